@@ -1,0 +1,66 @@
+# holdfast_folder(path DEPS folders... LIBS targets...)
+#
+# src/<path>/*.cc become the object library holdfast_<path with _>; every
+# *_test.cc beside them becomes part of the test <path with _>_test. Files are
+# globbed so that no test on disk can be forgotten.
+add_library(holdfast_options INTERFACE)
+target_include_directories(holdfast_options INTERFACE
+  ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
+target_compile_options(holdfast_options INTERFACE
+  -Wall -Wextra -Wno-missing-field-initializers
+  $<$<BOOL:${HOLDFAST_WERROR}>:-Werror>)
+target_link_libraries(holdfast_options INTERFACE Threads::Threads)
+# Assertions stay on outside Release builds.
+string(REPLACE "-DNDEBUG" "" CMAKE_CXX_FLAGS_RELWITHDEBINFO
+  "${CMAKE_CXX_FLAGS_RELWITHDEBINFO}")
+if(HOLDFAST_SANITIZE)
+  add_compile_options(-fsanitize=${HOLDFAST_SANITIZE} -fno-omit-frame-pointer
+    -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${HOLDFAST_SANITIZE})
+endif()
+
+function(holdfast_folder path)
+  cmake_parse_arguments(arg "" "" "DEPS;LIBS" ${ARGN})
+  string(REPLACE "/" "_" name "${path}")
+  set(dir ${PROJECT_SOURCE_DIR}/src/${path})
+  file(GLOB sources CONFIGURE_DEPENDS ${dir}/*.cc)
+  set(tests ${sources})
+  list(FILTER sources EXCLUDE REGEX "_test\\.cc$")
+  list(FILTER tests INCLUDE REGEX "_test\\.cc$")
+
+  if(NOT sources)
+    message(FATAL_ERROR "src/${path} has no sources")
+  endif()
+  add_library(holdfast_${name} OBJECT ${sources})
+  target_link_libraries(holdfast_${name} PUBLIC holdfast_options)
+  target_link_libraries(holdfast_${name} PRIVATE ${arg_LIBS})
+  set(closure holdfast_${name})
+  set(libs ${arg_LIBS})
+  foreach(dep IN LISTS arg_DEPS)
+    string(REPLACE "/" "_" dep_name "${dep}")
+    get_property(dep_closure GLOBAL PROPERTY HOLDFAST_CLOSURE_${dep_name})
+    get_property(dep_libs GLOBAL PROPERTY HOLDFAST_LIBS_${dep_name})
+    list(APPEND closure ${dep_closure})
+    list(APPEND libs ${dep_libs})
+  endforeach()
+  list(REMOVE_DUPLICATES closure)
+  list(REMOVE_DUPLICATES libs)
+  set_property(GLOBAL PROPERTY HOLDFAST_CLOSURE_${name} ${closure})
+  set_property(GLOBAL PROPERTY HOLDFAST_LIBS_${name} ${libs})
+  set_property(GLOBAL APPEND PROPERTY HOLDFAST_OBJECTS
+    $<TARGET_OBJECTS:holdfast_${name}>)
+
+  if(HOLDFAST_BUILD_TESTS AND tests)
+    add_executable(${name}_test ${tests})
+    target_link_libraries(${name}_test PRIVATE
+      holdfast_options GTest::gmock GTest::gtest_main ${libs})
+    # Linked with the folder and everything downstairs, and nothing upstairs.
+    foreach(library IN LISTS closure)
+      target_sources(${name}_test PRIVATE $<TARGET_OBJECTS:${library}>)
+    endforeach()
+    target_compile_definitions(${name}_test PRIVATE
+      HOLDFAST_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+    add_test(NAME unit.${name} COMMAND ${name}_test)
+    set_tests_properties(unit.${name} PROPERTIES LABELS unit TIMEOUT 600)
+  endif()
+endfunction()

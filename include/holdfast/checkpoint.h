@@ -1,0 +1,174 @@
+// Save, Load, Open, Verify: the whole of holdfast in four calls.
+//
+//   holdfast::Tree state = holdfast::Tree::Dict({{"w", weights}, {"step", 7}});
+//   auto saved = holdfast::Save("/ckpt/7", state);
+//   auto loaded = holdfast::Load("/ckpt/7");
+//   auto ckpt = holdfast::Open("/ckpt/7");   // names, shapes, slices
+//
+// `path` may be a manager root (directory of steps), a step, an item, a bare
+// OCDBT database or a bare zarr array or directory of arrays: Open tells them
+// apart. Only Save takes the exact place to write.
+//
+// Thread-safety: Checkpoint is immutable after Open; const methods may run
+// concurrently. Save and Load may run concurrently on different paths.
+// Ownership: loaded arrays own their memory; a Tree given to Save is borrowed
+// for the call.
+// Units: bytes, elements; times in seconds.
+// Errors: NotFound (no such path or leaf; a directory that is no checkpoint,
+// saying what was looked for), AlreadyExists (`Destination P already exists.`),
+// FailedPrecondition (temporary directory, unreadable metadata), DataLoss
+// (damaged bytes, naming tensor, file and offset), InvalidArgument,
+// ResourceExhausted (disk full), PermissionDenied, Cancelled. After a failed
+// Save nothing exists at `path` that was not there before.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "holdfast/options.h"
+#include "holdfast/status.h"
+#include "holdfast/tensor.h"
+#include "holdfast/tree.h"
+
+namespace holdfast {
+
+struct SaveResult {
+  Stats stats;
+};
+
+// Writes `tree` as a new checkpoint at absolute or relative `path`.
+Result<SaveResult> Save(const std::string& path, const Tree& tree,
+                        const SaveOptions& options = {});
+
+struct LoadResult {
+  Tree tree;
+  Stats stats;
+};
+
+// Reads the tree back: tuples as lists and named tuples as dicts, as Orbax
+// restores without a target. A composite of several items is a dict of items;
+// JSON items are string leaves holding their text.
+Result<LoadResult> Load(const std::string& path,
+                        const LoadOptions& options = {});
+
+enum class LeafKind : uint8_t {
+  kArray,
+  kScalar,
+  kString,
+  kBytes,  // legacy files only
+  kNone,
+  kEmptyDict,
+  kEmptyList,
+  kEmptyTuple,
+  kPlaceholder,
+  kJson,  // a whole JSON item
+};
+// "array", "scalar", "string", "bytes", "none", "empty_dict", ...
+std::string_view LeafKindName(LeafKind kind);
+
+// One leaf as stored; no tensor bytes are read to fill it.
+struct LeafInfo {
+  std::string name;              // keys joined with '.'
+  std::vector<std::string> key;  // path of keys; a composite's item name first
+  LeafKind kind = LeafKind::kArray;
+  // As recorded: "np.ndarray", "jax.Array", "scalar", ...; may be empty.
+  std::string value_type;
+  std::string prng_impl;  // typed PRNG keys: "threefry2x32", ...
+  std::optional<DType> dtype;  // arrays and scalars
+  Shape shape;
+  Shape chunk_shape;  // smallest unit of decoding (inner chunk if sharded)
+  std::string codecs;        // "zstd", "blosc lz4 bitshuffle", "none", ...
+  uint64_t chunk_count = 0;  // chunks of the grid
+  uint64_t stored_bytes = 0;
+  uint64_t decoded_bytes = 0;
+};
+
+// What a path turned out to be, and where its parts are.
+struct CheckpointInfo {
+  std::string path;    // absolute, after choosing the step
+  std::string format;  // "orbax", "orbax-v1", "ocdbt", "zarr", "zarr3"
+  std::optional<int64_t> step;
+  std::map<std::string, std::string> items;  // name -> directory ("" = path)
+  bool use_ocdbt = false;
+  int zarr_format = 0;
+  std::string custom_metadata;  // JSON text, or empty
+  std::optional<uint64_t> init_timestamp_ns;
+  std::optional<uint64_t> commit_timestamp_ns;
+};
+
+// A damaged or missing part.
+struct Damage {
+  std::string leaf;  // empty when it belongs to no leaf
+  std::string file;  // relative to the checkpoint
+  std::optional<uint64_t> offset;
+  Status status;
+};
+
+struct VerifyReport {
+  std::vector<Damage> damages;  // empty: everything is as it was saved
+  std::vector<std::string> notes;  // e.g. values that carry no checksum
+  uint64_t leaf_count = 0;
+  uint64_t chunk_count = 0;
+  // Chunks whose bytes are covered by a checksum.
+  uint64_t checksummed_chunk_count = 0;
+  Stats stats;
+};
+
+class Checkpoint {
+ public:
+  virtual ~Checkpoint() = default;
+
+  virtual const CheckpointInfo& info() const = 0;
+  // In the checkpoint's own order.
+  virtual const std::vector<LeafInfo>& leaves() const = 0;
+  // Index into leaves(); NotFound names close matches.
+  virtual Result<size_t> Find(std::string_view name) const = 0;
+
+  // A whole leaf: array and scalar.
+  virtual Result<Array> Read(size_t leaf) const = 0;
+  // The box at `origin` with extents `shape`; reads only the chunks it needs.
+  virtual Result<Array> ReadBox(size_t leaf, const Shape& origin,
+                                const Shape& shape) const = 0;
+  // String, bytes and JSON leaves.
+  virtual Result<std::string> ReadText(size_t leaf) const = 0;
+};
+
+// Reads metadata only.
+Result<std::unique_ptr<Checkpoint>> Open(const std::string& path,
+                                         const OpenOptions& options = {});
+
+// Lower-case hex sha256 of a leaf's value: elements in C order, little endian,
+// unused bits of sub-byte elements zero; UTF-8 of a string; nothing for
+// empties. Equal values have equal digests in every format.
+Result<std::string> DigestLeaf(const Checkpoint& checkpoint, size_t leaf);
+
+// Reads and checks every byte that a restore could depend on, and every
+// checksum there is. Fails only when the path is no checkpoint at all; damage
+// is in the report.
+Result<VerifyReport> Verify(const std::string& path,
+                            const OpenOptions& options = {},
+                            const RunOptions& run = {});
+
+// A step directory of a manager root.
+struct StepInfo {
+  std::string name;
+  std::optional<int64_t> step;
+  std::string path;
+  bool committed = false;
+  std::string why_not;  // empty when committed
+  std::optional<uint64_t> commit_timestamp_ns;
+  uint64_t bytes = 0;  // of all files below it
+  std::vector<std::string> items;
+  std::string metrics;  // JSON text, or empty
+};
+
+// Sorted by step, temporary directories last. NotFound when `root` holds no
+// step.
+Result<std::vector<StepInfo>> ListSteps(const std::string& root);
+
+}  // namespace holdfast

@@ -1,0 +1,59 @@
+// DType: the element types of a checkpoint, named as numpy, ml_dtypes and
+// TensorStore name them.
+//
+// In memory every element takes a whole number of bytes, little endian;
+// int2/int4/uint2/uint4/float4_e2m1fn take one byte each with the value in
+// the low bits and zeros above (the layout of ml_dtypes arrays).
+// Thread-safety: pure functions.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace holdfast {
+
+enum class DType : uint8_t {
+  kBool,
+  kInt2,
+  kInt4,
+  kInt8,
+  kInt16,
+  kInt32,
+  kInt64,
+  kUint2,
+  kUint4,
+  kUint8,
+  kUint16,
+  kUint32,
+  kUint64,
+  kFloat4E2m1fn,
+  kFloat8E3m4,
+  kFloat8E4m3fn,
+  kFloat8E4m3fnuz,
+  kFloat8E4m3b11fnuz,
+  kFloat8E5m2,
+  kFloat8E5m2fnuz,
+  kFloat8E8m0fnu,
+  kFloat16,
+  kBfloat16,
+  kFloat32,
+  kFloat64,
+  kComplex64,
+  kComplex128,
+};
+inline constexpr int kDTypeCount = 27;
+
+enum class DTypeKind : uint8_t { kBool, kSigned, kUnsigned, kFloat, kComplex };
+
+// "bfloat16", "float8_e4m3fn", "int4", ...
+std::string_view DTypeName(DType dtype);
+std::optional<DType> DTypeFromName(std::string_view name);
+// Bytes one element takes in memory: 1 for the sub-byte types.
+size_t DTypeBytes(DType dtype);
+// Bits that carry the value: 2, 4, 8, ...; bool has 8.
+int DTypeBits(DType dtype);
+DTypeKind DTypeKindOf(DType dtype);
+
+}  // namespace holdfast

@@ -1,0 +1,10 @@
+// holdfast: checkpoints that are fast, byte-compatible with Orbax and
+// impossible to corrupt quietly. Start with holdfast/checkpoint.h.
+#pragma once
+
+#include "holdfast/checkpoint.h"
+#include "holdfast/dtype.h"
+#include "holdfast/status.h"
+#include "holdfast/tensor.h"
+#include "holdfast/tree.h"
+#include "holdfast/version.h"

@@ -1,0 +1,122 @@
+// Options and progress shared by Save, Load, Open and Verify.
+//
+// Thread-safety: values. Progress callbacks run on worker threads, one at a
+// time; keep them short.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace holdfast {
+
+// What a long call has done so far.
+struct Progress {
+  std::string_view phase;   // "plan", "write", "read", "verify", "commit"
+  uint64_t done_bytes = 0;  // decoded bytes of tensors finished
+  uint64_t total_bytes = 0;
+};
+using ProgressFn = std::function<void(const Progress&)>;
+
+// Where the time went, in seconds of wall clock, and what moved.
+struct Stats {
+  double plan_seconds = 0;
+  double transfer_seconds = 0;  // read+decode, or encode+write
+  double sync_seconds = 0;      // waiting for stable storage
+  double commit_seconds = 0;    // metadata files, markers, rename
+  double total_seconds = 0;
+  uint64_t decoded_bytes = 0;  // bytes of the tensors themselves
+  uint64_t stored_bytes = 0;   // bytes read or written for them
+  uint64_t chunk_count = 0;
+  uint64_t in_flight_bytes_peak = 0;
+};
+
+// How work is run. Defaults suit a machine that does nothing else.
+struct RunOptions {
+  // Threads that encode, decode, read and write; 0: one per available CPU.
+  int thread_count = 0;
+  // Bound on bytes of chunks held between memory and disk; a chunk larger than
+  // it goes alone. Cost: too small a budget idles threads.
+  uint64_t in_flight_bytes_max = uint64_t{256} << 20;
+  ProgressFn progress;  // may be empty
+  // Checked once a chunk; when it becomes true the call returns Cancelled and
+  // leaves nothing half-committed. Borrowed.
+  const std::atomic<bool>* cancel = nullptr;
+};
+
+enum class Format : uint8_t {
+  kOrbax,    // what Orbax's PyTreeCheckpointer writes: the item at `path`
+  kOrbaxV1,  // what Orbax v1 `save` writes: `path/state/`
+};
+
+enum class Compression : uint8_t {
+  kZstd,  // Orbax's default; frames carry a checksum
+  kFast,  // blosc lz4 + bit shuffle: smaller on weights, about thrice the speed
+  kNone,
+};
+
+struct SaveOptions {
+  RunOptions run;
+  Format format = Format::kOrbax;
+  // Zarr 2 or 3; 0: 2 for kOrbax, 3 for kOrbaxV1, as Orbax's defaults are.
+  int zarr_format = 0;
+  // True: one OCDBT database. False: one directory a parameter.
+  bool use_ocdbt = true;
+  Compression compression = Compression::kZstd;
+  // Replace an existing checkpoint at `path`; the old one is removed only after
+  // the new one is complete and durable.
+  bool overwrite = false;
+  // Arrays above this many bytes are stored in several chunks, cut along the
+  // leading axes at divisors. 0: one chunk an array, as Orbax does.
+  uint64_t chunk_bytes_target = uint64_t{8} << 20;
+  // Data files are closed at this size. 0: no limit. Negative: refused.
+  int64_t ocdbt_target_data_file_bytes = int64_t{1} << 31;
+  // JSON objects, or empty. `custom_metadata` goes to `_CHECKPOINT_METADATA`,
+  // `item_custom_metadata` to `_METADATA`.
+  std::string custom_metadata;
+  std::string item_custom_metadata;
+  // Directory of the tree inside `path` for kOrbaxV1.
+  std::string checkpointable_name = "state";
+  // Write `_HOLDFAST_DIGESTS`: checksums of every file and stored value.
+  bool write_digests = true;
+  // Wait for stable storage at each step of the commit. False gives up
+  // durability across power loss, not atomicity across crashes of the process.
+  bool sync = true;
+  // Sources of what would differ between two equal saves; the defaults are the
+  // clock and the system's random bytes. Same sources, same files, for any
+  // thread count.
+  std::function<uint64_t()> now_ns;         // since 1970-01-01 UTC
+  std::function<std::string()> random_hex;  // 32 lowercase hex digits
+};
+
+// What to do with chunks that the store does not have.
+enum class MissingChunks : uint8_t {
+  kAsRecorded,  // refused if the checkpoint says all chunks were stored
+  kRefuse,
+  kFill,
+};
+
+struct OpenOptions {
+  // Step of a manager root; absent: the newest committed one.
+  std::optional<int64_t> step;
+  // Only this item of a composite checkpoint; empty: all.
+  std::string item;
+  MissingChunks missing_chunks = MissingChunks::kAsRecorded;
+  // Check `_HOLDFAST_DIGESTS` for every metadata file and uncompressed value
+  // that is read, when the checkpoint has it.
+  bool verify = true;
+};
+
+struct LoadOptions {
+  RunOptions run;
+  OpenOptions open;
+  // Only leaves with these names, or below them ("params" selects
+  // "params.w"); empty: all.
+  std::vector<std::string> names;
+};
+
+}  // namespace holdfast

@@ -1,0 +1,52 @@
+// ByteBudget: a hard bound on bytes held at once by running work.
+//
+// A request larger than the whole budget is let in alone, when nothing else is
+// held, so that no request can wait forever.
+// Thread-safety: any thread. Units: bytes.
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <mutex>
+
+namespace holdfast {
+
+class ByteBudget {
+ public:
+  // 0 means no bound.
+  explicit ByteBudget(size_t bytes_max) : bytes_max_(bytes_max) {}
+
+  // Held until destruction.
+  class Lease {
+   public:
+    Lease() = default;
+    Lease(Lease&& other) noexcept;
+    Lease& operator=(Lease&& other) noexcept;
+    ~Lease() { Release(); }
+    void Release();
+
+   private:
+    friend class ByteBudget;
+    Lease(ByteBudget* budget, size_t byte_count)
+        : budget_(budget), byte_count_(byte_count) {}
+    ByteBudget* budget_ = nullptr;
+    size_t byte_count_ = 0;
+  };
+
+  // Blocks until the bytes fit.
+  Lease Acquire(size_t byte_count);
+
+  size_t bytes_max() const { return bytes_max_; }
+  size_t peak_bytes() const;
+
+ private:
+  void Return(size_t byte_count);
+
+  const size_t bytes_max_;
+  mutable std::mutex mutex_;
+  std::condition_variable freed_;
+  size_t held_bytes_ = 0;
+  size_t peak_bytes_ = 0;
+};
+
+}  // namespace holdfast

@@ -1,0 +1,19 @@
+// CRC-32C (Castagnoli, reflected polynomial 0x82F63B78, init and final xor
+// 0xFFFFFFFF; not masked): the checksum of OCDBT, of zarr's crc32c codec and of
+// holdfast's digests. Uses SSE4.2 when the CPU has it, a table otherwise.
+// Thread-safety: pure functions.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace holdfast {
+
+// CRC of `data`.
+uint32_t Crc32c(std::string_view data);
+// CRC of A+data, given the CRC of A.
+uint32_t ExtendCrc32c(uint32_t crc, std::string_view data);
+// The slow, obvious twin, one bit at a time; for tests.
+uint32_t ExtendCrc32cSlow(uint32_t crc, std::string_view data);
+
+}  // namespace holdfast

@@ -1,0 +1,151 @@
+#include "base/executor.h"
+
+#include <sched.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <limits>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace holdfast {
+namespace {
+
+thread_local bool in_parallel_loop = false;
+
+int AvailableCpuCount() {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
+  const int count = CPU_COUNT(&set);
+  return count < 1 ? 1 : count;
+}
+
+// One ParallelFor call; workers take the next item until none is left.
+struct Loop {
+  size_t item_count;
+  const std::function<Status(size_t, int)>* fn;
+  const CancelToken* cancel;
+
+  std::atomic<size_t> next_item{0};
+  std::atomic<bool> stopped{false};
+  std::atomic<int> next_worker{0};
+
+  std::mutex mutex;
+  std::condition_variable finished;
+  int active_worker_count = 0;
+  size_t failed_item = std::numeric_limits<size_t>::max();
+  Status failure;
+
+  void Fail(size_t item, Status status) {
+    std::lock_guard lock(mutex);
+    stopped.store(true, std::memory_order_relaxed);
+    if (item >= failed_item) return;
+    failed_item = item;
+    failure = std::move(status);
+  }
+
+  void Work() {
+    const int worker = next_worker.fetch_add(1);
+    while (!stopped.load(std::memory_order_relaxed)) {
+      const size_t item = next_item.fetch_add(1);
+      if (item >= item_count) return;
+      Status status = cancel != nullptr ? cancel->Check() : Status();
+      if (status.ok()) status = (*fn)(item, worker);
+      if (!status.ok()) Fail(item, std::move(status));
+    }
+  }
+
+  bool HasWork() const {
+    return !stopped.load(std::memory_order_relaxed) &&
+           next_item.load(std::memory_order_relaxed) < item_count;
+  }
+};
+
+}  // namespace
+
+struct Executor::Pool {
+  std::mutex mutex;
+  std::condition_variable wake;
+  std::deque<std::shared_ptr<Loop>> invitations;
+  bool closing = false;
+  std::vector<std::thread> threads;
+
+  void Run() {
+    in_parallel_loop = true;
+    while (true) {
+      std::shared_ptr<Loop> loop;
+      {
+        std::unique_lock lock(mutex);
+        wake.wait(lock, [&] { return closing || !invitations.empty(); });
+        if (invitations.empty()) return;
+        loop = std::move(invitations.front());
+        invitations.pop_front();
+      }
+      Join(*loop);
+    }
+  }
+
+  // A loop whose caller already returned has no work left and is not touched.
+  static void Join(Loop& loop) {
+    {
+      std::lock_guard lock(loop.mutex);
+      if (!loop.HasWork()) return;
+      ++loop.active_worker_count;
+    }
+    loop.Work();
+    std::lock_guard lock(loop.mutex);
+    if (--loop.active_worker_count == 0) loop.finished.notify_all();
+  }
+};
+
+Executor::Executor(int thread_count)
+    : thread_count_(thread_count > 0 ? thread_count : AvailableCpuCount()) {
+  if (thread_count_ == 1) return;
+  pool_ = std::make_unique<Pool>();
+  for (int i = 1; i < thread_count_; ++i) {
+    pool_->threads.emplace_back([pool = pool_.get()] { pool->Run(); });
+  }
+}
+
+Executor::~Executor() {
+  if (pool_ == nullptr) return;
+  {
+    std::lock_guard lock(pool_->mutex);
+    pool_->closing = true;
+  }
+  pool_->wake.notify_all();
+  for (std::thread& thread : pool_->threads) thread.join();
+}
+
+Status Executor::ParallelFor(
+    size_t item_count, const std::function<Status(size_t, int)>& fn,
+    const CancelToken* cancel) {
+  auto loop = std::make_shared<Loop>();
+  loop->item_count = item_count;
+  loop->fn = &fn;
+  loop->cancel = cancel;
+  const bool alone = pool_ == nullptr || in_parallel_loop || item_count < 2;
+  if (!alone) {
+    const size_t helper_count =
+        std::min<size_t>(thread_count_ - 1, item_count - 1);
+    {
+      std::lock_guard lock(pool_->mutex);
+      for (size_t i = 0; i < helper_count; ++i) {
+        pool_->invitations.push_back(loop);
+      }
+    }
+    pool_->wake.notify_all();
+  }
+  const bool was_in_loop = std::exchange(in_parallel_loop, true);
+  loop->Work();
+  in_parallel_loop = was_in_loop;
+  std::unique_lock lock(loop->mutex);
+  // Late helpers must find nothing to do once `fn` is gone.
+  loop->next_item.store(item_count, std::memory_order_relaxed);
+  loop->finished.wait(lock, [&] { return loop->active_worker_count == 0; });
+  return loop->failure;
+}
+
+}  // namespace holdfast

@@ -1,0 +1,150 @@
+// Codecs: how one chunk becomes bytes and comes back.
+//
+// A chunk's codec chain (zarr v2 and v3 alike) is: transposes, then one
+// array->bytes step (`bytes`, or sharding_indexed which lives in zarr/), then
+// any number of bytes->bytes codecs. See doc/zarr.md.
+//
+// Thread-safety: codecs are immutable and may run concurrently; a CodecContext
+// belongs to one thread at a time and keeps reusable contexts and scratch.
+// Ownership: inputs are borrowed for the call. Units: bytes.
+// Errors: DataLoss for damaged input; never reads or writes out of bounds and
+// never allocates more than the stated output size.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "base/bytes.h"
+#include "holdfast/status.h"
+#include "holdfast/tensor.h"
+
+namespace holdfast {
+
+// Reusable compression contexts and scratch buffers of one thread.
+class CodecContext {
+ public:
+  CodecContext();
+  ~CodecContext();
+  CodecContext(const CodecContext&) = delete;
+  CodecContext& operator=(const CodecContext&) = delete;
+
+  struct Impl;
+  Impl& impl() { return *impl_; }
+
+ private:
+  std::unique_ptr<Impl> impl_;
+};
+
+// Parameters, one struct a codec; defaults as the zarr specs have them.
+struct ZstdParams {
+  int level = 1;
+  // Written into each frame so that any reader finds damage. It is a property
+  // of the frame, not of zarr metadata (v2 has no word for it).
+  bool checksum = true;
+  bool operator==(const ZstdParams&) const = default;
+};
+struct BloscParams {
+  std::string cname = "lz4";
+  int clevel = 5;
+  int shuffle = -1;  // -1 auto (bit shuffle for 1-byte items, else byte), 0, 1, 2
+  size_t blocksize = 0;
+  size_t typesize = 0;  // 0: the item size of the array
+  bool operator==(const BloscParams&) const = default;
+};
+struct GzipParams {
+  int level = 1;
+  bool zlib_header = false;  // numcodecs "zlib" instead of "gzip"
+  bool operator==(const GzipParams&) const = default;
+};
+struct Crc32cParams {
+  bool operator==(const Crc32cParams&) const = default;
+};
+using BytesCodecParams =
+    std::variant<ZstdParams, BloscParams, GzipParams, Crc32cParams>;
+
+// One bytes->bytes codec.
+class BytesCodec {
+ public:
+  virtual ~BytesCodec() = default;
+  // "zstd", "blosc", "gzip", "zlib", "crc32c".
+  virtual std::string_view name() const = 0;
+  // Set when every input of this size encodes to the same size (crc32c).
+  virtual std::optional<size_t> FixedEncodedBytes(size_t decoded_bytes) const {
+    (void)decoded_bytes;
+    return std::nullopt;
+  }
+  virtual size_t EncodedBytesMax(size_t decoded_bytes) const = 0;
+  // Returns the bytes written. REQUIRES: out.size() >= EncodedBytesMax.
+  virtual Result<size_t> Encode(std::string_view in, std::span<char> out,
+                                CodecContext& context) const = 0;
+  // Decodes one whole stream to exactly out.size() bytes; a shorter, longer or
+  // second stream and trailing bytes are DataLoss.
+  virtual Status Decode(std::string_view in, std::span<char> out,
+                        CodecContext& context) const = 0;
+  // As Decode when only a bound of the decoded size is known.
+  virtual Result<Bytes> DecodeBounded(std::string_view in,
+                                      size_t decoded_bytes_max,
+                                      CodecContext& context) const = 0;
+};
+
+// `item_bytes` is the element size of the array (blosc's typesize).
+// InvalidArgument for parameters outside their range, naming them.
+Result<std::shared_ptr<const BytesCodec>> MakeBytesCodec(
+    const BytesCodecParams& params, size_t item_bytes);
+
+// The encoded bytes of one chunk: `pieces` back to back. Pieces point into
+// `storage`, or at memory of the array that was encoded (nothing was copied).
+struct EncodedChunk {
+  Buffer storage;
+  std::vector<std::string_view> pieces;
+  size_t byte_count = 0;
+};
+
+// A whole chain for chunks of one shape and dtype.
+class ChunkCodec {
+ public:
+  virtual ~ChunkCodec() = default;
+
+  // Encodes one chunk. `chunk` is the part inside the array, at the chunk's
+  // origin; where it is smaller than the chunk shape the rest is padded with
+  // the fill value.
+  virtual Result<EncodedChunk> Encode(const ConstArrayView& chunk,
+                                      CodecContext& context) const = 0;
+
+  // Decodes the part of the chunk that starts at `origin` (elements within the
+  // chunk) and has target.shape, into target. The whole encoded chunk is
+  // checked even if only part is wanted.
+  virtual Status Decode(std::string_view encoded, const Shape& origin,
+                        const ArrayView& target,
+                        CodecContext& context) const = 0;
+};
+
+enum class Endian : uint8_t { kLittle, kBig };
+
+// The plain chain: transposes + bytes + bytes->bytes codecs.
+struct PlainChainParams {
+  DType dtype = DType::kUint8;
+  Shape chunk_shape;  // elements, before any transpose
+  // Encoded dimension i is decoded dimension order[i]; applied first to last.
+  std::vector<std::vector<int>> transposes;
+  Endian endian = Endian::kLittle;
+  std::vector<BytesCodecParams> bytes_codecs;
+  std::string fill_element;  // DTypeBytes(dtype) bytes, for padding
+};
+
+// InvalidArgument for a bad permutation or parameter; the chunk's byte size is
+// checked against overflow here, so Encode and Decode need not.
+Result<std::shared_ptr<const ChunkCodec>> MakePlainChunkCodec(
+    const PlainChainParams& params);
+
+// Decodes through bytes->bytes codecs only (shard indexes): exact size.
+Status DecodeBytesChain(
+    std::span<const std::shared_ptr<const BytesCodec>> codecs,
+    std::string_view in, std::span<char> out, CodecContext& context);
+
+}  // namespace holdfast

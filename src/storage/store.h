@@ -1,0 +1,129 @@
+// Store: named byte objects, the only way holdfast touches the outside world.
+//
+// A key is a relative path of '/'-separated parts ("d/6f31…", "a.b/.zarray").
+// Refused with InvalidArgument by every store: an empty key, empty parts, ".",
+// "..", a leading or trailing '/', a NUL byte, a part longer than 255 bytes.
+// The interface needs no rename, so that object stores can implement it;
+// publishing a whole directory is the business of checkpoint/commit.
+//
+// Thread-safety: all methods may be called from any thread.
+// Ownership: returned Bytes own their memory; keys and pieces are borrowed for
+// the call. Units: bytes.
+// Errors: NotFound (no such object), OutOfRange (read past the end, message
+// has range and size), PermissionDenied, ResourceExhausted (disk full, quota),
+// Unavailable (retry), each with the location in the message.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/bytes.h"
+#include "base/cancel.h"
+#include "holdfast/status.h"
+
+namespace holdfast {
+
+inline constexpr uint64_t kToEnd = std::numeric_limits<uint64_t>::max();
+
+struct ByteRange {
+  uint64_t offset = 0;
+  uint64_t byte_count = kToEnd;
+};
+
+struct ObjectInfo {
+  uint64_t byte_count = 0;
+};
+
+struct WriteOptions {
+  // Wait until the object's bytes are on stable storage.
+  bool sync = true;
+  // Readers see the old object, or none, or the whole new one, also after a
+  // crash. False only where nobody can look yet (an unpublished checkpoint).
+  bool atomic = true;
+  // Fail with AlreadyExists instead of replacing.
+  bool must_create = false;
+};
+
+// An object written in pieces by many threads; it is not complete, and may be
+// removed, until Finish. The destructor of an unfinished writer removes it.
+class ObjectWriter {
+ public:
+  virtual ~ObjectWriter() = default;
+  // Any thread; ranges of different calls must not overlap. Gaps read as zero.
+  virtual Status WriteAt(uint64_t offset,
+                         std::span<const std::string_view> pieces) = 0;
+  // Once, after all WriteAt calls returned. `sync` as in WriteOptions.
+  virtual Status Finish(bool sync) = 0;
+};
+
+class Store;
+
+// Where the bytes of an object lie, so that a plan can sort and join reads.
+struct ObjectLocation {
+  Store* store = nullptr;  // borrowed; null when inline_value is set
+  std::string key;
+  uint64_t offset = 0;
+  uint64_t byte_count = kToEnd;  // kToEnd: the whole object, size not known yet
+  std::optional<Bytes> inline_value;
+};
+
+struct ReadRequest {
+  std::string_view key;
+  uint64_t offset = 0;
+  std::span<char> target;
+};
+
+class Store {
+ public:
+  virtual ~Store() = default;
+
+  // Human-readable place of a key for messages, e.g. "/ckpt/7/d/6f31".
+  virtual std::string Describe(std::string_view key) const = 0;
+
+  virtual Result<ObjectInfo> Stat(std::string_view key) = 0;
+  // With byte_count = kToEnd: from offset to the end (offset may equal size).
+  virtual Result<Bytes> Read(std::string_view key, ByteRange range = {}) = 0;
+  // Fills `target` exactly.
+  virtual Status ReadInto(std::string_view key, uint64_t offset,
+                          std::span<char> target) = 0;
+  // Independent reads; a store with latency runs them at once. Default: one
+  // after the other.
+  virtual Status ReadBatch(std::span<const ReadRequest> requests,
+                           const CancelToken* cancel = nullptr);
+  // Default: {this, key, 0, kToEnd} without looking.
+  virtual Result<ObjectLocation> Locate(std::string_view key);
+
+  // Calls fn for each object whose key starts with `prefix` (plain byte
+  // prefix), in increasing byte order of keys, until fn fails. A prefix that
+  // matches nothing is not an error.
+  virtual Status List(
+      std::string_view prefix,
+      const std::function<Status(std::string_view key,
+                                 const ObjectInfo& info)>& fn) = 0;
+
+  virtual Status Write(std::string_view key,
+                       std::span<const std::string_view> pieces,
+                       const WriteOptions& options = {}) = 0;
+  virtual Result<std::unique_ptr<ObjectWriter>> Create(
+      std::string_view key) = 0;
+  // Deleting what is absent is ok.
+  virtual Status Delete(std::string_view key) = 0;
+  // Makes the names of all objects written so far durable (for files: syncs
+  // every directory touched, deepest first). Object stores do nothing.
+  virtual Status SyncNames() = 0;
+
+  // Convenience for one piece.
+  Status Write(std::string_view key, std::string_view value,
+               const WriteOptions& options = {});
+};
+
+// Ok, or InvalidArgument saying which rule the key breaks.
+Status CheckKey(std::string_view key);
+
+}  // namespace holdfast

@@ -1,0 +1,17 @@
+// Scalar conversions between double and every narrow float type, by bits.
+// Rounding, NaN and overflow as ml_dtypes does. Thread-safety: pure.
+#pragma once
+
+#include <cstdint>
+
+#include "holdfast/dtype.h"
+
+namespace holdfast {
+
+// The value of the element whose bit pattern is `bits` (low DTypeBits used).
+// REQUIRES: DTypeKindOf(dtype) == kFloat.
+double FloatBitsToDouble(DType dtype, uint64_t bits);
+// The nearest representable value, ties to even.
+uint64_t DoubleToFloatBits(DType dtype, double value);
+
+}  // namespace holdfast
