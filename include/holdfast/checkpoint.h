@@ -56,7 +56,7 @@ struct LoadResult {
 Result<LoadResult> Load(const std::string& path,
                         const LoadOptions& options = {});
 
-enum class LeafKind : uint8_t {
+enum class ValueKind : uint8_t {
   kArray,
   kScalar,
   kString,
@@ -69,13 +69,13 @@ enum class LeafKind : uint8_t {
   kJson,  // a whole JSON item
 };
 // "array", "scalar", "string", "bytes", "none", "empty_dict", ...
-std::string_view LeafKindName(LeafKind kind);
+std::string_view ValueKindName(ValueKind kind);
 
 // One leaf as stored; no tensor bytes are read to fill it.
 struct LeafInfo {
   std::string name;              // keys joined with '.'
   std::vector<std::string> key;  // path of keys; a composite's item name first
-  LeafKind kind = LeafKind::kArray;
+  ValueKind kind = ValueKind::kArray;
   // As recorded: "np.ndarray", "jax.Array", "scalar", ...; may be empty.
   std::string value_type;
   std::string prng_impl;  // typed PRNG keys: "threefry2x32", ...
@@ -97,8 +97,8 @@ struct CheckpointInfo {
   bool use_ocdbt = false;
   int zarr_format = 0;
   std::string custom_metadata;  // JSON text, or empty
-  std::optional<uint64_t> init_timestamp_ns;
-  std::optional<uint64_t> commit_timestamp_ns;
+  std::optional<int64_t> init_timestamp_ns;
+  std::optional<int64_t> commit_timestamp_ns;
 };
 
 // A damaged or missing part.
@@ -161,7 +161,7 @@ struct StepInfo {
   std::string path;
   bool committed = false;
   std::string why_not;  // empty when committed
-  std::optional<uint64_t> commit_timestamp_ns;
+  std::optional<int64_t> commit_timestamp_ns;
   uint64_t bytes = 0;  // of all files below it
   std::vector<std::string> items;
   std::string metrics;  // JSON text, or empty

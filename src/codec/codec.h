@@ -33,6 +33,11 @@ class CodecContext {
   CodecContext(const CodecContext&) = delete;
   CodecContext& operator=(const CodecContext&) = delete;
 
+  // Threads of libzstd's own for single chunks of 64 MiB or more (0, the
+  // default: none). Still one frame, and the same bytes for any count above 0,
+  // but not the same as for 0.
+  void set_zstd_worker_count(int worker_count);
+
   struct Impl;
   Impl& impl() { return *impl_; }
 
@@ -51,7 +56,8 @@ struct ZstdParams {
 struct BloscParams {
   std::string cname = "lz4";
   int clevel = 5;
-  int shuffle = -1;  // -1 auto (bit shuffle for 1-byte items, else byte), 0, 1, 2
+  // 0 none, 1 byte, 2 bit shuffle; -1 is 2 for 1-byte items and 1 otherwise.
+  int shuffle = -1;
   size_t blocksize = 0;
   size_t typesize = 0;  // 0: the item size of the array
   bool operator==(const BloscParams&) const = default;
@@ -79,6 +85,9 @@ class BytesCodec {
     return std::nullopt;
   }
   virtual size_t EncodedBytesMax(size_t decoded_bytes) const = 0;
+  // What `in` can decode to at most, judged by how many bytes it has and not
+  // by what they claim: the memory that it justifies.
+  virtual uint64_t DecodedBytesMax(std::string_view in) const = 0;
   // Returns the bytes written. REQUIRES: out.size() >= EncodedBytesMax.
   virtual Result<size_t> Encode(std::string_view in, std::span<char> out,
                                 CodecContext& context) const = 0;
@@ -86,7 +95,8 @@ class BytesCodec {
   // second stream and trailing bytes are DataLoss.
   virtual Status Decode(std::string_view in, std::span<char> out,
                         CodecContext& context) const = 0;
-  // As Decode when only a bound of the decoded size is known.
+  // As Decode when only a bound of the decoded size is known. The result may
+  // be a slice of `in`.
   virtual Result<Bytes> DecodeBounded(std::string_view in,
                                       size_t decoded_bytes_max,
                                       CodecContext& context) const = 0;

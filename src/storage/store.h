@@ -3,6 +3,8 @@
 // A key is a relative path of '/'-separated parts ("d/6f31…", "a.b/.zarray").
 // Refused with InvalidArgument by every store: an empty key, empty parts, ".",
 // "..", a leading or trailing '/', a NUL byte, a part longer than 255 bytes.
+// No key may be a parent of another ("a" beside "a/b"): a file store refuses
+// the second one with FailedPrecondition.
 // The interface needs no rename, so that object stores can implement it;
 // publishing a whole directory is the business of checkpoint/commit.
 //
@@ -43,22 +45,29 @@ struct ObjectInfo {
 struct WriteOptions {
   // Wait until the object's bytes are on stable storage.
   bool sync = true;
-  // Readers see the old object, or none, or the whole new one, also after a
-  // crash. False only where nobody can look yet (an unpublished checkpoint).
+  // Readers see the old object, or none, or the whole new one; with `sync` also
+  // after a crash, and the new name is durable as well. False only where nobody
+  // can look yet (an unpublished checkpoint): a failed write then leaves
+  // nothing, and the name is durable after SyncNames.
   bool atomic = true;
   // Fail with AlreadyExists instead of replacing.
   bool must_create = false;
 };
 
-// An object written in pieces by many threads; it is not complete, and may be
-// removed, until Finish. The destructor of an unfinished writer removes it.
+// An object written in pieces by many threads. It appears under its key, in
+// place of what was there, only by Finish; an unfinished or failed writer
+// leaves nothing. The store must outlive its writers. WriteAt or Finish after
+// Finish is FailedPrecondition.
 class ObjectWriter {
  public:
   virtual ~ObjectWriter() = default;
   // Any thread; ranges of different calls must not overlap. Gaps read as zero.
+  // InvalidArgument past offset 2^63 - 1. After a failure the writer is dead:
+  // Finish fails too.
   virtual Status WriteAt(uint64_t offset,
                          std::span<const std::string_view> pieces) = 0;
-  // Once, after all WriteAt calls returned. `sync` as in WriteOptions.
+  // Once, after all WriteAt calls returned. With `sync` the bytes are on stable
+  // storage before the name appears; the name is durable after SyncNames.
   virtual Status Finish(bool sync) = 0;
 };
 
@@ -88,12 +97,13 @@ class Store {
 
   virtual Result<ObjectInfo> Stat(std::string_view key) = 0;
   // With byte_count = kToEnd: from offset to the end (offset may equal size).
+  // Otherwise exactly byte_count bytes, or OutOfRange.
   virtual Result<Bytes> Read(std::string_view key, ByteRange range = {}) = 0;
   // Fills `target` exactly.
   virtual Status ReadInto(std::string_view key, uint64_t offset,
                           std::span<char> target) = 0;
   // Independent reads; a store with latency runs them at once. Default: one
-  // after the other.
+  // after the other until the first failure; `cancel` is asked before each.
   virtual Status ReadBatch(std::span<const ReadRequest> requests,
                            const CancelToken* cancel = nullptr);
   // Default: {this, key, 0, kToEnd} without looking.
@@ -104,8 +114,8 @@ class Store {
   // matches nothing is not an error.
   virtual Status List(
       std::string_view prefix,
-      const std::function<Status(std::string_view key,
-                                 const ObjectInfo& info)>& fn) = 0;
+      const std::function<Status(std::string_view key, const ObjectInfo& info)>&
+          fn) = 0;
 
   virtual Status Write(std::string_view key,
                        std::span<const std::string_view> pieces,
@@ -125,5 +135,19 @@ class Store {
 
 // Ok, or InvalidArgument saying which rule the key breaks.
 Status CheckKey(std::string_view key);
+
+// For stores: the range with kToEnd replaced by the true count, or OutOfRange
+// "read <place>: bytes at offset … are past the end". Never overflows.
+Result<ByteRange> ResolveRange(const ByteRange& range,
+                               uint64_t object_byte_count,
+                               std::string_view place);
+
+// Ok, or InvalidArgument when a write of `byte_count` bytes at `offset` would
+// pass 2^63 - 1, the largest offset any store takes.
+Status CheckWriteRange(uint64_t offset, uint64_t byte_count,
+                       std::string_view place);
+
+// Sum of the sizes of the pieces.
+uint64_t TotalBytes(std::span<const std::string_view> pieces);
 
 }  // namespace holdfast

@@ -16,11 +16,14 @@ void CopyStrided(const ConstArrayView& source, const ArrayView& target);
 // complex types).
 void CopyByteSwapped(const ConstArrayView& source, const ArrayView& target);
 
-// target = source cast to target.dtype, with the results of numpy's `astype`
-// between numpy and ml_dtypes types: integers wrap, floats round to nearest
-// even, NaN and overflow as ml_dtypes does for each narrow float, complex to
-// real drops the imaginary part, anything to bool is `!= 0`. Float to integer
-// out of range follows what numpy does on x86-64. REQUIRES: equal shape.
+// target = source cast to target.dtype, bit for bit as the `astype` of numpy
+// 2.4.6 with ml_dtypes 0.6.0 on x86-64: integers wrap, floats round to nearest
+// even (float64 and integers on their way to bfloat16 and narrower floats
+// through float32, which rounds twice), NaN and overflow as ml_dtypes does for
+// each narrow float, complex to real drops the imaginary part, anything to bool
+// is `!= 0`. Float to integer out of range gives what the scalar instructions
+// of x86-64 give. The upper bits of sub-byte elements are ignored, and zero in
+// the target; a cast to the same dtype is a plain copy. REQUIRES: equal shape.
 void ConvertStrided(const ConstArrayView& source, const ArrayView& target);
 
 // Writes `element` (DTypeBytes(dtype) bytes) to every position.

@@ -1,0 +1,32 @@
+#include "cli/args.h"
+
+namespace holdfast::cli {
+
+OpenOptions OpenOptionsOf(const Args& args) {
+  OpenOptions options;
+  options.step = args.step;
+  options.item = args.item;
+  options.missing_chunks = args.missing_chunks;
+  options.verify = args.verify;
+  return options;
+}
+
+RunOptions RunOptionsOf(const Args& args, const Env& env) {
+  RunOptions run;
+  run.thread_count = args.thread_count;
+  run.in_flight_bytes_max = args.ram_bytes_max;
+  run.cancel = env.cancel;
+  return run;
+}
+
+bool UseColor(const Args& args, const Env& env) {
+  if (args.color != When::kAuto) return args.color == When::kAlways;
+  return env.out_is_terminal && !env.no_color;
+}
+
+bool UseProgress(const Args& args, const Env& env) {
+  if (args.progress != When::kAuto) return args.progress == When::kAlways;
+  return env.err_is_terminal && !args.quiet;
+}
+
+}  // namespace holdfast::cli

@@ -1,0 +1,72 @@
+// Args: what was typed, parsed but not yet acted upon.
+//
+// Thread-safety: a value.
+// Units: bytes; steps are checkpoint step numbers.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/env.h"
+#include "holdfast/options.h"
+
+namespace holdfast::cli {
+
+enum class VerbId : uint8_t {
+  kLs,
+  kTree,
+  kInfo,
+  kCat,
+  kDigest,
+  kVerify,
+  kSteps,
+  kHelp,
+  kCompletion,
+  kMan,
+};
+inline constexpr int kVerbCount = 10;
+
+// When to use something that only makes sense on a terminal.
+enum class When : uint8_t { kAuto, kAlways, kNever };
+
+enum class SortKey : uint8_t { kCheckpoint, kName, kSize };
+
+struct Args {
+  std::optional<VerbId> verb;  // absent: nothing but global flags was typed
+  std::vector<std::string> operands;
+
+  bool json = false;
+  bool quiet = false;
+  bool help = false;
+  bool version = false;
+  When color = When::kAuto;
+  When progress = When::kAuto;
+
+  std::optional<int64_t> step;
+  std::string item;
+  bool verify = true;
+  MissingChunks missing_chunks = MissingChunks::kAsRecorded;
+  int thread_count = 0;
+  uint64_t ram_bytes_max = uint64_t{256} << 20;
+
+  bool long_listing = false;
+  SortKey sort = SortKey::kCheckpoint;
+  int depth_max = std::numeric_limits<int>::max();
+  bool full = false;
+  bool raw = false;
+  bool npy = false;
+};
+
+OpenOptions OpenOptionsOf(const Args& args);
+// Without progress: the verb adds its own.
+RunOptions RunOptionsOf(const Args& args, const Env& env);
+
+// Whether escape sequences may go to env.out.
+bool UseColor(const Args& args, const Env& env);
+// Whether a progress bar may be drawn on env.err.
+bool UseProgress(const Args& args, const Env& env);
+
+}  // namespace holdfast::cli

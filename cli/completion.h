@@ -1,0 +1,17 @@
+// Completion scripts for shells, generated from the tables of cli/flags.h.
+//
+// Thread-safety: pure functions.
+// Errors: InvalidArgument for a shell that is not known.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "holdfast/status.h"
+
+namespace holdfast::cli {
+
+// `shell`: "bash", "zsh" or "fish".
+Result<std::string> CompletionScript(std::string_view shell);
+
+}  // namespace holdfast::cli

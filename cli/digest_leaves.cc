@@ -1,0 +1,85 @@
+#include "cli/digest_leaves.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+namespace holdfast::cli {
+namespace {
+
+class Work {
+ public:
+  Work(const Checkpoint& checkpoint, std::span<const size_t> leaves,
+       const DigestOptions& options)
+      : checkpoint_(checkpoint),
+        leaves_(leaves),
+        options_(options),
+        results_(leaves.size(), CancelledError("stopped")) {}
+
+  void Run() {
+    const size_t cpu_count = std::max(1u, std::thread::hardware_concurrency());
+    const size_t wanted = options_.thread_count > 0
+                              ? static_cast<size_t>(options_.thread_count)
+                              : cpu_count;
+    std::vector<std::jthread> threads;
+    for (size_t i = 1; i < std::min(wanted, leaves_.size()); ++i) {
+      threads.emplace_back([this] { TakeLeaves(); });
+    }
+    TakeLeaves();
+  }
+
+  std::vector<Result<std::string>> TakeResults() { return std::move(results_); }
+
+ private:
+  void TakeLeaves() {
+    for (size_t i = next_++; i < leaves_.size(); i = next_++) {
+      if (options_.cancel != nullptr && options_.cancel->load()) return;
+      const uint64_t bytes = checkpoint_.leaves()[leaves_[i]].decoded_bytes;
+      const uint64_t held = std::min(bytes, options_.ram_bytes_max);
+      Acquire(held);
+      results_[i] = DigestLeaf(checkpoint_, leaves_[i]);
+      Release(held, bytes);
+    }
+  }
+
+  void Acquire(uint64_t bytes) {
+    std::unique_lock lock(mutex_);
+    released_.wait(lock, [&] {
+      return bytes <= options_.ram_bytes_max - in_flight_bytes_;
+    });
+    in_flight_bytes_ += bytes;
+  }
+
+  void Release(uint64_t held, uint64_t bytes) {
+    {
+      const std::lock_guard lock(mutex_);
+      in_flight_bytes_ -= held;
+      done_bytes_ += bytes;
+      if (options_.done) options_.done(done_bytes_);
+    }
+    released_.notify_all();
+  }
+
+  const Checkpoint& checkpoint_;
+  const std::span<const size_t> leaves_;
+  const DigestOptions& options_;
+  std::vector<Result<std::string>> results_;
+  std::atomic<size_t> next_{0};
+  std::mutex mutex_;
+  std::condition_variable released_;
+  uint64_t in_flight_bytes_ = 0;  // guarded by mutex_
+  uint64_t done_bytes_ = 0;       // guarded by mutex_
+};
+
+}  // namespace
+
+std::vector<Result<std::string>> DigestLeaves(const Checkpoint& checkpoint,
+                                              std::span<const size_t> leaves,
+                                              const DigestOptions& options) {
+  Work work(checkpoint, leaves, options);
+  work.Run();
+  return work.TakeResults();
+}
+
+}  // namespace holdfast::cli

@@ -1,0 +1,93 @@
+#include "cli/dispatch.h"
+
+#include "cli/completion.h"
+#include "cli/flags.h"
+#include "cli/help.h"
+#include "cli/parse.h"
+#include "cli/report.h"
+#include "cli/verbs.h"
+#include "holdfast/version.h"
+
+namespace holdfast::cli {
+namespace {
+
+constexpr std::string_view kHelpHint = "holdfast --help lists the verbs";
+
+int RunHelp(const Args& args, Env& env) {
+  if (args.operands.empty()) {
+    env.out << GeneralHelp();
+    return kExitFine;
+  }
+  const Verb* verb = FindVerb(args.operands[0]);
+  if (verb == nullptr) {
+    return FailUsage(env, "no help for '" + args.operands[0] + "'", kHelpHint);
+  }
+  env.out << VerbHelp(*verb);
+  return kExitFine;
+}
+
+int RunCompletion(const Args& args, Env& env) {
+  const auto script = CompletionScript(args.operands[0]);
+  if (!script.ok()) return Fail(env, script.status());
+  env.out << *script;
+  return kExitFine;
+}
+
+int RunMan(Env& env) {
+  env.out << ManPage();
+  return kExitFine;
+}
+
+int RunVerb(const Args& args, Env& env) {
+  switch (*args.verb) {
+    case VerbId::kLs:
+      return RunLs(args, env);
+    case VerbId::kTree:
+      return RunTree(args, env);
+    case VerbId::kInfo:
+      return RunInfo(args, env);
+    case VerbId::kCat:
+      return RunCat(args, env);
+    case VerbId::kDigest:
+      return RunDigest(args, env);
+    case VerbId::kVerify:
+      return RunVerify(args, env);
+    case VerbId::kSteps:
+      return RunSteps(args, env);
+    case VerbId::kHelp:
+      return RunHelp(args, env);
+    case VerbId::kCompletion:
+      return RunCompletion(args, env);
+    case VerbId::kMan:
+      return RunMan(env);
+  }
+  return kExitUsage;
+}
+
+int RunParsed(const Args& args, Env& env) {
+  if (args.version) {
+    env.out << "holdfast " HOLDFAST_VERSION "\n";
+    return kExitFine;
+  }
+  if (args.help) {
+    env.out << (args.verb ? VerbHelp(VerbOf(*args.verb)) : GeneralHelp());
+    return kExitFine;
+  }
+  return RunVerb(args, env);
+}
+
+}  // namespace
+
+int RunCommand(const std::vector<std::string>& words, Env& env) {
+  const auto args = ParseArgs(words);
+  if (!args.ok()) return Fail(env, args.status(), kHelpHint);
+  const int code = RunParsed(*args, env);
+  env.out.flush();
+  if (env.cancelled()) return kExitInterrupted;
+  if (!env.out) {
+    return Fail(env, UnavailableError("cannot write to standard output"));
+  }
+  return code;
+}
+
+}  // namespace holdfast::cli

@@ -1,0 +1,30 @@
+// Env: the world as a verb sees it, so that verbs run in tests without a
+// terminal, a clock or signals.
+//
+// Thread-safety: one verb uses an Env at a time; `cancel` may be set by a
+// signal handler.
+// Ownership: borrows the streams and the flag.
+// Units: seconds of a steady clock; terminal columns.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <ostream>
+
+namespace holdfast::cli {
+
+struct Env {
+  std::ostream& out;
+  std::ostream& err;
+  bool out_is_terminal = false;
+  bool err_is_terminal = false;
+  bool utf8 = true;       // the locale can show box-drawing characters
+  bool no_color = false;  // the NO_COLOR convention
+  int columns = 80;
+  std::function<double()> now_seconds;  // steady; empty: the real one
+  const std::atomic<bool>* cancel = nullptr;
+
+  bool cancelled() const { return cancel != nullptr && cancel->load(); }
+};
+
+}  // namespace holdfast::cli

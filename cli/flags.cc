@@ -1,0 +1,308 @@
+#include "cli/flags.h"
+
+#include <string>
+
+#include "cli/units.h"
+
+namespace holdfast::cli {
+namespace {
+
+constexpr uint32_t Bit(VerbId verb) { return 1u << static_cast<int>(verb); }
+
+constexpr uint32_t kLs = Bit(VerbId::kLs);
+constexpr uint32_t kTree = Bit(VerbId::kTree);
+constexpr uint32_t kInfo = Bit(VerbId::kInfo);
+constexpr uint32_t kCat = Bit(VerbId::kCat);
+constexpr uint32_t kDigest = Bit(VerbId::kDigest);
+constexpr uint32_t kVerify = Bit(VerbId::kVerify);
+constexpr uint32_t kSteps = Bit(VerbId::kSteps);
+constexpr uint32_t kOpen = kLs | kTree | kInfo | kCat | kDigest | kVerify;
+constexpr uint32_t kWork = kDigest | kVerify;  // long jobs on many threads
+constexpr uint32_t kReports = kOpen | kSteps;
+constexpr uint32_t kEvery = (1u << kVerbCount) - 1;
+
+constexpr std::string_view kWhen = "auto|always|never";
+
+Status BadValue(std::string_view flag, std::string_view value,
+                std::string_view wanted) {
+  return InvalidArgumentError("--" + std::string(flag) + ": got '" +
+                              std::string(value) + "', want " +
+                              std::string(wanted));
+}
+
+Status ApplyWhen(std::string_view flag, std::string_view value, When* when) {
+  if (value == "auto") {
+    *when = When::kAuto;
+  } else if (value == "always") {
+    *when = When::kAlways;
+  } else if (value == "never") {
+    *when = When::kNever;
+  } else {
+    return BadValue(flag, value, "auto, always or never");
+  }
+  return Status();
+}
+
+Status ApplyStep(std::string_view value, Args* args) {
+  args->step = ParseInt(value, 0, std::numeric_limits<int64_t>::max());
+  if (args->step) return Status();
+  return BadValue("step", value, "a step number");
+}
+
+Status ApplyThreads(std::string_view value, Args* args) {
+  const auto count = ParseInt(value, 0, 1024);
+  if (!count) return BadValue("threads", value, "a number from 0 to 1024");
+  args->thread_count = static_cast<int>(*count);
+  return Status();
+}
+
+Status ApplyRam(std::string_view value, Args* args) {
+  const auto bytes = ParseBytes(value);
+  if (!bytes.ok()) return BadValue("ram", value, "a size such as 512M or 2GiB");
+  args->ram_bytes_max = *bytes;
+  return Status();
+}
+
+Status ApplyMissing(std::string_view value, Args* args) {
+  if (value == "fill") {
+    args->missing_chunks = MissingChunks::kFill;
+  } else if (value == "refuse") {
+    args->missing_chunks = MissingChunks::kRefuse;
+  } else {
+    return BadValue("missing", value, "fill or refuse");
+  }
+  return Status();
+}
+
+Status ApplySort(std::string_view value, Args* args) {
+  if (value == "name") {
+    args->sort = SortKey::kName;
+  } else if (value == "size") {
+    args->sort = SortKey::kSize;
+  } else {
+    return BadValue("sort", value, "name or size");
+  }
+  return Status();
+}
+
+Status ApplyDepth(std::string_view value, Args* args) {
+  const auto depth = ParseInt(value, 1, std::numeric_limits<int>::max());
+  if (!depth) return BadValue("depth", value, "a number from 1");
+  args->depth_max = static_cast<int>(*depth);
+  return Status();
+}
+
+Status ApplyItem(std::string_view value, Args* args) {
+  if (value.empty()) return BadValue("item", value, "the name of an item");
+  args->item = value;
+  return Status();
+}
+
+template <bool Args::* member, bool value = true>
+Status Switch(std::string_view, Args* args) {
+  args->*member = value;
+  return Status();
+}
+
+// Order here is the order in the help.
+constexpr Flag kFlags[] = {
+    {"json", 0, "", "Print one JSON value instead of text", kReports, "",
+     Completion::kNothing, "", Switch<&Args::json>},
+    {"long", 'l', "", "Add value types, chunk shapes and exact byte counts",
+     kLs, "", Completion::kNothing, "", Switch<&Args::long_listing>},
+    {"sort", 0, "KEY",
+     "Order leaves by name, or by size with the largest first", kLs,
+     "the checkpoint's own order", Completion::kChoices, "name|size",
+     ApplySort},
+    {"depth", 0, "N", "Show N levels and count what is below them", kTree,
+     "all", Completion::kNothing, "", ApplyDepth},
+    {"full", 0, "",
+     "Print every element, however many; by default more than 1000 are "
+     "summarised",
+     kCat, "", Completion::kNothing, "", Switch<&Args::full>},
+    {"raw", 0, "",
+     "Write the bytes themselves: elements in C order, little endian; text "
+     "as it is",
+     kCat, "", Completion::kNothing, "", Switch<&Args::raw>},
+    {"npy", 0, "", "Write a .npy file", kCat, "", Completion::kNothing, "",
+     Switch<&Args::npy>},
+    {"step", 0, "N", "Read step N when PATH is a directory of steps", kOpen,
+     "the newest committed step", Completion::kNothing, "", ApplyStep},
+    {"item", 0, "NAME", "Read only this item of a checkpoint of several", kOpen,
+     "all", Completion::kNothing, "", ApplyItem},
+    {"missing", 0, "WHAT",
+     "Treat chunks that are not stored as fill values, or refuse them",
+     kCat | kWork, "as the checkpoint says", Completion::kChoices,
+     "fill|refuse", ApplyMissing},
+    {"no-verify", 0, "", "Do not check the checkpoint's own file digests",
+     kOpen, "", Completion::kNothing, "", Switch<&Args::verify, false>},
+    {"threads", 'j', "N", "Work on N threads; 0: one per available CPU", kWork,
+     "0", Completion::kNothing, "", ApplyThreads},
+    {"ram", 0, "SIZE",
+     "Hold at most SIZE bytes of tensors in memory; a larger chunk goes alone",
+     kWork | kCat, "256M", Completion::kNothing, "", ApplyRam},
+    {"progress", 0, "WHEN", "Draw a progress bar on standard error", kWork,
+     "auto: on a terminal, after one second", Completion::kChoices, kWhen,
+     [](std::string_view value, Args* args) {
+       return ApplyWhen("progress", value, &args->progress);
+     }},
+    {"color", 0, "WHEN", "Use colors", kReports,
+     "auto: on a terminal, unless NO_COLOR is set", Completion::kChoices, kWhen,
+     [](std::string_view value, Args* args) {
+       return ApplyWhen("color", value, &args->color);
+     }},
+    {"quiet", 'q', "",
+     "Print results only: no titles, totals, notes or progress", kReports, "",
+     Completion::kNothing, "", Switch<&Args::quiet>},
+    {"help", 'h', "", "Print help and exit", kEvery, "", Completion::kNothing,
+     "", Switch<&Args::help>},
+    {"version", 'V', "", "Print the version and exit", kEvery, "",
+     Completion::kNothing, "", Switch<&Args::version>},
+};
+
+constexpr Example kLsExamples[] = {
+    {"holdfast ls /ckpt", "leaves of the newest step"},
+    {"holdfast ls /ckpt --step 7 'params.*'", "leaves whose names match"},
+    {"holdfast ls --sort size --long /ckpt/7", "the largest leaves first"},
+};
+constexpr Example kTreeExamples[] = {
+    {"holdfast tree /ckpt/7", "the whole tree"},
+    {"holdfast tree --depth 2 /ckpt/7", "two levels, sizes below them summed"},
+};
+constexpr Example kInfoExamples[] = {
+    {"holdfast info /ckpt", "what the newest step is and how well it packs"},
+    {"holdfast info --json /ckpt/7 | jq .custom_metadata",
+     "the custom metadata alone"},
+};
+constexpr Example kCatExamples[] = {
+    {"holdfast cat /ckpt/7 step", "one value"},
+    {"holdfast cat /ckpt/7 'params.w[0:2, ::-1]'", "a slice, as in numpy"},
+    {"holdfast cat --npy /ckpt/7 params.w > w.npy", "a file for np.load"},
+    {"holdfast cat --raw /ckpt/7 params.w | sha256sum", "the bytes themselves"},
+};
+constexpr Example kDigestExamples[] = {
+    {"holdfast digest /ckpt/7", "one line a leaf, as sha256sum prints"},
+    {"diff <(holdfast digest A) <(holdfast digest B)",
+     "compare two checkpoints, whatever their formats"},
+};
+constexpr Example kVerifyExamples[] = {
+    {"holdfast verify /ckpt/7", "read and check everything"},
+    {"holdfast verify --quiet /ckpt && cp -r /ckpt/7 /backup",
+     "copy only what is sound"},
+};
+constexpr Example kStepsExamples[] = {
+    {"holdfast steps /ckpt", "every step, and why some do not count"},
+    {"holdfast steps --json /ckpt | jq '.steps[] | select(.committed).step'",
+     "numbers of committed steps"},
+};
+constexpr Example kHelpExamples[] = {
+    {"holdfast help cat", "help of one verb"},
+};
+constexpr Example kCompletionExamples[] = {
+    {"source <(holdfast completion bash)", "complete in this shell"},
+    {"holdfast completion fish > ~/.config/fish/completions/holdfast.fish",
+     "complete in every fish"},
+};
+constexpr Example kManExamples[] = {
+    {"holdfast man > holdfast.1 && man -l holdfast.1", "read the manual page"},
+};
+
+constexpr size_t kAny = std::numeric_limits<size_t>::max();
+
+// Order as in VerbId.
+constexpr Verb kVerbs[] = {
+    {VerbId::kLs, "ls", "PATH [PATTERN...]", 1, kAny, "List leaves",
+     "Lists the leaves of a checkpoint: name, kind, dtype and shape, chunks, "
+     "bytes stored and decoded, codec. A PATTERN selects a leaf by name, all "
+     "leaves below a name, or what a glob (*, ?, [abc]) matches; * also "
+     "matches dots. No tensor is read.",
+     kLsExamples, Completion::kFile, "", false},
+    {VerbId::kTree, "tree", "PATH", 1, 1, "Show leaves as a tree",
+     "Shows the tree of a checkpoint with a summary of each leaf. No tensor is "
+     "read.",
+     kTreeExamples, Completion::kFile, "", false},
+    {VerbId::kInfo, "info", "PATH", 1, 1, "Summarise a checkpoint",
+     "Tells the format, step, items and layout of a checkpoint, how many "
+     "leaves and bytes it has, their dtypes, its metadata and times. No tensor "
+     "is read.",
+     kInfoExamples, Completion::kFile, "", false},
+    {VerbId::kCat, "cat", "PATH [NAME[SLICE]]", 1, 2, "Print one value",
+     "Prints a leaf, or a slice of it written as in numpy: integers, a:b:c, "
+     "negative ones, and `...`. The whole argument is tried as a name first, "
+     "so names may contain brackets. NAME may be left out when there is one "
+     "leaf. Only the chunks that are needed are read. --npy stores bfloat16 "
+     "and other types that numpy has no name for as raw bytes (<V2), as "
+     "np.save does; view them back with ml_dtypes.",
+     kCatExamples, Completion::kFile, "", false},
+    {VerbId::kDigest, "digest", "PATH [PATTERN...]", 1, kAny,
+     "Print the sha256 of each leaf",
+     "Prints the sha256 of each leaf's value: elements in C order, little "
+     "endian; text as UTF-8. Equal values have equal digests in every format, "
+     "chunking and compression. PATTERN is as for ls.",
+     kDigestExamples, Completion::kFile, "", false},
+    {VerbId::kVerify, "verify", "PATH", 1, 1, "Check every byte",
+     "Reads everything that a restore could depend on, checks every checksum "
+     "there is, and names each damaged leaf, file and offset. Exit code 1 "
+     "means damage.",
+     kVerifyExamples, Completion::kFile, "", false},
+    {VerbId::kSteps, "steps", "ROOT", 1, 1, "List the steps of a root",
+     "Lists the step directories of a root: time, size, items, metrics, and "
+     "whether each is committed or why not.",
+     kStepsExamples, Completion::kFile, "", false},
+    {VerbId::kHelp, "help", "[VERB]", 0, 1, "Print help",
+     "Prints help for all verbs or for one.", kHelpExamples,
+     Completion::kChoices, "", false},
+    {VerbId::kCompletion, "completion", "SHELL", 1, 1,
+     "Print a shell completion script",
+     "Prints a completion script for bash, zsh or fish.", kCompletionExamples,
+     Completion::kChoices, "bash|zsh|fish", true},
+    {VerbId::kMan, "man", "", 0, 0, "Print the manual page in roff",
+     "Prints the manual page, in the format that man(1) reads.", kManExamples,
+     Completion::kNothing, "", true},
+};
+static_assert(std::size(kVerbs) == kVerbCount);
+
+constexpr ExitCode kExitCodes[] = {
+    {0, "fine"},
+    {1, "the data differ or are damaged"},
+    {2, "the command line is wrong"},
+    {3, "any other failure: not found, not readable, disk full"},
+    {130, "interrupted"},
+};
+
+}  // namespace
+
+std::span<const Flag> AllFlags() { return kFlags; }
+std::span<const Verb> AllVerbs() { return kVerbs; }
+std::span<const ExitCode> AllExitCodes() { return kExitCodes; }
+
+const Verb& VerbOf(VerbId id) { return kVerbs[static_cast<size_t>(id)]; }
+
+const Verb* FindVerb(std::string_view name) {
+  for (const Verb& verb : kVerbs) {
+    if (verb.name == name) return &verb;
+  }
+  return nullptr;
+}
+
+const Flag* FindFlag(std::string_view name) {
+  for (const Flag& flag : kFlags) {
+    if (flag.name == name) return &flag;
+  }
+  return nullptr;
+}
+
+const Flag* FindShortFlag(char name) {
+  for (const Flag& flag : kFlags) {
+    if (flag.short_name != 0 && flag.short_name == name) return &flag;
+  }
+  return nullptr;
+}
+
+bool Applies(const Flag& flag, VerbId verb) {
+  return (flag.verbs & Bit(verb)) != 0;
+}
+
+bool IsGlobal(const Flag& flag) { return flag.verbs == kEvery; }
+
+}  // namespace holdfast::cli

@@ -1,0 +1,74 @@
+// The flag table and the verb table: the one source of parsing, --help, the
+// man page and the shell completions.
+//
+// Thread-safety: constant tables, pure functions.
+// Ownership: all text is static.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "cli/args.h"
+#include "holdfast/status.h"
+
+namespace holdfast::cli {
+
+// What a shell should offer as a value.
+enum class Completion : uint8_t { kNothing, kFile, kChoices };
+
+struct Flag {
+  std::string_view name;           // without "--"
+  char short_name;                 // 0: none
+  std::string_view value_name;     // empty: a switch
+  std::string_view help;           // one sentence, no final period
+  uint32_t verbs;                  // bit 1 << VerbId
+  std::string_view default_value;  // as shown; empty: nothing to show
+  Completion completion;
+  std::string_view choices;  // "auto|always|never" for kChoices
+  // Stores the value. InvalidArgument says what was wanted instead.
+  Status (*apply)(std::string_view value, Args* args);
+
+  bool takes_value() const { return !value_name.empty(); }
+};
+
+struct Example {
+  std::string_view command;
+  std::string_view meaning;
+};
+
+struct Verb {
+  VerbId id;
+  std::string_view name;
+  std::string_view operands;  // "PATH [PATTERN...]"
+  size_t operand_count_min;
+  size_t operand_count_max;
+  std::string_view summary;      // one line, no final period
+  std::string_view description;  // a few sentences
+  std::span<const Example> examples;
+  Completion completion;  // of the operands
+  std::string_view choices;
+  bool hidden;  // documented, but not listed among the verbs of --help
+};
+
+std::span<const Flag> AllFlags();
+std::span<const Verb> AllVerbs();
+
+const Verb& VerbOf(VerbId id);
+// Null when there is none.
+const Verb* FindVerb(std::string_view name);
+const Flag* FindFlag(std::string_view name);
+const Flag* FindShortFlag(char name);
+
+bool Applies(const Flag& flag, VerbId verb);
+// --help and --version: good without a verb too.
+bool IsGlobal(const Flag& flag);
+
+// What every verb promises, for the help and the man page.
+struct ExitCode {
+  int code;
+  std::string_view meaning;
+};
+std::span<const ExitCode> AllExitCodes();
+
+}  // namespace holdfast::cli

@@ -1,0 +1,207 @@
+#include "cli/help.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "holdfast/version.h"
+
+namespace holdfast::cli {
+namespace {
+
+constexpr size_t kLineWidth = 78;
+
+constexpr std::string_view kAbout =
+    "Looks into training checkpoints: Orbax (old and new layouts), bare OCDBT "
+    "databases and zarr arrays. PATH may be a directory of steps, a step, an "
+    "item, a database or an array; holdfast tells them apart.";
+
+// `text` folded at spaces into lines that begin with `indent` spaces; the
+// first line is already `column` wide.
+std::string Fold(std::string_view text, size_t indent, size_t column) {
+  std::string folded;
+  while (!text.empty()) {
+    const size_t length = std::min(text.find(' '), text.size());
+    const std::string_view word = text.substr(0, length);
+    if (column > indent && column + 1 + word.size() > kLineWidth) {
+      folded += '\n' + std::string(indent, ' ');
+      column = indent;
+    } else if (column > indent) {
+      folded += ' ';
+      ++column;
+    }
+    folded += word;
+    column += word.size();
+    text.remove_prefix(std::min(length + 1, text.size()));
+  }
+  return folded + "\n";
+}
+
+// "  term   meaning" with the meanings in one column.
+std::string Entry(const std::string& term, std::string_view meaning,
+                  size_t column) {
+  std::string line = "  " + term;
+  if (line.size() + 2 > column) {
+    line += "\n" + std::string(column, ' ');
+  } else {
+    line.resize(column, ' ');
+  }
+  return line + Fold(meaning, column, column);
+}
+
+std::string FlagEntries(const std::vector<const Flag*>& flags) {
+  size_t column = 0;
+  for (const Flag* flag : flags) {
+    column = std::max(column, FlagSpelling(*flag).size() + 4);
+  }
+  std::string text;
+  for (const Flag* flag : flags) {
+    text += Entry(FlagSpelling(*flag), FlagHelp(*flag), column);
+  }
+  return text;
+}
+
+std::string ExitCodes() {
+  std::string text;
+  for (const ExitCode& exit : AllExitCodes()) {
+    text += Entry(std::to_string(exit.code), exit.meaning, 8);
+  }
+  return text;
+}
+
+std::string VerbEntries(bool hidden) {
+  std::string text;
+  for (const Verb& verb : AllVerbs()) {
+    if (verb.hidden != hidden) continue;
+    text += Entry(std::string(verb.name), verb.summary, 15);
+  }
+  return text;
+}
+
+std::string Synopsis(const Verb& verb) {
+  std::string line = "holdfast " + std::string(verb.name) + " [OPTION...]";
+  if (!verb.operands.empty()) line += " " + std::string(verb.operands);
+  return line;
+}
+
+// Roff reads a backslash as its own, "-" as a hyphen, and a dot or quote at
+// the start of a line as a request.
+std::string Roff(std::string_view text) {
+  std::string escaped;
+  for (const char c : text) {
+    if (c == '\\') {
+      escaped += "\\e";
+    } else if (c == '-') {
+      escaped += "\\-";
+    } else if (c == '\'') {
+      escaped += "\\(aq";
+    } else if (c == '~') {
+      escaped += "\\(ti";
+    } else if (c == '`') {
+      escaped += "\\(ga";
+    } else {
+      escaped += c;
+    }
+  }
+  return escaped.starts_with('.') ? "\\&" + escaped : escaped;
+}
+
+std::string RoffFlag(const Flag& flag) {
+  std::string text = ".TP\n";
+  if (flag.short_name != 0) {
+    text += std::string("\\fB\\-") + flag.short_name + "\\fR, ";
+  }
+  text += "\\fB" + Roff("--" + std::string(flag.name)) + "\\fR";
+  if (flag.takes_value()) {
+    text += " \\fI" + std::string(flag.value_name) + "\\fR";
+  }
+  text += "\n" + Roff(FlagHelp(flag)) + ".";
+  if (IsGlobal(flag)) return text + "\n";
+  text += "\nOf:";
+  for (const Verb& verb : AllVerbs()) {
+    if (Applies(flag, verb.id)) text += " " + std::string(verb.name);
+  }
+  return text + ".\n";
+}
+
+std::string RoffVerb(const Verb& verb) {
+  std::string text =
+      ".SS \"" + Roff(Synopsis(verb)) + "\"\n" + Roff(verb.description) + "\n";
+  for (const Example& example : verb.examples) {
+    text += ".TP\n\\fB" + Roff(example.command) + "\\fR\n" +
+            Roff(example.meaning) + "\n";
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string FlagSpelling(const Flag& flag) {
+  std::string text = "    ";
+  if (flag.short_name != 0) text = std::string("-") + flag.short_name + ", ";
+  text += "--" + std::string(flag.name);
+  if (flag.takes_value()) text += " " + std::string(flag.value_name);
+  return text;
+}
+
+std::string FlagHelp(const Flag& flag) {
+  std::string text(flag.help);
+  if (!flag.choices.empty()) text += " (" + std::string(flag.choices) + ")";
+  if (!flag.default_value.empty()) {
+    text += " [default: " + std::string(flag.default_value) + "]";
+  }
+  return text;
+}
+
+std::string GeneralHelp() {
+  std::vector<const Flag*> global;
+  for (const Flag& flag : AllFlags()) {
+    if (IsGlobal(flag)) global.push_back(&flag);
+  }
+  return "holdfast " HOLDFAST_VERSION "\n" + Fold(kAbout, 0, 0) +
+         "\nUsage: holdfast VERB [OPTION...] PATH...\n\nVerbs:\n" +
+         VerbEntries(false) + "\nFor packagers and shells:\n" +
+         VerbEntries(true) + "\nOptions:\n" + FlagEntries(global) +
+         "\nExit codes:\n" + ExitCodes() +
+         "\nholdfast help VERB tells more about a verb.\n";
+}
+
+std::string VerbHelp(const Verb& verb) {
+  std::vector<const Flag*> flags;
+  for (const Flag& flag : AllFlags()) {
+    if (Applies(flag, verb.id)) flags.push_back(&flag);
+  }
+  std::string text = std::string(verb.summary) +
+                     ".\n\nUsage: " + Synopsis(verb) + "\n\n" +
+                     Fold(verb.description, 0, 0) + "\nOptions:\n" +
+                     FlagEntries(flags) + "\nExamples:\n";
+  for (const Example& example : verb.examples) {
+    text += "  " + std::string(example.command) + "\n      " +
+            Fold(example.meaning, 6, 6);
+  }
+  return text;
+}
+
+std::string ManPage() {
+  std::string text =
+      ".TH HOLDFAST 1 \"\" \"holdfast " HOLDFAST_VERSION
+      "\" \"User Commands\"\n"
+      ".SH NAME\nholdfast \\- look into training checkpoints\n"
+      ".SH SYNOPSIS\n\\fBholdfast\\fR \\fIVERB\\fR [\\fIOPTION\\fR...] "
+      "\\fIPATH\\fR...\n.SH DESCRIPTION\n" +
+      Roff(kAbout) + "\n.SH VERBS\n";
+  for (const Verb& verb : AllVerbs()) text += RoffVerb(verb);
+  text += ".SH OPTIONS\n";
+  for (const Flag& flag : AllFlags()) text += RoffFlag(flag);
+  text += ".SH \"EXIT STATUS\"\n";
+  for (const ExitCode& exit : AllExitCodes()) {
+    text += ".TP\n\\fB" + std::to_string(exit.code) + "\\fR\n" +
+            Roff(exit.meaning) + ".\n";
+  }
+  return text +
+         ".SH ENVIRONMENT\n.TP\n\\fBNO_COLOR\\fR\nWhen set and not empty, no "
+         "colors are used unless asked for.\n"
+         ".TP\n\\fBLC_ALL\\fR, \\fBLC_CTYPE\\fR, \\fBLANG\\fR\nTrees are "
+         "drawn in ASCII unless the locale is UTF\\-8.\n";
+}
+
+}  // namespace holdfast::cli

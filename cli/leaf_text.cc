@@ -1,0 +1,79 @@
+#include "cli/leaf_text.h"
+
+#include "cli/units.h"
+
+namespace holdfast::cli {
+
+bool HasShape(const LeafInfo& leaf) {
+  return leaf.kind == ValueKind::kArray || leaf.kind == ValueKind::kScalar;
+}
+
+std::string TypeText(const LeafInfo& leaf) {
+  if (!leaf.dtype) return "-";
+  std::string text(DTypeName(*leaf.dtype));
+  if (leaf.kind == ValueKind::kArray) text += ShapeText(leaf.shape);
+  return text;
+}
+
+std::string SummaryText(const LeafInfo& leaf) {
+  std::string text;
+  if (leaf.dtype) {
+    text = TypeText(leaf);
+  } else {
+    text = ValueKindName(leaf.kind);
+  }
+  if (!leaf.prng_impl.empty()) {
+    text += " key<" + PrintableText(leaf.prng_impl) + ">";
+  }
+  if (leaf.kind == ValueKind::kArray) {
+    text += " " + HumanBytes(leaf.decoded_bytes);
+  }
+  return text;
+}
+
+void WriteLeafFields(const LeafInfo& leaf, JsonWriter* json) {
+  json->Field("name", leaf.name);
+  json->StringsField("key", leaf.key);
+  json->Field("kind", ValueKindName(leaf.kind));
+  if (leaf.dtype) {
+    json->Field("dtype", DTypeName(*leaf.dtype));
+  } else {
+    json->NullField("dtype");
+  }
+  if (HasShape(leaf)) {
+    json->ShapeField("shape", leaf.shape);
+    json->ShapeField("chunk_shape", leaf.chunk_shape);
+  } else {
+    json->NullField("shape");
+    json->NullField("chunk_shape");
+  }
+  json->Field("chunk_count", leaf.chunk_count);
+  json->Field("stored_bytes", leaf.stored_bytes);
+  json->Field("decoded_bytes", leaf.decoded_bytes);
+  json->Field("codecs", leaf.codecs);
+  json->Field("value_type", leaf.value_type);
+  if (!leaf.prng_impl.empty()) json->Field("prng_impl", leaf.prng_impl);
+}
+
+void LeafTotals::Add(const LeafInfo& leaf) {
+  ++leaf_count;
+  chunk_count += leaf.chunk_count;
+  stored_bytes += leaf.stored_bytes;
+  decoded_bytes += leaf.decoded_bytes;
+}
+
+std::string TotalsText(const LeafTotals& totals) {
+  return Counted(totals.leaf_count, "leaf", "leaves") + ", " +
+         Counted(totals.chunk_count, "chunk", "chunks") + ", stored " +
+         HumanBytes(totals.stored_bytes) + ", decoded " +
+         HumanBytes(totals.decoded_bytes);
+}
+
+void WriteTotals(const LeafTotals& totals, JsonWriter* json) {
+  json->Field("leaf_count", totals.leaf_count);
+  json->Field("chunk_count", totals.chunk_count);
+  json->Field("stored_bytes", totals.stored_bytes);
+  json->Field("decoded_bytes", totals.decoded_bytes);
+}
+
+}  // namespace holdfast::cli

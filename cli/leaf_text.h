@@ -1,0 +1,38 @@
+// A LeafInfo in words and in JSON: shared by ls, tree and info.
+//
+// Thread-safety: pure functions.
+// Units: bytes.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "cli/json_out.h"
+#include "holdfast/checkpoint.h"
+
+namespace holdfast::cli {
+
+// "bfloat16[2,3]", "int64" for scalars, "-" for leaves without elements.
+std::string TypeText(const LeafInfo& leaf);
+// "bfloat16[2,3] 12 B", "string", "int64", "empty_dict".
+std::string SummaryText(const LeafInfo& leaf);
+
+// Whether a leaf has a shape of its own.
+bool HasShape(const LeafInfo& leaf);
+
+// The members of a leaf's object, without its braces.
+void WriteLeafFields(const LeafInfo& leaf, JsonWriter* json);
+
+struct LeafTotals {
+  uint64_t leaf_count = 0;
+  uint64_t chunk_count = 0;
+  uint64_t stored_bytes = 0;
+  uint64_t decoded_bytes = 0;
+
+  void Add(const LeafInfo& leaf);
+};
+// "3 leaves, 12 chunks, stored 1.0 KiB, decoded 2.0 KiB".
+std::string TotalsText(const LeafTotals& totals);
+void WriteTotals(const LeafTotals& totals, JsonWriter* json);
+
+}  // namespace holdfast::cli

@@ -1,0 +1,75 @@
+// The holdfast command: makes the Env of the real world and runs a verb in it.
+
+#include <langinfo.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <clocale>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "cli/dispatch.h"
+#include "cli/report.h"
+
+namespace {
+
+std::atomic<bool> g_cancel{false};
+static_assert(std::atomic<bool>::is_always_lock_free);
+
+extern "C" void OnInterrupt(int) { g_cancel.store(true); }
+
+// The first Ctrl-C asks the verb to stop; the handler is then gone, so that
+// the second one ends the process.
+void CatchInterrupt() {
+  struct sigaction action = {};
+  action.sa_handler = OnInterrupt;
+  action.sa_flags = SA_RESETHAND | SA_RESTART;
+  sigaction(SIGINT, &action, nullptr);
+}
+
+int TerminalColumns() {
+  winsize size = {};
+  if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0) return 80;
+  return size.ws_col > 0 ? size.ws_col : 80;
+}
+
+bool LocaleIsUtf8() {
+  std::setlocale(LC_CTYPE, "");
+  return std::strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
+}
+
+bool NoColor() {
+  const char* value = std::getenv("NO_COLOR");
+  return value != nullptr && *value != '\0';
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::ios::sync_with_stdio(false);
+  // Listings of 100,000 leaves go out in few writes.
+  static char buffer[1 << 16];
+  std::cout.rdbuf()->pubsetbuf(buffer, sizeof(buffer));
+  CatchInterrupt();
+  holdfast::cli::Env env{.out = std::cout, .err = std::cerr};
+  env.out_is_terminal = isatty(STDOUT_FILENO) == 1;
+  env.err_is_terminal = isatty(STDERR_FILENO) == 1;
+  env.utf8 = LocaleIsUtf8();
+  env.no_color = NoColor();
+  env.columns = TerminalColumns();
+  env.cancel = &g_cancel;
+  // Only the standard library can throw here, for want of memory.
+  try {
+    const std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
+    return holdfast::cli::RunCommand(words, env);
+  } catch (const std::exception& error) {
+    std::cerr << "holdfast: " << error.what() << '\n';
+    return holdfast::cli::kExitFailure;
+  }
+}

@@ -1,0 +1,27 @@
+// Failures as a user sees them: "holdfast: <message>", a hint, an exit code.
+//
+// Thread-safety: one thread at a time.
+// Ownership: borrows the Env.
+#pragma once
+
+#include <string_view>
+
+#include "cli/env.h"
+#include "holdfast/status.h"
+
+namespace holdfast::cli {
+
+inline constexpr int kExitFine = 0;
+inline constexpr int kExitDamaged = 1;  // or different
+inline constexpr int kExitUsage = 2;
+inline constexpr int kExitFailure = 3;
+inline constexpr int kExitInterrupted = 130;  // 128 + SIGINT
+
+// The exit code that says what kind of failure it was.
+int ExitCodeOf(const Status& status);
+
+// Prints and returns the exit code. An empty hint prints none.
+int Fail(Env& env, const Status& status, std::string_view hint = "");
+int FailUsage(Env& env, std::string_view message, std::string_view hint = "");
+
+}  // namespace holdfast::cli

@@ -1,0 +1,47 @@
+// Sizes, times and names as people read and write them.
+//
+// Thread-safety: pure functions.
+// Units: bytes; seconds; nanoseconds since 1970-01-01 UTC.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "holdfast/status.h"
+#include "holdfast/tensor.h"
+
+namespace holdfast::cli {
+
+// "512 B", "1.5 KiB", "12.0 GiB": powers of 1024, one decimal.
+std::string HumanBytes(uint64_t bytes);
+// "0.42 s", "12 s", "3 min 5 s", "2 h 10 min".
+std::string HumanSeconds(double seconds);
+// "2026-01-31T12:00:00.123Z" (milliseconds, as RFC 3339).
+std::string IsoTime(int64_t ns);
+// "1 leaf", "2 leaves": `plural` is the whole word.
+std::string Counted(uint64_t count, std::string_view singular,
+                    std::string_view plural);
+
+// "512M", "2GiB", "1000000", "64KB": K and KiB are 1024, KB is 1000, as in
+// coreutils. InvalidArgument on anything else, zero and overflow.
+Result<uint64_t> ParseBytes(std::string_view text);
+// A decimal integer in [low, high] and nothing else.
+std::optional<int64_t> ParseInt(std::string_view text, int64_t low,
+                                int64_t high);
+
+// "[2,3]", "[]".
+std::string ShapeText(const Shape& shape);
+
+// `text` with control characters and bytes that are not UTF-8 as \n, \x1b, ...
+// Names come from files; a terminal must not obey them.
+std::string PrintableText(std::string_view text);
+// Number of code points: the width of most text in a terminal.
+size_t TextWidth(std::string_view text);
+// Length of the UTF-8 sequence that `text` starts with; 0 when malformed.
+// REQUIRES: text not empty.
+size_t Utf8SequenceBytes(std::string_view text);
+
+}  // namespace holdfast::cli

@@ -1,0 +1,141 @@
+// digest: the sha256 of each leaf's value.
+
+#include <algorithm>
+
+#include "cli/digest_leaves.h"
+#include "cli/element_text.h"
+#include "cli/leaf_text.h"
+#include "cli/progress_bar.h"
+#include "cli/report.h"
+#include "cli/select.h"
+#include "cli/units.h"
+#include "cli/verbs.h"
+#include "holdfast/checkpoint.h"
+
+namespace holdfast::cli {
+namespace {
+
+// The worst exit code so far: damage is worse than failure, as it is the
+// answer to the question.
+int Worse(int a, int b) {
+  if (a == kExitInterrupted || b == kExitInterrupted) return kExitInterrupted;
+  if (a == kExitDamaged || b == kExitDamaged) return kExitDamaged;
+  return std::max(a, b);
+}
+
+std::vector<Result<std::string>> Digests(const Checkpoint& checkpoint,
+                                         const std::vector<size_t>& selected,
+                                         const Args& args, Env& env) {
+  LeafTotals totals;
+  for (const size_t i : selected) totals.Add(checkpoint.leaves()[i]);
+  DigestOptions options;
+  options.thread_count = args.thread_count;
+  options.ram_bytes_max = args.ram_bytes_max;
+  options.cancel = env.cancel;
+  if (!UseProgress(args, env)) {
+    return DigestLeaves(checkpoint, selected, options);
+  }
+  ProgressBar bar(env.err, env.now_seconds,
+                  {.label = "digest", .columns = env.columns});
+  options.done = [&](uint64_t done_bytes) {
+    bar.Update(done_bytes, totals.decoded_bytes);
+  };
+  return DigestLeaves(checkpoint, selected, options);
+}
+
+// The value itself, for leaves so small that it says more than a digest.
+Status WriteValue(const Checkpoint& checkpoint, size_t leaf, JsonWriter* json) {
+  const LeafInfo& info = checkpoint.leaves()[leaf];
+  if (info.kind == ValueKind::kScalar) {
+    const auto array = checkpoint.Read(leaf);
+    if (!array.ok()) return array.status();
+    json->Key("value");
+    WriteElement(array->dtype(), array->view().data, json);
+  }
+  if (info.kind == ValueKind::kString) {
+    const auto text = checkpoint.ReadText(leaf);
+    if (!text.ok()) return text.status();
+    json->Field("value", *text);
+  }
+  return Status();
+}
+
+Status WriteLeaf(const Checkpoint& checkpoint, size_t leaf,
+                 const Result<std::string>& digest, JsonWriter* json) {
+  const LeafInfo& info = checkpoint.leaves()[leaf];
+  json->BeginObject();
+  json->Field("name", info.name);
+  json->StringsField("key", info.key);
+  json->Field("kind", ValueKindName(info.kind));
+  if (info.dtype) {
+    json->Field("dtype", DTypeName(*info.dtype));
+  } else {
+    json->NullField("dtype");
+  }
+  if (HasShape(info)) {
+    json->ShapeField("shape", info.shape);
+  } else {
+    json->NullField("shape");
+  }
+  Status status = digest.status();
+  if (digest.ok()) {
+    json->Field("sha256", *digest);
+    status = WriteValue(checkpoint, leaf, json);
+  } else {
+    json->NullField("sha256");
+  }
+  if (!info.prng_impl.empty()) json->Field("prng_impl", info.prng_impl);
+  if (!status.ok()) json->Field("error", status.ToString());
+  json->EndObject();
+  return status;
+}
+
+int PrintJson(const Checkpoint& checkpoint, const std::vector<size_t>& selected,
+              const std::vector<Result<std::string>>& digests, Env& env) {
+  JsonWriter json(env.out);
+  json.BeginObject();
+  json.Field("format", checkpoint.info().format);
+  json.Key("leaves");
+  json.BeginArray();
+  int code = kExitFine;
+  for (size_t i = 0; i < selected.size(); ++i) {
+    const Status status = WriteLeaf(checkpoint, selected[i], digests[i], &json);
+    if (!status.ok()) code = Worse(code, Fail(env, status));
+  }
+  json.EndArray();
+  json.EndObject();
+  env.out << '\n';
+  return code;
+}
+
+int PrintText(const Checkpoint& checkpoint, const std::vector<size_t>& selected,
+              const std::vector<Result<std::string>>& digests, Env& env) {
+  int code = kExitFine;
+  for (size_t i = 0; i < selected.size(); ++i) {
+    if (digests[i].ok()) {
+      env.out << *digests[i] << "  "
+              << PrintableText(checkpoint.leaves()[selected[i]].name) << '\n';
+    } else {
+      code = Worse(code, Fail(env, digests[i].status()));
+    }
+  }
+  return code;
+}
+
+}  // namespace
+
+int RunDigest(const Args& args, Env& env) {
+  const auto opened = Open(args.operands[0], OpenOptionsOf(args));
+  if (!opened.ok()) return Fail(env, opened.status());
+  const Checkpoint& checkpoint = **opened;
+  const auto selected =
+      SelectLeaves(checkpoint.leaves(), std::span(args.operands).subspan(1));
+  if (!selected.ok()) return Fail(env, selected.status());
+  const auto digests = Digests(checkpoint, *selected, args, env);
+  // Half a list must not pass for a whole one.
+  if (env.cancelled()) return Fail(env, CancelledError("interrupted"));
+  return args.json ? PrintJson(checkpoint, *selected, digests, env)
+                   : PrintText(checkpoint, *selected, digests, env);
+}
+
+}  // namespace holdfast::cli

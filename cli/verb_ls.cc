@@ -1,0 +1,120 @@
+// ls: one line a leaf.
+
+#include <algorithm>
+
+#include "cli/leaf_text.h"
+#include "cli/report.h"
+#include "cli/select.h"
+#include "cli/text_table.h"
+#include "cli/units.h"
+#include "cli/verbs.h"
+#include "holdfast/checkpoint.h"
+
+namespace holdfast::cli {
+namespace {
+
+void SortLeaves(const std::vector<LeafInfo>& leaves, SortKey key,
+                std::vector<size_t>* order) {
+  if (key == SortKey::kName) {
+    std::stable_sort(order->begin(), order->end(), [&](size_t a, size_t b) {
+      return leaves[a].name < leaves[b].name;
+    });
+  }
+  if (key == SortKey::kSize) {
+    std::stable_sort(order->begin(), order->end(), [&](size_t a, size_t b) {
+      return leaves[a].decoded_bytes > leaves[b].decoded_bytes;
+    });
+  }
+}
+
+std::string BytesText(uint64_t bytes, bool exact) {
+  return exact ? std::to_string(bytes) : HumanBytes(bytes);
+}
+
+TextTable MakeTable(bool long_listing) {
+  std::vector<TextColumn> columns = {{"NAME"}, {"KIND"}, {"TYPE"}};
+  if (long_listing) {
+    columns.push_back({"VALUE TYPE"});
+    columns.push_back({"CHUNK"});
+  }
+  columns.push_back({"CHUNKS", Align::kRight});
+  columns.push_back({"STORED", Align::kRight});
+  columns.push_back({"DECODED", Align::kRight});
+  columns.push_back({"CODEC"});
+  return TextTable(std::move(columns));
+}
+
+std::string OrDash(const std::string& text) {
+  return text.empty() ? "-" : PrintableText(text);
+}
+
+void AddLeaf(const LeafInfo& leaf, bool long_listing, TextTable* table) {
+  std::vector<std::string> cells = {PrintableText(leaf.name),
+                                    std::string(ValueKindName(leaf.kind)),
+                                    TypeText(leaf)};
+  if (long_listing) {
+    cells.push_back(OrDash(leaf.value_type));
+    cells.push_back(leaf.kind == ValueKind::kArray ? ShapeText(leaf.chunk_shape)
+                                                   : "-");
+  }
+  cells.push_back(HasShape(leaf) ? std::to_string(leaf.chunk_count) : "-");
+  cells.push_back(BytesText(leaf.stored_bytes, long_listing));
+  cells.push_back(BytesText(leaf.decoded_bytes, long_listing));
+  cells.push_back(OrDash(leaf.codecs));
+  table->AddRow(std::move(cells));
+}
+
+void PrintText(const std::vector<LeafInfo>& leaves,
+               const std::vector<size_t>& order, const Args& args, Env& env) {
+  TextTable table = MakeTable(args.long_listing);
+  LeafTotals totals;
+  for (const size_t i : order) {
+    AddLeaf(leaves[i], args.long_listing, &table);
+    totals.Add(leaves[i]);
+  }
+  const bool bold = UseColor(args, env) && !args.quiet;
+  table.Print(!args.quiet, env.out);
+  if (args.quiet) return;
+  env.out << (bold ? "\x1b[1m" : "") << TotalsText(totals)
+          << (bold ? "\x1b[0m" : "") << '\n';
+}
+
+void PrintJson(const Checkpoint& checkpoint, const std::vector<size_t>& order,
+               std::ostream& out) {
+  JsonWriter json(out);
+  LeafTotals totals;
+  json.BeginObject();
+  json.Field("format", checkpoint.info().format);
+  json.Key("leaves");
+  json.BeginArray();
+  for (const size_t i : order) {
+    json.BeginObject();
+    WriteLeafFields(checkpoint.leaves()[i], &json);
+    json.EndObject();
+    totals.Add(checkpoint.leaves()[i]);
+  }
+  json.EndArray();
+  WriteTotals(totals, &json);
+  json.EndObject();
+  out << '\n';
+}
+
+}  // namespace
+
+int RunLs(const Args& args, Env& env) {
+  const auto opened = Open(args.operands[0], OpenOptionsOf(args));
+  if (!opened.ok()) return Fail(env, opened.status());
+  const Checkpoint& checkpoint = **opened;
+  auto selected =
+      SelectLeaves(checkpoint.leaves(), std::span(args.operands).subspan(1));
+  if (!selected.ok()) return Fail(env, selected.status());
+  SortLeaves(checkpoint.leaves(), args.sort, &*selected);
+  if (args.json) {
+    PrintJson(checkpoint, *selected, env.out);
+  } else {
+    PrintText(checkpoint.leaves(), *selected, args, env);
+  }
+  return kExitFine;
+}
+
+}  // namespace holdfast::cli

@@ -1,0 +1,22 @@
+// The verbs: each takes what was typed and the world, and returns an exit code.
+//
+// Results go to env.out, everything else to env.err.
+// Thread-safety: one verb at a time for an Env.
+// Ownership: borrows both for the call.
+// REQUIRES: args from ParseArgs, with this verb.
+#pragma once
+
+#include "cli/args.h"
+#include "cli/env.h"
+
+namespace holdfast::cli {
+
+int RunLs(const Args& args, Env& env);
+int RunTree(const Args& args, Env& env);
+int RunInfo(const Args& args, Env& env);
+int RunCat(const Args& args, Env& env);
+int RunDigest(const Args& args, Env& env);
+int RunVerify(const Args& args, Env& env);
+int RunSteps(const Args& args, Env& env);
+
+}  // namespace holdfast::cli

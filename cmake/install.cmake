@@ -1,0 +1,40 @@
+# What `cmake --install` puts down: the library, the public headers, and a
+# package so that `find_package(holdfast)` gives holdfast::holdfast.
+include(CMakePackageConfigHelpers)
+
+set_target_properties(holdfast PROPERTIES
+  VERSION ${PROJECT_VERSION}
+  SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
+  EXPORT_NAME holdfast)
+
+install(TARGETS holdfast EXPORT holdfast_targets
+  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+  ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
+  RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/holdfast
+  DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+  FILES_MATCHING PATTERN "*.h")
+
+set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/holdfast)
+install(EXPORT holdfast_targets
+  FILE holdfastTargets.cmake
+  NAMESPACE holdfast::
+  DESTINATION ${package_dir})
+# A shared library carries its own needs; a static one passes them on.
+get_target_property(holdfast_type holdfast TYPE)
+if(holdfast_type STREQUAL "STATIC_LIBRARY")
+  set(HOLDFAST_IS_STATIC ON)
+else()
+  set(HOLDFAST_IS_STATIC OFF)
+endif()
+configure_package_config_file(
+  ${PROJECT_SOURCE_DIR}/cmake/holdfastConfig.cmake.in
+  ${PROJECT_BINARY_DIR}/holdfastConfig.cmake
+  INSTALL_DESTINATION ${package_dir})
+write_basic_package_version_file(
+  ${PROJECT_BINARY_DIR}/holdfastConfigVersion.cmake
+  COMPATIBILITY SameMinorVersion)
+install(FILES
+  ${PROJECT_BINARY_DIR}/holdfastConfig.cmake
+  ${PROJECT_BINARY_DIR}/holdfastConfigVersion.cmake
+  DESTINATION ${package_dir})

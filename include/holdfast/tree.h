@@ -1,0 +1,200 @@
+// Tree: the nested value that a checkpoint holds, as JAX understands a pytree:
+// dicts, lists, tuples and named tuples whose leaves are arrays, scalars,
+// strings, None, or a placeholder.
+//
+//   Tree state = Tree::Dict({
+//       {"step", 7},
+//       {"params", Tree::Dict({{"w", weights}, {"b", bias}})},
+//   });
+//   const Tree* w = state.FindPath({"params", "w"});
+//
+// A dict keeps the order it was given; a checkpoint sorts it by key, as JAX
+// does. An empty dict, list, tuple or named tuple is a value of its own (a
+// typed empty) and survives a save.
+// Thread-safety: values; const methods may run concurrently.
+// Ownership: a Tree owns its nodes; Array leaves share their memory.
+// Errors: accessors assert the kind they need; nothing here fails otherwise.
+#pragma once
+
+#include <array>
+#include <complex>
+#include <concepts>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "holdfast/dtype.h"
+#include "holdfast/tensor.h"
+
+namespace holdfast {
+
+enum class NodeKind : uint8_t { kDict, kList, kTuple, kNamedTuple, kLeaf };
+
+enum class LeafKind : uint8_t {
+  kArray,
+  kScalar,
+  kString,
+  kBytes,  // read from old msgpack checkpoints only
+  kNone,
+  kPlaceholder,  // Python's Ellipsis: "leave this one out"
+  kReference,    // the value lies elsewhere, under the parameter name given
+};
+
+// What an array was in the program that saved it.
+enum class ArrayKind : uint8_t { kNumpy, kJax };
+
+// Containers deeper than this are refused by everything that walks a Tree.
+inline constexpr int kTreeDepthMax = 512;
+
+// The entry of `_sharding` for a jax.Array on one CPU device.
+inline constexpr std::string_view kSingleDeviceShardingJson =
+    R"({"sharding_type": "SingleDeviceSharding", "device_str": "cpu:0"})";
+
+// One element of any dtype: a Python bool, int, float or complex (is_python),
+// or a numpy scalar.
+struct Scalar {
+  DType dtype = DType::kInt64;
+  bool is_python = true;
+  std::array<char, 16> bytes{};  // the first DTypeBytes(dtype), little endian
+
+  template <typename T>
+  static Scalar Of(DType dtype, T value, bool is_python) {
+    static_assert(sizeof(T) <= 16);
+    Scalar scalar{dtype, is_python, {}};
+    std::memcpy(scalar.bytes.data(), &value, sizeof value);
+    return scalar;
+  }
+  // The element's bytes as a T. REQUIRES: T is the C++ type of `dtype`.
+  template <typename T>
+  T As() const {
+    static_assert(sizeof(T) <= 16);
+    T value;
+    std::memcpy(&value, bytes.data(), sizeof value);
+    return value;
+  }
+  std::string_view view() const { return {bytes.data(), DTypeBytes(dtype)}; }
+};
+
+bool operator==(const Scalar& a, const Scalar& b);
+
+class Tree {
+ public:
+  using Member = std::pair<std::string, Tree>;
+
+  Tree() : node_(LeafKind::kNone) {}
+  // The conversions are implicit so that a literal reads like the Python one.
+  Tree(Array array);             // NOLINT: a numpy array
+  Tree(Scalar scalar);           // NOLINT
+  Tree(std::string text);        // NOLINT
+  Tree(const char* text);        // NOLINT
+  Tree(std::string_view text);   // NOLINT
+  Tree(std::complex<double> v);  // NOLINT
+  template <std::floating_point T>
+  Tree(T value)  // NOLINT: a Python float
+      : Tree(Scalar::Of<double>(DType::kFloat64, value, true)) {}
+  template <std::integral T>
+    requires(sizeof(T) < sizeof(int64_t) || std::is_signed_v<T>)
+  Tree(T value)  // NOLINT: a Python bool or int
+      : Tree(OfIntegral(value)) {}
+
+  static Tree Dict(std::vector<Member> members = {});
+  static Tree List(std::vector<Tree> items = {});
+  static Tree Tuple(std::vector<Tree> items = {});
+  // `module` and `type_name` as Python's __module__ and __qualname__.
+  static Tree NamedTuple(std::string module, std::string type_name,
+                         std::vector<Member> fields = {});
+  // `sharding_json` as `_sharding` spells it; many leaves may share one.
+  static Tree JaxArray(Array array,
+                       std::shared_ptr<const std::string> sharding_json = {});
+  static Tree JaxArray(Array array, std::string sharding_json);
+  static Tree None() { return Tree(); }
+  static Tree Placeholder();
+  static Tree ByteString(std::string bytes);
+  static Tree Reference(std::string param_name);
+
+  NodeKind kind() const;
+  bool is_leaf() const { return kind() == NodeKind::kLeaf; }
+  bool is_sequence() const;
+  bool is_mapping() const { return !is_leaf() && !is_sequence(); }
+  // A container without children.
+  bool is_empty_container() const { return !is_leaf() && size() == 0; }
+
+  // Containers. A leaf has no children.
+  size_t size() const;
+  const std::vector<Tree>& children() const;
+  // One key a child for dicts and named tuples; empty for sequences.
+  const std::vector<std::string>& keys() const;
+  // A child by key, or by decimal index in a sequence; null when there is
+  // none. Takes time linear in size().
+  const Tree* Find(std::string_view key) const;
+  const Tree* FindPath(const std::vector<std::string>& path) const;
+  // REQUIRES: a dict or named tuple without this key (Flatten reports
+  // duplicates).
+  void Add(std::string key, Tree child);
+  // REQUIRES: a list or tuple.
+  void Append(Tree child);
+  // REQUIRES: index < size().
+  Tree& mutable_child(size_t index);
+  // REQUIRES: a named tuple.
+  const std::string& type_module() const;
+  const std::string& type_name() const;
+
+  // Leaves.
+  LeafKind leaf_kind() const;
+  bool is_none() const { return is_leaf() && leaf_kind() == LeafKind::kNone; }
+  // REQUIRES: the leaf kind that the name says.
+  const Array& array() const;
+  ArrayKind array_kind() const;
+  // kSingleDeviceShardingJson where a jax array was given none.
+  std::string_view sharding_json() const;
+  const Scalar& scalar() const;
+  // The text of a kString, the bytes of a kBytes, the name of a kReference.
+  const std::string& text() const;
+
+ private:
+  struct TypeName {
+    std::string module;
+    std::string name;
+  };
+  struct Container {
+    NodeKind kind;
+    std::vector<std::string> keys;
+    std::vector<Tree> children;
+    std::shared_ptr<const TypeName> type;
+  };
+  struct ArrayLeaf {
+    Array array;
+    ArrayKind kind;
+    std::shared_ptr<const std::string> sharding_json;
+  };
+  struct TextLeaf {
+    LeafKind kind;
+    std::string text;
+  };
+
+  template <typename T>
+  static Scalar OfIntegral(T value) {
+    if constexpr (std::is_same_v<T, bool>) {
+      return Scalar::Of<bool>(DType::kBool, value, true);
+    } else {
+      return Scalar::Of<int64_t>(DType::kInt64, value, true);
+    }
+  }
+  static Tree FromMembers(NodeKind kind, std::vector<Member> members);
+  static Tree FromItems(NodeKind kind, std::vector<Tree> items);
+
+  // LeafKind alone: the leaves without a value, None and Placeholder.
+  std::variant<LeafKind, Container, ArrayLeaf, Scalar, TextLeaf> node_;
+};
+
+// Same containers, keys in the same order, and equal leaves; arrays are equal
+// when kind, sharding, dtype, shape and every element's bytes are.
+bool operator==(const Tree& a, const Tree& b);
+
+}  // namespace holdfast

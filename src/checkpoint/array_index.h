@@ -1,0 +1,50 @@
+// ArrayIndex: the zarr arrays of a store by parameter name, found in one pass
+// over its keys (OCDBT) or one look at each name (directories).
+//
+// Thread-safety: immutable after construction.
+// Errors: those of the store.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "base/bytes.h"
+#include "ocdbt/database.h"
+#include "storage/store.h"
+
+namespace holdfast {
+
+struct StoredArray {
+  std::string name;   // "" for a bare array
+  Bytes metadata;     // text of .zarray or zarr.json
+  int zarr_format = 0;
+  uint64_t stored_bytes = 0;  // of its chunks and metadata
+};
+
+class ArrayIndex {
+ public:
+  static Result<ArrayIndex> FromDatabase(ocdbt::Database& database,
+                                         Store& store);
+  // Walks the whole directory.
+  static Result<ArrayIndex> FromDirectory(Store& store);
+
+  // Sorted by name.
+  const std::vector<StoredArray>& arrays() const { return arrays_; }
+  // Null when there is none.
+  const StoredArray* Find(std::string_view name) const;
+
+ private:
+  struct Builder;
+  std::vector<StoredArray> arrays_;
+};
+
+// One array by name; NotFound when neither metadata file exists.
+Result<StoredArray> ReadStoredArray(Store& store, const std::string& name);
+
+// "name/", or "" for a bare array. A name that ends in '/' gets no second one,
+// as in TensorStore.
+std::string ArrayPrefix(std::string_view name);
+
+}  // namespace holdfast

@@ -1,0 +1,231 @@
+// Open and the Checkpoint it returns; Load and DigestLeaf build on the items
+// below it.
+#include "holdfast/checkpoint.h"
+
+#include <openssl/evp.h>
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "base/status_macros.h"
+#include "checkpoint/item.h"
+#include "checkpoint/layout.h"
+#include "checkpoint/opened_checkpoint.h"
+#include "checkpoint/restore.h"
+#include "tensor/copy.h"
+#include "tree/flatten.h"
+
+namespace holdfast {
+namespace {
+
+// Names close to the wanted one, for the error message.
+std::string CloseNames(const std::vector<LeafInfo>& leaves,
+                       std::string_view name) {
+  std::string text;
+  int count = 0;
+  for (const LeafInfo& leaf : leaves) {
+    const bool is_close = leaf.name.find(name) != std::string::npos ||
+                          (!leaf.name.empty() &&
+                           name.find(leaf.name) != std::string_view::npos);
+    if (!is_close) continue;
+    if (++count > 5) return text + ", ...";
+    text += (count == 1 ? "; close: " : ", ") + leaf.name;
+  }
+  return text;
+}
+
+class Sha256 {
+ public:
+  Sha256() : context_(EVP_MD_CTX_new()) {
+    EVP_DigestInit_ex(context_, EVP_sha256(), nullptr);
+  }
+  ~Sha256() { EVP_MD_CTX_free(context_); }
+  Sha256(const Sha256&) = delete;
+  Sha256& operator=(const Sha256&) = delete;
+
+  void Update(std::string_view data) {
+    EVP_DigestUpdate(context_, data.data(), data.size());
+  }
+  std::string HexDigest() {
+    unsigned char digest[EVP_MAX_MD_SIZE];
+    unsigned int byte_count = 0;
+    EVP_DigestFinal_ex(context_, digest, &byte_count);
+    static constexpr char kHex[] = "0123456789abcdef";
+    std::string text;
+    for (unsigned int i = 0; i < byte_count; ++i) {
+      text.push_back(kHex[digest[i] >> 4]);
+      text.push_back(kHex[digest[i] & 15]);
+    }
+    return text;
+  }
+
+ private:
+  EVP_MD_CTX* context_;
+};
+
+Status CheckBox(const LeafInfo& leaf, const Shape& origin, const Shape& shape) {
+  const size_t rank = leaf.shape.size();
+  if (origin.size() != rank || shape.size() != rank) {
+    return InvalidArgumentError("leaf " + leaf.name + ": slice of rank " +
+                                std::to_string(shape.size()) +
+                                " of an array of shape " +
+                                ShapeToString(leaf.shape));
+  }
+  for (size_t d = 0; d < rank; ++d) {
+    if (origin[d] >= 0 && shape[d] >= 0 && origin[d] <= leaf.shape[d] &&
+        shape[d] <= leaf.shape[d] - origin[d]) {
+      continue;
+    }
+    return OutOfRangeError("leaf " + leaf.name + ": slice " +
+                           BoxToString({origin, shape}) +
+                           " is not inside an array of shape " +
+                           ShapeToString(leaf.shape));
+  }
+  return Status();
+}
+
+}  // namespace
+
+Result<std::unique_ptr<OpenedCheckpoint>> OpenedCheckpoint::Open(
+    const std::string& path, const OpenOptions& options, ItemDetail detail) {
+  HF_ASSIGN_OR_RETURN(Place place, FindPlace(path, options));
+  std::unique_ptr<OpenedCheckpoint> opened(new OpenedCheckpoint);
+  opened->info_ = std::move(place.info);
+  const bool name_items = place.items.size() > 1;
+  for (const ItemPlace& item_place : place.items) {
+    HF_ASSIGN_OR_RETURN(std::unique_ptr<Item> item,
+                        Item::Open(item_place, options, detail));
+    opened->AddItem(std::move(item), name_items);
+  }
+  return opened;
+}
+
+void OpenedCheckpoint::AddItem(std::unique_ptr<Item> item, bool name_it) {
+  for (const StoredLeaf& leaf : item->leaves()) {
+    LeafInfo info = leaf.info;
+    if (name_it) {
+      const std::string& item_name = item->place().name;
+      info.name = info.key.empty() ? item_name : item_name + "." + info.name;
+      info.key.insert(info.key.begin(), item_name);
+    }
+    infos_.push_back(std::move(info));
+    leaves_.push_back({item.get(), &leaf});
+  }
+  info_.use_ocdbt |= item->use_ocdbt();
+  if (item->zarr_format() != 0) info_.zarr_format = item->zarr_format();
+  items_.push_back(std::move(item));
+}
+
+Result<size_t> OpenedCheckpoint::Find(std::string_view name) const {
+  for (size_t i = 0; i < infos_.size(); ++i) {
+    if (infos_[i].name == name) return i;
+  }
+  return NotFoundError("leaf \"" + std::string(name) + "\" is not in " +
+                       info_.path + CloseNames(infos_, name));
+}
+
+Result<Array> OpenedCheckpoint::Read(size_t leaf) const {
+  const LeafInfo& info = infos_[leaf];
+  return ReadBox(leaf, Shape(info.shape.size(), 0), info.shape);
+}
+
+Result<Array> OpenedCheckpoint::ReadBox(size_t leaf, const Shape& origin,
+                                        const Shape& shape) const {
+  const auto& [item, stored] = leaves_[leaf];
+  HF_RETURN_IF_ERROR(stored->problem);
+  HF_RETURN_IF_ERROR(CheckBox(infos_[leaf], origin, shape));
+  if (stored->layout == nullptr) return BoxOfValue(leaf, {origin, shape});
+  HF_ASSIGN_OR_RETURN(Array array,
+                      Array::Allocate(stored->layout->format.metadata.dtype, shape));
+  CodecContext context;
+  HF_RETURN_IF_ERROR(RestoreBox({item, stored, array.mutable_view()},
+                                {origin, shape}, context));
+  return array;
+}
+
+// Values that the old msgpack file holds in line.
+Result<Array> OpenedCheckpoint::BoxOfValue(size_t leaf, const Box& box) const {
+  const Tree& value = leaves_[leaf].second->value;
+  if (value.is_leaf() && value.leaf_kind() == LeafKind::kScalar) {
+    const Scalar& scalar = value.scalar();
+    return Array::FromBytes(scalar.dtype, {}, scalar.bytes.data());
+  }
+  if (!value.is_leaf() || value.leaf_kind() != LeafKind::kArray) {
+    return InvalidArgumentError("leaf " + infos_[leaf].name + " is a " +
+                                std::string(ValueKindName(infos_[leaf].kind)) +
+                                ", not an array");
+  }
+  const Array& whole = value.array();
+  HF_ASSIGN_OR_RETURN(Array part, Array::Allocate(whole.dtype(), box.shape));
+  CopyStrided(Subview(whole.view(), box), part.mutable_view());
+  return part;
+}
+
+Result<std::string> OpenedCheckpoint::ReadText(size_t leaf) const {
+  const StoredLeaf& stored = *leaves_[leaf].second;
+  HF_RETURN_IF_ERROR(stored.problem);
+  const ValueKind kind = stored.info.kind;
+  if (kind == ValueKind::kString || kind == ValueKind::kBytes ||
+      kind == ValueKind::kJson) {
+    return stored.value.text();
+  }
+  return InvalidArgumentError("leaf " + infos_[leaf].name + " is a " +
+                              std::string(ValueKindName(kind)) + ", not text");
+}
+
+Result<std::unique_ptr<Checkpoint>> Open(const std::string& path,
+                                         const OpenOptions& options) {
+  HF_ASSIGN_OR_RETURN(auto opened,
+                      OpenedCheckpoint::Open(path, options, ItemDetail::kFull));
+  return std::unique_ptr<Checkpoint>(std::move(opened));
+}
+
+std::string_view ValueKindName(ValueKind kind) {
+  switch (kind) {
+    case ValueKind::kArray:
+      return "array";
+    case ValueKind::kScalar:
+      return "scalar";
+    case ValueKind::kString:
+      return "string";
+    case ValueKind::kBytes:
+      return "bytes";
+    case ValueKind::kNone:
+      return "none";
+    case ValueKind::kEmptyDict:
+      return "empty_dict";
+    case ValueKind::kEmptyList:
+      return "empty_list";
+    case ValueKind::kEmptyTuple:
+      return "empty_tuple";
+    case ValueKind::kPlaceholder:
+      return "placeholder";
+    case ValueKind::kJson:
+      return "json";
+  }
+  return "unknown";
+}
+
+Result<std::string> DigestLeaf(const Checkpoint& checkpoint, size_t leaf) {
+  Sha256 sha256;
+  switch (checkpoint.leaves()[leaf].kind) {
+    case ValueKind::kArray:
+    case ValueKind::kScalar: {
+      HF_ASSIGN_OR_RETURN(const Array array, checkpoint.Read(leaf));
+      sha256.Update({array.view().data, array.byte_count()});
+      break;
+    }
+    case ValueKind::kString:
+    case ValueKind::kBytes:
+    case ValueKind::kJson: {
+      HF_ASSIGN_OR_RETURN(const std::string text, checkpoint.ReadText(leaf));
+      sha256.Update(text);
+      break;
+    }
+    default:
+      break;
+  }
+  return sha256.HexDigest();
+}
+
+}  // namespace holdfast

@@ -1,0 +1,97 @@
+#include "checkpoint/digest_index.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <string>
+#include <tuple>
+
+#include "base/crc32c.h"
+#include "base/status_macros.h"
+#include "checkpoint/format/directory_names.h"
+
+namespace holdfast {
+namespace {
+
+std::string Hex(uint32_t value) {
+  char text[9];
+  std::snprintf(text, sizeof text, "%08x", value);
+  return text;
+}
+
+Status CheckContent(const std::string& where, uint64_t byte_count, uint32_t crc,
+                    std::string_view content) {
+  if (content.size() != byte_count) {
+    return DataLossError(where + ": size differs from when it was saved (got " +
+                         std::to_string(content.size()) + " bytes, want " +
+                         std::to_string(byte_count) + ")");
+  }
+  const uint32_t got = Crc32c(content);
+  if (got == crc) return Status();
+  return DataLossError(where +
+                       ": bytes differ from when they were saved (got crc32c " +
+                       Hex(got) + ", want " + Hex(crc) + ")");
+}
+
+}  // namespace
+
+DigestIndex::DigestIndex(DigestFile digests) : digests_(std::move(digests)) {
+  std::sort(digests_.files.begin(), digests_.files.end(),
+            [](const FileDigest& a, const FileDigest& b) {
+              return a.path < b.path;
+            });
+  std::sort(digests_.values.begin(), digests_.values.end(),
+            [](const ValueDigest& a, const ValueDigest& b) {
+              return std::tie(a.path, a.offset) < std::tie(b.path, b.offset);
+            });
+}
+
+Result<std::optional<DigestIndex>> DigestIndex::Read(Store& store) {
+  const Result<Bytes> text = store.Read(kDigestFile);
+  if (text.status().code() == StatusCode::kNotFound) {
+    return std::optional<DigestIndex>();
+  }
+  if (!text.ok()) return text.status();
+  Result<DigestFile> digests = ParseDigestFile(text->view());
+  if (!digests.ok()) {
+    return digests.status().WithContext(store.Describe(kDigestFile));
+  }
+  return std::optional<DigestIndex>(DigestIndex(std::move(digests).value()));
+}
+
+Status DigestIndex::CheckFile(std::string_view path,
+                              std::string_view content) const {
+  const auto row = std::lower_bound(
+      digests_.files.begin(), digests_.files.end(), path,
+      [](const FileDigest& row, std::string_view wanted) {
+        return row.path < wanted;
+      });
+  if (row == digests_.files.end() || row->path != path) return Status();
+  return CheckFile(*row, content);
+}
+
+Status DigestIndex::CheckFile(const FileDigest& row, std::string_view content) {
+  return CheckContent(row.path, row.byte_count, row.crc32c, content);
+}
+
+const ValueDigest* DigestIndex::FindValue(std::string_view path,
+                                          uint64_t offset) const {
+  const std::pair wanted(path, offset);
+  const auto row = std::lower_bound(
+      digests_.values.begin(), digests_.values.end(), wanted,
+      [](const ValueDigest& row, const auto& wanted) {
+        return std::pair(std::string_view(row.path), row.offset) < wanted;
+      });
+  if (row == digests_.values.end() || row->path != path ||
+      row->offset != offset) {
+    return nullptr;
+  }
+  return &*row;
+}
+
+Status DigestIndex::CheckValue(const ValueDigest& row,
+                               std::string_view content) {
+  return CheckContent(row.path + " at " + std::to_string(row.offset),
+                      row.byte_count, row.crc32c, content);
+}
+
+}  // namespace holdfast

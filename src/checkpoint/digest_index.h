@@ -1,0 +1,39 @@
+// DigestIndex: the checksums of `_HOLDFAST_DIGESTS`, ready for lookup.
+//
+// Thread-safety: immutable. Units: offsets and sizes in bytes.
+// Errors: DataLoss naming file, offset and both checksums.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "checkpoint/format/digest_file.h"
+#include "holdfast/status.h"
+#include "storage/store.h"
+
+namespace holdfast {
+
+class DigestIndex {
+ public:
+  // Nullopt when the directory has no such file.
+  static Result<std::optional<DigestIndex>> Read(Store& store);
+
+  // Ok when the file is not listed.
+  Status CheckFile(std::string_view path, std::string_view content) const;
+  // Null when the value is not listed.
+  const ValueDigest* FindValue(std::string_view path, uint64_t offset) const;
+  static Status CheckValue(const ValueDigest& row, std::string_view content);
+  static Status CheckFile(const FileDigest& row, std::string_view content);
+
+  const std::vector<FileDigest>& files() const { return digests_.files; }
+  const std::vector<ValueDigest>& values() const { return digests_.values; }
+
+ private:
+  explicit DigestIndex(DigestFile digests);
+
+  DigestFile digests_;  // rows sorted by path and offset
+};
+
+}  // namespace holdfast

@@ -1,0 +1,67 @@
+// Names of the files and directories of an Orbax checkpoint.
+//
+// Source: orbax-checkpoint 0.12.8; older spellings where noted.
+// Thread-safety: pure functions.
+// Errors: InvalidArgument for names that must not become paths.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "holdfast/status.h"
+
+namespace holdfast {
+
+inline constexpr std::string_view kTreeMetadataFile = "_METADATA";
+inline constexpr std::string_view kCheckpointMetadataFile =
+    "_CHECKPOINT_METADATA";
+inline constexpr std::string_view kShardingFile = "_sharding";
+inline constexpr std::string_view kStringsFile = "_strings.json";
+inline constexpr std::string_view kArrayMetadatasDirectory = "array_metadatas";
+inline constexpr std::string_view kManifestFile = "manifest.ocdbt";
+inline constexpr std::string_view kCommitMarkerFile = "commit_success.txt";
+inline constexpr std::string_view kV1MarkerFile = "orbax.checkpoint";
+inline constexpr std::string_view kAggregateFile = "checkpoint";
+inline constexpr std::string_view kRootMetadataDirectory = "metadata";
+inline constexpr std::string_view kRootMetadataFile = "_ROOT_METADATA";
+// Holdfast's own; Orbax ignores it.
+inline constexpr std::string_view kDigestFile = "_HOLDFAST_DIGESTS";
+
+inline constexpr std::string_view kTemporarySuffix = ".orbax-checkpoint-tmp";
+inline constexpr std::string_view kProcessDirectoryPrefix = "ocdbt.process_";
+
+// "state.orbax-checkpoint-tmp" and the older
+// "state.orbax-checkpoint-tmp-1712345678": anything that holds the suffix, as
+// Orbax decides it. `name` is one path element.
+bool IsTemporaryName(std::string_view name);
+// "state.orbax-checkpoint-tmp".
+std::string TemporaryName(std::string_view name);
+// The name before the suffix; nullopt when it is not temporary.
+std::optional<std::string> FinalName(std::string_view temporary_name);
+
+// The content of commit_success.txt: no newline at the end.
+std::string CommitMarkerText(std::string_view path);
+
+// array_metadatas/process_<index>.
+std::string ArrayMetadatasFileName(int process_index);
+
+struct ProcessDirectory {
+  std::string id;  // letters and digits: a process index, or a custom one
+  bool is_replica = false;  // arrays that all processes hold, saved apart
+};
+
+// "ocdbt.process_0", "ocdbt.process_replica_0"; nullopt for other names.
+std::optional<ProcessDirectory> ParseProcessDirectory(std::string_view name);
+// REQUIRES: the id is letters and digits, at least one.
+std::string ProcessDirectoryName(const ProcessDirectory& directory);
+
+// Whether the parameter name may become a directory below the checkpoint, as
+// use_ocdbt=False makes it. A "/" in a name makes nested directories, which
+// Orbax allows; the empty name is the checkpoint directory itself (a tree that
+// is one leaf).
+// InvalidArgument, naming the leaf: a leading "/", an empty, "." or ".."
+// element, a NUL byte, or a first element that is a file of the checkpoint.
+Status CheckDirectoryParamName(std::string_view param_name);
+
+}  // namespace holdfast

@@ -1,0 +1,33 @@
+// `_sharding`: how each jax.Array of an item was laid out over devices.
+//
+// Compact JSON with sorted members: URL-safe base64 (padded) of the parameter
+// name -> a string that is JSON again, kept here as text.
+// Source: orbax-checkpoint 0.12.8, written through TensorStore's json driver.
+// Thread-safety: pure functions.
+// Errors: DataLoss with the byte offset.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "holdfast/status.h"
+
+namespace holdfast {
+
+// Parameter name -> sharding JSON.
+using ShardingFile = std::map<std::string, std::string, std::less<>>;
+
+// REQUIRES: UTF-8 values.
+std::string SerializeShardingFile(const ShardingFile& shardings);
+// A name given twice is refused.
+Result<ShardingFile> ParseShardingFile(std::string_view text);
+
+// RFC 4648 section 5, with padding.
+std::string UrlSafeBase64Encode(std::string_view bytes);
+// nullopt unless it is exactly what Encode writes for some bytes.
+std::optional<std::string> UrlSafeBase64Decode(std::string_view text);
+
+}  // namespace holdfast

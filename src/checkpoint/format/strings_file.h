@@ -1,0 +1,32 @@
+// `_strings.json`: the values of an item's str leaves.
+//
+// Compact JSON with sorted members. TensorStore stores each value at the JSON
+// pointer "/" + parameter name without escaping the name: a "/" in a name
+// makes nested objects, and "~0" and "~1" in a name stand for "~" and "/" in a
+// member; any other "~" cannot be stored.
+// Source: orbax-checkpoint 0.12.8 StringHandler, TensorStore's json driver.
+// Thread-safety: pure functions.
+// Errors: DataLoss when parsing; InvalidArgument when a name or value cannot be
+// stored.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "holdfast/status.h"
+
+namespace holdfast {
+
+// Parameter name -> text.
+using StringsFile = std::map<std::string, std::string, std::less<>>;
+
+// InvalidArgument, naming the leaf: a "~" that is not "~0" or "~1", names of
+// which one is a path inside the other ("a" and "a/b"), text that is not
+// UTF-8.
+Result<std::string> SerializeStringsFile(const StringsFile& strings);
+// Values by the parameter name that leads to them.
+Result<StringsFile> ParseStringsFile(std::string_view text);
+
+}  // namespace holdfast

@@ -1,0 +1,177 @@
+#include "checkpoint/format/subchunking.h"
+
+#include <algorithm>
+#include <cassert>
+#include <limits>
+#include <string>
+
+#include "base/status_macros.h"
+
+namespace holdfast {
+namespace {
+
+// Ascending. Takes the square root of `size` steps.
+std::vector<int64_t> Divisors(int64_t size) {
+  std::vector<int64_t> small;
+  std::vector<int64_t> large;
+  for (int64_t i = 1; i <= size / i; ++i) {
+    if (size % i != 0) continue;
+    small.push_back(i);
+    if (i != size / i) large.push_back(size / i);
+  }
+  small.insert(small.end(), large.rbegin(), large.rend());
+  return small;
+}
+
+// The largest divisor of `size` that is at most `limit`, or 1.
+int64_t LargestDivisor(int64_t size, int64_t limit) {
+  const std::vector<int64_t> divisors = Divisors(size);
+  const auto above = std::upper_bound(divisors.begin(), divisors.end(), limit);
+  return above == divisors.begin() ? 1 : *(above - 1);
+}
+
+Shape AtLeastOne(const Shape& shape) {
+  Shape result = shape;
+  for (int64_t& extent : result) extent = std::max<int64_t>(extent, 1);
+  return result;
+}
+
+class ChunkShapeChooser {
+ public:
+  ChunkShapeChooser(const Shape& global_shape, const Shape& write_shape)
+      : element_count_(ElementCount(write_shape)) {
+    for (size_t i = 0; i < write_shape.size(); ++i) {
+      divisors_.push_back(Divisors(write_shape[i]));
+      is_sharded_.push_back(global_shape[i] != write_shape[i]);
+    }
+  }
+
+  void CutToOne(int64_t axis) {
+    while (divisors_[axis].size() > 1) Reduce(axis);
+  }
+
+  // Orbax first goes round the shard axes again here, which CutToOne has left
+  // nothing of.
+  void CutTo(int64_t element_count_max) {
+    while (element_count_ > element_count_max) {
+      const int axis = LargestShardedAxis();
+      if (axis >= 0) {
+        Reduce(axis);
+      } else {
+        is_sharded_.assign(is_sharded_.size(), true);
+      }
+    }
+  }
+
+  Shape shape() const {
+    Shape shape;
+    for (const std::vector<int64_t>& divisors : divisors_) {
+      shape.push_back(divisors.back());
+    }
+    return shape;
+  }
+
+ private:
+  // The first of the largest; -1 when all the sharded ones have extent 1.
+  int LargestShardedAxis() const {
+    int axis = -1;
+    int64_t extent_max = 1;
+    for (size_t i = 0; i < divisors_.size(); ++i) {
+      if (!is_sharded_[i] || divisors_[i].back() <= extent_max) continue;
+      extent_max = divisors_[i].back();
+      axis = static_cast<int>(i);
+    }
+    return axis;
+  }
+
+  void Reduce(int64_t axis) {
+    std::vector<int64_t>& divisors = divisors_[axis];
+    element_count_ /= divisors.back();
+    divisors.pop_back();
+    element_count_ *= divisors.back();
+    is_sharded_[axis] = true;
+  }
+
+  // The chunk's extent on axis i is divisors_[i].back().
+  std::vector<std::vector<int64_t>> divisors_;
+  std::vector<bool> is_sharded_;
+  int64_t element_count_;
+};
+
+Status CheckShapes(const Shape& global_shape, const Shape& write_shape) {
+  if (global_shape.size() != write_shape.size()) {
+    return InvalidArgumentError(
+        "global_shape=" + ShapeToString(global_shape) + " and write_shape=" +
+        ShapeToString(write_shape) + " must have the same length.");
+  }
+  if (ElementCount(AtLeastOne(write_shape)) ==
+      std::numeric_limits<int64_t>::max()) {
+    return InvalidArgumentError("write_shape=" + ShapeToString(write_shape) +
+                                " has too many elements");
+  }
+  return Status();
+}
+
+Status CheckShardAxes(const std::vector<int64_t>& shard_axes, size_t rank) {
+  for (int64_t axis : shard_axes) {
+    if (axis >= 0 && axis < static_cast<int64_t>(rank)) continue;
+    return InvalidArgumentError("All shard_axes=" + ShapeToString(shard_axes) +
+                                " must be non-negative and less than rank=" +
+                                std::to_string(rank) + ".");
+  }
+  return Status();
+}
+
+}  // namespace
+
+Result<Shape> ChooseChunkShape(const Shape& global_shape,
+                               const Shape& write_shape, DType dtype,
+                               std::optional<int64_t> target_byte_size,
+                               const std::vector<int64_t>& shard_axes) {
+  HF_RETURN_IF_ERROR(CheckShapes(global_shape, write_shape));
+  const Shape writable = AtLeastOne(write_shape);
+  if (!target_byte_size && shard_axes.empty()) return writable;
+  HF_RETURN_IF_ERROR(CheckShardAxes(shard_axes, writable.size()));
+  ChunkShapeChooser chooser(global_shape, writable);
+  for (int64_t axis : shard_axes) chooser.CutToOne(axis);
+  if (!target_byte_size) return chooser.shape();
+  const int64_t element_bytes = static_cast<int64_t>(DTypeBytes(dtype));
+  if (*target_byte_size < element_bytes) {
+    return InvalidArgumentError(
+        "target_byte_size=" + std::to_string(*target_byte_size) +
+        " must be >= " + std::to_string(element_bytes));
+  }
+  chooser.CutTo(*target_byte_size / element_bytes);
+  return chooser.shape();
+}
+
+std::optional<int64_t> CalculateChunkByteSize(
+    const Shape& write_shape, DType dtype,
+    std::optional<int64_t> chunk_byte_size, int64_t data_file_bytes_target) {
+  if (data_file_bytes_target == 0) return chunk_byte_size;
+  if (chunk_byte_size)
+    return std::min(*chunk_byte_size, data_file_bytes_target);
+  const int64_t element_bytes = static_cast<int64_t>(DTypeBytes(dtype));
+  const bool fits =
+      ElementCount(write_shape) <= data_file_bytes_target / element_bytes;
+  if (fits) return std::nullopt;
+  return data_file_bytes_target;
+}
+
+Shape ChooseRowChunks(const Shape& shape, DType dtype,
+                      int64_t chunk_bytes_target) {
+  assert(chunk_bytes_target > 0);
+  const int64_t element_bytes = static_cast<int64_t>(DTypeBytes(dtype));
+  const int64_t element_count_max =
+      std::max<int64_t>(1, chunk_bytes_target / element_bytes);
+  Shape chunk = AtLeastOne(shape);
+  for (size_t axis = 0; axis < chunk.size(); ++axis) {
+    if (ElementCount(chunk) <= element_count_max) break;
+    const int64_t row_elements =
+        ElementCount(Shape(chunk.begin() + axis + 1, chunk.end()));
+    chunk[axis] = LargestDivisor(chunk[axis], element_count_max / row_elements);
+  }
+  return chunk;
+}
+
+}  // namespace holdfast

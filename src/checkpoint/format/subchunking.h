@@ -1,0 +1,43 @@
+// How an array is cut into chunks.
+//
+// ChooseChunkShape and CalculateChunkByteSize give what Orbax 0.12.8 gives
+// (_src/arrays/subchunking.py, _src/serialization/tensorstore_utils.py), error
+// texts included. ChooseRowChunks is holdfast's own default: chunks that are
+// runs of whole rows, so that each is one contiguous range of a C-order array.
+// Thread-safety: pure functions. Units: shapes in elements, sizes in bytes.
+// Errors: InvalidArgument.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "holdfast/dtype.h"
+#include "holdfast/status.h"
+#include "holdfast/tensor.h"
+
+namespace holdfast {
+
+// A chunk shape that divides `write_shape` and takes at most
+// `target_byte_size` bytes, if one is given. The `shard_axes` are cut to one
+// element each first; then the largest dimension that is cut already, again
+// and again; then any.
+Result<Shape> ChooseChunkShape(const Shape& global_shape,
+                               const Shape& write_shape, DType dtype,
+                               std::optional<int64_t> target_byte_size,
+                               const std::vector<int64_t>& shard_axes = {});
+
+// The target for ChooseChunkShape: a chunk must fit a data file.
+// `data_file_bytes_target` 0 means files without limit.
+std::optional<int64_t> CalculateChunkByteSize(
+    const Shape& write_shape, DType dtype,
+    std::optional<int64_t> chunk_byte_size, int64_t data_file_bytes_target);
+
+// The largest chunk of at most `chunk_bytes_target` bytes whose leading
+// extent divides the array's; when one row is too large, extent 1 there and
+// the same for the next axis. One element when even that is too large.
+// REQUIRES: chunk_bytes_target > 0; extents >= 0 (0 counts as 1).
+Shape ChooseRowChunks(const Shape& shape, DType dtype,
+                      int64_t chunk_bytes_target);
+
+}  // namespace holdfast

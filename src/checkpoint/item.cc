@@ -1,0 +1,449 @@
+#include "checkpoint/item.h"
+
+#include <algorithm>
+#include <map>
+#include <unordered_map>
+
+#include "base/status_macros.h"
+#include "checkpoint/array_index.h"
+#include "checkpoint/format/aggregate.h"
+#include "checkpoint/format/array_metadatas.h"
+#include "checkpoint/format/directory_names.h"
+#include "checkpoint/format/sharding_file.h"
+#include "checkpoint/format/strings_file.h"
+#include "tree/flatten.h"
+#include "tree/value_type.h"
+
+namespace holdfast {
+namespace {
+
+ValueKind KindOfValueType(std::string_view value_type) {
+  if (value_type == kValueTypeNone) return ValueKind::kNone;
+  if (value_type == kValueTypeDict) return ValueKind::kEmptyDict;
+  if (value_type == kValueTypeList) return ValueKind::kEmptyList;
+  if (value_type == kValueTypeString) return ValueKind::kString;
+  if (value_type == kValueTypeScalar) return ValueKind::kScalar;
+  if (value_type == kValueTypePlaceholder) return ValueKind::kPlaceholder;
+  return IsEmptyValueType(value_type) ? ValueKind::kEmptyTuple
+                                      : ValueKind::kArray;
+}
+
+Tree EmptyValue(ValueKind kind) {
+  switch (kind) {
+    case ValueKind::kEmptyDict:
+      return Tree::Dict();
+    case ValueKind::kEmptyList:
+      return Tree::List();
+    case ValueKind::kEmptyTuple:
+      return Tree::Tuple();
+    case ValueKind::kPlaceholder:
+      return Tree::Placeholder();
+    default:
+      return Tree::None();
+  }
+}
+
+ValueKind KindOfValue(const Tree& value) {
+  switch (value.kind()) {
+    case NodeKind::kDict:
+      return ValueKind::kEmptyDict;
+    case NodeKind::kList:
+      return ValueKind::kEmptyList;
+    case NodeKind::kTuple:
+    case NodeKind::kNamedTuple:
+      return ValueKind::kEmptyTuple;
+    case NodeKind::kLeaf:
+      break;
+  }
+  switch (value.leaf_kind()) {
+    case LeafKind::kScalar:
+      return ValueKind::kScalar;
+    case LeafKind::kString:
+      return ValueKind::kString;
+    case LeafKind::kBytes:
+      return ValueKind::kBytes;
+    case LeafKind::kNone:
+      return ValueKind::kNone;
+    case LeafKind::kPlaceholder:
+      return ValueKind::kPlaceholder;
+    default:
+      return ValueKind::kArray;
+  }
+}
+
+bool IsEmptyKind(ValueKind kind) {
+  return kind == ValueKind::kNone || kind == ValueKind::kEmptyDict ||
+         kind == ValueKind::kEmptyList || kind == ValueKind::kEmptyTuple;
+}
+
+}  // namespace
+
+// Opens one item, step by step; each step fills in part of the Item.
+class ItemOpener {
+ public:
+  ItemOpener(const ItemPlace& place, const OpenOptions& options,
+             ItemDetail detail)
+      : item_(new Item(place)), options_(options), detail_(detail) {}
+
+  Result<std::unique_ptr<Item>> Open() {
+    item_->file_store_ = std::make_unique<FileStore>(item_->place_.directory);
+    if (item_->place_.kind == ItemKind::kJson) {
+      HF_RETURN_IF_ERROR(AddJsonLeaf());
+      return std::move(item_);
+    }
+    if (options_.verify) {
+      HF_ASSIGN_OR_RETURN(item_->digests_, DigestIndex::Read(files()));
+    }
+    if (item_->place_.kind == ItemKind::kPytree) {
+      HF_RETURN_IF_ERROR(OpenPytree());
+    } else {
+      HF_RETURN_IF_ERROR(OpenBareArrays());
+    }
+    return std::move(item_);
+  }
+
+ private:
+  FileStore& files() { return *item_->file_store_; }
+
+  // A file of the item, checked against the digests.
+  Result<Bytes> ReadFile(std::string_view name) {
+    HF_ASSIGN_OR_RETURN(Bytes content, files().Read(name));
+    if (item_->digests_) {
+      HF_RETURN_IF_ERROR(item_->digests_->CheckFile(name, content.view())
+                             .WithContext(item_->place_.directory));
+    }
+    return content;
+  }
+
+  bool Exists(std::string_view name) { return files().Stat(name).ok(); }
+
+  Status AddJsonLeaf() {
+    HF_ASSIGN_OR_RETURN(const Bytes text, files().Read(item_->place_.json_file));
+    StoredLeaf leaf;
+    leaf.info.kind = ValueKind::kJson;
+    leaf.info.stored_bytes = leaf.info.decoded_bytes = text.size();
+    leaf.value = Tree(text.ToString());
+    item_->leaves_.push_back(std::move(leaf));
+    return Status();
+  }
+
+  Status OpenDatabase() {
+    HF_RETURN_IF_ERROR(CheckListedFile(kManifestFile));
+    HF_ASSIGN_OR_RETURN(auto database,
+                        ocdbt::Database::Open(&files(), "", {}));
+    item_->ocdbt_store_ =
+        std::make_unique<ocdbt::OcdbtStore>(std::move(database));
+    return Status();
+  }
+
+  Status CheckListedFile(std::string_view name) {
+    if (!item_->digests_) return Status();
+    return ReadFile(name).status();
+  }
+
+  void SetMissingPolicy(bool all_chunks_were_stored) {
+    item_->refuses_missing_ =
+        options_.missing_chunks == MissingChunks::kRefuse ||
+        (options_.missing_chunks == MissingChunks::kAsRecorded &&
+         all_chunks_were_stored);
+    layouts_.emplace(item_->refuses_missing_ ? MissingChunks::kRefuse
+                                             : MissingChunks::kFill);
+  }
+
+  Status OpenBareArrays() {
+    SetMissingPolicy(false);
+    if (item_->place_.kind == ItemKind::kOcdbt) {
+      HF_RETURN_IF_ERROR(OpenDatabase());
+    }
+    HF_RETURN_IF_ERROR(BuildIndex());
+    for (const StoredArray& array : index_->arrays()) {
+      StoredLeaf leaf;
+      if (!array.name.empty()) leaf.path = {{array.name, false}};
+      AddArrayLeaf(std::move(leaf), array.name);
+    }
+    if (!item_->leaves_.empty()) return Status();
+    return NotFoundError("no zarr array in " + item_->place_.directory +
+                         ": looked for keys ending in .zarray or zarr.json");
+  }
+
+  Status BuildIndex() {
+    Result<ArrayIndex> index =
+        item_->use_ocdbt()
+            ? ArrayIndex::FromDatabase(*item_->database(), *item_->ocdbt_store_)
+            : ArrayIndex::FromDirectory(files());
+    if (!index.ok()) return index.status();
+    index_ = std::move(index).value();
+    return Status();
+  }
+
+  Status OpenPytree() {
+    const bool has_tree_metadata = Exists(kTreeMetadataFile);
+    TreeMetadata metadata;
+    if (has_tree_metadata) {
+      HF_ASSIGN_OR_RETURN(const Bytes text, ReadFile(kTreeMetadataFile));
+      Result<TreeMetadata> parsed = ParseTreeMetadata(text.view());
+      if (!parsed.ok()) {
+        return parsed.status().WithContext(files().Describe(kTreeMetadataFile));
+      }
+      metadata = std::move(parsed).value();
+    }
+    SetMissingPolicy(metadata.store_array_data_equal_to_fill_value);
+    if (metadata.use_ocdbt.value_or(true) && Exists(kManifestFile)) {
+      HF_RETURN_IF_ERROR(OpenDatabase());
+    }
+    if (detail_ == ItemDetail::kFull) HF_RETURN_IF_ERROR(BuildIndex());
+    ReadPrngImpls();
+    if (!has_tree_metadata) return AddLeavesOfAggregate();
+    item_->leaves_.reserve(metadata.entries.size());
+    for (TreeMetadataEntry& entry : metadata.entries) {
+      AddLeafOfEntry(std::move(entry));
+    }
+    return Status();
+  }
+
+  // Before `_METADATA` existed the msgpack file held the structure.
+  Status AddLeavesOfAggregate() {
+    HF_ASSIGN_OR_RETURN(const Tree* const tree, Aggregate());
+    HF_ASSIGN_OR_RETURN(std::vector<FlatLeaf> leaves, Flatten(*tree));
+    for (FlatLeaf& flat : leaves) {
+      StoredLeaf leaf;
+      leaf.path = std::move(flat.path);
+      AddLeafOfValue(std::move(leaf), *flat.leaf);
+    }
+    return Status();
+  }
+
+  void AddLeafOfValue(StoredLeaf leaf, const Tree& value) {
+    if (value.is_leaf() && value.leaf_kind() == LeafKind::kReference) {
+      AddArrayLeaf(std::move(leaf), value.text());
+      return;
+    }
+    leaf.value = value;
+    leaf.info.kind = KindOfValue(value);
+    DescribeValue(leaf);
+    Add(std::move(leaf));
+  }
+
+  static void DescribeValue(StoredLeaf& leaf) {
+    const Tree& value = leaf.value;
+    if (!value.is_leaf()) return;
+    if (value.leaf_kind() == LeafKind::kArray) {
+      leaf.info.dtype = value.array().dtype();
+      leaf.info.shape = value.array().shape();
+      leaf.info.decoded_bytes = value.array().byte_count();
+    } else if (value.leaf_kind() == LeafKind::kScalar) {
+      leaf.info.dtype = value.scalar().dtype;
+      leaf.info.decoded_bytes = DTypeBytes(value.scalar().dtype);
+    } else if (value.leaf_kind() == LeafKind::kString ||
+               value.leaf_kind() == LeafKind::kBytes) {
+      leaf.info.decoded_bytes = value.text().size();
+    }
+    leaf.info.stored_bytes = leaf.info.decoded_bytes;
+  }
+
+  void AddLeafOfEntry(TreeMetadataEntry entry) {
+    StoredLeaf leaf;
+    leaf.path = std::move(entry.path);
+    leaf.info.value_type = std::move(entry.value_type);
+    leaf.info.kind = KindOfValueType(leaf.info.value_type);
+    if (IsEmptyKind(leaf.info.kind) ||
+        leaf.info.kind == ValueKind::kPlaceholder) {
+      leaf.value = EmptyValue(leaf.info.kind);
+      Add(std::move(leaf));
+    } else if (entry.skip_deserialize) {
+      AddAggregatedLeaf(std::move(leaf));
+    } else if (leaf.info.kind == ValueKind::kString) {
+      AddStringLeaf(std::move(leaf));
+    } else {
+      const std::string name = ParamName(leaf.path);
+      AddArrayLeaf(std::move(leaf), name);
+    }
+  }
+
+  void AddAggregatedLeaf(StoredLeaf leaf) {
+    const Result<const Tree*> tree = Aggregate();
+    const Tree* value = tree.ok() ? *tree : nullptr;
+    for (const KeyElement& element : leaf.path) {
+      if (value != nullptr) value = value->Find(element.key);
+    }
+    if (value != nullptr) {
+      AddLeafOfValue(std::move(leaf), *value);
+      return;
+    }
+    leaf.problem =
+        tree.ok() ? NotFoundError("leaf " + KeyPathRepr(leaf.path) +
+                                  " is not in the msgpack file " +
+                                  files().Describe(kAggregateFile))
+                  : tree.status();
+    Add(std::move(leaf));
+  }
+
+  void AddStringLeaf(StoredLeaf leaf) {
+    if (!strings_) strings_ = ReadStrings();
+    const std::string name = ParamName(leaf.path);
+    if (!strings_->ok()) {
+      leaf.problem = strings_->status();
+    } else if (const auto found = (*strings_)->find(name);
+               found != (*strings_)->end()) {
+      leaf.value = Tree(found->second);
+      DescribeValue(leaf);
+    } else {
+      leaf.problem = NotFoundError("leaf " + name + " is not in " +
+                                   files().Describe(kStringsFile));
+    }
+    Add(std::move(leaf));
+  }
+
+  void AddArrayLeaf(StoredLeaf leaf, const std::string& array_name) {
+    leaf.prefix = ArrayPrefix(array_name);
+    const Result<StoredArray> array = FindArray(array_name);
+    if (!array.ok()) {
+      leaf.problem =
+          array.status().WithContext("leaf " + ParamName(leaf.path));
+    } else {
+      leaf.problem = DescribeArray(*array, leaf);
+    }
+    if (const auto impl = prng_impls_.find(array_name);
+        impl != prng_impls_.end()) {
+      leaf.info.prng_impl = impl->second;
+    }
+    if (leaf.info.value_type == kValueTypeJaxArray) {
+      leaf.sharding_json = ShardingOf(array_name);
+    }
+    Add(std::move(leaf));
+  }
+
+  Result<StoredArray> FindArray(const std::string& name) {
+    if (!index_) return ReadArrayMetadata(name);
+    if (const StoredArray* array = index_->Find(name)) return *array;
+    return ReadArrayMetadata(name);  // for its error
+  }
+
+  Result<StoredArray> ReadArrayMetadata(const std::string& name) {
+    HF_ASSIGN_OR_RETURN(StoredArray array,
+                        ReadStoredArray(item_->array_store(), name));
+    if (item_->digests_ && !item_->use_ocdbt()) {
+      const std::string file =
+          ArrayPrefix(name) + std::string(zarr::MetadataKey(array.zarr_format));
+      HF_RETURN_IF_ERROR(
+          item_->digests_->CheckFile(file, array.metadata.view()));
+    }
+    return array;
+  }
+
+  Status DescribeArray(const StoredArray& array, StoredLeaf& leaf) {
+    Result<std::shared_ptr<const ArrayLayout>> layout =
+        layouts_->Get(array.metadata.view());
+    if (!layout.ok()) {
+      return layout.status().WithContext("leaf " + ParamName(leaf.path));
+    }
+    leaf.layout = std::move(layout).value();
+    const zarr::ArrayMetadata& metadata = leaf.layout->format.metadata;
+    if (ElementCount(metadata.shape) > kElementCountMax) {
+      const Shape shape = metadata.shape;
+      leaf.layout = nullptr;
+      return DataLossError("leaf " + ParamName(leaf.path) + ": shape " +
+                           ShapeToString(shape) + " is too large for memory");
+    }
+    item_->zarr_format_ = array.zarr_format;
+    leaf.info.dtype = metadata.dtype;
+    leaf.info.shape = metadata.shape;
+    leaf.info.chunk_shape = metadata.sharding ? metadata.sharding->chunk_shape
+                                              : metadata.chunk_shape;
+    leaf.info.codecs = leaf.layout->codecs_text;
+    leaf.info.chunk_count = leaf.layout->grid.ChunkCount();
+    leaf.info.stored_bytes = array.stored_bytes;
+    leaf.info.decoded_bytes =
+        ElementCount(metadata.shape) * DTypeBytes(metadata.dtype);
+    return Status();
+  }
+
+  void Add(StoredLeaf leaf) {
+    leaf.info.name = ParamName(leaf.path);
+    for (const KeyElement& element : leaf.path) {
+      leaf.info.key.push_back(element.key);
+    }
+    item_->leaves_.push_back(std::move(leaf));
+  }
+
+  Result<const Tree*> Aggregate() {
+    if (!aggregate_) {
+      Result<Bytes> text = ReadFile(kAggregateFile);
+      aggregate_ = text.ok() ? ParseAggregate(text->view())
+                             : Result<Tree>(text.status());
+      if (!aggregate_->ok()) {
+        aggregate_ = aggregate_->status().WithContext(
+            files().Describe(kAggregateFile));
+      }
+    }
+    if (!aggregate_->ok()) return aggregate_->status();
+    return &aggregate_->value();
+  }
+
+  Result<StringsFile> ReadStrings() {
+    HF_ASSIGN_OR_RETURN(const Bytes text, ReadFile(kStringsFile));
+    Result<StringsFile> strings = ParseStringsFile(text.view());
+    if (strings.ok()) return strings;
+    return strings.status().WithContext(files().Describe(kStringsFile));
+  }
+
+  // Empty when none is recorded; a damaged file is Verify's business, because
+  // no value depends on it.
+  std::string ShardingOf(const std::string& array_name) {
+    if (!shardings_) {
+      shardings_.emplace();
+      const Result<Bytes> text = files().Read(kShardingFile);
+      if (text.ok()) {
+        Result<ShardingFile> parsed = ParseShardingFile(text->view());
+        if (parsed.ok()) shardings_ = std::move(parsed).value();
+      }
+    }
+    const auto found = shardings_->find(array_name);
+    return found == shardings_->end() ? "" : found->second;
+  }
+
+  void ReadPrngImpls() {
+    const std::string prefix = std::string(kArrayMetadatasDirectory) + "/";
+    (void)files().List(prefix, [&](std::string_view key, const ObjectInfo&) {
+      const Result<Bytes> text = files().Read(key);
+      if (!text.ok()) return Status();
+      const auto records = ParseArrayMetadatas(text->view());
+      if (!records.ok()) return Status();
+      for (const ArrayMetadataRecord& record : *records) {
+        const auto& ext = record.ext_metadata;
+        if (!ext.is_object() || !ext.contains("random_key_impl")) continue;
+        const auto& impl = ext["random_key_impl"];
+        if (impl.is_string()) {
+          prng_impls_[record.param_name] = impl.get<std::string>();
+        }
+      }
+      return Status();
+    });
+  }
+
+  // 2^46 bytes of address space, at one byte an element or more.
+  static constexpr int64_t kElementCountMax = int64_t{1} << 46;
+
+  std::unique_ptr<Item> item_;
+  const OpenOptions& options_;
+  const ItemDetail detail_;
+  std::optional<ArrayLayoutCache> layouts_;
+  std::optional<ArrayIndex> index_;
+  std::optional<Result<Tree>> aggregate_;
+  std::optional<Result<StringsFile>> strings_;
+  std::optional<ShardingFile> shardings_;
+  std::unordered_map<std::string, std::string> prng_impls_;
+};
+
+Store& Item::array_store() const {
+  if (ocdbt_store_ != nullptr) return *ocdbt_store_;
+  return *file_store_;
+}
+
+Result<std::unique_ptr<Item>> Item::Open(const ItemPlace& place,
+                                         const OpenOptions& options,
+                                         ItemDetail detail) {
+  return ItemOpener(place, options, detail).Open();
+}
+
+}  // namespace holdfast

@@ -1,0 +1,163 @@
+// Load: open, choose leaves, restore all arrays in one plan, rebuild the tree.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/status_macros.h"
+#include "checkpoint/opened_checkpoint.h"
+#include "checkpoint/restore.h"
+#include "tree/flatten.h"
+#include "tree/value_type.h"
+
+namespace holdfast {
+namespace {
+
+// A name selects the leaf itself and everything below it.
+bool IsSelected(const std::vector<std::string>& names,
+                std::string_view leaf_name) {
+  if (names.empty()) return true;
+  return std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+    return leaf_name == name || name.empty() ||
+           (leaf_name.size() > name.size() && leaf_name.starts_with(name) &&
+            leaf_name[name.size()] == '.');
+  });
+}
+
+Status CheckNamesExist(const std::vector<std::string>& names,
+                       const std::vector<std::string_view>& leaf_names) {
+  for (const std::string& name : names) {
+    const bool found =
+        std::any_of(leaf_names.begin(), leaf_names.end(),
+                    [&](std::string_view leaf) {
+                      return IsSelected({name}, leaf);
+                    });
+    if (!found) {
+      return NotFoundError("no leaf is named \"" + name + "\" or lies below it");
+    }
+  }
+  return Status();
+}
+
+// Wanted leaves of one item, and the memory of those that are arrays.
+struct ItemLoad {
+  const Item* item;
+  std::vector<const StoredLeaf*> leaves;
+  std::vector<Array> arrays;  // empty Array for leaves without a layout
+};
+
+// The arrays that must be read, without memory yet.
+Status AddTargets(const ItemLoad& load, std::vector<RestoreTarget>& targets) {
+  for (const StoredLeaf* leaf : load.leaves) {
+    HF_RETURN_IF_ERROR(leaf->problem);
+    if (leaf->layout != nullptr) targets.push_back({load.item, leaf, {}});
+  }
+  return Status();
+}
+
+Status CheckMemory(const std::vector<RestoreTarget>& targets) {
+  uint64_t byte_count = 0;
+  for (const RestoreTarget& target : targets) {
+    byte_count += target.leaf->info.decoded_bytes;
+  }
+  const uint64_t physical_bytes =
+      uint64_t(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE);
+  if (byte_count <= physical_bytes) return Status();
+  return ResourceExhaustedError(
+      "load: the tensors take more memory than the machine has (got " +
+      std::to_string(physical_bytes) + " bytes, want " +
+      std::to_string(byte_count) + "); load fewer leaves by name");
+}
+
+// Gives every target its memory; `arrays` keep it, one for each wanted leaf.
+Status AllocateArrays(std::vector<ItemLoad>& loads,
+                      std::vector<RestoreTarget>& targets) {
+  size_t next = 0;
+  for (ItemLoad& load : loads) {
+    for (const StoredLeaf* leaf : load.leaves) {
+      Array& array = load.arrays.emplace_back();
+      if (leaf->layout == nullptr) continue;
+      const zarr::ArrayMetadata& metadata = leaf->layout->format.metadata;
+      HF_ASSIGN_OR_RETURN(array,
+                          Array::Allocate(metadata.dtype, metadata.shape));
+      targets[next++].view = array.mutable_view();
+    }
+  }
+  return Status();
+}
+
+Tree LeafTree(const StoredLeaf& leaf, Array array) {
+  if (leaf.layout == nullptr) return leaf.value;
+  if (leaf.info.kind == ValueKind::kScalar) {
+    Scalar scalar;
+    scalar.dtype = array.dtype();
+    std::memcpy(scalar.bytes.data(), array.view().data, array.byte_count());
+    return Tree(scalar);
+  }
+  if (leaf.info.value_type != kValueTypeJaxArray) return Tree(std::move(array));
+  if (leaf.sharding_json.empty()) return Tree::JaxArray(std::move(array));
+  return Tree::JaxArray(std::move(array), leaf.sharding_json);
+}
+
+Result<Tree> BuildTree(ItemLoad& load) {
+  std::vector<UnflattenEntry> entries;
+  entries.reserve(load.leaves.size());
+  for (size_t i = 0; i < load.leaves.size(); ++i) {
+    entries.push_back({load.leaves[i]->path,
+                       LeafTree(*load.leaves[i], std::move(load.arrays[i]))});
+  }
+  return Unflatten(std::move(entries));
+}
+
+Result<std::vector<ItemLoad>> SelectLeaves(
+    const OpenedCheckpoint& checkpoint, const std::vector<std::string>& names) {
+  std::vector<ItemLoad> loads;
+  std::vector<std::string_view> leaf_names;
+  size_t next = 0;
+  for (const std::unique_ptr<Item>& item : checkpoint.items()) {
+    ItemLoad load{item.get(), {}, {}};
+    for (const StoredLeaf& leaf : item->leaves()) {
+      leaf_names.push_back(checkpoint.leaves()[next++].name);
+      if (IsSelected(names, leaf_names.back())) load.leaves.push_back(&leaf);
+    }
+    if (!load.leaves.empty()) loads.push_back(std::move(load));
+  }
+  HF_RETURN_IF_ERROR(CheckNamesExist(names, leaf_names));
+  return loads;
+}
+
+}  // namespace
+
+Result<LoadResult> Load(const std::string& path, const LoadOptions& options) {
+  Stopwatch total, watch;
+  LoadResult result;
+  HF_ASSIGN_OR_RETURN(
+      const auto checkpoint,
+      OpenedCheckpoint::Open(path, options.open, ItemDetail::kForReading));
+  HF_ASSIGN_OR_RETURN(std::vector<ItemLoad> loads,
+                      SelectLeaves(*checkpoint, options.names));
+  std::vector<RestoreTarget> targets;
+  for (const ItemLoad& load : loads) {
+    HF_RETURN_IF_ERROR(AddTargets(load, targets));
+  }
+  Run run(options.run);
+  HF_ASSIGN_OR_RETURN(std::vector<PlannedChunk> chunks,
+                      LocateChunks(targets, run));
+  HF_RETURN_IF_ERROR(CheckMemory(targets));
+  HF_RETURN_IF_ERROR(AllocateArrays(loads, targets));
+  result.stats.plan_seconds = watch.Lap();
+  HF_RETURN_IF_ERROR(Restore(targets, std::move(chunks),
+                             {options.open.verify}, run, result.stats));
+  std::vector<Tree::Member> items;
+  for (ItemLoad& load : loads) {
+    HF_ASSIGN_OR_RETURN(Tree tree, BuildTree(load));
+    items.emplace_back(load.item->place().name, std::move(tree));
+  }
+  const bool is_single = checkpoint->items().size() == 1 && items.size() == 1;
+  result.tree = is_single ? std::move(items.front().second)
+                          : Tree::Dict(std::move(items));
+  result.stats.total_seconds = total.Lap();
+  return result;
+}
+
+}  // namespace holdfast

@@ -1,0 +1,76 @@
+#include "checkpoint/restore_plan.h"
+
+#include <algorithm>
+#include <tuple>
+
+namespace holdfast {
+namespace {
+
+// Chunks whose extent in a file is known, and so can be joined.
+bool IsRanged(const PlannedChunk& chunk) {
+  return !chunk.is_missing && !chunk.location.inline_value &&
+         chunk.location.byte_count != kToEnd;
+}
+
+bool ChunkLess(const PlannedChunk& a, const PlannedChunk& b) {
+  const bool a_ranged = IsRanged(a), b_ranged = IsRanged(b);
+  if (a_ranged != b_ranged) return b_ranged;
+  if (!a_ranged) return a.target < b.target;
+  return std::tie(a.location.key, a.location.offset) <
+         std::tie(b.location.key, b.location.offset);
+}
+
+bool CanJoin(const PlannedRead& read, const PlannedChunk& last,
+             const PlannedChunk& next) {
+  if (last.location.key != next.location.key ||
+      last.location.store != next.location.store) {
+    return false;
+  }
+  const uint64_t end = read.offset + read.byte_count;
+  const uint64_t next_offset = next.location.offset;
+  const uint64_t next_end = next_offset + next.location.byte_count;
+  return next_offset <= end + kReadGapBytesMax && next_end >= end &&
+         next_end - read.offset <= kJoinedReadBytesMax;
+}
+
+// Whole-object chunks are read one by one, but planned in batches too: the
+// batch only shares a task.
+void BatchUnranged(size_t count, RestorePlan& plan) {
+  for (size_t first = 0; first < count; first += kInlineBatchCount) {
+    const size_t last = std::min(count, first + kInlineBatchCount);
+    plan.reads.push_back({first, last, 0, 0});
+  }
+}
+
+void JoinRanged(size_t first, RestorePlan& plan) {
+  for (size_t i = first; i < plan.chunks.size(); ++i) {
+    const ObjectLocation& location = plan.chunks[i].location;
+    if (i > first &&
+        CanJoin(plan.reads.back(), plan.chunks[i - 1], plan.chunks[i])) {
+      PlannedRead& read = plan.reads.back();
+      read.last = i + 1;
+      read.byte_count = location.offset + location.byte_count - read.offset;
+      continue;
+    }
+    plan.reads.push_back({i, i + 1, location.offset, location.byte_count});
+  }
+}
+
+}  // namespace
+
+RestorePlan MakeRestorePlan(std::vector<PlannedChunk> chunks) {
+  RestorePlan plan;
+  plan.chunks = std::move(chunks);
+  if (!std::is_sorted(plan.chunks.begin(), plan.chunks.end(), ChunkLess)) {
+    std::stable_sort(plan.chunks.begin(), plan.chunks.end(), ChunkLess);
+  }
+  const auto ranged =
+      std::partition_point(plan.chunks.begin(), plan.chunks.end(),
+                           [](const PlannedChunk& c) { return !IsRanged(c); });
+  const size_t unranged_count = ranged - plan.chunks.begin();
+  BatchUnranged(unranged_count, plan);
+  JoinRanged(unranged_count, plan);
+  return plan;
+}
+
+}  // namespace holdfast

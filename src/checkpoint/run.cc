@@ -1,0 +1,29 @@
+#include "checkpoint/run.h"
+
+namespace holdfast {
+
+Run::Run(const RunOptions& options)
+    : executor_(options.thread_count),
+      budget_(options.in_flight_bytes_max),
+      cancel_(options.cancel),
+      progress_fn_(options.progress) {
+  for (int i = 0; i < executor_.thread_count(); ++i) {
+    contexts_.push_back(std::make_unique<CodecContext>());
+  }
+}
+
+void Run::StartPhase(std::string_view phase, uint64_t total_bytes) {
+  if (!progress_fn_) return;
+  std::lock_guard lock(progress_mutex_);
+  progress_ = {phase, 0, total_bytes};
+  progress_fn_(progress_);
+}
+
+void Run::AddDone(uint64_t byte_count) {
+  if (!progress_fn_) return;
+  std::lock_guard lock(progress_mutex_);
+  progress_.done_bytes += byte_count;
+  progress_fn_(progress_);
+}
+
+}  // namespace holdfast

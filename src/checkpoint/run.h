@@ -1,0 +1,60 @@
+// Run: the threads, byte budget, cancel flag and progress of one call.
+//
+// Thread-safety: any thread; the progress callback runs under a lock, one call
+// at a time. Ownership: borrows RunOptions' flag and callback.
+// Units: bytes.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <string_view>
+#include <vector>
+
+#include "base/byte_budget.h"
+#include "base/cancel.h"
+#include "base/executor.h"
+#include "codec/codec.h"
+#include "holdfast/options.h"
+
+namespace holdfast {
+
+class Run {
+ public:
+  explicit Run(const RunOptions& options);
+
+  Executor& executor() { return executor_; }
+  ByteBudget& budget() { return budget_; }
+  const CancelToken& cancel() const { return cancel_; }
+  // Scratch of one worker of executor().ParallelFor.
+  CodecContext& codec_context(int worker) { return *contexts_[worker]; }
+
+  void StartPhase(std::string_view phase, uint64_t total_bytes);
+  void AddDone(uint64_t byte_count);
+
+ private:
+  Executor executor_;
+  ByteBudget budget_;
+  CancelToken cancel_;
+  std::vector<std::unique_ptr<CodecContext>> contexts_;
+  const ProgressFn progress_fn_;
+  std::mutex progress_mutex_;
+  Progress progress_;
+};
+
+// Seconds since construction or the last Lap.
+class Stopwatch {
+ public:
+  double Lap() {
+    const auto now = std::chrono::steady_clock::now();
+    const double seconds = std::chrono::duration<double>(now - last_).count();
+    last_ = now;
+    return seconds;
+  }
+
+ private:
+  std::chrono::steady_clock::time_point last_ =
+      std::chrono::steady_clock::now();
+};
+
+}  // namespace holdfast

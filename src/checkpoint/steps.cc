@@ -1,0 +1,94 @@
+// ListSteps: the step directories of a manager root.
+#include <algorithm>
+#include <filesystem>
+
+#include "base/status_macros.h"
+#include "checkpoint/format/checkpoint_metadata.h"
+#include "checkpoint/format/directory_names.h"
+#include "checkpoint/layout.h"
+#include "storage/directory_ops.h"
+#include "storage/file_store.h"
+
+namespace holdfast {
+namespace {
+
+uint64_t BytesBelow(FileStore& store) {
+  uint64_t byte_count = 0;
+  (void)store.List("", [&](std::string_view, const ObjectInfo& info) {
+    byte_count += info.byte_count;
+    return Status();
+  });
+  return byte_count;
+}
+
+// Metrics of a step as its JSON item holds them.
+std::string MetricsText(FileStore& store) {
+  const Result<Bytes> text = store.Read("metrics/metrics");
+  return text.ok() ? text->ToString() : "";
+}
+
+void ReadCommitTime(FileStore& store, StepInfo& step) {
+  const Result<Bytes> text = store.Read(kCheckpointMetadataFile);
+  if (!text.ok()) return;
+  const Result<CheckpointMetadata> metadata =
+      ParseCheckpointMetadata(text->view());
+  if (metadata.ok()) step.commit_timestamp_ns = metadata->commit_timestamp_nsecs;
+}
+
+StepInfo DescribeStep(const std::string& root, const std::string& name) {
+  StepInfo step;
+  step.name = name;
+  step.path = root + "/" + name;
+  step.step = StepOfName(FinalName(name).value_or(name));
+  FileStore store(step.path);
+  step.bytes = BytesBelow(store);
+  step.metrics = MetricsText(store);
+  ReadCommitTime(store, step);
+  if (IsTemporaryName(name)) {
+    step.why_not = "temporary directory: a save is running or was interrupted";
+    return step;
+  }
+  const Result<Place> place = FindPlace(step.path, {});
+  if (!place.ok()) {
+    step.why_not = place.status().message();
+    return step;
+  }
+  for (const ItemPlace& item : place->items) step.items.push_back(item.name);
+  step.committed = true;
+  return step;
+}
+
+}  // namespace
+
+Result<std::vector<StepInfo>> ListSteps(const std::string& root) {
+  const std::string path = AbsolutePath(root);
+  HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(path));
+  if (kind == PathKind::kMissing) {
+    return NotFoundError("Checkpoint at " + path + " not found.");
+  }
+  HF_ASSIGN_OR_RETURN(const std::vector<std::string> names,
+                      ListDirectory(path));
+  std::vector<StepInfo> steps;
+  for (const std::string& name : names) {
+    if (!StepOfName(FinalName(name).value_or(name))) continue;
+    HF_ASSIGN_OR_RETURN(const PathKind child, GetPathKind(path + "/" + name));
+    if (child == PathKind::kDirectory) {
+      steps.push_back(DescribeStep(path, name));
+    }
+  }
+  if (steps.empty()) {
+    return NotFoundError("no steps in " + path +
+                         ": looked for directories named as numbers, with or "
+                         "without a prefix and \"_\"");
+  }
+  std::stable_sort(steps.begin(), steps.end(),
+                   [](const StepInfo& a, const StepInfo& b) {
+                     const bool a_temporary = IsTemporaryName(a.name);
+                     const bool b_temporary = IsTemporaryName(b.name);
+                     if (a_temporary != b_temporary) return b_temporary;
+                     return a.step < b.step;
+                   });
+  return steps;
+}
+
+}  // namespace holdfast

@@ -1,0 +1,185 @@
+#include "checkpoint/value_sink.h"
+
+#include <algorithm>
+#include <array>
+#include <mutex>
+
+#include "base/crc32c.h"
+#include "base/status_macros.h"
+#include "checkpoint/format/directory_names.h"
+#include "ocdbt/bulk_writer.h"
+#include "ocdbt/merge.h"
+
+namespace holdfast {
+namespace {
+
+constexpr uint32_t kMaxInlineValueBytes = 1024;  // Orbax's config
+
+uint32_t ChecksumOf(const EncodedChunk& chunk) {
+  uint32_t crc = 0;
+  for (const std::string_view piece : chunk.pieces) {
+    crc = ExtendCrc32c(crc, piece);
+  }
+  return crc;
+}
+
+Result<ocdbt::Uuid> UuidFromHex(const std::string& hex) {
+  ocdbt::Uuid uuid{};
+  const auto digit = [](char c) {
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                                                                 : -1;
+  };
+  if (hex.size() != 2 * uuid.size()) {
+    return InvalidArgumentError("random_hex gave \"" + hex +
+                                "\", want 32 hex digits");
+  }
+  for (size_t i = 0; i < uuid.size(); ++i) {
+    const int high = digit(hex[2 * i]), low = digit(hex[2 * i + 1]);
+    if (high < 0 || low < 0) {
+      return InvalidArgumentError("random_hex gave \"" + hex +
+                                  "\", want 32 lowercase hex digits");
+    }
+    uuid[i] = static_cast<uint8_t>(16 * high + low);
+  }
+  return uuid;
+}
+
+class OcdbtSink final : public ValueSink {
+ public:
+  OcdbtSink(Store* store, ValueSinkOptions options)
+      : store_(store), options_(std::move(options)) {}
+
+  Status Open() {
+    HF_ASSIGN_OR_RETURN(const ocdbt::BulkWriteOptions write_options,
+                        WriteOptionsNow());
+    HF_ASSIGN_OR_RETURN(
+        writer_,
+        ocdbt::BulkWriter::Create(store_, ProcessPrefix(), write_options));
+    return Status();
+  }
+
+  Status Put(uint64_t index, std::string key, EncodedChunk value,
+             std::shared_ptr<const void> keepalive) override {
+    if (options_.write_digests && value.byte_count > kMaxInlineValueBytes) {
+      const uint32_t crc = ChecksumOf(value);
+      std::lock_guard lock(mutex_);
+      checksums_.emplace_back(key, crc);
+    }
+    return writer_->Put(index, key, std::move(value), std::move(keepalive));
+  }
+
+  Status Finish(DigestFile& digests) override {
+    HF_ASSIGN_OR_RETURN(ocdbt::BulkWriteSummary summary, writer_->Finish());
+    AddValueDigests(summary.entries, digests);
+    HF_ASSIGN_OR_RETURN(const ocdbt::BulkWriteOptions merge_options,
+                        WriteOptionsNow());
+    std::vector<ocdbt::MergeChild> children;
+    children.push_back({ProcessPrefix(), std::move(summary.entries)});
+    HF_RETURN_IF_ERROR(ocdbt::MergeEntries(store_, "", std::move(children),
+                                           merge_options)
+                           .status());
+    HF_RETURN_IF_ERROR(
+        AddFileDigest(ProcessPrefix() + std::string(kManifestFile), digests));
+    return AddFileDigest(std::string(kManifestFile), digests);
+  }
+
+ private:
+  static std::string ProcessPrefix() {
+    return ProcessDirectoryName({"0", false}) + "/";
+  }
+
+  Result<ocdbt::BulkWriteOptions> WriteOptionsNow() {
+    ocdbt::BulkWriteOptions write_options;
+    HF_ASSIGN_OR_RETURN(write_options.uuid, UuidFromHex(options_.random_hex()));
+    write_options.max_inline_value_bytes = kMaxInlineValueBytes;
+    write_options.target_data_file_bytes = options_.target_data_file_bytes;
+    write_options.commit_time_ns = options_.commit_time_ns;
+    write_options.new_file_name = options_.random_hex;
+    write_options.sync = options_.sync;
+    return write_options;
+  }
+
+  // Entries are sorted by key, and so are the checksums here.
+  void AddValueDigests(const ocdbt::EntryList& list, DigestFile& digests) {
+    std::sort(checksums_.begin(), checksums_.end());
+    auto checksum = checksums_.begin();
+    for (const ocdbt::LeafEntry& entry : list.entries) {
+      if (entry.is_inline() || checksum == checksums_.end()) continue;
+      if (checksum->first != entry.key) continue;
+      digests.values.push_back(
+          {ProcessPrefix() + list.files[entry.file_index].path, entry.offset,
+           entry.value_byte_count, checksum->second});
+      ++checksum;
+    }
+  }
+
+  // Manifests are small and were just written: reading one back also shows that
+  // it arrived.
+  Status AddFileDigest(const std::string& path, DigestFile& digests) {
+    if (!options_.write_digests) return Status();
+    HF_ASSIGN_OR_RETURN(const Bytes content, store_->Read(path));
+    digests.files.push_back({path, content.size(), Crc32c(content.view())});
+    return Status();
+  }
+
+  Store* const store_;
+  const ValueSinkOptions options_;
+  std::unique_ptr<ocdbt::BulkWriter> writer_;
+  std::mutex mutex_;
+  std::vector<std::pair<std::string, uint32_t>> checksums_;
+};
+
+class DirectorySink final : public ValueSink {
+ public:
+  DirectorySink(Store* store, ValueSinkOptions options)
+      : store_(store), options_(std::move(options)) {
+    if (options_.write_digests) rows_.resize(options_.value_count);
+  }
+
+  Status Put(uint64_t index, std::string key, EncodedChunk value,
+             std::shared_ptr<const void> /*keepalive*/) override {
+    WriteOptions write_options;
+    write_options.sync = options_.sync;
+    write_options.atomic = false;  // nobody can look before the commit
+    HF_RETURN_IF_ERROR(store_->Write(key, value.pieces, write_options));
+    if (options_.write_digests) {
+      const uint32_t crc = ChecksumOf(value);
+      rows_[index] = {std::move(key), 0, value.byte_count, crc};
+    }
+    return Status();
+  }
+
+  Status Finish(DigestFile& digests) override {
+    for (ValueDigest& row : rows_) {
+      if (row.path.ends_with(".zarray") || row.path.ends_with("zarr.json")) {
+        digests.files.push_back(
+            {std::move(row.path), row.byte_count, row.crc32c});
+      } else {
+        digests.values.push_back(std::move(row));
+      }
+    }
+    rows_.clear();
+    return Status();
+  }
+
+ private:
+  Store* const store_;
+  const ValueSinkOptions options_;
+  std::vector<ValueDigest> rows_;  // each written by the one that puts it
+};
+
+}  // namespace
+
+Result<std::unique_ptr<ValueSink>> MakeOcdbtSink(Store* store,
+                                                 ValueSinkOptions options) {
+  auto sink = std::make_unique<OcdbtSink>(store, std::move(options));
+  HF_RETURN_IF_ERROR(sink->Open());
+  return std::unique_ptr<ValueSink>(std::move(sink));
+}
+
+std::unique_ptr<ValueSink> MakeDirectorySink(Store* store,
+                                             ValueSinkOptions options) {
+  return std::make_unique<DirectorySink>(store, std::move(options));
+}
+
+}  // namespace holdfast

@@ -1,0 +1,326 @@
+// Verify: reads every byte a restore could depend on and every checksum there
+// is, and keeps going after damage, so that one report names all of it.
+#include <algorithm>
+#include <mutex>
+
+#include "base/status_macros.h"
+#include "checkpoint/format/array_metadatas.h"
+#include "checkpoint/format/checkpoint_metadata.h"
+#include "checkpoint/format/directory_names.h"
+#include "checkpoint/format/sharding_file.h"
+#include "checkpoint/opened_checkpoint.h"
+#include "checkpoint/restore.h"
+#include "storage/directory_ops.h"
+#include "zarr/format/chunk_key.h"
+
+namespace holdfast {
+namespace {
+
+class Verifier {
+ public:
+  Verifier(const OpenOptions& options, const RunOptions& run)
+      : options_(options), run_(run) {}
+
+  Result<VerifyReport> Execute(const std::string& path) {
+    HF_ASSIGN_OR_RETURN(place_, FindPlace(path, options_));
+    VerifyRootFiles();
+    for (const ItemPlace& item : place_.items) {
+      HF_RETURN_IF_ERROR(VerifyItem(item));
+    }
+    report_.stats.total_seconds = watch_.Lap();
+    return std::move(report_);
+  }
+
+ private:
+  void AddDamage(std::string leaf, std::string file,
+                 std::optional<uint64_t> offset, Status status) {
+    std::lock_guard lock(mutex_);
+    report_.damages.push_back(
+        {std::move(leaf), std::move(file), offset, std::move(status)});
+  }
+
+  std::string Relative(const std::string& directory,
+                       std::string_view file) const {
+    std::string text = directory + "/" + std::string(file);
+    const std::string root = place_.info.path + "/";
+    return text.starts_with(root) ? text.substr(root.size()) : text;
+  }
+
+  // A checkpoint of items has files of its own beside them.
+  void VerifyRootFiles() {
+    const bool is_item =
+        place_.items.size() == 1 && place_.items[0].name.empty();
+    if (!is_item) VerifyListedFiles(place_.info.path);
+    FileStore store(place_.info.path);
+    const Result<Bytes> text = store.Read(kCheckpointMetadataFile);
+    if (!text.ok()) return;
+    const Status parsed = ParseCheckpointMetadata(text->view()).status();
+    if (!parsed.ok()) {
+      AddDamage("", std::string(kCheckpointMetadataFile), std::nullopt, parsed);
+    }
+  }
+
+  void VerifyListedFiles(const std::string& directory) {
+    FileStore store(directory);
+    const Result<std::optional<DigestIndex>> digests = DigestIndex::Read(store);
+    if (!digests.ok()) {
+      AddDamage("", Relative(directory, kDigestFile), std::nullopt,
+                digests.status());
+      return;
+    }
+    if (!*digests) return;
+    for (const FileDigest& row : (*digests)->files()) {
+      const Result<Bytes> content = store.Read(row.path);
+      const Status status = content.ok()
+                                ? DigestIndex::CheckFile(row, content->view())
+                                : content.status();
+      if (!status.ok()) {
+        AddDamage("", Relative(directory, row.path), std::nullopt, status);
+      }
+    }
+  }
+
+  Status VerifyItem(const ItemPlace& place) {
+    if (place.kind == ItemKind::kJson) return VerifyJsonItem(place);
+    VerifyListedFiles(place.directory);
+    VerifySideFiles(place.directory);
+    VerifyProcessDatabases(place.directory);
+    // Damage to the listed files is in the report; the rest is still read.
+    OpenOptions options = options_;
+    options.verify = false;
+    Result<std::unique_ptr<Item>> item =
+        Item::Open(place, options, ItemDetail::kForReading);
+    if (!item.ok()) {
+      AddDamage("", Relative(place.directory, ""), std::nullopt,
+                item.status());
+      return Status();
+    }
+    if ((*item)->database() != nullptr) {
+      const Status checked =
+          (*item)->database()->CheckAll(&run_.cancel());
+      if (!checked.ok()) {
+        AddDamage("", Relative(place.directory, kManifestFile), std::nullopt,
+                  checked);
+      }
+    }
+    return VerifyLeaves(**item);
+  }
+
+  Status VerifyJsonItem(const ItemPlace& place) {
+    FileStore store(place.directory);
+    const Result<Bytes> text = store.Read(place.json_file);
+    Status status = text.status();
+    if (text.ok() && !nlohmann::json::accept(text->view())) {
+      status = DataLossError("not a JSON document");
+    }
+    if (!status.ok()) {
+      AddDamage(place.name, Relative(place.directory, place.json_file),
+                std::nullopt, status);
+    }
+    ++report_.leaf_count;
+    return Status();
+  }
+
+  // Files no value depends on, but a restore by Orbax does.
+  void VerifySideFiles(const std::string& directory) {
+    FileStore store(directory);
+    const Result<Bytes> sharding = store.Read(kShardingFile);
+    if (sharding.ok()) {
+      const Status parsed = ParseShardingFile(sharding->view()).status();
+      if (!parsed.ok()) {
+        AddDamage("", Relative(directory, kShardingFile), std::nullopt, parsed);
+      }
+    }
+    const std::string prefix = std::string(kArrayMetadatasDirectory) + "/";
+    (void)store.List(prefix, [&](std::string_view key, const ObjectInfo&) {
+      const Result<Bytes> text = store.Read(key);
+      const Status parsed = text.ok()
+                                ? ParseArrayMetadatas(text->view()).status()
+                                : text.status();
+      if (!parsed.ok()) {
+        AddDamage("", Relative(directory, key), std::nullopt, parsed);
+      }
+      return Status();
+    });
+  }
+
+  // Each process's own database, which the merged one refers into.
+  void VerifyProcessDatabases(const std::string& directory) {
+    const Result<std::vector<std::string>> names = ListDirectory(directory);
+    if (!names.ok()) return;
+    FileStore store(directory);
+    for (const std::string& name : *names) {
+      if (!ParseProcessDirectory(name)) continue;
+      Status status;
+      auto database = ocdbt::Database::Open(&store, name + "/", {});
+      if (database.ok()) {
+        status = (*database)->CheckAll(&run_.cancel());
+      } else {
+        status = database.status();
+      }
+      if (!status.ok()) {
+        AddDamage("", Relative(directory, name), std::nullopt, status);
+      }
+    }
+  }
+
+  Status VerifyLeaves(const Item& item) {
+    FileStore& files = item.file_store();
+    Result<std::optional<DigestIndex>> digests = DigestIndex::Read(files);
+    const DigestIndex* index =
+        digests.ok() && *digests ? &**digests : nullptr;
+    std::vector<const StoredLeaf*> arrays;
+    uint64_t total_bytes = 0;
+    for (const StoredLeaf& leaf : item.leaves()) {
+      ++report_.leaf_count;
+      if (!leaf.problem.ok()) {
+        AddDamage(leaf.info.name, Relative(item.place().directory, ""),
+                  std::nullopt, leaf.problem);
+      } else if (leaf.layout != nullptr) {
+        arrays.push_back(&leaf);
+        total_bytes += leaf.info.decoded_bytes;
+      }
+    }
+    run_.StartPhase("verify", total_bytes);
+    HF_RETURN_IF_ERROR(run_.executor().ParallelFor(
+        arrays.size(),
+        [&](size_t i, int worker) {
+          return VerifyArray(item, *arrays[i], index,
+                             run_.codec_context(worker));
+        },
+        &run_.cancel()));
+    NoteUnchecked(item, index);
+    return Status();
+  }
+
+  void NoteUnchecked(const Item& item, const DigestIndex* index) {
+    if (index != nullptr) return;
+    report_.notes.push_back(
+        "item \"" + item.place().name +
+        "\" has no _HOLDFAST_DIGESTS: values without a checksum of their own "
+        "can be wrong without a trace");
+  }
+
+  Status VerifyArray(const Item& item, const StoredLeaf& leaf,
+                     const DigestIndex* digests, CodecContext& context) {
+    const ChunkGrid& grid = leaf.layout->grid;
+    Buffer decoded;
+    return ForEachChunk(
+        grid, BoxOf(grid.array_shape), [&](const Shape& index) -> Status {
+          HF_RETURN_IF_ERROR(run_.cancel().Check());
+          VerifyChunk(item, leaf, index, digests, decoded, context);
+          return Status();
+        });
+  }
+
+  struct ReadValue {
+    Bytes bytes;
+    std::string file;
+    uint64_t offset = 0;
+    bool is_inline = false;
+  };
+
+  static Result<ReadValue> ReadStoredValue(Store& store,
+                                           const std::string& key) {
+    ReadValue value;
+    HF_ASSIGN_OR_RETURN(const ObjectLocation location, store.Locate(key));
+    value.is_inline = location.inline_value.has_value();
+    if (value.is_inline) {
+      value.bytes = *location.inline_value;
+      return value;
+    }
+    value.file = location.key;
+    value.offset = location.offset;
+    HF_ASSIGN_OR_RETURN(value.bytes,
+                        location.store->Read(location.key,
+                                             {location.offset,
+                                              location.byte_count}));
+    return value;
+  }
+
+  void VerifyChunk(const Item& item, const StoredLeaf& leaf, const Shape& index,
+                   const DigestIndex* digests, Buffer& decoded,
+                   CodecContext& context) {
+    const ArrayLayout& layout = *leaf.layout;
+    const std::string& directory = item.place().directory;
+    const Box box = layout.grid.ChunkBox(index);
+    const std::string key =
+        zarr::ChunkKey(leaf.prefix, layout.format.metadata, index);
+    const Result<ReadValue> value = ReadStoredValue(item.array_store(), key);
+    if (!value.ok()) {
+      const bool is_absent = value.status().code() == StatusCode::kNotFound;
+      if (is_absent && !item.refuses_missing_chunks()) return;
+      AddDamage(leaf.info.name, Relative(directory, key), std::nullopt,
+                value.status());
+      return;
+    }
+    const ValueDigest* row =
+        digests == nullptr || value->is_inline
+            ? nullptr
+            : digests->FindValue(value->file, value->offset);
+    Status status =
+        row != nullptr ? DigestIndex::CheckValue(*row, value->bytes.view())
+                       : Status();
+    if (status.ok()) {
+      status = DecodeWhole(layout, box, value->bytes.view(), decoded, context);
+    }
+    const bool is_checksummed =
+        row != nullptr || value->is_inline || layout.has_frame_checksum;
+    if (!status.ok()) {
+      const std::string file = value->is_inline ? "manifest.ocdbt: " + key
+                                                : value->file;
+      AddDamage(leaf.info.name, Relative(directory, file), value->offset,
+                status);
+    }
+    CountChunk(layout, box, is_checksummed, value->bytes.size());
+  }
+
+  static Status DecodeWhole(const ArrayLayout& layout, const Box& box,
+                            std::string_view encoded, Buffer& decoded,
+                            CodecContext& context) {
+    const DType dtype = layout.format.metadata.dtype;
+    const size_t byte_count = ElementCount(box.shape) * DTypeBytes(dtype);
+    if (decoded.size() < byte_count) {
+      // Larger than any honest codec could make of so few bytes?
+      decoded = Buffer::TryAllocate(byte_count);
+      if (decoded.data() == nullptr && byte_count > 0) {
+        return ResourceExhaustedError("no memory for a chunk of " +
+                                      std::to_string(byte_count) + " bytes");
+      }
+    }
+    const ArrayView view{dtype, decoded.data(), box.shape,
+                         ContiguousStrides(box.shape, DTypeBytes(dtype))};
+    return layout.format.codec->Decode(encoded, Shape(box.shape.size(), 0), view,
+                                context);
+  }
+
+  void CountChunk(const ArrayLayout& layout, const Box& box,
+                  bool is_checksummed, uint64_t stored_bytes) {
+    const uint64_t decoded_bytes =
+        ElementCount(box.shape) * DTypeBytes(layout.format.metadata.dtype);
+    {
+      std::lock_guard lock(mutex_);
+      ++report_.chunk_count;
+      if (is_checksummed) ++report_.checksummed_chunk_count;
+      report_.stats.stored_bytes += stored_bytes;
+      report_.stats.decoded_bytes += decoded_bytes;
+    }
+    run_.AddDone(decoded_bytes);
+  }
+
+  const OpenOptions options_;
+  Run run_;
+  Stopwatch watch_;
+  Place place_;
+  std::mutex mutex_;
+  VerifyReport report_;
+};
+
+}  // namespace
+
+Result<VerifyReport> Verify(const std::string& path, const OpenOptions& options,
+                            const RunOptions& run) {
+  return Verifier(options, run).Execute(path);
+}
+
+}  // namespace holdfast

@@ -1,0 +1,99 @@
+#include "codec/codec.h"
+
+#include <utility>
+
+#include "base/status_macros.h"
+#include "codec/blosc_codec.h"
+#include "codec/codec_context.h"
+#include "codec/crc32c_codec.h"
+#include "codec/gzip_codec.h"
+#include "codec/zstd_codec.h"
+
+namespace holdfast {
+namespace {
+
+// zarr.md sections 2.4 and 3.5.
+constexpr int kZstdLevelMin = -131072;
+constexpr int kZstdLevelMax = 22;
+constexpr int kGzipLevelMax = 9;
+constexpr int kBloscLevelMax = 9;
+constexpr int kBloscShuffleMin = -1;
+constexpr int kBloscShuffleMax = 2;
+constexpr int kBloscTypesizeMax = 255;
+constexpr size_t kBloscBlocksizeMax = INT32_MAX;
+
+Status CheckRange(std::string_view what, int64_t value, int64_t min,
+                  int64_t max) {
+  if (value >= min && value <= max) return Status();
+  return InvalidArgumentError(
+      std::string(what) + ": out of range (got " + std::to_string(value) +
+      ", want " + std::to_string(min) + " to " + std::to_string(max) + ")");
+}
+
+Status Check(const ZstdParams& params, size_t) {
+  return CheckRange("zstd level", params.level, kZstdLevelMin, kZstdLevelMax);
+}
+
+Status Check(const GzipParams& params, size_t) {
+  return CheckRange(params.zlib_header ? "zlib level" : "gzip level",
+                    params.level, 0, kGzipLevelMax);
+}
+
+Status Check(const Crc32cParams&, size_t) { return Status(); }
+
+Status Check(const BloscParams& params, size_t item_bytes) {
+  HF_RETURN_IF_ERROR(
+      CheckRange("blosc clevel", params.clevel, 0, kBloscLevelMax));
+  HF_RETURN_IF_ERROR(CheckRange("blosc shuffle", params.shuffle,
+                                kBloscShuffleMin, kBloscShuffleMax));
+  const size_t typesize = params.typesize ? params.typesize : item_bytes;
+  if (typesize < 1 || typesize > kBloscTypesizeMax) {
+    return InvalidArgumentError("blosc typesize: out of range (got " +
+                                std::to_string(typesize) + ", want 1 to 255)");
+  }
+  if (params.blocksize > kBloscBlocksizeMax) {
+    return InvalidArgumentError("blosc blocksize: out of range (got " +
+                                std::to_string(params.blocksize) +
+                                ", want at most " +
+                                std::to_string(kBloscBlocksizeMax) + ")");
+  }
+  if (IsBloscCompressorName(params.cname)) return Status();
+  return InvalidArgumentError("blosc cname: unknown compressor \"" +
+                              params.cname + "\"");
+}
+
+std::shared_ptr<const BytesCodec> Make(const ZstdParams& params, size_t) {
+  return std::make_shared<ZstdCodec>(params);
+}
+std::shared_ptr<const BytesCodec> Make(const BloscParams& params,
+                                       size_t item_bytes) {
+  return std::make_shared<BloscCodec>(params, item_bytes);
+}
+std::shared_ptr<const BytesCodec> Make(const GzipParams& params, size_t) {
+  return std::make_shared<GzipCodec>(params);
+}
+std::shared_ptr<const BytesCodec> Make(const Crc32cParams&, size_t) {
+  return std::make_shared<Crc32cCodec>();
+}
+
+}  // namespace
+
+CodecContext::CodecContext() : impl_(std::make_unique<Impl>()) {}
+CodecContext::~CodecContext() = default;
+
+void CodecContext::set_zstd_worker_count(int worker_count) {
+  impl_->zstd_worker_count = worker_count;
+}
+
+Result<std::shared_ptr<const BytesCodec>> MakeBytesCodec(
+    const BytesCodecParams& params, size_t item_bytes) {
+  using Made = Result<std::shared_ptr<const BytesCodec>>;
+  return std::visit(
+      [&](const auto& chosen) -> Made {
+        HF_RETURN_IF_ERROR(Check(chosen, item_bytes));
+        return Make(chosen, item_bytes);
+      },
+      params);
+}
+
+}  // namespace holdfast

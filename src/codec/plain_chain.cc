@@ -1,0 +1,321 @@
+// The plain chunk codec: transposes, `bytes`, bytes->bytes codecs.
+//
+// A transpose never moves an element: encoding and decoding see the array
+// through permuted strides, and the one copy there may be (into the packed
+// chunk, or out of it) does the rest. Often there is none.
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+#include <numeric>
+#include <utility>
+
+#include "base/status_macros.h"
+#include "codec/bytes_chain.h"
+#include "codec/codec.h"
+#include "codec/codec_context.h"
+#include "codec/crc32c_codec.h"
+#include "codec/zstd_codec.h"
+#include "codec/zstd_frame.h"
+#include "tensor/box.h"
+#include "tensor/copy.h"
+
+namespace holdfast {
+namespace {
+
+Status CheckPermutation(const std::vector<int>& order, size_t rank) {
+  std::vector<int> sorted = order;
+  std::sort(sorted.begin(), sorted.end());
+  std::vector<int> want(rank);
+  std::iota(want.begin(), want.end(), 0);
+  if (sorted == want) return Status();
+  std::string text;
+  for (int dimension : order) text += " " + std::to_string(dimension);
+  return InvalidArgumentError("transpose order: not a permutation of " +
+                              std::to_string(rank) + " dimensions (got" + text +
+                              ")");
+}
+
+// All transposes as one: encoded dimension i is decoded dimension result[i].
+Result<std::vector<int>> ComposeTransposes(
+    const std::vector<std::vector<int>>& transposes, size_t rank) {
+  std::vector<int> composed(rank);
+  std::iota(composed.begin(), composed.end(), 0);
+  for (const std::vector<int>& order : transposes) {
+    HF_RETURN_IF_ERROR(CheckPermutation(order, rank));
+    std::vector<int> next(rank);
+    for (size_t i = 0; i < rank; ++i) next[i] = composed[order[i]];
+    composed = std::move(next);
+  }
+  return composed;
+}
+
+Shape Permute(const Shape& values, const std::vector<int>& order) {
+  Shape permuted(order.size());
+  for (size_t i = 0; i < order.size(); ++i) permuted[i] = values[order[i]];
+  return permuted;
+}
+
+template <typename View>
+View PermuteView(View view, const std::vector<int>& order) {
+  view.shape = Permute(view.shape, order);
+  view.strides = Permute(view.strides, order);
+  return view;
+}
+
+// Product of extents and item size, which must be below 2^63.
+Result<size_t> CheckedChunkBytes(const Shape& shape, size_t item_bytes) {
+  if (shape.size() > kRankMax) {
+    return InvalidArgumentError("chunk shape: rank too large (got " +
+                                std::to_string(shape.size()) + ", want " +
+                                std::to_string(kRankMax) + ")");
+  }
+  int64_t byte_count = static_cast<int64_t>(item_bytes);
+  for (int64_t extent : shape) {
+    if (extent < 1) {
+      return InvalidArgumentError("chunk shape: extent below 1: " +
+                                  ShapeToString(shape));
+    }
+    if (__builtin_mul_overflow(byte_count, extent, &byte_count)) {
+      return InvalidArgumentError("chunk shape: product too large: " +
+                                  ShapeToString(shape));
+    }
+  }
+  return static_cast<size_t>(byte_count);
+}
+
+// The element as it lies in an encoded chunk.
+std::string SwapElement(DType dtype, const std::string& element) {
+  std::string swapped(element.size(), '\0');
+  CopyByteSwapped(ConstArrayView{dtype, element.data(), {}, {}},
+                  ArrayView{dtype, swapped.data(), {}, {}});
+  return swapped;
+}
+
+// Bytes that must change places between memory and a big-endian chunk.
+bool HasByteOrder(DType dtype) {
+  const size_t parts = DTypeKindOf(dtype) == DTypeKind::kComplex ? 2 : 1;
+  return DTypeBytes(dtype) / parts > 1;
+}
+
+Status CheckBools(std::string_view elements) {
+  // OR first: the usual answer costs one pass that the compiler vectorises.
+  unsigned char any = 0;
+  for (char element : elements) any |= static_cast<unsigned char>(element);
+  if (any <= 1) return Status();
+  for (size_t i = 0; i < elements.size(); ++i) {
+    const auto value = static_cast<unsigned char>(elements[i]);
+    if (value > 1) {
+      return DataLossError("Invalid bool value: " + std::to_string(value) +
+                           "; at byte " + std::to_string(i));
+    }
+  }
+  return Status();
+}
+
+class PlainChunkCodec : public ChunkCodec {
+ public:
+  PlainChunkCodec(const PlainChainParams& params, std::vector<int> order,
+                  size_t chunk_bytes, BytesCodecs codecs)
+      : dtype_(params.dtype),
+        chunk_shape_(params.chunk_shape),
+        order_(std::move(order)),
+        encoded_shape_(Permute(params.chunk_shape, order_)),
+        encoded_strides_(ContiguousStrides(encoded_shape_, DTypeBytes(dtype_))),
+        swap_(params.endian == Endian::kBig && HasByteOrder(dtype_)),
+        chunk_bytes_(chunk_bytes),
+        fill_element_(swap_ ? SwapElement(dtype_, params.fill_element)
+                            : params.fill_element),
+        codecs_(std::move(codecs)) {
+    while (crc_count_ < codecs_.size() &&
+           DecodesInPlace({&codecs_[codecs_.size() - crc_count_ - 1], 1})) {
+      ++crc_count_;
+    }
+  }
+
+  Result<EncodedChunk> Encode(const ConstArrayView& chunk,
+                              CodecContext& context) const override;
+  Status Decode(std::string_view encoded, const Shape& origin,
+                const ArrayView& target, CodecContext& context) const override;
+
+ private:
+  static constexpr size_t kDigestBytes = Crc32cCodec::kDigestBytes;
+
+  bool IsPacked(const ConstArrayView& encoded_view) const {
+    return !swap_ && encoded_view.shape == encoded_shape_ &&
+           IsContiguous(encoded_view);
+  }
+  // All codecs but the crc32c ones at the end, which only add a piece each.
+  BytesCodecSpan compressors() const {
+    return BytesCodecSpan(codecs_).first(codecs_.size() - crc_count_);
+  }
+  size_t spare_bytes() const { return crc_count_ * kDigestBytes; }
+
+  void Pack(const ConstArrayView& encoded_view, char* target) const;
+  Result<EncodedChunk> EncodeView(const ConstArrayView& encoded_view,
+                                  CodecContext& context) const;
+  Result<EncodedChunk> Compress(std::string_view elements, bool may_borrow,
+                                CodecContext& context) const;
+  Status FinishElements(std::span<char> elements) const;
+  void CopyPart(const char* elements, const Shape& encoded_origin,
+                const ArrayView& encoded_target) const;
+
+  DType dtype_;
+  Shape chunk_shape_;
+  std::vector<int> order_;
+  Shape encoded_shape_;
+  Shape encoded_strides_;  // bytes
+  bool swap_;
+  size_t chunk_bytes_;
+  std::string fill_element_;  // in the chunk's byte order
+  BytesCodecs codecs_;
+  size_t crc_count_ = 0;  // how many codecs at the end are crc32c
+};
+
+// Writes the chunk_bytes_ elements of one chunk, padded.
+void PlainChunkCodec::Pack(const ConstArrayView& encoded_view,
+                           char* target) const {
+  const ArrayView whole{dtype_, target, encoded_shape_, encoded_strides_};
+  const bool is_edge = encoded_view.shape != encoded_shape_;
+  if (is_edge) FillStrided(whole, fill_element_.data());
+  const ArrayView part{dtype_, target, encoded_view.shape, encoded_strides_};
+  swap_ ? CopyByteSwapped(encoded_view, part) : CopyStrided(encoded_view, part);
+}
+
+// `may_borrow`: the elements outlive the result, which may point at them.
+Result<EncodedChunk> PlainChunkCodec::Compress(std::string_view elements,
+                                               bool may_borrow,
+                                               CodecContext& context) const {
+  const auto* zstd =
+      compressors().size() == 1
+          ? dynamic_cast<const ZstdCodec*>(compressors()[0].get())
+          : nullptr;
+  if (!may_borrow || zstd == nullptr) {
+    return EncodeBytesChain(compressors(), elements, spare_bytes(), context);
+  }
+  const auto& params = zstd->params();
+  const ZstdStrategy strategy =
+      ChooseZstdStrategy(elements, params.level, context);
+  if (strategy == ZstdStrategy::kStored) {
+    return StoredZstdFramePieces(elements, params.checksum, spare_bytes());
+  }
+  EncodedChunk chunk;
+  const size_t bytes_max = zstd->EncodedBytesMax(elements.size());
+  HF_RETURN_IF_ERROR(ReserveOrFail(bytes_max + spare_bytes(), chunk.storage));
+  HF_ASSIGN_OR_RETURN(
+      chunk.byte_count,
+      zstd->EncodeWith(strategy, elements, {chunk.storage.data(), bytes_max},
+                       context));
+  chunk.pieces = {chunk.storage.view().substr(0, chunk.byte_count)};
+  return chunk;
+}
+
+Result<EncodedChunk> PlainChunkCodec::EncodeView(
+    const ConstArrayView& encoded_view, CodecContext& context) const {
+  const bool packed = IsPacked(encoded_view);
+  if (!compressors().empty()) {
+    Buffer& scratch = context.impl().elements;
+    if (!packed) {
+      HF_RETURN_IF_ERROR(ReserveOrFail(chunk_bytes_, scratch));
+      Pack(encoded_view, scratch.data());
+    }
+    return Compress({packed ? encoded_view.data : scratch.data(), chunk_bytes_},
+                    packed, context);
+  }
+  EncodedChunk chunk;
+  chunk.byte_count = chunk_bytes_;
+  HF_RETURN_IF_ERROR(ReserveOrFail((packed ? 0 : chunk_bytes_) + spare_bytes(),
+                                   chunk.storage));
+  if (!packed) Pack(encoded_view, chunk.storage.data());
+  chunk.pieces.emplace_back(packed ? encoded_view.data : chunk.storage.data(),
+                            chunk_bytes_);
+  return chunk;
+}
+
+Result<EncodedChunk> PlainChunkCodec::Encode(const ConstArrayView& chunk,
+                                             CodecContext& context) const {
+  assert(chunk.dtype == dtype_ && chunk.shape.size() == order_.size());
+  HF_ASSIGN_OR_RETURN(EncodedChunk encoded,
+                      EncodeView(PermuteView(chunk, order_), context));
+  for (size_t i = crc_count_; i > 0; --i) {
+    AppendCrc32cPiece(encoded.storage.size() - i * kDigestBytes, encoded);
+  }
+  return encoded;
+}
+
+// What every decoded chunk goes through, wherever it lies.
+Status PlainChunkCodec::FinishElements(std::span<char> elements) const {
+  if (dtype_ == DType::kBool) {
+    return CheckBools({elements.data(), elements.size()});
+  }
+  // These dtypes take one byte an element; for others there is nothing to do.
+  if (DTypeBits(dtype_) < 8) {
+    ClearUnusedBits(dtype_, elements.data(), elements.size());
+  }
+  return Status();
+}
+
+// Copies the part of a decoded chunk that the target wants.
+void PlainChunkCodec::CopyPart(const char* elements,
+                               const Shape& encoded_origin,
+                               const ArrayView& encoded_target) const {
+  const ConstArrayView whole{dtype_, elements, encoded_shape_,
+                             encoded_strides_};
+  const ConstArrayView part =
+      Subview(whole, Box{encoded_origin, encoded_target.shape});
+  swap_ ? CopyByteSwapped(part, encoded_target)
+        : CopyStrided(part, encoded_target);
+}
+
+Status PlainChunkCodec::Decode(std::string_view encoded, const Shape& origin,
+                               const ArrayView& target,
+                               CodecContext& context) const {
+  assert(target.dtype == dtype_ && target.shape.size() == order_.size());
+  const ArrayView encoded_target = PermuteView(target, order_);
+  const Shape encoded_origin = Permute(origin, order_);
+  if (IsPacked(encoded_target)) {
+    const std::span<char> elements(target.data, chunk_bytes_);
+    HF_RETURN_IF_ERROR(DecodeBytesChain(codecs_, encoded, elements, context));
+    return FinishElements(elements);
+  }
+  if (compressors().empty() && DTypeBits(dtype_) >= 8) {
+    HF_ASSIGN_OR_RETURN(const std::string_view elements,
+                        DecodeInPlace(codecs_, encoded, chunk_bytes_, context));
+    if (dtype_ == DType::kBool) HF_RETURN_IF_ERROR(CheckBools(elements));
+    CopyPart(elements.data(), encoded_origin, encoded_target);
+    return Status();
+  }
+  HF_ASSIGN_OR_RETURN(const std::span<char> elements,
+                      DecodeToScratch(codecs_, encoded, chunk_bytes_,
+                                      context.impl().elements, context));
+  HF_RETURN_IF_ERROR(FinishElements(elements));
+  CopyPart(elements.data(), encoded_origin, encoded_target);
+  return Status();
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const ChunkCodec>> MakePlainChunkCodec(
+    const PlainChainParams& params) {
+  const size_t item_bytes = DTypeBytes(params.dtype);
+  HF_ASSIGN_OR_RETURN(const size_t chunk_bytes,
+                      CheckedChunkBytes(params.chunk_shape, item_bytes));
+  HF_ASSIGN_OR_RETURN(
+      std::vector<int> order,
+      ComposeTransposes(params.transposes, params.chunk_shape.size()));
+  if (params.fill_element.size() != item_bytes) {
+    return InvalidArgumentError("fill element: wrong size (got " +
+                                std::to_string(params.fill_element.size()) +
+                                " bytes, want " + std::to_string(item_bytes) +
+                                ")");
+  }
+  BytesCodecs codecs;
+  for (const BytesCodecParams& codec_params : params.bytes_codecs) {
+    HF_ASSIGN_OR_RETURN(auto codec, MakeBytesCodec(codec_params, item_bytes));
+    codecs.push_back(std::move(codec));
+  }
+  return std::shared_ptr<const ChunkCodec>(std::make_shared<PlainChunkCodec>(
+      params, std::move(order), chunk_bytes, std::move(codecs)));
+}
+
+}  // namespace holdfast

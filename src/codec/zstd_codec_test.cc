@@ -1,0 +1,271 @@
+#include "codec/zstd_codec.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <zstd.h>
+
+#include "codec/codec_test_util.h"
+#include "codec/zstd_frame.h"
+
+namespace holdfast {
+namespace {
+
+using ::testing::HasSubstr;
+
+const ZstdCodec kPlain(ZstdParams{1, false});
+const ZstdCodec kChecked(ZstdParams{1, true});
+
+ZstdStrategy StrategyOf(std::string_view data, int level = 1) {
+  CodecContext context;
+  return ChooseZstdStrategy(data, level, context);
+}
+
+// A frame as a streaming writer makes it: no content size.
+std::string StreamedFrame(std::string_view data, int window_log) {
+  ZSTD_CCtx* context = ZSTD_createCCtx();
+  ZSTD_CCtx_setParameter(context, ZSTD_c_windowLog, window_log);
+  ZSTD_CCtx_setParameter(context, ZSTD_c_contentSizeFlag, 0);
+  std::string out(ZSTD_compressBound(data.size()), '\0');
+  out.resize(ZSTD_compress2(context, out.data(), out.size(), data.data(),
+                            data.size()));
+  ZSTD_freeCCtx(context);
+  return out;
+}
+
+bool IsStored(std::string_view frame) {
+  return InspectZstdFrame(frame)->stored;
+}
+
+TEST(ZstdCodecTest, WorkedExamples) {
+  // zarr.md, sections 4 and 8.
+  EXPECT_EQ(MustEncode(kPlain, FromHex("0700000000000000")),
+            FromHex("28 b5 2f fd 20 08 41 00 00 07 00 00 00 00 00 00 00"));
+  EXPECT_EQ(MustEncode(kPlain, std::string(8, '\0')),
+            FromHex("28 b5 2f fd 20 08 41 00 00 00 00 00 00 00 00 00 00"));
+  const auto decoded = TryDecode(
+      kPlain, FromHex("28 b5 2f fd 20 08 41 00 00 07 00 00 00 00 00 00 00"), 8);
+  ASSERT_TRUE(decoded.ok());
+  EXPECT_EQ(*decoded, FromHex("0700000000000000"));
+}
+
+TEST(ZstdCodecTest, RoundTripsAtAllLevels) {
+  for (int level : {-131072, -100, -5, -1, 0, 1, 2, 3, 4, 9, 19, 22}) {
+    for (bool checksum : {false, true}) {
+      const ZstdCodec codec(ZstdParams{level, checksum});
+      ExpectRoundTrips(codec, kSmallSizes);
+      if (level <= 4) ExpectRoundTrips(codec, {131071, 131072, 131073});
+    }
+  }
+}
+
+TEST(ZstdCodecTest, RoundTripsLargeChunks) {
+  ExpectRoundTrips(kChecked, {262143, 262144, 262145, (1 << 20) + 12345});
+  ExpectRoundTrips(ZstdCodec(ZstdParams{3, false}), {(1 << 20) + 12345});
+}
+
+TEST(ZstdCodecTest, EveryFrameNamesItsSizeAndHasItsChecksum) {
+  for (size_t size : {0, 8, 16, 300, 4096, 300000, 1 << 20}) {
+    for (const std::string& data :
+         {RandomBytes(size, 1), PatternBytes(size, 2), NormalFloats(size, 3),
+          NormalBfloat16s(size, 4)}) {
+      const auto info = InspectZstdFrame(MustEncode(kChecked, data));
+      ASSERT_TRUE(info.ok()) << info.status().ToString();
+      EXPECT_EQ(info->content_bytes, size);
+      EXPECT_TRUE(info->has_checksum);
+      const auto plain = InspectZstdFrame(MustEncode(kPlain, data));
+      ASSERT_TRUE(plain.ok());
+      EXPECT_FALSE(plain->has_checksum);
+    }
+  }
+}
+
+TEST(ZstdCodecTest, ChoosesByLookingAtTheChunk) {
+  constexpr size_t kSize = 1 << 20;
+  EXPECT_EQ(StrategyOf(NormalBfloat16s(kSize, 1)), ZstdStrategy::kLiterals);
+  EXPECT_EQ(StrategyOf(NormalFloats(kSize, 1)), ZstdStrategy::kStored);
+  EXPECT_EQ(StrategyOf(RandomBytes(kSize, 1)), ZstdStrategy::kStored);
+  EXPECT_EQ(StrategyOf(std::string(kSize, '\0')), ZstdStrategy::kSearch);
+  EXPECT_EQ(StrategyOf(PatternBytes(kSize, 1)), ZstdStrategy::kSearch);
+  EXPECT_EQ(StrategyOf(NormalFloats(65536, 1)), ZstdStrategy::kMatches);
+  EXPECT_EQ(StrategyOf(NormalBfloat16s(65536, 1)), ZstdStrategy::kSearch);
+  EXPECT_EQ(StrategyOf("short"), ZstdStrategy::kStored);
+}
+
+TEST(ZstdCodecTest, HigherLevelsSearchAsAsked) {
+  for (int level : {-5, 4, 22}) {
+    EXPECT_EQ(StrategyOf(NormalFloats(1 << 20, 1), level),
+              ZstdStrategy::kSearch);
+  }
+}
+
+TEST(ZstdCodecTest, MixedChunksAreNotStored) {
+  // A quarter of zeros among weights, at each end and in the middle.
+  constexpr size_t kSize = 1 << 20;
+  for (size_t at : {size_t{0}, kSize / 3, kSize - kSize / 4}) {
+    std::string data = NormalFloats(kSize, 1);
+    data.replace(at, kSize / 4, std::string(kSize / 4, '\0'));
+    EXPECT_EQ(StrategyOf(data), ZstdStrategy::kSearch) << at;
+    EXPECT_LT(MustEncode(kChecked, data).size(), kSize * 3 / 4) << at;
+  }
+}
+
+TEST(ZstdCodecTest, EqualRowsAreFoundWhateverTheRowLength) {
+  for (size_t row_bytes : {256, 4096, 16384, 40000}) {
+    const std::string row = NormalFloats(row_bytes, 1);
+    std::string data;
+    while (data.size() < 500000) data += row;
+    EXPECT_LT(MustEncode(kChecked, data).size(), row_bytes + 2000) << row_bytes;
+  }
+}
+
+TEST(ZstdCodecTest, LiteralsAloneAreAsSmallAsLevelOne) {
+  CodecContext context;
+  const std::string data = NormalBfloat16s(1 << 20, 1);
+  std::string out(kChecked.EncodedBytesMax(data.size()), '\0');
+  const auto searched =
+      kChecked.EncodeWith(ZstdStrategy::kSearch, data, out, context);
+  const auto literals =
+      kChecked.EncodeWith(ZstdStrategy::kLiterals, data, out, context);
+  EXPECT_LT(static_cast<double>(*literals), 1.01 * *searched);
+}
+
+TEST(ZstdCodecTest, TheContextLeavesNoTrace) {
+  // Same bytes whatever the context did before.
+  CodecContext used;
+  for (const std::string& data :
+       {NormalBfloat16s(1 << 20, 1), PatternBytes(1 << 20, 2),
+        NormalFloats(5000, 3), NormalBfloat16s(1 << 20, 1)}) {
+    std::string out(kChecked.EncodedBytesMax(data.size()), '\0');
+    out.resize(*kChecked.Encode(data, out, used));
+    EXPECT_TRUE(out == MustEncode(kChecked, data));
+  }
+}
+
+TEST(ZstdCodecTest, WorkersMakeOneFrameWhateverTheirNumber) {
+  const std::string data = PatternBytes(kZstdWorkerBytesMin, 5);
+  std::vector<std::string> frames;
+  for (int worker_count : {1, 3}) {
+    CodecContext context;
+    context.set_zstd_worker_count(worker_count);
+    std::string out(kChecked.EncodedBytesMax(data.size()), '\0');
+    out.resize(*kChecked.Encode(data, out, context));
+    frames.push_back(std::move(out));
+  }
+  EXPECT_TRUE(frames[0] == frames[1]);
+  const auto decoded = TryDecode(kChecked, frames[0], data.size());
+  ASSERT_TRUE(decoded.ok()) << decoded.status().ToString();
+  EXPECT_TRUE(*decoded == data);
+}
+
+TEST(ZstdCodecTest, AcceptsFramesWithoutContentSize) {
+  const std::string data = PatternBytes(200000, 1);
+  for (int window_log : {10, 17, 27}) {
+    const std::string frame = StreamedFrame(data, window_log);
+    const auto decoded = TryDecode(kPlain, frame, data.size());
+    ASSERT_TRUE(decoded.ok()) << decoded.status().ToString();
+    EXPECT_TRUE(*decoded == data);
+    const auto longer = TryDecode(kPlain, frame, data.size() + 1);
+    EXPECT_THAT(longer.status().message(),
+                HasSubstr("Not enough data: expected at least 200001 or 1 "
+                          "more; at byte 200000"));
+    const auto shorter = TryDecode(kPlain, frame, data.size() - 1);
+    EXPECT_EQ(shorter.status().code(), StatusCode::kDataLoss);
+    EXPECT_THAT(shorter.status().message(), HasSubstr("End of data expected"));
+  }
+}
+
+TEST(ZstdCodecTest, RejectsAnotherSize) {
+  for (const std::string& data :
+       {RandomBytes(1000, 1), PatternBytes(1000, 1)}) {
+    const std::string frame = MustEncode(kChecked, data);
+    EXPECT_THAT(TryDecode(kChecked, frame, 999).status().ToString(),
+                HasSubstr("DATA_LOSS: zstd frame: End of data expected; "
+                          "remaining length: 1; at byte 999"));
+    EXPECT_THAT(TryDecode(kChecked, frame, 1002).status().ToString(),
+                HasSubstr("DATA_LOSS: zstd frame: Not enough data: expected at "
+                          "least 1002 or 2 more; at byte 1000"));
+    EXPECT_EQ(DecodeCode(kChecked, frame, 0), StatusCode::kDataLoss);
+  }
+}
+
+TEST(ZstdCodecTest, RejectsMoreThanOneFrame) {
+  const std::string data = PatternBytes(1000, 1);
+  const std::string frame = MustEncode(kChecked, data);
+  const std::string skippable = FromHex("502a4d18 01000000 00");
+  for (const std::string& bad :
+       {frame + frame, frame + skippable, skippable + frame, frame + '\0',
+        skippable, std::string("\0", 1) + frame}) {
+    EXPECT_EQ(DecodeCode(kChecked, bad, 1000), StatusCode::kDataLoss);
+    EXPECT_EQ(DecodeCode(kChecked, bad, 2000), StatusCode::kDataLoss);
+  }
+}
+
+TEST(ZstdCodecTest, RejectsEveryTruncation) {
+  for (const std::string& data :
+       {RandomBytes(700, 1), PatternBytes(3000, 1), std::string(9000, '\0')}) {
+    const std::string frame = MustEncode(kChecked, data);
+    for (size_t size = 0; size < frame.size(); ++size) {
+      ASSERT_EQ(DecodeCode(kChecked, frame.substr(0, size), data.size()),
+                StatusCode::kDataLoss)
+          << size;
+    }
+  }
+}
+
+// A few bits of a compressed block mean nothing (padding of its bit streams):
+// libzstd reads the same content whatever they are. No other flip goes unseen.
+TEST(ZstdCodecTest, NoFlippedBitChangesTheContent) {
+  for (const std::string& data :
+       {RandomBytes(300, 1), NormalBfloat16s(6000, 1), PatternBytes(3000, 1),
+        std::string(9000, '\0')}) {
+    const std::string frame = MustEncode(kChecked, data);
+    size_t unseen_count = 0;
+    for (size_t bit = 0; bit < frame.size() * 8; ++bit) {
+      std::string damaged = frame;
+      damaged[bit / 8] ^= static_cast<char>(1 << bit % 8);
+      const auto decoded = TryDecode(kChecked, damaged, data.size());
+      if (!decoded.ok()) {
+        ASSERT_EQ(decoded.status().code(), StatusCode::kDataLoss);
+        continue;
+      }
+      ASSERT_TRUE(*decoded == data) << "bit " << bit;
+      ++unseen_count;
+    }
+    EXPECT_LE(unseen_count, IsStored(frame) ? 0u : 16u);
+  }
+}
+
+TEST(ZstdCodecTest, ChecksumMismatchIsNamed) {
+  for (const std::string& data :
+       {RandomBytes(1000, 1), PatternBytes(1000, 1)}) {
+    std::string frame = MustEncode(kChecked, data);
+    frame.back() ^= 0x10;
+    EXPECT_THAT(TryDecode(kChecked, frame, 1000).status().message(),
+                HasSubstr("content checksum mismatch"));
+  }
+}
+
+TEST(ZstdCodecTest, ClaimsDoNotTakeMemory) {
+  // Content size 2^62 on a frame of one small block.
+  const std::string frame = FromHex("28b52ffd e0 00000000000000 40 090000 61");
+  EXPECT_EQ(DecodeCode(kPlain, frame, 1), StatusCode::kDataLoss);
+  CodecContext context;
+  EXPECT_EQ(
+      kPlain.DecodeBounded(frame, size_t{1} << 62, context).status().code(),
+      StatusCode::kDataLoss);
+  EXPECT_EQ(kPlain.DecodedBytesMax("junk"), 0u);
+}
+
+TEST(ZstdCodecTest, BoundedDecodingKeepsTheBound) {
+  CodecContext context;
+  const std::string data = PatternBytes(200000, 1);
+  for (const std::string& frame :
+       {MustEncode(kChecked, data), StreamedFrame(data, 20)}) {
+    EXPECT_TRUE(kPlain.DecodeBounded(frame, 200000, context)->view() == data);
+    EXPECT_EQ(kPlain.DecodeBounded(frame, 199999, context).status().code(),
+              StatusCode::kDataLoss);
+  }
+}
+
+}  // namespace
+}  // namespace holdfast

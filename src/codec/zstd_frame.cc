@@ -1,0 +1,319 @@
+#include "codec/zstd_frame.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+#include <utility>
+
+#include "base/coding.h"
+#include "base/status_macros.h"
+#include "codec/xxh64.h"
+
+namespace holdfast {
+namespace {
+
+constexpr uint32_t kMagic = 0xFD2FB528;
+constexpr uint32_t kSkippableMagic = 0x184D2A50;  // low 4 bits are free
+constexpr size_t kBlockHeaderBytes = 3;
+constexpr size_t kChecksumBytes = 4;
+constexpr size_t kHeaderBytesMax = 14;
+
+// Frame_Header_Descriptor.
+constexpr uint8_t kSingleSegment = 0x20;
+constexpr uint8_t kUnusedBit = 0x10;
+constexpr uint8_t kReservedBit = 0x08;
+constexpr uint8_t kHasChecksum = 0x04;
+constexpr uint8_t kDictionaryIdMask = 0x03;
+
+// A single-segment frame asks its reader for a window of the whole content;
+// RFC 8878 wants 8 MiB supported everywhere. Larger stored frames name a window
+// of one block (2^17: exponent 7 over 2^10), all that raw blocks need.
+constexpr uint64_t kSingleSegmentBytesMax = uint64_t{8} << 20;
+constexpr uint8_t kOneBlockWindow = 7 << 3;
+
+enum BlockType : uint8_t { kRaw = 0, kRle = 1, kCompressed = 2, kReserved = 3 };
+
+struct Block {
+  bool last = false;
+  BlockType type = kRaw;
+  uint32_t size = 0;  // of the content, or of the data when compressed
+
+  size_t stored_bytes() const { return type == kRle ? 1 : size; }
+};
+
+Status FrameError(std::string_view what, size_t offset) {
+  return DataLossError("zstd frame: byte " + std::to_string(offset) + ": " +
+                       std::string(what));
+}
+
+bool ReadLittle(Cursor& cursor, int byte_count, uint64_t& value) {
+  std::string_view bytes;
+  if (!cursor.ReadBytes(byte_count, bytes)) return false;
+  value = 0;
+  std::memcpy(&value, bytes.data(), bytes.size());
+  return true;
+}
+
+Status CheckMagic(Cursor& cursor) {
+  uint32_t magic;
+  if (!cursor.ReadU32Little(magic)) return FrameError("truncated magic", 0);
+  if (magic == kMagic) return Status();
+  if ((magic & ~uint32_t{0xF}) == kSkippableMagic) {
+    return FrameError("skippable frame (want one data frame)", 0);
+  }
+  return FrameError("not a zstd frame", 0);
+}
+
+Status CheckDescriptor(uint8_t descriptor) {
+  if (descriptor & kUnusedBit) return FrameError("unused bit is set", 4);
+  if (descriptor & kReservedBit) return FrameError("reserved bit is set", 4);
+  if (descriptor & kDictionaryIdMask) {
+    return FrameError("needs a dictionary, and chunks have none", 4);
+  }
+  return Status();
+}
+
+// Window_Size of a Window_Descriptor byte.
+uint64_t WindowBytes(uint8_t window) {
+  const uint64_t base = uint64_t{1} << (10 + (window >> 3));
+  return base + base / 8 * (window & 7);
+}
+
+// Bytes of Frame_Content_Size; 0 when it is absent.
+int ContentSizeFieldBytes(uint8_t descriptor) {
+  const int flag = descriptor >> 6;
+  if (flag == 0) return (descriptor & kSingleSegment) ? 1 : 0;
+  return 1 << flag;
+}
+
+struct Header {
+  ZstdFrameInfo info;
+  uint64_t block_bytes_max = 0;
+};
+
+Result<Header> ReadHeader(Cursor& cursor) {
+  HF_RETURN_IF_ERROR(CheckMagic(cursor));
+  uint8_t descriptor;
+  uint8_t window = 0;
+  if (!cursor.ReadByte(descriptor)) return FrameError("truncated header", 4);
+  HF_RETURN_IF_ERROR(CheckDescriptor(descriptor));
+  const bool single_segment = descriptor & kSingleSegment;
+  const int field_bytes = ContentSizeFieldBytes(descriptor);
+  uint64_t content_bytes = 0;
+  if ((!single_segment && !cursor.ReadByte(window)) ||
+      !ReadLittle(cursor, field_bytes, content_bytes)) {
+    return FrameError("truncated header", cursor.offset());
+  }
+  if (field_bytes == 2) content_bytes += 256;
+
+  Header header;
+  header.info.header_bytes = cursor.offset();
+  header.info.has_checksum = descriptor & kHasChecksum;
+  if (field_bytes > 0) header.info.content_bytes = content_bytes;
+  header.block_bytes_max = std::min<uint64_t>(
+      kZstdBlockBytesMax, single_segment ? content_bytes : WindowBytes(window));
+  return header;
+}
+
+bool ReadBlockHeader(Cursor& cursor, Block& block) {
+  uint64_t bits;
+  if (!ReadLittle(cursor, kBlockHeaderBytes, bits)) return false;
+  block.last = bits & 1;
+  block.type = static_cast<BlockType>(bits >> 1 & 3);
+  block.size = static_cast<uint32_t>(bits >> 3);
+  return true;
+}
+
+void WriteBlockHeader(const Block& block, char* out) {
+  const uint32_t bits =
+      uint32_t{block.last} | uint32_t{block.type} << 1 | block.size << 3;
+  std::memcpy(out, &bits, kBlockHeaderBytes);
+}
+
+Status WalkBlocks(Cursor& cursor, Header& header) {
+  Block block;
+  while (!block.last) {
+    const size_t offset = cursor.offset();
+    std::string_view data;
+    if (!ReadBlockHeader(cursor, block)) {
+      return FrameError("truncated block header", offset);
+    }
+    if (block.type == kReserved) return FrameError("reserved block", offset);
+    if (block.size > header.block_bytes_max) {
+      return FrameError("block too large (got " + std::to_string(block.size) +
+                            ", want at most " +
+                            std::to_string(header.block_bytes_max) + ")",
+                        offset);
+    }
+    if (!cursor.ReadBytes(block.stored_bytes(), data)) {
+      return FrameError("truncated block", offset);
+    }
+    const bool compressed = block.type == kCompressed;
+    header.info.stored &= !compressed;
+    header.info.decoded_bytes_max +=
+        compressed ? header.block_bytes_max : block.size;
+  }
+  return Status();
+}
+
+Status CheckContentSize(const ZstdFrameInfo& info) {
+  if (!info.content_bytes) return Status();
+  const uint64_t claimed = *info.content_bytes;
+  const uint64_t max = info.decoded_bytes_max;
+  if (claimed <= max && (!info.stored || claimed == max)) return Status();
+  return FrameError("content size differs from the blocks (got " +
+                        std::to_string(claimed) + ", blocks hold " +
+                        std::to_string(max) + ")",
+                    info.header_bytes);
+}
+
+size_t WriteHeader(uint64_t content_bytes, bool checksum, char* out) {
+  const bool single_segment = content_bytes <= kSingleSegmentBytesMax;
+  const int flag = content_bytes < 256           ? 0
+                   : content_bytes < 65536 + 256 ? 1
+                   : content_bytes >> 32 == 0    ? 2
+                                                 : 3;
+  const auto descriptor =
+      static_cast<uint8_t>(flag << 6 | (single_segment ? kSingleSegment : 0) |
+                           (checksum ? kHasChecksum : 0));
+  char* p = out;
+  StoreLittle(p, kMagic);
+  p += sizeof kMagic;
+  StoreLittle(p++, descriptor);
+  if (!single_segment) StoreLittle(p++, kOneBlockWindow);
+  const uint64_t field = flag == 1 ? content_bytes - 256 : content_bytes;
+  const int field_bytes = ContentSizeFieldBytes(descriptor);
+  std::memcpy(p, &field, field_bytes);
+  return p + field_bytes - out;
+}
+
+// Calls fn(block header, raw bytes) for each block of a stored frame; at least
+// one, for an empty frame has one empty block.
+template <typename Fn>
+void ForEachStoredBlock(std::string_view content, const Fn& fn) {
+  Block block;
+  do {
+    const std::string_view raw = content.substr(0, kZstdBlockBytesMax);
+    content.remove_prefix(raw.size());
+    block.last = content.empty();
+    block.size = static_cast<uint32_t>(raw.size());
+    fn(block, raw);
+  } while (!block.last);
+}
+
+// Header and block headers plus checksum: all but the content.
+size_t StoredOverheadBytes(uint64_t content_bytes, bool checksum) {
+  char header[kHeaderBytesMax];
+  const uint64_t block_count = std::max<uint64_t>(
+      1, (content_bytes + kZstdBlockBytesMax - 1) / kZstdBlockBytesMax);
+  return WriteHeader(content_bytes, checksum, header) +
+         block_count * kBlockHeaderBytes + (checksum ? kChecksumBytes : 0);
+}
+
+void StoreChecksum(const Xxh64& hash, char* out) {
+  StoreLittle(out, static_cast<uint32_t>(hash.Digest()));
+}
+
+Status CheckChecksum(const Xxh64& hash, Cursor& cursor) {
+  const auto computed = static_cast<uint32_t>(hash.Digest());
+  const size_t offset = cursor.offset();
+  uint32_t stored = 0;
+  if (cursor.ReadU32Little(stored) && stored == computed) return Status();
+  return FrameError("content checksum mismatch", offset);
+}
+
+}  // namespace
+
+Result<ZstdFrameInfo> InspectZstdFrame(std::string_view in) {
+  Cursor cursor(in);
+  HF_ASSIGN_OR_RETURN(Header header, ReadHeader(cursor));
+  HF_RETURN_IF_ERROR(WalkBlocks(cursor, header));
+  std::string_view checksum;
+  if (header.info.has_checksum && !cursor.ReadBytes(kChecksumBytes, checksum)) {
+    return FrameError("truncated checksum", cursor.offset());
+  }
+  if (cursor.remaining() > 0) {
+    return FrameError("bytes behind the frame (got " +
+                          std::to_string(cursor.remaining()) + ", want 0)",
+                      cursor.offset());
+  }
+  HF_RETURN_IF_ERROR(CheckContentSize(header.info));
+  return header.info;
+}
+
+size_t StoredZstdFrameBytes(uint64_t content_bytes, bool checksum) {
+  return content_bytes + StoredOverheadBytes(content_bytes, checksum);
+}
+
+// Copying and hashing block by block keeps the second pass in the cache.
+size_t WriteStoredZstdFrame(std::string_view content, bool checksum,
+                            std::span<char> out) {
+  assert(out.size() >= StoredZstdFrameBytes(content.size(), checksum));
+  char* p = out.data() + WriteHeader(content.size(), checksum, out.data());
+  Xxh64 hash;
+  ForEachStoredBlock(content, [&](const Block& block, std::string_view raw) {
+    WriteBlockHeader(block, p);
+    p += kBlockHeaderBytes;
+    if (!raw.empty()) std::memcpy(p, raw.data(), raw.size());
+    p += raw.size();
+    if (checksum) hash.Update(raw);
+  });
+  if (checksum) {
+    StoreChecksum(hash, p);
+    p += kChecksumBytes;
+  }
+  return p - out.data();
+}
+
+EncodedChunk StoredZstdFramePieces(std::string_view content, bool checksum,
+                                   size_t spare_bytes) {
+  EncodedChunk chunk;
+  chunk.byte_count = StoredZstdFrameBytes(content.size(), checksum);
+  chunk.storage = Buffer(chunk.byte_count - content.size() + spare_bytes);
+  char* start = chunk.storage.data();  // of the piece being written
+  char* p = start + WriteHeader(content.size(), checksum, start);
+  Xxh64 hash;
+  ForEachStoredBlock(content, [&](const Block& block, std::string_view raw) {
+    WriteBlockHeader(block, p);
+    p += kBlockHeaderBytes;
+    chunk.pieces.emplace_back(start, p - start);
+    if (!raw.empty()) chunk.pieces.push_back(raw);
+    start = p;
+    if (checksum) hash.Update(raw);
+  });
+  if (checksum) {
+    StoreChecksum(hash, p);
+    chunk.pieces.emplace_back(p, kChecksumBytes);
+  }
+  return chunk;
+}
+
+Status DecodeStoredZstdFrame(std::string_view in, const ZstdFrameInfo& info,
+                             std::span<char> out) {
+  assert(info.stored && out.size() == info.decoded_bytes_max);
+  Cursor cursor(in);
+  std::string_view data;
+  Block block;
+  Xxh64 hash;
+  char* p = out.data();
+  if (!cursor.ReadBytes(info.header_bytes, data)) {
+    return FrameError("truncated header", 0);
+  }
+  while (!block.last) {
+    if (!ReadBlockHeader(cursor, block) ||
+        !cursor.ReadBytes(block.stored_bytes(), data)) {
+      return FrameError("truncated block", cursor.offset());
+    }
+    if (block.size == 0) continue;
+    if (block.type == kRle) {
+      std::memset(p, data[0], block.size);
+    } else {
+      std::memcpy(p, data.data(), block.size);
+    }
+    if (info.has_checksum) hash.Update({p, block.size});
+    p += block.size;
+  }
+  return info.has_checksum ? CheckChecksum(hash, cursor) : Status();
+}
+
+}  // namespace holdfast

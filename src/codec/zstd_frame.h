@@ -1,0 +1,56 @@
+// Zstandard frames (RFC 8878, section 3.1.1) seen from outside: the header and
+// the block headers, without decoding any compressed block; and whole frames
+// made of raw blocks only ("stored").
+//
+// Thread-safety: pure functions. Ownership: inputs are borrowed; pieces made
+// by AppendStoredZstdFrame point at the content. Units: bytes.
+// Errors: DataLoss for damaged frames, with the offset.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "codec/codec.h"
+#include "holdfast/status.h"
+
+namespace holdfast {
+
+// Block_Maximum_Size of any frame with a window of at least this size.
+inline constexpr size_t kZstdBlockBytesMax = size_t{128} << 10;
+
+struct ZstdFrameInfo {
+  size_t header_bytes = 0;  // magic, descriptor, window, content size
+  std::optional<uint64_t> content_bytes;
+  // What the blocks can decode to at most; exact when stored.
+  uint64_t decoded_bytes_max = 0;
+  bool has_checksum = false;
+  bool stored = true;  // every block is raw or RLE
+};
+
+// Checks that `in` is exactly one data frame, complete and with nothing behind
+// it, and that its size claims agree with each other. Skippable frames,
+// dictionaries and any reserved or unused header bit are DataLoss, so that
+// every flipped bit of a header is noticed.
+Result<ZstdFrameInfo> InspectZstdFrame(std::string_view in);
+
+// Size of the stored frame of `content_bytes` bytes.
+size_t StoredZstdFrameBytes(uint64_t content_bytes, bool checksum);
+
+// Writes the stored frame of `content`; returns its size.
+// REQUIRES: out.size() >= StoredZstdFrameBytes().
+size_t WriteStoredZstdFrame(std::string_view content, bool checksum,
+                            std::span<char> out);
+
+// The same frame as pieces, without copying the content: headers and checksum
+// go to a new chunk.storage, which has `spare_bytes` unused bytes at its end.
+EncodedChunk StoredZstdFramePieces(std::string_view content, bool checksum,
+                                   size_t spare_bytes);
+
+// Decodes a frame for which InspectZstdFrame said `stored`, and compares the
+// checksum. REQUIRES: out.size() == info.decoded_bytes_max.
+Status DecodeStoredZstdFrame(std::string_view in, const ZstdFrameInfo& info,
+                             std::span<char> out);
+
+}  // namespace holdfast

@@ -1,0 +1,158 @@
+#include "ocdbt/bulk_writer.h"
+
+#include <cstring>
+#include <utility>
+
+#include "base/status_macros.h"
+#include "ocdbt/format/limits.h"
+
+namespace holdfast::ocdbt {
+namespace {
+
+// One system call takes about this much at once.
+constexpr uint64_t kBatchBytesMax = uint64_t{8} << 20;
+constexpr size_t kBatchPiecesMax = 1024;
+
+void CopyPieces(const EncodedChunk& chunk, char* target) {
+  for (const std::string_view piece : chunk.pieces) {
+    if (!piece.empty()) std::memcpy(target, piece.data(), piece.size());
+    target += piece.size();
+  }
+}
+
+Status CheckKeyLength(std::string_view key) {
+  if (key.size() <= kKeyBytesMax) return Status();
+  return InvalidArgumentError("Key of " + std::to_string(key.size()) +
+                              " bytes exceeds limit of 65535");
+}
+
+}  // namespace
+
+BulkWriter::BulkWriter(Store* store, std::string directory,
+                       const BulkWriteOptions& options)
+    : store_(store),
+      directory_(std::move(directory)),
+      options_(options),
+      arena_(std::make_shared<TextArena>()),
+      appender_(store, MakeDataFileOptions(options, directory_),
+                &list_.files) {
+  list_.owners.push_back(arena_);
+}
+
+Result<std::unique_ptr<BulkWriter>> BulkWriter::Create(
+    Store* store, std::string directory, const BulkWriteOptions& options) {
+  HF_RETURN_IF_ERROR(CheckBulkWriteOptions(options, directory));
+  return std::unique_ptr<BulkWriter>(
+      new BulkWriter(store, std::move(directory), options));
+}
+
+Status BulkWriter::Put(size_t index, std::string_view key, EncodedChunk value,
+                       std::shared_ptr<const void> keepalive) {
+  HF_RETURN_IF_ERROR(CheckKeyLength(key));
+  Value owned{std::move(value), std::move(keepalive)};
+  char* inline_target = nullptr;
+  HF_RETURN_IF_ERROR(Record(index, key, owned, inline_target));
+  if (inline_target != nullptr) CopyPieces(owned.chunk, inline_target);
+  return WriteReady();
+}
+
+// Takes the value, unless it is to be copied to `inline_target`.
+Status BulkWriter::Record(size_t index, std::string_view key, Value& value,
+                          char*& inline_target) {
+  const uint64_t byte_count = value.chunk.byte_count;
+  std::lock_guard lock(mutex_);
+  HF_RETURN_IF_ERROR(status_);
+  if (index >= known_.size()) {
+    known_.resize(index + 1);
+    list_.entries.resize(index + 1);
+  }
+  if (known_[index]) {
+    return InvalidArgumentError("Index " + std::to_string(index) +
+                                " is given twice, now with key \"" +
+                                std::string(key) + '"');
+  }
+  known_[index] = true;
+  ++known_count_;
+  LeafEntry& entry = list_.entries[index];
+  entry.key = arena_->Copy(key);
+  if (byte_count <= options_.max_inline_value_bytes) {
+    if (byte_count != 0) inline_target = arena_->Allocate(byte_count);
+    entry.SetInline({inline_target, static_cast<size_t>(byte_count)});
+  } else {
+    waiting_.emplace(index, std::move(value));
+  }
+  PlaceReady();
+  return Status();
+}
+
+void BulkWriter::PlaceReady() {
+  for (; next_index_ < known_.size() && known_[next_index_]; ++next_index_) {
+    const auto waiting = waiting_.find(next_index_);
+    if (waiting == waiting_.end()) continue;  // inline
+    const Reference place =
+        appender_.Place(waiting->second.chunk.byte_count);
+    list_.entries[next_index_].SetIndirect(place);
+    ready_.push_back({place, std::move(waiting->second)});
+    waiting_.erase(waiting);
+  }
+}
+
+BulkWriter::Batch BulkWriter::TakeBatch() {
+  Batch batch;
+  uint64_t byte_count = 0;
+  size_t piece_count = 0;
+  std::lock_guard lock(mutex_);
+  while (!ready_.empty() && status_.ok()) {
+    const PlacedValue& next = ready_.front();
+    byte_count += next.place.byte_count;
+    piece_count += next.value.chunk.pieces.size();
+    const bool joins =
+        batch.empty() ||
+        (batch.front().place.file_index == next.place.file_index &&
+         byte_count <= kBatchBytesMax && piece_count <= kBatchPiecesMax);
+    if (!joins) break;
+    batch.push_back(std::move(ready_.front()));
+    ready_.pop_front();
+  }
+  return batch;
+}
+
+Status BulkWriter::WriteBatch(const Batch& batch) {
+  Reference range = batch.front().place;
+  range.byte_count = 0;
+  std::vector<std::string_view> pieces;
+  for (const PlacedValue& placed : batch) {
+    range.byte_count += placed.place.byte_count;
+    const auto& more = placed.value.chunk.pieces;
+    pieces.insert(pieces.end(), more.begin(), more.end());
+  }
+  return appender_.Write(range, pieces);
+}
+
+// Writes what has its place by now. Values are independent, so every thread
+// that passes by takes a share.
+Status BulkWriter::WriteReady() {
+  for (Batch batch = TakeBatch(); !batch.empty(); batch = TakeBatch()) {
+    const Status status = WriteBatch(batch);
+    if (status.ok()) continue;
+    std::lock_guard lock(mutex_);
+    if (status_.ok()) status_ = status;
+    return status;
+  }
+  return Status();
+}
+
+Result<BulkWriteSummary> BulkWriter::Finish() {
+  HF_RETURN_IF_ERROR(status_);
+  if (known_count_ != known_.size()) {
+    return FailedPreconditionError(
+        "Index " + std::to_string(next_index_) + " of " +
+        std::to_string(known_.size()) + " was never given");
+  }
+  status_ = FailedPreconditionError("The database was finished already");
+  SortByKey(list_.entries);
+  HF_RETURN_IF_ERROR(CheckKeysDiffer(list_.entries));
+  return CommitEntries(store_, directory_, options_, appender_, list_);
+}
+
+}  // namespace holdfast::ocdbt

@@ -1,0 +1,84 @@
+// BulkWriter: writes one new database in one pass, from any number of threads,
+// with the same bytes whatever their number and order.
+//
+// Values that are not stored in the tree get their places in the order of
+// their indexes: a value waits in memory (borrowed, not copied) until all
+// before it are known. A caller that bounds its memory must therefore start
+// items in the order of indexes.
+//
+// Thread-safety: Put from any thread; Finish after all Put calls returned.
+// Ownership: borrows the store. The memory behind a value's pieces must live
+// until Finish, or belong to the value's storage or to `keepalive`, which are
+// released as soon as the bytes are written or copied.
+// Units: bytes. Errors: as in commit.h; the first failure is returned by all
+// later calls. A writer destroyed without Finish removes its files.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "codec/codec.h"
+#include "holdfast/status.h"
+#include "ocdbt/commit.h"
+#include "ocdbt/data_file_appender.h"
+#include "ocdbt/entry_list.h"
+#include "storage/store.h"
+
+namespace holdfast::ocdbt {
+
+class BulkWriter {
+ public:
+  // `directory` is "" or ends in '/'.
+  static Result<std::unique_ptr<BulkWriter>> Create(
+      Store* store, std::string directory, const BulkWriteOptions& options);
+
+  // Indexes are 0 ... n-1, each exactly once, in any order.
+  Status Put(size_t index, std::string_view key, EncodedChunk value,
+             std::shared_ptr<const void> keepalive = nullptr);
+
+  Result<BulkWriteSummary> Finish();
+
+ private:
+  struct Value {
+    EncodedChunk chunk;
+    std::shared_ptr<const void> keepalive;
+  };
+  struct PlacedValue {
+    Reference place;
+    Value value;
+  };
+  using Batch = std::vector<PlacedValue>;
+
+  BulkWriter(Store* store, std::string directory,
+             const BulkWriteOptions& options);
+
+  Status Record(size_t index, std::string_view key, Value& value,
+                char*& inline_target);
+  void PlaceReady();   // REQUIRES: mutex_ held
+  Batch TakeBatch();   // neighbours in one file; empty: nothing to write
+  Status WriteReady();
+  Status WriteBatch(const Batch& batch);
+
+  Store* const store_;
+  const std::string directory_;
+  const BulkWriteOptions options_;
+
+  std::mutex mutex_;
+  Status status_;  // the first failure
+  EntryList list_;  // entry i is that of index i
+  std::vector<bool> known_;
+  size_t known_count_ = 0;
+  size_t next_index_ = 0;  // all before it have their places
+  std::unordered_map<size_t, Value> waiting_;
+  std::deque<PlacedValue> ready_;
+  std::shared_ptr<TextArena> arena_;
+  DataFileAppender appender_;
+};
+
+}  // namespace holdfast::ocdbt

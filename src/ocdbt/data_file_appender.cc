@@ -1,0 +1,112 @@
+#include "ocdbt/data_file_appender.h"
+
+#include <cassert>
+#include <utility>
+
+#include "base/status_macros.h"
+
+namespace holdfast::ocdbt {
+namespace {
+
+// Files above the threshold are filled with zeros to whole pages, as
+// TensorStore does.
+constexpr uint64_t kPadThresholdBytes = uint64_t{4} << 20;
+constexpr uint64_t kPadAlignBytes = 4096;
+
+uint64_t PaddingBytes(uint64_t byte_count) {
+  if (byte_count <= kPadThresholdBytes) return 0;
+  return (kPadAlignBytes - byte_count % kPadAlignBytes) % kPadAlignBytes;
+}
+
+}  // namespace
+
+DataFileAppender::DataFileAppender(Store* store, DataFileOptions options,
+                                   DataFileTable* files)
+    : store_(store),
+      options_(std::move(options)),
+      table_(files),
+      first_file_index_(files->size()) {}
+
+DataFileAppender::~DataFileAppender() {
+  if (finished_) return;
+  for (const std::unique_ptr<File>& file : files_) {
+    // An unfinished writer removes its file itself. Nobody can be told of a
+    // failure here; an unreferenced file does no harm.
+    if (file->finished) (void)store_->Delete(file->path);
+  }
+}
+
+void DataFileAppender::StartFile() {
+  const std::string relative = options_.prefix + options_.new_file_name();
+  table_->push_back({relative, 0});
+  files_.push_back(std::make_unique<File>());
+  files_.back()->path = options_.directory + relative;
+}
+
+Reference DataFileAppender::Place(uint64_t byte_count) {
+  assert(byte_count > 0);
+  std::lock_guard lock(mutex_);
+  if (files_.empty() || files_.back()->closed) StartFile();
+  File& file = *files_.back();
+  const Reference place{
+      static_cast<uint32_t>(first_file_index_ + files_.size() - 1),
+      file.byte_count, byte_count};
+  file.byte_count += byte_count;
+  file.unwritten_byte_count += byte_count;
+  file.closed = options_.target_byte_count != 0 &&
+                file.byte_count >= options_.target_byte_count;
+  return place;
+}
+
+Status DataFileAppender::Create(File& file) {
+  std::lock_guard lock(file.create_mutex);
+  if (file.writer != nullptr) return Status();
+  HF_ASSIGN_OR_RETURN(file.writer, store_->Create(file.path));
+  return Status();
+}
+
+Status DataFileAppender::Write(const Reference& place,
+                               std::span<const std::string_view> pieces) {
+  File* file = nullptr;
+  {
+    std::lock_guard lock(mutex_);
+    file = files_[place.file_index - first_file_index_].get();
+  }
+  HF_RETURN_IF_ERROR(Create(*file));
+  HF_RETURN_IF_ERROR(file->writer->WriteAt(place.offset, pieces));
+  bool complete = false;
+  {
+    std::lock_guard lock(mutex_);
+    assert(file->unwritten_byte_count >= place.byte_count);
+    file->unwritten_byte_count -= place.byte_count;
+    complete = file->closed && file->unwritten_byte_count == 0;
+  }
+  return complete ? FinishFile(*file) : Status();
+}
+
+Status DataFileAppender::FinishFile(File& file) {
+  const uint64_t padding = PaddingBytes(file.byte_count);
+  if (padding != 0) {
+    const std::string zeros(padding, '\0');
+    const std::string_view piece = zeros;
+    HF_RETURN_IF_ERROR(file.writer->WriteAt(file.byte_count, {&piece, 1}));
+    file.byte_count += padding;
+  }
+  HF_RETURN_IF_ERROR(file.writer->Finish(options_.sync));
+  file.finished = true;
+  return Status();
+}
+
+Result<std::vector<WrittenFile>> DataFileAppender::Finish() {
+  std::vector<WrittenFile> written;
+  for (const std::unique_ptr<File>& file : files_) {
+    assert(file->unwritten_byte_count == 0);
+    if (!file->finished) HF_RETURN_IF_ERROR(FinishFile(*file));
+    written.push_back(
+        {file->path.substr(options_.directory.size()), file->byte_count});
+  }
+  finished_ = true;
+  return written;
+}
+
+}  // namespace holdfast::ocdbt

@@ -1,0 +1,31 @@
+// Limits of the OCDBT format, and those a careful reader adds.
+//
+// Thread-safety: constants and plain values. Units: bytes unless named.
+#pragma once
+
+#include <cstdint>
+
+namespace holdfast::ocdbt {
+
+// Limits of the format; every reader and writer has them.
+inline constexpr uint64_t kKeyBytesMax = 65535;
+inline constexpr uint64_t kPathBytesMax = 65535;
+inline constexpr uint64_t kNodeEntriesMax = uint64_t{1} << 20;
+inline constexpr uint64_t kInlineValueBytesMax = uint64_t{1} << 20;
+inline constexpr int kVersionTreeArityLog2Max = 16;
+inline constexpr int kZstdLevelMin = -131072;
+inline constexpr int kZstdLevelMax = 22;
+inline constexpr uint64_t kOffsetMax = (uint64_t{1} << 63) - 1;
+
+// Prefix compression lets a small file describe much larger keys and paths.
+// They may take up to kExpansionBytesFree, plus kExpansionRatioMax times the
+// size of the body that describes them.
+inline constexpr uint64_t kExpansionBytesFree = uint64_t{64} << 20;
+inline constexpr uint64_t kExpansionRatioMax = 64;
+
+struct DecodeLimits {
+  // Of the body of one object.
+  uint64_t decompressed_bytes_max = uint64_t{1} << 30;
+};
+
+}  // namespace holdfast::ocdbt

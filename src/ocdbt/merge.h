@@ -1,0 +1,44 @@
+// Merging databases that lie in subdirectories into one parent that refers to
+// their values, as Orbax does after a save by several processes.
+//
+// The parent gets generation 1 and nodes of its own. Inline values are copied;
+// those above the parent's limit go to the parent's data file. Other values
+// stay where they are, so the subdirectories must stay, too.
+//
+// Thread-safety: one thread a parent. Ownership: borrows the store; takes
+// entry lists. Units: bytes.
+// Errors: those of Database and commit.h; InvalidArgument for a key that two
+// children have, naming both.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/cancel.h"
+#include "holdfast/status.h"
+#include "ocdbt/commit.h"
+#include "ocdbt/entry_list.h"
+#include "storage/store.h"
+
+namespace holdfast::ocdbt {
+
+struct MergeChild {
+  // From the parent's directory on, ending in '/', e.g. "ocdbt.process_0/".
+  std::string subdirectory;
+  EntryList entries;
+};
+
+// With the newest version of each child. A '/' at the end of a subdirectory
+// is added where it is missing.
+Result<BulkWriteSummary> MergeDatabases(
+    Store* store, const std::string& directory,
+    const std::vector<std::string>& subdirectories,
+    const BulkWriteOptions& options, const CancelToken* cancel = nullptr);
+
+// With entries that the caller has, e.g. from BulkWriteSummary.
+Result<BulkWriteSummary> MergeEntries(Store* store,
+                                      const std::string& directory,
+                                      std::vector<MergeChild> children,
+                                      const BulkWriteOptions& options);
+
+}  // namespace holdfast::ocdbt

@@ -1,0 +1,192 @@
+#include "storage/directory_ops.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <memory>
+#include <utility>
+
+#include "base/status_macros.h"
+#include "storage/errno_status.h"
+#include "storage/file_calls.h"
+#include "storage/path_parts.h"
+#include "storage/unique_fd.h"
+
+namespace holdfast {
+namespace {
+
+constexpr int kOpenDirectoryFlags =
+    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+
+struct CloseDirectory {
+  void operator()(DIR* directory) const { ::closedir(directory); }
+};
+
+// Names in the directory, unsorted, without "." and "..". 0 or an errno.
+int ReadNames(int directory, std::vector<std::string>& names) {
+  // The stream closes its descriptor, so it gets its own.
+  const int own = ::openat(directory, ".", kOpenDirectoryFlags);
+  if (own < 0) return errno;
+  std::unique_ptr<DIR, CloseDirectory> stream(::fdopendir(own));
+  if (stream == nullptr) return errno;
+  while (true) {
+    errno = 0;
+    const dirent* item = ::readdir(stream.get());
+    if (item == nullptr) return errno;
+    const std::string_view name = item->d_name;
+    if (name != "." && name != "..") names.emplace_back(name);
+  }
+}
+
+class TreeRemover {
+ public:
+  explicit TreeRemover(dev_t device) : device_(device) {}
+
+  // Empties the open directory; `path` is for messages.
+  Status Empty(int directory, const std::string& path) {
+    std::vector<std::string> names;
+    const int error = ReadNames(directory, names);
+    if (error != 0) return ErrnoStatus(error, "remove", path);
+    for (const std::string& name : names) {
+      HF_RETURN_IF_ERROR(RemoveEntry(directory, name, path + "/" + name));
+    }
+    return {};
+  }
+
+ private:
+  Status RemoveEntry(int parent, const std::string& name,
+                     const std::string& path) {
+    if (::unlinkat(parent, name.c_str(), 0) == 0) return {};
+    // Linux says EISDIR for a directory, POSIX EPERM.
+    if (errno != EISDIR && errno != EPERM) return Ignored(errno, path);
+    const int unlink_error = errno;
+    UniqueFd fd(::openat(parent, name.c_str(), kOpenDirectoryFlags));
+    if (!fd.valid()) {
+      const bool was_file = errno == ENOTDIR || errno == ELOOP;
+      return Ignored(was_file ? unlink_error : errno, path);
+    }
+    HF_RETURN_IF_ERROR(CheckSameDevice(fd.get(), path));
+    HF_RETURN_IF_ERROR(Empty(fd.get(), path));
+    if (::unlinkat(parent, name.c_str(), AT_REMOVEDIR) == 0) return {};
+    return Ignored(errno, path);
+  }
+
+  // Gone already is as good as removed.
+  static Status Ignored(int error, const std::string& path) {
+    return error == ENOENT ? Status() : ErrnoStatus(error, "remove", path);
+  }
+
+  Status CheckSameDevice(int fd, const std::string& path) const {
+    struct stat info;
+    if (::fstat(fd, &info) != 0) return ErrnoStatus(errno, "remove", path);
+    if (info.st_dev == device_) return {};
+    return FailedPreconditionError("remove " + path +
+                                   ": another file system is mounted here");
+  }
+
+  const dev_t device_;
+};
+
+Status CheckRemovable(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  const std::string last =
+      slash == std::string::npos ? path : path.substr(slash + 1);
+  if (!last.empty() && last != "." && last != "..") return {};
+  return InvalidArgumentError("remove \"" + path +
+                              "\": does not end in the name of a directory");
+}
+
+int RenameNew(const std::string& source, const std::string& target) {
+  if (::renameat2(AT_FDCWD, source.c_str(), AT_FDCWD, target.c_str(),
+                  RENAME_NOREPLACE) == 0) {
+    return 0;
+  }
+  if (errno != EINVAL && errno != ENOSYS) return errno;
+  struct stat info;
+  if (::lstat(target.c_str(), &info) == 0) return EEXIST;
+  if (errno != ENOENT) return errno;
+  return ::rename(source.c_str(), target.c_str()) == 0 ? 0 : errno;
+}
+
+}  // namespace
+
+Result<PathKind> GetPathKind(const std::string& path) {
+  struct stat info;
+  if (::lstat(path.c_str(), &info) != 0) {
+    if (errno == ENOENT || errno == ENOTDIR) return PathKind::kMissing;
+    return ErrnoStatus(errno, "stat", path);
+  }
+  if (S_ISREG(info.st_mode)) return PathKind::kFile;
+  if (S_ISDIR(info.st_mode)) return PathKind::kDirectory;
+  return S_ISLNK(info.st_mode) ? PathKind::kSymlink : PathKind::kOther;
+}
+
+Status CreateDirectoryNew(const std::string& path) {
+  if (::mkdir(path.c_str(), 0777) == 0) return {};
+  return ErrnoStatus(errno, "create directory", path);
+}
+
+Status SyncDirectory(const std::string& path) {
+  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const int error =
+      fd.valid() ? FileCalls().SyncDirectory(fd.get(), path) : errno;
+  return error == 0 ? Status() : ErrnoStatus(error, "sync directory", path);
+}
+
+Status PublishDirectory(const std::string& source, const std::string& target) {
+  const std::string from = WithoutTrailingSlashes(source);
+  const std::string to = WithoutTrailingSlashes(target);
+  HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(from));
+  if (kind == PathKind::kMissing) return ErrnoStatus(ENOENT, "publish", from);
+  if (kind != PathKind::kDirectory) {
+    return FailedPreconditionError("publish " + from + ": not a directory");
+  }
+  const int error = RenameNew(from, to);
+  if (error != 0) return ErrnoStatus(error, "publish " + from + " as", to);
+  HF_RETURN_IF_ERROR(SyncDirectory(ParentPath(to)));
+  if (ParentPath(from) == ParentPath(to)) return {};
+  return SyncDirectory(ParentPath(from));
+}
+
+Status ExchangeDirectories(const std::string& a, const std::string& b) {
+  const std::string first = WithoutTrailingSlashes(a);
+  const std::string second = WithoutTrailingSlashes(b);
+  if (::renameat2(AT_FDCWD, first.c_str(), AT_FDCWD, second.c_str(),
+                  RENAME_EXCHANGE) != 0) {
+    return ErrnoStatus(errno, "exchange " + first + " with", second);
+  }
+  HF_RETURN_IF_ERROR(SyncDirectory(ParentPath(second)));
+  if (ParentPath(first) == ParentPath(second)) return {};
+  return SyncDirectory(ParentPath(first));
+}
+
+Status RemoveTree(const std::string& path) {
+  const std::string trimmed = WithoutTrailingSlashes(path);
+  HF_RETURN_IF_ERROR(CheckRemovable(trimmed));
+  UniqueFd fd(::open(trimmed.c_str(), kOpenDirectoryFlags));
+  if (!fd.valid() && (errno == ENOTDIR || errno == ELOOP)) {
+    return FailedPreconditionError("remove " + path + ": not a directory");
+  }
+  if (!fd.valid()) return ErrnoStatus(errno, "remove", path);
+  struct stat info;
+  if (::fstat(fd.get(), &info) != 0) return ErrnoStatus(errno, "remove", path);
+  HF_RETURN_IF_ERROR(TreeRemover(info.st_dev).Empty(fd.get(), trimmed));
+  if (::rmdir(trimmed.c_str()) == 0) return {};
+  return ErrnoStatus(errno, "remove", path);
+}
+
+Result<std::vector<std::string>> ListDirectory(const std::string& path) {
+  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  std::vector<std::string> names;
+  const int error = fd.valid() ? ReadNames(fd.get(), names) : errno;
+  if (error != 0) return ErrnoStatus(error, "list", path);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+}  // namespace holdfast

@@ -1,0 +1,51 @@
+// Operations on whole directories that committing a checkpoint needs beyond
+// Store, which knows no rename. Paths are ordinary file system paths.
+//
+// Thread-safety: any thread. Ownership: none. Units: none.
+// Errors: errno_status.h, with the path; the codes named below are exact.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "holdfast/status.h"
+
+namespace holdfast {
+
+enum class PathKind { kMissing, kFile, kDirectory, kSymlink, kOther };
+
+// What is at `path` itself: a symbolic link is not followed.
+Result<PathKind> GetPathKind(const std::string& path);
+
+// Makes one directory, 0777 less the umask. AlreadyExists when anything is
+// there; NotFound when the parent is missing. Not durable until the parent is
+// synced.
+Status CreateDirectoryNew(const std::string& path);
+
+// Makes the names in the directory durable. Ok where the file system knows no
+// such sync.
+Status SyncDirectory(const std::string& path);
+
+// Renames the directory `source` to `target` in one step and makes that
+// durable. AlreadyExists when anything is at `target`; FailedPrecondition when
+// `source` is no directory. If it fails after the rename ("sync directory"),
+// the target is visible but may not outlast a power loss.
+// On file systems without RENAME_NOREPLACE an empty directory that somebody
+// makes at `target` at the same moment is replaced.
+Status PublishDirectory(const std::string& source, const std::string& target);
+
+// Exchanges the names of two directories in one step and makes that durable:
+// at every moment both names lead to one of them. Unimplemented or
+// InvalidArgument where the file system cannot.
+Status ExchangeDirectories(const std::string& a, const std::string& b);
+
+// Removes the directory and all below it. Symbolic links are removed, never
+// followed. NotFound when missing; FailedPrecondition when `path` is anything
+// but a directory, or another file system is mounted below; InvalidArgument for
+// "", "/" and paths that end in "." or "..".
+Status RemoveTree(const std::string& path);
+
+// Names of all entries, hidden ones too, in byte order.
+Result<std::vector<std::string>> ListDirectory(const std::string& path);
+
+}  // namespace holdfast

@@ -1,0 +1,128 @@
+// FaultStore: a Store in memory that fails and crashes on request, so that code
+// above can be tested at every point where the world may go wrong.
+//
+// It keeps, beside what readers see, what a power loss may leave: bytes written
+// without `sync` may be lost in part, and names that no SyncNames and no
+// synced atomic write covers may be the old ones. Objects are independent: any
+// mix of their old and new states can survive.
+// Thread-safety: any thread; which operation is the k-th is only determined
+// when one thread works. Ownership: owns its objects. Units: bytes; operations
+// count from 1.
+// Errors: as in store.h, and the injected ones, whose message has "injected".
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "storage/memory_store.h"
+#include "storage/store.h"
+
+namespace holdfast {
+
+struct FaultOptions {
+  // Decides everything left to chance.
+  uint64_t seed = 0;
+  // This operation fails with `code`; 0: none.
+  uint64_t fail_at = 0;
+  StatusCode code = StatusCode::kUnavailable;
+  // All operations after it fail too, as when the process has died.
+  bool sticky = false;
+  // A failing write is torn: in place, part of the bytes may survive a crash;
+  // otherwise it may, by seed, have taken place although it is reported failed.
+  // Without this a failing operation has no effect at all.
+  bool torn_writes = false;
+  // One bit of the result of this read (Read and ReadInto that succeed and are
+  // not empty, counted among themselves) is flipped; 0: none.
+  uint64_t flip_read_at = 0;
+};
+
+enum class CrashLoss {
+  kBySeed,       // each unsynced object: lost, old, empty, torn or whole
+  kAllUnsynced,  // nothing survives that was not promised
+  kNothing,      // everything survives, as when only the process dies
+};
+
+class FaultStore : public Store {
+ public:
+  using Store::Write;
+
+  explicit FaultStore(FaultOptions options = {}, std::string name = "fault:");
+
+  // Counts operations and reads from 1 again.
+  void SetFaults(FaultOptions options);
+  // Stat, Read, ReadInto, List, Write, Create, WriteAt, Finish, Delete and
+  // SyncNames, each once, also when it failed.
+  uint64_t operation_count() const;
+  // What was asked, in order: "write a/b sync atomic", "finish a/b sync",
+  // "sync_names", … Words: stat, read, list, create, write_at, delete; flags of
+  // write: sync, atomic, must_create.
+  std::vector<std::string> operations() const;
+
+  // The power fails: what survives is all there is, durable; later operations
+  // do not fail, and the writers open now are dead (FailedPrecondition).
+  void Crash(uint64_t seed, CrashLoss loss = CrashLoss::kBySeed);
+  // What Crash would leave, as a store of its own; this one goes on.
+  std::unique_ptr<MemoryStore> AfterCrash(
+      uint64_t seed, CrashLoss loss = CrashLoss::kBySeed) const;
+
+  std::string Describe(std::string_view key) const override;
+  Result<ObjectInfo> Stat(std::string_view key) override;
+  Result<Bytes> Read(std::string_view key, ByteRange range = {}) override;
+  Status ReadInto(std::string_view key, uint64_t offset,
+                  std::span<char> target) override;
+  Status List(std::string_view prefix,
+              const std::function<Status(std::string_view key,
+                                         const ObjectInfo& info)>& fn) override;
+  Status Write(std::string_view key, std::span<const std::string_view> pieces,
+               const WriteOptions& options = {}) override;
+  Result<std::unique_ptr<ObjectWriter>> Create(std::string_view key) override;
+  Status Delete(std::string_view key) override;
+  Status SyncNames() override;
+
+ private:
+  class Writer;
+  using Random = std::mt19937_64;
+
+  // One state that a name may have after a crash.
+  struct Version {
+    std::optional<Bytes> value;  // empty: no object
+    bool is_synced = true;       // the bytes, not the name
+  };
+  // front(): what the name durably is; back(): what readers see.
+  using History = std::vector<Version>;
+  using Objects = std::map<std::string, History, std::less<>>;
+
+  // Counts the operation; an error when it is to fail.
+  Status Begin(std::string operation);
+  // The value that readers see. REQUIRES: mutex_ held.
+  const Bytes* FindLocked(std::string_view key) const;
+  Result<Bytes> Find(std::string_view key) const;
+  // Flips a bit of a copy when this read's turn has come.
+  Bytes MaybeFlip(Bytes value);
+  void AddVersion(std::string_view key, Version version);
+  void TearWrite(std::string_view key, const Bytes& value, bool atomic);
+  bool Chance();
+  std::map<std::string, Bytes> Survivors(uint64_t seed, CrashLoss loss) const;
+  static std::optional<Bytes> Survivor(const History& history, Random& random,
+                                       CrashLoss loss);
+  static Bytes Damage(const Bytes& value, Random& random);
+
+  const std::string name_;
+  mutable std::mutex mutex_;
+  FaultOptions options_;
+  Random random_;
+  uint64_t read_count_ = 0;
+  std::vector<std::string> operations_;
+  Objects objects_;
+  std::atomic<uint64_t> crash_count_{0};
+};
+
+}  // namespace holdfast

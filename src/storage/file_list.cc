@@ -1,0 +1,146 @@
+#include "storage/file_list.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/status_macros.h"
+#include "storage/errno_status.h"
+#include "storage/new_file.h"
+#include "storage/path_parts.h"
+
+namespace holdfast {
+namespace {
+
+struct CloseDirectory {
+  void operator()(DIR* directory) const { ::closedir(directory); }
+};
+using DirectoryStream = std::unique_ptr<DIR, CloseDirectory>;
+
+struct Entry {
+  std::string key;  // ends in '/' for a directory
+  uint64_t byte_count = 0;
+
+  bool is_directory() const { return key.back() == '/'; }
+};
+
+class Lister {
+ public:
+  Lister(const FileCalls& calls, int root, std::string_view root_path,
+         std::string_view prefix, const ListFunction& fn)
+      : calls_(calls),
+        root_(root),
+        root_path_(root_path),
+        prefix_(prefix),
+        fn_(fn) {}
+
+  // `directory` is "" or ends in '/'. Each level holds its entries, but no
+  // descriptor, while it visits the ones below.
+  Status Walk(const std::string& directory) {
+    HF_ASSIGN_OR_RETURN(std::vector<Entry> entries, ReadEntries(directory));
+    for (const Entry& entry : entries) {
+      HF_RETURN_IF_ERROR(entry.is_directory()
+                             ? Walk(entry.key)
+                             : fn_(entry.key, {entry.byte_count}));
+    }
+    return {};
+  }
+
+ private:
+  // Sorted. A directory that is gone, or is a symbolic link, is empty.
+  Result<std::vector<Entry>> ReadEntries(const std::string& directory) const {
+    std::vector<Entry> entries;
+    const std::string path(ParentKey(directory));  // without the last '/'
+    UniqueFd fd;
+    int error = calls_.OpenBeneath(root_, path, O_RDONLY | O_DIRECTORY,
+                                   FileCalls::Links::kNone, fd);
+    if (error == ENOENT || error == ENOTDIR || error == ELOOP) return entries;
+    if (error == 0) error = calls_.Ask("readdir", directory);
+    if (error == 0) error = Collect(std::move(fd), directory, entries);
+    if (error != 0) {
+      return ErrnoStatus(error, "list",
+                         std::string(root_path_) + "/" + directory);
+    }
+    std::sort(entries.begin(), entries.end(),
+              [](const Entry& a, const Entry& b) { return a.key < b.key; });
+    return entries;
+  }
+
+  int Collect(UniqueFd fd, const std::string& directory,
+              std::vector<Entry>& entries) const {
+    const int descriptor = fd.get();
+    DirectoryStream stream(::fdopendir(descriptor));
+    if (stream == nullptr) return errno;
+    fd.Release();  // the stream closes it
+    while (true) {
+      errno = 0;
+      const dirent* item = ::readdir(stream.get());
+      if (item == nullptr) return errno;
+      AddEntry(descriptor, *item, directory, entries);
+    }
+  }
+
+  void AddEntry(int descriptor, const dirent& item,
+                const std::string& directory,
+                std::vector<Entry>& entries) const {
+    const std::string_view name = item.d_name;
+    if (name == "." || name == ".." || IsHiddenName(name)) return;
+    Entry entry{directory + std::string(name), 0};
+    bool is_directory = item.d_type == DT_DIR;
+    if (!entry.key.starts_with(prefix_)) return;
+    if (!is_directory) {
+      struct stat info;
+      if (!Inspect(descriptor, item, entry.key, info)) return;
+      is_directory = S_ISDIR(info.st_mode);
+      entry.byte_count = static_cast<uint64_t>(info.st_size);
+    }
+    if (is_directory) entry.key += '/';
+    entries.push_back(std::move(entry));
+  }
+
+  // False for what is no file, no directory, or gone.
+  bool Inspect(int descriptor, const dirent& item, const std::string& key,
+               struct stat& info) const {
+    if (::fstatat(descriptor, item.d_name, &info, AT_SYMLINK_NOFOLLOW) != 0) {
+      return false;
+    }
+    if (S_ISREG(info.st_mode) || S_ISDIR(info.st_mode)) return true;
+    return S_ISLNK(info.st_mode) && InspectLinked(key, info);
+  }
+
+  bool InspectLinked(const std::string& key, struct stat& info) const {
+    UniqueFd fd;
+    if (calls_.OpenBeneath(root_, key, O_PATH, FileCalls::Links::kInside, fd) !=
+            0 ||
+        calls_.Stat(fd.get(), key, info) != 0) {
+      return false;
+    }
+    return S_ISREG(info.st_mode);
+  }
+
+  const FileCalls& calls_;
+  const int root_;
+  const std::string_view root_path_;
+  const std::string_view prefix_;
+  const ListFunction& fn_;
+};
+
+}  // namespace
+
+Status ListFiles(const FileCalls& calls, int root, std::string_view root_path,
+                 std::string_view prefix, const ListFunction& fn) {
+  const std::string_view parent = ParentKey(prefix);
+  const bool has_slash = prefix.find('/') != std::string_view::npos;
+  // No key starts like this, and the walk must not start outside the root.
+  if (has_slash && !CheckKey(parent).ok()) return {};
+  const std::string start = has_slash ? std::string(parent) + "/" : "";
+  return Lister(calls, root, root_path, prefix, fn).Walk(start);
+}
+
+}  // namespace holdfast

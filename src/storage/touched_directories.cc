@@ -1,0 +1,69 @@
+#include "storage/touched_directories.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "storage/path_parts.h"
+
+namespace holdfast {
+void TouchedDirectories::Touch(std::string_view directory) {
+  std::lock_guard lock(mutex_);
+  TouchLocked(directory);
+}
+
+void TouchedDirectories::TouchLocked(std::string_view directory) {
+  // An entry is never without its parents, so the first one found ends it.
+  while (touched_.find(directory) == touched_.end()) {
+    touched_.emplace(directory, false);
+    if (directory.empty()) return;
+    directory = ParentKey(directory);
+  }
+}
+
+int TouchedDirectories::MakeInside(std::string_view directory,
+                                   const std::function<int()>& make) {
+  std::lock_guard lock(mutex_);
+  const int error = make();
+  if (error != 0) return error;
+  TouchLocked(directory);
+  touched_[std::string(directory)] = true;
+  return 0;
+}
+
+std::vector<std::string> TouchedDirectories::Take() {
+  std::map<std::string, bool, std::less<>> taken;
+  {
+    std::lock_guard lock(mutex_);
+    taken.swap(touched_);
+  }
+  std::vector<std::string> directories;
+  for (auto& [directory, made] : taken) directories.push_back(directory);
+  std::stable_sort(directories.begin(), directories.end(),
+                   [](const std::string& a, const std::string& b) {
+                     return PartCount(a) > PartCount(b);
+                   });
+  return directories;
+}
+
+void TouchedDirectories::PutBack(std::span<const std::string> directories) {
+  std::lock_guard lock(mutex_);
+  for (const std::string& directory : directories) {
+    TouchLocked(directory);
+    // Take forgot whether this is so; if not, it costs a sync.
+    touched_[directory] = true;
+  }
+}
+
+std::vector<std::string> TouchedDirectories::ChainOf(
+    std::string_view directory) const {
+  std::vector<std::string> chain = {std::string(directory)};
+  std::lock_guard lock(mutex_);
+  while (!directory.empty()) {
+    directory = ParentKey(directory);
+    const auto it = touched_.find(directory);
+    if (it != touched_.end() && it->second) chain.emplace_back(directory);
+  }
+  return chain;
+}
+
+}  // namespace holdfast

@@ -1,0 +1,114 @@
+#include <cassert>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+#include "base/bytes.h"
+#include "holdfast/tensor.h"
+
+namespace holdfast {
+namespace {
+
+constexpr int64_t kInt64Max = std::numeric_limits<int64_t>::max();
+
+// REQUIRES: both >= 0.
+int64_t SaturatingProduct(int64_t a, int64_t b) {
+  int64_t product = 0;
+  return __builtin_mul_overflow(a, b, &product) ? kInt64Max : product;
+}
+
+}  // namespace
+
+int64_t ElementCount(const Shape& shape) {
+  // A zero extent wins over the overflow of the others.
+  for (const int64_t extent : shape) {
+    if (extent == 0) return 0;
+  }
+  int64_t count = 1;
+  for (const int64_t extent : shape) count = SaturatingProduct(count, extent);
+  return count;
+}
+
+Shape ContiguousStrides(const Shape& shape, size_t element_bytes) {
+  Shape strides(shape.size());
+  auto stride = static_cast<int64_t>(element_bytes);
+  for (size_t i = shape.size(); i-- > 0;) {
+    strides[i] = stride;
+    // As numpy: an empty dimension counts as one element.
+    stride = SaturatingProduct(stride, shape[i] > 0 ? shape[i] : 1);
+  }
+  return strides;
+}
+
+std::string ShapeToString(const Shape& shape) {
+  std::string text = "(";
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (i > 0) text += ", ";
+    text += std::to_string(shape[i]);
+  }
+  return text + (shape.size() == 1 ? ",)" : ")");
+}
+
+bool IsContiguous(const ConstArrayView& view) {
+  assert(view.shape.size() == view.strides.size());
+  if (ElementCount(view.shape) == 0) return true;
+  auto stride = static_cast<int64_t>(DTypeBytes(view.dtype));
+  for (size_t i = view.shape.size(); i-- > 0;) {
+    if (view.shape[i] == 1) continue;
+    if (view.strides[i] != stride) return false;
+    stride = SaturatingProduct(stride, view.shape[i]);
+  }
+  return true;
+}
+
+Result<Array> Array::Allocate(DType dtype, Shape shape) {
+  const auto element_bytes = static_cast<int64_t>(DTypeBytes(dtype));
+  const int64_t byte_count =
+      SaturatingProduct(ElementCount(shape), element_bytes);
+  auto buffer = std::make_shared<Buffer>(
+      Buffer::TryAllocate(static_cast<size_t>(byte_count)));
+  if (buffer->data() == nullptr) {
+    return ResourceExhaustedError(
+        "allocate array: " + std::string(DTypeName(dtype)) + " " +
+        ShapeToString(shape) + ": no memory (want " +
+        std::to_string(byte_count) + " bytes)");
+  }
+  Array array;
+  array.view_.dtype = dtype;
+  array.view_.data = buffer->data();
+  array.view_.strides = ContiguousStrides(shape, DTypeBytes(dtype));
+  array.view_.shape = std::move(shape);
+  array.owner_ = std::move(buffer);
+  return array;
+}
+
+Array Array::FromBytes(DType dtype, Shape shape, const void* bytes) {
+  // The caller already holds as many bytes, so running out of memory here is
+  // as fatal as it is for a std::vector.
+  Array array = Allocate(dtype, std::move(shape)).value();
+  const size_t byte_count = array.byte_count();
+  if (byte_count > 0) {
+    std::memcpy(array.mutable_view().data, bytes, byte_count);
+  }
+  return array;
+}
+
+Array Array::Borrow(ConstArrayView view, std::shared_ptr<const void> owner) {
+  assert(view.shape.size() == view.strides.size());
+  Array array;
+  array.view_ = std::move(view);
+  array.owner_ = std::move(owner);
+  return array;
+}
+
+size_t Array::byte_count() const {
+  return static_cast<size_t>(element_count()) * DTypeBytes(dtype());
+}
+
+ArrayView Array::mutable_view() {
+  // The memory of Allocate and FromBytes is not const; see the contract.
+  return {view_.dtype, const_cast<char*>(view_.data), view_.shape,
+          view_.strides};
+}
+
+}  // namespace holdfast

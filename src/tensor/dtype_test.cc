@@ -1,0 +1,56 @@
+#include "holdfast/dtype.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+
+namespace holdfast {
+namespace {
+
+TEST(DTypeTest, NamesGoBothWays) {
+  std::set<std::string> names;
+  for (int i = 0; i < kDTypeCount; ++i) {
+    const auto dtype = static_cast<DType>(i);
+    names.insert(std::string(DTypeName(dtype)));
+    EXPECT_EQ(DTypeFromName(DTypeName(dtype)), dtype);
+  }
+  EXPECT_EQ(names.size(), static_cast<size_t>(kDTypeCount));
+}
+
+TEST(DTypeTest, UnknownNames) {
+  EXPECT_EQ(DTypeFromName(""), std::nullopt);
+  EXPECT_EQ(DTypeFromName("float"), std::nullopt);
+  EXPECT_EQ(DTypeFromName("Float32"), std::nullopt);
+  EXPECT_EQ(DTypeFromName("int128"), std::nullopt);
+}
+
+// The number in each name says the bits; sub-byte types take a whole byte.
+TEST(DTypeTest, SizesFollowTheNames) {
+  for (int i = 0; i < kDTypeCount; ++i) {
+    const auto dtype = static_cast<DType>(i);
+    const std::string name(DTypeName(dtype));
+    if (dtype == DType::kBool) continue;
+    const int bits = std::stoi(name.substr(name.find_first_of("123456789")));
+    EXPECT_EQ(DTypeBits(dtype), bits) << name;
+    EXPECT_EQ(DTypeBytes(dtype), static_cast<size_t>((bits + 7) / 8)) << name;
+  }
+  EXPECT_EQ(DTypeBits(DType::kBool), 8);
+  EXPECT_EQ(DTypeBytes(DType::kBool), 1u);
+}
+
+TEST(DTypeTest, KindsFollowTheNames) {
+  for (int i = 0; i < kDTypeCount; ++i) {
+    const auto dtype = static_cast<DType>(i);
+    const std::string name(DTypeName(dtype));
+    DTypeKind want = DTypeKind::kFloat;
+    if (name == "bool") want = DTypeKind::kBool;
+    if (name.starts_with("int")) want = DTypeKind::kSigned;
+    if (name.starts_with("uint")) want = DTypeKind::kUnsigned;
+    if (name.starts_with("complex")) want = DTypeKind::kComplex;
+    EXPECT_EQ(DTypeKindOf(dtype), want) << name;
+  }
+}
+
+}  // namespace
+}  // namespace holdfast

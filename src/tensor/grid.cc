@@ -1,0 +1,78 @@
+#include "tensor/grid.h"
+
+#include <algorithm>
+#include <cassert>
+
+#include "base/status_macros.h"
+
+namespace holdfast {
+namespace {
+
+// The chunk indices that a box touches: [first, last] in each dimension.
+struct ChunkRange {
+  Shape first;
+  Shape last;
+};
+
+ChunkRange TouchedChunks(const ChunkGrid& grid, const Box& box) {
+  const size_t rank = grid.chunk_shape.size();
+  ChunkRange range{Shape(rank), Shape(rank)};
+  for (size_t i = 0; i < rank; ++i) {
+    assert(box.origin[i] >= 0 &&
+           box.origin[i] <= grid.array_shape[i] - box.shape[i]);
+    range.first[i] = box.origin[i] / grid.chunk_shape[i];
+    range.last[i] = (box.origin[i] + box.shape[i] - 1) / grid.chunk_shape[i];
+  }
+  return range;
+}
+
+// Moves `index` one step in C order; false when it was the last one.
+bool Advance(const ChunkRange& range, Shape& index) {
+  for (size_t i = index.size(); i-- > 0;) {
+    if (index[i] < range.last[i]) {
+      ++index[i];
+      return true;
+    }
+    index[i] = range.first[i];
+  }
+  return false;
+}
+
+}  // namespace
+
+Shape ChunkGrid::ChunkCounts() const {
+  assert(array_shape.size() == chunk_shape.size());
+  Shape counts(array_shape.size());
+  for (size_t i = 0; i < counts.size(); ++i) {
+    // Adding chunk - 1 first could overflow.
+    counts[i] = array_shape[i] / chunk_shape[i] +
+                (array_shape[i] % chunk_shape[i] != 0 ? 1 : 0);
+  }
+  return counts;
+}
+
+int64_t ChunkGrid::ChunkCount() const { return ElementCount(ChunkCounts()); }
+
+Box ChunkGrid::ChunkBox(const Shape& index) const {
+  assert(index.size() == array_shape.size());
+  Box box{Shape(index.size()), Shape(index.size())};
+  for (size_t i = 0; i < index.size(); ++i) {
+    box.origin[i] = index[i] * chunk_shape[i];
+    assert(index[i] >= 0 && box.origin[i] < array_shape[i]);
+    box.shape[i] = std::min(chunk_shape[i], array_shape[i] - box.origin[i]);
+  }
+  return box;
+}
+
+Status ForEachChunk(const ChunkGrid& grid, const Box& box,
+                    const std::function<Status(const Shape& index)>& fn) {
+  if (IsEmpty(box)) return Status();
+  const ChunkRange range = TouchedChunks(grid, box);
+  Shape index = range.first;
+  do {
+    HF_RETURN_IF_ERROR(fn(index));
+  } while (Advance(range, index));
+  return Status();
+}
+
+}  // namespace holdfast

@@ -1,0 +1,33 @@
+// KeyPath: where a leaf lies in a tree, and the parameter name that Orbax
+// makes of it.
+//
+// Thread-safety: values. Errors: none.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace holdfast {
+
+struct KeyElement {
+  std::string key;           // the decimal index in a sequence
+  bool is_sequence = false;  // list or tuple; else dict or named tuple
+
+  friend bool operator==(const KeyElement&, const KeyElement&) = default;
+};
+
+using KeyPath = std::vector<KeyElement>;
+
+// The keys joined with "."; empty for a bare leaf.
+std::string ParamName(const KeyPath& path);
+// Python's repr of the tuple of keys: "('a', '0')", "()". For messages and for
+// the member names of `_METADATA`.
+std::string KeyPathRepr(const KeyPath& path);
+// Sorts as Orbax sorts stored paths: element by element, indices by value,
+// names by code point, a prefix first. An index sorts before a name.
+bool KeyPathLess(const KeyPath& a, const KeyPath& b);
+// Negative, 0 or positive, by the keys as text alone, whatever their kinds.
+int CompareKeys(const KeyPath& a, const KeyPath& b);
+
+}  // namespace holdfast

@@ -1,0 +1,84 @@
+#include "holdfast/tree.h"
+
+#include <gtest/gtest.h>
+
+namespace holdfast {
+namespace {
+
+Array Floats(std::vector<float> values) {
+  const int64_t count = static_cast<int64_t>(values.size());
+  return Array::FromBytes(DType::kFloat32, {count}, values.data());
+}
+
+TEST(Tree, LiteralsBecomePythonValues) {
+  EXPECT_EQ(Tree(true).scalar().dtype, DType::kBool);
+  EXPECT_TRUE(Tree(true).scalar().As<bool>());
+  EXPECT_EQ(Tree(7).scalar().dtype, DType::kInt64);
+  EXPECT_EQ(Tree(int64_t{-7}).scalar().As<int64_t>(), -7);
+  EXPECT_EQ(Tree(2.5f).scalar().As<double>(), 2.5);
+  EXPECT_EQ(Tree(std::complex<double>(1, 2)).scalar().dtype,
+            DType::kComplex128);
+  EXPECT_TRUE(Tree(7).scalar().is_python);
+  EXPECT_EQ(Tree("text").leaf_kind(), LeafKind::kString);
+  EXPECT_EQ(Tree("text").text(), "text");
+  EXPECT_TRUE(Tree().is_none());
+}
+
+TEST(Tree, FindsByKeyAndIndex) {
+  const Tree tree = Tree::Dict(
+      {{"b", 1}, {"l", Tree::List({10, Tree::Tuple({"x", Tree::None()})})}});
+  ASSERT_NE(tree.FindPath({"l", "1", "0"}), nullptr);
+  EXPECT_EQ(tree.FindPath({"l", "1", "0"})->text(), "x");
+  EXPECT_EQ(tree.FindPath({}), &tree);
+  EXPECT_EQ(tree.Find("c"), nullptr);
+  EXPECT_EQ(tree.FindPath({"l", "2"}), nullptr);
+  EXPECT_EQ(tree.FindPath({"l", "x"}), nullptr);
+  EXPECT_EQ(tree.FindPath({"l", "0", "deeper"}), nullptr);
+}
+
+TEST(Tree, KeepsOrderAndTypes) {
+  Tree tree = Tree::NamedTuple("mod", "Pair", {{"second", 1}});
+  tree.Add("first", 2);
+  EXPECT_EQ(tree.keys(), (std::vector<std::string>{"second", "first"}));
+  EXPECT_EQ(tree.type_module(), "mod");
+  EXPECT_EQ(tree.type_name(), "Pair");
+  EXPECT_TRUE(tree.is_mapping());
+  EXPECT_FALSE(tree.is_sequence());
+  EXPECT_TRUE(Tree::Tuple().is_empty_container());
+  EXPECT_EQ(Tree::Tuple().kind(), NodeKind::kTuple);
+}
+
+TEST(Tree, JaxArrayHasAShardingWhenNoneIsGiven) {
+  const Tree plain = Tree::JaxArray(Floats({1}));
+  EXPECT_EQ(plain.array_kind(), ArrayKind::kJax);
+  EXPECT_EQ(plain.sharding_json(), kSingleDeviceShardingJson);
+  EXPECT_EQ(Tree::JaxArray(Floats({1}), "{}").sharding_json(), "{}");
+  EXPECT_EQ(Tree(Floats({1})).array_kind(), ArrayKind::kNumpy);
+}
+
+TEST(Tree, EqualityLooksAtEverything) {
+  const auto make = [](Tree leaf) { return Tree::Dict({{"a", leaf}}); };
+  EXPECT_EQ(make(1), make(1));
+  EXPECT_FALSE(make(1) == make(1.0));
+  EXPECT_FALSE(make(1) == Tree::Dict({{"b", 1}}));
+  EXPECT_FALSE(Tree::List() == Tree::Tuple());
+  EXPECT_FALSE(Tree::NamedTuple("m", "P") == Tree::NamedTuple("m", "Q"));
+  EXPECT_FALSE(Tree::Placeholder() == Tree::None());
+  EXPECT_FALSE(Tree("x") == Tree::Reference("x"));
+  EXPECT_FALSE(Tree(1) == Tree(Scalar::Of<int64_t>(DType::kInt64, 1, false)));
+}
+
+TEST(Tree, ArraysAreEqualElementByElement) {
+  const Array two = Floats({1, 2});
+  EXPECT_EQ(Tree(two), Tree(Floats({1, 2})));
+  EXPECT_FALSE(Tree(two) == Tree(Floats({1, 3})));
+  EXPECT_FALSE(Tree(two) == Tree::JaxArray(two));
+  ConstArrayView reversed = two.view();
+  reversed.data += sizeof(float);
+  reversed.strides[0] = -reversed.strides[0];
+  EXPECT_EQ(Tree(Array::Borrow(reversed, nullptr)), Tree(Floats({2, 1})));
+  EXPECT_FALSE(Tree(Array::Borrow(reversed, nullptr)) == Tree(two));
+}
+
+}  // namespace
+}  // namespace holdfast

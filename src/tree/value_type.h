@@ -1,0 +1,30 @@
+// The `value_type` words of `_METADATA`: what each leaf was.
+//
+// Source: orbax-checkpoint 0.12.8, type handler typestrs and empty values.
+// Thread-safety: pure functions. Errors: none.
+#pragma once
+
+#include <string_view>
+
+namespace holdfast {
+
+inline constexpr std::string_view kValueTypeJaxArray = "jax.Array";
+inline constexpr std::string_view kValueTypeNumpy = "np.ndarray";
+inline constexpr std::string_view kValueTypeScalar = "scalar";
+inline constexpr std::string_view kValueTypeString = "string";
+inline constexpr std::string_view kValueTypePlaceholder = "placeholder";
+inline constexpr std::string_view kValueTypeUnknown = "Unknown";
+inline constexpr std::string_view kValueTypeNone = "None";
+inline constexpr std::string_view kValueTypeDict = "Dict";
+inline constexpr std::string_view kValueTypeList = "List";
+inline constexpr std::string_view kValueTypeTuple = "Tuple";
+inline constexpr std::string_view kValueTypeNamedTuple = "NamedTuple";
+
+// None or an empty container: an entry that lives in `_METADATA` alone.
+constexpr bool IsEmptyValueType(std::string_view value_type) {
+  return value_type == kValueTypeNone || value_type == kValueTypeDict ||
+         value_type == kValueTypeList || value_type == kValueTypeTuple ||
+         value_type == kValueTypeNamedTuple;
+}
+
+}  // namespace holdfast

@@ -1,0 +1,250 @@
+#include "zarr/array.h"
+
+#include <cassert>
+
+#include "base/status_macros.h"
+#include "tensor/copy.h"
+#include "zarr/context_pool.h"
+#include "zarr/read_chunk.h"
+#include "zarr/read_plan.h"
+#include "zarr/write_chunk.h"
+#include "zarr/write_plan.h"
+
+namespace holdfast::zarr {
+namespace {
+
+// Chunks planned at a time.
+constexpr int64_t kPlanChunksMax = 4096;
+
+std::string Driver(std::string_view metadata_key) {
+  return metadata_key == MetadataKey(3) ? "zarr3" : "zarr";
+}
+
+Status AtOpen(std::string_view metadata_key, const Status& status) {
+  return status.WithContext("Error opening \"" + Driver(metadata_key) +
+                            "\" driver");
+}
+
+Result<ArrayMetadata> ParseAs(std::string_view metadata_key,
+                              std::string_view text) {
+  if (metadata_key == MetadataKey(2)) return ParseV2(text);
+  if (metadata_key == MetadataKey(3)) return ParseV3(text);
+  return ParseMetadata(text);
+}
+
+Result<ArrayMetadata> ReadMetadata(Store& store, const std::string& prefix,
+                                   std::string_view metadata_key) {
+  const std::string key = prefix + std::string(metadata_key);
+  const Result<Bytes> text = store.Read(key);
+  const std::string place = "\"" + store.Describe(key) + "\"";
+  if (text.status().code() == StatusCode::kNotFound) {
+    return AtOpen(metadata_key,
+                  NotFoundError("Metadata at " + place + " does not exist"));
+  }
+  if (!text.ok()) return AtOpen(metadata_key, text.status());
+  Result<ArrayMetadata> metadata = ParseAs(metadata_key, text->view());
+  if (metadata.ok()) return metadata;
+  return AtOpen(metadata_key,
+                metadata.status().WithContext("Error reading " + place));
+}
+
+Result<ArrayMetadata> FindMetadata(Store& store, const std::string& prefix,
+                                   const std::string& metadata_key) {
+  if (!metadata_key.empty()) return ReadMetadata(store, prefix, metadata_key);
+  Result<ArrayMetadata> v2 = ReadMetadata(store, prefix, MetadataKey(2));
+  if (v2.status().code() != StatusCode::kNotFound) return v2;
+  Result<ArrayMetadata> v3 = ReadMetadata(store, prefix, MetadataKey(3));
+  if (v3.status().code() != StatusCode::kNotFound) return v3;
+  return NotFoundError("no zarr array at \"" + store.Describe(prefix) +
+                       "\": neither .zarray nor zarr.json exists");
+}
+
+Status CheckPrefix(const std::string& prefix) {
+  if (prefix.empty() || prefix.back() == '/') return Status();
+  return InvalidArgumentError("prefix of a zarr array: got \"" + prefix +
+                              "\", want \"\" or one that ends in '/'");
+}
+
+// Runs fn for each item, in parallel if there is an executor.
+template <typename Plan, typename Fn>
+Status ForEachItem(const Plan& plan, Executor* executor,
+                   const CancelToken* cancel, Fn fn) {
+  if (executor != nullptr) {
+    return executor->ParallelFor(
+        plan.size(), [&](size_t i, int) { return fn(plan[i]); }, cancel);
+  }
+  for (const auto& item : plan) {
+    if (cancel != nullptr) HF_RETURN_IF_ERROR(cancel->Check());
+    HF_RETURN_IF_ERROR(fn(item));
+  }
+  return Status();
+}
+
+}  // namespace
+
+struct Array::State {
+  Store* store;
+  std::string prefix;
+  ArrayOptions options;
+  ChunkFormat format;
+  // Reads what a partial write keeps: there, missing chunks are the fill value
+  // whatever the options say.
+  ChunkFormat update_format;
+  CodecContextPool contexts;
+
+  Status CheckView(const Box& box, const ConstArrayView& view) const;
+  Status ReadOne(const ReadItem& item, const ArrayView& target,
+                 const CancelToken* cancel);
+  Status WriteOne(const WriteItem& item, const ConstArrayView& source,
+                  const CancelToken* cancel);
+  Status Update(const WriteItem& item, const ConstArrayView& part,
+                CodecContext& context, const CancelToken* cancel);
+};
+
+Status Array::State::CheckView(const Box& box,
+                               const ConstArrayView& view) const {
+  const ArrayMetadata& metadata = format.metadata;
+  const size_t rank = metadata.shape.size();
+  bool inside = box.origin.size() == rank && box.shape.size() == rank;
+  for (size_t i = 0; inside && i < rank; ++i) {
+    inside = box.origin[i] >= 0 && box.shape[i] >= 0 &&
+             box.shape[i] <= metadata.shape[i] &&
+             box.origin[i] <= metadata.shape[i] - box.shape[i];
+  }
+  if (!inside) {
+    return InvalidArgumentError(
+        "zarr array \"" + prefix + "\": box not within the array (got rank " +
+        std::to_string(box.shape.size()) + ", shape " +
+        ShapeToString(box.shape) + " at " + ShapeToString(box.origin) +
+        ", array " + ShapeToString(metadata.shape) + ")");
+  }
+  if (view.dtype != metadata.dtype || view.shape != box.shape) {
+    return InvalidArgumentError(
+        "zarr array \"" + prefix + "\": wrong view (got " +
+        std::string(DTypeName(view.dtype)) + ShapeToString(view.shape) +
+        ", want " + std::string(DTypeName(metadata.dtype)) +
+        ShapeToString(box.shape) + ")");
+  }
+  return Status();
+}
+
+Status Array::State::ReadOne(const ReadItem& item, const ArrayView& target,
+                             const CancelToken* cancel) {
+  CodecContextPool::Lease context = contexts.Take();
+  const ArrayView part = Subview(target, item.box_in_target);
+  const Status status = ReadChunkBox(*store, item.key, format,
+                                     item.box_in_chunk, part, *context, cancel);
+  if (status.code() != StatusCode::kNotFound) return status;
+  if (options.missing == MissingChunks::kFill) {
+    FillStrided(part, format.metadata.fill_element.data());
+    return Status();
+  }
+  return status.WithContext(
+      DescribeChunk(item.chunk_index, store->Describe(item.key)) +
+      " is missing");
+}
+
+// Reads the chunk, puts `part` in its place and writes the chunk back.
+Status Array::State::Update(const WriteItem& item, const ConstArrayView& part,
+                            CodecContext& context, const CancelToken* cancel) {
+  HF_ASSIGN_OR_RETURN(
+      holdfast::Array chunk,
+      holdfast::Array::Allocate(format.metadata.dtype, item.stored_shape));
+  const ArrayView view = chunk.mutable_view();
+  const Status status =
+      ReadChunkBox(*store, item.key, update_format, BoxOf(item.stored_shape),
+                   view, context, cancel);
+  if (status.code() == StatusCode::kNotFound) {
+    FillStrided(view, format.metadata.fill_element.data());
+  } else {
+    HF_RETURN_IF_ERROR(status);
+  }
+  CopyStrided(part, Subview(view, item.box_in_chunk));
+  return WriteChunk(*store, item.key, format, view, options.write, context);
+}
+
+Status Array::State::WriteOne(const WriteItem& item,
+                              const ConstArrayView& source,
+                              const CancelToken* cancel) {
+  CodecContextPool::Lease context = contexts.Take();
+  const ConstArrayView part = Subview(source, item.box_in_source);
+  if (!item.covers_chunk()) return Update(item, part, *context, cancel);
+  return WriteChunk(*store, item.key, format, part, options.write, *context);
+}
+
+Result<Array> Array::Assume(Store* store, std::string prefix,
+                            const ArrayMetadata& metadata,
+                            const ArrayOptions& options) {
+  assert(store != nullptr);
+  HF_RETURN_IF_ERROR(CheckPrefix(prefix));
+  ChunkCodecOptions codec_options;
+  codec_options.store_data_equal_to_fill_value =
+      options.store_data_equal_to_fill_value;
+  codec_options.zstd_checksums = options.zstd_checksums;
+  auto state = std::make_shared<State>();
+  state->store = store;
+  state->prefix = std::move(prefix);
+  state->options = options;
+  HF_ASSIGN_OR_RETURN(state->update_format,
+                      MakeChunkFormat(metadata, codec_options));
+  codec_options.missing = options.missing;
+  HF_ASSIGN_OR_RETURN(state->format, MakeChunkFormat(metadata, codec_options));
+  return Array(std::move(state));
+}
+
+Result<Array> Array::Open(Store* store, std::string prefix,
+                          const OpenOptions& options) {
+  HF_RETURN_IF_ERROR(CheckPrefix(prefix));
+  HF_ASSIGN_OR_RETURN(const ArrayMetadata metadata,
+                      FindMetadata(*store, prefix, options.metadata_key));
+  return Assume(store, std::move(prefix), metadata, options);
+}
+
+Result<Array> Array::Create(Store* store, std::string prefix,
+                            const ArrayMetadata& metadata,
+                            const CreateOptions& options) {
+  HF_ASSIGN_OR_RETURN(Array array, Assume(store, prefix, metadata, options));
+  HF_ASSIGN_OR_RETURN(const std::string text, SerializeMetadata(metadata));
+  const std::string key =
+      prefix + (options.metadata_key.empty()
+                    ? std::string(MetadataKey(metadata.zarr_format))
+                    : options.metadata_key);
+  WriteOptions write = options.write;
+  write.must_create = !options.overwrite;
+  HF_RETURN_IF_ERROR(store->Write(key, text, write));
+  return array;
+}
+
+const ArrayMetadata& Array::metadata() const { return state_->format.metadata; }
+
+const std::string& Array::prefix() const { return state_->prefix; }
+
+Status Array::Read(const Box& box, const ArrayView& target, Executor* executor,
+                   const CancelToken* cancel) const {
+  HF_RETURN_IF_ERROR(state_->CheckView(box, target));
+  for (const Box& part : SplitByChunks(metadata(), box, kPlanChunksMax)) {
+    const ArrayView view = Subview(target, Relative(part, box.origin));
+    const ReadPlan plan = PlanRead(metadata(), prefix(), part);
+    HF_RETURN_IF_ERROR(
+        ForEachItem(plan, executor, cancel, [&](const ReadItem& item) {
+          return state_->ReadOne(item, view, cancel);
+        }));
+  }
+  return Status();
+}
+
+Status Array::Write(const Box& box, const ConstArrayView& source,
+                    Executor* executor, const CancelToken* cancel) const {
+  HF_RETURN_IF_ERROR(state_->CheckView(box, source));
+  for (const Box& part : SplitByChunks(metadata(), box, kPlanChunksMax)) {
+    const ConstArrayView view = Subview(source, Relative(part, box.origin));
+    const WritePlan plan = PlanWrite(metadata(), prefix(), part);
+    HF_RETURN_IF_ERROR(
+        ForEachItem(plan, executor, cancel, [&](const WriteItem& item) {
+          return state_->WriteOne(item, view, cancel);
+        }));
+  }
+  return Status();
+}
+
+}  // namespace holdfast::zarr

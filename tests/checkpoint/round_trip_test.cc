@@ -1,0 +1,245 @@
+// Save, then Load, Open and Verify, over every layout and option.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "checkpoint/test_trees.h"
+
+namespace holdfast {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string FreshDirectory() {
+  static int count = 0;
+  const std::string path = testing::TempDir() + "/holdfast_round_trip_" +
+                           std::to_string(getpid()) + "_" +
+                           std::to_string(count++);
+  fs::remove_all(path);
+  fs::create_directories(path);
+  return path;
+}
+
+std::map<std::string, std::string> FilesBelow(const std::string& root) {
+  std::map<std::string, std::string> files;
+  for (const auto& entry : fs::recursive_directory_iterator(root)) {
+    if (!entry.is_regular_file()) continue;
+    std::ifstream file(entry.path(), std::ios::binary);
+    files[fs::relative(entry.path(), root).string()] =
+        std::string((std::istreambuf_iterator<char>(file)), {});
+  }
+  return files;
+}
+
+struct Layout {
+  Format format;
+  int zarr_format;
+  bool use_ocdbt;
+  Compression compression;
+  uint64_t chunk_bytes_target;
+};
+
+class RoundTrip : public testing::TestWithParam<Layout> {
+ protected:
+  SaveOptions Options() const {
+    SaveOptions options;
+    options.format = GetParam().format;
+    options.zarr_format = GetParam().zarr_format;
+    options.use_ocdbt = GetParam().use_ocdbt;
+    options.compression = GetParam().compression;
+    options.chunk_bytes_target = GetParam().chunk_bytes_target;
+    return options;
+  }
+};
+
+TEST_P(RoundTrip, LoadGivesBackWhatWasSaved) {
+  const std::string path = FreshDirectory() + "/ckpt";
+  const Tree tree = AllKindsTree();
+  const auto saved = Save(path, tree, Options());
+  ASSERT_TRUE(saved.ok()) << saved.status().ToString();
+  const auto loaded = Load(path);
+  ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
+  EXPECT_TRUE(loaded->tree == tree);
+  const auto report = Verify(path);
+  ASSERT_TRUE(report.ok()) << report.status().ToString();
+  EXPECT_TRUE(report->damages.empty())
+      << report->damages[0].status.ToString();
+  EXPECT_EQ(report->checksummed_chunk_count, report->chunk_count);
+  EXPECT_GT(report->chunk_count, 0u);
+}
+
+TEST_P(RoundTrip, SameBytesForAnyThreadCount) {
+  std::map<std::string, std::string> files[2];
+  for (int run = 0; run < 2; ++run) {
+    const std::string path = FreshDirectory();
+    SaveOptions options = Options();
+    options.run.thread_count = run == 0 ? 1 : 8;
+    options.now_ns = [] { return uint64_t{1'700'000'000'000'000'000}; };
+    options.random_hex = [counter = uint64_t{0}]() mutable {
+      char text[33];
+      std::snprintf(text, sizeof text, "%032lx", ++counter);
+      return std::string(text);
+    };
+    // The marker holds the path, so it must be the same.
+    const std::string target = testing::TempDir() + "/holdfast_same_path_" +
+                               std::to_string(getpid());
+    fs::remove_all(target);
+    const auto saved = Save(target, AllKindsTree(), options);
+    ASSERT_TRUE(saved.ok()) << saved.status().ToString();
+    files[run] = FilesBelow(target);
+    fs::remove_all(target);
+  }
+  EXPECT_TRUE(files[0] == files[1]);
+  EXPECT_FALSE(files[0].empty());
+}
+
+TEST_P(RoundTrip, SlicesEqualThePartsOfTheWhole) {
+  const std::string path = FreshDirectory() + "/ckpt";
+  ASSERT_TRUE(Save(path, AllKindsTree(), Options()).ok());
+  const auto checkpoint = Open(path);
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status().ToString();
+  const auto leaf = (*checkpoint)->Find("big");
+  ASSERT_TRUE(leaf.ok());
+  const auto whole = (*checkpoint)->Read(*leaf);
+  ASSERT_TRUE(whole.ok());
+  for (const int64_t row : {0, 13, 63}) {
+    const auto part = (*checkpoint)->ReadBox(*leaf, {row, 5}, {1, 7});
+    ASSERT_TRUE(part.ok()) << part.status().ToString();
+    EXPECT_EQ(std::memcmp(part->view().data,
+                          whole->view().data + (row * 33 + 5) * 4, 28),
+              0);
+  }
+  EXPECT_EQ((*checkpoint)->ReadBox(*leaf, {60, 0}, {5, 1}).status().code(),
+            StatusCode::kOutOfRange);
+  EXPECT_EQ((*checkpoint)->ReadBox(*leaf, {0}, {1}).status().code(),
+            StatusCode::kInvalidArgument);
+}
+
+std::vector<Layout> AllLayouts() {
+  std::vector<Layout> layouts;
+  for (const Format format : {Format::kOrbax, Format::kOrbaxV1}) {
+    for (const int zarr_format : {2, 3}) {
+      for (const bool use_ocdbt : {true, false}) {
+        for (const Compression compression :
+             {Compression::kZstd, Compression::kFast, Compression::kNone}) {
+          for (const uint64_t chunk_bytes : {uint64_t{8} << 20, uint64_t{64}}) {
+            layouts.push_back(
+                {format, zarr_format, use_ocdbt, compression, chunk_bytes});
+          }
+        }
+      }
+    }
+  }
+  return layouts;
+}
+
+std::string LayoutName(const testing::TestParamInfo<Layout>& info) {
+  static constexpr const char* kCompressions[] = {"Zstd", "Fast", "None"};
+  const Layout& layout = info.param;
+  return std::string(layout.format == Format::kOrbax ? "Orbax" : "V1") +
+         "Zarr" + std::to_string(layout.zarr_format) +
+         (layout.use_ocdbt ? "Ocdbt" : "Directories") +
+         kCompressions[static_cast<int>(layout.compression)] +
+         (layout.chunk_bytes_target == 64 ? "SmallChunks" : "");
+}
+
+INSTANTIATE_TEST_SUITE_P(Layouts, RoundTrip, testing::ValuesIn(AllLayouts()),
+                         LayoutName);
+
+TEST(Load, SelectsLeavesByName) {
+  const std::string path = FreshDirectory() + "/ckpt";
+  ASSERT_TRUE(Save(path, AllKindsTree()).ok());
+  LoadOptions options;
+  options.names = {"arrays.int8", "list"};
+  const auto loaded = Load(path, options);
+  ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
+  EXPECT_EQ(loaded->tree.size(), 2u);
+  EXPECT_NE(loaded->tree.FindPath({"arrays", "int8"}), nullptr);
+  EXPECT_EQ(loaded->tree.Find("list")->size(), 3u);
+  options.names = {"arrays.int"};
+  EXPECT_EQ(Load(path, options).status().code(), StatusCode::kNotFound);
+}
+
+TEST(Save, RefusesAnExistingDestination) {
+  const std::string path = FreshDirectory() + "/ckpt";
+  const Tree first = Tree::Dict({{"a", 1}});
+  const Tree second = Tree::Dict({{"a", 2}});
+  ASSERT_TRUE(Save(path, first).ok());
+  const auto refused = Save(path, second);
+  EXPECT_EQ(refused.status().code(), StatusCode::kAlreadyExists);
+  EXPECT_EQ(refused.status().message(),
+            "Destination " + path + " already exists.");
+  EXPECT_TRUE(Load(path)->tree == first);
+  SaveOptions overwrite;
+  overwrite.overwrite = true;
+  ASSERT_TRUE(Save(path, second, overwrite).ok());
+  EXPECT_TRUE(Load(path)->tree == second);
+  EXPECT_EQ(std::distance(fs::directory_iterator(fs::path(path).parent_path()),
+                          fs::directory_iterator()),
+            1);
+}
+
+TEST(Save, NeverOverwritesWhatIsNoCheckpoint) {
+  const std::string home = FreshDirectory();
+  std::ofstream(home + "/thesis.txt") << "years of work";
+  SaveOptions overwrite;
+  overwrite.overwrite = true;
+  const auto refused = Save(home, Tree::Dict({{"a", 1}}), overwrite);
+  EXPECT_EQ(refused.status().code(), StatusCode::kFailedPrecondition);
+  EXPECT_TRUE(fs::exists(home + "/thesis.txt"));
+}
+
+TEST(Save, RefusesWhatOrbaxRefusesInItsWords) {
+  const std::string path = FreshDirectory() + "/ckpt";
+  const Array no_elements = *Array::Allocate(DType::kFloat32, {0, 3});
+  EXPECT_EQ(Save(path, Tree::Dict({{"a", no_elements}})).status().message(),
+            "Cannot save arrays with zero size: ParamInfo: "
+            "[name=a,value_typestr=np.ndarray]");
+  EXPECT_EQ(Save(path, Tree::Dict()).status().message(), "Found empty item.");
+  EXPECT_EQ(Save(path, Tree::Dict({{"a", RandomArray(DType::kUint4, {2}, 1)}}))
+                .status()
+                .message(),
+            "Error parsing object member \"dtype\": Unsupported data type: "
+            "\"uint4\"");
+  SaveOptions negative;
+  negative.ocdbt_target_data_file_bytes = -1;
+  EXPECT_EQ(Save(path, Tree::Dict({{"a", 1}}), negative).status().message(),
+            "OCDBT target_data_file_size must be >= 0, where 0 means no limit; "
+            "got -1");
+  EXPECT_FALSE(fs::exists(path));
+  EXPECT_FALSE(fs::exists(path + ".orbax-checkpoint-tmp"));
+}
+
+TEST(Save, CancelLeavesNothing) {
+  const std::string path = FreshDirectory() + "/ckpt";
+  std::atomic<bool> cancel{true};
+  SaveOptions options;
+  options.run.cancel = &cancel;
+  EXPECT_EQ(Save(path, AllKindsTree(), options).status().code(),
+            StatusCode::kCancelled);
+  EXPECT_TRUE(fs::is_empty(fs::path(path).parent_path()));
+}
+
+TEST(Save, KeepsTheByteBudget) {
+  const std::string path = FreshDirectory() + "/ckpt";
+  SaveOptions options;
+  options.run.thread_count = 4;
+  options.run.in_flight_bytes_max = 3 << 20;
+  options.chunk_bytes_target = 1 << 20;
+  const Tree tree =
+      Tree::Dict({{"w", RandomArray(DType::kFloat32, {16, 1 << 18}, 3)}});
+  const auto saved = Save(path, tree, options);
+  ASSERT_TRUE(saved.ok()) << saved.status().ToString();
+  EXPECT_LE(saved->stats.in_flight_bytes_peak, 3u << 20);
+  LoadOptions load_options;
+  load_options.run = options.run;
+  const auto loaded = Load(path, load_options);
+  ASSERT_TRUE(loaded.ok());
+  EXPECT_TRUE(loaded->tree == tree);
+  EXPECT_LE(loaded->stats.in_flight_bytes_peak, 3u << 20);
+}
+
+}  // namespace
+}  // namespace holdfast

@@ -1,0 +1,46 @@
+// The real binary as a process: exit codes and streams.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <cstdio>
+#include <string>
+
+namespace {
+
+struct Ran {
+  int code = -1;
+  std::string out;
+};
+
+Ran RunBinary(const std::string& arguments) {
+  const std::string command = std::string(HOLDFAST_BINARY) + " " + arguments;
+  Ran ran;
+  FILE* pipe = popen(command.c_str(), "r");
+  if (pipe == nullptr) return ran;
+  char buffer[4096];
+  while (const size_t count = fread(buffer, 1, sizeof(buffer), pipe)) {
+    ran.out.append(buffer, count);
+  }
+  const int status = pclose(pipe);
+  if (WIFEXITED(status)) ran.code = WEXITSTATUS(status);
+  return ran;
+}
+
+TEST(Binary, KeepsItsExitCodes) {
+  const Ran version = RunBinary("--version");
+  EXPECT_EQ(version.code, 0);
+  EXPECT_EQ(version.out.substr(0, 9), "holdfast ");
+  EXPECT_EQ(RunBinary("2>/dev/null").code, 2);
+  EXPECT_EQ(RunBinary("frobnicate 2>/dev/null").code, 2);
+  EXPECT_EQ(RunBinary("ls /nonexistent/checkpoint 2>/dev/null").code, 3);
+  EXPECT_EQ(RunBinary("help >/dev/full 2>/dev/null").code, 3);
+}
+
+TEST(Binary, SpeaksOfFailuresOnStandardErrorAlone) {
+  const Ran quiet = RunBinary("ls /nonexistent/checkpoint 2>/dev/null");
+  EXPECT_EQ(quiet.out, "");
+  const Ran loud = RunBinary("ls /nonexistent/checkpoint 2>&1");
+  EXPECT_EQ(loud.out.substr(0, 10), "holdfast: ");
+}
+
+}  // namespace

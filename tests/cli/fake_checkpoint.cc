@@ -1,0 +1,224 @@
+#include "tests/cli/fake_checkpoint.h"
+
+#include <map>
+#include <mutex>
+#include <utility>
+
+namespace holdfast {
+namespace testing {
+namespace {
+
+struct World {
+  std::map<std::string, FakeCheckpoint> checkpoints;
+  std::map<std::string, std::vector<StepInfo>> roots;
+  std::vector<Progress> progress;
+  FakeCalls calls;
+  std::mutex mutex;
+};
+
+World& TheWorld() {
+  static World world;
+  return world;
+}
+
+std::vector<std::string> SplitKey(const std::string& name) {
+  std::vector<std::string> key;
+  size_t begin = 0;
+  for (size_t dot = 0; dot != std::string::npos; begin = dot + 1) {
+    dot = name.find('.', begin);
+    key.push_back(name.substr(begin, dot - begin));
+  }
+  return key;
+}
+
+class OpenedFake : public Checkpoint {
+ public:
+  explicit OpenedFake(const FakeCheckpoint& fake) : fake_(fake) {
+    for (const FakeLeaf& leaf : fake.leaves) leaves_.push_back(leaf.info);
+  }
+  const CheckpointInfo& info() const override { return fake_.info; }
+  const std::vector<LeafInfo>& leaves() const override { return leaves_; }
+
+  Result<size_t> Find(std::string_view name) const override {
+    for (size_t i = 0; i < leaves_.size(); ++i) {
+      if (leaves_[i].name == name) return i;
+    }
+    return NotFoundError("leaf \"" + std::string(name) + "\" is not here");
+  }
+
+  Result<Array> Read(size_t leaf) const override {
+    if (!fake_.leaves[leaf].status.ok()) return fake_.leaves[leaf].status;
+    Count([](FakeCalls& calls) { ++calls.read_count; });
+    return Whole(leaf);
+  }
+
+  Result<Array> ReadBox(size_t leaf, const Shape& origin,
+                        const Shape& shape) const override {
+    if (!fake_.leaves[leaf].status.ok()) return fake_.leaves[leaf].status;
+    Count([&](FakeCalls& calls) { calls.boxes.emplace_back(origin, shape); });
+    auto box = Array::Allocate(*leaves_[leaf].dtype, shape);
+    if (!box.ok()) return box.status();
+    const Array whole = Whole(leaf);
+    const char* from = whole.view().data;
+    for (size_t d = 0; d < shape.size(); ++d) {
+      if (origin[d] < 0 || origin[d] + shape[d] > leaves_[leaf].shape[d]) {
+        return OutOfRangeError("box outside of the array");
+      }
+      from += origin[d] * whole.view().strides[d];
+    }
+    Copy(whole.view(), box->mutable_view(), 0, from, box->mutable_view().data);
+    return box;
+  }
+
+  Result<std::string> ReadText(size_t leaf) const override {
+    if (!fake_.leaves[leaf].status.ok()) return fake_.leaves[leaf].status;
+    return fake_.leaves[leaf].bytes;
+  }
+
+  const FakeLeaf& fake_leaf(size_t leaf) const { return fake_.leaves[leaf]; }
+
+ private:
+  Array Whole(size_t leaf) const {
+    return Array::FromBytes(*leaves_[leaf].dtype, leaves_[leaf].shape,
+                            fake_.leaves[leaf].bytes.data());
+  }
+  static void Copy(const ConstArrayView& source, const ArrayView& target,
+                   size_t axis, const char* from, char* to) {
+    if (axis == target.shape.size()) {
+      std::memcpy(to, from, DTypeBytes(target.dtype));
+      return;
+    }
+    for (int64_t i = 0; i < target.shape[axis]; ++i) {
+      Copy(source, target, axis + 1, from + i * source.strides[axis],
+           to + i * target.strides[axis]);
+    }
+  }
+  template <typename F>
+  static void Count(F count) {
+    const std::lock_guard lock(TheWorld().mutex);
+    count(TheWorld().calls);
+  }
+
+  const FakeCheckpoint& fake_;
+  std::vector<LeafInfo> leaves_;
+};
+
+}  // namespace
+
+void ClearWorld() {
+  TheWorld().checkpoints.clear();
+  TheWorld().roots.clear();
+  TheWorld().progress.clear();
+  TheWorld().calls = {};
+}
+
+FakeCalls& Calls() { return TheWorld().calls; }
+
+void PutCheckpoint(const std::string& path, FakeCheckpoint checkpoint) {
+  checkpoint.info.path = path;
+  TheWorld().checkpoints[path] = std::move(checkpoint);
+}
+
+void PutSteps(const std::string& root, std::vector<StepInfo> steps) {
+  TheWorld().roots[root] = std::move(steps);
+}
+
+void PutProgress(std::vector<Progress> progress) {
+  TheWorld().progress = std::move(progress);
+}
+
+FakeLeaf RawLeaf(const std::string& name, DType dtype, Shape shape,
+                 std::string bytes) {
+  FakeLeaf leaf;
+  leaf.info.name = name;
+  leaf.info.key = SplitKey(name);
+  leaf.info.kind = shape.empty() ? ValueKind::kScalar : ValueKind::kArray;
+  leaf.info.dtype = dtype;
+  leaf.info.shape = shape;
+  leaf.info.chunk_shape = shape;
+  leaf.info.codecs = "zstd";
+  leaf.info.chunk_count = 1;
+  leaf.info.stored_bytes = bytes.size() / 2;
+  leaf.info.decoded_bytes = bytes.size();
+  leaf.bytes = std::move(bytes);
+  return leaf;
+}
+
+FakeLeaf TextLeaf(const std::string& name, ValueKind kind, std::string text) {
+  FakeLeaf leaf = EmptyLeaf(name, kind);
+  leaf.info.stored_bytes = leaf.info.decoded_bytes = text.size();
+  leaf.bytes = std::move(text);
+  return leaf;
+}
+
+FakeLeaf EmptyLeaf(const std::string& name, ValueKind kind) {
+  FakeLeaf leaf;
+  leaf.info.name = name;
+  leaf.info.key = SplitKey(name);
+  leaf.info.kind = kind;
+  return leaf;
+}
+
+}  // namespace testing
+
+using testing::TheWorld;
+
+std::string_view ValueKindName(ValueKind kind) {
+  constexpr std::string_view kNames[] = {
+      "array",      "scalar",     "string",      "bytes",       "none",
+      "empty_dict", "empty_list", "empty_tuple", "placeholder", "json"};
+  return kNames[static_cast<size_t>(kind)];
+}
+
+Result<std::unique_ptr<Checkpoint>> Open(const std::string& path,
+                                         const OpenOptions& options) {
+  TheWorld().calls.open = options;
+  const auto found = TheWorld().checkpoints.find(path);
+  if (found == TheWorld().checkpoints.end()) {
+    return NotFoundError("no checkpoint at " + path);
+  }
+  return std::unique_ptr<Checkpoint>(
+      std::make_unique<testing::OpenedFake>(found->second));
+}
+
+// Any function of the value with 64 hex digits will do.
+Result<std::string> DigestLeaf(const Checkpoint& checkpoint, size_t leaf) {
+  const auto& fake =
+      static_cast<const testing::OpenedFake&>(checkpoint).fake_leaf(leaf);
+  if (!fake.status.ok()) return fake.status;
+  std::string digest(64, '0');
+  for (size_t i = 0; i < fake.bytes.size(); ++i) {
+    const auto code = static_cast<unsigned char>(fake.bytes[i]) + i;
+    digest[i % 64] = "0123456789abcdef"[(digest[i % 64] + code) % 16];
+  }
+  return digest;
+}
+
+Result<VerifyReport> Verify(const std::string& path, const OpenOptions& options,
+                            const RunOptions& run) {
+  auto& world = TheWorld();
+  world.calls.open = options;
+  world.calls.thread_count = run.thread_count;
+  world.calls.in_flight_bytes_max = run.in_flight_bytes_max;
+  const auto found = world.checkpoints.find(path);
+  if (found == world.checkpoints.end()) {
+    return NotFoundError("no checkpoint at " + path);
+  }
+  for (const Progress& progress : world.progress) {
+    if (run.progress) run.progress(progress);
+  }
+  if (run.cancel != nullptr && run.cancel->load()) {
+    return CancelledError("cancelled");
+  }
+  return found->second.report;
+}
+
+Result<std::vector<StepInfo>> ListSteps(const std::string& root) {
+  const auto found = TheWorld().roots.find(root);
+  if (found == TheWorld().roots.end()) {
+    return NotFoundError("no steps in " + root);
+  }
+  return found->second;
+}
+
+}  // namespace holdfast

@@ -1,0 +1,62 @@
+// A library of one's own for the verbs: Open, Verify, DigestLeaf and ListSteps
+// over checkpoints that a test lays down in memory. Linked instead of the real
+// ones.
+//
+// Thread-safety: Put and Clear before the verb runs; reads may be concurrent.
+// Ownership: the fake world is static; tests clear it.
+#pragma once
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "holdfast/checkpoint.h"
+
+namespace holdfast::testing {
+
+struct FakeLeaf {
+  LeafInfo info;
+  std::string bytes;  // elements in C order, or text
+  Status status;      // what reading it returns
+};
+
+struct FakeCheckpoint {
+  CheckpointInfo info;
+  std::vector<FakeLeaf> leaves;
+  VerifyReport report;
+};
+
+// What the verbs asked for.
+struct FakeCalls {
+  OpenOptions open;
+  int thread_count = -1;
+  uint64_t in_flight_bytes_max = 0;
+  std::vector<std::pair<Shape, Shape>> boxes;  // origin, shape of each ReadBox
+  int read_count = 0;                          // whole leaves
+};
+
+void ClearWorld();
+FakeCalls& Calls();
+void PutCheckpoint(const std::string& path, FakeCheckpoint checkpoint);
+void PutSteps(const std::string& root, std::vector<StepInfo> steps);
+// Progress that Verify reports before it returns.
+void PutProgress(std::vector<Progress> progress);
+
+// Leaves with plausible metadata; `values` are the elements.
+template <typename T>
+FakeLeaf ArrayLeaf(const std::string& name, DType dtype, Shape shape,
+                   const std::vector<T>& values);
+FakeLeaf RawLeaf(const std::string& name, DType dtype, Shape shape,
+                 std::string bytes);
+FakeLeaf TextLeaf(const std::string& name, ValueKind kind, std::string text);
+FakeLeaf EmptyLeaf(const std::string& name, ValueKind kind);
+
+template <typename T>
+FakeLeaf ArrayLeaf(const std::string& name, DType dtype, Shape shape,
+                   const std::vector<T>& values) {
+  std::string bytes(values.size() * sizeof(T), '\0');
+  std::memcpy(bytes.data(), values.data(), bytes.size());
+  return RawLeaf(name, dtype, std::move(shape), std::move(bytes));
+}
+
+}  // namespace holdfast::testing

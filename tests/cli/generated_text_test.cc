@@ -1,0 +1,165 @@
+// Help, manual page, completions and doc/cli.md against the flag table.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+#include "cli/completion.h"
+#include "cli/flags.h"
+#include "cli/help.h"
+#include "tests/cli/run_words.h"
+
+namespace holdfast::cli {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::RunWords;
+
+std::string WriteTemp(const std::string& name, const std::string& text) {
+  const std::string path = ::testing::TempDir() + "/" + name;
+  std::ofstream(path) << text;
+  return path;
+}
+
+bool HasProgram(const std::string& name) {
+  return std::system(("command -v " + name + " >/dev/null 2>&1").c_str()) == 0;
+}
+
+std::string ReadFile(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+TEST(GeneralHelp, NamesEveryVerb) {
+  const auto ran = RunWords({"--help"});
+  EXPECT_EQ(ran.code, 0);
+  for (const Verb& verb : AllVerbs()) {
+    EXPECT_THAT(ran.out, HasSubstr("\n  " + std::string(verb.name) + " "));
+    EXPECT_THAT(ran.out, HasSubstr(std::string(verb.summary)));
+  }
+  EXPECT_EQ(RunWords({"help"}).out, ran.out);
+}
+
+TEST(VerbHelp, HasItsFlagsAndExamplesAndNoOthers) {
+  for (const Verb& verb : AllVerbs()) {
+    const auto ran = RunWords({std::string(verb.name), "--help"});
+    EXPECT_EQ(ran.code, 0);
+    EXPECT_EQ(RunWords({"help", std::string(verb.name)}).out, ran.out);
+    for (const Flag& flag : AllFlags()) {
+      const std::string line = "\n  " + FlagSpelling(flag);
+      const bool found = ran.out.find(line) != std::string::npos;
+      EXPECT_EQ(found, Applies(flag, verb.id)) << verb.name << flag.name;
+    }
+    for (const Example& example : verb.examples) {
+      EXPECT_THAT(ran.out, HasSubstr(std::string(example.command)));
+    }
+  }
+}
+
+TEST(VerbHelp, KeepsLinesShort) {
+  for (const Verb& verb : AllVerbs()) {
+    std::istringstream lines(VerbHelp(verb));
+    for (std::string line; std::getline(lines, line);) {
+      EXPECT_LE(line.size(), 80u) << line;
+      EXPECT_FALSE(line.ends_with(' ')) << line;
+    }
+  }
+}
+
+std::string RoffName(std::string_view flag) {
+  std::string escaped = "\\-\\-";
+  for (const char c : flag) escaped += c == '-' ? "\\-" : std::string(1, c);
+  return "\\fB" + escaped + "\\fR";
+}
+
+TEST(ManPage, HasEveryFlagAndVerb) {
+  const auto ran = RunWords({"man"});
+  EXPECT_EQ(ran.code, 0);
+  for (const Flag& flag : AllFlags()) {
+    EXPECT_THAT(ran.out, HasSubstr(RoffName(flag.name)));
+  }
+  for (const Verb& verb : AllVerbs()) {
+    EXPECT_THAT(ran.out, HasSubstr(".SS \"holdfast " + std::string(verb.name)));
+  }
+}
+
+TEST(ManPage, PassesGroff) {
+  if (!HasProgram("groff")) GTEST_SKIP() << "no groff";
+  const std::string page = WriteTemp("holdfast.1", ManPage());
+  const std::string complaints = ::testing::TempDir() + "/groff.txt";
+  const std::string command =
+      "groff -man -Tutf8 -ww -z " + page + " 2>" + complaints;
+  EXPECT_EQ(std::system(command.c_str()), 0);
+  EXPECT_EQ(ReadFile(complaints), "");
+}
+
+TEST(Completion, HasEveryFlagAndVerbInEveryShell) {
+  for (const std::string shell : {"bash", "zsh", "fish"}) {
+    const auto ran = RunWords({"completion", shell});
+    EXPECT_EQ(ran.code, 0);
+    for (const Flag& flag : AllFlags()) {
+      const std::string spelled = shell == "fish" ? "-l " : "--";
+      EXPECT_THAT(ran.out, HasSubstr(spelled + std::string(flag.name)));
+    }
+    for (const Verb& verb : AllVerbs()) {
+      EXPECT_THAT(ran.out, HasSubstr(std::string(verb.name)));
+    }
+    EXPECT_THAT(ran.out, HasSubstr("auto always never"));
+  }
+}
+
+TEST(Completion, IsSyntaxTheShellAccepts) {
+  for (const std::string shell : {"bash", "zsh", "fish"}) {
+    if (!HasProgram(shell)) continue;
+    const std::string path =
+        WriteTemp("holdfast." + shell, *CompletionScript(shell));
+    EXPECT_EQ(std::system((shell + " -n " + path).c_str()), 0) << shell;
+  }
+}
+
+// Asks the script itself, as bash would.
+std::string BashCompletes(const std::vector<std::string>& words) {
+  const std::string script = WriteTemp("ask.bash", *CompletionScript("bash"));
+  std::string list;
+  for (const std::string& word : words) list += " '" + word + "'";
+  const std::string answer = ::testing::TempDir() + "/answer.txt";
+  const std::string ask = WriteTemp(
+      "ask.sh", "source " + script + "\nCOMP_WORDS=(" + list +
+                    ")\nCOMP_CWORD=" + std::to_string(words.size() - 1) +
+                    "\n_holdfast\necho \"${COMPREPLY[@]}\" >" + answer + "\n");
+  EXPECT_EQ(std::system(("bash " + ask).c_str()), 0);
+  return ReadFile(answer);
+}
+
+TEST(Completion, CompletesInBash) {
+  if (!HasProgram("bash")) GTEST_SKIP() << "no bash";
+  EXPECT_EQ(BashCompletes({"holdfast", "ver"}), "verify\n");
+  EXPECT_EQ(BashCompletes({"holdfast", "ls", "--lo"}), "--long\n");
+  EXPECT_EQ(BashCompletes({"holdfast", "info", "--lo"}), "\n");
+  EXPECT_EQ(BashCompletes({"holdfast", "ls", "--sort", "n"}), "name\n");
+  EXPECT_EQ(BashCompletes({"holdfast", "completion", "z"}), "zsh\n");
+  EXPECT_EQ(BashCompletes({"holdfast", "--json", "cat", "--np"}), "--npy\n");
+}
+
+TEST(Completion, RefusesOtherShells) {
+  const auto ran = RunWords({"completion", "tcsh"});
+  EXPECT_EQ(ran.code, 2);
+  EXPECT_EQ(ran.err,
+            "holdfast: unknown shell 'tcsh' (want bash, zsh or fish)\n");
+}
+
+TEST(Documentation, HasEveryFlagAndVerb) {
+  const std::string page = ReadFile(HOLDFAST_SOURCE_DIR "/doc/cli.md");
+  for (const Flag& flag : AllFlags()) {
+    EXPECT_THAT(page, HasSubstr("--" + std::string(flag.name)));
+  }
+  for (const Verb& verb : AllVerbs()) {
+    EXPECT_THAT(page, HasSubstr("holdfast " + std::string(verb.name)));
+  }
+}
+
+}  // namespace
+}  // namespace holdfast::cli

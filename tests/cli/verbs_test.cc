@@ -1,0 +1,461 @@
+// The verbs over a fake library: text, JSON, exit codes.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "tests/cli/fake_checkpoint.h"
+#include "tests/cli/run_words.h"
+
+namespace holdfast::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+using Json = nlohmann::json;
+
+class Verbs : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ClearWorld();
+    FakeCheckpoint c;
+    c.info.format = "orbax";
+    c.info.use_ocdbt = true;
+    c.info.zarr_format = 2;
+    c.info.step = 7;
+    c.info.items = {{"state", "state"}};
+    c.info.custom_metadata = R"({"note": "ü"})";
+    c.info.commit_timestamp_ns = 1795201191302735606;
+    c.leaves = {
+        ArrayLeaf<int32_t>("params.w", DType::kInt32, {2, 3},
+                           {1, 2, 3, 4, 5, 6}),
+        ArrayLeaf<uint16_t>("params.b", DType::kBfloat16, {2},
+                            {0x3f80, 0x4000}),
+        ArrayLeaf<int64_t>("step", DType::kInt64, {}, {7}),
+        ArrayLeaf<double>("loss", DType::kFloat64, {}, {NAN}),
+        TextLeaf("name", ValueKind::kString, "hällo"),
+        EmptyLeaf("opt.none", ValueKind::kNone),
+        EmptyLeaf("opt.dict", ValueKind::kEmptyDict),
+    };
+    c.report.leaf_count = 7;
+    c.report.chunk_count = 4;
+    c.report.checksummed_chunk_count = 3;
+    c.report.stats.decoded_bytes = 3 << 20;
+    c.report.stats.total_seconds = 0.5;
+    PutCheckpoint("/c", c);
+  }
+};
+
+TEST_F(Verbs, LsAlignsAndTotals) {
+  const Ran ran = RunWords({"ls", "/c", "params", "name"});
+  EXPECT_EQ(ran.code, 0);
+  EXPECT_EQ(ran.out,
+            "NAME      KIND    TYPE         CHUNKS  STORED  DECODED  CODEC\n"
+            "params.w  array   int32[2,3]        1    12 B     24 B  zstd\n"
+            "params.b  array   bfloat16[2]       1     2 B      4 B  zstd\n"
+            "name      string  -                 -     6 B      6 B  -\n"
+            "3 leaves, 2 chunks, stored 20 B, decoded 34 B\n");
+}
+
+TEST_F(Verbs, LsSortsAndShowsMore) {
+  const Ran sized = RunWords({"ls", "--quiet", "--sort=size", "/c"});
+  EXPECT_EQ(sized.out.substr(0, 8), "params.w");
+  EXPECT_THAT(sized.out, Not(HasSubstr("NAME")));
+  const Ran named = RunWords({"ls", "-q", "--sort=name", "/c"});
+  EXPECT_EQ(named.out.substr(0, 4), "loss");
+  EXPECT_THAT(RunWords({"ls", "-l", "/c"}).out, HasSubstr("[2,3]"));
+}
+
+TEST_F(Verbs, LsJsonReadsBack) {
+  const Ran ran = RunWords({"ls", "--json", "/c"});
+  const Json json = Json::parse(ran.out);
+  ASSERT_EQ(json["leaves"].size(), 7u);
+  EXPECT_EQ(json["leaf_count"], 7);
+  EXPECT_EQ(json["leaves"][0]["key"], Json({"params", "w"}));
+  EXPECT_EQ(json["leaves"][0]["chunk_shape"], Json({2, 3}));
+  EXPECT_TRUE(json["leaves"][4]["dtype"].is_null());
+}
+
+TEST_F(Verbs, LsTellsOfPatternsThatSelectNothing) {
+  const Ran ran = RunWords({"ls", "/c", "nope*"});
+  EXPECT_EQ(ran.code, 3);
+  EXPECT_EQ(ran.err, "holdfast: no leaf matches 'nope*'\n");
+}
+
+TEST_F(Verbs, FailuresHaveTheirExitCodes) {
+  EXPECT_EQ(RunWords({"ls", "/nowhere"}).code, 3);
+  EXPECT_EQ(RunWords({"steps", "/nowhere"}).code, 3);
+  EXPECT_EQ(RunWords({"ls"}).code, 2);
+  EXPECT_EQ(RunWords({}).code, 2);
+  EXPECT_EQ(RunWords({"help", "nothing"}).code, 2);
+  const Ran ran = RunWords({"lss"});
+  EXPECT_EQ(ran.err,
+            "holdfast: unknown verb 'lss' (did you mean ls?)\n"
+            "hint: holdfast --help lists the verbs\n");
+  EXPECT_EQ(RunWords({"--version"}).out.substr(0, 9), "holdfast ");
+}
+
+TEST_F(Verbs, FailsWhenOutputCannotBeWritten) {
+  const Ran ran = RunWords(
+      {"ls", "/c"}, [](cli::Env& env) { env.out.setstate(std::ios::badbit); });
+  EXPECT_EQ(ran.code, 3);
+}
+
+TEST_F(Verbs, OpenOptionsReachTheLibrary) {
+  EXPECT_EQ(
+      RunWords({"info", "--step=9", "--item", "state", "--no-verify", "/c"})
+          .code,
+      0);
+  EXPECT_EQ(Calls().open.step, 9);
+  EXPECT_EQ(Calls().open.item, "state");
+  EXPECT_FALSE(Calls().open.verify);
+  RunWords({"verify", "--missing=fill", "-j2", "--ram=1M", "/c"});
+  EXPECT_EQ(Calls().open.missing_chunks, MissingChunks::kFill);
+  EXPECT_EQ(Calls().thread_count, 2);
+  EXPECT_EQ(Calls().in_flight_bytes_max, 1u << 20);
+}
+
+TEST_F(Verbs, TreeDrawsBoxes) {
+  EXPECT_EQ(RunWords({"tree", "/c"}).out,
+            "/c\n"
+            "├── params\n"
+            "│   ├── w  int32[2,3] 24 B\n"
+            "│   └── b  bfloat16[2] 4 B\n"
+            "├── step  int64\n"
+            "├── loss  float64\n"
+            "├── name  string\n"
+            "└── opt\n"
+            "    ├── none  none\n"
+            "    └── dict  empty_dict\n"
+            "7 leaves, 4 chunks, stored 28 B, decoded 50 B\n");
+}
+
+TEST_F(Verbs, TreeStopsAtADepthAndSpeaksAscii) {
+  const Ran ran = RunWords({"tree", "--depth=1", "-q", "/c"},
+                           [](cli::Env& env) { env.utf8 = false; });
+  EXPECT_EQ(ran.out,
+            "|-- params  (2 leaves, 28 B)\n"
+            "|-- step  int64\n"
+            "|-- loss  float64\n"
+            "|-- name  string\n"
+            "`-- opt  (2 leaves, 0 B)\n");
+}
+
+TEST_F(Verbs, TreeJsonNests) {
+  const Json json = Json::parse(RunWords({"tree", "--json", "/c"}).out);
+  EXPECT_EQ(json["children"][0]["key"], "params");
+  EXPECT_EQ(json["children"][0]["children"][1]["leaf"]["dtype"], "bfloat16");
+  EXPECT_EQ(json["children"][0]["below"]["leaf_count"], 2);
+  const Json flat =
+      Json::parse(RunWords({"tree", "--json", "--depth=1", "/c"}).out);
+  EXPECT_FALSE(flat["children"][0].contains("children"));
+}
+
+TEST_F(Verbs, TreeBearsDeepKeys) {
+  FakeCheckpoint c;
+  c.leaves = {EmptyLeaf("x", ValueKind::kNone)};
+  c.leaves[0].info.key.assign(3000, "k");
+  PutCheckpoint("/deep", c);
+  EXPECT_EQ(RunWords({"tree", "/deep"}).code, 0);
+  EXPECT_TRUE(Json::accept(RunWords({"tree", "--json", "/deep"}).out));
+}
+
+TEST_F(Verbs, NamesCannotCommandTheTerminal) {
+  FakeCheckpoint c;
+  c.leaves = {EmptyLeaf("\x1b[2Jx", ValueKind::kNone)};
+  PutCheckpoint("/evil", c);
+  for (const char* verb : {"ls", "tree", "digest"}) {
+    EXPECT_THAT(RunWords({verb, "/evil"}).out, Not(HasSubstr("\x1b")));
+  }
+}
+
+TEST_F(Verbs, InfoSummarises) {
+  const Ran ran = RunWords({"info", "/c"});
+  EXPECT_THAT(ran.out, HasSubstr("layout      ocdbt, zarr v2\n"));
+  EXPECT_THAT(ran.out, HasSubstr("committed   2026-11-20T18:59:51.302Z\n"));
+  EXPECT_THAT(ran.out, HasSubstr("ratio       1.79\n"));
+  EXPECT_THAT(ran.out, HasSubstr("dtypes      bfloat16              1 leaf"));
+  const Json json = Json::parse(RunWords({"info", "--json", "/c"}).out);
+  EXPECT_EQ(json["custom_metadata"]["note"], "ü");
+  EXPECT_EQ(json["dtypes"]["int32"]["decoded_bytes"], 24);
+  EXPECT_EQ(json["commit_timestamp_ns"], 1795201191302735606);
+  EXPECT_TRUE(json["init_timestamp"].is_null());
+}
+
+TEST_F(Verbs, CatPrintsValues) {
+  EXPECT_EQ(RunWords({"cat", "/c", "params.w"}).out, "[[1 2 3]\n [4 5 6]]\n");
+  EXPECT_EQ(RunWords({"cat", "/c", "params.b"}).out, "[1. 2.]\n");
+  EXPECT_EQ(RunWords({"cat", "/c", "step"}).out, "7\n");
+  EXPECT_EQ(RunWords({"cat", "/c", "loss"}).out, "nan\n");
+  EXPECT_EQ(RunWords({"cat", "/c", "name"}).out, "hällo\n");
+  EXPECT_EQ(RunWords({"cat", "/c", "opt.none"}).out, "None\n");
+  EXPECT_EQ(RunWords({"cat", "/c", "opt.dict"}).out, "{}\n");
+}
+
+TEST_F(Verbs, CatReadsOnlyTheBoxOfASlice) {
+  EXPECT_EQ(RunWords({"cat", "/c", "params.w[::-1, 1]"}).out, "[5 2]\n");
+  ASSERT_EQ(Calls().boxes.size(), 1u);
+  EXPECT_EQ(Calls().boxes[0], std::pair(Shape({0, 1}), Shape({2, 1})));
+  EXPECT_EQ(Calls().read_count, 0);
+  EXPECT_EQ(RunWords({"cat", "/c", "params.w[1, 2]"}).out, "6\n");
+  EXPECT_EQ(RunWords({"cat", "/c", "params.w[2:]"}).out, "[]\n");
+  EXPECT_EQ(Calls().boxes.size(), 2u);
+}
+
+TEST_F(Verbs, CatTriesTheWholeArgumentAsANameFirst) {
+  FakeCheckpoint c;
+  c.leaves = {ArrayLeaf<int8_t>("w[0]", DType::kInt8, {2}, {8, 9}),
+              ArrayLeaf<int8_t>("w", DType::kInt8, {2}, {1, 2})};
+  PutCheckpoint("/b", c);
+  EXPECT_EQ(RunWords({"cat", "/b", "w[0]"}).out, "[8 9]\n");
+  EXPECT_EQ(RunWords({"cat", "/b", "w[0][1]"}).out, "9\n");
+  EXPECT_EQ(RunWords({"cat", "/b", "w[1]"}).out, "2\n");
+}
+
+TEST_F(Verbs, CatNeedsNoNameForASingleLeaf) {
+  FakeCheckpoint c;
+  c.leaves = {ArrayLeaf<int8_t>("checkpoint", DType::kInt8, {2}, {8, 9})};
+  PutCheckpoint("/one", c);
+  EXPECT_EQ(RunWords({"cat", "/one"}).out, "[8 9]\n");
+  EXPECT_EQ(RunWords({"cat", "/one", "[1]"}).out, "9\n");
+  EXPECT_EQ(RunWords({"cat", "/c"}).code, 2);
+}
+
+TEST_F(Verbs, CatRefusals) {
+  const Ran missing = RunWords({"cat", "/c", "params.x[0]"});
+  EXPECT_EQ(missing.code, 3);
+  EXPECT_THAT(missing.err, HasSubstr("\"params.x\" is not here"));
+  EXPECT_THAT(missing.err, HasSubstr("hint: holdfast ls /c lists the names"));
+  EXPECT_EQ(RunWords({"cat", "/c", "params.w[9]"}).code, 2);
+  EXPECT_EQ(RunWords({"cat", "/c", "params.w[None]"}).code, 2);
+  EXPECT_EQ(RunWords({"cat", "/c", "name[0]"}).code, 2);
+  EXPECT_EQ(RunWords({"cat", "--npy", "/c", "name"}).code, 2);
+  EXPECT_EQ(RunWords({"cat", "--npy", "--raw", "/c", "step"}).code, 2);
+  for (const char* flag : {"--raw", "--npy"}) {
+    const Ran ran = RunWords({"cat", flag, "/c", "params.w"},
+                             [](cli::Env& env) { env.out_is_terminal = true; });
+    EXPECT_EQ(ran.code, 2);
+    EXPECT_EQ(ran.out, "");
+  }
+}
+
+TEST_F(Verbs, CatWritesBytes) {
+  EXPECT_EQ(RunWords({"cat", "--raw", "/c", "params.b"}).out,
+            std::string("\x80\x3f\x00\x40", 4));
+  EXPECT_EQ(RunWords({"cat", "--raw", "/c", "name"}).out, "hällo");
+  EXPECT_EQ(RunWords({"cat", "--raw", "/c", "opt.none"}).out, "");
+  const std::string npy = RunWords({"cat", "--npy", "/c", "params.b[1:]"}).out;
+  EXPECT_THAT(npy, HasSubstr("'<V2', 'fortran_order': False, 'shape': (1,)"));
+  EXPECT_EQ(npy.substr(npy.size() - 3), std::string("\n\x00\x40", 3));
+}
+
+// With little memory the bytes come in slabs that end between chunks, and are
+// the same.
+TEST_F(Verbs, CatStreamsInSlabs) {
+  std::string bytes;
+  for (int i = 0; i < 100; ++i) bytes += static_cast<char>(i);
+  FakeCheckpoint c;
+  c.leaves = {RawLeaf("w", DType::kUint8, {1, 25, 4}, bytes)};
+  c.leaves[0].info.chunk_shape = {1, 5, 4};
+  PutCheckpoint("/s", c);
+  EXPECT_EQ(RunWords({"cat", "--raw", "--ram=32", "/s", "w"}).out, bytes);
+  ASSERT_EQ(Calls().boxes.size(), 5u);
+  EXPECT_EQ(Calls().boxes[1], std::pair(Shape({0, 5, 0}), Shape({1, 5, 4})));
+  Calls() = {};
+  const std::string reversed =
+      RunWords({"cat", "--raw", "--ram=1", "/s", "w[0,::-5,0]"}).out;
+  EXPECT_EQ(reversed, std::string({96, 76, 56, 36, 16}));
+  EXPECT_EQ(Calls().boxes.size(), 5u);
+}
+
+TEST_F(Verbs, CatSummarisesAboveAThousand) {
+  std::vector<int32_t> values(2000);
+  for (int i = 0; i < 2000; ++i) values[i] = i;
+  FakeCheckpoint c;
+  c.leaves = {ArrayLeaf<int32_t>("w", DType::kInt32, {2, 1000}, values)};
+  PutCheckpoint("/big", c);
+  EXPECT_EQ(RunWords({"cat", "/big", "w"}).out,
+            "[[   0    1    2 ...  997  998  999]\n"
+            " [1000 1001 1002 ... 1997 1998 1999]]\n");
+  EXPECT_EQ(RunWords({"cat", "/big", "w[0, ::-1]"}).out.substr(0, 18),
+            "[999 998 997 996 9");
+  EXPECT_THAT(RunWords({"cat", "--full", "/big", "w"}).out,
+              Not(HasSubstr("...")));
+}
+
+// Of an array too large to read for six numbers, only corners are read.
+TEST_F(Verbs, CatReadsCornersOfHugeArrays) {
+  std::string bytes(40 << 20, '\0');
+  bytes.back() = 9;
+  FakeCheckpoint c;
+  c.leaves = {RawLeaf("w", DType::kUint8, {2, 20 << 20}, bytes)};
+  PutCheckpoint("/huge", c);
+  EXPECT_EQ(RunWords({"cat", "/huge", "w"}).out,
+            "[[0 0 0 ... 0 0 0]\n [0 0 0 ... 0 0 9]]\n");
+  EXPECT_EQ(Calls().read_count, 0);
+  ASSERT_EQ(Calls().boxes.size(), 2u);
+  EXPECT_EQ(Calls().boxes[1],
+            std::pair(Shape({0, (20 << 20) - 3}), Shape({2, 3})));
+}
+
+TEST_F(Verbs, CatJson) {
+  const Json json =
+      Json::parse(RunWords({"cat", "--json", "/c", "params.w[1]"}).out);
+  EXPECT_EQ(json["value"], Json({4, 5, 6}));
+  EXPECT_EQ(json["shape"], Json({3}));
+  EXPECT_EQ(Json::parse(RunWords({"cat", "--json", "/c", "name"}).out)["value"],
+            "hällo");
+  EXPECT_EQ(Json::parse(RunWords({"cat", "--json", "/c", "loss"}).out)["value"],
+            "NaN");
+}
+
+TEST_F(Verbs, DigestPrintsAsSha256sum) {
+  const Ran ran = RunWords({"digest", "-j3", "/c", "params"});
+  EXPECT_EQ(ran.code, 0);
+  ASSERT_EQ(ran.out.size(), 2 * (64 + 2 + 8 + 1));
+  EXPECT_EQ(ran.out.substr(64, 11), "  params.w\n");
+}
+
+TEST_F(Verbs, DigestJsonIsExact) {
+  const Json json = Json::parse(RunWords({"digest", "--json", "/c"}).out);
+  EXPECT_EQ(json.size(), 2u);
+  EXPECT_EQ(json["format"], "orbax");
+  ASSERT_EQ(json["leaves"].size(), 7u);
+  const Json& w = json["leaves"][0];
+  EXPECT_EQ(w.size(), 6u);
+  EXPECT_EQ(w["name"], "params.w");
+  EXPECT_EQ(w["key"], Json({"params", "w"}));
+  EXPECT_EQ(w["kind"], "array");
+  EXPECT_EQ(w["dtype"], "int32");
+  EXPECT_EQ(w["shape"], Json({2, 3}));
+  EXPECT_EQ(w["sha256"].get<std::string>().size(), 64u);
+  EXPECT_EQ(json["leaves"][2]["value"], 7);
+  EXPECT_EQ(json["leaves"][2]["shape"], Json::array());
+  EXPECT_EQ(json["leaves"][3]["value"], "NaN");
+  EXPECT_EQ(json["leaves"][4]["value"], "hällo");
+  EXPECT_TRUE(json["leaves"][4]["shape"].is_null());
+  EXPECT_TRUE(json["leaves"][5]["dtype"].is_null());
+}
+
+TEST_F(Verbs, DigestNamesDamagedLeavesAndGoesOn) {
+  FakeCheckpoint c;
+  for (int i = 0; i < 50; ++i) {
+    c.leaves.push_back(RawLeaf("w" + std::to_string(i), DType::kUint8, {9},
+                               std::string(9, static_cast<char>(i))));
+  }
+  c.leaves[20].status = DataLossError("w20: chunk 0: crc32c differs");
+  PutCheckpoint("/d", c);
+  // Less memory than a leaf has bytes: one at a time, but all of them.
+  const Ran ran = RunWords({"digest", "--ram=8", "-j8", "/d"});
+  EXPECT_EQ(ran.code, 1);
+  EXPECT_EQ(ran.err, "holdfast: w20: chunk 0: crc32c differs\n");
+  EXPECT_EQ(std::count(ran.out.begin(), ran.out.end(), '\n'), 49);
+  const Ran json = RunWords({"digest", "--json", "/d"});
+  EXPECT_EQ(json.code, 1);
+  const Json parsed = Json::parse(json.out);
+  EXPECT_TRUE(parsed["leaves"][20]["sha256"].is_null());
+  EXPECT_EQ(parsed["leaves"][20]["error"],
+            "DATA_LOSS: w20: chunk 0: crc32c differs");
+}
+
+TEST_F(Verbs, InterruptedVerbsExit130WithoutHalfAList) {
+  const std::atomic<bool> cancel{true};
+  const auto interrupt = [&](cli::Env& env) { env.cancel = &cancel; };
+  const Ran digest = RunWords({"digest", "/c"}, interrupt);
+  EXPECT_EQ(digest.code, 130);
+  EXPECT_EQ(digest.out, "");
+  EXPECT_EQ(RunWords({"verify", "/c"}, interrupt).code, 130);
+}
+
+TEST_F(Verbs, VerifySaysOk) {
+  const Ran ran = RunWords({"verify", "/c"});
+  EXPECT_EQ(ran.code, 0);
+  EXPECT_EQ(ran.out,
+            "ok: 7 leaves, 4 chunks, 3.0 MiB in 0.50 s (3 of 4 chunks "
+            "checksummed)\n");
+  EXPECT_EQ(RunWords({"verify", "-q", "/c"}).out, "");
+}
+
+TEST_F(Verbs, VerifyNamesDamage) {
+  FakeCheckpoint c;
+  c.report.leaf_count = 2;
+  c.report.damages = {
+      {"params.w", "d/1a", 4096, DataLossError("crc32c differs")},
+      {"", "_METADATA", std::nullopt, DataLossError("not JSON")}};
+  c.report.notes = {"1 chunk carries no checksum"};
+  PutCheckpoint("/d", c);
+  const Ran ran = RunWords({"verify", "/d"});
+  EXPECT_EQ(ran.code, 1);
+  EXPECT_THAT(ran.out,
+              HasSubstr("damaged: params.w: d/1a at 4096: crc32c differs\n"
+                        "damaged: _METADATA: not JSON\n"
+                        "note: 1 chunk carries no checksum\n"
+                        "2 damages in 2 leaves"));
+  const Ran json = RunWords({"verify", "--json", "/d"});
+  EXPECT_EQ(json.code, 1);
+  const Json parsed = Json::parse(json.out);
+  EXPECT_EQ(parsed["ok"], false);
+  EXPECT_EQ(parsed["damages"][0]["offset"], 4096);
+  EXPECT_EQ(parsed["damages"][0]["code"], "DATA_LOSS");
+  EXPECT_TRUE(parsed["damages"][1]["offset"].is_null());
+}
+
+TEST_F(Verbs, VerifyDrawsProgressOnTerminalsOnly) {
+  PutProgress({{"verify", 1, 4}, {"verify", 2, 4}});
+  double seconds = 0;
+  const auto terminal = [&](cli::Env& env) {
+    env.err_is_terminal = true;
+    env.now_seconds = [&] { return seconds += 2; };
+  };
+  const Ran shown = RunWords({"verify", "/c"}, terminal);
+  EXPECT_THAT(shown.err, HasSubstr("50%"));
+  EXPECT_TRUE(shown.err.ends_with("\r\x1b[K"));
+  EXPECT_EQ(RunWords({"verify", "--progress=never", "/c"}, terminal).err, "");
+  EXPECT_EQ(RunWords({"verify", "/c"}).err, "");
+}
+
+TEST_F(Verbs, ColorsOnlyWhereWanted) {
+  const auto terminal = [](cli::Env& env) { env.out_is_terminal = true; };
+  EXPECT_THAT(RunWords({"tree", "/c"}, terminal).out, HasSubstr("\x1b[1;34m"));
+  EXPECT_THAT(RunWords({"tree", "--color=never", "/c"}, terminal).out,
+              Not(HasSubstr("\x1b")));
+  EXPECT_THAT(RunWords({"tree", "--color=always", "/c"}).out,
+              HasSubstr("\x1b"));
+  EXPECT_THAT(RunWords({"tree", "/c"},
+                       [](cli::Env& env) {
+                         env.out_is_terminal = true;
+                         env.no_color = true;
+                       })
+                  .out,
+              Not(HasSubstr("\x1b")));
+}
+
+TEST_F(Verbs, StepsTable) {
+  PutSteps("/root", {{.name = "7",
+                      .step = 7,
+                      .path = "/root/7",
+                      .committed = true,
+                      .commit_timestamp_ns = 0,
+                      .bytes = 2048,
+                      .items = {"metrics", "state"},
+                      .metrics = R"({"loss": 0.5, "acc": 0.25})"},
+                     {.name = "8.orbax-checkpoint-tmp",
+                      .path = "/root/8.orbax-checkpoint-tmp",
+                      .why_not = "temporary directory"}});
+  const Ran ran = RunWords({"steps", "/root"});
+  EXPECT_EQ(ran.code, 0);
+  EXPECT_THAT(ran.out,
+              HasSubstr("7  1970-01-01T00:00:00.000Z  2.0 KiB  metrics,state  "
+                        "acc=0.25 loss=0.5  committed\n"));
+  EXPECT_THAT(ran.out, HasSubstr("no: temporary directory\n"));
+  const Json json = Json::parse(RunWords({"steps", "--json", "/root"}).out);
+  EXPECT_EQ(json["steps"][0]["metrics"]["loss"], 0.5);
+  EXPECT_EQ(json["steps"][0]["step"], 7);
+  EXPECT_TRUE(json["steps"][1]["step"].is_null());
+  EXPECT_EQ(json["steps"][1]["why_not"], "temporary directory");
+}
+
+}  // namespace
+}  // namespace holdfast::testing

@@ -1,0 +1,34 @@
+// Saves a tree, loads it, compares; exit status 0 when all is equal.
+
+#include <holdfast/holdfast.h>
+
+#include <cstdio>
+#include <string>
+#include <vector>
+
+int main(int argc, char** argv) {
+  if (argc != 2) return 2;
+  const std::vector<float> values = {1.5f, -2, 0, 3.25f, 1e-30f, 7};
+  const holdfast::Tree saved = holdfast::Tree::Dict({
+      {"name", "consumer"},
+      {"step", 7},
+      {"w", holdfast::Array::FromBytes(holdfast::DType::kFloat32, {2, 3},
+                                       values.data())},
+  });
+  const auto result = holdfast::Save(argv[1], saved);
+  if (!result.ok()) {
+    std::fprintf(stderr, "%s\n", result.status().ToString().c_str());
+    return 1;
+  }
+  const auto loaded = holdfast::Load(argv[1]);
+  if (!loaded.ok()) {
+    std::fprintf(stderr, "%s\n", loaded.status().ToString().c_str());
+    return 1;
+  }
+  if (!(loaded->tree == saved)) {
+    std::fprintf(stderr, "the tree came back different\n");
+    return 1;
+  }
+  std::printf("holdfast %s: equal\n", HOLDFAST_VERSION);
+  return 0;
+}

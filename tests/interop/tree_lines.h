@@ -1,0 +1,37 @@
+// Tree lines: a tree as plain text plus one file of raw array bytes, so that
+// Python and C++ can hand each other trees without a parser in between.
+//
+// Lines, in preorder; names and texts are hex of their UTF-8 ("-": empty):
+//   dict N | namedtuple N MODULE NAME   then N times: key HEX, child
+//   list N | tuple N                    then N children
+//   array numpy|jax DTYPE OFFSET RANK EXTENT...   bytes at OFFSET of the data
+//   scalar python|numpy DTYPE HEX
+//   string HEX | bytes HEX | none | placeholder
+// Array bytes are in C order, little endian, one byte or more an element.
+//
+// Thread-safety: pure functions.
+// Ownership: arrays read by ReadTreeLines borrow `data`; the caller keeps it
+// alive as long as the tree.
+// Errors: InvalidArgument naming the line that is wrong.
+#pragma once
+
+#include <iosfwd>
+#include <string>
+#include <string_view>
+
+#include "holdfast/status.h"
+#include "holdfast/tree.h"
+
+namespace holdfast::interop {
+
+Result<Tree> ReadTreeLines(std::istream& lines, std::string_view data);
+
+// Writes the lines of `tree`, and its arrays' bytes to `data`.
+Status WriteTreeLines(const Tree& tree, std::ostream& lines,
+                      std::ostream& data);
+
+// "-" for nothing, lower-case hex otherwise, and back.
+std::string ToHex(std::string_view bytes);
+Result<std::string> FromHex(std::string_view hex);
+
+}  // namespace holdfast::interop

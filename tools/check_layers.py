@@ -1,0 +1,188 @@
+#!/usr/bin/env python3
+"""Checks every #include against the include law of tools/layers.json.
+
+usage: check_layers.py [--root DIR]
+
+A folder of src/ includes only the folders that its row lists, and each
+third-party header only where the table says. Public headers include std and
+each other, and open with a comment. cli/, examples/ and the consumers in
+tests/ see public headers only. Also refuses cycles in the table.
+Prints file:line for each problem; exit status 1 when there is one.
+"""
+
+import argparse
+import json
+import pathlib
+import re
+import sys
+
+from source_files import Problems, cpp_files, repository_root
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
+
+
+class Law:
+    """The parsed table."""
+
+    def __init__(self, root):
+        self.root = root
+        table = json.loads(
+            (root / "tools" / "layers.json").read_text(encoding="utf-8"))
+        self.folders = table["folders"]
+        self.public_only = table["public_only"]
+        self.outside = table["outside"]
+        self.third_party = table["third_party"]
+        self.any_third_party = table["any_third_party"]
+        self.public_headers = table["public_headers"]
+
+    def folder_of(self, name):
+        """The longest src folder that holds `name`, or None."""
+        found = None
+        for folder in self.folders:
+            if name.startswith(folder + "/"):
+                if found is None or len(folder) > len(found):
+                    found = folder
+        return found
+
+    def cycle(self):
+        """A folder that reaches itself, or None."""
+        for start in self.folders:
+            reached, pending = set(), list(self.folders[start])
+            while pending:
+                folder = pending.pop()
+                if folder == start:
+                    return start
+                if folder not in reached:
+                    reached.add(folder)
+                    pending += self.folders.get(folder, [])
+        return None
+
+
+class Checker:
+    """Checks files, one include at a time."""
+
+    def __init__(self, root):
+        self.root = root
+        self.law = Law(root)
+        self.problems = Problems(root)
+
+    def check_file(self, path):
+        name = path.relative_to(self.root).as_posix()
+        text = path.read_text(encoding="utf-8")
+        for number, line in enumerate(text.splitlines(), 1):
+            match = INCLUDE.match(line)
+            if match:
+                why = self.refusal(name, match.group(1), match.group(2))
+                if why:
+                    self.problems.add(path, number, f"includes "
+                                      f"{match.group(2)}: {why}")
+        if name.startswith(self.law.public_headers):
+            if not text.startswith("//"):
+                self.problems.add(path, 1, "a public header opens with a "
+                                           "comment that says its contract")
+            if "#pragma once" not in text:
+                self.problems.add(path, 1, "no #pragma once")
+
+    def refusal(self, name, mark, included):
+        """Why file `name` may not include it, or None."""
+        if included.startswith("holdfast/"):
+            header = self.root / "include" / included
+            return None if header.exists() else "no such public header"
+        if name.startswith(self.law.public_headers):
+            if mark == '"' or not is_standard(included):
+                return "public headers include only std and each other"
+            return None
+        third_party = self.third_party_rule(included)
+        if third_party is not None:
+            return self.third_party_refusal(name, third_party)
+        if mark == "<":
+            return (None if is_standard(included) or is_system(included) else
+                    "not std and not in the table's third_party")
+        return self.own_refusal(name, included)
+
+    def third_party_rule(self, included):
+        for prefix, folders in self.law.third_party.items():
+            if included.startswith(prefix):
+                return folders
+        return None
+
+    def third_party_refusal(self, name, folders):
+        top = name.split("/")[0]
+        if ("*" in folders or self.home(name) in folders or top in folders or
+                top in self.law.any_third_party or name.endswith("_test.cc")):
+            return None
+        return f"only {', '.join(folders)} may"
+
+    def home(self, name):
+        """The src folder of a file, or None outside src/."""
+        if not name.startswith("src/"):
+            return None
+        return self.law.folder_of(name[len("src/"):])
+
+    def own_refusal(self, name, included):
+        target = self.law.folder_of(included)
+        if name.startswith("src/"):
+            home = self.home(name)
+            if home is None:
+                return "the file lies in no folder of the table"
+            if target is None:
+                if (name.endswith("_test.cc") and
+                        (self.root / "tests" / included).exists()):
+                    return None
+                return "the included file lies in no folder of src/"
+            if target != home and target not in self.law.folders[home]:
+                return f"{home} may not see {target}"
+            return None
+        return self.outside_refusal(name, included, target)
+
+    def outside_refusal(self, name, included, target):
+        if any(name.startswith(folder + "/")
+               for folder in self.law.public_only):
+            if target is not None:
+                return "only public headers and its own folder"
+        top = name.split("/")[0]
+        rule = self.law.outside.get(top, {"own": []})
+        beside = (self.root / name).parent / included
+        own = any((self.root / included).is_relative_to(self.root / folder)
+                  for folder in rule["own"])
+        if beside.exists() or (own and (self.root / included).exists()):
+            return None
+        if target is not None and rule.get("src"):
+            return None
+        return "neither beside it nor a public header"
+
+
+def is_standard(included):
+    """A C++ standard header has no dot and no slash."""
+    return re.fullmatch(r"[a-z0-9_]+", included) is not None
+
+
+def is_system(included):
+    """POSIX and Linux headers."""
+    return re.match(r"(sys/|linux/|unistd\.h|fcntl\.h|dirent\.h|signal\.h|"
+                    r"pthread\.h|sched\.h|dlfcn\.h|poll\.h|termios\.h|"
+                    r"immintrin\.h|nmmintrin\.h|arm_acle\.h|stdlib\.h|"
+                    r"limits\.h|langinfo\.h|stdio\.h|string\.h|errno\.h|malloc\.h|fnmatch\.h|"
+                    r"ftw\.h|time\.h|wchar\.h|locale\.h|endian\.h|"
+                    r"cpuid\.h|x86intrin\.h|arm_neon\.h|getopt\.h)",
+                    included) is not None
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--root", type=pathlib.Path,
+                        default=repository_root())
+    root = parser.parse_args().root.resolve()
+    checker = Checker(root)
+    cycle = checker.law.cycle()
+    if cycle:
+        checker.problems.add(root / "tools" / "layers.json", 1,
+                             f"{cycle} reaches itself")
+    files = cpp_files(root)
+    for path in files:
+        checker.check_file(path)
+    return checker.problems.report(f"{len(files)} files")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

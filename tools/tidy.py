@@ -1,0 +1,197 @@
+#!/usr/bin/env python3
+"""Style rules that a compiler does not check.
+
+usage: tidy.py [--root DIR]
+
+C++: 80 columns, at most 1000 lines a file, at most 70 lines a function, no
+tabs, a header opens with a comment and has #pragma once. Everything: no
+trailing blanks, a newline at the end, no forbidden words. Every *_test.cc is
+where CMake's glob finds it. A function may be longer only when
+tools/long_functions.txt lists it, and then no longer than listed there: the
+list only shrinks. Prints file:line; exit status 1 when there is a problem.
+"""
+
+import argparse
+import pathlib
+import re
+import subprocess
+import sys
+
+from source_files import CPP_SUFFIXES, Problems, cpp_files, repository_root
+
+COLUMNS_MAX = 80
+FILE_LINES_MAX = 1000
+FUNCTION_LINES_MAX = 70
+TEXT_SUFFIXES = CPP_SUFFIXES + (".py", ".md", ".cmake", ".txt", ".json", ".in",
+                                ".sh")
+SKIPPED_FOLDERS = {".git", "build", ".venv", "golden", "seeds", "corpus",
+                   "__pycache__", "results"}
+# Spelled in halves so that this file passes its own rule.
+FORBIDDEN = {
+    "TO" + "DO": "do it, or leave it out",
+    "FIX" + "ME": "fix it",
+    "X" * 3: "say what is meant",
+    "HA" + "CK": "say why instead",
+    "black" + "list": "say denylist",
+    "white" + "list": "say allowlist",
+}
+RAW_STRING = re.compile(r'R"(\w*)\(.*?\)\1"', re.DOTALL)
+LITERALS = re.compile(
+    r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'',
+    re.DOTALL)
+DIRECTIVES = re.compile(r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", re.MULTILINE)
+NOT_FUNCTIONS = re.compile(
+    r"^\s*(?:inline\s+)?(?:namespace|class|struct|enum|union|extern)\b")
+
+
+def blank(match):
+    """Spaces in place of a literal, so that line numbers stay."""
+    return re.sub(r"[^\n]", " ", match.group(0))
+
+
+def functions(text):
+    """(name, first line, line count) of each function body, roughly: the
+    outermost braces that no namespace, type or initialiser opens."""
+    text = LITERALS.sub(blank, RAW_STRING.sub(blank, text))
+    text = DIRECTIVES.sub(blank, text)
+    opened = []  # (is function, line number, head)
+    head_start, line_number = 0, 1
+    for index, char in enumerate(text):
+        if char == "\n":
+            line_number += 1
+        if char == "{":
+            head = text[head_start:index].strip()
+            inside = any(is_function for is_function, _, _ in opened)
+            is_function = (not inside and not NOT_FUNCTIONS.match(head) and
+                           ")" in head and "=" not in head.split("(")[0])
+            opened.append((is_function, line_number, head))
+        elif char == "}" and opened:
+            is_function, first, head = opened.pop()
+            if is_function:
+                found = re.search(r"([\w:~]+|operator\W+)\s*\(", head)
+                first -= head.count("\n")
+                yield (found.group(1) if found else "?", first,
+                       line_number - first + 1)
+        if char in "{};":
+            head_start = index + 1
+
+
+def read_long_functions(root):
+    """{(file, function): lines allowed} of the ratchet."""
+    path = root / "tools" / "long_functions.txt"
+    allowed = {}
+    if path.exists():
+        for line in path.read_text(encoding="utf-8").splitlines():
+            if line and not line.startswith("#"):
+                name, function, count = line.split()
+                allowed[name, function] = int(count)
+    return allowed
+
+
+class Tidy:
+    """Applies the rules; `problems` has what was found."""
+
+    def __init__(self, root):
+        self.root = root
+        self.problems = Problems(root)
+        self.allowed = read_long_functions(root)
+
+    def check_text(self, path):
+        text = path.read_text(encoding="utf-8")
+        if text and not text.endswith("\n"):
+            self.problems.add(path, text.count("\n") + 1, "no newline at end")
+        for number, line in enumerate(text.split("\n"), 1):
+            if line != line.rstrip():
+                self.problems.add(path, number, "trailing blanks")
+            for word, why in FORBIDDEN.items():
+                if re.search(rf"\b{word}\b", line):
+                    self.problems.add(path, number, f"{word}: {why}")
+
+    def check_cpp(self, path):
+        text = path.read_text(encoding="utf-8")
+        lines = text.splitlines()
+        if len(lines) > FILE_LINES_MAX:
+            self.problems.add(path, len(lines),
+                              f"{len(lines)} lines (at most "
+                              f"{FILE_LINES_MAX})")
+        for number, line in enumerate(lines, 1):
+            if "\t" in line:
+                self.problems.add(path, number, "a tab")
+            if len(line) > COLUMNS_MAX and not re.search(
+                    r"https?://|^#include|R\"", line):
+                self.problems.add(path, number, f"{len(line)} columns (at "
+                                                f"most {COLUMNS_MAX})")
+        if path.suffix == ".h":
+            if not text.startswith("//"):
+                self.problems.add(path, 1, "a header opens with its contract")
+            if "#pragma once" not in text:
+                self.problems.add(path, 1, "no #pragma once")
+        self.check_functions(path, text)
+
+    def check_functions(self, path, text):
+        name = path.relative_to(self.root).as_posix()
+        for function, first, count in functions(text):
+            limit = self.allowed.get((name, function), FUNCTION_LINES_MAX)
+            if count > limit:
+                self.problems.add(path, first, f"{function}: {count} lines "
+                                               f"(at most {limit})")
+
+    def check_tests_known(self):
+        """src/*_test.cc are globbed a folder at a time: each folder must be
+        in a holdfast_folder() call. Others must be named in a CMakeLists."""
+        cmake = (self.root / "CMakeLists.txt").read_text(encoding="utf-8")
+        folders = set(re.findall(r"holdfast_folder\((\S+)", cmake))
+        for path in sorted((self.root / "src").rglob("*_test.cc")):
+            folder = path.parent.relative_to(self.root / "src").as_posix()
+            if folder not in folders:
+                self.problems.add(path, 1, f"no holdfast_folder({folder})")
+        for top in ("tests", "cli", "bench", "fuzz"):
+            for path in sorted((self.root / top).rglob("*_test.cc")):
+                if not self.is_named(path):
+                    self.problems.add(path, 1, "in no CMakeLists.txt")
+
+    def is_named(self, path):
+        for folder in path.parents:
+            lists = folder / "CMakeLists.txt"
+            if lists.exists():
+                text = lists.read_text(encoding="utf-8")
+                if path.stem in text or "GLOB" in text:
+                    return True
+            if folder == self.root:
+                return False
+        return False
+
+
+def text_files(root):
+    """Files that git tracks or would track; all files without git."""
+    listed = subprocess.run(
+        ["git", "-C", str(root), "ls-files", "-z", "--cached", "--others",
+         "--exclude-standard"], capture_output=True, check=False)
+    if listed.returncode == 0:
+        paths = [root / name for name in
+                 listed.stdout.decode("utf-8").split("\0") if name]
+    else:
+        paths = list(root.rglob("*"))
+    return sorted(
+        path for path in set(paths)
+        if path.is_file() and path.suffix in TEXT_SUFFIXES and
+        not SKIPPED_FOLDERS.intersection(path.relative_to(root).parts))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--root", type=pathlib.Path,
+                        default=repository_root())
+    root = parser.parse_args().root.resolve()
+    tidy = Tidy(root)
+    files = text_files(root)
+    for path in files:
+        tidy.check_text(path)
+    for path in cpp_files(root):
+        tidy.check_cpp(path)
+    tidy.check_tests_known()
+    return tidy.problems.report(f"{len(files)} files")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
