@@ -44,11 +44,16 @@ class ElementFormatter {
 
   std::string Format(const char* element) const {
     const std::string text = Text(element);
-    if (kind_ != DTypeKind::kFloat) return PadLeft(text, width_);
+    if (!AlignsPoints()) return PadLeft(text, width_);
     return PadLeft(text + std::string(right_ - RightWidth(text), ' '), width_);
   }
 
  private:
+  // Behind a point stands an exponent, or another number: only plain decimals
+  // line up at it.
+  bool AlignsPoints() const {
+    return kind_ == DTypeKind::kFloat && !real_scientific_;
+  }
   static std::string PadLeft(const std::string& text, size_t width) {
     return std::string(width - std::min(width, text.size()), ' ') + text;
   }
@@ -68,8 +73,7 @@ class ElementFormatter {
 
   void AddWidth(const char* element) {
     const std::string text = Text(element);
-    const size_t point =
-        kind_ == DTypeKind::kFloat ? text.find('.') : std::string::npos;
+    const size_t point = AlignsPoints() ? text.find('.') : std::string::npos;
     if (point == std::string::npos) {
       whole_ = std::max(whole_, text.size());
     } else {
@@ -129,22 +133,25 @@ class Printer {
   void PrintRow(size_t axis, const char* data) {
     const size_t indent = axis + 1;
     const size_t line_end = kLineWidth - view_.shape.size();
-    size_t column = indent;
+    std::string line(indent, ' ');
+    // What was written before the line began: the opening brackets.
+    size_t written = indent;
     const auto put = [&](const std::string& word) {
-      if (column > indent && column + 1 + word.size() > line_end) {
-        out_ << '\n' << std::string(indent, ' ');
-        column = indent;
-      } else if (column > indent) {
-        out_ << ' ';
-        ++column;
+      if (line.size() > indent && line.size() + 1 + word.size() > line_end) {
+        line.resize(line.find_last_not_of(' ') + 1);
+        out_ << std::string_view(line).substr(written) << '\n';
+        line.assign(indent, ' ');
+        written = 0;
+      } else if (line.size() > indent) {
+        line += ' ';
       }
-      out_ << word;
-      column += word.size();
+      line += word;
     };
     for (int64_t i = 0; i < view_.shape[axis]; ++i) {
       if (i == kEdgeCount && HasGap(axis)) put("...");
       put(formatter_.Format(data + i * view_.strides[axis]));
     }
+    out_ << std::string_view(line).substr(written);
   }
 
   void PrintNested(size_t axis, const char* data) {

@@ -242,8 +242,9 @@ Status WriteJaxFiles(const SavePlan& plan, FileWriter& files) {
   for (auto& [leaf, record] : by_leaf) records.push_back(std::move(record));
   HF_RETURN_IF_ERROR(
       files.Write(kShardingFile, SerializeShardingFile(shardings)));
-  return files.Write(ArrayMetadatasFileName(0),
-                     SerializeArrayMetadatas(records));
+  return files.Write(
+      std::string(kArrayMetadatasDirectory) + "/" + ArrayMetadatasFileName(0),
+      SerializeArrayMetadatas(records));
 }
 
 Status WriteStrings(const SavePlan& plan, FileWriter& files) {

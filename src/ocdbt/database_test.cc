@@ -109,8 +109,8 @@ TEST(DatabaseTest, FindAgreesWithMapAtAllHeights) {
     const auto database = Database::Open(store.get(), "");
     ASSERT_TRUE(database.ok()) << database.status().ToString();
     const int height = (*database)->version()->version.root_height;
-    if (node_bytes == 120) EXPECT_GE(height, 3);
-    if (node_bytes == 100000) EXPECT_EQ(height, 0);
+    EXPECT_GE(height, node_bytes == 120 ? 3 : 0);
+    EXPECT_LE(height, node_bytes == 100000 ? 0 : 255);
     Items probes = ManyItems(random, 500);
     probes.insert(items.begin(), items.end());
     for (const auto& [key, unused] : probes) {
@@ -122,7 +122,9 @@ TEST(DatabaseTest, FindAgreesWithMapAtAllHeights) {
       }
       ASSERT_TRUE(value.ok()) << value.status().ToString();
       ASSERT_EQ(value->byte_count, want->second.size());
-      if (value->is_inline) ASSERT_EQ(value->inline_value, want->second);
+      ASSERT_EQ(value->is_inline, want->second.size() <= 20);
+      if (!value->is_inline) continue;
+      ASSERT_EQ(value->inline_value, want->second);
     }
   }
 }
@@ -334,7 +336,7 @@ TEST(DatabaseTest, EmptyIndirectValueIsReadWithoutFile) {
 void ExpectErrorOrSame(const Items& objects, const Items& want) {
   const auto store = StoreOf(objects);
   const auto items = ReadItems(*store);
-  if (items.ok()) EXPECT_EQ(*items, want);
+  EXPECT_TRUE(!items.ok() || *items == want);
 }
 
 TEST(DatabaseTest, EveryTruncationIsFoundOrHarmless) {

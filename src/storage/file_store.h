@@ -13,6 +13,10 @@
 // directory is ever removed.
 // Every write makes a new file; an old file of the same name is replaced, never
 // changed, so its open readers and hard links keep it.
+// Files read lately stay open. Each read sees when its file was replaced,
+// removed or renamed, by whomever; but where somebody renames a directory below
+// the root, or points a link elsewhere, files opened through it before go on
+// answering (open_files_max = 0 avoids that).
 // Thread-safety: any thread. Ownership: owns its descriptors. Units: bytes.
 // Errors: store.h and errno_status.h.
 #pragma once

@@ -218,8 +218,9 @@ void CopyStrided(const ConstArrayView& source, const ArrayView& target) {
       return CopyElements<8>(loops);
     case 16:
       return CopyElements<16>(loops);
+    default:
+      assert(false);
   }
-  assert(false);
 }
 
 void CopyByteSwapped(const ConstArrayView& source, const ArrayView& target) {
@@ -238,8 +239,9 @@ void CopyByteSwapped(const ConstArrayView& source, const ArrayView& target) {
       return SwapElements<4>(loops);
     case 8:
       return SwapElements<8>(loops);
+    default:
+      assert(false);
   }
-  assert(false);
 }
 
 void FillStrided(const ArrayView& target, const char* element) {

@@ -1,6 +1,7 @@
 // Trees for the tests: every leaf kind and dtype, seeded.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 #include <random>
 #include <string>
@@ -21,7 +22,7 @@ inline Array RandomArray(DType dtype, Shape shape, uint32_t seed) {
   return array;
 }
 
-// Dtypes that zarr can store.
+// Dtypes that zarr can store, by name: the order in which dicts come back.
 inline std::vector<DType> StorableDTypes() {
   std::vector<DType> dtypes;
   for (int i = 0; i < kDTypeCount; ++i) {
@@ -30,6 +31,9 @@ inline std::vector<DType> StorableDTypes() {
       dtypes.push_back(dtype);
     }
   }
+  std::sort(dtypes.begin(), dtypes.end(), [](DType a, DType b) {
+    return DTypeName(a) < DTypeName(b);
+  });
   return dtypes;
 }
 

@@ -47,6 +47,21 @@ TEST(PrintArray, WrapsLongRows) {
             "21 22 23\n 24 25 26 27 28 29 30 31 32 33 34 35 36 37 38 39]\n");
 }
 
+TEST(PrintArray, LeavesNoSpacesAtLineEnds) {
+  std::vector<float> values(30, 1);
+  values[29] = 0.125f;
+  EXPECT_EQ(
+      Printed(DType::kFloat32, {30}, values),
+      "[1.    1.    1.    1.    1.    1.    1.    1.    1.    1.    1.    "
+      "1.\n 1.    1.    1.    1.    1.    1.    1.    1.    1.    1.    "
+      "1.    1.\n 1.    1.    1.    1.    1.    0.125]\n");
+}
+
+TEST(PrintArray, EndsExponentsInOneColumn) {
+  EXPECT_EQ(Printed<float>(DType::kFloat32, {3}, {1.25e20f, -1, NAN}),
+            "[1.25e+20  -1.e+00      nan]\n");
+}
+
 TEST(PrintArray, MarksGaps) {
   const std::vector<int32_t> edges = {0, 1, 2, 997, 998, 999};
   const Array array = Array::FromBytes(DType::kInt32, {6}, edges.data());

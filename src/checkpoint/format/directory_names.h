@@ -43,7 +43,7 @@ std::optional<std::string> FinalName(std::string_view temporary_name);
 // The content of commit_success.txt: no newline at the end.
 std::string CommitMarkerText(std::string_view path);
 
-// array_metadatas/process_<index>.
+// "process_<index>", in the directory array_metadatas.
 std::string ArrayMetadatasFileName(int process_index);
 
 struct ProcessDirectory {
