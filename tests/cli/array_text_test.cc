@@ -82,14 +82,48 @@ TEST(WriteArrayBytes, FollowsStrides) {
   EXPECT_EQ(swapped.str(), "adbecf");
 }
 
-TEST(NpyHeader, HasTheFormOfVersion1) {
-  const std::string header = NpyHeader(DType::kFloat32, {2, 3});
-  EXPECT_EQ(header.substr(0, 8), std::string("\x93NUMPY\x01\0", 8));
+// The bytes of the header's length, and the version that says how many.
+struct NpyPrefix {
+  int version = 0;
+  size_t prefix_bytes = 0;
+  size_t dict_bytes = 0;
+};
+
+NpyPrefix ReadPrefix(const std::string& header) {
+  NpyPrefix prefix;
+  prefix.version = header[6];
+  const size_t length_bytes = prefix.version == 1 ? 2 : 4;
+  prefix.prefix_bytes = 8 + length_bytes;
+  for (size_t i = 0; i < length_bytes; ++i) {
+    prefix.dict_bytes |= size_t{static_cast<unsigned char>(header[8 + i])}
+                         << (8 * i);
+  }
+  return prefix;
+}
+
+TEST(NpyHeader, IsAlignedAndSaysItsLength) {
+  Shape shape;
+  for (int rank = 0; rank < 40; ++rank) {
+    const std::string header = NpyHeader(DType::kFloat32, shape);
+    EXPECT_EQ(header.substr(0, 8), std::string("\x93NUMPY\x01\0", 8));
+    EXPECT_EQ(header.size() % 64, 0u) << rank;
+    const NpyPrefix prefix = ReadPrefix(header);
+    EXPECT_EQ(prefix.prefix_bytes + prefix.dict_bytes, header.size());
+    EXPECT_EQ(header.back(), '\n');
+    shape.push_back(rank);
+  }
+}
+
+TEST(NpyHeader, IsVersion2WhenLong) {
+  const std::string header = NpyHeader(DType::kInt8, Shape(30000, 1));
+  const NpyPrefix prefix = ReadPrefix(header);
+  EXPECT_EQ(prefix.version, 2);
+  EXPECT_EQ(prefix.prefix_bytes + prefix.dict_bytes, header.size());
   EXPECT_EQ(header.size() % 64, 0u);
-  EXPECT_EQ(static_cast<unsigned char>(header[8]) + 256 * header[9],
-            static_cast<int>(header.size()) - 10);
-  EXPECT_EQ(header.back(), '\n');
-  const std::string dict = header.substr(10);
+}
+
+TEST(NpyHeader, HoldsAPythonDict) {
+  const std::string dict = NpyHeader(DType::kFloat32, {2, 3}).substr(10);
   EXPECT_EQ(dict.substr(0, dict.find('}') + 1),
             "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }");
 }

@@ -185,6 +185,7 @@ Result<std::unique_ptr<Checkpoint>> Open(const std::string& path,
 Result<std::string> DigestLeaf(const Checkpoint& checkpoint, size_t leaf) {
   const auto& fake =
       static_cast<const testing::OpenedFake&>(checkpoint).fake_leaf(leaf);
+  if (fake.on_digest) fake.on_digest();
   if (!fake.status.ok()) return fake.status;
   std::string digest(64, '0');
   for (size_t i = 0; i < fake.bytes.size(); ++i) {

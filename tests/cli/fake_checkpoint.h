@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstring>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -16,8 +17,9 @@ namespace holdfast::testing {
 
 struct FakeLeaf {
   LeafInfo info;
-  std::string bytes;  // elements in C order, or text
-  Status status;      // what reading it returns
+  std::string bytes;                // elements in C order, or text
+  Status status;                    // what reading it returns
+  std::function<void()> on_digest;  // called before its digest is made
 };
 
 struct FakeCheckpoint {

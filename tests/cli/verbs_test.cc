@@ -361,9 +361,14 @@ TEST_F(Verbs, DigestNamesDamagedLeavesAndGoesOn) {
 }
 
 TEST_F(Verbs, InterruptedVerbsExit130WithoutHalfAList) {
-  const std::atomic<bool> cancel{true};
+  std::atomic<bool> cancel{false};
   const auto interrupt = [&](cli::Env& env) { env.cancel = &cancel; };
-  const Ran digest = RunWords({"digest", "/c"}, interrupt);
+  FakeCheckpoint c;
+  c.leaves = {EmptyLeaf("a", ValueKind::kNone),
+              EmptyLeaf("b", ValueKind::kNone)};
+  c.leaves[0].on_digest = [&] { cancel = true; };
+  PutCheckpoint("/stopped", c);
+  const Ran digest = RunWords({"digest", "-j1", "/stopped"}, interrupt);
   EXPECT_EQ(digest.code, 130);
   EXPECT_EQ(digest.out, "");
   EXPECT_EQ(RunWords({"verify", "/c"}, interrupt).code, 130);

@@ -85,25 +85,30 @@ Result<std::optional<int64_t>> TakeTimestamp(const ordered_json& document,
   return std::optional<int64_t>(found->get<int64_t>());
 }
 
-Result<ItemHandlers> TakeHandlers(const ordered_json& document) {
+Status TakeComposite(const ordered_json& items, ItemHandlers& handlers) {
+  CompositeHandlers& composite = handlers.emplace<CompositeHandlers>();
+  for (const auto& [name, typestr] : items.items()) {
+    if (!typestr.is_string() && !typestr.is_null()) {
+      return WrongType("item_handlers: " + name, "a string", typestr);
+    }
+    composite.emplace_back(name, std::nullopt);
+    if (typestr.is_string()) {
+      composite.back().second = typestr.get<std::string>();
+    }
+  }
+  return Status();
+}
+
+Status TakeHandlers(const ordered_json& document, ItemHandlers& handlers) {
   constexpr std::string_view kMember = "item_handlers";
   const auto found = document.find(kMember);
-  if (found == document.end() || found->is_null()) return ItemHandlers();
-  if (found->is_string()) return ItemHandlers(found->get<std::string>());
-  if (!found->is_object()) {
+  if (found == document.end() || found->is_null()) return Status();
+  if (found->is_object()) return TakeComposite(*found, handlers);
+  if (!found->is_string()) {
     return WrongType(kMember, "a string or an object", *found);
   }
-  CompositeHandlers handlers;
-  for (const auto& [name, typestr] : found->items()) {
-    if (!typestr.is_string() && !typestr.is_null()) {
-      return WrongType(std::string(kMember) + ": " + name, "a string", typestr);
-    }
-    handlers.emplace_back(name, std::nullopt);
-    if (typestr.is_string()) {
-      handlers.back().second = typestr.get<std::string>();
-    }
-  }
-  return ItemHandlers(std::move(handlers));
+  handlers = found->get<std::string>();
+  return Status();
 }
 
 // Moves the members beyond `known` into `custom`.
@@ -137,7 +142,7 @@ Result<ordered_json> ParseObject(std::string_view text) {
 Result<CheckpointMetadata> ParseCheckpoint(std::string_view text) {
   HF_ASSIGN_OR_RETURN(ordered_json document, ParseObject(text));
   CheckpointMetadata metadata;
-  HF_ASSIGN_OR_RETURN(metadata.item_handlers, TakeHandlers(document));
+  HF_RETURN_IF_ERROR(TakeHandlers(document, metadata.item_handlers));
   HF_ASSIGN_OR_RETURN(metadata.metrics, TakeObject(document, "metrics"));
   HF_ASSIGN_OR_RETURN(ordered_json performance,
                       TakeObject(document, "performance_metrics"));

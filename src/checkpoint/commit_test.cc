@@ -1,0 +1,108 @@
+#include "checkpoint/commit.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+namespace holdfast {
+namespace {
+
+namespace fs = std::filesystem;
+
+class CommitTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    root_ = testing::TempDir() + "holdfast_commit_" + std::to_string(getpid());
+    fs::remove_all(root_);
+    fs::create_directories(root_);
+    path_ = root_ + "/ckpt";
+  }
+  void TearDown() override { fs::remove_all(root_); }
+
+  static void Touch(const std::string& path) { std::ofstream(path) << "x"; }
+
+  std::string root_, path_;
+};
+
+TEST_F(CommitTest, ExistsOnlyAfterCommit) {
+  auto pending = PendingCheckpoint::Begin(path_, false);
+  ASSERT_TRUE(pending.ok()) << pending.status().ToString();
+  Touch((*pending)->directory() + "/_METADATA");
+  EXPECT_FALSE(fs::exists(path_));
+  ASSERT_TRUE((*pending)->Commit().ok());
+  EXPECT_TRUE(fs::exists(path_ + "/_METADATA"));
+  EXPECT_FALSE(fs::exists((*pending)->directory()));
+}
+
+TEST_F(CommitTest, AbandonedLeavesNothing) {
+  {
+    auto pending = PendingCheckpoint::Begin(path_, false);
+    ASSERT_TRUE(pending.ok());
+    Touch((*pending)->directory() + "/half");
+  }
+  EXPECT_TRUE(fs::is_empty(root_));
+}
+
+TEST_F(CommitTest, OneSaveAtATime) {
+  auto first = PendingCheckpoint::Begin(path_, false);
+  ASSERT_TRUE(first.ok());
+  EXPECT_EQ(PendingCheckpoint::Begin(path_, false).status().code(),
+            StatusCode::kAlreadyExists);
+  EXPECT_TRUE(fs::exists((*first)->directory()));
+}
+
+TEST_F(CommitTest, RemovesWhatADeadSaveLeft) {
+  fs::create_directories(path_ + ".orbax-checkpoint-tmp/d");
+  Touch(path_ + ".orbax-checkpoint-tmp/d/old");
+  auto pending = PendingCheckpoint::Begin(path_, false);
+  ASSERT_TRUE(pending.ok());
+  EXPECT_TRUE(fs::is_empty((*pending)->directory()));
+}
+
+TEST_F(CommitTest, DestinationThatAppearsMeanwhileSurvives) {
+  auto pending = PendingCheckpoint::Begin(path_, false);
+  ASSERT_TRUE(pending.ok());
+  fs::create_directories(path_);
+  Touch(path_ + "/somebody_elses");
+  EXPECT_EQ((*pending)->Commit().code(), StatusCode::kAlreadyExists);
+  EXPECT_TRUE(fs::exists(path_ + "/somebody_elses"));
+}
+
+TEST_F(CommitTest, OverwriteReplacesACheckpointOnly) {
+  fs::create_directories(path_);
+  Touch(path_ + "/_METADATA");
+  auto pending = PendingCheckpoint::Begin(path_, true);
+  ASSERT_TRUE(pending.ok()) << pending.status().ToString();
+  Touch((*pending)->directory() + "/new");
+  ASSERT_TRUE((*pending)->Commit().ok());
+  EXPECT_TRUE(fs::exists(path_ + "/new"));
+  EXPECT_FALSE(fs::exists(path_ + "/_METADATA"));
+  EXPECT_EQ(PendingCheckpoint::Begin(path_, true).status().code(),
+            StatusCode::kFailedPrecondition);  // "new" is no checkpoint
+}
+
+TEST_F(CommitTest, RefusesNamesThatMeanTemporary) {
+  EXPECT_EQ(
+      PendingCheckpoint::Begin(path_ + ".orbax-checkpoint-tmp", false)
+          .status()
+          .code(),
+      StatusCode::kInvalidArgument);
+  EXPECT_EQ(PendingCheckpoint::Begin("/", false).status().code(),
+            StatusCode::kInvalidArgument);
+}
+
+TEST_F(CommitTest, MakesMissingParents) {
+  const std::string deep = root_ + "/a/b/c";
+  auto pending = PendingCheckpoint::Begin(deep, false);
+  ASSERT_TRUE(pending.ok()) << pending.status().ToString();
+  ASSERT_TRUE((*pending)->Commit().ok());
+  EXPECT_TRUE(fs::is_directory(deep));
+  Touch(root_ + "/file");
+  EXPECT_EQ(PendingCheckpoint::Begin(root_ + "/file/x", false).status().code(),
+            StatusCode::kFailedPrecondition);
+}
+
+}  // namespace
+}  // namespace holdfast
