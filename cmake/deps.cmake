@@ -1,4 +1,11 @@
 # Third-party libraries, all from Debian 12; why each: doc/dependencies.md.
+
+# One program file that runs anywhere: a static holdfast takes static
+# third-party libraries where the system has them.
+if(NOT BUILD_SHARED_LIBS)
+  set(ZLIB_USE_STATIC_LIBS ON)
+  set(OPENSSL_USE_STATIC_LIBS ON)
+endif()
 find_package(Threads REQUIRED)
 find_package(ZLIB REQUIRED)
 find_package(OpenSSL REQUIRED COMPONENTS Crypto)
@@ -8,11 +15,31 @@ pkg_check_modules(zstd_pc REQUIRED IMPORTED_TARGET libzstd)
 pkg_check_modules(blosc_pc REQUIRED IMPORTED_TARGET blosc)
 find_path(MSGPACK_INCLUDE_DIR msgpack.hpp REQUIRED)
 
-# Private wrappers: the compile side only reaches the folder that names it.
-add_library(holdfast_zstd INTERFACE)
-target_link_libraries(holdfast_zstd INTERFACE PkgConfig::zstd_pc)
-add_library(holdfast_blosc INTERFACE)
-target_link_libraries(holdfast_blosc INTERFACE PkgConfig::blosc_pc)
+# holdfast_archive(name target archives...): `name` links the archives when all
+# of them exist and a static build wants them, else the imported `target`.
+function(holdfast_archive name target)
+  add_library(${name} INTERFACE)
+  set(found)
+  foreach(archive IN LISTS ARGN)
+    find_library(HOLDFAST_ARCHIVE_${archive} lib${archive}.a)
+    if(HOLDFAST_ARCHIVE_${archive})
+      list(APPEND found ${HOLDFAST_ARCHIVE_${archive}})
+    endif()
+  endforeach()
+  list(LENGTH found found_count)
+  list(LENGTH ARGN wanted_count)
+  if(NOT BUILD_SHARED_LIBS AND found_count EQUAL wanted_count)
+    target_include_directories(${name} SYSTEM INTERFACE
+      $<TARGET_PROPERTY:${target},INTERFACE_INCLUDE_DIRECTORIES>)
+    target_link_libraries(${name} INTERFACE ${found})
+  else()
+    target_link_libraries(${name} INTERFACE ${target})
+  endif()
+endfunction()
+
+holdfast_archive(holdfast_zstd PkgConfig::zstd_pc zstd)
+# blosc's own archive leaves its codecs to be linked.
+holdfast_archive(holdfast_blosc PkgConfig::blosc_pc blosc lz4 snappy zstd z)
 add_library(holdfast_msgpack INTERFACE)
 target_include_directories(holdfast_msgpack SYSTEM INTERFACE
   ${MSGPACK_INCLUDE_DIR})

@@ -54,8 +54,13 @@ Result<PlannedChunk> LocateChunk(const RestoreTarget& target, uint32_t index,
 
 // Sizes come from a file: a chunk must be explained by its stored bytes before
 // memory is taken for it.
-Status CheckStoredSize(const PlannedChunk& chunk, const ArrayLayout& layout) {
-  if (chunk.is_missing || layout.chunk_bytes <= kSmallChunkBytes) {
+Status CheckStoredSize(const PlannedChunk& chunk, const RestoreTarget& target) {
+  const ArrayLayout& layout = *target.leaf->layout;
+  // A shard may leave out what equals the fill value.
+  const bool may_be_sparse =
+      layout.format.shard != nullptr && !target.item->refuses_missing_chunks();
+  if (chunk.is_missing || may_be_sparse ||
+      layout.chunk_bytes <= kSmallChunkBytes) {
     return Status();
   }
   uint64_t stored_bytes = chunk.location.byte_count;
@@ -260,7 +265,7 @@ Result<std::vector<PlannedChunk>> LocateChunks(
                   PlannedChunk chunk,
                   LocateChunk(targets[i], i, chunk_index));
               const Status size_status =
-                  CheckStoredSize(chunk, *targets[i].leaf->layout);
+                  CheckStoredSize(chunk, targets[i]);
               if (!size_status.ok()) {
                 return size_status.WithContext(At(chunk, targets[i]));
               }

@@ -261,8 +261,13 @@ Status WriteStrings(const SavePlan& plan, FileWriter& files) {
 // One save, from the plan to the commit.
 class Saver {
  public:
-  Saver(const SavePlan& plan, const SaveOptions& options)
-      : plan_(plan), options_(options), run_(options.run) {}
+  // `watch` has run since the call began.
+  Saver(const SavePlan& plan, const SaveOptions& options, Stopwatch watch)
+      : plan_(plan),
+        options_(options),
+        run_(options.run),
+        watch_(watch),
+        total_(watch) {}
 
   Result<SaveResult> Execute(const std::string& path) {
     const uint64_t init_time_ns = options_.now_ns();
@@ -397,7 +402,8 @@ class Saver {
   const SavePlan& plan_;
   const SaveOptions& options_;
   Run run_;
-  Stopwatch watch_, total_;
+  Stopwatch watch_;  // since the last phase
+  Stopwatch total_;
   SaveResult result_;
   nlohmann::ordered_json item_custom_metadata_;
   nlohmann::ordered_json custom_metadata_;
@@ -418,10 +424,11 @@ Result<SaveResult> Save(const std::string& path, const Tree& tree,
   if (path.empty() || path.find('\0') != std::string::npos) {
     return InvalidArgumentError("checkpoint path is empty or holds a NUL byte");
   }
+  const Stopwatch watch;
   HF_RETURN_IF_ERROR(CheckCheckpointableName(options.checkpointable_name));
   const SaveOptions complete = WithSources(options);
   HF_ASSIGN_OR_RETURN(const SavePlan plan, MakeSavePlan(tree, complete));
-  return Saver(plan, complete).Execute(AbsolutePath(path));
+  return Saver(plan, complete, watch).Execute(AbsolutePath(path));
 }
 
 }  // namespace holdfast

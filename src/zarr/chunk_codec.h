@@ -37,8 +37,9 @@ std::vector<BytesCodecParams> WithChecksums(
     std::vector<BytesCodecParams> codecs, int zarr_format,
     const ChunkCodecOptions& options);
 
-// DataLoss when no stream of `encoded_bytes` can decode to `decoded_bytes`, so
-// that memory for it need not be asked for.
+// DataLoss when no stream of `encoded_bytes` can decode to `decoded_bytes`. The
+// codecs look themselves; this is for callers that take memory for a chunk
+// before decoding it.
 Status CheckExpansion(uint64_t encoded_bytes, uint64_t decoded_bytes,
                       size_t codec_count);
 

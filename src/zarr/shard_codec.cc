@@ -157,12 +157,9 @@ Status ShardCodec::DecodePiece(const InnerPiece& piece,
                                std::string_view encoded,
                                const ArrayView& target,
                                CodecContext& context) const {
-  Status status = CheckExpansion(encoded.size(), inner_bytes_,
-                                 params_.sharding.bytes_codecs.size());
-  if (status.ok()) {
-    status = inner_->Decode(encoded, piece.box_in_inner.origin,
-                            Subview(target, piece.box_in_target), context);
-  }
+  const Status status =
+      inner_->Decode(encoded, piece.box_in_inner.origin,
+                     Subview(target, piece.box_in_target), context);
   return status.ok() ? status : AtPiece(piece, status);
 }
 

@@ -164,7 +164,8 @@ def main():
     start = time.monotonic()
     driver = tree_lines.Driver(args.save_trees)
     good = 0
-    with tempfile.TemporaryDirectory(prefix="holdfast-flips-") as scratch:
+    with tempfile.TemporaryDirectory(
+            prefix="holdfast-flips-", dir=tools.scratch_root()) as scratch:
         test = FlipTest(driver, args.holdfast, pathlib.Path(scratch))
         for label, options in LAYOUTS.items():
             good += test.run(label, options, args.seed, args.count)

@@ -83,7 +83,10 @@ struct ArrayVisitor : VisitorBase {
   bool start_map(uint32_t) {
     return Fail(DataLossError("map inside an array"));
   }
+  // Integers are extents, but beside each other they are numbers: a packer
+  // may write 2.0 as 2.
   bool visit_positive_integer(uint64_t value) {
+    if (depth == 1) return visit_float64(static_cast<double>(value));
     if (value > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) {
       return Fail(DataLossError("extent out of range"));
     }
@@ -91,7 +94,8 @@ struct ArrayVisitor : VisitorBase {
     shape.push_back(static_cast<int64_t>(value));
     return true;
   }
-  bool visit_negative_integer(int64_t) {
+  bool visit_negative_integer(int64_t value) {
+    if (depth == 1) return visit_float64(static_cast<double>(value));
     return Fail(DataLossError("negative extent"));
   }
   bool visit_float32(float value) { return visit_float64(value); }

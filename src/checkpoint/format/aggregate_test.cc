@@ -191,6 +191,16 @@ TEST(Aggregate, BoundsNestedTuples) {
   EXPECT_EQ(CodeOf(payload), StatusCode::kDataLoss);
 }
 
+TEST(Aggregate, BoundsTuplesDirectlyInTuples) {
+  std::string payload = "\x90";
+  for (int i = 0; i < 200; ++i) {
+    payload = Packed([&](Packer& packer) { PackExt(packer, 4, payload); });
+  }
+  const Status status = ParseAggregate(payload).status();
+  EXPECT_EQ(status.code(), StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("too deep"));
+}
+
 TEST(Aggregate, RefusesOtherDamage) {
   const std::string cases[] = {
       "",

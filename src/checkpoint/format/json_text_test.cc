@@ -50,7 +50,7 @@ TEST(PythonJson, StringsAreAscii) {
   AppendPythonJsonString(out,
                          std::string("a\"\\/\b\f\n\r\t\x01\x7F\0\xC3\xA9\xF0"
                                      "\x9D\x94\x98\xFF",
-                                     21));
+                                     19));
   EXPECT_EQ(out,
             "\"a\\\"\\\\/\\b\\f\\n\\r\\t\\u0001\\u007f\\u0000\\u00e9"
             "\\ud835\\udd18\\ufffd\"");

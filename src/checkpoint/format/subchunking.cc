@@ -158,6 +158,22 @@ std::optional<int64_t> CalculateChunkByteSize(
   return data_file_bytes_target;
 }
 
+namespace {
+
+// The largest divisor of `size` within the limit, unless that is less than half
+// of it (a prime has none): then chunks as equal as possible, of which the last
+// sticks out of the array a little.
+int64_t RowExtent(int64_t size, int64_t limit) {
+  if (size <= limit) return size;
+  if (limit <= 1) return 1;
+  const int64_t divisor = LargestDivisor(size, limit);
+  if (divisor >= limit - limit / 2) return divisor;
+  const int64_t chunk_count = (size + limit - 1) / limit;
+  return (size + chunk_count - 1) / chunk_count;
+}
+
+}  // namespace
+
 Shape ChooseRowChunks(const Shape& shape, DType dtype,
                       int64_t chunk_bytes_target) {
   assert(chunk_bytes_target > 0);
@@ -169,7 +185,7 @@ Shape ChooseRowChunks(const Shape& shape, DType dtype,
     if (ElementCount(chunk) <= element_count_max) break;
     const int64_t row_elements =
         ElementCount(Shape(chunk.begin() + axis + 1, chunk.end()));
-    chunk[axis] = LargestDivisor(chunk[axis], element_count_max / row_elements);
+    chunk[axis] = RowExtent(chunk[axis], element_count_max / row_elements);
   }
   return chunk;
 }

@@ -33,9 +33,11 @@ std::optional<int64_t> CalculateChunkByteSize(
     const Shape& write_shape, DType dtype,
     std::optional<int64_t> chunk_byte_size, int64_t data_file_bytes_target);
 
-// The largest chunk of at most `chunk_bytes_target` bytes whose leading
-// extent divides the array's; when one row is too large, extent 1 there and
-// the same for the next axis. One element when even that is too large.
+// Chunks of at most `chunk_bytes_target` bytes that are runs of whole rows: the
+// largest leading extent that divides the array's, or, where all divisors are
+// less than half of what fits (a prime number of rows), nearly equal chunks of
+// which the last sticks out. When one row is too large, extent 1 there and the
+// same for the next axis. One element when even that is too large.
 // REQUIRES: chunk_bytes_target > 0; extents >= 0 (0 counts as 1).
 Shape ChooseRowChunks(const Shape& shape, DType dtype,
                       int64_t chunk_bytes_target);

@@ -84,23 +84,41 @@ TEST(ChooseRowChunks, CutsLeadingAxesFirst) {
   EXPECT_EQ(chunk({0, 8}, 8), "(1, 2)");
 }
 
-// The slow twin: every divisor, from the largest.
-TEST(ChooseRowChunks, IsTheLargestThatFits) {
+TEST(ChooseRowChunks, APrimeNumberOfRowsDoesNotGiveTinyChunks) {
+  const Shape chunk =
+      ChooseRowChunks({32003, 768}, DType::kFloat32, int64_t{8} << 20);
+  EXPECT_GE(chunk[0] * 768 * 4, int64_t{4} << 20);
+  EXPECT_LE(chunk[0] * 768 * 4, int64_t{8} << 20);
+}
+
+// Rows of the best chunk by trying all; the slow twin.
+int64_t SlowExtent(int64_t size, int64_t limit) {
+  limit = std::max<int64_t>(1, std::min(size, limit));
+  int64_t divisor = limit;
+  while (size % divisor != 0) --divisor;
+  if (2 * divisor >= limit) return divisor;
+  int64_t chunk_count = 1;
+  while (chunk_count * limit < size) ++chunk_count;
+  int64_t extent = 1;
+  while (chunk_count * extent < size) ++extent;
+  return extent;
+}
+
+TEST(ChooseRowChunks, EqualsTheSlowTwin) {
   std::mt19937 random(4);
   for (int round = 0; round < 500; ++round) {
     const int64_t rows = 1 + random() % 500;
     const int64_t columns = 1 + random() % 50;
     const int64_t target = 1 + random() % 20000;
     Shape want = {rows, columns};
-    while (want[0] > 1 &&
-           (rows % want[0] != 0 || want[0] * columns * 4 > target)) {
-      --want[0];
+    if (rows * columns * 4 > target) {
+      want[0] = SlowExtent(rows, target / (columns * 4));
     }
-    while (want[0] == 1 && want[1] > 1 &&
-           (columns % want[1] != 0 || want[1] * 4 > target)) {
-      --want[1];
+    if (want[0] * columns * 4 > target) {
+      want[1] = SlowExtent(columns, target / 4);
     }
-    EXPECT_EQ(ChooseRowChunks({rows, columns}, DType::kFloat32, target), want);
+    EXPECT_EQ(ChooseRowChunks({rows, columns}, DType::kFloat32, target), want)
+        << rows << " " << columns << " " << target;
   }
 }
 

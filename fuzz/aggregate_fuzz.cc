@@ -1,0 +1,22 @@
+// ParseAggregate: the tree of a msgpack file equals itself parsed again, and
+// flattening it gives a tree back.
+#include "checkpoint/format/aggregate.h"
+
+#include "fuzz_util.h"
+#include "tree/flatten.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const std::string_view input = holdfast::FuzzText(data, size);
+  const auto tree = holdfast::ParseAggregate(input);
+  if (!tree.ok()) return 0;
+  const auto again = holdfast::ParseAggregate(input);
+  FUZZ_CHECK_OK(again);
+  FUZZ_CHECK(*tree == *again);
+  const auto leaves = holdfast::Flatten(*tree);
+  if (!leaves.ok()) return 0;
+  for (const holdfast::FlatLeaf& leaf : *leaves) {
+    FUZZ_CHECK(leaf.leaf != nullptr);
+    FUZZ_CHECK(leaf.leaf->is_leaf() || leaf.leaf->is_empty_container());
+  }
+  return 0;
+}

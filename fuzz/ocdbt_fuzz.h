@@ -1,0 +1,40 @@
+// Feeds an OCDBT decoder with the input as a whole object, as an object whose
+// length and checksum are made right, and as the body of one.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "fuzz_util.h"
+#include "ocdbt/format/data_file_table.h"
+#include "ocdbt/format/envelope.h"
+
+namespace holdfast::ocdbt {
+
+// Bodies may be compressed; this keeps a run far from the memory limit.
+inline constexpr DecodeLimits kFuzzLimits{.decompressed_bytes_max =
+                                              uint64_t{16} << 20};
+
+inline Bytes SealRaw(ObjectKind kind, std::string_view body) {
+  const Result<Bytes> object = SealEnvelope(kind, body, {.zstd = false});
+  FUZZ_CHECK_OK(object);
+  return *object;
+}
+
+// `check(object)` decodes and checks what can be decoded.
+template <typename Check>
+void FuzzObject(ObjectKind kind, std::string_view input, const Check& check) {
+  check(Bytes(std::string(input)));
+  check(Bytes(RepairedEnvelope(input)));
+  check(SealRaw(kind, input));
+}
+
+// Whether two references, each with its own table, mean the same bytes.
+inline bool SamePlace(const Reference& a, const DataFileTable& a_files,
+                      const Reference& b, const DataFileTable& b_files) {
+  if (a.missing() || b.missing()) return a.missing() && b.missing();
+  return a.offset == b.offset && a.byte_count == b.byte_count &&
+         a_files[a.file_index] == b_files[b.file_index];
+}
+
+}  // namespace holdfast::ocdbt

@@ -1,0 +1,9 @@
+// ParseV3: `zarr.json` that parses is written and parsed to the same metadata.
+#include "zarr_metadata_fuzz.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  namespace zarr = holdfast::zarr;
+  zarr::CheckParsed(zarr::ParseV3(holdfast::FuzzText(data, size)),
+                    zarr::ParseV3);
+  return 0;
+}

@@ -1,0 +1,22 @@
+// What must hold of zarr metadata that was parsed.
+#pragma once
+
+#include "fuzz_util.h"
+#include "zarr/format/metadata.h"
+
+namespace holdfast::zarr {
+
+// Metadata that parses is legal, and its own text parses to the same.
+template <typename Parse>
+void CheckParsed(const Result<ArrayMetadata>& metadata, const Parse& parse) {
+  if (!metadata.ok()) return;
+  FUZZ_CHECK_OK(CheckMetadata(*metadata));
+  const auto text = SerializeMetadata(*metadata);
+  FUZZ_CHECK_OK(text);
+  const Result<ArrayMetadata> again = parse(*text);
+  FUZZ_CHECK_OK(again);
+  FUZZ_CHECK(*again == *metadata);
+  FUZZ_CHECK(*SerializeMetadata(*again) == *text);
+}
+
+}  // namespace holdfast::zarr

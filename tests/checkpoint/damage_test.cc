@@ -1,0 +1,227 @@
+// Small checkpoints, damaged in every way that touches one place: each byte of
+// each file changed, files cut, lengthened and deleted. Verify must report the
+// damage, or nothing that Load returns may depend on it. Load itself must fail
+// or return the saved values.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "checkpoint/test_trees.h"
+#include "storage/scratch_directory.h"
+
+namespace holdfast {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Layout {
+  const char* name;
+  int zarr_format;
+  bool use_ocdbt;
+  Compression compression;
+};
+
+// `loose`: more than 1024 bytes, which OCDBT does not keep inline.
+Tree SmallTree() {
+  return Tree::Dict({
+      {"bias", Tree::JaxArray(RandomArray(DType::kBfloat16, {5}, 1))},
+      {"empty", Tree::Dict()},
+      {"loose", Tree(RandomArray(DType::kFloat32, {17, 17}, 2))},
+      {"step", Tree(7)},
+      {"text", Tree("hello")},
+  });
+}
+
+RunOptions OneThread() {
+  RunOptions run;
+  run.thread_count = 1;
+  return run;
+}
+
+LoadOptions LoadOnOneThread() {
+  LoadOptions options;
+  options.run = OneThread();
+  return options;
+}
+
+// What became of the damages that were tried.
+struct Tally {
+  int reported = 0;
+  int irrelevant = 0;
+  int silently_wrong = 0;
+  int load_refused = 0;
+  int load_same = 0;
+  int load_wrong = 0;
+  std::map<std::string, int> irrelevant_by_file;
+};
+
+class Damage : public testing::TestWithParam<Layout> {
+ protected:
+  void SetUp() override {
+    SaveOptions options;
+    options.zarr_format = GetParam().zarr_format;
+    options.use_ocdbt = GetParam().use_ocdbt;
+    options.compression = GetParam().compression;
+    options.sync = false;  // what is written is the same
+    const auto saved = Save(path_, tree_, options);
+    ASSERT_TRUE(saved.ok()) << saved.status().ToString();
+    for (const auto& entry : fs::recursive_directory_iterator(path_)) {
+      if (!entry.is_regular_file()) continue;
+      const std::string name = fs::relative(entry.path(), path_).string();
+      files_[name] = ReadTestFile(entry.path());
+    }
+    ASSERT_GE(files_.size(), 8u);
+  }
+
+  void TearDown() override {
+    std::printf("%s: reported %d, irrelevant %d, silently wrong %d; ",
+                GetParam().name, tally_.reported, tally_.irrelevant,
+                tally_.silently_wrong);
+    std::printf("Load alone: refused %d, same %d, wrong %d\n",
+                tally_.load_refused, tally_.load_same, tally_.load_wrong);
+    for (const auto& [file, count] : tally_.irrelevant_by_file) {
+      std::printf("  irrelevant in %s: %d\n", file.c_str(), count);
+    }
+    EXPECT_EQ(tally_.silently_wrong, 0);
+  }
+
+  std::string PathOf(const std::string& file) const {
+    return path_ + "/" + file;
+  }
+
+  void Restore(const std::string& file) {
+    WriteTestFile(PathOf(file), files_.at(file));
+  }
+
+  // In place: the file keeps its length.
+  void SetByte(const std::string& file, size_t offset, char value) {
+    std::fstream out(PathOf(file),
+                     std::ios::in | std::ios::out | std::ios::binary);
+    out.seekp(static_cast<std::streamoff>(offset));
+    out.put(value);
+    ASSERT_TRUE(out.good()) << file;
+  }
+
+  bool LoadsTheSame() {
+    const auto loaded = Load(path_, LoadOnOneThread());
+    return loaded.ok() && loaded->tree == tree_;
+  }
+
+  // The checkpoint as it stands is damaged in `file`.
+  void Judge(const std::string& file, const std::string& how) {
+    const auto report = Verify(path_, {}, OneThread());
+    if (!report.ok() || !report->damages.empty()) {
+      ++tally_.reported;
+      return;
+    }
+    if (LoadsTheSame()) {
+      ++tally_.irrelevant;
+      ++tally_.irrelevant_by_file[file];
+      return;
+    }
+    ++tally_.silently_wrong;
+    const auto loaded = Load(path_, LoadOnOneThread());
+    ADD_FAILURE() << "Verify is content with " << file << " " << how
+                  << ", but Load gives "
+                  << (loaded.ok() ? "another tree"
+                                  : loaded.status().ToString());
+  }
+
+  // Load without a Verify before it. How arrays lay over devices when they
+  // were saved (`_sharding`) is no value: only Verify checks it.
+  void JudgeLoad(const std::string& file, const std::string& how) {
+    const auto loaded = Load(path_, LoadOnOneThread());
+    if (!loaded.ok()) {
+      ++tally_.load_refused;
+    } else if (loaded->tree == tree_) {
+      ++tally_.load_same;
+    } else {
+      ++tally_.load_wrong;
+      EXPECT_EQ(file, "_sharding") << "Load accepts other values: " << how;
+    }
+  }
+
+  const ScratchDirectory scratch_;
+  const std::string path_ = scratch_ / "checkpoint";
+  const Tree tree_ = SmallTree();
+  std::map<std::string, std::string> files_;  // by relative path
+  Tally tally_;
+};
+
+TEST_P(Damage, UndamagedIsClean) {
+  const auto report = Verify(path_, {}, OneThread());
+  ASSERT_TRUE(report.ok()) << report.status().ToString();
+  EXPECT_TRUE(report->damages.empty());
+  EXPECT_TRUE(LoadsTheSame());
+}
+
+TEST_P(Damage, EveryChangedByteIsReportedOrIrrelevant) {
+  for (const auto& [file, content] : files_) {
+    for (size_t i = 0; i < content.size(); ++i) {
+      for (const int mask : {0x01, 0x80}) {
+        SetByte(file, i, static_cast<char>(content[i] ^ mask));
+        const std::string how =
+            "byte " + std::to_string(i) + " xor " + std::to_string(mask);
+        Judge(file, how);
+        if (mask == 0x01) JudgeLoad(file, how);
+      }
+      SetByte(file, i, content[i]);
+    }
+    EXPECT_TRUE(LoadsTheSame()) << file << " was not put back";
+  }
+}
+
+TEST_P(Damage, EveryTruncatedFileIsReported) {
+  for (const auto& [file, content] : files_) {
+    const size_t size = content.size();
+    for (const size_t cut : {size_t{0}, size_t{1}, size / 2, size - 1}) {
+      if (cut >= size) continue;
+      fs::resize_file(PathOf(file), cut);
+      Judge(file, "cut to " + std::to_string(cut) + " bytes");
+      JudgeLoad(file, "cut to " + std::to_string(cut) + " bytes");
+      Restore(file);
+    }
+  }
+  EXPECT_EQ(tally_.irrelevant, 0);
+}
+
+TEST_P(Damage, EveryLengthenedFileIsReported) {
+  for (const auto& [file, content] : files_) {
+    WriteTestFile(PathOf(file), content + "x");
+    Judge(file, "with a byte appended");
+    JudgeLoad(file, "with a byte appended");
+    Restore(file);
+  }
+  // Bytes that nothing refers to, behind the last value of a data file.
+  for (const auto& [file, count] : tally_.irrelevant_by_file) {
+    EXPECT_NE(file.find("d/"), std::string::npos) << file;
+  }
+}
+
+TEST_P(Damage, EveryDeletedFileIsReportedButTheDigests) {
+  for (const auto& [file, content] : files_) {
+    fs::remove(PathOf(file));
+    Judge(file, "deleted");
+    JudgeLoad(file, "deleted");
+    Restore(file);
+  }
+  // Deleting the checksums loses the checks and nothing else.
+  const std::map<std::string, int> want = {{"_HOLDFAST_DIGESTS", 1}};
+  EXPECT_EQ(tally_.irrelevant_by_file, want);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Layouts, Damage,
+    testing::Values(
+        Layout{"OcdbtZarr2Zstd", 2, true, Compression::kZstd},
+        Layout{"OcdbtZarr2Raw", 2, true, Compression::kNone},
+        Layout{"DirectoriesZarr3Fast", 3, false, Compression::kFast}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+}  // namespace
+}  // namespace holdfast
