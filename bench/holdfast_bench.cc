@@ -75,9 +75,8 @@ class Bench {
       : options_(std::move(options)), input_(Weights(options_.byte_count)) {}
 
   int Run() {
-    Add("memcpy", [this] {
-      std::memcpy(output_.data(), input_.data(), input_.size());
-    });
+    Add("memcpy",
+        [this] { std::memcpy(output_.data(), input_.data(), input_.size()); });
     Add("crc32c", [this] { sink_ += Crc32c(input_); });
     AddCodec("zstd", ZstdParams{});
     AddCodec("fast", BloscParams{"lz4", 5, 2, 0, 2});
@@ -157,22 +156,29 @@ class Bench {
   }
 
   void AddOcdbt() {
-    Add("ocdbt_write", [this] {
-      MemoryStore store;
-      WriteDatabase(store);
-    }, kLeafCount * 435);
-    Add("ocdbt_read", [this] {
-      if (!database_store_) {
-        database_store_ = std::make_unique<MemoryStore>();
-        WriteDatabase(*database_store_);
-      }
-      auto database = Value(ocdbt::Database::Open(database_store_.get(), ""));
-      Must(database->ForEach("", "", "",
-                             [this](std::string_view key, const auto&) {
-                               sink_ += key.size();
-                               return Status();
-                             }));
-    }, kLeafCount * 435);
+    Add(
+        "ocdbt_write",
+        [this] {
+          MemoryStore store;
+          WriteDatabase(store);
+        },
+        kLeafCount * 435);
+    Add(
+        "ocdbt_read",
+        [this] {
+          if (!database_store_) {
+            database_store_ = std::make_unique<MemoryStore>();
+            WriteDatabase(*database_store_);
+          }
+          auto database =
+              Value(ocdbt::Database::Open(database_store_.get(), ""));
+          Must(database->ForEach("", "", "",
+                                 [this](std::string_view key, const auto&) {
+                                   sink_ += key.size();
+                                   return Status();
+                                 }));
+        },
+        kLeafCount * 435);
   }
 
   void AddMetadata() {
@@ -184,13 +190,16 @@ class Bench {
       metadata.entries.push_back(std::move(entry));
     }
     auto shared = std::make_shared<TreeMetadata>(std::move(metadata));
-    auto text =
-        std::make_shared<std::string>(SerializeTreeMetadata(*shared));
-    Add("metadata_write",
+    auto text = std::make_shared<std::string>(SerializeTreeMetadata(*shared));
+    Add(
+        "metadata_write",
         [this, shared] { sink_ += SerializeTreeMetadata(*shared).size(); },
         text->size());
-    Add("metadata_parse",
-        [this, text] { sink_ += Value(ParseTreeMetadata(*text)).entries.size(); },
+    Add(
+        "metadata_parse",
+        [this, text] {
+          sink_ += Value(ParseTreeMetadata(*text)).entries.size();
+        },
         text->size());
   }
 

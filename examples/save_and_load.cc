@@ -25,10 +25,9 @@ int main(int argc, char** argv) {
 
   const std::vector<float> weights = {0, 1, 2, 3, 4, 5};
   const holdfast::Tree state = holdfast::Tree::Dict({
-      {"params", holdfast::Tree::Dict(
-                     {{"w", holdfast::Array::FromBytes(
-                                holdfast::DType::kFloat32, {2, 3},
-                                weights.data())}})},
+      {"params", holdfast::Tree::Dict({{"w", holdfast::Array::FromBytes(
+                                                 holdfast::DType::kFloat32,
+                                                 {2, 3}, weights.data())}})},
       {"step", 7},
   });
   const auto saved = holdfast::Save(path, state);

@@ -78,11 +78,11 @@ struct LeafInfo {
   ValueKind kind = ValueKind::kArray;
   // As recorded: "np.ndarray", "jax.Array", "scalar", ...; may be empty.
   std::string value_type;
-  std::string prng_impl;  // typed PRNG keys: "threefry2x32", ...
+  std::string prng_impl;       // typed PRNG keys: "threefry2x32", ...
   std::optional<DType> dtype;  // arrays and scalars
   Shape shape;
-  Shape chunk_shape;  // smallest unit of decoding (inner chunk if sharded)
-  std::string codecs;        // "zstd", "blosc lz4 bitshuffle", "none", ...
+  Shape chunk_shape;   // smallest unit of decoding (inner chunk if sharded)
+  std::string codecs;  // "zstd", "blosc lz4 bitshuffle", "none", ...
   uint64_t chunk_count = 0;  // chunks of the grid
   uint64_t stored_bytes = 0;
   uint64_t decoded_bytes = 0;
@@ -110,7 +110,7 @@ struct Damage {
 };
 
 struct VerifyReport {
-  std::vector<Damage> damages;  // empty: everything is as it was saved
+  std::vector<Damage> damages;     // empty: everything is as it was saved
   std::vector<std::string> notes;  // e.g. values that carry no checksum
   uint64_t leaf_count = 0;
   uint64_t chunk_count = 0;

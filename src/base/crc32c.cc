@@ -28,8 +28,8 @@ constexpr std::array<uint32_t, 256> kByteTable = [] {
 
 uint32_t ExtendTable(uint32_t state, const char* p, size_t n) {
   for (size_t i = 0; i < n; ++i) {
-    state = kByteTable[(state ^ static_cast<uint8_t>(p[i])) & 0xff] ^
-            (state >> 8);
+    state =
+        kByteTable[(state ^ static_cast<uint8_t>(p[i])) & 0xff] ^ (state >> 8);
   }
   return state;
 }

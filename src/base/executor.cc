@@ -119,9 +119,9 @@ Executor::~Executor() {
   for (std::thread& thread : pool_->threads) thread.join();
 }
 
-Status Executor::ParallelFor(
-    size_t item_count, const std::function<Status(size_t, int)>& fn,
-    const CancelToken* cancel) {
+Status Executor::ParallelFor(size_t item_count,
+                             const std::function<Status(size_t, int)>& fn,
+                             const CancelToken* cancel) {
   auto loop = std::make_shared<Loop>();
   loop->item_count = item_count;
   loop->fn = &fn;

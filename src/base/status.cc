@@ -51,8 +51,8 @@ Status Status::WithContext(std::string_view context) const {
   return Status(code(), std::string(context) + ": " + rep_->message);
 }
 
-#define HF_DEFINE_ERROR(name)                        \
-  Status name##Error(std::string message) {          \
+#define HF_DEFINE_ERROR(name)                               \
+  Status name##Error(std::string message) {                 \
     return Status(StatusCode::k##name, std::move(message)); \
   }
 HF_DEFINE_ERROR(InvalidArgument)

@@ -6,10 +6,10 @@
 #define HF_CONCAT_INNER(a, b) a##b
 #define HF_CONCAT(a, b) HF_CONCAT_INNER(a, b)
 
-#define HF_RETURN_IF_ERROR(expr)                       \
-  do {                                                 \
-    ::holdfast::Status hf_status = (expr);             \
-    if (!hf_status.ok()) return hf_status;             \
+#define HF_RETURN_IF_ERROR(expr)           \
+  do {                                     \
+    ::holdfast::Status hf_status = (expr); \
+    if (!hf_status.ok()) return hf_status; \
   } while (false)
 
 #define HF_ASSIGN_OR_RETURN_IMPL(tmp, lhs, expr) \

@@ -33,8 +33,9 @@ struct ArrayIndex::Builder {
     values.push_back({std::string(key), byte_count});
     if (last != kMetadataKeys[0] && last != kMetadataKeys[1]) return false;
     StoredArray array;
-    array.name =
-        slash == std::string_view::npos ? "" : std::string(key.substr(0, slash));
+    array.name = slash == std::string_view::npos
+                     ? ""
+                     : std::string(key.substr(0, slash));
     array.zarr_format = FormatOfMetadataKey(last);
     arrays.push_back(std::move(array));
     return true;
@@ -101,11 +102,11 @@ Result<ArrayIndex> ArrayIndex::FromDirectory(Store& store) {
 
 const StoredArray* ArrayIndex::Find(std::string_view name) const {
   if (name.ends_with('/')) name.remove_suffix(1);  // as in ArrayPrefix
-  const auto found = std::lower_bound(
-      arrays_.begin(), arrays_.end(), name,
-      [](const StoredArray& array, std::string_view wanted) {
-        return array.name < wanted;
-      });
+  const auto found =
+      std::lower_bound(arrays_.begin(), arrays_.end(), name,
+                       [](const StoredArray& array, std::string_view wanted) {
+                         return array.name < wanted;
+                       });
   return found != arrays_.end() && found->name == name ? &*found : nullptr;
 }
 

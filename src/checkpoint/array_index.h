@@ -17,8 +17,8 @@
 namespace holdfast {
 
 struct StoredArray {
-  std::string name;   // "" for a bare array
-  Bytes metadata;     // text of .zarray or zarr.json
+  std::string name;  // "" for a bare array
+  Bytes metadata;    // text of .zarray or zarr.json
   int zarr_format = 0;
   uint64_t stored_bytes = 0;  // of its chunks and metadata
 };

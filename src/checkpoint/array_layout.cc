@@ -64,8 +64,7 @@ Result<std::shared_ptr<const ArrayLayout>> MakeArrayLayout(
   options.missing = missing == MissingChunks::kFill
                         ? zarr::MissingChunks::kFill
                         : zarr::MissingChunks::kRefuse;
-  HF_ASSIGN_OR_RETURN(layout->format,
-                      zarr::MakeChunkFormat(metadata, options));
+  HF_ASSIGN_OR_RETURN(layout->format, zarr::MakeChunkFormat(metadata, options));
   layout->grid = {metadata.shape, metadata.chunk_shape};
   layout->is_readable_in_place = IsReadableInPlace(layout->format);
   layout->has_frame_checksum = EndsInCheckedFrame(metadata);

@@ -24,9 +24,9 @@ std::string CloseNames(const std::vector<LeafInfo>& leaves,
   std::string text;
   int count = 0;
   for (const LeafInfo& leaf : leaves) {
-    const bool is_close = leaf.name.find(name) != std::string::npos ||
-                          (!leaf.name.empty() &&
-                           name.find(leaf.name) != std::string_view::npos);
+    const bool is_close =
+        leaf.name.find(name) != std::string::npos ||
+        (!leaf.name.empty() && name.find(leaf.name) != std::string_view::npos);
     if (!is_close) continue;
     if (++count > 5) return text + ", ...";
     text += (count == 1 ? "; close: " : ", ") + leaf.name;
@@ -76,10 +76,9 @@ Status CheckBox(const LeafInfo& leaf, const Shape& origin, const Shape& shape) {
         shape[d] <= leaf.shape[d] - origin[d]) {
       continue;
     }
-    return OutOfRangeError("leaf " + leaf.name + ": slice " +
-                           BoxToString({origin, shape}) +
-                           " is not inside an array of shape " +
-                           ShapeToString(leaf.shape));
+    return OutOfRangeError(
+        "leaf " + leaf.name + ": slice " + BoxToString({origin, shape}) +
+        " is not inside an array of shape " + ShapeToString(leaf.shape));
   }
   return Status();
 }
@@ -135,8 +134,9 @@ Result<Array> OpenedCheckpoint::ReadBox(size_t leaf, const Shape& origin,
   HF_RETURN_IF_ERROR(stored->problem);
   HF_RETURN_IF_ERROR(CheckBox(infos_[leaf], origin, shape));
   if (stored->layout == nullptr) return BoxOfValue(leaf, {origin, shape});
-  HF_ASSIGN_OR_RETURN(Array array,
-                      Array::Allocate(stored->layout->format.metadata.dtype, shape));
+  HF_ASSIGN_OR_RETURN(
+      Array array,
+      Array::Allocate(stored->layout->format.metadata.dtype, shape));
   CodecContext context;
   HF_RETURN_IF_ERROR(RestoreBox({item, stored, array.mutable_view()},
                                 {origin, shape}, context));

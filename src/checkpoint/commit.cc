@@ -43,8 +43,8 @@ Status CheckDestination(const std::string& path, bool overwrite) {
 
 // Held by a living save on its temporary directory.
 Result<UniqueFd> LockDirectory(const std::string& path) {
-  UniqueFd fd(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC |
-                                     O_NOFOLLOW));
+  UniqueFd fd(
+      open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
   if (!fd.valid()) return ErrnoStatus(errno, "open", path);
   if (flock(fd.get(), LOCK_EX | LOCK_NB) == 0) return fd;
   if (errno == EWOULDBLOCK) {
@@ -107,8 +107,8 @@ Result<std::unique_ptr<PendingCheckpoint>> PendingCheckpoint::Begin(
   HF_RETURN_IF_ERROR(RemoveLeftover(directory));
   HF_RETURN_IF_ERROR(CreateDirectoryNew(directory));
   HF_ASSIGN_OR_RETURN(UniqueFd lock, LockDirectory(directory));
-  return std::unique_ptr<PendingCheckpoint>(new PendingCheckpoint(
-      final_path, directory, overwrite, std::move(lock)));
+  return std::unique_ptr<PendingCheckpoint>(
+      new PendingCheckpoint(final_path, directory, overwrite, std::move(lock)));
 }
 
 PendingCheckpoint::~PendingCheckpoint() {

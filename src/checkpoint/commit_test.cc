@@ -84,11 +84,10 @@ TEST_F(CommitTest, OverwriteReplacesACheckpointOnly) {
 }
 
 TEST_F(CommitTest, RefusesNamesThatMeanTemporary) {
-  EXPECT_EQ(
-      PendingCheckpoint::Begin(path_ + ".orbax-checkpoint-tmp", false)
-          .status()
-          .code(),
-      StatusCode::kInvalidArgument);
+  EXPECT_EQ(PendingCheckpoint::Begin(path_ + ".orbax-checkpoint-tmp", false)
+                .status()
+                .code(),
+            StatusCode::kInvalidArgument);
   EXPECT_EQ(PendingCheckpoint::Begin("/", false).status().code(),
             StatusCode::kInvalidArgument);
 }

@@ -35,10 +35,9 @@ Status CheckContent(const std::string& where, uint64_t byte_count, uint32_t crc,
 }  // namespace
 
 DigestIndex::DigestIndex(DigestFile digests) : digests_(std::move(digests)) {
-  std::sort(digests_.files.begin(), digests_.files.end(),
-            [](const FileDigest& a, const FileDigest& b) {
-              return a.path < b.path;
-            });
+  std::sort(
+      digests_.files.begin(), digests_.files.end(),
+      [](const FileDigest& a, const FileDigest& b) { return a.path < b.path; });
   std::sort(digests_.values.begin(), digests_.values.end(),
             [](const ValueDigest& a, const ValueDigest& b) {
               return std::tie(a.path, a.offset) < std::tie(b.path, b.offset);
@@ -58,15 +57,23 @@ Result<std::optional<DigestIndex>> DigestIndex::Read(Store& store) {
   return std::optional<DigestIndex>(DigestIndex(std::move(digests).value()));
 }
 
+const FileDigest* DigestIndex::FindFile(std::string_view path) const {
+  const auto row =
+      std::lower_bound(digests_.files.begin(), digests_.files.end(), path,
+                       [](const FileDigest& row, std::string_view wanted) {
+                         return row.path < wanted;
+                       });
+  return row != digests_.files.end() && row->path == path ? &*row : nullptr;
+}
+
+bool DigestIndex::HasFile(std::string_view path) const {
+  return FindFile(path) != nullptr;
+}
+
 Status DigestIndex::CheckFile(std::string_view path,
                               std::string_view content) const {
-  const auto row = std::lower_bound(
-      digests_.files.begin(), digests_.files.end(), path,
-      [](const FileDigest& row, std::string_view wanted) {
-        return row.path < wanted;
-      });
-  if (row == digests_.files.end() || row->path != path) return Status();
-  return CheckFile(*row, content);
+  const FileDigest* row = FindFile(path);
+  return row == nullptr ? Status() : CheckFile(*row, content);
 }
 
 Status DigestIndex::CheckFile(const FileDigest& row, std::string_view content) {

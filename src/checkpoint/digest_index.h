@@ -20,6 +20,7 @@ class DigestIndex {
   // Nullopt when the directory has no such file.
   static Result<std::optional<DigestIndex>> Read(Store& store);
 
+  bool HasFile(std::string_view path) const;
   // Ok when the file is not listed.
   Status CheckFile(std::string_view path, std::string_view content) const;
   // Null when the value is not listed.
@@ -32,6 +33,7 @@ class DigestIndex {
 
  private:
   explicit DigestIndex(DigestFile digests);
+  const FileDigest* FindFile(std::string_view path) const;
 
   DigestFile digests_;  // rows sorted by path and offset
 };

@@ -118,7 +118,8 @@ class ItemOpener {
   bool Exists(std::string_view name) { return files().Stat(name).ok(); }
 
   Status AddJsonLeaf() {
-    HF_ASSIGN_OR_RETURN(const Bytes text, files().Read(item_->place_.json_file));
+    HF_ASSIGN_OR_RETURN(const Bytes text,
+                        files().Read(item_->place_.json_file));
     StoredLeaf leaf;
     leaf.info.kind = ValueKind::kJson;
     leaf.info.stored_bytes = leaf.info.decoded_bytes = text.size();
@@ -129,8 +130,7 @@ class ItemOpener {
 
   Status OpenDatabase() {
     HF_RETURN_IF_ERROR(CheckListedFile(kManifestFile));
-    HF_ASSIGN_OR_RETURN(auto database,
-                        ocdbt::Database::Open(&files(), "", {}));
+    HF_ASSIGN_OR_RETURN(auto database, ocdbt::Database::Open(&files(), "", {}));
     item_->ocdbt_store_ =
         std::make_unique<ocdbt::OcdbtStore>(std::move(database));
     return Status();
@@ -270,11 +270,10 @@ class ItemOpener {
       AddLeafOfValue(std::move(leaf), *value);
       return;
     }
-    leaf.problem =
-        tree.ok() ? NotFoundError("leaf " + KeyPathRepr(leaf.path) +
-                                  " is not in the msgpack file " +
-                                  files().Describe(kAggregateFile))
-                  : tree.status();
+    leaf.problem = tree.ok() ? NotFoundError("leaf " + KeyPathRepr(leaf.path) +
+                                             " is not in the msgpack file " +
+                                             files().Describe(kAggregateFile))
+                             : tree.status();
     Add(std::move(leaf));
   }
 
@@ -298,8 +297,7 @@ class ItemOpener {
     leaf.prefix = ArrayPrefix(array_name);
     const Result<StoredArray> array = FindArray(array_name);
     if (!array.ok()) {
-      leaf.problem =
-          array.status().WithContext("leaf " + ParamName(leaf.path));
+      leaf.problem = array.status().WithContext("leaf " + ParamName(leaf.path));
     } else {
       leaf.problem = DescribeArray(*array, leaf);
     }
@@ -308,7 +306,9 @@ class ItemOpener {
       leaf.info.prng_impl = impl->second;
     }
     if (leaf.info.value_type == kValueTypeJaxArray) {
-      leaf.sharding_json = ShardingOf(array_name);
+      const Result<std::string> sharding = ShardingOf(array_name);
+      if (sharding.ok()) leaf.sharding_json = *sharding;
+      if (!sharding.ok() && leaf.problem.ok()) leaf.problem = sharding.status();
     }
     Add(std::move(leaf));
   }
@@ -372,8 +372,8 @@ class ItemOpener {
       aggregate_ = text.ok() ? ParseAggregate(text->view())
                              : Result<Tree>(text.status());
       if (!aggregate_->ok()) {
-        aggregate_ = aggregate_->status().WithContext(
-            files().Describe(kAggregateFile));
+        aggregate_ =
+            aggregate_->status().WithContext(files().Describe(kAggregateFile));
       }
     }
     if (!aggregate_->ok()) return aggregate_->status();
@@ -387,19 +387,26 @@ class ItemOpener {
     return strings.status().WithContext(files().Describe(kStringsFile));
   }
 
-  // Empty when none is recorded; a damaged file is Verify's business, because
-  // no value depends on it.
-  std::string ShardingOf(const std::string& array_name) {
-    if (!shardings_) {
-      shardings_.emplace();
-      const Result<Bytes> text = files().Read(kShardingFile);
-      if (text.ok()) {
-        Result<ShardingFile> parsed = ParseShardingFile(text->view());
-        if (parsed.ok()) shardings_ = std::move(parsed).value();
-      }
+  // Empty when none is recorded. A file that differs from its digest is
+  // DataLoss; one that never had a digest and makes no sense is Verify's
+  // business, because no value depends on it.
+  Result<std::string> ShardingOf(const std::string& array_name) {
+    if (!shardings_) shardings_ = ReadShardings();
+    if (!shardings_->ok()) return shardings_->status();
+    const auto found = (*shardings_)->find(array_name);
+    return found == (*shardings_)->end() ? std::string() : found->second;
+  }
+
+  Result<ShardingFile> ReadShardings() {
+    const Result<Bytes> text = ReadFile(kShardingFile);
+    if (text.status().code() == StatusCode::kNotFound) {
+      const bool is_listed =
+          item_->digests_ && item_->digests_->HasFile(kShardingFile);
+      return is_listed ? Result<ShardingFile>(text.status()) : ShardingFile();
     }
-    const auto found = shardings_->find(array_name);
-    return found == shardings_->end() ? "" : found->second;
+    if (!text.ok()) return text.status();
+    Result<ShardingFile> parsed = ParseShardingFile(text->view());
+    return parsed.ok() ? std::move(parsed) : ShardingFile();
   }
 
   void ReadPrngImpls() {
@@ -431,7 +438,7 @@ class ItemOpener {
   std::optional<ArrayIndex> index_;
   std::optional<Result<Tree>> aggregate_;
   std::optional<Result<StringsFile>> strings_;
-  std::optional<ShardingFile> shardings_;
+  std::optional<Result<ShardingFile>> shardings_;
   std::unordered_map<std::string, std::string> prng_impls_;
 };
 

@@ -59,9 +59,7 @@ class Item {
   ocdbt::Database* database() const {
     return use_ocdbt() ? &ocdbt_store_->database() : nullptr;
   }
-  const DigestIndex* digests() const {
-    return digests_ ? &*digests_ : nullptr;
-  }
+  const DigestIndex* digests() const { return digests_ ? &*digests_ : nullptr; }
   // Absent chunks are errors.
   bool refuses_missing_chunks() const { return refuses_missing_; }
 

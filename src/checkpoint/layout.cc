@@ -110,8 +110,7 @@ Status CollectItems(const std::string& directory, const std::string& prefix,
     if (item.kind != ItemKind::kUnknown) {
       items.push_back(std::move(item));
     } else if (depth_left > 0) {
-      HF_RETURN_IF_ERROR(
-          CollectItems(child, item.name, depth_left - 1, items));
+      HF_RETURN_IF_ERROR(CollectItems(child, item.name, depth_left - 1, items));
     }
   }
   return Status();
@@ -233,19 +232,17 @@ Result<Place> PlaceOfManagerRoot(
 std::string AbsolutePath(const std::string& path) {
   std::error_code error;
   const fs::path absolute = fs::absolute(path, error);
-  std::string text = (error ? fs::path(path) : absolute)
-                         .lexically_normal()
-                         .string();
+  std::string text =
+      (error ? fs::path(path) : absolute).lexically_normal().string();
   while (text.size() > 1 && text.back() == '/') text.pop_back();
   return text;
 }
 
 std::optional<int64_t> StepOfName(std::string_view name) {
   const size_t last_separator = name.rfind('_');
-  const std::string_view digits =
-      last_separator == std::string_view::npos
-          ? name
-          : name.substr(last_separator + 1);
+  const std::string_view digits = last_separator == std::string_view::npos
+                                      ? name
+                                      : name.substr(last_separator + 1);
   int64_t step = 0;
   const char* end = digits.data() + digits.size();
   const auto [stop, error] = std::from_chars(digits.data(), end, step);
@@ -282,7 +279,11 @@ Result<ItemPlace> ClassifyItem(const std::string& directory) {
       std::any_of(names.begin(), names.end(), [&](const std::string& name) {
         return HasZarrMetadata(directory + "/" + name);
       });
-  if (has_arrays) item.kind = ItemKind::kZarr;
+  if (!has_arrays) return item;
+  // ArrayCheckpointHandler's item of one array never had `_METADATA`.
+  const bool is_array_item = names == std::vector<std::string>{"checkpoint"};
+  if (has_marks && !is_array_item) return MissingTreeMetadataError(directory);
+  item.kind = ItemKind::kZarr;
   return item;
 }
 
@@ -301,9 +302,9 @@ Result<Place> FindPlace(const std::string& path, const OpenOptions& options) {
                                    absolute + ".");
   }
   // A root has steps and none of the marks of a checkpoint itself.
-  const bool has_marks =
-      HasFile(absolute, kCheckpointMetadataFile) ||
-      HasFile(absolute, kTreeMetadataFile) || IsV1Root(absolute);
+  const bool has_marks = HasFile(absolute, kCheckpointMetadataFile) ||
+                         HasFile(absolute, kTreeMetadataFile) ||
+                         IsV1Root(absolute);
   if (!has_marks) {
     HF_ASSIGN_OR_RETURN(const auto steps, StepsOf(absolute));
     HF_ASSIGN_OR_RETURN(const ItemPlace self, ClassifyItem(absolute));

@@ -16,11 +16,11 @@
 namespace holdfast {
 
 enum class ItemKind : uint8_t {
-  kPytree,    // `_METADATA`, or an older Orbax item without it
-  kOcdbt,     // a bare database of zarr arrays
-  kZarr,      // bare zarr arrays in directories, or one array
-  kJson,      // one JSON document
-  kUnknown,   // a directory that holdfast has no reader for
+  kPytree,   // `_METADATA`, or an older Orbax item without it
+  kOcdbt,    // a bare database of zarr arrays
+  kZarr,     // bare zarr arrays in directories, or one array
+  kJson,     // one JSON document
+  kUnknown,  // a directory that holdfast has no reader for
 };
 
 struct ItemPlace {

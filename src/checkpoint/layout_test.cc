@@ -74,8 +74,8 @@ TEST_F(LayoutTest, ItemsOfAComposite) {
   EXPECT_EQ(place->info.format, "orbax-v1");
   std::vector<std::string> names;
   for (const ItemPlace& item : place->items) names.push_back(item.name);
-  EXPECT_EQ(names, (std::vector<std::string>{"info", "key/jax_random_key",
-                                             "state"}));
+  EXPECT_EQ(names,
+            (std::vector<std::string>{"info", "key/jax_random_key", "state"}));
   OpenOptions one;
   one.item = "state";
   EXPECT_EQ(Find("c", one)->items.size(), 1u);

@@ -27,13 +27,12 @@ bool IsSelected(const std::vector<std::string>& names,
 Status CheckNamesExist(const std::vector<std::string>& names,
                        const std::vector<std::string_view>& leaf_names) {
   for (const std::string& name : names) {
-    const bool found =
-        std::any_of(leaf_names.begin(), leaf_names.end(),
-                    [&](std::string_view leaf) {
-                      return IsSelected({name}, leaf);
-                    });
+    const bool found = std::any_of(
+        leaf_names.begin(), leaf_names.end(),
+        [&](std::string_view leaf) { return IsSelected({name}, leaf); });
     if (!found) {
-      return NotFoundError("no leaf is named \"" + name + "\" or lies below it");
+      return NotFoundError("no leaf is named \"" + name +
+                           "\" or lies below it");
     }
   }
   return Status();
@@ -146,8 +145,8 @@ Result<LoadResult> Load(const std::string& path, const LoadOptions& options) {
   HF_RETURN_IF_ERROR(CheckMemory(targets));
   HF_RETURN_IF_ERROR(AllocateArrays(loads, targets));
   result.stats.plan_seconds = watch.Lap();
-  HF_RETURN_IF_ERROR(Restore(targets, std::move(chunks),
-                             {options.open.verify}, run, result.stats));
+  HF_RETURN_IF_ERROR(Restore(targets, std::move(chunks), {options.open.verify},
+                             run, result.stats));
   std::vector<Tree::Member> items;
   for (ItemLoad& load : loads) {
     HF_ASSIGN_OR_RETURN(Tree tree, BuildTree(load));

@@ -18,8 +18,8 @@ constexpr size_t kVerifyPieceBytes = 256 << 10;
 constexpr size_t kSmallChunkBytes = 1 << 20;
 
 std::string At(const PlannedChunk& chunk, const RestoreTarget& target) {
-  std::string text = "leaf " + target.leaf->info.name + ": chunk " +
-                     BoxToString(chunk.box);
+  std::string text =
+      "leaf " + target.leaf->info.name + ": chunk " + BoxToString(chunk.box);
   if (chunk.location.store != nullptr && !chunk.location.inline_value) {
     text += ": " + chunk.location.store->Describe(chunk.location.key) + " at " +
             std::to_string(chunk.location.offset);
@@ -44,9 +44,9 @@ Result<PlannedChunk> LocateChunk(const RestoreTarget& target, uint32_t index,
     return location.status().WithContext("leaf " + target.leaf->info.name);
   }
   if (target.item->refuses_missing_chunks()) {
-    return NotFoundError("leaf " + target.leaf->info.name + ": chunk " +
-                         BoxToString(chunk.box) + " is missing: " +
-                         std::string(location.status().message()));
+    return NotFoundError(
+        "leaf " + target.leaf->info.name + ": chunk " + BoxToString(chunk.box) +
+        " is missing: " + std::string(location.status().message()));
   }
   chunk.is_missing = true;
   return chunk;
@@ -109,7 +109,8 @@ class Restorer {
   // The stored bytes are the wanted bytes, in the wanted order.
   bool ReadsInPlace(const PlannedChunk& chunk) const {
     const ArrayLayout& layout = *TargetOf(chunk).leaf->layout;
-    return layout.is_readable_in_place && chunk.box.shape == layout.grid.chunk_shape &&
+    return layout.is_readable_in_place &&
+           chunk.box.shape == layout.grid.chunk_shape &&
            chunk.location.byte_count == layout.chunk_bytes &&
            IsContiguous(ViewOf(chunk));
   }
@@ -136,11 +137,11 @@ class Restorer {
     for (size_t done = 0; done < byte_count;) {
       const size_t piece_bytes = std::min(piece_bytes_max, byte_count - done);
       const std::span<char> piece(view.data + done, piece_bytes);
-      HF_RETURN_IF_ERROR(chunk.location.store
-                             ->ReadInto(chunk.location.key,
-                                        chunk.location.offset + done, piece)
-                             .WithContext("leaf " +
-                                          TargetOf(chunk).leaf->info.name));
+      HF_RETURN_IF_ERROR(
+          chunk.location.store
+              ->ReadInto(chunk.location.key, chunk.location.offset + done,
+                         piece)
+              .WithContext("leaf " + TargetOf(chunk).leaf->info.name));
       if (digest != nullptr) {
         crc = ExtendCrc32c(crc, {piece.data(), piece.size()});
       }
@@ -159,14 +160,13 @@ class Restorer {
                 CodecContext& context) {
     const RestoreTarget& target = TargetOf(chunk);
     if (const ValueDigest* digest = DigestOf(chunk)) {
-      HF_RETURN_IF_ERROR(
-          DigestIndex::CheckValue(*digest, encoded)
-              .WithContext("leaf " + target.leaf->info.name));
+      HF_RETURN_IF_ERROR(DigestIndex::CheckValue(*digest, encoded)
+                             .WithContext("leaf " + target.leaf->info.name));
     }
     const ArrayView view = ViewOf(chunk);
     const Shape origin(view.shape.size(), 0);
-    const Status decoded =
-        target.leaf->layout->format.codec->Decode(encoded, origin, view, context);
+    const Status decoded = target.leaf->layout->format.codec->Decode(
+        encoded, origin, view, context);
     if (!decoded.ok()) return decoded.WithContext(At(chunk, target));
     run_.AddDone(ElementCount(view.shape) * DTypeBytes(view.dtype));
     return Status();
@@ -215,10 +215,10 @@ class Restorer {
       // Sizes come from a file: memory only for what the data file holds.
       HF_ASSIGN_OR_RETURN(const ObjectInfo info, where.store->Stat(where.key));
       if (info.byte_count < read.byte_count) {
-        return OutOfRangeError(
-            "the value is larger than its file (got " +
-            std::to_string(info.byte_count) + " bytes, want " +
-            std::to_string(read.byte_count) + ")");
+        return OutOfRangeError("the value is larger than its file (got " +
+                               std::to_string(info.byte_count) +
+                               " bytes, want " +
+                               std::to_string(read.byte_count) + ")");
       }
       scratch.Reserve(read.byte_count);
     }
@@ -261,11 +261,9 @@ Result<std::vector<PlannedChunk>> LocateChunks(
         return ForEachChunk(
             grid, BoxOf(grid.array_shape),
             [&](const Shape& chunk_index) -> Status {
-              HF_ASSIGN_OR_RETURN(
-                  PlannedChunk chunk,
-                  LocateChunk(targets[i], i, chunk_index));
-              const Status size_status =
-                  CheckStoredSize(chunk, targets[i]);
+              HF_ASSIGN_OR_RETURN(PlannedChunk chunk,
+                                  LocateChunk(targets[i], i, chunk_index));
+              const Status size_status = CheckStoredSize(chunk, targets[i]);
               if (!size_status.ok()) {
                 return size_status.WithContext(At(chunk, targets[i]));
               }
@@ -331,9 +329,8 @@ Status RestoreBox(const RestoreTarget& leaf_and_view, const Box& box,
         const std::string key =
             zarr::ChunkKey(leaf.prefix, layout.format.metadata, chunk_index);
         const ArrayView target = Subview(leaf_and_view.view, in_target);
-        const Status read =
-            zarr::ReadChunkBox(item.array_store(), key, layout.format, in_chunk,
-                               target, context);
+        const Status read = zarr::ReadChunkBox(
+            item.array_store(), key, layout.format, in_chunk, target, context);
         if (read.code() == StatusCode::kNotFound &&
             !item.refuses_missing_chunks()) {
           FillStrided(target, layout.format.metadata.fill_element.data());

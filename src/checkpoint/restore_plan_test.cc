@@ -25,9 +25,9 @@ PlannedChunk Inline(uint32_t target) {
 }
 
 TEST(RestorePlan, JoinsNeighboursInOffsetOrder) {
-  const RestorePlan plan = MakeRestorePlan(
-      {Ranged(0, "d/b", 0, 10), Ranged(1, "d/a", 100, 50),
-       Ranged(2, "d/a", 0, 100), Inline(3)});
+  const RestorePlan plan =
+      MakeRestorePlan({Ranged(0, "d/b", 0, 10), Ranged(1, "d/a", 100, 50),
+                       Ranged(2, "d/a", 0, 100), Inline(3)});
   ASSERT_EQ(plan.reads.size(), 3u);
   EXPECT_EQ(plan.chunks[plan.reads[0].first].target, 3u);
   EXPECT_EQ(plan.chunks[plan.reads[1].first].target, 2u);
@@ -39,7 +39,8 @@ TEST(RestorePlan, JoinsNeighboursInOffsetOrder) {
 
 TEST(RestorePlan, LargeChunksAndFarNeighboursAreReadAlone) {
   const RestorePlan plan = MakeRestorePlan(
-      {Ranged(0, "d", 0, kJoinedReadBytesMax), Ranged(1, "d", kJoinedReadBytesMax, 1),
+      {Ranged(0, "d", 0, kJoinedReadBytesMax),
+       Ranged(1, "d", kJoinedReadBytesMax, 1),
        Ranged(2, "d", kJoinedReadBytesMax + 2 + kReadGapBytesMax, 1)});
   EXPECT_EQ(plan.reads.size(), 3u);
 }

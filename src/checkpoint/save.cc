@@ -140,14 +140,14 @@ class Encoder {
     const std::string prefix = ArrayPrefix(array.name);
     if (value == array.first_value) {
       std::string key =
-          prefix + std::string(zarr::MetadataKey(layout.format.metadata.zarr_format));
+          prefix +
+          std::string(zarr::MetadataKey(layout.format.metadata.zarr_format));
       EncodedChunk metadata;
       metadata.pieces.push_back(array.layout->metadata_text);
       metadata.byte_count = array.layout->metadata_text.size();
       return sink_.Put(value, std::move(key), std::move(metadata), keepalive);
     }
-    const Shape index =
-        ChunkIndex(layout.grid, value - array.first_value - 1);
+    const Shape index = ChunkIndex(layout.grid, value - array.first_value - 1);
     std::string key = zarr::ChunkKey(prefix, layout.format.metadata, index);
     const ConstArrayView chunk =
         Subview(array.view, layout.grid.ChunkBox(index));
@@ -282,8 +282,7 @@ class Saver {
     HF_RETURN_IF_ERROR(CheckFreeSpace(pending->directory()));
     FileStore root(pending->directory());
     if (options_.format == Format::kOrbaxV1) {
-      FileStore item(pending->directory() + "/" +
-                     options_.checkpointable_name);
+      FileStore item(pending->directory() + "/" + options_.checkpointable_name);
       FileWriter item_files(item, options_.sync);
       HF_RETURN_IF_ERROR(WriteItem(item, item_files));
       HF_RETURN_IF_ERROR(WriteDigests(item_files));
@@ -315,10 +314,10 @@ class Saver {
         free_bytes >= plan_.decoded_bytes) {
       return Status();
     }
-    return ResourceExhaustedError(
-        "save to " + directory + ": not enough free space (got " +
-        std::to_string(free_bytes) + " bytes, want " +
-        std::to_string(plan_.decoded_bytes) + ")");
+    return ResourceExhaustedError("save to " + directory +
+                                  ": not enough free space (got " +
+                                  std::to_string(free_bytes) + " bytes, want " +
+                                  std::to_string(plan_.decoded_bytes) + ")");
   }
 
   Status SyncNames(Store& store) {
@@ -370,8 +369,8 @@ class Saver {
     if (options_.format == Format::kOrbax) {
       return std::string(kPyTreeHandlerTypestr);
     }
-    return CompositeHandlers{{options_.checkpointable_name,
-                              std::string(kV1PyTreeHandlerTypestr)}};
+    return CompositeHandlers{
+        {options_.checkpointable_name, std::string(kV1PyTreeHandlerTypestr)}};
   }
 
   Status WriteDigests(FileWriter& files) {

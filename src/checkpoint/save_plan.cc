@@ -24,17 +24,16 @@ Status UnsupportedTypeError(std::string_view type) {
 }
 
 bool HasArrayData(const FlatLeaf& leaf) {
-  return leaf.leaf->is_leaf() &&
-         (leaf.leaf->leaf_kind() == LeafKind::kArray ||
-          leaf.leaf->leaf_kind() == LeafKind::kScalar);
+  return leaf.leaf->is_leaf() && (leaf.leaf->leaf_kind() == LeafKind::kArray ||
+                                  leaf.leaf->leaf_kind() == LeafKind::kScalar);
 }
 
 Status CheckLeaf(const FlatLeaf& leaf) {
   if (!leaf.leaf->is_leaf()) return Status();
   switch (leaf.leaf->leaf_kind()) {
     case LeafKind::kBytes:
-      return UnsupportedTypeError(
-          "bytes" + std::to_string(8 * leaf.leaf->text().size()));
+      return UnsupportedTypeError("bytes" +
+                                  std::to_string(8 * leaf.leaf->text().size()));
     case LeafKind::kReference:
       return InvalidArgumentError("leaf " + ParamName(leaf.path) +
                                   " is a reference, not a value");
@@ -93,7 +92,8 @@ class LayoutMaker {
       if (target_bytes == 0 && array_bytes > file_bytes_max) {
         return ChooseChunkShape(shape, shape, dtype, file_bytes, {});
       }
-      if (target_bytes != 0) target_bytes = std::min(target_bytes, file_bytes_max);
+      if (target_bytes != 0)
+        target_bytes = std::min(target_bytes, file_bytes_max);
     }
     if (target_bytes == 0) return shape;
     return ChooseRowChunks(shape, dtype, target_bytes);
@@ -105,8 +105,7 @@ class LayoutMaker {
       return UnsupportedTypeError(DTypeName(dtype));
     }
     HF_ASSIGN_OR_RETURN(const Shape chunk_shape, ChunkShape(dtype, shape));
-    const zarr::Compression compression =
-        ZarrCompression(options_.compression);
+    const zarr::Compression compression = ZarrCompression(options_.compression);
     const zarr::ArrayMetadata metadata =
         zarr_format_ == 3
             ? zarr::OrbaxV3(shape, dtype, chunk_shape, compression)
@@ -114,9 +113,8 @@ class LayoutMaker {
     auto layout = std::make_shared<SaveLayout>();
     HF_ASSIGN_OR_RETURN(layout->metadata_text,
                         zarr::SerializeMetadata(metadata));
-    HF_ASSIGN_OR_RETURN(
-        layout->array,
-        MakeArrayLayout(metadata, MissingChunks::kRefuse));
+    HF_ASSIGN_OR_RETURN(layout->array,
+                        MakeArrayLayout(metadata, MissingChunks::kRefuse));
     layout->chunk_count = layout->array->grid.ChunkCount();
     return std::shared_ptr<const SaveLayout>(std::move(layout));
   }

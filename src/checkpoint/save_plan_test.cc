@@ -71,25 +71,24 @@ TEST(SavePlan, AChunkNeverExceedsItsDataFile) {
   ASSERT_TRUE(plan.ok());
   EXPECT_LE(plan->arrays[0].layout->array->chunk_bytes, 1024u);
   options.use_ocdbt = false;
-  EXPECT_EQ(MakeSavePlan(Tree::List({Zeros(DType::kFloat32, {64, 64})}),
-                         options)
-                ->arrays[0]
-                .layout->chunk_count,
-            1u);
+  EXPECT_EQ(
+      MakeSavePlan(Tree::List({Zeros(DType::kFloat32, {64, 64})}), options)
+          ->arrays[0]
+          .layout->chunk_count,
+      1u);
 }
 
 TEST(SavePlan, RefusesCollidingNamesAndUnsafeDirectories) {
-  const Tree colliding = Tree::Dict(
-      {{"a.b", Tree(1)}, {"a", Tree::Dict({{"b", Tree(2)}})}});
+  const Tree colliding =
+      Tree::Dict({{"a.b", Tree(1)}, {"a", Tree::Dict({{"b", Tree(2)}})}});
   const Status collision = MakeSavePlan(colliding, {}).status();
   EXPECT_EQ(collision.code(), StatusCode::kInvalidArgument);
   SaveOptions directories;
   directories.use_ocdbt = false;
   for (const char* key : {"..", "a/../b", "/etc"}) {
-    EXPECT_EQ(MakeSavePlan(Tree::Dict({{key, Tree(1)}}), directories)
-                  .status()
-                  .code(),
-              StatusCode::kInvalidArgument)
+    EXPECT_EQ(
+        MakeSavePlan(Tree::Dict({{key, Tree(1)}}), directories).status().code(),
+        StatusCode::kInvalidArgument)
         << key;
   }
 }

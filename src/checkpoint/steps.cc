@@ -32,7 +32,8 @@ void ReadCommitTime(FileStore& store, StepInfo& step) {
   if (!text.ok()) return;
   const Result<CheckpointMetadata> metadata =
       ParseCheckpointMetadata(text->view());
-  if (metadata.ok()) step.commit_timestamp_ns = metadata->commit_timestamp_nsecs;
+  if (metadata.ok())
+    step.commit_timestamp_ns = metadata->commit_timestamp_nsecs;
 }
 
 StepInfo DescribeStep(const std::string& root, const std::string& name) {

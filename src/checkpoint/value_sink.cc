@@ -26,8 +26,9 @@ uint32_t ChecksumOf(const EncodedChunk& chunk) {
 Result<ocdbt::Uuid> UuidFromHex(const std::string& hex) {
   ocdbt::Uuid uuid{};
   const auto digit = [](char c) {
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                                                                 : -1;
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                                  : -1;
   };
   if (hex.size() != 2 * uuid.size()) {
     return InvalidArgumentError("random_hex gave \"" + hex +
@@ -52,9 +53,8 @@ class OcdbtSink final : public ValueSink {
   Status Open() {
     HF_ASSIGN_OR_RETURN(const ocdbt::BulkWriteOptions write_options,
                         WriteOptionsNow());
-    HF_ASSIGN_OR_RETURN(
-        writer_,
-        ocdbt::BulkWriter::Create(store_, ProcessPrefix(), write_options));
+    HF_ASSIGN_OR_RETURN(writer_, ocdbt::BulkWriter::Create(
+                                     store_, ProcessPrefix(), write_options));
     return Status();
   }
 
@@ -75,9 +75,9 @@ class OcdbtSink final : public ValueSink {
                         WriteOptionsNow());
     std::vector<ocdbt::MergeChild> children;
     children.push_back({ProcessPrefix(), std::move(summary.entries)});
-    HF_RETURN_IF_ERROR(ocdbt::MergeEntries(store_, "", std::move(children),
-                                           merge_options)
-                           .status());
+    HF_RETURN_IF_ERROR(
+        ocdbt::MergeEntries(store_, "", std::move(children), merge_options)
+            .status());
     HF_RETURN_IF_ERROR(
         AddFileDigest(ProcessPrefix() + std::string(kManifestFile), digests));
     return AddFileDigest(std::string(kManifestFile), digests);

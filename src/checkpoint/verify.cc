@@ -91,13 +91,11 @@ class Verifier {
     Result<std::unique_ptr<Item>> item =
         Item::Open(place, options, ItemDetail::kForReading);
     if (!item.ok()) {
-      AddDamage("", Relative(place.directory, ""), std::nullopt,
-                item.status());
+      AddDamage("", Relative(place.directory, ""), std::nullopt, item.status());
       return Status();
     }
     if ((*item)->database() != nullptr) {
-      const Status checked =
-          (*item)->database()->CheckAll(&run_.cancel());
+      const Status checked = (*item)->database()->CheckAll(&run_.cancel());
       if (!checked.ok()) {
         AddDamage("", Relative(place.directory, kManifestFile), std::nullopt,
                   checked);
@@ -167,8 +165,7 @@ class Verifier {
   Status VerifyLeaves(const Item& item) {
     FileStore& files = item.file_store();
     Result<std::optional<DigestIndex>> digests = DigestIndex::Read(files);
-    const DigestIndex* index =
-        digests.ok() && *digests ? &**digests : nullptr;
+    const DigestIndex* index = digests.ok() && *digests ? &**digests : nullptr;
     std::vector<const StoredLeaf*> arrays;
     uint64_t total_bytes = 0;
     for (const StoredLeaf& leaf : item.leaves()) {
@@ -231,10 +228,9 @@ class Verifier {
     }
     value.file = location.key;
     value.offset = location.offset;
-    HF_ASSIGN_OR_RETURN(value.bytes,
-                        location.store->Read(location.key,
-                                             {location.offset,
-                                              location.byte_count}));
+    HF_ASSIGN_OR_RETURN(
+        value.bytes, location.store->Read(
+                         location.key, {location.offset, location.byte_count}));
     return value;
   }
 
@@ -258,17 +254,17 @@ class Verifier {
         digests == nullptr || value->is_inline
             ? nullptr
             : digests->FindValue(value->file, value->offset);
-    Status status =
-        row != nullptr ? DigestIndex::CheckValue(*row, value->bytes.view())
-                       : Status();
+    Status status = row != nullptr
+                        ? DigestIndex::CheckValue(*row, value->bytes.view())
+                        : Status();
     if (status.ok()) {
       status = DecodeWhole(layout, box, value->bytes.view(), decoded, context);
     }
     const bool is_checksummed =
         row != nullptr || value->is_inline || layout.has_frame_checksum;
     if (!status.ok()) {
-      const std::string file = value->is_inline ? "manifest.ocdbt: " + key
-                                                : value->file;
+      const std::string file =
+          value->is_inline ? "manifest.ocdbt: " + key : value->file;
       AddDamage(leaf.info.name, Relative(directory, file), value->offset,
                 status);
     }
@@ -290,8 +286,8 @@ class Verifier {
     }
     const ArrayView view{dtype, decoded.data(), box.shape,
                          ContiguousStrides(box.shape, DTypeBytes(dtype))};
-    return layout.format.codec->Decode(encoded, Shape(box.shape.size(), 0), view,
-                                context);
+    return layout.format.codec->Decode(encoded, Shape(box.shape.size(), 0),
+                                       view, context);
   }
 
   void CountChunk(const ArrayLayout& layout, const Box& box,

@@ -65,8 +65,7 @@ TEST_P(RoundTrip, LoadGivesBackWhatWasSaved) {
   EXPECT_TRUE(loaded->tree == tree);
   const auto report = Verify(path);
   ASSERT_TRUE(report.ok()) << report.status().ToString();
-  EXPECT_TRUE(report->damages.empty())
-      << report->damages[0].status.ToString();
+  EXPECT_TRUE(report->damages.empty()) << report->damages[0].status.ToString();
   EXPECT_EQ(report->checksummed_chunk_count, report->chunk_count);
   EXPECT_GT(report->chunk_count, 0u);
 }
@@ -84,8 +83,8 @@ TEST_P(RoundTrip, SameBytesForAnyThreadCount) {
       return std::string(text);
     };
     // The marker holds the path, so it must be the same.
-    const std::string target = testing::TempDir() + "/holdfast_same_path_" +
-                               std::to_string(getpid());
+    const std::string target =
+        testing::TempDir() + "/holdfast_same_path_" + std::to_string(getpid());
     fs::remove_all(target);
     const auto saved = Save(target, AllKindsTree(), options);
     ASSERT_TRUE(saved.ok()) << saved.status().ToString();

@@ -31,9 +31,8 @@ inline std::vector<DType> StorableDTypes() {
       dtypes.push_back(dtype);
     }
   }
-  std::sort(dtypes.begin(), dtypes.end(), [](DType a, DType b) {
-    return DTypeName(a) < DTypeName(b);
-  });
+  std::sort(dtypes.begin(), dtypes.end(),
+            [](DType a, DType b) { return DTypeName(a) < DTypeName(b); });
   return dtypes;
 }
 

@@ -3,6 +3,7 @@
 Import this module before jax: it chooses the platform and 64-bit types.
 """
 
+import contextlib
 import logging
 import os
 import shutil
@@ -24,6 +25,20 @@ from tree_lines import (LoadedArray, LoadedScalar, array_bytes,  # noqa: E402
 
 jax.config.update("jax_enable_x64", True)
 SCRATCH_BYTES = 2 << 30
+
+
+@contextlib.contextmanager
+def quiet_stderr():
+    """Drops what Orbax's threads print while their reads fail on purpose."""
+    kept = os.dup(2)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
 
 
 def scratch_root():

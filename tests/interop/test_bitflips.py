@@ -168,7 +168,8 @@ def main():
             prefix="holdfast-flips-", dir=tools.scratch_root()) as scratch:
         test = FlipTest(driver, args.holdfast, pathlib.Path(scratch))
         for label, options in LAYOUTS.items():
-            good += test.run(label, options, args.seed, args.count)
+            with tools.quiet_stderr():
+                good += test.run(label, options, args.seed, args.count)
     driver.close()
     print(f"{good} of {len(LAYOUTS)} layouts in "
           f"{time.monotonic() - start:.0f} s")

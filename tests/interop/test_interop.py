@@ -230,7 +230,8 @@ def main():
         root = pathlib.Path(args.keep or scratch).resolve()
         root.mkdir(parents=True, exist_ok=True)
         seeds = range(args.seed, args.seed + args.count)
-        good = run_cases(seeds, driver, root, args.keep)
+        with tools.quiet_stderr():
+            good = run_cases(seeds, driver, root, args.keep)
     driver.close()
     print(f"{good} of {args.count} trees in "
           f"{time.monotonic() - start:.0f} s")
