@@ -81,7 +81,7 @@ class Peer:
     note = ""
     self_timed = False
 
-    def prepare(self, tree):
+    def prepare(self, tree, scratch):
         self.tree = tree
 
 
@@ -90,29 +90,30 @@ class Holdfast(Peer):
 
     self_timed = True
     process = None  # shared by all modes: one copy of the tree
+    tree_files = None  # (lines, data) for drivers to come
 
     def __init__(self, mode, api, driver):
         self.name = f"holdfast {mode}" + (" (v1)" if api != "orbax" else "")
         self.options = [f"format={api}", f"compression={mode}"]
         self.driver = driver
 
-    def prepare(self, tree):
-        self.tree = tree
-        if Holdfast.process is None:
-            Holdfast.process = subprocess.Popen(
-                [self.driver], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                encoding="utf-8")
-            with tempfile.TemporaryDirectory() as folder:
-                lines = pathlib.Path(folder) / "lines"
-                data = pathlib.Path(folder) / "data"
-                trees.write_for_driver(tree, lines, data)
-                self.ask("tree", lines, data)
+    def start(self):
+        return subprocess.Popen([self.driver], stdin=subprocess.PIPE,
+                                stdout=subprocess.PIPE, encoding="utf-8")
 
-    def ask(self, *words):
+    def prepare(self, tree, scratch):
+        if Holdfast.process is None:
+            Holdfast.tree_files = scratch / "tree.lines", scratch / "tree.data"
+            trees.write_for_driver(tree, *Holdfast.tree_files)
+            Holdfast.process = self.start()
+            self.ask("tree", *Holdfast.tree_files)
+
+    def ask(self, *words, process=None):
         """(seconds, value) of one request."""
-        Holdfast.process.stdin.write(" ".join(map(str, words)) + "\n")
-        Holdfast.process.stdin.flush()
-        answer = Holdfast.process.stdout.readline().split(maxsplit=2)
+        process = process or Holdfast.process
+        process.stdin.write(" ".join(map(str, words)) + "\n")
+        process.stdin.flush()
+        answer = process.stdout.readline().split(maxsplit=2)
         if not answer or answer[0] != "ok":
             raise RuntimeError(" ".join(answer) or "the driver died")
         return float(answer[1]), int(answer[2])
@@ -130,13 +131,19 @@ class Holdfast(Peer):
         return self.ask("slice", path, name, row)[0]
 
     def peak_bytes(self, operation, path):
-        """How far resident memory rose during one operation."""
-        _, before = self.ask("reset_peak")
+        """How far resident memory rises during one operation, in a process
+        that has done nothing else."""
+        process = self.start()
         if operation == "save":
-            self.ask("save", path, *self.options)
+            self.ask("tree", *Holdfast.tree_files, process=process)
+        _, before = self.ask("reset_peak", process=process)
+        if operation == "save":
+            self.ask("save", path, *self.options, process=process)
         else:
-            self.ask("load", path)
-        _, peak = self.ask("peak")
+            self.ask("load", path, process=process)
+        _, peak = self.ask("peak", process=process)
+        process.stdin.close()
+        process.wait()
         return peak - before
 
 
@@ -149,7 +156,7 @@ class OrbaxLegacy(Peer):
         import orbax.checkpoint as ocp
         self.ocp = ocp
 
-    def prepare(self, tree):
+    def prepare(self, tree, scratch):
         self.tree = trees.nested(tree)
 
     def save(self, path):
@@ -264,7 +271,7 @@ class Dcp(Peer):
                 self.torch.bfloat16)
         return self.torch.from_numpy(array)
 
-    def prepare(self, tree):
+    def prepare(self, tree, scratch):
         self.tree = {name: self.tensor(array) for name, array in tree.items()}
 
     def save(self, path):
@@ -323,7 +330,7 @@ class ZarrPython(Peer):
         import zarr
         self.zarr = zarr
 
-    def prepare(self, tree):
+    def prepare(self, tree, scratch):
         self.tree = {
             name: array.view(np.uint16) if array.dtype.name == "bfloat16"
             else array for name, array in tree.items()}
@@ -359,7 +366,7 @@ class Raw(Peer):
         self.name = f"raw bytes, {'fresh' if fresh else 'reused'} buffer"
         self.buffer = None
 
-    def prepare(self, tree):
+    def prepare(self, tree, scratch):
         self.pieces, offset = [], 0
         if all(array.nbytes < RAW_PIECE_BYTES for array in tree.values()):
             joined = np.concatenate([array.reshape(-1).view(np.uint8)
@@ -664,10 +671,10 @@ def main():
     if not peers:
         sys.exit("no peer is left to run")
     tree = trees.TREES[args.tree](args.scale)
-    for peer in peers:
-        peer.prepare(tree)
     with tempfile.TemporaryDirectory(prefix="holdfast-peers-",
                                      dir=args.dir) as scratch:
+        for peer in peers:
+            peer.prepare(tree, pathlib.Path(scratch))
         run = Run(peers, tree, pathlib.Path(scratch), args.patience)
         if not args.no_warmup:
             run.one_round(0, counted=False)

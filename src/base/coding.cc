@@ -22,6 +22,17 @@ void PutVarint(std::string& out, uint64_t value) {
   out.push_back(static_cast<char>(value));
 }
 
+std::string ToHex(std::string_view bytes) {
+  static constexpr char kDigits[] = "0123456789abcdef";
+  std::string text;
+  text.reserve(2 * bytes.size());
+  for (const char byte : bytes) {
+    text.push_back(kDigits[static_cast<uint8_t>(byte) >> 4]);
+    text.push_back(kDigits[byte & 15]);
+  }
+  return text;
+}
+
 bool Cursor::ReadByte(uint8_t& value) {
   if (remaining() < 1) return false;
   value = static_cast<uint8_t>(data_[offset_++]);

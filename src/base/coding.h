@@ -1,5 +1,5 @@
 // Little-endian integers and varints (LEB128, low group first), written to a
-// std::string and read through Cursor with every bound checked.
+// std::string and read through Cursor with every bound checked; hex text.
 // Thread-safety: one thread a cursor.
 // Errors: a Cursor never reads past its end; a failed read returns false and
 // leaves the cursor where it was.
@@ -32,6 +32,9 @@ void PutU32Little(std::string& out, uint32_t value);
 void PutU64Little(std::string& out, uint64_t value);
 // Shortest form; at most 10 bytes.
 void PutVarint(std::string& out, uint64_t value);
+
+// Two lower-case hex digits a byte.
+std::string ToHex(std::string_view bytes);
 
 class Cursor {
  public:

@@ -65,5 +65,10 @@ TEST(Coding, FixedIntegersAreLittleEndian) {
   EXPECT_EQ(text, "\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a\x0b\x0c");
 }
 
+TEST(Coding, HexIsLowerCase) {
+  EXPECT_EQ(ToHex(std::string_view("\x00\xff\x1a", 3)), "00ff1a");
+  EXPECT_EQ(ToHex(""), "");
+}
+
 }  // namespace
 }  // namespace holdfast

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "base/coding.h"
 #include "base/status_macros.h"
 #include "checkpoint/item.h"
 #include "checkpoint/layout.h"
@@ -50,13 +51,7 @@ class Sha256 {
     unsigned char digest[EVP_MAX_MD_SIZE];
     unsigned int byte_count = 0;
     EVP_DigestFinal_ex(context_, digest, &byte_count);
-    static constexpr char kHex[] = "0123456789abcdef";
-    std::string text;
-    for (unsigned int i = 0; i < byte_count; ++i) {
-      text.push_back(kHex[digest[i] >> 4]);
-      text.push_back(kHex[digest[i] & 15]);
-    }
-    return text;
+    return ToHex({reinterpret_cast<const char*>(digest), byte_count});
   }
 
  private:

@@ -140,9 +140,9 @@ Result<LoadResult> Load(const std::string& path, const LoadOptions& options) {
     HF_RETURN_IF_ERROR(AddTargets(load, targets));
   }
   Run run(options.run);
+  HF_RETURN_IF_ERROR(CheckMemory(targets));
   HF_ASSIGN_OR_RETURN(std::vector<PlannedChunk> chunks,
                       LocateChunks(targets, run));
-  HF_RETURN_IF_ERROR(CheckMemory(targets));
   HF_RETURN_IF_ERROR(AllocateArrays(loads, targets));
   result.stats.plan_seconds = watch.Lap();
   HF_RETURN_IF_ERROR(Restore(targets, std::move(chunks), {options.open.verify},

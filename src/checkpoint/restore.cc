@@ -251,16 +251,27 @@ class Restorer {
 
 }  // namespace
 
+Status CheckChunkCount(const StoredLeaf& leaf) {
+  const int64_t chunk_count = leaf.layout->grid.ChunkCount();
+  if (chunk_count <= kChunkCountMax) return Status();
+  return ResourceExhaustedError(
+      "leaf " + leaf.info.name + ": too many chunks to read at once (got " +
+      std::to_string(chunk_count) + ", want at most " +
+      std::to_string(kChunkCountMax) + "); read it in slices");
+}
+
 Result<std::vector<PlannedChunk>> LocateChunks(
     const std::vector<RestoreTarget>& targets, Run& run) {
   std::vector<std::vector<PlannedChunk>> parts(targets.size());
   HF_RETURN_IF_ERROR(run.executor().ParallelFor(
       targets.size(),
       [&](size_t i, int) -> Status {
+        HF_RETURN_IF_ERROR(CheckChunkCount(*targets[i].leaf));
         const ChunkGrid& grid = targets[i].leaf->layout->grid;
         return ForEachChunk(
             grid, BoxOf(grid.array_shape),
             [&](const Shape& chunk_index) -> Status {
+              HF_RETURN_IF_ERROR(run.cancel().Check());
               HF_ASSIGN_OR_RETURN(PlannedChunk chunk,
                                   LocateChunk(targets[i], i, chunk_index));
               const Status size_status = CheckStoredSize(chunk, targets[i]);

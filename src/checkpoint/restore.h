@@ -25,6 +25,12 @@ struct RestoreOptions {
   bool verify = true;
 };
 
+// More chunks than this in one array are refused: the plan itself would not fit
+// in memory, and no checkpoint has them. Slices have no such limit.
+inline constexpr int64_t kChunkCountMax = int64_t{1} << 22;
+// ResourceExhausted, naming the leaf.
+Status CheckChunkCount(const StoredLeaf& leaf);
+
 // The chunks of all targets, located; views are not needed yet. Reads metadata
 // only. DataLoss when an array claims more elements than its stored bytes can
 // hold: call it before taking memory for them.

@@ -8,6 +8,7 @@
 #include <map>
 #include <mutex>
 
+#include "base/coding.h"
 #include "base/crc32c.h"
 #include "base/status_macros.h"
 #include "checkpoint/array_index.h"
@@ -37,16 +38,10 @@ uint64_t SystemNowNs() {
 }
 
 std::string SystemRandomHex() {
-  unsigned char bytes[16];
+  char bytes[16];
   // The system's generator does not fail once it is seeded.
-  RAND_bytes(bytes, sizeof bytes);
-  static constexpr char kHex[] = "0123456789abcdef";
-  std::string text;
-  for (const unsigned char byte : bytes) {
-    text.push_back(kHex[byte >> 4]);
-    text.push_back(kHex[byte & 15]);
-  }
-  return text;
+  RAND_bytes(reinterpret_cast<unsigned char*>(bytes), sizeof bytes);
+  return ToHex({bytes, sizeof bytes});
 }
 
 SaveOptions WithSources(SaveOptions options) {

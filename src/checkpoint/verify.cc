@@ -200,6 +200,12 @@ class Verifier {
 
   Status VerifyArray(const Item& item, const StoredLeaf& leaf,
                      const DigestIndex* digests, CodecContext& context) {
+    const Status count_status = CheckChunkCount(leaf);
+    if (!count_status.ok()) {
+      AddDamage(leaf.info.name, Relative(item.place().directory, leaf.prefix),
+                std::nullopt, count_status);
+      return Status();
+    }
     const ChunkGrid& grid = leaf.layout->grid;
     Buffer decoded;
     return ForEachChunk(

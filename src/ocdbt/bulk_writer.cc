@@ -34,8 +34,7 @@ BulkWriter::BulkWriter(Store* store, std::string directory,
       directory_(std::move(directory)),
       options_(options),
       arena_(std::make_shared<TextArena>()),
-      appender_(store, MakeDataFileOptions(options, directory_),
-                &list_.files) {
+      appender_(store, MakeDataFileOptions(options, directory_), &list_.files) {
   list_.owners.push_back(arena_);
 }
 
@@ -89,8 +88,7 @@ void BulkWriter::PlaceReady() {
   for (; next_index_ < known_.size() && known_[next_index_]; ++next_index_) {
     const auto waiting = waiting_.find(next_index_);
     if (waiting == waiting_.end()) continue;  // inline
-    const Reference place =
-        appender_.Place(waiting->second.chunk.byte_count);
+    const Reference place = appender_.Place(waiting->second.chunk.byte_count);
     list_.entries[next_index_].SetIndirect(place);
     ready_.push_back({place, std::move(waiting->second)});
     waiting_.erase(waiting);
@@ -145,9 +143,9 @@ Status BulkWriter::WriteReady() {
 Result<BulkWriteSummary> BulkWriter::Finish() {
   HF_RETURN_IF_ERROR(status_);
   if (known_count_ != known_.size()) {
-    return FailedPreconditionError(
-        "Index " + std::to_string(next_index_) + " of " +
-        std::to_string(known_.size()) + " was never given");
+    return FailedPreconditionError("Index " + std::to_string(next_index_) +
+                                   " of " + std::to_string(known_.size()) +
+                                   " was never given");
   }
   status_ = FailedPreconditionError("The database was finished already");
   SortByKey(list_.entries);

@@ -60,8 +60,8 @@ class BulkWriter {
 
   Status Record(size_t index, std::string_view key, Value& value,
                 char*& inline_target);
-  void PlaceReady();   // REQUIRES: mutex_ held
-  Batch TakeBatch();   // neighbours in one file; empty: nothing to write
+  void PlaceReady();  // REQUIRES: mutex_ held
+  Batch TakeBatch();  // neighbours in one file; empty: nothing to write
   Status WriteReady();
   Status WriteBatch(const Batch& batch);
 
@@ -70,7 +70,7 @@ class BulkWriter {
   const BulkWriteOptions options_;
 
   std::mutex mutex_;
-  Status status_;  // the first failure
+  Status status_;   // the first failure
   EntryList list_;  // entry i is that of index i
   std::vector<bool> known_;
   size_t known_count_ = 0;

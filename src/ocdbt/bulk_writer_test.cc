@@ -57,8 +57,8 @@ Result<BulkWriteSummary> WritePairs(Store& store, const Pairs& pairs,
         EncodedChunk chunk = Chunk(view);
         chunk.pieces = {view.substr(0, view.size() / 3),
                         view.substr(view.size() / 3)};
-        const Status status = writer->Put(order[i], key, std::move(chunk),
-                                          copy);
+        const Status status =
+            writer->Put(order[i], key, std::move(chunk), copy);
         EXPECT_TRUE(status.ok()) << status.ToString();
       }
     });
@@ -111,8 +111,7 @@ TEST(BulkWriterTest, BytesDependOnNeitherThreadsNorOrder) {
     options.max_decoded_node_bytes = 2000;
     options.target_data_file_bytes = 20000;
     MemoryStore store;
-    EXPECT_TRUE(
-        WritePairs(store, pairs, order, thread_count, options).ok());
+    EXPECT_TRUE(WritePairs(store, pairs, order, thread_count, options).ok());
     return Contents(store);
   };
   const Items want = write(InOrder(pairs.size()), 1);
@@ -132,12 +131,14 @@ TEST(BulkWriterTest, OffsetsFollowIndexesAndFilesRollOverAtTarget) {
   options.target_data_file_bytes = 10;
   const auto writer = BulkWriter::Create(&store, "", options);
   // 4 + 6 reach the target; 25 exceeds it alone; the node follows "e".
-  const Pairs pairs = {{"e", "1234"}, {"d", "123456"}, {"c", ""},
-                       {"b", std::string(25, 'b')}, {"a", "12"}};
+  const Pairs pairs = {{"e", "1234"},
+                       {"d", "123456"},
+                       {"c", ""},
+                       {"b", std::string(25, 'b')},
+                       {"a", "12"}};
   for (const size_t index : {4, 2, 0, 3, 1}) {
     ASSERT_TRUE((*writer)
-                    ->Put(index, pairs[index].first,
-                          Chunk(pairs[index].second))
+                    ->Put(index, pairs[index].first, Chunk(pairs[index].second))
                     .ok());
   }
   const auto summary = (*writer)->Finish();

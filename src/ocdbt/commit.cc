@@ -47,8 +47,8 @@ Config MakeConfig(const BulkWriteOptions& options) {
 }
 
 // Generation 1 with `tree`, or with no keys.
-Manifest MakeManifest(const BulkWriteOptions& options,
-                      const BuiltTree& tree, const DataFileTable& files) {
+Manifest MakeManifest(const BulkWriteOptions& options, const BuiltTree& tree,
+                      const DataFileTable& files) {
   Manifest manifest;
   manifest.config = MakeConfig(options);
   Version version;
@@ -72,9 +72,9 @@ Result<uint64_t> WriteManifest(Store* store, const std::string& directory,
       const Bytes object,
       SealEnvelope(ObjectKind::kManifest, EncodeManifestBody(manifest).view(),
                    manifest.config.compression));
-  HF_RETURN_IF_ERROR(
-      store->Write(directory + std::string(kManifestName), object.view(),
-                   {.sync = options.sync, .must_create = true}));
+  HF_RETURN_IF_ERROR(store->Write(directory + std::string(kManifestName),
+                                  object.view(),
+                                  {.sync = options.sync, .must_create = true}));
   return object.size();
 }
 
@@ -158,10 +158,9 @@ Result<BulkWriteSummary> CommitEntries(Store* store,
                       WriteNodes(options, appender, list));
   HF_ASSIGN_OR_RETURN(summary.files, appender.Finish());
   if (options.sync) HF_RETURN_IF_ERROR(store->SyncNames());
-  HF_ASSIGN_OR_RETURN(
-      summary.manifest_byte_count,
-      WriteManifest(store, directory, options,
-                    MakeManifest(options, tree, list.files)));
+  HF_ASSIGN_OR_RETURN(summary.manifest_byte_count,
+                      WriteManifest(store, directory, options,
+                                    MakeManifest(options, tree, list.files)));
   if (options.sync) HF_RETURN_IF_ERROR(store->SyncNames());
 
   for (const LeafEntry& entry : list.entries) {
@@ -169,8 +168,7 @@ Result<BulkWriteSummary> CommitEntries(Store* store,
     summary.inline_value_byte_count += entry.value_byte_count;
   }
   summary.key_count = tree.statistics.key_count;
-  summary.indirect_value_byte_count =
-      tree.statistics.indirect_value_byte_count;
+  summary.indirect_value_byte_count = tree.statistics.indirect_value_byte_count;
   summary.node_count = tree.node_count;
   summary.node_byte_count = tree.statistics.tree_byte_count;
   summary.tree_height = tree.height;

@@ -27,8 +27,8 @@
 namespace holdfast::ocdbt {
 
 struct DataFileOptions {
-  std::string directory;          // of the database: "" or ends in '/'
-  std::string prefix = "d/";      // of the names, below the directory
+  std::string directory;           // of the database: "" or ends in '/'
+  std::string prefix = "d/";       // of the names, below the directory
   uint64_t target_byte_count = 0;  // 0: no limit
   bool sync = true;
   std::function<std::string()> new_file_name;
@@ -41,8 +41,7 @@ struct WrittenFile {
 
 class DataFileAppender {
  public:
-  DataFileAppender(Store* store, DataFileOptions options,
-                   DataFileTable* files);
+  DataFileAppender(Store* store, DataFileOptions options, DataFileTable* files);
   ~DataFileAppender();
 
   // The next `byte_count` (> 0) bytes. They must be written.

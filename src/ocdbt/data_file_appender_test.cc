@@ -31,8 +31,8 @@ TEST(DataFileAppenderTest, ClosesFileWhenItReachesTarget) {
   const Reference places[] = {appender.Place(3), appender.Place(5),
                               appender.Place(7), appender.Place(1),
                               appender.Place(2)};
-  const Reference want[] = {{1, 0, 3}, {1, 3, 5}, {2, 0, 7}, {2, 7, 1},
-                            {3, 0, 2}};
+  const Reference want[] = {
+      {1, 0, 3}, {1, 3, 5}, {2, 0, 7}, {2, 7, 1}, {3, 0, 2}};
   for (int i = 0; i < 5; ++i) EXPECT_EQ(places[i], want[i]) << i;
   ASSERT_EQ(files.size(), 4u);
   EXPECT_EQ(files[1].path, "d/" + std::string(31, 'a') + "0");

@@ -28,7 +28,8 @@ uint64_t ParseNumberedManifest(std::string_view name) {
   for (const char c : name) {
     const bool digit = c >= '0' && c <= '9';
     if (!digit && (c < 'a' || c > 'f')) return 0;
-    number = number << 4 | static_cast<uint64_t>(digit ? c - '0' : c - 'a' + 10);
+    number =
+        number << 4 | static_cast<uint64_t>(digit ? c - '0' : c - 'a' + 10);
   }
   return number;
 }
@@ -59,14 +60,14 @@ Status CheckVersionNode(const VersionTreeNode& node,
                          " but received: " + std::to_string(node.height));
   }
   if (node.version_tree_arity_log2 != arity_log2) {
-    return DataLossError("Expected version_tree_arity_log2=" +
-                         std::to_string(arity_log2) + " but received: " +
-                         std::to_string(node.version_tree_arity_log2));
+    return DataLossError(
+        "Expected version_tree_arity_log2=" + std::to_string(arity_log2) +
+        " but received: " + std::to_string(node.version_tree_arity_log2));
   }
   if (node.LastGeneration() == from.generation) return Status();
-  return DataLossError("Expected generation number " +
-                       std::to_string(from.generation) +
-                       " but received: " + std::to_string(node.LastGeneration()));
+  return DataLossError(
+      "Expected generation number " + std::to_string(from.generation) +
+      " but received: " + std::to_string(node.LastGeneration()));
 }
 
 // The sizes of data files, each asked for once.
@@ -81,8 +82,8 @@ class FileSizes {
       return Status();
     }
     return RangeError(value.offset, value.byte_count, size)
-        .WithContext(RangeText(store_, value.file, value.offset,
-                               value.byte_count));
+        .WithContext(
+            RangeText(store_, value.file, value.offset, value.byte_count));
   }
   size_t file_count() const { return sizes_.size(); }
 
@@ -151,8 +152,8 @@ Result<Manifest> Database::ReadManifest(const std::string& name) {
 Result<uint64_t> Database::NewestManifestNumber() {
   uint64_t newest = 0;
   const std::string prefix = directory_ + std::string(kNumberedManifestPrefix);
-  HF_RETURN_IF_ERROR(store()->List(
-      prefix, [&](std::string_view key, const ObjectInfo&) {
+  HF_RETURN_IF_ERROR(
+      store()->List(prefix, [&](std::string_view key, const ObjectInfo&) {
         key.remove_prefix(directory_.size());
         newest = std::max(newest, ParseNumberedManifest(key));
         return Status();
@@ -180,8 +181,8 @@ Status Database::ReadManifests() {
                          std::to_string(newest.versions.back().generation))
         .WithContext(context);
   }
-  HF_RETURN_IF_ERROR(CheckSameConfig(manifest_.config, newest.config)
-                         .WithContext(context));
+  HF_RETURN_IF_ERROR(
+      CheckSameConfig(manifest_.config, newest.config).WithContext(context));
   newest.config = manifest_.config;
   manifest_ = std::move(newest);
   return Status();
@@ -201,18 +202,18 @@ Result<VersionTreeNode> Database::ReadVersionNode(
   const DataFile& file = files[from.node.file_index];
   HF_ASSIGN_OR_RETURN(VersionTreeNode node,
                       source_.ReadVersionTreeNode(file, from.node));
-  const Status status = CheckVersionNode(
-      node, from, manifest_.config.version_tree_arity_log2);
+  const Status status =
+      CheckVersionNode(node, from, manifest_.config.version_tree_arity_log2);
   if (status.ok()) return node;
-  return status.WithContext("Error reading " +
-                            RangeText(*store(), file.path, from.node.offset,
-                                      from.node.byte_count));
+  return status.WithContext("Error reading " + RangeText(*store(), file.path,
+                                                         from.node.offset,
+                                                         from.node.byte_count));
 }
 
 Result<VersionRecord> Database::FindVersion(uint64_t generation) {
-  const Status absent = NotFoundError("Generation " +
-                                      std::to_string(generation) +
-                                      " is not in " + ManifestText());
+  const Status absent =
+      NotFoundError("Generation " + std::to_string(generation) + " is not in " +
+                    ManifestText());
   // Turned, step by step, into the node that must hold the generation.
   VersionTreeNode node;
   node.files = manifest_.files;
@@ -222,11 +223,10 @@ Result<VersionRecord> Database::FindVersion(uint64_t generation) {
     for (const Version& version : node.versions) {
       if (version.generation == generation) return Record(version, node.files);
     }
-    const auto child =
-        std::find_if(node.children.begin(), node.children.end(),
-                     [&](const VersionNodeReference& reference) {
-                       return reference.generation >= generation;
-                     });
+    const auto child = std::find_if(node.children.begin(), node.children.end(),
+                                    [&](const VersionNodeReference& reference) {
+                                      return reference.generation >= generation;
+                                    });
     if (child == node.children.end()) return absent;
     HF_ASSIGN_OR_RETURN(node, ReadVersionNode(node.files, *child));
   }
@@ -235,8 +235,7 @@ Result<VersionRecord> Database::FindVersion(uint64_t generation) {
 Status Database::AppendVersions(const DataFileTable& files,
                                 const VersionNodeReference& from,
                                 std::vector<VersionRecord>& versions) {
-  HF_ASSIGN_OR_RETURN(const VersionTreeNode node,
-                      ReadVersionNode(files, from));
+  HF_ASSIGN_OR_RETURN(const VersionTreeNode node, ReadVersionNode(files, from));
   const size_t start = versions.size();
   for (const Version& version : node.versions) {
     versions.push_back(Record(version, node.files));

@@ -48,11 +48,9 @@ class Crafted {
     Manifest manifest;
     manifest.files = files_;
     manifest.versions = {{1, height, root, statistics, 1}};
-    const Bytes object =
-        *SealEnvelope(ObjectKind::kManifest,
-                      EncodeManifestBody(manifest).view(), {});
-    return StoreOf({{"manifest.ocdbt", object.ToString()},
-                    {"d/nodes", file_}});
+    const Bytes object = *SealEnvelope(ObjectKind::kManifest,
+                                       EncodeManifestBody(manifest).view(), {});
+    return StoreOf({{"manifest.ocdbt", object.ToString()}, {"d/nodes", file_}});
   }
 
  private:
@@ -156,8 +154,7 @@ TEST(DatabaseTest, ForEachAgreesWithMapForRandomRanges) {
                     .ok());
     std::vector<std::string> want;
     for (const auto& [key, unused] : items) {
-      if (key.starts_with(prefix) && key >= min &&
-          (max.empty() || key < max)) {
+      if (key.starts_with(prefix) && key >= min && (max.empty() || key < max)) {
         want.push_back(key);
       }
     }
@@ -170,8 +167,8 @@ TEST(DatabaseTest, ForEachStopsAtFirstFailureAndCancel) {
   const auto store = Write(ManyItems(random, 50), 200);
   const auto database = Database::Open(store.get(), "");
   int calls = 0;
-  const Status status = (*database)->ForEach(
-      "", "", "", [&](std::string_view, const ValueRef&) {
+  const Status status =
+      (*database)->ForEach("", "", "", [&](std::string_view, const ValueRef&) {
         return ++calls == 7 ? UnavailableError("enough") : Status();
       });
   EXPECT_EQ(status.ToString(), "UNAVAILABLE: enough");
@@ -281,8 +278,8 @@ TEST(DatabaseTest, SharedNodesDoNotExplode) {
   ASSERT_TRUE(database.ok());
   EXPECT_TRUE((*database)->Find(std::string(60, 'b')).ok());
   int calls = 0;
-  const Status status = (*database)->ForEach(
-      "", "", "", [&](std::string_view, const ValueRef&) {
+  const Status status =
+      (*database)->ForEach("", "", "", [&](std::string_view, const ValueRef&) {
         ++calls;
         return Status();
       });
@@ -310,8 +307,7 @@ TEST(DatabaseTest, FullKeyLengthIsLimited) {
 TEST(DatabaseTest, HugeNodeLengthIsOutOfRange) {
   Crafted crafted;
   crafted.AddLeaf({{"a", ""}});
-  const auto store =
-      crafted.Finish(0, {0, 0, uint64_t{1} << 62}, {1, 1, 0});
+  const auto store = crafted.Finish(0, {0, 0, uint64_t{1} << 62}, {1, 1, 0});
   EXPECT_THAT(CheckAll(*store).ToString(),
               HasSubstr("Requested byte range [0, 4611686018427387904) is not "
                         "valid for value of size"));

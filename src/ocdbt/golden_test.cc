@@ -150,12 +150,12 @@ class Reencoder {
     const Bytes object = Load(files, range);
     const auto node = DecodeBtreeNode(object, "");
     ASSERT_TRUE(node.ok()) << node.status().ToString();
-    Compare(ObjectKind::kBtreeNode, object,
-            node->height == 0
-                ? EncodeLeafNodeBody(node->key_prefix, node->leaves,
-                                     node->files)
-                : EncodeInteriorNodeBody(node->height, node->key_prefix,
-                                         node->children, node->files));
+    Compare(
+        ObjectKind::kBtreeNode, object,
+        node->height == 0
+            ? EncodeLeafNodeBody(node->key_prefix, node->leaves, node->files)
+            : EncodeInteriorNodeBody(node->height, node->key_prefix,
+                                     node->children, node->files));
     for (const ChildEntry& child : node->children) {
       CheckTree(node->files, child.node);
     }

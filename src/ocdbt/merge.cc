@@ -44,13 +44,12 @@ Status AppendFiles(const MergeChild& child, DataFileTable& files) {
   for (const DataFile& file : child.entries.files) {
     const size_t byte_count = subdirectory.size() + file.path.size();
     if (byte_count > kPathBytesMax) {
-      return InvalidArgumentError("Data file path of " +
-                                  std::to_string(byte_count) +
-                                  " bytes exceeds limit of 65535, below \"" +
-                                  subdirectory + '"');
+      return InvalidArgumentError(
+          "Data file path of " + std::to_string(byte_count) +
+          " bytes exceeds limit of 65535, below \"" + subdirectory + '"');
     }
-    files.push_back({subdirectory + file.path,
-                     subdirectory.size() + file.base_byte_count});
+    files.push_back(
+        {subdirectory + file.path, subdirectory.size() + file.base_byte_count});
   }
   return Status();
 }
@@ -79,8 +78,7 @@ Result<EntryList> Join(const std::vector<MergeChild>& children) {
   return joined;
 }
 
-Status WriteOutLongValues(uint64_t inline_bytes_max,
-                          DataFileAppender& appender,
+Status WriteOutLongValues(uint64_t inline_bytes_max, DataFileAppender& appender,
                           std::vector<LeafEntry>& entries) {
   for (LeafEntry& entry : entries) {
     if (!entry.is_inline() || entry.value_byte_count <= inline_bytes_max) {

@@ -24,9 +24,9 @@ std::vector<Items> MakeItems(uint64_t seed) {
   std::mt19937_64 random(seed);
   std::vector<Items> sets(3);
   for (int i = 0; i < 120; ++i) {
-    std::string value(random() % 3 == 0 ? 2000 + random() % 500
-                                        : random() % 300,
-                      static_cast<char>(random()));
+    std::string value(
+        random() % 3 == 0 ? 2000 + random() % 500 : random() % 300,
+        static_cast<char>(random()));
     sets[random() % 3]["key." + std::to_string(random() % 100000)] = value;
   }
   for (const auto& [key, value] : sets[0]) sets[1].erase(key);
@@ -131,8 +131,8 @@ TEST(MergeTest, NestedMergesAccumulateBasePaths) {
   ASSERT_TRUE(WriteItems(store, "inner/one/", sets[0], FixedOptions('a')).ok());
   ASSERT_TRUE(WriteItems(store, "inner/two/", sets[1], FixedOptions('b')).ok());
   ASSERT_TRUE(WriteItems(store, "three/", sets[2], FixedOptions('c')).ok());
-  auto inner = MergeDatabases(&store, "inner/", {"one", "two"},
-                              FixedOptions('e'));
+  auto inner =
+      MergeDatabases(&store, "inner/", {"one", "two"}, FixedOptions('e'));
   ASSERT_TRUE(inner.ok()) << inner.status().ToString();
   ASSERT_TRUE(
       MergeDatabases(&store, "", {"inner", "three"}, FixedOptions('f')).ok());
@@ -177,15 +177,15 @@ TEST(MergeTest, OnlyNewestVersionIsMerged) {
 
 TEST(MergeTest, DuplicateKeyNamesBothChildren) {
   MemoryStore store;
-  ASSERT_TRUE(WriteItems(store, kOne, {{"a", "1"}, {"b", "1"}},
-                         FixedOptions('a'))
-                  .ok());
+  ASSERT_TRUE(
+      WriteItems(store, kOne, {{"a", "1"}, {"b", "1"}}, FixedOptions('a'))
+          .ok());
   ASSERT_TRUE(WriteItems(store, kTwo, {{"c", "1"}}, FixedOptions('b')).ok());
-  ASSERT_TRUE(WriteItems(store, kThree, {{"b", "1"}, {"d", "1"}},
-                         FixedOptions('c'))
-                  .ok());
-  const auto merged = MergeDatabases(&store, "", {kOne, kTwo, kThree},
-                                     FixedOptions('e'));
+  ASSERT_TRUE(
+      WriteItems(store, kThree, {{"b", "1"}, {"d", "1"}}, FixedOptions('c'))
+          .ok());
+  const auto merged =
+      MergeDatabases(&store, "", {kOne, kTwo, kThree}, FixedOptions('e'));
   ASSERT_FALSE(merged.ok());
   EXPECT_EQ(merged.status().ToString(),
             "INVALID_ARGUMENT: Key \"b\" is in more than one database: "

@@ -28,8 +28,7 @@ namespace holdfast::ocdbt {
 
 class NodeSource {
  public:
-  NodeSource(Store* store, uint64_t cache_bytes_max,
-             const DecodeLimits& limits)
+  NodeSource(Store* store, uint64_t cache_bytes_max, const DecodeLimits& limits)
       : store_(store), cache_bytes_max_(cache_bytes_max), limits_(limits) {}
 
   Store* store() const { return store_; }

@@ -13,8 +13,7 @@ namespace {
 void CopyInline(const ValueRef& value, uint64_t offset,
                 std::span<char> target) {
   if (target.empty()) return;
-  std::memcpy(target.data(), value.inline_value.data() + offset,
-              target.size());
+  std::memcpy(target.data(), value.inline_value.data() + offset, target.size());
 }
 
 }  // namespace
@@ -49,8 +48,8 @@ Result<ObjectInfo> OcdbtStore::Stat(std::string_view key) {
 Result<Bytes> OcdbtStore::Read(std::string_view key, ByteRange range) {
   HF_ASSIGN_OR_RETURN(const ValueRef value, database_->Find(key));
   if (range.byte_count == kToEnd) {
-    range.byte_count = value.byte_count - std::min(range.offset,
-                                                   value.byte_count);
+    range.byte_count =
+        value.byte_count - std::min(range.offset, value.byte_count);
   }
   HF_RETURN_IF_ERROR(CheckRange(key, range.offset, range.byte_count, value));
   if (value.is_inline) {
@@ -74,8 +73,8 @@ Status OcdbtStore::ReadBatch(std::span<const ReadRequest> requests,
   std::vector<ValueRef> values;  // keep the keys of base_requests alive
   for (const ReadRequest& request : requests) {
     HF_ASSIGN_OR_RETURN(ValueRef value, database_->Find(request.key));
-    HF_RETURN_IF_ERROR(CheckRange(request.key, request.offset,
-                                  request.target.size(), value));
+    HF_RETURN_IF_ERROR(
+        CheckRange(request.key, request.offset, request.target.size(), value));
     if (value.is_inline) {
       CopyInline(value, request.offset, request.target);
       continue;
@@ -107,10 +106,10 @@ Status OcdbtStore::List(
     std::string_view prefix,
     const std::function<Status(std::string_view key, const ObjectInfo& info)>&
         fn) {
-  return database_->ForEach(
-      prefix, "", "", [&](std::string_view key, const ValueRef& value) {
-        return fn(key, ObjectInfo{value.byte_count});
-      });
+  return database_->ForEach(prefix, "", "",
+                            [&](std::string_view key, const ValueRef& value) {
+                              return fn(key, ObjectInfo{value.byte_count});
+                            });
 }
 
 Status OcdbtStore::Write(std::string_view key,
@@ -119,8 +118,7 @@ Status OcdbtStore::Write(std::string_view key,
   return ReadOnly(key);
 }
 
-Result<std::unique_ptr<ObjectWriter>> OcdbtStore::Create(
-    std::string_view key) {
+Result<std::unique_ptr<ObjectWriter>> OcdbtStore::Create(std::string_view key) {
   return ReadOnly(key);
 }
 

@@ -15,9 +15,10 @@ namespace {
 
 class OcdbtStoreTest : public ::testing::Test {
  protected:
-  OcdbtStoreTest() : items_{{"a/.zarray", "{}"},
-                            {"a/0", std::string(2000, 'x') + "end"},
-                            {"b/empty", ""}} {
+  OcdbtStoreTest()
+      : items_{{"a/.zarray", "{}"},
+               {"a/0", std::string(2000, 'x') + "end"},
+               {"b/empty", ""}} {
     EXPECT_TRUE(WriteItems(base_, "dir/", items_, FixedOptions()).ok());
     auto database = Database::Open(&base_, "dir/");
     store_ = std::make_unique<OcdbtStore>(std::move(database).value());

@@ -30,8 +30,8 @@ size_t CutMax(const ChildEntry& entry) {
 
 void CutSubtreePrefix(LeafEntry&, size_t) {}
 void CutSubtreePrefix(ChildEntry& entry, size_t byte_count) {
-  entry.subtree_prefix_byte_count = static_cast<uint16_t>(
-      entry.subtree_prefix_byte_count - byte_count);
+  entry.subtree_prefix_byte_count =
+      static_cast<uint16_t>(entry.subtree_prefix_byte_count - byte_count);
 }
 
 Bytes EncodeBody(uint8_t, std::span<const LeafEntry> entries,
@@ -103,11 +103,10 @@ class Builder {
       }
       stored = relative;
     }
-    HF_ASSIGN_OR_RETURN(
-        const Bytes object,
-        SealEnvelope(ObjectKind::kBtreeNode,
-                     EncodeBody(height, stored, files_).view(),
-                     options_.compression));
+    HF_ASSIGN_OR_RETURN(const Bytes object,
+                        SealEnvelope(ObjectKind::kBtreeNode,
+                                     EncodeBody(height, stored, files_).view(),
+                                     options_.compression));
     ChildEntry parent;
     parent.key = run.front().key;
     parent.subtree_prefix_byte_count = static_cast<uint16_t>(cut);
@@ -138,8 +137,8 @@ Result<BuiltTree> BuildTree(std::span<const LeafEntry> entries,
   while (level.size() > 1) {
     ++tree.height;
     HF_ASSIGN_OR_RETURN(
-        level, builder.WriteLevel(std::span<const ChildEntry>(level),
-                                  tree.height));
+        level,
+        builder.WriteLevel(std::span<const ChildEntry>(level), tree.height));
   }
   tree.root = level.front().node;
   tree.statistics = level.front().statistics;

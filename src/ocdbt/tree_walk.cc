@@ -61,17 +61,16 @@ Status CheckKeyLengths(const Frame& frame) {
 Status CheckAgainstParent(const Frame& frame) {
   const Subtree& subtree = frame.subtree;
   if (frame.node->height != subtree.height) {
-    return DataLossError("Expected height of " +
-                         std::to_string(subtree.height) + " but received: " +
-                         std::to_string(frame.node->height));
+    return DataLossError(
+        "Expected height of " + std::to_string(subtree.height) +
+        " but received: " + std::to_string(frame.node->height));
   }
   HF_RETURN_IF_ERROR(CheckKeyLengths(frame));
   const std::string first = FullKey(frame, 0);
   if (first < subtree.inclusive_min) {
     return DataLossError("First key \"" + first +
                          "\" is less than inclusive_min \"" +
-                         subtree.inclusive_min +
-                         "\" specified by parent node");
+                         subtree.inclusive_min + "\" specified by parent node");
   }
   if (!subtree.exclusive_max.has_value()) return Status();
   const std::string last = FullKey(frame, frame.node->entry_count() - 1);
@@ -97,8 +96,7 @@ Result<Frame> LoadFrame(NodeSource& source, Subtree subtree) {
   frame.subtree = std::move(subtree);
   const Status status = CheckAgainstParent(frame);
   if (status.ok()) return frame;
-  return status.WithContext("Error reading " +
-                            NodeText(source, frame.subtree));
+  return status.WithContext("Error reading " + NodeText(source, frame.subtree));
 }
 
 Subtree ChildOf(const Frame& frame, size_t i) {
@@ -127,8 +125,7 @@ void Clip(Frame& frame, const KeyRange& range) {
     frame.next = after == 0 ? 0 : after - 1;
   }
   if (range.exclusive_max.has_value()) {
-    frame.end = std::max(frame.next,
-                         Bound(frame, *range.exclusive_max, false));
+    frame.end = std::max(frame.next, Bound(frame, *range.exclusive_max, false));
   }
   frame.whole = frame.next == 0 && frame.end == count;
 }
@@ -228,11 +225,10 @@ class Walk {
     const Frame done = std::move(stack_.back());
     stack_.pop_back();
     if (done.whole && done.sum != done.subtree.statistics) {
-      return DataLossError("B-tree statistics " +
-                           StatisticsText(done.subtree.statistics) +
-                           " do not match the actual " +
-                           StatisticsText(done.sum) + " of " +
-                           NodeText(source_, done.subtree));
+      return DataLossError(
+          "B-tree statistics " + StatisticsText(done.subtree.statistics) +
+          " do not match the actual " + StatisticsText(done.sum) + " of " +
+          NodeText(source_, done.subtree));
     }
     if (stack_.empty()) return Status();
     stack_.back().whole = stack_.back().whole && done.whole;

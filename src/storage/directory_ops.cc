@@ -53,7 +53,9 @@ class TreeRemover {
     const int error = ReadNames(directory, names);
     if (error != 0) return ErrnoStatus(error, "remove", path);
     for (const std::string& name : names) {
-      HF_RETURN_IF_ERROR(RemoveEntry(directory, name, path + "/" + name));
+      std::string entry_path = path;
+      entry_path.append("/").append(name);
+      HF_RETURN_IF_ERROR(RemoveEntry(directory, name, entry_path));
     }
     return {};
   }

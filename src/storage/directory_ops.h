@@ -5,6 +5,7 @@
 // Errors: errno_status.h, with the path; the codes named below are exact.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -12,7 +13,7 @@
 
 namespace holdfast {
 
-enum class PathKind { kMissing, kFile, kDirectory, kSymlink, kOther };
+enum class PathKind : uint8_t { kMissing, kFile, kDirectory, kSymlink, kOther };
 
 // What is at `path` itself: a symbolic link is not followed.
 Result<PathKind> GetPathKind(const std::string& path);

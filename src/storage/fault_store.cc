@@ -111,8 +111,9 @@ std::string FaultStore::Describe(std::string_view key) const {
 
 const Bytes* FaultStore::FindLocked(std::string_view key) const {
   const auto it = objects_.find(key);
-  if (it == objects_.end() || !it->second.back().value) return nullptr;
-  return &*it->second.back().value;
+  if (it == objects_.end()) return nullptr;
+  const std::optional<Bytes>& value = it->second.back().value;
+  return value ? &*value : nullptr;
 }
 
 Result<Bytes> FaultStore::Find(std::string_view key) const {

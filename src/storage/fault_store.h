@@ -44,7 +44,7 @@ struct FaultOptions {
   uint64_t flip_read_at = 0;
 };
 
-enum class CrashLoss {
+enum class CrashLoss : uint8_t {
   kBySeed,       // each unsynced object: lost, old, empty, torn or whole
   kAllUnsynced,  // nothing survives that was not promised
   kNothing,      // everything survives, as when only the process dies

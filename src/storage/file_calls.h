@@ -34,7 +34,7 @@ class FileCalls {
   explicit FileCalls(Hook hook = nullptr, bool use_openat2 = true)
       : hook_(std::move(hook)), use_openat2_(use_openat2) {}
 
-  enum class Links {
+  enum class Links : uint8_t {
     kInside,  // follow symbolic links that stay beneath the root
     kNone,    // refuse every symbolic link
   };

@@ -31,7 +31,7 @@ bool IsHiddenName(std::string_view name);
 
 class NewFile {
  public:
-  enum class Growth { kHidden, kInPlace };
+  enum class Growth : uint8_t { kHidden, kInPlace };
 
   // `name` is the final name in `directory`; `path` is for messages. In place,
   // a file that has the name already is removed first, or with `must_create`

@@ -37,6 +37,7 @@ std::vector<std::string> TouchedDirectories::Take() {
     taken.swap(touched_);
   }
   std::vector<std::string> directories;
+  directories.reserve(taken.size());
   for (auto& [directory, made] : taken) directories.push_back(directory);
   std::stable_sort(directories.begin(), directories.end(),
                    [](const std::string& a, const std::string& b) {

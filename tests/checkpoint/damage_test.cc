@@ -79,6 +79,7 @@ class Damage : public testing::TestWithParam<Layout> {
   }
 
   void TearDown() override {
+    if (tally_.reported == 0) return;
     std::printf("%s: reported %d, irrelevant %d, silently wrong %d; ",
                 GetParam().name, tally_.reported, tally_.irrelevant,
                 tally_.silently_wrong);

@@ -63,8 +63,7 @@ class BodyReader {
   template <typename T>
   Status ReadVarint(T& value) {
     uint64_t wide = 0;
-    const auto result =
-        cursor_.ReadVarint(std::numeric_limits<T>::max(), wide);
+    const auto result = cursor_.ReadVarint(std::numeric_limits<T>::max(), wide);
     if (result != Cursor::VarintResult::kOk) {
       return BadVarint(result, std::numeric_limits<T>::digits);
     }

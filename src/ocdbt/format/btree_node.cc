@@ -43,18 +43,16 @@ Status CheckKeyLength(const BodyReader& reader, size_t i,
   const std::string index = std::to_string(i);
   const std::string total = std::to_string(here.total());
   if (here.prefix > previous_length) {
-    return reader.DataLoss("Child " + index + ": Prefix length of " +
-                           std::to_string(here.prefix) +
-                           " exceeds previous key length " +
-                           std::to_string(previous_length));
+    return reader.DataLoss(
+        "Child " + index + ": Prefix length of " + std::to_string(here.prefix) +
+        " exceeds previous key length " + std::to_string(previous_length));
   }
   if (here.total() > kKeyBytesMax) {
     return reader.DataLoss("Child " + index + ": Key length " + total +
                            " exceeds limit of 65535");
   }
   if (here.subtree_prefix <= here.total()) return Status();
-  return reader.DataLoss("Key " + index +
-                         ": subtree common prefix length of " +
+  return reader.DataLoss("Key " + index + ": subtree common prefix length of " +
                          std::to_string(here.subtree_prefix) +
                          " exceeds key length of " + total);
 }
@@ -84,8 +82,7 @@ uint32_t SharedPrefix(std::span<const KeyLengths> lengths) {
 }
 
 Result<Buffer> KeyMemory(const BodyReader& reader,
-                         std::span<const KeyLengths> lengths,
-                         uint32_t shared) {
+                         std::span<const KeyLengths> lengths, uint32_t shared) {
   uint64_t total = shared;
   for (const KeyLengths& length : lengths) total += length.total() - shared;
   const uint64_t total_max =
@@ -154,8 +151,8 @@ Status ReadValueKinds(BodyReader& reader, std::span<LeafEntry> entries) {
     }
     LeafEntry& entry = entries[i];
     if (kind == 0 && entry.value_byte_count > kInlineValueBytesMax) {
-      return reader.DataLoss("value_length[" + std::to_string(i) + "]=" +
-                             std::to_string(entry.value_byte_count) +
+      return reader.DataLoss("value_length[" + std::to_string(i) +
+                             "]=" + std::to_string(entry.value_byte_count) +
                              " exceeds maximum of 1048576 for an inline "
                              "value");
     }
@@ -228,10 +225,9 @@ Status ReadNodeBody(BodyReader& reader, std::string_view transitive_base,
   }
   if (node.height == 0) {
     node.leaves.resize(count);
-    HF_RETURN_IF_ERROR(
-        ReadKeys(reader, lengths, node, [&](size_t i, std::string_view key) {
-          node.leaves[i].key = key;
-        }));
+    HF_RETURN_IF_ERROR(ReadKeys(
+        reader, lengths, node,
+        [&](size_t i, std::string_view key) { node.leaves[i].key = key; }));
     return ReadValues(reader, node.files, node.leaves);
   }
   node.children.resize(count);
@@ -269,9 +265,8 @@ void WriteKeySuffix(std::string_view key_prefix, std::string_view key,
 // fills the column between lengths and suffixes.
 template <typename Entry, typename Fn>
 void WriteHead(uint8_t height, std::string_view key_prefix,
-               std::span<const Entry> entries,
-               const DataFileTableWriter& files, BodyWriter& writer,
-               const Fn& write_subtree_prefixes) {
+               std::span<const Entry> entries, const DataFileTableWriter& files,
+               BodyWriter& writer, const Fn& write_subtree_prefixes) {
   const std::vector<uint16_t> shared = SharedWithPrevious(key_prefix, entries);
   writer.PutByte(height);
   files.Write(writer);

@@ -132,9 +132,9 @@ TEST(BtreeNodeTest, RandomLeavesRoundTrip) {
     }
     EXPECT_EQ(node->key_bytes_max, longest);
     // With the shared prefix split off, the bytes stay the same.
-    EXPECT_EQ(EncodeLeafNodeBody(node->key_prefix, node->leaves, node->files)
-                  .view(),
-              body.view());
+    EXPECT_EQ(
+        EncodeLeafNodeBody(node->key_prefix, node->leaves, node->files).view(),
+        body.view());
   }
 }
 

@@ -81,8 +81,8 @@ Result<Config> ReadConfig(BodyReader& reader) {
 }
 
 void WriteConfig(const Config& config, BodyWriter& writer) {
-  writer.PutBytes({reinterpret_cast<const char*>(config.uuid.data()),
-                   config.uuid.size()});
+  writer.PutBytes(
+      {reinterpret_cast<const char*>(config.uuid.data()), config.uuid.size()});
   writer.PutByte(static_cast<uint8_t>(config.manifest_kind));
   writer.PutVarint(config.max_inline_value_bytes);
   writer.PutVarint(config.max_decoded_node_bytes);

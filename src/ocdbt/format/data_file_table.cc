@@ -36,8 +36,8 @@ bool BadPathPart(std::string_view part) {
 Status CheckPrefix(const BodyReader& reader, size_t index,
                    const PathLengths& before, const PathLengths& here) {
   const std::string previous = std::to_string(index - 1);
-  const std::string stated = "path_prefix_length[" + previous +
-                             "] = " + std::to_string(here.prefix);
+  const std::string stated =
+      "path_prefix_length[" + previous + "] = " + std::to_string(here.prefix);
   const uint64_t previous_length = uint64_t{before.prefix} + before.suffix;
   if (here.prefix > previous_length) {
     return reader.DataLoss(stated + " > path_length[" + previous +
@@ -48,11 +48,10 @@ Status CheckPrefix(const BodyReader& reader, size_t index,
   const std::string previous_base = "base_path_length[" + previous + "]";
   const std::string this_base =
       "base_path_length[" + std::to_string(index) + "]";
-  return reader.DataLoss(stated + " > min(" + previous_base + " = " +
-                         std::to_string(before.base) + ", " + this_base +
-                         " = " + std::to_string(here.base) +
-                         ") is not valid if " + previous_base +
-                         " != " + this_base);
+  return reader.DataLoss(
+      stated + " > min(" + previous_base + " = " + std::to_string(before.base) +
+      ", " + this_base + " = " + std::to_string(here.base) +
+      ") is not valid if " + previous_base + " != " + this_base);
 }
 
 Status CheckLength(const BodyReader& reader, size_t index,
@@ -70,8 +69,8 @@ Status CheckLength(const BodyReader& reader, size_t index,
                            ") = " + std::to_string(length_max));
   }
   if (here.base <= length) return Status();
-  return reader.DataLoss("base_path_length[" + std::to_string(index) + "] = " +
-                         std::to_string(here.base) + " > " + name +
+  return reader.DataLoss("base_path_length[" + std::to_string(index) +
+                         "] = " + std::to_string(here.base) + " > " + name +
                          std::to_string(length) + " = " + sum);
 }
 
@@ -128,8 +127,8 @@ Status CheckDataFilePath(std::string_view path) {
 void Statistics::Add(const Statistics& other) {
   key_count = SaturatingAdd(key_count, other.key_count);
   tree_byte_count = SaturatingAdd(tree_byte_count, other.tree_byte_count);
-  indirect_value_byte_count = SaturatingAdd(indirect_value_byte_count,
-                                            other.indirect_value_byte_count);
+  indirect_value_byte_count =
+      SaturatingAdd(indirect_value_byte_count, other.indirect_value_byte_count);
 }
 
 std::string StatisticsText(const Statistics& statistics) {
@@ -195,11 +194,11 @@ Status CheckRange(const BodyReader& reader, const DataFileTable& files,
     return Status();
   }
   const DataFile& file = files[reference.file_index];
-  return reader.DataLoss("Invalid offset/length pair in {file_id=\"" +
-                         std::string(file.base()) + "\"+\"" +
-                         std::string(file.relative()) + "\", offset=" +
-                         std::to_string(reference.offset) + ", length=" +
-                         std::to_string(reference.byte_count) + "}");
+  return reader.DataLoss(
+      "Invalid offset/length pair in {file_id=\"" + std::string(file.base()) +
+      "\"+\"" + std::string(file.relative()) +
+      "\", offset=" + std::to_string(reference.offset) +
+      ", length=" + std::to_string(reference.byte_count) + "}");
 }
 
 Status ReadReferences(BodyReader& reader, const DataFileTable& files,

@@ -51,9 +51,7 @@ struct Reference {
 
   static constexpr uint64_t kMissing = std::numeric_limits<uint64_t>::max();
   // The root of an empty tree.
-  bool missing() const {
-    return offset == kMissing && byte_count == kMissing;
-  }
+  bool missing() const { return offset == kMissing && byte_count == kMissing; }
   bool operator==(const Reference&) const = default;
 };
 

@@ -48,10 +48,9 @@ TEST(DataFileTableTest, EmptyTableIsOneByte) {
 }
 
 TEST(DataFileTableTest, PrefixStopsInsideDifferentBasePaths) {
-  const std::string bytes =
-      FromHex(kMerged) +
-      "ocdbt.process_0/d/6f319ce43a934da595cde51c75661033"
-      "1/d/69f21f6c09440352a1c0e3e158e6bb2e";
+  const std::string bytes = FromHex(kMerged) +
+                            "ocdbt.process_0/d/6f319ce43a934da595cde51c75661033"
+                            "1/d/69f21f6c09440352a1c0e3e158e6bb2e";
   const auto files = Decode(bytes);
   ASSERT_TRUE(files.ok()) << files.status().ToString();
   ASSERT_EQ(files->size(), 2u);

@@ -57,8 +57,7 @@ Status CheckFrame(std::string_view object, ObjectKind kind) {
                          std::to_string(object.size()) + "); at byte 12");
   }
   const std::string_view checked = object.substr(0, object.size() - kCrcBytes);
-  const uint32_t stored =
-      LoadLittle<uint32_t>(object.data() + checked.size());
+  const uint32_t stored = LoadLittle<uint32_t>(object.data() + checked.size());
   const uint32_t computed = Crc32c(checked);
   if (stored != computed) {
     return DataLossError("CRC-32C checksum verification failed: expected=" +

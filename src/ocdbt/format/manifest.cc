@@ -17,8 +17,7 @@ Status CheckReference(const BodyReader& reader,
   const VersionNodeReference& node = nodes[i];
   const int height_max = VersionTreeHeightMax(arity_log2);
   if (node.height < 1 || node.height > height_max) {
-    return reader.DataLoss(At("entry_height", i) +
-                           " outside valid range [1, " +
+    return reader.DataLoss(At("entry_height", i) + " outside valid range [1, " +
                            std::to_string(height_max) + "]");
   }
   HF_RETURN_IF_ERROR(CheckNonZeroGeneration(reader, i, node.generation));
@@ -33,10 +32,9 @@ Status CheckReference(const BodyReader& reader,
                            std::to_string(before.generation));
   }
   if (node.height < before.height) return Status();
-  return reader.DataLoss(At("entry_height", i) + "=" +
-                         std::to_string(node.height) +
-                         " >= " + At("entry_height", i - 1) + "=" +
-                         std::to_string(before.height));
+  return reader.DataLoss(
+      At("entry_height", i) + "=" + std::to_string(node.height) +
+      " >= " + At("entry_height", i - 1) + "=" + std::to_string(before.height));
 }
 
 Status CheckInSlot(const BodyReader& reader, size_t index,
@@ -44,12 +42,11 @@ Status CheckInSlot(const BodyReader& reader, size_t index,
                    const VersionNodeSlot& slot) {
   if (node.generation < slot.first_generation ||
       node.generation > slot.last_generation) {
-    return reader.DataLoss(At("generation_number", index) + "=" +
-                           std::to_string(node.generation) +
-                           " is outside expected range [" +
-                           std::to_string(slot.first_generation) + ", " +
-                           std::to_string(slot.last_generation) +
-                           "] for height " + std::to_string(slot.height));
+    return reader.DataLoss(
+        At("generation_number", index) + "=" + std::to_string(node.generation) +
+        " is outside expected range [" + std::to_string(slot.first_generation) +
+        ", " + std::to_string(slot.last_generation) + "] for height " +
+        std::to_string(slot.height));
   }
   return CheckGenerationCount(reader, index, node,
                               node.generation - slot.first_generation + 1);
@@ -68,28 +65,26 @@ Status CheckSlots(const BodyReader& reader, const Manifest& manifest) {
   }
   if (left == 0) return Status();
   const VersionNodeReference& node = nodes[left - 1];
-  return reader.DataLoss("Unexpected child with " +
-                         At("generation_number", left - 1) + "=" +
-                         std::to_string(node.generation) + " and " +
-                         At("entry_height", left - 1) + "=" +
-                         std::to_string(node.height) +
-                         " given last generation_number=" +
-                         std::to_string(newest));
+  return reader.DataLoss(
+      "Unexpected child with " + At("generation_number", left - 1) + "=" +
+      std::to_string(node.generation) + " and " + At("entry_height", left - 1) +
+      "=" + std::to_string(node.height) +
+      " given last generation_number=" + std::to_string(newest));
 }
 
 Status CheckVersionNodes(const BodyReader& reader, const Manifest& manifest) {
   const std::vector<VersionNodeReference>& nodes = manifest.version_nodes;
   for (size_t i = 0; i < nodes.size(); ++i) {
-    HF_RETURN_IF_ERROR(CheckReference(
-        reader, nodes, i, manifest.config.version_tree_arity_log2));
+    HF_RETURN_IF_ERROR(CheckReference(reader, nodes, i,
+                                      manifest.config.version_tree_arity_log2));
   }
   HF_RETURN_IF_ERROR(CheckCommitTimes(reader, nodes));
   const uint64_t oldest_ns = manifest.versions.front().commit_time_ns;
   if (!nodes.empty() && nodes.back().commit_time_ns >= oldest_ns) {
-    return reader.DataLoss("version_tree_nodes.back().commit_time=" +
-                           CommitTimeText(nodes.back().commit_time_ns) +
-                           " >= versions.front().commit_time=" +
-                           CommitTimeText(oldest_ns));
+    return reader.DataLoss(
+        "version_tree_nodes.back().commit_time=" +
+        CommitTimeText(nodes.back().commit_time_ns) +
+        " >= versions.front().commit_time=" + CommitTimeText(oldest_ns));
   }
   return CheckSlots(reader, manifest);
 }
@@ -126,8 +121,7 @@ std::vector<VersionNodeSlot> VersionNodeSlots(uint64_t newest_generation,
   return slots;
 }
 
-Result<Manifest> DecodeManifest(const Bytes& object,
-                                std::string_view directory,
+Result<Manifest> DecodeManifest(const Bytes& object, std::string_view directory,
                                 const DecodeLimits& limits) {
   const auto decode = [&]() -> Result<Manifest> {
     HF_ASSIGN_OR_RETURN(const OpenedObject opened,

@@ -39,8 +39,7 @@ std::vector<VersionNodeSlot> VersionNodeSlots(uint64_t newest_generation,
                                               int arity_log2);
 
 // Paths in the result start with `directory` (empty, or ending in '/').
-Result<Manifest> DecodeManifest(const Bytes& object,
-                                std::string_view directory,
+Result<Manifest> DecodeManifest(const Bytes& object, std::string_view directory,
                                 const DecodeLimits& limits = {});
 
 // The body only; SealEnvelope makes the object. Base paths are written as they

@@ -107,8 +107,8 @@ TEST(ManifestTest, HistoryRoundTrips) {
 }
 
 TEST(ManifestTest, PathsStartWithDirectory) {
-  const auto object = SealEnvelope(
-      ObjectKind::kManifest, EncodeManifestBody(History()).view(), {});
+  const auto object = SealEnvelope(ObjectKind::kManifest,
+                                   EncodeManifestBody(History()).view(), {});
   const auto decoded = DecodeManifest(*object, "dir/");
   ASSERT_TRUE(decoded.ok());
   EXPECT_EQ(decoded->files[0].path, "dir/d/a");
@@ -154,9 +154,7 @@ TEST(ManifestTest, RefusesDamagedReferences) {
        "2023-11-14T22:13:20.000000009+00:00",
        [](auto& m) { m.version_nodes[1].commit_time_ns = kTimeNs + 9; }},
       {"generation_number[0]=4 is outside expected range [5, 8] for height 1",
-       [](auto& m) {
-         m.version_nodes = {{4, {0, 0, 9}, 2, kTimeNs, 1}};
-       }},
+       [](auto& m) { m.version_nodes = {{4, {0, 0, 9}, 2, kTimeNs, 1}}; }},
       {"num_generations[1]=5 for generation_number[1]=8 is outside valid "
        "range [1, 4]",
        [](auto& m) { m.version_nodes[1].generation_count = 5; }},
@@ -165,9 +163,7 @@ TEST(ManifestTest, RefusesDamagedReferences) {
        [](auto& m) { m.version_nodes[0].generation_count = 0; }},
       {"Unexpected child with generation_number[0]=8 and entry_height[0]=3 "
        "given last generation_number=9",
-       [](auto& m) {
-         m.version_nodes = {{8, {0, 0, 9}, 8, kTimeNs, 3}};
-       }},
+       [](auto& m) { m.version_nodes = {{8, {0, 0, 9}, 8, kTimeNs, 3}}; }},
       {"Stored num_children=63 exceeds maximum of 62",
        [](auto& m) { m.version_nodes.resize(63); }},
   };

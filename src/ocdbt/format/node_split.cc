@@ -50,15 +50,15 @@ std::vector<size_t> SplitNodes(std::span<const uint64_t> costs,
     uint64_t run_bytes = costs[start];
     while (end < count && end - start < kNodeEntriesMax) {
       if (run_bytes >= target_bytes && end - start >= rule.node_entries_min) {
-        const bool too_large = rule.node_bytes_max != 0 &&
-                               run_bytes > rule.node_bytes_max;
+        const bool too_large =
+            rule.node_bytes_max != 0 && run_bytes > rule.node_bytes_max;
         if (too_large && end - start > rule.node_entries_min) --end;
         break;
       }
       run_bytes += costs[end++] - shared_prefix_bytes;
     }
-    left_cost -=
-        std::accumulate(costs.begin() + start, costs.begin() + end, uint64_t{0});
+    left_cost -= std::accumulate(costs.begin() + start, costs.begin() + end,
+                                 uint64_t{0});
     ends.push_back(end);
     start = end;
   }

@@ -49,23 +49,22 @@ Status CheckMissingRoot(const BodyReader& reader, size_t index,
         " for empty generation " + std::to_string(version.generation));
   }
   if (version.statistics == Statistics()) return Status();
-  return reader.DataLoss("non-zero statistics " +
-                         StatisticsText(version.statistics) + " for empty " +
-                         Indexed("generation_number", index,
-                                 version.generation));
+  return reader.DataLoss(
+      "non-zero statistics " + StatisticsText(version.statistics) +
+      " for empty " + Indexed("generation_number", index, version.generation));
 }
 
 // Both `2^(a*(H+1)) + 2^a` and its parts fit: a*(H+1) <= 63.
 Status CheckGenerationCeiling(const BodyReader& reader, uint64_t last,
                               int arity_log2) {
   const int levels = VersionTreeHeightMax(arity_log2) + 1;
-  const uint64_t ceiling = (uint64_t{1} << arity_log2 * levels) +
-                           (uint64_t{1} << arity_log2);
+  const uint64_t ceiling =
+      (uint64_t{1} << arity_log2 * levels) + (uint64_t{1} << arity_log2);
   if (last <= ceiling) return Status();
-  return reader.DataLoss("generation_number=" + std::to_string(last) +
-                         " exceeds maximum " + std::to_string(ceiling) +
-                         " for version_tree_arity_log2=" +
-                         std::to_string(arity_log2));
+  return reader.DataLoss(
+      "generation_number=" + std::to_string(last) + " exceeds maximum " +
+      std::to_string(ceiling) +
+      " for version_tree_arity_log2=" + std::to_string(arity_log2));
 }
 
 Status CheckVersions(const BodyReader& reader,
@@ -124,10 +123,10 @@ Status CheckChildren(const BodyReader& reader,
   const uint64_t first = children.front().generation;
   const uint64_t last = children.back().generation;
   if ((first - 1) >> span_log2 == (last - 1) >> span_log2) return Status();
-  return reader.DataLoss(Indexed("generation_number", 0, first) +
-                         " cannot be in the same node as " +
-                         Indexed("generation_number", children.size() - 1,
-                                 last));
+  return reader.DataLoss(
+      Indexed("generation_number", 0, first) +
+      " cannot be in the same node as " +
+      Indexed("generation_number", children.size() - 1, last));
 }
 
 Status ReadColumns(BodyReader& reader, const DataFileTable& files,
@@ -139,8 +138,7 @@ Status ReadColumns(BodyReader& reader, const DataFileTable& files,
     HF_RETURN_IF_ERROR(reader.ReadByte(version.root_height));
   }
   std::vector<Reference> roots(versions.size());
-  HF_RETURN_IF_ERROR(
-      ReadReferences(reader, files, AllowMissing::kYes, roots));
+  HF_RETURN_IF_ERROR(ReadReferences(reader, files, AllowMissing::kYes, roots));
   std::vector<Statistics> statistics(versions.size());
   HF_RETURN_IF_ERROR(ReadStatistics(reader, statistics));
   for (size_t i = 0; i < versions.size(); ++i) {
@@ -169,11 +167,10 @@ Status ReadNodeBody(BodyReader& reader, std::string_view transitive_base,
   const int arity_log2 = node.version_tree_arity_log2;
   const int height_max = VersionTreeHeightMax(arity_log2);
   if (node.height > height_max) {
-    return reader.DataLoss("height=" + std::to_string(node.height) +
-                           " exceeds maximum of " +
-                           std::to_string(height_max) +
-                           " for version_tree_arity_log2=" +
-                           std::to_string(arity_log2));
+    return reader.DataLoss(
+        "height=" + std::to_string(node.height) + " exceeds maximum of " +
+        std::to_string(height_max) +
+        " for version_tree_arity_log2=" + std::to_string(arity_log2));
   }
   HF_ASSIGN_OR_RETURN(node.files, ReadDataFileTable(reader, transitive_base));
   if (node.height == 0) {
@@ -264,8 +261,7 @@ Result<std::vector<VersionNodeReference>> ReadVersionNodeReferences(
   uint64_t count = 0;
   HF_RETURN_IF_ERROR(reader.ReadVarint64(count));
   if (count > count_max) return TooManyChildren(reader, count, count_max);
-  HF_RETURN_IF_ERROR(
-      reader.CheckRoomFor(count, kVersionNodeReferenceBytesMin));
+  HF_RETURN_IF_ERROR(reader.CheckRoomFor(count, kVersionNodeReferenceBytesMin));
   std::vector<VersionNodeReference> references(count);
   for (VersionNodeReference& reference : references) {
     HF_RETURN_IF_ERROR(reader.ReadVarint64(reference.generation));
@@ -332,8 +328,8 @@ Status CheckNonZeroGeneration(const BodyReader& reader, size_t index,
                          "] must be non-zero");
 }
 
-Status CheckAligned(const BodyReader& reader, size_t index,
-                    uint64_t generation, uint64_t step) {
+Status CheckAligned(const BodyReader& reader, size_t index, uint64_t generation,
+                    uint64_t step) {
   if (generation % step == 0) return Status();
   return reader.DataLoss(Indexed("generation_number", index, generation) +
                          " is not a multiple of " + std::to_string(step));
@@ -350,9 +346,9 @@ Status CheckGenerationCount(const BodyReader& reader, size_t index,
       " is outside valid range [1, " + std::to_string(count_max) + "]");
 }
 
-Result<VersionTreeNode> DecodeVersionTreeNode(
-    const Bytes& object, std::string_view transitive_base,
-    const DecodeLimits& limits) {
+Result<VersionTreeNode> DecodeVersionTreeNode(const Bytes& object,
+                                              std::string_view transitive_base,
+                                              const DecodeLimits& limits) {
   const auto decode = [&]() -> Result<VersionTreeNode> {
     HF_ASSIGN_OR_RETURN(
         const OpenedObject opened,

@@ -83,16 +83,16 @@ Status CheckCommitTimes(const BodyReader& reader,
                         const std::vector<VersionNodeReference>& references);
 Status CheckNonZeroGeneration(const BodyReader& reader, size_t index,
                               uint64_t generation);
-Status CheckAligned(const BodyReader& reader, size_t index,
-                    uint64_t generation, uint64_t step);
+Status CheckAligned(const BodyReader& reader, size_t index, uint64_t generation,
+                    uint64_t step);
 Status CheckGenerationCount(const BodyReader& reader, size_t index,
                             const VersionNodeReference& reference,
                             uint64_t count_max);
 
 // `transitive_base` is the base path of the file that holds the node.
-Result<VersionTreeNode> DecodeVersionTreeNode(
-    const Bytes& object, std::string_view transitive_base,
-    const DecodeLimits& limits = {});
+Result<VersionTreeNode> DecodeVersionTreeNode(const Bytes& object,
+                                              std::string_view transitive_base,
+                                              const DecodeLimits& limits = {});
 // The body only. REQUIRES: at least one entry.
 Bytes EncodeVersionTreeNodeBody(const VersionTreeNode& node);
 

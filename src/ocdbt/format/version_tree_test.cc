@@ -85,13 +85,15 @@ TEST(VersionTreeTest, InteriorNodeRoundTrips) {
   EXPECT_EQ(decoded->LastGeneration(), 28u);
 }
 
-using NodeCase =
-    std::pair<std::string, std::function<void(VersionTreeNode&)>>;
+using NodeCase = std::pair<std::string, std::function<void(VersionTreeNode&)>>;
 
 TEST(VersionTreeTest, RefusesDamagedLeafNodes) {
   const NodeCase cases[] = {
       {"num_children=0 outside valid range [1, 4]",
-       [](auto& n) { n.versions.clear(); n.files.clear(); }},
+       [](auto& n) {
+         n.versions.clear();
+         n.files.clear();
+       }},
       {"Stored num_children=5 exceeds maximum of 4",
        [](auto& n) { n.versions.resize(5); }},
       {"generation_number[0] must be non-zero",
@@ -140,7 +142,10 @@ TEST(VersionTreeTest, AcceptsTheLastPossibleGeneration) {
 TEST(VersionTreeTest, RefusesDamagedInteriorNodes) {
   const NodeCase cases[] = {
       {"num_children=0 outside valid range [1, 4]",
-       [](auto& n) { n.children.clear(); n.files.clear(); }},
+       [](auto& n) {
+         n.children.clear();
+         n.files.clear();
+       }},
       {"Stored num_children=5 exceeds maximum of 4",
        [](auto& n) { n.children.resize(5); }},
       {"height=31 exceeds maximum of 30 for version_tree_arity_log2=2",
@@ -190,8 +195,7 @@ TEST(VersionTreeTest, RefusesTrailingByte) {
 
 TEST(VersionTreeTest, CommitTimeTextIsRfc3339) {
   EXPECT_EQ(CommitTimeText(0), "1970-01-01T00:00:00+00:00");
-  EXPECT_EQ(CommitTimeText(1700000000500000000),
-            "2023-11-14T22:13:20.5+00:00");
+  EXPECT_EQ(CommitTimeText(1700000000500000000), "2023-11-14T22:13:20.5+00:00");
   EXPECT_EQ(CommitTimeText(~uint64_t{0}),
             "2554-07-21T23:34:33.709551615+00:00");
 }

@@ -21,8 +21,7 @@ struct FreeContext {
 // The first guess of the output size. The frame's own claim is believed only
 // up to a common ratio; beyond that the buffer grows while data really comes.
 uint64_t FirstBytes(std::string_view frame, uint64_t body_bytes_max) {
-  const uint64_t claim =
-      ZSTD_getFrameContentSize(frame.data(), frame.size());
+  const uint64_t claim = ZSTD_getFrameContentSize(frame.data(), frame.size());
   const uint64_t likely = std::max<uint64_t>(64 << 10, 16 * frame.size());
   const bool known =
       claim != ZSTD_CONTENTSIZE_UNKNOWN && claim != ZSTD_CONTENTSIZE_ERROR;
@@ -94,8 +93,8 @@ uint64_t CompressedBytesMax(uint64_t body_byte_count) {
 
 Result<uint64_t> CompressFrame(std::string_view body, int level, char* target,
                                uint64_t target_byte_count) {
-  const size_t written = ZSTD_compress(target, target_byte_count, body.data(),
-                                       body.size(), level);
+  const size_t written =
+      ZSTD_compress(target, target_byte_count, body.data(), body.size(), level);
   if (ZSTD_isError(written)) {
     return InternalError(std::string("ZSTD_compress() failed: ") +
                          ZSTD_getErrorName(written));

@@ -11,8 +11,7 @@ namespace {
 
 std::string Compress(std::string_view body, int level) {
   std::string frame(CompressedBytesMax(body.size()), '\0');
-  const auto written =
-      CompressFrame(body, level, frame.data(), frame.size());
+  const auto written = CompressFrame(body, level, frame.data(), frame.size());
   frame.resize(written.ok() ? *written : 0);
   return frame;
 }
