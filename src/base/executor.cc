@@ -10,6 +10,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/no_throw.h"
+
 namespace holdfast {
 namespace {
 
@@ -52,7 +54,9 @@ struct Loop {
       const size_t item = next_item.fetch_add(1);
       if (item >= item_count) return;
       Status status = cancel != nullptr ? cancel->Check() : Status();
-      if (status.ok()) status = (*fn)(item, worker);
+      if (status.ok()) {
+        status = CatchBadAlloc([&] { return (*fn)(item, worker); });
+      }
       if (!status.ok()) Fail(item, std::move(status));
     }
   }

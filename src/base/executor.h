@@ -5,7 +5,7 @@
 // different threads share the pool. A loop inside a loop runs in the calling
 // worker alone (no deadlock).
 // Errors: the first failure (lowest index among those seen) is returned; items
-// not yet started are skipped.
+// not yet started are skipped. bad_alloc in an item is ResourceExhausted.
 #pragma once
 
 #include <cstddef>

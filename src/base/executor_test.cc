@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <new>
 #include <thread>
 #include <vector>
 
@@ -35,6 +36,13 @@ TEST(Executor, ReturnsAFailureAndStops) {
   });
   EXPECT_EQ(status.code(), StatusCode::kDataLoss);
   EXPECT_LT(runs, 1'000'000);
+}
+
+TEST(Executor, ShortMemoryIsAStatus) {
+  Executor executor(2);
+  const Status status = executor.ParallelFor(
+      4, [](size_t, int) -> Status { throw std::bad_alloc(); });
+  EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
 }
 
 TEST(Executor, CancelledBeforeAndDuring) {

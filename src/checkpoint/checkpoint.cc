@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "base/coding.h"
+#include "base/no_throw.h"
 #include "base/status_macros.h"
 #include "checkpoint/item.h"
 #include "checkpoint/layout.h"
@@ -125,16 +126,21 @@ Result<Array> OpenedCheckpoint::Read(size_t leaf) const {
 
 Result<Array> OpenedCheckpoint::ReadBox(size_t leaf, const Shape& origin,
                                         const Shape& shape) const {
-  const auto& [item, stored] = leaves_[leaf];
-  HF_RETURN_IF_ERROR(stored->problem);
+  HF_RETURN_IF_ERROR(leaves_[leaf].second->problem);
   HF_RETURN_IF_ERROR(CheckBox(infos_[leaf], origin, shape));
-  if (stored->layout == nullptr) return BoxOfValue(leaf, {origin, shape});
+  return CatchBadAlloc([&] { return ReadCheckedBox(leaf, {origin, shape}); });
+}
+
+Result<Array> OpenedCheckpoint::ReadCheckedBox(size_t leaf,
+                                               const Box& box) const {
+  const auto& [item, stored] = leaves_[leaf];
+  if (stored->layout == nullptr) return BoxOfValue(leaf, box);
   HF_ASSIGN_OR_RETURN(
       Array array,
-      Array::Allocate(stored->layout->format.metadata.dtype, shape));
+      Array::Allocate(stored->layout->format.metadata.dtype, box.shape));
   CodecContext context;
-  HF_RETURN_IF_ERROR(RestoreBox({item, stored, array.mutable_view()},
-                                {origin, shape}, context));
+  HF_RETURN_IF_ERROR(
+      RestoreBox({item, stored, array.mutable_view()}, box, context));
   return array;
 }
 
@@ -170,9 +176,11 @@ Result<std::string> OpenedCheckpoint::ReadText(size_t leaf) const {
 
 Result<std::unique_ptr<Checkpoint>> Open(const std::string& path,
                                          const OpenOptions& options) {
-  HF_ASSIGN_OR_RETURN(auto opened,
-                      OpenedCheckpoint::Open(path, options, ItemDetail::kFull));
-  return std::unique_ptr<Checkpoint>(std::move(opened));
+  return CatchBadAlloc([&]() -> Result<std::unique_ptr<Checkpoint>> {
+    HF_ASSIGN_OR_RETURN(
+        auto opened, OpenedCheckpoint::Open(path, options, ItemDetail::kFull));
+    return std::unique_ptr<Checkpoint>(std::move(opened));
+  });
 }
 
 std::string_view ValueKindName(ValueKind kind) {

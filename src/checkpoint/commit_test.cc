@@ -1,10 +1,11 @@
 #include "checkpoint/commit.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
+
+#include "storage/scratch_directory.h"
 
 namespace holdfast {
 namespace {
@@ -13,17 +14,11 @@ namespace fs = std::filesystem;
 
 class CommitTest : public testing::Test {
  protected:
-  void SetUp() override {
-    root_ = testing::TempDir() + "holdfast_commit_" + std::to_string(getpid());
-    fs::remove_all(root_);
-    fs::create_directories(root_);
-    path_ = root_ + "/ckpt";
-  }
-  void TearDown() override { fs::remove_all(root_); }
-
   static void Touch(const std::string& path) { std::ofstream(path) << "x"; }
 
-  std::string root_, path_;
+  ScratchDirectory scratch_;
+  const std::string root_ = scratch_.path();
+  const std::string path_ = root_ + "/ckpt";
 };
 
 TEST_F(CommitTest, ExistsOnlyAfterCommit) {

@@ -18,17 +18,16 @@ std::string Hex(uint32_t value) {
   return text;
 }
 
-Status CheckContent(const std::string& where, uint64_t byte_count, uint32_t crc,
+Status CheckContent(uint64_t byte_count, uint32_t crc,
                     std::string_view content) {
   if (content.size() != byte_count) {
-    return DataLossError(where + ": size differs from when it was saved (got " +
+    return DataLossError("size differs from when it was saved (got " +
                          std::to_string(content.size()) + " bytes, want " +
                          std::to_string(byte_count) + ")");
   }
   const uint32_t got = Crc32c(content);
   if (got == crc) return Status();
-  return DataLossError(where +
-                       ": bytes differ from when they were saved (got crc32c " +
+  return DataLossError("bytes differ from when they were saved (got crc32c " +
                        Hex(got) + ", want " + Hex(crc) + ")");
 }
 
@@ -77,7 +76,7 @@ Status DigestIndex::CheckFile(std::string_view path,
 }
 
 Status DigestIndex::CheckFile(const FileDigest& row, std::string_view content) {
-  return CheckContent(row.path, row.byte_count, row.crc32c, content);
+  return CheckContent(row.byte_count, row.crc32c, content);
 }
 
 const ValueDigest* DigestIndex::FindValue(std::string_view path,
@@ -97,8 +96,7 @@ const ValueDigest* DigestIndex::FindValue(std::string_view path,
 
 Status DigestIndex::CheckValue(const ValueDigest& row,
                                std::string_view content) {
-  return CheckContent(row.path + " at " + std::to_string(row.offset),
-                      row.byte_count, row.crc32c, content);
+  return CheckContent(row.byte_count, row.crc32c, content);
 }
 
 }  // namespace holdfast

@@ -1,7 +1,7 @@
 // DigestIndex: the checksums of `_HOLDFAST_DIGESTS`, ready for lookup.
 //
 // Thread-safety: immutable. Units: offsets and sizes in bytes.
-// Errors: DataLoss naming file, offset and both checksums.
+// Errors: DataLoss with both checksums; the caller adds the place.
 #pragma once
 
 #include <cstdint>

@@ -110,7 +110,7 @@ class ItemOpener {
     HF_ASSIGN_OR_RETURN(Bytes content, files().Read(name));
     if (item_->digests_) {
       HF_RETURN_IF_ERROR(item_->digests_->CheckFile(name, content.view())
-                             .WithContext(item_->place_.directory));
+                             .WithContext(files().Describe(name)));
     }
     return content;
   }
@@ -325,8 +325,8 @@ class ItemOpener {
     if (item_->digests_ && !item_->use_ocdbt()) {
       const std::string file =
           ArrayPrefix(name) + std::string(zarr::MetadataKey(array.zarr_format));
-      HF_RETURN_IF_ERROR(
-          item_->digests_->CheckFile(file, array.metadata.view()));
+      HF_RETURN_IF_ERROR(item_->digests_->CheckFile(file, array.metadata.view())
+                             .WithContext(files().Describe(file)));
     }
     return array;
   }

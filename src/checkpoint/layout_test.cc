@@ -1,10 +1,11 @@
 #include "checkpoint/layout.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
+
+#include "storage/scratch_directory.h"
 
 namespace holdfast {
 namespace {
@@ -13,13 +14,6 @@ namespace fs = std::filesystem;
 
 class LayoutTest : public testing::Test {
  protected:
-  void SetUp() override {
-    root_ = testing::TempDir() + "holdfast_layout_" + std::to_string(getpid());
-    fs::remove_all(root_);
-    fs::create_directories(root_);
-  }
-  void TearDown() override { fs::remove_all(root_); }
-
   void Touch(const std::string& name, const std::string& text = "{}") {
     const fs::path path = fs::path(root_) / name;
     fs::create_directories(path.parent_path());
@@ -29,7 +23,8 @@ class LayoutTest : public testing::Test {
     return FindPlace(name.empty() ? root_ : root_ + "/" + name, options);
   }
 
-  std::string root_;
+  ScratchDirectory scratch_;
+  const std::string root_ = scratch_.path();
 };
 
 TEST_F(LayoutTest, StepNames) {

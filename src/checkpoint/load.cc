@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/no_throw.h"
 #include "base/status_macros.h"
 #include "checkpoint/opened_checkpoint.h"
 #include "checkpoint/restore.h"
@@ -125,9 +126,8 @@ Result<std::vector<ItemLoad>> SelectLeaves(
   return loads;
 }
 
-}  // namespace
-
-Result<LoadResult> Load(const std::string& path, const LoadOptions& options) {
+Result<LoadResult> LoadTree(const std::string& path,
+                            const LoadOptions& options) {
   Stopwatch total, watch;
   LoadResult result;
   HF_ASSIGN_OR_RETURN(
@@ -140,9 +140,9 @@ Result<LoadResult> Load(const std::string& path, const LoadOptions& options) {
     HF_RETURN_IF_ERROR(AddTargets(load, targets));
   }
   Run run(options.run);
-  HF_RETURN_IF_ERROR(CheckMemory(targets));
   HF_ASSIGN_OR_RETURN(std::vector<PlannedChunk> chunks,
                       LocateChunks(targets, run));
+  HF_RETURN_IF_ERROR(CheckMemory(targets));
   HF_RETURN_IF_ERROR(AllocateArrays(loads, targets));
   result.stats.plan_seconds = watch.Lap();
   HF_RETURN_IF_ERROR(Restore(targets, std::move(chunks), {options.open.verify},
@@ -157,6 +157,12 @@ Result<LoadResult> Load(const std::string& path, const LoadOptions& options) {
                           : Tree::Dict(std::move(items));
   result.stats.total_seconds = total.Lap();
   return result;
+}
+
+}  // namespace
+
+Result<LoadResult> Load(const std::string& path, const LoadOptions& options) {
+  return CatchBadAlloc([&] { return LoadTree(path, options); });
 }
 
 }  // namespace holdfast

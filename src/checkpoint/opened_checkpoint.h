@@ -33,6 +33,8 @@ class OpenedCheckpoint final : public Checkpoint {
  private:
   OpenedCheckpoint() = default;
   void AddItem(std::unique_ptr<Item> item, bool name_it);
+  // The leaf has no problem and the box is inside it.
+  Result<Array> ReadCheckedBox(size_t leaf, const Box& box) const;
   Result<Array> BoxOfValue(size_t leaf, const Box& box) const;
 
   CheckpointInfo info_;

@@ -160,8 +160,8 @@ class Restorer {
                 CodecContext& context) {
     const RestoreTarget& target = TargetOf(chunk);
     if (const ValueDigest* digest = DigestOf(chunk)) {
-      HF_RETURN_IF_ERROR(DigestIndex::CheckValue(*digest, encoded)
-                             .WithContext("leaf " + target.leaf->info.name));
+      const Status checked = DigestIndex::CheckValue(*digest, encoded);
+      if (!checked.ok()) return checked.WithContext(At(chunk, target));
     }
     const ArrayView view = ViewOf(chunk);
     const Shape origin(view.shape.size(), 0);

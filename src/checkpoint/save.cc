@@ -10,6 +10,7 @@
 
 #include "base/coding.h"
 #include "base/crc32c.h"
+#include "base/no_throw.h"
 #include "base/status_macros.h"
 #include "checkpoint/array_index.h"
 #include "checkpoint/commit.h"
@@ -415,14 +416,16 @@ Status CheckCheckpointableName(const std::string& name) {
 
 Result<SaveResult> Save(const std::string& path, const Tree& tree,
                         const SaveOptions& options) {
+  const Stopwatch watch;
   if (path.empty() || path.find('\0') != std::string::npos) {
     return InvalidArgumentError("checkpoint path is empty or holds a NUL byte");
   }
-  const Stopwatch watch;
   HF_RETURN_IF_ERROR(CheckCheckpointableName(options.checkpointable_name));
   const SaveOptions complete = WithSources(options);
-  HF_ASSIGN_OR_RETURN(const SavePlan plan, MakeSavePlan(tree, complete));
-  return Saver(plan, complete, watch).Execute(AbsolutePath(path));
+  return CatchBadAlloc([&]() -> Result<SaveResult> {
+    HF_ASSIGN_OR_RETURN(const SavePlan plan, MakeSavePlan(tree, complete));
+    return Saver(plan, complete, watch).Execute(AbsolutePath(path));
+  });
 }
 
 }  // namespace holdfast

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <mutex>
 
+#include "base/no_throw.h"
 #include "base/status_macros.h"
 #include "checkpoint/format/array_metadatas.h"
 #include "checkpoint/format/checkpoint_metadata.h"
@@ -192,10 +193,11 @@ class Verifier {
 
   void NoteUnchecked(const Item& item, const DigestIndex* index) {
     if (index != nullptr) return;
+    const std::string& name = item.place().name;
     report_.notes.push_back(
-        "item \"" + item.place().name +
-        "\" has no _HOLDFAST_DIGESTS: values without a checksum of their own "
-        "can be wrong without a trace");
+        (name.empty() ? "there is no" : "item \"" + name + "\" has no") +
+        " _HOLDFAST_DIGESTS: values without a checksum of their own can be "
+        "wrong without a trace");
   }
 
   Status VerifyArray(const Item& item, const StoredLeaf& leaf,
@@ -322,7 +324,7 @@ class Verifier {
 
 Result<VerifyReport> Verify(const std::string& path, const OpenOptions& options,
                             const RunOptions& run) {
-  return Verifier(options, run).Execute(path);
+  return CatchBadAlloc([&] { return Verifier(options, run).Execute(path); });
 }
 
 }  // namespace holdfast

@@ -6,21 +6,12 @@
 #include <iterator>
 
 #include "checkpoint/test_trees.h"
+#include "storage/scratch_directory.h"
 
 namespace holdfast {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string FreshDirectory() {
-  static int count = 0;
-  const std::string path = testing::TempDir() + "holdfast_round_trip_" +
-                           std::to_string(getpid()) + "_" +
-                           std::to_string(count++);
-  fs::remove_all(path);
-  fs::create_directories(path);
-  return path;
-}
 
 std::map<std::string, std::string> FilesBelow(const std::string& root) {
   std::map<std::string, std::string> files;
@@ -56,7 +47,8 @@ class RoundTrip : public testing::TestWithParam<Layout> {
 };
 
 TEST_P(RoundTrip, LoadGivesBackWhatWasSaved) {
-  const std::string path = FreshDirectory() + "/ckpt";
+  const ScratchDirectory scratch;
+  const std::string path = scratch / "ckpt";
   const Tree tree = AllKindsTree();
   const auto saved = Save(path, tree, Options());
   ASSERT_TRUE(saved.ok()) << saved.status().ToString();
@@ -71,9 +63,9 @@ TEST_P(RoundTrip, LoadGivesBackWhatWasSaved) {
 }
 
 TEST_P(RoundTrip, SameBytesForAnyThreadCount) {
+  const ScratchDirectory scratch;
   std::map<std::string, std::string> files[2];
   for (int run = 0; run < 2; ++run) {
-    const std::string path = FreshDirectory();
     SaveOptions options = Options();
     options.run.thread_count = run == 0 ? 1 : 8;
     options.now_ns = [] { return uint64_t{1'700'000'000'000'000'000}; };
@@ -96,7 +88,8 @@ TEST_P(RoundTrip, SameBytesForAnyThreadCount) {
 }
 
 TEST_P(RoundTrip, SlicesEqualThePartsOfTheWhole) {
-  const std::string path = FreshDirectory() + "/ckpt";
+  const ScratchDirectory scratch;
+  const std::string path = scratch / "ckpt";
   ASSERT_TRUE(Save(path, AllKindsTree(), Options()).ok());
   const auto checkpoint = Open(path);
   ASSERT_TRUE(checkpoint.ok()) << checkpoint.status().ToString();
@@ -149,7 +142,8 @@ INSTANTIATE_TEST_SUITE_P(Layouts, RoundTrip, testing::ValuesIn(AllLayouts()),
                          LayoutName);
 
 TEST(Load, SelectsLeavesByName) {
-  const std::string path = FreshDirectory() + "/ckpt";
+  const ScratchDirectory scratch;
+  const std::string path = scratch / "ckpt";
   ASSERT_TRUE(Save(path, AllKindsTree()).ok());
   LoadOptions options;
   options.names = {"arrays.int8", "list"};
@@ -163,7 +157,8 @@ TEST(Load, SelectsLeavesByName) {
 }
 
 TEST(Save, RefusesAnExistingDestination) {
-  const std::string path = FreshDirectory() + "/ckpt";
+  const ScratchDirectory scratch;
+  const std::string path = scratch / "ckpt";
   const Tree first = Tree::Dict({{"a", 1}});
   const Tree second = Tree::Dict({{"a", 2}});
   ASSERT_TRUE(Save(path, first).ok());
@@ -182,7 +177,8 @@ TEST(Save, RefusesAnExistingDestination) {
 }
 
 TEST(Save, NeverOverwritesWhatIsNoCheckpoint) {
-  const std::string home = FreshDirectory();
+  const ScratchDirectory scratch;
+  const std::string home = scratch.path();
   std::ofstream(home + "/thesis.txt") << "years of work";
   SaveOptions overwrite;
   overwrite.overwrite = true;
@@ -192,7 +188,8 @@ TEST(Save, NeverOverwritesWhatIsNoCheckpoint) {
 }
 
 TEST(Save, RefusesWhatOrbaxRefusesInItsWords) {
-  const std::string path = FreshDirectory() + "/ckpt";
+  const ScratchDirectory scratch;
+  const std::string path = scratch / "ckpt";
   const Array no_elements = *Array::Allocate(DType::kFloat32, {0, 3});
   EXPECT_EQ(Save(path, Tree::Dict({{"a", no_elements}})).status().message(),
             "Cannot save arrays with zero size: ParamInfo: "
@@ -213,7 +210,8 @@ TEST(Save, RefusesWhatOrbaxRefusesInItsWords) {
 }
 
 TEST(Save, CancelLeavesNothing) {
-  const std::string path = FreshDirectory() + "/ckpt";
+  const ScratchDirectory scratch;
+  const std::string path = scratch / "ckpt";
   std::atomic<bool> cancel{true};
   SaveOptions options;
   options.run.cancel = &cancel;
@@ -223,7 +221,8 @@ TEST(Save, CancelLeavesNothing) {
 }
 
 TEST(Save, KeepsTheByteBudget) {
-  const std::string path = FreshDirectory() + "/ckpt";
+  const ScratchDirectory scratch;
+  const std::string path = scratch / "ckpt";
   SaveOptions options;
   options.run.thread_count = 4;
   options.run.in_flight_bytes_max = 3 << 20;
