@@ -240,5 +240,44 @@ TEST(Save, KeepsTheByteBudget) {
   EXPECT_LE(loaded->stats.in_flight_bytes_peak, 3u << 20);
 }
 
+// Bytes that this process has asked the system to read so far.
+uint64_t ReadByteCount() {
+  std::ifstream io("/proc/self/io");
+  std::string name;
+  uint64_t value = 0;
+  while (io >> name >> value) {
+    if (name == "rchar:") return value;
+  }
+  return 0;
+}
+
+// The default of 8 MiB chunks in an array of 1 GiB, at a scale of 1 to 16.
+TEST(ReadBox, ARowOfAChunkedMatrixReadsUnderOnePercent) {
+  if (ReadByteCount() == 0) GTEST_SKIP() << "no /proc/self/io here";
+  const ScratchDirectory scratch;
+  const Array matrix = RandomArray(DType::kFloat32, {4096, 4096}, 9);
+  for (const Compression compression :
+       {Compression::kZstd, Compression::kFast, Compression::kNone}) {
+    const std::string path =
+        scratch / std::to_string(static_cast<int>(compression));
+    SaveOptions options;
+    options.compression = compression;
+    options.chunk_bytes_target = 512 << 10;
+    options.sync = false;
+    ASSERT_TRUE(Save(path, Tree::Dict({{"w", matrix}}), options).ok());
+    const auto checkpoint = Open(path);
+    ASSERT_TRUE(checkpoint.ok());
+    const uint64_t before = ReadByteCount();
+    const auto row = (*checkpoint)->ReadBox(0, {77, 0}, {1, 4096});
+    const uint64_t byte_count = ReadByteCount() - before;
+    ASSERT_TRUE(row.ok()) << row.status().ToString();
+    EXPECT_EQ(std::memcmp(row->view().data,
+                          matrix.view().data + 77 * 4096 * 4, 4096 * 4),
+              0);
+    EXPECT_LT(byte_count, matrix.byte_count() / 100);
+    EXPECT_GT(byte_count, 0u);
+  }
+}
+
 }  // namespace
 }  // namespace holdfast
