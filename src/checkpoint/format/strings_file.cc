@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
+#include <string>
 
 #include "checkpoint/format/directory_names.h"
 #include "checkpoint/format/json_scanner.h"
@@ -86,17 +88,19 @@ class StringsParser {
  private:
   Status ReadMember(std::string name, std::string_view member) {
     AppendElement(name, member);
+    // Of two objects with one name, parsers keep one: which is not for us to
+    // guess.
+    if (!names_.insert(name).second) return in_.Error("member is given twice");
     if (in_.Peek() == '{') {
       name += '/';
       return in_.ReadObject(
           [&](std::string_view inner) { return ReadMember(name, inner); });
     }
-    const auto [entry, is_new] = strings.emplace(std::move(name), "");
-    if (!is_new) return in_.Error("member is given twice");
-    return in_.ReadString(entry->second);
+    return in_.ReadString(strings[std::move(name)]);
   }
 
   JsonScanner in_;
+  std::set<std::string> names_;  // of texts and of objects
 };
 
 }  // namespace

@@ -81,5 +81,14 @@ TEST(StringsFile, RefusesDamage) {
   }
 }
 
+TEST(StringsFile, RefusesAMemberGivenTwice) {
+  for (const char* text :
+       {R"({"a":"x","a":"y"})", R"({"a":"x","a":{"b":"y"}})",
+        R"({"a":{"b":"x"},"a":{"c":"y"}})"}) {
+    EXPECT_EQ(ParseStringsFile(text).status().code(), StatusCode::kDataLoss)
+        << text;
+  }
+}
+
 }  // namespace
 }  // namespace holdfast
