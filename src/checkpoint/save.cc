@@ -143,7 +143,7 @@ class Encoder {
       metadata.byte_count = array.layout->metadata_text.size();
       return sink_.Put(value, std::move(key), std::move(metadata), keepalive);
     }
-    const Shape index = ChunkIndex(layout.grid, value - array.first_value - 1);
+    const Shape index = layout.grid.ChunkIndex(value - array.first_value - 1);
     std::string key = zarr::ChunkKey(prefix, layout.format.metadata, index);
     const ConstArrayView chunk =
         Subview(array.view, layout.grid.ChunkBox(index));
@@ -153,17 +153,6 @@ class Encoder {
     }
     return sink_.Put(value, std::move(key), std::move(encoded).value(),
                      keepalive);
-  }
-
-  // The chunk's place in the grid from its number in C order.
-  static Shape ChunkIndex(const ChunkGrid& grid, uint64_t number) {
-    const Shape counts = grid.ChunkCounts();
-    Shape index(counts.size());
-    for (size_t d = counts.size(); d-- > 0;) {
-      index[d] = number % counts[d];
-      number /= counts[d];
-    }
-    return index;
   }
 
   const SavePlan& plan_;

@@ -2,6 +2,7 @@
 // is, and keeps going after damage, so that one report names all of it.
 #include <algorithm>
 #include <mutex>
+#include <tuple>
 
 #include "base/no_throw.h"
 #include "base/status_macros.h"
@@ -28,11 +29,21 @@ class Verifier {
     for (const ItemPlace& item : place_.items) {
       HF_RETURN_IF_ERROR(VerifyItem(item));
     }
+    SortDamages();
     report_.stats.total_seconds = watch_.Lap();
     return std::move(report_);
   }
 
  private:
+  // Workers find damage in any order.
+  void SortDamages() {
+    std::stable_sort(report_.damages.begin(), report_.damages.end(),
+                     [](const Damage& a, const Damage& b) {
+                       return std::tie(a.leaf, a.file, a.offset) <
+                              std::tie(b.leaf, b.file, b.offset);
+                     });
+  }
+
   void AddDamage(std::string leaf, std::string file,
                  std::optional<uint64_t> offset, Status status) {
     std::lock_guard lock(mutex_);
@@ -180,11 +191,13 @@ class Verifier {
       }
     }
     run_.StartPhase("verify", total_bytes);
+    const std::vector<ChunkRun> runs = MakeChunkRuns(arrays, item);
+    std::vector<Buffer> decoded(run_.executor().thread_count());
     HF_RETURN_IF_ERROR(run_.executor().ParallelFor(
-        arrays.size(),
+        runs.size(),
         [&](size_t i, int worker) {
-          return VerifyArray(item, *arrays[i], index,
-                             run_.codec_context(worker));
+          return VerifyRun(item, runs[i], index, decoded[worker],
+                           run_.codec_context(worker));
         },
         &run_.cancel()));
     NoteUnchecked(item, index);
@@ -200,22 +213,45 @@ class Verifier {
         "wrong without a trace");
   }
 
-  Status VerifyArray(const Item& item, const StoredLeaf& leaf,
-                     const DigestIndex* digests, CodecContext& context) {
-    const Status count_status = CheckChunkCount(leaf);
-    if (!count_status.ok()) {
-      AddDamage(leaf.info.name, Relative(item.place().directory, leaf.prefix),
-                std::nullopt, count_status);
-      return Status();
+  // Chunks [first, last) of one array, in C order: a task of one worker.
+  struct ChunkRun {
+    const StoredLeaf* leaf = nullptr;
+    int64_t first = 0;
+    int64_t last = 0;
+  };
+
+  // Large arrays are shared by all workers.
+  std::vector<ChunkRun> MakeChunkRuns(
+      const std::vector<const StoredLeaf*>& arrays, const Item& item) {
+    std::vector<ChunkRun> runs;
+    for (const StoredLeaf* leaf : arrays) {
+      const Status count_status = CheckChunkCount(*leaf);
+      if (!count_status.ok()) {
+        AddDamage(leaf->info.name,
+                  Relative(item.place().directory, leaf->prefix), std::nullopt,
+                  count_status);
+        continue;
+      }
+      const int64_t chunk_count = leaf->layout->grid.ChunkCount();
+      for (int64_t first = 0; first < chunk_count; first += kRunChunkCount) {
+        runs.push_back(
+            {leaf, first, std::min(chunk_count, first + kRunChunkCount)});
+      }
     }
-    const ChunkGrid& grid = leaf.layout->grid;
-    Buffer decoded;
-    return ForEachChunk(
-        grid, BoxOf(grid.array_shape), [&](const Shape& index) -> Status {
-          HF_RETURN_IF_ERROR(run_.cancel().Check());
-          VerifyChunk(item, leaf, index, digests, decoded, context);
-          return Status();
-        });
+    return runs;
+  }
+
+  Status VerifyRun(const Item& item, const ChunkRun& run,
+                   const DigestIndex* digests, Buffer& decoded,
+                   CodecContext& context) {
+    const ArrayLayout& layout = *run.leaf->layout;
+    for (int64_t number = run.first; number < run.last; ++number) {
+      HF_RETURN_IF_ERROR(run_.cancel().Check());
+      const ByteBudget::Lease lease = run_.budget().Acquire(layout.chunk_bytes);
+      VerifyChunk(item, *run.leaf, layout.grid.ChunkIndex(number), digests,
+                  decoded, context);
+    }
+    return Status();
   }
 
   struct ReadValue {
@@ -285,7 +321,12 @@ class Verifier {
     const DType dtype = layout.format.metadata.dtype;
     const size_t byte_count = ElementCount(box.shape) * DTypeBytes(dtype);
     if (decoded.size() < byte_count) {
-      // Larger than any honest codec could make of so few bytes?
+      // Memory for no more than the stored bytes can become; a shard may leave
+      // out what equals the fill value.
+      if (layout.format.shard == nullptr) {
+        HF_RETURN_IF_ERROR(zarr::CheckExpansion(encoded.size(), byte_count,
+                                                layout.codec_count));
+      }
       decoded = Buffer::TryAllocate(byte_count);
       if (decoded.data() == nullptr && byte_count > 0) {
         return ResourceExhaustedError("no memory for a chunk of " +
@@ -311,6 +352,8 @@ class Verifier {
     }
     run_.AddDone(decoded_bytes);
   }
+
+  static constexpr int64_t kRunChunkCount = 16;
 
   const OpenOptions options_;
   Run run_;

@@ -53,6 +53,16 @@ Shape ChunkGrid::ChunkCounts() const {
 
 int64_t ChunkGrid::ChunkCount() const { return ElementCount(ChunkCounts()); }
 
+Shape ChunkGrid::ChunkIndex(int64_t number) const {
+  const Shape counts = ChunkCounts();
+  Shape index(counts.size());
+  for (size_t d = counts.size(); d-- > 0;) {
+    index[d] = number % counts[d];
+    number /= counts[d];
+  }
+  return index;
+}
+
 Box ChunkGrid::ChunkBox(const Shape& index) const {
   assert(index.size() == array_shape.size());
   Box box{Shape(index.size()), Shape(index.size())};

@@ -17,6 +17,9 @@ struct ChunkGrid {
   Shape ChunkCounts() const;
   // Product of ChunkCounts(), saturating at INT64_MAX; 0 for an empty array.
   int64_t ChunkCount() const;
+  // The index of chunk `number`, counted in C order.
+  // REQUIRES: 0 <= number < ChunkCount().
+  Shape ChunkIndex(int64_t number) const;
   // The chunk at `index` cut to the array.
   Box ChunkBox(const Shape& index) const;
 };

@@ -125,5 +125,18 @@ TEST(GridTest, StopsAtTheFirstFailure) {
   EXPECT_EQ(calls, 2);
 }
 
+TEST(ChunkGrid, NumbersCountInTheOrderOfForEachChunk) {
+  const ChunkGrid grid{{5, 7, 3}, {2, 3, 2}};
+  int64_t number = 0;
+  const Status status =
+      ForEachChunk(grid, BoxOf(grid.array_shape), [&](const Shape& index) {
+        EXPECT_EQ(grid.ChunkIndex(number++), index);
+        return Status();
+      });
+  EXPECT_TRUE(status.ok());
+  EXPECT_EQ(number, grid.ChunkCount());
+  EXPECT_EQ((ChunkGrid{{}, {}}).ChunkIndex(0), Shape{});
+}
+
 }  // namespace
 }  // namespace holdfast
