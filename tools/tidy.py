@@ -164,13 +164,13 @@ class Tidy:
 
 def text_files(root):
     """Files that git tracks or would track; all files without git."""
-    listed = subprocess.run(
-        ["git", "-C", str(root), "ls-files", "-z", "--cached", "--others",
-         "--exclude-standard"], capture_output=True, check=False)
-    if listed.returncode == 0:
-        paths = [root / name for name in
-                 listed.stdout.decode("utf-8").split("\0") if name]
-    else:
+    try:
+        listed = subprocess.run(
+            ["git", "-C", str(root), "ls-files", "-z", "--cached", "--others",
+             "--exclude-standard"], capture_output=True, check=True).stdout
+        paths = [root / name for name in listed.decode("utf-8").split("\0")
+                 if name]
+    except (OSError, subprocess.CalledProcessError):
         paths = list(root.rglob("*"))
     return sorted(
         path for path in set(paths)

@@ -6,13 +6,13 @@
 // those of a shared library. They count, and then make the system call.
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <stdarg.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdarg>
 #include <filesystem>
 #include <string>
 
@@ -71,8 +71,7 @@ int openat(int directory, const char* path, int flags, ...) {
   const mode_t mode = (flags & O_CREAT) ? va_arg(list, mode_t) : 0;
   va_end(list);
   if (flags & O_CREAT) CountChange();
-  return static_cast<int>(
-      ::syscall(SYS_openat, directory, path, flags, mode));
+  return static_cast<int>(::syscall(SYS_openat, directory, path, flags, mode));
 }
 
 int mkdir(const char* path, mode_t mode) noexcept {
@@ -88,8 +87,8 @@ int mkdirat(int directory, const char* path, mode_t mode) noexcept {
 int renameat2(int from_directory, const char* from, int to_directory,
               const char* to, unsigned flags) noexcept {
   CountChange();
-  return static_cast<int>(::syscall(SYS_renameat2, from_directory, from,
-                                    to_directory, to, flags));
+  return static_cast<int>(
+      ::syscall(SYS_renameat2, from_directory, from, to_directory, to, flags));
 }
 
 int rename(const char* from, const char* to) noexcept {
@@ -101,8 +100,8 @@ int rename(const char* from, const char* to) noexcept {
 int linkat(int from_directory, const char* from, int to_directory,
            const char* to, int flags) noexcept {
   CountChange();
-  return static_cast<int>(::syscall(SYS_linkat, from_directory, from,
-                                    to_directory, to, flags));
+  return static_cast<int>(
+      ::syscall(SYS_linkat, from_directory, from, to_directory, to, flags));
 }
 
 int unlinkat(int directory, const char* path, int flags) noexcept {
@@ -267,14 +266,12 @@ TEST_P(Crash, FirstSaveIsThereOrNot) {
   ExpectNothingElse(0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Layouts, Crash,
-                         testing::Values(Layout{"OcdbtSynced", true, true},
-                                         Layout{"OcdbtUnsynced", true, false},
-                                         Layout{"DirectoriesSynced", false,
-                                                true}),
-                         [](const auto& info) {
-                           return std::string(info.param.name);
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Layouts, Crash,
+    testing::Values(Layout{"OcdbtSynced", true, true},
+                    Layout{"OcdbtUnsynced", true, false},
+                    Layout{"DirectoriesSynced", false, true}),
+    [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace
 }  // namespace holdfast

@@ -218,10 +218,10 @@ TEST_P(Damage, EveryDeletedFileIsReportedButTheDigests) {
 
 INSTANTIATE_TEST_SUITE_P(
     Layouts, Damage,
-    testing::Values(
-        Layout{"OcdbtZarr2Zstd", 2, true, Compression::kZstd},
-        Layout{"OcdbtZarr2Raw", 2, true, Compression::kNone},
-        Layout{"DirectoriesZarr3Fast", 3, false, Compression::kFast}),
+    testing::Values(Layout{"OcdbtZarr2Zstd", 2, true, Compression::kZstd},
+                    Layout{"OcdbtZarr2Raw", 2, true, Compression::kNone},
+                    Layout{"DirectoriesZarr3Fast", 3, false,
+                           Compression::kFast}),
     [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace

@@ -55,16 +55,15 @@ long PeakKib() {
 }
 
 // noexcept: an exception that escapes the library ends the child.
-[[noreturn]] void RunAndExit(
-    int fd, const std::function<std::string()>& fn) noexcept {
+[[noreturn]] void RunAndExit(int fd,
+                             const std::function<std::string()>& fn) noexcept {
   const rlimit cpu{kCpuSecondsMax, kCpuSecondsMax};
   ::setrlimit(RLIMIT_CPU, &cpu);
   const rlimit data{rlim_t{2} << 30, rlim_t{2} << 30};
   if (!kSanitized) ::setrlimit(RLIMIT_DATA, &data);
   const long before = PeakKib();
   const std::string text = fn();
-  const std::string message =
-      std::to_string(PeakKib() - before) + " " + text;
+  const std::string message = std::to_string(PeakKib() - before) + " " + text;
   const ssize_t written = ::write(fd, message.data(), message.size());
   ::_exit(written == static_cast<ssize_t>(message.size()) ? 0 : 1);
 }
@@ -129,8 +128,7 @@ std::string Zarray(const std::string& shape, const std::string& chunks,
 }
 
 // {key: name} entries as `_METADATA` has them; arrays in directories.
-std::string TreeMetadataText(const std::string& name,
-                             bool use_ocdbt = false) {
+std::string TreeMetadataText(const std::string& name, bool use_ocdbt = false) {
   return R"({"tree_metadata": {"x": {"key_metadata": [{"key": ")" + name +
          R"(", "key_type": 2}], "value_metadata": {"value_type": )"
          R"("np.ndarray", "skip_deserialize": false}}}, "use_ocdbt": )" +
@@ -198,8 +196,9 @@ TEST(HostileSizes, HugeCompressedChunk) {
                 Zarray("[1099511627776]", "[1099511627776]", "|i1",
                        R"({"id":"zstd","level":1})"));
   // A frame that claims 2^40 bytes.
-  WriteTestFile(scratch / "w/0",
-                std::string("\x28\xb5\x2f\xfd\xe0\0\0\0\0\0\1\0\0\x01\0\0", 16));
+  WriteTestFile(
+      scratch / "w/0",
+      std::string("\x28\xb5\x2f\xfd\xe0\0\0\0\0\0\1\0\0\x01\0\0", 16));
   EXPECT_THAT(BoundedLoad(scratch.path()),
               AllOf(StartsWith("DATA_LOSS: leaf w: chunk "), HasSubstr("w/0")));
 }
@@ -264,8 +263,8 @@ TEST(HostileSizes, ValueBeyondTheEndOfItsFile) {
   const ScratchDirectory scratch;
   WriteDatabase(scratch.path(), ChunkAt({0, 0, uint64_t{1} << 50}));
   EXPECT_THAT(BoundedLoad(scratch.path()),
-              AllOf(HasSubstr("w"), HasSubstr("d/data"),
-                    Not(StartsWith("OK")), Not(StartsWith("INTERNAL"))));
+              AllOf(HasSubstr("w"), HasSubstr("d/data"), Not(StartsWith("OK")),
+                    Not(StartsWith("INTERNAL"))));
 }
 
 TEST(HostileSizes, ValueAtTheEndOfTheNumbers) {
@@ -285,8 +284,7 @@ TEST(HostileSizes, NodeThatClaimsAMillionEntries) {
   const Bytes node =
       *SealEnvelope(ObjectKind::kBtreeNode, body, {.zstd = false});
   const std::string old = ReadTestFile(scratch / "d/data");
-  WriteTestFile(scratch / "d/data",
-                node.ToString() + old.substr(node.size()));
+  WriteTestFile(scratch / "d/data", node.ToString() + old.substr(node.size()));
   EXPECT_THAT(BoundedLoad(scratch.path()), StartsWith("DATA_LOSS: "));
 }
 
@@ -302,9 +300,9 @@ TEST(HostileSizes, DeepTreeMetadata) {
 
 TEST(HostileSizes, DeepUnknownMemberIsNoStackOverflow) {
   const ScratchDirectory scratch;
-  WriteTestFile(scratch / "_METADATA",
-                R"({"tree_metadata": {}, "more": )" + Repeated("[", 100'000) +
-                    Repeated("]", 100'000) + "}");
+  WriteTestFile(scratch / "_METADATA", R"({"tree_metadata": {}, "more": )" +
+                                           Repeated("[", 100'000) +
+                                           Repeated("]", 100'000) + "}");
   EXPECT_THAT(BoundedLoad(scratch.path()), StartsWith("DATA_LOSS: "));
 }
 
@@ -508,9 +506,9 @@ TEST(HostileMetadata, UnknownZarr3CodecIsNamed) {
       R"({"name":"pcodec","configuration":{}}],"data_type":"int8",)"
       R"("fill_value":0,"node_type":"array","shape":[4],"zarr_format":3})");
   WriteTestFile(scratch / "w/c/0", "abcd");
-  EXPECT_THAT(BoundedLoad(scratch.path()),
-              AllOf(StartsWith("UNIMPLEMENTED: leaf w: "),
-                    HasSubstr("pcodec")));
+  EXPECT_THAT(
+      BoundedLoad(scratch.path()),
+      AllOf(StartsWith("UNIMPLEMENTED: leaf w: "), HasSubstr("pcodec")));
 }
 
 // Directories in every wrong state.
@@ -518,21 +516,20 @@ TEST(HostileMetadata, UnknownZarr3CodecIsNamed) {
 TEST(HostilePlaces, NothingThere) {
   const ScratchDirectory scratch;
   const std::string path = scratch / "absent";
-  EXPECT_EQ(LoadText(path),
-            "NOT_FOUND: Checkpoint at " + path + " not found.");
+  EXPECT_EQ(LoadText(path), "NOT_FOUND: Checkpoint at " + path + " not found.");
 }
 
 TEST(HostilePlaces, NoCheckpointSaysWhatWasLookedFor) {
   const ScratchDirectory scratch;
   for (const bool is_empty : {true, false}) {
     if (!is_empty) WriteTestFile(scratch / "notes.txt", "hello");
-    EXPECT_THAT(LoadText(scratch.path()),
-                AllOf(StartsWith("NOT_FOUND: No structure could be identified "
-                                 "for the checkpoint at " +
-                                 scratch.path()),
-                      HasSubstr("_METADATA"), HasSubstr("manifest.ocdbt"),
-                      HasSubstr(".zarray"), HasSubstr("zarr.json"),
-                      HasSubstr("step")));
+    EXPECT_THAT(
+        LoadText(scratch.path()),
+        AllOf(StartsWith("NOT_FOUND: No structure could be identified "
+                         "for the checkpoint at " +
+                         scratch.path()),
+              HasSubstr("_METADATA"), HasSubstr("manifest.ocdbt"),
+              HasSubstr(".zarray"), HasSubstr("zarr.json"), HasSubstr("step")));
     EXPECT_EQ(Verify(scratch.path()).status().code(), StatusCode::kNotFound);
   }
 }
@@ -540,12 +537,14 @@ TEST(HostilePlaces, NoCheckpointSaysWhatWasLookedFor) {
 TEST(HostilePlaces, TemporaryDirectoryInOrbaxWords) {
   const ScratchDirectory scratch;
   SaveOrDie(scratch / "7", Unsynced());
-  for (const char* name : {"8.orbax-checkpoint-tmp",
-                           "8.orbax-checkpoint-tmp-1712345678"}) {
+  for (const char* name :
+       {"8.orbax-checkpoint-tmp", "8.orbax-checkpoint-tmp-1712345678"}) {
     const std::string path = scratch / name;
     fs::copy(scratch / "7", path, fs::copy_options::recursive);
-    EXPECT_EQ(LoadText(path), "FAILED_PRECONDITION: Found incomplete "
-                              "checkpoint at " + path + ".");
+    EXPECT_EQ(LoadText(path),
+              "FAILED_PRECONDITION: Found incomplete "
+              "checkpoint at " +
+                  path + ".");
   }
   // The root still gives its newest committed step.
   EXPECT_EQ((*Open(scratch.path()))->info().step, 7);
@@ -561,7 +560,8 @@ TEST(HostilePlaces, MissingTreeMetadataIsExplained) {
     fs::remove(path + "/_METADATA");
     EXPECT_THAT(LoadText(path),
                 StartsWith("NOT_FOUND: Metadata file (named _METADATA) does "
-                           "not exist at " + path))
+                           "not exist at " +
+                           path))
         << "use_ocdbt " << use_ocdbt;
   }
 }
@@ -593,8 +593,8 @@ TEST(HostileDestinations, ExistingOneIsKept) {
   const std::string path = scratch / "checkpoint";
   SaveOrDie(path, Unsynced());
   const auto saved = Save(path, Tree::Dict({{"v", Tree(1)}}), Unsynced());
-  EXPECT_EQ(saved.status().ToString(), "ALREADY_EXISTS: Destination " + path +
-                                           " already exists.");
+  EXPECT_EQ(saved.status().ToString(),
+            "ALREADY_EXISTS: Destination " + path + " already exists.");
   EXPECT_TRUE(Load(path)->tree == OneArray());
   EXPECT_EQ(EntryCount(scratch.path()), 1u);
 }
@@ -627,8 +627,7 @@ TEST(HostileDestinations, ParentThatIsAFile) {
   const ScratchDirectory scratch;
   WriteTestFile(scratch / "file", "hello");
   for (const char* path : {"file/checkpoint", "file/a/checkpoint"}) {
-    const Status status =
-        Save(scratch / path, OneArray(), Unsynced()).status();
+    const Status status = Save(scratch / path, OneArray(), Unsynced()).status();
     EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition);
     EXPECT_THAT(std::string(status.message()),
                 HasSubstr((scratch / "file") + " is a file"));
@@ -641,8 +640,8 @@ class TinyDisk : public testing::TestWithParam<SaveOptions> {
  protected:
   void SetUp() override {
     fs::create_directory(path_);
-    is_mounted_ = ::mount("tmpfs", path_.c_str(), "tmpfs", 0,
-                          "size=1m,mode=0700") == 0;
+    is_mounted_ =
+        ::mount("tmpfs", path_.c_str(), "tmpfs", 0, "size=1m,mode=0700") == 0;
     if (!is_mounted_) GTEST_SKIP() << "mounting needs privileges";
   }
   void TearDown() override {
@@ -658,9 +657,9 @@ class TinyDisk : public testing::TestWithParam<SaveOptions> {
 TEST_P(TinyDisk, FullDiskLeavesNothingBehind) {
   const std::string path = path_ + "/checkpoint";
   SaveOrDie(path, Unsynced());
-  const Tree large = Tree::Dict(
-      {{"large", Tree(RandomArray(DType::kUint8, {3 << 20}, 3))},
-       {"more", Tree(RandomArray(DType::kUint8, {3 << 20}, 4))}});
+  const Tree large =
+      Tree::Dict({{"large", Tree(RandomArray(DType::kUint8, {3 << 20}, 3))},
+                  {"more", Tree(RandomArray(DType::kUint8, {3 << 20}, 4))}});
   SaveOptions options = GetParam();
   options.overwrite = true;
   const Status over = Save(path, large, options).status();
@@ -680,12 +679,12 @@ SaveOptions With(bool use_ocdbt, Compression compression, bool sync) {
   return options;
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Layouts, TinyDisk,
-    testing::Values(With(true, Compression::kZstd, false),
-                    With(true, Compression::kNone, true),
-                    With(false, Compression::kZstd, true),
-                    With(false, Compression::kFast, false)));
+INSTANTIATE_TEST_SUITE_P(Layouts, TinyDisk,
+                         testing::Values(With(true, Compression::kZstd, false),
+                                         With(true, Compression::kNone, true),
+                                         With(false, Compression::kZstd, true),
+                                         With(false, Compression::kFast,
+                                              false)));
 
 }  // namespace
 }  // namespace holdfast

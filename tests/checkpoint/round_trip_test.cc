@@ -271,8 +271,8 @@ TEST(ReadBox, ARowOfAChunkedMatrixReadsUnderOnePercent) {
     const auto row = (*checkpoint)->ReadBox(0, {77, 0}, {1, 4096});
     const uint64_t byte_count = ReadByteCount() - before;
     ASSERT_TRUE(row.ok()) << row.status().ToString();
-    EXPECT_EQ(std::memcmp(row->view().data,
-                          matrix.view().data + 77 * 4096 * 4, 4096 * 4),
+    EXPECT_EQ(std::memcmp(row->view().data, matrix.view().data + 77 * 4096 * 4,
+                          4096 * 4),
               0);
     EXPECT_LT(byte_count, matrix.byte_count() / 100);
     EXPECT_GT(byte_count, 0u);
