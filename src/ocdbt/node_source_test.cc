@@ -110,6 +110,7 @@ TEST_F(NodeSourceTest, ThreadsShareOneRead) {
   }
   for (std::thread& thread : threads) thread.join();
   for (const auto& node : nodes) EXPECT_EQ(node, nodes[0]);
+  EXPECT_EQ(counting.counters().read_calls, 1u);
 }
 
 TEST_F(NodeSourceTest, ErrorsNameRangeAndFile) {

@@ -95,8 +95,8 @@ TEST(TreeBuilderTest, ImpliedPrefixesAndStatisticsAddUp) {
           }
           const ChildEntry& child = node.children[i];
           const Statistics below = visit(
-              child.node, key.substr(0, prefix.size() +
-                                            child.subtree_prefix_byte_count));
+              child.node,
+              key.substr(0, prefix.size() + child.subtree_prefix_byte_count));
           EXPECT_EQ(below, child.statistics);
           sum.Add(below);
         }
@@ -110,8 +110,8 @@ TEST(TreeBuilderTest, SinkFailureEndsTheBuild) {
   LeafEntry entry;
   entry.key = "k";
   entry.SetInline("");
-  const auto tree = BuildTree(
-      {&entry, 1}, {}, {}, [](const Bytes&) -> Result<Reference> {
+  const auto tree =
+      BuildTree({&entry, 1}, {}, {}, [](const Bytes&) -> Result<Reference> {
         return ResourceExhaustedError("disk full");
       });
   EXPECT_EQ(tree.status().ToString(), "RESOURCE_EXHAUSTED: disk full");
