@@ -1,7 +1,6 @@
 // ParseAggregate: the tree of a msgpack file equals itself parsed again, and
 // flattening it gives a tree back.
 #include "checkpoint/format/aggregate.h"
-
 #include "fuzz_util.h"
 #include "tree/flatten.h"
 

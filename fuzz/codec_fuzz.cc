@@ -47,8 +47,7 @@ void CheckRoundTrip(const BytesCodec& codec, std::string_view decoded,
   FUZZ_CHECK_OK(encoded_bytes);
   FUZZ_CHECK(*encoded_bytes <= encoded.size());
   std::vector<char> again(decoded.size());
-  FUZZ_CHECK_OK(
-      codec.Decode({encoded.data(), *encoded_bytes}, again, context));
+  FUZZ_CHECK_OK(codec.Decode({encoded.data(), *encoded_bytes}, again, context));
   FUZZ_CHECK(std::string_view(again.data(), again.size()) == decoded);
 }
 

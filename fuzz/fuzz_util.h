@@ -14,9 +14,9 @@
 #include "base/crc32c.h"
 #include "holdfast/status.h"
 
-#define FUZZ_CHECK(condition)                                              \
-  do {                                                                     \
-    if (!(condition)) holdfast::FuzzFail(#condition, __FILE__, __LINE__);  \
+#define FUZZ_CHECK(condition)                                             \
+  do {                                                                    \
+    if (!(condition)) holdfast::FuzzFail(#condition, __FILE__, __LINE__); \
   } while (false)
 #define FUZZ_CHECK_OK(result) \
   holdfast::FuzzCheckOk((result), #result, __FILE__, __LINE__)

@@ -1,6 +1,5 @@
 // DecodeManifest: what decodes is encoded and decoded to the same manifest.
 #include "ocdbt/format/manifest.h"
-
 #include "ocdbt_fuzz.h"
 
 namespace holdfast::ocdbt {
@@ -18,8 +17,8 @@ void CheckSame(const Manifest& a, const Manifest& b) {
   FUZZ_CHECK(a.version_nodes.size() == b.version_nodes.size());
   for (size_t i = 0; i < a.version_nodes.size(); ++i) {
     VersionNodeReference reference = b.version_nodes[i];
-    FUZZ_CHECK(SamePlace(a.version_nodes[i].node, a.files, reference.node,
-                         b.files));
+    FUZZ_CHECK(
+        SamePlace(a.version_nodes[i].node, a.files, reference.node, b.files));
     reference.node = a.version_nodes[i].node;
     FUZZ_CHECK(a.version_nodes[i] == reference);
   }

@@ -12,8 +12,8 @@
 namespace holdfast::ocdbt {
 
 // Bodies may be compressed; this keeps a run far from the memory limit.
-inline constexpr DecodeLimits kFuzzLimits{.decompressed_bytes_max =
-                                              uint64_t{16} << 20};
+inline constexpr DecodeLimits kFuzzLimits{.decompressed_bytes_max = uint64_t{16}
+                                                                    << 20};
 
 inline Bytes SealRaw(ObjectKind kind, std::string_view body) {
   const Result<Bytes> object = SealEnvelope(kind, body, {.zstd = false});

@@ -18,8 +18,7 @@ ArrayMetadata LayoutOf(uint8_t choice) {
   constexpr Compression kCodecs[] = {Compression::kNone, Compression::kZstd,
                                      Compression::kFast, Compression::kNone};
   const DType dtype = (choice & 8) ? DType::kFloat32 : DType::kInt8;
-  ArrayMetadata metadata =
-      OrbaxV3({8, 6}, dtype, {8, 6}, kCodecs[choice & 3]);
+  ArrayMetadata metadata = OrbaxV3({8, 6}, dtype, {8, 6}, kCodecs[choice & 3]);
   metadata.sharding->chunk_shape = {2, 3};
   if (choice & 4) metadata.sharding->index_location = IndexLocation::kStart;
   if (choice & 16) metadata.sharding->transposes = {{1, 0}};
@@ -57,8 +56,8 @@ struct Elements {
   std::vector<char> bytes;
 };
 
-void CheckPart(const ShardCodec& codec, std::string_view shard,
-               Elements& whole, CodecContext& context) {
+void CheckPart(const ShardCodec& codec, std::string_view shard, Elements& whole,
+               CodecContext& context) {
   const size_t element_bytes = DTypeBytes(whole.dtype);
   Elements part(whole.dtype, {3, 2});
   FUZZ_CHECK_OK(codec.Decode(shard, {1, 2}, part.view(), context));
@@ -91,13 +90,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   namespace zarr = holdfast::zarr;
   if (size == 0) return 0;
   const zarr::ArrayMetadata metadata = zarr::LayoutOf(data[0]);
-  const auto codec =
-      zarr::ShardCodec::Make(metadata, zarr::OptionsOf(data[0]));
+  const auto codec = zarr::ShardCodec::Make(metadata, zarr::OptionsOf(data[0]));
   FUZZ_CHECK_OK(codec);
   const std::string_view shard = holdfast::FuzzText(data + 1, size - 1);
   holdfast::CodecContext context;
   zarr::CheckShard(**codec, metadata.dtype, shard, context);
-  zarr::CheckShard(**codec, metadata.dtype,
-                   zarr::RepairedShard(shard, **codec), context);
+  zarr::CheckShard(**codec, metadata.dtype, zarr::RepairedShard(shard, **codec),
+                   context);
   return 0;
 }

@@ -1,6 +1,5 @@
 // ParseShardingFile: `_sharding` that parses is written and parsed to the same.
 #include "checkpoint/format/sharding_file.h"
-
 #include "fuzz_util.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
