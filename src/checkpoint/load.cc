@@ -1,6 +1,4 @@
 // Load: open, choose leaves, restore all arrays in one plan, rebuild the tree.
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstring>
 
@@ -60,8 +58,7 @@ Status CheckMemory(const std::vector<RestoreTarget>& targets) {
   for (const RestoreTarget& target : targets) {
     byte_count += target.leaf->info.decoded_bytes;
   }
-  const uint64_t physical_bytes =
-      uint64_t(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE);
+  const uint64_t physical_bytes = PhysicalMemoryBytes();
   if (byte_count <= physical_bytes) return Status();
   return ResourceExhaustedError(
       "load: the tensors take more memory than the machine has (got " +

@@ -1,6 +1,13 @@
 #include "checkpoint/run.h"
 
+#include <unistd.h>
+
 namespace holdfast {
+
+uint64_t PhysicalMemoryBytes() {
+  return static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) *
+         sysconf(_SC_PAGE_SIZE);
+}
 
 Run::Run(const RunOptions& options)
     : executor_(options.thread_count),

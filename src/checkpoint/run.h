@@ -42,6 +42,9 @@ class Run {
   Progress progress_;
 };
 
+// What the machine has: no array can be larger. Units: bytes.
+uint64_t PhysicalMemoryBytes();
+
 // Seconds since construction or the last Lap.
 class Stopwatch {
  public:

@@ -315,18 +315,25 @@ class Verifier {
     CountChunk(layout, box, is_checksummed, value->bytes.size());
   }
 
+  // Memory for no more than the stored bytes can become. A shard may leave out
+  // what equals the fill value, so only the machine bounds it.
+  static Status CheckClaimedSize(const ArrayLayout& layout,
+                                 uint64_t stored_bytes, uint64_t byte_count) {
+    if (byte_count > PhysicalMemoryBytes()) {
+      return ResourceExhaustedError("no memory for a chunk of " +
+                                    std::to_string(byte_count) + " bytes");
+    }
+    if (layout.format.shard != nullptr) return Status();
+    return zarr::CheckExpansion(stored_bytes, byte_count, layout.codec_count);
+  }
+
   static Status DecodeWhole(const ArrayLayout& layout, const Box& box,
                             std::string_view encoded, Buffer& decoded,
                             CodecContext& context) {
     const DType dtype = layout.format.metadata.dtype;
     const size_t byte_count = ElementCount(box.shape) * DTypeBytes(dtype);
     if (decoded.size() < byte_count) {
-      // Memory for no more than the stored bytes can become; a shard may leave
-      // out what equals the fill value.
-      if (layout.format.shard == nullptr) {
-        HF_RETURN_IF_ERROR(zarr::CheckExpansion(encoded.size(), byte_count,
-                                                layout.codec_count));
-      }
+      HF_RETURN_IF_ERROR(CheckClaimedSize(layout, encoded.size(), byte_count));
       decoded = Buffer::TryAllocate(byte_count);
       if (decoded.data() == nullptr && byte_count > 0) {
         return ResourceExhaustedError("no memory for a chunk of " +

@@ -306,7 +306,7 @@ Status Database::CheckAll(const CancelToken* cancel, CheckReport* report) {
   CheckReport counts;
   FileSizes sizes(*store());
   const KeyFn check_value = [&](std::string_view key, const ValueRef& value) {
-    const Status status = sizes.CheckValue(value);
+    Status status = sizes.CheckValue(value);
     if (status.ok()) return status;
     return status.WithContext("Value of key \"" + std::string(key) + '"');
   };

@@ -181,11 +181,8 @@ class Walk {
     while (!stack_.empty()) {
       Frame& top = stack_.back();
       if (top.node->height == 0) HF_RETURN_IF_ERROR(VisitLeaf(top));
-      if (top.next < top.end) {
-        HF_RETURN_IF_ERROR(Push(ChildOf(top, top.next++)));
-      } else {
-        HF_RETURN_IF_ERROR(Pop());
-      }
+      HF_RETURN_IF_ERROR(top.next < top.end ? Push(ChildOf(top, top.next++))
+                                            : Pop());
     }
     return counts_;
   }

@@ -252,6 +252,7 @@ void DataFileTableWriter::Sort() {
               used_.end());
 
   std::vector<Used*> order;
+  order.reserve(used_.size());
   for (Used& used : used_) order.push_back(&used);
   std::sort(order.begin(), order.end(), [this](Used* a, Used* b) {
     const DataFile& file_a = files_[a->file_index];
