@@ -5,7 +5,6 @@
 #include <openssl/evp.h>
 
 #include <algorithm>
-#include <unordered_map>
 
 #include "base/coding.h"
 #include "base/no_throw.h"
@@ -15,7 +14,6 @@
 #include "checkpoint/opened_checkpoint.h"
 #include "checkpoint/restore.h"
 #include "tensor/copy.h"
-#include "tree/flatten.h"
 
 namespace holdfast {
 namespace {

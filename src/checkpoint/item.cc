@@ -1,7 +1,5 @@
 #include "checkpoint/item.h"
 
-#include <algorithm>
-#include <map>
 #include <unordered_map>
 
 #include "base/status_macros.h"

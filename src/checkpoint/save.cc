@@ -4,8 +4,8 @@
 #include <sys/statvfs.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
-#include <map>
 #include <mutex>
 
 #include "base/coding.h"
