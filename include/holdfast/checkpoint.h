@@ -75,6 +75,8 @@ std::string_view ValueKindName(ValueKind kind);
 struct LeafInfo {
   std::string name;              // keys joined with '.'
   std::vector<std::string> key;  // path of keys; a composite's item name first
+  // One a key: an index in a list or tuple, not a name.
+  std::vector<bool> key_is_sequence;
   ValueKind kind = ValueKind::kArray;
   // As recorded: "np.ndarray", "jax.Array", "scalar", ...; may be empty.
   std::string value_type;
@@ -83,9 +85,27 @@ struct LeafInfo {
   Shape shape;
   Shape chunk_shape;   // smallest unit of decoding (inner chunk if sharded)
   std::string codecs;  // "zstd", "blosc lz4 bitshuffle", "none", ...
-  uint64_t chunk_count = 0;  // chunks of the grid
-  uint64_t stored_bytes = 0;
+  uint64_t chunk_count = 0;   // chunks of the grid
+  uint64_t stored_bytes = 0;  // 0 unless OpenOptions::stored_sizes
   uint64_t decoded_bytes = 0;
+  // The value is not an array of its own: it lies in the old msgpack file, or
+  // there is none (empties).
+  bool skip_deserialize = false;
+  std::optional<Shape> write_shape;  // as `_METADATA` records it
+  std::string sharding_json;         // its entry of `_sharding`, or empty
+  std::string array_metadata;        // text of its .zarray or zarr.json
+  // Why the leaf cannot be read; reading it fails with this.
+  Status problem;
+};
+
+// A part of one leaf, and where its elements go.
+struct ReadRequest {
+  size_t leaf = 0;  // index into leaves(); an array or scalar
+  Shape origin;     // in the leaf
+  // Its shape is the box's. Elements are cast to its dtype as TensorStore casts
+  // them. Borrowed until ReadInto returns; after a failure its elements are
+  // unspecified.
+  ArrayView target;
 };
 
 // What a path turned out to be, and where its parts are.
@@ -97,6 +117,15 @@ struct CheckpointInfo {
   bool use_ocdbt = false;
   int zarr_format = 0;
   std::string custom_metadata;  // JSON text, or empty
+  // Text of `_CHECKPOINT_METADATA` at the root, and of `custom_metadata` and
+  // `value_metadata_tree` in `_METADATA` when the path is one item; or empty.
+  std::string checkpoint_metadata;
+  std::string item_custom_metadata;
+  std::string value_metadata_tree;
+  // What `_METADATA` says, when there is one.
+  bool has_tree_metadata = false;
+  bool use_zarr3 = false;
+  bool store_array_data_equal_to_fill_value = false;
   std::optional<int64_t> init_timestamp_ns;
   std::optional<int64_t> commit_timestamp_ns;
 };
@@ -134,8 +163,16 @@ class Checkpoint {
   // The box at `origin` with extents `shape`; reads only the chunks it needs.
   virtual Result<Array> ReadBox(size_t leaf, const Shape& origin,
                                 const Shape& shape) const = 0;
+  // All requests in one pass: each stored chunk is read once however many
+  // requests share it, in file order, by the threads and within the budget of
+  // `run`. OutOfRange for a box that is not inside its leaf.
+  virtual Result<Stats> ReadInto(const std::vector<ReadRequest>& requests,
+                                 const RunOptions& run = {}) const = 0;
   // String, bytes and JSON leaves.
   virtual Result<std::string> ReadText(size_t leaf) const = 0;
+  // The tree that Load would give, each leaf replaced by its index in leaves()
+  // as an int64 scalar; typed empties (None, {}, [], ()) stay themselves.
+  virtual Result<Tree> Structure() const = 0;
 };
 
 // Reads metadata only.

@@ -7,10 +7,13 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "holdfast/dtype.h"
 
 namespace holdfast {
 
@@ -59,6 +62,17 @@ enum class Compression : uint8_t {
   kNone,
 };
 
+// How one array is stored; the names and rules of Orbax's SaveArgs.
+struct SaveArgs {
+  // Elements are cast to it as TensorStore casts; absent: stored as they are.
+  std::optional<DType> dtype;
+  // Bytes that a chunk takes at most (Orbax's greedy divisors); absent: as
+  // SaveOptions::chunk_bytes_target says.
+  std::optional<int64_t> chunk_byte_size;
+  // Axes to cut to single elements first.
+  std::vector<int64_t> shard_axes;
+};
+
 struct SaveOptions {
   RunOptions run;
   Format format = Format::kOrbax;
@@ -81,6 +95,9 @@ struct SaveOptions {
   std::string item_custom_metadata;
   // Directory of the tree inside `path` for kOrbaxV1.
   std::string checkpointable_name = "state";
+  // By parameter name (keys joined with "."). A name that the tree does not
+  // have is InvalidArgument.
+  std::map<std::string, SaveArgs> save_args;
   // Write `_HOLDFAST_DIGESTS`: checksums of every file and stored value.
   bool write_digests = true;
   // Wait for stable storage at each step of the commit. False gives up
@@ -109,6 +126,9 @@ struct OpenOptions {
   // Check `_HOLDFAST_DIGESTS` for every metadata file and uncompressed value
   // that is read, when the checkpoint has it.
   bool verify = true;
+  // Find LeafInfo::stored_bytes too; costs a walk of the directories, or of the
+  // whole B+tree.
+  bool stored_sizes = true;
 };
 
 struct LoadOptions {

@@ -56,6 +56,25 @@ inline constexpr int kTreeDepthMax = 512;
 inline constexpr std::string_view kSingleDeviceShardingJson =
     R"({"sharding_type": "SingleDeviceSharding", "device_str": "cpu:0"})";
 
+// How one jax.Array leaf was laid out in the program that saves it. Many leaves
+// may share one.
+struct ArrayTraits {
+  // As `_sharding` spells it; empty: the array has no entry there.
+  std::string sharding_json = std::string(kSingleDeviceShardingJson);
+  // The implementation of a typed PRNG key ("threefry2x32"); empty: no key.
+  // The array then holds the key data.
+  std::string prng_impl;
+  // What one process writes as a unit, and so the largest chunk: the shape of a
+  // shard after Orbax's replica slicing. Empty: the array's own shape.
+  Shape write_shape;
+};
+
+// One part of a sharded array, at `origin` of the whole.
+struct ArrayShard {
+  Shape origin;
+  Array array;
+};
+
 // One element of any dtype: a Python bool, int, float or complex (is_python),
 // or a numpy scalar.
 struct Scalar {
@@ -109,10 +128,15 @@ class Tree {
   // `module` and `type_name` as Python's __module__ and __qualname__.
   static Tree NamedTuple(std::string module, std::string type_name,
                          std::vector<Member> fields = {});
-  // `sharding_json` as `_sharding` spells it; many leaves may share one.
+  // An array on one CPU device, or one with the traits given.
   static Tree JaxArray(Array array,
-                       std::shared_ptr<const std::string> sharding_json = {});
+                       std::shared_ptr<const ArrayTraits> traits = {});
   static Tree JaxArray(Array array, std::string sharding_json);
+  // An array of `shape` whose shards lie apart in memory and together cover it
+  // once (Save refuses gaps and overlaps). REQUIRES: one dtype, at least one
+  // shard, shards inside `shape`.
+  static Tree ShardedArray(Shape shape, std::vector<ArrayShard> shards,
+                           std::shared_ptr<const ArrayTraits> traits);
   static Tree None() { return Tree(); }
   static Tree Placeholder();
   static Tree ByteString(std::string bytes);
@@ -149,10 +173,19 @@ class Tree {
   LeafKind leaf_kind() const;
   bool is_none() const { return is_leaf() && leaf_kind() == LeafKind::kNone; }
   // REQUIRES: the leaf kind that the name says.
+  // Of a sharded array: the first shard.
   const Array& array() const;
   ArrayKind array_kind() const;
-  // kSingleDeviceShardingJson where a jax array was given none.
-  std::string_view sharding_json() const;
+  // Of the whole array.
+  DType array_dtype() const;
+  const Shape& array_shape() const;
+  // Empty unless it is a sharded array.
+  const std::vector<ArrayShard>& shards() const;
+  // The defaults where an array was given none.
+  const ArrayTraits& array_traits() const;
+  std::string_view sharding_json() const {
+    return array_traits().sharding_json;
+  }
   const Scalar& scalar() const;
   // The text of a kString, the bytes of a kBytes, the name of a kReference.
   const std::string& text() const;
@@ -171,7 +204,10 @@ class Tree {
   struct ArrayLeaf {
     Array array;
     ArrayKind kind;
-    std::shared_ptr<const std::string> sharding_json;
+    std::shared_ptr<const ArrayTraits> traits;
+    // Set for a sharded array alone.
+    Shape whole_shape;
+    std::vector<ArrayShard> shards;
   };
   struct TextLeaf {
     LeafKind kind;

@@ -1,0 +1,281 @@
+"""The compiled engine: holdfast's C++ calls with Python objects at the edges.
+
+Not public; `holdfast` and `holdfast.orbax` are. Calls that work on files give
+up the GIL, poll for signals (KeyboardInterrupt cancels the work within a
+moment and leaves nothing half-committed) and raise the classes of
+`holdfast.errors`.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+# phase ("plan", "write", "read", "sync", "verify", "commit"), bytes done, bytes
+# in all; called on the thread that made the call.
+ProgressFn = Callable[[str, int, int], object]
+
+class Stats:
+    """Seconds of each phase, and what moved; as `holdfast::Stats`."""
+
+    plan_seconds: float
+    transfer_seconds: float
+    sync_seconds: float
+    commit_seconds: float
+    total_seconds: float
+    decoded_bytes: int
+    stored_bytes: int
+    chunk_count: int
+    in_flight_bytes_peak: int
+
+class ArrayLeaf:
+    """An array that is no plain numpy leaf: what `adapt` makes of a jax.Array.
+
+    `shards` are (origin in elements, host array) and cover `shape` once; a
+    single shard may be the whole. The host arrays are borrowed, so they must
+    not change while a tree that holds them is saved.
+    """
+
+    def __init__(
+        self,
+        shape: Sequence[int],
+        shards: Sequence[tuple[Sequence[int], npt.NDArray[Any]]],
+        *,
+        kind: str = "jax",  # "jax" or "numpy": the value type that is recorded
+        immutable: bool = True,  # a snapshot need not copy it
+        sharding_json: str | None = None,  # None: no entry in `_sharding`
+        prng_impl: str | None = None,
+        write_shape: Sequence[int] | None = None,
+    ) -> None: ...
+
+class Node:
+    """A container that is no dict, list or tuple: keys in their own order.
+
+    `kind` is "attributes" (keys are names, recorded like dict keys) or
+    "sequence" (keys ignored, recorded as indices). One without children is
+    recorded as None if it has attributes, as `Tuple` else.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        keys: Sequence[str],
+        children: Sequence[Any],
+        module: str = "",
+        name: str = "",
+    ) -> None: ...
+
+class Tree:
+    """A tree ready to be saved; it keeps references to the arrays it borrows."""
+
+    leaf_count: int
+    byte_count: int  # decoded bytes of all arrays and scalars
+    copied_bytes: int  # what the snapshot copied
+
+def build_tree(
+    tree: Any,
+    *,
+    adapt: Callable[[Any, tuple[Any, ...]], Any],
+    snapshot: bool = False,
+    strings: bool = True,
+) -> Tree:
+    """Walks a pytree of dict, list, tuple, namedtuple, None, numpy arrays and
+    scalars, bool, int, float, complex, str, bytes and Ellipsis.
+
+    Anything else is handed to `adapt(object, path)`, which returns an
+    ArrayLeaf, a Node, or an object of the kinds above, or raises. `path` is the
+    tuple of keys that leads there. With `snapshot` every array that may change
+    is copied, by all threads, before the call returns. Dicts are sorted by key
+    as JAX sorts them; keys become their str().
+
+    ValueError, naming the leaf, for what cannot be saved: a tree that contains
+    itself, keys that do not compare ("Comparator raised exception while sorting
+    pytree dictionary keys."), dtypes without a stored form ('Error parsing
+    object member "dtype": Unsupported data type: "str64"'), ints beyond int64.
+    """
+
+def save(
+    path: str,
+    tree: Tree,
+    *,
+    format: str = "orbax",  # "orbax", "orbax-v1"
+    zarr_format: int = 0,
+    use_ocdbt: bool = True,
+    compression: str | None = "zstd",  # "zstd", "fast", None
+    overwrite: bool = False,
+    chunk_bytes_target: int = 8 << 20,  # 0: one chunk a shard, as Orbax
+    ocdbt_target_data_file_bytes: int = 1 << 31,
+    custom_metadata: str = "",
+    item_custom_metadata: str = "",
+    checkpointable_name: str = "state",
+    save_args: dict[str, tuple[str | None, int | None, Sequence[int]]] = ...,
+    write_digests: bool = True,
+    sync: bool = True,
+    thread_count: int = 0,
+    in_flight_bytes_max: int = 256 << 20,
+    progress: ProgressFn | None = None,
+) -> Stats:
+    """`holdfast::Save`. save_args: name -> (dtype name, chunk_byte_size,
+    shard_axes)."""
+
+def save_item(
+    directory: str,
+    tree: Tree,
+    *,
+    zarr_format: int = 2,
+    use_ocdbt: bool = True,
+    compression: str | None = "zstd",
+    chunk_bytes_target: int = 0,
+    ocdbt_target_data_file_bytes: int = 1 << 31,
+    item_custom_metadata: str = "",
+    save_args: dict[str, tuple[str | None, int | None, Sequence[int]]] = ...,
+    write_digests: bool = True,
+    sync: bool = True,
+    thread_count: int = 0,
+    in_flight_bytes_max: int = 256 << 20,
+    progress: ProgressFn | None = None,
+) -> Stats:
+    """`holdfast::SaveItem`: a pytree item in a directory, without commit."""
+
+class PendingSave:
+    """`holdfast::PendingSave`. A context manager: leaving it without commit()
+    removes the temporary directory."""
+
+    directory: str  # absolute, "<path>.orbax-checkpoint-tmp"
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        overwrite: bool = False,
+        sync: bool = True,
+        write_digests: bool = True,
+    ) -> None: ...
+    # As the module's save_item, into directory/name.
+    def save_item(self, name: str, tree: Tree, **options: Any) -> Stats: ...
+    def write_file(self, name: str, content: bytes) -> None: ...
+    def commit(
+        self,
+        *,
+        item_handlers_json: str = "null",
+        custom_metadata: str = "",
+        is_v1: bool = False,
+    ) -> None: ...
+    # Removes the temporary directory; nothing after commit().
+    def discard(self) -> None: ...
+    def __enter__(self) -> PendingSave: ...
+    def __exit__(self, *args: object) -> None: ...
+
+def load(
+    path: str,
+    *,
+    step: int | None = None,
+    item: str = "",
+    names: Sequence[str] = (),
+    missing_chunks: str = "as_recorded",  # "as_recorded", "refuse", "fill"
+    verify: bool = True,
+    thread_count: int = 0,
+    in_flight_bytes_max: int = 256 << 20,
+    progress: ProgressFn | None = None,
+) -> tuple[Any, Stats]:
+    """`holdfast::Load`: arrays as numpy arrays that own the engine's memory,
+    scalars as Python's, strings, None, typed empties, Ellipsis."""
+
+class LeafInfo:
+    """`holdfast::LeafInfo`. Attributes only."""
+
+    name: str
+    key: tuple[str, ...]
+    key_is_sequence: tuple[bool, ...]
+    kind: str  # "array", "scalar", "string", "bytes", "none", "empty_dict", ...
+    value_type: str
+    prng_impl: str
+    dtype: str | None
+    shape: tuple[int, ...]
+    chunk_shape: tuple[int, ...]
+    codecs: str
+    chunk_count: int
+    stored_bytes: int
+    decoded_bytes: int
+    skip_deserialize: bool
+    write_shape: tuple[int, ...] | None
+    sharding_json: str
+    array_metadata: str
+    problem: Exception | None  # what reading it raises
+
+class Checkpoint:
+    """`holdfast::Checkpoint`, opened for reading; metadata only until read."""
+
+    path: str  # absolute, after choosing the step
+    format: str
+    step: int | None
+    items: dict[str, str]
+    use_ocdbt: bool
+    zarr_format: int
+    custom_metadata: str
+    checkpoint_metadata: str
+    item_custom_metadata: str
+    value_metadata_tree: str
+    has_tree_metadata: bool
+    use_zarr3: bool
+    store_array_data_equal_to_fill_value: bool
+    init_timestamp_ns: int | None
+    commit_timestamp_ns: int | None
+    leaves: list[LeafInfo]  # made once
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        step: int | None = None,
+        item: str = "",
+        missing_chunks: str = "as_recorded",
+        verify: bool = True,
+        stored_sizes: bool = False,
+    ) -> None: ...
+    # The tree with each leaf's index in `leaves`; typed empties as themselves.
+    def structure(self) -> Any: ...
+    # The whole leaf: a numpy array, a Python scalar, str, bytes, None, {}, ...
+    def read(self, leaf: int) -> Any: ...
+    # The box at `origin`; a numpy array of `shape` in the stored dtype.
+    def read_box(
+        self, leaf: int, origin: Sequence[int], shape: Sequence[int]
+    ) -> npt.NDArray[Any]: ...
+    # (leaf, origin, target) each: fills the writable numpy arrays, casting to
+    # their dtypes, in one parallel pass; each stored chunk is read once.
+    def read_into(
+        self,
+        requests: Sequence[tuple[int, Sequence[int], npt.NDArray[Any]]],
+        *,
+        thread_count: int = 0,
+        in_flight_bytes_max: int = 256 << 20,
+        progress: ProgressFn | None = None,
+    ) -> Stats: ...
+    # Lower-case hex sha256 of the value.
+    def digest(self, leaf: int) -> str: ...
+
+class Damage:
+    leaf: str
+    file: str
+    offset: int | None
+    message: str
+    code: str  # "DATA_LOSS", ...
+
+def verify(
+    path: str,
+    *,
+    step: int | None = None,
+    item: str = "",
+    thread_count: int = 0,
+    in_flight_bytes_max: int = 256 << 20,
+    progress: ProgressFn | None = None,
+) -> tuple[list[Damage], list[str], int, Stats]:
+    """`holdfast::Verify`: damages, notes, leaf count, stats."""
+
+def empty(shape: Sequence[int], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """An uninitialised, 64-byte aligned C-order array in the engine's memory
+    (huge pages for large ones): a target for read_into that jax can adopt
+    without a copy."""
+
+version: str
