@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
 """Times holdfast and its peers on the same trees, round robin in one run.
 
-usage: peers.py --driver DRIVER [--tree llm|small|wide] [--scale S]
+usage: peers.py [--driver DRIVER] [--tree llm|small|wide] [--scale S]
                 [--rounds N] [--modes zstd,fast,none] [--peers PATTERN,...]
                 [--dir SCRATCH] [--out NAME]
+
+holdfast runs as its Python package (holdfast.save, and the drop-in
+holdfast.orbax), like its peers; with --driver its C++ API runs as well.
 
 Operations: save (syncs included), restore (everything, into memory of its
 own), list (open; names, shapes and dtypes of all leaves), slice (open; the
@@ -84,6 +87,10 @@ class Peer:
     def prepare(self, tree, scratch):
         self.tree = tree
 
+    # How far resident memory rises during one operation, in a process that has
+    # done nothing else; None for peers that are not asked.
+    peak_bytes = None
+
 
 class Holdfast(Peer):
     """holdfast's C++ API, in a process of its own that times itself."""
@@ -93,7 +100,8 @@ class Holdfast(Peer):
     tree_files = None  # (lines, data) for drivers to come
 
     def __init__(self, mode, api, driver):
-        self.name = f"holdfast {mode}" + (" (v1)" if api != "orbax" else "")
+        version = " v1" if api != "orbax" else ""
+        self.name = f"holdfast {mode} (C++{version})"
         self.options = [f"format={api}", f"compression={mode}"]
         self.driver = driver
 
@@ -130,9 +138,7 @@ class Holdfast(Peer):
     def slice(self, path, name, row):
         return self.ask("slice", path, name, row)[0]
 
-    def peak_bytes(self, operation, path):
-        """How far resident memory rises during one operation, in a process
-        that has done nothing else."""
+    def peak_bytes(self, operation, path, args):
         process = self.start()
         if operation == "save":
             self.ask("tree", *Holdfast.tree_files, process=process)
@@ -145,6 +151,49 @@ class Holdfast(Peer):
         process.stdin.close()
         process.wait()
         return peak - before
+
+
+def python_peak_bytes(peer, operation, path, args):
+    script = pathlib.Path(__file__).with_name("python_peak.py")
+    done = subprocess.run(
+        [sys.executable, script, operation, peer.module, peer.label,
+         args.tree, str(args.scale), path],
+        check=True, stdout=subprocess.PIPE)
+    return int(done.stdout)
+
+
+class HoldfastPython(Peer):
+    """holdfast's plain Python API."""
+
+    peak_bytes = python_peak_bytes
+
+    note = "every chunk verified on restore"
+    module = "holdfast"
+
+    def __init__(self, mode):
+        require("holdfast")
+        import holdfast
+        self.holdfast = holdfast
+        self.label = mode
+        self.mode = None if mode == "none" else mode
+        self.name = f"holdfast {mode}"
+
+    def prepare(self, tree, scratch):
+        self.tree = trees.nested(tree)
+
+    def save(self, path):
+        self.holdfast.save(path, self.tree, compression=self.mode)
+
+    def restore(self, path):
+        return self.holdfast.load(path)
+
+    def list(self, path):
+        opened = self.holdfast.open(path)
+        return [(name, leaf.shape, leaf.dtype)
+                for name, leaf in opened.items()]
+
+    def slice(self, path, name, row):
+        return self.holdfast.open(path)[name][row]
 
 
 class OrbaxLegacy(Peer):
@@ -173,6 +222,20 @@ class OrbaxLegacy(Peer):
         return open_tensorstore(path, name)[row].read().result()
 
 
+class HoldfastDropIn(OrbaxLegacy):
+    """What a user of Orbax gets by changing the import."""
+
+    name = "holdfast.orbax PyTreeCheckpointer"
+    note = "zstd, Orbax's own chunk shapes; every chunk verified on restore"
+    module, label = "holdfast.orbax", "zstd"
+    peak_bytes = python_peak_bytes
+
+    def __init__(self):
+        require("holdfast")
+        import holdfast.orbax
+        self.ocp = holdfast.orbax
+
+
 class OrbaxV1(OrbaxLegacy):
     name = "Orbax v1"
 
@@ -193,6 +256,16 @@ class OrbaxV1(OrbaxLegacy):
     def slice(self, path, name, row):
         return open_tensorstore(path / "state", name, "zarr3")[
             row].read().result()
+
+
+class HoldfastDropInV1(OrbaxV1):
+    name = "holdfast.orbax v1"
+    note = HoldfastDropIn.note
+
+    def __init__(self):
+        require("holdfast")
+        from holdfast.orbax import v1
+        self.v1 = v1
 
 
 def open_tensorstore(path, name, driver="zarr"):
@@ -433,14 +506,16 @@ def new_buffer(byte_count):
 
 def make_peers(args):
     """(installed peers, [(name, what is missing)])."""
-    makers = []
-    for mode in args.modes.split(","):
-        makers.append((f"holdfast {mode}",
-                       lambda mode=mode: Holdfast(mode, "orbax", args.driver)))
-    makers.append(("holdfast zstd (v1)",
-                   lambda: Holdfast("zstd", "orbax-v1", args.driver)))
-    for kind in (OrbaxLegacy, OrbaxV1, TensorStore, Dcp, Safetensors,
-                 ZarrPython):
+    modes = args.modes.split(",")
+    makers = [(f"holdfast {mode}", lambda mode=mode: HoldfastPython(mode))
+              for mode in modes]
+    if args.driver:
+        makers += [(f"holdfast {mode} (C++)", lambda mode=mode: Holdfast(
+            mode, "orbax", args.driver)) for mode in modes]
+        makers.append(("holdfast zstd (C++ v1)", lambda: Holdfast(
+            "zstd", "orbax-v1", args.driver)))
+    for kind in (HoldfastDropIn, HoldfastDropInV1, OrbaxLegacy, OrbaxV1,
+                 TensorStore, Dcp, Safetensors, ZarrPython):
         makers.append((kind.name, kind))
     makers.append(("raw bytes, reused buffer", lambda: Raw(fresh=False)))
     makers.append(("raw bytes, fresh buffer", lambda: Raw(fresh=True)))
@@ -525,17 +600,17 @@ class Run:
                 for operation, seconds in self.times[name].items()}
 
 
-def measure_peaks(run):
+def measure_peaks(run, args):
     """Peak memory of holdfast's saves and loads, above what was resident."""
     peaks = {}
+    path = run.scratch / "peak"
     for peer in run.peers:
-        if isinstance(peer, Holdfast) and peer.name not in run.errors:
-            path = run.scratch / "peak"
+        if peer.peak_bytes is not None and peer.name not in run.errors:
             remove(path)
             peaks[peer.name] = {
-                "save": peer.peak_bytes("save", path),
-                "restore": peer.peak_bytes("restore", path)}
-            remove(path)
+                operation: peer.peak_bytes(operation, path, args)
+                for operation in ("save", "restore")}
+    remove(path)
     return peaks
 
 
@@ -581,7 +656,9 @@ def versions():
 
 def command_line(args):
     """The command without paths of this machine."""
-    words = ["python3 bench/peers.py", "--driver DRIVER"]
+    words = ["python3 bench/peers.py"]
+    if args.driver:
+        words.append("--driver DRIVER")
     for name in ("tree", "scale", "rounds", "modes", "peers", "patience"):
         words.append(f"--{name} {getattr(args, name)!s}".replace("*", "'*'"))
     return " ".join(words)
@@ -647,8 +724,8 @@ def parse_arguments():
     parser = argparse.ArgumentParser(
         description=__doc__.splitlines()[0],
         formatter_class=argparse.ArgumentDefaultsHelpFormatter)
-    parser.add_argument("--driver", required=True,
-                        help="the built bench/holdfast_driver")
+    parser.add_argument("--driver",
+                        help="the built bench/holdfast_driver: also time C++")
     parser.add_argument("--tree", choices=sorted(trees.TREES), default="llm")
     parser.add_argument("--scale", type=float, default=1.0)
     parser.add_argument("--rounds", type=int, default=5)
@@ -680,7 +757,7 @@ def main():
             run.one_round(0, counted=False)
         for number in range(1, args.rounds + 1):
             run.one_round(number, counted=True)
-        peaks = measure_peaks(run)
+        peaks = measure_peaks(run, args)
         facts = {
             "tree": args.tree, "scale": args.scale, "rounds": args.rounds,
             "leaves": len(tree),

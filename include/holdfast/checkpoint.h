@@ -165,7 +165,9 @@ class Checkpoint {
                                 const Shape& shape) const = 0;
   // All requests in one pass: each stored chunk is read once however many
   // requests share it, in file order, by the threads and within the budget of
-  // `run`. OutOfRange for a box that is not inside its leaf.
+  // `run`. OutOfRange for a box that is not inside its leaf. Checked as Load
+  // checks, except where only a part of a large uncompressed chunk is wanted:
+  // then only its bytes are read, and the chunk's checksum cannot be.
   virtual Result<Stats> ReadInto(const std::vector<ReadRequest>& requests,
                                  const RunOptions& run = {}) const = 0;
   // String, bytes and JSON leaves.

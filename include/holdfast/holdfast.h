@@ -4,6 +4,8 @@
 
 #include "holdfast/checkpoint.h"
 #include "holdfast/dtype.h"
+#include "holdfast/options.h"
+#include "holdfast/pending_save.h"
 #include "holdfast/status.h"
 #include "holdfast/tensor.h"
 #include "holdfast/tree.h"

@@ -18,6 +18,8 @@
 // not there before.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -55,20 +57,22 @@ class PendingSave {
 
   // Writes a pytree item into `directory()/name`, or into directory() itself
   // when `name` is empty. Of `options` the fields about the whole checkpoint
-  // (format, overwrite, custom_metadata, checkpointable_name) are ignored;
-  // zarr_format 0 means 2.
+  // (format, overwrite, custom_metadata, checkpointable_name, sync) are
+  // ignored; zarr_format 0 means 2. A name can be saved once.
   virtual Result<SaveResult> SaveItem(const std::string& name, const Tree& tree,
                                       const SaveOptions& options) = 0;
   // A file of the caller's; `name` relative to directory(), its directories are
   // made.
   virtual Status WriteFile(std::string_view name, std::string_view content) = 0;
-  // Once. The checkpoint exists, durably, when it returns.
+  // Once. The checkpoint exists, durably, when it returns. FailedPrecondition
+  // after a SaveItem or WriteFile that failed half-way.
   virtual Status Commit(const RootRecord& root) = 0;
 };
 
 // A pytree item in `directory`, which is made when absent, without markers and
-// without atomicity: what Orbax's handlers do by themselves. Existing files of
-// the same names are replaced. `options` as in PendingSave::SaveItem.
+// without atomicity: what Orbax's handlers do by themselves. An item that was
+// there is replaced (the data files of its database stay), other files are left
+// alone. `options` as in PendingSave::SaveItem, and `sync` counts.
 Result<SaveResult> SaveItem(const std::string& directory, const Tree& tree,
                             const SaveOptions& options);
 

@@ -67,6 +67,8 @@ struct ArrayTraits {
   // What one process writes as a unit, and so the largest chunk: the shape of a
   // shard after Orbax's replica slicing. Empty: the array's own shape.
   Shape write_shape;
+
+  bool operator==(const ArrayTraits&) const = default;
 };
 
 // One part of a sharded array, at `origin` of the whole.
@@ -131,7 +133,6 @@ class Tree {
   // An array on one CPU device, or one with the traits given.
   static Tree JaxArray(Array array,
                        std::shared_ptr<const ArrayTraits> traits = {});
-  static Tree JaxArray(Array array, std::string sharding_json);
   // An array of `shape` whose shards lie apart in memory and together cover it
   // once (Save refuses gaps and overlaps). REQUIRES: one dtype, at least one
   // shard, shards inside `shape`.
@@ -201,13 +202,15 @@ class Tree {
     std::vector<Tree> children;
     std::shared_ptr<const TypeName> type;
   };
+  struct Sharded {
+    Shape shape;
+    std::vector<ArrayShard> shards;
+  };
   struct ArrayLeaf {
     Array array;
     ArrayKind kind;
     std::shared_ptr<const ArrayTraits> traits;
-    // Set for a sharded array alone.
-    Shape whole_shape;
-    std::vector<ArrayShard> shards;
+    std::shared_ptr<const Sharded> sharded;  // null: the array is the whole
   };
   struct TextLeaf {
     LeafKind kind;
@@ -230,7 +233,8 @@ class Tree {
 };
 
 // Same containers, keys in the same order, and equal leaves; arrays are equal
-// when kind, sharding, dtype, shape and every element's bytes are.
+// when kind, traits, dtype, shape and every element's bytes are, however their
+// elements are divided over shards.
 bool operator==(const Tree& a, const Tree& b);
 
 }  // namespace holdfast

@@ -67,7 +67,7 @@ class Node:
     ) -> None: ...
 
 class Tree:
-    """A tree ready to be saved; it keeps references to the arrays it borrows."""
+    """A tree ready to be saved; keeps references to what it borrows."""
 
     leaf_count: int
     byte_count: int  # decoded bytes of all arrays and scalars
@@ -272,6 +272,22 @@ def verify(
     progress: ProgressFn | None = None,
 ) -> tuple[list[Damage], list[str], int, Stats]:
     """`holdfast::Verify`: damages, notes, leaf count, stats."""
+
+class StepInfo:
+    """`holdfast::StepInfo`, a step directory of a manager root."""
+
+    name: str
+    step: int | None
+    path: str
+    committed: bool
+    why_not: str  # empty when committed
+    commit_timestamp_ns: int | None
+    bytes: int  # of all files below it
+    items: list[str]
+    metrics: str  # JSON text, or empty
+
+def list_steps(root: str) -> list[StepInfo]:
+    """`holdfast::ListSteps`: by step, temporary directories last."""
 
 def empty(shape: Sequence[int], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     """An uninitialised, 64-byte aligned C-order array in the engine's memory

@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cassert>
 #include <cstdlib>
 #include <new>
@@ -10,6 +11,8 @@ namespace holdfast {
 namespace {
 
 constexpr size_t kHugePageBytes = size_t{2} << 20;
+// A cache line, and what jax wants of memory that it adopts without a copy.
+constexpr size_t kAlignmentBytes = 64;
 // No process can have more (47-bit user addresses); refused before malloc sees
 // it.
 constexpr size_t kAddressableBytes = size_t{1} << 46;
@@ -18,13 +21,12 @@ constexpr size_t kAddressableBytes = size_t{1} << 46;
 // them takes one page fault per 2 MiB instead of 512.
 char* AllocateRaw(size_t byte_count) {
   if (byte_count > kAddressableBytes) return nullptr;
-  if (byte_count < 2 * kHugePageBytes) {
-    return static_cast<char*>(std::malloc(byte_count == 0 ? 1 : byte_count));
-  }
+  const bool is_large = byte_count >= 2 * kHugePageBytes;
+  const size_t alignment = is_large ? kHugePageBytes : kAlignmentBytes;
   const size_t rounded =
-      (byte_count + kHugePageBytes - 1) / kHugePageBytes * kHugePageBytes;
-  void* block = std::aligned_alloc(kHugePageBytes, rounded);
-  if (block != nullptr) madvise(block, rounded, MADV_HUGEPAGE);
+      std::max(alignment, (byte_count + alignment - 1) / alignment * alignment);
+  void* block = std::aligned_alloc(alignment, rounded);
+  if (is_large && block != nullptr) madvise(block, rounded, MADV_HUGEPAGE);
   return static_cast<char*>(block);
 }
 

@@ -85,10 +85,12 @@ Result<std::shared_ptr<const ArrayLayout>> ArrayLayoutCache::Get(
   }
   HF_ASSIGN_OR_RETURN(const zarr::ArrayMetadata metadata,
                       zarr::ParseMetadata(text));
-  HF_ASSIGN_OR_RETURN(auto layout, MakeArrayLayout(metadata, missing_));
+  HF_ASSIGN_OR_RETURN(const auto parsed, MakeArrayLayout(metadata, missing_));
+  auto layout = std::make_shared<ArrayLayout>(*parsed);
+  layout->text = text;
   std::lock_guard lock(mutex_);
   layouts_.emplace(text, layout);
-  return layout;
+  return std::shared_ptr<const ArrayLayout>(std::move(layout));
 }
 
 }  // namespace holdfast

@@ -29,6 +29,7 @@ struct ArrayLayout {
   std::string codecs_text;  // "zstd", "blosc lz4 bitshuffle", "none"
   size_t codec_count = 0;   // bytes->bytes codecs, inner ones included
   size_t chunk_bytes = 0;   // decoded bytes of one whole chunk
+  std::string text;         // of .zarray or zarr.json, when it was parsed
 };
 
 Result<std::shared_ptr<const ArrayLayout>> MakeArrayLayout(

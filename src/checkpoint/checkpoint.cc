@@ -9,6 +9,7 @@
 #include "base/coding.h"
 #include "base/no_throw.h"
 #include "base/status_macros.h"
+#include "checkpoint/format/json_text.h"
 #include "checkpoint/item.h"
 #include "checkpoint/layout.h"
 #include "checkpoint/opened_checkpoint.h"
@@ -77,6 +78,18 @@ Status CheckBox(const LeafInfo& leaf, const Shape& origin, const Shape& shape) {
   return Status();
 }
 
+void DescribeLeaf(const StoredLeaf& leaf, LeafInfo& info) {
+  info.key.reserve(leaf.path.size());
+  info.key_is_sequence.reserve(leaf.path.size());
+  for (const KeyElement& element : leaf.path) {
+    info.key.push_back(element.key);
+    info.key_is_sequence.push_back(element.is_sequence);
+  }
+  info.sharding_json = leaf.sharding_json;
+  if (leaf.layout != nullptr) info.array_metadata = leaf.layout->text;
+  info.problem = leaf.problem;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<OpenedCheckpoint>> OpenedCheckpoint::Open(
@@ -88,25 +101,51 @@ Result<std::unique_ptr<OpenedCheckpoint>> OpenedCheckpoint::Open(
   for (const ItemPlace& item_place : place.items) {
     HF_ASSIGN_OR_RETURN(std::unique_ptr<Item> item,
                         Item::Open(item_place, options, detail));
-    opened->AddItem(std::move(item), name_items);
+    opened->AddItem(std::move(item), name_items, detail);
   }
+  if (opened->items_.size() == 1) opened->AddItemInfo(*opened->items_[0]);
   return opened;
 }
 
-void OpenedCheckpoint::AddItem(std::unique_ptr<Item> item, bool name_it) {
+void OpenedCheckpoint::AddItem(std::unique_ptr<Item> item, bool name_it,
+                               ItemDetail detail) {
+  const std::string& item_name = item->place().name;
   for (const StoredLeaf& leaf : item->leaves()) {
-    LeafInfo info = leaf.info;
-    if (name_it) {
-      const std::string& item_name = item->place().name;
-      info.name = info.key.empty() ? item_name : item_name + "." + info.name;
-      info.key.insert(info.key.begin(), item_name);
-    }
-    infos_.push_back(std::move(info));
     leaves_.push_back({item.get(), &leaf});
+    if (name_it) {
+      names_.push_back(leaf.path.empty() ? item_name
+                                         : item_name + "." + leaf.info.name);
+    }
+    if (detail == ItemDetail::kForLoading) continue;
+    LeafInfo& info = infos_.emplace_back(leaf.info);
+    DescribeLeaf(leaf, info);
+    if (name_it) {
+      info.name = names_.back();
+      info.key.insert(info.key.begin(), item_name);
+      info.key_is_sequence.insert(info.key_is_sequence.begin(), false);
+    }
   }
   info_.use_ocdbt |= item->use_ocdbt();
   if (item->zarr_format() != 0) info_.zarr_format = item->zarr_format();
   items_.push_back(std::move(item));
+}
+
+// What `_METADATA` says beside its entries.
+void OpenedCheckpoint::AddItemInfo(const Item& item) {
+  const TreeMetadata* metadata = item.tree_metadata();
+  if (metadata == nullptr) return;
+  info_.has_tree_metadata = true;
+  info_.use_zarr3 = metadata->use_zarr3;
+  info_.store_array_data_equal_to_fill_value =
+      metadata->store_array_data_equal_to_fill_value;
+  if (!metadata->custom_metadata.is_null()) {
+    info_.item_custom_metadata = PythonJsonText(metadata->custom_metadata);
+  }
+  info_.value_metadata_tree = metadata->value_metadata_tree.value_or("");
+}
+
+std::string_view OpenedCheckpoint::LeafName(size_t leaf) const {
+  return names_.empty() ? leaves_[leaf].second->info.name : names_[leaf];
 }
 
 Result<size_t> OpenedCheckpoint::Find(std::string_view name) const {
@@ -138,26 +177,117 @@ Result<Array> OpenedCheckpoint::ReadCheckedBox(size_t leaf,
       Array::Allocate(stored->layout->format.metadata.dtype, box.shape));
   CodecContext context;
   HF_RETURN_IF_ERROR(
-      RestoreBox({item, stored, array.mutable_view()}, box, context));
+      RestoreBox(*item, *stored, box, array.mutable_view(), context));
   return array;
 }
 
-// Values that the old msgpack file holds in line.
-Result<Array> OpenedCheckpoint::BoxOfValue(size_t leaf, const Box& box) const {
+Result<ConstArrayView> OpenedCheckpoint::ViewOfValue(size_t leaf) const {
   const Tree& value = leaves_[leaf].second->value;
   if (value.is_leaf() && value.leaf_kind() == LeafKind::kScalar) {
     const Scalar& scalar = value.scalar();
-    return Array::FromBytes(scalar.dtype, {}, scalar.bytes.data());
+    return ConstArrayView{scalar.dtype, scalar.bytes.data(), {}, {}};
   }
-  if (!value.is_leaf() || value.leaf_kind() != LeafKind::kArray) {
-    return InvalidArgumentError("leaf " + infos_[leaf].name + " is a " +
-                                std::string(ValueKindName(infos_[leaf].kind)) +
-                                ", not an array");
+  if (value.is_leaf() && value.leaf_kind() == LeafKind::kArray) {
+    return value.array().view();
   }
-  const Array& whole = value.array();
-  HF_ASSIGN_OR_RETURN(Array part, Array::Allocate(whole.dtype(), box.shape));
-  CopyStrided(Subview(whole.view(), box), part.mutable_view());
+  return InvalidArgumentError("leaf " + infos_[leaf].name + " is a " +
+                              std::string(ValueKindName(infos_[leaf].kind)) +
+                              ", not an array");
+}
+
+Result<Array> OpenedCheckpoint::BoxOfValue(size_t leaf, const Box& box) const {
+  HF_ASSIGN_OR_RETURN(const ConstArrayView whole, ViewOfValue(leaf));
+  HF_ASSIGN_OR_RETURN(Array part, Array::Allocate(whole.dtype, box.shape));
+  CopyStrided(Subview(whole, box), part.mutable_view());
   return part;
+}
+
+Status OpenedCheckpoint::CheckRequest(const ReadRequest& request) const {
+  if (request.leaf >= leaves_.size()) {
+    return OutOfRangeError("leaf number " + std::to_string(request.leaf) +
+                           " of " + std::to_string(leaves_.size()));
+  }
+  const StoredLeaf& stored = *leaves_[request.leaf].second;
+  HF_RETURN_IF_ERROR(stored.problem);
+  if (stored.layout == nullptr) {
+    HF_RETURN_IF_ERROR(ViewOfValue(request.leaf).status());
+  }
+  if (request.target.strides.size() != request.target.shape.size()) {
+    return InvalidArgumentError(
+        "leaf " + infos_[request.leaf].name + ": the target has " +
+        std::to_string(request.target.strides.size()) + " strides, want " +
+        std::to_string(request.target.shape.size()));
+  }
+  return CheckBox(infos_[request.leaf], request.origin, request.target.shape);
+}
+
+Result<Stats> OpenedCheckpoint::ReadInto(
+    const std::vector<ReadRequest>& requests,
+    const RunOptions& run_options) const {
+  return CatchBadAlloc([&]() -> Result<Stats> {
+    Stopwatch watch, total;
+    std::vector<size_t> order;
+    for (size_t i = 0; i < requests.size(); ++i) {
+      HF_RETURN_IF_ERROR(CheckRequest(requests[i]));
+      const Shape& shape = requests[i].target.shape;
+      if (ElementCount(shape) > 0) order.push_back(i);
+    }
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+      return requests[a].leaf < requests[b].leaf;
+    });
+    std::vector<RestoreTarget> targets;
+    for (const size_t i : order) {
+      const ReadRequest& request = requests[i];
+      const auto& [item, stored] = leaves_[request.leaf];
+      if (stored->layout != nullptr) {
+        const bool is_whole =
+            request.target.shape == infos_[request.leaf].shape;
+        targets.push_back({item, stored, is_whole ? Shape() : request.origin,
+                           request.target});
+        continue;
+      }
+      HF_ASSIGN_OR_RETURN(const ConstArrayView value,
+                          ViewOfValue(request.leaf));
+      ConvertStrided(Subview(value, {request.origin, request.target.shape}),
+                     request.target);
+    }
+    Run run(run_options);
+    Stats stats;
+    HF_ASSIGN_OR_RETURN(std::vector<PlannedChunk> chunks,
+                        LocateChunks(targets, run));
+    stats.plan_seconds = watch.Lap();
+    HF_RETURN_IF_ERROR(Restore(targets, std::move(chunks), {}, run, stats));
+    stats.total_seconds = total.Lap();
+    return stats;
+  });
+}
+
+Result<Tree> OpenedCheckpoint::TreeOf(std::vector<ItemEntries> items) const {
+  std::vector<Tree::Member> members;
+  for (ItemEntries& item : items) {
+    HF_ASSIGN_OR_RETURN(Tree tree, Unflatten(std::move(item.entries)));
+    members.emplace_back(item.item->place().name, std::move(tree));
+  }
+  const bool is_single = items_.size() == 1 && members.size() == 1;
+  return is_single ? std::move(members.front().second)
+                   : Tree::Dict(std::move(members));
+}
+
+Result<Tree> OpenedCheckpoint::Structure() const {
+  return CatchBadAlloc([&] {
+    std::vector<ItemEntries> items;
+    for (size_t i = 0; i < leaves_.size(); ++i) {
+      const auto& [item, stored] = leaves_[i];
+      if (items.empty() || items.back().item != item) {
+        items.push_back({item, {}});
+      }
+      const Tree number(static_cast<int64_t>(i));
+      items.back().entries.push_back(
+          {stored->path,
+           IsEmptyKind(stored->info.kind) ? stored->value : number});
+    }
+    return TreeOf(std::move(items));
+  });
 }
 
 Result<std::string> OpenedCheckpoint::ReadText(size_t leaf) const {
@@ -176,7 +306,10 @@ Result<std::unique_ptr<Checkpoint>> Open(const std::string& path,
                                          const OpenOptions& options) {
   return CatchBadAlloc([&]() -> Result<std::unique_ptr<Checkpoint>> {
     HF_ASSIGN_OR_RETURN(
-        auto opened, OpenedCheckpoint::Open(path, options, ItemDetail::kFull));
+        auto opened,
+        OpenedCheckpoint::Open(path, options,
+                               options.stored_sizes ? ItemDetail::kFull
+                                                    : ItemDetail::kForReading));
     return std::unique_ptr<Checkpoint>(std::move(opened));
   });
 }

@@ -18,20 +18,42 @@ std::string Hex(uint32_t value) {
   return text;
 }
 
+// How much of a file is in memory while it is summed.
+constexpr uint64_t kSumPieceBytes = 1 << 20;
+
+Status SizeError(uint64_t got, uint64_t want) {
+  return DataLossError("size differs from when it was saved (got " +
+                       std::to_string(got) + " bytes, want " +
+                       std::to_string(want) + ")");
+}
+
+Status CheckCrc(uint32_t got, uint32_t want) {
+  if (got == want) return Status();
+  return DataLossError("bytes differ from when they were saved (got crc32c " +
+                       Hex(got) + ", want " + Hex(want) + ")");
+}
+
 Status CheckContent(uint64_t byte_count, uint32_t crc,
                     std::string_view content) {
-  if (content.size() != byte_count) {
-    return DataLossError("size differs from when it was saved (got " +
-                         std::to_string(content.size()) + " bytes, want " +
-                         std::to_string(byte_count) + ")");
-  }
-  const uint32_t got = Crc32c(content);
-  if (got == crc) return Status();
-  return DataLossError("bytes differ from when they were saved (got crc32c " +
-                       Hex(got) + ", want " + Hex(crc) + ")");
+  if (content.size() != byte_count)
+    return SizeError(content.size(), byte_count);
+  return CheckCrc(Crc32c(content), crc);
 }
 
 }  // namespace
+
+Result<FileDigest> SumFile(Store& store, const std::string& path) {
+  HF_ASSIGN_OR_RETURN(const ObjectInfo info, store.Stat(path));
+  FileDigest sum{path, info.byte_count, 0};
+  Buffer piece(std::min(kSumPieceBytes, info.byte_count));
+  for (uint64_t done = 0; done < info.byte_count;) {
+    const size_t byte_count = std::min(kSumPieceBytes, info.byte_count - done);
+    HF_RETURN_IF_ERROR(store.ReadInto(path, done, {piece.data(), byte_count}));
+    sum.crc32c = ExtendCrc32c(sum.crc32c, {piece.data(), byte_count});
+    done += byte_count;
+  }
+  return sum;
+}
 
 DigestIndex::DigestIndex(DigestFile digests) : digests_(std::move(digests)) {
   std::sort(
@@ -77,6 +99,13 @@ Status DigestIndex::CheckFile(std::string_view path,
 
 Status DigestIndex::CheckFile(const FileDigest& row, std::string_view content) {
   return CheckContent(row.byte_count, row.crc32c, content);
+}
+
+Status DigestIndex::CheckSum(const FileDigest& row, const FileDigest& got) {
+  if (got.byte_count != row.byte_count) {
+    return SizeError(got.byte_count, row.byte_count);
+  }
+  return CheckCrc(got.crc32c, row.crc32c);
 }
 
 const ValueDigest* DigestIndex::FindValue(std::string_view path,

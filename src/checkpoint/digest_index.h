@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -14,6 +15,9 @@
 #include "storage/store.h"
 
 namespace holdfast {
+
+// Size and checksum of a stored file, read in pieces.
+Result<FileDigest> SumFile(Store& store, const std::string& path);
 
 class DigestIndex {
  public:
@@ -27,6 +31,8 @@ class DigestIndex {
   const ValueDigest* FindValue(std::string_view path, uint64_t offset) const;
   static Status CheckValue(const ValueDigest& row, std::string_view content);
   static Status CheckFile(const FileDigest& row, std::string_view content);
+  // Ok when `got` is what the row says.
+  static Status CheckSum(const FileDigest& row, const FileDigest& got);
 
   const std::vector<FileDigest>& files() const { return digests_.files; }
   const std::vector<ValueDigest>& values() const { return digests_.values; }

@@ -69,12 +69,12 @@ ValueKind KindOfValue(const Tree& value) {
   }
 }
 
+}  // namespace
+
 bool IsEmptyKind(ValueKind kind) {
   return kind == ValueKind::kNone || kind == ValueKind::kEmptyDict ||
          kind == ValueKind::kEmptyList || kind == ValueKind::kEmptyTuple;
 }
-
-}  // namespace
 
 // Opens one item, step by step; each step fills in part of the Item.
 class ItemOpener {
@@ -196,6 +196,8 @@ class ItemOpener {
     for (TreeMetadataEntry& entry : metadata.entries) {
       AddLeafOfEntry(std::move(entry));
     }
+    metadata.entries = {};
+    item_->tree_metadata_ = std::move(metadata);
     return Status();
   }
 
@@ -218,6 +220,7 @@ class ItemOpener {
     }
     leaf.value = value;
     leaf.info.kind = KindOfValue(value);
+    leaf.info.skip_deserialize = true;
     DescribeValue(leaf);
     Add(std::move(leaf));
   }
@@ -244,6 +247,8 @@ class ItemOpener {
     leaf.path = std::move(entry.path);
     leaf.info.value_type = std::move(entry.value_type);
     leaf.info.kind = KindOfValueType(leaf.info.value_type);
+    leaf.info.skip_deserialize = entry.skip_deserialize;
+    leaf.info.write_shape = std::move(entry.write_shape);
     if (IsEmptyKind(leaf.info.kind) ||
         leaf.info.kind == ValueKind::kPlaceholder) {
       leaf.value = EmptyValue(leaf.info.kind);
@@ -304,7 +309,7 @@ class ItemOpener {
       leaf.info.prng_impl = impl->second;
     }
     if (leaf.info.value_type == kValueTypeJaxArray) {
-      const Result<std::string> sharding = ShardingOf(array_name);
+      const Result<std::string_view> sharding = ShardingOf(array_name);
       if (sharding.ok()) leaf.sharding_json = *sharding;
       if (!sharding.ok() && leaf.problem.ok()) leaf.problem = sharding.status();
     }
@@ -350,7 +355,9 @@ class ItemOpener {
                                               : metadata.chunk_shape;
     leaf.info.codecs = leaf.layout->codecs_text;
     leaf.info.chunk_count = leaf.layout->grid.ChunkCount();
-    leaf.info.stored_bytes = array.stored_bytes;
+    if (detail_ == ItemDetail::kFull) {
+      leaf.info.stored_bytes = array.stored_bytes;
+    }
     leaf.info.decoded_bytes =
         ElementCount(metadata.shape) * DTypeBytes(metadata.dtype);
     return Status();
@@ -358,9 +365,6 @@ class ItemOpener {
 
   void Add(StoredLeaf leaf) {
     leaf.info.name = ParamName(leaf.path);
-    for (const KeyElement& element : leaf.path) {
-      leaf.info.key.push_back(element.key);
-    }
     item_->leaves_.push_back(std::move(leaf));
   }
 
@@ -388,23 +392,25 @@ class ItemOpener {
   // Empty when none is recorded. A file that differs from its digest is
   // DataLoss; one that never had a digest and makes no sense is Verify's
   // business, because no value depends on it.
-  Result<std::string> ShardingOf(const std::string& array_name) {
-    if (!shardings_) shardings_ = ReadShardings();
-    if (!shardings_->ok()) return shardings_->status();
-    const auto found = (*shardings_)->find(array_name);
-    return found == (*shardings_)->end() ? std::string() : found->second;
+  Result<std::string_view> ShardingOf(const std::string& array_name) {
+    if (!shardings_status_) shardings_status_ = ReadShardings();
+    if (!shardings_status_->ok()) return *shardings_status_;
+    const auto found = item_->shardings_.find(array_name);
+    return found == item_->shardings_.end() ? std::string_view()
+                                            : found->second;
   }
 
-  Result<ShardingFile> ReadShardings() {
+  Status ReadShardings() {
     const Result<Bytes> text = ReadFile(kShardingFile);
     if (text.status().code() == StatusCode::kNotFound) {
       const bool is_listed =
           item_->digests_ && item_->digests_->HasFile(kShardingFile);
-      return is_listed ? Result<ShardingFile>(text.status()) : ShardingFile();
+      return is_listed ? text.status() : Status();
     }
     if (!text.ok()) return text.status();
     Result<ShardingFile> parsed = ParseShardingFile(text->view());
-    return parsed.ok() ? std::move(parsed) : ShardingFile();
+    if (parsed.ok()) item_->shardings_ = std::move(parsed).value();
+    return Status();
   }
 
   void ReadPrngImpls() {
@@ -436,7 +442,7 @@ class ItemOpener {
   std::optional<ArrayIndex> index_;
   std::optional<Result<Tree>> aggregate_;
   std::optional<Result<StringsFile>> strings_;
-  std::optional<Result<ShardingFile>> shardings_;
+  std::optional<Status> shardings_status_;
   std::unordered_map<std::string, std::string> prng_impls_;
 };
 

@@ -12,10 +12,12 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "checkpoint/array_layout.h"
 #include "checkpoint/digest_index.h"
+#include "checkpoint/format/sharding_file.h"
 #include "checkpoint/format/tree_metadata.h"
 #include "checkpoint/layout.h"
 #include "ocdbt/ocdbt_store.h"
@@ -25,6 +27,8 @@
 namespace holdfast {
 
 struct StoredLeaf {
+  // Without what Open alone needs and can be made from the rest: key,
+  // key_is_sequence, sharding_json, array_metadata, problem.
   LeafInfo info;
   KeyPath path;
   // An array: keys of its zarr array start with `prefix`.
@@ -32,13 +36,17 @@ struct StoredLeaf {
   std::shared_ptr<const ArrayLayout> layout;  // null when it is no array
   // Strings, empties, values of the msgpack file.
   Tree value;
-  std::string sharding_json;  // jax arrays, when recorded
+  std::string_view sharding_json;  // in the Item; empty unless recorded
   Status problem;
 };
 
+// None and the empty containers: the whole value is in StoredLeaf::value.
+bool IsEmptyKind(ValueKind kind);
+
 // How much Open finds out.
 enum class ItemDetail : uint8_t {
-  kForReading,  // what Load needs
+  kForLoading,  // what Load and Verify need
+  kForReading,  // also what tells people about the leaves
   kFull,        // also stored sizes, which costs a walk of the directories
 };
 
@@ -52,6 +60,10 @@ class Item {
   const std::vector<StoredLeaf>& leaves() const { return leaves_; }
   bool use_ocdbt() const { return ocdbt_store_ != nullptr; }
   int zarr_format() const { return zarr_format_; }
+  // `_METADATA` without its entries; null when there is none.
+  const TreeMetadata* tree_metadata() const {
+    return tree_metadata_ ? &*tree_metadata_ : nullptr;
+  }
   // Holds the arrays: the OCDBT database, or the files.
   Store& array_store() const;
   FileStore& file_store() const { return *file_store_; }
@@ -71,6 +83,8 @@ class Item {
   std::unique_ptr<FileStore> file_store_;
   std::unique_ptr<ocdbt::OcdbtStore> ocdbt_store_;
   std::optional<DigestIndex> digests_;
+  std::optional<TreeMetadata> tree_metadata_;
+  ShardingFile shardings_;
   std::vector<StoredLeaf> leaves_;
   int zarr_format_ = 0;
   bool refuses_missing_ = false;

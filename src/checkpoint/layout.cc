@@ -7,8 +7,10 @@
 #include "base/status_macros.h"
 #include "checkpoint/format/checkpoint_metadata.h"
 #include "checkpoint/format/directory_names.h"
+#include "checkpoint/format/json_text.h"
 #include "storage/directory_ops.h"
 #include "storage/file_store.h"
+#include "tree/utf8.h"
 
 namespace holdfast {
 namespace {
@@ -121,6 +123,7 @@ Status ReadCheckpointMetadata(const std::string& directory,
   if (!HasFile(directory, kCheckpointMetadataFile)) return Status();
   FileStore store(directory);
   HF_ASSIGN_OR_RETURN(const Bytes text, store.Read(kCheckpointMetadataFile));
+  if (IsValidUtf8(text.view())) info.checkpoint_metadata = text.ToString();
   Result<CheckpointMetadata> metadata = ParseCheckpointMetadata(text.view());
   // As Orbax: a damaged file hides the metadata, not the tensors. Verify
   // reports it.
@@ -129,7 +132,7 @@ Status ReadCheckpointMetadata(const std::string& directory,
   info.commit_timestamp_ns = metadata->commit_timestamp_nsecs;
   if (!metadata->custom_metadata.is_null() &&
       !metadata->custom_metadata.empty()) {
-    info.custom_metadata = metadata->custom_metadata.dump();
+    info.custom_metadata = PythonJsonText(metadata->custom_metadata);
   }
   return Status();
 }

@@ -1,6 +1,7 @@
 // Load: open, choose leaves, restore all arrays in one plan, rebuild the tree.
 #include <algorithm>
 #include <cstring>
+#include <unordered_map>
 
 #include "base/no_throw.h"
 #include "base/status_macros.h"
@@ -48,7 +49,7 @@ struct ItemLoad {
 Status AddTargets(const ItemLoad& load, std::vector<RestoreTarget>& targets) {
   for (const StoredLeaf* leaf : load.leaves) {
     HF_RETURN_IF_ERROR(leaf->problem);
-    if (leaf->layout != nullptr) targets.push_back({load.item, leaf, {}});
+    if (leaf->layout != nullptr) targets.push_back({load.item, leaf, {}, {}});
   }
   return Status();
 }
@@ -83,7 +84,38 @@ Status AllocateArrays(std::vector<ItemLoad>& loads,
   return Status();
 }
 
-Tree LeafTree(const StoredLeaf& leaf, Array array) {
+// Makes the traits of jax arrays; leaves that were laid out alike share one.
+class TraitsPool {
+ public:
+  std::shared_ptr<const ArrayTraits> Get(const StoredLeaf& leaf) {
+    const Shape& shape = leaf.layout->format.metadata.shape;
+    const Shape* write_shape =
+        leaf.info.write_shape ? &*leaf.info.write_shape : &shape;
+    if (*write_shape == shape) write_shape = &own_shape_;
+    if (last_ == nullptr || last_->sharding_json != leaf.sharding_json ||
+        last_->prng_impl != leaf.info.prng_impl ||
+        last_->write_shape != *write_shape) {
+      last_ = Find(
+          {std::string(leaf.sharding_json), leaf.info.prng_impl, *write_shape});
+    }
+    return last_;
+  }
+
+ private:
+  std::shared_ptr<const ArrayTraits> Find(ArrayTraits traits) {
+    const std::string key = traits.sharding_json + '\0' + traits.prng_impl +
+                            '\0' + ShapeToString(traits.write_shape);
+    std::shared_ptr<const ArrayTraits>& made = made_[key];
+    if (!made) made = std::make_shared<const ArrayTraits>(std::move(traits));
+    return made;
+  }
+
+  const Shape own_shape_;  // empty
+  std::unordered_map<std::string, std::shared_ptr<const ArrayTraits>> made_;
+  std::shared_ptr<const ArrayTraits> last_;
+};
+
+Tree LeafTree(const StoredLeaf& leaf, Array array, TraitsPool& traits) {
   if (leaf.layout == nullptr) return leaf.value;
   if (leaf.info.kind == ValueKind::kScalar) {
     Scalar scalar;
@@ -92,18 +124,18 @@ Tree LeafTree(const StoredLeaf& leaf, Array array) {
     return Tree(scalar);
   }
   if (leaf.info.value_type != kValueTypeJaxArray) return Tree(std::move(array));
-  if (leaf.sharding_json.empty()) return Tree::JaxArray(std::move(array));
-  return Tree::JaxArray(std::move(array), leaf.sharding_json);
+  return Tree::JaxArray(std::move(array), traits.Get(leaf));
 }
 
-Result<Tree> BuildTree(ItemLoad& load) {
-  std::vector<UnflattenEntry> entries;
-  entries.reserve(load.leaves.size());
+ItemEntries EntriesOf(ItemLoad& load, TraitsPool& traits) {
+  ItemEntries item{load.item, {}};
+  item.entries.reserve(load.leaves.size());
   for (size_t i = 0; i < load.leaves.size(); ++i) {
-    entries.push_back({load.leaves[i]->path,
-                       LeafTree(*load.leaves[i], std::move(load.arrays[i]))});
+    item.entries.push_back(
+        {load.leaves[i]->path,
+         LeafTree(*load.leaves[i], std::move(load.arrays[i]), traits)});
   }
-  return Unflatten(std::move(entries));
+  return item;
 }
 
 Result<std::vector<ItemLoad>> SelectLeaves(
@@ -114,7 +146,7 @@ Result<std::vector<ItemLoad>> SelectLeaves(
   for (const std::unique_ptr<Item>& item : checkpoint.items()) {
     ItemLoad load{item.get(), {}, {}};
     for (const StoredLeaf& leaf : item->leaves()) {
-      leaf_names.push_back(checkpoint.leaves()[next++].name);
+      leaf_names.push_back(checkpoint.LeafName(next++));
       if (IsSelected(names, leaf_names.back())) load.leaves.push_back(&leaf);
     }
     if (!load.leaves.empty()) loads.push_back(std::move(load));
@@ -129,7 +161,7 @@ Result<LoadResult> LoadTree(const std::string& path,
   LoadResult result;
   HF_ASSIGN_OR_RETURN(
       const auto checkpoint,
-      OpenedCheckpoint::Open(path, options.open, ItemDetail::kForReading));
+      OpenedCheckpoint::Open(path, options.open, ItemDetail::kForLoading));
   HF_ASSIGN_OR_RETURN(std::vector<ItemLoad> loads,
                       SelectLeaves(*checkpoint, options.names));
   std::vector<RestoreTarget> targets;
@@ -144,14 +176,10 @@ Result<LoadResult> LoadTree(const std::string& path,
   result.stats.plan_seconds = watch.Lap();
   HF_RETURN_IF_ERROR(Restore(targets, std::move(chunks), {options.open.verify},
                              run, result.stats));
-  std::vector<Tree::Member> items;
-  for (ItemLoad& load : loads) {
-    HF_ASSIGN_OR_RETURN(Tree tree, BuildTree(load));
-    items.emplace_back(load.item->place().name, std::move(tree));
-  }
-  const bool is_single = checkpoint->items().size() == 1 && items.size() == 1;
-  result.tree = is_single ? std::move(items.front().second)
-                          : Tree::Dict(std::move(items));
+  TraitsPool traits;
+  std::vector<ItemEntries> items;
+  for (ItemLoad& load : loads) items.push_back(EntriesOf(load, traits));
+  HF_ASSIGN_OR_RETURN(result.tree, checkpoint->TreeOf(std::move(items)));
   result.stats.total_seconds = total.Lap();
   return result;
 }

@@ -6,17 +6,27 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "checkpoint/item.h"
 #include "holdfast/checkpoint.h"
 #include "tensor/box.h"
+#include "tree/flatten.h"
 
 namespace holdfast {
 
+// Leaves of one item, ready to become its part of the tree.
+struct ItemEntries {
+  const Item* item = nullptr;
+  std::vector<UnflattenEntry> entries;
+};
+
 class OpenedCheckpoint final : public Checkpoint {
  public:
+  // With kForLoading leaves() stays empty, and so must be left alone what needs
+  // it: LeafName, items and TreeOf remain.
   static Result<std::unique_ptr<OpenedCheckpoint>> Open(
       const std::string& path, const OpenOptions& options, ItemDetail detail);
 
@@ -26,13 +36,24 @@ class OpenedCheckpoint final : public Checkpoint {
   Result<Array> Read(size_t leaf) const override;
   Result<Array> ReadBox(size_t leaf, const Shape& origin,
                         const Shape& shape) const override;
+  Result<Stats> ReadInto(const std::vector<ReadRequest>& requests,
+                         const RunOptions& run) const override;
   Result<std::string> ReadText(size_t leaf) const override;
+  Result<Tree> Structure() const override;
 
   const std::vector<std::unique_ptr<Item>>& items() const { return items_; }
+  // leaves()[leaf].name.
+  std::string_view LeafName(size_t leaf) const;
+  // One tree of some or all items: the item's own when it is the only one.
+  Result<Tree> TreeOf(std::vector<ItemEntries> items) const;
 
  private:
   OpenedCheckpoint() = default;
-  void AddItem(std::unique_ptr<Item> item, bool name_it);
+  void AddItem(std::unique_ptr<Item> item, bool name_it, ItemDetail detail);
+  void AddItemInfo(const Item& item);
+  Status CheckRequest(const ReadRequest& request) const;
+  // The leaf has no layout: the old msgpack file holds the value in line.
+  Result<ConstArrayView> ViewOfValue(size_t leaf) const;
   // The leaf has no problem and the box is inside it.
   Result<Array> ReadCheckedBox(size_t leaf, const Box& box) const;
   Result<Array> BoxOfValue(size_t leaf, const Box& box) const;
@@ -41,6 +62,7 @@ class OpenedCheckpoint final : public Checkpoint {
   std::vector<std::unique_ptr<Item>> items_;
   std::vector<LeafInfo> infos_;
   std::vector<std::pair<const Item*, const StoredLeaf*>> leaves_;  // as infos_
+  std::vector<std::string> names_;  // of leaves_, when items have names
 };
 
 }  // namespace holdfast

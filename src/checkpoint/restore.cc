@@ -14,67 +14,11 @@ namespace {
 // Small enough that the bytes are still in the cache when they are summed.
 constexpr size_t kVerifyPieceBytes = 256 << 10;
 
-// Chunks up to this size are not worth a look at their file.
-constexpr size_t kSmallChunkBytes = 1 << 20;
+// A read that no cancel interrupts.
+constexpr size_t kReadPieceBytes = 64 << 20;
 
-std::string At(const PlannedChunk& chunk, const RestoreTarget& target) {
-  std::string text =
-      "leaf " + target.leaf->info.name + ": chunk " + BoxToString(chunk.box);
-  if (chunk.location.store != nullptr && !chunk.location.inline_value) {
-    text += ": " + chunk.location.store->Describe(chunk.location.key) + " at " +
-            std::to_string(chunk.location.offset);
-  }
-  return text;
-}
-
-Result<PlannedChunk> LocateChunk(const RestoreTarget& target, uint32_t index,
-                                 const Shape& chunk_index) {
-  const ArrayLayout& layout = *target.leaf->layout;
-  PlannedChunk chunk;
-  chunk.target = index;
-  chunk.box = layout.grid.ChunkBox(chunk_index);
-  const std::string key =
-      zarr::ChunkKey(target.leaf->prefix, layout.format.metadata, chunk_index);
-  Result<ObjectLocation> location = target.item->array_store().Locate(key);
-  if (location.ok()) {
-    chunk.location = std::move(location).value();
-    return chunk;
-  }
-  if (location.status().code() != StatusCode::kNotFound) {
-    return location.status().WithContext("leaf " + target.leaf->info.name);
-  }
-  if (target.item->refuses_missing_chunks()) {
-    return NotFoundError(
-        "leaf " + target.leaf->info.name + ": chunk " + BoxToString(chunk.box) +
-        " is missing: " + std::string(location.status().message()));
-  }
-  chunk.is_missing = true;
-  return chunk;
-}
-
-// Sizes come from a file: a chunk must be explained by its stored bytes before
-// memory is taken for it.
-Status CheckStoredSize(const PlannedChunk& chunk, const RestoreTarget& target) {
-  const ArrayLayout& layout = *target.leaf->layout;
-  // A shard may leave out what equals the fill value.
-  const bool may_be_sparse =
-      layout.format.shard != nullptr && !target.item->refuses_missing_chunks();
-  if (chunk.is_missing || may_be_sparse ||
-      layout.chunk_bytes <= kSmallChunkBytes) {
-    return Status();
-  }
-  uint64_t stored_bytes = chunk.location.byte_count;
-  if (chunk.location.inline_value) {
-    stored_bytes = chunk.location.inline_value->size();
-  } else if (stored_bytes == kToEnd) {
-    const Result<ObjectInfo> info =
-        chunk.location.store->Stat(chunk.location.key);
-    if (!info.ok()) return Status();  // absent: found out when it is read
-    stored_bytes = info->byte_count;
-  }
-  return zarr::CheckExpansion(stored_bytes, layout.chunk_bytes,
-                              layout.codec_count);
-}
+// Scratch beyond this is given back after each use.
+constexpr size_t kKeptScratchBytesMax = 32 << 20;
 
 // Runs the reads of a plan.
 class Restorer {
@@ -82,59 +26,124 @@ class Restorer {
   Restorer(const std::vector<RestoreTarget>& targets, const RestorePlan& plan,
            const RestoreOptions& options, Run& run)
       : targets_(targets),
+        groups_(GroupTargets(targets)),
         plan_(plan),
         options_(options),
         run_(run),
-        scratch_(run.executor().thread_count()) {}
-
-  Status Execute(size_t read_index, int worker) {
-    const PlannedRead& read = plan_.reads[read_index];
-    CodecContext& context = run_.codec_context(worker);
-    if (read.byte_count == 0) return ExecuteUnranged(read, context);
-    if (read.last - read.first == 1 && ReadsInPlace(plan_.chunks[read.first])) {
-      return ReadInPlace(plan_.chunks[read.first]);
+        workers_(run.executor().thread_count()) {
+    for (size_t i = 0; i < workers_.size(); ++i) {
+      workers_[i].context = &run.codec_context(static_cast<int>(i));
     }
-    return ExecuteRanged(read, scratch_[worker], context);
+  }
+
+  Status Execute(size_t read_index, int worker_index) {
+    const PlannedRead& read = plan_.reads[read_index];
+    Worker& worker = workers_[worker_index];
+    if (read.byte_count == 0) return ExecuteUnranged(read, worker);
+    const PlannedChunk& first = plan_.chunks[read.first];
+    if (read.last - read.first == 1) {
+      const ChunkUses uses = UsesOf(first);
+      if (ReadsInPlace(first, uses)) return ReadInPlace(first, uses);
+    }
+    return ExecuteRanged(read, worker);
   }
 
  private:
-  const RestoreTarget& TargetOf(const PlannedChunk& chunk) const {
-    return targets_[chunk.target];
+  // What one thread reuses from chunk to chunk, so that its pages are touched
+  // once and not once a chunk.
+  struct Worker {
+    CodecContext* context = nullptr;
+    Buffer encoded;
+    Buffer decoded;  // what is then cast, or goes to several targets
+  };
+
+  static void Trim(Buffer& buffer) {
+    if (buffer.size() > kKeptScratchBytesMax) buffer = Buffer();
   }
 
-  ArrayView ViewOf(const PlannedChunk& chunk) const {
-    return Subview(TargetOf(chunk).view, chunk.box);
+  const TargetGroup& GroupOf(const PlannedChunk& chunk) const {
+    return groups_[chunk.target];
+  }
+  // The first of its targets: item and leaf are those of all.
+  const RestoreTarget& TargetOf(const PlannedChunk& chunk) const {
+    return targets_[GroupOf(chunk).first];
+  }
+  static const ArrayLayout& LayoutOf(const RestoreTarget& target) {
+    return *target.leaf->layout;
+  }
+  static DType StoredDType(const RestoreTarget& target) {
+    return LayoutOf(target).format.metadata.dtype;
+  }
+
+  // What is to be done with the elements of a chunk.
+  struct ChunkUses {
+    size_t count = 0;
+    const RestoreTarget* target = nullptr;  // one of them
+    const Box* chunk_box = nullptr;
+    bool is_all = false;  // every element is wanted
+    Box part;             // unless is_all: what all their wants lie in
+    // One target, in the stored dtype: the elements need no scratch.
+    bool is_direct = false;
+
+    const Box& hull() const { return is_all ? *chunk_box : part; }
+  };
+
+  ChunkUses UsesOf(const PlannedChunk& chunk) const {
+    ChunkUses uses;
+    uses.chunk_box = &chunk.box;
+    const TargetGroup& group = GroupOf(chunk);
+    if (group.boxes == nullptr && TargetOf(chunk).origin.empty()) {
+      uses.count = 1;
+      uses.target = &TargetOf(chunk);
+      uses.is_all = true;
+    } else {
+      ForEachUse(chunk, [&](const RestoreTarget& target, const Box& common) {
+        uses.part = uses.count == 0 ? common : Hull(uses.part, common);
+        uses.target = &target;
+        ++uses.count;
+      });
+      uses.is_all = uses.part == chunk.box;
+    }
+    uses.is_direct =
+        uses.count == 1 && uses.target->view.dtype == StoredDType(*uses.target);
+    return uses;
+  }
+
+  void ForEachUse(const PlannedChunk& chunk,
+                  const std::function<void(const RestoreTarget& target,
+                                           const Box& common)>& fn) const {
+    holdfast::ForEachUse(targets_, GroupOf(chunk), chunk.box, fn);
+  }
+
+  // The place of `part`, a box of the leaf, in the memory of a target.
+  static ArrayView ViewOf(const RestoreTarget& target, const Box& part) {
+    if (target.origin.empty()) return Subview(target.view, part);
+    return Subview(target.view, Relative(part, target.origin));
   }
 
   // The stored bytes are the wanted bytes, in the wanted order.
-  bool ReadsInPlace(const PlannedChunk& chunk) const {
-    const ArrayLayout& layout = *TargetOf(chunk).leaf->layout;
-    return layout.is_readable_in_place &&
+  static bool ReadsInPlace(const PlannedChunk& chunk, const ChunkUses& uses) {
+    const ArrayLayout& layout = LayoutOf(*uses.target);
+    return layout.is_readable_in_place && uses.is_direct &&
            chunk.box.shape == layout.grid.chunk_shape &&
-           chunk.location.byte_count == layout.chunk_bytes &&
-           IsContiguous(ViewOf(chunk));
+           chunk.location.byte_count == layout.chunk_bytes && uses.is_all &&
+           IsContiguous(ViewOf(*uses.target, chunk.box));
   }
 
   // Null when the value needs no check beyond its codec's own.
   const ValueDigest* DigestOf(const PlannedChunk& chunk) const {
-    const RestoreTarget& target = TargetOf(chunk);
-    const DigestIndex* digests = target.item->digests();
-    if (!options_.verify || digests == nullptr ||
-        target.leaf->layout->has_frame_checksum ||
-        chunk.location.inline_value || chunk.is_missing) {
-      return nullptr;
-    }
-    return digests->FindValue(chunk.location.key, chunk.location.offset);
+    return options_.verify ? FindDigest(chunk, TargetOf(chunk)) : nullptr;
   }
 
-  Status ReadInPlace(const PlannedChunk& chunk) {
-    const ArrayView view = ViewOf(chunk);
+  Status ReadInPlace(const PlannedChunk& chunk, const ChunkUses& uses) {
+    const ArrayView view = ViewOf(*uses.target, chunk.box);
     const ValueDigest* digest = DigestOf(chunk);
     const size_t byte_count = chunk.location.byte_count;
     const size_t piece_bytes_max =
-        digest != nullptr ? kVerifyPieceBytes : byte_count;
+        digest != nullptr ? kVerifyPieceBytes : kReadPieceBytes;
     uint32_t crc = 0;
     for (size_t done = 0; done < byte_count;) {
+      HF_RETURN_IF_ERROR(run_.cancel().Check());
       const size_t piece_bytes = std::min(piece_bytes_max, byte_count - done);
       const std::span<char> piece(view.data + done, piece_bytes);
       HF_RETURN_IF_ERROR(
@@ -156,59 +165,178 @@ class Restorer {
     return Status();
   }
 
-  Status Decode(const PlannedChunk& chunk, std::string_view encoded,
-                CodecContext& context) {
+  Status Decode(const PlannedChunk& chunk, const ChunkUses& uses,
+                std::string_view encoded, Worker& worker) {
     const RestoreTarget& target = TargetOf(chunk);
     if (const ValueDigest* digest = DigestOf(chunk)) {
       const Status checked = DigestIndex::CheckValue(*digest, encoded);
       if (!checked.ok()) return checked.WithContext(At(chunk, target));
     }
-    const ArrayView view = ViewOf(chunk);
-    const Shape origin(view.shape.size(), 0);
-    const Status decoded = target.leaf->layout->format.codec->Decode(
-        encoded, origin, view, context);
-    if (!decoded.ok()) return decoded.WithContext(At(chunk, target));
-    run_.AddDone(ElementCount(view.shape) * DTypeBytes(view.dtype));
+    const Status decoded = uses.is_direct
+                               ? DecodeDirect(chunk, uses, encoded, worker)
+                               : DecodeToScratch(chunk, uses, encoded, worker);
+    return decoded.ok() ? decoded : decoded.WithContext(At(chunk, target));
+  }
+
+  Status DecodeDirect(const PlannedChunk& chunk, const ChunkUses& uses,
+                      std::string_view encoded, Worker& worker) {
+    const RestoreTarget& target = *uses.target;
+    HF_RETURN_IF_ERROR(LayoutOf(target).format.codec->Decode(
+        encoded, Relative(uses.hull(), chunk.box.origin).origin,
+        ViewOf(target, uses.hull()), *worker.context));
+    run_.AddDone(BytesOf(uses.hull(), *target.leaf));
     return Status();
   }
 
-  Status ExecuteUnranged(const PlannedRead& read, CodecContext& context) {
+  // Decodes what is wanted once, and hands it out.
+  Status DecodeToScratch(const PlannedChunk& chunk, const ChunkUses& uses,
+                         std::string_view encoded, Worker& worker) {
+    const ArrayLayout& layout = LayoutOf(*uses.target);
+    const DType dtype = layout.format.metadata.dtype;
+    if (layout.is_readable_in_place && encoded.size() == layout.chunk_bytes) {
+      const Shape& shape = layout.grid.chunk_shape;
+      HandOut(chunk, {chunk.box.origin, shape},
+              {dtype, encoded.data(), shape,
+               ContiguousStrides(shape, DTypeBytes(dtype))});
+      return Status();
+    }
+    HF_ASSIGN_OR_RETURN(const ArrayView scratch,
+                        ScratchFor(chunk, uses.hull(), worker));
+    HF_RETURN_IF_ERROR(layout.format.codec->Decode(
+        encoded, Relative(uses.hull(), chunk.box.origin).origin, scratch,
+        *worker.context));
+    HandOut(chunk, uses.hull(), scratch);
+    Trim(worker.decoded);
+    return Status();
+  }
+
+  Result<ArrayView> ScratchFor(const PlannedChunk& chunk, const Box& wanted,
+                               Worker& worker) const {
+    const RestoreTarget& target = TargetOf(chunk);
+    const size_t byte_count = BytesOf(wanted, *target.leaf);
+    if (worker.decoded.size() < byte_count) {
+      worker.decoded = Buffer();
+      worker.decoded = Buffer::TryAllocate(byte_count);
+      if (worker.decoded.data() == nullptr) {
+        return ResourceExhaustedError("no memory for a chunk of " +
+                                      std::to_string(byte_count) + " bytes");
+      }
+    }
+    const DType dtype = StoredDType(target);
+    return ArrayView{dtype, worker.decoded.data(), wanted.shape,
+                     ContiguousStrides(wanted.shape, DTypeBytes(dtype))};
+  }
+
+  // Copies or casts `source`, the elements at `box` of the leaf, to all that
+  // want some.
+  void HandOut(const PlannedChunk& chunk, const Box& box,
+               const ConstArrayView& source) {
+    ForEachUse(chunk, [&](const RestoreTarget& target, const Box& common) {
+      ConvertStrided(Subview(source, Relative(common, box.origin)),
+                     ViewOf(target, common));
+      run_.AddDone(BytesOf(common, *target.leaf));
+    });
+  }
+
+  void Fill(const PlannedChunk& chunk) {
+    const RestoreTarget& first = TargetOf(chunk);
+    const std::string& fill = LayoutOf(first).format.metadata.fill_element;
+    ForEachUse(chunk, [&](const RestoreTarget& target, const Box& common) {
+      char element[16];
+      ConvertStrided({StoredDType(first), fill.data(), {}, {}},
+                     {target.view.dtype, element, {}, {}});
+      FillStrided(ViewOf(target, common), element);
+    });
+  }
+
+  // Bytes of scratch that decoding the chunk takes.
+  uint64_t ScratchBytes(const PlannedChunk& chunk,
+                        const ChunkUses& uses) const {
+    const RestoreTarget& target = TargetOf(chunk);
+    if (uses.is_direct || LayoutOf(target).is_readable_in_place) return 0;
+    return BytesOf(uses.hull(), *target.leaf);
+  }
+
+  Status ExecuteUnranged(const PlannedRead& read, Worker& worker) {
     for (size_t i = read.first; i < read.last; ++i) {
       const PlannedChunk& chunk = plan_.chunks[i];
       if (chunk.is_missing) {
-        const std::string& fill =
-            TargetOf(chunk).leaf->layout->format.metadata.fill_element;
-        FillStrided(ViewOf(chunk), fill.data());
+        Fill(chunk);
       } else if (chunk.location.inline_value) {
-        HF_RETURN_IF_ERROR(
-            Decode(chunk, chunk.location.inline_value->view(), context));
+        HF_RETURN_IF_ERROR(DecodeInline(chunk, worker));
+      } else if (chunk.part_bytes > 0) {
+        HF_RETURN_IF_ERROR(ReadPart(chunk, worker));
       } else {
-        HF_RETURN_IF_ERROR(ReadWholeObject(chunk, context));
+        HF_RETURN_IF_ERROR(ReadWholeObject(chunk, worker));
       }
     }
     return Status();
   }
 
-  // A file a chunk: its size is not known before it is opened.
-  Status ReadWholeObject(const PlannedChunk& chunk, CodecContext& context) {
-    const RestoreTarget& target = TargetOf(chunk);
-    const ByteBudget::Lease lease =
-        run_.budget().Acquire(target.leaf->layout->chunk_bytes);
-    const Result<Bytes> encoded =
-        chunk.location.store->Read(chunk.location.key);
-    if (encoded.ok()) return Decode(chunk, encoded->view(), context);
-    const bool is_absent = encoded.status().code() == StatusCode::kNotFound;
-    if (is_absent && !target.item->refuses_missing_chunks()) {
-      FillStrided(ViewOf(chunk),
-                  target.leaf->layout->format.metadata.fill_element.data());
-      return Status();
-    }
-    return encoded.status().WithContext("leaf " + target.leaf->info.name +
-                                        ": chunk " + BoxToString(chunk.box));
+  Status DecodeInline(const PlannedChunk& chunk, Worker& worker) {
+    const ChunkUses uses = UsesOf(chunk);
+    const uint64_t scratch_bytes = ScratchBytes(chunk, uses);
+    ByteBudget::Lease lease;
+    if (scratch_bytes > 0) lease = run_.budget().Acquire(scratch_bytes);
+    return Decode(chunk, uses, chunk.location.inline_value->view(), worker);
   }
 
-  // One buffer a worker, so that its pages are touched once and not once a
-  // chunk.
+  // An absent file is found out about when it is read.
+  Status FillIfAbsent(const PlannedChunk& chunk, const Status& read) {
+    const RestoreTarget& target = TargetOf(chunk);
+    const bool is_absent = read.code() == StatusCode::kNotFound;
+    if (is_absent && !target.item->refuses_missing_chunks()) {
+      Fill(chunk);
+      return Status();
+    }
+    return read.WithContext("leaf " + target.leaf->info.name + ": chunk " +
+                            BoxToString(chunk.box));
+  }
+
+  // Moves only the bytes of the wanted part.
+  Status ReadPart(const PlannedChunk& chunk, Worker& worker) {
+    const RestoreTarget& target = TargetOf(chunk);
+    const zarr::ChunkFormat& format = LayoutOf(target).format;
+    Shape index = chunk.box.origin;
+    for (size_t d = 0; d < index.size(); ++d) {
+      index[d] /= format.metadata.chunk_shape[d];
+    }
+    const std::string key =
+        zarr::ChunkKey(target.leaf->prefix, format.metadata, index);
+    const ChunkUses uses = UsesOf(chunk);
+    const ByteBudget::Lease lease =
+        run_.budget().Acquire(uses.is_direct ? 0 : chunk.part_bytes);
+    ArrayView view;
+    if (uses.is_direct) {
+      view = ViewOf(*uses.target, uses.hull());
+    } else {
+      HF_ASSIGN_OR_RETURN(view, ScratchFor(chunk, uses.hull(), worker));
+    }
+    const Status read =
+        zarr::ReadChunkBox(target.item->array_store(), key, format,
+                           Relative(uses.hull(), chunk.box.origin), view,
+                           *worker.context, &run_.cancel());
+    if (!read.ok()) return FillIfAbsent(chunk, read);
+    if (uses.is_direct) {
+      run_.AddDone(chunk.part_bytes);
+    } else {
+      HandOut(chunk, uses.hull(), view);
+      Trim(worker.decoded);
+    }
+    return Status();
+  }
+
+  // A file a chunk: its size is not known before it is opened.
+  Status ReadWholeObject(const PlannedChunk& chunk, Worker& worker) {
+    const ChunkUses uses = UsesOf(chunk);
+    const ByteBudget::Lease lease = run_.budget().Acquire(
+        LayoutOf(TargetOf(chunk)).chunk_bytes + ScratchBytes(chunk, uses));
+    const Result<Bytes> encoded =
+        chunk.location.store->Read(chunk.location.key);
+    if (encoded.ok()) return Decode(chunk, uses, encoded->view(), worker);
+    return FillIfAbsent(chunk, encoded.status());
+  }
+
   Status ReadToScratch(const PlannedRead& read, const ObjectLocation& where,
                        Buffer& scratch) {
     if (scratch.size() < read.byte_count) {
@@ -226,69 +354,41 @@ class Restorer {
                                  {scratch.data(), read.byte_count});
   }
 
-  Status ExecuteRanged(const PlannedRead& read, Buffer& scratch,
-                       CodecContext& context) {
+  Status ExecuteRanged(const PlannedRead& read, Worker& worker) {
     const PlannedChunk& first = plan_.chunks[read.first];
-    const ByteBudget::Lease lease = run_.budget().Acquire(read.byte_count);
-    const Status status = ReadToScratch(read, first.location, scratch);
+    std::vector<ChunkUses> uses;
+    uses.reserve(read.last - read.first);
+    uint64_t scratch_bytes = 0;  // one buffer for all of them
+    for (size_t i = read.first; i < read.last; ++i) {
+      const PlannedChunk& chunk = plan_.chunks[i];
+      uses.push_back(UsesOf(chunk));
+      scratch_bytes = std::max(scratch_bytes, ScratchBytes(chunk, uses.back()));
+    }
+    const ByteBudget::Lease lease =
+        run_.budget().Acquire(read.byte_count + scratch_bytes);
+    const Status status = ReadToScratch(read, first.location, worker.encoded);
     if (!status.ok()) return status.WithContext(At(first, TargetOf(first)));
     for (size_t i = read.first; i < read.last; ++i) {
       const ObjectLocation& location = plan_.chunks[i].location;
       const std::string_view encoded(
-          scratch.data() + (location.offset - read.offset),
+          worker.encoded.data() + (location.offset - read.offset),
           location.byte_count);
-      HF_RETURN_IF_ERROR(Decode(plan_.chunks[i], encoded, context));
+      HF_RETURN_IF_ERROR(
+          Decode(plan_.chunks[i], uses[i - read.first], encoded, worker));
     }
+    Trim(worker.encoded);
     return Status();
   }
 
   const std::vector<RestoreTarget>& targets_;
+  const std::vector<TargetGroup> groups_;
   const RestorePlan& plan_;
   const RestoreOptions& options_;
   Run& run_;
-  std::vector<Buffer> scratch_;
+  std::vector<Worker> workers_;
 };
 
 }  // namespace
-
-Status CheckChunkCount(const StoredLeaf& leaf) {
-  const int64_t chunk_count = leaf.layout->grid.ChunkCount();
-  if (chunk_count <= kChunkCountMax) return Status();
-  return ResourceExhaustedError(
-      "leaf " + leaf.info.name + ": too many chunks to read at once (got " +
-      std::to_string(chunk_count) + ", want at most " +
-      std::to_string(kChunkCountMax) + "); read it in slices");
-}
-
-Result<std::vector<PlannedChunk>> LocateChunks(
-    const std::vector<RestoreTarget>& targets, Run& run) {
-  std::vector<std::vector<PlannedChunk>> parts(targets.size());
-  HF_RETURN_IF_ERROR(run.executor().ParallelFor(
-      targets.size(),
-      [&](size_t i, int) -> Status {
-        HF_RETURN_IF_ERROR(CheckChunkCount(*targets[i].leaf));
-        const ChunkGrid& grid = targets[i].leaf->layout->grid;
-        return ForEachChunk(
-            grid, BoxOf(grid.array_shape),
-            [&](const Shape& chunk_index) -> Status {
-              HF_RETURN_IF_ERROR(run.cancel().Check());
-              HF_ASSIGN_OR_RETURN(PlannedChunk chunk,
-                                  LocateChunk(targets[i], i, chunk_index));
-              const Status size_status = CheckStoredSize(chunk, targets[i]);
-              if (!size_status.ok()) {
-                return size_status.WithContext(At(chunk, targets[i]));
-              }
-              parts[i].push_back(std::move(chunk));
-              return Status();
-            });
-      },
-      &run.cancel()));
-  std::vector<PlannedChunk> chunks;
-  for (std::vector<PlannedChunk>& part : parts) {
-    std::move(part.begin(), part.end(), std::back_inserter(chunks));
-  }
-  return chunks;
-}
 
 Status Restore(const std::vector<RestoreTarget>& targets,
                std::vector<PlannedChunk> chunks, const RestoreOptions& options,
@@ -296,8 +396,7 @@ Status Restore(const std::vector<RestoreTarget>& targets,
   Stopwatch watch;
   uint64_t total_bytes = 0;
   for (const RestoreTarget& target : targets) {
-    total_bytes +=
-        ElementCount(target.view.shape) * DTypeBytes(target.view.dtype);
+    total_bytes += BytesOf(BoxOfTarget(target), *target.leaf);
   }
   const RestorePlan plan = MakeRestorePlan(std::move(chunks));
   stats.plan_seconds += watch.Lap();
@@ -305,7 +404,9 @@ Status Restore(const std::vector<RestoreTarget>& targets,
   stats.decoded_bytes += total_bytes;
   for (const PlannedChunk& chunk : plan.chunks) {
     const auto& inline_value = chunk.location.inline_value;
-    if (inline_value) {
+    if (chunk.part_bytes > 0) {
+      stats.stored_bytes += chunk.part_bytes;
+    } else if (inline_value) {
       stats.stored_bytes += inline_value->size();
     } else if (chunk.location.byte_count != kToEnd) {
       stats.stored_bytes += chunk.location.byte_count;
@@ -322,26 +423,20 @@ Status Restore(const std::vector<RestoreTarget>& targets,
   return Status();
 }
 
-Status RestoreBox(const RestoreTarget& leaf_and_view, const Box& box,
-                  CodecContext& context) {
-  const StoredLeaf& leaf = *leaf_and_view.leaf;
-  const Item& item = *leaf_and_view.item;
+Status RestoreBox(const Item& item, const StoredLeaf& leaf, const Box& box,
+                  const ArrayView& view, CodecContext& context) {
   const ArrayLayout& layout = *leaf.layout;
   if (IsEmpty(box)) return Status();
   return ForEachChunk(
       layout.grid, box, [&](const Shape& chunk_index) -> Status {
         const Box chunk_box = layout.grid.ChunkBox(chunk_index);
         const Box part = *Intersect(chunk_box, box);
-        Box in_chunk = part, in_target = part;
-        for (size_t d = 0; d < part.origin.size(); ++d) {
-          in_chunk.origin[d] -= chunk_box.origin[d];
-          in_target.origin[d] -= box.origin[d];
-        }
         const std::string key =
             zarr::ChunkKey(leaf.prefix, layout.format.metadata, chunk_index);
-        const ArrayView target = Subview(leaf_and_view.view, in_target);
+        const ArrayView target = Subview(view, Relative(part, box.origin));
         const Status read = zarr::ReadChunkBox(
-            item.array_store(), key, layout.format, in_chunk, target, context);
+            item.array_store(), key, layout.format,
+            Relative(part, chunk_box.origin), target, context);
         if (read.code() == StatusCode::kNotFound &&
             !item.refuses_missing_chunks()) {
           FillStrided(target, layout.format.metadata.fill_element.data());

@@ -22,6 +22,7 @@ bool ChunkLess(const PlannedChunk& a, const PlannedChunk& b) {
 
 bool CanJoin(const PlannedRead& read, const PlannedChunk& last,
              const PlannedChunk& next) {
+  if (last.part_bytes > 0 || next.part_bytes > 0) return false;
   if (last.location.key != next.location.key ||
       last.location.store != next.location.store) {
     return false;
@@ -33,12 +34,20 @@ bool CanJoin(const PlannedRead& read, const PlannedChunk& last,
          next_end - read.offset <= kJoinedReadBytesMax;
 }
 
-// Whole-object chunks are read one by one, but planned in batches too: the
-// batch only shares a task.
+bool IsObject(const PlannedChunk& chunk) {
+  return !chunk.is_missing && !chunk.location.inline_value;
+}
+
+// A file a chunk is a task of its own; what costs no read shares one.
 void BatchUnranged(size_t count, RestorePlan& plan) {
-  for (size_t first = 0; first < count; first += kInlineBatchCount) {
-    const size_t last = std::min(count, first + kInlineBatchCount);
+  for (size_t first = 0; first < count;) {
+    size_t last = first + 1;
+    while (!IsObject(plan.chunks[first]) && last < count &&
+           last - first < kInlineBatchCount && !IsObject(plan.chunks[last])) {
+      ++last;
+    }
     plan.reads.push_back({first, last, 0, 0});
+    first = last;
   }
 }
 
@@ -52,7 +61,9 @@ void JoinRanged(size_t first, RestorePlan& plan) {
       read.byte_count = location.offset + location.byte_count - read.offset;
       continue;
     }
-    plan.reads.push_back({i, i + 1, location.offset, location.byte_count});
+    const bool is_part = plan.chunks[i].part_bytes > 0;
+    plan.reads.push_back(
+        {i, i + 1, location.offset, is_part ? 0 : location.byte_count});
   }
 }
 

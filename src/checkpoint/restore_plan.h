@@ -18,10 +18,13 @@ namespace holdfast {
 
 // One stored chunk that is wanted.
 struct PlannedChunk {
-  uint32_t target = 0;  // index of the wanted array
+  uint32_t target = 0;  // number of the wanted array
   Box box;              // the part of the array it covers
   ObjectLocation location;
   bool is_missing = false;  // filled with the fill value
+  // Decoded bytes of the part that is wanted and can be read by itself; 0: the
+  // whole chunk is read.
+  uint64_t part_bytes = 0;
 };
 
 // Chunks [first, last) read together.
@@ -29,7 +32,7 @@ struct PlannedRead {
   size_t first = 0;
   size_t last = 0;
   uint64_t offset = 0;
-  uint64_t byte_count = 0;  // 0 for inline, missing and whole-object chunks
+  uint64_t byte_count = 0;  // 0 for inline, missing, whole objects, parts
 };
 
 struct RestorePlan {
@@ -41,7 +44,7 @@ struct RestorePlan {
 inline constexpr uint64_t kReadGapBytesMax = 16 << 10;
 // A joined read is closed at this size, to keep every thread busy.
 inline constexpr uint64_t kJoinedReadBytesMax = 1 << 20;
-// Inline chunks handed to a thread at a time.
+// Inline and missing chunks handed to a thread at a time.
 inline constexpr size_t kInlineBatchCount = 128;
 
 // Sorts `chunks` and joins them into reads.

@@ -16,6 +16,7 @@ Run::Run(const RunOptions& options)
       progress_fn_(options.progress) {
   for (int i = 0; i < executor_.thread_count(); ++i) {
     contexts_.push_back(std::make_unique<CodecContext>());
+    contexts_.back()->set_cancel(&cancel_);
   }
 }
 

@@ -1,8 +1,11 @@
 #include "checkpoint/save_plan.h"
 
 #include <algorithm>
+#include <compare>
+#include <limits>
 #include <map>
-#include <tuple>
+#include <optional>
+#include <set>
 
 #include "base/status_macros.h"
 #include "checkpoint/format/directory_names.h"
@@ -23,6 +26,14 @@ Status UnsupportedTypeError(std::string_view type) {
       std::string(type) + "\"");
 }
 
+// The dtypes that zarr has no word for.
+Status CheckStorable(DType dtype) {
+  if (dtype == DType::kUint2 || dtype == DType::kUint4) {
+    return UnsupportedTypeError(DTypeName(dtype));
+  }
+  return Status();
+}
+
 bool HasArrayData(const FlatLeaf& leaf) {
   return leaf.leaf->is_leaf() && (leaf.leaf->leaf_kind() == LeafKind::kArray ||
                                   leaf.leaf->leaf_kind() == LeafKind::kScalar);
@@ -38,7 +49,7 @@ Status CheckLeaf(const FlatLeaf& leaf) {
       return InvalidArgumentError("leaf " + ParamName(leaf.path) +
                                   " is a reference, not a value");
     case LeafKind::kArray:
-      if (leaf.leaf->array().element_count() == 0) {
+      if (ElementCount(leaf.leaf->array_shape()) == 0) {
         return InvalidArgumentError("Cannot save arrays with zero size: " +
                                     ParamInfoText(leaf));
       }
@@ -46,12 +57,6 @@ Status CheckLeaf(const FlatLeaf& leaf) {
     default:
       return Status();
   }
-}
-
-ConstArrayView ViewOfLeaf(const Tree& leaf) {
-  if (leaf.leaf_kind() == LeafKind::kArray) return leaf.array().view();
-  const Scalar& scalar = leaf.scalar();
-  return {scalar.dtype, scalar.bytes.data(), {}, {}};
 }
 
 zarr::Compression ZarrCompression(Compression compression) {
@@ -66,62 +71,81 @@ zarr::Compression ZarrCompression(Compression compression) {
   return zarr::Compression::kZstd;
 }
 
-// Makes the layout of each dtype and shape once.
+// All that decides how an array is stored.
+struct LayoutKey {
+  DType dtype;  // as stored
+  Shape shape;
+  Shape write_shape;
+  std::optional<int64_t> chunk_byte_size;
+  std::vector<int64_t> shard_axes;
+
+  auto operator<=>(const LayoutKey&) const = default;
+};
+
+// Makes the layout of each key once.
 class LayoutMaker {
  public:
   LayoutMaker(const SaveOptions& options, int zarr_format)
       : options_(options), zarr_format_(zarr_format) {}
 
-  Result<std::shared_ptr<const SaveLayout>> Get(DType dtype,
-                                                const Shape& shape) {
-    auto& layout = layouts_[{dtype, shape}];
+  Result<std::shared_ptr<const SaveLayout>> Get(LayoutKey key) {
+    auto& layout = layouts_[key];
     if (layout == nullptr) {
-      HF_ASSIGN_OR_RETURN(layout, Make(dtype, shape));
+      HF_ASSIGN_OR_RETURN(layout, Make(key));
     }
     return layout;
   }
 
  private:
-  // A chunk never exceeds the data file it would go to, as in Orbax.
-  Result<Shape> ChunkShape(DType dtype, const Shape& shape) const {
-    const int64_t file_bytes = options_.ocdbt_target_data_file_bytes;
-    uint64_t target_bytes = options_.chunk_bytes_target;
-    const uint64_t array_bytes = ElementCount(shape) * DTypeBytes(dtype);
-    if (options_.use_ocdbt && file_bytes > 0) {
-      const uint64_t file_bytes_max = file_bytes;
-      if (target_bytes == 0 && array_bytes > file_bytes_max) {
-        return ChooseChunkShape(shape, shape, dtype, file_bytes, {});
-      }
-      if (target_bytes != 0)
-        target_bytes = std::min(target_bytes, file_bytes_max);
+  // Orbax's way, where a chunk never exceeds the data file it would go to.
+  Result<Shape> OrbaxChunkShape(const LayoutKey& key,
+                                std::optional<int64_t> chunk_byte_size) const {
+    if (options_.use_ocdbt) {
+      chunk_byte_size =
+          CalculateChunkByteSize(key.write_shape, key.dtype, chunk_byte_size,
+                                 options_.ocdbt_target_data_file_bytes);
     }
-    if (target_bytes == 0) return shape;
-    return ChooseRowChunks(shape, dtype, target_bytes);
+    return ChooseChunkShape(key.shape, key.write_shape, key.dtype,
+                            chunk_byte_size, key.shard_axes);
   }
 
-  Result<std::shared_ptr<const SaveLayout>> Make(DType dtype,
-                                                 const Shape& shape) const {
-    if (dtype == DType::kUint2 || dtype == DType::kUint4) {
-      return UnsupportedTypeError(DTypeName(dtype));
+  Result<Shape> ChunkShape(const LayoutKey& key) const {
+    const uint64_t target_bytes = options_.chunk_bytes_target;
+    if (target_bytes == 0 || key.chunk_byte_size) {
+      return OrbaxChunkShape(key, key.chunk_byte_size);
     }
-    HF_ASSIGN_OR_RETURN(const Shape chunk_shape, ChunkShape(dtype, shape));
+    const uint64_t target_bytes_max = std::numeric_limits<int64_t>::max();
+    int64_t chunk_bytes = std::clamp<uint64_t>(
+        target_bytes, DTypeBytes(key.dtype), target_bytes_max);
+    if (!key.shard_axes.empty()) return OrbaxChunkShape(key, chunk_bytes);
+    const int64_t file_bytes = options_.ocdbt_target_data_file_bytes;
+    if (options_.use_ocdbt && file_bytes > 0) {
+      chunk_bytes = std::min(chunk_bytes, file_bytes);
+    }
+    return ChooseRowChunks(key.write_shape, key.dtype, chunk_bytes);
+  }
+
+  Result<std::shared_ptr<const SaveLayout>> Make(const LayoutKey& key) const {
+    HF_RETURN_IF_ERROR(CheckStorable(key.dtype));
+    HF_ASSIGN_OR_RETURN(const Shape chunk_shape, ChunkShape(key));
     const zarr::Compression compression = ZarrCompression(options_.compression);
     const zarr::ArrayMetadata metadata =
         zarr_format_ == 3
-            ? zarr::OrbaxV3(shape, dtype, chunk_shape, compression)
-            : zarr::OrbaxV2(shape, dtype, chunk_shape, compression);
+            ? zarr::OrbaxV3(key.shape, key.dtype, chunk_shape, compression)
+            : zarr::OrbaxV2(key.shape, key.dtype, chunk_shape, compression);
     auto layout = std::make_shared<SaveLayout>();
     HF_ASSIGN_OR_RETURN(layout->metadata_text,
                         zarr::SerializeMetadata(metadata));
     HF_ASSIGN_OR_RETURN(layout->array,
                         MakeArrayLayout(metadata, MissingChunks::kRefuse));
+    layout->write_shape = key.write_shape;
     layout->chunk_count = layout->array->grid.ChunkCount();
     return std::shared_ptr<const SaveLayout>(std::move(layout));
   }
 
   const SaveOptions& options_;
   const int zarr_format_;
-  std::map<std::pair<DType, Shape>, std::shared_ptr<const SaveLayout>> layouts_;
+  std::map<LayoutKey, std::shared_ptr<const SaveLayout>> layouts_;
 };
 
 Status CheckOptions(const SaveOptions& options) {
@@ -139,29 +163,94 @@ Status CheckOptions(const SaveOptions& options) {
   return Status();
 }
 
-Status AddArray(size_t leaf_index, LayoutMaker& maker, SavePlan& plan) {
-  const FlatLeaf& leaf = plan.leaves[leaf_index];
-  PlannedArray array;
-  array.name = ParamName(leaf.path);
-  array.leaf = leaf_index;
-  array.view = ViewOfLeaf(*leaf.leaf);
-  Result<std::shared_ptr<const SaveLayout>> layout =
-      maker.Get(array.view.dtype, array.view.shape);
-  if (!layout.ok()) return layout.status();
-  array.layout = *layout;
-  plan.decoded_bytes +=
-      ElementCount(array.view.shape) * DTypeBytes(array.view.dtype);
-  plan.has_jax_arrays |= leaf.value_type == kValueTypeJaxArray;
-  plan.arrays.push_back(std::move(array));
-  return Status();
+// The part of the array that one process writes as a unit.
+Result<Shape> WriteShape(const FlatLeaf& leaf, const Shape& shape) {
+  const bool is_array = leaf.leaf->leaf_kind() == LeafKind::kArray;
+  if (!is_array || leaf.leaf->array_traits().write_shape.empty()) return shape;
+  const Shape& write_shape = leaf.leaf->array_traits().write_shape;
+  bool fits = write_shape.size() == shape.size();
+  for (size_t d = 0; fits && d < shape.size(); ++d) {
+    fits = write_shape[d] >= 1 && write_shape[d] <= shape[d];
+  }
+  if (fits) return write_shape;
+  return InvalidArgumentError("leaf " + ParamName(leaf.path) +
+                              ": write_shape=" + ShapeToString(write_shape) +
+                              " is no part of the shape " +
+                              ShapeToString(shape));
 }
+
+class ArrayPlanner {
+ public:
+  ArrayPlanner(const SaveOptions& options, SavePlan& plan)
+      : options_(options), maker_(options, plan.zarr_format), plan_(plan) {}
+
+  Status AddLeaf(size_t leaf_index) {
+    const FlatLeaf& leaf = plan_.leaves[leaf_index];
+    HF_RETURN_IF_ERROR(CheckLeaf(leaf));
+    std::string name = ParamName(leaf.path);
+    const auto args = options_.save_args.find(name);
+    const bool has_args = args != options_.save_args.end();
+    args_used_ += has_args;
+    if (!HasArrayData(leaf)) return Status();
+    if (!options_.use_ocdbt) HF_RETURN_IF_ERROR(CheckDirectoryParamName(name));
+    return AddArray(leaf_index, std::move(name),
+                    has_args ? args->second : no_args_);
+  }
+
+  // After the last leaf.
+  Status CheckArgsUsed() const {
+    if (args_used_ == options_.save_args.size()) return Status();
+    std::set<std::string> names;
+    for (const FlatLeaf& leaf : plan_.leaves)
+      names.insert(ParamName(leaf.path));
+    for (const auto& [name, args] : options_.save_args) {
+      if (names.contains(name)) continue;
+      return InvalidArgumentError("save_args: the tree has no leaf named \"" +
+                                  name + "\"");
+    }
+    return Status();
+  }
+
+ private:
+  Status AddArray(size_t leaf_index, std::string name, const SaveArgs& args) {
+    const FlatLeaf& leaf = plan_.leaves[leaf_index];
+    PlannedArray array;
+    Result<ArraySource> source = ArraySource::Of(*leaf.leaf);
+    if (!source.ok()) return source.status().WithContext("leaf " + name);
+    array.source = std::move(source).value();
+    HF_RETURN_IF_ERROR(CheckStorable(array.source.dtype()));
+    LayoutKey key;
+    key.dtype = args.dtype.value_or(array.source.dtype());
+    key.shape = array.source.shape();
+    HF_ASSIGN_OR_RETURN(key.write_shape, WriteShape(leaf, key.shape));
+    key.chunk_byte_size = args.chunk_byte_size;
+    key.shard_axes = args.shard_axes;
+    HF_ASSIGN_OR_RETURN(array.layout, maker_.Get(std::move(key)));
+    array.name = std::move(name);
+    array.leaf = leaf_index;
+    array.needs_scratch =
+        array.layout->dtype() != array.source.dtype() ||
+        !array.source.FindsAllChunks(array.layout->array->grid);
+    plan_.decoded_bytes +=
+        ElementCount(array.source.shape()) * DTypeBytes(array.layout->dtype());
+    plan_.has_jax_arrays |= leaf.value_type == kValueTypeJaxArray;
+    plan_.arrays.push_back(std::move(array));
+    return Status();
+  }
+
+  const SaveOptions& options_;
+  const SaveArgs no_args_;
+  LayoutMaker maker_;
+  SavePlan& plan_;
+  size_t args_used_ = 0;
+};
 
 // Every chunk of more than a batch goes alone.
 void MakeBatches(SavePlan& plan) {
   PlannedBatch batch;
   const auto close = [&](size_t next_array, uint64_t next_value) {
     if (batch.last > batch.first) plan.batches.push_back(batch);
-    batch = {next_value, next_value, next_array, 0};
+    batch = {next_value, next_value, next_array, 0, 0};
   };
   for (size_t i = 0; i < plan.arrays.size(); ++i) {
     PlannedArray& array = plan.arrays[i];
@@ -176,6 +265,8 @@ void MakeBatches(SavePlan& plan) {
       if (batch.byte_count + byte_count > kBatchBytesTarget) close(i, value);
       batch.last = value + 1;
       batch.byte_count += byte_count;
+      const bool has_scratch = array.needs_scratch && value > array.first_value;
+      batch.held_bytes += has_scratch ? 2 * byte_count : byte_count;
     }
   }
   close(0, 0);
@@ -194,15 +285,11 @@ Result<SavePlan> MakeSavePlan(const Tree& tree, const SaveOptions& options) {
   }
   HF_ASSIGN_OR_RETURN(plan.leaves, Flatten(tree));
   HF_RETURN_IF_ERROR(CheckParamNames(plan.leaves));
-  LayoutMaker maker(options, plan.zarr_format);
+  ArrayPlanner planner(options, plan);
   for (size_t i = 0; i < plan.leaves.size(); ++i) {
-    HF_RETURN_IF_ERROR(CheckLeaf(plan.leaves[i]));
-    if (!HasArrayData(plan.leaves[i])) continue;
-    HF_RETURN_IF_ERROR(AddArray(i, maker, plan));
-    if (!options.use_ocdbt) {
-      HF_RETURN_IF_ERROR(CheckDirectoryParamName(plan.arrays.back().name));
-    }
+    HF_RETURN_IF_ERROR(planner.AddLeaf(i));
   }
+  HF_RETURN_IF_ERROR(planner.CheckArgsUsed());
   std::sort(plan.arrays.begin(), plan.arrays.end(),
             [](const PlannedArray& a, const PlannedArray& b) {
               return a.name < b.name;

@@ -12,24 +12,32 @@
 #include <vector>
 
 #include "checkpoint/array_layout.h"
+#include "checkpoint/array_source.h"
 #include "holdfast/options.h"
 #include "holdfast/tree.h"
 #include "tree/flatten.h"
 
 namespace holdfast {
 
-// How one dtype and shape is stored; shared by all arrays that have them.
+// How one dtype and shape is stored; shared by all arrays that have them and
+// are to be stored alike.
 struct SaveLayout {
   std::shared_ptr<const ArrayLayout> array;
+  Shape write_shape;
   std::string metadata_text;
   uint64_t chunk_count = 0;
+
+  DType dtype() const { return array->format.metadata.dtype; }
 };
 
 struct PlannedArray {
   std::string name;
   size_t leaf = 0;  // index into leaves
-  ConstArrayView view;
+  ArraySource source;
   std::shared_ptr<const SaveLayout> layout;
+  // Chunks are cast, or some are put together from several shards: each takes
+  // its own bytes of scratch until it is written.
+  bool needs_scratch = false;
   uint64_t first_value = 0;  // number of its metadata; its chunks follow
 };
 
@@ -38,7 +46,8 @@ struct PlannedBatch {
   uint64_t first = 0;
   uint64_t last = 0;
   size_t array = 0;         // of the first value
-  uint64_t byte_count = 0;  // decoded, for the budget
+  uint64_t byte_count = 0;  // decoded, for progress
+  uint64_t held_bytes = 0;  // for the budget: with scratch
 };
 
 struct SavePlan {

@@ -78,6 +78,126 @@ TEST(SavePlan, AChunkNeverExceedsItsDataFile) {
       1u);
 }
 
+Tree Sharded(const Array& whole, const Shape& write_shape) {
+  auto traits = std::make_shared<ArrayTraits>();
+  traits->write_shape = write_shape;
+  return Tree::JaxArray(whole, traits);
+}
+
+Shape ChunkOf(const Tree& leaf, const SaveOptions& options) {
+  const auto plan = MakeSavePlan(Tree::Dict({{"w", leaf}}), options);
+  EXPECT_TRUE(plan.ok()) << plan.status().ToString();
+  return plan.ok() ? plan->arrays[0].layout->array->grid.chunk_shape : Shape();
+}
+
+// The answers of Orbax 0.12.8 for (64, 64) float32.
+TEST(SavePlan, ChunksStartFromTheWriteShape) {
+  const Array whole = Zeros(DType::kFloat32, {64, 64});
+  SaveOptions options;
+  options.chunk_bytes_target = 0;
+  EXPECT_EQ(ChunkOf(Sharded(whole, {32, 16}), options), (Shape{32, 16}));
+  EXPECT_EQ(ChunkOf(Tree(whole), options), (Shape{64, 64}));
+  options.save_args["w"].chunk_byte_size = 2048;
+  EXPECT_EQ(ChunkOf(Tree(whole), options), (Shape{16, 32}));
+  EXPECT_EQ(ChunkOf(Sharded(whole, {64, 16}), options), (Shape{64, 8}));
+  options.save_args["w"] = {{}, 4096, {0}};
+  EXPECT_EQ(ChunkOf(Tree(whole), options), (Shape{1, 64}));
+  options.save_args["w"] = {{}, {}, {1}};
+  EXPECT_EQ(ChunkOf(Tree(whole), options), (Shape{64, 1}));
+  // A cast halves the elements' bytes.
+  options.save_args["w"] = {DType::kBfloat16, 2048, {}};
+  EXPECT_EQ(ChunkOf(Tree(whole), options), (Shape{32, 32}));
+}
+
+TEST(SavePlan, ArgumentsOfALeafWinOverHoldfastsOwnChunks) {
+  const Array whole = Zeros(DType::kFloat32, {64, 64});
+  SaveOptions options;
+  options.chunk_bytes_target = 1024;
+  EXPECT_EQ(ChunkOf(Tree(whole), options), (Shape{4, 64}));
+  EXPECT_EQ(ChunkOf(Sharded(whole, {64, 16}), options), (Shape{16, 16}));
+  options.save_args["w"].chunk_byte_size = 2048;
+  EXPECT_EQ(ChunkOf(Tree(whole), options), (Shape{16, 32}));
+  options.save_args["w"] = {{}, {}, {1}};
+  EXPECT_EQ(ChunkOf(Tree(whole), options), (Shape{64, 1}));
+}
+
+TEST(SavePlan, RefusesArgumentsThatCannotBe) {
+  const auto refusal = [](const Tree& leaf, const SaveArgs& args,
+                          const char* name = "w") {
+    SaveOptions options;
+    options.save_args[name] = args;
+    const Status status =
+        MakeSavePlan(Tree::Dict({{"w", leaf}}), options).status();
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+    return std::string(status.message());
+  };
+  const Array whole = Zeros(DType::kFloat32, {4, 4});
+  EXPECT_EQ(refusal(whole, {{}, 1, {}}), "target_byte_size=1 must be >= 4");
+  EXPECT_EQ(refusal(whole, {{}, {}, {5}}),
+            "All shard_axes=(5,) must be non-negative and less than rank=2.");
+  EXPECT_EQ(refusal(whole, {}, "v"),
+            "save_args: the tree has no leaf named \"v\"");
+  EXPECT_EQ(refusal(whole, {DType::kUint4, {}, {}}),
+            "Error parsing object member \"dtype\": Unsupported data type: "
+            "\"uint4\"");
+  EXPECT_EQ(refusal(Sharded(whole, {8, 4}), {}),
+            "leaf w: write_shape=(8, 4) is no part of the shape (4, 4)");
+  EXPECT_EQ(refusal(Sharded(whole, {4}), {}),
+            "leaf w: write_shape=(4,) is no part of the shape (4, 4)");
+}
+
+TEST(SavePlan, ShardsMustCoverTheArrayOnce) {
+  const Array half = Zeros(DType::kFloat32, {2, 4});
+  const auto save = [&](std::vector<ArrayShard> shards) {
+    const auto plan = MakeSavePlan(
+        Tree::Dict({{"w", Tree::ShardedArray({4, 4}, std::move(shards), {})}}),
+        {});
+    return std::string(plan.status().message());
+  };
+  EXPECT_EQ(save({{{0, 0}, half}, {{2, 0}, half}}), "");
+  EXPECT_EQ(save({{{0, 0}, half}}),
+            "leaf w: the shards leave out 8 elements of the shape (4, 4)");
+  EXPECT_EQ(save({{{0, 0}, half}, {{1, 0}, half}}),
+            "leaf w: shards [0:2, 0:4] and [1:3, 0:4] overlap");
+  EXPECT_EQ(save({{{0, 0}, half}, {{3, 0}, half}}),
+            "leaf w: shard [3:5, 0:4] is not inside the shape (4, 4)");
+  EXPECT_EQ(save({{{0, 0}, half}, {{2, 0}, Zeros(DType::kInt8, {2, 4})}}),
+            "leaf w: shards of two dtypes (got int8, want float32)");
+  EXPECT_EQ(save({{{0}, half}, {{2, 0}, half}}),
+            "leaf w: a shard at (0,) of shape (2, 4) in an array of shape "
+            "(4, 4)");
+}
+
+// The budget counts what a chunk needs beyond its own bytes.
+TEST(SavePlan, CastAndGatheredChunksHoldScratch) {
+  const Array whole = Zeros(DType::kFloat32, {64, 64});
+  const Array half = Zeros(DType::kFloat32, {32, 64});
+  SaveOptions options;
+  options.chunk_bytes_target = 0;
+  const auto held = [&](const Tree& leaf) {
+    const auto plan = MakeSavePlan(Tree::Dict({{"w", leaf}}), options);
+    EXPECT_TRUE(plan.ok()) << plan.status().ToString();
+    uint64_t held_bytes = 0, byte_count = 0;
+    for (const PlannedBatch& batch : plan->batches) {
+      held_bytes += batch.held_bytes;
+      byte_count += batch.byte_count;
+    }
+    return held_bytes - byte_count;
+  };
+  const auto halves = [&](const Shape& write_shape) {
+    auto traits = std::make_shared<ArrayTraits>();
+    traits->write_shape = write_shape;
+    return Tree::ShardedArray({64, 64}, {{{0, 0}, half}, {{32, 0}, half}},
+                              traits);
+  };
+  EXPECT_EQ(held(whole), 0u);
+  EXPECT_EQ(held(halves({32, 64})), 0u);
+  EXPECT_EQ(held(halves({16, 16})), 0u);
+  EXPECT_EQ(held(halves({64, 64})), 64u * 64 * 4);
+  options.save_args["w"].dtype = DType::kBfloat16;
+  EXPECT_EQ(held(whole), 64u * 64 * 2);
+}
+
 TEST(SavePlan, RefusesCollidingNamesAndUnsafeDirectories) {
   const Tree colliding =
       Tree::Dict({{"a.b", Tree(1)}, {"a", Tree::Dict({{"b", Tree(2)}})}});

@@ -62,7 +62,7 @@ class Verifier {
   void VerifyRootFiles() {
     const bool is_item =
         place_.items.size() == 1 && place_.items[0].name.empty();
-    if (!is_item) VerifyListedFiles(place_.info.path);
+    if (!is_item) (void)VerifyListedFiles(place_.info.path);
     FileStore store(place_.info.path);
     const Result<Bytes> text = store.Read(kCheckpointMetadataFile);
     if (!text.ok()) return;
@@ -72,36 +72,38 @@ class Verifier {
     }
   }
 
-  void VerifyListedFiles(const std::string& directory) {
+  // The list itself is returned, if there is one that can be trusted.
+  std::optional<DigestIndex> VerifyListedFiles(const std::string& directory) {
     FileStore store(directory);
-    const Result<std::optional<DigestIndex>> digests = DigestIndex::Read(store);
+    Result<std::optional<DigestIndex>> digests = DigestIndex::Read(store);
     if (!digests.ok()) {
       AddDamage("", Relative(directory, kDigestFile), std::nullopt,
                 digests.status());
-      return;
+      return std::nullopt;
     }
-    if (!*digests) return;
+    if (!*digests) return std::nullopt;
     for (const FileDigest& row : (*digests)->files()) {
-      const Result<Bytes> content = store.Read(row.path);
-      const Status status = content.ok()
-                                ? DigestIndex::CheckFile(row, content->view())
-                                : content.status();
+      const Result<FileDigest> sum = SumFile(store, row.path);
+      const Status status =
+          sum.ok() ? DigestIndex::CheckSum(row, *sum) : sum.status();
       if (!status.ok()) {
         AddDamage("", Relative(directory, row.path), std::nullopt, status);
       }
     }
+    return std::move(digests).value();
   }
 
   Status VerifyItem(const ItemPlace& place) {
     if (place.kind == ItemKind::kJson) return VerifyJsonItem(place);
-    VerifyListedFiles(place.directory);
+    const std::optional<DigestIndex> digests =
+        VerifyListedFiles(place.directory);
     VerifySideFiles(place.directory);
     VerifyProcessDatabases(place.directory);
     // Damage to the listed files is in the report; the rest is still read.
     OpenOptions options = options_;
     options.verify = false;
     Result<std::unique_ptr<Item>> item =
-        Item::Open(place, options, ItemDetail::kForReading);
+        Item::Open(place, options, ItemDetail::kForLoading);
     if (!item.ok()) {
       AddDamage("", Relative(place.directory, ""), std::nullopt, item.status());
       return Status();
@@ -113,7 +115,7 @@ class Verifier {
                   checked);
       }
     }
-    return VerifyLeaves(**item);
+    return VerifyLeaves(**item, digests ? &*digests : nullptr);
   }
 
   Status VerifyJsonItem(const ItemPlace& place) {
@@ -174,10 +176,7 @@ class Verifier {
     }
   }
 
-  Status VerifyLeaves(const Item& item) {
-    FileStore& files = item.file_store();
-    Result<std::optional<DigestIndex>> digests = DigestIndex::Read(files);
-    const DigestIndex* index = digests.ok() && *digests ? &**digests : nullptr;
+  Status VerifyLeaves(const Item& item, const DigestIndex* index) {
     std::vector<const StoredLeaf*> arrays;
     uint64_t total_bytes = 0;
     for (const StoredLeaf& leaf : item.leaves()) {

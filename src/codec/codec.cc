@@ -81,6 +81,10 @@ std::shared_ptr<const BytesCodec> Make(const Crc32cParams&, size_t) {
 CodecContext::CodecContext() : impl_(std::make_unique<Impl>()) {}
 CodecContext::~CodecContext() = default;
 
+void CodecContext::set_cancel(const CancelToken* cancel) {
+  impl_->cancel = cancel;
+}
+
 void CodecContext::set_zstd_worker_count(int worker_count) {
   impl_->zstd_worker_count = worker_count;
 }

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "base/cancel.h"
 #include "holdfast/status.h"
 #include "holdfast/tensor.h"
 
@@ -37,6 +38,10 @@ class CodecContext {
   // default: none). Still one frame, and the same bytes for any count above 0,
   // but not the same as for 0.
   void set_zstd_worker_count(int worker_count);
+
+  // Asked between pieces of large zstd frames, which then are Cancelled.
+  // Borrowed; null (the default): nobody cancels.
+  void set_cancel(const CancelToken* cancel);
 
   struct Impl;
   Impl& impl() { return *impl_; }

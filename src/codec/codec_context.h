@@ -36,6 +36,11 @@ struct CodecContext::Impl {
   std::unique_ptr<ZSTD_CCtx, FreeCompressor> compressor;
   std::unique_ptr<ZSTD_DCtx, FreeDecompressor> decompressor;
   int zstd_worker_count = 0;
+  const CancelToken* cancel = nullptr;
+
+  Status CheckCancel() const {
+    return cancel != nullptr ? cancel->Check() : Status();
+  }
 
   Buffer elements;   // one decoded chunk, elements packed in encoded order
   Buffer stages[2];  // what one bytes codec hands to the next, in turn

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <optional>
 #include <utility>
 
 #include "base/status_macros.h"
@@ -23,6 +24,9 @@ namespace {
 // Up to this size libzstd never finds anything (it stores blocks below 7 bytes
 // and needs a saving of some bytes), and calling it costs more than the copy.
 constexpr size_t kAlwaysStoredBytesMax = 15;
+
+// Input between two looks at the cancel token: some 50 ms of work.
+constexpr size_t kZstdPieceBytes = 16 << 20;
 
 Status OutOfMemory() {
   return ResourceExhaustedError("zstd: no memory for a context");
@@ -67,6 +71,52 @@ Status DecodeError(size_t result, size_t expected_bytes) {
   }
 }
 
+// Compresses as ZSTD_compress2 does, in pieces of the input. Nothing is copied:
+// both buffers stay where they are.
+Result<size_t> CompressInPieces(std::string_view in, std::span<char> out,
+                                ZSTD_CCtx* compressor,
+                                const CodecContext::Impl& impl) {
+  (void)ZSTD_CCtx_setParameter(compressor, ZSTD_c_stableInBuffer, 1);
+  (void)ZSTD_CCtx_setParameter(compressor, ZSTD_c_stableOutBuffer, 1);
+  (void)ZSTD_CCtx_setPledgedSrcSize(compressor, in.size());
+  ZSTD_inBuffer input{in.data(), 0, 0};
+  ZSTD_outBuffer output{out.data(), out.size(), 0};
+  size_t left = 1;
+  while (left != 0) {
+    HF_RETURN_IF_ERROR(impl.CheckCancel());
+    input.size = std::min(in.size(), input.size + kZstdPieceBytes);
+    const bool is_last = input.size == in.size();
+    left = ZSTD_compressStream2(compressor, &output, &input,
+                                is_last ? ZSTD_e_end : ZSTD_e_continue);
+    if (ZSTD_isError(left)) return left;
+    if (!is_last) left = 1;
+  }
+  return output.pos;
+}
+
+// Decodes as ZSTD_decompressDCtx does, in pieces of the input. Nullopt when the
+// frame is damaged.
+Result<std::optional<size_t>> DecompressInPieces(
+    std::string_view in, std::span<char> out, ZSTD_DCtx* decompressor,
+    const CodecContext::Impl& impl) {
+  ZSTD_DCtx_reset(decompressor, ZSTD_reset_session_and_parameters);
+  (void)ZSTD_DCtx_setParameter(decompressor, ZSTD_d_stableOutBuffer, 1);
+  ZSTD_inBuffer input{in.data(), 0, 0};
+  ZSTD_outBuffer output{out.data(), out.size(), 0};
+  size_t left = 1;
+  Status status;
+  while (left != 0 && !ZSTD_isError(left) && input.pos < in.size()) {
+    status = impl.CheckCancel();
+    if (!status.ok()) break;
+    input.size = std::min(in.size(), input.pos + kZstdPieceBytes);
+    left = ZSTD_decompressStream(decompressor, &output, &input);
+  }
+  ZSTD_DCtx_reset(decompressor, ZSTD_reset_session_and_parameters);
+  HF_RETURN_IF_ERROR(status);
+  const bool is_whole = left == 0 && input.pos == in.size();
+  return is_whole ? std::optional<size_t>(output.pos) : std::nullopt;
+}
+
 // Decodes an inspected frame; returns the bytes written.
 Result<size_t> DecodeFrame(std::string_view in, const ZstdFrameInfo& info,
                            std::span<char> out, CodecContext& context) {
@@ -77,6 +127,13 @@ Result<size_t> DecodeFrame(std::string_view in, const ZstdFrameInfo& info,
   }
   ZSTD_DCtx* const decompressor = context.impl().ZstdDecompressor();
   if (decompressor == nullptr) return OutOfMemory();
+  if (out.size() > kZstdPieceBytes) {
+    HF_ASSIGN_OR_RETURN(
+        const std::optional<size_t> got,
+        DecompressInPieces(in, out, decompressor, context.impl()));
+    // A damaged frame is decoded again for its error.
+    if (got) return *got;
+  }
   const size_t result = ZSTD_decompressDCtx(decompressor, out.data(),
                                             out.size(), in.data(), in.size());
   if (ZSTD_isError(result)) return DecodeError(result, out.size());
@@ -130,7 +187,9 @@ Result<size_t> ZstdCodec::EncodeWith(ZstdStrategy strategy, std::string_view in,
   const int worker_count =
       in.size() >= kZstdWorkerBytesMin ? impl.zstd_worker_count : 0;
   size_t result = Configure(params_, strategy, worker_count, compressor);
-  if (!ZSTD_isError(result)) {
+  if (!ZSTD_isError(result) && in.size() > kZstdPieceBytes) {
+    HF_ASSIGN_OR_RETURN(result, CompressInPieces(in, out, compressor, impl));
+  } else if (!ZSTD_isError(result)) {
     result = ZSTD_compress2(compressor, out.data(), out.size(), in.data(),
                             in.size());
   }

@@ -157,6 +157,85 @@ TEST(ZstdCodecTest, WorkersMakeOneFrameWhateverTheirNumber) {
   EXPECT_TRUE(*decoded == data);
 }
 
+// Frames above 16 MiB are made and read in pieces, so that they can be
+// cancelled in between.
+constexpr size_t kLargeBytes = (40 << 20) + 12345;
+
+std::string LargeData(int kind) {
+  return kind == 0   ? PatternBytes(kLargeBytes, 7)
+         : kind == 1 ? NormalBfloat16s(kLargeBytes / 2, 8)
+                     : RandomBytes(kLargeBytes, 9);
+}
+
+TEST(ZstdCodecTest, LargeFramesAreWhatLibzstdMakesAtOnce) {
+  for (int kind = 0; kind < 3; ++kind) {
+    const std::string data = LargeData(kind);
+    CodecContext context;
+    std::string pieces(kChecked.EncodedBytesMax(data.size()), '\0');
+    pieces.resize(
+        *kChecked.EncodeWith(ZstdStrategy::kSearch, data, pieces, context));
+    ZSTD_CCtx* const compressor = ZSTD_createCCtx();
+    ZSTD_CCtx_setParameter(compressor, ZSTD_c_checksumFlag, 1);
+    ZSTD_CCtx_setParameter(compressor, ZSTD_c_compressionLevel, 1);
+    std::string whole(ZSTD_compressBound(data.size()) + 4, '\0');
+    whole.resize(ZSTD_compress2(compressor, whole.data(), whole.size(),
+                                data.data(), data.size()));
+    ZSTD_freeCCtx(compressor);
+    EXPECT_TRUE(pieces == whole) << kind;
+    const auto decoded = TryDecode(kChecked, pieces, data.size());
+    ASSERT_TRUE(decoded.ok()) << decoded.status().ToString();
+    EXPECT_TRUE(*decoded == data) << kind;
+  }
+}
+
+TEST(ZstdCodecTest, LargeFramesAreCancelled) {
+  const std::string data = PatternBytes(kLargeBytes, 7);
+  const std::string frame = MustEncode(kChecked, data);
+  CancelToken cancel;
+  CodecContext context;
+  context.set_cancel(&cancel);
+  std::string out(kChecked.EncodedBytesMax(data.size()), '\0');
+  ASSERT_TRUE(
+      kChecked.EncodeWith(ZstdStrategy::kSearch, data, out, context).ok());
+  cancel.Cancel();
+  EXPECT_EQ(kChecked.EncodeWith(ZstdStrategy::kSearch, data, out, context)
+                .status()
+                .code(),
+            StatusCode::kCancelled);
+  std::string decoded(data.size(), '\0');
+  EXPECT_EQ(kChecked.Decode(frame, decoded, context).code(),
+            StatusCode::kCancelled);
+  // Small ones are done before anybody could tell; the context still works.
+  const std::string small = PatternBytes(1000, 1);
+  EXPECT_TRUE(kChecked.Encode(small, out, context).ok());
+  context.set_cancel(nullptr);
+  ASSERT_TRUE(kChecked.Decode(frame, decoded, context).ok());
+  EXPECT_TRUE(decoded == data);
+}
+
+TEST(ZstdCodecTest, DamageInLargeFramesIsFound) {
+  const std::string data = PatternBytes(kLargeBytes, 7);
+  const std::string frame = MustEncode(kChecked, data);
+  for (const size_t at : {size_t{20}, frame.size() / 2, frame.size() - 1}) {
+    std::string bad = frame;
+    bad[at] ^= 0x10;
+    const Status status = TryDecode(kChecked, bad, data.size()).status();
+    EXPECT_EQ(status.code(), StatusCode::kDataLoss) << at;
+  }
+  std::string bad = frame;
+  bad.back() ^= 1;
+  EXPECT_EQ(TryDecode(kChecked, bad, data.size()).status().message(),
+            "zstd frame: content checksum mismatch");
+  const std::string streamed = StreamedFrame(data, 17);
+  const auto decoded = TryDecode(kPlain, streamed, data.size());
+  ASSERT_TRUE(decoded.ok()) << decoded.status().ToString();
+  EXPECT_TRUE(*decoded == data);
+  EXPECT_EQ(TryDecode(kPlain, streamed, data.size() + 1).status().code(),
+            StatusCode::kDataLoss);
+  EXPECT_EQ(TryDecode(kPlain, streamed, data.size() - 1).status().code(),
+            StatusCode::kDataLoss);
+}
+
 TEST(ZstdCodecTest, AcceptsFramesWithoutContentSize) {
   const std::string data = PatternBytes(200000, 1);
   for (int window_log : {10, 17, 27}) {

@@ -63,15 +63,15 @@ Result<Bytes> OcdbtStore::Read(std::string_view key, ByteRange range) {
 
 Status OcdbtStore::ReadInto(std::string_view key, uint64_t offset,
                             std::span<char> target) {
-  const ReadRequest request{key, offset, target};
+  const RangeRead request{key, offset, target};
   return ReadBatch({&request, 1});
 }
 
-Status OcdbtStore::ReadBatch(std::span<const ReadRequest> requests,
+Status OcdbtStore::ReadBatch(std::span<const RangeRead> requests,
                              const CancelToken* cancel) {
-  std::vector<ReadRequest> base_requests;
+  std::vector<RangeRead> base_requests;
   std::vector<ValueRef> values;  // keep the keys of base_requests alive
-  for (const ReadRequest& request : requests) {
+  for (const RangeRead& request : requests) {
     HF_ASSIGN_OR_RETURN(ValueRef value, database_->Find(request.key));
     HF_RETURN_IF_ERROR(
         CheckRange(request.key, request.offset, request.target.size(), value));

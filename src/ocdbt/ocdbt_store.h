@@ -35,7 +35,7 @@ class OcdbtStore : public Store {
   Status ReadInto(std::string_view key, uint64_t offset,
                   std::span<char> target) override;
   // Reads of data files go to the base store as one batch.
-  Status ReadBatch(std::span<const ReadRequest> requests,
+  Status ReadBatch(std::span<const RangeRead> requests,
                    const CancelToken* cancel = nullptr) override;
   Result<ObjectLocation> Locate(std::string_view key) override;
   Status List(std::string_view prefix,

@@ -48,8 +48,8 @@ TEST_F(OcdbtStoreTest, ReadsWholeValuesAndRanges) {
 TEST_F(OcdbtStoreTest, ReadBatchMixesInlineAndIndirect) {
   std::string meta(2, '\0');
   std::string tail(3, '\0');
-  const std::vector<ReadRequest> requests = {{"a/0", 2000, tail},
-                                             {"a/.zarray", 0, meta}};
+  const std::vector<RangeRead> requests = {{"a/0", 2000, tail},
+                                           {"a/.zarray", 0, meta}};
   ASSERT_TRUE(store_->ReadBatch(requests).ok());
   EXPECT_EQ(tail, "end");
   EXPECT_EQ(meta, "{}");

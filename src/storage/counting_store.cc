@@ -69,11 +69,11 @@ Status CountingStore::ReadInto(std::string_view key, uint64_t offset,
   return {};
 }
 
-Status CountingStore::ReadBatch(std::span<const ReadRequest> requests,
+Status CountingStore::ReadBatch(std::span<const RangeRead> requests,
                                 const CancelToken* cancel) {
   Add(&StoreCounters::read_calls, requests.size());
   HF_RETURN_IF_ERROR(inner_->ReadBatch(requests, cancel));
-  for (const ReadRequest& request : requests) {
+  for (const RangeRead& request : requests) {
     Add(&StoreCounters::read_bytes, request.target.size());
   }
   return {};

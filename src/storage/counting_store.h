@@ -47,7 +47,7 @@ class CountingStore : public Store {
   Result<Bytes> Read(std::string_view key, ByteRange range = {}) override;
   Status ReadInto(std::string_view key, uint64_t offset,
                   std::span<char> target) override;
-  Status ReadBatch(std::span<const ReadRequest> requests,
+  Status ReadBatch(std::span<const RangeRead> requests,
                    const CancelToken* cancel = nullptr) override;
   // A location in the wrapped store is given as one in this store, so that
   // planned reads are counted too.

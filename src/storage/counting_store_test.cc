@@ -28,7 +28,7 @@ TEST(CountingStore, CountsCallsAndBytes) {
   std::string target(2, '?');
   ASSERT_TRUE(store.Read("a", {4, kToEnd}).ok());
   ASSERT_TRUE(store.ReadInto("a", 0, target).ok());
-  const ReadRequest requests[] = {{"a", 1, target}, {"b", 0, target}};
+  const RangeRead requests[] = {{"a", 1, target}, {"b", 0, target}};
   ASSERT_TRUE(store.ReadBatch(requests).ok());
   ASSERT_TRUE(store.Stat("a").ok());
   ASSERT_TRUE(store.List("", [](auto, const auto&) { return Status(); }).ok());

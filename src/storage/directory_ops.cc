@@ -140,6 +140,18 @@ Status SyncDirectory(const std::string& path) {
   return error == 0 ? Status() : ErrnoStatus(error, "sync directory", path);
 }
 
+Status SyncFile(const std::string& path) {
+  UniqueFd fd(
+      ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  if (!fd.valid()) return ErrnoStatus(errno, "sync", path);
+  struct stat info;
+  if (::fstat(fd.get(), &info) != 0) return ErrnoStatus(errno, "sync", path);
+  if (!S_ISREG(info.st_mode)) {
+    return FailedPreconditionError("sync " + path + ": not a regular file");
+  }
+  return ::fsync(fd.get()) == 0 ? Status() : ErrnoStatus(errno, "sync", path);
+}
+
 Status PublishDirectory(const std::string& source, const std::string& target) {
   const std::string from = WithoutTrailingSlashes(source);
   const std::string to = WithoutTrailingSlashes(target);
@@ -189,6 +201,26 @@ Result<std::vector<std::string>> ListDirectory(const std::string& path) {
   if (error != 0) return ErrnoStatus(error, "list", path);
   std::sort(names.begin(), names.end());
   return names;
+}
+
+Result<DirectoryTree> ListTree(const std::string& path) {
+  DirectoryTree tree;
+  // Grows while it is walked: parents come before what is in them.
+  std::vector<std::string> directories = {""};
+  for (size_t i = 0; i < directories.size(); ++i) {
+    const std::string prefix =
+        directories[i].empty() ? "" : directories[i] + "/";
+    HF_ASSIGN_OR_RETURN(const std::vector<std::string> names,
+                        ListDirectory(path + "/" + prefix));
+    for (const std::string& name : names) {
+      HF_ASSIGN_OR_RETURN(const PathKind kind,
+                          GetPathKind(path + "/" + prefix + name));
+      if (kind == PathKind::kFile) tree.files.push_back(prefix + name);
+      if (kind == PathKind::kDirectory) directories.push_back(prefix + name);
+    }
+  }
+  tree.directories.assign(directories.rbegin(), directories.rend() - 1);
+  return tree;
 }
 
 }  // namespace holdfast

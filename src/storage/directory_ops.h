@@ -27,6 +27,10 @@ Status CreateDirectoryNew(const std::string& path);
 // such sync.
 Status SyncDirectory(const std::string& path);
 
+// Makes the bytes of a regular file durable. FailedPrecondition for anything
+// else.
+Status SyncFile(const std::string& path);
+
 // Renames the directory `source` to `target` in one step and makes that
 // durable. AlreadyExists when anything is at `target`; FailedPrecondition when
 // `source` is no directory. If it fails after the rename ("sync directory"),
@@ -48,5 +52,13 @@ Status RemoveTree(const std::string& path);
 
 // Names of all entries, hidden ones too, in byte order.
 Result<std::vector<std::string>> ListDirectory(const std::string& path);
+
+// All regular files and directories below a directory, relative to it. Symbolic
+// links and everything else are left out, and never followed.
+struct DirectoryTree {
+  std::vector<std::string> files;        // in byte order within a directory
+  std::vector<std::string> directories;  // deepest first, without the root
+};
+Result<DirectoryTree> ListTree(const std::string& path);
 
 }  // namespace holdfast

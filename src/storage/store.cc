@@ -87,9 +87,9 @@ uint64_t TotalBytes(std::span<const std::string_view> pieces) {
   return byte_count;
 }
 
-Status Store::ReadBatch(std::span<const ReadRequest> requests,
+Status Store::ReadBatch(std::span<const RangeRead> requests,
                         const CancelToken* cancel) {
-  for (const ReadRequest& request : requests) {
+  for (const RangeRead& request : requests) {
     if (cancel != nullptr) HF_RETURN_IF_ERROR(cancel->Check());
     HF_RETURN_IF_ERROR(ReadInto(request.key, request.offset, request.target));
   }

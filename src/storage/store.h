@@ -82,7 +82,7 @@ struct ObjectLocation {
   std::optional<Bytes> inline_value;
 };
 
-struct ReadRequest {
+struct RangeRead {
   std::string_view key;
   uint64_t offset = 0;
   std::span<char> target;
@@ -104,7 +104,7 @@ class Store {
                           std::span<char> target) = 0;
   // Independent reads; a store with latency runs them at once. Default: one
   // after the other until the first failure; `cancel` is asked before each.
-  virtual Status ReadBatch(std::span<const ReadRequest> requests,
+  virtual Status ReadBatch(std::span<const RangeRead> requests,
                            const CancelToken* cancel = nullptr);
   // Default: {this, key, 0, kToEnd} without looking.
   virtual Result<ObjectLocation> Locate(std::string_view key);

@@ -4,6 +4,8 @@
 #include <charconv>
 #include <cstring>
 
+#include "tensor/box_index.h"
+
 namespace holdfast {
 namespace {
 
@@ -20,23 +22,59 @@ bool EveryElement(const ConstArrayView& view, size_t dim, int64_t offset,
   return true;
 }
 
-bool SameElements(const Array& a, const Array& b) {
-  if (a.dtype() != b.dtype() || a.shape() != b.shape()) return false;
-  const size_t element_bytes = DTypeBytes(a.dtype());
-  if (IsContiguous(a.view()) && IsContiguous(b.view())) {
-    const size_t bytes = a.byte_count();
-    return bytes == 0 || std::memcmp(a.view().data, b.view().data, bytes) == 0;
+bool SameElements(const ConstArrayView& a, const ConstArrayView& b) {
+  assert(a.dtype == b.dtype && a.shape == b.shape);
+  const size_t element_bytes = DTypeBytes(a.dtype);
+  if (IsContiguous(a) && IsContiguous(b)) {
+    const size_t bytes = ElementCount(a.shape) * element_bytes;
+    return bytes == 0 || std::memcmp(a.data, b.data, bytes) == 0;
   }
   std::vector<int64_t> offsets;
-  EveryElement(a.view(), 0, 0, [&](int64_t offset) {
+  EveryElement(a, 0, 0, [&](int64_t offset) {
     offsets.push_back(offset);
     return true;
   });
   size_t next = 0;
-  return EveryElement(b.view(), 0, 0, [&](int64_t offset) {
-    return std::memcmp(a.view().data + offsets[next++], b.view().data + offset,
+  return EveryElement(b, 0, 0, [&](int64_t offset) {
+    return std::memcmp(a.data + offsets[next++], b.data + offset,
                        element_bytes) == 0;
   });
+}
+
+// The parts of any array: its shards, or itself.
+std::vector<ArrayShard> PartsOf(const Tree& leaf) {
+  if (!leaf.shards().empty()) return leaf.shards();
+  return {{Shape(leaf.array_shape().size(), 0), leaf.array()}};
+}
+
+ConstArrayView PartOf(const ArrayShard& shard, Box box) {
+  for (size_t i = 0; i < box.origin.size(); ++i) {
+    box.origin[i] -= shard.origin[i];
+  }
+  return Subview(shard.array.view(), box);
+}
+
+// REQUIRES: equal dtype and shape. Shards that are cut alike are compared one
+// by one; otherwise the elements that two of them share are.
+bool SameParts(const Tree& a, const Tree& b) {
+  const std::vector<ArrayShard> a_parts = PartsOf(a), b_parts = PartsOf(b);
+  std::vector<Box> b_boxes;
+  for (const ArrayShard& part : b_parts) {
+    b_boxes.push_back({part.origin, part.array.shape()});
+  }
+  const BoxIndex b_index(std::move(b_boxes));
+  int64_t compared = 0;
+  for (const ArrayShard& part : a_parts) {
+    bool same = true;
+    b_index.ForEachOverlap(
+        {part.origin, part.array.shape()}, [&](size_t i, const Box& common) {
+          compared += ElementCount(common.shape);
+          same = same &&
+                 SameElements(PartOf(part, common), PartOf(b_parts[i], common));
+        });
+    if (!same) return false;
+  }
+  return compared == ElementCount(a.array_shape());
 }
 
 }  // namespace
@@ -47,7 +85,7 @@ bool operator==(const Scalar& a, const Scalar& b) {
 }
 
 Tree::Tree(Array array)
-    : node_(ArrayLeaf{std::move(array), ArrayKind::kNumpy, nullptr}) {}
+    : node_(ArrayLeaf{std::move(array), ArrayKind::kNumpy, nullptr, nullptr}) {}
 Tree::Tree(Scalar scalar) : node_(scalar) {}
 Tree::Tree(std::string text)
     : node_(TextLeaf{LeafKind::kString, std::move(text)}) {}
@@ -95,17 +133,22 @@ Tree Tree::NamedTuple(std::string module, std::string type_name,
   return tree;
 }
 
-Tree Tree::JaxArray(Array array,
-                    std::shared_ptr<const std::string> sharding_json) {
+Tree Tree::JaxArray(Array array, std::shared_ptr<const ArrayTraits> traits) {
   Tree tree;
   tree.node_ =
-      ArrayLeaf{std::move(array), ArrayKind::kJax, std::move(sharding_json)};
+      ArrayLeaf{std::move(array), ArrayKind::kJax, std::move(traits), nullptr};
   return tree;
 }
 
-Tree Tree::JaxArray(Array array, std::string sharding_json) {
-  return JaxArray(std::move(array), std::make_shared<const std::string>(
-                                        std::move(sharding_json)));
+Tree Tree::ShardedArray(Shape shape, std::vector<ArrayShard> shards,
+                        std::shared_ptr<const ArrayTraits> traits) {
+  assert(!shards.empty());
+  Tree tree;
+  Array first = shards.front().array;
+  tree.node_ = ArrayLeaf{std::move(first), ArrayKind::kJax, std::move(traits),
+                         std::make_shared<const Sharded>(
+                             Sharded{std::move(shape), std::move(shards)})};
+  return tree;
 }
 
 Tree Tree::Placeholder() {
@@ -218,11 +261,25 @@ ArrayKind Tree::array_kind() const {
   return std::get<ArrayLeaf>(node_).kind;
 }
 
-std::string_view Tree::sharding_json() const {
-  assert(array_kind() == ArrayKind::kJax);
+DType Tree::array_dtype() const { return array().dtype(); }
+
+const Shape& Tree::array_shape() const {
   const ArrayLeaf& leaf = std::get<ArrayLeaf>(node_);
-  if (leaf.sharding_json == nullptr) return kSingleDeviceShardingJson;
-  return *leaf.sharding_json;
+  return leaf.sharded != nullptr ? leaf.sharded->shape : leaf.array.shape();
+}
+
+const std::vector<ArrayShard>& Tree::shards() const {
+  static const std::vector<ArrayShard> kNoShards;
+  assert(leaf_kind() == LeafKind::kArray);
+  const ArrayLeaf& leaf = std::get<ArrayLeaf>(node_);
+  return leaf.sharded != nullptr ? leaf.sharded->shards : kNoShards;
+}
+
+const ArrayTraits& Tree::array_traits() const {
+  static const ArrayTraits kDefaultTraits;
+  assert(leaf_kind() == LeafKind::kArray);
+  const ArrayLeaf& leaf = std::get<ArrayLeaf>(node_);
+  return leaf.traits != nullptr ? *leaf.traits : kDefaultTraits;
 }
 
 const Scalar& Tree::scalar() const {
@@ -253,11 +310,15 @@ bool SameLeaf(const Tree& a, const Tree& b) {
       break;
   }
   if (a.array_kind() != b.array_kind()) return false;
-  if (a.array_kind() == ArrayKind::kJax &&
-      a.sharding_json() != b.sharding_json()) {
+  if (a.array_traits() != b.array_traits() ||
+      a.array_dtype() != b.array_dtype() ||
+      a.array_shape() != b.array_shape()) {
     return false;
   }
-  return SameElements(a.array(), b.array());
+  if (a.shards().empty() && b.shards().empty()) {
+    return SameElements(a.array().view(), b.array().view());
+  }
+  return SameParts(a, b);
 }
 
 }  // namespace

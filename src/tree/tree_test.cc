@@ -52,8 +52,42 @@ TEST(Tree, JaxArrayHasAShardingWhenNoneIsGiven) {
   const Tree plain = Tree::JaxArray(Floats({1}));
   EXPECT_EQ(plain.array_kind(), ArrayKind::kJax);
   EXPECT_EQ(plain.sharding_json(), kSingleDeviceShardingJson);
-  EXPECT_EQ(Tree::JaxArray(Floats({1}), "{}").sharding_json(), "{}");
+  const auto traits =
+      std::make_shared<const ArrayTraits>(ArrayTraits{"{}", "", {}});
+  EXPECT_EQ(Tree::JaxArray(Floats({1}), traits).sharding_json(), "{}");
   EXPECT_EQ(Tree(Floats({1})).array_kind(), ArrayKind::kNumpy);
+}
+
+TEST(Tree, AShardedArrayIsWhatItsShardsHold) {
+  const auto traits = std::make_shared<const ArrayTraits>();
+  const auto sharded = [&](std::vector<ArrayShard> shards) {
+    return Tree::ShardedArray({4}, std::move(shards), traits);
+  };
+  const Tree halves = sharded({{{0}, Floats({1, 2})}, {{2}, Floats({3, 4})}});
+  EXPECT_EQ(halves.array_kind(), ArrayKind::kJax);
+  EXPECT_EQ(halves.array_shape(), Shape{4});
+  EXPECT_EQ(halves.array_dtype(), DType::kFloat32);
+  EXPECT_EQ(halves.shards().size(), 2u);
+  EXPECT_EQ(halves.array().shape(), Shape{2});
+  const Tree uneven = sharded({{{3}, Floats({4})}, {{0}, Floats({1, 2, 3})}});
+  EXPECT_TRUE(halves == uneven);
+  EXPECT_TRUE(halves == Tree::JaxArray(Floats({1, 2, 3, 4})));
+  EXPECT_TRUE(Tree::JaxArray(Floats({1, 2, 3, 4})) == uneven);
+  EXPECT_FALSE(uneven == Tree::JaxArray(Floats({1, 2, 9, 4})));
+  EXPECT_FALSE(halves == Tree(Floats({1, 2, 3, 4}))) << "kind";
+  EXPECT_FALSE(halves == sharded({{{0}, Floats({1, 2})}})) << "a gap";
+}
+
+TEST(Tree, EqualityLooksAtTraits) {
+  const auto with = [](ArrayTraits traits) {
+    return Tree::JaxArray(
+        Floats({1, 2}), std::make_shared<const ArrayTraits>(std::move(traits)));
+  };
+  const Tree plain = Tree::JaxArray(Floats({1, 2}));
+  EXPECT_TRUE(plain == with({}));
+  EXPECT_FALSE(plain == with({"{}", "", {}}));
+  EXPECT_FALSE(with({"{}", "", {}}) == with({"{}", "rbg", {}}));
+  EXPECT_FALSE(with({"{}", "", {1}}) == with({"{}", "", {2}}));
 }
 
 TEST(Tree, EqualityLooksAtEverything) {

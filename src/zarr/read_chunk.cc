@@ -30,7 +30,7 @@ struct Located {
   uint64_t offset;
   uint64_t byte_count;
 
-  ReadRequest Request(uint64_t at, std::span<char> target) const {
+  RangeRead Request(uint64_t at, std::span<char> target) const {
     return {key, offset + at, target};
   }
 };
@@ -62,7 +62,7 @@ class ChunkReader {
   Status DecodeWhole(std::string_view encoded, const Box& box,
                      const ArrayView& target);
   Status ReadWhole(const Box& box, const ArrayView& target);
-  Status ReadBatch(const Located& object, std::vector<ReadRequest>& requests);
+  Status ReadBatch(const Located& object, std::vector<RangeRead>& requests);
 
   Status ReadRaw(const Located& object, const Box& box,
                  const ArrayView& target);
@@ -132,7 +132,7 @@ Status ChunkReader::ReadWhole(const Box& box, const ArrayView& target) {
 }
 
 Status ChunkReader::ReadBatch(const Located& object,
-                              std::vector<ReadRequest>& requests) {
+                              std::vector<RangeRead>& requests) {
   if (requests.empty()) return Status();
   const Status status = object.store->ReadBatch(requests, cancel_);
   requests.clear();
@@ -141,7 +141,7 @@ Status ChunkReader::ReadBatch(const Located& object,
 
 Status ChunkReader::ReadRawDirect(const Located& object, const RawPlan& plan,
                                   const ArrayView& target) {
-  std::vector<ReadRequest> requests;
+  std::vector<RangeRead> requests;
   HF_RETURN_IF_ERROR(ForEachRawSpan(plan, [&](const RawSpan& span) -> Status {
     char* data = Subview(target, span.box_in_target).data;
     requests.push_back(object.Request(
@@ -160,7 +160,7 @@ Status ChunkReader::ReadRawJoined(const Located& object, const RawPlan& plan,
   Buffer scratch = Buffer::TryAllocate(batch_spans * span_bytes);
   if (scratch.data() == nullptr) return NoMemory(batch_spans * span_bytes);
   char* const base = scratch.data();
-  std::vector<ReadRequest> requests;
+  std::vector<RangeRead> requests;
   std::vector<Box> boxes;
   const auto flush = [&]() -> Status {
     HF_RETURN_IF_ERROR(ReadBatch(object, requests));
@@ -234,7 +234,7 @@ bool ChunkReader::ReadsDirectly(const PieceRange& range,
 Status ChunkReader::ReadDirectPieces(const Located& object,
                                      const std::vector<PieceRange>& ranges,
                                      const ArrayView& target) {
-  std::vector<ReadRequest> requests;
+  std::vector<RangeRead> requests;
   for (const PieceRange& range : ranges) {
     char* data = Subview(target, range.piece->box_in_target).data;
     requests.push_back(
@@ -246,7 +246,7 @@ Status ChunkReader::ReadDirectPieces(const Located& object,
 Status ChunkReader::ReadGroups(const Located& object,
                                std::vector<Group>& groups,
                                const ArrayView& target) {
-  std::vector<ReadRequest> requests;
+  std::vector<RangeRead> requests;
   for (Group& group : groups) {
     const uint64_t byte_count = group.end - group.offset;
     group.bytes = Buffer::TryAllocate(byte_count);

@@ -14,6 +14,7 @@
 #include <atomic>
 #include <cstdarg>
 #include <filesystem>
+#include <fstream>
 #include <string>
 
 #include "checkpoint/test_trees.h"
@@ -136,6 +137,7 @@ struct Layout {
   const char* name;
   bool use_ocdbt;
   bool sync;
+  bool in_pieces = false;  // PendingSave with two items and loose files
 };
 
 Tree MakeTree(uint32_t seed) {
@@ -169,12 +171,40 @@ class Crash : public testing::TestWithParam<Layout> {
     return options;
   }
 
+  Status SaveTree(const Tree& tree) const {
+    return GetParam().in_pieces ? SaveInPieces(tree)
+                                : Save(path_, tree, Options()).status();
+  }
+
+  Status SaveInPieces(const Tree& tree) const {
+    auto pending = PendingSave::Begin(path_, {.overwrite = true});
+    if (!pending.ok()) return pending.status();
+    PendingSave& save = **pending;
+    Status status = save.SaveItem("state", tree, Options()).status();
+    SaveOptions directories = Options();
+    directories.use_ocdbt = false;
+    if (status.ok()) {
+      status = save.SaveItem("other/extra", extra_, directories).status();
+    }
+    if (status.ok()) status = save.WriteFile("notes/metadata", "[1, 2]");
+    if (!status.ok()) return status;
+    std::ofstream(save.directory() + "/state/mine.txt") << "by the caller";
+    return save.Commit({});
+  }
+
+  // What Load gives for it.
+  Tree Whole(const Tree& tree) const {
+    if (!GetParam().in_pieces) return tree;
+    return Tree::Dict(
+        {{"notes", Tree("[1, 2]")}, {"other/extra", extra_}, {"state", tree}});
+  }
+
   // Saves in a child that dies at change `k`; 0: it lives. Its exit status.
   int SaveInChild(const Tree& tree, long k) {
     const pid_t child = ::fork();
     if (child == 0) {
       changes_left = k;
-      ::_exit(Save(path_, tree, Options()).ok() ? 0 : kFailedExit);
+      ::_exit(SaveTree(tree).ok() ? 0 : kFailedExit);
     }
     int status = 0;
     ::waitpid(child, &status, 0);
@@ -187,8 +217,8 @@ class Crash : public testing::TestWithParam<Layout> {
     if (!loaded.ok()) return loaded.status().ToString();
     const auto report = Verify(path_, {}, OneThread().run);
     if (!report.ok() || !report->damages.empty()) return "damaged";
-    if (loaded->tree == old_) return "old";
-    return loaded->tree == new_ ? "new" : "another tree";
+    if (loaded->tree == Whole(old_)) return "old";
+    return loaded->tree == Whole(new_) ? "new" : "another tree";
   }
 
   void ExpectNothingElse(long k) {
@@ -203,7 +233,7 @@ class Crash : public testing::TestWithParam<Layout> {
     long k = 1;
     bool was_new = false;
     for (;; ++k) {
-      EXPECT_TRUE(Save(path_, old_, Options()).ok());
+      EXPECT_TRUE(SaveTree(old_).ok());
       ExpectNothingElse(k);
       const int exit_status = SaveInChild(new_, k);
       const std::string found = Found();
@@ -227,11 +257,12 @@ class Crash : public testing::TestWithParam<Layout> {
   const std::string path_ = scratch_ / "checkpoint";
   const Tree old_ = MakeTree(1);
   const Tree new_ = MakeTree(10);
+  const Tree extra_ = Tree::List({Tree(RandomArray(DType::kInt16, {9}, 5))});
 };
 
 TEST_P(Crash, TheCallsAreCounted) {
   const long before = change_count;
-  ASSERT_TRUE(Save(path_, old_, Options()).ok());
+  ASSERT_TRUE(SaveTree(old_).ok());
   EXPECT_GT(change_count - before, GetParam().sync ? 30 : 20);
 }
 
@@ -253,7 +284,7 @@ TEST_P(Crash, FirstSaveIsThereOrNot) {
     const int exit_status = SaveInChild(new_, k);
     const auto loaded = Load(path_, OneThread());
     if (loaded.ok()) {
-      EXPECT_TRUE(loaded->tree == new_);
+      EXPECT_TRUE(loaded->tree == Whole(new_));
     } else {
       EXPECT_EQ(loaded.status().code(), StatusCode::kNotFound);
       EXPECT_FALSE(fs::exists(path_));
@@ -270,7 +301,8 @@ INSTANTIATE_TEST_SUITE_P(
     Layouts, Crash,
     testing::Values(Layout{"OcdbtSynced", true, true},
                     Layout{"OcdbtUnsynced", true, false},
-                    Layout{"DirectoriesSynced", false, true}),
+                    Layout{"DirectoriesSynced", false, true},
+                    Layout{"Pieces", true, true, true}),
     [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace

@@ -75,6 +75,14 @@ class OpenedFake : public Checkpoint {
     return fake_.leaves[leaf].bytes;
   }
 
+  Result<Stats> ReadInto(const std::vector<ReadRequest>& /*requests*/,
+                         const RunOptions& /*run*/) const override {
+    return UnimplementedError("the command reads whole boxes");
+  }
+  Result<Tree> Structure() const override {
+    return UnimplementedError("the command reads the leaves");
+  }
+
   const FakeLeaf& fake_leaf(size_t leaf) const { return fake_.leaves[leaf]; }
 
  private:

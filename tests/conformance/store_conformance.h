@@ -286,12 +286,12 @@ TYPED_TEST_P(StoreConformance, ReadBatchFillsEachTarget) {
   ASSERT_TRUE(store.Write("a", "0123456789").ok());
   ASSERT_TRUE(store.Write("b", "abcdef").ok());
   std::string first(3, '?'), second(6, '?'), third;
-  const std::vector<ReadRequest> requests = {
+  const std::vector<RangeRead> requests = {
       {"a", 7, first}, {"b", 0, second}, {"a", 10, third}};
   ASSERT_EQ(store.ReadBatch(requests).code(), StatusCode::kOk);
   EXPECT_EQ(first + second, "789abcdef");
   ASSERT_EQ(store.ReadBatch({}).code(), StatusCode::kOk);
-  const std::vector<ReadRequest> bad = {{"a", 7, first}, {"no", 0, second}};
+  const std::vector<RangeRead> bad = {{"a", 7, first}, {"no", 0, second}};
   EXPECT_EQ(store.ReadBatch(bad).code(), StatusCode::kNotFound);
   CancelToken cancel;
   cancel.Cancel();

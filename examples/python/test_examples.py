@@ -1,0 +1,81 @@
+"""Runs the examples as a user would.
+
+HOLDFAST_READER names the built example_read_checkpoint; without it the C++
+reader is left out.
+"""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+def run(script, *arguments, expect=0):
+    done = subprocess.run(
+        [sys.executable, HERE / script, *map(str, arguments)],
+        stdout=subprocess.PIPE, encoding="utf-8",
+        env={**os.environ, "JAX_PLATFORMS": "cpu"})
+    assert done.returncode == expect, done.stdout
+    return done.stdout
+
+
+def losses(text):
+    return dict(re.findall(r"step (\d+) loss (\S+)", text))
+
+
+def test_jax_loop_survives_being_killed(tmp_path):
+    pytest.importorskip("jax")
+    whole = losses(run("train_jax.py", tmp_path / "whole"))
+    assert len(whole) == 30
+
+    folder = tmp_path / "killed"
+    run("train_jax.py", folder, "--die-at", 17, expect=-9)
+    assert (folder / "15").is_dir()
+    resumed = run("train_jax.py", folder)
+    assert re.match(r"resumed from step 1[57]\n", resumed)
+    after = losses(resumed)
+    assert "30" in after and "15" not in after
+    assert after == {step: whole[step] for step in after}
+    assert float(after["30"]) < float(whole["1"])
+
+
+def test_jax_loop_starts_over_when_nothing_was_committed(tmp_path):
+    pytest.importorskip("jax")
+    run("train_jax.py", tmp_path, "--die-at", 3, expect=-9)
+    again = run("train_jax.py", tmp_path, "--steps", 6)
+    assert {"4", "5", "6"} <= losses(again).keys()
+
+
+def test_torch_loop_resumes(tmp_path):
+    pytest.importorskip("torch")
+    whole = losses(run("train_torch.py", tmp_path / "whole"))
+    first = losses(run("train_torch.py", tmp_path / "stopped",
+                       "--stop-after", 12))
+    second = run("train_torch.py", tmp_path / "stopped")
+    assert second.startswith("resumed from step 10\n")
+    assert whole == {**first, **losses(second)}
+
+
+def test_other_mesh(tmp_path):
+    pytest.importorskip("jax")
+    assert "restored on another mesh" in run("other_mesh.py",
+                                             tmp_path / "checkpoint")
+
+
+def test_cpp_reads_what_python_wrote(tmp_path):
+    reader = os.environ.get("HOLDFAST_READER")
+    if not reader:
+        pytest.skip("HOLDFAST_READER is not set")
+    import numpy as np
+
+    import holdfast
+    weights = np.arange(12, dtype=np.float32).reshape(3, 4)
+    holdfast.save(tmp_path / "checkpoint", {"params": {"w": weights}})
+    done = subprocess.run([reader, tmp_path / "checkpoint", "params.w"],
+                          stdout=subprocess.PIPE, encoding="utf-8", check=True)
+    assert done.stdout == "params.w: float32 (3, 4), sum 66.000\n"

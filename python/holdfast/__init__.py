@@ -1,0 +1,62 @@
+"""holdfast: checkpoints that are fast, byte-compatible with Orbax and
+impossible to corrupt quietly.
+
+    import holdfast
+
+    holdfast.save("/ckpt/7", {"params": params, "step": 7})
+    tree = holdfast.load("/ckpt/7")               # dicts of numpy arrays
+    state = holdfast.load("/ckpt/7", state)       # as `state` is
+    rows = holdfast.open("/ckpt/7")["params.w"][0:10]
+
+numpy is all it needs; jax, torch and ml_dtypes are used when the program uses
+them. `holdfast.orbax` is a drop-in for `import orbax.checkpoint as ocp`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from holdfast import errors
+from holdfast._api import (
+    VerifyReport,
+    digest,
+    load,
+    open,
+    save,
+    steps,
+    verify,
+)
+from holdfast._engine import version as __version__
+from holdfast._future import Future
+from holdfast._mapping import Checkpoint, StoredArray
+from holdfast._stats import Stats
+from holdfast._stats import last as last_stats
+
+__all__ = [
+    "Checkpoint",
+    "Future",
+    "Stats",
+    "StoredArray",
+    "VerifyReport",
+    "__version__",
+    "digest",
+    "errors",
+    "last_stats",
+    "load",
+    "open",
+    "save",
+    "steps",
+    "verify",
+]
+
+
+def __getattr__(name: str) -> Any:
+    # Modules of their own, imported when they are first asked for.
+    if name == "orbax":
+        return importlib.import_module("holdfast.orbax")
+    if name == "megatron":
+        raise AttributeError(
+            "holdfast.megatron is not part of this release yet"
+        )
+    raise AttributeError(f"module 'holdfast' has no attribute {name!r}")

@@ -1,0 +1,441 @@
+"""What `import holdfast` offers: save, load, open, digest, verify, steps."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, overload
+
+from holdfast import _engine, _mapping, _stats, errors
+from holdfast._adapt import adapt
+from holdfast._future import Future
+from holdfast._progress import ProgressArgument, ProgressFn, reporting
+from holdfast._stats import Stats
+
+__all__ = [
+    "VerifyReport",
+    "digest",
+    "load",
+    "open",
+    "save",
+    "steps",
+    "verify",
+]
+
+PathLike = str | os.PathLike[str]
+Compression = Literal["zstd", "fast"] | None
+ArrayKind = Literal["numpy", "torch", "jax"]
+
+_CHUNK_BYTES = 8 << 20
+_DATA_FILE_BYTES = 1 << 31
+_MEMORY_BYTES = 256 << 20
+
+
+@overload
+def save(
+    path: PathLike,
+    tree: Any,
+    *,
+    format: str = ...,
+    zarr_format: int | None = ...,
+    ocdbt: bool = ...,
+    compression: Compression = ...,
+    overwrite: bool = ...,
+    background: Literal[False] = ...,
+    progress: ProgressArgument = ...,
+    custom_metadata: Mapping[str, Any] | None = ...,
+    chunk_bytes: int = ...,
+    data_file_bytes: int = ...,
+    threads: int | None = ...,
+    memory_bytes: int | None = ...,
+    durable: bool = ...,
+) -> Stats: ...
+
+
+@overload
+def save(
+    path: PathLike,
+    tree: Any,
+    *,
+    background: Literal[True],
+    format: str = ...,
+    zarr_format: int | None = ...,
+    ocdbt: bool = ...,
+    compression: Compression = ...,
+    overwrite: bool = ...,
+    progress: ProgressArgument = ...,
+    custom_metadata: Mapping[str, Any] | None = ...,
+    chunk_bytes: int = ...,
+    data_file_bytes: int = ...,
+    threads: int | None = ...,
+    memory_bytes: int | None = ...,
+    durable: bool = ...,
+) -> Future[Stats]: ...
+
+
+def save(
+    path: PathLike,
+    tree: Any,
+    *,
+    format: str = "orbax",
+    zarr_format: int | None = None,
+    ocdbt: bool = True,
+    compression: Compression = "zstd",
+    overwrite: bool = False,
+    background: bool = False,
+    progress: ProgressArgument = False,
+    custom_metadata: Mapping[str, Any] | None = None,
+    chunk_bytes: int = _CHUNK_BYTES,
+    data_file_bytes: int = _DATA_FILE_BYTES,
+    threads: int | None = None,
+    memory_bytes: int | None = None,
+    durable: bool = True,
+) -> Stats | Future[Stats]:
+    """Writes a pytree as a checkpoint that Orbax reads too.
+
+    The checkpoint exists at `path` all at once or not at all: a failed or
+    interrupted save leaves whatever was there before.
+
+    Args:
+      path: the directory to make.
+      tree: dicts, lists, tuples, named tuples, dataclasses, attrs classes and
+        whatever is registered with JAX, with leaves of numpy arrays and
+        scalars, jax.Arrays (sharded ones and typed PRNG keys too), torch CPU
+        tensors, bool, int, float, complex, str, None.
+      format: "orbax" (the tree at `path` itself) or "orbax-v1" (in
+        `path/state`).
+      zarr_format: 2 or 3; None: 2 for "orbax" and 3 for "orbax-v1", as Orbax.
+      ocdbt: one database; False: a directory for each array.
+      compression: "zstd", "fast" (lz4 with bit shuffle) or None.
+      overwrite: replace what is at `path`, after the new one is complete.
+      background: copy what may change, go on in a thread, return a Future.
+        Writing to the arrays afterwards does not change the checkpoint.
+      progress: True for a bar, or f(phase, done_bytes, total_bytes).
+      custom_metadata: a JSON object stored beside the tree.
+      chunk_bytes: larger arrays are cut into chunks of about so many bytes; 0:
+        not at all, as Orbax does.
+      data_file_bytes: data files are closed at this size; 0: never.
+      threads: None: one a CPU.
+      memory_bytes: the most bytes between memory and disk at once; None: 256
+        MiB.
+      durable: wait until the disk has everything.
+
+    Returns:
+      What was moved and how long it took; a Future of that in background.
+
+    Raises:
+      errors.InvalidArgumentError: a leaf or an argument that cannot be saved.
+      errors.AlreadyExistsError: something is at `path` and not `overwrite`.
+      errors.ResourceExhaustedError, errors.PermissionDeniedError: the disk.
+      KeyboardInterrupt: within moments of the signal, nothing being left.
+    """
+    options: dict[str, Any] = {
+        "format": format,
+        "zarr_format": 0 if zarr_format is None else zarr_format,
+        "use_ocdbt": ocdbt,
+        "compression": compression,
+        "overwrite": overwrite,
+        "custom_metadata": _json_object(custom_metadata),
+        "chunk_bytes_target": _byte_count("chunk_bytes", chunk_bytes),
+        "ocdbt_target_data_file_bytes": data_file_bytes,
+        "sync": durable,
+        **_run_options(threads, memory_bytes),
+    }
+    destination = os.fspath(path)
+    start = time.perf_counter()
+    built = _engine.build_tree(tree, adapt=adapt, snapshot=background)
+    snapshot_seconds = time.perf_counter() - start
+
+    def run(progress_fn: ProgressFn | None) -> Stats:
+        return _stats.from_engine(
+            _engine.save(destination, built, progress=progress_fn, **options),
+            snapshot_seconds=snapshot_seconds,
+            copied_bytes=built.copied_bytes,
+        )
+
+    def run_in_background(is_cancelled: Callable[[], bool]) -> Stats:
+        with reporting(progress, "save") as progress_fn:
+            return run(_cancelling(progress_fn, is_cancelled))
+
+    if background:
+        return Future(run_in_background, what=f"save to {destination}")
+    with reporting(progress, "save") as progress_fn:
+        return _stats.remember(run(progress_fn))
+
+
+def load(
+    path: PathLike,
+    target: Any = None,
+    *,
+    keys: Sequence[str] | str | None = None,
+    arrays: ArrayKind = "numpy",
+    step: int | None = None,
+    item: str | None = None,
+    strict: bool = True,
+    progress: ProgressArgument = False,
+    threads: int | None = None,
+    memory_bytes: int | None = None,
+    verify: bool = True,
+) -> Any:
+    """Reads a checkpoint: a directory that Orbax or holdfast wrote.
+
+    Args:
+      path: a checkpoint, a step, a manager's directory of steps, an OCDBT
+        database, a zarr array or a directory of such.
+      target: a tree that says what to return: its containers, with leaves of
+        its leaves' kinds, shapes and dtypes. numpy arrays, numbers and
+        strings, jax.Array and jax.ShapeDtypeStruct (with their shardings:
+        each device's part is read once), torch tensors; `...` for what not to
+        read. None: dicts and lists with numpy arrays.
+      keys: names, or the beginnings of names ("params" selects "params.w"),
+        of the leaves to read; None: all.
+      arrays: what arrays become without a target: "numpy", "torch" (tensors
+        on the CPU) or "jax" (on jax's default device); on the memory that was
+        read into where the library can adopt it.
+      step: of a manager's directory; None: the newest.
+      item: of a composite checkpoint; None: all, as a dict.
+      strict: refuse dtypes other than the target's; False casts them.
+      progress: True for a bar, or f(phase, done_bytes, total_bytes).
+      threads: None: one a CPU.
+      memory_bytes: the most bytes between disk and memory at once; None: 256
+        MiB.
+      verify: check the checksums of what is read.
+
+    Returns:
+      The tree. Its arrays own their memory and may be written to.
+
+    Raises:
+      errors.NotFoundError: no checkpoint at `path`, or no leaf for `keys`.
+      errors.DataLossError: damaged bytes, naming tensor, file and offset.
+      errors.InvalidArgumentError: a target of another structure, or a leaf of
+        another shape or dtype, naming it.
+    """
+    from holdfast import _array_kinds, _target
+
+    names = [keys] if isinstance(keys, str) else keys
+    options: dict[str, Any] = _run_options(threads, memory_bytes)
+    source = os.fspath(path)
+    with reporting(progress, "load") as progress_fn:
+        if target is None:
+            convert = _array_kinds.converter(arrays)
+            tree, stats = _engine.load(
+                source,
+                step=step,
+                item=item or "",
+                names=names or (),
+                verify=verify,
+                progress=progress_fn,
+                **options,
+            )
+            if convert is not None:
+                tree = _array_kinds.with_arrays(tree, convert)
+        else:
+            checkpoint = _engine.Checkpoint(
+                source, step=step, item=item or "", verify=verify
+            )
+            tree, stats = _target.restore(
+                checkpoint,
+                target,
+                strict=strict,
+                keys=names,
+                progress=progress_fn,
+                **options,
+            )
+    _stats.remember(_stats.from_engine(stats))
+    return tree
+
+
+def open(
+    path: PathLike,
+    *,
+    step: int | None = None,
+    item: str | None = None,
+    verify: bool = True,
+) -> _mapping.Checkpoint:
+    """Opens a checkpoint without reading its arrays.
+
+    Returns a read-only mapping: `holdfast.open(path)["params.w"][0:10]` reads
+    ten rows. Arguments and errors as of `load`.
+    """
+    return _mapping.Checkpoint(
+        _engine.Checkpoint(
+            os.fspath(path),
+            step=step,
+            item=item or "",
+            verify=verify,
+            stored_sizes=True,
+        )
+    )
+
+
+@overload
+def digest(
+    path: PathLike,
+    name: None = None,
+    *,
+    step: int | None = None,
+    item: str | None = None,
+) -> dict[str, str]: ...
+
+
+@overload
+def digest(
+    path: PathLike,
+    name: str,
+    *,
+    step: int | None = None,
+    item: str | None = None,
+) -> str: ...
+
+
+def digest(
+    path: PathLike,
+    name: str | None = None,
+    *,
+    step: int | None = None,
+    item: str | None = None,
+) -> str | dict[str, str]:
+    """Hex sha256 of one leaf's value, or of each leaf's by name.
+
+    Over the elements in C order, little endian: equal values have equal
+    digests, whatever the format.
+
+    Raises NotFoundError when there is no leaf `name`; others as `load`.
+    """
+    checkpoint = _engine.Checkpoint(os.fspath(path), step=step, item=item or "")
+    leaves = checkpoint.leaves
+    if name is None:
+        return {
+            leaf.name: checkpoint.digest(i) for i, leaf in enumerate(leaves)
+        }
+    for i, leaf in enumerate(leaves):
+        if leaf.name == name:
+            return checkpoint.digest(i)
+    raise errors.NotFoundError(f"{checkpoint.path}: no leaf {name!r}")
+
+
+@dataclasses.dataclass(frozen=True)
+class VerifyReport:
+    """What `verify` found. True when all is as it was saved.
+
+    Attributes:
+      damages: each damaged or missing part: `leaf`, `file`, `offset`,
+        `message`, `code`.
+      notes: such as values that carry no checksum.
+      leaf_count: leaves that were checked.
+      stats: what was read and how long it took.
+    """
+
+    path: str
+    damages: list[_engine.Damage]
+    notes: list[str]
+    leaf_count: int
+    stats: Stats
+
+    @property
+    def ok(self) -> bool:
+        return not self.damages
+
+    def __bool__(self) -> bool:
+        return self.ok
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.path}: {self.leaf_count} leaves:"
+            f" {'no damage' if self.ok else f'{len(self.damages)} damages'}"
+        ]
+        for damage in self.damages:
+            where = damage.file
+            if damage.offset is not None:
+                where += f" at {damage.offset}"
+            lines.append(f"  {damage.leaf or '-'}: {where}: {damage.message}")
+        return "\n".join([*lines, *(f"  note: {note}" for note in self.notes)])
+
+
+def verify(
+    path: PathLike,
+    *,
+    step: int | None = None,
+    item: str | None = None,
+    progress: ProgressArgument = False,
+    threads: int | None = None,
+    memory_bytes: int | None = None,
+) -> VerifyReport:
+    """Reads and checks every byte that a restore could depend on.
+
+    Damage is in the report; what is raised is about a `path` that is no
+    checkpoint at all (NotFoundError). Arguments as of `load`.
+    """
+    source = os.fspath(path)
+    with reporting(progress, "verify") as progress_fn:
+        damages, notes, leaf_count, stats = _engine.verify(
+            source,
+            step=step,
+            item=item or "",
+            progress=progress_fn,
+            **_run_options(threads, memory_bytes),
+        )
+    return VerifyReport(
+        source,
+        damages,
+        notes,
+        leaf_count,
+        _stats.remember(_stats.from_engine(stats)),
+    )
+
+
+def steps(path: PathLike) -> list[int]:
+    """The committed steps of a manager's directory, ascending.
+
+    Raises NotFoundError when it holds no step.
+    """
+    return [
+        info.step
+        for info in _engine.list_steps(os.fspath(path))
+        if info.committed and info.step is not None
+    ]
+
+
+def _run_options(
+    threads: int | None, memory_bytes: int | None
+) -> dict[str, int]:
+    memory = _MEMORY_BYTES if memory_bytes is None else memory_bytes
+    return {
+        "thread_count": 0 if threads is None else threads,
+        "in_flight_bytes_max": _byte_count("memory_bytes", memory),
+    }
+
+
+def _byte_count(name: str, value: int) -> int:
+    if value < 0:
+        raise errors.InvalidArgumentError(f"{name}: got {value}, want >= 0")
+    return value
+
+
+def _json_object(metadata: Mapping[str, Any] | None) -> str:
+    if metadata is None:
+        return ""
+    try:
+        return json.dumps(dict(metadata))
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            "Failed to encode `custom_metadata` metadata as JSON object."
+            " Please ensure your `custom_metadata` is JSON-serializable."
+        ) from error
+
+
+def _cancelling(
+    progress: ProgressFn | None, is_cancelled: Callable[[], bool]
+) -> ProgressFn:
+    """Progress that also notices that the future was cancelled."""
+
+    def report(phase: str, done_bytes: int, total_bytes: int) -> None:
+        if is_cancelled():
+            raise errors.CancelledError("cancelled")
+        if progress is not None:
+            progress(phase, done_bytes, total_bytes)
+
+    return report

@@ -1,0 +1,93 @@
+"""`holdfast.load(arrays=...)`: the numpy arrays of a tree as another library's.
+
+Arrays are adopted, not copied, where the library can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from holdfast import _dtypes, errors
+
+__all__ = ["Converter", "converter", "with_arrays"]
+
+NumpyArray = np.ndarray[Any, np.dtype[Any]]
+# All arrays of a tree at once, because jax is much quicker that way.
+Converter = Callable[[Sequence[NumpyArray]], Sequence[Any]]
+
+
+def converter(arrays: str) -> Converter | None:
+    """None for "numpy".
+
+    Raises InvalidArgumentError for other words than "torch" and "jax", and
+    ImportError when the library is not installed.
+    """
+    if arrays == "numpy":
+        return None
+    if arrays == "torch":
+        return _to_torch
+    if arrays == "jax":
+        return _to_jax
+    raise errors.InvalidArgumentError(
+        f'arrays: got {arrays!r}, want "numpy", "torch" or "jax"'
+    )
+
+
+def with_arrays(tree: Any, convert: Converter) -> Any:
+    """A tree of dicts and lists with its numpy arrays converted."""
+    found: list[NumpyArray] = []
+    _collect(tree, found)
+    return _replaced(tree, iter(convert(found)))
+
+
+def _collect(node: Any, found: list[NumpyArray]) -> None:
+    if isinstance(node, np.ndarray):
+        found.append(node)
+    elif isinstance(node, dict):
+        for child in node.values():
+            _collect(child, found)
+    elif isinstance(node, list):
+        for child in node:
+            _collect(child, found)
+
+
+def _replaced(node: Any, converted: Any) -> Any:
+    if isinstance(node, np.ndarray):
+        return next(converted)
+    if isinstance(node, dict):
+        return {key: _replaced(node[key], converted) for key in node}
+    if isinstance(node, list):
+        return [_replaced(child, converted) for child in node]
+    return node
+
+
+def _to_torch(arrays: Sequence[NumpyArray]) -> Sequence[Any]:
+    return [_tensor(array) for array in arrays]
+
+
+def _tensor(array: NumpyArray) -> Any:
+    from holdfast import _torch_arrays
+
+    kind = _dtypes.dtype_name(array.dtype)
+    try:
+        return _torch_arrays.tensor_on(array, kind)
+    except (TypeError, AttributeError) as error:
+        raise errors.InvalidArgumentError(
+            f'torch has no arrays of {kind}; load with arrays="numpy"'
+        ) from error
+
+
+def _to_jax(arrays: Sequence[NumpyArray]) -> Sequence[Any]:
+    import jax
+
+    for array in arrays:
+        if jax.dtypes.canonicalize_dtype(array.dtype) != array.dtype:
+            raise errors.InvalidArgumentError(
+                f"jax would make {array.dtype} elements narrower; set"
+                ' jax_enable_x64, or load with arrays="numpy"'
+            )
+    placed: Sequence[Any] = jax.device_put(list(arrays))
+    return placed

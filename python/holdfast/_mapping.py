@@ -1,0 +1,323 @@
+"""`holdfast.open`: a checkpoint as a mapping of names to lazy arrays.
+
+Nothing but metadata is read before an array is indexed, and then only the
+chunks that the index needs.
+"""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+import json
+import math
+import operator
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from holdfast import _dtypes, _engine, _table
+
+__all__ = ["Checkpoint", "StoredArray"]
+
+# Above this many separate reads, a strided selection is cut out of its box.
+_READS_MAX = 4096
+
+
+class StoredArray:
+    """One array of a checkpoint, read when it is indexed.
+
+    Basic indexing as numpy's: ints, slices (any step), one Ellipsis; the result
+    is a numpy array (0-d for a single element). `array[...]` reads all.
+    """
+
+    _is_holdfast_stored_array = True
+
+    def __init__(self, checkpoint: _engine.Checkpoint, leaf: int) -> None:
+        self._checkpoint = checkpoint
+        self._leaf = leaf
+        self._info = checkpoint.leaves[leaf]
+
+    @property
+    def name(self) -> str:
+        """The keys that lead to it, joined with dots."""
+        return self._info.name
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self._info.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return _dtypes.numpy_dtype(self._info.dtype or "", self.name)
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Elements."""
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the elements once they are read."""
+        return self._info.decoded_bytes
+
+    @property
+    def chunks(self) -> tuple[int, ...]:
+        """The shape of what is read and decoded as a unit."""
+        return self._info.chunk_shape
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of a 0-d array")
+        return self.shape[0]
+
+    def __getitem__(self, key: Any) -> npt.NDArray[Any]:
+        """The selected elements, in new memory that is the caller's.
+
+        Raises IndexError for an index out of range and for the kinds of
+        indexing that a stored array does not have, saying what to do instead.
+        """
+        return _read(self._checkpoint, self._leaf, self._info, key)
+
+    def __iter__(self) -> Iterator[npt.NDArray[Any]]:
+        return (self[i] for i in range(len(self)))
+
+    def __array__(
+        self, dtype: Any = None, copy: bool | None = None
+    ) -> npt.NDArray[Any]:
+        if copy is False:
+            raise ValueError(
+                f"{self.name}: a stored array must be read to be an array;"
+                " copy=False is not possible"
+            )
+        array = self[...]
+        return array if dtype is None else array.astype(dtype, copy=False)
+
+    def __repr__(self) -> str:
+        return (
+            f"<holdfast.StoredArray {self.name!r} {self._info.dtype}"
+            f" {self.shape} in chunks of {self.chunks}>"
+        )
+
+
+class Checkpoint(Mapping[str, Any]):
+    """An opened checkpoint, read-only: name -> StoredArray or small value.
+
+    Scalars, strings, None and empty containers are given as they are. Names
+    are the keys that lead to a leaf, joined with dots; in the checkpoint's own
+    order.
+    """
+
+    def __init__(self, engine: _engine.Checkpoint) -> None:
+        self._engine = engine
+        self._index = {leaf.name: i for i, leaf in enumerate(engine.leaves)}
+
+    @property
+    def path(self) -> str:
+        """Absolute, after the step was chosen."""
+        return self._engine.path
+
+    @property
+    def format(self) -> str:
+        """ "orbax", "orbax-v1", "ocdbt", "zarr" or "zarr3"."""
+        return self._engine.format
+
+    @property
+    def step(self) -> int | None:
+        """Of a manager's step; None for others."""
+        return self._engine.step
+
+    @property
+    def item_directories(self) -> dict[str, str]:
+        """Items of a composite, with their directories below `path`."""
+        return self._engine.items
+
+    @property
+    def custom_metadata(self) -> Any:
+        """What the program that saved it put beside the tree, or None."""
+        text = self._engine.custom_metadata
+        return json.loads(text) if text else None
+
+    @property
+    def leaves(self) -> list[_engine.LeafInfo]:
+        """What is known of each leaf without reading it."""
+        return self._engine.leaves
+
+    def __getitem__(self, name: str) -> Any:
+        """A StoredArray, or the value itself when it is no array.
+
+        Raises KeyError, naming close matches, when there is no such leaf.
+        """
+        leaf = self._index.get(name)
+        if leaf is None:
+            raise KeyError(self._no_such_leaf(name))
+        info = self._engine.leaves[leaf]
+        if info.problem is not None:
+            raise info.problem
+        if info.kind == "array":
+            return StoredArray(self._engine, leaf)
+        return self._engine.read(leaf)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._index
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._index)
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def digest(self, name: str) -> str:
+        """Hex sha256 of a leaf's value: C order, little endian."""
+        leaf = self._index.get(name)
+        if leaf is None:
+            raise KeyError(self._no_such_leaf(name))
+        return self._engine.digest(leaf)
+
+    def _no_such_leaf(self, name: str) -> str:
+        below = [n for n in self._index if n.startswith(f"{name}.")]
+        close = below or difflib.get_close_matches(
+            str(name), list(self._index), n=3
+        )
+        hint = f"; there is {', '.join(close[:3])}" if close else ""
+        return f"{self.path}: no leaf {name!r}{hint}"
+
+    def __repr__(self) -> str:
+        return _table.as_text(self._title(), self._engine.leaves)
+
+    def _repr_html_(self) -> str:
+        return _table.as_html(self._title(), self._engine.leaves)
+
+    def _title(self) -> str:
+        step = "" if self.step is None else f", step {self.step}"
+        return f"{self.path} ({self.format}{step})"
+
+
+def _read(
+    checkpoint: _engine.Checkpoint,
+    leaf: int,
+    info: _engine.LeafInfo,
+    key: Any,
+) -> npt.NDArray[Any]:
+    ranges, drops = _normalise(info.name, info.shape, key)
+    kept = tuple(axis for axis in range(len(ranges)) if axis not in drops)
+    shape = tuple(len(ranges[axis]) for axis in kept)
+    if math.prod(shape) == 0:
+        dtype = _dtypes.numpy_dtype(info.dtype or "", info.name)
+        return _engine.empty(shape, dtype)
+    strided = [axis for axis, r in enumerate(ranges) if abs(r.step) > 1]
+    read_count = math.prod(len(ranges[axis]) for axis in strided)
+    if strided and read_count <= _READS_MAX:
+        full = _read_apart(checkpoint, leaf, info, ranges, strided)
+        backwards = [
+            r.step < 0 and a not in strided for a, r in enumerate(ranges)
+        ]
+        cut = [slice(None, None, -1 if back else 1) for back in backwards]
+    else:
+        origin = tuple(min(r[0], r[-1]) for r in ranges)
+        extents = tuple(abs(r[-1] - r[0]) + 1 for r in ranges)
+        full = checkpoint.read_box(leaf, origin, extents)
+        cut = [slice(None, None, r.step) for r in ranges]
+    return full[tuple(cut)].reshape(shape)
+
+
+def _read_apart(
+    checkpoint: _engine.Checkpoint,
+    leaf: int,
+    info: _engine.LeafInfo,
+    ranges: list[range],
+    strided: list[int],
+) -> npt.NDArray[Any]:
+    """One read for each index of the strided axes: what is between stays."""
+    full = _engine.empty(
+        tuple(len(r) for r in ranges),
+        _dtypes.numpy_dtype(info.dtype or "", info.name),
+    )
+    requests = []
+    for places in itertools.product(
+        *(range(len(ranges[axis])) for axis in strided)
+    ):
+        origin = [min(r[0], r[-1]) for r in ranges]
+        into: list[slice] = [slice(None)] * len(ranges)
+        for axis, place in zip(strided, places, strict=True):
+            origin[axis] = ranges[axis][place]
+            into[axis] = slice(place, place + 1)
+        requests.append((leaf, origin, full[tuple(into)]))
+    checkpoint.read_into(requests)
+    return full
+
+
+def _normalise(
+    name: str, shape: tuple[int, ...], key: Any
+) -> tuple[list[range], set[int]]:
+    """The indices that each axis keeps, and the axes that an int drops."""
+    parts = list(key) if isinstance(key, tuple) else [key]
+    parts = _without_ellipsis(name, parts, len(shape))
+    ranges = []
+    drops = set()
+    for axis, (part, extent) in enumerate(zip(parts, shape, strict=True)):
+        if isinstance(part, slice):
+            ranges.append(range(*part.indices(extent)))
+            continue
+        index = operator.index(part)
+        if not -extent <= index < extent:
+            raise IndexError(
+                f"{name}: index {index} is out of bounds for axis {axis} with"
+                f" size {extent}"
+            )
+        index %= extent
+        ranges.append(range(index, index + 1))
+        drops.add(axis)
+    return ranges, drops
+
+
+def _without_ellipsis(name: str, parts: list[Any], rank: int) -> list[Any]:
+    """One part an axis. Refuses what is no basic index."""
+    for part in parts:
+        _check_basic(name, part)
+    dots = [i for i, part in enumerate(parts) if part is ...]
+    if len(dots) > 1:
+        raise IndexError(
+            f"{name}: an index can only have a single ellipsis ('...')"
+        )
+    given = len(parts) - len(dots)
+    if given > rank:
+        raise IndexError(
+            f"{name}: too many indices: the array is {rank}-dimensional, but"
+            f" {given} were indexed"
+        )
+    place = dots[0] if dots else len(parts)
+    fill = [slice(None)] * (rank - given)
+    return parts[:place] + fill + parts[place + len(dots) :]
+
+
+def _check_basic(name: str, part: Any) -> None:
+    if part is ... or isinstance(part, slice):
+        return
+    if part is None:
+        raise IndexError(
+            f"{name}: a stored array takes no np.newaxis; read first, then add"
+            " the axis: array[...][None]"
+        )
+    if isinstance(part, (bool, np.bool_)) or not hasattr(part, "__index__"):
+        advice = "read the part that holds it, then index that: array[a:b][key]"
+        raise IndexError(
+            f"{name}: a stored array takes ints, slices and ... only, not a"
+            f" {type(part).__qualname__} (boolean and fancy indexing): {advice}"
+        )
+    if isinstance(part, np.ndarray) and part.ndim > 0:
+        raise IndexError(
+            f"{name}: a stored array takes no index arrays; read the part that"
+            " holds them, then index that: array[a:b][key]"
+        )

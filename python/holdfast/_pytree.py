@@ -1,0 +1,162 @@
+"""One level of a pytree: the children of a container and how to rebuild it.
+
+Dicts, lists, tuples and named tuples by themselves; whatever is registered
+with JAX when it is imported; then dataclasses, attrs classes and other mappings
+and sequences. jax is never imported here.
+"""
+
+from __future__ import annotations
+
+import collections
+import copy
+import dataclasses
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from holdfast import errors
+
+__all__ = ["Level", "joined", "jax_if_imported", "one_level"]
+
+COMPARATOR_MESSAGE = (
+    "Comparator raised exception while sorting pytree dictionary keys."
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Level:
+    """A container's children in the order in which JAX flattens them.
+
+    `kind` is "dict", "attributes" (both have a key a child) or "sequence".
+    `rebuild` makes the same container of other children, in the same order.
+    """
+
+    kind: str
+    keys: list[str]
+    children: list[Any]
+    rebuild: Callable[[Sequence[Any]], Any]
+
+
+def joined(path: Sequence[Any]) -> str:
+    """The name that a leaf has in a checkpoint."""
+    return ".".join(str(key) for key in path)
+
+
+def jax_if_imported() -> Any | None:
+    """The module jax once the program has imported it, all of it."""
+    jax = sys.modules.get("jax")
+    return jax if hasattr(jax, "tree_util") else None
+
+
+def one_level(value: Any) -> Level | None:
+    """None for a leaf, None itself included.
+
+    Raises InvalidArgumentError for keys that do not compare or collide.
+    """
+    if value is None:
+        return None
+    cls = type(value)
+    if cls is dict:
+        return _of_dict(value, sort=True)
+    if cls is list or cls is tuple:
+        return Level("sequence", [], list(value), cls)
+    if issubclass(cls, tuple) and hasattr(cls, "_fields"):
+        return Level(
+            "attributes", list(cls._fields), list(value), lambda c: cls(*c)
+        )
+    if cls is collections.OrderedDict:
+        return _of_dict(value, sort=False)
+    if cls is collections.defaultdict:
+        return _of_dict(value, sort=True)
+    return _of_registered(value) or _of_unregistered(value)
+
+
+def _of_dict(value: Mapping[Any, Any], *, sort: bool) -> Level:
+    keys = list(value)
+    if sort:
+        try:
+            keys.sort()
+        except Exception as error:
+            raise errors.InvalidArgumentError(COMPARATOR_MESSAGE) from error
+    names = [str(key) for key in keys]
+    _check_distinct(keys, names)
+
+    def rebuild(children: Sequence[Any]) -> Any:
+        by_key = dict(zip(keys, children, strict=True))
+        items = [(key, by_key[key]) for key in value]
+        if isinstance(value, collections.defaultdict):
+            return collections.defaultdict(value.default_factory, items)
+        return type(value)(items)  # type: ignore[call-arg]
+
+    return Level("dict", names, [value[key] for key in keys], rebuild)
+
+
+def _check_distinct(keys: list[Any], names: list[str]) -> None:
+    if len(set(names)) == len(names):
+        return
+    seen: dict[str, Any] = {}
+    for key, name in zip(keys, names, strict=True):
+        if name in seen:
+            raise errors.InvalidArgumentError(
+                f"the keys {seen[name]!r} and {key!r} are one name, {name!r},"
+                " in a checkpoint"
+            )
+        seen[name] = key
+
+
+def _of_registered(value: Any) -> Level | None:
+    """A node that jax knows."""
+    jax = jax_if_imported()
+    if jax is None:
+        return None
+    flat, treedef = jax.tree_util.tree_flatten_with_path(
+        value, is_leaf=lambda node: node is not value
+    )
+    if len(flat) == 1 and not flat[0][0]:
+        return None  # a leaf to jax
+    names = [_key_name(path[0]) for path, _ in flat]
+    children = [child for _, child in flat]
+    if names and all(name is None for name in names):
+        return Level("sequence", [], children, treedef.unflatten)
+    texts = [str(i) if name is None else name for i, name in enumerate(names)]
+    _check_distinct([path[0] for path, _ in flat], texts)
+    kind = "dict" if isinstance(value, Mapping) else "attributes"
+    return Level(kind, texts, children, treedef.unflatten)
+
+
+def _key_name(key: Any) -> str | None:
+    """None for positions: SequenceKey and FlattenedIndexKey."""
+    kind = type(key).__name__
+    if kind == "DictKey":
+        return str(key.key)
+    if kind == "GetAttrKey":
+        return str(key.name)
+    if kind in ("SequenceKey", "FlattenedIndexKey"):
+        return None
+    return str(key)
+
+
+def _of_unregistered(value: Any) -> Level | None:
+    cls = type(value)
+    if dataclasses.is_dataclass(cls):
+        return _of_fields(value, [f.name for f in dataclasses.fields(cls)])
+    if hasattr(cls, "__attrs_attrs__"):
+        return _of_fields(value, [f.name for f in cls.__attrs_attrs__])
+    if isinstance(value, Mapping):
+        return _of_dict(value, sort=True)
+    if isinstance(value, (list, tuple)):
+        return Level("sequence", [], list(value), cls)
+    return None
+
+
+def _of_fields(value: Any, names: list[str]) -> Level:
+    def rebuild(children: Sequence[Any]) -> Any:
+        # As a copy would: __init__ may take other arguments than the fields.
+        made = copy.copy(value)
+        for name, child in zip(names, children, strict=True):
+            object.__setattr__(made, name, child)
+        return made
+
+    return Level(
+        "attributes", names, [getattr(value, name) for name in names], rebuild
+    )

@@ -1,0 +1,101 @@
+"""What a save or load did: bytes, seconds of each phase, memory held."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections.abc import Mapping
+
+from holdfast import _engine
+
+__all__ = ["Stats", "from_engine", "last", "remember"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Stats:
+    """Of one save, load or verify.
+
+    Attributes:
+      decoded_bytes: bytes of the tensors themselves.
+      stored_bytes: bytes read or written for them.
+      copied_bytes: bytes that a background save copied before it returned.
+      chunk_count: chunks encoded or decoded.
+      buffer_bytes_peak: the most bytes held between memory and disk at once.
+      total_seconds: wall clock of the whole call.
+      phase_seconds: wall clock of its phases: "snapshot", "plan", "transfer",
+        "sync", "commit".
+    """
+
+    decoded_bytes: int = 0
+    stored_bytes: int = 0
+    copied_bytes: int = 0
+    chunk_count: int = 0
+    buffer_bytes_peak: int = 0
+    total_seconds: float = 0.0
+    phase_seconds: Mapping[str, float] = dataclasses.field(default_factory=dict)
+
+    def __str__(self) -> str:
+        phases = ", ".join(
+            f"{name} {seconds:.3f} s"
+            for name, seconds in self.phase_seconds.items()
+        )
+        return (
+            f"{human_bytes(self.decoded_bytes)} in {self.total_seconds:.3f} s"
+            f" ({human_bytes(self.stored_bytes)} stored; {phases};"
+            f" at most {human_bytes(self.buffer_bytes_peak)} of buffers)"
+        )
+
+
+def human_bytes(count: int) -> str:
+    """'1.5 GiB' for 1610612736."""
+    value = float(count)
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if value < 1024 or unit == "TiB":
+            break
+        value /= 1024
+    return f"{count} B" if unit == "B" else f"{value:.1f} {unit}"
+
+
+def from_engine(
+    stats: _engine.Stats,
+    *,
+    snapshot_seconds: float = 0.0,
+    copied_bytes: int = 0,
+) -> Stats:
+    """The engine's own counts, with what happened before it was called."""
+    return Stats(
+        decoded_bytes=stats.decoded_bytes,
+        stored_bytes=stats.stored_bytes,
+        copied_bytes=copied_bytes,
+        chunk_count=stats.chunk_count,
+        buffer_bytes_peak=stats.in_flight_bytes_peak,
+        total_seconds=snapshot_seconds + stats.total_seconds,
+        phase_seconds={
+            "snapshot": snapshot_seconds,
+            "plan": stats.plan_seconds,
+            "transfer": stats.transfer_seconds,
+            "sync": stats.sync_seconds,
+            "commit": stats.commit_seconds,
+        },
+    )
+
+
+class _Local(threading.local):
+    stats: Stats | None = None
+
+
+_local = _Local()
+
+
+def remember(stats: Stats) -> Stats:
+    """Makes `stats` what `last` gives in this thread; returns them."""
+    _local.stats = stats
+    return stats
+
+
+def last() -> Stats | None:
+    """Of the last save, load or verify that this thread has finished.
+
+    None when there was none. A background save's are its future's `stats`.
+    """
+    return _local.stats

@@ -1,0 +1,307 @@
+"""`holdfast.load(target=...)`: a checkpoint in the shape of a tree of yours.
+
+The target is matched with what is stored, everything it needs is read in one
+parallel pass straight into the memory of the results, and the target's own
+containers are rebuilt around them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from holdfast import _engine, errors
+from holdfast._pytree import Level, jax_if_imported, joined, one_level
+from holdfast._target_leaves import LeafPlanner, Request, Slot
+
+__all__ = ["Restored", "match", "restore", "selected"]
+
+_DIFFERENCES_MAX = 10
+
+
+class _NotSelected:
+    """Stands for what `keys` leave out of a checkpoint's structure."""
+
+
+_NOT_SELECTED = _NotSelected()
+
+Path = tuple[str, ...]
+
+
+@dataclasses.dataclass
+class Restored:
+    """A matched target. Read `requests`, then call `build`."""
+
+    requests: list[Request]
+    build: Callable[[], Any]
+
+
+class _Mismatch:
+    """Where target and checkpoint differ in structure."""
+
+    def __init__(self) -> None:
+        self.missing: list[str] = []
+        self.unexpected: list[str] = []
+        self.different: list[str] = []
+
+    def __bool__(self) -> bool:
+        return bool(self.missing or self.unexpected or self.different)
+
+    def message(self, path: str) -> str:
+        parts = []
+        for names, what in (
+            (self.missing, "in the target but not in the checkpoint"),
+            (self.unexpected, "in the checkpoint but not in the target"),
+            (self.different, "not the same kind of node"),
+        ):
+            if names:
+                shown = ", ".join(names[:_DIFFERENCES_MAX])
+                more = len(names) - _DIFFERENCES_MAX
+                rest = f" and {more} more" if more > 0 else ""
+                parts.append(f"{what}: {shown}{rest}")
+        return (
+            f"{path}: the target's structure is not the checkpoint's; "
+            + "; ".join(parts)
+            + ". Use ... (Ellipsis) in the target for what is not wanted"
+        )
+
+
+def selected(name: str, keys: Sequence[str]) -> bool:
+    """True for a name that is one of `keys` or below one."""
+    return any(name == key or name.startswith(f"{key}.") for key in keys)
+
+
+def match(
+    checkpoint: _engine.Checkpoint,
+    target: Any,
+    *,
+    strict: bool,
+    keys: Sequence[str] | None,
+) -> Restored:
+    """Plans the reading of `target`.
+
+    Raises InvalidArgumentError for a target of another structure, and for a
+    leaf of another shape or (when strict) dtype, naming it.
+    """
+    structure = checkpoint.structure()
+    if keys is not None:
+        structure = _pruned(structure, (), keys)
+    matcher = _Matcher()
+    build = matcher.match(target, structure, ())
+    if matcher.mismatch:
+        raise errors.InvalidArgumentError(
+            matcher.mismatch.message(checkpoint.path)
+        )
+    planner = LeafPlanner(checkpoint, strict)
+    requests: list[Request] = []
+    for leaf in matcher.leaves:
+        leaf.slot = planner.slot(leaf.target, leaf.index, leaf.name)
+        requests.extend(leaf.slot.requests)
+    return Restored(requests, build)
+
+
+def restore(
+    checkpoint: _engine.Checkpoint,
+    target: Any,
+    *,
+    strict: bool,
+    keys: Sequence[str] | None,
+    thread_count: int,
+    in_flight_bytes_max: int,
+    progress: Callable[[str, int, int], object] | None,
+) -> tuple[Any, _engine.Stats]:
+    """Matches, reads and builds."""
+    restored = match(checkpoint, target, strict=strict, keys=keys)
+    stats = checkpoint.read_into(
+        restored.requests,
+        thread_count=thread_count,
+        in_flight_bytes_max=in_flight_bytes_max,
+        progress=progress,
+    )
+    return restored.build(), stats
+
+
+def _pruned(node: Any, path: Path, keys: Sequence[str]) -> Any:
+    """Without what `keys` do not select; positions in lists stay."""
+    if selected(joined(path), keys):
+        return node
+    if isinstance(node, dict):
+        kept = {
+            key: _pruned(child, (*path, key), keys)
+            for key, child in node.items()
+        }
+        kept = {k: c for k, c in kept.items() if c is not _NOT_SELECTED}
+        return kept or _NOT_SELECTED
+    if isinstance(node, list):
+        items = [
+            _pruned(child, (*path, str(i)), keys)
+            for i, child in enumerate(node)
+        ]
+        if any(item is not _NOT_SELECTED for item in items):
+            return items
+    return _NOT_SELECTED
+
+
+def _is_leaf_index(node: Any) -> bool:
+    return isinstance(node, int)
+
+
+@dataclasses.dataclass
+class _MatchedLeaf:
+    """Planned once all structure is known to be right."""
+
+    target: Any
+    index: int
+    name: str
+    slot: Slot | None = None
+
+    def finish(self) -> Any:
+        assert self.slot is not None
+        return self.slot.finish()
+
+
+class _Matcher:
+    """Walks a target and a stored structure together."""
+
+    def __init__(self) -> None:
+        self.leaves: list[_MatchedLeaf] = []
+        self.mismatch = _Mismatch()
+
+    def match(self, target: Any, stored: Any, path: Path) -> Callable[[], Any]:
+        """What builds the target's node at `path`, once all is read."""
+        if target is ...:
+            return lambda: ...
+        if stored is ...:
+            return lambda: ...
+        if stored is _NOT_SELECTED:
+            self.mismatch.missing.extend(self._target_names(target, path))
+            return lambda: None
+        try:
+            level = None if _is_quick_leaf(target) else one_level(target)
+        except errors.InvalidArgumentError as error:
+            raise errors.InvalidArgumentError(
+                f'{error} (leaf "{joined(path)}" of the target)'
+            ) from error
+        if level is not None:
+            return self._match_level(target, level, stored, path)
+        if target is None:
+            return self._match_empty(None, stored, path)
+        if not _is_leaf_index(stored):
+            self.mismatch.different.append(
+                f"{self._show(path)} ({_describe(stored)} in the checkpoint, a"
+                " leaf in the target)"
+            )
+            return lambda: None
+        leaf = _MatchedLeaf(target, stored, joined(path))
+        self.leaves.append(leaf)
+        return leaf.finish
+
+    def _show(self, path: Path) -> str:
+        return joined(path) or "the root"
+
+    def _match_empty(
+        self, value: Any, stored: Any, path: Path
+    ) -> Callable[[], Any]:
+        if _is_leaf_index(stored):
+            self.mismatch.different.append(
+                f"{self._show(path)} (a leaf in the checkpoint,"
+                f" {_describe(value)} in the target)"
+            )
+        elif stored:
+            self.mismatch.unexpected.extend(self._names(stored, path))
+        return lambda: value
+
+    def _match_level(
+        self, target: Any, level: Level, stored: Any, path: Path
+    ) -> Callable[[], Any]:
+        if not level.children:
+            return self._match_empty(target, stored, path)
+        by_key = self._children_of(level, stored)
+        if by_key is None:
+            self.mismatch.different.append(
+                f"{self._show(path)} ({_describe(stored)} in the checkpoint,"
+                f" {_describe(target)} in the target)"
+            )
+            return lambda: None
+        keys = level.keys or [str(i) for i in range(len(level.children))]
+        builds = []
+        for key, child in zip(keys, level.children, strict=True):
+            below = (*path, key)
+            if key in by_key:
+                builds.append(self.match(child, by_key[key], below))
+            elif child is ...:
+                builds.append(lambda: ...)
+            else:
+                self.mismatch.missing.extend(self._target_names(child, below))
+        wanted = set(keys)
+        for key, child in by_key.items():
+            if key not in wanted:
+                self.mismatch.unexpected.extend(
+                    self._names(child, (*path, key))
+                )
+        return lambda: level.rebuild([build() for build in builds])
+
+    def _children_of(self, level: Level, stored: Any) -> dict[str, Any] | None:
+        """By key; None when `stored` is a leaf or another kind of container."""
+        if isinstance(stored, dict) and level.kind != "sequence":
+            return stored
+        if isinstance(stored, list) and level.kind == "sequence":
+            return {str(i): child for i, child in enumerate(stored)}
+        # An empty container was stored in place of a full one: all is missing.
+        if stored is None or (not _is_leaf_index(stored) and not stored):
+            return {}
+        return None
+
+    def _names(self, stored: Any, path: Path) -> list[str]:
+        pairs: list[tuple[str, Any]]
+        if isinstance(stored, dict) and stored:
+            pairs = list(stored.items())
+        elif isinstance(stored, list) and stored:
+            pairs = [(str(i), child) for i, child in enumerate(stored)]
+        elif stored is _NOT_SELECTED or stored is ...:
+            return []
+        else:
+            return [self._show(path)]
+        return [
+            name
+            for key, child in pairs
+            for name in self._names(child, (*path, key))
+        ]
+
+    def _target_names(self, target: Any, path: Path) -> list[str]:
+        if target is ...:
+            return []
+        level = None if _is_quick_leaf(target) else one_level(target)
+        if level is None or not level.children:
+            return [self._show(path)]
+        keys = level.keys or [str(i) for i in range(len(level.children))]
+        return [
+            name
+            for key, child in zip(keys, level.children, strict=True)
+            for name in self._target_names(child, (*path, key))
+        ]
+
+
+def _is_quick_leaf(value: Any) -> bool:
+    """Frequent leaves, told from containers without asking jax."""
+    if isinstance(value, (np.ndarray, np.generic, str, bool, int, float)):
+        return True
+    jax = jax_if_imported()
+    return jax is not None and isinstance(value, jax.Array)
+
+
+def _describe(value: Any) -> str:
+    if value is None:
+        return "None"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return "a leaf"
+    if isinstance(value, dict):
+        return "a dict" if value else "{}"
+    if isinstance(value, list):
+        return "a list" if value else "[]"
+    if isinstance(value, tuple) and not value:
+        return "()"
+    return f"a {type(value).__qualname__}"

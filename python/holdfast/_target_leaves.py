@@ -1,0 +1,232 @@
+"""What one leaf of a target becomes: buffers to read into, then a value.
+
+numpy arrays and scalars, Python numbers, strings, jax arrays under any
+sharding, typed PRNG keys and torch tensors.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from holdfast import _dtypes, _engine, _torch_arrays, errors
+from holdfast._mapping import StoredArray
+from holdfast._pytree import jax_if_imported
+
+__all__ = ["LeafPlanner", "Request", "Slot"]
+
+Request = tuple[int, Sequence[int], Any]
+
+
+@dataclasses.dataclass
+class Slot:
+    """A leaf of the result: what is read for it, and what it then becomes."""
+
+    requests: list[Request]
+    finish: Callable[[], Any]
+
+
+class LeafPlanner:
+    """Makes the slots of one checkpoint's leaves."""
+
+    def __init__(self, checkpoint: _engine.Checkpoint, strict: bool) -> None:
+        self._checkpoint = checkpoint
+        self._leaves = checkpoint.leaves
+        self._strict = strict
+
+    def slot(self, target: Any, leaf: int, name: str) -> Slot:
+        info = self._leaves[leaf]
+        if info.problem is not None:
+            raise info.problem
+        if info.kind in ("string", "bytes", "json") or isinstance(target, str):
+            return self._text_slot(target, leaf, info, name)
+        if info.kind not in ("array", "scalar"):
+            return Slot([], lambda: self._checkpoint.read(leaf))
+        jax = jax_if_imported()
+        if jax is not None and isinstance(
+            target, (jax.Array, jax.ShapeDtypeStruct)
+        ):
+            return self._jax_slot(target, leaf, info, name)
+        if _torch_arrays.is_tensor(target):
+            return self._torch_slot(target, leaf, info, name)
+        if isinstance(target, (np.ndarray, StoredArray)):
+            return self._numpy_slot(target, leaf, info, name)
+        if isinstance(target, np.generic):
+            return self._numpy_scalar_slot(target, leaf, info, name)
+        if isinstance(target, (bool, int, float, complex)):
+            return self._number_slot(target, leaf, info, name)
+        raise errors.InvalidArgumentError(
+            f"leaf {name!r}: the target is a {type(target).__qualname__}; want"
+            " a numpy array, a jax.Array or jax.ShapeDtypeStruct, a torch"
+            " tensor, a number, a string, None or ... (Ellipsis)"
+        )
+
+    def _check(
+        self,
+        info: _engine.LeafInfo,
+        shape: Sequence[int],
+        dtype: str,
+        name: str,
+    ) -> None:
+        if tuple(shape) != info.shape:
+            raise errors.InvalidArgumentError(
+                f"leaf {name!r}: shape: the checkpoint has {info.shape}, the"
+                f" target {tuple(shape)}"
+            )
+        if self._strict and dtype != info.dtype:
+            raise errors.InvalidArgumentError(
+                f"leaf {name!r}: dtype: the checkpoint has {info.dtype}, the"
+                f" target {dtype}; strict=False casts"
+            )
+
+    def _whole(
+        self, leaf: int, shape: Sequence[int], dtype: np.dtype[Any]
+    ) -> tuple[list[Request], np.ndarray[Any, np.dtype[Any]]]:
+        array = _engine.empty(shape, dtype)
+        return [(leaf, (0,) * len(shape), array)], array
+
+    def _text_slot(
+        self, target: Any, leaf: int, info: _engine.LeafInfo, name: str
+    ) -> Slot:
+        is_text = info.kind in ("string", "bytes", "json")
+        if not (is_text and isinstance(target, (str, bytes))):
+            raise errors.InvalidArgumentError(
+                f"leaf {name!r}: the checkpoint has a {info.kind}, the target"
+                f" a {type(target).__qualname__}"
+            )
+        return Slot([], lambda: self._checkpoint.read(leaf))
+
+    def _numpy_slot(
+        self,
+        target: np.ndarray[Any, np.dtype[Any]] | StoredArray,
+        leaf: int,
+        info: _engine.LeafInfo,
+        name: str,
+    ) -> Slot:
+        dtype = target.dtype
+        if not dtype.isnative:
+            dtype = dtype.newbyteorder("=")
+        self._check(info, target.shape, _dtypes.dtype_name(dtype), name)
+        requests, array = self._whole(leaf, info.shape, dtype)
+        return Slot(requests, lambda: array)
+
+    def _numpy_scalar_slot(
+        self, target: np.generic, leaf: int, info: _engine.LeafInfo, name: str
+    ) -> Slot:
+        self._check(info, (), _dtypes.dtype_name(target.dtype), name)
+        requests, array = self._whole(leaf, (), target.dtype)
+        return Slot(requests, lambda: array[()])
+
+    def _number_slot(
+        self, target: complex, leaf: int, info: _engine.LeafInfo, name: str
+    ) -> Slot:
+        kind = type(target)
+        for base in (bool, int, float, complex):
+            if isinstance(target, base):
+                kind = base
+                break
+        dtype = _number_dtype(kind, info.dtype or "")
+        if dtype is None and not self._strict:
+            dtype = {bool: "bool", int: "int64", float: "float64"}.get(
+                kind, "complex128"
+            )
+        if dtype is None:
+            raise errors.InvalidArgumentError(
+                f"leaf {name!r}: dtype: the checkpoint has {info.dtype}, the"
+                f" target a Python {kind.__name__}; strict=False casts"
+            )
+        self._check(info, (), info.dtype or "", name)
+        requests, array = self._whole(
+            leaf, (), _dtypes.numpy_dtype(dtype, name)
+        )
+        return Slot(requests, lambda: kind(array.item()))
+
+    def _torch_slot(
+        self, target: Any, leaf: int, info: _engine.LeafInfo, name: str
+    ) -> Slot:
+        dtype = _torch_arrays.dtype_name(target)
+        self._check(info, tuple(target.shape), dtype, name)
+        requests, array = self._whole(
+            leaf, info.shape, _dtypes.numpy_dtype(dtype, name)
+        )
+        return Slot(requests, lambda: _torch_arrays.tensor_like(target, array))
+
+    def _jax_slot(
+        self, target: Any, leaf: int, info: _engine.LeafInfo, name: str
+    ) -> Slot:
+        from holdfast import _jax_arrays
+
+        if _jax_arrays.is_key_dtype(target.dtype):
+            return self._key_slot(target, leaf, info, name)
+        dtype = _dtypes.dtype_name(np.dtype(target.dtype))
+        self._check(info, target.shape, dtype, name)
+        placement = _jax_arrays.placement(
+            info.shape,
+            target.dtype,
+            getattr(target, "sharding", None),
+            name=name,
+        )
+        return self._placed(placement, leaf)
+
+    def _key_slot(
+        self, target: Any, leaf: int, info: _engine.LeafInfo, name: str
+    ) -> Slot:
+        """A typed PRNG key: its data is read, and wrapped again."""
+        import jax
+
+        from holdfast import _jax_arrays
+
+        impl = str(
+            jax.random.key_impl(target)
+            if isinstance(target, jax.Array)
+            else target.dtype._impl.name
+        )
+        if info.prng_impl and info.prng_impl != impl:
+            raise errors.InvalidArgumentError(
+                f"leaf {name!r}: the checkpoint has a {info.prng_impl} key,"
+                f" the target a {impl} one"
+            )
+        keys = jax.ShapeDtypeStruct(target.shape, target.dtype)
+        data = jax.eval_shape(jax.random.key_data, keys)
+        self._check(info, data.shape, str(data.dtype), name)
+        sharding = None
+        if isinstance(target, jax.Array):
+            sharding = jax.random.key_data(target).sharding
+        placement = _jax_arrays.placement(
+            data.shape, data.dtype, sharding, prng_impl=impl, name=name
+        )
+        slot = self._placed(placement, leaf)
+        wanted = getattr(target, "sharding", None)
+        if sharding is not None or wanted is None:
+            return slot
+        return Slot(
+            slot.requests, lambda: jax.device_put(slot.finish(), wanted)
+        )
+
+    def _placed(self, placement: Any, leaf: int) -> Slot:
+        return Slot(
+            [
+                (leaf, box[0], buffer)
+                for box, buffer in placement.buffers.items()
+                if math.prod(box[1]) > 0
+            ],
+            placement.finish,
+        )
+
+
+def _number_dtype(kind: type, stored: str) -> str | None:
+    """What a Python number of this kind is read as; None: does not fit."""
+    if kind is bool:
+        return "bool" if stored == "bool" else None
+    if kind is int:
+        if stored.startswith("uint"):
+            return "uint64"
+        return "int64" if stored.startswith("int") else None
+    if kind is float:
+        is_float = "float" in stored  # float32, bfloat16, float8_e5m2, ...
+        return "float64" if is_float else None
+    return "complex128" if stored.startswith("complex") else None

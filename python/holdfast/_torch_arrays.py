@@ -1,0 +1,105 @@
+"""torch tensors on the CPU to and from numpy, on the same memory.
+
+numpy has no bfloat16 or float8 of its own, so those pass as integers of the
+same width and take their ml_dtypes dtype on the numpy side. Only called when
+torch is imported.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from holdfast import _dtypes, errors
+
+__all__ = ["as_numpy", "dtype_name", "is_tensor", "tensor_like", "tensor_on"]
+
+# torch's dtypes that numpy lacks, the integer of the same width in both.
+_CARRIERS = {
+    "bfloat16": "int16",
+    "float8_e4m3fn": "uint8",
+    "float8_e4m3fnuz": "uint8",
+    "float8_e5m2": "uint8",
+    "float8_e5m2fnuz": "uint8",
+    "float8_e8m0fnu": "uint8",
+}
+
+
+def is_tensor(value: Any) -> bool:
+    """A torch.Tensor; never imports torch."""
+    torch = sys.modules.get("torch")
+    tensor = getattr(torch, "Tensor", None)
+    return tensor is not None and isinstance(value, tensor)
+
+
+def dtype_name(tensor: Any) -> str:
+    """ "float32", "bfloat16", ..."""
+    return str(tensor.dtype).removeprefix("torch.")
+
+
+def as_numpy(tensor: Any, name: str = "") -> np.ndarray[Any, np.dtype[Any]]:
+    """A numpy array on the tensor's memory, with its shape and strides.
+
+    `name` is the leaf's, for errors. Raises InvalidArgumentError for tensors
+    that are not on the CPU, sparse, quantized, or of a dtype without a stored
+    form.
+    """
+    import torch
+
+    if tensor.device.type != "cpu":
+        raise errors.InvalidArgumentError(
+            f"leaf {name!r}: the tensor is on {tensor.device}; save its .cpu()"
+        )
+    if tensor.layout is not torch.strided or tensor.is_quantized:
+        raise errors.InvalidArgumentError(
+            f"leaf {name!r}: the tensor is {tensor.layout}"
+            f"{', quantized' if tensor.is_quantized else ''}; only dense ones"
+            " can be saved, as .to_dense() and .dequantize() give them"
+        )
+    tensor = tensor.detach()
+    if tensor.is_conj() or tensor.is_neg():
+        tensor = tensor.resolve_conj().resolve_neg()
+    kind = dtype_name(tensor)
+    carrier = _CARRIERS.get(kind)
+    array: np.ndarray[Any, np.dtype[Any]]
+    if carrier is not None:
+        array = tensor.view(getattr(torch, carrier)).numpy()
+        return array.view(_dtypes.numpy_dtype(kind, name))
+    try:
+        array = tensor.numpy()
+    except (TypeError, RuntimeError) as error:
+        raise errors.InvalidArgumentError(
+            'Error parsing object member "dtype": Unsupported data type:'
+            f' "{kind}" (leaf "{name}")'
+        ) from error
+    return array
+
+
+def tensor_on(array: np.ndarray[Any, np.dtype[Any]], kind: str) -> Any:
+    """A tensor of torch dtype `kind` on the memory of `array`, writable."""
+    import torch
+
+    carrier = _CARRIERS.get(kind)
+    if carrier is None:
+        return torch.from_numpy(array)
+    carried = torch.from_numpy(array.view(carrier))
+    return carried.view(getattr(torch, kind))
+
+
+def tensor_like(target: Any, array: np.ndarray[Any, np.dtype[Any]]) -> Any:
+    """What stands for `target` in a loaded tree, with the elements of `array`.
+
+    On its device (the CPU for meta tensors), a Parameter for a Parameter.
+    """
+    import torch
+
+    tensor = tensor_on(array, dtype_name(target))
+    if target.device.type not in ("cpu", "meta"):
+        tensor = tensor.to(target.device)
+    if isinstance(target, torch.nn.Parameter):
+        return torch.nn.Parameter(tensor, requires_grad=target.requires_grad)
+    if target.requires_grad:
+        tensor.requires_grad_()
+    return tensor

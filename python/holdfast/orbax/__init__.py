@@ -1,0 +1,126 @@
+"""A drop-in for `import orbax.checkpoint as ocp`.
+
+Same names, signatures, defaults, results and error texts as Orbax 0.12.8 for
+what is here; other names of Orbax raise an AttributeError that says so.
+Needs neither orbax nor tensorstore, and no jax for trees of numpy arrays.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from holdfast.orbax import (
+    args,
+    checkpoint_args,
+    checkpoint_utils,
+    checkpointers,
+    handlers,
+    metadata,
+    options,
+    transform_utils,
+    tree,
+    type_handlers,
+    utils,
+)
+from holdfast.orbax._checkpointer import AbstractCheckpointer, Checkpointer
+from holdfast.orbax._handler import AsyncCheckpointHandler, CheckpointHandler
+from holdfast.orbax._later import attribute_error
+from holdfast.orbax._standard_checkpointer import (
+    PyTreeCheckpointer,
+    StandardCheckpointer,
+)
+from holdfast.orbax.array_handler import ArrayCheckpointHandler
+from holdfast.orbax.json_handler import JsonCheckpointHandler
+from holdfast.orbax.options import AsyncOptions
+from holdfast.orbax.pytree_checkpoint_handler import PyTreeCheckpointHandler
+from holdfast.orbax.standard_checkpoint_handler import (
+    StandardCheckpointHandler,
+)
+from holdfast.orbax.transform_utils import (
+    RestoreTransform,
+    Transform,
+    apply_transformations,
+    merge_trees,
+)
+from holdfast.orbax.type_handlers import (
+    PLACEHOLDER,
+    ArrayRestoreArgs,
+    RestoreArgs,
+    SaveArgs,
+)
+
+# The release of Orbax whose behaviour is followed.
+__version__ = "0.12.8"
+
+__all__ = [
+    "PLACEHOLDER",
+    "AbstractCheckpointer",
+    "ArrayCheckpointHandler",
+    "ArrayRestoreArgs",
+    "AsyncCheckpointHandler",
+    "AsyncOptions",
+    "CheckpointHandler",
+    "Checkpointer",
+    "JsonCheckpointHandler",
+    "PyTreeCheckpointHandler",
+    "PyTreeCheckpointer",
+    "RestoreArgs",
+    "RestoreTransform",
+    "SaveArgs",
+    "StandardCheckpointHandler",
+    "StandardCheckpointer",
+    "Transform",
+    "apply_transformations",
+    "args",
+    "checkpoint_args",
+    "checkpoint_utils",
+    "checkpointers",
+    "handlers",
+    "merge_trees",
+    "metadata",
+    "options",
+    "test_utils",
+    "transform_utils",
+    "tree",
+    "type_handlers",
+    "utils",
+    "v1",
+]
+
+_SUBMODULES = frozenset({"test_utils", "v1"})
+
+_LATER = frozenset(
+    {
+        "AbstractCheckpointManager",
+        "AsyncCheckpointer",
+        "BasePyTreeCheckpointHandler",
+        "CheckpointHandlerRegistry",
+        "CheckpointManager",
+        "CheckpointManagerOptions",
+        "CompositeCheckpointHandler",
+        "CompositeOptions",
+        "DefaultCheckpointHandlerRegistry",
+        "Future",
+        "JaxRandomKeyCheckpointHandler",
+        "NumpyRandomKeyCheckpointHandler",
+        "ProtoCheckpointHandler",
+        "aggregate_handlers",
+        "arrays",
+        "checkpoint_managers",
+        "experimental",
+        "logging",
+        "msgpack_utils",
+        "multihost",
+        "path",
+        "pathways",
+        "serialization",
+        "step",
+    }
+)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _SUBMODULES:
+        return importlib.import_module(f"{__name__}.{name}")
+    raise attribute_error(__name__, name, _LATER)

@@ -1,0 +1,278 @@
+"""Checkpointer: any handler's work, made atomic."""
+
+from __future__ import annotations
+
+import abc
+import json
+import logging
+import os
+from types import TracebackType
+from typing import Any
+
+from holdfast import _engine
+from holdfast.orbax._handler import CheckpointHandler
+from holdfast.orbax._later import not_implemented
+from holdfast.orbax._paths import (
+    PathLike,
+    check_parents,
+    handler_path,
+    is_path_finalized,
+)
+from holdfast.orbax.checkpoint_args import (
+    CheckpointArgs,
+    get_registered_args_cls,
+    has_registered_args,
+    register_with_handler,
+    typestr_of,
+)
+from holdfast.orbax.metadata.step import (
+    StepMetadata,
+    check_json_object,
+    deserialize,
+    read_step_metadata,
+)
+from holdfast.orbax.options import (
+    AtomicityMode,
+    AtomicityOptions,
+    FileOptions,
+    MultiprocessingOptions,
+)
+
+
+class AbstractCheckpointer(abc.ABC):
+    """Saves and restores one object, atomically."""
+
+    @abc.abstractmethod
+    def save(self, directory: PathLike, *args: Any, **kwargs: Any) -> None:
+        """Saves to a directory that does not exist yet."""
+
+    @abc.abstractmethod
+    def restore(self, directory: PathLike, *args: Any, **kwargs: Any) -> Any:
+        """Restores from that directory."""
+
+    def metadata(self, directory: PathLike) -> Any | None:
+        """What can be said without restoring."""
+        return None
+
+    def close(self) -> None:  # noqa: B027
+        """Ends the use of this object."""
+
+
+class _PlainHandler(CheckpointHandler):
+    """A handler without registered arguments, called with what it is given."""
+
+    def __init__(self, handler: Any) -> None:
+        self._handler = handler
+
+    def save(self, directory: Any, args: _PlainArgs) -> Any:
+        return self._handler.save(directory, *args.args, **args.kwargs)
+
+    def restore(self, directory: Any, args: _PlainArgs) -> Any:
+        return self._handler.restore(directory, *args.args, **args.kwargs)
+
+    def metadata(self, directory: Any) -> Any | None:
+        return self._handler.metadata(directory)
+
+    def finalize(self, directory: Any) -> None:
+        self._handler.finalize(directory)
+
+    def close(self) -> None:
+        self._handler.close()
+
+
+@register_with_handler(_PlainHandler, for_save=True, for_restore=True)
+class _PlainArgs(CheckpointArgs):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self.args = args
+        self.kwargs = kwargs
+
+
+def construct_checkpoint_args(
+    handler: CheckpointHandler, for_save: bool, *args: Any, **kwargs: Any
+) -> CheckpointArgs:
+    """The handler's arguments: those given, or made of what is given."""
+    for given in (*args, *kwargs.values()):
+        if isinstance(given, CheckpointArgs):
+            return given
+    save_cls, restore_cls = get_registered_args_cls(handler)
+    return (save_cls if for_save else restore_cls)(*args, **kwargs)
+
+
+class Checkpointer(AbstractCheckpointer):
+    """Saves with any handler so that a checkpoint exists whole or not at all.
+
+    A context manager: leaving it closes the handler.
+    Thread-safety: one call at a time.
+    """
+
+    def __init__(
+        self,
+        handler: Any,
+        *,
+        multiprocessing_options: MultiprocessingOptions | None = None,
+        file_options: FileOptions | None = None,
+        atomicity_options: AtomicityOptions | None = None,
+        checkpoint_metadata_store: Any | None = None,
+        temporary_path_class: Any | None = None,
+    ) -> None:
+        """Makes a checkpointer.
+
+        Args:
+            handler: what saves and restores the object.
+            multiprocessing_options: accepted; one process needs none of them.
+            file_options: permissions are not part of this release.
+            atomicity_options: the mode COMMIT_FILE is for restores only.
+            checkpoint_metadata_store: not part of this release.
+            temporary_path_class: not part of this release.
+
+        Raises:
+            NotImplementedError: an option that comes later.
+        """
+        if not has_registered_args(handler):
+            logging.warning(
+                "No registered CheckpointArgs found for handler type: %s",
+                type(handler),
+            )
+            handler = _PlainHandler(handler)
+        file_options = file_options or FileOptions()
+        if file_options.path_permission_mode is not None:
+            raise not_implemented("FileOptions.path_permission_mode")
+        if checkpoint_metadata_store is not None:
+            raise not_implemented("checkpoint_metadata_store")
+        if temporary_path_class is not None:
+            raise not_implemented("temporary_path_class")
+        self._handler = handler
+        self._atomicity_options = atomicity_options
+
+    @property
+    def handler(self) -> Any:
+        """The handler that saves and restores."""
+        return self._handler
+
+    def save(
+        self,
+        directory: PathLike,
+        *args: Any,
+        force: bool = False,
+        custom_metadata: dict[str, Any] | None = None,
+        save_context: Any | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Saves an object; afterwards the checkpoint is complete on disk.
+
+        Args:
+            directory: absolute path of the checkpoint to make.
+            *args: the handler's CheckpointArgs, or what they are made of.
+            force: replace a checkpoint that is there.
+            custom_metadata: a JSON object for `_CHECKPOINT_METADATA`.
+            save_context: accepted; only measurements use it.
+            **kwargs: more of what the arguments are made of.
+
+        Raises:
+            ValueError: the destination exists; a relative path; what the
+                handler refuses.
+            OSError: files cannot be written.
+        """
+        self._check_destination(directory, force)
+        save_args = construct_checkpoint_args(
+            self._handler, True, *args, **kwargs
+        )
+        with self._begin(directory, force) as pending:
+            path = handler_path(pending.directory)
+            self._handler.save(path, args=save_args)
+            self._handler.finalize(path)
+            self._commit(pending, custom_metadata)
+
+    def _check_destination(self, directory: PathLike, force: bool) -> None:
+        """Refuses a path that cannot become a checkpoint.
+
+        Raises:
+            ValueError: it is relative, or exists without `force`.
+            NotImplementedError: the mode of committing comes later.
+        """
+        path = os.fspath(directory)
+        if os.path.lexists(path) and not force:
+            raise ValueError(f"Destination {directory} already exists.")
+        if not os.path.isabs(path):
+            raise ValueError(
+                f"Checkpoint path should be absolute. Got {directory}"
+            )
+        options = self._atomicity_options
+        if options is not None and options.mode is AtomicityMode.COMMIT_FILE:
+            raise not_implemented("Saving with AtomicityMode.COMMIT_FILE")
+
+    def _begin(self, directory: PathLike, force: bool) -> Any:
+        path = os.fspath(directory)
+        check_parents(path)
+        return _engine.PendingSave(path, overwrite=force)
+
+    def _commit(self, pending: Any, custom_metadata: Any) -> None:
+        pending.commit(
+            item_handlers_json=json.dumps(typestr_of(self._handler)),
+            custom_metadata=json.dumps(check_json_object(custom_metadata)),
+        )
+
+    def restore(self, directory: PathLike, *args: Any, **kwargs: Any) -> Any:
+        """Restores the object.
+
+        Args:
+            directory: the checkpoint's.
+            *args: the handler's CheckpointArgs, or what they are made of.
+            **kwargs: more of that.
+
+        Raises:
+            FileNotFoundError: there is no such directory.
+            ValueError: it was never committed; what the handler refuses.
+        """
+        path = os.fspath(directory)
+        if not os.path.exists(path):
+            raise FileNotFoundError(f"Checkpoint at {directory} not found.")
+        if not is_path_finalized(
+            path, atomicity_options=self._atomicity_options
+        ):
+            raise ValueError(f"Found incomplete checkpoint at {directory}.")
+        restore_args = construct_checkpoint_args(
+            self._handler, False, *args, **kwargs
+        )
+        return self._handler.restore(handler_path(path), args=restore_args)
+
+    def metadata(self, directory: PathLike) -> StepMetadata:
+        """Metadata of the checkpoint; what cannot be read stays None.
+
+        Args:
+            directory: the checkpoint's.
+
+        Raises:
+            NotADirectoryError: it is a file.
+            ValueError: `_CHECKPOINT_METADATA` has fields of other types than
+                Orbax writes.
+        """
+        data = read_step_metadata(os.fspath(directory))
+        metadata = StepMetadata() if data is None else deserialize(data)
+        try:
+            metadata.item_metadata = self._handler.metadata(
+                handler_path(directory)
+            )
+        except (FileNotFoundError, NotImplementedError, ValueError, TypeError):
+            logging.warning(
+                "Failed to get item metadata from directory %s. Either it was"
+                " not present in the checkpoint, or the handler does not"
+                " support it.",
+                directory,
+            )
+        return metadata
+
+    def close(self) -> None:
+        """Closes the handler."""
+        self._handler.close()
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()

@@ -1,0 +1,45 @@
+"""Engine errors as the exceptions that Orbax's callers know."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+from holdfast import errors
+
+# TensorStore reports all of these as ValueError, the code in front.
+_CODE_OF_CLASS: dict[type[Exception], str] = {
+    errors.DataLossError: "DATA_LOSS",
+    errors.FailedPreconditionError: "FAILED_PRECONDITION",
+    errors.InternalError: "INTERNAL",
+    errors.InvalidArgumentError: "INVALID_ARGUMENT",
+    errors.NotFoundError: "NOT_FOUND",
+    errors.OutOfRangeError: "OUT_OF_RANGE",
+    errors.PermissionDeniedError: "PERMISSION_DENIED",
+    errors.UnavailableError: "UNAVAILABLE",
+    errors.UnimplementedError: "UNIMPLEMENTED",
+}
+
+
+def reading_error(error: Exception) -> Exception:
+    """What Orbax raises where the engine raised `error` while reading.
+
+    Errors that say something about this process (memory, cancellation) are
+    returned as they are.
+    """
+    for kind, code in _CODE_OF_CLASS.items():
+        if isinstance(error, kind):
+            return ValueError(f"{code}: {error}")
+    return error
+
+
+@contextlib.contextmanager
+def reading() -> Iterator[None]:
+    """Turns the engine's errors in its block into Orbax's."""
+    try:
+        yield
+    except errors.HoldfastError as error:
+        translated = reading_error(error)
+        if translated is error:
+            raise
+        raise translated from error

@@ -1,0 +1,59 @@
+"""What a handler is: saves and restores one object in one directory."""
+
+from __future__ import annotations
+
+import abc
+from typing import Any
+
+_ORBAX_HANDLERS = "orbax.checkpoint._src.handlers"
+
+
+class CheckpointHandler(abc.ABC):
+    """Base of handlers; a Checkpointer makes their work atomic."""
+
+    @abc.abstractmethod
+    def save(self, directory: Any, *args: Any, **kwargs: Any) -> Any:
+        """Writes an object into an existing directory."""
+
+    @abc.abstractmethod
+    def restore(self, directory: Any, *args: Any, **kwargs: Any) -> Any:
+        """Reads the object back."""
+
+    def metadata(self, directory: Any) -> Any | None:
+        """What can be said about the object without reading it whole."""
+        return None
+
+    def finalize(self, directory: Any) -> None:  # noqa: B027
+        """Called once after everything is written, before the commit."""
+
+    def close(self) -> None:  # noqa: B027
+        """Gives up what the handler holds."""
+
+    @classmethod
+    def typestr(cls) -> str:
+        """The text that names this kind of handler in checkpoints."""
+        return f"{cls.__module__}.{cls.__qualname__}"
+
+
+class AsyncCheckpointHandler(CheckpointHandler):
+    """A handler that can also write in the background."""
+
+    @abc.abstractmethod
+    async def async_save(
+        self, directory: Any, *args: Any, **kwargs: Any
+    ) -> Any:
+        """Copies the object; returns futures that write it."""
+
+
+def orbax_typestr(cls: type, own: str, module: str, name: str) -> str:
+    """The text of a handler of ours, which is Orbax's.
+
+    Args:
+        cls: the handler's class.
+        own: full name of our class; a subclass goes by its own name.
+        module: Orbax's module below its handlers.
+        name: Orbax's class.
+    """
+    full_name = f"{cls.__module__}.{cls.__qualname__}"
+    is_ours = full_name == own
+    return f"{_ORBAX_HANDLERS}.{module}.{name}" if is_ours else full_name

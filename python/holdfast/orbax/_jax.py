@@ -1,0 +1,99 @@
+"""jax, reached only when the program has it or asks for what needs it.
+
+Everything of holdfast.orbax that touches jax goes through this module, so that
+numpy trees need no jax.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from typing import Any
+
+
+def imported_jax() -> Any | None:
+    """The jax module if the program has imported it, else None.
+
+    Without it there can be no jax.Array, no sharding and no custom node.
+    """
+    return sys.modules.get("jax")
+
+
+def require_jax(why: str) -> Any:
+    """The jax module.
+
+    Args:
+        why: what needs it, for the message.
+
+    Raises:
+        ImportError: jax is not installed.
+    """
+    try:
+        import jax
+    except ImportError as error:
+        raise ImportError(f"{why} needs jax, which is not installed") from error
+    return jax
+
+
+def is_jax_array(value: Any) -> bool:
+    """True for a jax.Array, typed PRNG keys included."""
+    jax = imported_jax()
+    return jax is not None and isinstance(value, jax.Array)
+
+
+def is_shape_dtype_struct(value: Any) -> bool:
+    """True for a jax.ShapeDtypeStruct."""
+    jax = imported_jax()
+    return jax is not None and isinstance(value, jax.ShapeDtypeStruct)
+
+
+def is_prng_key_dtype(dtype: Any) -> bool:
+    """True for the extended dtype of typed PRNG keys."""
+    jax = imported_jax()
+    if jax is None or dtype is None:
+        return False
+    return bool(jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key))
+
+
+@functools.cache
+def format_class() -> Any:
+    """jax's class of a sharding with a device-local layout."""
+    from jax.experimental import layout
+
+    return getattr(layout, "Format", None) or layout.Layout
+
+
+def is_format(value: Any) -> bool:
+    """True for a sharding with a layout (`jax.experimental.layout.Format`)."""
+    return imported_jax() is not None and isinstance(value, format_class())
+
+
+def sharding_or_format(value: Any, support_format: bool) -> Any | None:
+    """What a target leaf says about placement.
+
+    Args:
+        value: a jax.Array, ShapeDtypeStruct, ArrayMetadata or anything else.
+        support_format: keep a jax leaf's layout with its sharding.
+
+    Returns:
+        A jax Sharding or Format, or ShardingMetadata; None where the leaf
+        names none.
+    """
+    if not hasattr(value, "sharding"):
+        return None
+    if support_format and getattr(value, "format", None) is not None:
+        layout_name = (
+            "layout"
+            if hasattr(value.format, "layout")
+            else "device_local_layout"
+        )
+        if getattr(value.format, layout_name) is not None:
+            return value.format
+    return value.sharding
+
+
+def single_device_sharding(device: Any) -> Any:
+    """The sharding that keeps a whole array on one device."""
+    jax = require_jax("placing an array on a device")
+    make = getattr(jax.sharding, "make_single_device_sharding", None)
+    return (make or jax.sharding.SingleDeviceSharding)(device)

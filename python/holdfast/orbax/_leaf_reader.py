@@ -1,0 +1,377 @@
+"""Carries leaf plans out: one pass over the files for all leaves.
+
+Memory for every result is made first; the engine then fills all of it, in
+parallel and in file order.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import logging
+import os
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from holdfast import _engine, errors
+from holdfast._dtypes import numpy_dtype
+from holdfast.orbax import _placement
+from holdfast.orbax._errors import reading, reading_error
+from holdfast.orbax._jax import is_prng_key_dtype, require_jax
+from holdfast.orbax._leaf_plan import Kind, LeafPlan
+from holdfast.orbax._sharding_file import sharding_json_of
+from holdfast.orbax._source import (
+    MANIFEST_FILE,
+    STRINGS_FILE,
+    TREE_METADATA_FILE,
+    StoredLeaf,
+)
+from holdfast.orbax.metadata import sharding as sharding_metadata
+from holdfast.orbax.type_handlers import ArrayRestoreArgs
+
+# Below this numpy's own allocation is quicker, and nobody adopts the memory.
+_SMALL_BYTES = 1 << 12
+
+_NO_SHARDING_WARNING = (
+    "Sharding info not provided when restoring. Populating sharding info from"
+    " sharding file. Please note restoration time will be slightly increased"
+    " due to reading from file. Note also that this option is unsafe when"
+    " restoring on a different topology than the checkpoint was saved with."
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class ArraysAt:
+    """Where arrays are looked for, for messages.
+
+    Attributes:
+        path: the item's directory.
+        use_ocdbt: they lie in a database there; None: `_METADATA` says.
+        metadata_key: name of an array's metadata file.
+    """
+
+    path: str
+    use_ocdbt: bool | None
+    metadata_key: str
+
+
+def read_leaves(plans: list[LeafPlan], arrays_at: ArraysAt) -> list[Any]:
+    """The value of each plan.
+
+    Args:
+        plans: n plans.
+        arrays_at: of all plans.
+
+    Returns:
+        n values: numpy arrays, scalars, jax.Arrays, strings.
+
+    Raises:
+        ValueError: a leaf that cannot be read, or not as asked.
+        FileNotFoundError: files of an array are missing.
+    """
+    return _Reader(arrays_at).read(plans)
+
+
+class _Reader:
+    """One call's memory, requests and caches."""
+
+    def __init__(self, arrays_at: ArraysAt) -> None:
+        self._arrays_at = arrays_at
+        self._requests: dict[int, tuple[Any, list[Any]]] = {}
+        self._placements: dict[Any, _placement.Placement] = {}
+        self._shardings: dict[str, Any] = {}
+        self._has_warned = False
+
+    def read(self, plans: list[LeafPlan]) -> list[Any]:
+        # In Orbax's order: what is not there is reported before what cannot be
+        # divided, and that before shapes that do not fit.
+        if self._arrays_at.use_ocdbt is not True:
+            for plan in plans:
+                if plan.kind in (Kind.NUMPY, Kind.SCALAR):
+                    self._array_leaf(plan)
+        is_jax = [plan.kind is Kind.JAX for plan in plans]
+        shardings = [
+            self._sharding_of(plan) if jax else None
+            for plan, jax in zip(plans, is_jax, strict=True)
+        ]
+        placements = [
+            self._place_leaf(plan, sharding) if jax else None
+            for plan, sharding, jax in zip(
+                plans, shardings, is_jax, strict=True
+            )
+        ]
+        finish = [
+            self._prepare(plan, placement)
+            for plan, placement in zip(plans, placements, strict=True)
+        ]
+        for checkpoint, requests in self._requests.values():
+            with reading():
+                checkpoint.read_into(requests)
+        return [value() for value in finish]
+
+    def _prepare(
+        self, plan: LeafPlan, placement: _placement.Placement | None
+    ) -> Callable[[], Any]:
+        """Makes memory and requests; returns what makes the result after."""
+        if plan.kind is Kind.VALUE:
+            return lambda: plan.value
+        if plan.kind is Kind.STRING:
+            text = self._read_string(plan)
+            return lambda: text
+        if placement is not None:
+            return self._prepare_jax(plan, placement)
+        array = self._prepare_numpy(plan)
+        if plan.kind is Kind.NUMPY:
+            return lambda: array
+        return functools.partial(_as_scalar, array, plan.args.restore_type)
+
+    def _read_string(self, plan: LeafPlan) -> str:
+        stored = plan.stored
+        if stored is not None and stored.info.kind == "string":
+            if stored.info.problem is None:
+                return str(stored.checkpoint.read(stored.index))
+        file = os.path.join(self._arrays_at.path, STRINGS_FILE)
+        if not os.path.exists(file):
+            raise ValueError(f'NOT_FOUND: Error reading local file "{file}"')
+        if stored is not None and stored.value_type == "string":
+            problem = stored.info.problem
+            if problem is not None:
+                raise reading_error(problem) from problem
+        raise ValueError(
+            f'NOT_FOUND: Error reading local file "{file}": JSON Pointer'
+            f' "/{plan.name}" refers to non-existent object member'
+        )
+
+    def _array_leaf(self, plan: LeafPlan) -> StoredLeaf:
+        """The stored array.
+
+        Raises:
+            FileNotFoundError: its directory or metadata file is missing.
+            ValueError: it cannot be opened.
+        """
+        stored = plan.stored
+        problem = None if stored is None else stored.info.problem
+        if stored is not None and problem is None:
+            if stored.info.dtype is not None:
+                return stored
+        self._check_parameter_files(plan.name)
+        path = self._arrays_at.path
+        lacks_database = isinstance(problem, errors.NotFoundError) and (
+            not os.path.exists(os.path.join(path, MANIFEST_FILE))
+        )
+        if problem is not None and not lacks_database:
+            raise reading_error(problem) from problem
+        key = f"{plan.name}/{self._arrays_at.metadata_key}".lstrip("/")
+        driver = "zarr3" if key.endswith("zarr.json") else "zarr"
+        raise ValueError(
+            f'NOT_FOUND: Error opening "{driver}" driver: Metadata at "{key}"'
+            f' in OCDBT database at local file "{path}/" does not exist'
+        )
+
+    def _check_parameter_files(self, name: str) -> None:
+        where = self._arrays_at
+        use_ocdbt = where.use_ocdbt
+        if use_ocdbt is None:
+            use_ocdbt = _recorded_use_ocdbt(where.path)
+        if use_ocdbt:
+            return
+        directory = os.path.join(where.path, name).rstrip("/")
+        if not os.path.exists(directory):
+            raise FileNotFoundError(
+                "Individual parameter subdirectory not found at path:"
+                f" {directory}."
+            )
+        file = os.path.join(directory, where.metadata_key)
+        if not os.path.exists(file):
+            raise FileNotFoundError(
+                f"File not found: {file}. In many cases, this results from"
+                " copying a checkpoint without using the `-a` flag."
+            )
+
+    def _request(
+        self, stored: StoredLeaf, origin: tuple[int, ...], target: Any
+    ) -> None:
+        if target.size == 0:
+            return
+        checkpoint = stored.checkpoint
+        entry = self._requests.setdefault(id(checkpoint), (checkpoint, []))
+        entry[1].append((stored.index, origin, target))
+
+    def _prepare_numpy(self, plan: LeafPlan) -> np.ndarray[Any, Any]:
+        stored = self._array_leaf(plan)
+        array = _empty(stored.info.shape, _dtype(stored, plan.args.dtype))
+        self._request(stored, (0,) * array.ndim, array)
+        return array
+
+    def _place_leaf(
+        self, plan: LeafPlan, sharding: Any
+    ) -> _placement.Placement:
+        stored = self._array_leaf(plan)
+        wanted = getattr(plan.args, "global_shape", None)
+        wanted, sharding = _placement.physical_request(
+            wanted, plan.args.dtype, sharding
+        )
+        shape = tuple(stored.info.shape if wanted is None else wanted)
+        return self._place(sharding, shape)
+
+    def _prepare_jax(
+        self, plan: LeafPlan, placement: _placement.Placement
+    ) -> Callable[[], Any]:
+        jax = require_jax(f"restoring {plan.name} as jax.Array")
+        stored = self._array_leaf(plan)
+        strict = getattr(plan.args, "strict", True)
+        _placement.check_shape(placement, tuple(stored.info.shape), strict)
+        dtype = _dtype(stored, plan.args.dtype)
+        parts = self._prepare_boxes(stored, placement, dtype)
+
+        def finish() -> Any:
+            array = _make_array(jax, placement, parts)
+            impl = stored.info.prng_impl
+            return jax.random.wrap_key_data(array, impl=impl) if impl else array
+
+        return finish
+
+    def _place(
+        self, sharding: Any, shape: tuple[int, ...]
+    ) -> _placement.Placement:
+        key = (sharding, shape)
+        try:
+            known = self._placements.get(key)
+        except TypeError:  # a sharding that cannot be hashed
+            return _placement.place(sharding, shape)
+        if known is None:
+            known = self._placements[key] = _placement.place(sharding, shape)
+        return known
+
+    def _prepare_boxes(
+        self,
+        stored: StoredLeaf,
+        placement: _placement.Placement,
+        dtype: np.dtype[Any],
+    ) -> list[np.ndarray[Any, Any]]:
+        """Host arrays for the boxes of a placement, in their order."""
+        arrays = [_empty(extents, dtype) for extents in placement.extents]
+        stored_shape = tuple(stored.info.shape)
+        if placement.shape == stored_shape:
+            for origin, array in zip(placement.origins, arrays, strict=True):
+                self._request(stored, origin, array)
+            return arrays
+        for box, array in zip(placement.boxes, arrays, strict=True):
+            array[...] = np.zeros((), dtype)
+            part = _placement.intersect(box, stored_shape)
+            if part is not None:
+                inside = tuple(slice(stop - start) for start, stop in part)
+                origin = tuple(start for start, _ in part)
+                self._request(stored, origin, array[inside])
+        return arrays
+
+    def _sharding_of(self, plan: LeafPlan) -> Any:
+        """The jax Sharding or Format that a leaf is to have; None: unusable.
+
+        Raises:
+            ValueError: none is given and none is recorded.
+        """
+        args = plan.args
+        if isinstance(args, ArrayRestoreArgs):
+            if args.mesh is not None and args.mesh_axes is not None:
+                jax = require_jax("a mesh")
+                return jax.sharding.NamedSharding(args.mesh, args.mesh_axes)
+            if args.sharding is not None:
+                return _as_jax_sharding(args.sharding)
+        text = sharding_json_of(self._arrays_at.path, plan.name, plan.stored)
+        if not self._has_warned:
+            self._has_warned = True
+            warnings.warn(_NO_SHARDING_WARNING, stacklevel=2)
+        if text not in self._shardings:
+            self._shardings[text] = _parse_sharding(text)
+        return self._shardings[text]
+
+
+def _as_scalar(array: np.ndarray[Any, Any], convert: Any) -> Any:
+    """A Python number, or what `convert` makes of it.
+
+    Raises:
+        ValueError: the array has dimensions.
+    """
+    if array.ndim != 0:
+        raise ValueError("Restored result is not a scalar.")
+    return convert(array.item()) if convert else array.item()
+
+
+def _as_jax_sharding(sharding: Any) -> Any:
+    if isinstance(sharding, sharding_metadata.ShardingMetadata):
+        return sharding.to_jax_sharding()
+    return sharding
+
+
+def _parse_sharding(text: str) -> Any | None:
+    """The recorded sharding; None, with a log, where it cannot be had."""
+    if not text:
+        return None
+    try:
+        return sharding_metadata.from_serialized_string(text).to_jax_sharding()
+    except ValueError as error:
+        logging.error(error)
+        return None
+
+
+def _recorded_use_ocdbt(path: str) -> bool:
+    """What `_METADATA` says, or else what the files say."""
+    try:
+        with open(os.path.join(path, TREE_METADATA_FILE), "rb") as file:
+            recorded = json.loads(file.read()).get("use_ocdbt")
+    except (OSError, ValueError, AttributeError):
+        recorded = None
+    if recorded is not None:
+        return bool(recorded)
+    return os.path.exists(os.path.join(path, MANIFEST_FILE))
+
+
+def _dtype(stored: StoredLeaf, wanted: Any) -> np.dtype[Any]:
+    """The dtype of a leaf's result.
+
+    Raises:
+        ImportError: a stored dtype that needs ml_dtypes, which is absent.
+        ValueError: a cast that does not exist.
+    """
+    if wanted is None or is_prng_key_dtype(wanted):
+        return numpy_dtype(stored.info.dtype, stored.name)
+    dtype: np.dtype[Any] = np.dtype(wanted)
+    if dtype.kind == "b" and stored.info.dtype in ("complex64", "complex128"):
+        raise ValueError("Source does not support reading.")
+    return dtype
+
+
+def _empty(
+    shape: tuple[int, ...], dtype: np.dtype[Any]
+) -> np.ndarray[Any, Any]:
+    byte_count = dtype.itemsize
+    for extent in shape:
+        byte_count *= extent
+    if byte_count < _SMALL_BYTES:
+        return np.empty(shape, dtype)
+    return _engine.empty(shape, dtype)
+
+
+def _make_array(
+    jax: Any,
+    placement: _placement.Placement,
+    parts: list[np.ndarray[Any, Any]],
+) -> Any:
+    """A jax.Array of host arrays, which CPU devices adopt without a copy."""
+    shape = placement.shape
+    if len(parts) == 1:
+        only = parts[0]
+        return jax.make_array_from_callback(
+            shape, placement.sharding, lambda _: only
+        )
+    part_of = dict(zip(placement.boxes, parts, strict=True))
+    return jax.make_array_from_callback(
+        shape,
+        placement.sharding,
+        lambda index: part_of[_placement.bounds_of_index(index, shape)],
+    )

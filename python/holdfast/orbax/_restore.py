@@ -1,0 +1,237 @@
+"""Restores a pytree item: match the caller's wishes, plan, read, rebuild.
+
+`restore_tree` is the way of items with a recorded tree; `restore_legacy` that
+of older items, whose values may lie in a msgpack file or whose tree must come
+from the caller.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from holdfast.orbax import _gc, _structure
+from holdfast.orbax._leaf_plan import (
+    Kind,
+    LeafPlan,
+    complete_args,
+    plan_leaf,
+)
+from holdfast.orbax._leaf_reader import ArraysAt, read_leaves
+from holdfast.orbax._source import (
+    AGGREGATE_FILE,
+    Entry,
+    Source,
+    has_structure,
+    open_item,
+)
+from holdfast.orbax.metadata.tree import ValueMetadataEntry
+from holdfast.orbax.tree_structure import Diff
+from holdfast.orbax.type_handlers import PLACEHOLDER, RestoreArgs
+
+
+def restore_pytree(
+    directory: Any,
+    item: Any = None,
+    restore_args: Any = None,
+    *,
+    partial_restore: bool = False,
+    use_ocdbt: bool = True,
+    use_zarr3: bool = False,
+) -> Any:
+    """The tree of a pytree item.
+
+    Args:
+        directory: the item's; anything with a path.
+        item: gives the result's structure; None: as stored.
+        restore_args: a tree like `item` of RestoreArgs.
+        partial_restore: `item` may lack leaves of the checkpoint, and keeps
+            what the checkpoint lacks.
+        use_ocdbt: without a recorded tree: do not take file names for one.
+        use_zarr3: without a recorded tree: arrays are zarr 3.
+
+    Returns:
+        A tree like `item`; without it, dicts and lists.
+
+    Raises:
+        FileNotFoundError: no directory, no structure, or missing files.
+        ValueError: structures that do not match; leaves that cannot be read as
+            asked; damaged files.
+        TypeError: with `partial_restore`, containers of different kinds.
+    """
+    path = os.fspath(directory)
+    if has_structure(path):
+        with _gc.paused():
+            source = open_item(directory)
+            if not _needs_aggregate(source):
+                return restore_tree(source, item, restore_args, partial_restore)
+    from holdfast.orbax import _legacy_restore
+
+    return _legacy_restore.restore_legacy(
+        directory, item, restore_args, use_ocdbt=use_ocdbt, use_zarr3=use_zarr3
+    )
+
+
+def _needs_aggregate(source: Source) -> bool:
+    """Values lie in the msgpack file, which is there."""
+    if not source.has_tree_metadata:
+        return True
+    if not os.path.exists(os.path.join(source.path, AGGREGATE_FILE)):
+        return False
+    return any(leaf.has_value_in_aggregate() for leaf in source.leaves)
+
+
+def restore_tree(
+    source: Source,
+    item: Any = None,
+    restore_args: Any = None,
+    partial_restore: bool = False,
+) -> Any:
+    """Restores an opened item whose values are all stored as arrays.
+
+    Args and errors are those of `restore_pytree`.
+    """
+    check_absolute(source.path)
+    entries = source.entry_tree()
+    if item is None:
+        item = entries
+    elif partial_restore:
+        entries, restore_args = _trim_to_item(item, entries, restore_args)
+    else:
+        entries = _matched_entries(item, entries)
+    target = _structure.flatten(item)
+    args = _args_of_leaves(target, restore_args)
+    entry_of = _structure.flat_dict(entries)
+    plans = [
+        _plan(target, names, entry_of[names], leaf_args)
+        for names, leaf_args in zip(target.paths, args, strict=True)
+    ]
+    values = read_leaves(plans, arrays_at(source))
+    if partial_restore:
+        values = [
+            wanted if value is PLACEHOLDER else value
+            for value, wanted in zip(values, target.leaves, strict=True)
+        ]
+    return target.rebuild(values)
+
+
+def check_absolute(path: str) -> None:
+    """Refuses a relative path, as Orbax's storage does.
+
+    Raises:
+        ValueError: it is relative.
+    """
+    if not os.path.isabs(path):
+        raise ValueError(f"Checkpoint path should be absolute. Got {path}")
+
+
+def arrays_at(source: Source) -> ArraysAt:
+    """Where the item's arrays are looked for."""
+    return ArraysAt(
+        path=source.path,
+        use_ocdbt=True if source.use_ocdbt else None,
+        metadata_key="zarr.json" if source.use_zarr3 else ".zarray",
+    )
+
+
+def _plan(
+    target: _structure.FlatTree,
+    names: _structure.Names,
+    entry: Any,
+    args: RestoreArgs,
+) -> LeafPlan:
+    name = ".".join(names)
+    if entry is PLACEHOLDER:
+        return LeafPlan(Kind.VALUE, name, None, args, PLACEHOLDER)
+    assert isinstance(entry, ValueMetadataEntry)
+    stored = entry.stored if isinstance(entry, Entry) else None
+
+    def keypath() -> str:
+        return _structure.describe_keypath(target.tree, names)
+
+    return plan_leaf(name, stored, entry, args, keypath)
+
+
+def _args_of_leaves(
+    target: _structure.FlatTree, restore_args: Any
+) -> list[RestoreArgs]:
+    """Restore arguments of each leaf of the target.
+
+    Raises:
+        ValueError: `restore_args` has another structure.
+    """
+    if restore_args is None:
+        default = RestoreArgs()
+        return [default] * len(target.leaves)
+    given = _structure.match_up_to(target.tree, restore_args)
+    return [
+        complete_args(leaf, args)
+        for leaf, args in zip(target.leaves, given, strict=True)
+    ]
+
+
+def _trim_to_item(
+    item: Any, entries: Any, restore_args: Any
+) -> tuple[Any, Any]:
+    """Entries and arguments of the item's leaves only; `...` for others."""
+    template = _zeros_for_empties(_structure.serialize(item))
+    entries = _structure.trim((), template, entries, strict=False)
+    if restore_args is not None:
+        restore_args = _structure.trim((), item, restore_args, strict=True)
+    return entries, restore_args
+
+
+def _zeros_for_empties(serialized: Any) -> Any:
+    """Empty containers become leaves, which they are in `_METADATA`."""
+    if isinstance(serialized, dict | list | tuple):
+        if not serialized:
+            return 0
+        if isinstance(serialized, dict):
+            return {k: _zeros_for_empties(v) for k, v in serialized.items()}
+        return [_zeros_for_empties(v) for v in serialized]
+    return serialized
+
+
+def _matched_entries(item: Any, entries: Any) -> Any:
+    """The entries, `...` where the item has it.
+
+    Raises:
+        ValueError: structures differ.
+    """
+    wanted = _structure.serialize(item)
+    diff = _structure.difference(wanted, entries)
+    placeholders = {
+        names
+        for names, leaf in _structure.flat_dict(wanted).items()
+        if leaf is PLACEHOLDER
+    }
+    if diff is not None and not _only_placeholders_differ(diff):
+        raise structure_mismatch(diff)
+    if not placeholders:
+        return entries
+    kept = {
+        names: PLACEHOLDER if names in placeholders else entry
+        for names, entry in _structure.flat_dict(entries).items()
+    }
+    kept.update(dict.fromkeys(placeholders, PLACEHOLDER))
+    return _structure.FlatDict(kept)
+
+
+def structure_mismatch(diff: Any) -> ValueError:
+    """The error for an item that does not fit the checkpoint."""
+    return ValueError(
+        "User-provided restore item and on-disk value metadata tree structures"
+        f" do not match:\n{_structure.format_difference(diff)}\nIf this"
+        " mismatch is intentional, pass `partial_restore=True` to only restore"
+        " parameters found in `item`."
+    )
+
+
+def _only_placeholders_differ(diff: Any) -> bool:
+    """Every difference is a `...` of the item that the checkpoint lacks."""
+    if isinstance(diff, Diff):
+        return diff.lhs is PLACEHOLDER and diff.rhs is None
+    parts = diff.values() if isinstance(diff, dict) else diff
+    return all(
+        part is None or _only_placeholders_differ(part) for part in parts
+    )

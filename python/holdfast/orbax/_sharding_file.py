@@ -1,0 +1,54 @@
+"""The entry of a parameter in `_sharding`."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+
+from holdfast.orbax._source import SHARDING_FILE, StoredLeaf
+
+
+def sharding_json_of(path: str, name: str, stored: StoredLeaf | None) -> str:
+    """The JSON text of a parameter's sharding; "" for an empty entry.
+
+    Args:
+        path: the item's directory.
+        name: the parameter's.
+        stored: the leaf, whose own knowledge is used first.
+
+    Raises:
+        ValueError: there is no such file, or no entry, or it is not JSON.
+    """
+    if stored is not None and stored.info.sharding_json:
+        return str(stored.info.sharding_json)
+    file = os.path.join(path, SHARDING_FILE)
+    if not os.path.exists(file):
+        raise ValueError(
+            "Sharding of jax.Array cannot be None. Provide `mesh` and"
+            " `mesh_axes` OR `sharding`"
+        )
+    return entry_of_file(file, name)
+
+
+def entry_of_file(file: str, name: str) -> str:
+    """The entry itself.
+
+    Raises:
+        ValueError: there is none, or the file is not JSON.
+    """
+    try:
+        with open(file, "rb") as stream:
+            entries = json.loads(stream.read())
+    except ValueError as error:
+        raise ValueError(
+            f'FAILED_PRECONDITION: Error reading local file "{file}": Invalid'
+            " JSON"
+        ) from error
+    key = base64.urlsafe_b64encode(name.encode()).decode()
+    if not isinstance(entries, dict) or key not in entries:
+        raise ValueError(
+            f'NOT_FOUND: Error reading local file "{file}": JSON Pointer'
+            f' "/{key}" refers to non-existent object member'
+        )
+    return str(entries[key])

@@ -1,0 +1,68 @@
+"""Arguments of handlers: `orbax.checkpoint.args`."""
+
+from typing import Any
+
+from holdfast.orbax._later import attribute_error
+from holdfast.orbax.array_handler import (
+    ArrayRestoreArgs as ArrayRestore,
+)
+from holdfast.orbax.array_handler import (
+    ArraySaveArgs as ArraySave,
+)
+from holdfast.orbax.checkpoint_args import (
+    CheckpointArgs,
+    get_registered_args_cls,
+    get_registered_handler_cls,
+    has_registered_args,
+    register_with_handler,
+)
+from holdfast.orbax.json_handler import (
+    JsonRestoreArgs as JsonRestore,
+)
+from holdfast.orbax.json_handler import (
+    JsonSaveArgs as JsonSave,
+)
+from holdfast.orbax.pytree_checkpoint_handler import (
+    PyTreeRestoreArgs as PyTreeRestore,
+)
+from holdfast.orbax.pytree_checkpoint_handler import (
+    PyTreeSaveArgs as PyTreeSave,
+)
+from holdfast.orbax.standard_checkpoint_handler import (
+    StandardRestoreArgs as StandardRestore,
+)
+from holdfast.orbax.standard_checkpoint_handler import (
+    StandardSaveArgs as StandardSave,
+)
+
+__all__ = [
+    "ArrayRestore",
+    "ArraySave",
+    "CheckpointArgs",
+    "JsonRestore",
+    "JsonSave",
+    "PyTreeRestore",
+    "PyTreeSave",
+    "StandardRestore",
+    "StandardSave",
+    "get_registered_args_cls",
+    "get_registered_handler_cls",
+    "has_registered_args",
+    "register_with_handler",
+]
+
+_LATER = frozenset(
+    {
+        "Composite",
+        "JaxRandomKeyRestore",
+        "JaxRandomKeySave",
+        "NumpyRandomKeyRestore",
+        "NumpyRandomKeySave",
+        "ProtoRestore",
+        "ProtoSave",
+    }
+)
+
+
+def __getattr__(name: str) -> Any:
+    raise attribute_error(__name__, name, _LATER)

@@ -1,0 +1,164 @@
+"""ArrayCheckpointHandler: a single array or number as an item."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from holdfast._future import Future
+from holdfast.orbax._handler import AsyncCheckpointHandler, orbax_typestr
+from holdfast.orbax._jax import is_jax_array
+from holdfast.orbax._pytree_save import (
+    PreparedSave,
+    SaveOptions,
+    prepare_save,
+)
+from holdfast.orbax._restore import restore_pytree
+from holdfast.orbax._source import has_structure
+from holdfast.orbax.checkpoint_args import (
+    CheckpointArgs,
+    register_with_handler,
+)
+from holdfast.orbax.type_handlers import RestoreArgs, SaveArgs
+
+
+class ArrayCheckpointHandler(AsyncCheckpointHandler):
+    """Saves and restores one array or number, as zarr 2 without a database.
+
+    Thread-safety: one call at a time.
+    """
+
+    def __init__(self, checkpoint_name: str | None = None) -> None:
+        """Makes a handler.
+
+        Args:
+            checkpoint_name: name of the array; "checkpoint" by default.
+        """
+        self._name = checkpoint_name or "checkpoint"
+
+    @classmethod
+    def typestr(cls) -> str:
+        return orbax_typestr(
+            cls,
+            f"{__name__}.ArrayCheckpointHandler",
+            "array_checkpoint_handler",
+            "ArrayCheckpointHandler",
+        )
+
+    def prepare(
+        self, args: ArraySaveArgs, *, snapshot: bool = True
+    ) -> PreparedSave:
+        """Checks and copies what is to be saved; writing it comes later.
+
+        Args:
+            args: the array and its options.
+            snapshot: copy an array that the caller may change.
+
+        Raises:
+            TypeError: neither array nor number.
+            ValueError: an array that cannot be saved.
+        """
+        item = args.item
+        is_scalar = isinstance(item, int | float | np.number)
+        if not (
+            is_scalar or isinstance(item, np.ndarray) or is_jax_array(item)
+        ):
+            raise TypeError(f"Unsupported type: {type(item)}.")
+        return prepare_save(
+            {self._name: item},
+            {self._name: args.save_args or SaveArgs()},
+            options=SaveOptions(use_ocdbt=False),
+            snapshot=snapshot,
+        )
+
+    def save(
+        self,
+        directory: Any,
+        item: Any | None = None,
+        save_args: SaveArgs | None = None,
+        args: ArraySaveArgs | None = None,
+    ) -> None:
+        """Writes the array into `directory`, which exists.
+
+        Args:
+            directory: anything with an absolute path.
+            item: instead of `args`.
+            save_args: instead of `args`.
+            args: what to save.
+
+        Raises:
+            TypeError: neither array nor number.
+            ValueError: an array that cannot be saved.
+            OSError: the files cannot be written.
+        """
+        args = args or ArraySaveArgs(item, save_args)
+        self.prepare(args, snapshot=False).write(directory)
+
+    async def async_save(
+        self,
+        directory: Any,
+        item: Any | None = None,
+        save_args: SaveArgs | None = None,
+        args: ArraySaveArgs | None = None,
+    ) -> list[Future[None]]:
+        """As `save`, but a future that is returned writes the files."""
+        prepared = self.prepare(args or ArraySaveArgs(item, save_args))
+        write = Future(lambda _: prepared.write(directory), what="array save")
+        return [write]
+
+    def restore(
+        self,
+        directory: Any,
+        item: Any | None = None,
+        restore_args: RestoreArgs | None = None,
+        args: ArrayRestoreArgs | None = None,
+    ) -> Any:
+        """Reads the array.
+
+        Args:
+            directory: anything with a path.
+            item: instead of `args`.
+            restore_args: instead of `args`.
+            args: how to restore it.
+
+        Raises:
+            FileNotFoundError: the array's files are missing.
+            ValueError: it cannot be read as asked, or is damaged.
+        """
+        args = args or ArrayRestoreArgs(item, restore_args)
+        leaf_args = {self._name: args.restore_args or RestoreArgs()}
+        tree = None if args.item is None else {self._name: args.item}
+        if tree is None and not has_structure(str(directory)):
+            tree = {self._name: 0}
+        restored = restore_pytree(directory, tree, leaf_args)
+        return restored[self._name]
+
+
+@register_with_handler(ArrayCheckpointHandler, for_save=True)
+@dataclasses.dataclass
+class ArraySaveArgs(CheckpointArgs):
+    """What to save.
+
+    Attributes:
+        item: a numpy array, jax.Array or number.
+        save_args: how to store it.
+    """
+
+    item: Any
+    save_args: SaveArgs | None = None
+
+
+@register_with_handler(ArrayCheckpointHandler, for_restore=True)
+@dataclasses.dataclass
+class ArrayRestoreArgs(CheckpointArgs):
+    """How to restore it.
+
+    Attributes:
+        item: an array like the wanted one, or None.
+        restore_args: type, dtype and sharding.
+    """
+
+    item: Any | None = None
+    restore_args: RestoreArgs | None = None

@@ -1,0 +1,140 @@
+"""Argument classes of handlers, and which handler each belongs to."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from holdfast.orbax._handler import CheckpointHandler
+
+
+@dataclasses.dataclass
+class CheckpointArgs:
+    """Base of all argument classes; subclasses are dataclasses."""
+
+
+_HandlerType = type[Any]
+_ArgsT = TypeVar("_ArgsT", bound=CheckpointArgs)
+
+_handler_of_save_args: dict[type[CheckpointArgs], _HandlerType] = {}
+_handler_of_restore_args: dict[type[CheckpointArgs], _HandlerType] = {}
+_handler_of_typestr: dict[str, _HandlerType] = {}
+
+
+def register_with_handler(
+    handler_cls: _HandlerType,
+    for_save: bool = False,
+    for_restore: bool = False,
+) -> Callable[[type[_ArgsT]], type[_ArgsT]]:
+    """A class decorator: the class holds that handler's arguments.
+
+    Args:
+        handler_cls: the handler's class.
+        for_save: they are those of `save`.
+        for_restore: they are those of `restore`.
+
+    Raises:
+        ValueError: for neither; another handler has the same type text.
+        TypeError: the class does not derive from CheckpointArgs.
+    """
+    if not for_save and not for_restore:
+        raise ValueError("`for_save` and `for_restore` cannot both be False.")
+
+    def register(cls: type[_ArgsT]) -> type[_ArgsT]:
+        if not issubclass(cls, CheckpointArgs):
+            raise TypeError(
+                f"{cls} must subclass `CheckpointArgs` in order to be"
+                " registered."
+            )
+        if for_save:
+            _handler_of_save_args[cls] = handler_cls
+        if for_restore:
+            _handler_of_restore_args[cls] = handler_cls
+        _register_handler_type(handler_cls)
+        return cls
+
+    return register
+
+
+def typestr_of(handler: CheckpointHandler | _HandlerType) -> str:
+    """The text that `_CHECKPOINT_METADATA` has for a handler."""
+    cls: Any = handler if inspect.isclass(handler) else type(handler)
+    try:
+        return str(cls.typestr())
+    except (AttributeError, NotImplementedError):
+        return f"{cls.__module__}.{cls.__qualname__}"
+
+
+def _register_handler_type(handler_cls: _HandlerType) -> None:
+    typestr = typestr_of(handler_cls)
+    known = _handler_of_typestr.get(typestr)
+    # A module that is loaded again makes the same class anew.
+    same_name = known is None or (
+        known.__module__ == handler_cls.__module__
+        and known.__qualname__ == handler_cls.__qualname__
+    )
+    if not same_name:
+        raise ValueError(
+            f'Handler type string "{typestr}" already exists in the registry'
+            f" with type {known}. Cannot add type {handler_cls}."
+        )
+    _handler_of_typestr[typestr] = handler_cls
+
+
+def get_registered_handler_cls(
+    arg: CheckpointArgs | type[CheckpointArgs],
+) -> _HandlerType:
+    """The handler that arguments belong to.
+
+    Raises:
+        TypeError: no CheckpointArgs.
+        ValueError: the class was never registered.
+    """
+    cls = arg if inspect.isclass(arg) else type(arg)
+    if not issubclass(cls, CheckpointArgs):
+        raise TypeError(f"{cls} must be a subclass of `CheckpointArgs`.")
+    for registry in (_handler_of_save_args, _handler_of_restore_args):
+        if cls in registry:
+            return registry[cls]
+    raise ValueError(
+        f"Unable to find registered `CheckpointHandler` for {cls}. Use"
+        " `register_with_handler`."
+    )
+
+
+def get_registered_args_cls(
+    handler: CheckpointHandler | _HandlerType,
+) -> tuple[type[CheckpointArgs], type[CheckpointArgs]]:
+    """The argument classes of a handler, for save and for restore.
+
+    Raises:
+        ValueError: one of the two was never registered.
+    """
+    cls = handler if inspect.isclass(handler) else type(handler)
+
+    def find(
+        registry: dict[type[CheckpointArgs], _HandlerType], purpose: str
+    ) -> type[CheckpointArgs]:
+        for args_cls, handler_cls in registry.items():
+            if handler_cls == cls:
+                return args_cls
+        raise ValueError(
+            "Unable to find registered `CheckpointArgs` for"
+            f" {purpose} for {cls}."
+        )
+
+    return (
+        find(_handler_of_save_args, "save"),
+        find(_handler_of_restore_args, "restore"),
+    )
+
+
+def has_registered_args(handler: CheckpointHandler | _HandlerType) -> bool:
+    """Whether both argument classes of a handler were registered."""
+    try:
+        get_registered_args_cls(handler)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,154 @@
+"""Conveniences around restores: `orbax.checkpoint.checkpoint_utils`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from holdfast.orbax import _structure
+from holdfast.orbax._jax import (
+    is_jax_array,
+    is_prng_key_dtype,
+    is_shape_dtype_struct,
+    require_jax,
+    sharding_or_format,
+)
+from holdfast.orbax._later import attribute_error
+from holdfast.orbax.metadata import value as value_metadata
+from holdfast.orbax.metadata.tree import (
+    build_default_tree_metadata,
+    is_tree_metadata,
+    unwrap,
+)
+from holdfast.orbax.type_handlers import (
+    PLACEHOLDER,
+    ArrayRestoreArgs,
+    RestoreArgs,
+    is_placeholder,
+)
+
+PyTree = Any
+
+
+def construct_restore_args(
+    target: PyTree,
+    sharding_tree: PyTree | None = None,
+    set_global_shape: bool = True,
+    support_layout: bool = False,
+    strict: bool = True,
+) -> PyTree:
+    """Restore arguments that give leaves like the target's.
+
+    Args:
+        target: a tree of arrays, scalars, strings, jax.ShapeDtypeStruct,
+            `metadata.value.Metadata` or `...`; or a TreeMetadata.
+        sharding_tree: a tree like it of jax shardings; by default the
+            target's own.
+        set_global_shape: ask for the target's shapes.
+        support_layout: take layouts from the target, not only shardings.
+        strict: refuse shapes that differ from the stored ones.
+
+    Returns:
+        A tree like `target` of RestoreArgs.
+
+    Raises:
+        ValueError: a leaf of another kind; a sharding tree that does not match.
+    """
+    flat = _structure.flatten(unwrap(target))
+    leaves = [_without_key_type(leaf) for leaf in flat.leaves]
+    if sharding_tree is None:
+        shardings = [sharding_or_format(v, support_layout) for v in leaves]
+    else:
+        shardings = _structure.match_up_to(flat.tree, unwrap(sharding_tree))
+    args = [
+        _restore_args(leaf, sharding, set_global_shape, strict)
+        for leaf, sharding in zip(leaves, shardings, strict=True)
+    ]
+    tree = flat.rebuild(args)
+    if not is_tree_metadata(target):
+        return tree
+    return build_default_tree_metadata(
+        tree, custom_metadata=target.custom_metadata
+    )
+
+
+def _without_key_type(leaf: Any) -> Any:
+    """Key data for a typed PRNG key, whose own type is restored by itself."""
+    if is_jax_array(leaf) and is_prng_key_dtype(leaf.dtype):
+        return require_jax("typed PRNG keys").random.key_data(leaf)
+    return leaf
+
+
+def _array_args(
+    leaf: Any, sharding: Any, set_global_shape: bool, strict: bool
+) -> ArrayRestoreArgs:
+    with_shape = set_global_shape and not is_prng_key_dtype(leaf.dtype)
+    return ArrayRestoreArgs(
+        sharding=sharding,
+        global_shape=leaf.shape if with_shape else None,
+        dtype=leaf.dtype,
+        strict=strict,
+    )
+
+
+def _restore_args(
+    leaf: Any, sharding: Any, set_global_shape: bool, strict: bool
+) -> RestoreArgs:
+    """Arguments for one leaf.
+
+    Raises:
+        ValueError: a leaf that is no array, scalar, string or metadata.
+    """
+    if isinstance(leaf, value_metadata.Metadata):
+        return _args_of_metadata(leaf, sharding, set_global_shape, strict)
+    if is_shape_dtype_struct(leaf):
+        if sharding is None:
+            return RestoreArgs(np.ndarray, leaf.dtype)
+        return _array_args(leaf, sharding, set_global_shape, strict)
+    if isinstance(leaf, np.ndarray):
+        return RestoreArgs(type(leaf), leaf.dtype)
+    if is_jax_array(leaf):
+        return _array_args(leaf, sharding, set_global_shape, strict)
+    if isinstance(leaf, int | float):
+        return RestoreArgs(type(leaf))
+    if isinstance(leaf, str):
+        return RestoreArgs(str)
+    if is_placeholder(leaf):
+        return RestoreArgs(type(PLACEHOLDER))
+    raise ValueError(f"Unsupported type: {type(leaf)}")
+
+
+def _args_of_metadata(
+    leaf: value_metadata.Metadata,
+    sharding: Any,
+    set_global_shape: bool,
+    strict: bool,
+) -> RestoreArgs:
+    if isinstance(leaf, value_metadata.StringMetadata):
+        return RestoreArgs(str)
+    if isinstance(leaf, value_metadata.ScalarMetadata):
+        assert leaf.dtype is not None
+        python_type = type(leaf.dtype.type(0).item())
+        return RestoreArgs(python_type, leaf.dtype)
+    if isinstance(leaf, value_metadata.ArrayMetadata):
+        if sharding is None:
+            return RestoreArgs(np.ndarray, leaf.dtype)
+        return _array_args(leaf, sharding, set_global_shape, strict)
+    raise ValueError(
+        "Unsupported value_metadata class: <class"
+        f" 'orbax.checkpoint._src.metadata.value.{type(leaf).__name__}'>."
+    )
+
+
+_LATER = frozenset(
+    {
+        "checkpoints_iterator",
+        "get_snapshot_dir_from_step_dir",
+        "wait_for_new_checkpoint",
+    }
+)
+
+
+def __getattr__(name: str) -> Any:
+    raise attribute_error(__name__, name, _LATER)

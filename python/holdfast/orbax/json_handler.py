@@ -1,0 +1,135 @@
+"""JsonCheckpointHandler: a JSON document as an item."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from holdfast._future import Future
+from holdfast.orbax._handler import AsyncCheckpointHandler, orbax_typestr
+from holdfast.orbax.checkpoint_args import (
+    CheckpointArgs,
+    register_with_handler,
+)
+from holdfast.orbax.options import MultiprocessingOptions
+
+
+class JsonCheckpointHandler(AsyncCheckpointHandler):
+    """Saves and restores a JSON document.
+
+    Thread-safety: one call at a time for each directory.
+    """
+
+    def __init__(
+        self,
+        filename: str | None = None,
+        *,
+        multiprocessing_options: MultiprocessingOptions | None = None,
+    ) -> None:
+        """Makes a handler.
+
+        Args:
+            filename: the document's; "metadata" by default.
+            multiprocessing_options: accepted; one process writes everything.
+        """
+        self._filename = filename or "metadata"
+
+    @classmethod
+    def typestr(cls) -> str:
+        return orbax_typestr(
+            cls,
+            f"{__name__}.JsonCheckpointHandler",
+            "json_checkpoint_handler",
+            "JsonCheckpointHandler",
+        )
+
+    def save(
+        self,
+        directory: Any,
+        item: Mapping[str, Any] | None = None,
+        args: JsonSaveArgs | None = None,
+    ) -> None:
+        """Writes the document into `directory`, which exists.
+
+        Args:
+            directory: anything with a path.
+            item: instead of `args`.
+            args: what to save.
+
+        Raises:
+            ValueError: arguments given as `item`.
+            TypeError: the document is no JSON value.
+            OSError: the file cannot be written.
+        """
+        self._write(directory, json.dumps(_item(item, args)))
+
+    async def async_save(
+        self,
+        directory: Any,
+        item: Mapping[str, Any] | None = None,
+        args: JsonSaveArgs | None = None,
+    ) -> list[Future[None]]:
+        """As `save`, but a future that is returned writes the file."""
+        text = json.dumps(_item(item, args))
+        write = Future(
+            lambda _: self._write(directory, text), what="json_ch_save"
+        )
+        return [write]
+
+    def restore(
+        self,
+        directory: Any,
+        item: Mapping[str, Any] | None = None,
+        args: JsonRestoreArgs | None = None,
+    ) -> Any:
+        """Reads the document.
+
+        Args:
+            directory: anything with a path.
+            item: ignored.
+            args: ignored.
+
+        Raises:
+            FileNotFoundError: there is no such file.
+            ValueError: the file is not JSON.
+        """
+        path = self._path(directory)
+        if not os.path.exists(path):
+            raise FileNotFoundError(f"File {path} not found.")
+        with open(path, encoding="utf-8") as file:
+            return json.loads(file.read())
+
+    def _path(self, directory: Any) -> str:
+        return os.path.join(os.fspath(directory), self._filename)
+
+    def _write(self, directory: Any, text: str) -> None:
+        with open(self._path(directory), "w", encoding="utf-8") as file:
+            file.write(text)
+
+
+@register_with_handler(JsonCheckpointHandler, for_save=True)
+@dataclasses.dataclass
+class JsonSaveArgs(CheckpointArgs):
+    """What to save: a JSON object."""
+
+    item: Mapping[str, Any]
+
+
+@register_with_handler(JsonCheckpointHandler, for_restore=True)
+@dataclasses.dataclass
+class JsonRestoreArgs(CheckpointArgs):
+    """Nothing: a document is restored as it is; `item` is ignored."""
+
+    item: Any | None = None
+
+
+def _item(item: Any, args: JsonSaveArgs | None) -> Any:
+    if isinstance(item, CheckpointArgs):
+        raise ValueError(
+            "Make sure to specify kwarg name `args=` when providing "
+            "`JsonSaveArgs`."
+        )
+    return item if args is None else args.item

@@ -1,0 +1,178 @@
+"""`_CHECKPOINT_METADATA`: the handlers, times and user's metadata of a save."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import logging
+import os
+import pathlib
+from typing import Any
+
+STEP_METADATA_FILENAME = "_CHECKPOINT_METADATA"
+
+
+@dataclasses.dataclass
+class StepStatistics:
+    """Measurements of a save; only float values are ever stored."""
+
+    step: int | None = None
+    event_type: str | None = "save"
+    directory: str | None = None
+    reached_preemption: bool | None = False
+    preemption_received_at: float | None = None
+    synchronous: bool | None = False
+    wait_for_prev_start_time: float | None = None
+    wait_for_prev_duration_secs: float | None = None
+    time_between_consecutive_saves_sec: float | None = None
+    checkpointer_blocking_start_time: float | None = None
+    checkpointer_blocking_duration_secs: float | None = None
+    get_old_steps_start_time: float | None = None
+    get_old_steps_duration_secs: float | None = None
+    checkpoint_manager_blocking_start_time: float | None = None
+    checkpoint_manager_blocking_duration_secs: float | None = None
+
+
+@dataclasses.dataclass
+class StepMetadata:
+    """Metadata of one checkpoint.
+
+    Attributes:
+        item_handlers: the handler's type, or one for each item.
+        item_metadata: the item's metadata (a TreeMetadata), or one for each.
+        metrics: given with the save.
+        performance_metrics: measurements of the save.
+        init_timestamp_nsecs: start of the save, nanoseconds since 1970.
+        commit_timestamp_nsecs: its commit.
+        custom_metadata: the user's JSON object.
+    """
+
+    item_handlers: dict[str, str] | str | None = None
+    item_metadata: Any | None = None
+    metrics: dict[str, Any] = dataclasses.field(default_factory=dict)
+    performance_metrics: StepStatistics = dataclasses.field(
+        default_factory=StepStatistics
+    )
+    init_timestamp_nsecs: int | None = None
+    commit_timestamp_nsecs: int | None = None
+    custom_metadata: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+
+def _check_type(value: Any, *kinds: type) -> None:
+    if isinstance(value, kinds):
+        return
+    if len(kinds) == 1:
+        raise ValueError(
+            f"Object must be of type {kinds[0]}, got {type(value)}."
+        )
+    raise ValueError(
+        f"Object must be any one of types {list(kinds)}, got {type(value)}."
+    )
+
+
+def check_json_object(value: Any) -> dict[str, Any]:
+    """A dict with text for keys; {} for None.
+
+    Raises:
+        ValueError: anything else.
+    """
+    if value is None:
+        return {}
+    _check_type(value, dict)
+    for key in value:
+        _check_type(key, str)
+    return dict(value)
+
+
+def _statistics(data: Any) -> StepStatistics:
+    if data is None:
+        return StepStatistics()
+    _check_type(data, dict, StepStatistics)
+    names = {field.name for field in dataclasses.fields(StepStatistics)}
+    kept: dict[str, Any] = {
+        name: value
+        for name, value in data.items()
+        if name in names and isinstance(value, float)
+    }
+    return StepStatistics(**kept)
+
+
+def _unknown_fields(data: dict[str, Any]) -> dict[str, Any]:
+    known = {field.name for field in dataclasses.fields(StepMetadata)}
+    unknown = {k: v for k, v in data.items() if k not in known}
+    if unknown and data.get("custom_metadata"):
+        raise ValueError(
+            f"Provided metadata contains unknown key {next(iter(unknown))}, and"
+            " the custom_metadata field is already defined."
+        )
+    for name in unknown:
+        logging.warning(
+            "Provided metadata contains unknown key %s. Adding it to"
+            " custom_metadata.",
+            name,
+        )
+    return unknown
+
+
+def deserialize(data: Any, item_metadata: Any | None = None) -> StepMetadata:
+    """From the parsed file.
+
+    Raises:
+        ValueError: a field has another type than Orbax writes.
+    """
+    if not isinstance(data, dict):
+        raise ValueError(
+            f"Metadata dict must be a dictionary, but got {type(data).__name__}"
+        )
+    handlers = data.get("item_handlers")
+    if handlers is not None:
+        _check_type(handlers, dict, str)
+    for name in ("init_timestamp_nsecs", "commit_timestamp_nsecs"):
+        if data.get(name) is not None:
+            _check_type(data[name], int)
+    custom = check_json_object(data.get("custom_metadata"))
+    return StepMetadata(
+        item_handlers=handlers,
+        item_metadata=item_metadata,
+        metrics=check_json_object(data.get("metrics") or {}),
+        performance_metrics=_statistics(data.get("performance_metrics")),
+        init_timestamp_nsecs=data.get("init_timestamp_nsecs"),
+        commit_timestamp_nsecs=data.get("commit_timestamp_nsecs"),
+        custom_metadata=custom | _unknown_fields(data),
+    )
+
+
+def read_step_metadata(directory: str) -> Any | None:
+    """The parsed `_CHECKPOINT_METADATA`; None, with a log, if it is unusable.
+
+    Raises:
+        NotADirectoryError: `directory` is a file.
+    """
+    if os.path.exists(directory) and not os.path.isdir(directory):
+        raise NotADirectoryError(f"Path is not a directory: {directory}")
+    file = pathlib.Path(directory, STEP_METADATA_FILENAME)
+    try:
+        return json.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        logging.warning("Metadata file does not exist: %s", file)
+    except (OSError, ValueError) as error:
+        logging.error(
+            "Failed to read Metadata file: %s, error: %s", file, error
+        )
+    return None
+
+
+def get_step_metadata(path: str | os.PathLike[str]) -> StepMetadata:
+    """The metadata of the checkpoint at `path`, without its items'.
+
+    Raises:
+        ValueError: there is none that can be read.
+    """
+    directory = os.fspath(path)
+    data = read_step_metadata(directory)
+    if data is None:
+        raise ValueError(
+            "Step metadata not found at"
+            f" {os.path.join(directory, STEP_METADATA_FILENAME)}"
+        )
+    return deserialize(data)

@@ -1,0 +1,250 @@
+"""A checkpoint's tree of metadata: `orbax.checkpoint.metadata.tree`."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any, Protocol, runtime_checkable
+
+from holdfast.orbax._jax import imported_jax
+
+
+@dataclasses.dataclass
+class ValueMetadataEntry:
+    """What `_METADATA` says about a leaf.
+
+    Attributes:
+        value_type: "np.ndarray", "jax.Array", "scalar", "string", ...
+        skip_deserialize: the leaf has no stored array of its own.
+        write_shape: what one device wrote, in elements.
+    """
+
+    value_type: str
+    skip_deserialize: bool = False
+    write_shape: tuple[int, ...] | None = None
+
+
+@runtime_checkable
+class TreeMetadata(Protocol):
+    """Metadata of a tree: a pytree itself, and a container like the tree.
+
+    `tree` has the checkpoint's structure with a `metadata.value.Metadata` (or
+    an empty container) at each leaf.
+    """
+
+    @property
+    def tree(self) -> Any: ...
+
+    @property
+    def custom_metadata(self) -> Any | None: ...
+
+    @property
+    def use_zarr3(self) -> bool: ...
+
+    def tree_flatten(self) -> Any: ...
+
+    def tree_flatten_with_keys(self) -> Any: ...
+
+    @classmethod
+    def tree_unflatten(cls, aux_data: Any, flat_tree: Any) -> Any: ...
+
+    def __getitem__(self, key: str | int) -> Any: ...
+
+    def __contains__(self, key: str | int) -> bool: ...
+
+    def __len__(self) -> int: ...
+
+    def __iter__(self) -> Iterator[Any]: ...
+
+    def get(self, key: str, default: Any = None) -> Any: ...
+
+    def keys(self) -> Any: ...
+
+    def values(self) -> Any: ...
+
+    def items(self) -> Any: ...
+
+    @classmethod
+    def build(
+        cls,
+        tree: Any,
+        *,
+        custom_metadata: Any | None = None,
+        use_zarr3: bool = False,
+    ) -> TreeMetadata: ...
+
+
+class _TreeMetadataImpl:
+    """The `TreeMetadata` that `metadata()` returns."""
+
+    def __init__(
+        self,
+        *,
+        tree: Any,
+        custom_metadata: Any | None = None,
+        use_zarr3: bool = False,
+    ) -> None:
+        if tree is None:
+            raise ValueError(f"Unsupported tree type: {type(tree)}")
+        self._tree = tree
+        self._custom_metadata = custom_metadata
+        self._use_zarr3 = use_zarr3
+        _register_pytree()
+
+    @property
+    def tree(self) -> Any:
+        """The tree itself."""
+        return self._tree
+
+    @property
+    def custom_metadata(self) -> Any | None:
+        """The JSON value given with the saved item, or None."""
+        return self._custom_metadata
+
+    @property
+    def use_zarr3(self) -> bool:
+        """Whether arrays are stored as zarr 3."""
+        return self._use_zarr3
+
+    def __repr__(self) -> str:
+        return (
+            f"TreeMetadata(\n  custom_metadata={self.custom_metadata}\n"
+            f"  tree={self.tree}\n  use_zarr3={self.use_zarr3}\n)"
+        )
+
+    def tree_flatten_with_keys(self) -> tuple[Any, Any]:
+        """Children of the outermost container, and what rebuilds it."""
+        jax = imported_jax()
+        assert jax is not None
+        tree, util = self._tree, jax.tree_util
+        if isinstance(tree, dict):
+            pairs = [(util.DictKey(key), tree[key]) for key in tree]
+        elif isinstance(tree, tuple) and hasattr(tree, "_fields"):
+            fields = zip(tree._fields, tree, strict=True)
+            pairs = [(util.DictKey(name), child) for name, child in fields]
+        elif isinstance(tree, list | tuple):
+            pairs = [(util.SequenceKey(i), c) for i, c in enumerate(tree)]
+        else:
+            pairs = [(util.GetAttrKey("tree"), tree)]
+        keys = tuple(tree) if isinstance(tree, dict) else None
+        properties = (repr(self._custom_metadata), self._use_zarr3)
+        aux = _Aux(type(tree), keys, properties, self._custom_metadata)
+        return pairs, aux
+
+    def tree_flatten(self) -> tuple[Any, Any]:
+        """As `tree_flatten_with_keys`, without the keys."""
+        pairs, aux = self.tree_flatten_with_keys()
+        return [child for _, child in pairs], aux
+
+    @classmethod
+    def tree_unflatten(cls, aux_data: _Aux, flat_tree: Any) -> Any:
+        """The reverse of `tree_flatten`."""
+        kind, children = aux_data.kind, list(flat_tree)
+        tree: Any
+        if aux_data.keys is not None:
+            tree = dict(zip(aux_data.keys, children, strict=True))
+        elif issubclass(kind, tuple) and hasattr(kind, "_fields"):
+            tree = kind(*children)
+        elif issubclass(kind, list | tuple):
+            tree = kind(children)
+        else:
+            (tree,) = children
+        return cls(
+            tree=tree,
+            custom_metadata=aux_data.custom_metadata,
+            use_zarr3=aux_data.properties[1],
+        )
+
+    def __getitem__(self, key: str | int) -> Any:
+        return self._tree[key]
+
+    def __contains__(self, key: str | int) -> bool:
+        return key in self._tree
+
+    def __len__(self) -> int:
+        return len(self._tree)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._tree)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The child at `key`, or `default`."""
+        try:
+            return self[key]
+        except (KeyError, IndexError):
+            return default
+
+    def keys(self) -> Any:
+        """The outermost dict's keys."""
+        return self._tree.keys()
+
+    def values(self) -> Any:
+        """The outermost dict's values."""
+        return self._tree.values()
+
+    def items(self) -> Any:
+        """The outermost dict's items."""
+        return self._tree.items()
+
+    @classmethod
+    def build(
+        cls,
+        tree: Any,
+        *,
+        custom_metadata: Any | None = None,
+        use_zarr3: bool = False,
+    ) -> TreeMetadata:
+        """The metadata of that tree."""
+        return cls(
+            tree=tree, custom_metadata=custom_metadata, use_zarr3=use_zarr3
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class _Aux:
+    """What a flattened TreeMetadata keeps; hashable, as jax wants it."""
+
+    kind: type
+    keys: tuple[Any, ...] | None
+    properties: tuple[str, bool]
+    custom_metadata: Any = dataclasses.field(compare=False, default=None)
+
+
+_registered_with: list[Any] = []
+
+
+def _register_pytree() -> None:
+    """Registers with jax once the program has imported it."""
+    jax = imported_jax()
+    if jax is not None and not _registered_with:
+        # A module that is still being imported cannot register anything.
+        register = getattr(
+            getattr(jax, "tree_util", None), "register_pytree_with_keys", None
+        )
+        if register is None:
+            return
+        register(
+            _TreeMetadataImpl,
+            _TreeMetadataImpl.tree_flatten_with_keys,
+            _TreeMetadataImpl.tree_unflatten,
+        )
+        _registered_with.append(jax)
+
+
+def build_default_tree_metadata(
+    tree: Any, *, custom_metadata: Any | None = None, use_zarr3: bool = False
+) -> TreeMetadata:
+    """The `TreeMetadata` of a tree."""
+    return _TreeMetadataImpl.build(
+        tree, custom_metadata=custom_metadata, use_zarr3=use_zarr3
+    )
+
+
+def unwrap(tree: Any) -> Any:
+    """The tree inside a TreeMetadata; anything else as it is."""
+    return tree.tree if isinstance(tree, _TreeMetadataImpl) else tree
+
+
+def is_tree_metadata(value: Any) -> bool:
+    """True for what `metadata()` returns."""
+    return isinstance(value, _TreeMetadataImpl)

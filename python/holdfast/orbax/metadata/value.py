@@ -1,0 +1,228 @@
+"""What `metadata()` says about a leaf: `orbax.checkpoint.metadata.value`."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from holdfast.orbax.metadata.sharding import ShardingMetadata
+
+Shape = tuple[int, ...]
+
+
+@dataclasses.dataclass
+class Metadata:
+    """A leaf of which nothing more is known.
+
+    Attributes:
+        name: the parameter's, its keys joined with dots.
+        directory: the item's.
+    """
+
+    name: str
+    directory: Any | None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Metadata)
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__} :  name={self.name},"
+            f"  directory={self.directory},"
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Compression:
+    """A codec; its text is `algorithm[:level]`, e.g. `zstd:1`."""
+
+    algorithm: str
+    level: int | None = None
+
+    def __repr__(self) -> str:
+        level = "" if self.level is None else f":{self.level}"
+        return f"{self.algorithm}{level}"
+
+
+def _compression(algorithm: Any, config: Any) -> Compression:
+    level = config.get("level") if isinstance(config, dict) else None
+    return Compression(str(algorithm), level)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ZarrMetadata:
+    """The stored array's own metadata, of either zarr format.
+
+    Attributes:
+        zarr_format: 2 or 3.
+        shape: in elements.
+        dtype: as stored ("<f4", "float32").
+        chunk_shape: of one stored object (zarr 3: the outer shard).
+        compression: None when chunks are not compressed.
+    """
+
+    zarr_format: int = dataclasses.field(default=0, init=False)
+    shape: Shape
+    dtype: str
+    chunk_shape: Shape
+    compression: Compression | None
+
+    @classmethod
+    def from_json(cls, meta: dict[str, Any] | None) -> ZarrMetadata | None:
+        """From a parsed `.zarray` or `zarr.json`; None for anything else."""
+        kinds: dict[Any, Any] = {2: Zarr2Metadata, 3: Zarr3Metadata}
+        kind = kinds.get((meta or {}).get("zarr_format"))
+        return None if kind is None else kind.from_json(meta)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Zarr2Metadata(ZarrMetadata):
+    """A `.zarray`.
+
+    Attributes:
+        order: of the elements in a chunk, "C" or "F".
+        dimension_separator: in chunk names, "." or "/".
+    """
+
+    zarr_format: int = dataclasses.field(default=2, init=False)
+    order: str
+    dimension_separator: str
+
+    @classmethod
+    def from_json(cls, meta: dict[str, Any] | None) -> Zarr2Metadata:
+        """From a parsed `.zarray`."""
+        meta = meta or {}
+        compressor = meta.get("compressor")
+        return cls(
+            shape=tuple(meta.get("shape", ())),
+            dtype=str(meta.get("dtype", "")),
+            chunk_shape=tuple(meta.get("chunks", ())),
+            compression=(
+                _compression(compressor.get("id", "unknown"), compressor)
+                if isinstance(compressor, dict)
+                else None
+            ),
+            order=meta.get("order", "C"),
+            dimension_separator=meta.get("dimension_separator", "."),
+        )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Zarr3Metadata(ZarrMetadata):
+    """A `zarr.json`.
+
+    Attributes:
+        inner_chunk_shape: of the chunks inside a shard, if sharded.
+    """
+
+    zarr_format: int = dataclasses.field(default=3, init=False)
+    inner_chunk_shape: Shape | None
+
+    @classmethod
+    def from_json(cls, meta: dict[str, Any] | None) -> Zarr3Metadata:
+        """From a parsed `zarr.json`."""
+        meta = meta or {}
+        codecs = [c for c in meta.get("codecs") or [] if isinstance(c, dict)]
+        inner = None
+        for codec in codecs:
+            if codec.get("name") == "sharding_indexed":
+                config = codec.get("configuration") or {}
+                inner = tuple(config.get("chunk_shape") or ()) or None
+                codecs = config.get("codecs") or []
+                break
+        compressors = [
+            _compression(codec.get("name", ""), codec.get("configuration"))
+            for codec in codecs
+            if isinstance(codec, dict)
+            and codec.get("name") not in ("bytes", "crc32c", "transpose")
+        ]
+        grid = (meta.get("chunk_grid") or {}).get("configuration") or {}
+        return cls(
+            shape=tuple(meta.get("shape", ())),
+            dtype=str(meta.get("data_type", "")),
+            chunk_shape=tuple(grid.get("chunk_shape", ())),
+            compression=compressors[0] if compressors else None,
+            inner_chunk_shape=inner,
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class StorageMetadata:
+    """How an array lies in the checkpoint; shapes in elements.
+
+    Attributes:
+        chunk_shape: the smallest unit of reading.
+        write_shape: what one device wrote, as recorded.
+        zarr_metadata: the stored array's own metadata.
+    """
+
+    chunk_shape: Shape | None
+    write_shape: Shape | None = None
+    zarr_metadata: ZarrMetadata | None = dataclasses.field(
+        default=None, compare=False, repr=False
+    )
+
+
+@dataclasses.dataclass
+class ArrayMetadata(Metadata):
+    """An array.
+
+    Attributes:
+        shape: in elements.
+        sharding: as recorded, without devices; None for numpy arrays.
+        dtype: a numpy dtype.
+        storage: how it is stored.
+    """
+
+    shape: Shape
+    sharding: ShardingMetadata | None
+    dtype: Any | None
+    storage: StorageMetadata | None = None
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, ArrayMetadata)
+            and self.shape == other.shape
+            and self.sharding == other.sharding
+            and self.dtype == other.dtype
+            and self.storage == other.storage
+        )
+
+    @classmethod
+    def from_shape_dtype_struct(
+        cls, s: Any, name: str | None = None, directory: Any | None = None
+    ) -> ArrayMetadata:
+        """From a jax.ShapeDtypeStruct, whose sharding is taken as it is."""
+        return cls(
+            name=name,  # type: ignore[arg-type]
+            directory=directory,
+            shape=s.shape,
+            sharding=s.sharding,
+            dtype=s.dtype,
+        )
+
+    def __repr__(self) -> str:
+        return super().__repr__() + (
+            f"  shape={self.shape},  sharding={self.sharding},"
+            f"  dtype={self.dtype},  storage={self.storage},"
+        )
+
+
+@dataclasses.dataclass
+class ScalarMetadata(ArrayMetadata):
+    """A Python scalar; `dtype` is the stored one."""
+
+    shape: Shape = ()
+    sharding: ShardingMetadata | None = None
+    dtype: Any | None = None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ScalarMetadata) and self.dtype == other.dtype
+
+
+@dataclasses.dataclass
+class StringMetadata(Metadata):
+    """A string."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, StringMetadata)

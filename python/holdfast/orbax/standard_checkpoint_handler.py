@@ -1,0 +1,372 @@
+"""StandardCheckpointHandler: trees of arrays and numbers."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import numbers
+from typing import Any
+
+import numpy as np
+
+from holdfast._future import Future
+from holdfast.orbax import _structure
+from holdfast.orbax._handler import AsyncCheckpointHandler, orbax_typestr
+from holdfast.orbax._jax import (
+    is_jax_array,
+    is_shape_dtype_struct,
+    sharding_or_format,
+)
+from holdfast.orbax._pytree_save import PreparedSave
+from holdfast.orbax.checkpoint_args import (
+    CheckpointArgs,
+    register_with_handler,
+)
+from holdfast.orbax.checkpoint_utils import construct_restore_args
+from holdfast.orbax.metadata import value as value_metadata
+from holdfast.orbax.metadata.tree import (
+    TreeMetadata,
+    is_tree_metadata,
+    unwrap,
+)
+from holdfast.orbax.options import (
+    PYTREE_METADATA_OPTIONS,
+    MultiprocessingOptions,
+    PyTreeMetadataOptions,
+)
+from holdfast.orbax.pytree_checkpoint_handler import (
+    PyTreeCheckpointHandler,
+    PyTreeRestoreArgs,
+    PyTreeSaveArgs,
+)
+
+PyTree = Any
+
+
+class StandardCheckpointHandler(AsyncCheckpointHandler):
+    """Saves and restores trees of numpy arrays, jax.Arrays and numbers.
+
+    Thread-safety: one call at a time.
+    """
+
+    def __init__(
+        self,
+        *,
+        save_concurrent_gb: int = 96,
+        restore_concurrent_gb: int = 96,
+        multiprocessing_options: MultiprocessingOptions | None = None,
+        pytree_metadata_options: PyTreeMetadataOptions = (
+            PYTREE_METADATA_OPTIONS
+        ),
+        use_ocdbt: bool = True,
+    ) -> None:
+        """Makes a handler; see PyTreeCheckpointHandler for the options."""
+        self._impl = PyTreeCheckpointHandler(
+            save_concurrent_gb=save_concurrent_gb,
+            restore_concurrent_gb=restore_concurrent_gb,
+            multiprocessing_options=multiprocessing_options,
+            pytree_metadata_options=pytree_metadata_options,
+            use_ocdbt=use_ocdbt,
+        )
+
+    @classmethod
+    def typestr(cls) -> str:
+        return orbax_typestr(
+            cls,
+            f"{__name__}.StandardCheckpointHandler",
+            "standard_checkpoint_handler",
+            "StandardCheckpointHandler",
+        )
+
+    def prepare(
+        self, args: StandardSaveArgs, *, snapshot: bool = True
+    ) -> PreparedSave:
+        """Checks and copies what is to be saved; writing it comes later.
+
+        Raises:
+            ValueError: a tree that cannot be saved, or a leaf that is neither
+                an array nor a number.
+            TypeError: `custom_metadata` is no JSON value.
+        """
+        item = _checked_item(args.item, args.save_args)
+        return self._impl.prepare(
+            PyTreeSaveArgs(
+                item,
+                save_args=args.save_args,
+                custom_metadata=args.custom_metadata,
+            ),
+            snapshot=snapshot,
+        )
+
+    def save(
+        self,
+        directory: Any,
+        item: PyTree | None = None,
+        save_args: PyTree | None = None,
+        args: StandardSaveArgs | None = None,
+    ) -> None:
+        """Writes the item's files into `directory`, which exists.
+
+        Args:
+            directory: anything with an absolute path.
+            item: instead of `args`.
+            save_args: instead of `args`.
+            args: what to save.
+
+        Raises:
+            ValueError: a tree that cannot be saved; a relative path.
+            TypeError: `custom_metadata` is no JSON value.
+            OSError: the files cannot be written.
+        """
+        _refuse_positional_args(item, "StandardSaveArgs")
+        args = args or StandardSaveArgs(item, save_args)
+        self.prepare(args, snapshot=False).write(directory)
+
+    async def async_save(
+        self,
+        directory: Any,
+        item: PyTree | None = None,
+        save_args: PyTree | None = None,
+        args: StandardSaveArgs | None = None,
+    ) -> list[Future[None]]:
+        """As `save`, but a future that is returned writes the files.
+
+        The tree is copied before this returns. Args and errors are `save`'s.
+        """
+        _refuse_positional_args(item, "StandardSaveArgs")
+        args = args or StandardSaveArgs(item, save_args)
+        prepared = self.prepare(args)
+        return [Future(lambda _: prepared.write(directory), what="pytree save")]
+
+    def restore(
+        self,
+        directory: Any,
+        item: PyTree | None = None,
+        args: StandardRestoreArgs | None = None,
+    ) -> PyTree:
+        """Reads the tree.
+
+        Args:
+            directory: the item's; anything with a path.
+            item: instead of `args`.
+            args: what to restore.
+
+        Returns:
+            A tree like `args.item`; without it, dicts and lists.
+
+        Raises:
+            FileNotFoundError: no directory, no metadata, or missing files.
+            ValueError: a target that does not match; devices that are not
+                there; damaged files.
+        """
+        _refuse_positional_args(item, "StandardRestoreArgs")
+        args = args or StandardRestoreArgs(item)
+        restore_args = self._restore_args(directory, args)
+        return self._impl.restore(
+            directory,
+            args=PyTreeRestoreArgs(args.item, restore_args=restore_args),
+        )
+
+    def metadata(self, directory: Any) -> TreeMetadata:
+        """What each leaf is, without reading any.
+
+        Raises:
+            FileNotFoundError: there is no `_METADATA`.
+            ValueError: metadata that cannot be read.
+        """
+        return self._impl.metadata(directory)
+
+    def _restore_args(self, directory: Any, args: StandardRestoreArgs) -> Any:
+        stored = _StoredShardings(
+            functools.partial(self.metadata, directory), args.fallback_sharding
+        )
+        if args.item is None:
+            target = stored.tree
+            shardings = _structure.map_leaves(stored.sharding_of, target)
+        else:
+            _check_target(args.item)
+            target = args.item
+            shardings = _target_shardings(target, stored, args.support_layout)
+        restore_args = construct_restore_args(target, shardings)
+        if args.strict:
+            return restore_args
+        return _structure.map_leaves(_not_strict, restore_args)
+
+
+def _not_strict(args: Any) -> Any:
+    if not hasattr(args, "strict"):
+        return args
+    return dataclasses.replace(args, strict=False)
+
+
+def _refuse_positional_args(item: Any, name: str) -> None:
+    if isinstance(item, CheckpointArgs):
+        raise ValueError(
+            f"Make sure to specify kwarg name `args=` when providing `{name}`."
+        )
+
+
+def _is_standard(leaf: Any) -> bool:
+    return isinstance(leaf, int | float | np.ndarray) or is_jax_array(leaf)
+
+
+def _checked_item(item: Any, save_args: Any) -> Any:
+    """The item with everything that converts to an array converted.
+
+    Raises:
+        ValueError: no tree, or a leaf that is neither array nor number.
+    """
+    if item is None:
+        raise ValueError("Must provide item to save.")
+    if isinstance(item, numbers.Number) or is_jax_array(item):
+        raise ValueError(
+            "StandardCheckpointHandler / StandardSave does not support single "
+            "arrays or scalars. Use ArrayCheckpointHandler / ArraySave"
+        )
+    flat = _structure.flatten(item)
+    args: list[Any] = [None] * len(flat.leaves)
+    if save_args is not None:
+        args = _structure.match_up_to(item, save_args)
+    leaves = []
+    for names, leaf, leaf_args in zip(
+        flat.paths, flat.leaves, args, strict=True
+    ):
+        if getattr(leaf_args, "aggregate", False):
+            keypath = _structure.describe_keypath(item, names)
+            raise ValueError(
+                f"Unsupported option `aggregate` for key: {keypath}."
+            )
+        if not _is_standard(leaf) or isinstance(leaf, np.generic):
+            if hasattr(leaf, "__array__"):
+                leaf = np.asarray(leaf)
+        if not _is_standard(leaf):
+            raise ValueError(
+                f"Unsupported type: {type(leaf)} for key: {names}."
+            )
+        leaves.append(leaf)
+    if all(new is old for new, old in zip(leaves, flat.leaves, strict=True)):
+        return item
+    return flat.rebuild(leaves)
+
+
+def _check_target(target: Any) -> None:
+    """Refuses a target with leaves of other types.
+
+    Raises:
+        ValueError: naming the leaf.
+    """
+    flat = _structure.flatten(target)
+    for names, leaf in zip(flat.paths, flat.leaves, strict=True):
+        if not _is_standard(leaf) and not is_shape_dtype_struct(leaf):
+            raise ValueError(
+                f"Unsupported type: {type(leaf)} for key: {names}."
+            )
+
+
+class _StoredShardings:
+    """The recorded shardings; read when first asked for."""
+
+    def __init__(self, metadata: Any, fallback_sharding: Any | None) -> None:
+        self._metadata = metadata
+        self._fallback = fallback_sharding
+
+    @functools.cached_property
+    def tree(self) -> Any:
+        """The item's metadata tree."""
+        return self._metadata().tree
+
+    @functools.cached_property
+    def leaves(self) -> dict[Any, Any]:
+        """Its leaves by path."""
+        return _structure.flat_dict(_structure.serialize(self.tree))
+
+    def sharding_of(self, leaf: Any) -> Any | None:
+        """The jax sharding that a leaf's metadata record.
+
+        Raises:
+            ValueError: its devices are not there, and there is no fallback.
+        """
+        if not isinstance(leaf, value_metadata.ArrayMetadata):
+            return None
+        if leaf.sharding is None:
+            return None
+        try:
+            return leaf.sharding.to_jax_sharding()
+        except ValueError as error:
+            if self._fallback is not None:
+                return self._fallback
+            raise ValueError(
+                "Topology mismatch detected. The checkpoint was saved with a"
+                " different topology than the current one. Please provide a"
+                " target tree with the desired topology to restore."
+            ) from error
+
+
+def _target_shardings(
+    target: Any, stored: _StoredShardings, support_layout: bool
+) -> Any:
+    """A tree like the target of jax shardings.
+
+    Raises:
+        ValueError: a leaf without sharding that is not in the checkpoint.
+    """
+    flat = _structure.flatten(target)
+    shardings = []
+    for names, leaf in zip(flat.paths, flat.leaves, strict=True):
+        sharding = sharding_or_format(leaf, support_layout)
+        if sharding is None and hasattr(leaf, "sharding"):
+            if names not in stored.leaves:
+                raise ValueError(
+                    f"Structure mismatch: Target path {names} not found in"
+                    " metadata_tree. Expected identical structures. Metadata"
+                    f" keys: {stored.leaves.keys()}"
+                )
+            sharding = stored.sharding_of(stored.leaves[names])
+        shardings.append(sharding)
+    return flat.rebuild(shardings)
+
+
+@register_with_handler(StandardCheckpointHandler, for_save=True)
+@dataclasses.dataclass
+class StandardSaveArgs(CheckpointArgs):
+    """What to save.
+
+    Attributes:
+        item: the tree.
+        save_args: a tree like it of `SaveArgs`.
+        custom_metadata: a JSON value for the item's `_METADATA`.
+
+    Raises:
+        ValueError: the item is a TreeMetadata.
+    """
+
+    item: PyTree
+    save_args: PyTree | None = None
+    custom_metadata: Any | None = None
+
+    def __post_init__(self) -> None:
+        if is_tree_metadata(self.item):
+            raise ValueError("Cannot save TreeMetadata.")
+
+
+@register_with_handler(StandardCheckpointHandler, for_restore=True)
+@dataclasses.dataclass
+class StandardRestoreArgs(CheckpointArgs):
+    """What to restore.
+
+    Attributes:
+        item: the target: arrays, numbers, jax.ShapeDtypeStruct; or a
+            TreeMetadata. None: as stored.
+        strict: refuse shapes that differ from the stored ones; else pad with
+            zeros, or cut, at the end of each dimension.
+        support_layout: take layouts from the target, not only shardings.
+        fallback_sharding: where the recorded devices are not there.
+    """
+
+    item: PyTree | None = None
+    strict: bool = True
+    support_layout: bool = False
+    fallback_sharding: Any | None = None
+
+    def __post_init__(self) -> None:
+        self.item = unwrap(self.item)

@@ -1,0 +1,336 @@
+"""Helpers for tests of programs that checkpoint: `orbax.checkpoint.test_utils`.
+
+Those about devices need jax; the others do not.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+from holdfast.orbax._jax import is_jax_array, is_prng_key_dtype, require_jax
+from holdfast.orbax._later import attribute_error
+from holdfast.orbax._paths import TMP_DIR_SUFFIX, PathLike, handler_path
+from holdfast.orbax.tree_paths import (
+    flatten_with_path,
+    to_flat_dict,
+    unflatten_like,
+)
+
+__all__ = [
+    "apply_function",
+    "assert_array_equal",
+    "assert_tree_equal",
+    "assert_tree_same_structure",
+    "barrier_compatible_test",
+    "create_sharded_array",
+    "empty_directory",
+    "erase_and_create_empty",
+    "filter_metadata_fields",
+    "get_expected_chunk_shape",
+    "is_leaf",
+    "print_directory",
+    "replicate_sharded_array",
+    "save_fake_tmp_dir",
+    "setup_pytree",
+    "setup_sharded_pytree",
+]
+
+_logger = logging.getLogger(__name__)
+_T = TypeVar("_T")
+
+
+def erase_and_create_empty(directory: PathLike) -> Any:
+    """Removes a directory with all it holds and makes it anew.
+
+    Returns:
+        Its path, an `etils.epath.Path` in programs that use etils.
+    """
+    if os.path.exists(directory):
+        shutil.rmtree(directory)
+    os.mkdir(directory)
+    return handler_path(directory)
+
+
+def empty_directory(directory: PathLike) -> bool:
+    """Removes what a directory holds; False when there is no directory."""
+    if not os.path.exists(directory):
+        return False
+    with os.scandir(directory) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                shutil.rmtree(entry.path)
+            else:
+                os.unlink(entry.path)
+    return True
+
+
+def print_directory(directory: PathLike, level: int = 0) -> None:
+    """Logs the names below a directory, indented.
+
+    Args:
+        directory: where to start.
+        level: how deep that is already.
+
+    Raises:
+        ValueError: no such directory.
+    """
+    path = os.fspath(directory)
+    if not os.path.exists(path):
+        raise ValueError(f"Directory {directory} does not exist.")
+    if not os.path.isdir(path):
+        raise ValueError(f"Directory {directory} is not a directory.")
+    if level == 0:
+        _logger.info("Printing directory tree: %s/", path)
+    else:
+        _logger.info("%s%s/", ".." * level, os.path.basename(path))
+    for name in os.listdir(path):
+        below = os.path.join(path, name)
+        if os.path.isdir(below):
+            print_directory(below, level + 1)
+        else:
+            _logger.info("%s%s", ".." * (level + 1), name)
+
+
+def save_fake_tmp_dir(
+    directory: PathLike,
+    step: int,
+    item: str,
+    subdirs: Sequence[str] | None = None,
+    step_prefix: str | None = None,
+) -> Any:
+    """Leaves what a save that was killed leaves: temporary directories.
+
+    Args:
+        directory: the root of the steps.
+        step: whose save was killed.
+        item: which item it was at.
+        subdirs: directories of that item.
+        step_prefix: of the step's name.
+
+    Returns:
+        The path of the item's temporary directory.
+    """
+    name = f"{step_prefix or ''}{step}{TMP_DIR_SUFFIX}"
+    path = os.path.join(directory, name, f"{item}{TMP_DIR_SUFFIX}")
+    os.makedirs(path)
+    for subdir in subdirs or ():
+        os.makedirs(os.path.join(path, subdir))
+    return handler_path(path)
+
+
+def assert_array_equal(testclass: Any, v_expected: Any, v_actual: Any) -> None:
+    """Asserts that two leaves have the same type, dtype and values.
+
+    Of jax.Arrays the shards are compared, of PRNG keys data and kind.
+
+    Args:
+        testclass: a `unittest.TestCase`.
+        v_expected: an array or a scalar.
+        v_actual: what must equal it.
+    """
+    testclass.assertIsInstance(v_actual, type(v_expected))
+    if hasattr(v_expected, "dtype"):
+        testclass.assertEqual(v_expected.dtype, v_actual.dtype)
+    if is_jax_array(v_expected):
+        _assert_jax_arrays_equal(testclass, v_expected, v_actual)
+    elif isinstance(v_expected, np.ndarray):
+        np.testing.assert_array_equal(v_actual, v_expected)
+    else:
+        testclass.assertEqual(v_expected, v_actual)
+
+
+def _assert_jax_arrays_equal(
+    testclass: Any, expected: Any, actual: Any
+) -> None:
+    jax = require_jax("comparing jax.Arrays")
+    if is_prng_key_dtype(expected.dtype):
+        impls = [str(jax.random.key_impl(key)) for key in (expected, actual)]
+        testclass.assertEqual(*impls)
+        expected = jax.random.key_data(expected)
+        actual = jax.random.key_data(actual)
+    shards = expected.addressable_shards, actual.addressable_shards
+    testclass.assertEqual(*map(len, shards))
+    for wanted, given in zip(*shards, strict=True):
+        np.testing.assert_array_equal(given.data, wanted.data)
+
+
+def assert_tree_equal(testclass: Any, expected: Any, actual: Any) -> None:
+    """Asserts that two trees have the same leaves at the same paths.
+
+    Args:
+        testclass: a `unittest.TestCase`.
+        expected: a tree.
+        actual: what must equal it.
+    """
+    wanted, given = to_flat_dict(expected), to_flat_dict(actual)
+    testclass.assertEqual(sorted(wanted), sorted(given))
+    for path, leaf in wanted.items():
+        assert_array_equal(testclass, leaf, given[path])
+
+
+def assert_tree_same_structure(
+    testclass: Any, expected: Any, actual: Any
+) -> None:
+    """Asserts that two trees are the same but for their leaves.
+
+    Args:
+        testclass: a `unittest.TestCase`.
+        expected: a tree.
+        actual: what must be like it.
+    """
+    wanted, given = (
+        unflatten_like(tree, [0] * len(flatten_with_path(tree)))
+        for tree in (expected, actual)
+    )
+    testclass.assertEqual(repr(wanted), repr(given))
+
+
+def is_leaf(x: Any) -> bool:
+    """True for numpy arrays, meshes and partition specs."""
+    return isinstance(x, np.ndarray) or type(x).__name__ in (
+        "Mesh",
+        "PartitionSpec",
+        "ParamInfo",
+    )
+
+
+def setup_pytree(add: int = 0) -> dict[str, Any]:
+    """A small tree of numpy arrays, `add` added to each element."""
+    return {
+        "a": np.arange(8) + add,
+        "b": np.arange(16) * 2 + add,
+        "c": {
+            "a": np.arange(8).reshape((2, 4)) * 3 + add,
+            "e": np.arange(16).reshape((4, 4)) * 4 + add,
+        },
+    }
+
+
+def create_sharded_array(arr: Any, mesh: Any, mesh_axes: Any) -> Any:
+    """A jax.Array of the values of `arr`.
+
+    Args:
+        arr: a numpy array, int or float.
+        mesh: a `jax.sharding.Mesh`.
+        mesh_axes: a `jax.sharding.PartitionSpec`.
+    """
+    jax = require_jax("a sharded array")
+    array = np.asarray(arr)
+    return jax.make_array_from_callback(
+        array.shape,
+        jax.sharding.NamedSharding(mesh, mesh_axes),
+        lambda index: np.asarray(array[index]),
+    )
+
+
+def setup_sharded_pytree(
+    pytree: Any | None = None,
+    reverse_devices: bool = False,
+    devices: Sequence[Any] | None = None,
+) -> tuple[Any, Any, Any]:
+    """`setup_pytree()` over all devices: replicated, in rows, in blocks.
+
+    Args:
+        pytree: another tree of that structure.
+        reverse_devices: put the devices in reverse.
+        devices: other devices; an even number.
+
+    Returns:
+        The tree of jax.Arrays, that of their meshes, that of their partition
+        specs.
+    """
+    jax = require_jax("a sharded tree")
+    chosen = list(jax.devices() if devices is None else devices)
+    row = np.asarray(chosen[::-1] if reverse_devices else chosen)
+    spec = jax.sharding.PartitionSpec
+    line = jax.sharding.Mesh(row, ("x",))
+    square = jax.sharding.Mesh(row.reshape((2, -1)), ("x", "y"))
+    meshes = {"a": line, "b": line, "c": {"a": square, "e": square}}
+    both = spec("x", "y")
+    axes = {"a": spec(None), "b": spec("x"), "c": {"a": both, "e": both}}
+    tree = jax.tree.map(
+        create_sharded_array,
+        setup_pytree() if pytree is None else pytree,
+        meshes,
+        axes,
+        is_leaf=is_leaf,
+    )
+    return tree, meshes, axes
+
+
+def replicate_sharded_array(arr: Any) -> Any:
+    """The jax.Array, whole on every device."""
+    jax = require_jax("a replicated array")
+    mesh = jax.sharding.Mesh(np.asarray(jax.devices()), ("x",))
+    spec = jax.sharding.PartitionSpec(None)
+    return jax.device_put(arr, jax.sharding.NamedSharding(mesh, spec))
+
+
+def apply_function(tree: Any, function: Callable[[Any], Any]) -> Any:
+    """A tree of jax.Arrays with a jitted function applied to each."""
+    jax = require_jax("a jitted function")
+    return jax.tree.map(jax.jit(function), tree)
+
+
+def get_expected_chunk_shape(
+    arr: Any,
+    *,
+    use_replica_parallel: bool = True,
+    max_replicas_for_replica_parallel: int | None = None,
+) -> tuple[int, ...]:
+    """The shape, in elements, of what each device writes of a jax.Array."""
+    from holdfast import _jax_arrays
+
+    return _jax_arrays.write_shape(
+        arr.sharding,
+        arr.shape,
+        arr.dtype.itemsize,
+        use_replica_parallel=use_replica_parallel,
+        max_replicas=max_replicas_for_replica_parallel,
+    )
+
+
+def filter_metadata_fields(pytree: Any, include_fields: Sequence[str]) -> Any:
+    """A tree of metadata, each leaf as a dict of those of its fields."""
+    leaves = [
+        {f: getattr(leaf, f) for f in include_fields if hasattr(leaf, f)}
+        for _, leaf in flatten_with_path(pytree)
+    ]
+    return unflatten_like(pytree, leaves)
+
+
+def barrier_compatible_test(cls: _T) -> _T:
+    """The test class as it is: one process has no barriers."""
+    return cls
+
+
+_LATER = frozenset(
+    {
+        "ErrorCheckpointHandler",
+        "ErrorRestoreArgs",
+        "ErrorSaveArgs",
+        "PyTreeCheckpointHandler",
+        "create_single_replica_restore_args",
+        "create_tmp_directory",
+        "ensure_atomic_save",
+        "get_byte_limiter",
+        "get_composite_save_args",
+        "get_fake_global_mesh_for_slices",
+        "is_compression_used",
+        "register_type_handler",
+        "select_single_replica",
+        "set_tensorstore_driver_for_test",
+        "swap_slices_in_mesh",
+        "sync_global_processes",
+    }
+)
+
+
+def __getattr__(name: str) -> Any:
+    raise attribute_error(__name__, name, _LATER)

@@ -1,0 +1,422 @@
+"""Key paths, flat dicts and names of pytrees.
+
+Everything here works on plain trees (dict, list, tuple, namedtuple, None)
+without jax. A tree can only hold nodes registered with jax, or jax.Arrays,
+once the program has imported jax; then jax's own tree functions are used.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias, TypeVar
+
+import numpy as np
+
+from holdfast.orbax._jax import imported_jax
+
+T = TypeVar("T")
+PyTree: TypeAlias = Any
+PyTreeOf: TypeAlias = Any | T
+PyTreeKey: TypeAlias = Any
+PyTreePath: TypeAlias = tuple[PyTreeKey, ...]
+JsonValue: TypeAlias = "str | int | float | bool | None | JsonType"
+JsonType: TypeAlias = "list[JsonValue] | dict[str, JsonValue]"
+IsLeaf: TypeAlias = Callable[[Any], bool] | None
+
+
+# Key entries of trees flattened without jax, named as jax names its own: they
+# are told apart by class name, so that both kinds may meet.
+@dataclasses.dataclass(frozen=True)
+class SequenceKey:
+    """The index of a list's or tuple's child."""
+
+    idx: int
+
+
+@dataclasses.dataclass(frozen=True)
+class DictKey:
+    """The key of a dict's child."""
+
+    key: Any
+
+
+@dataclasses.dataclass(frozen=True)
+class GetAttrKey:
+    """The field of a namedtuple's child."""
+
+    name: str
+
+
+def isinstance_of_namedtuple(value: Any) -> bool:
+    """True for an instance of a namedtuple."""
+    return isinstance(value, tuple) and hasattr(value, "_fields")
+
+
+def issubclass_of_namedtuple(kind: Any) -> bool:
+    """True for a namedtuple class."""
+    return issubclass(kind, tuple) and hasattr(kind, "_fields")
+
+
+def _plain_children(node: Any) -> list[tuple[Any, Any]] | None:
+    """(key entry, child) of a plain node in jax's order; None for a leaf."""
+    if node is None:
+        return []
+    if isinstance_of_namedtuple(node):
+        names = zip(node._fields, node, strict=True)
+        return [(GetAttrKey(name), child) for name, child in names]
+    if type(node) in (list, tuple):
+        return [(SequenceKey(i), child) for i, child in enumerate(node)]
+    if type(node) is OrderedDict:
+        return [(DictKey(key), child) for key, child in node.items()]
+    if type(node) in (dict, defaultdict):
+        try:
+            keys = sorted(node)
+        except TypeError as error:
+            raise ValueError(
+                "Comparator raised exception while sorting pytree dictionary "
+                "keys."
+            ) from error
+        return [(DictKey(key), node[key]) for key in keys]
+    return None
+
+
+def children_with_keys(node: Any) -> list[tuple[PyTreeKey, Any]] | None:
+    """(key entry, child) pairs of one node in flatten order; None: a leaf."""
+    jax = imported_jax()
+    if jax is None:
+        return _plain_children(node)
+    pairs, _ = jax.tree_util.tree_flatten_with_path(
+        node, is_leaf=lambda other: other is not node
+    )
+    if len(pairs) == 1 and not pairs[0][0]:
+        return None
+    return [(path[0], child) for path, child in pairs]
+
+
+def _walk(
+    node: Any, path: PyTreePath, is_leaf: IsLeaf
+) -> Iterator[tuple[PyTreePath, Any]]:
+    children = None if is_leaf and is_leaf(node) else _plain_children(node)
+    if children is None:
+        yield path, node
+        return
+    for key, child in children:
+        yield from _walk(child, (*path, key), is_leaf)
+
+
+def flatten_with_path(
+    tree: PyTree, is_leaf: IsLeaf = None
+) -> list[tuple[PyTreePath, Any]]:
+    """(key path, leaf) pairs in JAX's order; empty nodes are no leaves."""
+    jax = imported_jax()
+    if jax is None:
+        return list(_walk(tree, (), is_leaf))
+    flat, _ = jax.tree_util.tree_flatten_with_path(tree, is_leaf=is_leaf)
+    return list(flat)
+
+
+def _rebuild(node: Any, leaves: Iterator[Any], is_leaf: IsLeaf) -> Any:
+    children = None if is_leaf and is_leaf(node) else _plain_children(node)
+    if children is None:
+        return next(leaves)
+    values = [_rebuild(child, leaves, is_leaf) for _, child in children]
+    if node is None:
+        return None
+    if isinstance(node, dict):
+        rebuilt = node.copy()
+        rebuilt.clear()
+        for (key, _), value in zip(children, values, strict=True):
+            rebuilt[key.key] = value
+        return rebuilt
+    if isinstance_of_namedtuple(node):
+        return type(node)(*values)
+    return type(node)(values)
+
+
+def unflatten_like(
+    target: PyTree, leaves: list[Any], is_leaf: IsLeaf = None
+) -> PyTree:
+    """`target` with its leaves replaced, in flatten order."""
+    jax = imported_jax()
+    if jax is None:
+        return _rebuild(target, iter(leaves), is_leaf)
+    return jax.tree.unflatten(jax.tree.structure(target, is_leaf), leaves)
+
+
+def is_leaf_node(value: Any) -> bool:
+    """True for what is no container, registered ones included."""
+    return children_with_keys(value) is None
+
+
+def is_leaf_node_or_none(value: Any) -> bool:
+    """True for a leaf and for None."""
+    return value is None or is_leaf_node(value)
+
+
+def is_empty_node(value: Any) -> bool:
+    """True for a container without children; None is one."""
+    return children_with_keys(value) == []
+
+
+def is_empty_or_leaf(value: Any) -> bool:
+    """True for a leaf and for a container without children."""
+    return not children_with_keys(value)
+
+
+def is_dict_key(key: Any) -> bool:
+    """True for the key of a dict and for an attribute's name."""
+    return type(key).__name__ in ("DictKey", "GetAttrKey")
+
+
+def is_sequence_key(key: Any) -> bool:
+    """True for an index into a list, a tuple or a registered node."""
+    return type(key).__name__ in ("SequenceKey", "FlattenedIndexKey")
+
+
+def _raw_key(key: Any) -> Any:
+    """What the key entry holds.
+
+    Raises:
+        ValueError: it is none of jax's kinds of key.
+    """
+    for kind, field in (
+        ("SequenceKey", "idx"),
+        ("DictKey", "key"),
+        ("GetAttrKey", "name"),
+        ("FlattenedIndexKey", "key"),
+    ):
+        if type(key).__name__ == kind:
+            return getattr(key, field)
+    raise ValueError(f'Unsupported KeyEntry: {type(key)}: "{key}"')
+
+
+def get_key_name(key: Any) -> int | str:
+    """The index, or the text of the key, of one key entry.
+
+    Raises:
+        ValueError: `key` is none of jax's kinds of key.
+    """
+    raw: int | str = _raw_key(key)
+    return str(raw) if type(key).__name__ == "DictKey" else raw
+
+
+def str_keypath(keypath: PyTreePath) -> tuple[str, ...]:
+    """The names of a key path as text."""
+    return tuple(str(get_key_name(key)) for key in keypath)
+
+
+tuple_path_from_keypath = str_keypath
+
+
+def param_name_from_keypath(keypath: PyTreePath) -> str:
+    """The name a leaf is stored under: its keys joined with dots."""
+    return ".".join(str_keypath(keypath))
+
+
+def get_param_names(
+    item: PyTree, *, include_empty_nodes: bool = True
+) -> PyTree:
+    """`item` with the name that each leaf is stored under in its place."""
+    is_leaf = is_empty_or_leaf if include_empty_nodes else None
+    flat = flatten_with_path(item, is_leaf)
+    names = [param_name_from_keypath(path) for path, _ in flat]
+    return unflatten_like(item, names, is_leaf)
+
+
+def _empty_container(key: Any) -> dict[Any, Any] | list[Any]:
+    if is_dict_key(key):
+        return {}
+    if is_sequence_key(key):
+        return []
+    raise ValueError(f"Unsupported KeyEntry: {key}.")
+
+
+def _descend(node: Any, key: Any, new: Any) -> Any:
+    """The child of a dict or list under construction; `new` when absent."""
+    name = get_key_name(key)
+    if isinstance(node, dict):
+        return node.setdefault(name, new)
+    if name == len(node):
+        node.append(new)
+    return node[name]
+
+
+def from_flattened_with_keypath(
+    flat_with_keys: list[tuple[PyTreePath, Any]],
+) -> PyTree:
+    """Dicts and lists from (key path, leaf) pairs.
+
+    Raises:
+        ValueError: the list is empty, or a key is of an unknown kind.
+    """
+    if not flat_with_keys:
+        raise ValueError(
+            "Unable to uniquely reconstruct tree from empty flattened list "
+            "(it could be {} or [])."
+        )
+    if not flat_with_keys[0][0]:
+        return flat_with_keys[0][1]
+    result = _empty_container(flat_with_keys[0][0][0])
+    for keypath, value in flat_with_keys:
+        node: Any = result
+        for i, key in enumerate(keypath[:-1]):
+            node = _descend(node, key, _empty_container(keypath[i + 1]))
+        _descend(node, keypath[-1], value)
+    return result
+
+
+def serialize_tree(tree: PyTree, keep_empty_nodes: bool = False) -> PyTree:
+    """`tree` in dicts and lists only, with text for keys.
+
+    Args:
+        tree: any pytree.
+        keep_empty_nodes: keep containers without children as leaves.
+    """
+    is_leaf = is_empty_or_leaf if keep_empty_nodes else None
+    return from_flattened_with_keypath(flatten_with_path(tree, is_leaf))
+
+
+def _look_up(node: Any, key: Any) -> Any:
+    """The child at `key` of a serialized tree or of a registered node.
+
+    Raises:
+        KeyError: there is none.
+    """
+    name = get_key_name(key)
+    if type(node) in (dict, list, tuple):
+        if isinstance(node, dict) and name not in node:
+            name = str(name)
+        return node[name]
+    for other, child in children_with_keys(node) or []:
+        if get_key_name(other) == name:
+            return child
+    raise KeyError(f"Key {key!r} not found in {node!r}")
+
+
+def deserialize_tree(
+    serialized: PyTree, target: PyTree, keep_empty_nodes: bool = False
+) -> PyTree:
+    """`target`'s structure with the values of a serialized tree.
+
+    Args:
+        serialized: as `serialize_tree` gives it.
+        target: a tree whose leaves are ignored.
+        keep_empty_nodes: take empty containers of `target` from `serialized`.
+
+    Raises:
+        KeyError: `target` has a path that `serialized` has not.
+    """
+    is_leaf = is_empty_or_leaf if keep_empty_nodes else None
+    values = []
+    for keypath, _ in flatten_with_path(target, is_leaf):
+        node = serialized
+        for key in keypath:
+            node = _look_up(node, key)
+        values.append(node)
+    return unflatten_like(target, values, is_leaf)
+
+
+def is_flat_dict(tree: PyTree) -> bool:
+    """True for a dict whose values are all leaves."""
+    return isinstance(tree, dict) and all(map(is_leaf_node, tree.values()))
+
+
+def to_flat_dict(
+    tree: PyTree,
+    sep: str | None = None,
+    keep_empty_nodes: bool = False,
+    is_leaf: IsLeaf = None,
+) -> PyTree:
+    """A dict from each leaf's path to the leaf.
+
+    Args:
+        tree: any pytree.
+        sep: joins the path into one text; None keeps tuples of texts.
+        keep_empty_nodes: containers without children count as leaves.
+        is_leaf: what else ends the walk; replaces `keep_empty_nodes`.
+    """
+    if is_leaf is None and keep_empty_nodes:
+        is_leaf = is_empty_or_leaf
+    flat = {str_keypath(k): v for k, v in flatten_with_path(tree, is_leaf)}
+    return flat if sep is None else {sep.join(k): v for k, v in flat.items()}
+
+
+def _nest(flat_dict: dict[Any, Any], sep: str | None, inplace: bool) -> PyTree:
+    if sep is None and () in flat_dict:
+        if len(flat_dict) != 1:
+            raise ValueError(
+                f"Empty keypath () must be the only key; got {list(flat_dict)}."
+            )
+        return flat_dict.pop(()) if inplace else flat_dict[()]
+    result: dict[str, Any] = {}
+    for key in list(flat_dict):
+        value = flat_dict.pop(key) if inplace else flat_dict[key]
+        *parents, last = key if sep is None else key.split(sep)
+        node = result
+        for name in parents:
+            node = node.setdefault(name, {})
+        assert last not in node
+        node[last] = value
+    return result
+
+
+def from_flat_dict(
+    flat_dict: PyTree,
+    target: PyTree | None = None,
+    sep: str | None = None,
+    *,
+    inplace: bool = False,
+) -> PyTree:
+    """The reverse of `to_flat_dict`.
+
+    Args:
+        flat_dict: path to leaf.
+        target: gives the structure; None gives nested dicts.
+        sep: what the paths are joined with, None for tuples.
+        inplace: empty `flat_dict` on the way, which saves memory.
+
+    Raises:
+        ValueError: `inplace` without a dict; () beside other paths.
+        KeyError: `target` has a path that `flat_dict` has not.
+    """
+    if inplace and not isinstance(flat_dict, dict):
+        raise ValueError("Inplace operations require flat_dict to be a dict.")
+    if target is None:
+        return _nest(flat_dict, sep, inplace)
+    take = flat_dict.pop if inplace else flat_dict.__getitem__
+    return unflatten_like(target, [take(k) for k in to_flat_dict(target, sep)])
+
+
+def to_shape_dtype_struct(
+    arr: Any,
+    dtype: Any | None = None,
+    scalar_dtype: Any | None = None,
+) -> Any:
+    """The abstract form of an array: `jax.ShapeDtypeStruct`; needs jax.
+
+    Args:
+        arr: an array, an abstract array, or metadata with `shape` or
+            `global_shape`, `dtype` and `sharding`; scalars stay themselves.
+        dtype: replaces the array's.
+        scalar_dtype: `int` or `float`, called on a scalar.
+
+    Raises:
+        ValueError: `arr` has no shape.
+    """
+    import jax
+
+    if isinstance(arr, jax.Array) and jax.dtypes.issubdtype(
+        arr.dtype, jax.dtypes.prng_key
+    ):
+        arr = jax.random.key_data(arr)
+    if isinstance(arr, int | float | np.number):
+        return arr if scalar_dtype is None else scalar_dtype(arr)
+    shape = getattr(arr, "shape", getattr(arr, "global_shape", None))
+    if shape is None:
+        raise ValueError(f"Object does not have a `shape` property: {arr}")
+    sharding: Any = getattr(arr, "sharding", None)
+    if hasattr(sharding, "to_jax_sharding"):
+        sharding = sharding.to_jax_sharding()
+    return jax.ShapeDtypeStruct(shape, dtype or arr.dtype, sharding=sharding)

@@ -1,0 +1,336 @@
+"""How two trees differ, one tree cut to another's shape, trees merged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from holdfast.orbax._jax import imported_jax
+from holdfast.orbax.tree_paths import (
+    PyTree,
+    children_with_keys,
+    from_flat_dict,
+    get_key_name,
+    is_leaf_node,
+    is_leaf_node_or_none,
+    isinstance_of_namedtuple,
+    to_flat_dict,
+)
+
+Path = tuple[str | int, ...]
+TrimCallback = Callable[[Path, Any], None]
+
+
+class Diff(NamedTuple):
+    """What stands in the first tree and in the second at one place."""
+
+    lhs: Any
+    rhs: Any
+
+
+def tree_difference(
+    a: PyTree,
+    b: PyTree,
+    *,
+    is_leaf: Callable[[Any], bool] | None = None,
+    leaves_equal: Callable[[Any, Any], bool] | None = None,
+) -> PyTree | None:
+    """The places where two trees differ.
+
+    Args:
+        a: the first tree.
+        b: the second tree.
+        is_leaf: what to compare as a leaf; by default what jax takes for one.
+        leaves_equal: equality of leaves; by default, of their types.
+
+    Returns:
+        A tree like `a` with a `Diff` at each difference and None where there
+        is none, or None for trees without differences. Of dicts only the keys
+        that differ are kept.
+    """
+    is_leaf = is_leaf or is_leaf_node
+    if is_leaf(a) and is_leaf(b):
+        same = leaves_equal(a, b) if leaves_equal else type(a) is type(b)
+        return None if same else Diff(a, b)
+    if type(a) is not type(b):
+        return Diff(type(a), type(b))
+
+    def differ(x: Any, y: Any) -> Any:
+        return tree_difference(x, y, is_leaf=is_leaf, leaves_equal=leaves_equal)
+
+    if isinstance(a, list | tuple):
+        if not isinstance_of_namedtuple(a) and len(a) != len(b):
+            return Diff((type(a), len(a)), (type(b), len(b)))
+        diffs = [differ(x, y) for x, y in zip(a, b, strict=True)]
+        if all(diff is None for diff in diffs):
+            return None
+        named = isinstance_of_namedtuple(a)
+        return type(a)(*diffs) if named else type(a)(diffs)
+    if isinstance(a, Mapping):
+        return _mapping_difference(a, b, differ) or None
+    return _node_difference(a, b, differ)
+
+
+def _mapping_difference(
+    a: Mapping[Any, Any],
+    b: Mapping[Any, Any],
+    differ: Callable[[Any, Any], Any],
+) -> dict[Any, Any]:
+    common = {key: differ(a[key], b[key]) for key in a if key in b}
+    diffs = {key: diff for key, diff in common.items() if diff is not None}
+    diffs.update((k, Diff(v, None)) for k, v in a.items() if k not in b)
+    diffs.update((k, Diff(None, v)) for k, v in b.items() if k not in a)
+    return diffs
+
+
+def _node_difference(
+    a: Any, b: Any, differ: Callable[[Any, Any], Any]
+) -> Any | None:
+    children = children_with_keys(a) or []
+    diffs = _mapping_difference(
+        dict(children), dict(children_with_keys(b) or []), differ
+    )
+    if not diffs:
+        return None
+    return _with_children(a, [diffs.get(key) for key, _ in children])
+
+
+def _with_children(node: Any, children: list[Any]) -> Any:
+    """A registered node's copy with other children; needs jax."""
+    jax = imported_jax()
+    assert jax is not None
+    structure = jax.tree.structure(
+        node, is_leaf=lambda other: other is not node
+    )
+    return jax.tree.unflatten(structure, children)
+
+
+def tree_trim(
+    template: PyTree,
+    structure: PyTree,
+    *,
+    trimmed_structure_callback: TrimCallback | None = None,
+    strict: bool = True,
+    allow_sequence_mapping_alignment: bool = False,
+) -> PyTree:
+    """`structure` without what `template` does not have.
+
+    Args:
+        template: the tree whose shape and kinds of containers are wanted.
+        structure: the tree with the values.
+        trimmed_structure_callback: called with path and subtree of each part
+            that is left out.
+        strict: must be True; a partial result is not part of this release.
+        allow_sequence_mapping_alignment: lists and tuples match dicts whose
+            keys are their indices.
+
+    Raises:
+        ValueError: `structure` lacks a key, or lengths differ.
+        TypeError: containers of different kinds.
+        NotImplementedError: `strict` is False.
+    """
+    if not strict:
+        raise NotImplementedError(
+            "holdfast.orbax.tree.tree_trim(strict=False) is not part of this "
+            "release yet"
+        )
+    callback = trimmed_structure_callback or (lambda path, part: None)
+    trim = _Trim(callback, allow_sequence_mapping_alignment).trim
+    kept = to_flat_dict(trim((), template, structure))
+    try:
+        return from_flat_dict(kept, template)
+    except KeyError as error:
+        raise ValueError(f"Tree is not complete: {error}") from error
+
+
+def _by_name(node: Any) -> dict[str, Any]:
+    return {
+        str(get_key_name(key)): child
+        for key, child in children_with_keys(node) or []
+    }
+
+
+class _Trim:
+    def __init__(self, callback: TrimCallback, align: bool) -> None:
+        self._callback = callback
+        self._align = align
+
+    def trim(self, path: Path, template: Any, structure: Any) -> Any:
+        if isinstance(template, Mapping):
+            return self._mapping(path, template, structure)
+        if isinstance_of_namedtuple(template):
+            return self._namedtuple(path, template, structure)
+        if isinstance(template, Sequence) and not isinstance(template, str):
+            return self._sequence(path, template, structure)
+        if template is None:
+            if is_leaf_node(structure):
+                self._callback(path, structure)
+            else:
+                self.trim(path, {}, structure)
+            return None
+        if is_leaf_node(template):
+            if not is_leaf_node_or_none(structure):
+                raise _type_mismatch(path, template, structure)
+            return structure
+        wanted = _by_name(template)
+        kept = self.trim(path, wanted, _by_name(structure))
+        return _with_children(template, [kept[name] for name in wanted])
+
+    def _mapping(
+        self, path: Path, template: Mapping[Any, Any], structure: Any
+    ) -> Any:
+        plain_sequence = isinstance(
+            structure, list | tuple
+        ) and not isinstance_of_namedtuple(structure)
+        if structure is None:
+            structure = {}
+        elif not isinstance(structure, Mapping):
+            if is_leaf_node(structure) or (plain_sequence and not self._align):
+                raise _type_mismatch(path, template, structure)
+            structure = _by_name(structure)
+        missing = [key for key in template if key not in structure]
+        if missing:
+            raise ValueError(
+                f"Missing {len(missing)} keys in structure path {path}, "
+                f"including: {missing[:10]}"
+            )
+        for key, value in structure.items():
+            if key not in template:
+                self._callback((*path, key), value)
+        kept = {
+            key: self.trim((*path, key), template[key], value)
+            for key, value in structure.items()
+            if key in template
+        }
+        return type(template)(kept.items())  # type: ignore[call-arg]
+
+    def _namedtuple(self, path: Path, template: Any, structure: Any) -> Any:
+        if structure is None:
+            structure = ()
+        if isinstance(structure, Mapping):
+            kept = self.trim(path, template._asdict(), structure)
+            return type(template)(**kept)
+        if isinstance(structure, Sequence):
+            items = self.trim(path, tuple(template), structure)
+            return type(template)(*items)
+        raise _type_mismatch(path, template, structure)
+
+    def _sequence(
+        self, path: Path, template: Sequence[Any], structure: Any
+    ) -> Any:
+        if structure is None:
+            structure = ()
+        elif not isinstance(structure, Sequence):
+            raise _type_mismatch(path, template, structure, end="")
+        if len(structure) != len(template):
+            raise ValueError(
+                f"Length mismatch at key path {path}: template has length "
+                f"{len(template)}, but structure has length {len(structure)}"
+            )
+        pairs = enumerate(zip(template, structure, strict=True))
+        return type(template)(  # type: ignore[call-arg]
+            self.trim((*path, i), wanted, given) for i, (wanted, given) in pairs
+        )
+
+
+def _type_mismatch(
+    path: Path, template: Any, structure: Any, end: str = "."
+) -> TypeError:
+    return TypeError(
+        f"Type mismatch at key path {path}: template has type "
+        f"{type(template)}, but structure has type {type(structure)}{end}"
+    )
+
+
+def merge_trees(
+    *trees: PyTree,
+    overwrite: bool = False,
+    is_leaf: Callable[[Any], bool] | None = None,
+) -> PyTree:
+    """One tree with the leaves of all.
+
+    Args:
+        *trees: trees of the same kinds of containers.
+        overwrite: a later tree's leaf replaces an earlier one's; else a leaf
+            that two trees have is refused.
+        is_leaf: what to take as a leaf; None is one by default.
+
+    Raises:
+        ValueError: two trees have a leaf in common, or containers that do not
+            match.
+    """
+    is_leaf = is_leaf or is_leaf_node_or_none
+    if not trees:
+        return {}
+    if not overwrite:
+        _refuse_common_keys(trees, is_leaf)
+    merged = trees[0]
+    for tree in trees[1:]:
+        merged = _merge(tree, merged, overwrite, is_leaf)
+    return merged
+
+
+def _refuse_common_keys(
+    trees: Iterable[PyTree], is_leaf: Callable[[Any], bool]
+) -> None:
+    seen: set[Any] = set()
+    for tree in trees:
+        keys = to_flat_dict(tree, is_leaf=is_leaf).keys()
+        common = seen & keys
+        if common:
+            raise ValueError(
+                "Found common key paths when overwrite is False: "
+                f"{sorted(common)}"
+            )
+        seen |= keys
+
+
+def _merge(
+    new: Any, old: Any, overwrite: bool, is_leaf: Callable[[Any], bool]
+) -> Any:
+    """`new` laid over `old`."""
+    if type(new) is not type(old) and not overwrite:
+        raise ValueError(f"Types do not match: {type(new)} and {type(old)}")
+    if is_leaf(new) or is_leaf(old):
+        return new if new is not None else old
+
+    def merge(x: Any, y: Any) -> Any:
+        return _merge(x, y, overwrite, is_leaf)
+
+    if isinstance(new, Mapping):
+        return _rebuilt(type(new), _merge_mappings(new, old, merge))
+    if isinstance_of_namedtuple(new):
+        fields = _merge_mappings(new._asdict(), old._asdict(), merge)
+        try:
+            return type(new)(**fields)
+        except (TypeError, ValueError):
+            return fields
+    if isinstance(new, Sequence) and not isinstance(new, str):
+        if len(new) != len(old):
+            raise ValueError(
+                f"Sequence lengths do not match: {len(new)} and {len(old)}"
+            )
+        pairs = zip(new, old, strict=True)
+        return _rebuilt(type(new), [merge(x, y) for x, y in pairs])
+    names = _by_name(new)
+    merged = merge(names, _by_name(old))
+    return _with_children(new, [merged[name] for name in names])
+
+
+def _merge_mappings(
+    new: Mapping[Any, Any],
+    old: Mapping[Any, Any],
+    merge: Callable[[Any, Any], Any],
+) -> dict[Any, Any]:
+    merged = dict(old)
+    for key, value in new.items():
+        merged[key] = merge(value, old[key]) if key in old else value
+    return merged
+
+
+def _rebuilt(kind: Any, content: Any) -> Any:
+    """`kind(content)`, or the content where that class takes no such."""
+    try:
+        return kind(content)
+    except (TypeError, ValueError):
+        return content

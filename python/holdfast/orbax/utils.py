@@ -1,0 +1,156 @@
+"""Small helpers: `orbax.checkpoint.utils`."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+
+from holdfast.orbax import _structure
+from holdfast.orbax._jax import require_jax
+from holdfast.orbax._later import attribute_error
+from holdfast.orbax._paths import (
+    TMP_DIR_SUFFIX,
+    is_path_finalized,
+    is_path_temporary,
+)
+from holdfast.orbax.tree_paths import (
+    deserialize_tree,
+    from_flat_dict,
+    from_flattened_with_keypath,
+    get_key_name,
+    is_dict_key,
+    is_empty_node,
+    is_empty_or_leaf,
+    is_sequence_key,
+    serialize_tree,
+    to_flat_dict,
+    to_shape_dtype_struct,
+    tuple_path_from_keypath,
+)
+
+__all__ = [
+    "TMP_DIR_SUFFIX",
+    "all_leaves_are_placeholders",
+    "deserialize_tree",
+    "from_flat_dict",
+    "from_flattened_with_keypath",
+    "fully_replicated_host_local_array_to_global_array",
+    "get_key_name",
+    "is_checkpoint_finalized",
+    "is_dict_key",
+    "is_empty_node",
+    "is_empty_or_leaf",
+    "is_gcs_path",
+    "is_scalar",
+    "is_sequence_key",
+    "is_tmp_checkpoint",
+    "leaf_is_placeholder",
+    "leaf_placeholder",
+    "name_from_leaf_placeholder",
+    "pytree_structure",
+    "serialize_tree",
+    "to_flat_dict",
+    "to_shape_dtype_struct",
+    "tuple_path_from_keypath",
+]
+
+_AGGREGATED_PREFIX = "AGGREGATED://"
+_PLACEHOLDER_PREFIX = "PLACEHOLDER://"
+
+is_checkpoint_finalized = is_path_finalized
+is_tmp_checkpoint = is_path_temporary
+
+
+def is_scalar(x: Any) -> bool:
+    """True for a Python or numpy number that is no array."""
+    return isinstance(x, int | float | np.number)
+
+
+def is_gcs_path(path: str | os.PathLike[str]) -> bool:
+    """True for `gs://` paths."""
+    return os.fspath(path).startswith("gs://")
+
+
+def leaf_is_placeholder(leaf: Any) -> bool:
+    """Whether a value of the old msgpack file stands for a stored array."""
+    prefixes = (_PLACEHOLDER_PREFIX, _AGGREGATED_PREFIX)
+    return isinstance(leaf, str) and leaf.startswith(prefixes)
+
+
+def leaf_placeholder(name: str) -> str:
+    """What the old msgpack file has for the array stored as `name`."""
+    return _PLACEHOLDER_PREFIX + name
+
+
+def name_from_leaf_placeholder(placeholder: str) -> str:
+    """The name of the array that the text stands for.
+
+    Raises:
+        ValueError: it stands for none.
+    """
+    if not leaf_is_placeholder(placeholder):
+        raise ValueError(
+            "Requested name from placeholder, but value did not contain"
+            " required prefix."
+        )
+    return placeholder.split("://", 1)[1]
+
+
+def all_leaves_are_placeholders(tree: Any) -> bool:
+    """Whether every leaf stands for a stored array."""
+    return all(map(leaf_is_placeholder, _structure.flatten(tree).leaves))
+
+
+def pytree_structure(directory: str | os.PathLike[str]) -> Any:
+    """The tree that the names in an old item's directory suggest."""
+    from holdfast.orbax._source import names_of_directories
+
+    return _structure.map_leaves(
+        leaf_placeholder, names_of_directories(os.fspath(directory))
+    )
+
+
+def fully_replicated_host_local_array_to_global_array(arr: Any) -> Any:
+    """A replicated global jax.Array of an array that pmap has produced.
+
+    Args:
+        arr: the same values on each local device, with or without a leading
+            axis of devices.
+    """
+    jax = require_jax("a global jax.Array")
+    shards = sorted(
+        (shard.data for shard in arr.addressable_shards),
+        key=lambda data: next(iter(data.devices())).id,
+    )
+    shape = shards[0].shape
+    if shape != arr.shape:
+        shards = [data[0] for data in shards]
+        shape = shape[1:]
+    mesh = jax.sharding.Mesh(np.array(jax.devices()), axis_names=("x",))
+    sharding = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
+    return jax.make_array_from_single_device_arrays(shape, sharding, shards)
+
+
+_LATER = frozenset(
+    {
+        "any_checkpoint_step",
+        "broadcast_one_to_all",
+        "checkpoint_steps",
+        "checkpoint_steps_paths",
+        "get_save_directory",
+        "is_pathways_backend",
+        "is_primary_host",
+        "reached_preemption",
+        "record_saved_duration",
+        "step_from_checkpoint_name",
+        "sync_global_devices",
+        "sync_global_processes",
+        "tmp_checkpoints",
+    }
+)
+
+
+def __getattr__(name: str) -> Any:
+    raise attribute_error(__name__, name, _LATER)

@@ -1,0 +1,95 @@
+"""Running handlers' coroutines from calls that are not coroutines."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any, Generic, Protocol, TypeVar
+
+from holdfast._future import Future
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+def run_sync(coroutine: Coroutine[Any, Any, T]) -> T:
+    """The coroutine's result; works inside a running event loop too."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return _run(coroutine)
+    future = Future(lambda _: _run(coroutine), what="coroutine")
+    try:
+        return future.result()
+    except BaseException:
+        future.exception()  # it must not go on behind the caller's back
+        raise
+
+
+def _run(coroutine: Coroutine[Any, Any, T]) -> T:
+    """As `asyncio.run`, which would keep Ctrl-C from a coroutine that never
+    waits, as the engine's calls."""
+    loop = asyncio.new_event_loop()
+    try:
+        return loop.run_until_complete(coroutine)
+    finally:
+        try:
+            loop.run_until_complete(loop.shutdown_asyncgens())
+        finally:
+            loop.close()
+
+
+def close_all(awaitables: Iterable[Any]) -> None:
+    """Gives up coroutines that will not be awaited."""
+    for awaitable in awaitables:
+        if hasattr(awaitable, "close"):
+            awaitable.close()
+
+
+class AsyncResponse(Protocol[T_co]):
+    """The result of an operation that goes on in the background."""
+
+    def result(self, timeout: float | None = None) -> T_co:
+        """Waits for the end; raises what went wrong.
+
+        Args:
+            timeout: seconds to wait at most; None: forever.
+
+        Raises:
+            TimeoutError: it has not ended by then; it goes on.
+        """
+        ...
+
+    def on_complete(self, callback: Callable[[Any], object]) -> None:
+        """Calls `callback(result)` once it has ended well."""
+        ...
+
+
+class BackgroundResponse(Generic[T]):
+    """An `AsyncResponse` of a function that runs in a thread of its own."""
+
+    def __init__(self, run: Callable[[], T], what: str) -> None:
+        self._callbacks: list[Callable[[T], object]] | None = []
+        self._lock = threading.Lock()
+        self._future: Future[T] = Future(lambda _: self._run(run), what=what)
+
+    def _run(self, run: Callable[[], T]) -> T:
+        result = run()
+        with self._lock:
+            callbacks, self._callbacks = self._callbacks, None
+        for callback in callbacks or []:
+            callback(result)
+        return result
+
+    def result(self, timeout: float | None = None) -> T:
+        """See `AsyncResponse.result`."""
+        return self._future.result(timeout)
+
+    def on_complete(self, callback: Callable[[T], object]) -> None:
+        """See `AsyncResponse.on_complete`."""
+        with self._lock:
+            if self._callbacks is not None:
+                self._callbacks.append(callback)
+                return
+        callback(self._future.result())

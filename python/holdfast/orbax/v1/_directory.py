@@ -1,0 +1,144 @@
+"""The temporary directory of a save and the directories of its items."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import Any
+
+from holdfast import _engine
+from holdfast.orbax._later import not_implemented
+from holdfast.orbax._paths import TMP_DIR_SUFFIX, check_parents
+from holdfast.orbax.options import AtomicityMode
+from holdfast.orbax.v1.context import Context
+
+
+class Destination:
+    """A checkpoint that does not exist until `commit`.
+
+    Its temporary directory is made when the first item is written.
+    Thread-safety: items may be written by one thread at a time.
+    """
+
+    def __init__(self, path: Any, overwrite: bool, context: Context) -> None:
+        if context.atomicity.mode is AtomicityMode.COMMIT_FILE:
+            raise not_implemented("AtomicityMode.COMMIT_FILE for saving")
+        self.path = path
+        self._overwrite = overwrite
+        self._mode = context.file.path_permission_mode
+        self._path_class = context.file.path_class
+        self._pending: Any | None = None
+        self._lock = threading.Lock()
+
+    def check_absent(self) -> None:
+        """Checks that nothing would be overwritten that must not be.
+
+        Raises:
+            ValueError: the path exists, or is relative.
+        """
+        if os.path.lexists(self.path) and not self._overwrite:
+            raise ValueError(f"Destination {self.path} already exists.")
+        if not os.path.isabs(self.path):
+            raise ValueError(
+                "Checkpoint path should be absolute. Got "
+                f"{self.path}{TMP_DIR_SUFFIX}"
+            )
+
+    def begin(self) -> Any:
+        """The `_engine.PendingSave`, made by the first call.
+
+        Raises:
+            NotADirectoryError: a parent is a file.
+            ValueError: the path exists by now.
+        """
+        with self._lock:
+            if self._pending is None:
+                path = os.path.abspath(self.path)
+                check_parents(path)
+                self._pending = _engine.PendingSave(
+                    path, overwrite=self._overwrite
+                )
+                if self._mode is not None:
+                    os.chmod(self._pending.directory, self._mode)
+            return self._pending
+
+    def item(self, name: str) -> ItemDirectory:
+        """The directory of a checkpointable."""
+        path = f"{os.path.abspath(self.path)}{TMP_DIR_SUFFIX}"
+        return ItemDirectory(self, name, self._path_class(path))
+
+    def commit(self, item_handlers_json: str, custom_metadata: str) -> None:
+        """Makes the checkpoint exist."""
+        self.begin().commit(
+            item_handlers_json=item_handlers_json,
+            custom_metadata=custom_metadata,
+            is_v1=True,
+        )
+
+    def discard(self) -> None:
+        """Removes the temporary directory; nothing after `commit`."""
+        if self._pending is not None:
+            self._pending.discard()
+
+
+class _Below:
+    """A path below an item's directory; its handler makes it."""
+
+    def __init__(self, path: Any, item: ItemDirectory) -> None:
+        self._path = path
+        self._item = item
+
+    def __truediv__(self, other: Any) -> _Below:
+        return _Below(_join(self._path, other), self._item)
+
+    @property
+    def path(self) -> Any:
+        return self._path
+
+    async def await_creation(self) -> Any:
+        await self._item.await_creation()
+        return self._path
+
+
+class ItemDirectory:
+    """A `PathAwaitingCreation` for one checkpointable."""
+
+    def __init__(self, destination: Destination, name: str, root: Any) -> None:
+        self._destination = destination
+        self._name = name
+        self._path = root / name
+
+    def __truediv__(self, other: Any) -> _Below:
+        """A path below, which the handler has to make itself."""
+        return _Below(_join(self._path, other), self)
+
+    @property
+    def path(self) -> Any:
+        """Where the directory will be."""
+        return self._path
+
+    async def await_creation(self) -> Any:
+        """Makes the directory; returns its path."""
+        self._destination.begin()
+        os.makedirs(self._path, exist_ok=True)
+        return self._path
+
+    def save_item(self, tree: Any, **options: Any) -> None:
+        """Writes a pytree item; see `_engine.PendingSave.save_item`."""
+        self._destination.begin().save_item(self._name, tree, **options)
+
+    def write_file(self, name: str, content: bytes) -> None:
+        """Writes one file into the directory."""
+        file = f"{self._name}/{name}"
+        self._destination.begin().write_file(file, content)
+
+
+def _join(path: Any, other: Any) -> Any:
+    """A path below.
+
+    Raises:
+        TypeError: `other` is no path.
+    """
+    if not isinstance(other, str | os.PathLike):
+        raise TypeError(f"Expected PathLike, got {type(other)}.")
+    return path / other

@@ -1,0 +1,103 @@
+"""JSON documents as checkpointables."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Awaitable
+from typing import Any, ClassVar
+
+from holdfast.orbax.v1._directory import ItemDirectory
+from holdfast.orbax.v1.path import PathAwaitingCreation
+
+_DATA_FILE = "data.json"
+
+
+class JsonHandler:
+    """Saves what `json` takes as `data.json`.
+
+    Args:
+        filename: another name for the file. `data.json` and `metadata`, which
+            older checkpoints have, are read as well.
+    """
+
+    TYPESTR: ClassVar[str] = (
+        "orbax.checkpoint.experimental.v1._src.handlers.json_handler"
+        ".JsonHandler"
+    )
+
+    def __init__(self, filename: str | None = None) -> None:
+        self._filenames = [filename or _DATA_FILE, _DATA_FILE, "metadata"]
+
+    async def save(
+        self, directory: PathAwaitingCreation, checkpointable: Any
+    ) -> Awaitable[None]:
+        """Encodes now, and writes in the background.
+
+        Raises:
+            TypeError: not a JSON value.
+        """
+        content = json.dumps(checkpointable).encode()
+
+        async def write() -> None:
+            if isinstance(directory, ItemDirectory):
+                directory.write_file(self._filenames[0], content)
+                return
+            path = os.path.join(await directory.await_creation(), "")
+            with open(path + self._filenames[0], "wb") as file:
+                file.write(content)
+
+        return write()
+
+    async def load(
+        self, directory: Any, abstract_checkpointable: Any | None = None
+    ) -> Awaitable[Any]:
+        """The document; `abstract_checkpointable` is ignored.
+
+        Raises:
+            FileNotFoundError: none of the known files is there.
+            ValueError: the file is not JSON.
+        """
+
+        async def read() -> Any:
+            for name in self._filenames:
+                path = os.path.join(directory, name)
+                if os.path.exists(path):
+                    with open(path, encoding="utf-8") as file:
+                        return json.loads(file.read())
+            raise FileNotFoundError(
+                f"Unable to parse JSON file in {directory}. Recognized "
+                f"filenames are: {self._filenames}"
+            )
+
+        return read()
+
+    async def metadata(self, directory: Any) -> None:
+        """Nothing is known of a document without reading it."""
+        return None
+
+    def is_handleable(self, checkpointable: Any) -> bool:
+        """Whether `json` takes the value."""
+        try:
+            json.dumps(checkpointable)
+        except (TypeError, ValueError, RecursionError):
+            return False
+        return True
+
+    def is_abstract_handleable(
+        self, abstract_checkpointable: Any
+    ) -> bool | None:
+        """Unknown: every document is loaded alike."""
+        return None
+
+
+class MetricsHandler(JsonHandler):
+    """Loads the metrics that a training checkpointer wrote."""
+
+    TYPESTR: ClassVar[str] = (
+        "orbax.checkpoint.experimental.v1._src.handlers.json_handler"
+        ".MetricsHandler"
+    )
+
+    def __init__(self) -> None:
+        super().__init__("metrics")

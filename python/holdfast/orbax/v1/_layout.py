@@ -1,0 +1,265 @@
+"""Telling checkpoints of the v1 and the older layout apart, by names alone.
+
+A v1 checkpoint is a directory with `orbax.checkpoint` whose subdirectories are
+the checkpointables. An older one either has such subdirectories too, or is a
+pytree item itself ("flat").
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+from holdfast.orbax._later import not_implemented
+from holdfast.orbax._paths import is_path_temporary
+from holdfast.orbax.metadata.step import (
+    StepMetadata,
+    deserialize,
+    read_step_metadata,
+)
+from holdfast.orbax.v1.context import Context
+from holdfast.orbax.v1.errors import InvalidLayoutError
+from holdfast.orbax.v1.options import AtomicityOptions, CheckpointLayout
+
+STATE_NAME = "state"
+AUTO_NAME = "AUTO"
+METRICS_NAME = "metrics"
+RESERVED_NAMES = frozenset({METRICS_NAME, AUTO_NAME, "_CHECKPOINT_DELETION"})
+
+INDICATOR_FILE = "orbax.checkpoint"
+CHECKPOINT_METADATA_FILE = "_CHECKPOINT_METADATA"
+TREE_METADATA_FILE = "_METADATA"
+
+_UNREADABLE = (FileNotFoundError, NotADirectoryError, ValueError)
+
+
+class Layout:
+    """A checkpoint's directory, of the v1 layout or the older one."""
+
+    def __init__(self, path: Any, is_v1: bool) -> None:
+        self.path = path
+        self.is_v1 = is_v1
+
+    def has(self, *names: str) -> bool:
+        """Whether there is such a file or directory below."""
+        return os.path.exists(os.path.join(self.path, *names))
+
+    def directories(self) -> list[str]:
+        """Names of the subdirectories, sorted."""
+        with os.scandir(self.path) as entries:
+            return sorted(entry.name for entry in entries if entry.is_dir())
+
+    def checkpointable_names(self) -> list[str]:
+        """Names of the checkpointables: "state" first, then sorted."""
+        names = set(self.directories()) - RESERVED_NAMES
+        return sorted(names, key=lambda name: (name != STATE_NAME, name))
+
+    def pytree_names(self) -> list[str]:
+        """Names of the subdirectories that are pytree items."""
+        names = self.directories()
+        return [name for name in names if self.has(name, TREE_METADATA_FILE)]
+
+    def step_metadata(self) -> StepMetadata:
+        """`_CHECKPOINT_METADATA`; what cannot be read is empty."""
+        return deserialize(read_step_metadata(os.fspath(self.path)) or {})
+
+    def is_flat(self) -> bool:
+        """Whether the directory itself is the only item."""
+        if self.is_v1:
+            return False
+        handlers = self.step_metadata().item_handlers
+        return isinstance(handlers, str) or self.has(TREE_METADATA_FILE)
+
+    def check_pytree(self, name: str | None) -> None:
+        """Checks that a checkpointable is a pytree item.
+
+        Args:
+            name: its name; None for the directory itself.
+
+        Raises:
+            InvalidLayoutError: it is none; the cause says why.
+        """
+        try:
+            self._check_pytree(name)
+        except _UNREADABLE as error:
+            version = "V1" if self.is_v1 else "V0"
+            raise InvalidLayoutError(
+                f"Failed to interpret path {self.path} as a {version} Orbax "
+                "PyTree."
+            ) from error
+
+    def _check_pytree(self, name: str | None) -> None:
+        if name is None and self.is_v1:
+            raise unnamed_error(self.path)
+        parts = () if name is None else (name,)
+        if self.has(*parts, TREE_METADATA_FILE):
+            return
+        problem = (
+            "The checkpointable_name either does not exist or is missing "
+            "Pytree checkpoint metadata. "
+        )
+        if not self.is_v1 and self.has(TREE_METADATA_FILE):
+            raise FileNotFoundError(
+                problem + "However, this current directory appears to be a "
+                "valid Pytree checkpoint itself. Please consider loading with "
+                "checkpointable_name=None."
+            )
+        names = self.pytree_names()
+        if names:
+            raise FileNotFoundError(
+                problem + "Please consider using one of the following valid "
+                f"pytree checkpointable names: {names}"
+            )
+        raise FileNotFoundError(
+            problem + "There are no valid pytree checkpointables in this "
+            "checkpoint"
+        )
+
+    def find_pytree(self, name: str | None) -> str | None:
+        """The name of the pytree to load.
+
+        Args:
+            name: as the caller gave it; "AUTO" takes the first that is one.
+
+        Returns:
+            The checkpointable's name, or None for the directory itself.
+
+        Raises:
+            InvalidLayoutError: there is no such pytree.
+        """
+        if name != AUTO_NAME:
+            self.check_pytree(name)
+            return name
+        for candidate in self.checkpointable_names():
+            if self.has(candidate, TREE_METADATA_FILE):
+                return candidate
+        if not self.is_v1 and self.has(TREE_METADATA_FILE):
+            return None
+        raise InvalidLayoutError(
+            "Failed to load checkpoint using AUTO resolution mode on "
+            f"path='{self.path}'. No valid PyTree checkpointable found."
+        )
+
+
+def unnamed_error(path: Any) -> ValueError:
+    """The error for a v1 checkpoint that is asked for without a name."""
+    return ValueError(
+        f"Attempting to load V1 checkpoint at {path} with "
+        "`checkpointable_name=None`. This is only supported for legacy V0 "
+        "checkpoints. Please specify the name of the checkpointable to load. "
+        "Otherwise, omit `checkpointable_name` to load default 'state' "
+        "checkpointable."
+    )
+
+
+def _check_directory(path: Any, atomicity: AtomicityOptions) -> None:
+    if not os.path.exists(path):
+        raise FileNotFoundError(f"Checkpoint path {path} does not exist.")
+    if not os.path.isdir(path):
+        raise NotADirectoryError(f"Checkpoint path {path} is not a directory.")
+    if is_path_temporary(path, atomicity_options=atomicity.v0()):
+        raise ValueError(f"Found incomplete checkpoint at {path}.")
+
+
+def _check_v1(layout: Layout, atomicity: AtomicityOptions) -> None:
+    _check_directory(layout.path, atomicity)
+    for file, kind in (
+        (CHECKPOINT_METADATA_FILE, "checkpoint metadata"),
+        (INDICATOR_FILE, "indicator"),
+    ):
+        if not layout.has(file):
+            raise FileNotFoundError(
+                f"Checkpoint path {layout.path} could not be identified as a "
+                "valid Orbax V1 checkpoint. It is missing the "
+                f"{kind} file '{file}'."
+            )
+
+
+def _check_v0(layout: Layout, atomicity: AtomicityOptions) -> None:
+    path = layout.path
+    _check_directory(path, atomicity)
+    parent = os.path.dirname(os.path.normpath(path))
+    if os.path.exists(os.path.join(parent, CHECKPOINT_METADATA_FILE)):
+        raise InvalidLayoutError(
+            f"The path ({path}) configured for loading appears to be a "
+            "subdirectory of an Orbax checkpoint. Please try loading from the "
+            f"parent directory: {parent} instead."
+        )
+    if layout.has(CHECKPOINT_METADATA_FILE) or layout.has(TREE_METADATA_FILE):
+        return
+    checkpoints = [
+        os.path.join(path, name)
+        for name in layout.directories()
+        if layout.has(name, CHECKPOINT_METADATA_FILE)
+    ]
+    if checkpoints:
+        raise InvalidLayoutError(
+            "You are currently attempting to read an Orbax checkpoint from a "
+            "root directory, please consider loading one of the following "
+            f"checkpoint subdirectories: {checkpoints}"
+        )
+
+
+def _check(
+    check: Callable[[Layout, AtomicityOptions], None],
+    layout: Layout,
+    atomicity: AtomicityOptions,
+) -> None:
+    try:
+        check(layout, atomicity)
+    except _UNREADABLE as error:
+        version = "V1" if layout.is_v1 else "V0"
+        raise InvalidLayoutError(
+            f"Failed to interpret path {layout.path} as a {version} Orbax "
+            "checkpoint."
+        ) from error
+
+
+def open_layout(path: Any, context: Context) -> Layout:
+    """The checkpoint at a path.
+
+    Raises:
+        InvalidLayoutError: there is none; the cause says why.
+        NotImplementedError: the context asks for safetensors.
+    """
+    kind = context.checkpoint_layout
+    if kind is CheckpointLayout.AUTO:
+        _check_markers(path)
+        kind = CheckpointLayout.ORBAX
+    if kind is CheckpointLayout.SAFETENSORS:
+        raise not_implemented("CheckpointLayout.SAFETENSORS")
+    layout = Layout(path, os.path.exists(os.path.join(path, INDICATOR_FILE)))
+    check = _check_v1 if layout.is_v1 else _check_v0
+    try:
+        _check(check, layout, context.atomicity)
+    except InvalidLayoutError as error:
+        raise InvalidLayoutError(
+            f"Could not recognize the checkpoint at {path} as a valid "
+            f"{kind.value.capitalize()} checkpoint. If you are trying to load "
+            "a checkpoint that does not conform to the standard Orbax format, "
+            "use `ctx.checkpoint_layout = ...` to specify the expected "
+            "checkpoint layout."
+        ) from error
+    return layout
+
+
+def _check_markers(path: Any) -> None:
+    markers = (INDICATOR_FILE, CHECKPOINT_METADATA_FILE, TREE_METADATA_FILE)
+    if not any(os.path.exists(os.path.join(path, name)) for name in markers):
+        tried = [CheckpointLayout.ORBAX.value]
+        raise InvalidLayoutError(
+            f"Could not auto-detect checkpoint layout at {path}. Tried "
+            f"layouts: {tried}."
+        )
+
+
+def holds_checkpoint(path: Any, context: Context) -> bool:
+    """Whether a path holds a checkpoint of either layout."""
+    for is_v1, check in ((True, _check_v1), (False, _check_v0)):
+        try:
+            _check(check, Layout(path, is_v1), context.atomicity)
+        except InvalidLayoutError:
+            continue
+        return True
+    return False

@@ -1,0 +1,171 @@
+"""Which leaves can be saved and loaded, and how each is asked for."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from holdfast.orbax._jax import imported_jax, is_jax_array
+from holdfast.orbax.tree_paths import flatten_with_path, unflatten_like
+from holdfast.orbax.type_handlers import ArrayRestoreArgs, RestoreArgs
+from holdfast.orbax.v1.errors import UnregisteredTypeError
+from holdfast.orbax.v1.tree import AbstractLeaf, Leaf
+
+_ACCEPTED = (np.ndarray, int, float, np.number, bytes, bool, str)
+# Of the numpy scalars only np.float64 is one of these: it is a float.
+_STORABLE = (np.ndarray, int, float, bytes, str)
+_SCALARS = (int, float, np.number, bytes, bool)
+
+
+def check_state(state: Any) -> None:
+    """Checks the types of a tree's leaves before it is saved.
+
+    Raises:
+        ValueError: a type that is no leaf, or keys that do not compare.
+    """
+    for _, leaf in flatten_with_path(state):
+        if not isinstance(leaf, _ACCEPTED) and not is_jax_array(leaf):
+            jax = imported_jax()
+            kinds: Any = Leaf if jax is None else jax.Array | Leaf
+            raise ValueError(
+                f"Unsupported leaf type for saving: `{type(leaf)}`. Supported "
+                f"leaf types are: {kinds}."
+            )
+
+
+def check_storable(leaves: Iterable[Any]) -> None:
+    """Checks that each leaf has a stored form.
+
+    Raises:
+        UnregisteredTypeError: types that have none; says which.
+    """
+    missing = {
+        type(leaf)
+        for leaf in leaves
+        if leaf is not ...
+        and not isinstance(leaf, _STORABLE)
+        and not is_jax_array(leaf)
+    }
+    if missing:
+        raise UnregisteredTypeError(_unregistered("leaf types", missing))
+
+
+def _unregistered(what: str, types: set[type]) -> str:
+    return (
+        f"The following {what} are not registered in the "
+        f"`LeafHandlerRegistry`: [{types}]. Please register a `LeafHandler` "
+        "for each type in the `LeafHandlerRegistry` and assign it into the "
+        "`PyTreeOptions` in the `Context`."
+    )
+
+
+@functools.lru_cache(maxsize=1024)
+def _has(kind: type, *names: str) -> bool:
+    """Whether instances of a class have these attributes."""
+    annotations = getattr(kind, "__annotations__", {})
+    return all(name in annotations or hasattr(kind, name) for name in names)
+
+
+def _stands_for_array(kind: type) -> bool:
+    return _has(kind, "shape", "dtype")
+
+
+def _stands_for_sharded_array(kind: type) -> bool:
+    return _has(kind, "shape", "dtype", "sharding")
+
+
+def check_abstract_state(abstract: Any) -> None:
+    """Checks the types of the leaves of what the caller wants to load.
+
+    Raises:
+        TypeError: a leaf that stands for nothing that can be loaded.
+    """
+    for _, leaf in flatten_with_path(abstract):
+        kind = leaf if isinstance(leaf, type) else type(leaf)
+        if leaf is ... or _stands_for_array(kind):
+            continue
+        if not issubclass(kind, (*_SCALARS, str)):
+            raise TypeError(
+                f"Unsupported abstract leaf type for loading: `{type(leaf)}`. "
+                f"Supported abstract leaf types are: {AbstractLeaf} (or "
+                f"concrete values of {Leaf})."
+            )
+
+
+def check_loadable(leaves: Iterable[Any]) -> None:
+    """Checks that each abstract leaf stands for something that is stored.
+
+    Raises:
+        UnregisteredTypeError: types that do not; says which.
+    """
+    kinds = {
+        leaf if isinstance(leaf, type) else type(leaf)
+        for leaf in leaves
+        if leaf is not ...
+    }
+    missing = {
+        kind
+        for kind in kinds
+        if not _stands_for_array(kind)
+        and not issubclass(kind, (int, float, bytes, str))
+    }
+    if missing:
+        raise UnregisteredTypeError(
+            _unregistered("abstract leaf types", missing)
+        )
+
+
+def restore_args(abstract: Any, strict: bool) -> Any:
+    """The restore arguments that an abstract tree asks for.
+
+    Args:
+        abstract: a tree of abstract leaves.
+        strict: refuse shapes that differ from the stored ones.
+    """
+    args = [_restore_args(v, strict) for _, v in flatten_with_path(abstract)]
+    return unflatten_like(abstract, args)
+
+
+def _restore_args(leaf: Any, strict: bool) -> RestoreArgs:
+    if leaf is ...:
+        return RestoreArgs()
+    is_type = isinstance(leaf, type)
+    kind = leaf if is_type else type(leaf)
+    if _stands_for_sharded_array(kind):
+        if is_type:
+            return ArrayRestoreArgs()
+        return ArrayRestoreArgs(
+            dtype=leaf.dtype,
+            sharding=leaf.sharding,
+            shape=leaf.shape,
+            strict=strict,
+        )
+    if _stands_for_array(kind):
+        dtype = None if is_type else leaf.dtype
+        return RestoreArgs(restore_type=np.ndarray, dtype=dtype)
+    return RestoreArgs(restore_type=kind)
+
+
+def resolve_abstract_meshes(abstract: Any) -> Any:
+    """`abstract` with shardings over jax's current mesh in place of those
+    over an abstract one."""
+    jax = imported_jax()
+    if abstract is None or jax is None:
+        return abstract
+    get_mesh = getattr(jax.sharding, "get_mesh", None)
+    if get_mesh is None:
+        return abstract
+
+    def resolve(leaf: Any) -> Any:
+        sharding = getattr(leaf, "sharding", None)
+        if not isinstance(sharding, jax.sharding.NamedSharding):
+            return leaf
+        if not isinstance(sharding.mesh, jax.sharding.AbstractMesh):
+            return leaf
+        concrete = jax.sharding.NamedSharding(get_mesh(), sharding.spec)
+        return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=concrete)
+
+    return jax.tree_util.tree_map(resolve, abstract)

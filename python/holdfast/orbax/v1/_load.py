@@ -1,0 +1,268 @@
+"""`load` and its relatives."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from holdfast.orbax._later import not_implemented
+from holdfast.orbax.v1 import _registry
+from holdfast.orbax.v1._coroutines import run_sync
+from holdfast.orbax.v1._layout import (
+    AUTO_NAME,
+    RESERVED_NAMES,
+    STATE_NAME,
+    Layout,
+    open_layout,
+)
+from holdfast.orbax.v1._leaves import (
+    check_abstract_state,
+    resolve_abstract_meshes,
+)
+from holdfast.orbax.v1._metadata_types import CheckpointMetadata
+from holdfast.orbax.v1.context import Context, get_context
+from holdfast.orbax.v1.errors import InvalidLayoutError, NoEntryError
+from holdfast.orbax.v1.options import CheckpointLayout
+
+PLACEHOLDER = ...
+
+
+def load(
+    path: Any,
+    abstract_state: Any | None = None,
+    *,
+    checkpointable_name: str | None = AUTO_NAME,
+) -> Any:
+    """Loads a tree.
+
+    Args:
+        path: a checkpoint of the v1 layout or an older one.
+        abstract_state: gives the result's structure and how each leaf is
+            restored: a `jax.ShapeDtypeStruct` as a jax.Array with that
+            sharding, a numpy array as one of that dtype, int, float and str
+            (values or types) as such, `PLACEHOLDER` not at all. What
+            `metadata(path)` returns will do. None: as it was saved.
+        checkpointable_name: the subdirectory that the tree lies in. "AUTO":
+            "state", else the first that is a tree, else `path` itself. None:
+            `path` itself, of older checkpoints.
+
+    Returns:
+        The tree. Without `abstract_state` tuples come back as lists and
+        namedtuples as dicts.
+
+    Raises:
+        InvalidLayoutError: no such checkpoint; the cause says why.
+        ValueError: the structures do not match, a leaf cannot be read as
+            asked, or the files are damaged.
+        TypeError: a leaf of `abstract_state` stands for nothing.
+    """
+    abstract = _standardize(abstract_state)
+    check_name(checkpointable_name)
+    if abstract is not None:
+        check_abstract_state(abstract)
+    context = get_context()
+    layout = open_layout(context.file.path_class(path), context)
+    name = layout.find_pytree(checkpointable_name)
+    return _load_one(layout, name, abstract, context)
+
+
+def load_checkpointables(
+    path: Any, abstract_checkpointables: Any | None = None
+) -> dict[str, Any]:
+    """Loads several checkpointables.
+
+    Args:
+        path: a checkpoint with named checkpointables.
+        abstract_checkpointables: name -> what `load` takes as
+            `abstract_state`, an object that loads itself, or None for "as it
+            was saved". Others are not loaded. None: all, as they were saved.
+
+    Returns:
+        name -> value.
+
+    Raises:
+        InvalidLayoutError: no such checkpoint; the cause says why.
+        KeyError: a name that the checkpoint does not have; as NoEntryError,
+            one that could not be loaded.
+        ValueError: no dict, or a name that cannot be.
+    """
+    abstracts = _standardize(abstract_checkpointables)
+    _check_names(abstracts)
+    context = get_context()
+    layout = open_layout(context.file.path_class(path), context)
+    if layout.is_flat():
+        raise InvalidLayoutError(
+            f"Checkpoint at {layout.path} is a flat (direct checkpoint with no "
+            "named checkpointables. Use `ocp.metadata` / `ocp.load` instead."
+        )
+    available = layout.directories()
+    if not abstracts:
+        names = [name for name in available if name not in RESERVED_NAMES]
+        abstracts = dict.fromkeys(names)
+    if any(name not in available for name in abstracts):
+        raise KeyError(
+            f" Requested checkpointables: {abstracts.keys()} for loading were "
+            "not found in the checkpoint. Available checkpointables: "
+            f"{available}"
+        )
+    return _load_named(layout, abstracts, context)
+
+
+def load_async(
+    path: Any,
+    abstract_state: Any | None = None,
+    *,
+    checkpointable_name: str | None = STATE_NAME,
+) -> NoReturn:
+    """Refuses: Orbax loads only safetensors in the background.
+
+    Raises:
+        NotImplementedError: always.
+    """
+    layout = get_context().checkpoint_layout
+    if layout is CheckpointLayout.SAFETENSORS:
+        raise not_implemented("CheckpointLayout.SAFETENSORS")
+    raise NotImplementedError(
+        "Asynchronous loading only supported for SAFETENSORS checkpoint "
+        f"layout, not {layout}."
+    )
+
+
+def load_checkpointables_async(
+    path: Any, abstract_checkpointables: Any | None = None
+) -> NoReturn:
+    """Refuses, as Orbax does.
+
+    Raises:
+        NotImplementedError: always.
+    """
+    raise NotImplementedError("Asynchronous loading is not yet supported.")
+
+
+def _standardize(abstract: Any) -> Any:
+    if isinstance(abstract, CheckpointMetadata):
+        return abstract.metadata
+    return resolve_abstract_meshes(abstract)
+
+
+def check_name(name: str | None) -> None:
+    """Checks the name of a tree to load.
+
+    Raises:
+        ValueError: it is empty or reserved.
+    """
+    if name == "":
+        raise ValueError(
+            "Empty string is not supported as a checkpointable name in `load`. "
+            "Checkpointable name must be a valid non-empty string name or None "
+            "if loading a legacy V0 direct pytree checkpoint."
+        )
+    if name != AUTO_NAME and name in RESERVED_NAMES:
+        raise ValueError(f"Provided reserved checkpointable key: {name}.")
+
+
+def _check_names(abstracts: Any) -> None:
+    if abstracts is None:
+        return
+    if not isinstance(abstracts, dict):
+        raise ValueError(
+            "`abstract_checkpointables` must be a valid mapping of "
+            "checkpointable names to abstract checkpointables to load, but got "
+            f"{type(abstracts)}"
+        )
+    if "" in abstracts:
+        raise ValueError(
+            "Empty string is not supported as a checkpointable name in "
+            "`load_checkpointables`. Each checkpointable name must be a valid "
+            "non-empty string name."
+        )
+    reserved = abstracts.keys() & RESERVED_NAMES
+    if reserved:
+        raise ValueError(f"Provided reserved checkpointable keys: {reserved}.")
+
+
+def recorded_handler(layout: Layout, name: str | None) -> str | None:
+    """The name of the handler that saved an item; None for the flat one."""
+    handlers = layout.step_metadata().item_handlers
+    if name is None:
+        return handlers if isinstance(handlers, str) else None
+    return handlers.get(name) if isinstance(handlers, dict) else None
+
+
+def handler_for(
+    layout: Layout, name: str | None, abstract: Any, context: Context
+) -> Any:
+    """The handler that loads an item.
+
+    Raises:
+        NoEntryError: none is registered.
+    """
+    return _registry.resolve_for_load(
+        context.checkpointables.registry,
+        abstract,
+        layout.path.name if name is None else name,
+        recorded_handler(layout, name),
+        STATE_NAME,
+    )
+
+
+def item_path(layout: Layout, name: str | None) -> Any:
+    """The directory of an item."""
+    return layout.path if name is None else layout.path / name
+
+
+def _load_one(
+    layout: Layout, name: str | None, abstract: Any, context: Context
+) -> Any:
+    if name is None:
+        handlers = layout.step_metadata().item_handlers
+        if isinstance(handlers, dict):
+            raise InvalidLayoutError(
+                f"Checkpoint at {layout.path} is a composite checkpoint with "
+                "named checkpointables. Use `ocp.load_checkpointables` or "
+                "`ocp.load(..., checkpointable_name='state')` instead of "
+                "`ocp.load(..., checkpointable_name=None)`."
+            )
+    handler = handler_for(layout, name, abstract, context)
+
+    async def run() -> Any:
+        return await (await handler.load(item_path(layout, name), abstract))
+
+    return run_sync(run())
+
+
+def _load_named(
+    layout: Layout, abstracts: dict[str, Any], context: Context
+) -> dict[str, Any]:
+    handlers = {
+        name: handler_for(layout, name, abstract, context)
+        for name, abstract in abstracts.items()
+    }
+
+    async def run() -> dict[str, Any]:
+        awaitables = {
+            name: await handlers[name].load(layout.path / name, abstract)
+            for name, abstract in abstracts.items()
+        }
+        return await _results(awaitables, handlers, abstracts, context)
+
+    return run_sync(run())
+
+
+async def _results(
+    awaitables: dict[str, Any],
+    handlers: dict[str, Any],
+    abstracts: dict[str, Any],
+    context: Context,
+) -> dict[str, Any]:
+    loaded = {}
+    for name, awaitable in awaitables.items():
+        try:
+            loaded[name] = await awaitable
+        except Exception as error:
+            raise NoEntryError(
+                f"Failed to load checkpointable: {name} due to incompatible "
+                f"handler: {type(handlers[name])} found in registry: "
+                f"{context.checkpointables.registry} for abstract "
+                f"checkpointable: {abstracts[name]}."
+            ) from error
+    return loaded

@@ -1,0 +1,109 @@
+"""`metadata` and its relatives: checkpoints described, not read."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from holdfast.orbax.v1._coroutines import run_sync
+from holdfast.orbax.v1._layout import (
+    AUTO_NAME,
+    METRICS_NAME,
+    Layout,
+    holds_checkpoint,
+    open_layout,
+)
+from holdfast.orbax.v1._load import check_name, handler_for, item_path
+from holdfast.orbax.v1._metadata_types import CheckpointMetadata
+from holdfast.orbax.v1.context import Context, get_context
+from holdfast.orbax.v1.errors import InvalidLayoutError
+
+_logger = logging.getLogger(__name__)
+
+
+def metadata(
+    path: Any, checkpointable_name: str | None = AUTO_NAME
+) -> CheckpointMetadata[Any]:
+    """The metadata of a tree.
+
+    Args:
+        path: a checkpoint of the v1 layout or an older one.
+        checkpointable_name: as for `load`.
+
+    Returns:
+        Its `metadata` is the tree, an abstract leaf for each stored one, or
+        None where a named one could not be read (a warning says why).
+
+    Raises:
+        InvalidLayoutError: no such checkpoint; the cause says why.
+        ValueError: metadata that cannot be read.
+    """
+    check_name(checkpointable_name)
+    context = get_context()
+    layout = open_layout(context.file.path_class(path), context)
+    name = layout.find_pytree(checkpointable_name)
+    if name is None:
+        handler = handler_for(layout, None, None, context)
+        return _with_facts(layout, run_sync(handler.metadata(layout.path)))
+    return _with_facts(layout, _item_metadata(layout, name, context))
+
+
+def checkpointables_metadata(path: Any) -> CheckpointMetadata[dict[str, Any]]:
+    """The metadata of every checkpointable.
+
+    Args:
+        path: a checkpoint with named checkpointables.
+
+    Returns:
+        Its `metadata` is name -> a tree of abstract leaves, or None where
+        nothing is known (a JSON document).
+
+    Raises:
+        InvalidLayoutError: no such checkpoint; the cause says why.
+    """
+    context = get_context()
+    layout = open_layout(context.file.path_class(path), context)
+    if layout.is_flat():
+        raise InvalidLayoutError(
+            f"Checkpoint at {layout.path} is a flat (direct) checkpoint with "
+            "no named checkpointables. Use `ocp.metadata` / `ocp.load` "
+            "instead."
+        )
+    items = {
+        name: _item_metadata(layout, name, context)
+        for name in layout.directories()
+        if name != METRICS_NAME
+    }
+    return _with_facts(layout, items)
+
+
+def is_orbax_checkpoint(path: Any) -> bool:
+    """Whether `path` holds a checkpoint of the v1 layout or an older one."""
+    context = get_context()
+    return holds_checkpoint(context.file.path_class(path), context)
+
+
+def _item_metadata(layout: Layout, name: str, context: Context) -> Any:
+    handler = handler_for(layout, name, None, context)
+    try:
+        return run_sync(handler.metadata(item_path(layout, name)))
+    except Exception as error:
+        _logger.warning(
+            "Failed to get metadata for checkpointable: %s due to incompatible "
+            "handler: %s. Defaulting return value to None. \nError details: %s",
+            name,
+            handler,
+            error,
+        )
+        return None
+
+
+def _with_facts(layout: Layout, items: Any) -> CheckpointMetadata[Any]:
+    facts = layout.step_metadata()
+    return CheckpointMetadata(
+        layout.path,
+        metadata=items,
+        init_timestamp_nsecs=facts.init_timestamp_nsecs,
+        commit_timestamp_nsecs=facts.commit_timestamp_nsecs,
+        custom_metadata=facts.custom_metadata,
+    )

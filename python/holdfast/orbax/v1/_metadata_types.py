@@ -1,0 +1,192 @@
+"""What `metadata` returns: abstract leaves, and facts of the checkpoint."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import os
+import pprint
+from typing import Any, Generic, TypeAlias, TypeVar
+
+import numpy as np
+
+from holdfast.orbax import _structure
+from holdfast.orbax._pytree_metadata import _Describer
+from holdfast.orbax._source import (
+    TREE_METADATA_FILE,
+    StoredLeaf,
+    has_structure,
+    open_item,
+)
+from holdfast.orbax.metadata.sharding import ShardingMetadata
+from holdfast.orbax.metadata.value import StorageMetadata, StringMetadata
+
+T = TypeVar("T")
+PyTreeMetadata: TypeAlias = Any
+
+
+@dataclasses.dataclass
+class NumpyMetadata:
+    """A stored numpy array; as an abstract leaf, asks for one.
+
+    Attributes:
+        shape: in elements.
+        dtype: as stored.
+        storage_metadata: how it is stored.
+    """
+
+    shape: tuple[int, ...] | None
+    dtype: Any | None
+    storage_metadata: StorageMetadata | None
+
+
+@dataclasses.dataclass
+class ArrayMetadata:
+    """A stored jax.Array; as an abstract leaf, asks for one.
+
+    Attributes:
+        shape: in elements.
+        dtype: as stored; uint32 for PRNG keys.
+        sharding_metadata: as recorded, without devices.
+        storage_metadata: how it is stored.
+    """
+
+    shape: tuple[int, ...] | None
+    dtype: Any | None
+    sharding_metadata: ShardingMetadata | None
+    storage_metadata: StorageMetadata | None
+
+    @property
+    def sharding(self) -> Any | None:
+        """The recorded jax Sharding, over this process's devices."""
+        if self.sharding_metadata is None:
+            return None
+        return self.sharding_metadata.to_jax_sharding()
+
+
+_structure.add_leaf_type(NumpyMetadata)
+_structure.add_leaf_type(ArrayMetadata)
+
+
+def read_tree_metadata(directory: Any) -> Any:
+    """The tree of a pytree item, an abstract leaf for each stored one.
+
+    Scalars are a zero of their type, strings "string", empty containers
+    themselves.
+
+    Raises:
+        FileNotFoundError: no `_METADATA`.
+        ValueError: metadata that cannot be read.
+    """
+    if not has_structure(os.fspath(directory)):
+        raise FileNotFoundError(
+            f"Metadata file (named {TREE_METADATA_FILE}) does not exist at "
+            f"{directory}."
+        )
+    source = open_item(directory)
+    describer = _Describer(source)
+    return _structure.nest(
+        (
+            leaf.names,
+            leaf.info.key_is_sequence,
+            _abstract_leaf(leaf, describer.describe(leaf)),
+        )
+        for leaf in source.leaves
+    )
+
+
+def _abstract_leaf(leaf: StoredLeaf, described: Any) -> Any:
+    if isinstance(described, StringMetadata):
+        return "string"
+    if leaf.value_type == "scalar":
+        return np.zeros((), described.dtype).item()
+    if leaf.value_type == "np.ndarray":
+        return NumpyMetadata(
+            described.shape, described.dtype, described.storage
+        )
+    if leaf.value_type == "jax.Array":
+        return ArrayMetadata(
+            described.shape,
+            described.dtype,
+            described.sharding,
+            described.storage,
+        )
+    return described
+
+
+class CheckpointMetadata(Generic[T]):
+    """What is known of a checkpoint, without its values.
+
+    `metadata` may be passed to `load` as the abstract state, and so may the
+    whole object.
+    """
+
+    def __init__(
+        self,
+        path: Any,
+        *,
+        metadata: T,
+        init_timestamp_nsecs: int | None = None,
+        commit_timestamp_nsecs: int | None = None,
+        custom_metadata: Any | None = None,
+    ) -> None:
+        self._path = path
+        self._metadata = metadata
+        self._init_timestamp_nsecs = init_timestamp_nsecs
+        self._commit_timestamp_nsecs = commit_timestamp_nsecs
+        self._custom_metadata = custom_metadata
+
+    @property
+    def path(self) -> Any:
+        """The checkpoint's."""
+        return self._path
+
+    @property
+    def metadata(self) -> T:
+        """A tree of abstract leaves, or one for each checkpointable."""
+        return self._metadata
+
+    @property
+    def init_timestamp_nsecs(self) -> int | None:
+        """Start of the save, nanoseconds since 1970."""
+        return self._init_timestamp_nsecs
+
+    @property
+    def commit_timestamp_nsecs(self) -> int | None:
+        """Its commit, nanoseconds since 1970."""
+        return self._commit_timestamp_nsecs
+
+    @property
+    def init_timestamp(self) -> datetime.datetime | None:
+        """Start of the save, in UTC."""
+        return _datetime(self._init_timestamp_nsecs)
+
+    @property
+    def commit_timestamp(self) -> datetime.datetime | None:
+        """Its commit, in UTC."""
+        return _datetime(self._commit_timestamp_nsecs)
+
+    @property
+    def custom_metadata(self) -> Any | None:
+        """The JSON object given with the save."""
+        return self._custom_metadata
+
+    def __repr__(self) -> str:
+        facts = {
+            name: str(getattr(self, name))
+            for name in (
+                "metadata",
+                "init_timestamp_nsecs",
+                "commit_timestamp_nsecs",
+                "custom_metadata",
+            )
+        }
+        return f"CheckpointMetadata({pprint.pformat(facts)})"
+
+
+def _datetime(nsecs: int | None) -> datetime.datetime | None:
+    if nsecs is None:
+        return None
+    return datetime.datetime.fromtimestamp(
+        nsecs / 1e9, tz=datetime.timezone.utc
+    )

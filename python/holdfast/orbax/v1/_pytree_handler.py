@@ -1,0 +1,259 @@
+"""Trees as checkpointables."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Awaitable
+from typing import Any, ClassVar
+
+import numpy as np
+
+from holdfast import _engine
+from holdfast._adapt import make_adapt
+from holdfast.orbax._jax import is_jax_array
+from holdfast.orbax._later import not_implemented
+from holdfast.orbax._pytree_save import (
+    PreparedSave,
+    SaveOptions,
+    prepare_save,
+)
+from holdfast.orbax._restore import restore_pytree
+from holdfast.orbax.tree_paths import (
+    PyTreePath,
+    flatten_with_path,
+    param_name_from_keypath,
+    unflatten_like,
+)
+from holdfast.orbax.type_handlers import SaveArgs
+from holdfast.orbax.v1._directory import ItemDirectory
+from holdfast.orbax.v1._leaves import (
+    check_loadable,
+    check_storable,
+    restore_args,
+)
+from holdfast.orbax.v1._metadata_types import read_tree_metadata
+from holdfast.orbax.v1._save_state import is_in_background
+from holdfast.orbax.v1.context import Context, get_context
+from holdfast.orbax.v1.errors import UnregisteredTypeError
+from holdfast.orbax.v1.options import ArrayOptions
+from holdfast.orbax.v1.path import PathAwaitingCreation
+
+StorageOptions = ArrayOptions.Saving.StorageOptions
+
+
+class PyTreeHandler:
+    """Saves and loads trees, with the context's options.
+
+    Args:
+        context: gives the options; None: the active context.
+    """
+
+    TYPESTR: ClassVar[str] = (
+        "orbax.checkpoint.experimental.v1._src.handlers.pytree_handler"
+        ".PyTreeHandler"
+    )
+
+    def __init__(self, *, context: Context | None = None) -> None:
+        self._context = context or get_context()
+
+    async def save(
+        self, directory: PathAwaitingCreation, checkpointable: Any
+    ) -> Awaitable[None]:
+        """Takes hold of the tree's arrays, and writes them in the background.
+
+        Raises:
+            UnregisteredTypeError: leaves of types without a stored form.
+            ValueError: a leaf or a structure that cannot be saved.
+        """
+        prepared = _prepare(checkpointable, self._context)
+
+        async def write() -> None:
+            if isinstance(directory, ItemDirectory):
+                directory.save_item(prepared.tree, **prepared.options)
+            else:
+                prepared.write(await directory.await_creation())
+
+        return write()
+
+    async def load(
+        self, directory: Any, abstract_checkpointable: Any | None = None
+    ) -> Awaitable[Any]:
+        """The tree; see `holdfast.orbax.v1.load`.
+
+        Raises:
+            UnregisteredTypeError: abstract leaves that stand for nothing.
+            ValueError: structures that do not match, damaged files.
+        """
+        abstract = abstract_checkpointable
+        check_loadable(leaf for _, leaf in flatten_with_path(abstract))
+
+        async def read() -> Any:
+            return _restore(directory, abstract, self._context)
+
+        return read()
+
+    async def metadata(self, directory: Any) -> Any:
+        """The tree with abstract leaves."""
+        return read_tree_metadata(directory)
+
+    def is_handleable(self, checkpointable: Any) -> bool:
+        """Whether every leaf has a stored form."""
+        try:
+            flat = flatten_with_path(checkpointable)
+            check_storable(leaf for _, leaf in flat)
+        except (UnregisteredTypeError, ValueError):
+            return False
+        return True
+
+    def is_abstract_handleable(
+        self, abstract_checkpointable: Any
+    ) -> bool | None:
+        """Whether every leaf stands for something that is stored."""
+        try:
+            flat = flatten_with_path(abstract_checkpointable)
+            check_loadable(leaf for _, leaf in flat)
+        except (UnregisteredTypeError, ValueError):
+            return False
+        return True
+
+
+def _restore(directory: Any, abstract: Any, context: Context) -> Any:
+    loading = context.array.loading
+    if not loading.raise_array_data_missing_error:
+        raise not_implemented("raise_array_data_missing_error=False")
+    args = None
+    if abstract is not None:
+        args = restore_args(
+            abstract, strict=not loading.enable_padding_and_truncation
+        )
+    return restore_pytree(
+        directory,
+        abstract,
+        args,
+        partial_restore=context.pytree.loading.partial_load,
+    )
+
+
+def _prepare(tree: Any, context: Context) -> PreparedSave:
+    """Checks a tree and takes hold of its arrays."""
+    _refuse_later_options(context)
+    saving = context.array.saving
+    flat = flatten_with_path(tree)
+    check_storable(leaf for _, leaf in flat)
+    _check_jax_arrays(flat)
+    jax_options = _jax_options(saving)
+    snapshot = is_in_background()
+    prepared = prepare_save(
+        tree,
+        _save_args_tree(tree, flat, saving),
+        options=SaveOptions(
+            use_ocdbt=saving.use_ocdbt,
+            use_zarr3=saving.use_zarr3,
+            use_compression=saving.use_compression,
+            ocdbt_target_data_file_size=saving.ocdbt_target_data_file_size,
+        ),
+        snapshot=snapshot and not jax_options,
+    )
+    limit = context.memory.write_concurrent_bytes
+    if limit is not None:
+        prepared.options["in_flight_bytes_max"] = limit
+    if not jax_options:
+        return prepared
+    built = _engine.build_tree(
+        tree, adapt=make_adapt(**jax_options), snapshot=snapshot
+    )
+    return dataclasses.replace(prepared, tree=built)
+
+
+def _refuse_later_options(context: Context) -> None:
+    """Refuses what would change the files and is not implemented.
+
+    Raises:
+        NotImplementedError: naming the option.
+    """
+    saving, memory = context.array.saving, context.memory
+    metadata_options = context.pytree.saving.pytree_metadata_options
+    for is_used, name in (
+        (
+            saving.enable_replica_parallel_separate_folder,
+            "enable_replica_parallel_separate_folder",
+        ),
+        (
+            saving.array_metadata_store
+            != ArrayOptions.Saving.array_metadata_store,
+            "array_metadata_store",
+        ),
+        (metadata_options.support_rich_types, "support_rich_types"),
+        (memory.regulator_options is not None, "regulator_options"),
+        (
+            memory.serialization_status_callback is not None,
+            "serialization_status_callback",
+        ),
+    ):
+        if is_used:
+            raise not_implemented(f"the option {name}")
+
+
+def _check_jax_arrays(flat: list[tuple[PyTreePath, Any]]) -> None:
+    """Refuses jax.Arrays that have no values to save.
+
+    Raises:
+        ValueError: one of zero size.
+    """
+    for path, leaf in flat:
+        if is_jax_array(leaf) and leaf.size == 0:
+            raise ValueError(
+                "Cannot save arrays with zero size: ParamInfo: "
+                f"[name={param_name_from_keypath(path)},value_typestr=None]"
+            )
+
+
+def _save_args_tree(
+    tree: Any, flat: list[tuple[PyTreePath, Any]], saving: ArrayOptions.Saving
+) -> Any | None:
+    """A tree of SaveArgs; None where no leaf has any."""
+    of_all = saving.storage_options or StorageOptions()
+    # Not ==: numpy's float64 equals None.
+    if saving.scoped_storage_options_creator is None and all(
+        value is None for value in vars(of_all).values()
+    ):
+        return None
+    args = [_save_args(path, leaf, saving) for path, leaf in flat]
+    return unflatten_like(tree, args)
+
+
+def _save_args(
+    path: PyTreePath, leaf: Any, saving: ArrayOptions.Saving
+) -> SaveArgs:
+    """How a leaf is stored: its own options before those of all."""
+    of_all = saving.storage_options or StorageOptions()
+    own = None
+    if saving.scoped_storage_options_creator is not None:
+        own = saving.scoped_storage_options_creator(path, leaf)
+
+    def choose(name: str) -> Any:
+        value = None if own is None else getattr(own, name)
+        return getattr(of_all, name) if value is None else value
+
+    dtype = choose("dtype")
+    return SaveArgs(
+        dtype=None if dtype is None else np.dtype(dtype),
+        chunk_byte_size=choose("chunk_byte_size"),
+        shard_axes=choose("shard_axes") or (),
+    )
+
+
+def _jax_options(saving: ArrayOptions.Saving) -> dict[str, Any]:
+    """The options of how jax.Arrays are taken apart that are not default."""
+    options: dict[str, Any] = {}
+    if saving.use_replica_parallel is not None:
+        options["use_replica_parallel"] = saving.use_replica_parallel
+    if saving.min_slice_bytes_for_replica_parallel is not None:
+        minimum = saving.min_slice_bytes_for_replica_parallel
+        options["min_slice_bytes"] = minimum
+    if saving.max_replicas_for_replica_parallel is not None:
+        maximum = saving.max_replicas_for_replica_parallel
+        options["max_replicas"] = maximum
+    if not saving.enable_write_sharding_file:
+        options["write_sharding"] = False
+    return options

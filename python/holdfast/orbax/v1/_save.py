@@ -1,0 +1,248 @@
+"""`save` and its relatives: one checkpoint of named checkpointables.
+
+What must happen before the call returns (checking, and copying what may
+change) is apart from what may happen in the background (writing). Until the
+last moment nothing exists at the destination.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import json
+from collections.abc import Awaitable
+from typing import Any
+
+from holdfast.orbax._later import not_implemented
+from holdfast.orbax.metadata.step import check_json_object
+from holdfast.orbax.v1 import _registry
+from holdfast.orbax.v1._coroutines import (
+    AsyncResponse,
+    BackgroundResponse,
+    close_all,
+    run_sync,
+)
+from holdfast.orbax.v1._directory import Destination
+from holdfast.orbax.v1._handler_types import typestr
+from holdfast.orbax.v1._layout import RESERVED_NAMES, STATE_NAME
+from holdfast.orbax.v1._leaves import check_state
+from holdfast.orbax.v1._save_state import background
+from holdfast.orbax.v1.context import Context, get_context
+from holdfast.orbax.v1.options import CheckpointLayout
+from holdfast.orbax.v1.tree import JsonType
+
+
+def save(
+    path: Any,
+    state: Any,
+    *,
+    checkpointable_name: str = STATE_NAME,
+    overwrite: bool = False,
+    custom_metadata: JsonType | None = None,
+) -> None:
+    """Saves a tree as a checkpoint at `path`, and waits for it.
+
+    Args:
+        path: an absolute path that does not exist, unless `overwrite`.
+        state: a tree of jax.Arrays, numpy arrays, int, float, bool and str.
+        checkpointable_name: the subdirectory that the tree goes to.
+        overwrite: replace what is at `path`, in one step.
+        custom_metadata: a JSON object to keep with the checkpoint.
+
+    Raises:
+        ValueError: `path` exists or is relative; a leaf, name or structure
+            that cannot be saved; all of which leave nothing behind.
+        TypeError: `custom_metadata` is no JSON value.
+        OSError: the files cannot be written.
+    """
+    check_state(state)
+    checkpointables = {checkpointable_name: state}
+    _Save(path, checkpointables, overwrite, custom_metadata).run()
+
+
+def save_async(
+    path: Any,
+    state: Any,
+    *,
+    checkpointable_name: str = STATE_NAME,
+    overwrite: bool = False,
+    custom_metadata: JsonType | None = None,
+) -> AsyncResponse[None]:
+    """As `save`, but writes in the background.
+
+    Everything that may change is copied before the call returns. Arguments and
+    errors are those of `save`; errors of writing are raised by `result()`.
+    """
+    check_state(state)
+    checkpointables = {checkpointable_name: state}
+    return _Save(path, checkpointables, overwrite, custom_metadata).start()
+
+
+def save_checkpointables(
+    path: Any,
+    checkpointables: dict[str, Any],
+    *,
+    overwrite: bool = False,
+    custom_metadata: JsonType | None = None,
+) -> None:
+    """Saves several things as one checkpoint, and waits for it.
+
+    Args:
+        path: an absolute path that does not exist, unless `overwrite`.
+        checkpointables: name -> a tree, a JSON value, an object that saves
+            itself (`StatefulCheckpointable`), or what a registered handler
+            takes. Each goes to a subdirectory of its name.
+        overwrite: replace what is at `path`, in one step.
+        custom_metadata: a JSON object to keep with the checkpoint.
+
+    Raises:
+        ValueError: as `save`'s; also a value that is None.
+        NoEntryError: nothing can save a value.
+    """
+    _Save(path, checkpointables, overwrite, custom_metadata).run()
+
+
+def save_checkpointables_async(
+    path: Any,
+    checkpointables: dict[str, Any],
+    *,
+    overwrite: bool = False,
+    custom_metadata: JsonType | None = None,
+) -> AsyncResponse[None]:
+    """As `save_checkpointables`, but writes in the background."""
+    return _Save(path, checkpointables, overwrite, custom_metadata).start()
+
+
+class _Save:
+    """One save: checked when made, prepared at once, then written."""
+
+    def __init__(
+        self,
+        path: Any,
+        checkpointables: Any,
+        overwrite: bool,
+        custom_metadata: Any,
+    ) -> None:
+        _check_names(checkpointables)
+        context = get_context()
+        if context.checkpoint_layout is CheckpointLayout.SAFETENSORS:
+            raise not_implemented("CheckpointLayout.SAFETENSORS")
+        self._items: dict[str, Any] = dict(checkpointables)
+        self._path = context.file.path_class(path)
+        self._destination = Destination(self._path, overwrite, context)
+        self._checks_first = not context.file.skip_sync_file_validations
+        self._metadata = _metadata_json(custom_metadata)
+        self._context = context
+
+    def run(self) -> None:
+        """Saves before it returns."""
+        self._write(*self._prepare())
+
+    def start(self) -> BackgroundResponse[None]:
+        """Prepares, and writes in a thread."""
+        with background(self._context.memory.deepcopy_host_arrays):
+            handlers_json, awaitables = self._prepare()
+        variables = contextvars.copy_context()
+        return BackgroundResponse(
+            lambda: variables.run(self._write, handlers_json, awaitables),
+            what=f"save to {self._path}",
+        )
+
+    def _prepare(self) -> tuple[str, list[Awaitable[None]]]:
+        """Everything that may refuse; what is left to be done."""
+        if self._checks_first:
+            self._destination.check_absent()
+        handlers = _handlers(self._items, self._context)
+        with _discarding(self._destination):
+            awaitables = run_sync(self._call_handlers(handlers))
+        typestrs = {name: typestr(type(h)) for name, h in handlers.items()}
+        return json.dumps(typestrs), awaitables
+
+    async def _call_handlers(
+        self, handlers: dict[str, Any]
+    ) -> list[Awaitable[None]]:
+        awaitables: list[Awaitable[None]] = []
+        try:
+            for name, handler in handlers.items():
+                directory = self._destination.item(name)
+                awaitable = await handler.save(directory, self._items[name])
+                awaitables.append(awaitable)
+        except BaseException:
+            close_all(awaitables)
+            raise
+        return awaitables
+
+    def _write(
+        self, handlers_json: str, awaitables: list[Awaitable[None]]
+    ) -> None:
+        async def write_all() -> None:
+            for awaitable in awaitables:
+                await awaitable
+
+        try:
+            with _discarding(self._destination):
+                self._destination.begin()
+                run_sync(write_all())
+                self._destination.commit(handlers_json, self._metadata)
+        finally:
+            close_all(awaitables)
+
+
+@contextlib.contextmanager
+def _discarding(destination: Destination) -> Any:
+    """Removes the temporary directory if its block fails."""
+    try:
+        yield
+    except BaseException:
+        destination.discard()
+        raise
+
+
+def _handlers(items: dict[str, Any], context: Context) -> dict[str, Any]:
+    registry = context.checkpointables.registry
+    return {
+        name: _registry.resolve_for_save(registry, value, name)
+        for name, value in items.items()
+    }
+
+
+def _check_names(checkpointables: Any) -> None:
+    """Checks the names of what is to be saved.
+
+    Raises:
+        ValueError: no dict, nothing in it, or a name that cannot be.
+        TypeError: a name that is no text.
+    """
+    if not checkpointables or not isinstance(checkpointables, dict):
+        raise ValueError(
+            "`checkpointables` must be a valid dict of checkpointable names to "
+            "desired checkpointables to save, but got "
+            f"{type(checkpointables)}"
+        )
+    if "" in checkpointables:
+        raise ValueError(
+            "Empty string is not supported as a checkpointable name in "
+            "`save_checkpointables`. Each checkpointable name must be a valid "
+            "non-empty string name."
+        )
+    reserved = checkpointables.keys() & RESERVED_NAMES
+    if reserved:
+        raise ValueError(f"Provided reserved checkpointable keys: {reserved}.")
+    for name in checkpointables:
+        if not isinstance(name, str):
+            raise TypeError(f"Expected PathLike, got {type(name)}.")
+        if "/" in name or "\0" in name or name in (".", ".."):
+            raise ValueError(
+                f"checkpointable name {name!r} cannot be a directory's name"
+            )
+
+
+def _metadata_json(custom_metadata: Any) -> str:
+    """The text of the user's metadata, "" for none.
+
+    Raises:
+        ValueError: it is no dict with text for keys.
+        TypeError: `json` does not take it.
+    """
+    checked = check_json_object(custom_metadata)
+    return json.dumps(checked) if checked else ""

@@ -1,0 +1,160 @@
+"""`Context`: the options that apply to the calls inside its `with` block."""
+
+from __future__ import annotations
+
+import contextvars
+import copy
+import dataclasses
+from typing import Any
+
+from holdfast.orbax.v1 import options as options_lib
+from holdfast.orbax.v1.options import CheckpointLayout
+
+__all__ = ["Context", "get_context"]
+
+_CONTEXT: contextvars.ContextVar[Context | None] = contextvars.ContextVar(
+    "holdfast_orbax_context", default=None
+)
+
+# Of each `with` block that is entered: the context and the frozen ids outside.
+_OUTER: contextvars.ContextVar[tuple[Any, ...]] = contextvars.ContextVar(
+    "holdfast_orbax_outer_contexts", default=()
+)
+
+# Attribute -> the class of its options and the constructor's argument.
+_OPTIONS: dict[str, tuple[type[Any], str]] = {
+    "pytree": (options_lib.PyTreeOptions, "pytree_options"),
+    "array": (options_lib.ArrayOptions, "array_options"),
+    "asynchronous": (options_lib.AsyncOptions, "async_options"),
+    "multiprocessing": (
+        options_lib.MultiprocessingOptions,
+        "multiprocessing_options",
+    ),
+    "file": (options_lib.FileOptions, "file_options"),
+    "checkpointables": (
+        options_lib.CheckpointablesOptions,
+        "checkpointables_options",
+    ),
+    "pathways": (options_lib.PathwaysOptions, "pathways_options"),
+    "deletion": (options_lib.DeletionOptions, "deletion_options"),
+    "memory": (options_lib.MemoryOptions, "memory_options"),
+    "safetensors": (options_lib.SafetensorsOptions, "safetensors_options"),
+    "atomicity": (options_lib.AtomicityOptions, "atomicity_options"),
+}
+_ATTRIBUTE_OF_ARGUMENT = {name: key for key, (_, name) in _OPTIONS.items()}
+
+
+class Context:
+    """Options for the calls inside `with Context() as ctx:`.
+
+    Set options as attributes before entering (`ctx.array.saving.use_ocdbt =
+    False`); inside they refuse to change. Each thread, and each asyncio task,
+    has its own active context. A context made from another starts with copies
+    of its options.
+
+    Args:
+        context: gives the options that are not given here.
+        checkpoint_layout: "orbax", "safetensors" or "auto".
+        **options: `array_options=ArrayOptions(...)` and so on.
+    """
+
+    array: options_lib.ArrayOptions
+    asynchronous: options_lib.AsyncOptions
+    atomicity: options_lib.AtomicityOptions
+    checkpointables: options_lib.CheckpointablesOptions
+    deletion: options_lib.DeletionOptions
+    file: options_lib.FileOptions
+    memory: options_lib.MemoryOptions
+    multiprocessing: options_lib.MultiprocessingOptions
+    pathways: options_lib.PathwaysOptions
+    pytree: options_lib.PyTreeOptions
+    safetensors: options_lib.SafetensorsOptions
+
+    def __init__(
+        self,
+        context: Context | None = None,
+        *,
+        checkpoint_layout: CheckpointLayout | str | None = None,
+        **options: Any,
+    ) -> None:
+        unknown = options.keys() - _ATTRIBUTE_OF_ARGUMENT
+        if unknown:
+            raise TypeError(
+                "Context.__init__() got an unexpected keyword argument "
+                f"{min(unknown)!r}"
+            )
+        values = vars(self)
+        for attribute, (kind, argument) in _OPTIONS.items():
+            given = options.get(argument)
+            if given is None and context is not None:
+                given = getattr(context, attribute)
+            values[attribute] = (
+                kind() if given is None else copy.deepcopy(given)
+            )
+        if checkpoint_layout is None:
+            checkpoint_layout = (
+                CheckpointLayout.ORBAX
+                if context is None
+                else context.checkpoint_layout
+            )
+        values["_checkpoint_layout"] = CheckpointLayout(checkpoint_layout)
+
+    def __getattr__(self, name: str) -> Any:
+        # The older names: `array_options` for `array`.
+        if name in _ATTRIBUTE_OF_ARGUMENT and name != "atomicity_options":
+            return vars(self)[_ATTRIBUTE_OF_ARGUMENT[name]]
+        raise AttributeError(f"'Context' object has no attribute {name!r}")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in _OPTIONS or name in _ATTRIBUTE_OF_ARGUMENT:
+            raise AttributeError(
+                f"property {name!r} of 'Context' object has no setter"
+            )
+        object.__setattr__(self, name, value)
+
+    @property
+    def checkpoint_layout(self) -> CheckpointLayout:
+        """What kind of checkpoint a path is taken for."""
+        layout: CheckpointLayout = vars(self)["_checkpoint_layout"]
+        return layout
+
+    @checkpoint_layout.setter
+    def checkpoint_layout(self, value: CheckpointLayout | str) -> None:
+        if id(self) in options_lib.FROZEN_IDS.get():
+            raise RuntimeError(
+                "Cannot mutate an active Context. Ensure all configuration "
+                "options are set before entering the `with` context block."
+            )
+        vars(self)["_checkpoint_layout"] = CheckpointLayout(value)
+
+    def __enter__(self) -> Context:
+        outer = _CONTEXT.get(), options_lib.FROZEN_IDS.get()
+        _OUTER.set((*_OUTER.get(), outer))
+        _CONTEXT.set(self)
+        options_lib.FROZEN_IDS.set(outer[1] | _option_ids(self))
+        return self
+
+    def __exit__(self, *args: object) -> None:
+        *rest, (context, frozen) = _OUTER.get()
+        _OUTER.set(tuple(rest))
+        _CONTEXT.set(context)
+        options_lib.FROZEN_IDS.set(frozen)
+
+
+def get_context(default: Context | None = None) -> Context:
+    """The active context, `default` outside of any, or a fresh one."""
+    return _CONTEXT.get() or default or Context()
+
+
+def _option_ids(context: Context) -> frozenset[int]:
+    """Ids of a context and of all option objects in it."""
+    ids = {id(context)}
+    pending = [vars(context)[name] for name in _OPTIONS]
+    while pending:
+        value = pending.pop()
+        if not dataclasses.is_dataclass(value) or id(value) in ids:
+            continue
+        ids.add(id(value))
+        fields = dataclasses.fields(value)
+        pending.extend(getattr(value, field.name) for field in fields)
+    return frozenset(ids)

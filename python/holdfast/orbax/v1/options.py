@@ -1,0 +1,308 @@
+"""Options of `Context`: `orbax.checkpoint.v1.options`.
+
+Plain values with Orbax's names and defaults. While a context is entered, its
+options refuse to change.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import dataclasses
+import enum
+import pathlib
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from holdfast.orbax import options
+from holdfast.orbax.options import AtomicityMode, PyTreeMetadataOptions
+from holdfast.orbax.v1._registry import (
+    CheckpointableHandlerRegistry,
+    ReadOnlyRegistry,
+    local_registry,
+)
+
+__all__ = [
+    "ArrayOptions",
+    "AsyncOptions",
+    "AtomicityMode",
+    "AtomicityOptions",
+    "CheckpointLayout",
+    "CheckpointablesOptions",
+    "DeletionOptions",
+    "FileOptions",
+    "MemoryOptions",
+    "MultiprocessingOptions",
+    "PathwaysOptions",
+    "PyTreeOptions",
+    "SafetensorsOptions",
+]
+
+# Ids of the option objects of the contexts that are entered.
+FROZEN_IDS: contextvars.ContextVar[frozenset[int]] = contextvars.ContextVar(
+    "holdfast_frozen_option_ids", default=frozenset()
+)
+
+
+class _Options:
+    """Refuses changes while its context is entered."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if id(self) in FROZEN_IDS.get():
+            raise RuntimeError(
+                "Cannot mutate options of an active context. Configure before "
+                "entering the `with` block."
+            )
+        object.__setattr__(self, name, value)
+
+
+@dataclasses.dataclass(kw_only=True)
+class AsyncOptions(_Options):
+    """How `save_async` works in the background.
+
+    Attributes:
+        timeout_secs: accepted; one process never waits for another.
+        post_finalization_callback: accepted; Orbax's v1 does not call it.
+        create_directories_asynchronously: accepted; directories are made when
+            the first item is written.
+    """
+
+    timeout_secs: int = 1200
+    post_finalization_callback: Callable[[], None] | None = None
+    create_directories_asynchronously: bool = True
+
+
+@dataclasses.dataclass(kw_only=True)
+class AtomicityOptions(_Options):
+    """How a checkpoint is committed and recognised as complete.
+
+    Attributes:
+        mode: AUTO and ATOMIC_RENAME commit by a rename; with COMMIT_FILE only
+            directories holding `commit_success.txt` count as complete, and
+            saving is not supported.
+        allow_legacy_atomic_rename: with COMMIT_FILE, also take complete
+            directories without that file.
+    """
+
+    mode: AtomicityMode = AtomicityMode.AUTO
+    allow_legacy_atomic_rename: bool = False
+
+    def v0(self) -> options.AtomicityOptions:
+        """The older interface's options of the same values."""
+        return options.AtomicityOptions(
+            mode=self.mode,
+            allow_legacy_atomic_rename=self.allow_legacy_atomic_rename,
+        )
+
+
+@dataclasses.dataclass(kw_only=True)
+class MultiprocessingOptions(_Options):
+    """Which processes take part, and which of them writes shared files."""
+
+    primary_host: int | None = 0
+    active_processes: set[int] | None = None
+    barrier_sync_key_prefix: str | None = None
+
+
+def _path_class() -> type[Any]:
+    """`epath.Path` in programs that use it, else `pathlib.Path`."""
+    epath = sys.modules.get("etils.epath")
+    return epath.Path if epath is not None else pathlib.Path
+
+
+@dataclasses.dataclass(kw_only=True)
+class FileOptions(_Options):
+    """How files and directories are made.
+
+    Attributes:
+        path_permission_mode: mode of the checkpoint's directory, e.g. 0o750.
+        path_class: of the paths that calls return.
+        skip_sync_file_validations: do not look for an existing destination
+            before the background save starts.
+    """
+
+    path_permission_mode: int | None = None
+    path_class: type[Any] = dataclasses.field(default_factory=_path_class)
+    skip_sync_file_validations: bool = False
+
+
+@dataclasses.dataclass(kw_only=True)
+class PyTreeOptions(_Options):
+    """How trees are saved and loaded."""
+
+    @dataclasses.dataclass(kw_only=True)
+    class Saving(_Options):
+        """What `_METADATA` records about containers."""
+
+        pytree_metadata_options: PyTreeMetadataOptions = dataclasses.field(
+            default_factory=PyTreeMetadataOptions
+        )
+
+    @dataclasses.dataclass(kw_only=True)
+    class Loading(_Options):
+        """With `partial_load`, only what the abstract tree has is loaded."""
+
+        partial_load: bool = False
+
+    saving: Saving = dataclasses.field(default_factory=Saving)
+    loading: Loading = dataclasses.field(default_factory=Loading)
+
+
+@dataclasses.dataclass(kw_only=True)
+class ArrayOptions(_Options):
+    """How arrays are saved and loaded."""
+
+    @dataclasses.dataclass(kw_only=True)
+    class Saving(_Options):
+        """How arrays are stored.
+
+        Attributes:
+            storage_options: of every leaf.
+            use_ocdbt: one database instead of a directory an array.
+            use_zarr3: zarr format 3 instead of 2.
+            use_compression: zstd.
+            ocdbt_target_data_file_size: bytes; 0: unlimited; None: 2 GiB.
+            enable_pinned_host_transfer: accepted.
+            enable_post_merge_validation: accepted.
+            use_replica_parallel: let each device of a replicated array write
+                a slice; None: yes unless JAX_PLATFORMS names a GPU.
+            min_slice_bytes_for_replica_parallel: smallest such slice.
+            max_replicas_for_replica_parallel: most devices that share one.
+            enable_replica_parallel_separate_folder: must be False.
+            enable_write_sharding_file: write `_sharding`.
+            array_metadata_store: must be left as it is.
+            scoped_storage_options_creator: called with a leaf's key path and
+                value; its StorageOptions go before `storage_options`.
+        """
+
+        @dataclasses.dataclass(kw_only=True)
+        class StorageOptions(_Options):
+            """Storage of one leaf: dtype, bytes of a chunk, axes to split."""
+
+            dtype: Any | None = None
+            chunk_byte_size: int | None = None
+            shard_axes: tuple[int, ...] | None = None
+
+        storage_options: StorageOptions = dataclasses.field(
+            default_factory=StorageOptions
+        )
+        use_ocdbt: bool = True
+        use_zarr3: bool = True
+        use_compression: bool = True
+        ocdbt_target_data_file_size: int | None = None
+        enable_pinned_host_transfer: bool | None = None
+        enable_post_merge_validation: bool = True
+        use_replica_parallel: bool | None = None
+        min_slice_bytes_for_replica_parallel: int | None = None
+        max_replicas_for_replica_parallel: int | None = None
+        enable_replica_parallel_separate_folder: bool = False
+        enable_write_sharding_file: bool = True
+        array_metadata_store: Any | None = "array_metadatas"
+        scoped_storage_options_creator: (
+            Callable[[Any, Any], StorageOptions | None] | None
+        ) = None
+
+    @dataclasses.dataclass(kw_only=True)
+    class Loading(_Options):
+        """How arrays are restored.
+
+        Attributes:
+            enable_padding_and_truncation: pad with zeros, or cut, where the
+                abstract shape differs from the stored one.
+            raise_array_data_missing_error: a chunk that is not stored is an
+                error, else zeros.
+            use_load_and_broadcast: accepted; one process reads everything.
+            load_and_broadcast_options: accepted.
+        """
+
+        @dataclasses.dataclass(kw_only=True)
+        class LoadAndBroadcastOptions(_Options):
+            """Which replica reads, and how much is broadcast at once."""
+
+            replica_axis_index: int | None = 0
+            primary_replica_id: int | None = 0
+            broadcast_memory_limit_bytes: int | None = None
+            broadcast_memory_scaling_factor: float | None = 0.75
+
+        enable_padding_and_truncation: bool = False
+        raise_array_data_missing_error: bool = True
+        use_load_and_broadcast: bool = False
+        load_and_broadcast_options: LoadAndBroadcastOptions = dataclasses.field(
+            default_factory=LoadAndBroadcastOptions
+        )
+
+    saving: Saving = dataclasses.field(default_factory=Saving)
+    loading: Loading = dataclasses.field(default_factory=Loading)
+
+
+@dataclasses.dataclass(kw_only=True)
+class CheckpointablesOptions(_Options):
+    """Which handlers save and load what is no tree."""
+
+    registry: CheckpointableHandlerRegistry = dataclasses.field(
+        default_factory=lambda: ReadOnlyRegistry(local_registry())
+    )
+
+
+@dataclasses.dataclass(kw_only=True)
+class PathwaysOptions(_Options):
+    """Accepted; there is no Pathways backend."""
+
+    checkpointing_impl: Any | None = None
+
+
+@dataclasses.dataclass(kw_only=True)
+class DeletionOptions(_Options):
+    """Accepted; `delete` is not part of this release."""
+
+    @dataclasses.dataclass(kw_only=True)
+    class GcsDeletionOptions(_Options):
+        """Where deleted checkpoints go."""
+
+        todelete_full_path: str | None = None
+
+    gcs_deletion_options: GcsDeletionOptions = dataclasses.field(
+        default_factory=GcsDeletionOptions
+    )
+
+
+@dataclasses.dataclass(kw_only=True)
+class MemoryOptions(_Options):
+    """Limits of host memory, in bytes; None: the engine's default.
+
+    Attributes:
+        write_concurrent_bytes: encoded and not yet written.
+        read_concurrent_bytes: read and not yet decoded.
+        transfer_concurrent_bytes: accepted; host arrays are borrowed.
+        regulator_options: must be None.
+        expected_surge_bytes: accepted.
+        is_prioritized_key_fn: accepted; everything is copied before
+            `save_async` returns.
+        serialization_status_callback: must be None.
+        deepcopy_host_arrays: copy numpy arrays before `save_async` returns.
+    """
+
+    write_concurrent_bytes: int | None = None
+    read_concurrent_bytes: int | None = None
+    transfer_concurrent_bytes: int | None = None
+    regulator_options: Any | None = None
+    expected_surge_bytes: int | float | None = None
+    is_prioritized_key_fn: Callable[[Any], bool] | None = None
+    serialization_status_callback: Any | None = None
+    deepcopy_host_arrays: bool = True
+
+
+@dataclasses.dataclass(kw_only=True)
+class SafetensorsOptions(_Options):
+    """Accepted; the safetensors layout is not part of this release."""
+
+    max_over_read_ratio: float | None = None
+    read_chunk_bytes: int | None = None
+
+
+class CheckpointLayout(enum.Enum):
+    """What kind of checkpoint a path is taken for."""
+
+    ORBAX = "orbax"
+    SAFETENSORS = "safetensors"
+    AUTO = "auto"

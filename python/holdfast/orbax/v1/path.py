@@ -1,0 +1,39 @@
+"""Paths of checkpoints: `orbax.checkpoint.v1.path`."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+from typing import Any, Protocol, TypeAlias
+
+from holdfast.orbax._later import attribute_error
+
+__all__ = ["Path", "PathAwaitingCreation", "PathLike"]
+
+Path: TypeAlias = pathlib.Path
+PathLike: TypeAlias = "str | os.PathLike[str]"
+
+
+class PathAwaitingCreation(Protocol):
+    """A directory that a save makes when it is first needed.
+
+    Handlers get one: `path` tells where it will be, and only after
+    `await_creation` may anything be written there.
+    """
+
+    def __truediv__(self, other: PathLike) -> PathAwaitingCreation:
+        """A path below, which the handler has to make itself."""
+        ...
+
+    @property
+    def path(self) -> Any:
+        """Where the directory will be."""
+        ...
+
+    async def await_creation(self) -> Any:
+        """Returns the path once the directory exists."""
+        ...
+
+
+def __getattr__(name: str) -> Any:
+    raise attribute_error(__name__, name, {"step"})

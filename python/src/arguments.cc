@@ -1,0 +1,111 @@
+#include "arguments.h"
+
+#include <nanobind/stl/string.h>
+
+#include <utility>
+
+#include "errors.h"
+
+namespace nb = nanobind;
+
+namespace holdfast::python {
+
+std::string PathOf(nb::handle path) {
+  PyObject* bytes = nullptr;
+  if (!PyUnicode_FSConverter(path.ptr(), &bytes)) nb::raise_python_error();
+  const nb::object held = nb::steal(bytes);
+  return std::string(PyBytes_AS_STRING(bytes),
+                     static_cast<size_t>(PyBytes_GET_SIZE(bytes)));
+}
+
+Shape ShapeOf(nb::handle sequence, const char* what) {
+  const nb::object fast =
+      nb::steal(PySequence_Fast(sequence.ptr(), "want a sequence of ints"));
+  if (!fast.is_valid()) nb::raise_python_error();
+  Shape shape;
+  const Py_ssize_t rank = PySequence_Fast_GET_SIZE(fast.ptr());
+  if (rank > kRankMax) {
+    ThrowValueError(std::string(what) + ": rank " + std::to_string(rank) +
+                    " is above " + std::to_string(kRankMax));
+  }
+  for (Py_ssize_t i = 0; i < rank; ++i) {
+    const nb::object index =
+        nb::steal(PyNumber_Index(PySequence_Fast_GET_ITEM(fast.ptr(), i)));
+    if (!index.is_valid()) nb::raise_python_error();
+    const long long value = PyLong_AsLongLong(index.ptr());
+    if (value == -1 && PyErr_Occurred()) nb::raise_python_error();
+    shape.push_back(value);
+  }
+  return shape;
+}
+
+nb::tuple ToTuple(const Shape& shape) {
+  nb::list values;
+  for (const int64_t value : shape) values.append(value);
+  return nb::tuple(values);
+}
+
+Compression CompressionOf(const std::optional<std::string>& name) {
+  if (!name) return Compression::kNone;
+  if (*name == "zstd") return Compression::kZstd;
+  if (*name == "fast") return Compression::kFast;
+  ThrowValueError("compression: got '" + *name +
+                  "', want 'zstd', 'fast' or None");
+}
+
+Format FormatOf(const std::string& name) {
+  if (name == "orbax") return Format::kOrbax;
+  if (name == "orbax-v1") return Format::kOrbaxV1;
+  ThrowValueError("format: got '" + name + "', want 'orbax' or 'orbax-v1'");
+}
+
+MissingChunks MissingChunksOf(const std::string& name) {
+  if (name == "as_recorded") return MissingChunks::kAsRecorded;
+  if (name == "refuse") return MissingChunks::kRefuse;
+  if (name == "fill") return MissingChunks::kFill;
+  ThrowValueError("missing_chunks: got '" + name +
+                  "', want 'as_recorded', 'refuse' or 'fill'");
+}
+
+std::map<std::string, SaveArgs> SaveArgsOf(nb::handle save_args) {
+  std::map<std::string, SaveArgs> result;
+  if (save_args.is_none()) return result;
+  for (const auto& [name, value] : nb::cast<nb::dict>(save_args)) {
+    const auto key = nb::cast<std::string>(name);
+    const auto entry = nb::cast<nb::tuple>(value);
+    if (entry.size() != 3) {
+      ThrowValueError("save_args['" + key +
+                      "']: want (dtype, chunk_byte_size, shard_axes)");
+    }
+    SaveArgs args;
+    if (!entry[0].is_none()) {
+      const auto dtype_name = nb::cast<std::string>(entry[0]);
+      args.dtype = DTypeFromName(dtype_name);
+      if (!args.dtype) {
+        ThrowValueError(
+            "Error parsing object member \"dtype\": Unsupported "
+            "data type: \"" +
+            dtype_name + "\" (leaf \"" + key + "\")");
+      }
+    }
+    if (!entry[1].is_none()) {
+      args.chunk_byte_size = nb::cast<int64_t>(entry[1]);
+    }
+    args.shard_axes = ShapeOf(nb::object(entry[2]), "shard_axes");
+    result.emplace(key, std::move(args));
+  }
+  return result;
+}
+
+RunOptions RunOf(int thread_count, uint64_t in_flight_bytes_max) {
+  if (thread_count < 0) {
+    ThrowValueError("thread_count: got " + std::to_string(thread_count) +
+                    ", want >= 0");
+  }
+  RunOptions run;
+  run.thread_count = thread_count;
+  run.in_flight_bytes_max = in_flight_bytes_max;
+  return run;
+}
+
+}  // namespace holdfast::python

@@ -1,0 +1,31 @@
+// Python arguments as the engine's options.
+//
+// Thread-safety: needs the GIL. Errors: StatusError (InvalidArgument), or
+// nb::python_error from an object's own methods (TypeError for what is no
+// path).
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <map>
+#include <optional>
+#include <string>
+
+#include "holdfast/options.h"
+#include "holdfast/tensor.h"
+
+namespace holdfast::python {
+
+// str, bytes or os.PathLike, as the file system spells it.
+std::string PathOf(nanobind::handle path);
+// A sequence of ints.
+Shape ShapeOf(nanobind::handle sequence, const char* what);
+nanobind::tuple ToTuple(const Shape& shape);
+
+Compression CompressionOf(const std::optional<std::string>& name);
+Format FormatOf(const std::string& name);
+MissingChunks MissingChunksOf(const std::string& name);
+std::map<std::string, SaveArgs> SaveArgsOf(nanobind::handle save_args);
+RunOptions RunOf(int thread_count, uint64_t in_flight_bytes_max);
+
+}  // namespace holdfast::python

@@ -1,0 +1,13 @@
+// What each file of bindings adds to the module `_engine`; the interface is
+// described in python/holdfast/_engine.pyi.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+namespace holdfast::python {
+
+void BindTree(nanobind::module_& module);
+void BindSave(nanobind::module_& module);
+void BindCheckpoint(nanobind::module_& module);
+
+}  // namespace holdfast::python

@@ -1,0 +1,37 @@
+// Runs one engine call without the GIL while Python stays responsive: signals
+// are handled and progress is reported on the calling thread, and either may
+// cancel the work.
+//
+// Thread-safety: called with the GIL held, by any Python thread.
+// Errors: StatusError with the work's own Status; nb::python_error for an
+// exception of a signal handler (KeyboardInterrupt) or of the progress
+// function, thrown after the work has ended.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <functional>
+#include <utility>
+
+#include "errors.h"
+#include "holdfast/options.h"
+
+namespace holdfast::python {
+
+// `run` is completed with the cancel flag and with a progress function when
+// `progress` is not None.
+void RunBlocking(RunOptions run, nanobind::handle progress,
+                 const std::function<Status(const RunOptions&)>& work);
+
+// The same for work that gives a value.
+template <typename T, typename Work>
+T RunForResult(RunOptions run, nanobind::handle progress, const Work& work) {
+  Result<T> result = InternalError("nothing has run");
+  RunBlocking(std::move(run), progress, [&](const RunOptions& options) {
+    result = work(options);
+    return result.status();
+  });
+  return *std::move(result);
+}
+
+}  // namespace holdfast::python

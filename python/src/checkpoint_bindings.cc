@@ -1,0 +1,393 @@
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "arguments.h"
+#include "bindings.h"
+#include "blocking.h"
+#include "errors.h"
+#include "holdfast/checkpoint.h"
+#include "numpy_arrays.h"
+#include "tree_output.h"
+
+namespace nb = nanobind;
+
+namespace holdfast::python {
+namespace {
+
+// A LeafInfo in Python: it shares the checkpoint, whose leaves never change.
+struct PythonLeafInfo {
+  std::shared_ptr<const Checkpoint> checkpoint;
+  size_t index = 0;
+
+  const LeafInfo& info() const { return checkpoint->leaves()[index]; }
+};
+
+struct PythonCheckpoint {
+  std::shared_ptr<const Checkpoint> checkpoint;
+  nb::object leaves;  // a list, once it was asked for
+
+  const LeafInfo& Leaf(size_t leaf) const {
+    if (leaf >= checkpoint->leaves().size()) {
+      throw StatusError(
+          OutOfRangeError("leaf " + std::to_string(leaf) + " of " +
+                          std::to_string(checkpoint->leaves().size())));
+    }
+    return checkpoint->leaves()[leaf];
+  }
+};
+
+OpenOptions OpenOptionsOf(std::optional<int64_t> step, const std::string& item,
+                          const std::string& missing_chunks, bool verify,
+                          bool stored_sizes) {
+  OpenOptions options;
+  options.step = step;
+  options.item = item;
+  options.missing_chunks = MissingChunksOf(missing_chunks);
+  options.verify = verify;
+  options.stored_sizes = stored_sizes;
+  return options;
+}
+
+nb::tuple BindingLoad(nb::handle path, std::optional<int64_t> step,
+                      const std::string& item, nb::handle names,
+                      const std::string& missing_chunks, bool verify,
+                      int thread_count, uint64_t in_flight_bytes_max,
+                      nb::handle progress) {
+  LoadOptions options;
+  options.run = RunOf(thread_count, in_flight_bytes_max);
+  options.open = OpenOptionsOf(step, item, missing_chunks, verify,
+                               /*stored_sizes=*/false);
+  if (PyUnicode_Check(names.ptr())) {
+    ThrowValueError("names: want a sequence of names, got one str");
+  }
+  for (const nb::handle name : nb::borrow<nb::iterable>(names)) {
+    options.names.push_back(nb::cast<std::string>(name));
+  }
+  const std::string source = PathOf(path);
+  const LoadResult loaded = RunForResult<LoadResult>(
+      options.run, progress, [&](const RunOptions& run) {
+        options.run = run;
+        return Load(source, options);
+      });
+  return nb::make_tuple(ToPython(loaded.tree), loaded.stats);
+}
+
+void InitCheckpoint(PythonCheckpoint* self, nb::handle path,
+                    std::optional<int64_t> step, const std::string& item,
+                    const std::string& missing_chunks, bool verify,
+                    bool stored_sizes) {
+  const OpenOptions options =
+      OpenOptionsOf(step, item, missing_chunks, verify, stored_sizes);
+  const std::string source = PathOf(path);
+  auto opened = RunForResult<std::unique_ptr<Checkpoint>>(
+      {}, nb::none(), [&](const RunOptions&) { return Open(source, options); });
+  new (self) PythonCheckpoint{std::move(opened), nb::object()};
+}
+
+nb::object Leaves(PythonCheckpoint& self) {
+  if (!self.leaves.is_valid()) {
+    nb::list leaves;
+    for (size_t i = 0; i < self.checkpoint->leaves().size(); ++i) {
+      leaves.append(PythonLeafInfo{self.checkpoint, i});
+    }
+    self.leaves = std::move(leaves);
+  }
+  return self.leaves;
+}
+
+bool IsText(ValueKind kind) {
+  return kind == ValueKind::kString || kind == ValueKind::kBytes ||
+         kind == ValueKind::kJson;
+}
+
+nb::object ReadText(const PythonCheckpoint& self, size_t leaf, ValueKind kind) {
+  const auto text = RunForResult<std::string>(
+      {}, nb::none(),
+      [&](const RunOptions&) { return self.checkpoint->ReadText(leaf); });
+  if (kind == ValueKind::kBytes) return nb::bytes(text.data(), text.size());
+  return ToPythonText(text);
+}
+
+nb::object ReadLeaf(const PythonCheckpoint& self, size_t leaf) {
+  const LeafInfo& info = self.Leaf(leaf);
+  if (IsText(info.kind)) return ReadText(self, leaf, info.kind);
+  Check(info.problem);
+  switch (info.kind) {
+    case ValueKind::kNone:
+      return nb::none();
+    case ValueKind::kEmptyDict:
+      return nb::dict();
+    case ValueKind::kEmptyList:
+      return nb::list();
+    case ValueKind::kEmptyTuple:
+      return nb::tuple();
+    case ValueKind::kPlaceholder:
+      return nb::ellipsis();
+    default:
+      break;
+  }
+  auto array = RunForResult<Array>({}, nb::none(), [&](const RunOptions&) {
+    return self.checkpoint->Read(leaf);
+  });
+  if (info.kind == ValueKind::kScalar && array.shape().empty()) {
+    Scalar scalar{array.dtype(), true, {}};
+    const ArrayView bytes = array.mutable_view();
+    std::copy_n(bytes.data, DTypeBytes(array.dtype()), scalar.bytes.begin());
+    return ToPythonNumber(scalar, info.name);
+  }
+  return ToNumpy(std::move(array), info.name);
+}
+
+nb::object ReadBox(const PythonCheckpoint& self, size_t leaf, nb::handle origin,
+                   nb::handle shape) {
+  const LeafInfo& info = self.Leaf(leaf);
+  const Shape from = ShapeOf(origin, "origin");
+  const Shape extents = ShapeOf(shape, "shape");
+  auto array = RunForResult<Array>({}, nb::none(), [&](const RunOptions&) {
+    return self.checkpoint->ReadBox(leaf, from, extents);
+  });
+  return ToNumpy(std::move(array), info.name);
+}
+
+Stats ReadInto(const PythonCheckpoint& self, nb::handle requests,
+               int thread_count, uint64_t in_flight_bytes_max,
+               nb::handle progress) {
+  std::vector<ReadRequest> reads;
+  std::vector<nb::object> targets;  // keeps the arrays while they are filled
+  for (const nb::handle request : nb::borrow<nb::iterable>(requests)) {
+    const auto leaf = nb::cast<size_t>(request[0]);
+    const nb::object target = request[2];
+    self.Leaf(leaf);
+    reads.push_back({leaf, ShapeOf(nb::object(request[1]), "origin"),
+                     WritableViewOf(target)});
+    targets.push_back(target);
+  }
+  return RunForResult<Stats>(RunOf(thread_count, in_flight_bytes_max), progress,
+                             [&](const RunOptions& run) {
+                               return self.checkpoint->ReadInto(reads, run);
+                             });
+}
+
+nb::tuple BindingVerify(nb::handle path, std::optional<int64_t> step,
+                        const std::string& item, int thread_count,
+                        uint64_t in_flight_bytes_max, nb::handle progress) {
+  const OpenOptions options = OpenOptionsOf(step, item, "as_recorded",
+                                            /*verify=*/true,
+                                            /*stored_sizes=*/false);
+  const std::string source = PathOf(path);
+  const auto report = RunForResult<VerifyReport>(
+      RunOf(thread_count, in_flight_bytes_max), progress,
+      [&](const RunOptions& run) { return Verify(source, options, run); });
+  nb::list damages;
+  for (const Damage& damage : report.damages) damages.append(damage);
+  nb::list notes;
+  for (const std::string& note : report.notes) notes.append(ToPythonText(note));
+  return nb::make_tuple(damages, notes, report.leaf_count, report.stats);
+}
+
+nb::object ProblemOf(const PythonLeafInfo& self) {
+  if (self.info().problem.ok()) return nb::none();
+  PyObject* error = NewException(self.info().problem);
+  if (error == nullptr) nb::raise_python_error();
+  return nb::steal(error);
+}
+
+nb::tuple KeyOf(const PythonLeafInfo& self) {
+  nb::list keys;
+  for (const std::string& key : self.info().key) {
+    keys.append(ToPythonText(key));
+  }
+  return nb::tuple(keys);
+}
+
+nb::tuple KeyIsSequenceOf(const PythonLeafInfo& self) {
+  nb::list flags;
+  for (const bool flag : self.info().key_is_sequence) flags.append(flag);
+  return nb::tuple(flags);
+}
+
+// Read-only attributes that are texts, and such that are plain values.
+template <typename Class, typename Get>
+void DefText(Class& bound, const char* name, Get get) {
+  bound.def_prop_ro(name, [get](const typename Class::Type& self) {
+    return ToPythonText(get(self));
+  });
+}
+template <typename Class, typename Get>
+void DefValue(Class& bound, const char* name, Get get) {
+  bound.def_prop_ro(
+      name, [get](const typename Class::Type& self) { return get(self); });
+}
+
+void BindLeafInfo(nb::module_& module) {
+  using L = PythonLeafInfo;
+  nb::class_<L> leaf(module, "LeafInfo");
+  DefText(leaf, "name", [](const L& l) { return l.info().name; });
+  DefText(leaf, "kind",
+          [](const L& l) { return ValueKindName(l.info().kind); });
+  DefText(leaf, "value_type", [](const L& l) { return l.info().value_type; });
+  DefText(leaf, "prng_impl", [](const L& l) { return l.info().prng_impl; });
+  DefText(leaf, "codecs", [](const L& l) { return l.info().codecs; });
+  DefText(leaf, "sharding_json",
+          [](const L& l) { return l.info().sharding_json; });
+  DefText(leaf, "array_metadata",
+          [](const L& l) { return l.info().array_metadata; });
+  DefValue(leaf, "key", KeyOf);
+  DefValue(leaf, "key_is_sequence", KeyIsSequenceOf);
+  DefValue(leaf, "dtype", [](const L& l) -> nb::object {
+    if (!l.info().dtype) return nb::none();
+    return ToPythonText(DTypeName(*l.info().dtype));
+  });
+  DefValue(leaf, "shape", [](const L& l) { return ToTuple(l.info().shape); });
+  DefValue(leaf, "chunk_shape",
+           [](const L& l) { return ToTuple(l.info().chunk_shape); });
+  DefValue(leaf, "chunk_count",
+           [](const L& l) { return l.info().chunk_count; });
+  DefValue(leaf, "stored_bytes",
+           [](const L& l) { return l.info().stored_bytes; });
+  DefValue(leaf, "decoded_bytes",
+           [](const L& l) { return l.info().decoded_bytes; });
+  DefValue(leaf, "skip_deserialize",
+           [](const L& l) { return l.info().skip_deserialize; });
+  DefValue(leaf, "write_shape", [](const L& l) -> nb::object {
+    if (!l.info().write_shape) return nb::none();
+    return ToTuple(*l.info().write_shape);
+  });
+  DefValue(leaf, "problem", ProblemOf);
+}
+
+void BindCheckpointInfo(nb::class_<PythonCheckpoint>& bound) {
+  using C = PythonCheckpoint;
+  DefText(bound, "path", [](const C& c) { return c.checkpoint->info().path; });
+  DefText(bound, "format",
+          [](const C& c) { return c.checkpoint->info().format; });
+  DefText(bound, "custom_metadata",
+          [](const C& c) { return c.checkpoint->info().custom_metadata; });
+  DefText(bound, "checkpoint_metadata",
+          [](const C& c) { return c.checkpoint->info().checkpoint_metadata; });
+  DefText(bound, "item_custom_metadata",
+          [](const C& c) { return c.checkpoint->info().item_custom_metadata; });
+  DefText(bound, "value_metadata_tree",
+          [](const C& c) { return c.checkpoint->info().value_metadata_tree; });
+  DefValue(bound, "step", [](const C& c) { return c.checkpoint->info().step; });
+  DefValue(bound, "items", [](const C& c) {
+    nb::dict items;
+    for (const auto& [name, directory] : c.checkpoint->info().items) {
+      items[ToPythonText(name)] = ToPythonText(directory);
+    }
+    return items;
+  });
+  DefValue(bound, "use_ocdbt",
+           [](const C& c) { return c.checkpoint->info().use_ocdbt; });
+  DefValue(bound, "zarr_format",
+           [](const C& c) { return c.checkpoint->info().zarr_format; });
+  DefValue(bound, "has_tree_metadata",
+           [](const C& c) { return c.checkpoint->info().has_tree_metadata; });
+  DefValue(bound, "use_zarr3",
+           [](const C& c) { return c.checkpoint->info().use_zarr3; });
+  DefValue(bound, "store_array_data_equal_to_fill_value", [](const C& c) {
+    return c.checkpoint->info().store_array_data_equal_to_fill_value;
+  });
+  DefValue(bound, "init_timestamp_ns",
+           [](const C& c) { return c.checkpoint->info().init_timestamp_ns; });
+  DefValue(bound, "commit_timestamp_ns",
+           [](const C& c) { return c.checkpoint->info().commit_timestamp_ns; });
+}
+
+void BindDamage(nb::module_& module) {
+  nb::class_<Damage> damage(module, "Damage");
+  DefText(damage, "leaf", [](const Damage& d) { return d.leaf; });
+  DefText(damage, "file", [](const Damage& d) { return d.file; });
+  DefText(damage, "message",
+          [](const Damage& d) { return d.status.message(); });
+  DefText(damage, "code",
+          [](const Damage& d) { return StatusCodeName(d.status.code()); });
+  DefValue(damage, "offset", [](const Damage& d) { return d.offset; });
+}
+
+nb::list BindingListSteps(nb::handle root) {
+  const std::string directory = PathOf(root);
+  const auto steps = RunForResult<std::vector<StepInfo>>(
+      {}, nb::none(), [&](const RunOptions&) { return ListSteps(directory); });
+  nb::list result;
+  for (const StepInfo& step : steps) result.append(step);
+  return result;
+}
+
+void BindStepInfo(nb::module_& module) {
+  using S = StepInfo;
+  nb::class_<S> step(module, "StepInfo");
+  DefText(step, "name", [](const S& s) { return s.name; });
+  DefText(step, "path", [](const S& s) { return s.path; });
+  DefText(step, "why_not", [](const S& s) { return s.why_not; });
+  DefText(step, "metrics", [](const S& s) { return s.metrics; });
+  DefValue(step, "step", [](const S& s) { return s.step; });
+  DefValue(step, "committed", [](const S& s) { return s.committed; });
+  DefValue(step, "bytes", [](const S& s) { return s.bytes; });
+  DefValue(step, "commit_timestamp_ns",
+           [](const S& s) { return s.commit_timestamp_ns; });
+  DefValue(step, "items", [](const S& s) {
+    nb::list items;
+    for (const std::string& item : s.items) items.append(ToPythonText(item));
+    return items;
+  });
+}
+
+}  // namespace
+
+void BindCheckpoint(nb::module_& module) {
+  BindLeafInfo(module);
+  BindDamage(module);
+  BindStepInfo(module);
+  nb::class_<PythonCheckpoint> checkpoint(module, "Checkpoint");
+  checkpoint.def("__init__", &InitCheckpoint, nb::arg("path"), nb::kw_only(),
+                 nb::arg("step") = nb::none(), nb::arg("item") = "",
+                 nb::arg("missing_chunks") = "as_recorded",
+                 nb::arg("verify") = true, nb::arg("stored_sizes") = false);
+  BindCheckpointInfo(checkpoint);
+  checkpoint.def_prop_ro("leaves", &Leaves)
+      .def("structure",
+           [](const PythonCheckpoint& self) {
+             return ToPython(Check(self.checkpoint->Structure()));
+           })
+      .def("read", &ReadLeaf, nb::arg("leaf"))
+      .def("read_box", &ReadBox, nb::arg("leaf"), nb::arg("origin"),
+           nb::arg("shape"))
+      .def("read_into", &ReadInto, nb::arg("requests"), nb::kw_only(),
+           nb::arg("thread_count") = 0,
+           nb::arg("in_flight_bytes_max") = uint64_t{256} << 20,
+           nb::arg("progress") = nb::none())
+      .def(
+          "digest",
+          [](const PythonCheckpoint& self, size_t leaf) {
+            self.Leaf(leaf);
+            return RunForResult<std::string>(
+                {}, nb::none(), [&](const RunOptions&) {
+                  return DigestLeaf(*self.checkpoint, leaf);
+                });
+          },
+          nb::arg("leaf"));
+  module.def("load", &BindingLoad, nb::arg("path"), nb::kw_only(),
+             nb::arg("step") = nb::none(), nb::arg("item") = "",
+             nb::arg("names") = nb::make_tuple(),
+             nb::arg("missing_chunks") = "as_recorded",
+             nb::arg("verify") = true, nb::arg("thread_count") = 0,
+             nb::arg("in_flight_bytes_max") = uint64_t{256} << 20,
+             nb::arg("progress") = nb::none());
+  module.def("verify", &BindingVerify, nb::arg("path"), nb::kw_only(),
+             nb::arg("step") = nb::none(), nb::arg("item") = "",
+             nb::arg("thread_count") = 0,
+             nb::arg("in_flight_bytes_max") = uint64_t{256} << 20,
+             nb::arg("progress") = nb::none());
+  module.def("list_steps", &BindingListSteps, nb::arg("root"));
+}
+
+}  // namespace holdfast::python

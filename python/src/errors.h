@@ -1,0 +1,47 @@
+// How failures reach Python: a Status becomes the class of `holdfast.errors`
+// that its code names, with the Status's message as the only argument.
+//
+// Thread-safety: needs the GIL. Errors: these functions are the errors.
+#pragma once
+
+#include <Python.h>
+
+#include <string>
+#include <utility>
+
+#include "holdfast/status.h"
+
+namespace holdfast::python {
+
+// Thrown by binding code; translated at the boundary.
+class StatusError {
+ public:
+  explicit StatusError(Status status) : status_(std::move(status)) {}
+  const Status& status() const { return status_; }
+
+ private:
+  Status status_;
+};
+
+// Throws unless ok.
+inline void Check(Status status) {
+  if (!status.ok()) throw StatusError(std::move(status));
+}
+template <typename T>
+T Check(Result<T> result) {
+  if (!result.ok()) throw StatusError(result.status());
+  return *std::move(result);
+}
+[[noreturn]] inline void ThrowValueError(std::string message) {
+  throw StatusError(InvalidArgumentError(std::move(message)));
+}
+
+// A new reference to the exception that stands for `status`; null with a
+// Python error set when it cannot be made.
+PyObject* NewException(const Status& status);
+// Sets the current Python error.
+void SetPythonError(const Status& status);
+// Registers the translation of StatusError.
+void RegisterErrors();
+
+}  // namespace holdfast::python

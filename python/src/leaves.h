@@ -1,0 +1,41 @@
+// ArrayLeaf and Node: what Python's `adapt` hook makes of objects that the
+// engine's binding does not know by itself.
+//
+// Thread-safety: needs the GIL. Ownership: an ArrayLeaf refers to the arrays of
+// its shards.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "holdfast/tensor.h"
+
+namespace holdfast::python {
+
+struct LeafShard {
+  Shape origin;
+  nanobind::object array;  // numpy
+};
+
+struct ArrayLeaf {
+  Shape shape;
+  std::vector<LeafShard> shards;
+  bool is_jax = true;
+  bool immutable = true;
+  std::string sharding_json;  // empty: none
+  std::string prng_impl;      // empty: no key
+  Shape write_shape;          // empty: the array's own shape
+};
+
+struct Node {
+  bool is_sequence = false;
+  std::vector<std::string> keys;  // empty for a sequence
+  nanobind::list children;
+  std::string module;
+  std::string name;
+};
+
+}  // namespace holdfast::python

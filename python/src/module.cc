@@ -1,0 +1,34 @@
+// The module `holdfast._engine`.
+#include <nanobind/nanobind.h>
+
+#include "bindings.h"
+#include "errors.h"
+#include "holdfast/options.h"
+#include "holdfast/version.h"
+#include "numpy_arrays.h"
+
+namespace nb = nanobind;
+
+NB_MODULE(_engine, module) {
+  using holdfast::Stats;
+  holdfast::python::ImportNumpy();
+  holdfast::python::RegisterErrors();
+  // Arrays may outlive the module at interpreter exit; that is no leak.
+  nb::set_leak_warnings(false);
+
+  nb::class_<Stats>(module, "Stats")
+      .def(nb::init<>())
+      .def_ro("plan_seconds", &Stats::plan_seconds)
+      .def_ro("transfer_seconds", &Stats::transfer_seconds)
+      .def_ro("sync_seconds", &Stats::sync_seconds)
+      .def_ro("commit_seconds", &Stats::commit_seconds)
+      .def_ro("total_seconds", &Stats::total_seconds)
+      .def_ro("decoded_bytes", &Stats::decoded_bytes)
+      .def_ro("stored_bytes", &Stats::stored_bytes)
+      .def_ro("chunk_count", &Stats::chunk_count)
+      .def_ro("in_flight_bytes_peak", &Stats::in_flight_bytes_peak);
+  holdfast::python::BindTree(module);
+  holdfast::python::BindSave(module);
+  holdfast::python::BindCheckpoint(module);
+  module.attr("version") = HOLDFAST_VERSION;
+}

@@ -1,0 +1,247 @@
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "arguments.h"
+#include "bindings.h"
+#include "blocking.h"
+#include "errors.h"
+#include "holdfast/checkpoint.h"
+#include "holdfast/pending_save.h"
+#include "tree_builder.h"
+#include "tree_output.h"
+
+namespace nb = nanobind;
+
+namespace holdfast::python {
+namespace {
+
+// The options of one pytree item, whichever call saves it.
+SaveOptions ItemOptions(int zarr_format, bool use_ocdbt,
+                        const std::optional<std::string>& compression,
+                        uint64_t chunk_bytes_target,
+                        int64_t ocdbt_target_data_file_bytes,
+                        const std::string& item_custom_metadata,
+                        nb::handle save_args, bool write_digests, bool sync,
+                        int thread_count, uint64_t in_flight_bytes_max) {
+  SaveOptions options;
+  options.run = RunOf(thread_count, in_flight_bytes_max);
+  options.zarr_format = zarr_format;
+  options.use_ocdbt = use_ocdbt;
+  options.compression = CompressionOf(compression);
+  options.chunk_bytes_target = chunk_bytes_target;
+  options.ocdbt_target_data_file_bytes = ocdbt_target_data_file_bytes;
+  options.item_custom_metadata = item_custom_metadata;
+  options.save_args = SaveArgsOf(save_args);
+  options.write_digests = write_digests;
+  options.sync = sync;
+  return options;
+}
+
+// Runs `call` with these options; gives what the save measured.
+template <typename Call>
+Stats RunSave(SaveOptions options, nb::handle progress, const Call& call) {
+  return RunForResult<SaveResult>(options.run, progress,
+                                  [&](const RunOptions& run) {
+                                    options.run = run;
+                                    return call(options);
+                                  })
+      .stats;
+}
+
+// PendingSave with the guard that its contract asks of the caller.
+class GuardedPendingSave {
+ public:
+  GuardedPendingSave(const std::string& path, PendingSaveOptions options) {
+    RunBlocking({}, nb::none(), [&](const RunOptions&) {
+      auto begun = PendingSave::Begin(path, options);
+      if (!begun.ok()) return begun.status();
+      pending_ = *std::move(begun);
+      return Status();
+    });
+    directory_ = pending_->directory();
+  }
+
+  const std::string& directory() const { return directory_; }
+
+  Stats SaveItem(const std::string& name, const Tree& tree, SaveOptions options,
+                 nb::handle progress) {
+    return RunSave(std::move(options), progress, [&](const SaveOptions& o) {
+      const std::lock_guard lock(mutex_);
+      if (!pending_) return Result<SaveResult>(Ended());
+      return pending_->SaveItem(name, tree, o);
+    });
+  }
+
+  void WriteFile(const std::string& name, nb::bytes content) {
+    RunBlocking({}, nb::none(), [&](const RunOptions&) {
+      const std::lock_guard lock(mutex_);
+      if (!pending_) return Ended();
+      return pending_->WriteFile(name, {content.c_str(), content.size()});
+    });
+  }
+
+  void Commit(const RootRecord& root) {
+    RunBlocking({}, nb::none(), [&](const RunOptions&) {
+      const std::lock_guard lock(mutex_);
+      if (!pending_) return Ended();
+      Status status = pending_->Commit(root);
+      pending_.reset();
+      return status;
+    });
+  }
+
+  void Discard() {
+    RunBlocking({}, nb::none(), [&](const RunOptions&) {
+      const std::lock_guard lock(mutex_);
+      pending_.reset();
+      return Status();
+    });
+  }
+
+ private:
+  Status Ended() const {
+    return FailedPreconditionError("pending save: " + directory_ +
+                                   ": it has ended already");
+  }
+
+  std::mutex mutex_;
+  std::unique_ptr<PendingSave> pending_;  // null when it has ended
+  std::string directory_;
+};
+
+Stats BindingSave(nb::handle path, const BuiltTree& tree,
+                  const std::string& format, int zarr_format, bool use_ocdbt,
+                  const std::optional<std::string>& compression, bool overwrite,
+                  uint64_t chunk_bytes_target,
+                  int64_t ocdbt_target_data_file_bytes,
+                  const std::string& custom_metadata,
+                  const std::string& item_custom_metadata,
+                  const std::string& checkpointable_name, nb::handle save_args,
+                  bool write_digests, bool sync, int thread_count,
+                  uint64_t in_flight_bytes_max, nb::handle progress) {
+  SaveOptions options =
+      ItemOptions(zarr_format, use_ocdbt, compression, chunk_bytes_target,
+                  ocdbt_target_data_file_bytes, item_custom_metadata, save_args,
+                  write_digests, sync, thread_count, in_flight_bytes_max);
+  options.format = FormatOf(format);
+  options.overwrite = overwrite;
+  options.custom_metadata = custom_metadata;
+  options.checkpointable_name = checkpointable_name;
+  const std::string destination = PathOf(path);
+  return RunSave(std::move(options), progress, [&](const SaveOptions& o) {
+    return Save(destination, tree.tree, o);
+  });
+}
+
+Stats BindingSaveItem(nb::handle directory, const BuiltTree& tree,
+                      int zarr_format, bool use_ocdbt,
+                      const std::optional<std::string>& compression,
+                      uint64_t chunk_bytes_target,
+                      int64_t ocdbt_target_data_file_bytes,
+                      const std::string& item_custom_metadata,
+                      nb::handle save_args, bool write_digests, bool sync,
+                      int thread_count, uint64_t in_flight_bytes_max,
+                      nb::handle progress) {
+  const std::string destination = PathOf(directory);
+  return RunSave(
+      ItemOptions(zarr_format, use_ocdbt, compression, chunk_bytes_target,
+                  ocdbt_target_data_file_bytes, item_custom_metadata, save_args,
+                  write_digests, sync, thread_count, in_flight_bytes_max),
+      progress, [&](const SaveOptions& options) {
+        return SaveItem(destination, tree.tree, options);
+      });
+}
+
+Stats BindingPendingSaveItem(
+    GuardedPendingSave& self, const std::string& name, const BuiltTree& tree,
+    int zarr_format, bool use_ocdbt,
+    const std::optional<std::string>& compression, uint64_t chunk_bytes_target,
+    int64_t ocdbt_target_data_file_bytes,
+    const std::string& item_custom_metadata, nb::handle save_args,
+    bool write_digests, bool sync, int thread_count,
+    uint64_t in_flight_bytes_max, nb::handle progress) {
+  return self.SaveItem(
+      name, tree.tree,
+      ItemOptions(zarr_format, use_ocdbt, compression, chunk_bytes_target,
+                  ocdbt_target_data_file_bytes, item_custom_metadata, save_args,
+                  write_digests, sync, thread_count, in_flight_bytes_max),
+      progress);
+}
+
+void BindPendingSave(nb::module_& module) {
+  nb::class_<GuardedPendingSave>(module, "PendingSave")
+      .def(
+          "__init__",
+          [](GuardedPendingSave* self, nb::handle path, bool overwrite,
+             bool sync, bool write_digests) {
+            new (self) GuardedPendingSave(PathOf(path),
+                                          {overwrite, sync, write_digests, {}});
+          },
+          nb::arg("path"), nb::kw_only(), nb::arg("overwrite") = false,
+          nb::arg("sync") = true, nb::arg("write_digests") = true)
+      .def_prop_ro("directory",
+                   [](const GuardedPendingSave& self) {
+                     return ToPythonText(self.directory());
+                   })
+      .def("save_item", &BindingPendingSaveItem, nb::arg("name"),
+           nb::arg("tree"), nb::kw_only(), nb::arg("zarr_format") = 2,
+           nb::arg("use_ocdbt") = true, nb::arg("compression").none() = "zstd",
+           nb::arg("chunk_bytes_target") = 0,
+           nb::arg("ocdbt_target_data_file_bytes") = int64_t{1} << 31,
+           nb::arg("item_custom_metadata") = "",
+           nb::arg("save_args") = nb::none(), nb::arg("write_digests") = true,
+           nb::arg("sync") = true, nb::arg("thread_count") = 0,
+           nb::arg("in_flight_bytes_max") = uint64_t{256} << 20,
+           nb::arg("progress") = nb::none())
+      .def("write_file", &GuardedPendingSave::WriteFile, nb::arg("name"),
+           nb::arg("content"))
+      .def(
+          "commit",
+          [](GuardedPendingSave& self, const std::string& item_handlers_json,
+             const std::string& custom_metadata, bool is_v1) {
+            self.Commit({item_handlers_json, custom_metadata, is_v1});
+          },
+          nb::kw_only(), nb::arg("item_handlers_json") = "null",
+          nb::arg("custom_metadata") = "", nb::arg("is_v1") = false)
+      .def("discard", &GuardedPendingSave::Discard)
+      .def("__enter__", [](nb::object self) { return self; })
+      .def("__exit__",
+           [](GuardedPendingSave& self, const nb::args&) { self.Discard(); });
+}
+
+}  // namespace
+
+void BindSave(nb::module_& module) {
+  module.def(
+      "save", &BindingSave, nb::arg("path"), nb::arg("tree"), nb::kw_only(),
+      nb::arg("format") = "orbax", nb::arg("zarr_format") = 0,
+      nb::arg("use_ocdbt") = true, nb::arg("compression").none() = "zstd",
+      nb::arg("overwrite") = false,
+      nb::arg("chunk_bytes_target") = uint64_t{8} << 20,
+      nb::arg("ocdbt_target_data_file_bytes") = int64_t{1} << 31,
+      nb::arg("custom_metadata") = "", nb::arg("item_custom_metadata") = "",
+      nb::arg("checkpointable_name") = "state",
+      nb::arg("save_args") = nb::none(), nb::arg("write_digests") = true,
+      nb::arg("sync") = true, nb::arg("thread_count") = 0,
+      nb::arg("in_flight_bytes_max") = uint64_t{256} << 20,
+      nb::arg("progress") = nb::none());
+  module.def(
+      "save_item", &BindingSaveItem, nb::arg("directory"), nb::arg("tree"),
+      nb::kw_only(), nb::arg("zarr_format") = 2, nb::arg("use_ocdbt") = true,
+      nb::arg("compression").none() = "zstd", nb::arg("chunk_bytes_target") = 0,
+      nb::arg("ocdbt_target_data_file_bytes") = int64_t{1} << 31,
+      nb::arg("item_custom_metadata") = "", nb::arg("save_args") = nb::none(),
+      nb::arg("write_digests") = true, nb::arg("sync") = true,
+      nb::arg("thread_count") = 0,
+      nb::arg("in_flight_bytes_max") = uint64_t{256} << 20,
+      nb::arg("progress") = nb::none());
+  BindPendingSave(module);
+}
+
+}  // namespace holdfast::python

@@ -1,0 +1,34 @@
+// A Python pytree as a holdfast::Tree.
+//
+// Thread-safety: needs the GIL, which copying gives up. Ownership: a BuiltTree
+// refers to every array that its tree borrows.
+// Errors: StatusError (InvalidArgument naming the leaf), or nb::python_error
+// from `adapt` and from keys' own methods.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "holdfast/tree.h"
+
+namespace holdfast::python {
+
+struct BuiltTree {
+  Tree tree;
+  std::vector<nanobind::object> borrowed;
+  uint64_t leaf_count = 0;
+  uint64_t byte_count = 0;
+  uint64_t copied_bytes = 0;
+};
+
+struct BuildOptions {
+  nanobind::object adapt;
+  bool snapshot = false;
+  bool strings = true;
+};
+
+BuiltTree BuildTree(nanobind::handle tree, const BuildOptions& options);
+
+}  // namespace holdfast::python

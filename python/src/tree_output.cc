@@ -1,0 +1,96 @@
+#include "tree_output.h"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "numpy_arrays.h"
+
+namespace nb = nanobind;
+
+namespace holdfast::python {
+namespace {
+
+class Converter {
+ public:
+  nb::object Convert(const Tree& tree) {
+    switch (tree.kind()) {
+      case NodeKind::kLeaf:
+        return OfLeaf(tree);
+      case NodeKind::kDict:
+      case NodeKind::kNamedTuple:
+        return OfMapping(tree);
+      case NodeKind::kList:
+        return OfList(tree);
+      case NodeKind::kTuple:
+        return nb::tuple(OfList(tree));
+    }
+    return nb::none();
+  }
+
+ private:
+  nb::object OfMapping(const Tree& tree) {
+    nb::dict result;
+    for (size_t i = 0; i < tree.size(); ++i) {
+      path_.push_back(tree.keys()[i]);
+      result[ToPythonText(tree.keys()[i])] = Convert(tree.children()[i]);
+      path_.pop_back();
+    }
+    return result;
+  }
+
+  nb::object OfList(const Tree& tree) {
+    nb::list result;
+    for (size_t i = 0; i < tree.size(); ++i) {
+      path_.push_back(std::to_string(i));
+      result.append(Convert(tree.children()[i]));
+      path_.pop_back();
+    }
+    return result;
+  }
+
+  nb::object OfLeaf(const Tree& tree) {
+    switch (tree.leaf_kind()) {
+      case LeafKind::kArray:
+        return ToNumpy(tree.array(), Name(tree.array().dtype()));
+      case LeafKind::kScalar:
+        return ToPythonNumber(tree.scalar(), Name(tree.scalar().dtype));
+      case LeafKind::kString:
+      case LeafKind::kReference:
+        return ToPythonText(tree.text());
+      case LeafKind::kBytes:
+        return nb::bytes(tree.text().data(), tree.text().size());
+      case LeafKind::kNone:
+        return nb::none();
+      case LeafKind::kPlaceholder:
+        return nb::ellipsis();
+    }
+    return nb::none();
+  }
+
+  // Joined only where an error may need it: numpy's own dtypes never do.
+  std::string Name(DType dtype) const {
+    if (IsBuiltin(dtype)) return {};
+    std::string name;
+    for (const std::string_view key : path_) {
+      if (!name.empty()) name += '.';
+      name += key;
+    }
+    return name;
+  }
+
+  std::vector<std::string> path_;
+};
+
+}  // namespace
+
+nb::object ToPythonText(std::string_view text) {
+  PyObject* result = PyUnicode_DecodeUTF8(
+      text.data(), static_cast<Py_ssize_t>(text.size()), "surrogateescape");
+  if (result == nullptr) nb::raise_python_error();
+  return nb::steal(result);
+}
+
+nb::object ToPython(const Tree& tree) { return Converter().Convert(tree); }
+
+}  // namespace holdfast::python

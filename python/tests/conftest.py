@@ -1,0 +1,43 @@
+"""What all tests of the package share."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+# Eight devices to shard over; must be said before jax starts.
+os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=8")
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+
+Script = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def ckpt(tmp_path: Path) -> Path:
+    """Where a test may save: does not exist yet."""
+    return tmp_path / "ckpt"
+
+
+@pytest.fixture
+def run_python(tmp_path: Path) -> Script:
+    """Runs a program in a fresh interpreter; fails with its output."""
+
+    def run(
+        program: str, *arguments: object
+    ) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            [sys.executable, "-c", program, *map(str, arguments)],
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            timeout=300,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done
+
+    return run

@@ -1,0 +1,207 @@
+"""holdfast.orbax.tree: plain trees, with and without jax."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from holdfast.orbax import tree
+
+Pair = collections.namedtuple("Pair", ["mu", "nu"])
+
+TREE = {"b": [1, Pair(2, None)], "a": {"x": 3.5, "e": {}}, "t": (4,)}
+FLAT = {
+    ("a", "x"): 3.5,
+    ("b", "0"): 1,
+    ("b", "1", "mu"): 2,
+    ("t", "0"): 4,
+}
+
+
+def test_to_flat_dict_is_in_flatten_order() -> None:
+    assert list(tree.to_flat_dict(TREE).items()) == list(FLAT.items())
+
+
+def test_to_flat_dict_joins_keys() -> None:
+    flat = tree.to_flat_dict(TREE, sep="/", keep_empty_nodes=True)
+    assert flat == {
+        "a/e": {},
+        "a/x": 3.5,
+        "b/0": 1,
+        "b/1/mu": 2,
+        "b/1/nu": None,
+        "t/0": 4,
+    }
+
+
+def test_from_flat_dict_rebuilds_the_target() -> None:
+    assert tree.from_flat_dict(FLAT, TREE) == TREE
+    assert isinstance(tree.from_flat_dict(FLAT, TREE)["b"][1], Pair)
+
+
+def test_from_flat_dict_nests_dicts() -> None:
+    flat = {"a/x": 1, "b": 2}
+    assert tree.from_flat_dict(flat, sep="/") == {"a": {"x": 1}, "b": 2}
+    assert flat == {"a/x": 1, "b": 2}
+
+
+def test_from_flat_dict_in_place_empties_its_argument() -> None:
+    flat = {("a",): 1}
+    assert tree.from_flat_dict(flat, inplace=True) == {"a": 1}
+    assert flat == {}
+
+
+def test_from_flat_dict_wants_the_empty_path_alone() -> None:
+    with pytest.raises(ValueError, match="Empty keypath"):
+        tree.from_flat_dict({(): 1, ("a",): 2})
+
+
+def test_serialize_makes_dicts_and_lists() -> None:
+    assert tree.serialize_tree(TREE, keep_empty_nodes=True) == {
+        "a": {"e": {}, "x": 3.5},
+        "b": [1, {"mu": 2, "nu": None}],
+        "t": [4],
+    }
+
+
+def test_serialize_refuses_what_has_no_leaves() -> None:
+    with pytest.raises(ValueError, match="Unable to uniquely reconstruct"):
+        tree.serialize_tree({})
+
+
+def test_deserialize_is_the_reverse() -> None:
+    serialized = tree.serialize_tree(TREE, keep_empty_nodes=True)
+    assert tree.deserialize_tree(serialized, TREE, True) == TREE
+
+
+def test_names_are_keys_joined_with_dots() -> None:
+    assert tree.get_param_names({"a": [0, {"b": 0}], "n": None}) == {
+        "a": ["a.0", {"b": "a.1.b"}],
+        "n": "n",
+    }
+
+
+def test_int_keys_become_text() -> None:
+    assert tree.to_flat_dict({1: 2}) == {("1",): 2}
+
+
+def test_keys_that_do_not_compare() -> None:
+    with pytest.raises(ValueError, match="Comparator raised exception"):
+        tree.to_flat_dict({1: 0, "a": 0})
+
+
+def test_is_flat_dict() -> None:
+    assert tree.is_flat_dict({"a": np.ones(2)})
+    assert not tree.is_flat_dict({"a": {"b": 1}})
+    assert not tree.is_flat_dict([1])
+
+
+def test_difference_names_what_differs() -> None:
+    diff = tree.tree_difference(
+        {"same": 1, "kind": 1, "left": 0}, {"same": 2, "kind": "x", "right": 0}
+    )
+    assert diff == {"kind": (1, "x"), "left": (0, None), "right": (None, 0)}
+    assert tree.tree_difference(TREE, TREE) is None
+
+
+def test_difference_of_lengths() -> None:
+    assert tree.tree_difference([1], [1, 2]) == ((list, 1), (list, 2))
+
+
+def test_trim_keeps_the_template_and_reports_the_rest() -> None:
+    dropped: list[tuple[Any, Any]] = []
+    trimmed = tree.tree_trim(
+        {"a": {"x": 0}},
+        {"a": {"x": 1, "y": 2}, "b": 3},
+        trimmed_structure_callback=lambda path, v: dropped.append((path, v)),
+    )
+    assert trimmed == {"a": {"x": 1}}
+    assert dropped == [(("b",), 3), (("a", "y"), 2)]
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "text"),
+    [
+        (
+            lambda: tree.tree_trim({"a": 0, "b": 0}, {"a": 1}),
+            ValueError,
+            "Missing 1 keys in structure path (), including: ['b']",
+        ),
+        (
+            lambda: tree.tree_trim({"0": 1}, [5]),
+            TypeError,
+            "Type mismatch at key path (): template has type <class 'dict'>, "
+            "but structure has type <class 'list'>.",
+        ),
+        (
+            lambda: tree.tree_trim([1], [1, 2]),
+            ValueError,
+            "Length mismatch at key path (): template has length 1, but "
+            "structure has length 2",
+        ),
+        (
+            lambda: tree.merge_trees({"a": 1}, {"a": 2}),
+            ValueError,
+            "Found common key paths when overwrite is False: [('a',)]",
+        ),
+        (
+            lambda: tree.tree_trim({}, {}, strict=False),
+            NotImplementedError,
+            "holdfast.orbax.tree.tree_trim(strict=False) is not part of this "
+            "release yet",
+        ),
+    ],
+)
+def test_refusals(
+    call: Callable[[], Any], error: type[Exception], text: str
+) -> None:
+    with pytest.raises(error) as info:
+        call()
+    assert type(info.value) is error
+    assert str(info.value) == text
+
+
+def test_merge() -> None:
+    merged = tree.merge_trees({"a": {"x": 1}}, {"a": {"y": 2}}, {"b": [3]})
+    assert merged == {"a": {"x": 1, "y": 2}, "b": [3]}
+    assert tree.merge_trees({"a": 1}, {"a": 2}, overwrite=True) == {"a": 2}
+
+
+def test_plain_trees_need_no_jax(run_python: Any) -> None:
+    run_python(
+        "import sys\n"
+        "from holdfast.orbax import tree\n"
+        "t = {'b': [1, (2, None)], 'a': {}}\n"
+        "flat = tree.to_flat_dict(t)\n"
+        "assert flat == {('b', '0'): 1, ('b', '1', '0'): 2}, flat\n"
+        "assert tree.from_flat_dict(flat, t) == t\n"
+        "assert 'jax' not in sys.modules\n"
+    )
+
+
+def test_registered_nodes_are_walked_with_jax() -> None:
+    jax = pytest.importorskip("jax")
+
+    @jax.tree_util.register_dataclass
+    @dataclasses.dataclass
+    class State:
+        step: int
+        params: Any
+
+    flat = tree.to_flat_dict({"s": State(1, [2])})
+    assert flat == {("s", "step"): 1, ("s", "params", "0"): 2}
+    assert tree.serialize_tree(State(1, [2])) == {"step": 1, "params": [2]}
+
+
+def test_to_shape_dtype_struct() -> None:
+    jax = pytest.importorskip("jax")
+    struct = tree.to_shape_dtype_struct(np.ones((2, 3), np.float32))
+    assert struct == jax.ShapeDtypeStruct((2, 3), np.float32)
+    assert tree.to_shape_dtype_struct(5, scalar_dtype=float) == 5.0
+    with pytest.raises(ValueError, match="does not have a `shape`"):
+        tree.to_shape_dtype_struct("text")

@@ -1,0 +1,84 @@
+"""Recorded restore requests give what Orbax gave, errors included."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+jax = pytest.importorskip("jax")
+pytest.importorskip("ml_dtypes")
+
+import replay_cases  # noqa: E402
+
+CASES = replay_cases.recorded("restore_cases.json")
+LATER = [c for c in CASES if replay_cases.asks_for_later_release(c)]
+NOW = [c for c in CASES if not replay_cases.asks_for_later_release(c)]
+
+# Texts of TensorStore about damaged or missing bytes; ours name the leaf and
+# the file in words of their own.
+STORAGE_ERRORS = (
+    "DATA_LOSS:",
+    "FAILED_PRECONDITION: Error opening",
+    "FAILED_PRECONDITION: Error reading",
+    "NOT_FOUND: Error opening",
+    "NOT_FOUND: chunk",
+    "OUT_OF_RANGE:",
+    "Unpack failed",
+)
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return replay_cases.unpack_corpus(tmp_path_factory.mktemp("corpus"))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def wide_types() -> Iterator[None]:
+    """The requests were recorded with 64-bit types."""
+    before = jax.config.jax_enable_x64
+    jax.config.update("jax_enable_x64", True)
+    yield
+    jax.config.update("jax_enable_x64", before)
+
+
+def check_error(error: Exception, wanted: dict[str, Any], case: Path) -> None:
+    classes = {cls.__name__ for cls in type(error).__mro__}
+    assert wanted["class"] in classes, f"{type(error)}: {error}"
+    message = replay_cases.message_of(error, case)
+    if wanted["message"].startswith(STORAGE_ERRORS):
+        assert re.match("[A-Z_]+: ", message), message
+        assert "leaf " in message or "$CASE/" in message, message
+        return
+    assert wanted["message"].strip()[:4000] in message
+
+
+@pytest.mark.filterwarnings("ignore:Sharding info not provided")
+@pytest.mark.parametrize("request_", NOW, ids=[c["id"] for c in NOW])
+def test_as_recorded(
+    corpus: Path, tmp_path: Path, request_: dict[str, Any]
+) -> None:
+    case = replay_cases.prepare(corpus, request_, tmp_path)
+    wanted = request_["expect"]
+    if wanted["ok"]:
+        assert replay_cases.run(request_, case) == wanted["result"]
+        return
+    with pytest.raises(Exception) as caught:
+        replay_cases.run(request_, case)
+    check_error(caught.value, wanted["error"], case)
+
+
+@pytest.mark.parametrize("request_", LATER, ids=[c["id"] for c in LATER])
+def test_later_release_says_so(
+    corpus: Path, tmp_path: Path, request_: dict[str, Any]
+) -> None:
+    case = replay_cases.prepare(corpus, request_, tmp_path)
+    what = replay_cases.asks_for_later_release(request_)
+    kind = (
+        AttributeError if what == "CheckpointManager" else NotImplementedError
+    )
+    with pytest.raises(kind, match="is not part of this release yet"):
+        replay_cases.run(request_, case)

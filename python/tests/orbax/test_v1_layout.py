@@ -1,0 +1,209 @@
+"""Which checkpoints holdfast.orbax.v1 finds at a path, and its errors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import holdfast.orbax as ocp
+from holdfast.orbax import v1
+from holdfast.orbax.v1.errors import InvalidLayoutError
+
+TREE = {"a": np.arange(3), "b": 5}
+
+
+@pytest.fixture
+def new(ckpt: Path) -> Path:
+    v1.save(ckpt, TREE)
+    return ckpt
+
+
+@pytest.fixture
+def flat(tmp_path: Path) -> Path:
+    path = tmp_path / "flat"
+    ocp.PyTreeCheckpointer().save(path, TREE)
+    return path
+
+
+def causes(error: BaseException) -> list[str]:
+    """Classes and texts of an error's causes."""
+    found = []
+    cause = error.__cause__
+    while cause is not None:
+        found.append(f"{type(cause).__name__}: {cause}")
+        cause = cause.__cause__
+    return found
+
+
+def test_flat_checkpoints_of_the_older_interface(flat: Path) -> None:
+    assert v1.load(flat)["b"] == 5
+    assert v1.load(flat, checkpointable_name=None)["b"] == 5
+    assert v1.metadata(flat).metadata["b"] == 0
+    assert v1.is_orbax_checkpoint(flat)
+
+
+def test_the_older_interface_reads_the_item(new: Path) -> None:
+    assert ocp.PyTreeCheckpointer().restore(new / "state")["b"] == 5
+
+
+def test_auto_prefers_state_then_the_first_name(ckpt: Path) -> None:
+    v1.save_checkpointables(
+        ckpt, {"b": {"x": 2}, "state": {"x": 3}, "a": {"x": 1}}
+    )
+    assert v1.load(ckpt) == {"x": 3}
+    v1.save_checkpointables(
+        ckpt, {"pytree": {"x": 2}, "a": {"x": 1}}, overwrite=True
+    )
+    assert v1.load(ckpt) == {"x": 1}
+    v1.save_checkpointables(ckpt, {"pytree": {"x": 2}}, overwrite=True)
+    assert v1.load(ckpt) == {"x": 2}
+
+
+def test_without_the_indicator_file(new: Path) -> None:
+    (new / "orbax.checkpoint").unlink()
+    assert v1.load(new)["b"] == 5
+
+
+def test_missing_checkpoint_metadata(new: Path) -> None:
+    (new / "_CHECKPOINT_METADATA").unlink()
+    with pytest.raises(InvalidLayoutError) as info:
+        v1.load(new)
+    assert str(info.value) == (
+        f"Could not recognize the checkpoint at {new} as a valid Orbax "
+        "checkpoint. If you are trying to load a checkpoint that does not "
+        "conform to the standard Orbax format, use `ctx.checkpoint_layout = "
+        "...` to specify the expected checkpoint layout."
+    )
+    assert causes(info.value) == [
+        f"InvalidLayoutError: Failed to interpret path {new} as a V1 Orbax "
+        "checkpoint.",
+        f"FileNotFoundError: Checkpoint path {new} could not be identified as "
+        "a valid Orbax V1 checkpoint. It is missing the checkpoint metadata "
+        "file '_CHECKPOINT_METADATA'.",
+    ]
+
+
+def test_unknown_name(new: Path) -> None:
+    with pytest.raises(InvalidLayoutError) as info:
+        v1.load(new, checkpointable_name="nope")
+    assert str(info.value) == (
+        f"Failed to interpret path {new} as a V1 Orbax PyTree."
+    )
+    assert causes(info.value) == [
+        "FileNotFoundError: The checkpointable_name either does not exist or "
+        "is missing Pytree checkpoint metadata. Please consider using one of "
+        "the following valid pytree checkpointable names: ['state']"
+    ]
+
+
+def test_name_of_a_flat_checkpoint(flat: Path) -> None:
+    with pytest.raises(InvalidLayoutError) as info:
+        v1.load(flat, checkpointable_name="state")
+    assert (
+        "Please consider loading with checkpointable_name=None."
+        in (causes(info.value)[0])
+    )
+
+
+def test_no_name_for_the_new_layout(new: Path) -> None:
+    with pytest.raises(InvalidLayoutError) as info:
+        v1.load(new, checkpointable_name=None)
+    assert causes(info.value)[0].startswith(
+        f"ValueError: Attempting to load V1 checkpoint at {new} with "
+        "`checkpointable_name=None`."
+    )
+
+
+def test_item_of_a_checkpoint(new: Path) -> None:
+    with pytest.raises(InvalidLayoutError) as info:
+        v1.load(new / "state")
+    assert causes(info.value)[1].endswith(
+        f"Please try loading from the parent directory: {new} instead."
+    )
+
+
+def test_root_of_steps(flat: Path) -> None:
+    root = flat.parent / "steps"
+    root.mkdir()
+    flat.rename(root / "7")
+    with pytest.raises(InvalidLayoutError) as info:
+        v1.load(root)
+    assert causes(info.value)[1].endswith(
+        f"checkpoint subdirectories: ['{root}/7']"
+    )
+
+
+@pytest.mark.parametrize("kind", ["missing", "file", "temporary"])
+def test_no_checkpoint(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / f"x.orbax-checkpoint-tmp{kind}"
+    path = path if kind == "temporary" else tmp_path / kind
+    if kind == "file":
+        path.write_text("")
+    elif kind == "temporary":
+        path.mkdir()
+    reason = {
+        "missing": f"FileNotFoundError: Checkpoint path {path} does not exist.",
+        "file": f"NotADirectoryError: Checkpoint path {path} is not a "
+        "directory.",
+        "temporary": f"ValueError: Found incomplete checkpoint at {path}.",
+    }[kind]
+    for call in (v1.load, v1.metadata, v1.load_checkpointables):
+        with pytest.raises(InvalidLayoutError) as info:
+            call(path)
+        assert causes(info.value)[1] == reason
+    assert not v1.is_orbax_checkpoint(path)
+
+
+def test_empty_directory(tmp_path: Path) -> None:
+    with pytest.raises(InvalidLayoutError) as info:
+        v1.load(tmp_path)
+    assert str(info.value) == (
+        "Failed to load checkpoint using AUTO resolution mode on "
+        f"path='{tmp_path}'. No valid PyTree checkpointable found."
+    )
+
+
+def test_auto_layout(new: Path, tmp_path: Path) -> None:
+    context = v1.Context(checkpoint_layout="auto")
+    with context:
+        assert v1.load(new)["b"] == 5
+        with pytest.raises(InvalidLayoutError, match="Could not auto-detect"):
+            v1.load(tmp_path)
+
+
+@pytest.mark.parametrize("call", [v1.load, v1.metadata, v1.load_async])
+def test_safetensors_comes_later(new: Path, call: Any) -> None:
+    with v1.Context(checkpoint_layout="safetensors"):
+        with pytest.raises(NotImplementedError) as info:
+            call(new)
+    assert str(info.value) == (
+        "CheckpointLayout.SAFETENSORS is not part of this release yet"
+    )
+
+
+def test_marker_mode_wants_the_marker(new: Path) -> None:
+    context = v1.Context()
+    context.atomicity.mode = v1.options.AtomicityMode.COMMIT_FILE
+    with context:
+        assert v1.load(new)["b"] == 5
+        (new / "commit_success.txt").unlink()
+        with pytest.raises(InvalidLayoutError) as info:
+            v1.load(new)
+        assert causes(info.value)[-1] == (
+            f"ValueError: Found incomplete checkpoint at {new}."
+        )
+        with pytest.raises(NotImplementedError, match="COMMIT_FILE"):
+            v1.save(new.parent / "other", TREE)
+
+
+@pytest.mark.parametrize("name", ["", "metrics"])
+def test_refused_names(new: Path, name: str) -> None:
+    for call in (v1.load, v1.metadata):
+        with pytest.raises(ValueError) as info:
+            call(new, checkpointable_name=name)
+        assert type(info.value) is ValueError
+    with pytest.raises(ValueError):
+        v1.load_checkpointables(new, {name: None})

@@ -1,0 +1,130 @@
+"""Saves in the background: what they store, their futures, cancellation."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import holdfast
+from holdfast import errors
+
+
+def large_tree(array_count: int = 200) -> dict[str, Any]:
+    """Takes a thread seconds to compress, and little memory."""
+    noise = np.random.default_rng(0).integers(0, 255, 4 << 20, np.uint8)
+    noise = noise & 0x77
+    return {f"a{i}": noise for i in range(array_count)}
+
+
+def test_writing_to_every_array_changes_nothing(ckpt: Path) -> None:
+    base = np.arange(1000.0)
+    row = np.arange(4.0)
+    tree = {
+        "c": np.arange(600, dtype=np.int32).reshape(20, 30),
+        "f": np.asfortranarray(np.arange(600.0).reshape(20, 30)),
+        "reversed": np.arange(50)[::-1],
+        "view": base[100:200:3],
+        "big_endian": np.arange(9, dtype=">i4"),
+        "0d": np.array(5),
+        "broadcast": np.broadcast_to(row, (1000, 4)),
+        "large": np.ones(3 << 20),
+    }
+    before = {key: array.copy() for key, array in tree.items()}
+    future = holdfast.save(ckpt, tree, background=True)
+    base[...] = -1
+    for array in tree.values():
+        if array.flags.writeable:
+            array[...] = 0
+    row[...] = -1
+    tree.clear()
+    stats = future.result()
+    got = holdfast.load(ckpt)
+    for key, want in before.items():
+        np.testing.assert_array_equal(got[key], want, err_msg=key)
+    # What is broadcast is copied once, not a thousand times.
+    nbytes = sum(a.nbytes for key, a in before.items() if key != "broadcast")
+    assert stats.copied_bytes == nbytes + row.nbytes
+
+
+def test_a_future_that_succeeds(ckpt: Path) -> None:
+    future = holdfast.save(ckpt, {"a": 1}, background=True)
+    stats = future.result(timeout=60)
+    assert future.done() and not future.cancelled()
+    assert future.state == "done" and future.exception() is None
+    assert stats is future.stats and stats.decoded_bytes == 8
+    assert not future.cancel()
+    assert str(ckpt) in repr(future) and "done" in repr(future)
+
+
+def test_a_future_that_fails(ckpt: Path) -> None:
+    holdfast.save(ckpt, {"a": 1})
+    future = holdfast.save(ckpt, {"a": 2}, background=True)
+    with pytest.raises(errors.AlreadyExistsError, match="already exists"):
+        future.result()
+    with pytest.raises(errors.AlreadyExistsError):
+        future.result()
+    assert isinstance(future.exception(), errors.AlreadyExistsError)
+    assert future.state == "failed" and future.stats is None
+
+
+def test_what_is_wrong_with_the_tree_is_raised_at_once(ckpt: Path) -> None:
+    with pytest.raises(errors.InvalidArgumentError, match='leaf "a"'):
+        holdfast.save(ckpt, {"a": b"bytes"}, background=True)
+
+
+def test_progress_comes_from_the_futures_thread(ckpt: Path) -> None:
+    threads = set()
+
+    def progress(phase: str, done: int, total: int) -> None:
+        threads.add(threading.current_thread())
+
+    tree = {"a": np.ones(1 << 20)}
+    holdfast.save(ckpt, tree, background=True, progress=progress).result()
+    assert len(threads) == 1
+    (thread,) = threads
+    assert thread is not threading.main_thread() and not thread.daemon
+
+
+def test_cancelling_leaves_nothing(ckpt: Path) -> None:
+    future = holdfast.save(
+        ckpt, large_tree(), background=True, threads=1, durable=False
+    )
+    assert future.cancel()
+    with pytest.raises(errors.CancelledError):
+        future.result()
+    assert future.cancelled() and future.state == "cancelled"
+    assert list(ckpt.parent.iterdir()) == []
+
+
+def test_waiting_has_a_limit(ckpt: Path) -> None:
+    goes_on = threading.Event()
+
+    def progress(phase: str, done: int, total: int) -> None:
+        goes_on.wait()
+
+    future = holdfast.save(
+        ckpt, {"a": np.ones(10)}, background=True, progress=progress
+    )
+    with pytest.raises(errors.DeadlineExceededError, match="0.01 s") as info:
+        future.result(timeout=0.01)
+    assert isinstance(info.value, TimeoutError)
+    assert future.state == "running" and future.stats is None
+    goes_on.set()
+    future.result()
+
+
+def test_several_at_once(tmp_path: Path) -> None:
+    futures = [
+        holdfast.save(
+            tmp_path / str(i), {"a": np.full(1000, i)}, background=True
+        )
+        for i in range(8)
+    ]
+    for future in futures:
+        future.result()
+    for i in range(8):
+        assert holdfast.load(tmp_path / str(i))["a"].tolist() == [i] * 1000

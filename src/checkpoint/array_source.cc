@@ -1,0 +1,92 @@
+#include "checkpoint/array_source.h"
+
+#include <algorithm>
+
+#include "base/status_macros.h"
+#include "tensor/copy.h"
+
+namespace holdfast {
+namespace {
+
+Box Relative(Box box, const Shape& origin) {
+  for (size_t d = 0; d < origin.size(); ++d) box.origin[d] -= origin[d];
+  return box;
+}
+
+}  // namespace
+
+Result<ArraySource> ArraySource::Of(const Tree& leaf) {
+  ArraySource source;
+  if (leaf.leaf_kind() == LeafKind::kScalar) {
+    const Scalar& scalar = leaf.scalar();
+    source.whole_ = {scalar.dtype, scalar.bytes.data(), {}, {}};
+    return source;
+  }
+  if (leaf.shards().empty()) {
+    source.whole_ = leaf.array().view();
+    return source;
+  }
+  source.shards_ = &leaf.shards();
+  source.whole_ = {leaf.array_dtype(), nullptr, leaf.array_shape(), {}};
+  std::vector<Box> boxes;
+  boxes.reserve(source.shards_->size());
+  for (const ArrayShard& shard : *source.shards_) {
+    if (shard.array.dtype() != source.dtype()) {
+      return InvalidArgumentError("shards of two dtypes (got " +
+                                  std::string(DTypeName(shard.array.dtype())) +
+                                  ", want " +
+                                  std::string(DTypeName(source.dtype())) + ")");
+    }
+    if (shard.origin.size() != source.shape().size() ||
+        shard.array.shape().size() != source.shape().size()) {
+      return InvalidArgumentError(
+          "a shard at " + ShapeToString(shard.origin) + " of shape " +
+          ShapeToString(shard.array.shape()) + " in an array of shape " +
+          ShapeToString(source.shape()));
+    }
+    boxes.push_back({shard.origin, shard.array.shape()});
+  }
+  source.index_ = std::make_shared<const BoxIndex>(std::move(boxes));
+  HF_RETURN_IF_ERROR(source.index_->CheckCover(source.shape()));
+  return source;
+}
+
+std::optional<ConstArrayView> ArraySource::Find(const Box& box) const {
+  if (shards_ == nullptr) return Subview(whole_, box);
+  std::optional<ConstArrayView> found;
+  index_->ForEachOverlap(box, [&](size_t i, const Box& common) {
+    if (common != box) return;
+    const ArrayShard& shard = (*shards_)[i];
+    found = Subview(shard.array.view(), Relative(box, shard.origin));
+  });
+  return found;
+}
+
+void ArraySource::CopyTo(const Box& box, const ArrayView& target) const {
+  if (shards_ == nullptr) return ConvertStrided(Subview(whole_, box), target);
+  index_->ForEachOverlap(box, [&](size_t i, const Box& common) {
+    const ArrayShard& shard = (*shards_)[i];
+    ConvertStrided(Subview(shard.array.view(), Relative(common, shard.origin)),
+                   Subview(target, Relative(common, box.origin)));
+  });
+}
+
+bool ArraySource::FindsAllChunks(const ChunkGrid& grid) const {
+  if (shards_ == nullptr) return true;
+  // No edge of a shard may go through a chunk.
+  const auto is_edge = [&](int64_t at, size_t d) {
+    return at % grid.chunk_shape[d] == 0 || at == grid.array_shape[d];
+  };
+  return std::all_of(
+      shards_->begin(), shards_->end(), [&](const ArrayShard& shard) {
+        for (size_t d = 0; d < shard.origin.size(); ++d) {
+          if (!is_edge(shard.origin[d], d) ||
+              !is_edge(shard.origin[d] + shard.array.shape()[d], d)) {
+            return false;
+          }
+        }
+        return true;
+      });
+}
+
+}  // namespace holdfast

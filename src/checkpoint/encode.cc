@@ -1,0 +1,144 @@
+#include "checkpoint/encode.h"
+
+#include <atomic>
+#include <mutex>
+
+#include "base/status_macros.h"
+#include "checkpoint/array_index.h"
+#include "zarr/format/chunk_key.h"
+
+namespace holdfast {
+namespace {
+
+// Hands out batches in order and takes each one's bytes from the budget in the
+// same order, so that the batch the data file waits for always has room.
+class BatchQueue {
+ public:
+  BatchQueue(const SavePlan& plan, ByteBudget& budget)
+      : plan_(plan), budget_(budget) {}
+
+  // Null when none is left.
+  const PlannedBatch* Take(ByteBudget::Lease& lease) {
+    std::lock_guard lock(mutex_);
+    if (next_ == plan_.batches.size()) return nullptr;
+    const PlannedBatch& batch = plan_.batches[next_++];
+    lease = budget_.Acquire(batch.held_bytes);
+    return &batch;
+  }
+
+ private:
+  const SavePlan& plan_;
+  ByteBudget& budget_;
+  std::mutex mutex_;
+  size_t next_ = 0;
+};
+
+// What the values of a batch need until they are written.
+struct Held {
+  ByteBudget::Lease lease;
+  std::vector<Buffer> scratch;
+};
+
+class Encoder {
+ public:
+  Encoder(const SavePlan& plan, ValueSink& sink, Run& run)
+      : plan_(plan), sink_(sink), run_(run), queue_(plan, run.budget()) {}
+
+  Status EncodeAll() {
+    return run_.executor().ParallelFor(
+        run_.executor().thread_count(),
+        [&](size_t, int worker) { return Work(run_.codec_context(worker)); },
+        &run_.cancel());
+  }
+
+ private:
+  Status Work(CodecContext& context) {
+    while (!failed_.load(std::memory_order_relaxed)) {
+      HF_RETURN_IF_ERROR(run_.cancel().Check());
+      ByteBudget::Lease lease;
+      const PlannedBatch* batch = queue_.Take(lease);
+      if (batch == nullptr) break;
+      const auto held = std::make_shared<Held>();
+      held->lease = std::move(lease);
+      const Status encoded = EncodeBatch(*batch, context, held);
+      if (!encoded.ok()) {
+        failed_.store(true, std::memory_order_relaxed);
+        return encoded;
+      }
+      run_.AddDone(batch->byte_count);
+    }
+    return Status();
+  }
+
+  Status EncodeBatch(const PlannedBatch& batch, CodecContext& context,
+                     const std::shared_ptr<Held>& held) {
+    size_t array_index = batch.array;
+    for (uint64_t value = batch.first; value < batch.last; ++value) {
+      const PlannedArray* array = &plan_.arrays[array_index];
+      if (value > array->first_value + array->layout->chunk_count) {
+        array = &plan_.arrays[++array_index];
+      }
+      HF_RETURN_IF_ERROR(EncodeValue(*array, value, context, held));
+    }
+    return Status();
+  }
+
+  Status EncodeValue(const PlannedArray& array, uint64_t value,
+                     CodecContext& context, const std::shared_ptr<Held>& held) {
+    const ArrayLayout& layout = *array.layout->array;
+    const std::string prefix = ArrayPrefix(array.name);
+    if (value == array.first_value) {
+      std::string key =
+          prefix +
+          std::string(zarr::MetadataKey(layout.format.metadata.zarr_format));
+      EncodedChunk metadata;
+      metadata.pieces.push_back(array.layout->metadata_text);
+      metadata.byte_count = array.layout->metadata_text.size();
+      return sink_.Put(value, std::move(key), std::move(metadata), held);
+    }
+    const Shape index = layout.grid.ChunkIndex(value - array.first_value - 1);
+    std::string key = zarr::ChunkKey(prefix, layout.format.metadata, index);
+    const Result<ConstArrayView> chunk =
+        ViewOfChunk(array, layout.grid.ChunkBox(index), *held);
+    if (!chunk.ok()) return chunk.status().WithContext("leaf " + array.name);
+    Result<EncodedChunk> encoded = layout.format.codec->Encode(*chunk, context);
+    if (!encoded.ok()) {
+      return encoded.status().WithContext("leaf " + array.name);
+    }
+    return sink_.Put(value, std::move(key), std::move(encoded).value(), held);
+  }
+
+  // The elements in the dtype to be stored: where they lie, or in scratch.
+  static Result<ConstArrayView> ViewOfChunk(const PlannedArray& array,
+                                            const Box& box, Held& held) {
+    const DType dtype = array.layout->dtype();
+    if (dtype == array.source.dtype()) {
+      if (auto view = array.source.Find(box)) return *std::move(view);
+    }
+    const size_t byte_count = ElementCount(box.shape) * DTypeBytes(dtype);
+    Buffer& scratch =
+        held.scratch.emplace_back(Buffer::TryAllocate(byte_count));
+    if (scratch.data() == nullptr) {
+      return ResourceExhaustedError("no memory for a chunk of " +
+                                    std::to_string(byte_count) + " bytes");
+    }
+    const ArrayView view{dtype, scratch.data(), box.shape,
+                         ContiguousStrides(box.shape, DTypeBytes(dtype))};
+    array.source.CopyTo(box, view);
+    return ConstArrayView(view);
+  }
+
+  const SavePlan& plan_;
+  ValueSink& sink_;
+  Run& run_;
+  BatchQueue queue_;
+  std::atomic<bool> failed_{false};
+};
+
+}  // namespace
+
+Status EncodeValues(const SavePlan& plan, ValueSink& sink, Run& run) {
+  return Encoder(plan, sink, run).EncodeAll();
+}
+
+}  // namespace holdfast

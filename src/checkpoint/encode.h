@@ -1,0 +1,16 @@
+// Encode: the values of a SavePlan become bytes in a ValueSink, on all threads.
+//
+// Thread-safety: one call a Run at a time.
+// Ownership: borrows the plan's tree until the sink's Finish returns.
+// Errors: Cancelled, those of the codecs (naming the leaf) and of the sink.
+#pragma once
+
+#include "checkpoint/run.h"
+#include "checkpoint/save_plan.h"
+#include "checkpoint/value_sink.h"
+
+namespace holdfast {
+
+Status EncodeValues(const SavePlan& plan, ValueSink& sink, Run& run);
+
+}  // namespace holdfast

@@ -1,0 +1,185 @@
+#include "checkpoint/item_writer.h"
+
+#include <openssl/rand.h>
+#include <sys/statvfs.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "base/coding.h"
+#include "base/status_macros.h"
+#include "checkpoint/encode.h"
+#include "checkpoint/format/array_metadatas.h"
+#include "checkpoint/format/directory_names.h"
+#include "checkpoint/format/json_text.h"
+#include "checkpoint/format/sharding_file.h"
+#include "checkpoint/format/strings_file.h"
+#include "checkpoint/format/tree_metadata.h"
+#include "checkpoint/value_sink.h"
+#include "tree/value_type.h"
+
+namespace holdfast {
+namespace {
+
+uint64_t SystemNowNs() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+std::string SystemRandomHex() {
+  char bytes[16];
+  // The system's generator does not fail once it is seeded.
+  RAND_bytes(reinterpret_cast<unsigned char*>(bytes), sizeof bytes);
+  return ToHex({bytes, sizeof bytes});
+}
+
+TreeMetadata MakeTreeMetadata(const SavePlan& plan, const SaveOptions& options,
+                              const nlohmann::ordered_json& custom_metadata) {
+  TreeMetadata metadata;
+  metadata.use_ocdbt = options.use_ocdbt;
+  metadata.use_zarr3 = plan.zarr_format == 3;
+  metadata.store_array_data_equal_to_fill_value = true;
+  metadata.custom_metadata = custom_metadata;
+  metadata.entries.reserve(plan.leaves.size());
+  for (const FlatLeaf& leaf : plan.leaves) {
+    TreeMetadataEntry entry;
+    entry.path = leaf.path;
+    entry.value_type = leaf.value_type;
+    entry.skip_deserialize = IsEmptyValueType(leaf.value_type);
+    if (leaf.value_type == kValueTypeJaxArray) {
+      entry.write_shape = leaf.leaf->array_shape();
+    }
+    metadata.entries.push_back(std::move(entry));
+  }
+  for (const PlannedArray& array : plan.arrays) {
+    std::optional<Shape>& shape = metadata.entries[array.leaf].write_shape;
+    if (shape) *shape = array.layout->write_shape;
+  }
+  return metadata;
+}
+
+Status WriteJaxFiles(const SavePlan& plan, FileWriter& files) {
+  ShardingFile shardings;
+  std::vector<std::pair<size_t, ArrayMetadataRecord>> by_leaf;
+  for (const PlannedArray& array : plan.arrays) {
+    const FlatLeaf& leaf = plan.leaves[array.leaf];
+    if (leaf.value_type != kValueTypeJaxArray) continue;
+    const ArrayTraits& traits = leaf.leaf->array_traits();
+    if (!traits.sharding_json.empty()) {
+      shardings[array.name] = traits.sharding_json;
+    }
+    nlohmann::ordered_json ext_metadata;
+    if (!traits.prng_impl.empty()) {
+      ext_metadata = {{"random_key_impl", traits.prng_impl}};
+    }
+    by_leaf.push_back({array.leaf,
+                       {array.name, array.layout->write_shape,
+                        array.layout->array->format.metadata.chunk_shape,
+                        std::move(ext_metadata)}});
+  }
+  std::sort(by_leaf.begin(), by_leaf.end(),
+            [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<ArrayMetadataRecord> records;
+  for (auto& [leaf, record] : by_leaf) records.push_back(std::move(record));
+  if (!shardings.empty()) {
+    HF_RETURN_IF_ERROR(
+        files.Write(kShardingFile, SerializeShardingFile(shardings)));
+  }
+  return files.Write(
+      std::string(kArrayMetadatasDirectory) + "/" + ArrayMetadatasFileName(0),
+      SerializeArrayMetadatas(records));
+}
+
+Status WriteStrings(const SavePlan& plan, FileWriter& files) {
+  StringsFile strings;
+  for (const FlatLeaf& leaf : plan.leaves) {
+    if (leaf.value_type != kValueTypeString) continue;
+    strings[ParamName(leaf.path)] = leaf.leaf->text();
+  }
+  if (strings.empty()) return Status();
+  HF_ASSIGN_OR_RETURN(const std::string text, SerializeStringsFile(strings));
+  return files.Write(kStringsFile, text);
+}
+
+Status WriteValues(const SavePlan& plan, const SaveOptions& options,
+                   FileWriter& files, Run& run, Stopwatch& watch,
+                   Stats& stats) {
+  ValueSinkOptions sink_options;
+  sink_options.value_count = plan.value_count;
+  sink_options.sync = files.sync();
+  sink_options.write_digests = options.write_digests;
+  sink_options.target_data_file_bytes = options.ocdbt_target_data_file_bytes;
+  sink_options.commit_time_ns = options.now_ns();
+  sink_options.random_hex = options.random_hex;
+  std::unique_ptr<ValueSink> sink;
+  if (options.use_ocdbt) {
+    HF_ASSIGN_OR_RETURN(sink, MakeOcdbtSink(&files.store(), sink_options));
+  } else {
+    sink = MakeDirectorySink(&files.store(), sink_options);
+  }
+  run.StartPhase("write", plan.decoded_bytes);
+  HF_RETURN_IF_ERROR(EncodeValues(plan, *sink, run));
+  stats.transfer_seconds = watch.Lap();
+  run.StartPhase("sync", 0);
+  const size_t first_value = files.digests().values.size();
+  HF_RETURN_IF_ERROR(sink->Finish(files.digests()));
+  stats.sync_seconds = watch.Lap();
+  stats.decoded_bytes = plan.decoded_bytes;
+  stats.chunk_count = plan.value_count - plan.arrays.size();
+  stats.in_flight_bytes_peak = run.budget().peak_bytes();
+  const auto& values = files.digests().values;
+  for (size_t i = first_value; i < values.size(); ++i) {
+    stats.stored_bytes += values[i].byte_count;
+  }
+  return Status();
+}
+
+}  // namespace
+
+SaveOptions WithSources(SaveOptions options) {
+  if (!options.now_ns) options.now_ns = SystemNowNs;
+  if (!options.random_hex) options.random_hex = SystemRandomHex;
+  return options;
+}
+
+Result<nlohmann::ordered_json> ParseJsonObject(const std::string& text,
+                                               const char* what) {
+  if (text.empty()) return nlohmann::ordered_json();
+  Result<nlohmann::ordered_json> json = ParseJsonText(text);
+  if (json.ok() && json->is_object()) return json;
+  return InvalidArgumentError(std::string(what) +
+                              " must be the text of a JSON object (got " +
+                              text.substr(0, 60) + ")");
+}
+
+Status CheckFreeSpace(const SavePlan& plan, const SaveOptions& options,
+                      const std::string& directory) {
+  struct statvfs info;
+  if (statvfs(directory.c_str(), &info) != 0) return Status();
+  const uint64_t free_bytes = uint64_t{info.f_bavail} * info.f_frsize;
+  // Compressed data may take less; only the hopeless case is refused.
+  if (options.compression != Compression::kNone ||
+      free_bytes >= plan.decoded_bytes) {
+    return Status();
+  }
+  return ResourceExhaustedError("save to " + directory +
+                                ": not enough free space (got " +
+                                std::to_string(free_bytes) + " bytes, want " +
+                                std::to_string(plan.decoded_bytes) + ")");
+}
+
+Status WriteItem(const SavePlan& plan, const SaveOptions& options,
+                 const nlohmann::ordered_json& custom_metadata,
+                 FileWriter& files, Run& run, Stopwatch& watch, Stats& stats) {
+  stats.plan_seconds = watch.Lap();
+  if (!plan.arrays.empty()) {
+    HF_RETURN_IF_ERROR(WriteValues(plan, options, files, run, watch, stats));
+  }
+  if (plan.has_jax_arrays) HF_RETURN_IF_ERROR(WriteJaxFiles(plan, files));
+  HF_RETURN_IF_ERROR(WriteStrings(plan, files));
+  return files.Write(kTreeMetadataFile, SerializeTreeMetadata(MakeTreeMetadata(
+                                            plan, options, custom_metadata)));
+}
+
+}  // namespace holdfast

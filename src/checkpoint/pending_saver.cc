@@ -1,0 +1,329 @@
+#include "checkpoint/pending_saver.h"
+
+#include <algorithm>
+
+#include "base/no_throw.h"
+#include "base/status_macros.h"
+#include "checkpoint/digest_index.h"
+#include "checkpoint/format/directory_names.h"
+#include "checkpoint/item_writer.h"
+#include "checkpoint/layout.h"
+#include "storage/directory_ops.h"
+#include "storage/new_file.h"
+#include "tree/utf8.h"
+
+namespace holdfast {
+namespace {
+
+Result<ItemHandlers> ParseHandlers(const std::string& text) {
+  const auto json = nlohmann::ordered_json::parse(text, nullptr, false);
+  if (json.is_null()) return ItemHandlers();
+  if (json.is_string()) return ItemHandlers(json.get<std::string>());
+  CompositeHandlers handlers;
+  bool is_valid = json.is_object();
+  if (is_valid) {
+    for (const auto& [name, typestr] : json.items()) {
+      is_valid = is_valid && (typestr.is_string() || typestr.is_null());
+      handlers.emplace_back(name, std::nullopt);
+      if (typestr.is_string()) {
+        handlers.back().second = typestr.get<std::string>();
+      }
+    }
+  }
+  if (is_valid) return ItemHandlers(std::move(handlers));
+  return InvalidArgumentError(
+      "item_handlers_json must be the text of null, a string, or an object of "
+      "strings (got " +
+      text.substr(0, 60) + ")");
+}
+
+std::string JoinName(const std::string& directory, std::string_view name) {
+  return directory.empty() ? std::string(name)
+                           : directory + "/" + std::string(name);
+}
+
+// The files by which an earlier item in the directory would be found, or would
+// speak of the new one's values. Its data stays.
+Status RemoveEarlierItem(FileStore& store) {
+  const std::string process = ProcessDirectoryName({"0", false});
+  for (const std::string& name :
+       {std::string(kTreeMetadataFile), std::string(kDigestFile),
+        std::string(kShardingFile), std::string(kStringsFile),
+        JoinName(std::string(kArrayMetadatasDirectory),
+                 ArrayMetadatasFileName(0)),
+        std::string(kManifestFile), JoinName(process, kManifestFile)}) {
+    HF_RETURN_IF_ERROR(store.Delete(name));
+  }
+  return Status();
+}
+
+// A tree saved by itself, or an item of several.
+SaveOptions ItemOptions(SaveOptions options) {
+  options.format = Format::kOrbax;  // so that zarr_format 0 is 2
+  return WithSources(std::move(options));
+}
+
+}  // namespace
+
+Result<ParsedRootRecord> ParseRootRecord(const RootRecord& record) {
+  ParsedRootRecord parsed;
+  HF_ASSIGN_OR_RETURN(parsed.handlers,
+                      ParseHandlers(record.item_handlers_json));
+  HF_ASSIGN_OR_RETURN(
+      nlohmann::ordered_json custom_metadata,
+      ParseJsonObject(record.custom_metadata, "custom_metadata"));
+  if (!custom_metadata.is_null()) {
+    parsed.custom_metadata = std::move(custom_metadata);
+  }
+  parsed.is_v1 = record.is_v1;
+  return parsed;
+}
+
+PendingSaver::PendingSaver(std::unique_ptr<PendingCheckpoint> pending,
+                           const PendingSaveOptions& options)
+    : pending_(std::move(pending)),
+      options_(options),
+      init_time_ns_(options.now_ns()),
+      root_store_(pending_->directory()),
+      root_files_(root_store_, options.sync) {}
+
+Result<std::unique_ptr<PendingSaver>> PendingSaver::Begin(
+    const std::string& path, const PendingSaveOptions& options) {
+  if (path.empty() || path.find('\0') != std::string::npos) {
+    return InvalidArgumentError("checkpoint path is empty or holds a NUL byte");
+  }
+  HF_ASSIGN_OR_RETURN(auto pending, PendingCheckpoint::Begin(
+                                        AbsolutePath(path), options.overwrite));
+  return std::unique_ptr<PendingSaver>(
+      new PendingSaver(std::move(pending), options));
+}
+
+Status PendingSaver::CheckOpen() const {
+  if (!is_done_) return Status();
+  return FailedPreconditionError("save to " + pending_->final_path() +
+                                 ": it is committed, or has failed");
+}
+
+Result<SaveResult> PendingSaver::SaveItem(const std::string& name,
+                                          const Tree& tree,
+                                          const SaveOptions& options) {
+  Stopwatch watch, total;
+  HF_RETURN_IF_ERROR(CheckOpen());
+  if (!name.empty()) {
+    HF_RETURN_IF_ERROR(CheckKey(name).WithContext("item name"));
+  }
+  return CatchBadAlloc([&]() -> Result<SaveResult> {
+    const SaveOptions complete = ItemOptions(options);
+    HF_ASSIGN_OR_RETURN(
+        const nlohmann::ordered_json custom_metadata,
+        ParseJsonObject(options.item_custom_metadata, "item_custom_metadata"));
+    HF_ASSIGN_OR_RETURN(const SavePlan plan, MakeSavePlan(tree, complete));
+    Run run(complete.run);
+    SaveResult result;
+    HF_RETURN_IF_ERROR(SavePlanned(name, plan, complete, custom_metadata, run,
+                                   watch, result.stats));
+    result.stats.commit_seconds = watch.Lap();
+    result.stats.total_seconds = total.Lap();
+    return result;
+  });
+}
+
+Status PendingSaver::SavePlanned(const std::string& name, const SavePlan& plan,
+                                 const SaveOptions& options,
+                                 const nlohmann::ordered_json& custom_metadata,
+                                 Run& run, Stopwatch& watch, Stats& stats) {
+  const bool is_taken = name.empty() ? has_root_item_
+                                     : std::any_of(items_.begin(), items_.end(),
+                                                   [&](const SavedItem& item) {
+                                                     return item.name == name;
+                                                   });
+  if (is_taken) {
+    return InvalidArgumentError("item \"" + name + "\" is saved twice");
+  }
+  // Half an item must not be published.
+  is_done_ = true;
+  HF_RETURN_IF_ERROR(CheckFreeSpace(plan, options, directory()));
+  if (name.empty()) {
+    HF_RETURN_IF_ERROR(WriteItem(plan, options, custom_metadata, root_files_,
+                                 run, watch, stats));
+    has_root_item_ = true;
+  } else {
+    HF_RETURN_IF_ERROR(WriteItemBelow(name, plan, options, custom_metadata, run,
+                                      watch, stats));
+  }
+  is_done_ = false;
+  return Status();
+}
+
+Status PendingSaver::WriteItemBelow(
+    const std::string& name, const SavePlan& plan, const SaveOptions& options,
+    const nlohmann::ordered_json& custom_metadata, Run& run, Stopwatch& watch,
+    Stats& stats) {
+  FileStore store(directory() + "/" + name);
+  FileWriter files(store, options_.sync);
+  HF_RETURN_IF_ERROR(
+      WriteItem(plan, options, custom_metadata, files, run, watch, stats));
+  if (options.write_digests) HF_RETURN_IF_ERROR(files.WriteDigests());
+  HF_RETURN_IF_ERROR(files.SyncNames());
+  items_.push_back({name, {}});
+  if (options.write_digests) {
+    items_.back().digests = std::move(files.digests());
+  }
+  return Status();
+}
+
+Status PendingSaver::WriteFile(std::string_view name,
+                               std::string_view content) {
+  HF_RETURN_IF_ERROR(CheckOpen());
+  return CatchBadAlloc([&]() -> Status {
+    std::erase_if(root_files_.digests().files,
+                  [&](const FileDigest& row) { return row.path == name; });
+    const Status written = root_files_.Write(name, content);
+    if (!written.ok()) is_done_ = true;
+    return written;
+  });
+}
+
+Status PendingSaver::Commit(const RootRecord& root) {
+  HF_RETURN_IF_ERROR(CheckOpen());
+  HF_ASSIGN_OR_RETURN(const ParsedRootRecord parsed, ParseRootRecord(root));
+  return CatchBadAlloc([&]() -> Status {
+    HF_RETURN_IF_ERROR(AdoptCallerFiles());
+    return CommitOwnFiles(parsed);
+  });
+}
+
+Status PendingSaver::CommitOwnFiles(const ParsedRootRecord& root) {
+  is_done_ = true;
+  HF_RETURN_IF_ERROR(WriteRoot(root));
+  HF_RETURN_IF_ERROR(root_files_.SyncNames());
+  return pending_->Commit();
+}
+
+// What the digests cover, and what Commit writes itself.
+std::set<std::string> PendingSaver::KnownFiles() const {
+  std::set<std::string> known = {std::string(kCheckpointMetadataFile),
+                                 std::string(kDigestFile),
+                                 std::string(kCommitMarkerFile)};
+  const auto add = [&](const std::string& name, const DigestFile& digests) {
+    for (const FileDigest& row : digests.files) {
+      known.insert(JoinName(name, row.path));
+    }
+    for (const ValueDigest& row : digests.values) {
+      known.insert(JoinName(name, row.path));
+    }
+  };
+  add("", root_files_.digests());
+  for (const SavedItem& item : items_) {
+    add(item.name, item.digests);
+    if (!item.digests.files.empty()) {
+      known.insert(JoinName(item.name, kDigestFile));
+    }
+  }
+  return known;
+}
+
+// The nodes of a database have checksums of their own, and no row.
+bool PendingSaver::IsDatabaseFile(const std::string& path) const {
+  const auto is_in = [&](const std::string& item) {
+    const std::string prefix = item.empty() ? "" : item + "/";
+    if (!path.starts_with(prefix)) return false;
+    const std::string_view rest = std::string_view(path).substr(prefix.size());
+    const size_t slash = rest.find('/');
+    return rest.starts_with("d/") ||
+           (slash != std::string_view::npos &&
+            ParseProcessDirectory(rest.substr(0, slash)).has_value());
+  };
+  if (has_root_item_ && is_in("")) return true;
+  return std::any_of(items_.begin(), items_.end(), [&](const SavedItem& item) {
+    return !item.digests.files.empty() && is_in(item.name);
+  });
+}
+
+// Files that came into directory() without this object: made durable, and
+// listed.
+Status PendingSaver::AdoptCallerFiles() {
+  is_done_ = true;
+  HF_ASSIGN_OR_RETURN(const DirectoryTree tree, ListTree(directory()));
+  const std::set<std::string> known = KnownFiles();
+  for (const std::string& path : tree.files) {
+    if (known.contains(path) || IsDatabaseFile(path)) continue;
+    if (options_.sync) {
+      HF_RETURN_IF_ERROR(SyncFile(directory() + "/" + path));
+    }
+    if (options_.write_digests) HF_RETURN_IF_ERROR(AddFileDigest(path));
+  }
+  if (options_.sync) {
+    for (const std::string& path : tree.directories) {
+      HF_RETURN_IF_ERROR(SyncDirectory(directory() + "/" + path));
+    }
+  }
+  is_done_ = false;
+  return Status();
+}
+
+// Names that the list cannot spell, or that no reader would find, are left out.
+Status PendingSaver::AddFileDigest(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  const std::string_view name =
+      std::string_view(path).substr(slash == std::string::npos ? 0 : slash + 1);
+  if (!IsValidUtf8(path) || IsHiddenName(name)) return Status();
+  HF_ASSIGN_OR_RETURN(FileDigest row, SumFile(root_store_, path));
+  root_files_.digests().files.push_back(std::move(row));
+  return Status();
+}
+
+// The marker is the last file, and listed before it is written.
+Status PendingSaver::WriteRoot(const ParsedRootRecord& root) {
+  if (root.is_v1) HF_RETURN_IF_ERROR(root_files_.Write(kV1MarkerFile, ""));
+  CheckpointMetadata metadata;
+  metadata.item_handlers = root.handlers;
+  metadata.init_timestamp_nsecs = init_time_ns_;
+  metadata.commit_timestamp_nsecs = options_.now_ns();
+  metadata.custom_metadata = root.custom_metadata;
+  HF_RETURN_IF_ERROR(root_files_.Write(kCheckpointMetadataFile,
+                                       SerializeCheckpointMetadata(metadata)));
+  const std::string marker = CommitMarkerText(pending_->final_path());
+  root_files_.List(kCommitMarkerFile, marker);
+  if (options_.write_digests) HF_RETURN_IF_ERROR(root_files_.WriteDigests());
+  return root_files_.WriteUnlisted(kCommitMarkerFile, marker);
+}
+
+Result<std::unique_ptr<PendingSave>> PendingSave::Begin(
+    const std::string& path, const PendingSaveOptions& options) {
+  PendingSaveOptions complete = options;
+  if (!complete.now_ns) complete.now_ns = WithSources({}).now_ns;
+  HF_ASSIGN_OR_RETURN(auto saver, PendingSaver::Begin(path, complete));
+  return std::unique_ptr<PendingSave>(std::move(saver));
+}
+
+Result<SaveResult> SaveItem(const std::string& directory, const Tree& tree,
+                            const SaveOptions& options) {
+  Stopwatch watch, total;
+  if (directory.empty() || directory.find('\0') != std::string::npos) {
+    return InvalidArgumentError("item directory is empty or holds a NUL byte");
+  }
+  return CatchBadAlloc([&]() -> Result<SaveResult> {
+    const SaveOptions complete = ItemOptions(options);
+    HF_ASSIGN_OR_RETURN(
+        const nlohmann::ordered_json custom_metadata,
+        ParseJsonObject(options.item_custom_metadata, "item_custom_metadata"));
+    HF_ASSIGN_OR_RETURN(const SavePlan plan, MakeSavePlan(tree, complete));
+    const std::string path = AbsolutePath(directory);
+    HF_RETURN_IF_ERROR(CheckFreeSpace(plan, complete, path));
+    FileStore store(path);
+    HF_RETURN_IF_ERROR(RemoveEarlierItem(store));
+    FileWriter files(store, complete.sync);
+    Run run(complete.run);
+    SaveResult result;
+    HF_RETURN_IF_ERROR(WriteItem(plan, complete, custom_metadata, files, run,
+                                 watch, result.stats));
+    if (complete.write_digests) HF_RETURN_IF_ERROR(files.WriteDigests());
+    HF_RETURN_IF_ERROR(files.SyncNames());
+    result.stats.commit_seconds = watch.Lap();
+    result.stats.total_seconds = total.Lap();
+    return result;
+  });
+}
+
+}  // namespace holdfast

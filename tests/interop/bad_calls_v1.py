@@ -1,0 +1,387 @@
+"""More calls that Orbax refuses: those of its v1; see bad_calls."""
+
+import json
+import shutil
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from bad_calls import CALLS, GOOD_TREE, Opaque, bad, bad_v1
+
+__all__ = ["CALLS"]  # all of them, once this module is imported
+
+
+# Saves of v1.
+@bad
+def v1_save_twice(p):
+    p.v1.save(p.dest, GOOD_TREE())
+    p.v1.save(p.dest, GOOD_TREE())
+
+
+bad_v1("empty_name", lambda p: GOOD_TREE(), checkpointable_name="")
+bad_v1("reserved_name", lambda p: GOOD_TREE(), checkpointable_name="metrics")
+bad_v1("auto_name", lambda p: GOOD_TREE(), checkpointable_name="AUTO")
+bad_v1("slash_name", lambda p: GOOD_TREE(), checkpointable_name="a/b")
+bad_v1("dotdot_name", lambda p: GOOD_TREE(), checkpointable_name="..")
+bad_v1("int_name", lambda p: GOOD_TREE(), checkpointable_name=5)
+bad_v1("metadata_not_json", lambda p: GOOD_TREE(),
+       custom_metadata={"x": object()})
+bad_v1("metadata_not_dict", lambda p: GOOD_TREE(), custom_metadata=5)
+
+
+@bad
+def v1_save_relative(p):
+    p.v1.save("relative/ckpt", GOOD_TREE())
+
+
+@bad
+def v1_save_no_path(p):
+    p.v1.save(None, GOOD_TREE())
+
+
+@bad
+def v1_save_below_file(p):
+    p.v1.save(p.root / "file" / "ckpt", GOOD_TREE())
+
+
+@bad
+def v1_save_items_empty(p):
+    p.v1.save_checkpointables(p.dest, {})
+
+
+@bad
+def v1_save_items_list(p):
+    p.v1.save_checkpointables(p.dest, [GOOD_TREE()])
+
+
+@bad
+def v1_save_items_none(p):
+    p.v1.save_checkpointables(p.dest, {"a": None})
+
+
+@bad
+def v1_save_items_opaque(p):
+    p.v1.save_checkpointables(p.dest, {"a": Opaque()})
+
+
+@bad
+def v1_save_items_set(p):
+    p.v1.save_checkpointables(p.dest, {"a": {1, 2}})
+
+
+@bad
+def v1_save_items_reserved(p):
+    p.v1.save_checkpointables(p.dest, {"metrics": {"a": 1}})
+
+
+@bad
+def v1_save_items_empty_name(p):
+    p.v1.save_checkpointables(p.dest, {"": GOOD_TREE()})
+
+
+@bad
+def v1_save_items_state_json(p):
+    p.v1.save_checkpointables(p.dest, {"state": {"a": True, "b": None}})
+
+
+@bad
+def v1_save_items_json_with_null(p):
+    p.v1.save_checkpointables(p.dest, {"cfg": {"a": [1, None, True]}})
+
+
+@bad
+def v1_async_twice(p):
+    p.v1.save_async(p.dest, GOOD_TREE()).result()
+    p.v1.save_async(p.dest, GOOD_TREE()).result()
+
+
+@bad
+def v1_async_bad_leaf(p):
+    p.v1.save_async(p.dest, {"a": np.float32(1)}).result()
+
+
+@bad
+def v1_negative_file_size(p):
+    context = p.v1.Context()
+    context.array.saving.ocdbt_target_data_file_size = -1
+    with context:
+        p.v1.save(p.dest, {"a": jnp.ones(3)})
+
+
+@bad
+def v1_tiny_chunk_bytes(p):
+    context = p.v1.Context()
+    context.array.saving.storage_options.chunk_byte_size = 4
+    with context:
+        p.v1.save(p.dest, {"a": np.ones(4)})
+
+
+@bad
+def v1_shard_axis(p):
+    context = p.v1.Context()
+    context.array.saving.storage_options.shard_axes = (5,)
+    with context:
+        p.v1.save(p.dest, {"a": np.ones((2, 2))})
+
+
+@bad
+def v1_unknown_dtype(p):
+    context = p.v1.Context()
+    context.array.saving.storage_options.dtype = "nonsense"
+    with context:
+        p.v1.save(p.dest, {"a": np.ones((2, 2))})
+
+
+@bad
+def v1_mutate_active(p):
+    context = p.v1.Context()
+    with context:
+        context.array.saving.use_ocdbt = False
+
+
+@bad
+def v1_mutate_active_layout(p):
+    context = p.v1.Context()
+    with context:
+        context.checkpoint_layout = "orbax"
+
+
+@bad
+def v1_unknown_layout(p):
+    p.v1.Context().checkpoint_layout = "nonsense"
+
+
+@bad
+def v1_context_argument(p):
+    p.v1.Context(no_such_option=1)
+
+
+@bad
+def v1_option_argument(p):
+    p.v1.options.ArrayOptions.Saving(no_such_option=1)
+
+
+@bad
+def v1_option_positional(p):
+    p.v1.options.ArrayOptions.Saving(True)
+
+
+# Loads of v1.
+@bad
+def v1_load_missing(p):
+    p.v1.load(p.root / "nowhere")
+
+
+@bad
+def v1_load_empty(p):
+    p.v1.load(p.root / "empty")
+
+
+@bad
+def v1_load_file(p):
+    p.v1.load(p.root / "file")
+
+
+@bad
+def v1_load_unfinished(p):
+    p.v1.load(p.root / "half.orbax-checkpoint-tmp")
+
+
+@bad
+def v1_load_subdirectory(p):
+    p.v1.load(p.root / "v1" / "state")
+
+
+@bad
+def v1_load_bad_name(p):
+    p.v1.load(p.root / "v1", checkpointable_name="nope")
+
+
+@bad
+def v1_load_empty_name(p):
+    p.v1.load(p.root / "v1", checkpointable_name="")
+
+
+@bad
+def v1_load_reserved_name(p):
+    p.v1.load(p.root / "v1", checkpointable_name="metrics")
+
+
+@bad
+def v1_load_none_name(p):
+    p.v1.load(p.root / "v1", checkpointable_name=None)
+
+
+@bad
+def v1_load_name_of_flat(p):
+    p.v1.load(p.root / "v0", checkpointable_name="state")
+
+
+@bad
+def v1_load_no_metadata(p):
+    (p.root / "v1" / "_CHECKPOINT_METADATA").unlink()
+    p.v1.load(p.root / "v1")
+
+
+@bad
+def v1_load_no_tree_metadata(p):
+    (p.root / "v1" / "state" / "_METADATA").unlink()
+    p.v1.load(p.root / "v1")
+
+
+@bad
+def v1_load_root_of_steps(p):
+    shutil.copytree(p.root / "v0", p.root / "steps" / "1")
+    p.v1.load(p.root / "steps")
+
+
+@bad
+def v1_load_structure(p):
+    p.v1.load(p.root / "v1", {"a": np.zeros(8)})
+
+
+@bad
+def v1_load_extra_key(p):
+    p.v1.load(p.root / "v1", dict(GOOD_TREE(), extra=0))
+
+
+@bad
+def v1_load_shape(p):
+    sharding = jax.sharding.SingleDeviceSharding(jax.devices()[0])
+    p.v1.load(p.root / "v1", dict(GOOD_TREE(), j=jax.ShapeDtypeStruct(
+        (3, 3), np.float32, sharding=sharding)))
+
+
+@bad
+def v1_load_numpy_other_shape(p):
+    p.v1.load(p.root / "v1", dict(GOOD_TREE(), a=np.zeros(3)))
+
+
+@bad
+def v1_load_array_as_int(p):
+    p.v1.load(p.root / "v1", dict(GOOD_TREE(), a=5))
+
+
+@bad
+def v1_load_array_as_str(p):
+    p.v1.load(p.root / "v1", dict(GOOD_TREE(), a="x"))
+
+
+@bad
+def v1_load_string_as_array(p):
+    target = GOOD_TREE()
+    target["b"]["s"] = np.zeros(3)
+    p.v1.load(p.root / "v1", target)
+
+
+@bad
+def v1_load_opaque_leaf(p):
+    p.v1.load(p.root / "v1", dict(GOOD_TREE(), a=Opaque()))
+
+
+@bad
+def v1_load_opaque_type(p):
+    p.v1.load(p.root / "v1", dict(GOOD_TREE(), a=Opaque))
+
+
+@bad
+def v1_load_complex_leaf(p):
+    p.v1.load(p.root / "v1", dict(GOOD_TREE(), a=1j))
+
+
+@bad
+def v1_load_items_missing(p):
+    p.v1.load_checkpointables(p.root / "v1", {"nope": None})
+
+
+@bad
+def v1_load_items_list(p):
+    p.v1.load_checkpointables(p.root / "v1", ["state"])
+
+
+@bad
+def v1_load_items_empty_name(p):
+    p.v1.load_checkpointables(p.root / "v1", {"": None})
+
+
+@bad
+def v1_load_items_reserved(p):
+    p.v1.load_checkpointables(p.root / "v1", {"AUTO": None})
+
+
+@bad
+def v1_load_items_flat(p):
+    p.v1.load_checkpointables(p.root / "v0")
+
+
+@bad
+def v1_load_items_structure(p):
+    p.v1.load_checkpointables(p.root / "v1", {"state": {"a": np.zeros(8)}})
+
+
+@bad
+def v1_load_json_damaged(p):
+    p.v1.save_checkpointables(p.dest, {"cfg": {"a": [1, None, True]},
+                                       "state": GOOD_TREE()})
+    (p.dest / "cfg" / "data.json").unlink(missing_ok=True)
+    p.v1.load_checkpointables(p.dest)
+
+
+@bad
+def v1_load_async(p):
+    p.v1.load_async(p.root / "v1")
+
+
+@bad
+def v1_load_items_async(p):
+    p.v1.load_checkpointables_async(p.root / "v1")
+
+
+@bad
+def v1_metadata_missing(p):
+    p.v1.metadata(p.root / "nowhere")
+
+
+@bad
+def v1_metadata_bad_name(p):
+    p.v1.metadata(p.root / "v1", "nope")
+
+
+@bad
+def v1_items_metadata_flat(p):
+    p.v1.checkpointables_metadata(p.root / "v0")
+
+
+@bad
+def v1_handlers_lost(p):
+    path = p.root / "v1" / "_CHECKPOINT_METADATA"
+    document = json.loads(path.read_text())
+    document["item_handlers"] = None
+    path.write_text(json.dumps(document))
+    p.v1.load(p.root / "v1")
+
+
+@bad
+def v1_handlers_unknown(p):
+    path = p.root / "v1" / "_CHECKPOINT_METADATA"
+    path.write_text(path.read_text().replace("PyTreeHandler", "NoSuchHandler"))
+    p.v1.load(p.root / "v1")
+
+
+@bad
+def v1_data_missing(p):
+    p.v1.save(p.root / "big",
+              {"w": np.random.default_rng(0).random((64, 64))})
+    for data in (p.root / "big/state/ocdbt.process_0/d").iterdir():
+        data.unlink()
+    p.v1.load(p.root / "big")
+
+
+@bad
+def v1_merge_common_keys(p):
+    p.v1.tree.merge({"a": 1}, {"a": 2})
+
+
+@bad
+def v1_merge_kinds(p):
+    p.v1.tree.merge({"a": [1]}, {"a": {"b": 2}})

@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+"""Installs the wheel where there is numpy and nothing else, and uses it.
+
+usage: test_wheel.py [WHEEL]     without WHEEL: scripts/wheel makes one
+
+Checks what is inside the wheel, that the module finds its libraries there and
+not in the system, and that a tree survives a save and a load.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import venv
+import zipfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# Runs in the clean environment, away from the repository.
+PROGRAM = """
+import sys
+import numpy as np
+import holdfast
+
+assert "site-packages" in holdfast.__file__, holdfast.__file__
+tree = {
+    "w": np.arange(12, dtype=np.float32).reshape(3, 4),
+    "n": [1, 2.5, "text", None],
+}
+for compression in ("zstd", "fast", None):
+    path = f"{sys.argv[1]}/{compression}"
+    holdfast.save(path, tree, compression=compression)
+    loaded = holdfast.load(path)
+    assert (loaded["w"] == tree["w"]).all() and loaded["n"] == tree["n"]
+    assert holdfast.open(path)["w"][1].tolist() == [4, 5, 6, 7]
+    assert holdfast.verify(path)
+maps = open("/proc/self/maps").read()
+for library in ("libblosc", "libzstd", "libcrypto"):
+    paths = {line.split()[-1] for line in maps.splitlines()
+             if f"/{library}" in line}
+    assert all("holdfast.libs" in path for path in paths), paths
+assert not {"jax", "torch", "ml_dtypes"} & set(sys.modules)
+try:
+    import jax
+except ImportError:
+    print("ok", holdfast.__version__)
+"""
+
+
+def build() -> Path:
+    out = ROOT / "dist"
+    subprocess.run([ROOT / "scripts" / "wheel", "--out", out], check=True)
+    wheels = out.glob("holdfast-*.whl")
+    return max(wheels, key=lambda path: path.stat().st_mtime)
+
+
+def check_contents(wheel: Path) -> None:
+    names = zipfile.ZipFile(wheel).namelist()
+    for wanted in ("__init__.py", "py.typed", "_engine.pyi", "errors.py"):
+        assert f"holdfast/{wanted}" in names, wanted
+    modules = [n for n in names if n.startswith("holdfast/_engine.cpython")]
+    assert len(modules) == 1, modules
+    odd = [n for n in names if not n.startswith("holdfast")]
+    assert not odd, odd
+    assert not [n for n in names if n.endswith((".cc", ".h", ".dev"))]
+
+
+def main() -> None:
+    wheel = Path(sys.argv[1]).resolve() if sys.argv[1:] else build()
+    check_contents(wheel)
+    with tempfile.TemporaryDirectory() as scratch:
+        environment = Path(scratch) / "venv"
+        venv.create(environment, with_pip=True)
+        python = environment / "bin" / "python"
+        subprocess.run(
+            [python, "-m", "pip", "install", "--quiet", wheel], check=True
+        )
+        done = subprocess.run(
+            [python, "-I", "-c", PROGRAM, scratch],
+            cwd=scratch,
+            check=True,
+            capture_output=True,
+            text=True,
+        )
+        assert done.stdout.startswith("ok "), done.stdout + done.stderr
+    print(f"{wheel.name}: installs, imports, saves and loads")
+
+
+if __name__ == "__main__":
+    main()
