@@ -97,7 +97,7 @@ TEST_F(PendingSaveTest, ItemsAndFilesAppearTogether) {
   EXPECT_THAT(
       (*opened)->info().checkpoint_metadata,
       HasSubstr(R"("item_handlers": {"params": "a.B", "notes": null})"));
-  EXPECT_EQ((*opened)->info().custom_metadata, R"({"k":[1]})");
+  EXPECT_EQ((*opened)->info().custom_metadata, R"({"k": [1]})");
   EXPECT_EQ(FileText(fs::path(path_) / "commit_success.txt"),
             "Checkpoint commit was successful to " + path_);
   EXPECT_THAT(DamagedFiles(), ElementsAre());

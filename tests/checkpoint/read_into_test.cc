@@ -392,7 +392,7 @@ TEST(Structure, ItemsAreNamed) {
   ASSERT_TRUE(item.ok());
   EXPECT_TRUE((*item)->info().has_tree_metadata);
   EXPECT_TRUE((*item)->info().store_array_data_equal_to_fill_value);
-  EXPECT_EQ((*item)->info().item_custom_metadata, R"({"i":1})");
+  EXPECT_EQ((*item)->info().item_custom_metadata, R"({"i": 1})");
 }
 
 }  // namespace
