@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,6 +14,9 @@ import pytest
 # Eight devices to shard over; must be said before jax starts.
 os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=8")
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
+# A shell starts what runs in the background with Ctrl-C ignored, and children
+# inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 Script = Callable[..., subprocess.CompletedProcess[str]]
 

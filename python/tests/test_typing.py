@@ -41,6 +41,9 @@ def mypy(tmp_path: Path, program: str) -> subprocess.CompletedProcess[str]:
     pytest.importorskip("mypy")
     (tmp_path / "program.py").write_text(program)
     package = Path(holdfast.__file__).parent
+    environment = {"PATH": ""}
+    if package.parent.name != "site-packages":  # mypy looks there by itself
+        environment["MYPYPATH"] = str(package.parent)
     return subprocess.run(
         [
             sys.executable,
@@ -52,7 +55,7 @@ def mypy(tmp_path: Path, program: str) -> subprocess.CompletedProcess[str]:
             "--follow-imports=silent",
             str(tmp_path / "program.py"),
         ],
-        env={"MYPYPATH": str(package.parent), "PATH": ""},
+        env=environment,
         cwd=tmp_path,
         capture_output=True,
         text=True,
@@ -73,6 +76,9 @@ def test_wrong_types_are_found(tmp_path: Path) -> None:
 def test_the_package_itself_is_strict() -> None:
     pytest.importorskip("mypy")
     package = Path(holdfast.__file__).parent
+    environment = {"PATH": ""}
+    if package.parent.name != "site-packages":  # mypy looks there by itself
+        environment["MYPYPATH"] = str(package.parent)
     root = package.parent.parent
     if not (root / "pyproject.toml").exists():
         pytest.skip("installed without its configuration")
