@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import json
 import math
 import os
@@ -29,6 +30,7 @@ __all__ = [
     "is_array",
     "is_key_dtype",
     "placement",
+    "put_all",
     "sharding_json",
     "write_shape",
 ]
@@ -226,8 +228,8 @@ def _box(index: Index, shape: Sequence[int]) -> Box:
 class Placement:
     """Host buffers for one array that is to be restored, and its sharding.
 
-    Fill each of `buffers` with the box that starts at its key, then call
-    `finish`.
+    Fill each of `buffers` with the box that starts at its key, hand it to
+    `put_all` with the others of a tree, then call `finish`.
     """
 
     shape: tuple[int, ...]
@@ -236,23 +238,44 @@ class Placement:
     # Which box each device holds.
     boxes: dict[Any, Box]
     prng_impl: str | None = None
+    # Set by put_all: the parts on their devices.
+    parts: list[jax.Array] = dataclasses.field(default_factory=list)
 
-    def finish(self) -> jax.Array:
-        """The array; CPU devices adopt the buffers, which must not change."""
+    def sources(self) -> list[tuple[np.ndarray[Any, np.dtype[Any]], Any]]:
+        """What goes where, one a part."""
         if len(self.boxes) == 1:
             (buffer,) = self.buffers.values()
-            array = jax.device_put(buffer, self.sharding)
+            return [(buffer, self.sharding)]
+        return [
+            (self.buffers[box], device) for device, box in self.boxes.items()
+        ]
+
+    def finish(self) -> jax.Array:
+        """The array. REQUIRES: put_all."""
+        if len(self.boxes) == 1:
+            (array,) = self.parts
         else:
-            parts = [
-                jax.device_put(self.buffers[box], device)
-                for device, box in self.boxes.items()
-            ]
             array = jax.make_array_from_single_device_arrays(
-                self.shape, self.sharding, parts
+                self.shape, self.sharding, self.parts
             )
         if self.prng_impl is None:
             return array
         return jax.random.wrap_key_data(array, impl=self.prng_impl)
+
+
+def put_all(placements: Sequence[Placement]) -> None:
+    """Puts filled buffers on their devices, all of them in one call, which
+    costs a third of a call each.
+
+    CPU devices adopt the buffers, which must not change any more.
+    """
+    sources = [source for each in placements for source in each.sources()]
+    if not sources:
+        return
+    buffers, devices = zip(*sources, strict=True)
+    parts = iter(jax.device_put(list(buffers), list(devices)))
+    for each in placements:
+        each.parts = list(itertools.islice(parts, len(each.boxes)))
 
 
 def placement(

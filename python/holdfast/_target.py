@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from holdfast import _engine, errors
+from holdfast import _engine, _gc, errors
 from holdfast._pytree import Level, jax_if_imported, joined, one_level
 from holdfast._target_leaves import LeafPlanner, Request, Slot
 
@@ -33,9 +33,11 @@ Path = tuple[str, ...]
 
 @dataclasses.dataclass
 class Restored:
-    """A matched target. Read `requests`, then call `build`."""
+    """A matched target. Read `requests`, put `placements` on their devices,
+    then call `build`."""
 
     requests: list[Request]
+    placements: list[Any]
     build: Callable[[], Any]
 
 
@@ -97,10 +99,13 @@ def match(
         )
     planner = LeafPlanner(checkpoint, strict)
     requests: list[Request] = []
+    placements = []
     for leaf in matcher.leaves:
         leaf.slot = planner.slot(leaf.target, leaf.index, leaf.name)
         requests.extend(leaf.slot.requests)
-    return Restored(requests, build)
+        if leaf.slot.placement is not None:
+            placements.append(leaf.slot.placement)
+    return Restored(requests, placements, build)
 
 
 def restore(
@@ -114,14 +119,19 @@ def restore(
     progress: Callable[[str, int, int], object] | None,
 ) -> tuple[Any, _engine.Stats]:
     """Matches, reads and builds."""
-    restored = match(checkpoint, target, strict=strict, keys=keys)
-    stats = checkpoint.read_into(
-        restored.requests,
-        thread_count=thread_count,
-        in_flight_bytes_max=in_flight_bytes_max,
-        progress=progress,
-    )
-    return restored.build(), stats
+    with _gc.paused():
+        restored = match(checkpoint, target, strict=strict, keys=keys)
+        stats = checkpoint.read_into(
+            restored.requests,
+            thread_count=thread_count,
+            in_flight_bytes_max=in_flight_bytes_max,
+            progress=progress,
+        )
+        if restored.placements:
+            from holdfast import _jax_arrays
+
+            _jax_arrays.put_all(restored.placements)
+        return restored.build(), stats
 
 
 def _pruned(node: Any, path: Path, keys: Sequence[str]) -> Any:

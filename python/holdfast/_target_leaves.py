@@ -28,6 +28,8 @@ class Slot:
 
     requests: list[Request]
     finish: Callable[[], Any]
+    # Of a jax array: what must be on its devices before `finish`.
+    placement: Any = None
 
 
 class LeafPlanner:
@@ -204,7 +206,9 @@ class LeafPlanner:
         if sharding is not None or wanted is None:
             return slot
         return Slot(
-            slot.requests, lambda: jax.device_put(slot.finish(), wanted)
+            slot.requests,
+            lambda: jax.device_put(slot.finish(), wanted),
+            slot.placement,
         )
 
     def _placed(self, placement: Any, leaf: int) -> Slot:
@@ -215,6 +219,7 @@ class LeafPlanner:
                 if math.prod(box[1]) > 0
             ],
             placement.finish,
+            placement,
         )
 
 

@@ -240,6 +240,7 @@ def test_zero_copy_both_ways(ckpt: Path) -> None:
     placement = _jax_arrays.placement((1 << 20,), np.float32, None)
     (buffer,) = placement.buffers.values()
     buffer[...] = host
+    _jax_arrays.put_all([placement])
     got = placement.finish()
     assert got.unsafe_buffer_pointer() == buffer.ctypes.data
 

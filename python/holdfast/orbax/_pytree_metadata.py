@@ -6,8 +6,9 @@ import json
 import os
 from typing import Any
 
+from holdfast import _gc
 from holdfast._dtypes import numpy_dtype
-from holdfast.orbax import _gc, _structure
+from holdfast.orbax import _structure
 from holdfast.orbax._errors import reading_error
 from holdfast.orbax._leaf_plan import empty_value
 from holdfast.orbax._sharding_file import sharding_json_of

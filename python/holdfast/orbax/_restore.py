@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from holdfast.orbax import _gc, _structure
+from holdfast import _gc
+from holdfast.orbax import _structure
 from holdfast.orbax._leaf_plan import (
     Kind,
     LeafPlan,
