@@ -30,9 +30,11 @@ Result<Bytes> DecodeToFirst(BytesCodecSpan codecs, std::string_view in,
   for (size_t i = codecs.size(); i-- > 1;) {
     HF_ASSIGN_OR_RETURN(Bytes decoded, codecs[i]->DecodeBounded(
                                            data.view(), bounds[i], context));
-    // A slice of what is about to go has to keep it alive.
-    const bool is_slice = decoded.data() >= data.data() &&
-                          decoded.data() <= data.data() + data.size();
+    // A slice of what is about to go has to keep it alive. Memory of its own
+    // may begin right behind it.
+    const bool is_slice =
+        decoded.data() >= data.data() &&
+        decoded.data() + decoded.size() <= data.data() + data.size();
     data = is_slice ? data.Slice(decoded.data() - data.data(), decoded.size())
                     : std::move(decoded);
   }

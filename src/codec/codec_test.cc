@@ -104,6 +104,44 @@ TEST(DecodeBytesChainTest, ChainsRoundTrip) {
   }
 }
 
+// Decodes to memory of its own that begins right behind its input, as an
+// allocator may place it.
+class NeighbourCodec final : public BytesCodec {
+ public:
+  std::string_view name() const override { return "neighbour"; }
+  size_t EncodedBytesMax(size_t decoded_bytes) const override {
+    return decoded_bytes;
+  }
+  uint64_t DecodedBytesMax(std::string_view in) const override {
+    return in.size();
+  }
+  Result<size_t> Encode(std::string_view, std::span<char>,
+                        CodecContext&) const override {
+    return InternalError("not used");
+  }
+  Status Decode(std::string_view in, std::span<char> out,
+                CodecContext&) const override {
+    std::copy(in.begin(), in.end(), out.begin());
+    return Status();
+  }
+  Result<Bytes> DecodeBounded(std::string_view in, size_t,
+                              CodecContext&) const override {
+    return Bytes(nullptr, {in.data() + in.size(), in.size()});
+  }
+};
+
+TEST(DecodeBytesChainTest, MemoryBehindTheInputIsNoSliceOfIt) {
+  const std::string memory = "input!output";
+  const auto codec = std::make_shared<const NeighbourCodec>();
+  std::string out(6, ' ');
+  CodecContext context;
+  const BytesCodecs codecs = {codec, codec};
+  const Status decoded = DecodeBytesChain(
+      codecs, std::string_view(memory).substr(0, 6), out, context);
+  ASSERT_TRUE(decoded.ok()) << decoded.ToString();
+  EXPECT_EQ(out, "output");
+}
+
 TEST(DecodeBytesChainTest, EncodeBytesChainIsOneCodecAfterTheOther) {
   const BytesCodecs codecs =
       MakeAll({BloscParams{}, GzipParams{}, ZstdParams{}, Crc32cParams{}});
