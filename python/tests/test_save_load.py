@@ -360,6 +360,7 @@ def test_stats(ckpt: Path) -> None:
     saved = holdfast.save(ckpt, tree)
     assert saved is holdfast.last_stats()
     assert saved.decoded_bytes == 400_000
+    assert 0 < saved.stored_bytes < 400_000
     assert set(saved.phase_seconds) >= {"plan", "transfer", "sync", "commit"}
     assert saved.buffer_bytes_peak > 0
     holdfast.load(ckpt)
@@ -402,3 +403,8 @@ def test_path_like_and_bytes_that_are_no_utf8(tmp_path: Path) -> None:
     assert holdfast.load(str(path)) == {"a": 1}
     with pytest.raises(TypeError):
         holdfast.load(3)  # type: ignore[arg-type]
+
+
+def test_values_inside_nodes_count_as_stored(ckpt: Path) -> None:
+    saved = holdfast.save(ckpt, {"a": np.zeros(5, np.int8)}, compression=None)
+    assert saved.stored_bytes == 5

@@ -51,6 +51,8 @@ class Encoder {
         &run_.cancel());
   }
 
+  uint64_t stored_bytes() const { return stored_bytes_; }
+
  private:
   Status Work(CodecContext& context) {
     while (!failed_.load(std::memory_order_relaxed)) {
@@ -105,6 +107,7 @@ class Encoder {
     if (!encoded.ok()) {
       return encoded.status().WithContext("leaf " + array.name);
     }
+    stored_bytes_.fetch_add(encoded->byte_count, std::memory_order_relaxed);
     return sink_.Put(value, std::move(key), std::move(encoded).value(), held);
   }
 
@@ -133,12 +136,17 @@ class Encoder {
   Run& run_;
   BatchQueue queue_;
   std::atomic<bool> failed_{false};
+  std::atomic<uint64_t> stored_bytes_{0};
 };
 
 }  // namespace
 
-Status EncodeValues(const SavePlan& plan, ValueSink& sink, Run& run) {
-  return Encoder(plan, sink, run).EncodeAll();
+Status EncodeValues(const SavePlan& plan, ValueSink& sink, Run& run,
+                    Stats& stats) {
+  Encoder encoder(plan, sink, run);
+  HF_RETURN_IF_ERROR(encoder.EncodeAll());
+  stats.stored_bytes += encoder.stored_bytes();
+  return Status();
 }
 
 }  // namespace holdfast

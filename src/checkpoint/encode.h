@@ -2,6 +2,7 @@
 //
 // Thread-safety: one call a Run at a time.
 // Ownership: borrows the plan's tree until the sink's Finish returns.
+// Units: bytes.
 // Errors: Cancelled, those of the codecs (naming the leaf) and of the sink.
 #pragma once
 
@@ -11,6 +12,8 @@
 
 namespace holdfast {
 
-Status EncodeValues(const SavePlan& plan, ValueSink& sink, Run& run);
+// Adds the encoded chunks' bytes to stats.stored_bytes.
+Status EncodeValues(const SavePlan& plan, ValueSink& sink, Run& run,
+                    Stats& stats);
 
 }  // namespace holdfast

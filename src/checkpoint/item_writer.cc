@@ -119,19 +119,14 @@ Status WriteValues(const SavePlan& plan, const SaveOptions& options,
     sink = MakeDirectorySink(&files.store(), sink_options);
   }
   run.StartPhase("write", plan.decoded_bytes);
-  HF_RETURN_IF_ERROR(EncodeValues(plan, *sink, run));
+  HF_RETURN_IF_ERROR(EncodeValues(plan, *sink, run, stats));
   stats.transfer_seconds = watch.Lap();
   run.StartPhase("sync", 0);
-  const size_t first_value = files.digests().values.size();
   HF_RETURN_IF_ERROR(sink->Finish(files.digests()));
   stats.sync_seconds = watch.Lap();
   stats.decoded_bytes = plan.decoded_bytes;
   stats.chunk_count = plan.value_count - plan.arrays.size();
   stats.in_flight_bytes_peak = run.budget().peak_bytes();
-  const auto& values = files.digests().values;
-  for (size_t i = first_value; i < values.size(); ++i) {
-    stats.stored_bytes += values[i].byte_count;
-  }
   return Status();
 }
 

@@ -277,12 +277,29 @@ Subtree Database::RootOf(const VersionRecord& record) {
   return root;
 }
 
-Result<ValueRef> Database::Find(std::string_view key) {
-  std::optional<ValueRef> value;
-  if (version_.has_value() && !version_->version.root.missing()) {
-    HF_ASSIGN_OR_RETURN(value, FindInTree(source_, RootOf(*version_), key));
+Result<std::shared_ptr<const TreeLeaf>> Database::LeafOf(std::string_view key) {
+  {
+    std::lock_guard lock(last_leaf_mutex_);
+    if (last_leaf_ != nullptr && last_leaf_->Covers(key)) return last_leaf_;
   }
-  if (value.has_value()) return *std::move(value);
+  if (!version_.has_value() || version_->version.root.missing()) {
+    return std::shared_ptr<const TreeLeaf>();
+  }
+  HF_ASSIGN_OR_RETURN(std::shared_ptr<const TreeLeaf> leaf,
+                      FindLeaf(source_, RootOf(*version_), key));
+  if (leaf != nullptr) {
+    std::lock_guard lock(last_leaf_mutex_);
+    last_leaf_ = leaf;
+  }
+  return leaf;
+}
+
+Result<ValueRef> Database::Find(std::string_view key) {
+  HF_ASSIGN_OR_RETURN(const auto leaf, LeafOf(key));
+  if (leaf != nullptr) {
+    HF_ASSIGN_OR_RETURN(std::optional<ValueRef> value, FindInLeaf(*leaf, key));
+    if (value.has_value()) return *std::move(value);
+  }
   return NotFoundError("Key \"" + std::string(key) + "\" is not in " +
                        ManifestText());
 }

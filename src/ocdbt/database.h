@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -98,12 +99,19 @@ class Database {
                         const VersionNodeReference& from,
                         std::vector<VersionRecord>& versions);
   static Subtree RootOf(const VersionRecord& record);
+  // The leaf that covers the key; null when none does.
+  Result<std::shared_ptr<const TreeLeaf>> LeafOf(std::string_view key);
 
   const std::string directory_;
   const OpenOptions options_;
   NodeSource source_;
   Manifest manifest_;
   std::optional<VersionRecord> version_;
+
+  // Where the last Find ended: keys asked for in their order, as a whole
+  // checkpoint's are, need no descent.
+  std::mutex last_leaf_mutex_;
+  std::shared_ptr<const TreeLeaf> last_leaf_;
 };
 
 }  // namespace holdfast::ocdbt

@@ -29,18 +29,20 @@ std::string FullKey(const Frame& frame, size_t i) {
   return key;
 }
 
-// First entry whose full key is >= bound (or > bound, if `after_equal`).
-size_t Bound(const Frame& frame, std::string_view bound, bool after_equal) {
-  const size_t count = frame.node->entry_count();
-  const std::string_view head = bound.substr(0, frame.prefix.size());
-  if (head < frame.prefix) return 0;
-  if (head > frame.prefix) return count;
-  const std::string_view rest = bound.substr(frame.prefix.size());
+// First entry of a node with this full prefix whose full key is >= bound (or >
+// bound, if `after_equal`).
+size_t Bound(const BtreeNode& node, std::string_view prefix,
+             std::string_view bound, bool after_equal) {
+  const size_t count = node.entry_count();
+  const std::string_view head = bound.substr(0, prefix.size());
+  if (head < prefix) return 0;
+  if (head > prefix) return count;
+  const std::string_view rest = bound.substr(prefix.size());
   size_t low = 0;
   size_t high = count;
   while (low < high) {
     const size_t middle = low + (high - low) / 2;
-    const int order = frame.node->relative_key(middle).compare(rest);
+    const int order = node.relative_key(middle).compare(rest);
     if (order < 0 || (order == 0 && after_equal)) {
       low = middle + 1;
     } else {
@@ -48,6 +50,10 @@ size_t Bound(const Frame& frame, std::string_view bound, bool after_equal) {
     }
   }
   return low;
+}
+
+size_t Bound(const Frame& frame, std::string_view bound, bool after_equal) {
+  return Bound(*frame.node, frame.prefix, bound, after_equal);
 }
 
 Status CheckKeyLengths(const Frame& frame) {
@@ -269,24 +275,29 @@ Result<WalkCounts> WalkTree(NodeSource& source, const Subtree& root,
   return Walk(source, root, range, limits, fn).Run(root);
 }
 
-Result<std::optional<ValueRef>> FindInTree(NodeSource& source,
-                                           const Subtree& root,
-                                           std::string_view key) {
+Result<std::shared_ptr<const TreeLeaf>> FindLeaf(NodeSource& source,
+                                                 const Subtree& root,
+                                                 std::string_view key) {
   HF_ASSIGN_OR_RETURN(Frame frame, LoadFrame(source, root));
   while (frame.node->height > 0) {
     const size_t after = Bound(frame, key, /*after_equal=*/true);
-    if (after == 0) return std::optional<ValueRef>();
-    Subtree child = ChildOf(frame, after - 1);
-    if (!key.starts_with(child.implied_prefix)) {
-      return std::optional<ValueRef>();
-    }
-    HF_ASSIGN_OR_RETURN(frame, LoadFrame(source, std::move(child)));
+    if (after == 0) return std::shared_ptr<const TreeLeaf>();
+    HF_ASSIGN_OR_RETURN(frame, LoadFrame(source, ChildOf(frame, after - 1)));
   }
-  const size_t i = Bound(frame, key, /*after_equal=*/false);
-  if (i == frame.node->entry_count() || FullKey(frame, i) != key) {
+  return std::make_shared<const TreeLeaf>(
+      TreeLeaf{std::move(frame.node), std::move(frame.prefix),
+               std::move(frame.subtree.inclusive_min),
+               std::move(frame.subtree.exclusive_max)});
+}
+
+Result<std::optional<ValueRef>> FindInLeaf(const TreeLeaf& leaf,
+                                           std::string_view key) {
+  const size_t i = Bound(*leaf.node, leaf.prefix, key, /*after_equal=*/false);
+  if (i == leaf.node->entry_count() || !key.starts_with(leaf.prefix) ||
+      leaf.node->relative_key(i) != key.substr(leaf.prefix.size())) {
     return std::optional<ValueRef>();
   }
-  LeafValues values(frame.node);
+  LeafValues values(leaf.node);
   HF_ASSIGN_OR_RETURN(const ValueRef* value, values.Get(i));
   return std::optional<ValueRef>(*value);
 }

@@ -81,9 +81,24 @@ Result<WalkCounts> WalkTree(NodeSource& source, const Subtree& root,
                             const KeyRange& range, const WalkLimits& limits,
                             const KeyFn& fn);
 
-// The value of `key`, or nullopt.
-Result<std::optional<ValueRef>> FindInTree(NodeSource& source,
-                                           const Subtree& root,
+// A leaf node, and the keys whose place is in it, there or not.
+struct TreeLeaf {
+  std::shared_ptr<const BtreeNode> node;
+  std::string prefix;  // full prefix of node->relative_key(i)
+  std::string inclusive_min;
+  std::optional<std::string> exclusive_max;
+
+  bool Covers(std::string_view key) const {
+    return key >= inclusive_min && (!exclusive_max || key < *exclusive_max);
+  }
+};
+
+// The leaf that covers `key`; null when no leaf does.
+Result<std::shared_ptr<const TreeLeaf>> FindLeaf(NodeSource& source,
+                                                 const Subtree& root,
+                                                 std::string_view key);
+// The value of `key`, or nullopt. REQUIRES: leaf.Covers(key).
+Result<std::optional<ValueRef>> FindInLeaf(const TreeLeaf& leaf,
                                            std::string_view key);
 
 }  // namespace holdfast::ocdbt
