@@ -6,15 +6,6 @@
 #include "tensor/copy.h"
 
 namespace holdfast {
-namespace {
-
-Box Relative(Box box, const Shape& origin) {
-  for (size_t d = 0; d < origin.size(); ++d) box.origin[d] -= origin[d];
-  return box;
-}
-
-}  // namespace
-
 Result<ArraySource> ArraySource::Of(const Tree& leaf) {
   ArraySource source;
   if (leaf.leaf_kind() == LeafKind::kScalar) {

@@ -47,11 +47,6 @@ void ForEachUse(const std::vector<RestoreTarget>& targets,
   if (common) fn(target, *common);
 }
 
-Box Relative(Box box, const Shape& origin) {
-  for (size_t d = 0; d < origin.size(); ++d) box.origin[d] -= origin[d];
-  return box;
-}
-
 Box Hull(const Box& a, const Box& b) {
   Box hull = a;
   for (size_t d = 0; d < a.shape.size(); ++d) {

@@ -48,8 +48,6 @@ void ForEachUse(const std::vector<RestoreTarget>& targets,
                 const TargetGroup& group, const Box& chunk_box,
                 const UseFn& fn);
 
-// The box seen from `origin` as zero; an empty origin is all zeros.
-Box Relative(Box box, const Shape& origin);
 // The least box that holds both.
 Box Hull(const Box& a, const Box& b);
 // Bytes of the stored elements in a box of the leaf.

@@ -20,6 +20,8 @@ Box BoxOf(const Shape& shape);
 bool IsEmpty(const Box& box);
 // Nullopt when nothing is common. REQUIRES: equal rank.
 std::optional<Box> Intersect(const Box& a, const Box& b);
+// The box seen from `origin` as zero; an empty origin is all zeros.
+Box Relative(Box box, const Shape& origin);
 // "[0:2, 4:8]".
 std::string BoxToString(const Box& box);
 

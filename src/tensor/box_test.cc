@@ -108,5 +108,11 @@ TEST(BoxTest, EmptySubview) {
   EXPECT_EQ(part.shape, (Shape{0, 2}));
 }
 
+TEST(BoxTest, RelativeMovesTheOriginAlone) {
+  const Box box{{5, 2}, {3, 4}};
+  EXPECT_EQ(Relative(box, {4, 2}), (Box{{1, 0}, {3, 4}}));
+  EXPECT_EQ(Relative(box, {}), box);
+}
+
 }  // namespace
 }  // namespace holdfast

@@ -61,12 +61,6 @@ void Split(const ArrayMetadata& metadata, const Box& box,
 
 }  // namespace
 
-Box Relative(const Box& box, const Shape& origin) {
-  Box relative = box;
-  for (size_t i = 0; i < origin.size(); ++i) relative.origin[i] -= origin[i];
-  return relative;
-}
-
 ReadPlan PlanRead(const ArrayMetadata& metadata, std::string_view prefix,
                   const Box& box) {
   const ChunkGrid grid = {metadata.shape, metadata.chunk_shape};

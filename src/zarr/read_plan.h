@@ -24,9 +24,6 @@ struct ReadItem {
 };
 using ReadPlan = std::vector<ReadItem>;
 
-// The same box counted from `origin`.
-Box Relative(const Box& box, const Shape& origin);
-
 // REQUIRES: box within the array.
 ReadPlan PlanRead(const ArrayMetadata& metadata, std::string_view prefix,
                   const Box& box);
