@@ -13,6 +13,7 @@ find_package(nlohmann_json 3.11 REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(zstd_pc REQUIRED IMPORTED_TARGET libzstd)
 pkg_check_modules(blosc_pc REQUIRED IMPORTED_TARGET blosc)
+pkg_check_modules(pcre2_pc REQUIRED IMPORTED_TARGET libpcre2-8)
 find_path(MSGPACK_INCLUDE_DIR msgpack.hpp REQUIRED)
 
 # holdfast_archive(name target archives...): `name` links the archives when all
@@ -40,6 +41,7 @@ endfunction()
 holdfast_archive(holdfast_zstd PkgConfig::zstd_pc zstd)
 # blosc's own archive leaves its codecs to be linked.
 holdfast_archive(holdfast_blosc PkgConfig::blosc_pc blosc lz4 snappy zstd z)
+holdfast_archive(holdfast_pcre2 PkgConfig::pcre2_pc pcre2-8)
 add_library(holdfast_msgpack INTERFACE)
 target_include_directories(holdfast_msgpack SYSTEM INTERFACE
   ${MSGPACK_INCLUDE_DIR})

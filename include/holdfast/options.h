@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "holdfast/dtype.h"
+#include "holdfast/tensor.h"
 
 namespace holdfast {
 
@@ -71,6 +72,11 @@ struct SaveArgs {
   std::optional<int64_t> chunk_byte_size;
   // Axes to cut to single elements first.
   std::vector<int64_t> shard_axes;
+  // Zarr 3 only; they win over the two above. The shape of a stored object,
+  // which divides the shard's, and of a chunk in it, which divides that.
+  // Absent: the shard's shape, and the write_chunk_shape.
+  std::optional<Shape> write_chunk_shape;
+  std::optional<Shape> read_chunk_shape;
 };
 
 struct SaveOptions {
@@ -93,11 +99,20 @@ struct SaveOptions {
   // `item_custom_metadata` to `_METADATA`.
   std::string custom_metadata;
   std::string item_custom_metadata;
+  // With rich types: the JSON text for `_METADATA`'s `value_metadata_tree`, or
+  // empty. Empty named tuples are then recorded as such.
+  std::string value_metadata_tree;
   // Directory of the tree inside `path` for kOrbaxV1.
   std::string checkpointable_name = "state";
   // By parameter name (keys joined with "."). A name that the tree does not
   // have is InvalidArgument.
   std::map<std::string, SaveArgs> save_args;
+  // What TypeHandlers have put into the item's directory before, for its
+  // External leaves, becomes part of the item: their databases
+  // `ocdbt.process_*` are merged, their entries of `_strings.json`, `_sharding`
+  // and `array_metadatas` kept, and their files are checksummed. An earlier
+  // item's values in the same directory count as theirs.
+  bool adopt_existing = false;
   // Write `_HOLDFAST_DIGESTS`: checksums of every file and stored value.
   bool write_digests = true;
   // Wait for stable storage at each step of the commit. False gives up

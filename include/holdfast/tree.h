@@ -1,6 +1,6 @@
 // Tree: the nested value that a checkpoint holds, as JAX understands a pytree:
 // dicts, lists, tuples and named tuples whose leaves are arrays, scalars,
-// strings, None, or a placeholder.
+// strings, None, a placeholder, or an object of the caller's own type.
 //
 //   Tree state = Tree::Dict({
 //       {"step", 7},
@@ -16,6 +16,7 @@
 // Errors: accessors assert the kind they need; nothing here fails otherwise.
 #pragma once
 
+#include <any>
 #include <array>
 #include <complex>
 #include <concepts>
@@ -44,6 +45,8 @@ enum class LeafKind : uint8_t {
   kNone,
   kPlaceholder,  // Python's Ellipsis: "leave this one out"
   kReference,    // the value lies elsewhere, under the parameter name given
+  kExternal,     // somebody else stores it: only its value_type is recorded
+  kObject,  // a value of the caller's own C++ type; a TypeHandler stores it
 };
 
 // What an array was in the program that saved it.
@@ -142,6 +145,12 @@ class Tree {
   static Tree Placeholder();
   static Tree ByteString(std::string bytes);
   static Tree Reference(std::string param_name);
+  // A leaf that a TypeHandler has stored, or will: Save writes its entry of
+  // `_METADATA` alone, with this value_type.
+  static Tree External(std::string value_type);
+  // Copies share the object. Refused by Save: PyTreeCheckpointHandler gives it
+  // to the TypeHandler of its type.
+  static Tree Object(std::any object);
 
   NodeKind kind() const;
   bool is_leaf() const { return kind() == NodeKind::kLeaf; }
@@ -188,8 +197,10 @@ class Tree {
     return array_traits().sharding_json;
   }
   const Scalar& scalar() const;
-  // The text of a kString, the bytes of a kBytes, the name of a kReference.
+  // The text of a kString, the bytes of a kBytes, the name of a kReference, the
+  // value_type of a kExternal.
   const std::string& text() const;
+  const std::any& object() const;
 
  private:
   struct TypeName {
@@ -229,12 +240,14 @@ class Tree {
   static Tree FromItems(NodeKind kind, std::vector<Tree> items);
 
   // LeafKind alone: the leaves without a value, None and Placeholder.
-  std::variant<LeafKind, Container, ArrayLeaf, Scalar, TextLeaf> node_;
+  std::variant<LeafKind, Container, ArrayLeaf, Scalar, TextLeaf,
+               std::shared_ptr<const std::any>>
+      node_;
 };
 
 // Same containers, keys in the same order, and equal leaves; arrays are equal
 // when kind, traits, dtype, shape and every element's bytes are, however their
-// elements are divided over shards.
+// elements are divided over shards; an object is equal to itself alone.
 bool operator==(const Tree& a, const Tree& b);
 
 }  // namespace holdfast

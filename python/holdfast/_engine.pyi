@@ -66,6 +66,13 @@ class Node:
         name: str = "",
     ) -> None: ...
 
+class ExternalLeaf:
+    """A leaf that a type handler stores: only its value type is recorded."""
+
+    value_type: str
+
+    def __init__(self, value_type: str) -> None: ...
+
 class Tree:
     """A tree ready to be saved; keeps references to what it borrows."""
 
@@ -109,7 +116,7 @@ def save(
     custom_metadata: str = "",
     item_custom_metadata: str = "",
     checkpointable_name: str = "state",
-    save_args: dict[str, tuple[str | None, int | None, Sequence[int]]] = ...,
+    save_args: dict[str, tuple[Any, ...]] = ...,
     write_digests: bool = True,
     sync: bool = True,
     thread_count: int = 0,
@@ -117,7 +124,7 @@ def save(
     progress: ProgressFn | None = None,
 ) -> Stats:
     """`holdfast::Save`. save_args: name -> (dtype name, chunk_byte_size,
-    shard_axes)."""
+    shard_axes) or these and (write_chunk_shape, read_chunk_shape)."""
 
 def save_item(
     directory: str,
@@ -129,14 +136,26 @@ def save_item(
     chunk_bytes_target: int = 0,
     ocdbt_target_data_file_bytes: int = 1 << 31,
     item_custom_metadata: str = "",
-    save_args: dict[str, tuple[str | None, int | None, Sequence[int]]] = ...,
+    save_args: dict[str, tuple[Any, ...]] = ...,
     write_digests: bool = True,
     sync: bool = True,
     thread_count: int = 0,
     in_flight_bytes_max: int = 256 << 20,
     progress: ProgressFn | None = None,
+    value_metadata_tree: str = "",  # rich types: JSON for `_METADATA`
+    adopt_existing: bool = False,  # keep what type handlers wrote there
 ) -> Stats:
     """`holdfast::SaveItem`: a pytree item in a directory, without commit."""
+
+def merge_process_databases(directory: str) -> None:
+    """`holdfast::MergeOcdbtPerProcessFiles`."""
+
+def write_aggregate(path: str, tree: Tree) -> None:
+    """`holdfast::MsgpackHandler::Serialize`: a tree as one msgpack file."""
+
+def read_aggregate(path: str) -> Any:
+    """`holdfast::MsgpackHandler::Deserialize`; values that are stored elsewhere
+    are texts, "PLACEHOLDER://name"."""
 
 class PendingSave:
     """`holdfast::PendingSave`. A context manager: leaving it without commit()
@@ -234,6 +253,10 @@ class Checkpoint:
         verify: bool = True,
         stored_sizes: bool = False,
     ) -> None: ...
+    # The same as tuples of (name, key, key_is_sequence or None where no part is
+    # an index, value_type, skip_deserialize, dtype, shape, chunk_shape,
+    # write_shape, array_metadata, sharding_json, has_problem).
+    def leaf_rows(self) -> list[tuple[Any, ...]]: ...
     # The tree with each leaf's index in `leaves`; typed empties as themselves.
     def structure(self) -> Any: ...
     # The whole leaf: a numpy array, a Python scalar, str, bytes, None, {}, ...
@@ -289,6 +312,155 @@ class StepInfo:
 def list_steps(root: str) -> list[StepInfo]:
     """`holdfast::ListSteps`: by step, temporary directories last."""
 
+def build_kvstore_tspec(
+    directory: str,
+    name: str | None,
+    use_ocdbt: bool,
+    process_id: str | None,
+    replica_separate_folder: bool,
+    process_spec: str | None,
+    write_mode: str | None,  # "write", "merge", "commit_temporary"
+    target_data_file_size: int | None,
+    store_separately: bool,
+    temporary_path: str | None,
+) -> str:
+    """`holdfast::BuildKvstoreTspec`: JSON text, as all of these. ValueError
+    with Orbax's texts."""
+
+def build_kvstore_tspec_for_merge(directory: str, subdir: str) -> str: ...
+def check_ocdbt_process_id(process_id: str) -> None: ...
+def add_ocdbt_write_options(
+    tspec: str, target_data_file_size: int | None
+) -> str: ...
+def is_remote_storage(tspec: str) -> bool: ...
+def build_zarr_shard_and_chunk_metadata(
+    global_shape: Sequence[int],
+    shard_shape: Sequence[int],
+    use_compression: bool,
+    use_zarr3: bool,
+    chunk_shape: Sequence[int],
+) -> str: ...
+def build_ts_zarr_shard_and_chunk_metadata(
+    global_shape: Sequence[int],
+    shard_shape: Sequence[int],
+    use_zarr3: bool,
+    dtype: str,
+    write_chunk_shape: Sequence[int] | None,
+    read_chunk_shape: Sequence[int] | None,
+    chunk_byte_size: int | None,
+) -> str: ...
+def calculate_chunk_byte_size(
+    write_shape: Sequence[int],
+    dtype: str,
+    chunk_byte_size: int | None,
+    ocdbt_target_data_file_size: int | None,
+    kvstore_spec: str | None,
+) -> int | None: ...
+def array_read_spec(
+    directory: str,
+    name: str,
+    use_zarr3: bool,
+    use_ocdbt: bool,
+    metadata_key: str | None,
+    raise_array_data_missing_error: bool,
+    target_dtype: str | None,
+) -> str: ...
+def array_write_spec(
+    directory: str,
+    name: str,
+    global_shape: Sequence[int],
+    write_shape: Sequence[int],
+    dtype: str,
+    target_dtype: str | None,
+    chunk_byte_size: int | None,
+    shard_axes: Sequence[int],
+    use_compression: bool,
+    use_zarr3: bool,
+    use_ocdbt: bool,
+    ocdbt_target_data_file_size: int | None,
+    process_id: str | None,
+    metadata_key: str | None,
+    replica_separate_folder: bool,
+    store_separately: bool,
+    temporary_path: str | None,
+) -> tuple[str, tuple[int, ...], str, int | None]:
+    """JSON text, chunk shape, compression algorithm and level."""
+
+def get_json_tspec_write(
+    name: str,
+    parent_dir: str,
+    use_compression: bool,
+    use_zarr3: bool,
+    ocdbt_target_data_file_size: int | None,
+    use_ocdbt: bool,
+    global_shape: Sequence[int],
+    local_shape: Sequence[int],
+    dtype: str,
+    process_index: str | None,
+    metadata_key: str | None,
+    args: tuple[Any, ...] | None,  # a value of save_args
+) -> str: ...
+def get_cast_tspec_serialize(
+    tspec: str, dtype: str, args_dtype: str | None
+) -> str: ...
+def get_cast_tspec_deserialize(tspec: str, dtype: str) -> str: ...
+def get_sharding_tensorstore_spec(directory: str, param_name: str) -> str: ...
+def assert_parameter_files_exist(
+    param_dir: str, metadata_key: str | None, use_zarr3: bool
+) -> None:
+    """FileNotFoundError with Orbax's texts."""
+
+def print_ts_debug_data(key: str | None, names: Sequence[str]) -> str: ...
+
+class TsContext:
+    """`holdfast::TsContext`, and the memory of driver "memory"."""
+
+    def __init__(
+        self,
+        use_ocdbt: bool,
+        file_io_concurrency_limit: int | None,
+        data_copy_concurrency_limit: int | None,
+    ) -> None: ...
+    def json(self) -> str: ...
+
+class SpecHandle:
+    """`holdfast::SpecHandle`: an array, or a member of a JSON document."""
+
+    driver: str
+    dtype: str
+    shape: tuple[int, ...]
+    read_chunk_shape: tuple[int, ...]
+    write_chunk_shape: tuple[int, ...]
+    def spec_json(self) -> str: ...
+    def read(
+        self, origin: Sequence[int], shape: Sequence[int]
+    ) -> npt.NDArray[Any]: ...
+    # Elements are cast to the array's dtype.
+    def write(self, origin: Sequence[int], array: npt.NDArray[Any]) -> None: ...
+    def read_json(self) -> str: ...
+    def write_json(self, text: str) -> None: ...
+    def commit(self) -> None: ...
+
+class KvStoreHandle:
+    """`holdfast::KvStoreHandle`. Keys are str or bytes."""
+
+    def spec_json(self) -> str: ...
+    def list(self, prefix: str | bytes) -> list[bytes]: ...
+    # None for an absent key.
+    def read(self, key: str | bytes) -> bytes | None: ...
+    # None deletes the key.
+    def write(self, key: str | bytes, value: str | bytes | None) -> None: ...
+    def commit(self) -> None: ...
+
+def open_spec(
+    json: str,
+    context: TsContext,
+    open: bool | None = None,
+    create: bool | None = None,
+    delete_existing: bool | None = None,
+    assume_metadata: bool | None = None,
+) -> SpecHandle: ...
+def open_kv_store(json: str, context: TsContext) -> KvStoreHandle: ...
 def empty(shape: Sequence[int], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     """An uninitialised, 64-byte aligned C-order array in the engine's memory
     (huge pages for large ones): a target for read_into that jax can adopt

@@ -39,6 +39,11 @@ Shape ShapeOf(nb::handle sequence, const char* what) {
   return shape;
 }
 
+std::optional<Shape> OptionalShapeOf(nb::handle sequence, const char* what) {
+  if (sequence.is_none()) return std::nullopt;
+  return ShapeOf(sequence, what);
+}
+
 nb::tuple ToTuple(const Shape& shape) {
   nb::list values;
   for (const int64_t value : shape) values.append(value);
@@ -73,9 +78,10 @@ std::map<std::string, SaveArgs> SaveArgsOf(nb::handle save_args) {
   for (const auto& [name, value] : nb::cast<nb::dict>(save_args)) {
     const auto key = nb::cast<std::string>(name);
     const auto entry = nb::cast<nb::tuple>(value);
-    if (entry.size() != 3) {
+    if (entry.size() != 3 && entry.size() != 5) {
       ThrowValueError("save_args['" + key +
-                      "']: want (dtype, chunk_byte_size, shard_axes)");
+                      "']: want (dtype, chunk_byte_size, shard_axes) and, if "
+                      "wanted, write_chunk_shape and read_chunk_shape");
     }
     SaveArgs args;
     if (!entry[0].is_none()) {
@@ -92,6 +98,12 @@ std::map<std::string, SaveArgs> SaveArgsOf(nb::handle save_args) {
       args.chunk_byte_size = nb::cast<int64_t>(entry[1]);
     }
     args.shard_axes = ShapeOf(nb::object(entry[2]), "shard_axes");
+    if (entry.size() == 5) {
+      args.write_chunk_shape =
+          OptionalShapeOf(nb::object(entry[3]), "write_chunk_shape");
+      args.read_chunk_shape =
+          OptionalShapeOf(nb::object(entry[4]), "read_chunk_shape");
+    }
     result.emplace(key, std::move(args));
   }
   return result;

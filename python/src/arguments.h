@@ -20,6 +20,9 @@ namespace holdfast::python {
 std::string PathOf(nanobind::handle path);
 // A sequence of ints.
 Shape ShapeOf(nanobind::handle sequence, const char* what);
+// None: absent.
+std::optional<Shape> OptionalShapeOf(nanobind::handle sequence,
+                                     const char* what);
 nanobind::tuple ToTuple(const Shape& shape);
 
 Compression CompressionOf(const std::optional<std::string>& name);

@@ -9,5 +9,7 @@ namespace holdfast::python {
 void BindTree(nanobind::module_& module);
 void BindSave(nanobind::module_& module);
 void BindCheckpoint(nanobind::module_& module);
+void BindSpec(nanobind::module_& module);
+void BindAggregate(nanobind::module_& module);
 
 }  // namespace holdfast::python

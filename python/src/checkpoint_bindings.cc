@@ -14,6 +14,7 @@
 #include "blocking.h"
 #include "errors.h"
 #include "holdfast/checkpoint.h"
+#include "leaf_rows.h"
 #include "numpy_arrays.h"
 #include "tree_output.h"
 
@@ -354,6 +355,10 @@ void BindCheckpoint(nb::module_& module) {
                  nb::arg("verify") = true, nb::arg("stored_sizes") = false);
   BindCheckpointInfo(checkpoint);
   checkpoint.def_prop_ro("leaves", &Leaves)
+      .def("leaf_rows",
+           [](const PythonCheckpoint& self) {
+             return LeafRows(*self.checkpoint);
+           })
       .def("structure",
            [](const PythonCheckpoint& self) {
              return ToPython(Check(self.checkpoint->Structure()));

@@ -1,4 +1,4 @@
-// ArrayLeaf and Node: what Python's `adapt` hook makes of objects that the
+// ArrayLeaf, Node and ExternalLeaf: what Python's `adapt` hook makes of objects that the
 // engine's binding does not know by itself.
 //
 // Thread-safety: needs the GIL. Ownership: an ArrayLeaf refers to the arrays of
@@ -36,6 +36,11 @@ struct Node {
   nanobind::list children;
   std::string module;
   std::string name;
+};
+
+// A leaf that a type handler stores: only its value type is recorded.
+struct ExternalLeaf {
+  std::string value_type;
 };
 
 }  // namespace holdfast::python

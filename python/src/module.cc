@@ -30,5 +30,7 @@ NB_MODULE(_engine, module) {
   holdfast::python::BindTree(module);
   holdfast::python::BindSave(module);
   holdfast::python::BindCheckpoint(module);
+  holdfast::python::BindSpec(module);
+  holdfast::python::BindAggregate(module);
   module.attr("version") = HOLDFAST_VERSION;
 }

@@ -13,6 +13,7 @@
 #include "errors.h"
 #include "holdfast/checkpoint.h"
 #include "holdfast/pending_save.h"
+#include "holdfast/type_handlers.h"
 #include "tree_builder.h"
 #include "tree_output.h"
 
@@ -28,7 +29,9 @@ SaveOptions ItemOptions(int zarr_format, bool use_ocdbt,
                         int64_t ocdbt_target_data_file_bytes,
                         const std::string& item_custom_metadata,
                         nb::handle save_args, bool write_digests, bool sync,
-                        int thread_count, uint64_t in_flight_bytes_max) {
+                        int thread_count, uint64_t in_flight_bytes_max,
+                        const std::string& value_metadata_tree = {},
+                        bool adopt_existing = false) {
   SaveOptions options;
   options.run = RunOf(thread_count, in_flight_bytes_max);
   options.zarr_format = zarr_format;
@@ -40,6 +43,8 @@ SaveOptions ItemOptions(int zarr_format, bool use_ocdbt,
   options.save_args = SaveArgsOf(save_args);
   options.write_digests = write_digests;
   options.sync = sync;
+  options.value_metadata_tree = value_metadata_tree;
+  options.adopt_existing = adopt_existing;
   return options;
 }
 
@@ -139,20 +144,20 @@ Stats BindingSave(nb::handle path, const BuiltTree& tree,
   });
 }
 
-Stats BindingSaveItem(nb::handle directory, const BuiltTree& tree,
-                      int zarr_format, bool use_ocdbt,
-                      const std::optional<std::string>& compression,
-                      uint64_t chunk_bytes_target,
-                      int64_t ocdbt_target_data_file_bytes,
-                      const std::string& item_custom_metadata,
-                      nb::handle save_args, bool write_digests, bool sync,
-                      int thread_count, uint64_t in_flight_bytes_max,
-                      nb::handle progress) {
+Stats BindingSaveItem(
+    nb::handle directory, const BuiltTree& tree, int zarr_format,
+    bool use_ocdbt, const std::optional<std::string>& compression,
+    uint64_t chunk_bytes_target, int64_t ocdbt_target_data_file_bytes,
+    const std::string& item_custom_metadata, nb::handle save_args,
+    bool write_digests, bool sync, int thread_count,
+    uint64_t in_flight_bytes_max, nb::handle progress,
+    const std::string& value_metadata_tree, bool adopt_existing) {
   const std::string destination = PathOf(directory);
   return RunSave(
       ItemOptions(zarr_format, use_ocdbt, compression, chunk_bytes_target,
                   ocdbt_target_data_file_bytes, item_custom_metadata, save_args,
-                  write_digests, sync, thread_count, in_flight_bytes_max),
+                  write_digests, sync, thread_count, in_flight_bytes_max,
+                  value_metadata_tree, adopt_existing),
       progress, [&](const SaveOptions& options) {
         return SaveItem(destination, tree.tree, options);
       });
@@ -165,12 +170,14 @@ Stats BindingPendingSaveItem(
     int64_t ocdbt_target_data_file_bytes,
     const std::string& item_custom_metadata, nb::handle save_args,
     bool write_digests, bool sync, int thread_count,
-    uint64_t in_flight_bytes_max, nb::handle progress) {
+    uint64_t in_flight_bytes_max, nb::handle progress,
+    const std::string& value_metadata_tree, bool adopt_existing) {
   return self.SaveItem(
       name, tree.tree,
       ItemOptions(zarr_format, use_ocdbt, compression, chunk_bytes_target,
                   ocdbt_target_data_file_bytes, item_custom_metadata, save_args,
-                  write_digests, sync, thread_count, in_flight_bytes_max),
+                  write_digests, sync, thread_count, in_flight_bytes_max,
+                  value_metadata_tree, adopt_existing),
       progress);
 }
 
@@ -198,7 +205,9 @@ void BindPendingSave(nb::module_& module) {
            nb::arg("save_args") = nb::none(), nb::arg("write_digests") = true,
            nb::arg("sync") = true, nb::arg("thread_count") = 0,
            nb::arg("in_flight_bytes_max") = uint64_t{256} << 20,
-           nb::arg("progress") = nb::none())
+           nb::arg("progress") = nb::none(),
+           nb::arg("value_metadata_tree") = "",
+           nb::arg("adopt_existing") = false)
       .def("write_file", &GuardedPendingSave::WriteFile, nb::arg("name"),
            nb::arg("content"))
       .def(
@@ -240,7 +249,17 @@ void BindSave(nb::module_& module) {
       nb::arg("write_digests") = true, nb::arg("sync") = true,
       nb::arg("thread_count") = 0,
       nb::arg("in_flight_bytes_max") = uint64_t{256} << 20,
-      nb::arg("progress") = nb::none());
+      nb::arg("progress") = nb::none(), nb::arg("value_metadata_tree") = "",
+      nb::arg("adopt_existing") = false);
+  module.def(
+      "merge_process_databases",
+      [](nb::handle directory) {
+        const std::string path = PathOf(directory);
+        RunBlocking({}, nb::none(), [&](const RunOptions&) {
+          return MergeOcdbtPerProcessFiles(path);
+        });
+      },
+      nb::arg("directory"));
   BindPendingSave(module);
 }
 

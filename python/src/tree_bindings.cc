@@ -126,6 +126,14 @@ void BindTree(nb::module_& module) {
            nb::arg("sharding_json") = nb::none(),
            nb::arg("prng_impl") = nb::none(),
            nb::arg("write_shape") = nb::none());
+  nb::class_<ExternalLeaf>(module, "ExternalLeaf")
+      .def(
+          "__init__",
+          [](ExternalLeaf* self, std::string value_type) {
+            new (self) ExternalLeaf{std::move(value_type)};
+          },
+          nb::arg("value_type"))
+      .def_ro("value_type", &ExternalLeaf::value_type);
   nb::class_<Node>(module, "Node")
       .def("__init__", &InitNode, nb::arg("kind"), nb::arg("keys"),
            nb::arg("children"), nb::arg("module") = "", nb::arg("name") = "");

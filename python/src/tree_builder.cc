@@ -236,6 +236,10 @@ Tree TreeBuilder::Visit(PyObject* object, bool may_adapt) {
   if (nb::isinstance<ArrayLeaf>(handle)) {
     return OfLeaf(nb::cast<const ArrayLeaf&>(handle));
   }
+  if (nb::isinstance<ExternalLeaf>(handle)) {
+    ++result_.leaf_count;
+    return Tree::External(nb::cast<const ExternalLeaf&>(handle).value_type);
+  }
   if (nb::isinstance<Node>(handle)) {
     const Inside inside(containers_, object);
     return VisitNode(nb::cast<const Node&>(handle));

@@ -64,6 +64,9 @@ class Converter {
         return nb::none();
       case LeafKind::kPlaceholder:
         return nb::ellipsis();
+      case LeafKind::kExternal:
+      case LeafKind::kObject:
+        break;  // never read back
     }
     return nb::none();
   }

@@ -23,15 +23,38 @@ void ByteBudget::Lease::Release() {
   budget_ = nullptr;
 }
 
-ByteBudget::Lease ByteBudget::Acquire(size_t byte_count) {
-  std::unique_lock lock(mutex_);
-  freed_.wait(lock, [&] {
-    return bytes_max_ == 0 || held_bytes_ == 0 ||
-           (byte_count <= bytes_max_ && held_bytes_ <= bytes_max_ - byte_count);
-  });
+bool ByteBudget::Fits(size_t byte_count) const {
+  return bytes_max_ == 0 || held_bytes_ == 0 ||
+         (byte_count <= bytes_max_ && held_bytes_ <= bytes_max_ - byte_count);
+}
+
+ByteBudget::Lease ByteBudget::Hold(size_t byte_count) {
   held_bytes_ += byte_count;
   peak_bytes_ = std::max(peak_bytes_, held_bytes_);
   return Lease(this, byte_count);
+}
+
+ByteBudget::Lease ByteBudget::Acquire(size_t byte_count) {
+  std::unique_lock lock(mutex_);
+  freed_.wait(lock, [&] { return Fits(byte_count); });
+  return Hold(byte_count);
+}
+
+std::optional<ByteBudget::Lease> ByteBudget::TryAcquire(size_t byte_count) {
+  std::lock_guard lock(mutex_);
+  if (!Fits(byte_count)) return std::nullopt;
+  return Hold(byte_count);
+}
+
+bool ByteBudget::WantsPieces(size_t byte_count) const {
+  return bytes_max_ != 0 && byte_count > bytes_max_ &&
+         byte_count > 2 * piece_bytes();
+}
+
+size_t ByteBudget::piece_bytes() const {
+  constexpr size_t kMin = 128 << 10;  // a block of a zstd frame
+  constexpr size_t kMax = 4 << 20;
+  return bytes_max_ == 0 ? kMax : std::clamp(bytes_max_ / 4, kMin, kMax);
 }
 
 size_t ByteBudget::peak_bytes() const {

@@ -1,13 +1,15 @@
 // ByteBudget: a hard bound on bytes held at once by running work.
 //
 // A request larger than the whole budget is let in alone, when nothing else is
-// held, so that no request can wait forever.
+// held, so that no request can wait forever. Work that can be done piece by
+// piece asks for a few pieces instead.
 // Thread-safety: any thread. Units: bytes.
 #pragma once
 
 #include <condition_variable>
 #include <cstddef>
 #include <mutex>
+#include <optional>
 
 namespace holdfast {
 
@@ -35,11 +37,20 @@ class ByteBudget {
 
   // Blocks until the bytes fit.
   Lease Acquire(size_t byte_count);
+  // Nullopt where Acquire would block.
+  std::optional<Lease> TryAcquire(size_t byte_count);
+
+  // Whether a request of this size would go alone, though it could be cut.
+  bool WantsPieces(size_t byte_count) const;
+  // Size of the pieces that such work is cut to; it holds two at a time.
+  size_t piece_bytes() const;
 
   size_t bytes_max() const { return bytes_max_; }
   size_t peak_bytes() const;
 
  private:
+  bool Fits(size_t byte_count) const;  // REQUIRES: mutex_ held
+  Lease Hold(size_t byte_count);       // REQUIRES: mutex_ held
   void Return(size_t byte_count);
 
   const size_t bytes_max_;

@@ -50,5 +50,27 @@ TEST(ByteBudget, ZeroMeansNoBound) {
   EXPECT_EQ(budget.peak_bytes(), 2'000'000u);
 }
 
+TEST(ByteBudget, TryAcquireNeverWaits) {
+  ByteBudget budget(10);
+  auto first = budget.TryAcquire(6);
+  ASSERT_TRUE(first.has_value());
+  EXPECT_FALSE(budget.TryAcquire(5).has_value());
+  EXPECT_FALSE(budget.TryAcquire(11).has_value());
+  EXPECT_TRUE(budget.TryAcquire(4).has_value());
+  EXPECT_EQ(budget.peak_bytes(), 10u);
+  first->Release();
+  EXPECT_TRUE(budget.TryAcquire(11).has_value()) << "alone";
+}
+
+TEST(ByteBudget, TwoPiecesAreHalfOfItWithinReason) {
+  EXPECT_EQ(ByteBudget(8 << 20).piece_bytes(), size_t{2} << 20);
+  EXPECT_EQ(ByteBudget(1).piece_bytes(), size_t{128} << 10);
+  EXPECT_EQ(ByteBudget(1 << 30).piece_bytes(), size_t{4} << 20);
+  EXPECT_TRUE(ByteBudget(8 << 20).WantsPieces((8 << 20) + 1));
+  EXPECT_FALSE(ByteBudget(8 << 20).WantsPieces(8 << 20));
+  EXPECT_FALSE(ByteBudget(1).WantsPieces(256 << 10)) << "two pieces suffice";
+  EXPECT_FALSE(ByteBudget(0).WantsPieces(size_t{1} << 40));
+}
+
 }  // namespace
 }  // namespace holdfast

@@ -129,6 +129,23 @@ Result<StoredArray> ReadStoredArray(Store& store, const std::string& name) {
       "without using the `-a` flag.");
 }
 
+Result<StoredArray> ReadStoredArray(Store& store, const std::string& name,
+                                    const std::string& metadata_key) {
+  const std::string key = ArrayPrefix(name) + metadata_key;
+  Result<Bytes> text = store.Read(key);
+  if (text.status().code() == StatusCode::kNotFound) {
+    return NotFoundError("File not found: " + store.Describe(key) +
+                         ". In many cases, this results from copying a "
+                         "checkpoint without using the `-a` flag.");
+  }
+  if (!text.ok()) return text.status();
+  StoredArray array;
+  array.name = name;
+  array.stored_bytes = text->size();
+  array.metadata = std::move(text).value();
+  return array;
+}
+
 std::string ArrayPrefix(std::string_view name) {
   const bool has_separator = name.empty() || name.ends_with('/');
   return std::string(name) + (has_separator ? "" : "/");

@@ -42,6 +42,10 @@ class ArrayIndex {
 
 // One array by name; NotFound when neither metadata file exists.
 Result<StoredArray> ReadStoredArray(Store& store, const std::string& name);
+// With metadata in the file of this name alone; its format is what its text
+// says.
+Result<StoredArray> ReadStoredArray(Store& store, const std::string& name,
+                                    const std::string& metadata_key);
 
 // "name/", or "" for a bare array. A name that ends in '/' gets no second one,
 // as in TensorStore.

@@ -80,4 +80,18 @@ bool ArraySource::FindsAllChunks(const ChunkGrid& grid) const {
       });
 }
 
+bool ArraySource::FindsChunksPacked(const ChunkGrid& grid) const {
+  const auto is_packed = [&](const ConstArrayView& view) {
+    Box chunk = BoxOf(grid.chunk_shape);
+    for (size_t d = 0; d < chunk.shape.size(); ++d) {
+      chunk.shape[d] = std::min(chunk.shape[d], view.shape[d]);
+    }
+    return IsContiguous(Subview(view, chunk));
+  };
+  if (shards_ == nullptr) return is_packed(whole_);
+  return std::all_of(
+      shards_->begin(), shards_->end(),
+      [&](const ArrayShard& shard) { return is_packed(shard.array.view()); });
+}
+
 }  // namespace holdfast

@@ -33,6 +33,8 @@ class ArraySource {
   void CopyTo(const Box& box, const ArrayView& target) const;
   // Whether every chunk of the grid is found in one place.
   bool FindsAllChunks(const ChunkGrid& grid) const;
+  // Whether the elements of every chunk that is found lie in C order.
+  bool FindsChunksPacked(const ChunkGrid& grid) const;
 
  private:
   // Without data when there are shards.

@@ -10,6 +10,9 @@
 namespace holdfast {
 namespace {
 
+// Scratch beyond this is given back after each value.
+constexpr size_t kKeptScratchBytesMax = 32 << 20;
+
 // Hands out batches in order and takes each one's bytes from the budget in the
 // same order, so that the batch the data file waits for always has room.
 class BatchQueue {
@@ -22,8 +25,17 @@ class BatchQueue {
     std::lock_guard lock(mutex_);
     if (next_ == plan_.batches.size()) return nullptr;
     const PlannedBatch& batch = plan_.batches[next_++];
-    lease = budget_.Acquire(batch.held_bytes);
+    lease = budget_.Acquire(IsStreamed(batch) ? 2 * budget_.piece_bytes()
+                                              : batch.held_bytes);
     return &batch;
+  }
+
+  // Whether the batch is one chunk that goes piece by piece.
+  bool IsStreamed(const PlannedBatch& batch) const {
+    const PlannedArray& array = plan_.arrays[batch.array];
+    return batch.last - batch.first == 1 && batch.first > array.first_value &&
+           budget_.WantsPieces(batch.held_bytes) &&
+           array.layout->array->format.codec->is_streamable();
   }
 
  private:
@@ -54,7 +66,31 @@ class Encoder {
   uint64_t stored_bytes() const { return stored_bytes_; }
 
  private:
+  // Values behind one that never comes must not wait for it, whatever ended
+  // the work.
+  class AbortUnlessDone {
+   public:
+    explicit AbortUnlessDone(Encoder& encoder) : encoder_(encoder) {}
+    ~AbortUnlessDone() {
+      if (status_.ok()) return;
+      encoder_.failed_.store(true, std::memory_order_relaxed);
+      encoder_.sink_.Abort(status_);
+    }
+    AbortUnlessDone(const AbortUnlessDone&) = delete;
+    AbortUnlessDone& operator=(const AbortUnlessDone&) = delete;
+    Status Done(const Status& status) { return status_ = status; }
+
+   private:
+    Encoder& encoder_;
+    Status status_ = ResourceExhaustedError("out of memory");
+  };
+
   Status Work(CodecContext& context) {
+    AbortUnlessDone guard(*this);
+    return guard.Done(EncodeBatches(context));
+  }
+
+  Status EncodeBatches(CodecContext& context) {
     while (!failed_.load(std::memory_order_relaxed)) {
       HF_RETURN_IF_ERROR(run_.cancel().Check());
       ByteBudget::Lease lease;
@@ -62,14 +98,58 @@ class Encoder {
       if (batch == nullptr) break;
       const auto held = std::make_shared<Held>();
       held->lease = std::move(lease);
-      const Status encoded = EncodeBatch(*batch, context, held);
-      if (!encoded.ok()) {
-        failed_.store(true, std::memory_order_relaxed);
-        return encoded;
-      }
+      HF_RETURN_IF_ERROR(queue_.IsStreamed(*batch)
+                             ? EncodeStreamed(*batch, context)
+                             : EncodeBatch(*batch, context, held));
+      context.TrimScratch(kKeptScratchBytesMax);
       run_.AddDone(batch->byte_count);
     }
     return Status();
+  }
+
+  Status EncodeStreamed(const PlannedBatch& batch, CodecContext& context) {
+    const PlannedArray& array = plan_.arrays[batch.array];
+    const ArrayLayout& layout = *array.layout->array;
+    const Shape index =
+        layout.grid.ChunkIndex(batch.first - array.first_value - 1);
+    const ChunkElements elements =
+        ElementsOf(array, layout.grid.ChunkBox(index));
+    const auto encode = [&](const WriteFn& write) {
+      Status written;
+      const WriteFn count_and_write =
+          [&](std::span<const std::string_view> pieces) {
+            stored_bytes_.fetch_add(TotalBytes(pieces),
+                                    std::memory_order_relaxed);
+            return written = write(pieces);
+          };
+      const Status encoded = layout.format.codec->EncodeStream(
+          elements, run_.budget().piece_bytes(), count_and_write, context);
+      const bool is_ours = !encoded.ok() && written.ok();
+      return is_ours ? encoded.WithContext("leaf " + array.name) : encoded;
+    };
+    return sink_.PutStream(
+        batch.first,
+        zarr::ChunkKey(ArrayPrefix(array.name), layout.format.metadata, index),
+        encode);
+  }
+
+  // `box` is the chunk's; the array outlives the result.
+  static ChunkElements ElementsOf(const PlannedArray& array, const Box& box) {
+    ChunkElements elements;
+    elements.dtype = array.layout->dtype();
+    elements.shape = box.shape;
+    if (elements.dtype == array.source.dtype()) {
+      if (auto view = array.source.Find(box)) elements.view = *std::move(view);
+    }
+    elements.copy = [&array, box](const Box& part, const ArrayView& target) {
+      Box in_array = part;
+      for (size_t d = 0; d < box.origin.size(); ++d) {
+        in_array.origin[d] += box.origin[d];
+      }
+      array.source.CopyTo(in_array, target);
+      return Status();
+    };
+    return elements;
   }
 
   Status EncodeBatch(const PlannedBatch& batch, CodecContext& context,
@@ -90,9 +170,11 @@ class Encoder {
     const ArrayLayout& layout = *array.layout->array;
     const std::string prefix = ArrayPrefix(array.name);
     if (value == array.first_value) {
+      const int zarr_format = layout.format.metadata.zarr_format;
       std::string key =
-          prefix +
-          std::string(zarr::MetadataKey(layout.format.metadata.zarr_format));
+          prefix + (plan_.metadata_key.empty()
+                        ? std::string(zarr::MetadataKey(zarr_format))
+                        : plan_.metadata_key);
       EncodedChunk metadata;
       metadata.pieces.push_back(array.layout->metadata_text);
       metadata.byte_count = array.layout->metadata_text.size();

@@ -83,6 +83,25 @@ class ItemOpener {
              ItemDetail detail)
       : item_(new Item(place)), options_(options), detail_(detail) {}
 
+  Result<std::unique_ptr<Item>> OpenArrays(
+      const std::vector<Item::ArrayRequest>& requests) {
+    item_->file_store_ = std::make_unique<FileStore>(item_->place_.directory);
+    if (options_.verify) {
+      HF_ASSIGN_OR_RETURN(item_->digests_, DigestIndex::Read(files()));
+    }
+    SetMissingPolicy(false);
+    if (item_->place_.kind == ItemKind::kOcdbt) {
+      HF_RETURN_IF_ERROR(OpenDatabase());
+    }
+    for (const Item::ArrayRequest& request : requests) {
+      StoredLeaf leaf;
+      leaf.path = {{request.name, false}};
+      AddLeafOfArray(std::move(leaf), request.name,
+                     ReadArrayMetadata(request.name, request.metadata_key));
+    }
+    return std::move(item_);
+  }
+
   Result<std::unique_ptr<Item>> Open() {
     item_->file_store_ = std::make_unique<FileStore>(item_->place_.directory);
     if (item_->place_.kind == ItemKind::kJson) {
@@ -297,9 +316,19 @@ class ItemOpener {
   }
 
   void AddArrayLeaf(StoredLeaf leaf, const std::string& array_name) {
+    AddLeafOfArray(std::move(leaf), array_name, FindArray(array_name));
+  }
+
+  void AddLeafOfArray(StoredLeaf leaf, const std::string& array_name,
+                      const Result<StoredArray>& array) {
     leaf.prefix = ArrayPrefix(array_name);
-    const Result<StoredArray> array = FindArray(array_name);
-    if (!array.ok()) {
+    if (array.status().code() == StatusCode::kNotFound &&
+        !IsStandardValueType(leaf.info.value_type)) {
+      leaf.is_external = true;
+      leaf.problem = FailedPreconditionError(
+          "leaf " + ParamName(leaf.path) + ": a TypeHandler for typestr \"" +
+          leaf.info.value_type + "\" is needed to read it");
+    } else if (!array.ok()) {
       leaf.problem = array.status().WithContext("leaf " + ParamName(leaf.path));
     } else {
       leaf.problem = DescribeArray(*array, leaf);
@@ -322,12 +351,18 @@ class ItemOpener {
     return ReadArrayMetadata(name);  // for its error
   }
 
-  Result<StoredArray> ReadArrayMetadata(const std::string& name) {
+  // An empty key: of either format.
+  Result<StoredArray> ReadArrayMetadata(const std::string& name,
+                                        const std::string& key = {}) {
     HF_ASSIGN_OR_RETURN(StoredArray array,
-                        ReadStoredArray(item_->array_store(), name));
+                        key.empty()
+                            ? ReadStoredArray(item_->array_store(), name)
+                            : ReadStoredArray(item_->array_store(), name, key));
     if (item_->digests_ && !item_->use_ocdbt()) {
       const std::string file =
-          ArrayPrefix(name) + std::string(zarr::MetadataKey(array.zarr_format));
+          ArrayPrefix(name) +
+          (key.empty() ? std::string(zarr::MetadataKey(array.zarr_format))
+                       : key);
       HF_RETURN_IF_ERROR(item_->digests_->CheckFile(file, array.metadata.view())
                              .WithContext(files().Describe(file)));
     }
@@ -449,6 +484,16 @@ class ItemOpener {
 Store& Item::array_store() const {
   if (ocdbt_store_ != nullptr) return *ocdbt_store_;
   return *file_store_;
+}
+
+Result<std::unique_ptr<Item>> Item::OpenArrays(
+    const std::string& directory, bool use_ocdbt,
+    const std::vector<ArrayRequest>& requests, const OpenOptions& options) {
+  ItemPlace place;
+  place.directory = directory;
+  place.kind = use_ocdbt ? ItemKind::kOcdbt : ItemKind::kZarr;
+  return ItemOpener(place, options, ItemDetail::kForReading)
+      .OpenArrays(requests);
 }
 
 Result<std::unique_ptr<Item>> Item::Open(const ItemPlace& place,

@@ -37,6 +37,8 @@ struct StoredLeaf {
   // Strings, empties, values of the msgpack file.
   Tree value;
   std::string_view sharding_json;  // in the Item; empty unless recorded
+  // Only a TypeHandler of the caller's own can read it, as `problem` says.
+  bool is_external = false;
   Status problem;
 };
 
@@ -55,6 +57,17 @@ class Item {
   static Result<std::unique_ptr<Item>> Open(const ItemPlace& place,
                                             const OpenOptions& options,
                                             ItemDetail detail);
+
+  // Of the arrays asked for alone, in that order, by their own metadata: one
+  // that is not there keeps its place with the reason.
+  struct ArrayRequest {
+    std::string name;          // of the parameter
+    std::string metadata_key;  // ".zarray", "zarr.json", or another name
+  };
+  // REQUIRES: options.missing_chunks is not kAsRecorded.
+  static Result<std::unique_ptr<Item>> OpenArrays(
+      const std::string& directory, bool use_ocdbt,
+      const std::vector<ArrayRequest>& requests, const OpenOptions& options);
 
   const ItemPlace& place() const { return place_; }
   const std::vector<StoredLeaf>& leaves() const { return leaves_; }

@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 
 #include "base/coding.h"
 #include "base/status_macros.h"
+#include "checkpoint/adopt.h"
 #include "checkpoint/encode.h"
 #include "checkpoint/format/array_metadatas.h"
 #include "checkpoint/format/directory_names.h"
@@ -34,13 +36,21 @@ std::string SystemRandomHex() {
   return ToHex({bytes, sizeof bytes});
 }
 
+bool IsExternal(const FlatLeaf& leaf) {
+  return leaf.leaf->is_leaf() && leaf.leaf->leaf_kind() == LeafKind::kExternal;
+}
+
 TreeMetadata MakeTreeMetadata(const SavePlan& plan, const SaveOptions& options,
-                              const nlohmann::ordered_json& custom_metadata) {
+                              const nlohmann::ordered_json& custom_metadata,
+                              const std::map<std::string, Shape>& adopted) {
   TreeMetadata metadata;
   metadata.use_ocdbt = options.use_ocdbt;
   metadata.use_zarr3 = plan.zarr_format == 3;
   metadata.store_array_data_equal_to_fill_value = true;
   metadata.custom_metadata = custom_metadata;
+  if (!options.value_metadata_tree.empty()) {
+    metadata.value_metadata_tree = options.value_metadata_tree;
+  }
   metadata.entries.reserve(plan.leaves.size());
   for (const FlatLeaf& leaf : plan.leaves) {
     TreeMetadataEntry entry;
@@ -48,7 +58,12 @@ TreeMetadata MakeTreeMetadata(const SavePlan& plan, const SaveOptions& options,
     entry.value_type = leaf.value_type;
     entry.skip_deserialize = IsEmptyValueType(leaf.value_type);
     if (leaf.value_type == kValueTypeJaxArray) {
-      entry.write_shape = leaf.leaf->array_shape();
+      if (!IsExternal(leaf)) {
+        entry.write_shape = leaf.leaf->array_shape();
+      } else if (const auto it = adopted.find(ParamName(leaf.path));
+                 it != adopted.end()) {
+        entry.write_shape = it->second;
+      }
     }
     metadata.entries.push_back(std::move(entry));
   }
@@ -59,8 +74,9 @@ TreeMetadata MakeTreeMetadata(const SavePlan& plan, const SaveOptions& options,
   return metadata;
 }
 
-Status WriteJaxFiles(const SavePlan& plan, FileWriter& files) {
-  ShardingFile shardings;
+Status WriteJaxFiles(const SavePlan& plan, AdoptedFiles adopted,
+                     FileWriter& files) {
+  ShardingFile& shardings = adopted.shardings;
   std::vector<std::pair<size_t, ArrayMetadataRecord>> by_leaf;
   for (const PlannedArray& array : plan.arrays) {
     const FlatLeaf& leaf = plan.leaves[array.leaf];
@@ -80,7 +96,7 @@ Status WriteJaxFiles(const SavePlan& plan, FileWriter& files) {
   }
   std::sort(by_leaf.begin(), by_leaf.end(),
             [](const auto& a, const auto& b) { return a.first < b.first; });
-  std::vector<ArrayMetadataRecord> records;
+  std::vector<ArrayMetadataRecord>& records = adopted.array_metadatas;
   for (auto& [leaf, record] : by_leaf) records.push_back(std::move(record));
   if (!shardings.empty()) {
     HF_RETURN_IF_ERROR(
@@ -91,20 +107,22 @@ Status WriteJaxFiles(const SavePlan& plan, FileWriter& files) {
       SerializeArrayMetadatas(records));
 }
 
-Status WriteStrings(const SavePlan& plan, FileWriter& files) {
-  StringsFile strings;
+Status WriteStrings(const SavePlan& plan, StringsFile strings,
+                    FileWriter& files) {
+  bool has_own = false;
   for (const FlatLeaf& leaf : plan.leaves) {
-    if (leaf.value_type != kValueTypeString) continue;
+    if (leaf.value_type != kValueTypeString || IsExternal(leaf)) continue;
     strings[ParamName(leaf.path)] = leaf.leaf->text();
+    has_own = true;
   }
-  if (strings.empty()) return Status();
+  if (!has_own) return Status();
   HF_ASSIGN_OR_RETURN(const std::string text, SerializeStringsFile(strings));
   return files.Write(kStringsFile, text);
 }
 
 Status WriteValues(const SavePlan& plan, const SaveOptions& options,
-                   FileWriter& files, Run& run, Stopwatch& watch,
-                   Stats& stats) {
+                   const AdoptedFiles& adopted, FileWriter& files, Run& run,
+                   Stopwatch& watch, Stats& stats) {
   ValueSinkOptions sink_options;
   sink_options.value_count = plan.value_count;
   sink_options.sync = files.sync();
@@ -112,6 +130,7 @@ Status WriteValues(const SavePlan& plan, const SaveOptions& options,
   sink_options.target_data_file_bytes = options.ocdbt_target_data_file_bytes;
   sink_options.commit_time_ns = options.now_ns();
   sink_options.random_hex = options.random_hex;
+  sink_options.adopted_databases = adopted.databases;
   std::unique_ptr<ValueSink> sink;
   if (options.use_ocdbt) {
     HF_ASSIGN_OR_RETURN(sink, MakeOcdbtSink(&files.store(), sink_options));
@@ -168,13 +187,27 @@ Status WriteItem(const SavePlan& plan, const SaveOptions& options,
                  const nlohmann::ordered_json& custom_metadata,
                  FileWriter& files, Run& run, Stopwatch& watch, Stats& stats) {
   stats.plan_seconds = watch.Lap();
-  if (!plan.arrays.empty()) {
-    HF_RETURN_IF_ERROR(WriteValues(plan, options, files, run, watch, stats));
+  AdoptedFiles adopted;
+  if (options.adopt_existing) {
+    HF_ASSIGN_OR_RETURN(adopted, ReadAdoptedFiles(files.store()));
   }
-  if (plan.has_jax_arrays) HF_RETURN_IF_ERROR(WriteJaxFiles(plan, files));
-  HF_RETURN_IF_ERROR(WriteStrings(plan, files));
-  return files.Write(kTreeMetadataFile, SerializeTreeMetadata(MakeTreeMetadata(
-                                            plan, options, custom_metadata)));
+  std::map<std::string, Shape> write_shapes;
+  for (const ArrayMetadataRecord& record : adopted.array_metadatas) {
+    write_shapes[record.param_name] = record.write_shape;
+  }
+  const bool must_merge = options.use_ocdbt && !adopted.databases.empty();
+  if (!plan.arrays.empty() || must_merge) {
+    HF_RETURN_IF_ERROR(
+        WriteValues(plan, options, adopted, files, run, watch, stats));
+  }
+  StringsFile strings = std::move(adopted.strings);
+  if (plan.has_jax_arrays) {
+    HF_RETURN_IF_ERROR(WriteJaxFiles(plan, std::move(adopted), files));
+  }
+  HF_RETURN_IF_ERROR(WriteStrings(plan, std::move(strings), files));
+  return files.Write(kTreeMetadataFile,
+                     SerializeTreeMetadata(MakeTreeMetadata(
+                         plan, options, custom_metadata, write_shapes)));
 }
 
 }  // namespace holdfast

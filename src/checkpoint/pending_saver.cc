@@ -4,6 +4,7 @@
 
 #include "base/no_throw.h"
 #include "base/status_macros.h"
+#include "checkpoint/adopt.h"
 #include "checkpoint/digest_index.h"
 #include "checkpoint/format/directory_names.h"
 #include "checkpoint/item_writer.h"
@@ -42,20 +43,27 @@ std::string JoinName(const std::string& directory, std::string_view name) {
                            : directory + "/" + std::string(name);
 }
 
-// The files by which an earlier item in the directory would be found, or would
-// speak of the new one's values. Its data stays.
-Status RemoveEarlierItem(FileStore& store) {
+}  // namespace
+
+Status RemoveEarlierItem(bool adopt_existing, FileStore& store) {
   const std::string process = ProcessDirectoryName({"0", false});
-  for (const std::string& name :
-       {std::string(kTreeMetadataFile), std::string(kDigestFile),
-        std::string(kShardingFile), std::string(kStringsFile),
-        JoinName(std::string(kArrayMetadatasDirectory),
-                 ArrayMetadatasFileName(0)),
-        std::string(kManifestFile), JoinName(process, kManifestFile)}) {
+  std::vector<std::string> names = {std::string(kTreeMetadataFile),
+                                    std::string(kDigestFile),
+                                    std::string(kManifestFile)};
+  if (!adopt_existing) {
+    names.insert(names.end(),
+                 {std::string(kShardingFile), std::string(kStringsFile),
+                  JoinName(std::string(kArrayMetadatasDirectory),
+                           ArrayMetadatasFileName(0)),
+                  JoinName(process, kManifestFile)});
+  }
+  for (const std::string& name : names) {
     HF_RETURN_IF_ERROR(store.Delete(name));
   }
   return Status();
 }
+
+namespace {
 
 // A tree saved by itself, or an item of several.
 SaveOptions ItemOptions(SaveOptions options) {
@@ -163,6 +171,10 @@ Status PendingSaver::WriteItemBelow(
   FileWriter files(store, options_.sync);
   HF_RETURN_IF_ERROR(
       WriteItem(plan, options, custom_metadata, files, run, watch, stats));
+  if (options.adopt_existing) {
+    HF_RETURN_IF_ERROR(AdoptFiles(directory() + "/" + name, options.use_ocdbt,
+                                  options.write_digests, files));
+  }
   if (options.write_digests) HF_RETURN_IF_ERROR(files.WriteDigests());
   HF_RETURN_IF_ERROR(files.SyncNames());
   items_.push_back({name, {}});
@@ -312,12 +324,16 @@ Result<SaveResult> SaveItem(const std::string& directory, const Tree& tree,
     const std::string path = AbsolutePath(directory);
     HF_RETURN_IF_ERROR(CheckFreeSpace(plan, complete, path));
     FileStore store(path);
-    HF_RETURN_IF_ERROR(RemoveEarlierItem(store));
+    HF_RETURN_IF_ERROR(RemoveEarlierItem(complete.adopt_existing, store));
     FileWriter files(store, complete.sync);
     Run run(complete.run);
     SaveResult result;
     HF_RETURN_IF_ERROR(WriteItem(plan, complete, custom_metadata, files, run,
                                  watch, result.stats));
+    if (complete.adopt_existing) {
+      HF_RETURN_IF_ERROR(
+          AdoptFiles(path, complete.use_ocdbt, complete.write_digests, files));
+    }
     if (complete.write_digests) HF_RETURN_IF_ERROR(files.WriteDigests());
     HF_RETURN_IF_ERROR(files.SyncNames());
     result.stats.commit_seconds = watch.Lap();

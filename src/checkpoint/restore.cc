@@ -4,7 +4,9 @@
 
 #include "base/crc32c.h"
 #include "base/status_macros.h"
+#include "checkpoint/chunk_source.h"
 #include "tensor/copy.h"
+#include "tensor/grid.h"
 #include "zarr/format/chunk_key.h"
 #include "zarr/read_chunk.h"
 
@@ -30,6 +32,7 @@ class Restorer {
         plan_(plan),
         options_(options),
         run_(run),
+        kept_scratch_bytes_max_(KeptScratchBytesMax(run)),
         workers_(run.executor().thread_count()) {
     for (size_t i = 0; i < workers_.size(); ++i) {
       workers_[i].context = &run.codec_context(static_cast<int>(i));
@@ -57,8 +60,30 @@ class Restorer {
     Buffer decoded;  // what is then cast, or goes to several targets
   };
 
-  static void Trim(Buffer& buffer) {
-    if (buffer.size() > kKeptScratchBytesMax) buffer = Buffer();
+  // What idle threads keep is no more than the budget.
+  static size_t KeptScratchBytesMax(Run& run) {
+    const size_t budget_bytes = run.budget().bytes_max();
+    if (budget_bytes == 0) return kKeptScratchBytesMax;
+    return std::min(kKeptScratchBytesMax,
+                    budget_bytes / (2 * run.executor().thread_count()));
+  }
+
+  void Trim(Worker& worker) const {
+    for (Buffer* buffer : {&worker.encoded, &worker.decoded}) {
+      if (buffer->size() > kept_scratch_bytes_max_) *buffer = Buffer();
+    }
+    worker.context->TrimScratch(kept_scratch_bytes_max_);
+  }
+
+  // A thread that waits for others keeps nothing meanwhile.
+  ByteBudget::Lease Acquire(uint64_t byte_count, Worker& worker) {
+    if (auto lease = run_.budget().TryAcquire(byte_count)) {
+      return *std::move(lease);
+    }
+    worker.encoded = Buffer();
+    worker.decoded = Buffer();
+    worker.context->TrimScratch(0);
+    return run_.budget().Acquire(byte_count);
   }
 
   const TargetGroup& GroupOf(const PlannedChunk& chunk) const {
@@ -121,13 +146,19 @@ class Restorer {
     return Subview(target.view, Relative(part, target.origin));
   }
 
+  // The target's memory is that of a whole decoded chunk.
+  static bool FillsTarget(const PlannedChunk& chunk, const ChunkUses& uses) {
+    return uses.is_direct && uses.is_all &&
+           chunk.box.shape == LayoutOf(*uses.target).grid.chunk_shape &&
+           IsContiguous(ViewOf(*uses.target, chunk.box));
+  }
+
   // The stored bytes are the wanted bytes, in the wanted order.
   static bool ReadsInPlace(const PlannedChunk& chunk, const ChunkUses& uses) {
     const ArrayLayout& layout = LayoutOf(*uses.target);
-    return layout.is_readable_in_place && uses.is_direct &&
-           chunk.box.shape == layout.grid.chunk_shape &&
-           chunk.location.byte_count == layout.chunk_bytes && uses.is_all &&
-           IsContiguous(ViewOf(*uses.target, chunk.box));
+    return layout.is_readable_in_place &&
+           chunk.location.byte_count == layout.chunk_bytes &&
+           FillsTarget(chunk, uses);
   }
 
   // Null when the value needs no check beyond its codec's own.
@@ -206,7 +237,6 @@ class Restorer {
         encoded, Relative(uses.hull(), chunk.box.origin).origin, scratch,
         *worker.context));
     HandOut(chunk, uses.hull(), scratch);
-    Trim(worker.decoded);
     return Status();
   }
 
@@ -231,11 +261,60 @@ class Restorer {
   // want some.
   void HandOut(const PlannedChunk& chunk, const Box& box,
                const ConstArrayView& source) {
-    ForEachUse(chunk, [&](const RestoreTarget& target, const Box& common) {
+    const auto inside = Intersect(box, chunk.box);
+    if (!inside) return;
+    const auto copy = [&](const RestoreTarget& target, const Box& common) {
       ConvertStrided(Subview(source, Relative(common, box.origin)),
                      ViewOf(target, common));
       run_.AddDone(BytesOf(common, *target.leaf));
-    });
+    };
+    holdfast::ForEachUse(targets_, GroupOf(chunk), *inside, copy);
+  }
+
+  // For a chunk too large to be held: false when it must be, all the same.
+  Result<bool> Stream(const PlannedChunk& chunk, const ChunkUses& uses,
+                      uint64_t stored_bytes, Worker& worker) {
+    const RestoreTarget& target = TargetOf(chunk);
+    const zarr::ChunkFormat& format = LayoutOf(target).format;
+    const bool has_parts =
+        format.shard != nullptr && format.shard->entry_count() > 1;
+    if (!has_parts && !format.codec->is_streamable()) return false;
+    const ByteBudget::Lease lease =
+        Acquire(2 * run_.budget().piece_bytes(), worker);
+    ChunkSource source(chunk.location, stored_bytes, DigestOf(chunk),
+                       run_.cancel());
+    if (has_parts) {
+      const Status summed = source.CheckDigest();
+      if (!summed.ok()) return summed.WithContext(At(chunk, target));
+      HF_RETURN_IF_ERROR(ReadBoxes(chunk, uses, worker));
+      return true;
+    }
+    DecodedTarget decoded;
+    const bool fills_target = FillsTarget(chunk, uses);
+    if (fills_target) {
+      decoded.whole = ViewOf(*uses.target, chunk.box).data;
+    } else {
+      decoded.part = Relative(uses.hull(), chunk.box.origin);
+      decoded.take = [&](const Box& part, const ConstArrayView& elements) {
+        HandOut(chunk, InLeaf(part, chunk), elements);
+        return Status();
+      };
+    }
+    Result<bool> done =
+        DecodeInPieces(source, *format.codec, run_.budget().piece_bytes(),
+                       decoded, *worker.context);
+    Trim(worker);
+    if (!done.ok()) return done.status().WithContext(At(chunk, target));
+    if (*done && fills_target) run_.AddDone(BytesOf(chunk.box, *target.leaf));
+    return done;
+  }
+
+  // A box of the chunk as one of the leaf.
+  static Box InLeaf(Box box, const PlannedChunk& chunk) {
+    for (size_t d = 0; d < box.origin.size(); ++d) {
+      box.origin[d] += chunk.box.origin[d];
+    }
+    return box;
   }
 
   void Fill(const PlannedChunk& chunk) {
@@ -253,8 +332,20 @@ class Restorer {
   uint64_t ScratchBytes(const PlannedChunk& chunk,
                         const ChunkUses& uses) const {
     const RestoreTarget& target = TargetOf(chunk);
-    if (uses.is_direct || LayoutOf(target).is_readable_in_place) return 0;
-    return BytesOf(uses.hull(), *target.leaf);
+    const ArrayLayout& layout = LayoutOf(target);
+    if (layout.is_readable_in_place) return 0;
+    const bool is_packed = uses.is_direct
+                               ? FillsTarget(chunk, uses)
+                               : uses.hull().shape == layout.grid.chunk_shape;
+    // Where the elements do not lie as in the chunk, it is decoded aside first.
+    const uint64_t aside_bytes = is_packed ? 0 : AsideBytes(layout);
+    return aside_bytes +
+           (uses.is_direct ? 0 : BytesOf(uses.hull(), *target.leaf));
+  }
+
+  static uint64_t AsideBytes(const ArrayLayout& layout) {
+    return layout.format.shard != nullptr ? layout.format.shard->inner_bytes()
+                                          : layout.chunk_bytes;
   }
 
   Status ExecuteUnranged(const PlannedRead& read, Worker& worker) {
@@ -277,8 +368,11 @@ class Restorer {
     const ChunkUses uses = UsesOf(chunk);
     const uint64_t scratch_bytes = ScratchBytes(chunk, uses);
     ByteBudget::Lease lease;
-    if (scratch_bytes > 0) lease = run_.budget().Acquire(scratch_bytes);
-    return Decode(chunk, uses, chunk.location.inline_value->view(), worker);
+    if (scratch_bytes > 0) lease = Acquire(scratch_bytes, worker);
+    const Status decoded =
+        Decode(chunk, uses, chunk.location.inline_value->view(), worker);
+    if (scratch_bytes > 0) Trim(worker);
+    return decoded;
   }
 
   // An absent file is found out about when it is read.
@@ -289,12 +383,56 @@ class Restorer {
       Fill(chunk);
       return Status();
     }
-    return read.WithContext("leaf " + target.leaf->info.name + ": chunk " +
-                            BoxToString(chunk.box));
+    return read.WithContext(ChunkText(chunk));
   }
 
   // Moves only the bytes of the wanted part.
   Status ReadPart(const PlannedChunk& chunk, Worker& worker) {
+    const ChunkUses uses = UsesOf(chunk);
+    const uint64_t scratch_bytes = uses.is_direct ? 0 : chunk.part_bytes;
+    const bool in_pieces = run_.budget().WantsPieces(scratch_bytes);
+    const ByteBudget::Lease lease = Acquire(
+        in_pieces ? 2 * run_.budget().piece_bytes() : scratch_bytes, worker);
+    const Status read = ReadBoxes(chunk, uses, worker);
+    Trim(worker);
+    return read;
+  }
+
+  // Reads what is wanted of the chunk by boxes: at once, or, where it is to be
+  // handed out and more than a piece, piece by piece.
+  Status ReadBoxes(const PlannedChunk& chunk, const ChunkUses& uses,
+                   Worker& worker) {
+    if (uses.is_direct) {
+      HF_RETURN_IF_ERROR(ReadBox(chunk, uses.hull(),
+                                 ViewOf(*uses.target, uses.hull()), worker));
+      run_.AddDone(BytesOf(uses.hull(), *uses.target->leaf));
+      return Status();
+    }
+    const Box& hull = uses.hull();
+    const uint64_t hull_bytes = BytesOf(hull, *uses.target->leaf);
+    const bool in_pieces = run_.budget().WantsPieces(hull_bytes);
+    const size_t box_bytes =
+        in_pieces ? run_.budget().piece_bytes() : hull_bytes;
+    const ChunkGrid boxes{
+        hull.shape,
+        RowPieceShape(hull.shape, DTypeBytes(StoredDType(*uses.target)),
+                      box_bytes)};
+    return ForEachChunk(boxes, BoxOf(hull.shape),
+                        [&](const Shape& index) -> Status {
+                          Box box = boxes.ChunkBox(index);
+                          for (size_t d = 0; d < box.origin.size(); ++d) {
+                            box.origin[d] += hull.origin[d];
+                          }
+                          HF_ASSIGN_OR_RETURN(const ArrayView view,
+                                              ScratchFor(chunk, box, worker));
+                          HF_RETURN_IF_ERROR(ReadBox(chunk, box, view, worker));
+                          HandOut(chunk, box, view);
+                          return Status();
+                        });
+  }
+
+  Status ReadBox(const PlannedChunk& chunk, const Box& box,
+                 const ArrayView& view, Worker& worker) {
     const RestoreTarget& target = TargetOf(chunk);
     const zarr::ChunkFormat& format = LayoutOf(target).format;
     Shape index = chunk.box.origin;
@@ -303,51 +441,59 @@ class Restorer {
     }
     const std::string key =
         zarr::ChunkKey(target.leaf->prefix, format.metadata, index);
-    const ChunkUses uses = UsesOf(chunk);
-    const ByteBudget::Lease lease =
-        run_.budget().Acquire(uses.is_direct ? 0 : chunk.part_bytes);
-    ArrayView view;
-    if (uses.is_direct) {
-      view = ViewOf(*uses.target, uses.hull());
-    } else {
-      HF_ASSIGN_OR_RETURN(view, ScratchFor(chunk, uses.hull(), worker));
+    const Status read = zarr::ReadChunkBox(
+        target.item->array_store(), key, format,
+        Relative(box, chunk.box.origin), view, *worker.context, &run_.cancel());
+    if (read.code() == StatusCode::kNotFound &&
+        !target.item->refuses_missing_chunks()) {
+      FillStrided(view, format.metadata.fill_element.data());
+      return Status();
     }
-    const Status read =
-        zarr::ReadChunkBox(target.item->array_store(), key, format,
-                           Relative(uses.hull(), chunk.box.origin), view,
-                           *worker.context, &run_.cancel());
-    if (!read.ok()) return FillIfAbsent(chunk, read);
-    if (uses.is_direct) {
-      run_.AddDone(chunk.part_bytes);
-    } else {
-      HandOut(chunk, uses.hull(), view);
-      Trim(worker.decoded);
-    }
-    return Status();
+    return read.ok() ? read : read.WithContext(ChunkText(chunk));
+  }
+
+  std::string ChunkText(const PlannedChunk& chunk) const {
+    return "leaf " + TargetOf(chunk).leaf->info.name + ": chunk " +
+           BoxToString(chunk.box);
   }
 
   // A file a chunk: its size is not known before it is opened.
   Status ReadWholeObject(const PlannedChunk& chunk, Worker& worker) {
     const ChunkUses uses = UsesOf(chunk);
-    const ByteBudget::Lease lease = run_.budget().Acquire(
-        LayoutOf(TargetOf(chunk)).chunk_bytes + ScratchBytes(chunk, uses));
+    const uint64_t held_bytes =
+        LayoutOf(TargetOf(chunk)).chunk_bytes + ScratchBytes(chunk, uses);
+    if (run_.budget().WantsPieces(held_bytes)) {
+      const Result<ObjectInfo> info =
+          chunk.location.store->Stat(chunk.location.key);
+      if (info.ok()) {
+        HF_ASSIGN_OR_RETURN(const bool is_done,
+                            Stream(chunk, uses, info->byte_count, worker));
+        if (is_done) return Status();
+      }
+    }
+    const ByteBudget::Lease lease = Acquire(held_bytes, worker);
     const Result<Bytes> encoded =
         chunk.location.store->Read(chunk.location.key);
-    if (encoded.ok()) return Decode(chunk, uses, encoded->view(), worker);
-    return FillIfAbsent(chunk, encoded.status());
+    if (!encoded.ok()) return FillIfAbsent(chunk, encoded.status());
+    const Status decoded = Decode(chunk, uses, encoded->view(), worker);
+    Trim(worker);
+    return decoded;
+  }
+
+  // Sizes come from a file: memory only for what the data file holds.
+  static Status CheckFileHolds(const PlannedRead& read,
+                               const ObjectLocation& where) {
+    HF_ASSIGN_OR_RETURN(const ObjectInfo info, where.store->Stat(where.key));
+    if (info.byte_count >= read.byte_count) return Status();
+    return OutOfRangeError("the value is larger than its file (got " +
+                           std::to_string(info.byte_count) + " bytes, want " +
+                           std::to_string(read.byte_count) + ")");
   }
 
   Status ReadToScratch(const PlannedRead& read, const ObjectLocation& where,
                        Buffer& scratch) {
     if (scratch.size() < read.byte_count) {
-      // Sizes come from a file: memory only for what the data file holds.
-      HF_ASSIGN_OR_RETURN(const ObjectInfo info, where.store->Stat(where.key));
-      if (info.byte_count < read.byte_count) {
-        return OutOfRangeError("the value is larger than its file (got " +
-                               std::to_string(info.byte_count) +
-                               " bytes, want " +
-                               std::to_string(read.byte_count) + ")");
-      }
+      HF_RETURN_IF_ERROR(CheckFileHolds(read, where));
       scratch.Reserve(read.byte_count);
     }
     return where.store->ReadInto(where.key, read.offset,
@@ -364,8 +510,16 @@ class Restorer {
       uses.push_back(UsesOf(chunk));
       scratch_bytes = std::max(scratch_bytes, ScratchBytes(chunk, uses.back()));
     }
+    if (uses.size() == 1 &&
+        run_.budget().WantsPieces(read.byte_count + scratch_bytes)) {
+      const Status held = CheckFileHolds(read, first.location);
+      if (!held.ok()) return held.WithContext(At(first, TargetOf(first)));
+      HF_ASSIGN_OR_RETURN(const bool is_done,
+                          Stream(first, uses.front(), read.byte_count, worker));
+      if (is_done) return Status();
+    }
     const ByteBudget::Lease lease =
-        run_.budget().Acquire(read.byte_count + scratch_bytes);
+        Acquire(read.byte_count + scratch_bytes, worker);
     const Status status = ReadToScratch(read, first.location, worker.encoded);
     if (!status.ok()) return status.WithContext(At(first, TargetOf(first)));
     for (size_t i = read.first; i < read.last; ++i) {
@@ -376,7 +530,7 @@ class Restorer {
       HF_RETURN_IF_ERROR(
           Decode(plan_.chunks[i], uses[i - read.first], encoded, worker));
     }
-    Trim(worker.encoded);
+    Trim(worker);
     return Status();
   }
 
@@ -385,6 +539,7 @@ class Restorer {
   const RestorePlan& plan_;
   const RestoreOptions& options_;
   Run& run_;
+  const size_t kept_scratch_bytes_max_;
   std::vector<Worker> workers_;
 };
 

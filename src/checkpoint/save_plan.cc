@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/status_macros.h"
+#include "base/type_name.h"
 #include "checkpoint/format/directory_names.h"
 #include "checkpoint/format/subchunking.h"
 #include "tree/value_type.h"
@@ -34,9 +35,26 @@ Status CheckStorable(DType dtype) {
   return Status();
 }
 
+// The one cast that TensorStore refuses, in its words.
+Status CheckCast(DType source, DType stored) {
+  if (stored == DType::kBool && DTypeKindOf(source) == DTypeKind::kComplex) {
+    return InvalidArgumentError("Destination does not support writing.");
+  }
+  return Status();
+}
+
 bool HasArrayData(const FlatLeaf& leaf) {
   return leaf.leaf->is_leaf() && (leaf.leaf->leaf_kind() == LeafKind::kArray ||
                                   leaf.leaf->leaf_kind() == LeafKind::kScalar);
+}
+
+// Such an entry says that there is no value, or none that could be read.
+Status CheckExternal(const FlatLeaf& leaf) {
+  const std::string& value_type = leaf.leaf->text();
+  if (!value_type.empty() && !IsEmptyValueType(value_type)) return Status();
+  return InvalidArgumentError("leaf " + ParamName(leaf.path) +
+                              ": value_type \"" + value_type +
+                              "\" is none that a TypeHandler may have");
 }
 
 Status CheckLeaf(const FlatLeaf& leaf) {
@@ -48,6 +66,13 @@ Status CheckLeaf(const FlatLeaf& leaf) {
     case LeafKind::kReference:
       return InvalidArgumentError("leaf " + ParamName(leaf.path) +
                                   " is a reference, not a value");
+    case LeafKind::kObject:
+      return InvalidArgumentError("TypeHandler lookup failed for: type=" +
+                                  CppTypeName(leaf.leaf->object().type()) +
+                                  ", keypath=" + KeyPathRepr(leaf.path) + ", " +
+                                  ParamInfoText(leaf));
+    case LeafKind::kExternal:
+      return CheckExternal(leaf);
     case LeafKind::kArray:
       if (ElementCount(leaf.leaf->array_shape()) == 0) {
         return InvalidArgumentError("Cannot save arrays with zero size: " +
@@ -78,6 +103,8 @@ struct LayoutKey {
   Shape write_shape;
   std::optional<int64_t> chunk_byte_size;
   std::vector<int64_t> shard_axes;
+  std::optional<Shape> write_chunk_shape;
+  std::optional<Shape> read_chunk_shape;
 
   auto operator<=>(const LayoutKey&) const = default;
 };
@@ -109,6 +136,20 @@ class LayoutMaker {
                             chunk_byte_size, key.shard_axes);
   }
 
+  // What is stored as one object, and the chunks in it where those differ.
+  Result<ChunkShapes> ShapesOf(const LayoutKey& key) const {
+    if (key.write_chunk_shape || key.read_chunk_shape) {
+      return ChooseChunkShapes({.global_shape = key.shape,
+                                .shard_shape = key.write_shape,
+                                .dtype = key.dtype,
+                                .use_zarr3 = zarr_format_ == 3,
+                                .write_chunk_shape = key.write_chunk_shape,
+                                .read_chunk_shape = key.read_chunk_shape});
+    }
+    HF_ASSIGN_OR_RETURN(const Shape shape, ChunkShape(key));
+    return ChunkShapes{shape, shape};
+  }
+
   Result<Shape> ChunkShape(const LayoutKey& key) const {
     const uint64_t target_bytes = options_.chunk_bytes_target;
     if (target_bytes == 0 || key.chunk_byte_size) {
@@ -127,12 +168,13 @@ class LayoutMaker {
 
   Result<std::shared_ptr<const SaveLayout>> Make(const LayoutKey& key) const {
     HF_RETURN_IF_ERROR(CheckStorable(key.dtype));
-    HF_ASSIGN_OR_RETURN(const Shape chunk_shape, ChunkShape(key));
+    HF_ASSIGN_OR_RETURN(const ChunkShapes shapes, ShapesOf(key));
     const zarr::Compression compression = ZarrCompression(options_.compression);
-    const zarr::ArrayMetadata metadata =
+    zarr::ArrayMetadata metadata =
         zarr_format_ == 3
-            ? zarr::OrbaxV3(key.shape, key.dtype, chunk_shape, compression)
-            : zarr::OrbaxV2(key.shape, key.dtype, chunk_shape, compression);
+            ? zarr::OrbaxV3(key.shape, key.dtype, shapes.write, compression)
+            : zarr::OrbaxV2(key.shape, key.dtype, shapes.write, compression);
+    if (metadata.sharding) metadata.sharding->chunk_shape = shapes.read;
     auto layout = std::make_shared<SaveLayout>();
     HF_ASSIGN_OR_RETURN(layout->metadata_text,
                         zarr::SerializeMetadata(metadata));
@@ -179,6 +221,18 @@ Result<Shape> WriteShape(const FlatLeaf& leaf, const Shape& shape) {
                               ShapeToString(shape));
 }
 
+// Only what is compressed must lie in C order, whole.
+bool NeedsPacking(const PlannedArray& array) {
+  const ArrayLayout& layout = *array.layout->array;
+  if (layout.codec_count == 0) return false;
+  for (size_t d = 0; d < layout.grid.array_shape.size(); ++d) {
+    if (layout.grid.array_shape[d] % layout.grid.chunk_shape[d] != 0) {
+      return true;
+    }
+  }
+  return !array.needs_scratch && !array.source.FindsChunksPacked(layout.grid);
+}
+
 class ArrayPlanner {
  public:
   ArrayPlanner(const SaveOptions& options, SavePlan& plan)
@@ -221,16 +275,20 @@ class ArrayPlanner {
     HF_RETURN_IF_ERROR(CheckStorable(array.source.dtype()));
     LayoutKey key;
     key.dtype = args.dtype.value_or(array.source.dtype());
+    HF_RETURN_IF_ERROR(CheckCast(array.source.dtype(), key.dtype));
     key.shape = array.source.shape();
     HF_ASSIGN_OR_RETURN(key.write_shape, WriteShape(leaf, key.shape));
     key.chunk_byte_size = args.chunk_byte_size;
     key.shard_axes = args.shard_axes;
+    key.write_chunk_shape = args.write_chunk_shape;
+    key.read_chunk_shape = args.read_chunk_shape;
     HF_ASSIGN_OR_RETURN(array.layout, maker_.Get(std::move(key)));
     array.name = std::move(name);
     array.leaf = leaf_index;
     array.needs_scratch =
         array.layout->dtype() != array.source.dtype() ||
         !array.source.FindsAllChunks(array.layout->array->grid);
+    array.needs_packing = NeedsPacking(array);
     plan_.decoded_bytes +=
         ElementCount(array.source.shape()) * DTypeBytes(array.layout->dtype());
     plan_.has_jax_arrays |= leaf.value_type == kValueTypeJaxArray;
@@ -265,8 +323,10 @@ void MakeBatches(SavePlan& plan) {
       if (batch.byte_count + byte_count > kBatchBytesTarget) close(i, value);
       batch.last = value + 1;
       batch.byte_count += byte_count;
-      const bool has_scratch = array.needs_scratch && value > array.first_value;
-      batch.held_bytes += has_scratch ? 2 * byte_count : byte_count;
+      const bool is_chunk = value > array.first_value;
+      const int copies = 1 + (is_chunk && array.needs_scratch) +
+                         (is_chunk && array.needs_packing);
+      batch.held_bytes += copies * byte_count;
     }
   }
   close(0, 0);
@@ -283,7 +343,7 @@ Result<SavePlan> MakeSavePlan(const Tree& tree, const SaveOptions& options) {
   if (tree.is_empty_container()) {
     return InvalidArgumentError("Found empty item.");
   }
-  HF_ASSIGN_OR_RETURN(plan.leaves, Flatten(tree));
+  HF_ASSIGN_OR_RETURN(plan.leaves, Flatten(tree, {!options.value_metadata_tree.empty()}));
   HF_RETURN_IF_ERROR(CheckParamNames(plan.leaves));
   ArrayPlanner planner(options, plan);
   for (size_t i = 0; i < plan.leaves.size(); ++i) {

@@ -38,6 +38,9 @@ struct PlannedArray {
   // Chunks are cast, or some are put together from several shards: each takes
   // its own bytes of scratch until it is written.
   bool needs_scratch = false;
+  // Chunks are put in C order, or padded, before they are compressed: as much
+  // scratch again.
+  bool needs_packing = false;
   uint64_t first_value = 0;  // number of its metadata; its chunks follow
 };
 
@@ -58,6 +61,8 @@ struct SavePlan {
   uint64_t decoded_bytes = 0;
   bool has_jax_arrays = false;
   int zarr_format = 2;
+  // Name of the files of array metadata; empty: the format's.
+  std::string metadata_key;
 };
 
 Result<SavePlan> MakeSavePlan(const Tree& tree, const SaveOptions& options);

@@ -192,9 +192,13 @@ TEST(SavePlan, CastAndGatheredChunksHoldScratch) {
   };
   EXPECT_EQ(held(whole), 0u);
   EXPECT_EQ(held(halves({32, 64})), 0u);
-  EXPECT_EQ(held(halves({16, 16})), 0u);
+  EXPECT_EQ(held(halves({16, 16})), 64u * 64 * 4) << "packed";
   EXPECT_EQ(held(halves({64, 64})), 64u * 64 * 4);
+  options.compression = Compression::kNone;
+  EXPECT_EQ(held(halves({16, 16})), 0u) << "packed where they are written";
   options.save_args["w"].dtype = DType::kBfloat16;
+  EXPECT_EQ(held(whole), 64u * 64 * 2);
+  options.compression = Compression::kZstd;
   EXPECT_EQ(held(whole), 64u * 64 * 2);
 }
 
@@ -211,6 +215,28 @@ TEST(SavePlan, RefusesCollidingNamesAndUnsafeDirectories) {
         StatusCode::kInvalidArgument)
         << key;
   }
+}
+
+TEST(SavePlan, WriteAndReadChunkShapesNeedZarr3) {
+  SaveOptions options;
+  options.zarr_format = 3;
+  options.save_args["w"].write_chunk_shape = Shape{4, 8};
+  options.save_args["w"].read_chunk_shape = Shape{2, 8};
+  const Tree tree = Tree::Dict({{"w", Zeros(DType::kFloat32, {8, 8})}});
+  const auto plan = MakeSavePlan(tree, options);
+  ASSERT_TRUE(plan.ok()) << plan.status().ToString();
+  const SaveLayout& layout = *plan->arrays[0].layout;
+  EXPECT_EQ(layout.chunk_count, 2u);
+  EXPECT_EQ(layout.array->format.metadata.chunk_shape, (Shape{4, 8}));
+  EXPECT_EQ(layout.array->format.metadata.sharding->chunk_shape, (Shape{2, 8}));
+  options.save_args["w"].read_chunk_shape = Shape{3, 8};
+  EXPECT_EQ(MakeSavePlan(tree, options).status().message(),
+            "read_chunk_shape=(3, 8) is not a divisor of write_chunk_shape=(4, "
+            "8)");
+  options.zarr_format = 2;
+  EXPECT_EQ(MakeSavePlan(tree, options).status().message(),
+            "Zarr3 is not enabled when `write_chunk_shape`, `read_chunk_shape` "
+            "or `chunk_byte_size` is specified.");
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "base/crc32c.h"
 #include "base/status_macros.h"
+#include "checkpoint/adopt.h"
 #include "checkpoint/format/directory_names.h"
 #include "ocdbt/bulk_writer.h"
 #include "ocdbt/merge.h"
@@ -15,12 +16,14 @@ namespace {
 
 constexpr uint32_t kMaxInlineValueBytes = 1024;  // Orbax's config
 
-uint32_t ChecksumOf(const EncodedChunk& chunk) {
-  uint32_t crc = 0;
-  for (const std::string_view piece : chunk.pieces) {
-    crc = ExtendCrc32c(crc, piece);
-  }
+uint32_t ExtendChecksum(uint32_t crc,
+                        std::span<const std::string_view> pieces) {
+  for (const std::string_view piece : pieces) crc = ExtendCrc32c(crc, piece);
   return crc;
+}
+
+uint32_t ChecksumOf(const EncodedChunk& chunk) {
+  return ExtendChecksum(0, chunk.pieces);
 }
 
 Result<ocdbt::Uuid> UuidFromHex(const std::string& hex) {
@@ -51,6 +54,7 @@ class OcdbtSink final : public ValueSink {
       : store_(store), options_(std::move(options)) {}
 
   Status Open() {
+    if (options_.value_count == 0) return Status();
     HF_ASSIGN_OR_RETURN(const ocdbt::BulkWriteOptions write_options,
                         WriteOptionsNow());
     HF_ASSIGN_OR_RETURN(writer_, ocdbt::BulkWriter::Create(
@@ -68,24 +72,62 @@ class OcdbtSink final : public ValueSink {
     return writer_->Put(index, key, std::move(value), std::move(keepalive));
   }
 
+  Status PutStream(uint64_t index, std::string key,
+                   const StreamFn& produce) override {
+    if (!options_.write_digests) {
+      return writer_->PutStream(index, key, produce);
+    }
+    uint64_t byte_count = 0;
+    uint32_t crc = 0;
+    const auto summing = [&](const WriteFn& write) {
+      return produce([&](std::span<const std::string_view> pieces) {
+        byte_count += TotalBytes(pieces);
+        crc = ExtendChecksum(crc, pieces);
+        return write(pieces);
+      });
+    };
+    HF_RETURN_IF_ERROR(writer_->PutStream(index, key, summing));
+    if (byte_count <= kMaxInlineValueBytes) return Status();
+    std::lock_guard lock(mutex_);
+    checksums_.emplace_back(std::move(key), crc);
+    return Status();
+  }
+
+  void Abort(const Status& status) override {
+    if (writer_ != nullptr) writer_->Abort(status);
+  }
+
   Status Finish(DigestFile& digests) override {
-    HF_ASSIGN_OR_RETURN(ocdbt::BulkWriteSummary summary, writer_->Finish());
-    AddValueDigests(summary.entries, digests);
+    std::vector<ocdbt::MergeChild> children;
+    if (writer_ != nullptr) {
+      HF_ASSIGN_OR_RETURN(ocdbt::BulkWriteSummary summary, writer_->Finish());
+      AddValueDigests(summary.entries, digests);
+      HF_RETURN_IF_ERROR(
+          AddFileDigest(ProcessPrefix() + std::string(kManifestFile), digests));
+      children.push_back({ProcessPrefix(), std::move(summary.entries)});
+    }
+    for (const std::string& prefix : options_.adopted_databases) {
+      HF_ASSIGN_OR_RETURN(
+          ocdbt::MergeChild child,
+          ReadAdoptedDatabase(*store_, prefix,
+                              options_.write_digests ? &digests : nullptr));
+      children.push_back(std::move(child));
+    }
     HF_ASSIGN_OR_RETURN(const ocdbt::BulkWriteOptions merge_options,
                         WriteOptionsNow());
-    std::vector<ocdbt::MergeChild> children;
-    children.push_back({ProcessPrefix(), std::move(summary.entries)});
     HF_RETURN_IF_ERROR(
         ocdbt::MergeEntries(store_, "", std::move(children), merge_options)
             .status());
-    HF_RETURN_IF_ERROR(
-        AddFileDigest(ProcessPrefix() + std::string(kManifestFile), digests));
     return AddFileDigest(std::string(kManifestFile), digests);
   }
 
  private:
-  static std::string ProcessPrefix() {
-    return ProcessDirectoryName({"0", false}) + "/";
+  std::string ProcessPrefix() const {
+    const std::string prefix = ProcessDirectoryName({"0", false}) + "/";
+    const auto& taken = options_.adopted_databases;
+    return std::find(taken.begin(), taken.end(), prefix) == taken.end()
+               ? prefix
+               : ProcessDirectoryName({"holdfast", false}) + "/";
   }
 
   Result<ocdbt::BulkWriteOptions> WriteOptionsNow() {
@@ -148,6 +190,27 @@ class DirectorySink final : public ValueSink {
     }
     return Status();
   }
+
+  Status PutStream(uint64_t index, std::string key,
+                   const StreamFn& produce) override {
+    HF_ASSIGN_OR_RETURN(const std::unique_ptr<ObjectWriter> file,
+                        store_->Create(key));
+    uint64_t byte_count = 0;
+    uint32_t crc = 0;
+    HF_RETURN_IF_ERROR(produce([&](std::span<const std::string_view> pieces) {
+      const uint64_t offset = byte_count;
+      byte_count += TotalBytes(pieces);
+      if (options_.write_digests) crc = ExtendChecksum(crc, pieces);
+      return file->WriteAt(offset, pieces);
+    }));
+    HF_RETURN_IF_ERROR(file->Finish(options_.sync));
+    if (options_.write_digests) {
+      rows_[index] = {std::move(key), 0, byte_count, crc};
+    }
+    return Status();
+  }
+
+  void Abort(const Status& /*status*/) override {}
 
   Status Finish(DigestFile& digests) override {
     for (ValueDigest& row : rows_) {

@@ -85,6 +85,13 @@ void CodecContext::set_cancel(const CancelToken* cancel) {
   impl_->cancel = cancel;
 }
 
+void CodecContext::TrimScratch(size_t kept_bytes_max) {
+  for (Buffer* buffer : {&impl_->elements, &impl_->stages[0], &impl_->stages[1],
+                         &impl_->window}) {
+    if (buffer->size() > kept_bytes_max) *buffer = Buffer();
+  }
+}
+
 void CodecContext::set_zstd_worker_count(int worker_count) {
   impl_->zstd_worker_count = worker_count;
 }

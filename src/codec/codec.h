@@ -21,6 +21,7 @@
 
 #include "base/bytes.h"
 #include "base/cancel.h"
+#include "codec/chunk_stream.h"
 #include "holdfast/status.h"
 #include "holdfast/tensor.h"
 
@@ -42,6 +43,9 @@ class CodecContext {
   // Asked between pieces of large zstd frames, which then are Cancelled.
   // Borrowed; null (the default): nobody cancels.
   void set_cancel(const CancelToken* cancel);
+
+  // Gives back scratch buffers of more than `kept_bytes_max` bytes.
+  void TrimScratch(size_t kept_bytes_max);
 
   struct Impl;
   Impl& impl() { return *impl_; }
@@ -137,6 +141,25 @@ class ChunkCodec {
   virtual Status Decode(std::string_view encoded, const Shape& origin,
                         const ArrayView& target,
                         CodecContext& context) const = 0;
+
+  // Whether chunks can be encoded and decoded in pieces: blosc, gzip and chains
+  // of several codecs need the whole chunk. Where it is false the two calls
+  // below are not made.
+  virtual bool is_streamable() const = 0;
+
+  // As Encode, holding about 2 x `piece_bytes` at a time. The bytes depend
+  // neither on piece_bytes nor on the machine; they are Encode's where the
+  // elements lie in one piece.
+  virtual Status EncodeStream(const ChunkElements& chunk, size_t piece_bytes,
+                              const WriteFn& write,
+                              CodecContext& context) const = 0;
+
+  // As Decode, reading windows of `piece_bytes`; errors are Decode's own. False
+  // when the stored bytes need more memory than a stream should take: nothing
+  // was taken, and Decode is the way.
+  virtual Result<bool> DecodeStream(EncodedSource& encoded, size_t piece_bytes,
+                                    const DecodedTarget& target,
+                                    CodecContext& context) const = 0;
 };
 
 enum class Endian : uint8_t { kLittle, kBig };

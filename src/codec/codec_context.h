@@ -44,6 +44,7 @@ struct CodecContext::Impl {
 
   Buffer elements;   // one decoded chunk, elements packed in encoded order
   Buffer stages[2];  // what one bytes codec hands to the next, in turn
+  Buffer window;     // encoded bytes of a chunk that goes piece by piece
   Buffer sample;     // windows of a chunk put together, and their compression
 };
 

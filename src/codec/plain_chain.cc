@@ -15,10 +15,12 @@
 #include "codec/codec.h"
 #include "codec/codec_context.h"
 #include "codec/crc32c_codec.h"
+#include "codec/size_error.h"
 #include "codec/zstd_codec.h"
 #include "codec/zstd_frame.h"
 #include "tensor/box.h"
 #include "tensor/copy.h"
+#include "tensor/grid.h"
 
 namespace holdfast {
 namespace {
@@ -98,7 +100,8 @@ bool HasByteOrder(DType dtype) {
   return DTypeBytes(dtype) / parts > 1;
 }
 
-Status CheckBools(std::string_view elements) {
+// `first_byte` is the place of the elements in their chunk.
+Status CheckBools(std::string_view elements, uint64_t first_byte = 0) {
   // OR first: the usual answer costs one pass that the compiler vectorises.
   unsigned char any = 0;
   for (char element : elements) any |= static_cast<unsigned char>(element);
@@ -107,7 +110,7 @@ Status CheckBools(std::string_view elements) {
     const auto value = static_cast<unsigned char>(elements[i]);
     if (value > 1) {
       return DataLossError("Invalid bool value: " + std::to_string(value) +
-                           "; at byte " + std::to_string(i));
+                           "; at byte " + std::to_string(first_byte + i));
     }
   }
   return Status();
@@ -137,8 +140,18 @@ class PlainChunkCodec : public ChunkCodec {
                               CodecContext& context) const override;
   Status Decode(std::string_view encoded, const Shape& origin,
                 const ArrayView& target, CodecContext& context) const override;
+  bool is_streamable() const override;
+  Status EncodeStream(const ChunkElements& chunk, size_t piece_bytes,
+                      const WriteFn& write,
+                      CodecContext& context) const override;
+  Result<bool> DecodeStream(EncodedSource& encoded, size_t piece_bytes,
+                            const DecodedTarget& target,
+                            CodecContext& context) const override;
 
  private:
+  class PieceReader;
+  class PieceSink;
+
   static constexpr size_t kDigestBytes = Crc32cCodec::kDigestBytes;
 
   bool IsPacked(const ConstArrayView& encoded_view) const {
@@ -156,7 +169,11 @@ class PlainChunkCodec : public ChunkCodec {
                                   CodecContext& context) const;
   Result<EncodedChunk> Compress(std::string_view elements, bool may_borrow,
                                 CodecContext& context) const;
-  Status FinishElements(std::span<char> elements) const;
+  Status FinishElements(std::span<char> elements,
+                        uint64_t first_byte = 0) const;
+  const ZstdCodec* OnlyZstd() const;
+  Status DecodeRawStream(EncodedSource& encoded, size_t piece_bytes,
+                         DecodedSink& sink, CodecContext& context) const;
   void CopyPart(const char* elements, const Shape& encoded_origin,
                 const ArrayView& encoded_target) const;
 
@@ -182,14 +199,18 @@ void PlainChunkCodec::Pack(const ConstArrayView& encoded_view,
   swap_ ? CopyByteSwapped(encoded_view, part) : CopyStrided(encoded_view, part);
 }
 
+// Null unless zstd is the only compressor.
+const ZstdCodec* PlainChunkCodec::OnlyZstd() const {
+  return compressors().size() == 1
+             ? dynamic_cast<const ZstdCodec*>(compressors()[0].get())
+             : nullptr;
+}
+
 // `may_borrow`: the elements outlive the result, which may point at them.
 Result<EncodedChunk> PlainChunkCodec::Compress(std::string_view elements,
                                                bool may_borrow,
                                                CodecContext& context) const {
-  const auto* zstd =
-      compressors().size() == 1
-          ? dynamic_cast<const ZstdCodec*>(compressors()[0].get())
-          : nullptr;
+  const ZstdCodec* const zstd = OnlyZstd();
   if (!may_borrow || zstd == nullptr) {
     return EncodeBytesChain(compressors(), elements, spare_bytes(), context);
   }
@@ -244,9 +265,10 @@ Result<EncodedChunk> PlainChunkCodec::Encode(const ConstArrayView& chunk,
 }
 
 // What every decoded chunk goes through, wherever it lies.
-Status PlainChunkCodec::FinishElements(std::span<char> elements) const {
+Status PlainChunkCodec::FinishElements(std::span<char> elements,
+                                       uint64_t first_byte) const {
   if (dtype_ == DType::kBool) {
-    return CheckBools({elements.data(), elements.size()});
+    return CheckBools({elements.data(), elements.size()}, first_byte);
   }
   // These dtypes take one byte an element; for others there is nothing to do.
   if (DTypeBits(dtype_) < 8) {
@@ -291,6 +313,228 @@ Status PlainChunkCodec::Decode(std::string_view encoded, const Shape& origin,
   HF_RETURN_IF_ERROR(FinishElements(elements));
   CopyPart(elements.data(), encoded_origin, encoded_target);
   return Status();
+}
+
+bool PlainChunkCodec::is_streamable() const {
+  return !swap_ && std::is_sorted(order_.begin(), order_.end()) &&
+         crc_count_ == 0 && (codecs_.empty() || OnlyZstd() != nullptr);
+}
+
+// The elements of a chunk as a stream: where they lie, or put together piece by
+// piece, with padding.
+class PlainChunkCodec::PieceReader {
+ public:
+  PieceReader(const PlainChunkCodec& codec, const ChunkElements& chunk,
+              size_t piece_bytes, CodecContext& context)
+      : codec_(codec),
+        chunk_(chunk),
+        piece_bytes_(piece_bytes),
+        scratch_(context.impl().elements),
+        is_packed_(chunk.view.data != nullptr && codec.IsPacked(chunk.view)),
+        grid_(GridOf(piece_bytes)) {
+    piece_count_ = is_packed_ ? 0 : grid_.ChunkCount();
+  }
+
+  bool is_packed() const { return is_packed_; }
+
+  Status Reserve() {
+    return is_packed_ ? Status() : ReserveOrFail(piece_bytes_, scratch_);
+  }
+
+  Result<std::string_view> Next() {
+    if (is_packed_) return NextPacked();
+    if (next_piece_ == piece_count_) return std::string_view();
+    const Box box = grid_.ChunkBox(grid_.ChunkIndex(next_piece_++));
+    return Gather(box, scratch_.data());
+  }
+
+  // What a strategy is chosen by: all of it, or runs from several places.
+  Result<std::string_view> Sample() {
+    if (is_packed_) {
+      return std::string_view(chunk_.view.data, codec_.chunk_bytes_);
+    }
+    constexpr int64_t kRunCount = 4;
+    const ChunkGrid runs = GridOf(piece_bytes_ / kRunCount);
+    const int64_t count = runs.ChunkCount();
+    size_t byte_count = 0;
+    for (int64_t i = 0; i < std::min(count, kRunCount); ++i) {
+      const int64_t number =
+          count <= kRunCount ? i : i * ((count - 1) / (kRunCount - 1));
+      HF_ASSIGN_OR_RETURN(const std::string_view run,
+                          Gather(runs.ChunkBox(runs.ChunkIndex(number)),
+                                 scratch_.data() + byte_count));
+      byte_count += run.size();
+    }
+    return std::string_view(scratch_.data(), byte_count);
+  }
+
+ private:
+  ChunkGrid GridOf(size_t piece_bytes) const {
+    return {codec_.chunk_shape_,
+            RowPieceShape(codec_.chunk_shape_, DTypeBytes(codec_.dtype_),
+                          piece_bytes)};
+  }
+
+  std::string_view NextPacked() {
+    const std::string_view all(chunk_.view.data, codec_.chunk_bytes_);
+    const std::string_view piece = all.substr(next_byte_, piece_bytes_);
+    next_byte_ += piece.size();
+    return piece;
+  }
+
+  Result<std::string_view> Gather(const Box& box, char* target) const {
+    const size_t item_bytes = DTypeBytes(codec_.dtype_);
+    const ArrayView piece{codec_.dtype_, target, box.shape,
+                          ContiguousStrides(box.shape, item_bytes)};
+    const auto inside = Intersect(box, BoxOf(chunk_.shape));
+    if (!inside || *inside != box) {
+      FillStrided(piece, codec_.fill_element_.data());
+    }
+    if (inside) {
+      const ArrayView part = Subview(piece, Relative(*inside, box.origin));
+      if (chunk_.view.data != nullptr) {
+        CopyStrided(Subview(chunk_.view, *inside), part);
+      } else {
+        HF_RETURN_IF_ERROR(chunk_.copy(*inside, part));
+      }
+    }
+    return std::string_view(target, ElementCount(box.shape) * item_bytes);
+  }
+
+  const PlainChunkCodec& codec_;
+  const ChunkElements& chunk_;
+  const size_t piece_bytes_;
+  Buffer& scratch_;
+  const bool is_packed_;
+  const ChunkGrid grid_;
+  int64_t piece_count_ = 0;
+  int64_t next_piece_ = 0;
+  size_t next_byte_ = 0;
+};
+
+Status PlainChunkCodec::EncodeStream(const ChunkElements& chunk,
+                                     size_t piece_bytes, const WriteFn& write,
+                                     CodecContext& context) const {
+  assert(is_streamable() && chunk.dtype == dtype_);
+  PieceReader reader(*this, chunk, piece_bytes, context);
+  HF_RETURN_IF_ERROR(reader.Reserve());
+  if (const ZstdCodec* zstd = OnlyZstd()) {
+    HF_ASSIGN_OR_RETURN(const std::string_view sample, reader.Sample());
+    const ZstdStrategy strategy =
+        ChooseZstdStrategy(sample, zstd->params().level, context);
+    return zstd->EncodeStream(
+        strategy, chunk_bytes_, reader.is_packed(),
+        [&] { return reader.Next(); }, piece_bytes, write, context);
+  }
+  for (;;) {
+    HF_RETURN_IF_ERROR(context.impl().CheckCancel());
+    HF_ASSIGN_OR_RETURN(const std::string_view piece, reader.Next());
+    if (piece.empty()) return Status();
+    HF_RETURN_IF_ERROR(write({&piece, 1}));
+  }
+}
+
+// Decoded pieces on their way to a target.
+class PlainChunkCodec::PieceSink final : public DecodedSink {
+ public:
+  PieceSink(const PlainChunkCodec& codec, const DecodedTarget& target,
+            size_t piece_bytes, Buffer& scratch)
+      : codec_(codec),
+        target_(target),
+        scratch_(scratch),
+        grid_{codec.chunk_shape_,
+              RowPieceShape(codec.chunk_shape_, DTypeBytes(codec.dtype_),
+                            piece_bytes)},
+        piece_count_(grid_.ChunkCount()) {}
+
+  // Before the first piece.
+  Status Reserve() {
+    if (whole() != nullptr) return Status();
+    return ReserveOrFail(
+        ElementCount(grid_.chunk_shape) * DTypeBytes(codec_.dtype_), scratch_);
+  }
+  // After the last: what is wrong with the elements themselves.
+  Status Finish() {
+    if (whole() == nullptr) return invalid_;
+    return codec_.FinishElements({whole(), codec_.chunk_bytes_});
+  }
+
+  uint64_t byte_count() const override { return codec_.chunk_bytes_; }
+  char* whole() override { return target_.whole; }
+
+  std::span<char> NextPiece() override {
+    if (next_piece_ == piece_count_) return {};
+    box_ = grid_.ChunkBox(grid_.ChunkIndex(next_piece_++));
+    return {scratch_.data(), PieceBytes()};
+  }
+
+  Status TakePiece() override {
+    const std::span<char> elements(scratch_.data(), PieceBytes());
+    if (invalid_.ok()) invalid_ = codec_.FinishElements(elements, first_byte_);
+    first_byte_ += elements.size();
+    if (!invalid_.ok()) return Status();
+    const auto common = Intersect(box_, target_.part);
+    if (!common) return Status();
+    const ConstArrayView piece{
+        codec_.dtype_, elements.data(), box_.shape,
+        ContiguousStrides(box_.shape, DTypeBytes(codec_.dtype_))};
+    return target_.take(*common,
+                        Subview(piece, Relative(*common, box_.origin)));
+  }
+
+ private:
+  size_t PieceBytes() const {
+    return ElementCount(box_.shape) * DTypeBytes(codec_.dtype_);
+  }
+
+  const PlainChunkCodec& codec_;
+  const DecodedTarget& target_;
+  Buffer& scratch_;
+  const ChunkGrid grid_;
+  const int64_t piece_count_;
+  int64_t next_piece_ = 0;
+  Box box_;
+  uint64_t first_byte_ = 0;
+  Status invalid_;
+};
+
+Status PlainChunkCodec::DecodeRawStream(EncodedSource& encoded,
+                                        size_t piece_bytes, DecodedSink& sink,
+                                        CodecContext& context) const {
+  if (encoded.byte_count() != chunk_bytes_) {
+    return DecodedSizeError("chunk", chunk_bytes_, encoded.byte_count());
+  }
+  for (uint64_t done = 0; done < chunk_bytes_;) {
+    HF_RETURN_IF_ERROR(context.impl().CheckCancel());
+    const bool is_whole = sink.whole() != nullptr;
+    const std::span<char> piece =
+        is_whole ? std::span(sink.whole() + done,
+                             std::min(piece_bytes, chunk_bytes_ - done))
+                 : sink.NextPiece();
+    HF_RETURN_IF_ERROR(encoded.ReadAt(done, piece));
+    if (!is_whole) HF_RETURN_IF_ERROR(sink.TakePiece());
+    done += piece.size();
+  }
+  return Status();
+}
+
+Result<bool> PlainChunkCodec::DecodeStream(EncodedSource& encoded,
+                                           size_t piece_bytes,
+                                           const DecodedTarget& target,
+                                           CodecContext& context) const {
+  assert(is_streamable());
+  PieceSink sink(*this, target, piece_bytes, context.impl().elements);
+  HF_RETURN_IF_ERROR(sink.Reserve());
+  if (const ZstdCodec* zstd = OnlyZstd()) {
+    HF_ASSIGN_OR_RETURN(
+        const bool is_done,
+        zstd->DecodeStream(encoded, piece_bytes, sink, context));
+    if (!is_done) return false;
+  } else {
+    HF_RETURN_IF_ERROR(DecodeRawStream(encoded, piece_bytes, sink, context));
+  }
+  HF_RETURN_IF_ERROR(sink.Finish());
+  return true;
 }
 
 }  // namespace

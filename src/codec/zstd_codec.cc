@@ -54,7 +54,13 @@ size_t Configure(const ZstdParams& params, ZstdStrategy strategy,
   return ZSTD_CCtx_setParameter(context, ZSTD_c_compressionLevel, level);
 }
 
-Status DecodeError(size_t result, size_t expected_bytes) {
+// `is_sized`: the frame itself says that it holds `expected_bytes`, so only
+// damage makes it decode to more.
+Status DecodeError(size_t result, size_t expected_bytes, bool is_sized) {
+  const auto corruption = static_cast<size_t>(-ZSTD_error_corruption_detected);
+  if (is_sized && ZSTD_getErrorCode(result) == ZSTD_error_dstSize_tooSmall) {
+    result = corruption;
+  }
   switch (ZSTD_getErrorCode(result)) {
     case ZSTD_error_checksum_wrong:
       return DataLossError("zstd frame: content checksum mismatch");
@@ -136,8 +142,198 @@ Result<size_t> DecodeFrame(std::string_view in, const ZstdFrameInfo& info,
   }
   const size_t result = ZSTD_decompressDCtx(decompressor, out.data(),
                                             out.size(), in.data(), in.size());
-  if (ZSTD_isError(result)) return DecodeError(result, out.size());
+  if (ZSTD_isError(result)) {
+    return DecodeError(result, out.size(), info.content_bytes == out.size());
+  }
   return result;
+}
+
+Status CompressError(size_t result, uint64_t content_bytes) {
+  if (ZSTD_getErrorCode(result) == ZSTD_error_memory_allocation) {
+    return OutOfMemory();
+  }
+  return InternalError(std::string("zstd: cannot compress ") +
+                       std::to_string(content_bytes) +
+                       " bytes: " + ZSTD_getErrorName(result));
+}
+
+// The output of a compressor, written whenever its buffer is full.
+class StreamOutput {
+ public:
+  StreamOutput(std::span<char> buffer, const WriteFn& write)
+      : write_(write), buffer_{buffer.data(), buffer.size(), 0} {}
+
+  // One step; `left` is what libzstd says.
+  Status Step(ZSTD_CCtx* compressor, ZSTD_inBuffer& input,
+              ZSTD_EndDirective directive, size_t& left) {
+    left = ZSTD_compressStream2(compressor, &buffer_, &input, directive);
+    if (ZSTD_isError(left) || buffer_.pos < buffer_.size) return Status();
+    return Flush();
+  }
+
+  Status Flush() {
+    if (buffer_.pos == 0) return Status();
+    const std::string_view piece(static_cast<const char*>(buffer_.dst),
+                                 buffer_.pos);
+    buffer_.pos = 0;
+    return write_({&piece, 1});
+  }
+
+ private:
+  const WriteFn& write_;
+  ZSTD_outBuffer buffer_;
+};
+
+// Memory that stays is ended with its last bytes in hand, as in one go, so that
+// the bytes are the same; pieces are not, for then they would depend on where
+// the last one starts.
+Status CompressStream(ZSTD_CCtx* compressor, uint64_t content_bytes,
+                      bool is_stable, const NextBytesFn& next,
+                      const CodecContext::Impl& impl, StreamOutput& output) {
+  ZSTD_inBuffer input{nullptr, 0, 0};
+  ZSTD_EndDirective directive = ZSTD_e_continue;
+  size_t left = 1;
+  while (directive == ZSTD_e_continue || left != 0) {
+    const bool wants_more =
+        directive == ZSTD_e_continue && input.pos == input.size;
+    if (wants_more) {
+      HF_RETURN_IF_ERROR(impl.CheckCancel());
+      HF_ASSIGN_OR_RETURN(const std::string_view bytes, next());
+      if (is_stable && input.src != nullptr) {
+        input.size += bytes.size();
+      } else {
+        input = {bytes.data(), bytes.size(), 0};
+      }
+      const bool is_last =
+          bytes.empty() || (is_stable && input.size == content_bytes);
+      if (is_last) directive = ZSTD_e_end;
+    }
+    HF_RETURN_IF_ERROR(output.Step(compressor, input, directive, left));
+    if (ZSTD_isError(left)) return CompressError(left, content_bytes);
+  }
+  return output.Flush();
+}
+
+// Where one pass over a frame ended.
+struct StreamEnd {
+  size_t result = 1;        // libzstd's last word
+  uint64_t read_bytes = 0;  // of the frame
+  uint64_t got_bytes = 0;   // decoded
+};
+
+// Decodes window by window; the first is in `window` already.
+class StreamDecoder {
+ public:
+  StreamDecoder(ZSTD_DCtx* decompressor, EncodedSource& in, DecodedSink& sink,
+                std::span<char> window)
+      : decompressor_(decompressor), in_(in), sink_(sink), window_(window) {
+    ZSTD_DCtx_reset(decompressor_, ZSTD_reset_session_only);
+    const bool is_whole = sink_.whole() != nullptr;
+    (void)ZSTD_DCtx_setParameter(decompressor_, ZSTD_d_stableOutBuffer,
+                                 is_whole);
+    (void)ZSTD_DCtx_setParameter(
+        decompressor_, ZSTD_d_windowLogMax,
+        ZSTD_dParam_getBounds(ZSTD_d_windowLogMax).upperBound);
+    if (is_whole) {
+      output_ = {sink_.whole(), sink_.byte_count(), 0};
+    } else {
+      StartPiece();
+    }
+  }
+  ~StreamDecoder() {
+    ZSTD_DCtx_reset(decompressor_, ZSTD_reset_session_and_parameters);
+  }
+  StreamDecoder(const StreamDecoder&) = delete;
+  StreamDecoder& operator=(const StreamDecoder&) = delete;
+
+  Result<StreamEnd> Decode(const CodecContext::Impl& impl) {
+    while (is_running() && end_.read_bytes < in_.byte_count()) {
+      HF_RETURN_IF_ERROR(impl.CheckCancel());
+      const size_t byte_count = std::min<uint64_t>(
+          window_.size(), in_.byte_count() - end_.read_bytes);
+      if (end_.read_bytes > 0) {
+        HF_RETURN_IF_ERROR(
+            in_.ReadAt(end_.read_bytes, window_.first(byte_count)));
+      }
+      HF_RETURN_IF_ERROR(DecodeWindow({window_.data(), byte_count, 0}));
+    }
+    if (!is_past_end_) end_.got_bytes += output_.pos;
+    return end_;
+  }
+
+ private:
+  bool is_running() const {
+    return end_.result != 0 && !ZSTD_isError(end_.result);
+  }
+
+  // Behind the last piece one byte more shows that there are too many.
+  void StartPiece() {
+    const std::span<char> piece = sink_.NextPiece();
+    is_past_end_ = piece.empty();
+    output_ = is_past_end_ ? ZSTD_outBuffer{&past_end_, 1, 0}
+                           : ZSTD_outBuffer{piece.data(), piece.size(), 0};
+  }
+
+  Status DecodeWindow(ZSTD_inBuffer input) {
+    bool has_more = true;
+    while (is_running() && has_more) {
+      end_.result = ZSTD_decompressStream(decompressor_, &output_, &input);
+      if (ZSTD_isError(end_.result)) break;
+      const bool is_full = output_.pos == output_.size;
+      has_more = input.pos < input.size;
+      if (sink_.whole() == nullptr && is_full) {
+        has_more = true;  // the decoder may hold bytes back
+        HF_RETURN_IF_ERROR(EndPiece());
+      }
+    }
+    end_.read_bytes += input.pos;
+    return Status();
+  }
+
+  Status EndPiece() {
+    if (is_past_end_) {
+      end_.result = static_cast<size_t>(-ZSTD_error_dstSize_tooSmall);
+      return Status();
+    }
+    end_.got_bytes += output_.size;
+    HF_RETURN_IF_ERROR(sink_.TakePiece());
+    StartPiece();
+    return Status();
+  }
+
+  ZSTD_DCtx* const decompressor_;
+  EncodedSource& in_;
+  DecodedSink& sink_;
+  const std::span<char> window_;
+  ZSTD_outBuffer output_{};
+  bool is_past_end_ = false;
+  char past_end_ = 0;
+  StreamEnd end_;
+};
+
+// What Decode says of a frame that a stream could not decode.
+Status StreamError(EncodedSource& in, uint64_t want, const StreamEnd& end) {
+  if (ZSTD_getErrorCode(end.result) == ZSTD_error_memory_allocation) {
+    return OutOfMemory();
+  }
+  HF_ASSIGN_OR_RETURN(const ZstdFrameInfo info, InspectZstdFrame(in));
+  if (info.content_bytes.value_or(want) != want) {
+    return DecodedSizeError("zstd frame", want, *info.content_bytes);
+  }
+  const uint64_t max = info.decoded_bytes_max;
+  if (max < want || (info.stored && max != want)) {
+    return DecodedSizeError("zstd frame", want, max);
+  }
+  if (info.stored) return StoredZstdChecksumError(in.byte_count());
+  if (ZSTD_isError(end.result)) {
+    return DecodeError(end.result, want, info.content_bytes.has_value());
+  }
+  if (end.got_bytes != want) {
+    return DecodedSizeError("zstd frame", want, end.got_bytes);
+  }
+  return DataLossError("zstd frame: ends after " +
+                       std::to_string(end.read_bytes) + " of its " +
+                       std::to_string(in.byte_count()) + " bytes");
 }
 
 }  // namespace
@@ -194,12 +390,68 @@ Result<size_t> ZstdCodec::EncodeWith(ZstdStrategy strategy, std::string_view in,
                             in.size());
   }
   if (!ZSTD_isError(result)) return result;
-  if (ZSTD_getErrorCode(result) == ZSTD_error_memory_allocation) {
-    return OutOfMemory();
+  return CompressError(result, in.size());
+}
+
+Status ZstdCodec::EncodeStream(ZstdStrategy strategy, uint64_t content_bytes,
+                               bool is_stable, const NextBytesFn& next,
+                               size_t piece_bytes, const WriteFn& write,
+                               CodecContext& context) const {
+  auto& impl = context.impl();
+  if (strategy == ZstdStrategy::kStored) {
+    StoredZstdFrameWriter writer(content_bytes, params_.checksum, write);
+    for (;;) {
+      HF_RETURN_IF_ERROR(impl.CheckCancel());
+      HF_ASSIGN_OR_RETURN(const std::string_view bytes, next());
+      if (bytes.empty()) return writer.Finish();
+      HF_RETURN_IF_ERROR(writer.Append(bytes));
+    }
   }
-  return InternalError(std::string("zstd: cannot compress ") +
-                       std::to_string(in.size()) +
-                       " bytes: " + ZSTD_getErrorName(result));
+  ZSTD_CCtx* const compressor = impl.ZstdCompressor();
+  if (compressor == nullptr) return OutOfMemory();
+  const size_t result = Configure(params_, strategy, 0, compressor);
+  if (ZSTD_isError(result)) return CompressError(result, content_bytes);
+  if (is_stable) {
+    (void)ZSTD_CCtx_setParameter(compressor, ZSTD_c_stableInBuffer, 1);
+  }
+  (void)ZSTD_CCtx_setPledgedSrcSize(compressor, content_bytes);
+  const size_t out_bytes = std::max(piece_bytes, ZSTD_CStreamOutSize());
+  HF_RETURN_IF_ERROR(ReserveOrFail(out_bytes, impl.window));
+  StreamOutput output({impl.window.data(), out_bytes}, write);
+  const Status status =
+      CompressStream(compressor, content_bytes, is_stable, next, impl, output);
+  // Nothing may point at the elements any more.
+  ZSTD_CCtx_reset(compressor, ZSTD_reset_session_and_parameters);
+  return status;
+}
+
+Result<bool> ZstdCodec::DecodeStream(EncodedSource& in, size_t piece_bytes,
+                                     DecodedSink& sink,
+                                     CodecContext& context) const {
+  auto& impl = context.impl();
+  const uint64_t want = sink.byte_count();
+  const size_t window_bytes = std::min<uint64_t>(
+      std::max(piece_bytes, kZstdHeaderBytesMax), in.byte_count());
+  HF_RETURN_IF_ERROR(ReserveOrFail(window_bytes, impl.window));
+  const std::span<char> window(impl.window.data(), window_bytes);
+  HF_RETURN_IF_ERROR(in.ReadAt(0, window));
+  const Result<ZstdFrameInfo> info =
+      InspectZstdHeader({window.data(), window.size()});
+  if (!info.ok() || info->content_bytes.value_or(want) != want) {
+    return StreamError(in, want, {});
+  }
+  if (sink.whole() == nullptr && info->window_bytes > kStreamWindowBytesMax) {
+    return false;
+  }
+  ZSTD_DCtx* const decompressor = impl.ZstdDecompressor();
+  if (decompressor == nullptr) return OutOfMemory();
+  HF_ASSIGN_OR_RETURN(
+      const StreamEnd end,
+      StreamDecoder(decompressor, in, sink, window).Decode(impl));
+  const bool is_done = end.result == 0 && end.got_bytes == want &&
+                       end.read_bytes == in.byte_count();
+  if (is_done) return true;
+  return StreamError(in, want, end);
 }
 
 Status ZstdCodec::Decode(std::string_view in, std::span<char> out,

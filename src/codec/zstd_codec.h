@@ -33,6 +33,9 @@ inline constexpr size_t kSkipSearchBytesMin = size_t{256} << 10;
 // Chunks from here on are compressed by libzstd's own workers, if allowed.
 inline constexpr size_t kZstdWorkerBytesMin = size_t{64} << 20;
 
+// RFC 8878 wants every decoder to have this much; level 22 uses more.
+inline constexpr uint64_t kStreamWindowBytesMax = uint64_t{8} << 20;
+
 enum class ZstdStrategy : uint8_t { kSearch, kMatches, kLiterals, kStored };
 
 ZstdStrategy ChooseZstdStrategy(std::string_view in, int level,
@@ -56,6 +59,17 @@ class ZstdCodec : public BytesCodec {
   // around `in` (StoredZstdFramePieces) instead of a copy of it.
   Result<size_t> EncodeWith(ZstdStrategy strategy, std::string_view in,
                             std::span<char> out, CodecContext& context) const;
+  // One frame of the bytes that `next` gives, `content_bytes` in all, written
+  // in pieces. `is_stable`: they lie behind each other in memory that stays.
+  Status EncodeStream(ZstdStrategy strategy, uint64_t content_bytes,
+                      bool is_stable, const NextBytesFn& next,
+                      size_t piece_bytes, const WriteFn& write,
+                      CodecContext& context) const;
+  // Decodes the one frame that `in` must be, with Decode's errors. False, and
+  // nothing done, for a sink of pieces when the frame wants more history than
+  // kStreamWindowBytesMax.
+  Result<bool> DecodeStream(EncodedSource& in, size_t piece_bytes,
+                            DecodedSink& sink, CodecContext& context) const;
   const ZstdParams& params() const { return params_; }
 
  private:

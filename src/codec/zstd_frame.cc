@@ -41,12 +41,66 @@ struct Block {
   size_t stored_bytes() const { return type == kRle ? 1 : size; }
 };
 
-Status FrameError(std::string_view what, size_t offset) {
+Status FrameError(std::string_view what, uint64_t offset) {
   return DataLossError("zstd frame: byte " + std::to_string(offset) + ": " +
                        std::string(what));
 }
 
-bool ReadLittle(Cursor& cursor, int byte_count, uint64_t& value) {
+// As Cursor, over bytes that are read when they are asked for.
+class SourceCursor {
+ public:
+  explicit SourceCursor(EncodedSource& source) : source_(source) {}
+
+  uint64_t offset() const { return offset_; }
+  uint64_t remaining() const { return source_.byte_count() - offset_; }
+  // The failure that made a read return false, if it was the source's.
+  const Status& status() const { return status_; }
+
+  // REQUIRES: byte_count <= sizeof bytes_.
+  bool ReadBytes(size_t byte_count, std::string_view& value) {
+    assert(byte_count <= sizeof bytes_);
+    if (remaining() < byte_count) return false;
+    status_ = source_.ReadAt(offset_, {bytes_, byte_count});
+    if (!status_.ok()) return false;
+    offset_ += byte_count;
+    value = {bytes_, byte_count};
+    return true;
+  }
+  bool ReadByte(uint8_t& value) {
+    std::string_view bytes;
+    if (!ReadBytes(1, bytes)) return false;
+    value = static_cast<uint8_t>(bytes[0]);
+    return true;
+  }
+  bool ReadU32Little(uint32_t& value) {
+    std::string_view bytes;
+    if (!ReadBytes(sizeof value, bytes)) return false;
+    value = LoadLittle<uint32_t>(bytes.data());
+    return true;
+  }
+  bool Skip(size_t byte_count) {
+    if (remaining() < byte_count) return false;
+    offset_ += byte_count;
+    return true;
+  }
+
+ private:
+  EncodedSource& source_;
+  uint64_t offset_ = 0;
+  char bytes_[8];
+  Status status_;
+};
+
+bool Skip(Cursor& cursor, size_t byte_count) {
+  std::string_view skipped;
+  return cursor.ReadBytes(byte_count, skipped);
+}
+bool Skip(SourceCursor& cursor, size_t byte_count) {
+  return cursor.Skip(byte_count);
+}
+
+template <typename AnyCursor>
+bool ReadLittle(AnyCursor& cursor, int byte_count, uint64_t& value) {
   std::string_view bytes;
   if (!cursor.ReadBytes(byte_count, bytes)) return false;
   value = 0;
@@ -54,7 +108,8 @@ bool ReadLittle(Cursor& cursor, int byte_count, uint64_t& value) {
   return true;
 }
 
-Status CheckMagic(Cursor& cursor) {
+template <typename AnyCursor>
+Status CheckMagic(AnyCursor& cursor) {
   uint32_t magic;
   if (!cursor.ReadU32Little(magic)) return FrameError("truncated magic", 0);
   if (magic == kMagic) return Status();
@@ -91,7 +146,8 @@ struct Header {
   uint64_t block_bytes_max = 0;
 };
 
-Result<Header> ReadHeader(Cursor& cursor) {
+template <typename AnyCursor>
+Result<Header> ReadHeader(AnyCursor& cursor) {
   HF_RETURN_IF_ERROR(CheckMagic(cursor));
   uint8_t descriptor;
   uint8_t window = 0;
@@ -110,12 +166,15 @@ Result<Header> ReadHeader(Cursor& cursor) {
   header.info.header_bytes = cursor.offset();
   header.info.has_checksum = descriptor & kHasChecksum;
   if (field_bytes > 0) header.info.content_bytes = content_bytes;
-  header.block_bytes_max = std::min<uint64_t>(
-      kZstdBlockBytesMax, single_segment ? content_bytes : WindowBytes(window));
+  header.info.window_bytes =
+      single_segment ? content_bytes : WindowBytes(window);
+  header.block_bytes_max =
+      std::min<uint64_t>(kZstdBlockBytesMax, header.info.window_bytes);
   return header;
 }
 
-bool ReadBlockHeader(Cursor& cursor, Block& block) {
+template <typename AnyCursor>
+bool ReadBlockHeader(AnyCursor& cursor, Block& block) {
   uint64_t bits;
   if (!ReadLittle(cursor, kBlockHeaderBytes, bits)) return false;
   block.last = bits & 1;
@@ -130,11 +189,11 @@ void WriteBlockHeader(const Block& block, char* out) {
   std::memcpy(out, &bits, kBlockHeaderBytes);
 }
 
-Status WalkBlocks(Cursor& cursor, Header& header) {
+template <typename AnyCursor>
+Status WalkBlocks(AnyCursor& cursor, Header& header) {
   Block block;
   while (!block.last) {
-    const size_t offset = cursor.offset();
-    std::string_view data;
+    const uint64_t offset = cursor.offset();
     if (!ReadBlockHeader(cursor, block)) {
       return FrameError("truncated block header", offset);
     }
@@ -145,7 +204,7 @@ Status WalkBlocks(Cursor& cursor, Header& header) {
                             std::to_string(header.block_bytes_max) + ")",
                         offset);
     }
-    if (!cursor.ReadBytes(block.stored_bytes(), data)) {
+    if (!Skip(cursor, block.stored_bytes())) {
       return FrameError("truncated block", offset);
     }
     const bool compressed = block.type == kCompressed;
@@ -222,14 +281,11 @@ Status CheckChecksum(const Xxh64& hash, Cursor& cursor) {
   return FrameError("content checksum mismatch", offset);
 }
 
-}  // namespace
-
-Result<ZstdFrameInfo> InspectZstdFrame(std::string_view in) {
-  Cursor cursor(in);
+template <typename AnyCursor>
+Result<ZstdFrameInfo> Inspect(AnyCursor& cursor) {
   HF_ASSIGN_OR_RETURN(Header header, ReadHeader(cursor));
   HF_RETURN_IF_ERROR(WalkBlocks(cursor, header));
-  std::string_view checksum;
-  if (header.info.has_checksum && !cursor.ReadBytes(kChecksumBytes, checksum)) {
+  if (header.info.has_checksum && !Skip(cursor, kChecksumBytes)) {
     return FrameError("truncated checksum", cursor.offset());
   }
   if (cursor.remaining() > 0) {
@@ -239,6 +295,30 @@ Result<ZstdFrameInfo> InspectZstdFrame(std::string_view in) {
   }
   HF_RETURN_IF_ERROR(CheckContentSize(header.info));
   return header.info;
+}
+
+}  // namespace
+
+Result<ZstdFrameInfo> InspectZstdFrame(std::string_view in) {
+  Cursor cursor(in);
+  return Inspect(cursor);
+}
+
+Result<ZstdFrameInfo> InspectZstdFrame(EncodedSource& in) {
+  SourceCursor cursor(in);
+  Result<ZstdFrameInfo> info = Inspect(cursor);
+  HF_RETURN_IF_ERROR(cursor.status());
+  return info;
+}
+
+Result<ZstdFrameInfo> InspectZstdHeader(std::string_view head) {
+  Cursor cursor(head);
+  HF_ASSIGN_OR_RETURN(const Header header, ReadHeader(cursor));
+  return header.info;
+}
+
+Status StoredZstdChecksumError(uint64_t frame_bytes) {
+  return FrameError("content checksum mismatch", frame_bytes - kChecksumBytes);
 }
 
 size_t StoredZstdFrameBytes(uint64_t content_bytes, bool checksum) {
@@ -286,6 +366,77 @@ EncodedChunk StoredZstdFramePieces(std::string_view content, bool checksum,
     chunk.pieces.emplace_back(p, kChecksumBytes);
   }
   return chunk;
+}
+
+StoredZstdFrameWriter::StoredZstdFrameWriter(uint64_t content_bytes,
+                                             bool checksum,
+                                             const WriteFn& write)
+    : content_bytes_(content_bytes), checksum_(checksum), write_(write) {}
+
+// REQUIRES: room in headers_, which the pieces point into.
+void StoredZstdFrameWriter::AddBlock(std::string_view raw,
+                                     std::vector<std::string_view>& pieces) {
+  const size_t start = headers_.size();
+  if (!has_header_) {
+    headers_.resize(start + kHeaderBytesMax);
+    headers_.resize(start + WriteHeader(content_bytes_, checksum_,
+                                        headers_.data() + start));
+    has_header_ = true;
+  }
+  done_bytes_ += raw.size();
+  Block block;
+  block.last = done_bytes_ == content_bytes_;
+  block.size = static_cast<uint32_t>(raw.size());
+  headers_.resize(headers_.size() + kBlockHeaderBytes);
+  WriteBlockHeader(block,
+                   headers_.data() + headers_.size() - kBlockHeaderBytes);
+  pieces.emplace_back(headers_.data() + start, headers_.size() - start);
+  if (!raw.empty()) pieces.push_back(raw);
+  if (checksum_) hash_.Update(raw);
+}
+
+Status StoredZstdFrameWriter::Append(std::string_view content) {
+  headers_.clear();
+  headers_.reserve((content.size() / kZstdBlockBytesMax + 2) *
+                       kBlockHeaderBytes +
+                   kHeaderBytesMax);
+  std::vector<std::string_view> pieces;
+  const auto is_last = [&](size_t more) {
+    return done_bytes_ + more == content_bytes_;
+  };
+  if (!carry_.empty()) {
+    const std::string_view more =
+        content.substr(0, kZstdBlockBytesMax - carry_.size());
+    carry_ += more;
+    content.remove_prefix(more.size());
+    if (carry_.size() < kZstdBlockBytesMax && !is_last(carry_.size())) {
+      return Status();
+    }
+    AddBlock(carry_, pieces);
+  }
+  while (content.size() >= kZstdBlockBytesMax ||
+         (!content.empty() && is_last(content.size()))) {
+    const std::string_view raw = content.substr(0, kZstdBlockBytesMax);
+    AddBlock(raw, pieces);
+    content.remove_prefix(raw.size());
+  }
+  if (!pieces.empty()) HF_RETURN_IF_ERROR(write_(pieces));
+  carry_ = content;
+  return Status();
+}
+
+Status StoredZstdFrameWriter::Finish() {
+  headers_.clear();
+  headers_.reserve(kHeaderBytesMax + kBlockHeaderBytes);
+  std::vector<std::string_view> pieces;
+  if (!has_header_) AddBlock({}, pieces);  // an empty frame has one block
+  assert(done_bytes_ == content_bytes_);
+  char digest[kChecksumBytes];
+  if (checksum_) {
+    StoreChecksum(hash_, digest);
+    pieces.emplace_back(digest, kChecksumBytes);
+  }
+  return write_(pieces);
 }
 
 Status DecodeStoredZstdFrame(std::string_view in, const ZstdFrameInfo& info,

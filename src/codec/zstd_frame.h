@@ -10,9 +10,12 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "codec/codec.h"
+#include "codec/xxh64.h"
 #include "holdfast/status.h"
 
 namespace holdfast {
@@ -27,6 +30,8 @@ struct ZstdFrameInfo {
   uint64_t decoded_bytes_max = 0;
   bool has_checksum = false;
   bool stored = true;  // every block is raw or RLE
+  // History that a decoder needs beside its output.
+  uint64_t window_bytes = 0;
 };
 
 // Checks that `in` is exactly one data frame, complete and with nothing behind
@@ -34,6 +39,12 @@ struct ZstdFrameInfo {
 // dictionaries and any reserved or unused header bit are DataLoss, so that
 // every flipped bit of a header is noticed.
 Result<ZstdFrameInfo> InspectZstdFrame(std::string_view in);
+// The same, reading nothing but headers; also the errors of the source.
+Result<ZstdFrameInfo> InspectZstdFrame(EncodedSource& in);
+// What the header alone says, of a frame that begins with `head`.
+Result<ZstdFrameInfo> InspectZstdHeader(std::string_view head);
+// Bytes of `head` that InspectZstdHeader needs at most.
+inline constexpr size_t kZstdHeaderBytesMax = 18;
 
 // Size of the stored frame of `content_bytes` bytes.
 size_t StoredZstdFrameBytes(uint64_t content_bytes, bool checksum);
@@ -47,6 +58,32 @@ size_t WriteStoredZstdFrame(std::string_view content, bool checksum,
 // go to a new chunk.storage, which has `spare_bytes` unused bytes at its end.
 EncodedChunk StoredZstdFramePieces(std::string_view content, bool checksum,
                                    size_t spare_bytes);
+
+// The same frame, written in pieces of any size.
+class StoredZstdFrameWriter {
+ public:
+  StoredZstdFrameWriter(uint64_t content_bytes, bool checksum,
+                        const WriteFn& write);
+  // REQUIRES: `content_bytes` bytes in all.
+  Status Append(std::string_view content);
+  // After the last Append.
+  Status Finish();
+
+ private:
+  void AddBlock(std::string_view raw, std::vector<std::string_view>& pieces);
+
+  const uint64_t content_bytes_;
+  const bool checksum_;
+  const WriteFn& write_;
+  uint64_t done_bytes_ = 0;  // in blocks already added
+  bool has_header_ = false;
+  std::string headers_;  // of the blocks being added
+  std::string carry_;    // the start of a block
+  Xxh64 hash_;
+};
+
+// For a stored frame that does not decode: its one possible fault.
+Status StoredZstdChecksumError(uint64_t frame_bytes);
 
 // Decodes a frame for which InspectZstdFrame said `stored`, and compares the
 // checksum. REQUIRES: out.size() == info.decoded_bytes_max.

@@ -1,6 +1,7 @@
 #include "ocdbt/bulk_writer.h"
 
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "base/status_macros.h"
@@ -55,12 +56,7 @@ Status BulkWriter::Put(size_t index, std::string_view key, EncodedChunk value,
   return WriteReady();
 }
 
-// Takes the value, unless it is to be copied to `inline_target`.
-Status BulkWriter::Record(size_t index, std::string_view key, Value& value,
-                          char*& inline_target) {
-  const uint64_t byte_count = value.chunk.byte_count;
-  std::lock_guard lock(mutex_);
-  HF_RETURN_IF_ERROR(status_);
+Status BulkWriter::MarkKnown(size_t index, std::string_view key) {
   if (index >= known_.size()) {
     known_.resize(index + 1);
     list_.entries.resize(index + 1);
@@ -72,8 +68,18 @@ Status BulkWriter::Record(size_t index, std::string_view key, Value& value,
   }
   known_[index] = true;
   ++known_count_;
+  list_.entries[index].key = arena_->Copy(key);
+  return Status();
+}
+
+// Takes the value, unless it is to be copied to `inline_target`.
+Status BulkWriter::Record(size_t index, std::string_view key, Value& value,
+                          char*& inline_target) {
+  const uint64_t byte_count = value.chunk.byte_count;
+  std::lock_guard lock(mutex_);
+  HF_RETURN_IF_ERROR(status_);
+  HF_RETURN_IF_ERROR(MarkKnown(index, key));
   LeafEntry& entry = list_.entries[index];
-  entry.key = arena_->Copy(key);
   if (byte_count <= options_.max_inline_value_bytes) {
     if (byte_count != 0) inline_target = arena_->Allocate(byte_count);
     entry.SetInline({inline_target, static_cast<size_t>(byte_count)});
@@ -93,6 +99,7 @@ void BulkWriter::PlaceReady() {
     ready_.push_back({place, std::move(waiting->second)});
     waiting_.erase(waiting);
   }
+  turn_.notify_all();
 }
 
 BulkWriter::Batch BulkWriter::TakeBatch() {
@@ -133,11 +140,87 @@ Status BulkWriter::WriteReady() {
   for (Batch batch = TakeBatch(); !batch.empty(); batch = TakeBatch()) {
     const Status status = WriteBatch(batch);
     if (status.ok()) continue;
-    std::lock_guard lock(mutex_);
-    if (status_.ok()) status_ = status;
+    Abort(status);
     return status;
   }
   return Status();
+}
+
+void BulkWriter::Abort(const Status& status) {
+  {
+    std::lock_guard lock(mutex_);
+    if (status_.ok()) status_ = status;
+  }
+  turn_.notify_all();
+}
+
+// A value that comes in pieces: kept until it is too large for the tree, then
+// written behind what has its place.
+class BulkWriter::StreamedValue {
+ public:
+  StreamedValue(uint64_t inline_bytes_max, DataFileAppender& appender)
+      : inline_bytes_max_(inline_bytes_max), appender_(appender) {}
+
+  Status Write(std::span<const std::string_view> pieces) {
+    if (!place_ && head_.size() + TotalBytes(pieces) <= inline_bytes_max_) {
+      for (const std::string_view piece : pieces) head_ += piece;
+      return Status();
+    }
+    if (!place_) {
+      place_ = appender_.StartStream();
+      const std::string_view head = head_;
+      if (!head.empty()) {
+        HF_RETURN_IF_ERROR(appender_.AppendStream({&head, 1}, *place_));
+      }
+    }
+    return appender_.AppendStream(pieces, *place_);
+  }
+
+  Status Finish() { return place_ ? appender_.EndStream(*place_) : Status(); }
+
+  // Nullopt: it goes into the tree.
+  const std::optional<Reference>& place() const { return place_; }
+  std::string_view inline_value() const { return head_; }
+
+ private:
+  const uint64_t inline_bytes_max_;
+  DataFileAppender& appender_;
+  std::string head_;
+  std::optional<Reference> place_;
+};
+
+Status BulkWriter::WaitForTurn(size_t index) {
+  std::unique_lock lock(mutex_);
+  turn_.wait(lock, [&] { return !status_.ok() || next_index_ >= index; });
+  return status_;
+}
+
+Status BulkWriter::PutStream(size_t index, std::string_view key,
+                             const StreamFn& produce) {
+  HF_RETURN_IF_ERROR(CheckKeyLength(key));
+  HF_RETURN_IF_ERROR(WaitForTurn(index));
+  StreamedValue value(options_.max_inline_value_bytes, appender_);
+  Status status = produce([&](std::span<const std::string_view> pieces) {
+    return value.Write(pieces);
+  });
+  if (status.ok()) status = value.Finish();
+  if (!status.ok()) {
+    Abort(status);
+    return status;
+  }
+  {
+    std::lock_guard lock(mutex_);
+    HF_RETURN_IF_ERROR(status_);
+    HF_RETURN_IF_ERROR(MarkKnown(index, key));
+    LeafEntry& entry = list_.entries[index];
+    if (value.place()) {
+      entry.SetIndirect(*value.place());
+    } else {
+      entry.SetInline(arena_->Copy(value.inline_value()));
+    }
+    PlaceReady();
+  }
+  return WriteReady();
 }
 
 Result<BulkWriteSummary> BulkWriter::Finish() {

@@ -14,8 +14,10 @@
 // later calls. A writer destroyed without Finish removes its files.
 #pragma once
 
+#include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -42,6 +44,16 @@ class BulkWriter {
   Status Put(size_t index, std::string_view key, EncodedChunk value,
              std::shared_ptr<const void> keepalive = nullptr);
 
+  // Writes with `write` the bytes of a value, in order.
+  using StreamFn = std::function<Status(const WriteFn& write)>;
+  // As Put, for a value too large to be held: waits until the values before it
+  // have their places, then calls `produce`, whose bytes are written as they
+  // come. Values behind it wait until it is done.
+  Status PutStream(size_t index, std::string_view key, const StreamFn& produce);
+
+  // Ends all waiting: nothing more is written, and later calls return `status`.
+  void Abort(const Status& status);
+
   Result<BulkWriteSummary> Finish();
 
  private:
@@ -54,13 +66,17 @@ class BulkWriter {
     Value value;
   };
   using Batch = std::vector<PlacedValue>;
+  class StreamedValue;
 
   BulkWriter(Store* store, std::string directory,
              const BulkWriteOptions& options);
 
   Status Record(size_t index, std::string_view key, Value& value,
                 char*& inline_target);
-  void PlaceReady();  // REQUIRES: mutex_ held
+  // REQUIRES: mutex_ held.
+  Status MarkKnown(size_t index, std::string_view key);
+  void PlaceReady();
+  Status WaitForTurn(size_t index);
   Batch TakeBatch();  // neighbours in one file; empty: nothing to write
   Status WriteReady();
   Status WriteBatch(const Batch& batch);
@@ -70,8 +86,9 @@ class BulkWriter {
   const BulkWriteOptions options_;
 
   std::mutex mutex_;
-  Status status_;   // the first failure
-  EntryList list_;  // entry i is that of index i
+  std::condition_variable turn_;  // next_index_ or status_ has changed
+  Status status_;                 // the first failure
+  EntryList list_;                // entry i is that of index i
   std::vector<bool> known_;
   size_t known_count_ = 0;
   size_t next_index_ = 0;  // all before it have their places

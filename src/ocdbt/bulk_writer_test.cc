@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/status_macros.h"
 #include "ocdbt/database_test_util.h"
 
 namespace holdfast::ocdbt {
@@ -268,6 +269,97 @@ TEST(BulkWriterTest, DefaultsAreRandomNameUuidAndTimeOfDay) {
   EXPECT_LT((*a)->version()->version.commit_time_ns,
             (*b)->version()->version.commit_time_ns);
   EXPECT_GT((*a)->version()->version.commit_time_ns, 1700000000000000000u);
+}
+
+// Puts all pairs in order of index from several threads, those of more than
+// `stream_bytes_min` bytes as streams of pieces.
+Result<BulkWriteSummary> StreamPairs(Store& store, const Pairs& pairs,
+                                     size_t stream_bytes_min, int thread_count,
+                                     const BulkWriteOptions& options) {
+  HF_ASSIGN_OR_RETURN(const auto writer,
+                      BulkWriter::Create(&store, "", options));
+  const auto put = [&](size_t i) {
+    const auto& [key, value] = pairs[i];
+    if (value.size() < stream_bytes_min)
+      return writer->Put(i, key, Chunk(value));
+    return writer->PutStream(i, key, [&](const WriteFn& write) {
+      std::string_view rest = value;
+      do {
+        const std::string_view pieces[] = {
+            rest.substr(0, 30),
+            rest.substr(std::min<size_t>(30, rest.size()), 70)};
+        rest.remove_prefix(std::min<size_t>(100, rest.size()));
+        HF_RETURN_IF_ERROR(write(pieces));
+      } while (!rest.empty());
+      return Status();
+    });
+  };
+  std::atomic<size_t> next = 0;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < thread_count; ++t) {
+    threads.emplace_back([&] {
+      for (size_t i = next++; i < pairs.size(); i = next++) {
+        const Status status = put(i);
+        EXPECT_TRUE(status.ok()) << status.ToString();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return writer->Finish();
+}
+
+TEST(BulkWriterTest, StreamsGiveTheBytesOfPut) {
+  std::mt19937_64 random(43);
+  for (const uint64_t file_bytes : {0, 1, 3000}) {
+    const Pairs pairs = MakePairs(random, 300);
+    const auto write = [&](size_t stream_bytes_min, int thread_count) {
+      BulkWriteOptions options = FixedOptions();
+      options.max_inline_value_bytes = 64;
+      options.target_data_file_bytes = file_bytes;
+      MemoryStore store;
+      const auto summary =
+          StreamPairs(store, pairs, stream_bytes_min, thread_count, options);
+      EXPECT_TRUE(summary.ok()) << summary.status().ToString();
+      return Contents(store);
+    };
+    const auto want = write(10000, 1);
+    EXPECT_EQ(write(0, 1), want);
+    EXPECT_EQ(write(150, 4), want);
+  }
+}
+
+TEST(BulkWriterTest, AbortEndsTheWaitForATurn) {
+  MemoryStore store;
+  {
+    const auto writer = *BulkWriter::Create(&store, "", FixedOptions());
+    std::thread waiting([&] {
+      const Status status = writer->PutStream(
+          1, "b", [](const WriteFn&) { return InternalError("not called"); });
+      EXPECT_EQ(status.message(), "stop");
+    });
+    writer->Abort(CancelledError("stop"));
+    waiting.join();
+    EXPECT_EQ(writer->Put(0, "a", Chunk("x")).message(), "stop");
+    EXPECT_EQ(writer->Finish().status().message(), "stop");
+  }
+  EXPECT_TRUE(Contents(store).empty());
+}
+
+TEST(BulkWriterTest, AFailedStreamFailsTheWriterAndLeavesNothing) {
+  MemoryStore store;
+  {
+    const auto writer = *BulkWriter::Create(&store, "", FixedOptions());
+    const std::string large(100000, 'x');
+    const Status status = writer->PutStream(0, "a", [&](const WriteFn& write) {
+      const std::string_view piece = large;
+      HF_RETURN_IF_ERROR(write({&piece, 1}));
+      return DataLossError("half way");
+    });
+    EXPECT_EQ(status.message(), "half way");
+    EXPECT_EQ(writer->Put(1, "b", Chunk("x")).message(), "half way");
+    EXPECT_EQ(writer->Finish().status().message(), "half way");
+  }
+  EXPECT_TRUE(Contents(store).empty());
 }
 
 }  // namespace

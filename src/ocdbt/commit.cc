@@ -30,13 +30,6 @@ Uuid RandomUuid() {
   return uuid;
 }
 
-uint64_t NowNs() {
-  return static_cast<uint64_t>(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(
-          std::chrono::system_clock::now().time_since_epoch())
-          .count());
-}
-
 Config MakeConfig(const BulkWriteOptions& options) {
   Config config;
   config.uuid = options.uuid.has_value() ? *options.uuid : RandomUuid();
@@ -45,55 +38,6 @@ Config MakeConfig(const BulkWriteOptions& options) {
   config.version_tree_arity_log2 = options.version_tree_arity_log2;
   config.compression = {.zstd = options.compress_nodes, .level = 0};
   return config;
-}
-
-// Generation 1 with `tree`, or with no keys.
-Manifest MakeManifest(const BulkWriteOptions& options, const BuiltTree& tree,
-                      const DataFileTable& files) {
-  Manifest manifest;
-  manifest.config = MakeConfig(options);
-  Version version;
-  version.generation = 1;
-  version.commit_time_ns =
-      options.commit_time_ns != 0 ? options.commit_time_ns : NowNs();
-  version.root_height = tree.height;
-  version.statistics = tree.statistics;
-  const bool empty = tree.node_count == 0;
-  manifest.files.push_back(empty ? DataFile() : files[tree.root.file_index]);
-  version.root = empty ? Reference{0, Reference::kMissing, Reference::kMissing}
-                       : Reference{0, tree.root.offset, tree.root.byte_count};
-  manifest.versions.push_back(version);
-  return manifest;
-}
-
-Result<uint64_t> WriteManifest(Store* store, const std::string& directory,
-                               const BulkWriteOptions& options,
-                               const Manifest& manifest) {
-  HF_ASSIGN_OR_RETURN(
-      const Bytes object,
-      SealEnvelope(ObjectKind::kManifest, EncodeManifestBody(manifest).view(),
-                   manifest.config.compression));
-  HF_RETURN_IF_ERROR(store->Write(directory + std::string(kManifestName),
-                                  object.view(),
-                                  {.sync = options.sync, .must_create = true}));
-  return object.size();
-}
-
-Result<BuiltTree> WriteNodes(const BulkWriteOptions& options,
-                             DataFileAppender& appender,
-                             const EntryList& list) {
-  if (list.entries.empty()) return BuiltTree();
-  const NodeSink sink = [&](const Bytes& object) -> Result<Reference> {
-    const Reference place = appender.Place(object.size());
-    const std::string_view piece = object.view();
-    HF_RETURN_IF_ERROR(appender.Write(place, {&piece, 1}));
-    return place;
-  };
-  TreeOptions tree_options;
-  tree_options.node_bytes_max = options.max_decoded_node_bytes;
-  tree_options.compression = {.zstd = options.compress_nodes,
-                              .level = kNodeZstdLevel};
-  return BuildTree(list.entries, list.files, tree_options, sink);
 }
 
 }  // namespace
@@ -149,21 +93,66 @@ Status CheckKeysDiffer(const std::vector<LeafEntry>& entries) {
   return Status();
 }
 
-Result<BulkWriteSummary> CommitEntries(Store* store,
-                                       const std::string& directory,
-                                       const BulkWriteOptions& options,
-                                       DataFileAppender& appender,
-                                       EntryList& list) {
-  BulkWriteSummary summary;
-  HF_ASSIGN_OR_RETURN(const BuiltTree tree,
-                      WriteNodes(options, appender, list));
-  HF_ASSIGN_OR_RETURN(summary.files, appender.Finish());
-  if (options.sync) HF_RETURN_IF_ERROR(store->SyncNames());
-  HF_ASSIGN_OR_RETURN(summary.manifest_byte_count,
-                      WriteManifest(store, directory, options,
-                                    MakeManifest(options, tree, list.files)));
-  if (options.sync) HF_RETURN_IF_ERROR(store->SyncNames());
+uint64_t CommitTimeNs(const BulkWriteOptions& options) {
+  if (options.commit_time_ns != 0) return options.commit_time_ns;
+  return static_cast<uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(
+          std::chrono::system_clock::now().time_since_epoch())
+          .count());
+}
 
+Result<BuiltTree> WriteTree(const BulkWriteOptions& options,
+                            DataFileAppender& appender, const EntryList& list) {
+  if (list.entries.empty()) return BuiltTree();
+  const NodeSink sink = [&](const Bytes& object) -> Result<Reference> {
+    const Reference place = appender.Place(object.size());
+    const std::string_view piece = object.view();
+    HF_RETURN_IF_ERROR(appender.Write(place, {&piece, 1}));
+    return place;
+  };
+  TreeOptions tree_options;
+  tree_options.node_bytes_max = options.max_decoded_node_bytes;
+  tree_options.compression = {.zstd = options.compress_nodes,
+                              .level = kNodeZstdLevel};
+  return BuildTree(list.entries, list.files, tree_options, sink);
+}
+
+void AddVersion(uint64_t generation, uint64_t commit_time_ns,
+                const BuiltTree& tree, const DataFileTable& files,
+                Manifest& manifest) {
+  Version version;
+  version.generation = generation;
+  version.commit_time_ns = commit_time_ns;
+  version.root_height = tree.height;
+  version.statistics = tree.statistics;
+  const auto index = static_cast<uint32_t>(manifest.files.size());
+  const bool empty = tree.node_count == 0;
+  manifest.files.push_back(empty ? DataFile() : files[tree.root.file_index]);
+  version.root =
+      empty ? Reference{index, Reference::kMissing, Reference::kMissing}
+            : Reference{index, tree.root.offset, tree.root.byte_count};
+  manifest.versions.push_back(version);
+}
+
+Result<uint64_t> PublishManifest(Store* store, const std::string& directory,
+                                 const BulkWriteOptions& options,
+                                 const Manifest& manifest, bool must_create) {
+  if (options.sync) HF_RETURN_IF_ERROR(store->SyncNames());
+  HF_ASSIGN_OR_RETURN(
+      const Bytes object,
+      SealEnvelope(ObjectKind::kManifest, EncodeManifestBody(manifest).view(),
+                   manifest.config.compression));
+  HF_RETURN_IF_ERROR(
+      store->Write(directory + std::string(kManifestName), object.view(),
+                   {.sync = options.sync, .must_create = must_create}));
+  if (options.sync) HF_RETURN_IF_ERROR(store->SyncNames());
+  return object.size();
+}
+
+BulkWriteSummary Summarize(const BuiltTree& tree,
+                           std::vector<WrittenFile> files,
+                           uint64_t manifest_byte_count, EntryList& list) {
+  BulkWriteSummary summary;
   for (const LeafEntry& entry : list.entries) {
     if (!entry.is_inline()) continue;
     summary.inline_value_byte_count += entry.value_byte_count;
@@ -173,8 +162,26 @@ Result<BulkWriteSummary> CommitEntries(Store* store,
   summary.node_count = tree.node_count;
   summary.node_byte_count = tree.statistics.tree_byte_count;
   summary.tree_height = tree.height;
+  summary.manifest_byte_count = manifest_byte_count;
+  summary.files = std::move(files);
   summary.entries = std::move(list);
   return summary;
+}
+
+Result<BulkWriteSummary> CommitEntries(Store* store,
+                                       const std::string& directory,
+                                       const BulkWriteOptions& options,
+                                       DataFileAppender& appender,
+                                       EntryList& list) {
+  HF_ASSIGN_OR_RETURN(const BuiltTree tree, WriteTree(options, appender, list));
+  HF_ASSIGN_OR_RETURN(std::vector<WrittenFile> files, appender.Finish());
+  Manifest manifest;
+  manifest.config = MakeConfig(options);
+  AddVersion(1, CommitTimeNs(options), tree, list.files, manifest);
+  HF_ASSIGN_OR_RETURN(const uint64_t manifest_byte_count,
+                      PublishManifest(store, directory, options, manifest,
+                                      options.must_create));
+  return Summarize(tree, std::move(files), manifest_byte_count, list);
 }
 
 }  // namespace holdfast::ocdbt

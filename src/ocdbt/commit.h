@@ -1,5 +1,5 @@
-// Writing the first and only generation of a new database: options, and the
-// last steps that a bulk write and a merge have in common.
+// Writing one generation of a database: options, and the last steps that a bulk
+// write, a merge and an append have in common.
 //
 // Thread-safety: one thread a database. Ownership: borrows the store.
 // Units: bytes; nanoseconds since 1970-01-01 UTC.
@@ -19,6 +19,8 @@
 #include "ocdbt/data_file_appender.h"
 #include "ocdbt/entry_list.h"
 #include "ocdbt/format/config.h"
+#include "ocdbt/format/manifest.h"
+#include "ocdbt/tree_builder.h"
 #include "storage/store.h"
 
 namespace holdfast::ocdbt {
@@ -36,6 +38,8 @@ struct BulkWriteOptions {
   uint64_t commit_time_ns = 0;  // 0: now
   // 32 hex digits, different each time. Default: random.
   std::function<std::string()> new_file_name;
+  // AlreadyExists where there is a manifest. False replaces it.
+  bool must_create = true;
   // Everything is on stable storage when the write returns; the data before
   // the manifest.
   bool sync = true;
@@ -61,8 +65,34 @@ DataFileOptions MakeDataFileOptions(const BulkWriteOptions& options,
 // `Key "..." is given twice` for the first equal pair of sorted entries.
 Status CheckKeysDiffer(const std::vector<LeafEntry>& entries);
 
-// Writes the nodes for `list` (sorted) through `appender`, finishes the data
-// files, then writes the manifest. `appender` extends list.files.
+// `options.commit_time_ns`, or now.
+uint64_t CommitTimeNs(const BulkWriteOptions& options);
+
+// Writes the nodes for `list` (sorted) through `appender`; no keys, no nodes.
+Result<BuiltTree> WriteTree(const BulkWriteOptions& options,
+                            DataFileAppender& appender, const EntryList& list);
+
+// The next entry of `manifest.versions`; its root's file goes to
+// `manifest.files`. `files` is what the tree's root indexes.
+void AddVersion(uint64_t generation, uint64_t commit_time_ns,
+                const BuiltTree& tree, const DataFileTable& files,
+                Manifest& manifest);
+
+// Data and names first, where `options.sync` says so; then the manifest,
+// atomically: AlreadyExists with `must_create`, otherwise it replaces the old
+// one. Gives its size.
+Result<uint64_t> PublishManifest(Store* store, const std::string& directory,
+                                 const BulkWriteOptions& options,
+                                 const Manifest& manifest, bool must_create);
+
+// Counts of what was written; takes the list.
+BulkWriteSummary Summarize(const BuiltTree& tree,
+                           std::vector<WrittenFile> files,
+                           uint64_t manifest_byte_count, EntryList& list);
+
+// The first generation: writes the nodes for `list` (sorted) through
+// `appender`, finishes the data files, then writes the manifest. `appender`
+// extends list.files.
 Result<BulkWriteSummary> CommitEntries(Store* store,
                                        const std::string& directory,
                                        const BulkWriteOptions& options,

@@ -36,26 +36,69 @@ DataFileAppender::~DataFileAppender() {
   }
 }
 
-void DataFileAppender::StartFile() {
+// The file that the next range goes to.
+DataFileAppender::File& DataFileAppender::OpenFile() {
+  if (!files_.empty() && !files_.back()->closed) return *files_.back();
   const std::string relative = options_.prefix + options_.new_file_name();
   table_->push_back({relative, 0});
   files_.push_back(std::make_unique<File>());
   files_.back()->path = options_.directory + relative;
+  return *files_.back();
+}
+
+DataFileAppender::File& DataFileAppender::FileOf(const Reference& place) {
+  std::lock_guard lock(mutex_);
+  return *files_[place.file_index - first_file_index_];
+}
+
+bool DataFileAppender::IsFull(const File& file) const {
+  return options_.target_byte_count != 0 &&
+         file.byte_count >= options_.target_byte_count;
 }
 
 Reference DataFileAppender::Place(uint64_t byte_count) {
   assert(byte_count > 0);
   std::lock_guard lock(mutex_);
-  if (files_.empty() || files_.back()->closed) StartFile();
-  File& file = *files_.back();
+  File& file = OpenFile();
   const Reference place{
       static_cast<uint32_t>(first_file_index_ + files_.size() - 1),
       file.byte_count, byte_count};
   file.byte_count += byte_count;
   file.unwritten_byte_count += byte_count;
-  file.closed = options_.target_byte_count != 0 &&
-                file.byte_count >= options_.target_byte_count;
+  file.closed = IsFull(file);
   return place;
+}
+
+Reference DataFileAppender::StartStream() {
+  std::lock_guard lock(mutex_);
+  const File& file = OpenFile();
+  return {static_cast<uint32_t>(first_file_index_ + files_.size() - 1),
+          file.byte_count, 0};
+}
+
+Status DataFileAppender::AppendStream(std::span<const std::string_view> pieces,
+                                      Reference& place) {
+  const uint64_t byte_count = TotalBytes(pieces);
+  File& file = FileOf(place);
+  {
+    std::lock_guard lock(mutex_);
+    file.byte_count += byte_count;
+    file.unwritten_byte_count += byte_count;
+  }
+  const uint64_t offset = place.offset + place.byte_count;
+  place.byte_count += byte_count;
+  return WriteTo(file, offset, byte_count, pieces);
+}
+
+Status DataFileAppender::EndStream(const Reference& place) {
+  File& file = FileOf(place);
+  bool complete = false;
+  {
+    std::lock_guard lock(mutex_);
+    file.closed = IsFull(file);
+    complete = file.closed && file.unwritten_byte_count == 0;
+  }
+  return complete ? FinishFile(file) : Status();
 }
 
 Status DataFileAppender::Create(File& file) {
@@ -67,21 +110,22 @@ Status DataFileAppender::Create(File& file) {
 
 Status DataFileAppender::Write(const Reference& place,
                                std::span<const std::string_view> pieces) {
-  File* file = nullptr;
-  {
-    std::lock_guard lock(mutex_);
-    file = files_[place.file_index - first_file_index_].get();
-  }
-  HF_RETURN_IF_ERROR(Create(*file));
-  HF_RETURN_IF_ERROR(file->writer->WriteAt(place.offset, pieces));
+  return WriteTo(FileOf(place), place.offset, place.byte_count, pieces);
+}
+
+Status DataFileAppender::WriteTo(File& file, uint64_t offset,
+                                 uint64_t byte_count,
+                                 std::span<const std::string_view> pieces) {
+  HF_RETURN_IF_ERROR(Create(file));
+  HF_RETURN_IF_ERROR(file.writer->WriteAt(offset, pieces));
   bool complete = false;
   {
     std::lock_guard lock(mutex_);
-    assert(file->unwritten_byte_count >= place.byte_count);
-    file->unwritten_byte_count -= place.byte_count;
-    complete = file->closed && file->unwritten_byte_count == 0;
+    assert(file.unwritten_byte_count >= byte_count);
+    file.unwritten_byte_count -= byte_count;
+    complete = file.closed && file.unwritten_byte_count == 0;
   }
-  return complete ? FinishFile(*file) : Status();
+  return complete ? FinishFile(file) : Status();
 }
 
 Status DataFileAppender::FinishFile(File& file) {

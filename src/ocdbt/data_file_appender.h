@@ -51,6 +51,13 @@ class DataFileAppender {
   Status Write(const Reference& place,
                std::span<const std::string_view> pieces);
 
+  // A value whose size is not known before its last byte: it starts here, grows
+  // by each append, and no Place may come before EndStream.
+  Reference StartStream();
+  Status AppendStream(std::span<const std::string_view> pieces,
+                      Reference& place);
+  Status EndStream(const Reference& place);
+
   // All files in order of creation. REQUIRES: every placed byte was written.
   Result<std::vector<WrittenFile>> Finish();
 
@@ -65,7 +72,11 @@ class DataFileAppender {
     std::unique_ptr<ObjectWriter> writer;
   };
 
-  void StartFile();  // REQUIRES: mutex_ held
+  File& OpenFile();  // REQUIRES: mutex_ held
+  File& FileOf(const Reference& place);
+  bool IsFull(const File& file) const;
+  Status WriteTo(File& file, uint64_t offset, uint64_t byte_count,
+                 std::span<const std::string_view> pieces);
   Status Create(File& file);
   Status FinishFile(File& file);
 

@@ -100,7 +100,9 @@ Result<BulkWriteSummary> MergeEntries(Store* store,
                                       const BulkWriteOptions& options) {
   HF_RETURN_IF_ERROR(CheckBulkWriteOptions(options, directory));
   for (const MergeChild& child : children) {
-    if (child.subdirectory.ends_with('/')) continue;
+    if (child.subdirectory.empty() || child.subdirectory.ends_with('/')) {
+      continue;
+    }
     return InvalidArgumentError("OCDBT subdirectory \"" + child.subdirectory +
                                 "\" must end in '/'");
   }

@@ -24,6 +24,7 @@ namespace holdfast::ocdbt {
 
 struct MergeChild {
   // From the parent's directory on, ending in '/', e.g. "ocdbt.process_0/".
+  // Empty: entries of the parent itself, which is replaced.
   std::string subdirectory;
   EntryList entries;
 };

@@ -1,16 +1,16 @@
 // ConvertStrided: every pair of dtypes in two steps, source -> wide type ->
 // target, block by block in the first-level cache. The wide type is chosen so
-// that the two steps give what numpy and ml_dtypes give:
-//   integer to integer            int64_t   (wraps, modulo 2^64)
-//   float64 with an integer or float16, either way: double
-//   all else                      float     (ml_dtypes itself rounds float64
-//                                 and integers to float32 first)
+// that the two steps give what TensorStore gives:
+//   integer to integer                  int64_t   (wraps, modulo 2^64)
+//   float64 to integers and floats of   double
+//   8 bits and less, and integers and
+//   float8_e8m0fnu to float64
+//   all else                            float     (integers, and float64 on its
+//                                       way to 16 bits, are rounded twice)
 // A run that already holds the wide type is used in place. Complex numbers are
 // converted as views of their real and imaginary halves.
 //
-// Pairs without a registered cast in numpy follow the same rules: between
-// sub-byte integers values wrap; float8_e8m0fnu goes through float32 (zero and
-// negative values become NaN there).
+// TensorStore has no uint2 and uint4: they follow the rules of int2 and int4.
 #include <algorithm>
 #include <cassert>
 #include <cstdint>
@@ -100,16 +100,37 @@ bool IsInteger(DType dtype) {
   return DTypeKindOf(dtype) != DTypeKind::kFloat && !IsComplex(dtype);
 }
 
-// The second step through float, which depends on the source where ml_dtypes
-// treats NaN and infinity in its own way.
-StoreFn<float> FindStoreFrom(DType source, DType target) {
-  const bool from_float8 = DTypeBits(source) == 8 && !IsInteger(source);
-  if (source == DType::kBfloat16 && target == DType::kFloat16) {
-    return StoreRun<QuietFloat16Element, float>;
+bool IsFloat8(DType dtype) {
+  return DTypeBits(dtype) == 8 && DTypeKindOf(dtype) == DTypeKind::kFloat;
+}
+
+// The first step through float, which depends on the target for the one type
+// that TensorStore decodes in several ways.
+LoadFn<float> FindLoadTo(DType source, DType target) {
+  if (source != DType::kFloat8E8m0fnu) return FindLoad<float>(source);
+  if (target == DType::kFloat4E2m1fn) {
+    return LoadRun<E8m0Element<E8m0Decoding::kToFloat4>, float>;
   }
-  if (!from_float8 || !IsInteger(target) || target == DType::kBool) {
-    return FindStore<float>(target);
+  if (IsInteger(target) && target != DType::kBool) {
+    return LoadRun<E8m0Element<E8m0Decoding::kToInteger>, float>;
   }
+  const bool is_exact =
+      target == DType::kBool || target == DType::kFloat16 || IsFloat8(target);
+  return is_exact ? LoadRun<E8m0Element<E8m0Decoding::kExact>, float>
+                  : LoadRun<E8m0Element<E8m0Decoding::kWrapped>, float>;
+}
+
+// The second step from a float of 8 bits, where NaN and infinity are treated
+// in ways of their own.
+StoreFn<float> FindStoreFromFloat8(DType target) {
+  if (target == DType::kBool) return FindStore<float>(target);
+  if (target == DType::kFloat16) {
+    return StoreRun<Float16FromFloat8Element, float>;
+  }
+  if (target == DType::kBfloat16) {
+    return StoreRun<Bfloat16FromFloat8Element, float>;
+  }
+  if (!IsInteger(target)) return FindStore<float>(target);
   return VisitElement(target, [](auto element) -> StoreFn<float> {
     using Element = decltype(element);
     if constexpr (requires { Element::kHighest; }) {
@@ -117,6 +138,14 @@ StoreFn<float> FindStoreFrom(DType source, DType target) {
     }
     return nullptr;
   });
+}
+
+StoreFn<float> FindStoreFrom(DType source, DType target) {
+  if (IsFloat8(source)) return FindStoreFromFloat8(target);
+  if (source == DType::kFloat16 && target == DType::kFloat8E5m2) {
+    return StoreRun<E5m2FromFloat16Element, float>;
+  }
+  return FindStore<float>(target);
 }
 
 template <typename Wide>
@@ -195,12 +224,10 @@ bool SameSizeIntegers(DType a, DType b) {
 // REQUIRES: neither dtype is complex.
 bool GoesThroughDouble(DType source, DType target) {
   if (target == DType::kFloat64) {
-    return IsInteger(source) || source == DType::kFloat16;
+    return IsInteger(source) || source == DType::kFloat8E8m0fnu;
   }
-  if (source == DType::kFloat64) {
-    return IsInteger(target) || target == DType::kFloat16;
-  }
-  return false;
+  return source == DType::kFloat64 &&
+         (IsInteger(target) || DTypeBits(target) <= 8);
 }
 
 // The real (part 0) or imaginary (part 1) halves of a complex view.
@@ -229,7 +256,14 @@ void ConvertToComplex(const ConstArrayView& source, const ArrayView& target) {
     ConvertStrided(PartOf(source, 1), imaginary);
     return;
   }
-  ConvertStrided(source, PartOf(target, 0));
+  const ArrayView real = PartOf(target, 0);
+  if (source.dtype == DType::kFloat8E8m0fnu) {
+    ConvertThrough<float>({FindLoadTo(source.dtype, DType::kFloat32),
+                           FindStore<float>(real.dtype)},
+                          source, real);
+  } else {
+    ConvertStrided(source, real);
+  }
   constexpr char kZero[8] = {};
   FillStrided(imaginary, kZero);
 }
@@ -253,7 +287,12 @@ void ConvertStrided(const ConstArrayView& source, const ArrayView& target) {
   if (GoesThroughDouble(source.dtype, target.dtype)) {
     return ConvertThrough<double>(source, target);
   }
-  ConvertThrough<float>({FindLoad<float>(source.dtype),
+  if (source.dtype == DType::kFloat8E5m2 && target.dtype == DType::kFloat16) {
+    return ConvertThrough<int64_t>({LoadRun<IntegerElement<uint8_t>, int64_t>,
+                                    StoreRun<Float16FromE5m2Element, int64_t>},
+                                   source, target);
+  }
+  ConvertThrough<float>({FindLoadTo(source.dtype, target.dtype),
                          FindStoreFrom(source.dtype, target.dtype)},
                         source, target);
 }

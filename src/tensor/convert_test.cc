@@ -1,4 +1,4 @@
-// ConvertStrided against numpy 2.4.6 and ml_dtypes 0.6.0, bit for bit: see
+// ConvertStrided against TensorStore 0.1.86, bit for bit: see
 // tests/golden/tensor/make_casts.py for the pairs and patterns. NaNs are
 // compared bit for bit as well: sign and payload turned out deterministic in
 // every pair.
@@ -127,7 +127,7 @@ std::string ConvertApart(const GoldenSource& source, DType target) {
   return got;
 }
 
-TEST(ConvertTest, EveryPairAsNumpy) {
+TEST(ConvertTest, EveryPairAsTensorStore) {
   int pair_count = 0;
   for (const GoldenSource& source : ReadGolden()) {
     for (const auto& [target, want] : source.expected) {
@@ -140,8 +140,8 @@ TEST(ConvertTest, EveryPairAsNumpy) {
       ++pair_count;
     }
   }
-  // numpy has no cast for 32 of the pairs.
-  EXPECT_EQ(pair_count, kDTypeCount * kDTypeCount - 32);
+  // Between uint2, uint4 and some narrow types there is nobody to ask.
+  EXPECT_EQ(pair_count, kDTypeCount * kDTypeCount - 13);
 }
 
 // The bytes of `count` values of type Value.
@@ -159,25 +159,21 @@ std::string Convert(DType from, const std::string& elements, DType to) {
   return ConvertContiguous(source, to);
 }
 
-TEST(ConvertTest, PairsThatNumpyRefuses) {
+// TensorStore has no uint2 and uint4; numpy has no cast between sub-byte types.
+TEST(ConvertTest, PairsWithoutAModel) {
   EXPECT_EQ(Convert(DType::kInt4, "\x07\x0f\x0a", DType::kUint2),
             "\x03\x03\x02");
   EXPECT_EQ(Convert(DType::kUint4, "\x01\x0f\x08", DType::kInt4),
-            "\x01\x0f\x08");
+            "\x01\xff\xf8");
   EXPECT_EQ(Convert(DType::kInt2, "\x03\x02\x01", DType::kUint4),
             "\x0f\x0e\x01");
-  // 1, 2^120 and NaN.
-  EXPECT_EQ(Convert(DType::kFloat8E8m0fnu, "\x7f\xf7\xff", DType::kFloat8E5m2),
-            "\x3c\x7c\x7e");
-  EXPECT_EQ(Convert(DType::kFloat8E8m0fnu, "\x7f\x80\xff", DType::kInt4),
-            std::string("\x01\x02\x00", 3));
-  // 1, 0 and -1.
-  EXPECT_EQ(Convert(DType::kInt4, std::string("\x01\x00\x0f", 3),
+  EXPECT_EQ(Convert(DType::kUint4, std::string("\x01\x00\x0f", 3),
                     DType::kFloat8E8m0fnu),
-            "\x7f\xff\xff");
+            std::string("\x3f\x00\x43", 3));
 }
 
-// numpy's answer depends on the position in the array; these are the low bits.
+// The answer of vector loops depends on the position in the array; these are
+// the low bits.
 TEST(ConvertTest, FloatOutOfRangeOfUint32) {
   const std::vector<double> values = {-1, 4294967296.0 + 7, -4294967296.0 - 3,
                                       1e30};

@@ -7,7 +7,7 @@
 //   kDouble             converts from and to double in one step
 //   Load<Wide>(Storage) its value, rounded once to Wide
 //   Store(Wide)         the element nearest to a value of type Wide
-// The rules are those of numpy on x86-64 and of ml_dtypes.
+// The rules are those of TensorStore's casts on x86-64 (tensor/copy.h).
 // Thread-safety: pure functions.
 #pragma once
 
@@ -30,9 +30,10 @@ inline Int TruncateOrMin(Real value) {
 }
 
 // Float to integer as compiled C on x86-64 does it: through int32 for types
-// of up to 16 bits and int32 itself, through int64 for uint32. (numpy's vector
-// loops give other results for uint32 out of range, depending on the position
-// in the array; these are the results of its scalar loops.)
+// of up to 16 bits and int32 itself, through int64 for uint32. (The vector
+// loops of TensorStore, as those of numpy, give other results for uint32 out of
+// range, depending on the position in the array; these are the results of the
+// scalar loops of both.)
 template <typename Int, typename Real>
 inline Int FloatToInteger(Real value) {
   if constexpr (std::is_same_v<Int, uint64_t>) {
@@ -70,31 +71,35 @@ struct IntegerElement {
   }
 };
 
-// int2, int4, uint2, uint4: the low bits of a byte.
+// int2, int4, uint2, uint4: the low bits of a byte. The bits above are copies
+// of the sign, as TensorStore leaves them; zero for the unsigned types.
 template <int kBits, bool kSigned>
 struct SubByteElement {
   using Storage = uint8_t;
   static constexpr bool kInteger = true;
   static constexpr bool kDouble = true;
   static constexpr uint8_t kMask = (1 << kBits) - 1;
+  static constexpr int kSignBit = kSigned ? 1 << (kBits - 1) : 0;
   // The low bits of 127 or 255, and of -128 or 0.
-  static constexpr uint8_t kHighest = kMask;
+  static constexpr uint8_t kHighest = kSigned ? 0xff : kMask;
   static constexpr uint8_t kLowest = 0;
 
+  static constexpr int Extend(uint8_t stored) {
+    return ((stored & kMask) ^ kSignBit) - kSignBit;
+  }
   template <typename Wide>
   static Wide Load(uint8_t stored) {
-    constexpr int kSignBit = kSigned ? 1 << (kBits - 1) : 0;
-    return static_cast<Wide>(((stored & kMask) ^ kSignBit) - kSignBit);
+    return static_cast<Wide>(Extend(stored));
   }
   // Wraps; out of the range of int32, floats become 0.
   template <typename Wide>
   static uint8_t Store(Wide value) {
-    return IntegerElement<uint8_t>::Store(value) & kMask;
+    return static_cast<uint8_t>(Extend(IntegerElement<uint8_t>::Store(value)));
   }
 };
 
 // An integer type as the target of 8-bit floats: infinities give its limits (of
-// a whole byte for sub-byte types) and NaN gives 0. ml_dtypes happens to be
+// a whole byte for sub-byte types) and NaN gives 0. TensorStore happens to be
 // compiled so for these formats, and only for them.
 template <typename Element>
 struct FromFloat8Element {
@@ -123,8 +128,7 @@ struct BoolElement {
   }
 };
 
-// The truth of a complex number; numpy drops the imaginary part everywhere
-// else.
+// The truth of a complex number; the imaginary part is dropped everywhere else.
 template <typename Part>
 struct ComplexTruth {
   struct Storage {
@@ -138,21 +142,137 @@ struct ComplexTruth {
   }
 };
 
-// The formats of at most 8 bits; ml_dtypes converts them through float32.
+// The formats of at most 8 bits; float64 is rounded to them once.
 template <const FloatFormat& kFormat>
 struct SmallFloatElement {
   using Storage = uint8_t;
   static constexpr bool kInteger = false;
-  static constexpr bool kDouble = false;
-  static constexpr uint8_t kMask = (1 << kFormat.bits) - 1;
+  static constexpr bool kDouble = true;
   static constexpr std::array<float, 256> kTable = DecodeTable(kFormat);
 
   template <typename Wide>
   static Wide Load(uint8_t stored) {
-    return kTable[stored & kMask];
+    return kTable[stored];
   }
-  static uint8_t Store(float value) {
+  template <typename Real>
+  static uint8_t Store(Real value) {
     return static_cast<uint8_t>(EncodeFloat(kFormat, value));
+  }
+};
+
+// Every bit above the low three makes the number negative.
+struct Float4Element : SmallFloatElement<kFloat4E2m1fnFormat> {
+  template <typename Wide>
+  static Wide Load(uint8_t stored) {
+    return kTable[(stored & 7) | (stored > 7 ? 8 : 0)];
+  }
+};
+
+// float8_e5m2 is a cut float16: a NaN that comes from there is cut as well.
+struct E5m2FromFloat16Element : SmallFloatElement<kFloat8E5m2Format> {
+  static uint8_t Store(float value) {
+    const uint32_t bits = std::bit_cast<uint32_t>(value);
+    const auto nan =
+        static_cast<uint8_t>((bits >> 24 & 0x80) | 0x7e | (bits >> 21 & 3));
+    return value == value ? SmallFloatElement::Store(value) : nan;
+  }
+};
+
+// And back, every pattern: through int64_t, as no float keeps all NaNs.
+struct Float16FromE5m2Element {
+  using Storage = uint16_t;
+  static uint16_t Store(int64_t stored) {
+    return static_cast<uint16_t>(stored << 8);
+  }
+};
+
+// TensorStore takes float8_e8m0fnu for a type with bias 63, a zero (pattern 0)
+// and a sign (its top bit, which also counts in the exponent), and so casts to
+// and from it are not by value; what is not cast keeps its bits.
+enum class E8m0Decoding : uint8_t { kExact, kWrapped, kToInteger, kToFloat4 };
+
+// +-2^(pattern - 63), infinite where Real is too small.
+template <typename Real>
+constexpr Real ExactE8m0(uint32_t bits) {
+  if (bits == 0) return 0;
+  if (bits == 0xff) {
+    return std::bit_cast<Real>(std::bit_cast<typename WideFloat<Real>::Word>(
+                                   std::numeric_limits<Real>::quiet_NaN()) |
+                               typename WideFloat<Real>::Word{1}
+                                   << (8 * sizeof(Real) - 1));
+  }
+  Real value = 1;
+  for (uint32_t i = 63; i < bits; ++i) value *= 2;
+  for (uint32_t i = bits; i < 63; ++i) value /= 2;
+  return bits < 0x80 ? value : -value;
+}
+
+// In float32 the exponent runs over into the sign.
+constexpr uint32_t WrappedE8m0(uint32_t bits) {
+  if (bits == 0) return 0;
+  if (bits == 0xff) return 0xffc00000u;
+  return ((bits + 64) << 23) + (bits < 0x80 ? 0 : 0x80000000u);
+}
+
+template <typename Real, E8m0Decoding kDecoding>
+constexpr std::array<Real, 256> E8m0Table() {
+  std::array<Real, 256> table{};
+  for (uint32_t bits = 0; bits < table.size(); ++bits) {
+    if constexpr (kDecoding == E8m0Decoding::kWrapped ||
+                  kDecoding == E8m0Decoding::kToInteger) {
+      table[bits] = std::bit_cast<Real>(WrappedE8m0(bits));
+    } else if (bits < 191 || sizeof(Real) > 4 || bits == 0xff) {
+      table[bits] = ExactE8m0<Real>(bits);
+    } else {
+      table[bits] = -std::numeric_limits<Real>::infinity();
+    }
+  }
+  if constexpr (kDecoding == E8m0Decoding::kToInteger) {
+    table[0xbf] = -std::numeric_limits<Real>::max();  // no infinity here
+  }
+  if constexpr (kDecoding == E8m0Decoding::kToFloat4) {
+    // Here the exponent of the narrow type runs over.
+    table[0xbe] = -Real{0};
+    table[0xbf] = -1;
+    table[0xc0] = -2;
+    table[0xc1] = -4;
+  }
+  return table;
+}
+
+template <E8m0Decoding kDecoding = E8m0Decoding::kExact>
+struct E8m0Element {
+  using Storage = uint8_t;
+  static constexpr bool kInteger = false;
+  static constexpr bool kDouble = true;
+  template <typename Real>
+  static constexpr std::array<Real, 256> kTable = E8m0Table<Real, kDecoding>();
+
+  template <typename Wide>
+  static Wide Load(uint8_t stored) {
+    return kTable<Wide>[stored];
+  }
+  // The magnitude's exponent, halves up. Too large is NaN; too small is NaN
+  // from float32, and 0 or the least number from float64.
+  template <typename Real>
+  static uint8_t Store(Real value) {
+    using Wide = WideFloat<Real>;
+    using Word = typename Wide::Word;
+    const Word magnitude = std::bit_cast<Word>(value) & (~Word{0} >> 1);
+    constexpr Word kHalf = Word{1} << (Wide::kMantissaBits - 1);
+    const auto exponent =
+        static_cast<int>((magnitude + kHalf) >> Wide::kMantissaBits);
+    const int code = exponent - (Wide::kExponentBias - 63);
+    const bool is_finite =
+        magnitude < std::bit_cast<Word>(std::numeric_limits<Real>::infinity());
+    if (magnitude == 0) return 0;
+    if (!is_finite || code > 0xff) return 0xff;
+    if (sizeof(Real) > 4 && code <= 0) {
+      constexpr Word kHalfOfLeast = Word{Wide::kExponentBias - 63}
+                                    << Wide::kMantissaBits;
+      return magnitude > kHalfOfLeast;
+    }
+    return static_cast<uint8_t>(code >= 0 ? code : 0xff);
   }
 };
 
@@ -165,39 +285,42 @@ struct Bfloat16Element {
   static Wide Load(uint16_t stored) {
     return std::bit_cast<float>(uint32_t{stored} << 16);
   }
-  // EncodeFloat for the format that is a cut float32; half the operations.
+  // EncodeFloat for the format that is a cut float32; half the operations. A
+  // NaN is cut as well, with a bit that keeps it one.
   static uint16_t Store(float value) {
     const uint32_t bits = std::bit_cast<uint32_t>(value);
     const uint32_t rounded = bits + 0x7fff + ((bits >> 16) & 1);
-    const uint32_t nan = (bits & 0x80000000u) | 0x7fc00000u;
+    const uint32_t nan = bits | 0x00200000u;
     const bool is_nan = (bits & 0x7fffffffu) > 0x7f800000u;
     return static_cast<uint16_t>((is_nan ? nan : rounded) >> 16);
+  }
+};
+
+// The NaNs of 8-bit floats have no payload to keep.
+struct Bfloat16FromFloat8Element : Bfloat16Element {
+  static uint16_t Store(float value) {
+    return static_cast<uint16_t>(EncodeFloat(kBfloat16Format, value));
   }
 };
 
 struct Float16Element {
   using Storage = uint16_t;
   static constexpr bool kInteger = false;
-  static constexpr bool kDouble = true;
+  static constexpr bool kDouble = false;
 
   template <typename Wide>
   static Wide Load(uint16_t stored) {
-    if constexpr (std::is_same_v<Wide, double>) {
-      return DecodeFloat16ToDouble(stored);
-    } else {
-      return DecodeFloat16(stored);
-    }
+    return DecodeFloat16(stored);
   }
-  template <typename Wide>
-  static uint16_t Store(Wide value) {
-    return EncodeFloat16(value);
-  }
+  static uint16_t Store(float value) { return EncodeFloat16(value); }
 };
 
-// float16 as ml_dtypes makes it: NaNs lose their payload.
-struct QuietFloat16Element : Float16Element {
+// From 8-bit floats NaNs have every bit set.
+struct Float16FromFloat8Element : Float16Element {
   static uint16_t Store(float value) {
-    return static_cast<uint16_t>(EncodeFloat(kFloat16Format, value));
+    const auto nan =
+        static_cast<uint16_t>(std::bit_cast<uint32_t>(value) >> 16 | 0x7fff);
+    return value == value ? EncodeFloat16(value) : nan;
   }
 };
 
@@ -248,7 +371,7 @@ auto VisitElement(DType dtype, Fn&& fn) {
     case DType::kUint64:
       return fn(IntegerElement<uint64_t>{});
     case DType::kFloat4E2m1fn:
-      return fn(SmallFloatElement<kFloat4E2m1fnFormat>{});
+      return fn(Float4Element{});
     case DType::kFloat8E3m4:
       return fn(SmallFloatElement<kFloat8E3m4Format>{});
     case DType::kFloat8E4m3fn:
@@ -262,7 +385,7 @@ auto VisitElement(DType dtype, Fn&& fn) {
     case DType::kFloat8E5m2fnuz:
       return fn(SmallFloatElement<kFloat8E5m2fnuzFormat>{});
     case DType::kFloat8E8m0fnu:
-      return fn(SmallFloatElement<kFloat8E8m0fnuFormat>{});
+      return fn(E8m0Element<>{});
     case DType::kFloat16:
       return fn(Float16Element{});
     case DType::kBfloat16:

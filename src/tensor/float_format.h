@@ -3,7 +3,8 @@
 // Formats: float16 and bfloat16 (IEEE 754), the OCP 8-bit formats and their
 // fnuz variants (arXiv:2209.05433, arXiv:2206.02915), and the OCP MX formats
 // float8_e8m0fnu and float4_e2m1fn. Where those leave a choice (NaN and
-// overflow of formats without them) the results are those of ml_dtypes.
+// overflow of formats without them) the results are those of ml_dtypes, which
+// TensorStore shares.
 // Thread-safety: pure functions.
 #pragma once
 
@@ -121,7 +122,7 @@ inline uint32_t EncodeFloat(const FloatFormat& format, Real value) {
 }
 
 // As EncodeFloat for float16, but a NaN keeps its sign and the upper bits of
-// its payload, as in numpy.
+// its payload, and becomes quiet, as in TensorStore.
 template <typename Real>
 inline uint16_t EncodeFloat16(Real value) {
   using Wide = WideFloat<Real>;
@@ -131,8 +132,7 @@ inline uint16_t EncodeFloat16(Real value) {
   const Word bits = std::bit_cast<Word>(value);
   const Word sign = (bits >> (8 * sizeof(Word) - 16)) & 0x8000;
   const Word payload = (bits >> (Wide::kMantissaBits - 10)) & 0x3ff;
-  // A payload of zero would read as infinity.
-  const Word nan = sign | 0x7c00 | (payload == 0 ? 1 : payload);
+  const Word nan = sign | 0x7e00 | payload;
   const bool is_nan = (bits & (~Word{0} >> 1)) > kInfinity;
   const Word code = EncodeFloat(kFloat16Format, value);
   return static_cast<uint16_t>(is_nan ? nan : code);

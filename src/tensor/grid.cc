@@ -85,4 +85,18 @@ Status ForEachChunk(const ChunkGrid& grid, const Box& box,
   return Status();
 }
 
+Shape RowPieceShape(const Shape& shape, size_t item_bytes,
+                    size_t piece_bytes_max) {
+  Shape piece(shape.size(), 1);
+  int64_t left = std::max<int64_t>(
+      1,
+      static_cast<int64_t>(piece_bytes_max / std::max<size_t>(1, item_bytes)));
+  for (size_t d = shape.size(); d-- > 0;) {
+    piece[d] = std::min(shape[d], left);
+    if (piece[d] < shape[d]) break;
+    left /= piece[d];
+  }
+  return piece;
+}
+
 }  // namespace holdfast

@@ -29,4 +29,10 @@ struct ChunkGrid {
 Status ForEachChunk(const ChunkGrid& grid, const Box& box,
                     const std::function<Status(const Shape& index)>& fn);
 
+// Shape of the chunks that cut an array into runs of whole rows of at most
+// `piece_bytes_max` bytes (one element, if that is less): in C order of their
+// grid they follow each other in a contiguous array. REQUIRES: no extent of 0.
+Shape RowPieceShape(const Shape& shape, size_t item_bytes,
+                    size_t piece_bytes_max);
+
 }  // namespace holdfast

@@ -27,7 +27,10 @@ std::string_view LeafValueType(const Tree& leaf) {
       return kValueTypeNone;
     case LeafKind::kPlaceholder:
       return kValueTypePlaceholder;
+    case LeafKind::kExternal:
+      return leaf.text();
     case LeafKind::kReference:
+    case LeafKind::kObject:
       break;
   }
   return kValueTypeUnknown;
@@ -49,6 +52,12 @@ std::string_view ValueTypeOf(const Tree& node, const FlattenOptions& options) {
   return LeafValueType(node);
 }
 
+// The text becomes a part of a JSON file.
+bool IsJsonText(const Tree& node) {
+  return node.is_leaf() && (node.leaf_kind() == LeafKind::kString ||
+                            node.leaf_kind() == LeafKind::kExternal);
+}
+
 class Flattener {
  public:
   Flattener(const FlattenOptions& options, std::vector<FlatLeaf>& leaves)
@@ -65,8 +74,7 @@ class Flattener {
 
  private:
   Status AddLeaf(const Tree& node) {
-    if (node.is_leaf() && node.leaf_kind() == LeafKind::kString &&
-        !IsValidUtf8(node.text())) {
+    if (IsJsonText(node) && !IsValidUtf8(node.text())) {
       return InvalidArgumentError("flatten: " + KeyPathRepr(path_) +
                                   ": string is not valid UTF-8");
     }

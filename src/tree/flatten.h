@@ -2,7 +2,7 @@
 //
 // Thread-safety: pure functions.
 // Ownership: FlatLeaf borrows the leaf from the Tree that was flattened, and
-// its value_type from the constants of tree/value_type.h.
+// its value_type from there or from the constants of tree/value_type.h.
 #pragma once
 
 #include <string_view>

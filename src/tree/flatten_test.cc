@@ -183,5 +183,14 @@ TEST(Unflatten, UndoesFlattenInAnyOrder) {
   }
 }
 
+TEST(Flatten, AnExternalLeafHasItsOwnValueType) {
+  const Tree tree = Tree::Dict({{"a", Tree::External("acme.Blob")}});
+  const auto leaves = Flatten(tree);
+  ASSERT_TRUE(leaves.ok());
+  EXPECT_EQ(leaves->at(0).value_type, "acme.Blob");
+  const Tree bad = Tree::Dict({{"a", Tree::External("\xff")}});
+  EXPECT_EQ(Flatten(bad).status().code(), StatusCode::kInvalidArgument);
+}
+
 }  // namespace
 }  // namespace holdfast

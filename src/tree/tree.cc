@@ -169,6 +169,18 @@ Tree Tree::Reference(std::string param_name) {
   return tree;
 }
 
+Tree Tree::External(std::string value_type) {
+  Tree tree;
+  tree.node_ = TextLeaf{LeafKind::kExternal, std::move(value_type)};
+  return tree;
+}
+
+Tree Tree::Object(std::any object) {
+  Tree tree;
+  tree.node_ = std::make_shared<const std::any>(std::move(object));
+  return tree;
+}
+
 NodeKind Tree::kind() const {
   const Container* container = std::get_if<Container>(&node_);
   return container ? container->kind : NodeKind::kLeaf;
@@ -247,6 +259,9 @@ LeafKind Tree::leaf_kind() const {
   assert(is_leaf());
   if (const LeafKind* kind = std::get_if<LeafKind>(&node_)) return *kind;
   if (const TextLeaf* text = std::get_if<TextLeaf>(&node_)) return text->kind;
+  if (std::holds_alternative<std::shared_ptr<const std::any>>(node_)) {
+    return LeafKind::kObject;
+  }
   return std::holds_alternative<Scalar>(node_) ? LeafKind::kScalar
                                                : LeafKind::kArray;
 }
@@ -292,6 +307,11 @@ const std::string& Tree::text() const {
   return std::get<TextLeaf>(node_).text;
 }
 
+const std::any& Tree::object() const {
+  assert(leaf_kind() == LeafKind::kObject);
+  return *std::get<std::shared_ptr<const std::any>>(node_);
+}
+
 namespace {
 
 bool SameLeaf(const Tree& a, const Tree& b) {
@@ -305,7 +325,10 @@ bool SameLeaf(const Tree& a, const Tree& b) {
     case LeafKind::kString:
     case LeafKind::kBytes:
     case LeafKind::kReference:
+    case LeafKind::kExternal:
       return a.text() == b.text();
+    case LeafKind::kObject:
+      return &a.object() == &b.object();
     case LeafKind::kArray:
       break;
   }

@@ -102,6 +102,25 @@ TEST(Tree, EqualityLooksAtEverything) {
   EXPECT_FALSE(Tree(1) == Tree(Scalar::Of<int64_t>(DType::kInt64, 1, false)));
 }
 
+TEST(Tree, AnExternalLeafIsItsValueType) {
+  const Tree leaf = Tree::External("acme.Blob");
+  EXPECT_EQ(leaf.leaf_kind(), LeafKind::kExternal);
+  EXPECT_EQ(leaf.text(), "acme.Blob");
+  EXPECT_EQ(leaf, Tree::External("acme.Blob"));
+  EXPECT_FALSE(leaf == Tree::External("acme.Other"));
+  EXPECT_FALSE(leaf == Tree("acme.Blob"));
+}
+
+TEST(Tree, AnObjectIsEqualToItselfAlone) {
+  const Tree leaf = Tree::Object(std::string("value"));
+  EXPECT_EQ(leaf.leaf_kind(), LeafKind::kObject);
+  EXPECT_EQ(std::any_cast<std::string>(leaf.object()), "value");
+  const Tree copy = leaf;
+  EXPECT_EQ(&copy.object(), &leaf.object());
+  EXPECT_EQ(copy, leaf);
+  EXPECT_FALSE(leaf == Tree::Object(std::string("value")));
+}
+
 TEST(Tree, ArraysAreEqualElementByElement) {
   const Array two = Floats({1, 2});
   EXPECT_EQ(Tree(two), Tree(Floats({1, 2})));

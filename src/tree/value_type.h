@@ -27,4 +27,12 @@ constexpr bool IsEmptyValueType(std::string_view value_type) {
          value_type == kValueTypeNamedTuple;
 }
 
+// Not one of a TypeHandler of the caller's own. Old checkpoints have none.
+constexpr bool IsStandardValueType(std::string_view value_type) {
+  return IsEmptyValueType(value_type) || value_type.empty() ||
+         value_type == kValueTypeJaxArray || value_type == kValueTypeNumpy ||
+         value_type == kValueTypeScalar || value_type == kValueTypeString ||
+         value_type == kValueTypePlaceholder || value_type == kValueTypeUnknown;
+}
+
 }  // namespace holdfast

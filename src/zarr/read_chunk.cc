@@ -15,6 +15,8 @@ constexpr uint64_t kBatchBytes = uint64_t{16} << 20;
 constexpr size_t kBatchRequests = 256;
 // Inner chunks this close are read together.
 constexpr uint64_t kInnerGapBytesMax = uint64_t{64} << 10;
+// Larger shards are never held whole.
+constexpr uint64_t kWholeShardBytesMax = uint64_t{64} << 20;
 // From here on a copy costs more than a second request.
 constexpr uint64_t kDirectInnerBytesMin = uint64_t{256} << 10;
 
@@ -106,7 +108,12 @@ struct ChunkReader::Group {
 };
 
 bool ChunkReader::WantsRanges(const std::vector<InnerPiece>& pieces) const {
-  if (pieces.size() < format_.shard->entry_count()) return true;
+  const uint64_t entry_count = format_.shard->entry_count();
+  if (pieces.size() < entry_count) return true;
+  if (entry_count > 1 &&
+      entry_count > kWholeShardBytesMax / format_.shard->inner_bytes()) {
+    return true;
+  }
   return format_.shard->inner_is_raw() &&
          format_.shard->inner_bytes() >= kDirectInnerBytesMin;
 }

@@ -259,4 +259,53 @@ Result<EncodedChunk> ShardCodec::Encode(const ConstArrayView& chunk,
   return Join(std::move(inner));
 }
 
+bool ShardCodec::is_streamable() const {
+  return entry_count_ == 1 && IsIdentity(params_.permutation) &&
+         params_.sharding.index_location == IndexLocation::kEnd &&
+         params_.options.store_data_equal_to_fill_value &&
+         inner_->is_streamable();
+}
+
+Status ShardCodec::EncodeStream(const ChunkElements& chunk, size_t piece_bytes,
+                                const WriteFn& write,
+                                CodecContext& context) const {
+  assert(is_streamable());
+  uint64_t byte_count = 0;
+  const WriteFn counting = [&](std::span<const std::string_view> pieces) {
+    for (const std::string_view piece : pieces) byte_count += piece.size();
+    return write(pieces);
+  };
+  HF_RETURN_IF_ERROR(
+      inner_->EncodeStream(chunk, piece_bytes, counting, context));
+  const ShardEntry entry{0, byte_count};
+  std::string index(index_bytes_, '\0');
+  EncodeShardIndex({&entry, 1}, params_.sharding, index.data());
+  const std::string_view piece = index;
+  return write({&piece, 1});
+}
+
+Result<bool> ShardCodec::DecodeStream(EncodedSource& encoded,
+                                      size_t piece_bytes,
+                                      const DecodedTarget& target,
+                                      CodecContext& context) const {
+  assert(is_streamable());
+  const uint64_t shard_bytes = encoded.byte_count();
+  HF_RETURN_IF_ERROR(CheckShardBytes(shard_bytes, index_bytes_));
+  Buffer stored(index_bytes_);
+  HF_RETURN_IF_ERROR(
+      encoded.ReadAt(IndexOffset(shard_bytes), {stored.data(), index_bytes_}));
+  HF_ASSIGN_OR_RETURN(const ShardIndex index,
+                      DecodeIndex(Bytes(std::move(stored), index_bytes_)));
+  InnerPiece piece;
+  piece.cell = Shape(params_.grid.size(), 0);
+  const Result<ShardEntry> entry = index.Entry(0, shard_bytes);
+  if (!entry.ok()) return AtPiece(piece, entry.status());
+  if (entry->missing()) return false;
+  EncodedPart inner(encoded, entry->offset, entry->byte_count);
+  Result<bool> decoded =
+      inner_->DecodeStream(inner, piece_bytes, target, context);
+  if (!decoded.ok()) return AtPiece(piece, decoded.status());
+  return decoded;
+}
+
 }  // namespace holdfast::zarr

@@ -42,6 +42,14 @@ class ShardCodec : public ChunkCodec {
                               CodecContext& context) const override;
   Status Decode(std::string_view encoded, const Shape& origin,
                 const ArrayView& target, CodecContext& context) const override;
+  // Shards of one inner chunk with their index at the end, as Orbax writes.
+  bool is_streamable() const override;
+  Status EncodeStream(const ChunkElements& chunk, size_t piece_bytes,
+                      const WriteFn& write,
+                      CodecContext& context) const override;
+  Result<bool> DecodeStream(EncodedSource& encoded, size_t piece_bytes,
+                            const DecodedTarget& target,
+                            CodecContext& context) const override;
 
   uint64_t entry_count() const { return entry_count_; }
   uint64_t index_bytes() const { return index_bytes_; }

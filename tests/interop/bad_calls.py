@@ -19,7 +19,9 @@ def GOOD_TREE():  # a constant, made anew
 
 
 # Calls on which Orbax falls over rather than refuses: any error will do.
-ANY_ERROR = ("v1_load_array_as_str", "v1_save_no_path", "v1_save_slash_name",
+ANY_ERROR = ("save_dtype_numpy_class_numpy", "save_dtype_numpy_class_jax",
+             "spec_write_of_no_name", "spec_read_of_no_directory",
+             "v1_load_array_as_str", "v1_save_no_path", "v1_save_slash_name",
              "v1_save_dotdot_name")
 
 

@@ -11,13 +11,18 @@ import importlib
 from typing import Any
 
 from holdfast.orbax import (
+    aggregate_handlers,
     args,
     checkpoint_args,
+    checkpoint_managers,
     checkpoint_utils,
     checkpointers,
     handlers,
     metadata,
     options,
+    path,
+    serialization,
+    step,
     transform_utils,
     tree,
     type_handlers,
@@ -31,9 +36,28 @@ from holdfast.orbax._standard_checkpointer import (
     StandardCheckpointer,
 )
 from holdfast.orbax.array_handler import ArrayCheckpointHandler
+from holdfast.orbax.base_pytree_checkpoint_handler import (
+    BasePyTreeCheckpointHandler,
+)
+from holdfast.orbax.checkpoint_manager import (
+    CheckpointManager,
+    CheckpointManagerOptions,
+)
+from holdfast.orbax.composite_checkpoint_handler import (
+    CompositeCheckpointHandler,
+    CompositeOptions,
+)
+from holdfast.orbax.handler_registration import (
+    CheckpointHandlerRegistry,
+    DefaultCheckpointHandlerRegistry,
+)
 from holdfast.orbax.json_handler import JsonCheckpointHandler
 from holdfast.orbax.options import AsyncOptions
 from holdfast.orbax.pytree_checkpoint_handler import PyTreeCheckpointHandler
+from holdfast.orbax.random_key_handlers import (
+    JaxRandomKeyCheckpointHandler,
+    NumpyRandomKeyCheckpointHandler,
+)
 from holdfast.orbax.standard_checkpoint_handler import (
     StandardCheckpointHandler,
 )
@@ -60,9 +84,18 @@ __all__ = [
     "ArrayRestoreArgs",
     "AsyncCheckpointHandler",
     "AsyncOptions",
+    "BasePyTreeCheckpointHandler",
     "CheckpointHandler",
+    "CheckpointHandlerRegistry",
+    "CheckpointManager",
+    "CheckpointManagerOptions",
     "Checkpointer",
+    "CompositeCheckpointHandler",
+    "CompositeOptions",
+    "DefaultCheckpointHandlerRegistry",
+    "JaxRandomKeyCheckpointHandler",
     "JsonCheckpointHandler",
+    "NumpyRandomKeyCheckpointHandler",
     "PyTreeCheckpointHandler",
     "PyTreeCheckpointer",
     "RestoreArgs",
@@ -72,14 +105,19 @@ __all__ = [
     "StandardCheckpointer",
     "Transform",
     "apply_transformations",
+    "aggregate_handlers",
     "args",
     "checkpoint_args",
+    "checkpoint_managers",
     "checkpoint_utils",
     "checkpointers",
     "handlers",
     "merge_trees",
     "metadata",
     "options",
+    "path",
+    "serialization",
+    "step",
     "test_utils",
     "transform_utils",
     "tree",
@@ -94,28 +132,14 @@ _LATER = frozenset(
     {
         "AbstractCheckpointManager",
         "AsyncCheckpointer",
-        "BasePyTreeCheckpointHandler",
-        "CheckpointHandlerRegistry",
-        "CheckpointManager",
-        "CheckpointManagerOptions",
-        "CompositeCheckpointHandler",
-        "CompositeOptions",
-        "DefaultCheckpointHandlerRegistry",
         "Future",
-        "JaxRandomKeyCheckpointHandler",
-        "NumpyRandomKeyCheckpointHandler",
         "ProtoCheckpointHandler",
-        "aggregate_handlers",
         "arrays",
-        "checkpoint_managers",
         "experimental",
         "logging",
         "msgpack_utils",
         "multihost",
-        "path",
         "pathways",
-        "serialization",
-        "step",
     }
 )
 

@@ -18,12 +18,15 @@ from holdfast.orbax._paths import (
     handler_path,
     is_path_finalized,
 )
+from holdfast.orbax._plain_handler import PlainHandler
 from holdfast.orbax.checkpoint_args import (
     CheckpointArgs,
     get_registered_args_cls,
     has_registered_args,
-    register_with_handler,
     typestr_of,
+)
+from holdfast.orbax.composite_checkpoint_handler import (
+    CompositeCheckpointHandler,
 )
 from holdfast.orbax.metadata.step import (
     StepMetadata,
@@ -56,35 +59,6 @@ class AbstractCheckpointer(abc.ABC):
 
     def close(self) -> None:  # noqa: B027
         """Ends the use of this object."""
-
-
-class _PlainHandler(CheckpointHandler):
-    """A handler without registered arguments, called with what it is given."""
-
-    def __init__(self, handler: Any) -> None:
-        self._handler = handler
-
-    def save(self, directory: Any, args: _PlainArgs) -> Any:
-        return self._handler.save(directory, *args.args, **args.kwargs)
-
-    def restore(self, directory: Any, args: _PlainArgs) -> Any:
-        return self._handler.restore(directory, *args.args, **args.kwargs)
-
-    def metadata(self, directory: Any) -> Any | None:
-        return self._handler.metadata(directory)
-
-    def finalize(self, directory: Any) -> None:
-        self._handler.finalize(directory)
-
-    def close(self) -> None:
-        self._handler.close()
-
-
-@register_with_handler(_PlainHandler, for_save=True, for_restore=True)
-class _PlainArgs(CheckpointArgs):
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        self.args = args
-        self.kwargs = kwargs
 
 
 def construct_checkpoint_args(
@@ -133,7 +107,7 @@ class Checkpointer(AbstractCheckpointer):
                 "No registered CheckpointArgs found for handler type: %s",
                 type(handler),
             )
-            handler = _PlainHandler(handler)
+            handler = PlainHandler(handler)
         file_options = file_options or FileOptions()
         if file_options.path_permission_mode is not None:
             raise not_implemented("FileOptions.path_permission_mode")
@@ -247,6 +221,8 @@ class Checkpointer(AbstractCheckpointer):
             ValueError: `_CHECKPOINT_METADATA` has fields of other types than
                 Orbax writes.
         """
+        if isinstance(self._handler, CompositeCheckpointHandler):
+            return self._handler.metadata(directory)
         data = read_step_metadata(os.fspath(directory))
         metadata = StepMetadata() if data is None else deserialize(data)
         try:

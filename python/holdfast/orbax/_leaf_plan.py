@@ -7,18 +7,20 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from holdfast.orbax._empty_values import get_empty_value_from_typestr
 from holdfast.orbax._jax import imported_jax
+from holdfast.orbax._leaf_args import ArrayRestoreArgs, RestoreArgs
+from holdfast.orbax._param_info import ParamInfo
 from holdfast.orbax._source import EMPTY_OF_TYPE, StoredLeaf
 from holdfast.orbax.metadata.tree import ValueMetadataEntry
-from holdfast.orbax.options import PYTREE_METADATA_OPTIONS
-from holdfast.orbax.type_handlers import (
-    ArrayRestoreArgs,
-    ParamInfo,
-    RestoreArgs,
+from holdfast.orbax.options import (
+    PYTREE_METADATA_OPTIONS,
+    PyTreeMetadataOptions,
 )
 
 
@@ -30,6 +32,7 @@ class Kind(enum.Enum):
     SCALAR = enum.auto()  # a Python number, or the type that was asked for
     JAX = enum.auto()
     STRING = enum.auto()
+    OTHER = enum.auto()  # what a handler of the user's makes of it
 
 
 @dataclasses.dataclass(slots=True)
@@ -42,6 +45,7 @@ class LeafPlan:
         stored: where it lies; None: nothing is stored under that name.
         args: the caller's wishes.
         value: the result, when `kind` is VALUE.
+        handler: reads it, when `kind` is OTHER.
     """
 
     kind: Kind
@@ -49,6 +53,7 @@ class LeafPlan:
     stored: StoredLeaf | None
     args: RestoreArgs
     value: Any = None
+    handler: Any = None
 
 
 _KIND_OF_TYPESTR = {
@@ -88,19 +93,24 @@ def kind_of_type(requested: Any) -> Kind | None:
     return None
 
 
-def empty_value(value_type: str) -> Any:
+def empty_value(
+    value_type: str, options: PyTreeMetadataOptions = PYTREE_METADATA_OPTIONS
+) -> Any:
     """The empty container of that recorded type.
 
     Raises:
         ValueError: the type is none of an empty container.
     """
-    if value_type not in EMPTY_OF_TYPE:
-        raise ValueError(
-            f"Unrecognized typestr: {value_type} with pytree_metadata_options:"
-            f" {PYTREE_METADATA_OPTIONS}."
-        )
-    value = EMPTY_OF_TYPE[value_type]
-    return type(value)() if isinstance(value, dict | list) else value
+    return get_empty_value_from_typestr(value_type, options)
+
+
+# A class or a recorded text -> what it asks for, and the handler of OTHER;
+# (None, None): nothing has a handler for it.
+KindOf = Callable[[Any], tuple[Kind | None, Any]]
+
+
+def _standard_kind(requested: Any) -> tuple[Kind | None, Any]:
+    return kind_of_type(requested), None
 
 
 def plan_leaf(
@@ -109,6 +119,8 @@ def plan_leaf(
     entry: ValueMetadataEntry,
     args: RestoreArgs,
     keypath: Any,
+    kind_of: KindOf = _standard_kind,
+    options: PyTreeMetadataOptions = PYTREE_METADATA_OPTIONS,
 ) -> LeafPlan:
     """What to do with a leaf that has an entry.
 
@@ -118,26 +130,29 @@ def plan_leaf(
         entry: what is recorded of it.
         args: the caller's wishes.
         keypath: called for the key path's text, for messages.
+        kind_of: which types are restored as what.
+        options: whether empty namedtuples come back.
 
     Raises:
         ValueError: a type that no leaf can have; a leaf without a value.
     """
     if entry.skip_deserialize:
-        value = empty_value(entry.value_type)
+        value = empty_value(entry.value_type, options)
         return LeafPlan(Kind.VALUE, name, stored, args, value)
     requested = args.restore_type or entry.value_type
     if isinstance(requested, str) and requested in EMPTY_OF_TYPE:
-        value = empty_value(entry.value_type)
+        value = empty_value(entry.value_type, options)
         return LeafPlan(Kind.VALUE, name, stored, args, value)
-    kind = kind_of_type(requested)
+    kind, handler = kind_of(requested)
     if kind is None:
         raise ValueError(
             f"TypeHandler lookup failed for: type={requested},"
-            f" keypath={keypath()}, ParamInfo={ParamInfo(name)!r},"
+            f" keypath={keypath()},"
+            f" ParamInfo={ParamInfo(name=name, parent_dir=None)!r},"
             f" RestoreArgs={args}, value={entry}"
         )
     value = ... if kind is Kind.VALUE else None
-    return LeafPlan(kind, name, stored, args, value)
+    return LeafPlan(kind, name, stored, args, value, handler)
 
 
 def complete_args(target: Any, args: Any) -> RestoreArgs:

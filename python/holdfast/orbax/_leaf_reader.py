@@ -22,7 +22,10 @@ from holdfast._dtypes import numpy_dtype
 from holdfast.orbax import _placement
 from holdfast.orbax._errors import reading, reading_error
 from holdfast.orbax._jax import is_prng_key_dtype, require_jax
+from holdfast.orbax._leaf_args import ArrayRestoreArgs
+from holdfast.orbax._leaf_files import budget_options
 from holdfast.orbax._leaf_plan import Kind, LeafPlan
+from holdfast.orbax._limits import ByteLimiter
 from holdfast.orbax._sharding_file import sharding_json_of
 from holdfast.orbax._source import (
     MANIFEST_FILE,
@@ -31,7 +34,6 @@ from holdfast.orbax._source import (
     StoredLeaf,
 )
 from holdfast.orbax.metadata import sharding as sharding_metadata
-from holdfast.orbax.type_handlers import ArrayRestoreArgs
 
 # Below this numpy's own allocation is quicker, and nobody adopts the memory.
 _SMALL_BYTES = 1 << 12
@@ -52,11 +54,13 @@ class ArraysAt:
         path: the item's directory.
         use_ocdbt: they lie in a database there; None: `_METADATA` says.
         metadata_key: name of an array's metadata file.
+        byte_limiter: bounds what is read at once; None: the engine's budget.
     """
 
     path: str
     use_ocdbt: bool | None
     metadata_key: str
+    byte_limiter: ByteLimiter | None = None
 
 
 def read_leaves(plans: list[LeafPlan], arrays_at: ArraysAt) -> list[Any]:
@@ -108,9 +112,10 @@ class _Reader:
             self._prepare(plan, placement)
             for plan, placement in zip(plans, placements, strict=True)
         ]
+        budget = budget_options(self._arrays_at.byte_limiter)
         for checkpoint, requests in self._requests.values():
             with reading():
-                checkpoint.read_into(requests)
+                checkpoint.read_into(requests, **budget)
         return [value() for value in finish]
 
     def _prepare(
@@ -254,8 +259,8 @@ class _Reader:
         dtype: np.dtype[Any],
     ) -> list[np.ndarray[Any, Any]]:
         """Host arrays for the boxes of a placement, in their order."""
-        arrays = [_empty(extents, dtype) for extents in placement.extents]
         stored_shape = tuple(stored.info.shape)
+        arrays = [_empty(extents, dtype) for extents in placement.extents]
         if placement.shape == stored_shape:
             for origin, array in zip(placement.origins, arrays, strict=True):
                 self._request(stored, origin, array)

@@ -1,39 +1,52 @@
-"""Restores of older items: no `_METADATA`, or values in a msgpack file.
+"""Restores with transforms, and of older items.
 
-The tree comes from the msgpack file, from the caller, or from the names of the
-directories, in this order. What the caller's item and the stored tree have not
-in common is not an error here; only what the item asks for must exist.
+What the caller's item and the stored tree have not in common is not an error
+here; only what the item asks for must exist. Chunks that are missing read as
+fill values.
 """
 
 from __future__ import annotations
 
-import os
+import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from holdfast._dtypes import numpy_dtype
 from holdfast.orbax import _structure
-from holdfast.orbax._errors import reading, reading_error
-from holdfast.orbax._jax import require_jax
-from holdfast.orbax._leaf_plan import Kind, LeafPlan, empty_value, plan_leaf
-from holdfast.orbax._leaf_reader import ArraysAt, read_leaves
-from holdfast.orbax._source import (
-    BareArrays,
-    Source,
-    StoredLeaf,
-    has_structure,
-    names_of_directories,
-    open_item,
-)
-from holdfast.orbax.metadata.tree import ValueMetadataEntry
-from holdfast.orbax.tree_paths import deserialize_tree
-from holdfast.orbax.type_handlers import (
-    PLACEHOLDER,
-    ArrayRestoreArgs,
-    RestoreArgs,
+from holdfast.orbax._empty_values import (
+    RESTORE_TYPE_UNKNOWN,
+    is_empty_typestr,
     is_supported_empty_value,
 )
+from holdfast.orbax._handler_restore import HandlerKinds, read_with_infos
+from holdfast.orbax._jax import require_jax
+from holdfast.orbax._leaf_args import (
+    ArrayRestoreArgs,
+    RestoreArgs,
+    default_restore_type,
+)
+from holdfast.orbax._leaf_files import as_path
+from holdfast.orbax._leaf_plan import Kind, LeafPlan, plan_leaf
+from holdfast.orbax._leaf_reader import ArraysAt, read_leaves
+from holdfast.orbax._legacy_structure import StoredTree, open_stored_tree
+from holdfast.orbax._param_info import ParamInfo
+from holdfast.orbax._restore import RestoreOptions
+from holdfast.orbax._transforms import (
+    NO_ITEM,
+    plan_transforms,
+    transform_restored,
+)
+from holdfast.orbax.metadata.tree import ValueMetadataEntry
+from holdfast.orbax.tree_paths import (
+    deserialize_tree,
+    from_flat_dict,
+    is_empty_node,
+    serialize_tree,
+    to_flat_dict,
+)
+
+LegacyTransformFn = Callable[[Any, Any, Any], tuple[Any, Any]]
 
 
 def restore_legacy(
@@ -41,171 +54,249 @@ def restore_legacy(
     item: Any,
     restore_args: Any,
     *,
+    transforms: Any = None,
+    transforms_default_to_original: bool = True,
+    legacy_transform_fn: LegacyTransformFn | None = None,
     use_ocdbt: bool,
     use_zarr3: bool,
+    options: RestoreOptions | None = None,
 ) -> Any:
-    """The tree of an older item; args and errors as `restore_pytree`'s."""
-    path = os.fspath(directory)
-    if has_structure(path):
-        source = open_item(directory)
-        return _restore_recorded(source, item, restore_args)
-    if not use_ocdbt:
-        structure = names_of_directories(path)
-        restored = _restore_bare(directory, structure, restore_args, use_zarr3)
-        return restored if item is None else deserialize_tree(restored, item)
-    if item is None:
-        raise FileNotFoundError(
-            f"No structure could be identified for the checkpoint at"
-            f" {directory}."
-        )
-    return _restore_bare(directory, item, restore_args, use_zarr3)
+    """The tree of an item.
 
-
-def _default_entry(args: RestoreArgs) -> ValueMetadataEntry:
-    is_jax = isinstance(args, ArrayRestoreArgs)
-    return ValueMetadataEntry("jax.Array" if is_jax else "np.ndarray")
-
-
-def _restore_bare(
-    directory: Any, structure: Any, restore_args: Any, use_zarr3: bool
-) -> Any:
-    """Reads an array for each leaf of `structure`, found by its name."""
-    arrays = BareArrays(directory, use_zarr3)
-    flat = _structure.flatten(structure)
-    args = _args_by_names(flat, restore_args)
-    plans = []
-    for names, leaf_args in zip(flat.paths, args, strict=True):
-        plans.append(
-            plan_leaf(
-                ".".join(names),
-                arrays.find(names),
-                _default_entry(leaf_args),
-                leaf_args,
-                lambda names=names: _structure.describe_keypath(
-                    structure, names
-                ),
-            )
-        )
-    where = ArraysAt(arrays.path, arrays.use_ocdbt, arrays.metadata_key)
-    return flat.rebuild(read_leaves(plans, where))
-
-
-def _args_by_names(
-    flat: _structure.FlatTree, restore_args: Any
-) -> list[RestoreArgs]:
-    """Restore arguments of each leaf, looked up by path.
+    Args:
+        directory: the item's; anything with a path.
+        item: gives the result's structure; None: as stored.
+        restore_args: a tree like `item` of RestoreArgs.
+        transforms: a tree of Transform; needs `item` and `restore_args`.
+        transforms_default_to_original: see `apply_transformations`.
+        legacy_transform_fn: called with the item, the stored structure and a
+            tree like it of ParamInfo; returns the last two for the result.
+        use_ocdbt: where no tree is recorded, do not take file names for one.
+        use_zarr3: what arrays are where `_METADATA` does not say.
+        options: how it is read.
 
     Raises:
-        ValueError: a leaf has none.
+        FileNotFoundError: no structure, or missing files.
+        ValueError: structures or transforms that do not fit; leaves that
+            cannot be read as asked; damaged files.
+        KeyError: `restore_args` or the checkpoint lack what `item` asks for.
     """
-    if restore_args is None:
-        return [RestoreArgs()] * len(flat.paths)
-    given = _structure.flat_dict(_structure.serialize(restore_args))
-    missing = [names for names in flat.paths if names not in given]
-    if missing:
-        raise ValueError(
-            f"restore_args have no entry for {len(missing)} leaves, including:"
-            f" {missing[:10]}"
-        )
-    return [given[names] for names in flat.paths]
-
-
-def _restore_recorded(source: Source, item: Any, restore_args: Any) -> Any:
-    """An item whose tree is recorded, some values in the msgpack file."""
-    tree = _structure.nest(
-        (leaf.names, leaf.info.key_is_sequence, _leaf_or_empty(leaf))
-        for leaf in source.leaves
+    options = options or RestoreOptions()
+    stored = open_stored_tree(
+        directory,
+        item,
+        use_ocdbt=use_ocdbt,
+        use_zarr3=use_zarr3,
+        metadata_options=options.metadata_options,
     )
-    flat = _structure.flatten(tree)
-    args = [RestoreArgs()] * len(flat.leaves)
-    if restore_args is not None:
-        args = _structure.match_up_to(
-            tree, _structure.serialize(restore_args), any_empties=False
-        )
-    plans = [
-        _plan_recorded(leaf, leaf_args)
-        for leaf, leaf_args in zip(flat.leaves, args, strict=True)
-    ]
-    where = ArraysAt(
-        source.path,
-        source.use_ocdbt,
-        "zarr.json" if source.use_zarr3 else ".zarray",
+    infos, args = _parameters(
+        _Request(
+            as_path(directory), item, transforms, transforms_default_to_original
+        ),
+        stored,
+        restore_args,
+        options,
     )
-    restored = flat.rebuild(read_leaves(plans, where))
+    structure = stored.tree
+    if legacy_transform_fn is not None:
+        if transforms is not None:
+            raise ValueError(
+                "Cannot provide both `transforms` and `legacy_transform_fn`."
+            )
+        structure, infos = legacy_transform_fn(item, structure, infos)
+        if restore_args is None:
+            restore_args = _default_args(item)
+        args = restore_args
+    structure = _with_default_types(structure, args)
+    restored = _read(stored, structure, infos, args, options)
+    if legacy_transform_fn is not None:
+        return restored
+    if transforms is not None:
+        return transform_restored(
+            item,
+            restored,
+            restore_args,
+            transforms,
+            transforms_default_to_original,
+        )
     return restored if item is None else deserialize_tree(restored, item)
 
 
-_structure.add_leaf_type(StoredLeaf)
-
-_EMPTY_TYPE_OF_KIND = {
-    "none": "None",
-    "empty_dict": "Dict",
-    "empty_list": "List",
-    "empty_tuple": "Tuple",
-}
+@dataclasses.dataclass(frozen=True)
+class _Request:
+    directory: Any
+    item: Any
+    transforms: Any
+    default_to_original: bool
 
 
-def _leaf_or_empty(leaf: StoredLeaf) -> Any:
-    kind = leaf.info.kind
-    if kind in _EMPTY_TYPE_OF_KIND:
-        return empty_value(_EMPTY_TYPE_OF_KIND[kind])
-    return leaf
+def _default_args(tree: Any) -> Any:
+    return _structure.map_leaves(lambda _: RestoreArgs(), tree)
 
 
-def _plan_recorded(leaf: StoredLeaf, args: RestoreArgs) -> LeafPlan:
-    if leaf.info.kind == "placeholder":
-        return LeafPlan(Kind.VALUE, leaf.name, leaf, args, PLACEHOLDER)
-    if leaf.has_value_in_aggregate():
-        value = _aggregated_value(leaf, args)
-        return LeafPlan(Kind.VALUE, leaf.name, leaf, args, value)
-    entry = (
-        ValueMetadataEntry(leaf.value_type)
-        if leaf.value_type
-        else _default_entry(args)
-    )
-    return plan_leaf(leaf.name, leaf, entry, args, lambda: leaf.names)
-
-
-# Dtypes of numbers that were numpy's; Python's are int64, float64 and so on.
-_NUMPY_ONLY = frozenset(
-    {
-        "int8",
-        "int16",
-        "int32",
-        "uint8",
-        "uint16",
-        "uint32",
-        "uint64",
-        "float16",
-        "bfloat16",
-        "float32",
-        "complex64",
-    }
-)
-
-
-def _as_saved(value: Any, leaf: StoredLeaf) -> Any:
-    """A number with the numpy type that it had."""
-    dtype = leaf.info.dtype
-    if leaf.info.kind != "scalar" or isinstance(value, np.ndarray):
-        return value
-    if dtype in _NUMPY_ONLY:
-        return numpy_dtype(dtype, leaf.name).type(value)
-    return value
-
-
-def _aggregated_value(leaf: StoredLeaf, args: RestoreArgs) -> Any:
-    """A value of the msgpack file, cast and placed as asked.
+def _parameters(
+    request: _Request,
+    stored: StoredTree,
+    restore_args: Any,
+    options: RestoreOptions,
+) -> tuple[Any, Any]:
+    """Trees like the stored one: ParamInfo and RestoreArgs of each leaf.
 
     Raises:
-        ValueError: the file is damaged, or lacks the value.
+        ValueError: transforms without an item, or that do not fit.
+        KeyError: a leaf is read for which `restore_args` has nothing.
     """
-    problem = leaf.info.problem
-    if problem is not None:
-        raise reading_error(problem) from problem
-    with reading():
-        value = _as_saved(leaf.checkpoint.read(leaf.index), leaf)
-    if is_supported_empty_value(value) or isinstance(value, str | bytes):
+    structure = to_flat_dict(stored.tree, keep_empty_nodes=True)
+    if restore_args is None:
+        restore_args = _default_args(stored.tree)
+    directory = request.directory
+
+    def info(names: _structure.Names, skip: bool) -> ParamInfo:
+        if skip:
+            return ParamInfo(
+                name="", parent_dir=directory, skip_deserialize=True
+            )
+        entry = structure[names]
+        return ParamInfo(
+            name=".".join(names),
+            parent_dir=directory,
+            # Values that are no entries are here already.
+            skip_deserialize=getattr(entry, "skip_deserialize", True),
+            is_ocdbt_checkpoint=stored.where.use_ocdbt,
+            byte_limiter=options.byte_limiter,
+            use_zarr3=stored.use_zarr3,
+            raise_array_data_missing_error=False,
+        )
+
+    if request.transforms is None:
+        infos = {names: info(names, skip=False) for names in structure}
+        args = restore_args
+        if not options.metadata_options.support_rich_types:
+            args = serialize_tree(restore_args, keep_empty_nodes=True)
+    elif request.item is None:
+        raise ValueError(NO_ITEM)
+    else:
+        needed = plan_transforms(
+            structure,
+            request.item,
+            request.transforms,
+            to_flat_dict(restore_args, keep_empty_nodes=True),
+            request.default_to_original,
+        )
+        infos = {names: info(names, names not in needed) for names in structure}
+        flat_args = {
+            names: needed[names] if names in needed else RestoreArgs()
+            for names in structure
+        }
+        args = from_flat_dict(flat_args, target=stored.tree)
+    return from_flat_dict(infos, target=stored.tree), args
+
+
+def _with_default_types(structure: Any, restore_args: Any) -> Any:
+    """The structure; leaves of no recorded type have what the caller wants.
+
+    Raises:
+        ValueError: trees that do not match; arguments that are none.
+    """
+    flat = _structure.flatten(structure)
+    args = _structure.match_up_to(structure, restore_args, any_empties=False)
+    leaves = [
+        _with_default_type(entry, leaf_args)
+        for entry, leaf_args in zip(flat.leaves, args, strict=True)
+    ]
+    return flat.rebuild(leaves)
+
+
+def _with_default_type(entry: Any, args: Any) -> Any:
+    if not isinstance(entry, ValueMetadataEntry) or entry.skip_deserialize:
+        return entry
+    if entry.value_type != RESTORE_TYPE_UNKNOWN:
+        return entry
+    return dataclasses.replace(entry, value_type=default_restore_type(args))
+
+
+def _read(
+    stored: StoredTree,
+    structure: Any,
+    infos: Any,
+    restore_args: Any,
+    options: RestoreOptions,
+) -> Any:
+    """The structure with values; leaves that are skipped stay as they are.
+
+    Raises:
+        ValueError: trees that do not match; leaves that cannot be read.
+    """
+    flat = _structure.flatten(structure)
+    args = _structure.match_up_to(structure, restore_args, any_empties=False)
+    result = {
+        names: _known_value(value, leaf_args)
+        for names, value, leaf_args in zip(
+            flat.paths, flat.leaves, args, strict=True
+        )
+    }
+    flat = _structure.flatten(infos)
+    entries = _structure.match_up_to(infos, structure, any_empties=False)
+    args = _structure.match_up_to(infos, restore_args, any_empties=False)
+    kinds = HandlerKinds(options.registry)
+    plans: dict[_structure.Names, LeafPlan] = {}
+    infos_of_plans = []
+    for names, info, entry, leaf_args in zip(
+        flat.paths, flat.leaves, entries, args, strict=True
+    ):
+        if info.skip_deserialize or not _is_to_be_read(entry, leaf_args):
+            continue
+        infos_of_plans.append(info)
+        plans[names] = plan_leaf(
+            info.name,
+            stored.find(info.name),
+            dataclasses.replace(entry, skip_deserialize=False),
+            leaf_args,
+            lambda names=names: _structure.describe_keypath(infos, names),
+            kinds,
+            options.metadata_options,
+        )
+    where = dataclasses.replace(stored.where, byte_limiter=options.byte_limiter)
+    values = _read_plans(list(plans.values()), infos_of_plans, where)
+    result.update(zip(plans, values, strict=True))
+    return from_flat_dict(result, target=structure)
+
+
+def _read_plans(
+    plans: list[LeafPlan], infos: list[ParamInfo], where: ArraysAt
+) -> list[Any]:
+    """The value of each plan, by its handler or by the engine."""
+    others = read_with_infos(
+        plans,
+        {i: infos[i] for i, p in enumerate(plans) if p.kind is Kind.OTHER},
+    )
+    own = [plan for plan in plans if plan.kind is not Kind.OTHER]
+    values = iter(read_leaves(own, where))
+    return [
+        others[i] if i in others else next(values) for i in range(len(plans))
+    ]
+
+
+def _is_to_be_read(entry: Any, args: Any) -> bool:
+    """Whether a handler is to read the leaf; else its entry stays.
+
+    Raises:
+        AssertionError: it has no entry, or arguments that are none.
+    """
+    if not isinstance(args, RestoreArgs):
+        if is_empty_node(args):
+            return False
+        raise AssertionError(
+            f"Expected `RestoreArgs` or `SaveArgs`. Got {type(args)}."
+        )
+    if not isinstance(entry, ValueMetadataEntry):
+        raise AssertionError(type(entry))
+    return not is_empty_typestr(args.restore_type or entry.value_type)
+
+
+def _known_value(value: Any, args: Any) -> Any:
+    """A value of the msgpack file, cast and placed as asked."""
+    if isinstance(value, ValueMetadataEntry) or is_supported_empty_value(value):
         return value
     if args.dtype is not None:
         if isinstance(value, int | float | np.number):

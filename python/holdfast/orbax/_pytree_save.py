@@ -1,54 +1,180 @@
-"""Saves a pytree item: check what Orbax refuses, take a snapshot, write it."""
+"""Saves a pytree item: check what Orbax refuses, take hold of it, write it.
+
+The engine writes leaves whose handlers are the standard ones; other handlers
+are called once with all of theirs, and the engine records them.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import json
 import os
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from holdfast import _engine
-from holdfast._adapt import adapt
+from holdfast._adapt import adapt, make_adapt
 from holdfast.orbax import _structure
+from holdfast.orbax._array_type_handler import ArrayHandler
+from holdfast.orbax._coroutines import run_sync
 from holdfast.orbax._jax import is_jax_array
-from holdfast.orbax.type_handlers import ParamInfo, SaveArgs
-
-_DATA_FILE_BYTES = 2 << 30
-
-# dtype name, chunk_byte_size, shard_axes
-EngineSaveArgs = tuple[str | None, int | None, tuple[int, ...]]
+from holdfast.orbax._leaf_args import SaveArgs
+from holdfast.orbax._leaf_files import (
+    EngineSaveArgs,
+    as_path,
+    budget_options,
+    data_file_bytes,
+    engine_args,
+    has_any,
+)
+from holdfast.orbax._limits import ByteLimiter
+from holdfast.orbax._param_info import IsPrioritizedKeyFn, ParamInfo
+from holdfast.orbax._rich_types import value_metadata_tree_json
+from holdfast.orbax._type_handler import TypeHandler, TypeHandlerRegistry
+from holdfast.orbax.tree_paths import flatten_with_path
 
 
 @dataclasses.dataclass(frozen=True)
 class SaveOptions:
-    """How the item is stored; each as the handler's option of that name."""
+    """How the item is stored; each as the handler's option of that name.
+
+    Attributes:
+        registry: handlers of leaf types; None: the standard ones.
+        byte_limiter: bounds what is written at once.
+        device_host_byte_limiter: bounds what is copied from devices at once.
+    """
 
     use_ocdbt: bool = True
     use_zarr3: bool = False
     use_compression: bool = True
     ocdbt_target_data_file_size: int | None = None
+    registry: TypeHandlerRegistry | None = None
+    support_rich_types: bool = False
+    byte_limiter: ByteLimiter | None = None
+    device_host_byte_limiter: ByteLimiter | None = None
+    enable_pinned_host_transfer: bool = False
+    is_prioritized_key_fn: IsPrioritizedKeyFn | None = None
+
+
+@dataclasses.dataclass
+class HandlerLeaves:
+    """What one handler is called with.
+
+    Attributes:
+        handler: that handler.
+        values: n leaves.
+        infos: n parameters, without their directory as yet.
+        args: n arguments.
+    """
+
+    handler: TypeHandler
+    values: list[Any] = dataclasses.field(default_factory=list)
+    infos: list[dict[str, Any]] = dataclasses.field(default_factory=list)
+    args: list[SaveArgs] = dataclasses.field(default_factory=list)
+
+    async def serialize(self, directory: Any) -> list[Any]:
+        """Calls the handler; returns its futures."""
+        infos = [ParamInfo(parent_dir=directory, **info) for info in self.infos]
+        futures = await self.handler.serialize(self.values, infos, self.args)
+        return list(futures or ())
 
 
 @dataclasses.dataclass(frozen=True)
 class PreparedSave:
-    """A tree that can be written without looking at the caller's again."""
+    """A tree that can be written without looking at the caller's again.
+
+    Attributes:
+        tree: the engine's; leaves of other handlers are only named in it.
+        options: the engine's.
+        others: what other handlers write.
+    """
 
     tree: Any
     options: dict[str, Any]
+    others: tuple[HandlerLeaves, ...] = ()
 
-    def write(self, directory: Any) -> None:
+    async def serialize(self, directory: Any) -> list[Any]:
+        """Calls the other handlers, all at once.
+
+        Args:
+            directory: the item's, which exists.
+
+        Returns:
+            Their futures.
+
+        Raises:
+            Exception: what a handler raises; futures of others have ended
+                then.
+        """
+        directory = as_path(directory)
+        results = await asyncio.gather(
+            *(leaves.serialize(directory) for leaves in self.others),
+            return_exceptions=True,
+        )
+        futures: list[Any] = []
+        failures = []
+        for result in results:
+            if isinstance(result, BaseException):
+                failures.append(result)
+            else:
+                futures.extend(result)
+        if failures:
+            _wait_quietly(futures)
+            raise failures[0]
+        return futures
+
+    def write(
+        self, directory: Any, futures: Sequence[Any] | None = None
+    ) -> None:
         """Writes the item's files into an existing directory.
+
+        Args:
+            directory: the item's.
+            futures: what `serialize` returned; None: it is called here.
 
         Raises:
             OSError: the files cannot be written.
             ValueError: the path is relative, or the tree cannot be stored.
+            Exception: what another handler raises.
         """
         path = os.fspath(directory)
         if not os.path.isabs(path):
             raise ValueError(f"Checkpoint path should be absolute. Got {path}")
-        _engine.save_item(path, self.tree, **self.options)
+        options = self.options
+        if self.others:
+            if futures is None:
+                futures = run_sync(self.serialize(directory))
+            wait_for_all(futures)
+            for leaves in self.others:
+                leaves.handler.finalize(as_path(directory))
+            options = {**options, "adopt_existing": True}
+        _engine.save_item(path, self.tree, **options)
+
+
+def wait_for_all(futures: Iterable[Any]) -> None:
+    """Waits for every future, then raises what the first failure was.
+
+    Raises:
+        Exception: what a future raises.
+    """
+    failure: BaseException | None = None
+    for future in futures:
+        try:
+            future.result()
+        except BaseException as error:
+            failure = failure or error
+    if failure is not None:
+        raise failure
+
+
+def _wait_quietly(futures: Iterable[Any]) -> None:
+    try:
+        wait_for_all(futures)
+    except Exception:  # noqa: S110 - an earlier failure is what is reported
+        pass
 
 
 def prepare_save(
@@ -76,18 +202,148 @@ def prepare_save(
     flat = _structure.flatten(item)
     _refuse_empty(item, flat)
     args = _args_of_leaves(flat, save_args)
-    _check_leaves(flat, args)
+    table = _HandlerTable(options.registry)
+    handlers = _check_leaves(flat, table)
+    others: tuple[HandlerLeaves, ...] = ()
+    tree = item
+    if table.has_others:
+        tree, others = _split(flat, args, handlers, options)
     engine_options = {
         "zarr_format": 3 if options.use_zarr3 else 2,
         "use_ocdbt": options.use_ocdbt,
         "compression": "zstd" if options.use_compression else None,
         "chunk_bytes_target": 0,
-        "ocdbt_target_data_file_bytes": _data_file_bytes(options),
+        "ocdbt_target_data_file_bytes": data_file_bytes(
+            options.ocdbt_target_data_file_size, options.use_ocdbt
+        ),
         "item_custom_metadata": _json_text(custom_metadata),
-        "save_args": args,
+        "save_args": _engine_args(flat, args, handlers),
+        **budget_options(options.byte_limiter),
     }
-    tree = _engine.build_tree(item, adapt=adapt, snapshot=snapshot)
-    return PreparedSave(tree, engine_options)
+    if options.support_rich_types:
+        engine_options["value_metadata_tree"] = value_metadata_tree_json(
+            item, table.typestr_of, table.write_shape_of
+        )
+    built = _engine.build_tree(tree, adapt=table.adapt(), snapshot=snapshot)
+    return PreparedSave(built, engine_options, others)
+
+
+class _HandlerTable:
+    """Which handler serves leaves of which class."""
+
+    def __init__(self, registry: TypeHandlerRegistry | None) -> None:
+        if registry is None:
+            from holdfast.orbax._type_handler_registry import (
+                STANDARD_TYPE_HANDLER_REGISTRY,
+            )
+
+            registry = STANDARD_TYPE_HANDLER_REGISTRY
+        self._registry = registry
+        # None: the engine serves the class.
+        self._others: dict[type, TypeHandler | None] = {}
+        self._jax_options: dict[str, Any] | None = None
+        self.has_others = False
+
+    def of(self, leaf: Any) -> TypeHandler | None:
+        """The leaf's handler; None where the engine does its work.
+
+        Raises:
+            ValueError: there is none.
+        """
+        kind = type(leaf)
+        if kind not in self._others:
+            self._others[kind] = self._look_up(kind, leaf)
+        return self._others[kind]
+
+    def _look_up(self, kind: type, leaf: Any) -> TypeHandler | None:
+        handler = self._registry.get(kind)
+        if not is_served_by_engine(handler) or not _fits(handler, leaf):
+            self.has_others = True
+            return handler
+        if isinstance(handler, ArrayHandler):
+            self._jax_options = handler.jax_options()
+        return None
+
+    def typestr_of(self, leaf: Any) -> str:
+        """What `_METADATA` has for the leaf."""
+        return self._registry.get(type(leaf)).typestr()
+
+    def write_shape_of(self, leaf: Any) -> tuple[int, ...] | None:
+        """What `_METADATA` has for the shards of a jax.Array; else None."""
+        if not is_jax_array(leaf):
+            return None
+        handler = self._registry.get(type(leaf))
+        if getattr(handler, "_array_metadata_store", None) is None:
+            return None
+        assert isinstance(handler, ArrayHandler)
+        return handler.write_shape_of(leaf)
+
+    def adapt(self) -> Any:
+        """The `adapt` of `build_tree`, with the options of jax.Arrays."""
+        if self._jax_options is None:
+            return adapt
+        return make_adapt(**self._jax_options)
+
+
+def is_served_by_engine(handler: Any) -> bool:
+    """Whether the engine does what the handler would."""
+    ask = getattr(handler, "is_served_by_engine", None)
+    return ask is not None and bool(ask())
+
+
+def _fits(handler: Any, leaf: Any) -> bool:
+    """The engine stores the leaf under the handler's text, not its own."""
+    typestr = handler.typestr()
+    if is_jax_array(leaf):
+        return bool(typestr == "jax.Array")
+    if isinstance(leaf, np.ndarray):
+        return bool(typestr == "np.ndarray")
+    if isinstance(leaf, str):
+        return bool(typestr == "string")
+    if leaf is ...:
+        return bool(typestr == "placeholder")
+    return bool(typestr == "scalar")
+
+
+def _split(
+    flat: _structure.FlatTree,
+    args: list[SaveArgs | None],
+    handlers: list[TypeHandler | None],
+    options: SaveOptions,
+) -> tuple[Any, tuple[HandlerLeaves, ...]]:
+    """The engine's tree, and what each of the other handlers gets."""
+    groups: dict[int, HandlerLeaves] = {}
+    leaves = list(flat.leaves)
+    keypaths = [path for path, _ in flatten_with_path(flat.tree)]
+    for i, handler in enumerate(handlers):
+        if handler is None:
+            continue
+        group = groups.setdefault(id(handler), HandlerLeaves(handler))
+        typestr = handler.typestr()
+        group.values.append(flat.leaves[i])
+        group.infos.append(
+            {
+                "name": ".".join(flat.paths[i]),
+                "keypath": keypaths[i],
+                "skip_deserialize": False,
+                "is_ocdbt_checkpoint": options.use_ocdbt,
+                "use_compression": options.use_compression,
+                "use_zarr3": options.use_zarr3,
+                "enable_pinned_host_transfer": (
+                    options.enable_pinned_host_transfer
+                ),
+                "ocdbt_target_data_file_size": (
+                    options.ocdbt_target_data_file_size
+                ),
+                "byte_limiter": options.byte_limiter,
+                "device_host_byte_limiter": options.device_host_byte_limiter,
+                "value_typestr": typestr,
+                "is_prioritized_key_fn": options.is_prioritized_key_fn,
+            }
+        )
+        group.args.append(args[i] or SaveArgs())
+        leaves[i] = _engine.ExternalLeaf(typestr)
+    return flat.rebuild(leaves), tuple(groups.values())
 
 
 def _refuse_empty(item: Any, flat: _structure.FlatTree) -> None:
@@ -110,94 +366,72 @@ def _json_text(custom_metadata: Any) -> str:
         ) from error
 
 
-def _data_file_bytes(options: SaveOptions) -> int:
-    size = options.ocdbt_target_data_file_size
-    if size is None:
-        return _DATA_FILE_BYTES
-    if options.use_ocdbt and size < 0:
-        raise ValueError(
-            "OCDBT target_data_file_size must be >= 0, where 0 means no limit;"
-            f" got {size}"
-        )
-    return size
-
-
 def _args_of_leaves(
     flat: _structure.FlatTree, save_args: Any
-) -> dict[str, EngineSaveArgs]:
-    """Parameter name -> arguments, of leaves that have any.
+) -> list[SaveArgs | None]:
+    """Arguments of each leaf; None: the default ones.
 
     Raises:
         ValueError: `save_args` has another structure.
-        AttributeError: a dtype that is no numpy dtype.
     """
     if save_args is None:
-        return {}
+        return [None] * len(flat.leaves)
     given = _structure.match_up_to(flat.tree, save_args)
+    return [args if isinstance(args, SaveArgs) else None for args in given]
+
+
+def _engine_args(
+    flat: _structure.FlatTree,
+    args: list[SaveArgs | None],
+    handlers: list[TypeHandler | None],
+) -> dict[str, EngineSaveArgs]:
+    """Parameter name -> arguments, of the engine's leaves that have any.
+
+    Raises:
+        AttributeError: a dtype that is no numpy dtype.
+    """
     return {
-        ".".join(names): _engine_args(args)
-        for names, args in zip(flat.paths, given, strict=True)
-        if isinstance(args, SaveArgs) and _is_set(args)
+        ".".join(names): engine_args(leaf_args)
+        for names, leaf_args, handler in zip(
+            flat.paths, args, handlers, strict=True
+        )
+        if leaf_args is not None and handler is None and has_any(leaf_args)
     }
 
 
-def _is_set(args: SaveArgs) -> bool:
-    # Not by ==: numpy's float64 equals None.
-    return (
-        args.dtype is not None
-        or args.chunk_byte_size is not None
-        or bool(args.shard_axes)
-    )
-
-
-def _engine_args(args: SaveArgs) -> EngineSaveArgs:
-    dtype = args.dtype
-    name = None
-    if dtype is not None:
-        # As Orbax, which asks the dtype for its size: classes have none.
-        _ = dtype.itemsize
-        name = np.dtype(dtype).name
-    return name, args.chunk_byte_size, tuple(args.shard_axes)
-
-
-def _is_saved_type(kind: type) -> bool:
-    """Whether leaves of that class can be saved at all."""
-    saved = (int, float, bytes, np.number, np.ndarray, str, type(...))
-    return issubclass(kind, saved)
-
-
 def _check_leaves(
-    flat: _structure.FlatTree, args: dict[str, EngineSaveArgs]
-) -> None:
-    """Refuses leaves as Orbax does, in its words.
+    flat: _structure.FlatTree, table: _HandlerTable
+) -> list[TypeHandler | None]:
+    """The handler of each leaf; refuses leaves as Orbax does, in its words.
 
     Raises:
         ValueError: a type that cannot be saved; an array of zero size.
     """
-    known: dict[type, bool] = {}
+    handlers: list[TypeHandler | None] = []
     for names, leaf in zip(flat.paths, flat.leaves, strict=True):
-        kind = type(leaf)
-        is_array = known.get(kind)
-        if is_array is None:
-            if not _is_saved_type(kind) and not is_jax_array(leaf):
-                raise _unsupported_type(flat, names, leaf)
-            is_array = issubclass(kind, np.ndarray) or is_jax_array(leaf)
-            known[kind] = is_array
-        if is_array and leaf.size == 0:
-            typestr = "jax.Array" if is_jax_array(leaf) else "np.ndarray"
+        try:
+            handler = table.of(leaf)
+        except ValueError as error:
+            raise _unsupported_type(flat, names, leaf) from error
+        handlers.append(handler)
+        if handler is not None:
+            continue
+        is_jax = is_jax_array(leaf)
+        if (is_jax or isinstance(leaf, np.ndarray)) and leaf.size == 0:
+            typestr = "jax.Array" if is_jax else "np.ndarray"
             raise ValueError(
                 "Cannot save arrays with zero size: ParamInfo:"
                 f" [name={'.'.join(names)},value_typestr={typestr}]"
             )
+    return handlers
 
 
 def _unsupported_type(
     flat: _structure.FlatTree, names: _structure.Names, leaf: Any
 ) -> ValueError:
-    name = ".".join(names)
+    info = ParamInfo(name=".".join(names), parent_dir=None)
     keypath = _structure.describe_keypath(flat.tree, names)
     return ValueError(
         f"TypeHandler lookup failed for: type={type(leaf)}, keypath={keypath},"
-        f" ParamInfo={ParamInfo(name)!r}, RestoreArgs={SaveArgs()},"
-        f" value={leaf}"
+        f" ParamInfo={info!r}, RestoreArgs={SaveArgs()}, value={leaf}"
     )

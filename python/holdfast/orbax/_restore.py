@@ -7,11 +7,19 @@ from the caller.
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from typing import Any
 
 from holdfast import _gc
 from holdfast.orbax import _structure
+from holdfast.orbax._handler_restore import (
+    HandlerKinds,
+    StoredItem,
+    read_other_leaves,
+)
+from holdfast.orbax._leaf_args import PLACEHOLDER, RestoreArgs
+from holdfast.orbax._leaf_files import as_path
 from holdfast.orbax._leaf_plan import (
     Kind,
     LeafPlan,
@@ -19,6 +27,7 @@ from holdfast.orbax._leaf_plan import (
     plan_leaf,
 )
 from holdfast.orbax._leaf_reader import ArraysAt, read_leaves
+from holdfast.orbax._limits import ByteLimiter
 from holdfast.orbax._source import (
     AGGREGATE_FILE,
     Entry,
@@ -26,9 +35,28 @@ from holdfast.orbax._source import (
     has_structure,
     open_item,
 )
+from holdfast.orbax._type_handler import TypeHandlerRegistry
 from holdfast.orbax.metadata.tree import ValueMetadataEntry
+from holdfast.orbax.options import PyTreeMetadataOptions
+from holdfast.orbax.tree_paths import deserialize_tree, flatten_with_path
 from holdfast.orbax.tree_structure import Diff
-from holdfast.orbax.type_handlers import PLACEHOLDER, RestoreArgs
+
+
+@dataclasses.dataclass(frozen=True)
+class RestoreOptions:
+    """How an item is read.
+
+    Attributes:
+        registry: handlers of leaf types; None: the standard ones.
+        metadata_options: whether recorded tuples come back as such.
+        byte_limiter: bounds what is read at once.
+    """
+
+    registry: TypeHandlerRegistry | None = None
+    metadata_options: PyTreeMetadataOptions = dataclasses.field(
+        default_factory=PyTreeMetadataOptions
+    )
+    byte_limiter: ByteLimiter | None = None
 
 
 def restore_pytree(
@@ -39,6 +67,7 @@ def restore_pytree(
     partial_restore: bool = False,
     use_ocdbt: bool = True,
     use_zarr3: bool = False,
+    options: RestoreOptions | None = None,
 ) -> Any:
     """The tree of a pytree item.
 
@@ -50,6 +79,7 @@ def restore_pytree(
             what the checkpoint lacks.
         use_ocdbt: without a recorded tree: do not take file names for one.
         use_zarr3: without a recorded tree: arrays are zarr 3.
+        options: how to read it.
 
     Returns:
         A tree like `item`; without it, dicts and lists.
@@ -60,16 +90,24 @@ def restore_pytree(
             asked; damaged files.
         TypeError: with `partial_restore`, containers of different kinds.
     """
+    options = options or RestoreOptions()
     path = os.fspath(directory)
     if has_structure(path):
         with _gc.paused():
             source = open_item(directory)
             if not _needs_aggregate(source):
-                return restore_tree(source, item, restore_args, partial_restore)
+                return restore_tree(
+                    source, item, restore_args, partial_restore, options
+                )
     from holdfast.orbax import _legacy_restore
 
     return _legacy_restore.restore_legacy(
-        directory, item, restore_args, use_ocdbt=use_ocdbt, use_zarr3=use_zarr3
+        directory,
+        item,
+        restore_args,
+        use_ocdbt=use_ocdbt,
+        use_zarr3=use_zarr3,
+        options=options,
     )
 
 
@@ -87,27 +125,35 @@ def restore_tree(
     item: Any = None,
     restore_args: Any = None,
     partial_restore: bool = False,
+    options: RestoreOptions | None = None,
 ) -> Any:
     """Restores an opened item whose values are all stored as arrays.
 
     Args and errors are those of `restore_pytree`.
     """
+    options = options or RestoreOptions()
     check_absolute(source.path)
     entries = source.entry_tree()
+    if item is None and options.metadata_options.support_rich_types:
+        # The recorded containers are a target like any other.
+        item = source.rich_entry_tree()
     if item is None:
         item = entries
     elif partial_restore:
         entries, restore_args = _trim_to_item(item, entries, restore_args)
     else:
+        if options.metadata_options.support_rich_types:
+            entries = _entries_for(item, source, entries)
         entries = _matched_entries(item, entries)
     target = _structure.flatten(item)
     args = _args_of_leaves(target, restore_args)
     entry_of = _structure.flat_dict(entries)
+    kinds = HandlerKinds(options.registry)
     plans = [
-        _plan(target, names, entry_of[names], leaf_args)
+        _plan(target, names, entry_of[names], leaf_args, kinds, options)
         for names, leaf_args in zip(target.paths, args, strict=True)
     ]
-    values = read_leaves(plans, arrays_at(source))
+    values = _read(source, target, plans, options)
     if partial_restore:
         values = [
             wanted if value is PLACEHOLDER else value
@@ -126,12 +172,15 @@ def check_absolute(path: str) -> None:
         raise ValueError(f"Checkpoint path should be absolute. Got {path}")
 
 
-def arrays_at(source: Source) -> ArraysAt:
+def arrays_at(
+    source: Source, byte_limiter: ByteLimiter | None = None
+) -> ArraysAt:
     """Where the item's arrays are looked for."""
     return ArraysAt(
         path=source.path,
         use_ocdbt=True if source.use_ocdbt else None,
         metadata_key="zarr.json" if source.use_zarr3 else ".zarray",
+        byte_limiter=byte_limiter,
     )
 
 
@@ -140,6 +189,8 @@ def _plan(
     names: _structure.Names,
     entry: Any,
     args: RestoreArgs,
+    kinds: HandlerKinds,
+    options: RestoreOptions,
 ) -> LeafPlan:
     name = ".".join(names)
     if entry is PLACEHOLDER:
@@ -150,7 +201,43 @@ def _plan(
     def keypath() -> str:
         return _structure.describe_keypath(target.tree, names)
 
-    return plan_leaf(name, stored, entry, args, keypath)
+    return plan_leaf(
+        name, stored, entry, args, keypath, kinds, options.metadata_options
+    )
+
+
+def _read(
+    source: Source,
+    target: _structure.FlatTree,
+    plans: list[LeafPlan],
+    options: RestoreOptions,
+) -> list[Any]:
+    """The value of each plan, by the engine or by its handler."""
+    others: dict[int, Any] = {}
+    if any(plan.kind is Kind.OTHER for plan in plans):
+        keypaths = [path for path, _ in flatten_with_path(target.tree)]
+        others = read_other_leaves(
+            plans, keypaths, stored_item(source, options)
+        )
+    own = [plan for plan in plans if plan.kind is not Kind.OTHER]
+    values = iter(read_leaves(own, arrays_at(source, options.byte_limiter)))
+    return [
+        others[i] if plan.kind is Kind.OTHER else next(values)
+        for i, plan in enumerate(plans)
+    ]
+
+
+def stored_item(
+    source: Source, options: RestoreOptions | None = None
+) -> StoredItem:
+    """What handlers are told of every parameter of the item."""
+    return StoredItem(
+        as_path(source.directory),
+        source.use_ocdbt,
+        bool(source.use_zarr3),
+        source.raise_array_data_missing_error,
+        None if options is None else options.byte_limiter,
+    )
 
 
 def _args_of_leaves(
@@ -169,6 +256,22 @@ def _args_of_leaves(
         complete_args(leaf, args)
         for leaf, args in zip(target.leaves, given, strict=True)
     ]
+
+
+def _entries_for(item: Any, source: Source, entries: Any) -> Any:
+    """The entries that a tree recorded with its containers has for an item.
+
+    Such a tree may be larger than the item.
+
+    Raises:
+        KeyError: the item has a leaf that the tree has not.
+    """
+    rich = source.rich_entry_tree()
+    if rich is None or any(
+        leaf is PLACEHOLDER for leaf in _structure.flatten(item).leaves
+    ):
+        return entries
+    return _structure.serialize(deserialize_tree(rich, item))
 
 
 def _trim_to_item(

@@ -52,3 +52,24 @@ def entry_of_file(file: str, name: str) -> str:
             f' "/{key}" refers to non-existent object member'
         )
     return str(entries[key])
+
+
+def add_shardings(path: str, shardings: dict[str, str]) -> None:
+    """Adds entries to `_sharding`, which is made if need be.
+
+    Args:
+        path: the item's directory.
+        shardings: JSON text of each parameter's sharding.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    file = os.path.join(path, SHARDING_FILE)
+    entries: dict[str, str] = {}
+    if os.path.exists(file):
+        with open(file, "rb") as stream:
+            entries = json.loads(stream.read())
+    for name, text in shardings.items():
+        entries[base64.urlsafe_b64encode(name.encode()).decode()] = text
+    with open(file, "w", encoding="utf-8") as stream:
+        json.dump(entries, stream, separators=(",", ":"), sort_keys=True)

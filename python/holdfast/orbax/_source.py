@@ -14,6 +14,8 @@ from typing import Any
 from holdfast import _engine
 from holdfast.orbax import _structure
 from holdfast.orbax._errors import reading
+from holdfast.orbax._keyed_arrays import open_with_key
+from holdfast.orbax._rich_types import LeafFn, rich_tree
 from holdfast.orbax.metadata.tree import ValueMetadataEntry
 
 TREE_METADATA_FILE = "_METADATA"
@@ -84,6 +86,9 @@ class Source:
         has_tree_metadata: `_METADATA` exists.
         custom_metadata: the user's JSON value in `_METADATA`.
         leaves: of the tree, in the checkpoint's order.
+        rows: the engine's `leaf_rows`, of the same leaves.
+        value_metadata_tree: JSON text of the tree with its own containers.
+        raise_array_data_missing_error: missing chunks are errors, not zeros.
     """
 
     directory: Any
@@ -93,6 +98,9 @@ class Source:
     has_tree_metadata: bool
     custom_metadata: Any
     leaves: list[StoredLeaf]
+    rows: list[tuple[Any, ...]]
+    value_metadata_tree: str = ""
+    raise_array_data_missing_error: bool = True
 
     def entry_tree(self) -> Any:
         """The tree with an `Entry` at each leaf, empty containers included.
@@ -101,26 +109,52 @@ class Source:
             ValueError: `_METADATA` lists no leaf.
         """
         rows = []
-        for leaf in self.leaves:
-            write_shape = leaf.info.write_shape
-            entry = Entry(
-                leaf.value_type,
-                leaf.skip_deserialize,
-                None if write_shape is None else tuple(write_shape),
-            )
+        for leaf, row in zip(self.leaves, self.rows, strict=True):
+            entry = Entry(leaf.value_type, leaf.skip_deserialize, row[8])
             entry.stored = leaf
-            rows.append((leaf.names, leaf.info.key_is_sequence, entry))
+            rows.append((leaf.names, row[2], entry))
         return _structure.nest(rows)
+
+    def rich_entry_tree(self) -> Any | None:
+        """As `entry_tree`, in the containers that were saved.
+
+        None where they are not recorded.
+
+        Raises:
+            ValueError: the record is damaged.
+        """
+        by_names = {leaf.names: leaf for leaf in self.leaves}
+
+        def leaf(names: _structure.Names, *fields: Any) -> Entry:
+            entry = Entry(*fields)
+            entry.stored = by_names[names]
+            return entry
+
+        return self.rich_tree(leaf)
+
+    def rich_tree(self, leaf: LeafFn) -> Any | None:
+        """The tree in the containers that were saved, with leaves made anew.
+
+        None where they are not recorded.
+
+        Raises:
+            ValueError: the record is damaged.
+        """
+        if not self.value_metadata_tree:
+            return None
+        return rich_tree(self.value_metadata_tree, leaf)
 
 
 _structure.add_leaf_type(Entry)
 
 
-def open_item(directory: Any) -> Source:
+def open_item(directory: Any, *, missing_chunks: str = "as_recorded") -> Source:
     """Opens an item that has `_METADATA` or the old msgpack file.
 
     Args:
         directory: anything with a path.
+        missing_chunks: "fill" reads them as fill values whatever the item
+            says of them.
 
     Raises:
         FileNotFoundError: it has neither.
@@ -132,10 +166,13 @@ def open_item(directory: Any) -> Source:
             f"Metadata file (named {TREE_METADATA_FILE}) does not exist at"
             f" {directory}."
         )
-    checkpoint = _open(path)
+    checkpoint = _open(path, missing_chunks)
+    rows = checkpoint.leaf_rows()
     leaves = [
-        _stored_leaf(checkpoint, i, info)
-        for i, info in enumerate(checkpoint.leaves)
+        StoredLeaf(row[0], row[1], checkpoint, i, info, row[3], row[4])
+        for i, (info, row) in enumerate(
+            zip(checkpoint.leaves, rows, strict=True)
+        )
     ]
     custom = checkpoint.item_custom_metadata
     has_tree_metadata = checkpoint.has_tree_metadata
@@ -147,6 +184,11 @@ def open_item(directory: Any) -> Source:
         has_tree_metadata=has_tree_metadata,
         custom_metadata=json.loads(custom) if custom else None,
         leaves=leaves,
+        rows=rows,
+        value_metadata_tree=checkpoint.value_metadata_tree,
+        raise_array_data_missing_error=(
+            checkpoint.store_array_data_equal_to_fill_value
+        ),
     )
 
 
@@ -156,10 +198,10 @@ def has_structure(path: str) -> bool:
     return any(os.path.isfile(os.path.join(path, name)) for name in names)
 
 
-def _open(path: str) -> Any:
+def _open(path: str, missing_chunks: str) -> Any:
     try:
         with reading():
-            return _engine.Checkpoint(path)
+            return _engine.Checkpoint(path, missing_chunks=missing_chunks)
     except ValueError:
         _explain_tree_metadata(path)
         raise
@@ -199,13 +241,25 @@ def _stored_leaf(checkpoint: Any, index: int, info: Any) -> StoredLeaf:
 class BareArrays:
     """Arrays of an item whose tree is not recorded, found by their names."""
 
-    def __init__(self, directory: Any, use_zarr3: bool) -> None:
+    def __init__(
+        self,
+        directory: Any,
+        use_zarr3: bool,
+        *,
+        use_ocdbt: bool | None = None,
+        metadata_key: str | None = None,
+        fill_missing: bool | None = None,
+    ) -> None:
         """Opens the database, if there is one.
 
         Args:
             directory: the item's.
             use_zarr3: whether arrays are zarr 3; the other format's are not
                 seen.
+            use_ocdbt: whether there is a database; None: the files say.
+            metadata_key: name of array metadata files; None: the format's.
+            fill_missing: whether missing chunks are zeros; None: as for items
+                of which nothing is recorded.
 
         Raises:
             ValueError: a damaged database.
@@ -213,43 +267,58 @@ class BareArrays:
         self.directory = directory
         self.path = os.fspath(directory)
         self.use_zarr3 = use_zarr3
+        self.metadata_key = metadata_key or (
+            "zarr.json" if use_zarr3 else ".zarray"
+        )
+        self._missing_chunks = {None: "as_recorded", True: "fill"}.get(
+            fill_missing, "refuse"
+        )
         manifest = os.path.join(self.path, MANIFEST_FILE)
-        self.use_ocdbt = os.path.exists(manifest)
+        self.use_ocdbt = os.path.exists(manifest) and use_ocdbt is not False
         self._by_name: dict[str, StoredLeaf] = {}
-        if self.use_ocdbt:
+        # The engine finds arrays by the names that their formats give.
+        self._has_own_key = metadata_key is not None
+        if self.use_ocdbt and not self._has_own_key:
             self._add(self._open(manifest))
-
-    @property
-    def metadata_key(self) -> str:
-        """Name of each array's metadata file."""
-        return "zarr.json" if self.use_zarr3 else ".zarray"
 
     def find(self, names: _structure.Names) -> StoredLeaf | None:
         """The array stored for a leaf, or None."""
         name = ".".join(names)
-        if not self.use_ocdbt and name not in self._by_name:
+        if self._has_own_key and name not in self._by_name:
+            array = open_with_key(
+                self.path,
+                name,
+                self.metadata_key,
+                use_zarr3=self.use_zarr3,
+                use_ocdbt=self.use_ocdbt,
+                fill_missing=self._missing_chunks == "fill",
+            )
+            if array is not None:
+                self._by_name[name] = StoredLeaf(
+                    name, (name,), array, 0, array, "", False
+                )
+        elif not self.use_ocdbt and name not in self._by_name:
             file = os.path.join(self.path, name, self.metadata_key)
             if os.path.isfile(file):
                 self._add(self._open(file), name)
         return self._by_name.get(name)
 
-    @staticmethod
-    def _open(file: str) -> Any:
+    def _open(self, file: str) -> Any:
         with reading():
-            return _engine.Checkpoint(file)
+            return _engine.Checkpoint(file, missing_chunks=self._missing_chunks)
 
     def _add(self, checkpoint: Any, name: str | None = None) -> None:
         for index, info in enumerate(checkpoint.leaves):
             leaf = _stored_leaf(checkpoint, index, info)
             leaf.name = info.name if name is None else name
             leaf.names = (leaf.name,)
-            is_zarr3 = _is_zarr3(info.array_metadata)
+            is_zarr3 = is_zarr3_metadata(info.array_metadata)
             if is_zarr3 is None or is_zarr3 == self.use_zarr3:
                 self._by_name[leaf.name] = leaf
 
 
-def _is_zarr3(array_metadata: str) -> bool | None:
-    """None where the text does not say."""
+def is_zarr3_metadata(array_metadata: str) -> bool | None:
+    """Whether an array's metadata are zarr 3's; None where they do not say."""
     try:
         return bool(json.loads(array_metadata)["zarr_format"] == 3)
     except (ValueError, KeyError, TypeError):

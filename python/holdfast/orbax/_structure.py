@@ -18,6 +18,11 @@ from holdfast.orbax._jax import (
     is_jax_array,
     is_shape_dtype_struct,
 )
+from holdfast.orbax._leaf_args import (
+    ArrayRestoreArgs,
+    RestoreArgs,
+    SaveArgs,
+)
 from holdfast.orbax.metadata.tree import ValueMetadataEntry
 from holdfast.orbax.tree_paths import (
     children_with_keys,
@@ -29,11 +34,6 @@ from holdfast.orbax.tree_paths import (
     unflatten_like,
 )
 from holdfast.orbax.tree_structure import Diff
-from holdfast.orbax.type_handlers import (
-    ArrayRestoreArgs,
-    RestoreArgs,
-    SaveArgs,
-)
 
 Names = tuple[str, ...]
 
@@ -121,15 +121,23 @@ def flatten(tree: Any) -> FlatTree:
     )
 
 
-def nest(entries: Iterable[tuple[Names, Sequence[bool], Any]]) -> Any:
+def nest(
+    entries: Iterable[tuple[Names, Sequence[bool] | None, Any]],
+) -> Any:
     """The serialized tree of (keys, whether each is an index, value).
+
+    None instead of flags: no key is an index.
 
     Raises:
         ValueError: there are no entries, or keys of a node disagree.
     """
-    keyed = [
+    keyed: list[tuple[tuple[Any, ...], Any]] = [
         (
-            tuple(int(k) if s else k for k, s in zip(keys, seq, strict=True)),
+            keys
+            if seq is None
+            else tuple(
+                int(k) if s else k for k, s in zip(keys, seq, strict=True)
+            ),
             value,
         )
         for keys, seq, value in entries

@@ -16,6 +16,9 @@ from holdfast.orbax.checkpoint_args import (
     has_registered_args,
     register_with_handler,
 )
+from holdfast.orbax.composite_checkpoint_handler import (
+    CompositeArgs as Composite,
+)
 from holdfast.orbax.json_handler import (
     JsonRestoreArgs as JsonRestore,
 )
@@ -28,6 +31,18 @@ from holdfast.orbax.pytree_checkpoint_handler import (
 from holdfast.orbax.pytree_checkpoint_handler import (
     PyTreeSaveArgs as PyTreeSave,
 )
+from holdfast.orbax.random_key_handlers import (
+    JaxRandomKeyRestoreArgs as JaxRandomKeyRestore,
+)
+from holdfast.orbax.random_key_handlers import (
+    JaxRandomKeySaveArgs as JaxRandomKeySave,
+)
+from holdfast.orbax.random_key_handlers import (
+    NumpyRandomKeyRestoreArgs as NumpyRandomKeyRestore,
+)
+from holdfast.orbax.random_key_handlers import (
+    NumpyRandomKeySaveArgs as NumpyRandomKeySave,
+)
 from holdfast.orbax.standard_checkpoint_handler import (
     StandardRestoreArgs as StandardRestore,
 )
@@ -39,8 +54,13 @@ __all__ = [
     "ArrayRestore",
     "ArraySave",
     "CheckpointArgs",
+    "Composite",
+    "JaxRandomKeyRestore",
+    "JaxRandomKeySave",
     "JsonRestore",
     "JsonSave",
+    "NumpyRandomKeyRestore",
+    "NumpyRandomKeySave",
     "PyTreeRestore",
     "PyTreeSave",
     "StandardRestore",
@@ -51,17 +71,7 @@ __all__ = [
     "register_with_handler",
 ]
 
-_LATER = frozenset(
-    {
-        "Composite",
-        "JaxRandomKeyRestore",
-        "JaxRandomKeySave",
-        "NumpyRandomKeyRestore",
-        "NumpyRandomKeySave",
-        "ProtoRestore",
-        "ProtoSave",
-    }
-)
+_LATER = frozenset({"ProtoRestore", "ProtoSave"})
 
 
 def __getattr__(name: str) -> Any:

@@ -83,6 +83,19 @@ def _register_handler_type(handler_cls: _HandlerType) -> None:
     _handler_of_typestr[typestr] = handler_cls
 
 
+def get_handler_type(typestr: str) -> _HandlerType:
+    """The handler that `_CHECKPOINT_METADATA` names so.
+
+    Raises:
+        KeyError: no such handler was registered.
+    """
+    if typestr not in _handler_of_typestr:
+        raise KeyError(
+            f'Handler type string "{typestr}" not found in the registry.'
+        )
+    return _handler_of_typestr[typestr]
+
+
 def get_registered_handler_cls(
     arg: CheckpointArgs | type[CheckpointArgs],
 ) -> _HandlerType:

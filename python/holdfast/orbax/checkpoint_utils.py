@@ -15,17 +15,17 @@ from holdfast.orbax._jax import (
     sharding_or_format,
 )
 from holdfast.orbax._later import attribute_error
+from holdfast.orbax._leaf_args import (
+    PLACEHOLDER,
+    ArrayRestoreArgs,
+    RestoreArgs,
+    is_placeholder,
+)
 from holdfast.orbax.metadata import value as value_metadata
 from holdfast.orbax.metadata.tree import (
     build_default_tree_metadata,
     is_tree_metadata,
     unwrap,
-)
-from holdfast.orbax.type_handlers import (
-    PLACEHOLDER,
-    ArrayRestoreArgs,
-    RestoreArgs,
-    is_placeholder,
 )
 
 PyTree = Any

@@ -2,12 +2,23 @@
 
 from typing import Any
 
+from holdfast.orbax import handler_registration
 from holdfast.orbax._handler import AsyncCheckpointHandler, CheckpointHandler
 from holdfast.orbax._later import attribute_error
 from holdfast.orbax.array_handler import (
     ArrayCheckpointHandler,
     ArrayRestoreArgs,
     ArraySaveArgs,
+)
+from holdfast.orbax.composite_checkpoint_handler import (
+    CompositeArgs,
+    CompositeCheckpointHandler,
+    CompositeResults,
+)
+from holdfast.orbax.handler_registration import (
+    CheckpointHandlerRegistry,
+    DefaultCheckpointHandlerRegistry,
+    create_default_handler_registry,
 )
 from holdfast.orbax.json_handler import (
     JsonCheckpointHandler,
@@ -18,6 +29,14 @@ from holdfast.orbax.pytree_checkpoint_handler import (
     PyTreeCheckpointHandler,
     PyTreeRestoreArgs,
     PyTreeSaveArgs,
+)
+from holdfast.orbax.random_key_handlers import (
+    JaxRandomKeyCheckpointHandler,
+    JaxRandomKeyRestoreArgs,
+    JaxRandomKeySaveArgs,
+    NumpyRandomKeyCheckpointHandler,
+    NumpyRandomKeyRestoreArgs,
+    NumpyRandomKeySaveArgs,
 )
 from holdfast.orbax.standard_checkpoint_handler import (
     StandardCheckpointHandler,
@@ -31,36 +50,32 @@ __all__ = [
     "ArraySaveArgs",
     "AsyncCheckpointHandler",
     "CheckpointHandler",
+    "CheckpointHandlerRegistry",
+    "CompositeArgs",
+    "CompositeCheckpointHandler",
+    "CompositeResults",
+    "DefaultCheckpointHandlerRegistry",
+    "JaxRandomKeyCheckpointHandler",
+    "JaxRandomKeyRestoreArgs",
+    "JaxRandomKeySaveArgs",
     "JsonCheckpointHandler",
     "JsonRestoreArgs",
     "JsonSaveArgs",
+    "NumpyRandomKeyCheckpointHandler",
+    "NumpyRandomKeyRestoreArgs",
+    "NumpyRandomKeySaveArgs",
     "PyTreeCheckpointHandler",
     "PyTreeRestoreArgs",
     "PyTreeSaveArgs",
     "StandardCheckpointHandler",
     "StandardRestoreArgs",
     "StandardSaveArgs",
+    "create_default_handler_registry",
+    "handler_registration",
 ]
 
 _LATER = frozenset(
-    {
-        "CheckpointHandlerRegistry",
-        "CompositeArgs",
-        "CompositeCheckpointHandler",
-        "CompositeResults",
-        "DefaultCheckpointHandlerRegistry",
-        "JaxRandomKeyCheckpointHandler",
-        "JaxRandomKeyRestoreArgs",
-        "JaxRandomKeySaveArgs",
-        "NumpyRandomKeyCheckpointHandler",
-        "NumpyRandomKeyRestoreArgs",
-        "NumpyRandomKeySaveArgs",
-        "ProtoCheckpointHandler",
-        "ProtoRestoreArgs",
-        "ProtoSaveArgs",
-        "create_default_handler_registry",
-        "handler_registration",
-    }
+    {"ProtoCheckpointHandler", "ProtoRestoreArgs", "ProtoSaveArgs"}
 )
 
 

@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
-from holdfast._future import Future
+from holdfast.orbax._aggregate_view import aggregate_view
 from holdfast.orbax._handler import AsyncCheckpointHandler, orbax_typestr
-from holdfast.orbax._later import not_implemented
-from holdfast.orbax._pytree_metadata import read_metadata
-from holdfast.orbax._pytree_save import (
-    PreparedSave,
-    SaveOptions,
-    prepare_save,
+from holdfast.orbax._leaf_args import ArrayRestoreArgs, RestoreArgs, SaveArgs
+from holdfast.orbax._legacy_restore import restore_legacy
+from holdfast.orbax._limits import LimitInFlightBytes
+from holdfast.orbax._param_info import IsPrioritizedKeyFn, ParamInfo
+from holdfast.orbax._pytree_save import PreparedSave
+from holdfast.orbax._restore import RestoreOptions, restore_pytree
+from holdfast.orbax._source import AGGREGATE_FILE, TREE_METADATA_FILE
+from holdfast.orbax._type_handler import TypeHandler, TypeHandlerRegistry
+from holdfast.orbax._type_handler_registry import GLOBAL_TYPE_HANDLER_REGISTRY
+from holdfast.orbax.aggregate_handlers import AggregateHandler, MsgpackHandler
+from holdfast.orbax.base_pytree_checkpoint_handler import (
+    BasePyTreeCheckpointHandler,
+    BasePyTreeRestoreArgs,
+    BasePyTreeSaveArgs,
 )
-from holdfast.orbax._restore import restore_pytree
 from holdfast.orbax.checkpoint_args import (
     CheckpointArgs,
     register_with_handler,
@@ -32,8 +40,46 @@ from holdfast.orbax.options import (
     MultiprocessingOptions,
     PyTreeMetadataOptions,
 )
+from holdfast.orbax.transform_utils import RestoreTransform, Transform
+from holdfast.orbax.tree import get_param_names
 
-PyTree = Any
+__all__ = [
+    "DEFAULT_CONCURRENT_GB",
+    "PYTREE_METADATA_FILE",
+    "AggregateHandler",
+    "ArrayRestoreArgs",
+    "BasePyTreeCheckpointHandler",
+    "BasePyTreeRestoreArgs",
+    "BasePyTreeSaveArgs",
+    "CheckpointArgs",
+    "LegacyTransformFn",
+    "LimitInFlightBytes",
+    "MsgpackHandler",
+    "ParamInfo",
+    "PyTree",
+    "PyTreeCheckpointHandler",
+    "PyTreeRestoreArgs",
+    "PyTreeSaveArgs",
+    "RestoreArgs",
+    "RestoreTransform",
+    "SaveArgs",
+    "Transform",
+    "TupleKey",
+    "TypeHandler",
+    "TypeHandlerRegistry",
+    "get_param_names",
+    "register_with_handler",
+]
+
+PyTree: TypeAlias = Any
+TupleKey: TypeAlias = tuple[str, ...]
+LegacyTransformFn: TypeAlias = Callable[
+    [PyTree, PyTree, PyTree], tuple[PyTree, PyTree]
+]
+
+PYTREE_METADATA_FILE = TREE_METADATA_FILE
+DEFAULT_CONCURRENT_GB = 96
+_BYTES_PER_GB = 10**9
 
 
 class PyTreeCheckpointHandler(AsyncCheckpointHandler):
@@ -54,55 +100,65 @@ class PyTreeCheckpointHandler(AsyncCheckpointHandler):
         use_zarr3: bool = False,
         use_compression: bool = True,
         multiprocessing_options: MultiprocessingOptions | None = None,
-        type_handler_registry: Any | None = None,
+        type_handler_registry: TypeHandlerRegistry = (
+            GLOBAL_TYPE_HANDLER_REGISTRY
+        ),
         handler_impl: Any | None = None,
         pytree_metadata_options: PyTreeMetadataOptions = (
             PYTREE_METADATA_OPTIONS
         ),
         array_metadata_validator: Any | None = None,
         enable_pinned_host_transfer: bool | None = None,
-        is_prioritized_key_fn: Callable[[Any], Any] | None = None,
+        is_prioritized_key_fn: IsPrioritizedKeyFn | None = None,
     ) -> None:
-        """Makes a handler.
+        """Makes a handler; gigabytes are 10^9 bytes.
 
         Args:
-            aggregate_filename: name of the old msgpack file; only "checkpoint".
-            save_concurrent_gb: accepted; the engine has a budget of its own.
-            restore_concurrent_gb: likewise.
-            save_device_host_concurrent_gb: likewise; "auto" needs a limit.
-            memory_limit_options: that limit.
+            aggregate_filename: name of the msgpack file of old items;
+                "checkpoint" by default.
+            save_concurrent_gb: bound of what is being written; a shard of a
+                jax.Array must be smaller. None: 96.
+            restore_concurrent_gb: bound of what is being read, likewise.
+            save_device_host_concurrent_gb: bound of what is copied from
+                devices at once, or "auto". None: no bound.
+            memory_limit_options: the upper end of "auto".
             use_ocdbt: store arrays in one database, not as files.
             use_zarr3: store them as zarr 3.
             use_compression: compress chunks with zstd.
             multiprocessing_options: accepted; one process needs none of them.
-            type_handler_registry: not part of this release.
-            handler_impl: not part of this release.
-            pytree_metadata_options: rich types are not part of this release.
-            array_metadata_validator: accepted; it compares processes.
-            enable_pinned_host_transfer: accepted; says nothing about files.
-            is_prioritized_key_fn: accepted; all leaves are copied before an
-                asynchronous save returns.
+            type_handler_registry: handlers of leaf types.
+            handler_impl: does everything but transforms and old items, instead
+                of a BasePyTreeCheckpointHandler with the other options.
+            pytree_metadata_options: record tuples and namedtuples as such.
+            array_metadata_validator: compares what processes wrote.
+            enable_pinned_host_transfer: copy through pinned memory; None: on
+                GPUs.
+            is_prioritized_key_fn: which arrays are copied first where copies
+                are bounded.
 
         Raises:
-            ValueError: "auto" without a limit.
-            NotImplementedError: an option that comes later.
+            ValueError: "auto" without an upper end, or with too little room.
         """
-        if aggregate_filename not in (None, "checkpoint"):
-            raise not_implemented(
-                "PyTreeCheckpointHandler(aggregate_filename=...)"
-            )
-        if type_handler_registry is not None or handler_impl is not None:
-            raise not_implemented(
-                "PyTreeCheckpointHandler with type handlers of its own"
-            )
-        if pytree_metadata_options.support_rich_types:
-            raise not_implemented("PyTreeMetadataOptions.support_rich_types")
-        _check_transfer_limit(
-            save_device_host_concurrent_gb, memory_limit_options
-        )
+        self._aggregate_filename = aggregate_filename or AGGREGATE_FILE
         self._use_ocdbt = use_ocdbt
         self._use_zarr3 = use_zarr3
-        self._use_compression = use_compression
+        self._handler_impl = handler_impl or BasePyTreeCheckpointHandler(
+            save_concurrent_bytes=_bytes(save_concurrent_gb),
+            restore_concurrent_bytes=_bytes(restore_concurrent_gb),
+            save_device_host_concurrent_bytes=_transfer_bytes(
+                save_device_host_concurrent_gb
+            ),
+            memory_limit_options=memory_limit_options,
+            use_ocdbt=use_ocdbt,
+            use_zarr3=use_zarr3,
+            use_compression=use_compression,
+            multiprocessing_options=multiprocessing_options,
+            type_handler_registry=type_handler_registry,
+            pytree_metadata_options=pytree_metadata_options,
+            array_metadata_validator=array_metadata_validator,
+            enable_pinned_host_transfer=enable_pinned_host_transfer,
+            is_prioritized_key_fn=is_prioritized_key_fn,
+        )
 
     @classmethod
     def typestr(cls) -> str:
@@ -126,19 +182,10 @@ class PyTreeCheckpointHandler(AsyncCheckpointHandler):
             ValueError: a tree that cannot be saved.
             TypeError: `custom_metadata` is no JSON value.
         """
-        options = SaveOptions(
-            use_ocdbt=self._use_ocdbt,
-            use_zarr3=self._use_zarr3,
-            use_compression=self._use_compression,
-            ocdbt_target_data_file_size=args.ocdbt_target_data_file_size,
+        prepared: PreparedSave = self._handler_impl.prepare(
+            _base_save_args(args), snapshot=snapshot
         )
-        return prepare_save(
-            args.item,
-            args.save_args,
-            args.custom_metadata,
-            options,
-            snapshot=snapshot,
-        )
+        return prepared
 
     def save(
         self,
@@ -159,9 +206,10 @@ class PyTreeCheckpointHandler(AsyncCheckpointHandler):
             ValueError: a tree that cannot be saved; a relative path.
             TypeError: `custom_metadata` is no JSON value.
             OSError: the files cannot be written.
+            Exception: what a type handler raises.
         """
         args = _save_args(item, save_args, args)
-        self.prepare(args, snapshot=False).write(directory)
+        self._handler_impl.save(directory, args=_base_save_args(args))
 
     async def async_save(
         self,
@@ -169,14 +217,15 @@ class PyTreeCheckpointHandler(AsyncCheckpointHandler):
         item: PyTree | None = None,
         save_args: PyTree | None = None,
         args: PyTreeSaveArgs | None = None,
-    ) -> list[Future[None]]:
-        """As `save`, but a future that is returned writes the files.
+    ) -> Any:
+        """As `save`, but futures that are returned write the files.
 
         The tree is copied before this returns. Args and errors are `save`'s.
         """
         args = _save_args(item, save_args, args)
-        prepared = self.prepare(args)
-        return [Future(lambda _: prepared.write(directory), what="pytree save")]
+        return await self._handler_impl.async_save(
+            directory, args=_base_save_args(args)
+        )
 
     def restore(
         self,
@@ -194,9 +243,9 @@ class PyTreeCheckpointHandler(AsyncCheckpointHandler):
             directory: the item's; anything with a path.
             item: instead of `args`, like the others before `args`.
             restore_args: see `PyTreeRestoreArgs`.
-            transforms: not part of this release.
-            transforms_default_to_original: goes with `transforms`.
-            legacy_transform_fn: not part of this release.
+            transforms: see `PyTreeRestoreArgs`.
+            transforms_default_to_original: likewise.
+            legacy_transform_fn: likewise.
             args: what to restore.
 
         Returns:
@@ -206,7 +255,9 @@ class PyTreeCheckpointHandler(AsyncCheckpointHandler):
             FileNotFoundError: no directory, no structure, or missing files.
             ValueError: structures that do not match; leaves that cannot be
                 read as asked; damaged files.
-            NotImplementedError: transforms.
+            IsADirectoryError: it is no tree but an ArrayCheckpointHandler's.
+            KeyError: with transforms, `restore_args` or the checkpoint lack
+                what `item` asks for.
         """
         if not os.path.exists(os.fspath(directory)):
             raise FileNotFoundError(
@@ -214,6 +265,7 @@ class PyTreeCheckpointHandler(AsyncCheckpointHandler):
                 f" {directory}."
             )
         _refuse_positional_args(item, "PyTreeRestoreArgs")
+        _refuse_array_item(os.fspath(directory))
         if args is None:
             args = PyTreeRestoreArgs(
                 item,
@@ -222,15 +274,48 @@ class PyTreeCheckpointHandler(AsyncCheckpointHandler):
                 transforms_default_to_original,
                 legacy_transform_fn,
             )
-        _refuse_transforms(args)
-        return restore_pytree(
-            directory,
-            args.item,
-            args.restore_args,
-            partial_restore=args.partial_restore,
-            use_ocdbt=self._use_ocdbt,
-            use_zarr3=self._use_zarr3,
-        )
+        if args.transforms is None and args.legacy_transform_fn is None:
+            return self._restore_plain(directory, args)
+        with aggregate_view(directory, self._aggregate_filename) as view:
+            return restore_legacy(
+                view,
+                args.item,
+                args.restore_args,
+                transforms=args.transforms,
+                transforms_default_to_original=(
+                    args.transforms_default_to_original
+                ),
+                legacy_transform_fn=args.legacy_transform_fn,
+                use_ocdbt=self._use_ocdbt,
+                use_zarr3=self._use_zarr3,
+                options=self._restore_options(),
+            )
+
+    def _restore_options(self) -> RestoreOptions | None:
+        if isinstance(self._handler_impl, BasePyTreeCheckpointHandler):
+            return self._handler_impl.restore_options()
+        return None
+
+    def _restore_plain(self, directory: Any, args: PyTreeRestoreArgs) -> PyTree:
+        """A restore without transforms, of an item of any age."""
+        path = os.fspath(directory)
+        has_metadata = os.path.exists(os.path.join(path, TREE_METADATA_FILE))
+        aggregate = os.path.join(path, self._aggregate_filename)
+        if has_metadata and not os.path.exists(aggregate):
+            base_args = BasePyTreeRestoreArgs(
+                args.item, args.restore_args, args.partial_restore
+            )
+            return self._handler_impl.restore(directory, args=base_args)
+        with aggregate_view(directory, self._aggregate_filename) as view:
+            return restore_pytree(
+                view,
+                args.item,
+                args.restore_args,
+                partial_restore=args.partial_restore,
+                use_ocdbt=self._use_ocdbt,
+                use_zarr3=self._use_zarr3,
+                options=self._restore_options(),
+            )
 
     def metadata(self, directory: Any) -> TreeMetadata:
         """What each leaf is, without reading any.
@@ -239,7 +324,23 @@ class PyTreeCheckpointHandler(AsyncCheckpointHandler):
             FileNotFoundError: there is no `_METADATA`.
             ValueError: metadata that cannot be read.
         """
-        return read_metadata(directory)
+        metadata: TreeMetadata = self._handler_impl.metadata(directory)
+        return metadata
+
+    def finalize(self, directory: Any) -> None:
+        """Merges databases that are not merged yet, and validates the item.
+
+        Args:
+            directory: the item's.
+
+        Raises:
+            ValueError: what processes wrote does not fit together.
+        """
+        self._handler_impl.finalize(directory)
+
+    def close(self) -> None:
+        """Closes the handler."""
+        self._handler_impl.close()
 
 
 @register_with_handler(PyTreeCheckpointHandler, for_save=True)
@@ -275,9 +376,12 @@ class PyTreeRestoreArgs(CheckpointArgs):
     Attributes:
         item: gives the result's structure.
         restore_args: a tree like it of `RestoreArgs`.
-        transforms: not part of this release.
-        transforms_default_to_original: goes with `transforms`.
-        legacy_transform_fn: not part of this release.
+        transforms: a tree of `Transform`, by the keys of `item`; only what
+            they need is read. Needs `item` and `restore_args`.
+        transforms_default_to_original: keys of `item` without a transform are
+            read; else they keep the item's values.
+        legacy_transform_fn: called with `item`, the stored structure and a
+            tree like it of ParamInfo; returns the last two for the result.
         partial_restore: restore only what `item` has, and keep what the
             checkpoint lacks.
     """
@@ -295,16 +399,36 @@ class PyTreeRestoreArgs(CheckpointArgs):
         self.transforms = unwrap(self.transforms)
 
 
-def _check_transfer_limit(
-    concurrent_gb: int | str | None, limits: MemoryLimitOptions | None
-) -> None:
-    if concurrent_gb != "auto":
-        return
-    if limits is None or limits.max_transfer_concurrent_gb is None:
-        raise ValueError(
-            "max_save_device_host_concurrent_bytes must be provided if"
-            ' save_device_host_concurrent_bytes is "auto"'
-        )
+def _bytes(concurrent_gb: float | None) -> int:
+    if concurrent_gb is None:
+        concurrent_gb = DEFAULT_CONCURRENT_GB
+    return int(concurrent_gb * _BYTES_PER_GB)
+
+
+def _transfer_bytes(concurrent_gb: float | str | None) -> int | str | None:
+    if concurrent_gb is None or isinstance(concurrent_gb, str):
+        return concurrent_gb
+    return int(concurrent_gb * _BYTES_PER_GB)
+
+
+def _base_save_args(args: PyTreeSaveArgs) -> BasePyTreeSaveArgs:
+    return BasePyTreeSaveArgs(
+        args.item,
+        args.save_args,
+        args.ocdbt_target_data_file_size,
+        args.custom_metadata,
+    )
+
+
+def _refuse_array_item(directory: str) -> None:
+    """Refuses a directory where the old msgpack file should be, as Orbax does.
+
+    Raises:
+        IsADirectoryError: there is one; single arrays are stored like that.
+    """
+    path = os.path.join(directory, AGGREGATE_FILE)
+    if os.path.isdir(path):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
 
 
 def _refuse_positional_args(item: Any, name: str) -> None:
@@ -319,10 +443,3 @@ def _save_args(
 ) -> PyTreeSaveArgs:
     _refuse_positional_args(item, "PyTreeSaveArgs")
     return args or PyTreeSaveArgs(item=item, save_args=save_args)
-
-
-def _refuse_transforms(args: PyTreeRestoreArgs) -> None:
-    if args.transforms is not None:
-        raise not_implemented("PyTreeRestore(transforms=...)")
-    if args.legacy_transform_fn is not None:
-        raise not_implemented("PyTreeRestore(legacy_transform_fn=...)")

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from holdfast._future import Future
 from holdfast.orbax import _structure
 from holdfast.orbax._handler import AsyncCheckpointHandler, orbax_typestr
 from holdfast.orbax._jax import (
@@ -88,15 +87,7 @@ class StandardCheckpointHandler(AsyncCheckpointHandler):
                 an array nor a number.
             TypeError: `custom_metadata` is no JSON value.
         """
-        item = _checked_item(args.item, args.save_args)
-        return self._impl.prepare(
-            PyTreeSaveArgs(
-                item,
-                save_args=args.save_args,
-                custom_metadata=args.custom_metadata,
-            ),
-            snapshot=snapshot,
-        )
+        return self._impl.prepare(_impl_args(args), snapshot=snapshot)
 
     def save(
         self,
@@ -120,7 +111,7 @@ class StandardCheckpointHandler(AsyncCheckpointHandler):
         """
         _refuse_positional_args(item, "StandardSaveArgs")
         args = args or StandardSaveArgs(item, save_args)
-        self.prepare(args, snapshot=False).write(directory)
+        self._impl.save(directory, args=_impl_args(args))
 
     async def async_save(
         self,
@@ -128,15 +119,14 @@ class StandardCheckpointHandler(AsyncCheckpointHandler):
         item: PyTree | None = None,
         save_args: PyTree | None = None,
         args: StandardSaveArgs | None = None,
-    ) -> list[Future[None]]:
-        """As `save`, but a future that is returned writes the files.
+    ) -> Any:
+        """As `save`, but futures that are returned write the files.
 
         The tree is copied before this returns. Args and errors are `save`'s.
         """
         _refuse_positional_args(item, "StandardSaveArgs")
         args = args or StandardSaveArgs(item, save_args)
-        prepared = self.prepare(args)
-        return [Future(lambda _: prepared.write(directory), what="pytree save")]
+        return await self._impl.async_save(directory, args=_impl_args(args))
 
     def restore(
         self,
@@ -176,6 +166,14 @@ class StandardCheckpointHandler(AsyncCheckpointHandler):
         """
         return self._impl.metadata(directory)
 
+    def finalize(self, directory: Any) -> None:
+        """See PyTreeCheckpointHandler."""
+        self._impl.finalize(directory)
+
+    def close(self) -> None:
+        """See PyTreeCheckpointHandler."""
+        self._impl.close()
+
     def _restore_args(self, directory: Any, args: StandardRestoreArgs) -> Any:
         stored = _StoredShardings(
             functools.partial(self.metadata, directory), args.fallback_sharding
@@ -191,6 +189,19 @@ class StandardCheckpointHandler(AsyncCheckpointHandler):
         if args.strict:
             return restore_args
         return _structure.map_leaves(_not_strict, restore_args)
+
+
+def _impl_args(args: StandardSaveArgs) -> PyTreeSaveArgs:
+    """What PyTreeCheckpointHandler is to save.
+
+    Raises:
+        ValueError: a leaf that is neither an array nor a number.
+    """
+    return PyTreeSaveArgs(
+        _checked_item(args.item, args.save_args),
+        save_args=args.save_args,
+        custom_metadata=args.custom_metadata,
+    )
 
 
 def _not_strict(args: Any) -> Any:

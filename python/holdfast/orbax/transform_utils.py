@@ -1,53 +1,223 @@
-"""Transformations of trees during a restore come with a later release.
+"""Changing a tree into another by rules: `orbax.checkpoint.transform_utils`.
 
-The names exist, so that programs that only sometimes use them can be imported;
-using one raises NotImplementedError.
+A rule's key is a regular expression for whole keys of the new tree, whose
+parts are joined with "/".
 """
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+import dataclasses
+import logging
+import re
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
-from holdfast.orbax._later import attribute_error, not_implemented
+from holdfast.orbax._later import attribute_error
+from holdfast.orbax.tree_paths import (
+    flatten_with_path,
+    from_flat_dict,
+    to_flat_dict,
+)
+from holdfast.orbax.type_handlers import RestoreArgs
+
+__all__ = [
+    "MultiValueFn",
+    "PyTree",
+    "RestoreArgs",
+    "RestoreTransform",
+    "Transform",
+    "ValueFn",
+    "apply_transformations",
+    "intersect_trees",
+    "merge_trees",
+]
+
+PyTree: TypeAlias = Any
+ValueFn: TypeAlias = Callable[[Any], Any]
+MultiValueFn: TypeAlias = Callable[[str, PyTree], Any]
 
 
+def _require(holds: bool) -> None:
+    """Refuses a rule that contradicts itself, with Orbax's class."""
+    if not holds:
+        raise AssertionError
+
+
+@dataclasses.dataclass
 class Transform:
-    """Not part of this release: making one raises NotImplementedError."""
+    r"""Where the value of a key of the new tree comes from.
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        raise not_implemented(
-            f"holdfast.orbax.transform_utils.{type(self).__name__}"
-        )
-
-
-class RestoreTransform(Transform):
-    """Not part of this release: making one raises NotImplementedError."""
-
-
-def apply_transformations(*args: Any, **kwargs: Any) -> NoReturn:
-    """Not part of this release.
+    Attributes:
+        original_key: key in the original tree, joined with "/"; may hold back
+            references to the rule's groups (`\1`). None: the same key.
+        use_fallback: the value comes from where unnamed keys do not come from:
+            from the new tree if they come from the original, and the reverse.
+        value_fn: called with the original value; returns the new one.
+        multi_value_fn: called with the new key and the whole original tree;
+            returns the new value.
 
     Raises:
-        NotImplementedError: always.
+        AssertionError: attributes that exclude each other.
     """
-    raise not_implemented(
-        "holdfast.orbax.transform_utils.apply_transformations"
-    )
+
+    original_key: str | tuple[str] | None = None
+    use_fallback: bool = False
+    value_fn: Callable[..., Any] | None = None
+    multi_value_fn: Callable[..., Any] | None = None
+
+    def __post_init__(self) -> None:
+        takes_one = self.original_key is not None or self.value_fn is not None
+        if self.use_fallback:
+            _require(not takes_one and self.multi_value_fn is None)
+        if self.multi_value_fn is not None:
+            _require(not takes_one)
 
 
-def merge_trees(*trees: Any, target: Any | None = None) -> Any:
+@dataclasses.dataclass
+class RestoreTransform(Transform):
+    """A rule for restores, where values that are not needed are not read.
+
+    Attributes:
+        value_fn: as `Transform`'s.
+        multi_value_fn: as `Transform`'s; called with the RestoreArgs of the
+            new key in addition.
+        multi_value_fn_input_args: regular expression of original keys ->
+            RestoreArgs; the keys that `multi_value_fn` needs.
+
+    Raises:
+        AssertionError: attributes that exclude each other.
+    """
+
+    multi_value_fn_input_args: dict[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.multi_value_fn_input_args is not None:
+            _require(self.multi_value_fn is not None)
+
+
+def apply_transformations(
+    original_tree: PyTree,
+    transformations: PyTree,
+    new_tree: PyTree,
+    default_to_original: bool | None = True,
+) -> PyTree:
+    """The new tree, with values from the original by rules.
+
+    Args:
+        original_tree: any pytree.
+        transformations: a tree of `Transform`; its keys, joined with "/", are
+            the rules' regular expressions. They are tried in the order of a
+            tree's leaves (dicts by key); of several that fit the last wins.
+        new_tree: gives the result's structure, and the values that come from
+            nowhere else; None and empty containers are left as they are.
+        default_to_original: keys without a rule take the original's value, if
+            it has one; else they keep the new tree's.
+
+    Raises:
+        ValueError: a key that the original tree lacks.
+        re.error: a rule's key is no regular expression.
+    """
+    if not flatten_with_path(new_tree) and not new_tree:
+        return {}
+    original = to_flat_dict(original_tree, sep="/")
+    new = to_flat_dict(new_tree, sep="/")
+    rules = to_flat_dict(transformations, sep="/")
+    unmatched = []
+    for key in new:
+        has_rule = False
+        for pattern, rule in rules.items():
+            match = re.fullmatch(pattern, key)
+            if match is None:
+                continue
+            has_rule = True
+            if not rule.use_fallback:
+                new[key] = _ruled_value(rule, match, original, original_tree)
+            elif not default_to_original:
+                new[key] = _fallback_value(key, original)
+        if has_rule:
+            continue
+        if key not in original:
+            unmatched.append(key)
+        elif default_to_original:
+            new[key] = original[key]
+    if unmatched:
+        logging.info(
+            "The following keys are not loaded from the original tree after"
+            " applying specified transforms: %s",
+            ", ".join(unmatched),
+        )
+    return from_flat_dict(new, target=new_tree, sep="/")
+
+
+def _fallback_value(key: str, original: dict[str, Any]) -> Any:
+    if key not in original:
+        raise ValueError(
+            f"{key} not found in origin tree (`use_fallback` requested)."
+        )
+    return original[key]
+
+
+def _ruled_value(
+    rule: Transform,
+    match: re.Match[str],
+    original: dict[str, Any],
+    original_tree: PyTree,
+) -> Any:
+    """What a rule without fallback makes of the key that it matched."""
+    if rule.multi_value_fn is not None:
+        if rule.value_fn is not None:
+            raise ValueError(
+                f"Cannot provide both multi_value_fn and value_fn in {rule}"
+            )
+        return rule.multi_value_fn(match.string, original_tree)
+    key = original_key_of(rule, match)
+    if key not in original:
+        raise ValueError(
+            f'Transformation key "{key}" not found in origin tree.'
+        )
+    value = original[key]
+    return value if rule.value_fn is None else rule.value_fn(value)
+
+
+def original_key_of(rule: Transform, match: re.Match[str]) -> str:
+    """The key in the original tree, back references filled in."""
+    if rule.original_key is None:
+        return match.string
+    return match.expand(rule.original_key)  # type: ignore[arg-type]
+
+
+def merge_trees(*trees: PyTree, target: PyTree | None = None) -> PyTree:
     """One tree with the leaves of all; later trees win.
 
     Args:
-        *trees: trees of dicts.
+        *trees: any pytrees; their empty containers are left out.
         target: gives the result's structure; None: dicts.
-    """
-    from holdfast.orbax.tree_paths import from_flat_dict, to_flat_dict
 
+    Raises:
+        KeyError: `target` has a key that no tree has.
+    """
     flat: dict[Any, Any] = {}
     for tree in trees:
-        flat.update(to_flat_dict(tree, keep_empty_nodes=True))
+        flat.update(to_flat_dict(tree))
     return from_flat_dict(flat, target=target)
+
+
+def intersect_trees(*trees: PyTree, target: PyTree | None = None) -> PyTree:
+    """The last tree's leaves at the keys that all trees have.
+
+    Args:
+        *trees: at least one; their empty containers are left out.
+        target: gives the result's structure; None: dicts.
+
+    Raises:
+        TypeError: no trees.
+        KeyError: `target` has a key that not all trees have.
+    """
+    flat = [to_flat_dict(tree) for tree in trees]
+    common = set.intersection(*(set(leaves) for leaves in flat))
+    kept = {key: leaf for key, leaf in flat[-1].items() if key in common}
+    return from_flat_dict(kept, target=target)
 
 
 def __getattr__(name: str) -> Any:

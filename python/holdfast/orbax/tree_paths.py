@@ -289,10 +289,19 @@ def _look_up(node: Any, key: Any) -> Any:
         if isinstance(node, dict) and name not in node:
             name = str(name)
         return node[name]
-    for other, child in children_with_keys(node) or []:
-        if get_key_name(other) == name:
-            return child
-    raise KeyError(f"Key {key!r} not found in {node!r}")
+    try:
+        return _child_at(node, key)
+    except (AttributeError, IndexError) as error:
+        raise KeyError(f"Key {key!r} not found in {node!r}") from error
+
+
+def _child_at(node: Any, key: Any) -> Any:
+    """What a node that is no plain container has at a key entry."""
+    if type(key).__name__ == "FlattenedIndexKey":
+        return (children_with_keys(node) or [])[_raw_key(key)][1]
+    if type(key).__name__ == "GetAttrKey":
+        return getattr(node, _raw_key(key))
+    return node[_raw_key(key)]
 
 
 def deserialize_tree(

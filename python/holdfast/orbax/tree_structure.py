@@ -6,15 +6,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from holdfast.orbax._jax import imported_jax
+from holdfast.orbax._parts_of import PLACEHOLDER, PartsOf
 from holdfast.orbax.tree_paths import (
     PyTree,
     children_with_keys,
-    from_flat_dict,
+    flatten_with_path,
     get_key_name,
     is_leaf_node,
     is_leaf_node_or_none,
     isinstance_of_namedtuple,
     to_flat_dict,
+    unflatten_like,
 )
 
 Path = tuple[str | int, ...]
@@ -112,7 +114,7 @@ def tree_trim(
     trimmed_structure_callback: TrimCallback | None = None,
     strict: bool = True,
     allow_sequence_mapping_alignment: bool = False,
-) -> PyTree:
+) -> PyTree | PartsOf:
     """`structure` without what `template` does not have.
 
     Args:
@@ -120,27 +122,19 @@ def tree_trim(
         structure: the tree with the values.
         trimmed_structure_callback: called with path and subtree of each part
             that is left out.
-        strict: must be True; a partial result is not part of this release.
+        strict: what `structure` lacks is refused; else the result is a
+            `PartsOf` without it.
         allow_sequence_mapping_alignment: lists and tuples match dicts whose
             keys are their indices.
 
     Raises:
         ValueError: `structure` lacks a key, or lengths differ.
         TypeError: containers of different kinds.
-        NotImplementedError: `strict` is False.
     """
-    if not strict:
-        raise NotImplementedError(
-            "holdfast.orbax.tree.tree_trim(strict=False) is not part of this "
-            "release yet"
-        )
-    callback = trimmed_structure_callback or (lambda path, part: None)
-    trim = _Trim(callback, allow_sequence_mapping_alignment).trim
-    kept = to_flat_dict(trim((), template, structure))
-    try:
-        return from_flat_dict(kept, template)
-    except KeyError as error:
-        raise ValueError(f"Tree is not complete: {error}") from error
+    trim = _Trim(strict, allow_sequence_mapping_alignment).trim
+    kept = trim((), template, structure, trimmed_structure_callback)
+    parts = PartsOf(template, kept)
+    return parts.full_structure if strict else parts
 
 
 def _by_name(node: Any) -> dict[str, Any]:
@@ -150,34 +144,76 @@ def _by_name(node: Any) -> dict[str, Any]:
     }
 
 
+def _key_texts(node: Any) -> dict[str, str]:
+    """Name -> jax's text of the key: "['a']", "[0]", ".field"."""
+    texts = {}
+    for key, _ in children_with_keys(node) or []:
+        name = get_key_name(key)
+        kind = type(key).__name__
+        if kind == "DictKey":
+            texts[str(name)] = f"[{key.key!r}]"
+        elif kind == "GetAttrKey":
+            texts[str(name)] = f".{name}"
+        else:
+            texts[str(name)] = str(key)
+    return texts
+
+
+def _naming_keys_of(
+    callback: TrimCallback | None, path: Path, node: Any
+) -> TrimCallback | None:
+    """The callback for a node that is treated as a dict: gets its own keys."""
+    if callback is None:
+        return None
+    texts = _key_texts(node)
+    depth = len(path)
+
+    def renamed(where: Path, part: Any) -> None:
+        name = texts[str(where[depth])]
+        callback((*where[:depth], name, *where[depth + 1 :]), part)
+
+    return renamed
+
+
 class _Trim:
-    def __init__(self, callback: TrimCallback, align: bool) -> None:
-        self._callback = callback
+    def __init__(self, strict: bool, align: bool) -> None:
+        self._strict = strict
         self._align = align
 
-    def trim(self, path: Path, template: Any, structure: Any) -> Any:
+    def trim(
+        self,
+        path: Path,
+        template: Any,
+        structure: Any,
+        callback: TrimCallback | None,
+    ) -> Any:
         if isinstance(template, Mapping):
-            return self._mapping(path, template, structure)
+            return self._mapping(path, template, structure, callback)
         if isinstance_of_namedtuple(template):
-            return self._namedtuple(path, template, structure)
+            return self._namedtuple(path, template, structure, callback)
         if isinstance(template, Sequence) and not isinstance(template, str):
-            return self._sequence(path, template, structure)
+            return self._sequence(path, template, structure, callback)
         if template is None:
-            if is_leaf_node(structure):
-                self._callback(path, structure)
-            else:
-                self.trim(path, {}, structure)
+            if not is_leaf_node(structure):
+                self.trim(path, {}, structure, callback)
+            elif callback is not None:
+                callback(path, structure)
             return None
         if is_leaf_node(template):
             if not is_leaf_node_or_none(structure):
                 raise _type_mismatch(path, template, structure)
             return structure
         wanted = _by_name(template)
-        kept = self.trim(path, wanted, _by_name(structure))
+        renamed = _naming_keys_of(callback, path, structure)
+        kept = self.trim(path, wanted, _by_name(structure), renamed)
         return _with_children(template, [kept[name] for name in wanted])
 
     def _mapping(
-        self, path: Path, template: Mapping[Any, Any], structure: Any
+        self,
+        path: Path,
+        template: Mapping[Any, Any],
+        structure: Any,
+        callback: TrimCallback | None,
     ) -> Any:
         plain_sequence = isinstance(
             structure, list | tuple
@@ -187,36 +223,49 @@ class _Trim:
         elif not isinstance(structure, Mapping):
             if is_leaf_node(structure) or (plain_sequence and not self._align):
                 raise _type_mismatch(path, template, structure)
+            callback = _naming_keys_of(callback, path, structure)
             structure = _by_name(structure)
         missing = [key for key in template if key not in structure]
-        if missing:
+        if missing and self._strict:
             raise ValueError(
                 f"Missing {len(missing)} keys in structure path {path}, "
                 f"including: {missing[:10]}"
             )
-        for key, value in structure.items():
-            if key not in template:
-                self._callback((*path, key), value)
+        if callback is not None:
+            for key, value in structure.items():
+                if key not in template:
+                    callback((*path, key), value)
         kept = {
-            key: self.trim((*path, key), template[key], value)
+            key: self.trim((*path, key), template[key], value, callback)
             for key, value in structure.items()
             if key in template
         }
+        kept.update((key, _placeholders(template[key])) for key in missing)
         return type(template)(kept.items())  # type: ignore[call-arg]
 
-    def _namedtuple(self, path: Path, template: Any, structure: Any) -> Any:
+    def _namedtuple(
+        self,
+        path: Path,
+        template: Any,
+        structure: Any,
+        callback: TrimCallback | None,
+    ) -> Any:
         if structure is None:
             structure = ()
         if isinstance(structure, Mapping):
-            kept = self.trim(path, template._asdict(), structure)
+            kept = self.trim(path, template._asdict(), structure, callback)
             return type(template)(**kept)
         if isinstance(structure, Sequence):
-            items = self.trim(path, tuple(template), structure)
+            items = self.trim(path, tuple(template), structure, callback)
             return type(template)(*items)
         raise _type_mismatch(path, template, structure)
 
     def _sequence(
-        self, path: Path, template: Sequence[Any], structure: Any
+        self,
+        path: Path,
+        template: Sequence[Any],
+        structure: Any,
+        callback: TrimCallback | None,
     ) -> Any:
         if structure is None:
             structure = ()
@@ -229,8 +278,14 @@ class _Trim:
             )
         pairs = enumerate(zip(template, structure, strict=True))
         return type(template)(  # type: ignore[call-arg]
-            self.trim((*path, i), wanted, given) for i, (wanted, given) in pairs
+            self.trim((*path, i), wanted, given, callback)
+            for i, (wanted, given) in pairs
         )
+
+
+def _placeholders(template: Any) -> Any:
+    leaf_count = len(flatten_with_path(template))
+    return unflatten_like(template, [PLACEHOLDER] * leaf_count)
 
 
 def _type_mismatch(

@@ -15,6 +15,14 @@ from holdfast.orbax._paths import (
     is_path_finalized,
     is_path_temporary,
 )
+from holdfast.orbax.step import (
+    any_checkpoint_step,
+    checkpoint_steps,
+    checkpoint_steps_paths,
+    get_save_directory,
+    step_from_checkpoint_name,
+    tmp_checkpoints,
+)
 from holdfast.orbax.tree_paths import (
     deserialize_tree,
     from_flat_dict,
@@ -33,11 +41,15 @@ from holdfast.orbax.tree_paths import (
 __all__ = [
     "TMP_DIR_SUFFIX",
     "all_leaves_are_placeholders",
+    "any_checkpoint_step",
+    "checkpoint_steps",
+    "checkpoint_steps_paths",
     "deserialize_tree",
     "from_flat_dict",
     "from_flattened_with_keypath",
     "fully_replicated_host_local_array_to_global_array",
     "get_key_name",
+    "get_save_directory",
     "is_checkpoint_finalized",
     "is_dict_key",
     "is_empty_node",
@@ -51,6 +63,8 @@ __all__ = [
     "name_from_leaf_placeholder",
     "pytree_structure",
     "serialize_tree",
+    "step_from_checkpoint_name",
+    "tmp_checkpoints",
     "to_flat_dict",
     "to_shape_dtype_struct",
     "tuple_path_from_keypath",
@@ -135,19 +149,13 @@ def fully_replicated_host_local_array_to_global_array(arr: Any) -> Any:
 
 _LATER = frozenset(
     {
-        "any_checkpoint_step",
         "broadcast_one_to_all",
-        "checkpoint_steps",
-        "checkpoint_steps_paths",
-        "get_save_directory",
         "is_pathways_backend",
         "is_primary_host",
         "reached_preemption",
         "record_saved_duration",
-        "step_from_checkpoint_name",
         "sync_global_devices",
         "sync_global_processes",
-        "tmp_checkpoints",
     }
 )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
@@ -34,13 +35,6 @@ def unpack_corpus(directory: Path) -> Path:
     with tarfile.open(GOLDEN / "corpus" / "open.tar.xz") as archive:
         archive.extractall(directory)
     return directory / "open"
-
-
-def asks_for_later_release(request: dict[str, Any]) -> str | None:
-    """The name of what a request needs and this release does not have."""
-    if request["api"].startswith("CheckpointManager."):
-        return "CheckpointManager"
-    return "transforms" if "transforms" in request["request"] else None
 
 
 def message_of(error: BaseException, case: Path) -> str:
@@ -170,14 +164,67 @@ def _v1_load_checkpointables(
     return ocp.v1.load_checkpointables(path, decode(asked.get("item")))
 
 
-def _manager(path: Path, handler: dict[str, Any], asked: dict[str, Any]) -> Any:
-    return ocp.CheckpointManager(path)
+def _open_manager(path: Path, options: dict[str, Any]) -> Any:
+    given = dict(options)
+    if "atomicity_mode" in given:
+        mode = ocp.options.AtomicityMode(given.pop("atomicity_mode"))
+        given["atomicity_options"] = ocp.options.AtomicityOptions(mode=mode)
+    if "best_metric" in given:
+        keys = given.pop("best_metric").split("/")
+        given["best_fn"] = lambda m: functools.reduce(dict.__getitem__, keys, m)
+    manager_options = ocp.CheckpointManagerOptions(read_only=True, **given)
+    return ocp.CheckpointManager(path, options=manager_options)
+
+
+def _item_args(asked: dict[str, Any] | None) -> Any:
+    """The arguments of one item of a manager."""
+    if asked is None:
+        return None
+    kinds = {
+        "array": ocp.args.ArrayRestore,
+        "json": ocp.args.JsonRestore,
+        "pytree": ocp.args.PyTreeRestore,
+        "standard": ocp.args.StandardRestore,
+    }
+    given = {name: value for name, value in asked.items() if name != "type"}
+    return kinds[asked["type"]](**_given(given, _TREES))
+
+
+def _manager_restore(
+    path: Path, handler: dict[str, Any], asked: dict[str, Any]
+) -> Any:
+    composite = asked.get("composite", {})
+    items = {name: _item_args(item) for name, item in composite.items()}
+    args = ocp.args.Composite(**items) if items else _item_args(asked["args"])
+    with _open_manager(path, asked.get("options", {})) as manager:
+        restored = manager.restore(asked.get("step"), args=args)
+    if not items:
+        return restored
+    return {
+        name: JsonDocument(value)
+        if isinstance(items[name], ocp.args.JsonRestore)
+        else value
+        for name, value in restored.items()
+    }
+
+
+def _manager_steps(
+    path: Path, handler: dict[str, Any], asked: dict[str, Any]
+) -> Any:
+    with _open_manager(path, asked.get("options", {})) as manager:
+        return JsonDocument(
+            {
+                "all_steps": manager.all_steps(),
+                "latest_step": manager.latest_step(),
+                "best_step": manager.best_step(),
+            }
+        )
 
 
 _CALLS: dict[str, Callable[[Path, dict[str, Any], dict[str, Any]], Any]] = {
     "ArrayCheckpointHandler.restore": _array_restore,
-    "CheckpointManager.restore": _manager,
-    "CheckpointManager.steps": _manager,
+    "CheckpointManager.restore": _manager_restore,
+    "CheckpointManager.steps": _manager_steps,
     "JsonCheckpointHandler.restore": _json_restore,
     "PyTreeCheckpointHandler.metadata": _pytree_metadata,
     "PyTreeCheckpointHandler.restore": _pytree_restore,

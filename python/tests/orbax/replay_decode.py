@@ -12,6 +12,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from replay_expressions import evaluate
 
 import holdfast.orbax as ocp
 
@@ -98,7 +99,24 @@ def _array_restore_args(recorded: dict[str, Any]) -> Any:
 
 
 def _transform(recorded: dict[str, Any]) -> Any:
-    return ocp.transform_utils.Transform(recorded)
+    options: dict[str, Any] = {}
+    if "original_key" in recorded:
+        options["original_key"] = recorded["original_key"]
+    if recorded.get("use_fallback"):
+        options["use_fallback"] = True
+    if "value_fn" in recorded:
+        expression = recorded["value_fn"]
+        options["value_fn"] = lambda v: evaluate(expression, None, v)
+    if "multi_value_fn" not in recorded:
+        return ocp.Transform(**options)
+    function = recorded["multi_value_fn"]
+    options["multi_value_fn"] = lambda _, tree, *args: evaluate(
+        function, tree, None
+    )
+    if "multi_value_fn_input_args" in recorded:
+        inputs = recorded["multi_value_fn_input_args"]
+        options["multi_value_fn_input_args"] = decode(inputs)
+    return ocp.RestoreTransform(**options)
 
 
 _DECODERS: dict[str, Callable[[dict[str, Any]], Any]] = {

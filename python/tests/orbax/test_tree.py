@@ -149,12 +149,6 @@ def test_trim_keeps_the_template_and_reports_the_rest() -> None:
             ValueError,
             "Found common key paths when overwrite is False: [('a',)]",
         ),
-        (
-            lambda: tree.tree_trim({}, {}, strict=False),
-            NotImplementedError,
-            "holdfast.orbax.tree.tree_trim(strict=False) is not part of this "
-            "release yet",
-        ),
     ],
 )
 def test_refusals(
@@ -205,3 +199,52 @@ def test_to_shape_dtype_struct() -> None:
     assert tree.to_shape_dtype_struct(5, scalar_dtype=float) == 5.0
     with pytest.raises(ValueError, match="does not have a `shape`"):
         tree.to_shape_dtype_struct("text")
+
+
+def test_trim_without_strict_gives_parts() -> None:
+    template = {"a": 0, "b": [0, None], "c": Pair(0, 0)}
+    parts = tree.tree_trim(
+        template, {"a": 1, "c": {"mu": 2}, "x": 3}, strict=False
+    )
+    assert parts.unsafe_structure == {
+        "a": 1,
+        "b": [..., None],
+        "c": Pair(2, ...),
+    }
+    assert not parts.is_empty()
+    with pytest.raises(ValueError) as info:
+        _ = parts.full_structure
+    assert str(info.value) == "Tree is not complete: ('b', '0')"
+    rest = type(parts).like(parts, {"b": [5], "c": {"nu": 6}})
+    whole = {"a": 1, "b": [5, None], "c": Pair(2, 6)}
+    assert parts.overlay(rest).full_structure == whole
+    assert (parts.overlay(rest) - rest) == parts
+    assert parts.intersect(rest).is_empty()
+    assert rest.select(("c",)).unsafe_structure == Pair(..., 6)
+    with pytest.raises(ValueError, match="Mismatched templates"):
+        parts.overlay(type(parts).empty({"a": 0}))
+    with pytest.raises(ValueError, match="Strict overlay failed"):
+        parts.overlay(parts, strict=True)
+    with pytest.raises(ValueError, match="not part of the full tree"):
+        type(parts).like(parts, {"z": 1})
+
+
+def test_trim_tells_what_it_leaves_out() -> None:
+    dropped: list[Any] = []
+    tree.tree_trim(
+        {"a": [0], "n": None},
+        {"a": [1], "n": 2, "x": {"y": 3}},
+        trimmed_structure_callback=lambda path, part: dropped.append(
+            (path, part)
+        ),
+    )
+    assert dropped == [(("x",), {"y": 3}), (("n",), 2)]
+    dropped.clear()
+    tree.tree_trim(
+        {"p": {"mu": 0}},
+        {"p": Pair(1, 2)},
+        trimmed_structure_callback=lambda path, part: dropped.append(
+            (path, part)
+        ),
+    )
+    assert dropped == [(("p", ".nu"), 2)]

@@ -250,12 +250,11 @@ def test_custom_metadata_of_the_save_is_checked(tmp_path: Path) -> None:
     "make",
     [
         lambda: ocp.AsyncCheckpointer,
-        lambda: ocp.CheckpointManager,
-        lambda: ocp.CheckpointManagerOptions,
-        lambda: ocp.CompositeCheckpointHandler,
-        lambda: ocp.args.Composite,
-        lambda: ocp.type_handlers.TypeHandler,
-        lambda: ocp.utils.checkpoint_steps,
+        lambda: ocp.AbstractCheckpointManager,
+        lambda: ocp.ProtoCheckpointHandler,
+        lambda: ocp.args.ProtoSave,
+        lambda: ocp.checkpoint_managers.LatestN,
+        lambda: ocp.path.atomicity,
     ],
 )
 def test_names_of_later_releases(make: Callable[[], Any]) -> None:
@@ -269,17 +268,6 @@ def test_names_that_nobody_has() -> None:
     assert str(caught.value) == (
         "module 'holdfast.orbax' has no attribute 'NoSuchName'"
     )
-
-
-def test_options_of_later_releases() -> None:
-    rich = ocp.options.PyTreeMetadataOptions(support_rich_types=True)
-    for options in (
-        {"pytree_metadata_options": rich},
-        {"aggregate_filename": "other"},
-        {"handler_impl": object()},
-    ):
-        with pytest.raises(NotImplementedError, match="not part of this"):
-            ocp.PyTreeCheckpointHandler(**options)
 
 
 def test_auto_transfer_limit_needs_a_limit() -> None:

@@ -15,8 +15,6 @@ pytest.importorskip("ml_dtypes")
 import replay_cases  # noqa: E402
 
 CASES = replay_cases.recorded("restore_cases.json")
-LATER = [c for c in CASES if replay_cases.asks_for_later_release(c)]
-NOW = [c for c in CASES if not replay_cases.asks_for_later_release(c)]
 
 # Texts of TensorStore about damaged or missing bytes; ours name the leaf and
 # the file in words of their own.
@@ -57,7 +55,7 @@ def check_error(error: Exception, wanted: dict[str, Any], case: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:Sharding info not provided")
-@pytest.mark.parametrize("request_", NOW, ids=[c["id"] for c in NOW])
+@pytest.mark.parametrize("request_", CASES, ids=[c["id"] for c in CASES])
 def test_as_recorded(
     corpus: Path, tmp_path: Path, request_: dict[str, Any]
 ) -> None:
@@ -69,16 +67,3 @@ def test_as_recorded(
     with pytest.raises(Exception) as caught:
         replay_cases.run(request_, case)
     check_error(caught.value, wanted["error"], case)
-
-
-@pytest.mark.parametrize("request_", LATER, ids=[c["id"] for c in LATER])
-def test_later_release_says_so(
-    corpus: Path, tmp_path: Path, request_: dict[str, Any]
-) -> None:
-    case = replay_cases.prepare(corpus, request_, tmp_path)
-    what = replay_cases.asks_for_later_release(request_)
-    kind = (
-        AttributeError if what == "CheckpointManager" else NotImplementedError
-    )
-    with pytest.raises(kind, match="is not part of this release yet"):
-        replay_cases.run(request_, case)

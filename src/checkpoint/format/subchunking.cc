@@ -158,6 +158,72 @@ std::optional<int64_t> CalculateChunkByteSize(
   return data_file_bytes_target;
 }
 
+bool ValidateDivisibleShapes(const Shape& divided_shape,
+                             const Shape& dividing_shape) {
+  if (divided_shape.size() != dividing_shape.size()) return false;
+  for (size_t i = 0; i < divided_shape.size(); ++i) {
+    if (dividing_shape[i] < 1) return false;
+    if (divided_shape[i] % dividing_shape[i] != 0) return false;
+  }
+  return true;
+}
+
+namespace {
+
+// None and an empty tuple mean the same.
+bool IsGiven(const std::optional<Shape>& shape) {
+  return shape.has_value() && !shape->empty();
+}
+
+Status NotADivisor(const char* name, const Shape& shape, const char* of_name,
+                   const Shape& of) {
+  return InvalidArgumentError(std::string(name) + "=" + ShapeToString(shape) +
+                              " is not a divisor of " + of_name + "=" +
+                              ShapeToString(of));
+}
+
+Result<Shape> ShapeWithin(const ChunkShapesRequest& request) {
+  const int64_t chunk_bytes = *request.chunk_byte_size;
+  const auto element_bytes = static_cast<int64_t>(DTypeBytes(request.dtype));
+  if (chunk_bytes < element_bytes) {
+    return InvalidArgumentError(
+        "chunk_byte_size=" + std::to_string(chunk_bytes) +
+        " must be >= " + std::to_string(element_bytes));
+  }
+  return ChooseChunkShape(request.global_shape, request.shard_shape,
+                          request.dtype, chunk_bytes);
+}
+
+}  // namespace
+
+Result<ChunkShapes> ChooseChunkShapes(const ChunkShapesRequest& request) {
+  const bool has_write = IsGiven(request.write_chunk_shape);
+  const bool has_read = IsGiven(request.read_chunk_shape);
+  const bool has_bytes = request.chunk_byte_size.value_or(0) != 0;
+  if ((has_write || has_read || has_bytes) && !request.use_zarr3) {
+    return InvalidArgumentError(
+        "Zarr3 is not enabled when `write_chunk_shape`, `read_chunk_shape` or "
+        "`chunk_byte_size` is specified.");
+  }
+  if (has_bytes && !request.write_chunk_shape && !request.read_chunk_shape) {
+    HF_ASSIGN_OR_RETURN(const Shape shape, ShapeWithin(request));
+    return ChunkShapes{shape, shape};
+  }
+  ChunkShapes shapes;
+  shapes.write = has_write ? *request.write_chunk_shape : request.shard_shape;
+  if (has_write &&
+      !ValidateDivisibleShapes(request.shard_shape, shapes.write)) {
+    return NotADivisor("write_chunk_shape", shapes.write, "shard_shape",
+                       request.shard_shape);
+  }
+  shapes.read = has_read ? *request.read_chunk_shape : shapes.write;
+  if (has_read && !ValidateDivisibleShapes(shapes.write, shapes.read)) {
+    return NotADivisor("read_chunk_shape", shapes.read, "write_chunk_shape",
+                       shapes.write);
+  }
+  return shapes;
+}
+
 namespace {
 
 // The largest divisor of `size` within the limit, unless that is less than half

@@ -33,6 +33,29 @@ std::optional<int64_t> CalculateChunkByteSize(
     const Shape& write_shape, DType dtype,
     std::optional<int64_t> chunk_byte_size, int64_t data_file_bytes_target);
 
+// The unit of writing (a stored object) and of reading (a chunk in it).
+struct ChunkShapes {
+  Shape write;
+  Shape read;
+};
+struct ChunkShapesRequest {
+  Shape global_shape;
+  Shape shard_shape;
+  DType dtype = DType::kUint8;
+  bool use_zarr3 = false;
+  std::optional<Shape>
+      write_chunk_shape;  // empty: as if absent, here and below
+  std::optional<Shape> read_chunk_shape;
+  std::optional<int64_t> chunk_byte_size;  // counts where both are absent
+};
+// Orbax's older rules, and their texts: `Zarr3 is not enabled when ...`,
+// `write_chunk_shape=... is not a divisor of shard_shape=...`.
+Result<ChunkShapes> ChooseChunkShapes(const ChunkShapesRequest& request);
+
+// True where every extent divides, and the ranks are equal.
+bool ValidateDivisibleShapes(const Shape& divided_shape,
+                             const Shape& dividing_shape);
+
 // Chunks of at most `chunk_bytes_target` bytes that are runs of whole rows: the
 // largest leading extent that divides the array's, or, where all divisors are
 // less than half of what fits (a prime number of rows), nearly equal chunks of

@@ -122,5 +122,44 @@ TEST(ChooseRowChunks, EqualsTheSlowTwin) {
   }
 }
 
+ChunkShapesRequest Zarr3Request(const Shape& shard_shape) {
+  ChunkShapesRequest request;
+  request.global_shape = request.shard_shape = shard_shape;
+  request.dtype = DType::kFloat32;
+  request.use_zarr3 = true;
+  return request;
+}
+
+TEST(ChunkShapesTest, DefaultsAreTheShardAndTheWriteChunk) {
+  ChunkShapesRequest request = Zarr3Request({8, 4});
+  EXPECT_EQ(ChooseChunkShapes(request)->write, (Shape{8, 4}));
+  EXPECT_EQ(ChooseChunkShapes(request)->read, (Shape{8, 4}));
+  request.write_chunk_shape = Shape{4, 4};
+  EXPECT_EQ(ChooseChunkShapes(request)->read, (Shape{4, 4}));
+  request.read_chunk_shape = Shape{2, 1};
+  EXPECT_EQ(ChooseChunkShapes(request)->write, (Shape{4, 4}));
+  EXPECT_EQ(ChooseChunkShapes(request)->read, (Shape{2, 1}));
+}
+
+TEST(ChunkShapesTest, BytesCountWithoutShapes) {
+  ChunkShapesRequest request = Zarr3Request({8, 4});
+  request.chunk_byte_size = 32;
+  EXPECT_EQ(ChooseChunkShapes(request)->write, (Shape{2, 4}));
+  EXPECT_EQ(ChooseChunkShapes(request)->read, (Shape{2, 4}));
+  request.read_chunk_shape = Shape{8, 2};
+  EXPECT_EQ(ChooseChunkShapes(request)->write, (Shape{8, 4}));
+  request = Zarr3Request({8});
+  request.chunk_byte_size = 3;
+  EXPECT_EQ(ChooseChunkShapes(request).status().message(),
+            "chunk_byte_size=3 must be >= 4");
+}
+
+TEST(ChunkShapesTest, OnlyDivisorsOfEqualRank) {
+  EXPECT_TRUE(ValidateDivisibleShapes({8, 4}, {2, 4}));
+  EXPECT_FALSE(ValidateDivisibleShapes({8, 4}, {3, 4}));
+  EXPECT_FALSE(ValidateDivisibleShapes({8, 4}, {0, 4}));
+  EXPECT_FALSE(ValidateDivisibleShapes({8, 4}, {4}));
+}
+
 }  // namespace
 }  // namespace holdfast

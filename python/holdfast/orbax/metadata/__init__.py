@@ -4,6 +4,7 @@ from typing import Any
 
 from holdfast.orbax._later import attribute_error
 from holdfast.orbax.metadata import sharding, tree, value
+from holdfast.orbax.metadata.root import RootMetadata
 from holdfast.orbax.metadata.sharding import (
     NamedShardingMetadata,
     ShardingMetadata,
@@ -22,6 +23,7 @@ __all__ = [
     "ArrayMetadata",
     "Metadata",
     "NamedShardingMetadata",
+    "RootMetadata",
     "ScalarMetadata",
     "ShardingMetadata",
     "SingleDeviceShardingMetadata",
@@ -34,7 +36,7 @@ __all__ = [
     "value",
 ]
 
-_LATER = frozenset({"MetadataStore", "RootMetadata", "metadata_store"})
+_LATER = frozenset({"MetadataStore", "metadata_store"})
 
 
 def __getattr__(name: str) -> Any:

@@ -2,42 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Generic, Protocol, TypeVar
 
 from holdfast._future import Future
+from holdfast.orbax._coroutines import run_sync as run_sync
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
-
-
-def run_sync(coroutine: Coroutine[Any, Any, T]) -> T:
-    """The coroutine's result; works inside a running event loop too."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return _run(coroutine)
-    future = Future(lambda _: _run(coroutine), what="coroutine")
-    try:
-        return future.result()
-    except BaseException:
-        future.exception()  # it must not go on behind the caller's back
-        raise
-
-
-def _run(coroutine: Coroutine[Any, Any, T]) -> T:
-    """As `asyncio.run`, which would keep Ctrl-C from a coroutine that never
-    waits, as the engine's calls."""
-    loop = asyncio.new_event_loop()
-    try:
-        return loop.run_until_complete(coroutine)
-    finally:
-        try:
-            loop.run_until_complete(loop.shutdown_asyncgens())
-        finally:
-            loop.close()
 
 
 def close_all(awaitables: Iterable[Any]) -> None:

@@ -1,0 +1,37 @@
+// AggregateHandler: a whole tree in one file, as old releases of Orbax kept
+// small leaves, and MsgpackHandler, the only format there ever was.
+//
+// New checkpoints have no such file; these are for reading and making old ones.
+// Thread-safety: any thread. Ownership: trees own their values.
+// Units: bytes.
+// Errors: NotFound `Checkpoint does not exist at P.`; DataLoss with the byte
+// offset; InvalidArgument for leaves that the format does not have, naming
+// them; those of the file system.
+#pragma once
+
+#include <string>
+
+#include "holdfast/status.h"
+#include "holdfast/tree.h"
+
+namespace holdfast {
+
+class AggregateHandler {
+ public:
+  virtual ~AggregateHandler() = default;
+
+  // Replaces the file at `path` atomically.
+  virtual Status Serialize(const std::string& path, const Tree& item) = 0;
+  virtual Result<Tree> Deserialize(const std::string& path) = 0;
+  virtual void Close() {}
+};
+
+// flax's dialect of msgpack. Values that are stored elsewhere are
+// Tree::Reference leaves.
+class MsgpackHandler : public AggregateHandler {
+ public:
+  Status Serialize(const std::string& path, const Tree& item) override;
+  Result<Tree> Deserialize(const std::string& path) override;
+};
+
+}  // namespace holdfast

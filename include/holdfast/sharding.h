@@ -1,0 +1,79 @@
+// Shardings: which box of an array each device holds, as JAX defines it and as
+// the entries of `_sharding` spell it.
+//
+//   NamedSharding rows{{.axis_names = {"data", "model"}, .shape = {4, 2}},
+//                      {{"data"}}};
+//   auto shards = ShardBoxes(rows, {8, 6});  // 8 devices, 2 rows each
+//
+// Thread-safety: values and pure functions. Units: elements.
+// Errors: InvalidArgument, in JAX's words, for a spec that does not fit (an
+// axis that the mesh does not have, one used twice, an extent that the devices
+// do not divide) and for PositionalSharding, which JAX has dropped; DataLoss
+// for a text that is no sharding; Unimplemented for types that Orbax does not
+// restore either.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "holdfast/status.h"
+#include "holdfast/tensor.h"
+
+namespace holdfast {
+
+// Devices in a grid with named axes.
+struct Mesh {
+  std::vector<std::string> axis_names;
+  Shape shape;                          // one extent an axis
+  std::vector<int64_t> device_ids;      // in C order; empty: 0, 1, 2, ...
+  std::vector<std::string> axis_types;  // "Auto", ...; empty: "Auto" each
+
+  bool operator==(const Mesh&) const = default;
+};
+
+// One entry a dimension: the axes that cut it, outermost first; none: it is not
+// cut, and so are dimensions past the end.
+using PartitionSpec = std::vector<std::vector<std::string>>;
+
+struct NamedSharding {
+  Mesh mesh;
+  PartitionSpec spec;
+
+  bool operator==(const NamedSharding&) const = default;
+};
+
+struct SingleDeviceSharding {
+  // As the device prints itself; "TFRT_CPU_0" is the older name of "cpu:0".
+  std::string device_str = "cpu:0";
+
+  bool operator==(const SingleDeviceSharding&) const = default;
+};
+
+using Sharding = std::variant<SingleDeviceSharding, NamedSharding>;
+
+// What one device holds.
+struct DeviceShard {
+  int64_t device_id = 0;
+  int64_t replica_id = 0;  // 0 for the first device with this box
+  Shape origin;
+  Shape shape;
+
+  bool operator==(const DeviceShard&) const = default;
+};
+
+// One a device, in the mesh's order. A single device has the number at the end
+// of its name.
+Result<std::vector<DeviceShard>> ShardBoxes(const Sharding& sharding,
+                                            const Shape& array_shape);
+
+// The text of an entry of `_sharding`, byte for byte as Orbax writes it.
+// REQUIRES: one that ShardBoxes takes, or that ShardingFromJson gave.
+std::string ShardingToJson(const Sharding& sharding);
+// Reads every version of it: old ones name no axis types and no devices.
+// Source: orbax-checkpoint 0.12.8, _src/metadata/sharding.py.
+Result<Sharding> ShardingFromJson(std::string_view text);
+
+}  // namespace holdfast

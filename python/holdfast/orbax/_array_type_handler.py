@@ -1,0 +1,405 @@
+"""Handlers of jax.Arrays."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from holdfast.orbax._array_metadata_store import Store
+from holdfast.orbax._jax import is_prng_key_dtype, require_jax
+from holdfast.orbax._leaf_args import (
+    JAX_ARRAY_TYPE_STR,
+    RestoreArgs,
+    SaveArgs,
+)
+from holdfast.orbax._leaf_files import (
+    args_or_defaults,
+    await_paths,
+    commit,
+)
+from holdfast.orbax._leaf_plan import Kind
+from holdfast.orbax._leaf_writer import HostArray, LeafWriter, WrittenArray
+from holdfast.orbax._limits import LimitInFlightBytes
+from holdfast.orbax._param_info import ParamInfo, TransferPriority
+from holdfast.orbax._parameters import Parameters
+from holdfast.orbax._sharding_file import add_shardings, entry_of_file
+from holdfast.orbax._source import SHARDING_FILE
+from holdfast.orbax._type_handler import (
+    CommitFuture,
+    SerializationStatusCallback,
+    TypeHandler,
+    check_array_values,
+    check_input_arguments,
+)
+from holdfast.orbax.metadata import sharding as sharding_metadata
+from holdfast.orbax.metadata.value import ArrayMetadata
+
+# An array, what is known of it, and the caller's arguments.
+_Leaf = tuple[Any, ParamInfo, SaveArgs]
+
+
+class ArrayHandler(TypeHandler):
+    """Stores jax.Arrays, sharded ones in chunks that follow the shards."""
+
+    KIND = Kind.JAX
+
+    def __init__(
+        self,
+        metadata_key: str | None = None,
+        primary_host: int | None = 0,
+        replica_id: int | None = 0,
+        use_replica_parallel: bool | None = None,
+        min_slice_bytes_for_replica_parallel: int | None = None,
+        max_replicas_for_replica_parallel: int | None = None,
+        enable_write_sharding_file: bool = True,
+        array_metadata_store: Any | None = None,
+        enable_replica_parallel_separate_folder: bool = False,
+        dispatcher: Any | None = None,
+        callback: SerializationStatusCallback | None = None,
+    ) -> None:
+        """Makes a handler.
+
+        Args:
+            metadata_key: name of array metadata files; None: the format's.
+            primary_host: the process that writes shared files; None: each.
+            replica_id: which replica is written; None: any that is here.
+            use_replica_parallel: replicas of a shard share it along its first
+                axis that divides; None: unless JAX_PLATFORMS names a GPU.
+            min_slice_bytes_for_replica_parallel: only if each gets as much.
+            max_replicas_for_replica_parallel: at most as many share.
+            enable_write_sharding_file: write `_sharding`.
+            array_metadata_store: writes `array_metadatas`; None: nobody does,
+                and `_METADATA` has no `write_shape`.
+            enable_replica_parallel_separate_folder: replicated arrays have a
+                database of their own.
+            dispatcher: not part of this release.
+            callback: told of each array; its priorities count where copies
+                from devices are bounded.
+
+        Raises:
+            NotImplementedError: a dispatcher.
+        """
+        if dispatcher is not None:
+            raise NotImplementedError(
+                "ArrayHandler(dispatcher=...) is not part of this release yet"
+            )
+        self._metadata_key = metadata_key
+        self._primary_host = primary_host
+        self._replica_id = replica_id
+        self._use_replica_parallel = use_replica_parallel
+        self._min_slice_bytes = min_slice_bytes_for_replica_parallel
+        self._max_replicas = max_replicas_for_replica_parallel
+        self._enable_write_sharding_file = enable_write_sharding_file
+        self._array_metadata_store = array_metadata_store
+        self._separate_folder = enable_replica_parallel_separate_folder
+        self._callback = callback
+
+    def typestr(self) -> str:
+        return JAX_ARRAY_TYPE_STR
+
+    def has_dispatcher(self) -> bool:
+        """Whether work is sent to other processes."""
+        return False
+
+    def is_served_by_engine(self) -> bool:
+        """Whether the engine does for a whole tree what this handler does."""
+        return (
+            type(self) is ArrayHandler
+            and self._metadata_key is None
+            and isinstance(self._array_metadata_store, Store)
+            and not self._separate_folder
+            and self._callback is None
+        )
+
+    def jax_options(self) -> dict[str, Any]:
+        """What `make_adapt` is to be called with.
+
+        Raises:
+            ValueError: replicas cannot share what no replica is chosen of.
+        """
+        if self._replica_id is None and self._shares_replicas():
+            raise ValueError(
+                "`use_replica_parallel` is incompatible with local"
+                " checkpointing"
+            )
+        return {
+            "use_replica_parallel": self._use_replica_parallel,
+            "min_slice_bytes": self._min_slice_bytes,
+            "max_replicas": self._max_replicas,
+            "write_sharding": self._enable_write_sharding_file,
+        }
+
+    def write_shape_of(self, array: Any) -> tuple[int, ...]:
+        """What each device writes of an array, in elements."""
+        from holdfast import _jax_arrays
+
+        array = _data_of(array)
+        return _jax_arrays.write_shape(
+            array.sharding,
+            array.shape,
+            array.dtype.itemsize,
+            use_replica_parallel=self._shares_replicas(),
+            min_slice_bytes=self._min_slice_bytes,
+            max_replicas=self._max_replicas,
+        )
+
+    def _shares_replicas(self) -> bool:
+        if self._use_replica_parallel is not None:
+            return self._use_replica_parallel
+        platforms = os.environ.get("JAX_PLATFORMS", "").lower()
+        return "gpu" not in platforms and "cuda" not in platforms
+
+    async def metadata(
+        self, infos: Sequence[ParamInfo]
+    ) -> Sequence[ArrayMetadata]:
+        await await_paths(infos)
+        shardings = _recorded_shardings(infos)
+        return Parameters(infos, self._metadata_key).array_metadata(shardings)
+
+    async def serialize(
+        self,
+        values: Sequence[Any],
+        infos: Sequence[ParamInfo],
+        args: Sequence[SaveArgs] | None = None,
+    ) -> Sequence[CommitFuture]:
+        """Copies arrays to the host and begins to write them.
+
+        Where `device_host_byte_limiter` has a bound, arrays that are not
+        SYNCHRONOUS are copied by the future, as many at once as fit.
+
+        Raises:
+            ValueError: an array without elements, or of unknown priority.
+        """
+        args = args_or_defaults(args, SaveArgs, len(values))
+        check_input_arguments(values, infos, args)
+        check_array_values(values, infos)
+        leaves = list(zip(values, infos, args, strict=True))
+        limit_bytes = _transfer_limit_bytes(infos[0])
+        now, later = self._by_priority(leaves, limit_bytes)
+        first = self._on_host(now)
+
+        def work() -> None:
+            if self._enable_write_sharding_file:
+                _write_shardings(leaves)
+            self._write(now, first)
+            for batch in _batches(later, limit_bytes or 0):
+                self._write(batch, self._on_host(batch))
+
+        return [commit(work, infos, "array_type_handler")]
+
+    def _by_priority(
+        self, leaves: list[_Leaf], limit_bytes: int | None
+    ) -> tuple[list[_Leaf], list[_Leaf]]:
+        if limit_bytes is None:
+            return leaves, []
+        of: dict[TransferPriority, list[_Leaf]] = {
+            priority: [] for priority in TransferPriority
+        }
+        for leaf in leaves:
+            of[self._priority(leaf[1])].append(leaf)
+        for _, info, _ in of[TransferPriority.UNKNOWN]:
+            raise ValueError(
+                f"Prioritization is unknown for key {info.keypath}."
+            )
+        later = of[TransferPriority.ASYNCHRONOUS_PRIORITIZED]
+        later = later + of[TransferPriority.ASYNCHRONOUS_DEPRIORITIZED]
+        return of[TransferPriority.SYNCHRONOUS], later
+
+    def _priority(self, info: ParamInfo) -> TransferPriority:
+        asked: Callable[[Any], Any] | None = info.is_prioritized_key_fn
+        if self._callback is not None:
+            asked = self._callback.key_priority
+        if asked is None:
+            return TransferPriority.SYNCHRONOUS
+        answer = asked(info.keypath)
+        if isinstance(answer, TransferPriority):
+            return answer
+        if answer:
+            return TransferPriority.SYNCHRONOUS
+        return TransferPriority.ASYNCHRONOUS_DEPRIORITIZED
+
+    def _on_host(self, leaves: Sequence[_Leaf]) -> list[HostArray]:
+        """The arrays, which are in host memory then."""
+        if not leaves:
+            return []
+        self.jax_options()
+        arrays = [self._host_array(value) for value, _, _ in leaves]
+        if self._callback is not None:
+            for _, info, _ in leaves:
+                self._callback.on_transfer_end(info.keypath)
+        return arrays
+
+    def _host_array(self, array: Any) -> HostArray:
+        array = _data_of(array)
+        shape = tuple(array.shape)
+        replica = self._replica_id or 0
+        parts = tuple(
+            (
+                tuple(
+                    part.indices(extent)[0]
+                    for part, extent in zip(shard.index, shape, strict=True)
+                ),
+                np.asarray(shard.data),
+            )
+            for shard in array.addressable_shards
+            if shard.replica_id == replica
+        )
+        is_apart = self._separate_folder and self._shares_replicas()
+        return HostArray(
+            shape,
+            self.write_shape_of(array),
+            parts,
+            is_apart and _is_replicated(array.sharding),
+        )
+
+    def _write(
+        self, leaves: Sequence[_Leaf], arrays: Sequence[HostArray]
+    ) -> None:
+        if not leaves:
+            return
+        _, infos, args = zip(*leaves, strict=True)
+        written = LeafWriter(self._metadata_key).write(arrays, infos, args)
+        if self._array_metadata_store is not None:
+            records = _with_key_impls(leaves, written)
+            self._array_metadata_store.write_now(infos[0].parent_dir, records)
+        if self._callback is not None:
+            for info in infos:
+                self._callback.on_write_end(info.keypath)
+
+    async def deserialize(
+        self,
+        infos: Sequence[ParamInfo],
+        args: Sequence[RestoreArgs] | None = None,
+    ) -> Sequence[Any]:
+        """Reads arrays.
+
+        Raises:
+            ValueError: there are no arguments; an array without a sharding, or
+                that cannot be read as asked.
+        """
+        if args is None:
+            raise ValueError(
+                "Must provide ArrayRestoreArgs to restore as jax.Array."
+            )
+        check_input_arguments(infos, args)
+        await await_paths(infos)
+        arrays = Parameters(infos, self._metadata_key).read(Kind.JAX, args)
+        if self._array_metadata_store is None:
+            return arrays
+        return _as_keys(infos, arrays, self._array_metadata_store)
+
+    def memory_size(self, values: Sequence[Any]) -> Sequence[tuple[int, int]]:
+        return [(value.nbytes, value.nbytes) for value in values]
+
+
+def _data_of(array: Any) -> Any:
+    """What is stored of an array: the data of typed PRNG keys."""
+    if not is_prng_key_dtype(array.dtype):
+        return array
+    return require_jax("typed PRNG keys").random.key_data(array)
+
+
+def _is_replicated(sharding: Any) -> bool:
+    """Whether devices may hold the same values, by the sharding alone."""
+    jax = require_jax("a sharding")
+    if isinstance(sharding, jax.sharding.NamedSharding):
+        spec = sharding.spec
+        axes = sharding.mesh.axis_names
+        return not spec or len(axes) > len(spec) or None in tuple(spec)
+    return isinstance(sharding, jax.sharding.SingleDeviceSharding)
+
+
+def _transfer_limit_bytes(info: ParamInfo) -> int | None:
+    limiter = info.device_host_byte_limiter
+    if isinstance(limiter, LimitInFlightBytes):
+        return limiter.max_bytes
+    return None
+
+
+def _batches(
+    leaves: Sequence[_Leaf], limit_bytes: int
+) -> Iterator[list[_Leaf]]:
+    """Runs of leaves that stay below the limit, or single ones."""
+    batch: list[_Leaf] = []
+    batch_bytes = 0
+    for leaf in leaves:
+        if batch and batch_bytes + leaf[0].nbytes >= limit_bytes:
+            yield batch
+            batch, batch_bytes = [], 0
+        batch.append(leaf)
+        batch_bytes += leaf[0].nbytes
+    if batch:
+        yield batch
+
+
+def _write_shardings(leaves: Sequence[_Leaf]) -> None:
+    from holdfast import _jax_arrays
+
+    entries = {}
+    for value, info, _ in leaves:
+        text = _jax_arrays.sharding_json(_data_of(value).sharding)
+        if text is not None:
+            entries[info.name] = text
+    if entries:
+        add_shardings(os.fspath(leaves[0][1].parent_dir), entries)
+
+
+def _with_key_impls(
+    leaves: Sequence[_Leaf], written: Sequence[WrittenArray]
+) -> list[WrittenArray]:
+    jax = require_jax("a jax.Array")
+    impls = {
+        info.name: str(jax.random.key_impl(value))
+        for value, info, _ in leaves
+        if is_prng_key_dtype(value.dtype)
+    }
+    return [
+        WrittenArray(
+            array.param_name,
+            array.write_shape,
+            array.chunk_shape,
+            {"random_key_impl": impls[array.param_name]}
+            if array.param_name in impls
+            else None,
+        )
+        for array in written
+    ]
+
+
+def _as_keys(
+    infos: Sequence[ParamInfo], arrays: list[Any], store: Any
+) -> list[Any]:
+    """Typed PRNG keys where the store says that arrays are their data."""
+    found = store.read_now(infos[0].parent_dir)
+    if not found:
+        return arrays
+    impls = {
+        array.param_name: (array.ext_metadata or {}).get("random_key_impl")
+        for array in next(iter(found.values()))
+    }
+    jax = require_jax("a typed PRNG key")
+    return [
+        jax.random.wrap_key_data(array, impl=impls[info.name])
+        if impls.get(info.name)
+        else array
+        for info, array in zip(infos, arrays, strict=True)
+    ]
+
+
+def _recorded_shardings(infos: Sequence[ParamInfo]) -> list[Any]:
+    """ShardingMetadata or None of each parameter.
+
+    Raises:
+        ValueError: a parameter that `_sharding` lacks.
+    """
+    file = os.path.join(os.fspath(infos[0].parent_dir), SHARDING_FILE)
+    if not os.path.exists(file):
+        return [None] * len(infos)
+    texts = [entry_of_file(file, info.name) for info in infos]
+    return [
+        sharding_metadata.from_serialized_string(text) if text else None
+        for text in texts
+    ]

@@ -1,0 +1,87 @@
+"""Composite: named things, as attributes and as a mapping."""
+
+from __future__ import annotations
+
+from collections.abc import ItemsView, Iterator, KeysView, Mapping, ValuesView
+from typing import Any
+
+
+class Composite(Mapping[str, Any]):
+    """An immutable mapping of item names, whose names are attributes too.
+
+    A name that this class itself has (`keys`, `items`) is found as `[name]`
+    alone.
+    """
+
+    _items: dict[str, Any]
+
+    def __init__(self, **items: Any) -> None:
+        """Makes one.
+
+        Args:
+            **items: the things by their names.
+
+        Raises:
+            ValueError: a name that begins with "__".
+        """
+        super().__setattr__("_items", items)
+        own_names = frozenset(dir(self))
+        for name, item in items.items():
+            if name.startswith("__"):
+                raise ValueError(
+                    f'Composite keys cannot start with "__". Got: {name}'
+                )
+            if name not in own_names:
+                super().__setattr__(name, item)
+
+    def __getitem__(self, key: str) -> Any:
+        if key not in self._items:
+            raise KeyError(
+                f"Unknown key: {key}. Available keys: {self._items.keys()}"
+            )
+        return self._items[key]
+
+    def __getattr__(self, key: str) -> Any:
+        # An object that is being copied has no items yet.
+        if key == "_items":
+            raise AttributeError(key)
+        return self[key]
+
+    def __setattr__(self, key: str, value: Any) -> None:
+        raise ValueError("Composite is immutable after initialization.")
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._items
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._items)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def keys(self) -> KeysView[str]:
+        """The names."""
+        return self._items.keys()
+
+    def values(self) -> ValuesView[Any]:
+        """The things."""
+        return self._items.values()
+
+    def items(self) -> ItemsView[str, Any]:
+        """The names with their things."""
+        return ItemsView(self)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The thing of that name, or `default`."""
+        return self._items.get(key, default)
+
+    def __and__(self, other: Mapping[str, Any]) -> Composite:
+        """What both have names for, from this one."""
+        return Composite(**{k: v for k, v in self._items.items() if k in other})
+
+    def __or__(self, other: Mapping[str, Any]) -> Composite:
+        """What either has, the other's first."""
+        return Composite(**{**self._items, **other})
+
+    def __repr__(self) -> str:
+        return f"Composite({self._items!r})"

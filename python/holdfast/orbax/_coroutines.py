@@ -1,0 +1,38 @@
+"""Running coroutines from calls that are none."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from holdfast._future import Future
+
+T = TypeVar("T")
+
+
+def run_sync(coroutine: Coroutine[Any, Any, T]) -> T:
+    """The coroutine's result; works inside a running event loop too."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return run_in_new_loop(coroutine)
+    future = Future(lambda _: run_in_new_loop(coroutine), what="coroutine")
+    try:
+        return future.result()
+    except BaseException:
+        future.exception()  # it must not go on behind the caller's back
+        raise
+
+
+def run_in_new_loop(coroutine: Coroutine[Any, Any, T]) -> T:
+    """As `asyncio.run`, which would keep Ctrl-C from a coroutine that never
+    waits, as the engine's calls."""
+    loop = asyncio.new_event_loop()
+    try:
+        return loop.run_until_complete(coroutine)
+    finally:
+        try:
+            loop.run_until_complete(loop.shutdown_asyncgens())
+        finally:
+            loop.close()

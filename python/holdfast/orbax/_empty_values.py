@@ -1,0 +1,117 @@
+"""Empty containers: how `_METADATA` names them, and back."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Mapping
+from typing import Any
+
+from holdfast.orbax.options import (
+    PYTREE_METADATA_OPTIONS,
+    PyTreeMetadataOptions,
+)
+
+RESTORE_TYPE_NONE = "None"
+RESTORE_TYPE_DICT = "Dict"
+RESTORE_TYPE_LIST = "List"
+RESTORE_TYPE_TUPLE = "Tuple"
+RESTORE_TYPE_NAMED_TUPLE = "NamedTuple"
+RESTORE_TYPE_UNKNOWN = "Unknown"
+
+_EMPTY_TYPES = frozenset(
+    {
+        RESTORE_TYPE_NONE,
+        RESTORE_TYPE_DICT,
+        RESTORE_TYPE_LIST,
+        RESTORE_TYPE_TUPLE,
+        RESTORE_TYPE_NAMED_TUPLE,
+    }
+)
+
+
+class OrbaxEmptyNamedTuple(
+    collections.namedtuple("OrbaxEmptyNamedTuple", ())  # noqa: PYI024
+):
+    """Stands for an empty namedtuple whose class is not known."""
+
+
+def _is_namedtuple(value: Any) -> bool:
+    return isinstance(value, tuple) and hasattr(value, "_fields")
+
+
+def is_empty_container(value: Any) -> bool:
+    """True for an empty mapping, list, tuple or namedtuple."""
+    return isinstance(value, dict | list | tuple | Mapping) and not value
+
+
+def is_supported_empty_value(
+    value: Any,
+    pytree_metadata_options: PyTreeMetadataOptions = PYTREE_METADATA_OPTIONS,
+) -> bool:
+    """True for None and for an empty mapping, list or tuple.
+
+    Empty namedtuples count where rich types are supported.
+    """
+    if _is_namedtuple(value):
+        return pytree_metadata_options.support_rich_types and not value
+    return is_empty_container(value) or value is None
+
+
+def get_empty_value_typestr(
+    value: Any,
+    pytree_metadata_options: PyTreeMetadataOptions = PYTREE_METADATA_OPTIONS,
+) -> str:
+    """The text that `_METADATA` has for an empty value.
+
+    Raises:
+        ValueError: the value is none of those.
+    """
+    if not is_supported_empty_value(value, pytree_metadata_options):
+        raise ValueError(
+            f"{value} is not a supported empty type with"
+            f" pytree_metadata_options: {pytree_metadata_options}."
+        )
+    if value is None:
+        return RESTORE_TYPE_NONE
+    if isinstance(value, list):
+        return RESTORE_TYPE_LIST
+    if _is_namedtuple(value):
+        return RESTORE_TYPE_NAMED_TUPLE
+    if isinstance(value, tuple):
+        return RESTORE_TYPE_TUPLE
+    return RESTORE_TYPE_DICT
+
+
+def is_empty_typestr(typestr: Any) -> bool:
+    """True for the text of an empty value."""
+    return isinstance(typestr, str) and typestr in _EMPTY_TYPES
+
+
+def get_empty_value_from_typestr(
+    typestr: str,
+    pytree_metadata_options: PyTreeMetadataOptions = PYTREE_METADATA_OPTIONS,
+) -> Any:
+    """The empty value that a text stands for.
+
+    A namedtuple is None unless rich types are supported, because its class is
+    not recorded.
+
+    Raises:
+        ValueError: the text is none of an empty value.
+    """
+    if typestr == RESTORE_TYPE_LIST:
+        return []
+    if typestr == RESTORE_TYPE_DICT:
+        return {}
+    if typestr == RESTORE_TYPE_TUPLE:
+        return ()
+    if typestr == RESTORE_TYPE_NONE:
+        return None
+    if typestr == RESTORE_TYPE_NAMED_TUPLE:
+        if pytree_metadata_options.support_rich_types:
+            return OrbaxEmptyNamedTuple()
+        return None
+    raise ValueError(
+        f"Unrecognized typestr: {typestr} with pytree_metadata_options:"
+        f" {pytree_metadata_options}."
+    )

@@ -1,0 +1,135 @@
+"""Byte limiters: how much of a checkpoint is on its way at once.
+
+A limiter belongs to one event loop; tasks of that loop share it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Protocol
+
+
+class ByteLimiter(Protocol):
+    """What handlers ask before they take memory, and tell afterwards."""
+
+    async def wait_for_bytes(self, requested_bytes: int) -> None:
+        """Returns once that many bytes may be used."""
+
+    async def release_bytes(self, requested_bytes: int) -> None:
+        """Gives them back."""
+
+
+class LimitInFlightBytes:
+    """A `ByteLimiter` with a bound.
+
+    Attributes:
+        max_bytes: the bound; a single request must stay below it.
+    """
+
+    def __init__(self, num_bytes: int) -> None:
+        """Makes a limiter.
+
+        Args:
+            num_bytes: the bound, in bytes.
+
+        Raises:
+            ValueError: it is not positive.
+        """
+        if num_bytes <= 0:
+            raise ValueError(
+                f"Must provide positive `num_bytes`. Found: {num_bytes}"
+            )
+        self._max_bytes = num_bytes
+        self._available_bytes = num_bytes
+        self._changed = asyncio.Condition()
+
+    @property
+    def max_bytes(self) -> int:
+        """The bound, in bytes."""
+        return self._max_bytes
+
+    def check(self, requested_bytes: int) -> None:
+        """Refuses a request that could never be granted.
+
+        Raises:
+            ValueError: it is not below the bound.
+        """
+        if requested_bytes >= self._max_bytes:
+            raise ValueError(
+                "Requested more bytes than we reserved space for:"
+                f" {requested_bytes} > {self._max_bytes}"
+            )
+
+    async def wait_for_bytes(self, requested_bytes: int) -> None:
+        """Waits until that many bytes are free, and takes them.
+
+        Raises:
+            ValueError: the request is not below the bound.
+        """
+        self.check(requested_bytes)
+        async with self._changed:
+            await self._changed.wait_for(
+                lambda: self._available_bytes > requested_bytes
+            )
+            self._available_bytes -= requested_bytes
+
+    async def release_bytes(self, requested_bytes: int) -> None:
+        """Gives bytes back that were taken."""
+        async with self._changed:
+            self._available_bytes += requested_bytes
+            assert self._available_bytes <= self._max_bytes
+            self._changed.notify_all()
+
+    def wait_for_bytes_sync(self, requested_bytes: int) -> None:
+        """`wait_for_bytes` for callers outside of an event loop."""
+        asyncio.run(self.wait_for_bytes(requested_bytes))
+
+    def release_bytes_sync(self, requested_bytes: int) -> None:
+        """`release_bytes` for callers outside of an event loop."""
+        asyncio.run(self.release_bytes(requested_bytes))
+
+
+class UnlimitedInFlightBytes:
+    """A `ByteLimiter` that grants everything."""
+
+    async def wait_for_bytes(self, requested_bytes: int) -> None:
+        """Returns at once."""
+        del requested_bytes
+
+    async def release_bytes(self, requested_bytes: int) -> None:
+        """Does nothing."""
+        del requested_bytes
+
+
+def get_byte_limiter(concurrent_bytes: int | None = None) -> ByteLimiter:
+    """The limiter for a bound in bytes; None: no bound.
+
+    Raises:
+        ValueError: the bound is not positive.
+    """
+    if concurrent_bytes is None:
+        return UnlimitedInFlightBytes()
+    if concurrent_bytes <= 0:
+        raise ValueError(
+            "Must provide positive `concurrent_bytes`. Found:"
+            f" {concurrent_bytes}"
+        )
+    return LimitInFlightBytes(concurrent_bytes)
+
+
+@contextlib.asynccontextmanager
+async def reserved_bytes(
+    byte_limiter: ByteLimiter, nbytes: int
+) -> AsyncIterator[None]:
+    """Holds `nbytes` of a limiter while its body runs.
+
+    Raises:
+        ValueError: the request could never be granted.
+    """
+    await byte_limiter.wait_for_bytes(nbytes)
+    try:
+        yield
+    finally:
+        await byte_limiter.release_bytes(nbytes)

@@ -1,0 +1,204 @@
+"""CheckpointManagerOptions: names, intervals and rules of a manager."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import logging
+from collections.abc import Callable, Container
+from typing import Any
+
+from holdfast.orbax._later import not_implemented
+from holdfast.orbax._step_names import NameFormat
+from holdfast.orbax.options import (
+    AsyncOptions,
+    AtomicityOptions,
+    FileOptions,
+    MultiprocessingOptions,
+)
+from holdfast.orbax.save_decision_policy import SaveDecisionPolicy
+
+
+@dataclasses.dataclass
+class CheckpointManagerOptions:
+    """Options of a CheckpointManager.
+
+    Those about saving and deleting are checked and kept; this release's
+    manager reads alone.
+
+    Attributes:
+        save_interval_steps: save at its multiples.
+        max_to_keep: number of steps that stay; None: all.
+        keep_time_interval: also keep a step after each such time.
+        keep_period: also keep the multiples of this.
+        best_fn: a step's metrics as a number; says which step is best.
+        best_mode: "max" or "min".
+        keep_checkpoints_without_metrics: they are never deleted.
+        step_prefix: names are `<prefix>_<step>`.
+        step_format_fixed_length: least number of digits in names.
+        step_name_format: instead of the two above.
+        create: make the directory.
+        cleanup_tmp_directories: remove what was never committed.
+        save_on_steps: save at these steps as well.
+        single_host_load_and_broadcast: one process lists for all.
+        todelete_subdir: move steps there instead of deleting them.
+        todelete_full_path: the same, in a bucket.
+        enable_background_delete: delete in the background.
+        num_deletion_threads: number of threads that do.
+        read_only: neither save nor delete; sets such options to nothing.
+        enable_async_checkpointing: save in the background.
+        async_options: how.
+        multiprocessing_options: which processes take part.
+        should_save_fn: called with the step and the latest one; says whether
+            to save, instead of `save_interval_steps` and `save_on_steps`.
+        file_options: how files are made.
+        atomicity_options: how steps are committed.
+        save_root_metadata: write the manager's metadata.
+        temporary_path_class: not part of this release.
+        save_decision_policy: says when to save, instead of the options above.
+        preservation_policy: says what to keep, instead of the options above.
+        prevent_write_metrics: do not store metrics.
+        enable_should_save_is_saving_in_progress_check: tell policies whether
+            a save is running.
+        enable_per_process_directory_creation: each process makes directories.
+        lightweight_initialize: do not read the times and metrics of steps
+            when the manager is made.
+
+    Raises:
+        ValueError: options that contradict each other.
+    """
+
+    save_interval_steps: int = 1
+    max_to_keep: int | None = None
+    keep_time_interval: datetime.timedelta | None = None
+    keep_period: int | None = None
+    best_fn: Callable[[Any], float] | None = None
+    best_mode: str = "max"
+    keep_checkpoints_without_metrics: bool = True
+    step_prefix: str | None = None
+    step_format_fixed_length: int | None = None
+    step_name_format: NameFormat | None = None
+    create: bool = True
+    cleanup_tmp_directories: bool = False
+    save_on_steps: Container[int] | None = None
+    single_host_load_and_broadcast: bool = False
+    todelete_subdir: str | None = None
+    todelete_full_path: str | None = None
+    enable_background_delete: bool = False
+    num_deletion_threads: int | None = None
+    read_only: bool = False
+    enable_async_checkpointing: bool = True
+    async_options: AsyncOptions | None = None
+    multiprocessing_options: MultiprocessingOptions = dataclasses.field(
+        default_factory=MultiprocessingOptions
+    )
+    should_save_fn: Callable[[int, int | None], bool] | None = None
+    file_options: FileOptions = dataclasses.field(default_factory=FileOptions)
+    atomicity_options: AtomicityOptions | None = None
+    save_root_metadata: bool = True
+    temporary_path_class: Any | None = None
+    save_decision_policy: SaveDecisionPolicy | None = None
+    preservation_policy: Any | None = None
+    prevent_write_metrics: bool = False
+    enable_should_save_is_saving_in_progress_check: bool = True
+    enable_per_process_directory_creation: bool = False
+    lightweight_initialize: bool = False
+
+    def __post_init__(self) -> None:
+        self._check_broadcast()
+        if self.best_mode not in ("min", "max"):
+            raise ValueError(
+                "`CheckpointManagerOptions.best_mode` must be one of None,"
+                f" 'min' or 'max'. Got {self.best_mode}."
+            )
+        is_negative = self.max_to_keep is not None and self.max_to_keep < 0
+        if self.preservation_policy is None and is_negative:
+            raise ValueError(
+                "Setting of `max_to_keep` must be None or non-negative."
+            )
+        if self.read_only:
+            self._drop_writing_options()
+        if None not in (self.todelete_subdir, self.todelete_full_path):
+            raise ValueError(
+                "todelete_subdir and todelete_full_path both cannot be set"
+                " togther"
+            )
+        if (
+            self.enable_per_process_directory_creation
+            and self.multiprocessing_options.primary_host is not None
+        ):
+            raise ValueError(
+                "enable_per_process_directory_creation can only be used when"
+                " primary_host is None."
+            )
+        steps: Any = self.save_on_steps
+        self.save_on_steps = frozenset(steps or ())
+
+    def _check_broadcast(self) -> None:
+        of_format = getattr(
+            self.step_name_format, "single_host_load_and_broadcast", False
+        )
+        if of_format and not self.single_host_load_and_broadcast:
+            raise ValueError(
+                "`step_name_format.single_host_load_and_broadcast=True` but"
+                " `CheckpointManagerOptions.single_host_load_and_broadcast="
+                "False`. Please set CheckpointManagerOptions."
+                "single_host_load_and_broadcast=True."
+            )
+        if (
+            self.single_host_load_and_broadcast
+            and self.step_name_format
+            and not of_format
+        ):
+            raise ValueError(
+                "`CheckpointManagerOptions.single_host_load_and_broadcast="
+                "True` requires `step_name_format."
+                "single_host_load_and_broadcast` to be set to True."
+            )
+
+    def _drop_writing_options(self) -> None:
+        values_without_writing = {
+            "save_interval_steps": 0,
+            "max_to_keep": None,
+            "keep_time_interval": None,
+            "keep_period": None,
+            "create": False,
+            "cleanup_tmp_directories": False,
+            "save_on_steps": None,
+            "todelete_subdir": None,
+            "todelete_full_path": None,
+            "should_save_fn": None,
+        }
+        for name, value in values_without_writing.items():
+            if getattr(self, name) not in (value, None):
+                logging.warning(
+                    "CheckpointManagerOptions.read_only=True, setting %s=%s.",
+                    name,
+                    value,
+                )
+                setattr(self, name, value)
+
+
+def check_usable(options: CheckpointManagerOptions) -> None:
+    """Refuses what contradicts itself and what comes later.
+
+    Raises:
+        ValueError: the options contradict each other.
+        NotImplementedError: an option that comes later.
+    """
+    keeps_steps = (
+        options.keep_time_interval or options.max_to_keep or options.keep_period
+    )
+    if options.preservation_policy and keeps_steps:
+        raise ValueError(
+            "`preservation_policy` and `delete options` are mutually"
+            " exclusive - do not use together."
+        )
+    if options.best_mode not in ("min", "max"):
+        raise ValueError('`best_mode` must be one of: "min", "max"')
+    if options.cleanup_tmp_directories:
+        raise not_implemented(
+            "CheckpointManagerOptions.cleanup_tmp_directories"
+        )
+    if options.temporary_path_class is not None:
+        raise not_implemented("CheckpointManagerOptions.temporary_path_class")

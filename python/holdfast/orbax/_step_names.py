@@ -1,0 +1,281 @@
+"""Name formats: how step directories are called, and finding them."""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+import datetime
+import functools
+import logging
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Protocol, TypeVar
+
+from holdfast.orbax._later import not_implemented
+from holdfast.orbax._paths import PathLike, handler_path, is_path_finalized
+from holdfast.orbax.metadata.step import (
+    StepMetadata,
+    deserialize,
+    read_step_metadata,
+)
+from holdfast.orbax.options import AtomicityOptions
+
+
+@dataclasses.dataclass(frozen=True)
+class Metadata:
+    """A committed step.
+
+    Attributes:
+        step: its number.
+        path: its directory.
+    """
+
+    step: int
+    path: Any
+
+    @functools.cached_property
+    def _checkpoint_metadata(self) -> StepMetadata | None:
+        data = read_step_metadata(os.fspath(self.path))
+        return None if data is None else deserialize(data)
+
+    @property
+    def init_timestamp_nsecs(self) -> int | None:
+        """Start of the save, nanoseconds since 1970; None if not recorded."""
+        metadata = self._checkpoint_metadata
+        return None if metadata is None else metadata.init_timestamp_nsecs
+
+    @property
+    def commit_timestamp_nsecs(self) -> int | None:
+        """End of the save, nanoseconds since 1970; None if not recorded."""
+        metadata = self._checkpoint_metadata
+        return None if metadata is None else metadata.commit_timestamp_nsecs
+
+    @property
+    def commit_timestamp(self) -> datetime.datetime:
+        """End of the save in UTC; the directory's time if not recorded.
+
+        Raises:
+            ValueError: `_CHECKPOINT_METADATA` has fields of other types than
+                Orbax writes.
+        """
+        nsecs = self.commit_timestamp_nsecs
+        # Whole seconds, as Orbax takes them from a directory.
+        seconds = (
+            int(os.stat(self.path).st_mtime) if nsecs is None else nsecs / 1e9
+        )
+        return datetime.datetime.fromtimestamp(
+            seconds, tz=datetime.timezone.utc
+        )
+
+
+MetadataT = TypeVar("MetadataT", bound=Metadata)
+
+
+class NameFormat(Protocol):
+    """Names of steps, and how to find the directories that bear them."""
+
+    def build_name(self, step: int) -> str:
+        """The directory name of a step."""
+
+    @abc.abstractmethod
+    def find_all(self, base_path: PathLike) -> Iterator[Metadata]:
+        """The committed steps in `base_path`, in any order."""
+
+    @abc.abstractmethod
+    def find_step(self, base_path: PathLike, step: int) -> Metadata:
+        """One committed step in `base_path`.
+
+        Raises:
+            ValueError: there is none.
+        """
+
+
+def build_step_path(
+    base_path: PathLike, name_format: NameFormat, step: int
+) -> Any:
+    """The path that a step has in `base_path`, whether it exists or not."""
+    return handler_path(base_path) / name_format.build_name(step)
+
+
+def build_step_metadatas(
+    step_paths: Iterable[Any],
+    build_metadata: Callable[[Any], MetadataT | None],
+) -> Iterator[MetadataT]:
+    """What `build_metadata` makes of the paths, without what is None."""
+    for path in step_paths:
+        metadata = build_metadata(path)
+        if metadata is not None:
+            yield metadata
+
+
+def step_prefix_with_underscore(step_prefix: str | None) -> str:
+    """`<prefix>_`, or nothing for None."""
+    return "" if step_prefix is None else f"{step_prefix}_"
+
+
+def _step_pattern(fixed_length: int | None) -> str:
+    if fixed_length is None or fixed_length <= 0:
+        return r"(0|[1-9]\d*)"
+    rest = rf"\d{{{fixed_length - 1}}}"
+    return rf"(0{rest}|[1-9]{rest}\d*)"
+
+
+@dataclasses.dataclass(frozen=True)
+class _StandardNameFormat(NameFormat):
+    """`<prefix>_<step>`, the step with leading zeros or without."""
+
+    step_prefix: str | None = None
+    step_format_fixed_length: int | None = None
+    single_host_load_and_broadcast: bool = False
+    temporary_path_cls: Any | None = None
+    atomicity_options: AtomicityOptions | None = None
+
+    def __str__(self) -> str:
+        return f'StandardNameFormat("{self.build_name(1234)}")'
+
+    def build_name(self, step: int) -> str:
+        prefix = step_prefix_with_underscore(self.step_prefix)
+        if self.step_format_fixed_length is None:
+            return f"{prefix}{step}"
+        return f"{prefix}{step:0{self.step_format_fixed_length}d}"
+
+    def find_all(self, base_path: PathLike) -> Iterator[Metadata]:
+        directory = os.fspath(base_path)
+        if not os.path.isdir(directory):
+            return
+        base = handler_path(base_path)
+        prefix = step_prefix_with_underscore(self.step_prefix)
+        pattern = f"^{prefix}{_step_pattern(self.step_format_fixed_length)}$"
+        for name in os.listdir(directory):
+            # The prefix is a text, though it is also part of a pattern.
+            if not name.startswith(prefix):
+                continue
+            match = re.search(pattern, name)
+            if match is not None and self._is_committed(base / name):
+                yield Metadata(step=int(match.group(1)), path=base / name)
+
+    def find_step(self, base_path: PathLike, step: int) -> Metadata:
+        if not os.path.isdir(base_path):
+            raise ValueError(
+                f"Invalid base_path: {base_path} does not exist or is not a"
+                " directory."
+            )
+        path = build_step_path(base_path, self, step)
+        if self._is_committed(path):
+            return Metadata(step=step, path=path)
+        raise ValueError(
+            f"No step path found with name={self.build_name(step)},"
+            f" NameFormat={self} for step={step} under {base_path}."
+        )
+
+    def _is_committed(self, path: Any) -> bool:
+        return is_path_finalized(path, atomicity_options=self.atomicity_options)
+
+
+def standard_name_format(
+    *,
+    step_prefix: str | None = None,
+    step_format_fixed_length: int | None = None,
+    single_host_load_and_broadcast: bool = False,
+    temporary_path_cls: Any | None = None,
+    atomicity_options: AtomicityOptions | None = None,
+) -> NameFormat:
+    """The format of names like `23`, `0023`, `step_23` and `step_0023`.
+
+    Args:
+        step_prefix: comes first, with an underscore behind it.
+        step_format_fixed_length: least number of digits.
+        single_host_load_and_broadcast: accepted; one process lists anyway.
+        temporary_path_cls: not part of this release.
+        atomicity_options: how steps are committed.
+
+    Raises:
+        NotImplementedError: an option that comes later.
+    """
+    if temporary_path_cls is not None:
+        raise not_implemented("temporary_path_cls")
+    return _StandardNameFormat(
+        step_prefix=step_prefix,
+        step_format_fixed_length=step_format_fixed_length,
+        single_host_load_and_broadcast=single_host_load_and_broadcast,
+        atomicity_options=atomicity_options,
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class _CompositeNameFormat(NameFormat):
+    """Writes names of one format, finds those of several."""
+
+    write_name_format: NameFormat
+    read_name_formats: Sequence[NameFormat]
+
+    def __post_init__(self) -> None:
+        if self.write_name_format not in self.read_name_formats:
+            formats = ",".join(str(f) for f in self.read_name_formats)
+            raise ValueError(
+                f"write_name_format: {self.write_name_format} must be present"
+                f" in read_name_formats: [{formats}]."
+            )
+
+    def __str__(self) -> str:
+        formats = ",".join(str(f) for f in self.read_name_formats)
+        return f"Composite([{formats}])"
+
+    def build_name(self, step: int) -> str:
+        return self.write_name_format.build_name(step)
+
+    def find_all(self, base_path: PathLike) -> Iterator[Metadata]:
+        found = set()
+        for name_format in self.read_name_formats:
+            for metadata in name_format.find_all(base_path):
+                if metadata.path not in found:
+                    found.add(metadata.path)
+                    yield metadata
+
+    def find_step(self, base_path: PathLike, step: int) -> Metadata:
+        problems = []
+        for name_format in self.read_name_formats:
+            try:
+                return name_format.find_step(base_path, step)
+            except Exception as error:
+                # A user's format may raise anything; the next may still fit.
+                logging.info("%s does not find step %s", name_format, step)
+                problems.append(str(error))
+        raise ValueError("\n".join(problems))
+
+
+def composite_name_format(
+    write_name_format: NameFormat, read_name_formats: Sequence[NameFormat]
+) -> NameFormat:
+    """A format that reads several formats and writes one of them.
+
+    Args:
+        write_name_format: names that are made.
+        read_name_formats: names that are found, the preferred one first.
+
+    Raises:
+        ValueError: what is written would not be found.
+    """
+    return _CompositeNameFormat(write_name_format, read_name_formats)
+
+
+def is_standard_name_format(name_format: NameFormat) -> bool:
+    """Whether `standard_name_format` made it."""
+    return isinstance(name_format, _StandardNameFormat)
+
+
+def single_host_load_and_broadcast_name_format(
+    name_format: NameFormat,
+) -> NameFormat:
+    """The same format, with `single_host_load_and_broadcast`.
+
+    Raises:
+        ValueError: it is no standard format.
+    """
+    if not isinstance(name_format, _StandardNameFormat):
+        raise ValueError(
+            "single_host_load_and_broadcast is only supported for standard"
+            f" name formats. Got {name_format}."
+        )
+    return dataclasses.replace(name_format, single_host_load_and_broadcast=True)

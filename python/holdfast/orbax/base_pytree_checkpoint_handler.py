@@ -1,0 +1,354 @@
+"""BasePyTreeCheckpointHandler: what PyTreeCheckpointHandler is made of."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from typing import Any
+
+from holdfast._future import Future
+from holdfast.orbax import _memory_regulator
+from holdfast.orbax._array_metadata_store import Validator, validate_item
+from holdfast.orbax._coroutines import run_sync
+from holdfast.orbax._handler import AsyncCheckpointHandler, orbax_typestr
+from holdfast.orbax._jax import imported_jax
+from holdfast.orbax._leaf_args import JAX_ARRAY_TYPE_STR
+from holdfast.orbax._limits import ByteLimiter, get_byte_limiter
+from holdfast.orbax._ocdbt_merge import has_unmerged, merge_now
+from holdfast.orbax._param_info import IsPrioritizedKeyFn
+from holdfast.orbax._pytree_metadata import read_metadata
+from holdfast.orbax._pytree_save import (
+    PreparedSave,
+    SaveOptions,
+    prepare_save,
+)
+from holdfast.orbax._restore import RestoreOptions, restore_pytree
+from holdfast.orbax._type_handler import TypeHandlerRegistry
+from holdfast.orbax._type_handler_registry import GLOBAL_TYPE_HANDLER_REGISTRY
+from holdfast.orbax.checkpoint_args import (
+    CheckpointArgs,
+    register_with_handler,
+)
+from holdfast.orbax.metadata.tree import TreeMetadata
+from holdfast.orbax.options import (
+    PYTREE_METADATA_OPTIONS,
+    MemoryLimitOptions,
+    MultiprocessingOptions,
+    PyTreeMetadataOptions,
+)
+from holdfast.orbax.tree import get_param_names
+
+PyTree = Any
+
+_BYTES_PER_GB = 10**9
+_BYTES_PER_GIB = 1024**3
+
+
+class BasePyTreeCheckpointHandler(AsyncCheckpointHandler):
+    """Saves and restores a pytree in a directory, without transforms.
+
+    Thread-safety: one call at a time.
+    """
+
+    def __init__(
+        self,
+        *,
+        save_concurrent_bytes: int | None = None,
+        restore_concurrent_bytes: int | None = None,
+        save_device_host_concurrent_bytes: int | str | None = None,
+        memory_limit_options: MemoryLimitOptions | None = None,
+        use_ocdbt: bool = True,
+        use_zarr3: bool = False,
+        use_compression: bool = True,
+        multiprocessing_options: MultiprocessingOptions | None = None,
+        type_handler_registry: TypeHandlerRegistry = (
+            GLOBAL_TYPE_HANDLER_REGISTRY
+        ),
+        enable_post_merge_validation: bool = True,
+        pytree_metadata_options: PyTreeMetadataOptions = (
+            PYTREE_METADATA_OPTIONS
+        ),
+        array_metadata_validator: Any | None = None,
+        enable_pinned_host_transfer: bool | None = None,
+        is_prioritized_key_fn: IsPrioritizedKeyFn | None = None,
+    ) -> None:
+        """Makes a handler.
+
+        Args:
+            save_concurrent_bytes: bound of bytes being written; what is larger
+                is written in pieces. None: the engine's own budget.
+            restore_concurrent_bytes: bound of bytes being read, likewise.
+            save_device_host_concurrent_bytes: bound of bytes copied from
+                devices at once, or "auto". None: no bound.
+            memory_limit_options: the upper end of "auto".
+            use_ocdbt: store arrays in one database, not as files.
+            use_zarr3: store them as zarr 3.
+            use_compression: compress chunks with zstd.
+            multiprocessing_options: accepted; one process needs none of them.
+            type_handler_registry: handlers of leaf types.
+            enable_post_merge_validation: look whether merged arrays are whole.
+            pytree_metadata_options: record tuples and namedtuples as such.
+            array_metadata_validator: compares what processes wrote.
+            enable_pinned_host_transfer: copy through pinned memory; None: on
+                GPUs.
+            is_prioritized_key_fn: which arrays are copied first where
+                copies are bounded.
+
+        Raises:
+            ValueError: "auto" without an upper end, or with too little room.
+            TypeError: another word than "auto".
+        """
+        self._save_concurrent_bytes = save_concurrent_bytes
+        self._restore_concurrent_bytes = restore_concurrent_bytes
+        self._transfer_bytes = save_device_host_concurrent_bytes
+        self._regulator = _regulator(
+            save_device_host_concurrent_bytes, memory_limit_options
+        )
+        self._use_ocdbt = use_ocdbt
+        self._use_zarr3 = use_zarr3
+        self._use_compression = use_compression
+        self._registry = type_handler_registry
+        self._validates_merge = enable_post_merge_validation
+        self._metadata_options = pytree_metadata_options
+        self._validator = array_metadata_validator or Validator()
+        self._pinned_host = enable_pinned_host_transfer
+        self._is_prioritized_key_fn = is_prioritized_key_fn
+        options = multiprocessing_options or MultiprocessingOptions()
+        self._primary_host = options.primary_host
+
+    @classmethod
+    def typestr(cls) -> str:
+        return orbax_typestr(
+            cls,
+            f"{__name__}.BasePyTreeCheckpointHandler",
+            "base_pytree_checkpoint_handler",
+            "BasePyTreeCheckpointHandler",
+        )
+
+    def get_param_names(self, item: PyTree) -> PyTree:
+        """A tree like `item` of parameter names."""
+        return get_param_names(item)
+
+    def prepare(
+        self, args: BasePyTreeSaveArgs, *, snapshot: bool = True
+    ) -> PreparedSave:
+        """Checks and copies what is to be saved; writing it comes later.
+
+        Args:
+            args: the tree and its options.
+            snapshot: copy arrays that the caller may change.
+
+        Raises:
+            ValueError: a tree that cannot be saved.
+            TypeError: `custom_metadata` is no JSON value.
+        """
+        return prepare_save(
+            args.item,
+            args.save_args,
+            args.custom_metadata,
+            SaveOptions(
+                use_ocdbt=self._use_ocdbt,
+                use_zarr3=self._use_zarr3,
+                use_compression=self._use_compression,
+                ocdbt_target_data_file_size=args.ocdbt_target_data_file_size,
+                registry=self._registry,
+                support_rich_types=self._metadata_options.support_rich_types,
+                byte_limiter=get_byte_limiter(self._save_concurrent_bytes),
+                device_host_byte_limiter=self._transfer_limiter(),
+                enable_pinned_host_transfer=self._uses_pinned_host(),
+                is_prioritized_key_fn=self._is_prioritized_key_fn,
+            ),
+            snapshot=snapshot,
+        )
+
+    def _transfer_limiter(self) -> ByteLimiter:
+        if self._regulator is not None:
+            return get_byte_limiter(self._regulator.update_limit_bytes())
+        assert not isinstance(self._transfer_bytes, str)
+        return get_byte_limiter(self._transfer_bytes)
+
+    def _uses_pinned_host(self) -> bool:
+        if self._pinned_host is not None:
+            return self._pinned_host
+        jax = imported_jax()
+        return jax is not None and bool(jax.default_backend() == "gpu")
+
+    def save(self, directory: Any, *args: Any, **kwargs: Any) -> None:
+        """Writes the item's files into `directory`, which exists.
+
+        Args:
+            directory: anything with an absolute path.
+            *args: BasePyTreeSaveArgs.
+            **kwargs: or as `args=`.
+
+        Raises:
+            ValueError: a tree that cannot be saved; a relative path.
+            TypeError: `custom_metadata` is no JSON value.
+            OSError: the files cannot be written.
+            Exception: what a type handler raises.
+        """
+        prepared = self.prepare(_only(*args, **kwargs), snapshot=False)
+        with _memory_regulator.profiled():
+            futures = run_sync(prepared.serialize(directory))
+        prepared.write(directory, futures)
+
+    async def async_save(
+        self, directory: Any, *args: Any, **kwargs: Any
+    ) -> list[Future[None]]:
+        """As `save`, but a future that is returned writes the files.
+
+        The tree is copied before this returns. Args and errors are `save`'s.
+        """
+        with _memory_regulator.profiled():
+            prepared = self.prepare(_only(*args, **kwargs))
+            futures = await prepared.serialize(directory)
+        return [
+            Future(
+                lambda _: prepared.write(directory, futures), what="pytree save"
+            )
+        ]
+
+    def restore(
+        self, directory: Any, args: BasePyTreeRestoreArgs | None = None
+    ) -> PyTree:
+        """Reads the tree.
+
+        Args:
+            directory: the item's; anything with a path.
+            args: what to restore.
+
+        Returns:
+            A tree like `args.item`; without it, dicts and lists.
+
+        Raises:
+            FileNotFoundError: no directory, no metadata, or missing files.
+            ValueError: structures that do not match; leaves that cannot be
+                read as asked; damaged files.
+            Exception: what a type handler raises.
+        """
+        args = args or BasePyTreeRestoreArgs()
+        if not os.path.exists(os.fspath(directory)):
+            raise FileNotFoundError(
+                f"Requested directory for restore does not exist at {directory}"
+            )
+        return restore_pytree(
+            directory,
+            args.item,
+            args.restore_args,
+            partial_restore=args.partial_restore,
+            use_ocdbt=self._use_ocdbt,
+            use_zarr3=self._use_zarr3,
+            options=self.restore_options(),
+        )
+
+    def restore_options(self) -> RestoreOptions:
+        """How this handler reads an item.
+
+        Raises:
+            ValueError: a bound that is not positive.
+        """
+        return RestoreOptions(
+            registry=self._registry,
+            metadata_options=self._metadata_options,
+            byte_limiter=get_byte_limiter(self._restore_concurrent_bytes),
+        )
+
+    def metadata(self, directory: Any) -> TreeMetadata:
+        """What each leaf is, without reading any.
+
+        Raises:
+            FileNotFoundError: there is no `_METADATA`.
+            ValueError: metadata that cannot be read.
+        """
+        return read_metadata(directory, self.restore_options())
+
+    def finalize(self, directory: Any) -> None:
+        """Merges databases that are not merged yet, and validates the item.
+
+        Args:
+            directory: the item's.
+
+        Raises:
+            ValueError: what processes wrote does not fit together.
+        """
+        store = self._array_metadata_store()
+        if store is not None and self._primary_host is not None:
+            validate_item(self._validator, store, directory)
+        if has_unmerged(directory):
+            merge_now(directory, self._validates_merge and not self._use_zarr3)
+
+    def _array_metadata_store(self) -> Any | None:
+        if not self._registry.has(JAX_ARRAY_TYPE_STR):
+            return None
+        handler = self._registry.get(JAX_ARRAY_TYPE_STR)
+        return getattr(handler, "_array_metadata_store", None)
+
+
+def _only(*given: Any, **kwargs: Any) -> Any:
+    """The one argument that was given.
+
+    Raises:
+        TypeError: there is none, or more than one.
+    """
+    if len(given) + len(kwargs) != 1 or not set(kwargs) <= {"args"}:
+        raise TypeError(
+            "save() takes a directory and `args`, got"
+            f" {len(given)} more positional arguments and {sorted(kwargs)}"
+        )
+    return given[0] if given else kwargs["args"]
+
+
+def _regulator(
+    transfer_bytes: int | str | None, limits: MemoryLimitOptions | None
+) -> _memory_regulator.MemoryRegulator | None:
+    if isinstance(transfer_bytes, str) and transfer_bytes != "auto":
+        raise TypeError(
+            "save_device_host_concurrent_bytes must be a number or"
+            f' "auto" (got {transfer_bytes!r})'
+        )
+    if transfer_bytes != "auto":
+        return None
+    if limits is None or limits.max_transfer_concurrent_gb is None:
+        raise ValueError(
+            "max_save_device_host_concurrent_bytes must be provided if"
+            ' save_device_host_concurrent_bytes is "auto"'
+        )
+    limit_bytes = limits.max_transfer_concurrent_gb * _BYTES_PER_GB
+    return _memory_regulator.MemoryRegulator(
+        max_memory_limit_gib=limit_bytes / _BYTES_PER_GIB
+    )
+
+
+@register_with_handler(BasePyTreeCheckpointHandler, for_save=True)
+@dataclasses.dataclass
+class BasePyTreeSaveArgs(CheckpointArgs):
+    """What to save.
+
+    Attributes:
+        item: the tree.
+        save_args: a tree like it of `SaveArgs`.
+        ocdbt_target_data_file_size: bytes of a data file; 0: no limit.
+        custom_metadata: a JSON value for the item's `_METADATA`.
+    """
+
+    item: PyTree
+    save_args: PyTree | None = None
+    ocdbt_target_data_file_size: int | None = None
+    custom_metadata: Any | None = None
+
+
+@register_with_handler(BasePyTreeCheckpointHandler, for_restore=True)
+@dataclasses.dataclass
+class BasePyTreeRestoreArgs(CheckpointArgs):
+    """What to restore.
+
+    Attributes:
+        item: gives the result's structure.
+        restore_args: a tree like it of `RestoreArgs`.
+        partial_restore: restore only what `item` has, and keep what the
+            checkpoint lacks.
+    """
+
+    item: PyTree | None = None
+    restore_args: PyTree | None = None
+    partial_restore: bool = False

@@ -1,0 +1,82 @@
+"""`metadata/_ROOT_METADATA`: what is said once for all steps."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import logging
+import os
+from typing import Any
+
+from holdfast.orbax.metadata.step import check_json_object
+
+ROOT_METADATA_FILENAME = "_ROOT_METADATA"
+# Releases before 0.11 wrote this one.
+_LEGACY_FILENAME = "metadata"
+
+
+@dataclasses.dataclass
+class RootMetadata:
+    """Metadata of all steps together.
+
+    Attributes:
+        internal_metadata: Orbax's own.
+        custom_metadata: the user's JSON object.
+    """
+
+    internal_metadata: dict[str, Any] | None = dataclasses.field(
+        default_factory=dict
+    )
+    custom_metadata: dict[str, Any] | None = dataclasses.field(
+        default_factory=dict
+    )
+
+
+def read_root_metadata(directory: str) -> RootMetadata:
+    """From the files of `directory`.
+
+    Args:
+        directory: the one called `metadata` beside the steps.
+
+    Raises:
+        NotADirectoryError: it is a file.
+        OSError: no file there can be read.
+        ValueError: a field has another type than Orbax writes.
+    """
+    if not os.path.isdir(directory):
+        raise NotADirectoryError(f"Path is not a directory: {directory}")
+    path = os.path.join(directory, ROOT_METADATA_FILENAME)
+    if not os.path.exists(path):
+        logging.warning(
+            "New root metadata file not found in directory: %s. Will try to"
+            " read legacy file.",
+            directory,
+        )
+        path = os.path.join(directory, _LEGACY_FILENAME)
+    try:
+        with open(path, encoding="utf-8") as file:
+            data = json.load(file)
+    except (OSError, ValueError) as error:
+        raise OSError(f"Failed to read metadata from {path}") from error
+    return _deserialize(data)
+
+
+def _deserialize(data: Any) -> RootMetadata:
+    """From the parsed file; unknown fields count as the user's.
+
+    Raises:
+        ValueError: a field has another type than Orbax writes.
+    """
+    data = check_json_object(data)
+    metadata = RootMetadata(
+        internal_metadata=check_json_object(data.pop("internal_metadata", {})),
+        custom_metadata=check_json_object(data.pop("custom_metadata", {})),
+    )
+    if data and metadata.custom_metadata:
+        raise ValueError(
+            f"Provided metadata contains unknown key {next(iter(data))}, and"
+            " the custom_metadata field is already defined."
+        )
+    if data:
+        metadata.custom_metadata = data
+    return metadata

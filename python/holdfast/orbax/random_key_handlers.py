@@ -1,0 +1,189 @@
+"""Handlers of single random keys: jax's and numpy's.
+
+Reading alone: saving them comes with the composite handler's saving.
+"""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+from typing import Any
+
+from holdfast.orbax._handler import AsyncCheckpointHandler, orbax_typestr
+from holdfast.orbax._jax import require_jax
+from holdfast.orbax._later import not_implemented
+from holdfast.orbax.array_handler import ArrayRestoreArgs
+from holdfast.orbax.checkpoint_args import (
+    CheckpointArgs,
+    register_with_handler,
+)
+from holdfast.orbax.composite_checkpoint_handler import (
+    CompositeArgs,
+    CompositeCheckpointHandler,
+)
+from holdfast.orbax.json_handler import JsonRestoreArgs
+from holdfast.orbax.pytree_checkpoint_handler import PyTreeRestoreArgs
+from holdfast.orbax.type_handlers import RestoreArgs, SaveArgs
+
+
+def _typestr(cls: type, name: str) -> str:
+    return orbax_typestr(
+        cls, f"{__name__}.{name}", "random_key_checkpoint_handler", name
+    )
+
+
+class BaseRandomKeyCheckpointHandler(AsyncCheckpointHandler):
+    """A key and a JSON document about it, as two items of one directory."""
+
+    def __init__(self, key_name: str) -> None:
+        """Makes a handler.
+
+        Args:
+            key_name: name of the key's item.
+        """
+        self._key_name = key_name
+        self._handler = CompositeCheckpointHandler()
+
+    @abc.abstractmethod
+    def checkpoint_restore_args(self, args: Any) -> CheckpointArgs:
+        """The arguments of the key's item."""
+
+    @abc.abstractmethod
+    def post_restore(self, item: Any, metadata: Any) -> Any:
+        """The key, of what was stored and the document about it."""
+
+    def save(self, directory: Any, *args: Any, **kwargs: Any) -> None:
+        """Comes later.
+
+        Raises:
+            NotImplementedError: always.
+        """
+        raise not_implemented(f"{type(self).__name__}.save")
+
+    async def async_save(
+        self, directory: Any, *args: Any, **kwargs: Any
+    ) -> None:
+        """Comes later.
+
+        Raises:
+            NotImplementedError: always.
+        """
+        raise not_implemented(f"{type(self).__name__}.async_save")
+
+    def restore(self, directory: Any, args: Any) -> Any:
+        """Restores the key.
+
+        Args:
+            directory: the one that has the two items' directories.
+            args: the handler's arguments.
+
+        Raises:
+            KeyError: an item is missing.
+            FileNotFoundError: a file is.
+            ValueError: it cannot be read as asked, or is damaged.
+        """
+        metadata_name = f"{self._key_name}_metadata"
+        items = {
+            self._key_name: self.checkpoint_restore_args(args),
+            metadata_name: JsonRestoreArgs(),
+        }
+        restored = self._handler.restore(directory, CompositeArgs(**items))
+        return self.post_restore(
+            restored[self._key_name], restored[metadata_name]
+        )
+
+    def close(self) -> None:
+        self._handler.close()
+
+
+class JaxRandomKeyCheckpointHandler(BaseRandomKeyCheckpointHandler):
+    """Restores a typed or untyped key of jax.
+
+    A typed key has jax's default implementation, whatever it had before.
+    """
+
+    def __init__(self, key_name: str | None = None) -> None:
+        """Makes a handler.
+
+        Args:
+            key_name: name of the key's item; "jax_random_key" by default.
+        """
+        super().__init__(key_name or "jax_random_key")
+
+    @classmethod
+    def typestr(cls) -> str:
+        return _typestr(cls, "JaxRandomKeyCheckpointHandler")
+
+    def checkpoint_restore_args(
+        self, args: JaxRandomKeyRestoreArgs
+    ) -> CheckpointArgs:
+        return ArrayRestoreArgs(restore_args=args.restore_args)
+
+    def post_restore(self, item: Any, metadata: Any) -> Any:
+        if not metadata["typed"]:
+            return item
+        return require_jax("a typed PRNG key").random.wrap_key_data(item)
+
+
+@register_with_handler(JaxRandomKeyCheckpointHandler, for_save=True)
+@dataclasses.dataclass
+class JaxRandomKeySaveArgs(CheckpointArgs):
+    """What to save.
+
+    Attributes:
+        item: a jax random key.
+        save_args: how to store it.
+    """
+
+    item: Any
+    save_args: SaveArgs | None = None
+
+
+@register_with_handler(JaxRandomKeyCheckpointHandler, for_restore=True)
+@dataclasses.dataclass
+class JaxRandomKeyRestoreArgs(CheckpointArgs):
+    """How to restore it.
+
+    Attributes:
+        restore_args: type, dtype and sharding of the key's data.
+    """
+
+    restore_args: RestoreArgs | None = None
+
+
+class NumpyRandomKeyCheckpointHandler(BaseRandomKeyCheckpointHandler):
+    """Restores the state of a numpy generator: a tuple or a dict."""
+
+    def __init__(self, key_name: str | None = None) -> None:
+        """Makes a handler.
+
+        Args:
+            key_name: name of the key's item; "np_random_key" by default.
+        """
+        super().__init__(key_name or "np_random_key")
+
+    @classmethod
+    def typestr(cls) -> str:
+        return _typestr(cls, "NumpyRandomKeyCheckpointHandler")
+
+    def checkpoint_restore_args(
+        self, args: NumpyRandomKeyRestoreArgs
+    ) -> CheckpointArgs:
+        return PyTreeRestoreArgs()
+
+    def post_restore(self, item: Any, metadata: Any) -> Any:
+        return tuple(item) if metadata["legacy"] else item
+
+
+@register_with_handler(NumpyRandomKeyCheckpointHandler, for_save=True)
+@dataclasses.dataclass
+class NumpyRandomKeySaveArgs(CheckpointArgs):
+    """What to save: `np.random.get_state(legacy=True)`'s tuple, or the dict."""
+
+    item: tuple[Any, ...] | dict[str, Any]
+
+
+@register_with_handler(NumpyRandomKeyCheckpointHandler, for_restore=True)
+@dataclasses.dataclass
+class NumpyRandomKeyRestoreArgs(CheckpointArgs):
+    """Nothing: the state is restored as it was."""

@@ -1,0 +1,161 @@
+"""Policies that say whether a step is to be saved."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from collections.abc import Container, Sequence
+from typing import Any, Protocol, runtime_checkable
+
+from holdfast.orbax.options import MultiprocessingOptions
+
+
+class PolicyCheckpointInfo(Protocol):
+    """What a policy knows of a step.
+
+    Attributes:
+        step: its number.
+        metrics: saved with it.
+        time: when it was saved, in UTC.
+    """
+
+    step: int
+    metrics: dict[str, Any] | None
+    time: datetime.datetime
+
+
+@dataclasses.dataclass(kw_only=True)
+class DecisionContext:
+    """What else a policy knows.
+
+    Attributes:
+        is_saving_in_progress: a save runs in the background.
+        reached_preemption: the program is about to be ended.
+        multiprocessing_options: of the manager.
+    """
+
+    is_saving_in_progress: bool
+    reached_preemption: bool
+    multiprocessing_options: MultiprocessingOptions
+
+
+@runtime_checkable
+class SaveDecisionPolicy(Protocol):
+    """Says whether a step is to be saved."""
+
+    def should_save(
+        self,
+        step: PolicyCheckpointInfo,
+        previous_steps: Sequence[PolicyCheckpointInfo],
+        *,
+        context: DecisionContext,
+    ) -> bool:
+        """Whether it is.
+
+        Args:
+            step: the one in question.
+            previous_steps: those that were saved, in order.
+            context: what else is known.
+        """
+
+
+@dataclasses.dataclass
+class FixedIntervalPolicy(SaveDecisionPolicy):
+    """Every step that is a multiple of `interval`."""
+
+    interval: int
+
+    def should_save(
+        self,
+        step: PolicyCheckpointInfo,
+        previous_steps: Sequence[PolicyCheckpointInfo],
+        *,
+        context: DecisionContext,
+    ) -> bool:
+        return step.step % self.interval == 0
+
+
+@dataclasses.dataclass
+class SpecificStepsPolicy(SaveDecisionPolicy):
+    """The steps in `steps`."""
+
+    steps: Container[int]
+
+    def should_save(
+        self,
+        step: PolicyCheckpointInfo,
+        previous_steps: Sequence[PolicyCheckpointInfo],
+        *,
+        context: DecisionContext,
+    ) -> bool:
+        return step.step in self.steps
+
+
+@dataclasses.dataclass(kw_only=True)
+class ContinuousCheckpointingPolicy(SaveDecisionPolicy):
+    """Every step, while no save is running.
+
+    Attributes:
+        minimum_interval_secs: at least so many seconds after the one before.
+    """
+
+    minimum_interval_secs: int | None = None
+
+    def should_save(
+        self,
+        step: PolicyCheckpointInfo,
+        previous_steps: Sequence[PolicyCheckpointInfo],
+        *,
+        context: DecisionContext,
+    ) -> bool:
+        if context.is_saving_in_progress:
+            return False
+        if not previous_steps or self.minimum_interval_secs is None:
+            return True
+        passed = step.time - previous_steps[-1].time
+        return passed >= datetime.timedelta(seconds=self.minimum_interval_secs)
+
+
+class PreemptionCheckpointingPolicy(SaveDecisionPolicy):
+    """The step at which the program is about to be ended."""
+
+    def should_save(
+        self,
+        step: PolicyCheckpointInfo,
+        previous_steps: Sequence[PolicyCheckpointInfo],
+        *,
+        context: DecisionContext,
+    ) -> bool:
+        return context.reached_preemption
+
+
+class InitialSavePolicy(SaveDecisionPolicy):
+    """Any step, while there is none."""
+
+    def should_save(
+        self,
+        step: PolicyCheckpointInfo,
+        previous_steps: Sequence[PolicyCheckpointInfo],
+        *,
+        context: DecisionContext,
+    ) -> bool:
+        return not previous_steps
+
+
+@dataclasses.dataclass
+class AnySavePolicy(SaveDecisionPolicy):
+    """What any of `policies` says."""
+
+    policies: Sequence[SaveDecisionPolicy]
+
+    def should_save(
+        self,
+        step: PolicyCheckpointInfo,
+        previous_steps: Sequence[PolicyCheckpointInfo],
+        *,
+        context: DecisionContext,
+    ) -> bool:
+        return any(
+            policy.should_save(step, previous_steps, context=context)
+            for policy in self.policies
+        )

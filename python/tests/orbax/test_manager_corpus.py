@@ -1,0 +1,108 @@
+"""CheckpointManager on the corpus that Orbax wrote."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+jax = pytest.importorskip("jax")
+pytest.importorskip("ml_dtypes")
+
+import replay_cases  # noqa: E402
+from replay_encode import encode  # noqa: E402
+
+import holdfast.orbax as ocp  # noqa: E402
+
+
+@pytest.fixture
+def wide_types() -> Iterator[None]:
+    """The corpus has 64-bit types."""
+    before = jax.config.jax_enable_x64
+    jax.config.update("jax_enable_x64", True)
+    yield
+    jax.config.update("jax_enable_x64", before)
+
+
+def manager(root: Path, **options: Any) -> ocp.CheckpointManager:
+    return ocp.CheckpointManager(
+        root, options=ocp.CheckpointManagerOptions(read_only=True, **options)
+    )
+
+
+def test_random_keys(tmp_path: Path) -> None:
+    corpus = replay_cases.unpack_corpus(tmp_path)
+    restored = manager(corpus / "mgr_random_keys" / "ckpt").restore(4)
+    assert jax.dtypes.issubdtype(restored.key.dtype, jax.dtypes.prng_key)
+    assert restored.raw.dtype == np.uint32
+    assert isinstance(restored.nplegacy, tuple)
+    assert restored.nplegacy[0] == "MT19937"
+    assert restored.npdict["bit_generator"] == "MT19937"
+
+
+@pytest.mark.filterwarnings("ignore:Sharding info not provided")
+def test_corpus(tmp_path: Path, wide_types: None) -> None:
+    """Every step of the corpus's managers gives what it was saved from."""
+    corpus = replay_cases.unpack_corpus(tmp_path)
+    options = {
+        "mgr_step_format": {
+            "step_prefix": "ckpt",
+            "step_format_fixed_length": 8,
+        },
+        "mgr_with_tmp_open": {"step_prefix": "st"},
+    }
+    num_items = 0
+    for case in sorted(corpus.glob("*/expected.json")):
+        expected = json.loads(case.read_text("utf-8"))
+        if expected["layout"] != "manager" or "v1" in expected["features"]:
+            continue
+        root = case.parent / "ckpt"
+        found = manager(root, **options.get(case.parent.name, {}))
+        steps = expected["steps"]
+        assert found.all_steps() == sorted(step["step"] for step in steps)
+        items = {item["path"]: item for item in expected["items"]}
+        for step in steps:
+            assert found.metrics(step["step"]) == step.get("metrics"), case
+            for name, path in step["items"].items():
+                item = items.get(path, {"type": "of several"})
+                num_items += check_item(found, step["step"], name, item)
+    assert num_items > 30
+
+
+def check_item(
+    found: ocp.CheckpointManager, step: int, name: str, item: dict[str, Any]
+) -> int:
+    """Compares an item with its record; returns 1 if it is of a known kind."""
+    is_readable = item.get("default_restore", "ok") == "ok"
+    if item["type"] not in ("json", "pytree") or not is_readable:
+        return 0
+    is_json = item["type"] == "json"
+    args: Any = ocp.args.JsonRestore() if is_json else ocp.args.PyTreeRestore()
+    if name == "metrics":
+        restored = found.metrics(step)
+    elif name == "default":
+        restored = found.restore(step, args=args)
+    else:
+        restored = found.restore(step, args=ocp.args.Composite(**{name: args}))
+        restored = restored[name]
+    if is_json:
+        assert restored == item["value"]
+        return 1
+    for leaf in item["leaves"]:
+        if leaf["leaf"] == "array":
+            array = encode(at(restored, leaf["path"]))
+            assert array["shape"] == leaf["shape"]
+            assert array["sha256"] == leaf["sha256"]
+    return 1
+
+
+def at(tree: Any, path: list[dict[str, Any]]) -> Any:
+    """The leaf at a recorded path."""
+    for key in path:
+        is_sequence = key["kind"] == "sequence"
+        tree = tree[int(key["key"]) if is_sequence else key["key"]]
+    return tree

@@ -1,0 +1,71 @@
+#include "base/type_name.h"
+#include "holdfast/type_handlers.h"
+
+namespace holdfast {
+namespace {
+
+std::string ScalarTypeName(const Scalar& scalar) {
+  if (!scalar.is_python) return "np.number";
+  switch (scalar.dtype) {
+    case DType::kBool:
+      return "bool";
+    case DType::kFloat64:
+      return "float";
+    case DType::kComplex128:
+      return "complex";
+    default:
+      return "int";
+  }
+}
+
+std::string ContainerTypeName(NodeKind kind) {
+  switch (kind) {
+    case NodeKind::kDict:
+      return "dict";
+    case NodeKind::kList:
+      return "list";
+    case NodeKind::kTuple:
+      return "tuple";
+    default:
+      return "namedtuple";
+  }
+}
+
+std::string LeafTypeName(const Tree& leaf) {
+  switch (leaf.leaf_kind()) {
+    case LeafKind::kArray:
+      return leaf.array_kind() == ArrayKind::kJax ? "jax.Array" : "np.ndarray";
+    case LeafKind::kScalar:
+      return ScalarTypeName(leaf.scalar());
+    case LeafKind::kString:
+      return "str";
+    case LeafKind::kBytes:
+      return "bytes";
+    case LeafKind::kPlaceholder:
+      return "placeholder";
+    case LeafKind::kExternal:
+      return "external";
+    case LeafKind::kReference:
+      return "reference";
+    case LeafKind::kNone:
+    case LeafKind::kObject:
+      break;
+  }
+  return "NoneType";
+}
+
+}  // namespace
+
+LeafType LeafType::OfObject(std::type_index type) {
+  return {CppTypeName(type), type};
+}
+
+LeafType LeafType::OfLeaf(const Tree& leaf) {
+  if (!leaf.is_leaf()) return {ContainerTypeName(leaf.kind())};
+  if (leaf.leaf_kind() == LeafKind::kObject) {
+    return OfObject(leaf.object().type());
+  }
+  return {LeafTypeName(leaf)};
+}
+
+}  // namespace holdfast

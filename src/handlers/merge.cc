@@ -1,0 +1,97 @@
+// Merging the databases of processes into the one that is read.
+#include "ocdbt/merge.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/no_throw.h"
+#include "base/status_macros.h"
+#include "checkpoint/adopt.h"
+#include "checkpoint/format/directory_names.h"
+#include "holdfast/type_handlers.h"
+#include "ocdbt/database.h"
+#include "storage/file_store.h"
+
+namespace holdfast {
+namespace {
+
+// Where a value lies, seen from the root, or what it is.
+std::string PlaceOf(const ocdbt::LeafEntry& entry, const std::string& prefix,
+                    const ocdbt::EntryList& list) {
+  if (entry.is_inline()) return "=" + std::string(entry.inline_value());
+  return prefix + list.files[entry.file_index].path + ":" +
+         std::to_string(entry.offset) + ":" +
+         std::to_string(entry.value_byte_count);
+}
+
+using Places = std::vector<std::pair<std::string, std::string>>;
+
+Places PlacesOf(const std::vector<ocdbt::MergeChild>& children) {
+  Places places;
+  for (const ocdbt::MergeChild& child : children) {
+    for (const ocdbt::LeafEntry& entry : child.entries.entries) {
+      places.emplace_back(entry.key,
+                          PlaceOf(entry, child.subdirectory, child.entries));
+    }
+  }
+  std::sort(places.begin(), places.end());
+  return places;
+}
+
+bool HasKey(const Places& places, const std::string& key) {
+  const auto found = std::lower_bound(places.begin(), places.end(),
+                                      std::pair(key, std::string()));
+  return found != places.end() && found->first == key;
+}
+
+// Whether the root has all of them already, as they are now.
+bool IsMerged(const Places& root, const Places& wanted) {
+  return std::includes(root.begin(), root.end(), wanted.begin(), wanted.end());
+}
+
+// The root as it is, without what its children have.
+Result<ocdbt::MergeChild> ReadRoot(Store& store) {
+  HF_ASSIGN_OR_RETURN(const auto database, ocdbt::Database::Open(&store, ""));
+  HF_ASSIGN_OR_RETURN(ocdbt::EntryList entries, ReadAllEntries(*database));
+  return ocdbt::MergeChild{"", std::move(entries)};
+}
+
+Status Merge(const std::string& directory) {
+  FileStore store(directory);
+  HF_ASSIGN_OR_RETURN(const std::vector<std::string> prefixes,
+                      FindProcessDatabases(store));
+  if (prefixes.empty()) return Status();
+  std::vector<ocdbt::MergeChild> children;
+  for (const std::string& prefix : prefixes) {
+    HF_ASSIGN_OR_RETURN(ocdbt::MergeChild child,
+                        ReadAdoptedDatabase(store, prefix, nullptr));
+    children.push_back(std::move(child));
+  }
+  if (IsOcdbtCheckpoint(directory)) {
+    HF_ASSIGN_OR_RETURN(ocdbt::MergeChild root, ReadRoot(store));
+    const Places wanted = PlacesOf(children);
+    if (IsMerged(PlacesOf({root}), wanted)) return Status();
+    std::erase_if(root.entries.entries, [&](const ocdbt::LeafEntry& entry) {
+      return HasKey(wanted, std::string(entry.key));
+    });
+    children.push_back(std::move(root));
+    HF_RETURN_IF_ERROR(store.Delete(kDigestFile));
+  }
+  ocdbt::BulkWriteOptions options;
+  options.must_create = false;
+  return ocdbt::MergeEntries(&store, "", std::move(children), options).status();
+}
+
+}  // namespace
+
+bool IsOcdbtCheckpoint(const std::string& directory) {
+  std::error_code ignored;
+  return std::filesystem::exists(directory + "/" + std::string(kManifestFile),
+                                 ignored);
+}
+
+Status MergeOcdbtPerProcessFiles(const std::string& directory) {
+  return CatchBadAlloc([&] { return Merge(directory); });
+}
+
+}  // namespace holdfast

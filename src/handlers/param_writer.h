@@ -1,0 +1,34 @@
+// Writing the arrays of a handler through the engine: planned, encoded on all
+// threads, into files or one more generation of a process's database.
+//
+// Thread-safety: one call a directory at a time. Ownership: borrows values.
+// Units: bytes. Errors: those of Serialize.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "holdfast/type_handlers.h"
+
+namespace holdfast {
+
+struct ParamWriteOptions {
+  std::optional<std::string> metadata_key;
+  std::optional<std::string> ocdbt_process_id;
+};
+
+// How each array was stored, in the order of the infos.
+struct WrittenParam {
+  Shape write_shape;
+  Shape chunk_shape;
+};
+
+// `args` is empty or has one a value. Leaves that are no arrays or numbers are
+// InvalidArgument.
+Result<std::vector<WrittenParam>> WriteParams(
+    std::span<const Tree* const> values, std::span<const ParamInfo> infos,
+    std::span<const SaveArgs> args, const ParamWriteOptions& options);
+
+}  // namespace holdfast

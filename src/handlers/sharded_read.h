@@ -1,0 +1,38 @@
+// A jax.Array leaf from the boxes that its sharding makes of it.
+//
+// Thread-safety: one call a ParamArrays from any thread. Ownership: the trees
+// own their memory. Units: elements; bytes where named so.
+// Errors: those of ArrayHandler::Deserialize.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "handlers/param_reader.h"
+#include "holdfast/sharding.h"
+
+namespace holdfast {
+
+// What one parameter is to become.
+struct ShardedWish {
+  Sharding sharding;
+  std::optional<Shape> shape;  // of the whole; absent: as stored
+  bool strict = true;          // the shape must be the stored one
+  std::optional<DType> dtype;
+  std::string prng_impl;
+};
+
+// Refuses a shape that a stored array cannot be restored as; `box` is the first
+// that is wanted.
+Status CheckRestoreShape(const Shape& wanted, const Shape& stored, bool strict,
+                         const Box& box);
+
+// One a parameter. At most limiter->bytes_max() bytes of chunks are read at
+// once; a null limiter is no bound.
+Result<std::vector<Tree>> ReadSharded(
+    const ParamArrays& params, std::span<const ShardedWish> wishes,
+    const std::shared_ptr<LimitInFlightBytes>& limiter);
+
+}  // namespace holdfast

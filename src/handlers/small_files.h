@@ -1,0 +1,36 @@
+// The JSON files of an item that handlers add to: what is there stays, and the
+// new file replaces the old one in one step.
+//
+// Thread-safety: one writer a directory. Ownership: borrows the store.
+// Errors: DataLoss for a file that cannot be understood, naming it; those of
+// the store.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "checkpoint/format/array_metadatas.h"
+#include "checkpoint/format/sharding_file.h"
+#include "checkpoint/format/strings_file.h"
+#include "storage/store.h"
+
+namespace holdfast {
+
+// NotFound when there is no file.
+Result<StringsFile> ReadStrings(Store& store, const std::string& filename);
+Status AddStrings(Store& store, const std::string& filename,
+                  const StringsFile& strings);
+
+// NotFound when there is no file.
+Result<ShardingFile> ReadShardings(Store& store);
+Status AddShardings(Store& store, const ShardingFile& shardings);
+
+// Empty when there is no file.
+Result<std::vector<ArrayMetadataRecord>> ReadArrayMetadataRecords(Store& store);
+Status AddArrayMetadataRecords(Store& store,
+                               std::vector<ArrayMetadataRecord> records);
+
+// The checksums of an item that is changed no longer hold.
+Status DropDigests(Store& store);
+
+}  // namespace holdfast

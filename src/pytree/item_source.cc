@@ -1,0 +1,78 @@
+#include "pytree/item_source.h"
+
+#include <utility>
+#include <vector>
+
+#include "base/status_macros.h"
+#include "tree/flatten.h"
+#include "tree/value_type.h"
+
+namespace holdfast {
+
+ItemSource::ItemSource(std::string directory,
+                       std::unique_ptr<Checkpoint> checkpoint)
+    : directory_(std::move(directory)), checkpoint_(std::move(checkpoint)) {
+  const std::vector<LeafInfo>& leaves = checkpoint_->leaves();
+  by_name_.reserve(leaves.size());
+  for (size_t i = 0; i < leaves.size(); ++i) by_name_[leaves[i].name] = i;
+}
+
+Result<std::unique_ptr<ItemSource>> ItemSource::Open(
+    const std::string& directory, MissingChunks missing) {
+  OpenOptions options;
+  options.stored_sizes = false;
+  options.missing_chunks = missing;
+  HF_ASSIGN_OR_RETURN(auto checkpoint, holdfast::Open(directory, options));
+  return std::unique_ptr<ItemSource>(
+      new ItemSource(directory, std::move(checkpoint)));
+}
+
+std::optional<size_t> ItemSource::Find(std::string_view name) const {
+  const auto found = by_name_.find(name);
+  if (found == by_name_.end()) return std::nullopt;
+  return found->second;
+}
+
+KeyPath PathOf(const LeafInfo& leaf) {
+  KeyPath path;
+  path.reserve(leaf.key.size());
+  for (size_t i = 0; i < leaf.key.size(); ++i) {
+    path.push_back({leaf.key[i], leaf.key_is_sequence[i]});
+  }
+  return path;
+}
+
+ValueMetadataEntry EntryOf(const LeafInfo& leaf) {
+  return {leaf.value_type, leaf.skip_deserialize, leaf.write_shape};
+}
+
+Result<Tree> EmptyOfType(std::string_view value_type) {
+  // Without rich types an empty named tuple was None.
+  if (value_type == kValueTypeNone || value_type == kValueTypeNamedTuple) {
+    return Tree::None();
+  }
+  if (value_type == kValueTypeDict) return Tree::Dict();
+  if (value_type == kValueTypeList) return Tree::List();
+  if (value_type == kValueTypeTuple) return Tree::Tuple();
+  return InvalidArgumentError(
+      "Unrecognized typestr: " + std::string(value_type) +
+      " with pytree_metadata_options: "
+      "PyTreeMetadataOptions(support_rich_types=False).");
+}
+
+Result<Tree> EntryTree(const Checkpoint& checkpoint) {
+  const std::vector<LeafInfo>& leaves = checkpoint.leaves();
+  if (leaves.empty()) {
+    return InvalidArgumentError(
+        "Unable to uniquely reconstruct tree from empty flattened list (it "
+        "could be {} or []).");
+  }
+  std::vector<UnflattenEntry> entries;
+  entries.reserve(leaves.size());
+  for (size_t i = 0; i < leaves.size(); ++i) {
+    entries.push_back({PathOf(leaves[i]), Tree(static_cast<int64_t>(i))});
+  }
+  return Unflatten(std::move(entries));
+}
+
+}  // namespace holdfast

@@ -1,0 +1,85 @@
+#include "pytree/leaf_placement.h"
+
+#include <utility>
+
+#include "base/status_macros.h"
+#include "checkpoint/format/directory_names.h"
+#include "holdfast/sharding.h"
+#include "storage/directory_ops.h"
+
+namespace holdfast {
+namespace {
+
+std::vector<Box> DistinctBoxes(const std::vector<DeviceShard>& shards) {
+  std::vector<Box> boxes;
+  for (const DeviceShard& shard : shards) {
+    if (shard.replica_id == 0) boxes.push_back({shard.origin, shard.shape});
+  }
+  return boxes;
+}
+
+}  // namespace
+
+Result<std::optional<Shape>> WantedShape(const AnyRestoreArgs& args) {
+  HF_RETURN_IF_ERROR(CheckRestoreArgs(args));
+  const ArrayRestoreArgs* array_args = AsArrayRestoreArgs(args);
+  if (array_args == nullptr) return std::optional<Shape>();
+  return array_args->global_shape ? array_args->global_shape
+                                  : array_args->shape;
+}
+
+Result<Placer::NamedSharding> Placer::RecordedSharding(
+    const LeafInfo& leaf) const {
+  if (leaf.sharding_json.empty()) {
+    const std::string file =
+        source_.directory() + "/" + std::string(kShardingFile);
+    const Result<PathKind> kind = GetPathKind(file);
+    if (!kind.ok() || *kind == PathKind::kMissing) {
+      return InvalidArgumentError(
+          "Sharding of jax.Array cannot be None. Provide `mesh` and "
+          "`mesh_axes` OR `sharding`");
+    }
+    return InvalidArgumentError("NOT_FOUND: Error reading local file \"" +
+                                file + "\": there is no sharding of leaf " +
+                                leaf.name);
+  }
+  HF_ASSIGN_OR_RETURN(Sharding sharding, ShardingFromJson(leaf.sharding_json));
+  return NamedSharding{std::move(sharding), leaf.sharding_json, true};
+}
+
+Result<Placer::NamedSharding> Placer::ShardingFor(const LeafInfo& leaf,
+                                                  const AnyRestoreArgs& args) {
+  const ArrayRestoreArgs* array_args = AsArrayRestoreArgs(args);
+  std::optional<Sharding> sharding;
+  if (array_args != nullptr) sharding = WantedSharding(*array_args);
+  if (!sharding) return RecordedSharding(leaf);
+  return NamedSharding{*sharding, ShardingToJson(*sharding), false};
+}
+
+Result<std::shared_ptr<const LeafPlacement>> Placer::Place(
+    const LeafInfo& leaf, const AnyRestoreArgs& args) {
+  HF_ASSIGN_OR_RETURN(std::optional<Shape> wanted, WantedShape(args));
+  HF_ASSIGN_OR_RETURN(NamedSharding named, ShardingFor(leaf, args));
+  const Shape& shape = wanted ? *wanted : leaf.shape;
+  Shape write_shape;
+  if (named.is_recorded && shape == leaf.shape && leaf.write_shape) {
+    write_shape = *leaf.write_shape;
+  }
+  const std::string key = named.json + ShapeToString(shape) +
+                          ShapeToString(write_shape) + leaf.prng_impl;
+  std::shared_ptr<const LeafPlacement>& known = placements_[key];
+  if (known != nullptr) return known;
+  HF_ASSIGN_OR_RETURN(const std::vector<DeviceShard> shards,
+                      ShardBoxes(named.sharding, shape));
+  auto placement = std::make_shared<LeafPlacement>();
+  placement->shape = shape;
+  placement->boxes = DistinctBoxes(shards);
+  if (write_shape.empty()) write_shape = placement->boxes.front().shape;
+  if (write_shape == shape) write_shape.clear();
+  placement->traits = std::make_shared<const ArrayTraits>(
+      ArrayTraits{std::move(named.json), leaf.prng_impl, write_shape});
+  known = std::move(placement);
+  return known;
+}
+
+}  // namespace holdfast

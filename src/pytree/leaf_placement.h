@@ -1,0 +1,54 @@
+// Where the parts of a restored jax.Array come from: its sharding, the boxes
+// that it makes of the wanted shape, and the part of each that is stored.
+//
+// Thread-safety: a Placer is used by one thread. Ownership: placements are
+// shared. Units: elements.
+// Errors: InvalidArgument with Orbax's texts; those of ShardBoxes.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "holdfast/restore_args.h"
+#include "holdfast/tree.h"
+#include "pytree/item_source.h"
+#include "tensor/box.h"
+
+namespace holdfast {
+
+struct LeafPlacement {
+  Shape shape;             // of the whole array
+  std::vector<Box> boxes;  // distinct; together the whole
+  std::shared_ptr<const ArrayTraits> traits;
+};
+
+// The shape that the arguments ask for; nullopt: the stored one.
+// InvalidArgument: two that differ.
+Result<std::optional<Shape>> WantedShape(const AnyRestoreArgs& args);
+
+// Makes each placement once.
+class Placer {
+ public:
+  explicit Placer(const ItemSource& source) : source_(source) {}
+
+  Result<std::shared_ptr<const LeafPlacement>> Place(
+      const LeafInfo& leaf, const AnyRestoreArgs& args);
+
+ private:
+  struct NamedSharding {
+    Sharding sharding;
+    std::string json;
+    bool is_recorded = false;
+  };
+  Result<NamedSharding> ShardingFor(const LeafInfo& leaf,
+                                    const AnyRestoreArgs& args);
+  Result<NamedSharding> RecordedSharding(const LeafInfo& leaf) const;
+
+  const ItemSource& source_;
+  std::map<std::string, std::shared_ptr<const LeafPlacement>> placements_;
+};
+
+}  // namespace holdfast

@@ -1,0 +1,26 @@
+// Leaves that lie outside the arrays, or nowhere: strings, and Orbax's words
+// for what is missing.
+//
+// Thread-safety: pure functions of the file system. Errors: NotFound where
+// Orbax raises FileNotFoundError, InvalidArgument where it raises ValueError,
+// and the engine's for damage.
+#pragma once
+
+#include <string>
+
+#include "holdfast/status.h"
+#include "holdfast/type_handlers.h"
+#include "pytree/item_source.h"
+
+namespace holdfast {
+
+// Why the array of `info` cannot be had. `problem`: what the engine says; ok
+// when it knows of no such leaf.
+Status MissingArrayError(const ParamInfo& info, const Status& problem);
+
+// A value of `_strings.json`. `source` may be null.
+Result<std::string> ReadString(const ItemSource* source,
+                               const std::string& directory,
+                               const ParamInfo& info);
+
+}  // namespace holdfast

@@ -1,0 +1,28 @@
+// `value_metadata_tree` of `_METADATA`: tuples and named tuples recorded as
+// such, each leaf with what `tree_metadata` has of it.
+//
+// Source: orbax-checkpoint 0.12.8, _src/metadata/tree_rich_types.py.
+// Thread-safety: pure functions. Errors: DataLoss for a text that is none.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "checkpoint/save_plan.h"
+#include "holdfast/status.h"
+#include "holdfast/tree.h"
+#include "tree/key_path.h"
+
+namespace holdfast {
+
+// The text for a tree that is saved so. `plan` is of `tree`, with the value
+// types of rich types.
+std::string RichTreeJson(const Tree& tree, const SavePlan& plan);
+
+// The tree that a text stands for: its containers, the empties that it records,
+// and leaf(path) elsewhere. An empty named tuple has lost its name.
+using RichLeafFn = std::function<Tree(const KeyPath& path)>;
+Result<Tree> ParseRichTree(std::string_view text, const RichLeafFn& leaf);
+
+}  // namespace holdfast

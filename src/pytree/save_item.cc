@@ -1,0 +1,148 @@
+#include "pytree/save_item.h"
+
+#include <utility>
+
+#include "base/status_macros.h"
+#include "checkpoint/item_writer.h"
+#include "checkpoint/pending_saver.h"
+#include "checkpoint/save_plan.h"
+#include "holdfast/pending_save.h"
+#include "pytree/messages.h"
+#include "pytree/rich_types.h"
+#include "storage/file_store.h"
+
+namespace holdfast {
+namespace {
+
+constexpr int64_t kDataFileBytes = int64_t{1} << 31;
+
+Result<int64_t> DataFileBytes(const PyTreeSettings& settings,
+                              const PyTreeSaveArgs& args) {
+  if (!settings.options.use_ocdbt || !args.ocdbt_target_data_file_size) {
+    return kDataFileBytes;
+  }
+  const int64_t bytes = *args.ocdbt_target_data_file_size;
+  if (bytes >= 0) return bytes;
+  return InvalidArgumentError(
+      "OCDBT target_data_file_size must be >= 0, where 0 means no limit; got " +
+      std::to_string(bytes));
+}
+
+Result<SaveOptions> EngineOptions(const PyTreeSettings& settings,
+                                  const PyTreeSaveArgs& args) {
+  SaveOptions options;
+  options.run = RunWithin(settings.save_bytes_max);
+  options.zarr_format = settings.options.use_zarr3 ? 3 : 2;
+  options.use_ocdbt = settings.options.use_ocdbt;
+  options.compression = settings.options.use_compression ? Compression::kZstd
+                                                         : Compression::kNone;
+  options.chunk_bytes_target = 0;  // Orbax's shapes
+  HF_ASSIGN_OR_RETURN(options.ocdbt_target_data_file_bytes,
+                      DataFileBytes(settings, args));
+  options.item_custom_metadata = args.custom_metadata;
+  HF_RETURN_IF_ERROR(
+      ParseJsonObject(args.custom_metadata, "custom_metadata").status());
+  return options;
+}
+
+Result<ParamInfo> CommonInfo(const PyTreeSettings& settings,
+                             const std::string& directory,
+                             const PyTreeSaveArgs& args) {
+  ParamInfo info;
+  info.parent_dir = directory;
+  info.is_ocdbt_checkpoint = settings.options.use_ocdbt;
+  info.use_compression = settings.options.use_compression;
+  info.use_zarr3 = settings.options.use_zarr3;
+  info.ocdbt_target_data_file_size = args.ocdbt_target_data_file_size;
+  if (settings.save_bytes_max) {
+    HF_ASSIGN_OR_RETURN(info.byte_limiter,
+                        LimitInFlightBytes::Make(*settings.save_bytes_max));
+  }
+  const std::optional<int64_t> transfer_bytes_max = TransferBytesMax(settings);
+  if (transfer_bytes_max && *transfer_bytes_max > 0) {
+    HF_ASSIGN_OR_RETURN(info.device_host_byte_limiter,
+                        LimitInFlightBytes::Make(*transfer_bytes_max));
+  }
+  return info;
+}
+
+// Any text will do for the plan, which looks only at whether there is one.
+Status AddRichTypes(PreparedSave& prepared) {
+  prepared.options.value_metadata_tree = "{}";
+  HF_ASSIGN_OR_RETURN(const SavePlan plan,
+                      MakeSavePlan(prepared.parts.tree, prepared.options));
+  prepared.options.value_metadata_tree =
+      RichTreeJson(prepared.parts.tree, plan);
+  return Status();
+}
+
+Status WaitForAll(const std::vector<CommitFuture>& futures) {
+  Status first;
+  for (const CommitFuture& future : futures) {
+    const Status status = future.get();
+    if (first.ok()) first = status;
+  }
+  return first;
+}
+
+}  // namespace
+
+Result<PreparedSave> PrepareSave(const PyTreeSettings& settings,
+                                 const std::string& directory,
+                                 const PyTreeSaveArgs& args) {
+  if (directory.empty() || directory.front() != '/') {
+    return InvalidArgumentError(NotAbsoluteText(directory));
+  }
+  PreparedSave prepared;
+  prepared.directory = directory;
+  HF_ASSIGN_OR_RETURN(prepared.options, EngineOptions(settings, args));
+  HF_ASSIGN_OR_RETURN(const ParamInfo info,
+                      CommonInfo(settings, directory, args));
+  HF_ASSIGN_OR_RETURN(
+      prepared.parts,
+      SplitByHandler(args.item, args.save_args,
+                     *settings.options.type_handler_registry, info));
+  prepared.options.save_args = prepared.parts.save_args;
+  // The handlers write first; nothing must be refused after them.
+  prepared.options.adopt_existing = !prepared.parts.groups.empty();
+  if (settings.options.pytree_metadata_options.support_rich_types) {
+    HF_RETURN_IF_ERROR(AddRichTypes(prepared));
+  } else if (prepared.options.adopt_existing) {
+    HF_RETURN_IF_ERROR(
+        MakeSavePlan(prepared.parts.tree, prepared.options).status());
+  }
+  return prepared;
+}
+
+Result<std::vector<CommitFuture>> SerializeGroups(
+    const PreparedSave& prepared) {
+  std::vector<CommitFuture> all;
+  if (prepared.parts.groups.empty()) return all;
+  FileStore store(prepared.directory);
+  HF_RETURN_IF_ERROR(RemoveEarlierItem(/*adopt_existing=*/false, store));
+  for (const SaveGroup& group : prepared.parts.groups) {
+    std::vector<const Tree*> values;
+    for (const Tree& value : group.values) values.push_back(&value);
+    Result<std::vector<CommitFuture>> futures =
+        group.handler->Serialize(values, group.infos, group.args);
+    if (!futures.ok()) {
+      (void)WaitForAll(all);
+      return futures.status();
+    }
+    all.insert(all.end(), futures->begin(), futures->end());
+  }
+  return all;
+}
+
+// The handlers are finalized first, so that the digests cover what that leaves.
+Status WritePrepared(const PreparedSave& prepared,
+                     const std::vector<CommitFuture>& futures) {
+  HF_RETURN_IF_ERROR(WaitForAll(futures));
+  for (const SaveGroup& group : prepared.parts.groups) {
+    HF_RETURN_IF_ERROR(group.handler->Finalize(prepared.directory));
+  }
+  return SaveItem(prepared.directory, prepared.parts.tree, prepared.options)
+      .status();
+}
+
+}  // namespace holdfast

@@ -1,0 +1,35 @@
+// PyTreeCheckpointHandlerOptions, checked and with defaults filled in.
+//
+// Thread-safety: values. Units: bytes.
+// Errors: InvalidArgument, as PyTreeCheckpointHandler::Make says.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "holdfast/pytree_checkpoint_handler.h"
+#include "holdfast/status.h"
+
+namespace holdfast {
+
+struct PyTreeSettings {
+  PyTreeCheckpointHandlerOptions options;  // registry and validator are set
+  std::string aggregate_file;
+  // Absent: the engine's own.
+  std::optional<int64_t> save_bytes_max;
+  std::optional<int64_t> restore_bytes_max;
+  // Of AsyncSave's copy; absent: no bound.
+  std::optional<int64_t> transfer_bytes_max;
+  bool is_transfer_auto = false;
+};
+
+Result<PyTreeSettings> MakePyTreeSettings(
+    PyTreeCheckpointHandlerOptions options);
+
+// The bound of a save that begins now: "auto" looks at the free memory.
+std::optional<int64_t> TransferBytesMax(const PyTreeSettings& settings);
+
+RunOptions RunWithin(std::optional<int64_t> in_flight_bytes_max);
+
+}  // namespace holdfast

@@ -1,0 +1,115 @@
+#include "pytree/snapshot.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "base/executor.h"
+#include "base/status_macros.h"
+#include "pytree/map_leaves.h"
+#include "tensor/copy.h"
+#include "tree/rebuild.h"
+
+namespace holdfast {
+namespace {
+
+struct PlannedCopy {
+  ConstArrayView source;
+  ArrayView target;
+  bool is_first = false;
+};
+
+// Makes the memory of each copy, and the tree that holds it.
+class SnapshotPlanner {
+ public:
+  explicit SnapshotPlanner(const IsPrioritizedKeyFn& is_first)
+      : is_first_(is_first) {}
+
+  Tree CopyOf(const KeyPath& path, const Tree& leaf) {
+    if (!leaf.is_leaf() || leaf.leaf_kind() != LeafKind::kArray) return leaf;
+    const bool is_first = is_first_ && is_first_(PathOf(path));
+    if (!leaf.shards().empty()) return CopyOfShards(leaf, is_first);
+    Array copy = Plan(leaf.array(), is_first);
+    if (leaf.array_kind() == ArrayKind::kNumpy) return Tree(std::move(copy));
+    return Tree::JaxArray(std::move(copy), TraitsOf(leaf));
+  }
+
+  const Status& status() const { return status_; }
+  std::vector<PlannedCopy> TakeCopies() {
+    std::stable_sort(copies_.begin(), copies_.end(),
+                     [](const PlannedCopy& a, const PlannedCopy& b) {
+                       return a.is_first > b.is_first;
+                     });
+    return std::move(copies_);
+  }
+
+ private:
+  Tree CopyOfShards(const Tree& leaf, bool is_first) {
+    std::vector<ArrayShard> shards;
+    for (const ArrayShard& shard : leaf.shards()) {
+      shards.push_back({shard.origin, Plan(shard.array, is_first)});
+    }
+    return Tree::ShardedArray(leaf.array_shape(), std::move(shards),
+                              TraitsOf(leaf));
+  }
+
+  Array Plan(const Array& source, bool is_first) {
+    if (!status_.ok()) return source;
+    Result<Array> copy = Array::Allocate(source.dtype(), source.shape());
+    if (!copy.ok()) {
+      status_ = copy.status();
+      return source;
+    }
+    copies_.push_back({source.view(), copy->mutable_view(), is_first});
+    return std::move(copy).value();
+  }
+
+  // Leaves that were laid out alike share their traits.
+  std::shared_ptr<const ArrayTraits> TraitsOf(const Tree& leaf) {
+    if (traits_ == nullptr || !(*traits_ == leaf.array_traits())) {
+      traits_ = std::make_shared<const ArrayTraits>(leaf.array_traits());
+    }
+    return traits_;
+  }
+
+  const IsPrioritizedKeyFn& is_first_;
+  std::vector<PlannedCopy> copies_;
+  std::shared_ptr<const ArrayTraits> traits_;
+  Status status_;
+};
+
+uint64_t LeafBytes(const Tree& leaf) {
+  if (!leaf.is_leaf() || leaf.leaf_kind() != LeafKind::kArray) return 0;
+  if (leaf.shards().empty()) return leaf.array().byte_count();
+  uint64_t byte_count = 0;
+  for (const ArrayShard& shard : leaf.shards()) {
+    byte_count += shard.array.byte_count();
+  }
+  return byte_count;
+}
+
+}  // namespace
+
+uint64_t ArrayBytes(const Tree& tree) {
+  if (tree.size() == 0) return LeafBytes(tree);
+  uint64_t byte_count = 0;
+  for (const Tree& child : tree.children()) byte_count += ArrayBytes(child);
+  return byte_count;
+}
+
+Result<Tree> Snapshot(const Tree& tree, const IsPrioritizedKeyFn& is_first) {
+  SnapshotPlanner planner(is_first);
+  Tree copy = MapLeaves(tree, [&](const KeyPath& path, const Tree& leaf) {
+    return planner.CopyOf(path, leaf);
+  });
+  HF_RETURN_IF_ERROR(planner.status());
+  const std::vector<PlannedCopy> copies = planner.TakeCopies();
+  Executor executor;
+  HF_RETURN_IF_ERROR(executor.ParallelFor(copies.size(), [&](size_t i, int) {
+    CopyStrided(copies[i].source, copies[i].target);
+    return Status();
+  }));
+  return copy;
+}
+
+}  // namespace holdfast

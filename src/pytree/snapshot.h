@@ -1,0 +1,25 @@
+// A copy of a tree's arrays, for a save that goes on while the program changes
+// them.
+//
+// Thread-safety: pure functions of the tree; the copy is made by all threads.
+// Ownership: the result shares nothing with the tree but what cannot change.
+// Units: bytes.
+// Errors: ResourceExhausted.
+#pragma once
+
+#include <cstdint>
+
+#include "holdfast/pytree_checkpoint_handler.h"
+#include "holdfast/status.h"
+#include "holdfast/tree.h"
+
+namespace holdfast {
+
+// What Snapshot would copy.
+uint64_t ArrayBytes(const Tree& tree);
+
+// `is_first` (may be empty) says which leaves are copied before all others.
+// REQUIRES: at most kTreeDepthMax levels.
+Result<Tree> Snapshot(const Tree& tree, const IsPrioritizedKeyFn& is_first);
+
+}  // namespace holdfast

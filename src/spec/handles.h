@@ -1,0 +1,53 @@
+// The kinds of SpecHandle: a zarr array, a cast over another handle, a member
+// of a JSON document.
+//
+// Thread-safety, errors: as in holdfast/open_spec.h. Ownership: handles own
+// what they are given.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "holdfast/open_spec.h"
+#include "spec/array_metadata_spec.h"
+#include "spec/kvstore_spec.h"
+#include "zarr/array.h"
+
+namespace holdfast::spec {
+
+struct OpenMode {
+  bool open = false;
+  bool create = false;
+  bool delete_existing = false;
+  bool assume_metadata = false;
+};
+// What is not said is "open", unless there is "create".
+Result<OpenMode> CheckMode(const std::optional<bool>& open,
+                           const std::optional<bool>& create,
+                           bool delete_existing, bool assume_metadata);
+
+struct ZarrSpec {
+  ArrayConstraints constraints;
+  KvStoreSpec kvstore;  // of the array's directory
+  std::string metadata_key;
+  bool fill_missing_data_reads = true;
+  bool store_data_equal_to_fill_value = false;
+  OpenMode mode;
+};
+Result<std::unique_ptr<SpecHandle>> OpenZarr(const ZarrSpec& spec,
+                                             const OpenSpecOptions& options);
+
+std::unique_ptr<SpecHandle> MakeCast(std::unique_ptr<SpecHandle> base,
+                                     DType dtype);
+
+struct JsonMemberSpec {
+  KvStoreSpec kvstore;  // of the document
+  std::string pointer;
+};
+// InvalidArgument for a pointer that is none.
+Status CheckJsonPointer(const std::string& pointer);
+Result<std::unique_ptr<SpecHandle>> OpenJsonMember(
+    const JsonMemberSpec& spec, const OpenSpecOptions& options);
+
+}  // namespace holdfast::spec

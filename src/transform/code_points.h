@@ -1,0 +1,30 @@
+// Text as code points, so that positions in messages are Python's.
+//
+// Thread-safety: pure functions. Errors: InvalidArgument for what is no UTF-8.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "holdfast/status.h"
+
+namespace holdfast {
+
+// `what` names the text in the message.
+Result<std::u32string> ToCodePoints(std::string_view text,
+                                    std::string_view what);
+std::string ToUtf8(std::u32string_view code_points);
+// repr() of a Python str.
+std::string PythonRepr(std::string_view text);
+
+constexpr bool IsDecimal(char32_t c) { return c >= '0' && c <= '9'; }
+constexpr bool IsOctal(char32_t c) { return c >= '0' && c <= '7'; }
+constexpr bool IsAsciiLetter(char32_t c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+// ASCII identifiers, and anything beyond ASCII in them.
+bool IsIdentifier(std::u32string_view name);
+// "MESSAGE at position N", as Python's re.error prints it.
+Status RegexError(std::string message, size_t position);
+
+}  // namespace holdfast

@@ -1,0 +1,239 @@
+#include "tree/rebuild.h"
+
+#include <algorithm>
+#include <any>
+#include <complex>
+#include <numeric>
+#include <sstream>
+#include <utility>
+
+#include "tree/python_repr.h"
+
+namespace holdfast {
+namespace {
+
+const ValueMetadataEntry* EntryIn(const Tree& object) {
+  return std::any_cast<ValueMetadataEntry>(&object.object());
+}
+
+std::string ScalarClass(const Scalar& scalar) {
+  if (!scalar.is_python) {
+    return "numpy." + std::string(DTypeName(scalar.dtype));
+  }
+  switch (scalar.dtype) {
+    case DType::kBool:
+      return "bool";
+    case DType::kFloat64:
+      return "float";
+    case DType::kComplex128:
+      return "complex";
+    default:
+      return "int";
+  }
+}
+
+std::string LeafClass(const Tree& leaf) {
+  switch (leaf.leaf_kind()) {
+    case LeafKind::kArray:
+      return leaf.array_kind() == ArrayKind::kJax ? "jaxlib._jax.ArrayImpl"
+                                                  : "numpy.ndarray";
+    case LeafKind::kScalar:
+      return ScalarClass(leaf.scalar());
+    case LeafKind::kString:
+    case LeafKind::kReference:
+      return "str";
+    case LeafKind::kBytes:
+      return "bytes";
+    case LeafKind::kNone:
+      return "NoneType";
+    case LeafKind::kPlaceholder:
+      return "ellipsis";
+    case LeafKind::kExternal:
+      break;
+    case LeafKind::kObject:
+      if (EntryIn(leaf) == nullptr) break;
+      return "orbax.checkpoint._src.metadata.value_metadata_entry."
+             "ValueMetadataEntry";
+  }
+  return "object";
+}
+
+template <typename T>
+std::string NumberText(const Scalar& scalar) {
+  std::ostringstream text;
+  text.precision(17);
+  text << +scalar.As<T>();
+  return text.str();
+}
+
+std::string ScalarText(const Scalar& scalar) {
+  switch (scalar.dtype) {
+    case DType::kBool:
+      return scalar.As<bool>() ? "True" : "False";
+    case DType::kInt64:
+      return NumberText<int64_t>(scalar);
+    case DType::kInt32:
+      return NumberText<int32_t>(scalar);
+    case DType::kUint64:
+      return NumberText<uint64_t>(scalar);
+    case DType::kFloat64:
+      return NumberText<double>(scalar);
+    case DType::kFloat32:
+      return NumberText<float>(scalar);
+    default:
+      return std::string(DTypeName(scalar.dtype));
+  }
+}
+
+std::string ArrayText(const Tree& leaf) {
+  return std::string(DTypeName(leaf.array_dtype())) +
+         ShapeToString(leaf.array_shape());
+}
+
+std::string LeafText(const Tree& leaf) {
+  std::string text;
+  switch (leaf.leaf_kind()) {
+    case LeafKind::kArray:
+      return ArrayText(leaf);
+    case LeafKind::kScalar:
+      return ScalarText(leaf.scalar());
+    case LeafKind::kString:
+    case LeafKind::kReference:
+    case LeafKind::kExternal:
+      AppendPythonRepr(text, leaf.text());
+      return text;
+    case LeafKind::kBytes:
+      return std::to_string(leaf.text().size()) + " bytes";
+    case LeafKind::kNone:
+      return "None";
+    case LeafKind::kPlaceholder:
+      return "Ellipsis";
+    case LeafKind::kObject:
+      if (const ValueMetadataEntry* entry = EntryIn(leaf)) {
+        return PythonEntryText(*entry);
+      }
+      break;
+  }
+  return "object";
+}
+
+}  // namespace
+
+std::string PythonEntryText(const ValueMetadataEntry& entry) {
+  std::string text = "ValueMetadataEntry(value_type=";
+  AppendPythonRepr(text, entry.value_type);
+  text += ", skip_deserialize=";
+  text += entry.skip_deserialize ? "True" : "False";
+  text += ", write_shape=";
+  text += entry.write_shape ? ShapeToString(*entry.write_shape) : "None";
+  return text + ")";
+}
+
+Tree EmptyLike(const Tree& node) {
+  switch (node.kind()) {
+    case NodeKind::kList:
+      return Tree::List();
+    case NodeKind::kTuple:
+      return Tree::Tuple();
+    case NodeKind::kNamedTuple:
+      return Tree::NamedTuple(node.type_module(), node.type_name());
+    default:
+      return Tree::Dict();
+  }
+}
+
+Tree RebuildWith(const Tree& tree,
+                 std::unordered_map<const Tree*, Tree>& values) {
+  if (tree.size() == 0) {
+    const auto value = values.find(&tree);
+    return value == values.end() ? tree : std::move(value->second);
+  }
+  Tree copy = EmptyLike(tree);
+  for (size_t i = 0; i < tree.size(); ++i) {
+    Tree child = RebuildWith(tree.children()[i], values);
+    if (tree.is_sequence()) {
+      copy.Append(std::move(child));
+    } else {
+      copy.Add(tree.keys()[i], std::move(child));
+    }
+  }
+  return copy;
+}
+
+TreePath PathOf(const KeyPath& path) {
+  TreePath keys;
+  keys.reserve(path.size());
+  for (const KeyElement& element : path) keys.push_back(element.key);
+  return keys;
+}
+
+std::string TreePathRepr(const KeyPath& path) {
+  std::string repr = "(";
+  for (size_t i = 0; i < path.size(); ++i) {
+    if (i > 0) repr += ", ";
+    if (path[i].is_sequence) {
+      repr += path[i].key;
+    } else {
+      AppendPythonRepr(repr, path[i].key);
+    }
+  }
+  return repr + (path.size() == 1 ? ",)" : ")");
+}
+
+std::string PythonClassText(const Tree& node) {
+  std::string name;
+  switch (node.kind()) {
+    case NodeKind::kDict:
+      name = "dict";
+      break;
+    case NodeKind::kList:
+      name = "list";
+      break;
+    case NodeKind::kTuple:
+      name = "tuple";
+      break;
+    case NodeKind::kNamedTuple:
+      name = node.type_module() + "." + node.type_name();
+      break;
+    case NodeKind::kLeaf:
+      name = LeafClass(node);
+      break;
+  }
+  return "<class '" + name + "'>";
+}
+
+std::string PythonValueText(const Tree& node) {
+  if (node.is_leaf()) return LeafText(node);
+  std::string text;
+  for (size_t i = 0; i < node.size(); ++i) {
+    if (i > 0) text += ", ";
+    if (node.kind() == NodeKind::kNamedTuple) text += node.keys()[i] + "=";
+    if (node.kind() == NodeKind::kDict) {
+      AppendPythonRepr(text, node.keys()[i]);
+      text += ": ";
+    }
+    text += PythonValueText(node.children()[i]);
+  }
+  switch (node.kind()) {
+    case NodeKind::kList:
+      return "[" + text + "]";
+    case NodeKind::kTuple:
+      return "(" + text + (node.size() == 1 ? ",)" : ")");
+    case NodeKind::kNamedTuple:
+      return node.type_name() + "(" + text + ")";
+    default:
+      return "{" + text + "}";
+  }
+}
+
+std::vector<size_t> SortedChildren(const Tree& node) {
+  std::vector<size_t> order(node.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  if (node.kind() != NodeKind::kDict) return order;
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return node.keys()[a] < node.keys()[b];
+  });
+  return order;
+}
+
+}  // namespace holdfast

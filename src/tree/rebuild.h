@@ -1,0 +1,42 @@
+// The same containers with other leaves, and texts that speak of trees as
+// Python does.
+//
+// Thread-safety: pure functions. Ownership: results own their nodes.
+// Errors: none.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "holdfast/pytree_metadata.h"
+#include "holdfast/tree.h"
+#include "holdfast/tree_utils.h"
+#include "tree/key_path.h"
+
+namespace holdfast {
+
+// An empty container like `node`. REQUIRES: a container.
+Tree EmptyLike(const Tree& node);
+// `tree` with its leaves and empty containers replaced where `values`, by the
+// node's address, has something.
+Tree RebuildWith(const Tree& tree,
+                 std::unordered_map<const Tree*, Tree>& values);
+
+TreePath PathOf(const KeyPath& path);
+// "('a', 0)": as KeyPathRepr, but indices are numbers.
+std::string TreePathRepr(const KeyPath& path);
+// "<class 'dict'>" and so on.
+std::string PythonClassText(const Tree& node);
+// Short forms of values: 7, 'text', {'a': 1}, "float32[2,3]" for arrays.
+std::string PythonValueText(const Tree& node);
+
+// "ValueMetadataEntry(value_type='scalar', skip_deserialize=False,
+// write_shape=None)"; objects of that type are written so.
+std::string PythonEntryText(const ValueMetadataEntry& entry);
+
+// The indices of a node's children in JAX's order: dicts by key.
+std::vector<size_t> SortedChildren(const Tree& node);
+
+}  // namespace holdfast
