@@ -27,9 +27,12 @@
 #include <vector>
 
 #include "holdfast/dtype.h"
+#include "holdfast/sharding.h"
 #include "holdfast/spec.h"
 #include "holdfast/status.h"
 #include "holdfast/tensor.h"
+#include "holdfast/type_handlers.h"
+#include "holdfast/value_metadata.h"
 
 namespace holdfast {
 
@@ -80,6 +83,11 @@ class SpecHandle {
 
 Result<std::unique_ptr<SpecHandle>> OpenSpec(
     const std::string& json, const OpenSpecOptions& options = {});
+
+// What an opened array says of itself, and `info` of its parameter.
+ArrayMetadata ArrayMetadataFromTensorstore(
+    const SpecHandle& t, const ParamInfo& info,
+    const std::optional<Sharding>& sharding = std::nullopt);
 
 class KvStoreHandle {
  public:

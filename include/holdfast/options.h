@@ -65,6 +65,8 @@ enum class Compression : uint8_t {
 
 // How one array is stored; the names and rules of Orbax's SaveArgs.
 struct SaveArgs {
+  // Of old releases, which kept such leaves in the msgpack file; ignored.
+  bool aggregate = false;
   // Elements are cast to it as TensorStore casts; absent: stored as they are.
   std::optional<DType> dtype;
   // Bytes that a chunk takes at most (Orbax's greedy divisors); absent: as
@@ -137,6 +139,8 @@ struct OpenOptions {
   std::optional<int64_t> step;
   // Only this item of a composite checkpoint; empty: all.
   std::string item;
+  // Name of the msgpack file that old items keep small leaves in.
+  std::string aggregate_filename = "checkpoint";
   MissingChunks missing_chunks = MissingChunks::kAsRecorded;
   // Check `_HOLDFAST_DIGESTS` for every metadata file and uncompressed value
   // that is read, when the checkpoint has it.

@@ -32,9 +32,11 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
+#include "holdfast/aggregate_handlers.h"
 #include "holdfast/options.h"
 #include "holdfast/pytree_metadata.h"
 #include "holdfast/restore_args.h"
@@ -44,6 +46,10 @@
 #include "holdfast/type_handlers.h"
 
 namespace holdfast {
+
+inline constexpr std::string_view kPytreeMetadataFile = "_METADATA";
+// Orbax's default bound, made for the largest hosts; in 10^9 bytes.
+inline constexpr int kDefaultConcurrentGb = 96;
 
 // What to save.
 struct PyTreeSaveArgs {
@@ -82,6 +88,9 @@ struct BasePyTreeRestoreArgs {
   // checkpoint lacks.
   bool partial_restore = false;
 };
+
+// The base class and PyTreeCheckpointHandler save alike.
+using BasePyTreeSaveArgs = PyTreeSaveArgs;
 
 struct PyTreeRestoreArgs : BasePyTreeRestoreArgs {
   // Needs `item`, and `restore_args` where a transform wants some.

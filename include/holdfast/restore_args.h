@@ -59,6 +59,9 @@ struct ArrayRestoreArgs {
 // ArrayRestoreArgs.
 struct SingleReplicaArrayRestoreArgs : ArrayRestoreArgs {
   std::optional<Sharding> single_replica_sharding;
+  // Of older releases; the handler's options count.
+  std::optional<int64_t> replica_axis_index = 0;
+  std::optional<int64_t> primary_replica_id = 0;
 };
 
 using AnyRestoreArgs =

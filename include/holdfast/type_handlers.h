@@ -118,6 +118,10 @@ Status CheckInputArguments(std::initializer_list<size_t> lengths);
 Status CheckArrayValues(std::span<const Tree* const> values,
                         std::span<const ParamInfo> infos);
 
+// How `_METADATA` spells empties.
+inline constexpr std::string_view kRestoreTypeNone = "None";
+inline constexpr std::string_view kRestoreTypeDict = "Dict";
+inline constexpr std::string_view kRestoreTypeList = "List";
 // "Dict", "List", "None", "Tuple"; "NamedTuple" with support_rich_types.
 // InvalidArgument `X is not a supported empty aggregation type.`
 Result<std::string> GetEmptyValueTypestr(const Tree& value,

@@ -252,6 +252,7 @@ class Checkpoint:
         missing_chunks: str = "as_recorded",
         verify: bool = True,
         stored_sizes: bool = False,
+        aggregate_filename: str = "checkpoint",
     ) -> None: ...
     # The same as tuples of (name, key, key_is_sequence or None where no part is
     # an index, value_type, skip_deserialize, dtype, shape, chunk_shape,

@@ -84,9 +84,10 @@ nb::tuple BindingLoad(nb::handle path, std::optional<int64_t> step,
 void InitCheckpoint(PythonCheckpoint* self, nb::handle path,
                     std::optional<int64_t> step, const std::string& item,
                     const std::string& missing_chunks, bool verify,
-                    bool stored_sizes) {
-  const OpenOptions options =
+                    bool stored_sizes, const std::string& aggregate_filename) {
+  OpenOptions options =
       OpenOptionsOf(step, item, missing_chunks, verify, stored_sizes);
+  options.aggregate_filename = aggregate_filename;
   const std::string source = PathOf(path);
   auto opened = RunForResult<std::unique_ptr<Checkpoint>>(
       {}, nb::none(), [&](const RunOptions&) { return Open(source, options); });
@@ -352,7 +353,8 @@ void BindCheckpoint(nb::module_& module) {
   checkpoint.def("__init__", &InitCheckpoint, nb::arg("path"), nb::kw_only(),
                  nb::arg("step") = nb::none(), nb::arg("item") = "",
                  nb::arg("missing_chunks") = "as_recorded",
-                 nb::arg("verify") = true, nb::arg("stored_sizes") = false);
+                 nb::arg("verify") = true, nb::arg("stored_sizes") = false,
+                 nb::arg("aggregate_filename") = "checkpoint");
   BindCheckpointInfo(checkpoint);
   checkpoint.def_prop_ro("leaves", &Leaves)
       .def("leaf_rows",

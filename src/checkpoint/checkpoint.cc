@@ -219,8 +219,9 @@ Status OpenedCheckpoint::CheckRequest(const ReadRequest& request) const {
         std::to_string(request.target.shape.size()));
   }
   // The one cast that TensorStore refuses, in its words.
-  if (request.target.dtype == DType::kBool &&
-      DTypeKindOf(infos_[request.leaf].dtype) == DTypeKind::kComplex) {
+  const std::optional<DType> stored_dtype = infos_[request.leaf].dtype;
+  if (request.target.dtype == DType::kBool && stored_dtype &&
+      DTypeKindOf(*stored_dtype) == DTypeKind::kComplex) {
     return InvalidArgumentError("Source does not support reading.");
   }
   return CheckBox(infos_[request.leaf], request.origin, request.target.shape);

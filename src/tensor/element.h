@@ -79,22 +79,19 @@ struct SubByteElement {
   static constexpr bool kInteger = true;
   static constexpr bool kDouble = true;
   static constexpr uint8_t kMask = (1 << kBits) - 1;
-  static constexpr int kSignBit = kSigned ? 1 << (kBits - 1) : 0;
   // The low bits of 127 or 255, and of -128 or 0.
-  static constexpr uint8_t kHighest = kSigned ? 0xff : kMask;
+  static constexpr uint8_t kHighest = kMask;
   static constexpr uint8_t kLowest = 0;
 
-  static constexpr int Extend(uint8_t stored) {
-    return ((stored & kMask) ^ kSignBit) - kSignBit;
-  }
   template <typename Wide>
   static Wide Load(uint8_t stored) {
-    return static_cast<Wide>(Extend(stored));
+    constexpr int kSignBit = kSigned ? 1 << (kBits - 1) : 0;
+    return static_cast<Wide>(((stored & kMask) ^ kSignBit) - kSignBit);
   }
   // Wraps; out of the range of int32, floats become 0.
   template <typename Wide>
   static uint8_t Store(Wide value) {
-    return static_cast<uint8_t>(Extend(IntegerElement<uint8_t>::Store(value)));
+    return IntegerElement<uint8_t>::Store(value) & kMask;
   }
 };
 

@@ -260,26 +260,74 @@ Result<EncodedChunk> ShardCodec::Encode(const ConstArrayView& chunk,
 }
 
 bool ShardCodec::is_streamable() const {
-  return entry_count_ == 1 && IsIdentity(params_.permutation) &&
+  return IsIdentity(params_.permutation) &&
          params_.sharding.index_location == IndexLocation::kEnd &&
          params_.options.store_data_equal_to_fill_value &&
          inner_->is_streamable();
+}
+
+namespace {
+
+// The elements of a chunk at `box`.
+ChunkElements PartOf(const ChunkElements& chunk, const Box& box) {
+  ChunkElements part;
+  part.dtype = chunk.dtype;
+  part.shape = box.shape;
+  if (chunk.view.data != nullptr) part.view = Subview(chunk.view, box);
+  part.copy = [&chunk, box](Box within, const ArrayView& target) {
+    for (size_t d = 0; d < box.origin.size(); ++d) {
+      within.origin[d] += box.origin[d];
+    }
+    return chunk.copy(within, target);
+  };
+  return part;
+}
+
+}  // namespace
+
+// Inner chunks of up to a piece are put together and encoded in one go.
+Status ShardCodec::EncodeInnerStream(const ChunkElements& inner,
+                                     size_t piece_bytes, const WriteFn& write,
+                                     CodecContext& context) const {
+  if (entry_count_ == 1 || inner_bytes_ > piece_bytes) {
+    return inner_->EncodeStream(inner, piece_bytes, write, context);
+  }
+  ConstArrayView view = inner.view;
+  Buffer scratch;
+  if (view.data == nullptr) {
+    scratch = Buffer(inner_bytes_);
+    const ArrayView gathered{
+        inner.dtype, scratch.data(), inner.shape,
+        ContiguousStrides(inner.shape, DTypeBytes(inner.dtype))};
+    HF_RETURN_IF_ERROR(inner.copy(BoxOf(inner.shape), gathered));
+    view = gathered;
+  }
+  HF_ASSIGN_OR_RETURN(const EncodedChunk encoded,
+                      inner_->Encode(view, context));
+  return write(encoded.pieces);
 }
 
 Status ShardCodec::EncodeStream(const ChunkElements& chunk, size_t piece_bytes,
                                 const WriteFn& write,
                                 CodecContext& context) const {
   assert(is_streamable());
+  std::vector<ShardEntry> entries(entry_count_);
   uint64_t byte_count = 0;
   const WriteFn counting = [&](std::span<const std::string_view> pieces) {
     for (const std::string_view piece : pieces) byte_count += piece.size();
     return write(pieces);
   };
+  const ChunkGrid grid = {chunk.shape, params_.sharding.chunk_shape};
   HF_RETURN_IF_ERROR(
-      inner_->EncodeStream(chunk, piece_bytes, counting, context));
-  const ShardEntry entry{0, byte_count};
+      ForEachChunk(grid, BoxOf(chunk.shape), [&](const Shape& cell) -> Status {
+        const uint64_t start = byte_count;
+        HF_RETURN_IF_ERROR(EncodeInnerStream(PartOf(chunk, grid.ChunkBox(cell)),
+                                             piece_bytes, counting, context));
+        entries[NumberOf(cell, params_.grid)] = {start, byte_count - start};
+        return Status();
+      }));
   std::string index(index_bytes_, '\0');
-  EncodeShardIndex({&entry, 1}, params_.sharding, index.data());
+  EncodeShardIndex(entries, params_.sharding, index.data());
   const std::string_view piece = index;
   return write({&piece, 1});
 }
@@ -289,6 +337,7 @@ Result<bool> ShardCodec::DecodeStream(EncodedSource& encoded,
                                       const DecodedTarget& target,
                                       CodecContext& context) const {
   assert(is_streamable());
+  if (entry_count_ > 1) return false;
   const uint64_t shard_bytes = encoded.byte_count();
   HF_RETURN_IF_ERROR(CheckShardBytes(shard_bytes, index_bytes_));
   Buffer stored(index_bytes_);

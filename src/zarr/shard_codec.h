@@ -42,7 +42,8 @@ class ShardCodec : public ChunkCodec {
                               CodecContext& context) const override;
   Status Decode(std::string_view encoded, const Shape& origin,
                 const ArrayView& target, CodecContext& context) const override;
-  // Shards of one inner chunk with their index at the end, as Orbax writes.
+  // Shards with their index at the end, as Orbax writes. In pieces only those
+  // of one inner chunk are decoded; for the others there is ReadChunkBox.
   bool is_streamable() const override;
   Status EncodeStream(const ChunkElements& chunk, size_t piece_bytes,
                       const WriteFn& write,
@@ -89,6 +90,8 @@ class ShardCodec : public ChunkCodec {
   Result<std::vector<EncodedInner>> EncodeInner(const ConstArrayView& view,
                                                 CodecContext& context) const;
   Result<EncodedChunk> Join(std::vector<EncodedInner> inner) const;
+  Status EncodeInnerStream(const ChunkElements& inner, size_t piece_bytes,
+                           const WriteFn& write, CodecContext& context) const;
   Status DecodeEntry(const InnerPiece& piece, const ShardIndex& index,
                      std::string_view shard, const ArrayView& target,
                      CodecContext& context) const;

@@ -86,9 +86,10 @@ TEST(ExternalLeaf, IsNoDamage) {
 TEST(ExternalLeaf, IsReadableWhereItsNameHoldsAnArray) {
   const ScratchDirectory scratch;
   const std::string path = scratch / "c";
-  const Array array = RandomArray(DType::kInt16, {8}, 1);
-  ASSERT_TRUE(SaveItem(path, Tree::Dict({{"blob", array}}), Fast()).ok());
+  const Array array = RandomArray(DType::kInt16, {4000}, 1);
   SaveOptions options = Fast();
+  options.compression = Compression::kNone;  // only a digest can tell damage
+  ASSERT_TRUE(SaveItem(path, Tree::Dict({{"blob", array}}), options).ok());
   options.adopt_existing = true;
   const auto saved = SaveItem(path, OwnTree(), options);
   ASSERT_TRUE(saved.ok()) << saved.status().ToString();
@@ -96,6 +97,9 @@ TEST(ExternalLeaf, IsReadableWhereItsNameHoldsAnArray) {
   ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
   EXPECT_EQ(*loaded->tree.Find("blob"), Tree(array));
   EXPECT_EQ(*loaded->tree.Find("w"), *OwnTree().Find("w"));
+  const auto report = Verify(path);
+  EXPECT_THAT(report->damages, IsEmpty());
+  EXPECT_EQ(report->checksummed_chunk_count, report->chunk_count);
 }
 
 TEST(ExternalLeaf, MustHaveATypestrOfAHandler) {

@@ -270,6 +270,58 @@ INSTANTIATE_TEST_SUITE_P(
              std::to_string(static_cast<int>(layout.compression));
     });
 
+// Shards of several inner chunks, smaller and larger than a piece.
+TEST(LargeShards, AreTheSameFilesForAnyBudget) {
+  const ScratchDirectory scratch;
+  const Array array = MixedArray(DType::kFloat32, {1024, 1000}, 1);
+  const Tree tree = Tree::Dict({{"w", Tree(array)}});
+  for (const int64_t rows : {32, 512}) {
+    FileMap files[2];
+    for (const bool is_bounded : {false, true}) {
+      SaveOptions options;
+      options.zarr_format = 3;
+      options.run.in_flight_bytes_max = is_bounded ? kBudgetBytes : 0;
+      options.save_args["w"].read_chunk_shape = Shape{rows, 1000};
+      const std::string path = scratch / "checkpoint";
+      const auto saved = Save(path, tree, Deterministic(options));
+      ASSERT_TRUE(saved.ok()) << saved.status().ToString();
+      if (is_bounded) {
+        EXPECT_LE(saved->stats.in_flight_bytes_peak, kBudgetBytes);
+      }
+      LoadOptions load_options;
+      load_options.run.in_flight_bytes_max = kBudgetBytes;
+      const auto loaded = Load(path, load_options);
+      ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
+      EXPECT_TRUE(loaded->tree == tree);
+      EXPECT_LE(loaded->stats.in_flight_bytes_peak, kBudgetBytes);
+      files[is_bounded] = FilesBelow(path);
+      fs::remove_all(path);
+    }
+    ExpectSameFiles(files[0], files[1]);
+  }
+}
+
+TEST(Casts, ComplexToBoolIsRefusedInTensorStoresWords) {
+  const ScratchDirectory scratch;
+  const std::string path = scratch / "checkpoint";
+  const Tree tree =
+      Tree::Dict({{"w", Tree(RandomArray(DType::kComplex64, {3}, 1))}});
+  SaveOptions options;
+  options.save_args["w"].dtype = DType::kBool;
+  EXPECT_EQ(Save(path, tree, options).status().ToString(),
+            "INVALID_ARGUMENT: Destination does not support writing.");
+  EXPECT_FALSE(fs::exists(path));
+  ASSERT_TRUE(Save(path, tree).ok());
+  const auto checkpoint = Open(path);
+  ASSERT_TRUE(checkpoint.ok());
+  Array target = *Array::Allocate(DType::kBool, {3});
+  EXPECT_EQ((*checkpoint)
+                ->ReadInto({{0, {0}, target.mutable_view()}})
+                .status()
+                .ToString(),
+            "INVALID_ARGUMENT: Source does not support reading.");
+}
+
 // Blosc has no streams: a chunk larger than the budget goes alone.
 TEST(LargeBloscChunks, GoAlone) {
   const ScratchDirectory scratch;

@@ -88,6 +88,7 @@ def restore_legacy(
         use_ocdbt=use_ocdbt,
         use_zarr3=use_zarr3,
         metadata_options=options.metadata_options,
+        aggregate_filename=options.aggregate_filename,
     )
     infos, args = _parameters(
         _Request(

@@ -86,6 +86,7 @@ def open_stored_tree(
     use_ocdbt: bool,
     use_zarr3: bool,
     metadata_options: PyTreeMetadataOptions = PYTREE_METADATA_OPTIONS,
+    aggregate_filename: str = AGGREGATE_FILE,
 ) -> StoredTree:
     """Opens an item.
 
@@ -95,14 +96,21 @@ def open_stored_tree(
         use_ocdbt: do not take file names for a tree.
         use_zarr3: what arrays are where `_METADATA` does not say.
         metadata_options: whether recorded tuples come back as such.
+        aggregate_filename: of the msgpack file.
 
     Raises:
         FileNotFoundError: there is no tree.
         ValueError: a file that cannot be read or parsed.
     """
     path = os.fspath(directory)
-    if has_structure(path):
-        return _open_recorded(directory, use_ocdbt, use_zarr3, metadata_options)
+    if has_structure(path, aggregate_filename):
+        return _open_recorded(
+            directory,
+            use_ocdbt,
+            use_zarr3,
+            metadata_options,
+            aggregate_filename,
+        )
     if not use_ocdbt:
         item = names_of_directories(path)
     elif item is None:
@@ -126,13 +134,18 @@ def _open_recorded(
     use_ocdbt: bool,
     use_zarr3: bool,
     metadata_options: PyTreeMetadataOptions,
+    aggregate_filename: str,
 ) -> StoredTree:
-    source = open_item(directory, missing_chunks="fill")
+    source = open_item(
+        directory,
+        missing_chunks="fill",
+        aggregate_filename=aggregate_filename,
+    )
     if source.use_zarr3 is not None:
         use_zarr3 = source.use_zarr3
     # Beside a file of values, and where directories stand for one, empty
     # containers are values; else they are entries like others.
-    aggregate = os.path.join(source.path, AGGREGATE_FILE)
+    aggregate = os.path.join(source.path, aggregate_filename)
     has_values = not use_ocdbt or os.path.exists(aggregate)
     keep_entries = source.has_tree_metadata and not has_values
     by_name = {

@@ -50,6 +50,7 @@ class RestoreOptions:
         registry: handlers of leaf types; None: the standard ones.
         metadata_options: whether recorded tuples come back as such.
         byte_limiter: bounds what is read at once.
+        aggregate_filename: of the msgpack file of old items.
     """
 
     registry: TypeHandlerRegistry | None = None
@@ -57,6 +58,7 @@ class RestoreOptions:
         default_factory=PyTreeMetadataOptions
     )
     byte_limiter: ByteLimiter | None = None
+    aggregate_filename: str = AGGREGATE_FILE
 
 
 def restore_pytree(
@@ -92,10 +94,13 @@ def restore_pytree(
     """
     options = options or RestoreOptions()
     path = os.fspath(directory)
-    if has_structure(path):
+    aggregate_filename = options.aggregate_filename
+    if has_structure(path, aggregate_filename):
         with _gc.paused():
-            source = open_item(directory)
-            if not _needs_aggregate(source):
+            source = open_item(
+                directory, aggregate_filename=aggregate_filename
+            )
+            if not _needs_aggregate(source, aggregate_filename):
                 return restore_tree(
                     source, item, restore_args, partial_restore, options
                 )
@@ -111,11 +116,11 @@ def restore_pytree(
     )
 
 
-def _needs_aggregate(source: Source) -> bool:
+def _needs_aggregate(source: Source, aggregate_filename: str) -> bool:
     """Values lie in the msgpack file, which is there."""
     if not source.has_tree_metadata:
         return True
-    if not os.path.exists(os.path.join(source.path, AGGREGATE_FILE)):
+    if not os.path.exists(os.path.join(source.path, aggregate_filename)):
         return False
     return any(leaf.has_value_in_aggregate() for leaf in source.leaves)
 

@@ -148,25 +148,31 @@ class Source:
 _structure.add_leaf_type(Entry)
 
 
-def open_item(directory: Any, *, missing_chunks: str = "as_recorded") -> Source:
+def open_item(
+    directory: Any,
+    *,
+    missing_chunks: str = "as_recorded",
+    aggregate_filename: str = AGGREGATE_FILE,
+) -> Source:
     """Opens an item that has `_METADATA` or the old msgpack file.
 
     Args:
         directory: anything with a path.
         missing_chunks: "fill" reads them as fill values whatever the item
             says of them.
+        aggregate_filename: of the msgpack file.
 
     Raises:
         FileNotFoundError: it has neither.
         ValueError: a file that cannot be read or parsed.
     """
     path = os.fspath(directory)
-    if not has_structure(path):
+    if not has_structure(path, aggregate_filename):
         raise FileNotFoundError(
             f"Metadata file (named {TREE_METADATA_FILE}) does not exist at"
             f" {directory}."
         )
-    checkpoint = _open(path, missing_chunks)
+    checkpoint = _open(path, missing_chunks, aggregate_filename)
     rows = checkpoint.leaf_rows()
     leaves = [
         StoredLeaf(row[0], row[1], checkpoint, i, info, row[3], row[4])
@@ -192,16 +198,20 @@ def open_item(directory: Any, *, missing_chunks: str = "as_recorded") -> Source:
     )
 
 
-def has_structure(path: str) -> bool:
+def has_structure(path: str, aggregate_filename: str = AGGREGATE_FILE) -> bool:
     """Whether the item's tree is recorded."""
-    names = (TREE_METADATA_FILE, AGGREGATE_FILE)
+    names = (TREE_METADATA_FILE, aggregate_filename)
     return any(os.path.isfile(os.path.join(path, name)) for name in names)
 
 
-def _open(path: str, missing_chunks: str) -> Any:
+def _open(path: str, missing_chunks: str, aggregate_filename: str) -> Any:
     try:
         with reading():
-            return _engine.Checkpoint(path, missing_chunks=missing_chunks)
+            return _engine.Checkpoint(
+                path,
+                missing_chunks=missing_chunks,
+                aggregate_filename=aggregate_filename,
+            )
     except ValueError:
         _explain_tree_metadata(path)
         raise

@@ -8,7 +8,6 @@ import os
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from holdfast.orbax._aggregate_view import aggregate_view
 from holdfast.orbax._handler import AsyncCheckpointHandler, orbax_typestr
 from holdfast.orbax._leaf_args import ArrayRestoreArgs, RestoreArgs, SaveArgs
 from holdfast.orbax._legacy_restore import restore_legacy
@@ -276,25 +275,25 @@ class PyTreeCheckpointHandler(AsyncCheckpointHandler):
             )
         if args.transforms is None and args.legacy_transform_fn is None:
             return self._restore_plain(directory, args)
-        with aggregate_view(directory, self._aggregate_filename) as view:
-            return restore_legacy(
-                view,
-                args.item,
-                args.restore_args,
-                transforms=args.transforms,
-                transforms_default_to_original=(
-                    args.transforms_default_to_original
-                ),
-                legacy_transform_fn=args.legacy_transform_fn,
-                use_ocdbt=self._use_ocdbt,
-                use_zarr3=self._use_zarr3,
-                options=self._restore_options(),
-            )
+        return restore_legacy(
+            directory,
+            args.item,
+            args.restore_args,
+            transforms=args.transforms,
+            transforms_default_to_original=args.transforms_default_to_original,
+            legacy_transform_fn=args.legacy_transform_fn,
+            use_ocdbt=self._use_ocdbt,
+            use_zarr3=self._use_zarr3,
+            options=self._restore_options(),
+        )
 
-    def _restore_options(self) -> RestoreOptions | None:
+    def _restore_options(self) -> RestoreOptions:
+        options = RestoreOptions()
         if isinstance(self._handler_impl, BasePyTreeCheckpointHandler):
-            return self._handler_impl.restore_options()
-        return None
+            options = self._handler_impl.restore_options()
+        return dataclasses.replace(
+            options, aggregate_filename=self._aggregate_filename
+        )
 
     def _restore_plain(self, directory: Any, args: PyTreeRestoreArgs) -> PyTree:
         """A restore without transforms, of an item of any age."""
@@ -306,16 +305,15 @@ class PyTreeCheckpointHandler(AsyncCheckpointHandler):
                 args.item, args.restore_args, args.partial_restore
             )
             return self._handler_impl.restore(directory, args=base_args)
-        with aggregate_view(directory, self._aggregate_filename) as view:
-            return restore_pytree(
-                view,
-                args.item,
-                args.restore_args,
-                partial_restore=args.partial_restore,
-                use_ocdbt=self._use_ocdbt,
-                use_zarr3=self._use_zarr3,
-                options=self._restore_options(),
-            )
+        return restore_pytree(
+            directory,
+            args.item,
+            args.restore_args,
+            partial_restore=args.partial_restore,
+            use_ocdbt=self._use_ocdbt,
+            use_zarr3=self._use_zarr3,
+            options=self._restore_options(),
+        )
 
     def metadata(self, directory: Any) -> TreeMetadata:
         """What each leaf is, without reading any.

@@ -140,7 +140,12 @@ def cast(elements, source, target):
     if not pair & {"uint2", "uint4"} and not (
             source.startswith("complex") and target == "bool"):
         array = ts.array(apart, dtype=ts.dtype(source))
-        return ts.cast(array, ts.dtype(target)).read().result()
+        result = ts.cast(array, ts.dtype(target)).read().result()
+        if target in SUB_BYTE and source != target:
+            # The sign above them does not count.
+            mask = (1 << SUB_BYTE[target]) - 1
+            result = (result.view(np.uint8) & mask).view(result.dtype)
+        return result
     if "float8_e8m0fnu" in pair:
         return None  # TensorStore does not cast it by value
     try:
