@@ -94,8 +94,9 @@ struct LeafInfo {
   std::optional<Shape> write_shape;  // as `_METADATA` records it
   std::string sharding_json;         // its entry of `_sharding`, or empty
   std::string array_metadata;        // text of its .zarray or zarr.json
-  // Why the leaf cannot be read; reading it fails with this. FailedPrecondition:
-  // it is a TypeHandler's that value_type names, and no damage.
+  // Why the leaf cannot be read; reading it fails with this.
+  // FailedPrecondition: it is a TypeHandler's that value_type names, and no
+  // damage.
   Status problem;
 };
 

@@ -43,8 +43,11 @@ struct Stats {
 struct RunOptions {
   // Threads that encode, decode, read and write; 0: one per available CPU.
   int thread_count = 0;
-  // Bound on bytes of chunks held between memory and disk; a chunk larger than
-  // it goes alone. Cost: too small a budget idles threads.
+  // Bound on bytes of chunks held between memory and disk; 0: none. A chunk
+  // larger than it goes in pieces (of a quarter of the bound, from 128 KiB to
+  // 4 MiB, two held at a time), with the same chunk shape on disk. Blosc
+  // (Compression::kFast) and codecs that holdfast only reads need the whole
+  // chunk, which then goes alone. Cost: too small a budget idles threads.
   uint64_t in_flight_bytes_max = uint64_t{256} << 20;
   ProgressFn progress;  // may be empty
   // Checked once a chunk; when it becomes true the call returns Cancelled and
@@ -59,7 +62,9 @@ enum class Format : uint8_t {
 
 enum class Compression : uint8_t {
   kZstd,  // Orbax's default; frames carry a checksum
-  kFast,  // blosc lz4 + bit shuffle: smaller on weights, about thrice the speed
+  // Blosc lz4 + bit shuffle: smaller on weights, about thrice the speed. It
+  // needs whole chunks in memory, of 2 GiB at most.
+  kFast,
   kNone,
 };
 

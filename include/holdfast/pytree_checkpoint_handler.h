@@ -155,7 +155,7 @@ struct PyTreeCheckpointHandlerOptions {
   // The msgpack file of old checkpoints; absent: "checkpoint".
   std::optional<std::string> aggregate_filename;
   // Bounds on the bytes between memory and disk; absent: the engine's own
-  // (RunOptions). A chunk larger than the bound goes alone.
+  // (RunOptions). A chunk larger than the bound goes in pieces.
   std::optional<double> save_concurrent_gb;
   std::optional<double> restore_concurrent_gb;
   // Bound on the bytes that AsyncSave copies before it returns. A tree that

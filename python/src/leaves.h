@@ -1,5 +1,5 @@
-// ArrayLeaf, Node and ExternalLeaf: what Python's `adapt` hook makes of objects that the
-// engine's binding does not know by itself.
+// ArrayLeaf, Node and ExternalLeaf: what Python's `adapt` hook makes of objects
+// that the engine's binding does not know by itself.
 //
 // Thread-safety: needs the GIL. Ownership: an ArrayLeaf refers to the arrays of
 // its shards.

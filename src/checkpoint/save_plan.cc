@@ -343,7 +343,8 @@ Result<SavePlan> MakeSavePlan(const Tree& tree, const SaveOptions& options) {
   if (tree.is_empty_container()) {
     return InvalidArgumentError("Found empty item.");
   }
-  HF_ASSIGN_OR_RETURN(plan.leaves, Flatten(tree, {!options.value_metadata_tree.empty()}));
+  HF_ASSIGN_OR_RETURN(plan.leaves,
+                      Flatten(tree, {!options.value_metadata_tree.empty()}));
   HF_RETURN_IF_ERROR(CheckParamNames(plan.leaves));
   ArrayPlanner planner(options, plan);
   for (size_t i = 0; i < plan.leaves.size(); ++i) {

@@ -100,12 +100,12 @@ TEST(SavePlan, ChunksStartFromTheWriteShape) {
   options.save_args["w"].chunk_byte_size = 2048;
   EXPECT_EQ(ChunkOf(Tree(whole), options), (Shape{16, 32}));
   EXPECT_EQ(ChunkOf(Sharded(whole, {64, 16}), options), (Shape{64, 8}));
-  options.save_args["w"] = {{}, 4096, {0}};
+  options.save_args["w"] = {.chunk_byte_size = 4096, .shard_axes = {0}};
   EXPECT_EQ(ChunkOf(Tree(whole), options), (Shape{1, 64}));
-  options.save_args["w"] = {{}, {}, {1}};
+  options.save_args["w"] = {.shard_axes = {1}};
   EXPECT_EQ(ChunkOf(Tree(whole), options), (Shape{64, 1}));
   // A cast halves the elements' bytes.
-  options.save_args["w"] = {DType::kBfloat16, 2048, {}};
+  options.save_args["w"] = {.dtype = DType::kBfloat16, .chunk_byte_size = 2048};
   EXPECT_EQ(ChunkOf(Tree(whole), options), (Shape{32, 32}));
 }
 
@@ -117,7 +117,7 @@ TEST(SavePlan, ArgumentsOfALeafWinOverHoldfastsOwnChunks) {
   EXPECT_EQ(ChunkOf(Sharded(whole, {64, 16}), options), (Shape{16, 16}));
   options.save_args["w"].chunk_byte_size = 2048;
   EXPECT_EQ(ChunkOf(Tree(whole), options), (Shape{16, 32}));
-  options.save_args["w"] = {{}, {}, {1}};
+  options.save_args["w"] = {.shard_axes = {1}};
   EXPECT_EQ(ChunkOf(Tree(whole), options), (Shape{64, 1}));
 }
 
@@ -132,12 +132,13 @@ TEST(SavePlan, RefusesArgumentsThatCannotBe) {
     return std::string(status.message());
   };
   const Array whole = Zeros(DType::kFloat32, {4, 4});
-  EXPECT_EQ(refusal(whole, {{}, 1, {}}), "target_byte_size=1 must be >= 4");
-  EXPECT_EQ(refusal(whole, {{}, {}, {5}}),
+  EXPECT_EQ(refusal(whole, {.chunk_byte_size = 1}),
+            "target_byte_size=1 must be >= 4");
+  EXPECT_EQ(refusal(whole, {.shard_axes = {5}}),
             "All shard_axes=(5,) must be non-negative and less than rank=2.");
   EXPECT_EQ(refusal(whole, {}, "v"),
             "save_args: the tree has no leaf named \"v\"");
-  EXPECT_EQ(refusal(whole, {DType::kUint4, {}, {}}),
+  EXPECT_EQ(refusal(whole, {.dtype = DType::kUint4}),
             "Error parsing object member \"dtype\": Unsupported data type: "
             "\"uint4\"");
   EXPECT_EQ(refusal(Sharded(whole, {8, 4}), {}),

@@ -111,9 +111,12 @@ BulkWriter::Batch BulkWriter::TakeBatch() {
     const PlacedValue& next = ready_.front();
     byte_count += next.place.byte_count;
     piece_count += next.value.chunk.pieces.size();
+    // A stream may lie between two values that are ready.
     const bool joins =
         batch.empty() ||
         (batch.front().place.file_index == next.place.file_index &&
+         batch.front().place.offset + byte_count ==
+             next.place.offset + next.place.byte_count &&
          byte_count <= kBatchBytesMax && piece_count <= kBatchPiecesMax);
     if (!joins) break;
     batch.push_back(std::move(ready_.front()));

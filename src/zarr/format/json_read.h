@@ -1,7 +1,7 @@
 // Strict reading of JSON values, with the error texts of TensorStore.
 //
 // A pointer to a value is null when the member is missing.
-// Thread-safety: pure functions. Ownership: pointers borrow the parsed document.
+// Thread-safety: pure functions. Ownership: pointers borrow the document.
 // Errors: FailedPrecondition, e.g. `Expected array, but received: 3`.
 #pragma once
 
