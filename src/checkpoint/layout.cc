@@ -179,7 +179,7 @@ Result<Place> PlaceOfStepOrItem(const std::string& path,
   place.info.path = path;
   place.info.step = StepOfName(fs::path(path).filename().string());
   HF_RETURN_IF_ERROR(ReadCheckpointMetadata(path, place.info));
-  HF_ASSIGN_OR_RETURN(ItemPlace self, ClassifyItem(path));
+  HF_ASSIGN_OR_RETURN(ItemPlace self, ClassifyItem(path, options));
   if (self.kind != ItemKind::kUnknown) {
     place.info.format = FormatOfItem(self);
     place.items.push_back(std::move(self));
