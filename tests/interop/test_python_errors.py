@@ -105,7 +105,9 @@ class Runner:
         Package(ocp, self.good).save_good()
 
     def run(self, call):
-        shutil.rmtree(self.root, ignore_errors=True)
+        # A thread of a failed asynchronous save may still make files.
+        while self.root.exists():
+            shutil.rmtree(self.root, ignore_errors=True)
         self.root.mkdir()
         package = Package(self.ocp, self.root)
         package.prepare(self.good)
