@@ -23,7 +23,7 @@ class TextSource final : public EncodedSource {
   uint64_t byte_count() const override { return text_.size(); }
   Status ReadAt(uint64_t offset, std::span<char> target) override {
     largest_read_ = std::max(largest_read_, target.size());
-    std::memcpy(target.data(), text_.data() + offset, target.size());
+    std::copy_n(text_.data() + offset, target.size(), target.data());
     return Status();
   }
   size_t largest_read() const { return largest_read_; }
