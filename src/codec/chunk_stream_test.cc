@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 #include <zstd.h>
 
+#include <algorithm>
+
 #include "base/crc32c.h"
 #include "codec/codec_test_util.h"
 #include "tensor/copy.h"
