@@ -86,8 +86,17 @@ struct SaveArgs {
   std::optional<Shape> read_chunk_shape;
 };
 
+class ProcessGroup;  // holdfast/process_group.h
+
 struct SaveOptions {
   RunOptions run;
+  // The processes that save this checkpoint together: each calls with the same
+  // options, a tree of the same structure, and of sharded arrays its own shards
+  // (every element in exactly one process; no chunk cut by a border between
+  // processes, which ArrayTraits::write_shape sees to). Deferred arrays are
+  // written by all, a share each; everything else by rank 0. Borrowed. Null:
+  // this process alone.
+  ProcessGroup* group = nullptr;
   Format format = Format::kOrbax;
   // Zarr 2 or 3; 0: 2 for kOrbax, 3 for kOrbaxV1, as Orbax's defaults are.
   int zarr_format = 0;

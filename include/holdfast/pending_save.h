@@ -23,12 +23,16 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "holdfast/checkpoint.h"
 
 namespace holdfast {
 
 struct PendingSaveOptions {
+  // As SaveOptions::group: every rank begins, saves the same items and commits,
+  // rank 0 alone writes files and chooses the root record.
+  ProcessGroup* group = nullptr;
   bool overwrite = false;            // as SaveOptions::overwrite
   bool sync = true;                  // as SaveOptions::sync
   bool write_digests = true;         // as SaveOptions::write_digests
@@ -75,5 +79,56 @@ class PendingSave {
 // alone. `options` as in PendingSave::SaveItem, and `sync` counts.
 Result<SaveResult> SaveItem(const std::string& directory, const Tree& tree,
                             const SaveOptions& options);
+
+
+// One of the processes that write an item together, for callers that have a way
+// of their own to wait for each other:
+//
+//   SaveItemPart(directory, tree, options, part);  // on every process
+//   ... all have returned ...
+//   FinishItem(directory, finish);                 // on the primary
+struct ProcessPart {
+  int64_t rank = 0;  // of this process
+  // Writes what is not sharded, and the files that describe the item. One
+  // process of an item.
+  bool is_primary = true;
+  // Its database is `ocdbt.process_<id>`: letters and digits, no other
+  // process's; empty: the rank.
+  std::string id;
+  // Of this save, alike on all processes and in no other save; may be empty.
+  std::string save_id;
+};
+
+// Writes, and with `options.sync` syncs, this process's part of the item into
+// `directory`, which exists, and leaves there the file `_HOLDFAST_PART_<rank>`,
+// which tells FinishItem about it. As SaveItem for the rest, but for
+// `options.group`, which is ignored.
+Result<SaveResult> SaveItemPart(const std::string& directory, const Tree& tree,
+                                const SaveOptions& options,
+                                const ProcessPart& part);
+
+struct FinishItemOptions {
+  std::vector<int64_t> ranks;  // whose parts make the item
+  std::string save_id;         // as the parts have it
+  bool use_ocdbt = true;
+  bool sync = true;
+  bool write_digests = true;
+  // As SaveOptions::adopt_existing.
+  bool adopt_existing = false;
+  // Each process has an item of its own on a disk of its own, which holds a
+  // part of each array: do not look for the rest.
+  bool is_partial = false;
+  std::function<uint64_t()> now_ns;         // as SaveOptions
+  std::function<std::string()> random_hex;  // as SaveOptions
+};
+
+// Makes one item of the parts: checks that they are of the same save, follow
+// the same plan, and hold every chunk once; merges their databases by
+// reference; removes the parts' files; writes the digests. Reads no value.
+// Errors: FailedPrecondition naming the ranks whose part is missing, or follows
+// another plan, and where; or the array and chunk that nobody, or two, have
+// written. DataLoss for parts that cannot be understood.
+Status FinishItem(const std::string& directory,
+                  const FinishItemOptions& options);
 
 }  // namespace holdfast

@@ -80,6 +80,17 @@ struct ArrayShard {
   Array array;
 };
 
+// Gives the elements of an array that is not in memory, when a save wants them.
+//
+// Thread-safety: Read from several threads at once.
+class ArrayReader {
+ public:
+  virtual ~ArrayReader() = default;
+  // target = the elements of the box of its shape at `origin`. The target has
+  // the array's dtype.
+  virtual Status Read(const Shape& origin, const ArrayView& target) const = 0;
+};
+
 // One element of any dtype: a Python bool, int, float or complex (is_python),
 // or a numpy scalar.
 struct Scalar {
@@ -141,6 +152,16 @@ class Tree {
   // shard, shards inside `shape`.
   static Tree ShardedArray(Shape shape, std::vector<ArrayShard> shards,
                            std::shared_ptr<const ArrayTraits> traits);
+  // The same for one of several processes, which may hold no shard at all.
+  static Tree ShardedArray(DType dtype, Shape shape,
+                           std::vector<ArrayShard> shards,
+                           std::shared_ptr<const ArrayTraits> traits);
+  // An array whose elements `reader` gives in parts, while it is saved. It has
+  // no array(). `kind` kNumpy takes no traits.
+  static Tree DeferredArray(DType dtype, Shape shape,
+                            std::shared_ptr<const ArrayReader> reader,
+                            ArrayKind kind = ArrayKind::kNumpy,
+                            std::shared_ptr<const ArrayTraits> traits = {});
   static Tree None() { return Tree(); }
   static Tree Placeholder();
   static Tree ByteString(std::string bytes);
@@ -183,14 +204,17 @@ class Tree {
   LeafKind leaf_kind() const;
   bool is_none() const { return is_leaf() && leaf_kind() == LeafKind::kNone; }
   // REQUIRES: the leaf kind that the name says.
-  // Of a sharded array: the first shard.
+  // Of a sharded array: the first shard, which must be there.
   const Array& array() const;
   ArrayKind array_kind() const;
   // Of the whole array.
   DType array_dtype() const;
   const Shape& array_shape() const;
+  bool is_sharded() const;
   // Empty unless it is a sharded array.
   const std::vector<ArrayShard>& shards() const;
+  // Null unless it is a deferred array.
+  const ArrayReader* reader() const;
   // The defaults where an array was given none.
   const ArrayTraits& array_traits() const;
   std::string_view sharding_json() const {
@@ -222,6 +246,7 @@ class Tree {
     ArrayKind kind;
     std::shared_ptr<const ArrayTraits> traits;
     std::shared_ptr<const Sharded> sharded;  // null: the array is the whole
+    std::shared_ptr<const ArrayReader> reader = nullptr;  // null: not deferred
   };
   struct TextLeaf {
     LeafKind kind;
@@ -247,7 +272,8 @@ class Tree {
 
 // Same containers, keys in the same order, and equal leaves; arrays are equal
 // when kind, traits, dtype, shape and every element's bytes are, however their
-// elements are divided over shards; an object is equal to itself alone.
+// elements are divided over shards; an object, or a deferred array, is equal to
+// itself alone.
 bool operator==(const Tree& a, const Tree& b);
 
 }  // namespace holdfast

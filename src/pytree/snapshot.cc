@@ -27,8 +27,9 @@ class SnapshotPlanner {
 
   Tree CopyOf(const KeyPath& path, const Tree& leaf) {
     if (!leaf.is_leaf() || leaf.leaf_kind() != LeafKind::kArray) return leaf;
+    if (leaf.reader() != nullptr) return leaf;
     const bool is_first = is_first_ && is_first_(PathOf(path));
-    if (!leaf.shards().empty()) return CopyOfShards(leaf, is_first);
+    if (leaf.is_sharded()) return CopyOfShards(leaf, is_first);
     Array copy = Plan(leaf.array(), is_first);
     if (leaf.array_kind() == ArrayKind::kNumpy) return Tree(std::move(copy));
     return Tree::JaxArray(std::move(copy), TraitsOf(leaf));
@@ -49,8 +50,8 @@ class SnapshotPlanner {
     for (const ArrayShard& shard : leaf.shards()) {
       shards.push_back({shard.origin, Plan(shard.array, is_first)});
     }
-    return Tree::ShardedArray(leaf.array_shape(), std::move(shards),
-                              TraitsOf(leaf));
+    return Tree::ShardedArray(leaf.array_dtype(), leaf.array_shape(),
+                              std::move(shards), TraitsOf(leaf));
   }
 
   Array Plan(const Array& source, bool is_first) {
@@ -80,7 +81,8 @@ class SnapshotPlanner {
 
 uint64_t LeafBytes(const Tree& leaf) {
   if (!leaf.is_leaf() || leaf.leaf_kind() != LeafKind::kArray) return 0;
-  if (leaf.shards().empty()) return leaf.array().byte_count();
+  if (leaf.reader() != nullptr) return 0;
+  if (!leaf.is_sharded()) return leaf.array().byte_count();
   uint64_t byte_count = 0;
   for (const ArrayShard& shard : leaf.shards()) {
     byte_count += shard.array.byte_count();

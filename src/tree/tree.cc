@@ -43,7 +43,7 @@ bool SameElements(const ConstArrayView& a, const ConstArrayView& b) {
 
 // The parts of any array: its shards, or itself.
 std::vector<ArrayShard> PartsOf(const Tree& leaf) {
-  if (!leaf.shards().empty()) return leaf.shards();
+  if (leaf.is_sharded()) return leaf.shards();
   return {{Shape(leaf.array_shape().size(), 0), leaf.array()}};
 }
 
@@ -74,7 +74,12 @@ bool SameParts(const Tree& a, const Tree& b) {
         });
     if (!same) return false;
   }
-  return compared == ElementCount(a.array_shape());
+  const auto held = [](const std::vector<ArrayShard>& parts) {
+    int64_t count = 0;
+    for (const ArrayShard& part : parts) count += part.array.element_count();
+    return count;
+  };
+  return compared == held(a_parts) && compared == held(b_parts);
 }
 
 }  // namespace
@@ -148,6 +153,38 @@ Tree Tree::ShardedArray(Shape shape, std::vector<ArrayShard> shards,
   tree.node_ = ArrayLeaf{std::move(first), ArrayKind::kJax, std::move(traits),
                          std::make_shared<const Sharded>(
                              Sharded{std::move(shape), std::move(shards)})};
+  return tree;
+}
+
+namespace {
+
+// Says what the elements are, and has none.
+Array Elsewhere(DType dtype, const Shape& shape) {
+  return Array::Borrow({dtype, nullptr, shape, {}}, nullptr);
+}
+
+}  // namespace
+
+Tree Tree::ShardedArray(DType dtype, Shape shape,
+                        std::vector<ArrayShard> shards,
+                        std::shared_ptr<const ArrayTraits> traits) {
+  if (!shards.empty()) {
+    return ShardedArray(std::move(shape), std::move(shards), std::move(traits));
+  }
+  Tree tree;
+  tree.node_ =
+      ArrayLeaf{Elsewhere(dtype, shape), ArrayKind::kJax, std::move(traits),
+                std::make_shared<const Sharded>(Sharded{std::move(shape), {}})};
+  return tree;
+}
+
+Tree Tree::DeferredArray(DType dtype, Shape shape,
+                         std::shared_ptr<const ArrayReader> reader,
+                         ArrayKind kind,
+                         std::shared_ptr<const ArrayTraits> traits) {
+  Tree tree;
+  tree.node_ = ArrayLeaf{Elsewhere(dtype, shape), kind, std::move(traits),
+                         nullptr, std::move(reader)};
   return tree;
 }
 
@@ -290,6 +327,16 @@ const std::vector<ArrayShard>& Tree::shards() const {
   return leaf.sharded != nullptr ? leaf.sharded->shards : kNoShards;
 }
 
+bool Tree::is_sharded() const {
+  assert(leaf_kind() == LeafKind::kArray);
+  return std::get<ArrayLeaf>(node_).sharded != nullptr;
+}
+
+const ArrayReader* Tree::reader() const {
+  assert(leaf_kind() == LeafKind::kArray);
+  return std::get<ArrayLeaf>(node_).reader.get();
+}
+
 const ArrayTraits& Tree::array_traits() const {
   static const ArrayTraits kDefaultTraits;
   assert(leaf_kind() == LeafKind::kArray);
@@ -338,7 +385,10 @@ bool SameLeaf(const Tree& a, const Tree& b) {
       a.array_shape() != b.array_shape()) {
     return false;
   }
-  if (a.shards().empty() && b.shards().empty()) {
+  if (a.reader() != nullptr || b.reader() != nullptr) {
+    return a.reader() == b.reader();
+  }
+  if (!a.is_sharded() && !b.is_sharded()) {
     return SameElements(a.array().view(), b.array().view());
   }
   return SameParts(a, b);

@@ -64,7 +64,12 @@ Result<Array> Gather(const Tree& leaf) {
   HF_ASSIGN_OR_RETURN(Array whole,
                       Array::Allocate(leaf.array_dtype(), leaf.array_shape()));
   const ArrayView target = whole.mutable_view();
-  if (leaf.shards().empty()) {
+  if (leaf.reader() != nullptr) {
+    const Shape origin(leaf.array_shape().size(), 0);
+    HF_RETURN_IF_ERROR(leaf.reader()->Read(origin, target));
+    return whole;
+  }
+  if (!leaf.is_sharded()) {
     CopyStrided(leaf.array().view(), target);
     return whole;
   }
