@@ -1,0 +1,150 @@
+#include "distributed/frame.h"
+
+#include <cstdint>
+#include <limits>
+#include <utility>
+
+#include "base/coding.h"
+
+namespace holdfast {
+namespace {
+
+constexpr char kVersion = 1;
+enum Kind : uint8_t { kArrival = 0, kWaiting, kAnswer, kFailure };
+
+void PutString(std::string& out, std::string_view text) {
+  PutVarint(out, text.size());
+  out += text;
+}
+
+void PutStatus(std::string& out, const Status& status) {
+  out.push_back(static_cast<char>(status.code()));
+  PutString(out, status.message());
+}
+
+bool ReadString(Cursor& cursor, std::string& text) {
+  uint64_t size = 0;
+  std::string_view bytes;
+  if (cursor.ReadVarint(std::numeric_limits<uint64_t>::max(), size) !=
+          Cursor::VarintResult::kOk ||
+      size > cursor.remaining() || !cursor.ReadBytes(size, bytes)) {
+    return false;
+  }
+  text = bytes;
+  return true;
+}
+
+bool ReadStatus(Cursor& cursor, Status& status) {
+  uint8_t code = 0;
+  std::string message;
+  if (!cursor.ReadByte(code) ||
+      code > static_cast<uint8_t>(StatusCode::kInternal) ||
+      !ReadString(cursor, message)) {
+    return false;
+  }
+  status = Status(static_cast<StatusCode>(code), std::move(message));
+  return true;
+}
+
+bool ReadValues(Cursor& cursor, std::vector<std::string>& values) {
+  uint64_t count = 0;
+  // A value takes a byte at least.
+  if (cursor.ReadVarint(std::numeric_limits<uint64_t>::max(), count) !=
+          Cursor::VarintResult::kOk ||
+      count > cursor.remaining()) {
+    return false;
+  }
+  values.resize(count);
+  for (std::string& value : values) {
+    if (!ReadString(cursor, value)) return false;
+  }
+  return true;
+}
+
+bool ReadFrame(Cursor& cursor, Frame& frame) {
+  uint8_t version = 0;
+  uint8_t kind = 0;
+  if (!cursor.ReadByte(version) || version != kVersion ||
+      !cursor.ReadByte(kind)) {
+    return false;
+  }
+  switch (kind) {
+    case kArrival: {
+      ArrivalFrame& arrival = frame.emplace<ArrivalFrame>();
+      return ReadString(cursor, arrival.phase) &&
+             ReadString(cursor, arrival.file) &&
+             ReadString(cursor, arrival.value);
+    }
+    case kWaiting:
+      return cursor.ReadU64Little(frame.emplace<WaitingFrame>().milliseconds);
+    case kAnswer:
+      return ReadValues(cursor, frame.emplace<AnswerFrame>().values);
+    case kFailure: {
+      Status& status = frame.emplace<FailureFrame>().status;
+      return ReadStatus(cursor, status) && !status.ok();
+    }
+    default:
+      return false;
+  }
+}
+
+struct Encoder {
+  std::string operator()(const ArrivalFrame& arrival) const {
+    std::string out = Start(kArrival);
+    PutString(out, arrival.phase);
+    PutString(out, arrival.file);
+    PutString(out, arrival.value);
+    return out;
+  }
+  std::string operator()(const WaitingFrame& waiting) const {
+    std::string out = Start(kWaiting);
+    PutU64Little(out, waiting.milliseconds);
+    return out;
+  }
+  std::string operator()(const AnswerFrame& answer) const {
+    std::string out = Start(kAnswer);
+    PutVarint(out, answer.values.size());
+    for (const std::string& value : answer.values) PutString(out, value);
+    return out;
+  }
+  std::string operator()(const FailureFrame& failure) const {
+    std::string out = Start(kFailure);
+    PutStatus(out, failure.status);
+    return out;
+  }
+
+  static std::string Start(Kind kind) {
+    return {kVersion, static_cast<char>(kind)};
+  }
+};
+
+}  // namespace
+
+std::string EncodeFrame(const Frame& frame) {
+  return std::visit(Encoder(), frame);
+}
+
+Result<Frame> DecodeFrame(std::string_view bytes) {
+  Cursor cursor(bytes);
+  Frame frame;
+  if (!ReadFrame(cursor, frame) || cursor.remaining() != 0) {
+    return DataLossError("a message of " + std::to_string(bytes.size()) +
+                         " bytes that is none of a process group's");
+  }
+  return frame;
+}
+
+std::string EncodeStatus(const Status& status) {
+  std::string out;
+  if (!status.ok()) PutStatus(out, status);
+  return out;
+}
+
+bool DecodeStatus(std::string_view bytes, Status& status) {
+  status = Status();
+  if (bytes.empty()) return true;
+  Cursor cursor(bytes);
+  return ReadStatus(cursor, status) && cursor.remaining() == 0;
+}
+
+}  // namespace holdfast

@@ -1,0 +1,34 @@
+// Ranks as text: "rank 3", "ranks 0-2, 5", and what they say.
+//
+// Thread-safety: pure functions; one thread a RanksByText.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace holdfast {
+
+// `ranks` ascending. Long lists end in "and 12 more".
+std::string RankList(const std::vector<int64_t>& ranks);
+
+// Ranks that say the same, named together, in the order of their first.
+class RanksByText {
+ public:
+  void Add(const std::string& text, int64_t rank);
+  // "rank 2: full; ranks 3, 4: lost" with ": " between ranks and texts. Many
+  // texts end in "and 12 ranks more".
+  std::string Join(std::string_view separator) const;
+
+ private:
+  struct Group {
+    std::string text;
+    std::vector<int64_t> ranks;
+  };
+  std::map<std::string, size_t> places_;
+  std::vector<Group> groups_;
+};
+
+}  // namespace holdfast

@@ -1,0 +1,26 @@
+// Seconds as callers give them, as a time that clocks can add.
+//
+// Thread-safety: pure.
+#pragma once
+
+#include <chrono>
+
+namespace holdfast {
+
+using WaitClock = std::chrono::steady_clock;
+
+// What is not a number, or negative, is 0; what no clock can hold, some years.
+inline WaitClock::duration WaitTime(double seconds) {
+  constexpr double kSecondsMax = 1e8;
+  if (!(seconds > 0)) return WaitClock::duration(0);
+  if (seconds > kSecondsMax) seconds = kSecondsMax;
+  return std::chrono::duration_cast<WaitClock::duration>(
+      std::chrono::duration<double>(seconds));
+}
+
+inline double SecondsUntil(WaitClock::time_point deadline) {
+  const std::chrono::duration<double> left = deadline - WaitClock::now();
+  return left.count() > 0 ? left.count() : 0;
+}
+
+}  // namespace holdfast
