@@ -22,7 +22,7 @@ std::string UniqueKey() {
 std::string HostKey() {
   std::string boot_id;
   std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot_id);
-  struct stat processes {};
+  struct stat processes{};
   if (boot_id.empty() || ::stat("/proc/self/ns/pid", &processes) != 0) {
     return UniqueKey();
   }

@@ -124,7 +124,7 @@ Result<SharedSegment> SharedSegment::Open(const SegmentName& name,
   // A wrong name must not make us wait for the writer of a pipe.
   UniqueFd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!fd.valid()) return ErrnoStatus(errno, "open shared memory", path);
-  struct stat info {};
+  struct stat info{};
   if (::fstat(fd.get(), &info) != 0) {
     return ErrnoStatus(errno, "look at shared memory", path);
   }
@@ -145,7 +145,7 @@ Result<SharedSegment> SharedSegment::Open(const SegmentName& name,
 }
 
 SegmentName SharedSegment::name() const {
-  struct stat info {};
+  struct stat info{};
   ::fstat(fd_.get(), &info);
   return {::getpid(), fd_.get(), info.st_dev, info.st_ino};
 }
@@ -155,9 +155,9 @@ Result<std::shared_ptr<const Mapping>> SharedSegment::Map(
   assert(byte_count > 0 && offset % PageBytes() == 0);
   assert(offset <= size_ && byte_count <= size_ - offset);
   const int flags = sharing == Sharing::kShared ? MAP_SHARED : MAP_PRIVATE;
-  void* data = ::mmap(nullptr, byte_count, PROT_READ | PROT_WRITE,
-                      flags | MAP_NORESERVE, fd_.get(),
-                      static_cast<off_t>(offset));
+  void* data =
+      ::mmap(nullptr, byte_count, PROT_READ | PROT_WRITE, flags | MAP_NORESERVE,
+             fd_.get(), static_cast<off_t>(offset));
   if (data == MAP_FAILED) {
     return ErrnoStatus(errno, "map a shared", BytesText(byte_count));
   }
