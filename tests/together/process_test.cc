@@ -7,9 +7,9 @@
 #include <cstring>
 
 #include "checkpoint/test_trees.h"
+#include "distributed/local_ranks.h"
 #include "holdfast/read_together.h"
 #include "storage/scratch_directory.h"
-#include "together/ranks.h"
 
 namespace holdfast {
 namespace {

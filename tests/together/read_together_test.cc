@@ -8,9 +8,9 @@
 #include <random>
 
 #include "checkpoint/test_trees.h"
+#include "distributed/local_ranks.h"
 #include "storage/scratch_directory.h"
 #include "tensor/copy.h"
-#include "together/ranks.h"
 
 namespace holdfast {
 namespace {

@@ -7,12 +7,12 @@
 #include <set>
 
 #include "checkpoint/test_trees.h"
+#include "distributed/local_ranks.h"
 #include "holdfast/read_together.h"
 #include "holdfast/sharding.h"
 #include "storage/scratch_directory.h"
 #include "tensor/box.h"
 #include "tensor/copy.h"
-#include "together/ranks.h"
 
 namespace holdfast {
 namespace {

@@ -1,15 +1,19 @@
-// Ranks for the tests: threads, or real processes that talk through sockets.
+// Ranks on one machine: threads, or real processes that talk through sockets.
+// Included by tests and benchmarks only.
+//
+// Thread-safety: one thread. Units: seconds.
+// Errors: aborts when the system gives no sockets or processes.
 #pragma once
 
-#include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
-#include <csignal>
-#include <cstring>
+#include <cstdlib>
 #include <functional>
 #include <map>
 #include <memory>
@@ -123,7 +127,8 @@ class SocketTransport : public ProcessTransport {
 // What a process returned, and how it ended.
 struct RankEnd {
   std::string report;
-  int status = 0;  // as waitpid gives it
+  int status = 0;          // as waitpid gives it
+  double cpu_seconds = 0;  // that it took, of user and system
 };
 
 // `body` in a process for each rank. Call it while there is one thread.
@@ -176,7 +181,12 @@ inline std::vector<RankEnd> OnProcesses(
       ends[rank].report.append(buffer, got);
     }
     ::close(report_fds[rank]);
-    ::waitpid(children[rank], &ends[rank].status, 0);
+    rusage usage{};
+    ::wait4(children[rank], &ends[rank].status, 0, &usage);
+    for (const timeval& time : {usage.ru_utime, usage.ru_stime}) {
+      ends[rank].cpu_seconds += static_cast<double>(time.tv_sec) +
+                                static_cast<double>(time.tv_usec) * 1e-6;
+    }
   }
   return ends;
 }
