@@ -80,7 +80,6 @@ class PendingSave {
 Result<SaveResult> SaveItem(const std::string& directory, const Tree& tree,
                             const SaveOptions& options);
 
-
 // One of the processes that write an item together, for callers that have a way
 // of their own to wait for each other:
 //

@@ -1,13 +1,12 @@
 // ProcessGroup: the processes that work on one checkpoint together, and the few
 // small messages they exchange: that all have arrived, whether all are well.
 //
-//   auto group = holdfast::MakeProcessGroup(transport, {.timeout_seconds = 60});
-//   holdfast::SaveOptions options;
-//   options.group = group.get();
+//   auto group = holdfast::MakeProcessGroup(transport, {.timeout_seconds =
+//   60}); holdfast::SaveOptions options; options.group = group.get();
 //   holdfast::Save("/ckpt/7", my_part, options);  // every rank calls it
 //
-// Messages travel through a ProcessTransport: MPI (holdfast/mpi.h), one that the
-// caller drives (the client of jax.distributed, the store of
+// Messages travel through a ProcessTransport: MPI (holdfast/mpi.h), one that
+// the caller drives (the client of jax.distributed, the store of
 // torch.distributed), or threads of this process.
 //
 // Every rank makes the same calls in the same order. Every wait has a deadline;

@@ -54,8 +54,8 @@ struct EmptyMetadata {
   std::string typestr;
 };
 
-using ValueMetadata = std::variant<ArrayMetadata, ScalarMetadata,
-                                   StringMetadata, CustomMetadata,
-                                   EmptyMetadata>;
+using ValueMetadata =
+    std::variant<ArrayMetadata, ScalarMetadata, StringMetadata, CustomMetadata,
+                 EmptyMetadata>;
 
 }  // namespace holdfast

@@ -147,6 +147,44 @@ def save_item(
 ) -> Stats:
     """`holdfast::SaveItem`: a pytree item in a directory, without commit."""
 
+def save_item_part(
+    directory: str,
+    tree: Tree,
+    *,
+    rank: int,
+    is_primary: bool,
+    id: str = "",  # of its database; empty: the rank
+    save_id: str = "",  # alike on all processes of one save
+    zarr_format: int = 2,
+    use_ocdbt: bool = True,
+    compression: str | None = "zstd",
+    chunk_bytes_target: int = 0,
+    ocdbt_target_data_file_bytes: int = 1 << 31,
+    item_custom_metadata: str = "",
+    save_args: dict[str, tuple[Any, ...]] = ...,
+    write_digests: bool = True,
+    sync: bool = True,
+    thread_count: int = 0,
+    in_flight_bytes_max: int = 256 << 20,
+    progress: ProgressFn | None = None,
+    value_metadata_tree: str = "",
+    adopt_existing: bool = False,
+) -> Stats:
+    """`holdfast::SaveItemPart`: what one of several processes writes."""
+
+def finish_item(
+    directory: str,
+    *,
+    ranks: Sequence[int],
+    save_id: str = "",
+    use_ocdbt: bool = True,
+    sync: bool = True,
+    write_digests: bool = True,
+    adopt_existing: bool = False,
+    is_partial: bool = False,
+) -> None:
+    """`holdfast::FinishItem`: one item of the parts of all `ranks`."""
+
 def merge_process_databases(directory: str) -> None:
     """`holdfast::MergeOcdbtPerProcessFiles`."""
 

@@ -1,11 +1,13 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
 #include <memory>
 #include <mutex>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "arguments.h"
 #include "bindings.h"
@@ -163,6 +165,39 @@ Stats BindingSaveItem(
       });
 }
 
+Stats BindingSaveItemPart(
+    nb::handle directory, const BuiltTree& tree, int64_t rank, bool is_primary,
+    const std::string& id, const std::string& save_id, int zarr_format,
+    bool use_ocdbt, const std::optional<std::string>& compression,
+    uint64_t chunk_bytes_target, int64_t ocdbt_target_data_file_bytes,
+    const std::string& item_custom_metadata, nb::handle save_args,
+    bool write_digests, bool sync, int thread_count,
+    uint64_t in_flight_bytes_max, nb::handle progress,
+    const std::string& value_metadata_tree, bool adopt_existing) {
+  const std::string destination = PathOf(directory);
+  return RunSave(
+      ItemOptions(zarr_format, use_ocdbt, compression, chunk_bytes_target,
+                  ocdbt_target_data_file_bytes, item_custom_metadata, save_args,
+                  write_digests, sync, thread_count, in_flight_bytes_max,
+                  value_metadata_tree, adopt_existing),
+      progress, [&](const SaveOptions& options) {
+        return SaveItemPart(destination, tree.tree, options,
+                            {rank, is_primary, id, save_id});
+      });
+}
+
+void BindingFinishItem(nb::handle directory, std::vector<int64_t> ranks,
+                       const std::string& save_id, bool use_ocdbt, bool sync,
+                       bool write_digests, bool adopt_existing,
+                       bool is_partial) {
+  const std::string path = PathOf(directory);
+  FinishItemOptions options{
+      std::move(ranks), save_id,    use_ocdbt, sync, write_digests,
+      adopt_existing,   is_partial, {},        {}};
+  RunBlocking({}, nb::none(),
+              [&](const RunOptions&) { return FinishItem(path, options); });
+}
+
 Stats BindingPendingSaveItem(
     GuardedPendingSave& self, const std::string& name, const BuiltTree& tree,
     int zarr_format, bool use_ocdbt,
@@ -188,7 +223,9 @@ void BindPendingSave(nb::module_& module) {
           [](GuardedPendingSave* self, nb::handle path, bool overwrite,
              bool sync, bool write_digests) {
             new (self) GuardedPendingSave(PathOf(path),
-                                          {overwrite, sync, write_digests, {}});
+                                          {.overwrite = overwrite,
+                                           .sync = sync,
+                                           .write_digests = write_digests});
           },
           nb::arg("path"), nb::kw_only(), nb::arg("overwrite") = false,
           nb::arg("sync") = true, nb::arg("write_digests") = true)
@@ -251,6 +288,24 @@ void BindSave(nb::module_& module) {
       nb::arg("in_flight_bytes_max") = uint64_t{256} << 20,
       nb::arg("progress") = nb::none(), nb::arg("value_metadata_tree") = "",
       nb::arg("adopt_existing") = false);
+  module.def(
+      "save_item_part", &BindingSaveItemPart, nb::arg("directory"),
+      nb::arg("tree"), nb::kw_only(), nb::arg("rank"), nb::arg("is_primary"),
+      nb::arg("id") = "", nb::arg("save_id") = "", nb::arg("zarr_format") = 2,
+      nb::arg("use_ocdbt") = true, nb::arg("compression").none() = "zstd",
+      nb::arg("chunk_bytes_target") = 0,
+      nb::arg("ocdbt_target_data_file_bytes") = int64_t{1} << 31,
+      nb::arg("item_custom_metadata") = "", nb::arg("save_args") = nb::none(),
+      nb::arg("write_digests") = true, nb::arg("sync") = true,
+      nb::arg("thread_count") = 0,
+      nb::arg("in_flight_bytes_max") = uint64_t{256} << 20,
+      nb::arg("progress") = nb::none(), nb::arg("value_metadata_tree") = "",
+      nb::arg("adopt_existing") = false);
+  module.def("finish_item", &BindingFinishItem, nb::arg("directory"),
+             nb::kw_only(), nb::arg("ranks"), nb::arg("save_id") = "",
+             nb::arg("use_ocdbt") = true, nb::arg("sync") = true,
+             nb::arg("write_digests") = true, nb::arg("adopt_existing") = false,
+             nb::arg("is_partial") = false);
   module.def(
       "merge_process_databases",
       [](nb::handle directory) {

@@ -99,17 +99,17 @@ Result<std::vector<std::string>> FindProcessDatabases(Store& store) {
   return std::vector<std::string>(prefixes.begin(), prefixes.end());
 }
 
-Result<AdoptedFiles> ReadAdoptedFiles(Store& store) {
+Result<AdoptedFiles> ReadAdoptedFiles(Store& store, int64_t rank) {
   AdoptedFiles adopted;
   HF_ASSIGN_OR_RETURN(adopted.databases, FindProcessDatabases(store));
   HF_RETURN_IF_ERROR(ReadIfThere(store, std::string(kStringsFile),
                                  ParseStringsFile, adopted.strings));
   HF_RETURN_IF_ERROR(ReadIfThere(store, std::string(kShardingFile),
                                  ParseShardingFile, adopted.shardings));
-  HF_RETURN_IF_ERROR(ReadIfThere(
-      store,
-      std::string(kArrayMetadatasDirectory) + "/" + ArrayMetadatasFileName(0),
-      ParseArrayMetadatas, adopted.array_metadatas));
+  HF_RETURN_IF_ERROR(ReadIfThere(store,
+                                 std::string(kArrayMetadatasDirectory) + "/" +
+                                     ArrayMetadatasFileName(rank),
+                                 ParseArrayMetadatas, adopted.array_metadatas));
   return adopted;
 }
 

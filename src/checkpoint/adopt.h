@@ -28,7 +28,8 @@ struct AdoptedFiles {
 // "ocdbt.process_0/" and the like, sorted: those that hold a manifest.
 Result<std::vector<std::string>> FindProcessDatabases(Store& store);
 
-Result<AdoptedFiles> ReadAdoptedFiles(Store& store);
+// As process `rank` sees them: its own array metadata.
+Result<AdoptedFiles> ReadAdoptedFiles(Store& store, int64_t rank = 0);
 
 // The entries of the database at `prefix`, ready to be merged. Unless `digests`
 // is null it gets the checksums of the manifest and of every value that is not

@@ -6,14 +6,20 @@
 #include "tensor/copy.h"
 
 namespace holdfast {
-Result<ArraySource> ArraySource::Of(const Tree& leaf) {
+
+Result<ArraySource> ArraySource::Of(const Tree& leaf, bool is_partial) {
   ArraySource source;
   if (leaf.leaf_kind() == LeafKind::kScalar) {
     const Scalar& scalar = leaf.scalar();
     source.whole_ = {scalar.dtype, scalar.bytes.data(), {}, {}};
     return source;
   }
-  if (leaf.shards().empty()) {
+  if (leaf.reader() != nullptr) {
+    source.reader_ = leaf.reader();
+    source.whole_ = {leaf.array_dtype(), nullptr, leaf.array_shape(), {}};
+    return source;
+  }
+  if (!leaf.is_sharded()) {
     source.whole_ = leaf.array().view();
     return source;
   }
@@ -38,11 +44,13 @@ Result<ArraySource> ArraySource::Of(const Tree& leaf) {
     boxes.push_back({shard.origin, shard.array.shape()});
   }
   source.index_ = std::make_shared<const BoxIndex>(std::move(boxes));
-  HF_RETURN_IF_ERROR(source.index_->CheckCover(source.shape()));
+  HF_RETURN_IF_ERROR(is_partial ? source.index_->CheckDisjoint(source.shape())
+                                : source.index_->CheckCover(source.shape()));
   return source;
 }
 
 std::optional<ConstArrayView> ArraySource::Find(const Box& box) const {
+  if (reader_ != nullptr) return std::nullopt;
   if (shards_ == nullptr) return Subview(whole_, box);
   std::optional<ConstArrayView> found;
   index_->ForEachOverlap(box, [&](size_t i, const Box& common) {
@@ -53,16 +61,74 @@ std::optional<ConstArrayView> ArraySource::Find(const Box& box) const {
   return found;
 }
 
-void ArraySource::CopyTo(const Box& box, const ArrayView& target) const {
-  if (shards_ == nullptr) return ConvertStrided(Subview(whole_, box), target);
+namespace {
+
+// A reader gives the stored dtype; others are cast on the way.
+Status ReadDeferred(const ArrayReader& reader, DType dtype, const Box& box,
+                    const ArrayView& target) {
+  if (target.dtype == dtype) return reader.Read(box.origin, target);
+  HF_ASSIGN_OR_RETURN(Array elements, Array::Allocate(dtype, box.shape));
+  HF_RETURN_IF_ERROR(reader.Read(box.origin, elements.mutable_view()));
+  ConvertStrided(elements.view(), target);
+  return Status();
+}
+
+}  // namespace
+
+Status ArraySource::CopyTo(const Box& box, const ArrayView& target) const {
+  if (reader_ != nullptr) return ReadDeferred(*reader_, dtype(), box, target);
+  if (shards_ == nullptr) {
+    ConvertStrided(Subview(whole_, box), target);
+    return Status();
+  }
   index_->ForEachOverlap(box, [&](size_t i, const Box& common) {
     const ArrayShard& shard = (*shards_)[i];
     ConvertStrided(Subview(shard.array.view(), Relative(common, shard.origin)),
                    Subview(target, Relative(common, box.origin)));
   });
+  return Status();
+}
+
+int64_t ArraySource::CountElements(const Box& box) const {
+  if (shards_ == nullptr) return ElementCount(box.shape);
+  int64_t count = 0;
+  index_->ForEachOverlap(box, [&](size_t, const Box& common) {
+    count += ElementCount(common.shape);
+  });
+  return count;
+}
+
+Result<std::vector<uint64_t>> ArraySource::ChunksHere(
+    const ChunkGrid& grid) const {
+  const Shape counts = grid.ChunkCounts();
+  std::vector<uint64_t> chunks;
+  for (const ArrayShard& shard : *shards_) {
+    const Box box{shard.origin, shard.array.shape()};
+    HF_RETURN_IF_ERROR(ForEachChunk(grid, box, [&](const Shape& index) {
+      const Box chunk = grid.ChunkBox(index);
+      const int64_t here = CountElements(chunk);
+      if (here != ElementCount(chunk.shape)) {
+        return InvalidArgumentError(
+            "chunk " + BoxToString(chunk) + " is cut by a border between " +
+            "processes (got " + std::to_string(here) + " of its " +
+            std::to_string(ElementCount(chunk.shape)) +
+            " elements here); choose a write_shape that divides every shard");
+      }
+      uint64_t number = 0;
+      for (size_t d = 0; d < index.size(); ++d) {
+        number = number * counts[d] + index[d];
+      }
+      chunks.push_back(number);
+      return Status();
+    }));
+  }
+  std::sort(chunks.begin(), chunks.end());
+  chunks.erase(std::unique(chunks.begin(), chunks.end()), chunks.end());
+  return chunks;
 }
 
 bool ArraySource::FindsAllChunks(const ChunkGrid& grid) const {
+  if (reader_ != nullptr) return false;
   if (shards_ == nullptr) return true;
   // No edge of a shard may go through a chunk.
   const auto is_edge = [&](int64_t at, size_t d) {

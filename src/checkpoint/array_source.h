@@ -1,12 +1,15 @@
 // ArraySource: where the elements of one array or scalar to be saved lie: in
-// one piece, or in shards.
+// one piece, in shards, of which this process may have some only, or behind an
+// ArrayReader.
 //
 // Thread-safety: immutable; const methods may run concurrently.
 // Ownership: borrows the Tree it was made from.
 // Units: elements. Errors: InvalidArgument for shards that do not cover the
-// array exactly once, or whose dtypes differ.
+// array exactly once (at most once when others have the rest), or whose dtypes
+// differ.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -20,17 +23,28 @@ namespace holdfast {
 class ArraySource {
  public:
   ArraySource() = default;
-  // REQUIRES: an array or scalar leaf.
-  static Result<ArraySource> Of(const Tree& leaf);
+  // REQUIRES: an array or scalar leaf. `is_partial`: other processes have the
+  // shards that are not here.
+  static Result<ArraySource> Of(const Tree& leaf, bool is_partial = false);
 
   DType dtype() const { return whole_.dtype; }
   const Shape& shape() const { return whole_.shape; }
 
+  bool is_sharded() const { return shards_ != nullptr; }
+  bool is_deferred() const { return reader_ != nullptr; }
+
   // The elements at `box` where they lie; nullopt when they are spread over
-  // shards.
+  // shards, or not in memory.
   std::optional<ConstArrayView> Find(const Box& box) const;
-  // target = the elements at `box`, cast to its dtype.
-  void CopyTo(const Box& box, const ArrayView& target) const;
+  // target = the elements at `box`, cast to its dtype. Fails only as a reader
+  // does. REQUIRES: they are in this process.
+  Status CopyTo(const Box& box, const ArrayView& target) const;
+  // Elements of `box` that are in this process.
+  int64_t CountElements(const Box& box) const;
+  // The numbers of the chunks of the grid that lie in this process's shards,
+  // ascending. InvalidArgument for one that lies there in part.
+  // REQUIRES: is_sharded().
+  Result<std::vector<uint64_t>> ChunksHere(const ChunkGrid& grid) const;
   // Whether every chunk of the grid is found in one place.
   bool FindsAllChunks(const ChunkGrid& grid) const;
   // Whether the elements of every chunk that is found lie in C order.
@@ -40,6 +54,7 @@ class ArraySource {
   // Without data when there are shards.
   ConstArrayView whole_;
   const std::vector<ArrayShard>* shards_ = nullptr;
+  const ArrayReader* reader_ = nullptr;
   std::shared_ptr<const BoxIndex> index_;
 };
 

@@ -33,7 +33,8 @@ class BatchQueue {
   // Whether the batch is one chunk that goes piece by piece.
   bool IsStreamed(const PlannedBatch& batch) const {
     const PlannedArray& array = plan_.arrays[batch.array];
-    return batch.last - batch.first == 1 && batch.first > array.first_value &&
+    return batch.last - batch.first == 1 &&
+           batch.first >= array.first_chunk_value() &&
            budget_.WantsPieces(batch.held_bytes) &&
            array.layout->array->format.codec->is_streamable();
   }
@@ -110,8 +111,7 @@ class Encoder {
   Status EncodeStreamed(const PlannedBatch& batch, CodecContext& context) {
     const PlannedArray& array = plan_.arrays[batch.array];
     const ArrayLayout& layout = *array.layout->array;
-    const Shape index =
-        layout.grid.ChunkIndex(batch.first - array.first_value - 1);
+    const Shape index = layout.grid.ChunkIndex(array.ChunkOf(batch.first));
     const ChunkElements elements =
         ElementsOf(array, layout.grid.ChunkBox(index));
     const auto encode = [&](const WriteFn& write) {
@@ -146,8 +146,7 @@ class Encoder {
       for (size_t d = 0; d < box.origin.size(); ++d) {
         in_array.origin[d] += box.origin[d];
       }
-      array.source.CopyTo(in_array, target);
-      return Status();
+      return array.source.CopyTo(in_array, target);
     };
     return elements;
   }
@@ -156,11 +155,12 @@ class Encoder {
                      const std::shared_ptr<Held>& held) {
     size_t array_index = batch.array;
     for (uint64_t value = batch.first; value < batch.last; ++value) {
-      const PlannedArray* array = &plan_.arrays[array_index];
-      if (value > array->first_value + array->layout->chunk_count) {
-        array = &plan_.arrays[++array_index];
+      while (value >= plan_.arrays[array_index].first_value +
+                          plan_.arrays[array_index].value_count()) {
+        ++array_index;  // past arrays of which nothing is written here
       }
-      HF_RETURN_IF_ERROR(EncodeValue(*array, value, context, held));
+      HF_RETURN_IF_ERROR(
+          EncodeValue(plan_.arrays[array_index], value, context, held));
     }
     return Status();
   }
@@ -169,7 +169,7 @@ class Encoder {
                      CodecContext& context, const std::shared_ptr<Held>& held) {
     const ArrayLayout& layout = *array.layout->array;
     const std::string prefix = ArrayPrefix(array.name);
-    if (value == array.first_value) {
+    if (value < array.first_chunk_value()) {
       const int zarr_format = layout.format.metadata.zarr_format;
       std::string key =
           prefix + (plan_.metadata_key.empty()
@@ -180,7 +180,7 @@ class Encoder {
       metadata.byte_count = array.layout->metadata_text.size();
       return sink_.Put(value, std::move(key), std::move(metadata), held);
     }
-    const Shape index = layout.grid.ChunkIndex(value - array.first_value - 1);
+    const Shape index = layout.grid.ChunkIndex(array.ChunkOf(value));
     std::string key = zarr::ChunkKey(prefix, layout.format.metadata, index);
     const Result<ConstArrayView> chunk =
         ViewOfChunk(array, layout.grid.ChunkBox(index), *held);
@@ -209,7 +209,7 @@ class Encoder {
     }
     const ArrayView view{dtype, scratch.data(), box.shape,
                          ContiguousStrides(box.shape, DTypeBytes(dtype))};
-    array.source.CopyTo(box, view);
+    HF_RETURN_IF_ERROR(array.source.CopyTo(box, view));
     return ConstArrayView(view);
   }
 

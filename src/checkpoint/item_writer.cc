@@ -14,9 +14,11 @@
 #include "checkpoint/format/array_metadatas.h"
 #include "checkpoint/format/directory_names.h"
 #include "checkpoint/format/json_text.h"
+#include "checkpoint/format/part_file.h"
 #include "checkpoint/format/sharding_file.h"
 #include "checkpoint/format/strings_file.h"
 #include "checkpoint/format/tree_metadata.h"
+#include "checkpoint/plan_checksums.h"
 #include "checkpoint/value_sink.h"
 #include "tree/value_type.h"
 
@@ -74,8 +76,9 @@ TreeMetadata MakeTreeMetadata(const SavePlan& plan, const SaveOptions& options,
   return metadata;
 }
 
-Status WriteJaxFiles(const SavePlan& plan, AdoptedFiles adopted,
-                     FileWriter& files) {
+// Array metadata is every process's own; the sharding file is the primary's.
+Status WriteJaxFiles(const SavePlan& plan, AdoptedFiles adopted, int64_t rank,
+                     bool is_primary, FileWriter& files) {
   ShardingFile& shardings = adopted.shardings;
   std::vector<std::pair<size_t, ArrayMetadataRecord>> by_leaf;
   for (const PlannedArray& array : plan.arrays) {
@@ -98,13 +101,13 @@ Status WriteJaxFiles(const SavePlan& plan, AdoptedFiles adopted,
             [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<ArrayMetadataRecord>& records = adopted.array_metadatas;
   for (auto& [leaf, record] : by_leaf) records.push_back(std::move(record));
-  if (!shardings.empty()) {
+  if (is_primary && !shardings.empty()) {
     HF_RETURN_IF_ERROR(
         files.Write(kShardingFile, SerializeShardingFile(shardings)));
   }
-  return files.Write(
-      std::string(kArrayMetadatasDirectory) + "/" + ArrayMetadatasFileName(0),
-      SerializeArrayMetadatas(records));
+  return files.Write(std::string(kArrayMetadatasDirectory) + "/" +
+                         ArrayMetadatasFileName(rank),
+                     SerializeArrayMetadatas(records));
 }
 
 Status WriteStrings(const SavePlan& plan, StringsFile strings,
@@ -120,9 +123,9 @@ Status WriteStrings(const SavePlan& plan, StringsFile strings,
   return files.Write(kStringsFile, text);
 }
 
-Status WriteValues(const SavePlan& plan, const SaveOptions& options,
-                   const AdoptedFiles& adopted, FileWriter& files, Run& run,
-                   Stopwatch& watch, Stats& stats) {
+ValueSinkOptions SinkOptions(const SavePlan& plan, const SaveOptions& options,
+                             const AdoptedFiles& adopted,
+                             const FileWriter& files) {
   ValueSinkOptions sink_options;
   sink_options.value_count = plan.value_count;
   sink_options.sync = files.sync();
@@ -131,8 +134,14 @@ Status WriteValues(const SavePlan& plan, const SaveOptions& options,
   sink_options.commit_time_ns = options.now_ns();
   sink_options.random_hex = options.random_hex;
   sink_options.adopted_databases = adopted.databases;
+  return sink_options;
+}
+
+Status WriteValues(const SavePlan& plan, bool use_ocdbt,
+                   const ValueSinkOptions& sink_options, FileWriter& files,
+                   Run& run, Stopwatch& watch, Stats& stats) {
   std::unique_ptr<ValueSink> sink;
-  if (options.use_ocdbt) {
+  if (use_ocdbt) {
     HF_ASSIGN_OR_RETURN(sink, MakeOcdbtSink(&files.store(), sink_options));
   } else {
     sink = MakeDirectorySink(&files.store(), sink_options);
@@ -144,7 +153,7 @@ Status WriteValues(const SavePlan& plan, const SaveOptions& options,
   HF_RETURN_IF_ERROR(sink->Finish(files.digests()));
   stats.sync_seconds = watch.Lap();
   stats.decoded_bytes = plan.decoded_bytes;
-  stats.chunk_count = plan.value_count - plan.arrays.size();
+  stats.chunk_count = plan.chunk_count;
   stats.in_flight_bytes_peak = run.budget().peak_bytes();
   return Status();
 }
@@ -155,6 +164,11 @@ SaveOptions WithSources(SaveOptions options) {
   if (!options.now_ns) options.now_ns = SystemNowNs;
   if (!options.random_hex) options.random_hex = SystemRandomHex;
   return options;
+}
+
+SaveOptions ItemOptions(SaveOptions options) {
+  options.format = Format::kOrbax;
+  return WithSources(std::move(options));
 }
 
 Result<nlohmann::ordered_json> ParseJsonObject(const std::string& text,
@@ -183,6 +197,43 @@ Status CheckFreeSpace(const SavePlan& plan, const SaveOptions& options,
                                 std::to_string(plan.decoded_bytes) + ")");
 }
 
+std::string ProcessDirectoryOf(const ProcessPart& part) {
+  return std::string(kProcessDirectoryPrefix) +
+         (part.id.empty() ? std::to_string(part.rank) : part.id);
+}
+
+Status CheckProcessPart(const ProcessPart& part) {
+  if (part.rank >= 0 && ParseProcessDirectory(ProcessDirectoryOf(part))) {
+    return Status();
+  }
+  return InvalidArgumentError("process " + std::to_string(part.rank) +
+                              ": bad rank or id \"" + part.id +
+                              "\" (want letters and digits)");
+}
+
+namespace {
+
+std::map<std::string, Shape> WriteShapesOf(const AdoptedFiles& adopted) {
+  std::map<std::string, Shape> write_shapes;
+  for (const ArrayMetadataRecord& record : adopted.array_metadatas) {
+    write_shapes[record.param_name] = record.write_shape;
+  }
+  return write_shapes;
+}
+
+// What speaks of the item as a whole, values and shardings excepted.
+Status WriteTreeFiles(const SavePlan& plan, const SaveOptions& options,
+                      const nlohmann::ordered_json& custom_metadata,
+                      const std::map<std::string, Shape>& write_shapes,
+                      StringsFile strings, FileWriter& files) {
+  HF_RETURN_IF_ERROR(WriteStrings(plan, std::move(strings), files));
+  return files.Write(kTreeMetadataFile,
+                     SerializeTreeMetadata(MakeTreeMetadata(
+                         plan, options, custom_metadata, write_shapes)));
+}
+
+}  // namespace
+
 Status WriteItem(const SavePlan& plan, const SaveOptions& options,
                  const nlohmann::ordered_json& custom_metadata,
                  FileWriter& files, Run& run, Stopwatch& watch, Stats& stats) {
@@ -191,23 +242,60 @@ Status WriteItem(const SavePlan& plan, const SaveOptions& options,
   if (options.adopt_existing) {
     HF_ASSIGN_OR_RETURN(adopted, ReadAdoptedFiles(files.store()));
   }
-  std::map<std::string, Shape> write_shapes;
-  for (const ArrayMetadataRecord& record : adopted.array_metadatas) {
-    write_shapes[record.param_name] = record.write_shape;
-  }
+  const std::map<std::string, Shape> write_shapes = WriteShapesOf(adopted);
   const bool must_merge = options.use_ocdbt && !adopted.databases.empty();
   if (!plan.arrays.empty() || must_merge) {
-    HF_RETURN_IF_ERROR(
-        WriteValues(plan, options, adopted, files, run, watch, stats));
+    HF_RETURN_IF_ERROR(WriteValues(plan, options.use_ocdbt,
+                                   SinkOptions(plan, options, adopted, files),
+                                   files, run, watch, stats));
   }
   StringsFile strings = std::move(adopted.strings);
   if (plan.has_jax_arrays) {
-    HF_RETURN_IF_ERROR(WriteJaxFiles(plan, std::move(adopted), files));
+    HF_RETURN_IF_ERROR(WriteJaxFiles(plan, std::move(adopted), 0, true, files));
   }
-  HF_RETURN_IF_ERROR(WriteStrings(plan, std::move(strings), files));
-  return files.Write(kTreeMetadataFile,
-                     SerializeTreeMetadata(MakeTreeMetadata(
-                         plan, options, custom_metadata, write_shapes)));
+  return WriteTreeFiles(plan, options, custom_metadata, write_shapes,
+                        std::move(strings), files);
+}
+
+Status WriteItemPart(const SavePlan& plan, const SaveOptions& options,
+                     const ProcessPart& part,
+                     const nlohmann::ordered_json& custom_metadata,
+                     FileWriter& files, Run& run, Stopwatch& watch,
+                     Stats& stats) {
+  stats.plan_seconds = watch.Lap();
+  AdoptedFiles adopted;
+  if (options.adopt_existing) {
+    HF_ASSIGN_OR_RETURN(adopted, ReadAdoptedFiles(files.store(), part.rank));
+  }
+  PartFile record;
+  record.rank = part.rank;
+  record.is_primary = part.is_primary;
+  record.save_id = part.save_id;
+  record.plan = ChecksumsOf(plan);
+  if (plan.value_count > 0) {
+    ValueSinkOptions sink = SinkOptions(plan, options, adopted, files);
+    sink.process = *ParseProcessDirectory(ProcessDirectoryOf(part));
+    sink.must_merge = false;
+    // Of values in files the rows are also the list of what is there.
+    sink.write_digests |= !options.use_ocdbt;
+    if (options.use_ocdbt) record.database = ProcessPrefix(sink);
+    HF_RETURN_IF_ERROR(
+        WriteValues(plan, options.use_ocdbt, sink, files, run, watch, stats));
+  }
+  const std::map<std::string, Shape> write_shapes = WriteShapesOf(adopted);
+  StringsFile strings = std::move(adopted.strings);
+  if (plan.has_jax_arrays) {
+    HF_RETURN_IF_ERROR(WriteJaxFiles(plan, std::move(adopted), part.rank,
+                                     part.is_primary, files));
+  }
+  if (part.is_primary) {
+    HF_RETURN_IF_ERROR(WriteTreeFiles(plan, options, custom_metadata,
+                                      write_shapes, std::move(strings), files));
+  }
+  record.digests = std::move(files.digests());
+  HF_RETURN_IF_ERROR(
+      files.WriteUnlisted(PartFileName(part.rank), SerializePartFile(record)));
+  return files.SyncNames();
 }
 
 }  // namespace holdfast

@@ -11,11 +11,16 @@
 #include "checkpoint/file_writer.h"
 #include "checkpoint/run.h"
 #include "checkpoint/save_plan.h"
+#include "holdfast/pending_save.h"
 
 namespace holdfast {
 
 // The options with the system's clock and random bytes where none are given.
 SaveOptions WithSources(SaveOptions options);
+
+// Those of a tree saved by itself, or of an item of several: zarr_format 0
+// is 2.
+SaveOptions ItemOptions(SaveOptions options);
 
 // Null for empty text; InvalidArgument, naming `what`, for anything that is not
 // an object.
@@ -33,5 +38,19 @@ Status CheckFreeSpace(const SavePlan& plan, const SaveOptions& options,
 Status WriteItem(const SavePlan& plan, const SaveOptions& options,
                  const nlohmann::ordered_json& custom_metadata,
                  FileWriter& files, Run& run, Stopwatch& watch, Stats& stats);
+
+// What one of several processes writes of an item: its values in a database of
+// its own, its array metadata, on the primary also the files about all; last
+// the file that tells item_parts.h about them. Names are synced too.
+Status WriteItemPart(const SavePlan& plan, const SaveOptions& options,
+                     const ProcessPart& part,
+                     const nlohmann::ordered_json& custom_metadata,
+                     FileWriter& files, Run& run, Stopwatch& watch,
+                     Stats& stats);
+
+// "ocdbt.process_<id>".
+std::string ProcessDirectoryOf(const ProcessPart& part);
+// InvalidArgument for ids and ranks that cannot be in a file name.
+Status CheckProcessPart(const ProcessPart& part);
 
 }  // namespace holdfast

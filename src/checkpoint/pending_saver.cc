@@ -1,12 +1,14 @@
 #include "checkpoint/pending_saver.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/no_throw.h"
 #include "base/status_macros.h"
 #include "checkpoint/adopt.h"
 #include "checkpoint/digest_index.h"
 #include "checkpoint/format/directory_names.h"
+#include "checkpoint/item_parts.h"
 #include "checkpoint/item_writer.h"
 #include "checkpoint/layout.h"
 #include "storage/directory_ops.h"
@@ -43,35 +45,25 @@ std::string JoinName(const std::string& directory, std::string_view name) {
                            : directory + "/" + std::string(name);
 }
 
-}  // namespace
-
-Status RemoveEarlierItem(bool adopt_existing, FileStore& store) {
-  const std::string process = ProcessDirectoryName({"0", false});
-  std::vector<std::string> names = {std::string(kTreeMetadataFile),
-                                    std::string(kDigestFile),
-                                    std::string(kManifestFile)};
-  if (!adopt_existing) {
-    names.insert(names.end(),
-                 {std::string(kShardingFile), std::string(kStringsFile),
-                  JoinName(std::string(kArrayMetadatasDirectory),
-                           ArrayMetadatasFileName(0)),
-                  JoinName(process, kManifestFile)});
-  }
-  for (const std::string& name : names) {
-    HF_RETURN_IF_ERROR(store.Delete(name));
-  }
-  return Status();
-}
-
-namespace {
-
-// A tree saved by itself, or an item of several.
-SaveOptions ItemOptions(SaveOptions options) {
-  options.format = Format::kOrbax;  // so that zarr_format 0 is 2
-  return WithSources(std::move(options));
+FinishItemOptions FinishOptionsOf(const SaveOptions& options,
+                                  const std::string& save_id) {
+  FinishItemOptions finish;
+  finish.save_id = save_id;
+  finish.use_ocdbt = options.use_ocdbt;
+  finish.sync = options.sync;
+  finish.write_digests = options.write_digests;
+  finish.adopt_existing = options.adopt_existing;
+  finish.now_ns = options.now_ns;
+  finish.random_hex = options.random_hex;
+  return finish;
 }
 
 }  // namespace
+
+PlanPart PlanPartOf(const ProcessGroup* group) {
+  if (group == nullptr || group->size() == 1) return {};
+  return {true, group->rank() == 0, group->rank(), group->size()};
+}
 
 Result<ParsedRootRecord> ParseRootRecord(const RootRecord& record) {
   ParsedRootRecord parsed;
@@ -88,27 +80,99 @@ Result<ParsedRootRecord> ParseRootRecord(const RootRecord& record) {
 }
 
 PendingSaver::PendingSaver(std::unique_ptr<PendingCheckpoint> pending,
+                           std::string final_path, std::string save_id,
                            const PendingSaveOptions& options)
     : pending_(std::move(pending)),
+      final_path_(std::move(final_path)),
+      directory_(TemporaryName(final_path_)),
+      save_id_(std::move(save_id)),
       options_(options),
       init_time_ns_(options.now_ns()),
-      root_store_(pending_->directory()),
+      root_store_(directory_),
       root_files_(root_store_, options.sync) {}
 
-Result<std::unique_ptr<PendingSaver>> PendingSaver::Begin(
-    const std::string& path, const PendingSaveOptions& options) {
-  if (path.empty() || path.find('\0') != std::string::npos) {
-    return InvalidArgumentError("checkpoint path is empty or holds a NUL byte");
+namespace {
+
+Status CheckPath(const std::string& path) {
+  if (!path.empty() && path.find('\0') == std::string::npos) return Status();
+  return InvalidArgumentError("checkpoint path is empty or holds a NUL byte");
+}
+
+// The primary's word to the others: the save's id and path.
+struct SaveAnnouncement {
+  std::string save_id;
+  std::string final_path;
+};
+
+Result<SaveAnnouncement> Announce(ProcessGroup& group, const Meeting& meeting,
+                                  const std::string& path) {
+  SaveAnnouncement mine{WithSources({}).random_hex(), path};
+  HF_ASSIGN_OR_RETURN(
+      const std::string text,
+      group.Broadcast(meeting, 0, mine.save_id + mine.final_path));
+  if (text.size() < mine.save_id.size()) {
+    return InternalError("save to " + path + ": rank 0 sent too little");
   }
-  HF_ASSIGN_OR_RETURN(auto pending, PendingCheckpoint::Begin(
-                                        AbsolutePath(path), options.overwrite));
-  return std::unique_ptr<PendingSaver>(
-      new PendingSaver(std::move(pending), options));
+  return SaveAnnouncement{text.substr(0, mine.save_id.size()),
+                          text.substr(mine.save_id.size())};
+}
+
+// Whether this process sees what rank 0 has made.
+Status CheckAnnouncement(const SaveAnnouncement& announced,
+                         const std::string& path) {
+  if (announced.final_path != path) {
+    return FailedPreconditionError("save to " + path +
+                                   ": rank 0 saves to another path (" +
+                                   announced.final_path + ")");
+  }
+  const std::string directory = TemporaryName(path);
+  HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(directory));
+  if (kind == PathKind::kDirectory) return Status();
+  return FailedPreconditionError(
+      "save to " + path + ": " + directory +
+      ", which rank 0 has made, is not here; all ranks must see one disk");
+}
+
+}  // namespace
+
+Result<std::unique_ptr<PendingSaver>> PendingSaver::Begin(
+    const std::string& path, const PendingSaveOptions& options,
+    const Status& mine) {
+  PendingSaveOptions own = options;
+  if (own.group != nullptr && own.group->size() == 1) own.group = nullptr;
+  ProcessGroup* const group = own.group;
+  Status status = mine.ok() ? CheckPath(path) : mine;
+  const std::string final_path = status.ok() ? AbsolutePath(path) : path;
+  std::unique_ptr<PendingCheckpoint> pending;
+  if (status.ok() && (group == nullptr || group->rank() == 0)) {
+    auto begun = PendingCheckpoint::Begin(final_path, own.overwrite);
+    status = begun.status();
+    if (begun.ok()) pending = std::move(begun).value();
+  }
+  std::string save_id;
+  if (group != nullptr) {
+    const Meeting meeting{"begin", final_path};
+    HF_RETURN_IF_ERROR(group->Agree(meeting, status));
+    HF_ASSIGN_OR_RETURN(SaveAnnouncement announced,
+                        Announce(*group, meeting, final_path));
+    HF_RETURN_IF_ERROR(
+        group->Agree(meeting, CheckAnnouncement(announced, final_path)));
+    save_id = std::move(announced.save_id);
+  }
+  HF_RETURN_IF_ERROR(status);
+  return std::unique_ptr<PendingSaver>(new PendingSaver(
+      std::move(pending), final_path, std::move(save_id), own));
+}
+
+PlanPart PendingSaver::plan_part() const { return PlanPartOf(options_.group); }
+
+Status PendingSaver::Agree(std::string_view phase, const Status& mine) const {
+  return is_shared() ? options_.group->Agree({phase, final_path_}, mine) : mine;
 }
 
 Status PendingSaver::CheckOpen() const {
   if (!is_done_) return Status();
-  return FailedPreconditionError("save to " + pending_->final_path() +
+  return FailedPreconditionError("save to " + final_path_ +
                                  ": it is committed, or has failed");
 }
 
@@ -117,15 +181,21 @@ Result<SaveResult> PendingSaver::SaveItem(const std::string& name,
                                           const SaveOptions& options) {
   Stopwatch watch, total;
   HF_RETURN_IF_ERROR(CheckOpen());
-  if (!name.empty()) {
-    HF_RETURN_IF_ERROR(CheckKey(name).WithContext("item name"));
-  }
   return CatchBadAlloc([&]() -> Result<SaveResult> {
     const SaveOptions complete = ItemOptions(options);
-    HF_ASSIGN_OR_RETURN(
-        const nlohmann::ordered_json custom_metadata,
-        ParseJsonObject(options.item_custom_metadata, "item_custom_metadata"));
-    HF_ASSIGN_OR_RETURN(const SavePlan plan, MakeSavePlan(tree, complete));
+    SavePlan plan;
+    nlohmann::ordered_json custom_metadata;
+    const auto prepare = [&]() -> Status {
+      if (!name.empty()) {
+        HF_RETURN_IF_ERROR(CheckKey(name).WithContext("item name"));
+      }
+      HF_ASSIGN_OR_RETURN(custom_metadata,
+                          ParseJsonObject(options.item_custom_metadata,
+                                          "item_custom_metadata"));
+      HF_ASSIGN_OR_RETURN(plan, MakeSavePlan(tree, complete, plan_part()));
+      return Status();
+    };
+    HF_RETURN_IF_ERROR(Agree("plan", prepare()));
     Run run(complete.run);
     SaveResult result;
     HF_RETURN_IF_ERROR(SavePlanned(name, plan, complete, custom_metadata, run,
@@ -150,17 +220,45 @@ Status PendingSaver::SavePlanned(const std::string& name, const SavePlan& plan,
   }
   // Half an item must not be published.
   is_done_ = true;
-  HF_RETURN_IF_ERROR(CheckFreeSpace(plan, options, directory()));
-  if (name.empty()) {
+  if (!name.empty()) {
+    HF_RETURN_IF_ERROR(WriteItemBelow(name, plan, options, custom_metadata, run,
+                                      watch, stats));
+  } else if (is_shared()) {
+    HF_RETURN_IF_ERROR(WriteSharedItem(plan, options, custom_metadata,
+                                       root_files_, run, watch, stats));
+    has_root_item_ = true;
+  } else {
+    HF_RETURN_IF_ERROR(CheckFreeSpace(plan, options, directory()));
     HF_RETURN_IF_ERROR(WriteItem(plan, options, custom_metadata, root_files_,
                                  run, watch, stats));
     has_root_item_ = true;
-  } else {
-    HF_RETURN_IF_ERROR(WriteItemBelow(name, plan, options, custom_metadata, run,
-                                      watch, stats));
   }
   is_done_ = false;
   return Status();
+}
+
+// Every rank's part, then on rank 0 the whole.
+Status PendingSaver::WriteSharedItem(
+    const SavePlan& plan, const SaveOptions& options,
+    const nlohmann::ordered_json& custom_metadata, FileWriter& files, Run& run,
+    Stopwatch& watch, Stats& stats) {
+  const ProcessGroup& group = *options_.group;
+  const ProcessPart part{group.rank(), is_primary(), "", save_id_};
+  FileWriter part_files(files.store(), files.sync());
+  const auto write = [&]() -> Status {
+    HF_RETURN_IF_ERROR(CheckFreeSpace(plan, options, directory()));
+    return WriteItemPart(plan, options, part, custom_metadata, part_files, run,
+                         watch, stats);
+  };
+  HF_RETURN_IF_ERROR(Agree("write", write()));
+  Status merged;
+  if (is_primary()) {
+    FinishItemOptions finish = FinishOptionsOf(options, save_id_);
+    finish.ranks.resize(group.size());
+    std::iota(finish.ranks.begin(), finish.ranks.end(), int64_t{0});
+    merged = FinishItemParts(finish, files);
+  }
+  return Agree("merge", merged);
 }
 
 Status PendingSaver::WriteItemBelow(
@@ -169,8 +267,15 @@ Status PendingSaver::WriteItemBelow(
     Stats& stats) {
   FileStore store(directory() + "/" + name);
   FileWriter files(store, options_.sync);
-  HF_RETURN_IF_ERROR(
-      WriteItem(plan, options, custom_metadata, files, run, watch, stats));
+  if (is_shared()) {
+    HF_RETURN_IF_ERROR(WriteSharedItem(plan, options, custom_metadata, files,
+                                       run, watch, stats));
+    if (!is_primary()) return Status();
+  } else {
+    HF_RETURN_IF_ERROR(CheckFreeSpace(plan, options, directory()));
+    HF_RETURN_IF_ERROR(
+        WriteItem(plan, options, custom_metadata, files, run, watch, stats));
+  }
   if (options.adopt_existing) {
     HF_RETURN_IF_ERROR(AdoptFiles(directory() + "/" + name, options.use_ocdbt,
                                   options.write_digests, files));
@@ -187,6 +292,7 @@ Status PendingSaver::WriteItemBelow(
 Status PendingSaver::WriteFile(std::string_view name,
                                std::string_view content) {
   HF_RETURN_IF_ERROR(CheckOpen());
+  if (!is_primary()) return Status();  // rank 0 writes it
   return CatchBadAlloc([&]() -> Status {
     std::erase_if(root_files_.digests().files,
                   [&](const FileDigest& row) { return row.path == name; });
@@ -198,15 +304,26 @@ Status PendingSaver::WriteFile(std::string_view name,
 
 Status PendingSaver::Commit(const RootRecord& root) {
   HF_RETURN_IF_ERROR(CheckOpen());
-  HF_ASSIGN_OR_RETURN(const ParsedRootRecord parsed, ParseRootRecord(root));
   return CatchBadAlloc([&]() -> Status {
-    HF_RETURN_IF_ERROR(AdoptCallerFiles());
-    return CommitOwnFiles(parsed);
+    const auto commit = [&]() -> Status {
+      HF_ASSIGN_OR_RETURN(const ParsedRootRecord parsed, ParseRootRecord(root));
+      HF_RETURN_IF_ERROR(AdoptCallerFiles());
+      return Publish(parsed);
+    };
+    is_done_ = true;
+    return Agree("commit", is_primary() ? commit() : Status());
   });
 }
 
-Status PendingSaver::CommitOwnFiles(const ParsedRootRecord& root) {
+Status PendingSaver::CommitOwnFiles(const ParsedRootRecord& root,
+                                    const Status& mine) {
   is_done_ = true;
+  // A rank that will not, or cannot, says so before the checkpoint exists.
+  HF_RETURN_IF_ERROR(Agree("ready", mine));
+  return Agree("commit", is_primary() ? Publish(root) : Status());
+}
+
+Status PendingSaver::Publish(const ParsedRootRecord& root) {
   HF_RETURN_IF_ERROR(WriteRoot(root));
   HF_RETURN_IF_ERROR(root_files_.SyncNames());
   return pending_->Commit();
@@ -255,7 +372,6 @@ bool PendingSaver::IsDatabaseFile(const std::string& path) const {
 // Files that came into directory() without this object: made durable, and
 // listed.
 Status PendingSaver::AdoptCallerFiles() {
-  is_done_ = true;
   HF_ASSIGN_OR_RETURN(const DirectoryTree tree, ListTree(directory()));
   const std::set<std::string> known = KnownFiles();
   for (const std::string& path : tree.files) {
@@ -270,7 +386,6 @@ Status PendingSaver::AdoptCallerFiles() {
       HF_RETURN_IF_ERROR(SyncDirectory(directory() + "/" + path));
     }
   }
-  is_done_ = false;
   return Status();
 }
 
@@ -295,7 +410,7 @@ Status PendingSaver::WriteRoot(const ParsedRootRecord& root) {
   metadata.custom_metadata = root.custom_metadata;
   HF_RETURN_IF_ERROR(root_files_.Write(kCheckpointMetadataFile,
                                        SerializeCheckpointMetadata(metadata)));
-  const std::string marker = CommitMarkerText(pending_->final_path());
+  const std::string marker = CommitMarkerText(final_path_);
   root_files_.List(kCommitMarkerFile, marker);
   if (options_.write_digests) HF_RETURN_IF_ERROR(root_files_.WriteDigests());
   return root_files_.WriteUnlisted(kCommitMarkerFile, marker);
@@ -307,39 +422,6 @@ Result<std::unique_ptr<PendingSave>> PendingSave::Begin(
   if (!complete.now_ns) complete.now_ns = WithSources({}).now_ns;
   HF_ASSIGN_OR_RETURN(auto saver, PendingSaver::Begin(path, complete));
   return std::unique_ptr<PendingSave>(std::move(saver));
-}
-
-Result<SaveResult> SaveItem(const std::string& directory, const Tree& tree,
-                            const SaveOptions& options) {
-  Stopwatch watch, total;
-  if (directory.empty() || directory.find('\0') != std::string::npos) {
-    return InvalidArgumentError("item directory is empty or holds a NUL byte");
-  }
-  return CatchBadAlloc([&]() -> Result<SaveResult> {
-    const SaveOptions complete = ItemOptions(options);
-    HF_ASSIGN_OR_RETURN(
-        const nlohmann::ordered_json custom_metadata,
-        ParseJsonObject(options.item_custom_metadata, "item_custom_metadata"));
-    HF_ASSIGN_OR_RETURN(const SavePlan plan, MakeSavePlan(tree, complete));
-    const std::string path = AbsolutePath(directory);
-    HF_RETURN_IF_ERROR(CheckFreeSpace(plan, complete, path));
-    FileStore store(path);
-    HF_RETURN_IF_ERROR(RemoveEarlierItem(complete.adopt_existing, store));
-    FileWriter files(store, complete.sync);
-    Run run(complete.run);
-    SaveResult result;
-    HF_RETURN_IF_ERROR(WriteItem(plan, complete, custom_metadata, files, run,
-                                 watch, result.stats));
-    if (complete.adopt_existing) {
-      HF_RETURN_IF_ERROR(
-          AdoptFiles(path, complete.use_ocdbt, complete.write_digests, files));
-    }
-    if (complete.write_digests) HF_RETURN_IF_ERROR(files.WriteDigests());
-    HF_RETURN_IF_ERROR(files.SyncNames());
-    result.stats.commit_seconds = watch.Lap();
-    result.stats.total_seconds = total.Lap();
-    return result;
-  });
 }
 
 }  // namespace holdfast

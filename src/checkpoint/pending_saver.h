@@ -14,9 +14,13 @@
 #include "checkpoint/run.h"
 #include "checkpoint/save_plan.h"
 #include "holdfast/pending_save.h"
+#include "holdfast/process_group.h"
 #include "storage/file_store.h"
 
 namespace holdfast {
+
+// What one process of `group` plans; null: it is alone.
+PlanPart PlanPartOf(const ProcessGroup* group);
 
 // A RootRecord that has been understood.
 struct ParsedRootRecord {
@@ -29,25 +33,29 @@ Result<ParsedRootRecord> ParseRootRecord(const RootRecord& record);
 
 class PendingSaver final : public PendingSave {
  public:
-  // REQUIRES: options.now_ns.
+  // `mine`: a failure that this process has had already, and that the others of
+  // the group must hear of. REQUIRES: options.now_ns.
   static Result<std::unique_ptr<PendingSaver>> Begin(
-      const std::string& path, const PendingSaveOptions& options);
+      const std::string& path, const PendingSaveOptions& options,
+      const Status& mine = {});
 
-  const std::string& directory() const override {
-    return pending_->directory();
-  }
+  // What this process plans of an item.
+  PlanPart plan_part() const;
+  const std::string& directory() const override { return directory_; }
   Result<SaveResult> SaveItem(const std::string& name, const Tree& tree,
                               const SaveOptions& options) override;
   Status WriteFile(std::string_view name, std::string_view content) override;
   Status Commit(const RootRecord& root) override;
 
-  // SaveItem of a tree that is planned already. REQUIRES: options WithSources.
+  // SaveItem of a tree that is planned already as plan_part() says, or could
+  // not be. REQUIRES: options WithSources.
   Status SavePlanned(const std::string& name, const SavePlan& plan,
                      const SaveOptions& options,
                      const nlohmann::ordered_json& custom_metadata, Run& run,
                      Stopwatch& watch, Stats& stats);
-  // Commit when nothing but this object has put files into directory().
-  Status CommitOwnFiles(const ParsedRootRecord& root);
+  // Commit when nothing but this object has put files into directory(). With
+  // `mine` a failure, on any rank, nothing is committed.
+  Status CommitOwnFiles(const ParsedRootRecord& root, const Status& mine);
 
  private:
   // An item in a directory of its own.
@@ -57,20 +65,34 @@ class PendingSaver final : public PendingSave {
   };
 
   PendingSaver(std::unique_ptr<PendingCheckpoint> pending,
+               std::string final_path, std::string save_id,
                const PendingSaveOptions& options);
   Status CheckOpen() const;
+  bool is_shared() const { return options_.group != nullptr; }
+  bool is_primary() const { return pending_ != nullptr; }
+  // All ranks' status, this one's being `mine`; `mine` itself alone.
+  Status Agree(std::string_view phase, const Status& mine) const;
   Status WriteItemBelow(const std::string& name, const SavePlan& plan,
                         const SaveOptions& options,
                         const nlohmann::ordered_json& custom_metadata, Run& run,
                         Stopwatch& watch, Stats& stats);
+  // The item of all ranks in `files`' store.
+  Status WriteSharedItem(const SavePlan& plan, const SaveOptions& options,
+                         const nlohmann::ordered_json& custom_metadata,
+                         FileWriter& files, Run& run, Stopwatch& watch,
+                         Stats& stats);
   std::set<std::string> KnownFiles() const;
   bool IsDatabaseFile(const std::string& path) const;
   Status AdoptCallerFiles();
   Status AddFileDigest(const std::string& path);
   Status WriteRoot(const ParsedRootRecord& root);
+  Status Publish(const ParsedRootRecord& root);
 
-  const std::unique_ptr<PendingCheckpoint> pending_;
-  const PendingSaveOptions options_;
+  const std::unique_ptr<PendingCheckpoint> pending_;  // null: rank 0 has it
+  const std::string final_path_;
+  const std::string directory_;
+  const std::string save_id_;
+  const PendingSaveOptions options_;  // group: null when there is but one rank
   const uint64_t init_time_ns_;
   FileStore root_store_;
   FileWriter root_files_;
@@ -78,10 +100,5 @@ class PendingSaver final : public PendingSave {
   bool has_root_item_ = false;
   bool is_done_ = false;  // committed, or a call has failed
 };
-
-// Removes the files by which an earlier item in the directory would be found,
-// or would speak of the new one's values. Its data stays, and so does what is
-// adopted.
-Status RemoveEarlierItem(bool adopt_existing, FileStore& store);
 
 }  // namespace holdfast

@@ -39,22 +39,31 @@ Result<ParsedRootRecord> RootOf(const SaveOptions& options) {
 Result<SaveResult> SaveTree(const std::string& path, const Tree& tree,
                             const SaveOptions& options, Stopwatch watch) {
   Stopwatch total = watch;
-  HF_ASSIGN_OR_RETURN(const SavePlan plan, MakeSavePlan(tree, options));
-  HF_ASSIGN_OR_RETURN(
-      const nlohmann::ordered_json item_custom_metadata,
-      ParseJsonObject(options.item_custom_metadata, "item_custom_metadata"));
-  HF_ASSIGN_OR_RETURN(const ParsedRootRecord root, RootOf(options));
+  SavePlan plan;
+  nlohmann::ordered_json item_custom_metadata;
+  ParsedRootRecord root;
+  const auto prepare = [&]() -> Status {
+    HF_RETURN_IF_ERROR(CheckCheckpointableName(options.checkpointable_name));
+    HF_ASSIGN_OR_RETURN(plan,
+                        MakeSavePlan(tree, options, PlanPartOf(options.group)));
+    HF_ASSIGN_OR_RETURN(
+        item_custom_metadata,
+        ParseJsonObject(options.item_custom_metadata, "item_custom_metadata"));
+    HF_ASSIGN_OR_RETURN(root, RootOf(options));
+    return Status();
+  };
   HF_ASSIGN_OR_RETURN(
       const auto pending,
-      PendingSaver::Begin(path, {options.overwrite, options.sync,
-                                 options.write_digests, options.now_ns}));
+      PendingSaver::Begin(path,
+                          {options.group, options.overwrite, options.sync,
+                           options.write_digests, options.now_ns},
+                          prepare()));
   Run run(options.run);
   SaveResult result;
   HF_RETURN_IF_ERROR(pending->SavePlanned(
       root.is_v1 ? options.checkpointable_name : "", plan, options,
       item_custom_metadata, run, watch, result.stats));
-  HF_RETURN_IF_ERROR(run.cancel().Check());
-  HF_RETURN_IF_ERROR(pending->CommitOwnFiles(root));
+  HF_RETURN_IF_ERROR(pending->CommitOwnFiles(root, run.cancel().Check()));
   result.stats.commit_seconds = watch.Lap();
   result.stats.total_seconds = total.Lap();
   return result;
@@ -65,10 +74,6 @@ Result<SaveResult> SaveTree(const std::string& path, const Tree& tree,
 Result<SaveResult> Save(const std::string& path, const Tree& tree,
                         const SaveOptions& options) {
   const Stopwatch watch;
-  if (path.empty() || path.find('\0') != std::string::npos) {
-    return InvalidArgumentError("checkpoint path is empty or holds a NUL byte");
-  }
-  HF_RETURN_IF_ERROR(CheckCheckpointableName(options.checkpointable_name));
   return CatchBadAlloc(
       [&] { return SaveTree(path, tree, WithSources(options), watch); });
 }

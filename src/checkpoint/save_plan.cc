@@ -4,6 +4,7 @@
 #include <compare>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <set>
 
@@ -11,6 +12,7 @@
 #include "base/type_name.h"
 #include "checkpoint/format/directory_names.h"
 #include "checkpoint/format/subchunking.h"
+#include "shard/chunk_split.h"
 #include "tree/value_type.h"
 
 namespace holdfast {
@@ -235,8 +237,11 @@ bool NeedsPacking(const PlannedArray& array) {
 
 class ArrayPlanner {
  public:
-  ArrayPlanner(const SaveOptions& options, SavePlan& plan)
-      : options_(options), maker_(options, plan.zarr_format), plan_(plan) {}
+  ArrayPlanner(const SaveOptions& options, const PlanPart& part, SavePlan& plan)
+      : options_(options),
+        part_(part),
+        maker_(options, plan.zarr_format),
+        plan_(plan) {}
 
   Status AddLeaf(size_t leaf_index) {
     const FlatLeaf& leaf = plan_.leaves[leaf_index];
@@ -266,10 +271,22 @@ class ArrayPlanner {
   }
 
  private:
+  // Deferred arrays are divided when all are known.
+  Status ChooseChunks(PlannedArray& array) const {
+    if (array.source.is_sharded()) {
+      if (!part_.is_partial) return Status();
+      HF_ASSIGN_OR_RETURN(array.chunks,
+                          array.source.ChunksHere(array.layout->array->grid));
+    } else if (!part_.is_primary && !array.source.is_deferred()) {
+      array.chunks.emplace();
+    }
+    return Status();
+  }
+
   Status AddArray(size_t leaf_index, std::string name, const SaveArgs& args) {
     const FlatLeaf& leaf = plan_.leaves[leaf_index];
     PlannedArray array;
-    Result<ArraySource> source = ArraySource::Of(*leaf.leaf);
+    Result<ArraySource> source = ArraySource::Of(*leaf.leaf, part_.is_partial);
     if (!source.ok()) return source.status().WithContext("leaf " + name);
     array.source = std::move(source).value();
     HF_RETURN_IF_ERROR(CheckStorable(array.source.dtype()));
@@ -289,19 +306,59 @@ class ArrayPlanner {
         array.layout->dtype() != array.source.dtype() ||
         !array.source.FindsAllChunks(array.layout->array->grid);
     array.needs_packing = NeedsPacking(array);
-    plan_.decoded_bytes +=
-        ElementCount(array.source.shape()) * DTypeBytes(array.layout->dtype());
+    array.has_metadata = part_.is_primary;
+    const Status chosen = ChooseChunks(array);
+    if (!chosen.ok()) return chosen.WithContext("leaf " + array.name);
     plan_.has_jax_arrays |= leaf.value_type == kValueTypeJaxArray;
     plan_.arrays.push_back(std::move(array));
     return Status();
   }
 
   const SaveOptions& options_;
+  const PlanPart part_;
   const SaveArgs no_args_;
   LayoutMaker maker_;
   SavePlan& plan_;
   size_t args_used_ = 0;
 };
+
+// Each process takes the run of chunks that follows the one before it.
+Status DivideDeferred(const PlanPart& part, SavePlan& plan) {
+  if (part.count == 1 && part.is_primary) return Status();
+  std::vector<ArrayChunks> deferred;
+  std::vector<PlannedArray*> arrays;
+  for (PlannedArray& array : plan.arrays) {
+    if (!array.source.is_deferred()) continue;
+    array.chunks.emplace();
+    arrays.push_back(&array);
+    deferred.push_back(
+        {.chunk_count = static_cast<int64_t>(array.layout->chunk_count),
+         .chunk_bytes =
+             static_cast<int64_t>(array.layout->array->chunk_bytes)});
+  }
+  if (part.count == 1) return Status();  // all are the primary's
+  HF_ASSIGN_OR_RETURN(const std::vector<ChunkRange> mine,
+                      ChunksOfRank(deferred, part.index, part.count));
+  for (const ChunkRange& range : mine) {
+    std::vector<uint64_t>& chunks = *arrays[range.array]->chunks;
+    chunks.resize(range.end - range.begin);
+    std::iota(chunks.begin(), chunks.end(), uint64_t(range.begin));
+  }
+  return Status();
+}
+
+uint64_t BytesHere(const PlannedArray& array) {
+  const uint64_t element_bytes = DTypeBytes(array.layout->dtype());
+  if (!array.chunks) {
+    return ElementCount(array.source.shape()) * element_bytes;
+  }
+  const ChunkGrid& grid = array.layout->array->grid;
+  uint64_t element_count = 0;
+  for (const uint64_t chunk : *array.chunks) {
+    element_count += ElementCount(grid.ChunkBox(grid.ChunkIndex(chunk)).shape);
+  }
+  return element_count * element_bytes;
+}
 
 // Every chunk of more than a batch goes alone.
 void MakeBatches(SavePlan& plan) {
@@ -313,17 +370,19 @@ void MakeBatches(SavePlan& plan) {
   for (size_t i = 0; i < plan.arrays.size(); ++i) {
     PlannedArray& array = plan.arrays[i];
     array.first_value = plan.value_count;
-    plan.value_count += 1 + array.layout->chunk_count;
+    plan.value_count += array.value_count();
+    plan.chunk_count += array.chunk_count();
+    plan.decoded_bytes += BytesHere(array);
     const uint64_t chunk_bytes = array.layout->array->chunk_bytes;
     const uint64_t metadata_bytes = array.layout->metadata_text.size();
     for (uint64_t value = array.first_value; value < plan.value_count;
          ++value) {
       const uint64_t byte_count =
-          value == array.first_value ? metadata_bytes : chunk_bytes;
+          value < array.first_chunk_value() ? metadata_bytes : chunk_bytes;
       if (batch.byte_count + byte_count > kBatchBytesTarget) close(i, value);
       batch.last = value + 1;
       batch.byte_count += byte_count;
-      const bool is_chunk = value > array.first_value;
+      const bool is_chunk = value >= array.first_chunk_value();
       const int copies = 1 + (is_chunk && array.needs_scratch) +
                          (is_chunk && array.needs_packing);
       batch.held_bytes += copies * byte_count;
@@ -334,7 +393,8 @@ void MakeBatches(SavePlan& plan) {
 
 }  // namespace
 
-Result<SavePlan> MakeSavePlan(const Tree& tree, const SaveOptions& options) {
+Result<SavePlan> MakeSavePlan(const Tree& tree, const SaveOptions& options,
+                              const PlanPart& part) {
   HF_RETURN_IF_ERROR(CheckOptions(options));
   SavePlan plan;
   const int default_format = options.format == Format::kOrbaxV1 ? 3 : 2;
@@ -346,7 +406,7 @@ Result<SavePlan> MakeSavePlan(const Tree& tree, const SaveOptions& options) {
   HF_ASSIGN_OR_RETURN(plan.leaves,
                       Flatten(tree, {!options.value_metadata_tree.empty()}));
   HF_RETURN_IF_ERROR(CheckParamNames(plan.leaves));
-  ArrayPlanner planner(options, plan);
+  ArrayPlanner planner(options, part, plan);
   for (size_t i = 0; i < plan.leaves.size(); ++i) {
     HF_RETURN_IF_ERROR(planner.AddLeaf(i));
   }
@@ -355,6 +415,7 @@ Result<SavePlan> MakeSavePlan(const Tree& tree, const SaveOptions& options) {
             [](const PlannedArray& a, const PlannedArray& b) {
               return a.name < b.name;
             });
+  HF_RETURN_IF_ERROR(DivideDeferred(part, plan));
   MakeBatches(plan);
   return plan;
 }

@@ -2,12 +2,17 @@
 //
 // Values (zarr metadata and chunks) are numbered in the order of their arrays,
 // sorted by name, so that equal trees give equal files for any thread count.
+// Of several processes each plans alone: all see every array, and number only
+// the values that they write. Sharded arrays are written where their shards
+// are, deferred ones by all, a run of chunks each, the rest by the primary.
 // Thread-safety: immutable. Ownership: borrows the Tree it was made from.
 // Units: bytes.
 // Errors: InvalidArgument with Orbax's texts for what it refuses to save.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -41,7 +46,31 @@ struct PlannedArray {
   // Chunks are put in C order, or padded, before they are compressed: as much
   // scratch again.
   bool needs_packing = false;
-  uint64_t first_value = 0;  // number of its metadata; its chunks follow
+  // What this process writes of it: the metadata, and these chunks (ascending
+  // numbers in the grid; absent: all).
+  bool has_metadata = true;
+  std::optional<std::vector<uint64_t>> chunks;
+  uint64_t first_value = 0;  // number of its metadata, if any; chunks follow
+
+  uint64_t chunk_count() const {
+    return chunks ? chunks->size() : layout->chunk_count;
+  }
+  uint64_t value_count() const { return has_metadata + chunk_count(); }
+  uint64_t first_chunk_value() const { return first_value + has_metadata; }
+  // REQUIRES: first_chunk_value() <= value, and the value is the array's.
+  uint64_t ChunkOf(uint64_t value) const {
+    const uint64_t i = value - first_chunk_value();
+    return chunks ? (*chunks)[i] : i;
+  }
+};
+
+// Which of several processes plans.
+struct PlanPart {
+  bool is_partial = false;  // others have the shards that are not here
+  bool is_primary = true;   // writes metadata, and what is not sharded
+  // Deferred arrays are divided over so many, of which this is one.
+  int64_t index = 0;
+  int64_t count = 1;
 };
 
 // Consecutive values [first, last) encoded by one thread at a time.
@@ -59,13 +88,15 @@ struct SavePlan {
   std::vector<PlannedBatch> batches;
   uint64_t value_count = 0;
   uint64_t decoded_bytes = 0;
+  uint64_t chunk_count = 0;  // of this process
   bool has_jax_arrays = false;
   int zarr_format = 2;
   // Name of the files of array metadata; empty: the format's.
   std::string metadata_key;
 };
 
-Result<SavePlan> MakeSavePlan(const Tree& tree, const SaveOptions& options);
+Result<SavePlan> MakeSavePlan(const Tree& tree, const SaveOptions& options,
+                              const PlanPart& part = {});
 
 // Small values are encoded together until a batch holds this many bytes.
 inline constexpr uint64_t kBatchBytesTarget = 64 << 10;

@@ -56,7 +56,7 @@ class OcdbtSink final : public ValueSink {
   Status Open() {
     if (options_.value_count == 0) return Status();
     HF_ASSIGN_OR_RETURN(const ocdbt::BulkWriteOptions write_options,
-                        WriteOptionsNow());
+                        DatabaseWriteOptions(options_));
     HF_ASSIGN_OR_RETURN(writer_, ocdbt::BulkWriter::Create(
                                      store_, ProcessPrefix(), write_options));
     return Status();
@@ -106,6 +106,7 @@ class OcdbtSink final : public ValueSink {
           AddFileDigest(ProcessPrefix() + std::string(kManifestFile), digests));
       children.push_back({ProcessPrefix(), std::move(summary.entries)});
     }
+    if (!options_.must_merge) return Status();
     for (const std::string& prefix : options_.adopted_databases) {
       HF_ASSIGN_OR_RETURN(
           ocdbt::MergeChild child,
@@ -114,7 +115,7 @@ class OcdbtSink final : public ValueSink {
       children.push_back(std::move(child));
     }
     HF_ASSIGN_OR_RETURN(const ocdbt::BulkWriteOptions merge_options,
-                        WriteOptionsNow());
+                        DatabaseWriteOptions(options_));
     HF_RETURN_IF_ERROR(
         ocdbt::MergeEntries(store_, "", std::move(children), merge_options)
             .status());
@@ -123,22 +124,7 @@ class OcdbtSink final : public ValueSink {
 
  private:
   std::string ProcessPrefix() const {
-    const std::string prefix = ProcessDirectoryName({"0", false}) + "/";
-    const auto& taken = options_.adopted_databases;
-    return std::find(taken.begin(), taken.end(), prefix) == taken.end()
-               ? prefix
-               : ProcessDirectoryName({"holdfast", false}) + "/";
-  }
-
-  Result<ocdbt::BulkWriteOptions> WriteOptionsNow() {
-    ocdbt::BulkWriteOptions write_options;
-    HF_ASSIGN_OR_RETURN(write_options.uuid, UuidFromHex(options_.random_hex()));
-    write_options.max_inline_value_bytes = kMaxInlineValueBytes;
-    write_options.target_data_file_bytes = options_.target_data_file_bytes;
-    write_options.commit_time_ns = options_.commit_time_ns;
-    write_options.new_file_name = options_.random_hex;
-    write_options.sync = options_.sync;
-    return write_options;
+    return holdfast::ProcessPrefix(options_);
   }
 
   // Entries are sorted by key, and so are the checksums here.
@@ -232,6 +218,29 @@ class DirectorySink final : public ValueSink {
 };
 
 }  // namespace
+
+std::string ProcessPrefix(const ValueSinkOptions& options) {
+  const std::string prefix = ProcessDirectoryName(options.process) + "/";
+  const auto& taken = options.adopted_databases;
+  if (std::find(taken.begin(), taken.end(), prefix) == taken.end()) {
+    return prefix;
+  }
+  const ProcessDirectory own{"holdfast" + options.process.id,
+                             options.process.is_replica};
+  return ProcessDirectoryName(own) + "/";
+}
+
+Result<ocdbt::BulkWriteOptions> DatabaseWriteOptions(
+    const ValueSinkOptions& options) {
+  ocdbt::BulkWriteOptions write_options;
+  HF_ASSIGN_OR_RETURN(write_options.uuid, UuidFromHex(options.random_hex()));
+  write_options.max_inline_value_bytes = kMaxInlineValueBytes;
+  write_options.target_data_file_bytes = options.target_data_file_bytes;
+  write_options.commit_time_ns = options.commit_time_ns;
+  write_options.new_file_name = options.random_hex;
+  write_options.sync = options.sync;
+  return write_options;
+}
 
 Result<std::unique_ptr<ValueSink>> MakeOcdbtSink(Store* store,
                                                  ValueSinkOptions options) {

@@ -12,8 +12,10 @@
 #include <vector>
 
 #include "checkpoint/format/digest_file.h"
+#include "checkpoint/format/directory_names.h"
 #include "codec/codec.h"
 #include "holdfast/options.h"
+#include "ocdbt/commit.h"
 #include "storage/store.h"
 
 namespace holdfast {
@@ -49,14 +51,25 @@ struct ValueSinkOptions {
   int64_t target_data_file_bytes = 0;
   uint64_t commit_time_ns = 0;
   std::function<std::string()> random_hex;  // 32 lowercase hex digits
+  // The process's own database.
+  ProcessDirectory process{"0", false};
+  // False: somebody else will merge it.
+  bool must_merge = true;
   // Databases that are in the store already, "ocdbt.process_0/" and the like:
   // merged into the root with the sink's own.
   std::vector<std::string> adopted_databases;
 };
 
-// `ocdbt.process_0` and the merged database above it, as Orbax leaves them. Its
-// own is `ocdbt.process_holdfast` where that one is adopted; none without
-// values.
+// The directory of the sink's own database, ending in '/'. Where a database of
+// that name is adopted, "holdfast" comes before its id.
+std::string ProcessPrefix(const ValueSinkOptions& options);
+
+// How a sink writes a database, the merged one too.
+Result<ocdbt::BulkWriteOptions> DatabaseWriteOptions(
+    const ValueSinkOptions& options);
+
+// That database, none without values, and the merged one above it, as Orbax
+// leaves them.
 Result<std::unique_ptr<ValueSink>> MakeOcdbtSink(Store* store,
                                                  ValueSinkOptions options);
 // One file a value.

@@ -86,16 +86,13 @@ void BoxIndex::ForEachOverlap(
   }
 }
 
-Status BoxIndex::CheckCover(const Shape& shape) const {
-  // Wide enough for any number of boxes.
-  unsigned __int128 element_count = 0;
+Status BoxIndex::CheckDisjoint(const Shape& shape) const {
   for (const Box& box : boxes_) {
     if (!IsInside(box, shape)) {
       return InvalidArgumentError("shard " + BoxToString(box) +
                                   " is not inside the shape " +
                                   ShapeToString(shape));
     }
-    element_count += ElementCount(box.shape);
   }
   for (size_t i = 0; i < boxes_.size(); ++i) {
     size_t other = i;
@@ -107,6 +104,14 @@ Status BoxIndex::CheckCover(const Shape& shape) const {
                                   BoxToString(boxes_[other]) + " overlap");
     }
   }
+  return Status();
+}
+
+Status BoxIndex::CheckCover(const Shape& shape) const {
+  HF_RETURN_IF_ERROR(CheckDisjoint(shape));
+  // Wide enough for any number of boxes.
+  unsigned __int128 element_count = 0;
+  for (const Box& box : boxes_) element_count += ElementCount(box.shape);
   // Disjoint boxes inside the shape: the sum is at most the whole.
   const int64_t want = ElementCount(shape);
   const int64_t got = static_cast<int64_t>(element_count);

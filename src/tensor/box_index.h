@@ -32,6 +32,8 @@ class BoxIndex {
   // otherwise InvalidArgument says which boxes stick out, overlap, or how many
   // elements are in none.
   Status CheckCover(const Shape& shape) const;
+  // The same for "at most one box".
+  Status CheckDisjoint(const Shape& shape) const;
 
  private:
   int64_t EndAt(size_t i) const;  // on the sorted axis

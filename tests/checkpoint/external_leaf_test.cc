@@ -208,7 +208,7 @@ TEST(Adopt, ADatabaseAloneIsMergedToo) {
   FileStore store(path);
   ocdbt::OcdbtStore keys(std::move(*ocdbt::Database::Open(&store, "")));
   EXPECT_EQ(keys.Read("blob/head")->view(), "h");
-  EXPECT_FALSE(fs::exists(path + "/ocdbt.process_holdfast"));
+  EXPECT_FALSE(fs::exists(path + "/ocdbt.process_holdfast0"));
 }
 
 TEST(Adopt, AKeyOfBothIsRefused) {

@@ -60,7 +60,7 @@ std::string CommitMarkerText(std::string_view path) {
   return "Checkpoint commit was successful to " + std::string(path);
 }
 
-std::string ArrayMetadatasFileName(int process_index) {
+std::string ArrayMetadatasFileName(int64_t process_index) {
   return "process_" + std::to_string(process_index);
 }
 

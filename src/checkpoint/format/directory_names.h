@@ -5,6 +5,7 @@
 // Errors: InvalidArgument for names that must not become paths.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -44,7 +45,7 @@ std::optional<std::string> FinalName(std::string_view temporary_name);
 std::string CommitMarkerText(std::string_view path);
 
 // "process_<index>", in the directory array_metadatas.
-std::string ArrayMetadatasFileName(int process_index);
+std::string ArrayMetadatasFileName(int64_t process_index);
 
 struct ProcessDirectory {
   std::string id;  // letters and digits: a process index, or a custom one

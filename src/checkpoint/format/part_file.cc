@@ -1,0 +1,113 @@
+#include "checkpoint/format/part_file.h"
+
+#include <charconv>
+
+#include "base/crc32c.h"
+#include "checkpoint/format/json_scanner.h"
+#include "checkpoint/format/json_text.h"
+
+namespace holdfast {
+namespace {
+
+constexpr uint64_t kVersion = 1;
+constexpr size_t kCrcDigits = 8;
+
+void AppendHex(std::string& out, uint32_t value) {
+  for (int shift = 28; shift >= 0; shift -= 4) {
+    out += "0123456789abcdef"[value >> shift & 0xF];
+  }
+}
+
+bool ParseHex(std::string_view text, uint32_t& value) {
+  if (text.size() != kCrcDigits) return false;
+  const char* end = text.data() + text.size();
+  const auto parsed = std::from_chars(text.data(), end, value, 16);
+  return parsed.ec == std::errc() && parsed.ptr == end;
+}
+
+Status ReadChecksums(JsonScanner& in, PlanChecksums& plan) {
+  std::string text;
+  HF_RETURN_IF_ERROR(in.ReadString(text));
+  bool is_hex = text.size() == kLeafBucketCount * kCrcDigits;
+  for (size_t i = 0; is_hex && i < kLeafBucketCount; ++i) {
+    const std::string_view digits =
+        std::string_view(text).substr(i * kCrcDigits, kCrcDigits);
+    is_hex = ParseHex(digits, plan.buckets[i]);
+  }
+  return is_hex ? Status() : in.Error("want 2048 hex digits");
+}
+
+Status ReadVersion(JsonScanner& in) {
+  uint64_t version = 0;
+  HF_RETURN_IF_ERROR(in.ReadUint64(version));
+  if (version == kVersion) return Status();
+  return UnimplementedError("version is not supported (got " +
+                            std::to_string(version) + ", want " +
+                            std::to_string(kVersion) + ")");
+}
+
+Status ReadHead(std::string_view text, PartFile& part) {
+  JsonScanner in(text);
+  bool has_version = false;
+  HF_RETURN_IF_ERROR(in.ReadObject([&](std::string_view key) {
+    if (key == "holdfast_part") {
+      has_version = true;
+      return ReadVersion(in);
+    }
+    if (key == "rank") return in.ReadInt64(part.rank);
+    if (key == "is_primary") return in.ReadBool(part.is_primary);
+    if (key == "save_id") return in.ReadString(part.save_id);
+    if (key == "database") return in.ReadString(part.database);
+    if (key == "leaf_count") return in.ReadUint64(part.plan.leaf_count);
+    if (key == "leaf_checksums") return ReadChecksums(in, part.plan);
+    return in.SkipValue();
+  }));
+  return has_version ? in.ReadEnd() : in.Error("want holdfast_part");
+}
+
+}  // namespace
+
+std::string PartFileName(int64_t rank) {
+  return "_HOLDFAST_PART_" + std::to_string(rank);
+}
+
+std::string SerializePartFile(const PartFile& part) {
+  std::string out =
+      "{\"holdfast_part\":1,\"rank\":" + std::to_string(part.rank) +
+      ",\"is_primary\":" + (part.is_primary ? "true" : "false") +
+      ",\"save_id\":";
+  AppendCompactJsonString(out, part.save_id);
+  out += ",\"database\":";
+  AppendCompactJsonString(out, part.database);
+  out += ",\"leaf_count\":" + std::to_string(part.plan.leaf_count) +
+         ",\"leaf_checksums\":\"";
+  for (const uint32_t bucket : part.plan.buckets) AppendHex(out, bucket);
+  out += "\"}\n";
+  out += SerializeDigestFile(part.digests);
+  out += '\n';
+  AppendHex(out, Crc32c(out));
+  return out;
+}
+
+Result<PartFile> ParsePartFile(std::string_view text) {
+  uint32_t want = 0;
+  const size_t body_bytes =
+      text.size() < kCrcDigits ? 0 : text.size() - kCrcDigits;
+  const std::string_view body = text.substr(0, body_bytes);
+  if (!ParseHex(text.substr(body_bytes), want) || Crc32c(body) != want) {
+    return DataLossError("the file is damaged: its checksum does not match");
+  }
+  const size_t head_end = body.find('\n');
+  if (head_end == std::string_view::npos || !body.ends_with('\n') ||
+      head_end + 1 == body.size()) {
+    return DataLossError("want three lines");
+  }
+  PartFile part;
+  HF_RETURN_IF_ERROR(ReadHead(body.substr(0, head_end), part));
+  HF_ASSIGN_OR_RETURN(
+      part.digests,
+      ParseDigestFile(body.substr(head_end + 1, body.size() - head_end - 2)));
+  return part;
+}
+
+}  // namespace holdfast

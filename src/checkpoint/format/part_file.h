@@ -1,0 +1,48 @@
+// `_HOLDFAST_PART_<rank>`: what one of several processes tells the one that
+// makes a checkpoint of their parts. Removed when that is done.
+//
+// Three lines: a JSON object {"holdfast_part":1,"rank":3,"is_primary":false,
+// "save_id":"...","database":"ocdbt.process_3/","leaf_count":12,
+// "leaf_checksums":"..."}, the text of a DigestFile over all that the process
+// wrote, and the CRC-32C of the two (with their newlines) in eight hex digits.
+// Thread-safety: pure functions.
+// Errors: DataLoss for a damaged file; Unimplemented for a later version.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "checkpoint/format/digest_file.h"
+#include "holdfast/status.h"
+
+namespace holdfast {
+
+// One CRC-32C over how the leaves in each of many buckets are to be stored;
+// a leaf's bucket follows from its name. Equal plans have equal checksums, and
+// where two differ, the bucket tells which leaves it may be about.
+inline constexpr size_t kLeafBucketCount = 256;
+struct PlanChecksums {
+  uint64_t leaf_count = 0;
+  std::array<uint32_t, kLeafBucketCount> buckets{};
+
+  bool operator==(const PlanChecksums&) const = default;
+};
+
+struct PartFile {
+  int64_t rank = 0;
+  bool is_primary = false;
+  std::string save_id;
+  std::string database;  // "ocdbt.process_3/"; empty: none was written
+  PlanChecksums plan;
+  DigestFile digests;
+};
+
+std::string SerializePartFile(const PartFile& part);
+Result<PartFile> ParsePartFile(std::string_view text);
+
+// "_HOLDFAST_PART_3".
+std::string PartFileName(int64_t rank);
+
+}  // namespace holdfast
