@@ -130,6 +130,7 @@ class ArrayHandler(TypeHandler):
             "min_slice_bytes": self._min_slice_bytes,
             "max_replicas": self._max_replicas,
             "write_sharding": self._enable_write_sharding_file,
+            "replica_id": self._replica_id,
         }
 
     def write_shape_of(self, array: Any) -> tuple[int, ...]:
@@ -293,6 +294,31 @@ class ArrayHandler(TypeHandler):
 
     def memory_size(self, values: Sequence[Any]) -> Sequence[tuple[int, int]]:
         return [(value.nbytes, value.nbytes) for value in values]
+
+
+def refuse_host_local(array: Any, name: str, typestr: str) -> None:
+    """Refuses an array of this process alone, where there are others.
+
+    Args:
+        array: a jax.Array.
+        name: the parameter's.
+        typestr: of its handler.
+
+    Raises:
+        ValueError: no other process has a part of it.
+    """
+    if not array.is_fully_addressable:
+        return
+    raise ValueError(
+        "Cannot serialize host local jax.Array"
+        f" (ParamInfo=[name={name},value_typestr={typestr}],"
+        f" jax.Array=[value={array},shape={array.shape},dtype={array.dtype},"
+        f"sharding={array.sharding},device={array.device}]) in multi-host"
+        " setting. Arrays like this are typically obtained using pmap."
+        " Consider using fully_replicated_host_local_array_to_global_array in"
+        " orbax/checkpoint/utils.py to convert your arrays into serializable"
+        f" objects. Array.sharding: {array.sharding}"
+    )
 
 
 def _data_of(array: Any) -> Any:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+import time
 from collections.abc import Awaitable
 from typing import Any, ClassVar
 
@@ -10,11 +12,17 @@ import numpy as np
 
 from holdfast import _engine
 from holdfast._adapt import make_adapt
+from holdfast.orbax._array_metadata_store import (
+    Store,
+    Validator,
+    validate_item,
+)
 from holdfast.orbax._jax import is_jax_array
 from holdfast.orbax._later import not_implemented
 from holdfast.orbax._pytree_save import (
     PreparedSave,
     SaveOptions,
+    finish_item,
     prepare_save,
 )
 from holdfast.orbax._restore import restore_pytree
@@ -32,6 +40,10 @@ from holdfast.orbax.v1._leaves import (
     restore_args,
 )
 from holdfast.orbax.v1._metadata_types import read_tree_metadata
+from holdfast.orbax.v1._operations import (
+    operation_of_handler,
+    processes_of,
+)
 from holdfast.orbax.v1._save_state import is_in_background
 from holdfast.orbax.v1.context import Context, get_context
 from holdfast.orbax.v1.errors import UnregisteredTypeError
@@ -68,7 +80,10 @@ class PyTreeHandler:
         prepared = _prepare(checkpointable, self._context)
 
         async def write() -> None:
-            if isinstance(directory, ItemDirectory):
+            if not prepared.processes.is_single:
+                path = await directory.await_creation()
+                _write_together(prepared, path, self._context)
+            elif isinstance(directory, ItemDirectory):
                 directory.save_item(prepared.tree, **prepared.options)
             else:
                 prepared.write(await directory.await_creation())
@@ -117,6 +132,35 @@ class PyTreeHandler:
         return True
 
 
+def _write_together(
+    prepared: PreparedSave, path: Any, context: Context
+) -> None:
+    """Writes this process's part; the primary makes an item of all parts.
+
+    Args:
+        prepared: the tree.
+        path: the item's directory, which exists.
+        context: the handler's.
+
+    Raises:
+        ValueError: what processes wrote does not fit together.
+        OSError: files cannot be written.
+        DeadlineExceededError: a process is not ready in time.
+    """
+    saving = context.array.saving
+    operation = operation_of_handler(context, path)
+    deadline = time.monotonic() + context.asynchronous.timeout_secs
+    name = f"save_and_finalize_{operation.id}.{os.path.basename(path)}"
+    with operation.phase(f"{name}_commit_complete", deadline=deadline):
+        prepared.write(path)
+    with operation.phase(f"{name}_finalize_complete", deadline=deadline):
+        if not prepared.processes.is_primary:
+            return
+        if prepared.processes.primary is not None:
+            validate_item(Validator(), Store(), path)
+        finish_item(path, prepared.processes, use_ocdbt=saving.use_ocdbt)
+
+
 def _restore(directory: Any, abstract: Any, context: Context) -> Any:
     loading = context.array.loading
     if not loading.raise_array_data_missing_error:
@@ -151,6 +195,7 @@ def _prepare(tree: Any, context: Context) -> PreparedSave:
             use_zarr3=saving.use_zarr3,
             use_compression=saving.use_compression,
             ocdbt_target_data_file_size=saving.ocdbt_target_data_file_size,
+            processes=processes_of(context),
         ),
         snapshot=snapshot and not jax_options,
     )
@@ -159,6 +204,8 @@ def _prepare(tree: Any, context: Context) -> PreparedSave:
         prepared.options["in_flight_bytes_max"] = limit
     if not jax_options:
         return prepared
+    if not prepared.processes.is_single:
+        jax_options["own_part_only"] = True
     built = _engine.build_tree(
         tree, adapt=make_adapt(**jax_options), snapshot=snapshot
     )
