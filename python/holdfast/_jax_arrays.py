@@ -30,8 +30,10 @@ __all__ = [
     "is_array",
     "is_key_dtype",
     "placement",
+    "own_parts",
     "put_all",
     "sharding_json",
+    "split_of",
     "write_shape",
 ]
 
@@ -101,9 +103,9 @@ def array_leaf(
         )
     if use_replica_parallel is None:
         use_replica_parallel = _replica_parallel_default()
-    split = _Split(None, shape, 1)
+    split = Split(None, shape, 1)
     if math.prod(shape) > 0:
-        split = _split(
+        split = split_of(
             sharding,
             shape,
             array.dtype.itemsize,
@@ -128,7 +130,7 @@ def array_leaf(
 
 
 @dataclasses.dataclass(frozen=True)
-class _Split:
+class Split:
     """How replicas of a shard share it.
 
     Attributes:
@@ -146,7 +148,7 @@ Part = tuple[tuple[int, ...], "np.ndarray[Any, np.dtype[Any]]"]
 
 
 def own_parts(
-    array: jax.Array, split: _Split, replica_id: int | None = 0
+    array: jax.Array, split: Split, replica_id: int | None = 0
 ) -> list[Part]:
     """What this process writes of an array: (origin, values) pairs.
 
@@ -176,7 +178,7 @@ def _whole_shards(array: jax.Array, replica_id: int) -> list[Part]:
     ]
 
 
-def _slice_of(shard: Any, shape: tuple[int, ...], split: _Split) -> Part:
+def _slice_of(shard: Any, shape: tuple[int, ...], split: Split) -> Part:
     """The replica's share of a shard."""
     axis = split.axis
     assert axis is not None
@@ -245,7 +247,7 @@ def write_shape(
     A shard's; with `use_replica_parallel` the replicas of a shard share it
     evenly along its first axis that divides.
     """
-    return _split(
+    return split_of(
         sharding,
         shape,
         itemsize,
@@ -255,19 +257,19 @@ def write_shape(
     ).shape
 
 
-def _split(
+def split_of(
     sharding: jax.sharding.Sharding,
     shape: Sequence[int],
     itemsize: int,
     *,
-    use_replica_parallel: bool,
-    min_slice_bytes: int | None,
-    max_replicas: int | None,
-) -> _Split:
-    """See `write_shape`."""
+    use_replica_parallel: bool = True,
+    min_slice_bytes: int | None = None,
+    max_replicas: int | None = None,
+) -> Split:
+    """How replicas of a shard share it; see `write_shape`."""
     shape = tuple(shape)
     shard_shape = tuple(sharding.shard_shape(shape))
-    whole = _Split(None, shard_shape, 1)
+    whole = Split(None, shard_shape, 1)
     if not use_replica_parallel or not _may_slice(sharding, shard_shape):
         return whole
     replica_count = _replica_count(sharding, shape)
@@ -280,7 +282,7 @@ def _split(
             part = extent // replica_count
             sliced = shard_shape[:axis] + (part,) + shard_shape[axis + 1 :]
             enough = math.prod(sliced) * itemsize >= (min_slice_bytes or 0)
-            return _Split(axis, sliced, replica_count) if enough else whole
+            return Split(axis, sliced, replica_count) if enough else whole
     return whole
 
 

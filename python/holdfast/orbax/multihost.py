@@ -23,6 +23,7 @@ __all__ = [
     "get_jax_distributed_client",
     "initialize_runtime_to_distributed_ids",
     "is_jax_distributed_client_initialized",
+    "is_pathways_backend",
     "is_primary_host",
     "is_runtime_to_distributed_ids_initialized",
     "process_count",
@@ -164,6 +165,16 @@ def unique_barrier_key(
     if suffix is not None:
         key = f"{key}.{suffix}"
     return key
+
+
+def is_pathways_backend() -> bool:
+    """Whether jax runs on Pathways."""
+    jax = imported_jax()
+    if jax is None:
+        return False
+    client = jax.devices()[0].client
+    names = ("pathways", "proxy/pathways")
+    return hasattr(client, "pathways") or client.runtime_type in names
 
 
 class BarrierSyncFn(Protocol):

@@ -70,8 +70,9 @@ class Destination:
         """
         with self._operation.phase("create_directory:post"):
             pending = self.begin()
-            for name in names if pending is not None else ():
-                os.makedirs(os.path.join(pending.directory, name))
+            if pending is not None:
+                for name in names:
+                    os.makedirs(os.path.join(pending.directory, name))
 
     def begin(self) -> Any | None:
         """The `_engine.PendingSave`, made by the first call.

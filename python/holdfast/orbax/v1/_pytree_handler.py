@@ -17,7 +17,7 @@ from holdfast.orbax._array_metadata_store import (
     Validator,
     validate_item,
 )
-from holdfast.orbax._jax import is_jax_array
+from holdfast.orbax._jax import is_jax_array, require_jax
 from holdfast.orbax._later import not_implemented
 from holdfast.orbax._pytree_save import (
     PreparedSave,
@@ -25,14 +25,20 @@ from holdfast.orbax._pytree_save import (
     finish_item,
     prepare_save,
 )
-from holdfast.orbax._restore import restore_pytree
+from holdfast.orbax._restore import RestoreOptions, restore_pytree
+from holdfast.orbax._single_replica_handler import SingleReplicaArrayHandler
+from holdfast.orbax._type_handler_registry import standard_registry
 from holdfast.orbax.tree_paths import (
     PyTreePath,
     flatten_with_path,
     param_name_from_keypath,
     unflatten_like,
 )
-from holdfast.orbax.type_handlers import SaveArgs
+from holdfast.orbax.type_handlers import (
+    ArrayRestoreArgs,
+    SaveArgs,
+    SingleReplicaArrayRestoreArgs,
+)
 from holdfast.orbax.v1._directory import ItemDirectory
 from holdfast.orbax.v1._leaves import (
     check_loadable,
@@ -166,16 +172,40 @@ def _restore(directory: Any, abstract: Any, context: Context) -> Any:
     if not loading.raise_array_data_missing_error:
         raise not_implemented("raise_array_data_missing_error=False")
     args = None
+    options = RestoreOptions()
+    of_arrays = ArrayRestoreArgs
+    if loading.use_load_and_broadcast:
+        of_arrays = SingleReplicaArrayRestoreArgs
+        options = RestoreOptions(registry=_broadcasting_registry(loading))
     if abstract is not None:
         args = restore_args(
-            abstract, strict=not loading.enable_padding_and_truncation
+            abstract,
+            strict=not loading.enable_padding_and_truncation,
+            of_arrays=of_arrays,
         )
     return restore_pytree(
         directory,
         abstract,
         args,
         partial_restore=context.pytree.loading.partial_load,
+        options=options,
     )
+
+
+def _broadcasting_registry(loading: ArrayOptions.Loading) -> Any:
+    """The standard handlers, of which one replica reads jax.Arrays for all."""
+    given = loading.load_and_broadcast_options
+    handler = SingleReplicaArrayHandler(
+        replica_axis_index=given.replica_axis_index,
+        primary_replica_id=given.primary_replica_id,
+        broadcast_memory_limit_bytes=given.broadcast_memory_limit_bytes,
+        broadcast_memory_scaling_factor=given.broadcast_memory_scaling_factor,
+        array_metadata_store=Store(),
+    )
+    registry = standard_registry()
+    array = require_jax("load and broadcast").Array
+    registry.add(array, handler, override=True, ignore_warnings=True)
+    return registry
 
 
 def _prepare(tree: Any, context: Context) -> PreparedSave:
@@ -185,7 +215,10 @@ def _prepare(tree: Any, context: Context) -> PreparedSave:
     flat = flatten_with_path(tree)
     check_storable(leaf for _, leaf in flat)
     _check_jax_arrays(flat)
-    jax_options = _jax_options(saving)
+    jax_options = {}
+    if any(is_jax_array(leaf) for _, leaf in flat):
+        primary_host = context.multiprocessing.primary_host
+        jax_options = _jax_options(saving, primary_host)
     snapshot = is_in_background()
     prepared = prepare_save(
         tree,
@@ -290,9 +323,22 @@ def _save_args(
     )
 
 
-def _jax_options(saving: ArrayOptions.Saving) -> dict[str, Any]:
-    """The options of how jax.Arrays are taken apart that are not default."""
+def _jax_options(
+    saving: ArrayOptions.Saving, primary_host: int | None
+) -> dict[str, Any]:
+    """The options of how jax.Arrays are taken apart that are not default.
+
+    Raises:
+        ValueError: replicas cannot share what each process has for itself.
+    """
     options: dict[str, Any] = {}
+    if primary_host is None:
+        if saving.use_replica_parallel is not False:
+            raise ValueError(
+                "`use_replica_parallel` is incompatible with local"
+                " checkpointing"
+            )
+        options["replica_id"] = None
     if saving.use_replica_parallel is not None:
         options["use_replica_parallel"] = saving.use_replica_parallel
     if saving.min_slice_bytes_for_replica_parallel is not None:

@@ -7,8 +7,12 @@ import time
 from collections.abc import Collection
 
 from holdfast.orbax import multihost
-from holdfast.orbax._jax import imported_jax, require_jax
-from holdfast.orbax.multihost import is_primary_host, process_count
+from holdfast.orbax._jax import require_jax
+from holdfast.orbax.multihost import (
+    is_pathways_backend,
+    is_primary_host,
+    process_count,
+)
 
 __all__ = [
     "is_pathways_backend",
@@ -17,16 +21,6 @@ __all__ = [
     "process_index",
     "sync_global_processes",
 ]
-
-
-def is_pathways_backend() -> bool:
-    """Whether jax runs on Pathways."""
-    jax = imported_jax()
-    if jax is None:
-        return False
-    client = jax.devices()[0].client
-    names = ("pathways", "proxy/pathways")
-    return hasattr(client, "pathways") or client.runtime_type in names
 
 
 def process_index() -> int:
