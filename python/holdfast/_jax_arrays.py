@@ -118,14 +118,13 @@ def array_leaf(
     else:
         # All replicas are here: one of each shard, whole, is less work.
         parts = _whole_shards(array, 0)
-    kwargs: dict[str, Any] = {} if parts else {"dtype": np.dtype(array.dtype)}
     return _engine.ArrayLeaf(
         shape,
         parts,
         sharding_json=json_text,
         prng_impl=prng_impl,
         write_shape=split.shape,
-        **kwargs,
+        dtype=np.dtype(array.dtype) if own_part_only else None,
     )
 
 
