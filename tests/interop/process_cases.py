@@ -4,12 +4,9 @@ Every process of a `process_jobs.Job` calls these functions with the same
 arguments; a case follows from its seed alone.
 """
 
-import base64
 import dataclasses
 import importlib
-import json
 import math
-import os
 import pathlib
 
 import jax
@@ -21,13 +18,6 @@ PACKAGES = {"orbax": "orbax.checkpoint", "holdfast": "holdfast.orbax"}
 DTYPES = ("float32", "bfloat16", "int32", "int8", "uint16", "float64", "bool",
           "complex64", "float8_e4m3fn", "int4", "float16", "int64")
 AXES = "xyz"
-
-
-@dataclasses.dataclass(frozen=True)
-class Layout:
-    """A mesh and a partition spec: how an array lies on the devices."""
-
-    sharding: object
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,9 +52,7 @@ def package(which):
 
 
 def v1_of(which):
-    return importlib.import_module(PACKAGES[which] + ".v1"
-                                   if which == "holdfast"
-                                   else "orbax.checkpoint.v1")
+    return package(which).v1
 
 
 def make_case(seed):
@@ -173,11 +161,6 @@ def _array_case(random):
 def _place(values, sharding):
     return jax.make_array_from_callback(
         values.shape, sharding, lambda index: values[index])
-
-
-def _data_sharding(sharding):
-    """Of the data of typed keys, which has one more dimension."""
-    return sharding
 
 
 def make_tree(case):

@@ -21,6 +21,7 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import dataclasses
+import errno
 import json
 import os
 import time
@@ -55,6 +56,7 @@ _CLASS_OF_FAILURE: tuple[
     (MemoryError, errors.ResourceExhaustedError),
     (KeyboardInterrupt, errors.CancelledError),
 )
+_DISK_IS_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,6 +81,8 @@ class Failure:
             if isinstance(error, raised):
                 kind = seen
                 break
+        if getattr(error, "errno", None) in _DISK_IS_FULL:
+            kind = errors.ResourceExhaustedError
         text = type(error).__name__
         if str(error):
             text += f": {error}"
@@ -274,7 +278,7 @@ class Operation:
         """Why the operation has ended; None while it has not."""
         if not self.id or not self.processes.has_others:
             return None
-        text = _get(f"holdfast/ended/{self.id}", 1)
+        text = _try_get(f"holdfast/ended/{self.id}")
         return None if text is None else Failure(**json.loads(text))
 
     def leave(self) -> None:
@@ -299,6 +303,20 @@ class Operation:
 
     def _left_key(self, process: int) -> str:
         return f"holdfast/left/{self.id}/{process}"
+
+
+def _try_get(key: str) -> str | None:
+    """What lies in the store under a key; else None."""
+    client = multihost.get_jax_distributed_client()
+    if not hasattr(client, "key_value_try_get"):
+        return _get(key, 1)  # older releases of jax
+    try:
+        text: str = client.key_value_try_get(key)
+    except Exception as error:
+        if "NOT_FOUND" in str(error):
+            return None
+        raise
+    return text
 
 
 def _get(key: str, timeout_ms: int) -> str | None:

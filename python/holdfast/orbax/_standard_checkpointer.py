@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+from holdfast import errors
 from holdfast.orbax._checkpointer import Checkpointer
 from holdfast.orbax._jax import require_jax
 from holdfast.orbax._paths import PathLike, handler_path
@@ -221,14 +222,18 @@ class StandardCheckpointer(Checkpointer):
         """
         suffix = os.path.basename(operation.directory)
         key = unique_barrier_key(place, suffix=suffix)
-        with operation.phase(key, deadline=deadline):
-            if self._barrier_sync_fn is None or operation.processes.is_single:
-                yield
-                return
-            try:
-                yield
-            finally:
-                self._call_barrier_sync_fn(operation, key, deadline)
+        has_own = self._barrier_sync_fn and not operation.processes.is_single
+        try:
+            with operation.phase(key, deadline=deadline):
+                try:
+                    yield
+                finally:
+                    if has_own:
+                        self._call_barrier_sync_fn(operation, key, deadline)
+        except errors.DeadlineExceededError as error:
+            raise errors.DeadlineExceededError(
+                f"Timed out while waiting for {place} barrier. {error}"
+            ) from error
 
     def _call_barrier_sync_fn(
         self, operation: Operation, key: str, deadline: float

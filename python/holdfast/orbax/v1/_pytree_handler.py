@@ -17,6 +17,7 @@ from holdfast.orbax._array_metadata_store import (
     Validator,
     validate_item,
 )
+from holdfast.orbax._array_type_handler import ArrayHandler
 from holdfast.orbax._jax import is_jax_array, require_jax
 from holdfast.orbax._later import not_implemented
 from holdfast.orbax._pytree_save import (
@@ -89,7 +90,7 @@ class PyTreeHandler:
             if not prepared.processes.is_single:
                 path = await directory.await_creation()
                 _write_together(prepared, path, self._context)
-            elif isinstance(directory, ItemDirectory):
+            elif isinstance(directory, ItemDirectory) and not prepared.others:
                 directory.save_item(prepared.tree, **prepared.options)
             else:
                 prepared.write(await directory.await_creation())
@@ -164,7 +165,12 @@ def _write_together(
             return
         if prepared.processes.primary is not None:
             validate_item(Validator(), Store(), path)
-        finish_item(path, prepared.processes, use_ocdbt=saving.use_ocdbt)
+        finish_item(
+            path,
+            prepared.processes,
+            use_ocdbt=saving.use_ocdbt,
+            adopt_existing=bool(prepared.others),
+        )
 
 
 def _restore(directory: Any, abstract: Any, context: Context) -> Any:
@@ -208,6 +214,30 @@ def _broadcasting_registry(loading: ArrayOptions.Loading) -> Any:
     return registry
 
 
+def _separating_registry(
+    saving: ArrayOptions.Saving, primary_host: int | None
+) -> Any:
+    """The standard handlers, of which jax.Arrays' has two databases."""
+    handler = ArrayHandler(
+        primary_host=primary_host,
+        replica_id=None if primary_host is None else 0,
+        use_replica_parallel=saving.use_replica_parallel,
+        min_slice_bytes_for_replica_parallel=(
+            saving.min_slice_bytes_for_replica_parallel
+        ),
+        max_replicas_for_replica_parallel=(
+            saving.max_replicas_for_replica_parallel
+        ),
+        enable_write_sharding_file=saving.enable_write_sharding_file,
+        enable_replica_parallel_separate_folder=True,
+        array_metadata_store=Store(),
+    )
+    registry = standard_registry()
+    array = require_jax("saving jax.Arrays").Array
+    registry.add(array, handler, override=True, ignore_warnings=True)
+    return registry
+
+
 def _prepare(tree: Any, context: Context) -> PreparedSave:
     """Checks a tree and takes hold of its arrays."""
     _refuse_later_options(context)
@@ -215,10 +245,15 @@ def _prepare(tree: Any, context: Context) -> PreparedSave:
     flat = flatten_with_path(tree)
     check_storable(leaf for _, leaf in flat)
     _check_jax_arrays(flat)
+    primary_host = context.multiprocessing.primary_host
     jax_options = {}
-    if any(is_jax_array(leaf) for _, leaf in flat):
-        primary_host = context.multiprocessing.primary_host
+    registry = None
+    has_jax_arrays = any(is_jax_array(leaf) for _, leaf in flat)
+    if has_jax_arrays:
         jax_options = _jax_options(saving, primary_host)
+    if has_jax_arrays and saving.enable_replica_parallel_separate_folder:
+        registry = _separating_registry(saving, primary_host)
+        jax_options = {}
     snapshot = is_in_background()
     prepared = prepare_save(
         tree,
@@ -229,6 +264,7 @@ def _prepare(tree: Any, context: Context) -> PreparedSave:
             use_compression=saving.use_compression,
             ocdbt_target_data_file_size=saving.ocdbt_target_data_file_size,
             processes=processes_of(context),
+            registry=registry,
         ),
         snapshot=snapshot and not jax_options,
     )
@@ -254,10 +290,6 @@ def _refuse_later_options(context: Context) -> None:
     saving, memory = context.array.saving, context.memory
     metadata_options = context.pytree.saving.pytree_metadata_options
     for is_used, name in (
-        (
-            saving.enable_replica_parallel_separate_folder,
-            "enable_replica_parallel_separate_folder",
-        ),
         (
             saving.array_metadata_store
             != ArrayOptions.Saving.array_metadata_store,

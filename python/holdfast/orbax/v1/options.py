@@ -168,7 +168,8 @@ class ArrayOptions(_Options):
                 a slice; None: yes unless JAX_PLATFORMS names a GPU.
             min_slice_bytes_for_replica_parallel: smallest such slice.
             max_replicas_for_replica_parallel: most devices that share one.
-            enable_replica_parallel_separate_folder: must be False.
+            enable_replica_parallel_separate_folder: replicated arrays have a
+                database of their own.
             enable_write_sharding_file: write `_sharding`.
             array_metadata_store: must be left as it is.
             scoped_storage_options_creator: called with a leaf's key path and
