@@ -5,14 +5,6 @@ fails ends the operation for all: every other, at the next place, raises an
 error that names it and its reason. Where a process does not come in time,
 those that came name it.
 
-One of them, the lowest, collects and answers. Messages go through the
-key-value store of `jax.distributed`:
-
-    holdfast/at/<place>/in/<process>            what a process brings
-    holdfast/at/<place>/out/<process>/<message> the answer to it
-    holdfast/ended/<operation>                  why nobody will come any more
-    holdfast/left/<operation>/<process>         it has nothing to do with it now
-
 Units: seconds.
 """
 
@@ -20,73 +12,18 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
-import dataclasses
-import errno
-import json
 import os
 import time
-import urllib.parse
 import uuid
 from collections.abc import Iterator
 from typing import Any
 
-from holdfast import errors
 from holdfast.orbax import multihost
+from holdfast.orbax._meeting import Failure, Party, Wait, end_operation, get
 from holdfast.orbax.options import MultiprocessingOptions
 
-# The store is asked again this often, so that Ctrl-C and news are noticed.
-_POLL_SECONDS = 1.0
 # A wait that includes writing or reading, in waits that do not.
 _WORK_FACTOR = 4
-
-# What a process's failure is for the others: the first that fits.
-_CLASS_OF_FAILURE: tuple[
-    tuple[type[BaseException], type[errors.HoldfastError]], ...
-] = (
-    (errors.ResourceExhaustedError, errors.ResourceExhaustedError),
-    (errors.DataLossError, errors.DataLossError),
-    (errors.InvalidArgumentError, errors.InvalidArgumentError),
-    (FileNotFoundError, errors.NotFoundError),
-    (FileExistsError, errors.AlreadyExistsError),
-    (PermissionError, errors.PermissionDeniedError),
-    (TimeoutError, errors.DeadlineExceededError),
-    (NotImplementedError, errors.UnimplementedError),
-    (ValueError, errors.FailedPreconditionError),
-    (OSError, errors.UnavailableError),
-    (MemoryError, errors.ResourceExhaustedError),
-    (KeyboardInterrupt, errors.CancelledError),
-)
-_DISK_IS_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-
-
-@dataclasses.dataclass(frozen=True)
-class Failure:
-    """Why a process cannot go on.
-
-    Attributes:
-        process: which.
-        kind: name of the class in `holdfast.errors` that the others raise.
-        text: the class and the message of what it raised itself.
-    """
-
-    process: int
-    kind: str
-    text: str
-
-    @classmethod
-    def of(cls, process: int, error: BaseException) -> Failure:
-        """What `error` is for the other processes."""
-        kind: type[errors.HoldfastError] = errors.InternalError
-        for raised, seen in _CLASS_OF_FAILURE:
-            if isinstance(error, raised):
-                kind = seen
-                break
-        if getattr(error, "errno", None) in _DISK_IS_FULL:
-            kind = errors.ResourceExhaustedError
-        text = type(error).__name__
-        if str(error):
-            text += f": {error}"
-        return cls(process, kind.__name__, text)
 
 
 class Processes:
@@ -153,28 +90,6 @@ class Processes:
         operation = Operation(self, os.fspath(directory))
         operation.begin(place, value)
         return operation
-
-
-@dataclasses.dataclass
-class _Message:
-    """What a process brings to a place.
-
-    Attributes:
-        id: of this message alone.
-        operation: "" where one begins.
-        value: what the others are to know: JSON.
-    """
-
-    id: str
-    operation: str
-    value: Any
-
-    def to_text(self) -> str:
-        return json.dumps(dataclasses.asdict(self))
-
-    @classmethod
-    def from_text(cls, text: str) -> _Message:
-        return cls(**json.loads(text))
 
 
 class Operation:
@@ -253,9 +168,14 @@ class Operation:
         if timeout_secs is None:
             timeout_secs = multihost.coordination_timeout()
         name = multihost.unique_barrier_key(place, prefix=self.processes.prefix)
-        message = _Message(uuid.uuid4().hex, self.id, value)
+        who = Party(
+            self.processes.index,
+            self.processes.members,
+            self.id,
+            self.directory,
+        )
         try:
-            return _Wait(self, name, message, timeout_secs).run()
+            return Wait(name, who, value, timeout_secs).run()
         except BaseException as error:
             self.end(error)
             raise
@@ -267,19 +187,7 @@ class Operation:
         """
         if not self.id or not self.processes.has_others:
             return
-        failure = Failure.of(self.processes.index, reason)
-        with contextlib.suppress(Exception):
-            multihost.get_jax_distributed_client().key_value_set(
-                f"holdfast/ended/{self.id}",
-                json.dumps(dataclasses.asdict(failure)),
-            )
-
-    def reason(self) -> Failure | None:
-        """Why the operation has ended; None while it has not."""
-        if not self.id or not self.processes.has_others:
-            return None
-        text = _try_get(f"holdfast/ended/{self.id}")
-        return None if text is None else Failure(**json.loads(text))
+        end_operation(self.id, Failure.of(self.processes.index, reason))
 
     def leave(self) -> None:
         """Says that this process does nothing more for an ended operation."""
@@ -297,206 +205,12 @@ class Operation:
         deadline = time.monotonic() + multihost.coordination_timeout()
         for process in self.processes.members:
             key = self._left_key(process)
-            while process != self.processes.index and _get(key, 200) is None:
+            while process != self.processes.index and get(key, 200) is None:
                 if time.monotonic() > deadline:
                     return
 
     def _left_key(self, process: int) -> str:
         return f"holdfast/left/{self.id}/{process}"
-
-
-def _try_get(key: str) -> str | None:
-    """What lies in the store under a key; else None."""
-    client = multihost.get_jax_distributed_client()
-    if not hasattr(client, "key_value_try_get"):
-        return _get(key, 1)  # older releases of jax
-    try:
-        text: str = client.key_value_try_get(key)
-    except Exception as error:
-        if "NOT_FOUND" in str(error):
-            return None
-        raise
-    return text
-
-
-def _get(key: str, timeout_ms: int) -> str | None:
-    """What lies in the store under a key, or will in time; else None."""
-    client = multihost.get_jax_distributed_client()
-    try:
-        text: str = client.blocking_key_value_get(key, timeout_ms)
-    except Exception as error:
-        if "DEADLINE_EXCEEDED" in str(error):
-            return None
-        raise
-    return text
-
-
-_PLACES = "holdfast/at/"
-
-
-def _place_key(name: str) -> str:
-    return _PLACES + urllib.parse.quote(name, safe=":")
-
-
-class _Wait:
-    """One process at one place, once."""
-
-    def __init__(
-        self,
-        operation: Operation,
-        name: str,
-        message: _Message,
-        timeout_secs: float,
-    ) -> None:
-        self._operation = operation
-        self._processes = operation.processes
-        self._name = name
-        self._message = message
-        self._timeout_secs = timeout_secs
-        self._deadline = time.monotonic() + timeout_secs
-        self._client = multihost.get_jax_distributed_client()
-        self._key = _place_key(name)
-
-    def run(self) -> dict[int, Any]:
-        """Waits; see `Operation.meet`."""
-        mine = self._processes.index
-        self._set(f"in/{mine}", self._message.to_text())
-        try:
-            self._check_not_ended()
-            if mine == self._processes.members[0]:
-                return self._collect()
-            return self._learn()
-        finally:
-            self._delete(f"in/{mine}")
-
-    def _learn(self) -> dict[int, Any]:
-        """The values, from the process that collects them."""
-        name = f"out/{self._processes.index}/{self._message.id}"
-        answer = json.loads(self._ask(name))
-        self._delete(name)
-        if "failure" in answer:
-            failure = Failure(**answer["failure"])
-            raise getattr(errors, failure.kind)(failure.text)
-        return {int(k): value for k, value in answer["values"].items()}
-
-    def _collect(self) -> dict[int, Any]:
-        """Reads what all bring and answers them."""
-        messages = {self._processes.index: self._message}
-        try:
-            for process in self._processes.members[1:]:
-                messages[process] = self._receive(process)
-        except errors.DeadlineExceededError as error:
-            failure = Failure(
-                self._processes.index, type(error).__name__, str(error)
-            )
-            answer = {"failure": dataclasses.asdict(failure)}
-            self._send(answer, self._waiting())
-            raise
-        values = {p: message.value for p, message in messages.items()}
-        self._send({"values": values}, messages)
-        return values
-
-    def _receive(self, process: int) -> _Message:
-        """The message of a process, about this operation.
-
-        What a process brings to an operation that has ended is passed over;
-        it will find that out by itself.
-
-        Raises:
-            DeadlineExceededError: it did not come.
-        """
-        name = f"in/{process}"
-        while True:
-            message = _Message.from_text(self._ask(name))
-            if message.operation == self._message.operation:
-                return message
-            if time.monotonic() > self._deadline:
-                raise self._timed_out({process})
-            time.sleep(_POLL_SECONDS / 100)
-
-    def _ask(self, name: str) -> str:
-        """What somebody has put, or will put, under a name.
-
-        Raises:
-            DeadlineExceededError: nobody has in time.
-            HoldfastError: the operation has ended.
-        """
-        while True:
-            left = self._deadline - time.monotonic()
-            piece_ms = max(1, int(1000 * min(left, _POLL_SECONDS)))
-            text = _get(f"{self._key}/{name}", piece_ms)
-            if text is not None:
-                return text
-            self._check_not_ended()
-            if left <= 0:
-                raise self._timed_out(set())
-
-    def _timed_out(self, late: set[int]) -> errors.DeadlineExceededError:
-        """The error that names who is not here, or is `late`."""
-        present = self._waiting().keys() - late
-        missing = [p for p in self._processes.members if p not in present]
-        elsewhere = self._elsewhere()
-        names = ", ".join(
-            f"process {process}" + elsewhere.get(process, "")
-            for process in missing
-        )
-        if not names:
-            names = f"the answer of process {self._processes.members[0]}"
-        return errors.DeadlineExceededError(
-            f"{self._about()}: timed out after {self._timeout_secs:g} s;"
-            f" missing: {names}"
-        )
-
-    def _about(self) -> str:
-        directory = self._operation.directory
-        return f"{self._name} ({directory})" if directory else self._name
-
-    def _waiting(self) -> dict[int, _Message]:
-        """Who is here."""
-        found = self._client.key_value_dir_get(f"{self._key}/in/")
-        return {
-            int(key.rsplit("/", 1)[1]): _Message.from_text(text)
-            for key, text in found
-        }
-
-    def _elsewhere(self) -> dict[int, str]:
-        """Where processes wait that are not here, for the message."""
-        places = {}
-        for key, _ in self._client.key_value_dir_get(_PLACES):
-            place, direction, *rest = key.removeprefix(_PLACES).split("/")
-            if direction == "in" and f"{_PLACES}{place}" != self._key:
-                name = urllib.parse.unquote(place)
-                places[int(rest[0])] = f" (which waits at {name})"
-        return places
-
-    def _check_not_ended(self) -> None:
-        """Raises why the operation has ended, if it has.
-
-        Raises:
-            HoldfastError: another process has failed.
-        """
-        failure = self._operation.reason()
-        if failure is not None:
-            raise getattr(errors, failure.kind)(
-                f"{self._about()}: process {failure.process} failed:"
-                f" {failure.text}"
-            )
-
-    def _send(self, answer: dict[str, Any], to: dict[int, _Message]) -> None:
-        text = json.dumps(answer)
-        for process, message in to.items():
-            if process != self._processes.index:
-                self._delete(f"in/{process}")
-                self._set(f"out/{process}/{message.id}", text)
-
-    def _set(self, name: str, text: str) -> None:
-        self._client.key_value_set(
-            f"{self._key}/{name}", text, allow_overwrite=True
-        )
-
-    def _delete(self, name: str) -> None:
-        with contextlib.suppress(Exception):
-            self._client.key_value_delete(f"{self._key}/{name}")
 
 
 def check_directories(directories: dict[int, str], directory: str) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 
 import holdfast
 import holdfast.orbax as ocp
-from holdfast.orbax import _processes, multihost, v1
+from holdfast.orbax import _meeting, multihost, v1
 
 P = jax.sharding.PartitionSpec
 
@@ -161,32 +161,32 @@ def save_soon(path: str, seconds: int, api: str = "standard") -> None:
 
 def save_until(path: str, place: str, api: str = "standard") -> None:
     """Saves, but the last process dies when it comes to that place."""
-    run = _processes._Wait.run
+    run = _meeting.Wait.run
 
     def run_or_die(wait: Any) -> Any:
-        if place in wait._name:
+        if place in wait.name:
             os.kill(os.getpid(), signal.SIGKILL)
         return run(wait)
 
     if jax.process_index() == jax.process_count() - 1:
-        _processes._Wait.run = run_or_die  # type: ignore[method-assign]
+        _meeting.Wait.run = run_or_die  # type: ignore[method-assign]
     save(path, api)
 
 
 def places(path: str, api: str) -> list[str]:
     """The names of the places where processes wait during a save."""
     seen: list[str] = []
-    run = _processes._Wait.run
+    run = _meeting.Wait.run
 
     def note(wait: Any) -> Any:
-        seen.append(wait._name)
+        seen.append(wait.name)
         return run(wait)
 
-    _processes._Wait.run = note  # type: ignore[method-assign]
+    _meeting.Wait.run = note  # type: ignore[method-assign]
     try:
         save(path, api)
     finally:
-        _processes._Wait.run = run  # type: ignore[method-assign]
+        _meeting.Wait.run = run  # type: ignore[method-assign]
     return seen
 
 

@@ -199,6 +199,7 @@ def test_options_of_later_releases(
 
 
 def test_replicated_arrays_in_a_database_of_their_own(ckpt: Path) -> None:
+    jax = pytest.importorskip("jax")
     mesh = jax.sharding.Mesh(jax.devices(), ("x",))
     replicated = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
     sharded = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("x"))
