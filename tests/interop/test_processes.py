@@ -6,23 +6,30 @@ usage: test_processes.py [--cases N] [--seed S] [--keep DIR]
 For each random case (mesh, partition specs, options; half of them with 2
 processes, half with 4) both save the same tree: equal `_METADATA`, `_sharding`,
 `array_metadatas`, array metadata and chunk keys. Then each restores both
-checkpoints on another mesh, value for value. Prints what differs, with its
-seed; exit status 1 on any.
+checkpoints on another mesh, value for value. Then 1, 2 and 4 processes restore
+the golden checkpoints that 2 and 3 processes wrote. Prints what differs, with
+its seed; exit status 1 on any.
 """
 
 import argparse
 import pathlib
 import shutil
 import sys
+import tarfile
 import tempfile
 import time
 
 HERE = pathlib.Path(__file__).parent
-sys.path.insert(0, str(HERE.parents[1] / "python/tests"))
+ROOT = HERE.parents[1]
+sys.path.insert(0, str(ROOT / "python/tests"))
 
 from process_jobs import Job  # noqa: E402
 
 WRITERS = ("orbax", "holdfast")
+# Of several processes: case, and the item in it.
+RECORDED = (("mp2_zarr2_ocdbt", "ckpt"), ("mp2_zarr3_dirs", "ckpt"),
+            ("mp2_v1", "ckpt/state"), ("mp3_zarr2_ocdbt", "ckpt"),
+            ("mp3_replica_separate_zarr3", "ckpt"))
 
 
 def run_case(job, seed, root):
@@ -72,6 +79,24 @@ def run_cases(processes, seeds, root, keep):
     return good
 
 
+def run_recorded(processes, corpus):
+    """Prints what is restored wrongly; how many checkpoints are right."""
+    good = 0
+    with Job(processes, modules=ROOT / "python/tests/orbax") as job:
+        for case, item in RECORDED:
+            outcomes = job.call(
+                "process_functions:restore_recorded",
+                path=str(corpus / case / item),
+                expected=str(corpus / case / "expected.json"))
+            problems = _errors(case, outcomes)
+            problems += [f"{case}, process {i}: {p}"
+                         for i, o in outcomes.items() for p in o.value or ()]
+            for problem in problems:
+                print(f"FAILED {processes} processes, {problem}", flush=True)
+            good += not problems
+    return good
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--cases", type=int, default=100)
@@ -89,9 +114,16 @@ def main():
             first = args.seed + i * share
             seeds = range(first, min(first + share, args.seed + args.cases))
             good += run_cases(processes, seeds, root, args.keep)
-    print(f"{good} of {args.cases} cases alike in "
+    with tempfile.TemporaryDirectory(prefix="holdfast-corpus-") as scratch:
+        with tarfile.open(ROOT / "tests/golden/corpus/open.tar.xz") as archive:
+            archive.extractall(scratch)
+        corpus = pathlib.Path(scratch) / "open"
+        recorded = sum(run_recorded(n, corpus) for n in (1, 2, 4))
+    wanted = 3 * len(RECORDED)
+    print(f"{good} of {args.cases} cases alike, {recorded} of {wanted} "
+          f"restores of recorded checkpoints right, in "
           f"{time.monotonic() - start:.0f} s")
-    return 0 if good == args.cases else 1
+    return 0 if (good, recorded) == (args.cases, wanted) else 1
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ import numpy as np
 import holdfast
 import holdfast.orbax as ocp
 from holdfast.orbax import _meeting, multihost, v1
+from holdfast.orbax._processes import Processes
 
 P = jax.sharding.PartitionSpec
 
@@ -440,3 +441,23 @@ def who() -> Any:
         int(told[0]),
         multihost.reached_preemption(3),
     ]
+
+
+def stay_away(seconds: int) -> None:
+    """Begins an operation; the last process does not come to its next place,
+    and waits elsewhere for so long."""
+    processes = Processes()
+    operation = processes.start("begin", "/some/where")
+    is_last = processes.index == processes.members[-1]
+    place = "another place" if is_last else "the next place"
+    operation.meet(place, timeout_secs=seconds + is_last)
+
+
+def meet_often(count: int) -> None:
+    """Values of all, at a place that is used again and again."""
+    processes = Processes()
+    operation = processes.start("begin", "/some/where", value=processes.index)
+    assert operation.values == {i: i for i in processes.members}
+    for i in range(count):
+        found = operation.meet("a place/with signs é", [processes.index, i])
+        assert found == {j: [j, i] for j in processes.members}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import tarfile
 from collections.abc import Iterator
@@ -102,8 +103,6 @@ def test_process_with_something_else(
     outcomes = three.call(
         F + "save_other", path=str(ckpt), what=what, api=api, timeout=60
     )
-    import re
-
     for index, outcome in outcomes.items():
         assert outcome.error, f"process {index} has saved"
         assert re.search(WRONG[what], outcome.error), outcome.error
@@ -150,6 +149,24 @@ def test_process_that_never_arrives(three: Job, ckpt: Path, api: str) -> None:
     assert three.run(F + "restore", path=str(ckpt), api=api) == [[]] * 3
 
 
+def test_process_that_waits_elsewhere(three: Job) -> None:
+    outcomes = three.call(F + "stay_away", seconds=1)
+    for index in (0, 1):
+        error = outcomes[index].error
+        assert error.startswith("DeadlineExceededError: the next place (/some")
+        assert error.endswith(
+            "timed out after 1 s; missing: process 2 (which waits at another"
+            " place)"
+        )
+    # It learns that the others have left, before its own deadline.
+    assert re.match(
+        r"DeadlineExceededError: another place \(/some/where\): process [01]"
+        " failed: DeadlineExceededError: the next place",
+        outcomes[2].error,
+    )
+    three.run(F + "meet_often", count=50)
+
+
 PLACES = {
     "pytree": [
         "Checkpointer:save_start",
@@ -178,8 +195,6 @@ PLACES = {
 
 @pytest.mark.parametrize("api", APIS)
 def test_places_have_the_names_of_orbax(two: Job, ckpt: Path, api: str) -> None:
-    import re
-
     for found in two.run(F + "places", path=str(ckpt), api=api):
         names = [re.sub("_[0-9a-f]{32}", "_ID", name) for name in found]
         assert names == PLACES[api]
