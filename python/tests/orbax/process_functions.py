@@ -445,12 +445,12 @@ def who() -> Any:
 
 def stay_away(seconds: int) -> None:
     """Begins an operation; the last process does not come to its next place,
-    and waits elsewhere for so long."""
+    and waits elsewhere. The others wait so long."""
     processes = Processes()
     operation = processes.start("begin", "/some/where")
     is_last = processes.index == processes.members[-1]
     place = "another place" if is_last else "the next place"
-    operation.meet(place, timeout_secs=seconds + is_last)
+    operation.meet(place, timeout_secs=60 if is_last else seconds)
 
 
 def meet_often(count: int) -> None:

@@ -150,12 +150,12 @@ def test_process_that_never_arrives(three: Job, ckpt: Path, api: str) -> None:
 
 
 def test_process_that_waits_elsewhere(three: Job) -> None:
-    outcomes = three.call(F + "stay_away", seconds=1)
+    outcomes = three.call(F + "stay_away", seconds=3)
     for index in (0, 1):
         error = outcomes[index].error
         assert error.startswith("DeadlineExceededError: the next place (/some")
         assert error.endswith(
-            "timed out after 1 s; missing: process 2 (which waits at another"
+            "timed out after 3 s; missing: process 2 (which waits at another"
             " place)"
         )
     # It learns that the others have left, before its own deadline.
