@@ -113,9 +113,8 @@ def _spec(random, mesh, rank):
     """Axes of the mesh for `rank` dimensions; some are left out."""
     parts = [[] for _ in range(rank)]
     for name in random.permutation(mesh.axis_names):
-        at = int(random.integers(0, rank + 1))
-        if at < rank:
-            parts[at].append(str(name))
+        if rank and random.random() < 0.6:
+            parts[int(random.integers(0, rank))].append(str(name))
     entries = [None if not part else part[0] if len(part) == 1 else tuple(part)
                for part in parts]
     if random.random() < 0.3:

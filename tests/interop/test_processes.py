@@ -6,12 +6,14 @@ usage: test_processes.py [--cases N] [--seed S] [--keep DIR]
 For each random case (mesh, partition specs, options; half of them with 2
 processes, half with 4) both save the same tree: equal `_METADATA`, `_sharding`,
 `array_metadatas`, array metadata and chunk keys. Then each restores both
-checkpoints on another mesh, value for value. Then 1, 2 and 4 processes restore
+checkpoints on another mesh, value for value. So they do where each process has
+a directory of its own. Then 1, 2 and 4 processes restore
 the golden checkpoints that 2 and 3 processes wrote. Prints what differs, with
 its seed; exit status 1 on any.
 """
 
 import argparse
+import itertools
 import pathlib
 import shutil
 import sys
@@ -26,6 +28,7 @@ sys.path.insert(0, str(ROOT / "python/tests"))
 from process_jobs import Job  # noqa: E402
 
 WRITERS = ("orbax", "holdfast")
+LOCAL_CASES = 4
 # Of several processes: case, and the item in it.
 RECORDED = (("mp2_zarr2_ocdbt", "ckpt"), ("mp2_zarr3_dirs", "ckpt"),
             ("mp2_v1", "ckpt/state"), ("mp3_zarr2_ocdbt", "ckpt"),
@@ -79,6 +82,34 @@ def run_cases(processes, seeds, root, keep):
     return good
 
 
+def run_local(scratch):
+    """Prints what differs where each process saves alone; how many alike."""
+    good = 0
+    with Job(2, modules=HERE) as job:
+        for use_ocdbt, use_zarr3 in itertools.product((True, False), repeat=2):
+            root = f"{scratch}/local-{use_ocdbt}-{use_zarr3}"
+            formats = {"use_ocdbt": use_ocdbt, "use_zarr3": use_zarr3}
+            problems = []
+            for which in WRITERS:
+                problems += _errors(f"{which} saves", job.call(
+                    "local_cases:save", root=root, which=which, **formats))
+            calls = [("files", job.call(
+                "local_cases:compare", root=root, use_ocdbt=use_ocdbt))]
+            calls += [(f"{reader} restores {writer}'s", job.call(
+                "local_cases:restore", root=root, writer=writer, reader=reader,
+                **formats)) for writer in WRITERS for reader in WRITERS]
+            for what, outcomes in calls:
+                problems += _errors(what, outcomes)
+                problems += [f"{what}, process {i}: {p}"
+                             for i, o in outcomes.items()
+                             for p in o.value or ()]
+            for problem in problems:
+                print(f"FAILED own directories, {formats}: {problem[:900]}",
+                      flush=True)
+            good += not problems
+    return good
+
+
 def run_recorded(processes, corpus):
     """Prints what is restored wrongly; how many checkpoints are right."""
     good = 0
@@ -114,16 +145,19 @@ def main():
             first = args.seed + i * share
             seeds = range(first, min(first + share, args.seed + args.cases))
             good += run_cases(processes, seeds, root, args.keep)
+        local = run_local(scratch)
     with tempfile.TemporaryDirectory(prefix="holdfast-corpus-") as scratch:
         with tarfile.open(ROOT / "tests/golden/corpus/open.tar.xz") as archive:
             archive.extractall(scratch)
         corpus = pathlib.Path(scratch) / "open"
         recorded = sum(run_recorded(n, corpus) for n in (1, 2, 4))
     wanted = 3 * len(RECORDED)
-    print(f"{good} of {args.cases} cases alike, {recorded} of {wanted} "
+    print(f"{good} of {args.cases} cases and {local} of {LOCAL_CASES} with own "
+          f"directories alike, {recorded} of {wanted} "
           f"restores of recorded checkpoints right, in "
           f"{time.monotonic() - start:.0f} s")
-    return 0 if (good, recorded) == (args.cases, wanted) else 1
+    is_good = (good, local, recorded) == (args.cases, LOCAL_CASES, wanted)
+    return 0 if is_good else 1
 
 
 if __name__ == "__main__":
