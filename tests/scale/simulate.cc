@@ -2,7 +2,7 @@
 // the engine's own code on a store in memory, and says what it took.
 //
 //   simulate [--ranks N] [--arrays N] [--shards N] [--plans N]
-//            [--value-bytes N] [--parts real|quick]
+//            [--value-bytes N] [--parts real|quick|none]
 //
 // Each array is spread over `--shards` neighbouring ranks (default: all), a
 // device each, in a mesh of two replicas that write half a shard each. Arrays
@@ -13,7 +13,7 @@
 // write  every rank's part. `quick`: ranks other than 0 put their chunks into
 //        their databases without planning, and leave out their
 //        array_metadatas, which are then only weighed; the default where ranks
-//        x arrays is above 2 million.
+//        x arrays is above 2 million. `none`: stop after the plans.
 // merge  what rank 0 does alone when all have written.
 // open   what each rank does to restore, before it reads values.
 //
@@ -24,7 +24,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
+#include <ctime>
 #include <fstream>
 #include <optional>
 #include <string>
@@ -51,12 +51,14 @@ struct Setup {
   int64_t array_count = 200;
   int64_t shard_count = 0;  // of an array; 0: one a rank
   int64_t plan_count = 3;
-  int64_t value_bytes = 256;
-  std::optional<bool> is_quick;
+  // More than the 1024 bytes that a database keeps in line.
+  int64_t value_bytes = 1028;
+  std::string parts = "auto";  // real, quick, none
 
   int64_t group_count() const { return rank_count / shard_count; }
   bool quick() const {
-    return is_quick.value_or(rank_count * array_count > 2'000'000);
+    if (parts != "auto") return parts == "quick";
+    return rank_count * array_count > 2'000'000;
   }
 };
 
@@ -64,6 +66,32 @@ void Report(const char* what, double value, const char* unit) {
   std::printf("%-34s %14.6g %s\n", what, value, unit);
   std::fflush(stdout);
 }
+
+// Wall clock, and processor time of this process, since construction or the
+// last report.
+class Clock {
+ public:
+  void Report(const char* what, int64_t share_count = 1) {
+    const double wall = wall_.Lap() / share_count;
+    const std::clock_t now = std::clock();
+    const double used =
+        static_cast<double>(now - used_) / CLOCKS_PER_SEC / share_count;
+    std::printf("%-34s %14.6g s, of a processor %.6g s\n", what, wall, used);
+    std::fflush(stdout);
+    Restart();
+  }
+  void Restart() {
+    wall_.Lap();
+    used_ = std::clock();
+  }
+  double used_seconds() const {
+    return static_cast<double>(std::clock() - used_) / CLOCKS_PER_SEC;
+  }
+
+ private:
+  Stopwatch wall_;
+  std::clock_t used_ = std::clock();
+};
 
 // "VmHWM:", "VmRSS:".
 int64_t MemoryBytes(const std::string& field) {
@@ -148,6 +176,7 @@ Result<Tree> TreeOfRank(const Setup& setup, const Array& whole, int64_t rank) {
 
 struct PlanCost {
   double seconds = 0;
+  double processor_seconds = 0;
   int64_t peak_bytes = 0;
   uint64_t value_count = 0;
   bool ok = false;
@@ -159,12 +188,14 @@ PlanCost PlanRank(const Setup& setup, int64_t rank) {
   const int64_t before_bytes = MemoryBytes("VmRSS:");
   PlanCost cost;
   Stopwatch watch;
+  const Clock clock;
   const auto tree = TreeOfRank(setup, whole, rank);
   if (!tree.ok()) return cost;
   const auto plan = MakeSavePlan(*tree, save.options, PartOfRank(save, rank));
   if (!plan.ok()) return cost;
   const PlanChecksums checksums = ChecksumsOf(*plan);
   cost.seconds = watch.Lap();
+  cost.processor_seconds = clock.used_seconds();
   cost.peak_bytes = MemoryBytes("VmHWM:") - before_bytes;
   cost.value_count = plan->value_count;
   cost.ok = checksums.leaf_count > 0;
@@ -202,9 +233,12 @@ Status SimulatePlans(const Setup& setup) {
       return InternalError("rank " + std::to_string(rank) + " made no plan");
     }
     worst.seconds = std::max(worst.seconds, cost.seconds);
+    worst.processor_seconds =
+        std::max(worst.processor_seconds, cost.processor_seconds);
     worst.peak_bytes = std::max(worst.peak_bytes, cost.peak_bytes);
   }
   Report("plan, slowest rank", worst.seconds, "s");
+  Report("plan, slowest rank, processor", worst.processor_seconds, "s");
   Report("plan, peak memory of a rank", worst.peak_bytes / 1e6, "MB");
   return Status();
 }
@@ -250,6 +284,9 @@ Status WriteQuickPart(const Setup& setup, const VirtualSave& save,
                     std::move(value), nullptr));
     }
     HF_RETURN_IF_ERROR(sink->Finish(part.digests));
+    HF_ASSIGN_OR_RETURN(const Bytes manifest,
+                        store.Read(part.database + std::string(kManifestFile)));
+    part.manifest_checksum = ManifestChecksum(manifest.view());
   }
   return store.Write(PartFileName(rank), SerializePartFile(part));
 }
@@ -257,13 +294,13 @@ Status WriteQuickPart(const Setup& setup, const VirtualSave& save,
 Status WriteParts(const Setup& setup, const VirtualSave& save, Store& store) {
   const Array whole = Whole(setup);
   HF_ASSIGN_OR_RETURN(const Tree first, TreeOfRank(setup, whole, 0));
-  Stopwatch watch;
+  Clock clock;
   HF_RETURN_IF_ERROR(SaveRank(save, 0, first, store));
-  Report("write, rank 0", watch.Lap(), "s");
+  clock.Report("write, rank 0");
   HF_ASSIGN_OR_RETURN(const SavePlan plan,
                       MakeSavePlan(first, save.options, PartOfRank(save, 0)));
   const PlanChecksums checksums = ChecksumsOf(plan);
-  watch.Lap();
+  clock.Restart();
   for (int64_t rank = 1; rank < setup.rank_count; ++rank) {
     if (setup.quick()) {
       HF_RETURN_IF_ERROR(
@@ -273,9 +310,9 @@ Status WriteParts(const Setup& setup, const VirtualSave& save, Store& store) {
     HF_ASSIGN_OR_RETURN(const Tree tree, TreeOfRank(setup, whole, rank));
     HF_RETURN_IF_ERROR(SaveRank(save, rank, tree, store));
   }
-  Report(setup.quick() ? "write, mean of others (quick)"
-                       : "plan and write, mean of others",
-         watch.Lap() / std::max<int64_t>(setup.rank_count - 1, 1), "s");
+  clock.Report(setup.quick() ? "write, mean of others (quick)"
+                             : "plan and write, mean of others",
+               std::max<int64_t>(setup.rank_count - 1, 1));
   return Status();
 }
 
@@ -345,10 +382,10 @@ Status OpenMerged(std::shared_ptr<Store> store, CountingStore& counting) {
   place.kind = ItemKind::kPytree;
   place.store = std::move(store);
   counting.ResetCounters();
-  Stopwatch watch;
+  Clock clock;
   HF_ASSIGN_OR_RETURN(const auto item,
                       Item::Open(place, {}, ItemDetail::kForLoading));
-  Report("open", watch.Lap(), "s");
+  clock.Report("open");
   Report("open, bytes read", counting.counters().read_bytes / 1e6, "MB");
   for (const StoredLeaf& leaf : item->leaves()) {
     HF_RETURN_IF_ERROR(leaf.problem);
@@ -358,6 +395,7 @@ Status OpenMerged(std::shared_ptr<Store> store, CountingStore& counting) {
 
 Status Simulate(const Setup& setup) {
   HF_RETURN_IF_ERROR(SimulatePlans(setup));
+  if (setup.parts == "none") return Status();
   const VirtualSave save = SaveOf(setup);
   MemoryStore memory;
   auto counting = std::make_shared<CountingStore>(&memory);
@@ -366,9 +404,9 @@ Status Simulate(const Setup& setup) {
   const uint64_t value_count = setup.array_count * setup.shard_count;
   const uint64_t value_bytes = value_count * setup.value_bytes;
   counting->ResetCounters();
-  Stopwatch watch;
+  Clock clock;
   HF_RETURN_IF_ERROR(Finish(save, *counting).status());
-  Report("merge", watch.Lap(), "s");
+  clock.Report("merge");
   Report("merge, chunks", value_count, "");
   const StoreCounters counters = counting->counters();
   Report("merge, reads", counters.read_calls, "");
@@ -401,14 +439,15 @@ std::optional<Setup> ParseSetup(int argc, char** argv) {
     } else if (flag == "--value-bytes") {
       setup.value_bytes = value;
     } else if (flag == "--parts") {
-      setup.is_quick = std::strcmp(argv[i + 1], "quick") == 0;
+      setup.parts = argv[i + 1];
     } else {
       return std::nullopt;
     }
   }
   if (setup.shard_count == 0) setup.shard_count = setup.rank_count;
   if (argc % 2 == 0 || setup.rank_count < 1 || setup.array_count < 1 ||
-      setup.plan_count < 1 || setup.shard_count < 1 || setup.value_bytes < 4 ||
+      setup.plan_count < 1 || setup.shard_count < 1 ||
+      setup.value_bytes <= 1024 || setup.value_bytes % 4 != 0 ||
       setup.rank_count % setup.shard_count != 0) {
     return std::nullopt;
   }
@@ -420,8 +459,10 @@ int Main(int argc, char** argv) {
   if (!setup) {
     std::fprintf(stderr,
                  "usage: simulate [--ranks N] [--arrays N] [--shards N] "
-                 "[--plans N] [--value-bytes N] [--parts real|quick]\n"
-                 "N from 1; shards divide ranks; values of 4 bytes or more\n");
+                 "[--plans N] [--value-bytes N] "
+                 "[--parts real|quick|none]\n"
+                 "N from 1; shards divide ranks; values of more than 1024 "
+                 "bytes, whole floats\n");
     return 2;
   }
   std::printf("%lld ranks, %lld arrays, each over %lld ranks\n",
