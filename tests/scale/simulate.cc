@@ -2,7 +2,7 @@
 // the engine's own code on a store in memory, and says what it took.
 //
 //   simulate [--ranks N] [--arrays N] [--shards N] [--plans N]
-//            [--value-bytes N] [--parts real|quick|none]
+//            [--value-bytes N] [--parts real|quick|none [--shapes N]]
 //
 // Each array is spread over `--shards` neighbouring ranks (default: all), a
 // device each, in a mesh of two replicas that write half a shard each. Arrays
@@ -13,7 +13,8 @@
 // write  every rank's part. `quick`: ranks other than 0 put their chunks into
 //        their databases without planning, and leave out their
 //        array_metadatas, which are then only weighed; the default where ranks
-//        x arrays is above 2 million. `none`: stop after the plans.
+//        x arrays is above 2 million. `none`: stop after the plans, which may
+//        then be about `--shapes` distinct shapes.
 // merge  what rank 0 does alone when all have written.
 // open   what each rank does to restore, before it reads values.
 //
@@ -53,6 +54,7 @@ struct Setup {
   int64_t plan_count = 3;
   // More than the 1024 bytes that a database keeps in line.
   int64_t value_bytes = 1028;
+  int64_t shape_count = 1;
   std::string parts = "auto";  // real, quick, none
 
   int64_t group_count() const { return rank_count / shard_count; }
@@ -141,12 +143,23 @@ void AddAt(Tree& tree, const std::string& name, Tree leaf) {
         std::move(leaf));
 }
 
-// All arrays have these elements.
-Array Whole(const Setup& setup) {
-  const Shape shape = {setup.shard_count, setup.value_bytes / 4};
-  std::vector<float> elements(ElementCount(shape));
-  for (size_t i = 0; i < elements.size(); ++i) elements[i] = i;
-  return Array::FromBytes(DType::kFloat32, shape, elements.data());
+// One array a shape; arrays of the tree take turns with them. All borrow the
+// same elements.
+std::vector<Array> Wholes(const Setup& setup) {
+  const int64_t columns = setup.value_bytes / 4;
+  const int64_t columns_max = columns + setup.shape_count - 1;
+  const auto elements =
+      std::make_shared<std::vector<float>>(setup.shard_count * columns_max);
+  for (size_t i = 0; i < elements->size(); ++i) (*elements)[i] = i;
+  std::vector<Array> wholes;
+  for (int64_t i = 0; i < setup.shape_count; ++i) {
+    const Shape shape = {setup.shard_count, columns + i};
+    const ConstArrayView view{DType::kFloat32,
+                              reinterpret_cast<const char*>(elements->data()),
+                              shape, ContiguousStrides(shape, 4)};
+    wholes.push_back(Array::Borrow(view, elements));
+  }
+  return wholes;
 }
 
 VirtualSave SaveOf(const Setup& setup) {
@@ -158,7 +171,8 @@ VirtualSave SaveOf(const Setup& setup) {
   return save;
 }
 
-Result<Tree> TreeOfRank(const Setup& setup, const Array& whole, int64_t rank) {
+Result<Tree> TreeOfRank(const Setup& setup, const std::vector<Array>& wholes,
+                        int64_t rank) {
   std::vector<SpreadLeaves> groups;
   for (int64_t group = 0; group < setup.group_count(); ++group) {
     HF_ASSIGN_OR_RETURN(
@@ -168,7 +182,8 @@ Result<Tree> TreeOfRank(const Setup& setup, const Array& whole, int64_t rank) {
   }
   Tree tree = Tree::Dict();
   for (int64_t i = 0; i < setup.array_count; ++i) {
-    HF_ASSIGN_OR_RETURN(Tree leaf, groups[i % groups.size()].Leaf(whole));
+    HF_ASSIGN_OR_RETURN(
+        Tree leaf, groups[i % groups.size()].Leaf(wholes[i % wholes.size()]));
     AddAt(tree, NameOf(i), std::move(leaf));
   }
   return tree;
@@ -183,13 +198,13 @@ struct PlanCost {
 };
 
 PlanCost PlanRank(const Setup& setup, int64_t rank) {
-  const Array whole = Whole(setup);
+  const std::vector<Array> wholes = Wholes(setup);
   const VirtualSave save = SaveOf(setup);
   const int64_t before_bytes = MemoryBytes("VmRSS:");
   PlanCost cost;
   Stopwatch watch;
   const Clock clock;
-  const auto tree = TreeOfRank(setup, whole, rank);
+  const auto tree = TreeOfRank(setup, wholes, rank);
   if (!tree.ok()) return cost;
   const auto plan = MakeSavePlan(*tree, save.options, PartOfRank(save, rank));
   if (!plan.ok()) return cost;
@@ -292,8 +307,8 @@ Status WriteQuickPart(const Setup& setup, const VirtualSave& save,
 }
 
 Status WriteParts(const Setup& setup, const VirtualSave& save, Store& store) {
-  const Array whole = Whole(setup);
-  HF_ASSIGN_OR_RETURN(const Tree first, TreeOfRank(setup, whole, 0));
+  const std::vector<Array> wholes = Wholes(setup);
+  HF_ASSIGN_OR_RETURN(const Tree first, TreeOfRank(setup, wholes, 0));
   Clock clock;
   HF_RETURN_IF_ERROR(SaveRank(save, 0, first, store));
   clock.Report("write, rank 0");
@@ -304,10 +319,10 @@ Status WriteParts(const Setup& setup, const VirtualSave& save, Store& store) {
   for (int64_t rank = 1; rank < setup.rank_count; ++rank) {
     if (setup.quick()) {
       HF_RETURN_IF_ERROR(
-          WriteQuickPart(setup, save, plan, checksums, whole, rank, store));
+          WriteQuickPart(setup, save, plan, checksums, wholes[0], rank, store));
       continue;
     }
-    HF_ASSIGN_OR_RETURN(const Tree tree, TreeOfRank(setup, whole, rank));
+    HF_ASSIGN_OR_RETURN(const Tree tree, TreeOfRank(setup, wholes, rank));
     HF_RETURN_IF_ERROR(SaveRank(save, rank, tree, store));
   }
   clock.Report(setup.quick() ? "write, mean of others (quick)"
@@ -438,6 +453,8 @@ std::optional<Setup> ParseSetup(int argc, char** argv) {
       setup.plan_count = value;
     } else if (flag == "--value-bytes") {
       setup.value_bytes = value;
+    } else if (flag == "--shapes") {
+      setup.shape_count = value;
     } else if (flag == "--parts") {
       setup.parts = argv[i + 1];
     } else {
@@ -448,7 +465,8 @@ std::optional<Setup> ParseSetup(int argc, char** argv) {
   if (argc % 2 == 0 || setup.rank_count < 1 || setup.array_count < 1 ||
       setup.plan_count < 1 || setup.shard_count < 1 ||
       setup.value_bytes <= 1024 || setup.value_bytes % 4 != 0 ||
-      setup.rank_count % setup.shard_count != 0) {
+      setup.rank_count % setup.shard_count != 0 || setup.shape_count < 1 ||
+      (setup.shape_count > 1 && setup.parts != "none")) {
     return std::nullopt;
   }
   return setup;
@@ -460,7 +478,7 @@ int Main(int argc, char** argv) {
     std::fprintf(stderr,
                  "usage: simulate [--ranks N] [--arrays N] [--shards N] "
                  "[--plans N] [--value-bytes N] "
-                 "[--parts real|quick|none]\n"
+                 "[--parts real|quick|none [--shapes N]]\n"
                  "N from 1; shards divide ranks; values of more than 1024 "
                  "bytes, whole floats\n");
     return 2;
