@@ -51,6 +51,8 @@ struct Args {
   MissingChunks missing_chunks = MissingChunks::kAsRecorded;
   int thread_count = 0;
   uint64_t ram_bytes_max = uint64_t{256} << 20;
+  When mpi = When::kAuto;
+  double timeout_seconds = 600;
 
   bool long_listing = false;
   SortKey sort = SortKey::kCheckpoint;

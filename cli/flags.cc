@@ -18,6 +18,7 @@ constexpr uint32_t kVerify = Bit(VerbId::kVerify);
 constexpr uint32_t kSteps = Bit(VerbId::kSteps);
 constexpr uint32_t kOpen = kLs | kTree | kInfo | kCat | kDigest | kVerify;
 constexpr uint32_t kWork = kDigest | kVerify;  // long jobs on many threads
+constexpr uint32_t kRanks = kVerify;           // split over the ranks of mpirun
 constexpr uint32_t kReports = kOpen | kSteps;
 constexpr uint32_t kEvery = (1u << kVerbCount) - 1;
 
@@ -60,6 +61,13 @@ Status ApplyRam(std::string_view value, Args* args) {
   const auto bytes = ParseBytes(value);
   if (!bytes.ok()) return BadValue("ram", value, "a size such as 512M or 2GiB");
   args->ram_bytes_max = *bytes;
+  return Status();
+}
+
+Status ApplyTimeout(std::string_view value, Args* args) {
+  const auto seconds = ParseInt(value, 1, 1'000'000);
+  if (!seconds) return BadValue("timeout", value, "seconds, from 1");
+  args->timeout_seconds = static_cast<double>(*seconds);
   return Status();
 }
 
@@ -141,6 +149,13 @@ constexpr Flag kFlags[] = {
     {"ram", 0, "SIZE",
      "Hold at most SIZE bytes of tensors in memory; a larger chunk goes alone",
      kWork | kCat, "256M", Completion::kNothing, "", ApplyRam},
+    {"mpi", 0, "WHEN", "Split the work over the processes that mpirun started",
+     kRanks, "auto: when it did", Completion::kChoices, kWhen,
+     [](std::string_view value, Args* args) {
+       return ApplyWhen("mpi", value, &args->mpi);
+     }},
+    {"timeout", 0, "SECONDS", "Wait at most so long for another process",
+     kRanks, "600", Completion::kNothing, "", ApplyTimeout},
     {"progress", 0, "WHEN", "Draw a progress bar on standard error", kWork,
      "auto: on a terminal, after one second", Completion::kChoices, kWhen,
      [](std::string_view value, Args* args) {
@@ -189,6 +204,7 @@ constexpr Example kVerifyExamples[] = {
     {"holdfast verify /ckpt/7", "read and check everything"},
     {"holdfast verify --quiet /ckpt && cp -r /ckpt/7 /backup",
      "copy only what is sound"},
+    {"mpirun -np 8 holdfast verify /ckpt/7", "check an eighth each"},
 };
 constexpr Example kStepsExamples[] = {
     {"holdfast steps /ckpt", "every step, and why some do not count"},
@@ -243,7 +259,8 @@ constexpr Verb kVerbs[] = {
     {VerbId::kVerify, "verify", "PATH", 1, 1, "Check every byte",
      "Reads everything that a restore could depend on, checks every checksum "
      "there is, and names each damaged leaf, file and offset. Exit code 1 "
-     "means damage.",
+     "means damage. Processes started by mpirun check a part each; the first "
+     "of them prints.",
      kVerifyExamples, Completion::kFile, "", false},
     {VerbId::kSteps, "steps", "ROOT", 1, 1, "List the steps of a root",
      "Lists the step directories of a root: time, size, items, metrics, and "

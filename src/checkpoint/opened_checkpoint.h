@@ -42,6 +42,11 @@ class OpenedCheckpoint final : public Checkpoint {
   Result<Tree> Structure() const override;
 
   const std::vector<std::unique_ptr<Item>>& items() const { return items_; }
+  // leaves()[leaf], and whose it is.
+  const std::pair<const Item*, const StoredLeaf*>& stored_leaf(
+      size_t leaf) const {
+    return leaves_[leaf];
+  }
   // leaves()[leaf].name.
   std::string_view LeafName(size_t leaf) const;
   // One tree of some or all items: the item's own when it is the only one.

@@ -4,6 +4,8 @@
 #include <mutex>
 #include <utility>
 
+#include "holdfast/process_group.h"
+
 namespace holdfast {
 namespace testing {
 namespace {
@@ -204,7 +206,12 @@ Result<std::string> DigestLeaf(const Checkpoint& checkpoint, size_t leaf) {
 }
 
 Result<VerifyReport> Verify(const std::string& path, const OpenOptions& options,
-                            const RunOptions& run) {
+                            const RunOptions& run, ProcessGroup* group) {
+  if (group != nullptr) {
+    // All ranks must make the call.
+    const Status status = group->Agree({"verify", path}, Status());
+    if (!status.ok()) return status;
+  }
   auto& world = TheWorld();
   world.calls.open = options;
   world.calls.thread_count = run.thread_count;
