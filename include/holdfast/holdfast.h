@@ -10,6 +10,7 @@
 #include "holdfast/pytree_checkpoint_handler.h"
 #include "holdfast/pytree_metadata.h"
 #include "holdfast/restore_args.h"
+#include "holdfast/shard_plan.h"
 #include "holdfast/sharding.h"
 #include "holdfast/spec.h"
 #include "holdfast/status.h"
