@@ -3,6 +3,7 @@
 #include "base/no_throw.h"
 #include "base/status_macros.h"
 #include "checkpoint/adopt.h"
+#include "checkpoint/earlier_item.h"
 #include "checkpoint/format/directory_names.h"
 #include "checkpoint/item_parts.h"
 #include "checkpoint/item_writer.h"
@@ -12,40 +13,6 @@
 
 namespace holdfast {
 namespace {
-
-std::string ArrayMetadatasPath(int64_t rank) {
-  return std::string(kArrayMetadatasDirectory) + "/" +
-         ArrayMetadatasFileName(rank);
-}
-
-Status DeleteAll(const std::vector<std::string>& names, FileStore& store) {
-  for (const std::string& name : names) {
-    HF_RETURN_IF_ERROR(store.Delete(name));
-  }
-  return Status();
-}
-
-// The files by which an earlier item in the directory would be found, or that
-// would speak of the new one's values. Its data stays, and so does what is
-// adopted.
-Status RemoveEarlierItem(bool adopt_existing, FileStore& store) {
-  std::vector<std::string> names = {std::string(kTreeMetadataFile),
-                                    std::string(kDigestFile),
-                                    std::string(kManifestFile)};
-  if (!adopt_existing) {
-    names.insert(names.end(),
-                 {std::string(kShardingFile), std::string(kStringsFile)});
-  }
-  return DeleteAll(names, store);
-}
-
-// The same for what one process has there.
-Status RemoveEarlierPart(const std::string& process_directory, int64_t rank,
-                         FileStore& store) {
-  return DeleteAll({ArrayMetadatasPath(rank),
-                    process_directory + "/" + std::string(kManifestFile)},
-                   store);
-}
 
 Status CheckDirectory(const std::string& directory) {
   if (!directory.empty() && directory.find('\0') == std::string::npos) {

@@ -3,8 +3,9 @@
 #include <utility>
 
 #include "base/status_macros.h"
+#include "checkpoint/earlier_item.h"
+#include "checkpoint/format/directory_names.h"
 #include "checkpoint/item_writer.h"
-#include "checkpoint/pending_saver.h"
 #include "checkpoint/save_plan.h"
 #include "holdfast/pending_save.h"
 #include "pytree/messages.h"
@@ -120,6 +121,8 @@ Result<std::vector<CommitFuture>> SerializeGroups(
   if (prepared.parts.groups.empty()) return all;
   FileStore store(prepared.directory);
   HF_RETURN_IF_ERROR(RemoveEarlierItem(/*adopt_existing=*/false, store));
+  HF_RETURN_IF_ERROR(
+      RemoveEarlierPart(ProcessDirectoryName({"0", false}), 0, store));
   for (const SaveGroup& group : prepared.parts.groups) {
     std::vector<const Tree*> values;
     for (const Tree& value : group.values) values.push_back(&value);

@@ -160,7 +160,8 @@ namespace {
 
 // Says what the elements are, and has none.
 Array Elsewhere(DType dtype, const Shape& shape) {
-  return Array::Borrow({dtype, nullptr, shape, {}}, nullptr);
+  return Array::Borrow({dtype, nullptr, shape, Shape(shape.size(), 0)},
+                       nullptr);
 }
 
 }  // namespace
