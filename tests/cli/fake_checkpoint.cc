@@ -229,6 +229,25 @@ Result<VerifyReport> Verify(const std::string& path, const OpenOptions& options,
   return found->second.report;
 }
 
+Result<ConvertResult> Convert(const std::string& source,
+                              const std::string& target,
+                              const ConvertOptions& options) {
+  auto& world = TheWorld();
+  world.calls.convert = options;
+  world.calls.convert_target = target;
+  const auto found = world.checkpoints.find(source);
+  if (found == world.checkpoints.end()) {
+    return NotFoundError("no checkpoint at " + source);
+  }
+  ConvertResult result;
+  result.leaf_count = found->second.leaves.size();
+  result.decoded_bytes = 3 << 20;
+  result.read_bytes = 2 << 20;
+  result.written_bytes = 1 << 20;
+  result.total_seconds = 0.5;
+  return result;
+}
+
 Result<std::vector<StepInfo>> ListSteps(const std::string& root) {
   const auto found = TheWorld().roots.find(root);
   if (found == TheWorld().roots.end()) {
