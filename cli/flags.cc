@@ -159,6 +159,10 @@ Status ApplyCompression(std::string_view value, Args* args) {
 }
 
 Status ApplyChunkBytes(std::string_view value, Args* args) {
+  if (value == "0") {
+    args->chunk_bytes = 0;
+    return Status();
+  }
   const auto bytes = ParseBytes(value);
   if (!bytes.ok()) {
     return BadValue("chunk-bytes", value, "a size such as 8M, or 0");

@@ -46,9 +46,9 @@ ConvertOptions OptionsOf(const Args& args, const Env& env,
   options.overwrite = args.overwrite;
   options.check = args.check;
   if (args.mesh) {
-    options.sharding = [&args](const LeafInfo& leaf) {
-      return Result<std::optional<Sharding>>(
-          ShardingOnMesh(leaf, *args.mesh, args.spec_rules));
+    options.sharding = [mesh = *args.mesh,
+                        rules = args.spec_rules](const LeafInfo& leaf) {
+      return Result<std::optional<Sharding>>(ShardingOnMesh(leaf, mesh, rules));
     };
   }
   return options;

@@ -34,6 +34,11 @@ class TreeMaker {
 
   Result<Tree> LeafTree(size_t number, const StoredLeaf& stored) {
     HF_RETURN_IF_ERROR(stored.problem);
+    if (stored.info.kind == ValueKind::kBytes) {
+      return UnimplementedError(
+          "leaf " + checkpoint_.leaves()[number].name +
+          " holds bytes, which only old formats can; leave it out");
+    }
     if (stored.layout == nullptr) return stored.value;
     if (stored.info.kind == ValueKind::kScalar) return ScalarTree(number);
     const LeafInfo& info = checkpoint_.leaves()[number];

@@ -35,14 +35,16 @@ std::string HandlerOf(const ItemHandlers& handlers, const std::string& name) {
 bool IsTreeHandler(std::string_view handler) {
   return handler.empty() || handler == kPyTreeHandlerTypestr ||
          handler == kStandardHandlerTypestr ||
-         handler == kV1PyTreeHandlerTypestr;
+         handler == kV1PyTreeHandlerTypestr ||
+         handler == kV1StatefulHandlerTypestr;
 }
 
-// Handlers of the source's own format are kept: Standard stays Standard.
+// Handlers of the same format are kept: Standard stays Standard.
 std::string TreeHandler(const std::string& handler, bool is_v1) {
-  if (is_v1) return std::string(kV1PyTreeHandlerTypestr);
-  const bool is_kept = handler == kStandardHandlerTypestr;
-  return is_kept ? handler : std::string(kPyTreeHandlerTypestr);
+  const bool is_kept =
+      handler == (is_v1 ? kV1StatefulHandlerTypestr : kStandardHandlerTypestr);
+  if (is_kept) return handler;
+  return std::string(is_v1 ? kV1PyTreeHandlerTypestr : kPyTreeHandlerTypestr);
 }
 
 std::string JsonHandler(const std::string& name, bool is_v1) {

@@ -52,7 +52,7 @@ TEST_F(Ranks, RankZeroAlonePrints) {
   for (int rank = 0; rank < 3; ++rank) {
     EXPECT_EQ(ran[rank].code, 0);
     EXPECT_EQ(ran[rank].err, "");
-    if (rank > 0) EXPECT_EQ(ran[rank].out, "");
+    EXPECT_EQ(ran[rank].out.empty(), rank > 0);
   }
 }
 
