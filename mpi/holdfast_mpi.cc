@@ -13,7 +13,7 @@
 
 namespace {
 
-constexpr int kExitWaitSeconds = 30;
+constexpr int kExitWaitSeconds = 10;
 constexpr int kExitCode = 3;  // of a job that had to be aborted
 
 struct PendingSend {

@@ -35,7 +35,7 @@ struct MpiOptions {
 };
 
 // Initialises MPI if nobody has; then, and only then, also ends it when the
-// process exits. It waits half a minute there for the others, and aborts them
+// process exits. It waits ten seconds there for the others, and aborts them
 // if they do not come. The same transport for each call with the same
 // communicator.
 Result<std::shared_ptr<ProcessTransport>> MpiTransport(

@@ -1,7 +1,11 @@
 // A process group over MPI, by a program that knows nothing of MPI.
 
-#include "holdfast/mpi.h"
+#include <unistd.h>
+
+#include <cstring>
+
 #include "check.h"
+#include "holdfast/mpi.h"
 
 namespace holdfast {
 namespace {
@@ -47,12 +51,22 @@ void NamesWhoDoesNotCome(ProcessTransport& transport,
   }
 }
 
-int Run() {
+// Rank 3 hangs; the others say so, and then nobody waits for it.
+int RunWithoutOne(const std::shared_ptr<ProcessTransport>& transport) {
+  if (transport->rank() == 3) pause();
+  const auto group = MakeProcessGroup(transport, {.timeout_seconds = 0.5});
+  const Status status = group->Agree({"commit", "/ckpt/7"}, Status());
+  std::fprintf(stderr, "%s\n", status.ToString().c_str());
+  return 1;
+}
+
+int Run(bool hangs) {
   const auto transport = MpiTransport();
   if (!transport.ok()) {
     std::fprintf(stderr, "%s\n", transport.status().ToString().c_str());
     return 1;
   }
+  if (hangs) return RunWithoutOne(*transport);
   RankChecks checks((*transport)->rank());
   checks.True("started by MPI", StartedByMpi());
   checks.Equal("ranks", std::to_string((*transport)->size()), "4");
@@ -66,4 +80,6 @@ int Run() {
 }  // namespace
 }  // namespace holdfast
 
-int main() { return holdfast::Run(); }
+int main(int argc, char** argv) {
+  return holdfast::Run(argc > 1 && std::strcmp(argv[1], "hang") == 0);
+}

@@ -3,8 +3,8 @@
 
 #include <mpi.h>
 
-#include "holdfast/mpi.h"
 #include "check.h"
+#include "holdfast/mpi.h"
 
 namespace holdfast {
 namespace {
