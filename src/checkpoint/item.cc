@@ -1,6 +1,7 @@
 #include "checkpoint/item.h"
 
 #include <unordered_map>
+#include <unordered_set>
 
 #include "base/status_macros.h"
 #include "checkpoint/array_index.h"
@@ -9,6 +10,7 @@
 #include "checkpoint/format/directory_names.h"
 #include "checkpoint/format/sharding_file.h"
 #include "checkpoint/format/strings_file.h"
+#include "storage/file_store.h"
 #include "tree/flatten.h"
 #include "tree/value_type.h"
 
@@ -85,7 +87,7 @@ class ItemOpener {
 
   Result<std::unique_ptr<Item>> OpenArrays(
       const std::vector<Item::ArrayRequest>& requests) {
-    item_->file_store_ = std::make_unique<FileStore>(item_->place_.directory);
+    OpenFiles();
     if (options_.verify) {
       HF_ASSIGN_OR_RETURN(item_->digests_, DigestIndex::Read(files()));
     }
@@ -103,7 +105,7 @@ class ItemOpener {
   }
 
   Result<std::unique_ptr<Item>> Open() {
-    item_->file_store_ = std::make_unique<FileStore>(item_->place_.directory);
+    OpenFiles();
     if (item_->place_.kind == ItemKind::kJson) {
       HF_RETURN_IF_ERROR(AddJsonLeaf());
       return std::move(item_);
@@ -120,7 +122,12 @@ class ItemOpener {
   }
 
  private:
-  FileStore& files() { return *item_->file_store_; }
+  void OpenFiles() {
+    item_->files_ = item_->place_.store;
+    if (item_->files_ != nullptr) return;
+    item_->files_ = std::make_shared<FileStore>(item_->place_.directory);
+  }
+  Store& files() { return *item_->files_; }
 
   // A file of the item, checked against the digests.
   Result<Bytes> ReadFile(std::string_view name) {
@@ -209,8 +216,8 @@ class ItemOpener {
       HF_RETURN_IF_ERROR(OpenDatabase());
     }
     if (detail_ == ItemDetail::kFull) HF_RETURN_IF_ERROR(BuildIndex());
-    ReadPrngImpls();
     if (!has_tree_metadata) return AddLeavesOfAggregate();
+    ReadPrngImpls(metadata);
     item_->leaves_.reserve(metadata.entries.size());
     for (TreeMetadataEntry& entry : metadata.entries) {
       AddLeafOfEntry(std::move(entry));
@@ -449,7 +456,16 @@ class ItemOpener {
     return Status();
   }
 
-  void ReadPrngImpls() {
+  // Every process leaves a file, as a rule about all arrays: one is enough
+  // then, of what may be thousands.
+  void ReadPrngImpls(const TreeMetadata& metadata) {
+    std::unordered_set<std::string> unknown;
+    for (const TreeMetadataEntry& entry : metadata.entries) {
+      if (entry.value_type == kValueTypeJaxArray) {
+        unknown.insert(ParamName(entry.path));
+      }
+    }
+    if (unknown.empty()) return;
     const std::string prefix = std::string(kArrayMetadatasDirectory) + "/";
     (void)files().List(prefix, [&](std::string_view key, const ObjectInfo&) {
       const Result<Bytes> text = files().Read(key);
@@ -457,6 +473,7 @@ class ItemOpener {
       const auto records = ParseArrayMetadatas(text->view());
       if (!records.ok()) return Status();
       for (const ArrayMetadataRecord& record : *records) {
+        if (unknown.erase(record.param_name) == 0) continue;
         const auto& ext = record.ext_metadata;
         if (!ext.is_object() || !ext.contains("random_key_impl")) continue;
         const auto& impl = ext["random_key_impl"];
@@ -464,7 +481,7 @@ class ItemOpener {
           prng_impls_[record.param_name] = impl.get<std::string>();
         }
       }
-      return Status();
+      return unknown.empty() ? CancelledError("all are known") : Status();
     });
   }
 
@@ -484,7 +501,7 @@ class ItemOpener {
 
 Store& Item::array_store() const {
   if (ocdbt_store_ != nullptr) return *ocdbt_store_;
-  return *file_store_;
+  return *files_;
 }
 
 Result<std::unique_ptr<Item>> Item::OpenArrays(

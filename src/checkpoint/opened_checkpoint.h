@@ -42,9 +42,10 @@ class OpenedCheckpoint final : public Checkpoint {
   Result<Tree> Structure() const override;
 
   const std::vector<std::unique_ptr<Item>>& items() const { return items_; }
-  // leaves()[leaf], and whose it is.
-  const std::pair<const Item*, const StoredLeaf*>& stored_leaf(
-      size_t leaf) const {
+  // What ReadInto asks of a request: the leaf is an array, the box inside it.
+  Status CheckRequest(const ReadRequest& request) const;
+  // leaves()[leaf], and the item that holds it.
+  std::pair<const Item*, const StoredLeaf*> StoredLeafAt(size_t leaf) const {
     return leaves_[leaf];
   }
   // leaves()[leaf].name.
@@ -56,7 +57,6 @@ class OpenedCheckpoint final : public Checkpoint {
   OpenedCheckpoint() = default;
   void AddItem(std::unique_ptr<Item> item, bool name_it, ItemDetail detail);
   void AddItemInfo(const Item& item);
-  Status CheckRequest(const ReadRequest& request) const;
   // The leaf has no layout: the old msgpack file holds the value in line.
   Result<ConstArrayView> ViewOfValue(size_t leaf) const;
   // The leaf has no problem and the box is inside it.

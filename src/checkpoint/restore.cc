@@ -5,6 +5,7 @@
 #include "base/crc32c.h"
 #include "base/status_macros.h"
 #include "checkpoint/chunk_source.h"
+#include "checkpoint/counted_stores.h"
 #include "tensor/copy.h"
 #include "tensor/grid.h"
 #include "zarr/format/chunk_key.h"
@@ -26,10 +27,11 @@ constexpr size_t kKeptScratchBytesMax = 32 << 20;
 class Restorer {
  public:
   Restorer(const std::vector<RestoreTarget>& targets, const RestorePlan& plan,
-           const RestoreOptions& options, Run& run)
+           const CountedStores& stores, const RestoreOptions& options, Run& run)
       : targets_(targets),
         groups_(GroupTargets(targets)),
         plan_(plan),
+        stores_(stores),
         options_(options),
         run_(run),
         kept_scratch_bytes_max_(KeptScratchBytesMax(run)),
@@ -442,7 +444,7 @@ class Restorer {
     const std::string key =
         zarr::ChunkKey(target.leaf->prefix, format.metadata, index);
     const Status read = zarr::ReadChunkBox(
-        target.item->array_store(), key, format,
+        stores_.Of(target.item->array_store()), key, format,
         Relative(box, chunk.box.origin), view, *worker.context, &run_.cancel());
     if (read.code() == StatusCode::kNotFound &&
         !target.item->refuses_missing_chunks()) {
@@ -537,6 +539,7 @@ class Restorer {
   const std::vector<RestoreTarget>& targets_;
   const std::vector<TargetGroup> groups_;
   const RestorePlan& plan_;
+  const CountedStores& stores_;
   const RestoreOptions& options_;
   Run& run_;
   const size_t kept_scratch_bytes_max_;
@@ -549,31 +552,31 @@ Status Restore(const std::vector<RestoreTarget>& targets,
                std::vector<PlannedChunk> chunks, const RestoreOptions& options,
                Run& run, Stats& stats) {
   Stopwatch watch;
-  uint64_t total_bytes = 0;
+  uint64_t total_bytes = options.wanted_bytes.value_or(0);
+  CountedStores stores;
   for (const RestoreTarget& target : targets) {
+    stores.Add(&target.item->array_store());
+    if (options.wanted_bytes) continue;
     total_bytes += BytesOf(BoxOfTarget(target), *target.leaf);
+  }
+  uint64_t inline_bytes = 0;
+  for (PlannedChunk& chunk : chunks) {
+    ObjectLocation& location = chunk.location;
+    if (location.inline_value) inline_bytes += location.inline_value->size();
+    if (location.store) location.store = stores.Add(location.store);
   }
   const RestorePlan plan = MakeRestorePlan(std::move(chunks));
   stats.plan_seconds += watch.Lap();
   stats.chunk_count += plan.chunks.size();
   stats.decoded_bytes += total_bytes;
-  for (const PlannedChunk& chunk : plan.chunks) {
-    const auto& inline_value = chunk.location.inline_value;
-    if (chunk.part_bytes > 0) {
-      stats.stored_bytes += chunk.part_bytes;
-    } else if (inline_value) {
-      stats.stored_bytes += inline_value->size();
-    } else if (chunk.location.byte_count != kToEnd) {
-      stats.stored_bytes += chunk.location.byte_count;
-    }
-  }
   run.StartPhase("read", total_bytes);
-  Restorer restorer(targets, plan, options, run);
+  Restorer restorer(targets, plan, stores, options, run);
   HF_RETURN_IF_ERROR(run.executor().ParallelFor(
       plan.reads.size(),
       [&](size_t read, int worker) { return restorer.Execute(read, worker); },
       &run.cancel()));
   stats.transfer_seconds += watch.Lap();
+  stats.stored_bytes += inline_bytes + stores.read_bytes();
   stats.in_flight_bytes_peak = run.budget().peak_bytes();
   return Status();
 }

@@ -5,6 +5,7 @@
 // Errors: DataLoss or NotFound naming leaf, file and offset; Cancelled.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "checkpoint/locate.h"
@@ -15,11 +16,15 @@ namespace holdfast {
 struct RestoreOptions {
   // Check raw and blosc values against the digests, where there are some.
   bool verify = true;
+  // Decoded bytes that `chunks` give the targets, where that is not all that
+  // the targets want.
+  std::optional<uint64_t> wanted_bytes;
 };
 
 // `chunks` as LocateChunks gave them for the same targets. Of an uncompressed
 // chunk only the wanted bytes are read, unless it is small; the checksums of
-// digests cover whole chunks and are checked where one is read whole.
+// digests cover whole chunks and are checked where one is read whole. What was
+// read of the stores, and of values in line, is added to stats.stored_bytes.
 Status Restore(const std::vector<RestoreTarget>& targets,
                std::vector<PlannedChunk> chunks, const RestoreOptions& options,
                Run& run, Stats& stats);

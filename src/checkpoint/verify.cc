@@ -14,6 +14,7 @@
 #include "checkpoint/verify_share.h"
 #include "holdfast/process_group.h"
 #include "storage/directory_ops.h"
+#include "storage/file_store.h"
 #include "zarr/format/chunk_key.h"
 
 namespace holdfast {

@@ -137,7 +137,7 @@ class Converter {
         if (IsSelected({options_.names[n]}, name)) is_used[n] = true;
       }
       if (!IsSelected(options_.names, name)) continue;
-      const Item* item = source_->stored_leaf(i).first;
+      const Item* item = source_->StoredLeafAt(i).first;
       if (wanted_.empty() || wanted_.back().item != item) {
         wanted_.push_back({item, {}});
       }

@@ -131,7 +131,7 @@ Result<ItemTree> MakeItemTree(const OpenedCheckpoint& checkpoint,
   made.leaf_count = leaves.size();
   std::vector<UnflattenEntry> entries;
   for (const size_t number : leaves) {
-    const auto& [item, stored] = checkpoint.stored_leaf(number);
+    const auto [item, stored] = checkpoint.StoredLeafAt(number);
     made.item = item;
     HF_ASSIGN_OR_RETURN(Tree leaf, maker.LeafTree(number, *stored));
     entries.push_back({stored->path, std::move(leaf)});

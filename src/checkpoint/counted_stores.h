@@ -1,0 +1,31 @@
+// CountedStores: the stores that one restore reads from, each behind a counter,
+// so that its statistics say what was read and not what was planned.
+//
+// Thread-safety: Add before other threads come; then any thread.
+// Ownership: borrows the stores; owns what it returns. Units: bytes.
+#pragma once
+
+#include <map>
+#include <memory>
+
+#include "storage/counting_store.h"
+
+namespace holdfast {
+
+class CountedStores {
+ public:
+  // The counted one of `store`.
+  Store* Add(Store* store);
+  // REQUIRES: Add(&store) was called.
+  Store& Of(Store& store) const;
+  uint64_t read_bytes() const;
+
+ private:
+  // Objects that lie in another store (the values of a database in its data
+  // files) are located in the counted one of it.
+  class Counted;
+
+  std::map<const Store*, std::unique_ptr<CountingStore>> stores_;
+};
+
+}  // namespace holdfast

@@ -1,0 +1,194 @@
+// Ranks on one machine: threads, or real processes that talk through sockets.
+// Included by tests and benchmarks only.
+//
+// Thread-safety: one thread. Units: seconds.
+// Errors: aborts when the system gives no sockets or processes.
+#pragma once
+
+#include <poll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "holdfast/process_group.h"
+
+namespace holdfast {
+
+inline constexpr double kPatienceSeconds = 120;  // of tests in which all come
+
+// `body` on a thread for each rank that is not absent.
+inline void OnThreads(int64_t size, double timeout_seconds,
+                      const std::function<void(ProcessGroup&)>& body,
+                      int64_t absent = -1) {
+  std::vector<std::thread> threads;
+  for (const auto& transport : MakeThreadTransports(size)) {
+    if (transport->rank() == absent) continue;
+    threads.emplace_back([&, transport] {
+      body(*MakeProcessGroup(transport, {.timeout_seconds = timeout_seconds}));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+// Frames of topic and message on one stream a pair of ranks.
+class SocketTransport : public ProcessTransport {
+ public:
+  // `fds` by rank; that of this rank is not used.
+  SocketTransport(int64_t rank, std::vector<int> fds)
+      : rank_(rank), fds_(std::move(fds)), arrived_(fds_.size()) {}
+
+  int64_t rank() const override { return rank_; }
+  int64_t size() const override { return static_cast<int64_t>(fds_.size()); }
+
+  Status Send(int64_t to, std::string_view topic,
+              std::string_view message) override {
+    const uint64_t sizes[2] = {topic.size(), message.size()};
+    std::string frame(reinterpret_cast<const char*>(sizes), sizeof sizes);
+    frame += topic;
+    frame += message;
+    for (size_t done = 0; done < frame.size();) {
+      const ssize_t sent = ::send(fds_[to], frame.data() + done,
+                                  frame.size() - done, MSG_NOSIGNAL);
+      // The other is dead: it is missed at the meeting.
+      if (sent <= 0) return Status();
+      done += sent;
+    }
+    return Status();
+  }
+
+  Result<std::string> Receive(int64_t from, std::string_view topic,
+                              double timeout_seconds) override {
+    const auto deadline = std::chrono::steady_clock::now() +
+                          std::chrono::duration<double>(timeout_seconds);
+    std::map<std::string, std::string>& arrived = arrived_[from];
+    for (;;) {
+      const auto it = arrived.find(std::string(topic));
+      if (it != arrived.end()) {
+        std::string message = std::move(it->second);
+        arrived.erase(it);
+        return message;
+      }
+      const std::chrono::duration<double> left =
+          deadline - std::chrono::steady_clock::now();
+      if (!ReadFrame(fds_[from], left.count(), arrived)) {
+        return DeadlineExceededError("nothing came");
+      }
+    }
+  }
+
+ private:
+  static bool ReadFrame(int fd, double timeout_seconds,
+                        std::map<std::string, std::string>& arrived) {
+    pollfd poll{fd, POLLIN, 0};
+    const int timeout_ms =
+        std::max(0, static_cast<int>(timeout_seconds * 1000));
+    if (::poll(&poll, 1, timeout_ms) <= 0) return false;
+    uint64_t sizes[2];
+    if (!ReadAll(fd, reinterpret_cast<char*>(sizes), sizeof sizes)) {
+      // Closed: nothing will come, which is what the deadline is for.
+      ::poll(nullptr, 0, timeout_ms);
+      return false;
+    }
+    std::string topic(sizes[0], '\0'), message(sizes[1], '\0');
+    if (!ReadAll(fd, topic.data(), topic.size()) ||
+        !ReadAll(fd, message.data(), message.size())) {
+      return false;
+    }
+    arrived[topic] = std::move(message);
+    return true;
+  }
+
+  static bool ReadAll(int fd, char* data, size_t size) {
+    for (size_t done = 0; done < size;) {
+      const ssize_t got = ::recv(fd, data + done, size - done, 0);
+      if (got <= 0) return false;
+      done += got;
+    }
+    return true;
+  }
+
+  const int64_t rank_;
+  const std::vector<int> fds_;
+  std::vector<std::map<std::string, std::string>> arrived_;  // by rank
+};
+
+// What a process returned, and how it ended.
+struct RankEnd {
+  std::string report;
+  int status = 0;          // as waitpid gives it
+  double cpu_seconds = 0;  // that it took, of user and system
+};
+
+// `body` in a process for each rank. Call it while there is one thread.
+inline std::vector<RankEnd> OnProcesses(
+    int64_t size, double timeout_seconds,
+    const std::function<std::string(ProcessGroup&)>& body) {
+  std::vector<std::vector<int>> fds(size, std::vector<int>(size, -1));
+  for (int64_t a = 0; a < size; ++a) {
+    for (int64_t b = a + 1; b < size; ++b) {
+      int pair[2];
+      if (::socketpair(AF_UNIX, SOCK_STREAM, 0, pair) != 0) std::abort();
+      fds[a][b] = pair[0];
+      fds[b][a] = pair[1];
+    }
+  }
+  std::vector<pid_t> children;
+  std::vector<int> report_fds;
+  for (int64_t rank = 0; rank < size; ++rank) {
+    int report[2];
+    if (::pipe(report) != 0) std::abort();
+    const pid_t child = ::fork();
+    if (child == 0) {
+      // So that the end of a rank closes its sockets.
+      for (int64_t other = 0; other < size; ++other) {
+        for (const int fd : fds[other]) {
+          if (other != rank && fd >= 0) ::close(fd);
+        }
+      }
+      const auto group =
+          MakeProcessGroup(std::make_shared<SocketTransport>(rank, fds[rank]),
+                           {.timeout_seconds = timeout_seconds});
+      const std::string text = body(*group);
+      if (::write(report[1], text.data(), text.size()) < 0) ::_exit(3);
+      ::_exit(0);
+    }
+    ::close(report[1]);
+    children.push_back(child);
+    report_fds.push_back(report[0]);
+  }
+  for (const auto& row : fds) {
+    for (const int fd : row) {
+      if (fd >= 0) ::close(fd);
+    }
+  }
+  std::vector<RankEnd> ends(size);
+  for (int64_t rank = 0; rank < size; ++rank) {
+    char buffer[4096];
+    ssize_t got = 0;
+    while ((got = ::read(report_fds[rank], buffer, sizeof buffer)) > 0) {
+      ends[rank].report.append(buffer, got);
+    }
+    ::close(report_fds[rank]);
+    rusage usage{};
+    ::wait4(children[rank], &ends[rank].status, 0, &usage);
+    for (const timeval& time : {usage.ru_utime, usage.ru_stime}) {
+      ends[rank].cpu_seconds += static_cast<double>(time.tv_sec) +
+                                static_cast<double>(time.tv_usec) * 1e-6;
+    }
+  }
+  return ends;
+}
+
+}  // namespace holdfast

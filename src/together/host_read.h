@@ -1,0 +1,95 @@
+// HostRead: what the ranks of one host read of a checkpoint together, from the
+// lists of what they want to the arrays.
+//
+// The steps are called in order, by every rank of the host, and none meets the
+// others: what they must know of each other the caller passes between them.
+// After a step that failed there are no further ones.
+// Thread-safety: one thread. Ownership: borrows the checkpoint and the run; the
+// arrays own their memory. Units: bytes; ranks of the host.
+// Errors: as holdfast/read_together.h.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "checkpoint/opened_checkpoint.h"
+#include "checkpoint/restore.h"
+#include "holdfast/process_group.h"
+#include "together/host_plan.h"
+#include "together/shared_segment.h"
+
+namespace holdfast {
+
+class HostRead {
+ public:
+  HostRead(const OpenedCheckpoint& checkpoint, Run& run, uint32_t rank,
+           uint32_t rank_count)
+      : checkpoint_(checkpoint),
+        run_(run),
+        rank_(rank),
+        rank_count_(rank_count) {}
+
+  // `lists` by rank, as EncodeWanted gives them; this rank's is `mine`. Checks
+  // every box.
+  Status SetWanted(std::vector<std::string> lists,
+                   const std::vector<WantedBox>& mine);
+  // The caller may set Slot::travel before the next step.
+  std::vector<Slot>& slots() { return slots_; }
+
+  // Locates, divides, lays out.
+  Status Plan();
+  // Takes this rank's memory.
+  Status Allocate();
+  // What the others must know to map it, and that their plan is the same.
+  std::string Introduction() const;
+  // `introductions` by rank.
+  Status MapOthers(const std::vector<std::string>& introductions);
+  // Reads this rank's chunks into everybody's memory.
+  Status ReadMine(Stats& stats);
+  // REQUIRES: this rank is 0, the slot travels.
+  char* MemoryOf(const WantedBox& wanted);
+  // Gives up the memory of others. Before all have learned that all have read.
+  void LetGo();
+  // The memory of a wanted box. After LetGo, when all have read.
+  Array ArrayOf(const WantedBox& wanted) const;
+
+ private:
+  struct Segment {
+    uint64_t byte_count = 0;
+    std::optional<SharedSegment> file;
+    std::shared_ptr<const Mapping> shared;  // to be filled
+    std::shared_ptr<const Mapping> own;     // to be kept
+  };
+  enum SegmentKind : size_t { kExclusive, kCommon, kSegmentKindCount };
+
+  void MakeTargets();
+  void MakeUnits();
+  void MakeHash();
+  bool IsFilledHere(const Segment& segment) const;
+  Segment& SegmentOf(const SlotPlace& place);
+  const Segment& SegmentOf(const SlotPlace& place) const;
+  std::vector<bool> SlotsToFill() const;
+  Status MapSegments();
+  char* FillAddress(size_t slot);
+
+  const OpenedCheckpoint& checkpoint_;
+  Run& run_;
+  const uint32_t rank_;
+  const uint32_t rank_count_;
+
+  std::vector<Slot> slots_;
+  std::vector<RestoreTarget> targets_;
+  std::vector<uint32_t> target_slots_;  // by target
+  RestorePlan plan_;
+  std::vector<ReadUnit> units_;         // by read of the plan
+  std::vector<uint64_t> wanted_bytes_;  // by unit
+  std::vector<uint32_t> readers_;       // by unit
+  MemoryPlan memory_;
+  uint64_t hash_ = 0;
+  std::vector<Array> private_arrays_;  // by slot; empty where not private
+  std::vector<Segment> segments_;      // by rank and kind
+};
+
+}  // namespace holdfast

@@ -1,0 +1,168 @@
+#include "together/shared_segment.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cerrno>
+
+#include "base/coding.h"
+#include "base/status_macros.h"
+#include "storage/errno_status.h"
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+namespace holdfast {
+namespace {
+
+constexpr int kSizeSeals = F_SEAL_SHRINK | F_SEAL_GROW;
+
+// A thread takes the pages of so much at a time.
+constexpr size_t kPopulateBytes = 32 << 20;
+
+// From here on huge pages are worth their rounding.
+constexpr size_t kHugePageBytesMin = 4 << 20;
+
+std::string BytesText(size_t byte_count) {
+  return "segment of " + std::to_string(byte_count) + " bytes";
+}
+
+Status Populate(int fd, const Mapping& mapping, Executor& executor) {
+  if (mapping.size() >= kHugePageBytesMin) {
+    ::madvise(mapping.data(), mapping.size(), MADV_HUGEPAGE);
+  }
+  const size_t piece_count =
+      (mapping.size() + kPopulateBytes - 1) / kPopulateBytes;
+  return executor.ParallelFor(piece_count, [&](size_t i, int) -> Status {
+    const size_t offset = i * kPopulateBytes;
+    const size_t byte_count = std::min(kPopulateBytes, mapping.size() - offset);
+    int error = 0;
+    if (::madvise(mapping.data() + offset, byte_count, MADV_POPULATE_WRITE)) {
+      error = errno;
+    }
+    // Linux before 5.14 does not know how to.
+    if (error == EINVAL) {
+      error = ::fallocate(fd, 0, static_cast<off_t>(offset),
+                          static_cast<off_t>(byte_count)) != 0
+                  ? errno
+                  : 0;
+    }
+    if (error == 0) return Status();
+    return ResourceExhaustedError(
+        "shared memory: " + BytesText(mapping.size()) + ": " +
+        std::string(ErrnoStatus(error, "take pages of", "it").message()));
+  });
+}
+
+}  // namespace
+
+size_t PageBytes() {
+  static const auto page_bytes = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+  return page_bytes;
+}
+
+Mapping::~Mapping() { ::munmap(data_, size_); }
+
+void Mapping::Discard(size_t offset, size_t byte_count) const {
+  const size_t page_bytes = PageBytes();
+  const size_t first = (offset + page_bytes - 1) / page_bytes * page_bytes;
+  const size_t last = (offset + byte_count) / page_bytes * page_bytes;
+  if (first < last) ::madvise(data_ + first, last - first, MADV_REMOVE);
+}
+
+std::string SegmentName::Encode() const {
+  std::string bytes;
+  PutU64Little(bytes, static_cast<uint64_t>(process_id));
+  PutU64Little(bytes, static_cast<uint64_t>(fd));
+  PutU64Little(bytes, device);
+  PutU64Little(bytes, inode);
+  return bytes;
+}
+
+Result<SegmentName> SegmentName::Decode(std::string_view bytes) {
+  Cursor cursor(bytes);
+  SegmentName name;
+  uint64_t process_id = 0, fd = 0;
+  if (!cursor.ReadU64Little(process_id) || !cursor.ReadU64Little(fd) ||
+      !cursor.ReadU64Little(name.device) || !cursor.ReadU64Little(name.inode) ||
+      cursor.remaining() != 0) {
+    return DataLossError("the name of a shared segment has " +
+                         std::to_string(bytes.size()) + " bytes, want 32");
+  }
+  name.process_id = static_cast<int64_t>(process_id);
+  name.fd = static_cast<int64_t>(fd);
+  return name;
+}
+
+Result<SharedSegment> SharedSegment::Create(size_t byte_count,
+                                            Executor& executor) {
+  assert(byte_count > 0);
+  UniqueFd fd(::memfd_create("holdfast", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!fd.valid()) {
+    return ErrnoStatus(errno, "make a shared", BytesText(byte_count));
+  }
+  if (::ftruncate(fd.get(), static_cast<off_t>(byte_count)) != 0 ||
+      ::fcntl(fd.get(), F_ADD_SEALS, kSizeSeals) != 0) {
+    return ErrnoStatus(errno, "size a shared", BytesText(byte_count));
+  }
+  SharedSegment segment(std::move(fd), byte_count);
+  HF_ASSIGN_OR_RETURN(const auto mapping,
+                      segment.Map(0, byte_count, Sharing::kShared));
+  HF_RETURN_IF_ERROR(Populate(segment.fd_.get(), *mapping, executor));
+  return segment;
+}
+
+Result<SharedSegment> SharedSegment::Open(const SegmentName& name,
+                                          size_t byte_count) {
+  const std::string path = "/proc/" + std::to_string(name.process_id) + "/fd/" +
+                           std::to_string(name.fd);
+  // A wrong name must not make us wait for the writer of a pipe.
+  UniqueFd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  if (!fd.valid()) return ErrnoStatus(errno, "open shared memory", path);
+  struct stat info{};
+  if (::fstat(fd.get(), &info) != 0) {
+    return ErrnoStatus(errno, "look at shared memory", path);
+  }
+  const bool is_it = S_ISREG(info.st_mode) && info.st_dev == name.device &&
+                     info.st_ino == name.inode;
+  const int seals = ::fcntl(fd.get(), F_GET_SEALS);
+  if (!is_it || seals < 0 || (seals & kSizeSeals) != kSizeSeals) {
+    return FailedPreconditionError("shared memory " + path +
+                                   " is not the segment that it should be");
+  }
+  if (static_cast<uint64_t>(info.st_size) != byte_count) {
+    return FailedPreconditionError(
+        "shared memory " + path + " has another size (got " +
+        std::to_string(info.st_size) + " bytes, want " +
+        std::to_string(byte_count) + ")");
+  }
+  return SharedSegment(std::move(fd), byte_count);
+}
+
+SegmentName SharedSegment::name() const {
+  struct stat info{};
+  ::fstat(fd_.get(), &info);
+  return {::getpid(), fd_.get(), info.st_dev, info.st_ino};
+}
+
+Result<std::shared_ptr<const Mapping>> SharedSegment::Map(
+    size_t offset, size_t byte_count, Sharing sharing) const {
+  assert(byte_count > 0 && offset % PageBytes() == 0);
+  assert(offset <= size_ && byte_count <= size_ - offset);
+  const int flags = sharing == Sharing::kShared ? MAP_SHARED : MAP_PRIVATE;
+  void* data =
+      ::mmap(nullptr, byte_count, PROT_READ | PROT_WRITE, flags | MAP_NORESERVE,
+             fd_.get(), static_cast<off_t>(offset));
+  if (data == MAP_FAILED) {
+    return ErrnoStatus(errno, "map a shared", BytesText(byte_count));
+  }
+  return std::shared_ptr<const Mapping>(
+      new Mapping(static_cast<char*>(data), byte_count));
+}
+
+}  // namespace holdfast
