@@ -1,6 +1,7 @@
 #include "holdfast/convert.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "base/no_throw.h"
@@ -33,13 +34,40 @@ struct Budgets {
   }
 };
 
-bool IsSelected(const std::vector<std::string>& names, std::string_view leaf) {
-  if (names.empty()) return true;
-  return std::any_of(names.begin(), names.end(), [&](const std::string& name) {
-    return leaf == name || (leaf.size() > name.size() &&
-                            leaf.starts_with(name) && leaf[name.size()] == '.');
-  });
-}
+// Which leaves some names select: themselves, and what lies below them.
+class NameSet {
+ public:
+  explicit NameSet(const std::vector<std::string>& names) {
+    for (const std::string& name : names) is_used_.emplace(name, false);
+  }
+
+  bool Selects(const std::string& leaf) {
+    if (is_used_.empty()) return true;
+    bool found = Use(leaf);
+    for (size_t dot = leaf.find('.'); dot != std::string::npos;
+         dot = leaf.find('.', dot + 1)) {
+      found |= Use(leaf.substr(0, dot));
+    }
+    return found;
+  }
+
+  // Null when every name has selected something.
+  const std::string* FirstUnused() const {
+    for (const auto& [name, is_used] : is_used_) {
+      if (!is_used) return &name;
+    }
+    return nullptr;
+  }
+
+ private:
+  bool Use(const std::string& name) {
+    const auto found = is_used_.find(name);
+    if (found == is_used_.end()) return false;
+    return found->second = true;
+  }
+
+  std::map<std::string, bool> is_used_;
+};
 
 class Converter {
  public:
@@ -130,23 +158,17 @@ class Converter {
   };
 
   Status SelectLeaves() {
-    std::vector<bool> is_used(options_.names.size());
+    NameSet names(options_.names);
     for (size_t i = 0; i < source_->leaves().size(); ++i) {
-      const std::string& name = source_->leaves()[i].name;
-      for (size_t n = 0; n < options_.names.size(); ++n) {
-        if (IsSelected({options_.names[n]}, name)) is_used[n] = true;
-      }
-      if (!IsSelected(options_.names, name)) continue;
+      if (!names.Selects(source_->leaves()[i].name)) continue;
       const Item* item = source_->StoredLeafAt(i).first;
       if (wanted_.empty() || wanted_.back().item != item) {
         wanted_.push_back({item, {}});
       }
       wanted_.back().leaves.push_back(i);
     }
-    const auto unused = std::find(is_used.begin(), is_used.end(), false);
-    if (unused != is_used.end()) {
-      return NotFoundError("no leaf is named \"" +
-                           options_.names[unused - is_used.begin()] +
+    if (const std::string* unused = names.FirstUnused()) {
+      return NotFoundError("no leaf is named \"" + *unused +
                            "\" or lies below it");
     }
     if (!wanted_.empty()) return Status();
@@ -201,7 +223,8 @@ class Converter {
     result_.leaf_count += leaves.size();
     if (!target.json_file.empty()) {
       HF_ASSIGN_OR_RETURN(const std::string text, source_->ReadText(leaves[0]));
-      return pending.WriteFile(target.name + "/" + target.json_file, text);
+      return Agree("write", pending.WriteFile(
+                                target.name + "/" + target.json_file, text));
     }
     const SaveOptions save = SaveOptionsOf(*item.item);
     // A plan that fails here fails in the same words in the save, where the
