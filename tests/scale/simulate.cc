@@ -430,8 +430,9 @@ Status Simulate(const Setup& setup) {
   ReportWeights(setup, parts, weights, value_bytes);
   HF_RETURN_IF_ERROR(OpenMerged(counting, *counting));
   Report("peak memory of the simulation", MemoryBytes("VmHWM:") / 1e6, "MB");
-  // All that is no value, and the parts' manifests twice.
-  const uint64_t other_bytes = 2 * (parts.total_bytes - value_bytes);
+  // The parts, and of the databases what is no value; manifests are read twice.
+  const uint64_t other_bytes =
+      parts.part_bytes + 2 * (parts.process_bytes - value_bytes);
   if (counters.read_bytes <= other_bytes) return Status();
   return InternalError(
       "the merge has read values: " + std::to_string(counters.read_bytes) +
