@@ -32,7 +32,8 @@ LOCAL_CASES = 4
 # Of several processes: case, and the item in it.
 RECORDED = (("mp2_zarr2_ocdbt", "ckpt"), ("mp2_zarr3_dirs", "ckpt"),
             ("mp2_v1", "ckpt/state"), ("mp3_zarr2_ocdbt", "ckpt"),
-            ("mp3_replica_separate_zarr3", "ckpt"))
+            ("mp3_replica_separate_zarr3", "ckpt"),
+            ("mp2_manager", "ckpt/4/state"))
 
 
 def run_case(job, seed, root):

@@ -22,6 +22,7 @@ from process_jobs import Job, Outcome  # noqa: E402
 HERE = Path(__file__).parent
 TARBALL = HERE.parents[2] / "tests/golden/corpus/open.tar.xz"
 APIS = ("standard", "pytree", "v1")
+ALL_APIS = (*APIS, "v1 async")
 F = "process_functions:"
 
 
@@ -51,10 +52,10 @@ def values(outcomes: dict[int, Outcome]) -> list[object]:
     return [outcome.value for outcome in outcomes.values()]
 
 
-@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize("api", ALL_APIS)
 def test_save_and_restore(two: Job, ckpt: Path, api: str) -> None:
     two.run(F + "save", path=str(ckpt), api=api)
-    item = ckpt / "state" if api == "v1" else ckpt
+    item = ckpt / "state" if api.startswith("v1") else ckpt
     names = {path.name for path in item.iterdir()}
     assert {"ocdbt.process_0", "ocdbt.process_1", "_METADATA"} <= names
     assert not any(name.startswith("_HOLDFAST_PART") for name in names)
@@ -74,7 +75,8 @@ def test_other_numbers_of_processes_restore(
 ) -> None:
     # Six devices hold what four have saved, by another shape of mesh.
     two.run(F + "save", path=str(ckpt), api=api)
-    recorded = json.dumps({"items": [{"type": "pytree", "leaves": []}]})
+    one_item = {"type": "pytree", "path": "", "leaves": []}
+    recorded = json.dumps({"items": [one_item]})
     expected = ckpt.parent / "expected.json"
     expected.write_text(recorded)
     item = ckpt / "state" if api == "v1" else ckpt
@@ -251,6 +253,7 @@ def test_broadcasts_keep_every_bit(two: Job) -> None:
         ("mp2_v1", "ckpt/state"),
         ("mp3_zarr2_ocdbt", "ckpt"),
         ("mp3_replica_separate_zarr3", "ckpt"),
+        ("mp2_manager", "ckpt/4/state"),
     ],
 )
 def test_recorded_checkpoints_of_many_processes(
@@ -263,6 +266,20 @@ def test_recorded_checkpoints_of_many_processes(
             expected=str(corpus / case / "expected.json"),
         )
         assert found == [[]] * job.processes
+
+
+def test_manager_reads_in_many_processes(three: Job, corpus: Path) -> None:
+    path = str(corpus / "mp2_manager/ckpt")
+    assert three.run(F + "restore_from_manager", path=path) == [[]] * 3
+
+
+@pytest.mark.parametrize(
+    "what", ["save_twice", "save_several", "save_with_own_handler"]
+)
+def test_other_saves(two: Job, ckpt: Path, what: str) -> None:
+    assert two.run(F + what, path=str(ckpt)) == [[], []]
+    names = os.listdir(ckpt.parent)
+    assert not any("tmp" in name for name in names)
 
 
 def test_steps_are_listed_once(two: Job, tmp_path: Path) -> None:
