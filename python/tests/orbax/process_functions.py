@@ -109,6 +109,32 @@ def restore(path: str, api: str = "standard", flip: bool = False) -> list[str]:
         return problems_of(ckptr.restore(path, target))
 
 
+def much() -> Any:
+    """A tree that takes a while to save."""
+    count = len(jax.devices())
+    over_all = sharding((count,), ("x",))
+    values = values_of((1 << 21,)).reshape(-1, 128)
+    values = values[: len(values) // count * count]
+    return {f"a{i}": place(values + i, over_all) for i in range(8)}
+
+
+def save_much(path: str, api: str) -> None:
+    save(path, api, much())
+
+
+def restore_much(path: str, api: str) -> list[str]:
+    rows = (1 << 21) // 128
+    # As many as the number of devices that saved could divide.
+    stored = holdfast.load(f"{path}/state" if api == "v1" else path)
+    problems = [] if len(stored) == 8 else [f"{len(stored)} arrays"]
+    for i in range(8):
+        full = stored[f"a{i}"]
+        want = values_of((1 << 21,)).reshape(-1, 128)[: len(full)] + i
+        if not rows - 8 < len(full) <= rows or not np.array_equal(full, want):
+            problems.append(f"a{i}")
+    return problems
+
+
 def save_twice(path: str) -> list[str]:
     """Two background saves at once, then one in place of the first."""
     with ocp.StandardCheckpointer() as ckptr:
