@@ -243,6 +243,33 @@ def save_other(path: str, what: str, api: str = "standard") -> None:
     save(path, api, tree)
 
 
+def restore_other(path: str, api: str) -> None:
+    """Restores, on the last process as a shape that is not stored."""
+    count = len(jax.devices())
+    extent = 2 * count + (jax.process_index() == jax.process_count() - 1)
+    target = {
+        "w": jax.ShapeDtypeStruct(
+            (extent, 6), np.float32, sharding=sharding((count,), ())
+        )
+    }
+    if api == "v1":
+        context = v1.Context()
+        context.pytree.loading.partial_load = True
+        with context:
+            v1.load(path, target)
+        return
+    args = ocp.ArrayRestoreArgs(
+        sharding=target["w"].sharding, global_shape=target["w"].shape
+    )
+    with ocp.PyTreeCheckpointer() as ckptr:
+        ckptr.restore(
+            path,
+            args=ocp.args.PyTreeRestore(
+                target, restore_args={"w": args}, partial_restore=True
+            ),
+        )
+
+
 @contextlib.contextmanager
 def file_size_limit(limit_bytes: int) -> Iterator[None]:
     """Writes beyond that size fail, as on a full disk."""
@@ -549,6 +576,8 @@ def list_steps(path: str) -> Any:
 
 
 def who() -> Any:
+    multihost.initialize_runtime_to_distributed_ids()
+    assert multihost.runtime_to_distributed_ids() == [0, 1]
     multihost.sync_global_processes("who")
     multihost.sync_global_processes("who", processes={0, 1})
     told = multihost.broadcast_one_to_all(

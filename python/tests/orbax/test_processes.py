@@ -119,6 +119,20 @@ def test_process_with_something_else(
     assert three.run(F + "restore", path=str(ckpt), api=api) == [[]] * 3
 
 
+@pytest.mark.parametrize("api", ["pytree", "v1"])
+def test_restore_that_fails_on_one_process(
+    three: Job, ckpt: Path, api: str
+) -> None:
+    three.run(F + "save", path=str(ckpt), api=api)
+    outcomes = three.call(F + "restore_other", path=str(ckpt), api=api)
+    assert "Requested shape: (13, 6)" in outcomes[2].error
+    for index in (0, 1):
+        error = outcomes[index].error
+        assert "process 2 failed" in error
+        assert "Requested shape: (13, 6)" in error
+    assert three.run(F + "restore", path=str(ckpt), api=api) == [[]] * 3
+
+
 @pytest.mark.parametrize("process", [0, 2])
 @pytest.mark.parametrize("api", APIS)
 def test_full_disk_of_one_process(
