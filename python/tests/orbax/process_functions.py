@@ -185,6 +185,32 @@ def save_with_own_handler(path: str) -> list[str]:
     return problems
 
 
+def save_actively(path: str, active: list[int], primary: int) -> list[str]:
+    """Saves and restores among some of the processes alone."""
+    options = ocp.options.MultiprocessingOptions(
+        primary_host=primary,
+        active_processes=set(active),
+        barrier_sync_key_prefix="some",
+    )
+    devices = np.array([d for d in jax.devices() if d.process_index in active])
+    over = jax.sharding.NamedSharding(
+        jax.sharding.Mesh(devices, ("x",)), P("x")
+    )
+    values = values_of((len(devices) * 2, 3))
+    handler = ocp.PyTreeCheckpointHandler(multiprocessing_options=options)
+    with ocp.Checkpointer(handler, multiprocessing_options=options) as ckptr:
+        tree = {"a": place(values, over), "n": 3}
+        ckptr.save(path, args=ocp.args.PyTreeSave(tree))
+        args = {"a": ocp.ArrayRestoreArgs(sharding=over)}
+        restored = ckptr.restore(
+            path,
+            args=ocp.args.PyTreeRestore(
+                restore_args={**args, "n": ocp.RestoreArgs()}
+            ),
+        )
+    return [] if is_same(restored["a"], values) else ["a"]
+
+
 def restore_from_manager(path: str) -> list[str]:
     """A recorded manager's steps, listed by the first process for all."""
     options = ocp.CheckpointManagerOptions(

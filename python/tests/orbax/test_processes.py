@@ -296,6 +296,28 @@ def test_other_saves(two: Job, ckpt: Path, what: str) -> None:
     assert not any("tmp" in name for name in names)
 
 
+def test_some_of_the_processes(three: Job, ckpt: Path) -> None:
+    outcomes = three.call(
+        F + "save_actively",
+        path=str(ckpt),
+        active=[1, 2],
+        primary=2,
+        only=[1, 2],
+    )
+    assert values(outcomes) == [[], []]
+    names = set(os.listdir(ckpt))
+    assert {"ocdbt.process_1", "ocdbt.process_2"} <= names
+    assert "ocdbt.process_0" not in names
+    outcomes = three.call(
+        F + "save_actively",
+        path=f"{ckpt}-2",
+        active=[1, 2],
+        primary=2,
+        only=[0],
+    )
+    assert "current process: 0 was not present" in outcomes[0].error
+
+
 def test_steps_are_listed_once(two: Job, tmp_path: Path) -> None:
     for step in (1, 20, 3):
         (tmp_path / str(step)).mkdir()
