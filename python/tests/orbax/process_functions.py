@@ -39,7 +39,10 @@ def sharding(
 
 def place(values: Any, placement: Any) -> Any:
     return jax.make_array_from_callback(
-        values.shape, placement, lambda index: values[index]
+        values.shape,
+        placement,
+        lambda index: values[index],
+        dtype=values.dtype,
     )
 
 
