@@ -163,9 +163,27 @@ class Job:
         chosen = list(range(self.processes)) if only is None else only
         for index in chosen:
             own = {} if each is None else each[index]
-            request = {"function": function, "arguments": {**arguments, **own}}
-            self._tell(index, request)
+            self._tell(index, function, {**arguments, **own})
         return self._receive(chosen, timeout)
+
+    def call_and_kill(
+        self, function: str, victim: int, after: float, **arguments: Any
+    ) -> None:
+        """Begins a call, and ends a process by SIGKILL, and with it the job.
+
+        Args:
+            function: as `call`'s.
+            victim: the process.
+            after: seconds from the beginning of the call.
+            **arguments: as `call`'s.
+        """
+        for index in range(self.processes):
+            self._tell(index, function, arguments)
+        time.sleep(after)
+        self._workers[victim].send_signal(signal.SIGKILL)
+        # jax ends the others when it notices, which takes it too long.
+        time.sleep(0.2)
+        self.kill()
 
     def run(self, function: str, **arguments: Any) -> list[Any]:
         """As `call`, where every process is to succeed; their values."""
@@ -188,11 +206,10 @@ class Job:
             os.close(reading)
         self._workers, self._answers = [], []
 
-    def kill_one(self, index: int) -> None:
-        """Ends one process by SIGKILL, which ends the job."""
-        self._workers[index].send_signal(signal.SIGKILL)
-
-    def _tell(self, index: int, request: dict[str, Any]) -> None:
+    def _tell(
+        self, index: int, function: str, arguments: dict[str, Any]
+    ) -> None:
+        request = {"function": function, "arguments": arguments}
         stdin = self._workers[index].stdin
         assert stdin is not None
         try:

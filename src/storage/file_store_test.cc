@@ -384,6 +384,7 @@ TEST(FileStore, AWriteThatStopsHalfWayLeavesNothing) {
   EXPECT_EQ(atomic.code(), StatusCode::kResourceExhausted);
   EXPECT_EQ(in_place.code(), StatusCode::kResourceExhausted);
   EXPECT_EQ(finish.code(), StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(finish.message()), HasSubstr("File too large"));
   EXPECT_EQ(ReadTestFile(scratch / "k"), "old");
   EXPECT_EQ(FilesBelow(scratch.path()), std::set<std::string>{"k"});
 }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <system_error>
 #include <utility>
 
 #include "base/status_macros.h"
@@ -118,14 +119,17 @@ Status NewFile::OpenInPlace() {
 }
 
 Status NewFile::Fail(int error, std::string_view what) {
+  error_ = error;
   dead_ = true;
   return ErrnoStatus(error, what, path_);
 }
 
 Status NewFile::CheckLive() const {
   if (!dead_) return {};
-  return FailedPreconditionError("write " + path_ +
-                                 ": the writer is finished or has failed");
+  std::string why = ": the writer is finished or has failed";
+  // Of several threads' failures any may be the one that is reported.
+  if (error_ != 0) why += ": " + std::generic_category().message(error_);
+  return FailedPreconditionError("write " + path_ + why);
 }
 
 Status NewFile::WriteAt(uint64_t offset,

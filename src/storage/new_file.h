@@ -70,6 +70,7 @@ class NewFile {
   UniqueFd fd_;
   bool removed_if_dropped_ = false;
   std::atomic<bool> dead_{false};
+  std::atomic<int> error_{0};  // of the system, that made it dead
 };
 
 }  // namespace holdfast

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Saves of 2 and 4 real processes, by Orbax and by holdfast.orbax.
 
-usage: test_processes.py [--cases N] [--seed S] [--keep DIR]
+usage: test_processes.py [--cases N] [--seed S] [--keep DIR] [--kills N]
 
 For each random case (mesh, partition specs, options; half of them with 2
 processes, half with 4) both save the same tree: equal `_METADATA`, `_sharding`,
@@ -10,16 +10,22 @@ checkpoints on another mesh, value for value. So they do where each process has
 a directory of its own. Then 1, 2 and 4 processes restore
 the golden checkpoints that 2 and 3 processes wrote. Prints what differs, with
 its seed; exit status 1 on any.
+
+With --kills a process is killed at a random time of each of N saves: earlier
+checkpoints restore, nothing half-written is seen, the next save succeeds.
 """
 
 import argparse
 import itertools
+import os
 import pathlib
 import shutil
 import sys
 import tarfile
 import tempfile
 import time
+
+import numpy as np
 
 HERE = pathlib.Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -32,7 +38,8 @@ LOCAL_CASES = 4
 # Of several processes: case, and the item in it.
 RECORDED = (("mp2_zarr2_ocdbt", "ckpt"), ("mp2_zarr3_dirs", "ckpt"),
             ("mp2_v1", "ckpt/state"), ("mp3_zarr2_ocdbt", "ckpt"),
-            ("mp3_replica_separate_zarr3", "ckpt"))
+            ("mp3_replica_separate_zarr3", "ckpt"),
+            ("mp2_manager", "ckpt/4/state"))
 
 
 def run_case(job, seed, root):
@@ -128,13 +135,69 @@ def run_recorded(processes, corpus):
     return good
 
 
+def run_kills(count, seed, scratch):
+    """Kills a process at random times of a save; how often all was well.
+
+    The step before must restore, no half of one may be seen, and the next save
+    to the same place must succeed.
+    """
+    random = np.random.default_rng(seed)
+    root = pathlib.Path(scratch)
+    functions = ROOT / "python/tests/orbax"
+    good = committed = 0
+    save_seconds = 0.0
+    for i in range(count):
+        api = ("pytree", "standard", "v1")[i % 3]
+        before, path = root / f"before-{i}", root / f"killed-{i}"
+        problems = []
+        with Job(2 + i % 2, modules=functions) as job:
+            job.run("process_functions:save_much", path=str(before), api=api)
+            if i < 3:
+                outcomes = job.call("process_functions:save_much",
+                                    path=f"{path}-timed", api=api)
+                save_seconds = max(save_seconds, outcomes[0].seconds)
+            job.call_and_kill(
+                "process_functions:save_much",
+                victim=int(random.integers(0, job.processes)),
+                after=float(random.random() * save_seconds),
+                path=str(path), api=api)
+        committed += path.exists()
+        seen = [name for name in os.listdir(root) if name.startswith("killed")
+                and "orbax-checkpoint-tmp" not in name and "timed" not in name]
+        if seen != ([path.name] if path.exists() else []):
+            problems.append(f"there is {seen}")
+        with Job(2, modules=functions) as job:
+            if not path.exists():
+                outcomes = job.call("process_functions:save_much",
+                                    path=str(path), api=api)
+                problems += _errors("the next save", outcomes)
+            for each in (before, path):
+                outcomes = job.call("process_functions:restore_much",
+                                    path=str(each), api=api)
+                problems += _errors(f"restore of {each.name}", outcomes)
+                problems += [str(o.value) for o in outcomes.values() if o.value]
+        for problem in problems:
+            print(f"FAILED kill {i}, {api}: {problem[:900]}", flush=True)
+        good += not problems
+        for each in root.iterdir():
+            shutil.rmtree(each, ignore_errors=True)
+    print(f"{good} of {count} kills harmless ({committed} after the commit)")
+    return good
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--cases", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0, help="the first seed")
     parser.add_argument("--processes", type=int, nargs="*", default=[2, 4])
     parser.add_argument("--keep", help="keep failed checkpoints here")
+    parser.add_argument("--kills", type=int, default=0,
+                        help="instead: kill a process in so many saves")
     args = parser.parse_args()
+    if args.kills:
+        with tempfile.TemporaryDirectory(prefix="holdfast-kills-") as scratch:
+            good = run_kills(args.kills, args.seed, scratch)
+        return 0 if good == args.kills else 1
     start = time.monotonic()
     good = 0
     share = -(-args.cases // len(args.processes))

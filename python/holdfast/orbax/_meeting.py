@@ -26,6 +26,8 @@ from holdfast.orbax import multihost
 
 # The store is asked again this often, so that Ctrl-C and news are noticed.
 _POLL_SECONDS = 1.0
+# Of all processes together: one server answers them.
+_POLLS_PER_SECOND_MAX = 500
 # What a process's failure is for the others: the first that fits.
 _CLASS_OF_FAILURE: tuple[
     tuple[type[BaseException], type[errors.HoldfastError]], ...
@@ -200,6 +202,8 @@ class Wait:
         self._deadline = time.monotonic() + timeout_secs
         self._client = multihost.get_jax_distributed_client()
         self._key = _place_key(name)
+        polls = _POLLS_PER_SECOND_MAX
+        self._poll_seconds = max(_POLL_SECONDS, len(who.members) / polls)
 
     def run(self) -> dict[int, Any]:
         """Waits.
@@ -275,7 +279,7 @@ class Wait:
         """
         while True:
             left = self._deadline - time.monotonic()
-            piece_ms = max(1, int(1000 * min(left, _POLL_SECONDS)))
+            piece_ms = max(1, int(1000 * min(left, self._poll_seconds)))
             text = get(f"{self._key}/{name}", piece_ms)
             if text is not None:
                 return text

@@ -35,12 +35,13 @@ def processes_of(devices: Any) -> set[int]:
     return {process_index_from_device(device) for device in devices.flat}
 
 
-def local_replica_sharding(sharding: Any, axis: int) -> Any:
-    """The sharding over the devices of the replica that this process is in.
+def local_replica_sharding(sharding: Any, axis: int, preferred: int = 0) -> Any:
+    """The sharding over the devices of a replica that this process is in.
 
     Args:
         sharding: over all replicas.
         axis: the mesh's axis along which they lie.
+        preferred: the replica to take, of several.
 
     Raises:
         ValueError: the process has no device in the mesh.
@@ -48,7 +49,7 @@ def local_replica_sharding(sharding: Any, axis: int) -> Any:
     jax = require_jax("a sharding")
     mesh = sharding.mesh
     count = 1 if mesh.devices.ndim == 1 else mesh.devices.shape[axis]
-    for replica in range(count):
+    for replica in sorted(range(count), key=lambda i: i != preferred):
         devices = replica_devices(mesh, replica, axis)
         if process_index() in processes_of(np.asarray(devices)):
             own = np.expand_dims(devices, axis=axis)

@@ -145,7 +145,7 @@ class SingleReplicaArrayHandler(ArrayHandler):
             own = arg.single_replica_sharding
             if own is None:
                 own = _multislice.local_replica_sharding(
-                    arg.sharding, self._axis
+                    arg.sharding, self._axis, self.primary_replica_id or 0
                 )
             own_args.append(dataclasses.replace(arg, sharding=own))
         is_source = process_index() in primary

@@ -39,7 +39,10 @@ def sharding(
 
 def place(values: Any, placement: Any) -> Any:
     return jax.make_array_from_callback(
-        values.shape, placement, lambda index: values[index]
+        values.shape,
+        placement,
+        lambda index: values[index],
+        dtype=values.dtype,
     )
 
 
@@ -75,6 +78,8 @@ def save(path: str, api: str = "standard", tree: Any = None) -> None:
     tree = a_tree() if tree is None else tree
     if api == "v1":
         v1.save(path, tree)
+    elif api == "v1 async":
+        v1.save_async(path, tree).result()
     elif api == "standard":
         with ocp.StandardCheckpointer() as ckptr:
             ckptr.save(path, tree)
@@ -101,10 +106,151 @@ def restore(path: str, api: str = "standard", flip: bool = False) -> list[str]:
         "numpy": saved["numpy"],
         "step": 0,
     }
-    if api == "v1":
+    if api.startswith("v1"):
         return problems_of(v1.load(path, target))
     with ocp.StandardCheckpointer() as ckptr:
         return problems_of(ckptr.restore(path, target))
+
+
+def much() -> Any:
+    """A tree that takes a while to save."""
+    count = len(jax.devices())
+    over_all = sharding((count,), ("x",))
+    values = values_of((1 << 21,)).reshape(-1, 128)
+    values = values[: len(values) // count * count]
+    return {f"a{i}": place(values + i, over_all) for i in range(8)}
+
+
+def save_much(path: str, api: str) -> None:
+    save(path, api, much())
+
+
+def restore_much(path: str, api: str) -> list[str]:
+    rows = (1 << 21) // 128
+    # As many as the number of devices that saved could divide.
+    stored = holdfast.load(f"{path}/state" if api == "v1" else path)
+    problems = [] if len(stored) == 8 else [f"{len(stored)} arrays"]
+    for i in range(8):
+        full = stored[f"a{i}"]
+        want = values_of((1 << 21,)).reshape(-1, 128)[: len(full)] + i
+        if not rows - 8 < len(full) <= rows or not np.array_equal(full, want):
+            problems.append(f"a{i}")
+    return problems
+
+
+def save_twice(path: str) -> list[str]:
+    """Two background saves at once, then one in place of the first."""
+    with ocp.StandardCheckpointer() as ckptr:
+        ckptr.save(path, {"step": 1})
+        ckptr.save(f"{path}-2", a_tree())
+        ckptr.save(path, a_tree(), force=True)
+    return restore(path) + restore(f"{path}-2")
+
+
+def save_several(path: str) -> list[str]:
+    """v1's checkpointables: two trees and a document."""
+    v1.save_checkpointables(
+        path, {"one": a_tree(), "two": a_tree(), "data": {"k": [1, None]}}
+    )
+    loaded = v1.load_checkpointables(path, {"data": None})
+    assert loaded == {"data": {"k": [1, None]}}, loaded
+    return restore(f"{path}/one") + restore(f"{path}/two")
+
+
+def save_with_own_handler(path: str) -> list[str]:
+    """jax.Arrays under another metadata key, beside the engine's leaves."""
+    handlers = ocp.type_handlers
+    registry = handlers.create_type_handler_registry(
+        (int, handlers.ScalarHandler()),
+        (np.ndarray, handlers.NumpyHandler()),
+        (jax.Array, handlers.ArrayHandler(metadata_key="meta.json")),
+    )
+    target = a_tree()
+    args = {
+        "w": ocp.ArrayRestoreArgs(sharding=target["w"].sharding),
+        "copies": ocp.ArrayRestoreArgs(sharding=target["copies"].sharding),
+        "numpy": ocp.RestoreArgs(),
+        "step": ocp.RestoreArgs(),
+    }
+    problems = []
+    for use_ocdbt in (True, False):
+        own = f"{path}-{use_ocdbt}"
+        handler = ocp.PyTreeCheckpointHandler(
+            type_handler_registry=registry, use_ocdbt=use_ocdbt
+        )
+        with ocp.Checkpointer(handler) as ckptr:
+            ckptr.save(own, args=ocp.args.PyTreeSave(a_tree()))
+            problems += problems_of(
+                ckptr.restore(
+                    own, args=ocp.args.PyTreeRestore(restore_args=args)
+                )
+            )
+    return problems
+
+
+def save_actively(path: str, active: list[int], primary: int) -> list[str]:
+    """Saves and restores among some of the processes alone."""
+    options = ocp.options.MultiprocessingOptions(
+        primary_host=primary,
+        active_processes=set(active),
+        barrier_sync_key_prefix="some",
+    )
+    devices = np.array([d for d in jax.devices() if d.process_index in active])
+    over = jax.sharding.NamedSharding(
+        jax.sharding.Mesh(devices, ("x",)), P("x")
+    )
+    values = values_of((len(devices) * 2, 3))
+    handler = ocp.PyTreeCheckpointHandler(multiprocessing_options=options)
+    with ocp.Checkpointer(handler, multiprocessing_options=options) as ckptr:
+        tree = {"a": place(values, over), "n": 3}
+        ckptr.save(path, args=ocp.args.PyTreeSave(tree))
+        args = {"a": ocp.ArrayRestoreArgs(sharding=over)}
+        restored = ckptr.restore(
+            path,
+            args=ocp.args.PyTreeRestore(
+                restore_args={**args, "n": ocp.RestoreArgs()}
+            ),
+        )
+    return [] if is_same(restored["a"], values) else ["a"]
+
+
+def restore_from_manager(path: str) -> list[str]:
+    """A recorded manager's steps, listed by the first process for all."""
+    options = ocp.CheckpointManagerOptions(
+        read_only=True, single_host_load_and_broadcast=True
+    )
+    with ocp.CheckpointManager(path, options=options) as manager:
+        steps = list(manager.all_steps())
+        stored = ocp.PyTreeCheckpointHandler().metadata(
+            Path(path) / str(steps[-1]) / "state"
+        )
+        count = len(jax.devices())
+        names = ("state", "meta")
+        args = ocp.args.Composite(
+            state=ocp.args.PyTreeRestore(
+                restore_args=jax.tree.map(
+                    lambda leaf: (
+                        ocp.ArrayRestoreArgs(sharding=sharding((count,), ()))
+                        if isinstance(leaf, ocp.metadata.ArrayMetadata)
+                        else ocp.RestoreArgs()
+                    ),
+                    stored.tree,
+                    is_leaf=lambda leaf: hasattr(leaf, "directory"),
+                )
+            ),
+            meta=ocp.args.JsonRestore(),
+        )
+        restored = manager.restore(steps[-1], args=args)
+    whole = holdfast.load(f"{path}/{steps[-1]}/state")
+    problems = [] if steps == [1, 4] else [f"{steps}"]
+    problems += [name for name in names if name not in restored]
+    for keypath, full in jax.tree.leaves_with_path(whole):
+        got = restored["state"]
+        for key in keypath:
+            got = got[getattr(key, "key", getattr(key, "idx", None))]
+        if isinstance(full, np.ndarray) and not is_same(got, full):
+            problems.append(str(keypath))
+    return problems
 
 
 def save_other(path: str, what: str, api: str = "standard") -> None:
@@ -124,6 +270,33 @@ def save_other(path: str, what: str, api: str = "standard") -> None:
     elif is_last and what == "path":
         path += "-other"
     save(path, api, tree)
+
+
+def restore_other(path: str, api: str) -> None:
+    """Restores, on the last process as a shape that is not stored."""
+    count = len(jax.devices())
+    extent = 2 * count + (jax.process_index() == jax.process_count() - 1)
+    target = {
+        "w": jax.ShapeDtypeStruct(
+            (extent, 6), np.float32, sharding=sharding((count,), ())
+        )
+    }
+    if api == "v1":
+        context = v1.Context()
+        context.pytree.loading.partial_load = True
+        with context:
+            v1.load(path, target)
+        return
+    args = ocp.ArrayRestoreArgs(
+        sharding=target["w"].sharding, global_shape=target["w"].shape
+    )
+    with ocp.PyTreeCheckpointer() as ckptr:
+        ckptr.restore(
+            path,
+            args=ocp.args.PyTreeRestore(
+                target, restore_args={"w": args}, partial_restore=True
+            ),
+        )
 
 
 @contextlib.contextmanager
@@ -351,7 +524,11 @@ def restore_recorded(path: str, expected: str) -> list[str]:
     jax.config.update("jax_enable_x64", True)
     with open(expected, encoding="utf-8") as file:
         recorded = json.load(file)
-    (item,) = (each for each in recorded["items"] if each["type"] == "pytree")
+    (item,) = (
+        each
+        for each in recorded["items"]
+        if each["type"] == "pytree" and path.endswith(each["path"])
+    )
     count = len(jax.devices())
     problems: list[str] = []
     handler = ocp.PyTreeCheckpointHandler()
@@ -428,6 +605,8 @@ def list_steps(path: str) -> Any:
 
 
 def who() -> Any:
+    multihost.initialize_runtime_to_distributed_ids()
+    assert multihost.runtime_to_distributed_ids() == [0, 1]
     multihost.sync_global_processes("who")
     multihost.sync_global_processes("who", processes={0, 1})
     told = multihost.broadcast_one_to_all(

@@ -22,6 +22,7 @@ from process_jobs import Job, Outcome  # noqa: E402
 HERE = Path(__file__).parent
 TARBALL = HERE.parents[2] / "tests/golden/corpus/open.tar.xz"
 APIS = ("standard", "pytree", "v1")
+ALL_APIS = (*APIS, "v1 async")
 F = "process_functions:"
 
 
@@ -51,10 +52,10 @@ def values(outcomes: dict[int, Outcome]) -> list[object]:
     return [outcome.value for outcome in outcomes.values()]
 
 
-@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize("api", ALL_APIS)
 def test_save_and_restore(two: Job, ckpt: Path, api: str) -> None:
     two.run(F + "save", path=str(ckpt), api=api)
-    item = ckpt / "state" if api == "v1" else ckpt
+    item = ckpt / "state" if api.startswith("v1") else ckpt
     names = {path.name for path in item.iterdir()}
     assert {"ocdbt.process_0", "ocdbt.process_1", "_METADATA"} <= names
     assert not any(name.startswith("_HOLDFAST_PART") for name in names)
@@ -74,7 +75,8 @@ def test_other_numbers_of_processes_restore(
 ) -> None:
     # Six devices hold what four have saved, by another shape of mesh.
     two.run(F + "save", path=str(ckpt), api=api)
-    recorded = json.dumps({"items": [{"type": "pytree", "leaves": []}]})
+    one_item = {"type": "pytree", "path": "", "leaves": []}
+    recorded = json.dumps({"items": [one_item]})
     expected = ckpt.parent / "expected.json"
     expected.write_text(recorded)
     item = ckpt / "state" if api == "v1" else ckpt
@@ -114,6 +116,20 @@ def test_process_with_something_else(
         assert "process 0 failed" in outcomes[1].error
     assert list(ckpt.parent.iterdir()) == []
     three.run(F + "save", path=str(ckpt), api=api)
+    assert three.run(F + "restore", path=str(ckpt), api=api) == [[]] * 3
+
+
+@pytest.mark.parametrize("api", ["pytree", "v1"])
+def test_restore_that_fails_on_one_process(
+    three: Job, ckpt: Path, api: str
+) -> None:
+    three.run(F + "save", path=str(ckpt), api=api)
+    outcomes = three.call(F + "restore_other", path=str(ckpt), api=api)
+    assert "Requested shape: (13, 6)" in outcomes[2].error
+    for index in (0, 1):
+        error = outcomes[index].error
+        assert "process 2 failed" in error
+        assert "Requested shape: (13, 6)" in error
     assert three.run(F + "restore", path=str(ckpt), api=api) == [[]] * 3
 
 
@@ -251,6 +267,7 @@ def test_broadcasts_keep_every_bit(two: Job) -> None:
         ("mp2_v1", "ckpt/state"),
         ("mp3_zarr2_ocdbt", "ckpt"),
         ("mp3_replica_separate_zarr3", "ckpt"),
+        ("mp2_manager", "ckpt/4/state"),
     ],
 )
 def test_recorded_checkpoints_of_many_processes(
@@ -263,6 +280,42 @@ def test_recorded_checkpoints_of_many_processes(
             expected=str(corpus / case / "expected.json"),
         )
         assert found == [[]] * job.processes
+
+
+def test_manager_reads_in_many_processes(three: Job, corpus: Path) -> None:
+    path = str(corpus / "mp2_manager/ckpt")
+    assert three.run(F + "restore_from_manager", path=path) == [[]] * 3
+
+
+@pytest.mark.parametrize(
+    "what", ["save_twice", "save_several", "save_with_own_handler"]
+)
+def test_other_saves(two: Job, ckpt: Path, what: str) -> None:
+    assert two.run(F + what, path=str(ckpt)) == [[], []]
+    names = os.listdir(ckpt.parent)
+    assert not any("tmp" in name for name in names)
+
+
+def test_some_of_the_processes(three: Job, ckpt: Path) -> None:
+    outcomes = three.call(
+        F + "save_actively",
+        path=str(ckpt),
+        active=[1, 2],
+        primary=2,
+        only=[1, 2],
+    )
+    assert values(outcomes) == [[], []]
+    names = set(os.listdir(ckpt))
+    assert {"ocdbt.process_1", "ocdbt.process_2"} <= names
+    assert "ocdbt.process_0" not in names
+    outcomes = three.call(
+        F + "save_actively",
+        path=f"{ckpt}-2",
+        active=[1, 2],
+        primary=2,
+        only=[0],
+    )
+    assert "current process: 0 was not present" in outcomes[0].error
 
 
 def test_steps_are_listed_once(two: Job, tmp_path: Path) -> None:
