@@ -179,7 +179,7 @@ class Reader {
     const auto probe = SharedSegment::Create(kProbeBytes, here);
     Greeting greeting{NextCallNumber(), {}, options_.host};
     if (greeting.host.empty()) greeting.host = HostKey();
-    if (probe.ok()) greeting.probe = probe->name();
+    if (probe.ok()) greeting.probe = probe->segment.name();
     HF_ASSIGN_OR_RETURN(const std::vector<std::string> messages,
                         group_.AllGather(At("read: greet"), greeting.Encode()));
     std::vector<Greeting> greetings;
@@ -206,9 +206,7 @@ class Reader {
       const auto opened =
           SharedSegment::Open(greetings[rank].probe, kProbeBytes);
       HF_RETURN_IF_ERROR(opened.status());
-      HF_RETURN_IF_ERROR(
-          opened->Map(0, kProbeBytes, SharedSegment::Sharing::kShared)
-              .status());
+      HF_RETURN_IF_ERROR(opened->Map(SharedSegment::Sharing::kShared).status());
     }
     return Status();
   }
