@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "cli/env.h"
+#include "cli/layout_text.h"
 #include "holdfast/options.h"
 
 namespace holdfast::cli {
@@ -23,11 +24,12 @@ enum class VerbId : uint8_t {
   kDigest,
   kVerify,
   kSteps,
+  kPlan,
   kHelp,
   kCompletion,
   kMan,
 };
-inline constexpr int kVerbCount = 10;
+inline constexpr int kVerbCount = 11;
 
 // When to use something that only makes sense on a terminal.
 enum class When : uint8_t { kAuto, kAlways, kNever };
@@ -58,6 +60,11 @@ struct Args {
   bool full = false;
   bool raw = false;
   bool npy = false;
+
+  std::optional<Mesh> mesh;
+  std::vector<SpecRule> spec_rules;  // as typed, the last that matches counts
+  int64_t process_count = 0;         // 0: one a device
+  std::optional<int64_t> rank;
 };
 
 OpenOptions OpenOptionsOf(const Args& args);

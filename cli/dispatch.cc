@@ -54,6 +54,8 @@ int RunVerb(const Args& args, Env& env) {
       return RunVerify(args, env);
     case VerbId::kSteps:
       return RunSteps(args, env);
+    case VerbId::kPlan:
+      return RunPlan(args, env);
     case VerbId::kHelp:
       return RunHelp(args, env);
     case VerbId::kCompletion:

@@ -16,7 +16,9 @@ constexpr uint32_t kCat = Bit(VerbId::kCat);
 constexpr uint32_t kDigest = Bit(VerbId::kDigest);
 constexpr uint32_t kVerify = Bit(VerbId::kVerify);
 constexpr uint32_t kSteps = Bit(VerbId::kSteps);
-constexpr uint32_t kOpen = kLs | kTree | kInfo | kCat | kDigest | kVerify;
+constexpr uint32_t kPlan = Bit(VerbId::kPlan);
+constexpr uint32_t kOpen =
+    kLs | kTree | kInfo | kCat | kDigest | kVerify | kPlan;
 constexpr uint32_t kWork = kDigest | kVerify;  // long jobs on many threads
 constexpr uint32_t kReports = kOpen | kSteps;
 constexpr uint32_t kEvery = (1u << kVerbCount) - 1;
@@ -98,6 +100,33 @@ Status ApplyItem(std::string_view value, Args* args) {
   return Status();
 }
 
+Status ApplyMesh(std::string_view value, Args* args) {
+  auto mesh = ParseMesh(value);
+  if (!mesh.ok()) return mesh.status().WithContext("--mesh");
+  args->mesh = *std::move(mesh);
+  return Status();
+}
+
+Status ApplySpec(std::string_view value, Args* args) {
+  auto rule = ParseSpecRule(value);
+  if (!rule.ok()) return rule.status().WithContext("--spec");
+  args->spec_rules.push_back(*std::move(rule));
+  return Status();
+}
+
+Status ApplyRanks(std::string_view value, Args* args) {
+  const auto count = ParseInt(value, 1, int64_t{1} << 22);
+  if (!count) return BadValue("ranks", value, "a number of processes");
+  args->process_count = *count;
+  return Status();
+}
+
+Status ApplyRank(std::string_view value, Args* args) {
+  args->rank = ParseInt(value, 0, int64_t{1} << 22);
+  if (args->rank) return Status();
+  return BadValue("rank", value, "a process, counted from 0");
+}
+
 template <bool Args::* member, bool value = true>
 Status Switch(std::string_view, Args* args) {
   args->*member = value;
@@ -108,8 +137,10 @@ Status Switch(std::string_view, Args* args) {
 constexpr Flag kFlags[] = {
     {"json", 0, "", "Print one JSON value instead of text", kReports, "",
      Completion::kNothing, "", Switch<&Args::json>},
-    {"long", 'l', "", "Add value types, chunk shapes and exact byte counts",
-     kLs, "", Completion::kNothing, "", Switch<&Args::long_listing>},
+    {"long", 'l', "",
+     "ls: add value types, chunk shapes and exact byte counts; plan: add a "
+     "line a device",
+     kLs | kPlan, "", Completion::kNothing, "", Switch<&Args::long_listing>},
     {"sort", 0, "KEY",
      "Order leaves by name, or by size with the largest first", kLs,
      "the checkpoint's own order", Completion::kChoices, "name|size",
@@ -126,6 +157,19 @@ constexpr Flag kFlags[] = {
      kCat, "", Completion::kNothing, "", Switch<&Args::raw>},
     {"npy", 0, "", "Write a .npy file", kCat, "", Completion::kNothing, "",
      Switch<&Args::npy>},
+    {"mesh", 0, "AXES",
+     "Plan for devices in a grid of these axes, such as data=4,model=2", kPlan,
+     "as stored", Completion::kNothing, "", ApplyMesh},
+    {"spec", 0, "[PATTERN=]SPEC",
+     "Cut arrays by these axes: one entry a dimension, AXIS, AXIS+AXIS or "
+     "None; without PATTERN all arrays with that many dimensions. May be "
+     "repeated; the last that matches counts",
+     kPlan, "as stored, otherwise a copy on each device", Completion::kNothing,
+     "", ApplySpec},
+    {"ranks", 0, "N", "Share the devices by N processes, in order of their ids",
+     kPlan, "one a device", Completion::kNothing, "", ApplyRanks},
+    {"rank", 0, "R", "Tell of process R alone", kPlan, "all",
+     Completion::kNothing, "", ApplyRank},
     {"step", 0, "N", "Read step N when PATH is a directory of steps", kOpen,
      "the newest committed step", Completion::kNothing, "", ApplyStep},
     {"item", 0, "NAME", "Read only this item of a checkpoint of several", kOpen,
@@ -195,6 +239,14 @@ constexpr Example kStepsExamples[] = {
     {"holdfast steps --json /ckpt | jq '.steps[] | select(.committed).step'",
      "numbers of committed steps"},
 };
+constexpr Example kPlanExamples[] = {
+    {"holdfast plan /ckpt/7", "as it was saved"},
+    {"holdfast plan /ckpt/7 --mesh data=4,model=2 --spec data,model",
+     "on eight devices, matrices cut both ways"},
+    {"holdfast plan /ckpt/7 --mesh x=8 --spec x --spec 'emb.*=None,x' --ranks "
+     "2",
+     "two processes of four devices; rules by name"},
+};
 constexpr Example kHelpExamples[] = {
     {"holdfast help cat", "help of one verb"},
 };
@@ -249,6 +301,13 @@ constexpr Verb kVerbs[] = {
      "Lists the step directories of a root: time, size, items, metrics, and "
      "whether each is committed or why not.",
      kStepsExamples, Completion::kFile, "", false},
+    {VerbId::kPlan, "plan", "PATH [PATTERN...]", 1, kAny,
+     "Show who would hold, write and read what",
+     "Shows, for a mesh of devices and processes, which box of each array each "
+     "device holds and writes, which chunks each process reads to restore, and "
+     "how even that is. Bytes are those of the elements, not compressed. No "
+     "tensor is read. PATTERN is as for ls.",
+     kPlanExamples, Completion::kFile, "", false},
     {VerbId::kHelp, "help", "[VERB]", 0, 1, "Print help",
      "Prints help for all verbs or for one.", kHelpExamples,
      Completion::kChoices, "", false},

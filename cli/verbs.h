@@ -18,5 +18,6 @@ int RunCat(const Args& args, Env& env);
 int RunDigest(const Args& args, Env& env);
 int RunVerify(const Args& args, Env& env);
 int RunSteps(const Args& args, Env& env);
+int RunPlan(const Args& args, Env& env);
 
 }  // namespace holdfast::cli

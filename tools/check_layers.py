@@ -147,6 +147,9 @@ class Checker:
                   for folder in rule["own"])
         if beside.exists() or (own and (self.root / included).exists()):
             return None
+        if any((self.root / folder / included).exists()
+               for folder in rule["own"]):
+            return None
         if target is not None and rule.get("src"):
             return None
         return "neither beside it nor a public header"

@@ -12,6 +12,7 @@
 #include "holdfast/pytree_metadata.h"
 #include "holdfast/read_together.h"
 #include "holdfast/restore_args.h"
+#include "holdfast/shard_plan.h"
 #include "holdfast/sharding.h"
 #include "holdfast/spec.h"
 #include "holdfast/status.h"

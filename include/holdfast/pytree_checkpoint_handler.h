@@ -14,7 +14,8 @@
 //
 // Leaves of the standard types are written and read by the engine in one pass.
 // Any other leaf, or any leaf whose type has another handler in the registry,
-// goes to that TypeHandler, which is called once with all of its leaves.
+// goes to that TypeHandler, which is called once with all of its leaves; of
+// several processes, on the primary host alone when it is a save.
 //
 // Thread-safety: one call at a time on one handler, and on one directory.
 // Ownership: arguments are borrowed for the call; AsyncSave copies what it
@@ -38,8 +39,10 @@
 
 #include "holdfast/aggregate_handlers.h"
 #include "holdfast/options.h"
+#include "holdfast/process_group.h"
 #include "holdfast/pytree_metadata.h"
 #include "holdfast/restore_args.h"
+#include "holdfast/shard_plan.h"
 #include "holdfast/status.h"
 #include "holdfast/transform.h"
 #include "holdfast/tree.h"
@@ -100,14 +103,20 @@ struct PyTreeRestoreArgs : BasePyTreeRestoreArgs {
   LegacyTransformFn legacy_transform_fn;  // may be empty; excludes `transforms`
 };
 
+// Processes that save and restore together. Every one makes the same calls;
+// each gives, and gets, the shards of its own devices.
 struct MultiprocessingOptions {
-  // The process that writes metadata; absent: each writes its own. This process
-  // is process 0 of 1, so nothing else is accepted.
+  // The process that writes metadata, and what is not sharded; absent: each is
+  // for itself, on a disk of its own. Of one process: 0 or absent.
   std::optional<int> primary_host = 0;
-  // Absent: all. Must hold the primary host.
+  // Absent: all. Must hold this process and the primary host.
   std::optional<std::set<int>> active_processes;
-  // Of the barriers between processes; one process needs none.
+  // Of the names of what processes wait for.
   std::optional<std::string> barrier_sync_key_prefix;
+  // Borrowed. Null: this process is the only one.
+  ProcessGroup* group = nullptr;
+  // Whose devices are whose, in the shardings of a restore.
+  DeviceProcesses devices;
 };
 
 struct MemoryLimitOptions {
@@ -193,15 +202,18 @@ class PyTreeCheckpointHandler {
   // write. Handlers of other types have been called then.
   virtual Result<std::vector<CommitFuture>> AsyncSave(
       const std::string& directory, const PyTreeSaveArgs& args) = 0;
-  // Reads the arrays where they lie, without a copy.
+  // Reads the arrays where they lie, without a copy. Of several processes, all
+  // have written when it returns Ok.
   virtual Status Save(const std::string& directory,
                       const PyTreeSaveArgs& args) = 0;
   // Arrays with a sharding come back as ShardedArrays with one shard a distinct
-  // box; of each only the chunks that its box needs are read.
+  // box (of this process's devices); of each only the chunks that its box needs
+  // are read.
   virtual Result<Tree> Restore(const std::string& directory,
                                const PyTreeRestoreArgs& args = {}) = 0;
   virtual Result<PyTreeMetadata> Metadata(const std::string& directory) = 0;
-  // After all futures, before the directory counts as complete.
+  // After all futures, before the directory counts as complete. Of several
+  // processes every one calls it: the primary host merges their parts.
   virtual Status Finalize(const std::string& directory) = 0;
   // Waits for what AsyncSave began.
   virtual void Close() = 0;

@@ -47,6 +47,8 @@ class ArrayLeaf:
         sharding_json: str | None = None,  # None: no entry in `_sharding`
         prng_impl: str | None = None,
         write_shape: Sequence[int] | None = None,
+        # Given: other processes write other shards, and this one maybe none.
+        dtype: np.dtype[Any] | None = None,
     ) -> None: ...
 
 class Node:

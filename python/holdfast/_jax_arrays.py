@@ -30,8 +30,10 @@ __all__ = [
     "is_array",
     "is_key_dtype",
     "placement",
+    "own_parts",
     "put_all",
     "sharding_json",
+    "split_of",
     "write_shape",
 ]
 
@@ -59,15 +61,19 @@ def array_leaf(
     min_slice_bytes: int | None = None,
     max_replicas: int | None = None,
     write_sharding: bool = True,
+    own_part_only: bool = False,
+    replica_id: int | None = 0,
 ) -> _engine.ArrayLeaf:
     """What the engine saves of `array`, borrowing its memory.
 
     Arguments after `name` (the leaf's, for errors) are Orbax's options of the
     same meaning; `use_replica_parallel` None: yes unless JAX_PLATFORMS names a
-    GPU. Typed PRNG keys become their key data.
+    GPU. `own_part_only`: what this process writes where all that have a part
+    of the array write together. Typed PRNG keys become their key data.
 
     Raises DeletedArrayError for an array that was deleted or donated, and
-    InvalidArgumentError for one that is partly on other processes' devices.
+    InvalidArgumentError for one that is partly on other processes' devices,
+    unless only this process's part is wanted.
     """
     if array.is_deleted():
         extents = ",".join(map(str, array.shape))
@@ -79,27 +85,27 @@ def array_leaf(
     if is_key_dtype(array.dtype):
         prng_impl = str(jax.random.key_impl(array))
         array = jax.random.key_data(array)
-    if not array.is_fully_addressable:
+    if not array.is_fully_addressable and not own_part_only:
         raise errors.InvalidArgumentError(
             f"leaf {name!r}: the jax.Array of shape {array.shape} is partly on"
-            " devices of other processes; saves from several processes are not"
-            " part of this release"
+            " devices of other processes, which would have to save with this"
+            " one; holdfast.orbax does that"
         )
     sharding = array.sharding
     json_text = sharding_json(sharding) if write_sharding else None
     shape = array.shape
-    if len(sharding.device_set) == 1:
+    if len(sharding.device_set) == 1 and array.is_fully_addressable:
         return _engine.ArrayLeaf(
             shape,
             [((0,) * len(shape), np.asarray(array))],
             sharding_json=json_text,
             prng_impl=prng_impl,
         )
-    written = shape
     if use_replica_parallel is None:
         use_replica_parallel = _replica_parallel_default()
+    split = Split(None, shape, 1)
     if math.prod(shape) > 0:
-        written = write_shape(
+        split = split_of(
             sharding,
             shape,
             array.dtype.itemsize,
@@ -107,17 +113,87 @@ def array_leaf(
             min_slice_bytes=min_slice_bytes,
             max_replicas=max_replicas,
         )
+    if own_part_only:
+        parts = own_parts(array, split, replica_id)
+    else:
+        # All replicas are here: one of each shard, whole, is less work.
+        parts = _whole_shards(array, 0)
     return _engine.ArrayLeaf(
         shape,
-        [
-            (_box(shard.index, shape)[0], np.asarray(shard.data))
-            for shard in array.addressable_shards
-            if shard.replica_id == 0
-        ],
+        parts,
         sharding_json=json_text,
         prng_impl=prng_impl,
-        write_shape=written,
+        write_shape=split.shape,
+        dtype=np.dtype(array.dtype) if own_part_only else None,
     )
+
+
+@dataclasses.dataclass(frozen=True)
+class Split:
+    """How replicas of a shard share it.
+
+    Attributes:
+        axis: along which it is cut; None: one replica writes all of it.
+        shape: what each device writes, in elements.
+        replica_count: how many share it.
+    """
+
+    axis: int | None
+    shape: tuple[int, ...]
+    replica_count: int
+
+
+Part = tuple[tuple[int, ...], "np.ndarray[Any, np.dtype[Any]]"]
+
+
+def own_parts(
+    array: jax.Array, split: Split, replica_id: int | None = 0
+) -> list[Part]:
+    """What this process writes of an array: (origin, values) pairs.
+
+    Args:
+        array: over devices of any processes; no typed PRNG key.
+        split: how replicas share it.
+        replica_id: the replica that is written, unless they share; None: that
+            of the first shard here, so that each process writes all it has.
+    """
+    if split.axis is None:
+        if replica_id is None:
+            first = next(iter(array.addressable_shards), None)
+            replica_id = 0 if first is None else first.replica_id
+        return _whole_shards(array, replica_id)
+    return [
+        _slice_of(shard, array.shape, split)
+        for shard in array.addressable_shards
+        if shard.replica_id < split.replica_count
+    ]
+
+
+def _whole_shards(array: jax.Array, replica_id: int) -> list[Part]:
+    return [
+        (_box(shard.index, array.shape)[0], np.asarray(shard.data))
+        for shard in array.addressable_shards
+        if shard.replica_id == replica_id
+    ]
+
+
+def _slice_of(shard: Any, shape: tuple[int, ...], split: Split) -> Part:
+    """The replica's share of a shard."""
+    axis = split.axis
+    assert axis is not None
+    extent = split.shape[axis]
+    start = shard.replica_id * extent
+    origin = list(_box(shard.index, shape)[0])
+    origin[axis] += start
+    data = shard.data
+    if shard.device.platform == "cpu":
+        inside = (slice(None),) * axis + (slice(start, start + extent),)
+        return tuple(origin), np.asarray(data)[inside]
+    # Cut on the device: the rest need not come to the host.
+    mesh = jax.sharding.Mesh(np.array([shard.device]), ("device",))
+    with jax.sharding.set_mesh(mesh):
+        data = jax.lax.slice_in_dim(data, start, start + extent, axis=axis)
+    return tuple(origin), np.asarray(data)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -170,22 +246,43 @@ def write_shape(
     A shard's; with `use_replica_parallel` the replicas of a shard share it
     evenly along its first axis that divides.
     """
+    return split_of(
+        sharding,
+        shape,
+        itemsize,
+        use_replica_parallel=use_replica_parallel,
+        min_slice_bytes=min_slice_bytes,
+        max_replicas=max_replicas,
+    ).shape
+
+
+def split_of(
+    sharding: jax.sharding.Sharding,
+    shape: Sequence[int],
+    itemsize: int,
+    *,
+    use_replica_parallel: bool = True,
+    min_slice_bytes: int | None = None,
+    max_replicas: int | None = None,
+) -> Split:
+    """How replicas of a shard share it; see `write_shape`."""
     shape = tuple(shape)
     shard_shape = tuple(sharding.shard_shape(shape))
+    whole = Split(None, shard_shape, 1)
     if not use_replica_parallel or not _may_slice(sharding, shard_shape):
-        return shard_shape
+        return whole
     replica_count = _replica_count(sharding, shape)
     if max_replicas is not None:
         replica_count = min(replica_count, max_replicas)
     if replica_count <= 1 or math.prod(shard_shape) == 0:
-        return shard_shape
+        return whole
     for axis, extent in enumerate(shard_shape):
         if extent % replica_count == 0:
             part = extent // replica_count
             sliced = shard_shape[:axis] + (part,) + shard_shape[axis + 1 :]
             enough = math.prod(sliced) * itemsize >= (min_slice_bytes or 0)
-            return sliced if enough else shard_shape
-    return shard_shape
+            return Split(axis, sliced, replica_count) if enough else whole
+    return whole
 
 
 def _replica_parallel_default() -> bool:
@@ -210,7 +307,8 @@ def _may_slice(
 def _replica_count(
     sharding: jax.sharding.Sharding, shape: tuple[int, ...]
 ) -> int:
-    boxes = list(_boxes(sharding, shape).values())
+    indices = sharding.devices_indices_map(shape).values()
+    boxes = [_box(index, shape) for index in indices]
     return boxes.count(boxes[0])
 
 
@@ -233,9 +331,10 @@ class Placement:
     """
 
     shape: tuple[int, ...]
+    dtype: np.dtype[Any]
     sharding: jax.sharding.Sharding
     buffers: dict[Box, np.ndarray[Any, np.dtype[Any]]]
-    # Which box each device holds.
+    # Which box each device of this process holds.
     boxes: dict[Any, Box]
     prng_impl: str | None = None
     # Set by put_all: the parts on their devices.
@@ -243,20 +342,26 @@ class Placement:
 
     def sources(self) -> list[tuple[np.ndarray[Any, np.dtype[Any]], Any]]:
         """What goes where, one a part."""
-        if len(self.boxes) == 1:
+        if self._is_whole():
             (buffer,) = self.buffers.values()
             return [(buffer, self.sharding)]
         return [
             (self.buffers[box], device) for device, box in self.boxes.items()
         ]
 
+    def _is_whole(self) -> bool:
+        """One device, of this process, holds all of the array."""
+        return len(self.sharding.device_set) == 1 and len(self.boxes) == 1
+
     def finish(self) -> jax.Array:
         """The array. REQUIRES: put_all."""
-        if len(self.boxes) == 1:
+        if self._is_whole():
             (array,) = self.parts
         else:
+            # Without parts only their dtype can say what they would be.
+            of_none = {} if self.parts else {"dtype": self.dtype}
             array = jax.make_array_from_single_device_arrays(
-                self.shape, self.sharding, self.parts
+                self.shape, self.sharding, self.parts, **of_none
             )
         if self.prng_impl is None:
             return array
@@ -289,8 +394,7 @@ def placement(
     """Buffers for an array of `shape` and `dtype` under `sharding`.
 
     Devices that hold the same box share a buffer. None: the default device.
-    Raises InvalidArgumentError when the sharding does not fit the shape or
-    has devices of other processes.
+    Raises InvalidArgumentError when the sharding does not fit the shape.
     """
     shape = tuple(shape)
     if sharding is None:
@@ -298,12 +402,6 @@ def placement(
         if device is None or isinstance(device, str):
             device = jax.local_devices(backend=device)[0]
         sharding = jax.sharding.SingleDeviceSharding(device)
-    if not sharding.is_fully_addressable:
-        raise errors.InvalidArgumentError(
-            f"leaf {name!r}: the target's sharding has devices of other"
-            " processes; restores to several processes are not part of this"
-            " release"
-        )
     try:
         boxes = _boxes(sharding, shape)
     except ValueError as error:
@@ -311,19 +409,22 @@ def placement(
             f"leaf {name!r}: the target's sharding does not fit its shape"
             f" {shape}: {error}"
         ) from error
+    dtype = np.dtype(dtype)
     buffers = {
-        box: _engine.empty(box[1], np.dtype(dtype))
+        box: _engine.empty(box[1], dtype)
         for box in dict.fromkeys(boxes.values())
     }
-    return Placement(shape, sharding, buffers, boxes, prng_impl)
+    return Placement(shape, dtype, sharding, buffers, boxes, prng_impl)
 
 
 @functools.lru_cache(maxsize=4096)
 def _boxes(
     sharding: jax.sharding.Sharding, shape: tuple[int, ...]
 ) -> dict[Any, Box]:
-    """What each device holds."""
+    """What each device of this process holds."""
+    indices = sharding.addressable_devices_indices_map(shape)
     return {
         device: _box(index, shape)
-        for device, index in sharding.devices_indices_map(shape).items()
+        for device, index in indices.items()
+        if index is not None
     }

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "holdfast/dtype.h"
 #include "holdfast/tensor.h"
 
 namespace holdfast::python {
@@ -23,6 +24,9 @@ struct LeafShard {
 struct ArrayLeaf {
   Shape shape;
   std::vector<LeafShard> shards;
+  // Given: the shards are what this process writes of an array that others
+  // write as well; there may be none.
+  std::optional<DType> dtype;
   bool is_jax = true;
   bool immutable = true;
   std::string sharding_json;  // empty: none

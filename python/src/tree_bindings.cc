@@ -25,7 +25,7 @@ void InitArrayLeaf(ArrayLeaf* self, nb::handle shape, nb::handle shards,
                    const std::string& kind, bool immutable,
                    const std::optional<std::string>& sharding_json,
                    const std::optional<std::string>& prng_impl,
-                   nb::handle write_shape) {
+                   nb::handle write_shape, nb::handle dtype) {
   ArrayLeaf leaf;
   if (kind != "jax" && kind != "numpy") {
     ThrowValueError("ArrayLeaf: kind: got '" + kind +
@@ -40,7 +40,12 @@ void InitArrayLeaf(ArrayLeaf* self, nb::handle shape, nb::handle shards,
     leaf.shards.push_back(
         {ShapeOf(nb::object(shard[0]), "ArrayLeaf: origin"), array});
   }
-  if (leaf.shards.empty()) ThrowValueError("ArrayLeaf: no shards");
+  if (!dtype.is_none()) {
+    leaf.dtype = DTypeOfDescr(dtype);
+    if (!leaf.dtype) ThrowValueError("ArrayLeaf: dtype: no numpy dtype known");
+  } else if (leaf.shards.empty()) {
+    ThrowValueError("ArrayLeaf: no shards and no dtype");
+  }
   leaf.is_jax = kind == "jax";
   leaf.immutable = immutable;
   leaf.sharding_json = sharding_json.value_or("");
@@ -125,7 +130,7 @@ void BindTree(nb::module_& module) {
            nb::kw_only(), nb::arg("kind") = "jax", nb::arg("immutable") = true,
            nb::arg("sharding_json") = nb::none(),
            nb::arg("prng_impl") = nb::none(),
-           nb::arg("write_shape") = nb::none());
+           nb::arg("write_shape") = nb::none(), nb::arg("dtype") = nb::none());
   nb::class_<ExternalLeaf>(module, "ExternalLeaf")
       .def(
           "__init__",

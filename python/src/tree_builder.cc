@@ -465,7 +465,8 @@ Tree TreeBuilder::OfLeaf(const ArrayLeaf& leaf) {
   shards.reserve(leaf.shards.size());
   for (const LeafShard& shard : leaf.shards) {
     Array array = Borrow(shard.array, !leaf.immutable);
-    if (!shards.empty() && shards[0].array.dtype() != array.dtype()) {
+    if ((!shards.empty() && shards[0].array.dtype() != array.dtype()) ||
+        (leaf.dtype && *leaf.dtype != array.dtype())) {
       Refuse("the shards' dtypes differ");
     }
     if (!FitsInto(shard.origin, array.shape(), leaf.shape)) {
@@ -477,6 +478,10 @@ Tree TreeBuilder::OfLeaf(const ArrayLeaf& leaf) {
     shards.push_back({shard.origin, std::move(array)});
   }
   ++result_.leaf_count;
+  if (leaf.dtype) {
+    return Tree::ShardedArray(*leaf.dtype, leaf.shape, std::move(shards),
+                              TraitsOf(leaf));
+  }
   const bool is_whole =
       shards.size() == 1 && shards[0].array.shape() == leaf.shape;
   if (!leaf.is_jax) {

@@ -1,5 +1,6 @@
 #include "checkpoint/chunk_cover.h"
 
+#include <algorithm>
 #include <set>
 #include <unordered_map>
 #include <vector>
@@ -86,6 +87,14 @@ Status CheckChunkCover(std::span<const CoveredArray> arrays,
   for (const std::string_view key : keys) {
     if (IsMetadataKey(key)) continue;
     if (const size_t* owner = lookup.Find(key)) ++counts[*owner];
+  }
+  // As many as there should be, each once, are all of them.
+  std::vector<std::string_view> sorted(keys.begin(), keys.end());
+  std::sort(sorted.begin(), sorted.end());
+  const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
+  if (const size_t* owner =
+          twice == sorted.end() ? nullptr : lookup.Find(*twice)) {
+    HF_RETURN_IF_ERROR(Explain(arrays[*owner], lookup, *owner, keys));
   }
   for (size_t i = 0; i < arrays.size(); ++i) {
     if (counts[i] == arrays[i].layout->grid.ChunkCount()) continue;

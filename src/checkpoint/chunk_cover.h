@@ -20,7 +20,7 @@ struct CoveredArray {
 };
 
 // `keys` in any order; keys of no array given, and of metadata, are ignored.
-// Costs a lookup a key.
+// Costs a lookup a key, and a sort.
 Status CheckChunkCover(std::span<const CoveredArray> arrays,
                        std::span<const std::string_view> keys);
 

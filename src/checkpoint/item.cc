@@ -9,6 +9,7 @@
 #include "checkpoint/format/directory_names.h"
 #include "checkpoint/format/sharding_file.h"
 #include "checkpoint/format/strings_file.h"
+#include "storage/file_store.h"
 #include "tree/flatten.h"
 #include "tree/value_type.h"
 
@@ -85,7 +86,7 @@ class ItemOpener {
 
   Result<std::unique_ptr<Item>> OpenArrays(
       const std::vector<Item::ArrayRequest>& requests) {
-    item_->file_store_ = std::make_unique<FileStore>(item_->place_.directory);
+    OpenFiles();
     if (options_.verify) {
       HF_ASSIGN_OR_RETURN(item_->digests_, DigestIndex::Read(files()));
     }
@@ -103,7 +104,7 @@ class ItemOpener {
   }
 
   Result<std::unique_ptr<Item>> Open() {
-    item_->file_store_ = std::make_unique<FileStore>(item_->place_.directory);
+    OpenFiles();
     if (item_->place_.kind == ItemKind::kJson) {
       HF_RETURN_IF_ERROR(AddJsonLeaf());
       return std::move(item_);
@@ -120,7 +121,12 @@ class ItemOpener {
   }
 
  private:
-  FileStore& files() { return *item_->file_store_; }
+  void OpenFiles() {
+    item_->files_ = item_->place_.store;
+    if (item_->files_ != nullptr) return;
+    item_->files_ = std::make_shared<FileStore>(item_->place_.directory);
+  }
+  Store& files() { return *item_->files_; }
 
   // A file of the item, checked against the digests.
   Result<Bytes> ReadFile(std::string_view name) {
@@ -484,7 +490,7 @@ class ItemOpener {
 
 Store& Item::array_store() const {
   if (ocdbt_store_ != nullptr) return *ocdbt_store_;
-  return *file_store_;
+  return *files_;
 }
 
 Result<std::unique_ptr<Item>> Item::OpenArrays(

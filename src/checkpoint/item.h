@@ -4,7 +4,7 @@
 // keeps its place in the list with the reason in `problem`; reading it fails
 // with that reason, and the others stay readable.
 // Thread-safety: immutable after Open; const methods may run concurrently.
-// Ownership: an Item owns its stores.
+// Ownership: an Item shares the store of its files.
 // Errors: of Open: NotFound, DataLoss, FailedPrecondition for the item as a
 // whole, naming the file.
 #pragma once
@@ -21,7 +21,7 @@
 #include "checkpoint/format/tree_metadata.h"
 #include "checkpoint/layout.h"
 #include "ocdbt/ocdbt_store.h"
-#include "storage/file_store.h"
+#include "storage/store.h"
 #include "tree/key_path.h"
 
 namespace holdfast {
@@ -79,7 +79,6 @@ class Item {
   }
   // Holds the arrays: the OCDBT database, or the files.
   Store& array_store() const;
-  FileStore& file_store() const { return *file_store_; }
   // Null when the arrays are files.
   ocdbt::Database* database() const {
     return use_ocdbt() ? &ocdbt_store_->database() : nullptr;
@@ -93,7 +92,7 @@ class Item {
   explicit Item(ItemPlace place) : place_(std::move(place)) {}
 
   ItemPlace place_;
-  std::unique_ptr<FileStore> file_store_;
+  std::shared_ptr<Store> files_;
   std::unique_ptr<ocdbt::OcdbtStore> ocdbt_store_;
   std::optional<DigestIndex> digests_;
   std::optional<TreeMetadata> tree_metadata_;

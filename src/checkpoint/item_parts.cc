@@ -177,11 +177,11 @@ class PartMerger {
                            ": bad database \"" + part.database + "\"");
     }
     const std::string manifest = part.database + std::string(kManifestFile);
-    for (const FileDigest& row : part.digests.files) {
-      if (row.path != manifest) continue;
-      HF_ASSIGN_OR_RETURN(const Bytes content, store_.Read(manifest));
-      const Status status = DigestIndex::CheckFile(row, content.view());
-      if (!status.ok()) return status.WithContext(store_.Describe(manifest));
+    HF_ASSIGN_OR_RETURN(const Bytes content, store_.Read(manifest));
+    if (ManifestChecksum(content.view()) != part.manifest_checksum) {
+      return DataLossError(store_.Describe(manifest) +
+                           ": it is not the one that rank " +
+                           std::to_string(part.rank) + " wrote");
     }
     HF_ASSIGN_OR_RETURN(const auto database,
                         ocdbt::Database::Open(&store_, part.database));

@@ -282,6 +282,12 @@ Status WriteItemPart(const SavePlan& plan, const SaveOptions& options,
     HF_RETURN_IF_ERROR(
         WriteValues(plan, options.use_ocdbt, sink, files, run, watch, stats));
   }
+  if (!record.database.empty()) {
+    HF_ASSIGN_OR_RETURN(
+        const Bytes manifest,
+        files.store().Read(record.database + std::string(kManifestFile)));
+    record.manifest_checksum = ManifestChecksum(manifest.view());
+  }
   const std::map<std::string, Shape> write_shapes = WriteShapesOf(adopted);
   StringsFile strings = std::move(adopted.strings);
   if (plan.has_jax_arrays) {

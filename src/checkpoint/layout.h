@@ -8,10 +8,12 @@
 // for), FailedPrecondition (temporary directory), InvalidArgument.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "holdfast/checkpoint.h"
+#include "storage/store.h"
 
 namespace holdfast {
 
@@ -28,6 +30,8 @@ struct ItemPlace {
   std::string directory;  // absolute
   ItemKind kind = ItemKind::kUnknown;
   std::string json_file;  // kJson: its file name
+  // What holds the item's files; null: the files below `directory`.
+  std::shared_ptr<Store> store;
 };
 
 struct Place {

@@ -13,6 +13,7 @@
 #include "checkpoint/opened_checkpoint.h"
 #include "checkpoint/restore.h"
 #include "storage/directory_ops.h"
+#include "storage/file_store.h"
 #include "zarr/format/chunk_key.h"
 
 namespace holdfast {

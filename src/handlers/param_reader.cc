@@ -115,6 +115,16 @@ Result<ParamArrays> ParamArrays::Open(
   return params;
 }
 
+ParamArrays ParamArrays::Of(std::unique_ptr<Item> item) {
+  ParamArrays params;
+  for (const StoredLeaf& leaf : item->leaves()) {
+    if (leaf.layout == nullptr || !leaf.problem.ok()) continue;
+    params.params_.push_back({item.get(), &leaf});
+  }
+  params.items_.push_back(std::move(item));
+  return params;
+}
+
 ArrayMetadata ParamArrays::Describe(size_t i, const ParamInfo& info) const {
   ArrayMetadata metadata;
   metadata.name = info.name;

@@ -25,6 +25,9 @@ class ParamArrays {
       std::span<const ParamInfo> infos,
       const std::optional<std::string>& metadata_key);
 
+  // All of an item that are there, in the order of its leaves.
+  static ParamArrays Of(std::unique_ptr<Item> item);
+
   // In the order of the infos.
   size_t size() const { return params_.size(); }
   const Item& item(size_t i) const { return *params_[i].item; }

@@ -145,8 +145,12 @@ Result<ParamInfo> CommonRestoreInfo(const PyTreeSettings& settings,
 ReadContext MakeReadContext(const PyTreeSettings& settings,
                             const std::string& directory,
                             const ItemSource* source) {
-  return {source, directory, settings.options.type_handler_registry.get(),
-          RunWithin(settings.restore_bytes_max), nullptr};
+  return {source,
+          directory,
+          settings.options.type_handler_registry.get(),
+          RunWithin(settings.restore_bytes_max),
+          nullptr,
+          settings.options.multiprocessing_options};
 }
 
 Status CheckArgNames(const RestoreArgsMap& args,

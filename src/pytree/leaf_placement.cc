@@ -1,24 +1,36 @@
 #include "pytree/leaf_placement.h"
 
+#include <set>
 #include <utility>
 
 #include "base/status_macros.h"
 #include "checkpoint/format/directory_names.h"
+#include "holdfast/shard_plan.h"
 #include "holdfast/sharding.h"
 #include "storage/directory_ops.h"
 
 namespace holdfast {
-namespace {
 
-std::vector<Box> DistinctBoxes(const std::vector<DeviceShard>& shards) {
+Result<std::vector<Box>> DistinctBoxes(
+    const Sharding& sharding, const Shape& shape,
+    const MultiprocessingOptions& processes) {
+  std::vector<DeviceShard> shards;
+  if (processes.group == nullptr || processes.group->size() == 1) {
+    HF_ASSIGN_OR_RETURN(shards, ShardBoxes(sharding, shape));
+  } else {
+    HF_ASSIGN_OR_RETURN(const ShardPlanner planner,
+                        ShardPlanner::OfRank(sharding, processes.devices,
+                                             processes.group->rank()));
+    HF_ASSIGN_OR_RETURN(shards, planner.Boxes(shape));
+  }
   std::vector<Box> boxes;
-  for (const DeviceShard& shard : shards) {
-    if (shard.replica_id == 0) boxes.push_back({shard.origin, shard.shape});
+  std::set<Shape> origins;
+  for (DeviceShard& shard : shards) {
+    if (!origins.insert(shard.origin).second) continue;
+    boxes.push_back({std::move(shard.origin), std::move(shard.shape)});
   }
   return boxes;
 }
-
-}  // namespace
 
 Result<std::optional<Shape>> WantedShape(const AnyRestoreArgs& args) {
   HF_RETURN_IF_ERROR(CheckRestoreArgs(args));
@@ -69,12 +81,13 @@ Result<std::shared_ptr<const LeafPlacement>> Placer::Place(
                           ShapeToString(write_shape) + leaf.prng_impl;
   std::shared_ptr<const LeafPlacement>& known = placements_[key];
   if (known != nullptr) return known;
-  HF_ASSIGN_OR_RETURN(const std::vector<DeviceShard> shards,
-                      ShardBoxes(named.sharding, shape));
   auto placement = std::make_shared<LeafPlacement>();
   placement->shape = shape;
-  placement->boxes = DistinctBoxes(shards);
-  if (write_shape.empty()) write_shape = placement->boxes.front().shape;
+  HF_ASSIGN_OR_RETURN(placement->boxes,
+                      DistinctBoxes(named.sharding, shape, processes_));
+  if (write_shape.empty() && !placement->boxes.empty()) {
+    write_shape = placement->boxes.front().shape;
+  }
   if (write_shape == shape) write_shape.clear();
   placement->traits = std::make_shared<const ArrayTraits>(
       ArrayTraits{std::move(named.json), leaf.prng_impl, write_shape});

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "holdfast/pytree_checkpoint_handler.h"
 #include "holdfast/restore_args.h"
 #include "holdfast/tree.h"
 #include "pytree/item_source.h"
@@ -20,8 +21,9 @@
 namespace holdfast {
 
 struct LeafPlacement {
-  Shape shape;             // of the whole array
-  std::vector<Box> boxes;  // distinct; together the whole
+  Shape shape;  // of the whole array
+  // Distinct; together the whole, or what this process has of it: maybe none.
+  std::vector<Box> boxes;
   std::shared_ptr<const ArrayTraits> traits;
 };
 
@@ -29,10 +31,16 @@ struct LeafPlacement {
 // InvalidArgument: two that differ.
 Result<std::optional<Shape>> WantedShape(const AnyRestoreArgs& args);
 
+// The boxes of all devices, or of those that `processes` give this process.
+Result<std::vector<Box>> DistinctBoxes(const Sharding& sharding,
+                                       const Shape& shape,
+                                       const MultiprocessingOptions& processes);
+
 // Makes each placement once.
 class Placer {
  public:
-  explicit Placer(const ItemSource& source) : source_(source) {}
+  Placer(const ItemSource& source, const MultiprocessingOptions& processes)
+      : source_(source), processes_(processes) {}
 
   Result<std::shared_ptr<const LeafPlacement>> Place(
       const LeafInfo& leaf, const AnyRestoreArgs& args);
@@ -48,6 +56,7 @@ class Placer {
   Result<NamedSharding> RecordedSharding(const LeafInfo& leaf) const;
 
   const ItemSource& source_;
+  const MultiprocessingOptions& processes_;
   std::map<std::string, std::shared_ptr<const LeafPlacement>> placements_;
 };
 

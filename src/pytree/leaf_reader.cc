@@ -30,7 +30,9 @@ class Reader {
         requests_(requests),
         planner_(*context.registry),
         results_(requests.size()) {
-    if (context.source != nullptr) placer_.emplace(*context.source);
+    if (context.source != nullptr) {
+      placer_.emplace(*context.source, context.processes);
+    }
   }
 
   Result<std::vector<Tree>> Read() {
@@ -142,16 +144,19 @@ class Reader {
     HF_ASSIGN_OR_RETURN(const auto placement,
                         placer_->Place(leaf, request.args));
     const ArrayRestoreArgs* args = AsArrayRestoreArgs(request.args);
-    HF_RETURN_IF_ERROR(CheckRestoreShape(placement->shape, leaf.shape,
-                                         args == nullptr || args->strict,
-                                         placement->boxes.front()));
+    HF_RETURN_IF_ERROR(CheckRestoreShape(
+        placement->shape, leaf.shape, args == nullptr || args->strict,
+        placement->boxes.empty() ? BoxOf(placement->shape)
+                                 : placement->boxes.front()));
     std::vector<ArrayShard> shards;
     for (const Box& box : placement->boxes) {
       HF_ASSIGN_OR_RETURN(Array array, Allocate(leaf, request, box.shape));
       AddBox(index, box, array);
       shards.push_back({box.origin, std::move(array)});
     }
-    results_[i] = JaxArrayOf(*placement, std::move(shards));
+    HF_ASSIGN_OR_RETURN(const DType dtype,
+                        ResultDType(*leaf.dtype, RestoreDType(request.args)));
+    results_[i] = JaxArrayOf(*placement, dtype, std::move(shards));
     return Status();
   }
 

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "holdfast/pytree_checkpoint_handler.h"
 #include "holdfast/pytree_metadata.h"
 #include "holdfast/restore_args.h"
 #include "holdfast/type_handlers.h"
@@ -35,6 +36,7 @@ struct ReadContext {
   const TypeHandlerRegistry* registry = nullptr;
   RunOptions run;
   Stats* stats = nullptr;  // gets those of the engine's pass
+  MultiprocessingOptions processes = {};
 };
 
 // One value a request.

@@ -61,7 +61,7 @@ Result<Tree> Shard(const Array& array, const ArrayRestoreArgs& args) {
   }
   placement.traits = std::make_shared<const ArrayTraits>(
       ArrayTraits{ShardingToJson(*sharding), "", {}});
-  return JaxArrayOf(placement, std::move(shards));
+  return JaxArrayOf(placement, array.dtype(), std::move(shards));
 }
 
 Result<Tree> ConvertArray(const Array& value, const AnyRestoreArgs& args) {
@@ -88,12 +88,12 @@ void FillZeros(const ArrayView& view) {
   FillStrided(view, zero.data());
 }
 
-Tree JaxArrayOf(const LeafPlacement& placement,
+Tree JaxArrayOf(const LeafPlacement& placement, DType dtype,
                 std::vector<ArrayShard> shards) {
-  if (shards.size() == 1) {
+  if (shards.size() == 1 && shards.front().array.shape() == placement.shape) {
     return Tree::JaxArray(std::move(shards.front().array), placement.traits);
   }
-  return Tree::ShardedArray(placement.shape, std::move(shards),
+  return Tree::ShardedArray(dtype, placement.shape, std::move(shards),
                             placement.traits);
 }
 

@@ -21,7 +21,8 @@ Result<DType> ResultDType(DType stored, std::optional<DType> wanted);
 void FillZeros(const ArrayView& view);
 
 // One shard a box of the placement.
-Tree JaxArrayOf(const LeafPlacement& placement, std::vector<ArrayShard> shards);
+Tree JaxArrayOf(const LeafPlacement& placement, DType dtype,
+                std::vector<ArrayShard> shards);
 
 // A value that is in memory already, cast to the dtype that is asked for; with
 // ArrayRestoreArgs also reshaped and laid out. What is no array or number stays

@@ -14,6 +14,7 @@
 #include "pytree/legacy_restore.h"
 #include "pytree/legacy_structure.h"
 #include "pytree/messages.h"
+#include "pytree/processes.h"
 #include "pytree/read_metadata.h"
 #include "pytree/save_item.h"
 #include "pytree/settings.h"
@@ -32,9 +33,13 @@ CommitFuture ReadyFuture(Status status) {
 
 // A thread of its own, or this one where none can be had.
 CommitFuture WriteInBackground(PreparedSave prepared,
-                               std::vector<CommitFuture> futures) {
-  auto write = [prepared = std::move(prepared), futures = std::move(futures)] {
-    return CatchBadAlloc([&] { return WritePrepared(prepared, futures); });
+                               std::vector<CommitFuture> futures,
+                               std::optional<ProcessPart> part) {
+  auto write = [prepared = std::move(prepared), futures = std::move(futures),
+                part = std::move(part)] {
+    return CatchBadAlloc([&] {
+      return WritePrepared(prepared, futures, part ? &*part : nullptr);
+    });
   };
   try {
     return std::async(std::launch::async, write).share();
@@ -52,7 +57,8 @@ bool Exists(const std::string& path) {
 class EngineHandler final : public BasePyTreeCheckpointHandler {
  public:
   explicit EngineHandler(const PyTreeSettings& settings)
-      : settings_(settings) {}
+      : settings_(settings),
+        processes_(settings.options.multiprocessing_options) {}
   ~EngineHandler() override { Close(); }
 
   Result<std::vector<CommitFuture>> AsyncSave(
@@ -60,12 +66,13 @@ class EngineHandler final : public BasePyTreeCheckpointHandler {
     return CatchBadAlloc([&]() -> Result<std::vector<CommitFuture>> {
       HF_ASSIGN_OR_RETURN(PreparedSave prepared,
                           PrepareSave(settings_, directory, args));
-      HF_ASSIGN_OR_RETURN(std::vector<CommitFuture> futures,
-                          SerializeGroups(prepared));
+      HF_ASSIGN_OR_RETURN(std::vector<CommitFuture> futures, Begin(prepared));
+      const std::optional<ProcessPart> part = Part();
       const std::optional<int64_t> bytes_max = TransferBytesMax(settings_);
       const uint64_t byte_count = ArrayBytes(prepared.parts.tree);
       if (bytes_max && byte_count > static_cast<uint64_t>(*bytes_max)) {
-        return std::vector{ReadyFuture(WritePrepared(prepared, futures))};
+        return std::vector{Remember(ReadyFuture(
+            WritePrepared(prepared, futures, part ? &*part : nullptr)))};
       }
       Result<Tree> copy = Snapshot(prepared.parts.tree,
                                    settings_.options.is_prioritized_key_fn);
@@ -74,20 +81,22 @@ class EngineHandler final : public BasePyTreeCheckpointHandler {
         return copy.status();
       }
       prepared.parts.tree = std::move(copy).value();
-      return std::vector{
-          Remember(WriteInBackground(std::move(prepared), std::move(futures)))};
+      return std::vector{Remember(
+          WriteInBackground(std::move(prepared), std::move(futures), part))};
     });
   }
 
   Status Save(const std::string& directory,
               const PyTreeSaveArgs& args) override {
-    return CatchBadAlloc([&]() -> Status {
+    const Status written = CatchBadAlloc([&]() -> Status {
       HF_ASSIGN_OR_RETURN(const PreparedSave prepared,
                           PrepareSave(settings_, directory, args));
       HF_ASSIGN_OR_RETURN(const std::vector<CommitFuture> futures,
-                          SerializeGroups(prepared));
-      return WritePrepared(prepared, futures);
+                          Begin(prepared));
+      const std::optional<ProcessPart> part = Part();
+      return WritePrepared(prepared, futures, part ? &*part : nullptr);
     });
+    return processes_.Agree("save", directory, written);
   }
 
   Result<Tree> Restore(const std::string& directory,
@@ -102,37 +111,86 @@ class EngineHandler final : public BasePyTreeCheckpointHandler {
   }
 
   Status Finalize(const std::string& directory) override {
+    if (processes_.are_many()) {
+      HF_RETURN_IF_ERROR(
+          processes_.Agree("finalize", directory, WaitForBegun()));
+      const Status merged =
+          processes_.is_primary()
+              ? CatchBadAlloc([&] { return MergeParts(directory); })
+              : Status();
+      return processes_.Agree("finalize", directory, merged);
+    }
+    return CatchBadAlloc([&] { return Validate(directory); });
+  }
+
+  void Close() override { (void)WaitForBegun(); }
+
+ private:
+  // What the processes wrote of arrays, against each other.
+  Status Validate(const std::string& directory) const {
     if (!settings_.options.multiprocessing_options.primary_host) {
       return Status();  // each process is for itself
     }
-    return CatchBadAlloc([&]() -> Status {
-      HF_ASSIGN_OR_RETURN(const ArrayMetadatasByProcess metadatas,
-                          ReadArrayMetadatas(directory));
-      if (metadatas.empty()) return Status();
-      return settings_.options.array_metadata_validator(metadatas);
-    });
+    HF_ASSIGN_OR_RETURN(const ArrayMetadatasByProcess metadatas,
+                        ReadArrayMetadatas(directory));
+    if (metadatas.empty()) return Status();
+    return settings_.options.array_metadata_validator(metadatas);
   }
 
-  void Close() override {
+  Status MergeParts(const std::string& directory) {
+    for (const std::shared_ptr<TypeHandler>& handler : called_) {
+      HF_RETURN_IF_ERROR(handler->Finalize(directory));
+    }
+    FinishItemOptions options;
+    options.use_ocdbt = settings_.options.use_ocdbt;
+    options.adopt_existing = !called_.empty();
+    processes_.Describe(options);
+    HF_RETURN_IF_ERROR(Validate(directory));
+    return FinishItem(directory, options);
+  }
+
+  std::optional<ProcessPart> Part() const {
+    if (!processes_.are_many()) return std::nullopt;
+    return processes_.part();
+  }
+
+  Result<std::vector<CommitFuture>> Begin(const PreparedSave& prepared) {
+    called_.clear();
+    for (const SaveGroup& group : prepared.parts.groups) {
+      called_.push_back(group.handler);
+    }
+    return SerializeGroups(prepared, processes_.is_primary());
+  }
+
+  // The first failure of what AsyncSave began.
+  Status WaitForBegun() {
     const std::lock_guard lock(mutex_);
-    for (const CommitFuture& future : begun_) future.wait();
+    Status first;
+    for (const CommitFuture& future : begun_) {
+      const Status status = future.get();
+      if (first.ok()) first = status;
+    }
     begun_.clear();
+    return first;
   }
 
- private:
   CommitFuture Remember(CommitFuture future) {
     const std::lock_guard lock(mutex_);
     std::erase_if(begun_, [](const CommitFuture& begun) {
       return begun.wait_for(std::chrono::seconds(0)) ==
-             std::future_status::ready;
+                 std::future_status::ready &&
+             begun.get().ok();
     });
     begun_.push_back(future);
     return future;
   }
 
   const PyTreeSettings settings_;
+  Processes processes_;
+  // Handlers of the last save, to be finalized.
+  std::vector<std::shared_ptr<TypeHandler>> called_;
   std::mutex mutex_;
-  std::vector<CommitFuture> begun_;  // that may be running
+  std::vector<CommitFuture> begun_;  // that may be running, or have failed
 };
 
 class Handler final : public PyTreeCheckpointHandler {

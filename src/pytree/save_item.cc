@@ -115,10 +115,10 @@ Result<PreparedSave> PrepareSave(const PyTreeSettings& settings,
   return prepared;
 }
 
-Result<std::vector<CommitFuture>> SerializeGroups(
-    const PreparedSave& prepared) {
+Result<std::vector<CommitFuture>> SerializeGroups(const PreparedSave& prepared,
+                                                  bool is_primary) {
   std::vector<CommitFuture> all;
-  if (prepared.parts.groups.empty()) return all;
+  if (prepared.parts.groups.empty() || !is_primary) return all;
   FileStore store(prepared.directory);
   HF_RETURN_IF_ERROR(RemoveEarlierItem(/*adopt_existing=*/false, store));
   HF_RETURN_IF_ERROR(
@@ -139,8 +139,14 @@ Result<std::vector<CommitFuture>> SerializeGroups(
 
 // The handlers are finalized first, so that the digests cover what that leaves.
 Status WritePrepared(const PreparedSave& prepared,
-                     const std::vector<CommitFuture>& futures) {
+                     const std::vector<CommitFuture>& futures,
+                     const ProcessPart* part) {
   HF_RETURN_IF_ERROR(WaitForAll(futures));
+  if (part != nullptr) {
+    return SaveItemPart(prepared.directory, prepared.parts.tree,
+                        prepared.options, *part)
+        .status();
+  }
   for (const SaveGroup& group : prepared.parts.groups) {
     HF_RETURN_IF_ERROR(group.handler->Finalize(prepared.directory));
   }

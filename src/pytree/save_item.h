@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "holdfast/pending_save.h"
 #include "holdfast/pytree_checkpoint_handler.h"
 #include "holdfast/status.h"
 #include "pytree/handler_groups.h"
@@ -28,14 +29,16 @@ Result<PreparedSave> PrepareSave(const PyTreeSettings& settings,
                                  const std::string& directory,
                                  const PyTreeSaveArgs& args);
 
-// Calls each handler of the groups, in a directory without an earlier item;
-// futures as they gave them. On failure those
-// begun before are waited for.
-Result<std::vector<CommitFuture>> SerializeGroups(const PreparedSave& prepared);
+// Calls each handler of the groups, if this is the process that does, in a
+// directory without an earlier item; futures as they gave them. On failure
+// those begun before are waited for.
+Result<std::vector<CommitFuture>> SerializeGroups(const PreparedSave& prepared,
+                                                  bool is_primary = true);
 
-// Waits for `futures`, finalizes the handlers and writes the rest, which makes
-// the item complete.
+// Waits for `futures` and writes the rest. Of one process, which finalizes the
+// handlers first, that makes the item complete; `part` is null then.
 Status WritePrepared(const PreparedSave& prepared,
-                     const std::vector<CommitFuture>& futures);
+                     const std::vector<CommitFuture>& futures,
+                     const ProcessPart* part = nullptr);
 
 }  // namespace holdfast

@@ -57,16 +57,30 @@ Status SetTransferBound(PyTreeSettings& settings) {
 }
 
 Status CheckProcesses(const MultiprocessingOptions& options) {
-  if (options.primary_host && *options.primary_host != 0) {
+  const int64_t count = options.group == nullptr ? 1 : options.group->size();
+  const int64_t rank = options.group == nullptr ? 0 : options.group->rank();
+  const std::string whose =
+      count == 1 ? "this process is the only one"
+                 : "there are " + std::to_string(count) + " processes";
+  const std::optional<int> primary = options.primary_host;
+  if (primary && (*primary < 0 || *primary >= count)) {
     return InvalidArgumentError(
-        "multiprocessing_options.primary_host: this process is the only one "
-        "(got " +
-        std::to_string(*options.primary_host) + ", want 0 or none)");
+        "multiprocessing_options.primary_host: " + whose + " (got " +
+        std::to_string(*primary) + ", want " +
+        (count == 1 ? "0" : "0 to " + std::to_string(count - 1)) + " or none)");
   }
-  if (options.active_processes && !options.active_processes->contains(0)) {
+  const auto& active = options.active_processes;
+  if (!active) return Status();
+  if (!active->contains(rank)) {
+    return InvalidArgumentError("multiprocessing_options.active_processes: " +
+                                whose + ", and this one is not among them " +
+                                "(want " + std::to_string(rank) + ")");
+  }
+  if (*active->begin() < 0 || *active->rbegin() >= count ||
+      (primary && !active->contains(*primary))) {
     return InvalidArgumentError(
-        "multiprocessing_options.active_processes: this process is the only "
-        "one, and not among them (want 0)");
+        "multiprocessing_options.active_processes: " + whose +
+        "; want some of them, and the primary host among them");
   }
   return Status();
 }

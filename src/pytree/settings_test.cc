@@ -73,7 +73,7 @@ TEST(Settings, ThisProcessIsTheOnlyOne) {
   EXPECT_EQ(Refusal({.multiprocessing_options = {.active_processes =
                                                      std::set<int>{1, 2}}}),
             "multiprocessing_options.active_processes: this process is the "
-            "only one, and not among them (want 0)");
+            "only one, and this one is not among them (want 0)");
   EXPECT_TRUE(
       PyTreeCheckpointHandler::Make(
           {.multiprocessing_options = {std::nullopt, std::set<int>{0}, "x"}})

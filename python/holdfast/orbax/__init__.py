@@ -19,6 +19,7 @@ from holdfast.orbax import (
     checkpointers,
     handlers,
     metadata,
+    multihost,
     options,
     path,
     serialization,
@@ -114,6 +115,7 @@ __all__ = [
     "handlers",
     "merge_trees",
     "metadata",
+    "multihost",
     "options",
     "path",
     "serialization",
@@ -138,7 +140,6 @@ _LATER = frozenset(
         "experimental",
         "logging",
         "msgpack_utils",
-        "multihost",
         "pathways",
     }
 )

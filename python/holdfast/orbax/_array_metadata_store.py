@@ -9,6 +9,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from holdfast.orbax.multihost import process_count
+
 _DIRECTORY = "array_metadatas"
 _FILE_NAME = re.compile(r"process_(\d+)")
 
@@ -164,6 +166,12 @@ class Validator:
             raise ValueError(
                 "ArrayMetadata Store contains no metadata for process_index="
                 f"{reference}."
+            )
+        if len(array_metadatas) == 1 and process_count() != 1:
+            raise ValueError(
+                "ArrayMetadata Store contains metadata from just one process"
+                f" (process_index={reference}), but found"
+                f" {process_count()} processes."
             )
         for process, arrays in array_metadatas.items():
             if process != reference:

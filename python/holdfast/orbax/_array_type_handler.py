@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -36,6 +37,11 @@ from holdfast.orbax._type_handler import (
 )
 from holdfast.orbax.metadata import sharding as sharding_metadata
 from holdfast.orbax.metadata.value import ArrayMetadata
+from holdfast.orbax.multihost import (
+    is_primary_host,
+    process_count,
+    process_index,
+)
 
 # An array, what is known of it, and the caller's arguments.
 _Leaf = tuple[Any, ParamInfo, SaveArgs]
@@ -130,6 +136,7 @@ class ArrayHandler(TypeHandler):
             "min_slice_bytes": self._min_slice_bytes,
             "max_replicas": self._max_replicas,
             "write_sharding": self._enable_write_sharding_file,
+            "replica_id": self._replica_id,
         }
 
     def write_shape_of(self, array: Any) -> tuple[int, ...]:
@@ -141,9 +148,7 @@ class ArrayHandler(TypeHandler):
             array.sharding,
             array.shape,
             array.dtype.itemsize,
-            use_replica_parallel=self._shares_replicas(),
-            min_slice_bytes=self._min_slice_bytes,
-            max_replicas=self._max_replicas,
+            **self._sharing(),
         )
 
     def _shares_replicas(self) -> bool:
@@ -179,10 +184,14 @@ class ArrayHandler(TypeHandler):
         leaves = list(zip(values, infos, args, strict=True))
         limit_bytes = _transfer_limit_bytes(infos[0])
         now, later = self._by_priority(leaves, limit_bytes)
+        if process_count() > 1:
+            for value, info in zip(values, infos, strict=True):
+                refuse_host_local(value, info.name, str(info.value_typestr))
         first = self._on_host(now)
 
         def work() -> None:
-            if self._enable_write_sharding_file:
+            is_primary = is_primary_host(self._primary_host)
+            if self._enable_write_sharding_file and is_primary:
                 _write_shardings(leaves)
             self._write(now, first)
             for batch in _batches(later, limit_bytes or 0):
@@ -233,27 +242,31 @@ class ArrayHandler(TypeHandler):
         return arrays
 
     def _host_array(self, array: Any) -> HostArray:
+        from holdfast import _jax_arrays
+
         array = _data_of(array)
-        shape = tuple(array.shape)
-        replica = self._replica_id or 0
-        parts = tuple(
-            (
-                tuple(
-                    part.indices(extent)[0]
-                    for part, extent in zip(shard.index, shape, strict=True)
-                ),
-                np.asarray(shard.data),
-            )
-            for shard in array.addressable_shards
-            if shard.replica_id == replica
+        split = _jax_arrays.split_of(
+            array.sharding, array.shape, array.dtype.itemsize, **self._sharing()
         )
+        if array.is_fully_addressable and self._replica_id is not None:
+            # All replicas are here: one of each shard, whole, is less work.
+            split = dataclasses.replace(split, axis=None)
+        parts = _jax_arrays.own_parts(array, split, self._replica_id)
         is_apart = self._separate_folder and self._shares_replicas()
         return HostArray(
-            shape,
-            self.write_shape_of(array),
-            parts,
+            tuple(array.shape),
+            split.shape,
+            tuple(parts),
+            np.dtype(array.dtype),
             is_apart and _is_replicated(array.sharding),
         )
+
+    def _sharing(self) -> dict[str, Any]:
+        return {
+            "use_replica_parallel": self._shares_replicas(),
+            "min_slice_bytes": self._min_slice_bytes,
+            "max_replicas": self._max_replicas,
+        }
 
     def _write(
         self, leaves: Sequence[_Leaf], arrays: Sequence[HostArray]
@@ -261,10 +274,13 @@ class ArrayHandler(TypeHandler):
         if not leaves:
             return
         _, infos, args = zip(*leaves, strict=True)
-        written = LeafWriter(self._metadata_key).write(arrays, infos, args)
+        writer = LeafWriter(self._metadata_key, primary_host=self._primary_host)
+        written = writer.write(arrays, infos, args)
         if self._array_metadata_store is not None:
             records = _with_key_impls(leaves, written)
-            self._array_metadata_store.write_now(infos[0].parent_dir, records)
+            self._array_metadata_store.write_now(
+                infos[0].parent_dir, records, process_index()
+            )
         if self._callback is not None:
             for info in infos:
                 self._callback.on_write_end(info.keypath)
@@ -289,10 +305,35 @@ class ArrayHandler(TypeHandler):
         arrays = Parameters(infos, self._metadata_key).read(Kind.JAX, args)
         if self._array_metadata_store is None:
             return arrays
-        return _as_keys(infos, arrays, self._array_metadata_store)
+        return as_keys(infos, arrays, self._array_metadata_store)
 
     def memory_size(self, values: Sequence[Any]) -> Sequence[tuple[int, int]]:
         return [(value.nbytes, value.nbytes) for value in values]
+
+
+def refuse_host_local(array: Any, name: str, typestr: str) -> None:
+    """Refuses an array of this process alone, where there are others.
+
+    Args:
+        array: a jax.Array.
+        name: the parameter's.
+        typestr: of its handler.
+
+    Raises:
+        ValueError: no other process has a part of it.
+    """
+    if not array.is_fully_addressable:
+        return
+    raise ValueError(
+        "Cannot serialize host local jax.Array"
+        f" (ParamInfo=[name={name},value_typestr={typestr}],"
+        f" jax.Array=[value={array},shape={array.shape},dtype={array.dtype},"
+        f"sharding={array.sharding},device={array.device}]) in multi-host"
+        " setting. Arrays like this are typically obtained using pmap."
+        " Consider using fully_replicated_host_local_array_to_global_array in"
+        " orbax/checkpoint/utils.py to convert your arrays into serializable"
+        f" objects. Array.sharding: {array.sharding}"
+    )
 
 
 def _data_of(array: Any) -> Any:
@@ -369,7 +410,7 @@ def _with_key_impls(
     ]
 
 
-def _as_keys(
+def as_keys(
     infos: Sequence[ParamInfo], arrays: list[Any], store: Any
 ) -> list[Any]:
     """Typed PRNG keys where the store says that arrays are their data."""

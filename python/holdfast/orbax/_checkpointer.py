@@ -19,6 +19,13 @@ from holdfast.orbax._paths import (
     is_path_finalized,
 )
 from holdfast.orbax._plain_handler import PlainHandler
+from holdfast.orbax._processes import (
+    Operation,
+    Processes,
+    check_directories,
+    saving,
+)
+from holdfast.orbax._shared_directory import SharedDirectory
 from holdfast.orbax.checkpoint_args import (
     CheckpointArgs,
     get_registered_args_cls,
@@ -93,7 +100,8 @@ class Checkpointer(AbstractCheckpointer):
 
         Args:
             handler: what saves and restores the object.
-            multiprocessing_options: accepted; one process needs none of them.
+            multiprocessing_options: which processes save and restore
+                together, and which of them makes directories.
             file_options: permissions are not part of this release.
             atomicity_options: the mode COMMIT_FILE is for restores only.
             checkpoint_metadata_store: not part of this release.
@@ -117,6 +125,7 @@ class Checkpointer(AbstractCheckpointer):
             raise not_implemented("temporary_path_class")
         self._handler = handler
         self._atomicity_options = atomicity_options
+        self._multiprocessing_options = multiprocessing_options
 
     @property
     def handler(self) -> Any:
@@ -134,6 +143,9 @@ class Checkpointer(AbstractCheckpointer):
     ) -> None:
         """Saves an object; afterwards the checkpoint is complete on disk.
 
+        Of several processes all call it. Where one fails, the others raise an
+        error that names it, and nothing is left.
+
         Args:
             directory: absolute path of the checkpoint to make.
             *args: the handler's CheckpointArgs, or what they are made of.
@@ -146,16 +158,40 @@ class Checkpointer(AbstractCheckpointer):
             ValueError: the destination exists; a relative path; what the
                 handler refuses.
             OSError: files cannot be written.
+            DeadlineExceededError: another process did not come.
         """
-        self._check_destination(directory, force)
-        save_args = construct_checkpoint_args(
-            self._handler, True, *args, **kwargs
-        )
-        with self._begin(directory, force) as pending:
-            path = handler_path(pending.directory)
-            self._handler.save(path, args=save_args)
-            self._handler.finalize(path)
-            self._commit(pending, custom_metadata)
+        operation = self._start("Checkpointer:save_start", directory)
+        with operation.phase("create_tmp_directory:pre"):
+            self._check_destination(directory, force)
+            save_args = construct_checkpoint_args(
+                self._handler, True, *args, **kwargs
+            )
+        with SharedDirectory(operation) as shared, saving(operation):
+            with operation.phase("create_tmp_directory:post"):
+                shared.begin(lambda: self._begin(directory, force))
+            path = handler_path(shared.path(directory))
+            with operation.phase("Checkpointer:save"):
+                self._handler.save(path, args=save_args)
+            with operation.phase("Checkpointer:finalize"):
+                if shared.pending is not None:
+                    self._handler.finalize(path)
+                    self._commit(shared.pending, custom_metadata)
+
+    def _start(
+        self, place: str, directory: PathLike, *, is_save: bool = True
+    ) -> Operation:
+        """Begins something that all processes do.
+
+        Raises:
+            DeadlineExceededError: another process did not come.
+            ValueError: one saves to another directory.
+        """
+        processes = Processes(self._multiprocessing_options)
+        path = os.fspath(directory)
+        operation = processes.start(place, directory, value=path)
+        if is_save and processes.primary is not None:
+            check_directories(operation.values, path)
+        return operation
 
     def _check_destination(self, directory: PathLike, force: bool) -> None:
         """Refuses a path that cannot become a checkpoint.
@@ -197,7 +233,16 @@ class Checkpointer(AbstractCheckpointer):
         Raises:
             FileNotFoundError: there is no such directory.
             ValueError: it was never committed; what the handler refuses.
+            DeadlineExceededError: another process did not come.
         """
+        operation = self._start(
+            "Checkpointer:restore_start", directory, is_save=False
+        )
+        with operation.phase("Checkpointer:restore"):
+            return self._restore(directory, *args, **kwargs)
+
+    def _restore(self, directory: PathLike, *args: Any, **kwargs: Any) -> Any:
+        """What this process restores; see `restore`."""
         path = os.fspath(directory)
         if not os.path.exists(path):
             raise FileNotFoundError(f"Checkpoint at {directory} not found.")

@@ -234,7 +234,7 @@ class _Reader:
         parts = self._prepare_boxes(stored, placement, dtype)
 
         def finish() -> Any:
-            array = _make_array(jax, placement, parts)
+            array = _make_array(jax, placement, parts, dtype)
             impl = stored.info.prng_impl
             return jax.random.wrap_key_data(array, impl=impl) if impl else array
 
@@ -366,9 +366,14 @@ def _make_array(
     jax: Any,
     placement: _placement.Placement,
     parts: list[np.ndarray[Any, Any]],
+    dtype: np.dtype[Any],
 ) -> Any:
     """A jax.Array of host arrays, which CPU devices adopt without a copy."""
     shape = placement.shape
+    if not parts:  # its devices are all those of other processes
+        return jax.make_array_from_single_device_arrays(
+            shape, placement.sharding, [], dtype=dtype
+        )
     if len(parts) == 1:
         only = parts[0]
         return jax.make_array_from_callback(

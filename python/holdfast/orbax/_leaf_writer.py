@@ -14,10 +14,13 @@ import weakref
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from holdfast import _engine
 from holdfast.orbax._leaf_args import SaveArgs
 from holdfast.orbax._leaf_files import data_file_bytes, engine_args
 from holdfast.orbax._param_info import ParamInfo
+from holdfast.orbax.multihost import is_primary_host, process_index
 
 
 class _DirectoryLocks:
@@ -51,7 +54,8 @@ class HostArray:
     Attributes:
         shape: the whole array's.
         write_shape: what one device writes.
-        parts: (origin, values) that cover it.
+        parts: (origin, values) that cover what this process writes of it.
+        dtype: of the values.
         is_replicated: replicas of it are written, where those have a database
             of their own.
     """
@@ -59,13 +63,15 @@ class HostArray:
     shape: tuple[int, ...]
     write_shape: tuple[int, ...]
     parts: tuple[tuple[tuple[int, ...], Any], ...]
+    dtype: np.dtype[Any]
     is_replicated: bool = False
 
     @classmethod
     def of(cls, array: Any) -> HostArray:
         """A numpy array as a whole."""
         origin = (0,) * array.ndim
-        return cls(array.shape, array.shape, ((origin, array),))
+        parts = ((origin, array),)
+        return cls(array.shape, array.shape, parts, array.dtype)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,11 +90,13 @@ class LeafWriter:
 
     Attributes:
         metadata_key: name of array metadata files; None: the format's.
-        process_id: of the process's database; None: the first process's.
+        process_id: of the process's database; None: the process's index.
+        primary_host: the process that describes arrays; None: each.
     """
 
     metadata_key: str | None = None
     process_id: str | None = None
+    primary_host: int | None = 0
 
     def write(
         self,
@@ -113,6 +121,7 @@ class LeafWriter:
         use_ocdbt = bool(infos[0].is_ocdbt_checkpoint)
         context = _engine.TsContext(use_ocdbt, None, None)
         written = []
+        describes = is_primary_host(self.primary_host)
         held = _DIRECTORY_LOCKS.of(os.fspath(infos[0].parent_dir))
         with held.lock:
             for array, info, arg in zip(arrays, infos, args, strict=True):
@@ -120,7 +129,11 @@ class LeafWriter:
                 if use_ocdbt:
                     spec = _in_memory(spec, array.is_replicated, info.name)
                 handle = _engine.open_spec(
-                    json.dumps(spec), context, open=True, create=True
+                    json.dumps(spec),
+                    context,
+                    open=True,
+                    create=describes or None,
+                    assume_metadata=None if describes else True,
                 )
                 for origin, values in array.parts:
                     handle.write(origin, values)
@@ -137,11 +150,9 @@ class LeafWriter:
         self, array: HostArray, info: ParamInfo, arg: SaveArgs
     ) -> tuple[dict[str, Any], tuple[int, ...]]:
         """What to open for writing, and the shape of its chunks."""
-        dtype = array.parts[0][1].dtype.name
+        dtype = array.dtype.name
         directory = os.fspath(info.parent_dir)
-        process_id = (
-            self.process_id or "0" if info.is_ocdbt_checkpoint else None
-        )
+        process_id = self._process_id() if info.is_ocdbt_checkpoint else None
         common: dict[str, Any] = {
             "use_compression": bool(info.use_compression),
             "use_zarr3": bool(info.use_zarr3),
@@ -181,6 +192,9 @@ class LeafWriter:
         chunk_shape = save_args[4] or save_args[3] or array.write_shape
         return json.loads(text), chunk_shape
 
+    def _process_id(self) -> str:
+        return self.process_id or str(process_index())
+
     def _move(self, context: Any, info: ParamInfo, is_replicated: bool) -> None:
         """Moves what was written in memory to the process's database."""
         source = _engine.open_kv_store(
@@ -194,7 +208,7 @@ class LeafWriter:
                 directory=os.fspath(info.parent_dir),
                 name=None,
                 use_ocdbt=True,
-                process_id=self.process_id or "0",
+                process_id=self._process_id(),
                 replica_separate_folder=is_replicated,
                 process_spec=None,
                 write_mode="write",

@@ -11,6 +11,7 @@ from typing import Any
 from holdfast import _engine
 from holdfast.orbax._errors import reading
 from holdfast.orbax._source import MANIFEST_FILE
+from holdfast.orbax.multihost import process_index
 
 _PROCESS_PREFIX = "ocdbt.process_"
 
@@ -132,4 +133,4 @@ def get_process_index_for_subdir(
     """
     if not use_ocdbt:
         return None
-    return override_ocdbt_process_id or 0
+    return override_ocdbt_process_id or process_index()

@@ -131,7 +131,7 @@ def check_shape(placement: Placement, stored: Shape, strict: bool) -> None:
             " or `enable_padding_and_truncation=True` in `ArrayOptions.Loading`"
             " in v1 API."
         )
-    if len(wanted) != len(stored):
+    if len(wanted) != len(stored) and placement.boxes:
         whole = tuple((0, extent) for extent in stored)
         raise ValueError(
             f"Cannot intersect index domain {_domain_text(whole, '*')} with"

@@ -18,7 +18,7 @@ import numpy as np
 from holdfast import _engine
 from holdfast._adapt import adapt, make_adapt
 from holdfast.orbax import _structure
-from holdfast.orbax._array_type_handler import ArrayHandler
+from holdfast.orbax._array_type_handler import ArrayHandler, refuse_host_local
 from holdfast.orbax._coroutines import run_sync
 from holdfast.orbax._jax import is_jax_array
 from holdfast.orbax._leaf_args import SaveArgs
@@ -32,6 +32,7 @@ from holdfast.orbax._leaf_files import (
 )
 from holdfast.orbax._limits import ByteLimiter
 from holdfast.orbax._param_info import IsPrioritizedKeyFn, ParamInfo
+from holdfast.orbax._processes import Processes, current_save_id
 from holdfast.orbax._rich_types import value_metadata_tree_json
 from holdfast.orbax._type_handler import TypeHandler, TypeHandlerRegistry
 from holdfast.orbax.tree_paths import flatten_with_path
@@ -45,6 +46,7 @@ class SaveOptions:
         registry: handlers of leaf types; None: the standard ones.
         byte_limiter: bounds what is written at once.
         device_host_byte_limiter: bounds what is copied from devices at once.
+        processes: that save together; None: all of the program.
     """
 
     use_ocdbt: bool = True
@@ -57,6 +59,7 @@ class SaveOptions:
     device_host_byte_limiter: ByteLimiter | None = None
     enable_pinned_host_transfer: bool = False
     is_prioritized_key_fn: IsPrioritizedKeyFn | None = None
+    processes: Processes | None = None
 
 
 @dataclasses.dataclass
@@ -90,11 +93,13 @@ class PreparedSave:
         tree: the engine's; leaves of other handlers are only named in it.
         options: the engine's.
         others: what other handlers write.
+        processes: that write it together.
     """
 
     tree: Any
     options: dict[str, Any]
     others: tuple[HandlerLeaves, ...] = ()
+    processes: Processes = dataclasses.field(default_factory=Processes)
 
     async def serialize(self, directory: Any) -> list[Any]:
         """Calls the other handlers, all at once.
@@ -131,6 +136,9 @@ class PreparedSave:
     ) -> None:
         """Writes the item's files into an existing directory.
 
+        Of several processes each writes its part, of which the primary makes
+        an item with `finish_item` when all have.
+
         Args:
             directory: the item's.
             futures: what `serialize` returned; None: it is called here.
@@ -151,7 +159,56 @@ class PreparedSave:
             for leaves in self.others:
                 leaves.handler.finalize(as_path(directory))
             options = {**options, "adopt_existing": True}
-        _engine.save_item(path, self.tree, **options)
+        if self.processes.is_single:
+            _engine.save_item(path, self.tree, **options)
+            return
+        _engine.save_item_part(
+            path,
+            self.tree,
+            rank=self.processes.index,
+            is_primary=self.processes.is_primary,
+            save_id=current_save_id(),
+            **options,
+        )
+
+
+_PART_PREFIX = "_HOLDFAST_PART_"
+
+
+def has_parts(directory: Any) -> bool:
+    """Whether processes have written an item there that is not finished."""
+    names = os.listdir(os.fspath(directory))
+    return any(name.startswith(_PART_PREFIX) for name in names)
+
+
+def finish_item(
+    directory: Any,
+    processes: Processes,
+    *,
+    use_ocdbt: bool,
+    adopt_existing: bool = False,
+) -> None:
+    """Makes one item of what the processes have written.
+
+    Args:
+        directory: the item's.
+        processes: that wrote it; this one is their primary.
+        use_ocdbt: arrays lie in databases.
+        adopt_existing: other handlers have written into it as well.
+
+    Raises:
+        ValueError: parts are missing or do not fit together.
+        OSError: files cannot be read or written.
+    """
+    path = os.fspath(directory)
+    _engine.finish_item(
+        path,
+        ranks=processes.writers,
+        save_id=current_save_id(),
+        use_ocdbt=use_ocdbt,
+        adopt_existing=adopt_existing,
+        is_partial=processes.primary is None,
+    )
 
 
 def wait_for_all(futures: Iterable[Any]) -> None:
@@ -202,7 +259,8 @@ def prepare_save(
     flat = _structure.flatten(item)
     _refuse_empty(item, flat)
     args = _args_of_leaves(flat, save_args)
-    table = _HandlerTable(options.registry)
+    processes = options.processes or Processes()
+    table = _HandlerTable(options.registry, processes)
     handlers = _check_leaves(flat, table)
     others: tuple[HandlerLeaves, ...] = ()
     tree = item
@@ -225,13 +283,15 @@ def prepare_save(
             item, table.typestr_of, table.write_shape_of
         )
     built = _engine.build_tree(tree, adapt=table.adapt(), snapshot=snapshot)
-    return PreparedSave(built, engine_options, others)
+    return PreparedSave(built, engine_options, others, processes)
 
 
 class _HandlerTable:
     """Which handler serves leaves of which class."""
 
-    def __init__(self, registry: TypeHandlerRegistry | None) -> None:
+    def __init__(
+        self, registry: TypeHandlerRegistry | None, processes: Processes
+    ) -> None:
         if registry is None:
             from holdfast.orbax._type_handler_registry import (
                 STANDARD_TYPE_HANDLER_REGISTRY,
@@ -242,6 +302,7 @@ class _HandlerTable:
         # None: the engine serves the class.
         self._others: dict[type, TypeHandler | None] = {}
         self._jax_options: dict[str, Any] | None = None
+        self.processes = processes
         self.has_others = False
 
     def of(self, leaf: Any) -> TypeHandler | None:
@@ -262,6 +323,8 @@ class _HandlerTable:
             return handler
         if isinstance(handler, ArrayHandler):
             self._jax_options = handler.jax_options()
+            if not self.processes.is_single:
+                self._jax_options["own_part_only"] = True
         return None
 
     def typestr_of(self, leaf: Any) -> str:
@@ -423,6 +486,8 @@ def _check_leaves(
                 "Cannot save arrays with zero size: ParamInfo:"
                 f" [name={'.'.join(names)},value_typestr={typestr}]"
             )
+        if is_jax and not table.processes.is_single:
+            refuse_host_local(leaf, ".".join(names), "jax.Array")
     return handlers
 
 

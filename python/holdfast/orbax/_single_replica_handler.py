@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from holdfast.orbax._array_type_handler import ArrayHandler
-from holdfast.orbax._jax import require_jax
+import numpy as np
+
+from holdfast.orbax import _multislice
+from holdfast.orbax._array_type_handler import ArrayHandler, as_keys
+from holdfast.orbax._jax import is_prng_key_dtype, require_jax
 from holdfast.orbax._leaf_args import (
     ArrayRestoreArgs,
     RestoreArgs,
     SingleReplicaArrayRestoreArgs,
 )
+from holdfast.orbax._leaf_files import await_paths
+from holdfast.orbax._leaf_plan import Kind
 from holdfast.orbax._param_info import ParamInfo
+from holdfast.orbax._parameters import Parameters
+from holdfast.orbax._placement import physical_request
 from holdfast.orbax._type_handler import check_input_arguments
+from holdfast.orbax.multihost import process_count, process_index
 
 
 class InvalidShardingError(ValueError):
@@ -23,7 +32,9 @@ class InvalidShardingError(ValueError):
 class SingleReplicaArrayHandler(ArrayHandler):
     """Reads what one replica needs, for all replicas.
 
-    With one process, which holds all replicas, that is to read each box once.
+    The processes of the primary replica read, and tell the others through
+    jax's collectives. With one process, which holds all replicas, that is to
+    read each box once.
     """
 
     def __init__(
@@ -80,21 +91,99 @@ class SingleReplicaArrayHandler(ArrayHandler):
                 )
         first = args[0]
         assert isinstance(first, ArrayRestoreArgs)
-        self._check_replicas(first.sharding)
-        return await super().deserialize(infos, args)
+        primary = self._primary_processes(first.sharding)
+        if process_count() == 1:
+            return await super().deserialize(infos, args)
+        await await_paths(infos)
+        arrays = self._read_and_broadcast(infos, args, primary)
+        if self._array_metadata_store is None:
+            return arrays
+        return as_keys(infos, arrays, self._array_metadata_store)
 
-    def _check_replicas(self, sharding: Any) -> None:
+    def _primary_processes(self, sharding: Any) -> set[int]:
+        """The processes of the replica that reads.
+
+        Raises:
+            InvalidShardingError: a sharding without replicas along the axis.
+        """
         jax = require_jax("a sharding")
         if not isinstance(sharding, jax.sharding.NamedSharding):
             raise InvalidShardingError(
                 "The provided sharding is not a NamedSharding. Please use"
                 " NamedSharding instead."
             )
-        devices = sharding.mesh.devices.take(
-            self.primary_replica_id, axis=self.replica_axis_index
+        devices = _multislice.replica_devices(
+            sharding.mesh, self.primary_replica_id or 0, self._axis
         )
+        devices = np.asarray(devices)
         if devices.size == len(jax.devices()):
             raise InvalidShardingError(
                 "All devices are in the primary replica. There are no"
                 " non-primary replicas to broadcast to."
             )
+        return _multislice.processes_of(devices)
+
+    @property
+    def _axis(self) -> int:
+        return self.replica_axis_index or 0
+
+    def _read_and_broadcast(
+        self,
+        infos: Sequence[ParamInfo],
+        args: Sequence[RestoreArgs],
+        primary: set[int],
+    ) -> list[Any]:
+        """The arrays; typed PRNG keys as their data.
+
+        Raises:
+            ValueError: an array that cannot be read as asked; arguments from
+                which this process, which reads nothing, cannot know it.
+        """
+        own_args = []
+        for arg in args:
+            assert isinstance(arg, SingleReplicaArrayRestoreArgs)
+            own = arg.single_replica_sharding
+            if own is None:
+                own = _multislice.local_replica_sharding(
+                    arg.sharding, self._axis
+                )
+            own_args.append(dataclasses.replace(arg, sharding=own))
+        is_source = process_index() in primary
+        if is_source:
+            parameters = Parameters(infos, self._metadata_key)
+            arrays = parameters.read(Kind.JAX, own_args)
+        else:
+            arrays = [_abstract(arg) for arg in own_args]
+        first = args[0]
+        assert isinstance(first, ArrayRestoreArgs)
+        assert first.sharding is not None
+        results, _ = _multislice.broadcast_one_replica_to_all(
+            arrays,
+            first.sharding.mesh,
+            self._axis,
+            is_source,
+            self.broadcast_memory_limit_bytes,
+            self.broadcast_memory_scaling_factor,
+        )
+        return list(results)
+
+
+def _abstract(arg: ArrayRestoreArgs) -> Any:
+    """Shape, dtype and sharding of what another replica reads.
+
+    Raises:
+        ValueError: the arguments do not say.
+    """
+    jax = require_jax("an abstract array")
+    shape, sharding = physical_request(
+        arg.global_shape, arg.dtype, arg.sharding
+    )
+    dtype = arg.dtype
+    if is_prng_key_dtype(dtype):
+        dtype = np.uint32
+    if shape is None or dtype is None:
+        raise ValueError(
+            "Restoring outside the primary replica requires `global_shape` and"
+            " `dtype` on every `SingleReplicaArrayRestoreArgs`."
+        )
+    return jax.ShapeDtypeStruct(shape, dtype, sharding=sharding)

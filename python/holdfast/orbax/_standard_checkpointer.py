@@ -6,11 +6,20 @@ change every array that was given.
 
 from __future__ import annotations
 
+import contextlib
+import os
 import threading
+import time
+from collections.abc import Iterator
 from typing import Any
 
+from holdfast import errors
 from holdfast.orbax._checkpointer import Checkpointer
-from holdfast.orbax._paths import PathLike
+from holdfast.orbax._jax import require_jax
+from holdfast.orbax._paths import PathLike, handler_path
+from holdfast.orbax._processes import Operation, saving
+from holdfast.orbax._shared_directory import SharedDirectory
+from holdfast.orbax.multihost import unique_barrier_key
 from holdfast.orbax.options import (
     AsyncOptions,
     AtomicityOptions,
@@ -24,6 +33,8 @@ from holdfast.orbax.standard_checkpoint_handler import (
     StandardSaveArgs,
 )
 
+_BEFORE_DIRECTORY = "create_tmp_directory:sync_before_directory_creation"
+
 
 class PyTreeCheckpointer(Checkpointer):
     """`Checkpointer(PyTreeCheckpointHandler())`."""
@@ -36,13 +47,15 @@ class PyTreeCheckpointer(Checkpointer):
         use_compression: bool = True,
     ) -> None:
         """Makes a checkpointer; see PyTreeCheckpointHandler."""
+        options = MultiprocessingOptions(primary_host)
         super().__init__(
             PyTreeCheckpointHandler(
                 use_ocdbt=use_ocdbt,
                 use_zarr3=use_zarr3,
                 use_compression=use_compression,
+                multiprocessing_options=options,
             ),
-            multiprocessing_options=MultiprocessingOptions(primary_host),
+            multiprocessing_options=options,
         )
 
 
@@ -133,6 +146,8 @@ class StandardCheckpointer(Checkpointer):
         self._post_finalization_callback = (
             async_options.post_finalization_callback
         )
+        self._timeout_secs = async_options.timeout_secs
+        self._barrier_sync_fn = async_options.barrier_sync_fn
         self._background = _BackgroundSave()
 
     def save(  # type: ignore[override]
@@ -158,21 +173,88 @@ class StandardCheckpointer(Checkpointer):
                 cannot be saved.
             Exception: what the save before raised.
         """
-        self.wait_until_finished()
-        self._check_destination(directory, force)
-        prepared = self._handler.prepare(
-            StandardSaveArgs(state, save_args), snapshot=True
-        )
-        pending = self._begin(directory, force)
+        operation = self._start("Checkpointer:save_start", directory)
+        with operation.phase(_BEFORE_DIRECTORY):
+            self.wait_until_finished()
+            self._check_destination(directory, force)
+            prepared = self._handler.prepare(
+                StandardSaveArgs(state, save_args), snapshot=True
+            )
+        shared = SharedDirectory(operation)
+        try:
+            with operation.phase("add_to_awaitable_signals_contract"):
+                shared.begin(lambda: self._begin(directory, force))
+        except BaseException as error:
+            shared.close(is_failed=isinstance(error, Exception))
+            raise
+        path = handler_path(shared.path(directory))
+
+        def commit() -> None:
+            if shared.pending is None:
+                return
+            if not operation.processes.is_single:
+                self._handler.finalize(path)
+            if self._post_finalization_callback is not None:
+                self._post_finalization_callback()
+            self._commit(shared.pending, custom_metadata)
 
         def write() -> None:
-            with pending:
-                prepared.write(pending.directory)
-                if self._post_finalization_callback is not None:
-                    self._post_finalization_callback()
-                self._commit(pending, custom_metadata)
+            deadline = time.monotonic() + self._timeout_secs
+            with shared, saving(operation):
+                with self._barrier(operation, "async_write_complete", deadline):
+                    prepared.write(path)
+                with self._barrier(
+                    operation, "async_commit_complete", deadline
+                ):
+                    commit()
 
         self._background.start(write)
+
+    @contextlib.contextmanager
+    def _barrier(
+        self, operation: Operation, place: str, deadline: float
+    ) -> Iterator[None]:
+        """Does the block's work, then waits until all processes have.
+
+        Raises:
+            TimeoutError: one has not until the save's deadline.
+            HoldfastError: one has failed.
+        """
+        suffix = os.path.basename(operation.directory)
+        key = unique_barrier_key(place, suffix=suffix)
+        has_own = self._barrier_sync_fn and not operation.processes.is_single
+        try:
+            with operation.phase(key, deadline=deadline):
+                try:
+                    yield
+                finally:
+                    if has_own:
+                        self._call_barrier_sync_fn(operation, key, deadline)
+        except errors.DeadlineExceededError as error:
+            raise errors.DeadlineExceededError(
+                f"Timed out while waiting for {place} barrier. {error}"
+            ) from error
+
+    def _call_barrier_sync_fn(
+        self, operation: Operation, key: str, deadline: float
+    ) -> None:
+        """Waits as the caller wants it.
+
+        Raises:
+            TimeoutError: a process did not come until the deadline.
+        """
+        assert self._barrier_sync_fn is not None
+        left_ms = max(1, int(1000 * (deadline - time.monotonic())))
+        prefix = operation.processes.prefix or ""
+        try:
+            self._barrier_sync_fn(
+                key=unique_barrier_key(key, prefix=prefix), timeout_ms=left_ms
+            )
+        except require_jax("a barrier").errors.JaxRuntimeError as error:
+            name = key.split(".")[0]
+            raise TimeoutError(
+                f"Timed out while waiting for {name} barrier."
+            ) from error
 
     def restore(
         self,

@@ -45,6 +45,7 @@ from holdfast.orbax.metadata.value import (
     ScalarMetadata,
     StringMetadata,
 )
+from holdfast.orbax.multihost import process_index
 
 
 class NumpyHandler(TypeHandler):
@@ -99,6 +100,8 @@ class NumpyHandler(TypeHandler):
         check_input_arguments(values, infos, args)
         check_array_values(values, infos)
         arrays = [np.asarray(value) for value in values]
+        if process_index() != 0:
+            return []  # the first process writes what all have
         if self._deepcopy_host_arrays:
             arrays = [np.array(array) for array in arrays]
         for array in arrays:
@@ -225,6 +228,8 @@ class StringHandler(TypeHandler):
         del args
         check_input_arguments(values, infos)
         texts = [str(value) for value in values]
+        if process_index() != 0:
+            return []  # the first process writes what all have
 
         def work() -> None:
             for info, text in zip(infos, texts, strict=True):

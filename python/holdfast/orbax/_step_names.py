@@ -14,11 +14,13 @@ from typing import Any, Protocol, TypeVar
 
 from holdfast.orbax._later import not_implemented
 from holdfast.orbax._paths import PathLike, handler_path, is_path_finalized
+from holdfast.orbax._processes import Processes
 from holdfast.orbax.metadata.step import (
     StepMetadata,
     deserialize,
     read_step_metadata,
 )
+from holdfast.orbax.multihost import process_count, process_index
 from holdfast.orbax.options import AtomicityOptions
 
 
@@ -141,9 +143,28 @@ class _StandardNameFormat(NameFormat):
         return f"{prefix}{step:0{self.step_format_fixed_length}d}"
 
     def find_all(self, base_path: PathLike) -> Iterator[Metadata]:
+        if not os.path.isdir(base_path):
+            return iter(())
+        # Only then: asking for processes may start jax's devices.
+        if self.single_host_load_and_broadcast and process_count() > 1:
+            return iter(self._find_once_for_all(base_path))
+        return self._find_all(base_path)
+
+    def _find_once_for_all(self, base_path: PathLike) -> list[Metadata]:
+        """What the first process finds, on all of them."""
+        found = []
+        if process_index() == 0:
+            found = [metadata.step for metadata in self._find_all(base_path)]
+        operation = Processes().start(
+            "single_host_load_and_broadcast", base_path, value=found
+        )
+        return [
+            Metadata(step=step, path=build_step_path(base_path, self, step))
+            for step in operation.values[0]
+        ]
+
+    def _find_all(self, base_path: PathLike) -> Iterator[Metadata]:
         directory = os.fspath(base_path)
-        if not os.path.isdir(directory):
-            return
         base = handler_path(base_path)
         prefix = step_prefix_with_underscore(self.step_prefix)
         pattern = f"^{prefix}{_step_pattern(self.step_format_fixed_length)}$"
@@ -186,7 +207,8 @@ def standard_name_format(
     Args:
         step_prefix: comes first, with an underscore behind it.
         step_format_fixed_length: least number of digits.
-        single_host_load_and_broadcast: accepted; one process lists anyway.
+        single_host_load_and_broadcast: the first process lists for all, which
+            all have to call `find_all` for.
         temporary_path_cls: not part of this release.
         atomicity_options: how steps are committed.
 

@@ -124,7 +124,7 @@ def _is_jax_array_type(ty: Any) -> bool:
     return array is not None and issubclass(ty, array)
 
 
-def _standard_registry() -> _TypeHandlerRegistryImpl:
+def standard_registry() -> _TypeHandlerRegistryImpl:
     """All standard handlers, without importing jax."""
     registry = _TypeHandlerRegistryImpl()
 
@@ -143,9 +143,9 @@ def _standard_registry() -> _TypeHandlerRegistryImpl:
     return registry
 
 
-GLOBAL_TYPE_HANDLER_REGISTRY: TypeHandlerRegistry = _standard_registry()
+GLOBAL_TYPE_HANDLER_REGISTRY: TypeHandlerRegistry = standard_registry()
 # What it was before anybody registered anything.
-STANDARD_TYPE_HANDLER_REGISTRY: TypeHandlerRegistry = _standard_registry()
+STANDARD_TYPE_HANDLER_REGISTRY: TypeHandlerRegistry = standard_registry()
 
 
 def supported_types() -> list[Any]:

@@ -13,6 +13,7 @@ from typing import Any
 from holdfast import _engine
 from holdfast._adapt import adapt
 from holdfast._future import Future
+from holdfast.orbax.multihost import is_primary_host
 from holdfast.orbax.options import (
     PYTREE_METADATA_OPTIONS,
     PyTreeMetadataOptions,
@@ -56,7 +57,7 @@ class MsgpackHandler(AggregateHandler):
         """Makes a handler.
 
         Args:
-            primary_host: the process that writes; one process always does.
+            primary_host: the process that writes; None: each.
             pytree_metadata_options: rich types have no form in such a file.
         """
         self._primary_host = primary_host
@@ -85,10 +86,13 @@ class MsgpackHandler(AggregateHandler):
             snapshot=True,
         )
         target = os.fspath(path)
-        return Future(
-            lambda _: _engine.write_aggregate(target, tree),
-            what="msgpack save",
-        )
+        is_primary = is_primary_host(self._primary_host)
+
+        def write(_: Any) -> None:
+            if is_primary:
+                _engine.write_aggregate(target, tree)
+
+        return Future(write, what="msgpack save")
 
     def deserialize(self, path: Any) -> PyTree:
         """The tree in the file: dicts and lists of numpy arrays and numbers.

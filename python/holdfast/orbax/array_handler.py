@@ -10,9 +10,12 @@ import numpy as np
 from holdfast._future import Future
 from holdfast.orbax._handler import AsyncCheckpointHandler, orbax_typestr
 from holdfast.orbax._jax import is_jax_array
+from holdfast.orbax._processes import Processes
 from holdfast.orbax._pytree_save import (
     PreparedSave,
     SaveOptions,
+    finish_item,
+    has_parts,
     prepare_save,
 )
 from holdfast.orbax._restore import restore_pytree
@@ -107,6 +110,18 @@ class ArrayCheckpointHandler(AsyncCheckpointHandler):
         prepared = self.prepare(args or ArraySaveArgs(item, save_args))
         write = Future(lambda _: prepared.write(directory), what="array save")
         return [write]
+
+    def finalize(self, directory: Any) -> None:
+        """Makes one item of what several processes have written.
+
+        Args:
+            directory: the item's.
+
+        Raises:
+            ValueError: what processes wrote does not fit together.
+        """
+        if has_parts(directory):
+            finish_item(directory, Processes(), use_ocdbt=False)
 
     def restore(
         self,

@@ -16,10 +16,13 @@ from holdfast.orbax._leaf_args import JAX_ARRAY_TYPE_STR
 from holdfast.orbax._limits import ByteLimiter, get_byte_limiter
 from holdfast.orbax._ocdbt_merge import has_unmerged, merge_now
 from holdfast.orbax._param_info import IsPrioritizedKeyFn
+from holdfast.orbax._processes import Processes
 from holdfast.orbax._pytree_metadata import read_metadata
 from holdfast.orbax._pytree_save import (
     PreparedSave,
     SaveOptions,
+    finish_item,
+    has_parts,
     prepare_save,
 )
 from holdfast.orbax._restore import RestoreOptions, restore_pytree
@@ -84,7 +87,8 @@ class BasePyTreeCheckpointHandler(AsyncCheckpointHandler):
             use_ocdbt: store arrays in one database, not as files.
             use_zarr3: store them as zarr 3.
             use_compression: compress chunks with zstd.
-            multiprocessing_options: accepted; one process needs none of them.
+            multiprocessing_options: which processes save together, and which
+                of them writes what all share.
             type_handler_registry: handlers of leaf types.
             enable_post_merge_validation: look whether merged arrays are whole.
             pytree_metadata_options: record tuples and namedtuples as such.
@@ -114,7 +118,10 @@ class BasePyTreeCheckpointHandler(AsyncCheckpointHandler):
         self._pinned_host = enable_pinned_host_transfer
         self._is_prioritized_key_fn = is_prioritized_key_fn
         options = multiprocessing_options or MultiprocessingOptions()
+        self._multiprocessing_options = options
         self._primary_host = options.primary_host
+        # Whether handlers of the caller's write into the item being saved.
+        self._has_other_writers = False
 
     @classmethod
     def typestr(cls) -> str:
@@ -142,7 +149,7 @@ class BasePyTreeCheckpointHandler(AsyncCheckpointHandler):
             ValueError: a tree that cannot be saved.
             TypeError: `custom_metadata` is no JSON value.
         """
-        return prepare_save(
+        prepared = prepare_save(
             args.item,
             args.save_args,
             args.custom_metadata,
@@ -157,9 +164,12 @@ class BasePyTreeCheckpointHandler(AsyncCheckpointHandler):
                 device_host_byte_limiter=self._transfer_limiter(),
                 enable_pinned_host_transfer=self._uses_pinned_host(),
                 is_prioritized_key_fn=self._is_prioritized_key_fn,
+                processes=Processes(self._multiprocessing_options),
             ),
             snapshot=snapshot,
         )
+        self._has_other_writers = bool(prepared.others)
+        return prepared
 
     def _transfer_limiter(self) -> ByteLimiter:
         if self._regulator is not None:
@@ -265,6 +275,8 @@ class BasePyTreeCheckpointHandler(AsyncCheckpointHandler):
     def finalize(self, directory: Any) -> None:
         """Merges databases that are not merged yet, and validates the item.
 
+        The primary calls it when all processes have written.
+
         Args:
             directory: the item's.
 
@@ -274,7 +286,15 @@ class BasePyTreeCheckpointHandler(AsyncCheckpointHandler):
         store = self._array_metadata_store()
         if store is not None and self._primary_host is not None:
             validate_item(self._validator, store, directory)
-        if has_unmerged(directory):
+        if has_parts(directory):
+            processes = Processes(self._multiprocessing_options)
+            finish_item(
+                directory,
+                processes,
+                use_ocdbt=self._use_ocdbt,
+                adopt_existing=self._has_other_writers,
+            )
+        elif has_unmerged(directory):
             merge_now(directory, self._validates_merge and not self._use_zarr3)
 
     def _array_metadata_store(self) -> Any | None:

@@ -14,6 +14,7 @@ from holdfast.orbax.checkpoint_args import (
     CheckpointArgs,
     register_with_handler,
 )
+from holdfast.orbax.multihost import is_primary_host
 from holdfast.orbax.options import MultiprocessingOptions
 
 
@@ -33,8 +34,10 @@ class JsonCheckpointHandler(AsyncCheckpointHandler):
 
         Args:
             filename: the document's; "metadata" by default.
-            multiprocessing_options: accepted; one process writes everything.
+            multiprocessing_options: which process writes.
         """
+        options = multiprocessing_options or MultiprocessingOptions()
+        self._primary_host = options.primary_host
         self._filename = filename or "metadata"
 
     @classmethod
@@ -106,6 +109,8 @@ class JsonCheckpointHandler(AsyncCheckpointHandler):
         return os.path.join(os.fspath(directory), self._filename)
 
     def _write(self, directory: Any, text: str) -> None:
+        if not is_primary_host(self._primary_host):
+            return
         with open(self._path(directory), "w", encoding="utf-8") as file:
             file.write(text)
 

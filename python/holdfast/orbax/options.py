@@ -1,7 +1,6 @@
 """Options of checkpointers and handlers: `orbax.checkpoint.options`.
 
-Plain values with Orbax's names and defaults. Those that only concern several
-processes are kept as given: one process has nobody to wait for.
+Plain values with Orbax's names and defaults.
 """
 
 from __future__ import annotations
@@ -17,8 +16,10 @@ class AsyncOptions:
     """How a checkpointer saves in the background.
 
     Attributes:
-        timeout_secs: must be positive; one process never waits for another.
-        barrier_sync_fn: unused by one process.
+        timeout_secs: must be positive; how long a process waits for the others
+            to have written.
+        barrier_sync_fn: waits for other processes as well, before holdfast
+            does; called with `key` and `timeout_ms`.
         post_finalization_callback: called before the checkpoint appears.
         create_directories_asynchronously: accepted; directories are made by
             the background thread in either case.
@@ -32,7 +33,14 @@ class AsyncOptions:
 
 @dataclasses.dataclass
 class MultiprocessingOptions:
-    """Which processes take part, and which of them writes shared files."""
+    """Which processes take part, and which of them writes shared files.
+
+    Attributes:
+        primary_host: it makes directories and writes what is not sharded;
+            None: every process saves what it has to a directory of its own.
+        active_processes: those that save and restore; None: all.
+        barrier_sync_key_prefix: comes before the names of barriers.
+    """
 
     primary_host: int | None = 0
     active_processes: set[int] | None = None

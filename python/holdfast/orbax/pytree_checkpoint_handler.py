@@ -124,7 +124,8 @@ class PyTreeCheckpointHandler(AsyncCheckpointHandler):
             use_ocdbt: store arrays in one database, not as files.
             use_zarr3: store them as zarr 3.
             use_compression: compress chunks with zstd.
-            multiprocessing_options: accepted; one process needs none of them.
+            multiprocessing_options: which processes save together, and which
+                of them writes what all share.
             type_handler_registry: handlers of leaf types.
             handler_impl: does everything but transforms and old items, instead
                 of a BasePyTreeCheckpointHandler with the other options.

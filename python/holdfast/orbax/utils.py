@@ -15,6 +15,13 @@ from holdfast.orbax._paths import (
     is_path_finalized,
     is_path_temporary,
 )
+from holdfast.orbax.multihost import (
+    broadcast_one_to_all,
+    is_pathways_backend,
+    is_primary_host,
+    reached_preemption,
+    sync_global_processes,
+)
 from holdfast.orbax.step import (
     any_checkpoint_step,
     checkpoint_steps,
@@ -42,6 +49,7 @@ __all__ = [
     "TMP_DIR_SUFFIX",
     "all_leaves_are_placeholders",
     "any_checkpoint_step",
+    "broadcast_one_to_all",
     "checkpoint_steps",
     "checkpoint_steps_paths",
     "deserialize_tree",
@@ -55,6 +63,8 @@ __all__ = [
     "is_empty_node",
     "is_empty_or_leaf",
     "is_gcs_path",
+    "is_pathways_backend",
+    "is_primary_host",
     "is_scalar",
     "is_sequence_key",
     "is_tmp_checkpoint",
@@ -62,8 +72,11 @@ __all__ = [
     "leaf_placeholder",
     "name_from_leaf_placeholder",
     "pytree_structure",
+    "reached_preemption",
     "serialize_tree",
     "step_from_checkpoint_name",
+    "sync_global_devices",
+    "sync_global_processes",
     "tmp_checkpoints",
     "to_flat_dict",
     "to_shape_dtype_struct",
@@ -75,6 +88,7 @@ _PLACEHOLDER_PREFIX = "PLACEHOLDER://"
 
 is_checkpoint_finalized = is_path_finalized
 is_tmp_checkpoint = is_path_temporary
+sync_global_devices = sync_global_processes
 
 
 def is_scalar(x: Any) -> bool:
@@ -149,13 +163,7 @@ def fully_replicated_host_local_array_to_global_array(arr: Any) -> Any:
 
 _LATER = frozenset(
     {
-        "broadcast_one_to_all",
-        "is_pathways_backend",
-        "is_primary_host",
-        "reached_preemption",
         "record_saved_duration",
-        "sync_global_devices",
-        "sync_global_processes",
     }
 )
 

@@ -177,7 +177,6 @@ def test_refused_values(ckpt: Path, options: dict[str, Any], text: str) -> None:
 @pytest.mark.parametrize(
     ("options", "name", "value"),
     [
-        ("array.saving", "enable_replica_parallel_separate_folder", True),
         ("array.saving", "array_metadata_store", None),
         ("memory", "regulator_options", object()),
         ("memory", "serialization_status_callback", object()),
@@ -197,6 +196,27 @@ def test_options_of_later_releases(
         f"the option {name} is not part of this release yet"
     )
     assert list(ckpt.parent.iterdir()) == []
+
+
+def test_replicated_arrays_in_a_database_of_their_own(ckpt: Path) -> None:
+    jax = pytest.importorskip("jax")
+    mesh = jax.sharding.Mesh(jax.devices(), ("x",))
+    replicated = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
+    sharded = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("x"))
+    values = np.arange(16, dtype=np.float32)
+    tree = {
+        "n": values,
+        "r": jax.device_put(values, replicated),
+        "s": jax.device_put(values, sharded),
+    }
+    context = v1.Context()
+    context.array.saving.enable_replica_parallel_separate_folder = True
+    with context:
+        v1.save(ckpt, tree)
+        restored = v1.load(ckpt, tree)
+    assert (ckpt / "state" / "ocdbt.process_replica_0").is_dir()
+    for name in tree:
+        np.testing.assert_array_equal(restored[name], values)
 
 
 def test_permission_mode(ckpt: Path) -> None:

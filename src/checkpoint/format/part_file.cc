@@ -1,5 +1,6 @@
 #include "checkpoint/format/part_file.h"
 
+#include <algorithm>
 #include <charconv>
 
 #include "base/crc32c.h"
@@ -46,6 +47,13 @@ Status ReadVersion(JsonScanner& in) {
                             std::to_string(kVersion) + ")");
 }
 
+Status ReadUint32(JsonScanner& in, uint32_t& value) {
+  uint64_t wide = 0;
+  HF_RETURN_IF_ERROR(in.ReadUint64(wide));
+  value = static_cast<uint32_t>(wide);
+  return wide == value ? Status() : in.Error("want 32 bits");
+}
+
 Status ReadHead(std::string_view text, PartFile& part) {
   JsonScanner in(text);
   bool has_version = false;
@@ -58,6 +66,9 @@ Status ReadHead(std::string_view text, PartFile& part) {
     if (key == "is_primary") return in.ReadBool(part.is_primary);
     if (key == "save_id") return in.ReadString(part.save_id);
     if (key == "database") return in.ReadString(part.database);
+    if (key == "manifest_checksum") {
+      return ReadUint32(in, part.manifest_checksum);
+    }
     if (key == "leaf_count") return in.ReadUint64(part.plan.leaf_count);
     if (key == "leaf_checksums") return ReadChecksums(in, part.plan);
     return in.SkipValue();
@@ -71,6 +82,11 @@ std::string PartFileName(int64_t rank) {
   return "_HOLDFAST_PART_" + std::to_string(rank);
 }
 
+uint32_t ManifestChecksum(std::string_view manifest) {
+  return Crc32c(manifest.substr(
+      0, manifest.size() - std::min<size_t>(manifest.size(), 4)));
+}
+
 std::string SerializePartFile(const PartFile& part) {
   std::string out =
       "{\"holdfast_part\":1,\"rank\":" + std::to_string(part.rank) +
@@ -79,7 +95,8 @@ std::string SerializePartFile(const PartFile& part) {
   AppendCompactJsonString(out, part.save_id);
   out += ",\"database\":";
   AppendCompactJsonString(out, part.database);
-  out += ",\"leaf_count\":" + std::to_string(part.plan.leaf_count) +
+  out += ",\"manifest_checksum\":" + std::to_string(part.manifest_checksum) +
+         ",\"leaf_count\":" + std::to_string(part.plan.leaf_count) +
          ",\"leaf_checksums\":\"";
   for (const uint32_t bucket : part.plan.buckets) AppendHex(out, bucket);
   out += "\"}\n";

@@ -2,11 +2,11 @@
 // makes a checkpoint of their parts. Removed when that is done.
 //
 // Three lines: a JSON object {"holdfast_part":1,"rank":3,"is_primary":false,
-// "save_id":"...","database":"ocdbt.process_3/","leaf_count":12,
-// "leaf_checksums":"..."}, the text of a DigestFile over all that the process
-// wrote, and the CRC-32C of the two (with their newlines) in eight hex digits.
-// Thread-safety: pure functions.
-// Errors: DataLoss for a damaged file; Unimplemented for a later version.
+// "save_id":"...","database":"ocdbt.process_3/","manifest_checksum":1234,
+// "leaf_count":12,"leaf_checksums":"..."}, the text of a DigestFile over all
+// that the process wrote, and the CRC-32C of the two (with their newlines) in
+// eight hex digits. Thread-safety: pure functions. Errors: DataLoss for a
+// damaged file; Unimplemented for a later version.
 #pragma once
 
 #include <array>
@@ -35,9 +35,14 @@ struct PartFile {
   bool is_primary = false;
   std::string save_id;
   std::string database;  // "ocdbt.process_3/"; empty: none was written
+  uint32_t manifest_checksum = 0;  // ManifestChecksum of the database's
   PlanChecksums plan;
   DigestFile digests;
 };
+
+// Tells manifests apart: CRC-32C of all but the last four bytes. Those are a
+// CRC themselves, with which the CRC of a whole manifest is the same for all.
+uint32_t ManifestChecksum(std::string_view manifest);
 
 std::string SerializePartFile(const PartFile& part);
 Result<PartFile> ParsePartFile(std::string_view text);

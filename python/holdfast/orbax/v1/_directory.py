@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Iterable
 from typing import Any
 
 from holdfast import _engine
 from holdfast.orbax._later import not_implemented
 from holdfast.orbax._paths import TMP_DIR_SUFFIX, check_parents
+from holdfast.orbax._processes import Operation
 from holdfast.orbax.options import AtomicityMode
 from holdfast.orbax.v1.context import Context
 
@@ -20,13 +22,20 @@ class Destination:
     Thread-safety: items may be written by one thread at a time.
     """
 
-    def __init__(self, path: Any, overwrite: bool, context: Context) -> None:
+    def __init__(
+        self,
+        path: Any,
+        overwrite: bool,
+        context: Context,
+        operation: Operation,
+    ) -> None:
         if context.atomicity.mode is AtomicityMode.COMMIT_FILE:
             raise not_implemented("AtomicityMode.COMMIT_FILE for saving")
         self.path = path
         self._overwrite = overwrite
         self._mode = context.file.path_permission_mode
         self._path_class = context.file.path_class
+        self._operation = operation
         self._pending: Any | None = None
         self._lock = threading.Lock()
 
@@ -44,13 +53,38 @@ class Destination:
                 f"{self.path}{TMP_DIR_SUFFIX}"
             )
 
-    def begin(self) -> Any:
-        """The `_engine.PendingSave`, made by the first call.
+    @property
+    def is_shared(self) -> bool:
+        """Other processes write into it as well."""
+        return not self._operation.processes.is_single
+
+    def begin_together(self, names: Iterable[str]) -> None:
+        """Makes it, and the items' directories, for all processes.
+
+        Args:
+            names: of the items.
 
         Raises:
             NotADirectoryError: a parent is a file.
             ValueError: the path exists by now.
         """
+        with self._operation.phase("create_directory:post"):
+            pending = self.begin()
+            if pending is not None:
+                for name in names:
+                    os.makedirs(os.path.join(pending.directory, name))
+
+    def begin(self) -> Any | None:
+        """The `_engine.PendingSave`, made by the first call.
+
+        None on processes that leave it to the primary.
+
+        Raises:
+            NotADirectoryError: a parent is a file.
+            ValueError: the path exists by now.
+        """
+        if not self._operation.processes.is_primary:
+            return None
         with self._lock:
             if self._pending is None:
                 path = os.path.abspath(self.path)
@@ -68,17 +102,28 @@ class Destination:
         return ItemDirectory(self, name, self._path_class(path))
 
     def commit(self, item_handlers_json: str, custom_metadata: str) -> None:
-        """Makes the checkpoint exist."""
-        self.begin().commit(
+        """Makes the checkpoint exist, on the primary."""
+        pending = self.begin()
+        if pending is None:
+            return
+        pending.commit(
             item_handlers_json=item_handlers_json,
             custom_metadata=custom_metadata,
             is_v1=True,
         )
 
-    def discard(self) -> None:
-        """Removes the temporary directory; nothing after `commit`."""
-        if self._pending is not None:
-            self._pending.discard()
+    def discard(self, *, is_failed: bool) -> None:
+        """Removes the temporary directory; nothing after `commit`.
+
+        Args:
+            is_failed: other processes may still be writing into it.
+        """
+        if self._pending is None:
+            self._operation.leave()
+            return
+        if is_failed:
+            self._operation.wait_until_left()
+        self._pending.discard()
 
 
 class _Below:
@@ -123,14 +168,25 @@ class ItemDirectory:
         os.makedirs(self._path, exist_ok=True)
         return self._path
 
+    @property
+    def is_shared(self) -> bool:
+        """Other processes write into it as well."""
+        return self._destination.is_shared
+
     def save_item(self, tree: Any, **options: Any) -> None:
-        """Writes a pytree item; see `_engine.PendingSave.save_item`."""
-        self._destination.begin().save_item(self._name, tree, **options)
+        """Writes a pytree item; see `_engine.PendingSave.save_item`.
+
+        REQUIRES: not is_shared.
+        """
+        pending = self._destination.begin()
+        assert pending is not None
+        pending.save_item(self._name, tree, **options)
 
     def write_file(self, name: str, content: bytes) -> None:
-        """Writes one file into the directory."""
-        file = f"{self._name}/{name}"
-        self._destination.begin().write_file(file, content)
+        """Writes one file into the directory, on the primary."""
+        pending = self._destination.begin()
+        if pending is not None:
+            pending.write_file(f"{self._name}/{name}", content)
 
 
 def _join(path: Any, other: Any) -> Any:

@@ -118,26 +118,36 @@ def check_loadable(leaves: Iterable[Any]) -> None:
         )
 
 
-def restore_args(abstract: Any, strict: bool) -> Any:
+def restore_args(
+    abstract: Any,
+    strict: bool,
+    of_arrays: type[ArrayRestoreArgs] = ArrayRestoreArgs,
+) -> Any:
     """The restore arguments that an abstract tree asks for.
 
     Args:
         abstract: a tree of abstract leaves.
         strict: refuse shapes that differ from the stored ones.
+        of_arrays: the class of those of jax.Arrays.
     """
-    args = [_restore_args(v, strict) for _, v in flatten_with_path(abstract)]
+    args = [
+        _restore_args(leaf, strict, of_arrays)
+        for _, leaf in flatten_with_path(abstract)
+    ]
     return unflatten_like(abstract, args)
 
 
-def _restore_args(leaf: Any, strict: bool) -> RestoreArgs:
+def _restore_args(
+    leaf: Any, strict: bool, of_arrays: type[ArrayRestoreArgs]
+) -> RestoreArgs:
     if leaf is ...:
         return RestoreArgs()
     is_type = isinstance(leaf, type)
     kind = leaf if is_type else type(leaf)
     if _stands_for_sharded_array(kind):
         if is_type:
-            return ArrayRestoreArgs()
-        return ArrayRestoreArgs(
+            return of_arrays()
+        return of_arrays(
             dtype=leaf.dtype,
             sharding=leaf.sharding,
             shape=leaf.shape,

@@ -19,6 +19,7 @@ from holdfast.orbax.v1._leaves import (
     resolve_abstract_meshes,
 )
 from holdfast.orbax.v1._metadata_types import CheckpointMetadata
+from holdfast.orbax.v1._operations import start
 from holdfast.orbax.v1.context import Context, get_context
 from holdfast.orbax.v1.errors import InvalidLayoutError, NoEntryError
 from holdfast.orbax.v1.options import CheckpointLayout
@@ -60,9 +61,11 @@ def load(
     if abstract is not None:
         check_abstract_state(abstract)
     context = get_context()
-    layout = open_layout(context.file.path_class(path), context)
-    name = layout.find_pytree(checkpointable_name)
-    return _load_one(layout, name, abstract, context)
+    operation = start(context, path, is_save=False)
+    with operation.phase("_load_impl"):
+        layout = open_layout(context.file.path_class(path), context)
+        name = layout.find_pytree(checkpointable_name)
+        return _load_one(layout, name, abstract, context)
 
 
 def load_checkpointables(
@@ -88,6 +91,15 @@ def load_checkpointables(
     abstracts = _standardize(abstract_checkpointables)
     _check_names(abstracts)
     context = get_context()
+    operation = start(context, path, is_save=False)
+    with operation.phase("_load_impl"):
+        return _load_several(path, abstracts, context)
+
+
+def _load_several(
+    path: Any, abstracts: Any, context: Context
+) -> dict[str, Any]:
+    """See `load_checkpointables`."""
     layout = open_layout(context.file.path_class(path), context)
     if layout.is_flat():
         raise InvalidLayoutError(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+import time
 from collections.abc import Awaitable
 from typing import Any, ClassVar
 
@@ -10,21 +12,34 @@ import numpy as np
 
 from holdfast import _engine
 from holdfast._adapt import make_adapt
-from holdfast.orbax._jax import is_jax_array
+from holdfast.orbax._array_metadata_store import (
+    Store,
+    Validator,
+    validate_item,
+)
+from holdfast.orbax._array_type_handler import ArrayHandler
+from holdfast.orbax._jax import is_jax_array, require_jax
 from holdfast.orbax._later import not_implemented
 from holdfast.orbax._pytree_save import (
     PreparedSave,
     SaveOptions,
+    finish_item,
     prepare_save,
 )
-from holdfast.orbax._restore import restore_pytree
+from holdfast.orbax._restore import RestoreOptions, restore_pytree
+from holdfast.orbax._single_replica_handler import SingleReplicaArrayHandler
+from holdfast.orbax._type_handler_registry import standard_registry
 from holdfast.orbax.tree_paths import (
     PyTreePath,
     flatten_with_path,
     param_name_from_keypath,
     unflatten_like,
 )
-from holdfast.orbax.type_handlers import SaveArgs
+from holdfast.orbax.type_handlers import (
+    ArrayRestoreArgs,
+    SaveArgs,
+    SingleReplicaArrayRestoreArgs,
+)
 from holdfast.orbax.v1._directory import ItemDirectory
 from holdfast.orbax.v1._leaves import (
     check_loadable,
@@ -32,6 +47,10 @@ from holdfast.orbax.v1._leaves import (
     restore_args,
 )
 from holdfast.orbax.v1._metadata_types import read_tree_metadata
+from holdfast.orbax.v1._operations import (
+    operation_of_handler,
+    processes_of,
+)
 from holdfast.orbax.v1._save_state import is_in_background
 from holdfast.orbax.v1.context import Context, get_context
 from holdfast.orbax.v1.errors import UnregisteredTypeError
@@ -68,7 +87,10 @@ class PyTreeHandler:
         prepared = _prepare(checkpointable, self._context)
 
         async def write() -> None:
-            if isinstance(directory, ItemDirectory):
+            if not prepared.processes.is_single:
+                path = await directory.await_creation()
+                _write_together(prepared, path, self._context)
+            elif isinstance(directory, ItemDirectory) and not prepared.others:
                 directory.save_item(prepared.tree, **prepared.options)
             else:
                 prepared.write(await directory.await_creation())
@@ -117,21 +139,103 @@ class PyTreeHandler:
         return True
 
 
+def _write_together(
+    prepared: PreparedSave, path: Any, context: Context
+) -> None:
+    """Writes this process's part; the primary makes an item of all parts.
+
+    Args:
+        prepared: the tree.
+        path: the item's directory, which exists.
+        context: the handler's.
+
+    Raises:
+        ValueError: what processes wrote does not fit together.
+        OSError: files cannot be written.
+        DeadlineExceededError: a process is not ready in time.
+    """
+    saving = context.array.saving
+    operation = operation_of_handler(context, path)
+    deadline = time.monotonic() + context.asynchronous.timeout_secs
+    name = f"save_and_finalize_{operation.id}.{os.path.basename(path)}"
+    with operation.phase(f"{name}_commit_complete", deadline=deadline):
+        prepared.write(path)
+    with operation.phase(f"{name}_finalize_complete", deadline=deadline):
+        if not prepared.processes.is_primary:
+            return
+        if prepared.processes.primary is not None:
+            validate_item(Validator(), Store(), path)
+        finish_item(
+            path,
+            prepared.processes,
+            use_ocdbt=saving.use_ocdbt,
+            adopt_existing=bool(prepared.others),
+        )
+
+
 def _restore(directory: Any, abstract: Any, context: Context) -> Any:
     loading = context.array.loading
     if not loading.raise_array_data_missing_error:
         raise not_implemented("raise_array_data_missing_error=False")
     args = None
+    options = RestoreOptions()
+    of_arrays = ArrayRestoreArgs
+    if loading.use_load_and_broadcast:
+        of_arrays = SingleReplicaArrayRestoreArgs
+        options = RestoreOptions(registry=_broadcasting_registry(loading))
     if abstract is not None:
         args = restore_args(
-            abstract, strict=not loading.enable_padding_and_truncation
+            abstract,
+            strict=not loading.enable_padding_and_truncation,
+            of_arrays=of_arrays,
         )
     return restore_pytree(
         directory,
         abstract,
         args,
         partial_restore=context.pytree.loading.partial_load,
+        options=options,
     )
+
+
+def _broadcasting_registry(loading: ArrayOptions.Loading) -> Any:
+    """The standard handlers, of which one replica reads jax.Arrays for all."""
+    given = loading.load_and_broadcast_options
+    handler = SingleReplicaArrayHandler(
+        replica_axis_index=given.replica_axis_index,
+        primary_replica_id=given.primary_replica_id,
+        broadcast_memory_limit_bytes=given.broadcast_memory_limit_bytes,
+        broadcast_memory_scaling_factor=given.broadcast_memory_scaling_factor,
+        array_metadata_store=Store(),
+    )
+    registry = standard_registry()
+    array = require_jax("load and broadcast").Array
+    registry.add(array, handler, override=True, ignore_warnings=True)
+    return registry
+
+
+def _separating_registry(
+    saving: ArrayOptions.Saving, primary_host: int | None
+) -> Any:
+    """The standard handlers, of which jax.Arrays' has two databases."""
+    handler = ArrayHandler(
+        primary_host=primary_host,
+        replica_id=None if primary_host is None else 0,
+        use_replica_parallel=saving.use_replica_parallel,
+        min_slice_bytes_for_replica_parallel=(
+            saving.min_slice_bytes_for_replica_parallel
+        ),
+        max_replicas_for_replica_parallel=(
+            saving.max_replicas_for_replica_parallel
+        ),
+        enable_write_sharding_file=saving.enable_write_sharding_file,
+        enable_replica_parallel_separate_folder=True,
+        array_metadata_store=Store(),
+    )
+    registry = standard_registry()
+    array = require_jax("saving jax.Arrays").Array
+    registry.add(array, handler, override=True, ignore_warnings=True)
+    return registry
 
 
 def _prepare(tree: Any, context: Context) -> PreparedSave:
@@ -141,7 +245,15 @@ def _prepare(tree: Any, context: Context) -> PreparedSave:
     flat = flatten_with_path(tree)
     check_storable(leaf for _, leaf in flat)
     _check_jax_arrays(flat)
-    jax_options = _jax_options(saving)
+    primary_host = context.multiprocessing.primary_host
+    jax_options = {}
+    registry = None
+    has_jax_arrays = any(is_jax_array(leaf) for _, leaf in flat)
+    if has_jax_arrays:
+        jax_options = _jax_options(saving, primary_host)
+    if has_jax_arrays and saving.enable_replica_parallel_separate_folder:
+        registry = _separating_registry(saving, primary_host)
+        jax_options = {}
     snapshot = is_in_background()
     prepared = prepare_save(
         tree,
@@ -151,6 +263,8 @@ def _prepare(tree: Any, context: Context) -> PreparedSave:
             use_zarr3=saving.use_zarr3,
             use_compression=saving.use_compression,
             ocdbt_target_data_file_size=saving.ocdbt_target_data_file_size,
+            processes=processes_of(context),
+            registry=registry,
         ),
         snapshot=snapshot and not jax_options,
     )
@@ -159,6 +273,8 @@ def _prepare(tree: Any, context: Context) -> PreparedSave:
         prepared.options["in_flight_bytes_max"] = limit
     if not jax_options:
         return prepared
+    if not prepared.processes.is_single:
+        jax_options["own_part_only"] = True
     built = _engine.build_tree(
         tree, adapt=make_adapt(**jax_options), snapshot=snapshot
     )
@@ -174,10 +290,6 @@ def _refuse_later_options(context: Context) -> None:
     saving, memory = context.array.saving, context.memory
     metadata_options = context.pytree.saving.pytree_metadata_options
     for is_used, name in (
-        (
-            saving.enable_replica_parallel_separate_folder,
-            "enable_replica_parallel_separate_folder",
-        ),
         (
             saving.array_metadata_store
             != ArrayOptions.Saving.array_metadata_store,
@@ -243,9 +355,22 @@ def _save_args(
     )
 
 
-def _jax_options(saving: ArrayOptions.Saving) -> dict[str, Any]:
-    """The options of how jax.Arrays are taken apart that are not default."""
+def _jax_options(
+    saving: ArrayOptions.Saving, primary_host: int | None
+) -> dict[str, Any]:
+    """The options of how jax.Arrays are taken apart that are not default.
+
+    Raises:
+        ValueError: replicas cannot share what each process has for itself.
+    """
     options: dict[str, Any] = {}
+    if primary_host is None:
+        if saving.use_replica_parallel is not False:
+            raise ValueError(
+                "`use_replica_parallel` is incompatible with local"
+                " checkpointing"
+            )
+        options["replica_id"] = None
     if saving.use_replica_parallel is not None:
         options["use_replica_parallel"] = saving.use_replica_parallel
     if saving.min_slice_bytes_for_replica_parallel is not None:

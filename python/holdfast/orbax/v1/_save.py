@@ -10,10 +10,11 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import json
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterator
 from typing import Any
 
 from holdfast.orbax._later import not_implemented
+from holdfast.orbax._processes import Operation, saving
 from holdfast.orbax.metadata.step import check_json_object
 from holdfast.orbax.v1 import _registry
 from holdfast.orbax.v1._coroutines import (
@@ -26,6 +27,7 @@ from holdfast.orbax.v1._directory import Destination
 from holdfast.orbax.v1._handler_types import typestr
 from holdfast.orbax.v1._layout import RESERVED_NAMES, STATE_NAME
 from holdfast.orbax.v1._leaves import check_state
+from holdfast.orbax.v1._operations import start
 from holdfast.orbax.v1._save_state import background
 from holdfast.orbax.v1.context import Context, get_context
 from holdfast.orbax.v1.options import CheckpointLayout
@@ -55,9 +57,8 @@ def save(
         TypeError: `custom_metadata` is no JSON value.
         OSError: the files cannot be written.
     """
-    check_state(state)
     checkpointables = {checkpointable_name: state}
-    _Save(path, checkpointables, overwrite, custom_metadata).run()
+    _Save(path, checkpointables, overwrite, custom_metadata, state).run()
 
 
 def save_async(
@@ -73,9 +74,10 @@ def save_async(
     Everything that may change is copied before the call returns. Arguments and
     errors are those of `save`; errors of writing are raised by `result()`.
     """
-    check_state(state)
     checkpointables = {checkpointable_name: state}
-    return _Save(path, checkpointables, overwrite, custom_metadata).start()
+    return _Save(
+        path, checkpointables, overwrite, custom_metadata, state
+    ).start()
 
 
 def save_checkpointables(
@@ -113,6 +115,10 @@ def save_checkpointables_async(
     return _Save(path, checkpointables, overwrite, custom_metadata).start()
 
 
+_PLACES = "save_checkpointables_async"
+_NO_STATE = object()
+
+
 class _Save:
     """One save: checked when made, prepared at once, then written."""
 
@@ -122,17 +128,25 @@ class _Save:
         checkpointables: Any,
         overwrite: bool,
         custom_metadata: Any,
+        state: Any = _NO_STATE,
     ) -> None:
-        _check_names(checkpointables)
         context = get_context()
-        if context.checkpoint_layout is CheckpointLayout.SAFETENSORS:
-            raise not_implemented("CheckpointLayout.SAFETENSORS")
-        self._items: dict[str, Any] = dict(checkpointables)
-        self._path = context.file.path_class(path)
-        self._destination = Destination(self._path, overwrite, context)
-        self._checks_first = not context.file.skip_sync_file_validations
-        self._metadata = _metadata_json(custom_metadata)
+        self._path = path
         self._context = context
+        self._operation = start(context, path, is_save=True)
+        with _ending(self._operation):
+            if state is not _NO_STATE:
+                check_state(state)
+            _check_names(checkpointables)
+            if context.checkpoint_layout is CheckpointLayout.SAFETENSORS:
+                raise not_implemented("CheckpointLayout.SAFETENSORS")
+            self._items: dict[str, Any] = dict(checkpointables)
+            self._path = context.file.path_class(path)
+            self._destination = Destination(
+                self._path, overwrite, context, self._operation
+            )
+            self._checks_first = not context.file.skip_sync_file_validations
+            self._metadata = _metadata_json(custom_metadata)
 
     def run(self) -> None:
         """Saves before it returns."""
@@ -150,11 +164,16 @@ class _Save:
 
     def _prepare(self) -> tuple[str, list[Awaitable[None]]]:
         """Everything that may refuse; what is left to be done."""
-        if self._checks_first:
-            self._destination.check_absent()
-        handlers = _handlers(self._items, self._context)
-        with _discarding(self._destination):
-            awaitables = run_sync(self._call_handlers(handlers))
+        operation = self._operation
+        with operation.phase(f"{_PLACES}:maybe_overwrite_existing:pre"):
+            if self._checks_first:
+                self._destination.check_absent()
+            handlers = _handlers(self._items, self._context)
+        with _discarding(self._destination), saving(operation):
+            if operation.processes.has_others:
+                self._destination.begin_together(self._items)
+            with _ending(operation):
+                awaitables = run_sync(self._call_handlers(handlers))
         typestrs = {name: typestr(type(h)) for name, h in handlers.items()}
         return json.dumps(typestrs), awaitables
 
@@ -179,11 +198,13 @@ class _Save:
             for awaitable in awaitables:
                 await awaitable
 
+        operation = self._operation
         try:
-            with _discarding(self._destination):
-                self._destination.begin()
-                run_sync(write_all())
-                self._destination.commit(handlers_json, self._metadata)
+            with _discarding(self._destination), saving(operation):
+                with operation.phase(f"{_PLACES}:finalize"):
+                    self._destination.begin()
+                    run_sync(write_all())
+                    self._destination.commit(handlers_json, self._metadata)
         finally:
             close_all(awaitables)
 
@@ -193,8 +214,18 @@ def _discarding(destination: Destination) -> Any:
     """Removes the temporary directory if its block fails."""
     try:
         yield
-    except BaseException:
-        destination.discard()
+    except BaseException as error:
+        destination.discard(is_failed=isinstance(error, Exception))
+        raise
+
+
+@contextlib.contextmanager
+def _ending(operation: Operation) -> Iterator[None]:
+    """Lets other processes know if its block fails."""
+    try:
+        yield
+    except BaseException as error:
+        operation.end(error)
         raise
 
 

@@ -1,35 +1,71 @@
-"""Which of several processes this is: `orbax.checkpoint.v1.multihost`.
-
-holdfast saves and loads from one process; these tell what jax tells.
-"""
+"""Which of several processes this is: `orbax.checkpoint.v1.multihost`."""
 
 from __future__ import annotations
 
-from typing import Any
+import asyncio
+import time
+from collections.abc import Collection
 
-from holdfast.orbax._jax import imported_jax
-from holdfast.orbax._later import attribute_error
+from holdfast.orbax import multihost
+from holdfast.orbax._jax import require_jax
+from holdfast.orbax.multihost import (
+    is_pathways_backend,
+    is_primary_host,
+    process_count,
+)
 
-__all__ = ["is_primary_host", "process_count", "process_index"]
-
-
-def process_count() -> int:
-    """How many processes jax runs in; 1 without jax."""
-    jax = imported_jax()
-    return 1 if jax is None else int(jax.process_count())
+__all__ = [
+    "is_pathways_backend",
+    "is_primary_host",
+    "process_count",
+    "process_index",
+    "sync_global_processes",
+]
 
 
 def process_index() -> int:
-    """Which of them this is, from 0."""
-    jax = imported_jax()
-    return 0 if jax is None else int(jax.process_index())
+    """Which process this is, as `jax.distributed` counts."""
+    if not multihost.is_jax_distributed_client_initialized():
+        return multihost.process_index()
+    from jax._src import distributed
+
+    return int(distributed.global_state.process_id)
 
 
-def is_primary_host(primary_host: int | None) -> bool:
-    """Whether this process writes shared files; None: every process does."""
-    return primary_host is None or process_index() == primary_host
+async def sync_global_processes(
+    key: str,
+    *,
+    operation_id: str,
+    timeout: int | None = None,
+    processes: Collection[int] | None = None,
+    record_event_name: str = "/jax/checkpoint/sync_global_devices_duration_sec",
+) -> None:
+    """Waits until all processes have come here.
 
+    Args:
+        key: the barrier's name; no process waits there twice.
+        operation_id: of the save or load, alike on all processes.
+        timeout: seconds; None: `multihost.coordination_timeout()`.
+        processes: those that wait; None: all.
+        record_event_name: under which jax is told how long it took.
 
-def __getattr__(name: str) -> Any:
-    later = {"is_pathways_backend", "sync_global_processes"}
-    raise attribute_error(__name__, name, later)
+    Raises:
+        ValueError: a timeout that is not positive; this process is not one of
+            `processes`.
+        jax.errors.JaxRuntimeError: processes did not come in time.
+    """
+    chosen = None if processes is None else set(processes)
+    if multihost.should_skip_process_sync(chosen):
+        return
+    timeout = timeout or multihost.coordination_timeout()
+    if timeout <= 0:
+        raise ValueError(
+            f"Timeout must be positive, but got {timeout} seconds."
+        )
+    start = time.time()
+    wait = multihost.get_barrier_sync_fn(processes=chosen)
+    name = f"[op={operation_id}] {key}"
+    await asyncio.to_thread(wait, key=name, timeout_ms=timeout * 1000)
+    require_jax("a barrier").monitoring.record_event_duration_secs(
+        record_event_name, time.time() - start
+    )

@@ -61,7 +61,7 @@ class AsyncOptions(_Options):
     """How `save_async` works in the background.
 
     Attributes:
-        timeout_secs: accepted; one process never waits for another.
+        timeout_secs: how long a process waits for the others to have written.
         post_finalization_callback: accepted; Orbax's v1 does not call it.
         create_directories_asynchronously: accepted; directories are made when
             the first item is written.
@@ -168,7 +168,8 @@ class ArrayOptions(_Options):
                 a slice; None: yes unless JAX_PLATFORMS names a GPU.
             min_slice_bytes_for_replica_parallel: smallest such slice.
             max_replicas_for_replica_parallel: most devices that share one.
-            enable_replica_parallel_separate_folder: must be False.
+            enable_replica_parallel_separate_folder: replicated arrays have a
+                database of their own.
             enable_write_sharding_file: write `_sharding`.
             array_metadata_store: must be left as it is.
             scoped_storage_options_creator: called with a leaf's key path and
@@ -211,8 +212,9 @@ class ArrayOptions(_Options):
                 abstract shape differs from the stored one.
             raise_array_data_missing_error: a chunk that is not stored is an
                 error, else zeros.
-            use_load_and_broadcast: accepted; one process reads everything.
-            load_and_broadcast_options: accepted.
+            use_load_and_broadcast: one replica reads, for all; abstract
+                arrays need a shape, a dtype and a sharding over a mesh.
+            load_and_broadcast_options: which replica, and how.
         """
 
         @dataclasses.dataclass(kw_only=True)

@@ -1,0 +1,36 @@
+// Meshes and partition specs as they are typed and printed.
+//
+//   mesh:  data=4,model=2
+//   spec:  data,None   data+model   params.*=model,None
+//
+// A spec has one entry a dimension: an axis, several joined by '+' (outermost
+// first), or None. What stands before the last '=' is a pattern as of ls.
+// Thread-safety: pure functions. Errors: InvalidArgument.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "holdfast/sharding.h"
+#include "holdfast/status.h"
+
+namespace holdfast::cli {
+
+// Which arrays are cut how.
+struct SpecRule {
+  // Absent: all arrays that have a dimension for each entry.
+  std::optional<std::string> pattern;
+  PartitionSpec spec;
+
+  bool operator==(const SpecRule&) const = default;
+};
+
+Result<Mesh> ParseMesh(std::string_view text);
+Result<SpecRule> ParseSpecRule(std::string_view text);
+// "data+model,None", "-" for a spec of no entries.
+std::string SpecText(const PartitionSpec& spec);
+// "[0:2,4:8]".
+std::string BoxText(const Shape& origin, const Shape& shape);
+
+}  // namespace holdfast::cli

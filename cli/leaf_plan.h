@@ -1,0 +1,89 @@
+// What each process would hold, write and read of a checkpoint's leaves under
+// given shardings: the arithmetic of the verb plan.
+//
+// Thread-safety: const methods may run concurrently.
+// Ownership: borrows the leaves.
+// Units: bytes of elements, not compressed.
+// Errors: InvalidArgument for what does not fit; that of one leaf is its own.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "cli/layout_text.h"
+#include "holdfast/checkpoint.h"
+#include "holdfast/shard_plan.h"
+
+namespace holdfast::cli {
+
+struct LayoutRequest {
+  std::optional<Mesh> mesh;     // absent: each leaf's own
+  std::vector<SpecRule> rules;  // the last that matches counts
+  int64_t process_count = 0;    // 0: one a device
+  std::optional<int64_t> rank;  // only this one's part
+};
+
+// Sums over the leaves, or of one, for one process.
+struct RankLoad {
+  uint64_t write_bytes = 0;
+  uint64_t need_bytes = 0;
+  uint64_t read_bytes = 0;  // of the chunks that hold what is needed
+  uint64_t chunk_count = 0;
+
+  void Add(const RankLoad& other);
+};
+
+struct PlannedDevice {
+  int64_t rank = 0;
+  DeviceShare share;
+};
+
+struct PlannedLeaf {
+  Status problem;  // why the leaf does not fit; nothing else is filled then
+  // False: no array of devices. Process 0 writes it and all need it.
+  bool is_spread = false;
+  PartitionSpec spec;
+  WriteLayout layout;
+  std::vector<PlannedDevice> devices;  // of the processes asked for
+  std::map<int64_t, RankLoad> loads;   // by rank
+};
+
+class LeafPlanner {
+ public:
+  // REQUIRES: IsPlannable leaves, which outlive the planner.
+  static Result<LeafPlanner> Make(std::vector<const LeafInfo*> leaves,
+                                  const LayoutRequest& request);
+
+  int64_t process_count() const { return process_count_; }
+  int64_t device_count() const { return device_count_; }
+  const std::vector<const LeafInfo*>& leaves() const { return leaves_; }
+  // Of leaves()[i].
+  PlannedLeaf Plan(size_t i) const;
+
+ private:
+  LeafPlanner() = default;
+  std::vector<Sharding> ChooseLayouts(const LayoutRequest& request);
+  Status ChooseProcesses(std::vector<Sharding> shardings,
+                         const LayoutRequest& request);
+  void PlanUnspread(const LeafInfo& leaf, PlannedLeaf* plan) const;
+  Status PlanSpread(const LeafInfo& leaf, const ShardPlanner& planner,
+                    PlannedLeaf* plan) const;
+  bool IsAskedFor(int64_t rank) const { return !rank_ || *rank_ == rank; }
+
+  std::vector<const LeafInfo*> leaves_;
+  std::optional<int64_t> rank_;
+  DeviceProcesses processes_;
+  int64_t process_count_ = 1;
+  int64_t device_count_ = 0;
+  std::vector<PartitionSpec> specs_;  // one a planner
+  std::vector<Result<ShardPlanner>> planners_;
+  // One a leaf: its planner, absent when it is not spread; or why it has none.
+  std::vector<Result<std::optional<size_t>>> planner_of_leaf_;
+};
+
+// Whether a leaf has elements, and so a plan.
+bool IsPlannable(const LeafInfo& leaf);
+
+}  // namespace holdfast::cli

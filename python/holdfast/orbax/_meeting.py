@@ -1,0 +1,351 @@
+"""One place where processes wait for each other, once.
+
+One of them, the lowest, collects what all bring and answers. Messages go
+through the key-value store of `jax.distributed`:
+
+    holdfast/at/<place>/in/<process>            what a process brings
+    holdfast/at/<place>/out/<process>/<message> the answer to it
+    holdfast/ended/<operation>                  why nobody will come any more
+
+Units: seconds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import errno
+import json
+import time
+import urllib.parse
+import uuid
+from typing import Any
+
+from holdfast import errors
+from holdfast.orbax import multihost
+
+# The store is asked again this often, so that Ctrl-C and news are noticed.
+_POLL_SECONDS = 1.0
+# What a process's failure is for the others: the first that fits.
+_CLASS_OF_FAILURE: tuple[
+    tuple[type[BaseException], type[errors.HoldfastError]], ...
+] = (
+    (errors.ResourceExhaustedError, errors.ResourceExhaustedError),
+    (errors.DataLossError, errors.DataLossError),
+    (errors.InvalidArgumentError, errors.InvalidArgumentError),
+    (FileNotFoundError, errors.NotFoundError),
+    (FileExistsError, errors.AlreadyExistsError),
+    (PermissionError, errors.PermissionDeniedError),
+    (TimeoutError, errors.DeadlineExceededError),
+    (NotImplementedError, errors.UnimplementedError),
+    (ValueError, errors.FailedPreconditionError),
+    (OSError, errors.UnavailableError),
+    (MemoryError, errors.ResourceExhaustedError),
+    (KeyboardInterrupt, errors.CancelledError),
+)
+_DISK_IS_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+@dataclasses.dataclass(frozen=True)
+class Failure:
+    """Why a process cannot go on.
+
+    Attributes:
+        process: which.
+        kind: name of the class in `holdfast.errors` that the others raise.
+        text: the class and the message of what it raised itself.
+    """
+
+    process: int
+    kind: str
+    text: str
+
+    @classmethod
+    def of(cls, process: int, error: BaseException) -> Failure:
+        """What `error` is for the other processes."""
+        kind: type[errors.HoldfastError] = errors.InternalError
+        for raised, seen in _CLASS_OF_FAILURE:
+            if isinstance(error, raised):
+                kind = seen
+                break
+        if getattr(error, "errno", None) in _DISK_IS_FULL:
+            kind = errors.ResourceExhaustedError
+        text = type(error).__name__
+        if str(error):
+            text += f": {error}"
+        return cls(process, kind.__name__, text)
+
+
+@dataclasses.dataclass
+class Message:
+    """What a process brings to a place.
+
+    Attributes:
+        id: of this message alone.
+        operation: "" where one begins.
+        value: what the others are to know: JSON.
+    """
+
+    id: str
+    operation: str
+    value: Any
+
+    def to_text(self) -> str:
+        return json.dumps(dataclasses.asdict(self))
+
+    @classmethod
+    def from_text(cls, text: str) -> Message:
+        return cls(**json.loads(text))
+
+
+@dataclasses.dataclass(frozen=True)
+class Party:
+    """Who waits, and what for.
+
+    Attributes:
+        process: this one.
+        members: all that wait, in order.
+        operation: its id; "" where one begins.
+        directory: the checkpoint's, for messages.
+    """
+
+    process: int
+    members: tuple[int, ...]
+    operation: str
+    directory: str
+
+
+def try_get(key: str) -> str | None:
+    """What lies in the store under a key; else None."""
+    client = multihost.get_jax_distributed_client()
+    if not hasattr(client, "key_value_try_get"):
+        return get(key, 1)  # older releases of jax
+    try:
+        text: str = client.key_value_try_get(key)
+    except Exception as error:
+        if "NOT_FOUND" in str(error):
+            return None
+        raise
+    return text
+
+
+def get(key: str, timeout_ms: int) -> str | None:
+    """What lies in the store under a key, or will in time; else None."""
+    client = multihost.get_jax_distributed_client()
+    try:
+        text: str = client.blocking_key_value_get(key, timeout_ms)
+    except Exception as error:
+        if "DEADLINE_EXCEEDED" in str(error):
+            return None
+        raise
+    return text
+
+
+def _ended_key(operation: str) -> str:
+    return f"holdfast/ended/{operation}"
+
+
+def end_operation(operation: str, failure: Failure) -> None:
+    """Lets all find `failure` at the next place; the first one counts.
+
+    Args:
+        operation: its id.
+        failure: why.
+    """
+    with contextlib.suppress(Exception):
+        multihost.get_jax_distributed_client().key_value_set(
+            _ended_key(operation), json.dumps(dataclasses.asdict(failure))
+        )
+
+
+def reason_of(operation: str) -> Failure | None:
+    """Why an operation has ended; None while it has not.
+
+    Args:
+        operation: its id; "" where one begins.
+    """
+    text = try_get(_ended_key(operation)) if operation else None
+    return None if text is None else Failure(**json.loads(text))
+
+
+_PLACES = "holdfast/at/"
+
+
+def _place_key(name: str) -> str:
+    return _PLACES + urllib.parse.quote(name, safe=":")
+
+
+class Wait:
+    """One process at one place, once."""
+
+    def __init__(
+        self,
+        name: str,
+        who: Party,
+        value: Any,
+        timeout_secs: float,
+    ) -> None:
+        """Does not wait yet.
+
+        Args:
+            name: the place's.
+            who: waits there, and what for.
+            value: what the others are to know: JSON.
+            timeout_secs: how long to wait.
+        """
+        self.name = name
+        self._who = who
+        self._message = Message(uuid.uuid4().hex, who.operation, value)
+        self._timeout_secs = timeout_secs
+        self._deadline = time.monotonic() + timeout_secs
+        self._client = multihost.get_jax_distributed_client()
+        self._key = _place_key(name)
+
+    def run(self) -> dict[int, Any]:
+        """Waits.
+
+        Returns:
+            The value of each process.
+
+        Raises:
+            DeadlineExceededError: processes did not come; it names them.
+            HoldfastError: another process has ended the operation.
+        """
+        mine = self._who.process
+        self._set(f"in/{mine}", self._message.to_text())
+        try:
+            self._check_not_ended()
+            if mine == self._who.members[0]:
+                return self._collect()
+            return self._learn()
+        finally:
+            self._delete(f"in/{mine}")
+
+    def _learn(self) -> dict[int, Any]:
+        """The values, from the process that collects them."""
+        name = f"out/{self._who.process}/{self._message.id}"
+        answer = json.loads(self._ask(name))
+        self._delete(name)
+        if "failure" in answer:
+            failure = Failure(**answer["failure"])
+            raise getattr(errors, failure.kind)(failure.text)
+        return {int(k): value for k, value in answer["values"].items()}
+
+    def _collect(self) -> dict[int, Any]:
+        """Reads what all bring and answers them."""
+        messages = {self._who.process: self._message}
+        try:
+            for process in self._who.members[1:]:
+                messages[process] = self._receive(process)
+        except errors.DeadlineExceededError as error:
+            failure = Failure(
+                self._who.process, type(error).__name__, str(error)
+            )
+            answer = {"failure": dataclasses.asdict(failure)}
+            self._send(answer, self._waiting())
+            raise
+        values = {p: message.value for p, message in messages.items()}
+        self._send({"values": values}, messages)
+        return values
+
+    def _receive(self, process: int) -> Message:
+        """The message of a process, about this operation.
+
+        What a process brings to an operation that has ended is passed over;
+        it will find that out by itself.
+
+        Raises:
+            DeadlineExceededError: it did not come.
+        """
+        name = f"in/{process}"
+        while True:
+            message = Message.from_text(self._ask(name))
+            if message.operation == self._message.operation:
+                return message
+            if time.monotonic() > self._deadline:
+                raise self._timed_out({process})
+            time.sleep(_POLL_SECONDS / 100)
+
+    def _ask(self, name: str) -> str:
+        """What somebody has put, or will put, under a name.
+
+        Raises:
+            DeadlineExceededError: nobody has in time.
+            HoldfastError: the operation has ended.
+        """
+        while True:
+            left = self._deadline - time.monotonic()
+            piece_ms = max(1, int(1000 * min(left, _POLL_SECONDS)))
+            text = get(f"{self._key}/{name}", piece_ms)
+            if text is not None:
+                return text
+            self._check_not_ended()
+            if left <= 0:
+                raise self._timed_out(set())
+
+    def _timed_out(self, late: set[int]) -> errors.DeadlineExceededError:
+        """The error that names who is not here, or is `late`."""
+        present = self._waiting().keys() - late
+        missing = [p for p in self._who.members if p not in present]
+        elsewhere = self._elsewhere()
+        names = ", ".join(
+            f"process {process}" + elsewhere.get(process, "")
+            for process in missing
+        )
+        if not names:
+            names = f"the answer of process {self._who.members[0]}"
+        return errors.DeadlineExceededError(
+            f"{self._about()}: timed out after {self._timeout_secs:g} s;"
+            f" missing: {names}"
+        )
+
+    def _about(self) -> str:
+        directory = self._who.directory
+        return f"{self.name} ({directory})" if directory else self.name
+
+    def _waiting(self) -> dict[int, Message]:
+        """Who is here."""
+        found = self._client.key_value_dir_get(f"{self._key}/in/")
+        return {
+            int(key.rsplit("/", 1)[1]): Message.from_text(text)
+            for key, text in found
+        }
+
+    def _elsewhere(self) -> dict[int, str]:
+        """Where processes wait that are not here, for the message."""
+        places = {}
+        for key, _ in self._client.key_value_dir_get(_PLACES):
+            place, direction, *rest = key.removeprefix(_PLACES).split("/")
+            if direction == "in" and f"{_PLACES}{place}" != self._key:
+                name = urllib.parse.unquote(place)
+                places[int(rest[0])] = f" (which waits at {name})"
+        return places
+
+    def _check_not_ended(self) -> None:
+        """Raises why the operation has ended, if it has.
+
+        Raises:
+            HoldfastError: another process has failed.
+        """
+        failure = reason_of(self._who.operation)
+        if failure is not None:
+            raise getattr(errors, failure.kind)(
+                f"{self._about()}: process {failure.process} failed:"
+                f" {failure.text}"
+            )
+
+    def _send(self, answer: dict[str, Any], to: dict[int, Message]) -> None:
+        text = json.dumps(answer)
+        for process, message in to.items():
+            if process != self._who.process:
+                self._delete(f"in/{process}")
+                self._set(f"out/{process}/{message.id}", text)
+
+    def _set(self, name: str, text: str) -> None:
+        self._client.key_value_set(
+            f"{self._key}/{name}", text, allow_overwrite=True
+        )
+
+    def _delete(self, name: str) -> None:
+        with contextlib.suppress(Exception):
+            self._client.key_value_delete(f"{self._key}/{name}")

@@ -1,0 +1,261 @@
+"""The processes that work on one checkpoint, and where they wait.
+
+They meet at places that have the names of Orbax's barriers. A process that
+fails ends the operation for all: every other, at the next place, raises an
+error that names it and its reason. Where a process does not come in time,
+those that came name it.
+
+Units: seconds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import os
+import time
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+from holdfast.orbax import multihost
+from holdfast.orbax._meeting import Failure, Party, Wait, end_operation, get
+from holdfast.orbax.options import MultiprocessingOptions
+
+# A wait that includes writing or reading, in waits that do not.
+_WORK_FACTOR = 4
+
+
+class Processes:
+    """Those that take part, as MultiprocessingOptions say.
+
+    Thread-safety: one thread a place.
+    """
+
+    def __init__(self, options: MultiprocessingOptions | None = None) -> None:
+        """Asks jax, once.
+
+        Raises:
+            ValueError: this process does not take part.
+        """
+        options = options or MultiprocessingOptions()
+        self.count = multihost.process_count()
+        self.index = multihost.process_index()
+        self.primary = options.primary_host
+        self.prefix = options.barrier_sync_key_prefix
+        active = options.active_processes or range(self.count)
+        self.members: tuple[int, ...] = tuple(sorted(active))
+        if self.count > 1 and self.index not in self.members:
+            raise ValueError(
+                "Attempted to create a barrier across a subset of processes,"
+                f" but the current process: {self.index} was not present in the"
+                f" provided list of processes: {set(self.members)}."
+            )
+
+    @property
+    def is_single(self) -> bool:
+        """The program has no other process."""
+        return self.count == 1
+
+    @property
+    def has_others(self) -> bool:
+        """There is somebody to wait for."""
+        return self.count > 1 and len(self.members) > 1
+
+    @property
+    def is_primary(self) -> bool:
+        """This process makes directories and writes what all share."""
+        return self.primary is None or self.primary == self.index
+
+    @property
+    def writers(self) -> list[int]:
+        """Whose parts make an item in a directory of this process."""
+        if self.primary is None:
+            return [self.index]
+        return list(self.members)
+
+    def start(
+        self, place: str, directory: Any = "", *, value: Any = None
+    ) -> Operation:
+        """Begins a save or a restore together.
+
+        Args:
+            place: the name of Orbax's first barrier.
+            directory: of the checkpoint.
+            value: what the others are to know: JSON.
+
+        Raises:
+            DeadlineExceededError: a process did not come.
+        """
+        operation = Operation(self, os.fspath(directory))
+        operation.begin(place, value)
+        return operation
+
+
+class Operation:
+    """One save or restore of several processes.
+
+    Without other processes it waits for nobody.
+    Thread-safety: one thread.
+    """
+
+    def __init__(self, processes: Processes, directory: str) -> None:
+        self.processes = processes
+        self.directory = directory
+        # Alike on all processes, and no other operation's.
+        self.id = ""
+        # What each process said at the beginning.
+        self.values: dict[int, Any] = {}
+
+    def begin(self, place: str, value: Any = None) -> None:
+        """Waits where the operation begins.
+
+        Raises:
+            DeadlineExceededError: a process did not come.
+        """
+        values = self.meet(place, [uuid.uuid4().hex, value])
+        self.id = values[min(values)][0]
+        self.values = {process: said for process, (_, said) in values.items()}
+
+    @contextlib.contextmanager
+    def phase(
+        self, place: str, *, deadline: float | None = None
+    ) -> Iterator[None]:
+        """Does the block's work, then waits for the others to have done it.
+
+        Args:
+            place: the name of Orbax's barrier.
+            deadline: of the monotonic clock; None: as long as work may take.
+
+        Raises:
+            Exception: what the block raises; otherwise what `meet` raises.
+        """
+        try:
+            yield
+        except BaseException as error:
+            self.end(error)
+            raise
+        if deadline is None:
+            timeout_secs = _WORK_FACTOR * multihost.coordination_timeout()
+            self.meet(place, timeout_secs=timeout_secs)
+        else:
+            left_secs = max(0.0, deadline - time.monotonic())
+            self.meet(place, timeout_secs=left_secs)
+
+    def meet(
+        self,
+        place: str,
+        value: Any = None,
+        *,
+        timeout_secs: float | None = None,
+    ) -> dict[int, Any]:
+        """Waits for all.
+
+        Args:
+            place: the name of Orbax's barrier.
+            value: what the others are to know: JSON.
+            timeout_secs: None: `multihost.coordination_timeout()`.
+
+        Returns:
+            The value of each process.
+
+        Raises:
+            DeadlineExceededError: processes did not come; it names them.
+            HoldfastError: another process failed; it names that and its reason.
+        """
+        if not self.processes.has_others:
+            return {self.processes.index: value}
+        if timeout_secs is None:
+            timeout_secs = multihost.coordination_timeout()
+        name = multihost.unique_barrier_key(place, prefix=self.processes.prefix)
+        who = Party(
+            self.processes.index,
+            self.processes.members,
+            self.id,
+            self.directory,
+        )
+        try:
+            return Wait(name, who, value, timeout_secs).run()
+        except BaseException as error:
+            self.end(error)
+            raise
+
+    def end(self, reason: BaseException) -> None:
+        """Ends the operation for all: they find `reason` at the next place.
+
+        The first reason counts.
+        """
+        if not self.id or not self.processes.has_others:
+            return
+        end_operation(self.id, Failure.of(self.processes.index, reason))
+
+    def leave(self) -> None:
+        """Says that this process does nothing more for an ended operation."""
+        if not self.id or not self.processes.has_others:
+            return
+        with contextlib.suppress(Exception):
+            multihost.get_jax_distributed_client().key_value_set(
+                self._left_key(self.processes.index), "", allow_overwrite=True
+            )
+
+    def wait_until_left(self) -> None:
+        """Waits until the others have left, or have had the time to."""
+        if not self.id or not self.processes.has_others:
+            return
+        deadline = time.monotonic() + multihost.coordination_timeout()
+        for process in self.processes.members:
+            key = self._left_key(process)
+            while process != self.processes.index and get(key, 200) is None:
+                if time.monotonic() > deadline:
+                    return
+
+    def _left_key(self, process: int) -> str:
+        return f"holdfast/left/{self.id}/{process}"
+
+
+def check_directories(directories: dict[int, str], directory: str) -> None:
+    """Checks that all processes mean the same checkpoint.
+
+    Args:
+        directories: what each process said.
+        directory: what this one says.
+
+    Raises:
+        ValueError: they do not; on all processes.
+    """
+    if len(set(directories.values())) > 1:
+        raise ValueError(
+            "Directory path mismatch in multi-process save. Process"
+            f" {multihost.process_index()} has path {directory!r}. (See logs"
+            " from other processes for their paths.) Ensure all JAX processes"
+            " are saving to the exact same directory path. If using"
+            " create_tempdir in tests, provide the 'name' argument to ensure"
+            " all processes generate the same path. The paths of all:"
+            f" {directories}"
+        )
+
+
+_CURRENT: contextvars.ContextVar[Operation | None] = contextvars.ContextVar(
+    "holdfast_operation", default=None
+)
+
+
+@contextlib.contextmanager
+def saving(operation: Operation) -> Iterator[None]:
+    """Lets handlers that are called in the block know the operation."""
+    token = _CURRENT.set(operation)
+    try:
+        yield
+    finally:
+        _CURRENT.reset(token)
+
+
+def current_operation() -> Operation | None:
+    """The operation that a handler is called in."""
+    return _CURRENT.get()
+
+
+def current_save_id() -> str:
+    """Its id; "" outside of any."""
+    operation = _CURRENT.get()
+    return "" if operation is None else operation.id

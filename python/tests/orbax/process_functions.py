@@ -1,0 +1,463 @@
+"""What the processes of `test_processes.py` run."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import resource
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+import holdfast
+import holdfast.orbax as ocp
+from holdfast.orbax import _meeting, multihost, v1
+from holdfast.orbax._processes import Processes
+
+P = jax.sharding.PartitionSpec
+
+
+def values_of(shape: tuple[int, ...], dtype: Any = np.float32) -> Any:
+    return np.arange(int(np.prod(shape)), dtype=dtype).reshape(shape)
+
+
+def sharding(
+    axes: tuple[int, ...], spec: tuple[Any, ...], reverse: bool = False
+) -> Any:
+    devices = np.array(jax.devices())
+    if reverse:
+        devices = devices[::-1]
+    mesh = jax.sharding.Mesh(devices.reshape(axes), ("x", "y")[: len(axes)])
+    return jax.sharding.NamedSharding(mesh, P(*spec))
+
+
+def place(values: Any, placement: Any) -> Any:
+    return jax.make_array_from_callback(
+        values.shape, placement, lambda index: values[index]
+    )
+
+
+def a_tree(dtype: Any = np.float32, reverse: bool = False) -> Any:
+    count = len(jax.devices())
+    over_all = sharding((count // 2, 2), ("x", "y"), reverse)
+    return {
+        "w": place(values_of((count * 2, 6), dtype), over_all),
+        "copies": place(values_of((8,)), sharding((count,), (), reverse)),
+        "numpy": values_of((3,), np.int32),
+        "step": 7,
+    }
+
+
+def problems_of(tree: Any) -> list[str]:
+    """What differs from `a_tree`, on this process's devices."""
+    want = a_tree()
+    problems = []
+    for name in ("w", "copies"):
+        got = tree[name]
+        full = values_of(want[name].shape)
+        if got.shape != full.shape or got.dtype != full.dtype:
+            problems.append(f"{name}: {got.dtype}{got.shape}")
+        for shard in got.addressable_shards:
+            if not np.array_equal(shard.data, full[shard.index]):
+                problems.append(f"{name} at {shard.index}: {shard.data}")
+    if not np.array_equal(tree["numpy"], want["numpy"]) or tree["step"] != 7:
+        problems.append(f"{tree['numpy']} {tree['step']}")
+    return problems
+
+
+def save(path: str, api: str = "standard", tree: Any = None) -> None:
+    tree = a_tree() if tree is None else tree
+    if api == "v1":
+        v1.save(path, tree)
+    elif api == "standard":
+        with ocp.StandardCheckpointer() as ckptr:
+            ckptr.save(path, tree)
+    else:
+        with ocp.PyTreeCheckpointer() as ckptr:
+            ckptr.save(path, tree)
+
+
+def restore(path: str, api: str = "standard", flip: bool = False) -> list[str]:
+    """Restores what `save` saved, over another mesh with `flip`."""
+    count = len(jax.devices())
+    if flip:
+        target_sharding = sharding((2, count // 2), ("y", "x"), reverse=True)
+    else:
+        target_sharding = sharding((count // 2, 2), ("x", "y"))
+    saved = a_tree()
+    target = {
+        "w": jax.ShapeDtypeStruct(
+            saved["w"].shape, np.float32, sharding=target_sharding
+        ),
+        "copies": jax.ShapeDtypeStruct(
+            (8,), np.float32, sharding=sharding((count,), ())
+        ),
+        "numpy": saved["numpy"],
+        "step": 0,
+    }
+    if api == "v1":
+        return problems_of(v1.load(path, target))
+    with ocp.StandardCheckpointer() as ckptr:
+        return problems_of(ckptr.restore(path, target))
+
+
+def save_other(path: str, what: str, api: str = "standard") -> None:
+    """Saves, on the last process something other than on the others."""
+    is_last = jax.process_index() == jax.process_count() - 1
+    tree = a_tree()
+    if is_last and what == "tree":
+        tree["more"] = tree["copies"]
+    elif is_last and what == "name":
+        tree["copied"] = tree.pop("copies")
+    elif is_last and what == "dtype":
+        tree = a_tree(dtype=np.int32)
+    elif is_last and what == "mesh":
+        tree = a_tree(reverse=True)
+    elif is_last and what == "leaf":
+        tree["step"] = object()
+    elif is_last and what == "path":
+        path += "-other"
+    save(path, api, tree)
+
+
+@contextlib.contextmanager
+def file_size_limit(limit_bytes: int) -> Iterator[None]:
+    """Writes beyond that size fail, as on a full disk."""
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit_bytes, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signal.signal(signal.SIGXFSZ, before)
+
+
+def save_on_full_disk(path: str, process: int, api: str = "standard") -> None:
+    count = len(jax.devices())
+    noise = np.random.default_rng(1).random((count * 2, 1 << 12))
+    tree = {"w": place(noise, sharding((count,), ("x",)))}
+    if jax.process_index() != process:
+        save(path, api, tree)
+        return
+    with file_size_limit(1 << 12):
+        save(path, api, tree)
+
+
+def save_soon(path: str, seconds: int, api: str = "standard") -> None:
+    """Saves, and waits only so long for the others."""
+    before = multihost.coordination_timeout()
+    multihost.set_coordination_timeout(seconds)
+    try:
+        save(path, api)
+    finally:
+        multihost.set_coordination_timeout(before)
+
+
+def save_until(path: str, place: str, api: str = "standard") -> None:
+    """Saves, but the last process dies when it comes to that place."""
+    run = _meeting.Wait.run
+
+    def run_or_die(wait: Any) -> Any:
+        if place in wait.name:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return run(wait)
+
+    if jax.process_index() == jax.process_count() - 1:
+        _meeting.Wait.run = run_or_die  # type: ignore[method-assign]
+    save(path, api)
+
+
+def places(path: str, api: str) -> list[str]:
+    """The names of the places where processes wait during a save."""
+    seen: list[str] = []
+    run = _meeting.Wait.run
+
+    def note(wait: Any) -> Any:
+        seen.append(wait.name)
+        return run(wait)
+
+    _meeting.Wait.run = note  # type: ignore[method-assign]
+    try:
+        save(path, api)
+    finally:
+        _meeting.Wait.run = run  # type: ignore[method-assign]
+    return seen
+
+
+def barriers_of_a_caller(path: str) -> list[Any]:
+    """What AsyncOptions.barrier_sync_fn is called with."""
+    calls: list[Any] = []
+
+    def wait(*, key: str, timeout_ms: int) -> None:
+        calls.append([key, 0 < timeout_ms <= 50_000])
+
+    with ocp.StandardCheckpointer(
+        async_options=ocp.AsyncOptions(timeout_secs=50, barrier_sync_fn=wait)
+    ) as ckptr:
+        ckptr.save(path, a_tree())
+    return calls
+
+
+def save_host_local(path: str) -> None:
+    save(path, tree={"local": jax.numpy.arange(3)})
+
+
+def save_locally(path: str) -> list[str]:
+    """Every process has an item of its own; what its directory has."""
+    own = f"{path}-{jax.process_index()}"
+    store = ocp.type_handlers
+    from holdfast.orbax._array_metadata_store import Store
+
+    registry = store.create_type_handler_registry(
+        (int, store.ScalarHandler()),
+        (np.ndarray, store.NumpyHandler()),
+        (
+            jax.Array,
+            store.ArrayHandler(
+                primary_host=None,
+                replica_id=None,
+                use_replica_parallel=False,
+                array_metadata_store=Store(primary_host=None),
+            ),
+        ),
+    )
+    options = ocp.options.MultiprocessingOptions(primary_host=None)
+    handler = ocp.PyTreeCheckpointHandler(
+        type_handler_registry=registry, multiprocessing_options=options
+    )
+    with ocp.Checkpointer(handler, multiprocessing_options=options) as ckptr:
+        ckptr.save(own, args=ocp.args.PyTreeSave(a_tree()))
+    target = a_tree()
+    args = {
+        "w": ocp.ArrayRestoreArgs(sharding=target["w"].sharding),
+        "copies": ocp.ArrayRestoreArgs(sharding=target["copies"].sharding),
+        "numpy": ocp.RestoreArgs(),
+        "step": ocp.RestoreArgs(),
+    }
+    with ocp.Checkpointer(handler, multiprocessing_options=options) as ckptr:
+        tree = ckptr.restore(
+            own, args=ocp.args.PyTreeRestore(restore_args=args)
+        )
+    problems = problems_of(tree)
+    assert not problems, problems
+    return sorted(p.relative_to(own).as_posix() for p in Path(own).rglob("*"))
+
+
+def restore_one_replica(path: str, api: str, limit: int | None) -> Any:
+    """One replica reads; the array, and whether this process has read it."""
+    count = len(jax.devices())
+    processes = jax.process_count()
+    over = sharding((processes, count // processes), (None, "y"))
+    target = {
+        "w": jax.ShapeDtypeStruct((count * 2, 6), np.float32, sharding=over),
+        "copies": jax.ShapeDtypeStruct(
+            (8,), np.float32, sharding=sharding(over.mesh.devices.shape, ())
+        ),
+        "numpy": values_of((3,), np.int32),
+        "step": 0,
+    }
+    if api == "v1":
+        context = v1.Context()
+        loading = context.array.loading
+        loading.use_load_and_broadcast = True
+        options = loading.load_and_broadcast_options
+        options.broadcast_memory_limit_bytes = limit
+        with context:
+            return problems_of(v1.load(path, target))
+    handlers = ocp.type_handlers
+    registry = handlers.create_type_handler_registry(
+        (int, handlers.ScalarHandler()),
+        (np.ndarray, handlers.NumpyHandler()),
+        (
+            jax.Array,
+            handlers.SingleReplicaArrayHandler(
+                broadcast_memory_limit_bytes=limit
+            ),
+        ),
+    )
+    args = {
+        name: handlers.SingleReplicaArrayRestoreArgs(
+            sharding=target[name].sharding,
+            global_shape=target[name].shape,
+            dtype=np.float32,
+        )
+        for name in ("w", "copies")
+    }
+    args |= {"numpy": ocp.RestoreArgs(), "step": ocp.RestoreArgs()}
+    handler = ocp.PyTreeCheckpointHandler(type_handler_registry=registry)
+    with ocp.Checkpointer(handler) as ckptr:
+        tree = ckptr.restore(
+            path, args=ocp.args.PyTreeRestore(restore_args=args)
+        )
+    return problems_of(tree)
+
+
+def broadcast_every_dtype() -> list[str]:
+    """Bits of one replica on all: -0.0, NaNs, booleans, keys' integers."""
+    from holdfast.orbax import _multislice
+
+    count = len(jax.devices())
+    processes = jax.process_count()
+    over = sharding((processes, count // processes), ("y",))
+    own = _multislice.local_replica_sharding(over, 0)
+    wanted = []
+    for dtype in (
+        np.bool_,
+        np.int8,
+        np.uint32,
+        np.float32,
+        jax.numpy.bfloat16,
+        np.complex64,
+        jax.numpy.int4,
+        jax.numpy.float8_e4m3fn,
+    ):
+        values = np.array([0, 1, 1, 0] * (count // 2)).astype(dtype)
+        if jax.numpy.issubdtype(dtype, jax.numpy.inexact):
+            values[0], values[1] = -0.0, np.nan
+        wanted.append(values)
+    is_source = jax.process_index() == 0
+    arrays = [
+        place(values, own)
+        if is_source
+        else jax.ShapeDtypeStruct(values.shape, values.dtype, sharding=own)
+        for values in wanted
+    ]
+    results, sums = _multislice.broadcast_one_replica_to_all(
+        arrays, over.mesh, 0, is_source, memory_limit_bytes=16
+    )
+    problems = [] if sums > 1 else [f"{sums} sums"]
+    for want, got in zip(wanted, results, strict=True):
+        for shard in got.addressable_shards:
+            mine = np.asarray(shard.data)
+            if mine.dtype != want.dtype or (
+                mine.tobytes() != want[shard.index].tobytes()
+            ):
+                problems.append(f"{want.dtype}: {mine} for {want}")
+    return problems
+
+
+def restore_recorded(path: str, expected: str) -> list[str]:
+    """Restores a recorded checkpoint over all devices; what is wrong.
+
+    Arrays are divided along their first axis that divides.
+    """
+    jax.config.update("jax_enable_x64", True)
+    with open(expected, encoding="utf-8") as file:
+        recorded = json.load(file)
+    (item,) = (each for each in recorded["items"] if each["type"] == "pytree")
+    count = len(jax.devices())
+    problems: list[str] = []
+    handler = ocp.PyTreeCheckpointHandler()
+    metadata = handler.metadata(path).tree
+
+    def args_of(leaf: Any) -> Any:
+        if not isinstance(leaf, ocp.metadata.ArrayMetadata):
+            return ocp.RestoreArgs()
+        if leaf.sharding is None:
+            return ocp.RestoreArgs(restore_type=np.ndarray)
+        axis = next(
+            (i for i, extent in enumerate(leaf.shape) if extent % count == 0),
+            None,
+        )
+        spec = () if axis is None else (None,) * axis + ("x",)
+        return ocp.ArrayRestoreArgs(sharding=sharding((count,), spec))
+
+    args = jax.tree.map(
+        args_of, metadata, is_leaf=lambda leaf: hasattr(leaf, "directory")
+    )
+    tree = ocp.PyTreeCheckpointHandler().restore(
+        path, args=ocp.args.PyTreeRestore(restore_args=args)
+    )
+    whole = holdfast.load(path)
+    for leaf in item["leaves"]:
+        if "sha256" in leaf:
+            full = at(whole, leaf["path"])
+            if sha256(full) != leaf["sha256"]:
+                problems.append(f"{leaf['param']}: the whole")
+            if not is_same(at(tree, leaf["path"]), full):
+                problems.append(leaf["param"])
+    return problems
+
+
+def at(tree: Any, path: list[dict[str, str]]) -> Any:
+    for element in path:
+        key = element["key"]
+        tree = tree[int(key) if isinstance(tree, list) else key]
+    return tree
+
+
+def sha256(value: Any) -> str:
+    return hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()
+
+
+def is_same(got: Any, full: Any) -> bool:
+    """Whether what this process has of an array is the array's."""
+    if not isinstance(got, jax.Array):
+        return sha256(got) == sha256(full)
+    return got.shape == np.shape(full) and all(
+        sha256(shard.data) == sha256(full[shard.index])
+        for shard in got.addressable_shards
+    )
+
+
+def list_steps(path: str) -> Any:
+    """Steps found for all by the first process, which alone lists them."""
+    listed = []
+    original = os.listdir
+
+    def listdir(*arguments: Any) -> Any:
+        listed.append(arguments)
+        return original(*arguments)
+
+    name_format = ocp.step.standard_name_format(
+        single_host_load_and_broadcast=True
+    )
+    os.listdir = listdir
+    try:
+        found = sorted(step.step for step in name_format.find_all(path))
+    finally:
+        os.listdir = original
+    return [found, bool(listed)]
+
+
+def who() -> Any:
+    multihost.sync_global_processes("who")
+    multihost.sync_global_processes("who", processes={0, 1})
+    told = multihost.broadcast_one_to_all(
+        np.array([multihost.process_index() + 5])
+    )
+    return [
+        multihost.process_index(),
+        multihost.process_count(),
+        multihost.is_primary_host(0),
+        multihost.should_skip_process_sync(),
+        int(told[0]),
+        multihost.reached_preemption(3),
+    ]
+
+
+def stay_away(seconds: int) -> None:
+    """Begins an operation; the last process does not come to its next place,
+    and waits elsewhere. The others wait so long."""
+    processes = Processes()
+    operation = processes.start("begin", "/some/where")
+    is_last = processes.index == processes.members[-1]
+    place = "another place" if is_last else "the next place"
+    operation.meet(place, timeout_secs=60 if is_last else seconds)
+
+
+def meet_often(count: int) -> None:
+    """Values of all, at a place that is used again and again."""
+    processes = Processes()
+    operation = processes.start("begin", "/some/where", value=processes.index)
+    assert operation.values == {i: i for i in processes.members}
+    for i in range(count):
+        found = operation.meet("a place/with signs é", [processes.index, i])
+        assert found == {j: [j, i] for j in processes.members}

@@ -1,0 +1,258 @@
+"""Several processes of jax on this machine, kept alive over many calls.
+
+    with Job(processes=2, devices=2) as job:
+        results = job.run("some_module:function", path="/tmp/x")
+
+Each process runs `process_worker.py`, which joins the others by
+`jax.distributed` (CPU devices, gloo collectives) and then calls the functions
+that it is told to. Calls have a deadline; a job that misses it is killed, and
+the error has what its processes have printed. Units: seconds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+_WORKER = Path(__file__).with_name("process_worker.py")
+_KEPT_VARIABLES = ("HOME", "LD_LIBRARY_PATH", "PATH", "PYTHONPATH", "TMPDIR")
+_START_SECONDS = 120
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """What a call gave on one process.
+
+    Attributes:
+        value: what it returned: JSON.
+        error: the class and the text of what it raised; "" for nothing.
+        seconds: how long it took.
+    """
+
+    value: Any
+    error: str
+    seconds: float
+
+
+class Job:
+    """A context manager: leaving it ends the processes."""
+
+    def __init__(
+        self,
+        processes: int,
+        devices: int = 2,
+        *,
+        modules: Path | str = Path(__file__).parent,
+        environment: dict[str, str] | None = None,
+    ) -> None:
+        """Starts nothing yet.
+
+        Args:
+            processes: how many.
+            devices: of each.
+            modules: the directory of the modules whose functions are called.
+            environment: more variables.
+        """
+        self.processes = processes
+        self._devices = devices
+        self._modules = str(modules)
+        self._environment = environment or {}
+        self._workers: list[subprocess.Popen[bytes]] = []
+        self._answers: list[int] = []
+        self._unread: list[bytes] = []
+        self._logs = tempfile.TemporaryDirectory(prefix="holdfast-job-")
+
+    def __enter__(self) -> Job:
+        try:
+            port = _free_port()
+            for index in range(self.processes):
+                self._start(index, port)
+            self._receive(range(self.processes), _START_SECONDS)
+        except BaseException:
+            self.kill()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if error is None:
+            self._end()
+        self.kill()
+        self._logs.cleanup()
+
+    def _start(self, index: int, port: int) -> None:
+        environment = {
+            name: os.environ[name]
+            for name in _KEPT_VARIABLES
+            if name in os.environ
+        }
+        environment |= {
+            "JAX_PLATFORMS": "cpu",
+            "XLA_FLAGS": (
+                "--xla_force_host_platform_device_count="
+                f"{self._devices} --xla_cpu_multi_thread_eigen=false"
+            ),
+            **self._environment,
+        }
+        reading, writing = os.pipe()
+        with open(self._log(index), "wb") as log:
+            worker = subprocess.Popen(
+                [
+                    sys.executable,
+                    str(_WORKER),
+                    str(index),
+                    str(self.processes),
+                    str(port),
+                    str(writing),
+                    self._modules,
+                ],
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                env=environment,
+                pass_fds=[writing],
+            )
+        os.close(writing)
+        self._workers.append(worker)
+        self._answers.append(reading)
+        self._unread.append(b"")
+
+    def _log(self, index: int) -> str:
+        return os.path.join(self._logs.name, f"{index}.log")
+
+    def call(
+        self,
+        function: str,
+        *,
+        each: list[dict[str, Any]] | None = None,
+        only: list[int] | None = None,
+        timeout: float = 120,
+        **arguments: Any,
+    ) -> dict[int, Outcome]:
+        """Calls a function on every process at once.
+
+        Args:
+            function: "module:name".
+            each: more arguments, of each process.
+            only: on these processes alone.
+            timeout: of all of them.
+            **arguments: JSON.
+
+        Returns:
+            Outcomes by process.
+
+        Raises:
+            AssertionError: a process has died, or has not answered.
+        """
+        chosen = list(range(self.processes)) if only is None else only
+        for index in chosen:
+            own = {} if each is None else each[index]
+            request = {"function": function, "arguments": {**arguments, **own}}
+            self._tell(index, request)
+        return self._receive(chosen, timeout)
+
+    def run(self, function: str, **arguments: Any) -> list[Any]:
+        """As `call`, where every process is to succeed; their values."""
+        outcomes = self.call(function, **arguments)
+        for index, outcome in outcomes.items():
+            assert not outcome.error, f"process {index}: {outcome.error}"
+        return [outcome.value for outcome in outcomes.values()]
+
+    def kill(self) -> None:
+        """Ends what is left of the processes at once."""
+        for worker in self._workers:
+            if worker.poll() is None:
+                worker.send_signal(signal.SIGKILL)
+        for worker in self._workers:
+            worker.wait()
+            if worker.stdin is not None:
+                with contextlib.suppress(OSError):
+                    worker.stdin.close()
+        for reading in self._answers:
+            os.close(reading)
+        self._workers, self._answers = [], []
+
+    def kill_one(self, index: int) -> None:
+        """Ends one process by SIGKILL, which ends the job."""
+        self._workers[index].send_signal(signal.SIGKILL)
+
+    def _tell(self, index: int, request: dict[str, Any]) -> None:
+        stdin = self._workers[index].stdin
+        assert stdin is not None
+        try:
+            stdin.write(json.dumps(request).encode() + b"\n")
+            stdin.flush()
+        except OSError as error:
+            raise AssertionError(self._report(f"{error}")) from error
+
+    def _receive(self, chosen: Any, timeout: float) -> dict[int, Outcome]:
+        deadline = time.monotonic() + timeout
+        missing = set(chosen)
+        found: dict[int, Outcome] = {}
+        while missing:
+            fds = {self._answers[index]: index for index in missing}
+            left = max(0.0, deadline - time.monotonic())
+            ready, _, _ = select.select(list(fds), [], [], left)
+            if not ready:
+                raise AssertionError(
+                    self._report(f"no answer of {sorted(missing)} in {timeout}")
+                )
+            for fd in ready:
+                index = fds[fd]
+                line = self._read_line(index)
+                if line is not None:
+                    found[index] = Outcome(**json.loads(line))
+                    missing.remove(index)
+        return dict(sorted(found.items()))
+
+    def _read_line(self, index: int) -> bytes | None:
+        data = os.read(self._answers[index], 1 << 16)
+        if not data:
+            raise AssertionError(self._report(f"process {index} has died"))
+        self._unread[index] += data
+        line, separator, rest = self._unread[index].partition(b"\n")
+        if not separator:
+            return None
+        self._unread[index] = rest
+        return line
+
+    def _report(self, what: str) -> str:
+        """The text of a failure, with the ends of all logs."""
+        self.kill()
+        parts = [what]
+        for index in range(self.processes):
+            with open(self._log(index), errors="replace") as log:
+                parts.append(f"--- process {index}\n{log.read()[-4000:]}")
+        return "\n".join(parts)
+
+    def _end(self) -> None:
+        for worker in self._workers:
+            if worker.stdin is not None:
+                with contextlib.suppress(OSError):
+                    worker.stdin.close()
+        deadline = time.monotonic() + 20
+        for worker in self._workers:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                worker.wait(max(0.1, deadline - time.monotonic()))
+
+
+def _free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("localhost", 0))
+        return int(listener.getsockname()[1])

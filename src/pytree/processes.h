@@ -1,0 +1,43 @@
+// Processes: who saves an item together, as MultiprocessingOptions say.
+//
+// Thread-safety: one thread at a time. Ownership: borrows the group.
+// Errors: those of ProcessGroup and of FinishItem.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "holdfast/pending_save.h"
+#include "holdfast/process_group.h"
+#include "holdfast/pytree_checkpoint_handler.h"
+
+namespace holdfast {
+
+class Processes {
+ public:
+  // REQUIRES: options that MakePyTreeSettings takes.
+  explicit Processes(const MultiprocessingOptions& options);
+
+  // Whether each writes a part of the item, for FinishItem to put together.
+  bool are_many() const { return group_ != nullptr; }
+  bool is_primary() const { return is_primary_; }
+  ProcessPart part() const;
+  // Of all processes that take part; `mine` alone where each is for itself.
+  Status Agree(std::string_view phase, const std::string& directory,
+               const Status& mine);
+  // What FinishItem wants to know of them.
+  void Describe(FinishItemOptions& options) const;
+
+ private:
+  ProcessGroup* group_ = nullptr;  // null: one process
+  std::unique_ptr<ProcessGroup> subgroup_;
+  std::vector<int64_t> ranks_ = {0};
+  int64_t rank_ = 0;
+  bool is_primary_ = true;
+  bool is_alone_ = true;  // on a disk of its own
+  std::string prefix_;
+};
+
+}  // namespace holdfast

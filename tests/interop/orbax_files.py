@@ -1,0 +1,63 @@
+"""What a pytree item's files say, except for the bytes of its chunks."""
+
+import os
+import pathlib
+
+import tensorstore as ts
+
+OURS_ALONE = ("_HOLDFAST_DIGESTS",)
+DATABASE_FILES = ("manifest.ocdbt",)
+METADATA_NAMES = (".zarray", "zarr.json")
+# Their members' order and times differ from save to save.
+UNCOMPARED = ("_CHECKPOINT_METADATA", "commit_success.txt")
+
+
+def stored_texts(item, use_ocdbt):
+    """Name -> text, of files and of the database's keys; chunks have "".
+
+    Args:
+        item: the item's directory.
+        use_ocdbt: arrays lie in a database.
+    """
+    item = pathlib.Path(item)
+    texts = {}
+    for directory, _, names in os.walk(item):
+        for name in names:
+            path = pathlib.Path(directory) / name
+            relative = path.relative_to(item).as_posix()
+            if _is_compared(relative):
+                texts[relative] = _text(path) if _is_text(relative) else ""
+    if use_ocdbt:
+        texts |= _database_texts(item)
+    return texts
+
+
+def _is_compared(relative):
+    parts = relative.split("/")
+    if parts[-1] in OURS_ALONE + DATABASE_FILES + UNCOMPARED:
+        return False
+    # Data files have random names.
+    return not (len(parts) > 1 and parts[-2] == "d") and (
+        not parts[0].startswith("ocdbt.process_"))
+
+
+def _is_text(relative):
+    name = relative.split("/")[-1]
+    return (name in METADATA_NAMES or name.startswith("_")
+            or relative.startswith("array_metadatas/"))
+
+
+def _text(path):
+    return path.read_text("utf-8")
+
+
+def _database_texts(item):
+    store = ts.KvStore.open({
+        "driver": "ocdbt", "base": f"file://{item}/"}).result()
+    texts = {}
+    for key in store.list().result():
+        name = key.decode()
+        is_text = name.split("/")[-1] in METADATA_NAMES
+        value = store.read(key).result().value.decode() if is_text else ""
+        texts["ocdbt:" + name] = value
+    return texts

@@ -1,0 +1,164 @@
+#!/usr/bin/env python3
+"""Saves of 2 and 4 real processes, by Orbax and by holdfast.orbax.
+
+usage: test_processes.py [--cases N] [--seed S] [--keep DIR]
+
+For each random case (mesh, partition specs, options; half of them with 2
+processes, half with 4) both save the same tree: equal `_METADATA`, `_sharding`,
+`array_metadatas`, array metadata and chunk keys. Then each restores both
+checkpoints on another mesh, value for value. So they do where each process has
+a directory of its own. Then 1, 2 and 4 processes restore
+the golden checkpoints that 2 and 3 processes wrote. Prints what differs, with
+its seed; exit status 1 on any.
+"""
+
+import argparse
+import itertools
+import pathlib
+import shutil
+import sys
+import tarfile
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).parent
+ROOT = HERE.parents[1]
+sys.path.insert(0, str(ROOT / "python/tests"))
+
+from process_jobs import Job  # noqa: E402
+
+WRITERS = ("orbax", "holdfast")
+LOCAL_CASES = 4
+# Of several processes: case, and the item in it.
+RECORDED = (("mp2_zarr2_ocdbt", "ckpt"), ("mp2_zarr3_dirs", "ckpt"),
+            ("mp2_v1", "ckpt/state"), ("mp3_zarr2_ocdbt", "ckpt"),
+            ("mp3_replica_separate_zarr3", "ckpt"))
+
+
+def run_case(job, seed, root):
+    """What is wrong with a case: texts."""
+    problems = []
+    for which in WRITERS:
+        problems += _errors(f"{which} saves", job.call(
+            "process_cases:save", seed=seed, root=root, which=which))
+    if problems:
+        return problems
+    differing = job.call("process_cases:compare", seed=seed, root=root,
+                         only=[0])
+    problems += _errors("files", differing)
+    problems += [f"files: {p}" for o in differing.values()
+                 for p in o.value or ()]
+    for writer in WRITERS:
+        for reader in WRITERS:
+            outcomes = job.call("process_cases:restore", seed=seed, root=root,
+                                writer=writer, reader=reader)
+            what = f"{reader} restores {writer}'s"
+            problems += _errors(what, outcomes)
+            problems += [f"{what}, process {i}: {p}"
+                         for i, o in outcomes.items() for p in o.value or ()]
+    return problems
+
+
+def _errors(what, outcomes):
+    return [f"{what}, process {i}: {o.error}"
+            for i, o in outcomes.items() if o.error]
+
+
+def run_cases(processes, seeds, root, keep):
+    """Prints what differs; how many cases were alike."""
+    good = 0
+    with Job(processes, modules=HERE,
+             environment={"JAX_ENABLE_X64": "1",
+                          "TF_CPP_MIN_LOG_LEVEL": "3"}) as job:
+        for seed in seeds:
+            problems = run_case(job, seed, str(root))
+            for problem in problems:
+                print(f"FAILED {processes} processes, seed {seed}: "
+                      f"{problem[:1500]}", flush=True)
+            good += not problems
+            if not (problems and keep):
+                for path in root.glob(f"*-{seed}*"):
+                    shutil.rmtree(path, ignore_errors=True)
+    return good
+
+
+def run_local(scratch):
+    """Prints what differs where each process saves alone; how many alike."""
+    good = 0
+    with Job(2, modules=HERE) as job:
+        for use_ocdbt, use_zarr3 in itertools.product((True, False), repeat=2):
+            root = f"{scratch}/local-{use_ocdbt}-{use_zarr3}"
+            formats = {"use_ocdbt": use_ocdbt, "use_zarr3": use_zarr3}
+            problems = []
+            for which in WRITERS:
+                problems += _errors(f"{which} saves", job.call(
+                    "local_cases:save", root=root, which=which, **formats))
+            calls = [("files", job.call(
+                "local_cases:compare", root=root, use_ocdbt=use_ocdbt))]
+            calls += [(f"{reader} restores {writer}'s", job.call(
+                "local_cases:restore", root=root, writer=writer, reader=reader,
+                **formats)) for writer in WRITERS for reader in WRITERS]
+            for what, outcomes in calls:
+                problems += _errors(what, outcomes)
+                problems += [f"{what}, process {i}: {p}"
+                             for i, o in outcomes.items()
+                             for p in o.value or ()]
+            for problem in problems:
+                print(f"FAILED own directories, {formats}: {problem[:900]}",
+                      flush=True)
+            good += not problems
+    return good
+
+
+def run_recorded(processes, corpus):
+    """Prints what is restored wrongly; how many checkpoints are right."""
+    good = 0
+    with Job(processes, modules=ROOT / "python/tests/orbax") as job:
+        for case, item in RECORDED:
+            outcomes = job.call(
+                "process_functions:restore_recorded",
+                path=str(corpus / case / item),
+                expected=str(corpus / case / "expected.json"))
+            problems = _errors(case, outcomes)
+            problems += [f"{case}, process {i}: {p}"
+                         for i, o in outcomes.items() for p in o.value or ()]
+            for problem in problems:
+                print(f"FAILED {processes} processes, {problem}", flush=True)
+            good += not problems
+    return good
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--cases", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=0, help="the first seed")
+    parser.add_argument("--processes", type=int, nargs="*", default=[2, 4])
+    parser.add_argument("--keep", help="keep failed checkpoints here")
+    args = parser.parse_args()
+    start = time.monotonic()
+    good = 0
+    share = -(-args.cases // len(args.processes))
+    with tempfile.TemporaryDirectory(prefix="holdfast-processes-") as scratch:
+        root = pathlib.Path(args.keep or scratch).resolve()
+        root.mkdir(parents=True, exist_ok=True)
+        for i, processes in enumerate(args.processes):
+            first = args.seed + i * share
+            seeds = range(first, min(first + share, args.seed + args.cases))
+            good += run_cases(processes, seeds, root, args.keep)
+        local = run_local(scratch)
+    with tempfile.TemporaryDirectory(prefix="holdfast-corpus-") as scratch:
+        with tarfile.open(ROOT / "tests/golden/corpus/open.tar.xz") as archive:
+            archive.extractall(scratch)
+        corpus = pathlib.Path(scratch) / "open"
+        recorded = sum(run_recorded(n, corpus) for n in (1, 2, 4))
+    wanted = 3 * len(RECORDED)
+    print(f"{good} of {args.cases} cases and {local} of {LOCAL_CASES} with own "
+          f"directories alike, {recorded} of {wanted} "
+          f"restores of recorded checkpoints right, in "
+          f"{time.monotonic() - start:.0f} s")
+    is_good = (good, local, recorded) == (args.cases, LOCAL_CASES, wanted)
+    return 0 if is_good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

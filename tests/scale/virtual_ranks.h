@@ -1,0 +1,63 @@
+// Virtual ranks: what many processes would do, one after the other in this one,
+// with the engine's own planning, writing and merging on any Store, no sockets.
+//
+// Thread-safety: one thread a store. Ownership: arrays are borrowed by what is
+// made of them. Errors: those of the engine.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "checkpoint/format/digest_file.h"
+#include "checkpoint/save_plan.h"
+#include "holdfast/options.h"
+#include "holdfast/shard_plan.h"
+#include "holdfast/tree.h"
+#include "storage/store.h"
+
+namespace holdfast::testing {
+
+// What parts of a virtual save call it.
+inline constexpr const char* kVirtualSaveId = "virtual";
+
+// What the ranks of one save share.
+struct VirtualSave {
+  SaveOptions options;  // sources of time and randomness are filled in
+  int64_t process_count = 1;
+};
+
+// One rank's part in all arrays of one sharding.
+class SpreadLeaves {
+ public:
+  static Result<SpreadLeaves> OfRank(const Sharding& sharding,
+                                     const DeviceProcesses& processes,
+                                     int64_t rank,
+                                     const ReplicaOptions& options);
+
+  // The array `whole`, of which the rank has what its devices write.
+  Result<Tree> Leaf(const Array& whole);
+
+ private:
+  SpreadLeaves(ShardPlanner planner, const ReplicaOptions& options)
+      : planner_(std::move(planner)), options_(options) {}
+
+  ShardPlanner planner_;
+  ReplicaOptions options_;
+  std::string sharding_json_;
+  // By write shape: leaves share them, as their texts are long.
+  std::map<Shape, std::shared_ptr<const ArrayTraits>> traits_;
+};
+
+PlanPart PartOfRank(const VirtualSave& save, int64_t rank);
+
+// Plans and writes the part of one rank into the root of `store`.
+Status SaveRank(const VirtualSave& save, int64_t rank, const Tree& tree,
+                Store& store);
+
+// What rank 0 does when all have written: one item of the parts. Returns what
+// is in its digests.
+Result<DigestFile> Finish(const VirtualSave& save, Store& store);
+
+}  // namespace holdfast::testing
