@@ -124,6 +124,44 @@ class SocketTransport : public ProcessTransport {
   std::vector<std::map<std::string, std::string>> arrived_;  // by rank
 };
 
+// A socket between every two of `size` processes that are yet to be forked.
+class SocketMesh {
+ public:
+  explicit SocketMesh(int64_t size) : fds_(size, std::vector<int>(size, -1)) {
+    for (int64_t a = 0; a < size; ++a) {
+      for (int64_t b = a + 1; b < size; ++b) {
+        int pair[2];
+        if (::socketpair(AF_UNIX, SOCK_STREAM, 0, pair) != 0) std::abort();
+        fds_[a][b] = pair[0];
+        fds_[b][a] = pair[1];
+      }
+    }
+  }
+
+  // In the child that is `rank`: closes the others' ends, so that the end of a
+  // rank closes its sockets.
+  std::shared_ptr<ProcessTransport> TransportOf(int64_t rank) const {
+    for (size_t other = 0; other < fds_.size(); ++other) {
+      if (static_cast<int64_t>(other) != rank) Close(fds_[other]);
+    }
+    return std::make_shared<SocketTransport>(rank, fds_[rank]);
+  }
+
+  // In the parent, when all are forked.
+  void CloseAll() const {
+    for (const std::vector<int>& row : fds_) Close(row);
+  }
+
+ private:
+  static void Close(const std::vector<int>& row) {
+    for (const int fd : row) {
+      if (fd >= 0) ::close(fd);
+    }
+  }
+
+  std::vector<std::vector<int>> fds_;  // [rank][other]
+};
+
 // What a process returned, and how it ended.
 struct RankEnd {
   std::string report;
@@ -135,15 +173,7 @@ struct RankEnd {
 inline std::vector<RankEnd> OnProcesses(
     int64_t size, double timeout_seconds,
     const std::function<std::string(ProcessGroup&)>& body) {
-  std::vector<std::vector<int>> fds(size, std::vector<int>(size, -1));
-  for (int64_t a = 0; a < size; ++a) {
-    for (int64_t b = a + 1; b < size; ++b) {
-      int pair[2];
-      if (::socketpair(AF_UNIX, SOCK_STREAM, 0, pair) != 0) std::abort();
-      fds[a][b] = pair[0];
-      fds[b][a] = pair[1];
-    }
-  }
+  const SocketMesh mesh(size);
   std::vector<pid_t> children;
   std::vector<int> report_fds;
   for (int64_t rank = 0; rank < size; ++rank) {
@@ -151,15 +181,8 @@ inline std::vector<RankEnd> OnProcesses(
     if (::pipe(report) != 0) std::abort();
     const pid_t child = ::fork();
     if (child == 0) {
-      // So that the end of a rank closes its sockets.
-      for (int64_t other = 0; other < size; ++other) {
-        for (const int fd : fds[other]) {
-          if (other != rank && fd >= 0) ::close(fd);
-        }
-      }
-      const auto group =
-          MakeProcessGroup(std::make_shared<SocketTransport>(rank, fds[rank]),
-                           {.timeout_seconds = timeout_seconds});
+      const auto group = MakeProcessGroup(mesh.TransportOf(rank),
+                                          {.timeout_seconds = timeout_seconds});
       const std::string text = body(*group);
       if (::write(report[1], text.data(), text.size()) < 0) ::_exit(3);
       ::_exit(0);
@@ -168,11 +191,7 @@ inline std::vector<RankEnd> OnProcesses(
     children.push_back(child);
     report_fds.push_back(report[0]);
   }
-  for (const auto& row : fds) {
-    for (const int fd : row) {
-      if (fd >= 0) ::close(fd);
-    }
-  }
+  mesh.CloseAll();
   std::vector<RankEnd> ends(size);
   for (int64_t rank = 0; rank < size; ++rank) {
     char buffer[4096];

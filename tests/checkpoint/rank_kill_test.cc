@@ -11,11 +11,11 @@
 #include <filesystem>
 
 #include "checkpoint/test_trees.h"
+#include "distributed/local_ranks.h"
 #include "holdfast/process_group.h"
 #include "storage/scratch_directory.h"
 #include "tensor/box.h"
 #include "tensor/copy.h"
-#include "together/ranks.h"
 
 namespace holdfast {
 namespace {
