@@ -61,6 +61,21 @@ def test_torch_loop_resumes(tmp_path):
     assert whole == {**first, **losses(second)}
 
 
+def test_fsdp_loop_resumes_on_more_processes(tmp_path):
+    pytest.importorskip("torch.distributed.fsdp")
+    whole = losses(run("train_fsdp.py", tmp_path / "whole",
+                       "--processes", 1, "--steps", 8))
+    first = losses(run("train_fsdp.py", tmp_path / "moved",
+                       "--processes", 2, "--steps", 6))
+    second = run("train_fsdp.py", tmp_path / "moved",
+                 "--processes", 4, "--steps", 8)
+    assert second.startswith("resumed from step 5 with 4 processes\n")
+    moved = {**first, **losses(second)}
+    assert moved.keys() == whole.keys()
+    for step, loss in whole.items():
+        assert float(moved[step]) == pytest.approx(float(loss), rel=1e-4)
+
+
 def test_other_mesh(tmp_path):
     pytest.importorskip("jax")
     assert "restored on another mesh" in run("other_mesh.py",
