@@ -4,15 +4,14 @@
 //   ninja -C build together && build/bench/together /tmp/together [MiB]
 //   [rounds]
 //
-// One process reads every array whole (the base). Then 2 and 4 processes read
-// the same bytes between them (`rows`: each an equal share of the rows of every
-// array; `leaves`: every n-th array; `columns`: each a share of the columns, so
-// that every chunk is wanted by all), or each of them all of it (`all`). Each
-// round runs every case once, in another order, in processes of their own, from
-// opening the checkpoint to the moment when the last rank has its arrays.
-// Prints medians of the rounds of the wall clock and of the processor time of
-// all processes, both with their ratio to the base, and what was read of the
-// store.
+// 2 and 4 processes read a checkpoint between them: each an equal share of the
+// rows of every array (`rows`), or of the columns (`columns`, so that every
+// chunk is wanted by all), against one process that reads the same boxes. And
+// each of them everything (`all`), against as many that do not know of each
+// other. Each round runs every case once, in another order, in processes of
+// their own, from opening the checkpoint to the moment when the last rank has
+// its arrays. Prints medians of the rounds of the wall clock and of the
+// processor time of all processes, and what was read of the store.
 
 #include <algorithm>
 #include <chrono>
@@ -39,7 +38,9 @@ constexpr int64_t kColumnCount = 2048;
 struct Case {
   std::string compression;
   std::string wants;
+  int64_t part_count = 1;  // that are read in all
   int64_t process_count = 1;
+  bool is_apart = false;  // the processes share nothing
 };
 
 struct Measure {
@@ -87,17 +88,18 @@ void SaveAll(const std::string& root, int64_t mib) {
 std::vector<TogetherRequest> Wanted(const Case& c, const ProcessGroup& group,
                                     const Checkpoint& checkpoint) {
   std::vector<TogetherRequest> requests;
-  const int64_t rank = group.rank(), size = group.size();
   for (size_t leaf = 0; leaf < checkpoint.leaves().size(); ++leaf) {
-    TogetherRequest request{leaf, {0, 0}, checkpoint.leaves()[leaf].shape, {}};
-    const bool is_mine = static_cast<int64_t>(leaf) % size == rank;
-    if (c.wants == "leaves" && !is_mine) continue;
-    if (c.wants == "rows" || c.wants == "columns") {
-      const size_t axis = c.wants == "columns";
-      request.shape[axis] /= size;
-      request.origin[axis] = rank * request.shape[axis];
+    for (int64_t part = 0; part < c.part_count; ++part) {
+      if (part % c.process_count != group.rank()) continue;
+      TogetherRequest request{
+          leaf, {0, 0}, checkpoint.leaves()[leaf].shape, {}};
+      if (c.wants != "all") {
+        const size_t axis = c.wants == "columns";
+        request.shape[axis] /= c.part_count;
+        request.origin[axis] = part * request.shape[axis];
+      }
+      requests.push_back(std::move(request));
     }
-    requests.push_back(std::move(request));
   }
   return requests;
 }
@@ -110,7 +112,9 @@ Measure RunOnce(const std::string& root, const Case& c) {
         const auto opened = Open(root + "/" + c.compression);
         if (!opened.ok()) return opened.status().ToString();
         const auto requests = Wanted(c, group, **opened);
-        const auto read = ReadTogether(**opened, requests, group);
+        ReadTogetherOptions options;
+        if (c.is_apart) options.host = std::to_string(group.rank());
+        const auto read = ReadTogether(**opened, requests, group, options);
         if (!read.ok()) return read.status().ToString();
         const std::chrono::duration<double> seconds =
             std::chrono::steady_clock::now() - start;
@@ -139,6 +143,32 @@ double Median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
+// All rounds of a case.
+struct Row {
+  std::vector<double> seconds;
+  std::vector<double> cpu_seconds;
+  uint64_t stored_bytes = 0;
+};
+
+void PrintLine(const Case& c, const Row& base, const Row& row) {
+  const double base_seconds = Median(base.seconds);
+  const double seconds = Median(row.seconds);
+  const double base_cpu_seconds = Median(base.cpu_seconds);
+  const double cpu_seconds = Median(row.cpu_seconds);
+  constexpr double kMiB = 1 << 20;
+  char line[200];
+  std::snprintf(line, sizeof line,
+                "| %s | %s | %d | %.3f | %.3f | %.2f | %.3f | %.3f | %.2f | "
+                "%.1f | %.1f |",
+                c.compression.c_str(), c.wants.c_str(),
+                static_cast<int>(c.process_count), base_seconds, seconds,
+                seconds / base_seconds, base_cpu_seconds, cpu_seconds,
+                cpu_seconds / base_cpu_seconds,
+                static_cast<double>(base.stored_bytes) / kMiB,
+                static_cast<double>(row.stored_bytes) / kMiB);
+  std::cout << line << "\n";
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -151,18 +181,19 @@ int main(int argc, char** argv) {
   const int round_count = argc > 3 ? std::atoi(argv[3]) : 9;
   std::filesystem::create_directories(root);
   SaveAll(root, mib);
+  // Each after its base.
   std::vector<Case> cases;
   for (const char* compression : {"none", "zstd", "fast"}) {
-    cases.push_back({compression, "rows", 1});
-    for (const char* wants : {"rows", "leaves", "columns", "all"}) {
-      for (const int64_t count : {2, 4}) {
-        cases.push_back({compression, wants, count});
+    for (const int64_t count : {2, 4}) {
+      for (const char* wants : {"rows", "columns"}) {
+        cases.push_back({compression, wants, count, 1, false});
+        cases.push_back({compression, wants, count, count, false});
       }
+      cases.push_back({compression, "all", count, count, true});
+      cases.push_back({compression, "all", count, count, false});
     }
   }
-  std::vector<std::vector<double>> seconds(cases.size());
-  std::vector<std::vector<double>> cpu_seconds(cases.size());
-  std::vector<uint64_t> stored_bytes(cases.size());
+  std::vector<Row> rows(cases.size());
   // What ran before decides how warm the memory is that a case is given.
   std::vector<size_t> order(cases.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -171,32 +202,17 @@ int main(int argc, char** argv) {
     std::shuffle(order.begin(), order.end(), random);
     for (const size_t i : order) {
       const Measure measure = RunOnce(root, cases[i]);
-      seconds[i].push_back(measure.seconds);
-      cpu_seconds[i].push_back(measure.cpu_seconds);
-      stored_bytes[i] = measure.stored_bytes;
+      rows[i].seconds.push_back(measure.seconds);
+      rows[i].cpu_seconds.push_back(measure.cpu_seconds);
+      rows[i].stored_bytes = measure.stored_bytes;
     }
   }
-  std::cout
-      << mib << " MiB, " << round_count << " rounds, medians\n\n"
-      << "| compression | wants | processes | s | of one process | CPU s | "
-         "of one process | MiB read |\n"
-      << "|---|---|--:|--:|--:|--:|--:|--:|\n";
-  double base = 0, cpu_base = 0;
-  for (size_t i = 0; i < cases.size(); ++i) {
-    const Case& c = cases[i];
-    const double median = Median(seconds[i]);
-    const double cpu_median = Median(cpu_seconds[i]);
-    if (c.process_count == 1) base = median;
-    if (c.process_count == 1) cpu_base = cpu_median;
-    char line[200];
-    std::snprintf(line, sizeof line,
-                  "| %s | %s | %d | %.3f | %.2f | %.3f | %.2f | %.1f |",
-                  c.compression.c_str(),
-                  c.process_count == 1 ? "everything" : c.wants.c_str(),
-                  static_cast<int>(c.process_count), median, median / base,
-                  cpu_median, cpu_median / cpu_base,
-                  static_cast<double>(stored_bytes[i]) / (1 << 20));
-    std::cout << line << "\n";
+  std::cout << mib << " MiB, " << round_count << " rounds, medians\n\n"
+            << "| compression | wants | processes | base s | s | ratio | "
+               "base CPU s | CPU s | ratio | base MiB read | MiB read |\n"
+            << "|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n";
+  for (size_t i = 1; i < cases.size(); i += 2) {
+    PrintLine(cases[i], rows[i - 1], rows[i]);
   }
   return 0;
 }

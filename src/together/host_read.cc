@@ -66,6 +66,30 @@ void AddChunk(const PlannedChunk& chunk, Xxh64& hash) {
   if (location.inline_value) AddText(location.inline_value->view(), hash);
 }
 
+// What HostRead::Introduction says.
+struct Introduced {
+  uint64_t hash = 0;
+  std::vector<SegmentName> names;  // by kind
+};
+
+Result<Introduced> DecodeIntroduction(std::string_view bytes,
+                                      std::string_view who) {
+  Introduced introduced;
+  const size_t name_bytes = SegmentName().Encode().size();
+  Cursor cursor(bytes);
+  bool is_whole = cursor.ReadU64Little(introduced.hash);
+  while (is_whole && cursor.remaining() > 0) {
+    std::string_view name;
+    is_whole = cursor.ReadBytes(name_bytes, name);
+    if (!is_whole) break;
+    HF_ASSIGN_OR_RETURN(introduced.names.emplace_back(),
+                        SegmentName::Decode(name));
+  }
+  if (is_whole && introduced.names.size() == 2) return introduced;
+  return DataLossError(std::string(who) + ": its introduction has " +
+                       std::to_string(bytes.size()) + " bytes");
+}
+
 }  // namespace
 
 Status HostRead::SetWanted(std::vector<std::string> lists,
@@ -187,8 +211,11 @@ Status HostRead::Allocate() {
   for (size_t kind = 0; kind < kSegmentKindCount; ++kind) {
     Segment& segment = segments_[rank_ * kSegmentKindCount + kind];
     if (segment.byte_count == 0) continue;
-    HF_ASSIGN_OR_RETURN(segment.file, SharedSegment::Create(segment.byte_count,
-                                                            run_.executor()));
+    HF_ASSIGN_OR_RETURN(
+        NewSegment made,
+        SharedSegment::Create(segment.byte_count, run_.executor()));
+    segment.file = std::move(made.segment);
+    segment.shared = std::move(made.mapping);
   }
   private_arrays_.resize(slots_.size());
   for (size_t i = 0; i < slots_.size(); ++i) {
@@ -226,63 +253,64 @@ std::vector<bool> HostRead::SlotsToFill() const {
   return fills;
 }
 
-Status HostRead::MapOthers(const std::vector<std::string>& introductions) {
-  constexpr size_t kHashBytes = sizeof(uint64_t);
-  const size_t name_bytes = SegmentName().Encode().size();
+std::vector<HostRead::SegmentNeed> HostRead::SegmentNeeds() const {
   const std::vector<bool> fills = SlotsToFill();
-  // What each segment is needed for.
-  std::vector<bool> is_filled(segments_.size(), false);
-  std::vector<bool> is_kept(segments_.size(), false);
+  std::vector<SegmentNeed> needs(segments_.size());
   for (size_t i = 0; i < slots_.size(); ++i) {
     const SlotPlace& place = memory_.places[i];
     if (place.kind == SlotPlace::Kind::kPrivate) continue;
-    const size_t segment = &SegmentOf(place) - &segments_[0];
+    SegmentNeed& need = needs[&SegmentOf(place) - &segments_[0]];
     const std::vector<uint32_t>& ranks = slots_[i].ranks;
-    if (fills[i]) is_filled[segment] = true;
-    if (std::binary_search(ranks.begin(), ranks.end(), rank_)) {
-      is_kept[segment] = true;
-    }
+    need.is_filled = need.is_filled || fills[i];
+    need.is_kept =
+        need.is_kept || std::binary_search(ranks.begin(), ranks.end(), rank_);
   }
+  return needs;
+}
+
+Status HostRead::MapOthers(const std::vector<std::string>& introductions) {
+  const std::vector<SegmentNeed> needs = SegmentNeeds();
   for (uint32_t rank = 0; rank < rank_count_; ++rank) {
     const std::string who = "rank " + std::to_string(rank) + " of the host";
-    const std::string_view bytes = introductions[rank];
-    if (bytes.size() != kHashBytes + kSegmentKindCount * name_bytes) {
-      return DataLossError(who + ": its introduction has " +
-                           std::to_string(bytes.size()) + " bytes");
-    }
-    if (LoadLittle<uint64_t>(bytes.data()) != hash_) {
+    HF_ASSIGN_OR_RETURN(const Introduced introduced,
+                        DecodeIntroduction(introductions[rank], who));
+    if (introduced.hash != hash_) {
       return FailedPreconditionError(
           who +
-          " has opened another checkpoint, or the same one otherwise, "
-          "than rank " +
+          " has opened another checkpoint, or the same one otherwise, than "
+          "rank " +
           std::to_string(rank_) + ": " + checkpoint_.info().path);
     }
     for (size_t kind = 0; kind < kSegmentKindCount; ++kind) {
       const size_t number = rank * kSegmentKindCount + kind;
-      Segment& segment = segments_[number];
-      if (!is_filled[number] && !is_kept[number]) continue;
-      if (!segment.file) {
-        HF_ASSIGN_OR_RETURN(const SegmentName name,
-                            SegmentName::Decode(bytes.substr(
-                                kHashBytes + kind * name_bytes, name_bytes)));
-        HF_ASSIGN_OR_RETURN(segment.file,
-                            SharedSegment::Open(name, segment.byte_count));
-      }
-      const bool is_own_exclusive = kind == kExclusive && rank == rank_;
-      if (is_filled[number] || is_own_exclusive) {
-        HF_ASSIGN_OR_RETURN(segment.shared,
-                            segment.file->Map(0, segment.byte_count,
-                                              SharedSegment::Sharing::kShared));
-      }
-      if (is_own_exclusive) segment.own = segment.shared;
-      // Nobody looks at it before all have stopped writing.
-      if (is_kept[number] && kind == kCommon) {
-        HF_ASSIGN_OR_RETURN(segment.own,
-                            segment.file->Map(0, segment.byte_count,
-                                              SharedSegment::Sharing::kOwn));
-      }
+      const Status mapped =
+          MapSegment(introduced.names[kind], needs[number],
+                     static_cast<SegmentKind>(kind), segments_[number]);
+      if (!mapped.ok()) return mapped.WithContext(who);
     }
   }
+  return Status();
+}
+
+Status HostRead::MapSegment(const SegmentName& name, const SegmentNeed& need,
+                            SegmentKind kind, Segment& segment) {
+  if (!need.is_filled && !need.is_kept) return Status();
+  if (!segment.file) {
+    HF_ASSIGN_OR_RETURN(segment.file,
+                        SharedSegment::Open(name, segment.byte_count));
+  }
+  if (need.is_filled && segment.shared == nullptr) {
+    HF_ASSIGN_OR_RETURN(segment.shared,
+                        segment.file->Map(SharedSegment::Sharing::kShared));
+  }
+  if (!need.is_kept) return Status();
+  if (kind == kExclusive) {
+    segment.own = segment.shared;
+    return Status();
+  }
+  // Nobody looks at it before all have stopped writing.
+  HF_ASSIGN_OR_RETURN(segment.own,
+                      segment.file->Map(SharedSegment::Sharing::kOwn));
   return Status();
 }
 

@@ -62,16 +62,22 @@ class HostRead {
     std::shared_ptr<const Mapping> shared;  // to be filled
     std::shared_ptr<const Mapping> own;     // to be kept
   };
+  // What this rank does with a segment.
+  struct SegmentNeed {
+    bool is_filled = false;
+    bool is_kept = false;
+  };
   enum SegmentKind : size_t { kExclusive, kCommon, kSegmentKindCount };
 
   void MakeTargets();
   void MakeUnits();
   void MakeHash();
-  bool IsFilledHere(const Segment& segment) const;
   Segment& SegmentOf(const SlotPlace& place);
   const Segment& SegmentOf(const SlotPlace& place) const;
   std::vector<bool> SlotsToFill() const;
-  Status MapSegments();
+  std::vector<SegmentNeed> SegmentNeeds() const;  // by segment
+  Status MapSegment(const SegmentName& name, const SegmentNeed& need,
+                    SegmentKind kind, Segment& segment);
   char* FillAddress(size_t slot);
 
   const OpenedCheckpoint& checkpoint_;

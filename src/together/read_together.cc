@@ -21,6 +21,7 @@ namespace holdfast {
 namespace {
 
 constexpr size_t kProbeBytes = 4096;
+constexpr char kWell = '+';  // before what a rank says that did not fail
 
 // Subgroups need names that are new in their group: those of rank 0's calls.
 uint64_t NextCallNumber() {
@@ -118,12 +119,23 @@ class Reader {
     return {phase, checkpoint_.info().path};
   }
 
-  // Ok when all are; then the values of all.
-  static Result<std::vector<std::string>> Meet(ProcessGroup& group,
-                                               const Meeting& meeting,
-                                               Result<std::string> mine) {
-    HF_RETURN_IF_ERROR(group.Agree(meeting, mine.status()));
-    return group.AllGather(meeting, *std::move(mine));
+  // Ok when all are; then the values of all, in one meeting.
+  static Result<std::vector<std::string>> Meet(
+      ProcessGroup& group, const Meeting& meeting,
+      const Result<std::string>& mine) {
+    HF_ASSIGN_OR_RETURN(
+        std::vector<std::string> values,
+        group.AllGather(meeting, mine.ok() ? kWell + *mine : std::string()));
+    const bool all_are_well = std::all_of(
+        values.begin(), values.end(),
+        [](const std::string& value) { return value.starts_with(kWell); });
+    if (!all_are_well) {
+      // Which gives the failures their words.
+      HF_RETURN_IF_ERROR(group.Agree(meeting, mine.status()));
+      return DataLossError("a rank says that it failed, and does not say how");
+    }
+    for (std::string& value : values) value.erase(0, 1);
+    return values;
   }
 
   template <typename Fn>
@@ -179,7 +191,7 @@ class Reader {
     const auto probe = SharedSegment::Create(kProbeBytes, here);
     Greeting greeting{NextCallNumber(), {}, options_.host};
     if (greeting.host.empty()) greeting.host = HostKey();
-    if (probe.ok()) greeting.probe = probe->name();
+    if (probe.ok()) greeting.probe = probe->segment.name();
     HF_ASSIGN_OR_RETURN(const std::vector<std::string> messages,
                         group_.AllGather(At("read: greet"), greeting.Encode()));
     std::vector<Greeting> greetings;
@@ -206,9 +218,7 @@ class Reader {
       const auto opened =
           SharedSegment::Open(greetings[rank].probe, kProbeBytes);
       HF_RETURN_IF_ERROR(opened.status());
-      HF_RETURN_IF_ERROR(
-          opened->Map(0, kProbeBytes, SharedSegment::Sharing::kShared)
-              .status());
+      HF_RETURN_IF_ERROR(opened->Map(SharedSegment::Sharing::kShared).status());
     }
     return Status();
   }

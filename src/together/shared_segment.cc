@@ -13,7 +13,8 @@
 #include "base/status_macros.h"
 #include "storage/errno_status.h"
 
-#ifndef MADV_POPULATE_WRITE
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22
 #define MADV_POPULATE_WRITE 23
 #endif
 
@@ -99,8 +100,8 @@ Result<SegmentName> SegmentName::Decode(std::string_view bytes) {
   return name;
 }
 
-Result<SharedSegment> SharedSegment::Create(size_t byte_count,
-                                            Executor& executor) {
+Result<NewSegment> SharedSegment::Create(size_t byte_count,
+                                         Executor& executor) {
   assert(byte_count > 0);
   UniqueFd fd(::memfd_create("holdfast", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd.valid()) {
@@ -111,10 +112,9 @@ Result<SharedSegment> SharedSegment::Create(size_t byte_count,
     return ErrnoStatus(errno, "size a shared", BytesText(byte_count));
   }
   SharedSegment segment(std::move(fd), byte_count);
-  HF_ASSIGN_OR_RETURN(const auto mapping,
-                      segment.Map(0, byte_count, Sharing::kShared));
+  HF_ASSIGN_OR_RETURN(auto mapping, segment.MapUntouched(Sharing::kShared));
   HF_RETURN_IF_ERROR(Populate(segment.fd_.get(), *mapping, executor));
-  return segment;
+  return NewSegment{std::move(segment), std::move(mapping)};
 }
 
 Result<SharedSegment> SharedSegment::Open(const SegmentName& name,
@@ -150,19 +150,24 @@ SegmentName SharedSegment::name() const {
   return {::getpid(), fd_.get(), info.st_dev, info.st_ino};
 }
 
-Result<std::shared_ptr<const Mapping>> SharedSegment::Map(
-    size_t offset, size_t byte_count, Sharing sharing) const {
-  assert(byte_count > 0 && offset % PageBytes() == 0);
-  assert(offset <= size_ && byte_count <= size_ - offset);
+Result<std::shared_ptr<const Mapping>> SharedSegment::MapUntouched(
+    Sharing sharing) const {
   const int flags = sharing == Sharing::kShared ? MAP_SHARED : MAP_PRIVATE;
-  void* data =
-      ::mmap(nullptr, byte_count, PROT_READ | PROT_WRITE, flags | MAP_NORESERVE,
-             fd_.get(), static_cast<off_t>(offset));
+  void* data = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE,
+                      flags | MAP_NORESERVE, fd_.get(), 0);
   if (data == MAP_FAILED) {
-    return ErrnoStatus(errno, "map a shared", BytesText(byte_count));
+    return ErrnoStatus(errno, "map a shared", BytesText(size_));
   }
   return std::shared_ptr<const Mapping>(
-      new Mapping(static_cast<char*>(data), byte_count));
+      new Mapping(static_cast<char*>(data), size_));
+}
+
+Result<std::shared_ptr<const Mapping>> SharedSegment::Map(
+    Sharing sharing) const {
+  HF_ASSIGN_OR_RETURN(auto mapping, MapUntouched(sharing));
+  // Only speed depends on it.
+  ::madvise(mapping->data(), size_, MADV_POPULATE_READ);
+  return mapping;
 }
 
 }  // namespace holdfast

@@ -54,10 +54,12 @@ struct SegmentName {
   static Result<SegmentName> Decode(std::string_view bytes);
 };
 
+struct NewSegment;
+
 class SharedSegment {
  public:
   // Zeros. Takes the pages with the threads of `executor`. REQUIRES: not empty.
-  static Result<SharedSegment> Create(size_t byte_count, Executor& executor);
+  static Result<NewSegment> Create(size_t byte_count, Executor& executor);
   // That of a process of this host, which is to be of this size.
   static Result<SharedSegment> Open(const SegmentName& name, size_t byte_count);
 
@@ -67,15 +69,21 @@ class SharedSegment {
     kShared,  // writes are seen by all
     kOwn,     // what this process writes to becomes its own copy
   };
-  // REQUIRES: the range is inside, not empty, and starts at a page.
-  Result<std::shared_ptr<const Mapping>> Map(size_t offset, size_t byte_count,
-                                             Sharing sharing) const;
+  // All of it, with page tables filled: a first touch of each page would cost
+  // ten times as much.
+  Result<std::shared_ptr<const Mapping>> Map(Sharing sharing) const;
 
  private:
   SharedSegment(UniqueFd fd, size_t size) : fd_(std::move(fd)), size_(size) {}
+  Result<std::shared_ptr<const Mapping>> MapUntouched(Sharing sharing) const;
 
   UniqueFd fd_;
   size_t size_ = 0;
+};
+
+struct NewSegment {
+  SharedSegment segment;
+  std::shared_ptr<const Mapping> mapping;  // kShared, of all of it
 };
 
 size_t PageBytes();

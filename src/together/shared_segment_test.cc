@@ -20,7 +20,9 @@ using Sharing = SharedSegment::Sharing;
 
 Result<SharedSegment> Create(size_t byte_count) {
   Executor executor(1);
-  return SharedSegment::Create(byte_count, executor);
+  Result<NewSegment> made = SharedSegment::Create(byte_count, executor);
+  if (!made.ok()) return made.status();
+  return std::move(made->segment);
 }
 
 TEST(SharedSegment, WritesAreSeenByAll) {
@@ -28,8 +30,8 @@ TEST(SharedSegment, WritesAreSeenByAll) {
   ASSERT_TRUE(segment.ok()) << segment.status().ToString();
   const auto opened = SharedSegment::Open(segment->name(), 10000);
   ASSERT_TRUE(opened.ok()) << opened.status().ToString();
-  const auto a = *segment->Map(0, 10000, Sharing::kShared);
-  const auto b = *opened->Map(0, 10000, Sharing::kShared);
+  const auto a = *segment->Map(Sharing::kShared);
+  const auto b = *opened->Map(Sharing::kShared);
   EXPECT_EQ(b->data()[9999], 0);
   a->data()[9999] = 7;
   EXPECT_EQ(b->data()[9999], 7);
@@ -38,9 +40,9 @@ TEST(SharedSegment, WritesAreSeenByAll) {
 TEST(SharedSegment, WritesToOneOwnAreSeenByNobody) {
   const auto segment = Create(10000);
   ASSERT_TRUE(segment.ok());
-  const auto shared = *segment->Map(0, 10000, Sharing::kShared);
-  const auto own = *segment->Map(0, 10000, Sharing::kOwn);
-  const auto other = *segment->Map(0, 10000, Sharing::kOwn);
+  const auto shared = *segment->Map(Sharing::kShared);
+  const auto own = *segment->Map(Sharing::kOwn);
+  const auto other = *segment->Map(Sharing::kOwn);
   shared->data()[5000] = 1;
   EXPECT_EQ(own->data()[5000], 1) << "what was written before is there";
   own->data()[5000] = 2;
@@ -56,7 +58,7 @@ TEST(SharedSegment, AnotherProcessMapsIt) {
   if (child == 0) {
     const auto opened = SharedSegment::Open(name, 1 << 20);
     if (!opened.ok()) ::_exit(1);
-    const auto mapping = opened->Map(0, 1 << 20, Sharing::kShared);
+    const auto mapping = opened->Map(Sharing::kShared);
     if (!mapping.ok()) ::_exit(2);
     std::memcpy((*mapping)->data() + 4096, "from the child", 15);
     ::_exit(0);
@@ -64,8 +66,8 @@ TEST(SharedSegment, AnotherProcessMapsIt) {
   int status = -1;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
-  const auto mapping = *segment->Map(4096, 4096, Sharing::kShared);
-  EXPECT_STREQ(mapping->data(), "from the child");
+  const auto mapping = *segment->Map(Sharing::kShared);
+  EXPECT_STREQ(mapping->data() + 4096, "from the child");
 }
 
 // A mapping must never fail later because its file became shorter.
@@ -83,10 +85,10 @@ TEST(SharedSegment, TakesItsPagesAtOnce) {
   struct stat info{};
   ASSERT_EQ(::fstat(static_cast<int>(segment->name().fd), &info), 0);
   EXPECT_GE(info.st_blocks * 512, 1 << 20);
-  const auto mapping = *segment->Map(0, 1 << 20, Sharing::kShared);
-  mapping->Discard(4096 + 5, (1 << 20) - 4096 - 5);
+  const auto mapping = *segment->Map(Sharing::kShared);
+  mapping->Discard(4096 + 5, (1 << 20) - 3 * 4096);
   ASSERT_EQ(::fstat(static_cast<int>(segment->name().fd), &info), 0);
-  EXPECT_EQ(info.st_blocks * 512, 8192) << "whole pages alone are given back";
+  EXPECT_EQ(info.st_blocks * 512, 16384) << "whole pages alone are given back";
 }
 
 // More than any machine has: an error, and no signal.
