@@ -190,7 +190,10 @@ class Call:
         """Of the last call that rank 0 has begun; None: not known."""
         if self.rank == 0 or self._counter is None:
             return None
-        return self._counter.last_call()
+        try:
+            return self._counter.last_call()
+        except Exception:  # the call has failed because of that already
+            return None
 
     def __enter__(self) -> Call:
         return self
