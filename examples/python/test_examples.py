@@ -61,6 +61,18 @@ def test_torch_loop_resumes(tmp_path):
     assert whole == {**first, **losses(second)}
 
 
+def test_fsdp_loop_resumes_on_more_processes(tmp_path):
+    pytest.importorskip("torch.distributed.fsdp")
+    whole = losses(run("train_fsdp.py", tmp_path,
+                       "--processes", 1, "--steps", 8))
+    resumed = run("train_fsdp.py", tmp_path, "--processes", 2, "--steps", 8)
+    assert resumed.startswith("resumed from step 5 with 2 processes\n")
+    after = losses(resumed)
+    assert list(after) == ["6", "7", "8"]
+    for step, loss in after.items():
+        assert float(loss) == pytest.approx(float(whole[step]), rel=1e-4)
+
+
 def test_other_mesh(tmp_path):
     pytest.importorskip("jax")
     assert "restored on another mesh" in run("other_mesh.py",

@@ -153,9 +153,12 @@ class Tree {
   static Tree ShardedArray(Shape shape, std::vector<ArrayShard> shards,
                            std::shared_ptr<const ArrayTraits> traits);
   // The same for one of several processes, which may hold no shard at all.
+  // kNumpy: recorded as a numpy array, which needs no sharding to restore it;
+  // of the traits only the write_shape counts.
   static Tree ShardedArray(DType dtype, Shape shape,
                            std::vector<ArrayShard> shards,
-                           std::shared_ptr<const ArrayTraits> traits);
+                           std::shared_ptr<const ArrayTraits> traits,
+                           ArrayKind kind = ArrayKind::kJax);
   // An array whose elements `reader` gives in parts, while it is saved. It has
   // no array(). `kind` kNumpy takes no traits.
   static Tree DeferredArray(DType dtype, Shape shape,

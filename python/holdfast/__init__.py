@@ -30,12 +30,19 @@ from holdfast._api import (
 from holdfast._engine import version as __version__
 from holdfast._future import Future
 from holdfast._mapping import Checkpoint, StoredArray
+from holdfast._process_group import (
+    ProcessGroup,
+    ProcessTransport,
+    process_group,
+)
 from holdfast._stats import Stats
 from holdfast._stats import last as last_stats
 
 __all__ = [
     "Checkpoint",
     "Future",
+    "ProcessGroup",
+    "ProcessTransport",
     "Stats",
     "StoredArray",
     "VerifyReport",
@@ -45,6 +52,7 @@ __all__ = [
     "last_stats",
     "load",
     "open",
+    "process_group",
     "save",
     "steps",
     "verify",

@@ -10,7 +10,8 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from holdfast import _engine, _torch_arrays, errors
+from holdfast import _dtensor, _engine, _torch_arrays, errors
+from holdfast._process_group import ProcessGroup
 from holdfast._pytree import jax_if_imported, joined, one_level
 
 __all__ = ["adapt", "make_adapt"]
@@ -18,9 +19,10 @@ __all__ = ["adapt", "make_adapt"]
 Adapt = Callable[[Any, tuple[Any, ...]], Any]
 
 
-def make_adapt(**jax_options: Any) -> Adapt:
-    """An `adapt` that passes these options to `_jax_arrays.array_leaf`."""
-    return functools.partial(_adapt, jax_options)
+def make_adapt(group: ProcessGroup | None = None, **jax_options: Any) -> Adapt:
+    """An `adapt` for trees that the processes of `group` save together (None:
+    this one alone), which passes other options to `_jax_arrays.array_leaf`."""
+    return functools.partial(_adapt, jax_options, group)
 
 
 def adapt(value: Any, path: tuple[Any, ...]) -> Any:
@@ -28,22 +30,28 @@ def adapt(value: Any, path: tuple[Any, ...]) -> Any:
 
     Raises InvalidArgumentError, naming the leaf at `path`, for what it cannot.
     """
-    return _adapt({}, value, path)
+    return _adapt({}, None, value, path)
 
 
 def _adapt(
-    jax_options: dict[str, Any], value: Any, path: tuple[Any, ...]
+    jax_options: dict[str, Any],
+    group: ProcessGroup | None,
+    value: Any,
+    path: tuple[Any, ...],
 ) -> Any:
     jax = jax_if_imported()
     if jax is not None and isinstance(value, jax.Array):
-        return _of_jax(value, path, jax_options)
+        return _of_jax(value, path, group, jax_options)
+    if _dtensor.is_dtensor(value):
+        return _of_dtensor(value, path, group)
     if _torch_arrays.is_tensor(value):
         array = _torch_arrays.as_numpy(value, joined(path))
         return _engine.ArrayLeaf(
             array.shape,
             [((0,) * array.ndim, array)],
             kind="numpy",
-            immutable=False,
+            # What only rank 0 writes need not be copied elsewhere.
+            immutable=group is not None and group.rank != 0,
         )
     try:
         level = one_level(value)
@@ -56,7 +64,28 @@ def _adapt(
     raise errors.InvalidArgumentError(_refusal(value, path))
 
 
-def _of_jax(value: Any, path: tuple[Any, ...], options: dict[str, Any]) -> Any:
+def _of_dtensor(
+    value: Any, path: tuple[Any, ...], group: ProcessGroup | None
+) -> Any:
+    ranks = _dtensor.mesh_ranks(value)
+    members = None if group is None else group.torch_ranks
+    is_whole_here = len(ranks) == 1 and group is None
+    if not is_whole_here and (members is None or not members >= set(ranks)):
+        who = "this process alone" if group is None else str(group)
+        raise errors.InvalidArgumentError(
+            f"leaf {joined(path)!r}: the DTensor is spread over ranks {ranks}"
+            f" of torch.distributed, and {who} saves; call save in all of them,"
+            ' with group="auto" or "torch"'
+        )
+    return _dtensor.array_leaf(value, joined(path))
+
+
+def _of_jax(
+    value: Any,
+    path: tuple[Any, ...],
+    group: ProcessGroup | None,
+    options: dict[str, Any],
+) -> Any:
     from holdfast import _jax_arrays
 
     if not _jax_arrays.is_array(value):
@@ -64,6 +93,11 @@ def _of_jax(value: Any, path: tuple[Any, ...], options: dict[str, Any]) -> Any:
             f"leaf {joined(path)!r}: a traced value has no elements yet; save"
             " outside of jit, grad and vmap"
         )
+    if group is not None:
+        if value.is_fully_addressable:
+            # This process's alone, so rank 0's is the one that is written.
+            return _jax_arrays.whole_leaf(value, joined(path))
+        options = {**options, "own_part_only": True}
     return _jax_arrays.array_leaf(value, joined(path), **options)
 
 

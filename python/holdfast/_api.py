@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Literal, overload
 
-from holdfast import _engine, _mapping, _stats, errors
-from holdfast._adapt import adapt
+from holdfast import _engine, _mapping, _process_group, _stats, errors
+from holdfast._adapt import make_adapt
 from holdfast._future import Future
+from holdfast._process_group import ENGINES_FIRST_PHASE, GroupArgument
 from holdfast._progress import ProgressArgument, ProgressFn, reporting
+from holdfast._spread import has_spread
 from holdfast._stats import Stats
 
 __all__ = [
@@ -52,6 +56,8 @@ def save(
     threads: int | None = ...,
     memory_bytes: int | None = ...,
     durable: bool = ...,
+    group: GroupArgument = ...,
+    timeout: float = ...,
 ) -> Stats: ...
 
 
@@ -73,6 +79,8 @@ def save(
     threads: int | None = ...,
     memory_bytes: int | None = ...,
     durable: bool = ...,
+    group: GroupArgument = ...,
+    timeout: float = ...,
 ) -> Future[Stats]: ...
 
 
@@ -93,6 +101,8 @@ def save(
     threads: int | None = None,
     memory_bytes: int | None = None,
     durable: bool = True,
+    group: GroupArgument = "auto",
+    timeout: float = 600.0,
 ) -> Stats | Future[Stats]:
     """Writes a pytree as a checkpoint that Orbax reads too.
 
@@ -122,14 +132,26 @@ def save(
       memory_bytes: the most bytes between memory and disk at once; None: 256
         MiB.
       durable: wait until the disk has everything.
+      group: the processes that save this checkpoint together: all of them make
+        this call, with trees of the same structure, and each writes its own
+        parts of jax.Arrays and DTensors that are spread over them; everything
+        else is rank 0's. "jax" or "torch": those of `jax.distributed` or
+        `torch.distributed`; one of torch's process groups; a
+        `holdfast.ProcessGroup`; None: this process alone. "auto": all of
+        `jax.distributed` where that is initialised; all of `torch.distributed`
+        when the tree holds DTensors, so that rank 0 may save plain tensors
+        alone; else None.
+      timeout: seconds that a rank waits for the others at each meeting.
 
     Returns:
-      What was moved and how long it took; a Future of that in background.
+      What was moved, by this process, and how long it took; a Future of that
+      in background.
 
     Raises:
       errors.InvalidArgumentError: a leaf or an argument that cannot be saved.
       errors.AlreadyExistsError: something is at `path` and not `overwrite`.
       errors.ResourceExhaustedError, errors.PermissionDeniedError: the disk.
+      errors.DeadlineExceededError: ranks that did not come, naming them.
       KeyboardInterrupt: within moments of the signal, nothing being left.
     """
     options: dict[str, Any] = {
@@ -145,13 +167,38 @@ def save(
         **_run_options(threads, memory_bytes),
     }
     destination = os.fspath(path)
+    processes = _process_group.chosen(
+        group, takes_all_jax=True, has_spread=partial(has_spread, tree)
+    )
+    call = None
+    if processes is not None:
+        call = processes.begin(destination, _seconds("timeout", timeout))
+        if call.rank != 0:
+            progress = False
     start = time.perf_counter()
-    built = _engine.build_tree(tree, adapt=adapt, snapshot=background)
+    try:
+        built = _engine.build_tree(
+            tree, adapt=make_adapt(processes), snapshot=background
+        )
+    except BaseException as error:
+        if call is not None:
+            with call:
+                call.fail(ENGINES_FIRST_PHASE, error)
+                raise
+        raise
     snapshot_seconds = time.perf_counter() - start
 
     def run(progress_fn: ProgressFn | None) -> Stats:
+        with call or contextlib.nullcontext():
+            stats = _engine.save(
+                destination,
+                built,
+                progress=progress_fn,
+                group=None if call is None else call.engine,
+                **options,
+            )
         return _stats.from_engine(
-            _engine.save(destination, built, progress=progress_fn, **options),
+            stats,
             snapshot_seconds=snapshot_seconds,
             copied_bytes=built.copied_bytes,
         )
@@ -179,6 +226,8 @@ def load(
     threads: int | None = None,
     memory_bytes: int | None = None,
     verify: bool = True,
+    group: GroupArgument = "auto",
+    timeout: float = 600.0,
 ) -> Any:
     """Reads a checkpoint: a directory that Orbax or holdfast wrote.
 
@@ -188,8 +237,9 @@ def load(
       target: a tree that says what to return: its containers, with leaves of
         its leaves' kinds, shapes and dtypes. numpy arrays, numbers and
         strings, jax.Array and jax.ShapeDtypeStruct (with their shardings:
-        each device's part is read once), torch tensors; `...` for what not to
-        read. None: dicts and lists with numpy arrays.
+        each device's part is read once), torch tensors, DTensors (each rank
+        reads its own part); `...` for what not to read. None: dicts and lists
+        with numpy arrays.
       keys: names, or the beginnings of names ("params" selects "params.w"),
         of the leaves to read; None: all.
       arrays: what arrays become without a target: "numpy", "torch" (tensors
@@ -203,6 +253,12 @@ def load(
       memory_bytes: the most bytes between disk and memory at once; None: 256
         MiB.
       verify: check the checksums of what is read.
+      group: as of `save`; the processes that make this call together, each
+        with a target of its own, and read what several of one host want once.
+        "auto": all of `jax.distributed` or `torch.distributed` when the target
+        has arrays that are spread over processes, else None. Without a target
+        each process reads by itself.
+      timeout: seconds that a rank waits for the others at each meeting.
 
     Returns:
       The tree. Its arrays own their memory and may be written to.
@@ -218,6 +274,15 @@ def load(
     names = [keys] if isinstance(keys, str) else keys
     options: dict[str, Any] = _run_options(threads, memory_bytes)
     source = os.fspath(path)
+    call = None
+    if target is not None:
+        processes = _process_group.chosen(
+            group, takes_all_jax=False, has_spread=partial(has_spread, target)
+        )
+        if processes is not None:
+            call = processes.begin(source, _seconds("timeout", timeout))
+            if call.rank != 0:
+                progress = False
     with reporting(progress, "load") as progress_fn:
         if target is None:
             convert = _array_kinds.converter(arrays)
@@ -233,17 +298,18 @@ def load(
             if convert is not None:
                 tree = _array_kinds.with_arrays(tree, convert)
         else:
-            checkpoint = _engine.Checkpoint(
-                source, step=step, item=item or "", verify=verify
-            )
-            tree, stats = _target.restore(
-                checkpoint,
-                target,
-                strict=strict,
-                keys=names,
-                progress=progress_fn,
-                **options,
-            )
+            with call or contextlib.nullcontext():
+                tree, stats = _target.restore(
+                    lambda: _engine.Checkpoint(
+                        source, step=step, item=item or "", verify=verify
+                    ),
+                    target,
+                    strict=strict,
+                    keys=names,
+                    call=call,
+                    progress=progress_fn,
+                    **options,
+                )
     _stats.remember(_stats.from_engine(stats))
     return tree
 
@@ -407,6 +473,12 @@ def _run_options(
         "thread_count": 0 if threads is None else threads,
         "in_flight_bytes_max": _byte_count("memory_bytes", memory),
     }
+
+
+def _seconds(name: str, value: float) -> float:
+    if not value >= 0:
+        raise errors.InvalidArgumentError(f"{name}: got {value}, want >= 0")
+    return float(value)
 
 
 def _byte_count(name: str, value: int) -> int:

@@ -7,7 +7,7 @@ moment and leaves nothing half-committed) and raise the classes of
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -33,8 +33,9 @@ class ArrayLeaf:
     """An array that is no plain numpy leaf: what `adapt` makes of a jax.Array.
 
     `shards` are (origin in elements, host array) and cover `shape` once; a
-    single shard may be the whole. The host arrays are borrowed, so they must
-    not change while a tree that holds them is saved.
+    single shard may be the whole. With `dtype` they are those of one of several
+    processes, and may be none. The host arrays are borrowed, so they must not
+    change while a tree that holds them is saved.
     """
 
     def __init__(
@@ -104,6 +105,52 @@ def build_tree(
     object member "dtype": Unsupported data type: "str64"'), ints beyond int64.
     """
 
+class Transport(Protocol):
+    """What carries the messages of a group; called by a thread of the engine's.
+
+    `receive` gives None when nothing came in time (seconds; 0: look only). A
+    topic is new for its pair of ranks.
+    """
+
+    @property
+    def rank(self) -> int: ...
+    @property
+    def size(self) -> int: ...
+    def send(self, to: int, topic: str, message: bytes, /) -> None: ...
+    def receive(
+        self, from_: int, topic: str, timeout_seconds: float, /
+    ) -> bytes | None: ...
+
+class ProcessGroup:
+    """`holdfast::ProcessGroup`; one call at a time. What the transport raises
+    fails the call, and is raised there."""
+
+    rank: int
+    size: int
+
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        timeout_seconds: float = 600,
+        name: str = "holdfast",
+    ) -> None: ...
+    # Raises unless all ranks bring None.
+    def agree(
+        self, phase: str, file: str = "", error: BaseException | None = None
+    ) -> None: ...
+    def all_gather(
+        self, phase: str, file: str, value: bytes
+    ) -> list[bytes]: ...
+    def broadcast(
+        self, phase: str, file: str, root: int, value: bytes
+    ) -> bytes: ...
+
+def thread_groups(
+    size: int, *, timeout_seconds: float = 600, name: str = "holdfast"
+) -> list[ProcessGroup]:
+    """Groups of ranks that are threads of this process, for tests."""
+
 def save(
     path: str,
     tree: Tree,
@@ -124,6 +171,7 @@ def save(
     thread_count: int = 0,
     in_flight_bytes_max: int = 256 << 20,
     progress: ProgressFn | None = None,
+    group: ProcessGroup | None = None,
 ) -> Stats:
     """`holdfast::Save`. save_args: name -> (dtype name, chunk_byte_size,
     shard_axes) or these and (write_chunk_shape, read_chunk_shape)."""
@@ -316,6 +364,20 @@ class Checkpoint:
         in_flight_bytes_max: int = 256 << 20,
         progress: ProgressFn | None = None,
     ) -> Stats: ...
+    # `holdfast::ReadTogether`: (leaf, origin, shape, dtype or None for the
+    # stored one) each; new arrays, one a request, on memory that the ranks of a
+    # host share behind the scenes. All ranks of the group call it.
+    def read_together(
+        self,
+        requests: Sequence[
+            tuple[int, Sequence[int], Sequence[int], np.dtype[Any] | None]
+        ],
+        group: ProcessGroup,
+        *,
+        thread_count: int = 0,
+        in_flight_bytes_max: int = 256 << 20,
+        progress: ProgressFn | None = None,
+    ) -> tuple[list[npt.NDArray[Any]], Stats]: ...
     # Lower-case hex sha256 of the value.
     def digest(self, leaf: int) -> str: ...
 

@@ -23,6 +23,7 @@ import jax
 import numpy as np
 
 from holdfast import _engine, errors
+from holdfast._buffers import Buffer
 
 __all__ = [
     "Placement",
@@ -34,6 +35,7 @@ __all__ = [
     "put_all",
     "sharding_json",
     "split_of",
+    "whole_leaf",
     "write_shape",
 ]
 
@@ -125,6 +127,25 @@ def array_leaf(
         prng_impl=prng_impl,
         write_shape=split.shape,
         dtype=np.dtype(array.dtype) if own_part_only else None,
+    )
+
+
+def whole_leaf(array: jax.Array, name: str = "") -> _engine.ArrayLeaf:
+    """What the engine saves of an array on this process's devices, as one.
+
+    Raises DeletedArrayError as `array_leaf`.
+    """
+    if array.is_deleted() or len(array.sharding.device_set) == 1:
+        return array_leaf(array, name)
+    prng_impl = None
+    if is_key_dtype(array.dtype):
+        prng_impl = str(jax.random.key_impl(array))
+        array = jax.random.key_data(array)
+    return _engine.ArrayLeaf(
+        array.shape,
+        [((0,) * array.ndim, np.asarray(array))],
+        sharding_json=sharding_json(array.sharding),
+        prng_impl=prng_impl,
     )
 
 
@@ -333,7 +354,7 @@ class Placement:
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     sharding: jax.sharding.Sharding
-    buffers: dict[Box, np.ndarray[Any, np.dtype[Any]]]
+    buffers: dict[Box, Buffer]
     # Which box each device of this process holds.
     boxes: dict[Any, Box]
     prng_impl: str | None = None
@@ -344,9 +365,10 @@ class Placement:
         """What goes where, one a part."""
         if self._is_whole():
             (buffer,) = self.buffers.values()
-            return [(buffer, self.sharding)]
+            return [(buffer.array, self.sharding)]
         return [
-            (self.buffers[box], device) for device, box in self.boxes.items()
+            (self.buffers[box].array, device)
+            for device, box in self.boxes.items()
         ]
 
     def _is_whole(self) -> bool:
@@ -411,7 +433,7 @@ def placement(
         ) from error
     dtype = np.dtype(dtype)
     buffers = {
-        box: _engine.empty(box[1], dtype)
+        box: Buffer(box[0], box[1], dtype)
         for box in dict.fromkeys(boxes.values())
     }
     return Placement(shape, dtype, sharding, buffers, boxes, prng_impl)

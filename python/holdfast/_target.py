@@ -14,8 +14,10 @@ from typing import Any
 import numpy as np
 
 from holdfast import _engine, _gc, errors
+from holdfast._buffers import Request, read
+from holdfast._process_group import Call, agreement
 from holdfast._pytree import Level, jax_if_imported, joined, one_level
-from holdfast._target_leaves import LeafPlanner, Request, Slot
+from holdfast._target_leaves import LeafPlanner, Slot
 
 __all__ = ["Restored", "match", "restore", "selected"]
 
@@ -109,24 +111,24 @@ def match(
 
 
 def restore(
-    checkpoint: _engine.Checkpoint,
+    open_checkpoint: Callable[[], _engine.Checkpoint],
     target: Any,
     *,
     strict: bool,
     keys: Sequence[str] | None,
-    thread_count: int,
-    in_flight_bytes_max: int,
-    progress: Callable[[str, int, int], object] | None,
+    call: Call | None = None,
+    **options: Any,
 ) -> tuple[Any, _engine.Stats]:
-    """Matches, reads and builds."""
+    """Opens, matches, reads and builds; with `call` on all ranks at once.
+
+    `options`: thread_count, in_flight_bytes_max and progress of the reading.
+    """
     with _gc.paused():
-        restored = match(checkpoint, target, strict=strict, keys=keys)
-        stats = checkpoint.read_into(
-            restored.requests,
-            thread_count=thread_count,
-            in_flight_bytes_max=in_flight_bytes_max,
-            progress=progress,
-        )
+        with agreement(call, "plan the read"):
+            checkpoint = open_checkpoint()
+            restored = match(checkpoint, target, strict=strict, keys=keys)
+        group = None if call is None else call.engine
+        stats = read(checkpoint, restored.requests, group, **options)
         if restored.placements:
             from holdfast import _jax_arrays
 

@@ -1,7 +1,7 @@
 """What one leaf of a target becomes: buffers to read into, then a value.
 
 numpy arrays and scalars, Python numbers, strings, jax arrays under any
-sharding, typed PRNG keys and torch tensors.
+sharding, typed PRNG keys, torch tensors and this process's part of DTensors.
 """
 
 from __future__ import annotations
@@ -13,13 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from holdfast import _dtypes, _engine, _torch_arrays, errors
+from holdfast import _dtensor, _dtypes, _engine, _torch_arrays, errors
+from holdfast._buffers import Buffer, Request
 from holdfast._mapping import StoredArray
 from holdfast._pytree import jax_if_imported
 
 __all__ = ["LeafPlanner", "Request", "Slot"]
-
-Request = tuple[int, Sequence[int], Any]
 
 
 @dataclasses.dataclass
@@ -53,6 +52,8 @@ class LeafPlanner:
             target, (jax.Array, jax.ShapeDtypeStruct)
         ):
             return self._jax_slot(target, leaf, info, name)
+        if _dtensor.is_dtensor(target):
+            return self._dtensor_slot(target, leaf, info, name)
         if _torch_arrays.is_tensor(target):
             return self._torch_slot(target, leaf, info, name)
         if isinstance(target, (np.ndarray, StoredArray)):
@@ -87,9 +88,9 @@ class LeafPlanner:
 
     def _whole(
         self, leaf: int, shape: Sequence[int], dtype: np.dtype[Any]
-    ) -> tuple[list[Request], np.ndarray[Any, np.dtype[Any]]]:
-        array = _engine.empty(shape, dtype)
-        return [(leaf, (0,) * len(shape), array)], array
+    ) -> tuple[list[Request], Buffer]:
+        buffer = Buffer((0,) * len(shape), shape, dtype)
+        return [(leaf, buffer)], buffer
 
     def _text_slot(
         self, target: Any, leaf: int, info: _engine.LeafInfo, name: str
@@ -113,15 +114,15 @@ class LeafPlanner:
         if not dtype.isnative:
             dtype = dtype.newbyteorder("=")
         self._check(info, target.shape, _dtypes.dtype_name(dtype), name)
-        requests, array = self._whole(leaf, info.shape, dtype)
-        return Slot(requests, lambda: array)
+        requests, buffer = self._whole(leaf, info.shape, dtype)
+        return Slot(requests, lambda: buffer.array)
 
     def _numpy_scalar_slot(
         self, target: np.generic, leaf: int, info: _engine.LeafInfo, name: str
     ) -> Slot:
         self._check(info, (), _dtypes.dtype_name(target.dtype), name)
-        requests, array = self._whole(leaf, (), target.dtype)
-        return Slot(requests, lambda: array[()])
+        requests, buffer = self._whole(leaf, (), target.dtype)
+        return Slot(requests, lambda: buffer.array[()])
 
     def _number_slot(
         self, target: complex, leaf: int, info: _engine.LeafInfo, name: str
@@ -142,20 +143,33 @@ class LeafPlanner:
                 f" target a Python {kind.__name__}; strict=False casts"
             )
         self._check(info, (), info.dtype or "", name)
-        requests, array = self._whole(
+        requests, buffer = self._whole(
             leaf, (), _dtypes.numpy_dtype(dtype, name)
         )
-        return Slot(requests, lambda: kind(array.item()))
+        return Slot(requests, lambda: kind(buffer.array.item()))
 
     def _torch_slot(
         self, target: Any, leaf: int, info: _engine.LeafInfo, name: str
     ) -> Slot:
         dtype = _torch_arrays.dtype_name(target)
         self._check(info, tuple(target.shape), dtype, name)
-        requests, array = self._whole(
+        requests, buffer = self._whole(
             leaf, info.shape, _dtypes.numpy_dtype(dtype, name)
         )
-        return Slot(requests, lambda: _torch_arrays.tensor_like(target, array))
+        return Slot(
+            requests, lambda: _torch_arrays.tensor_like(target, buffer.array)
+        )
+
+    def _dtensor_slot(
+        self, target: Any, leaf: int, info: _engine.LeafInfo, name: str
+    ) -> Slot:
+        dtype = _torch_arrays.dtype_name(target)
+        self._check(info, tuple(target.shape), dtype, name)
+        local, parts = _dtensor.local_buffers(target, name)
+        return Slot(
+            [(leaf, part) for part in parts],
+            lambda: _dtensor.tensor_like(target, local.array),
+        )
 
     def _jax_slot(
         self, target: Any, leaf: int, info: _engine.LeafInfo, name: str
@@ -214,7 +228,7 @@ class LeafPlanner:
     def _placed(self, placement: Any, leaf: int) -> Slot:
         return Slot(
             [
-                (leaf, box[0], buffer)
+                (leaf, buffer)
                 for box, buffer in placement.buffers.items()
                 if math.prod(box[1]) > 0
             ],

@@ -13,7 +13,9 @@
 #include "bindings.h"
 #include "blocking.h"
 #include "errors.h"
+#include "group.h"
 #include "holdfast/checkpoint.h"
+#include "holdfast/read_together.h"
 #include "leaf_rows.h"
 #include "numpy_arrays.h"
 #include "tree_output.h"
@@ -176,6 +178,44 @@ Stats ReadInto(const PythonCheckpoint& self, nb::handle requests,
                              [&](const RunOptions& run) {
                                return self.checkpoint->ReadInto(reads, run);
                              });
+}
+
+// The request's dtype is a numpy dtype, or None for the stored one.
+TogetherRequest TogetherRequestOf(const PythonCheckpoint& self,
+                                  nb::handle request) {
+  TogetherRequest read;
+  read.leaf = nb::cast<size_t>(request[0]);
+  self.Leaf(read.leaf);
+  read.origin = ShapeOf(nb::object(request[1]), "origin");
+  read.shape = ShapeOf(nb::object(request[2]), "shape");
+  const nb::object dtype = request[3];
+  if (dtype.is_none()) return read;
+  read.dtype = DTypeOfDescr(dtype);
+  if (!read.dtype) ThrowValueError("read_together: unknown dtype");
+  return read;
+}
+
+nb::tuple BindingReadTogether(const PythonCheckpoint& self, nb::handle requests,
+                              Group& group, int thread_count,
+                              uint64_t in_flight_bytes_max,
+                              nb::handle progress) {
+  std::vector<TogetherRequest> reads;
+  for (const nb::handle request : nb::borrow<nb::iterable>(requests)) {
+    reads.push_back(TogetherRequestOf(self, request));
+  }
+  auto result = group.Run<ReadTogetherResult>(
+      RunOf(thread_count, in_flight_bytes_max), progress,
+      [&](const RunOptions& run) {
+        ReadTogetherOptions options;
+        options.run = run;
+        return ReadTogether(*self.checkpoint, reads, group.group(), options);
+      });
+  nb::list arrays;
+  for (size_t i = 0; i < reads.size(); ++i) {
+    arrays.append(ToNumpy(std::move(result.arrays[i]),
+                          self.checkpoint->leaves()[reads[i].leaf].name));
+  }
+  return nb::make_tuple(arrays, result.stats);
 }
 
 nb::tuple BindingVerify(nb::handle path, std::optional<int64_t> step,
@@ -370,6 +410,10 @@ void BindCheckpoint(nb::module_& module) {
            nb::arg("shape"))
       .def("read_into", &ReadInto, nb::arg("requests"), nb::kw_only(),
            nb::arg("thread_count") = 0,
+           nb::arg("in_flight_bytes_max") = uint64_t{256} << 20,
+           nb::arg("progress") = nb::none())
+      .def("read_together", &BindingReadTogether, nb::arg("requests"),
+           nb::arg("group"), nb::kw_only(), nb::arg("thread_count") = 0,
            nb::arg("in_flight_bytes_max") = uint64_t{256} << 20,
            nb::arg("progress") = nb::none())
       .def(

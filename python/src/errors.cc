@@ -2,8 +2,11 @@
 
 #include <nanobind/nanobind.h>
 
+#include <array>
 #include <exception>
+#include <string>
 #include <string_view>
+#include <utility>
 
 namespace nb = nanobind;
 
@@ -43,7 +46,60 @@ const char* ClassName(StatusCode code) {
   return "InternalError";
 }
 
+constexpr std::array kFailureCodes = {
+    StatusCode::kInvalidArgument,   StatusCode::kNotFound,
+    StatusCode::kAlreadyExists,     StatusCode::kFailedPrecondition,
+    StatusCode::kOutOfRange,        StatusCode::kPermissionDenied,
+    StatusCode::kResourceExhausted, StatusCode::kUnavailable,
+    StatusCode::kUnimplemented,     StatusCode::kCancelled,
+    StatusCode::kDeadlineExceeded,  StatusCode::kDataLoss,
+    StatusCode::kInternal,
+};
+
+bool IsInstance(nb::handle exception, PyObject* type) {
+  const int answer = PyObject_IsInstance(exception.ptr(), type);
+  if (answer < 0) PyErr_Clear();
+  return answer == 1;
+}
+
+StatusCode CodeOfBuiltin(nb::handle exception) {
+  const std::array<std::pair<PyObject*, StatusCode>, 6> codes = {{
+      {PyExc_KeyboardInterrupt, StatusCode::kCancelled},
+      {PyExc_TimeoutError, StatusCode::kDeadlineExceeded},
+      {PyExc_MemoryError, StatusCode::kResourceExhausted},
+      {PyExc_ValueError, StatusCode::kInvalidArgument},
+      {PyExc_TypeError, StatusCode::kInvalidArgument},
+      {PyExc_NotImplementedError, StatusCode::kUnimplemented},
+  }};
+  for (const auto& [type, code] : codes) {
+    if (IsInstance(exception, type)) return code;
+  }
+  return StatusCode::kUnavailable;
+}
+
+std::string TextOf(nb::handle exception) {
+  const nb::object text = nb::steal(PyObject_Str(exception.ptr()));
+  const nb::object bytes = text.is_valid()
+                               ? nb::steal(PyUnicode_AsEncodedString(
+                                     text.ptr(), "utf-8", "backslashreplace"))
+                               : nb::object();
+  if (bytes.is_valid()) return nb::borrow<nb::bytes>(bytes).c_str();
+  PyErr_Clear();
+  return "an exception without a text";
+}
+
 }  // namespace
+
+Status StatusOf(nb::handle exception) {
+  const std::string text = TextOf(exception);
+  const nb::object errors = nb::module_::import_("holdfast.errors");
+  for (const StatusCode code : kFailureCodes) {
+    const nb::object type = errors.attr(ClassName(code));
+    if (IsInstance(exception, type.ptr())) return Status(code, text);
+  }
+  return Status(CodeOfBuiltin(exception),
+                std::string(Py_TYPE(exception.ptr())->tp_name) + ": " + text);
+}
 
 PyObject* NewException(const Status& status) {
   PyObject* module = PyImport_ImportModule("holdfast.errors");

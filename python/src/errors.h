@@ -4,7 +4,7 @@
 // Thread-safety: needs the GIL. Errors: these functions are the errors.
 #pragma once
 
-#include <Python.h>
+#include <nanobind/nanobind.h>
 
 #include <string>
 #include <utility>
@@ -41,6 +41,10 @@ T Check(Result<T> result) {
 PyObject* NewException(const Status& status);
 // Sets the current Python error.
 void SetPythonError(const Status& status);
+// The way back: the code whose class `exception` is an instance of, or the code
+// of the built-in that comes closest; kUnavailable for others. The message is
+// its text, with the class in front unless it is one of `holdfast.errors`.
+Status StatusOf(nanobind::handle exception);
 // Registers the translation of StatusError.
 void RegisterErrors();
 

@@ -28,6 +28,7 @@ NB_MODULE(_engine, module) {
       .def_ro("chunk_count", &Stats::chunk_count)
       .def_ro("in_flight_bytes_peak", &Stats::in_flight_bytes_peak);
   holdfast::python::BindTree(module);
+  holdfast::python::BindGroup(module);
   holdfast::python::BindSave(module);
   holdfast::python::BindCheckpoint(module);
   holdfast::python::BindSpec(module);

@@ -13,6 +13,7 @@
 #include "bindings.h"
 #include "blocking.h"
 #include "errors.h"
+#include "group.h"
 #include "holdfast/checkpoint.h"
 #include "holdfast/pending_save.h"
 #include "holdfast/type_handlers.h"
@@ -52,12 +53,14 @@ SaveOptions ItemOptions(int zarr_format, bool use_ocdbt,
 
 // Runs `call` with these options; gives what the save measured.
 template <typename Call>
-Stats RunSave(SaveOptions options, nb::handle progress, const Call& call) {
-  return RunForResult<SaveResult>(options.run, progress,
-                                  [&](const RunOptions& run) {
-                                    options.run = run;
-                                    return call(options);
-                                  })
+Stats RunSave(SaveOptions options, nb::handle progress, const Call& call,
+              Group* group = nullptr) {
+  options.group = ProcessGroupOf(group);
+  return RunInGroup<SaveResult>(group, options.run, progress,
+                                [&](const RunOptions& run) {
+                                  options.run = run;
+                                  return call(options);
+                                })
       .stats;
 }
 
@@ -131,7 +134,8 @@ Stats BindingSave(nb::handle path, const BuiltTree& tree,
                   const std::string& item_custom_metadata,
                   const std::string& checkpointable_name, nb::handle save_args,
                   bool write_digests, bool sync, int thread_count,
-                  uint64_t in_flight_bytes_max, nb::handle progress) {
+                  uint64_t in_flight_bytes_max, nb::handle progress,
+                  Group* group) {
   SaveOptions options =
       ItemOptions(zarr_format, use_ocdbt, compression, chunk_bytes_target,
                   ocdbt_target_data_file_bytes, item_custom_metadata, save_args,
@@ -141,9 +145,10 @@ Stats BindingSave(nb::handle path, const BuiltTree& tree,
   options.custom_metadata = custom_metadata;
   options.checkpointable_name = checkpointable_name;
   const std::string destination = PathOf(path);
-  return RunSave(std::move(options), progress, [&](const SaveOptions& o) {
-    return Save(destination, tree.tree, o);
-  });
+  return RunSave(
+      std::move(options), progress,
+      [&](const SaveOptions& o) { return Save(destination, tree.tree, o); },
+      group);
 }
 
 Stats BindingSaveItem(
@@ -276,7 +281,7 @@ void BindSave(nb::module_& module) {
       nb::arg("save_args") = nb::none(), nb::arg("write_digests") = true,
       nb::arg("sync") = true, nb::arg("thread_count") = 0,
       nb::arg("in_flight_bytes_max") = uint64_t{256} << 20,
-      nb::arg("progress") = nb::none());
+      nb::arg("progress") = nb::none(), nb::arg("group").none() = nb::none());
   module.def(
       "save_item", &BindingSaveItem, nb::arg("directory"), nb::arg("tree"),
       nb::kw_only(), nb::arg("zarr_format") = 2, nb::arg("use_ocdbt") = true,

@@ -21,6 +21,16 @@ namespace nb = nanobind;
 namespace holdfast::python {
 namespace {
 
+// Of a numpy dtype, or what numpy makes one of.
+DType StoredDTypeOf(nb::handle dtype, const char* what) {
+  const nb::object descr =
+      nb::module_::import_("numpy").attr("dtype")(nb::borrow(dtype));
+  const std::optional<DType> stored = DTypeOfDescr(descr);
+  if (stored) return *stored;
+  ThrowValueError(std::string(what) + ": dtype " + nb::str(descr).c_str() +
+                  " is not one that checkpoints hold");
+}
+
 void InitArrayLeaf(ArrayLeaf* self, nb::handle shape, nb::handle shards,
                    const std::string& kind, bool immutable,
                    const std::optional<std::string>& sharding_json,
@@ -40,11 +50,9 @@ void InitArrayLeaf(ArrayLeaf* self, nb::handle shape, nb::handle shards,
     leaf.shards.push_back(
         {ShapeOf(nb::object(shard[0]), "ArrayLeaf: origin"), array});
   }
-  if (!dtype.is_none()) {
-    leaf.dtype = DTypeOfDescr(dtype);
-    if (!leaf.dtype) ThrowValueError("ArrayLeaf: dtype: no numpy dtype known");
-  } else if (leaf.shards.empty()) {
-    ThrowValueError("ArrayLeaf: no shards and no dtype");
+  if (!dtype.is_none()) leaf.dtype = StoredDTypeOf(dtype, "ArrayLeaf");
+  if (leaf.shards.empty() && !leaf.dtype) {
+    ThrowValueError("ArrayLeaf: no shards, and no dtype");
   }
   leaf.is_jax = kind == "jax";
   leaf.immutable = immutable;
@@ -108,18 +116,12 @@ Array AllocateAligned(DType dtype, Shape shape) {
 }
 
 nb::object Empty(nb::handle shape, nb::handle dtype) {
-  const nb::object descr =
-      nb::module_::import_("numpy").attr("dtype")(nb::borrow(dtype));
-  const std::optional<DType> stored = DTypeOfDescr(descr);
-  if (!stored) {
-    ThrowValueError("empty: dtype " + std::string(nb::str(descr).c_str()) +
-                    " is not one that checkpoints hold");
-  }
+  const DType stored = StoredDTypeOf(dtype, "empty");
   Shape extents = ShapeOf(shape, "empty: shape");
   for (const int64_t extent : extents) {
     if (extent < 0) ThrowValueError("empty: negative extent");
   }
-  return ToNumpy(AllocateAligned(*stored, std::move(extents)));
+  return ToNumpy(AllocateAligned(stored, std::move(extents)));
 }
 
 }  // namespace

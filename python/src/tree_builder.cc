@@ -463,12 +463,13 @@ std::shared_ptr<const ArrayTraits> TreeBuilder::TraitsOf(
 Tree TreeBuilder::OfLeaf(const ArrayLeaf& leaf) {
   std::vector<ArrayShard> shards;
   shards.reserve(leaf.shards.size());
+  std::optional<DType> dtype = leaf.dtype;
   for (const LeafShard& shard : leaf.shards) {
     Array array = Borrow(shard.array, !leaf.immutable);
-    if ((!shards.empty() && shards[0].array.dtype() != array.dtype()) ||
-        (leaf.dtype && *leaf.dtype != array.dtype())) {
+    if (dtype.value_or(array.dtype()) != array.dtype()) {
       Refuse("the shards' dtypes differ");
     }
+    dtype = array.dtype();
     if (!FitsInto(shard.origin, array.shape(), leaf.shape)) {
       Refuse("a shard of shape " + ShapeToString(array.shape()) + " at " +
              ShapeToString(shard.origin) + " is not inside the array's shape " +
@@ -478,20 +479,15 @@ Tree TreeBuilder::OfLeaf(const ArrayLeaf& leaf) {
     shards.push_back({shard.origin, std::move(array)});
   }
   ++result_.leaf_count;
-  if (leaf.dtype) {
-    return Tree::ShardedArray(*leaf.dtype, leaf.shape, std::move(shards),
-                              TraitsOf(leaf));
+  const bool is_whole = !leaf.dtype && shards.size() == 1 &&
+                        shards[0].array.shape() == leaf.shape;
+  if (!is_whole) {
+    return Tree::ShardedArray(
+        *dtype, leaf.shape, std::move(shards), TraitsOf(leaf),
+        leaf.is_jax ? ArrayKind::kJax : ArrayKind::kNumpy);
   }
-  const bool is_whole =
-      shards.size() == 1 && shards[0].array.shape() == leaf.shape;
-  if (!leaf.is_jax) {
-    if (!is_whole) Refuse("a numpy leaf is one array");
-    return Tree(std::move(shards[0].array));
-  }
-  if (is_whole) {
-    return Tree::JaxArray(std::move(shards[0].array), TraitsOf(leaf));
-  }
-  return Tree::ShardedArray(leaf.shape, std::move(shards), TraitsOf(leaf));
+  if (!leaf.is_jax) return Tree(std::move(shards[0].array));
+  return Tree::JaxArray(std::move(shards[0].array), TraitsOf(leaf));
 }
 
 }  // namespace

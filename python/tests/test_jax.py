@@ -239,10 +239,10 @@ def test_zero_copy_both_ways(ckpt: Path) -> None:
     assert host.ctypes.data == array.unsafe_buffer_pointer()
     placement = _jax_arrays.placement((1 << 20,), np.float32, None)
     (buffer,) = placement.buffers.values()
-    buffer[...] = host
+    buffer.array[...] = host
     _jax_arrays.put_all([placement])
     got = placement.finish()
-    assert got.unsafe_buffer_pointer() == buffer.ctypes.data
+    assert got.unsafe_buffer_pointer() == buffer.array.ctypes.data
 
 
 def test_devices_with_the_same_part_share_one_buffer(mesh: Any) -> None:

@@ -51,7 +51,8 @@ class SnapshotPlanner {
       shards.push_back({shard.origin, Plan(shard.array, is_first)});
     }
     return Tree::ShardedArray(leaf.array_dtype(), leaf.array_shape(),
-                              std::move(shards), TraitsOf(leaf));
+                              std::move(shards), TraitsOf(leaf),
+                              leaf.array_kind());
   }
 
   Array Plan(const Array& source, bool is_first) {

@@ -148,12 +148,9 @@ Tree Tree::JaxArray(Array array, std::shared_ptr<const ArrayTraits> traits) {
 Tree Tree::ShardedArray(Shape shape, std::vector<ArrayShard> shards,
                         std::shared_ptr<const ArrayTraits> traits) {
   assert(!shards.empty());
-  Tree tree;
-  Array first = shards.front().array;
-  tree.node_ = ArrayLeaf{std::move(first), ArrayKind::kJax, std::move(traits),
-                         std::make_shared<const Sharded>(
-                             Sharded{std::move(shape), std::move(shards)})};
-  return tree;
+  const DType dtype = shards.front().array.dtype();
+  return ShardedArray(dtype, std::move(shape), std::move(shards),
+                      std::move(traits));
 }
 
 namespace {
@@ -168,14 +165,14 @@ Array Elsewhere(DType dtype, const Shape& shape) {
 
 Tree Tree::ShardedArray(DType dtype, Shape shape,
                         std::vector<ArrayShard> shards,
-                        std::shared_ptr<const ArrayTraits> traits) {
-  if (!shards.empty()) {
-    return ShardedArray(std::move(shape), std::move(shards), std::move(traits));
-  }
+                        std::shared_ptr<const ArrayTraits> traits,
+                        ArrayKind kind) {
   Tree tree;
-  tree.node_ =
-      ArrayLeaf{Elsewhere(dtype, shape), ArrayKind::kJax, std::move(traits),
-                std::make_shared<const Sharded>(Sharded{std::move(shape), {}})};
+  Array first =
+      shards.empty() ? Elsewhere(dtype, shape) : shards.front().array;
+  tree.node_ = ArrayLeaf{std::move(first), kind, std::move(traits),
+                         std::make_shared<const Sharded>(
+                             Sharded{std::move(shape), std::move(shards)})};
   return tree;
 }
 

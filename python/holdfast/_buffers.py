@@ -1,0 +1,84 @@
+"""Buffer: a box of a stored leaf on its way into memory.
+
+A process that reads by itself fills memory of the buffer's own; processes that
+read together are given memory by the engine, which those of one host share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from holdfast import _engine
+
+__all__ = ["Buffer", "Request", "read"]
+
+NumpyArray = np.ndarray[Any, np.dtype[Any]]
+
+
+class Buffer:
+    """A box at `origin` of a leaf, of `shape`, in elements; cast to `dtype`."""
+
+    __slots__ = ("_array", "dtype", "origin", "shape")
+
+    def __init__(
+        self,
+        origin: Sequence[int],
+        shape: Sequence[int],
+        dtype: np.dtype[Any],
+        array: NumpyArray | None = None,
+    ) -> None:
+        """`array`: the memory to fill; None: new memory."""
+        self.origin = origin
+        self.shape = shape
+        self.dtype = dtype
+        self._array = array
+
+    @property
+    def array(self) -> NumpyArray:
+        """The memory; made, of undefined content, when first asked for."""
+        if self._array is None:
+            self._array = _engine.empty(self.shape, self.dtype)
+        return self._array
+
+    def take(self, array: NumpyArray) -> None:
+        """Makes `array`, which nobody else has, the content."""
+        if self._array is None:
+            self._array = array
+        else:
+            self._array[...] = array
+
+
+# The leaf's index in the checkpoint, and where its box goes.
+Request = tuple[int, Buffer]
+
+
+def read(
+    checkpoint: _engine.Checkpoint,
+    requests: Sequence[Request],
+    group: _engine.ProcessGroup | None,
+    **options: Any,
+) -> _engine.Stats:
+    """Fills all buffers in one pass; with `group`, all ranks of it at once.
+
+    `options`: thread_count, in_flight_bytes_max and progress of the engine's
+    `read_into`, whose errors are raised.
+    """
+    if group is None:
+        return checkpoint.read_into(
+            [(leaf, buffer.origin, buffer.array) for leaf, buffer in requests],
+            **options,
+        )
+    arrays, stats = checkpoint.read_together(
+        [
+            (leaf, buffer.origin, buffer.shape, buffer.dtype)
+            for leaf, buffer in requests
+        ],
+        group,
+        **options,
+    )
+    for (_, buffer), array in zip(requests, arrays, strict=True):
+        buffer.take(array)
+    return stats

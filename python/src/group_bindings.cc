@@ -1,0 +1,114 @@
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <cmath>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "arguments.h"
+#include "bindings.h"
+#include "errors.h"
+#include "group.h"
+
+namespace nb = nanobind;
+
+namespace holdfast::python {
+namespace {
+
+// What RunForResult gives for calls that give nothing.
+struct Nothing {};
+
+std::string BytesOf(const nb::bytes& value) {
+  return std::string(value.c_str(), value.size());
+}
+
+ProcessGroupOptions OptionsOf(double timeout_seconds, std::string name) {
+  if (!(timeout_seconds >= 0)) {
+    ThrowValueError("process group: timeout: got " +
+                    std::to_string(timeout_seconds) + " s, want >= 0");
+  }
+  return {timeout_seconds, std::move(name)};
+}
+
+void Agree(Group& self, const std::string& phase, nb::handle file,
+           nb::handle error) {
+  const std::string path = PathOf(file);
+  const Status mine = error.is_none() ? Status() : StatusOf(nb::borrow(error));
+  self.Run<Nothing>({}, nb::none(), [&](const RunOptions&) -> Result<Nothing> {
+    Status all = self.group().Agree({phase, path}, mine);
+    if (!all.ok()) return all;
+    return Nothing{};
+  });
+}
+
+nb::list AllGather(Group& self, const std::string& phase, nb::handle file,
+                   const nb::bytes& value) {
+  const std::string path = PathOf(file);
+  const std::string mine = BytesOf(value);
+  const auto all = self.Run<std::vector<std::string>>(
+      {}, nb::none(), [&](const RunOptions&) {
+        return self.group().AllGather({phase, path}, mine);
+      });
+  nb::list values;
+  for (const std::string& each : all) {
+    values.append(nb::bytes(each.data(), each.size()));
+  }
+  return values;
+}
+
+nb::bytes Broadcast(Group& self, const std::string& phase, nb::handle file,
+                    int64_t root, const nb::bytes& value) {
+  if (root < 0 || root >= self.group().size()) {
+    ThrowValueError("broadcast: got root " + std::to_string(root) + " of " +
+                    std::to_string(self.group().size()) + " ranks");
+  }
+  const std::string path = PathOf(file);
+  const std::string mine = BytesOf(value);
+  const auto got =
+      self.Run<std::string>({}, nb::none(), [&](const RunOptions&) {
+        return self.group().Broadcast({phase, path}, root, mine);
+      });
+  return nb::bytes(got.data(), got.size());
+}
+
+nb::list ThreadGroups(int64_t size, double timeout_seconds,
+                      const std::string& name) {
+  if (size < 1) ThrowValueError("thread_groups: want at least one rank");
+  const ProcessGroupOptions options = OptionsOf(timeout_seconds, name);
+  nb::list groups;
+  for (auto& transport : MakeThreadTransports(size)) {
+    groups.append(nb::cast(new Group(std::move(transport), options),
+                           nb::rv_policy::take_ownership));
+  }
+  return groups;
+}
+
+}  // namespace
+
+void BindGroup(nb::module_& module) {
+  nb::class_<Group>(module, "ProcessGroup")
+      .def(
+          "__init__",
+          [](Group* self, nb::object transport, double timeout_seconds,
+             std::string name) {
+            new (self) Group(std::move(transport),
+                             OptionsOf(timeout_seconds, std::move(name)));
+          },
+          nb::arg("transport"), nb::kw_only(), nb::arg("timeout_seconds") = 600,
+          nb::arg("name") = "holdfast")
+      .def_prop_ro("rank", [](Group& self) { return self.group().rank(); })
+      .def_prop_ro("size", [](Group& self) { return self.group().size(); })
+      .def("agree", &Agree, nb::arg("phase"), nb::arg("file") = "",
+           nb::arg("error") = nb::none())
+      .def("all_gather", &AllGather, nb::arg("phase"), nb::arg("file"),
+           nb::arg("value"))
+      .def("broadcast", &Broadcast, nb::arg("phase"), nb::arg("file"),
+           nb::arg("root"), nb::arg("value"));
+  module.def("thread_groups", &ThreadGroups, nb::arg("size"), nb::kw_only(),
+             nb::arg("timeout_seconds") = 600, nb::arg("name") = "holdfast");
+}
+
+}  // namespace holdfast::python

@@ -1,0 +1,162 @@
+"""What processes of jax call in test_jax_ranks.py; see process_jobs.Job."""
+
+from __future__ import annotations
+
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+import holdfast
+from holdfast import errors
+
+SHAPES = {"even": (8, 12), "cube": (8, 2, 4), "line": (16,)}
+
+
+def values(name: str) -> np.ndarray[Any, Any]:
+    shape = SHAPES[name]
+    return np.arange(math.prod(shape), dtype=np.float32).reshape(shape)
+
+
+def layouts() -> dict[str, NamedSharding]:
+    """Over all devices of all processes."""
+    devices = np.array(jax.devices())
+    line = Mesh(devices, ("data",))
+    square = Mesh(devices.reshape(2, -1), ("data", "model"))
+    backwards = Mesh(devices[::-1].reshape(-1, 2), ("data", "model"))
+    return {
+        "line": NamedSharding(line, P("data")),
+        "replicated": NamedSharding(line, P()),
+        "square": NamedSharding(square, P("data")),
+        "model": NamedSharding(square, P("model")),
+        "backwards": NamedSharding(backwards, P(("model", "data"))),
+    }
+
+
+def spread_key(mesh: Mesh, seed: int) -> jax.Array:
+    """A typed PRNG key that all devices have."""
+    made: jax.Array = jax.jit(
+        lambda: jax.random.key(seed), out_shardings=NamedSharding(mesh, P())
+    )()
+    return made
+
+
+def spread_tree(sharding: NamedSharding) -> dict[str, Any]:
+    arrays = {
+        name: jax.make_array_from_callback(
+            SHAPES[name], sharding, lambda index, name=name: values(name)[index]
+        )
+        for name in SHAPES
+    }
+    return {
+        "params": arrays,
+        "key": spread_key(sharding.mesh, 7),
+        "plain": np.full(3, float(jax.process_index())),
+        "step": jax.process_index(),
+    }
+
+
+def targets(sharding: NamedSharding) -> dict[str, Any]:
+    return {
+        "params": {
+            name: jax.ShapeDtypeStruct(shape, jnp.float32, sharding=sharding)
+            for name, shape in SHAPES.items()
+        },
+        "key": spread_key(sharding.mesh, 0),
+        "plain": np.zeros(3),
+        "step": 0,
+    }
+
+
+def check(got: dict[str, Any], what: str) -> None:
+    for name in SHAPES:
+        array = got["params"][name]
+        for shard in array.addressable_shards:
+            np.testing.assert_array_equal(
+                np.asarray(shard.data), values(name)[shard.index], what
+            )
+    assert got["plain"].tolist() == [0, 0, 0] and got["step"] == 0
+    key_data = jax.random.key_data(got["key"]).addressable_shards[0].data
+    wanted = jax.random.key_data(jax.random.key(7))
+    np.testing.assert_array_equal(np.asarray(key_data), np.asarray(wanted))
+
+
+def save_all(folder: str) -> None:
+    count = jax.process_count()
+    for name, sharding in layouts().items():
+        holdfast.save(Path(folder) / f"{count}-{name}", spread_tree(sharding))
+    future = holdfast.save(
+        Path(folder) / f"{count}-background",
+        spread_tree(layouts()["line"]),
+        background=True,
+    )
+    assert future.result(timeout=60).total_seconds > 0
+
+
+def load_all(folder: str) -> None:
+    for path in sorted(Path(folder).iterdir()):
+        for name, sharding in layouts().items():
+            got = holdfast.load(path, targets(sharding))
+            assert got["params"]["even"].sharding == sharding
+            check(got, f"{path.name} on {name}")
+
+
+def load_alone(folder: str) -> None:
+    """One process reads without the others; no call may wait for them."""
+    if jax.process_index() == 1:
+        for path in sorted(Path(folder).iterdir()):
+            got = holdfast.load(path)
+            for name in SHAPES:
+                np.testing.assert_array_equal(got["params"][name], values(name))
+        holdfast.save(
+            Path(folder).with_name(f"own-{os.getpid()}"),
+            {"w": np.ones(2)},
+            group=None,
+        )
+
+
+def absent(path: str) -> None:
+    """The last process does not come."""
+    if jax.process_index() == jax.process_count() - 1:
+        return
+    tree = spread_tree(layouts()["line"])
+    try:
+        holdfast.save(path, tree, timeout=1.0)
+    except errors.DeadlineExceededError as error:
+        assert f"rank {jax.process_count() - 1} of" in str(error), error
+        assert path in str(error)
+    else:
+        raise AssertionError("nothing was raised")
+    assert not Path(path).exists()
+
+
+def after_absent(path: str) -> None:
+    """One has left a save out: the next one fails on all, no later one does."""
+    tree = spread_tree(layouts()["line"])
+    try:
+        holdfast.save(path, tree, timeout=20.0)
+    except errors.HoldfastError as error:
+        print(error)
+    else:
+        raise AssertionError("nothing was raised")
+    assert not Path(path).exists()
+
+
+def odd_tree(path: str) -> None:
+    """One process has another tree."""
+    tree = spread_tree(layouts()["line"])
+    if jax.process_index() == 1:
+        tree["more"] = 1
+    try:
+        holdfast.save(path, tree, timeout=30)
+    except errors.HoldfastError as error:
+        assert "rank 1" in str(error), error
+    else:
+        raise AssertionError("nothing was raised")
+    assert not Path(path).exists()

@@ -1,0 +1,414 @@
+"""One rank of torch.distributed: what test_torch_ranks.py runs.
+
+usage: torch_ranks.py RANK SIZE PORT SCENARIO FOLDER
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import (
+    DTensor,
+    Replicate,
+    Shard,
+    distribute_tensor,
+)
+
+import holdfast
+from holdfast import _process_group, errors
+
+RANK, SIZE, PORT = map(int, sys.argv[1:4])
+
+SHAPES = {"even": (8, 12), "uneven": (5, 7), "tall": (13, 2), "thin": (3,)}
+DTYPES = {
+    "even": torch.float32,
+    "uneven": torch.bfloat16,
+    "tall": torch.int64,
+    "thin": torch.float32,
+}
+
+
+def values(name: str) -> Any:
+    """What the tensor `name` holds, on all ranks."""
+    shape = SHAPES[name]
+    count = torch.Size(shape).numel()
+    return torch.arange(count).reshape(shape).to(DTYPES[name])
+
+
+def layouts() -> dict[str, Any]:
+    """Meshes of all ranks and placements on them, by name."""
+    line = init_device_mesh("cpu", (SIZE,))
+    square = init_device_mesh("cpu", (2, SIZE // 2))
+    return {
+        "fsdp": (line, [Shard(0)]),
+        "tp": (line, [Shard(-1)]),
+        "replicated": (line, [Replicate()]),
+        "hsdp": (square, [Replicate(), Shard(0)]),
+        "2d": (square, [Shard(0), Shard(-1)]),
+        "twice": (square, [Shard(0), Shard(0)]),
+    }
+
+
+def on(name: str, layout: tuple[Any, Any], whole: Any) -> Any:
+    mesh, placements = layout
+    rank = len(SHAPES[name])
+    axes = [
+        Shard(p.dim % rank) if isinstance(p, Shard) else p for p in placements
+    ]
+    return distribute_tensor(whole, mesh, axes, src_data_rank=None)
+
+
+def spread_tree(layout: tuple[Any, Any], blank: bool = False) -> dict[str, Any]:
+    """DTensors in one layout, and what only rank 0 writes."""
+    tensors = {
+        name: on(
+            name,
+            layout,
+            torch.zeros_like(values(name)) if blank else values(name),
+        )
+        for name in SHAPES
+    }
+    own = 0 if blank else RANK
+    return {
+        "params": tensors,
+        "plain": torch.full((3,), float(own)),
+        "step": own,
+        "note": "" if blank else f"rank {RANK}",
+    }
+
+
+def check(got: dict[str, Any], layout_name: str) -> None:
+    for name in SHAPES:
+        tensor = got["params"][name]
+        assert isinstance(tensor, DTensor)
+        full = tensor.full_tensor()
+        assert full.dtype == DTYPES[name]
+        assert torch.equal(full, values(name)), (layout_name, name)
+    assert got["plain"].tolist() == [0, 0, 0]
+    assert got["step"] == 0 and got["note"] == "rank 0"
+
+
+def save_all(folder: Path) -> None:
+    """A checkpoint a layout, and one a way to make a model."""
+    for name, layout in layouts().items():
+        path = folder / "trees" / f"{SIZE}-{name}"
+        stats = holdfast.save(path, spread_tree(layout))
+        assert stats.total_seconds > 0
+    save_models(folder / "models")
+
+
+def load_all(folder: Path) -> None:
+    """All of them, of any number of ranks, in all layouts."""
+    for path in sorted((folder / "trees").iterdir()):
+        for name, layout in layouts().items():
+            got = holdfast.load(path, spread_tree(layout, blank=True))
+            check(got, f"{path.name} on {name}")
+    load_models(folder / "models")
+
+
+def save_and_load(folder: Path) -> None:
+    save_all(folder)
+    load_all(folder)
+    background(folder / "background")
+    formats(folder / "formats")
+    alone(folder / f"alone-{SIZE}")
+
+
+def background(path: Path) -> None:
+    """Snapshots, two saves at once, and progress on one rank."""
+    tree = spread_tree(layouts()["fsdp"])
+    said: list[str] = []
+
+    def progress(phase: str, done: int, total: int) -> None:
+        said.append(phase)
+
+    futures = [
+        holdfast.save(
+            path.with_name(f"{path.name}-{SIZE}-{i}"),
+            tree,
+            background=True,
+            progress=progress,
+        )
+        for i in range(2)
+    ]
+    for tensor in tree["params"].values():
+        tensor.to_local().zero_()
+    for future in futures:
+        assert future.result(timeout=60).copied_bytes >= 0
+    assert bool(said) == (RANK == 0), said
+    blank = spread_tree(layouts()["tp"], blank=True)
+    for i in range(2):
+        got = holdfast.load(path.with_name(f"{path.name}-{SIZE}-{i}"), blank)
+        check(got, "background")
+
+
+def formats(folder: Path) -> None:
+    tree = spread_tree(layouts()["2d"])
+    blank = spread_tree(layouts()["fsdp"], blank=True)
+    for i, options in enumerate(
+        (
+            {"format": "orbax-v1"},
+            {"ocdbt": False},
+            {"zarr_format": 3, "compression": None},
+        )
+    ):
+        path = folder / f"{SIZE}-{i}"
+        holdfast.save(path, tree, **options)  # type: ignore[call-overload]
+        check(holdfast.load(path, blank), str(options))
+
+
+def alone(folder: Path) -> None:
+    """Plain tensors and subgroups: nobody waits who is not asked."""
+    if RANK == 0:
+        holdfast.save(folder / "rank0", {"w": torch.ones(3)})
+        assert holdfast.load(folder / "rank0")["w"].tolist() == [1, 1, 1]
+    half = dist.new_group(list(range(SIZE // 2, SIZE)))
+    if SIZE // 2 <= RANK:
+        tree = {"w": torch.full((2,), float(RANK))}
+        holdfast.save(folder / "half", tree, group=half)
+        assert holdfast.load(folder / "half")["w"][0] == SIZE // 2
+    dist.barrier()
+
+
+MODELS = ["fsdp", "tp", "both"]
+
+
+def model_of(kind: str, seed: int) -> Any:
+    """FSDP2, tensor parallel, or both."""
+    from torch.distributed.fsdp import fully_shard
+    from torch.distributed.tensor.parallel import (
+        ColwiseParallel,
+        RowwiseParallel,
+        parallelize_module,
+    )
+
+    torch.manual_seed(seed)
+    model = torch.nn.Sequential(torch.nn.Linear(6, 12), torch.nn.Linear(12, 7))
+    plan = {"0": ColwiseParallel(), "1": RowwiseParallel()}
+    if kind == "fsdp":
+        fully_shard(model, mesh=init_device_mesh("cpu", (SIZE,)))
+    elif kind == "tp":
+        parallelize_module(model, init_device_mesh("cpu", (SIZE,)), plan)
+    else:
+        mesh = init_device_mesh(
+            "cpu", (2, SIZE // 2), mesh_dim_names=("dp", "tp")
+        )
+        parallelize_module(model, mesh["tp"], plan)
+        fully_shard(model, mesh=mesh["dp"])
+    return model
+
+
+def whole_state(model: Any) -> dict[str, Any]:
+    return {
+        name: t.full_tensor() if isinstance(t, DTensor) else t
+        for name, t in model.state_dict().items()
+    }
+
+
+def save_models(folder: Path) -> None:
+    for kind in MODELS:
+        state = dict(model_of(kind, seed=1).state_dict())
+        placements = {
+            type(placement).__name__
+            for tensor in state.values()
+            for placement in getattr(tensor, "placements", ())
+        }
+        # What the name says is what is tested.
+        assert "Shard" in placements
+        is_strided = kind == "both" and SIZE == 4
+        assert ("_StridedShard" in placements) == is_strided
+        holdfast.save(folder / f"{SIZE}-{kind}", state, group="torch")
+
+
+def load_models(folder: Path) -> None:
+    wanted = whole_state(model_of("fsdp", seed=1))
+    for path in sorted(folder.iterdir()):
+        for kind in MODELS:
+            model = model_of(kind, seed=2)
+            got = holdfast.load(path, dict(model.state_dict()))
+            model.load_state_dict(got)
+            for name, value in whole_state(model).items():
+                assert torch.equal(value, wanted[name]), (path, kind, name)
+
+
+@contextmanager
+def raising(kind: type[BaseException], *words: str) -> Iterator[None]:
+    try:
+        yield
+    except kind as error:
+        text = str(error)
+        for word in words:
+            assert word in text, text
+        return
+    raise AssertionError(f"rank {RANK}: nothing was raised, want {words}")
+
+
+def absent(folder: Path) -> None:
+    """A rank that never comes, and the save after it."""
+    tree = spread_tree(layouts()["fsdp"])
+    path = folder / "absent"
+    if RANK != 1:
+        with raising(errors.DeadlineExceededError, "rank 1 of", str(path)):
+            holdfast.save(path, tree, timeout=1.0)
+        assert not path.exists()
+    dist.barrier()
+    if RANK == 1:  # it comes when the others have left
+        with raising(errors.DeadlineExceededError, "rank 1"):
+            holdfast.save(path, tree, timeout=1.0)
+    dist.barrier()
+    holdfast.save(path, tree)
+    check(holdfast.load(path, spread_tree(layouts()["tp"], True)), "absent")
+
+
+def different(folder: Path) -> None:
+    """Trees that are not alike: an error on all ranks, which names one."""
+    path = folder / "different"
+    odd = SIZE - 1
+
+    def refused(kind: type[BaseException], change: Any, *words: str) -> None:
+        tree = spread_tree(layouts()["fsdp"])
+        if RANK == odd:
+            change(tree)
+        with raising(kind, *words):
+            holdfast.save(path, tree, timeout=20)
+        assert not path.exists()
+        dist.barrier()
+
+    refused(
+        errors.HoldfastError, lambda tree: tree.update(more=1), f"rank {odd}"
+    )
+    refused(
+        errors.HoldfastError,
+        lambda tree: tree["params"].update(
+            even=on("even", layouts()["fsdp"], values("even").double())
+        ),
+        f"rank {odd}",
+        "params.even",
+    )
+    refused(
+        errors.HoldfastError,
+        lambda tree: tree["params"].update(
+            even=on("even", layouts()["tp"], values("even"))
+        ),
+        "params.even",
+    )
+    refused(
+        errors.InvalidArgumentError,
+        lambda tree: tree.update(plain={1, 2}),
+        "plain" if RANK == odd else f"rank {odd}",
+    )
+    holdfast.save(path, spread_tree(layouts()["fsdp"]))
+
+
+def faults(folder: Path) -> None:
+    absent(folder)
+    different(folder)
+
+
+class DyingTransport:
+    """Kills its process in the middle of a save: at its n-th message."""
+
+    def __init__(self, inner: Any, sends_left: int) -> None:
+        self._inner = inner
+        self._sends_left = sends_left
+        self.rank = inner.rank
+        self.size = inner.size
+
+    def send(self, to: int, topic: str, message: bytes) -> None:
+        if self._sends_left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        self._sends_left -= 1
+        self._inner.send(to, topic, message)
+
+    def receive(
+        self, from_: int, topic: str, timeout_seconds: float
+    ) -> bytes | None:
+        got: bytes | None = self._inner.receive(from_, topic, timeout_seconds)
+        return got
+
+
+def killed(folder: Path, sends_left: str) -> None:
+    """The last rank dies in a save over an older checkpoint."""
+    path = folder / "killed"
+    whole = holdfast.process_group("torch")
+    assert whole is not None
+    before = spread_tree(layouts()["fsdp"])
+    holdfast.save(path, before, overwrite=True)
+    transport: Any = whole.transport
+    if RANK == SIZE - 1:
+        transport = DyingTransport(transport, int(sends_left))
+    after = {**before, "step": 99}
+    group = _process_group.ProcessGroup(
+        PrefixedTransport(transport), torch_ranks=range(SIZE)
+    )
+    with raising(
+        errors.DeadlineExceededError, f"rank {SIZE - 1} of", str(path)
+    ):
+        holdfast.save(path, after, overwrite=True, group=group, timeout=2.0)
+    if RANK == 0:
+        assert holdfast.load(path)["step"] == 0
+        assert holdfast.verify(path)
+    print("others went on")
+    # Rank 0 has the store, so it goes last.
+    store = dist.distributed_c10d._get_default_store()
+    store.set(f"done {RANK}", "")
+    if RANK == 0:
+        store.wait([f"done {rank}" for rank in range(SIZE - 1)])
+
+
+class PrefixedTransport:
+    """Another group over the same store."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+        self.rank = inner.rank
+        self.size = inner.size
+
+    def send(self, to: int, topic: str, message: bytes) -> None:
+        self._inner.send(to, f"other/{topic}", message)
+
+    def receive(
+        self, from_: int, topic: str, timeout_seconds: float
+    ) -> bytes | None:
+        got: bytes | None = self._inner.receive(
+            from_, f"other/{topic}", timeout_seconds
+        )
+        return got
+
+
+SCENARIOS = {
+    "save_and_load": save_and_load,
+    "load_all": load_all,
+    "save_all": save_all,
+    "faults": faults,
+    "killed": killed,
+}
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    dist.init_process_group(
+        "gloo",
+        init_method=f"tcp://127.0.0.1:{PORT}",
+        rank=RANK,
+        world_size=SIZE,
+    )
+    scenario, folder, *rest = sys.argv[4:]
+    SCENARIOS[scenario](Path(folder), *rest)  # type: ignore[operator]
+    if scenario == "killed":  # the connections of gloo are broken
+        sys.stdout.flush()
+        os._exit(0)
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,89 @@
+"""Runs one program as several processes, for tests.
+
+The program is a file of python/tests/programs; it gets its rank, their number
+and a port of this machine that nobody uses, then the test's own arguments.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+PROGRAMS = Path(__file__).parent / "programs"
+# No test waits so long unless something hangs.
+HANG_SECONDS = 240
+
+
+@dataclasses.dataclass
+class Ended:
+    """One process: how it ended, and what it said."""
+
+    returncode: int
+    output: str
+
+
+def free_port() -> int:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        port: int = unused.getsockname()[1]
+        return port
+
+
+def run_ranks(
+    program: str,
+    count: int,
+    *arguments: object,
+    killed: int | None = None,
+) -> list[str]:
+    """What each rank has printed.
+
+    All must end well, but for `killed`, which must have been killed.
+    """
+    port = free_port()
+    environment = {
+        **os.environ,
+        "JAX_PLATFORMS": "cpu",
+        "OMP_NUM_THREADS": "1",
+        "PYTHONPATH": os.pathsep.join(sys.path),
+    }
+    running = [
+        subprocess.Popen(
+            [
+                sys.executable,
+                PROGRAMS / program,
+                *map(str, (rank, count, port, *arguments)),
+            ],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env=environment,
+        )
+        for rank in range(count)
+    ]
+    ended = [_wait(process, running) for process in running]
+    said = "\n".join(
+        f"--- rank {rank}, {each.returncode}:\n{each.output}"
+        for rank, each in enumerate(ended)
+    )
+    for rank, each in enumerate(ended):
+        wanted = -signal.SIGKILL if rank == killed else 0
+        assert each.returncode == wanted, said
+    return [each.output for each in ended]
+
+
+def _wait(
+    process: subprocess.Popen[str], others: list[subprocess.Popen[str]]
+) -> Ended:
+    try:
+        output, _ = process.communicate(timeout=HANG_SECONDS)
+    except subprocess.TimeoutExpired:
+        for each in others:
+            each.kill()
+        output, _ = process.communicate()
+        output += f"\nkilled: it hung for {HANG_SECONDS} s"
+    return Ended(process.returncode, output)
