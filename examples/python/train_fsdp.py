@@ -1,4 +1,4 @@
-"""A PyTorch training loop over several processes, each with a part of the model.
+"""A PyTorch training loop over processes, each with a part of the model.
 
 usage: train_fsdp.py FOLDER [--processes N] [--steps N] [--save-every N]
 
@@ -18,7 +18,9 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing
 from torch.distributed.checkpoint.state_dict import (
-    get_state_dict, set_state_dict)
+    get_state_dict,
+    set_state_dict,
+)
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 
