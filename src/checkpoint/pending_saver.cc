@@ -305,12 +305,15 @@ Status PendingSaver::WriteFile(std::string_view name,
 Status PendingSaver::Commit(const RootRecord& root) {
   HF_RETURN_IF_ERROR(CheckOpen());
   return CatchBadAlloc([&]() -> Status {
-    const auto commit = [&]() -> Status {
-      HF_ASSIGN_OR_RETURN(const ParsedRootRecord parsed, ParseRootRecord(root));
-      HF_RETURN_IF_ERROR(AdoptCallerFiles());
-      return Publish(parsed);
-    };
+    const Result<ParsedRootRecord> parsed =
+        is_primary() ? ParseRootRecord(root)
+                     : Result<ParsedRootRecord>(ParsedRootRecord());
+    HF_RETURN_IF_ERROR(Agree("ready", parsed.status()));
     is_done_ = true;
+    const auto commit = [&]() -> Status {
+      HF_RETURN_IF_ERROR(AdoptCallerFiles());
+      return Publish(*parsed);
+    };
     return Agree("commit", is_primary() ? commit() : Status());
   });
 }
