@@ -177,6 +177,12 @@ def _place_key(name: str) -> str:
     return _PLACES + urllib.parse.quote(name, safe=":")
 
 
+# What was answered last, by place and process, where this one answers; what a
+# process brought is soon gone, so the oldest are forgotten.
+_ANSWERED_PLACES_MAX = 100
+_ANSWERED: dict[tuple[str, int], str] = {}
+
+
 class Wait:
     """One process at one place, once."""
 
@@ -256,7 +262,8 @@ class Wait:
         """The message of a process, about this operation.
 
         What a process brings to an operation that has ended is passed over;
-        it will find that out by itself.
+        it will find that out by itself. So is what has been answered, which
+        the process is about to remove.
 
         Raises:
             DeadlineExceededError: it did not come.
@@ -264,8 +271,10 @@ class Wait:
         name = f"in/{process}"
         while True:
             message = Message.from_text(self._ask(name))
+            is_answered = _ANSWERED.get((self._key, process)) == message.id
             if message.operation == self._message.operation:
-                return message
+                if not is_answered:
+                    return message
             if time.monotonic() > self._deadline:
                 raise self._timed_out({process})
             time.sleep(_POLL_SECONDS / 100)
@@ -285,7 +294,12 @@ class Wait:
                 return text
             self._check_not_ended()
             if left <= 0:
-                raise self._timed_out(set())
+                late = self._timed_out(set())
+                # Who is here was true when there was no answer yet.
+                text = try_get(f"{self._key}/{name}")
+                if text is None:
+                    raise late
+                return text
 
     def _timed_out(self, late: set[int]) -> errors.DeadlineExceededError:
         """The error that names who is not here, or is `late`."""
@@ -342,8 +356,11 @@ class Wait:
         text = json.dumps(answer)
         for process, message in to.items():
             if process != self._who.process:
-                self._delete(f"in/{process}")
                 self._set(f"out/{process}/{message.id}", text)
+                _ANSWERED.pop((self._key, process), None)
+                _ANSWERED[self._key, process] = message.id
+        while len(_ANSWERED) > _ANSWERED_PLACES_MAX * len(self._who.members):
+            _ANSWERED.pop(next(iter(_ANSWERED)))
 
     def _set(self, name: str, text: str) -> None:
         self._client.key_value_set(

@@ -154,7 +154,7 @@ def test_full_disk_of_one_process(
 @pytest.mark.parametrize("api", APIS)
 def test_process_that_never_arrives(three: Job, ckpt: Path, api: str) -> None:
     outcomes = three.call(
-        F + "save_soon", path=str(ckpt), seconds=1, api=api, only=[0, 1]
+        F + "save_soon", path=str(ckpt), seconds=4, api=api, only=[0, 1]
     )
     for outcome in outcomes.values():
         assert outcome.error.startswith("DeadlineExceededError"), outcome
