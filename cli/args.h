@@ -25,11 +25,13 @@ enum class VerbId : uint8_t {
   kVerify,
   kSteps,
   kPlan,
+  kConvert,
+  kReshard,
   kHelp,
   kCompletion,
   kMan,
 };
-inline constexpr int kVerbCount = 11;
+inline constexpr int kVerbCount = 13;
 
 // When to use something that only makes sense on a terminal.
 enum class When : uint8_t { kAuto, kAlways, kNever };
@@ -53,6 +55,8 @@ struct Args {
   MissingChunks missing_chunks = MissingChunks::kAsRecorded;
   int thread_count = 0;
   uint64_t ram_bytes_max = uint64_t{256} << 20;
+  When mpi = When::kAuto;
+  double timeout_seconds = 600;
 
   bool long_listing = false;
   SortKey sort = SortKey::kCheckpoint;
@@ -60,6 +64,14 @@ struct Args {
   bool full = false;
   bool raw = false;
   bool npy = false;
+
+  std::optional<Format> format;
+  std::optional<int> zarr_format;
+  std::optional<bool> use_ocdbt;
+  Compression compression = Compression::kZstd;
+  uint64_t chunk_bytes = uint64_t{8} << 20;
+  bool overwrite = false;
+  bool check = true;
 
   std::optional<Mesh> mesh;
   std::vector<SpecRule> spec_rules;  // as typed, the last that matches counts

@@ -56,6 +56,10 @@ int RunVerb(const Args& args, Env& env) {
       return RunSteps(args, env);
     case VerbId::kPlan:
       return RunPlan(args, env);
+    case VerbId::kConvert:
+      return RunConvert(args, env);
+    case VerbId::kReshard:
+      return RunReshard(args, env);
     case VerbId::kHelp:
       return RunHelp(args, env);
     case VerbId::kCompletion:

@@ -9,7 +9,10 @@
 
 #include <atomic>
 #include <functional>
+#include <memory>
 #include <ostream>
+
+#include "holdfast/process_group.h"
 
 namespace holdfast::cli {
 
@@ -23,6 +26,9 @@ struct Env {
   int columns = 80;
   std::function<double()> now_seconds;  // steady; empty: the real one
   const std::atomic<bool>* cancel = nullptr;
+  // How to reach the others that mpirun started; empty: there is no way.
+  std::function<Result<std::shared_ptr<ProcessTransport>>()> mpi_transport;
+  bool is_started_by_mpi = false;
 
   bool cancelled() const { return cancel != nullptr && cancel->load(); }
 };

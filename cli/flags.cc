@@ -1,5 +1,7 @@
 #include "cli/flags.h"
 
+#include <algorithm>
+#include <iterator>
 #include <string>
 
 #include "cli/units.h"
@@ -17,9 +19,14 @@ constexpr uint32_t kDigest = Bit(VerbId::kDigest);
 constexpr uint32_t kVerify = Bit(VerbId::kVerify);
 constexpr uint32_t kSteps = Bit(VerbId::kSteps);
 constexpr uint32_t kPlan = Bit(VerbId::kPlan);
+constexpr uint32_t kConvert = Bit(VerbId::kConvert);
+constexpr uint32_t kReshard = Bit(VerbId::kReshard);
+constexpr uint32_t kRewrite = kConvert | kReshard;
 constexpr uint32_t kOpen =
-    kLs | kTree | kInfo | kCat | kDigest | kVerify | kPlan;
-constexpr uint32_t kWork = kDigest | kVerify;  // long jobs on many threads
+    kLs | kTree | kInfo | kCat | kDigest | kVerify | kPlan | kRewrite;
+constexpr uint32_t kWork =
+    kDigest | kVerify | kRewrite;                // long jobs on many threads
+constexpr uint32_t kRanks = kVerify | kRewrite;  // split over mpirun's ranks
 constexpr uint32_t kReports = kOpen | kSteps;
 constexpr uint32_t kEvery = (1u << kVerbCount) - 1;
 
@@ -65,6 +72,13 @@ Status ApplyRam(std::string_view value, Args* args) {
   return Status();
 }
 
+Status ApplyTimeout(std::string_view value, Args* args) {
+  const auto seconds = ParseInt(value, 1, 1'000'000);
+  if (!seconds) return BadValue("timeout", value, "seconds, from 1");
+  args->timeout_seconds = static_cast<double>(*seconds);
+  return Status();
+}
+
 Status ApplyMissing(std::string_view value, Args* args) {
   if (value == "fill") {
     args->missing_chunks = MissingChunks::kFill;
@@ -97,6 +111,63 @@ Status ApplyDepth(std::string_view value, Args* args) {
 Status ApplyItem(std::string_view value, Args* args) {
   if (value.empty()) return BadValue("item", value, "the name of an item");
   args->item = value;
+  return Status();
+}
+
+Status ApplyTo(std::string_view value, Args* args) {
+  constexpr std::string_view kLater[] = {"megatron-zarr", "safetensors", "dcp",
+                                         "npz"};
+  if (value == "orbax") {
+    args->format = Format::kOrbax;
+  } else if (value == "orbax-v1") {
+    args->format = Format::kOrbaxV1;
+  } else if (std::find(std::begin(kLater), std::end(kLater), value) !=
+             std::end(kLater)) {
+    return UnimplementedError("--to: " + std::string(value) +
+                              " cannot be written yet; want orbax or orbax-v1");
+  } else {
+    return BadValue("to", value, "orbax or orbax-v1");
+  }
+  return Status();
+}
+
+Status ApplyZarr(std::string_view value, Args* args) {
+  if (value != "2" && value != "3") return BadValue("zarr", value, "2 or 3");
+  args->zarr_format = value == "2" ? 2 : 3;
+  return Status();
+}
+
+Status ApplyOcdbt(std::string_view value, Args* args) {
+  if (value != "yes" && value != "no") {
+    return BadValue("ocdbt", value, "yes or no");
+  }
+  args->use_ocdbt = value == "yes";
+  return Status();
+}
+
+Status ApplyCompression(std::string_view value, Args* args) {
+  if (value == "zstd") {
+    args->compression = Compression::kZstd;
+  } else if (value == "fast") {
+    args->compression = Compression::kFast;
+  } else if (value == "none") {
+    args->compression = Compression::kNone;
+  } else {
+    return BadValue("compression", value, "zstd, fast or none");
+  }
+  return Status();
+}
+
+Status ApplyChunkBytes(std::string_view value, Args* args) {
+  if (value == "0") {
+    args->chunk_bytes = 0;
+    return Status();
+  }
+  const auto bytes = ParseBytes(value);
+  if (!bytes.ok()) {
+    return BadValue("chunk-bytes", value, "a size such as 8M, or 0");
+  }
+  args->chunk_bytes = *bytes;
   return Status();
 }
 
@@ -157,15 +228,33 @@ constexpr Flag kFlags[] = {
      kCat, "", Completion::kNothing, "", Switch<&Args::raw>},
     {"npy", 0, "", "Write a .npy file", kCat, "", Completion::kNothing, "",
      Switch<&Args::npy>},
+    {"to", 0, "FORMAT", "Write this format", kConvert, "as the source is",
+     Completion::kChoices, "orbax|orbax-v1", ApplyTo},
+    {"zarr", 0, "N", "Write arrays as zarr 2 or zarr 3", kConvert,
+     "as in the source", Completion::kChoices, "2|3", ApplyZarr},
+    {"ocdbt", 0, "WHETHER",
+     "Write one OCDBT database, or a directory a parameter", kConvert,
+     "as in the source", Completion::kChoices, "yes|no", ApplyOcdbt},
+    {"compression", 0, "NAME",
+     "Compress chunks: zstd; fast, blosc with lz4; or not at all", kRewrite,
+     "zstd", Completion::kChoices, "zstd|fast|none", ApplyCompression},
+    {"chunk-bytes", 0, "SIZE",
+     "Cut larger arrays into chunks of about SIZE bytes; 0: as Orbax does",
+     kRewrite, "8M", Completion::kNothing, "", ApplyChunkBytes},
+    {"overwrite", 0, "", "Replace what is at TARGET, when the new one is whole",
+     kRewrite, "", Completion::kNothing, "", Switch<&Args::overwrite>},
+    {"no-check", 0, "", "Do not read the new checkpoint back to compare it",
+     kRewrite, "", Completion::kNothing, "", Switch<&Args::check, false>},
     {"mesh", 0, "AXES",
-     "Plan for devices in a grid of these axes, such as data=4,model=2", kPlan,
-     "as stored", Completion::kNothing, "", ApplyMesh},
+     "Lay arrays out on devices in a grid of these axes, such as "
+     "data=4,model=2",
+     kPlan | kReshard, "as stored", Completion::kNothing, "", ApplyMesh},
     {"spec", 0, "[PATTERN=]SPEC",
      "Cut arrays by these axes: one entry a dimension, AXIS, AXIS+AXIS or "
      "None; without PATTERN all arrays with that many dimensions. May be "
      "repeated; the last that matches counts",
-     kPlan, "as stored, otherwise a copy on each device", Completion::kNothing,
-     "", ApplySpec},
+     kPlan | kReshard, "as stored, otherwise a copy on each device",
+     Completion::kNothing, "", ApplySpec},
     {"ranks", 0, "N", "Share the devices by N processes, in order of their ids",
      kPlan, "one a device", Completion::kNothing, "", ApplyRanks},
     {"rank", 0, "R", "Tell of process R alone", kPlan, "all",
@@ -185,6 +274,13 @@ constexpr Flag kFlags[] = {
     {"ram", 0, "SIZE",
      "Hold at most SIZE bytes of tensors in memory; a larger chunk goes alone",
      kWork | kCat, "256M", Completion::kNothing, "", ApplyRam},
+    {"mpi", 0, "WHEN", "Split the work over the processes that mpirun started",
+     kRanks, "auto: when it did", Completion::kChoices, kWhen,
+     [](std::string_view value, Args* args) {
+       return ApplyWhen("mpi", value, &args->mpi);
+     }},
+    {"timeout", 0, "SECONDS", "Wait at most so long for another process",
+     kRanks, "600", Completion::kNothing, "", ApplyTimeout},
     {"progress", 0, "WHEN", "Draw a progress bar on standard error", kWork,
      "auto: on a terminal, after one second", Completion::kChoices, kWhen,
      [](std::string_view value, Args* args) {
@@ -233,6 +329,7 @@ constexpr Example kVerifyExamples[] = {
     {"holdfast verify /ckpt/7", "read and check everything"},
     {"holdfast verify --quiet /ckpt && cp -r /ckpt/7 /backup",
      "copy only what is sound"},
+    {"mpirun -np 8 holdfast verify /ckpt/7", "check an eighth each"},
 };
 constexpr Example kStepsExamples[] = {
     {"holdfast steps /ckpt", "every step, and why some do not count"},
@@ -246,6 +343,18 @@ constexpr Example kPlanExamples[] = {
     {"holdfast plan /ckpt/7 --mesh x=8 --spec x --spec 'emb.*=None,x' --ranks "
      "2",
      "two processes of four devices; rules by name"},
+};
+constexpr Example kConvertExamples[] = {
+    {"holdfast convert /ckpt/7 /new/7 --to orbax-v1 --zarr 3",
+     "the newer format"},
+    {"holdfast convert /ckpt /params --ocdbt no 'params.*'",
+     "some leaves of the newest step, a directory each"},
+    {"mpirun -np 8 holdfast convert --ram 1G /ckpt/7 /new/7",
+     "eight processes write a part each"},
+};
+constexpr Example kReshardExamples[] = {
+    {"holdfast reshard /ckpt/7 /new/7 --mesh data=4,model=2 --spec data,model",
+     "as eight devices would have saved it"},
 };
 constexpr Example kHelpExamples[] = {
     {"holdfast help cat", "help of one verb"},
@@ -295,7 +404,8 @@ constexpr Verb kVerbs[] = {
     {VerbId::kVerify, "verify", "PATH", 1, 1, "Check every byte",
      "Reads everything that a restore could depend on, checks every checksum "
      "there is, and names each damaged leaf, file and offset. Exit code 1 "
-     "means damage.",
+     "means damage. Processes started by mpirun check a part each; the first "
+     "of them prints.",
      kVerifyExamples, Completion::kFile, "", false},
     {VerbId::kSteps, "steps", "ROOT", 1, 1, "List the steps of a root",
      "Lists the step directories of a root: time, size, items, metrics, and "
@@ -308,6 +418,22 @@ constexpr Verb kVerbs[] = {
      "how even that is. Bytes are those of the elements, not compressed. No "
      "tensor is read. PATTERN is as for ls.",
      kPlanExamples, Completion::kFile, "", false},
+    {VerbId::kConvert, "convert", "SOURCE TARGET [PATTERN...]", 2, kAny,
+     "Write a checkpoint again in another layout",
+     "Writes the checkpoint SOURCE again at TARGET, in another format, "
+     "chunking or compression, without holding it in memory, and then compares "
+     "the two. Names, values and metadata stay. A stored chunk is read again "
+     "only if it is larger than what --ram allows, or needed at places that "
+     "are further apart than that. Processes started by mpirun read and write "
+     "a part each; --ram is of each. PATTERN is as for ls.",
+     kConvertExamples, Completion::kFile, "", false},
+    {VerbId::kReshard, "reshard", "SOURCE TARGET [PATTERN...]", 2, kAny,
+     "Write a checkpoint again for another mesh",
+     "Writes the checkpoint SOURCE again at TARGET as a run on the devices of "
+     "--mesh would have saved it: the shardings it records, and chunks that no "
+     "border between devices cuts. Everything else is as for convert. Any "
+     "checkpoint can be restored on any mesh; this makes it fast.",
+     kReshardExamples, Completion::kFile, "", false},
     {VerbId::kHelp, "help", "[VERB]", 0, 1, "Print help",
      "Prints help for all verbs or for one.", kHelpExamples,
      Completion::kChoices, "", false},

@@ -46,6 +46,24 @@ bool HasAxes(const Mesh& mesh, const PartitionSpec& spec) {
   return true;
 }
 
+std::optional<Sharding> OnMesh(const LeafInfo& leaf, const Mesh& mesh,
+                               const std::vector<SpecRule>& rules,
+                               StoredShardings* cache) {
+  if (const SpecRule* rule = FindRule(leaf, rules)) {
+    return NamedSharding{mesh, rule->spec};
+  }
+  if (!leaf.sharding_json.empty()) {
+    const Result<Sharding>& stored = Stored(leaf.sharding_json, cache);
+    const auto* named =
+        stored.ok() ? std::get_if<NamedSharding>(&*stored) : nullptr;
+    if (named != nullptr && HasAxes(mesh, named->spec)) {
+      return NamedSharding{mesh, named->spec};
+    }
+  }
+  if (IsOfOneProcess(leaf)) return std::nullopt;
+  return NamedSharding{mesh, {}};
+}
+
 // What a leaf's sharding is; absent: it is not spread over devices.
 Result<std::optional<Sharding>> ChooseSharding(const LeafInfo& leaf,
                                                const LayoutRequest& request,
@@ -57,19 +75,7 @@ Result<std::optional<Sharding>> ChooseSharding(const LeafInfo& leaf,
     if (!stored.ok()) return stored.status();
     return Choice(*stored);
   }
-  if (const SpecRule* rule = FindRule(leaf, request.rules)) {
-    return Choice(NamedSharding{*request.mesh, rule->spec});
-  }
-  if (!leaf.sharding_json.empty()) {
-    const Result<Sharding>& stored = Stored(leaf.sharding_json, cache);
-    const auto* named =
-        stored.ok() ? std::get_if<NamedSharding>(&*stored) : nullptr;
-    if (named != nullptr && HasAxes(*request.mesh, named->spec)) {
-      return Choice(NamedSharding{*request.mesh, named->spec});
-    }
-  }
-  if (IsOfOneProcess(leaf)) return Choice();
-  return Choice(NamedSharding{*request.mesh, {}});
+  return Choice(OnMesh(leaf, *request.mesh, request.rules, cache));
 }
 
 // Values that lie in other files than a chunk's have one chunk.
@@ -91,6 +97,12 @@ RankLoad LoadOf(const LeafInfo& leaf, const std::vector<DeviceShard>& boxes) {
 }
 
 }  // namespace
+
+std::optional<Sharding> ShardingOnMesh(const LeafInfo& leaf, const Mesh& mesh,
+                                       const std::vector<SpecRule>& rules) {
+  StoredShardings cache;
+  return OnMesh(leaf, mesh, rules, &cache);
+}
 
 bool IsPlannable(const LeafInfo& leaf) {
   return leaf.dtype.has_value() &&

@@ -83,6 +83,12 @@ class LeafPlanner {
   std::vector<Result<std::optional<size_t>>> planner_of_leaf_;
 };
 
+// What the array would be on this mesh: as the last rule that matches says, as
+// it is stored where the mesh has its axes, else a copy on each device. Absent:
+// it is no array of devices.
+std::optional<Sharding> ShardingOnMesh(const LeafInfo& leaf, const Mesh& mesh,
+                                       const std::vector<SpecRule>& rules);
+
 // Whether a leaf has elements, and so a plan.
 bool IsPlannable(const LeafInfo& leaf);
 

@@ -16,6 +16,7 @@
 
 #include "cli/dispatch.h"
 #include "cli/report.h"
+#include "holdfast/mpi.h"
 
 namespace {
 
@@ -64,6 +65,8 @@ int main(int argc, char** argv) {
   env.no_color = NoColor();
   env.columns = TerminalColumns();
   env.cancel = &g_cancel;
+  env.mpi_transport = [] { return holdfast::MpiTransport(); };
+  env.is_started_by_mpi = holdfast::StartedByMpi();
   // Only the standard library can throw here, for want of memory.
   try {
     const std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);

@@ -2,6 +2,7 @@
 
 #include "cli/json_out.h"
 #include "cli/progress_bar.h"
+#include "cli/ranks.h"
 #include "cli/report.h"
 #include "cli/units.h"
 #include "cli/verbs.h"
@@ -10,16 +11,20 @@
 namespace holdfast::cli {
 namespace {
 
-Result<VerifyReport> VerifyWithProgress(const Args& args, Env& env) {
+Result<VerifyReport> VerifyWithProgress(const Args& args, Env& env,
+                                        ProcessGroup* group) {
   RunOptions run = RunOptionsOf(args, env);
   const OpenOptions open = OpenOptionsOf(args);
-  if (!UseProgress(args, env)) return Verify(args.operands[0], open, run);
+  const bool is_silent = group != nullptr && group->rank() > 0;
+  if (is_silent || !UseProgress(args, env)) {
+    return Verify(args.operands[0], open, run, group);
+  }
   ProgressBar bar(env.err, env.now_seconds,
                   {.label = "verify", .columns = env.columns});
   run.progress = [&](const Progress& progress) {
     bar.Update(progress.done_bytes, progress.total_bytes);
   };
-  return Verify(args.operands[0], open, run);
+  return Verify(args.operands[0], open, run, group);
 }
 
 // "w: d/1a2b at 4096: crc32c differs".
@@ -96,14 +101,16 @@ void PrintJson(const VerifyReport& report, std::ostream& out) {
 }  // namespace
 
 int RunVerify(const Args& args, Env& env) {
-  const auto report = VerifyWithProgress(args, env);
-  if (!report.ok()) return Fail(env, report.status());
-  if (args.json) {
-    PrintJson(*report, env.out);
-  } else {
-    PrintText(*report, args, env);
-  }
-  return report->damages.empty() ? kExitFine : kExitDamaged;
+  return OnRanks(args, env, [&](ProcessGroup* group, Env& own) -> Result<int> {
+    const auto report = VerifyWithProgress(args, own, group);
+    if (!report.ok()) return report.status();
+    if (args.json) {
+      PrintJson(*report, own.out);
+    } else {
+      PrintText(*report, args, own);
+    }
+    return report->damages.empty() ? kExitFine : kExitDamaged;
+  });
 }
 
 }  // namespace holdfast::cli

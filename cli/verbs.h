@@ -19,5 +19,7 @@ int RunDigest(const Args& args, Env& env);
 int RunVerify(const Args& args, Env& env);
 int RunSteps(const Args& args, Env& env);
 int RunPlan(const Args& args, Env& env);
+int RunConvert(const Args& args, Env& env);
+int RunReshard(const Args& args, Env& env);
 
 }  // namespace holdfast::cli

@@ -190,10 +190,12 @@ Result<std::string> DigestLeaf(const Checkpoint& checkpoint, size_t leaf);
 
 // Reads and checks every byte that a restore could depend on, and every
 // checksum there is. Fails only when the path is no checkpoint at all; damage
-// is in the report.
+// is in the report. With a group every rank calls it, checks a share of the
+// chunks and files, and gets the report of all; progress is of its own share.
 Result<VerifyReport> Verify(const std::string& path,
                             const OpenOptions& options = {},
-                            const RunOptions& run = {});
+                            const RunOptions& run = {},
+                            ProcessGroup* group = nullptr);
 
 // A step directory of a manager root.
 struct StepInfo {

@@ -3,7 +3,9 @@
 #pragma once
 
 #include "holdfast/checkpoint.h"
+#include "holdfast/convert.h"
 #include "holdfast/dtype.h"
+#include "holdfast/mpi.h"
 #include "holdfast/open_spec.h"
 #include "holdfast/options.h"
 #include "holdfast/pending_save.h"

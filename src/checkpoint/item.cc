@@ -1,6 +1,7 @@
 #include "checkpoint/item.h"
 
 #include <unordered_map>
+#include <unordered_set>
 
 #include "base/status_macros.h"
 #include "checkpoint/array_index.h"
@@ -215,8 +216,8 @@ class ItemOpener {
       HF_RETURN_IF_ERROR(OpenDatabase());
     }
     if (detail_ == ItemDetail::kFull) HF_RETURN_IF_ERROR(BuildIndex());
-    ReadPrngImpls();
     if (!has_tree_metadata) return AddLeavesOfAggregate();
+    ReadPrngImpls(metadata);
     item_->leaves_.reserve(metadata.entries.size());
     for (TreeMetadataEntry& entry : metadata.entries) {
       AddLeafOfEntry(std::move(entry));
@@ -455,7 +456,16 @@ class ItemOpener {
     return Status();
   }
 
-  void ReadPrngImpls() {
+  // Every process leaves a file, as a rule about all arrays: one is enough
+  // then, of what may be thousands.
+  void ReadPrngImpls(const TreeMetadata& metadata) {
+    std::unordered_set<std::string> unknown;
+    for (const TreeMetadataEntry& entry : metadata.entries) {
+      if (entry.value_type == kValueTypeJaxArray) {
+        unknown.insert(ParamName(entry.path));
+      }
+    }
+    if (unknown.empty()) return;
     const std::string prefix = std::string(kArrayMetadatasDirectory) + "/";
     (void)files().List(prefix, [&](std::string_view key, const ObjectInfo&) {
       const Result<Bytes> text = files().Read(key);
@@ -463,6 +473,7 @@ class ItemOpener {
       const auto records = ParseArrayMetadatas(text->view());
       if (!records.ok()) return Status();
       for (const ArrayMetadataRecord& record : *records) {
+        if (unknown.erase(record.param_name) == 0) continue;
         const auto& ext = record.ext_metadata;
         if (!ext.is_object() || !ext.contains("random_key_impl")) continue;
         const auto& impl = ext["random_key_impl"];
@@ -470,7 +481,7 @@ class ItemOpener {
           prng_impls_[record.param_name] = impl.get<std::string>();
         }
       }
-      return Status();
+      return unknown.empty() ? CancelledError("all are known") : Status();
     });
   }
 

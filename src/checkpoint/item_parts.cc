@@ -1,8 +1,10 @@
 #include "checkpoint/item_parts.h"
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
+#include "base/executor.h"
 #include "base/status_macros.h"
 #include "checkpoint/adopt.h"
 #include "checkpoint/array_layout.h"
@@ -20,6 +22,8 @@ namespace holdfast {
 namespace {
 
 constexpr size_t kNamedMax = 8;  // ranks or leaves in one message
+// Small reads, which wait for the store rather than for a processor.
+constexpr int kReaderCountMax = 16;
 
 std::string RankList(const std::vector<int64_t>& ranks) {
   std::string text = ranks.size() == 1 ? "rank " : "ranks ";
@@ -38,6 +42,7 @@ class PartMerger {
       : options_(options),
         files_(files),
         store_(files.store()),
+        readers_(std::min<int>(kReaderCountMax, options.ranks.size())),
         layouts_(MissingChunks::kRefuse) {}
 
   Status Merge() {
@@ -58,30 +63,40 @@ class PartMerger {
 
  private:
   Status ReadParts() {
+    std::vector<std::optional<PartFile>> found(options_.ranks.size());
+    HF_RETURN_IF_ERROR(
+        readers_.ParallelFor(found.size(), [&](size_t i, int) -> Status {
+          HF_ASSIGN_OR_RETURN(found[i], ReadPart(options_.ranks[i]));
+          return Status();
+        }));
     std::vector<int64_t> missing;
-    for (const int64_t rank : options_.ranks) {
-      const std::string name = PartFileName(rank);
-      const Result<Bytes> text = store_.Read(name);
-      if (text.status().code() == StatusCode::kNotFound) {
-        missing.push_back(rank);
-        continue;
+    for (size_t i = 0; i < found.size(); ++i) {
+      if (found[i]) {
+        parts_.push_back(*std::move(found[i]));
+      } else {
+        missing.push_back(options_.ranks[i]);
       }
-      if (!text.ok()) return text.status();
-      Result<PartFile> part = ParsePartFile(text->view());
-      if (!part.ok()) {
-        return part.status().WithContext(store_.Describe(name));
-      }
-      if (part->rank != rank) {
-        return DataLossError(store_.Describe(name) + ": it is of rank " +
-                             std::to_string(part->rank));
-      }
-      parts_.push_back(std::move(part).value());
     }
     if (missing.empty()) return Status();
     return FailedPreconditionError(
         store_.Describe("") + ": " + RankList(missing) +
         " left no part of the checkpoint (want parts of " +
         std::to_string(options_.ranks.size()) + " ranks)");
+  }
+
+  // Nullopt when there is none.
+  Result<std::optional<PartFile>> ReadPart(int64_t rank) {
+    const std::string name = PartFileName(rank);
+    const Result<Bytes> text = store_.Read(name);
+    if (text.status().code() == StatusCode::kNotFound) {
+      return std::optional<PartFile>();
+    }
+    if (!text.ok()) return text.status();
+    Result<PartFile> part = ParsePartFile(text->view());
+    if (!part.ok()) return part.status().WithContext(store_.Describe(name));
+    if (part->rank == rank) return std::optional(std::move(part).value());
+    return DataLossError(store_.Describe(name) + ": it is of rank " +
+                         std::to_string(part->rank));
   }
 
   Status CheckOneSave() {
@@ -149,12 +164,16 @@ class PartMerger {
   }
 
   Status MergeAllDatabases() {
-    std::vector<ocdbt::MergeChild> children;
+    std::vector<const PartFile*> with_database;
     for (const PartFile& part : parts_) {
-      if (part.database.empty()) continue;
-      HF_ASSIGN_OR_RETURN(ocdbt::MergeChild child, ReadDatabase(part));
-      children.push_back(std::move(child));
+      if (!part.database.empty()) with_database.push_back(&part);
     }
+    std::vector<ocdbt::MergeChild> children(with_database.size());
+    HF_RETURN_IF_ERROR(
+        readers_.ParallelFor(children.size(), [&](size_t i, int) -> Status {
+          HF_ASSIGN_OR_RETURN(children[i], ReadDatabase(*with_database[i]));
+          return Status();
+        }));
     if (!options_.is_partial) HF_RETURN_IF_ERROR(CheckDatabases(children));
     if (options_.adopt_existing) HF_RETURN_IF_ERROR(AddAdopted(children));
     if (children.empty()) return Status();
@@ -282,6 +301,7 @@ class PartMerger {
   const FinishItemOptions& options_;
   FileWriter& files_;
   Store& store_;
+  Executor readers_;
   ArrayLayoutCache layouts_;
   ValueSinkOptions sink_options_{.sync = files_.sync(),
                                  .commit_time_ns = options_.now_ns(),

@@ -281,7 +281,9 @@ Result<ItemPlace> ClassifyItem(const std::string& directory,
   const bool has_arrays =
       HasZarrMetadata(directory) ||
       std::any_of(names.begin(), names.end(), [&](const std::string& name) {
-        return HasZarrMetadata(directory + "/" + name);
+        const std::string below = directory + "/" + name;
+        // An item whose whole tree is one array is an item all the same.
+        return HasZarrMetadata(below) && !HasFile(below, kTreeMetadataFile);
       });
   if (!has_arrays) return item;
   // ArrayCheckpointHandler's item of one array never had `_METADATA`.

@@ -2,7 +2,6 @@
 // is, and keeps going after damage, so that one report names all of it.
 #include <algorithm>
 #include <mutex>
-#include <tuple>
 
 #include "base/no_throw.h"
 #include "base/status_macros.h"
@@ -12,6 +11,8 @@
 #include "checkpoint/format/sharding_file.h"
 #include "checkpoint/opened_checkpoint.h"
 #include "checkpoint/restore.h"
+#include "checkpoint/verify_share.h"
+#include "holdfast/process_group.h"
 #include "storage/directory_ops.h"
 #include "storage/file_store.h"
 #include "zarr/format/chunk_key.h"
@@ -21,30 +22,22 @@ namespace {
 
 class Verifier {
  public:
-  Verifier(const OpenOptions& options, const RunOptions& run)
-      : options_(options), run_(run) {}
+  Verifier(const OpenOptions& options, const RunOptions& run, WorkShare share)
+      : options_(options), run_(run), share_(std::move(share)) {}
 
-  Result<VerifyReport> Execute(const std::string& path) {
+  Result<ShareReport> Execute(const std::string& path) {
     HF_ASSIGN_OR_RETURN(place_, FindPlace(path, options_));
+    (void)share_.Takes(place_.info.path, 0);
     VerifyRootFiles();
     for (const ItemPlace& item : place_.items) {
       HF_RETURN_IF_ERROR(VerifyItem(item));
     }
-    SortDamages();
+    SortDamages(report_.damages);
     report_.stats.total_seconds = watch_.Lap();
-    return std::move(report_);
+    return ShareReport{std::move(report_), share_.digest()};
   }
 
  private:
-  // Workers find damage in any order.
-  void SortDamages() {
-    std::stable_sort(report_.damages.begin(), report_.damages.end(),
-                     [](const Damage& a, const Damage& b) {
-                       return std::tie(a.leaf, a.file, a.offset) <
-                              std::tie(b.leaf, b.file, b.offset);
-                     });
-  }
-
   void AddDamage(std::string leaf, std::string file,
                  std::optional<uint64_t> offset, Status status) {
     std::lock_guard lock(mutex_);
@@ -84,6 +77,7 @@ class Verifier {
     }
     if (!*digests) return std::nullopt;
     for (const FileDigest& row : (*digests)->files()) {
+      if (!share_.Takes(row.path, row.byte_count)) continue;
       const Result<FileDigest> sum = SumFile(store, row.path);
       const Status status =
           sum.ok() ? DigestIndex::CheckSum(row, *sum) : sum.status();
@@ -109,7 +103,7 @@ class Verifier {
       AddDamage("", Relative(place.directory, ""), std::nullopt, item.status());
       return Status();
     }
-    if ((*item)->database() != nullptr) {
+    if ((*item)->database() != nullptr && share_.Takes(place.directory, 0)) {
       const Status checked = (*item)->database()->CheckAll(&run_.cancel());
       if (!checked.ok()) {
         AddDamage("", Relative(place.directory, kManifestFile), std::nullopt,
@@ -163,7 +157,7 @@ class Verifier {
     if (!names.ok()) return;
     FileStore store(directory);
     for (const std::string& name : *names) {
-      if (!ParseProcessDirectory(name)) continue;
+      if (!ParseProcessDirectory(name) || !share_.Takes(name, 0)) continue;
       Status status;
       auto database = ocdbt::Database::Open(&store, name + "/", {});
       if (database.ok()) {
@@ -179,7 +173,6 @@ class Verifier {
 
   Status VerifyLeaves(const Item& item, const DigestIndex* index) {
     std::vector<const StoredLeaf*> arrays;
-    uint64_t total_bytes = 0;
     for (const StoredLeaf& leaf : item.leaves()) {
       ++report_.leaf_count;
       if (leaf.is_external) {
@@ -189,11 +182,12 @@ class Verifier {
                   std::nullopt, leaf.problem);
       } else if (leaf.layout != nullptr) {
         arrays.push_back(&leaf);
-        total_bytes += leaf.info.decoded_bytes;
       }
     }
-    run_.StartPhase("verify", total_bytes);
     const std::vector<ChunkRun> runs = MakeChunkRuns(arrays, item);
+    uint64_t total_bytes = 0;
+    for (const ChunkRun& run : runs) total_bytes += run.byte_count;
+    run_.StartPhase("verify", total_bytes);
     std::vector<Buffer> decoded(run_.executor().thread_count());
     HF_RETURN_IF_ERROR(run_.executor().ParallelFor(
         runs.size(),
@@ -229,9 +223,10 @@ class Verifier {
     const StoredLeaf* leaf = nullptr;
     int64_t first = 0;
     int64_t last = 0;
+    uint64_t byte_count = 0;  // decoded, at most
   };
 
-  // Large arrays are shared by all workers.
+  // Those of this process. Large arrays are shared by all workers.
   std::vector<ChunkRun> MakeChunkRuns(
       const std::vector<const StoredLeaf*>& arrays, const Item& item) {
     std::vector<ChunkRun> runs;
@@ -245,8 +240,10 @@ class Verifier {
       }
       const int64_t chunk_count = leaf->layout->grid.ChunkCount();
       for (int64_t first = 0; first < chunk_count; first += kRunChunkCount) {
-        runs.push_back(
-            {leaf, first, std::min(chunk_count, first + kRunChunkCount)});
+        const int64_t last = std::min(chunk_count, first + kRunChunkCount);
+        const uint64_t byte_count = leaf->layout->chunk_bytes * (last - first);
+        if (!share_.Takes(leaf->info.name, byte_count)) continue;
+        runs.push_back({leaf, first, last, byte_count});
       }
     }
     return runs;
@@ -377,15 +374,38 @@ class Verifier {
   Run run_;
   Stopwatch watch_;
   Place place_;
+  WorkShare share_;
   std::mutex mutex_;
   VerifyReport report_;
 };
 
+Result<VerifyReport> Combine(Result<ShareReport> mine, const std::string& path,
+                             ProcessGroup& group) {
+  const Meeting meeting{"verify", path};
+  HF_RETURN_IF_ERROR(group.Agree(meeting, mine.status()));
+  HF_ASSIGN_OR_RETURN(const std::vector<std::string> encoded,
+                      group.AllGather(meeting, EncodeShareReport(*mine)));
+  std::vector<ShareReport> shares;
+  for (const std::string& bytes : encoded) {
+    HF_ASSIGN_OR_RETURN(shares.emplace_back(), DecodeShareReport(bytes));
+  }
+  return MergeShareReports(std::move(shares), path);
+}
+
 }  // namespace
 
 Result<VerifyReport> Verify(const std::string& path, const OpenOptions& options,
-                            const RunOptions& run) {
-  return CatchBadAlloc([&] { return Verifier(options, run).Execute(path); });
+                            const RunOptions& run, ProcessGroup* group) {
+  const bool is_alone = group == nullptr || group->size() == 1;
+  const WorkShare share(is_alone ? 0 : group->rank(),
+                        is_alone ? 1 : group->size());
+  Result<ShareReport> mine = CatchBadAlloc(
+      [&] { return Verifier(options, run, share).Execute(path); });
+  if (is_alone) {
+    if (!mine.ok()) return mine.status();
+    return std::move(mine->report);
+  }
+  return CatchBadAlloc([&] { return Combine(std::move(mine), path, *group); });
 }
 
 }  // namespace holdfast

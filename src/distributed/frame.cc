@@ -1,10 +1,9 @@
 #include "distributed/frame.h"
 
 #include <cstdint>
-#include <limits>
 #include <utility>
 
-#include "base/coding.h"
+#include "base/string_coding.h"
 
 namespace holdfast {
 namespace {
@@ -12,26 +11,9 @@ namespace {
 constexpr char kVersion = 1;
 enum Kind : uint8_t { kArrival = 0, kWaiting, kAnswer, kFailure };
 
-void PutString(std::string& out, std::string_view text) {
-  PutVarint(out, text.size());
-  out += text;
-}
-
 void PutStatus(std::string& out, const Status& status) {
   out.push_back(static_cast<char>(status.code()));
   PutString(out, status.message());
-}
-
-bool ReadString(Cursor& cursor, std::string& text) {
-  uint64_t size = 0;
-  std::string_view bytes;
-  if (cursor.ReadVarint(std::numeric_limits<uint64_t>::max(), size) !=
-          Cursor::VarintResult::kOk ||
-      size > cursor.remaining() || !cursor.ReadBytes(size, bytes)) {
-    return false;
-  }
-  text = bytes;
-  return true;
 }
 
 bool ReadStatus(Cursor& cursor, Status& status) {
@@ -49,9 +31,7 @@ bool ReadStatus(Cursor& cursor, Status& status) {
 bool ReadValues(Cursor& cursor, std::vector<std::string>& values) {
   uint64_t count = 0;
   // A value takes a byte at least.
-  if (cursor.ReadVarint(std::numeric_limits<uint64_t>::max(), count) !=
-          Cursor::VarintResult::kOk ||
-      count > cursor.remaining()) {
+  if (!ReadVarint64(cursor, count) || count > cursor.remaining()) {
     return false;
   }
   values.resize(count);

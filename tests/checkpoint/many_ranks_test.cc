@@ -253,11 +253,12 @@ TEST_P(ManyRanks, HearOfTheRankThatCannotWrite) {
     options.overwrite = true;
     if (group.rank() == 1) {
       options.now_ns = [&]() -> uint64_t {
-        // A file where its directories have to be.
+        // A file where its database has to be, directories in place of chunks.
         const std::string blocked = path_ + ".orbax-checkpoint-tmp/";
         if (fs::exists(blocked)) {
           std::ofstream(blocked + "ocdbt.process_1");
-          std::ofstream(blocked + "columns");
+          fs::create_directories(blocked + "columns/0.1");
+          fs::create_directories(blocked + "columns/c/0/1");
         }
         return 1;
       };

@@ -4,6 +4,8 @@
 #include <mutex>
 #include <utility>
 
+#include "holdfast/process_group.h"
+
 namespace holdfast {
 namespace testing {
 namespace {
@@ -204,7 +206,12 @@ Result<std::string> DigestLeaf(const Checkpoint& checkpoint, size_t leaf) {
 }
 
 Result<VerifyReport> Verify(const std::string& path, const OpenOptions& options,
-                            const RunOptions& run) {
+                            const RunOptions& run, ProcessGroup* group) {
+  if (group != nullptr) {
+    // All ranks must make the call.
+    const Status status = group->Agree({"verify", path}, Status());
+    if (!status.ok()) return status;
+  }
   auto& world = TheWorld();
   world.calls.open = options;
   world.calls.thread_count = run.thread_count;
@@ -220,6 +227,25 @@ Result<VerifyReport> Verify(const std::string& path, const OpenOptions& options,
     return CancelledError("cancelled");
   }
   return found->second.report;
+}
+
+Result<ConvertResult> Convert(const std::string& source,
+                              const std::string& target,
+                              const ConvertOptions& options) {
+  auto& world = TheWorld();
+  world.calls.convert = options;
+  world.calls.convert_target = target;
+  const auto found = world.checkpoints.find(source);
+  if (found == world.checkpoints.end()) {
+    return NotFoundError("no checkpoint at " + source);
+  }
+  ConvertResult result;
+  result.leaf_count = found->second.leaves.size();
+  result.decoded_bytes = 3 << 20;
+  result.read_bytes = 2 << 20;
+  result.written_bytes = 1 << 20;
+  result.total_seconds = 0.5;
+  return result;
 }
 
 Result<std::vector<StepInfo>> ListSteps(const std::string& root) {

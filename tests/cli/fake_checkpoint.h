@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "holdfast/checkpoint.h"
+#include "holdfast/convert.h"
 
 namespace holdfast::testing {
 
@@ -35,6 +36,8 @@ struct FakeCalls {
   uint64_t in_flight_bytes_max = 0;
   std::vector<std::pair<Shape, Shape>> boxes;  // origin, shape of each ReadBox
   int read_count = 0;                          // whole leaves
+  ConvertOptions convert;
+  std::string convert_target;
 };
 
 void ClearWorld();

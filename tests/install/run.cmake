@@ -28,3 +28,6 @@ run("configure the consumer" ${CMAKE_COMMAND}
 run("build the consumer" ${CMAKE_COMMAND} --build ${SCRATCH_DIR}/build)
 run("run the consumer" ${SCRATCH_DIR}/build/consumer
   ${SCRATCH_DIR}/checkpoint)
+if(EXISTS ${SCRATCH_DIR}/build/mpi_consumer)
+  run("run the consumer of MPI" ${SCRATCH_DIR}/build/mpi_consumer)
+endif()

@@ -1,7 +1,7 @@
 // Whatever layout an item was saved in, every other restores it, bit for bit:
 // pairs of layouts drawn at random, virtual ranks, a store in memory.
 //
-// HOLDFAST_RESHARD_PAIRS: how many pairs (default 150).
+// HOLDFAST_RESHARD_PAIRS: how many pairs (default 1000).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ namespace {
 
 int PairCount() {
   const char* text = std::getenv("HOLDFAST_RESHARD_PAIRS");
-  return text == nullptr ? 150 : std::atoi(text);
+  return text == nullptr ? 1000 : std::atoi(text);
 }
 
 class Draw {

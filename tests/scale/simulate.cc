@@ -2,7 +2,7 @@
 // the engine's own code on a store in memory, and says what it took.
 //
 //   simulate [--ranks N] [--arrays N] [--shards N] [--plans N]
-//            [--value-bytes N] [--parts real|quick]
+//            [--value-bytes N] [--parts real|quick|none [--shapes N]]
 //
 // Each array is spread over `--shards` neighbouring ranks (default: all), a
 // device each, in a mesh of two replicas that write half a shard each. Arrays
@@ -13,7 +13,8 @@
 // write  every rank's part. `quick`: ranks other than 0 put their chunks into
 //        their databases without planning, and leave out their
 //        array_metadatas, which are then only weighed; the default where ranks
-//        x arrays is above 2 million.
+//        x arrays is above 2 million. `none`: stop after the plans, which may
+//        then be about `--shapes` distinct shapes.
 // merge  what rank 0 does alone when all have written.
 // open   what each rank does to restore, before it reads values.
 //
@@ -24,7 +25,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
+#include <ctime>
 #include <fstream>
 #include <optional>
 #include <string>
@@ -51,12 +52,15 @@ struct Setup {
   int64_t array_count = 200;
   int64_t shard_count = 0;  // of an array; 0: one a rank
   int64_t plan_count = 3;
-  int64_t value_bytes = 256;
-  std::optional<bool> is_quick;
+  // More than the 1024 bytes that a database keeps in line.
+  int64_t value_bytes = 1028;
+  int64_t shape_count = 1;
+  std::string parts = "auto";  // real, quick, none
 
   int64_t group_count() const { return rank_count / shard_count; }
   bool quick() const {
-    return is_quick.value_or(rank_count * array_count > 2'000'000);
+    if (parts != "auto") return parts == "quick";
+    return rank_count * array_count > 2'000'000;
   }
 };
 
@@ -64,6 +68,32 @@ void Report(const char* what, double value, const char* unit) {
   std::printf("%-34s %14.6g %s\n", what, value, unit);
   std::fflush(stdout);
 }
+
+// Wall clock, and processor time of this process, since construction or the
+// last report.
+class Clock {
+ public:
+  void Report(const char* what, int64_t share_count = 1) {
+    const double wall = wall_.Lap() / share_count;
+    const std::clock_t now = std::clock();
+    const double used =
+        static_cast<double>(now - used_) / CLOCKS_PER_SEC / share_count;
+    std::printf("%-34s %14.6g s, of a processor %.6g s\n", what, wall, used);
+    std::fflush(stdout);
+    Restart();
+  }
+  void Restart() {
+    wall_.Lap();
+    used_ = std::clock();
+  }
+  double used_seconds() const {
+    return static_cast<double>(std::clock() - used_) / CLOCKS_PER_SEC;
+  }
+
+ private:
+  Stopwatch wall_;
+  std::clock_t used_ = std::clock();
+};
 
 // "VmHWM:", "VmRSS:".
 int64_t MemoryBytes(const std::string& field) {
@@ -113,12 +143,23 @@ void AddAt(Tree& tree, const std::string& name, Tree leaf) {
         std::move(leaf));
 }
 
-// All arrays have these elements.
-Array Whole(const Setup& setup) {
-  const Shape shape = {setup.shard_count, setup.value_bytes / 4};
-  std::vector<float> elements(ElementCount(shape));
-  for (size_t i = 0; i < elements.size(); ++i) elements[i] = i;
-  return Array::FromBytes(DType::kFloat32, shape, elements.data());
+// One array a shape; arrays of the tree take turns with them. All borrow the
+// same elements.
+std::vector<Array> Wholes(const Setup& setup) {
+  const int64_t columns = setup.value_bytes / 4;
+  const int64_t columns_max = columns + setup.shape_count - 1;
+  const auto elements =
+      std::make_shared<std::vector<float>>(setup.shard_count * columns_max);
+  for (size_t i = 0; i < elements->size(); ++i) (*elements)[i] = i;
+  std::vector<Array> wholes;
+  for (int64_t i = 0; i < setup.shape_count; ++i) {
+    const Shape shape = {setup.shard_count, columns + i};
+    const ConstArrayView view{DType::kFloat32,
+                              reinterpret_cast<const char*>(elements->data()),
+                              shape, ContiguousStrides(shape, 4)};
+    wholes.push_back(Array::Borrow(view, elements));
+  }
+  return wholes;
 }
 
 VirtualSave SaveOf(const Setup& setup) {
@@ -130,7 +171,8 @@ VirtualSave SaveOf(const Setup& setup) {
   return save;
 }
 
-Result<Tree> TreeOfRank(const Setup& setup, const Array& whole, int64_t rank) {
+Result<Tree> TreeOfRank(const Setup& setup, const std::vector<Array>& wholes,
+                        int64_t rank) {
   std::vector<SpreadLeaves> groups;
   for (int64_t group = 0; group < setup.group_count(); ++group) {
     HF_ASSIGN_OR_RETURN(
@@ -140,7 +182,8 @@ Result<Tree> TreeOfRank(const Setup& setup, const Array& whole, int64_t rank) {
   }
   Tree tree = Tree::Dict();
   for (int64_t i = 0; i < setup.array_count; ++i) {
-    HF_ASSIGN_OR_RETURN(Tree leaf, groups[i % groups.size()].Leaf(whole));
+    HF_ASSIGN_OR_RETURN(
+        Tree leaf, groups[i % groups.size()].Leaf(wholes[i % wholes.size()]));
     AddAt(tree, NameOf(i), std::move(leaf));
   }
   return tree;
@@ -148,23 +191,26 @@ Result<Tree> TreeOfRank(const Setup& setup, const Array& whole, int64_t rank) {
 
 struct PlanCost {
   double seconds = 0;
+  double processor_seconds = 0;
   int64_t peak_bytes = 0;
   uint64_t value_count = 0;
   bool ok = false;
 };
 
 PlanCost PlanRank(const Setup& setup, int64_t rank) {
-  const Array whole = Whole(setup);
+  const std::vector<Array> wholes = Wholes(setup);
   const VirtualSave save = SaveOf(setup);
   const int64_t before_bytes = MemoryBytes("VmRSS:");
   PlanCost cost;
   Stopwatch watch;
-  const auto tree = TreeOfRank(setup, whole, rank);
+  const Clock clock;
+  const auto tree = TreeOfRank(setup, wholes, rank);
   if (!tree.ok()) return cost;
   const auto plan = MakeSavePlan(*tree, save.options, PartOfRank(save, rank));
   if (!plan.ok()) return cost;
   const PlanChecksums checksums = ChecksumsOf(*plan);
   cost.seconds = watch.Lap();
+  cost.processor_seconds = clock.used_seconds();
   cost.peak_bytes = MemoryBytes("VmHWM:") - before_bytes;
   cost.value_count = plan->value_count;
   cost.ok = checksums.leaf_count > 0;
@@ -202,9 +248,12 @@ Status SimulatePlans(const Setup& setup) {
       return InternalError("rank " + std::to_string(rank) + " made no plan");
     }
     worst.seconds = std::max(worst.seconds, cost.seconds);
+    worst.processor_seconds =
+        std::max(worst.processor_seconds, cost.processor_seconds);
     worst.peak_bytes = std::max(worst.peak_bytes, cost.peak_bytes);
   }
   Report("plan, slowest rank", worst.seconds, "s");
+  Report("plan, slowest rank, processor", worst.processor_seconds, "s");
   Report("plan, peak memory of a rank", worst.peak_bytes / 1e6, "MB");
   return Status();
 }
@@ -250,32 +299,35 @@ Status WriteQuickPart(const Setup& setup, const VirtualSave& save,
                     std::move(value), nullptr));
     }
     HF_RETURN_IF_ERROR(sink->Finish(part.digests));
+    HF_ASSIGN_OR_RETURN(const Bytes manifest,
+                        store.Read(part.database + std::string(kManifestFile)));
+    part.manifest_checksum = ManifestChecksum(manifest.view());
   }
   return store.Write(PartFileName(rank), SerializePartFile(part));
 }
 
 Status WriteParts(const Setup& setup, const VirtualSave& save, Store& store) {
-  const Array whole = Whole(setup);
-  HF_ASSIGN_OR_RETURN(const Tree first, TreeOfRank(setup, whole, 0));
-  Stopwatch watch;
+  const std::vector<Array> wholes = Wholes(setup);
+  HF_ASSIGN_OR_RETURN(const Tree first, TreeOfRank(setup, wholes, 0));
+  Clock clock;
   HF_RETURN_IF_ERROR(SaveRank(save, 0, first, store));
-  Report("write, rank 0", watch.Lap(), "s");
+  clock.Report("write, rank 0");
   HF_ASSIGN_OR_RETURN(const SavePlan plan,
                       MakeSavePlan(first, save.options, PartOfRank(save, 0)));
   const PlanChecksums checksums = ChecksumsOf(plan);
-  watch.Lap();
+  clock.Restart();
   for (int64_t rank = 1; rank < setup.rank_count; ++rank) {
     if (setup.quick()) {
       HF_RETURN_IF_ERROR(
-          WriteQuickPart(setup, save, plan, checksums, whole, rank, store));
+          WriteQuickPart(setup, save, plan, checksums, wholes[0], rank, store));
       continue;
     }
-    HF_ASSIGN_OR_RETURN(const Tree tree, TreeOfRank(setup, whole, rank));
+    HF_ASSIGN_OR_RETURN(const Tree tree, TreeOfRank(setup, wholes, rank));
     HF_RETURN_IF_ERROR(SaveRank(save, rank, tree, store));
   }
-  Report(setup.quick() ? "write, mean of others (quick)"
-                       : "plan and write, mean of others",
-         watch.Lap() / std::max<int64_t>(setup.rank_count - 1, 1), "s");
+  clock.Report(setup.quick() ? "write, mean of others (quick)"
+                             : "plan and write, mean of others",
+               std::max<int64_t>(setup.rank_count - 1, 1));
   return Status();
 }
 
@@ -345,10 +397,10 @@ Status OpenMerged(std::shared_ptr<Store> store, CountingStore& counting) {
   place.kind = ItemKind::kPytree;
   place.store = std::move(store);
   counting.ResetCounters();
-  Stopwatch watch;
+  Clock clock;
   HF_ASSIGN_OR_RETURN(const auto item,
                       Item::Open(place, {}, ItemDetail::kForLoading));
-  Report("open", watch.Lap(), "s");
+  clock.Report("open");
   Report("open, bytes read", counting.counters().read_bytes / 1e6, "MB");
   for (const StoredLeaf& leaf : item->leaves()) {
     HF_RETURN_IF_ERROR(leaf.problem);
@@ -358,6 +410,7 @@ Status OpenMerged(std::shared_ptr<Store> store, CountingStore& counting) {
 
 Status Simulate(const Setup& setup) {
   HF_RETURN_IF_ERROR(SimulatePlans(setup));
+  if (setup.parts == "none") return Status();
   const VirtualSave save = SaveOf(setup);
   MemoryStore memory;
   auto counting = std::make_shared<CountingStore>(&memory);
@@ -366,9 +419,9 @@ Status Simulate(const Setup& setup) {
   const uint64_t value_count = setup.array_count * setup.shard_count;
   const uint64_t value_bytes = value_count * setup.value_bytes;
   counting->ResetCounters();
-  Stopwatch watch;
+  Clock clock;
   HF_RETURN_IF_ERROR(Finish(save, *counting).status());
-  Report("merge", watch.Lap(), "s");
+  clock.Report("merge");
   Report("merge, chunks", value_count, "");
   const StoreCounters counters = counting->counters();
   Report("merge, reads", counters.read_calls, "");
@@ -400,16 +453,20 @@ std::optional<Setup> ParseSetup(int argc, char** argv) {
       setup.plan_count = value;
     } else if (flag == "--value-bytes") {
       setup.value_bytes = value;
+    } else if (flag == "--shapes") {
+      setup.shape_count = value;
     } else if (flag == "--parts") {
-      setup.is_quick = std::strcmp(argv[i + 1], "quick") == 0;
+      setup.parts = argv[i + 1];
     } else {
       return std::nullopt;
     }
   }
   if (setup.shard_count == 0) setup.shard_count = setup.rank_count;
   if (argc % 2 == 0 || setup.rank_count < 1 || setup.array_count < 1 ||
-      setup.plan_count < 1 || setup.shard_count < 1 || setup.value_bytes < 4 ||
-      setup.rank_count % setup.shard_count != 0) {
+      setup.plan_count < 1 || setup.shard_count < 1 ||
+      setup.value_bytes <= 1024 || setup.value_bytes % 4 != 0 ||
+      setup.rank_count % setup.shard_count != 0 || setup.shape_count < 1 ||
+      (setup.shape_count > 1 && setup.parts != "none")) {
     return std::nullopt;
   }
   return setup;
@@ -420,8 +477,10 @@ int Main(int argc, char** argv) {
   if (!setup) {
     std::fprintf(stderr,
                  "usage: simulate [--ranks N] [--arrays N] [--shards N] "
-                 "[--plans N] [--value-bytes N] [--parts real|quick]\n"
-                 "N from 1; shards divide ranks; values of 4 bytes or more\n");
+                 "[--plans N] [--value-bytes N] "
+                 "[--parts real|quick|none [--shapes N]]\n"
+                 "N from 1; shards divide ranks; values of more than 1024 "
+                 "bytes, whole floats\n");
     return 2;
   }
   std::printf("%lld ranks, %lld arrays, each over %lld ranks\n",

@@ -1,0 +1,44 @@
+#include "cli/ranks.h"
+
+#include <memory>
+#include <string>
+
+#include "cli/report.h"
+
+namespace holdfast::cli {
+namespace {
+
+constexpr std::string_view kAloneHint =
+    "--mpi never lets each process do the whole work alone";
+
+bool WantsRanks(const Args& args, const Env& env) {
+  if (!env.mpi_transport || args.mpi == When::kNever) return false;
+  return args.mpi == When::kAlways || env.is_started_by_mpi;
+}
+
+}  // namespace
+
+int OnRanks(const Args& args, Env& env, const RankBody& body) {
+  if (!WantsRanks(args, env)) {
+    const Result<int> code = body(nullptr, env);
+    return code.ok() ? *code : Fail(env, code.status());
+  }
+  const auto transport = env.mpi_transport();
+  if (!transport.ok()) return Fail(env, transport.status(), kAloneHint);
+  const std::unique_ptr<ProcessGroup> group =
+      MakeProcessGroup(*transport, {.timeout_seconds = args.timeout_seconds});
+  if (group->rank() == 0) {
+    const Result<int> code = body(group.get(), env);
+    return code.ok() ? *code : Fail(env, code.status());
+  }
+  std::ostream nowhere(nullptr);
+  Env silent{.out = nowhere, .err = nowhere};
+  silent.cancel = env.cancel;
+  const Result<int> code = body(group.get(), silent);
+  if (code.ok()) return *code;
+  // Rank 0 prints it, unless it is rank 0 that did not come.
+  const bool is_late = code.status().code() == StatusCode::kDeadlineExceeded;
+  return Fail(is_late ? env : silent, code.status());
+}
+
+}  // namespace holdfast::cli

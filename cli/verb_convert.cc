@@ -1,0 +1,138 @@
+// convert and reshard: a checkpoint written again in another layout.
+
+#include <span>
+
+#include "cli/flags.h"
+#include "cli/json_out.h"
+#include "cli/leaf_plan.h"
+#include "cli/progress_bar.h"
+#include "cli/ranks.h"
+#include "cli/report.h"
+#include "cli/select.h"
+#include "cli/units.h"
+#include "cli/verbs.h"
+#include "holdfast/checkpoint.h"
+#include "holdfast/convert.h"
+
+namespace holdfast::cli {
+namespace {
+
+// The names that the patterns select; empty: all, and nothing was opened.
+Result<std::vector<std::string>> NamesOf(const Args& args) {
+  const auto patterns = std::span(args.operands).subspan(2);
+  std::vector<std::string> names;
+  if (patterns.empty()) return names;
+  const auto opened = Open(args.operands[0], OpenOptionsOf(args));
+  if (!opened.ok()) return opened.status();
+  const std::vector<LeafInfo>& leaves = (*opened)->leaves();
+  const auto selected = SelectLeaves(leaves, patterns);
+  if (!selected.ok()) return selected.status();
+  for (const size_t i : *selected) names.push_back(leaves[i].name);
+  return names;
+}
+
+ConvertOptions OptionsOf(const Args& args, const Env& env,
+                         ProcessGroup* group) {
+  ConvertOptions options;
+  options.run = RunOptionsOf(args, env);
+  options.group = group;
+  options.open = OpenOptionsOf(args);
+  options.open.stored_sizes = false;
+  options.format = args.format;
+  options.zarr_format = args.zarr_format;
+  options.use_ocdbt = args.use_ocdbt;
+  options.compression = args.compression;
+  options.chunk_bytes_target = args.chunk_bytes;
+  options.overwrite = args.overwrite;
+  options.check = args.check;
+  if (args.mesh) {
+    options.sharding = [mesh = *args.mesh,
+                        rules = args.spec_rules](const LeafInfo& leaf) {
+      return Result<std::optional<Sharding>>(ShardingOnMesh(leaf, mesh, rules));
+    };
+  }
+  return options;
+}
+
+Result<ConvertResult> ConvertWithProgress(const Args& args, Env& env,
+                                          ConvertOptions options) {
+  const bool is_silent = options.group != nullptr && options.group->rank() > 0;
+  if (is_silent || !UseProgress(args, env)) {
+    return Convert(args.operands[0], args.operands[1], options);
+  }
+  ProgressBar bar(
+      env.err, env.now_seconds,
+      {.label = std::string(VerbOf(*args.verb).name), .columns = env.columns});
+  // Writing and checking are about as much work.
+  const int phase_count = args.check ? 2 : 1;
+  options.run.progress = [&](const Progress& progress) {
+    const bool is_check = progress.phase == "check";
+    const uint64_t before = is_check ? progress.total_bytes : 0;
+    bar.Update(before + progress.done_bytes,
+               progress.total_bytes * phase_count);
+  };
+  return Convert(args.operands[0], args.operands[1], options);
+}
+
+void PrintText(const ConvertResult& result, const Args& args, Env& env) {
+  if (args.quiet) return;
+  env.out << "ok: " << Counted(result.leaf_count, "leaf", "leaves") << ", "
+          << HumanBytes(result.decoded_bytes) << " in "
+          << HumanSeconds(result.total_seconds) << " (read "
+          << HumanBytes(result.read_bytes) << ", wrote "
+          << HumanBytes(result.written_bytes)
+          << (args.check ? ", checked" : ", not checked") << ")\n";
+}
+
+void PrintJson(const ConvertResult& result, const Args& args,
+               std::ostream& out) {
+  JsonWriter json(out);
+  json.BeginObject();
+  json.Field("source", args.operands[0]);
+  json.Field("target", args.operands[1]);
+  json.Field("leaf_count", result.leaf_count);
+  json.Field("decoded_bytes", result.decoded_bytes);
+  json.Field("read_bytes", result.read_bytes);
+  json.Field("written_bytes", result.written_bytes);
+  json.Field("checked", args.check);
+  json.Field("checked_bytes", result.checked_bytes);
+  json.Field("waiting_bytes_peak", result.waiting_bytes_peak);
+  json.Field("total_seconds", result.total_seconds);
+  json.EndObject();
+  out << '\n';
+}
+
+Result<int> Rewrite(const Args& args, ProcessGroup* group, Env& env) {
+  ConvertOptions options = OptionsOf(args, env, group);
+  Result<std::vector<std::string>> names = NamesOf(args);
+  if (group != nullptr) {
+    const Status agreed =
+        group->Agree({"select", args.operands[0]}, names.status());
+    if (!agreed.ok()) return agreed;
+  }
+  if (!names.ok()) return names.status();
+  options.names = *std::move(names);
+  const auto result = ConvertWithProgress(args, env, std::move(options));
+  if (!result.ok()) return result.status();
+  if (args.json) {
+    PrintJson(*result, args, env.out);
+  } else {
+    PrintText(*result, args, env);
+  }
+  return kExitFine;
+}
+
+}  // namespace
+
+int RunConvert(const Args& args, Env& env) {
+  return OnRanks(args, env, [&](ProcessGroup* group, Env& own) {
+    return Rewrite(args, group, own);
+  });
+}
+
+int RunReshard(const Args& args, Env& env) {
+  if (!args.mesh) return FailUsage(env, "reshard needs --mesh");
+  return RunConvert(args, env);
+}
+
+}  // namespace holdfast::cli

@@ -1,0 +1,53 @@
+// What each of several processes checks of a checkpoint, and one report of all
+// their reports.
+//
+// Each process goes through the same units of work in the same order and takes
+// some of them, so that their bytes are shared evenly. That all have seen the
+// same units is proved afterwards by a digest of them: damage that hides a unit
+// from one process, or a checkpoint that changes meanwhile, would leave work
+// that nobody does.
+// Thread-safety: one thread a WorkShare; pure functions.
+// Units: bytes. Errors: DataLoss for bytes that are no report;
+// FailedPrecondition naming the ranks that saw other units.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "holdfast/checkpoint.h"
+
+namespace holdfast {
+
+class WorkShare {
+ public:
+  // REQUIRES: 0 <= rank < rank_count.
+  WorkShare(int64_t rank, int64_t rank_count);
+
+  // Whether this process does it: the one with the least work so far does.
+  bool Takes(std::string_view unit, uint64_t byte_count);
+  uint64_t digest() const { return digest_; }
+
+ private:
+  int64_t rank_;
+  std::vector<uint64_t> bytes_by_rank_;
+  uint64_t digest_;
+};
+
+struct ShareReport {
+  VerifyReport report;
+  uint64_t units_digest = 0;
+};
+
+std::string EncodeShareReport(const ShareReport& share);
+Result<ShareReport> DecodeShareReport(std::string_view bytes);
+
+// Of all ranks, by rank. What several found counts once. `path` for messages.
+Result<VerifyReport> MergeShareReports(std::vector<ShareReport> shares,
+                                       std::string_view path);
+
+// By leaf, file and offset: workers find damage in any order.
+void SortDamages(std::vector<Damage>& damages);
+
+}  // namespace holdfast

@@ -1,0 +1,183 @@
+#include "convert/check_copy.h"
+
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+#include "base/status_macros.h"
+
+namespace holdfast {
+namespace {
+
+// The keys behind the first `skip`, as one text.
+std::string TailOfKey(const LeafInfo& leaf, size_t skip) {
+  std::string text;
+  for (size_t i = skip; i < leaf.key.size(); ++i) {
+    text += leaf.key[i];
+    text += '\0';
+  }
+  return text;
+}
+
+class Checker {
+ public:
+  Checker(const OpenedCheckpoint& source, const OpenedCheckpoint& target,
+          const CheckOptions& options)
+      : source_(source), target_(target), options_(options) {}
+
+  Result<uint64_t> Check(const std::vector<CopiedItem>& items) {
+    HF_RETURN_IF_ERROR(MatchLeaves(items));
+    for (const CopiedItem& item : items) {
+      for (const FeedUnit& unit : item.units) {
+        progress_.total_bytes += unit.byte_count();
+      }
+    }
+    for (const CopiedItem& item : items) {
+      HF_RETURN_IF_ERROR(CheckLeaves(item));
+      HF_RETURN_IF_ERROR(CheckUnits(item));
+    }
+    return progress_.done_bytes;
+  }
+
+ private:
+  Status Differs(const LeafInfo& leaf, const std::string& why) const {
+    return DataLossError("convert: leaf " + leaf.name + " in " +
+                         target_.info().path + ": " + why);
+  }
+
+  Status MatchLeaves(const std::vector<CopiedItem>& items) {
+    // Keys start with the item's name where there are several.
+    const bool drops_item =
+        source_.items().size() > 1 && target_.items().size() == 1;
+    std::unordered_map<std::string, size_t> by_key;
+    for (size_t i = 0; i < target_.leaves().size(); ++i) {
+      by_key.emplace(TailOfKey(target_.leaves()[i], 0), i);
+    }
+    size_t count = 0;
+    for (const CopiedItem& item : items) {
+      for (const size_t leaf : item.leaves) {
+        const LeafInfo& info = source_.leaves()[leaf];
+        const auto found = by_key.find(TailOfKey(info, drops_item ? 1 : 0));
+        if (found == by_key.end()) return Differs(info, "it is missing");
+        match_[leaf] = found->second;
+        ++count;
+      }
+    }
+    if (count == target_.leaves().size()) return Status();
+    return DataLossError("convert: " + target_.info().path + ": got " +
+                         std::to_string(target_.leaves().size()) +
+                         " leaves, want " + std::to_string(count));
+  }
+
+  // What the metadata says, and the values that are no arrays.
+  Status CheckLeaves(const CopiedItem& item) {
+    for (const size_t leaf : item.leaves) {
+      const LeafInfo& info = source_.leaves()[leaf];
+      const LeafInfo& copy = target_.leaves()[match_[leaf]];
+      HF_RETURN_IF_ERROR(copy.problem);
+      if (copy.kind != info.kind || copy.dtype != info.dtype ||
+          copy.shape != info.shape) {
+        return Differs(info, "its kind, dtype or shape differs");
+      }
+      if (info.kind == ValueKind::kArray || !options_.checks_small) continue;
+      HF_ASSIGN_OR_RETURN(const std::string want, DigestLeaf(source_, leaf));
+      HF_ASSIGN_OR_RETURN(const std::string got,
+                          DigestLeaf(target_, match_[leaf]));
+      if (got != want) {
+        return Differs(info,
+                       "sha256 differs (got " + got + ", want " + want + ")");
+      }
+    }
+    return Status();
+  }
+
+  Status CheckUnits(const CopiedItem& item) {
+    size_t first = 0;
+    while (first < item.units.size()) {
+      size_t last = first;
+      uint64_t byte_count = 0;
+      do {
+        byte_count += item.units[last++].byte_count();
+      } while (last < item.units.size() &&
+               byte_count + item.units[last].byte_count() <=
+                   options_.bytes_max);
+      HF_RETURN_IF_ERROR(CheckBatch(item, first, last));
+      Report(byte_count);
+      first = last;
+    }
+    return Status();
+  }
+
+  Result<std::vector<uint64_t>> HashesIn(const OpenedCheckpoint& checkpoint,
+                                         const CopiedItem& item, size_t first,
+                                         size_t last, bool is_target) {
+    std::vector<Buffer> buffers;
+    std::vector<ReadRequest> requests;
+    for (size_t i = first; i < last; ++i) {
+      const FeedUnit& unit = item.units[i];
+      Buffer& buffer =
+          buffers.emplace_back(Buffer::TryAllocate(unit.byte_count()));
+      if (buffer.data() == nullptr) {
+        return ResourceExhaustedError("no memory for a chunk of " +
+                                      std::to_string(unit.byte_count()) +
+                                      " bytes");
+      }
+      requests.push_back(
+          {is_target ? match_[unit.leaf] : unit.leaf,
+           unit.box.origin,
+           {unit.dtype, buffer.data(), unit.box.shape,
+            ContiguousStrides(unit.box.shape, DTypeBytes(unit.dtype))}});
+    }
+    HF_RETURN_IF_ERROR(checkpoint.ReadInto(requests, options_.run).status());
+    std::vector<uint64_t> hashes;
+    for (size_t i = first; i < last; ++i) {
+      hashes.push_back(ElementsHash(
+          {buffers[i - first].data(), item.units[i].byte_count()}));
+    }
+    return hashes;
+  }
+
+  Status CheckBatch(const CopiedItem& item, size_t first, size_t last) {
+    HF_ASSIGN_OR_RETURN(const std::vector<uint64_t> got,
+                        HashesIn(target_, item, first, last, true));
+    for (size_t i = first; i < last; ++i) {
+      uint64_t want = 0;
+      if (item.hashes[i]) {
+        want = *item.hashes[i];
+      } else {
+        // It went past the batches: what it was is known to the source alone.
+        HF_ASSIGN_OR_RETURN(const std::vector<uint64_t> read,
+                            HashesIn(source_, item, i, i + 1, false));
+        want = read[0];
+      }
+      if (got[i - first] == want) continue;
+      const FeedUnit& unit = item.units[i];
+      return Differs(
+          source_.leaves()[unit.leaf],
+          "elements " + BoxToString(unit.box) + " are not those of the source");
+    }
+    return Status();
+  }
+
+  void Report(uint64_t byte_count) {
+    progress_.done_bytes += byte_count;
+    if (options_.progress) options_.progress(progress_);
+  }
+
+  const OpenedCheckpoint& source_;
+  const OpenedCheckpoint& target_;
+  const CheckOptions& options_;
+  std::unordered_map<size_t, size_t> match_;  // leaf of source -> of target
+  Progress progress_{.phase = "check"};
+};
+
+}  // namespace
+
+Result<uint64_t> CheckCopy(const OpenedCheckpoint& source,
+                           const OpenedCheckpoint& target,
+                           const std::vector<CopiedItem>& items,
+                           const CheckOptions& options) {
+  return Checker(source, target, options).Check(items);
+}
+
+}  // namespace holdfast

@@ -1,0 +1,37 @@
+// Whether a new checkpoint holds what was read for it.
+//
+// Thread-safety: one call at a time for a source. Units: bytes.
+// Errors: DataLoss naming the leaf and the box that differ; those of reading.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "checkpoint/opened_checkpoint.h"
+#include "convert/chunk_feed.h"
+
+namespace holdfast {
+
+// What one process has read, and is to check.
+struct CopiedItem {
+  std::vector<FeedUnit> units;
+  std::vector<std::optional<uint64_t>> hashes;  // of the units
+  // Leaves of the source that are in the item.
+  std::vector<size_t> leaves;
+};
+
+struct CheckOptions {
+  RunOptions run;            // of each pass
+  ProgressFn progress;       // of the whole; may be empty
+  uint64_t bytes_max = 0;    // compared at a time
+  bool checks_small = true;  // also all that is no array
+};
+
+// Decoded bytes that were compared.
+Result<uint64_t> CheckCopy(const OpenedCheckpoint& source,
+                           const OpenedCheckpoint& target,
+                           const std::vector<CopiedItem>& items,
+                           const CheckOptions& options);
+
+}  // namespace holdfast

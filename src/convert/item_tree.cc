@@ -1,0 +1,161 @@
+#include "convert/item_tree.h"
+
+#include <cstring>
+#include <map>
+#include <utility>
+
+#include "base/status_macros.h"
+#include "holdfast/shard_plan.h"
+#include "tree/flatten.h"
+#include "tree/value_type.h"
+
+namespace holdfast {
+namespace {
+
+class FeedReader : public ArrayReader {
+ public:
+  FeedReader(size_t leaf, std::shared_ptr<ChunkFeed*> feed)
+      : leaf_(leaf), feed_(std::move(feed)) {}
+
+  size_t leaf() const { return leaf_; }
+  Status Read(const Shape& origin, const ArrayView& target) const override {
+    return (*feed_)->Read(leaf_, origin, target);
+  }
+
+ private:
+  size_t leaf_;
+  std::shared_ptr<ChunkFeed*> feed_;
+};
+
+class TreeMaker {
+ public:
+  TreeMaker(const OpenedCheckpoint& checkpoint, const ItemTreeOptions& options)
+      : checkpoint_(checkpoint), options_(options) {}
+
+  Result<Tree> LeafTree(size_t number, const StoredLeaf& stored) {
+    HF_RETURN_IF_ERROR(stored.problem);
+    if (stored.info.kind == ValueKind::kBytes) {
+      return UnimplementedError(
+          "leaf " + checkpoint_.leaves()[number].name +
+          " holds bytes, which only old formats can; leave it out");
+    }
+    if (stored.layout == nullptr) return stored.value;
+    if (stored.info.kind == ValueKind::kScalar) return ScalarTree(number);
+    const LeafInfo& info = checkpoint_.leaves()[number];
+    const DType dtype = stored.layout->format.metadata.dtype;
+    const Shape& shape = stored.layout->format.metadata.shape;
+    HF_ASSIGN_OR_RETURN(auto traits, TraitsOf(info, dtype, shape));
+    return Tree::DeferredArray(
+        dtype, shape, std::make_shared<FeedReader>(number, feed_),
+        traits != nullptr ? ArrayKind::kJax : ArrayKind::kNumpy, traits);
+  }
+
+  const std::shared_ptr<ChunkFeed*>& feed() const { return feed_; }
+
+ private:
+  Result<Tree> ScalarTree(size_t number) const {
+    HF_ASSIGN_OR_RETURN(const Array array, checkpoint_.Read(number));
+    Scalar scalar;
+    scalar.dtype = array.dtype();
+    std::memcpy(scalar.bytes.data(), array.view().data, array.byte_count());
+    return Tree(scalar);
+  }
+
+  // Null for a numpy array.
+  Result<std::shared_ptr<const ArrayTraits>> TraitsOf(const LeafInfo& info,
+                                                      DType dtype,
+                                                      const Shape& shape) {
+    if (options_.sharding) {
+      HF_ASSIGN_OR_RETURN(const std::optional<Sharding> sharding,
+                          options_.sharding(info));
+      if (sharding) {
+        Result<ArrayTraits> traits = Resharded(*sharding, dtype, shape);
+        if (!traits.ok()) {
+          return traits.status().WithContext("leaf " + info.name);
+        }
+        traits->prng_impl = info.prng_impl;
+        return Shared(std::move(traits).value());
+      }
+    }
+    if (info.value_type != kValueTypeJaxArray) {
+      return std::shared_ptr<const ArrayTraits>();
+    }
+    ArrayTraits traits{info.sharding_json, info.prng_impl, {}};
+    if (info.write_shape && *info.write_shape != shape) {
+      traits.write_shape = *info.write_shape;
+    }
+    return Shared(std::move(traits));
+  }
+
+  Result<ArrayTraits> Resharded(const Sharding& sharding, DType dtype,
+                                const Shape& shape) {
+    std::string json = ShardingToJson(sharding);
+    auto planner = planners_.find(json);
+    if (planner == planners_.end()) {
+      HF_ASSIGN_OR_RETURN(ShardPlanner made, ShardPlanner::OfAll(sharding));
+      planner = planners_.emplace(json, std::move(made)).first;
+    }
+    HF_ASSIGN_OR_RETURN(
+        const WriteLayout layout,
+        planner->second.Layout(
+            shape, DTypeBytes(dtype),
+            {.use_replica_parallel = options_.use_replica_parallel}));
+    ArrayTraits traits{std::move(json), "", {}};
+    if (layout.write_shape != shape) traits.write_shape = layout.write_shape;
+    return traits;
+  }
+
+  // Leaves that are laid out alike follow each other.
+  std::shared_ptr<const ArrayTraits> Shared(ArrayTraits traits) {
+    if (last_ == nullptr || !(*last_ == traits)) {
+      last_ = std::make_shared<const ArrayTraits>(std::move(traits));
+    }
+    return last_;
+  }
+
+  const OpenedCheckpoint& checkpoint_;
+  const ItemTreeOptions& options_;
+  const std::shared_ptr<ChunkFeed*> feed_ =
+      std::make_shared<ChunkFeed*>(nullptr);
+  std::map<std::string, ShardPlanner> planners_;  // by the text of `_sharding`
+  std::shared_ptr<const ArrayTraits> last_;
+};
+
+}  // namespace
+
+Result<ItemTree> MakeItemTree(const OpenedCheckpoint& checkpoint,
+                              const std::vector<size_t>& leaves,
+                              const ItemTreeOptions& options) {
+  TreeMaker maker(checkpoint, options);
+  ItemTree made;
+  made.leaf_count = leaves.size();
+  std::vector<UnflattenEntry> entries;
+  for (const size_t number : leaves) {
+    const auto [item, stored] = checkpoint.StoredLeafAt(number);
+    made.item = item;
+    HF_ASSIGN_OR_RETURN(Tree leaf, maker.LeafTree(number, *stored));
+    entries.push_back({stored->path, std::move(leaf)});
+  }
+  HF_ASSIGN_OR_RETURN(made.tree, Unflatten(std::move(entries)));
+  made.feed = maker.feed();
+  return made;
+}
+
+std::vector<FeedUnit> UnitsOf(const SavePlan& plan, uint64_t bytes_max) {
+  std::vector<FeedUnit> units;
+  for (const PlannedArray& array : plan.arrays) {
+    if (!array.source.is_deferred()) continue;
+    const auto* reader =
+        static_cast<const FeedReader*>(plan.leaves[array.leaf].leaf->reader());
+    const ChunkGrid& grid = array.layout->array->grid;
+    const uint64_t first = array.first_chunk_value();
+    for (uint64_t i = 0; i < array.chunk_count(); ++i) {
+      const Box box = grid.ChunkBox(grid.ChunkIndex(array.ChunkOf(first + i)));
+      AppendPieces({reader->leaf(), array.source.dtype(), box}, bytes_max,
+                   units);
+    }
+  }
+  return units;
+}
+
+}  // namespace holdfast

@@ -1,0 +1,45 @@
+// The tree of one item of an opened checkpoint, with its arrays left where they
+// are: a save asks their readers for elements when it wants them.
+//
+// Thread-safety: one thread an ItemTree; its readers from any.
+// Ownership: an ItemTree's feed is set by whoever made it, and outlives the
+// save; the checkpoint outlives both.
+// Errors: the problem of a leaf that cannot be read; those of
+// ConvertOptions::sharding.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "checkpoint/opened_checkpoint.h"
+#include "checkpoint/save_plan.h"
+#include "convert/chunk_feed.h"
+#include "holdfast/sharding.h"
+
+namespace holdfast {
+
+struct ItemTreeOptions {
+  std::function<Result<std::optional<Sharding>>(const LeafInfo&)> sharding;
+  bool use_replica_parallel = true;
+};
+
+struct ItemTree {
+  const Item* item = nullptr;
+  Tree tree;
+  size_t leaf_count = 0;
+  // Where the readers look; empty until there is a feed.
+  std::shared_ptr<ChunkFeed*> feed;
+};
+
+// Of the leaves in `leaves`, numbers in checkpoint.leaves(), all of one item.
+Result<ItemTree> MakeItemTree(const OpenedCheckpoint& checkpoint,
+                              const std::vector<size_t>& leaves,
+                              const ItemTreeOptions& options);
+
+// What a save by `plan` of such a tree asks its readers for, in its order, in
+// pieces of at most `bytes_max` bytes.
+std::vector<FeedUnit> UnitsOf(const SavePlan& plan, uint64_t bytes_max);
+
+}  // namespace holdfast

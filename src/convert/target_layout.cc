@@ -1,0 +1,108 @@
+#include "convert/target_layout.h"
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <variant>
+
+#include "base/status_macros.h"
+#include "checkpoint/format/checkpoint_metadata.h"
+
+namespace holdfast {
+namespace {
+
+constexpr std::string_view kMetricsItem = "metrics";
+
+Result<ItemHandlers> SourceHandlers(const CheckpointInfo& source) {
+  if (source.checkpoint_metadata.empty()) return ItemHandlers();
+  HF_ASSIGN_OR_RETURN(CheckpointMetadata metadata,
+                      ParseCheckpointMetadata(source.checkpoint_metadata));
+  return std::move(metadata.item_handlers);
+}
+
+// What the source says of one item; empty: nothing.
+std::string HandlerOf(const ItemHandlers& handlers, const std::string& name) {
+  if (const auto* one = std::get_if<std::string>(&handlers)) {
+    return name.empty() ? *one : "";
+  }
+  const auto* composite = std::get_if<CompositeHandlers>(&handlers);
+  if (composite == nullptr) return "";
+  for (const auto& [item, handler] : *composite) {
+    if (item == name) return handler.value_or("");
+  }
+  return "";
+}
+
+bool IsTreeHandler(std::string_view handler) {
+  return handler.empty() || handler == kPyTreeHandlerTypestr ||
+         handler == kStandardHandlerTypestr ||
+         handler == kV1PyTreeHandlerTypestr ||
+         handler == kV1StatefulHandlerTypestr;
+}
+
+// Handlers of the same format are kept: Standard stays Standard.
+std::string TreeHandler(const std::string& handler, bool is_v1) {
+  const bool is_kept =
+      handler == (is_v1 ? kV1StatefulHandlerTypestr : kStandardHandlerTypestr);
+  if (is_kept) return handler;
+  return std::string(is_v1 ? kV1PyTreeHandlerTypestr : kPyTreeHandlerTypestr);
+}
+
+std::string JsonHandler(const std::string& name, bool is_v1) {
+  if (!is_v1) return std::string(kJsonHandlerTypestr);
+  return std::string(name == kMetricsItem ? kV1MetricsHandlerTypestr
+                                          : kV1JsonHandlerTypestr);
+}
+
+// The names that the handlers of each format look for.
+std::string JsonFile(const ItemPlace& place, bool is_v1, bool was_v1) {
+  if (is_v1 == was_v1) return place.json_file;
+  if (place.name == kMetricsItem) return std::string(kMetricsItem);
+  return is_v1 ? "data.json" : "metadata";
+}
+
+}  // namespace
+
+Result<TargetLayout> MakeTargetLayout(const CheckpointInfo& source,
+                                      const std::vector<const Item*>& items,
+                                      Format format) {
+  HF_ASSIGN_OR_RETURN(const ItemHandlers handlers, SourceHandlers(source));
+  const bool is_v1 = format == Format::kOrbaxV1;
+  const bool was_v1 = source.format == "orbax-v1";
+  TargetLayout layout;
+  nlohmann::ordered_json composite = nlohmann::ordered_json::object();
+  for (const Item* item : items) {
+    const ItemPlace& place = item->place();
+    TargetItem& target = layout.items.emplace_back();
+    target.item = item;
+    target.name = place.name;
+    // v1 has no items at the root, and what is one tree there is one here.
+    if (is_v1 && place.name.empty()) target.name = "state";
+    const bool is_one_tree = items.size() == 1 && place.kind != ItemKind::kJson;
+    if (!is_v1 && was_v1 && is_one_tree) target.name.clear();
+    const std::string handler = HandlerOf(handlers, place.name);
+    std::string new_handler;
+    if (place.kind == ItemKind::kJson) {
+      target.json_file = JsonFile(place, is_v1, was_v1);
+      new_handler = JsonHandler(target.name, is_v1);
+    } else {
+      if (!place.name.empty() && !IsTreeHandler(handler)) {
+        return UnimplementedError("convert: item " + place.name + " of " +
+                                  source.path + " is one of " + handler +
+                                  ", neither a tree nor JSON; leave it out");
+      }
+      new_handler = TreeHandler(handler, is_v1);
+    }
+    if (target.name.empty()) {
+      layout.root.item_handlers_json =
+          nlohmann::ordered_json(new_handler).dump();
+    } else {
+      composite[target.name] = new_handler;
+    }
+  }
+  if (!composite.empty()) layout.root.item_handlers_json = composite.dump();
+  layout.root.custom_metadata = source.custom_metadata;
+  layout.root.is_v1 = is_v1;
+  return layout;
+}
+
+}  // namespace holdfast

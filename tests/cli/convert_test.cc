@@ -1,0 +1,104 @@
+// convert and reshard over a fake library: what they ask for, what they print.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/cli/fake_checkpoint.h"
+#include "tests/cli/run_words.h"
+
+namespace holdfast::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class ConvertVerb : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ClearWorld();
+    FakeCheckpoint c;
+    c.info.format = "orbax";
+    c.leaves = {
+        ArrayLeaf<int32_t>("params.w", DType::kInt32, {4, 4},
+                           std::vector<int32_t>(16)),
+        ArrayLeaf<int32_t>("params.b", DType::kInt32, {4},
+                           std::vector<int32_t>(4)),
+        TextLeaf("name", ValueKind::kString, "hi"),
+    };
+    for (FakeLeaf& leaf : c.leaves) leaf.info.value_type = "jax.Array";
+    PutCheckpoint("/c", c);
+  }
+};
+
+TEST_F(ConvertVerb, LeavesWhatIsNotSaidToTheSource) {
+  const Ran ran = RunWords({"convert", "/c", "/new"});
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_EQ(ran.out,
+            "ok: 3 leaves, 3.0 MiB in 0.50 s (read 2.0 MiB, wrote 1.0 MiB, "
+            "checked)\n");
+  EXPECT_EQ(Calls().convert_target, "/new");
+  const ConvertOptions& options = Calls().convert;
+  EXPECT_FALSE(options.format || options.zarr_format || options.use_ocdbt);
+  EXPECT_TRUE(options.names.empty());
+  EXPECT_FALSE(options.overwrite);
+  EXPECT_TRUE(options.check);
+  EXPECT_FALSE(options.sharding);
+  EXPECT_EQ(options.group, nullptr);
+}
+
+TEST_F(ConvertVerb, PassesOn) {
+  const Ran ran = RunWords(
+      {"convert", "--to=orbax-v1", "--zarr=3", "--ocdbt=no",
+       "--compression=fast", "--chunk-bytes=1M", "--overwrite", "--no-check",
+       "--ram=1G", "-j3", "--json", "/c", "/new", "params.?"});
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  const ConvertOptions& options = Calls().convert;
+  EXPECT_EQ(options.format, Format::kOrbaxV1);
+  EXPECT_EQ(options.zarr_format, 3);
+  EXPECT_EQ(options.use_ocdbt, false);
+  EXPECT_EQ(options.compression, Compression::kFast);
+  EXPECT_EQ(options.chunk_bytes_target, 1u << 20);
+  EXPECT_TRUE(options.overwrite);
+  EXPECT_FALSE(options.check);
+  EXPECT_EQ(options.run.in_flight_bytes_max, 1u << 30);
+  EXPECT_EQ(options.run.thread_count, 3);
+  EXPECT_THAT(options.names, ElementsAre("params.w", "params.b"));
+  const auto json = nlohmann::json::parse(ran.out);
+  EXPECT_EQ(json["checked"], false);
+  EXPECT_EQ(json["written_bytes"], 1 << 20);
+}
+
+TEST_F(ConvertVerb, RefusesOtherFormatsByName) {
+  const Ran later = RunWords({"convert", "--to=safetensors", "/c", "/new"});
+  EXPECT_EQ(later.code, 3);
+  EXPECT_THAT(later.err, HasSubstr("safetensors cannot be written yet"));
+  EXPECT_EQ(RunWords({"convert", "--to=tar", "/c", "/new"}).code, 2);
+  EXPECT_EQ(RunWords({"convert", "/c"}).code, 2);
+}
+
+TEST_F(ConvertVerb, FailsOnPatternsThatSelectNothing) {
+  const Ran ran = RunWords({"convert", "/c", "/new", "nothing"});
+  EXPECT_EQ(ran.code, 3);
+  EXPECT_EQ(Calls().convert_target, "");
+}
+
+TEST_F(ConvertVerb, ReshardLaysArraysOut) {
+  EXPECT_EQ(RunWords({"reshard", "/c", "/new"}).code, 2);
+  const Ran ran = RunWords({"reshard", "--mesh=x=2,y=2", "--spec=x,y",
+                            "--spec=params.b=y", "/c", "/new"});
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  ASSERT_TRUE(Calls().convert.sharding);
+  const auto checkpoint = Open("/c", {});
+  ASSERT_TRUE(checkpoint.ok());
+  const auto spec_of = [&](size_t leaf) {
+    const auto sharding =
+        Calls().convert.sharding((*checkpoint)->leaves()[leaf]);
+    return std::get<NamedSharding>(**sharding).spec;
+  };
+  EXPECT_EQ(spec_of(0), (PartitionSpec{{"x"}, {"y"}}));
+  EXPECT_EQ(spec_of(1), (PartitionSpec{{"y"}}));
+}
+
+}  // namespace
+}  // namespace holdfast::testing
