@@ -15,26 +15,16 @@
 #include "checkpoint/format/tree_metadata.h"
 #include "checkpoint/plan_checksums.h"
 #include "checkpoint/value_sink.h"
+#include "distributed/rank_list.h"
 #include "ocdbt/database.h"
 #include "ocdbt/merge.h"
 
 namespace holdfast {
 namespace {
 
-constexpr size_t kNamedMax = 8;  // ranks or leaves in one message
+constexpr size_t kNamedMax = 8;  // leaves in one message
 // Small reads, which wait for the store rather than for a processor.
 constexpr int kReaderCountMax = 16;
-
-std::string RankList(const std::vector<int64_t>& ranks) {
-  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-  for (size_t i = 0; i < ranks.size() && i < kNamedMax; ++i) {
-    text += (i == 0 ? "" : ", ") + std::to_string(ranks[i]);
-  }
-  if (ranks.size() > kNamedMax) {
-    text += " and " + std::to_string(ranks.size() - kNamedMax) + " more";
-  }
-  return text;
-}
 
 class PartMerger {
  public:
