@@ -6,6 +6,7 @@
 #include "checkpoint/format/directory_names.h"
 #include "checkpoint/format/json_scanner.h"
 #include "checkpoint/format/json_text.h"
+#include "checkpoint/format/sidecar_text.h"
 
 namespace holdfast {
 namespace {
@@ -13,27 +14,13 @@ namespace {
 constexpr uint64_t kVersion = 1;
 constexpr std::string_view kTrailerStart = ",\"crc32c\":\"";
 constexpr std::string_view kTrailerEnd = "\"}";
-constexpr size_t kCrcDigits = 8;
 constexpr size_t kTrailerBytes =
     kTrailerStart.size() + kCrcDigits + kTrailerEnd.size();
-
-void AppendCrc(std::string& out, uint32_t crc) {
-  for (int shift = 28; shift >= 0; shift -= 4) {
-    out += "0123456789abcdef"[crc >> shift & 0xF];
-  }
-}
 
 void AppendNumber(std::string& out, uint64_t value) {
   char digits[24];
   const auto end = std::to_chars(digits, digits + sizeof digits, value).ptr;
   out.append(digits, end);
-}
-
-bool CrcFromHex(std::string_view text, uint32_t& crc) {
-  if (text.size() != kCrcDigits) return false;
-  if (text.find_first_not_of("0123456789abcdef") != text.npos) return false;
-  std::from_chars(text.data(), text.data() + text.size(), crc, 16);
-  return true;
 }
 
 // Splits off the trailer and checks it against the text before it.
@@ -47,15 +34,15 @@ Status CheckTrailer(std::string_view text) {
   }
   uint32_t want = 0;
   trailer.remove_prefix(kTrailerStart.size());
-  if (!CrcFromHex(trailer.substr(0, kCrcDigits), want)) {
+  if (!ParseCrcHex(trailer.substr(0, kCrcDigits), want)) {
     return DataLossError("crc32c: want eight hex digits");
   }
   const uint32_t got = Crc32c(body);
   if (got == want) return Status();
   std::string message = "crc32c: the file is damaged (got ";
-  AppendCrc(message, got);
+  AppendCrcHex(message, got);
   message += ", want ";
-  AppendCrc(message, want);
+  AppendCrcHex(message, want);
   return DataLossError(message + ")");
 }
 
@@ -70,7 +57,7 @@ Status ReadRow(JsonScanner& in, std::string& path, uint64_t* numbers,
     if (c <= number_count) return in.ReadUint64(numbers[c - 1]);
     if (c > number_count + 1) return in.Error("row is too long");
     HF_RETURN_IF_ERROR(in.ReadString(hex));
-    return CrcFromHex(hex, crc) ? Status() : in.Error("want eight hex digits");
+    return ParseCrcHex(hex, crc) ? Status() : in.Error("want eight hex digits");
   }));
   return column == number_count + 2 ? Status() : in.Error("row is too short");
 }
@@ -93,21 +80,12 @@ Status ReadValues(JsonScanner& in, std::vector<ValueDigest>& values) {
   });
 }
 
-Status ReadVersion(JsonScanner& in) {
-  uint64_t version = 0;
-  HF_RETURN_IF_ERROR(in.ReadUint64(version));
-  if (version == kVersion) return Status();
-  return UnimplementedError("version is not supported (got " +
-                            std::to_string(version) + ", want " +
-                            std::to_string(kVersion) + ")");
-}
-
 Status ReadDigests(JsonScanner& in, DigestFile& digests) {
   bool has_version = false;
   HF_RETURN_IF_ERROR(in.ReadObject([&](std::string_view key) {
     if (key == "holdfast_digests") {
       has_version = true;
-      return ReadVersion(in);
+      return ReadSidecarVersion(in, kVersion);
     }
     if (key == "files") return ReadFiles(in, digests.files);
     if (key == "values") return ReadValues(in, digests.values);
@@ -128,7 +106,7 @@ std::string SerializeDigestFile(const DigestFile& digests) {
     out += ',';
     AppendNumber(out, row.byte_count);
     out += ",\"";
-    AppendCrc(out, row.crc32c);
+    AppendCrcHex(out, row.crc32c);
     out += "\"]";
   }
   out += "],\"values\":[";
@@ -142,13 +120,13 @@ std::string SerializeDigestFile(const DigestFile& digests) {
     out += ',';
     AppendNumber(out, row.byte_count);
     out += ",\"";
-    AppendCrc(out, row.crc32c);
+    AppendCrcHex(out, row.crc32c);
     out += "\"]";
   }
   out += ']';
   const uint32_t crc = Crc32c(out);
   out += kTrailerStart;
-  AppendCrc(out, crc);
+  AppendCrcHex(out, crc);
   out += kTrailerEnd;
   return out;
 }

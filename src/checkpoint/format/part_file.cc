@@ -1,30 +1,16 @@
 #include "checkpoint/format/part_file.h"
 
 #include <algorithm>
-#include <charconv>
 
 #include "base/crc32c.h"
 #include "checkpoint/format/json_scanner.h"
 #include "checkpoint/format/json_text.h"
+#include "checkpoint/format/sidecar_text.h"
 
 namespace holdfast {
 namespace {
 
 constexpr uint64_t kVersion = 1;
-constexpr size_t kCrcDigits = 8;
-
-void AppendHex(std::string& out, uint32_t value) {
-  for (int shift = 28; shift >= 0; shift -= 4) {
-    out += "0123456789abcdef"[value >> shift & 0xF];
-  }
-}
-
-bool ParseHex(std::string_view text, uint32_t& value) {
-  if (text.size() != kCrcDigits) return false;
-  const char* end = text.data() + text.size();
-  const auto parsed = std::from_chars(text.data(), end, value, 16);
-  return parsed.ec == std::errc() && parsed.ptr == end;
-}
 
 Status ReadChecksums(JsonScanner& in, PlanChecksums& plan) {
   std::string text;
@@ -33,18 +19,9 @@ Status ReadChecksums(JsonScanner& in, PlanChecksums& plan) {
   for (size_t i = 0; is_hex && i < kLeafBucketCount; ++i) {
     const std::string_view digits =
         std::string_view(text).substr(i * kCrcDigits, kCrcDigits);
-    is_hex = ParseHex(digits, plan.buckets[i]);
+    is_hex = ParseCrcHex(digits, plan.buckets[i]);
   }
   return is_hex ? Status() : in.Error("want 2048 hex digits");
-}
-
-Status ReadVersion(JsonScanner& in) {
-  uint64_t version = 0;
-  HF_RETURN_IF_ERROR(in.ReadUint64(version));
-  if (version == kVersion) return Status();
-  return UnimplementedError("version is not supported (got " +
-                            std::to_string(version) + ", want " +
-                            std::to_string(kVersion) + ")");
 }
 
 Status ReadUint32(JsonScanner& in, uint32_t& value) {
@@ -60,7 +37,7 @@ Status ReadHead(std::string_view text, PartFile& part) {
   HF_RETURN_IF_ERROR(in.ReadObject([&](std::string_view key) {
     if (key == "holdfast_part") {
       has_version = true;
-      return ReadVersion(in);
+      return ReadSidecarVersion(in, kVersion);
     }
     if (key == "rank") return in.ReadInt64(part.rank);
     if (key == "is_primary") return in.ReadBool(part.is_primary);
@@ -98,11 +75,11 @@ std::string SerializePartFile(const PartFile& part) {
   out += ",\"manifest_checksum\":" + std::to_string(part.manifest_checksum) +
          ",\"leaf_count\":" + std::to_string(part.plan.leaf_count) +
          ",\"leaf_checksums\":\"";
-  for (const uint32_t bucket : part.plan.buckets) AppendHex(out, bucket);
+  for (const uint32_t bucket : part.plan.buckets) AppendCrcHex(out, bucket);
   out += "\"}\n";
   out += SerializeDigestFile(part.digests);
   out += '\n';
-  AppendHex(out, Crc32c(out));
+  AppendCrcHex(out, Crc32c(out));
   return out;
 }
 
@@ -111,7 +88,7 @@ Result<PartFile> ParsePartFile(std::string_view text) {
   const size_t body_bytes =
       text.size() < kCrcDigits ? 0 : text.size() - kCrcDigits;
   const std::string_view body = text.substr(0, body_bytes);
-  if (!ParseHex(text.substr(body_bytes), want) || Crc32c(body) != want) {
+  if (!ParseCrcHex(text.substr(body_bytes), want) || Crc32c(body) != want) {
     return DataLossError("the file is damaged: its checksum does not match");
   }
   const size_t head_end = body.find('\n');
