@@ -67,9 +67,22 @@ class SharedDirectory:
         Args:
             is_failed: the others may still be writing into it.
         """
-        if self.pending is None:
-            self._operation.leave()
-            return
-        if is_failed:
-            self._operation.wait_until_left()
-        self.pending.discard()
+        discard(self._operation, self.pending, is_failed=is_failed)
+
+
+def discard(
+    operation: Operation, pending: Any | None, *, is_failed: bool
+) -> None:
+    """Removes a directory that is not committed; nothing after a commit.
+
+    Args:
+        operation: the save.
+        pending: the engine's PendingSave; None on processes that have none.
+        is_failed: other processes may still be writing into it.
+    """
+    if pending is None:
+        operation.leave()
+        return
+    if is_failed:
+        operation.wait_until_left()
+    pending.discard()

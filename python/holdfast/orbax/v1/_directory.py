@@ -11,6 +11,7 @@ from holdfast import _engine
 from holdfast.orbax._later import not_implemented
 from holdfast.orbax._paths import TMP_DIR_SUFFIX, check_parents
 from holdfast.orbax._processes import Operation
+from holdfast.orbax._shared_directory import discard
 from holdfast.orbax.options import AtomicityMode
 from holdfast.orbax.v1.context import Context
 
@@ -118,12 +119,7 @@ class Destination:
         Args:
             is_failed: other processes may still be writing into it.
         """
-        if self._pending is None:
-            self._operation.leave()
-            return
-        if is_failed:
-            self._operation.wait_until_left()
-        self._pending.discard()
+        discard(self._operation, self._pending, is_failed=is_failed)
 
 
 class _Below:
