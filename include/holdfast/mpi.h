@@ -1,8 +1,8 @@
 // MPI as the transport of a process group.
 //
 //   auto transport = holdfast::MpiTransport();
-//   auto group = holdfast::MakeProcessGroup(*transport, {.timeout_seconds =
-//   60});
+//   holdfast::ProcessGroupOptions options{.timeout_seconds = 60};
+//   auto group = holdfast::MakeProcessGroup(*transport, options);
 //
 // MPI itself is in a library of its own, `libholdfast_mpi.so`, that is loaded
 // by the first call of MpiTransport: programs that do without MPI never see it.

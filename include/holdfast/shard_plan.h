@@ -3,9 +3,9 @@
 //
 //   auto mine = ShardPlanner::OfRank(sharding, {.ids_per_process = 4}, rank);
 //   for (each array) {
-//     auto layout = mine->Layout(shape, element_bytes, {});  // as all ranks
-//     see it auto shares = mine->Shares(shape, *layout);  // what this rank's
-//     devices do
+//     // Alike on all ranks; then what this rank's devices do.
+//     auto layout = mine->Layout(shape, element_bytes, {});
+//     auto shares = mine->Shares(shape, *layout);
 //   }
 //
 // The devices that hold the same box are its replicas. Either replica 0 writes
