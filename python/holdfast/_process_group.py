@@ -136,13 +136,21 @@ class ProcessGroup:
             before = self._number_of_rank_0
             if error is None:
                 self._number_of_rank_0 = call.number
+                call.forget_messages()
                 return
             current = self._number_of_rank_0 = call.number_of_rank_0()
             if self._open_calls or current is None or current == call.number:
                 return
             is_behind = current >= self._call_count
-            if not is_behind and current == before:
-                return  # rank 0 has left this one out, or may yet come
+            if not is_behind:
+                if current == before:
+                    return  # rank 0 has left this one out, or may yet come
+                # What waits there for rank 0 must not be taken for the news of
+                # the calls that will have these numbers.
+                call.take_back_messages(current)
+                current = self._number_of_rank_0 = call.number_of_rank_0()
+                if current is None or current >= call.number:
+                    return  # it has come after all, and will miss this rank
             self._call_count = current + 1
         if is_behind:
             late = Call(self, current, call.path, _LEAVE_SECONDS)
@@ -194,6 +202,16 @@ class Call:
             return self._counter.last_call()
         except Exception:  # the call has failed because of that already
             return None
+
+    def forget_messages(self) -> None:
+        """This rank's calls up to this one need no taking back."""
+        if self._counter is not None:
+            self._counter.forget_sent(self.number)
+
+    def take_back_messages(self, after_number: int) -> None:
+        """Of this rank's calls after that one, what nobody has received."""
+        if self._counter is not None:
+            self._counter.take_back(after_number)
 
     def __enter__(self) -> Call:
         return self
@@ -406,6 +424,10 @@ class _StoreTransport:
         self._store = store
         self._rank = rank
         self._size = size
+        # By the number of their call, until another call has ended well: only
+        # what was sent to rank 0 since then may have been in vain.
+        self._sent_keys: dict[int, list[str]] = {}
+        self._lock = threading.Lock()
 
     @property
     def rank(self) -> int:
@@ -424,9 +446,29 @@ class _StoreTransport:
         number = self._store.get(_CALL_KEY, 0)
         return None if number is None else int(number)
 
+    def forget_sent(self, until_number: int) -> None:
+        """The calls up to this one will not be taken back."""
+        with self._lock:
+            for number in [n for n in self._sent_keys if n <= until_number]:
+                del self._sent_keys[number]
+
+    def take_back(self, after_number: int) -> None:
+        """Deletes what this rank sent in later calls and nobody received."""
+        with self._lock:
+            numbers = [n for n in self._sent_keys if n > after_number]
+            keys = [key for n in numbers for key in self._sent_keys.pop(n)]
+        for key in keys:
+            if self._store.get(key, 0) is not None:
+                self._store.delete(key)
+
     def send(self, to: int, topic: str, message: bytes) -> None:
         key = _key(self._rank, to, topic)
         pieces = _pieces(message)
+        number = topic.split("/", 1)[0]
+        if self._rank != 0 and number.isdecimal():
+            with self._lock:
+                sent_keys = self._sent_keys.setdefault(int(number), [])
+                sent_keys.append(key)
         # The first goes last: who has it finds the others.
         for i in reversed(range(1, len(pieces))):
             self._store.set(f"{key}~{i}", pieces[i])

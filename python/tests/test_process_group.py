@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import queue
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ class Post:
         self._messages: dict[str, bytes] = {}
         self._changed = threading.Condition()
         self.value_bytes_max = 0
+        self._noticed: threading.Event | None = None
 
     def set(self, key: str, value: bytes) -> None:
         with self._changed:
@@ -34,6 +36,8 @@ class Post:
             self._messages[key] = value
             self.value_bytes_max = max(self.value_bytes_max, len(value))
             self._changed.notify_all()
+        if self._noticed is not None:
+            self._noticed.set()
 
     def get(self, key: str, timeout_seconds: float) -> bytes | None:
         with self._changed:
@@ -48,6 +52,15 @@ class Post:
 
     def keys(self) -> list[str]:
         return sorted(self._messages)
+
+    @contextlib.contextmanager
+    def noticing_sets(self, event: threading.Event) -> Iterator[None]:
+        """Sets `event` when the next value is set."""
+        self._noticed = event
+        try:
+            yield
+        finally:
+            event.set()
 
 
 def transports(size: int, post: Post | None = None) -> list[Any]:
@@ -303,10 +316,12 @@ def test_saves_in_the_background_do_not_mix(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("idle", [0, 1])
+@pytest.mark.parametrize("first", [0, 1])
 def test_a_rank_that_left_a_save_out_finds_the_others_again(
-    tmp_path: Path, idle: int
+    tmp_path: Path, idle: int, first: int
 ) -> None:
-    groups = groups_of(2)
+    post = Post()
+    groups = [holdfast.ProcessGroup(each) for each in transports(2, post)]
 
     def save(rank: int, name: str, timeout: float = 60) -> object:
         return holdfast.save(
@@ -319,8 +334,18 @@ def test_a_rank_that_left_a_save_out_finds_the_others_again(
     for error in on_all(2, lambda rank: save(rank, "b", 2)):
         assert isinstance(error, errors.HoldfastError)
     assert list(tmp_path.iterdir()) == []
+
+    def save_in_order(rank: int, name: str, has_begun: threading.Event) -> Any:
+        if rank != first:
+            assert has_begun.wait(60)
+        with post.noticing_sets(has_begun):
+            return save(rank, name)
+
     for name in "cd":
-        for stats in on_all(2, lambda rank, name=name: save(rank, name)):
+        has_begun = threading.Event()
+        for stats in on_all(
+            2, lambda rank, n=name, e=has_begun: save_in_order(rank, n, e)
+        ):
             assert isinstance(stats, holdfast.Stats), stats
     assert sorted(each.name for each in tmp_path.iterdir()) == ["c", "d"]
 
