@@ -63,7 +63,8 @@ class StepVerbs : public ::testing::Test {
     return names;
   }
 
-  const std::string root_ = ::testing::TempDir() + "/steps_test_root";
+  const std::string root_ =
+      fs::canonical(::testing::TempDir()) / "steps_test_root";
 };
 
 TEST_F(StepVerbs, PruneTellsAndThenDoes) {
