@@ -3,19 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstring>
+#include "checkpoint/array_test_util.h"
 
 namespace holdfast {
 namespace {
 
 using testing::Contains;
 using testing::SizeIs;
-
-Array Zeros(DType dtype, Shape shape) {
-  Array array = *Array::Allocate(dtype, std::move(shape));
-  std::memset(array.mutable_view().data, 0, array.byte_count());
-  return array;
-}
 
 Tree Sharded(const Array& part, int64_t row, std::string sharding_json = "{}",
              Shape write_shape = {2, 4}) {

@@ -2,14 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include "checkpoint/array_test_util.h"
+
 namespace holdfast {
 namespace {
-
-Array Zeros(DType dtype, Shape shape) {
-  Array array = *Array::Allocate(dtype, std::move(shape));
-  std::memset(array.mutable_view().data, 0, array.byte_count());
-  return array;
-}
 
 TEST(SavePlan, ValuesAreNumberedInOrderOfNames) {
   SaveOptions options;

@@ -6,12 +6,11 @@
 #include <string>
 #include <utility>
 
+#include "ocdbt/format/commit_time_test_util.h"
 #include "ocdbt/format/hex_test_util.h"
 
 namespace holdfast::ocdbt {
 namespace {
-
-constexpr uint64_t kTimeNs = 1700000000000000000;
 
 // Arity 2, newest generation 9: the slots are height 1: 5 ... 8 and
 // height 2: 1 ... 4.
