@@ -50,7 +50,7 @@ Status ParseFillMember(const Json* value, ArrayMetadata& metadata) {
   return Status();
 }
 
-Status ParseSeparator(const Json* value, ArrayMetadata& metadata) {
+Status ParseV2Separator(const Json* value, ArrayMetadata& metadata) {
   if (value == nullptr) return Status();  // the default, "."
   HF_ASSIGN_OR_RETURN(const std::string text, ReadOneOf(value, {".", "/"}));
   metadata.chunk_key_encoding.separator = text[0];
@@ -93,7 +93,7 @@ Status ParseV2Members(const Json& json, ArrayMetadata& metadata) {
   metadata.order = order[0];
   HF_RETURN_IF_ERROR(Member("filters", ParseFilters(find("filters"))));
   return Member("dimension_separator",
-                ParseSeparator(find("dimension_separator"), metadata));
+                ParseV2Separator(find("dimension_separator"), metadata));
 }
 
 }  // namespace

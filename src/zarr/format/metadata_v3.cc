@@ -62,8 +62,8 @@ Result<Shape> ParseGrid(const Json* value, size_t rank) {
                   InMember("chunk_shape", ReadShape(chunk_shape, 1, rank)));
 }
 
-Result<char> ParseSeparator(const Json& configuration,
-                            ChunkKeyEncoding::Kind kind) {
+Result<char> ParseV3Separator(const Json& configuration,
+                              ChunkKeyEncoding::Kind kind) {
   HF_RETURN_IF_ERROR(ReadObject(&configuration).status());
   HF_RETURN_IF_ERROR(CheckMembers(configuration, {"separator"}));
   const Json* separator = Find(configuration, "separator");
@@ -86,7 +86,7 @@ Result<ChunkKeyEncoding> ParseKeyEncoding(const Json* value) {
     HF_ASSIGN_OR_RETURN(
         encoding.separator,
         InMember("configuration",
-                 ParseSeparator(*configuration, encoding.kind)));
+                 ParseV3Separator(*configuration, encoding.kind)));
   }
   return encoding;
 }
