@@ -33,10 +33,12 @@ struct PendingSaveOptions {
   // As SaveOptions::group: every rank begins, saves the same items and commits,
   // rank 0 alone writes files and chooses the root record.
   ProcessGroup* group = nullptr;
-  bool overwrite = false;            // as SaveOptions::overwrite
-  bool sync = true;                  // as SaveOptions::sync
-  bool write_digests = true;         // as SaveOptions::write_digests
-  std::function<uint64_t()> now_ns;  // as SaveOptions::now_ns
+  bool overwrite = false;                      // as SaveOptions::overwrite
+  bool sync = true;                            // as SaveOptions::sync
+  bool write_digests = true;                   // as SaveOptions::write_digests
+  std::function<uint64_t()> now_ns;            // as SaveOptions::now_ns
+  CommitMode commit_mode = CommitMode::kAuto;  // as SaveOptions::commit_mode
+  std::optional<uint32_t> directory_mode;      // as SaveOptions::directory_mode
 };
 
 // What `_CHECKPOINT_METADATA` says of the whole.
