@@ -3,15 +3,17 @@
 //
 //   for (const std::string& path : *CleanupTemporaryPaths("/ckpt")) ...
 //
-// With CommitMode::kRename (and kAuto) a directory is unfinished when its name
-// holds ".orbax-checkpoint-tmp", with or without the digits that older releases
-// of Orbax put behind it. With kMarkerFile it is unfinished while
-// `commit_success.txt` is not in it. Symbolic links are neither.
+// With CommitMode::kRename a directory is unfinished when its name holds
+// ".orbax-checkpoint-tmp", with or without the digits that older releases of
+// Orbax put behind it. With kMarkerFile it is unfinished while
+// `commit_success.txt` is not in it. With kAuto it is when its name says so, or
+// `_CHECKPOINT_METADATA` says that it was begun and not committed and there is
+// no marker. Symbolic links are neither finished nor unfinished.
 //
 // Thread-safety: any thread, any process: what a living save of holdfast writes
 // is locked, and not touched.
 // Ownership: none. Units: none.
-// Errors: NotFound, and those of the file system, with the path.
+// Errors: those of the file system, with the path.
 #pragma once
 
 #include <string>
@@ -22,12 +24,9 @@
 
 namespace holdfast {
 
-// Whether `path` is a directory that a save has not finished; it alone, the
-// checkpoints below it do not count.
+// Both are false for what is no directory, or is not there.
 Result<bool> IsTemporaryCheckpoint(const std::string& path,
                                    CommitMode mode = CommitMode::kAuto);
-// Whether `path` is a directory that is finished. False, too, for what is not
-// there.
 Result<bool> IsCheckpointFinalized(const std::string& path,
                                    CommitMode mode = CommitMode::kAuto);
 
@@ -38,8 +37,9 @@ struct CleanupResult {
 };
 // Looks at the directories in `root` itself, and removes those that
 // interrupted saves left: temporary names, in any mode; with kMarkerFile also
-// directories without the marker that hold files only a checkpoint has. Nothing
-// else is ever removed: no file, no link, no directory of any other content. A
+// directories whose `_CHECKPOINT_METADATA` says that they were begun and not
+// committed. Nothing else is ever removed: no file, no link, no directory of
+// any other content, and nothing that a save holds locked. A
 // checkpoint that an interrupted overwrite has put aside
 // (`<name>.holdfast-replaced`) gets its name back, or is removed when the new
 // one is finished.

@@ -85,7 +85,9 @@ class PendingSaver final : public PendingSave {
   bool IsDatabaseFile(const std::string& path) const;
   Status AdoptCallerFiles();
   Status AddFileDigest(const std::string& path);
-  Status WriteRoot(const ParsedRootRecord& root);
+  std::string RootMetadataText(const ParsedRootRecord& root);
+  Status WriteMetadata(const std::string& text);
+  Status SetModesBelow();
   Status Publish(const ParsedRootRecord& root);
 
   const std::unique_ptr<PendingCheckpoint> pending_;  // null: rank 0 has it
