@@ -75,9 +75,10 @@ class CheckpointHandler {
   // Asks what AsyncSave began to stop soon: its futures then fail with
   // Cancelled. From any thread; until the next Save or AsyncSave.
   virtual void Cancel();
-  // Whether Save, or the futures, and Finalize leave nothing unsynced. Else the
-  // Checkpointer syncs the item's files.
-  virtual bool SyncsItsFiles() const { return false; }
+  // Directories, relative to the item's ("" is itself), in which SaveItem or
+  // FinishItem of pending_save.h has left items that are synced: no need to
+  // sync or read them again. What else there is the Checkpointer syncs.
+  virtual std::vector<std::string> SyncedItems() const;
 };
 
 // A kind of handler, known by its TypeStr.

@@ -70,6 +70,12 @@ class PendingSave {
   // A file of the caller's; `name` relative to directory(), its directories are
   // made.
   virtual Status WriteFile(std::string_view name, std::string_view content) = 0;
+  // Tells of a pytree item that SaveItem, or SaveItemPart and FinishItem, of
+  // this header have written into `directory()/name` (directory() itself when
+  // `name` is empty) and synced. Commit then relies on the item's own digests,
+  // and neither syncs nor reads those files again. Nothing is taken that has no
+  // digests.
+  virtual Status AdoptItem(const std::string& name) = 0;
   // Once. The checkpoint exists, durably, when it returns. FailedPrecondition
   // after a SaveItem or WriteFile that failed half-way.
   virtual Status Commit(const RootRecord& root) = 0;

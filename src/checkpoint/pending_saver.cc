@@ -13,6 +13,7 @@
 #include "checkpoint/layout.h"
 #include "storage/directory_ops.h"
 #include "storage/new_file.h"
+#include "storage/path_parts.h"
 #include "tree/utf8.h"
 
 namespace holdfast {
@@ -298,7 +299,7 @@ Status PendingSaver::WriteItemBelow(
   }
   if (options.write_digests) HF_RETURN_IF_ERROR(files.WriteDigests());
   HF_RETURN_IF_ERROR(files.SyncNames());
-  items_.push_back({name, {}});
+  items_.push_back({name, {}, options_.sync});
   if (options.write_digests) {
     items_.back().digests = std::move(files.digests());
   }
@@ -426,24 +427,61 @@ bool PendingSaver::IsDatabaseFile(const std::string& path) const {
   });
 }
 
+// An item that this object has not written, but the engine has.
+Status PendingSaver::AdoptItem(const std::string& name) {
+  HF_RETURN_IF_ERROR(CheckOpen());
+  if (!is_primary()) return Status();
+  return CatchBadAlloc([&]() -> Status {
+    const Result<Bytes> text = root_store_.Read(JoinName(name, kDigestFile));
+    if (text.status().code() == StatusCode::kNotFound) return Status();
+    HF_RETURN_IF_ERROR(text.status());
+    HF_ASSIGN_OR_RETURN(DigestFile digests, ParseDigestFile(text->view()));
+    if (!name.empty()) {
+      items_.push_back({name, std::move(digests), true});
+      return Status();
+    }
+    // The item's rows become the root's, whose file replaces the item's.
+    std::vector<FileDigest>& files = root_files_.digests().files;
+    files.insert(files.end(), digests.files.begin(), digests.files.end());
+    root_files_.digests().values = std::move(digests.values);
+    has_root_item_ = true;
+    is_root_item_synced_ = true;
+    return options_.write_digests ? Status() : root_store_.Delete(kDigestFile);
+  });
+}
+
+bool PendingSaver::IsInSyncedItem(const std::string& directory) const {
+  if (is_root_item_synced_) return true;
+  return std::any_of(items_.begin(), items_.end(), [&](const SavedItem& item) {
+    return item.is_synced &&
+           (directory == item.name || directory.starts_with(item.name + "/"));
+  });
+}
+
+Status PendingSaver::SyncCallerDirectories(
+    const DirectoryTree& tree, const std::set<std::string>& touched) const {
+  for (const std::string& path : tree.directories) {
+    if (IsInSyncedItem(path) && !touched.contains(path)) continue;
+    HF_RETURN_IF_ERROR(SyncDirectory(directory() + "/" + path));
+  }
+  return Status();
+}
+
 // Files that came into directory() without this object: made durable, and
 // listed.
 Status PendingSaver::AdoptCallerFiles() {
   HF_ASSIGN_OR_RETURN(const DirectoryTree tree, ListTree(directory()));
   const std::set<std::string> known = KnownFiles();
+  std::set<std::string> touched;  // directories with files of the caller's
   for (const std::string& path : tree.files) {
     if (known.contains(path) || IsDatabaseFile(path)) continue;
+    touched.insert(std::string(ParentKey(path)));
     if (options_.sync) {
       HF_RETURN_IF_ERROR(SyncFile(directory() + "/" + path));
     }
     if (options_.write_digests) HF_RETURN_IF_ERROR(AddFileDigest(path));
   }
-  if (options_.sync) {
-    for (const std::string& path : tree.directories) {
-      HF_RETURN_IF_ERROR(SyncDirectory(directory() + "/" + path));
-    }
-  }
-  return Status();
+  return options_.sync ? SyncCallerDirectories(tree, touched) : Status();
 }
 
 // Names that the list cannot spell, or that no reader would find, are left out.
