@@ -23,84 +23,105 @@ class AsyncTest : public testing::Test {
   const std::shared_ptr<HeldHandler> held_ = std::make_shared<HeldHandler>();
 };
 
-// All kinds of items at once; everything that the caller owns is overwritten
-// right after the call.
-TEST_F(AsyncTest, WhatIsSavedIsWhatWasThereWhenSaveReturned) {
-  const int64_t kCount = 200;
-  std::vector<std::vector<float>> memory;
-  std::vector<Tree::Member> members, shards_of;
-  for (int64_t i = 0; i < kCount; ++i) {
-    memory.emplace_back(5000, static_cast<float>(i));
+// Arrays of one value each, in memory that a test overwrites.
+class MutableArrays {
+ public:
+  explicit MutableArrays(int64_t count) {
+    for (int64_t i = 0; i < count; ++i) {
+      memory_.emplace_back(5000, static_cast<float>(i));
+    }
   }
-  const auto view_of = [&](int64_t i) {
+  Array View(int64_t i) const {
     return Array::Borrow({DType::kFloat32,
-                          reinterpret_cast<const char*>(memory[i].data()),
+                          reinterpret_cast<const char*>(memory_[i].data()),
                           {50, 100},
                           {400, 4}},
                          nullptr);
-  };
-  for (int64_t i = 0; i + 4 < kCount; ++i) {
+  }
+  void Overwrite() {
+    for (std::vector<float>& values : memory_) {
+      std::fill(values.begin(), values.end(), -1.0f);
+    }
+  }
+
+ private:
+  std::vector<std::vector<float>> memory_;
+};
+
+bool AllAre(const Array& array, int64_t want) {
+  const auto* data = reinterpret_cast<const float*>(array.view().data);
+  for (int64_t i = 0; i < array.element_count(); ++i) {
+    if (data[i] != static_cast<float>(want)) return false;
+  }
+  return array.element_count() > 0;
+}
+
+// Array 0 to count - 5 as leaves of both kinds, and two as one sharded array.
+Tree StateOf(const MutableArrays& arrays, int64_t count) {
+  std::vector<Tree::Member> members;
+  for (int64_t i = 0; i + 4 < count; ++i) {
     members.emplace_back(
         "w" + std::to_string(i),
-        i % 2 == 0 ? Tree(view_of(i)) : Tree::JaxArray(view_of(i)));
+        i % 2 == 0 ? Tree(arrays.View(i)) : Tree::JaxArray(arrays.View(i)));
   }
   members.emplace_back("sharded",
                        Tree::ShardedArray({100, 100},
-                                          {{{0, 0}, view_of(kCount - 4)},
-                                           {{50, 0}, view_of(kCount - 3)}},
+                                          {{{0, 0}, arrays.View(count - 4)},
+                                           {{50, 0}, arrays.View(count - 3)}},
                                           std::make_shared<ArrayTraits>()));
+  return Tree::Dict(std::move(members));
+}
+
+void CheckState(const std::string& path, int64_t count) {
+  const Tree state = Load(path)->tree;
+  ASSERT_EQ(state.size(), static_cast<size_t>(count - 3));
+  for (int64_t i = 0; i + 4 < count; ++i) {
+    EXPECT_TRUE(AllAre(state.Find("w" + std::to_string(i))->array(), i)) << i;
+  }
+  const auto rows = Taken(Open(path));
+  const size_t leaf = *rows->Find("sharded");
+  EXPECT_TRUE(AllAre(*rows->ReadBox(leaf, {0, 0}, {50, 100}), count - 4));
+  EXPECT_TRUE(AllAre(*rows->ReadBox(leaf, {50, 0}, {50, 100}), count - 3));
+}
+
+Array OnlyArray(const std::string& path) {
+  return Load(path)->tree.Find("checkpoint")->array();
+}
+
+// All kinds of items at once; everything that the caller owns is overwritten
+// right after the call.
+TEST_F(AsyncTest, WhatIsSavedIsWhatWasThereWhenSaveReturned) {
+  constexpr int64_t kCount = 200;
+  MutableArrays arrays(kCount);
+  const auto json = std::make_shared<JsonSave>(Tree::Dict({{"n", 1}}));
+  const auto note = std::make_shared<NoteSave>("before");
   CompositeArgs args;
-  args.items["state"] =
-      std::make_shared<PyTreeSave>(Tree::Dict(std::move(members)));
-  args.items["one"] = std::make_shared<ArraySave>(Tree(view_of(kCount - 2)));
-  args.items["key"] =
-      std::make_shared<JaxRandomKeySave>(Tree::JaxArray(view_of(kCount - 1)));
-  auto json = std::make_shared<JsonSave>(Tree::Dict({{"n", 1}}));
-  args.items["json"] = json;
-  auto note = std::make_shared<NoteSave>("before");
-  CompositeOptions composite;
+  args.items = {
+      {"state", std::make_shared<PyTreeSave>(StateOf(arrays, kCount))},
+      {"one", std::make_shared<ArraySave>(Tree(arrays.View(kCount - 2)))},
+      {"key", std::make_shared<JaxRandomKeySave>(
+                  Tree::JaxArray(arrays.View(kCount - 1)))},
+      {"json", json},
+      {"note", note}};
   CheckpointHandlerRegistry registry;
   ASSERT_TRUE(
       registry
           .Add(std::nullopt, typeid(NoteSave), std::make_shared<NoteHandler>())
           .ok());
+  CompositeOptions composite;
   composite.registry = &registry;
-  args.items["note"] = note;
-
   auto checkpointer = Taken(AsyncCheckpointer::Make(
       Taken(CompositeCheckpointHandler::Make(composite))));
   ASSERT_TRUE(checkpointer->Save(path_, args).ok());
-  for (std::vector<float>& values : memory) {
-    std::fill(values.begin(), values.end(), -1.0f);
-  }
+  arrays.Overwrite();
   json->item = Tree::Dict({{"n", 2}});
   note->text = "after";
   const Status saved = checkpointer->WaitUntilFinished();
   ASSERT_TRUE(saved.ok()) << saved.ToString();
 
-  const auto all_are = [](const Array& array, float want) {
-    const auto* data = reinterpret_cast<const float*>(array.view().data);
-    for (int64_t i = 0; i < array.element_count(); ++i) {
-      if (data[i] != want) return false;
-    }
-    return array.element_count() > 0;
-  };
-  const Tree state = Load(path_ + "/state")->tree;
-  ASSERT_EQ(state.size(), static_cast<size_t>(kCount - 3));
-  for (int64_t i = 0; i + 4 < kCount; ++i) {
-    EXPECT_TRUE(all_are(state.Find("w" + std::to_string(i))->array(),
-                        static_cast<float>(i)))
-        << i;
-  }
-  const auto rows = Open(path_ + "/state");
-  const size_t leaf = *(*rows)->Find("sharded");
-  EXPECT_TRUE(all_are(*(*rows)->ReadBox(leaf, {0, 0}, {50, 100}), kCount - 4));
-  EXPECT_TRUE(all_are(*(*rows)->ReadBox(leaf, {50, 0}, {50, 100}), kCount - 3));
-  EXPECT_TRUE(all_are(Load(path_ + "/one")->tree.Find("checkpoint")->array(),
-                      kCount - 2));
-  EXPECT_TRUE(all_are(
-      Load(path_ + "/key/jax_random_key")->tree.Find("checkpoint")->array(),
-      kCount - 1));
+  CheckState(path_ + "/state", kCount);
+  EXPECT_TRUE(AllAre(OnlyArray(path_ + "/one"), kCount - 2));
+  EXPECT_TRUE(AllAre(OnlyArray(path_ + "/key/jax_random_key"), kCount - 1));
   EXPECT_EQ(ReadTestFile(path_ + "/json/metadata"), R"({"n": 1})");
   EXPECT_EQ(ReadTestFile(path_ + "/note/note"), "before");
   const auto report = Verify(path_);
@@ -255,10 +276,12 @@ TEST_F(AsyncTest, TheCallbackComesBeforeTheCheckpointIsVisible) {
 TEST_F(AsyncTest, TheDestructorWaits) {
   auto checkpointer =
       Taken(AsyncCheckpointer::Make(Taken(MakePyTreeHandler())));
-  PyTreeSave save(Tree::Dict({{"w", FloatArray({1000, 100}, 0)}}));
+  // Copied by several threads, in pieces.
+  PyTreeSave save(Tree::Dict({{"w", FloatArray({1001, 3001}, 0)}}));
   ASSERT_TRUE(checkpointer->Save(path_, save).ok());
   checkpointer.reset();
   EXPECT_TRUE(Verify(path_)->damages.empty());
+  EXPECT_EQ(Taken(Load(path_)).tree, save.args.item);
 }
 
 TEST_F(AsyncTest, AClosedCheckpointerRefuses) {
