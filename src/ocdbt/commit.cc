@@ -143,11 +143,11 @@ Result<uint64_t> PublishManifest(Store* store, const std::string& directory,
       const Bytes object,
       SealEnvelope(ObjectKind::kManifest, EncodeManifestBody(manifest).view(),
                    manifest.config.compression));
-  HF_RETURN_IF_ERROR(
-      store->Write(directory + std::string(kManifestName), object.view(),
-                   {.sync = options.sync,
-                    .atomic = options.is_visible,
-                    .must_create = must_create}));
+  HF_RETURN_IF_ERROR(store->Write(directory + std::string(kManifestName),
+                                  object.view(),
+                                  {.sync = options.sync,
+                                   .atomic = options.is_visible,
+                                   .must_create = must_create}));
   if (sync_names) HF_RETURN_IF_ERROR(store->SyncNames());
   return object.size();
 }

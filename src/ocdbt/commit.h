@@ -83,8 +83,8 @@ void AddVersion(uint64_t generation, uint64_t commit_time_ns,
                 Manifest& manifest);
 
 // Data and names first, where `options.sync` says so; then the manifest, as
-// `options.is_visible` says: AlreadyExists with `must_create`, otherwise it replaces the old
-// one. Gives its size.
+// `options.is_visible` says: AlreadyExists with `must_create`, otherwise it
+// replaces the old one. Gives its size.
 Result<uint64_t> PublishManifest(Store* store, const std::string& directory,
                                  const BulkWriteOptions& options,
                                  const Manifest& manifest, bool must_create);
