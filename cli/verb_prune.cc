@@ -38,7 +38,7 @@ uint64_t GoneCount(const PrunePlan& plan) {
   return count;
 }
 
-void PrintPlan(const PrunePlan& plan, const Args& args, Env& env) {
+void PrintPruneText(const PrunePlan& plan, const Args& args, Env& env) {
   std::vector<TextColumn> columns = {
       {"STEP", Align::kRight}, {"TIME"}, {"SIZE", Align::kRight}};
   if (!args.metric.empty()) columns.push_back({"METRIC", Align::kRight});
@@ -79,8 +79,8 @@ void WriteRow(const PruneRow& row, JsonWriter* json) {
   json->EndObject();
 }
 
-void PrintPlanJson(const std::string& root, const PrunePlan& plan,
-                   const Args& args, std::ostream& out) {
+void PrintPruneJson(const std::string& root, const PrunePlan& plan,
+                    const Args& args, std::ostream& out) {
   JsonWriter json(out);
   json.BeginObject();
   json.Field("root", root);
@@ -159,9 +159,9 @@ int RunPlanOfPrune(const Args& args, Env& env) {
     if (!pruned.ok()) return Fail(env, pruned.status());
   }
   if (args.json) {
-    PrintPlanJson(args.operands[0], *plan, args, env.out);
+    PrintPruneJson(args.operands[0], *plan, args, env.out);
   } else {
-    PrintPlan(*plan, args, env);
+    PrintPruneText(*plan, args, env);
   }
   return kExitFine;
 }

@@ -9,9 +9,9 @@
 namespace holdfast {
 namespace {
 
-using HandlerPtr = std::shared_ptr<CheckpointHandler>;
+using StandardHandlerPtr = std::shared_ptr<CheckpointHandler>;
 
-HandlerPtr Made(Result<HandlerPtr> handler) {
+StandardHandlerPtr Made(Result<StandardHandlerPtr> handler) {
   assert(handler.ok());
   return std::move(handler).value();
 }

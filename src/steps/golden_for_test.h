@@ -9,12 +9,14 @@
 
 namespace holdfast {
 
-inline nlohmann::json ManagerGolden(const std::string& name) {
+using Json = nlohmann::json;
+
+inline Json ManagerGolden(const std::string& name) {
   const std::string path =
       std::string(HOLDFAST_SOURCE_DIR) + "/tests/golden/manager/" + name;
   std::ifstream in(path);
   EXPECT_TRUE(in.good()) << path;
-  return nlohmann::json::parse(in);
+  return Json::parse(in);
 }
 
 }  // namespace holdfast

@@ -13,7 +13,6 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using Json = nlohmann::json;
 
 StepRecord RecordOfRow(const Json& row) {
   StepRecord record{row[0], row[1].get<int64_t>() * 1000, std::nullopt};

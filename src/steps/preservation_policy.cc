@@ -6,13 +6,12 @@
 #include <string>
 
 #include "base/status_macros.h"
+#include "steps/step_scan.h"
 
 namespace holdfast {
 namespace {
 
 using Answer = std::vector<bool>;
-
-constexpr double kNsASecond = 1e9;
 
 // The first of `count` items that Python's slice [-n:] holds.
 size_t TailStart(int64_t n, size_t count) {
@@ -58,8 +57,8 @@ struct Preserver {
   }
 
   Result<Answer> operator()(const EveryNSeconds& policy) const {
-    const double interval_ns =
-        static_cast<double>(policy.interval_secs) * kNsASecond;
+    const double interval_ns = static_cast<double>(policy.interval_secs) *
+                               static_cast<double>(kNsASecond);
     Answer keep;
     int64_t last_ns = 0;
     for (const StepRecord& step : steps) {
@@ -138,7 +137,8 @@ struct Preserver {
     Answer keep;
     for (const StepRecord& step : steps) {
       const auto age_ns = static_cast<double>(context.now_ns - step.time_ns);
-      const bool is_young = age_ns <= policy.seconds * kNsASecond;
+      const bool is_young =
+          age_ns <= policy.seconds * static_cast<double>(kNsASecond);
       keep.push_back(is_young || (!keep.empty() && keep.back()));
     }
     return keep;

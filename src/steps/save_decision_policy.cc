@@ -1,11 +1,10 @@
 #include "holdfast/save_decision_policy.h"
 
 #include "base/status_macros.h"
+#include "steps/step_scan.h"
 
 namespace holdfast {
 namespace {
-
-constexpr double kNsASecond = 1e9;
 
 struct SaveDecider {
   const StepRecord& step;
@@ -28,8 +27,8 @@ struct SaveDecider {
     if (previous.empty() || !policy.minimum_interval_secs) return true;
     const double passed_ns =
         static_cast<double>(step.time_ns - previous.back().time_ns);
-    return passed_ns >=
-           static_cast<double>(*policy.minimum_interval_secs) * kNsASecond;
+    return passed_ns >= static_cast<double>(*policy.minimum_interval_secs) *
+                            static_cast<double>(kNsASecond);
   }
 
   Result<bool> operator()(const PreemptionCheckpointingPolicy&) const {

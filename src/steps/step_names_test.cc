@@ -19,7 +19,6 @@ namespace fs = std::filesystem;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::UnorderedElementsAre;
-using Json = nlohmann::json;
 
 std::vector<FoundStep> Sorted(std::vector<FoundStep> steps) {
   std::sort(steps.begin(), steps.end(),

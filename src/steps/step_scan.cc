@@ -19,7 +19,6 @@
 namespace holdfast {
 namespace {
 
-constexpr int64_t kNsASecond = 1'000'000'000;
 constexpr std::string_view kMetricsFile = "metrics/metrics";
 // Larger ones are no metrics and no metadata of ours; their steps have none.
 constexpr int64_t kStepFileBytesMax = int64_t{64} << 20;

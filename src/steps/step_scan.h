@@ -21,6 +21,7 @@ Status DescribeSteps(const std::string& root, const CommittedBy& rule,
 // What a policy is to know of it.
 StepRecord RecordOf(const ScannedStep& step);
 
+inline constexpr int64_t kNsASecond = 1'000'000'000;
 // Nanoseconds since 1970-01-01 UTC.
 int64_t ClockNs();
 

@@ -8,10 +8,10 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <memory>
 #include <utility>
 
 #include "base/status_macros.h"
+#include "storage/directory_stream.h"
 #include "storage/errno_status.h"
 #include "storage/file_calls.h"
 #include "storage/path_parts.h"
@@ -23,16 +23,12 @@ namespace {
 constexpr int kOpenDirectoryFlags =
     O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
 
-struct CloseDirectory {
-  void operator()(DIR* directory) const { ::closedir(directory); }
-};
-
 // Names in the directory, unsorted, without "." and "..". 0 or an errno.
 int ReadNames(int directory, std::vector<std::string>& names) {
   // The stream closes its descriptor, so it gets its own.
   const int own = ::openat(directory, ".", kOpenDirectoryFlags);
   if (own < 0) return errno;
-  std::unique_ptr<DIR, CloseDirectory> stream(::fdopendir(own));
+  DirectoryStream stream(::fdopendir(own));
   if (stream == nullptr) return errno;
   while (true) {
     errno = 0;

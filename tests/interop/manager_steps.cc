@@ -1,11 +1,12 @@
 // A part of a training run by holdfast's CheckpointManager, for a run that real
 // Orbax began or goes on with.
 //
-//   manager_steps ROOT FIRST COUNT MAX_TO_KEEP KEEP_PERIOD BEST_MODE PREFIX
+//   manager_steps ROOT FIRST COUNT MAX_TO_KEEP KEEP_PERIOD BEST_MODE
+//     PREFIX
 //
 // Restores the latest step, if there is one, and adds 1 to `w` a step; saves
-// steps FIRST, FIRST + 1, ... . 0, "none" and "" leave an option out. Prints one
-// line of JSON: the steps that are known in the end, the best, and `w`.
+// steps FIRST, FIRST + 1, ... . 0, "none" and "" leave an option out. Prints
+// one line of JSON: the steps that are known in the end, the best, and `w`.
 #include <holdfast/holdfast.h>
 
 #include <cstdio>
@@ -16,9 +17,7 @@ namespace holdfast {
 namespace {
 
 // As test_managers.py has it.
-double LossOf(int64_t step) {
-  return static_cast<double>(step * 37 % 11) / 2;
-}
+double LossOf(int64_t step) { return static_cast<double>(step * 37 % 11) / 2; }
 
 CheckpointManagerOptions OptionsOf(char** args) {
   CheckpointManagerOptions options;
