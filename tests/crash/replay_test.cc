@@ -1,0 +1,199 @@
+// Every moment at which the power may fail, and everything that the disk may
+// have lost by then: a record of a save's (or delete's) changes is replayed up
+// to each of them, under each kind of loss, and the engine opens what is left.
+//
+// HOLDFAST_CRASH_MIXES: how many random mixes of losses more (0 by default).
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+
+#include "crash/crash_states.h"
+#include "crash/judge.h"
+#include "crash/recorder.h"
+#include "crash/scenarios.h"
+#include "storage/scratch_directory.h"
+
+namespace holdfast {
+namespace {
+
+// What is recorded, and what really is there afterwards.
+struct Recorded {
+  DiskRecord record;
+  Files files;
+};
+
+Recorded RecordScenario(const Scenario& scenario, const std::string& root) {
+  EXPECT_TRUE(scenario.prepare(root).ok());
+  Recorder recorder(root);
+  Status status;
+  {
+    const ScopedCallHook hook(&recorder);
+    status = scenario.act(root);
+  }
+  EXPECT_TRUE(status.ok()) << status.ToString();
+  EXPECT_EQ(JudgeRoot(scenario, root, Moment::kCompleted), "");
+  return {recorder.record(), ReadFiles(root)};
+}
+
+Recorded RecordScenario(const Scenario& scenario) {
+  const MemoryDirectory directory;
+  return RecordScenario(scenario, directory.path());
+}
+
+Moment MomentOf(const CrashState& crash, const DiskRecord& record) {
+  if (crash.prefix == 0) return Moment::kBefore;
+  return crash.prefix == record.changes.size() ? Moment::kCompleted
+                                               : Moment::kUnderway;
+}
+
+struct Outcome {
+  uint64_t state_count = 0;
+  uint64_t violation_count = 0;
+  std::string first_violation;
+};
+
+Outcome ReplayAll(const Scenario& scenario, const DiskRecord& record,
+                  uint64_t seed_count, uint64_t mix_count) {
+  StateJudge judge(scenario);
+  Outcome outcome;
+  const auto visit = [&](const CrashState& crash, const DiskState& state) {
+    const std::string wrong =
+        judge.Check(state.List(), MomentOf(crash, record));
+    if (wrong.empty()) return;
+    if (outcome.violation_count++ > 0) return;
+    outcome.first_violation = Describe(crash, record) + ": " + wrong;
+  };
+  outcome.state_count = VisitCrashStates(record, seed_count, visit);
+  outcome.state_count +=
+      VisitRandomStates(record, 1'000'000, mix_count, visit);
+  std::printf("%-18s %5zu changes %8lu states %5lu loads %lu violations\n",
+              scenario.name.c_str(), record.changes.size(),
+              static_cast<unsigned long>(outcome.state_count),
+              static_cast<unsigned long>(judge.load_count()),
+              static_cast<unsigned long>(outcome.violation_count));
+  return outcome;
+}
+
+uint64_t MixCount() {
+  const char* wanted = std::getenv("HOLDFAST_CRASH_MIXES");
+  return wanted == nullptr ? 0 : std::strtoull(wanted, nullptr, 10);
+}
+
+std::string NameOf(const testing::TestParamInfo<Scenario>& info) {
+  return info.param.name;
+}
+
+class Replay : public testing::TestWithParam<Scenario> {};
+
+TEST_P(Replay, TheModelIsWhatTheSystemDid) {
+  const ScratchDirectory scratch;  // on a disk
+  const Recorded recorded = RecordScenario(GetParam(), scratch.path());
+  DiskState state = recorded.record.start;
+  for (const DiskChange& change : recorded.record.changes) state.Apply(change);
+  const Files files = state.List();
+  for (const auto& [path, bytes] : recorded.files) {
+    const auto it = files.find(path);
+    ASSERT_NE(it, files.end()) << path << " is missing in the model";
+    ASSERT_EQ(it->second == nullptr, bytes == nullptr) << path;
+    EXPECT_TRUE(!bytes || *it->second == *bytes) << path;
+  }
+  EXPECT_EQ(files.size(), recorded.files.size());
+}
+
+TEST_P(Replay, OldOrNewAfterEveryLoss) {
+  const Recorded recorded = RecordScenario(GetParam());
+  const Outcome outcome = ReplayAll(GetParam(), recorded.record, 4,
+                                    MixCount() / AllScenarios({}).size());
+  EXPECT_EQ(outcome.violation_count, 0u) << outcome.first_violation;
+  EXPECT_GT(outcome.state_count, 8 * recorded.record.changes.size());
+}
+
+INSTANTIATE_TEST_SUITE_P(Scenarios, Replay, testing::ValuesIn(AllScenarios({})),
+                         NameOf);
+
+// The tests above must be able to fail.
+
+TEST(ReplayFinds, ASaveWithoutSyncs) {
+  ScenarioOptions options;
+  options.sync = false;
+  for (const Scenario& scenario :
+       {FirstSave(options), SaveByRanks(options), Overwrite(options)}) {
+    const Recorded recorded = RecordScenario(scenario);
+    EXPECT_GT(ReplayAll(scenario, recorded.record, 1, 0).violation_count, 0u);
+  }
+}
+
+// Each sync of a save is needed: without it some loss is fatal.
+TEST(ReplayFinds, EverySyncThatIsMissing) {
+  ScenarioOptions options;
+  options.array_count = 20;
+  for (const Scenario& scenario : {FirstSave(options), Overwrite(options)}) {
+    const Recorded recorded = RecordScenario(scenario);
+    size_t sync_count = 0;
+    for (size_t i = 0; i < recorded.record.changes.size(); ++i) {
+      if (recorded.record.changes[i].kind != DiskChange::Kind::kSync) continue;
+      ++sync_count;
+      DiskRecord mutated = recorded.record;
+      mutated.changes.erase(mutated.changes.begin() + i);
+      DiskModel model(mutated.start);
+      for (const DiskChange& change : mutated.changes) model.Step(change);
+      StateJudge judge(scenario);
+      if (judge.Check(model.safe().List(), Moment::kCompleted).empty()) {
+        ADD_FAILURE() << scenario.name << ": change " << i
+                      << ", a sync, is not needed";
+        if (std::getenv("DUMP")) {
+          static bool once = false;
+          if (!once) {
+            once = true;
+            std::map<NodeId, std::string> names;
+            size_t n = 0;
+            for (const DiskChange& c : recorded.record.changes) {
+              if (c.kind == DiskChange::Kind::kCreate || c.kind == DiskChange::Kind::kMakeDirectory) names[c.node] = c.name;
+              std::printf("%zu %d node %ld (%s) name %s %zu bytes at %zu\n", n++, (int)c.kind, (long)c.node, names[c.node].c_str(), c.name.c_str(), c.data.size(), (size_t)c.offset);
+            }
+          }
+        }
+      }
+    }
+    EXPECT_GT(sync_count, 5u);
+  }
+}
+
+// A child that may change nothing but through the recorded calls.
+int RunForbidden(const std::function<Status()>& body) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    if (!ForbidOtherChanges()) ::_exit(98);
+    ::_exit(body().ok() ? 0 : 1);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+TEST_P(Replay, NoChangeEscapesTheRecorder) {
+  const MemoryDirectory scratch;
+  const Scenario& scenario = GetParam();
+  ASSERT_TRUE(scenario.prepare(scratch.path()).ok());
+  const int exit_status =
+      RunForbidden([&] { return scenario.act(scratch.path()); });
+  if (exit_status == 98) GTEST_SKIP() << "no seccomp filters here";
+  EXPECT_EQ(exit_status, 0);
+  EXPECT_EQ(JudgeRoot(scenario, scratch.path(), Moment::kCompleted), "");
+}
+
+TEST(ReplayFinds, AChangeThatEscapes) {
+  const ScratchDirectory scratch;
+  const int exit_status = RunForbidden([&] {
+    // libc's own stdio does not come past the functions of a program.
+    std::FILE* file = std::fopen((scratch / "file").c_str(), "w");
+    return file == nullptr ? UnavailableError("no file") : Status();
+  });
+  if (exit_status == 98) GTEST_SKIP() << "no seccomp filters here";
+  EXPECT_EQ(exit_status, kEscapeExit);
+}
+
+}  // namespace
+}  // namespace holdfast
