@@ -43,6 +43,9 @@ struct BulkWriteOptions {
   // Everything is on stable storage when the write returns; the data before
   // the manifest.
   bool sync = true;
+  // Nobody looks at the database before the caller has synced the store's
+  // names: that is then left to the caller, and nothing is published twice.
+  bool is_hidden = false;
 };
 
 struct BulkWriteSummary {
@@ -80,7 +83,7 @@ void AddVersion(uint64_t generation, uint64_t commit_time_ns,
 
 // Data and names first, where `options.sync` says so; then the manifest,
 // atomically: AlreadyExists with `must_create`, otherwise it replaces the old
-// one. Gives its size.
+// one. What `is_hidden` is written in no order. Gives its size.
 Result<uint64_t> PublishManifest(Store* store, const std::string& directory,
                                  const BulkWriteOptions& options,
                                  const Manifest& manifest, bool must_create);

@@ -19,17 +19,22 @@ namespace {
 
 constexpr uint32_t kChangingCalls[] = {
 #ifdef SYS_open
-    SYS_creat,    SYS_mkdir,     SYS_rename, SYS_renameat,  SYS_link,
-    SYS_symlink,  SYS_unlink,    SYS_rmdir,  SYS_chmod,     SYS_mknod,
-    SYS_chown,    SYS_lchown,    SYS_utimes, SYS_futimesat, SYS_utime,
+    SYS_creat,           SYS_mkdir,          SYS_rename,
+    SYS_renameat,        SYS_link,           SYS_symlink,
+    SYS_unlink,          SYS_rmdir,          SYS_chmod,
+    SYS_mknod,           SYS_chown,          SYS_lchown,
+    SYS_utimes,          SYS_futimesat,      SYS_utime,
 #endif
-    SYS_mkdirat,  SYS_renameat2, SYS_linkat, SYS_symlinkat, SYS_unlinkat,
-    SYS_pwrite64, SYS_writev,    SYS_pwritev, SYS_pwritev2, SYS_truncate,
-    SYS_ftruncate, SYS_fallocate, SYS_fsync, SYS_fdatasync, SYS_sync,
-    SYS_syncfs,   SYS_sendfile,  SYS_splice, SYS_copy_file_range,
-    SYS_fchmod,   SYS_fchmodat,  SYS_fchown, SYS_fchownat,  SYS_mknodat,
-    SYS_utimensat, SYS_setxattr, SYS_lsetxattr, SYS_fsetxattr,
-    SYS_io_uring_setup, SYS_io_uring_enter,
+    SYS_mkdirat,         SYS_renameat2,      SYS_linkat,
+    SYS_symlinkat,       SYS_unlinkat,       SYS_pwrite64,
+    SYS_writev,          SYS_pwritev,        SYS_pwritev2,
+    SYS_truncate,        SYS_ftruncate,      SYS_fallocate,
+    SYS_fsync,           SYS_fdatasync,      SYS_sync,
+    SYS_syncfs,          SYS_sendfile,       SYS_splice,
+    SYS_copy_file_range, SYS_fchmod,         SYS_fchmodat,
+    SYS_fchown,          SYS_fchownat,       SYS_mknodat,
+    SYS_utimensat,       SYS_setxattr,       SYS_lsetxattr,
+    SYS_fsetxattr,       SYS_io_uring_setup, SYS_io_uring_enter,
 };
 
 int exit_status_of_escape = 1;
@@ -114,7 +119,7 @@ class Filter {
 
 bool InstallChangeFilter(int exit_status) {
   exit_status_of_escape = exit_status;
-  struct sigaction action {};
+  struct sigaction action{};
   action.sa_sigaction = NameAndExit;
   action.sa_flags = SA_SIGINFO;
   if (::sigaction(SIGSYS, &action, nullptr) != 0) return false;

@@ -92,9 +92,8 @@ void VisitPrefix(const DiskRecord& record, const DiskModel& model,
 
 std::string_view LossName(Loss loss) {
   constexpr std::string_view kNames[] = {
-      "nothing lost",        "data lost",
-      "names lost",          "all unsynced lost",
-      "some unsynced lost",  "torn at 512 bytes",
+      "nothing lost",      "data lost",          "names lost",
+      "all unsynced lost", "some unsynced lost", "torn at 512 bytes",
       "torn at 4096 bytes"};
   return kNames[static_cast<size_t>(loss)];
 }
@@ -111,17 +110,17 @@ DiskState StateAfter(const DiskModel& model, Loss loss, uint64_t seed) {
       return TearLast(model, 4096, seed);
     default:
       return model.After([&](size_t, const DiskChange& change) {
-        const bool is_lost = change.is_data() ? loss == Loss::kData
-                                              : loss == Loss::kNames;
+        const bool is_lost =
+            change.is_data() ? loss == Loss::kData : loss == Loss::kNames;
         return is_lost ? nullptr : &change;
       });
   }
 }
 
 std::string Describe(const CrashState& crash, const DiskRecord& record) {
-  constexpr std::string_view kKinds[] = {"create", "mkdir",    "write",
-                                         "resize", "rename",   "exchange",
-                                         "link",   "remove",   "sync"};
+  constexpr std::string_view kKinds[] = {"create", "mkdir",  "write",
+                                         "resize", "rename", "exchange",
+                                         "link",   "remove", "sync"};
   std::string text = "after " + std::to_string(crash.prefix) + " of " +
                      std::to_string(record.changes.size()) + " changes";
   if (crash.prefix > 0) {
@@ -155,8 +154,7 @@ uint64_t VisitRandomStates(const DiskRecord& record, uint64_t first_seed,
     if (prefix > 0) model.Step(record.changes[prefix - 1]);
     const uint64_t end = first_seed + count * (prefix + 1) / prefix_count;
     for (; seed < end; ++seed) {
-      visit({prefix, Loss::kSome, seed},
-            StateAfter(model, Loss::kSome, seed));
+      visit({prefix, Loss::kSome, seed}, StateAfter(model, Loss::kSome, seed));
     }
   }
   return count;

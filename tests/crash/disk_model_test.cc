@@ -17,10 +17,8 @@ DiskChange MakeDirectory() {
           .name = "d"};
 }
 DiskChange Create() {
-  return {.kind = Kind::kCreate,
-          .node = kFile,
-          .parent = kDirectory,
-          .name = "f"};
+  return {
+      .kind = Kind::kCreate, .node = kFile, .parent = kDirectory, .name = "f"};
 }
 DiskChange Write(std::string data, uint64_t offset = 0) {
   return {.kind = Kind::kWrite,
@@ -73,8 +71,8 @@ TEST(DiskModel, BytesSyncedBeforeTheNameStay) {
 }
 
 TEST(DiskModel, AMoveNeedsBothDirectories) {
-  const std::vector<DiskChange> before = {MakeDirectory(), Create(),
-                                          Write("text"),   Sync(kFile),
+  const std::vector<DiskChange> before = {MakeDirectory(),  Create(),
+                                          Write("text"),    Sync(kFile),
                                           Sync(kDirectory), Sync(kRootNode)};
   std::vector<DiskChange> one = before;
   one.push_back(MoveToRoot());
@@ -85,12 +83,10 @@ TEST(DiskModel, AMoveNeedsBothDirectories) {
 }
 
 TEST(DiskModel, AnExchangeIsWholeOrNot) {
-  std::vector<DiskChange> changes = {
-      MakeDirectory(), Create(), Write("old"), Sync(kFile), Sync(kDirectory)};
-  changes.push_back({.kind = Kind::kCreate,
-                     .node = 3,
-                     .parent = kRootNode,
-                     .name = "new"});
+  std::vector<DiskChange> changes = {MakeDirectory(), Create(), Write("old"),
+                                     Sync(kFile), Sync(kDirectory)};
+  changes.push_back(
+      {.kind = Kind::kCreate, .node = 3, .parent = kRootNode, .name = "new"});
   changes.push_back(Sync(kRootNode));
   changes.push_back({.kind = Kind::kExchange,
                      .node = 3,
@@ -112,8 +108,9 @@ TEST(DiskModel, LaterChangesMayOutliveEarlierOnes) {
     model.Step(change);
   }
   ASSERT_EQ(model.pending_count(), 2u);
-  const DiskState state = model.After(
-      [](size_t i, const DiskChange& change) { return i == 1 ? &change : nullptr; });
+  const DiskState state = model.After([](size_t i, const DiskChange& change) {
+    return i == 1 ? &change : nullptr;
+  });
   EXPECT_EQ(*state.List().at("d/f"), std::string("\0\0\0two", 6));
 }
 

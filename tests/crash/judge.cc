@@ -106,11 +106,11 @@ std::string JudgeRoot(const Scenario& scenario, const std::string& root,
       found);
 }
 
-std::string StateJudge::ContentOf(const std::string& step,
-                                  const Files& files) {
+std::string StateJudge::ContentOf(const std::string& step, const Files& files) {
   const auto [it, is_new] =
       contents_.try_emplace(FingerprintOf(step, files), "");
-  if (is_new) it->second = LoadedContent(scenario_, mirror_.path() + "/" + step);
+  if (is_new)
+    it->second = LoadedContent(scenario_, mirror_.path() + "/" + step);
   return it->second;
 }
 

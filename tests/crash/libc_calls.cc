@@ -66,10 +66,9 @@ long PassWrite(int fd, std::span<const iovec> pieces, off_t offset) {
   const LibcCall call{
       .kind = CallKind::kWrite, .fd = fd, .pieces = pieces, .offset = offset};
   return Pass(call, [&] {
-    return offset < 0
-               ? Marked(SYS_writev, fd, pieces.data(), pieces.size())
-               : Marked(SYS_pwritev, fd, pieces.data(), pieces.size(), offset,
-                        0L);
+    return offset < 0 ? Marked(SYS_writev, fd, pieces.data(), pieces.size())
+                      : Marked(SYS_pwritev, fd, pieces.data(), pieces.size(),
+                               offset, 0L);
   });
 }
 
@@ -90,8 +89,8 @@ int PassRename(int from_directory, const char* from, int to_directory,
 int PassUnlink(int directory, const char* path, int flags) {
   const LibcCall call{
       .kind = CallKind::kUnlink, .directory = directory, .path = path};
-  return static_cast<int>(Pass(
-      call, [&] { return Marked(SYS_unlinkat, directory, path, flags); }));
+  return static_cast<int>(
+      Pass(call, [&] { return Marked(SYS_unlinkat, directory, path, flags); }));
 }
 
 int PassMakeDirectory(int directory, const char* path, mode_t mode) {
@@ -111,16 +110,16 @@ int PassStat(int directory, const char* path, struct stat* info, int flags) {
       .kind = CallKind::kStat, .directory = directory, .path = path};
   static auto* const real =
       Real<int(int, const char*, struct stat*, int)>("fstatat");
-  return static_cast<int>(Pass(
-      call, [&]() -> long { return real(directory, path, info, flags); }));
+  return static_cast<int>(
+      Pass(call, [&]() -> long { return real(directory, path, info, flags); }));
 }
 
 }  // namespace
 
 std::string_view CallKindName(CallKind kind) {
   constexpr std::string_view kNames[] = {
-      "create",   "mkdir", "write",  "resize", "rename", "exchange", "link",
-      "unlink",   "chmod", "sync",   "open",   "read",   "stat",     "readdir"};
+      "create", "mkdir", "write", "resize", "rename", "exchange", "link",
+      "unlink", "chmod", "sync",  "open",   "read",   "stat",     "readdir"};
   return kNames[static_cast<size_t>(kind)];
 }
 
@@ -140,10 +139,9 @@ long WriteFirstBytes(const LibcCall& call, size_t byte_count) {
     const size_t size = std::min(piece.iov_len, byte_count - done);
     if (size == 0) continue;
     const iovec part{piece.iov_base, size};
-    const long written =
-        call.offset < 0
-            ? Marked(SYS_writev, call.fd, &part, 1)
-            : Marked(SYS_pwritev, call.fd, &part, 1, call.offset + done, 0L);
+    const long written = call.offset < 0 ? Marked(SYS_writev, call.fd, &part, 1)
+                                         : Marked(SYS_pwritev, call.fd, &part,
+                                                  1, call.offset + done, 0L);
     if (written < 0) return written;
     done += written;
   }
@@ -213,8 +211,8 @@ ssize_t write(int fd, const void* data, size_t size) {
 }
 
 ssize_t writev(int fd, const iovec* pieces, int piece_count) {
-  return holdfast::PassWrite(
-      fd, {pieces, static_cast<size_t>(piece_count)}, -1);
+  return holdfast::PassWrite(fd, {pieces, static_cast<size_t>(piece_count)},
+                             -1);
 }
 
 ssize_t pwrite(int fd, const void* data, size_t size, off_t offset) {
@@ -223,8 +221,8 @@ ssize_t pwrite(int fd, const void* data, size_t size, off_t offset) {
 }
 
 ssize_t pwritev(int fd, const iovec* pieces, int piece_count, off_t offset) {
-  return holdfast::PassWrite(
-      fd, {pieces, static_cast<size_t>(piece_count)}, offset);
+  return holdfast::PassWrite(fd, {pieces, static_cast<size_t>(piece_count)},
+                             offset);
 }
 
 int ftruncate(int fd, off_t size) noexcept {
@@ -285,8 +283,7 @@ int fchmod(int fd, mode_t mode) noexcept {
       call, [&] { return holdfast::Marked(SYS_fchmod, fd, mode); }));
 }
 
-int fchmodat(int directory, const char* path, mode_t mode,
-             int flags) noexcept {
+int fchmodat(int directory, const char* path, mode_t mode, int flags) noexcept {
   const LibcCall call{
       .kind = CallKind::kChangeMode, .directory = directory, .path = path};
   if (flags != 0) {
@@ -330,8 +327,7 @@ int fstatat(int directory, const char* path, struct stat* info,
 }
 
 dirent* readdir(DIR* stream) {
-  const LibcCall call{.kind = CallKind::kListDirectory,
-                      .fd = ::dirfd(stream)};
+  const LibcCall call{.kind = CallKind::kListDirectory, .fd = ::dirfd(stream)};
   static auto* const real = holdfast::Real<dirent*(DIR*)>("readdir");
   dirent* item = nullptr;
   const long result = holdfast::Pass(call, [&]() -> long {

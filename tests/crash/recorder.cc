@@ -192,10 +192,10 @@ Files ReadFiles(const std::string& path) {
   Files files;
   for (const auto& entry : fs::recursive_directory_iterator(path)) {
     const std::string name = fs::relative(entry.path(), path);
-    files[name] = entry.is_directory()
-                      ? nullptr
-                      : std::make_shared<const std::string>(
-                            ReadWhole(entry.path()));
+    files[name] =
+        entry.is_directory()
+            ? nullptr
+            : std::make_shared<const std::string>(ReadWhole(entry.path()));
   }
   return files;
 }
