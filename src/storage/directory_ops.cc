@@ -133,6 +133,18 @@ Status CreateDirectoryNew(const std::string& path) {
   return ErrnoStatus(errno, "create directory", path);
 }
 
+Status SetPermissions(const std::string& path, uint32_t mode) {
+  UniqueFd fd(::open(path.c_str(), kOpenDirectoryFlags));
+  if (fd.valid() && ::fchmod(fd.get(), mode & 07777) == 0) return {};
+  return ErrnoStatus(errno, "set permissions of", path);
+}
+
+bool IsDirectoryOf(int fd, const std::string& path) {
+  struct stat open_info, info;
+  return ::fstat(fd, &open_info) == 0 && ::lstat(path.c_str(), &info) == 0 &&
+         open_info.st_dev == info.st_dev && open_info.st_ino == info.st_ino;
+}
+
 Status SyncDirectory(const std::string& path) {
   UniqueFd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   const int error =
