@@ -9,6 +9,8 @@
 #include <filesystem>
 #include <system_error>
 
+#include "crash/recorder.h"
+
 namespace holdfast {
 namespace {
 
@@ -42,6 +44,11 @@ MemoryDirectory::MemoryDirectory() {
 MemoryDirectory::~MemoryDirectory() {
   std::error_code ignored;
   fs::remove_all(path_, ignored);
+}
+
+const Files& DiskMirror::Reload() {
+  shown_ = ReadFiles(path());
+  return shown_;
 }
 
 void DiskMirror::Show(const Files& files) {

@@ -30,6 +30,8 @@ class DiskMirror {
  public:
   const std::string& path() const { return directory_.path(); }
   void Show(const Files& files);
+  // After somebody else has changed it.
+  const Files& Reload();
 
  private:
   const MemoryDirectory directory_;

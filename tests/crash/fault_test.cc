@@ -146,9 +146,8 @@ class Faults : public testing::TestWithParam<std::tuple<Scenario, Fault>> {
     where_ = "call " + std::to_string(k) + " (" + hook.failed_kind() +
              "): " + status.ToString();
     EXPECT_EQ(OpenFileCount(), open_file_count) << where_;
-    std::string found;
     const Moment moment = status.ok() ? Moment::kCompleted : Moment::kUnderway;
-    EXPECT_EQ(JudgeRoot(scenario(), root.path(), moment, &found), "") << where_;
+    EXPECT_EQ(JudgeRoot(scenario(), root.path(), moment), "") << where_;
     if (!hook.has_failed()) {
       EXPECT_TRUE(status.ok()) << where_;
       ExpectNoLeftover(root.path());

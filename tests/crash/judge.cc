@@ -26,36 +26,40 @@ std::string LoadedContent(const Scenario& scenario, const std::string& path) {
   return "a tree that nobody saved";
 }
 
-std::string JudgeSteps(const Scenario& scenario, const std::string& root,
-                       Moment moment, const ContentFn& content_of,
-                       std::string* found) {
-  std::map<std::string, std::string> listed;
+struct Judgement {
+  std::string wrong;    // a step that is listed, and is not what it may be
+  std::string missing;  // a step that is not listed, and should be
+  std::string found;    // "1=old 2=new "
+};
+
+Judgement JudgeSteps(const Scenario& scenario, const std::string& root,
+                     Moment moment, const ContentFn& content_of) {
+  Judgement judgement;
   const auto steps = ListSteps(root);
   if (!steps.ok() && steps.status().code() != StatusCode::kNotFound) {
-    return "the steps cannot be listed: " + steps.status().ToString();
+    judgement.wrong = "no list of steps: " + steps.status().ToString();
+    return judgement;
   }
-  if (steps.ok()) {
-    for (const StepInfo& step : *steps) {
-      if (step.committed) listed[step.name] = content_of(step.name);
-    }
-  }
-  std::string wrong;
-  for (const auto& [name, content] : listed) {
-    if (found != nullptr) *found += name + "=" + content + " ";
-    if (!scenario.steps.contains(name)) {
-      wrong += "step " + name + " is listed; ";
+  std::map<std::string, std::string> listed;
+  for (size_t i = 0; steps.ok() && i < steps->size(); ++i) {
+    const StepInfo& step = (*steps)[i];
+    if (!step.committed) continue;
+    const std::string content = content_of(step.name);
+    listed[step.name] = content;
+    judgement.found += step.name + "=" + content + " ";
+    if (!scenario.steps.contains(step.name)) {
+      judgement.wrong += "step " + step.name + " is listed; ";
     }
   }
   for (const auto& [name, fate] : scenario.steps) {
-    const auto it = listed.find(name);
-    const std::string content = it == listed.end() ? "" : it->second;
+    const std::string content = listed[name];
     if (IsAllowed(fate, content, moment)) continue;
-    wrong += "step " + name + " is " +
-             (content.empty() ? "not listed" : content) + ", want " +
-             (fate.before.empty() ? "nothing" : fate.before) + " or " +
-             (fate.after.empty() ? "nothing" : fate.after) + "; ";
+    (content.empty() ? judgement.missing : judgement.wrong) +=
+        "step " + name + " is " + (content.empty() ? "not listed" : content) +
+        ", want " + (fate.before.empty() ? "nothing" : fate.before) + " or " +
+        (fate.after.empty() ? "nothing" : fate.after) + "; ";
   }
-  return wrong;
+  return judgement;
 }
 
 // "2" of "1=old 2=new ".
@@ -97,31 +101,32 @@ std::pair<uint64_t, uint64_t> FingerprintOf(const std::string& step,
 }  // namespace
 
 std::string JudgeRoot(const Scenario& scenario, const std::string& root,
-                      Moment moment, std::string* found) {
-  return JudgeSteps(
-      scenario, root, moment,
-      [&](const std::string& step) {
-        return LoadedContent(scenario, root + "/" + step);
-      },
-      found);
+                      Moment moment) {
+  const ContentFn content_of = [&](const std::string& step) {
+    return LoadedContent(scenario, root + "/" + step);
+  };
+  Judgement judgement = JudgeSteps(scenario, root, moment, content_of);
+  if (judgement.wrong.empty() && !judgement.missing.empty() &&
+      scenario.recover) {
+    const Status recovered = scenario.recover(root);
+    if (!recovered.ok()) return "no recovery: " + recovered.ToString();
+    judgement = JudgeSteps(scenario, root, moment, content_of);
+  }
+  return judgement.wrong + judgement.missing;
 }
 
 std::string StateJudge::ContentOf(const std::string& step, const Files& files) {
   const auto [it, is_new] =
       contents_.try_emplace(FingerprintOf(step, files), "");
-  if (is_new)
+  if (is_new) {
     it->second = LoadedContent(scenario_, mirror_.path() + "/" + step);
+  }
   return it->second;
 }
 
-std::string StateJudge::Check(const Files& files, Moment moment) {
-  mirror_.Show(files);
-  std::string found;
-  std::string wrong = JudgeSteps(
-      scenario_, mirror_.path(), moment,
-      [&](const std::string& step) { return ContentOf(step, files); }, &found);
-  if (!wrong.empty()) return wrong;
-  // What Open takes follows from what is listed, and from the other names.
+// What Open takes follows from what is listed, and from the other names.
+std::string StateJudge::CheckNewest(const std::string& found,
+                                    const Files& files) {
   std::string names = found;
   for (const auto& [path, bytes] : files) {
     if (path.find('/') == std::string::npos) names += path + '\0';
@@ -131,6 +136,25 @@ std::string StateJudge::Check(const Files& files, Moment moment) {
   const std::string want = LastName(found);
   if (it->second == want) return "";
   return "the root opens as \"" + it->second + "\", want \"" + want + '"';
+}
+
+std::string StateJudge::Check(const Files& files, Moment moment) {
+  mirror_.Show(files);
+  const auto judge = [&](const Files& shown) {
+    return JudgeSteps(
+        scenario_, mirror_.path(), moment,
+        [&](const std::string& step) { return ContentOf(step, shown); });
+  };
+  Judgement judgement = judge(files);
+  if (!judgement.wrong.empty()) return judgement.wrong;
+  if (judgement.missing.empty()) return CheckNewest(judgement.found, files);
+  if (!scenario_.recover || moment == Moment::kCompleted) {
+    return judgement.missing;
+  }
+  const Status recovered = scenario_.recover(mirror_.path());
+  judgement = judge(mirror_.Reload());
+  if (recovered.ok()) return judgement.wrong + judgement.missing;
+  return "no recovery: " + recovered.ToString();
 }
 
 }  // namespace holdfast

@@ -20,9 +20,9 @@ enum class Moment : uint8_t {
 };
 
 // The steps as they lie on the disk, all of them loaded; "" when they are
-// allowed. `found`: if not null, "1=old 2=new".
+// allowed. Where a step is missing the scenario's recovery is tried first.
 std::string JudgeRoot(const Scenario& scenario, const std::string& root,
-                      Moment moment, std::string* found = nullptr);
+                      Moment moment);
 
 // The same for states of the disk model. A step's content is loaded once:
 // equal files load alike.
@@ -34,6 +34,7 @@ class StateJudge {
   uint64_t load_count() const { return contents_.size(); }
 
  private:
+  std::string CheckNewest(const std::string& found, const Files& files);
   std::string ContentOf(const std::string& step, const Files& files);
 
   const Scenario& scenario_;

@@ -209,6 +209,46 @@ Scenario SaveOfItems(const ScenarioOptions& options) {
                                          {"state", state}})}}};
 }
 
+Scenario SaveWithMarker(const ScenarioOptions& options) {
+  Scenario scenario = OverwriteWithMarker(options);
+  scenario.name = "SaveWithMarker";
+  const Tree tree = scenario.contents.at("new");
+  scenario.act = [=](const std::string& root) {
+    SaveOptions save = OptionsOf(options);
+    save.commit_mode = CommitMode::kMarkerFile;
+    return Save(At(root, 3), tree, save).status();
+  };
+  scenario.steps = {
+      {"1", {"one", "one"}}, {"2", {"old", "old"}}, {"3", {"", "new"}}};
+  scenario.recover = {};
+  return scenario;
+}
+
+Scenario OverwriteWithMarker(const ScenarioOptions& options) {
+  Scenario scenario = Overwrite(options);
+  scenario.name = "OverwriteWithMarker";
+  const int n = options.array_count;
+  scenario.prepare = [=](const std::string& root) -> Status {
+    SaveOptions save = Synced({n});
+    save.commit_mode = CommitMode::kMarkerFile;
+    for (const int step : {1, 2}) {
+      HF_RETURN_IF_ERROR(
+          Save(At(root, step), ManyArrays(n, step), save).status());
+    }
+    return Status();
+  };
+  const Tree tree = scenario.contents.at("new");
+  scenario.act = [=](const std::string& root) {
+    SaveOptions save = OptionsOf(options);
+    save.commit_mode = CommitMode::kMarkerFile;
+    return Save(At(root, 2), tree, save).status();
+  };
+  scenario.recover = [](const std::string& root) {
+    return CleanupTemporaryPaths(root, CommitMode::kMarkerFile).status();
+  };
+  return scenario;
+}
+
 Scenario DeleteStep(const ScenarioOptions& options) {
   const int n = options.array_count;
   return {
@@ -243,8 +283,10 @@ Scenario PruneSteps(const ScenarioOptions& options) {
 }
 
 std::vector<Scenario> AllScenarios(const ScenarioOptions& options) {
-  return {FirstSave(options), SaveByRanks(options), SaveAsDirectories(options),
-          Overwrite(options), SaveOfItems(options), DeleteStep(options),
+  return {FirstSave(options),           SaveByRanks(options),
+          SaveAsDirectories(options),   Overwrite(options),
+          SaveOfItems(options),         SaveWithMarker(options),
+          OverwriteWithMarker(options), DeleteStep(options),
           PruneSteps(options)};
 }
 

@@ -31,6 +31,8 @@ struct Scenario {
   std::map<std::string, StepFate> steps;
   // What Load gives for each content that `steps` names.
   std::map<std::string, Tree> contents;
+  // What the next run does first, where a step may be missing until then.
+  std::function<Status(const std::string& root)> recover = {};
 };
 
 // For messages of the tests.
@@ -55,6 +57,9 @@ Scenario SaveAsDirectories(const ScenarioOptions& options);
 Scenario Overwrite(const ScenarioOptions& options);
 // Step 3: two items, a file, and one that the caller puts there.
 Scenario SaveOfItems(const ScenarioOptions& options);
+// Step 2 beside 1, both at their final paths, with a marker as the last file.
+Scenario SaveWithMarker(const ScenarioOptions& options);
+Scenario OverwriteWithMarker(const ScenarioOptions& options);
 // Step 1 of 2.
 Scenario DeleteStep(const ScenarioOptions& options);
 // Steps 1, 2 and 4 of 1 to 5.
