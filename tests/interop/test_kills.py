@@ -116,7 +116,7 @@ class Server:
 
     @staticmethod
     def _serve(ask, answer):
-        import holdfast.orbax  # noqa: F401: before the first fork
+        import holdfast.orbax  # noqa: F401
 
         for line in os.fdopen(ask):
             request = json.loads(line)
