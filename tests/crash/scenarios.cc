@@ -6,7 +6,6 @@
 #include "base/status_macros.h"
 #include "checkpoint/test_trees.h"
 #include "distributed/local_ranks.h"
-#include "storage/directory_ops.h"
 
 namespace holdfast {
 namespace {
@@ -29,6 +28,15 @@ SaveOptions OptionsOf(const ScenarioOptions& options) {
 SaveOptions Synced(ScenarioOptions options) {
   options.sync = true;
   return OptionsOf(options);
+}
+
+Tree ArraysOnly(int array_count, uint32_t seed) {
+  const Tree all = ManyArrays(array_count, seed);
+  Tree arrays = Tree::Dict();
+  for (int i = 0; i < array_count; ++i) {
+    arrays.Add(NameOf(i), *all.Find(NameOf(i)));
+  }
+  return arrays;
 }
 
 std::string At(const std::string& root, int step) {
@@ -88,19 +96,15 @@ Status WriteByCaller(const std::string& path, std::string_view text) {
              : UnavailableError("write " + path);
 }
 
-// A step is renamed, the root synced, and only then its files go.
-Status Trash(const std::string& root, int step) {
-  const std::string trash = root + "/.holdfast_trash";
-  const Status made = CreateDirectoryNew(trash);
-  if (!made.ok() && made.code() != StatusCode::kAlreadyExists) return made;
-  const std::string gone = trash + "/" + std::to_string(step) + ".0";
-  HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(At(root, step)));
-  if (kind == PathKind::kDirectory) {
-    HF_RETURN_IF_ERROR(PublishDirectory(At(root, step), gone));
-  }
-  // An earlier try may have come as far as this.
-  const Status removed = RemoveTree(gone);
-  return removed.code() == StatusCode::kNotFound ? Status() : removed;
+Result<std::unique_ptr<CheckpointManager>> OpenManager(const std::string& root,
+                                                       bool sync) {
+  CheckpointManagerOptions options;
+  options.max_to_keep = 2;
+  options.sync = sync;
+  options.save_root_metadata = false;
+  // What is removed, and when, follows from the calls alone.
+  options.enable_async_checkpointing = false;
+  return CheckpointManager::Make(root, options);
 }
 
 }  // namespace
@@ -259,16 +263,46 @@ Scenario DeleteStep(const ScenarioOptions& options) {
       .contents = {{"one", ManyArrays(n, 1)}, {"two", ManyArrays(n, 2)}}};
 }
 
+Scenario SaveByManager(const ScenarioOptions& options) {
+  const int n = options.array_count / 2;
+  const auto save = [=](const std::string& root, int step,
+                        bool sync) -> Status {
+    HF_ASSIGN_OR_RETURN(const auto manager, OpenManager(root, sync));
+    const Status saved =
+        manager->Save(step, StandardSave(ArraysOnly(n, step))).status();
+    const Status closed = manager->Close();
+    // An earlier try may have failed after its commit.
+    if (saved.code() == StatusCode::kAlreadyExists) return closed;
+    return saved.ok() ? closed : saved;
+  };
+  Scenario scenario = {
+      .name = "SaveByManager",
+      .prepare = [=](const std::string& root) -> Status {
+        HF_RETURN_IF_ERROR(save(root, 1, true));
+        return save(root, 2, true);
+      },
+      .act =
+          [=](const std::string& root) { return save(root, 3, options.sync); },
+      .steps = {{"1", {"1", ""}}, {"2", {"2", "2"}}, {"3", {"", "3"}}},
+      .contents = {}};
+  for (int step = 1; step <= 3; ++step) {
+    scenario.contents[std::to_string(step)] =
+        Tree::Dict({{"default", ArraysOnly(n, step)}});
+  }
+  return scenario;
+}
+
 Scenario PruneSteps(const ScenarioOptions& options) {
   const int n = options.array_count / 4;
   Scenario scenario = {
       .name = "PruneSteps",
       .prepare = [=](const std::string& root) { return SaveSteps(root, n, 5); },
       .act = [](const std::string& root) -> Status {
-        for (const int step : {1, 2, 4}) {
-          HF_RETURN_IF_ERROR(Trash(root, step));
-        }
-        return Status();
+        PruneOptions prune;
+        prune.keep.push_back({"step 3", {CustomSteps{{3}}}});
+        HF_ASSIGN_OR_RETURN(const PrunePlan plan, PlanPrune(root, prune));
+        HF_RETURN_IF_ERROR(Prune(root, plan).status());
+        return EmptyTrash(root).status();
       },
       .steps = {{"1", {"1", ""}},
                 {"2", {"2", ""}},
@@ -286,8 +320,8 @@ std::vector<Scenario> AllScenarios(const ScenarioOptions& options) {
   return {FirstSave(options),           SaveByRanks(options),
           SaveAsDirectories(options),   Overwrite(options),
           SaveOfItems(options),         SaveWithMarker(options),
-          OverwriteWithMarker(options), DeleteStep(options),
-          PruneSteps(options)};
+          OverwriteWithMarker(options), SaveByManager(options),
+          DeleteStep(options),          PruneSteps(options)};
 }
 
 }  // namespace holdfast

@@ -60,7 +60,9 @@ Scenario SaveOfItems(const ScenarioOptions& options);
 // Step 2 beside 1, both at their final paths, with a marker as the last file.
 Scenario SaveWithMarker(const ScenarioOptions& options);
 Scenario OverwriteWithMarker(const ScenarioOptions& options);
-// Step 1 of 2.
+// Step 3 beside 1 and 2, by a manager that keeps two.
+Scenario SaveByManager(const ScenarioOptions& options);
+// Step 1 of 2, by a manager.
 Scenario DeleteStep(const ScenarioOptions& options);
 // Steps 1, 2 and 4 of 1 to 5.
 Scenario PruneSteps(const ScenarioOptions& options);
