@@ -4,6 +4,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "storage/directory_ops.h"
 #include "storage/errno_status.h"
 #include "storage/file_store.h"
+#include "storage/new_file.h"
 #include "storage/path_parts.h"
 
 namespace holdfast {
@@ -31,6 +33,12 @@ std::optional<std::string> NameOfReplaced(std::string_view name) {
   name.remove_suffix(kReplacedSuffix.size());
   if (name.empty()) return std::nullopt;
   return std::string(name);
+}
+
+Result<bool> HoldsNothing(const std::string& directory) {
+  HF_ASSIGN_OR_RETURN(const std::vector<std::string> names,
+                      ListDirectory(directory));
+  return std::all_of(names.begin(), names.end(), IsHiddenName);
 }
 
 bool HasCommitMarker(const std::string& directory) {
@@ -81,9 +89,8 @@ Result<Recovery> RecoverReplaced(const std::string& final_path) {
       HF_RETURN_IF_ERROR(RemoveTree(replaced));
       return Recovery::kRemoved;
     }
-    HF_ASSIGN_OR_RETURN(const std::vector<std::string> names,
-                        ListDirectory(final_path));
-    if (names.empty() || IsBegunOnly(final_path)) {
+    HF_ASSIGN_OR_RETURN(const bool holds_nothing, HoldsNothing(final_path));
+    if (holds_nothing || IsBegunOnly(final_path)) {
       HF_RETURN_IF_ERROR(RemoveTree(final_path));
       HF_RETURN_IF_ERROR(PublishDirectory(replaced, final_path));
       return Recovery::kRestored;

@@ -1,6 +1,7 @@
 #include "checkpointer/async_job.h"
 
 #include <algorithm>
+#include <exception>
 #include <sstream>
 #include <utility>
 
@@ -18,6 +19,15 @@ std::chrono::steady_clock::time_point DeadlineIn(double seconds) {
          std::chrono::duration_cast<std::chrono::steady_clock::duration>(
              std::chrono::duration<double>(
                  std::min(seconds, kTimeoutSecondsMax)));
+}
+
+// A handler of the caller's may have thrown, or forgotten its promise.
+Status ResultOf(const CommitFuture& future) {
+  try {
+    return future.get();
+  } catch (const std::exception& error) {
+    return InternalError(std::string("the handler failed: ") + error.what());
+  }
 }
 
 std::string SecondsText(double seconds) {
@@ -74,7 +84,7 @@ Status AsyncJob::RunSteps() {
 Status AsyncJob::WaitForFutures() {
   Status first;
   for (const CommitFuture& future : futures_) {
-    const Status status = future.get();
+    const Status status = ResultOf(future);
     if (first.ok()) first = status;
   }
   const std::lock_guard lock(mutex_);

@@ -11,8 +11,8 @@
 #include <string>
 
 #include "checkpoint/test_trees.h"
+#include "crash/disk_mirror.h"
 #include "crash/libc_calls.h"
-#include "storage/scratch_directory.h"
 
 namespace holdfast {
 namespace {
@@ -163,8 +163,8 @@ class Crash : public testing::TestWithParam<Layout> {
   }
 
   bool tears_writes_ = false;
-  const ScratchDirectory scratch_;
-  const std::string path_ = scratch_ / "checkpoint";
+  const MemoryDirectory scratch_;
+  const std::string path_ = scratch_.path() + "/checkpoint";
   const Tree old_ = MakeTree(1);
   const Tree new_ = MakeTree(10);
   const Tree extra_ = Tree::List({Tree(RandomArray(DType::kInt16, {9}, 5))});

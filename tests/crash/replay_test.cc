@@ -85,6 +85,27 @@ std::string NameOf(const testing::TestParamInfo<Scenario>& info) {
   return info.param.name;
 }
 
+// Runs the scenario again where each prefix of it, under a few losses, has left
+// the disk.
+void ExpectTheNextRunGoesOn(const Scenario& scenario,
+                            const DiskRecord& record) {
+  DiskMirror mirror;
+  DiskModel model(record.start);
+  for (size_t prefix = 0; prefix <= record.changes.size(); ++prefix) {
+    if (prefix > 0) model.Step(record.changes[prefix - 1]);
+    for (const Loss loss : {Loss::kNothing, Loss::kUnsynced, Loss::kSome}) {
+      mirror.Show(StateAfter(model, loss, prefix).List());
+      const Status status = scenario.act(mirror.path());
+      const CrashState crash{prefix, loss, prefix};
+      ASSERT_TRUE(status.ok())
+          << Describe(crash, record) << ": " << status.ToString();
+      ASSERT_EQ(JudgeRoot(scenario, mirror.path(), Moment::kCompleted), "")
+          << Describe(crash, record);
+      mirror.Reload();
+    }
+  }
+}
+
 class Replay : public testing::TestWithParam<Scenario> {};
 
 TEST_P(Replay, TheModelIsWhatTheSystemDid) {
@@ -108,6 +129,14 @@ TEST_P(Replay, OldOrNewAfterEveryLoss) {
                                     MixCount() / AllScenarios({}).size());
   EXPECT_EQ(outcome.violation_count, 0u) << outcome.first_violation;
   EXPECT_GT(outcome.state_count, 8 * recorded.record.changes.size());
+}
+
+TEST_P(Replay, TheNextRunGoesOn) {
+  for (const Scenario& scenario :
+       AllScenarios({.array_count = 6, .thread_count = 1})) {
+    if (scenario.name != GetParam().name) continue;
+    ExpectTheNextRunGoesOn(scenario, RecordScenario(scenario).record);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Scenarios, Replay, testing::ValuesIn(AllScenarios({})),

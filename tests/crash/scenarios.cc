@@ -293,8 +293,7 @@ Scenario SaveByManager(const ScenarioOptions& options) {
       .steps = {{"1", {"1", ""}}, {"2", {"2", "2"}}, {"3", {"", "3"}}},
       .contents = {}};
   for (int step = 1; step <= 3; ++step) {
-    scenario.contents[std::to_string(step)] =
-        Tree::Dict({{"default", ArraysOnly(n, step)}});
+    scenario.contents[std::to_string(step)] = ArraysOnly(n, step);
   }
   return scenario;
 }
