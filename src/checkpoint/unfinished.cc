@@ -47,13 +47,36 @@ bool HasCommitMarker(const std::string& directory) {
   return kind.ok() && *kind == PathKind::kFile;
 }
 
-bool IsBegunOnly(const std::string& directory) {
+namespace {
+
+// `_CHECKPOINT_METADATA`, where it can be read.
+std::optional<CheckpointMetadata> MetadataOf(const std::string& directory) {
   FileStore store(directory);
   const Result<Bytes> text = store.Read(kCheckpointMetadataFile);
-  if (!text.ok()) return false;
-  const Result<CheckpointMetadata> metadata =
-      ParseCheckpointMetadata(text->view());
-  return metadata.ok() && metadata->init_timestamp_nsecs &&
+  if (!text.ok()) return std::nullopt;
+  Result<CheckpointMetadata> metadata = ParseCheckpointMetadata(text->view());
+  if (!metadata.ok()) return std::nullopt;
+  return std::move(metadata).value();
+}
+
+// Of a save that died between its last two files: the time of its commit says
+// that all else is there.
+bool LacksOnlyTheMarker(const std::string& directory) {
+  const auto metadata = MetadataOf(directory);
+  return metadata && metadata->init_timestamp_nsecs &&
+         metadata->commit_timestamp_nsecs && !HasCommitMarker(directory);
+}
+
+Status WriteCommitMarker(const std::string& directory) {
+  FileStore store(directory);
+  return store.Write(kCommitMarkerFile, CommitMarkerText(directory));
+}
+
+}  // namespace
+
+bool IsBegunOnly(const std::string& directory) {
+  const auto metadata = MetadataOf(directory);
+  return metadata && metadata->init_timestamp_nsecs &&
          !metadata->commit_timestamp_nsecs && !HasCommitMarker(directory);
 }
 
@@ -85,6 +108,9 @@ Result<Recovery> RecoverReplaced(const std::string& final_path) {
   }
   if (kind == PathKind::kDirectory) {
     HF_ASSIGN_OR_RETURN(const UniqueFd lock, LockDirectory(final_path));
+    if (LacksOnlyTheMarker(final_path)) {
+      HF_RETURN_IF_ERROR(WriteCommitMarker(final_path));
+    }
     if (HasCommitMarker(final_path)) {
       HF_RETURN_IF_ERROR(RemoveTree(replaced));
       return Recovery::kRemoved;

@@ -160,7 +160,7 @@ class Faults : public testing::TestWithParam<std::tuple<Scenario, Fault>> {
     // Nothing stands in the way of the next one.
     const Status next = scenario().act(root.path());
     EXPECT_TRUE(next.ok()) << next.ToString() << " after " << where_;
-    EXPECT_EQ(JudgeRoot(scenario(), root.path(), Moment::kCompleted), "")
+    EXPECT_EQ(JudgeRoot(scenario(), root.path(), Moment::kResumed), "")
         << where_;
     ExpectNoLeftover(root.path());
     return true;

@@ -11,7 +11,9 @@ using ContentFn = std::function<std::string(const std::string& step)>;
 
 bool IsAllowed(const StepFate& fate, const std::string& content,
                Moment moment) {
-  return (moment != Moment::kCompleted && content == fate.before) ||
+  const bool may_be_before =
+      moment == Moment::kResumed ? fate.may_stay : moment != Moment::kCompleted;
+  return (may_be_before && content == fate.before) ||
          (moment != Moment::kBefore && content == fate.after);
 }
 

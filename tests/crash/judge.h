@@ -17,6 +17,7 @@ enum class Moment : uint8_t {
   kBefore,     // nothing has begun
   kUnderway,   // each step is as before or as after
   kCompleted,  // the call has returned
+  kResumed,    // a call that came after a crash, or a failure, has returned
 };
 
 // The steps as they lie on the disk, all of them loaded; "" when they are

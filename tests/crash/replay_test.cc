@@ -99,7 +99,7 @@ void ExpectTheNextRunGoesOn(const Scenario& scenario,
       const CrashState crash{prefix, loss, prefix};
       ASSERT_TRUE(status.ok())
           << Describe(crash, record) << ": " << status.ToString();
-      ASSERT_EQ(JudgeRoot(scenario, mirror.path(), Moment::kCompleted), "")
+      ASSERT_EQ(JudgeRoot(scenario, mirror.path(), Moment::kResumed), "")
           << Describe(crash, record);
       mirror.Reload();
     }

@@ -290,7 +290,7 @@ Scenario SaveByManager(const ScenarioOptions& options) {
       },
       .act =
           [=](const std::string& root) { return save(root, 3, options.sync); },
-      .steps = {{"1", {"1", ""}}, {"2", {"2", "2"}}, {"3", {"", "3"}}},
+      .steps = {{"1", {"1", "", true}}, {"2", {"2", "2"}}, {"3", {"", "3"}}},
       .contents = {}};
   for (int step = 1; step <= 3; ++step) {
     scenario.contents[std::to_string(step)] = ArraysOnly(n, step);

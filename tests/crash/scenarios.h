@@ -19,6 +19,8 @@ namespace holdfast {
 struct StepFate {
   std::string before;
   std::string after;
+  // After a crash the next call may leave it as before: it goes later.
+  bool may_stay = false;
 };
 
 struct Scenario {
