@@ -10,7 +10,6 @@
 #include "checkpoint/format/json_text.h"
 #include "checkpoint/unfinished.h"
 #include "storage/directory_ops.h"
-#include "storage/errno_status.h"
 #include "storage/file_store.h"
 #include "tree/utf8.h"
 
@@ -37,14 +36,9 @@ struct Sight {
   }
   // Steps may be links to directories elsewhere; items may not.
   bool LeadsToDirectory(const std::string& path) {
-    std::error_code error;
-    const bool is_directory = fs::is_directory(path, error);
-    const bool is_answer = !error ||
-                           error == std::errc::no_such_file_or_directory ||
-                           error == std::errc::not_a_directory ||
-                           error == std::errc::too_many_symbolic_link_levels;
-    if (!is_answer) Note(ErrnoStatus(error.value(), "stat", path));
-    return is_directory;
+    const Result<bool> leads = holdfast::LeadsToDirectory(path);
+    if (!leads.ok()) Note(leads.status());
+    return leads.ok() && *leads;
   }
   void Note(const Status& status) {
     if (trouble.ok()) trouble = status;

@@ -258,6 +258,10 @@ int linkat(int from_directory, const char* from, int to_directory,
   }));
 }
 
+int link(const char* from, const char* to) noexcept {
+  return ::linkat(AT_FDCWD, from, AT_FDCWD, to, 0);
+}
+
 int unlink(const char* path) noexcept {
   return holdfast::PassUnlink(AT_FDCWD, path, 0);
 }
