@@ -120,6 +120,11 @@ class Faults : public testing::TestWithParam<std::tuple<Scenario, Fault>> {
   const Scenario& scenario() const { return std::get<0>(GetParam()); }
   const Fault& fault() const { return std::get<1>(GetParam()); }
 
+  void SetUp() override {
+    ASSERT_TRUE(scenario().prepare(mirror_.path()).ok());
+    start_ = mirror_.Reload();
+  }
+
   // Only steps that a scenario knows, and its trash, empty.
   void ExpectNoLeftover(const std::string& root) const {
     for (const auto& entry : fs::directory_iterator(root)) {
@@ -134,23 +139,23 @@ class Faults : public testing::TestWithParam<std::tuple<Scenario, Fault>> {
 
   // The scenario with the k-th call failing. Whether there was a k-th call.
   bool FailAt(long k) {
-    const MemoryDirectory root;
-    EXPECT_TRUE(scenario().prepare(root.path()).ok());
+    const std::string& root = mirror_.path();
+    mirror_.Show(start_);
     const size_t open_file_count = OpenFileCount();
     FaultHook hook(fault(), k);
     Status status;
     {
       const ScopedCallHook scoped(&hook);
-      status = scenario().act(root.path());
+      status = scenario().act(root);
     }
     where_ = "call " + std::to_string(k) + " (" + hook.failed_kind() +
              "): " + status.ToString();
     EXPECT_EQ(OpenFileCount(), open_file_count) << where_;
     const Moment moment = status.ok() ? Moment::kCompleted : Moment::kUnderway;
-    EXPECT_EQ(JudgeRoot(scenario(), root.path(), moment), "") << where_;
+    EXPECT_EQ(JudgeRoot(scenario(), root, moment), "") << where_;
     if (!hook.has_failed()) {
       EXPECT_TRUE(status.ok()) << where_;
-      ExpectNoLeftover(root.path());
+      ExpectNoLeftover(root);
       return false;
     }
     if (status.ok()) {
@@ -158,14 +163,16 @@ class Faults : public testing::TestWithParam<std::tuple<Scenario, Fault>> {
       EXPECT_TRUE(IsRepaired(fault()) || fault().fails_looks) << where_;
     }
     // Nothing stands in the way of the next one.
-    const Status next = scenario().act(root.path());
+    const Status next = scenario().act(root);
     EXPECT_TRUE(next.ok()) << next.ToString() << " after " << where_;
-    EXPECT_EQ(JudgeRoot(scenario(), root.path(), Moment::kResumed), "")
-        << where_;
-    ExpectNoLeftover(root.path());
+    EXPECT_EQ(JudgeRoot(scenario(), root, Moment::kResumed), "") << where_;
+    ExpectNoLeftover(root);
+    mirror_.Reload();
     return true;
   }
 
+  DiskMirror mirror_;
+  Files start_;  // what is prepared
   std::string where_;
   std::map<std::string, int> silent_;  // faults without an error, by call
 };
