@@ -13,7 +13,7 @@ from typing import Any, Literal, overload
 
 from holdfast import _engine, _mapping, _process_group, _stats, errors
 from holdfast._adapt import make_adapt
-from holdfast._future import Future
+from holdfast._future import Future, raise_earlier_failure
 from holdfast._process_group import ENGINES_FIRST_PHASE, GroupArgument
 from holdfast._progress import ProgressArgument, ProgressFn, reporting
 from holdfast._spread import has_spread
@@ -153,6 +153,8 @@ def save(
       errors.ResourceExhaustedError, errors.PermissionDeniedError: the disk.
       errors.DeadlineExceededError: ranks that did not come, naming them.
       KeyboardInterrupt: within moments of the signal, nothing being left.
+      Exception: what made an earlier background save fail, if nobody has asked
+        its Future for it; it is raised once, and this save is not begun.
     """
     options: dict[str, Any] = {
         "format": format,
@@ -177,6 +179,7 @@ def save(
             progress = False
     start = time.perf_counter()
     try:
+        raise_earlier_failure()
         built = _engine.build_tree(
             tree, adapt=make_adapt(processes), snapshot=background
         )
@@ -208,7 +211,11 @@ def save(
             return run(_cancelling(progress_fn, is_cancelled))
 
     if background:
-        return Future(run_in_background, what=f"save to {destination}")
+        return Future(
+            run_in_background,
+            what=f"save to {destination}",
+            raises_at_next_save=True,
+        )
     with reporting(progress, "save") as progress_fn:
         return _stats.remember(run(progress_fn))
 

@@ -2,9 +2,11 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
+#include <unistd.h>
 
 #include <memory>
 #include <mutex>
+#include <new>
 #include <string>
 #include <utility>
 #include <vector>
@@ -64,7 +66,8 @@ Stats RunSave(SaveOptions options, nb::handle progress, const Call& call,
       .stats;
 }
 
-// PendingSave with the guard that its contract asks of the caller.
+// PendingSave with the guard that its contract asks of the caller. In a forked
+// child it does nothing: the save is its parent's, and goes on there.
 class GuardedPendingSave {
  public:
   GuardedPendingSave(const std::string& path, PendingSaveOptions options) {
@@ -76,12 +79,16 @@ class GuardedPendingSave {
     });
     directory_ = pending_->directory();
   }
+  ~GuardedPendingSave() { LeaveToParent(); }
+  GuardedPendingSave(const GuardedPendingSave&) = delete;
+  GuardedPendingSave& operator=(const GuardedPendingSave&) = delete;
 
   const std::string& directory() const { return directory_; }
 
   Stats SaveItem(const std::string& name, const Tree& tree, SaveOptions options,
                  nb::handle progress) {
     return RunSave(std::move(options), progress, [&](const SaveOptions& o) {
+      LeaveToParent();
       const std::lock_guard lock(mutex_);
       if (!pending_) return Result<SaveResult>(Ended());
       return pending_->SaveItem(name, tree, o);
@@ -90,6 +97,7 @@ class GuardedPendingSave {
 
   void WriteFile(const std::string& name, nb::bytes content) {
     RunBlocking({}, nb::none(), [&](const RunOptions&) {
+      LeaveToParent();
       const std::lock_guard lock(mutex_);
       if (!pending_) return Ended();
       return pending_->WriteFile(name, {content.c_str(), content.size()});
@@ -98,6 +106,7 @@ class GuardedPendingSave {
 
   void Commit(const RootRecord& root) {
     RunBlocking({}, nb::none(), [&](const RunOptions&) {
+      LeaveToParent();
       const std::lock_guard lock(mutex_);
       if (!pending_) return Ended();
       Status status = pending_->Commit(root);
@@ -108,6 +117,7 @@ class GuardedPendingSave {
 
   void Discard() {
     RunBlocking({}, nb::none(), [&](const RunOptions&) {
+      LeaveToParent();
       const std::lock_guard lock(mutex_);
       pending_.reset();
       return Status();
@@ -120,6 +130,17 @@ class GuardedPendingSave {
                                    ": it has ended already");
   }
 
+  // In a child: drops the save without removing its directory. Only one thread
+  // lives after a fork, so that the lock, which another may have held, is not
+  // taken.
+  void LeaveToParent() {
+    if (getpid() == owner_) return;
+    static_cast<void>(pending_.release());
+    new (&mutex_) std::mutex;
+    owner_ = getpid();
+  }
+
+  pid_t owner_ = getpid();
   std::mutex mutex_;
   std::unique_ptr<PendingSave> pending_;  // null when it has ended
   std::string directory_;
