@@ -10,6 +10,7 @@ they end at once, with an error that says so.
 
 from __future__ import annotations
 
+import contextvars
 import os
 import threading
 import warnings
@@ -101,14 +102,15 @@ class Future(Generic[T]):
     ) -> None:
         """Starts `run(is_cancelled)`; `what` names it in reports.
 
+        It sees the context variables of the caller, as they are now.
         With `raises_at_next_save`, `raise_earlier_failure` raises an error
         that nobody asked for.
         """
         self._what = what
         self._shared: _Shared[T] = _Shared(what, raises_at_next_save)
         self._thread = threading.Thread(
-            target=_work,
-            args=(run, self._shared),
+            target=contextvars.copy_context().run,
+            args=(_work, run, self._shared),
             name=f"holdfast: {what}",
             daemon=False,
         )

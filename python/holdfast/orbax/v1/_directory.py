@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 from collections.abc import Iterable
@@ -9,11 +10,18 @@ from typing import Any
 
 from holdfast import _engine
 from holdfast.orbax._later import not_implemented
-from holdfast.orbax._paths import TMP_DIR_SUFFIX, check_parents
+from holdfast.orbax._paths import (
+    COMMIT_SUCCESS_FILE,
+    TMP_DIR_SUFFIX,
+    check_parents,
+)
 from holdfast.orbax._processes import Operation
 from holdfast.orbax._shared_directory import discard
 from holdfast.orbax.options import AtomicityMode
+from holdfast.orbax.v1._deletion_record import check_not_deleting
 from holdfast.orbax.v1.context import Context
+
+_COMMITTED = "Checkpoint commit was successful to "
 
 
 class Destination:
@@ -29,7 +37,18 @@ class Destination:
         overwrite: bool,
         context: Context,
         operation: Operation,
+        is_step: bool = False,
     ) -> None:
+        """Makes nothing yet.
+
+        Args:
+            path: the checkpoint's.
+            overwrite: one that exists is replaced.
+            context: the save's.
+            operation: the save.
+            is_step: of a training run: with the marks of the older interface,
+                which reads such steps too.
+        """
         if context.atomicity.mode is AtomicityMode.COMMIT_FILE:
             raise not_implemented("AtomicityMode.COMMIT_FILE for saving")
         self.path = path
@@ -37,6 +56,7 @@ class Destination:
         self._mode = context.file.path_permission_mode
         self._path_class = context.file.path_class
         self._operation = operation
+        self._is_step = is_step
         self._pending: Any | None = None
         self._lock = threading.Lock()
 
@@ -46,6 +66,7 @@ class Destination:
         Raises:
             ValueError: the path exists, or is relative.
         """
+        check_not_deleting(self.path)
         if os.path.lexists(self.path) and not self._overwrite:
             raise ValueError(f"Destination {self.path} already exists.")
         if not os.path.isabs(self.path):
@@ -107,10 +128,16 @@ class Destination:
         pending = self.begin()
         if pending is None:
             return
+        if self._is_step:
+            for name in sorted(json.loads(item_handlers_json)):
+                text = f"{_COMMITTED}{pending.directory}/{name}"
+                pending.write_file(
+                    f"{name}/{COMMIT_SUCCESS_FILE}", text.encode()
+                )
         pending.commit(
             item_handlers_json=item_handlers_json,
             custom_metadata=custom_metadata,
-            is_v1=True,
+            is_v1=not self._is_step,
         )
 
     def discard(self, *, is_failed: bool) -> None:

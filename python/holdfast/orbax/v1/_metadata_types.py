@@ -171,17 +171,17 @@ class CheckpointMetadata(Generic[T]):
         """The JSON object given with the save."""
         return self._custom_metadata
 
+    def _facts(self) -> dict[str, str]:
+        names = (
+            "metadata",
+            "init_timestamp_nsecs",
+            "commit_timestamp_nsecs",
+            "custom_metadata",
+        )
+        return {name: str(getattr(self, name)) for name in names}
+
     def __repr__(self) -> str:
-        facts = {
-            name: str(getattr(self, name))
-            for name in (
-                "metadata",
-                "init_timestamp_nsecs",
-                "commit_timestamp_nsecs",
-                "custom_metadata",
-            )
-        }
-        return f"CheckpointMetadata({pprint.pformat(facts)})"
+        return f"CheckpointMetadata({pprint.pformat(self._facts())})"
 
 
 def _datetime(nsecs: int | None) -> datetime.datetime | None:

@@ -51,7 +51,10 @@ from holdfast.orbax.v1._operations import (
     operation_of_handler,
     processes_of,
 )
-from holdfast.orbax.v1._save_state import is_in_background
+from holdfast.orbax.v1._save_state import (
+    cancelling_progress,
+    is_in_background,
+)
 from holdfast.orbax.v1.context import Context, get_context
 from holdfast.orbax.v1.errors import UnregisteredTypeError
 from holdfast.orbax.v1.options import ArrayOptions
@@ -87,6 +90,9 @@ class PyTreeHandler:
         prepared = _prepare(checkpointable, self._context)
 
         async def write() -> None:
+            progress = cancelling_progress()
+            if progress is not None:
+                prepared.options["progress"] = progress
             if not prepared.processes.is_single:
                 path = await directory.await_creation()
                 _write_together(prepared, path, self._context)

@@ -62,9 +62,10 @@ class AsyncOptions(_Options):
 
     Attributes:
         timeout_secs: how long a process waits for the others to have written.
-        post_finalization_callback: accepted; Orbax's v1 does not call it.
-        create_directories_asynchronously: accepted; directories are made when
-            the first item is written.
+        post_finalization_callback: called in the background once the
+            checkpoint exists.
+        create_directories_asynchronously: make directories when the first item
+            is written; False: before `save_async` returns.
     """
 
     timeout_secs: int = 1200
