@@ -57,9 +57,7 @@ def stored(path: Path) -> int:
     tree = holdfast.load(path)
     value = int(tree["a0"][0])
     for i in range(20):
-        np.testing.assert_array_equal(
-            tree[f"a{i}"], np.full(50_000, value + i)
-        )
+        np.testing.assert_array_equal(tree[f"a{i}"], np.full(50_000, value + i))
     return value
 
 

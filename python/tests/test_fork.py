@@ -86,7 +86,8 @@ PENDING = (
     + """
 from holdfast import _engine
 pending = _engine.PendingSave(root + "/parent")
-pending.save_item("state", _engine.build_tree(tree, adapt=lambda value, path: value))
+built = _engine.build_tree(tree, adapt=lambda value, path: value)
+pending.save_item("state", built)
 
 def work():
     global pending
@@ -101,7 +102,7 @@ def work():
 in_child(work)
 in_child(lambda: None)
 pending.commit()
-assert holdfast.load(root + "/parent")["state"]["a3"][0] == 3
+assert holdfast.load(root + "/parent/state")["a3"][0] == 3
 """
 )
 

@@ -229,7 +229,11 @@ class BestN(PreservationPolicy):
         if self.n == 0:
             return [False] * len(checkpoints)
         ranked = sorted(
-            (i for i, info in enumerate(checkpoints) if info.metrics is not None),
+            (
+                i
+                for i, info in enumerate(checkpoints)
+                if info.metrics is not None
+            ),
             key=lambda i: self.get_metric_fn(checkpoints[i].metrics),
             reverse=self.reverse,
         )

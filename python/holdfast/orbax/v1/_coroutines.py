@@ -48,7 +48,7 @@ class BackgroundResponse(Generic[T]):
         """Starts `run(is_cancelled)`; `what` names it in reports."""
         self._callbacks: list[Callable[[T], object]] | None = []
         self._lock = threading.Lock()
-        self._error_was_raised = False
+        self._error_was_seen = False
         self._future: Future[T] = Future(
             lambda is_cancelled: self._run(run, is_cancelled), what=what
         )
@@ -67,7 +67,7 @@ class BackgroundResponse(Generic[T]):
 
     @property
     def state(self) -> str:
-        """"staged" (all that may change has been copied), "durable", "failed"
+        """ "staged" (all that may change has been copied), "durable", "failed"
         or "cancelled"."""
         return self._future.state
 
@@ -85,19 +85,27 @@ class BackgroundResponse(Generic[T]):
 
     def result(self, timeout: float | None = None) -> T:
         """See `AsyncResponse.result`."""
-        error = self._future.exception(timeout)
-        if error is not None:
-            self._error_was_raised = True
+        self.exception(timeout)
         return self._future.result()
 
-    def exception(self) -> BaseException | None:
-        """Waits for the end and gives what went wrong, or None."""
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """Waits for the end and gives what went wrong, or None.
+
+        Raises:
+            TimeoutError: it has not ended in `timeout` seconds; it goes on.
+        """
+        error = self._future.exception(timeout)
+        self._error_was_seen = error is not None
+        return error
+
+    def failure(self) -> BaseException | None:
+        """As `exception`, for those who say it on."""
         return self._future.exception()
 
     @property
-    def error_was_raised(self) -> bool:
-        """Whether `result` has said what went wrong."""
-        return self._error_was_raised
+    def error_was_seen(self) -> bool:
+        """Whether `result` or `exception` has said what went wrong."""
+        return self._error_was_seen
 
     def on_complete(self, callback: Callable[[T], object]) -> None:
         """See `AsyncResponse.on_complete`."""

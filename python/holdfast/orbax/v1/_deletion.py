@@ -164,7 +164,9 @@ def _publish(plan: _Plan, context: Context, remover: Remover) -> None:
     if plan.record is None:
         remover.remove(plan.path)
     elif not plan.is_published:
-        publish_record(plan.path, plan.record, context.file.path_permission_mode)
+        publish_record(
+            plan.path, plan.record, context.file.path_permission_mode
+        )
 
 
 def _finish(plan: _Plan | None, operation: Operation, remover: Remover) -> bool:
@@ -245,9 +247,7 @@ def _check_checkpoint(path: Any, context: Context, is_step: bool) -> None:
         InvalidLayoutError: it is something else.
     """
     if not os.path.isdir(path):
-        raise NotADirectoryError(
-            f"Checkpoint path is not a directory: {path}."
-        )
+        raise NotADirectoryError(f"Checkpoint path is not a directory: {path}.")
     if context.checkpoint_layout is CheckpointLayout.SAFETENSORS:
         raise NotImplementedError(
             "Deletion currently supports Orbax checkpoint layouts."

@@ -82,9 +82,9 @@ def save_async(
     errors are those of `save`; errors of writing are raised by `result()`.
     """
     checkpointables = {checkpointable_name: state}
-    return Save(
-        path, checkpointables, overwrite, custom_metadata, state
-    ).start(_nothing)
+    return Save(path, checkpointables, overwrite, custom_metadata, state).start(
+        _nothing
+    )
 
 
 def save_checkpointables(
@@ -119,7 +119,9 @@ def save_checkpointables_async(
     custom_metadata: JsonType | None = None,
 ) -> AsyncResponse[None]:
     """As `save_checkpointables`, but writes in the background."""
-    return Save(path, checkpointables, overwrite, custom_metadata).start(_nothing)
+    return Save(path, checkpointables, overwrite, custom_metadata).start(
+        _nothing
+    )
 
 
 T = TypeVar("T")

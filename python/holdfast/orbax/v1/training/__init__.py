@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from holdfast.orbax._later import attribute_error
+from holdfast.orbax.v1._step_metadata import (
+    CheckpointMetadata,
+    RootMetadata,
+)
 from holdfast.orbax.v1.training import (
     errors,
     preservation_policies,
     save_decision_policies,
 )
 from holdfast.orbax.v1.training._checkpointer import Checkpointer
-from holdfast.orbax.v1._step_metadata import (
-    CheckpointMetadata,
-    RootMetadata,
-)
 
 __all__ = [
     "CheckpointMetadata",

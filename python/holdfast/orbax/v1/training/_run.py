@@ -187,11 +187,10 @@ class Run:
             reached_preemption=reached_preemption(step),
             multiprocessing_options=multiprocessing_of(self._context),
         )
-        return bool(
-            self._save_policy.should_save(
-                new_step(step, None), list(known), context=context
-            )
-        )
+        # Policies see steps that are read when they ask.
+        now: Any = new_step(step, None)
+        before: Any = list(known)
+        return bool(self._save_policy.should_save(now, before, context=context))
 
     def save(self, request: Request, *, in_background: bool) -> Any:
         """Saves a step, if the policy says so.
@@ -221,8 +220,8 @@ class Run:
         save = Save(
             path,
             request.checkpointables,
-            # A step that is to be replaced, or what was never committed.
-            True,
+            # What is there and no step was never committed.
+            request.overwrite or os.path.lexists(path),
             request.custom_metadata,
             metrics=request.metrics,
             is_step=True,
@@ -250,7 +249,8 @@ class Run:
     def _know(self, added: StepInfo, superfluous: set[int]) -> list[StepInfo]:
         """Knows a new step; returns what it takes the place of."""
         forgotten = self._steps.take({added.step, *superfluous})
-        self._steps.add(added)
+        if added.step not in superfluous:
+            self._steps.add(added)
         return forgotten
 
     def _agree(self, decision: bool) -> bool:
@@ -265,17 +265,22 @@ class Run:
         return bool(operation.values[first])
 
     def _superfluous(self, added: StepInfo) -> set[int]:
-        """The steps that are not kept beside a new one, which always is."""
+        """The steps that are not kept once a new one is there.
+
+        Never all: whatever the policy says, one good step stays.
+        """
+        infos: list[Any]
         infos = [info for info in self._steps if info.step != added.step]
         infos.append(added)
         kept = self._keep_policy.should_preserve(
             infos, context=PreservationContext()
         )
-        return {
+        dropped = {
             info.step
             for info, is_kept in zip(infos, kept, strict=True)
-            if not is_kept and info is not added
+            if not is_kept
         }
+        return dropped - ({added.step} if len(dropped) == len(infos) else set())
 
     def _remove(self, superfluous: set[int]) -> bool:
         """Removes steps once the new one is committed; true."""
@@ -309,11 +314,11 @@ class Run:
         pending = self._pending
         if pending is None:
             return
-        error = pending.response.exception()
+        error = pending.response.failure()
         self._end_if_failed()
         self._pending = None
         was_cancelled = isinstance(error, holdfast_errors.CancelledError)
-        if error is None or was_cancelled or pending.response.error_was_raised:
+        if error is None or was_cancelled or pending.response.error_was_seen:
             return
         raise error
 

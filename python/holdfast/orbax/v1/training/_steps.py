@@ -150,9 +150,7 @@ class Steps:
 
     def put_back(self, infos: list[StepInfo]) -> None:
         """Knows again what was taken."""
-        self._infos = sorted(
-            [*self._infos, *infos], key=lambda info: info.step
-        )
+        self._infos = sorted([*self._infos, *infos], key=lambda info: info.step)
 
     def last(self) -> int | None:
         """The step that came last; None without steps."""

@@ -1,4 +1,4 @@
-"""Which steps are kept: `orbax.checkpoint.v1.training.preservation_policies`."""
+"""Which steps are kept: `v1.training.preservation_policies`."""
 
 from __future__ import annotations
 

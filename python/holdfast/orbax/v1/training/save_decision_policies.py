@@ -1,4 +1,4 @@
-"""When steps are saved: `orbax.checkpoint.v1.training.save_decision_policies`."""
+"""When steps are saved: `v1.training.save_decision_policies`."""
 
 from __future__ import annotations
 
