@@ -7,6 +7,7 @@ dropped, as Python reports what it cannot raise.
 
 from __future__ import annotations
 
+import contextvars
 import threading
 from collections.abc import Callable
 from typing import Generic, TypeVar
@@ -47,13 +48,16 @@ class Future(Generic[T]):
     def __init__(
         self, run: Callable[[Callable[[], bool]], T], *, what: str
     ) -> None:
-        """Starts `run(is_cancelled)`; `what` names it in reports."""
+        """Starts `run(is_cancelled)`; `what` names it in reports.
+
+        It sees the context variables of the caller, as they are now.
+        """
         self._what = what
         self._error_was_seen = False
         self._shared: _Shared[T] = _Shared()
         self._thread = threading.Thread(
-            target=_work,
-            args=(run, self._shared),
+            target=contextvars.copy_context().run,
+            args=(_work, run, self._shared),
             name=f"holdfast: {what}",
             daemon=False,
         )

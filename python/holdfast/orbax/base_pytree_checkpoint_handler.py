@@ -214,7 +214,10 @@ class BasePyTreeCheckpointHandler(AsyncCheckpointHandler):
             futures = await prepared.serialize(directory)
         return [
             Future(
-                lambda _: prepared.write(directory, futures), what="pytree save"
+                lambda is_cancelled: prepared.write(
+                    directory, futures, is_cancelled
+                ),
+                what="pytree save",
             )
         ]
 
