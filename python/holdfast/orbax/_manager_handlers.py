@@ -115,7 +115,7 @@ def make_checkpointer(
     Raises:
         ValueError: options that do not fit.
     """
-    common = {
+    common: dict[str, Any] = {
         "multiprocessing_options": options.multiprocessing_options,
         "file_options": options.file_options,
         "atomicity_options": options.atomicity_options,

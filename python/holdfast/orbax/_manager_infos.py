@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import logging
 import threading
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
@@ -34,15 +35,25 @@ class StoredCheckpointInfo(CheckpointInfo):
 
     def __getattr__(self, name: str) -> Any:
         if name == "time":
-            try:
-                self.time = self._found.commit_timestamp
-            except FileNotFoundError:
-                self.time = _UNKNOWN_TIME
+            self.time = self._read_time()
             return self.time
         if name == "metrics":
-            self.metrics = self._read_metrics(self.step)
+            self.metrics = self._read(self._read_metrics, None)
             return self.metrics
         raise AttributeError(name)
+
+    def _read_time(self) -> Any:
+        return self._read(lambda _: self._found.commit_timestamp, _UNKNOWN_TIME)
+
+    def _read(self, read: Callable[[int], Any], unknown: Any) -> Any:
+        """What is read; one damaged step must not stop a run's saves."""
+        try:
+            return read(self.step)
+        except FileNotFoundError:
+            return unknown
+        except (OSError, ValueError) as error:
+            logging.warning("Step %d cannot be read: %s", self.step, error)
+            return unknown
 
 
 class CheckpointInfos:

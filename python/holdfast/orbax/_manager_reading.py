@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import logging
 import os
 import time
@@ -95,14 +96,21 @@ class ReadingManager:
 
     def reload(self) -> None:
         """Looks for the steps again."""
-        self._infos.set(self._find_steps())
+        self._infos.set(self._find_steps(with_metadata=True))
 
-    def _find_steps(self) -> list[CheckpointInfo]:
-        """The committed steps in order."""
+    def _find_steps(self, *, with_metadata: bool) -> list[CheckpointInfo]:
+        """The committed steps in order.
+
+        Args:
+            with_metadata: let their times and metrics be read when they are
+                asked for.
+        """
         if not os.path.exists(self._directory):
             return []
         infos: list[CheckpointInfo] = [
             StoredCheckpointInfo(found, self.metrics)
+            if with_metadata
+            else CheckpointInfo(found.step, datetime.datetime.min, None)
             for found in self._name_format.find_all(self._directory)
         ]
         return sorted(infos, key=lambda info: info.step)

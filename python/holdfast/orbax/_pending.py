@@ -172,7 +172,7 @@ class _OwnPending:
 
     @property
     def directory(self) -> str:
-        return os.fspath(self._temporary.get())
+        return str(os.fspath(self._temporary.get()))
 
     def commit(
         self,

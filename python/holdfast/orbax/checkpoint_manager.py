@@ -161,7 +161,8 @@ class CheckpointManager(ReadingManager):
         )
         self._cleanup = self._start_cleanup()
         self._infos = CheckpointInfos()
-        self.reload()
+        is_light = options.lightweight_initialize
+        self._infos.set(self._find_steps(with_metadata=not is_light))
         self._root_metadata = self._initial_root_metadata(metadata)
         self._finalize_thread: FinalizeThread | None = None
         self._progress = SaveProgress(
@@ -403,25 +404,29 @@ class CheckpointManager(ReadingManager):
         Raises:
             ValueError: an item whose handler is not known.
         """
-        assert self._holds_single_item is not None
+        is_single = bool(self._holds_single_item)
+        composite: CompositeArgs = args
         if args is None:
             registry = self._checkpointer.handler._handler_registry
-            args = legacy_save_args(
-                registry, items, save_kwargs, self._holds_single_item
+            composite = legacy_save_args(
+                registry, items, save_kwargs, is_single
             )
-        elif self._holds_single_item:
-            args = CompositeArgs(**{DEFAULT_ITEM_NAME: args})
+        elif is_single:
+            composite = CompositeArgs(**{DEFAULT_ITEM_NAME: args})
         if self._options.best_fn is None:
-            return args
+            return composite
         if metrics is None:
             logging.warning(
                 "Requested `tracked_metric`; did not provide metrics."
             )
-            return args
+            return composite
         if self._options.prevent_write_metrics:
-            return args
+            return composite
         return CompositeArgs(
-            **{**dict(args.items()), METRIC_ITEM_NAME: JsonSaveArgs(metrics)}
+            **{
+                **dict(composite.items()),
+                METRIC_ITEM_NAME: JsonSaveArgs(metrics),
+            }
         )
 
     def _choose_steps(self, new: CheckpointInfo) -> list[CheckpointInfo]:
@@ -475,7 +480,7 @@ class CheckpointManager(ReadingManager):
         self, infos: Sequence[CheckpointInfo]
     ) -> list[CheckpointInfo]:
         """Those of which the directory exists."""
-        found = {i.step for i in self._find_steps()}
+        found = {i.step for i in self._find_steps(with_metadata=False)}
         return [info for info in infos if info.step in found]
 
     def _wait_for_checkpointer(self) -> None:

@@ -6,6 +6,7 @@ Needs the package protobuf when one is saved or restored, not before.
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import os
 from typing import Any
 
@@ -27,9 +28,7 @@ def _text_format() -> Any:
     Raises:
         ImportError: protobuf is not installed.
     """
-    from google.protobuf import text_format
-
-    return text_format
+    return importlib.import_module("google.protobuf.text_format")
 
 
 class ProtoCheckpointHandler(AsyncCheckpointHandler):
