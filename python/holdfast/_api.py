@@ -15,7 +15,12 @@ from holdfast import _engine, _mapping, _process_group, _stats, errors
 from holdfast._adapt import make_adapt
 from holdfast._future import Future, raise_earlier_failure
 from holdfast._process_group import ENGINES_FIRST_PHASE, GroupArgument
-from holdfast._progress import ProgressArgument, ProgressFn, reporting
+from holdfast._progress import (
+    ProgressArgument,
+    ProgressFn,
+    cancelling,
+    reporting,
+)
 from holdfast._spread import has_spread
 from holdfast._stats import Stats
 
@@ -208,7 +213,7 @@ def save(
 
     def run_in_background(is_cancelled: Callable[[], bool]) -> Stats:
         with reporting(progress, "save") as progress_fn:
-            return run(_cancelling(progress_fn, is_cancelled))
+            return run(cancelling(progress_fn, is_cancelled))
 
     if background:
         return Future(
@@ -504,17 +509,3 @@ def _json_object(metadata: Mapping[str, Any] | None) -> str:
             "Failed to encode `custom_metadata` metadata as JSON object."
             " Please ensure your `custom_metadata` is JSON-serializable."
         ) from error
-
-
-def _cancelling(
-    progress: ProgressFn | None, is_cancelled: Callable[[], bool]
-) -> ProgressFn:
-    """Progress that also notices that the future was cancelled."""
-
-    def report(phase: str, done_bytes: int, total_bytes: int) -> None:
-        if is_cancelled():
-            raise errors.CancelledError("cancelled")
-        if progress is not None:
-            progress(phase, done_bytes, total_bytes)
-
-    return report

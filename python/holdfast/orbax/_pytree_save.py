@@ -10,13 +10,14 @@ import asyncio
 import dataclasses
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from holdfast import _engine
 from holdfast._adapt import adapt, make_adapt
+from holdfast._progress import cancelling
 from holdfast.orbax import _structure
 from holdfast.orbax._array_type_handler import ArrayHandler, refuse_host_local
 from holdfast.orbax._coroutines import run_sync
@@ -127,12 +128,15 @@ class PreparedSave:
             else:
                 futures.extend(result)
         if failures:
-            _wait_quietly(futures)
+            wait_quietly(futures)
             raise failures[0]
         return futures
 
     def write(
-        self, directory: Any, futures: Sequence[Any] | None = None
+        self,
+        directory: Any,
+        futures: Sequence[Any] | None = None,
+        is_cancelled: Callable[[], bool] | None = None,
     ) -> None:
         """Writes the item's files into an existing directory.
 
@@ -142,8 +146,10 @@ class PreparedSave:
         Args:
             directory: the item's.
             futures: what `serialize` returned; None: it is called here.
+            is_cancelled: asked now and then whether to stop.
 
         Raises:
+            CancelledError: it was to stop.
             OSError: the files cannot be written.
             ValueError: the path is relative, or the tree cannot be stored.
             Exception: what another handler raises.
@@ -152,6 +158,8 @@ class PreparedSave:
         if not os.path.isabs(path):
             raise ValueError(f"Checkpoint path should be absolute. Got {path}")
         options = self.options
+        if is_cancelled is not None:
+            options = {**options, "progress": cancelling(None, is_cancelled)}
         if self.others:
             if futures is None:
                 futures = run_sync(self.serialize(directory))
@@ -227,7 +235,8 @@ def wait_for_all(futures: Iterable[Any]) -> None:
         raise failure
 
 
-def _wait_quietly(futures: Iterable[Any]) -> None:
+def wait_quietly(futures: Iterable[Any]) -> None:
+    """Waits for every future, whatever it raises."""
     try:
         wait_for_all(futures)
     except Exception:  # noqa: S110 - an earlier failure is what is reported

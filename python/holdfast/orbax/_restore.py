@@ -97,9 +97,7 @@ def restore_pytree(
     aggregate_filename = options.aggregate_filename
     if has_structure(path, aggregate_filename):
         with _gc.paused():
-            source = open_item(
-                directory, aggregate_filename=aggregate_filename
-            )
+            source = open_item(directory, aggregate_filename=aggregate_filename)
             if not _needs_aggregate(source, aggregate_filename):
                 return restore_tree(
                     source, item, restore_args, partial_restore, options

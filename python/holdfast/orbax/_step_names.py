@@ -12,7 +12,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol, TypeVar
 
-from holdfast.orbax._later import not_implemented
 from holdfast.orbax._paths import PathLike, handler_path, is_path_finalized
 from holdfast.orbax._processes import Processes
 from holdfast.orbax.metadata.step import (
@@ -164,17 +163,20 @@ class _StandardNameFormat(NameFormat):
         ]
 
     def _find_all(self, base_path: PathLike) -> Iterator[Metadata]:
-        directory = os.fspath(base_path)
         base = handler_path(base_path)
         prefix = step_prefix_with_underscore(self.step_prefix)
-        pattern = f"^{prefix}{_step_pattern(self.step_format_fixed_length)}$"
-        for name in os.listdir(directory):
+        number = _step_pattern(self.step_format_fixed_length)
+        pattern = re.compile(f"^{prefix}{number}$")
+        for name in os.listdir(base_path):
             # The prefix is a text, though it is also part of a pattern.
             if not name.startswith(prefix):
                 continue
-            match = re.search(pattern, name)
-            if match is not None and self._is_committed(base / name):
-                yield Metadata(step=int(match.group(1)), path=base / name)
+            match = pattern.search(name)
+            if match is None:
+                continue
+            path = base / name
+            if self._is_committed(path):
+                yield Metadata(step=int(match.group(1)), path=path)
 
     def find_step(self, base_path: PathLike, step: int) -> Metadata:
         if not os.path.isdir(base_path):
@@ -191,7 +193,11 @@ class _StandardNameFormat(NameFormat):
         )
 
     def _is_committed(self, path: Any) -> bool:
-        return is_path_finalized(path, atomicity_options=self.atomicity_options)
+        return is_path_finalized(
+            path,
+            temporary_path_cls=self.temporary_path_cls,
+            atomicity_options=self.atomicity_options,
+        )
 
 
 def standard_name_format(
@@ -209,18 +215,14 @@ def standard_name_format(
         step_format_fixed_length: least number of digits.
         single_host_load_and_broadcast: the first process lists for all, which
             all have to call `find_all` for.
-        temporary_path_cls: not part of this release.
+        temporary_path_cls: knows which steps are committed.
         atomicity_options: how steps are committed.
-
-    Raises:
-        NotImplementedError: an option that comes later.
     """
-    if temporary_path_cls is not None:
-        raise not_implemented("temporary_path_cls")
     return _StandardNameFormat(
         step_prefix=step_prefix,
         step_format_fixed_length=step_format_fixed_length,
         single_host_load_and_broadcast=single_host_load_and_broadcast,
+        temporary_path_cls=temporary_path_cls,
         atomicity_options=atomicity_options,
     )
 

@@ -1,125 +1,135 @@
-"""Removing steps: out of the way with one rename, and then in the background.
+"""Removing steps without making anybody wait, or half of one visible.
 
-A step goes to `<root>/.holdfast_trash/<name>.<random>.removing` and the rename
-is made durable, so that a crash leaves it whole or gone. What is to be done
-after that nobody waits for; what an earlier process had no time for is removed
-by the next one that removes anything below the same root.
+A step that is to go is renamed first, into `<root>/.holdfast_trash/`, which no
+reader takes for a step, and removed on a thread of its own afterwards. What a
+program that ended too early has left there is removed by the next one.
 
-Thread-safety: any number of threads; and of processes, one that removes.
+Units: none. Errors: OSError where a step cannot be renamed; removing is tried
+again later.
 """
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import logging
 import os
-import queue
-import secrets
 import shutil
 import threading
+import uuid
+from collections.abc import Iterable
+from typing import Any
 
 from holdfast.orbax._durable import sync_directory
-from holdfast.orbax._paths import PathLike
 
-TRASH_DIRECTORY = ".holdfast_trash"
-_SUFFIX = ".removing"
-
-_logger = logging.getLogger(__name__)
-
-
-def trash(path: PathLike) -> str:
-    """Takes a directory away from where it is, durably.
-
-    Args:
-        path: of a step, in the directory of all steps.
-
-    Returns:
-        Where it is now.
-
-    Raises:
-        FileNotFoundError: there is no such directory.
-        OSError: it cannot be moved.
-    """
-    root, name = os.path.split(os.path.abspath(path))
-    directory = os.path.join(root, TRASH_DIRECTORY)
-    target = os.path.join(directory, f"{name}.{secrets.token_hex(8)}{_SUFFIX}")
-    # A remover of another process may just find it empty and take it away.
-    for attempt in range(3):
-        if not os.path.isdir(path):
-            raise FileNotFoundError(f"there is no directory {path}")
-        os.makedirs(directory, exist_ok=True)
-        try:
-            os.rename(path, target)
-            break
-        except FileNotFoundError:
-            if attempt == 2:
-                raise
-    sync_directory(root)
-    return target
+TRASH_NAME = ".holdfast_trash"
+# What nobody may want back; other entries are kept for those who ask.
+_DELETING = ".deleting"
 
 
 class Remover:
-    """Removes what is in the trash of a root, in a thread that ends when there
-    is nothing left to do. An interpreter that ends waits for it."""
+    """Removes directories on threads that live as long as there are any.
 
-    def __init__(self, root: PathLike) -> None:
-        self._directory = os.path.join(os.path.abspath(root), TRASH_DIRECTORY)
-        self._lock = threading.Lock()
-        self._pending: queue.SimpleQueue[str] = queue.SimpleQueue()
-        self._thread: threading.Thread | None = None
-        self._has_looked = False
+    Thread-safety: any number of threads.
+    """
 
-    def remove(self, path: PathLike) -> None:
-        """Takes a step away; its files are removed later.
+    def __init__(self, thread_count: int = 1) -> None:
+        """Starts nothing.
 
-        Raises:
-            FileNotFoundError: there is no such directory.
-            OSError: it cannot be moved.
+        Args:
+            thread_count: at most so many directories at once.
         """
-        target = trash(path)
+        self._thread_count = max(1, thread_count)
+        self._paths: collections.deque[str] = collections.deque()
+        self._threads: set[threading.Thread] = set()
+        self._lock = threading.Lock()  # guards the two above
+
+    def add(self, paths: Iterable[str]) -> None:
+        """Removes directories soon."""
         with self._lock:
-            if not self._has_looked:
-                self._has_looked = True
-                for left in self._left_by_others():
-                    self._pending.put(left)
-            else:
-                self._pending.put(target)
-            if self._thread is None:
-                self._thread = threading.Thread(
-                    target=self._work, name="holdfast: removing steps"
-                )
-                self._thread.start()
-
-    def _left_by_others(self) -> list[str]:
-        """Everything that is to be removed, what was just put there too."""
-        names = sorted(os.listdir(self._directory))
-        return [
-            os.path.join(self._directory, name)
-            for name in names
-            if name.endswith(_SUFFIX)
-        ]
-
-    def _work(self) -> None:
-        while True:
-            with self._lock:
-                try:
-                    path = self._pending.get_nowait()
-                except queue.Empty:
-                    self._thread = None
-                    break
-            shutil.rmtree(path, onerror=_report)
-        # Unless the command line's steps are there, which wait for their owner.
-        with contextlib.suppress(OSError):
-            os.rmdir(self._directory)
+            for path in paths:
+                self._paths.append(path)
+                if len(self._threads) < self._thread_count:
+                    thread = threading.Thread(
+                        target=self._run, name="holdfast: remove"
+                    )
+                    self._threads.add(thread)
+                    thread.start()
 
     def wait(self) -> None:
-        """Waits until the files of all steps are removed."""
-        thread = self._thread
-        if thread is not None and thread is not threading.current_thread():
-            thread.join()
+        """Waits until everything is removed."""
+        while True:
+            with self._lock:
+                threads = list(self._threads)
+            if not threads:
+                return
+            for thread in threads:
+                thread.join()
+
+    def _run(self) -> None:
+        while True:
+            with self._lock:
+                if not self._paths:
+                    self._threads.discard(threading.current_thread())
+                    return
+                path = self._paths.popleft()
+            remove_entry(path)
 
 
-def _report(function: object, path: str, problem: object) -> None:
-    """What cannot be removed is tried again by the next process."""
-    if os.path.lexists(path):
-        _logger.warning("cannot remove %s: %s", path, problem)
+def remove_entry(path: str) -> None:
+    """Removes an entry of the trash, and the trash if it is empty then."""
+    shutil.rmtree(path, onerror=_report)
+    with contextlib.suppress(OSError):
+        os.rmdir(os.path.dirname(path))
+
+
+def _report(_: object, path: str, problem: tuple[Any, Any, Any]) -> None:
+    """Goes on: two programs may be removing the same."""
+    if not isinstance(problem[1], FileNotFoundError):
+        logging.warning("Failed to delete %s: %s", path, problem[1])
+
+
+def move_to_trash(root: str, paths: Iterable[str]) -> list[str]:
+    """Renames directories of a root into its trash, durably.
+
+    Args:
+        root: the directory of the steps.
+        paths: directories in it; those that are gone are left out.
+
+    Returns:
+        Where they are now.
+
+    Raises:
+        OSError: one cannot be renamed.
+    """
+    entries = []
+    for path in paths:
+        entry = _move_one(root, path)
+        if entry is not None:
+            entries.append(entry)
+    if entries:
+        sync_directory(root)
+    return entries
+
+
+def _move_one(root: str, path: str) -> str | None:
+    trash = os.path.join(root, TRASH_NAME)
+    name = f"{os.path.basename(path)}.{uuid.uuid4().hex}{_DELETING}"
+    entry = os.path.join(trash, name)
+    while os.path.lexists(path):
+        os.makedirs(trash, exist_ok=True)
+        # Somebody who has emptied the trash may remove it just now.
+        with contextlib.suppress(FileNotFoundError):
+            os.rename(path, entry)
+            return entry
+    return None
+
+
+def leftovers(root: str) -> list[str]:
+    """What a program has left in the trash of a root before it was removed."""
+    trash = os.path.join(root, TRASH_NAME)
+    try:
+        names = os.listdir(trash)
+    except OSError:
+        return []
+    return [os.path.join(trash, n) for n in names if n.endswith(_DELETING)]

@@ -1,15 +1,31 @@
-"""Policies that say which steps are kept; the others are removed."""
+"""Policies that say which steps stay: Orbax's `preservation_policy`.
+
+Each says of a list of steps, the oldest first, which of them are kept.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import datetime
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
-from holdfast.orbax.save_decision_policy import (
-    PolicyCheckpointInfo as PolicyCheckpointInfo,
-)
+from holdfast.orbax.save_decision_policy import PolicyCheckpointInfo
+
+__all__ = [
+    "AnyPreservationPolicy",
+    "BestN",
+    "CustomSteps",
+    "EveryNSeconds",
+    "EveryNSteps",
+    "EveryNStepsClosest",
+    "LatestDuration",
+    "LatestN",
+    "PolicyCheckpointInfo",
+    "PreservationContext",
+    "PreservationPolicy",
+    "PreserveAll",
+]
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -17,7 +33,6 @@ class PreservationContext:
     """What else a policy knows: nothing yet."""
 
 
-@runtime_checkable
 class PreservationPolicy(Protocol):
     """Says which steps are kept."""
 
@@ -27,14 +42,14 @@ class PreservationPolicy(Protocol):
         *,
         context: PreservationContext,
     ) -> Sequence[bool]:
-        """Whether each is kept.
+        """Whether each step is kept.
 
         Args:
-            checkpoints: all steps, in order.
+            checkpoints: n steps, in order.
             context: what else is known.
 
         Returns:
-            As many as there are steps.
+            n answers.
         """
 
 
@@ -53,7 +68,7 @@ class PreserveAll(PreservationPolicy):
 
 @dataclasses.dataclass
 class LatestN(PreservationPolicy):
-    """The last `n` steps; None: all."""
+    """The last `n` steps; all of them for None."""
 
     n: int | None = None
 
@@ -64,13 +79,18 @@ class LatestN(PreservationPolicy):
         context: PreservationContext,
     ) -> Sequence[bool]:
         count = len(checkpoints)
-        kept = count if self.n is None else min(self.n, count)
-        return [False] * (count - kept) + [True] * kept
+        if self.n is None or count <= self.n:
+            return [True] * count
+        return [False] * (count - self.n) + [True] * self.n
 
 
 @dataclasses.dataclass
 class EveryNSeconds(PreservationPolicy):
-    """The first step, and each that is `interval_secs` after the last kept."""
+    """The first step, and each that is so much newer than the one kept last.
+
+    Attributes:
+        interval_secs: at least so many seconds between two.
+    """
 
     interval_secs: int
 
@@ -81,24 +101,42 @@ class EveryNSeconds(PreservationPolicy):
         context: PreservationContext,
     ) -> Sequence[bool]:
         interval = datetime.timedelta(seconds=self.interval_secs)
-        kept: list[bool] = []
+        result = []
         last: datetime.datetime | None = None
         for info in checkpoints:
-            is_kept = last is None or info.time - last >= interval
-            kept.append(is_kept)
-            last = info.time if is_kept else last
-        return kept
+            keeps = last is None or info.time - last >= interval
+            if keeps:
+                last = info.time
+            result.append(keeps)
+        return result
+
+
+def _check_interval(interval_steps: int) -> None:
+    if interval_steps == 0:
+        raise ValueError("interval_steps must not be 0.")
+
+
+def _keep_last(result: list[bool], max_to_keep: int | None) -> list[bool]:
+    """Only the last of those that would be kept."""
+    if max_to_keep is None:
+        return result
+    kept = [i for i, keeps in enumerate(result) if keeps]
+    if len(kept) > max_to_keep:
+        # As Orbax: none is dropped for 0, as [:-0] is empty.
+        for i in kept[:-max_to_keep]:
+            result[i] = False
+    return result
 
 
 @dataclasses.dataclass
 class EveryNSteps(PreservationPolicy):
-    """Steps at an interval.
+    """Multiples of an interval, or steps that are as far apart.
 
     Attributes:
-        interval_steps: of which steps are multiples, or, without
-            `exact_interval`, at least so many after the last one kept.
-        exact_interval: see there.
-        max_to_keep: of these, only so many of the last.
+        interval_steps: not 0.
+        exact_interval: multiples; else the first step, and each that is at
+            least as far from the one kept last.
+        max_to_keep: the last so many of them; None: all.
     """
 
     interval_steps: int
@@ -112,32 +150,32 @@ class EveryNSteps(PreservationPolicy):
         context: PreservationContext,
     ) -> Sequence[bool]:
         _check_interval(self.interval_steps)
-        steps = [info.step for info in checkpoints]
         if self.exact_interval:
-            kept = [step % self.interval_steps == 0 for step in steps]
+            result = [i.step % self.interval_steps == 0 for i in checkpoints]
         else:
-            kept = self._at_least_apart(steps)
-        return _last_of(kept, self.max_to_keep)
+            result = self._far_apart(checkpoints)
+        return _keep_last(result, self.max_to_keep)
 
-    def _at_least_apart(self, steps: list[int]) -> list[bool]:
-        kept: list[bool] = []
+    def _far_apart(
+        self, checkpoints: Sequence[PolicyCheckpointInfo]
+    ) -> list[bool]:
+        result = []
         last: int | None = None
-        for step in steps:
-            is_kept = last is None or step - last >= self.interval_steps
-            kept.append(is_kept)
-            last = step if is_kept else last
-        return kept
+        for info in checkpoints:
+            keeps = last is None or info.step - last >= self.interval_steps
+            if keeps:
+                last = info.step
+            result.append(keeps)
+        return result
 
 
 @dataclasses.dataclass
 class EveryNStepsClosest(PreservationPolicy):
-    """Of the steps around each multiple of an interval the closest one.
-
-    Of two that are equally close the later one; and always the last step.
+    """The step closest to each multiple of an interval, and the last one.
 
     Attributes:
-        interval_steps: the interval.
-        max_to_keep: of these, only so many of the last.
+        interval_steps: not 0.
+        max_to_keep: the last so many of them; None: all.
     """
 
     interval_steps: int
@@ -152,21 +190,23 @@ class EveryNStepsClosest(PreservationPolicy):
         _check_interval(self.interval_steps)
         if not checkpoints:
             return []
-        # Nearest multiple -> distance and place of the closest step so far.
-        closest: dict[int, tuple[int, int]] = {}
+        closest: dict[int, tuple[int, int]] = {}  # distance, index
         for i, info in enumerate(checkpoints):
             multiple = round(info.step / self.interval_steps)
             distance = abs(info.step - multiple * self.interval_steps)
+            # The later of two that are as close.
             if multiple not in closest or distance <= closest[multiple][0]:
                 closest[multiple] = distance, i
-        chosen = {i for _, i in closest.values()} | {len(checkpoints) - 1}
-        kept = [i in chosen for i in range(len(checkpoints))]
-        return _last_of(kept, self.max_to_keep)
+        result = [False] * len(checkpoints)
+        for _, i in closest.values():
+            result[i] = True
+        result[-1] = True
+        return _keep_last(result, self.max_to_keep)
 
 
 @dataclasses.dataclass
 class CustomSteps(PreservationPolicy):
-    """The steps in `steps`."""
+    """The steps that are named."""
 
     steps: dataclasses.InitVar[Sequence[int]]
     _steps_set: set[int] = dataclasses.field(init=False)
@@ -199,18 +239,19 @@ class AnyPreservationPolicy(PreservationPolicy):
             policy.should_preserve(checkpoints, context=context)
             for policy in self.policies
         ]
-        return [bool(any(kept)) for kept in zip(*answers, strict=True)]
+        count = len(checkpoints)
+        return [any(bool(a[i]) for a in answers) for i in range(count)]
 
 
 @dataclasses.dataclass(kw_only=True)
 class BestN(PreservationPolicy):
-    """The `n` steps of the best metrics.
+    """The `n` steps whose metrics are best.
 
     Attributes:
-        get_metric_fn: metrics -> a number, the larger the better.
-        reverse: the smaller the better.
-        n: how many; None: all; 0: none.
-        keep_checkpoints_without_metrics: these too.
+        get_metric_fn: a step's metrics as a number.
+        reverse: small numbers are better.
+        n: how many; None: all.
+        keep_checkpoints_without_metrics: these as well.
     """
 
     get_metric_fn: Callable[[Any], float]
@@ -224,30 +265,27 @@ class BestN(PreservationPolicy):
         *,
         context: PreservationContext,
     ) -> Sequence[bool]:
-        if self.n is None or len(checkpoints) <= self.n:
-            return [True] * len(checkpoints)
+        count = len(checkpoints)
+        if self.n is None or count <= self.n:
+            return [True] * count
         if self.n == 0:
-            return [False] * len(checkpoints)
+            return [False] * count
         ranked = sorted(
-            (
-                i
-                for i, info in enumerate(checkpoints)
-                if info.metrics is not None
-            ),
+            (i for i in range(count) if checkpoints[i].metrics is not None),
             key=lambda i: self.get_metric_fn(checkpoints[i].metrics),
             reverse=self.reverse,
         )
-        best = set(ranked[-self.n :])
-        return [
-            i in best
-            or (info.metrics is None and self.keep_checkpoints_without_metrics)
-            for i, info in enumerate(checkpoints)
-        ]
+        kept = set(ranked[-self.n :])
+        if self.keep_checkpoints_without_metrics:
+            kept.update(
+                i for i in range(count) if checkpoints[i].metrics is None
+            )
+        return [i in kept for i in range(count)]
 
 
 @dataclasses.dataclass
 class LatestDuration(PreservationPolicy):
-    """The steps since the first one that is no older than `duration`."""
+    """The first step that is not older than a time, and all after it."""
 
     duration: datetime.timedelta
 
@@ -258,29 +296,8 @@ class LatestDuration(PreservationPolicy):
         context: PreservationContext,
     ) -> Sequence[bool]:
         now = datetime.datetime.now(tz=datetime.timezone.utc)
-        kept: list[bool] = []
+        result: list[bool] = []
         for info in checkpoints:
-            has_begun = bool(kept) and kept[-1]
-            kept.append(has_begun or now - info.time <= self.duration)
-        return kept
-
-
-def _check_interval(interval_steps: int) -> None:
-    """Refuses an interval that nothing is a multiple of.
-
-    Raises:
-        ValueError: it is 0.
-    """
-    if interval_steps == 0:
-        raise ValueError("interval_steps must not be 0.")
-
-
-def _last_of(kept: list[bool], count: int | None) -> list[bool]:
-    """`kept`, without those that more than `count` others follow."""
-    chosen = [i for i, is_kept in enumerate(kept) if is_kept]
-    # As Orbax: [:-0] is empty, so that 0 drops nothing.
-    dropped = [] if count is None else chosen[:-count]
-    for i in dropped:
-        if count is not None and len(chosen) > count:
-            kept[i] = False
-    return kept
+            is_after = bool(result) and result[-1]
+            result.append(is_after or now - info.time <= self.duration)
+        return result

@@ -193,6 +193,7 @@ PLACES = {
     ],
     "standard": [
         "Checkpointer:save_start",
+        "next_awaitable_signal_operation_id:sync",
         "create_tmp_directory:sync_before_directory_creation",
         "add_to_awaitable_signals_contract",
         "async_write_complete.ckpt",

@@ -307,12 +307,11 @@ def test_loading_in_the_background_is_refused(ckpt: Path, call: Any) -> None:
         call(ckpt)
 
 
-@pytest.mark.parametrize("name", ["delete", "training", "partial"])
-def test_names_of_later_releases(name: str) -> None:
+def test_names_of_later_releases() -> None:
     with pytest.raises(AttributeError) as info:
-        getattr(v1, name)
+        getattr(v1.training, "pathways")  # noqa: B009
     assert str(info.value) == (
-        f"holdfast.orbax.v1.{name} is not part of this release yet"
+        "holdfast.orbax.v1.training.pathways is not part of this release yet"
     )
 
 

@@ -245,8 +245,8 @@ def test_removed_steps_are_out_of_the_way_at_once(
     )
     for step in range(4):  # None of them waits for removals.
         run.save(step, tree(step))
-    assert names(tmp_path) == [_trash.TRASH_DIRECTORY, "3"]
-    assert len(names(tmp_path / _trash.TRASH_DIRECTORY)) == 3
+    assert names(tmp_path) == [_trash.TRASH_NAME, "3"]
+    assert len(names(tmp_path / _trash.TRASH_NAME)) == 3
     assert holdfast.orbax.CheckpointManager(tmp_path).all_steps() == [3]
     assert holdfast.steps(tmp_path) == [3]
     may_remove.set()
@@ -258,8 +258,8 @@ def test_what_a_dead_process_was_removing_is_removed(tmp_path: Path) -> None:
     with training.Checkpointer(tmp_path) as run:
         for step in range(3):
             run.save(step, tree(step))
-    _trash.trash(tmp_path / "0")
-    kept = tmp_path / _trash.TRASH_DIRECTORY / "7.0123"
+    _trash.move_to_trash(str(tmp_path), [str(tmp_path / "0")])
+    kept = tmp_path / _trash.TRASH_NAME / "7.0123"
     kept.mkdir()
     with training.Checkpointer(
         tmp_path, preservation_policy=policies.LatestN(1)
@@ -267,8 +267,8 @@ def test_what_a_dead_process_was_removing_is_removed(tmp_path: Path) -> None:
         assert steps_of(run) == [1, 2]
         run.save(3, tree(3))
     # What waits for somebody else stays.
-    assert names(tmp_path) == [_trash.TRASH_DIRECTORY, "3"]
-    assert names(tmp_path / _trash.TRASH_DIRECTORY) == ["7.0123"]
+    assert names(tmp_path) == [_trash.TRASH_NAME, "3"]
+    assert names(tmp_path / _trash.TRASH_NAME) == ["7.0123"]
 
 
 def test_a_failing_removal_does_not_fail_the_save(

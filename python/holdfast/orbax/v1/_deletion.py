@@ -14,7 +14,7 @@ import shutil
 from typing import Any
 
 from holdfast.orbax._processes import Operation
-from holdfast.orbax._trash import Remover
+from holdfast.orbax._trash import Remover, move_to_trash
 from holdfast.orbax.v1._coroutines import AsyncResponse, BackgroundResponse
 from holdfast.orbax.v1._deletion_record import (
     RECORD_FILE,
@@ -149,7 +149,7 @@ def start_deletion(
     with operation.phase("delete:prepare"):
         plan = _plan(path, checkpointable_name, missing_ok, context, is_step)
     is_primary = operation.processes.is_primary
-    remover = Remover(os.path.dirname(os.path.abspath(path)))
+    remover = Remover()
     with operation.phase("delete:publish"):
         if plan is not None and is_primary:
             _publish(plan, context, remover)
@@ -162,7 +162,8 @@ def start_deletion(
 def _publish(plan: _Plan, context: Context, remover: Remover) -> None:
     """What is deleted is gone for readers."""
     if plan.record is None:
-        remover.remove(plan.path)
+        path = os.path.abspath(plan.path)
+        remover.add(move_to_trash(os.path.dirname(path), [path]))
     elif not plan.is_published:
         publish_record(
             plan.path, plan.record, context.file.path_permission_mode

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
+import time
 from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, NoReturn
 
 from holdfast.orbax._paths import PathLike, handler_path
+from holdfast.orbax.logging import StandardLogger
+from holdfast.orbax.logging.step_statistics import (
+    RestoreStepStatistics,
+    SaveStepStatistics,
+)
 from holdfast.orbax.preservation_policy import PreservationPolicy, PreserveAll
 from holdfast.orbax.save_decision_policy import (
     AnySavePolicy,
@@ -108,7 +115,7 @@ class Checkpointer(OlderNames):
         processes = processes_of(self._context)
         make_root(self._directory, self._context)
         if cleanup_tmp_directories and processes.is_primary:
-            clean_up(self._directory)
+            clean_up(self._directory, self._context)
         self._names = names_of(step_name_format, self._context.atomicity.v0())
         self._run = Run(
             self._directory,
@@ -122,6 +129,7 @@ class Checkpointer(OlderNames):
             self._directory, custom_metadata, processes
         )
         self._deletion: AsyncResponse[bool] | None = None
+        self._logger = logger or StandardLogger()
 
     @property
     def directory(self) -> Any:
@@ -274,8 +282,19 @@ class Checkpointer(OlderNames):
     def _save(self, request: Request, *, in_background: bool) -> Any:
         self._wait_for_deletion()
         check_names(request.checkpointables)
+        begun = time.time()
         with get_context(self._context):
-            return self._run.save(request, in_background=in_background)
+            saved = self._run.save(request, in_background=in_background)
+        if saved is not None:
+            facts = SaveStepStatistics(
+                step=request.step,
+                directory=str(self._directory),
+                synchronous=not in_background,
+                checkpoint_manager_blocking_start_time=begun,
+                checkpoint_manager_blocking_duration_secs=time.time() - begun,
+            )
+            self._logger.log_entry(dataclasses.asdict(facts))
+        return saved
 
     def cancel(self, step: int | CheckpointMetadata[Any] | None = None) -> None:
         """Stops a save in the background, which leaves nothing behind.
@@ -331,11 +350,20 @@ class Checkpointer(OlderNames):
             StepNotFoundError: there is no such step.
             Exception: what `holdfast.orbax.v1.load_checkpointables` raises.
         """
+        begun = time.time()
         with get_context(self._context):
             number = self._run.find(_number(step)).step
-            return load_checkpointables(
+            loaded = load_checkpointables(
                 self._run.path(number), abstract_checkpointables
             )
+        facts = RestoreStepStatistics(
+            step=number,
+            directory=str(self._directory),
+            checkpoint_manager_start_time=begun,
+            checkpoint_manager_duration_secs=time.time() - begun,
+        )
+        self._logger.log_entry(dataclasses.asdict(facts))
+        return loaded
 
     def load_async(
         self,

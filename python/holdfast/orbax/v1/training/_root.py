@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
-import sys
 from typing import Any
 
 from holdfast import _engine
 from holdfast import errors as holdfast_errors
-from holdfast.orbax import multihost
-from holdfast.orbax._durable import sync_directory, write_text
 from holdfast.orbax._paths import TMP_DIR_SUFFIX
+from holdfast.orbax._pending import make_directories
 from holdfast.orbax._processes import Processes
 from holdfast.orbax.metadata.root import (
     ROOT_METADATA_FILENAME,
     read_root_metadata,
+    write_root_metadata,
 )
 from holdfast.orbax.metadata.step import check_json_object
+from holdfast.orbax.options import AtomicityMode
+from holdfast.orbax.temporary_paths import remove_temporary_paths
 from holdfast.orbax.v1.context import Context
 
 _METADATA_DIRECTORY = "metadata"
@@ -38,11 +38,17 @@ def make_root(directory: Any, context: Context) -> None:
             " supported. Please create the root directory yourself."
         )
     mode = context.file.path_permission_mode
-    os.makedirs(directory, mode=0o777 if mode is None else mode, exist_ok=True)
+    make_directories(os.fspath(directory), mode)
 
 
-def clean_up(directory: Any) -> None:
-    """Removes what saves that never ended have left; none that goes on."""
+def clean_up(directory: Any, context: Context) -> None:
+    """Removes what saves that never ended have left; none that goes on,
+    where checkpoints are renamed."""
+    if context.atomicity.mode is AtomicityMode.COMMIT_FILE:
+        remove_temporary_paths(
+            directory, atomicity_options=context.atomicity.v0()
+        )
+        return
     for name in os.listdir(directory):
         final, suffix, _ = name.partition(TMP_DIR_SUFFIX)
         if not suffix or not final:
@@ -74,24 +80,14 @@ def write_custom_metadata(
     if custom_metadata is None:
         return None
     custom_metadata = check_json_object(dict(custom_metadata))
-    path = os.path.join(directory, _METADATA_DIRECTORY, ROOT_METADATA_FILENAME)
-    is_new = not os.path.exists(path)
+    metadata = os.path.join(directory, _METADATA_DIRECTORY)
+    is_new = not os.path.exists(os.path.join(metadata, ROOT_METADATA_FILENAME))
     if is_new and processes.is_primary:
-        content = {"internal_metadata": {}, "custom_metadata": custom_metadata}
-        _write_whole(path, json.dumps(content))
+        make_directories(metadata, None)
+        write_root_metadata(metadata, custom_metadata)
     if processes.has_others:
         processes.start("CheckpointManager:save_root_metadata", directory)
     return custom_metadata if is_new else None
-
-
-def _write_whole(path: str, text: str) -> None:
-    """Writes a file that is there whole or not at all."""
-    directory = os.path.dirname(path)
-    os.makedirs(directory, exist_ok=True)
-    sync_directory(os.path.dirname(directory))
-    write_text(f"{path}.new", text)
-    os.replace(f"{path}.new", path)
-    sync_directory(directory)
 
 
 def read_custom_metadata(directory: Any) -> dict[str, Any]:
@@ -105,21 +101,3 @@ def read_custom_metadata(directory: Any) -> dict[str, Any]:
     if not os.path.exists(path):
         return {}
     return read_root_metadata(path).custom_metadata or {}
-
-
-def reached_preemption(step: int) -> bool:
-    """Whether jax says that the program is about to be ended.
-
-    Args:
-        step: alike on all processes.
-    """
-    if "jax" not in sys.modules:
-        return False
-    if not multihost.is_jax_distributed_client_initialized():
-        return False
-    from jax.experimental import multihost_utils
-
-    try:
-        return bool(multihost_utils.reached_preemption_sync_point(step))
-    except RuntimeError:
-        return False  # jax runs without the service that would know.

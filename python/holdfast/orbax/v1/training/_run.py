@@ -7,7 +7,9 @@ import os
 from typing import Any
 
 from holdfast import errors as holdfast_errors
-from holdfast.orbax._trash import Remover
+from holdfast.orbax import multihost
+from holdfast.orbax._jax import imported_jax
+from holdfast.orbax._trash import Remover, leftovers, move_to_trash
 from holdfast.orbax.preservation_policy import (
     PreservationContext,
     PreservationPolicy,
@@ -20,7 +22,6 @@ from holdfast.orbax.v1._coroutines import BackgroundResponse
 from holdfast.orbax.v1._operations import multiprocessing_of, processes_of
 from holdfast.orbax.v1._save import Save
 from holdfast.orbax.v1.context import Context
-from holdfast.orbax.v1.training._root import reached_preemption
 from holdfast.orbax.v1.training._steps import (
     StepInfo,
     Steps,
@@ -104,7 +105,9 @@ class Run:
         self._save_policy = save_policy
         self._keep_policy = keep_policy
         self._processes = processes_of(context)
-        self._remover = Remover(directory)
+        self._remover = Remover()
+        if self._processes.is_primary:
+            self._remover.add(leftovers(os.path.abspath(directory)))
         self._steps = self._find(is_lightweight)
         self._pending: _Pending | None = None
 
@@ -184,7 +187,7 @@ class Run:
             return False
         context = DecisionContext(
             is_saving_in_progress=self.is_saving(),
-            reached_preemption=reached_preemption(step),
+            reached_preemption=_reached_preemption(step),
             multiprocessing_options=multiprocessing_of(self._context),
         )
         # Policies see steps that are read when they ask.
@@ -284,11 +287,10 @@ class Run:
 
     def _remove(self, superfluous: set[int]) -> bool:
         """Removes steps once the new one is committed; true."""
-        for step in sorted(superfluous if self._processes.is_primary else ()):
-            try:
-                self._remover.remove(self.path(step))
-            except FileNotFoundError:
-                continue  # Somebody else has removed it.
+        if superfluous and self._processes.is_primary:
+            paths = [os.path.abspath(self.path(s)) for s in sorted(superfluous)]
+            root = os.path.abspath(self._directory)
+            self._remover.add(move_to_trash(root, paths))
         return True
 
     def is_saving(self) -> bool:
@@ -336,3 +338,8 @@ class Run:
     def wait_for_removal(self) -> None:
         """Waits until the files of removed steps are gone."""
         self._remover.wait()
+
+
+def _reached_preemption(step: int) -> bool:
+    """Whether the program is about to be ended, as jax was told."""
+    return imported_jax() is not None and multihost.reached_preemption(step)
