@@ -462,6 +462,8 @@ def _engine_args(
     Raises:
         AttributeError: a dtype that is no numpy dtype.
     """
+    if not any(args):
+        return {}
     return {
         ".".join(names): engine_args(leaf_args)
         for names, leaf_args, handler in zip(
@@ -480,24 +482,36 @@ def _check_leaves(
         ValueError: a type that cannot be saved; an array of zero size.
     """
     handlers: list[TypeHandler | None] = []
-    for names, leaf in zip(flat.paths, flat.leaves, strict=True):
+    for i, leaf in enumerate(flat.leaves):
         try:
             handler = table.of(leaf)
         except ValueError as error:
-            raise _unsupported_type(flat, names, leaf) from error
+            raise _unsupported_type(flat, flat.paths[i], leaf) from error
         handlers.append(handler)
-        if handler is not None:
-            continue
-        is_jax = is_jax_array(leaf)
-        if (is_jax or isinstance(leaf, np.ndarray)) and leaf.size == 0:
-            typestr = "jax.Array" if is_jax else "np.ndarray"
-            raise ValueError(
-                "Cannot save arrays with zero size: ParamInfo:"
-                f" [name={'.'.join(names)},value_typestr={typestr}]"
-            )
-        if is_jax and not table.processes.is_single:
-            refuse_host_local(leaf, ".".join(names), "jax.Array")
+        if handler is None:
+            _check_array(flat, i, table.processes)
     return handlers
+
+
+def _check_array(
+    flat: _structure.FlatTree, i: int, processes: Processes
+) -> None:
+    """Refuses an array that has nothing to save here.
+
+    Raises:
+        ValueError: it has zero size; it is one process's alone.
+    """
+    leaf = flat.leaves[i]
+    is_numpy = isinstance(leaf, np.ndarray)
+    is_jax = not is_numpy and is_jax_array(leaf)
+    if (is_jax or is_numpy) and leaf.size == 0:
+        typestr = "jax.Array" if is_jax else "np.ndarray"
+        raise ValueError(
+            "Cannot save arrays with zero size: ParamInfo:"
+            f" [name={'.'.join(flat.paths[i])},value_typestr={typestr}]"
+        )
+    if is_jax and not processes.is_single:
+        refuse_host_local(leaf, ".".join(flat.paths[i]), "jax.Array")
 
 
 def _unsupported_type(

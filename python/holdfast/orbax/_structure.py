@@ -8,6 +8,7 @@ kinds may be left in it, as leaves.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
@@ -25,6 +26,7 @@ from holdfast.orbax._leaf_args import (
 )
 from holdfast.orbax.metadata.tree import ValueMetadataEntry
 from holdfast.orbax.tree_paths import (
+    PyTreePath,
     children_with_keys,
     flatten_with_path,
     get_key_name,
@@ -96,13 +98,18 @@ class FlatTree:
 
     Attributes:
         tree: the original.
-        paths: text keys that lead to each leaf.
+        keypaths: key entries that lead to each leaf.
         leaves: in JAX's order; empty containers are none.
     """
 
     tree: Any
-    paths: list[Names]
+    keypaths: list[PyTreePath]
     leaves: list[Any]
+
+    @functools.cached_property
+    def paths(self) -> list[Names]:
+        """Text keys that lead to each leaf."""
+        return [str_keypath(path) for path in self.keypaths]
 
     def rebuild(self, leaves: list[Any]) -> Any:
         """The tree with other leaves."""
@@ -116,9 +123,7 @@ def flatten(tree: Any) -> FlatTree:
         ValueError: keys of a dict that do not compare.
     """
     pairs = flatten_with_path(tree)
-    return FlatTree(
-        tree, [str_keypath(path) for path, _ in pairs], [v for _, v in pairs]
-    )
+    return FlatTree(tree, [path for path, _ in pairs], [v for _, v in pairs])
 
 
 def nest(

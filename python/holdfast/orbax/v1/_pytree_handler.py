@@ -32,6 +32,7 @@ from holdfast.orbax._type_handler_registry import standard_registry
 from holdfast.orbax.tree_paths import (
     PyTreePath,
     flatten_with_path,
+    leaves_of,
     param_name_from_keypath,
     unflatten_like,
 )
@@ -248,13 +249,16 @@ def _prepare(tree: Any, context: Context) -> PreparedSave:
     """Checks a tree and takes hold of its arrays."""
     _refuse_later_options(context)
     saving = context.array.saving
-    flat = flatten_with_path(tree)
-    check_storable(leaf for _, leaf in flat)
-    _check_jax_arrays(flat)
+    leaves = leaves_of(tree)
+    check_storable(leaves)
+    has_jax_arrays = any(
+        is_jax_array(leaf) for leaf in {type(v): v for v in leaves}.values()
+    )
+    if has_jax_arrays:
+        _check_jax_arrays(tree)
     primary_host = context.multiprocessing.primary_host
     jax_options = {}
     registry = None
-    has_jax_arrays = any(is_jax_array(leaf) for _, leaf in flat)
     if has_jax_arrays:
         jax_options = _jax_options(saving, primary_host)
     if has_jax_arrays and saving.enable_replica_parallel_separate_folder:
@@ -263,7 +267,7 @@ def _prepare(tree: Any, context: Context) -> PreparedSave:
     snapshot = is_in_background()
     prepared = prepare_save(
         tree,
-        _save_args_tree(tree, flat, saving),
+        _save_args_tree(tree, saving),
         options=SaveOptions(
             use_ocdbt=saving.use_ocdbt,
             use_zarr3=saving.use_zarr3,
@@ -312,13 +316,13 @@ def _refuse_later_options(context: Context) -> None:
             raise not_implemented(f"the option {name}")
 
 
-def _check_jax_arrays(flat: list[tuple[PyTreePath, Any]]) -> None:
+def _check_jax_arrays(tree: Any) -> None:
     """Refuses jax.Arrays that have no values to save.
 
     Raises:
         ValueError: one of zero size.
     """
-    for path, leaf in flat:
+    for path, leaf in flatten_with_path(tree):
         if is_jax_array(leaf) and leaf.size == 0:
             raise ValueError(
                 "Cannot save arrays with zero size: ParamInfo: "
@@ -326,9 +330,7 @@ def _check_jax_arrays(flat: list[tuple[PyTreePath, Any]]) -> None:
             )
 
 
-def _save_args_tree(
-    tree: Any, flat: list[tuple[PyTreePath, Any]], saving: ArrayOptions.Saving
-) -> Any | None:
+def _save_args_tree(tree: Any, saving: ArrayOptions.Saving) -> Any | None:
     """A tree of SaveArgs; None where no leaf has any."""
     of_all = saving.storage_options or StorageOptions()
     # Not ==: numpy's float64 equals None.
@@ -336,6 +338,7 @@ def _save_args_tree(
         value is None for value in vars(of_all).values()
     ):
         return None
+    flat = flatten_with_path(tree)
     args = [_save_args(path, leaf, saving) for path, leaf in flat]
     return unflatten_like(tree, args)
 
