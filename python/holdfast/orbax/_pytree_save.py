@@ -462,6 +462,8 @@ def _engine_args(
     Raises:
         AttributeError: a dtype that is no numpy dtype.
     """
+    if all(leaf_args is None for leaf_args in args):
+        return {}
     return {
         ".".join(names): engine_args(leaf_args)
         for names, leaf_args, handler in zip(
@@ -480,14 +482,17 @@ def _check_leaves(
         ValueError: a type that cannot be saved; an array of zero size.
     """
     handlers: list[TypeHandler | None] = []
-    for names, leaf in zip(flat.paths, flat.leaves, strict=True):
+    for i, leaf in enumerate(flat.leaves):
         try:
             handler = table.of(leaf)
         except ValueError as error:
-            raise _unsupported_type(flat, names, leaf) from error
+            raise _unsupported_type(flat, flat.paths[i], leaf) from error
         handlers.append(handler)
         if handler is not None:
             continue
+        if type(leaf) is np.ndarray and leaf.size > 0:
+            continue
+        names = flat.paths[i]
         is_jax = is_jax_array(leaf)
         if (is_jax or isinstance(leaf, np.ndarray)) and leaf.size == 0:
             typestr = "jax.Array" if is_jax else "np.ndarray"

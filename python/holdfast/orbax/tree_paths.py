@@ -117,6 +117,14 @@ def flatten_with_path(
     return list(flat)
 
 
+def tree_leaves(tree: PyTree) -> list[Any]:
+    """The leaves alone, as `flatten_with_path` orders them."""
+    jax = imported_jax()
+    if jax is None:
+        return [leaf for _, leaf in _walk(tree, (), None)]
+    return list(jax.tree_util.tree_leaves(tree))
+
+
 def _rebuild(node: Any, leaves: Iterator[Any], is_leaf: IsLeaf) -> Any:
     children = None if is_leaf and is_leaf(node) else _plain_children(node)
     if children is None:
@@ -175,21 +183,24 @@ def is_sequence_key(key: Any) -> bool:
     return type(key).__name__ in ("SequenceKey", "FlattenedIndexKey")
 
 
+_FIELDS = {
+    "SequenceKey": "idx",
+    "DictKey": "key",
+    "GetAttrKey": "name",
+    "FlattenedIndexKey": "key",
+}
+
+
 def _raw_key(key: Any) -> Any:
     """What the key entry holds.
 
     Raises:
         ValueError: it is none of jax's kinds of key.
     """
-    for kind, field in (
-        ("SequenceKey", "idx"),
-        ("DictKey", "key"),
-        ("GetAttrKey", "name"),
-        ("FlattenedIndexKey", "key"),
-    ):
-        if type(key).__name__ == kind:
-            return getattr(key, field)
-    raise ValueError(f'Unsupported KeyEntry: {type(key)}: "{key}"')
+    field = _FIELDS.get(type(key).__name__)
+    if field is None:
+        raise ValueError(f'Unsupported KeyEntry: {type(key)}: "{key}"')
+    return getattr(key, field)
 
 
 def get_key_name(key: Any) -> int | str:
@@ -204,7 +215,8 @@ def get_key_name(key: Any) -> int | str:
 
 def str_keypath(keypath: PyTreePath) -> tuple[str, ...]:
     """The names of a key path as text."""
-    return tuple(str(get_key_name(key)) for key in keypath)
+    # The text of an index and of its name are the same.
+    return tuple([str(_raw_key(key)) for key in keypath])
 
 
 tuple_path_from_keypath = str_keypath
