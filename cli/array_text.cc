@@ -11,7 +11,7 @@
 namespace holdfast::cli {
 namespace {
 
-constexpr size_t kLineWidth = 75;
+constexpr size_t kArrayLineWidth = 75;
 
 // Decides on scientific notation for all floats of an array together, by
 // numpy's rule: any above 1e8, below 1e-4, or a ratio above 1000.
@@ -132,7 +132,7 @@ class Printer {
   // the brackets that will close here.
   void PrintRow(size_t axis, const char* data) {
     const size_t indent = axis + 1;
-    const size_t line_end = kLineWidth - view_.shape.size();
+    const size_t line_end = kArrayLineWidth - view_.shape.size();
     std::string line(indent, ' ');
     // What was written before the line began: the opening brackets.
     size_t written = indent;

@@ -41,7 +41,7 @@ std::string FlagNames(VerbId verb) {
 }
 
 // `text` inside single quotes; `quote` stands for a quote within them.
-std::string Quoted(std::string_view text, std::string_view quote) {
+std::string ShellQuoted(std::string_view text, std::string_view quote) {
   std::string quoted = "'";
   for (const char c : text) {
     if (c == '\'') {
@@ -127,10 +127,11 @@ std::string ZshFlag(const Flag& flag) {
   const std::string equals = flag.takes_value() ? "=" : "";
   std::string line =
       "        " +
-      Quoted("--" + std::string(flag.name) + equals + tail, "'\\''") + " \\\n";
+      ShellQuoted("--" + std::string(flag.name) + equals + tail, "'\\''") +
+      " \\\n";
   if (flag.short_name != 0) {
     line += "        " +
-            Quoted(std::string("-") + flag.short_name + tail, "'\\''") +
+            ShellQuoted(std::string("-") + flag.short_name + tail, "'\\''") +
             " \\\n";
   }
   return line;
@@ -152,10 +153,11 @@ std::string ZshScript() {
   std::string verbs;
   std::string cases;
   for (const Verb& verb : AllVerbs()) {
-    verbs += "      " +
-             Quoted(std::string(verb.name) + ":" + std::string(verb.summary),
+    verbs +=
+        "      " +
+        ShellQuoted(std::string(verb.name) + ":" + std::string(verb.summary),
                     "'\\''") +
-             "\n";
+        "\n";
     cases += ZshVerb(verb);
   }
   return "#compdef holdfast\n"
@@ -192,13 +194,13 @@ std::string FishFlag(const Flag& flag, const Verb& verb) {
   if (flag.completion == Completion::kChoices) {
     line += " -a '" + Words(flag.choices) + "'";
   }
-  return line + " -d " + Quoted(flag.help, "\\'") + "\n";
+  return line + " -d " + ShellQuoted(flag.help, "\\'") + "\n";
 }
 
 std::string FishVerb(const Verb& verb) {
   const std::string name(verb.name);
   std::string text = "complete -c holdfast -f -n __fish_use_subcommand -a " +
-                     name + " -d " + Quoted(verb.summary, "\\'") + "\n";
+                     name + " -d " + ShellQuoted(verb.summary, "\\'") + "\n";
   const std::string words = OperandWords(verb);
   if (!words.empty()) {
     text += "complete -c holdfast -f -n '__fish_seen_subcommand_from " + name +

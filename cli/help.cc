@@ -8,7 +8,7 @@
 namespace holdfast::cli {
 namespace {
 
-constexpr size_t kLineWidth = 78;
+constexpr size_t kHelpLineWidth = 78;
 
 constexpr std::string_view kAbout =
     "Looks into training checkpoints: Orbax (old and new layouts), bare OCDBT "
@@ -22,7 +22,7 @@ std::string Fold(std::string_view text, size_t indent, size_t column) {
   while (!text.empty()) {
     const size_t length = std::min(text.find(' '), text.size());
     const std::string_view word = text.substr(0, length);
-    if (column > indent && column + 1 + word.size() > kLineWidth) {
+    if (column > indent && column + 1 + word.size() > kHelpLineWidth) {
       folded += '\n' + std::string(indent, ' ');
       column = indent;
     } else if (column > indent) {

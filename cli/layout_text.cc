@@ -11,16 +11,6 @@ namespace {
 
 constexpr std::string_view kNotCut = "None";
 
-std::vector<std::string_view> Split(std::string_view text, char separator) {
-  std::vector<std::string_view> parts;
-  for (size_t begin = 0;;) {
-    const size_t end = text.find(separator, begin);
-    parts.push_back(text.substr(begin, end - begin));
-    if (end == std::string_view::npos) return parts;
-    begin = end + 1;
-  }
-}
-
 Status Wrong(std::string_view what, std::string_view text,
              std::string_view wanted) {
   return InvalidArgumentError(std::string(what) + ": got '" +

@@ -3,13 +3,10 @@
 #include <algorithm>
 
 #include "cli/flags.h"
+#include "cli/units.h"
 
 namespace holdfast::cli {
 namespace {
-
-std::string Quoted(std::string_view text) {
-  return "'" + std::string(text) + "'";
-}
 
 std::string DidYouMean(std::string_view prefix, std::string_view nearest) {
   if (nearest.empty()) return "";

@@ -18,19 +18,11 @@ std::string_view Trim(std::string_view text) {
   return text;
 }
 
-// The parts between separators; one empty part for empty text.
-std::vector<std::string_view> Split(std::string_view text, char separator) {
-  std::vector<std::string_view> parts;
-  while (true) {
-    const size_t at = text.find(separator);
-    parts.push_back(Trim(text.substr(0, at)));
-    if (at == std::string_view::npos) return parts;
-    text.remove_prefix(at + 1);
-  }
-}
-
-std::string Quoted(std::string_view text) {
-  return "'" + std::string(text) + "'";
+std::vector<std::string_view> TrimmedParts(std::string_view text,
+                                           char separator) {
+  std::vector<std::string_view> parts = Split(text, separator);
+  for (std::string_view& part : parts) part = Trim(part);
+  return parts;
 }
 
 // Python allows "+3"; from_chars does not.
@@ -86,7 +78,7 @@ AxisSelection SliceIndices(const std::optional<int64_t>& start,
 }
 
 Result<AxisSelection> ParseRange(std::string_view text, int64_t extent) {
-  const std::vector<std::string_view> parts = Split(text, ':');
+  const std::vector<std::string_view> parts = TrimmedParts(text, ':');
   const Status bad =
       InvalidArgumentError(Quoted(text) + " is not a slice (want a:b:c)");
   if (parts.size() > 3) return bad;
@@ -143,7 +135,7 @@ Selection SelectAll(const Shape& shape) {
 }
 
 Result<Selection> ParseSlice(std::string_view text, const Shape& shape) {
-  std::vector<std::string_view> parts = Split(text, ',');
+  std::vector<std::string_view> parts = TrimmedParts(text, ',');
   // "[0,]" is "[0]", and "[]" is an empty list of indices: not a slice.
   if (parts.size() > 1 && parts.back().empty()) parts.pop_back();
   auto expanded = ExpandEllipsis(std::move(parts), shape.size());

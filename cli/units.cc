@@ -124,6 +124,20 @@ std::optional<int64_t> ParseInt(std::string_view text, int64_t low,
   return value;
 }
 
+std::vector<std::string_view> Split(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  for (size_t begin = 0;;) {
+    const size_t end = text.find(separator, begin);
+    parts.push_back(text.substr(begin, end - begin));
+    if (end == std::string_view::npos) return parts;
+    begin = end + 1;
+  }
+}
+
+std::string Quoted(std::string_view text) {
+  return "'" + std::string(text) + "'";
+}
+
 std::string ShapeText(const Shape& shape) {
   std::string text = "[";
   for (const int64_t extent : shape) {

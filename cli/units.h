@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "holdfast/status.h"
 #include "holdfast/tensor.h"
@@ -31,6 +32,11 @@ Result<uint64_t> ParseBytes(std::string_view text);
 // A decimal integer in [low, high] and nothing else.
 std::optional<int64_t> ParseInt(std::string_view text, int64_t low,
                                 int64_t high);
+
+// The parts between separators; one empty part for empty text.
+std::vector<std::string_view> Split(std::string_view text, char separator);
+// "'text'".
+std::string Quoted(std::string_view text);
 
 // "[2,3]", "[]".
 std::string ShapeText(const Shape& shape);

@@ -74,7 +74,7 @@ Result<ConvertResult> ConvertWithProgress(const Args& args, Env& env,
   return Convert(args.operands[0], args.operands[1], options);
 }
 
-void PrintText(const ConvertResult& result, const Args& args, Env& env) {
+void PrintConvertText(const ConvertResult& result, const Args& args, Env& env) {
   if (args.quiet) return;
   env.out << "ok: " << Counted(result.leaf_count, "leaf", "leaves") << ", "
           << HumanBytes(result.decoded_bytes) << " in "
@@ -84,8 +84,8 @@ void PrintText(const ConvertResult& result, const Args& args, Env& env) {
           << (args.check ? ", checked" : ", not checked") << ")\n";
 }
 
-void PrintJson(const ConvertResult& result, const Args& args,
-               std::ostream& out) {
+void PrintConvertJson(const ConvertResult& result, const Args& args,
+                      std::ostream& out) {
   JsonWriter json(out);
   json.BeginObject();
   json.Field("source", args.operands[0]);
@@ -115,9 +115,9 @@ Result<int> Rewrite(const Args& args, ProcessGroup* group, Env& env) {
   const auto result = ConvertWithProgress(args, env, std::move(options));
   if (!result.ok()) return result.status();
   if (args.json) {
-    PrintJson(*result, args, env.out);
+    PrintConvertJson(*result, args, env.out);
   } else {
-    PrintText(*result, args, env);
+    PrintConvertText(*result, args, env);
   }
   return kExitFine;
 }

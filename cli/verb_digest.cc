@@ -60,8 +60,8 @@ Status WriteValue(const Checkpoint& checkpoint, size_t leaf, JsonWriter* json) {
   return Status();
 }
 
-Status WriteLeaf(const Checkpoint& checkpoint, size_t leaf,
-                 const Result<std::string>& digest, JsonWriter* json) {
+Status WriteLeafDigest(const Checkpoint& checkpoint, size_t leaf,
+                       const Result<std::string>& digest, JsonWriter* json) {
   const LeafInfo& info = checkpoint.leaves()[leaf];
   json->BeginObject();
   json->Field("name", info.name);
@@ -90,8 +90,9 @@ Status WriteLeaf(const Checkpoint& checkpoint, size_t leaf,
   return status;
 }
 
-int PrintJson(const Checkpoint& checkpoint, const std::vector<size_t>& selected,
-              const std::vector<Result<std::string>>& digests, Env& env) {
+int PrintDigestJson(const Checkpoint& checkpoint,
+                    const std::vector<size_t>& selected,
+                    const std::vector<Result<std::string>>& digests, Env& env) {
   JsonWriter json(env.out);
   json.BeginObject();
   json.Field("format", checkpoint.info().format);
@@ -99,7 +100,8 @@ int PrintJson(const Checkpoint& checkpoint, const std::vector<size_t>& selected,
   json.BeginArray();
   int code = kExitFine;
   for (size_t i = 0; i < selected.size(); ++i) {
-    const Status status = WriteLeaf(checkpoint, selected[i], digests[i], &json);
+    const Status status =
+        WriteLeafDigest(checkpoint, selected[i], digests[i], &json);
     if (!status.ok()) code = Worse(code, Fail(env, status));
   }
   json.EndArray();
@@ -108,8 +110,9 @@ int PrintJson(const Checkpoint& checkpoint, const std::vector<size_t>& selected,
   return code;
 }
 
-int PrintText(const Checkpoint& checkpoint, const std::vector<size_t>& selected,
-              const std::vector<Result<std::string>>& digests, Env& env) {
+int PrintDigestText(const Checkpoint& checkpoint,
+                    const std::vector<size_t>& selected,
+                    const std::vector<Result<std::string>>& digests, Env& env) {
   int code = kExitFine;
   for (size_t i = 0; i < selected.size(); ++i) {
     if (digests[i].ok()) {
@@ -134,8 +137,8 @@ int RunDigest(const Args& args, Env& env) {
   const auto digests = Digests(checkpoint, *selected, args, env);
   // Half a list must not pass for a whole one.
   if (env.cancelled()) return Fail(env, CancelledError("interrupted"));
-  return args.json ? PrintJson(checkpoint, *selected, digests, env)
-                   : PrintText(checkpoint, *selected, digests, env);
+  return args.json ? PrintDigestJson(checkpoint, *selected, digests, env)
+                   : PrintDigestText(checkpoint, *selected, digests, env);
 }
 
 }  // namespace holdfast::cli

@@ -82,8 +82,8 @@ std::string ItemsText(const std::map<std::string, std::string>& items) {
   return PrintableText(text);
 }
 
-void PrintText(const CheckpointInfo& info, const Summary& summary,
-               const Args& args, Env& env) {
+void PrintInfoText(const CheckpointInfo& info, const Summary& summary,
+                   const Args& args, Env& env) {
   InfoPrinter printer(args, env);
   printer.Line("path", PrintableText(info.path));
   printer.Line("format", PrintableText(info.format));
@@ -137,8 +137,8 @@ void WriteTime(const std::string& key, const std::optional<int64_t>& ns,
   json->Field(key + "_ns", *ns);
 }
 
-void PrintJson(const CheckpointInfo& info, const Summary& summary,
-               std::ostream& out) {
+void PrintInfoJson(const CheckpointInfo& info, const Summary& summary,
+                   std::ostream& out) {
   JsonWriter json(out);
   json.BeginObject();
   json.Field("path", info.path);
@@ -173,9 +173,9 @@ int RunInfo(const Args& args, Env& env) {
   const Checkpoint& checkpoint = **opened;
   const Summary summary = Summarise(checkpoint.leaves());
   if (args.json) {
-    PrintJson(checkpoint.info(), summary, env.out);
+    PrintInfoJson(checkpoint.info(), summary, env.out);
   } else {
-    PrintText(checkpoint.info(), summary, args, env);
+    PrintInfoText(checkpoint.info(), summary, args, env);
   }
   return kExitFine;
 }

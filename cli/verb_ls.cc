@@ -64,8 +64,8 @@ void AddLeaf(const LeafInfo& leaf, bool long_listing, TextTable* table) {
   table->AddRow(std::move(cells));
 }
 
-void PrintText(const std::vector<LeafInfo>& leaves,
-               const std::vector<size_t>& order, const Args& args, Env& env) {
+void PrintLsText(const std::vector<LeafInfo>& leaves,
+                 const std::vector<size_t>& order, const Args& args, Env& env) {
   TextTable table = MakeTable(args.long_listing);
   LeafTotals totals;
   for (const size_t i : order) {
@@ -79,8 +79,8 @@ void PrintText(const std::vector<LeafInfo>& leaves,
           << (bold ? "\x1b[0m" : "") << '\n';
 }
 
-void PrintJson(const Checkpoint& checkpoint, const std::vector<size_t>& order,
-               std::ostream& out) {
+void PrintLsJson(const Checkpoint& checkpoint, const std::vector<size_t>& order,
+                 std::ostream& out) {
   JsonWriter json(out);
   LeafTotals totals;
   json.BeginObject();
@@ -110,9 +110,9 @@ int RunLs(const Args& args, Env& env) {
   if (!selected.ok()) return Fail(env, selected.status());
   SortLeaves(checkpoint.leaves(), args.sort, &*selected);
   if (args.json) {
-    PrintJson(checkpoint, *selected, env.out);
+    PrintLsJson(checkpoint, *selected, env.out);
   } else {
-    PrintText(checkpoint.leaves(), *selected, args, env);
+    PrintLsText(checkpoint.leaves(), *selected, args, env);
   }
   return kExitFine;
 }

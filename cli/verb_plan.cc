@@ -231,8 +231,8 @@ void WriteDevices(const std::vector<PlannedDevice>& devices, JsonWriter* json) {
   json->EndArray();
 }
 
-void WriteLeaf(const LeafInfo& leaf, const PlannedLeaf& plan,
-               JsonWriter* json) {
+void WritePlannedLeaf(const LeafInfo& leaf, const PlannedLeaf& plan,
+                      JsonWriter* json) {
   json->BeginObject();
   json->Field("name", leaf.name);
   json->Field("dtype", DTypeName(*leaf.dtype));
@@ -252,7 +252,7 @@ void WriteLeaf(const LeafInfo& leaf, const PlannedLeaf& plan,
   json->EndObject();
 }
 
-int PrintText(const LeafPlanner& planner, const Args& args, Env& env) {
+int PrintPlanText(const LeafPlanner& planner, const Args& args, Env& env) {
   Problems problems(env);
   PlanTables tables(planner, args, env);
   for (size_t i = 0; i < planner.leaves().size() && !env.cancelled(); ++i) {
@@ -268,7 +268,7 @@ int PrintText(const LeafPlanner& planner, const Args& args, Env& env) {
   return problems.ExitCode();
 }
 
-int PrintJson(const LeafPlanner& planner, const Args& args, Env& env) {
+int PrintPlanJson(const LeafPlanner& planner, const Args& args, Env& env) {
   Problems problems(env);
   Totals totals(planner, args.rank);
   JsonWriter json(env.out);
@@ -280,7 +280,7 @@ int PrintJson(const LeafPlanner& planner, const Args& args, Env& env) {
   for (size_t i = 0; i < planner.leaves().size() && !env.cancelled(); ++i) {
     const LeafInfo& leaf = *planner.leaves()[i];
     const PlannedLeaf plan = planner.Plan(i);
-    WriteLeaf(leaf, plan, &json);
+    WritePlannedLeaf(leaf, plan, &json);
     totals.Add(plan.loads);
     if (!plan.problem.ok()) problems.Add(leaf, plan.problem);
   }
@@ -312,8 +312,8 @@ int RunPlan(const Args& args, Env& env) {
       std::move(leaves),
       {args.mesh, args.spec_rules, args.process_count, args.rank});
   if (!planner.ok()) return Fail(env, planner.status());
-  return args.json ? PrintJson(*planner, args, env)
-                   : PrintText(*planner, args, env);
+  return args.json ? PrintPlanJson(*planner, args, env)
+                   : PrintPlanText(*planner, args, env);
 }
 
 }  // namespace holdfast::cli

@@ -42,7 +42,8 @@ std::string StateText(const StepInfo& step, bool color) {
   return color ? "\x1b[33m" + why + "\x1b[0m" : why;
 }
 
-void PrintText(const std::vector<StepInfo>& steps, const Args& args, Env& env) {
+void PrintStepsText(const std::vector<StepInfo>& steps, const Args& args,
+                    Env& env) {
   TextTable table({{"STEP", Align::kRight},
                    {"TIME"},
                    {"SIZE", Align::kRight},
@@ -85,8 +86,8 @@ void WriteStep(const StepInfo& step, JsonWriter* json) {
   json->EndObject();
 }
 
-void PrintJson(const std::string& root, const std::vector<StepInfo>& steps,
-               std::ostream& out) {
+void PrintStepsJson(const std::string& root, const std::vector<StepInfo>& steps,
+                    std::ostream& out) {
   JsonWriter json(out);
   json.BeginObject();
   json.Field("root", root);
@@ -104,9 +105,9 @@ int RunSteps(const Args& args, Env& env) {
   const auto steps = ListSteps(args.operands[0]);
   if (!steps.ok()) return Fail(env, steps.status());
   if (args.json) {
-    PrintJson(args.operands[0], *steps, env.out);
+    PrintStepsJson(args.operands[0], *steps, env.out);
   } else {
-    PrintText(*steps, args, env);
+    PrintStepsText(*steps, args, env);
   }
   return kExitFine;
 }

@@ -150,7 +150,7 @@ void BeginNodeJson(const Node& node, bool at_bottom, JsonWriter* json) {
   json->BeginArray();
 }
 
-void PrintJson(const Forest& forest, const Args& args, JsonWriter* json) {
+void PrintTreeJson(const Forest& forest, const Args& args, JsonWriter* json) {
   const auto depth_max = static_cast<size_t>(args.depth_max);
   std::vector<Level> path = {{0}};
   json->Key("children");
@@ -175,8 +175,8 @@ void PrintJson(const Forest& forest, const Args& args, JsonWriter* json) {
   }
 }
 
-void PrintText(const Checkpoint& checkpoint, const Forest& forest,
-               const Args& args, Env& env) {
+void PrintTreeText(const Checkpoint& checkpoint, const Forest& forest,
+                   const Args& args, Env& env) {
   const Node& root = forest.at(0);
   if (!args.quiet) env.out << PrintableText(checkpoint.info().path);
   // A checkpoint may be one bare value.
@@ -194,7 +194,7 @@ int RunTree(const Args& args, Env& env) {
   const Checkpoint& checkpoint = **opened;
   const Forest forest(checkpoint.leaves());
   if (!args.json) {
-    PrintText(checkpoint, forest, args, env);
+    PrintTreeText(checkpoint, forest, args, env);
     return kExitFine;
   }
   JsonWriter json(env.out);
@@ -207,7 +207,7 @@ int RunTree(const Args& args, Env& env) {
     WriteLeafFields(*forest.at(0).leaf, &json);
     json.EndObject();
   }
-  PrintJson(forest, args, &json);
+  PrintTreeJson(forest, args, &json);
   WriteTotals(forest.at(0).below, &json);
   json.EndObject();
   env.out << '\n';

@@ -46,7 +46,7 @@ std::string ExtentText(const VerifyReport& report) {
          Counted(report.chunk_count, "chunk", "chunks") + " checksummed)";
 }
 
-void PrintText(const VerifyReport& report, const Args& args, Env& env) {
+void PrintVerifyText(const VerifyReport& report, const Args& args, Env& env) {
   const bool color = UseColor(args, env);
   for (const Damage& damage : report.damages) {
     env.out << (color ? "\x1b[31m" : "")
@@ -79,7 +79,7 @@ void WriteDamage(const Damage& damage, JsonWriter* json) {
   json->EndObject();
 }
 
-void PrintJson(const VerifyReport& report, std::ostream& out) {
+void PrintVerifyJson(const VerifyReport& report, std::ostream& out) {
   JsonWriter json(out);
   json.BeginObject();
   json.Field("ok", report.damages.empty());
@@ -105,9 +105,9 @@ int RunVerify(const Args& args, Env& env) {
     const auto report = VerifyWithProgress(args, own, group);
     if (!report.ok()) return report.status();
     if (args.json) {
-      PrintJson(*report, own.out);
+      PrintVerifyJson(*report, own.out);
     } else {
-      PrintText(*report, args, own);
+      PrintVerifyText(*report, args, own);
     }
     return report->damages.empty() ? kExitFine : kExitDamaged;
   });

@@ -6,7 +6,9 @@ usage: tidy.py [--root DIR]
 C++: 80 columns, at most 1000 lines a file, at most 70 lines a function, no
 tabs, a header opens with a comment and has #pragma once. Everything: no
 trailing blanks, a newline at the end, no forbidden words. Every *_test.cc is
-where CMake's glob finds it. A function may be longer only when
+where CMake's glob finds it. Names in the unnamed namespaces of a folder's
+sources, and of its tests, are unique, so that HOLDFAST_UNITY cannot take one
+for another. A function may be longer only when
 tools/long_functions.txt lists it, and then no longer than listed there: the
 list only shrinks. Prints file:line; exit status 1 when there is a problem.
 """
@@ -40,6 +42,11 @@ LITERALS = re.compile(
     r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'',
     re.DOTALL)
 DIRECTIVES = re.compile(r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", re.MULTILINE)
+# What a line at the left margin declares, roughly.
+DECLARED = re.compile(
+    r"^(?=[a-zA-Z])(?:(?:struct|class|enum class|enum|union)\s+(\w+)|using (\w+) =|"
+    r"(?!template|using|namespace)[\w:<>,&*\s\[\]]+?[\s&*>](\w+)"
+    r"(?:\(|\[\]| =|\{|;|$))")
 NOT_FUNCTIONS = re.compile(
     r"^\s*(?:inline\s+)?(?:namespace|class|struct|enum|union|extern)\b")
 
@@ -86,6 +93,18 @@ def read_long_functions(root):
                 name, function, count = line.split()
                 allowed[name, function] = int(count)
     return allowed
+
+
+def unnamed_names(text):
+    """(name, line number) of what is in unnamed namespaces, roughly."""
+    inside = False
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.startswith("namespace {"):
+            inside = True
+        elif line.startswith("}  // namespace"):
+            inside = False
+        elif inside and (match := DECLARED.match(line)):
+            yield next(name for name in match.groups() if name), number
 
 
 class Tidy:
@@ -135,6 +154,22 @@ class Tidy:
             if count > limit:
                 self.problems.add(path, first, f"{function}: {count} lines "
                                                f"(at most {limit})")
+
+    def check_unnamed_names(self):
+        """Those of one translation unit of HOLDFAST_UNITY."""
+        first = {}  # by folder, whether tests, and name
+        for path in cpp_files(self.root):
+            top = path.relative_to(self.root).parts[0]
+            if path.suffix != ".cc" or top not in ("src", "cli", "python"):
+                continue
+            is_test = path.name.endswith("_test.cc")
+            text = path.read_text(encoding="utf-8")
+            for name, number in unnamed_names(text):
+                other = first.setdefault((path.parent, is_test, name), path)
+                if other != path:
+                    self.problems.add(path, number, f"{name}: also in the "
+                                                    f"unnamed namespace of "
+                                                    f"{other.name}")
 
     def check_tests_known(self):
         """src/*_test.cc are globbed a folder at a time: each folder must be
@@ -189,6 +224,7 @@ def main():
         tidy.check_text(path)
     for path in cpp_files(root):
         tidy.check_cpp(path)
+    tidy.check_unnamed_names()
     tidy.check_tests_known()
     return tidy.problems.report(f"{len(files)} files")
 

@@ -212,6 +212,7 @@ struct StepInfo {
 
 // Sorted by step, temporary directories last. NotFound when `root` holds no
 // step.
-Result<std::vector<StepInfo>> ListSteps(const std::string& root);
+Result<std::vector<StepInfo>> ListSteps(const std::string& root,
+                                        CommitMode mode = CommitMode::kAuto);
 
 }  // namespace holdfast

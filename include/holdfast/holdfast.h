@@ -3,8 +3,13 @@
 #pragma once
 
 #include "holdfast/checkpoint.h"
+#include "holdfast/checkpoint_handler.h"
+#include "holdfast/checkpointer.h"
+#include "holdfast/commit.h"
+#include "holdfast/composite_handler.h"
 #include "holdfast/convert.h"
 #include "holdfast/dtype.h"
+#include "holdfast/item_handlers.h"
 #include "holdfast/mpi.h"
 #include "holdfast/open_spec.h"
 #include "holdfast/options.h"

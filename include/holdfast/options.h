@@ -88,6 +88,18 @@ struct SaveArgs {
 
 class ProcessGroup;  // holdfast/process_group.h
 
+// How a checkpoint comes to exist at once.
+enum class CommitMode : uint8_t {
+  kAuto,  // kRename where the storage can, which local files can
+  // Written as `<path>.orbax-checkpoint-tmp`, then renamed.
+  kRename,
+  // Written at `path` itself, where it does not count until
+  // `commit_success.txt` is there, the last file: for storage without a rename
+  // of directories. A checkpoint that is overwritten waits as
+  // `<path>.holdfast-replaced` until the new one is complete.
+  kMarkerFile,
+};
+
 struct SaveOptions {
   RunOptions run;
   // The processes that save this checkpoint together: each calls with the same
@@ -106,6 +118,10 @@ struct SaveOptions {
   // Replace an existing checkpoint at `path`; the old one is removed only after
   // the new one is complete and durable.
   bool overwrite = false;
+  CommitMode commit_mode = CommitMode::kAuto;
+  // Permissions of the directories that are made, whatever the umask says;
+  // absent: 0777 less the umask. Files have 0666 less the umask.
+  std::optional<uint32_t> directory_mode;
   // Arrays above this many bytes are stored in several chunks, cut along the
   // leading axes at divisors. 0: one chunk an array, as Orbax does.
   uint64_t chunk_bytes_target = uint64_t{8} << 20;
@@ -162,6 +178,12 @@ struct OpenOptions {
   // Find LeafInfo::stored_bytes too; costs a walk of the directories, or of the
   // whole B+tree.
   bool stored_sizes = true;
+  // How the checkpoint was committed. kMarkerFile: one without
+  // `commit_success.txt` is refused, and is no step of a root. Otherwise a
+  // checkpoint without the marker is refused only when it says itself that it
+  // was never committed (`_CHECKPOINT_METADATA` has the time it was begun, and
+  // not that of its commit).
+  CommitMode commit_mode = CommitMode::kAuto;
 };
 
 struct LoadOptions {

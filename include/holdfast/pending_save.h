@@ -33,10 +33,12 @@ struct PendingSaveOptions {
   // As SaveOptions::group: every rank begins, saves the same items and commits,
   // rank 0 alone writes files and chooses the root record.
   ProcessGroup* group = nullptr;
-  bool overwrite = false;            // as SaveOptions::overwrite
-  bool sync = true;                  // as SaveOptions::sync
-  bool write_digests = true;         // as SaveOptions::write_digests
-  std::function<uint64_t()> now_ns;  // as SaveOptions::now_ns
+  bool overwrite = false;                      // as SaveOptions::overwrite
+  bool sync = true;                            // as SaveOptions::sync
+  bool write_digests = true;                   // as SaveOptions::write_digests
+  std::function<uint64_t()> now_ns;            // as SaveOptions::now_ns
+  CommitMode commit_mode = CommitMode::kAuto;  // as SaveOptions::commit_mode
+  std::optional<uint32_t> directory_mode;      // as SaveOptions::directory_mode
 };
 
 // What `_CHECKPOINT_METADATA` says of the whole.
@@ -68,6 +70,12 @@ class PendingSave {
   // A file of the caller's; `name` relative to directory(), its directories are
   // made.
   virtual Status WriteFile(std::string_view name, std::string_view content) = 0;
+  // Tells of a pytree item that SaveItem, or SaveItemPart and FinishItem, of
+  // this header have written into `directory()/name` (directory() itself when
+  // `name` is empty) and synced. Commit then relies on the item's own digests,
+  // and neither syncs nor reads those files again. Nothing is taken that has no
+  // digests.
+  virtual Status AdoptItem(const std::string& name) = 0;
   // Once. The checkpoint exists, durably, when it returns. FailedPrecondition
   // after a SaveItem or WriteFile that failed half-way.
   virtual Status Commit(const RootRecord& root) = 0;

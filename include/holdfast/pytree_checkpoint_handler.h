@@ -26,6 +26,7 @@
 // InvalidArgument. A save that is refused has written nothing.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -187,6 +188,9 @@ struct PyTreeCheckpointHandlerOptions {
   std::optional<bool> enable_pinned_host_transfer;
   // May be empty.
   IsPrioritizedKeyFn is_prioritized_key_fn;
+  // When it becomes true saves fail with Cancelled. Borrowed; may be null.
+  const std::atomic<bool>* cancel = nullptr;
+  bool sync = true;  // as SaveOptions::sync
 };
 
 class PyTreeCheckpointHandler {

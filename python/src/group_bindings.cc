@@ -25,7 +25,7 @@ std::string BytesOf(const nb::bytes& value) {
   return std::string(value.c_str(), value.size());
 }
 
-ProcessGroupOptions OptionsOf(double timeout_seconds, std::string name) {
+ProcessGroupOptions GroupOptionsOf(double timeout_seconds, std::string name) {
   if (!(timeout_seconds >= 0)) {
     ThrowValueError("process group: timeout: got " +
                     std::to_string(timeout_seconds) + " s, want >= 0");
@@ -77,7 +77,7 @@ nb::bytes Broadcast(Group& self, const std::string& phase, nb::handle file,
 nb::list ThreadGroups(int64_t size, double timeout_seconds,
                       const std::string& name) {
   if (size < 1) ThrowValueError("thread_groups: want at least one rank");
-  const ProcessGroupOptions options = OptionsOf(timeout_seconds, name);
+  const ProcessGroupOptions options = GroupOptionsOf(timeout_seconds, name);
   nb::list groups;
   for (auto& transport : MakeThreadTransports(size)) {
     groups.append(nb::cast(new Group(std::move(transport), options),
@@ -95,7 +95,7 @@ void BindGroup(nb::module_& module) {
           [](Group* self, nb::object transport, double timeout_seconds,
              std::string name) {
             new (self) Group(std::move(transport),
-                             OptionsOf(timeout_seconds, std::move(name)));
+                             GroupOptionsOf(timeout_seconds, std::move(name)));
           },
           nb::arg("transport"), nb::kw_only(), nb::arg("timeout_seconds") = 600,
           nb::arg("name") = "holdfast")

@@ -99,7 +99,7 @@ std::optional<DType> UserDType(PyArray_Descr* descr) {
   return dtype;
 }
 
-std::optional<DType> DTypeOfDescr(PyArray_Descr* descr) {
+std::optional<DType> DTypeOfNumpy(PyArray_Descr* descr) {
   if (PyTypeNum_ISUSERDEF(descr->type_num)) return UserDType(descr);
   if (descr->type_num >= NPY_NTYPES_LEGACY) return std::nullopt;
   return BuiltinDType(descr->kind, PyDataType_ELSIZE(descr));
@@ -201,12 +201,12 @@ std::string DTypeNameOf(nb::handle array_or_scalar) {
 }
 
 std::optional<DType> DTypeOf(nb::handle array) {
-  return DTypeOfDescr(PyArray_DESCR(AsArray(array)));
+  return DTypeOfNumpy(PyArray_DESCR(AsArray(array)));
 }
 
 std::optional<DType> DTypeOfDescr(nb::handle descr) {
   if (!PyArray_DescrCheck(descr.ptr())) return std::nullopt;
-  return DTypeOfDescr(reinterpret_cast<PyArray_Descr*>(descr.ptr()));
+  return DTypeOfNumpy(reinterpret_cast<PyArray_Descr*>(descr.ptr()));
 }
 
 nb::object AsNative(nb::handle array) {

@@ -219,7 +219,7 @@ struct PythonContext {
   std::shared_ptr<SpecMemory> memory;
 };
 
-OpenSpecOptions OptionsOf(const PythonContext& context) {
+OpenSpecOptions SpecOpenOptions(const PythonContext& context) {
   OpenSpecOptions options;
   options.context = context.context;
   options.memory = context.memory;
@@ -230,7 +230,7 @@ std::unique_ptr<SpecHandle> BindingOpenSpec(
     const std::string& json, const PythonContext& context,
     std::optional<bool> open, std::optional<bool> create,
     std::optional<bool> delete_existing, std::optional<bool> assume_metadata) {
-  OpenSpecOptions options = OptionsOf(context);
+  OpenSpecOptions options = SpecOpenOptions(context);
   options.open = open;
   options.create = create;
   options.delete_existing = delete_existing;
@@ -242,7 +242,7 @@ std::unique_ptr<SpecHandle> BindingOpenSpec(
 
 std::unique_ptr<KvStoreHandle> BindingOpenKvStore(
     const std::string& json, const PythonContext& context) {
-  const OpenSpecOptions options = OptionsOf(context);
+  const OpenSpecOptions options = SpecOpenOptions(context);
   return RunForResult<std::unique_ptr<KvStoreHandle>>(
       {}, nb::none(),
       [&](const RunOptions&) { return OpenKvStore(json, options); });
@@ -288,14 +288,14 @@ nb::bytes ToBytes(const std::string& text) {
   return nb::bytes(text.data(), text.size());
 }
 
-std::string KeyOf(nb::handle key) {
+std::string KvStoreKey(nb::handle key) {
   if (PyUnicode_Check(key.ptr())) return nb::cast<std::string>(key);
   const auto bytes = nb::cast<nb::bytes>(key);
   return std::string(bytes.c_str(), bytes.size());
 }
 
 nb::list BindingList(const KvStoreHandle& self, nb::handle prefix) {
-  const std::string start = KeyOf(prefix);
+  const std::string start = KvStoreKey(prefix);
   const auto keys = RunForResult<std::vector<std::string>>(
       {}, nb::none(), [&](const RunOptions&) { return self.List(start); });
   nb::list list;
@@ -304,7 +304,7 @@ nb::list BindingList(const KvStoreHandle& self, nb::handle prefix) {
 }
 
 nb::object BindingReadKey(const KvStoreHandle& self, nb::handle key) {
-  const std::string name = KeyOf(key);
+  const std::string name = KvStoreKey(key);
   std::optional<std::string> value;
   RunBlocking({}, nb::none(), [&](const RunOptions&) -> Status {
     Result<std::string> read = self.Read(name);
@@ -317,8 +317,8 @@ nb::object BindingReadKey(const KvStoreHandle& self, nb::handle key) {
 }
 
 void BindingWriteKey(KvStoreHandle& self, nb::handle key, nb::handle value) {
-  const std::string name = KeyOf(key);
-  const std::string bytes = value.is_none() ? std::string() : KeyOf(value);
+  const std::string name = KvStoreKey(key);
+  const std::string bytes = value.is_none() ? std::string() : KvStoreKey(value);
   const bool deletes = value.is_none();
   RunBlocking({}, nb::none(), [&](const RunOptions&) {
     return deletes ? self.Delete(name) : self.Write(name, bytes);

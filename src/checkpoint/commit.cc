@@ -1,16 +1,13 @@
 #include "checkpoint/commit.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
-
-#include <cerrno>
 #include <filesystem>
 
 #include "base/status_macros.h"
 #include "checkpoint/format/directory_names.h"
 #include "checkpoint/layout.h"
+#include "checkpoint/unfinished.h"
 #include "storage/directory_ops.h"
-#include "storage/errno_status.h"
+#include "storage/path_parts.h"
 
 namespace holdfast {
 namespace {
@@ -26,7 +23,9 @@ Status DestinationExistsError(const std::string& path) {
 Status CheckMayReplace(const std::string& path) {
   HF_ASSIGN_OR_RETURN(const std::vector<std::string> names,
                       ListDirectory(path));
-  if (names.empty() || FindPlace(path, {}).ok()) return Status();
+  if (names.empty() || IsBegunOnly(path) || FindPlace(path, {}).ok()) {
+    return Status();
+  }
   return FailedPreconditionError(
       "overwrite " + path +
       ": refused, because it is neither a checkpoint nor an empty directory");
@@ -39,19 +38,6 @@ Status CheckDestination(const std::string& path, bool overwrite) {
     return DestinationExistsError(path);
   }
   return CheckMayReplace(path);
-}
-
-// Held by a living save on its temporary directory.
-Result<UniqueFd> LockDirectory(const std::string& path) {
-  UniqueFd fd(
-      open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
-  if (!fd.valid()) return ErrnoStatus(errno, "open", path);
-  if (flock(fd.get(), LOCK_EX | LOCK_NB) == 0) return fd;
-  if (errno == EWOULDBLOCK) {
-    return AlreadyExistsError("another save is writing " + path);
-  }
-  // File systems without locks: go on without the guard.
-  return fd;
 }
 
 Status RemoveLeftover(const std::string& directory) {
@@ -80,56 +66,138 @@ Status CreateParents(const std::string& path) {
   return SyncDirectory(parent.parent_path().string());
 }
 
-}  // namespace
-
-PendingCheckpoint::PendingCheckpoint(std::string final_path,
-                                     std::string directory, bool overwrite,
-                                     UniqueFd lock)
-    : final_path_(std::move(final_path)),
-      directory_(std::move(directory)),
-      overwrite_(overwrite),
-      lock_(std::move(lock)) {}
-
-Result<std::unique_ptr<PendingCheckpoint>> PendingCheckpoint::Begin(
-    const std::string& final_path, bool overwrite) {
+Status CheckName(const std::string& final_path) {
   const std::string name = fs::path(final_path).filename().string();
   if (name.empty()) {
     return InvalidArgumentError("save to " + final_path +
                                 ": the path names no directory");
   }
-  if (IsTemporaryName(name)) {
+  if (IsTemporaryName(name) || NameOfReplaced(name)) {
     return InvalidArgumentError("save to " + final_path +
                                 ": the name is that of a temporary directory");
   }
-  HF_RETURN_IF_ERROR(CheckDestination(final_path, overwrite));
-  HF_RETURN_IF_ERROR(CreateParents(final_path));
-  const std::string directory = TemporaryName(final_path);
-  HF_RETURN_IF_ERROR(RemoveLeftover(directory));
-  HF_RETURN_IF_ERROR(CreateDirectoryNew(directory));
-  HF_ASSIGN_OR_RETURN(UniqueFd lock, LockDirectory(directory));
-  return std::unique_ptr<PendingCheckpoint>(
-      new PendingCheckpoint(final_path, directory, overwrite, std::move(lock)));
+  return Status();
+}
+
+// Local files can rename directories, and there is no other storage yet.
+CommitOptions WithMode(CommitOptions options) {
+  if (options.mode == CommitMode::kAuto) options.mode = CommitMode::kRename;
+  return options;
+}
+
+}  // namespace
+
+std::string PendingDirectory(const std::string& final_path, CommitMode mode) {
+  return mode == CommitMode::kMarkerFile ? final_path
+                                         : TemporaryName(final_path);
+}
+
+PendingCheckpoint::PendingCheckpoint(std::string final_path,
+                                     const CommitOptions& options)
+    : final_path_(std::move(final_path)),
+      options_(WithMode(options)),
+      directory_(PendingDirectory(final_path_, options_.mode)) {}
+
+Result<std::unique_ptr<PendingCheckpoint>> PendingCheckpoint::Begin(
+    const std::string& final_path, const CommitOptions& options) {
+  HF_RETURN_IF_ERROR(CheckName(final_path));
+  std::unique_ptr<PendingCheckpoint> pending(
+      new PendingCheckpoint(final_path, options));
+  HF_RETURN_IF_ERROR(pending->is_committed_by_marker()
+                         ? pending->BeginInPlace()
+                         : pending->BeginTemporary());
+  return pending;
+}
+
+Status PendingCheckpoint::BeginTemporary() {
+  HF_RETURN_IF_ERROR(CheckDestination(final_path_, options_.overwrite));
+  HF_RETURN_IF_ERROR(CreateParents(final_path_));
+  HF_RETURN_IF_ERROR(RemoveLeftover(directory_));
+  return MakeDirectory();
+}
+
+Status PendingCheckpoint::BeginInPlace() {
+  HF_RETURN_IF_ERROR(CreateParents(final_path_));
+  HF_RETURN_IF_ERROR(RecoverReplaced(final_path_).status());
+  HF_RETURN_IF_ERROR(CheckDestination(final_path_, options_.overwrite));
+  HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(final_path_));
+  if (kind == PathKind::kDirectory) HF_RETURN_IF_ERROR(PutAsideOrRemove());
+  HF_RETURN_IF_ERROR(MakeDirectory());
+  return SyncDirectory(ParentPath(final_path_));
+}
+
+// The directory at the final path may be replaced. What a dead save left is not
+// worth keeping.
+Status PendingCheckpoint::PutAsideOrRemove() {
+  HF_ASSIGN_OR_RETURN(const UniqueFd lock, LockDirectory(final_path_));
+  if (IsBegunOnly(final_path_)) return RemoveTree(final_path_);
+  HF_RETURN_IF_ERROR(PublishDirectory(final_path_, ReplacedName(final_path_)));
+  is_put_aside_ = true;
+  return Status();
+}
+
+// Nobody else may look into a directory that is to be private, not even now;
+// the exact permissions come when it is complete, since they may forbid
+// writing.
+Status PendingCheckpoint::MakeDirectory() {
+  HF_RETURN_IF_ERROR(CreateDirectoryNew(directory_));
+  is_begun_ = true;
+  if (options_.directory_mode) {
+    HF_RETURN_IF_ERROR(
+        SetPermissions(directory_, *options_.directory_mode | 0700));
+  }
+  HF_ASSIGN_OR_RETURN(lock_, LockDirectory(directory_));
+  return Status();
 }
 
 PendingCheckpoint::~PendingCheckpoint() {
-  // Best effort: a leftover is recognised by its name and removed by the next
-  // save to the same path.
-  if (!committed_) (void)RemoveTree(directory_);
+  if (!is_committed_) Abort();
+}
+
+// Best effort: leftovers are recognised, and removed by the next save to the
+// same path. Without the marker nobody takes what is half removed for a
+// checkpoint.
+void PendingCheckpoint::Abort() {
+  if (is_begun_) {
+    if (is_committed_by_marker()) (void)RemoveCommitMarker(directory_);
+    (void)RemoveTree(directory_);
+  }
+  if (is_put_aside_) {
+    (void)PublishDirectory(ReplacedName(final_path_), final_path_);
+  }
 }
 
 Status PendingCheckpoint::Commit() {
+  if (!is_committed_by_marker()) return Rename();
+  is_committed_ = true;
+  return is_put_aside_ ? RemoveTree(ReplacedName(final_path_)) : Status();
+}
+
+Status PendingCheckpoint::Rename() {
   Status published = PublishDirectory(directory_, final_path_);
   if (published.code() == StatusCode::kAlreadyExists) {
-    if (!overwrite_) return DestinationExistsError(final_path_);
+    if (!options_.overwrite) return DestinationExistsError(final_path_);
     HF_RETURN_IF_ERROR(CheckMayReplace(final_path_));
-    HF_RETURN_IF_ERROR(ExchangeDirectories(directory_, final_path_));
-    committed_ = true;
-    // The old checkpoint now has the temporary name; it is no longer needed.
-    return RemoveTree(directory_);
+    published = ExchangeDirectories(directory_, final_path_);
   }
-  HF_RETURN_IF_ERROR(published);
-  committed_ = true;
-  return Status();
+  if (!published.ok()) {
+    UndoRename();
+    return published;
+  }
+  is_committed_ = true;
+  // An old checkpoint now has the temporary name; it is no longer needed.
+  HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(directory_));
+  return kind == PathKind::kMissing ? Status() : RemoveTree(directory_);
+}
+
+// The names may have changed before the failure, as when only their sync
+// failed; a save that fails must not be visible.
+void PendingCheckpoint::UndoRename() {
+  if (!IsDirectoryOf(lock_.get(), final_path_)) return;
+  if (PublishDirectory(final_path_, directory_).code() ==
+      StatusCode::kAlreadyExists) {
+    (void)ExchangeDirectories(final_path_, directory_);
+  }
 }
 
 }  // namespace holdfast

@@ -22,7 +22,7 @@ class CommitTest : public testing::Test {
 };
 
 TEST_F(CommitTest, ExistsOnlyAfterCommit) {
-  auto pending = PendingCheckpoint::Begin(path_, false);
+  auto pending = PendingCheckpoint::Begin(path_);
   ASSERT_TRUE(pending.ok()) << pending.status().ToString();
   Touch((*pending)->directory() + "/_METADATA");
   EXPECT_FALSE(fs::exists(path_));
@@ -33,7 +33,7 @@ TEST_F(CommitTest, ExistsOnlyAfterCommit) {
 
 TEST_F(CommitTest, AbandonedLeavesNothing) {
   {
-    auto pending = PendingCheckpoint::Begin(path_, false);
+    auto pending = PendingCheckpoint::Begin(path_);
     ASSERT_TRUE(pending.ok());
     Touch((*pending)->directory() + "/half");
   }
@@ -41,9 +41,9 @@ TEST_F(CommitTest, AbandonedLeavesNothing) {
 }
 
 TEST_F(CommitTest, OneSaveAtATime) {
-  auto first = PendingCheckpoint::Begin(path_, false);
+  auto first = PendingCheckpoint::Begin(path_);
   ASSERT_TRUE(first.ok());
-  EXPECT_EQ(PendingCheckpoint::Begin(path_, false).status().code(),
+  EXPECT_EQ(PendingCheckpoint::Begin(path_).status().code(),
             StatusCode::kAlreadyExists);
   EXPECT_TRUE(fs::exists((*first)->directory()));
 }
@@ -51,13 +51,13 @@ TEST_F(CommitTest, OneSaveAtATime) {
 TEST_F(CommitTest, RemovesWhatADeadSaveLeft) {
   fs::create_directories(path_ + ".orbax-checkpoint-tmp/d");
   Touch(path_ + ".orbax-checkpoint-tmp/d/old");
-  auto pending = PendingCheckpoint::Begin(path_, false);
+  auto pending = PendingCheckpoint::Begin(path_);
   ASSERT_TRUE(pending.ok());
   EXPECT_TRUE(fs::is_empty((*pending)->directory()));
 }
 
 TEST_F(CommitTest, DestinationThatAppearsMeanwhileSurvives) {
-  auto pending = PendingCheckpoint::Begin(path_, false);
+  auto pending = PendingCheckpoint::Begin(path_);
   ASSERT_TRUE(pending.ok());
   fs::create_directories(path_);
   Touch(path_ + "/somebody_elses");
@@ -68,33 +68,33 @@ TEST_F(CommitTest, DestinationThatAppearsMeanwhileSurvives) {
 TEST_F(CommitTest, OverwriteReplacesACheckpointOnly) {
   fs::create_directories(path_);
   Touch(path_ + "/_METADATA");
-  auto pending = PendingCheckpoint::Begin(path_, true);
+  auto pending = PendingCheckpoint::Begin(path_, {.overwrite = true});
   ASSERT_TRUE(pending.ok()) << pending.status().ToString();
   Touch((*pending)->directory() + "/new");
   ASSERT_TRUE((*pending)->Commit().ok());
   EXPECT_TRUE(fs::exists(path_ + "/new"));
   EXPECT_FALSE(fs::exists(path_ + "/_METADATA"));
-  EXPECT_EQ(PendingCheckpoint::Begin(path_, true).status().code(),
-            StatusCode::kFailedPrecondition);  // "new" is no checkpoint
+  EXPECT_EQ(
+      PendingCheckpoint::Begin(path_, {.overwrite = true}).status().code(),
+      StatusCode::kFailedPrecondition);  // "new" is no checkpoint
 }
 
 TEST_F(CommitTest, RefusesNamesThatMeanTemporary) {
-  EXPECT_EQ(PendingCheckpoint::Begin(path_ + ".orbax-checkpoint-tmp", false)
-                .status()
-                .code(),
-            StatusCode::kInvalidArgument);
-  EXPECT_EQ(PendingCheckpoint::Begin("/", false).status().code(),
+  EXPECT_EQ(
+      PendingCheckpoint::Begin(path_ + ".orbax-checkpoint-tmp").status().code(),
+      StatusCode::kInvalidArgument);
+  EXPECT_EQ(PendingCheckpoint::Begin("/").status().code(),
             StatusCode::kInvalidArgument);
 }
 
 TEST_F(CommitTest, MakesMissingParents) {
   const std::string deep = root_ + "/a/b/c";
-  auto pending = PendingCheckpoint::Begin(deep, false);
+  auto pending = PendingCheckpoint::Begin(deep);
   ASSERT_TRUE(pending.ok()) << pending.status().ToString();
   ASSERT_TRUE((*pending)->Commit().ok());
   EXPECT_TRUE(fs::is_directory(deep));
   Touch(root_ + "/file");
-  EXPECT_EQ(PendingCheckpoint::Begin(root_ + "/file/x", false).status().code(),
+  EXPECT_EQ(PendingCheckpoint::Begin(root_ + "/file/x").status().code(),
             StatusCode::kFailedPrecondition);
 }
 

@@ -10,9 +10,6 @@
 namespace holdfast {
 namespace {
 
-// Scratch beyond this is given back after each value.
-constexpr size_t kKeptScratchBytesMax = 32 << 20;
-
 // Hands out batches in order and takes each one's bytes from the budget in the
 // same order, so that the batch the data file waits for always has room.
 class BatchQueue {

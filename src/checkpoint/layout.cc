@@ -8,6 +8,7 @@
 #include "checkpoint/format/checkpoint_metadata.h"
 #include "checkpoint/format/directory_names.h"
 #include "checkpoint/format/json_text.h"
+#include "checkpoint/unfinished.h"
 #include "storage/directory_ops.h"
 #include "storage/file_store.h"
 #include "tree/utf8.h"
@@ -215,6 +216,10 @@ Result<Place> PlaceOfManagerRoot(
     const OpenOptions& options) {
   for (const auto& [step, name] : steps) {
     if (options.step && *options.step != step) continue;
+    if (!IsFinished(root + "/" + name, options.commit_mode)) {
+      if (options.step) return IncompleteError(root + "/" + name);
+      continue;
+    }
     Result<Place> place = PlaceOfStepOrItem(root + "/" + name, options);
     // An older step may do when no particular one was asked for.
     if (!place.ok() && !options.step &&
@@ -304,8 +309,7 @@ Result<Place> FindPlace(const std::string& path, const OpenOptions& options) {
   }
   if (!LeadsToDirectory(absolute)) return PlaceOfFile(absolute);
   if (IsTemporaryName(fs::path(absolute).filename().string())) {
-    return FailedPreconditionError("Found incomplete checkpoint at " +
-                                   absolute + ".");
+    return IncompleteError(absolute);
   }
   // A root has steps and none of the marks of a checkpoint itself.
   const bool has_marks = HasFile(absolute, kCheckpointMetadataFile) ||
@@ -321,6 +325,9 @@ Result<Place> FindPlace(const std::string& path, const OpenOptions& options) {
   if (options.step) {
     return InvalidArgumentError("a step was asked for, but " + absolute +
                                 " is not a directory of steps");
+  }
+  if (!IsFinished(absolute, options.commit_mode)) {
+    return IncompleteError(absolute);
   }
   return PlaceOfStepOrItem(absolute, options);
 }

@@ -13,6 +13,7 @@
 #include "checkpoint/layout.h"
 #include "storage/directory_ops.h"
 #include "storage/new_file.h"
+#include "storage/path_parts.h"
 #include "tree/utf8.h"
 
 namespace holdfast {
@@ -84,7 +85,7 @@ PendingSaver::PendingSaver(std::unique_ptr<PendingCheckpoint> pending,
                            const PendingSaveOptions& options)
     : pending_(std::move(pending)),
       final_path_(std::move(final_path)),
-      directory_(TemporaryName(final_path_)),
+      directory_(PendingDirectory(final_path_, options.commit_mode)),
       save_id_(std::move(save_id)),
       options_(options),
       init_time_ns_(options.now_ns()),
@@ -119,18 +120,30 @@ Result<SaveAnnouncement> Announce(ProcessGroup& group, const Meeting& meeting,
 
 // Whether this process sees what rank 0 has made.
 Status CheckAnnouncement(const SaveAnnouncement& announced,
-                         const std::string& path) {
+                         const std::string& path, CommitMode mode) {
   if (announced.final_path != path) {
     return FailedPreconditionError("save to " + path +
                                    ": rank 0 saves to another path (" +
                                    announced.final_path + ")");
   }
-  const std::string directory = TemporaryName(path);
+  const std::string directory = PendingDirectory(path, mode);
   HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(directory));
   if (kind == PathKind::kDirectory) return Status();
   return FailedPreconditionError(
       "save to " + path + ": " + directory +
       ", which rank 0 has made, is not here; all ranks must see one disk");
+}
+
+// What tells others, while it has the final name, that it is no checkpoint yet.
+Status WriteBegun(const std::string& directory,
+                  const PendingSaveOptions& options) {
+  CheckpointMetadata metadata;
+  metadata.init_timestamp_nsecs = options.now_ns();
+  FileStore store(directory);
+  HF_RETURN_IF_ERROR(store.Write(kCheckpointMetadataFile,
+                                 SerializeCheckpointMetadata(metadata),
+                                 {.sync = options.sync, .atomic = true}));
+  return options.sync ? store.SyncNames() : Status();
 }
 
 }  // namespace
@@ -145,9 +158,13 @@ Result<std::unique_ptr<PendingSaver>> PendingSaver::Begin(
   const std::string final_path = status.ok() ? AbsolutePath(path) : path;
   std::unique_ptr<PendingCheckpoint> pending;
   if (status.ok() && (group == nullptr || group->rank() == 0)) {
-    auto begun = PendingCheckpoint::Begin(final_path, own.overwrite);
+    auto begun = PendingCheckpoint::Begin(
+        final_path, {own.overwrite, own.commit_mode, own.directory_mode});
     status = begun.status();
     if (begun.ok()) pending = std::move(begun).value();
+    if (status.ok() && pending->is_committed_by_marker()) {
+      status = WriteBegun(pending->directory(), own);
+    }
   }
   std::string save_id;
   if (group != nullptr) {
@@ -155,8 +172,8 @@ Result<std::unique_ptr<PendingSaver>> PendingSaver::Begin(
     HF_RETURN_IF_ERROR(group->Agree(meeting, status));
     HF_ASSIGN_OR_RETURN(SaveAnnouncement announced,
                         Announce(*group, meeting, final_path));
-    HF_RETURN_IF_ERROR(
-        group->Agree(meeting, CheckAnnouncement(announced, final_path)));
+    HF_RETURN_IF_ERROR(group->Agree(
+        meeting, CheckAnnouncement(announced, final_path, own.commit_mode)));
     save_id = std::move(announced.save_id);
   }
   HF_RETURN_IF_ERROR(status);
@@ -282,7 +299,7 @@ Status PendingSaver::WriteItemBelow(
   }
   if (options.write_digests) HF_RETURN_IF_ERROR(files.WriteDigests());
   HF_RETURN_IF_ERROR(files.SyncNames());
-  items_.push_back({name, {}});
+  items_.push_back({name, {}, options_.sync});
   if (options.write_digests) {
     items_.back().digests = std::move(files.digests());
   }
@@ -326,10 +343,48 @@ Status PendingSaver::CommitOwnFiles(const ParsedRootRecord& root,
   return Agree("commit", is_primary() ? Publish(root) : Status());
 }
 
+// Renamed, the checkpoint is seen with all its files, so one sync of the names
+// serves all. Where the marker commits, everything else is durable before the
+// files that say that it is complete.
 Status PendingSaver::Publish(const ParsedRootRecord& root) {
-  HF_RETURN_IF_ERROR(WriteRoot(root));
+  if (root.is_v1) HF_RETURN_IF_ERROR(root_files_.Write(kV1MarkerFile, ""));
+  const std::string metadata = RootMetadataText(root);
+  const std::string marker = CommitMarkerText(final_path_);
+  root_files_.List(kCheckpointMetadataFile, metadata);
+  root_files_.List(kCommitMarkerFile, marker);
+  if (options_.write_digests) HF_RETURN_IF_ERROR(root_files_.WriteDigests());
+  if (pending_->is_committed_by_marker()) {
+    HF_RETURN_IF_ERROR(SetModesBelow());
+    HF_RETURN_IF_ERROR(root_files_.SyncNames());
+  }
+  HF_RETURN_IF_ERROR(WriteMetadata(metadata));
+  HF_RETURN_IF_ERROR(root_files_.WriteUnlisted(kCommitMarkerFile, marker));
+  if (!pending_->is_committed_by_marker()) HF_RETURN_IF_ERROR(SetModesBelow());
+  if (options_.directory_mode) {
+    HF_RETURN_IF_ERROR(SetPermissions(directory(), *options_.directory_mode));
+  }
   HF_RETURN_IF_ERROR(root_files_.SyncNames());
   return pending_->Commit();
+}
+
+// Where others may look already, they find the old text or the new one.
+Status PendingSaver::WriteMetadata(const std::string& text) {
+  if (!pending_->is_committed_by_marker()) {
+    return root_files_.WriteUnlisted(kCheckpointMetadataFile, text);
+  }
+  return root_store_.Write(kCheckpointMetadataFile, text,
+                           {.sync = options_.sync, .atomic = true});
+}
+
+// The permissions of all directories but the checkpoint's own.
+Status PendingSaver::SetModesBelow() {
+  if (!options_.directory_mode) return Status();
+  HF_ASSIGN_OR_RETURN(const DirectoryTree tree, ListTree(directory()));
+  for (const std::string& path : tree.directories) {
+    HF_RETURN_IF_ERROR(
+        SetPermissions(directory() + "/" + path, *options_.directory_mode));
+  }
+  return Status();
 }
 
 // What the digests cover, and what Commit writes itself.
@@ -372,24 +427,61 @@ bool PendingSaver::IsDatabaseFile(const std::string& path) const {
   });
 }
 
+// An item that this object has not written, but the engine has.
+Status PendingSaver::AdoptItem(const std::string& name) {
+  HF_RETURN_IF_ERROR(CheckOpen());
+  if (!is_primary()) return Status();
+  return CatchBadAlloc([&]() -> Status {
+    const Result<Bytes> text = root_store_.Read(JoinName(name, kDigestFile));
+    if (text.status().code() == StatusCode::kNotFound) return Status();
+    HF_RETURN_IF_ERROR(text.status());
+    HF_ASSIGN_OR_RETURN(DigestFile digests, ParseDigestFile(text->view()));
+    if (!name.empty()) {
+      items_.push_back({name, std::move(digests), true});
+      return Status();
+    }
+    // The item's rows become the root's, whose file replaces the item's.
+    std::vector<FileDigest>& files = root_files_.digests().files;
+    files.insert(files.end(), digests.files.begin(), digests.files.end());
+    root_files_.digests().values = std::move(digests.values);
+    has_root_item_ = true;
+    is_root_item_synced_ = true;
+    return options_.write_digests ? Status() : root_store_.Delete(kDigestFile);
+  });
+}
+
+bool PendingSaver::IsInSyncedItem(const std::string& directory) const {
+  if (is_root_item_synced_) return true;
+  return std::any_of(items_.begin(), items_.end(), [&](const SavedItem& item) {
+    return item.is_synced &&
+           (directory == item.name || directory.starts_with(item.name + "/"));
+  });
+}
+
+Status PendingSaver::SyncCallerDirectories(
+    const DirectoryTree& tree, const std::set<std::string>& touched) const {
+  for (const std::string& path : tree.directories) {
+    if (IsInSyncedItem(path) && !touched.contains(path)) continue;
+    HF_RETURN_IF_ERROR(SyncDirectory(directory() + "/" + path));
+  }
+  return Status();
+}
+
 // Files that came into directory() without this object: made durable, and
 // listed.
 Status PendingSaver::AdoptCallerFiles() {
   HF_ASSIGN_OR_RETURN(const DirectoryTree tree, ListTree(directory()));
   const std::set<std::string> known = KnownFiles();
+  std::set<std::string> touched;  // directories with files of the caller's
   for (const std::string& path : tree.files) {
     if (known.contains(path) || IsDatabaseFile(path)) continue;
+    touched.insert(std::string(ParentKey(path)));
     if (options_.sync) {
       HF_RETURN_IF_ERROR(SyncFile(directory() + "/" + path));
     }
     if (options_.write_digests) HF_RETURN_IF_ERROR(AddFileDigest(path));
   }
-  if (options_.sync) {
-    for (const std::string& path : tree.directories) {
-      HF_RETURN_IF_ERROR(SyncDirectory(directory() + "/" + path));
-    }
-  }
-  return Status();
+  return options_.sync ? SyncCallerDirectories(tree, touched) : Status();
 }
 
 // Names that the list cannot spell, or that no reader would find, are left out.
@@ -403,20 +495,13 @@ Status PendingSaver::AddFileDigest(const std::string& path) {
   return Status();
 }
 
-// The marker is the last file, and listed before it is written.
-Status PendingSaver::WriteRoot(const ParsedRootRecord& root) {
-  if (root.is_v1) HF_RETURN_IF_ERROR(root_files_.Write(kV1MarkerFile, ""));
+std::string PendingSaver::RootMetadataText(const ParsedRootRecord& root) {
   CheckpointMetadata metadata;
   metadata.item_handlers = root.handlers;
   metadata.init_timestamp_nsecs = init_time_ns_;
   metadata.commit_timestamp_nsecs = options_.now_ns();
   metadata.custom_metadata = root.custom_metadata;
-  HF_RETURN_IF_ERROR(root_files_.Write(kCheckpointMetadataFile,
-                                       SerializeCheckpointMetadata(metadata)));
-  const std::string marker = CommitMarkerText(final_path_);
-  root_files_.List(kCommitMarkerFile, marker);
-  if (options_.write_digests) HF_RETURN_IF_ERROR(root_files_.WriteDigests());
-  return root_files_.WriteUnlisted(kCommitMarkerFile, marker);
+  return SerializeCheckpointMetadata(metadata);
 }
 
 Result<std::unique_ptr<PendingSave>> PendingSave::Begin(

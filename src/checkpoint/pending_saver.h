@@ -15,6 +15,7 @@
 #include "checkpoint/save_plan.h"
 #include "holdfast/pending_save.h"
 #include "holdfast/process_group.h"
+#include "storage/directory_ops.h"
 #include "storage/file_store.h"
 
 namespace holdfast {
@@ -45,6 +46,7 @@ class PendingSaver final : public PendingSave {
   Result<SaveResult> SaveItem(const std::string& name, const Tree& tree,
                               const SaveOptions& options) override;
   Status WriteFile(std::string_view name, std::string_view content) override;
+  Status AdoptItem(const std::string& name) override;
   Status Commit(const RootRecord& root) override;
 
   // SaveItem of a tree that is planned already as plan_part() says, or could
@@ -62,6 +64,7 @@ class PendingSaver final : public PendingSave {
   struct SavedItem {
     std::string name;
     DigestFile digests;  // empty when it has none
+    bool is_synced = false;
   };
 
   PendingSaver(std::unique_ptr<PendingCheckpoint> pending,
@@ -83,9 +86,14 @@ class PendingSaver final : public PendingSave {
                          Stats& stats);
   std::set<std::string> KnownFiles() const;
   bool IsDatabaseFile(const std::string& path) const;
+  bool IsInSyncedItem(const std::string& directory) const;
+  Status SyncCallerDirectories(const DirectoryTree& tree,
+                               const std::set<std::string>& touched) const;
   Status AdoptCallerFiles();
   Status AddFileDigest(const std::string& path);
-  Status WriteRoot(const ParsedRootRecord& root);
+  std::string RootMetadataText(const ParsedRootRecord& root);
+  Status WriteMetadata(const std::string& text);
+  Status SetModesBelow();
   Status Publish(const ParsedRootRecord& root);
 
   const std::unique_ptr<PendingCheckpoint> pending_;  // null: rank 0 has it
@@ -98,6 +106,7 @@ class PendingSaver final : public PendingSave {
   FileWriter root_files_;
   std::vector<SavedItem> items_;
   bool has_root_item_ = false;
+  bool is_root_item_synced_ = false;
   bool is_done_ = false;  // committed, or a call has failed
 };
 

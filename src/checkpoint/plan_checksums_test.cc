@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstring>
+#include "checkpoint/array_test_util.h"
 
 namespace holdfast {
 namespace {
@@ -11,14 +11,9 @@ namespace {
 using testing::Contains;
 using testing::SizeIs;
 
-Array Zeros(DType dtype, Shape shape) {
-  Array array = *Array::Allocate(dtype, std::move(shape));
-  std::memset(array.mutable_view().data, 0, array.byte_count());
-  return array;
-}
-
-Tree Sharded(const Array& part, int64_t row, std::string sharding_json = "{}",
-             Shape write_shape = {2, 4}) {
+Tree ShardedAtRow(const Array& part, int64_t row,
+                  std::string sharding_json = "{}",
+                  Shape write_shape = {2, 4}) {
   std::vector<ArrayShard> shards;
   if (row >= 0) shards.push_back({{row, 0}, part});
   return Tree::ShardedArray(
@@ -39,7 +34,7 @@ TEST(PlanChecksums, DoNotTellWhoPlanned) {
   const Array half = Zeros(DType::kFloat32, {2, 4});
   const Array values = Zeros(DType::kInt8, {3});
   const auto tree = [&](int64_t row) {
-    return Tree::Dict({{"n", values}, {"w", Sharded(half, row)}});
+    return Tree::Dict({{"n", values}, {"w", ShardedAtRow(half, row)}});
   };
   const PlanChecksums first = Of(tree(0));
   EXPECT_EQ(Of(tree(2)), first);
@@ -53,17 +48,19 @@ TEST(PlanChecksums, DoNotTellWhoPlanned) {
 TEST(PlanChecksums, TellEverythingThatMustAgree) {
   const Array half = Zeros(DType::kFloat32, {2, 4});
   const Array quarter = Zeros(DType::kFloat32, {1, 4});
-  const PlanChecksums base = Of(Tree::Dict({{"w", Sharded(half, 0)}}));
+  const PlanChecksums base = Of(Tree::Dict({{"w", ShardedAtRow(half, 0)}}));
   const auto differs = [&](const PlanChecksums& other) {
     EXPECT_NE(other, base);
     EXPECT_THAT(SuspectLeaves({"w"}, base, other, 8), SizeIs(1));
   };
-  differs(Of(Tree::Dict({{"w", Sharded(Zeros(DType::kInt32, {2, 4}), 0)}})));
-  differs(Of(Tree::Dict({{"w", Sharded(half, 0, "{\"a\": 1}")}})));
-  differs(Of(Tree::Dict({{"w", Sharded(quarter, 0, "{}", {1, 4})}})));
-  differs(Of(Tree::Dict({{"w", Sharded(half, 0)}}), {.zarr_format = 3}));
+  differs(
+      Of(Tree::Dict({{"w", ShardedAtRow(Zeros(DType::kInt32, {2, 4}), 0)}})));
+  differs(Of(Tree::Dict({{"w", ShardedAtRow(half, 0, "{\"a\": 1}")}})));
+  differs(Of(Tree::Dict({{"w", ShardedAtRow(quarter, 0, "{}", {1, 4})}})));
+  differs(Of(Tree::Dict({{"w", ShardedAtRow(half, 0)}}), {.zarr_format = 3}));
   differs(Of(Tree::Dict({{"w", Tree(1)}})));
-  EXPECT_NE(Of(Tree::Dict({{"v", Tree(1)}, {"w", Sharded(half, 0)}})), base);
+  EXPECT_NE(Of(Tree::Dict({{"v", Tree(1)}, {"w", ShardedAtRow(half, 0)}})),
+            base);
 }
 
 TEST(PlanChecksums, SuspectsAreFewAmongMany) {

@@ -125,6 +125,7 @@ Result<std::unique_ptr<ValueSink>> MakeProcessSink(
         store, std::move(directory), std::move(replaced), write_options));
   }
   if (found.code() != StatusCode::kNotFound) return found;
+  write_options.is_visible = false;  // FileWriter::SyncNames comes last
   HF_ASSIGN_OR_RETURN(
       auto writer,
       ocdbt::BulkWriter::Create(store, std::move(directory), write_options));

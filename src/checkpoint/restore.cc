@@ -20,9 +20,6 @@ constexpr size_t kVerifyPieceBytes = 256 << 10;
 // A read that no cancel interrupts.
 constexpr size_t kReadPieceBytes = 64 << 20;
 
-// Scratch beyond this is given back after each use.
-constexpr size_t kKeptScratchBytesMax = 32 << 20;
-
 // Runs the reads of a plan.
 class Restorer {
  public:

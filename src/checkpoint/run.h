@@ -19,6 +19,9 @@
 
 namespace holdfast {
 
+// What a worker's scratch keeps between two uses, at most.
+inline constexpr size_t kKeptScratchBytesMax = 32 << 20;
+
 class Run {
  public:
   explicit Run(const RunOptions& options);

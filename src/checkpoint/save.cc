@@ -56,7 +56,8 @@ Result<SaveResult> SaveTree(const std::string& path, const Tree& tree,
       const auto pending,
       PendingSaver::Begin(path,
                           {options.group, options.overwrite, options.sync,
-                           options.write_digests, options.now_ns},
+                           options.write_digests, options.now_ns,
+                           options.commit_mode, options.directory_mode},
                           prepare()));
   Run run(options.run);
   SaveResult result;

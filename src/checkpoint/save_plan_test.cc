@@ -2,14 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include "checkpoint/array_test_util.h"
+
 namespace holdfast {
 namespace {
-
-Array Zeros(DType dtype, Shape shape) {
-  Array array = *Array::Allocate(dtype, std::move(shape));
-  std::memset(array.mutable_view().data, 0, array.byte_count());
-  return array;
-}
 
 TEST(SavePlan, ValuesAreNumberedInOrderOfNames) {
   SaveOptions options;
@@ -78,7 +74,7 @@ TEST(SavePlan, AChunkNeverExceedsItsDataFile) {
       1u);
 }
 
-Tree Sharded(const Array& whole, const Shape& write_shape) {
+Tree WithWriteShape(const Array& whole, const Shape& write_shape) {
   auto traits = std::make_shared<ArrayTraits>();
   traits->write_shape = write_shape;
   return Tree::JaxArray(whole, traits);
@@ -95,11 +91,11 @@ TEST(SavePlan, ChunksStartFromTheWriteShape) {
   const Array whole = Zeros(DType::kFloat32, {64, 64});
   SaveOptions options;
   options.chunk_bytes_target = 0;
-  EXPECT_EQ(ChunkOf(Sharded(whole, {32, 16}), options), (Shape{32, 16}));
+  EXPECT_EQ(ChunkOf(WithWriteShape(whole, {32, 16}), options), (Shape{32, 16}));
   EXPECT_EQ(ChunkOf(Tree(whole), options), (Shape{64, 64}));
   options.save_args["w"].chunk_byte_size = 2048;
   EXPECT_EQ(ChunkOf(Tree(whole), options), (Shape{16, 32}));
-  EXPECT_EQ(ChunkOf(Sharded(whole, {64, 16}), options), (Shape{64, 8}));
+  EXPECT_EQ(ChunkOf(WithWriteShape(whole, {64, 16}), options), (Shape{64, 8}));
   options.save_args["w"] = {.chunk_byte_size = 4096, .shard_axes = {0}};
   EXPECT_EQ(ChunkOf(Tree(whole), options), (Shape{1, 64}));
   options.save_args["w"] = {.shard_axes = {1}};
@@ -114,7 +110,7 @@ TEST(SavePlan, ArgumentsOfALeafWinOverHoldfastsOwnChunks) {
   SaveOptions options;
   options.chunk_bytes_target = 1024;
   EXPECT_EQ(ChunkOf(Tree(whole), options), (Shape{4, 64}));
-  EXPECT_EQ(ChunkOf(Sharded(whole, {64, 16}), options), (Shape{16, 16}));
+  EXPECT_EQ(ChunkOf(WithWriteShape(whole, {64, 16}), options), (Shape{16, 16}));
   options.save_args["w"].chunk_byte_size = 2048;
   EXPECT_EQ(ChunkOf(Tree(whole), options), (Shape{16, 32}));
   options.save_args["w"] = {.shard_axes = {1}};
@@ -141,9 +137,9 @@ TEST(SavePlan, RefusesArgumentsThatCannotBe) {
   EXPECT_EQ(refusal(whole, {.dtype = DType::kUint4}),
             "Error parsing object member \"dtype\": Unsupported data type: "
             "\"uint4\"");
-  EXPECT_EQ(refusal(Sharded(whole, {8, 4}), {}),
+  EXPECT_EQ(refusal(WithWriteShape(whole, {8, 4}), {}),
             "leaf w: write_shape=(8, 4) is no part of the shape (4, 4)");
-  EXPECT_EQ(refusal(Sharded(whole, {4}), {}),
+  EXPECT_EQ(refusal(WithWriteShape(whole, {4}), {}),
             "leaf w: write_shape=(4,) is no part of the shape (4, 4)");
 }
 

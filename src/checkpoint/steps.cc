@@ -36,7 +36,8 @@ void ReadCommitTime(FileStore& store, StepInfo& step) {
     step.commit_timestamp_ns = metadata->commit_timestamp_nsecs;
 }
 
-StepInfo DescribeStep(const std::string& root, const std::string& name) {
+StepInfo DescribeStep(const std::string& root, const std::string& name,
+                      CommitMode mode) {
   StepInfo step;
   step.name = name;
   step.path = root + "/" + name;
@@ -49,7 +50,7 @@ StepInfo DescribeStep(const std::string& root, const std::string& name) {
     step.why_not = "temporary directory: a save is running or was interrupted";
     return step;
   }
-  const Result<Place> place = FindPlace(step.path, {});
+  const Result<Place> place = FindPlace(step.path, {.commit_mode = mode});
   if (!place.ok()) {
     step.why_not = place.status().message();
     return step;
@@ -61,7 +62,8 @@ StepInfo DescribeStep(const std::string& root, const std::string& name) {
 
 }  // namespace
 
-Result<std::vector<StepInfo>> ListSteps(const std::string& root) {
+Result<std::vector<StepInfo>> ListSteps(const std::string& root,
+                                        CommitMode mode) {
   const std::string path = AbsolutePath(root);
   HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(path));
   if (kind == PathKind::kMissing) {
@@ -74,7 +76,7 @@ Result<std::vector<StepInfo>> ListSteps(const std::string& root) {
     if (!StepOfName(FinalName(name).value_or(name))) continue;
     HF_ASSIGN_OR_RETURN(const PathKind child, GetPathKind(path + "/" + name));
     if (child == PathKind::kDirectory) {
-      steps.push_back(DescribeStep(path, name));
+      steps.push_back(DescribeStep(path, name, mode));
     }
   }
   if (steps.empty()) {

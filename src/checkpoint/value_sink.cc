@@ -239,6 +239,7 @@ Result<ocdbt::BulkWriteOptions> DatabaseWriteOptions(
   write_options.commit_time_ns = options.commit_time_ns;
   write_options.new_file_name = options.random_hex;
   write_options.sync = options.sync;
+  write_options.is_visible = false;  // FileWriter::SyncNames comes last
   return write_options;
 }
 

@@ -56,12 +56,6 @@ struct Chain {
   }
 };
 
-std::string Join(const EncodedChunk& chunk) {
-  std::string joined;
-  for (const std::string_view piece : chunk.pieces) joined += piece;
-  return joined;
-}
-
 std::string Encoded(const Chain& chain, const ConstArrayView& view) {
   CodecContext context;
   const auto chunk = chain.Make()->Encode(view, context);

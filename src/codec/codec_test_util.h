@@ -92,6 +92,13 @@ inline StatusCode DecodeCode(const BytesCodec& codec, std::string_view in,
   return decoded.ok() ? StatusCode::kOk : decoded.status().code();
 }
 
+inline std::string Join(const EncodedChunk& chunk) {
+  std::string joined;
+  for (const std::string_view piece : chunk.pieces) joined += piece;
+  EXPECT_EQ(joined.size(), chunk.byte_count);
+  return joined;
+}
+
 // "28b52ffd" and the like; spaces are skipped.
 inline std::string FromHex(std::string_view hex) {
   std::string bytes;

@@ -12,13 +12,6 @@ namespace {
 
 using ::testing::HasSubstr;
 
-std::string Join(const EncodedChunk& chunk) {
-  std::string joined;
-  for (std::string_view piece : chunk.pieces) joined += piece;
-  EXPECT_EQ(joined.size(), chunk.byte_count);
-  return joined;
-}
-
 std::shared_ptr<const ChunkCodec> MustMakeChain(
     const PlainChainParams& params) {
   auto codec = MakePlainChunkCodec(params);

@@ -22,12 +22,6 @@ std::string StoredFrame(std::string_view content, bool checksum) {
   return out;
 }
 
-std::string Join(const EncodedChunk& chunk) {
-  std::string joined;
-  for (std::string_view piece : chunk.pieces) joined += piece;
-  return joined;
-}
-
 Result<std::string> DecodeStored(std::string_view in) {
   const auto info = InspectZstdFrame(in);
   if (!info.ok()) return info.status();

@@ -14,7 +14,7 @@ namespace holdfast {
 namespace {
 
 // Parameters that are read from one place in one way are opened together.
-using Way = std::tuple<std::string, bool, bool>;
+using ReadWay = std::tuple<std::string, bool, bool>;
 
 std::string MetadataKey(const ParamInfo& info,
                         const std::optional<std::string>& metadata_key) {
@@ -85,7 +85,7 @@ RestoreTarget TargetOf(const ParamArrays& params, const BoxRead& read,
 Result<ParamArrays> ParamArrays::Open(
     std::span<const ParamInfo> infos,
     const std::optional<std::string>& metadata_key) {
-  std::map<Way, std::vector<size_t>> ways;
+  std::map<ReadWay, std::vector<size_t>> ways;
   for (size_t i = 0; i < infos.size(); ++i) {
     HF_RETURN_IF_ERROR(CheckPlace(infos[i], metadata_key));
     ways[{AbsolutePath(infos[i].parent_dir), infos[i].is_ocdbt_checkpoint,

@@ -24,9 +24,9 @@ namespace {
 constexpr int64_t kDefaultDataFileBytes = int64_t{1} << 31;
 
 // Parameters that go to one place in one way are written together.
-using Way = std::tuple<std::string, bool, bool, bool, int64_t>;
+using WriteWay = std::tuple<std::string, bool, bool, bool, int64_t>;
 
-Way WayOf(const ParamInfo& info) {
+WriteWay WriteWayOf(const ParamInfo& info) {
   return {info.parent_dir, info.is_ocdbt_checkpoint, info.use_zarr3,
           info.use_compression,
           info.ocdbt_target_data_file_size.value_or(kDefaultDataFileBytes)};
@@ -136,11 +136,11 @@ class Writer {
 Result<std::vector<WrittenParam>> WriteParams(
     std::span<const Tree* const> values, std::span<const ParamInfo> infos,
     std::span<const SaveArgs> args, const ParamWriteOptions& options) {
-  std::map<Way, std::vector<size_t>> ways;
+  std::map<WriteWay, std::vector<size_t>> ways;
   for (size_t i = 0; i < infos.size(); ++i) {
     HF_RETURN_IF_ERROR(CheckValue(*values[i], infos[i]));
     HF_RETURN_IF_ERROR(CheckDirectory(infos[i]));
-    ways[WayOf(infos[i])].push_back(i);
+    ways[WriteWayOf(infos[i])].push_back(i);
   }
   std::vector<WrittenParam> written(infos.size());
   for (const auto& [way, indexes] : ways) {

@@ -20,9 +20,9 @@ std::vector<AppendEntry> Entries(const Items& items) {
   return entries;
 }
 
-Status Append(Store& store, const Items& items,
-              const BulkWriteOptions& options = FixedOptions('b'),
-              std::string_view removed_start = "") {
+Status AppendItems(Store& store, const Items& items,
+                   const BulkWriteOptions& options = FixedOptions('b'),
+                   std::string_view removed_start = "") {
   return AppendEntries(&store, "dir/", Entries(items), options,
                        [=](std::string_view key) {
                          return !removed_start.empty() &&
@@ -39,7 +39,7 @@ const Items& OldItems() {
 
 TEST(AppendTest, MakesANewDatabase) {
   MemoryStore store;
-  ASSERT_TRUE(Append(store, OldItems()).ok());
+  ASSERT_TRUE(AppendItems(store, OldItems()).ok());
   EXPECT_EQ(*ReadItems(store, "dir/"), OldItems());
   const auto database = Database::Open(&store, "dir/");
   EXPECT_EQ((*database)->version()->version.generation, 1u);
@@ -49,7 +49,8 @@ TEST(AppendTest, AddsAndReplacesAsOneMoreGeneration) {
   MemoryStore store;
   ASSERT_TRUE(WriteItems(store, "dir/", OldItems(), FixedOptions('a')).ok());
   const Items before = Contents(store);
-  ASSERT_TRUE(Append(store, {{"a", std::string(2000, 'A')}, {"aa", ""}}).ok());
+  ASSERT_TRUE(
+      AppendItems(store, {{"a", std::string(2000, 'A')}, {"aa", ""}}).ok());
   Items expected = OldItems();
   expected["a"] = std::string(2000, 'A');
   expected["aa"] = "";
@@ -68,8 +69,8 @@ TEST(AppendTest, AddsAndReplacesAsOneMoreGeneration) {
 
 TEST(AppendTest, RemovedKeysGoBeforeNewOnesCome) {
   MemoryStore store;
-  ASSERT_TRUE(Append(store, OldItems()).ok());
-  ASSERT_TRUE(Append(store, {{"c.y", "2"}}, FixedOptions('d'), "c.").ok());
+  ASSERT_TRUE(AppendItems(store, OldItems()).ok());
+  ASSERT_TRUE(AppendItems(store, {{"c.y", "2"}}, FixedOptions('d'), "c.").ok());
   Items expected = OldItems();
   expected.erase("c.x");
   expected["c.y"] = "2";
@@ -78,10 +79,10 @@ TEST(AppendTest, RemovedKeysGoBeforeNewOnesCome) {
 
 TEST(AppendTest, AnEmptyGenerationCanBeFollowed) {
   MemoryStore store;
-  ASSERT_TRUE(Append(store, {{"a", "1"}}).ok());
-  ASSERT_TRUE(Append(store, {}, FixedOptions('e'), "a").ok());
+  ASSERT_TRUE(AppendItems(store, {{"a", "1"}}).ok());
+  ASSERT_TRUE(AppendItems(store, {}, FixedOptions('e'), "a").ok());
   EXPECT_TRUE(ReadItems(store, "dir/")->empty());
-  ASSERT_TRUE(Append(store, {{"z", "3"}}, FixedOptions('f')).ok());
+  ASSERT_TRUE(AppendItems(store, {{"z", "3"}}, FixedOptions('f')).ok());
   EXPECT_EQ(*ReadItems(store, "dir/"), (Items{{"z", "3"}}));
 }
 
@@ -90,7 +91,7 @@ TEST(AppendTest, TheDatabasesOwnConfigurationStaysInForce) {
   BulkWriteOptions options = FixedOptions('a');
   options.max_inline_value_bytes = 10;
   ASSERT_TRUE(WriteItems(store, "dir/", OldItems(), options).ok());
-  ASSERT_TRUE(Append(store, {{"k", std::string(11, 'k')}}).ok());
+  ASSERT_TRUE(AppendItems(store, {{"k", std::string(11, 'k')}}).ok());
   const auto database = Database::Open(&store, "dir/");
   EXPECT_FALSE((*database)->Find("k")->is_inline);
   EXPECT_EQ((*database)->manifest().config.uuid, (Uuid{1, 2, 3}));
@@ -105,7 +106,7 @@ TEST(AppendTest, ManyGenerationsGoToTheVersionTree) {
   Items expected;
   for (int i = 1; i <= 150; ++i) {
     const std::string key = std::to_string(i);
-    ASSERT_TRUE(Append(store, {{key, key}}, options).ok()) << i;
+    ASSERT_TRUE(AppendItems(store, {{key, key}}, options).ok()) << i;
     expected[key] = key;
     const auto database = Database::Open(&store, "dir/");
     ASSERT_TRUE(database.ok()) << i << database.status().ToString();
@@ -150,7 +151,8 @@ TEST(AppendTest, EveryFailureKeepsTheOldGeneration) {
     store.SetFaults({.fail_at = k});
     BulkWriteOptions options = FixedOptions('b');
     options.sync = true;
-    const Status status = Append(store, {{"new", expected["new"]}}, options);
+    const Status status =
+        AppendItems(store, {{"new", expected["new"]}}, options);
     store.SetFaults({});
     if (status.ok()) break;
     EXPECT_THAT(std::string(status.message()),
@@ -174,7 +176,8 @@ TEST(AppendTest, CrashLeavesOneOfTheTwoGenerations) {
       store.SetFaults(
           {.seed = seed, .fail_at = k, .sticky = true, .torn_writes = true});
       options.new_file_name = FixedOptions('b').new_file_name;
-      const Status status = Append(store, {{"new", expected["new"]}}, options);
+      const Status status =
+          AppendItems(store, {{"new", expected["new"]}}, options);
       const auto after = store.AfterCrash(seed);
       const auto items = ReadItems(*after, "dir/");
       ASSERT_TRUE(items.ok()) << k << items.status().ToString();
@@ -188,7 +191,7 @@ TEST(AppendTest, CrashLeavesOneOfTheTwoGenerations) {
 
 TEST(AppendTest, RefusesWhatItCannotKeep) {
   MemoryStore store;
-  ASSERT_TRUE(Append(store, OldItems()).ok());
+  ASSERT_TRUE(AppendItems(store, OldItems()).ok());
   const Items before = Contents(store);
   std::vector<AppendEntry> twice;
   twice.push_back(BorrowEntry("k", "1"));

@@ -137,15 +137,18 @@ void AddVersion(uint64_t generation, uint64_t commit_time_ns,
 Result<uint64_t> PublishManifest(Store* store, const std::string& directory,
                                  const BulkWriteOptions& options,
                                  const Manifest& manifest, bool must_create) {
-  if (options.sync) HF_RETURN_IF_ERROR(store->SyncNames());
+  const bool sync_names = options.sync && options.is_visible;
+  if (sync_names) HF_RETURN_IF_ERROR(store->SyncNames());
   HF_ASSIGN_OR_RETURN(
       const Bytes object,
       SealEnvelope(ObjectKind::kManifest, EncodeManifestBody(manifest).view(),
                    manifest.config.compression));
   HF_RETURN_IF_ERROR(
       store->Write(directory + std::string(kManifestName), object.view(),
-                   {.sync = options.sync, .must_create = must_create}));
-  if (options.sync) HF_RETURN_IF_ERROR(store->SyncNames());
+                   {.sync = options.sync,
+                    .atomic = options.is_visible,
+                    .must_create = must_create}));
+  if (sync_names) HF_RETURN_IF_ERROR(store->SyncNames());
   return object.size();
 }
 

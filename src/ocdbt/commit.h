@@ -43,6 +43,10 @@ struct BulkWriteOptions {
   // Everything is on stable storage when the write returns; the data before
   // the manifest.
   bool sync = true;
+  // False: nobody looks into the directory, or relies on it, before the caller
+  // has made all names durable (Store::SyncNames). Only bytes are synced then,
+  // and the manifest need not appear in one step.
+  bool is_visible = true;
 };
 
 struct BulkWriteSummary {
@@ -78,8 +82,8 @@ void AddVersion(uint64_t generation, uint64_t commit_time_ns,
                 const BuiltTree& tree, const DataFileTable& files,
                 Manifest& manifest);
 
-// Data and names first, where `options.sync` says so; then the manifest,
-// atomically: AlreadyExists with `must_create`, otherwise it replaces the old
+// Data and names first, where `options.sync` says so; then the manifest, as
+// `options.is_visible` says: AlreadyExists with `must_create`, otherwise it replaces the old
 // one. Gives its size.
 Result<uint64_t> PublishManifest(Store* store, const std::string& directory,
                                  const BulkWriteOptions& options,

@@ -19,7 +19,7 @@ DataFileOptions MakeOptions(uint64_t target_byte_count) {
   return options;
 }
 
-Status Append(DataFileAppender& appender, const std::string& value) {
+Status AppendValue(DataFileAppender& appender, const std::string& value) {
   const std::string_view piece = value;
   return appender.Write(appender.Place(value.size()), {&piece, 1});
 }
@@ -61,7 +61,7 @@ TEST(DataFileAppenderTest, FullFileIsFinishedAtOnce) {
   MemoryStore store;
   DataFileTable files;
   DataFileAppender appender(&store, MakeOptions(4), &files);
-  ASSERT_TRUE(Append(appender, "full").ok());
+  ASSERT_TRUE(AppendValue(appender, "full").ok());
   EXPECT_EQ(store.Read("dir/" + files[0].path)->view(), "full");
 }
 
@@ -70,7 +70,7 @@ TEST(DataFileAppenderTest, WithoutTargetThereIsOneFile) {
   DataFileTable files;
   DataFileAppender appender(&store, MakeOptions(0), &files);
   for (int i = 0; i < 100; ++i) {
-    ASSERT_TRUE(Append(appender, std::string(1000, 'x')).ok());
+    ASSERT_TRUE(AppendValue(appender, std::string(1000, 'x')).ok());
   }
   EXPECT_EQ(appender.Finish()->size(), 1u);
 }
@@ -80,8 +80,8 @@ TEST(DataFileAppenderTest, UnfinishedFilesAreRemoved) {
   DataFileTable files;
   {
     DataFileAppender appender(&store, MakeOptions(4), &files);
-    ASSERT_TRUE(Append(appender, "full").ok());
-    ASSERT_TRUE(Append(appender, "2").ok());
+    ASSERT_TRUE(AppendValue(appender, "full").ok());
+    ASSERT_TRUE(AppendValue(appender, "2").ok());
   }
   EXPECT_TRUE(Contents(store).empty());
 }

@@ -41,8 +41,8 @@ Items ItemsOf(const nlohmann::json& json) {
   return items;
 }
 
-std::unique_ptr<Database> Open(Store& store,
-                               std::optional<uint64_t> generation = {}) {
+std::unique_ptr<Database> OpenGolden(Store& store,
+                                     std::optional<uint64_t> generation = {}) {
   OpenOptions options;
   options.generation = generation;
   auto database = Database::Open(&store, "", options);
@@ -62,7 +62,7 @@ void ExpectConfig(const Config& config, const nlohmann::json& want) {
 void ExpectReadable(const std::string& name, const nlohmann::json& want) {
   SCOPED_TRACE(name);
   const auto store = LoadGolden(name);
-  const auto database = Open(*store);
+  const auto database = OpenGolden(*store);
   ExpectConfig(database->manifest().config, want["config"]);
   EXPECT_EQ(database->version()->version.root_height, want["root_height"]);
   const auto items = ReadItems(*database);
@@ -82,7 +82,7 @@ void ExpectReadable(const std::string& name, const nlohmann::json& want) {
 
   if (!want.contains("history")) return;
   for (const auto& [generation, old_items] : want["history"].items()) {
-    const auto old = ReadItems(*Open(*store, std::stoull(generation)));
+    const auto old = ReadItems(*OpenGolden(*store, std::stoull(generation)));
     ASSERT_TRUE(old.ok()) << old.status().ToString();
     EXPECT_EQ(*old, ItemsOf(old_items)) << "generation " << generation;
   }
@@ -363,7 +363,7 @@ TEST(GoldenTest, MergedDatabaseReadsItsChildren) {
     ASSERT_TRUE(items.ok()) << items.status().ToString();
     EXPECT_FALSE(items->empty());
   }
-  const auto database = Open(*store);
+  const auto database = OpenGolden(*store);
   const auto value = database->Find("w/1.0");
   ASSERT_TRUE(value.ok()) << value.status().ToString();
   EXPECT_EQ(value->file, "ocdbt.process_1/d/69f21f6c09440352a1c0e3e158e6bb2e");

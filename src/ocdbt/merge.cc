@@ -29,8 +29,8 @@ Status DuplicateKey(const std::vector<MergeChild>& children,
                               "\" is in more than one database: " + names);
 }
 
-Status CheckKeysDiffer(const std::vector<MergeChild>& children,
-                       const std::vector<LeafEntry>& entries) {
+Status CheckMergedKeysDiffer(const std::vector<MergeChild>& children,
+                             const std::vector<LeafEntry>& entries) {
   const auto found = std::adjacent_find(
       entries.begin(), entries.end(),
       [](const LeafEntry& a, const LeafEntry& b) { return a.key == b.key; });
@@ -74,7 +74,7 @@ Result<EntryList> Join(const std::vector<MergeChild>& children) {
                          list.owners.end());
   }
   SortByKey(joined.entries);
-  HF_RETURN_IF_ERROR(CheckKeysDiffer(children, joined.entries));
+  HF_RETURN_IF_ERROR(CheckMergedKeysDiffer(children, joined.entries));
   return joined;
 }
 

@@ -9,7 +9,7 @@
 namespace holdfast::ocdbt {
 namespace {
 
-std::unique_ptr<PendingStore> Open(const std::shared_ptr<Store>& base) {
+std::unique_ptr<PendingStore> OpenPending(const std::shared_ptr<Store>& base) {
   auto store = PendingStore::Open(base, "dir/", FixedOptions('p'));
   EXPECT_TRUE(store.ok()) << store.status().ToString();
   return *std::move(store);
@@ -21,7 +21,7 @@ TEST(PendingStoreTest, ChangesAreSeenAndThenCommitted) {
                          FixedOptions('a'))
                   .ok());
   const Items before = Contents(*base);
-  const auto store = Open(base);
+  const auto store = OpenPending(base);
   Set(*store, "b", "22");
   Set(*store, "d", "4");
   ASSERT_TRUE(store->Delete("a").ok());
@@ -40,7 +40,7 @@ TEST(PendingStoreTest, ChangesAreSeenAndThenCommitted) {
 
 TEST(PendingStoreTest, NothingToCommitWritesNothing) {
   const auto base = std::make_shared<MemoryStore>();
-  const auto store = Open(base);
+  const auto store = OpenPending(base);
   EXPECT_TRUE(Contents(*store).empty());
   ASSERT_TRUE(store->Commit().ok());
   EXPECT_TRUE(Contents(*base).empty());
@@ -48,7 +48,7 @@ TEST(PendingStoreTest, NothingToCommitWritesNothing) {
 
 TEST(PendingStoreTest, PiecesOfAnObjectAppearWithFinish) {
   const auto base = std::make_shared<MemoryStore>();
-  const auto store = Open(base);
+  const auto store = OpenPending(base);
   const auto writer = store->Create("k");
   const std::string_view tail = "lo", head = "hel";
   ASSERT_TRUE((*writer)->WriteAt(3, {&tail, 1}).ok());
@@ -62,7 +62,7 @@ TEST(PendingStoreTest, PiecesOfAnObjectAppearWithFinish) {
 TEST(PendingStoreTest, MustCreateLooksAtBoth) {
   const auto base = std::make_shared<MemoryStore>();
   ASSERT_TRUE(WriteItems(*base, "dir/", {{"a", "1"}}, FixedOptions('a')).ok());
-  const auto store = Open(base);
+  const auto store = OpenPending(base);
   Set(*store, "b", "2");
   for (const char* key : {"a", "b"}) {
     EXPECT_EQ(store->Write(key, "x", {.must_create = true}).code(),
@@ -74,7 +74,7 @@ TEST(PendingStoreTest, MustCreateLooksAtBoth) {
 
 TEST(PendingStoreTest, AFailedCommitKeepsTheChanges) {
   const auto base = std::make_shared<FaultStore>();
-  const auto store = Open(base);
+  const auto store = OpenPending(base);
   Set(*store, "a", std::string(2000, 'a'));
   base->SetFaults({.fail_at = 3, .sticky = true});
   EXPECT_FALSE(store->Commit().ok());

@@ -33,6 +33,8 @@ Result<SaveOptions> EngineOptions(const PyTreeSettings& settings,
                                   const PyTreeSaveArgs& args) {
   SaveOptions options;
   options.run = RunWithin(settings.save_bytes_max);
+  options.run.cancel = settings.options.cancel;
+  options.sync = settings.options.sync;
   options.zarr_format = settings.options.use_zarr3 ? 3 : 2;
   options.use_ocdbt = settings.options.use_ocdbt;
   options.compression = settings.options.use_compression ? Compression::kZstd

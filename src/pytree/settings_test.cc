@@ -11,7 +11,7 @@
 namespace holdfast {
 namespace {
 
-std::string Refusal(PyTreeCheckpointHandlerOptions options) {
+std::string SettingsRefusal(PyTreeCheckpointHandlerOptions options) {
   const auto handler = PyTreeCheckpointHandler::Make(std::move(options));
   EXPECT_EQ(handler.status().code(), StatusCode::kInvalidArgument);
   return std::string(handler.status().message());
@@ -42,21 +42,22 @@ TEST(Settings, GbAre10To9Bytes) {
 }
 
 TEST(Settings, BoundsMustBePositive) {
-  EXPECT_EQ(Refusal({.save_concurrent_gb = 0}),
+  EXPECT_EQ(SettingsRefusal({.save_concurrent_gb = 0}),
             "Must provide positive `concurrent_bytes`. Found: 0");
-  EXPECT_EQ(Refusal({.restore_concurrent_gb = -1}),
+  EXPECT_EQ(SettingsRefusal({.restore_concurrent_gb = -1}),
             "Must provide positive `concurrent_bytes`. Found: -1000000000");
-  EXPECT_EQ(Refusal({.save_device_host_concurrent_gb = ConcurrentGb(0.0)}),
-            "Must provide positive `concurrent_bytes`. Found: 0");
+  EXPECT_EQ(
+      SettingsRefusal({.save_device_host_concurrent_gb = ConcurrentGb(0.0)}),
+      "Must provide positive `concurrent_bytes`. Found: 0");
 }
 
 TEST(Settings, AutoNeedsALimit) {
   const ConcurrentGb word = std::string("auto");
-  EXPECT_EQ(Refusal({.save_device_host_concurrent_gb = word}),
+  EXPECT_EQ(SettingsRefusal({.save_device_host_concurrent_gb = word}),
             "max_save_device_host_concurrent_bytes must be provided if "
             "save_device_host_concurrent_bytes is \"auto\"");
-  EXPECT_EQ(Refusal({.save_device_host_concurrent_gb =
-                         ConcurrentGb(std::string("much"))}),
+  EXPECT_EQ(SettingsRefusal({.save_device_host_concurrent_gb =
+                                 ConcurrentGb(std::string("much"))}),
             "save_device_host_concurrent_gb must be a number or \"auto\" (got "
             "\"much\")");
   const auto settings =
@@ -67,13 +68,14 @@ TEST(Settings, AutoNeedsALimit) {
 }
 
 TEST(Settings, ThisProcessIsTheOnlyOne) {
-  EXPECT_EQ(Refusal({.multiprocessing_options = {.primary_host = 1}}),
+  EXPECT_EQ(SettingsRefusal({.multiprocessing_options = {.primary_host = 1}}),
             "multiprocessing_options.primary_host: this process is the only "
             "one (got 1, want 0 or none)");
-  EXPECT_EQ(Refusal({.multiprocessing_options = {.active_processes =
-                                                     std::set<int>{1, 2}}}),
-            "multiprocessing_options.active_processes: this process is the "
-            "only one, and this one is not among them (want 0)");
+  EXPECT_EQ(
+      SettingsRefusal({.multiprocessing_options = {.active_processes =
+                                                       std::set<int>{1, 2}}}),
+      "multiprocessing_options.active_processes: this process is the "
+      "only one, and this one is not among them (want 0)");
   EXPECT_TRUE(
       PyTreeCheckpointHandler::Make(
           {.multiprocessing_options = {std::nullopt, std::set<int>{0}, "x"}})

@@ -1,6 +1,7 @@
 #include "pytree/snapshot.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -13,10 +14,26 @@
 namespace holdfast {
 namespace {
 
+// What one thread copies at a time of an array without gaps: large enough that
+// handing it out costs nothing, small enough that one large array keeps all
+// threads busy.
+constexpr size_t kPieceBytes = size_t{4} << 20;
+
 struct PlannedCopy {
   ConstArrayView source;
   ArrayView target;
   bool is_first = false;
+  // Of arrays without gaps: the part to copy.
+  size_t offset = 0;
+  size_t byte_count = 0;
+
+  void Run() const {
+    if (byte_count == 0) {
+      CopyStrided(source, target);
+    } else {
+      std::memcpy(target.data + offset, source.data + offset, byte_count);
+    }
+  }
 };
 
 // Makes the memory of each copy, and the tree that holds it.
@@ -62,8 +79,22 @@ class SnapshotPlanner {
       status_ = copy.status();
       return source;
     }
-    copies_.push_back({source.view(), copy->mutable_view(), is_first});
+    AddCopies(source.view(), copy->mutable_view(), is_first);
     return std::move(copy).value();
+  }
+
+  void AddCopies(const ConstArrayView& source, const ArrayView& target,
+                 bool is_first) {
+    if (!IsContiguous(source)) {
+      copies_.push_back({source, target, is_first});
+      return;
+    }
+    const size_t byte_count =
+        ElementCount(source.shape) * DTypeBytes(source.dtype);
+    for (size_t offset = 0; offset < byte_count; offset += kPieceBytes) {
+      copies_.push_back({source, target, is_first, offset,
+                         std::min(kPieceBytes, byte_count - offset)});
+    }
   }
 
   // Leaves that were laid out alike share their traits.
@@ -109,7 +140,7 @@ Result<Tree> Snapshot(const Tree& tree, const IsPrioritizedKeyFn& is_first) {
   const std::vector<PlannedCopy> copies = planner.TakeCopies();
   Executor executor;
   HF_RETURN_IF_ERROR(executor.ParallelFor(copies.size(), [&](size_t i, int) {
-    CopyStrided(copies[i].source, copies[i].target);
+    copies[i].Run();
     return Status();
   }));
   return copy;

@@ -9,7 +9,7 @@
 namespace holdfast {
 namespace {
 
-std::string Refusal(const ArrayMetadatasByProcess& metadatas) {
+std::string MetadatasRefusal(const ArrayMetadatasByProcess& metadatas) {
   const Status status = ValidateAllArrayMetadatas(metadatas);
   EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
   return std::string(status.message());
@@ -25,28 +25,28 @@ TEST(ValidateAllArrayMetadatas, EqualProcessesPassInAnyOrder) {
 }
 
 TEST(ValidateAllArrayMetadatas, NamesWhatDiffers) {
-  EXPECT_EQ(Refusal({{0, {}}, {1, {kA}}}),
+  EXPECT_EQ(MetadatasRefusal({{0, {}}, {1, {kA}}}),
             "ArrayMetadata Store contains no metadata for process_index=0.");
-  EXPECT_EQ(Refusal({{0, {kA, kB}}, {3, {kA}}}),
+  EXPECT_EQ(MetadatasRefusal({{0, {kA, kB}}, {3, {kA}}}),
             "ArrayMetadata Store contains different number of params: "
             "process_index=0 has 2, but process_index=3 has 1 params. Diff: "
             "process_index=3 is missing 1 params: {'b'}.");
-  EXPECT_EQ(Refusal({{0, {kA}}, {1, {kB}}}),
+  EXPECT_EQ(MetadatasRefusal({{0, {kA}}, {1, {kB}}}),
             "ArrayMetadata Store contains different params: comparing with "
             "process_index=0, process_index=1 is missing 1 params: {'a'}.");
   SerializedArrayMetadata other = kA;
   other.chunk_shape = {1};
-  EXPECT_EQ(Refusal({{0, {kA}}, {1, {other}}}),
+  EXPECT_EQ(MetadatasRefusal({{0, {kA}}, {1, {other}}}),
             "ArrayMetadata Store contains different chunk_shape for param: a. "
             "process_index=1 has (1,), but process_index=0 has (2,).");
   other = kA;
   other.write_shape = {1};
-  EXPECT_EQ(Refusal({{0, {kA}}, {1, {other}}}),
+  EXPECT_EQ(MetadatasRefusal({{0, {kA}}, {1, {other}}}),
             "ArrayMetadata Store contains different write_shape for param: a. "
             "process_index=1 has (1,), but process_index=0 has (2,).");
   other = kA;
   other.ext_metadata = R"({"random_key_impl": "rbg"})";
-  EXPECT_EQ(Refusal({{0, {kA}}, {1, {other}}}),
+  EXPECT_EQ(MetadatasRefusal({{0, {kA}}, {1, {other}}}),
             "ArrayMetadata Store contains different "
             "ext_metadata.random_key_impl for param: a. process_index=1 has "
             "rbg, but process_index=0 has None.");

@@ -5,14 +5,10 @@
 #include <random>
 
 #include "holdfast/sharding.h"
+#include "shard/shard_test_util.h"
 
 namespace holdfast {
 namespace {
-
-NamedSharding Named(std::vector<std::string> axes, Shape shape,
-                    PartitionSpec spec) {
-  return {{std::move(axes), std::move(shape), {}, {}}, std::move(spec)};
-}
 
 NamedSharding Four2(PartitionSpec spec) {
   return Named({"data", "model"}, {4, 2}, std::move(spec));

@@ -6,13 +6,10 @@
 #include <map>
 #include <random>
 
+#include "shard/shard_test_util.h"
+
 namespace holdfast {
 namespace {
-
-NamedSharding Named(std::vector<std::string> axes, Shape shape,
-                    PartitionSpec spec) {
-  return {{std::move(axes), std::move(shape), {}, {}}, std::move(spec)};
-}
 
 std::string SharesText(const Sharding& sharding, const Shape& shape,
                        int64_t element_bytes, const ReplicaOptions& options) {

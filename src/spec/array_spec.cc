@@ -102,7 +102,7 @@ OrderedJson Cast(OrderedJson base, DType dtype) {
   return cast;
 }
 
-std::string_view DriverOf(bool use_zarr3) {
+std::string_view TspecDriver(bool use_zarr3) {
   return use_zarr3 ? kZarrVer3 : kZarrVer2;
 }
 
@@ -209,7 +209,7 @@ Result<ArrayReadSpec> ArrayReadSpec::Make(
   kvstore.name = relative_array_filename;
   kvstore.use_ocdbt = options.use_ocdbt;
   OrderedJson tspec;
-  tspec["driver"] = DriverOf(options.use_zarr3);
+  tspec["driver"] = TspecDriver(options.use_zarr3);
   HF_ASSIGN_OR_RETURN(tspec["kvstore"], spec::KvstoreTspec(directory, kvstore));
   tspec["recheck_cached_data"] = false;
   tspec["recheck_cached_metadata"] = false;
@@ -228,7 +228,7 @@ Result<ArrayWriteSpec> ArrayWriteSpec::Make(
     const ArrayWriteSpecOptions& options) {
   const DType stored = options.target_dtype.value_or(options.dtype);
   OrderedJson tspec;
-  tspec["driver"] = DriverOf(options.use_zarr3);
+  tspec["driver"] = TspecDriver(options.use_zarr3);
   HF_ASSIGN_OR_RETURN(
       tspec["kvstore"],
       WriteKvstore(directory, relative_array_filename, options));

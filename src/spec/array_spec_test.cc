@@ -6,13 +6,10 @@
 #include <string>
 
 #include "holdfast/spec.h"
+#include "spec/result_test_util.h"
 
 namespace holdfast {
 namespace {
-
-std::string Text(const Result<std::string>& result) {
-  return result.ok() ? *result : result.status().ToString();
-}
 
 TEST(ArraySpecTest, ReadSpec) {
   const auto read = ArrayReadSpec::Make(

@@ -4,12 +4,10 @@
 
 #include <string>
 
+#include "spec/result_test_util.h"
+
 namespace holdfast {
 namespace {
-
-std::string Text(const Result<std::string>& result) {
-  return result.ok() ? *result : result.status().ToString();
-}
 
 TEST(KvstoreTspecTest, OcdbtSplitsDataFilesAndManifest) {
   EXPECT_EQ(Text(BuildKvstoreTspec("/a/b", {.name = "n"})),

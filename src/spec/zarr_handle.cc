@@ -11,7 +11,7 @@
 namespace holdfast::spec {
 namespace {
 
-std::string DriverOf(int zarr_format) {
+std::string DriverOfFormat(int zarr_format) {
   return std::string(zarr_format == 3 ? kZarrVer3 : kZarrVer2);
 }
 
@@ -22,7 +22,7 @@ class ZarrHandle final : public SpecHandle {
       : kvstore_(std::move(kvstore)),
         kvstore_json_(std::move(kvstore_json)),
         array_(std::move(array)),
-        driver_(DriverOf(array_.metadata().zarr_format)),
+        driver_(DriverOfFormat(array_.metadata().zarr_format)),
         thread_count_(options.context.run_options().thread_count),
         cancel_(options.cancel) {
     const auto& sharding = array_.metadata().sharding;
@@ -240,7 +240,7 @@ Result<std::unique_ptr<SpecHandle>> OpenZarr(const ZarrSpec& spec,
   if (!array.ok()) {
     // Array::Create and Open say so themselves where they fail.
     const std::string context = "Error opening \"" +
-                                DriverOf(spec.constraints.zarr_format) +
+                                DriverOfFormat(spec.constraints.zarr_format) +
                                 "\" driver";
     if (array.status().message().starts_with(context)) return array.status();
     return array.status().WithContext(context);

@@ -8,10 +8,10 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <memory>
 #include <utility>
 
 #include "base/status_macros.h"
+#include "storage/directory_stream.h"
 #include "storage/errno_status.h"
 #include "storage/file_calls.h"
 #include "storage/path_parts.h"
@@ -23,16 +23,12 @@ namespace {
 constexpr int kOpenDirectoryFlags =
     O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
 
-struct CloseDirectory {
-  void operator()(DIR* directory) const { ::closedir(directory); }
-};
-
 // Names in the directory, unsorted, without "." and "..". 0 or an errno.
 int ReadNames(int directory, std::vector<std::string>& names) {
   // The stream closes its descriptor, so it gets its own.
   const int own = ::openat(directory, ".", kOpenDirectoryFlags);
   if (own < 0) return errno;
-  std::unique_ptr<DIR, CloseDirectory> stream(::fdopendir(own));
+  DirectoryStream stream(::fdopendir(own));
   if (stream == nullptr) return errno;
   while (true) {
     errno = 0;
@@ -131,6 +127,18 @@ Result<PathKind> GetPathKind(const std::string& path) {
 Status CreateDirectoryNew(const std::string& path) {
   if (::mkdir(path.c_str(), 0777) == 0) return {};
   return ErrnoStatus(errno, "create directory", path);
+}
+
+Status SetPermissions(const std::string& path, uint32_t mode) {
+  UniqueFd fd(::open(path.c_str(), kOpenDirectoryFlags));
+  if (fd.valid() && ::fchmod(fd.get(), mode & 07777) == 0) return {};
+  return ErrnoStatus(errno, "set permissions of", path);
+}
+
+bool IsDirectoryOf(int fd, const std::string& path) {
+  struct stat open_info, info;
+  return ::fstat(fd, &open_info) == 0 && ::lstat(path.c_str(), &info) == 0 &&
+         open_info.st_dev == info.st_dev && open_info.st_ino == info.st_ino;
 }
 
 Status SyncDirectory(const std::string& path) {

@@ -23,6 +23,13 @@ Result<PathKind> GetPathKind(const std::string& path);
 // synced.
 Status CreateDirectoryNew(const std::string& path);
 
+// Gives the directory exactly these permission bits, whatever the umask. A
+// symbolic link is not followed. Durable when the directory is synced.
+Status SetPermissions(const std::string& path, uint32_t mode);
+
+// Whether `path` is the directory that the open descriptor is of.
+bool IsDirectoryOf(int fd, const std::string& path);
+
 // Makes the names in the directory durable. Ok where the file system knows no
 // such sync.
 Status SyncDirectory(const std::string& path);

@@ -5,23 +5,18 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/status_macros.h"
+#include "storage/directory_stream.h"
 #include "storage/errno_status.h"
 #include "storage/new_file.h"
 #include "storage/path_parts.h"
 
 namespace holdfast {
 namespace {
-
-struct CloseDirectory {
-  void operator()(DIR* directory) const { ::closedir(directory); }
-};
-using DirectoryStream = std::unique_ptr<DIR, CloseDirectory>;
 
 struct Entry {
   std::string key;  // ends in '/' for a directory

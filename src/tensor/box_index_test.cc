@@ -11,7 +11,7 @@ namespace {
 
 using testing::HasSubstr;
 
-Box RandomBox(const Shape& shape, std::mt19937& random) {
+Box RandomBoxWithin(const Shape& shape, std::mt19937& random) {
   Box box;
   for (const int64_t extent : shape) {
     const int64_t origin = random() % (extent + 1);
@@ -44,10 +44,10 @@ TEST(BoxIndex, FindsWhatALookAtEveryBoxFinds) {
     for (size_t d = random() % 4; d > 0; --d) shape.push_back(random() % 9 + 1);
     std::vector<Box> boxes;
     for (size_t n = random() % 20 + 1; n > 0; --n) {
-      boxes.push_back(RandomBox(shape, random));
+      boxes.push_back(RandomBoxWithin(shape, random));
     }
     const BoxIndex index(boxes);
-    const Box wanted = RandomBox(shape, random);
+    const Box wanted = RandomBoxWithin(shape, random);
     std::map<size_t, Box> expected, found;
     for (size_t i = 0; i < boxes.size(); ++i) {
       if (auto common = Intersect(boxes[i], wanted)) expected[i] = *common;

@@ -10,7 +10,7 @@
 namespace holdfast {
 namespace {
 
-Box RandomBox(std::mt19937& random, int rank) {
+Box RandomBoxOfRank(std::mt19937& random, int rank) {
   Box box;
   for (int i = 0; i < rank; ++i) {
     box.origin.push_back(std::uniform_int_distribution<int64_t>(0, 5)(random));
@@ -47,8 +47,8 @@ TEST(BoxTest, IntersectHoldsTheCommonPoints) {
   std::mt19937 random(7);
   for (int trial = 0; trial < 300; ++trial) {
     const int rank = trial % 4;
-    const Box a = RandomBox(random, rank);
-    const Box b = RandomBox(random, rank);
+    const Box a = RandomBoxOfRank(random, rank);
+    const Box b = RandomBoxOfRank(random, rank);
     const std::optional<Box> common = Intersect(a, b);
     EXPECT_EQ(common, Intersect(b, a));
     int64_t common_count = 0;

@@ -11,16 +11,14 @@
 #include <string>
 #include <vector>
 
+#include "tensor/random_test_util.h"
+
 namespace holdfast {
 namespace {
 
 constexpr DType kDTypes[] = {DType::kInt4,      DType::kBfloat16,
                              DType::kFloat32,   DType::kFloat64,
                              DType::kComplex64, DType::kComplex128};
-
-int64_t RandomInt(std::mt19937& random, int64_t low, int64_t high) {
-  return std::uniform_int_distribution<int64_t>(low, high)(random);
-}
 
 // Calls fn for every index of the shape, in C order.
 void ForEachIndex(const Shape& shape,

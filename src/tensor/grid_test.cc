@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "tensor/random_test_util.h"
+
 namespace holdfast {
 namespace {
 
@@ -21,10 +23,6 @@ std::vector<Shape> Visited(const ChunkGrid& grid, const Box& box) {
   });
   EXPECT_TRUE(status.ok());
   return indices;
-}
-
-int64_t RandomInt(std::mt19937& random, int64_t low, int64_t high) {
-  return std::uniform_int_distribution<int64_t>(low, high)(random);
 }
 
 struct Case {

@@ -23,7 +23,7 @@ std::string Expanded(std::string_view pattern, std::string_view subject,
   return text.ok() ? *text : std::string(text.status().message());
 }
 
-std::string ErrorOf(std::string_view pattern) {
+std::string PatternError(std::string_view pattern) {
   const Result<Regex> regex = Regex::Compile(pattern);
   if (regex.ok()) return "compiles";
   EXPECT_EQ(regex.status().code(), StatusCode::kInvalidArgument);
@@ -78,44 +78,49 @@ TEST(Regex, ReadsPythonsSyntax) {
 }
 
 TEST(Regex, RefusesWhatPythonRefuses) {
-  EXPECT_EQ(ErrorOf("("), "missing ), unterminated subpattern at position 0");
-  EXPECT_EQ(ErrorOf("a)"), "unbalanced parenthesis at position 1");
-  EXPECT_EQ(ErrorOf("*"), "nothing to repeat at position 0");
-  EXPECT_EQ(ErrorOf("(*ACCEPT)"), "nothing to repeat at position 1");
-  EXPECT_EQ(ErrorOf("a|*"), "nothing to repeat at position 2");
-  EXPECT_EQ(ErrorOf("^*"), "nothing to repeat at position 1");
-  EXPECT_EQ(ErrorOf("a**"), "multiple repeat at position 2");
-  EXPECT_EQ(ErrorOf("a{2}{3}"), "multiple repeat at position 4");
-  EXPECT_EQ(ErrorOf(R"(\q)"), R"(bad escape \q at position 0)");
-  EXPECT_EQ(ErrorOf(R"(é\Q)"), R"(bad escape \Q at position 1)");
-  EXPECT_EQ(ErrorOf(R"([\A])"), R"(bad escape \A at position 1)");
-  EXPECT_EQ(ErrorOf("a\\"), "bad escape (end of pattern) at position 1");
-  EXPECT_EQ(ErrorOf(R"(\x4)"), R"(incomplete escape \x4 at position 0)");
-  EXPECT_EQ(ErrorOf(R"(\1(a))"), "invalid group reference 1 at position 1");
-  EXPECT_EQ(ErrorOf(R"((a\1))"), "cannot refer to an open group at position 2");
+  EXPECT_EQ(PatternError("("),
+            "missing ), unterminated subpattern at position 0");
+  EXPECT_EQ(PatternError("a)"), "unbalanced parenthesis at position 1");
+  EXPECT_EQ(PatternError("*"), "nothing to repeat at position 0");
+  EXPECT_EQ(PatternError("(*ACCEPT)"), "nothing to repeat at position 1");
+  EXPECT_EQ(PatternError("a|*"), "nothing to repeat at position 2");
+  EXPECT_EQ(PatternError("^*"), "nothing to repeat at position 1");
+  EXPECT_EQ(PatternError("a**"), "multiple repeat at position 2");
+  EXPECT_EQ(PatternError("a{2}{3}"), "multiple repeat at position 4");
+  EXPECT_EQ(PatternError(R"(\q)"), R"(bad escape \q at position 0)");
+  EXPECT_EQ(PatternError(R"(é\Q)"), R"(bad escape \Q at position 1)");
+  EXPECT_EQ(PatternError(R"([\A])"), R"(bad escape \A at position 1)");
+  EXPECT_EQ(PatternError("a\\"), "bad escape (end of pattern) at position 1");
+  EXPECT_EQ(PatternError(R"(\x4)"), R"(incomplete escape \x4 at position 0)");
+  EXPECT_EQ(PatternError(R"(\1(a))"),
+            "invalid group reference 1 at position 1");
+  EXPECT_EQ(PatternError(R"((a\1))"),
+            "cannot refer to an open group at position 2");
   EXPECT_EQ(
-      ErrorOf(R"(\777)"),
+      PatternError(R"(\777)"),
       R"(octal escape value \777 outside of range 0-0o377 at position 0)");
-  EXPECT_EQ(ErrorOf("[a"), "unterminated character set at position 0");
-  EXPECT_EQ(ErrorOf("(?<n>a)"), "unknown extension ?<n at position 1");
-  EXPECT_EQ(ErrorOf("(?P>n)"), "unknown extension ?P> at position 1");
-  EXPECT_EQ(ErrorOf("(?R)"), "unknown extension ?R at position 1");
-  EXPECT_EQ(ErrorOf("(?iz)"), "unknown flag at position 3");
-  EXPECT_EQ(ErrorOf("a(?i)"),
+  EXPECT_EQ(PatternError("[a"), "unterminated character set at position 0");
+  EXPECT_EQ(PatternError("(?<n>a)"), "unknown extension ?<n at position 1");
+  EXPECT_EQ(PatternError("(?P>n)"), "unknown extension ?P> at position 1");
+  EXPECT_EQ(PatternError("(?R)"), "unknown extension ?R at position 1");
+  EXPECT_EQ(PatternError("(?iz)"), "unknown flag at position 3");
+  EXPECT_EQ(PatternError("a(?i)"),
             "global flags not at the start of the expression at position 1");
-  EXPECT_EQ(ErrorOf("(?P<n>a)(?P<n>b)"),
+  EXPECT_EQ(PatternError("(?P<n>a)(?P<n>b)"),
             "redefinition of group name 'n' as group 2; was group 1 at "
             "position 12");
-  EXPECT_EQ(ErrorOf("(?P=n)"), "unknown group name 'n' at position 4");
-  EXPECT_EQ(ErrorOf("(?P<1>a)"),
+  EXPECT_EQ(PatternError("(?P=n)"), "unknown group name 'n' at position 4");
+  EXPECT_EQ(PatternError("(?P<1>a)"),
             "bad character in group name '1' at position 4");
-  EXPECT_EQ(ErrorOf("(?P<>a)"), "missing group name at position 4");
-  EXPECT_EQ(ErrorOf("(?#"), "missing ), unterminated comment at position 0");
+  EXPECT_EQ(PatternError("(?P<>a)"), "missing group name at position 4");
+  EXPECT_EQ(PatternError("(?#"),
+            "missing ), unterminated comment at position 0");
 }
 
 TEST(Regex, RefusesByNameWhatComesLater) {
-  EXPECT_THAT(ErrorOf("(?x) a"), HasSubstr("not part of this release yet"));
-  EXPECT_THAT(ErrorOf(R"(\N{DIGIT ONE})"),
+  EXPECT_THAT(PatternError("(?x) a"),
+              HasSubstr("not part of this release yet"));
+  EXPECT_THAT(PatternError(R"(\N{DIGIT ONE})"),
               HasSubstr("not part of this release yet"));
 }
 
@@ -130,7 +135,7 @@ TEST(Regex, NamesThePatternInErrors) {
 TEST(Regex, RefusesDeepAndLongPatterns) {
   EXPECT_EQ(Regex::Compile(std::string(100'000, '(')).status().code(),
             StatusCode::kInvalidArgument);
-  EXPECT_THAT(ErrorOf(std::string(300, '(') + std::string(300, ')')),
+  EXPECT_THAT(PatternError(std::string(300, '(') + std::string(300, ')')),
               HasSubstr("nested too deeply"));
 }
 

@@ -248,7 +248,7 @@ Result<ConvertResult> Convert(const std::string& source,
   return result;
 }
 
-Result<std::vector<StepInfo>> ListSteps(const std::string& root) {
+Result<std::vector<StepInfo>> ListSteps(const std::string& root, CommitMode) {
   const auto found = TheWorld().roots.find(root);
   if (found == TheWorld().roots.end()) {
     return NotFoundError("no steps in " + root);

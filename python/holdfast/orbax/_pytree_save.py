@@ -462,7 +462,7 @@ def _engine_args(
     Raises:
         AttributeError: a dtype that is no numpy dtype.
     """
-    if not any(args):
+    if all(leaf_args is None for leaf_args in args):
         return {}
     return {
         ".".join(names): engine_args(leaf_args)

@@ -12,7 +12,12 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol, TypeVar
 
-from holdfast.orbax._paths import PathLike, handler_path, is_path_finalized
+from holdfast.orbax._paths import (
+    TMP_DIR_SUFFIX,
+    PathLike,
+    handler_path,
+    is_path_finalized,
+)
 from holdfast.orbax._processes import Processes
 from holdfast.orbax.metadata.step import (
     StepMetadata,
@@ -20,7 +25,7 @@ from holdfast.orbax.metadata.step import (
     read_step_metadata,
 )
 from holdfast.orbax.multihost import process_count, process_index
-from holdfast.orbax.options import AtomicityOptions
+from holdfast.orbax.options import AtomicityMode, AtomicityOptions
 
 
 @dataclasses.dataclass(frozen=True)
@@ -167,16 +172,25 @@ class _StandardNameFormat(NameFormat):
         prefix = step_prefix_with_underscore(self.step_prefix)
         number = _step_pattern(self.step_format_fixed_length)
         pattern = re.compile(f"^{prefix}{number}$")
-        for name in os.listdir(base_path):
-            # The prefix is a text, though it is also part of a pattern.
-            if not name.startswith(prefix):
-                continue
-            match = pattern.search(name)
-            if match is None:
-                continue
-            path = base / name
-            if self._is_committed(path):
-                yield Metadata(step=int(match.group(1)), path=path)
+        with os.scandir(base_path) as entries:
+            for entry in entries:
+                # The prefix is a text, though it is also part of a pattern.
+                if not entry.name.startswith(prefix):
+                    continue
+                match = pattern.search(entry.name)
+                if match is not None and self._is_committed_entry(entry):
+                    path = base / entry.name
+                    yield Metadata(step=int(match.group(1)), path=path)
+
+    def _is_committed_entry(self, entry: os.DirEntry[str]) -> bool:
+        options = self.atomicity_options
+        marks = (
+            options is not None and options.mode is AtomicityMode.COMMIT_FILE
+        )
+        if marks or self.temporary_path_cls is not None:
+            return self._is_committed(entry.path)
+        # Without a question to the file system, as there may be thousands.
+        return TMP_DIR_SUFFIX not in entry.name and entry.is_dir()
 
     def find_step(self, base_path: PathLike, step: int) -> Metadata:
         if not os.path.isdir(base_path):

@@ -26,13 +26,13 @@ from holdfast.orbax._leaf_args import (
 )
 from holdfast.orbax.metadata.tree import ValueMetadataEntry
 from holdfast.orbax.tree_paths import (
-    PyTreePath,
     children_with_keys,
     flatten_with_path,
     get_key_name,
     is_sequence_key,
     isinstance_of_namedtuple,
     str_keypath,
+    tree_leaves,
     unflatten_like,
 )
 from holdfast.orbax.tree_structure import Diff
@@ -98,18 +98,16 @@ class FlatTree:
 
     Attributes:
         tree: the original.
-        keypaths: key entries that lead to each leaf.
         leaves: in JAX's order; empty containers are none.
     """
 
     tree: Any
-    keypaths: list[PyTreePath]
     leaves: list[Any]
 
     @functools.cached_property
     def paths(self) -> list[Names]:
-        """Text keys that lead to each leaf."""
-        return [str_keypath(path) for path in self.keypaths]
+        """The keys that lead to each leaf, as text."""
+        return [str_keypath(path) for path, _ in flatten_with_path(self.tree)]
 
     def rebuild(self, leaves: list[Any]) -> Any:
         """The tree with other leaves."""
@@ -122,8 +120,7 @@ def flatten(tree: Any) -> FlatTree:
     Raises:
         ValueError: keys of a dict that do not compare.
     """
-    pairs = flatten_with_path(tree)
-    return FlatTree(tree, [path for path, _ in pairs], [v for _, v in pairs])
+    return FlatTree(tree, tree_leaves(tree))
 
 
 def nest(

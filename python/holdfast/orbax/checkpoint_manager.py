@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import datetime
 import logging
-import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
-from holdfast._future import Future
 from holdfast.orbax._checkpointer import Checkpointer
 from holdfast.orbax._handler import CheckpointHandler
 from holdfast.orbax._jax import imported_jax
@@ -42,12 +40,18 @@ from holdfast.orbax._manager_policy import (
 )
 from holdfast.orbax._manager_reading import METADATA_ITEM_NAME, ReadingManager
 from holdfast.orbax._manager_restore import check_args, legacy_save_args
+from holdfast.orbax._manager_setup import (
+    create_root,
+    meet,
+    save_root_metadata,
+    start_cleanup,
+)
 from holdfast.orbax._paths import PathLike, handler_path
-from holdfast.orbax._pending import make_directories
-from holdfast.orbax._processes import Processes
 from holdfast.orbax._signals import AwaitableSignalsContract
 from holdfast.orbax._step_names import build_step_path, standard_name_format
-from holdfast.orbax._trash import Remover, leftovers
+from holdfast.orbax.abstract_checkpoint_manager import (
+    AbstractCheckpointManager,
+)
 from holdfast.orbax.async_checkpointer import AsyncCheckpointer
 from holdfast.orbax.checkpoint_args import CheckpointArgs
 from holdfast.orbax.composite_checkpoint_handler import CompositeArgs
@@ -55,29 +59,47 @@ from holdfast.orbax.deleter import create_checkpoint_deleter
 from holdfast.orbax.handler_registration import CheckpointHandlerRegistry
 from holdfast.orbax.json_handler import JsonSaveArgs
 from holdfast.orbax.logging import StandardLogger
-from holdfast.orbax.metadata.root import (
-    ROOT_METADATA_FILENAME,
-    RootMetadata,
-    write_root_metadata,
-)
-from holdfast.orbax.multihost import (
-    is_primary_host,
-    process_index,
-    reached_preemption,
+from holdfast.orbax.metadata.root import RootMetadata
+from holdfast.orbax.metadata.step import StepMetadata
+from holdfast.orbax.multihost import process_index, reached_preemption
+from holdfast.orbax.options import (
+    AsyncOptions,
+    FileOptions,
+    MultiprocessingOptions,
 )
 from holdfast.orbax.preservation_policy import PreservationContext
 from holdfast.orbax.save_decision_policy import DecisionContext
-from holdfast.orbax.temporary_paths import remove_temporary_paths
 
 __all__ = [
     "DEFAULT_ITEM_NAME",
     "METADATA_ITEM_NAME",
     "METRIC_ITEM_NAME",
+    "RESERVED_ITEM_NAMES",
+    "AbstractCheckpointManager",
+    "AsyncOptions",
     "CheckpointInfo",
     "CheckpointManager",
     "CheckpointManagerOptions",
+    "FileOptions",
+    "MultiprocessingOptions",
+    "RootMetadata",
     "StepAlreadyExistsError",
+    "StepMetadata",
+    "determine_default_item_mode_from_args",
+    "is_async_checkpointer",
 ]
+
+RESERVED_ITEM_NAMES: list[str] = []
+
+
+def is_async_checkpointer(checkpointer: Any) -> bool:
+    """Whether a checkpointer saves in the background."""
+    return isinstance(checkpointer, AsyncCheckpointer)
+
+
+def determine_default_item_mode_from_args(args: Any) -> bool:
+    """Whether arguments are those of a single item without a name."""
+    return not isinstance(args, CompositeArgs)
 
 
 class StepAlreadyExistsError(ValueError):
@@ -149,7 +171,7 @@ class CheckpointManager(ReadingManager):
         )
         self._directory = handler_path(directory)
         if options.create:
-            self._create_directory()
+            create_root(self._directory, options)
         self._name_format = options.step_name_format or standard_name_format(
             step_prefix=options.step_prefix,
             step_format_fixed_length=options.step_format_fixed_length,
@@ -159,11 +181,13 @@ class CheckpointManager(ReadingManager):
             temporary_path_cls=options.temporary_path_class,
             atomicity_options=options.atomicity_options,
         )
-        self._cleanup = self._start_cleanup()
+        self._cleanup = start_cleanup(self._directory, options)
         self._infos = CheckpointInfos()
         is_light = options.lightweight_initialize
         self._infos.set(self._find_steps(with_metadata=not is_light))
-        self._root_metadata = self._initial_root_metadata(metadata)
+        self._root_metadata = save_root_metadata(
+            self._directory, options, metadata
+        )
         self._finalize_thread: FinalizeThread | None = None
         self._progress = SaveProgress(
             self._processes_options, options.async_options
@@ -205,77 +229,13 @@ class CheckpointManager(ReadingManager):
             handler, options, is_async=options.enable_async_checkpointing
         )
 
-    def _create_directory(self) -> None:
-        options = self._options
-        if self._processes_options.active_processes is not None:
-            raise NotImplementedError(
-                "Option `create=True` with `active_processes` set is not"
-                " supported. Please create the root directory yourself."
-            )
-        if self._is_primary() and not os.path.exists(self._directory):
-            make_directories(
-                os.fspath(self._directory),
-                options.file_options.path_permission_mode,
-            )
-        self._meet("CheckpointManager:create_directory")
-
-    def _is_primary(self) -> bool:
-        return is_primary_host(self._processes_options.primary_host)
-
     def _meet(self, place: str) -> None:
-        """Waits for the other processes.
-
-        Raises:
-            DeadlineExceededError: one did not come.
-        """
-        processes = Processes(self._processes_options)
-        if processes.has_others:
-            processes.start(place, self._directory)
-
-    def _start_cleanup(self) -> Future[None] | None:
-        """Removes in the background what earlier programs left."""
-        options = self._options
-        if options.read_only or not self._is_primary():
-            return None
-        left = leftovers(os.fspath(self._directory))
-        if left:
-            Remover().add(left)
-        if not options.cleanup_tmp_directories:
-            return None
-        return Future(
-            lambda _: remove_temporary_paths(
-                self._directory,
-                multiprocessing_options=self._processes_options,
-                temporary_path_cls=options.temporary_path_class,
-                atomicity_options=options.atomicity_options,
-            ),
-            what="removing temporary directories",
-        )
+        meet(self._processes_options, place, self._directory)
 
     def _await_cleanup(self) -> None:
         cleanup, self._cleanup = self._cleanup, None
         if cleanup is not None:
             cleanup.result()
-
-    def _initial_root_metadata(
-        self, metadata: Mapping[str, Any] | None
-    ) -> RootMetadata:
-        """What is known of the run before its file is read; saves it."""
-        options = self._options
-        directory = os.path.join(self._directory, METADATA_ITEM_NAME)
-        custom: dict[str, Any] | None = None
-        if options.read_only and not os.path.exists(directory):
-            custom = dict(metadata or {})
-        if options.save_root_metadata:
-            if metadata is not None and not options.read_only:
-                if self._is_primary():
-                    os.makedirs(directory, exist_ok=True)
-                    file = os.path.join(directory, ROOT_METADATA_FILENAME)
-                    if not os.path.exists(file):
-                        custom = dict(metadata)
-                        write_root_metadata(directory, custom)
-            self._meet("CheckpointManager:save_root_metadata")
-        return RootMetadata(custom_metadata=custom)
 
     def reached_preemption(self, step: int) -> bool:
         """Whether the program is about to be ended, as jax was told.
@@ -347,7 +307,9 @@ class CheckpointManager(ReadingManager):
         if items is None and args is None:
             raise ValueError("Must provide `args` for `save`.")
         if self._holds_single_item is None:
-            self._holds_single_item = not isinstance(args, CompositeArgs)
+            self._holds_single_item = determine_default_item_mode_from_args(
+                args
+            )
         check_args(items, args, self._holds_single_item)
         if not force and not self.should_save(step):
             return False
@@ -390,7 +352,7 @@ class CheckpointManager(ReadingManager):
 
     @property
     def _is_async(self) -> bool:
-        return isinstance(self._checkpointer, AsyncCheckpointer)
+        return is_async_checkpointer(self._checkpointer)
 
     def _skips_checks(self) -> bool:
         file_options = self._options.file_options

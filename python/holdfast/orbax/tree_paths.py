@@ -113,14 +113,6 @@ def _walk(
             yield from _walk(child, (*path, key), is_leaf)
 
 
-def leaves_of(tree: PyTree) -> list[Any]:
-    """The leaves in JAX's order; empty nodes are no leaves."""
-    jax = imported_jax()
-    if jax is None:
-        return [leaf for _, leaf in _walk(tree, (), None)]
-    return list(jax.tree_util.tree_leaves(tree))
-
-
 def flatten_with_path(
     tree: PyTree, is_leaf: IsLeaf = None
 ) -> list[tuple[PyTreePath, Any]]:
@@ -130,6 +122,14 @@ def flatten_with_path(
         return list(_walk(tree, (), is_leaf))
     flat, _ = jax.tree_util.tree_flatten_with_path(tree, is_leaf=is_leaf)
     return list(flat)
+
+
+def tree_leaves(tree: PyTree) -> list[Any]:
+    """The leaves alone, as `flatten_with_path` orders them."""
+    jax = imported_jax()
+    if jax is None:
+        return [leaf for _, leaf in _walk(tree, (), None)]
+    return list(jax.tree_util.tree_leaves(tree))
 
 
 def _rebuild(node: Any, leaves: Iterator[Any], is_leaf: IsLeaf) -> Any:
@@ -190,16 +190,12 @@ def is_sequence_key(key: Any) -> bool:
     return type(key).__name__ in ("SequenceKey", "FlattenedIndexKey")
 
 
-_FIELD_OF_KIND = {
+_FIELDS = {
     "SequenceKey": "idx",
     "DictKey": "key",
     "GetAttrKey": "name",
     "FlattenedIndexKey": "key",
 }
-
-
-# The same by class, of the classes that were met.
-_FIELD_OF_CLASS: dict[Any, str | None] = {}
 
 
 def _raw_key(key: Any) -> Any:
@@ -208,11 +204,7 @@ def _raw_key(key: Any) -> Any:
     Raises:
         ValueError: it is none of jax's kinds of key.
     """
-    kind = type(key)
-    field = _FIELD_OF_CLASS.get(kind)
-    if field is None:
-        field = _FIELD_OF_KIND.get(kind.__name__)
-        _FIELD_OF_CLASS[kind] = field
+    field = _FIELDS.get(type(key).__name__)
     if field is None:
         raise ValueError(f'Unsupported KeyEntry: {type(key)}: "{key}"')
     return getattr(key, field)
@@ -230,6 +222,7 @@ def get_key_name(key: Any) -> int | str:
 
 def str_keypath(keypath: PyTreePath) -> tuple[str, ...]:
     """The names of a key path as text."""
+    # The text of an index and of its name are the same.
     return tuple([str(_raw_key(key)) for key in keypath])
 
 

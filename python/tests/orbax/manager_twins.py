@@ -134,7 +134,9 @@ def _draw_calls(
 
 def _policy(ocp: Any, spec: Any) -> Any:
     name, args = spec
-    policies = ocp.checkpoint_managers
+    policies = ocp.checkpoint_managers.save_decision_policy
+    if not hasattr(policies, name):
+        policies = ocp.checkpoint_managers.preservation_policy
     if name.startswith("Any"):
         return getattr(policies, name)([_policy(ocp, s) for s in args])
     return getattr(policies, name)(*args)

@@ -24,8 +24,10 @@ def test_same_calls(tmp_path: Path, seed: int) -> None:
     case = manager_twins.draw(seed)
     want = manager_twins.play(stock, case, tmp_path / "stock")
     got = manager_twins.play(ours, case, tmp_path / "ours")
-    if not want["steps"]:
-        pytest.skip("holdfast keeps the last step")
+    for told in want["told"][:-1]:
+        if told[1:] == (True, []):
+            # Metrics alone may say that nothing is worth keeping.
+            pytest.skip("holdfast keeps the last step")
     for key, value in want.items():
         assert got[key] == value, (key, case)
 

@@ -13,16 +13,13 @@
 #include <vector>
 
 #include "base/status_macros.h"
+#include "checkpoint/format/aggregate_extensions.h"
 #include "checkpoint/format/directory_names.h"
 #include "tree/utf8.h"
 
 namespace holdfast {
 namespace {
 
-constexpr int8_t kExtArray = 1;
-constexpr int8_t kExtComplex = 2;
-constexpr int8_t kExtScalar = 3;
-constexpr int8_t kExtTuple = 4;
 // Containers and tuples together; far above any real tree.
 constexpr int kDepthMax = 128;
 constexpr std::string_view kChunkedKey = "__msgpack_chunked_array__";

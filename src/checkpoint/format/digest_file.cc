@@ -11,7 +11,7 @@
 namespace holdfast {
 namespace {
 
-constexpr uint64_t kVersion = 1;
+constexpr uint64_t kDigestFileVersion = 1;
 constexpr std::string_view kTrailerStart = ",\"crc32c\":\"";
 constexpr std::string_view kTrailerEnd = "\"}";
 constexpr size_t kTrailerBytes =
@@ -85,7 +85,7 @@ Status ReadDigests(JsonScanner& in, DigestFile& digests) {
   HF_RETURN_IF_ERROR(in.ReadObject([&](std::string_view key) {
     if (key == "holdfast_digests") {
       has_version = true;
-      return ReadSidecarVersion(in, kVersion);
+      return ReadSidecarVersion(in, kDigestFileVersion);
     }
     if (key == "files") return ReadFiles(in, digests.files);
     if (key == "values") return ReadValues(in, digests.values);

@@ -10,7 +10,7 @@
 namespace holdfast {
 namespace {
 
-constexpr uint64_t kVersion = 1;
+constexpr uint64_t kPartFileVersion = 1;
 
 Status ReadChecksums(JsonScanner& in, PlanChecksums& plan) {
   std::string text;
@@ -37,7 +37,7 @@ Status ReadHead(std::string_view text, PartFile& part) {
   HF_RETURN_IF_ERROR(in.ReadObject([&](std::string_view key) {
     if (key == "holdfast_part") {
       has_version = true;
-      return ReadSidecarVersion(in, kVersion);
+      return ReadSidecarVersion(in, kPartFileVersion);
     }
     if (key == "rank") return in.ReadInt64(part.rank);
     if (key == "is_primary") return in.ReadBool(part.is_primary);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/status_macros.h"
+#include "checkpoint/format/aggregate_extensions.h"
 #include "holdfast/tensor.h"
 #include "tensor/box.h"
 #include "tensor/copy.h"
@@ -20,10 +21,6 @@ namespace {
 
 using Packer = msgpack::packer<msgpack::sbuffer>;
 
-constexpr int8_t kExtArray = 1;
-constexpr int8_t kExtComplex = 2;
-constexpr int8_t kExtScalar = 3;
-constexpr int8_t kExtTuple = 4;
 // Larger arrays are cut into pieces of this size, each an array of its own.
 constexpr size_t kArrayBytesMax = size_t{1} << 30;
 

@@ -211,8 +211,8 @@ Result<uint32_t> ReadEntryCount(BodyReader& reader, int height) {
   return count;
 }
 
-Status ReadNodeBody(BodyReader& reader, std::string_view transitive_base,
-                    BtreeNode& node) {
+Status ReadBtreeNodeBody(BodyReader& reader, std::string_view transitive_base,
+                         BtreeNode& node) {
   HF_RETURN_IF_ERROR(reader.ReadByte(node.height));
   HF_ASSIGN_OR_RETURN(node.files, ReadDataFileTable(reader, transitive_base));
   HF_ASSIGN_OR_RETURN(const uint32_t count,
@@ -326,7 +326,7 @@ Result<BtreeNode> DecodeBtreeNode(const Bytes& object,
     BodyReader reader(opened.body.view(), opened.body_offset);
     BtreeNode node;
     node.body = opened.body;
-    HF_RETURN_IF_ERROR(ReadNodeBody(reader, transitive_base, node));
+    HF_RETURN_IF_ERROR(ReadBtreeNodeBody(reader, transitive_base, node));
     HF_RETURN_IF_ERROR(reader.ExpectEnd(opened.unread_byte_count));
     return node;
   };

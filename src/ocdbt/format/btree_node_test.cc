@@ -15,13 +15,13 @@ namespace {
 
 using ::testing::StartsWith;
 
-Bytes Seal(std::string_view body) {
+Bytes SealNode(std::string_view body) {
   return *SealEnvelope(ObjectKind::kBtreeNode, body, {.zstd = false});
 }
 
 // Error of a node with this body, without position.
-std::string Error(std::string_view body) {
-  const auto node = DecodeBtreeNode(Seal(body), "");
+std::string NodeError(std::string_view body) {
+  const auto node = DecodeBtreeNode(SealNode(body), "");
   if (node.ok()) return "OK";
   std::string text = node.status().ToString();
   return text.substr(0, text.find("; at byte"));
@@ -42,7 +42,8 @@ TEST(BtreeNodeTest, SmallestLeafHasDocumentedBytes) {
   LeafEntry entry;
   entry.key = "key";
   entry.SetInline("value");
-  EXPECT_EQ(Seal(EncodeLeafNodeBody("", {&entry, 1}, {}).view()).view(), want);
+  EXPECT_EQ(SealNode(EncodeLeafNodeBody("", {&entry, 1}, {}).view()).view(),
+            want);
 
   const auto node = DecodeBtreeNode(Bytes(want), "");
   ASSERT_TRUE(node.ok()) << node.status().ToString();
@@ -59,7 +60,7 @@ TEST(BtreeNodeTest, MergedLeafHasDocumentedBytes) {
       FromHex("05 04 00 02 02 05 01 09 03 03") + "only01w/.zarray0.01.0" +
       FromHex("01 01 02 c801 c801 00 00 00 01 01 00 01 00 00") + "xx{}";
   ASSERT_EQ(body.size(), 144u);
-  const auto node = DecodeBtreeNode(Seal(body), "");
+  const auto node = DecodeBtreeNode(SealNode(body), "");
   ASSERT_TRUE(node.ok()) << node.status().ToString();
   ASSERT_EQ(node->entry_count(), 5u);
   EXPECT_EQ(FullKey(*node, 1), "only1");
@@ -112,7 +113,7 @@ TEST(BtreeNodeTest, RandomLeavesRoundTrip) {
   for (int round = 0; round < 300; ++round) {
     const RandomNode want = MakeRandom(random);
     const Bytes body = EncodeLeafNodeBody("", want.leaves, want.files);
-    const auto node = DecodeBtreeNode(Seal(body.view()), "");
+    const auto node = DecodeBtreeNode(SealNode(body.view()), "");
     ASSERT_TRUE(node.ok()) << node.status().ToString();
     ASSERT_EQ(node->entry_count(), want.leaves.size());
     size_t longest = 0;
@@ -143,7 +144,7 @@ TEST(BtreeNodeTest, RandomInteriorNodesRoundTrip) {
   for (int round = 0; round < 300; ++round) {
     const RandomNode want = MakeRandom(random);
     const Bytes body = EncodeInteriorNodeBody(3, "", want.children, want.files);
-    const auto node = DecodeBtreeNode(Seal(body.view()), "base/");
+    const auto node = DecodeBtreeNode(SealNode(body.view()), "base/");
     ASSERT_TRUE(node.ok()) << node.status().ToString();
     ASSERT_EQ(node->height, 3);
     ASSERT_EQ(node->entry_count(), want.children.size());
@@ -162,59 +163,64 @@ TEST(BtreeNodeTest, RandomInteriorNodesRoundTrip) {
 
 TEST(BtreeNodeTest, AcceptsShorterPrefixesThanPossible) {
   const auto node = DecodeBtreeNode(
-      Seal(FromHex("00 00 02 00 02 02") + "aaab" + FromHex("00 00 00 00")), "");
+      SealNode(FromHex("00 00 02 00 02 02") + "aaab" + FromHex("00 00 00 00")),
+      "");
   ASSERT_TRUE(node.ok()) << node.status().ToString();
   EXPECT_EQ(FullKey(*node, 1), "ab");
 }
 
 TEST(BtreeNodeTest, RefusesDamagedLeaves) {
-  EXPECT_EQ(Error(FromHex("00 00 00")), DataLoss("Empty b-tree node"));
-  EXPECT_EQ(Error(FromHex("00 00 818040")),
+  EXPECT_EQ(NodeError(FromHex("00 00 00")), DataLoss("Empty b-tree node"));
+  EXPECT_EQ(NodeError(FromHex("00 00 818040")),
             DataLoss("B-tree node has arity 1048577, which exceeds limit of "
                      "1048576"));
-  EXPECT_EQ(Error(FromHex("00 00 02 02 01 01") + "ab" + FromHex("0000 0000")),
-            DataLoss("Child 1: Prefix length of 2 exceeds previous key length "
-                     "1"));
-  EXPECT_EQ(Error(FromHex("00 00 02 01 01 ffff03") + std::string(99, 'x')),
+  EXPECT_EQ(
+      NodeError(FromHex("00 00 02 02 01 01") + "ab" + FromHex("0000 0000")),
+      DataLoss("Child 1: Prefix length of 2 exceeds previous key length "
+               "1"));
+  EXPECT_EQ(NodeError(FromHex("00 00 02 01 01 ffff03") + std::string(99, 'x')),
             DataLoss("Child 1: Key length 65536 exceeds limit of 65535"));
   // Equal, decreasing, and an empty suffix.
-  EXPECT_EQ(Error(FromHex("00 00 02 00 01 01") + "aa" + FromHex("0000 0000")),
-            DataLoss("Invalid key order"));
-  EXPECT_EQ(Error(FromHex("00 00 02 00 01 01") + "ba" + FromHex("0000 0000")),
-            DataLoss("Invalid key order"));
-  EXPECT_EQ(Error(FromHex("00 00 02 01 01 00") + "a" + FromHex("0000 0000")),
-            DataLoss("Invalid key order"));
-  EXPECT_EQ(Error(FromHex("00 00 01 01") + "a" + FromHex("00 02")),
+  EXPECT_EQ(
+      NodeError(FromHex("00 00 02 00 01 01") + "aa" + FromHex("0000 0000")),
+      DataLoss("Invalid key order"));
+  EXPECT_EQ(
+      NodeError(FromHex("00 00 02 00 01 01") + "ba" + FromHex("0000 0000")),
+      DataLoss("Invalid key order"));
+  EXPECT_EQ(
+      NodeError(FromHex("00 00 02 01 01 00") + "a" + FromHex("0000 0000")),
+      DataLoss("Invalid key order"));
+  EXPECT_EQ(NodeError(FromHex("00 00 01 01") + "a" + FromHex("00 02")),
             DataLoss("value_kind[0]=2 is outside valid range [0, 1]"));
-  EXPECT_EQ(Error(FromHex("00 00 01 01") + "a" + FromHex("818040 00")),
+  EXPECT_EQ(NodeError(FromHex("00 00 01 01") + "a" + FromHex("818040 00")),
             DataLoss("value_length[0]=1048577 exceeds maximum of 1048576 for "
                      "an inline value"));
-  EXPECT_EQ(Error(FromHex("00 00 01 01") + "a" + FromHex("05 01 00 00")),
+  EXPECT_EQ(NodeError(FromHex("00 00 01 01") + "a" + FromHex("05 01 00 00")),
             DataLoss("Data file id 0 is outside range [0, 0)"));
-  EXPECT_EQ(Error(FromHex("00 00 01 01") + "a" + FromHex("01 00") + "vx"),
+  EXPECT_EQ(NodeError(FromHex("00 00 01 01") + "a" + FromHex("01 00") + "vx"),
             "INVALID_ARGUMENT: Error decoding b-tree node: End of data "
             "expected; remaining length: 1");
-  EXPECT_EQ(Error(FromHex("00 00 01 8080 01")),
+  EXPECT_EQ(NodeError(FromHex("00 00 01 8080 01")),
             DataLoss("Unexpected end of data"));
-  EXPECT_EQ(Error(FromHex("00 00 01 808004 0000")),
+  EXPECT_EQ(NodeError(FromHex("00 00 01 808004 0000")),
             DataLoss("Invalid 16-bit varint value"));
 }
 
 TEST(BtreeNodeTest, RefusesDamagedInteriorNodes) {
-  EXPECT_EQ(Error(FromHex("01 00 01 02 03") + "ab" + std::string(9, '\0')),
+  EXPECT_EQ(NodeError(FromHex("01 00 01 02 03") + "ab" + std::string(9, '\0')),
             DataLoss("Key 0: subtree common prefix length of 3 exceeds key "
                      "length of 2"));
   EXPECT_EQ(
-      Error(FromHex("01 01 00 00 01 01 00") + "a" +
-            FromHex("00 ffffffffffffffffff01 ffffffffffffffffff01 000000")),
+      NodeError(FromHex("01 01 00 00 01 01 00") + "a" +
+                FromHex("00 ffffffffffffffffff01 ffffffffffffffffff01 000000")),
       DataLoss("Invalid offset/length pair in {file_id=\"\"+\"\", "
                "offset=18446744073709551615, length=18446744073709551615}"));
 }
 
 TEST(BtreeNodeTest, CountIsComparedWithSizeBeforeAllocating) {
-  EXPECT_EQ(Error(FromHex("00 00 808040") + std::string(100, '\0')),
+  EXPECT_EQ(NodeError(FromHex("00 00 808040") + std::string(100, '\0')),
             DataLoss("Unexpected end of data"));
-  EXPECT_EQ(Error(FromHex("07 00 808040") + std::string(3000000, '\0')),
+  EXPECT_EQ(NodeError(FromHex("07 00 808040") + std::string(3000000, '\0')),
             DataLoss("Unexpected end of data"));
 }
 
@@ -231,7 +237,7 @@ TEST(BtreeNodeTest, RefusesKeysThatExpandBeyondReason) {
     body += std::to_string(1000 + i);
   }
   body.append(2 * count, '\0');
-  EXPECT_THAT(Error(body), StartsWith(DataLoss("Keys of node take 2999")));
+  EXPECT_THAT(NodeError(body), StartsWith(DataLoss("Keys of node take 2999")));
 }
 
 TEST(BtreeNodeTest, SharedLongPrefixIsStoredOnce) {
@@ -245,7 +251,7 @@ TEST(BtreeNodeTest, SharedLongPrefixIsStoredOnce) {
     leaves[i].SetInline("");
   }
   const Bytes body = EncodeLeafNodeBody(prefix, leaves, {});
-  const auto node = DecodeBtreeNode(Seal(body.view()), "");
+  const auto node = DecodeBtreeNode(SealNode(body.view()), "");
   ASSERT_TRUE(node.ok()) << node.status().ToString();
   EXPECT_LT(node->memory_byte_count(), 1000000u);
   EXPECT_EQ(FullKey(*node, 4999), prefix + rests[4999]);
@@ -261,7 +267,7 @@ TEST(BtreeNodeTest, RefusesTruncatedBodyEverywhere) {
        {EncodeLeafNodeBody("", want.leaves, want.files),
         EncodeInteriorNodeBody(1, "", want.children, want.files)}) {
     for (size_t size = 0; size < body.size(); ++size) {
-      EXPECT_NE(Error(body.view().substr(0, size)), "OK") << size;
+      EXPECT_NE(NodeError(body.view().substr(0, size)), "OK") << size;
     }
   }
 }

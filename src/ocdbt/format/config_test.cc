@@ -14,7 +14,7 @@ namespace {
 constexpr char kDefaults[] =
     "000102030405060708090a0b0c0d0e0f 00 64 80808004 04 01 00000000";
 
-Result<Config> Decode(std::string_view bytes) {
+Result<Config> DecodeWhole(std::string_view bytes) {
   BodyReader reader(bytes, 0);
   return ReadConfig(reader);
 }
@@ -35,7 +35,7 @@ TEST(ConfigTest, DefaultsHaveDocumentedBytes) {
   Config config;
   for (size_t i = 0; i < 16; ++i) config.uuid[i] = static_cast<uint8_t>(i);
   EXPECT_EQ(Encode(config), FromHex(kDefaults));
-  const auto decoded = Decode(FromHex(kDefaults));
+  const auto decoded = DecodeWhole(FromHex(kDefaults));
   ASSERT_TRUE(decoded.ok());
   EXPECT_EQ(*decoded, config);
 }
@@ -50,7 +50,7 @@ TEST(ConfigTest, RoundTripsExtremes) {
        {Compression{false, 0}, Compression{true, -131072},
         Compression{true, 22}}) {
     config.compression = compression;
-    const auto decoded = Decode(Encode(config));
+    const auto decoded = DecodeWhole(Encode(config));
     ASSERT_TRUE(decoded.ok()) << decoded.status().ToString();
     EXPECT_EQ(*decoded, config);
   }
@@ -79,7 +79,7 @@ TEST(ConfigTest, RefusesValuesOutOfRange) {
        "DATA_LOSS: Invalid 32-bit varint value; at byte 17"},
   };
   for (const auto& [bytes, want] : cases) {
-    const auto decoded = Decode(bytes);
+    const auto decoded = DecodeWhole(bytes);
     ASSERT_FALSE(decoded.ok()) << want;
     EXPECT_EQ(decoded.status().ToString(), want);
   }
@@ -88,7 +88,7 @@ TEST(ConfigTest, RefusesValuesOutOfRange) {
 TEST(ConfigTest, RefusesTruncationEverywhere) {
   const std::string bytes = FromHex(kDefaults);
   for (size_t size = 0; size < bytes.size(); ++size) {
-    const auto decoded = Decode(std::string_view(bytes).substr(0, size));
+    const auto decoded = DecodeWhole(std::string_view(bytes).substr(0, size));
     ASSERT_FALSE(decoded.ok());
     EXPECT_EQ(decoded.status().code(), StatusCode::kDataLoss);
   }

@@ -15,8 +15,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-Result<DataFileTable> Decode(std::string_view bytes,
-                             std::string_view transitive_base = "") {
+Result<DataFileTable> DecodeTable(std::string_view bytes,
+                                  std::string_view transitive_base = "") {
   BodyReader reader(bytes, 0);
   return ReadDataFileTable(reader, transitive_base);
 }
@@ -32,8 +32,9 @@ std::string EncodeAll(const DataFileTable& files) {
   return std::string(writer.view());
 }
 
-std::string Error(std::string_view bytes, std::string_view transitive = "") {
-  const auto files = Decode(bytes, transitive);
+std::string TableError(std::string_view bytes,
+                       std::string_view transitive = "") {
+  const auto files = DecodeTable(bytes, transitive);
   return files.ok() ? "OK" : files.status().ToString();
 }
 
@@ -42,7 +43,7 @@ const char kMerged[] = "02 0e 32 24 10 10";
 
 TEST(DataFileTableTest, EmptyTableIsOneByte) {
   EXPECT_EQ(EncodeAll({}), std::string(1, '\0'));
-  const auto files = Decode(FromHex("00"));
+  const auto files = DecodeTable(FromHex("00"));
   ASSERT_TRUE(files.ok());
   EXPECT_TRUE(files->empty());
 }
@@ -51,7 +52,7 @@ TEST(DataFileTableTest, PrefixStopsInsideDifferentBasePaths) {
   const std::string bytes = FromHex(kMerged) +
                             "ocdbt.process_0/d/6f319ce43a934da595cde51c75661033"
                             "1/d/69f21f6c09440352a1c0e3e158e6bb2e";
-  const auto files = Decode(bytes);
+  const auto files = DecodeTable(bytes);
   ASSERT_TRUE(files.ok()) << files.status().ToString();
   ASSERT_EQ(files->size(), 2u);
   EXPECT_EQ((*files)[0].base(), "ocdbt.process_0/");
@@ -62,7 +63,7 @@ TEST(DataFileTableTest, PrefixStopsInsideDifferentBasePaths) {
 }
 
 TEST(DataFileTableTest, TransitiveBaseGoesInFront) {
-  const auto files = Decode(FromHex("01 03 01") + "b/r", "outer/");
+  const auto files = DecodeTable(FromHex("01 03 01") + "b/r", "outer/");
   ASSERT_TRUE(files.ok());
   EXPECT_EQ((*files)[0].path, "outer/b/r");
   EXPECT_EQ((*files)[0].base(), "outer/b");
@@ -86,7 +87,7 @@ TEST(DataFileTableTest, RandomTablesRoundTripSortedAndDistinct) {
              std::pair(b.base(), b.relative());
     });
     want.erase(std::unique(want.begin(), want.end()), want.end());
-    const auto decoded = Decode(EncodeAll(files));
+    const auto decoded = DecodeTable(EncodeAll(files));
     ASSERT_TRUE(decoded.ok()) << decoded.status().ToString();
     EXPECT_EQ(*decoded, want);
   }
@@ -107,34 +108,35 @@ TEST(DataFileTableTest, WritesOnlyUsedFilesAndNumbersThem) {
 
 TEST(DataFileTableTest, AcceptsWhatNobodyWrites) {
   // Unsorted, equal, and with shorter prefixes than possible.
-  const auto files = Decode(FromHex("03 00 00 02 02 02 00 00 00") + "bbaaaa");
+  const auto files =
+      DecodeTable(FromHex("03 00 00 02 02 02 00 00 00") + "bbaaaa");
   ASSERT_TRUE(files.ok()) << files.status().ToString();
   EXPECT_EQ((*files)[0].path, "bb");
   EXPECT_EQ((*files)[2].path, "aa");
 }
 
 TEST(DataFileTableTest, RefusesDamage) {
-  EXPECT_EQ(Error(FromHex("02 05 03 01 00 00") + "abcd"),
+  EXPECT_EQ(TableError(FromHex("02 05 03 01 00 00") + "abcd"),
             "DATA_LOSS: path_prefix_length[0] = 5 > path_length[0] = 3; at "
             "byte 6");
-  EXPECT_EQ(Error(FromHex("01 03 04") + "abc"),
+  EXPECT_EQ(TableError(FromHex("01 03 04") + "abc"),
             "DATA_LOSS: base_path_length[0] = 4 > path_length[0] = 3 = "
             "prefix_length(0) + suffix_length(3); at byte 3");
-  EXPECT_EQ(Error(FromHex("02 03 03 01 02 01") + "abcd"),
+  EXPECT_EQ(TableError(FromHex("02 03 03 01 02 01") + "abcd"),
             "DATA_LOSS: path_prefix_length[0] = 3 > min(base_path_length[0] = "
             "2, base_path_length[1] = 1) is not valid if base_path_length[0] "
             "!= base_path_length[1]; at byte 6");
-  EXPECT_EQ(Error(FromHex("01 808004 00")),
+  EXPECT_EQ(TableError(FromHex("01 808004 00")),
             "DATA_LOSS: Invalid 16-bit varint value; at byte 1");
-  EXPECT_EQ(Error(FromHex("01 03 00") + "ab"),
+  EXPECT_EQ(TableError(FromHex("01 03 00") + "ab"),
             "DATA_LOSS: Unexpected end of data; at byte 3");
-  EXPECT_EQ(Error(FromHex("01 04 00") + "abcd", std::string(65532, 'p')),
+  EXPECT_EQ(TableError(FromHex("01 04 00") + "abcd", std::string(65532, 'p')),
             "DATA_LOSS: path_length[0] = prefix_length(0) + suffix_length(4) "
             "= 4 > 65535 - transitive_length(65532) = 3; at byte 3");
 }
 
 TEST(DataFileTableTest, CountIsComparedWithSizeBeforeAllocating) {
-  EXPECT_EQ(Error(FromHex("ffffffffffffffff7f 00 00")),
+  EXPECT_EQ(TableError(FromHex("ffffffffffffffff7f 00 00")),
             "DATA_LOSS: Unexpected end of data; at byte 9");
 }
 
@@ -145,7 +147,7 @@ TEST(DataFileTableTest, RefusesTableThatExpandsBeyondReason) {
   bytes += FromHex("e0d403");
   bytes.append(9999 + 10000, '\0');
   bytes.append(60000, 'p');
-  EXPECT_THAT(Error(bytes),
+  EXPECT_THAT(TableError(bytes),
               HasSubstr("DATA_LOSS: Data file paths take 600000000 bytes"));
 }
 

@@ -6,12 +6,11 @@
 #include <string>
 #include <utility>
 
+#include "ocdbt/format/commit_time_test_util.h"
 #include "ocdbt/format/hex_test_util.h"
 
 namespace holdfast::ocdbt {
 namespace {
-
-constexpr uint64_t kTimeNs = 1700000000000000000;
 
 // Arity 2, newest generation 9: the slots are height 1: 5 ... 8 and
 // height 2: 1 ... 4.
@@ -26,17 +25,17 @@ Manifest History() {
   return manifest;
 }
 
-Result<Manifest> RoundTrip(const Manifest& manifest) {
+Result<Manifest> ManifestRoundTrip(const Manifest& manifest) {
   const auto object =
       SealEnvelope(ObjectKind::kManifest, EncodeManifestBody(manifest).view(),
                    manifest.config.compression);
   return DecodeManifest(*object, "");
 }
 
-std::string Error(const std::function<void(Manifest&)>& damage) {
+std::string ManifestError(const std::function<void(Manifest&)>& damage) {
   Manifest manifest = History();
   damage(manifest);
-  const auto decoded = RoundTrip(manifest);
+  const auto decoded = ManifestRoundTrip(manifest);
   if (decoded.ok()) return "OK";
   EXPECT_EQ(decoded.status().code(), StatusCode::kDataLoss);
   std::string text(decoded.status().message());
@@ -83,7 +82,7 @@ TEST(ManifestTest, EmptyVersionHasDocumentedBytes) {
             FromHex("01 00 00 01 01 00 00"
                     "ffffffffffffffffff01 ffffffffffffffffff01"
                     "00 00 00 00cac471fe9c9717 00"));
-  const auto decoded = RoundTrip(manifest);
+  const auto decoded = ManifestRoundTrip(manifest);
   ASSERT_TRUE(decoded.ok()) << decoded.status().ToString();
   EXPECT_TRUE(decoded->versions[0].root.missing());
 }
@@ -92,14 +91,14 @@ TEST(ManifestTest, NumberedManifestHasOnlyTheConfig) {
   Manifest manifest;
   manifest.config.manifest_kind = ManifestKind::kNumbered;
   EXPECT_EQ(EncodeManifestBody(manifest).size(), 28u);
-  const auto decoded = RoundTrip(manifest);
+  const auto decoded = ManifestRoundTrip(manifest);
   ASSERT_TRUE(decoded.ok());
   EXPECT_EQ(decoded->config, manifest.config);
   EXPECT_TRUE(decoded->versions.empty());
 }
 
 TEST(ManifestTest, HistoryRoundTrips) {
-  const auto decoded = RoundTrip(History());
+  const auto decoded = ManifestRoundTrip(History());
   ASSERT_TRUE(decoded.ok()) << decoded.status().ToString();
   EXPECT_EQ(decoded->config, History().config);
   EXPECT_EQ(decoded->versions, History().versions);
@@ -167,12 +166,13 @@ TEST(ManifestTest, RefusesDamagedReferences) {
       {"Stored num_children=63 exceeds maximum of 62",
        [](auto& m) { m.version_nodes.resize(63); }},
   };
-  for (const auto& [want, damage] : cases) EXPECT_EQ(Error(damage), want);
+  for (const auto& [want, damage] : cases)
+    EXPECT_EQ(ManifestError(damage), want);
 }
 
 TEST(ManifestTest, SlotsMayBeEmpty) {
-  EXPECT_EQ(Error([](auto& m) { m.version_nodes.clear(); }), "OK");
-  EXPECT_EQ(Error([](auto& m) { m.version_nodes.pop_back(); }), "OK");
+  EXPECT_EQ(ManifestError([](auto& m) { m.version_nodes.clear(); }), "OK");
+  EXPECT_EQ(ManifestError([](auto& m) { m.version_nodes.pop_back(); }), "OK");
 }
 
 }  // namespace

@@ -160,8 +160,8 @@ void WriteReferences(const Records& records, const Get& get,
   for (const auto& record : records) writer.PutVarint(get(record).byte_count);
 }
 
-Status ReadNodeBody(BodyReader& reader, std::string_view transitive_base,
-                    VersionTreeNode& node) {
+Status ReadVersionNodeBody(BodyReader& reader, std::string_view transitive_base,
+                           VersionTreeNode& node) {
   HF_RETURN_IF_ERROR(ReadArityLog2(reader, node.version_tree_arity_log2));
   HF_RETURN_IF_ERROR(reader.ReadByte(node.height));
   const int arity_log2 = node.version_tree_arity_log2;
@@ -355,7 +355,7 @@ Result<VersionTreeNode> DecodeVersionTreeNode(const Bytes& object,
         OpenEnvelope(object, ObjectKind::kVersionTreeNode, limits));
     BodyReader reader(opened.body.view(), opened.body_offset);
     VersionTreeNode node;
-    HF_RETURN_IF_ERROR(ReadNodeBody(reader, transitive_base, node));
+    HF_RETURN_IF_ERROR(ReadVersionNodeBody(reader, transitive_base, node));
     HF_RETURN_IF_ERROR(reader.ExpectEnd(opened.unread_byte_count));
     return node;
   };

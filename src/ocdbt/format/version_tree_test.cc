@@ -7,10 +7,10 @@
 #include <string>
 #include <utility>
 
+#include "ocdbt/format/commit_time_test_util.h"
+
 namespace holdfast::ocdbt {
 namespace {
-
-constexpr uint64_t kTimeNs = 1700000000000000000;
 
 Version MakeVersion(uint64_t generation) {
   Version version;

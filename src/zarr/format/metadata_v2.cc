@@ -9,12 +9,12 @@ namespace holdfast::zarr {
 namespace {
 
 // The nine members of the format, all always written.
-constexpr std::string_view kMembers[] = {
+constexpr std::string_view kV2Members[] = {
     "chunks", "compressor", "dimension_separator",
     "dtype",  "fill_value", "filters",
     "order",  "shape",      "zarr_format"};
 
-Result<StoredDType> ParseDType(const Json* value) {
+Result<StoredDType> ParseV2DType(const Json* value) {
   // A list is a structured dtype, which is what TensorStore expects otherwise.
   if (value != nullptr && value->is_array()) {
     return UnimplementedError("structured zarr dtype is not supported: " +
@@ -50,16 +50,16 @@ Status ParseFillMember(const Json* value, ArrayMetadata& metadata) {
   return Status();
 }
 
-Status ParseSeparator(const Json* value, ArrayMetadata& metadata) {
+Status ParseV2Separator(const Json* value, ArrayMetadata& metadata) {
   if (value == nullptr) return Status();  // the default, "."
   HF_ASSIGN_OR_RETURN(const std::string text, ReadOneOf(value, {".", "/"}));
   metadata.chunk_key_encoding.separator = text[0];
   return Status();
 }
 
-Status KeepUnknownMembers(const Json& object, ArrayMetadata& metadata) {
+Status KeepUnknownV2Members(const Json& object, ArrayMetadata& metadata) {
   Json unknown = object;
-  for (std::string_view name : kMembers) unknown.erase(std::string(name));
+  for (std::string_view name : kV2Members) unknown.erase(std::string(name));
   if (unknown.empty()) return Status();
   HF_ASSIGN_OR_RETURN(metadata.unknown_members, DumpJson(unknown));
   return Status();
@@ -70,7 +70,7 @@ Status Member(std::string_view name, const Status& status) {
   return status.ok() ? status : AtMember(name, status);
 }
 
-Status ParseMembers(const Json& json, ArrayMetadata& metadata) {
+Status ParseV2Members(const Json& json, ArrayMetadata& metadata) {
   const auto find = [&json](std::string_view name) { return Find(json, name); };
   HF_RETURN_IF_ERROR(
       InMember("zarr_format", ReadInt(find("zarr_format"), 2, 2)).status());
@@ -80,7 +80,7 @@ Status ParseMembers(const Json& json, ArrayMetadata& metadata) {
       metadata.chunk_shape,
       InMember("chunks", ReadShape(find("chunks"), 1, metadata.shape.size())));
   HF_ASSIGN_OR_RETURN(const StoredDType stored,
-                      InMember("dtype", ParseDType(find("dtype"))));
+                      InMember("dtype", ParseV2DType(find("dtype"))));
   metadata.dtype = stored.dtype;
   metadata.endian = stored.endian;
   HF_ASSIGN_OR_RETURN(
@@ -93,7 +93,7 @@ Status ParseMembers(const Json& json, ArrayMetadata& metadata) {
   metadata.order = order[0];
   HF_RETURN_IF_ERROR(Member("filters", ParseFilters(find("filters"))));
   return Member("dimension_separator",
-                ParseSeparator(find("dimension_separator"), metadata));
+                ParseV2Separator(find("dimension_separator"), metadata));
 }
 
 }  // namespace
@@ -103,8 +103,8 @@ Result<ArrayMetadata> ParseV2(std::string_view json) {
                       ParseJson(json, StatusCode::kFailedPrecondition));
   HF_RETURN_IF_ERROR(ReadObject(&value).status());
   ArrayMetadata metadata;
-  HF_RETURN_IF_ERROR(ParseMembers(value, metadata));
-  HF_RETURN_IF_ERROR(KeepUnknownMembers(value, metadata));
+  HF_RETURN_IF_ERROR(ParseV2Members(value, metadata));
+  HF_RETURN_IF_ERROR(KeepUnknownV2Members(value, metadata));
   HF_RETURN_IF_ERROR(CheckMetadata(metadata, StatusCode::kFailedPrecondition));
   return metadata;
 }

@@ -8,7 +8,7 @@
 namespace holdfast::zarr {
 namespace {
 
-constexpr std::string_view kMembers[] = {
+constexpr std::string_view kV3Members[] = {
     "attributes", "chunk_grid",      "chunk_key_encoding",  "codecs",
     "data_type",  "dimension_names", "fill_value",          "node_type",
     "shape",      "zarr_format",     "storage_transformers"};
@@ -28,7 +28,7 @@ std::string SupportedDTypes() {
   return names;
 }
 
-Result<DType> ParseDType(const Json* value) {
+Result<DType> ParseV3DType(const Json* value) {
   if (value == nullptr) {
     return FailedPreconditionError("Expected string, " + Received(value));
   }
@@ -62,8 +62,8 @@ Result<Shape> ParseGrid(const Json* value, size_t rank) {
                   InMember("chunk_shape", ReadShape(chunk_shape, 1, rank)));
 }
 
-Result<char> ParseSeparator(const Json& configuration,
-                            ChunkKeyEncoding::Kind kind) {
+Result<char> ParseV3Separator(const Json& configuration,
+                              ChunkKeyEncoding::Kind kind) {
   HF_RETURN_IF_ERROR(ReadObject(&configuration).status());
   HF_RETURN_IF_ERROR(CheckMembers(configuration, {"separator"}));
   const Json* separator = Find(configuration, "separator");
@@ -86,7 +86,7 @@ Result<ChunkKeyEncoding> ParseKeyEncoding(const Json* value) {
     HF_ASSIGN_OR_RETURN(
         encoding.separator,
         InMember("configuration",
-                 ParseSeparator(*configuration, encoding.kind)));
+                 ParseV3Separator(*configuration, encoding.kind)));
   }
   return encoding;
 }
@@ -123,9 +123,9 @@ Status ParseStorageTransformers(const Json* value) {
   return UnimplementedError("No storage transformers supported");
 }
 
-Status KeepUnknownMembers(const Json& object, ArrayMetadata& metadata) {
+Status KeepUnknownV3Members(const Json& object, ArrayMetadata& metadata) {
   Json unknown = object;
-  for (std::string_view name : kMembers) unknown.erase(std::string(name));
+  for (std::string_view name : kV3Members) unknown.erase(std::string(name));
   for (const auto& [name, value] : unknown.items()) {
     const Json* must =
         value.is_object() ? Find(value, "must_understand") : nullptr;
@@ -150,7 +150,7 @@ Status ParseCodecMember(const Json* value, ArrayMetadata& metadata) {
   return Status();
 }
 
-Status ParseMembers(const Json& json, ArrayMetadata& metadata) {
+Status ParseV3Members(const Json& json, ArrayMetadata& metadata) {
   const auto find = [&json](std::string_view name) { return Find(json, name); };
   HF_RETURN_IF_ERROR(
       InMember("zarr_format", ReadInt(find("zarr_format"), 3, 3)).status());
@@ -160,7 +160,7 @@ Status ParseMembers(const Json& json, ArrayMetadata& metadata) {
                       InMember("shape", ReadShape(find("shape"), 0)));
   const size_t rank = metadata.shape.size();
   HF_ASSIGN_OR_RETURN(metadata.dtype,
-                      InMember("data_type", ParseDType(find("data_type"))));
+                      InMember("data_type", ParseV3DType(find("data_type"))));
   HF_ASSIGN_OR_RETURN(
       metadata.chunk_shape,
       InMember("chunk_grid", ParseGrid(find("chunk_grid"), rank)));
@@ -226,8 +226,8 @@ Result<ArrayMetadata> ParseV3(std::string_view json) {
   HF_RETURN_IF_ERROR(ReadObject(&value).status());
   ArrayMetadata metadata;
   metadata.zarr_format = 3;
-  HF_RETURN_IF_ERROR(ParseMembers(value, metadata));
-  HF_RETURN_IF_ERROR(KeepUnknownMembers(value, metadata));
+  HF_RETURN_IF_ERROR(ParseV3Members(value, metadata));
+  HF_RETURN_IF_ERROR(KeepUnknownV3Members(value, metadata));
   HF_RETURN_IF_ERROR(CheckMetadata(metadata, StatusCode::kFailedPrecondition));
   return metadata;
 }

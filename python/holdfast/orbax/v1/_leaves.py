@@ -11,7 +11,7 @@ import numpy as np
 from holdfast.orbax._jax import imported_jax, is_jax_array
 from holdfast.orbax.tree_paths import (
     flatten_with_path,
-    leaves_of,
+    tree_leaves,
     unflatten_like,
 )
 from holdfast.orbax.type_handlers import ArrayRestoreArgs, RestoreArgs
@@ -31,7 +31,7 @@ def check_state(state: Any) -> None:
         ValueError: a type that is no leaf, or keys that do not compare.
     """
     # One of each type stands for all of them.
-    for leaf in {type(leaf): leaf for leaf in leaves_of(state)}.values():
+    for leaf in {type(leaf): leaf for leaf in tree_leaves(state)}.values():
         if not isinstance(leaf, _ACCEPTED) and not is_jax_array(leaf):
             jax = imported_jax()
             kinds: Any = Leaf if jax is None else jax.Array | Leaf

@@ -32,8 +32,8 @@ from holdfast.orbax._type_handler_registry import standard_registry
 from holdfast.orbax.tree_paths import (
     PyTreePath,
     flatten_with_path,
-    leaves_of,
     param_name_from_keypath,
+    tree_leaves,
     unflatten_like,
 )
 from holdfast.orbax.type_handlers import (
@@ -249,7 +249,7 @@ def _prepare(tree: Any, context: Context) -> PreparedSave:
     """Checks a tree and takes hold of its arrays."""
     _refuse_later_options(context)
     saving = context.array.saving
-    leaves = leaves_of(tree)
+    leaves = tree_leaves(tree)
     check_storable(leaves)
     has_jax_arrays = any(
         is_jax_array(leaf) for leaf in {type(v): v for v in leaves}.values()

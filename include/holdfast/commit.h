@@ -1,0 +1,49 @@
+// Whether a directory is a finished checkpoint, and the removal of what
+// interrupted saves have left.
+//
+//   for (const std::string& path : *CleanupTemporaryPaths("/ckpt")) ...
+//
+// With CommitMode::kRename a directory is unfinished when its name holds
+// ".orbax-checkpoint-tmp", with or without the digits that older releases of
+// Orbax put behind it. With kMarkerFile it is unfinished while
+// `commit_success.txt` is not in it. With kAuto it is when its name says so, or
+// `_CHECKPOINT_METADATA` says that it was begun and not committed and there is
+// no marker. Symbolic links are neither finished nor unfinished.
+//
+// Thread-safety: any thread, any process: what a living save of holdfast writes
+// is locked, and not touched.
+// Ownership: none. Units: none.
+// Errors: those of the file system, with the path.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "holdfast/options.h"
+#include "holdfast/status.h"
+
+namespace holdfast {
+
+// Both are false for what is no directory, or is not there.
+Result<bool> IsTemporaryCheckpoint(const std::string& path,
+                                   CommitMode mode = CommitMode::kAuto);
+Result<bool> IsCheckpointFinalized(const std::string& path,
+                                   CommitMode mode = CommitMode::kAuto);
+
+struct CleanupResult {
+  std::vector<std::string> removed;   // absolute
+  std::vector<std::string> restored;  // see below
+  std::vector<std::string> in_use;    // a save is writing them
+};
+// Looks at the directories in `root` itself, and removes those that
+// interrupted saves left: temporary names, in any mode; with kMarkerFile also
+// directories whose `_CHECKPOINT_METADATA` says that they were begun and not
+// committed. Nothing else is ever removed: no file, no link, no directory of
+// any other content, and nothing that a save holds locked. A
+// checkpoint that an interrupted overwrite has put aside
+// (`<name>.holdfast-replaced`) gets its name back, or is removed when the new
+// one is finished.
+Result<CleanupResult> CleanupTemporaryPaths(
+    const std::string& root, CommitMode mode = CommitMode::kAuto);
+
+}  // namespace holdfast

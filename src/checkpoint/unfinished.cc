@@ -1,0 +1,110 @@
+#include "checkpoint/unfinished.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <vector>
+
+#include "base/status_macros.h"
+#include "checkpoint/format/checkpoint_metadata.h"
+#include "checkpoint/format/directory_names.h"
+#include "storage/directory_ops.h"
+#include "storage/errno_status.h"
+#include "storage/file_store.h"
+#include "storage/path_parts.h"
+
+namespace holdfast {
+namespace {
+
+constexpr std::string_view kReplacedSuffix = ".holdfast-replaced";
+
+}  // namespace
+
+std::string ReplacedName(const std::string& name) {
+  return name + std::string(kReplacedSuffix);
+}
+
+std::optional<std::string> NameOfReplaced(std::string_view name) {
+  if (!name.ends_with(kReplacedSuffix)) return std::nullopt;
+  name.remove_suffix(kReplacedSuffix.size());
+  if (name.empty()) return std::nullopt;
+  return std::string(name);
+}
+
+bool HasCommitMarker(const std::string& directory) {
+  const Result<PathKind> kind =
+      GetPathKind(directory + "/" + std::string(kCommitMarkerFile));
+  return kind.ok() && *kind == PathKind::kFile;
+}
+
+bool IsBegunOnly(const std::string& directory) {
+  FileStore store(directory);
+  const Result<Bytes> text = store.Read(kCheckpointMetadataFile);
+  if (!text.ok()) return false;
+  const Result<CheckpointMetadata> metadata =
+      ParseCheckpointMetadata(text->view());
+  return metadata.ok() && metadata->init_timestamp_nsecs &&
+         !metadata->commit_timestamp_nsecs && !HasCommitMarker(directory);
+}
+
+bool IsFinished(const std::string& directory, CommitMode mode) {
+  if (mode == CommitMode::kMarkerFile) return HasCommitMarker(directory);
+  if (IsTemporaryName(LastPart(directory))) return false;
+  return mode == CommitMode::kRename || !IsBegunOnly(directory);
+}
+
+Status IncompleteError(const std::string& directory) {
+  return FailedPreconditionError("Found incomplete checkpoint at " + directory +
+                                 ".");
+}
+
+Status RemoveCommitMarker(const std::string& directory) {
+  const std::string path = directory + "/" + std::string(kCommitMarkerFile);
+  if (::unlink(path.c_str()) == 0 || errno == ENOENT) return Status();
+  return ErrnoStatus(errno, "remove", path);
+}
+
+Result<Recovery> RecoverReplaced(const std::string& final_path) {
+  const std::string replaced = ReplacedName(final_path);
+  HF_ASSIGN_OR_RETURN(const PathKind aside, GetPathKind(replaced));
+  if (aside != PathKind::kDirectory) return Recovery::kNothing;
+  HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(final_path));
+  if (kind == PathKind::kMissing) {
+    HF_RETURN_IF_ERROR(PublishDirectory(replaced, final_path));
+    return Recovery::kRestored;
+  }
+  if (kind == PathKind::kDirectory) {
+    HF_ASSIGN_OR_RETURN(const UniqueFd lock, LockDirectory(final_path));
+    if (HasCommitMarker(final_path)) {
+      HF_RETURN_IF_ERROR(RemoveTree(replaced));
+      return Recovery::kRemoved;
+    }
+    HF_ASSIGN_OR_RETURN(const std::vector<std::string> names,
+                        ListDirectory(final_path));
+    if (names.empty() || IsBegunOnly(final_path)) {
+      HF_RETURN_IF_ERROR(RemoveTree(final_path));
+      HF_RETURN_IF_ERROR(PublishDirectory(replaced, final_path));
+      return Recovery::kRestored;
+    }
+  }
+  return FailedPreconditionError(
+      final_path + ": " + replaced +
+      " is a checkpoint that an interrupted overwrite has put aside, and what "
+      "is here now is neither finished nor a leftover; remove one of them");
+}
+
+Result<UniqueFd> LockDirectory(const std::string& path) {
+  UniqueFd fd(
+      open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
+  if (!fd.valid()) return ErrnoStatus(errno, "open", path);
+  if (flock(fd.get(), LOCK_EX | LOCK_NB) == 0) return fd;
+  if (errno == EWOULDBLOCK) {
+    return AlreadyExistsError("another save is writing " + path);
+  }
+  // File systems without locks: go on without the guard.
+  return fd;
+}
+
+}  // namespace holdfast

@@ -1,0 +1,91 @@
+// ArrayCheckpointHandler: a tree of one leaf, without OCDBT.
+#include "base/status_macros.h"
+#include "checkpoint/format/checkpoint_metadata.h"
+#include "checkpoint/format/directory_names.h"
+#include "checkpointer/args.h"
+#include "checkpointer/pytree_items.h"
+#include "tree/rebuild.h"
+
+namespace holdfast {
+namespace {
+
+bool IsArrayOrScalar(const Tree& item) {
+  return item.is_leaf() && (item.leaf_kind() == LeafKind::kArray ||
+                            item.leaf_kind() == LeafKind::kScalar);
+}
+
+class ArrayItemHandler final : public CheckpointHandler {
+ public:
+  ArrayItemHandler(std::unique_ptr<StoppablePyTree> tree, std::string name)
+      : tree_(std::move(tree)), name_(std::move(name)) {}
+
+  std::string TypeStr() const override {
+    return std::string(kArrayHandlerTypestr);
+  }
+  Status Save(const std::string& directory,
+              const CheckpointArgs& args) override {
+    HF_ASSIGN_OR_RETURN(const PyTreeSaveArgs save, SaveArgsOf(args));
+    return tree_->Save(directory, save);
+  }
+  Result<std::vector<CommitFuture>> AsyncSave(
+      const std::string& directory, const CheckpointArgs& args) override {
+    HF_ASSIGN_OR_RETURN(const PyTreeSaveArgs save, SaveArgsOf(args));
+    return tree_->AsyncSave(directory, save);
+  }
+  Result<Tree> Restore(const std::string& directory,
+                       const CheckpointArgs* args) override {
+    HF_ASSIGN_OR_RETURN(const ArrayRestore* restore,
+                        OptionalArgsAs<ArrayRestore>(TypeStr(), args));
+    PyTreeRestoreArgs pytree;
+    if (restore != nullptr && restore->restore_args) {
+      pytree.restore_args.emplace();
+      pytree.restore_args->emplace(name_, *restore->restore_args);
+    }
+    HF_ASSIGN_OR_RETURN(const Tree tree, tree_->Restore(directory, pytree));
+    const Tree* leaf = tree.Find(name_);
+    if (leaf != nullptr) return *leaf;
+    return NotFoundError(directory + ": no array named " + name_);
+  }
+  Status Finalize(const std::string& directory) override {
+    return tree_->Finalize(directory);
+  }
+  void Close() override { tree_->Close(); }
+  void Cancel() override { tree_->Cancel(); }
+  std::vector<std::string> SyncedItems() const override {
+    return tree_->SyncedItems();
+  }
+
+ private:
+  Result<PyTreeSaveArgs> SaveArgsOf(const CheckpointArgs& args) const {
+    HF_ASSIGN_OR_RETURN(const ArraySave* save,
+                        ArgsAs<ArraySave>(TypeStr(), args));
+    if (!IsArrayOrScalar(save->item)) {
+      return InvalidArgumentError(
+          "Unsupported type: " + PythonClassText(save->item) + ".");
+    }
+    PyTreeSaveArgs pytree;
+    pytree.item = Tree::Dict({{name_, save->item}});
+    if (save->save_args) pytree.save_args[name_] = *save->save_args;
+    return pytree;
+  }
+
+  const std::unique_ptr<StoppablePyTree> tree_;
+  const std::string name_;
+};
+
+}  // namespace
+
+Result<std::shared_ptr<CheckpointHandler>> MakeArrayHandler(
+    ArrayHandlerOptions options) {
+  PyTreeCheckpointHandlerOptions pytree;
+  pytree.use_ocdbt = false;
+  pytree.multiprocessing_options = options.multiprocessing_options;
+  HF_ASSIGN_OR_RETURN(auto tree, StoppablePyTree::Make(std::move(pytree)));
+  const std::string name = options.checkpoint_name.empty()
+                               ? std::string(kAggregateFile)
+                               : options.checkpoint_name;
+  return std::shared_ptr<CheckpointHandler>(
+      std::make_shared<ArrayItemHandler>(std::move(tree), name));
+}
+
+}  // namespace holdfast

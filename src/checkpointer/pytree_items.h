@@ -1,0 +1,48 @@
+// A PyTreeCheckpointHandler that can be told to stop: what the handlers of
+// trees, arrays and random keys stand on.
+//
+// Thread-safety: as checkpoint_handler.h. Ownership: owns the handler.
+// Errors: those of PyTreeCheckpointHandler.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "holdfast/item_handlers.h"
+#include "holdfast/pytree_checkpoint_handler.h"
+
+namespace holdfast {
+
+class StoppablePyTree {
+ public:
+  static Result<std::unique_ptr<StoppablePyTree>> Make(
+      PyTreeCheckpointHandlerOptions options);
+
+  Status Save(const std::string& directory, const PyTreeSaveArgs& args);
+  Result<std::vector<CommitFuture>> AsyncSave(const std::string& directory,
+                                              const PyTreeSaveArgs& args);
+  Result<Tree> Restore(const std::string& directory,
+                       const PyTreeRestoreArgs& args) {
+    return handler_->Restore(directory, args);
+  }
+  // Leaves are objects: ValueMetadata; None and empty containers themselves.
+  Result<Tree> Metadata(const std::string& directory);
+  Status Finalize(const std::string& directory) {
+    return handler_->Finalize(directory);
+  }
+  void Close() { handler_->Close(); }
+  void Cancel() { is_cancelled_ = true; }
+  // As CheckpointHandler::SyncedItems.
+  std::vector<std::string> SyncedItems() const;
+
+ private:
+  StoppablePyTree() = default;
+
+  std::atomic<bool> is_cancelled_ = false;
+  bool is_synced_ = false;
+  std::unique_ptr<PyTreeCheckpointHandler> handler_;  // goes first
+};
+
+}  // namespace holdfast

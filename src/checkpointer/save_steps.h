@@ -1,0 +1,64 @@
+// The steps of one save that a Checkpointer and an AsyncCheckpointer share:
+// begin, finalize, commit, with all processes meeting after each.
+//
+// Thread-safety: one thread at a time; steps may move from thread to thread.
+// Ownership: owns the pending checkpoint, which goes with it unless committed.
+// Errors: those of the handler, of PendingSave and of ProcessGroup.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "holdfast/checkpointer.h"
+#include "holdfast/pending_save.h"
+
+namespace holdfast {
+
+// Those who save together, the primary host first; null: this process alone.
+// InvalidArgument for processes that cannot be, Unimplemented for a primary
+// host that is not the first of them.
+Result<std::shared_ptr<ProcessGroup>> SavingGroup(
+    const MultiprocessingOptions& options);
+
+// `mine` alone without a group.
+Status AgreeWith(ProcessGroup* group, std::string_view phase,
+                 const std::string& path, const Status& mine);
+
+class SaveSteps {
+ public:
+  // REQUIRES: `path` is absolute.
+  static Result<SaveSteps> Begin(std::shared_ptr<CheckpointHandler> handler,
+                                 std::shared_ptr<ProcessGroup> group,
+                                 const CheckpointerOptions& options,
+                                 const std::string& path,
+                                 const CheckpointerSaveOptions& save_options);
+
+  const std::string& directory() const { return pending_->directory(); }
+  bool is_primary() const;
+  Status Agree(std::string_view phase, const Status& mine) const {
+    return AgreeWith(group_.get(), phase, path_, mine);
+  }
+  // The handler's Finalize, once its futures are done everywhere.
+  Status Finalize() const;
+  // The checkpoint exists when it returns Ok.
+  Status Commit();
+
+ private:
+  SaveSteps() = default;
+
+  std::shared_ptr<CheckpointHandler> handler_;
+  std::shared_ptr<ProcessGroup> group_;
+  std::string path_;
+  std::string custom_metadata_;
+  std::unique_ptr<PendingSave> pending_;
+};
+
+// Ok for a finished checkpoint; else NotFound or FailedPrecondition in Orbax's
+// words.
+Status CheckRestorable(const std::string& path, CommitMode mode);
+// As Checkpointer::Metadata.
+Result<StepMetadata> ReadMetadataWith(CheckpointHandler& handler,
+                                      const std::string& path);
+
+}  // namespace holdfast

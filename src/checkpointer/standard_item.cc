@@ -1,0 +1,176 @@
+// StandardCheckpointHandler: what it refuses, and the restore arguments it
+// makes of a target.
+#include "base/status_macros.h"
+#include "checkpoint/format/checkpoint_metadata.h"
+#include "checkpointer/args.h"
+#include "checkpointer/pytree_items.h"
+#include "pytree/map_leaves.h"
+#include "tree/flatten.h"
+#include "tree/rebuild.h"
+
+namespace holdfast {
+namespace {
+
+bool IsNumber(const Tree& leaf) {
+  return leaf.leaf_kind() == LeafKind::kScalar;
+}
+
+bool IsArrayLeaf(const Tree& leaf) {
+  return leaf.leaf_kind() == LeafKind::kArray;
+}
+
+// int, float, np.number, np.ndarray and jax.Array.
+bool IsStandard(const Tree& leaf) {
+  if (IsArrayLeaf(leaf)) return true;
+  if (!IsNumber(leaf)) return false;
+  return !leaf.scalar().is_python || leaf.scalar().dtype != DType::kComplex128;
+}
+
+Status CheckStandardLeaves(const Tree& item) {
+  HF_ASSIGN_OR_RETURN(const std::vector<FlatLeaf> leaves, Flatten(item));
+  for (const FlatLeaf& flat : leaves) {
+    const Tree& leaf = *flat.leaf;
+    if (!leaf.is_leaf() || leaf.is_none() || IsStandard(leaf)) continue;
+    return InvalidArgumentError("Unsupported type: " + PythonClassText(leaf) +
+                                " for key: " + TreePathRepr(flat.path) + ".");
+  }
+  return Status();
+}
+
+Status CheckSave(const StandardSave& save) {
+  if (save.item.is_none()) {
+    return InvalidArgumentError("Must provide item to save.");
+  }
+  if (save.item.is_leaf() &&
+      (IsNumber(save.item) ||
+       (IsArrayLeaf(save.item) && save.item.array_kind() == ArrayKind::kJax))) {
+    return InvalidArgumentError(
+        "StandardCheckpointHandler / StandardSave does not support single "
+        "arrays or scalars. Use ArrayCheckpointHandler / ArraySave");
+  }
+  for (const auto& [name, args] : save.save_args) {
+    if (!args.aggregate) continue;
+    return InvalidArgumentError(
+        "Unsupported option `aggregate` for key: " + name + ".");
+  }
+  return CheckStandardLeaves(save.item);
+}
+
+// np.number's elements are saved as arrays of no dimensions.
+Tree WithArraysForNumbers(const Tree& item) {
+  return MapLeaves(item, [](const KeyPath&, const Tree& leaf) -> Tree {
+    if (!leaf.is_leaf() || !IsNumber(leaf) || leaf.scalar().is_python) {
+      return leaf;
+    }
+    return Array::FromBytes(leaf.scalar().dtype, {},
+                            leaf.scalar().bytes.data());
+  });
+}
+
+Result<AnyRestoreArgs> RestoreArgsOf(const Tree& leaf, bool strict) {
+  if (!leaf.is_leaf() || leaf.is_none()) return AnyRestoreArgs(RestoreArgs());
+  if (!IsArrayLeaf(leaf)) {
+    const DType dtype = leaf.scalar().dtype;
+    RestoreArgs args;
+    if (leaf.scalar().is_python) {
+      args.restore_type = dtype == DType::kBool      ? RestoreType::kBool
+                          : dtype == DType::kFloat64 ? RestoreType::kFloat
+                                                     : RestoreType::kInt;
+    } else {
+      args = {RestoreType::kNumpy, dtype};
+    }
+    return AnyRestoreArgs(args);
+  }
+  if (leaf.array_kind() == ArrayKind::kNumpy) {
+    return AnyRestoreArgs(RestoreArgs{RestoreType::kNumpy, leaf.array_dtype()});
+  }
+  ArrayRestoreArgs args;
+  args.dtype = leaf.array_dtype();
+  args.strict = strict;
+  if (leaf.array_traits().prng_impl.empty()) {
+    args.global_shape = leaf.array_shape();
+  }
+  if (!leaf.sharding_json().empty()) {
+    HF_ASSIGN_OR_RETURN(args.sharding, ShardingFromJson(leaf.sharding_json()));
+  }
+  return AnyRestoreArgs(std::move(args));
+}
+
+Result<PyTreeRestoreArgs> PyTreeArgsOf(const StandardRestore* restore) {
+  PyTreeRestoreArgs args;
+  if (restore == nullptr || !restore->item) return args;
+  HF_RETURN_IF_ERROR(CheckStandardLeaves(*restore->item));
+  HF_ASSIGN_OR_RETURN(const std::vector<FlatLeaf> leaves,
+                      Flatten(*restore->item));
+  args.item = restore->item;
+  args.restore_args.emplace();
+  for (const FlatLeaf& flat : leaves) {
+    HF_ASSIGN_OR_RETURN(AnyRestoreArgs leaf_args,
+                        RestoreArgsOf(*flat.leaf, restore->strict));
+    args.restore_args->emplace(ParamName(flat.path), std::move(leaf_args));
+  }
+  return args;
+}
+
+class StandardItemHandler final : public CheckpointHandler {
+ public:
+  explicit StandardItemHandler(std::unique_ptr<StoppablePyTree> tree)
+      : tree_(std::move(tree)) {}
+
+  std::string TypeStr() const override {
+    return std::string(kStandardHandlerTypestr);
+  }
+  Status Save(const std::string& directory,
+              const CheckpointArgs& args) override {
+    HF_ASSIGN_OR_RETURN(const PyTreeSaveArgs save, SaveArgsOf(args));
+    return tree_->Save(directory, save);
+  }
+  Result<std::vector<CommitFuture>> AsyncSave(
+      const std::string& directory, const CheckpointArgs& args) override {
+    HF_ASSIGN_OR_RETURN(const PyTreeSaveArgs save, SaveArgsOf(args));
+    return tree_->AsyncSave(directory, save);
+  }
+  Result<Tree> Restore(const std::string& directory,
+                       const CheckpointArgs* args) override {
+    HF_ASSIGN_OR_RETURN(const StandardRestore* restore,
+                        OptionalArgsAs<StandardRestore>(TypeStr(), args));
+    HF_ASSIGN_OR_RETURN(const PyTreeRestoreArgs pytree, PyTreeArgsOf(restore));
+    return tree_->Restore(directory, pytree);
+  }
+  Result<Tree> Metadata(const std::string& directory) override {
+    return tree_->Metadata(directory);
+  }
+  Status Finalize(const std::string& directory) override {
+    return tree_->Finalize(directory);
+  }
+  void Close() override { tree_->Close(); }
+  void Cancel() override { tree_->Cancel(); }
+  std::vector<std::string> SyncedItems() const override {
+    return tree_->SyncedItems();
+  }
+
+ private:
+  Result<PyTreeSaveArgs> SaveArgsOf(const CheckpointArgs& args) const {
+    HF_ASSIGN_OR_RETURN(const StandardSave* save,
+                        ArgsAs<StandardSave>(TypeStr(), args));
+    HF_RETURN_IF_ERROR(CheckSave(*save));
+    PyTreeSaveArgs pytree;
+    pytree.item = WithArraysForNumbers(save->item);
+    pytree.save_args = save->save_args;
+    pytree.custom_metadata = save->custom_metadata;
+    return pytree;
+  }
+
+  const std::unique_ptr<StoppablePyTree> tree_;
+};
+
+}  // namespace
+
+Result<std::shared_ptr<CheckpointHandler>> MakeStandardHandler(
+    PyTreeCheckpointHandlerOptions options) {
+  HF_ASSIGN_OR_RETURN(auto tree, StoppablePyTree::Make(std::move(options)));
+  return std::shared_ptr<CheckpointHandler>(
+      std::make_shared<StandardItemHandler>(std::move(tree)));
+}
+
+}  // namespace holdfast

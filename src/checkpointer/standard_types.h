@@ -1,0 +1,24 @@
+// The item types of Orbax, with the names that its releases record for them.
+//
+// Thread-safety: pure. Ownership: values.
+// Errors: none; a handler that cannot be made with its defaults is a bug.
+#pragma once
+
+#include <vector>
+
+#include "holdfast/checkpoint_handler.h"
+
+namespace holdfast {
+
+struct StandardType {
+  CheckpointHandlerType handler;
+  CheckpointArgsType save;
+  CheckpointArgsType restore;
+  // Another name of a type above it: reads what is recorded so, and is not what
+  // its arguments lead to.
+  bool is_alias = false;
+};
+
+std::vector<StandardType> StandardTypes();
+
+}  // namespace holdfast

@@ -1,0 +1,78 @@
+// What a step directory says of itself.
+#include <filesystem>
+
+#include "base/status_macros.h"
+#include "checkpoint/format/checkpoint_metadata.h"
+#include "checkpoint/format/directory_names.h"
+#include "checkpoint/format/json_text.h"
+#include "checkpoint/layout.h"
+#include "holdfast/composite_handler.h"
+#include "storage/file_store.h"
+
+namespace holdfast {
+namespace {
+
+Result<CheckpointMetadata> ReadMetadataFile(const std::string& directory) {
+  FileStore store(directory);
+  HF_ASSIGN_OR_RETURN(const Bytes text, store.Read(kCheckpointMetadataFile));
+  return ParseCheckpointMetadata(text.view());
+}
+
+StepMetadata::ItemTypes TypesOf(const CompositeHandlers& handlers) {
+  StepMetadata::ItemTypes types;
+  for (const auto& [name, typestr] : handlers) types[name] = typestr;
+  return types;
+}
+
+std::string ObjectText(const nlohmann::ordered_json& object) {
+  return object.is_object() ? PythonJsonText(object) : "{}";
+}
+
+}  // namespace
+
+StepMetadata ReadStepMetadataFile(const std::string& directory) {
+  StepMetadata step;
+  const Result<CheckpointMetadata> metadata =
+      ReadMetadataFile(AbsolutePath(directory));
+  if (!metadata.ok()) return step;
+  if (const auto* type = std::get_if<std::string>(&metadata->item_handlers)) {
+    step.item_handlers = *type;
+  }
+  if (const auto* types =
+          std::get_if<CompositeHandlers>(&metadata->item_handlers)) {
+    step.item_handlers = TypesOf(*types);
+  }
+  step.metrics = ObjectText(metadata->metrics);
+  step.performance_metrics = ObjectText(metadata->performance_metrics);
+  step.custom_metadata = ObjectText(metadata->custom_metadata);
+  step.init_timestamp_ns = metadata->init_timestamp_nsecs;
+  step.commit_timestamp_ns = metadata->commit_timestamp_nsecs;
+  return step;
+}
+
+Result<StepLayout> GetStepLayout(const std::string& directory) {
+  const std::string path = AbsolutePath(directory);
+  std::error_code error;
+  if (!std::filesystem::is_directory(path, error)) {
+    return NotFoundError("Checkpoint at " + path + " not found.");
+  }
+  const StepMetadata metadata = ReadStepMetadataFile(path);
+  if (std::holds_alternative<std::string>(metadata.item_handlers)) {
+    return StepLayout::kFlat;
+  }
+  const auto* types =
+      std::get_if<StepMetadata::ItemTypes>(&metadata.item_handlers);
+  const std::string default_item(kDefaultItemName);
+  if (types != nullptr) {
+    return types->contains(default_item) ? StepLayout::kDefaultItem
+                                         : StepLayout::kComposite;
+  }
+  if (std::filesystem::is_directory(path + "/" + default_item, error)) {
+    return StepLayout::kDefaultItem;
+  }
+  HF_ASSIGN_OR_RETURN(const ItemPlace self, ClassifyItem(path));
+  return self.kind == ItemKind::kUnknown ? StepLayout::kComposite
+                                         : StepLayout::kFlat;
+}
+
+}  // namespace holdfast

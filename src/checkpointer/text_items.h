@@ -1,0 +1,17 @@
+// Items that are one text file: JSON documents and protocol buffers.
+//
+// Thread-safety, ownership, errors: as item_handlers.h.
+#pragma once
+
+#include <memory>
+#include <string_view>
+
+#include "holdfast/item_handlers.h"
+
+namespace holdfast {
+
+// Records itself as `typestr`.
+std::shared_ptr<CheckpointHandler> MakeJsonHandlerAs(
+    std::string_view typestr, JsonHandlerOptions options);
+
+}  // namespace holdfast

@@ -1,0 +1,12 @@
+// Commit times for the tests of this folder.
+// Tests only. Units: nanoseconds since 1970-01-01 UTC.
+#pragma once
+
+#include <cstdint>
+
+namespace holdfast::ocdbt {
+
+// What the commit times of a test count from.
+inline constexpr uint64_t kTimeNs = 1700000000000000000;
+
+}  // namespace holdfast::ocdbt
