@@ -87,6 +87,16 @@ def test_other_numbers_of_processes_restore(
     )
 
 
+def test_training(two: Job, ckpt: Path) -> None:
+    assert two.run(F + "train", path=str(ckpt)) == [[], []]
+    assert sorted(os.listdir(ckpt)) == ["4", "metadata"]
+
+
+def test_partial_saves(two: Job, ckpt: Path) -> None:
+    assert two.run(F + "save_partially", path=str(ckpt)) == [[], []]
+    assert os.listdir(ckpt.parent) == [ckpt.name]
+
+
 WRONG = {
     "tree": "number of params|another tree",
     "name": "different params",

@@ -183,11 +183,6 @@ class Save:
             )
             self._metadata = _metadata_json(custom_metadata)
 
-    @property
-    def is_primary(self) -> bool:
-        """Whether this process makes the checkpoint exist."""
-        return self._operation.processes.is_primary
-
     def run(self) -> None:
         """Saves before it returns."""
         self._write(*self._prepare())

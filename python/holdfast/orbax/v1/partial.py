@@ -17,7 +17,7 @@ from holdfast.orbax._durable import sync_directory
 from holdfast.orbax._processes import Operation
 from holdfast.orbax.v1._coroutines import AsyncResponse, BackgroundResponse
 from holdfast.orbax.v1._layout import STATE_NAME
-from holdfast.orbax.v1._operations import start
+from holdfast.orbax.v1._operations import processes_of, start
 from holdfast.orbax.v1._partial_merge import (
     PENDING_INFIX,
     check_keys,
@@ -81,32 +81,47 @@ def save_async(
 
     Waits for an earlier save of the session.
     """
-    path = get_context().file.path_class(path)
-    if path.exists():
-        raise FileExistsError(f"Finalized checkpoint already exists at {path}.")
+    context = get_context()
+    path = context.file.path_class(path)
     session = f"{os.path.abspath(path)}{_SUFFIX}"
     _wait_for_last(session)
-    check_keys(session, _structure.flatten(state).paths)
-    part_id = uuid.uuid4().hex
-    unfinished = f"{session}.{part_id}"
-    saving = Save(
-        unfinished, {STATE_NAME: _PartOfTree(state)}, False, custom_metadata
+    processes = processes_of(context)
+    operation = processes.start(
+        "OcpPartialSaving:save_start", session, value=uuid.uuid4().hex
     )
+    with operation.phase("OcpPartialSaving:save_checked"):
+        if path.exists():
+            raise FileExistsError(
+                f"Finalized checkpoint already exists at {path}."
+            )
+        check_keys(session, _structure.flatten(state).paths)
+    # The same on all processes.
+    part_id = operation.values[min(operation.values)] or uuid.uuid4().hex
+    unfinished = f"{session}.{part_id}"
     name = os.path.basename(session)
     name = f"{name}{PENDING_INFIX}{time.time_ns()}_{part_id}"
 
     def add_to_session() -> None:
-        if not saving.is_primary:
-            return
-        leave_to_the_merge(unfinished)
-        os.makedirs(session, exist_ok=True)
-        os.rename(unfinished, os.path.join(session, name))
-        sync_directory(session)
-        sync_directory(os.path.dirname(session))
+        with operation.phase("OcpPartialSaving:save_added"):
+            if processes.is_primary:
+                _move(unfinished, os.path.join(session, name))
 
+    saving = Save(
+        unfinished, {STATE_NAME: _PartOfTree(state)}, False, custom_metadata
+    )
     response = saving.start(add_to_session)
     _LAST[session] = response
     return response
+
+
+def _move(unfinished: str, part: str) -> None:
+    """Makes what a save has written a part of its session."""
+    leave_to_the_merge(unfinished)
+    session = os.path.dirname(part)
+    os.makedirs(session, exist_ok=True)
+    os.rename(unfinished, part)
+    sync_directory(session)
+    sync_directory(os.path.dirname(session))
 
 
 def _wait_for_last(session: str) -> None:
