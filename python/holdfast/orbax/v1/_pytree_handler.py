@@ -123,7 +123,9 @@ class PyTreeHandler:
 
     async def metadata(self, directory: Any) -> Any:
         """The tree with abstract leaves."""
-        return read_tree_metadata(directory)
+        return read_tree_metadata(
+            directory, self._context.pytree.saving.pytree_metadata_options
+        )
 
     def is_handleable(self, checkpointable: Any) -> bool:
         """Whether every leaf has a stored form."""
@@ -182,14 +184,17 @@ def _write_together(
 
 def _restore(directory: Any, abstract: Any, context: Context) -> Any:
     loading = context.array.loading
-    if not loading.raise_array_data_missing_error:
-        raise not_implemented("raise_array_data_missing_error=False")
     args = None
-    options = RestoreOptions()
+    options = RestoreOptions(
+        metadata_options=context.pytree.saving.pytree_metadata_options,
+        fills_missing=not loading.raise_array_data_missing_error,
+    )
     of_arrays = ArrayRestoreArgs
     if loading.use_load_and_broadcast:
         of_arrays = SingleReplicaArrayRestoreArgs
-        options = RestoreOptions(registry=_broadcasting_registry(loading))
+        options = dataclasses.replace(
+            options, registry=_broadcasting_registry(loading)
+        )
     if abstract is not None:
         args = restore_args(
             abstract,
@@ -249,6 +254,7 @@ def _prepare(tree: Any, context: Context) -> PreparedSave:
     """Checks a tree and takes hold of its arrays."""
     _refuse_later_options(context)
     saving = context.array.saving
+    metadata_options = context.pytree.saving.pytree_metadata_options
     leaves = tree_leaves(tree)
     check_storable(leaves)
     has_jax_arrays = any(
@@ -275,6 +281,7 @@ def _prepare(tree: Any, context: Context) -> PreparedSave:
             ocdbt_target_data_file_size=saving.ocdbt_target_data_file_size,
             processes=processes_of(context),
             registry=registry,
+            support_rich_types=metadata_options.support_rich_types,
         ),
         snapshot=snapshot and not jax_options,
     )
@@ -298,14 +305,12 @@ def _refuse_later_options(context: Context) -> None:
         NotImplementedError: naming the option.
     """
     saving, memory = context.array.saving, context.memory
-    metadata_options = context.pytree.saving.pytree_metadata_options
     for is_used, name in (
         (
             saving.array_metadata_store
             != ArrayOptions.Saving.array_metadata_store,
             "array_metadata_store",
         ),
-        (metadata_options.support_rich_types, "support_rich_types"),
         (memory.regulator_options is not None, "regulator_options"),
         (
             memory.serialization_status_callback is not None,
