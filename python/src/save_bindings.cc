@@ -104,6 +104,14 @@ class GuardedPendingSave {
     });
   }
 
+  void AdoptItem(const std::string& name) {
+    RunBlocking({}, nb::none(), [&](const RunOptions&) {
+      const std::lock_guard lock(mutex_);
+      if (!pending_) return Ended();
+      return pending_->AdoptItem(name);
+    });
+  }
+
   void Commit(const RootRecord& root) {
     RunBlocking({}, nb::none(), [&](const RunOptions&) {
       LeaveToParent();
@@ -247,14 +255,21 @@ void BindPendingSave(nb::module_& module) {
       .def(
           "__init__",
           [](GuardedPendingSave* self, nb::handle path, bool overwrite,
-             bool sync, bool write_digests) {
-            new (self) GuardedPendingSave(PathOf(path),
-                                          {.overwrite = overwrite,
-                                           .sync = sync,
-                                           .write_digests = write_digests});
+             bool sync, bool write_digests, bool has_marker,
+             std::optional<uint32_t> directory_mode) {
+            PendingSaveOptions options;
+            options.overwrite = overwrite;
+            options.sync = sync;
+            options.write_digests = write_digests;
+            options.commit_mode =
+                has_marker ? CommitMode::kMarkerFile : CommitMode::kRename;
+            options.directory_mode = directory_mode;
+            new (self) GuardedPendingSave(PathOf(path), options);
           },
           nb::arg("path"), nb::kw_only(), nb::arg("overwrite") = false,
-          nb::arg("sync") = true, nb::arg("write_digests") = true)
+          nb::arg("sync") = true, nb::arg("write_digests") = true,
+          nb::arg("has_marker") = false,
+          nb::arg("directory_mode").none() = nb::none())
       .def_prop_ro("directory",
                    [](const GuardedPendingSave& self) {
                      return ToPythonText(self.directory());
@@ -273,6 +288,7 @@ void BindPendingSave(nb::module_& module) {
            nb::arg("adopt_existing") = false)
       .def("write_file", &GuardedPendingSave::WriteFile, nb::arg("name"),
            nb::arg("content"))
+      .def("adopt_item", &GuardedPendingSave::AdoptItem, nb::arg("name") = "")
       .def(
           "commit",
           [](GuardedPendingSave& self, const std::string& item_handlers_json,

@@ -229,6 +229,9 @@ class Checkpointer(AbstractCheckpointer):
     def _commit(
         self, pending: Any, custom_metadata: Any, typestrs_json: str
     ) -> None:
+        typestrs = json.loads(typestrs_json)
+        for name in typestrs if isinstance(typestrs, dict) else [""]:
+            pending.adopt_item(name)
         pending.commit(
             item_handlers_json=typestrs_json,
             custom_metadata=json.dumps(check_json_object(custom_metadata)),

@@ -17,7 +17,10 @@ from holdfast import _engine
 from holdfast.orbax._coroutines import run_sync
 from holdfast.orbax._durable import sync_directory
 from holdfast.orbax._paths import check_parents, handler_path
-from holdfast.orbax.atomicity import AtomicRenameTemporaryPath
+from holdfast.orbax.atomicity import (
+    AtomicRenameTemporaryPath,
+    CommitFileTemporaryPath,
+)
 from holdfast.orbax.atomicity_defaults import get_default_temporary_path_class
 from holdfast.orbax.metadata.step import STEP_METADATA_FILENAME
 from holdfast.orbax.metadata.store import metadata_store
@@ -30,6 +33,15 @@ class Pending(Protocol):
     @property
     def directory(self) -> str:
         """Where the files go; absolute."""
+
+    def adopt_item(self, name: str = "") -> None:
+        """Tells of an item that the engine has written into `directory`.
+
+        Its own digests are relied on; it is not read again.
+
+        Args:
+            name: of its directory; "": `directory` itself.
+        """
 
     def commit(
         self,
@@ -98,20 +110,18 @@ def begin(path: str, options: CommitOptions, *, overwrite: bool) -> Pending:
         OSError: the directory cannot be made.
     """
     check_parents(path)
-    is_renamed = options.path_class(path) is AtomicRenameTemporaryPath
-    if is_renamed and options.metadata_store is None:
-        return _begin_in_engine(path, options, overwrite)
-    return _OwnPending(path, options, overwrite)
-
-
-def _begin_in_engine(
-    path: str, options: CommitOptions, overwrite: bool
-) -> Pending:
-    pending: Pending = _engine.PendingSave(path, overwrite=overwrite)
+    kind = options.path_class(path)
+    is_known = kind in (AtomicRenameTemporaryPath, CommitFileTemporaryPath)
+    if not is_known or options.metadata_store is not None:
+        return _OwnPending(path, options, overwrite)
     mode = options.file_options.path_permission_mode
-    if mode is not None:
-        # As mkdir would have made it.
-        os.chmod(pending.directory, mode & ~_umask())
+    pending: Pending = _engine.PendingSave(
+        path,
+        overwrite=overwrite,
+        has_marker=kind is CommitFileTemporaryPath,
+        # As mkdir would make it.
+        directory_mode=None if mode is None else mode & ~_umask(),
+    )
     return pending
 
 
@@ -173,6 +183,9 @@ class _OwnPending:
     @property
     def directory(self) -> str:
         return str(os.fspath(self._temporary.get()))
+
+    def adopt_item(self, name: str = "") -> None:
+        return None
 
     def commit(
         self,
