@@ -47,6 +47,8 @@ class Remover:
     def add(self, paths: Iterable[str]) -> None:
         """Removes directories soon."""
         with self._lock:
+            # A forked child has its parent's threads no longer.
+            self._threads = {t for t in self._threads if t.is_alive()}
             for path in paths:
                 self._paths.append(path)
                 if len(self._threads) < self._thread_count:
@@ -60,7 +62,7 @@ class Remover:
         """Waits until everything is removed."""
         while True:
             with self._lock:
-                threads = list(self._threads)
+                threads = [t for t in self._threads if t.is_alive()]
             if not threads:
                 return
             for thread in threads:
