@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -396,3 +398,52 @@ def test_corpus(tmp_path: Path) -> None:
             count += 1
         run.close()
     assert count >= 3
+
+
+TRAINING_PROGRAM = """
+import sys
+import numpy as np
+from holdfast.orbax import v1
+
+policies = v1.training.preservation_policies
+with v1.training.Checkpointer(
+    sys.argv[1], preservation_policy=policies.LatestN(2)
+) as run:
+    first = run.latest.step + 1 if run.latest else 0
+    for step in range(first, first + 50):
+        tree = {f"a{i}": np.full(20_000, step) for i in range(10)}
+        print("begin", flush=True)
+        response = run.save_async(step, tree, force=True)
+        print("staged", flush=True)
+        if step % 3:
+            response.result()
+            print("durable", flush=True)
+"""
+
+
+def test_a_run_that_is_killed_again_and_again(tmp_path: Path) -> None:
+    root = tmp_path / "run"
+    before = -1
+    for line_count in (2, 5, 8, 9, 13, 16, 21):
+        with subprocess.Popen(
+            [sys.executable, "-c", TRAINING_PROGRAM, root],
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as program:
+            assert program.stdout is not None
+            lines = [program.stdout.readline() for _ in range(line_count)]
+            program.kill()
+        assert lines[0] == "begin\n"
+        with training.Checkpointer(root) as run:
+            steps = steps_of(run)
+            for step in steps:
+                assert holdfast.verify(root / str(step)).ok
+                for array in run.load(step).values():
+                    np.testing.assert_array_equal(array, np.full(20_000, step))
+            if "durable\n" in lines:
+                assert steps[-1] > before
+            before = steps[-1] if steps else before
+    with training.Checkpointer(root, cleanup_tmp_directories=True) as run:
+        run.wait()
+        kept = {str(step) for step in steps_of(run)}
+    assert set(names(root)) - {_trash.TRASH_NAME} == kept
