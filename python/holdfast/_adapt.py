@@ -96,9 +96,9 @@ def _of_jax(
     if group is not None:
         if value.is_fully_addressable:
             # This process's alone, so rank 0's is the one that is written.
-            return _jax_arrays.whole_leaf(value, joined(path))
+            return _jax_arrays.whole_leaf(value, path)
         options = {**options, "own_part_only": True}
-    return _jax_arrays.array_leaf(value, joined(path), **options)
+    return _jax_arrays.array_leaf(value, path, **options)
 
 
 def _of_level(value: Any, level: Any) -> Any:

@@ -13,9 +13,14 @@ from typing import Any, Literal, overload
 
 from holdfast import _engine, _mapping, _process_group, _stats, errors
 from holdfast._adapt import make_adapt
-from holdfast._future import Future
+from holdfast._future import Future, raise_earlier_failure
 from holdfast._process_group import ENGINES_FIRST_PHASE, GroupArgument
-from holdfast._progress import ProgressArgument, ProgressFn, reporting
+from holdfast._progress import (
+    ProgressArgument,
+    ProgressFn,
+    cancelling,
+    reporting,
+)
 from holdfast._spread import has_spread
 from holdfast._stats import Stats
 
@@ -153,6 +158,8 @@ def save(
       errors.ResourceExhaustedError, errors.PermissionDeniedError: the disk.
       errors.DeadlineExceededError: ranks that did not come, naming them.
       KeyboardInterrupt: within moments of the signal, nothing being left.
+      Exception: what made an earlier background save fail, if nobody has asked
+        its Future for it; it is raised once, and this save is not begun.
     """
     options: dict[str, Any] = {
         "format": format,
@@ -177,6 +184,7 @@ def save(
             progress = False
     start = time.perf_counter()
     try:
+        raise_earlier_failure()
         built = _engine.build_tree(
             tree, adapt=make_adapt(processes), snapshot=background
         )
@@ -205,10 +213,14 @@ def save(
 
     def run_in_background(is_cancelled: Callable[[], bool]) -> Stats:
         with reporting(progress, "save") as progress_fn:
-            return run(_cancelling(progress_fn, is_cancelled))
+            return run(cancelling(progress_fn, is_cancelled))
 
     if background:
-        return Future(run_in_background, what=f"save to {destination}")
+        return Future(
+            run_in_background,
+            what=f"save to {destination}",
+            raises_at_next_save=True,
+        )
     with reporting(progress, "save") as progress_fn:
         return _stats.remember(run(progress_fn))
 
@@ -497,17 +509,3 @@ def _json_object(metadata: Mapping[str, Any] | None) -> str:
             "Failed to encode `custom_metadata` metadata as JSON object."
             " Please ensure your `custom_metadata` is JSON-serializable."
         ) from error
-
-
-def _cancelling(
-    progress: ProgressFn | None, is_cancelled: Callable[[], bool]
-) -> ProgressFn:
-    """Progress that also notices that the future was cancelled."""
-
-    def report(phase: str, done_bytes: int, total_bytes: int) -> None:
-        if is_cancelled():
-            raise errors.CancelledError("cancelled")
-        if progress is not None:
-            progress(phase, done_bytes, total_bytes)
-
-    return report

@@ -249,8 +249,10 @@ class PendingSave:
     """`holdfast::PendingSave`. A context manager: leaving it without commit()
     removes the temporary directory."""
 
-    directory: str  # absolute, "<path>.orbax-checkpoint-tmp"
+    directory: str  # absolute; "<path>.orbax-checkpoint-tmp" or `path`
 
+    # has_marker: at the final path, `commit_success.txt` last.
+    # directory_mode: permissions of directories that are made.
     def __init__(
         self,
         path: str,
@@ -258,7 +260,11 @@ class PendingSave:
         overwrite: bool = False,
         sync: bool = True,
         write_digests: bool = True,
+        has_marker: bool = False,
+        directory_mode: int | None = None,
     ) -> None: ...
+    # Relies on the digests of an item that save_item has written there.
+    def adopt_item(self, name: str = "") -> None: ...
     # As the module's save_item, into directory/name.
     def save_item(self, name: str, tree: Tree, **options: Any) -> Stats: ...
     def write_file(self, name: str, content: bytes) -> None: ...

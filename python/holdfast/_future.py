@@ -2,19 +2,26 @@
 
 The thread is no daemon, so that an interpreter that ends waits for the
 checkpoint. An error that nobody asked for is reported when the future is
-dropped, as Python reports what it cannot raise.
+dropped, as Python reports what it cannot raise; and the next save raises it.
+
+A child that was forked has its parent's futures, but not their threads: there
+they end at once, with an error that says so.
 """
 
 from __future__ import annotations
 
+import contextvars
+import os
 import threading
+import warnings
+import weakref
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from holdfast import errors
 from holdfast._stats import Stats
 
-__all__ = ["Future"]
+__all__ = ["Future", "raise_earlier_failure"]
 
 T = TypeVar("T")
 
@@ -22,50 +29,101 @@ T = TypeVar("T")
 class _Shared(Generic[T]):
     """What the working thread needs; it must not keep the Future alive."""
 
-    def __init__(self) -> None:
+    def __init__(self, what: str, raises_at_next_save: bool) -> None:
+        self.what = what
+        self.raises_at_next_save = raises_at_next_save
         self.finished = threading.Event()
         self.cancelled = threading.Event()
         self.result: T | None = None
         self.error: BaseException | None = None
-        # Guards the two below: who reports an error that nobody asked for.
+        # Guards those below: who reports an error that nobody asked for.
         self.lock = threading.Lock()
         self.is_dropped = False
         self.has_ended = False
+        self.error_was_seen = False
 
     def unreported_error(self) -> BaseException | None:
         if isinstance(self.error, errors.CancelledError):
             return None
         return self.error
 
+    def end(self) -> bool:
+        """Tells those who wait; true when nobody will ask for the error."""
+        with self.lock:
+            self.has_ended = True
+            nobody_asks = self.is_dropped
+        if self.raises_at_next_save and self.unreported_error() is not None:
+            with _failures_lock:
+                _failures.append(self)
+        self.finished.set()
+        return nobody_asks
+
+
+# Saves that failed and whose error nobody has asked for yet, oldest first.
+_failures: list[_Shared[Any]] = []
+_failures_lock = threading.Lock()
+
+# Those of which a thread of this process may still be at work.
+_running: weakref.WeakSet[_Shared[Any]] = weakref.WeakSet()
+
+
+def raise_earlier_failure() -> None:
+    """Raises the error of an earlier background save, once.
+
+    Nothing when there is none, or when somebody asked its future for it.
+    """
+    with _failures_lock:
+        pending, _failures[:] = list(_failures), []
+        unseen = [shared for shared in pending if not shared.error_was_seen]
+        _failures.extend(unseen[1:])
+    if not unseen:
+        return
+    unseen[0].error_was_seen = True
+    error = unseen[0].error
+    assert error is not None
+    if hasattr(error, "add_note"):  # since Python 3.11
+        error.add_note(f"of the earlier {unseen[0].what}, in the background")
+    raise error
+
 
 class Future(Generic[T]):
     """The result of an operation that runs in a thread of its own.
 
-    `state` is "running", "done", "failed" or "cancelled".
+    `state` is "staged" (what is to be saved has been taken hold of, and is
+    being written), "durable" (it has ended well), "failed" or "cancelled".
     """
 
     def __init__(
-        self, run: Callable[[Callable[[], bool]], T], *, what: str
+        self,
+        run: Callable[[Callable[[], bool]], T],
+        *,
+        what: str,
+        raises_at_next_save: bool = False,
     ) -> None:
-        """Starts `run(is_cancelled)`; `what` names it in reports."""
+        """Starts `run(is_cancelled)`; `what` names it in reports.
+
+        It sees the context variables of the caller, as they are now.
+        With `raises_at_next_save`, `raise_earlier_failure` raises an error
+        that nobody asked for.
+        """
         self._what = what
-        self._error_was_seen = False
-        self._shared: _Shared[T] = _Shared()
+        self._shared: _Shared[T] = _Shared(what, raises_at_next_save)
         self._thread = threading.Thread(
-            target=_work,
-            args=(run, self._shared),
+            target=contextvars.copy_context().run,
+            args=(_work, run, self._shared),
             name=f"holdfast: {what}",
             daemon=False,
         )
+        _running.add(self._shared)
         self._thread.start()
 
     @property
     def state(self) -> str:
         shared = self._shared
         if not shared.finished.is_set():
-            return "running"
+            return "staged"
         if shared.error is None:
-            return "done"
+            return "durable"
         if isinstance(shared.error, errors.CancelledError):
             return "cancelled"
         return "failed"
@@ -103,7 +161,7 @@ class Future(Generic[T]):
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """Waits for the end and gives what went wrong, or None."""
         self._wait(timeout)
-        self._error_was_seen = True
+        self._shared.error_was_seen = True
         return self._shared.error
 
     @property
@@ -124,12 +182,20 @@ class Future(Generic[T]):
     def __del__(self) -> None:
         # Also called for one whose __init__ has failed.
         shared = getattr(self, "_shared", None)
-        if shared is None or self._error_was_seen:
+        if shared is None or shared.error_was_seen:
             return
         with shared.lock:
             shared.is_dropped = True
-            if not shared.has_ended:
-                return
+            has_ended = shared.has_ended
+        if not has_ended:
+            warnings.warn(
+                f"{self._what}: its Future was dropped before it ended; the"
+                " save goes on, and an error is raised by the next one",
+                ResourceWarning,
+                stacklevel=2,
+                source=self,
+            )
+            return
         error = shared.unreported_error()
         if error is not None:
             raise error  # Python hands it to sys.unraisablehook
@@ -140,10 +206,31 @@ def _work(run: Callable[[Callable[[], bool]], T], shared: _Shared[T]) -> None:
         shared.result = run(shared.cancelled.is_set)
     except BaseException as raised:
         shared.error = raised
-    with shared.lock:
-        shared.has_ended = True
-        nobody_asks = shared.is_dropped
-    shared.finished.set()
+    nobody_asks = shared.end()
     error = shared.unreported_error()
     if nobody_asks and error is not None:
         raise error  # Python hands it to threading.excepthook
+
+
+def _forget_the_parents_threads() -> None:
+    """In a forked child: ends what only threads of the parent would end."""
+    global _failures_lock
+    _failures_lock = threading.Lock()
+    _failures.clear()
+    for shared in list(_running):
+        if shared.finished.is_set():
+            continue
+        # Locks may have been held by threads that do not exist here.
+        shared.lock = threading.Lock()
+        shared.finished = threading.Event()
+        shared.cancelled = threading.Event()
+        shared.error_was_seen = True
+        shared.error = errors.CancelledError(
+            f"{shared.what}: it goes on in the parent of this process, and"
+            " only there can be waited for"
+        )
+        shared.has_ended = True
+        shared.finished.set()
+
+
+os.register_at_fork(after_in_child=_forget_the_parents_threads)

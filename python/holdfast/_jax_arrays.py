@@ -24,6 +24,7 @@ import numpy as np
 
 from holdfast import _engine, errors
 from holdfast._buffers import Buffer
+from holdfast._pytree import joined
 
 __all__ = [
     "Placement",
@@ -52,12 +53,14 @@ def is_array(value: Any) -> bool:
 
 def is_key_dtype(dtype: Any) -> bool:
     """The dtype of typed PRNG keys."""
-    return bool(jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key))
+    return not isinstance(dtype, np.dtype) and bool(
+        jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key)
+    )
 
 
 def array_leaf(
     array: jax.Array,
-    name: str = "",
+    name: str | tuple[Any, ...] = "",
     *,
     use_replica_parallel: bool | None = None,
     min_slice_bytes: int | None = None,
@@ -68,10 +71,11 @@ def array_leaf(
 ) -> _engine.ArrayLeaf:
     """What the engine saves of `array`, borrowing its memory.
 
-    Arguments after `name` (the leaf's, for errors) are Orbax's options of the
-    same meaning; `use_replica_parallel` None: yes unless JAX_PLATFORMS names a
-    GPU. `own_part_only`: what this process writes where all that have a part
-    of the array write together. Typed PRNG keys become their key data.
+    `name` is the leaf's, or the path of its keys, for errors. The arguments
+    after it are Orbax's options of the same meaning; `use_replica_parallel`
+    None: yes unless JAX_PLATFORMS names a GPU. `own_part_only`: what this
+    process writes where all that have a part of the array write together.
+    Typed PRNG keys become their key data.
 
     Raises DeletedArrayError for an array that was deleted or donated, and
     InvalidArgumentError for one that is partly on other processes' devices,
@@ -81,22 +85,23 @@ def array_leaf(
         extents = ",".join(map(str, array.shape))
         raise errors.DeletedArrayError(
             f"Array has been deleted with shape={array.dtype}[{extents}]."
-            f' (leaf "{name}")'
+            f' (leaf "{_text_of(name)}")'
         )
     prng_impl = None
     if is_key_dtype(array.dtype):
         prng_impl = str(jax.random.key_impl(array))
         array = jax.random.key_data(array)
-    if not array.is_fully_addressable and not own_part_only:
+    is_all_here = array.is_fully_addressable
+    if not is_all_here and not own_part_only:
         raise errors.InvalidArgumentError(
-            f"leaf {name!r}: the jax.Array of shape {array.shape} is partly on"
-            " devices of other processes, which would have to save with this"
-            " one; holdfast.orbax does that"
+            f"leaf {_text_of(name)!r}: the jax.Array of shape {array.shape} is"
+            " partly on devices of other processes, which would have to save"
+            " with this one; holdfast.orbax does that"
         )
     sharding = array.sharding
     json_text = sharding_json(sharding) if write_sharding else None
     shape = array.shape
-    if len(sharding.device_set) == 1 and array.is_fully_addressable:
+    if is_all_here and len(sharding.device_set) == 1:
         return _engine.ArrayLeaf(
             shape,
             [((0,) * len(shape), np.asarray(array))],
@@ -130,7 +135,13 @@ def array_leaf(
     )
 
 
-def whole_leaf(array: jax.Array, name: str = "") -> _engine.ArrayLeaf:
+def _text_of(name: str | tuple[Any, ...]) -> str:
+    return name if isinstance(name, str) else joined(name)
+
+
+def whole_leaf(
+    array: jax.Array, name: str | tuple[Any, ...] = ""
+) -> _engine.ArrayLeaf:
     """What the engine saves of an array on this process's devices, as one.
 
     Raises DeletedArrayError as `array_leaf`.

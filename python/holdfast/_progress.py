@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
 
-from holdfast import _stats
+from holdfast import _stats, errors
 
-__all__ = ["ProgressArgument", "ProgressFn", "reporting"]
+__all__ = ["ProgressArgument", "ProgressFn", "cancelling", "reporting"]
 
 ProgressFn = Callable[[str, int, int], object]
 ProgressArgument = bool | ProgressFn
@@ -104,3 +104,17 @@ def reporting(
         yield bar
     finally:
         bar.close()
+
+
+def cancelling(
+    progress: ProgressFn | None, is_cancelled: Callable[[], bool]
+) -> ProgressFn:
+    """Progress that also notices that the future was cancelled."""
+
+    def report(phase: str, done_bytes: int, total_bytes: int) -> None:
+        if is_cancelled():
+            raise errors.CancelledError("cancelled")
+        if progress is not None:
+            progress(phase, done_bytes, total_bytes)
+
+    return report

@@ -2,9 +2,11 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
+#include <unistd.h>
 
 #include <memory>
 #include <mutex>
+#include <new>
 #include <string>
 #include <utility>
 #include <vector>
@@ -64,7 +66,8 @@ Stats RunSave(SaveOptions options, nb::handle progress, const Call& call,
       .stats;
 }
 
-// PendingSave with the guard that its contract asks of the caller.
+// PendingSave with the guard that its contract asks of the caller. In a forked
+// child it does nothing: the save is its parent's, and goes on there.
 class GuardedPendingSave {
  public:
   GuardedPendingSave(const std::string& path, PendingSaveOptions options) {
@@ -76,12 +79,16 @@ class GuardedPendingSave {
     });
     directory_ = pending_->directory();
   }
+  ~GuardedPendingSave() { LeaveToParent(); }
+  GuardedPendingSave(const GuardedPendingSave&) = delete;
+  GuardedPendingSave& operator=(const GuardedPendingSave&) = delete;
 
   const std::string& directory() const { return directory_; }
 
   Stats SaveItem(const std::string& name, const Tree& tree, SaveOptions options,
                  nb::handle progress) {
     return RunSave(std::move(options), progress, [&](const SaveOptions& o) {
+      LeaveToParent();
       const std::lock_guard lock(mutex_);
       if (!pending_) return Result<SaveResult>(Ended());
       return pending_->SaveItem(name, tree, o);
@@ -90,14 +97,24 @@ class GuardedPendingSave {
 
   void WriteFile(const std::string& name, nb::bytes content) {
     RunBlocking({}, nb::none(), [&](const RunOptions&) {
+      LeaveToParent();
       const std::lock_guard lock(mutex_);
       if (!pending_) return Ended();
       return pending_->WriteFile(name, {content.c_str(), content.size()});
     });
   }
 
+  void AdoptItem(const std::string& name) {
+    RunBlocking({}, nb::none(), [&](const RunOptions&) {
+      const std::lock_guard lock(mutex_);
+      if (!pending_) return Ended();
+      return pending_->AdoptItem(name);
+    });
+  }
+
   void Commit(const RootRecord& root) {
     RunBlocking({}, nb::none(), [&](const RunOptions&) {
+      LeaveToParent();
       const std::lock_guard lock(mutex_);
       if (!pending_) return Ended();
       Status status = pending_->Commit(root);
@@ -108,6 +125,7 @@ class GuardedPendingSave {
 
   void Discard() {
     RunBlocking({}, nb::none(), [&](const RunOptions&) {
+      LeaveToParent();
       const std::lock_guard lock(mutex_);
       pending_.reset();
       return Status();
@@ -120,6 +138,17 @@ class GuardedPendingSave {
                                    ": it has ended already");
   }
 
+  // In a child: drops the save without removing its directory. Only one thread
+  // lives after a fork, so that the lock, which another may have held, is not
+  // taken.
+  void LeaveToParent() {
+    if (getpid() == owner_) return;
+    static_cast<void>(pending_.release());
+    new (&mutex_) std::mutex;
+    owner_ = getpid();
+  }
+
+  pid_t owner_ = getpid();
   std::mutex mutex_;
   std::unique_ptr<PendingSave> pending_;  // null when it has ended
   std::string directory_;
@@ -226,14 +255,21 @@ void BindPendingSave(nb::module_& module) {
       .def(
           "__init__",
           [](GuardedPendingSave* self, nb::handle path, bool overwrite,
-             bool sync, bool write_digests) {
-            new (self) GuardedPendingSave(PathOf(path),
-                                          {.overwrite = overwrite,
-                                           .sync = sync,
-                                           .write_digests = write_digests});
+             bool sync, bool write_digests, bool has_marker,
+             std::optional<uint32_t> directory_mode) {
+            PendingSaveOptions options;
+            options.overwrite = overwrite;
+            options.sync = sync;
+            options.write_digests = write_digests;
+            options.commit_mode =
+                has_marker ? CommitMode::kMarkerFile : CommitMode::kRename;
+            options.directory_mode = directory_mode;
+            new (self) GuardedPendingSave(PathOf(path), options);
           },
           nb::arg("path"), nb::kw_only(), nb::arg("overwrite") = false,
-          nb::arg("sync") = true, nb::arg("write_digests") = true)
+          nb::arg("sync") = true, nb::arg("write_digests") = true,
+          nb::arg("has_marker") = false,
+          nb::arg("directory_mode").none() = nb::none())
       .def_prop_ro("directory",
                    [](const GuardedPendingSave& self) {
                      return ToPythonText(self.directory());
@@ -252,6 +288,7 @@ void BindPendingSave(nb::module_& module) {
            nb::arg("adopt_existing") = false)
       .def("write_file", &GuardedPendingSave::WriteFile, nb::arg("name"),
            nb::arg("content"))
+      .def("adopt_item", &GuardedPendingSave::AdoptItem, nb::arg("name") = "")
       .def(
           "commit",
           [](GuardedPendingSave& self, const std::string& item_handlers_json,

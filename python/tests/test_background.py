@@ -54,10 +54,10 @@ def test_a_future_that_succeeds(ckpt: Path) -> None:
     future = holdfast.save(ckpt, {"a": 1}, background=True)
     stats = future.result(timeout=60)
     assert future.done() and not future.cancelled()
-    assert future.state == "done" and future.exception() is None
+    assert future.state == "durable" and future.exception() is None
     assert stats is future.stats and stats.decoded_bytes == 8
     assert not future.cancel()
-    assert str(ckpt) in repr(future) and "done" in repr(future)
+    assert str(ckpt) in repr(future) and "durable" in repr(future)
 
 
 def test_a_future_that_fails(ckpt: Path) -> None:
@@ -112,9 +112,81 @@ def test_waiting_has_a_limit(ckpt: Path) -> None:
     with pytest.raises(errors.DeadlineExceededError, match="0.01 s") as info:
         future.result(timeout=0.01)
     assert isinstance(info.value, TimeoutError)
-    assert future.state == "running" and future.stats is None
+    assert future.state == "staged" and future.stats is None
     goes_on.set()
     future.result()
+
+
+def failed_save(path: Path) -> holdfast.Future[holdfast.Stats]:
+    """A background save that has failed, because something is there."""
+    path.mkdir(exist_ok=True)
+    future = holdfast.save(path, {"a": 1}, background=True)
+    while not future.done():
+        threading.Event().wait(0.001)
+    return future
+
+
+def test_the_next_save_raises_what_nobody_asked_for(tmp_path: Path) -> None:
+    future = failed_save(tmp_path / "0")
+    with pytest.raises(errors.AlreadyExistsError, match="/0") as info:
+        holdfast.save(tmp_path / "1", {"a": 1})
+    if hasattr(info.value, "__notes__"):
+        assert any("earlier save to" in note for note in info.value.__notes__)
+    assert not (tmp_path / "1").exists()
+    # Once; the future itself goes on saying what happened.
+    holdfast.save(tmp_path / "1", {"a": 1})
+    with pytest.raises(errors.AlreadyExistsError):
+        future.result()
+    assert future.state == "failed"
+
+
+def test_a_failure_that_was_asked_for_is_not_raised_again(
+    tmp_path: Path,
+) -> None:
+    future = failed_save(tmp_path / "0")
+    assert isinstance(future.exception(), errors.AlreadyExistsError)
+    holdfast.save(tmp_path / "1", {"a": 1})
+
+
+def test_failures_are_raised_one_at_a_time(tmp_path: Path) -> None:
+    goes_on = threading.Event()
+
+    def progress(phase: str, done: int, total: int) -> None:
+        goes_on.wait()
+        raise RuntimeError("stop")
+
+    tree = {"a": np.ones(10)}
+    paths = [tmp_path / "0", tmp_path / "1"]
+    futures = [
+        holdfast.save(path, tree, background=True, progress=progress)
+        for path in paths
+    ]
+    goes_on.set()
+    while not all(future.done() for future in futures):
+        threading.Event().wait(0.001)
+    for _ in paths:
+        with pytest.raises(RuntimeError, match="stop"):
+            holdfast.save(tmp_path / "2", tree)
+    holdfast.save(tmp_path / "2", tree)
+
+
+def test_dropping_a_running_save_warns_and_does_not_stop_it(
+    ckpt: Path,
+) -> None:
+    goes_on = threading.Event()
+
+    def progress(phase: str, done: int, total: int) -> None:
+        goes_on.wait()
+
+    before = set(threading.enumerate())
+    with pytest.warns(ResourceWarning, match="was dropped before it ended"):
+        holdfast.save(
+            ckpt, {"a": np.ones(10)}, background=True, progress=progress
+        )
+    goes_on.set()
+    for thread in set(threading.enumerate()) - before:
+        thread.join()
+    assert holdfast.load(ckpt)["a"].tolist() == [1] * 10
 
 
 def test_several_at_once(tmp_path: Path) -> None:

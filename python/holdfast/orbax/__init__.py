@@ -17,7 +17,9 @@ from holdfast.orbax import (
     checkpoint_managers,
     checkpoint_utils,
     checkpointers,
+    future,
     handlers,
+    logging,
     metadata,
     multihost,
     options,
@@ -36,7 +38,11 @@ from holdfast.orbax._standard_checkpointer import (
     PyTreeCheckpointer,
     StandardCheckpointer,
 )
+from holdfast.orbax.abstract_checkpoint_manager import (
+    AbstractCheckpointManager,
+)
 from holdfast.orbax.array_handler import ArrayCheckpointHandler
+from holdfast.orbax.async_checkpointer import AsyncCheckpointer
 from holdfast.orbax.base_pytree_checkpoint_handler import (
     BasePyTreeCheckpointHandler,
 )
@@ -48,12 +54,14 @@ from holdfast.orbax.composite_checkpoint_handler import (
     CompositeCheckpointHandler,
     CompositeOptions,
 )
+from holdfast.orbax.future import Future
 from holdfast.orbax.handler_registration import (
     CheckpointHandlerRegistry,
     DefaultCheckpointHandlerRegistry,
 )
 from holdfast.orbax.json_handler import JsonCheckpointHandler
 from holdfast.orbax.options import AsyncOptions
+from holdfast.orbax.proto_handler import ProtoCheckpointHandler
 from holdfast.orbax.pytree_checkpoint_handler import PyTreeCheckpointHandler
 from holdfast.orbax.random_key_handlers import (
     JaxRandomKeyCheckpointHandler,
@@ -80,10 +88,12 @@ __version__ = "0.12.8"
 
 __all__ = [
     "PLACEHOLDER",
+    "AbstractCheckpointManager",
     "AbstractCheckpointer",
     "ArrayCheckpointHandler",
     "ArrayRestoreArgs",
     "AsyncCheckpointHandler",
+    "AsyncCheckpointer",
     "AsyncOptions",
     "BasePyTreeCheckpointHandler",
     "CheckpointHandler",
@@ -94,9 +104,11 @@ __all__ = [
     "CompositeCheckpointHandler",
     "CompositeOptions",
     "DefaultCheckpointHandlerRegistry",
+    "Future",
     "JaxRandomKeyCheckpointHandler",
     "JsonCheckpointHandler",
     "NumpyRandomKeyCheckpointHandler",
+    "ProtoCheckpointHandler",
     "PyTreeCheckpointHandler",
     "PyTreeCheckpointer",
     "RestoreArgs",
@@ -112,7 +124,9 @@ __all__ = [
     "checkpoint_managers",
     "checkpoint_utils",
     "checkpointers",
+    "future",
     "handlers",
+    "logging",
     "merge_trees",
     "metadata",
     "multihost",
@@ -132,13 +146,8 @@ _SUBMODULES = frozenset({"test_utils", "v1"})
 
 _LATER = frozenset(
     {
-        "AbstractCheckpointManager",
-        "AsyncCheckpointer",
-        "Future",
-        "ProtoCheckpointHandler",
         "arrays",
         "experimental",
-        "logging",
         "msgpack_utils",
         "pathways",
     }

@@ -9,16 +9,10 @@ import os
 from types import TracebackType
 from typing import Any
 
-from holdfast import _engine
+from holdfast.orbax import _pending
 from holdfast.orbax._handler import CheckpointHandler
-from holdfast.orbax._later import not_implemented
-from holdfast.orbax._paths import (
-    PathLike,
-    check_parents,
-    handler_path,
-    is_path_finalized,
-)
-from holdfast.orbax._plain_handler import PlainHandler
+from holdfast.orbax._paths import PathLike, handler_path, is_path_finalized
+from holdfast.orbax._plain_handler import wrap
 from holdfast.orbax._processes import (
     Operation,
     Processes,
@@ -42,7 +36,6 @@ from holdfast.orbax.metadata.step import (
     read_step_metadata,
 )
 from holdfast.orbax.options import (
-    AtomicityMode,
     AtomicityOptions,
     FileOptions,
     MultiprocessingOptions,
@@ -86,6 +79,9 @@ class Checkpointer(AbstractCheckpointer):
     Thread-safety: one call at a time.
     """
 
+    # Whether a store of metadata may write in the background.
+    _may_write_later = False
+
     def __init__(
         self,
         handler: Any,
@@ -102,29 +98,35 @@ class Checkpointer(AbstractCheckpointer):
             handler: what saves and restores the object.
             multiprocessing_options: which processes save and restore
                 together, and which of them makes directories.
-            file_options: permissions are not part of this release.
-            atomicity_options: the mode COMMIT_FILE is for restores only.
-            checkpoint_metadata_store: not part of this release.
-            temporary_path_class: not part of this release.
+            file_options: modes of directories.
+            atomicity_options: how a checkpoint comes to exist.
+            checkpoint_metadata_store: writes `_CHECKPOINT_METADATA`, instead
+                of the engine; it must write at once.
+            temporary_path_class: makes and finalizes directories, instead of
+                what `atomicity_options` say.
 
         Raises:
-            NotImplementedError: an option that comes later.
+            ValueError: a metadata store that writes later.
         """
+        store = checkpoint_metadata_store
+        if store is not None and not self._may_write_later:
+            if not store.is_blocking_writer():
+                raise ValueError(
+                    "Checkpoint metadata store must be blocking writer."
+                )
         if not has_registered_args(handler):
             logging.warning(
                 "No registered CheckpointArgs found for handler type: %s",
                 type(handler),
             )
-            handler = PlainHandler(handler)
-        file_options = file_options or FileOptions()
-        if file_options.path_permission_mode is not None:
-            raise not_implemented("FileOptions.path_permission_mode")
-        if checkpoint_metadata_store is not None:
-            raise not_implemented("checkpoint_metadata_store")
-        if temporary_path_class is not None:
-            raise not_implemented("temporary_path_class")
+            handler = wrap(handler)
         self._handler = handler
-        self._atomicity_options = atomicity_options
+        self._commit_options = _pending.CommitOptions(
+            file_options or FileOptions(),
+            atomicity_options,
+            store,
+            temporary_path_class,
+        )
         self._multiprocessing_options = multiprocessing_options
 
     @property
@@ -169,13 +171,14 @@ class Checkpointer(AbstractCheckpointer):
         with SharedDirectory(operation) as shared, saving(operation):
             with operation.phase("create_tmp_directory:post"):
                 shared.begin(lambda: self._begin(directory, force))
-            path = handler_path(shared.path(directory))
+            path = self._directory_of(shared, directory)
             with operation.phase("Checkpointer:save"):
                 self._handler.save(path, args=save_args)
             with operation.phase("Checkpointer:finalize"):
                 if shared.pending is not None:
+                    typestrs = self._typestrs_json()
                     self._handler.finalize(path)
-                    self._commit(shared.pending, custom_metadata)
+                    self._commit(shared.pending, custom_metadata, typestrs)
 
     def _start(
         self, place: str, directory: PathLike, *, is_save: bool = True
@@ -198,7 +201,6 @@ class Checkpointer(AbstractCheckpointer):
 
         Raises:
             ValueError: it is relative, or exists without `force`.
-            NotImplementedError: the mode of committing comes later.
         """
         path = os.fspath(directory)
         if os.path.lexists(path) and not force:
@@ -207,18 +209,31 @@ class Checkpointer(AbstractCheckpointer):
             raise ValueError(
                 f"Checkpoint path should be absolute. Got {directory}"
             )
-        options = self._atomicity_options
-        if options is not None and options.mode is AtomicityMode.COMMIT_FILE:
-            raise not_implemented("Saving with AtomicityMode.COMMIT_FILE")
 
     def _begin(self, directory: PathLike, force: bool) -> Any:
-        path = os.fspath(directory)
-        check_parents(path)
-        return _engine.PendingSave(path, overwrite=force)
+        path = os.path.normpath(os.fspath(directory))
+        return _pending.begin(path, self._commit_options, overwrite=force)
 
-    def _commit(self, pending: Any, custom_metadata: Any) -> None:
+    def _directory_of(self, shared: SharedDirectory, final: PathLike) -> Any:
+        """Where the handler writes."""
+        path = os.path.normpath(os.fspath(final))
+        temporary = self._commit_options.temporary_path(path)
+        return handler_path(shared.path(temporary.get()))
+
+    def _typestrs_json(self) -> str:
+        """What `_CHECKPOINT_METADATA` has; asked for before `finalize`."""
+        if isinstance(self._handler, CompositeCheckpointHandler):
+            return json.dumps(self._handler.typestrs_of_saved())
+        return json.dumps(typestr_of(self._handler))
+
+    def _commit(
+        self, pending: Any, custom_metadata: Any, typestrs_json: str
+    ) -> None:
+        typestrs = json.loads(typestrs_json)
+        for name in typestrs if isinstance(typestrs, dict) else [""]:
+            pending.adopt_item(name)
         pending.commit(
-            item_handlers_json=json.dumps(typestr_of(self._handler)),
+            item_handlers_json=typestrs_json,
             custom_metadata=json.dumps(check_json_object(custom_metadata)),
         )
 
@@ -247,7 +262,9 @@ class Checkpointer(AbstractCheckpointer):
         if not os.path.exists(path):
             raise FileNotFoundError(f"Checkpoint at {directory} not found.")
         if not is_path_finalized(
-            path, atomicity_options=self._atomicity_options
+            path,
+            temporary_path_cls=self._commit_options.temporary_path_class,
+            atomicity_options=self._commit_options.atomicity_options,
         ):
             raise ValueError(f"Found incomplete checkpoint at {directory}.")
         restore_args = construct_checkpoint_args(
@@ -284,8 +301,10 @@ class Checkpointer(AbstractCheckpointer):
         return metadata
 
     def close(self) -> None:
-        """Closes the handler."""
+        """Closes the handler, and the store of metadata."""
         self._handler.close()
+        if self._commit_options.metadata_store is not None:
+            self._commit_options.metadata_store.close()
 
     def __enter__(self) -> Any:
         return self

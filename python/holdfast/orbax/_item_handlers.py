@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterable, Mapping
 
 from holdfast.orbax._handler import CheckpointHandler
-from holdfast.orbax._plain_handler import PlainArgs, PlainHandler
+from holdfast.orbax._plain_handler import wrap
 from holdfast.orbax.checkpoint_args import (
     CheckpointArgs,
     get_registered_args_cls,
@@ -63,7 +63,7 @@ class ItemHandlers:
             "No registered CheckpointArgs found for handler type: %s",
             type(handler),
         )
-        self.registry.add(name, PlainArgs, PlainHandler(handler))
+        self._register(name, wrap(handler))
 
     def _register(self, name: str, handler: CheckpointHandler) -> None:
         save_args, restore_args = get_registered_args_cls(handler)

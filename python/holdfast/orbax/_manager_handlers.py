@@ -7,9 +7,11 @@ from typing import Any
 
 from holdfast.orbax._checkpointer import AbstractCheckpointer, Checkpointer
 from holdfast.orbax._handler import CheckpointHandler
-from holdfast.orbax._standard_checkpointer import StandardCheckpointer
+from holdfast.orbax._manager_options import CheckpointManagerOptions
+from holdfast.orbax.async_checkpointer import AsyncCheckpointer
 from holdfast.orbax.composite_checkpoint_handler import (
     CompositeCheckpointHandler,
+    CompositeOptions,
 )
 from holdfast.orbax.handler_registration import (
     CheckpointHandlerRegistry,
@@ -20,7 +22,7 @@ from holdfast.orbax.json_handler import (
     JsonRestoreArgs,
     JsonSaveArgs,
 )
-from holdfast.orbax.options import MultiprocessingOptions
+from holdfast.orbax.options import AsyncOptions, MultiprocessingOptions
 
 DEFAULT_ITEM_NAME = "default"
 METRIC_ITEM_NAME = "metrics"
@@ -75,23 +77,77 @@ def check_exclusive(
             )
 
 
-def metrics_handler() -> JsonCheckpointHandler:
-    """What reads a step's metrics."""
-    return JsonCheckpointHandler(filename=METRIC_ITEM_NAME)
+def metrics_handler(
+    options: MultiprocessingOptions | None = None,
+) -> JsonCheckpointHandler:
+    """What writes and reads a step's metrics."""
+    return JsonCheckpointHandler(
+        filename=METRIC_ITEM_NAME, multiprocessing_options=options
+    )
 
 
-def handler_of_checkpointers(
-    checkpointers: Checkpointers, options: MultiprocessingOptions
-) -> tuple[CompositeCheckpointHandler, bool]:
-    """The handler of the items of checkpointers, and whether they save async.
+def _composite_options(options: CheckpointManagerOptions) -> CompositeOptions:
+    return CompositeOptions(
+        multiprocessing_options=options.multiprocessing_options,
+        temporary_path_class=options.temporary_path_class,
+        file_options=options.file_options,
+        atomicity_options=options.atomicity_options,
+        async_options=options.async_options,
+    )
+
+
+def make_checkpointer(
+    handler: CompositeCheckpointHandler,
+    options: CheckpointManagerOptions,
+    *,
+    is_async: bool,
+    timeout_secs: int | None = None,
+) -> Checkpointer:
+    """What saves and restores steps.
+
+    Args:
+        handler: of a step's items.
+        options: the manager's.
+        is_async: it saves in the background.
+        timeout_secs: that of the caller's own checkpointers, if the options
+            have none.
+
+    Raises:
+        ValueError: options that do not fit.
+    """
+    common: dict[str, Any] = {
+        "multiprocessing_options": options.multiprocessing_options,
+        "file_options": options.file_options,
+        "atomicity_options": options.atomicity_options,
+        "temporary_path_class": options.temporary_path_class,
+    }
+    async_options = options.async_options
+    if is_async:
+        if async_options is None and timeout_secs is not None:
+            async_options = AsyncOptions(timeout_secs=timeout_secs)
+        return AsyncCheckpointer(handler, async_options=async_options, **common)
+    checkpointer = Checkpointer(handler, **common)
+    if async_options and async_options.post_finalization_callback is not None:
+        raise ValueError(
+            "AsyncOptions.post_finalization_callback is only supported with"
+            " AsyncCheckpointer. But final resolved checkpointer is: "
+            f" {checkpointer}"
+        )
+    return checkpointer
+
+
+def checkpointer_of_checkpointers(
+    checkpointers: Checkpointers, options: CheckpointManagerOptions
+) -> Checkpointer:
+    """What saves as the caller's checkpointers would.
 
     Raises:
         ValueError: they are no Checkpointers; another primary host than 0.
     """
-    if options.primary_host != 0:
+    primary = options.multiprocessing_options.primary_host
+    if primary != 0:
         raise ValueError(
-            f"`primary_host`={options.primary_host} is not supported in legacy"
-            " API."
+            f"`primary_host`={primary} is not supported in legacy API."
         )
     handlers: dict[str, Any] = {}
     if isinstance(checkpointers, Checkpointer):
@@ -109,22 +165,37 @@ def handler_of_checkpointers(
                 f" Checkpointer. Found {type(checkpointer)}."
             )
         handlers[name] = checkpointer.handler
-    handlers[METRIC_ITEM_NAME] = metrics_handler()
-    is_async = any(isinstance(c, StandardCheckpointer) for c in given.values())
-    return CompositeCheckpointHandler(**handlers), is_async
+    handlers[METRIC_ITEM_NAME] = metrics_handler(
+        options.multiprocessing_options
+    )
+    timeouts = [
+        checkpointer.timeout_secs
+        for checkpointer in given.values()
+        if isinstance(checkpointer, AsyncCheckpointer)
+    ]
+    handler = CompositeCheckpointHandler(
+        composite_options=_composite_options(options), **handlers
+    )
+    return make_checkpointer(
+        handler,
+        options,
+        is_async=bool(timeouts),
+        timeout_secs=max(timeouts, default=None),
+    )
 
 
 def handler_of_items(
     item_names: Sequence[str] | None,
     item_handlers: ItemHandlers | None,
-    options: MultiprocessingOptions,
+    options: CheckpointManagerOptions,
 ) -> CompositeCheckpointHandler:
     """The handler of items that are named, or have handlers.
 
     Raises:
         ValueError: no primary host, and no handlers.
     """
-    if options.primary_host is None and item_handlers is None:
+    processes = options.multiprocessing_options
+    if processes.primary_host is None and item_handlers is None:
         raise ValueError(
             "When primary_host is set to None, item_handlers must be provided"
             " to match with the primary_host setting."
@@ -134,18 +205,24 @@ def handler_of_items(
         handlers = {DEFAULT_ITEM_NAME: item_handlers}
     else:
         handlers = dict.fromkeys(item_names or ()) | dict(item_handlers or {})
-    handlers[METRIC_ITEM_NAME] = metrics_handler()
-    return CompositeCheckpointHandler(**handlers)
+    handlers[METRIC_ITEM_NAME] = metrics_handler(processes)
+    return CompositeCheckpointHandler(
+        composite_options=_composite_options(options), **handlers
+    )
 
 
 def handler_of_registry(
     registry: CheckpointHandlerRegistry | None,
+    options: CheckpointManagerOptions,
 ) -> CompositeCheckpointHandler:
     """The handler of a registry's items, to which metrics are added."""
     if registry is None:
         registry = DefaultCheckpointHandlerRegistry()
-    handler = metrics_handler()
+    handler = metrics_handler(options.multiprocessing_options)
     for args in (JsonSaveArgs, JsonRestoreArgs):
         if not registry.has(METRIC_ITEM_NAME, args):
             registry.add(METRIC_ITEM_NAME, args, handler)
-    return CompositeCheckpointHandler(handler_registry=registry)
+    return CompositeCheckpointHandler(
+        composite_options=_composite_options(options),
+        handler_registry=registry,
+    )

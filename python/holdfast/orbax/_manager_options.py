@@ -8,7 +8,6 @@ import logging
 from collections.abc import Callable, Container
 from typing import Any
 
-from holdfast.orbax._later import not_implemented
 from holdfast.orbax._step_names import NameFormat
 from holdfast.orbax.options import (
     AsyncOptions,
@@ -16,15 +15,13 @@ from holdfast.orbax.options import (
     FileOptions,
     MultiprocessingOptions,
 )
+from holdfast.orbax.preservation_policy import PreservationPolicy
 from holdfast.orbax.save_decision_policy import SaveDecisionPolicy
 
 
 @dataclasses.dataclass
 class CheckpointManagerOptions:
     """Options of a CheckpointManager.
-
-    Those about saving and deleting are checked and kept; this release's
-    manager reads alone.
 
     Attributes:
         save_interval_steps: save at its multiples.
@@ -43,8 +40,9 @@ class CheckpointManagerOptions:
         single_host_load_and_broadcast: one process lists for all.
         todelete_subdir: move steps there instead of deleting them.
         todelete_full_path: the same, in a bucket.
-        enable_background_delete: delete in the background.
-        num_deletion_threads: number of threads that do.
+        enable_background_delete: `delete` returns before the files are gone;
+            deleting after a save never waits for them.
+        num_deletion_threads: at most so many steps are removed at once.
         read_only: neither save nor delete; sets such options to nothing.
         enable_async_checkpointing: save in the background.
         async_options: how.
@@ -54,7 +52,8 @@ class CheckpointManagerOptions:
         file_options: how files are made.
         atomicity_options: how steps are committed.
         save_root_metadata: write the manager's metadata.
-        temporary_path_class: not part of this release.
+        temporary_path_class: makes and finalizes the directories of steps and
+            items, instead of what `atomicity_options` say.
         save_decision_policy: says when to save, instead of the options above.
         preservation_policy: says what to keep, instead of the options above.
         prevent_write_metrics: do not store metrics.
@@ -98,7 +97,7 @@ class CheckpointManagerOptions:
     save_root_metadata: bool = True
     temporary_path_class: Any | None = None
     save_decision_policy: SaveDecisionPolicy | None = None
-    preservation_policy: Any | None = None
+    preservation_policy: PreservationPolicy | None = None
     prevent_write_metrics: bool = False
     enable_should_save_is_saving_in_progress_check: bool = True
     enable_per_process_directory_creation: bool = False
@@ -180,11 +179,10 @@ class CheckpointManagerOptions:
 
 
 def check_usable(options: CheckpointManagerOptions) -> None:
-    """Refuses what contradicts itself and what comes later.
+    """Refuses what contradicts itself.
 
     Raises:
         ValueError: the options contradict each other.
-        NotImplementedError: an option that comes later.
     """
     keeps_steps = (
         options.keep_time_interval or options.max_to_keep or options.keep_period
@@ -196,9 +194,3 @@ def check_usable(options: CheckpointManagerOptions) -> None:
         )
     if options.best_mode not in ("min", "max"):
         raise ValueError('`best_mode` must be one of: "min", "max"')
-    if options.cleanup_tmp_directories:
-        raise not_implemented(
-            "CheckpointManagerOptions.cleanup_tmp_directories"
-        )
-    if options.temporary_path_class is not None:
-        raise not_implemented("CheckpointManagerOptions.temporary_path_class")

@@ -8,6 +8,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from holdfast.orbax._manager_options import CheckpointManagerOptions
+from holdfast.orbax.preservation_policy import (
+    AnyPreservationPolicy,
+    BestN,
+    EveryNSeconds,
+    EveryNSteps,
+    LatestN,
+    PreservationPolicy,
+)
 from holdfast.orbax.save_decision_policy import (
     AnySavePolicy,
     DecisionContext,
@@ -50,6 +58,31 @@ class _ShouldSaveFnPolicy(SaveDecisionPolicy):
     ) -> bool:
         latest = previous_steps[-1].step if previous_steps else None
         return bool(self.should_save_fn(step.step, latest))
+
+
+def default_preservation_policy(
+    options: CheckpointManagerOptions,
+) -> PreservationPolicy:
+    """What the options keep, if they have no policy of their own."""
+    policies: list[PreservationPolicy] = []
+    if options.keep_period is not None:
+        policies.append(EveryNSteps(options.keep_period))
+    if options.keep_time_interval is not None:
+        seconds = int(options.keep_time_interval.total_seconds())
+        policies.append(EveryNSeconds(seconds))
+    if options.best_fn is None:
+        policies.append(LatestN(options.max_to_keep))
+    else:
+        best = BestN(
+            get_metric_fn=options.best_fn,
+            reverse=options.best_mode == "min",
+            n=options.max_to_keep,
+            keep_checkpoints_without_metrics=(
+                options.keep_checkpoints_without_metrics
+            ),
+        )
+        policies.append(best)
+    return AnyPreservationPolicy(policies)
 
 
 def default_policy(options: CheckpointManagerOptions) -> SaveDecisionPolicy:

@@ -1,4 +1,4 @@
-"""The arguments of a manager's restore, and what it returns."""
+"""The arguments of a manager's save and restore, and what it returns."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from holdfast.orbax.composite_checkpoint_handler import CompositeArgs
 from holdfast.orbax.handler_registration import CheckpointHandlerRegistry
 
 
-def check_restore_args(items: Any, args: Any, is_single: bool) -> None:
+def check_args(items: Any, args: Any, is_single: bool) -> None:
     """Refuses arguments of the wrong kind.
 
     Raises:
@@ -69,23 +69,51 @@ def legacy_args(
     items, restore_kwargs = items or {}, restore_kwargs or {}
     args: dict[str, Any] = {}
     for name in {**items, **restore_kwargs}:
-        args_type: Any = _restore_args_type(registry, name)
+        args_type: Any = _args_types(registry, name)[1]
         options = restore_kwargs.get(name) or {}
         args[name] = args_type(items.get(name), **options)
     return CompositeArgs(**args)
 
 
-def _restore_args_type(
+def legacy_save_args(
+    registry: CheckpointHandlerRegistry,
+    items: Any,
+    save_kwargs: Any,
+    is_single: bool,
+) -> CompositeArgs:
+    """Arguments of what to save and of options.
+
+    Args:
+        registry: the manager's handlers.
+        items: the single item, or items by name.
+        save_kwargs: options, or those by item, or None.
+        is_single: steps hold a single item.
+
+    Raises:
+        ValueError: an item whose handler is not known.
+    """
+    save_kwargs = save_kwargs or {}
+    if is_single:
+        items = {DEFAULT_ITEM_NAME: items}
+        save_kwargs = {DEFAULT_ITEM_NAME: save_kwargs}
+    args: dict[str, Any] = {}
+    for name, item in items.items():
+        args_type: Any = _args_types(registry, name)[0]
+        args[name] = args_type(item, **(save_kwargs.get(name) or {}))
+    return CompositeArgs(**args)
+
+
+def _args_types(
     registry: CheckpointHandlerRegistry, item_name: str
-) -> type[CheckpointArgs]:
-    """The class of an item's restore arguments.
+) -> tuple[type[CheckpointArgs], type[CheckpointArgs]]:
+    """The classes of an item's save and restore arguments.
 
     Raises:
         ValueError: there is no such item.
     """
     for (name, _), handler in registry.get_all_entries().items():
         if name == item_name:
-            return get_registered_args_cls(handler)[1]
+            return get_registered_args_cls(handler)
     raise ValueError(
         f'Unknown key "{item_name}" in CompositeCheckpointHandler.'
     )

@@ -8,6 +8,7 @@ import pathlib
 import sys
 from typing import Any
 
+from holdfast.orbax._coroutines import run_sync
 from holdfast.orbax.options import AtomicityMode, AtomicityOptions
 
 TMP_DIR_SUFFIX = ".orbax-checkpoint-tmp"
@@ -55,10 +56,13 @@ def is_path_temporary(
 
     Args:
         path: a directory.
-        temporary_path_cls: unused.
+        temporary_path_cls: a class of temporary paths that knows; None: the
+            options do.
         atomicity_options: how checkpoints there are committed.
     """
     text = os.fspath(path)
+    if temporary_path_cls is not None:
+        return _is_valid(temporary_path_cls.validate, path)
     if _wants_commit_file(atomicity_options):
         if is_path_finalized(path, atomicity_options=atomicity_options):
             return False
@@ -77,10 +81,13 @@ def is_path_finalized(
 
     Args:
         path: a directory.
-        temporary_path_cls: unused.
+        temporary_path_cls: a class of temporary paths that knows; None: the
+            options do.
         atomicity_options: how checkpoints there are committed.
     """
     text = os.fspath(path)
+    if temporary_path_cls is not None:
+        return _is_valid(temporary_path_cls.validate_final, path)
     is_named_so = TMP_DIR_SUFFIX not in os.path.basename(text)
     is_named_so = is_named_so and os.path.isdir(text)
     if not _wants_commit_file(atomicity_options):
@@ -89,6 +96,15 @@ def is_path_finalized(
         return True
     assert atomicity_options is not None
     return atomicity_options.allow_legacy_atomic_rename and is_named_so
+
+
+def _is_valid(validate: Any, path: PathLike) -> bool:
+    """What a class of temporary paths says of a path."""
+    try:
+        run_sync(validate(handler_path(path)))
+    except ValueError:
+        return False
+    return True
 
 
 def _wants_commit_file(options: AtomicityOptions | None) -> bool:

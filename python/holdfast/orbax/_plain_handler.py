@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast.orbax._handler import CheckpointHandler
+from holdfast.orbax._handler import (
+    AsyncCheckpointHandler,
+    CheckpointHandler,
+    orbax_typestr,
+)
 from holdfast.orbax.checkpoint_args import (
     CheckpointArgs,
     register_with_handler,
 )
+
+_MODULE = "composite_checkpoint_handler"
 
 
 class PlainHandler(CheckpointHandler):
@@ -16,6 +22,15 @@ class PlainHandler(CheckpointHandler):
 
     def __init__(self, handler: Any) -> None:
         self._handler = handler
+
+    @classmethod
+    def typestr(cls) -> str:
+        return orbax_typestr(
+            cls,
+            f"{__name__}.PlainHandler",
+            _MODULE,
+            "_LegacyCheckpointHandlerWrapper",
+        )
 
     def save(self, directory: Any, args: PlainArgs) -> Any:
         return self._handler.save(directory, *args.args, **args.kwargs)
@@ -33,6 +48,24 @@ class PlainHandler(CheckpointHandler):
         self._handler.close()
 
 
+class AsyncPlainHandler(PlainHandler, AsyncCheckpointHandler):
+    """The same, for a handler that can write in the background."""
+
+    @classmethod
+    def typestr(cls) -> str:
+        return orbax_typestr(
+            cls,
+            f"{__name__}.AsyncPlainHandler",
+            _MODULE,
+            "_AsyncLegacyCheckpointHandlerWrapper",
+        )
+
+    async def async_save(self, directory: Any, args: PlainArgs) -> Any:
+        return await self._handler.async_save(
+            directory, *args.args, **args.kwargs
+        )
+
+
 @register_with_handler(PlainHandler, for_save=True, for_restore=True)
 class PlainArgs(CheckpointArgs):
     """What such a handler is called with."""
@@ -40,3 +73,15 @@ class PlainArgs(CheckpointArgs):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self.args = args
         self.kwargs = kwargs
+
+
+@register_with_handler(AsyncPlainHandler, for_save=True, for_restore=True)
+class AsyncPlainArgs(PlainArgs):
+    """What an asynchronous one is called with."""
+
+
+def wrap(handler: Any) -> PlainHandler:
+    """The handler, as one whose arguments are registered."""
+    if isinstance(handler, AsyncCheckpointHandler):
+        return AsyncPlainHandler(handler)
+    return PlainHandler(handler)

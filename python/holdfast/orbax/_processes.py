@@ -75,7 +75,12 @@ class Processes:
         return list(self.members)
 
     def start(
-        self, place: str, directory: Any = "", *, value: Any = None
+        self,
+        place: str,
+        directory: Any = "",
+        *,
+        value: Any = None,
+        timeout_secs: float | None = None,
     ) -> Operation:
         """Begins a save or a restore together.
 
@@ -83,12 +88,13 @@ class Processes:
             place: the name of Orbax's first barrier.
             directory: of the checkpoint.
             value: what the others are to know: JSON.
+            timeout_secs: None: `multihost.coordination_timeout()`.
 
         Raises:
             DeadlineExceededError: a process did not come.
         """
         operation = Operation(self, os.fspath(directory))
-        operation.begin(place, value)
+        operation.begin(place, value, timeout_secs)
         return operation
 
 
@@ -107,13 +113,20 @@ class Operation:
         # What each process said at the beginning.
         self.values: dict[int, Any] = {}
 
-    def begin(self, place: str, value: Any = None) -> None:
+    def begin(
+        self,
+        place: str,
+        value: Any = None,
+        timeout_secs: float | None = None,
+    ) -> None:
         """Waits where the operation begins.
 
         Raises:
             DeadlineExceededError: a process did not come.
         """
-        values = self.meet(place, [uuid.uuid4().hex, value])
+        values = self.meet(
+            place, [uuid.uuid4().hex, value], timeout_secs=timeout_secs
+        )
         self.id = values[min(values)][0]
         self.values = {process: said for process, (_, said) in values.items()}
 

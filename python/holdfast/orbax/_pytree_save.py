@@ -10,13 +10,14 @@ import asyncio
 import dataclasses
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from holdfast import _engine
 from holdfast._adapt import adapt, make_adapt
+from holdfast._progress import cancelling
 from holdfast.orbax import _structure
 from holdfast.orbax._array_type_handler import ArrayHandler, refuse_host_local
 from holdfast.orbax._coroutines import run_sync
@@ -127,12 +128,15 @@ class PreparedSave:
             else:
                 futures.extend(result)
         if failures:
-            _wait_quietly(futures)
+            wait_quietly(futures)
             raise failures[0]
         return futures
 
     def write(
-        self, directory: Any, futures: Sequence[Any] | None = None
+        self,
+        directory: Any,
+        futures: Sequence[Any] | None = None,
+        is_cancelled: Callable[[], bool] | None = None,
     ) -> None:
         """Writes the item's files into an existing directory.
 
@@ -142,8 +146,10 @@ class PreparedSave:
         Args:
             directory: the item's.
             futures: what `serialize` returned; None: it is called here.
+            is_cancelled: asked now and then whether to stop.
 
         Raises:
+            CancelledError: it was to stop.
             OSError: the files cannot be written.
             ValueError: the path is relative, or the tree cannot be stored.
             Exception: what another handler raises.
@@ -152,6 +158,8 @@ class PreparedSave:
         if not os.path.isabs(path):
             raise ValueError(f"Checkpoint path should be absolute. Got {path}")
         options = self.options
+        if is_cancelled is not None:
+            options = {**options, "progress": cancelling(None, is_cancelled)}
         if self.others:
             if futures is None:
                 futures = run_sync(self.serialize(directory))
@@ -227,7 +235,8 @@ def wait_for_all(futures: Iterable[Any]) -> None:
         raise failure
 
 
-def _wait_quietly(futures: Iterable[Any]) -> None:
+def wait_quietly(futures: Iterable[Any]) -> None:
+    """Waits for every future, whatever it raises."""
     try:
         wait_for_all(futures)
     except Exception:  # noqa: S110 - an earlier failure is what is reported
@@ -453,6 +462,8 @@ def _engine_args(
     Raises:
         AttributeError: a dtype that is no numpy dtype.
     """
+    if all(leaf_args is None for leaf_args in args):
+        return {}
     return {
         ".".join(names): engine_args(leaf_args)
         for names, leaf_args, handler in zip(
@@ -471,24 +482,36 @@ def _check_leaves(
         ValueError: a type that cannot be saved; an array of zero size.
     """
     handlers: list[TypeHandler | None] = []
-    for names, leaf in zip(flat.paths, flat.leaves, strict=True):
+    for i, leaf in enumerate(flat.leaves):
         try:
             handler = table.of(leaf)
         except ValueError as error:
-            raise _unsupported_type(flat, names, leaf) from error
+            raise _unsupported_type(flat, flat.paths[i], leaf) from error
         handlers.append(handler)
-        if handler is not None:
-            continue
-        is_jax = is_jax_array(leaf)
-        if (is_jax or isinstance(leaf, np.ndarray)) and leaf.size == 0:
-            typestr = "jax.Array" if is_jax else "np.ndarray"
-            raise ValueError(
-                "Cannot save arrays with zero size: ParamInfo:"
-                f" [name={'.'.join(names)},value_typestr={typestr}]"
-            )
-        if is_jax and not table.processes.is_single:
-            refuse_host_local(leaf, ".".join(names), "jax.Array")
+        if handler is None:
+            _check_array(flat, i, table.processes)
     return handlers
+
+
+def _check_array(
+    flat: _structure.FlatTree, i: int, processes: Processes
+) -> None:
+    """Refuses an array that has nothing to save here.
+
+    Raises:
+        ValueError: it has zero size; it is one process's alone.
+    """
+    leaf = flat.leaves[i]
+    is_numpy = isinstance(leaf, np.ndarray)
+    is_jax = not is_numpy and is_jax_array(leaf)
+    if (is_jax or is_numpy) and leaf.size == 0:
+        typestr = "jax.Array" if is_jax else "np.ndarray"
+        raise ValueError(
+            "Cannot save arrays with zero size: ParamInfo:"
+            f" [name={'.'.join(flat.paths[i])},value_typestr={typestr}]"
+        )
+    if is_jax and not processes.is_single:
+        refuse_host_local(leaf, ".".join(flat.paths[i]), "jax.Array")
 
 
 def _unsupported_type(

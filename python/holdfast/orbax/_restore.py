@@ -51,6 +51,7 @@ class RestoreOptions:
         metadata_options: whether recorded tuples come back as such.
         byte_limiter: bounds what is read at once.
         aggregate_filename: of the msgpack file of old items.
+        fills_missing: chunks that are not stored are zeros.
     """
 
     registry: TypeHandlerRegistry | None = None
@@ -59,6 +60,7 @@ class RestoreOptions:
     )
     byte_limiter: ByteLimiter | None = None
     aggregate_filename: str = AGGREGATE_FILE
+    fills_missing: bool = False
 
 
 def restore_pytree(
@@ -98,7 +100,11 @@ def restore_pytree(
     if has_structure(path, aggregate_filename):
         with _gc.paused():
             source = open_item(
-                directory, aggregate_filename=aggregate_filename
+                directory,
+                missing_chunks="fill"
+                if options.fills_missing
+                else "as_recorded",
+                aggregate_filename=aggregate_filename,
             )
             if not _needs_aggregate(source, aggregate_filename):
                 return restore_tree(

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
-from holdfast.orbax._paths import TMP_DIR_SUFFIX, PathLike
+from holdfast.orbax._paths import PathLike
 from holdfast.orbax._processes import Operation
 
 
@@ -25,28 +25,27 @@ class SharedDirectory:
             operation: the save.
         """
         self._operation = operation
-        # The engine's PendingSave, on the primary; None before `begin` and on
-        # other processes.
+        # A Pending, on the primary; None before `begin` and on other processes.
         self.pending: Any | None = None
 
     def begin(self, make: Callable[[], Any]) -> None:
         """Makes the directory, on the primary.
 
         Args:
-            make: returns an `_engine.PendingSave`.
+            make: returns a Pending.
         """
         if self._operation.processes.is_primary:
             self.pending = make()
 
-    def path(self, final: PathLike) -> str:
+    def path(self, temporary: PathLike) -> str:
         """Where it is.
 
         Args:
-            final: what it is renamed to.
+            temporary: where those think it is that have not made it.
         """
         if self.pending is not None:
             return str(self.pending.directory)
-        return os.path.abspath(final) + TMP_DIR_SUFFIX
+        return os.path.abspath(temporary)
 
     def __enter__(self) -> SharedDirectory:
         return self
@@ -77,7 +76,7 @@ def discard(
 
     Args:
         operation: the save.
-        pending: the engine's PendingSave; None on processes that have none.
+        pending: a Pending; None on processes that have none.
         is_failed: other processes may still be writing into it.
     """
     if pending is None:

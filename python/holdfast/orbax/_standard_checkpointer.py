@@ -6,20 +6,11 @@ change every array that was given.
 
 from __future__ import annotations
 
-import contextlib
-import os
-import threading
-import time
-from collections.abc import Iterator
 from typing import Any
 
-from holdfast import errors
 from holdfast.orbax._checkpointer import Checkpointer
-from holdfast.orbax._jax import require_jax
-from holdfast.orbax._paths import PathLike, handler_path
-from holdfast.orbax._processes import Operation, saving
-from holdfast.orbax._shared_directory import SharedDirectory
-from holdfast.orbax.multihost import unique_barrier_key
+from holdfast.orbax._paths import PathLike
+from holdfast.orbax.async_checkpointer import AsyncCheckpointer
 from holdfast.orbax.options import (
     AsyncOptions,
     AtomicityOptions,
@@ -32,8 +23,6 @@ from holdfast.orbax.standard_checkpoint_handler import (
     StandardRestoreArgs,
     StandardSaveArgs,
 )
-
-_BEFORE_DIRECTORY = "create_tmp_directory:sync_before_directory_creation"
 
 
 class PyTreeCheckpointer(Checkpointer):
@@ -59,43 +48,7 @@ class PyTreeCheckpointer(Checkpointer):
         )
 
 
-class _BackgroundSave:
-    """At most one save at a time, on a thread of its own.
-
-    Thread-safety: one thread starts and waits.
-    """
-
-    def __init__(self) -> None:
-        self._thread: threading.Thread | None = None
-        self._error: BaseException | None = None
-
-    def start(self, work: Any) -> None:
-        """Runs `work()`. REQUIRES: nothing is running."""
-
-        def run() -> None:
-            try:
-                work()
-            except BaseException as error:
-                self._error = error
-
-        self._thread = threading.Thread(name="async_save", target=run)
-        self._thread.start()
-
-    def raise_error(self) -> None:
-        """Raises what the last save raised, once."""
-        error, self._error = self._error, None
-        if error is not None:
-            raise error
-
-    def wait(self) -> None:
-        """Waits for the save, then raises what it raised."""
-        if self._thread is not None:
-            self._thread.join()
-            self._thread = None
-        self.raise_error()
-
-
-class StandardCheckpointer(Checkpointer):
+class StandardCheckpointer(AsyncCheckpointer):
     """Saves trees of arrays and numbers in the background.
 
     Thread-safety: one call at a time.
@@ -116,39 +69,27 @@ class StandardCheckpointer(Checkpointer):
 
         Args:
             async_options: how to save in the background.
-            multiprocessing_options: see Checkpointer, like the others.
-            file_options: see Checkpointer.
-            atomicity_options: see Checkpointer.
-            checkpoint_metadata_store: see Checkpointer.
-            temporary_path_class: see Checkpointer.
+            multiprocessing_options: see AsyncCheckpointer, like the others.
+            file_options: see AsyncCheckpointer.
+            atomicity_options: see AsyncCheckpointer.
+            checkpoint_metadata_store: see AsyncCheckpointer.
+            temporary_path_class: see AsyncCheckpointer.
             **kwargs: of StandardCheckpointHandler.
 
         Raises:
             ValueError: a timeout that is not positive.
-            NotImplementedError: an option that comes later.
         """
-        async_options = async_options or AsyncOptions()
-        if async_options.timeout_secs <= 0:
-            raise ValueError(
-                "Timeout must be positive, but got"
-                f" {async_options.timeout_secs} seconds."
-            )
         super().__init__(
             StandardCheckpointHandler(
                 multiprocessing_options=multiprocessing_options, **kwargs
             ),
+            async_options=async_options,
             multiprocessing_options=multiprocessing_options,
             file_options=file_options,
             atomicity_options=atomicity_options,
             checkpoint_metadata_store=checkpoint_metadata_store,
             temporary_path_class=temporary_path_class,
         )
-        self._post_finalization_callback = (
-            async_options.post_finalization_callback
-        )
-        self._timeout_secs = async_options.timeout_secs
-        self._barrier_sync_fn = async_options.barrier_sync_fn
-        self._background = _BackgroundSave()
 
     def save(  # type: ignore[override]
         self,
@@ -173,88 +114,12 @@ class StandardCheckpointer(Checkpointer):
                 cannot be saved.
             Exception: what the save before raised.
         """
-        operation = self._start("Checkpointer:save_start", directory)
-        with operation.phase(_BEFORE_DIRECTORY):
-            self.wait_until_finished()
-            self._check_destination(directory, force)
-            prepared = self._handler.prepare(
-                StandardSaveArgs(state, save_args), snapshot=True
-            )
-        shared = SharedDirectory(operation)
-        try:
-            with operation.phase("add_to_awaitable_signals_contract"):
-                shared.begin(lambda: self._begin(directory, force))
-        except BaseException as error:
-            shared.close(is_failed=isinstance(error, Exception))
-            raise
-        path = handler_path(shared.path(directory))
-
-        def commit() -> None:
-            if shared.pending is None:
-                return
-            if not operation.processes.is_single:
-                self._handler.finalize(path)
-            if self._post_finalization_callback is not None:
-                self._post_finalization_callback()
-            self._commit(shared.pending, custom_metadata)
-
-        def write() -> None:
-            deadline = time.monotonic() + self._timeout_secs
-            with shared, saving(operation):
-                with self._barrier(operation, "async_write_complete", deadline):
-                    prepared.write(path)
-                with self._barrier(
-                    operation, "async_commit_complete", deadline
-                ):
-                    commit()
-
-        self._background.start(write)
-
-    @contextlib.contextmanager
-    def _barrier(
-        self, operation: Operation, place: str, deadline: float
-    ) -> Iterator[None]:
-        """Does the block's work, then waits until all processes have.
-
-        Raises:
-            TimeoutError: one has not until the save's deadline.
-            HoldfastError: one has failed.
-        """
-        suffix = os.path.basename(operation.directory)
-        key = unique_barrier_key(place, suffix=suffix)
-        has_own = self._barrier_sync_fn and not operation.processes.is_single
-        try:
-            with operation.phase(key, deadline=deadline):
-                try:
-                    yield
-                finally:
-                    if has_own:
-                        self._call_barrier_sync_fn(operation, key, deadline)
-        except errors.DeadlineExceededError as error:
-            raise errors.DeadlineExceededError(
-                f"Timed out while waiting for {place} barrier. {error}"
-            ) from error
-
-    def _call_barrier_sync_fn(
-        self, operation: Operation, key: str, deadline: float
-    ) -> None:
-        """Waits as the caller wants it.
-
-        Raises:
-            TimeoutError: a process did not come until the deadline.
-        """
-        assert self._barrier_sync_fn is not None
-        left_ms = max(1, int(1000 * (deadline - time.monotonic())))
-        prefix = operation.processes.prefix or ""
-        try:
-            self._barrier_sync_fn(
-                key=unique_barrier_key(key, prefix=prefix), timeout_ms=left_ms
-            )
-        except require_jax("a barrier").errors.JaxRuntimeError as error:
-            name = key.split(".")[0]
-            raise TimeoutError(
-                f"Timed out while waiting for {name} barrier."
-            ) from error
+        super().save(
+            directory,
+            args=StandardSaveArgs(state, save_args),
+            force=force,
+            custom_metadata=custom_metadata,
+        )
 
     def restore(
         self,
@@ -276,24 +141,6 @@ class StandardCheckpointer(Checkpointer):
             ValueError: it was never committed; a target that does not match.
             Exception: what the running save raised.
         """
-        self.wait_until_finished()
         return super().restore(
             directory, args=StandardRestoreArgs(target, strict=strict)
         )
-
-    def check_for_errors(self) -> None:
-        """Raises what a finished background save raised, once."""
-        self._background.raise_error()
-
-    def wait_until_finished(self) -> None:
-        """Waits for the running save, then raises what it raised, once."""
-        self._background.wait()
-
-    def close(self) -> None:
-        """Waits for the running save and closes the handler.
-
-        Raises:
-            Exception: what the save raised.
-        """
-        self.wait_until_finished()
-        super().close()

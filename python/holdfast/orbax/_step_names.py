@@ -12,8 +12,12 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol, TypeVar
 
-from holdfast.orbax._later import not_implemented
-from holdfast.orbax._paths import PathLike, handler_path, is_path_finalized
+from holdfast.orbax._paths import (
+    TMP_DIR_SUFFIX,
+    PathLike,
+    handler_path,
+    is_path_finalized,
+)
 from holdfast.orbax._processes import Processes
 from holdfast.orbax.metadata.step import (
     StepMetadata,
@@ -21,7 +25,7 @@ from holdfast.orbax.metadata.step import (
     read_step_metadata,
 )
 from holdfast.orbax.multihost import process_count, process_index
-from holdfast.orbax.options import AtomicityOptions
+from holdfast.orbax.options import AtomicityMode, AtomicityOptions
 
 
 @dataclasses.dataclass(frozen=True)
@@ -164,17 +168,29 @@ class _StandardNameFormat(NameFormat):
         ]
 
     def _find_all(self, base_path: PathLike) -> Iterator[Metadata]:
-        directory = os.fspath(base_path)
         base = handler_path(base_path)
         prefix = step_prefix_with_underscore(self.step_prefix)
-        pattern = f"^{prefix}{_step_pattern(self.step_format_fixed_length)}$"
-        for name in os.listdir(directory):
-            # The prefix is a text, though it is also part of a pattern.
-            if not name.startswith(prefix):
-                continue
-            match = re.search(pattern, name)
-            if match is not None and self._is_committed(base / name):
-                yield Metadata(step=int(match.group(1)), path=base / name)
+        number = _step_pattern(self.step_format_fixed_length)
+        pattern = re.compile(f"^{prefix}{number}$")
+        with os.scandir(base_path) as entries:
+            for entry in entries:
+                # The prefix is a text, though it is also part of a pattern.
+                if not entry.name.startswith(prefix):
+                    continue
+                match = pattern.search(entry.name)
+                if match is not None and self._is_committed_entry(entry):
+                    path = base / entry.name
+                    yield Metadata(step=int(match.group(1)), path=path)
+
+    def _is_committed_entry(self, entry: os.DirEntry[str]) -> bool:
+        options = self.atomicity_options
+        marks = (
+            options is not None and options.mode is AtomicityMode.COMMIT_FILE
+        )
+        if marks or self.temporary_path_cls is not None:
+            return self._is_committed(entry.path)
+        # Without a question to the file system, as there may be thousands.
+        return TMP_DIR_SUFFIX not in entry.name and entry.is_dir()
 
     def find_step(self, base_path: PathLike, step: int) -> Metadata:
         if not os.path.isdir(base_path):
@@ -191,7 +207,11 @@ class _StandardNameFormat(NameFormat):
         )
 
     def _is_committed(self, path: Any) -> bool:
-        return is_path_finalized(path, atomicity_options=self.atomicity_options)
+        return is_path_finalized(
+            path,
+            temporary_path_cls=self.temporary_path_cls,
+            atomicity_options=self.atomicity_options,
+        )
 
 
 def standard_name_format(
@@ -209,18 +229,14 @@ def standard_name_format(
         step_format_fixed_length: least number of digits.
         single_host_load_and_broadcast: the first process lists for all, which
             all have to call `find_all` for.
-        temporary_path_cls: not part of this release.
+        temporary_path_cls: knows which steps are committed.
         atomicity_options: how steps are committed.
-
-    Raises:
-        NotImplementedError: an option that comes later.
     """
-    if temporary_path_cls is not None:
-        raise not_implemented("temporary_path_cls")
     return _StandardNameFormat(
         step_prefix=step_prefix,
         step_format_fixed_length=step_format_fixed_length,
         single_host_load_and_broadcast=single_host_load_and_broadcast,
+        temporary_path_cls=temporary_path_cls,
         atomicity_options=atomicity_options,
     )
 

@@ -8,6 +8,7 @@ kinds may be left in it, as leaves.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
@@ -31,6 +32,7 @@ from holdfast.orbax.tree_paths import (
     is_sequence_key,
     isinstance_of_namedtuple,
     str_keypath,
+    tree_leaves,
     unflatten_like,
 )
 from holdfast.orbax.tree_structure import Diff
@@ -96,13 +98,16 @@ class FlatTree:
 
     Attributes:
         tree: the original.
-        paths: text keys that lead to each leaf.
         leaves: in JAX's order; empty containers are none.
     """
 
     tree: Any
-    paths: list[Names]
     leaves: list[Any]
+
+    @functools.cached_property
+    def paths(self) -> list[Names]:
+        """The keys that lead to each leaf, as text."""
+        return [str_keypath(path) for path, _ in flatten_with_path(self.tree)]
 
     def rebuild(self, leaves: list[Any]) -> Any:
         """The tree with other leaves."""
@@ -115,10 +120,7 @@ def flatten(tree: Any) -> FlatTree:
     Raises:
         ValueError: keys of a dict that do not compare.
     """
-    pairs = flatten_with_path(tree)
-    return FlatTree(
-        tree, [str_keypath(path) for path, _ in pairs], [v for _, v in pairs]
-    )
+    return FlatTree(tree, tree_leaves(tree))
 
 
 def nest(

@@ -1,8 +1,5 @@
 """Arguments of handlers: `orbax.checkpoint.args`."""
 
-from typing import Any
-
-from holdfast.orbax._later import attribute_error
 from holdfast.orbax.array_handler import (
     ArrayRestoreArgs as ArrayRestore,
 )
@@ -24,6 +21,12 @@ from holdfast.orbax.json_handler import (
 )
 from holdfast.orbax.json_handler import (
     JsonSaveArgs as JsonSave,
+)
+from holdfast.orbax.proto_handler import (
+    ProtoRestoreArgs as ProtoRestore,
+)
+from holdfast.orbax.proto_handler import (
+    ProtoSaveArgs as ProtoSave,
 )
 from holdfast.orbax.pytree_checkpoint_handler import (
     PyTreeRestoreArgs as PyTreeRestore,
@@ -61,6 +64,8 @@ __all__ = [
     "JsonSave",
     "NumpyRandomKeyRestore",
     "NumpyRandomKeySave",
+    "ProtoRestore",
+    "ProtoSave",
     "PyTreeRestore",
     "PyTreeSave",
     "StandardRestore",
@@ -70,9 +75,3 @@ __all__ = [
     "has_registered_args",
     "register_with_handler",
 ]
-
-_LATER = frozenset({"ProtoRestore", "ProtoSave"})
-
-
-def __getattr__(name: str) -> Any:
-    raise attribute_error(__name__, name, _LATER)

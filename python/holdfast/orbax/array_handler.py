@@ -108,7 +108,12 @@ class ArrayCheckpointHandler(AsyncCheckpointHandler):
     ) -> list[Future[None]]:
         """As `save`, but a future that is returned writes the files."""
         prepared = self.prepare(args or ArraySaveArgs(item, save_args))
-        write = Future(lambda _: prepared.write(directory), what="array save")
+        write = Future(
+            lambda is_cancelled: prepared.write(
+                directory, is_cancelled=is_cancelled
+            ),
+            what="array save",
+        )
         return [write]
 
     def finalize(self, directory: Any) -> None:

@@ -47,6 +47,15 @@ _BYTES_PER_GB = 10**9
 _BYTES_PER_GIB = 1024**3
 
 
+class PartialSaveError(Exception):
+    """A save of a part of a checkpoint that cannot be."""
+
+
+class PartialSaveReplacementError(PartialSaveError):
+    """A leaf that an earlier part has already."""
+
+
+
 class BasePyTreeCheckpointHandler(AsyncCheckpointHandler):
     """Saves and restores a pytree in a directory, without transforms.
 
@@ -214,7 +223,10 @@ class BasePyTreeCheckpointHandler(AsyncCheckpointHandler):
             futures = await prepared.serialize(directory)
         return [
             Future(
-                lambda _: prepared.write(directory, futures), what="pytree save"
+                lambda is_cancelled: prepared.write(
+                    directory, futures, is_cancelled
+                ),
+                what="pytree save",
             )
         ]
 

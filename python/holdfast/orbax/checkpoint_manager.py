@@ -1,81 +1,123 @@
-"""CheckpointManager: the steps of a training run.
-
-Reading alone: `save`, `delete` and whatever else writes into the run come with
-a later release.
-"""
+"""CheckpointManager: the steps of a training run, saved, kept and deleted."""
 
 from __future__ import annotations
 
 import datetime
 import logging
-import os
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
 from holdfast.orbax._checkpointer import Checkpointer
 from holdfast.orbax._handler import CheckpointHandler
-from holdfast.orbax._later import not_implemented
+from holdfast.orbax._jax import imported_jax
+from holdfast.orbax._manager_finalize import (
+    FinalizeThread,
+    SaveProgress,
+    save_statistics,
+)
 from holdfast.orbax._manager_handlers import (
     DEFAULT_ITEM_NAME,
     METRIC_ITEM_NAME,
     Checkpointers,
     ItemHandlers,
     check_exclusive,
-    handler_of_checkpointers,
+    checkpointer_of_checkpointers,
     handler_of_items,
     handler_of_registry,
-    metrics_handler,
+    make_checkpointer,
 )
+from holdfast.orbax._manager_infos import CheckpointInfos
 from holdfast.orbax._manager_options import (
     CheckpointManagerOptions,
     check_usable,
 )
-from holdfast.orbax._manager_policy import CheckpointInfo, default_policy
-from holdfast.orbax._manager_restore import (
-    check_restore_args,
-    default_item,
-    legacy_args,
+from holdfast.orbax._manager_policy import (
+    CheckpointInfo,
+    default_policy,
+    default_preservation_policy,
+)
+from holdfast.orbax._manager_reading import METADATA_ITEM_NAME, ReadingManager
+from holdfast.orbax._manager_restore import check_args, legacy_save_args
+from holdfast.orbax._manager_setup import (
+    create_root,
+    meet,
+    save_root_metadata,
+    start_cleanup,
 )
 from holdfast.orbax._paths import PathLike, handler_path
+from holdfast.orbax._signals import AwaitableSignalsContract
 from holdfast.orbax._step_names import build_step_path, standard_name_format
+from holdfast.orbax.abstract_checkpoint_manager import (
+    AbstractCheckpointManager,
+)
+from holdfast.orbax.async_checkpointer import AsyncCheckpointer
 from holdfast.orbax.checkpoint_args import CheckpointArgs
 from holdfast.orbax.composite_checkpoint_handler import CompositeArgs
+from holdfast.orbax.deleter import create_checkpoint_deleter
 from holdfast.orbax.handler_registration import CheckpointHandlerRegistry
-from holdfast.orbax.metadata.root import (
-    ROOT_METADATA_FILENAME,
-    RootMetadata,
-    read_root_metadata,
+from holdfast.orbax.json_handler import JsonSaveArgs
+from holdfast.orbax.logging import StandardLogger
+from holdfast.orbax.metadata.root import RootMetadata
+from holdfast.orbax.metadata.step import StepMetadata
+from holdfast.orbax.multihost import process_index, reached_preemption
+from holdfast.orbax.options import (
+    AsyncOptions,
+    FileOptions,
+    MultiprocessingOptions,
 )
-from holdfast.orbax.metadata.step import check_json_object
+from holdfast.orbax.preservation_policy import PreservationContext
 from holdfast.orbax.save_decision_policy import DecisionContext
-from holdfast.orbax.step import checkpoint_steps
 
 __all__ = [
     "DEFAULT_ITEM_NAME",
     "METADATA_ITEM_NAME",
     "METRIC_ITEM_NAME",
+    "RESERVED_ITEM_NAMES",
+    "AbstractCheckpointManager",
+    "AsyncOptions",
     "CheckpointInfo",
     "CheckpointManager",
     "CheckpointManagerOptions",
+    "FileOptions",
+    "MultiprocessingOptions",
+    "RootMetadata",
     "StepAlreadyExistsError",
+    "StepMetadata",
+    "determine_default_item_mode_from_args",
+    "is_async_checkpointer",
 ]
 
-METADATA_ITEM_NAME = "metadata"
+RESERVED_ITEM_NAMES: list[str] = []
+
+
+def is_async_checkpointer(checkpointer: Any) -> bool:
+    """Whether a checkpointer saves in the background."""
+    return isinstance(checkpointer, AsyncCheckpointer)
+
+
+def determine_default_item_mode_from_args(args: Any) -> bool:
+    """Whether arguments are those of a single item without a name."""
+    return not isinstance(args, CompositeArgs)
 
 
 class StepAlreadyExistsError(ValueError):
     """A step that was to be saved exists already."""
 
 
-class CheckpointManager:
-    """The steps in a directory, and restoring from them.
+class CheckpointManager(ReadingManager):
+    """The steps in a directory: saves, keeps, deletes and restores them.
 
     A step holds a single item, in a directory called `default`, or items that
-    have names; the first restore, or the handlers given, tell which.
+    have names; the first save or restore, or the handlers given, tell which.
 
-    A context manager: leaving it closes the handlers.
-    Thread-safety: one call at a time.
+    Old steps are deleted after a new one exists, by a rename at once; their
+    files go in the background. The last step that is left stays, whatever the
+    options say.
+
+    A context manager: leaving it waits and closes the handlers.
+    Thread-safety: one call at a time; any thread may wait.
     """
 
     def __init__(
@@ -96,48 +138,69 @@ class CheckpointManager:
                 the options say otherwise.
             checkpointers: the single item's, or those of items by name.
             options: CheckpointManagerOptions.
-            metadata: the run's, used if none was saved; saving it comes later.
-            item_names: items whose handlers the first restore tells.
+            metadata: the run's, a JSON object; saved once, and used without
+                that where nothing may be written.
+            item_names: items whose handlers the first call tells.
             item_handlers: the single item's handler, or those of items.
-            logger: accepted; it hears of saves.
+            logger: hears of saves and restores.
             handler_registry: handlers of items and of arguments.
 
         Raises:
-            ValueError: arguments that contradict each other; metadata of a
-                step that cannot be read.
-            NotImplementedError: an option that comes later.
+            ValueError: arguments that contradict each other.
             OSError: the directory cannot be made or read.
         """
-        self._options = options or CheckpointManagerOptions()
-        check_usable(self._options)
+        self._options = options = options or CheckpointManagerOptions()
+        self._processes_options = options.multiprocessing_options
+        if options.enable_per_process_directory_creation:
+            AwaitableSignalsContract.awaitable_signals_contract_prefix += (
+                f"_{process_index()}"
+            )
+        check_usable(options)
         check_exclusive(
             checkpointers, item_names, item_handlers, handler_registry
         )
-        self._holds_single_item: bool | None = None
+        self._logger = logger or StandardLogger()
         self._checkpointer = self._make_checkpointer(
             checkpointers, item_names, item_handlers, handler_registry
         )
         self._save_decision_policy = (
-            self._options.save_decision_policy or default_policy(self._options)
+            options.save_decision_policy or default_policy(options)
+        )
+        self._preservation_policy = (
+            options.preservation_policy or default_preservation_policy(options)
         )
         self._directory = handler_path(directory)
-        if self._options.create:
-            self._create_directory()
-        self._name_format = (
-            self._options.step_name_format
-            or standard_name_format(
-                step_prefix=self._options.step_prefix,
-                step_format_fixed_length=self._options.step_format_fixed_length,
-                single_host_load_and_broadcast=(
-                    self._options.single_host_load_and_broadcast
-                ),
-                atomicity_options=self._options.atomicity_options,
-            )
+        if options.create:
+            create_root(self._directory, options)
+        self._name_format = options.step_name_format or standard_name_format(
+            step_prefix=options.step_prefix,
+            step_format_fixed_length=options.step_format_fixed_length,
+            single_host_load_and_broadcast=(
+                options.single_host_load_and_broadcast
+            ),
+            temporary_path_cls=options.temporary_path_class,
+            atomicity_options=options.atomicity_options,
         )
-        self._infos = self._find_steps(
-            with_metadata=not self._options.lightweight_initialize
+        self._cleanup = start_cleanup(self._directory, options)
+        self._infos = CheckpointInfos()
+        is_light = options.lightweight_initialize
+        self._infos.set(self._find_steps(with_metadata=not is_light))
+        self._root_metadata = save_root_metadata(
+            self._directory, options, metadata
         )
-        self._root_metadata = self._initial_root_metadata(metadata)
+        self._finalize_thread: FinalizeThread | None = None
+        self._progress = SaveProgress(
+            self._processes_options, options.async_options
+        )
+        self._deleter = create_checkpoint_deleter(
+            self._directory,
+            name_format=self._name_format,
+            primary_host=self._processes_options.primary_host,
+            todelete_subdir=options.todelete_subdir,
+            todelete_full_path=options.todelete_full_path,
+            enable_background_delete=options.enable_background_delete,
+            num_threads=options.num_deletion_threads,
+        )
 
     def _make_checkpointer(
         self,
@@ -146,145 +209,41 @@ class CheckpointManager:
         item_handlers: ItemHandlers | None,
         handler_registry: CheckpointHandlerRegistry | None,
     ) -> Checkpointer:
-        """What restores steps.
+        """What saves and restores steps.
 
         Raises:
             ValueError: handlers or options that do not fit.
         """
         options = self._options
-        is_async = options.enable_async_checkpointing
         if checkpointers is not None:
             self._holds_single_item = not isinstance(checkpointers, Mapping)
-            handler, is_async = handler_of_checkpointers(
-                checkpointers, options.multiprocessing_options
-            )
-        elif item_names is None and item_handlers is None:
-            handler = handler_of_registry(handler_registry)
+            return checkpointer_of_checkpointers(checkpointers, options)
+        if item_names is None and item_handlers is None:
+            handler = handler_of_registry(handler_registry, options)
         else:
             self._holds_single_item = isinstance(
                 item_handlers, CheckpointHandler
             )
-            handler = handler_of_items(
-                item_names, item_handlers, options.multiprocessing_options
-            )
-        checkpointer = Checkpointer(
-            handler, atomicity_options=options.atomicity_options
-        )
-        async_options = options.async_options
-        if is_async and async_options and async_options.timeout_secs <= 0:
-            raise ValueError(
-                "Timeout must be positive, but got"
-                f" {async_options.timeout_secs} seconds."
-            )
-        if (
-            not is_async
-            and async_options is not None
-            and async_options.post_finalization_callback is not None
-        ):
-            raise ValueError(
-                "AsyncOptions.post_finalization_callback is only supported"
-                " with AsyncCheckpointer. But final resolved checkpointer is: "
-                f" {checkpointer}"
-            )
-        return checkpointer
-
-    def _create_directory(self) -> None:
-        options = self._options
-        if options.multiprocessing_options.active_processes is not None:
-            raise NotImplementedError(
-                "Option `create=True` with `active_processes` set is not"
-                " supported. Please create the root directory yourself."
-            )
-        if os.path.exists(self._directory):
-            return
-        mode = options.file_options.path_permission_mode
-        os.makedirs(
-            self._directory, mode=0o777 if mode is None else mode, exist_ok=True
+            handler = handler_of_items(item_names, item_handlers, options)
+        return make_checkpointer(
+            handler, options, is_async=options.enable_async_checkpointing
         )
 
-    def _find_steps(self, with_metadata: bool) -> list[CheckpointInfo]:
-        """The committed steps in order.
+    def _meet(self, place: str) -> None:
+        meet(self._processes_options, place, self._directory)
 
-        Args:
-            with_metadata: read their times and metrics.
-        """
-        if not os.path.exists(self._directory):
-            return []
-        infos = [
-            CheckpointInfo(
-                step=found.step,
-                time=found.commit_timestamp,
-                metrics=self.metrics(found.step),
-            )
-            if with_metadata
-            else CheckpointInfo(found.step, datetime.datetime.min, None)
-            for found in self._name_format.find_all(self._directory)
-        ]
-        return sorted(infos, key=lambda info: info.step)
-
-    def _initial_root_metadata(
-        self, metadata: Mapping[str, Any] | None
-    ) -> RootMetadata:
-        """What is known of the run before its file is read.
-
-        Raises:
-            NotImplementedError: the metadata would have to be saved.
-        """
-        options = self._options
-        directory = self._directory / METADATA_ITEM_NAME
-        if options.read_only:
-            is_saved = os.path.exists(directory)
-            custom = None if is_saved else dict(metadata or {})
-            return RootMetadata(custom_metadata=custom)
-        if metadata is not None and options.save_root_metadata:
-            if not os.path.exists(directory / ROOT_METADATA_FILENAME):
-                raise not_implemented("CheckpointManager(metadata=...)")
-        return RootMetadata(custom_metadata=None)
-
-    @property
-    def directory(self) -> Any:
-        """The directory of all steps."""
-        return self._directory
-
-    def all_steps(self, read: bool = False) -> Sequence[int]:
-        """The steps, in order.
-
-        Args:
-            read: look for them again, as `reload` does.
-        """
-        if read:
-            logging.warning(
-                "`read` option is deprecated. Use `reload` to read from disk."
-            )
-            self.reload()
-        return [info.step for info in self._infos]
-
-    def latest_step(self) -> int | None:
-        """The last step; None without steps."""
-        return self._infos[-1].step if self._infos else None
-
-    def best_step(self) -> int | None:
-        """The step whose metrics are best; the last one without `best_fn`.
-
-        None without steps that have metrics.
-        """
-        best_fn = self._options.best_fn
-        if best_fn is None:
-            return self.latest_step()
-        ranked = sorted(
-            (info for info in self._infos if info.metrics is not None),
-            key=lambda info: best_fn(info.metrics),
-            reverse=self._options.best_mode == "min",
-        )
-        return ranked[-1].step if ranked else None
-
-    def reload(self) -> None:
-        """Looks for the steps again."""
-        self._infos = self._find_steps(with_metadata=True)
+    def _await_cleanup(self) -> None:
+        cleanup, self._cleanup = self._cleanup, None
+        if cleanup is not None:
+            cleanup.result()
 
     def reached_preemption(self, step: int) -> bool:
-        """False: one process alone is told of no preemption."""
-        return False
+        """Whether the program is about to be ended, as jax was told.
+
+        Args:
+            step: its number, alike on all processes.
+        """
+        return imported_jax() is not None and reached_preemption(step)
 
     def should_save(self, step: int) -> bool:
         """Whether the options say that a step is to be saved.
@@ -300,15 +259,15 @@ class CheckpointManager:
         latest = self.latest_step()
         if latest is not None and latest >= step:
             return False
+        asks = self._options.enable_should_save_is_saving_in_progress_check
         context = DecisionContext(
-            is_saving_in_progress=self.is_saving_in_progress(),
+            is_saving_in_progress=asks and self.is_saving_in_progress(),
             reached_preemption=self.reached_preemption(step),
-            multiprocessing_options=self._options.multiprocessing_options,
+            multiprocessing_options=self._processes_options,
         )
-        now = datetime.datetime.now(tz=datetime.timezone.utc)
-        info = CheckpointInfo(step=step, time=now, metrics=None)
+        info = CheckpointInfo(step=step, time=_now(), metrics=None)
         return self._save_decision_policy.should_save(
-            info, self._infos, context=context
+            info, self._infos.all(), context=context
         )
 
     def save(
@@ -321,178 +280,238 @@ class CheckpointManager:
         args: CheckpointArgs | None = None,
         custom_metadata: dict[str, Any] | None = None,
     ) -> bool:
-        """Comes later.
+        """Saves a step if the options say so; in the background by default.
 
-        Raises:
-            NotImplementedError: always.
-        """
-        raise not_implemented("CheckpointManager.save")
-
-    def delete(self, step: int) -> None:
-        """Comes later.
-
-        Raises:
-            NotImplementedError: always.
-        """
-        raise not_implemented("CheckpointManager.delete")
-
-    def restore(
-        self,
-        step: int | None,
-        items: Any | None = None,
-        restore_kwargs: Any | None = None,
-        directory: PathLike | None = None,
-        args: CheckpointArgs | None = None,
-    ) -> Any:
-        """Restores a step's single item, or its named items.
+        Once it has returned, the caller may change what was given. It waits
+        for the save before, never for deletions.
 
         Args:
-            step: its number; None: the last one.
-            items: instead of `args`: what to restore like, or by item.
-            restore_kwargs: instead of `args`: options, or by item.
-            directory: another directory of steps.
-            args: the single item's arguments, or a Composite of them; None
-                restores every item as it is.
+            step: its number.
+            items: instead of `args`: the single item, or items by name.
+            save_kwargs: with `items`: options, or those by item.
+            metrics: a JSON object that `best_fn` ranks the step by.
+            force: save whatever the options say.
+            args: the single item's arguments, or a Composite of them.
+            custom_metadata: a JSON object for `_CHECKPOINT_METADATA`.
 
         Returns:
-            The single item, or a Composite of items.
+            Whether it is saved.
 
         Raises:
-            FileNotFoundError: there are no steps; not this one.
-            KeyError: there is no such item.
-            ValueError: the arguments do not fit; the step was never committed.
-            Exception: what an item's handler raises.
+            StepAlreadyExistsError: the step exists.
+            ValueError: the arguments do not fit.
+            Exception: what the save before raised; what an item's handler
+                raises.
         """
-        step = self._chosen_step(step, directory)
-        path = self._step_path(step, handler_path(directory or self._directory))
-        is_single = self._is_single_item(path)
-        check_restore_args(items, args, is_single)
+        start = time.time()
+        if items is None and args is None:
+            raise ValueError("Must provide `args` for `save`.")
+        if self._holds_single_item is None:
+            self._holds_single_item = determine_default_item_mode_from_args(
+                args
+            )
+        check_args(items, args, self._holds_single_item)
+        if not force and not self.should_save(step):
+            return False
+        self._await_cleanup()
+        self._meet("CheckpointManager:save_start")
+        wait_start = time.time()
+        self.wait_until_finished()
+        wait_end = time.time()
+        self._progress.set(True)
+        try:
+            if step in self.all_steps():
+                raise StepAlreadyExistsError(
+                    f"Checkpoint for step {step} already exists."
+                )
+            self._checkpointer.save(
+                build_step_path(self._directory, self._name_format, step),
+                args=self._save_args(items, save_kwargs, metrics, args),
+                custom_metadata=custom_metadata,
+                force=not self._skips_checks(),
+            )
+            dropped = self._choose_steps(CheckpointInfo(step, _now(), metrics))
+            self._meet("CheckpointManager:old_steps_to_remove")
+        except BaseException:
+            self._progress.set(False)
+            raise
+        self._start_finalize(step, dropped)
+        end = time.time()
+        self._logger.log_entry(
+            save_statistics(
+                step=step,
+                directory=str(self.directory),
+                synchronous=not self._is_async,
+                wait_for_prev_start_time=wait_start,
+                wait_for_prev_duration_secs=wait_end - wait_start,
+                checkpoint_manager_blocking_start_time=start,
+                checkpoint_manager_blocking_duration_secs=end - start,
+            )
+        )
+        return True
+
+    @property
+    def _is_async(self) -> bool:
+        return is_async_checkpointer(self._checkpointer)
+
+    def _skips_checks(self) -> bool:
+        file_options = self._options.file_options
+        return self._is_async and file_options.skip_sync_file_validations
+
+    def _save_args(
+        self, items: Any, save_kwargs: Any, metrics: Any, args: Any
+    ) -> CompositeArgs:
+        """The arguments of all items, metrics among them.
+
+        Raises:
+            ValueError: an item whose handler is not known.
+        """
+        is_single = bool(self._holds_single_item)
+        composite: CompositeArgs = args
         if args is None:
             registry = self._checkpointer.handler._handler_registry
-            args = legacy_args(registry, items, restore_kwargs, is_single)
+            composite = legacy_save_args(
+                registry, items, save_kwargs, is_single
+            )
         elif is_single:
-            args = CompositeArgs(**{DEFAULT_ITEM_NAME: args})
-        restored = self._checkpointer.restore(path, args=args)
-        return default_item(restored) if is_single else restored
-
-    def _chosen_step(self, step: int | None, directory: Any) -> int:
-        """The step asked for, or the last one.
-
-        Raises:
-            FileNotFoundError: there are no steps.
-        """
-        if step is not None:
-            return step
-        if directory is None:
-            latest = self.latest_step()
-        else:
-            latest = max(checkpoint_steps(directory), default=None)
-        if latest is None:
-            raise FileNotFoundError(
-                f"No steps found in {directory or self._directory}."
+            composite = CompositeArgs(**{DEFAULT_ITEM_NAME: args})
+        if self._options.best_fn is None:
+            return composite
+        if metrics is None:
+            logging.warning(
+                "Requested `tracked_metric`; did not provide metrics."
             )
-        return latest
+            return composite
+        if self._options.prevent_write_metrics:
+            return composite
+        return CompositeArgs(
+            **{
+                **dict(composite.items()),
+                METRIC_ITEM_NAME: JsonSaveArgs(metrics),
+            }
+        )
 
-    def _step_path(self, step: int, directory: Any) -> Any:
-        """Where a step is, or would be.
-
-        Raises:
-            ValueError: the user's name format does not find it.
-        """
-        name_format = self._options.step_name_format
-        if name_format is not None:
-            return name_format.find_step(directory, step).path
-        return build_step_path(directory, self._name_format, step)
-
-    def _is_single_item(self, path: Any) -> bool:
-        """Whether steps hold a single item; the first one asked for tells."""
-        if self._holds_single_item is None:
-            self._holds_single_item = os.path.exists(path / DEFAULT_ITEM_NAME)
-        return self._holds_single_item
-
-    def item_metadata(self, step: int) -> Any:
-        """Metadata of the single item, or a Composite of the items'.
-
-        Items whose handlers are not known yet have None.
-
-        Args:
-            step: its number.
-
-        Raises:
-            FileNotFoundError: there is no such step.
-            ValueError: no step; metadata that cannot be read.
-        """
-        if step is None:
-            raise ValueError(
-                "`step` must be provided. `item_metadata` only exists at the"
-                " checkpoint step level, not the root level."
-            )
-        return self.metadata(step).item_metadata
-
-    def metrics(self, step: int) -> Any | None:
-        """The metrics that were saved with a step; None without.
-
-        Args:
-            step: its number.
-
-        Raises:
-            ValueError: they cannot be read.
-        """
-        path = self._step_path(step, self._directory) / METRIC_ITEM_NAME
-        try:
-            return metrics_handler().restore(path)
-        except FileNotFoundError:
-            return None
-
-    def metadata(self, step: int | None = None) -> Any:
-        """Metadata of a step, or of the run.
-
-        Args:
-            step: its number; None: the run.
+    def _choose_steps(self, new: CheckpointInfo) -> list[CheckpointInfo]:
+        """Adds a step, and forgets those that are not to be kept.
 
         Returns:
-            A StepMetadata, or a RootMetadata.
+            The forgotten ones, in order.
+        """
+        self._infos.append(new)
+        infos = self._infos.all()
+        keeps = self._preservation_policy.should_preserve(
+            infos, context=PreservationContext()
+        )
+        dropped = [
+            info
+            for info, is_kept in zip(infos, keeps, strict=True)
+            if not is_kept
+        ]
+        if len(dropped) == len(infos):
+            dropped.remove(new)  # one good step stays, whatever the policy
+        self._infos.remove({info.step for info in dropped})
+        return dropped
+
+    def _start_finalize(self, step: int, dropped: list[CheckpointInfo]) -> None:
+        def finalize() -> None:
+            self._finalize(step, dropped)
+
+        if not self._is_async:
+            finalize()
+            return
+        self._finalize_thread = FinalizeThread(step, finalize)
+        self._finalize_thread.start()
+
+    def _finalize(self, step: int, dropped: list[CheckpointInfo]) -> None:
+        """Waits for a save, then deletes steps.
+
+        Raises:
+            Exception: what the save has raised; then no step is deleted.
+        """
+        try:
+            self._wait_for_checkpointer()
+            self._deleter.delete_steps([info.step for info in dropped])
+        except BaseException:
+            self._infos.remove({step})
+            self._infos.put_back(self._still_there(dropped))
+            raise
+        finally:
+            self._progress.set(False)
+
+    def _still_there(
+        self, infos: Sequence[CheckpointInfo]
+    ) -> list[CheckpointInfo]:
+        """Those of which the directory exists."""
+        found = {i.step for i in self._find_steps(with_metadata=False)}
+        return [info for info in infos if info.step in found]
+
+    def _wait_for_checkpointer(self) -> None:
+        if isinstance(self._checkpointer, AsyncCheckpointer):
+            self._checkpointer.wait_until_finished()
+
+    def delete(self, step: int) -> None:
+        """Deletes a step.
+
+        Args:
+            step: its number.
 
         Raises:
             FileNotFoundError: there is no such step.
-            OSError: the run's metadata cannot be read.
-            ValueError: metadata of other types than Orbax writes.
+            OSError: it cannot be renamed.
         """
-        return self._run_metadata() if step is None else self._metadata_of(step)
-
-    def _run_metadata(self) -> RootMetadata:
-        if self._root_metadata.custom_metadata is None:
-            directory = self._directory / METADATA_ITEM_NAME
-            if os.path.exists(directory):
-                self._root_metadata = read_root_metadata(os.fspath(directory))
-            else:
-                self._root_metadata.custom_metadata = {}
-        return self._root_metadata
-
-    def _metadata_of(self, step: int) -> Any:
-        path = self._step_path(step, self._directory)
-        metadata: Any = self._checkpointer.metadata(path)
-        if self._is_single_item(path):
-            metadata.item_metadata = default_item(metadata.item_metadata)
-        if METRIC_ITEM_NAME in (metadata.item_handlers or {}):
-            metrics = self.metrics(step)
-            if metrics is not None:
-                metadata.metrics = check_json_object(dict(metrics))
-        return metadata
+        if self._options.read_only:
+            logging.warning(
+                "%s is read only, delete will be skipped", self.directory
+            )
+            return
+        if step not in self.all_steps():
+            raise FileNotFoundError(
+                f"Requested deleting a non-existent step: {step}."
+            )
+        thread = self._finalize_thread
+        if thread is not None and thread.step == step:
+            self.wait_until_finished()  # it must exist before it can go
+        self._deleter.delete(step)
+        self._meet("CheckpointManager:deleted_step")
+        self._infos.remove({step})
 
     def is_saving_in_progress(self) -> bool:
-        """False: nothing is saved."""
-        return False
+        """Whether a save is running in the background."""
+        return self._progress.get()
 
     def wait_until_finished(self) -> None:
-        """Returns at once: nothing is saved."""
+        """Waits for the running save, then raises what it raised, once.
+
+        Files of deleted steps may still be there afterwards; `close` waits for
+        them as well.
+        """
+        if self._finalize_thread is not None:
+            self._finalize_thread.wait()
 
     def check_for_errors(self) -> None:
-        """Does nothing: nothing is saved."""
+        """Raises what a finished background save raised, once."""
+        if isinstance(self._checkpointer, AsyncCheckpointer):
+            self._checkpointer.check_for_errors()
 
     def close(self) -> None:
-        """Closes the handlers."""
-        self._checkpointer.close()
+        """Waits for the running save and for deletions; closes the handlers.
+
+        Raises:
+            Exception: what the save raised.
+        """
+        steps: list[Callable[[], None]] = [
+            self.wait_until_finished,
+            self._checkpointer.close,
+            self._deleter.close,
+        ]
+        failure: BaseException | None = None
+        for step in steps:
+            try:
+                step()
+            except Exception as error:
+                failure = failure or error
+        if failure is not None:
+            raise failure
 
     def __enter__(self) -> CheckpointManager:
         return self
@@ -504,3 +523,7 @@ class CheckpointManager:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _now() -> datetime.datetime:
+    return datetime.datetime.now(tz=datetime.timezone.utc)

@@ -1,11 +1,24 @@
 """Managers and their policies: `orbax.checkpoint.checkpoint_managers`."""
 
-from typing import Any
-
-from holdfast.orbax import save_decision_policy
-from holdfast.orbax._later import attribute_error
+from holdfast.orbax import preservation_policy, save_decision_policy
 from holdfast.orbax._manager_options import CheckpointManagerOptions
+from holdfast.orbax.abstract_checkpoint_manager import (
+    AbstractCheckpointManager,
+)
 from holdfast.orbax.checkpoint_manager import CheckpointManager
+from holdfast.orbax.preservation_policy import (
+    AnyPreservationPolicy,
+    BestN,
+    CustomSteps,
+    EveryNSeconds,
+    EveryNSteps,
+    EveryNStepsClosest,
+    LatestDuration,
+    LatestN,
+    PreservationContext,
+    PreservationPolicy,
+    PreserveAll,
+)
 from holdfast.orbax.save_decision_policy import (
     AnySavePolicy,
     ContinuousCheckpointingPolicy,
@@ -19,38 +32,29 @@ from holdfast.orbax.save_decision_policy import (
 )
 
 __all__ = [
+    "AbstractCheckpointManager",
+    "AnyPreservationPolicy",
     "AnySavePolicy",
+    "BestN",
     "CheckpointManager",
     "CheckpointManagerOptions",
     "ContinuousCheckpointingPolicy",
+    "CustomSteps",
     "DecisionContext",
+    "EveryNSeconds",
+    "EveryNSteps",
+    "EveryNStepsClosest",
     "FixedIntervalPolicy",
     "InitialSavePolicy",
+    "LatestDuration",
+    "LatestN",
     "PolicyCheckpointInfo",
     "PreemptionCheckpointingPolicy",
+    "PreservationContext",
+    "PreservationPolicy",
+    "PreserveAll",
     "SaveDecisionPolicy",
     "SpecificStepsPolicy",
+    "preservation_policy",
     "save_decision_policy",
 ]
-
-_LATER = frozenset(
-    {
-        "AbstractCheckpointManager",
-        "AnyPreservationPolicy",
-        "BestN",
-        "CustomSteps",
-        "EveryNSeconds",
-        "EveryNSteps",
-        "EveryNStepsClosest",
-        "LatestDuration",
-        "LatestN",
-        "PreservationContext",
-        "PreservationPolicy",
-        "PreserveAll",
-        "preservation_policy",
-    }
-)
-
-
-def __getattr__(name: str) -> Any:
-    raise attribute_error(__name__, name, _LATER)

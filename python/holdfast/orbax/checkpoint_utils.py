@@ -1,4 +1,5 @@
-"""Conveniences around restores: `orbax.checkpoint.checkpoint_utils`."""
+"""Conveniences around restores, and waiting for steps of another program:
+`orbax.checkpoint.checkpoint_utils`."""
 
 from __future__ import annotations
 
@@ -14,12 +15,16 @@ from holdfast.orbax._jax import (
     require_jax,
     sharding_or_format,
 )
-from holdfast.orbax._later import attribute_error
 from holdfast.orbax._leaf_args import (
     PLACEHOLDER,
     ArrayRestoreArgs,
     RestoreArgs,
     is_placeholder,
+)
+from holdfast.orbax._waiting import (
+    checkpoints_iterator,
+    get_snapshot_dir_from_step_dir,
+    wait_for_new_checkpoint,
 )
 from holdfast.orbax.metadata import value as value_metadata
 from holdfast.orbax.metadata.tree import (
@@ -27,6 +32,16 @@ from holdfast.orbax.metadata.tree import (
     is_tree_metadata,
     unwrap,
 )
+
+__all__ = [
+    "PLACEHOLDER",
+    "ArrayRestoreArgs",
+    "RestoreArgs",
+    "checkpoints_iterator",
+    "construct_restore_args",
+    "get_snapshot_dir_from_step_dir",
+    "wait_for_new_checkpoint",
+]
 
 PyTree = Any
 
@@ -139,16 +154,3 @@ def _args_of_metadata(
         "Unsupported value_metadata class: <class"
         f" 'orbax.checkpoint._src.metadata.value.{type(leaf).__name__}'>."
     )
-
-
-_LATER = frozenset(
-    {
-        "checkpoints_iterator",
-        "get_snapshot_dir_from_step_dir",
-        "wait_for_new_checkpoint",
-    }
-)
-
-
-def __getattr__(name: str) -> Any:
-    raise attribute_error(__name__, name, _LATER)

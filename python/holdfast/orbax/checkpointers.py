@@ -1,21 +1,16 @@
 """Checkpointers: `orbax.checkpoint.checkpointers`."""
 
-from typing import Any
-
 from holdfast.orbax._checkpointer import AbstractCheckpointer, Checkpointer
-from holdfast.orbax._later import attribute_error
 from holdfast.orbax._standard_checkpointer import (
     PyTreeCheckpointer,
     StandardCheckpointer,
 )
+from holdfast.orbax.async_checkpointer import AsyncCheckpointer
 
 __all__ = [
     "AbstractCheckpointer",
+    "AsyncCheckpointer",
     "Checkpointer",
     "PyTreeCheckpointer",
     "StandardCheckpointer",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    raise attribute_error(__name__, name, {"AsyncCheckpointer"})

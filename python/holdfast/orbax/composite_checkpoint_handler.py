@@ -1,24 +1,25 @@
-"""CompositeCheckpointHandler: several items, each in a directory of its own.
-
-Reading alone: saving items comes with a later release.
-"""
+"""CompositeCheckpointHandler: several items, each in a directory of its own."""
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import logging
 import os
 from typing import Any
 
 from holdfast.orbax._composite import Composite
+from holdfast.orbax._coroutines import run_sync
 from holdfast.orbax._handler import (
     AsyncCheckpointHandler,
     CheckpointHandler,
     orbax_typestr,
 )
 from holdfast.orbax._item_handlers import ItemHandlers
-from holdfast.orbax._later import not_implemented
 from holdfast.orbax._paths import handler_path
+from holdfast.orbax._pending import CommitOptions
+from holdfast.orbax._pytree_save import wait_for_all, wait_quietly
+from holdfast.orbax.atomicity import TemporaryPathBase, create_all
 from holdfast.orbax.checkpoint_args import (
     CheckpointArgs,
     get_handler_type,
@@ -48,7 +49,15 @@ _UNKNOWN_ITEM = (
 
 @dataclasses.dataclass
 class CompositeOptions:
-    """How items are saved; kept as given."""
+    """How items are saved.
+
+    Attributes:
+        multiprocessing_options: which processes save together.
+        temporary_path_class: makes and finalizes the items' directories.
+        file_options: modes of these.
+        atomicity_options: whether items are renamed or marked.
+        async_options: accepted; the directories are made at once.
+    """
 
     multiprocessing_options: MultiprocessingOptions = dataclasses.field(
         default_factory=MultiprocessingOptions
@@ -59,11 +68,44 @@ class CompositeOptions:
     async_options: AsyncOptions | None = None
 
 
+@dataclasses.dataclass
+class _SavedItem:
+    """An item that is being saved.
+
+    Attributes:
+        handler: writes it.
+        temporary: its directory, until `finalize`.
+    """
+
+    handler: Any
+    temporary: Any
+
+    async def start(self, args: CheckpointArgs) -> list[Any] | None:
+        """Lets the handler copy the item; returns what writes it."""
+        directory = self.temporary.get()
+        if isinstance(self.handler, AsyncCheckpointHandler):
+            futures: list[Any] | None = await self.handler.async_save(
+                directory, args=args
+            )
+            return futures
+        self.handler.save(directory, args=args)
+        return None
+
+    def finalize(self) -> None:
+        """Makes the item exist."""
+        self.handler.finalize(self.temporary.get())
+        if isinstance(self.temporary, TemporaryPathBase):
+            # The commit of the whole makes it durable.
+            self.temporary.publish()
+        else:
+            run_sync(self.temporary.finalize())
+
+
 class CompositeCheckpointHandler(AsyncCheckpointHandler):
-    """Restores named items, each with the handler that belongs to it.
+    """Saves and restores named items, each with the handler it belongs to.
 
     Which handler an item has is said when this is made, by the arguments of
-    the first restore, or by `_CHECKPOINT_METADATA`.
+    the first save or restore, or by `_CHECKPOINT_METADATA`.
 
     Thread-safety: one call at a time.
     """
@@ -79,7 +121,7 @@ class CompositeCheckpointHandler(AsyncCheckpointHandler):
 
         Args:
             *item_names: items whose handlers the first restore tells.
-            composite_options: accepted; they concern saves.
+            composite_options: how items are saved.
             handler_registry: handlers of items and of arguments; copied.
             **items_and_handlers: handlers by the names of their items.
 
@@ -99,6 +141,15 @@ class CompositeCheckpointHandler(AsyncCheckpointHandler):
         self._handlers = ItemHandlers(
             item_names, items_and_handlers, handler_registry
         )
+        options = composite_options or CompositeOptions()
+        self._multiprocessing_options = options.multiprocessing_options
+        self._options = CommitOptions(
+            options.file_options or FileOptions(),
+            options.atomicity_options,
+            temporary_path_class=options.temporary_path_class,
+        )
+        # Items between `save` and `finalize`.
+        self._saving: dict[str, _SavedItem] = {}
 
     @property
     def _handler_registry(self) -> CheckpointHandlerRegistry:
@@ -113,29 +164,79 @@ class CompositeCheckpointHandler(AsyncCheckpointHandler):
             "CompositeCheckpointHandler",
         )
 
-    def save(self, *args: Any, **kwargs: Any) -> None:
-        """Comes later.
+    def save(self, directory: Any, args: CompositeArgs) -> None:
+        """Saves items; each exists in `directory` after `finalize`.
+
+        Args:
+            directory: the one that will have the items' directories; exists.
+            args: arguments of the items.
 
         Raises:
-            NotImplementedError: always.
+            ValueError: an item whose handler is not known, or does not take
+                these arguments.
+            Exception: what an item's handler raises.
         """
-        raise not_implemented("CompositeCheckpointHandler.save")
+        wait_for_all(run_sync(self.async_save(directory, args)))
 
-    async def async_save(self, *args: Any, **kwargs: Any) -> None:
-        """Comes later.
+    async def async_save(self, directory: Any, args: CompositeArgs) -> Any:
+        """As `save`, but futures that are returned write the items.
 
-        Raises:
-            NotImplementedError: always.
+        Handlers that cannot write in the background write at once.
         """
-        raise not_implemented("CompositeCheckpointHandler.async_save")
+        directory = handler_path(directory)
+        saving = {
+            name: self._handlers.get_or_set(name, args[name])
+            for name in sorted(args.keys())
+        }
+        self._saving = {
+            name: _SavedItem(
+                handler,
+                self._options.temporary_path(os.fspath(directory / name)),
+            )
+            for name, handler in saving.items()
+        }
+        await create_all(
+            [item.temporary for item in self._saving.values()],
+            multiprocessing_options=self._multiprocessing_options,
+        )
+        results = await asyncio.gather(
+            *(item.start(args[name]) for name, item in self._saving.items()),
+            return_exceptions=True,
+        )
+        futures: list[Any] = []
+        failures: list[BaseException] = []
+        for result in results:
+            if isinstance(result, BaseException):
+                failures.append(result)
+            else:
+                futures.extend(result or ())
+        if failures:
+            wait_quietly(futures)
+            raise failures[0]
+        return futures
+
+    def typestrs_of_saved(self) -> dict[str, str]:
+        """The type texts of the items that are being saved, by their names."""
+        return {
+            name: typestr_of(item.handler)
+            for name, item in self._saving.items()
+        }
 
     def finalize(self, directory: Any) -> None:
-        """Comes later, with `save`.
+        """Makes the items exist; the primary calls it when all have written.
+
+        Args:
+            directory: the one that was given to `save`.
 
         Raises:
-            ValueError: always, as nothing was saved.
+            ValueError: nothing was saved.
+            Exception: what an item's handler raises.
         """
-        raise ValueError("finalize() called before any items were saved.")
+        if not self._saving:
+            raise ValueError("finalize() called before any items were saved.")
+        for name in list(self._saving):
+            self._saving[name].finalize()
+            del self._saving[name]
 
     def restore(
         self, directory: Any, args: CompositeArgs | None = None
@@ -219,6 +320,15 @@ class CompositeCheckpointHandler(AsyncCheckpointHandler):
         if not os.path.exists(directory):
             raise FileNotFoundError(f"Directory does not exist: {directory}")
         is_directory = os.path.isdir(directory)
+        for item in self._saving.values():
+            # Where an item is renamed, this is no item.
+            name = os.path.basename(item.temporary.get())
+            if os.path.exists(directory / name):
+                raise ValueError(
+                    f'Item "{name}" was found in the checkpoint, but it is a'
+                    " temporary item. Please call finalize() before"
+                    " metadata()."
+                )
         existing = _subdirectories(directory) if is_directory else []
         known = self._handlers.known()
         saved = deserialize(read_step_metadata(os.fspath(directory)) or {})

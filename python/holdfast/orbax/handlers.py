@@ -1,10 +1,7 @@
 """Handlers and their arguments: `orbax.checkpoint.handlers`."""
 
-from typing import Any
-
 from holdfast.orbax import handler_registration
 from holdfast.orbax._handler import AsyncCheckpointHandler, CheckpointHandler
-from holdfast.orbax._later import attribute_error
 from holdfast.orbax.array_handler import (
     ArrayCheckpointHandler,
     ArrayRestoreArgs,
@@ -24,6 +21,11 @@ from holdfast.orbax.json_handler import (
     JsonCheckpointHandler,
     JsonRestoreArgs,
     JsonSaveArgs,
+)
+from holdfast.orbax.proto_handler import (
+    ProtoCheckpointHandler,
+    ProtoRestoreArgs,
+    ProtoSaveArgs,
 )
 from holdfast.orbax.pytree_checkpoint_handler import (
     PyTreeCheckpointHandler,
@@ -64,6 +66,9 @@ __all__ = [
     "NumpyRandomKeyCheckpointHandler",
     "NumpyRandomKeyRestoreArgs",
     "NumpyRandomKeySaveArgs",
+    "ProtoCheckpointHandler",
+    "ProtoRestoreArgs",
+    "ProtoSaveArgs",
     "PyTreeCheckpointHandler",
     "PyTreeRestoreArgs",
     "PyTreeSaveArgs",
@@ -73,11 +78,3 @@ __all__ = [
     "create_default_handler_registry",
     "handler_registration",
 ]
-
-_LATER = frozenset(
-    {"ProtoCheckpointHandler", "ProtoRestoreArgs", "ProtoSaveArgs"}
-)
-
-
-def __getattr__(name: str) -> Any:
-    raise attribute_error(__name__, name, _LATER)

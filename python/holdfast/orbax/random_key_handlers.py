@@ -1,7 +1,4 @@
-"""Handlers of single random keys: jax's and numpy's.
-
-Reading alone: saving them comes with the composite handler's saving.
-"""
+"""Handlers of single random keys: jax's and numpy's."""
 
 from __future__ import annotations
 
@@ -9,10 +6,11 @@ import abc
 import dataclasses
 from typing import Any
 
+from holdfast.orbax._coroutines import run_sync
 from holdfast.orbax._handler import AsyncCheckpointHandler, orbax_typestr
-from holdfast.orbax._jax import require_jax
-from holdfast.orbax._later import not_implemented
-from holdfast.orbax.array_handler import ArrayRestoreArgs
+from holdfast.orbax._jax import is_jax_array, is_prng_key_dtype, require_jax
+from holdfast.orbax._pytree_save import wait_for_all
+from holdfast.orbax.array_handler import ArrayRestoreArgs, ArraySaveArgs
 from holdfast.orbax.checkpoint_args import (
     CheckpointArgs,
     register_with_handler,
@@ -21,8 +19,11 @@ from holdfast.orbax.composite_checkpoint_handler import (
     CompositeArgs,
     CompositeCheckpointHandler,
 )
-from holdfast.orbax.json_handler import JsonRestoreArgs
-from holdfast.orbax.pytree_checkpoint_handler import PyTreeRestoreArgs
+from holdfast.orbax.json_handler import JsonRestoreArgs, JsonSaveArgs
+from holdfast.orbax.pytree_checkpoint_handler import (
+    PyTreeRestoreArgs,
+    PyTreeSaveArgs,
+)
 from holdfast.orbax.type_handlers import RestoreArgs, SaveArgs
 
 
@@ -52,23 +53,38 @@ class BaseRandomKeyCheckpointHandler(AsyncCheckpointHandler):
     def post_restore(self, item: Any, metadata: Any) -> Any:
         """The key, of what was stored and the document about it."""
 
+    @abc.abstractmethod
+    def checkpoint_save_args(
+        self, args: Any
+    ) -> tuple[CheckpointArgs, JsonSaveArgs]:
+        """The arguments of the key's item and of the document's."""
+
     def save(self, directory: Any, *args: Any, **kwargs: Any) -> None:
-        """Comes later.
+        """Saves the key.
+
+        Args:
+            directory: the one that will have the two items' directories.
+            *args: the handler's arguments.
+            **kwargs: or as `args=`.
 
         Raises:
-            NotImplementedError: always.
+            TypeError: it is no key.
+            OSError: files cannot be written.
         """
-        raise not_implemented(f"{type(self).__name__}.save")
+        wait_for_all(run_sync(self.async_save(directory, *args, **kwargs)))
 
-    async def async_save(
-        self, directory: Any, *args: Any, **kwargs: Any
-    ) -> None:
-        """Comes later.
+    async def async_save(self, directory: Any, args: Any) -> Any:
+        """As `save`, but futures that are returned write the files."""
+        key_args, document_args = self.checkpoint_save_args(args)
+        items = {
+            self._key_name: key_args,
+            f"{self._key_name}_metadata": document_args,
+        }
+        return await self._handler.async_save(directory, CompositeArgs(**items))
 
-        Raises:
-            NotImplementedError: always.
-        """
-        raise not_implemented(f"{type(self).__name__}.async_save")
+    def finalize(self, directory: Any) -> None:
+        """Makes the two items exist."""
+        self._handler.finalize(directory)
 
     def restore(self, directory: Any, args: Any) -> Any:
         """Restores the key.
@@ -97,7 +113,7 @@ class BaseRandomKeyCheckpointHandler(AsyncCheckpointHandler):
 
 
 class JaxRandomKeyCheckpointHandler(BaseRandomKeyCheckpointHandler):
-    """Restores a typed or untyped key of jax.
+    """Saves and restores a typed or untyped key of jax.
 
     A typed key has jax's default implementation, whatever it had before.
     """
@@ -113,6 +129,15 @@ class JaxRandomKeyCheckpointHandler(BaseRandomKeyCheckpointHandler):
     @classmethod
     def typestr(cls) -> str:
         return _typestr(cls, "JaxRandomKeyCheckpointHandler")
+
+    def checkpoint_save_args(
+        self, args: JaxRandomKeySaveArgs
+    ) -> tuple[CheckpointArgs, JsonSaveArgs]:
+        if not is_jax_array(args.item):
+            raise TypeError(f"Unsupported type: {type(args.item)}.")
+        key_data = require_jax("a PRNG key").random.key_data(args.item)
+        document = {"typed": is_prng_key_dtype(args.item.dtype)}
+        return ArraySaveArgs(key_data, args.save_args), JsonSaveArgs(document)
 
     def checkpoint_restore_args(
         self, args: JaxRandomKeyRestoreArgs
@@ -152,7 +177,7 @@ class JaxRandomKeyRestoreArgs(CheckpointArgs):
 
 
 class NumpyRandomKeyCheckpointHandler(BaseRandomKeyCheckpointHandler):
-    """Restores the state of a numpy generator: a tuple or a dict."""
+    """Saves and restores the state of a numpy generator: a tuple or a dict."""
 
     def __init__(self, key_name: str | None = None) -> None:
         """Makes a handler.
@@ -165,6 +190,14 @@ class NumpyRandomKeyCheckpointHandler(BaseRandomKeyCheckpointHandler):
     @classmethod
     def typestr(cls) -> str:
         return _typestr(cls, "NumpyRandomKeyCheckpointHandler")
+
+    def checkpoint_save_args(
+        self, args: NumpyRandomKeySaveArgs
+    ) -> tuple[CheckpointArgs, JsonSaveArgs]:
+        if not isinstance(args.item, tuple | dict):
+            raise TypeError(f"Unsupported type: {type(args.item)}.")
+        document = {"legacy": isinstance(args.item, tuple)}
+        return PyTreeSaveArgs(args.item), JsonSaveArgs(document)
 
     def checkpoint_restore_args(
         self, args: NumpyRandomKeyRestoreArgs

@@ -108,12 +108,34 @@ class ContinuousCheckpointingPolicy(SaveDecisionPolicy):
         *,
         context: DecisionContext,
     ) -> bool:
-        if context.is_saving_in_progress:
-            return False
-        if not previous_steps or self.minimum_interval_secs is None:
-            return True
-        passed = step.time - previous_steps[-1].time
-        return passed >= datetime.timedelta(seconds=self.minimum_interval_secs)
+        should_save = not context.is_saving_in_progress
+        if should_save and previous_steps and self.minimum_interval_secs:
+            passed = step.time - previous_steps[-1].time
+            interval = datetime.timedelta(seconds=self.minimum_interval_secs)
+            should_save = passed >= interval
+        return _as_primary_says(
+            should_save, context.multiprocessing_options, step.step
+        )
+
+
+def _as_primary_says(
+    answer: bool, options: MultiprocessingOptions, step: int
+) -> bool:
+    """The answer of the primary process, as clocks differ; all wait for it.
+
+    Raises:
+        DeadlineExceededError: a process did not come.
+    """
+    # The meeting's modules are not needed to name policies.
+    from holdfast.orbax._processes import Processes
+
+    processes = Processes(options)
+    if not processes.has_others:
+        return answer
+    place = f"continuous_checkpointing_policy_should_save_{step}"
+    values = processes.start(place, value=answer).values
+    primary = processes.primary if processes.primary is not None else 0
+    return bool(values.get(primary, answer))
 
 
 class PreemptionCheckpointingPolicy(SaveDecisionPolicy):

@@ -221,6 +221,20 @@ def _is_standard(leaf: Any) -> bool:
     return isinstance(leaf, int | float | np.ndarray) or is_jax_array(leaf)
 
 
+def _refuse_aggregate(flat: _structure.FlatTree, args: list[Any]) -> None:
+    """Refuses an option of old files.
+
+    Raises:
+        ValueError: naming the leaf.
+    """
+    for i, leaf_args in enumerate(args):
+        if getattr(leaf_args, "aggregate", False):
+            keypath = _structure.describe_keypath(flat.tree, flat.paths[i])
+            raise ValueError(
+                f"Unsupported option `aggregate` for key: {keypath}."
+            )
+
+
 def _checked_item(item: Any, save_args: Any) -> Any:
     """The item with everything that converts to an array converted.
 
@@ -235,24 +249,19 @@ def _checked_item(item: Any, save_args: Any) -> Any:
             "arrays or scalars. Use ArrayCheckpointHandler / ArraySave"
         )
     flat = _structure.flatten(item)
-    args: list[Any] = [None] * len(flat.leaves)
     if save_args is not None:
-        args = _structure.match_up_to(item, save_args)
+        _refuse_aggregate(flat, _structure.match_up_to(item, save_args))
     leaves = []
-    for names, leaf, leaf_args in zip(
-        flat.paths, flat.leaves, args, strict=True
-    ):
-        if getattr(leaf_args, "aggregate", False):
-            keypath = _structure.describe_keypath(item, names)
-            raise ValueError(
-                f"Unsupported option `aggregate` for key: {keypath}."
-            )
+    for i, leaf in enumerate(flat.leaves):
+        if type(leaf) is np.ndarray:
+            leaves.append(leaf)
+            continue
         if not _is_standard(leaf) or isinstance(leaf, np.generic):
             if hasattr(leaf, "__array__"):
                 leaf = np.asarray(leaf)
         if not _is_standard(leaf):
             raise ValueError(
-                f"Unsupported type: {type(leaf)} for key: {names}."
+                f"Unsupported type: {type(leaf)} for key: {flat.paths[i]}."
             )
         leaves.append(leaf)
     if all(new is old for new, old in zip(leaves, flat.leaves, strict=True)):

@@ -10,7 +10,6 @@ import os
 import re
 from typing import Any
 
-from holdfast.orbax._later import attribute_error
 from holdfast.orbax._paths import (
     TMP_DIR_SUFFIX,
     PathLike,
@@ -30,6 +29,10 @@ from holdfast.orbax._step_names import (
     step_prefix_with_underscore,
 )
 from holdfast.orbax.options import AtomicityOptions
+from holdfast.orbax.temporary_paths import (
+    all_temporary_paths,
+    temporary_path_names,
+)
 
 ALLOWED_STEP_NAME_PATTERN = r"(.+)_(\d+)"
 TMP_DIR_STEP_PATTERN = r".*?_*?(\d+)\.orbax-checkpoint-tmp"
@@ -43,6 +46,7 @@ __all__ = [
     "TMP_DIR_SUFFIX",
     "Metadata",
     "NameFormat",
+    "all_temporary_paths",
     "any_checkpoint_step",
     "build_step_metadatas",
     "build_step_path",
@@ -230,20 +234,11 @@ def tmp_checkpoints(
 
     Args:
         root_directory: where they are.
-        temporary_path_cls: unused.
+        temporary_path_cls: a class of temporary paths that knows.
         atomicity_options: how checkpoints there are committed.
     """
-    root = os.fspath(root_directory)
-    if not os.path.exists(root):
-        return []
-    return [
-        name
-        for name in os.listdir(root)
-        if is_path_temporary(
-            os.path.join(root, name), atomicity_options=atomicity_options
-        )
-    ]
-
-
-def __getattr__(name: str) -> Any:
-    raise attribute_error(__name__, name, {"all_temporary_paths"})
+    return temporary_path_names(
+        root_directory,
+        temporary_path_cls=temporary_path_cls,
+        atomicity_options=atomicity_options,
+    )

@@ -5,6 +5,9 @@ Those about devices need jax; the others do not.
 
 from __future__ import annotations
 
+import contextlib
+import importlib
+import importlib.util
 import logging
 import os
 import shutil
@@ -13,7 +16,12 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from holdfast.orbax._jax import is_jax_array, is_prng_key_dtype, require_jax
+from holdfast.orbax._jax import (
+    imported_jax,
+    is_jax_array,
+    is_prng_key_dtype,
+    require_jax,
+)
 from holdfast.orbax._later import attribute_error
 from holdfast.orbax._paths import TMP_DIR_SUFFIX, PathLike, handler_path
 from holdfast.orbax.tree_paths import (
@@ -40,6 +48,13 @@ __all__ = [
     "setup_pytree",
     "setup_sharded_pytree",
 ]
+
+# Orbax imports it, and its guides use it as if jax had.
+if imported_jax() is not None and importlib.util.find_spec("tensorstore"):
+    with contextlib.suppress(ImportError):
+        importlib.import_module(
+            "jax.experimental.array_serialization.serialization"
+        )
 
 _logger = logging.getLogger(__name__)
 _T = TypeVar("_T")

@@ -95,6 +95,10 @@ def children_with_keys(node: Any) -> list[tuple[PyTreeKey, Any]] | None:
     return [(path[0], child) for path, child in pairs]
 
 
+# Types of leaves that are met all the time.
+_COMMON_LEAVES = frozenset({np.ndarray, int, float, bool, str, bytes})
+
+
 def _walk(
     node: Any, path: PyTreePath, is_leaf: IsLeaf
 ) -> Iterator[tuple[PyTreePath, Any]]:
@@ -103,7 +107,10 @@ def _walk(
         yield path, node
         return
     for key, child in children:
-        yield from _walk(child, (*path, key), is_leaf)
+        if is_leaf is None and type(child) in _COMMON_LEAVES:
+            yield (*path, key), child
+        else:
+            yield from _walk(child, (*path, key), is_leaf)
 
 
 def flatten_with_path(
@@ -115,6 +122,14 @@ def flatten_with_path(
         return list(_walk(tree, (), is_leaf))
     flat, _ = jax.tree_util.tree_flatten_with_path(tree, is_leaf=is_leaf)
     return list(flat)
+
+
+def tree_leaves(tree: PyTree) -> list[Any]:
+    """The leaves alone, as `flatten_with_path` orders them."""
+    jax = imported_jax()
+    if jax is None:
+        return [leaf for _, leaf in _walk(tree, (), None)]
+    return list(jax.tree_util.tree_leaves(tree))
 
 
 def _rebuild(node: Any, leaves: Iterator[Any], is_leaf: IsLeaf) -> Any:
@@ -175,21 +190,24 @@ def is_sequence_key(key: Any) -> bool:
     return type(key).__name__ in ("SequenceKey", "FlattenedIndexKey")
 
 
+_FIELDS = {
+    "SequenceKey": "idx",
+    "DictKey": "key",
+    "GetAttrKey": "name",
+    "FlattenedIndexKey": "key",
+}
+
+
 def _raw_key(key: Any) -> Any:
     """What the key entry holds.
 
     Raises:
         ValueError: it is none of jax's kinds of key.
     """
-    for kind, field in (
-        ("SequenceKey", "idx"),
-        ("DictKey", "key"),
-        ("GetAttrKey", "name"),
-        ("FlattenedIndexKey", "key"),
-    ):
-        if type(key).__name__ == kind:
-            return getattr(key, field)
-    raise ValueError(f'Unsupported KeyEntry: {type(key)}: "{key}"')
+    field = _FIELDS.get(type(key).__name__)
+    if field is None:
+        raise ValueError(f'Unsupported KeyEntry: {type(key)}: "{key}"')
+    return getattr(key, field)
 
 
 def get_key_name(key: Any) -> int | str:
@@ -204,7 +222,8 @@ def get_key_name(key: Any) -> int | str:
 
 def str_keypath(keypath: PyTreePath) -> tuple[str, ...]:
     """The names of a key path as text."""
-    return tuple(str(get_key_name(key)) for key in keypath)
+    # The text of an index and of its name are the same.
+    return tuple([str(_raw_key(key)) for key in keypath])
 
 
 tuple_path_from_keypath = str_keypath

@@ -9,12 +9,12 @@ import numpy as np
 
 from holdfast.orbax import _structure
 from holdfast.orbax._jax import require_jax
-from holdfast.orbax._later import attribute_error
 from holdfast.orbax._paths import (
     TMP_DIR_SUFFIX,
     is_path_finalized,
     is_path_temporary,
 )
+from holdfast.orbax.atomicity import record_saved_duration
 from holdfast.orbax.multihost import (
     broadcast_one_to_all,
     is_pathways_backend,
@@ -73,6 +73,7 @@ __all__ = [
     "name_from_leaf_placeholder",
     "pytree_structure",
     "reached_preemption",
+    "record_saved_duration",
     "serialize_tree",
     "step_from_checkpoint_name",
     "sync_global_devices",
@@ -159,14 +160,3 @@ def fully_replicated_host_local_array_to_global_array(arr: Any) -> Any:
     mesh = jax.sharding.Mesh(np.array(jax.devices()), axis_names=("x",))
     sharding = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
     return jax.make_array_from_single_device_arrays(shape, sharding, shards)
-
-
-_LATER = frozenset(
-    {
-        "record_saved_duration",
-    }
-)
-
-
-def __getattr__(name: str) -> Any:
-    raise attribute_error(__name__, name, _LATER)

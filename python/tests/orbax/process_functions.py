@@ -157,6 +157,66 @@ def save_several(path: str) -> list[str]:
     return restore(f"{path}/one") + restore(f"{path}/two")
 
 
+def train(path: str) -> list[str]:
+    """v1's Checkpointer: background saves, retention, deletion, a failure."""
+    policies = v1.training.preservation_policies
+    decisions = v1.training.save_decision_policies
+    me = jax.process_index()
+    problems = []
+    with v1.training.Checkpointer(
+        path,
+        preservation_policy=policies.LatestN(2),
+        # Only the first process would save these: all do as it says.
+        save_decision_policy=decisions.SpecificStepsPolicy(
+            [1, 2, 3, 4] if me == 0 else []
+        ),
+        custom_metadata={"run": 1},
+    ) as run:
+        for step in range(5):
+            response = run.save_async(step, a_tree(), metrics={"loss": step})
+            if (response is None) != (step == 0):
+                problems.append(f"step {step}: {response}")
+        run.wait()
+        steps = [known.step for known in run.checkpoints]
+        if steps != [3, 4] or run.latest.metrics != {"loss": 4}:
+            problems.append(f"{steps}")
+        # One process cannot save its tree: no process has saved.
+        failing = a_tree() if me == 0 else {"other": a_tree()}
+        try:
+            run.save(5, failing, force=True)
+            problems.append("step 5 was saved")
+        except Exception as error:
+            if not str(error):
+                problems.append("no reason")
+        if [known.step for known in run.checkpoints] != [3, 4]:
+            problems.append("step 5 is known")
+        if not run.delete(3):
+            problems.append("step 3 was not deleted")
+    return problems + restore(f"{path}/4/state")
+
+
+def save_partially(path: str) -> list[str]:
+    """Two saves of parts, and the checkpoint of both."""
+    tree = a_tree()
+    v1.partial.save(path, {"first": tree}, custom_metadata={"a": 1})
+    v1.partial.save(path, {"second": {"n": 5}})
+    v1.partial.finalize(path)
+    loaded = v1.load(path)
+    assert loaded["second"] == {"n": 5}, loaded["second"]
+    target = {"first": jax.tree.map(abstract_of, tree)}
+    context = v1.Context()
+    context.pytree.loading.partial_load = True
+    with context:
+        return problems_of(v1.load(path, target)["first"])
+
+
+def abstract_of(leaf: Any) -> Any:
+    """What asks for a leaf as it is."""
+    if not isinstance(leaf, jax.Array):
+        return leaf
+    return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=leaf.sharding)
+
+
 def save_with_own_handler(path: str) -> list[str]:
     """jax.Arrays under another metadata key, beside the engine's leaves."""
     handlers = ocp.type_handlers

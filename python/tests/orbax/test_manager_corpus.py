@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -71,6 +72,71 @@ def test_corpus(tmp_path: Path, wide_types: None) -> None:
                 item = items.get(path, {"type": "of several"})
                 num_items += check_item(found, step["step"], name, item)
     assert num_items > 30
+
+
+@pytest.mark.parametrize(
+    "name, options",
+    [
+        ("mgr_standard_steps", {"max_to_keep": 2}),
+        ("mgr_commit_file", {"mode": "COMMIT_FILE", "max_to_keep": 1}),
+        (
+            "mgr_step_format",
+            {
+                "step_prefix": "ckpt",
+                "step_format_fixed_length": 8,
+                "best_fn": lambda metrics: metrics["loss"],
+                "best_mode": "min",
+                "max_to_keep": 2,
+            },
+        ),
+        (
+            "mgr_with_tmp_open",
+            {"step_prefix": "st", "cleanup_tmp_directories": True},
+        ),
+    ],
+)
+def test_runs_of_orbax_go_on(
+    tmp_path: Path, name: str, options: dict[str, Any]
+) -> None:
+    """A manager of holdfast continues what Orbax's has begun, and back."""
+    stock = pytest.importorskip("orbax.checkpoint")
+    root = replay_cases.unpack_corpus(tmp_path) / name / "ckpt"
+    expected = json.loads((root.parent / "expected.json").read_text("utf-8"))
+    steps = [step["step"] for step in expected["steps"]]
+    new = max(steps) + 7
+    for package in (ocp, stock):
+        given = dict(options)
+        mode = given.pop("mode", None)
+        if mode is not None:
+            given["atomicity_options"] = package.options.AtomicityOptions(
+                mode=package.options.AtomicityMode[mode]
+            )
+        with package.CheckpointManager(
+            root, options=package.CheckpointManagerOptions(**given)
+        ) as found:
+            assert list(found.all_steps()) == steps
+            tree = {"a": np.arange(4) + new}
+            assert found.save(
+                new,
+                args=package.args.PyTreeSave(tree)
+                if name == "mgr_with_tmp_open"
+                else package.args.StandardSave(tree),
+                metrics={"loss": 0.01 * (40 - new)},
+            )
+            steps = steps + [new]
+            if "best_fn" in options:
+                loss = {s: found.metrics(s)["loss"] for s in steps[:-1]}
+                loss[new] = 0.01 * (40 - new)
+                steps = sorted(sorted(steps, key=lambda s: loss[s])[:2])
+            elif "max_to_keep" in options:
+                steps = steps[-options["max_to_keep"] :]
+            found.wait_until_finished()
+            assert list(found.all_steps()) == steps
+            restored = found.restore(new)
+            np.testing.assert_array_equal(restored["a"], np.arange(4) + new)
+        new += 1
+    left = [n for n in os.listdir(root) if "orbax-checkpoint-tmp" in n]
+    assert left == []
 
 
 def check_item(

@@ -87,6 +87,16 @@ def test_other_numbers_of_processes_restore(
     )
 
 
+def test_training(two: Job, ckpt: Path) -> None:
+    assert two.run(F + "train", path=str(ckpt)) == [[], []]
+    assert sorted(os.listdir(ckpt)) == ["4", "metadata"]
+
+
+def test_partial_saves(two: Job, ckpt: Path) -> None:
+    assert two.run(F + "save_partially", path=str(ckpt)) == [[], []]
+    assert os.listdir(ckpt.parent) == [ckpt.name]
+
+
 WRONG = {
     "tree": "number of params|another tree",
     "name": "different params",
@@ -193,6 +203,7 @@ PLACES = {
     ],
     "standard": [
         "Checkpointer:save_start",
+        "next_awaitable_signal_operation_id:sync",
         "create_tmp_directory:sync_before_directory_creation",
         "add_to_awaitable_signals_contract",
         "async_write_complete.ckpt",

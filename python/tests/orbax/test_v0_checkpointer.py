@@ -249,12 +249,9 @@ def test_custom_metadata_of_the_save_is_checked(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: ocp.AsyncCheckpointer,
-        lambda: ocp.AbstractCheckpointManager,
-        lambda: ocp.ProtoCheckpointHandler,
-        lambda: ocp.args.ProtoSave,
-        lambda: ocp.checkpoint_managers.LatestN,
-        lambda: ocp.path.atomicity,
+        lambda: ocp.msgpack_utils,
+        lambda: ocp.pathways,
+        lambda: ocp.logging.CloudLogger,
     ],
 )
 def test_names_of_later_releases(make: Callable[[], Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -247,10 +248,45 @@ def test_checkpointables_must_be_a_dict(ckpt: Path, value: Any) -> None:
     )
 
 
-def test_proto_handler_comes_later() -> None:
-    with pytest.raises(AttributeError) as info:
-        _ = v1.handlers.ProtoHandler
-    assert str(info.value) == (
-        "holdfast.orbax.v1.handlers.ProtoHandler is not part of this release "
-        "yet"
+def a_message() -> Any:
+    struct = pytest.importorskip("google.protobuf.struct_pb2")
+    message = struct.Struct()
+    message.update({"text": "é", "list": [1, None, {"deep": True}]})
+    return message
+
+
+def test_protocol_buffers(ckpt: Path) -> None:
+    message = a_message()
+    kind = type(message)
+    response = v1.save_checkpointables_async(
+        ckpt, {"config": message, "state": {"a": 1}}
     )
+    message.Clear()  # The text was made when the call was.
+    response.result()
+    loaded = v1.load_checkpointables(ckpt, {"config": kind})
+    assert loaded["config"] == a_message()
+    assert (ckpt / "config" / "proto.pbtxt").exists()
+    with pytest.raises(ValueError, match="must be provided"):
+        v1.load_checkpointables(ckpt, {"config": None})
+    handler = v1.handlers.ProtoHandler(filename="other.txt")
+    with pytest.raises(FileNotFoundError):
+        asyncio.run(load_with(handler, ckpt / "config", kind))
+
+
+async def load_with(handler: Any, directory: Path, kind: Any) -> Any:
+    return await (await handler.load(directory, kind))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_protocol_buffers_of_orbax(tmp_path: Path) -> None:
+    orbax = pytest.importorskip("orbax.checkpoint")
+    message = a_message()
+    for name, writer in (("a", v1), ("b", orbax.v1)):
+        writer.save_checkpointables(tmp_path / name, {"m": message})
+        for reader in (v1, orbax.v1):
+            got = reader.load_checkpointables(
+                tmp_path / name, {"m": type(message)}
+            )
+            assert got["m"] == message
+    files = [tmp_path / name / "m" / "proto.pbtxt" for name in "ab"]
+    assert files[0].read_bytes() == files[1].read_bytes()

@@ -195,8 +195,15 @@ def test_marker_mode_wants_the_marker(new: Path) -> None:
         assert causes(info.value)[-1] == (
             f"ValueError: Found incomplete checkpoint at {new}."
         )
-        with pytest.raises(NotImplementedError, match="COMMIT_FILE"):
-            v1.save(new.parent / "other", TREE)
+        other = new.parent / "other"
+        v1.save(other, TREE)
+        assert (other / "commit_success.txt").exists()
+        assert v1.load(other)["b"] == 5
+        with pytest.raises(ValueError, match="already exists"):
+            v1.save(other, TREE)
+        v1.save(other, {"b": 6}, overwrite=True)
+        assert v1.load(other) == {"b": 6}
+    assert sorted(p.name for p in new.parent.iterdir()) == ["ckpt", "other"]
 
 
 @pytest.mark.parametrize("name", ["", "metrics"])

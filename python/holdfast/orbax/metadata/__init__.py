@@ -1,8 +1,5 @@
 """Metadata of checkpoints and leaves: `orbax.checkpoint.metadata`."""
 
-from typing import Any
-
-from holdfast.orbax._later import attribute_error
 from holdfast.orbax.metadata import sharding, tree, value
 from holdfast.orbax.metadata.root import RootMetadata
 from holdfast.orbax.metadata.sharding import (
@@ -11,6 +8,7 @@ from holdfast.orbax.metadata.sharding import (
     SingleDeviceShardingMetadata,
 )
 from holdfast.orbax.metadata.step import StepMetadata, get_step_metadata
+from holdfast.orbax.metadata.store import MetadataStore, metadata_store
 from holdfast.orbax.metadata.value import (
     ArrayMetadata,
     Metadata,
@@ -22,6 +20,7 @@ from holdfast.orbax.metadata.value import (
 __all__ = [
     "ArrayMetadata",
     "Metadata",
+    "MetadataStore",
     "NamedShardingMetadata",
     "RootMetadata",
     "ScalarMetadata",
@@ -31,13 +30,8 @@ __all__ = [
     "StorageMetadata",
     "StringMetadata",
     "get_step_metadata",
+    "metadata_store",
     "sharding",
     "tree",
     "value",
 ]
-
-_LATER = frozenset({"MetadataStore", "metadata_store"})
-
-
-def __getattr__(name: str) -> Any:
-    raise attribute_error(__name__, name, _LATER)

@@ -6,8 +6,10 @@ import dataclasses
 import json
 import logging
 import os
+import uuid
 from typing import Any
 
+from holdfast.orbax._durable import sync_directory, write_text
 from holdfast.orbax.metadata.step import check_json_object
 
 ROOT_METADATA_FILENAME = "_ROOT_METADATA"
@@ -59,6 +61,29 @@ def read_root_metadata(directory: str) -> RootMetadata:
     except (OSError, ValueError) as error:
         raise OSError(f"Failed to read metadata from {path}") from error
     return _deserialize(data)
+
+
+def write_root_metadata(directory: str, custom_metadata: Any) -> None:
+    """Writes the file of `directory`, at once and durably.
+
+    Args:
+        directory: the one called `metadata` beside the steps; exists.
+        custom_metadata: the user's JSON object.
+
+    Raises:
+        ValueError: it has other keys than text.
+        TypeError: it is no JSON value.
+        OSError: the file cannot be written.
+    """
+    data = {
+        "internal_metadata": {},
+        "custom_metadata": check_json_object(custom_metadata),
+    }
+    path = os.path.join(directory, ROOT_METADATA_FILENAME)
+    unnamed = f"{path}.{uuid.uuid4().hex}.tmp"
+    write_text(unnamed, json.dumps(data))
+    os.rename(unnamed, path)
+    sync_directory(directory)
 
 
 def _deserialize(data: Any) -> RootMetadata:

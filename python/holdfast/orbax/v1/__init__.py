@@ -9,17 +9,19 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from holdfast.orbax._later import attribute_error
 from holdfast.orbax.v1 import (
     arrays,
     errors,
     handlers,
     multihost,
     options,
+    partial,
     path,
+    training,
     tree,
 )
 from holdfast.orbax.v1._coroutines import AsyncResponse
+from holdfast.orbax.v1._deletion import delete, delete_async
 from holdfast.orbax.v1._load import (
     PLACEHOLDER,
     load,
@@ -62,6 +64,8 @@ __all__ = [
     "StatefulCheckpointable",
     "arrays",
     "checkpointables_metadata",
+    "delete",
+    "delete_async",
     "errors",
     "handlers",
     "is_orbax_checkpoint",
@@ -74,6 +78,7 @@ __all__ = [
     "metadata",
     "multihost",
     "options",
+    "partial",
     "path",
     "pytree_metadata",
     "save",
@@ -82,6 +87,7 @@ __all__ = [
     "save_checkpointables_async",
     "save_pytree",
     "save_pytree_async",
+    "training",
     "tree",
 ]
 
@@ -122,10 +128,3 @@ def pytree_metadata(*args: Any, **kwargs: Any) -> CheckpointMetadata[Any]:
     """Deprecated: `metadata`."""
     _warn("pytree_metadata", "metadata")
     return metadata(*args, **kwargs)
-
-
-_LATER = frozenset({"delete", "delete_async", "partial", "training"})
-
-
-def __getattr__(name: str) -> Any:
-    raise attribute_error(__name__, name, _LATER)

@@ -42,22 +42,70 @@ class AsyncResponse(Protocol[T_co]):
 class BackgroundResponse(Generic[T]):
     """An `AsyncResponse` of a function that runs in a thread of its own."""
 
-    def __init__(self, run: Callable[[], T], what: str) -> None:
+    def __init__(
+        self, run: Callable[[Callable[[], bool]], T], what: str
+    ) -> None:
+        """Starts `run(is_cancelled)`; `what` names it in reports."""
         self._callbacks: list[Callable[[T], object]] | None = []
         self._lock = threading.Lock()
-        self._future: Future[T] = Future(lambda _: self._run(run), what=what)
+        self._error_was_seen = False
+        self._future: Future[T] = Future(
+            lambda is_cancelled: self._run(run, is_cancelled), what=what
+        )
 
-    def _run(self, run: Callable[[], T]) -> T:
-        result = run()
+    def _run(
+        self,
+        run: Callable[[Callable[[], bool]], T],
+        is_cancelled: Callable[[], bool],
+    ) -> T:
+        result = run(is_cancelled)
         with self._lock:
             callbacks, self._callbacks = self._callbacks, None
         for callback in callbacks or []:
             callback(result)
         return result
 
+    @property
+    def state(self) -> str:
+        """ "staged" (all that may change has been copied), "durable", "failed"
+        or "cancelled"."""
+        return self._future.state
+
+    def done(self) -> bool:
+        """Whether it has ended, however it ended."""
+        return self._future.done()
+
+    def cancel(self) -> bool:
+        """Asks it to stop; False when it has ended already.
+
+        What is cancelled leaves nothing behind, and `result` raises
+        CancelledError, unless it had got past the point of no return.
+        """
+        return self._future.cancel()
+
     def result(self, timeout: float | None = None) -> T:
         """See `AsyncResponse.result`."""
-        return self._future.result(timeout)
+        self.exception(timeout)
+        return self._future.result()
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """Waits for the end and gives what went wrong, or None.
+
+        Raises:
+            TimeoutError: it has not ended in `timeout` seconds; it goes on.
+        """
+        error = self._future.exception(timeout)
+        self._error_was_seen = error is not None
+        return error
+
+    def failure(self) -> BaseException | None:
+        """As `exception`, for those who say it on."""
+        return self._future.exception()
+
+    @property
+    def error_was_seen(self) -> bool:
+        """Whether `result` or `exception` has said what went wrong."""
+        return self._error_was_seen
 
     def on_complete(self, callback: Callable[[T], object]) -> None:
         """See `AsyncResponse.on_complete`."""

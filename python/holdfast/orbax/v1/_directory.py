@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 from collections.abc import Iterable
 from typing import Any
 
 from holdfast import _engine
-from holdfast.orbax._later import not_implemented
-from holdfast.orbax._paths import TMP_DIR_SUFFIX, check_parents
+from holdfast.orbax import _pending
+from holdfast.orbax._durable import sync_directory, write_text
+from holdfast.orbax._paths import COMMIT_SUCCESS_FILE, TMP_DIR_SUFFIX
+from holdfast.orbax._pending import CommitOptions
 from holdfast.orbax._processes import Operation
 from holdfast.orbax._shared_directory import discard
-from holdfast.orbax.options import AtomicityMode
+from holdfast.orbax.options import FileOptions
+from holdfast.orbax.v1._deletion_record import check_not_deleting
 from holdfast.orbax.v1.context import Context
+
+_COMMITTED = "Checkpoint commit was successful to "
 
 
 class Destination:
@@ -29,14 +35,29 @@ class Destination:
         overwrite: bool,
         context: Context,
         operation: Operation,
+        is_step: bool = False,
     ) -> None:
-        if context.atomicity.mode is AtomicityMode.COMMIT_FILE:
-            raise not_implemented("AtomicityMode.COMMIT_FILE for saving")
+        """Makes nothing yet.
+
+        Args:
+            path: the checkpoint's.
+            overwrite: one that exists is replaced.
+            context: the save's.
+            operation: the save.
+            is_step: of a training run: with the marks of the older interface,
+                which reads such steps too.
+        """
         self.path = path
         self._overwrite = overwrite
-        self._mode = context.file.path_permission_mode
+        self._commit = CommitOptions(
+            file_options=FileOptions(
+                path_permission_mode=context.file.path_permission_mode
+            ),
+            atomicity_options=context.atomicity.v0(),
+        )
         self._path_class = context.file.path_class
         self._operation = operation
+        self._is_step = is_step
         self._pending: Any | None = None
         self._lock = threading.Lock()
 
@@ -46,6 +67,7 @@ class Destination:
         Raises:
             ValueError: the path exists, or is relative.
         """
+        check_not_deleting(self.path)
         if os.path.lexists(self.path) and not self._overwrite:
             raise ValueError(f"Destination {self.path} already exists.")
         if not os.path.isabs(self.path):
@@ -76,7 +98,7 @@ class Destination:
                     os.makedirs(os.path.join(pending.directory, name))
 
     def begin(self) -> Any | None:
-        """The `_engine.PendingSave`, made by the first call.
+        """The directory, a `Pending`, made by the first call.
 
         None on processes that leave it to the primary.
 
@@ -88,29 +110,54 @@ class Destination:
             return None
         with self._lock:
             if self._pending is None:
-                path = os.path.abspath(self.path)
-                check_parents(path)
-                self._pending = _engine.PendingSave(
-                    path, overwrite=self._overwrite
+                self._pending = _pending.begin(
+                    os.path.abspath(self.path),
+                    self._commit,
+                    overwrite=self._overwrite,
                 )
-                if self._mode is not None:
-                    os.chmod(self._pending.directory, self._mode)
             return self._pending
 
     def item(self, name: str) -> ItemDirectory:
         """The directory of a checkpointable."""
-        path = f"{os.path.abspath(self.path)}{TMP_DIR_SUFFIX}"
-        return ItemDirectory(self, name, self._path_class(path))
+        path = os.path.abspath(self.path)
+        temporary = self._commit.temporary_path(path).get()
+        return ItemDirectory(self, name, self._path_class(os.fspath(temporary)))
+
+    def save_item(self, name: str, tree: Any, **options: Any) -> None:
+        """Writes a pytree item, on the only process."""
+        pending = self.begin()
+        assert pending is not None
+        if isinstance(pending, _engine.PendingSave):
+            pending.save_item(name, tree, **options)
+            return
+        _engine.save_item(
+            os.path.join(pending.directory, name), tree, **options
+        )
+
+    def write_file(self, name: str, content: bytes) -> None:
+        """Writes one file, on the primary."""
+        pending = self.begin()
+        if isinstance(pending, _engine.PendingSave):
+            pending.write_file(name, content)
+        elif pending is not None:
+            path = os.path.join(pending.directory, name)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            write_text(path, content.decode())
+            sync_directory(os.path.dirname(path))
 
     def commit(self, item_handlers_json: str, custom_metadata: str) -> None:
         """Makes the checkpoint exist, on the primary."""
         pending = self.begin()
         if pending is None:
             return
+        if self._is_step:
+            for name in sorted(json.loads(item_handlers_json)):
+                text = f"{_COMMITTED}{pending.directory}/{name}"
+                self.write_file(f"{name}/{COMMIT_SUCCESS_FILE}", text.encode())
         pending.commit(
             item_handlers_json=item_handlers_json,
             custom_metadata=custom_metadata,
-            is_v1=True,
+            is_v1=not self._is_step,
         )
 
     def discard(self, *, is_failed: bool) -> None:
@@ -174,15 +221,11 @@ class ItemDirectory:
 
         REQUIRES: not is_shared.
         """
-        pending = self._destination.begin()
-        assert pending is not None
-        pending.save_item(self._name, tree, **options)
+        self._destination.save_item(self._name, tree, **options)
 
     def write_file(self, name: str, content: bytes) -> None:
         """Writes one file into the directory, on the primary."""
-        pending = self._destination.begin()
-        if pending is not None:
-            pending.write_file(f"{self._name}/{name}", content)
+        self._destination.write_file(f"{self._name}/{name}", content)
 
 
 def _join(path: Any, other: Any) -> Any:

@@ -18,6 +18,7 @@ from holdfast.orbax.metadata.step import (
     deserialize,
     read_step_metadata,
 )
+from holdfast.orbax.v1._deletion_record import deleted_name
 from holdfast.orbax.v1.context import Context
 from holdfast.orbax.v1.errors import InvalidLayoutError
 from holdfast.orbax.v1.options import AtomicityOptions, CheckpointLayout
@@ -50,9 +51,22 @@ class Layout:
         with os.scandir(self.path) as entries:
             return sorted(entry.name for entry in entries if entry.is_dir())
 
+    def checkpointables(self, *wanted: str) -> list[str]:
+        """Names of the subdirectories, sorted, but for one being deleted.
+
+        Args:
+            wanted: what somebody is going to read.
+
+        Raises:
+            DeletionInProgressError: that is being deleted.
+            DeletionRecoveryError: the record of a deletion is damaged.
+        """
+        deleted = deleted_name(self.path, wanted or None)
+        return [name for name in self.directories() if name != deleted]
+
     def checkpointable_names(self) -> list[str]:
         """Names of the checkpointables: "state" first, then sorted."""
-        names = set(self.directories()) - RESERVED_NAMES
+        names = set(self.checkpointables()) - RESERVED_NAMES
         return sorted(names, key=lambda name: (name != STATE_NAME, name))
 
     def pytree_names(self) -> list[str]:
@@ -129,6 +143,7 @@ class Layout:
             InvalidLayoutError: there is no such pytree.
         """
         if name != AUTO_NAME:
+            deleted_name(self.path, () if name is None else (name,))
             self.check_pytree(name)
             return name
         for candidate in self.checkpointable_names():

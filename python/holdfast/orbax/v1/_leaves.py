@@ -9,7 +9,11 @@ from typing import Any
 import numpy as np
 
 from holdfast.orbax._jax import imported_jax, is_jax_array
-from holdfast.orbax.tree_paths import flatten_with_path, unflatten_like
+from holdfast.orbax.tree_paths import (
+    flatten_with_path,
+    tree_leaves,
+    unflatten_like,
+)
 from holdfast.orbax.type_handlers import ArrayRestoreArgs, RestoreArgs
 from holdfast.orbax.v1.errors import UnregisteredTypeError
 from holdfast.orbax.v1.tree import AbstractLeaf, Leaf
@@ -26,7 +30,8 @@ def check_state(state: Any) -> None:
     Raises:
         ValueError: a type that is no leaf, or keys that do not compare.
     """
-    for _, leaf in flatten_with_path(state):
+    # One of each type stands for all of them.
+    for leaf in {type(leaf): leaf for leaf in tree_leaves(state)}.values():
         if not isinstance(leaf, _ACCEPTED) and not is_jax_array(leaf):
             jax = imported_jax()
             kinds: Any = Leaf if jax is None else jax.Array | Leaf
@@ -43,8 +48,8 @@ def check_storable(leaves: Iterable[Any]) -> None:
         UnregisteredTypeError: types that have none; says which.
     """
     missing = {
-        type(leaf)
-        for leaf in leaves
+        kind
+        for kind, leaf in {type(leaf): leaf for leaf in leaves}.items()
         if leaf is not ...
         and not isinstance(leaf, _STORABLE)
         and not is_jax_array(leaf)

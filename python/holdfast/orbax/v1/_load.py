@@ -106,7 +106,7 @@ def _load_several(
             f"Checkpoint at {layout.path} is a flat (direct checkpoint with no "
             "named checkpointables. Use `ocp.metadata` / `ocp.load` instead."
         )
-    available = layout.directories()
+    available = layout.checkpointables(*(abstracts or ()))
     if not abstracts:
         names = [name for name in available if name not in RESERVED_NAMES]
         abstracts = dict.fromkeys(names)

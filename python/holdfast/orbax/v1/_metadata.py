@@ -71,7 +71,7 @@ def checkpointables_metadata(path: Any) -> CheckpointMetadata[dict[str, Any]]:
         )
     items = {
         name: _item_metadata(layout, name, context)
-        for name in layout.directories()
+        for name in layout.checkpointables()
         if name != METRICS_NAME
     }
     return _with_facts(layout, items)

@@ -20,6 +20,7 @@ from holdfast.orbax._source import (
 )
 from holdfast.orbax.metadata.sharding import ShardingMetadata
 from holdfast.orbax.metadata.value import StorageMetadata, StringMetadata
+from holdfast.orbax.options import PyTreeMetadataOptions
 
 T = TypeVar("T")
 PyTreeMetadata: TypeAlias = Any
@@ -68,7 +69,9 @@ _structure.add_leaf_type(NumpyMetadata)
 _structure.add_leaf_type(ArrayMetadata)
 
 
-def read_tree_metadata(directory: Any) -> Any:
+def read_tree_metadata(
+    directory: Any, options: PyTreeMetadataOptions | None = None
+) -> Any:
     """The tree of a pytree item, an abstract leaf for each stored one.
 
     Scalars are a zero of their type, strings "string", empty containers
@@ -84,7 +87,16 @@ def read_tree_metadata(directory: Any) -> Any:
             f"{directory}."
         )
     source = open_item(directory)
-    describer = _Describer(source)
+    options = options or PyTreeMetadataOptions()
+    describer = _Describer(source, options)
+    if options.support_rich_types:
+        leaves = {
+            leaf.names: _abstract_leaf(leaf, describer.describe(leaf))
+            for leaf in source.leaves
+        }
+        tree = source.rich_tree(lambda names, *_: leaves[names])
+        if tree is not None:
+            return tree
     return _structure.nest(
         (
             leaf.names,
@@ -171,17 +183,17 @@ class CheckpointMetadata(Generic[T]):
         """The JSON object given with the save."""
         return self._custom_metadata
 
+    def _facts(self) -> dict[str, str]:
+        names = (
+            "metadata",
+            "init_timestamp_nsecs",
+            "commit_timestamp_nsecs",
+            "custom_metadata",
+        )
+        return {name: str(getattr(self, name)) for name in names}
+
     def __repr__(self) -> str:
-        facts = {
-            name: str(getattr(self, name))
-            for name in (
-                "metadata",
-                "init_timestamp_nsecs",
-                "commit_timestamp_nsecs",
-                "custom_metadata",
-            )
-        }
-        return f"CheckpointMetadata({pprint.pformat(facts)})"
+        return f"CheckpointMetadata({pprint.pformat(self._facts())})"
 
 
 def _datetime(nsecs: int | None) -> datetime.datetime | None:

@@ -15,16 +15,19 @@ from holdfast.orbax.options import MultiprocessingOptions
 from holdfast.orbax.v1.context import Context
 
 
+def multiprocessing_of(context: Context) -> MultiprocessingOptions:
+    """The older interface's options of the same values."""
+    given = context.multiprocessing
+    return MultiprocessingOptions(
+        given.primary_host,
+        given.active_processes,
+        given.barrier_sync_key_prefix,
+    )
+
+
 def processes_of(context: Context) -> Processes:
     """The processes that save and load together."""
-    given = context.multiprocessing
-    return Processes(
-        MultiprocessingOptions(
-            given.primary_host,
-            given.active_processes,
-            given.barrier_sync_key_prefix,
-        )
-    )
+    return Processes(multiprocessing_of(context))
 
 
 def start(context: Context, path: Any, *, is_save: bool) -> Operation:

@@ -33,6 +33,7 @@ from holdfast.orbax.tree_paths import (
     PyTreePath,
     flatten_with_path,
     param_name_from_keypath,
+    tree_leaves,
     unflatten_like,
 )
 from holdfast.orbax.type_handlers import (
@@ -51,7 +52,10 @@ from holdfast.orbax.v1._operations import (
     operation_of_handler,
     processes_of,
 )
-from holdfast.orbax.v1._save_state import is_in_background
+from holdfast.orbax.v1._save_state import (
+    cancelling_progress,
+    is_in_background,
+)
 from holdfast.orbax.v1.context import Context, get_context
 from holdfast.orbax.v1.errors import UnregisteredTypeError
 from holdfast.orbax.v1.options import ArrayOptions
@@ -87,6 +91,9 @@ class PyTreeHandler:
         prepared = _prepare(checkpointable, self._context)
 
         async def write() -> None:
+            progress = cancelling_progress()
+            if progress is not None:
+                prepared.options["progress"] = progress
             if not prepared.processes.is_single:
                 path = await directory.await_creation()
                 _write_together(prepared, path, self._context)
@@ -116,7 +123,9 @@ class PyTreeHandler:
 
     async def metadata(self, directory: Any) -> Any:
         """The tree with abstract leaves."""
-        return read_tree_metadata(directory)
+        return read_tree_metadata(
+            directory, self._context.pytree.saving.pytree_metadata_options
+        )
 
     def is_handleable(self, checkpointable: Any) -> bool:
         """Whether every leaf has a stored form."""
@@ -175,14 +184,17 @@ def _write_together(
 
 def _restore(directory: Any, abstract: Any, context: Context) -> Any:
     loading = context.array.loading
-    if not loading.raise_array_data_missing_error:
-        raise not_implemented("raise_array_data_missing_error=False")
     args = None
-    options = RestoreOptions()
+    options = RestoreOptions(
+        metadata_options=context.pytree.saving.pytree_metadata_options,
+        fills_missing=not loading.raise_array_data_missing_error,
+    )
     of_arrays = ArrayRestoreArgs
     if loading.use_load_and_broadcast:
         of_arrays = SingleReplicaArrayRestoreArgs
-        options = RestoreOptions(registry=_broadcasting_registry(loading))
+        options = dataclasses.replace(
+            options, registry=_broadcasting_registry(loading)
+        )
     if abstract is not None:
         args = restore_args(
             abstract,
@@ -242,13 +254,17 @@ def _prepare(tree: Any, context: Context) -> PreparedSave:
     """Checks a tree and takes hold of its arrays."""
     _refuse_later_options(context)
     saving = context.array.saving
-    flat = flatten_with_path(tree)
-    check_storable(leaf for _, leaf in flat)
-    _check_jax_arrays(flat)
+    metadata_options = context.pytree.saving.pytree_metadata_options
+    leaves = tree_leaves(tree)
+    check_storable(leaves)
+    has_jax_arrays = any(
+        is_jax_array(leaf) for leaf in {type(v): v for v in leaves}.values()
+    )
+    if has_jax_arrays:
+        _check_jax_arrays(tree)
     primary_host = context.multiprocessing.primary_host
     jax_options = {}
     registry = None
-    has_jax_arrays = any(is_jax_array(leaf) for _, leaf in flat)
     if has_jax_arrays:
         jax_options = _jax_options(saving, primary_host)
     if has_jax_arrays and saving.enable_replica_parallel_separate_folder:
@@ -257,7 +273,7 @@ def _prepare(tree: Any, context: Context) -> PreparedSave:
     snapshot = is_in_background()
     prepared = prepare_save(
         tree,
-        _save_args_tree(tree, flat, saving),
+        _save_args_tree(tree, saving),
         options=SaveOptions(
             use_ocdbt=saving.use_ocdbt,
             use_zarr3=saving.use_zarr3,
@@ -265,6 +281,7 @@ def _prepare(tree: Any, context: Context) -> PreparedSave:
             ocdbt_target_data_file_size=saving.ocdbt_target_data_file_size,
             processes=processes_of(context),
             registry=registry,
+            support_rich_types=metadata_options.support_rich_types,
         ),
         snapshot=snapshot and not jax_options,
     )
@@ -288,14 +305,12 @@ def _refuse_later_options(context: Context) -> None:
         NotImplementedError: naming the option.
     """
     saving, memory = context.array.saving, context.memory
-    metadata_options = context.pytree.saving.pytree_metadata_options
     for is_used, name in (
         (
             saving.array_metadata_store
             != ArrayOptions.Saving.array_metadata_store,
             "array_metadata_store",
         ),
-        (metadata_options.support_rich_types, "support_rich_types"),
         (memory.regulator_options is not None, "regulator_options"),
         (
             memory.serialization_status_callback is not None,
@@ -306,13 +321,13 @@ def _refuse_later_options(context: Context) -> None:
             raise not_implemented(f"the option {name}")
 
 
-def _check_jax_arrays(flat: list[tuple[PyTreePath, Any]]) -> None:
+def _check_jax_arrays(tree: Any) -> None:
     """Refuses jax.Arrays that have no values to save.
 
     Raises:
         ValueError: one of zero size.
     """
-    for path, leaf in flat:
+    for path, leaf in flatten_with_path(tree):
         if is_jax_array(leaf) and leaf.size == 0:
             raise ValueError(
                 "Cannot save arrays with zero size: ParamInfo: "
@@ -320,9 +335,7 @@ def _check_jax_arrays(flat: list[tuple[PyTreePath, Any]]) -> None:
             )
 
 
-def _save_args_tree(
-    tree: Any, flat: list[tuple[PyTreePath, Any]], saving: ArrayOptions.Saving
-) -> Any | None:
+def _save_args_tree(tree: Any, saving: ArrayOptions.Saving) -> Any | None:
     """A tree of SaveArgs; None where no leaf has any."""
     of_all = saving.storage_options or StorageOptions()
     # Not ==: numpy's float64 equals None.
@@ -330,6 +343,7 @@ def _save_args_tree(
         value is None for value in vars(of_all).values()
     ):
         return None
+    flat = flatten_with_path(tree)
     args = [_save_args(path, leaf, saving) for path, leaf in flat]
     return unflatten_like(tree, args)
 

@@ -8,10 +8,9 @@ last moment nothing exists at the destination.
 from __future__ import annotations
 
 import contextlib
-import contextvars
 import json
-from collections.abc import Awaitable, Iterator
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any, TypeVar
 
 from holdfast.orbax._later import not_implemented
 from holdfast.orbax._processes import Operation, saving
@@ -25,10 +24,18 @@ from holdfast.orbax.v1._coroutines import (
 )
 from holdfast.orbax.v1._directory import Destination
 from holdfast.orbax.v1._handler_types import typestr
-from holdfast.orbax.v1._layout import RESERVED_NAMES, STATE_NAME
+from holdfast.orbax.v1._layout import (
+    METRICS_NAME,
+    RESERVED_NAMES,
+    STATE_NAME,
+)
 from holdfast.orbax.v1._leaves import check_state
 from holdfast.orbax.v1._operations import start
-from holdfast.orbax.v1._save_state import background
+from holdfast.orbax.v1._save_state import (
+    background,
+    cancellable,
+    check_cancelled,
+)
 from holdfast.orbax.v1.context import Context, get_context
 from holdfast.orbax.v1.options import CheckpointLayout
 from holdfast.orbax.v1.tree import JsonType
@@ -58,7 +65,7 @@ def save(
         OSError: the files cannot be written.
     """
     checkpointables = {checkpointable_name: state}
-    _Save(path, checkpointables, overwrite, custom_metadata, state).run()
+    Save(path, checkpointables, overwrite, custom_metadata, state).run()
 
 
 def save_async(
@@ -75,9 +82,9 @@ def save_async(
     errors are those of `save`; errors of writing are raised by `result()`.
     """
     checkpointables = {checkpointable_name: state}
-    return _Save(
-        path, checkpointables, overwrite, custom_metadata, state
-    ).start()
+    return Save(path, checkpointables, overwrite, custom_metadata, state).start(
+        _nothing
+    )
 
 
 def save_checkpointables(
@@ -101,7 +108,7 @@ def save_checkpointables(
         ValueError: as `save`'s; also a value that is None.
         NoEntryError: nothing can save a value.
     """
-    _Save(path, checkpointables, overwrite, custom_metadata).run()
+    Save(path, checkpointables, overwrite, custom_metadata).run()
 
 
 def save_checkpointables_async(
@@ -112,15 +119,35 @@ def save_checkpointables_async(
     custom_metadata: JsonType | None = None,
 ) -> AsyncResponse[None]:
     """As `save_checkpointables`, but writes in the background."""
-    return _Save(path, checkpointables, overwrite, custom_metadata).start()
+    return Save(path, checkpointables, overwrite, custom_metadata).start(
+        _nothing
+    )
 
 
+T = TypeVar("T")
 _PLACES = "save_checkpointables_async"
 _NO_STATE = object()
 
 
-class _Save:
-    """One save: checked when made, prepared at once, then written."""
+def _nothing() -> None:
+    """What is to be done after a save that is no step."""
+
+
+class Save:
+    """One save: checked when made, prepared at once, then written.
+
+    Args:
+        path: as for `save_checkpointables`, and the next three too.
+        checkpointables: see there.
+        overwrite: see there.
+        custom_metadata: see there.
+        state: the tree, if that is all that is saved.
+        metrics: of a step; None: it is no step, or has none.
+        is_step: of a training run, which are laid out as they always were.
+
+    Raises:
+        Exception: what `save_checkpointables` raises.
+    """
 
     def __init__(
         self,
@@ -129,6 +156,9 @@ class _Save:
         overwrite: bool,
         custom_metadata: Any,
         state: Any = _NO_STATE,
+        *,
+        metrics: Any | None = None,
+        is_step: bool = False,
     ) -> None:
         context = get_context()
         self._path = path
@@ -137,30 +167,45 @@ class _Save:
         with _ending(self._operation):
             if state is not _NO_STATE:
                 check_state(state)
-            _check_names(checkpointables)
+            check_names(checkpointables)
             if context.checkpoint_layout is CheckpointLayout.SAFETENSORS:
                 raise not_implemented("CheckpointLayout.SAFETENSORS")
             self._items: dict[str, Any] = dict(checkpointables)
+            if metrics:
+                self._items[METRICS_NAME] = metrics
             self._path = context.file.path_class(path)
             self._destination = Destination(
-                self._path, overwrite, context, self._operation
+                self._path, overwrite, context, self._operation, is_step
             )
             self._checks_first = not context.file.skip_sync_file_validations
+            self._makes_directories_later = (
+                context.asynchronous.create_directories_asynchronously
+            )
             self._metadata = _metadata_json(custom_metadata)
 
     def run(self) -> None:
         """Saves before it returns."""
         self._write(*self._prepare())
 
-    def start(self) -> BackgroundResponse[None]:
-        """Prepares, and writes in a thread."""
+    def start(self, then: Callable[[], T]) -> BackgroundResponse[T]:
+        """Prepares, and writes in a thread.
+
+        Args:
+            then: called in that thread once the checkpoint exists.
+        """
         with background(self._context.memory.deepcopy_host_arrays):
             handlers_json, awaitables = self._prepare()
-        variables = contextvars.copy_context()
-        return BackgroundResponse(
-            lambda: variables.run(self._write, handlers_json, awaitables),
-            what=f"save to {self._path}",
-        )
+
+        def run(is_cancelled: Callable[[], bool]) -> T:
+            with cancellable(is_cancelled):
+                self._write(handlers_json, awaitables)
+            result = then()
+            callback = self._context.asynchronous.post_finalization_callback
+            if callback is not None:
+                callback()
+            return result
+
+        return BackgroundResponse(run, what=f"save to {self._path}")
 
     def _prepare(self) -> tuple[str, list[Awaitable[None]]]:
         """Everything that may refuse; what is left to be done."""
@@ -172,6 +217,8 @@ class _Save:
         with _discarding(self._destination), saving(operation):
             if operation.processes.has_others:
                 self._destination.begin_together(self._items)
+            elif not self._makes_directories_later:
+                self._destination.begin()
             with _ending(operation):
                 awaitables = run_sync(self._call_handlers(handlers))
         typestrs = {name: typestr(type(h)) for name, h in handlers.items()}
@@ -204,6 +251,7 @@ class _Save:
                 with operation.phase(f"{_PLACES}:finalize"):
                     self._destination.begin()
                     run_sync(write_all())
+                    check_cancelled()
                     self._destination.commit(handlers_json, self._metadata)
         finally:
             close_all(awaitables)
@@ -237,7 +285,7 @@ def _handlers(items: dict[str, Any], context: Context) -> dict[str, Any]:
     }
 
 
-def _check_names(checkpointables: Any) -> None:
+def check_names(checkpointables: Any) -> None:
     """Checks the names of what is to be saved.
 
     Raises:

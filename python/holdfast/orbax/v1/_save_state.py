@@ -1,10 +1,13 @@
-"""Whether the save that calls a handler goes on after its call returns."""
+"""What a handler knows of the save that calls it: whether it goes on after the
+handler's call has returned, and whether it has been cancelled since."""
 
 from __future__ import annotations
 
 import contextlib
 import contextvars
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+
+from holdfast import errors
 
 _IN_BACKGROUND: contextvars.ContextVar[bool] = contextvars.ContextVar(
     "holdfast_save_in_background", default=False
@@ -28,3 +31,36 @@ def background(copies: bool) -> Iterator[None]:
         yield
     finally:
         _IN_BACKGROUND.reset(token)
+
+
+_IS_CANCELLED: contextvars.ContextVar[Callable[[], bool] | None] = (
+    contextvars.ContextVar("holdfast_save_is_cancelled", default=None)
+)
+
+
+@contextlib.contextmanager
+def cancellable(is_cancelled: Callable[[], bool]) -> Iterator[None]:
+    """What is written within the block stops when `is_cancelled()`."""
+    token = _IS_CANCELLED.set(is_cancelled)
+    try:
+        yield
+    finally:
+        _IS_CANCELLED.reset(token)
+
+
+def check_cancelled() -> None:
+    """Stops a save that was cancelled.
+
+    Raises:
+        CancelledError: it was.
+    """
+    is_cancelled = _IS_CANCELLED.get()
+    if is_cancelled is not None and is_cancelled():
+        raise errors.CancelledError("the save was cancelled")
+
+
+def cancelling_progress() -> Callable[[str, int, int], None] | None:
+    """The engine's `progress` of a save that may be cancelled, else None."""
+    if _IS_CANCELLED.get() is None:
+        return None
+    return lambda phase, done_bytes, total_bytes: check_cancelled()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from holdfast.orbax._later import attribute_error
-
-__all__ = ["InvalidLayoutError"]
+__all__ = [
+    "DeletionInProgressError",
+    "DeletionRecoveryError",
+    "InvalidLayoutError",
+]
 
 
 class InvalidLayoutError(ValueError):
@@ -25,6 +25,9 @@ class UnregisteredTypeError(ValueError):
     """A leaf's type is none of those that can be saved."""
 
 
-def __getattr__(name: str) -> Any:
-    later = {"DeletionInProgressError", "DeletionRecoveryError"}
-    raise attribute_error(__name__, name, later)
+class DeletionInProgressError(RuntimeError):
+    """What is wanted is being deleted."""
+
+
+class DeletionRecoveryError(RuntimeError):
+    """A deletion that was interrupted cannot be finished by this call."""

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from holdfast.orbax._later import attribute_error
 from holdfast.orbax.v1._handler_types import (
     AbstractCheckpointable,
     Checkpointable,
@@ -13,6 +10,7 @@ from holdfast.orbax.v1._handler_types import (
 )
 from holdfast.orbax.v1._json_handler import JsonHandler, MetricsHandler
 from holdfast.orbax.v1._layout import METRICS_NAME, STATE_NAME
+from holdfast.orbax.v1._proto_handler import ProtoHandler
 from holdfast.orbax.v1._pytree_handler import PyTreeHandler
 from holdfast.orbax.v1._registry import (
     CheckpointableHandlerRegistry,
@@ -28,6 +26,7 @@ __all__ = [
     "CheckpointableHandler",
     "CheckpointableHandlerRegistry",
     "JsonHandler",
+    "ProtoHandler",
     "PyTreeHandler",
     "StatefulCheckpointable",
     "global_registry",
@@ -47,6 +46,12 @@ def _older(*handlers: str) -> list[str]:
 
 def _register_standard_handlers() -> None:
     register_handler(
+        ProtoHandler,
+        secondary_typestrs=_older(
+            "proto_checkpoint_handler.ProtoCheckpointHandler"
+        ),
+    )
+    register_handler(
         JsonHandler,
         secondary_typestrs=_older(
             "json_checkpoint_handler.JsonCheckpointHandler"
@@ -65,7 +70,3 @@ def _register_standard_handlers() -> None:
 
 
 _register_standard_handlers()
-
-
-def __getattr__(name: str) -> Any:
-    raise attribute_error(__name__, name, {"ProtoHandler"})

@@ -62,9 +62,10 @@ class AsyncOptions(_Options):
 
     Attributes:
         timeout_secs: how long a process waits for the others to have written.
-        post_finalization_callback: accepted; Orbax's v1 does not call it.
-        create_directories_asynchronously: accepted; directories are made when
-            the first item is written.
+        post_finalization_callback: called in the background once the
+            checkpoint exists.
+        create_directories_asynchronously: make directories when the first item
+            is written; False: before `save_async` returns.
     """
 
     timeout_secs: int = 1200
@@ -77,9 +78,9 @@ class AtomicityOptions(_Options):
     """How a checkpoint is committed and recognised as complete.
 
     Attributes:
-        mode: AUTO and ATOMIC_RENAME commit by a rename; with COMMIT_FILE only
-            directories holding `commit_success.txt` count as complete, and
-            saving is not supported.
+        mode: AUTO and ATOMIC_RENAME commit by a rename; with COMMIT_FILE
+            checkpoints are written where they stay, and only directories
+            holding `commit_success.txt` count as complete.
         allow_legacy_atomic_rename: with COMMIT_FILE, also take complete
             directories without that file.
     """
@@ -255,7 +256,7 @@ class PathwaysOptions(_Options):
 
 @dataclasses.dataclass(kw_only=True)
 class DeletionOptions(_Options):
-    """Accepted; `delete` is not part of this release."""
+    """Where deleted checkpoints go: only object stores have such a place."""
 
     @dataclasses.dataclass(kw_only=True)
     class GcsDeletionOptions(_Options):

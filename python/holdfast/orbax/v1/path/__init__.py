@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import pathlib
 from typing import Any, Protocol, TypeAlias
 
 from holdfast.orbax._later import attribute_error
 
-__all__ = ["Path", "PathAwaitingCreation", "PathLike"]
+__all__ = ["Path", "PathAwaitingCreation", "PathLike", "step"]
 
 Path: TypeAlias = pathlib.Path
 PathLike: TypeAlias = "str | os.PathLike[str]"
@@ -36,4 +37,7 @@ class PathAwaitingCreation(Protocol):
 
 
 def __getattr__(name: str) -> Any:
-    raise attribute_error(__name__, name, {"step"})
+    if name == "step":
+        # Only then: it needs what needs this module.
+        return importlib.import_module("holdfast.orbax.v1.path.step")
+    raise attribute_error(__name__, name, frozenset())

@@ -1,0 +1,61 @@
+"""Making files and names durable, where the engine does not write them."""
+
+from __future__ import annotations
+
+import os
+
+
+def sync_directory(path: str) -> None:
+    """Makes the names in a directory durable.
+
+    Raises:
+        OSError: they cannot be.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sync_file(path: str) -> None:
+    """Makes what a file has durable.
+
+    Raises:
+        OSError: it cannot be.
+    """
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sync_tree(path: str) -> None:
+    """Makes every file and name below a directory durable.
+
+    Raises:
+        OSError: they cannot be.
+    """
+    for directory, _, files in os.walk(path, topdown=False):
+        for name in files:
+            sync_file(os.path.join(directory, name))
+        sync_directory(directory)
+
+
+def write_text(path: str, text: str, *, is_durable: bool = True) -> None:
+    """Writes a file.
+
+    Args:
+        path: the file's.
+        text: what it has then.
+        is_durable: sync it; its name is the caller's to sync.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+        if is_durable:
+            file.flush()
+            os.fsync(file.fileno())

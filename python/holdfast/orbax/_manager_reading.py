@@ -1,0 +1,274 @@
+"""What a manager knows and reads: steps, items, metrics and metadata."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import logging
+import os
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from holdfast.orbax._checkpointer import Checkpointer
+from holdfast.orbax._manager_handlers import (
+    DEFAULT_ITEM_NAME,
+    METRIC_ITEM_NAME,
+    metrics_handler,
+)
+from holdfast.orbax._manager_infos import (
+    CheckpointInfos,
+    StoredCheckpointInfo,
+)
+from holdfast.orbax._manager_options import CheckpointManagerOptions
+from holdfast.orbax._manager_policy import CheckpointInfo
+from holdfast.orbax._manager_restore import (
+    check_args,
+    default_item,
+    legacy_args,
+)
+from holdfast.orbax._paths import PathLike, handler_path
+from holdfast.orbax._step_names import NameFormat, build_step_path
+from holdfast.orbax.checkpoint_args import CheckpointArgs
+from holdfast.orbax.composite_checkpoint_handler import CompositeArgs
+from holdfast.orbax.logging.step_statistics import RestoreStepStatistics
+from holdfast.orbax.metadata.root import RootMetadata, read_root_metadata
+from holdfast.orbax.metadata.step import check_json_object
+from holdfast.orbax.step import checkpoint_steps
+
+METADATA_ITEM_NAME = "metadata"
+
+
+class ReadingManager:
+    """The steps in a directory, and restoring from them.
+
+    A derived class sets what is declared here.
+    Thread-safety: one call at a time.
+    """
+
+    _options: CheckpointManagerOptions
+    _directory: Any
+    _name_format: NameFormat
+    _infos: CheckpointInfos
+    _checkpointer: Checkpointer
+    _root_metadata: RootMetadata
+    _logger: Any
+    # Whether steps hold a single item; None: the first call tells.
+    _holds_single_item: bool | None = None
+
+    @property
+    def directory(self) -> Any:
+        """The directory of all steps."""
+        return self._directory
+
+    def all_steps(self, read: bool = False) -> Sequence[int]:
+        """The steps, in order.
+
+        Args:
+            read: look for them again, as `reload` does.
+        """
+        if read:
+            logging.warning(
+                "`read` option is deprecated. Use `reload` to read from disk."
+            )
+            self.reload()
+        return [info.step for info in self._infos.all()]
+
+    def latest_step(self) -> int | None:
+        """The step that was saved last; None without steps."""
+        latest = self._infos.latest()
+        return None if latest is None else latest.step
+
+    def best_step(self) -> int | None:
+        """The step whose metrics are best; the last one without `best_fn`.
+
+        None without steps that have metrics.
+        """
+        best_fn = self._options.best_fn
+        if best_fn is None:
+            return self.latest_step()
+        ranked = sorted(
+            (info for info in self._infos.all() if info.metrics is not None),
+            key=lambda info: best_fn(info.metrics),
+            reverse=self._options.best_mode == "min",
+        )
+        return ranked[-1].step if ranked else None
+
+    def reload(self) -> None:
+        """Looks for the steps again."""
+        self._infos.set(self._find_steps(with_metadata=True))
+
+    def _find_steps(self, *, with_metadata: bool) -> list[CheckpointInfo]:
+        """The committed steps in order.
+
+        Args:
+            with_metadata: let their times and metrics be read when they are
+                asked for.
+        """
+        if not os.path.exists(self._directory):
+            return []
+        infos: list[CheckpointInfo] = [
+            StoredCheckpointInfo(found, self.metrics)
+            if with_metadata
+            else CheckpointInfo(found.step, datetime.datetime.min, None)
+            for found in self._name_format.find_all(self._directory)
+        ]
+        return sorted(infos, key=lambda info: info.step)
+
+    def restore(
+        self,
+        step: int | None,
+        items: Any | None = None,
+        restore_kwargs: Any | None = None,
+        directory: PathLike | None = None,
+        args: CheckpointArgs | None = None,
+    ) -> Any:
+        """Restores a step's single item, or its named items.
+
+        Args:
+            step: its number; None: the last one.
+            items: instead of `args`: what to restore like, or by item.
+            restore_kwargs: instead of `args`: options, or by item.
+            directory: another directory of steps.
+            args: the single item's arguments, or a Composite of them; None
+                restores every item as it is.
+
+        Returns:
+            The single item, or a Composite of items.
+
+        Raises:
+            FileNotFoundError: there are no steps; not this one.
+            KeyError: there is no such item.
+            ValueError: the arguments do not fit; the step was never committed.
+            Exception: what an item's handler raises.
+        """
+        start = time.time()
+        step = self._chosen_step(step, directory)
+        path = self._step_path(step, handler_path(directory or self._directory))
+        is_single = self._is_single_item(path)
+        check_args(items, args, is_single)
+        if args is None:
+            registry = self._checkpointer.handler._handler_registry
+            args = legacy_args(registry, items, restore_kwargs, is_single)
+        elif is_single:
+            args = CompositeArgs(**{DEFAULT_ITEM_NAME: args})
+        statistics = RestoreStepStatistics(
+            step=step,
+            directory=str(directory or self._directory),
+            checkpoint_manager_start_time=start,
+            checkpointer_start_time=time.time(),
+        )
+        restored = self._checkpointer.restore(path, args=args)
+        end = time.time()
+        assert statistics.checkpointer_start_time is not None
+        statistics.checkpointer_duration_secs = (
+            end - statistics.checkpointer_start_time
+        )
+        statistics.checkpoint_manager_duration_secs = end - start
+        self._logger.log_entry(dataclasses.asdict(statistics))
+        return default_item(restored) if is_single else restored
+
+    def _chosen_step(self, step: int | None, directory: Any) -> int:
+        """The step asked for, or the last one.
+
+        Raises:
+            FileNotFoundError: there are no steps.
+        """
+        if step is not None:
+            return step
+        if directory is None:
+            latest = self.latest_step()
+        else:
+            latest = max(checkpoint_steps(directory), default=None)
+        if latest is None:
+            raise FileNotFoundError(
+                f"No steps found in {directory or self._directory}."
+            )
+        return latest
+
+    def _step_path(self, step: int, directory: Any) -> Any:
+        """Where a step is, or would be.
+
+        Raises:
+            ValueError: the user's name format does not find it.
+        """
+        name_format = self._options.step_name_format
+        if name_format is not None:
+            return name_format.find_step(directory, step).path
+        return build_step_path(directory, self._name_format, step)
+
+    def _is_single_item(self, path: Any) -> bool:
+        """Whether steps hold a single item; the first one asked for tells."""
+        if self._holds_single_item is None:
+            self._holds_single_item = os.path.exists(path / DEFAULT_ITEM_NAME)
+        return self._holds_single_item
+
+    def item_metadata(self, step: int) -> Any:
+        """Metadata of the single item, or a Composite of the items'.
+
+        Items whose handlers are not known yet have None.
+
+        Args:
+            step: its number.
+
+        Raises:
+            FileNotFoundError: there is no such step.
+            ValueError: no step; metadata that cannot be read.
+        """
+        if step is None:
+            raise ValueError(
+                "`step` must be provided. `item_metadata` only exists at the"
+                " checkpoint step level, not the root level."
+            )
+        return self.metadata(step).item_metadata
+
+    def metrics(self, step: int) -> Any | None:
+        """The metrics that were saved with a step; None without.
+
+        Args:
+            step: its number.
+
+        Raises:
+            ValueError: they cannot be read.
+        """
+        path = self._step_path(step, self._directory) / METRIC_ITEM_NAME
+        try:
+            return metrics_handler().restore(path)
+        except FileNotFoundError:
+            return None
+
+    def metadata(self, step: int | None = None) -> Any:
+        """Metadata of a step, or of the run.
+
+        Args:
+            step: its number; None: the run.
+
+        Returns:
+            A StepMetadata, or a RootMetadata.
+
+        Raises:
+            FileNotFoundError: there is no such step.
+            OSError: the run's metadata cannot be read.
+            ValueError: metadata of other types than Orbax writes.
+        """
+        return self._run_metadata() if step is None else self._metadata_of(step)
+
+    def _run_metadata(self) -> RootMetadata:
+        if self._root_metadata.custom_metadata is None:
+            directory = self._directory / METADATA_ITEM_NAME
+            if os.path.exists(directory):
+                self._root_metadata = read_root_metadata(os.fspath(directory))
+            else:
+                self._root_metadata.custom_metadata = {}
+        return self._root_metadata
+
+    def _metadata_of(self, step: int) -> Any:
+        path = self._step_path(step, self._directory)
+        metadata: Any = self._checkpointer.metadata(path)
+        if self._is_single_item(path):
+            metadata.item_metadata = default_item(metadata.item_metadata)
+        if METRIC_ITEM_NAME in (metadata.item_handlers or {}):
+            metrics = self.metrics(step)
+            if metrics is not None:
+                metadata.metrics = check_json_object(dict(metrics))
+        return metadata

@@ -1,0 +1,240 @@
+"""A checkpoint that is being written, whatever way it will be committed.
+
+The engine does it where a checkpoint is renamed, or gets its marker, as usual;
+a program's own class of temporary paths, or store of metadata, is called
+instead where there is one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import shutil
+from typing import Any, Protocol
+
+from holdfast import _engine
+from holdfast.orbax._coroutines import run_sync
+from holdfast.orbax._durable import sync_directory
+from holdfast.orbax._paths import check_parents, handler_path
+from holdfast.orbax.atomicity import (
+    AtomicRenameTemporaryPath,
+    CommitFileTemporaryPath,
+)
+from holdfast.orbax.atomicity_defaults import get_default_temporary_path_class
+from holdfast.orbax.metadata.step import STEP_METADATA_FILENAME
+from holdfast.orbax.metadata.store import metadata_store
+from holdfast.orbax.options import AtomicityOptions, FileOptions
+
+
+class Pending(Protocol):
+    """The directory of a save, until it is committed."""
+
+    @property
+    def directory(self) -> str:
+        """Where the files go; absolute."""
+
+    def adopt_item(self, name: str = "") -> None:
+        """Tells of an item that the engine has written into `directory`.
+
+        Its own digests are relied on; it is not read again.
+
+        Args:
+            name: of its directory; "": `directory` itself.
+        """
+
+    def commit(
+        self,
+        *,
+        item_handlers_json: str = "null",
+        custom_metadata: str = "",
+        is_v1: bool = False,
+    ) -> None:
+        """Makes the checkpoint exist, durably.
+
+        Args:
+            item_handlers_json: the JSON text of the handlers' type texts.
+            custom_metadata: that of the user's object.
+            is_v1: mark it as v1 does.
+        """
+
+    def discard(self) -> None:
+        """Removes it; nothing after `commit`."""
+
+
+@dataclasses.dataclass(frozen=True)
+class CommitOptions:
+    """How checkpoints come to exist.
+
+    Attributes:
+        file_options: modes of directories.
+        atomicity_options: renamed, or marked.
+        metadata_store: writes `_CHECKPOINT_METADATA`; None: the engine.
+        temporary_path_class: makes and finalizes the directory, instead of
+            what the atomicity options say.
+    """
+
+    file_options: FileOptions = dataclasses.field(default_factory=FileOptions)
+    atomicity_options: AtomicityOptions | None = None
+    metadata_store: Any | None = None
+    temporary_path_class: Any | None = None
+
+    def path_class(self, path: str) -> Any:
+        """The class of a checkpoint's temporary path."""
+        return self.temporary_path_class or get_default_temporary_path_class(
+            path, atomicity_options=self.atomicity_options
+        )
+
+    def temporary_path(self, path: str) -> Any:
+        """The temporary path of a checkpoint, or of an item without metadata.
+
+        Args:
+            path: what it becomes.
+        """
+        return self.path_class(path).from_final(
+            handler_path(path), file_options=self.file_options
+        )
+
+
+def begin(path: str, options: CommitOptions, *, overwrite: bool) -> Pending:
+    """Makes the directory of a save.
+
+    Args:
+        path: of the checkpoint; absolute.
+        options: how it is committed.
+        overwrite: one that exists is replaced.
+
+    Raises:
+        NotADirectoryError: a parent is a file.
+        ValueError: the path exists.
+        OSError: the directory cannot be made.
+    """
+    check_parents(path)
+    kind = options.path_class(path)
+    is_known = kind in (AtomicRenameTemporaryPath, CommitFileTemporaryPath)
+    if not is_known or options.metadata_store is not None:
+        return _OwnPending(path, options, overwrite)
+    mode = options.file_options.path_permission_mode
+    pending: Pending = _engine.PendingSave(
+        path,
+        overwrite=overwrite,
+        has_marker=kind is CommitFileTemporaryPath,
+        # As mkdir would make it.
+        directory_mode=None if mode is None else mode & ~_umask(),
+    )
+    return pending
+
+
+def make_directories(path: str, mode: int | None) -> None:
+    """Makes a directory and its parents, durably, where they are missing.
+
+    Args:
+        path: absolute, or relative to where the program runs.
+        mode: permissions of the last one, less those of the umask.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    path = os.path.abspath(path)
+    missing = []
+    parent = path
+    while not os.path.isdir(parent):
+        missing.append(parent)
+        parent = os.path.dirname(parent)
+    os.makedirs(path, mode=0o777 if mode is None else mode, exist_ok=True)
+    for directory in missing:
+        sync_directory(os.path.dirname(directory))
+
+
+def _umask() -> int:
+    with open("/proc/self/status", encoding="ascii") as status:
+        for line in status:
+            if line.startswith("Umask:"):
+                return int(line.split()[1], 8)
+    return 0
+
+
+class _OwnPending:
+    """A save that a class of temporary paths makes and finalizes.
+
+    Thread-safety: one thread at a time.
+    """
+
+    def __init__(
+        self, path: str, options: CommitOptions, overwrite: bool
+    ) -> None:
+        self._store = options.metadata_store or metadata_store(
+            enable_write=True, blocking_write=True
+        )
+        self._temporary = options.path_class(path).from_final(
+            handler_path(path),
+            checkpoint_metadata_store=self._store,
+            file_options=options.file_options,
+        )
+        self._path = path
+        self._is_open = True
+        self._replaced = _set_aside(path) if overwrite else None
+        try:
+            run_sync(self._temporary.create())
+        except BaseException:
+            self.discard()
+            raise
+
+    @property
+    def directory(self) -> str:
+        return str(os.fspath(self._temporary.get()))
+
+    def adopt_item(self, name: str = "") -> None:
+        return None
+
+    def commit(
+        self,
+        *,
+        item_handlers_json: str = "null",
+        custom_metadata: str = "",
+        is_v1: bool = False,
+    ) -> None:
+        self._store.update(
+            file_path=os.path.join(self.directory, STEP_METADATA_FILENAME),
+            item_handlers=json.loads(item_handlers_json),
+            custom_metadata=json.loads(custom_metadata or "{}"),
+        )
+        self._store.wait_until_finished()
+        if is_v1:
+            with open(os.path.join(self.directory, "orbax.checkpoint"), "w"):
+                pass
+        run_sync(self._temporary.finalize())
+        sync_directory(os.path.dirname(self._path))
+        self._is_open = False
+        if self._replaced is not None:
+            shutil.rmtree(self._replaced, ignore_errors=True)
+
+    def discard(self) -> None:
+        if not self._is_open:
+            return
+        self._is_open = False
+        shutil.rmtree(self.directory, ignore_errors=True)
+        if self._replaced is not None:
+            os.rename(self._replaced, self._path)
+
+    def __del__(self) -> None:
+        if getattr(self, "_is_open", False):
+            self.discard()
+
+
+def _set_aside(path: str) -> str | None:
+    """Moves what is at a path to a name that no reader takes for a step.
+
+    Returns:
+        Where it is; None: there was nothing.
+
+    Raises:
+        OSError: it cannot be moved.
+    """
+    if not os.path.lexists(path):
+        return None
+    aside = path + ".orbax-checkpoint-tmp-replaced"
+    if os.path.lexists(aside):
+        shutil.rmtree(aside)
+    os.rename(path, aside)
+    return aside

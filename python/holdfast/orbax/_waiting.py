@@ -1,0 +1,272 @@
+"""Waiting for steps that another program saves.
+
+Units: seconds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from holdfast.orbax import multihost
+from holdfast.orbax._paths import PathLike, handler_path
+from holdfast.orbax._snapshot import create_snapshot, release_snapshot
+from holdfast.orbax._step_names import NameFormat, standard_name_format
+from holdfast.orbax.step import checkpoint_steps
+
+_SNAPSHOTS = "_SNAPSHOTS"
+_TIMED_OUT = -1
+
+
+def get_snapshot_dir_from_step_dir(
+    step_dir: PathLike, snapshot_dir: PathLike | None = None
+) -> Any:
+    """Where the snapshot of a step is.
+
+    Args:
+        step_dir: the step's directory.
+        snapshot_dir: of all snapshots; None: `_SNAPSHOTS` beside the step.
+    """
+    step_path = handler_path(step_dir)
+    if snapshot_dir is None:
+        snapshot_dir = step_path.parent / _SNAPSHOTS
+    return handler_path(snapshot_dir) / step_path.name
+
+
+@contextlib.contextmanager
+def _maybe_without(ignore_errors: bool | None, what: str) -> Iterator[None]:
+    """Lets what has gone be gone."""
+    try:
+        yield
+    except FileNotFoundError:
+        if not ignore_errors:
+            raise
+        logging.warning("Ignoring error when %s", what, exc_info=True)
+
+
+class _Watch:
+    """A directory in which steps appear.
+
+    Thread-safety: one thread at a time.
+    """
+
+    def __init__(
+        self,
+        directory: PathLike,
+        name_format: NameFormat,
+        snapshot_dir: PathLike | None,
+        ignore_snapshot_errors: bool | None,
+    ) -> None:
+        self._directory = handler_path(directory)
+        self._name_format = name_format
+        self._snapshots = handler_path(
+            snapshot_dir or self._directory / _SNAPSHOTS
+        )
+        self._ignores_errors = ignore_snapshot_errors
+
+    def wait(
+        self,
+        until_step: int | None,
+        seconds_to_sleep: float,
+        timeout: float | None,
+        timeout_fn: Callable[[], bool] | None,
+    ) -> int:
+        """The last step, on all processes; -1 if none came in time."""
+        result = _TIMED_OUT
+        if multihost.process_index() == 0:
+            deadline = None if timeout is None else time.time() + timeout
+            while True:
+                latest = self._latest()
+                if latest is not None and latest >= (until_step or latest):
+                    self._keep(latest)
+                    result = latest
+                    break
+                is_late = (
+                    deadline is not None
+                    and time.time() + seconds_to_sleep > deadline
+                )
+                if is_late and (timeout_fn is None or timeout_fn()):
+                    break
+                time.sleep(seconds_to_sleep)
+        if multihost.process_count() == 1:
+            return result
+        return int(multihost.broadcast_one_to_all(np.int32(result)))
+
+    def _latest(self) -> int | None:
+        return max(checkpoint_steps(self._directory), default=None)
+
+    def _keep(self, step: int) -> None:
+        """Makes the snapshot of a step, unless there is one.
+
+        Raises:
+            ValueError: the step has another name, or no snapshots can be made.
+            FileNotFoundError: it was deleted meanwhile.
+        """
+        step_dir = self._name_format.find_step(self._directory, step).path
+        try:
+            os.makedirs(self._snapshots, exist_ok=True)
+        except OSError as error:
+            raise ValueError(
+                f"Failed to create snapshot directory {self._snapshots}. Please"
+                " provide a snapshot directory instead."
+            ) from error
+        snapshot = get_snapshot_dir_from_step_dir(step_dir, self._snapshots)
+        if os.path.exists(snapshot):
+            return
+        with _maybe_without(
+            self._ignores_errors, f"snapshotting checkpoint for step: {step}"
+        ):
+            create_snapshot(os.fspath(step_dir), os.fspath(snapshot))
+
+    def release(self, step: int) -> None:
+        """Removes the snapshot of a step."""
+        if multihost.process_index() != 0:
+            return
+        snapshot = self._snapshots / self._name_format.build_name(step)
+        with _maybe_without(
+            self._ignores_errors, f"releasing snapshot for step: {step}"
+        ):
+            release_snapshot(os.fspath(snapshot))
+
+    def release_all(self) -> None:
+        """Removes what an earlier program has left."""
+        if not os.path.exists(self._snapshots):
+            return
+        for name in os.listdir(self._snapshots):
+            with _maybe_without(
+                self._ignores_errors, f"cleaning up leftover snapshot: {name}"
+            ):
+                release_snapshot(os.fspath(self._snapshots / name))
+
+
+def _format_of(
+    step_name_format: NameFormat | None,
+    step_prefix: str | None,
+    step_format_fixed_length: int | None,
+) -> NameFormat:
+    return step_name_format or standard_name_format(
+        step_prefix=step_prefix,
+        step_format_fixed_length=step_format_fixed_length,
+    )
+
+
+@contextlib.contextmanager
+def wait_for_new_checkpoint(
+    checkpoint_dir: PathLike,
+    *,
+    until_step: int | None = None,
+    seconds_to_sleep: int = 1,
+    timeout: int | None = None,
+    timeout_fn: Callable[[], bool] | None = None,
+    step_prefix: str | None = None,
+    step_format_fixed_length: int | None = None,
+    step_name_format: NameFormat | None = None,
+    snapshot_dir: PathLike | None = None,
+    set_immutable: bool | None = None,
+    ignore_snapshot_errors: bool | None = True,
+) -> Iterator[int]:
+    """Waits for a step; in the block there is a snapshot of it.
+
+    Args:
+        checkpoint_dir: of the steps; need not exist yet.
+        until_step: this one or a later one; None: any.
+        seconds_to_sleep: how long to sleep before looking again.
+        timeout: how long to wait; None: as long as it takes.
+        timeout_fn: asked after the timeout; False: wait on.
+        step_prefix: of names, without a `step_name_format`.
+        step_format_fixed_length: as `step_prefix`.
+        step_name_format: the format of names.
+        snapshot_dir: of the snapshots; None: `_SNAPSHOTS` beside the steps.
+        set_immutable: accepted.
+        ignore_snapshot_errors: go on where the step is deleted meanwhile.
+
+    Yields:
+        The last step's number; -1 if none came in time.
+
+    Raises:
+        ValueError: the step's name has another format.
+        OSError: no snapshot can be made.
+    """
+    name_format = _format_of(
+        step_name_format, step_prefix, step_format_fixed_length
+    )
+    watch = _Watch(
+        checkpoint_dir, name_format, snapshot_dir, ignore_snapshot_errors
+    )
+    step = watch.wait(until_step, seconds_to_sleep, timeout, timeout_fn)
+    try:
+        yield step
+    finally:
+        if step != _TIMED_OUT:
+            watch.release(step)
+
+
+def checkpoints_iterator(
+    checkpoint_dir: PathLike,
+    *,
+    min_interval_secs: int = 0,
+    seconds_to_sleep: int = 1,
+    timeout: int | None = None,
+    timeout_fn: Callable[[], bool] | None = None,
+    step_prefix: str | None = None,
+    step_format_fixed_length: int | None = None,
+    step_name_format: NameFormat | None = None,
+    snapshot_dir: PathLike | None = None,
+    set_immutable: bool | None = None,
+    ignore_snapshot_errors: bool | None = True,
+) -> Iterator[int]:
+    """Steps as they appear, each while there is a snapshot of it.
+
+    Steps that came and were followed by others between two looks are left out.
+
+    Args:
+        checkpoint_dir: of the steps; need not exist yet.
+        min_interval_secs: at least so long between two steps.
+        seconds_to_sleep: as wait_for_new_checkpoint, like the others.
+        timeout: how long to wait for the next one; None: as long as it takes.
+        timeout_fn: asked after the timeout; False: wait on.
+        step_prefix: of names, without a `step_name_format`.
+        step_format_fixed_length: as `step_prefix`.
+        step_name_format: the format of names.
+        snapshot_dir: of the snapshots.
+        set_immutable: accepted.
+        ignore_snapshot_errors: go on where a step is deleted meanwhile.
+
+    Yields:
+        Numbers of steps, each larger than the one before.
+    """
+    name_format = _format_of(
+        step_name_format, step_prefix, step_format_fixed_length
+    )
+    watch = _Watch(
+        checkpoint_dir, name_format, snapshot_dir, ignore_snapshot_errors
+    )
+    watch.release_all()
+    until_step: int | None = None
+    while True:
+        with wait_for_new_checkpoint(
+            checkpoint_dir,
+            until_step=until_step,
+            seconds_to_sleep=seconds_to_sleep,
+            timeout=timeout,
+            timeout_fn=timeout_fn,
+            step_name_format=name_format,
+            snapshot_dir=snapshot_dir,
+            ignore_snapshot_errors=ignore_snapshot_errors,
+        ) as step:
+            if step == _TIMED_OUT:
+                if timeout_fn is None or timeout_fn():
+                    return
+                continue
+            start = time.time()
+            yield step
+            until_step = step + 1
+        left_secs = start + min_interval_secs - time.time()
+        if left_secs > 0:
+            time.sleep(left_secs)

@@ -1,0 +1,419 @@
+"""AsyncCheckpointer: saves in the background.
+
+`save` copies what the caller may change, and returns; a thread called
+`async_save` waits for what the handler writes and makes the checkpoint exist.
+What goes wrong there is raised once, by the next call that asks.
+
+Units: seconds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from holdfast import errors
+from holdfast.orbax._checkpointer import Checkpointer, construct_checkpoint_args
+from holdfast.orbax._coroutines import run_sync
+from holdfast.orbax._jax import require_jax
+from holdfast.orbax._paths import PathLike
+from holdfast.orbax._processes import Operation, saving
+from holdfast.orbax._pytree_save import wait_quietly
+from holdfast.orbax._shared_directory import SharedDirectory
+from holdfast.orbax._signals import (
+    AwaitableSignalsContract,
+    HandlerAwaitableSignal,
+    OperationIdGenerator,
+    current_operation_id,
+    set_signals,
+)
+from holdfast.orbax.future import CANCELLED, ChainedFuture
+from holdfast.orbax.multihost import unique_barrier_key
+from holdfast.orbax.options import (
+    AsyncOptions,
+    AtomicityOptions,
+    FileOptions,
+    MultiprocessingOptions,
+)
+
+__all__ = ["AsyncCheckpointer"]
+
+_SIGNALS = (
+    HandlerAwaitableSignal.STEP_DIRECTORY_CREATION,
+    HandlerAwaitableSignal.ITEM_DIRECTORY_CREATION,
+)
+
+
+class _BackgroundSave:
+    """At most one save at a time, on a thread of its own.
+
+    Thread-safety: any thread may wait; one starts.
+    """
+
+    def __init__(self) -> None:
+        self._thread: threading.Thread | None = None
+        self._error: BaseException | None = None
+        self._futures: Sequence[Any] = ()
+        self._is_cancelled = threading.Event()
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether the running save is to stop."""
+        return self._is_cancelled.is_set()
+
+    def start(self, futures: Sequence[Any], work: Callable[[], None]) -> None:
+        """Runs `work()`. REQUIRES: nothing is running.
+
+        Args:
+            futures: those that it waits for.
+            work: what to run.
+        """
+
+        def run() -> None:
+            try:
+                work()
+            except BaseException as error:
+                if isinstance(error, CANCELLED) or self.is_cancelled:
+                    logging.info("The save was cancelled.")
+                    return
+                logging.error("The save has failed.", exc_info=True)
+                self._error = error
+
+        self._is_cancelled.clear()
+        self._futures = futures
+        self._thread = threading.Thread(name="async_save", target=run)
+        self._thread.start()
+
+    def cancel(self) -> None:
+        """Asks the running save to stop."""
+        if self._thread is None:
+            return
+        self._is_cancelled.set()
+        _cancel_all(self._futures)
+
+    def raise_error(self) -> None:
+        """Raises what the last save raised, once."""
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
+
+    def wait(self) -> None:
+        """Waits for the save, then raises what it raised."""
+        thread = self._thread
+        if thread is not None:
+            thread.join()
+            self._thread = None
+            self._futures = ()
+        self.raise_error()
+
+
+def _cancel_all(futures: Sequence[Any]) -> None:
+    for future in futures:
+        try:
+            future.cancel()
+        except Exception:
+            logging.warning("A future cannot be cancelled", exc_info=True)
+
+
+def _flat(futures: Any) -> list[Any]:
+    """The futures of lists in lists, without None."""
+    if futures is None:
+        return []
+    if not isinstance(futures, list | tuple):
+        return [futures]
+    return [future for part in futures for future in _flat(part)]
+
+
+class AsyncCheckpointer(Checkpointer):
+    """Saves with any asynchronous handler, in the background.
+
+    A context manager: leaving it waits and closes the handler.
+    Thread-safety: one call at a time; any thread may wait.
+    """
+
+    _may_write_later = True
+
+    def __init__(
+        self,
+        handler: Any,
+        timeout_secs: int | None = None,
+        *,
+        async_options: AsyncOptions | None = None,
+        multiprocessing_options: MultiprocessingOptions | None = None,
+        file_options: FileOptions | None = None,
+        atomicity_options: AtomicityOptions | None = None,
+        checkpoint_metadata_store: Any | None = None,
+        temporary_path_class: Any | None = None,
+    ) -> None:
+        """Makes a checkpointer.
+
+        Args:
+            handler: what saves and restores the object.
+            timeout_secs: instead of that of `async_options`.
+            async_options: how to save in the background.
+            multiprocessing_options: see Checkpointer, like the others.
+            file_options: see Checkpointer.
+            atomicity_options: see Checkpointer.
+            checkpoint_metadata_store: see Checkpointer; may write later.
+            temporary_path_class: see Checkpointer.
+
+        Raises:
+            ValueError: a timeout that is not positive.
+        """
+        super().__init__(
+            handler,
+            multiprocessing_options=multiprocessing_options,
+            file_options=file_options,
+            atomicity_options=atomicity_options,
+            checkpoint_metadata_store=checkpoint_metadata_store,
+            temporary_path_class=temporary_path_class,
+        )
+        options = async_options or AsyncOptions()
+        self._timeout_secs = timeout_secs or options.timeout_secs
+        if self._timeout_secs <= 0:
+            raise ValueError(
+                "Timeout must be positive, but got"
+                f" {self._timeout_secs} seconds."
+            )
+        self._post_finalization_callback = options.post_finalization_callback
+        self._barrier_sync_fn = options.barrier_sync_fn
+        self._background = _BackgroundSave()
+
+    @property
+    def timeout_secs(self) -> int:
+        """How long a save may take in the background."""
+        return self._timeout_secs
+
+    def save(
+        self,
+        directory: PathLike,
+        *args: Any,
+        force: bool = False,
+        custom_metadata: dict[str, Any] | None = None,
+        save_context: Any | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Copies an object and starts to save it; waits for the save before.
+
+        Once it has returned, the caller may change what was given.
+
+        Args:
+            directory: absolute path of the checkpoint to make.
+            *args: the handler's CheckpointArgs, or what they are made of.
+            force: replace a checkpoint that is there.
+            custom_metadata: a JSON object for `_CHECKPOINT_METADATA`.
+            save_context: accepted; only measurements use it.
+            **kwargs: more of what the arguments are made of.
+
+        Raises:
+            ValueError: the destination exists; a relative path; what the
+                handler refuses.
+            OSError: directories cannot be made.
+            DeadlineExceededError: another process did not come.
+            Exception: what the save before raised.
+        """
+        operation = self._start("Checkpointer:save_start", directory)
+        with operation.phase("next_awaitable_signal_operation_id:sync"):
+            self.wait_until_finished()
+            self._check_destination(directory, force)
+            save_args = construct_checkpoint_args(
+                self._handler, True, *args, **kwargs
+            )
+            OperationIdGenerator.next_operation_id()
+        shared = SharedDirectory(operation)
+        try:
+            with operation.phase(
+                "create_tmp_directory:sync_before_directory_creation"
+            ):
+                shared.begin(lambda: self._begin(directory, force))
+            path = self._directory_of(shared, directory)
+            with operation.phase("add_to_awaitable_signals_contract"):
+                _announce_directories()
+                with saving(operation):
+                    futures = self._start_handler(path, save_args)
+        except BaseException as error:
+            shared.close(is_failed=isinstance(error, Exception))
+            raise
+        save = _Save(operation, shared, path, custom_metadata, futures)
+        self._background.start(futures, lambda: self._finish(save))
+
+    def _start_handler(self, path: Any, save_args: Any) -> list[Any]:
+        """Lets the handler copy the object; returns what it writes."""
+        if not hasattr(self._handler, "async_save"):
+            self._handler.save(path, args=save_args)
+            return []
+        return _flat(run_sync(self._handler.async_save(path, args=save_args)))
+
+    def _finish(self, save: _Save) -> None:
+        """Waits for the handler and commits; on the background thread.
+
+        Raises:
+            TimeoutError: something takes longer than the timeout.
+            Exception: what a future, or the commit, raises.
+        """
+        operation = save.operation
+        deadline = time.monotonic() + self._timeout_secs
+        try:
+            with saving(operation):
+                with self._barrier(operation, "async_write_complete", deadline):
+                    ChainedFuture(save.futures, lambda: None).result(
+                        timeout=self._timeout_secs
+                    )
+                    self._check_not_cancelled()
+                with self._barrier(
+                    operation, "async_commit_complete", deadline
+                ):
+                    self._commit_save(save)
+        except BaseException as error:
+            operation.end(error)
+            _cancel_all(save.futures)
+            if isinstance(error, TimeoutError):
+                # What does not end cannot be waited for here.
+                threading.Thread(target=save.give_up, daemon=True).start()
+            else:
+                save.give_up()
+            raise
+        save.shared.close(is_failed=False)
+        AwaitableSignalsContract.remove_all_awaitable_signals(save.signals_id)
+
+    def _commit_save(self, save: _Save) -> None:
+        """Makes the checkpoint exist, on the primary."""
+        if save.shared.pending is None:
+            return
+        typestrs = self._typestrs_json()
+        self._handler.finalize(save.path)
+        if self._post_finalization_callback is not None:
+            self._post_finalization_callback()
+        self._check_not_cancelled()
+        self._commit(save.shared.pending, save.custom_metadata, typestrs)
+
+    def _check_not_cancelled(self) -> None:
+        """Ends a save that was cancelled.
+
+        Raises:
+            CancelledError: it was.
+        """
+        if self._background.is_cancelled:
+            raise errors.CancelledError("the save was cancelled")
+
+    @contextlib.contextmanager
+    def _barrier(
+        self, operation: Operation, place: str, deadline: float
+    ) -> Iterator[None]:
+        """Does the block's work, then waits until all processes have.
+
+        Raises:
+            TimeoutError: one has not until the save's deadline.
+            HoldfastError: one has failed.
+        """
+        suffix = os.path.basename(operation.directory)
+        key = unique_barrier_key(place, suffix=suffix)
+        has_own = self._barrier_sync_fn and not operation.processes.is_single
+        try:
+            with operation.phase(key, deadline=deadline):
+                try:
+                    yield
+                finally:
+                    if has_own:
+                        self._call_barrier_sync_fn(operation, key, deadline)
+        except errors.DeadlineExceededError as error:
+            raise errors.DeadlineExceededError(
+                f"Timed out while waiting for {place} barrier. {error}"
+            ) from error
+
+    def _call_barrier_sync_fn(
+        self, operation: Operation, key: str, deadline: float
+    ) -> None:
+        """Waits as the caller wants it.
+
+        Raises:
+            TimeoutError: a process did not come until the deadline.
+        """
+        assert self._barrier_sync_fn is not None
+        left_ms = max(1, int(1000 * (deadline - time.monotonic())))
+        prefix = operation.processes.prefix or ""
+        try:
+            self._barrier_sync_fn(
+                key=unique_barrier_key(key, prefix=prefix), timeout_ms=left_ms
+            )
+        except require_jax("a barrier").errors.JaxRuntimeError as error:
+            name = key.split(".")[0]
+            raise TimeoutError(
+                f"Timed out while waiting for {name} barrier."
+            ) from error
+
+    def restore(self, directory: PathLike, *args: Any, **kwargs: Any) -> Any:
+        """Restores, after a running save has ended; see Checkpointer.
+
+        Raises:
+            Exception: what the running save raised.
+        """
+        self.wait_until_finished()
+        return super().restore(directory, *args, **kwargs)
+
+    def check_for_errors(self) -> None:
+        """Raises what a finished background save raised, once."""
+        self._background.raise_error()
+        self._wait_for_store()
+
+    def wait_until_finished(self) -> None:
+        """Waits for the running save, then raises what it raised, once."""
+        self._background.wait()
+        self._wait_for_store()
+
+    def _wait_for_store(self) -> None:
+        if self._commit_options.metadata_store is not None:
+            self._commit_options.metadata_store.wait_until_finished()
+
+    def cancel(self) -> None:
+        """Asks the running save to stop; it then leaves nothing behind.
+
+        A save that is past its commit goes on. `wait_until_finished` waits for
+        the end in either case, and raises nothing.
+        """
+        self._background.cancel()
+
+    def close(self) -> None:
+        """Waits for the running save and closes the handler.
+
+        Raises:
+            Exception: what the save raised.
+        """
+        self.wait_until_finished()
+        super().close()
+
+
+class _Save:
+    """A save that goes on in the background."""
+
+    def __init__(
+        self,
+        operation: Operation,
+        shared: SharedDirectory,
+        path: Any,
+        custom_metadata: dict[str, Any] | None,
+        futures: list[Any],
+    ) -> None:
+        self.operation = operation
+        self.shared = shared
+        self.path = path
+        self.custom_metadata = custom_metadata
+        self.futures = futures
+        self.signals_id = current_operation_id()
+
+    def give_up(self) -> None:
+        """Removes the directory when nobody writes into it any more."""
+        wait_quietly(self.futures)
+        self.shared.close(is_failed=True)
+        AwaitableSignalsContract.remove_all_awaitable_signals(self.signals_id)
+
+
+def _announce_directories() -> None:
+    """Tells handlers that wait for them that the directories exist."""
+    AwaitableSignalsContract.add_to_awaitable_signals_contract(_SIGNALS)
+    set_signals(_SIGNALS, operation_id=current_operation_id())

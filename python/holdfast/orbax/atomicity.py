@@ -1,0 +1,526 @@
+"""Temporary paths: Orbax's `atomicity`.
+
+A checkpoint is written under a temporary name that is renamed, or at its final
+path, where a marker comes last.
+
+    5.orbax-checkpoint-tmp/  ->  5/                  AtomicRenameTemporaryPath
+    5/                       ->  5/commit_success.txt  CommitFileTemporaryPath
+
+Checkpointers use these for items; the engine does the same for the whole.
+"""
+
+from __future__ import annotations
+
+import abc
+import asyncio
+import json
+import logging
+import os
+import shutil
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from holdfast.orbax._durable import sync_directory, sync_tree, write_text
+from holdfast.orbax._jax import imported_jax
+from holdfast.orbax._paths import handler_path
+from holdfast.orbax._processes import Processes, current_operation
+from holdfast.orbax._signals import AwaitableSignalsContract
+from holdfast.orbax.atomicity_types import (
+    COMMIT_SUCCESS_FILE,
+    TMP_DIR_SUFFIX,
+    TemporaryPath,
+    ValidationError,
+)
+from holdfast.orbax.future import (
+    CommitFutureAwaitingContractedSignals,
+    Future,
+    NoopFuture,
+)
+from holdfast.orbax.metadata.step import STEP_METADATA_FILENAME
+from holdfast.orbax.options import FileOptions, MultiprocessingOptions
+
+__all__ = [
+    "COMMIT_SUCCESS_FILE",
+    "TMP_DIR_SUFFIX",
+    "AtomicRenameTemporaryPath",
+    "CommitFileTemporaryPath",
+    "DeferredWritableTemporaryPath",
+    "ReadOnlyTemporaryPath",
+    "TemporaryPathBase",
+    "ValidationError",
+    "create_all",
+    "create_all_async",
+    "on_commit_callback",
+    "record_saved_duration",
+]
+
+
+class _State:
+    last_checkpoint_time = time.time()
+
+
+def _check_directory(class_name: str, path: Any) -> None:
+    if not os.path.isdir(path):
+        raise ValidationError(
+            f"Expected {class_name} ({path}) to be a directory."
+        )
+
+
+def _check_no_link(path: Any) -> None:
+    if os.path.islink(path):
+        raise ValidationError(
+            f"Path {path} is a symbolic link and cannot be treated as a"
+            " temporary checkpoint."
+        )
+
+
+def _initial_metadata() -> dict[str, Any]:
+    return {
+        "item_handlers": None,
+        "metrics": {},
+        "performance_metrics": {},
+        "init_timestamp_nsecs": time.time_ns(),
+        "commit_timestamp_nsecs": None,
+        "custom_metadata": {},
+    }
+
+
+class TemporaryPathBase(TemporaryPath):
+    """What both kinds have in common."""
+
+    def __init__(
+        self,
+        temporary_path: Any | None,
+        final_path: Any,
+        *,
+        checkpoint_metadata_store: Any | None = None,
+        file_options: Any | None = None,
+        snapshot_type: Any | None = None,
+    ) -> None:
+        """Makes no directory yet.
+
+        Args:
+            temporary_path: where it is written.
+            final_path: where it will be.
+            checkpoint_metadata_store: writes `_CHECKPOINT_METADATA`; None:
+                nobody does.
+            file_options: the mode of the directory.
+            snapshot_type: not supported.
+
+        Raises:
+            ValueError: a snapshot.
+        """
+        if snapshot_type is not None:
+            name = type(self).__name__
+            raise ValueError(f"Snapshot is not supported for {name}.")
+        self._tmp_path = temporary_path
+        self._final_path = final_path
+        self._store = checkpoint_metadata_store
+        options = file_options or FileOptions()
+        self._path_permission_mode = options.path_permission_mode
+
+    def get(self) -> Any:
+        """The temporary path.
+
+        Raises:
+            ValueError: it is not known before `create`.
+        """
+        if not self._tmp_path:
+            raise ValueError(
+                "Temporary path has not been created yet. Please call `create`"
+                " first."
+            )
+        return self._tmp_path
+
+    def get_final(self) -> Any:
+        return self._final_path
+
+    async def create(self) -> Any:
+        """Makes the directory, instead of one that is left over.
+
+        Raises:
+            OSError: it cannot be made.
+        """
+        path = os.fspath(self.get())
+        if os.path.lexists(path):
+            logging.warning(
+                "Attempted to create temporary directory %s which already"
+                " exists. Removing existing directory since it is not"
+                " finalized.",
+                path,
+            )
+            shutil.rmtree(path)
+        make_directory(path, self._path_permission_mode)
+        if self._store is not None:
+            file = os.path.join(path, STEP_METADATA_FILENAME)
+            self._store.write(file_path=file, metadata=_initial_metadata())
+        return self.get()
+
+    def _write_commit_time(self) -> None:
+        if self._store is None:
+            return
+        file = os.path.join(self.get(), STEP_METADATA_FILENAME)
+        self._store.wait_until_finished()
+        self._store.update(
+            file_path=file, commit_timestamp_nsecs=time.time_ns()
+        )
+        self._store.wait_until_finished()
+
+    def publish(self, *, is_durable: bool = False) -> None:
+        """Makes the final path exist.
+
+        Args:
+            is_durable: also if power is lost; not needed below a directory
+                that is committed later, by something that syncs.
+
+        Raises:
+            OSError: it cannot be.
+        """
+        path = os.fspath(self.get())
+        # The marker must not outlive what it speaks of.
+        if is_durable:
+            sync_tree(path)
+        write_text(
+            os.path.join(path, COMMIT_SUCCESS_FILE),
+            f"Checkpoint commit was successful to {self._final_path}",
+            is_durable=is_durable,
+        )
+        if is_durable:
+            sync_directory(path)
+
+    async def finalize(self) -> None:
+        """Makes the final path exist, durably.
+
+        Raises:
+            OSError: it cannot be.
+        """
+        self._write_commit_time()
+        self.publish(is_durable=True)
+
+
+def make_directory(path: str, mode: int | None = None) -> None:
+    """Makes a directory and its parents.
+
+    Args:
+        path: it must not exist.
+        mode: permissions, less those of the umask; None: all of them.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    os.mkdir(path, 0o777 if mode is None else mode)
+
+
+class AtomicRenameTemporaryPath(TemporaryPathBase):
+    """`<name>.orbax-checkpoint-tmp`, which is renamed."""
+
+    @classmethod
+    async def validate(cls, temporary_path: Any) -> None:
+        _check_no_link(temporary_path)
+        if TMP_DIR_SUFFIX not in os.path.basename(temporary_path):
+            raise ValidationError(
+                f"Expected {cls.__name__} ({temporary_path}) to end with"
+                f' "{TMP_DIR_SUFFIX}".'
+            )
+        _check_directory(cls.__name__, temporary_path)
+
+    @classmethod
+    async def validate_final(cls, final_path: Any) -> None:
+        if TMP_DIR_SUFFIX in os.path.basename(final_path):
+            raise ValidationError(
+                f"Expected final {cls.__name__} ({final_path}) not to end with"
+                f' "{TMP_DIR_SUFFIX}".'
+            )
+        _check_directory(cls.__name__, final_path)
+
+    @classmethod
+    def from_temporary(
+        cls,
+        temporary_path: Any,
+        *,
+        file_options: Any | None = None,
+        snapshot_type: Any | None = None,
+    ) -> AtomicRenameTemporaryPath:
+        temporary_path = handler_path(temporary_path)
+        name, suffix, _ = temporary_path.name.partition(TMP_DIR_SUFFIX)
+        if not suffix:
+            raise ValueError(
+                f'Expected {temporary_path} to end with "{TMP_DIR_SUFFIX}".'
+            )
+        return cls(
+            temporary_path,
+            temporary_path.parent / name,
+            file_options=file_options,
+            snapshot_type=snapshot_type,
+        )
+
+    @classmethod
+    def from_final(
+        cls,
+        final_path: Any,
+        *,
+        checkpoint_metadata_store: Any | None = None,
+        file_options: Any | None = None,
+        snapshot_type: Any | None = None,
+    ) -> AtomicRenameTemporaryPath:
+        final_path = handler_path(final_path)
+        return cls(
+            final_path.parent / (final_path.name + TMP_DIR_SUFFIX),
+            final_path,
+            checkpoint_metadata_store=checkpoint_metadata_store,
+            file_options=file_options,
+            snapshot_type=snapshot_type,
+        )
+
+    def publish(self, *, is_durable: bool = False) -> None:
+        super().publish(is_durable=is_durable)
+        os.rename(self.get(), self._final_path)
+        if is_durable:
+            sync_directory(os.path.dirname(self._final_path))
+
+    def __repr__(self) -> str:
+        return (
+            f'AtomicRenameTemporaryPath(tmp="{self.get().name}",'
+            f' final="{self._final_path.name}",'
+            f' directory="{self._final_path.parent}")'
+        )
+
+
+class CommitFileTemporaryPath(TemporaryPathBase):
+    """The final path itself, which is complete once it has the marker."""
+
+    @classmethod
+    async def validate(cls, temporary_path: Any) -> None:
+        _check_no_link(temporary_path)
+        if os.path.exists(os.path.join(temporary_path, COMMIT_SUCCESS_FILE)):
+            raise ValidationError(
+                f"Expected {cls.__name__} ({temporary_path}) not to contain the"
+                f' "{COMMIT_SUCCESS_FILE}" file.'
+            )
+        _check_directory(cls.__name__, temporary_path)
+
+    @classmethod
+    async def validate_final(cls, final_path: Any) -> None:
+        marker = os.path.join(final_path, COMMIT_SUCCESS_FILE)
+        if not os.path.exists(marker):
+            raise ValidationError(
+                f"Expected {cls.__name__} ({final_path}) to contain the"
+                f' "{COMMIT_SUCCESS_FILE}" file.'
+            )
+        _check_directory(cls.__name__, final_path)
+
+    @classmethod
+    def from_temporary(
+        cls,
+        temporary_path: Any,
+        *,
+        file_options: Any | None = None,
+        snapshot_type: Any | None = None,
+    ) -> CommitFileTemporaryPath:
+        temporary_path = handler_path(temporary_path)
+        return cls(
+            temporary_path,
+            temporary_path,
+            file_options=file_options,
+            snapshot_type=snapshot_type,
+        )
+
+    @classmethod
+    def from_final(
+        cls,
+        final_path: Any,
+        *,
+        checkpoint_metadata_store: Any | None = None,
+        file_options: Any | None = None,
+        snapshot_type: Any | None = None,
+    ) -> CommitFileTemporaryPath:
+        final_path = handler_path(final_path)
+        return cls(
+            final_path,
+            final_path,
+            checkpoint_metadata_store=checkpoint_metadata_store,
+            file_options=file_options,
+            snapshot_type=snapshot_type,
+        )
+
+
+class DeferredWritableTemporaryPath(TemporaryPathBase):
+    """A temporary path that is known only after `create`."""
+
+    @abc.abstractmethod
+    def get_awaitable_path(self) -> Any:
+        """The path, as something that can be awaited."""
+
+
+class ReadOnlyTemporaryPath(TemporaryPath):
+    """Two paths, for processes that neither make nor finalize them."""
+
+    def __init__(self, *, temporary_path: Any, final_path: Any) -> None:
+        """Holds the paths."""
+        self._tmp_path = temporary_path
+        self._final_path = final_path
+
+    @classmethod
+    def from_paths(
+        cls, *, temporary_path: Any, final_path: Any
+    ) -> ReadOnlyTemporaryPath:
+        """The object that holds these."""
+        return cls(temporary_path=temporary_path, final_path=final_path)
+
+    def get(self) -> Any:
+        return self._tmp_path
+
+    def get_final(self) -> Any:
+        return self._final_path
+
+    def to_bytes(self) -> bytes:
+        """As bytes."""
+        paths = {
+            "tmp_path": str(self._tmp_path),
+            "final_path": str(self._final_path),
+        }
+        return json.dumps(paths).encode("utf-8")
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> ReadOnlyTemporaryPath:
+        """From what `to_bytes` returned."""
+        paths = json.loads(data.decode("utf-8"))
+        return cls(
+            temporary_path=handler_path(paths["tmp_path"]),
+            final_path=handler_path(paths["final_path"]),
+        )
+
+    @classmethod
+    def from_temporary(
+        cls,
+        temporary_path: Any,
+        *,
+        file_options: Any | None = None,
+        snapshot_type: Any | None = None,
+    ) -> ReadOnlyTemporaryPath:
+        raise NotImplementedError(
+            "ReadOnlyTemporaryPath is not constructible from a temporary path."
+        )
+
+    @classmethod
+    def from_final(
+        cls,
+        final_path: Any,
+        *,
+        checkpoint_metadata_store: Any | None = None,
+        file_options: Any | None = None,
+        snapshot_type: Any | None = None,
+    ) -> ReadOnlyTemporaryPath:
+        raise NotImplementedError(
+            "ReadOnlyTemporaryPath is not constructible from a final path."
+        )
+
+    async def create(self, *, file_options: Any | None = None) -> Any:
+        raise NotImplementedError("`create` is not supported.")
+
+    async def finalize(self) -> None:
+        raise NotImplementedError("`finalize` is not supported.")
+
+    @classmethod
+    async def validate(cls, temporary_path: Any) -> None:
+        raise NotImplementedError("`validate` is not supported.")
+
+    @classmethod
+    async def validate_final(cls, final_path: Any) -> None:
+        raise NotImplementedError("`validate_final` is not supported.")
+
+
+async def _create(paths: Sequence[TemporaryPath]) -> None:
+    await asyncio.gather(*(path.create() for path in paths))
+
+
+async def create_all(
+    paths: Sequence[TemporaryPath],
+    *,
+    multiprocessing_options: MultiprocessingOptions | None = None,
+) -> None:
+    """Makes directories, on the primary; all processes wait for it.
+
+    Args:
+        paths: of the directories.
+        multiprocessing_options: which processes wait.
+
+    Raises:
+        OSError: they cannot be made.
+        DeadlineExceededError: a process did not come.
+    """
+    operation = current_operation()
+    if operation is None:
+        processes = Processes(multiprocessing_options)
+        operation = processes.start("create_tmp_directory:pre")
+    with operation.phase("create_tmp_directory:post"):
+        if operation.processes.is_primary:
+            await _create(paths)
+
+
+def create_all_async(
+    paths: Sequence[TemporaryPath],
+    completion_signals: Sequence[Any],
+    *,
+    multiprocessing_options: MultiprocessingOptions | None = None,
+    subdirectories: Sequence[str] | None = None,
+) -> Future:
+    """Makes directories in the background, then gives signals.
+
+    Args:
+        paths: of the directories.
+        completion_signals: given when they exist, and said to come.
+        multiprocessing_options: which process makes them.
+        subdirectories: made below each.
+
+    Returns:
+        A future that makes them.
+    """
+    processes = Processes(multiprocessing_options)
+    if not processes.is_primary:
+        return NoopFuture()
+
+    async def create() -> None:
+        await _create(paths)
+        for path in paths:
+            for name in subdirectories or ():
+                os.mkdir(os.path.join(path.get(), name))
+
+    future = CommitFutureAwaitingContractedSignals(
+        create(), send_signals=completion_signals
+    )
+    AwaitableSignalsContract.add_to_awaitable_signals_contract(
+        completion_signals
+    )
+    return future
+
+
+async def on_commit_callback(
+    tmp_dir: TemporaryPath, *, checkpoint_start_time: float
+) -> None:
+    """Finalizes a directory.
+
+    Args:
+        tmp_dir: the directory.
+        checkpoint_start_time: when the save began, as `time.time` has it.
+    """
+    await tmp_dir.finalize()
+    record_saved_duration(checkpoint_start_time)
+
+
+def record_saved_duration(checkpoint_start_time: float) -> None:
+    """Tells jax how long the program ran between two checkpoints.
+
+    Args:
+        checkpoint_start_time: when the save began, as `time.time` has it.
+    """
+    duration = checkpoint_start_time - _State.last_checkpoint_time
+    _State.last_checkpoint_time = checkpoint_start_time
+    jax = imported_jax()
+    if jax is not None:
+        jax.monitoring.record_event_duration_secs(
+            "/jax/checkpoint/write/duration_since_last_checkpoint_secs",
+            duration,
+        )

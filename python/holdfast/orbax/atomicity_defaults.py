@@ -1,0 +1,55 @@
+"""Which kind of temporary path a checkpoint has: Orbax's
+`atomicity_defaults`."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from holdfast.orbax._paths import PathLike
+from holdfast.orbax.atomicity import (
+    AtomicRenameTemporaryPath,
+    CommitFileTemporaryPath,
+)
+from holdfast.orbax.atomicity_types import TemporaryPath
+from holdfast.orbax.options import AtomicityMode, AtomicityOptions
+
+__all__ = [
+    "get_default_temporary_path_class",
+    "get_item_default_temporary_path_class",
+]
+
+
+def get_default_temporary_path_class(
+    path: PathLike, *, atomicity_options: AtomicityOptions | None = None
+) -> type[TemporaryPath]:
+    """The kind of a checkpoint's temporary path.
+
+    Args:
+        path: the checkpoint's.
+        atomicity_options: the mode; AUTO: a marker in buckets, else a rename.
+
+    Raises:
+        ValueError: there is no such mode.
+    """
+    mode: Any = AtomicityMode.AUTO
+    if atomicity_options is not None:
+        mode = atomicity_options.mode
+    if mode is AtomicityMode.COMMIT_FILE:
+        return CommitFileTemporaryPath
+    if mode is AtomicityMode.ATOMIC_RENAME:
+        return AtomicRenameTemporaryPath
+    if mode is not AtomicityMode.AUTO:
+        raise ValueError(f"Unsupported atomicity_mode: {mode}.")
+    if os.fspath(path).startswith("gs://"):
+        return CommitFileTemporaryPath
+    return AtomicRenameTemporaryPath
+
+
+def get_item_default_temporary_path_class(
+    path: PathLike, *, atomicity_options: AtomicityOptions | None = None
+) -> type[TemporaryPath]:
+    """The kind of an item's temporary path; see the checkpoint's."""
+    return get_default_temporary_path_class(
+        path, atomicity_options=atomicity_options
+    )

@@ -1,0 +1,216 @@
+"""Deleting steps: Orbax's `deleter`.
+
+A step disappears at once, by a rename, and is removed in the background; see
+`_trash`.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from holdfast.orbax._paths import PathLike, handler_path
+from holdfast.orbax._step_names import NameFormat, build_step_path
+from holdfast.orbax._trash import Remover, move_to_trash
+from holdfast.orbax.multihost import is_primary_host
+from holdfast.orbax.step import find_step_path
+
+__all__ = [
+    "CheckpointDeleter",
+    "PathDeleter",
+    "StandardCheckpointDeleter",
+    "ThreadedCheckpointDeleter",
+    "create_checkpoint_deleter",
+]
+
+
+class CheckpointDeleter(Protocol):
+    """Deletes steps."""
+
+    def delete(self, step: int) -> None:
+        """Deletes a step."""
+
+    def delete_steps(self, steps: Sequence[int]) -> None:
+        """Deletes steps."""
+
+    def close(self) -> None:
+        """Ends the use of this object."""
+
+
+class PathDeleter:
+    """Removes or moves a directory."""
+
+    def __init__(
+        self, directory: PathLike, *, num_threads: int | None = None
+    ) -> None:
+        """Makes one.
+
+        Args:
+            directory: accepted.
+            num_threads: accepted.
+        """
+
+    def delete(
+        self,
+        path: PathLike,
+        *,
+        destination: PathLike | None = None,
+        overwrite: bool = False,
+    ) -> None:
+        """Removes a directory, or moves it.
+
+        Args:
+            path: the directory.
+            destination: where it goes; None: it is removed.
+            overwrite: replace an empty directory there.
+
+        Raises:
+            OSError: it cannot be removed or moved.
+        """
+        if destination is None:
+            shutil.rmtree(path)
+            return
+        os.makedirs(os.path.dirname(os.fspath(destination)), exist_ok=True)
+        if overwrite:
+            os.replace(path, destination)
+        else:
+            os.rename(path, destination)
+
+
+class StandardCheckpointDeleter:
+    """Deletes the steps of a directory, on the primary process.
+
+    Thread-safety: one call at a time.
+    """
+
+    # Whether `delete` returns before the files are gone.
+    _returns_early = False
+
+    def __init__(
+        self,
+        directory: PathLike,
+        *,
+        name_format: NameFormat,
+        primary_host: int | None = 0,
+        todelete_subdir: str | None = None,
+        todelete_full_path: str | None = None,
+        duration_metric: str | None = None,
+        num_threads: int | None = None,
+    ) -> None:
+        """Makes a deleter.
+
+        Args:
+            directory: of the steps.
+            name_format: of their names.
+            primary_host: the process that deletes; None: each.
+            todelete_subdir: move steps there, in `directory`, instead.
+            todelete_full_path: the same, in a bucket.
+            duration_metric: accepted.
+            num_threads: at most so many steps are removed at once.
+        """
+        self._directory = handler_path(directory)
+        self._name_format = name_format
+        self._primary_host = primary_host
+        self._todelete_subdir = todelete_subdir
+        self._todelete_full_path = todelete_full_path
+        self._remover = Remover(num_threads or 1)
+
+    def delete(self, step: int) -> None:
+        """Deletes a step, or moves it; nothing if there is none.
+
+        Raises:
+            NotImplementedError: with `todelete_full_path`, outside of buckets.
+            OSError: it cannot be renamed.
+        """
+        self.delete_steps([step])
+        if not self._returns_early:
+            self._remover.wait()
+
+    def delete_steps(self, steps: Sequence[int]) -> None:
+        """Lets steps disappear; the files go later.
+
+        Raises:
+            NotImplementedError: with `todelete_full_path`, outside of buckets.
+            OSError: one cannot be renamed.
+        """
+        if not steps or not is_primary_host(self._primary_host):
+            return
+        found = [(step, self._find(step)) for step in steps]
+        existing = [(step, path) for step, path in found if path is not None]
+        if self._todelete_full_path is not None and existing:
+            raise NotImplementedError
+        if self._todelete_subdir is not None:
+            for step, path in existing:
+                self._move_to_subdir(step, path)
+            return
+        paths = [os.fspath(path) for _, path in existing]
+        self._remover.add(move_to_trash(os.fspath(self._directory), paths))
+
+    def _find(self, step: int) -> Any | None:
+        try:
+            return find_step_path(
+                self._directory,
+                self._name_format,
+                step=step,
+                include_uncommitted=True,
+            )
+        except ValueError as error:
+            logging.warning(
+                "Unable to find the step %d for deletion or renaming, err=%s",
+                step,
+                error,
+            )
+            return None
+
+    def _move_to_subdir(self, step: int, path: Any) -> None:
+        subdir = self._directory / self._todelete_subdir
+        os.makedirs(subdir, exist_ok=True)
+        os.replace(path, build_step_path(subdir, self._name_format, step))
+        logging.info("Moved step %d to %s", step, subdir)
+
+    def close(self) -> None:
+        """Waits until the files of deleted steps are gone."""
+        self._remover.wait()
+
+
+class ThreadedCheckpointDeleter(StandardCheckpointDeleter):
+    """The same, whose `delete` returns before the files are gone."""
+
+    _returns_early = True
+
+
+def create_checkpoint_deleter(
+    directory: PathLike,
+    *,
+    name_format: NameFormat,
+    primary_host: int | None = 0,
+    todelete_subdir: str | None = None,
+    todelete_full_path: str | None = None,
+    enable_background_delete: bool = False,
+    num_threads: int | None = None,
+) -> CheckpointDeleter:
+    """A deleter; see StandardCheckpointDeleter.
+
+    Args:
+        directory: of the steps.
+        name_format: of their names.
+        primary_host: the process that deletes.
+        todelete_subdir: move steps there instead.
+        todelete_full_path: the same, in a bucket.
+        enable_background_delete: `delete` returns before the files are gone.
+        num_threads: at most so many steps are removed at once.
+    """
+    kind = StandardCheckpointDeleter
+    if enable_background_delete:
+        kind = ThreadedCheckpointDeleter
+    return kind(
+        directory,
+        name_format=name_format,
+        primary_host=primary_host,
+        todelete_subdir=todelete_subdir,
+        todelete_full_path=todelete_full_path,
+        num_threads=num_threads,
+    )

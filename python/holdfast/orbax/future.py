@@ -1,0 +1,285 @@
+"""Futures of background writes: `orbax.checkpoint.future`.
+
+What `async_save` of a handler returns: each is running already, and `result`
+waits for it. Units: seconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextvars
+import logging
+import threading
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Protocol
+
+from holdfast import errors
+from holdfast.orbax import multihost
+from holdfast.orbax._coroutines import run_in_new_loop
+from holdfast.orbax._signals import (
+    AwaitableSignalsContract,
+    HandlerAwaitableSignal,
+    current_operation_id,
+    set_signals,
+    wait_for_signals,
+)
+
+__all__ = [
+    "AwaitableSignalsContract",
+    "ChainedFuture",
+    "CommitFuture",
+    "CommitFutureAwaitingContractedSignals",
+    "Future",
+    "HandlerAwaitableSignal",
+    "NoopFuture",
+    "get_remaining_time",
+    "set_signals",
+    "wait_for_signals",
+]
+
+CANCELLED = (
+    concurrent.futures.CancelledError,
+    asyncio.CancelledError,
+    errors.CancelledError,
+)
+
+
+class Future(Protocol):
+    """What is running, and can be waited for."""
+
+    def result(self, timeout: float | None = None) -> Any:
+        """Waits for the end.
+
+        Args:
+            timeout: how long; None: as long as it takes.
+
+        Raises:
+            TimeoutError: it takes longer.
+            Exception: what went wrong.
+        """
+
+    def cancel(self) -> bool | None:
+        """Asks it to stop."""
+
+
+class NoopFuture:
+    """What has ended already."""
+
+    def result(self, timeout: float | None = None) -> Any:
+        """None."""
+        return None
+
+    def cancel(self) -> None:
+        """Does nothing."""
+
+
+def get_remaining_time(
+    start_time: float, timeout_secs: float | None
+) -> float | None:
+    """What is left of a timeout.
+
+    Args:
+        start_time: when it began, as `time.time` has it.
+        timeout_secs: None: no timeout, and None is returned.
+
+    Raises:
+        TimeoutError: nothing is left.
+    """
+    if timeout_secs is None:
+        return None
+    elapsed = time.time() - start_time
+    if elapsed >= timeout_secs:
+        raise TimeoutError(f"Timed out after {elapsed} seconds.")
+    return timeout_secs - elapsed
+
+
+class ChainedFuture:
+    """Several futures, and something to do after them."""
+
+    def __init__(
+        self, futures: Sequence[Future], cb: Callable[[], None]
+    ) -> None:
+        """Makes one.
+
+        Args:
+            futures: to be waited for, in order.
+            cb: called by `result` when all have ended.
+        """
+        self._futures = futures
+        self._cb = cb
+
+    def result(self, timeout: float | None = None) -> Any:
+        """Waits for all, then calls the callback.
+
+        Args:
+            timeout: for all together.
+
+        Raises:
+            TimeoutError: they take longer; it says how many have ended.
+            Exception: what one of them, or the callback, raises.
+        """
+        count = len(self._futures)
+        start = time.time()
+        for done, future in enumerate(self._futures):
+            try:
+                future.result(timeout=get_remaining_time(start, timeout))
+            except TimeoutError as error:
+                raise TimeoutError(
+                    f"ChainedFuture completed {done}/{count} futures but timed"
+                    f" out after {time.time() - start:.2f} seconds."
+                ) from error
+        self._cb()
+
+    def cancel(self) -> None:
+        """Asks all to stop."""
+        for future in self._futures:
+            future.cancel()
+
+
+class CommitFuture(Future):
+    """A coroutine on a thread of its own, before and after signals.
+
+    Thread-safety: any thread may wait and cancel.
+    """
+
+    def __init__(
+        self,
+        coro: Coroutine[Any, Any, Any],
+        *,
+        name: str | None = None,
+        send_signals: Sequence[HandlerAwaitableSignal] | None = None,
+        receive_signals: Sequence[HandlerAwaitableSignal] | None = None,
+        timeout_secs: int | None = None,
+        operation_id: str | None = None,
+    ) -> None:
+        """Starts it.
+
+        Args:
+            coro: what to run.
+            name: the thread's.
+            send_signals: given when it has ended well.
+            receive_signals: waited for before it starts.
+            timeout_secs: how long to wait for each of them; None:
+                `multihost.coordination_timeout()`.
+            operation_id: whose signals; None: the last operation's.
+
+        Raises:
+            ValueError: a timeout that is not positive.
+        """
+        timeout_secs = timeout_secs or multihost.coordination_timeout()
+        if timeout_secs <= 0:
+            coro.close()
+            raise ValueError(
+                f"Timeout must be positive, but got {timeout_secs} seconds."
+            )
+        self.name = name
+        self._coroutine = coro
+        self._send = send_signals or ()
+        self._receive = receive_signals or ()
+        self._timeout_secs = timeout_secs
+        self._operation_id = operation_id or current_operation_id()
+        self._is_cancelled = False
+        self._task: tuple[asyncio.AbstractEventLoop, Any] | None = None
+        self._lock = threading.Lock()  # guards the two above
+        self._ended: concurrent.futures.Future[Any]
+        self._ended = concurrent.futures.Future()
+        self._thread = threading.Thread(
+            target=contextvars.copy_context().run, args=(self._run,), name=name
+        )
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self._ended.set_result(self._work())
+        except BaseException as error:
+            if isinstance(error, CANCELLED) or self._is_cancelled:
+                # Nobody is to wait for what will not come.
+                set_signals(self._send, operation_id=self._operation_id)
+                error = concurrent.futures.CancelledError()
+            else:
+                logging.exception("%s failed", self.name or "a commit future")
+            self._ended.set_exception(error)
+        finally:
+            self._coroutine.close()
+
+    def _work(self) -> Any:
+        wait_for_signals(
+            self._receive,
+            timeout_secs=self._timeout_secs,
+            operation_id=self._operation_id,
+        )
+        result = run_in_new_loop(self._watched())
+        set_signals(self._send, operation_id=self._operation_id)
+        return result
+
+    async def _watched(self) -> Any:
+        """The coroutine, as a task that `cancel` finds."""
+        with self._lock:
+            if self._is_cancelled:
+                raise asyncio.CancelledError
+            task = asyncio.ensure_future(self._coroutine)
+            self._task = asyncio.get_running_loop(), task
+        try:
+            return await task
+        finally:
+            with self._lock:
+                self._task = None
+
+    def result(self, timeout: float | None = None) -> Any:
+        """Waits for the coroutine.
+
+        Args:
+            timeout: how long; None: as long as it takes.
+
+        Returns:
+            What the coroutine returns.
+
+        Raises:
+            TimeoutError: it takes longer.
+            concurrent.futures.CancelledError: it was cancelled.
+            Exception: what it raises.
+        """
+        concurrent.futures.wait([self._ended], timeout=timeout)
+        if not self._ended.done():
+            raise TimeoutError(
+                f"Thread {self._thread.name} did not complete within"
+                f" {timeout} seconds."
+            )
+        return self._ended.result()
+
+    def cancel(self) -> None:
+        """Asks the coroutine to stop where it waits next."""
+        with self._lock:
+            self._is_cancelled = True
+            if self._task is not None:
+                loop, task = self._task
+                loop.call_soon_threadsafe(task.cancel)
+
+
+class CommitFutureAwaitingContractedSignals(CommitFuture):
+    """As CommitFuture, after all signals that the operation says will come."""
+
+    def __init__(
+        self,
+        coro: Coroutine[Any, Any, Any],
+        *,
+        name: str | None = None,
+        send_signals: Sequence[HandlerAwaitableSignal] | None = None,
+        timeout_secs: int | None = None,
+        operation_id: str | None = None,
+    ) -> None:
+        """Starts it; see CommitFuture."""
+        operation_id = operation_id or current_operation_id()
+        contract = AwaitableSignalsContract.get_awaitable_signals_from_contract(
+            operation_id
+        )
+        super().__init__(
+            coro,
+            name=name,
+            send_signals=send_signals,
+            receive_signals=contract,
+            timeout_secs=timeout_secs,
+            operation_id=operation_id,
+        )

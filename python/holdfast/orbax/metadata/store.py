@@ -1,0 +1,143 @@
+"""MetadataStore: reads and writes `_CHECKPOINT_METADATA` and the like.
+
+Without one, a checkpointer lets the engine write that file, durably. A program
+that gives a store of its own has it called as Orbax would.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import json
+import logging
+import os
+import threading
+from typing import Any, Protocol
+
+PathLike = str | os.PathLike[str]
+
+
+class MetadataStore(Protocol):
+    """Reads and writes JSON objects in files."""
+
+    def is_blocking_writer(self) -> bool:
+        """Whether `write` and `update` return when the file is written."""
+
+    def write(self, file_path: PathLike, metadata: dict[str, Any]) -> None:
+        """Writes a file, whether it exists or not."""
+
+    def read(self, file_path: PathLike) -> dict[str, Any] | None:
+        """What a file has; None, with a log, if it cannot be read."""
+
+    def update(self, file_path: PathLike, **kwargs: Any) -> None:
+        """Sets members of the object in a file, which may not exist yet."""
+
+    def wait_until_finished(self) -> None:
+        """Waits for what is being written."""
+
+    def close(self) -> None:
+        """Ends the use of the store."""
+
+
+def _read(file_path: PathLike) -> dict[str, Any] | None:
+    path = os.fspath(file_path)
+    try:
+        with open(path, encoding="utf-8") as file:
+            data: dict[str, Any] = json.loads(file.read())
+    except FileNotFoundError:
+        logging.warning("Metadata file does not exist: %s", path)
+    except (OSError, ValueError) as error:
+        logging.error(
+            "Failed to read Metadata file: %s, error: %s", path, error
+        )
+    else:
+        return data
+    return None
+
+
+def _write(file_path: PathLike, metadata: dict[str, Any]) -> None:
+    with open(os.fspath(file_path), "w", encoding="utf-8") as file:
+        file.write(json.dumps(metadata))
+
+
+class _Blocking(MetadataStore):
+    """Writes at once. Thread-safety: any number of threads."""
+
+    def __init__(self, enable_write: bool) -> None:
+        self._enable_write = enable_write
+        self._lock = threading.RLock()
+
+    def is_blocking_writer(self) -> bool:
+        return True
+
+    def write(self, file_path: PathLike, metadata: dict[str, Any]) -> None:
+        if self._enable_write:
+            with self._lock:
+                _write(file_path, metadata)
+
+    def read(self, file_path: PathLike) -> dict[str, Any] | None:
+        return _read(file_path)
+
+    def update(self, file_path: PathLike, **kwargs: Any) -> None:
+        if self._enable_write:
+            with self._lock:
+                _write(file_path, {**(_read(file_path) or {}), **kwargs})
+
+    def wait_until_finished(self) -> None:
+        return None
+
+    def close(self) -> None:
+        return None
+
+
+class _NonBlocking(MetadataStore):
+    """Writes on a thread of its own. Thread-safety: any number of threads."""
+
+    def __init__(self, enable_write: bool) -> None:
+        self._enable_write = enable_write
+        self._now = _Blocking(enable_write)
+        self._writes: list[concurrent.futures.Future[None]] = []
+        self._executor = concurrent.futures.ThreadPoolExecutor(
+            max_workers=1, thread_name_prefix="metadata_store"
+        )
+
+    def is_blocking_writer(self) -> bool:
+        return False
+
+    def write(self, file_path: PathLike, metadata: dict[str, Any]) -> None:
+        self._submit(self._now.write, file_path, metadata)
+
+    def read(self, file_path: PathLike) -> dict[str, Any] | None:
+        return _read(file_path)
+
+    def update(self, file_path: PathLike, **kwargs: Any) -> None:
+        self._submit(self._now.update, file_path, **kwargs)
+
+    def _submit(self, work: Any, *args: Any, **kwargs: Any) -> None:
+        if not self._enable_write:
+            logging.warning(
+                "Write requested but enable_write=false, path=%s", args[0]
+            )
+            return
+        self._writes.append(self._executor.submit(work, *args, **kwargs))
+
+    def wait_until_finished(self) -> None:
+        while self._writes:
+            self._writes.pop(0).result()
+
+    def close(self) -> None:
+        if self._enable_write:
+            self._executor.shutdown()
+
+
+def metadata_store(
+    *, enable_write: bool, blocking_write: bool = False
+) -> MetadataStore:
+    """A store.
+
+    Args:
+        enable_write: else writing does nothing.
+        blocking_write: write at once, not on a thread of its own.
+    """
+    if blocking_write:
+        return _Blocking(enable_write)
+    return _NonBlocking(enable_write)

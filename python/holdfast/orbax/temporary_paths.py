@@ -1,0 +1,171 @@
+"""Finding and removing what was never committed: Orbax's `temporary_paths`."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+from collections.abc import Iterable
+from typing import Any
+
+from holdfast.orbax import _paths
+from holdfast.orbax._paths import TMP_DIR_SUFFIX, PathLike, handler_path
+from holdfast.orbax.atomicity_defaults import get_default_temporary_path_class
+from holdfast.orbax.atomicity_types import TemporaryPath, ValidationError
+from holdfast.orbax.metadata.step import STEP_METADATA_FILENAME
+from holdfast.orbax.multihost import is_primary_host
+from holdfast.orbax.options import AtomicityOptions, MultiprocessingOptions
+
+__all__ = [
+    "TMP_DIR_SUFFIX",
+    "ValidationError",
+    "all_temporary_paths",
+    "cleanup_temporary_paths",
+    "is_path_finalized",
+    "is_path_temporary",
+    "remove_temporary_paths",
+    "temporary_path_names",
+]
+
+
+async def is_path_temporary(
+    path: PathLike,
+    *,
+    temporary_path_cls: type[TemporaryPath] | None = None,
+    atomicity_options: AtomicityOptions | None = None,
+) -> bool:
+    """Whether a path is a checkpoint that was never committed.
+
+    Args:
+        path: a directory.
+        temporary_path_cls: knows; None: the options do.
+        atomicity_options: how checkpoints there are committed.
+    """
+    return _paths.is_path_temporary(
+        path,
+        temporary_path_cls=temporary_path_cls,
+        atomicity_options=atomicity_options,
+    )
+
+
+async def is_path_finalized(
+    path: PathLike,
+    *,
+    temporary_path_cls: type[TemporaryPath] | None = None,
+    atomicity_options: AtomicityOptions | None = None,
+) -> bool:
+    """Whether a path is a committed checkpoint.
+
+    Args:
+        path: a directory.
+        temporary_path_cls: knows; None: the options do.
+        atomicity_options: how checkpoints there are committed.
+    """
+    return _paths.is_path_finalized(
+        path,
+        temporary_path_cls=temporary_path_cls,
+        atomicity_options=atomicity_options,
+    )
+
+
+def temporary_path_names(root: PathLike, **how: Any) -> list[str]:
+    """The names of what was never committed in a directory.
+
+    Args:
+        root: the directory.
+        **how: as `is_path_temporary`.
+    """
+    directory = os.fspath(root)
+    if not os.path.exists(directory):
+        return []
+    return [
+        name
+        for name in os.listdir(directory)
+        if _paths.is_path_temporary(os.path.join(directory, name), **how)
+    ]
+
+
+async def all_temporary_paths(
+    root_directory: PathLike,
+    *,
+    temporary_path_cls: type[TemporaryPath] | None = None,
+    atomicity_options: AtomicityOptions | None = None,
+) -> Iterable[TemporaryPath]:
+    """What was never committed in a directory.
+
+    Args:
+        root_directory: the directory.
+        temporary_path_cls: the kind; None: that of the options.
+        atomicity_options: how checkpoints there are committed.
+    """
+    root = handler_path(root_directory)
+    names = temporary_path_names(
+        root,
+        temporary_path_cls=temporary_path_cls,
+        atomicity_options=atomicity_options,
+    )
+    found = []
+    for name in names:
+        kind = temporary_path_cls or get_default_temporary_path_class(
+            root / name, atomicity_options=atomicity_options
+        )
+        found.append(kind.from_temporary(root / name))
+    return found
+
+
+def remove_temporary_paths(
+    directory: PathLike,
+    *,
+    multiprocessing_options: MultiprocessingOptions | None = None,
+    temporary_path_cls: type[TemporaryPath] | None = None,
+    atomicity_options: AtomicityOptions | None = None,
+) -> None:
+    """Removes what was never committed, on the primary.
+
+    Args:
+        directory: of the steps.
+        multiprocessing_options: which process is the primary.
+        temporary_path_cls: as `is_path_temporary`.
+        atomicity_options: as `is_path_temporary`.
+
+    Raises:
+        OSError: it cannot be removed.
+    """
+    options = multiprocessing_options or MultiprocessingOptions()
+    if not is_primary_host(options.primary_host):
+        return
+    names = temporary_path_names(
+        directory,
+        temporary_path_cls=temporary_path_cls,
+        atomicity_options=atomicity_options,
+    )
+    for name in names:
+        path = os.path.join(os.fspath(directory), name)
+        if not _was_made_by_a_save(path):
+            continue
+        logging.info("Removing %s, which was never committed", path)
+        shutil.rmtree(path)
+
+
+def _was_made_by_a_save(path: str) -> bool:
+    """Whether it is a save's, and not just any directory without a marker."""
+    if TMP_DIR_SUFFIX in os.path.basename(path):
+        return True
+    names = os.listdir(path)
+    return not names or STEP_METADATA_FILENAME in names
+
+
+async def cleanup_temporary_paths(
+    directory: PathLike,
+    *,
+    multiprocessing_options: MultiprocessingOptions | None = None,
+    temporary_path_cls: type[TemporaryPath] | None = None,
+    atomicity_options: AtomicityOptions | None = None,
+) -> None:
+    """As `remove_temporary_paths`."""
+    remove_temporary_paths(
+        directory,
+        multiprocessing_options=multiprocessing_options,
+        temporary_path_cls=temporary_path_cls,
+        atomicity_options=atomicity_options,
+    )

@@ -1,0 +1,298 @@
+"""`delete`: whole checkpoints, or one checkpointable of several.
+
+A whole checkpoint is gone with one rename, and its files are removed after
+that. One checkpointable is gone with the record of its deletion, which lies in
+the checkpoint until the work is done; a deletion that was interrupted is
+finished by the same call.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shutil
+from typing import Any
+
+from holdfast.orbax._processes import Operation
+from holdfast.orbax._trash import Remover, move_to_trash
+from holdfast.orbax.v1._coroutines import AsyncResponse, BackgroundResponse
+from holdfast.orbax.v1._deletion_record import (
+    RECORD_FILE,
+    DeletionRecord,
+    check_deletable_name,
+    finish_record,
+    new_record,
+    publish_record,
+    read_metadata,
+    read_record,
+)
+from holdfast.orbax.v1._layout import (
+    CHECKPOINT_METADATA_FILE,
+    INDICATOR_FILE,
+    RESERVED_NAMES,
+    TREE_METADATA_FILE,
+)
+from holdfast.orbax.v1._operations import start
+from holdfast.orbax.v1.context import Context, get_context
+from holdfast.orbax.v1.errors import (
+    DeletionRecoveryError,
+    InvalidLayoutError,
+)
+from holdfast.orbax.v1.options import CheckpointLayout
+
+
+def delete(
+    path: Any,
+    *,
+    checkpointable_name: str | None = None,
+    missing_ok: bool = False,
+) -> bool:
+    """Deletes a checkpoint, or one checkpointable of it, and waits for it.
+
+    Args:
+        path: a checkpoint, of either layout.
+        checkpointable_name: what of it; None: all.
+        missing_ok: it need not exist.
+
+    Returns:
+        Whether there was anything to delete.
+
+    Raises:
+        FileNotFoundError: there is nothing to delete, and not `missing_ok`.
+        NotADirectoryError: the path is a file.
+        InvalidLayoutError: the path is no checkpoint, but a checkpointable or
+            something else; or it has no named checkpointables.
+        ValueError: a name that cannot be one, the only checkpointable that is
+            left, or a path that is a link.
+        DeletionRecoveryError: another checkpointable is being deleted.
+        OSError: files cannot be removed.
+    """
+    return delete_async(
+        path, checkpointable_name=checkpointable_name, missing_ok=missing_ok
+    ).result()
+
+
+def delete_async(
+    path: Any,
+    *,
+    checkpointable_name: str | None = None,
+    missing_ok: bool = False,
+) -> AsyncResponse[bool]:
+    """As `delete`, but removes files in the background.
+
+    What is deleted is gone for readers when the call returns.
+    """
+    return start_deletion(
+        path, checkpointable_name=checkpointable_name, missing_ok=missing_ok
+    )
+
+
+def check_step(step: Any, name: Any, missing_ok: Any) -> int:
+    """Checks the arguments of the deletion of a step, which it returns.
+
+    Raises:
+        TypeError: one of another type.
+        ValueError: a number or a name that cannot be.
+    """
+    if not isinstance(step, int) or isinstance(step, bool):
+        raise TypeError("step must be an explicit Python int.")
+    if step < 0:
+        raise ValueError("step must be nonnegative.")
+    _check_arguments(name, missing_ok)
+    return step
+
+
+def _check_arguments(name: Any, missing_ok: Any) -> None:
+    if name is not None:
+        check_deletable_name(name)
+    if not isinstance(missing_ok, bool):
+        raise TypeError("missing_ok must be a bool.")
+
+
+@dataclasses.dataclass
+class _Plan:
+    """What a deletion does: removes all of a checkpoint, or what a record
+    says.
+
+    Attributes:
+        path: the checkpoint's.
+        record: None: all.
+        is_published: an earlier deletion was interrupted.
+    """
+
+    path: Any
+    record: DeletionRecord | None = None
+    is_published: bool = False
+
+
+def start_deletion(
+    path: Any,
+    *,
+    checkpointable_name: str | None,
+    missing_ok: bool,
+    is_step: bool = False,
+) -> BackgroundResponse[bool]:
+    """Begins a deletion: what is deleted is gone when it returns.
+
+    Args:
+        path: as for `delete`, and the next two too.
+        checkpointable_name: see there.
+        missing_ok: see there.
+        is_step: it is known to be a checkpoint.
+
+    Raises:
+        Exception: what `delete` raises before anything is removed.
+    """
+    context = get_context()
+    path = context.file.path_class(path)
+    operation = start(context, path, is_save=True)
+    with operation.phase("delete:prepare"):
+        plan = _plan(path, checkpointable_name, missing_ok, context, is_step)
+    is_primary = operation.processes.is_primary
+    remover = Remover()
+    with operation.phase("delete:publish"):
+        if plan is not None and is_primary:
+            _publish(plan, context, remover)
+    return BackgroundResponse(
+        lambda _: _finish(plan, operation, remover),
+        what=f"deletion of {path}",
+    )
+
+
+def _publish(plan: _Plan, context: Context, remover: Remover) -> None:
+    """What is deleted is gone for readers."""
+    if plan.record is None:
+        path = os.path.abspath(plan.path)
+        remover.add(move_to_trash(os.path.dirname(path), [path]))
+    elif not plan.is_published:
+        publish_record(
+            plan.path, plan.record, context.file.path_permission_mode
+        )
+
+
+def _finish(plan: _Plan | None, operation: Operation, remover: Remover) -> bool:
+    """Removes what is gone for readers."""
+    with operation.phase("delete:finalize"):
+        remover.wait()
+        is_primary = operation.processes.is_primary
+        if plan is not None and plan.record is not None and is_primary:
+            item = os.path.join(plan.path, plan.record.checkpointable_name)
+            if os.path.exists(item):
+                shutil.rmtree(item)
+            finish_record(plan.path, plan.record)
+    return plan is not None
+
+
+def _plan(
+    path: Any,
+    name: str | None,
+    missing_ok: bool,
+    context: Context,
+    is_step: bool,
+) -> _Plan | None:
+    """What is to be done; None: nothing is there. Changes nothing.
+
+    Raises:
+        Exception: what `delete` raises.
+    """
+    _check_arguments(name, missing_ok)
+    _check_path(path)
+    if not os.path.exists(path):
+        if missing_ok:
+            return None
+        raise FileNotFoundError(f"Checkpoint does not exist: {path}.")
+    _check_checkpoint(path, context, is_step)
+    if context.deletion.gcs_deletion_options.todelete_full_path is not None:
+        raise NotImplementedError(
+            "todelete_full_path requires a GCS checkpoint."
+        )
+    if name is None:
+        return _Plan(path)
+    record = read_record(path)
+    if record is not None:
+        if record.checkpointable_name != name:
+            raise DeletionRecoveryError(
+                f"Checkpoint at {path} has a deletion for a different item."
+            )
+        return _Plan(path, record, is_published=True)
+    metadata = read_metadata(path)
+    try:
+        _check_item(path, name, metadata)
+    except FileNotFoundError:
+        if missing_ok and not os.path.exists(os.path.join(path, name)):
+            return None
+        raise
+    return _Plan(path, new_record(name, metadata))
+
+
+def _check_path(path: Any) -> None:
+    """Refuses what is no place for a checkpoint.
+
+    Raises:
+        ValueError: the root, or a link.
+    """
+    if not path.name or str(path) in (".", ".."):
+        raise ValueError(f"Cannot delete a storage root: {path}.")
+    if os.path.islink(path):
+        raise ValueError(
+            f"Cannot delete a checkpoint through a symlink: {path}."
+        )
+
+
+def _check_checkpoint(path: Any, context: Context, is_step: bool) -> None:
+    """Checks that a path is a checkpoint, or what is left of one.
+
+    Raises:
+        NotADirectoryError: it is a file.
+        NotImplementedError: the context asks for another layout.
+        InvalidLayoutError: it is something else.
+    """
+    if not os.path.isdir(path):
+        raise NotADirectoryError(f"Checkpoint path is not a directory: {path}.")
+    if context.checkpoint_layout is CheckpointLayout.SAFETENSORS:
+        raise NotImplementedError(
+            "Deletion currently supports Orbax checkpoint layouts."
+        )
+    if is_step:
+        return
+    parent = os.path.dirname(os.path.abspath(path))
+    for marker in (INDICATOR_FILE, CHECKPOINT_METADATA_FILE, RECORD_FILE):
+        if os.path.exists(os.path.join(parent, marker)):
+            raise InvalidLayoutError(
+                f"{path} is a checkpointable directory. Delete from its"
+                " checkpoint root using checkpointable_name instead."
+            )
+    markers = (INDICATOR_FILE, CHECKPOINT_METADATA_FILE, TREE_METADATA_FILE)
+    is_marked = any(os.path.isfile(os.path.join(path, m)) for m in markers)
+    if not is_marked and os.listdir(path):
+        raise InvalidLayoutError(f"Not an Orbax checkpoint root: {path}.")
+
+
+def _check_item(path: Any, name: str, metadata: dict[str, Any]) -> None:
+    """Checks that a checkpointable may be deleted.
+
+    Raises:
+        InvalidLayoutError: the checkpoint has none.
+        FileNotFoundError: not this one.
+        ValueError: no other would be left, or it is a link.
+    """
+    handlers = metadata.get("item_handlers")
+    if not isinstance(handlers, dict):
+        raise InvalidLayoutError(
+            f"Checkpoint at {path} has no named checkpointables."
+        )
+    item = os.path.join(path, name)
+    if os.path.islink(item):
+        raise ValueError(
+            f"Cannot delete a checkpoint through a symlink: {item}."
+        )
+    if name not in handlers or not os.path.isdir(item):
+        raise FileNotFoundError(
+            f"Checkpointable {name!r} does not exist at {path}."
+        )
+    others = handlers.keys() - RESERVED_NAMES - {name}
+    if not any(os.path.isdir(os.path.join(path, other)) for other in others):
+        raise ValueError(
+            "Cannot delete the final checkpointable; delete the whole"
+            " checkpoint instead."
+        )

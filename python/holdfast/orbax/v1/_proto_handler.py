@@ -1,0 +1,114 @@
+"""Protocol buffers as checkpointables, in text format.
+
+Needs the package protobuf when one is saved or loaded, not before.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Awaitable
+from typing import Any, ClassVar
+
+from holdfast.orbax.v1._directory import ItemDirectory
+from holdfast.orbax.v1.path import PathAwaitingCreation
+
+_DEFAULT_FILENAME = "proto.pbtxt"
+
+
+class ProtoHandler:
+    """Saves a message as text.
+
+    Args:
+        filename: the text's.
+    """
+
+    TYPESTR: ClassVar[str] = (
+        "orbax.checkpoint.experimental.v1._src.handlers.proto_handler"
+        ".ProtoHandler"
+    )
+
+    def __init__(self, filename: str = _DEFAULT_FILENAME) -> None:
+        self._filename = filename
+
+    async def save(
+        self, directory: PathAwaitingCreation, checkpointable: Any
+    ) -> Awaitable[None]:
+        """Makes the text now, and writes it in the background.
+
+        Raises:
+            ImportError: protobuf is not installed.
+        """
+        text = _text_format().MessageToString(checkpointable)
+
+        async def write() -> None:
+            if isinstance(directory, ItemDirectory):
+                directory.write_file(self._filename, text.encode())
+                return
+            path = os.path.join(await directory.await_creation(), "")
+            with open(path + self._filename, "w", encoding="utf-8") as file:
+                file.write(text)
+
+        return write()
+
+    async def load(
+        self, directory: Any, abstract_checkpointable: Any | None = None
+    ) -> Awaitable[Any]:
+        """The message.
+
+        Args:
+            directory: where it is.
+            abstract_checkpointable: its class.
+
+        Raises:
+            ValueError: no class is given.
+            FileNotFoundError: there is no such file.
+            google.protobuf.text_format.ParseError: it is no such message.
+        """
+        if abstract_checkpointable is None:
+            raise ValueError(
+                "abstract_checkpointable must be provided to restore as a"
+                " Proto."
+            )
+
+        async def read() -> Any:
+            path = os.path.join(directory, self._filename)
+            with open(path, encoding="utf-8") as file:
+                text = file.read()
+            return _text_format().Parse(text, abstract_checkpointable())
+
+        return read()
+
+    async def metadata(self, directory: Any) -> Any:
+        """Refuses.
+
+        Raises:
+            NotImplementedError: always; a text does not say its class.
+        """
+        raise NotImplementedError()
+
+    def is_handleable(self, checkpointable: Any) -> bool:
+        """Whether it is a message."""
+        kind = _message_class()
+        return kind is not None and isinstance(checkpointable, kind)
+
+    def is_abstract_handleable(self, abstract_checkpointable: Any) -> bool:
+        """Whether it is a class of messages."""
+        kind = _message_class()
+        is_class = isinstance(abstract_checkpointable, type)
+        return (
+            kind is not None
+            and is_class
+            and issubclass(abstract_checkpointable, kind)
+        )
+
+
+def _message_class() -> Any | None:
+    """The class of all messages; None in programs without any."""
+    module = sys.modules.get("google.protobuf.message")
+    return getattr(module, "Message", None)
+
+
+def _text_format() -> Any:
+    return importlib.import_module("google.protobuf.text_format")

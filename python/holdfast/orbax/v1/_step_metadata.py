@@ -1,0 +1,91 @@
+"""What is known of a step, and of all steps together."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import pprint
+from typing import Any, TypeVar, final
+
+from holdfast.orbax.v1._metadata_types import (
+    CheckpointMetadata as PathMetadata,
+)
+
+T = TypeVar("T")
+
+
+@final
+class CheckpointMetadata(PathMetadata[T]):
+    """What is known of a step, without its values.
+
+    `metadata` may be passed to `load` as the abstract state; the whole object
+    stands for the step's number wherever a Checkpointer asks for one.
+    """
+
+    def __init__(
+        self,
+        step: int,
+        path: Any,
+        *,
+        metadata: T,
+        init_timestamp_nsecs: int | None = None,
+        commit_timestamp_nsecs: int | None = None,
+        custom_metadata: Any | None = None,
+        metrics: Any | None = None,
+    ) -> None:
+        super().__init__(
+            path,
+            metadata=metadata,
+            init_timestamp_nsecs=init_timestamp_nsecs,
+            commit_timestamp_nsecs=commit_timestamp_nsecs,
+            custom_metadata=custom_metadata,
+        )
+        self._step = step
+        self._metrics = metrics
+
+    @property
+    def step(self) -> int:
+        """Its number."""
+        return self._step
+
+    @property
+    def metrics(self) -> Any | None:
+        """Saved with it; None without."""
+        return self._metrics
+
+    @property
+    def time(self) -> datetime.datetime:
+        """Its commit, in UTC.
+
+        Raises:
+            TypeError: that is not known.
+        """
+        nsecs: Any = self.commit_timestamp_nsecs
+        return datetime.datetime.fromtimestamp(
+            nsecs / 1e9, tz=datetime.timezone.utc
+        )
+
+    def _facts(self) -> dict[str, str]:
+        facts = super()._facts()
+        return {"step": str(self.step), **facts, "metrics": str(self.metrics)}
+
+
+@final
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RootMetadata:
+    """Metadata of all steps together.
+
+    Attributes:
+        directory: the one of all steps.
+        custom_metadata: the user's JSON object.
+    """
+
+    directory: Any
+    custom_metadata: Any | None = None
+
+    def __repr__(self) -> str:
+        facts = {
+            "directory": str(self.directory),
+            "custom_metadata": str(self.custom_metadata),
+        }
+        return f"RootMetadata({pprint.pformat(facts)})"

@@ -1,0 +1,166 @@
+"""Checkpoints that are saved bit by bit: `orbax.checkpoint.v1.partial`.
+
+Each `save` adds leaves to a session in `<path>.partial_save/`, whole or not at
+all; `finalize` makes the checkpoint of them.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+from collections.abc import Awaitable
+from typing import Any
+
+from holdfast.orbax import _structure
+from holdfast.orbax._durable import sync_directory
+from holdfast.orbax._processes import Operation
+from holdfast.orbax.v1._coroutines import AsyncResponse, BackgroundResponse
+from holdfast.orbax.v1._layout import STATE_NAME
+from holdfast.orbax.v1._operations import processes_of, start
+from holdfast.orbax.v1._partial_merge import (
+    PENDING_INFIX,
+    check_keys,
+    leave_to_the_merge,
+    make_checkpoint,
+)
+from holdfast.orbax.v1._pytree_handler import PyTreeHandler
+from holdfast.orbax.v1._save import Save
+from holdfast.orbax.v1.context import get_context
+from holdfast.orbax.v1.path import PathAwaitingCreation
+from holdfast.orbax.v1.tree import JsonType
+
+__all__ = ["finalize", "save", "save_async"]
+
+_SUFFIX = ".partial_save"
+
+# The last save of each session that may still be going on.
+_LAST: dict[str, BackgroundResponse[None]] = {}
+
+
+class _PartOfTree:
+    """A tree that is a part of the checkpoint's."""
+
+    def __init__(self, tree: Any) -> None:
+        self.tree = tree
+
+    async def save(self, directory: PathAwaitingCreation) -> Awaitable[None]:
+        """As the handler of trees does."""
+        return await PyTreeHandler().save(directory, self.tree)
+
+    async def load(self, directory: Any) -> Awaitable[None]:
+        """Refuses; only the whole is loaded."""
+        raise NotImplementedError(
+            "Partial load is not supported via this wrapper."
+        )
+
+
+def save(
+    path: Any, state: Any, *, custom_metadata: JsonType | None = None
+) -> None:
+    """Adds leaves to the session of a checkpoint, and waits for it.
+
+    Args:
+        path: where the checkpoint will be.
+        state: a tree, whose leaves no save of the session has had.
+        custom_metadata: a JSON object; its entries replace earlier ones.
+
+    Raises:
+        FileExistsError: there is a checkpoint at `path`.
+        PartialSaveReplacementError: a leaf was saved before, or lies in or
+            above one that was.
+        Exception: what `holdfast.orbax.v1.save` raises.
+    """
+    save_async(path, state, custom_metadata=custom_metadata).result()
+
+
+def save_async(
+    path: Any, state: Any, *, custom_metadata: JsonType | None = None
+) -> AsyncResponse[None]:
+    """As `save`, but writes in the background.
+
+    Waits for an earlier save of the session.
+    """
+    context = get_context()
+    path = context.file.path_class(path)
+    session = f"{os.path.abspath(path)}{_SUFFIX}"
+    _wait_for_last(session)
+    processes = processes_of(context)
+    operation = processes.start(
+        "OcpPartialSaving:save_start", session, value=uuid.uuid4().hex
+    )
+    with operation.phase("OcpPartialSaving:save_checked"):
+        if path.exists():
+            raise FileExistsError(
+                f"Finalized checkpoint already exists at {path}."
+            )
+        check_keys(session, _structure.flatten(state).paths)
+    # The same on all processes.
+    part_id = operation.values[min(operation.values)] or uuid.uuid4().hex
+    unfinished = f"{session}.{part_id}"
+    name = os.path.basename(session)
+    name = f"{name}{PENDING_INFIX}{time.time_ns()}_{part_id}"
+
+    def add_to_session() -> None:
+        with operation.phase("OcpPartialSaving:save_added"):
+            if processes.is_primary:
+                _move(unfinished, os.path.join(session, name))
+
+    saving = Save(
+        unfinished, {STATE_NAME: _PartOfTree(state)}, False, custom_metadata
+    )
+    response = saving.start(add_to_session)
+    _LAST[session] = response
+    return response
+
+
+def _move(unfinished: str, part: str) -> None:
+    """Makes what a save has written a part of its session."""
+    leave_to_the_merge(unfinished)
+    session = os.path.dirname(part)
+    os.makedirs(session, exist_ok=True)
+    os.rename(unfinished, part)
+    sync_directory(session)
+    sync_directory(os.path.dirname(session))
+
+
+def _wait_for_last(session: str) -> None:
+    last = _LAST.pop(session, None)
+    if last is not None:
+        last.failure()
+
+
+def finalize(path: Any) -> None:
+    """Makes the checkpoint of what a session has saved.
+
+    Args:
+        path: as of the saves.
+
+    Raises:
+        FileExistsError: there is a checkpoint; two saves have the same file.
+        FileNotFoundError: nothing was saved.
+        PartialSaveReplacementError: two saves have the same leaf.
+        ValueError: files of the session are damaged.
+        OSError: files cannot be read or written.
+    """
+    context = get_context()
+    text = os.path.abspath(context.file.path_class(path)).removesuffix(_SUFFIX)
+    session = text + _SUFFIX
+    _wait_for_last(session)
+    operation = start(context, text, is_save=True)
+    with operation.phase("OcpPartialSaving:finalize_path_existence_start"):
+        if os.path.exists(text):
+            raise FileExistsError(
+                f"Finalized checkpoint already exists at {text}."
+            )
+        if not os.path.exists(session):
+            raise FileNotFoundError(
+                f"Partial save path {session} does not exist."
+            )
+    _finalize(session, text, operation)
+
+
+def _finalize(session: str, path: str, operation: Operation) -> None:
+    with operation.phase("OcpPartialSaving:finalize_rename_complete"):
+        if operation.processes.is_primary:
+            make_checkpoint(session, path)

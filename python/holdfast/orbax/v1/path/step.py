@@ -1,0 +1,165 @@
+"""Names of steps: `orbax.checkpoint.v1.path.step`."""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+import logging
+from collections.abc import Iterator, Sequence
+from typing import Any, Generic, Protocol, TypeVar
+
+from holdfast.orbax import _step_names
+from holdfast.orbax._paths import PathLike
+from holdfast.orbax.options import AtomicityOptions
+from holdfast.orbax.v1._step_metadata import CheckpointMetadata
+
+__all__ = ["NameFormat", "composite_name_format", "standard_name_format"]
+
+MetadataT_co = TypeVar("MetadataT_co", covariant=True)
+
+
+class NameFormat(Protocol, Generic[MetadataT_co]):
+    """Names of steps, and how to find the directories that bear them."""
+
+    def build_name(self, step: int) -> str:
+        """The directory name of a step."""
+
+    @abc.abstractmethod
+    def find_all(self, base_path: PathLike) -> Iterator[MetadataT_co]:
+        """The committed steps in `base_path`, in any order."""
+
+    @abc.abstractmethod
+    def find_step(self, base_path: PathLike, step: int) -> MetadataT_co:
+        """One committed step in `base_path`.
+
+        Raises:
+            ValueError: there is none.
+        """
+
+
+class StandardNameFormat(NameFormat[CheckpointMetadata[None]]):
+    """`<prefix>_<step>`, the step with leading zeros or without."""
+
+    def __init__(self, names: _step_names.NameFormat) -> None:
+        self._names = names
+
+    def __str__(self) -> str:
+        return str(self._names)
+
+    def names(
+        self, atomicity_options: AtomicityOptions
+    ) -> _step_names.NameFormat:
+        """The same format for steps that are committed in another way."""
+        assert dataclasses.is_dataclass(self._names)
+        changed: Any = dataclasses.replace(
+            self._names, atomicity_options=atomicity_options
+        )
+        return changed
+
+    def build_name(self, step: int) -> str:
+        return self._names.build_name(step)
+
+    def find_all(
+        self, base_path: PathLike
+    ) -> Iterator[CheckpointMetadata[None]]:
+        return map(_described, self._names.find_all(base_path))
+
+    def find_step(
+        self, base_path: PathLike, step: int
+    ) -> CheckpointMetadata[None]:
+        return _described(self._names.find_step(base_path, step))
+
+
+def _described(found: _step_names.Metadata) -> CheckpointMetadata[None]:
+    return CheckpointMetadata(
+        found.step,
+        found.path,
+        metadata=None,
+        init_timestamp_nsecs=found.init_timestamp_nsecs,
+        commit_timestamp_nsecs=found.commit_timestamp_nsecs,
+    )
+
+
+def standard_name_format(
+    *,
+    step_prefix: str | None = None,
+    step_format_fixed_length: int | None = None,
+    single_host_load_and_broadcast: bool = False,
+) -> NameFormat[CheckpointMetadata[None]]:
+    """The format of names like `23`, `0023`, `step_23` and `step_0023`.
+
+    Args:
+        step_prefix: comes first, with an underscore behind it.
+        step_format_fixed_length: least number of digits.
+        single_host_load_and_broadcast: the first process lists for all, which
+            all have to call `find_all` for.
+    """
+    return StandardNameFormat(
+        _step_names.standard_name_format(
+            step_prefix=step_prefix,
+            step_format_fixed_length=step_format_fixed_length,
+            single_host_load_and_broadcast=single_host_load_and_broadcast,
+        )
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class _CompositeNameFormat(NameFormat[CheckpointMetadata[None]]):
+    """Writes names of one format, finds those of several."""
+
+    write_name_format: NameFormat[CheckpointMetadata[None]]
+    read_name_formats: Sequence[NameFormat[CheckpointMetadata[None]]]
+
+    def __post_init__(self) -> None:
+        if self.write_name_format not in self.read_name_formats:
+            formats = ",".join(str(f) for f in self.read_name_formats)
+            raise ValueError(
+                f"write_name_format: {self.write_name_format} must be present"
+                f" in read_name_formats: [{formats}]."
+            )
+
+    def __str__(self) -> str:
+        formats = ",".join(str(f) for f in self.read_name_formats)
+        return f"Composite([{formats}])"
+
+    def build_name(self, step: int) -> str:
+        return self.write_name_format.build_name(step)
+
+    def find_all(
+        self, base_path: PathLike
+    ) -> Iterator[CheckpointMetadata[None]]:
+        found = set()
+        for name_format in self.read_name_formats:
+            for metadata in name_format.find_all(base_path):
+                if metadata.path not in found:
+                    found.add(metadata.path)
+                    yield metadata
+
+    def find_step(
+        self, base_path: PathLike, step: int
+    ) -> CheckpointMetadata[None]:
+        problems = []
+        for name_format in self.read_name_formats:
+            try:
+                return name_format.find_step(base_path, step)
+            except Exception as error:
+                # A user's format may raise anything; the next may still fit.
+                logging.info("%s does not find step %s", name_format, step)
+                problems.append(str(error))
+        raise ValueError("\n".join(problems))
+
+
+def composite_name_format(
+    write_name_format: NameFormat[CheckpointMetadata[None]],
+    read_name_formats: Sequence[NameFormat[CheckpointMetadata[None]]],
+) -> NameFormat[CheckpointMetadata[None]]:
+    """A format that reads several formats and writes one of them.
+
+    Args:
+        write_name_format: names that are made.
+        read_name_formats: names that are found, the preferred one first.
+
+    Raises:
+        ValueError: what is written would not be found.
+    """
+    return _CompositeNameFormat(write_name_format, read_name_formats)

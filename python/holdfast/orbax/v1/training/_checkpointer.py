@@ -1,0 +1,553 @@
+"""Checkpointer: the steps of a training run, saved, kept and found again."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import time
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Any, NoReturn
+
+from holdfast.orbax._paths import PathLike, handler_path
+from holdfast.orbax.logging import StandardLogger
+from holdfast.orbax.logging.step_statistics import (
+    RestoreStepStatistics,
+    SaveStepStatistics,
+)
+from holdfast.orbax.preservation_policy import PreservationPolicy, PreserveAll
+from holdfast.orbax.save_decision_policy import (
+    AnySavePolicy,
+    ContinuousCheckpointingPolicy,
+    InitialSavePolicy,
+    PreemptionCheckpointingPolicy,
+    SaveDecisionPolicy,
+)
+from holdfast.orbax.v1._coroutines import AsyncResponse
+from holdfast.orbax.v1._deletion import check_step, start_deletion
+from holdfast.orbax.v1._layout import STATE_NAME
+from holdfast.orbax.v1._leaves import check_abstract_state, check_state
+from holdfast.orbax.v1._load import load_checkpointables
+from holdfast.orbax.v1._metadata import checkpointables_metadata, metadata
+from holdfast.orbax.v1._metadata_types import (
+    CheckpointMetadata as PathMetadata,
+)
+from holdfast.orbax.v1._operations import processes_of
+from holdfast.orbax.v1._save import check_names
+from holdfast.orbax.v1._step_metadata import (
+    CheckpointMetadata,
+    RootMetadata,
+)
+from holdfast.orbax.v1.context import Context, get_context
+from holdfast.orbax.v1.training._deprecated import OlderNames
+from holdfast.orbax.v1.training._root import (
+    clean_up,
+    make_root,
+    read_custom_metadata,
+    write_custom_metadata,
+)
+from holdfast.orbax.v1.training._run import Request, Run
+from holdfast.orbax.v1.training._steps import StepInfo, names_of
+from holdfast.orbax.v1.training.errors import StepNotFoundError
+
+
+def _default_save_policy() -> SaveDecisionPolicy:
+    return AnySavePolicy(
+        [
+            InitialSavePolicy(),
+            ContinuousCheckpointingPolicy(),
+            PreemptionCheckpointingPolicy(),
+        ]
+    )
+
+
+def _number(step: Any) -> Any:
+    """The number of a step that was given as such, or as its metadata."""
+    return step.step if isinstance(step, CheckpointMetadata) else step
+
+
+class Checkpointer(OlderNames):
+    """The steps in a directory.
+
+    Saves when a policy says so, one step at a time; keeps the steps that
+    another policy says, and removes the others once the new one is committed.
+    A context manager: leaving it waits for what goes on in the background.
+    Thread-safety: one call at a time. With several processes all make the same
+    calls.
+    """
+
+    def __init__(
+        self,
+        directory: PathLike,
+        *,
+        context: Context | None = None,
+        save_decision_policy: SaveDecisionPolicy | None = None,
+        preservation_policy: PreservationPolicy | None = None,
+        step_name_format: Any | None = None,
+        custom_metadata: Any | None = None,
+        cleanup_tmp_directories: bool = False,
+        lightweight_initialize: bool = False,
+        logger: Any | None = None,
+    ) -> None:
+        """Finds the steps.
+
+        Args:
+            directory: the one of all steps; made if it does not exist.
+            context: of all calls, outside of any `with Context()`.
+            save_decision_policy: which steps are saved; None: the first one,
+                those at which no other save is running, and the one at which
+                the program is about to be ended.
+            preservation_policy: which steps are kept; None: all.
+            step_name_format: the directories' names; None: the bare numbers.
+            custom_metadata: a JSON object about the run, kept if the run has
+                none yet.
+            cleanup_tmp_directories: remove what earlier processes left
+                half-written.
+            lightweight_initialize: do not read times and metrics.
+            logger: `log_entry(dict)` is called with facts of saves and loads.
+
+        Raises:
+            ValueError: `custom_metadata` is no JSON object.
+            OSError: the directory cannot be made or read.
+        """
+        self._context = Context(context or get_context())
+        self._directory = handler_path(directory)
+        processes = processes_of(self._context)
+        make_root(self._directory, self._context)
+        if cleanup_tmp_directories and processes.is_primary:
+            clean_up(self._directory, self._context)
+        self._names = names_of(step_name_format, self._context.atomicity.v0())
+        self._run = Run(
+            self._directory,
+            self._names,
+            self._context,
+            save_decision_policy or _default_save_policy(),
+            preservation_policy or PreserveAll(),
+            is_lightweight=lightweight_initialize,
+        )
+        self._custom_metadata = write_custom_metadata(
+            self._directory, custom_metadata, processes
+        )
+        self._deletion: AsyncResponse[bool] | None = None
+        self._logger = logger or StandardLogger()
+
+    @property
+    def directory(self) -> Any:
+        """The directory of all steps."""
+        return self._directory
+
+    @property
+    def latest(self) -> CheckpointMetadata[None] | None:
+        """The step of the largest number; None without steps."""
+        infos = self._run.known().sorted()
+        return self._described(infos[-1]) if infos else None
+
+    @property
+    def checkpoints(self) -> Sequence[CheckpointMetadata[None]]:
+        """The steps by their numbers, also the one that is being saved."""
+        return [self._described(info) for info in self._run.known().sorted()]
+
+    def _described(self, info: StepInfo) -> CheckpointMetadata[None]:
+        return CheckpointMetadata(
+            info.step,
+            self._directory / self._names.build_name(info.step),
+            metadata=None,
+            metrics=info.metrics,
+            commit_timestamp_nsecs=int(info.time.timestamp() * 1e9),
+        )
+
+    def should_save(self, step: int) -> bool:
+        """Whether the policy says that a step is to be saved.
+
+        Args:
+            step: its number.
+        """
+        with get_context(self._context):
+            return self._run.should_save(_number(step))
+
+    def save(
+        self,
+        step: int,
+        state: Any,
+        *,
+        checkpointable_name: str = STATE_NAME,
+        force: bool = False,
+        overwrite: bool = False,
+        metrics: Any | None = None,
+        custom_metadata: Any | None = None,
+    ) -> bool:
+        """Saves a tree as a step, if the policy says so, and waits for it.
+
+        Args:
+            step: its number.
+            state: as for `holdfast.orbax.v1.save`.
+            checkpointable_name: the subdirectory that the tree goes to.
+            force: save whatever the policy says.
+            overwrite: replace a step that exists, once the new one is whole.
+            metrics: a JSON object to keep with the step.
+            custom_metadata: another one.
+
+        Returns:
+            Whether it was saved.
+
+        Raises:
+            StepAlreadyExistsError: there is such a step, and not `overwrite`.
+            Exception: what `holdfast.orbax.v1.save` raises; what made the
+                background save before fail, if nobody has been told.
+        """
+        check_state(state)
+        return self.save_checkpointables(
+            step,
+            {checkpointable_name: state},
+            force=force,
+            overwrite=overwrite,
+            metrics=metrics,
+            custom_metadata=custom_metadata,
+        )
+
+    def save_async(
+        self,
+        step: int,
+        state: Any,
+        *,
+        checkpointable_name: str = STATE_NAME,
+        force: bool = False,
+        overwrite: bool = False,
+        metrics: Any | None = None,
+        custom_metadata: Any | None = None,
+    ) -> AsyncResponse[bool] | None:
+        """As `save`, but writes in the background.
+
+        Everything that may change is copied before the call returns. A save
+        that still goes on is waited for.
+
+        Returns:
+            Its end; None where the policy says not to save.
+        """
+        check_state(state)
+        return self.save_checkpointables_async(
+            step,
+            {checkpointable_name: state},
+            force=force,
+            overwrite=overwrite,
+            metrics=metrics,
+            custom_metadata=custom_metadata,
+        )
+
+    def save_checkpointables(
+        self,
+        step: int,
+        checkpointables: dict[str, Any],
+        *,
+        force: bool = False,
+        overwrite: bool = False,
+        metrics: Any | None = None,
+        custom_metadata: Any | None = None,
+    ) -> bool:
+        """As `save`, of several things; see
+        `holdfast.orbax.v1.save_checkpointables`."""
+        request = Request(
+            _number(step),
+            checkpointables,
+            force,
+            overwrite,
+            metrics,
+            custom_metadata,
+        )
+        return self._save(request, in_background=False) is not None
+
+    def save_checkpointables_async(
+        self,
+        step: int,
+        checkpointables: dict[str, Any],
+        *,
+        force: bool = False,
+        overwrite: bool = False,
+        metrics: Any | None = None,
+        custom_metadata: Any | None = None,
+    ) -> AsyncResponse[bool] | None:
+        """As `save_async`, of several things."""
+        request = Request(
+            _number(step),
+            checkpointables,
+            force,
+            overwrite,
+            metrics,
+            custom_metadata,
+        )
+        response: AsyncResponse[bool] | None
+        response = self._save(request, in_background=True)
+        return response
+
+    def _save(self, request: Request, *, in_background: bool) -> Any:
+        self._wait_for_deletion()
+        check_names(request.checkpointables)
+        begun = time.time()
+        with get_context(self._context):
+            saved = self._run.save(request, in_background=in_background)
+        if saved is not None:
+            facts = SaveStepStatistics(
+                step=request.step,
+                directory=str(self._directory),
+                synchronous=not in_background,
+                checkpoint_manager_blocking_start_time=begun,
+                checkpoint_manager_blocking_duration_secs=time.time() - begun,
+            )
+            self._logger.log_entry(dataclasses.asdict(facts))
+        return saved
+
+    def cancel(self, step: int | CheckpointMetadata[Any] | None = None) -> None:
+        """Stops a save in the background, which leaves nothing behind.
+
+        Args:
+            step: its files are deleted, should it be committed already.
+        """
+        self._wait_for_deletion()
+        self._run.cancel()
+        if step is not None and _number(step) in self._run.known():
+            self.delete(step)
+
+    def load(
+        self,
+        step: int | CheckpointMetadata[Any] | None = None,
+        abstract_state: Any | None = None,
+        *,
+        checkpointable_name: str = STATE_NAME,
+    ) -> Any:
+        """Loads a tree of a step.
+
+        Args:
+            step: its number; None: the last one.
+            abstract_state: as for `holdfast.orbax.v1.load`.
+            checkpointable_name: the subdirectory that the tree lies in.
+
+        Raises:
+            StepNotFoundError: there is no such step.
+            Exception: what `holdfast.orbax.v1.load_checkpointables` raises.
+        """
+        if isinstance(abstract_state, PathMetadata):
+            abstract_state = abstract_state.metadata
+        if abstract_state is not None:
+            check_abstract_state(abstract_state)
+        loaded = self.load_checkpointables(
+            step, {checkpointable_name: abstract_state}
+        )
+        return loaded[checkpointable_name]
+
+    def load_checkpointables(
+        self,
+        step: int | CheckpointMetadata[Any] | None = None,
+        abstract_checkpointables: dict[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        """Loads several things of a step.
+
+        Args:
+            step: its number; None: the last one.
+            abstract_checkpointables: as for
+                `holdfast.orbax.v1.load_checkpointables`.
+
+        Raises:
+            StepNotFoundError: there is no such step.
+            Exception: what `holdfast.orbax.v1.load_checkpointables` raises.
+        """
+        begun = time.time()
+        with get_context(self._context):
+            number = self._run.find(_number(step)).step
+            loaded = load_checkpointables(
+                self._run.path(number), abstract_checkpointables
+            )
+        facts = RestoreStepStatistics(
+            step=number,
+            directory=str(self._directory),
+            checkpoint_manager_start_time=begun,
+            checkpoint_manager_duration_secs=time.time() - begun,
+        )
+        self._logger.log_entry(dataclasses.asdict(facts))
+        return loaded
+
+    def load_async(
+        self,
+        step: int | CheckpointMetadata[Any] | None = None,
+        abstract_state: Any | None = None,
+    ) -> NoReturn:
+        """Refuses, as Orbax does.
+
+        Raises:
+            NotImplementedError: always.
+        """
+        raise NotImplementedError()
+
+    def load_checkpointables_async(
+        self,
+        step: int | CheckpointMetadata[Any] | None = None,
+        abstract_checkpointables: dict[str, Any] | None = None,
+    ) -> NoReturn:
+        """Refuses, as Orbax does.
+
+        Raises:
+            NotImplementedError: always.
+        """
+        raise NotImplementedError()
+
+    def metadata(
+        self, step: int | CheckpointMetadata[Any] | None = None
+    ) -> CheckpointMetadata[Any]:
+        """The metadata of a step's tree.
+
+        Args:
+            step: its number; None: the last one.
+
+        Raises:
+            StepNotFoundError: there is no such step.
+            Exception: what `holdfast.orbax.v1.metadata` raises.
+        """
+        return self._metadata(step, metadata)
+
+    def checkpointables_metadata(
+        self, step: int | CheckpointMetadata[Any] | None = None
+    ) -> CheckpointMetadata[dict[str, Any]]:
+        """The metadata of everything in a step.
+
+        Args:
+            step: its number; None: the last one.
+
+        Raises:
+            StepNotFoundError: there is no such step.
+            Exception: what `holdfast.orbax.v1.checkpointables_metadata`
+                raises.
+        """
+        return self._metadata(step, checkpointables_metadata)
+
+    def _metadata(
+        self,
+        step: int | CheckpointMetadata[Any] | None,
+        read: Callable[[Any], PathMetadata[Any]],
+    ) -> CheckpointMetadata[Any]:
+        with get_context(self._context):
+            info = self._run.find(_number(step))
+            found = read(self._run.path(info.step))
+            return CheckpointMetadata(
+                info.step,
+                found.path,
+                metadata=found.metadata,
+                init_timestamp_nsecs=found.init_timestamp_nsecs,
+                commit_timestamp_nsecs=found.commit_timestamp_nsecs,
+                custom_metadata=found.custom_metadata,
+                metrics=info.metrics,
+            )
+
+    def root_metadata(self) -> RootMetadata:
+        """The metadata of the run.
+
+        Raises:
+            OSError: it cannot be read.
+            ValueError: it is of other types than Orbax writes.
+        """
+        if self._custom_metadata is None:
+            self._custom_metadata = read_custom_metadata(self._directory)
+        return RootMetadata(
+            directory=self._directory, custom_metadata=self._custom_metadata
+        )
+
+    def delete(
+        self,
+        step: int | CheckpointMetadata[Any],
+        *,
+        checkpointable_name: str | None = None,
+        missing_ok: bool = False,
+    ) -> bool:
+        """Deletes a step, or one thing in it, whatever the policy says.
+
+        Args:
+            step: its number.
+            checkpointable_name: what of it; None: all.
+            missing_ok: it need not exist.
+
+        Returns:
+            Whether there was anything to delete.
+
+        Raises:
+            StepNotFoundError: there is no such step.
+            Exception: what `holdfast.orbax.v1.delete` raises.
+        """
+        response = self.delete_async(
+            step, checkpointable_name=checkpointable_name, missing_ok=missing_ok
+        )
+        self._wait_for_deletion()
+        return response.result()
+
+    def delete_async(
+        self,
+        step: int | CheckpointMetadata[Any],
+        *,
+        checkpointable_name: str | None = None,
+        missing_ok: bool = False,
+    ) -> AsyncResponse[bool]:
+        """As `delete`, but removes files in the background.
+
+        A step is gone when the call returns. Later saves and deletions wait.
+        """
+        number = check_step(_number(step), checkpointable_name, missing_ok)
+        self._wait_for_deletion()
+        self._run.wait()
+        path = self._run.path(number)
+        if not os.path.exists(path) and not missing_ok:
+            raise StepNotFoundError(f"No checkpoint found at step {number}.")
+        with get_context(self._context):
+            response = start_deletion(
+                path,
+                checkpointable_name=checkpointable_name,
+                missing_ok=missing_ok,
+                is_step=True,
+            )
+        if checkpointable_name is None:
+            self._run.forget(number)
+        self._deletion = response
+        return response
+
+    def _wait_for_deletion(self) -> None:
+        """Waits for a deletion in the background.
+
+        Raises:
+            Exception: what made it fail, once.
+        """
+        deletion, self._deletion = self._deletion, None
+        if deletion is not None:
+            deletion.result()
+
+    def reload(self) -> None:
+        """Looks for the steps again, with their times and metrics."""
+        self._wait_for_deletion()
+        self._run.reload()
+
+    def is_saving_in_progress(self) -> bool:
+        """Whether a save goes on in the background."""
+        return self._run.is_saving()
+
+    def wait(self) -> None:
+        """Waits for what goes on in the background.
+
+        Raises:
+            Exception: what made a save or a deletion fail, if nobody has been
+                told yet.
+        """
+        self._wait_for_deletion()
+        self._run.wait()
+
+    def close(self) -> None:
+        """As `wait`; also waits until what retention removed is gone."""
+        try:
+            self.wait()
+        finally:
+            self._run.wait_for_removal()
+
+    def __enter__(self) -> Checkpointer:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()

@@ -1,0 +1,345 @@
+"""The steps of a run, and the save of one that may go on in the background."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from typing import Any
+
+from holdfast import errors as holdfast_errors
+from holdfast.orbax import multihost
+from holdfast.orbax._jax import imported_jax
+from holdfast.orbax._trash import Remover, leftovers, move_to_trash
+from holdfast.orbax.preservation_policy import (
+    PreservationContext,
+    PreservationPolicy,
+)
+from holdfast.orbax.save_decision_policy import (
+    DecisionContext,
+    SaveDecisionPolicy,
+)
+from holdfast.orbax.v1._coroutines import BackgroundResponse
+from holdfast.orbax.v1._operations import multiprocessing_of, processes_of
+from holdfast.orbax.v1._save import Save
+from holdfast.orbax.v1.context import Context
+from holdfast.orbax.v1.training._steps import (
+    StepInfo,
+    Steps,
+    found_step,
+    new_step,
+)
+from holdfast.orbax.v1.training.errors import (
+    StepAlreadyExistsError,
+    StepNotFoundError,
+)
+
+
+@dataclasses.dataclass
+class Request:
+    """A step that is to be saved, as the user's call has it.
+
+    Attributes:
+        step: its number.
+        checkpointables: name -> value.
+        force: whatever the policy says.
+        overwrite: replace one that exists.
+        metrics: a JSON object.
+        custom_metadata: another one.
+    """
+
+    step: int
+    checkpointables: dict[str, Any]
+    force: bool
+    overwrite: bool
+    metrics: Any | None
+    custom_metadata: Any | None
+
+
+@dataclasses.dataclass
+class _Pending:
+    """A save that goes on in the background.
+
+    Attributes:
+        step: which.
+        response: its end.
+        forgotten: what was known of the steps that it makes superfluous, and
+            of the one that it replaces.
+        has_failed: they are known again.
+    """
+
+    step: int
+    response: BackgroundResponse[bool]
+    forgotten: list[StepInfo]
+    has_failed: bool = False
+
+
+class Run:
+    """The steps in a directory.
+
+    Thread-safety: one call at a time.
+    """
+
+    def __init__(
+        self,
+        directory: Any,
+        names: Any,
+        context: Context,
+        save_policy: SaveDecisionPolicy,
+        keep_policy: PreservationPolicy,
+        *,
+        is_lightweight: bool,
+    ) -> None:
+        """Finds the steps.
+
+        Args:
+            directory: the one of all steps.
+            names: their name format.
+            context: of all saves.
+            save_policy: which steps are saved.
+            keep_policy: which are kept.
+            is_lightweight: do not read times and metrics.
+        """
+        self._directory = directory
+        self._names = names
+        self._context = context
+        self._save_policy = save_policy
+        self._keep_policy = keep_policy
+        self._processes = processes_of(context)
+        self._remover = Remover()
+        if self._processes.is_primary:
+            self._remover.add(leftovers(os.path.abspath(directory)))
+        self._steps = self._find(is_lightweight)
+        self._pending: _Pending | None = None
+
+    def _find(self, is_lightweight: bool) -> Steps:
+        return Steps(
+            [
+                found_step(found, is_lightweight=is_lightweight)
+                for found in self._names.find_all(self._directory)
+            ]
+        )
+
+    def reload(self) -> None:
+        """Finds the steps again."""
+        self._end_if_failed()
+        found = self._find(is_lightweight=False)
+        pending = self._pending
+        if pending is not None and self.is_saving():
+            # What its save makes superfluous is still there, or just going.
+            found.take({info.step for info in pending.forgotten})
+            found.put_back([i for i in self._steps if i.step == pending.step])
+        self._steps = found
+
+    def known(self) -> Steps:
+        """The steps, with one that is being saved."""
+        self._end_if_failed()
+        return self._steps
+
+    def find(self, step: int | None) -> StepInfo:
+        """What is known of a step; None: of the one of the largest number.
+
+        Raises:
+            StepNotFoundError: there is none.
+        """
+        infos = self.known().sorted()
+        if step is None:
+            if not infos:
+                raise StepNotFoundError(
+                    "Specified `step=None`, but no checkpoints were found."
+                )
+            return infos[-1]
+        for info in infos:
+            if info.step == step:
+                return info
+        raise StepNotFoundError(f"No checkpoint found at step {step}.")
+
+    def path(self, step: int) -> Any:
+        """Where a step is, or will be."""
+        path = self._directory / self._names.build_name(step)
+        if os.path.exists(path):
+            return path
+        try:
+            return self._names.find_step(self._directory, step).path
+        except ValueError:
+            return path
+
+    def _is_committed(self, step: int) -> bool:
+        try:
+            self._names.find_step(self._directory, step)
+        except ValueError:
+            return False
+        return True
+
+    def forget(self, step: int) -> None:
+        """Knows a step no longer."""
+        self._steps.take({step})
+
+    def should_save(self, step: int, known: Steps | None = None) -> bool:
+        """Whether the policy says that a step is to be saved.
+
+        Args:
+            step: its number.
+            known: the steps that count; None: all.
+        """
+        known = known or self.known()
+        last = known.last()
+        if last is not None and last >= step:
+            return False
+        context = DecisionContext(
+            is_saving_in_progress=self.is_saving(),
+            reached_preemption=_reached_preemption(step),
+            multiprocessing_options=multiprocessing_of(self._context),
+        )
+        # Policies see steps that are read when they ask.
+        now: Any = new_step(step, None)
+        before: Any = list(known)
+        return bool(self._save_policy.should_save(now, before, context=context))
+
+    def save(self, request: Request, *, in_background: bool) -> Any:
+        """Saves a step, if the policy says so.
+
+        Waits for a save that still goes on, if so.
+
+        Returns:
+            A BackgroundResponse, or True; None where nothing is saved.
+
+        Raises:
+            StepAlreadyExistsError: there is such a step.
+            Exception: what `Save` raises; what made the save before fail.
+        """
+        step = request.step
+        if not request.overwrite and step in self.known():
+            raise StepAlreadyExistsError(f"Step {step} already exists.")
+        others = Steps([info for info in self.known() if info.step != step])
+        if not self._agree(request.force or self.should_save(step, others)):
+            return None
+        self.wait()
+        path = self.path(step)
+        if not request.overwrite and self._is_committed(step):
+            raise StepAlreadyExistsError(
+                f"Step {step} already exists: {path} was saved by another"
+                " Checkpointer; see `reload`."
+            )
+        save = Save(
+            path,
+            request.checkpointables,
+            # What is there and no step was never committed.
+            request.overwrite or os.path.lexists(path),
+            request.custom_metadata,
+            metrics=request.metrics,
+            is_step=True,
+        )
+        added = new_step(step, request.metrics)
+        superfluous = self._superfluous(added)
+        if in_background:
+            return self._start(save, added, superfluous)
+        save.run()
+        self._know(added, superfluous)
+        self._remove(superfluous)
+        callback = self._context.asynchronous.post_finalization_callback
+        if callback is not None:
+            callback()
+        return True
+
+    def _start(
+        self, save: Save, added: StepInfo, superfluous: set[int]
+    ) -> BackgroundResponse[bool]:
+        response = save.start(lambda: self._remove(superfluous))
+        forgotten = self._know(added, superfluous)
+        self._pending = _Pending(added.step, response, forgotten)
+        return response
+
+    def _know(self, added: StepInfo, superfluous: set[int]) -> list[StepInfo]:
+        """Knows a new step; returns what it takes the place of."""
+        forgotten = self._steps.take({added.step, *superfluous})
+        if added.step not in superfluous:
+            self._steps.add(added)
+        return forgotten
+
+    def _agree(self, decision: bool) -> bool:
+        """What the primary process has decided."""
+        if not self._processes.has_others:
+            return decision
+        operation = self._processes.start(
+            "CheckpointManager:save_start", self._directory, value=decision
+        )
+        primary = self._processes.primary
+        first = min(operation.values) if primary is None else primary
+        return bool(operation.values[first])
+
+    def _superfluous(self, added: StepInfo) -> set[int]:
+        """The steps that are not kept once a new one is there.
+
+        Never all: whatever the policy says, one good step stays.
+        """
+        infos: list[Any]
+        infos = [info for info in self._steps if info.step != added.step]
+        infos.append(added)
+        kept = self._keep_policy.should_preserve(
+            infos, context=PreservationContext()
+        )
+        dropped = {
+            info.step
+            for info, is_kept in zip(infos, kept, strict=True)
+            if not is_kept
+        }
+        return dropped - ({added.step} if len(dropped) == len(infos) else set())
+
+    def _remove(self, superfluous: set[int]) -> bool:
+        """Removes steps once the new one is committed; true."""
+        if superfluous and self._processes.is_primary:
+            paths = [os.path.abspath(self.path(s)) for s in sorted(superfluous)]
+            root = os.path.abspath(self._directory)
+            self._remover.add(move_to_trash(root, paths))
+        return True
+
+    def is_saving(self) -> bool:
+        """Whether a save goes on in the background."""
+        return self._pending is not None and not self._pending.response.done()
+
+    def cancel(self) -> None:
+        """Stops a save that goes on in the background, and waits for that.
+
+        Raises:
+            Exception: what made it fail before.
+        """
+        if self._pending is not None:
+            self._pending.response.cancel()
+            self.wait()
+
+    def wait(self) -> None:
+        """Waits for a save that goes on in the background.
+
+        Raises:
+            Exception: what made it fail, unless somebody has been told.
+        """
+        pending = self._pending
+        if pending is None:
+            return
+        error = pending.response.failure()
+        self._end_if_failed()
+        self._pending = None
+        was_cancelled = isinstance(error, holdfast_errors.CancelledError)
+        if error is None or was_cancelled or pending.response.error_was_seen:
+            return
+        raise error
+
+    def _end_if_failed(self) -> None:
+        """Knows again what was there before a save that has failed."""
+        pending = self._pending
+        if pending is None or pending.has_failed or not pending.response.done():
+            return
+        if pending.response.state == "durable":
+            return
+        pending.has_failed = True
+        self._steps.take({pending.step})
+        self._steps.put_back(pending.forgotten)
+
+    def wait_for_removal(self) -> None:
+        """Waits until the files of removed steps are gone."""
+        self._remover.wait()
+
+
+def _reached_preemption(step: int) -> bool:
+    """Whether the program is about to be ended, as jax was told."""
+    return imported_jax() is not None and multihost.reached_preemption(step)

@@ -1,0 +1,133 @@
+"""How programs end while a save goes on in the background."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import holdfast
+
+# The second save stops when it has begun, until the program says `go()`.
+PROGRAM = """
+import os, sys, threading, time
+import numpy as np
+import holdfast
+
+path = sys.argv[1]
+begun, goes_on = threading.Event(), threading.Event()
+go = goes_on.set
+
+def progress(phase, done, total):
+    begun.set()
+    goes_on.wait(60)
+
+def save(value, **options):
+    tree = {f"a{i}": np.full(50_000, value + i) for i in range(20)}
+    return holdfast.save(path, tree, overwrite=True, **options)
+
+save(1)
+future = save(2, background=True, progress=progress)
+begun.wait()
+"""
+
+
+def end(
+    program: str, path: Path, code: int = 0
+) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM + program, path],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == code, done.stdout + done.stderr
+    return done
+
+
+def stored(path: Path) -> int:
+    """Which save is at the path: it is whole."""
+    assert holdfast.verify(path).ok
+    tree = holdfast.load(path)
+    value = int(tree["a0"][0])
+    for i in range(20):
+        np.testing.assert_array_equal(tree[f"a{i}"], np.full(50_000, value + i))
+    return value
+
+
+# When the main thread has come to its end.
+LET_GO = """
+def wait_for_the_end():
+    threading.main_thread().join()
+    go()
+
+threading.Thread(target=wait_for_the_end).start()
+"""
+
+
+@pytest.mark.parametrize(
+    ("how", "code"),
+    [
+        ("", 0),
+        ("sys.exit(3)", 3),
+        ("raise RuntimeError('the end')", 1),
+        ("del future", 0),
+        ("import atexit; atexit.register(print, 'bye')", 0),
+    ],
+)
+def test_the_interpreter_waits(ckpt: Path, how: str, code: int) -> None:
+    done = end(LET_GO + how, ckpt, code)
+    assert stored(ckpt) == 2
+    assert os.listdir(ckpt.parent) == ["ckpt"]
+    assert "holdfast" not in done.stderr.replace("import holdfast", "")
+
+
+def test_os_exit_leaves_the_old_checkpoint(ckpt: Path) -> None:
+    end("os._exit(5)", ckpt, 5)
+    assert stored(ckpt) == 1
+    # What the dead save has left is in nobody's way.
+    holdfast.save(ckpt, {"a": 1}, overwrite=True)
+    assert os.listdir(ckpt.parent) == ["ckpt"]
+
+
+def test_a_signal_leaves_the_old_checkpoint(ckpt: Path) -> None:
+    end("os.kill(os.getpid(), 9)", ckpt, -signal.SIGKILL)
+    assert stored(ckpt) == 1
+
+
+def test_control_c_lets_the_save_end(ckpt: Path) -> None:
+    interrupted = LET_GO + "os.kill(os.getpid(), 2)\ntime.sleep(60)"
+    done = end(interrupted, ckpt, -signal.SIGINT)
+    assert "KeyboardInterrupt" in done.stderr
+    assert stored(ckpt) == 2
+
+
+def test_an_error_that_nobody_sees_is_printed(ckpt: Path) -> None:
+    program = """
+save(3)
+fails = holdfast.save(path, {"a": 1}, background=True)
+while not fails.done():
+    time.sleep(0.001)
+"""
+    done = end("go(); future.result()\n" + program, ckpt)
+    assert "AlreadyExistsError" in done.stderr
+    assert stored(ckpt) == 3
+
+
+def test_dropping_in_development_mode_warns(
+    ckpt: Path, run_python: Callable[..., subprocess.CompletedProcess[str]]
+) -> None:
+    done = run_python(
+        "import warnings; warnings.simplefilter('always')\n"
+        + PROGRAM
+        + "del future; go()",
+        ckpt,
+    )
+    assert "ResourceWarning" in done.stderr
+    assert stored(ckpt) == 2

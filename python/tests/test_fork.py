@@ -1,0 +1,142 @@
+"""Processes that were forked from one that has used holdfast."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+import holdfast
+
+PROGRAM = """
+import os, sys, threading
+import numpy as np
+import holdfast
+from holdfast import errors
+
+root = sys.argv[1]
+tree = {f"a{i}": np.full(50_000, i) for i in range(20)}
+
+def in_child(work):
+    child = os.fork()
+    if child == 0:
+        work()
+        sys.exit(0)  # a child that ends as programs do
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+def check(path):
+    for name, array in holdfast.load(path).items():
+        assert (array == tree[name]).all()
+"""
+
+AFTER_USE = (
+    PROGRAM
+    + """
+holdfast.save(root + "/parent", tree)
+
+def work():
+    check(root + "/parent")
+    holdfast.save(root + "/child", tree)
+    holdfast.save(root + "/later", tree, background=True).result()
+
+in_child(work)
+for name in ("parent", "child", "later"):
+    check(f"{root}/{name}")
+holdfast.save(root + "/again", tree)
+"""
+)
+
+DURING_A_SAVE = (
+    PROGRAM
+    + """
+begun, goes_on = threading.Event(), threading.Event()
+
+def progress(phase, done, total):
+    begun.set()
+    goes_on.wait()
+
+future = holdfast.save(
+    root + "/parent", tree, background=True, progress=progress
+)
+begun.wait()
+
+def work():
+    assert future.done() and future.state == "cancelled"
+    try:
+        future.result()
+        raise AssertionError("the child has nothing to wait for")
+    except errors.CancelledError as error:
+        assert "parent of this process" in str(error)
+    holdfast.save(root + "/child", tree)
+    check(root + "/child")
+
+in_child(work)
+assert future.state == "staged"
+goes_on.set()
+future.result()
+check(root + "/parent")
+check(root + "/child")
+"""
+)
+
+PENDING = (
+    PROGRAM
+    + """
+from holdfast import _engine
+pending = _engine.PendingSave(root + "/parent")
+built = _engine.build_tree(tree, adapt=lambda value, path: value)
+pending.save_item("state", built)
+
+def work():
+    global pending
+    try:
+        pending.commit()
+        raise AssertionError("the save is the parent's")
+    except errors.HoldfastError as error:
+        assert "ended already" in str(error)
+    pending.discard()
+    del pending
+
+in_child(work)
+in_child(lambda: None)
+pending.commit()
+assert holdfast.load(root + "/parent/state")["a3"][0] == 3
+"""
+)
+
+
+def test_a_child_saves_and_loads(
+    tmp_path: Path, run_python: Callable[..., object]
+) -> None:
+    run_python(AFTER_USE, tmp_path)
+
+
+def test_a_child_that_is_forked_while_its_parent_saves(
+    tmp_path: Path, run_python: Callable[..., object]
+) -> None:
+    run_python(DURING_A_SAVE, tmp_path)
+
+
+def test_a_childs_end_leaves_its_parents_save_alone(
+    tmp_path: Path, run_python: Callable[..., object]
+) -> None:
+    run_python(PENDING, tmp_path)
+
+
+def test_many_forks_at_any_moment_of_a_save(tmp_path: Path) -> None:
+    """Children that are forked wherever the working thread just is."""
+    tree = {f"a{i}": np.full(200_000, i) for i in range(30)}
+    for round_number in range(5):
+        path = tmp_path / str(round_number)
+        future = holdfast.save(path, tree, background=True)
+        forks = 0
+        while not future.done() or forks == 0:
+            child = os.fork()
+            if child == 0:
+                os._exit(0 if future.done() else 1)
+            assert os.waitpid(child, 0)[1] == 0
+            forks += 1
+        future.result()
+        assert holdfast.verify(path).ok
