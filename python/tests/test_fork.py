@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
-
-import numpy as np
-
-import holdfast
 
 PROGRAM = """
 import os, sys, threading
@@ -125,18 +120,28 @@ def test_a_childs_end_leaves_its_parents_save_alone(
     run_python(PENDING, tmp_path)
 
 
-def test_many_forks_at_any_moment_of_a_save(tmp_path: Path) -> None:
+MANY = (
+    PROGRAM
+    + """
+for round_number in range(5):
+    path = f"{root}/{round_number}"
+    future = holdfast.save(path, tree, background=True)
+    forks = 0
+    while not future.done() or forks == 0:
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if future.done() else 1)
+        assert os.waitpid(child, 0)[1] == 0
+        forks += 1
+    future.result()
+    check(path)
+    assert holdfast.verify(path).ok
+"""
+)
+
+
+def test_many_forks_at_any_moment_of_a_save(
+    tmp_path: Path, run_python: Callable[..., object]
+) -> None:
     """Children that are forked wherever the working thread just is."""
-    tree = {f"a{i}": np.full(200_000, i) for i in range(30)}
-    for round_number in range(5):
-        path = tmp_path / str(round_number)
-        future = holdfast.save(path, tree, background=True)
-        forks = 0
-        while not future.done() or forks == 0:
-            child = os.fork()
-            if child == 0:
-                os._exit(0 if future.done() else 1)
-            assert os.waitpid(child, 0)[1] == 0
-            forks += 1
-        future.result()
-        assert holdfast.verify(path).ok
+    run_python(MANY, tmp_path)

@@ -16,7 +16,7 @@ import logging
 import os
 import shutil
 import threading
-import uuid
+import time
 from collections.abc import Iterable
 from typing import Any
 
@@ -24,7 +24,7 @@ from holdfast.orbax._durable import sync_directory
 
 TRASH_NAME = ".holdfast_trash"
 # What nobody may want back; other entries are kept for those who ask.
-_DELETING = ".deleting"
+_REMOVING = ".removing"
 
 
 class Remover:
@@ -110,13 +110,15 @@ def move_to_trash(root: str, paths: Iterable[str]) -> list[str]:
         if entry is not None:
             entries.append(entry)
     if entries:
+        with contextlib.suppress(FileNotFoundError):
+            sync_directory(os.path.join(root, TRASH_NAME))
         sync_directory(root)
     return entries
 
 
 def _move_one(root: str, path: str) -> str | None:
     trash = os.path.join(root, TRASH_NAME)
-    name = f"{os.path.basename(path)}.{uuid.uuid4().hex}{_DELETING}"
+    name = f"{os.path.basename(path)}.{time.time_ns()}{_REMOVING}"
     entry = os.path.join(trash, name)
     while os.path.lexists(path):
         os.makedirs(trash, exist_ok=True)
@@ -134,4 +136,4 @@ def leftovers(root: str) -> list[str]:
         names = os.listdir(trash)
     except OSError:
         return []
-    return [os.path.join(trash, n) for n in names if n.endswith(_DELETING)]
+    return [os.path.join(trash, n) for n in names if n.endswith(_REMOVING)]

@@ -106,7 +106,7 @@ class StepAlreadyExistsError(ValueError):
     """A step that was to be saved exists already."""
 
 
-class CheckpointManager(ReadingManager):
+class CheckpointManager(ReadingManager, AbstractCheckpointManager):
     """The steps in a directory: saves, keeps, deletes and restores them.
 
     A step holds a single item, in a directory called `default`, or items that

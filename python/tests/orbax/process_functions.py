@@ -647,20 +647,20 @@ def is_same(got: Any, full: Any) -> bool:
 def list_steps(path: str) -> Any:
     """Steps found for all by the first process, which alone lists them."""
     listed = []
-    original = os.listdir
+    original = os.scandir
 
-    def listdir(*arguments: Any) -> Any:
+    def scandir(*arguments: Any) -> Any:
         listed.append(arguments)
         return original(*arguments)
 
     name_format = ocp.step.standard_name_format(
         single_host_load_and_broadcast=True
     )
-    os.listdir = listdir
+    os.scandir = scandir  # type: ignore[assignment]
     try:
         found = sorted(step.step for step in name_format.find_all(path))
     finally:
-        os.listdir = original
+        os.scandir = original  # type: ignore[assignment]
     return [found, bool(listed)]
 
 

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import holdfast.orbax as ocp
+from holdfast import _engine
 from holdfast.orbax import future as futures
 from holdfast.orbax.future import HandlerAwaitableSignal as Signal
 
@@ -85,8 +86,18 @@ def checkpointer(*answers: Any, **options: Any) -> ocp.AsyncCheckpointer:
     )
 
 
-def test_every_array_is_copied(tmp_path: Path) -> None:
+def test_every_array_is_copied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The caller writes into everything right after the call."""
+    written_into = threading.Event()
+    save_item = _engine.save_item
+
+    def late(*args: Any, **kwargs: Any) -> Any:
+        assert written_into.wait(60)
+        return save_item(*args, **kwargs)
+
+    monkeypatch.setattr(_engine, "save_item", late)
     rng = np.random.default_rng(5)
     tree = {f"a{i}": rng.standard_normal(10_000) for i in range(8)}
     tree["order"] = np.asfortranarray(rng.standard_normal((50, 70)))
@@ -110,6 +121,7 @@ def test_every_array_is_copied(tmp_path: Path) -> None:
         for array in (*tree.values(), single, key["state"]["key"]):
             array[...] = 0
         document["steps"].append(3)
+        written_into.set()
         saver.wait_until_finished()
         restored = saver.restore(tmp_path / "c")
     for name, array in want.items():
@@ -235,6 +247,30 @@ saver.save({str(tmp_path / "c")!r}, {{"a": np.arange(1 << 20)}})
     with ocp.StandardCheckpointer() as saver:
         restored = saver.restore(tmp_path / "c")
     np.testing.assert_array_equal(restored["a"], np.arange(1 << 20))
+
+
+@pytest.mark.filterwarnings("ignore:.*fork")
+@pytest.mark.parametrize("has_own_class", [False, True])
+def test_a_fork_leaves_the_save_alone(
+    tmp_path: Path, has_own_class: bool
+) -> None:
+    """A child that ends does not remove what its parent is writing."""
+    kind: Any = ocp.path.atomicity.AtomicRenameTemporaryPath
+    own = type("Own", (kind,), {}) if has_own_class else None
+    gate = Gated()
+    saver = ocp.AsyncCheckpointer(OwnHandler(gate), temporary_path_class=own)
+    saver.save(tmp_path / "c", OwnArgs("one"))
+    child = os.fork()
+    if child == 0:
+        saver._background = None  # type: ignore[assignment]
+        import gc
+
+        gc.collect()
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    gate.opened.set()
+    saver.wait_until_finished()
+    assert saver.restore(tmp_path / "c") == "one"
 
 
 def test_inside_of_a_loop(tmp_path: Path) -> None:

@@ -206,7 +206,8 @@ def test_cancelling(tmp_path: Path) -> None:
 
 def test_the_engine_stops_when_a_save_is_cancelled(tmp_path: Path) -> None:
     noise = np.random.default_rng(0).integers(0, 255, 4 << 20, np.uint8)
-    large = {f"a{i}": noise & 0x77 for i in range(100)}
+    noise &= 0x77
+    large = {f"a{i}": noise for i in range(40)}
     with training.Checkpointer(tmp_path) as run:
         response = run.save_async(0, large)
         run.cancel()
@@ -424,7 +425,7 @@ with v1.training.Checkpointer(
 def test_a_run_that_is_killed_again_and_again(tmp_path: Path) -> None:
     root = tmp_path / "run"
     before = -1
-    for line_count in (2, 5, 8, 9, 13, 16, 21):
+    for line_count in (2, 5, 9, 13, 16):
         with subprocess.Popen(
             [sys.executable, "-c", TRAINING_PROGRAM, root],
             stdout=subprocess.PIPE,

@@ -235,7 +235,7 @@ def preserving(policy: Callable[[Any], Any], order: list[int]) -> Any:
     return program
 
 
-RISING = [0, 1, 2, 5, 9, 10, 11, 19, 20, 28]
+RISING = [0, 1, 2, 9, 10, 11, 20]
 POLICIES: dict[str, Callable[[Any], Any]] = {
     "all": lambda p: p.PreserveAll(),
     "latest": lambda p: p.LatestN(3),

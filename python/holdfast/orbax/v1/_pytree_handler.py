@@ -260,7 +260,9 @@ def _prepare(tree: Any, context: Context) -> PreparedSave:
     has_jax_arrays = any(
         is_jax_array(leaf) for leaf in {type(v): v for v in leaves}.values()
     )
-    if has_jax_arrays:
+    if has_jax_arrays and any(
+        is_jax_array(leaf) and leaf.size == 0 for leaf in leaves
+    ):
         _check_jax_arrays(tree)
     primary_host = context.multiprocessing.primary_host
     jax_options = {}

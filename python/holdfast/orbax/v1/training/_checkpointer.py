@@ -5,16 +5,13 @@ from __future__ import annotations
 import dataclasses
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from types import TracebackType
-from typing import Any, NoReturn
+from typing import Any
 
 from holdfast.orbax._paths import PathLike, handler_path
 from holdfast.orbax.logging import StandardLogger
-from holdfast.orbax.logging.step_statistics import (
-    RestoreStepStatistics,
-    SaveStepStatistics,
-)
+from holdfast.orbax.logging.step_statistics import SaveStepStatistics
 from holdfast.orbax.preservation_policy import PreservationPolicy, PreserveAll
 from holdfast.orbax.save_decision_policy import (
     AnySavePolicy,
@@ -26,24 +23,16 @@ from holdfast.orbax.save_decision_policy import (
 from holdfast.orbax.v1._coroutines import AsyncResponse
 from holdfast.orbax.v1._deletion import check_step, start_deletion
 from holdfast.orbax.v1._layout import STATE_NAME
-from holdfast.orbax.v1._leaves import check_abstract_state, check_state
-from holdfast.orbax.v1._load import load_checkpointables
-from holdfast.orbax.v1._metadata import checkpointables_metadata, metadata
-from holdfast.orbax.v1._metadata_types import (
-    CheckpointMetadata as PathMetadata,
-)
+from holdfast.orbax.v1._leaves import check_state
 from holdfast.orbax.v1._operations import processes_of
 from holdfast.orbax.v1._save import check_names
-from holdfast.orbax.v1._step_metadata import (
-    CheckpointMetadata,
-    RootMetadata,
-)
+from holdfast.orbax.v1._step_metadata import CheckpointMetadata
 from holdfast.orbax.v1.context import Context, get_context
 from holdfast.orbax.v1.training._deprecated import OlderNames
+from holdfast.orbax.v1.training._reading import StepReader, number_of
 from holdfast.orbax.v1.training._root import (
     clean_up,
     make_root,
-    read_custom_metadata,
     write_custom_metadata,
 )
 from holdfast.orbax.v1.training._run import Request, Run
@@ -61,12 +50,7 @@ def _default_save_policy() -> SaveDecisionPolicy:
     )
 
 
-def _number(step: Any) -> Any:
-    """The number of a step that was given as such, or as its metadata."""
-    return step.step if isinstance(step, CheckpointMetadata) else step
-
-
-class Checkpointer(OlderNames):
+class Checkpointer(StepReader, OlderNames):
     """The steps in a directory.
 
     Saves when a policy says so, one step at a time; keeps the steps that
@@ -163,7 +147,7 @@ class Checkpointer(OlderNames):
             step: its number.
         """
         with get_context(self._context):
-            return self._run.should_save(_number(step))
+            return self._run.should_save(number_of(step))
 
     def save(
         self,
@@ -247,7 +231,7 @@ class Checkpointer(OlderNames):
         """As `save`, of several things; see
         `holdfast.orbax.v1.save_checkpointables`."""
         request = Request(
-            _number(step),
+            number_of(step),
             checkpointables,
             force,
             overwrite,
@@ -268,7 +252,7 @@ class Checkpointer(OlderNames):
     ) -> AsyncResponse[bool] | None:
         """As `save_async`, of several things."""
         request = Request(
-            _number(step),
+            number_of(step),
             checkpointables,
             force,
             overwrite,
@@ -304,150 +288,8 @@ class Checkpointer(OlderNames):
         """
         self._wait_for_deletion()
         self._run.cancel()
-        if step is not None and _number(step) in self._run.known():
+        if step is not None and number_of(step) in self._run.known():
             self.delete(step)
-
-    def load(
-        self,
-        step: int | CheckpointMetadata[Any] | None = None,
-        abstract_state: Any | None = None,
-        *,
-        checkpointable_name: str = STATE_NAME,
-    ) -> Any:
-        """Loads a tree of a step.
-
-        Args:
-            step: its number; None: the last one.
-            abstract_state: as for `holdfast.orbax.v1.load`.
-            checkpointable_name: the subdirectory that the tree lies in.
-
-        Raises:
-            StepNotFoundError: there is no such step.
-            Exception: what `holdfast.orbax.v1.load_checkpointables` raises.
-        """
-        if isinstance(abstract_state, PathMetadata):
-            abstract_state = abstract_state.metadata
-        if abstract_state is not None:
-            check_abstract_state(abstract_state)
-        loaded = self.load_checkpointables(
-            step, {checkpointable_name: abstract_state}
-        )
-        return loaded[checkpointable_name]
-
-    def load_checkpointables(
-        self,
-        step: int | CheckpointMetadata[Any] | None = None,
-        abstract_checkpointables: dict[str, Any] | None = None,
-    ) -> dict[str, Any]:
-        """Loads several things of a step.
-
-        Args:
-            step: its number; None: the last one.
-            abstract_checkpointables: as for
-                `holdfast.orbax.v1.load_checkpointables`.
-
-        Raises:
-            StepNotFoundError: there is no such step.
-            Exception: what `holdfast.orbax.v1.load_checkpointables` raises.
-        """
-        begun = time.time()
-        with get_context(self._context):
-            number = self._run.find(_number(step)).step
-            loaded = load_checkpointables(
-                self._run.path(number), abstract_checkpointables
-            )
-        facts = RestoreStepStatistics(
-            step=number,
-            directory=str(self._directory),
-            checkpoint_manager_start_time=begun,
-            checkpoint_manager_duration_secs=time.time() - begun,
-        )
-        self._logger.log_entry(dataclasses.asdict(facts))
-        return loaded
-
-    def load_async(
-        self,
-        step: int | CheckpointMetadata[Any] | None = None,
-        abstract_state: Any | None = None,
-    ) -> NoReturn:
-        """Refuses, as Orbax does.
-
-        Raises:
-            NotImplementedError: always.
-        """
-        raise NotImplementedError()
-
-    def load_checkpointables_async(
-        self,
-        step: int | CheckpointMetadata[Any] | None = None,
-        abstract_checkpointables: dict[str, Any] | None = None,
-    ) -> NoReturn:
-        """Refuses, as Orbax does.
-
-        Raises:
-            NotImplementedError: always.
-        """
-        raise NotImplementedError()
-
-    def metadata(
-        self, step: int | CheckpointMetadata[Any] | None = None
-    ) -> CheckpointMetadata[Any]:
-        """The metadata of a step's tree.
-
-        Args:
-            step: its number; None: the last one.
-
-        Raises:
-            StepNotFoundError: there is no such step.
-            Exception: what `holdfast.orbax.v1.metadata` raises.
-        """
-        return self._metadata(step, metadata)
-
-    def checkpointables_metadata(
-        self, step: int | CheckpointMetadata[Any] | None = None
-    ) -> CheckpointMetadata[dict[str, Any]]:
-        """The metadata of everything in a step.
-
-        Args:
-            step: its number; None: the last one.
-
-        Raises:
-            StepNotFoundError: there is no such step.
-            Exception: what `holdfast.orbax.v1.checkpointables_metadata`
-                raises.
-        """
-        return self._metadata(step, checkpointables_metadata)
-
-    def _metadata(
-        self,
-        step: int | CheckpointMetadata[Any] | None,
-        read: Callable[[Any], PathMetadata[Any]],
-    ) -> CheckpointMetadata[Any]:
-        with get_context(self._context):
-            info = self._run.find(_number(step))
-            found = read(self._run.path(info.step))
-            return CheckpointMetadata(
-                info.step,
-                found.path,
-                metadata=found.metadata,
-                init_timestamp_nsecs=found.init_timestamp_nsecs,
-                commit_timestamp_nsecs=found.commit_timestamp_nsecs,
-                custom_metadata=found.custom_metadata,
-                metrics=info.metrics,
-            )
-
-    def root_metadata(self) -> RootMetadata:
-        """The metadata of the run.
-
-        Raises:
-            OSError: it cannot be read.
-            ValueError: it is of other types than Orbax writes.
-        """
-        if self._custom_metadata is None:
-            self._custom_metadata = read_custom_metadata(self._directory)
-        return RootMetadata(
-            directory=self._directory, custom_metadata=self._custom_metadata
-        )
 
     def delete(
         self,
@@ -487,7 +329,7 @@ class Checkpointer(OlderNames):
 
         A step is gone when the call returns. Later saves and deletions wait.
         """
-        number = check_step(_number(step), checkpointable_name, missing_ok)
+        number = check_step(number_of(step), checkpointable_name, missing_ok)
         self._wait_for_deletion()
         self._run.wait()
         path = self._run.path(number)

@@ -1,0 +1,186 @@
+"""Reading the steps of a run."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from holdfast.orbax.logging.step_statistics import RestoreStepStatistics
+from holdfast.orbax.v1._layout import STATE_NAME
+from holdfast.orbax.v1._leaves import check_abstract_state
+from holdfast.orbax.v1._load import load_checkpointables
+from holdfast.orbax.v1._metadata import checkpointables_metadata, metadata
+from holdfast.orbax.v1._metadata_types import (
+    CheckpointMetadata as PathMetadata,
+)
+from holdfast.orbax.v1._step_metadata import CheckpointMetadata, RootMetadata
+from holdfast.orbax.v1.context import Context, get_context
+from holdfast.orbax.v1.training._root import read_custom_metadata
+from holdfast.orbax.v1.training._run import Run
+
+
+def number_of(step: Any) -> Any:
+    """The number of a step that was given as such, or as its metadata."""
+    return step.step if isinstance(step, CheckpointMetadata) else step
+
+
+class StepReader:
+    """What a Checkpointer reads; it sets the attributes.
+
+    Attributes:
+        _run: the steps.
+        _context: of all calls.
+        _directory: of all steps.
+        _logger: hears of loads.
+        _custom_metadata: of the run; None: not read yet.
+    """
+
+    _run: Run
+    _context: Context
+    _directory: Any
+    _logger: Any
+    _custom_metadata: dict[str, Any] | None
+
+    def load(
+        self,
+        step: int | CheckpointMetadata[Any] | None = None,
+        abstract_state: Any | None = None,
+        *,
+        checkpointable_name: str = STATE_NAME,
+    ) -> Any:
+        """Loads a tree of a step.
+
+        Args:
+            step: its number; None: the last one.
+            abstract_state: as for `holdfast.orbax.v1.load`.
+            checkpointable_name: the subdirectory that the tree lies in.
+
+        Raises:
+            StepNotFoundError: there is no such step.
+            Exception: what `holdfast.orbax.v1.load_checkpointables` raises.
+        """
+        if isinstance(abstract_state, PathMetadata):
+            abstract_state = abstract_state.metadata
+        if abstract_state is not None:
+            check_abstract_state(abstract_state)
+        loaded = self.load_checkpointables(
+            step, {checkpointable_name: abstract_state}
+        )
+        return loaded[checkpointable_name]
+
+    def load_checkpointables(
+        self,
+        step: int | CheckpointMetadata[Any] | None = None,
+        abstract_checkpointables: dict[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        """Loads several things of a step.
+
+        Args:
+            step: its number; None: the last one.
+            abstract_checkpointables: as for
+                `holdfast.orbax.v1.load_checkpointables`.
+
+        Raises:
+            StepNotFoundError: there is no such step.
+            Exception: what `holdfast.orbax.v1.load_checkpointables` raises.
+        """
+        begun = time.time()
+        with get_context(self._context):
+            number = self._run.find(number_of(step)).step
+            loaded = load_checkpointables(
+                self._run.path(number), abstract_checkpointables
+            )
+        facts = RestoreStepStatistics(
+            step=number,
+            directory=str(self._directory),
+            checkpoint_manager_start_time=begun,
+            checkpoint_manager_duration_secs=time.time() - begun,
+        )
+        self._logger.log_entry(dataclasses.asdict(facts))
+        return loaded
+
+    def load_async(
+        self,
+        step: int | CheckpointMetadata[Any] | None = None,
+        abstract_state: Any | None = None,
+    ) -> NoReturn:
+        """Refuses, as Orbax does.
+
+        Raises:
+            NotImplementedError: always.
+        """
+        raise NotImplementedError()
+
+    def load_checkpointables_async(
+        self,
+        step: int | CheckpointMetadata[Any] | None = None,
+        abstract_checkpointables: dict[str, Any] | None = None,
+    ) -> NoReturn:
+        """Refuses, as Orbax does.
+
+        Raises:
+            NotImplementedError: always.
+        """
+        raise NotImplementedError()
+
+    def metadata(
+        self, step: int | CheckpointMetadata[Any] | None = None
+    ) -> CheckpointMetadata[Any]:
+        """The metadata of a step's tree.
+
+        Args:
+            step: its number; None: the last one.
+
+        Raises:
+            StepNotFoundError: there is no such step.
+            Exception: what `holdfast.orbax.v1.metadata` raises.
+        """
+        return self._metadata(step, metadata)
+
+    def checkpointables_metadata(
+        self, step: int | CheckpointMetadata[Any] | None = None
+    ) -> CheckpointMetadata[dict[str, Any]]:
+        """The metadata of everything in a step.
+
+        Args:
+            step: its number; None: the last one.
+
+        Raises:
+            StepNotFoundError: there is no such step.
+            Exception: what `holdfast.orbax.v1.checkpointables_metadata`
+                raises.
+        """
+        return self._metadata(step, checkpointables_metadata)
+
+    def _metadata(
+        self,
+        step: int | CheckpointMetadata[Any] | None,
+        read: Callable[[Any], PathMetadata[Any]],
+    ) -> CheckpointMetadata[Any]:
+        with get_context(self._context):
+            info = self._run.find(number_of(step))
+            found = read(self._run.path(info.step))
+            return CheckpointMetadata(
+                info.step,
+                found.path,
+                metadata=found.metadata,
+                init_timestamp_nsecs=found.init_timestamp_nsecs,
+                commit_timestamp_nsecs=found.commit_timestamp_nsecs,
+                custom_metadata=found.custom_metadata,
+                metrics=info.metrics,
+            )
+
+    def root_metadata(self) -> RootMetadata:
+        """The metadata of the run.
+
+        Raises:
+            OSError: it cannot be read.
+            ValueError: it is of other types than Orbax writes.
+        """
+        if self._custom_metadata is None:
+            self._custom_metadata = read_custom_metadata(self._directory)
+        return RootMetadata(
+            directory=self._directory, custom_metadata=self._custom_metadata
+        )
