@@ -143,6 +143,8 @@ Status ValidateAllArrayMetadatas(const ArrayMetadatasByProcess& metadatas);
 // Whether the leaf at this path is to be taken before others.
 using IsPrioritizedKeyFn =
     std::function<bool(const std::vector<std::string>& keypath)>;
+// Whether nobody changes, or frees, this array leaf while it is saved.
+using IsImmutableFn = std::function<bool(const Tree& leaf)>;
 
 // The calls that PyTreeCheckpointHandler makes for everything but transforms
 // and old checkpoints; one may be given in place of the standard one.
@@ -188,6 +190,8 @@ struct PyTreeCheckpointHandlerOptions {
   std::optional<bool> enable_pinned_host_transfer;
   // May be empty.
   IsPrioritizedKeyFn is_prioritized_key_fn;
+  // AsyncSave does not copy such leaves. Empty: none is.
+  IsImmutableFn is_immutable_fn;
   // When it becomes true saves fail with Cancelled. Borrowed; may be null.
   const std::atomic<bool>* cancel = nullptr;
   bool sync = true;  // as SaveOptions::sync

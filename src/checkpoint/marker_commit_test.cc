@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <filesystem>
 
@@ -18,6 +20,12 @@ constexpr char kBegun[] =
     R"({"item_handlers": null, "metrics": {}, "performance_metrics": {}, )"
     R"("init_timestamp_nsecs": 5, "commit_timestamp_nsecs": null, )"
     R"("custom_metadata": {}})";
+
+template <typename T>
+T Taken(Result<T> result) {
+  EXPECT_TRUE(result.ok()) << result.status().ToString();
+  return std::move(result).value();
+}
 
 const CommitOptions kMarker = {.mode = CommitMode::kMarkerFile};
 const CommitOptions kMarkerOver = {.overwrite = true,
@@ -172,6 +180,33 @@ TEST_F(MarkerCommitTest, ReadersRefuseAnUnfinishedCheckpoint) {
   EXPECT_EQ((*Open(root_))->info().step, 7);
   EXPECT_EQ(
       (*Open(root_, {.commit_mode = CommitMode::kMarkerFile}))->info().step, 6);
+}
+
+// The process dies in the middle of an overwrite: neither destructors nor
+// cleanup have run.
+TEST_F(MarkerCommitTest, ACrashedOverwriteLosesNothing) {
+  SaveOptions options;
+  options.commit_mode = CommitMode::kMarkerFile;
+  const Tree old = Tree::Dict({{"a", 1}});
+  ASSERT_TRUE(Save(path_, old, options).ok());
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    auto pending = PendingSave::Begin(
+        path_, {.overwrite = true, .commit_mode = CommitMode::kMarkerFile});
+    const bool saved =
+        pending.ok() &&
+        (*pending)->SaveItem("", Tree::Dict({{"a", 2}}), {}).ok();
+    ::_exit(saved ? 0 : 1);
+  }
+  int exit_status = 0;
+  ASSERT_EQ(::waitpid(child, &exit_status, 0), child);
+  ASSERT_EQ(exit_status, 0);
+  EXPECT_EQ(Load(path_).status().code(), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(Taken(CleanupTemporaryPaths(root_)).restored,
+            std::vector<std::string>{path_});
+  EXPECT_EQ(Taken(Load(path_)).tree, old);
+  EXPECT_EQ(Names(), std::vector<std::string>{"7"});
 }
 
 unsigned PermissionsOf(const std::string& path) {

@@ -140,10 +140,9 @@ Status WriteBegun(const std::string& directory,
   CheckpointMetadata metadata;
   metadata.init_timestamp_nsecs = options.now_ns();
   FileStore store(directory);
-  HF_RETURN_IF_ERROR(store.Write(kCheckpointMetadataFile,
-                                 SerializeCheckpointMetadata(metadata),
-                                 {.sync = options.sync, .atomic = true}));
-  return options.sync ? store.SyncNames() : Status();
+  return store.Write(kCheckpointMetadataFile,
+                     SerializeCheckpointMetadata(metadata),
+                     {.sync = options.sync, .atomic = true});
 }
 
 }  // namespace

@@ -69,13 +69,15 @@ class EngineHandler final : public BasePyTreeCheckpointHandler {
       HF_ASSIGN_OR_RETURN(std::vector<CommitFuture> futures, Begin(prepared));
       const std::optional<ProcessPart> part = Part();
       const std::optional<int64_t> bytes_max = TransferBytesMax(settings_);
-      const uint64_t byte_count = ArrayBytes(prepared.parts.tree);
+      const uint64_t byte_count =
+          ArrayBytes(prepared.parts.tree, settings_.options.is_immutable_fn);
       if (bytes_max && byte_count > static_cast<uint64_t>(*bytes_max)) {
         return std::vector{Remember(ReadyFuture(
             WritePrepared(prepared, futures, part ? &*part : nullptr)))};
       }
-      Result<Tree> copy = Snapshot(prepared.parts.tree,
-                                   settings_.options.is_prioritized_key_fn);
+      Result<Tree> copy =
+          Snapshot(prepared.parts.tree, settings_.options.is_prioritized_key_fn,
+                   settings_.options.is_immutable_fn);
       if (!copy.ok()) {
         for (const CommitFuture& future : futures) future.wait();
         return copy.status();

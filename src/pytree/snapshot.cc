@@ -39,12 +39,14 @@ struct PlannedCopy {
 // Makes the memory of each copy, and the tree that holds it.
 class SnapshotPlanner {
  public:
-  explicit SnapshotPlanner(const IsPrioritizedKeyFn& is_first)
-      : is_first_(is_first) {}
+  SnapshotPlanner(const IsPrioritizedKeyFn& is_first,
+                  const IsImmutableFn& is_immutable)
+      : is_first_(is_first), is_immutable_(is_immutable) {}
 
   Tree CopyOf(const KeyPath& path, const Tree& leaf) {
     if (!leaf.is_leaf() || leaf.leaf_kind() != LeafKind::kArray) return leaf;
     if (leaf.reader() != nullptr) return leaf;
+    if (is_immutable_ && is_immutable_(leaf)) return leaf;
     const bool is_first = is_first_ && is_first_(PathOf(path));
     if (leaf.is_sharded()) return CopyOfShards(leaf, is_first);
     Array copy = Plan(leaf.array(), is_first);
@@ -106,14 +108,16 @@ class SnapshotPlanner {
   }
 
   const IsPrioritizedKeyFn& is_first_;
+  const IsImmutableFn& is_immutable_;
   std::vector<PlannedCopy> copies_;
   std::shared_ptr<const ArrayTraits> traits_;
   Status status_;
 };
 
-uint64_t LeafBytes(const Tree& leaf) {
+uint64_t LeafBytes(const Tree& leaf, const IsImmutableFn& is_immutable) {
   if (!leaf.is_leaf() || leaf.leaf_kind() != LeafKind::kArray) return 0;
   if (leaf.reader() != nullptr) return 0;
+  if (is_immutable && is_immutable(leaf)) return 0;
   if (!leaf.is_sharded()) return leaf.array().byte_count();
   uint64_t byte_count = 0;
   for (const ArrayShard& shard : leaf.shards()) {
@@ -124,15 +128,18 @@ uint64_t LeafBytes(const Tree& leaf) {
 
 }  // namespace
 
-uint64_t ArrayBytes(const Tree& tree) {
-  if (tree.size() == 0) return LeafBytes(tree);
+uint64_t ArrayBytes(const Tree& tree, const IsImmutableFn& is_immutable) {
+  if (tree.size() == 0) return LeafBytes(tree, is_immutable);
   uint64_t byte_count = 0;
-  for (const Tree& child : tree.children()) byte_count += ArrayBytes(child);
+  for (const Tree& child : tree.children()) {
+    byte_count += ArrayBytes(child, is_immutable);
+  }
   return byte_count;
 }
 
-Result<Tree> Snapshot(const Tree& tree, const IsPrioritizedKeyFn& is_first) {
-  SnapshotPlanner planner(is_first);
+Result<Tree> Snapshot(const Tree& tree, const IsPrioritizedKeyFn& is_first,
+                      const IsImmutableFn& is_immutable) {
+  SnapshotPlanner planner(is_first, is_immutable);
   Tree copy = MapLeaves(tree, [&](const KeyPath& path, const Tree& leaf) {
     return planner.CopyOf(path, leaf);
   });

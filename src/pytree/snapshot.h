@@ -16,10 +16,12 @@
 namespace holdfast {
 
 // What Snapshot would copy.
-uint64_t ArrayBytes(const Tree& tree);
+uint64_t ArrayBytes(const Tree& tree, const IsImmutableFn& is_immutable = {});
 
-// `is_first` (may be empty) says which leaves are copied before all others.
+// `is_first` (may be empty) says which leaves are copied before all others,
+// `is_immutable` (may be empty) which are not copied.
 // REQUIRES: at most kTreeDepthMax levels.
-Result<Tree> Snapshot(const Tree& tree, const IsPrioritizedKeyFn& is_first);
+Result<Tree> Snapshot(const Tree& tree, const IsPrioritizedKeyFn& is_first,
+                      const IsImmutableFn& is_immutable = {});
 
 }  // namespace holdfast

@@ -78,7 +78,7 @@ void CheckLeaf(const Tree& item, const ordered_json& want) {
 
 void CheckItem(const Tree& item, const ordered_json& want) {
   if (want["type"] == "json") {
-    EXPECT_EQ(item, Taken(TreeOfJsonText(want["value"].dump()))) << item.size();
+    EXPECT_EQ(ordered_json::parse(Taken(JsonTextOf(item))), want["value"]);
     return;
   }
   for (const ordered_json& leaf : want["leaves"]) CheckLeaf(item, leaf);
