@@ -154,7 +154,8 @@ class CheckpointManager {
   virtual Result<bool> Save(int64_t step, const CheckpointArgs& args,
                             const ManagerSaveOptions& options = {}) = 0;
   // Of one item without a name its value, else a Dict of items. No step: the
-  // latest. Null args: as it was saved. `directory`: another root.
+  // latest. Null args: as it was saved. `directory`: another root. Waits for a
+  // save that runs.
   virtual Result<Tree> Restore(std::optional<int64_t> step,
                                const CheckpointArgs* args = nullptr,
                                const std::string& directory = "") = 0;

@@ -71,7 +71,8 @@ enum class TrashUse : uint8_t {
 
 // Renames `<root>/<name>`s into the trash and makes that durable; their paths
 // there. Names that are gone already are left out. InvalidArgument for a name
-// that is no plain name of a directory.
+// that is no plain name of a directory. Where there is no trash and none can be
+// made, what is to be removed gets a temporary name in the root instead.
 Result<std::vector<std::string>> TrashSteps(
     const std::string& root, const std::vector<std::string>& names,
     TrashUse use);

@@ -301,6 +301,7 @@ TEST_P(ManagerTest, SavesWhenPoliciesAndPreemptionSaySo) {
     if (Save(*manager, step)) saved.push_back(step);
   }
   EXPECT_THAT(saved, ElementsAre(3, 10, 13, 20, 27, 30));
+  ASSERT_TRUE(manager->Close().ok());
   options.should_save_fn = [](int64_t step, std::optional<int64_t> latest) {
     return step > latest.value_or(0) + 4;
   };

@@ -163,6 +163,20 @@ TEST_F(Steps, TrashTouchesNothingOfOthers) {
   }
 }
 
+// A full disk has no room for a directory; here a file is in its place.
+TEST_F(Steps, WithoutATrashStepsGoByATemporaryName) {
+  WriteTestFile(root_ + "/.holdfast_trash", "in the way");
+  PutStep(root_, "1", 1);
+  PutStep(root_, "2", 1);
+  EXPECT_FALSE(TrashStep(root_, "1", TrashUse::kKeep).ok());
+  const auto path = TrashStep(root_, "1", TrashUse::kRemove);
+  ASSERT_TRUE(path.ok()) << path.status().ToString();
+  EXPECT_THAT(*path, HasSubstr(root_ + "/1.orbax-checkpoint-tmp-"));
+  EXPECT_THAT(Numbers(), ElementsAre(2));
+  ASSERT_TRUE(RemoveDirectoryTree(*path).ok());
+  EXPECT_FALSE(fs::exists(*path));
+}
+
 TEST(TrashNames, ReadBack) {
   for (const TrashName& name :
        {TrashName{"7", 5, false},

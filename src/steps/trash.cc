@@ -8,6 +8,7 @@
 #include <charconv>
 
 #include "base/status_macros.h"
+#include "checkpoint/format/directory_names.h"
 #include "checkpoint/layout.h"
 #include "holdfast/steps.h"
 #include "steps/step_scan.h"
@@ -32,10 +33,36 @@ Status CheckPlainName(const std::string& name) {
 
 // Makes the trash, durably.
 Status MakeTrash(const std::string& root) {
-  const Status made = CreateDirectoryNew(TrashPath(root));
-  if (made.code() == StatusCode::kAlreadyExists) return Status();
-  HF_RETURN_IF_ERROR(made);
-  return SyncDirectory(root);
+  const std::string trash = TrashPath(root);
+  const Status made = CreateDirectoryNew(trash);
+  if (made.ok()) return SyncDirectory(root);
+  if (made.code() != StatusCode::kAlreadyExists) return made;
+  HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(trash));
+  return kind == PathKind::kDirectory ? Status() : made;
+}
+
+// Where steps go.
+struct TrashTarget {
+  std::string directory;
+  TrashUse use = TrashUse::kKeep;
+  // There is no trash, and none can be made: the disk may be full, and what is
+  // to be removed has to make room. A temporary name hides a step as well.
+  bool is_temporary_name = false;
+
+  std::string PathOf(const std::string& name, int64_t time_ns) const {
+    const std::string text =
+        is_temporary_name
+            ? TemporaryName(name) + "-" + std::to_string(time_ns)
+            : TrashNameText({name, time_ns, use == TrashUse::kRemove});
+    return directory + "/" + text;
+  }
+};
+
+Result<TrashTarget> PrepareTrash(const std::string& root, TrashUse use) {
+  const Status made = MakeTrash(root);
+  if (made.ok()) return TrashTarget{TrashPath(root), use, false};
+  if (use == TrashUse::kKeep) return made;
+  return TrashTarget{root, use, true};
 }
 
 // 0 or an errno; never replaces.
@@ -52,23 +79,21 @@ int RenameIntoTrash(const std::string& source, const std::string& target) {
 // The path in the trash, or nullopt when the step was gone already.
 Result<std::optional<std::string>> MoveIntoTrash(const std::string& root,
                                                  const std::string& name,
-                                                 TrashUse use) {
+                                                 const TrashTarget& target) {
   const std::string source = root + "/" + name;
   HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(source));
   if (kind == PathKind::kMissing) return std::optional<std::string>();
   if (kind != PathKind::kDirectory) {
     return FailedPreconditionError("trash " + source + ": not a directory");
   }
-  TrashName target{name, ClockNs(), use == TrashUse::kRemove};
-  while (true) {
-    const std::string path = TrashPath(root) + "/" + TrashNameText(target);
+  for (int64_t time_ns = ClockNs();; ++time_ns) {
+    const std::string path = target.PathOf(name, time_ns);
     const int error = RenameIntoTrash(source, path);
     if (error == 0) return std::optional<std::string>(path);
     if (error == ENOENT) return std::optional<std::string>();
     if (error != EEXIST && error != ENOTEMPTY) {
       return ErrnoStatus(error, "rename " + source + " to", path);
     }
-    ++target.time_ns;
   }
 }
 
@@ -143,10 +168,10 @@ Result<std::vector<std::string>> TrashSteps(
   }
   std::vector<std::string> paths;
   if (names.empty()) return paths;
-  HF_RETURN_IF_ERROR(MakeTrash(base));
+  HF_ASSIGN_OR_RETURN(const TrashTarget target, PrepareTrash(base, use));
   Status failure;
   for (const std::string& name : names) {
-    auto path = MoveIntoTrash(base, name, use);
+    auto path = MoveIntoTrash(base, name, target);
     if (!path.ok()) {
       failure = path.status();
       break;
@@ -155,8 +180,8 @@ Result<std::vector<std::string>> TrashSteps(
   }
   if (!paths.empty()) {
     // The new names first: until both are durable nothing may be removed.
-    HF_RETURN_IF_ERROR(SyncDirectory(TrashPath(base)));
-    HF_RETURN_IF_ERROR(SyncDirectory(base));
+    HF_RETURN_IF_ERROR(SyncDirectory(target.directory));
+    if (target.directory != base) HF_RETURN_IF_ERROR(SyncDirectory(base));
   }
   HF_RETURN_IF_ERROR(failure);
   return paths;
