@@ -1,7 +1,7 @@
 // Args: what was typed, parsed but not yet acted upon.
 //
 // Thread-safety: a value.
-// Units: bytes; steps are checkpoint step numbers.
+// Units: bytes; seconds; steps are checkpoint step numbers.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +13,7 @@
 #include "cli/env.h"
 #include "cli/layout_text.h"
 #include "holdfast/options.h"
+#include "holdfast/steps.h"
 
 namespace holdfast::cli {
 
@@ -24,6 +25,8 @@ enum class VerbId : uint8_t {
   kDigest,
   kVerify,
   kSteps,
+  kPrune,
+  kDu,
   kPlan,
   kConvert,
   kReshard,
@@ -31,7 +34,7 @@ enum class VerbId : uint8_t {
   kCompletion,
   kMan,
 };
-inline constexpr int kVerbCount = 13;
+inline constexpr int kVerbCount = 15;
 
 // When to use something that only makes sense on a terminal.
 enum class When : uint8_t { kAuto, kAlways, kNever };
@@ -72,6 +75,16 @@ struct Args {
   uint64_t chunk_bytes = uint64_t{8} << 20;
   bool overwrite = false;
   bool check = true;
+
+  bool all = false;
+  // What to keep, as typed; the labels say it again.
+  std::vector<PruneRule> keep;
+  std::optional<int64_t> keep_best;
+  std::string metric;
+  bool lowest_is_best = false;
+  bool yes = false;
+  std::optional<int64_t> undelete;
+  bool empty_trash = false;
 
   std::optional<Mesh> mesh;
   std::vector<SpecRule> spec_rules;  // as typed, the last that matches counts

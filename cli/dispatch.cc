@@ -54,6 +54,10 @@ int RunVerb(const Args& args, Env& env) {
       return RunVerify(args, env);
     case VerbId::kSteps:
       return RunSteps(args, env);
+    case VerbId::kPrune:
+      return RunPrune(args, env);
+    case VerbId::kDu:
+      return RunDu(args, env);
     case VerbId::kPlan:
       return RunPlan(args, env);
     case VerbId::kConvert:

@@ -18,6 +18,8 @@ constexpr uint32_t kCat = Bit(VerbId::kCat);
 constexpr uint32_t kDigest = Bit(VerbId::kDigest);
 constexpr uint32_t kVerify = Bit(VerbId::kVerify);
 constexpr uint32_t kSteps = Bit(VerbId::kSteps);
+constexpr uint32_t kPrune = Bit(VerbId::kPrune);
+constexpr uint32_t kDu = Bit(VerbId::kDu);
 constexpr uint32_t kPlan = Bit(VerbId::kPlan);
 constexpr uint32_t kConvert = Bit(VerbId::kConvert);
 constexpr uint32_t kReshard = Bit(VerbId::kReshard);
@@ -27,10 +29,11 @@ constexpr uint32_t kOpen =
 constexpr uint32_t kWork =
     kDigest | kVerify | kRewrite;                // long jobs on many threads
 constexpr uint32_t kRanks = kVerify | kRewrite;  // split over mpirun's ranks
-constexpr uint32_t kReports = kOpen | kSteps;
+constexpr uint32_t kReports = kOpen | kSteps | kPrune | kDu;
 constexpr uint32_t kEvery = (1u << kVerbCount) - 1;
 
 constexpr std::string_view kWhen = "auto|always|never";
+constexpr int64_t kCountMax = std::numeric_limits<int64_t>::max();
 
 Status BadValue(std::string_view flag, std::string_view value,
                 std::string_view wanted) {
@@ -198,6 +201,82 @@ Status ApplyRank(std::string_view value, Args* args) {
   return BadValue("rank", value, "a process, counted from 0");
 }
 
+Status ApplyKeepLatest(std::string_view value, Args* args) {
+  const auto count = ParseInt(value, 1, kCountMax);
+  if (!count) return BadValue("keep-latest", value, "a number from 1");
+  args->keep.push_back({"the latest " + std::string(value), LatestN{*count}});
+  return Status();
+}
+
+Status ApplyKeepEvery(std::string_view value, Args* args) {
+  const auto interval = ParseInt(value, 1, kCountMax);
+  if (!interval) return BadValue("keep-every", value, "a number from 1");
+  args->keep.push_back({"every " + std::string(value), EveryNSteps{*interval}});
+  return Status();
+}
+
+Status ApplyKeepInterval(std::string_view value, Args* args) {
+  const auto seconds = ParseSeconds(value);
+  if (!seconds) {
+    return BadValue("keep-interval", value, "a time such as 90m, 12h or 7d");
+  }
+  args->keep.push_back({"one in " + std::string(value),
+                        EveryNSeconds{static_cast<int64_t>(*seconds)}});
+  return Status();
+}
+
+Status ApplyKeepSince(std::string_view value, Args* args) {
+  const auto seconds = ParseSeconds(value);
+  if (!seconds) {
+    return BadValue("keep-since", value, "a time such as 90m, 12h or 7d");
+  }
+  args->keep.push_back(
+      {"the last " + std::string(value), LatestDuration{*seconds}});
+  return Status();
+}
+
+Status ApplyKeepSteps(std::string_view value, Args* args) {
+  CustomSteps steps;
+  for (std::string_view rest = value; !rest.empty();) {
+    const size_t comma = std::min(rest.find(','), rest.size());
+    const auto step = ParseInt(rest.substr(0, comma), 0, kCountMax);
+    if (!step) return BadValue("keep-steps", value, "steps such as 10,20");
+    steps.steps.insert(*step);
+    rest.remove_prefix(std::min(comma + 1, rest.size()));
+  }
+  if (steps.steps.empty()) {
+    return BadValue("keep-steps", value, "steps such as 10,20");
+  }
+  args->keep.push_back({"as named", steps});
+  return Status();
+}
+
+Status ApplyKeepBest(std::string_view value, Args* args) {
+  args->keep_best = ParseInt(value, 1, kCountMax);
+  if (args->keep_best) return Status();
+  return BadValue("keep-best", value, "a number from 1");
+}
+
+Status ApplyMetric(std::string_view value, Args* args) {
+  if (value.empty()) return BadValue("metric", value, "the name of a metric");
+  args->metric = value;
+  return Status();
+}
+
+Status ApplyMode(std::string_view value, Args* args) {
+  if (value != "min" && value != "max") {
+    return BadValue("mode", value, "min or max");
+  }
+  args->lowest_is_best = value == "min";
+  return Status();
+}
+
+Status ApplyUndelete(std::string_view value, Args* args) {
+  args->undelete = ParseInt(value, 0, kCountMax);
+  if (args->undelete) return Status();
+  return BadValue("undelete", value, "a step number");
+}
+
 template <bool Args::* member, bool value = true>
 Status Switch(std::string_view, Args* args) {
   args->*member = value;
@@ -245,6 +324,33 @@ constexpr Flag kFlags[] = {
      kRewrite, "", Completion::kNothing, "", Switch<&Args::overwrite>},
     {"no-check", 0, "", "Do not read the new checkpoint back to compare it",
      kRewrite, "", Completion::kNothing, "", Switch<&Args::check, false>},
+    {"all", 0, "", "Of a directory of steps check all of them", kVerify, "",
+     Completion::kNothing, "", Switch<&Args::all>},
+    {"keep-latest", 0, "N", "Keep the last N steps", kPrune, "",
+     Completion::kNothing, "", ApplyKeepLatest},
+    {"keep-every", 0, "N", "Keep steps that N divides", kPrune, "",
+     Completion::kNothing, "", ApplyKeepEvery},
+    {"keep-best", 0, "N", "Keep the N steps whose --metric is best", kPrune, "",
+     Completion::kNothing, "", ApplyKeepBest},
+    {"metric", 0, "NAME",
+     "Judge steps by this number of their metrics; NAME.NAME in nested ones",
+     kPrune, "", Completion::kNothing, "", ApplyMetric},
+    {"mode", 0, "WHICH", "Say which --metric is best", kPrune, "max",
+     Completion::kChoices, "min|max", ApplyMode},
+    {"keep-since", 0, "TIME",
+     "Keep steps of the last TIME: a number with s, m, h, d or w", kPrune, "",
+     Completion::kNothing, "", ApplyKeepSince},
+    {"keep-interval", 0, "TIME",
+     "Keep the first step, and one whenever TIME has passed", kPrune, "",
+     Completion::kNothing, "", ApplyKeepInterval},
+    {"keep-steps", 0, "N,...", "Keep these steps; may be repeated", kPrune, "",
+     Completion::kNothing, "", ApplyKeepSteps},
+    {"yes", 'y', "", "Do it; without, prune only tells what it would do",
+     kPrune, "", Completion::kNothing, "", Switch<&Args::yes>},
+    {"undelete", 0, "STEP", "Take a step back out of the trash", kPrune, "",
+     Completion::kNothing, "", ApplyUndelete},
+    {"empty-trash", 0, "", "Remove what is in the trash, for good", kPrune, "",
+     Completion::kNothing, "", Switch<&Args::empty_trash>},
     {"mesh", 0, "AXES",
      "Lay arrays out on devices in a grid of these axes, such as "
      "data=4,model=2",
@@ -327,14 +433,26 @@ constexpr Example kDigestExamples[] = {
 };
 constexpr Example kVerifyExamples[] = {
     {"holdfast verify /ckpt/7", "read and check everything"},
-    {"holdfast verify --quiet /ckpt && cp -r /ckpt/7 /backup",
+    {"holdfast verify --quiet /ckpt/7 && cp -r /ckpt/7 /backup",
      "copy only what is sound"},
+    {"holdfast verify /ckpt", "the newest step that is sound"},
     {"mpirun -np 8 holdfast verify /ckpt/7", "check an eighth each"},
 };
 constexpr Example kStepsExamples[] = {
     {"holdfast steps /ckpt", "every step, and why some do not count"},
     {"holdfast steps --json /ckpt | jq '.steps[] | select(.committed).step'",
      "numbers of committed steps"},
+};
+constexpr Example kPruneExamples[] = {
+    {"holdfast prune /ckpt --keep-latest 3 --keep-every 1000", "what would go"},
+    {"holdfast prune /ckpt --keep-best 2 --metric loss --mode min --yes",
+     "into the trash"},
+    {"holdfast prune /ckpt --undelete 7", "and back"},
+    {"holdfast prune /ckpt --empty-trash --yes", "for good"},
+};
+constexpr Example kDuExamples[] = {
+    {"holdfast du /ckpt", "bytes by step, item and kind of file"},
+    {"holdfast du --json /ckpt | jq .total_bytes", "the sum alone"},
 };
 constexpr Example kPlanExamples[] = {
     {"holdfast plan /ckpt/7", "as it was saved"},
@@ -404,13 +522,25 @@ constexpr Verb kVerbs[] = {
     {VerbId::kVerify, "verify", "PATH", 1, 1, "Check every byte",
      "Reads everything that a restore could depend on, checks every checksum "
      "there is, and names each damaged leaf, file and offset. Exit code 1 "
-     "means damage. Processes started by mpirun check a part each; the first "
-     "of them prints.",
+     "means damage. Of a directory of steps it goes from the newest committed "
+     "one down to the first that is sound, and names that. Processes started "
+     "by mpirun check a part each; the first of them prints.",
      kVerifyExamples, Completion::kFile, "", false},
     {VerbId::kSteps, "steps", "ROOT", 1, 1, "List the steps of a root",
      "Lists the step directories of a root: time, size, items, metrics, and "
      "whether each is committed or why not.",
      kStepsExamples, Completion::kFile, "", false},
+    {VerbId::kPrune, "prune", "ROOT", 1, 1, "Take steps away that are not kept",
+     "Takes away the committed steps of a root that none of the --keep options "
+     "keeps; the newest always stays. Tells what it would do, and does it with "
+     "--yes: a step is moved into ROOT/.holdfast_trash by one rename, and "
+     "stays there until --empty-trash --yes; --undelete brings it back.",
+     kPruneExamples, Completion::kFile, "", false},
+    {VerbId::kDu, "du", "ROOT", 1, 1, "Tell whose the bytes on disk are",
+     "Tells how many bytes each step, item and kind of file takes. A file of "
+     "several names (hard links) is counted once, for the oldest step; its "
+     "other names are shown as shared.",
+     kDuExamples, Completion::kFile, "", false},
     {VerbId::kPlan, "plan", "PATH [PATTERN...]", 1, kAny,
      "Show who would hold, write and read what",
      "Shows, for a mesh of devices and processes, which box of each array each "

@@ -114,6 +114,20 @@ Result<uint64_t> ParseBytes(std::string_view text) {
   return number * *unit;
 }
 
+std::optional<double> ParseSeconds(std::string_view text) {
+  double unit = 1;
+  constexpr std::string_view kUnits = "smhdw";
+  constexpr double kUnitSeconds[] = {1, 60, 3600, 86'400, 604'800};
+  const size_t index = text.empty() ? kUnits.npos : kUnits.find(text.back());
+  if (index != kUnits.npos) {
+    unit = kUnitSeconds[index];
+    text.remove_suffix(1);
+  }
+  const auto count = ParseInt(text, 1, 1'000'000'000);
+  if (!count) return std::nullopt;
+  return static_cast<double>(*count) * unit;
+}
+
 std::optional<int64_t> ParseInt(std::string_view text, int64_t low,
                                 int64_t high) {
   int64_t value = 0;

@@ -29,6 +29,8 @@ std::string Counted(uint64_t count, std::string_view singular,
 // "512M", "2GiB", "1000000", "64KB": K and KiB are 1024, KB is 1000, as in
 // coreutils. InvalidArgument on anything else, zero and overflow.
 Result<uint64_t> ParseBytes(std::string_view text);
+// "90s", "45m", "12h", "7d", "2w" and "90" (seconds); more than 0.
+std::optional<double> ParseSeconds(std::string_view text);
 // A decimal integer in [low, high] and nothing else.
 std::optional<int64_t> ParseInt(std::string_view text, int64_t low,
                                 int64_t high);

@@ -1,115 +1,143 @@
 // verify: reads and checks everything, and says what is damaged.
 
+#include <memory>
+
 #include "cli/json_out.h"
 #include "cli/progress_bar.h"
 #include "cli/ranks.h"
 #include "cli/report.h"
 #include "cli/units.h"
 #include "cli/verbs.h"
+#include "cli/verify_report.h"
 #include "holdfast/checkpoint.h"
+#include "holdfast/steps.h"
 
 namespace holdfast::cli {
 namespace {
 
-Result<VerifyReport> VerifyWithProgress(const Args& args, Env& env,
+Result<VerifyReport> VerifyWithProgress(const std::string& path,
+                                        const Args& args, Env& env,
                                         ProcessGroup* group) {
   RunOptions run = RunOptionsOf(args, env);
   const OpenOptions open = OpenOptionsOf(args);
   const bool is_silent = group != nullptr && group->rank() > 0;
   if (is_silent || !UseProgress(args, env)) {
-    return Verify(args.operands[0], open, run, group);
+    return Verify(path, open, run, group);
   }
   ProgressBar bar(env.err, env.now_seconds,
                   {.label = "verify", .columns = env.columns});
   run.progress = [&](const Progress& progress) {
     bar.Update(progress.done_bytes, progress.total_bytes);
   };
-  return Verify(args.operands[0], open, run, group);
+  return Verify(path, open, run, group);
 }
 
-// "w: d/1a2b at 4096: crc32c differs".
-std::string DamageText(const Damage& damage) {
-  std::string text;
-  if (!damage.leaf.empty()) text += damage.leaf + ": ";
-  text += damage.file;
-  if (damage.offset) text += " at " + std::to_string(*damage.offset);
-  if (!text.empty() && !text.ends_with(": ")) text += ": ";
-  return PrintableText(text + std::string(damage.status.message()));
-}
-
-std::string ExtentText(const VerifyReport& report) {
-  return Counted(report.leaf_count, "leaf", "leaves") + ", " +
-         Counted(report.chunk_count, "chunk", "chunks") + ", " +
-         HumanBytes(report.stats.decoded_bytes) + " in " +
-         HumanSeconds(report.stats.total_seconds) + " (" +
-         std::to_string(report.checksummed_chunk_count) + " of " +
-         Counted(report.chunk_count, "chunk", "chunks") + " checksummed)";
-}
-
-void PrintVerifyText(const VerifyReport& report, const Args& args, Env& env) {
-  const bool color = UseColor(args, env);
-  for (const Damage& damage : report.damages) {
-    env.out << (color ? "\x1b[31m" : "")
-            << "damaged: " << (color ? "\x1b[0m" : "") << DamageText(damage)
-            << '\n';
-  }
-  if (args.quiet) return;
-  for (const std::string& note : report.notes) {
-    env.out << "note: " << PrintableText(note) << '\n';
-  }
-  if (report.damages.empty()) {
-    env.out << "ok: " << ExtentText(report) << '\n';
+Result<int> VerifyOne(const Args& args, Env& env, ProcessGroup* group) {
+  const auto report = VerifyWithProgress(args.operands[0], args, env, group);
+  if (!report.ok()) return report.status();
+  if (args.json) {
+    JsonWriter json(env.out);
+    json.BeginObject();
+    WriteVerifyFields(*report, &json);
+    json.EndObject();
+    env.out << '\n';
   } else {
-    env.out << Counted(report.damages.size(), "damage", "damages") << " in "
-            << ExtentText(report) << '\n';
+    PrintVerifyReport(*report, "", args, env);
   }
+  return report->damages.empty() ? kExitFine : kExitDamaged;
 }
 
-void WriteDamage(const Damage& damage, JsonWriter* json) {
-  json->BeginObject();
-  json->Field("leaf", damage.leaf);
-  json->Field("file", damage.file);
-  if (damage.offset) {
-    json->Field("offset", *damage.offset);
-  } else {
-    json->NullField("offset");
-  }
-  json->Field("code", StatusCodeName(damage.status.code()));
-  json->Field("message", damage.status.message());
-  json->EndObject();
+// A step that cannot be opened at all is as good as damaged.
+Result<VerifyReport> VerifyStep(const std::string& path, const Args& args,
+                                Env& env, ProcessGroup* group) {
+  Result<VerifyReport> report = VerifyWithProgress(path, args, env, group);
+  if (report.ok()) return report;
+  const StatusCode code = report.status().code();
+  const bool is_end =
+      code == StatusCode::kCancelled || code == StatusCode::kDeadlineExceeded;
+  if (is_end) return report;
+  VerifyReport unreadable;
+  unreadable.damages.push_back({"", "", std::nullopt, report.status()});
+  return unreadable;
 }
 
-void PrintVerifyJson(const VerifyReport& report, std::ostream& out) {
-  JsonWriter json(out);
-  json.BeginObject();
-  json.Field("ok", report.damages.empty());
-  json.Field("leaf_count", report.leaf_count);
-  json.Field("chunk_count", report.chunk_count);
-  json.Field("checksummed_chunk_count", report.checksummed_chunk_count);
-  json.Field("decoded_bytes", report.stats.decoded_bytes);
-  json.Field("stored_bytes", report.stats.stored_bytes);
-  json.Field("total_seconds", report.stats.total_seconds);
-  json.Key("damages");
-  json.BeginArray();
-  for (const Damage& damage : report.damages) WriteDamage(damage, &json);
-  json.EndArray();
-  json.StringsField("notes", report.notes);
-  json.EndObject();
-  out << '\n';
+// One line a step, as they are checked; then the newest that is sound.
+class RootReport {
+ public:
+  RootReport(const Args& args, Env& env) : args_(args), env_(env) {
+    if (!args.json) return;
+    json_ = std::make_unique<JsonWriter>(env.out);
+    json_->BeginObject();
+    json_->Field("root", args.operands[0]);
+    json_->Key("steps");
+    json_->BeginArray();
+  }
+
+  void Add(const ScannedStep& step, const VerifyReport& report) {
+    if (json_ == nullptr) {
+      PrintVerifyReport(report, PrintableText(step.name) + ": ", args_, env_);
+      return;
+    }
+    json_->BeginObject();
+    json_->Field("name", step.name);
+    json_->Field("step", step.step);
+    WriteVerifyFields(report, json_.get());
+    json_->EndObject();
+  }
+
+  void End(const ScannedStep* newest) {
+    if (json_ != nullptr) {
+      json_->EndArray();
+      if (newest != nullptr) {
+        json_->Field("newest_ok", newest->step);
+      } else {
+        json_->NullField("newest_ok");
+      }
+      json_->EndObject();
+      env_.out << '\n';
+    } else if (newest == nullptr) {
+      env_.out << "no step verifies\n";
+    } else if (!args_.quiet) {
+      env_.out << "newest step that verifies: " << PrintableText(newest->name)
+               << '\n';
+    }
+  }
+
+ private:
+  const Args& args_;
+  Env& env_;
+  std::unique_ptr<JsonWriter> json_;
+};
+
+Result<int> VerifyRoot(const Args& args, Env& env, ProcessGroup* group) {
+  const std::string& root = args.operands[0];
+  const auto steps = ScanSteps(root);
+  if (!steps.ok()) return steps.status();
+  if (steps->empty()) return NotFoundError("no committed steps in " + root);
+  RootReport out(args, env);
+  const ScannedStep* newest = nullptr;
+  bool has_damage = false;
+  for (auto step = steps->rbegin(); step != steps->rend(); ++step) {
+    const auto report = VerifyStep(root + "/" + step->name, args, env, group);
+    if (!report.ok()) return report.status();
+    out.Add(*step, *report);
+    has_damage = has_damage || !report->damages.empty();
+    if (newest == nullptr && report->damages.empty()) newest = &*step;
+    if (newest != nullptr && !args.all) break;
+  }
+  out.End(newest);
+  return has_damage ? kExitDamaged : kExitFine;
 }
 
 }  // namespace
 
 int RunVerify(const Args& args, Env& env) {
+  const bool is_root = !args.step && IsRootOfSteps(args.operands[0]);
+  if (args.all && !is_root) {
+    return FailUsage(env, "verify: --all is for a directory of steps");
+  }
   return OnRanks(args, env, [&](ProcessGroup* group, Env& own) -> Result<int> {
-    const auto report = VerifyWithProgress(args, own, group);
-    if (!report.ok()) return report.status();
-    if (args.json) {
-      PrintVerifyJson(*report, own.out);
-    } else {
-      PrintVerifyText(*report, args, own);
-    }
-    return report->damages.empty() ? kExitFine : kExitDamaged;
+    return is_root ? VerifyRoot(args, own, group) : VerifyOne(args, own, group);
   });
 }
 

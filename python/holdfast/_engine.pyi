@@ -415,6 +415,54 @@ class StepInfo:
 def list_steps(root: str) -> list[StepInfo]:
     """`holdfast::ListSteps`: by step, temporary directories last."""
 
+def scan_steps(
+    root: str,
+    *,
+    step_prefix: str | None = None,
+    step_format_fixed_length: int | None = None,
+    any_format: bool = False,
+    marker_file: bool = False,
+    allow_legacy_atomic_rename: bool = False,
+    include_uncommitted: bool = False,
+    read_metadata: bool = True,
+    thread_count: int = 0,
+) -> list[tuple[int, str, bool, int, str | None]]:
+    """`holdfast::ScanSteps`: the steps in `root`, by step.
+
+    Each is (step, name of its directory, whether it is committed, commit time
+    in nanoseconds since 1970, text of its metrics). Without a recorded time it
+    is the directory's, in whole seconds; without `read_metadata` 0, and
+    nothing is opened. None when there is no `root`.
+    """
+
+def trash_step(root: str, name: str, *, keep: bool = False) -> str:
+    """`holdfast::TrashStep`: one durable rename; the path in the trash.
+
+    With `keep` it stays there until `empty_trash`, and `undelete_step` brings
+    it back; else it is to be removed at once, by `remove_tree`.
+
+    Raises:
+        NotFoundError: it is gone already.
+        InvalidArgumentError: no plain name of a directory.
+    """
+
+def list_trash(root: str) -> list[tuple[str, str, int, bool]]:
+    """(name, path, time it went in nanoseconds, whether it is being removed)"""
+
+def undelete_step(root: str, step: int) -> str:
+    """`holdfast::UndeleteStep`: its path.
+
+    Raises:
+        NotFoundError: it is not in the trash.
+        AlreadyExistsError: a step of its name is there.
+    """
+
+def empty_trash(root: str, *, only_leftovers: bool = False) -> tuple[int, int]:
+    """`holdfast::EmptyTrash`: how many steps and bytes went."""
+
+def remove_tree(path: str) -> None:
+    """Removes a directory and all below it; links are never followed."""
+
 def build_kvstore_tspec(
     directory: str,
     name: str | None,

@@ -2,21 +2,23 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "base/executor.h"
 #include "base/status_macros.h"
 #include "checkpoint/format/checkpoint_metadata.h"
 #include "checkpoint/format/directory_names.h"
 #include "checkpoint/layout.h"
 #include "storage/directory_ops.h"
 #include "storage/file_store.h"
+#include "storage/file_walk.h"
 
 namespace holdfast {
 namespace {
 
-uint64_t BytesBelow(FileStore& store) {
+uint64_t BytesBelow(const std::string& directory) {
   uint64_t byte_count = 0;
-  (void)store.List("", [&](std::string_view, const ObjectInfo& info) {
-    byte_count += info.byte_count;
-    return Status();
+  // What disappears meanwhile counts for nothing.
+  (void)WalkFiles(directory, [&](const WalkedFile& file) {
+    byte_count += file.byte_count;
   });
   return byte_count;
 }
@@ -43,7 +45,7 @@ StepInfo DescribeStep(const std::string& root, const std::string& name,
   step.path = root + "/" + name;
   step.step = StepOfName(FinalName(name).value_or(name));
   FileStore store(step.path);
-  step.bytes = BytesBelow(store);
+  step.bytes = BytesBelow(step.path);
   step.metrics = MetricsText(store);
   ReadCommitTime(store, step);
   if (IsTemporaryName(name)) {
@@ -71,14 +73,18 @@ Result<std::vector<StepInfo>> ListSteps(const std::string& root,
   }
   HF_ASSIGN_OR_RETURN(const std::vector<std::string> names,
                       ListDirectory(path));
-  std::vector<StepInfo> steps;
+  std::vector<std::string> step_names;
   for (const std::string& name : names) {
     if (!StepOfName(FinalName(name).value_or(name))) continue;
     HF_ASSIGN_OR_RETURN(const PathKind child, GetPathKind(path + "/" + name));
-    if (child == PathKind::kDirectory) {
-      steps.push_back(DescribeStep(path, name, mode));
-    }
+    if (child == PathKind::kDirectory) step_names.push_back(name);
   }
+  std::vector<StepInfo> steps(step_names.size());
+  Executor executor;
+  HF_RETURN_IF_ERROR(executor.ParallelFor(steps.size(), [&](size_t i, int) {
+    steps[i] = DescribeStep(path, step_names[i], mode);
+    return Status();
+  }));
   if (steps.empty()) {
     return NotFoundError("no steps in " + path +
                          ": looked for directories named as numbers, with or "

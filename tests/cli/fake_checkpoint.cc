@@ -256,4 +256,40 @@ Result<std::vector<StepInfo>> ListSteps(const std::string& root, CommitMode) {
   return found->second;
 }
 
+bool IsRootOfSteps(const std::string& path) {
+  return TheWorld().roots.contains(path);
+}
+
+Result<std::vector<ScannedStep>> ScanSteps(const std::string& root,
+                                           const ScanOptions&) {
+  std::vector<ScannedStep> steps;
+  for (const StepInfo& step : TheWorld().roots[root]) {
+    if (step.committed) steps.push_back({*step.step, step.name, true});
+  }
+  return steps;
+}
+
+// steps_test.cc has real roots for these.
+Result<PrunePlan> PlanPrune(const std::string& root, const PruneOptions&) {
+  return NotFoundError("no root " + root);
+}
+Result<std::vector<std::string>> Prune(const std::string& root,
+                                       const PrunePlan&) {
+  return NotFoundError("no root " + root);
+}
+Result<std::string> UndeleteStep(const std::string& root, int64_t) {
+  return NotFoundError("no root " + root);
+}
+Result<EmptiedTrash> EmptyTrash(const std::string& root, bool) {
+  return NotFoundError("no root " + root);
+}
+Result<std::vector<TrashedStep>> ListTrash(const std::string& root) {
+  return NotFoundError("no root " + root);
+}
+Result<DiskUsage> MeasureDiskUsage(const std::string& root) {
+  return NotFoundError("no root " + root);
+}
+Metrics MetricsOfJson(std::string_view) { return {}; }
+MetricFn MetricNamed(std::string) { return {}; }
+
 }  // namespace holdfast

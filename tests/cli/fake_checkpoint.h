@@ -13,6 +13,7 @@
 
 #include "holdfast/checkpoint.h"
 #include "holdfast/convert.h"
+#include "holdfast/steps.h"
 
 namespace holdfast::testing {
 

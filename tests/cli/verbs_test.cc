@@ -407,6 +407,38 @@ TEST_F(Verbs, VerifyNamesDamage) {
   EXPECT_TRUE(parsed["damages"][1]["offset"].is_null());
 }
 
+TEST_F(Verbs, VerifyOfARootGoesDownToTheFirstSoundStep) {
+  FakeCheckpoint sound;
+  sound.report.leaf_count = 1;
+  FakeCheckpoint damaged = sound;
+  damaged.report.damages = {{"w", "d/1a", 7, DataLossError("crc32c differs")}};
+  std::vector<StepInfo> steps;
+  for (int64_t step = 1; step <= 4; ++step) {
+    const std::string name = std::to_string(step);
+    steps.push_back({.name = name, .step = step, .committed = true});
+    // Step 4 is not there at all.
+    if (step < 4) PutCheckpoint("/r/" + name, step == 3 ? damaged : sound);
+  }
+  PutSteps("/r", steps);
+  const Ran ran = RunWords({"verify", "/r"});
+  EXPECT_EQ(ran.code, 1);
+  EXPECT_THAT(ran.out, HasSubstr("damaged: 4: "));
+  EXPECT_THAT(ran.out, HasSubstr("damaged: 3: w: d/1a at 7: crc32c differs\n"));
+  EXPECT_THAT(ran.out, HasSubstr("ok: 2: 1 leaf"));
+  EXPECT_THAT(ran.out, HasSubstr("newest step that verifies: 2\n"));
+  EXPECT_THAT(ran.out, Not(HasSubstr("ok: 1: ")));
+  EXPECT_THAT(RunWords({"verify", "--all", "/r"}).out, HasSubstr("ok: 1: "));
+  const Json json = Json::parse(RunWords({"verify", "--json", "/r"}).out);
+  EXPECT_EQ(json["newest_ok"], 2);
+  ASSERT_EQ(json["steps"].size(), 3u);
+  EXPECT_EQ(json["steps"][1]["damages"][0]["offset"], 7);
+  PutCheckpoint("/r/4", sound);
+  EXPECT_EQ(RunWords({"verify", "/r"}).code, 0);
+  EXPECT_EQ(RunWords({"verify", "-q", "/r"}).out, "");
+  EXPECT_EQ(RunWords({"verify", "--all", "/r"}).code, 1);
+  EXPECT_EQ(RunWords({"verify", "--all", "/c"}).code, 2);
+}
+
 TEST_F(Verbs, VerifyDrawsProgressOnTerminalsOnly) {
   PutProgress({{"verify", 1, 4}, {"verify", 2, 4}});
   double seconds = 0;

@@ -1,0 +1,191 @@
+// prune: takes steps away, into the trash and out of it.
+
+#include <nlohmann/json.hpp>
+
+#include "cli/json_out.h"
+#include "cli/report.h"
+#include "cli/text_table.h"
+#include "cli/units.h"
+#include "cli/verbs.h"
+#include "holdfast/steps.h"
+
+namespace holdfast::cli {
+namespace {
+
+constexpr std::string_view kKeepHint =
+    "say what to keep: --keep-latest, --keep-every, --keep-best, --keep-since, "
+    "--keep-interval or --keep-steps";
+
+std::string Labels(const PruneRow& row) {
+  std::string text;
+  for (const std::string& label : row.kept_by) {
+    if (!text.empty()) text += ", ";
+    text += label;
+  }
+  return text;
+}
+
+std::string MetricText(const PruneRow& row, const Args& args) {
+  if (!row.step.metrics_json) return "-";
+  const auto value = MetricsOfJson(*row.step.metrics_json).Find(args.metric);
+  if (!value) return "-";
+  return nlohmann::json(*value).dump();
+}
+
+uint64_t GoneCount(const PrunePlan& plan) {
+  uint64_t count = 0;
+  for (const PruneRow& row : plan.rows) count += row.kept_by.empty() ? 1 : 0;
+  return count;
+}
+
+void PrintPruneText(const PrunePlan& plan, const Args& args, Env& env) {
+  std::vector<TextColumn> columns = {
+      {"STEP", Align::kRight}, {"TIME"}, {"SIZE", Align::kRight}};
+  if (!args.metric.empty()) columns.push_back({"METRIC", Align::kRight});
+  columns.push_back({"KEPT"});
+  TextTable table(columns);
+  const bool color = UseColor(args, env);
+  for (const PruneRow& row : plan.rows) {
+    std::vector<std::string> cells = {PrintableText(row.step.name),
+                                      IsoTime(row.step.commit_time_ns),
+                                      HumanBytes(row.bytes)};
+    if (!args.metric.empty()) cells.push_back(MetricText(row, args));
+    if (!row.kept_by.empty()) {
+      cells.push_back(PrintableText(Labels(row)));
+    } else {
+      cells.emplace_back(color ? "\x1b[33mno\x1b[0m" : "no");
+    }
+    table.AddRow(std::move(cells));
+  }
+  table.Print(!args.quiet, env.out);
+  if (args.quiet) return;
+  const uint64_t gone = GoneCount(plan);
+  env.out << Counted(gone, "step", "steps") << ", "
+          << HumanBytes(plan.freed_bytes)
+          << (args.yes ? ": in the trash\n"
+                       : ": would go into the trash (--yes does it)\n");
+}
+
+void WriteRow(const PruneRow& row, JsonWriter* json) {
+  json->BeginObject();
+  json->Field("name", row.step.name);
+  json->Field("step", row.step.step);
+  json->Field("commit_timestamp", IsoTime(row.step.commit_time_ns));
+  json->Field("commit_timestamp_ns", row.step.commit_time_ns);
+  json->Field("bytes", row.bytes);
+  json->EmbeddedField("metrics", row.step.metrics_json.value_or(""));
+  json->Field("kept", !row.kept_by.empty());
+  json->StringsField("kept_by", row.kept_by);
+  json->EndObject();
+}
+
+void PrintPruneJson(const std::string& root, const PrunePlan& plan,
+                    const Args& args, std::ostream& out) {
+  JsonWriter json(out);
+  json.BeginObject();
+  json.Field("root", root);
+  json.Field("dry_run", !args.yes);
+  json.Field("removed_count", GoneCount(plan));
+  json.Field("freed_bytes", plan.freed_bytes);
+  json.Key("steps");
+  json.BeginArray();
+  for (const PruneRow& row : plan.rows) WriteRow(row, &json);
+  json.EndArray();
+  json.EndObject();
+  out << '\n';
+}
+
+int RunUndelete(const Args& args, Env& env) {
+  const auto path = UndeleteStep(args.operands[0], *args.undelete);
+  if (!path.ok()) return Fail(env, path.status());
+  if (args.json) {
+    JsonWriter json(env.out);
+    json.BeginObject();
+    json.Field("undeleted", *path);
+    json.EndObject();
+    env.out << '\n';
+  } else {
+    env.out << PrintableText(*path) << '\n';
+  }
+  return kExitFine;
+}
+
+Result<EmptiedTrash> EmptyOrCount(const Args& args) {
+  if (args.yes) return EmptyTrash(args.operands[0]);
+  const auto trash = ListTrash(args.operands[0]);
+  if (!trash.ok()) return trash.status();
+  const auto usage = MeasureDiskUsage(args.operands[0]);
+  if (!usage.ok()) return usage.status();
+  return EmptiedTrash{trash->size(), usage->trash_bytes};
+}
+
+int RunEmptyTrash(const Args& args, Env& env) {
+  const auto emptied = EmptyOrCount(args);
+  if (!emptied.ok()) return Fail(env, emptied.status());
+  if (args.json) {
+    JsonWriter json(env.out);
+    json.BeginObject();
+    json.Field("dry_run", !args.yes);
+    json.Field("removed_count", emptied->step_count);
+    json.Field("freed_bytes", emptied->bytes);
+    json.EndObject();
+    env.out << '\n';
+  } else if (!args.quiet) {
+    env.out << Counted(emptied->step_count, "step", "steps") << ", "
+            << HumanBytes(emptied->bytes)
+            << (args.yes ? ": removed\n"
+                         : ": would be removed for good (--yes does it)\n");
+  }
+  return kExitFine;
+}
+
+int RunPlanOfPrune(const Args& args, Env& env) {
+  PruneOptions options;
+  options.keep = args.keep;
+  if (args.keep_best) {
+    options.keep.push_back(
+        {"best " + std::to_string(*args.keep_best),
+         BestN{MetricNamed(args.metric), args.lowest_is_best, args.keep_best,
+               /*keep_checkpoints_without_metrics=*/false}});
+  }
+  const auto plan = PlanPrune(args.operands[0], options);
+  if (!plan.ok()) return Fail(env, plan.status());
+  if (plan->rows.empty()) {
+    return Fail(env,
+                NotFoundError("no committed steps in " + args.operands[0]));
+  }
+  if (args.yes) {
+    const auto pruned = Prune(args.operands[0], *plan);
+    if (!pruned.ok()) return Fail(env, pruned.status());
+  }
+  if (args.json) {
+    PrintPruneJson(args.operands[0], *plan, args, env.out);
+  } else {
+    PrintPruneText(*plan, args, env);
+  }
+  return kExitFine;
+}
+
+}  // namespace
+
+int RunPrune(const Args& args, Env& env) {
+  const bool keeps = !args.keep.empty() || args.keep_best;
+  const int task_count =
+      (keeps ? 1 : 0) + (args.undelete ? 1 : 0) + (args.empty_trash ? 1 : 0);
+  if (task_count == 0) {
+    return FailUsage(env, "prune: nothing says what to keep", kKeepHint);
+  }
+  if (task_count > 1) {
+    return FailUsage(env,
+                     "prune: --keep options, --undelete and --empty-trash are "
+                     "for one call each");
+  }
+  if (args.keep_best && args.metric.empty()) {
+    return FailUsage(env, "prune: --keep-best needs --metric NAME");
+  }
+  if (args.undelete) return RunUndelete(args, env);
+  if (args.empty_trash) return RunEmptyTrash(args, env);
+  return RunPlanOfPrune(args, env);
+}
+
+}  // namespace holdfast::cli

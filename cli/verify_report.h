@@ -1,0 +1,22 @@
+// What verify found, as text and as JSON.
+//
+// Thread-safety: one thread at a time. Ownership: borrows what it is given.
+#pragma once
+
+#include <ostream>
+#include <string_view>
+
+#include "cli/args.h"
+#include "cli/env.h"
+#include "cli/json_out.h"
+#include "holdfast/checkpoint.h"
+
+namespace holdfast::cli {
+
+// `prefix` stands before each line's subject: "", or "7: " of a step.
+void PrintVerifyReport(const VerifyReport& report, std::string_view prefix,
+                       const Args& args, Env& env);
+// The members of an object that is open.
+void WriteVerifyFields(const VerifyReport& report, JsonWriter* json);
+
+}  // namespace holdfast::cli

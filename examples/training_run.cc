@@ -1,0 +1,71 @@
+// A training run that can be stopped and started: every start goes on from the
+// latest step, keeps the last two, and those that 5 divides.
+//
+//   example_training_run DIRECTORY STEPS
+#include <holdfast/holdfast.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+namespace {
+
+int Fail(const holdfast::Status& status) {
+  std::fprintf(stderr, "%s\n", status.ToString().c_str());
+  return 1;
+}
+
+holdfast::Tree StateOf(const std::vector<float>& weights) {
+  return holdfast::Tree::Dict(
+      {{"w", holdfast::Array::FromBytes(holdfast::DType::kFloat32,
+                                        {static_cast<int64_t>(weights.size())},
+                                        weights.data())}});
+}
+
+std::vector<float> WeightsOf(const holdfast::Tree& state) {
+  const holdfast::Array& array = state.FindPath({"w"})->array();
+  const auto* first = reinterpret_cast<const float*>(array.view().data);
+  return std::vector<float>(first, first + array.shape()[0]);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 3) {
+    std::fprintf(stderr, "usage: %s DIRECTORY STEPS\n", argv[0]);
+    return 2;
+  }
+  holdfast::CheckpointManagerOptions options;
+  options.max_to_keep = 2;
+  options.keep_period = 5;
+  auto manager = holdfast::CheckpointManager::Make(argv[1], options);
+  if (!manager.ok()) return Fail(manager.status());
+
+  std::vector<float> weights = {0, 0, 0};
+  const auto latest = (*manager)->LatestStep();
+  if (latest) {
+    const auto state = (*manager)->Restore(latest);
+    if (!state.ok()) return Fail(state.status());
+    weights = WeightsOf(*state);
+  }
+  const int64_t start = latest ? *latest + 1 : 0;
+  for (int64_t step = start; step < start + std::atoll(argv[2]); ++step) {
+    for (float& weight : weights) weight += 1;
+    const holdfast::StandardSave args(StateOf(weights));
+    const auto saved = (*manager)->Save(step, args);
+    if (!saved.ok()) return Fail(saved.status());
+  }
+  const holdfast::Status closed = (*manager)->Close();
+  if (!closed.ok()) return Fail(closed);
+
+  std::printf("weights are %g, from step %lld on; kept:", weights[0],
+              static_cast<long long>(start));
+  const auto steps = holdfast::ScanSteps(argv[1]);
+  if (!steps.ok()) return Fail(steps.status());
+  for (const holdfast::ScannedStep& step : *steps) {
+    std::printf(" %lld", static_cast<long long>(step.step));
+  }
+  std::printf("\n");
+  return 0;
+}

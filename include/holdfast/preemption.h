@@ -1,0 +1,27 @@
+// Preemption: the machine is about to be taken away, and says so by a signal.
+//
+//   holdfast::WatchForPreemption();   // SIGTERM no longer ends the process
+//   options.reached_preemption = [](int64_t) {
+//     return holdfast::PreemptionSignalled(); };
+//
+// The handler that was there before is called as well, unless it was the
+// default, which would end the process.
+// Thread-safety: any thread. Errors: InvalidArgument for a signal that cannot
+// be caught.
+#pragma once
+
+#include <csignal>
+
+#include "holdfast/status.h"
+
+namespace holdfast {
+
+// From now on the signal is noted. Again for the same signal: nothing happens.
+Status WatchForPreemption(int signal_number = SIGTERM);
+// Whether one has come since, or NotePreemption was called.
+bool PreemptionSignalled();
+// For other sources than signals, and for tests.
+void NotePreemption();
+void ForgetPreemption();
+
+}  // namespace holdfast

@@ -1,0 +1,52 @@
+// What policies know of a step: its number, its time and its metrics.
+//
+// Thread-safety: values. Units: nanoseconds since 1970-01-01 UTC.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <variant>
+
+namespace holdfast {
+
+// The metrics item of a step.
+struct Metrics {
+  std::string json;  // as it is stored
+  // Its numbers, by their keys joined with '.'; true is 1.
+  std::map<std::string, double> values;
+
+  std::optional<double> Find(std::string_view name) const {
+    const auto found = values.find(std::string(name));
+    if (found == values.end()) return std::nullopt;
+    return found->second;
+  }
+};
+
+// Of what is no JSON object: `json` alone.
+Metrics MetricsOfJson(std::string_view json);
+
+// How good metrics are. Not-a-number is worse than all else.
+using MetricFn = std::function<double(const Metrics&)>;
+// The number of that name; not-a-number where it is missing.
+MetricFn MetricNamed(std::string name);
+
+struct StepRecord {
+  int64_t step = 0;
+  // When the step was committed.
+  int64_t time_ns = 0;
+  std::optional<Metrics> metrics;
+};
+
+// Whether T is one of the variant's types itself.
+template <typename T, typename Variant>
+inline constexpr bool kIsAlternative = false;
+template <typename T, typename... Types>
+inline constexpr bool kIsAlternative<T, std::variant<Types...>> =
+    (std::is_same_v<T, Types> || ...);
+
+}  // namespace holdfast

@@ -1,0 +1,122 @@
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "arguments.h"
+#include "bindings.h"
+#include "blocking.h"
+#include "errors.h"
+#include "holdfast/steps.h"
+#include "tree_output.h"
+
+namespace nb = nanobind;
+
+namespace holdfast::python {
+namespace {
+
+// `work` without the GIL.
+template <typename T, typename Work>
+T RunPlain(const Work& work) {
+  return RunForResult<T>({}, nb::none(),
+                         [&](const RunOptions&) { return work(); });
+}
+
+nb::object StepRow(const ScannedStep& step) {
+  nb::object metrics = nb::none();
+  if (step.metrics_json) metrics = ToPythonText(*step.metrics_json);
+  return nb::make_tuple(step.step, ToPythonText(step.name), step.committed,
+                        step.commit_time_ns, metrics);
+}
+
+nb::list BindingScanSteps(nb::handle root,
+                          const std::optional<std::string>& step_prefix,
+                          std::optional<int> step_format_fixed_length,
+                          bool any_format, bool marker_file,
+                          bool allow_legacy_atomic_rename,
+                          bool include_uncommitted, bool read_metadata,
+                          int thread_count) {
+  StandardNameOptions names;
+  names.step_prefix = step_prefix;
+  names.step_format_fixed_length = step_format_fixed_length;
+  if (marker_file) names.committed_by.mode = CommitMode::kMarkerFile;
+  names.committed_by.allow_legacy_atomic_rename = allow_legacy_atomic_rename;
+  ScanOptions options;
+  if (!any_format) options.format = StandardNameFormat(names);
+  options.include_uncommitted = include_uncommitted;
+  options.read_metadata = read_metadata;
+  options.thread_count = thread_count;
+  const std::string directory = PathOf(root);
+  const auto steps = RunPlain<std::vector<ScannedStep>>(
+      [&] { return ScanSteps(directory, options); });
+  nb::list rows;
+  for (const ScannedStep& step : steps) rows.append(StepRow(step));
+  return rows;
+}
+
+nb::object BindingTrashStep(nb::handle root, const std::string& name,
+                            bool keep) {
+  const std::string directory = PathOf(root);
+  return ToPythonText(RunPlain<std::string>([&] {
+    return TrashStep(directory, name,
+                     keep ? TrashUse::kKeep : TrashUse::kRemove);
+  }));
+}
+
+nb::list BindingListTrash(nb::handle root) {
+  const std::string directory = PathOf(root);
+  const auto steps =
+      RunPlain<std::vector<TrashedStep>>([&] { return ListTrash(directory); });
+  nb::list rows;
+  for (const TrashedStep& step : steps) {
+    rows.append(nb::make_tuple(ToPythonText(step.name), ToPythonText(step.path),
+                               step.trashed_time_ns, step.is_being_removed));
+  }
+  return rows;
+}
+
+nb::object BindingUndeleteStep(nb::handle root, int64_t step) {
+  const std::string directory = PathOf(root);
+  return ToPythonText(
+      RunPlain<std::string>([&] { return UndeleteStep(directory, step); }));
+}
+
+nb::tuple BindingEmptyTrash(nb::handle root, bool only_leftovers) {
+  const std::string directory = PathOf(root);
+  const auto emptied = RunPlain<EmptiedTrash>(
+      [&] { return EmptyTrash(directory, only_leftovers); });
+  return nb::make_tuple(emptied.step_count, emptied.bytes);
+}
+
+void BindingRemoveTree(nb::handle path) {
+  const std::string directory = PathOf(path);
+  RunBlocking({}, nb::none(), [&](const RunOptions&) {
+    return RemoveDirectoryTree(directory);
+  });
+}
+
+}  // namespace
+
+void BindSteps(nb::module_& module) {
+  module.def("scan_steps", &BindingScanSteps, nb::arg("root"), nb::kw_only(),
+             nb::arg("step_prefix") = nb::none(),
+             nb::arg("step_format_fixed_length") = nb::none(),
+             nb::arg("any_format") = false, nb::arg("marker_file") = false,
+             nb::arg("allow_legacy_atomic_rename") = false,
+             nb::arg("include_uncommitted") = false,
+             nb::arg("read_metadata") = true, nb::arg("thread_count") = 0);
+  module.def("trash_step", &BindingTrashStep, nb::arg("root"), nb::arg("name"),
+             nb::kw_only(), nb::arg("keep") = false);
+  module.def("list_trash", &BindingListTrash, nb::arg("root"));
+  module.def("undelete_step", &BindingUndeleteStep, nb::arg("root"),
+             nb::arg("step"));
+  module.def("empty_trash", &BindingEmptyTrash, nb::arg("root"), nb::kw_only(),
+             nb::arg("only_leftovers") = false);
+  module.def("remove_tree", &BindingRemoveTree, nb::arg("path"));
+}
+
+}  // namespace holdfast::python

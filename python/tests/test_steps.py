@@ -1,0 +1,78 @@
+"""Steps of a root and their trash, through the engine."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+
+import pytest
+
+from holdfast import _engine, errors
+
+
+def put_step(
+    root: pathlib.Path, name: str, time_ns: int, metrics: object = None
+) -> None:
+    """A directory that looks like a committed step."""
+    step = root / name
+    (step / "default").mkdir(parents=True)
+    (step / "default" / "metadata").write_text("{}")
+    record = {"init_timestamp_nsecs": 1, "commit_timestamp_nsecs": time_ns}
+    (step / "_CHECKPOINT_METADATA").write_text(json.dumps(record))
+    if metrics is not None:
+        (step / "metrics").mkdir()
+        (step / "metrics" / "metrics").write_text(json.dumps(metrics))
+
+
+def test_scan_tells_times_and_metrics(tmp_path: pathlib.Path) -> None:
+    put_step(tmp_path, "a_0010", 7, {"loss": 0.5})
+    put_step(tmp_path, "a_0002", 8)
+    put_step(tmp_path, "3", 9)
+    (tmp_path / "a_0011.orbax-checkpoint-tmp").mkdir()
+    root = str(tmp_path)
+    assert _engine.scan_steps(
+        root, step_prefix="a", step_format_fixed_length=4
+    ) == [
+        (2, "a_0002", True, 8, None),
+        (10, "a_0010", True, 7, '{"loss": 0.5}'),
+    ]
+    assert _engine.scan_steps(root) == [(3, "3", True, 9, None)]
+    everything = _engine.scan_steps(
+        root, any_format=True, include_uncommitted=True
+    )
+    assert [row[:3] for row in everything] == [
+        (2, "a_0002", True),
+        (3, "3", True),
+        (10, "a_0010", True),
+        (11, "a_0011.orbax-checkpoint-tmp", False),
+    ]
+    assert _engine.scan_steps(root, read_metadata=False)[0][3] == 0
+    assert _engine.scan_steps(root, marker_file=True) == []
+    assert _engine.scan_steps(root + "/nowhere") == []
+
+
+def test_trash_gives_back_what_it_keeps(tmp_path: pathlib.Path) -> None:
+    root = str(tmp_path)
+    put_step(tmp_path, "1", 7)
+    put_step(tmp_path, "2", 7)
+    kept = _engine.trash_step(root, "1", keep=True)
+    gone = _engine.trash_step(root, "2")
+    assert not (tmp_path / "1").exists()
+    assert not (tmp_path / "2").exists()
+    rows = _engine.list_trash(root)
+    assert [(row[0], row[1], row[3]) for row in rows] == [
+        ("1", kept, False),
+        ("2", gone, True),
+    ]
+    assert _engine.undelete_step(root, 1) == str(tmp_path / "1")
+    with pytest.raises(errors.NotFoundError):
+        _engine.undelete_step(root, 2)
+    _engine.remove_tree(gone)
+    assert not pathlib.Path(gone).exists()
+    _engine.trash_step(root, "1", keep=True)
+    assert _engine.empty_trash(root, only_leftovers=True) == (0, 0)
+    assert _engine.empty_trash(root)[0] == 1
+    with pytest.raises(errors.NotFoundError):
+        _engine.trash_step(root, "1")
+    with pytest.raises(errors.InvalidArgumentError):
+        _engine.trash_step(root, "..")

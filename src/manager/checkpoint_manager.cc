@@ -1,0 +1,284 @@
+// Making a manager, and the questions that it answers.
+#include "holdfast/checkpoint_manager.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/status_macros.h"
+#include "checkpoint/layout.h"
+#include "holdfast/commit.h"
+#include "holdfast/item_handlers.h"
+#include "manager/manager.h"
+#include "manager/manager_options.h"
+#include "manager/root_metadata.h"
+#include "steps/make_directories.h"
+#include "steps/step_scan.h"
+#include "storage/directory_ops.h"
+
+namespace holdfast {
+namespace {
+
+constexpr std::string_view kMetricsItemName = "metrics";
+
+DisposalOptions DisposalOptionsOf(const std::string& root,
+                                  const CheckpointManagerOptions& options) {
+  DisposalOptions disposal;
+  disposal.root = root;
+  disposal.todelete_subdir = options.todelete_subdir;
+  disposal.in_background = options.enable_background_delete;
+  disposal.thread_count = options.num_deletion_threads;
+  disposal.committed_by = options.committed_by;
+  return disposal;
+}
+
+CheckpointerOptions CheckpointerOptionsOf(
+    const CheckpointManagerOptions& options) {
+  CheckpointerOptions checkpointer;
+  checkpointer.multiprocessing_options = options.multiprocessing_options;
+  checkpointer.commit_mode = options.committed_by.mode;
+  checkpointer.directory_mode = options.directory_mode;
+  checkpointer.sync = options.sync;
+  checkpointer.write_digests = options.write_digests;
+  checkpointer.now_ns = options.now_ns;
+  return checkpointer;
+}
+
+bool HasDefaultItem(const std::string& step_directory) {
+  const auto kind =
+      GetPathKind(step_directory + "/" + std::string(kDefaultItemName));
+  return kind.ok() && *kind != PathKind::kMissing;
+}
+
+}  // namespace
+
+Manager::Manager(std::string directory, CheckpointManagerOptions options)
+    : directory_(std::move(directory)),
+      options_(std::move(options)),
+      format_(NameFormatOf(options_)),
+      save_policy_(SavePolicyOf(options_)),
+      preservation_policy_(PreservationPolicyOf(options_)),
+      disposal_(DisposalOptionsOf(directory_, options_)) {}
+
+Manager::~Manager() { (void)Close(); }
+
+bool Manager::is_shared() const {
+  return processes().group != nullptr && processes().group->size() > 1;
+}
+
+bool Manager::is_primary() const {
+  if (!is_shared() || !processes().primary_host) return true;
+  return processes().group->rank() == *processes().primary_host;
+}
+
+Status Manager::Agree(std::string_view phase, const Status& mine) const {
+  if (!is_shared()) return mine;
+  return processes().group->Agree({phase, directory_}, mine);
+}
+
+int64_t Manager::NowNs() const {
+  return options_.now_ns ? static_cast<int64_t>(options_.now_ns()) : ClockNs();
+}
+
+Status Manager::OpenRoot(const std::string& metadata) {
+  if (options_.create && processes().active_processes) {
+    return UnimplementedError(
+        "Option `create=True` with `active_processes` set is not supported. "
+        "Please create the root directory yourself.");
+  }
+  const auto prepare = [&]() -> Status {
+    if (!is_primary() || options_.read_only) return Status();
+    if (options_.create) {
+      HF_RETURN_IF_ERROR(MakeDirectories(directory_, options_.directory_mode));
+    }
+    HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(directory_));
+    if (kind == PathKind::kMissing) return Status();
+    if (options_.cleanup_tmp_directories) {
+      HF_ASSIGN_OR_RETURN(
+          const CleanupResult cleaned,
+          CleanupTemporaryPaths(directory_, options_.committed_by.mode));
+    }
+    disposal_.RemoveLeftovers();
+    if (!options_.save_root_metadata || metadata.empty()) return Status();
+    return WriteRootMetadata(directory_, metadata);
+  };
+  HF_RETURN_IF_ERROR(Agree("open the root", prepare()));
+  if (options_.read_only && !metadata.empty()) {
+    HF_ASSIGN_OR_RETURN(const auto stored, ReadRootMetadata(directory_));
+    if (!stored) root_metadata_ = metadata;
+  }
+  return Load(!options_.lightweight_initialize);
+}
+
+Status Manager::MakeCheckpointer(const ManagerItems& items) {
+  CompositeOptions composite;
+  composite.multiprocessing_options = options_.multiprocessing_options;
+  composite.directory_mode = options_.directory_mode;
+  composite.registry = items.handler_registry;
+  composite.handlers = items.item_handlers;
+  composite.item_names = items.item_names;
+  const bool has_metrics_handler =
+      composite.handlers.contains(std::string(kMetricsItemName)) ||
+      (items.handler_registry != nullptr &&
+       items.handler_registry->Has(std::string(kMetricsItemName),
+                                   typeid(JsonSave)));
+  if (!has_metrics_handler) {
+    JsonHandlerOptions json;
+    json.filename = kMetricsItemName;
+    json.multiprocessing_options = options_.multiprocessing_options;
+    composite.handlers[std::string(kMetricsItemName)] = MakeJsonHandler(json);
+  }
+  if (items.default_item_handler != nullptr) {
+    composite.handlers[std::string(kDefaultItemName)] =
+        items.default_item_handler;
+    is_default_item_ = true;
+  } else if (items.item_names || !items.item_handlers.empty()) {
+    is_default_item_ = false;
+  }
+  HF_ASSIGN_OR_RETURN(handler_, CompositeCheckpointHandler::Make(composite));
+  const CheckpointerOptions checkpointer = CheckpointerOptionsOf(options_);
+  if (options_.enable_async_checkpointing) {
+    HF_ASSIGN_OR_RETURN(
+        auto async, AsyncCheckpointer::Make(handler_, options_.async_options,
+                                            checkpointer));
+    async_ = async.get();
+    checkpointer_ = std::move(async);
+    return Status();
+  }
+  if (options_.async_options.post_finalization_callback) {
+    return InvalidArgumentError(
+        "AsyncOptions.post_finalization_callback is only supported with "
+        "AsyncCheckpointer.");
+  }
+  HF_ASSIGN_OR_RETURN(checkpointer_,
+                      Checkpointer::Make(handler_, checkpointer));
+  return Status();
+}
+
+Status Manager::Load(bool with_metadata) {
+  HF_ASSIGN_OR_RETURN(const std::vector<FoundStep> found,
+                      format_->FindAll(directory_, processes().group));
+  std::vector<ScannedStep> steps;
+  for (const FoundStep& step : found) {
+    steps.push_back({step.step, step.name, true});
+  }
+  if (with_metadata) {
+    HF_RETURN_IF_ERROR(
+        DescribeSteps(directory_, format_->committed_by(), 0, steps));
+  }
+  list_.steps.clear();
+  for (const ScannedStep& step : steps) {
+    if (step.committed) list_.steps.push_back({RecordOf(step), step.name});
+  }
+  std::stable_sort(list_.steps.begin(), list_.steps.end(),
+                   [](const KnownStep& a, const KnownStep& b) {
+                     return a.record.step < b.record.step;
+                   });
+  has_metadata_ = with_metadata;
+  ApplyFinishing();
+  return Status();
+}
+
+Status Manager::EnsureMetadata() {
+  if (has_metadata_) return Status();
+  return Load(/*with_metadata=*/true);
+}
+
+Status Manager::Reload() {
+  HF_RETURN_IF_ERROR(CheckOpen());
+  return Load(!options_.lightweight_initialize);
+}
+
+std::optional<int64_t> Manager::BestStep() {
+  if (!options_.best_fn) return LatestStep();
+  if (!EnsureMetadata().ok()) return std::nullopt;
+  const std::vector<StepRecord> records = list_.Records();
+  const std::vector<size_t> sorted =
+      SortedByMetric(options_.best_fn, options_.best_mode == "min", records);
+  if (sorted.empty()) return std::nullopt;
+  return records[sorted.back()].step;
+}
+
+bool Manager::ReachedPreemption(int64_t step) {
+  return options_.reached_preemption && options_.reached_preemption(step);
+}
+
+Result<std::string> Manager::ReadDirectoryOf(int64_t step,
+                                             const std::string& root) const {
+  if (options_.step_name_format == nullptr) {
+    return BuildStepPath(root, *format_, step);
+  }
+  HF_ASSIGN_OR_RETURN(const FoundStep found, format_->FindStep(root, step));
+  return root + "/" + found.name;
+}
+
+Result<std::optional<Metrics>> Manager::StepMetrics(int64_t step) {
+  HF_ASSIGN_OR_RETURN(const std::string path,
+                      ReadDirectoryOf(step, directory_));
+  const size_t slash = path.rfind('/');
+  std::vector<ScannedStep> steps = {{step, path.substr(slash + 1)}};
+  HF_RETURN_IF_ERROR(
+      DescribeSteps(path.substr(0, slash), format_->committed_by(), 1, steps));
+  if (steps.empty()) return std::optional<Metrics>();
+  return RecordOf(steps[0]).metrics;
+}
+
+Result<StepMetadata> Manager::Metadata(int64_t step) {
+  HF_RETURN_IF_ERROR(WaitUntilFinished());
+  HF_ASSIGN_OR_RETURN(const std::string path,
+                      ReadDirectoryOf(step, directory_));
+  HF_ASSIGN_OR_RETURN(StepMetadata metadata, checkpointer_->Metadata(path));
+  if (!is_default_item_) is_default_item_ = HasDefaultItem(path);
+  HF_ASSIGN_OR_RETURN(const auto metrics, StepMetrics(step));
+  if (metrics) metadata.metrics = metrics->json;
+  return metadata;
+}
+
+Result<std::string> Manager::RootMetadata() {
+  if (!root_metadata_) {
+    HF_ASSIGN_OR_RETURN(const auto stored, ReadRootMetadata(directory_));
+    root_metadata_ = stored.value_or("{}");
+  }
+  return *root_metadata_;
+}
+
+Result<Tree> Manager::Restore(std::optional<int64_t> step,
+                              const CheckpointArgs* args,
+                              const std::string& directory) {
+  HF_RETURN_IF_ERROR(WaitUntilFinished());
+  const std::string root =
+      directory.empty() ? directory_ : AbsolutePath(directory);
+  if (!step && directory.empty()) step = LatestStep();
+  if (!step && !directory.empty()) {
+    HF_ASSIGN_OR_RETURN(const auto others, ScanSteps(root));
+    if (!others.empty()) step = others.back().step;
+  }
+  if (!step) return NotFoundError("No steps found in " + root + ".");
+  HF_ASSIGN_OR_RETURN(const std::string path, ReadDirectoryOf(*step, root));
+  if (!is_default_item_) is_default_item_ = HasDefaultItem(path);
+  if (args != nullptr) HF_RETURN_IF_ERROR(CheckArgs(*args));
+  const CompositeArgs whole =
+      args == nullptr ? CompositeArgs() : WholeArgs(*args);
+  HF_ASSIGN_OR_RETURN(Tree restored, checkpointer_->Restore(path, &whole));
+  if (!*is_default_item_) return restored;
+  const Tree* item = restored.FindPath({std::string(kDefaultItemName)});
+  if (item != nullptr) return *item;
+  return InvalidArgumentError(
+      "Unable to retrieve default item. Please ensure that a handler for the "
+      "default item is registered using `handler_registry` when initializing "
+      "the `CheckpointManager`.");
+}
+
+Result<std::unique_ptr<CheckpointManager>> CheckpointManager::Make(
+    const std::string& directory, CheckpointManagerOptions options,
+    const ManagerItems& items, const std::string& metadata) {
+  HF_ASSIGN_OR_RETURN(CheckpointManagerOptions resolved,
+                      ResolveOptions(std::move(options)));
+  HF_RETURN_IF_ERROR(CheckItems(items));
+  auto manager =
+      std::make_unique<Manager>(AbsolutePath(directory), std::move(resolved));
+  HF_RETURN_IF_ERROR(manager->MakeCheckpointer(items));
+  HF_RETURN_IF_ERROR(manager->OpenRoot(metadata));
+  return std::unique_ptr<CheckpointManager>(std::move(manager));
+}
+
+}  // namespace holdfast

@@ -1,0 +1,60 @@
+#include "manager/root_metadata.h"
+
+#include <array>
+
+#include "base/status_macros.h"
+#include "checkpoint/format/checkpoint_metadata.h"
+#include "checkpoint/format/directory_names.h"
+#include "checkpoint/format/json_text.h"
+#include "storage/directory_ops.h"
+#include "storage/file_store.h"
+
+namespace holdfast {
+namespace {
+
+constexpr std::string_view kLegacyRootMetadataFile = "metadata";
+
+std::string RootMetadataKey(std::string_view file) {
+  return std::string(kRootMetadataDirectory) + "/" + std::string(file);
+}
+
+}  // namespace
+
+Status WriteRootMetadata(const std::string& root,
+                         const std::string& custom_metadata_json) {
+  const auto parsed = ParseJsonText(custom_metadata_json);
+  if (!parsed.ok() || !parsed->is_object()) {
+    return InvalidArgumentError("metadata of " + root +
+                                ": want a JSON object, got " +
+                                custom_metadata_json);
+  }
+  RootMetadata metadata;
+  metadata.custom_metadata = *parsed;
+  FileStore store(root);
+  WriteOptions options;
+  options.must_create = true;
+  const Status written = store.Write(RootMetadataKey(kRootMetadataFile),
+                                     SerializeRootMetadata(metadata), options);
+  return written.code() == StatusCode::kAlreadyExists ? Status() : written;
+}
+
+Result<std::optional<std::string>> ReadRootMetadata(const std::string& root) {
+  const std::string directory =
+      root + "/" + std::string(kRootMetadataDirectory);
+  HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(directory));
+  if (kind == PathKind::kMissing) return std::optional<std::string>();
+  FileStore store(root);
+  for (const std::string_view file :
+       {kRootMetadataFile, kLegacyRootMetadataFile}) {
+    const auto text = store.Read(RootMetadataKey(file));
+    if (!text.ok() && text.status().code() == StatusCode::kNotFound) continue;
+    if (!text.ok()) return text.status();
+    HF_ASSIGN_OR_RETURN(const RootMetadata metadata,
+                        ParseRootMetadata(text->view()));
+    return std::optional<std::string>(PythonJsonText(metadata.custom_metadata));
+  }
+  return NotFoundError("Failed to read metadata from " + directory + "/" +
+                       std::string(kLegacyRootMetadataFile));
+}
+
+}  // namespace holdfast

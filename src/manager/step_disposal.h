@@ -1,0 +1,49 @@
+// StepDisposal: how steps leave a root: into the trash and from there away, or
+// into a directory of the user's where they stay.
+//
+// Thread-safety: any thread. Ownership: owns the threads that remove.
+// Errors: FailedPrecondition when nothing would stay; those of the file system.
+// Errors of removals are told by TakeError.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "holdfast/status.h"
+#include "holdfast/step_names.h"
+#include "manager/step_remover.h"
+
+namespace holdfast {
+
+struct DisposalOptions {
+  std::string root;  // absolute
+  std::optional<std::string> todelete_subdir;
+  bool in_background = false;  // the renames, too
+  int thread_count = 1;
+  CommittedBy committed_by;
+};
+
+class StepDisposal {
+ public:
+  explicit StepDisposal(DisposalOptions options);
+
+  // Removes what crashed managers have left in the trash.
+  void RemoveLeftovers();
+  // The steps of these names go, once one of `staying` is seen to be there.
+  Status Dispose(const std::vector<std::string>& names,
+                 const std::vector<std::string>& staying);
+  // The one of this name goes, whatever stays.
+  Status DisposeOf(const std::string& name);
+  void Finish() { remover_.Finish(); }
+  Status TakeError() { return remover_.TakeError(); }
+
+ private:
+  Status Move(const std::vector<std::string>& names);
+  Status MoveAside(const std::string& name);
+
+  const DisposalOptions options_;
+  StepRemover remover_;
+};
+
+}  // namespace holdfast

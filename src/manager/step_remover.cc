@@ -1,0 +1,62 @@
+#include "manager/step_remover.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "holdfast/steps.h"
+
+namespace holdfast {
+
+StepRemover::StepRemover(int thread_count)
+    : thread_count_(static_cast<size_t>(std::max(thread_count, 1))) {}
+
+StepRemover::~StepRemover() { Finish(); }
+
+void StepRemover::Remove(std::string path) {
+  Run([path = std::move(path)] { return RemoveDirectoryTree(path); });
+}
+
+void StepRemover::Run(std::function<Status()> job) {
+  const std::lock_guard lock(mutex_);
+  if (is_finished_) return;
+  jobs_.push_back(std::move(job));
+  // A job that adds another while Finish waits has its own thread go on.
+  if (!is_finishing_ &&
+      threads_.size() < std::min(thread_count_, jobs_.size())) {
+    threads_.emplace_back([this] { Work(); });
+  }
+  changed_.notify_one();
+}
+
+void StepRemover::Finish() {
+  {
+    const std::lock_guard lock(mutex_);
+    is_finishing_ = true;
+    changed_.notify_all();
+  }
+  for (std::thread& thread : threads_) thread.join();
+  threads_.clear();
+  const std::lock_guard lock(mutex_);
+  is_finished_ = true;
+}
+
+Status StepRemover::TakeError() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(error_, Status());
+}
+
+void StepRemover::Work() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [&] { return is_finishing_ || !jobs_.empty(); });
+    if (jobs_.empty()) return;
+    const std::function<Status()> job = std::move(jobs_.front());
+    jobs_.pop_front();
+    lock.unlock();
+    Status done = job();
+    lock.lock();
+    if (error_.ok()) error_ = std::move(done);
+  }
+}
+
+}  // namespace holdfast

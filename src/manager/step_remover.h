@@ -1,0 +1,52 @@
+// StepRemover: threads that remove what is in the trash, behind the backs of
+// saves.
+//
+// A job that fails is remembered and the next is tried. Threads start with the
+// first job.
+// Thread-safety: any thread. Ownership: owns its threads; the destructor waits
+// for all jobs.
+// Errors: of jobs, told once by TakeError.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "holdfast/status.h"
+
+namespace holdfast {
+
+class StepRemover {
+ public:
+  // At least one thread.
+  explicit StepRemover(int thread_count);
+  ~StepRemover();
+  StepRemover(const StepRemover&) = delete;
+  StepRemover& operator=(const StepRemover&) = delete;
+
+  // Removes the directory. Nothing happens after Finish.
+  void Remove(std::string path);
+  void Run(std::function<Status()> job);
+  // Waits until no job is left, and ends the threads.
+  void Finish();
+  // The first error since the last call.
+  Status TakeError();
+
+ private:
+  void Work();
+
+  const size_t thread_count_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::function<Status()>> jobs_;
+  std::vector<std::thread> threads_;
+  bool is_finishing_ = false;
+  bool is_finished_ = false;
+  Status error_;
+};
+
+}  // namespace holdfast

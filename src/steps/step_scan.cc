@@ -1,0 +1,165 @@
+#include "steps/step_scan.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+
+#include "base/executor.h"
+#include "base/status_macros.h"
+#include "checkpoint/format/checkpoint_metadata.h"
+#include "checkpoint/format/directory_names.h"
+#include "checkpoint/layout.h"
+#include "storage/directory_ops.h"
+#include "storage/unique_fd.h"
+
+namespace holdfast {
+namespace {
+
+constexpr std::string_view kMetricsFile = "metrics/metrics";
+// Larger ones are no metrics and no metadata of ours; their steps have none.
+constexpr int64_t kStepFileBytesMax = int64_t{64} << 20;
+// A thread costs more than reading fewer steps than that.
+constexpr size_t kStepsAThread = 128;
+constexpr size_t kThreadCountMax = 8;
+
+// nullopt for what is missing or cannot be read.
+std::optional<std::string> ReadStepFile(int directory, std::string_view name) {
+  const std::string path(name);
+  UniqueFd fd(
+      ::openat(directory, path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  struct stat info;
+  if (!fd.valid() || ::fstat(fd.get(), &info) != 0) return std::nullopt;
+  if (!S_ISREG(info.st_mode) || info.st_size > kStepFileBytesMax) {
+    return std::nullopt;
+  }
+  std::string text(static_cast<size_t>(info.st_size), '\0');
+  size_t done = 0;
+  while (done < text.size()) {
+    const ssize_t count =
+        ::read(fd.get(), text.data() + done, text.size() - done);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return std::nullopt;
+    if (count == 0) break;
+    done += static_cast<size_t>(count);
+  }
+  text.resize(done);
+  return text;
+}
+
+bool HasFile(int directory, std::string_view name) {
+  struct stat info;
+  return ::fstatat(directory, std::string(name).c_str(), &info, 0) == 0;
+}
+
+// False when the step is gone.
+bool DescribeStep(const std::string& root, const CommittedBy& rule,
+                  ScannedStep& step) {
+  const std::string path = root + "/" + step.name;
+  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  struct stat info;
+  if (!fd.valid() || ::fstat(fd.get(), &info) != 0) return false;
+  step.committed = IsPathFinalized(path, rule);
+  step.commit_time_ns = int64_t{info.st_mtim.tv_sec} * kNsASecond;
+  step.metrics_json = ReadStepFile(fd.get(), kMetricsFile);
+  const auto text = ReadStepFile(fd.get(), kCheckpointMetadataFile);
+  const auto metadata = text ? ParseCheckpointMetadata(*text)
+                             : Result<CheckpointMetadata>(NotFoundError(""));
+  if (!metadata.ok()) return true;
+  if (metadata->commit_timestamp_nsecs) {
+    step.commit_time_ns = *metadata->commit_timestamp_nsecs;
+  } else if (metadata->init_timestamp_nsecs) {
+    // Begun, and never finished: the marker alone would say otherwise.
+    step.committed = step.committed && HasFile(fd.get(), kCommitMarkerFile);
+  }
+  return true;
+}
+
+// The step of a directory's name, or nullopt when it is none that is wanted.
+std::optional<int64_t> WantedStep(const std::string& name,
+                                  const ScanOptions& options) {
+  const std::optional<std::string> final_name = FinalName(name);
+  if (final_name && !options.include_uncommitted) return std::nullopt;
+  const std::string bare = final_name.value_or(name);
+  if (options.format) return options.format->StepOf(bare);
+  if (bare.empty() || bare.back() < '0' || bare.back() > '9') {
+    return std::nullopt;
+  }
+  const auto step = StepFromCheckpointName(bare);
+  if (!step.ok()) return std::nullopt;
+  return *step;
+}
+
+bool LeadsToDirectory(const std::string& path) {
+  struct stat info;
+  return ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+}  // namespace
+
+int64_t ClockNs() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+StepRecord RecordOf(const ScannedStep& step) {
+  StepRecord record{step.step, step.commit_time_ns, std::nullopt};
+  if (step.metrics_json) record.metrics = MetricsOfJson(*step.metrics_json);
+  return record;
+}
+
+Status DescribeSteps(const std::string& root, const CommittedBy& rule,
+                     int thread_count, std::vector<ScannedStep>& steps) {
+  const size_t suitable =
+      std::min(steps.size() / kStepsAThread + 1, kThreadCountMax);
+  Executor executor(thread_count > 0 ? thread_count
+                                     : static_cast<int>(suitable));
+  std::vector<uint8_t> is_there(steps.size());
+  HF_RETURN_IF_ERROR(executor.ParallelFor(steps.size(), [&](size_t i, int) {
+    is_there[i] = DescribeStep(root, rule, steps[i]) ? 1 : 0;
+    return Status();
+  }));
+  size_t next = 0;
+  std::erase_if(steps,
+                [&](const ScannedStep&) { return is_there[next++] == 0; });
+  return Status();
+}
+
+Result<std::vector<ScannedStep>> ScanSteps(const std::string& root,
+                                           const ScanOptions& options) {
+  const std::string path = AbsolutePath(root);
+  const CommittedBy rule =
+      options.format ? options.format->committed_by() : CommittedBy();
+  std::vector<ScannedStep> steps;
+  if (!LeadsToDirectory(path)) return steps;
+  HF_ASSIGN_OR_RETURN(const std::vector<std::string> names,
+                      ListDirectory(path));
+  for (const std::string& name : names) {
+    const std::optional<int64_t> step = WantedStep(name, options);
+    if (!step || !LeadsToDirectory(path + "/" + name)) continue;
+    steps.push_back({*step, name, IsPathFinalized(path + "/" + name, rule)});
+  }
+  if (options.read_metadata) {
+    HF_RETURN_IF_ERROR(DescribeSteps(path, rule, options.thread_count, steps));
+  }
+  if (!options.include_uncommitted) {
+    std::erase_if(steps, [](const ScannedStep& s) { return !s.committed; });
+  }
+  std::sort(steps.begin(), steps.end(),
+            [](const ScannedStep& a, const ScannedStep& b) {
+              return a.step != b.step ? a.step < b.step : a.name < b.name;
+            });
+  return steps;
+}
+
+bool IsRootOfSteps(const std::string& path) {
+  const std::string absolute = AbsolutePath(path);
+  const auto place = FindPlace(absolute, {});
+  return place.ok() && place->info.step && place->info.path != absolute;
+}
+
+}  // namespace holdfast

@@ -1,0 +1,28 @@
+// Reads what steps say about themselves, many at once.
+//
+// Thread-safety: pure functions of the file system. Units: nanoseconds.
+// Errors: none for a step that cannot be read: it has the time of its
+// directory, and no metrics.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "holdfast/steps.h"
+
+namespace holdfast {
+
+// Fills in everything but step and name, and leaves out what is gone. 0
+// threads: as suits the number of steps.
+Status DescribeSteps(const std::string& root, const CommittedBy& rule,
+                     int thread_count, std::vector<ScannedStep>& steps);
+
+// What a policy is to know of it.
+StepRecord RecordOf(const ScannedStep& step);
+
+inline constexpr int64_t kNsASecond = 1'000'000'000;
+// Nanoseconds since 1970-01-01 UTC.
+int64_t ClockNs();
+
+}  // namespace holdfast

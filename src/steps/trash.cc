@@ -1,0 +1,262 @@
+#include "steps/trash.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+
+#include "base/status_macros.h"
+#include "checkpoint/format/directory_names.h"
+#include "checkpoint/layout.h"
+#include "holdfast/steps.h"
+#include "steps/step_scan.h"
+#include "storage/directory_ops.h"
+#include "storage/errno_status.h"
+#include "storage/file_walk.h"
+
+namespace holdfast {
+namespace {
+
+constexpr std::string_view kRemovingSuffix = ".removing";
+
+Status CheckPlainName(const std::string& name) {
+  const bool is_plain = !name.empty() && name != "." && name != ".." &&
+                        name.find('/') == name.npos &&
+                        name.find('\0') == name.npos &&
+                        name != kTrashDirectoryName;
+  if (is_plain) return Status();
+  return InvalidArgumentError("trash: \"" + name +
+                              "\" is not the name of a step");
+}
+
+// Makes the trash, durably.
+Status MakeTrash(const std::string& root) {
+  const std::string trash = TrashPath(root);
+  const Status made = CreateDirectoryNew(trash);
+  if (made.ok()) return SyncDirectory(root);
+  if (made.code() != StatusCode::kAlreadyExists) return made;
+  HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(trash));
+  return kind == PathKind::kDirectory ? Status() : made;
+}
+
+// Where steps go.
+struct TrashTarget {
+  std::string directory;
+  TrashUse use = TrashUse::kKeep;
+  // There is no trash, and none can be made: the disk may be full, and what is
+  // to be removed has to make room. A temporary name hides a step as well.
+  bool is_temporary_name = false;
+
+  std::string PathOf(const std::string& name, int64_t time_ns) const {
+    const std::string text =
+        is_temporary_name
+            ? TemporaryName(name) + "-" + std::to_string(time_ns)
+            : TrashNameText({name, time_ns, use == TrashUse::kRemove});
+    return directory + "/" + text;
+  }
+};
+
+Result<TrashTarget> PrepareTrash(const std::string& root, TrashUse use) {
+  const Status made = MakeTrash(root);
+  if (made.ok()) return TrashTarget{TrashPath(root), use, false};
+  if (use == TrashUse::kKeep) return made;
+  return TrashTarget{root, use, true};
+}
+
+// 0 or an errno; never replaces.
+int RenameIntoTrash(const std::string& source, const std::string& target) {
+  if (::renameat2(AT_FDCWD, source.c_str(), AT_FDCWD, target.c_str(),
+                  RENAME_NOREPLACE) == 0) {
+    return 0;
+  }
+  if (errno != EINVAL && errno != ENOSYS) return errno;
+  // Without it a directory can only replace an empty one, and none of ours is.
+  return ::rename(source.c_str(), target.c_str()) == 0 ? 0 : errno;
+}
+
+// The path in the trash, or nullopt when the step was gone already.
+Result<std::optional<std::string>> MoveIntoTrash(const std::string& root,
+                                                 const std::string& name,
+                                                 const TrashTarget& target) {
+  const std::string source = root + "/" + name;
+  HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(source));
+  if (kind == PathKind::kMissing) return std::optional<std::string>();
+  if (kind != PathKind::kDirectory) {
+    return FailedPreconditionError("trash " + source + ": not a directory");
+  }
+  for (int64_t time_ns = ClockNs();; ++time_ns) {
+    const std::string path = target.PathOf(name, time_ns);
+    const int error = RenameIntoTrash(source, path);
+    if (error == 0) return std::optional<std::string>(path);
+    if (error == ENOENT) return std::optional<std::string>();
+    if (error != EEXIST && error != ENOTEMPTY) {
+      return ErrnoStatus(error, "rename " + source + " to", path);
+    }
+  }
+}
+
+uint64_t BytesBelow(const std::string& path) {
+  uint64_t bytes = 0;
+  // What cannot be counted is removed all the same.
+  (void)WalkFiles(path,
+                  [&](const WalkedFile& file) { bytes += file.byte_count; });
+  return bytes;
+}
+
+// Marks what is to go, so that no half-removed step can ever be brought back.
+Result<std::vector<std::string>> MarkForRemoval(
+    const std::string& root, const std::vector<TrashedStep>& steps) {
+  std::vector<std::string> marked;
+  bool has_renamed = false;
+  for (const TrashedStep& step : steps) {
+    if (step.is_being_removed) {
+      marked.push_back(step.path);
+      continue;
+    }
+    const std::string target = step.path + std::string(kRemovingSuffix);
+    const int error = RenameIntoTrash(step.path, target);
+    if (error == ENOENT) continue;  // somebody else was quicker
+    if (error != 0) {
+      return ErrnoStatus(error, "rename " + step.path + " to", target);
+    }
+    has_renamed = true;
+    marked.push_back(target);
+  }
+  if (has_renamed) HF_RETURN_IF_ERROR(SyncDirectory(TrashPath(root)));
+  return marked;
+}
+
+}  // namespace
+
+std::string TrashNameText(const TrashName& name) {
+  std::string text = name.name + "." + std::to_string(name.time_ns);
+  if (name.is_being_removed) text += kRemovingSuffix;
+  return text;
+}
+
+std::optional<TrashName> ParseTrashName(std::string_view text) {
+  TrashName name;
+  if (text.ends_with(kRemovingSuffix)) {
+    name.is_being_removed = true;
+    text.remove_suffix(kRemovingSuffix.size());
+  }
+  const size_t dot = text.rfind('.');
+  if (dot == text.npos || dot == 0) return std::nullopt;
+  const std::string_view digits = text.substr(dot + 1);
+  const char* const end = digits.data() + digits.size();
+  const auto [stop, error] = std::from_chars(digits.data(), end, name.time_ns);
+  if (digits.empty() || error != std::errc() || stop != end) {
+    return std::nullopt;
+  }
+  if (name.time_ns < 0) return std::nullopt;
+  name.name = text.substr(0, dot);
+  return name;
+}
+
+std::string TrashPath(const std::string& root) {
+  return root + "/" + std::string(kTrashDirectoryName);
+}
+
+Result<std::vector<std::string>> TrashSteps(
+    const std::string& root, const std::vector<std::string>& names,
+    TrashUse use) {
+  const std::string base = AbsolutePath(root);
+  for (const std::string& name : names) {
+    HF_RETURN_IF_ERROR(CheckPlainName(name));
+  }
+  std::vector<std::string> paths;
+  if (names.empty()) return paths;
+  HF_ASSIGN_OR_RETURN(const TrashTarget target, PrepareTrash(base, use));
+  Status failure;
+  for (const std::string& name : names) {
+    auto path = MoveIntoTrash(base, name, target);
+    if (!path.ok()) {
+      failure = path.status();
+      break;
+    }
+    if (*path) paths.push_back(std::move(**path));
+  }
+  if (!paths.empty()) {
+    // The new names first: until both are durable nothing may be removed.
+    HF_RETURN_IF_ERROR(SyncDirectory(target.directory));
+    if (target.directory != base) HF_RETURN_IF_ERROR(SyncDirectory(base));
+  }
+  HF_RETURN_IF_ERROR(failure);
+  return paths;
+}
+
+Result<std::string> TrashStep(const std::string& root, const std::string& name,
+                              TrashUse use) {
+  HF_ASSIGN_OR_RETURN(const std::vector<std::string> paths,
+                      TrashSteps(root, {name}, use));
+  if (!paths.empty()) return paths[0];
+  return NotFoundError("trash: no step " + name + " in " + AbsolutePath(root));
+}
+
+Result<std::vector<TrashedStep>> ListTrash(const std::string& root) {
+  const std::string trash = TrashPath(AbsolutePath(root));
+  std::vector<TrashedStep> steps;
+  HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(trash));
+  if (kind != PathKind::kDirectory) return steps;
+  HF_ASSIGN_OR_RETURN(const std::vector<std::string> names,
+                      ListDirectory(trash));
+  for (const std::string& text : names) {
+    const std::optional<TrashName> name = ParseTrashName(text);
+    if (!name) continue;
+    const std::string path = trash + "/" + text;
+    HF_ASSIGN_OR_RETURN(const PathKind entry, GetPathKind(path));
+    if (entry != PathKind::kDirectory) continue;
+    const auto step = StepFromCheckpointName(name->name);
+    steps.push_back({name->name, step.ok() ? *step : -1, path, name->time_ns,
+                     name->is_being_removed});
+  }
+  std::stable_sort(steps.begin(), steps.end(),
+                   [](const TrashedStep& a, const TrashedStep& b) {
+                     return a.trashed_time_ns < b.trashed_time_ns;
+                   });
+  return steps;
+}
+
+Result<std::string> UndeleteStep(const std::string& root, int64_t step) {
+  const std::string base = AbsolutePath(root);
+  HF_ASSIGN_OR_RETURN(const std::vector<TrashedStep> trash, ListTrash(base));
+  const auto found = std::find_if(
+      trash.rbegin(), trash.rend(), [&](const TrashedStep& trashed) {
+        return trashed.step == step && !trashed.is_being_removed;
+      });
+  if (found == trash.rend()) {
+    return NotFoundError("undelete: no step " + std::to_string(step) +
+                         " in the trash of " + base);
+  }
+  const std::string target = base + "/" + found->name;
+  HF_RETURN_IF_ERROR(PublishDirectory(found->path, target));
+  return target;
+}
+
+Result<EmptiedTrash> EmptyTrash(const std::string& root, bool only_leftovers) {
+  const std::string base = AbsolutePath(root);
+  HF_ASSIGN_OR_RETURN(std::vector<TrashedStep> steps, ListTrash(base));
+  if (only_leftovers) {
+    std::erase_if(steps,
+                  [](const TrashedStep& s) { return !s.is_being_removed; });
+  }
+  HF_ASSIGN_OR_RETURN(const std::vector<std::string> paths,
+                      MarkForRemoval(base, steps));
+  EmptiedTrash emptied;
+  for (const std::string& path : paths) {
+    const uint64_t bytes = BytesBelow(path);
+    HF_RETURN_IF_ERROR(RemoveDirectoryTree(path));
+    ++emptied.step_count;
+    emptied.bytes += bytes;
+  }
+  return emptied;
+}
+
+Status RemoveDirectoryTree(const std::string& path) {
+  const Status removed = RemoveTree(path);
+  return removed.code() == StatusCode::kNotFound ? Status() : removed;
+}
+
+}  // namespace holdfast

@@ -1,0 +1,26 @@
+// Names in the trash of a root: `<name>.<nanoseconds>`, with ".removing" behind
+// it where nobody may bring the step back.
+//
+// Thread-safety: pure functions. Units: nanoseconds since 1970-01-01 UTC.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace holdfast {
+
+struct TrashName {
+  std::string name;  // of the step's directory
+  int64_t time_ns = 0;
+  bool is_being_removed = false;
+};
+
+std::string TrashNameText(const TrashName& name);
+// nullopt for names of other makers: never touched.
+std::optional<TrashName> ParseTrashName(std::string_view text);
+
+std::string TrashPath(const std::string& root);
+
+}  // namespace holdfast

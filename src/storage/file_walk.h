@@ -1,0 +1,31 @@
+// Walks the files below a directory, with their sizes.
+//
+// Symbolic links and everything else that is no regular file are left out, and
+// never followed. What disappears meanwhile is left out.
+// Thread-safety: any thread. Ownership: none. Units: bytes.
+// Errors: errno_status.h, with the path; NotFound when there is no such
+// directory.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "holdfast/status.h"
+
+namespace holdfast {
+
+struct WalkedFile {
+  std::string path;  // relative to the directory
+  uint64_t byte_count = 0;
+  // Which file it is, whatever its names.
+  uint64_t device = 0;
+  uint64_t inode = 0;
+  uint64_t link_count = 1;
+};
+
+// In no order.
+Status WalkFiles(const std::string& directory,
+                 const std::function<void(const WalkedFile&)>& fn);
+
+}  // namespace holdfast
