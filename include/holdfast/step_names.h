@@ -40,6 +40,10 @@ struct CommittedBy {
 // Whether the directory at `path` is a committed checkpoint, or a temporary
 // one. Neither holds of files; of symbolic links only the first can.
 bool IsPathFinalized(const std::string& path, const CommittedBy& rule = {});
+// The same; an error where the device cannot tell, which IsPathFinalized takes
+// for no.
+Result<bool> CheckPathFinalized(const std::string& path,
+                                const CommittedBy& rule = {});
 bool IsPathTemporary(const std::string& path, const CommittedBy& rule = {});
 
 struct FoundStep {

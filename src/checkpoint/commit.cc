@@ -21,9 +21,8 @@ Status DestinationExistsError(const std::string& path) {
 // Overwriting is for checkpoints; a mistyped path must not cost a home
 // directory.
 Status CheckMayReplace(const std::string& path) {
-  HF_ASSIGN_OR_RETURN(const std::vector<std::string> names,
-                      ListDirectory(path));
-  if (names.empty() || IsBegunOnly(path) || FindPlace(path, {}).ok()) {
+  HF_ASSIGN_OR_RETURN(const bool holds_nothing, HoldsNothing(path));
+  if (holds_nothing || IsBegunOnly(path) || FindPlace(path, {}).ok()) {
     return Status();
   }
   return FailedPreconditionError(

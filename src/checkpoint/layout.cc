@@ -18,48 +18,60 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool HasFile(const std::string& directory, std::string_view name) {
-  const Result<PathKind> kind =
-      GetPathKind(directory + "/" + std::string(name));
-  return kind.ok() && *kind == PathKind::kFile;
+// Looks for names. What could not be looked at is not there for the moment, and
+// `trouble` has the first reason: nobody may conclude anything without asking.
+struct Sight {
+  Status trouble;
+
+  bool HasKind(const std::string& path, PathKind wanted) {
+    const Result<PathKind> kind = GetPathKind(path);
+    if (!kind.ok()) Note(kind.status());
+    return kind.ok() && *kind == wanted;
+  }
+  bool HasFile(const std::string& directory, std::string_view name) {
+    return HasKind(directory + "/" + std::string(name), PathKind::kFile);
+  }
+  bool IsDirectory(const std::string& path) {
+    return HasKind(path, PathKind::kDirectory);
+  }
+  // Steps may be links to directories elsewhere; items may not.
+  bool LeadsToDirectory(const std::string& path) {
+    const Result<bool> leads = holdfast::LeadsToDirectory(path);
+    if (!leads.ok()) Note(leads.status());
+    return leads.ok() && *leads;
+  }
+  void Note(const Status& status) {
+    if (trouble.ok()) trouble = status;
+  }
+};
+
+bool HasZarrMetadata(const std::string& directory, Sight& sight) {
+  return sight.HasFile(directory, ".zarray") ||
+         sight.HasFile(directory, "zarr.json");
 }
 
-bool IsDirectory(const std::string& path) {
-  const Result<PathKind> kind = GetPathKind(path);
-  return kind.ok() && *kind == PathKind::kDirectory;
-}
-
-// Steps may be links to directories elsewhere; items may not.
-bool LeadsToDirectory(const std::string& path) {
-  std::error_code error;
-  return fs::is_directory(path, error);
-}
-
-bool HasZarrMetadata(const std::string& directory) {
-  return HasFile(directory, ".zarray") || HasFile(directory, "zarr.json");
-}
-
-Result<std::vector<std::string>> Subdirectories(const std::string& directory) {
+Result<std::vector<std::string>> Subdirectories(const std::string& directory,
+                                                Sight& sight) {
   HF_ASSIGN_OR_RETURN(std::vector<std::string> names, ListDirectory(directory));
   std::erase_if(names, [&](const std::string& name) {
-    return !IsDirectory(directory + "/" + name);
+    return !sight.IsDirectory(directory + "/" + name);
   });
   return names;
 }
 
 // The document of a JSON item, by the names Orbax's handlers give it; "" when
 // there is none.
-std::string JsonFileOf(const std::string& directory) {
+std::string JsonFileOf(const std::string& directory, Sight& sight) {
   for (const char* name : {"metadata", "data.json", "metrics"}) {
-    if (HasFile(directory, name)) return name;
+    if (sight.HasFile(directory, name)) return name;
   }
   return "";
 }
 
-bool HasOrbaxMarks(const std::string& directory) {
-  return HasFile(directory, kCheckpointMetadataFile) ||
-         HasFile(directory, kShardingFile) ||
-         HasFile(directory, kCommitMarkerFile);
+bool HasOrbaxMarks(const std::string& directory, Sight& sight) {
+  return sight.HasFile(directory, kCheckpointMetadataFile) ||
+         sight.HasFile(directory, kShardingFile) ||
+         sight.HasFile(directory, kCommitMarkerFile);
 }
 
 Status MissingTreeMetadataError(const std::string& directory) {
@@ -102,9 +114,10 @@ Result<Place> PlaceOfFile(const std::string& path) {
 
 // Items below `directory`; a composite may hold composites (random keys).
 Status CollectItems(const std::string& directory, const std::string& prefix,
-                    int depth_left, std::vector<ItemPlace>& items) {
+                    int depth_left, std::vector<ItemPlace>& items,
+                    Sight& sight) {
   HF_ASSIGN_OR_RETURN(const std::vector<std::string> names,
-                      Subdirectories(directory));
+                      Subdirectories(directory, sight));
   for (const std::string& name : names) {
     if (IsTemporaryName(name)) continue;
     const std::string child = directory + "/" + name;
@@ -113,15 +126,16 @@ Status CollectItems(const std::string& directory, const std::string& prefix,
     if (item.kind != ItemKind::kUnknown) {
       items.push_back(std::move(item));
     } else if (depth_left > 0) {
-      HF_RETURN_IF_ERROR(CollectItems(child, item.name, depth_left - 1, items));
+      HF_RETURN_IF_ERROR(
+          CollectItems(child, item.name, depth_left - 1, items, sight));
     }
   }
   return Status();
 }
 
 Status ReadCheckpointMetadata(const std::string& directory,
-                              CheckpointInfo& info) {
-  if (!HasFile(directory, kCheckpointMetadataFile)) return Status();
+                              CheckpointInfo& info, Sight& sight) {
+  if (!sight.HasFile(directory, kCheckpointMetadataFile)) return Status();
   FileStore store(directory);
   HF_ASSIGN_OR_RETURN(const Bytes text, store.Read(kCheckpointMetadataFile));
   if (IsValidUtf8(text.view())) info.checkpoint_metadata = text.ToString();
@@ -138,22 +152,26 @@ Status ReadCheckpointMetadata(const std::string& directory,
   return Status();
 }
 
-std::string FormatOfItem(const ItemPlace& item) {
+std::string FormatOfItem(const ItemPlace& item, Sight& sight) {
   if (item.kind == ItemKind::kOcdbt) return "ocdbt";
   if (item.kind != ItemKind::kZarr) return "orbax";
-  if (HasFile(item.directory, "zarr.json")) return "zarr3";
-  if (HasFile(item.directory, ".zarray")) return "zarr";
-  const Result<std::vector<std::string>> names = Subdirectories(item.directory);
+  if (sight.HasFile(item.directory, "zarr.json")) return "zarr3";
+  if (sight.HasFile(item.directory, ".zarray")) return "zarr";
+  const Result<std::vector<std::string>> names =
+      Subdirectories(item.directory, sight);
+  if (!names.ok()) sight.Note(names.status());
   if (names.ok()) {
     for (const std::string& name : *names) {
-      if (HasFile(item.directory + "/" + name, "zarr.json")) return "zarr3";
+      if (sight.HasFile(item.directory + "/" + name, "zarr.json")) {
+        return "zarr3";
+      }
     }
   }
   return "zarr";
 }
 
-bool IsV1Root(const std::string& directory) {
-  return HasFile(directory, kV1MarkerFile);
+bool IsV1Root(const std::string& directory, Sight& sight) {
+  return sight.HasFile(directory, kV1MarkerFile);
 }
 
 Status SelectItem(const OpenOptions& options, Place& place) {
@@ -175,18 +193,18 @@ void RememberItems(Place& place) {
 }
 
 Result<Place> PlaceOfStepOrItem(const std::string& path,
-                                const OpenOptions& options) {
+                                const OpenOptions& options, Sight& sight) {
   Place place;
   place.info.path = path;
   place.info.step = StepOfName(fs::path(path).filename().string());
-  HF_RETURN_IF_ERROR(ReadCheckpointMetadata(path, place.info));
+  HF_RETURN_IF_ERROR(ReadCheckpointMetadata(path, place.info, sight));
   HF_ASSIGN_OR_RETURN(ItemPlace self, ClassifyItem(path, options));
   if (self.kind != ItemKind::kUnknown) {
-    place.info.format = FormatOfItem(self);
+    place.info.format = FormatOfItem(self, sight);
     place.items.push_back(std::move(self));
   } else {
-    HF_RETURN_IF_ERROR(CollectItems(path, "", 2, place.items));
-    place.info.format = IsV1Root(path) ? "orbax-v1" : "orbax";
+    HF_RETURN_IF_ERROR(CollectItems(path, "", 2, place.items, sight));
+    place.info.format = IsV1Root(path, sight) ? "orbax-v1" : "orbax";
     HF_RETURN_IF_ERROR(SelectItem(options, place));
   }
   if (place.items.empty()) return NoCheckpointError(path);
@@ -196,13 +214,14 @@ Result<Place> PlaceOfStepOrItem(const std::string& path,
 
 // Step directories of `root`, newest first; empty when it is no manager root.
 Result<std::vector<std::pair<int64_t, std::string>>> StepsOf(
-    const std::string& root) {
+    const std::string& root, Sight& sight) {
   HF_ASSIGN_OR_RETURN(const std::vector<std::string> names,
                       ListDirectory(root));
   std::vector<std::pair<int64_t, std::string>> steps;
   for (const std::string& name : names) {
     const std::optional<int64_t> step = StepOfName(name);
-    if (step && !IsTemporaryName(name) && LeadsToDirectory(root + "/" + name)) {
+    if (step && !IsTemporaryName(name) &&
+        sight.LeadsToDirectory(root + "/" + name)) {
       steps.emplace_back(*step, name);
     }
   }
@@ -213,14 +232,14 @@ Result<std::vector<std::pair<int64_t, std::string>>> StepsOf(
 Result<Place> PlaceOfManagerRoot(
     const std::string& root,
     const std::vector<std::pair<int64_t, std::string>>& steps,
-    const OpenOptions& options) {
+    const OpenOptions& options, Sight& sight) {
   for (const auto& [step, name] : steps) {
     if (options.step && *options.step != step) continue;
     if (!IsFinished(root + "/" + name, options.commit_mode)) {
       if (options.step) return IncompleteError(root + "/" + name);
       continue;
     }
-    Result<Place> place = PlaceOfStepOrItem(root + "/" + name, options);
+    Result<Place> place = PlaceOfStepOrItem(root + "/" + name, options, sight);
     // An older step may do when no particular one was asked for.
     if (!place.ok() && !options.step &&
         place.status().code() == StatusCode::kNotFound) {
@@ -260,35 +279,38 @@ std::optional<int64_t> StepOfName(std::string_view name) {
   return step;
 }
 
-Result<ItemPlace> ClassifyItem(const std::string& directory,
-                               const OpenOptions& options) {
+namespace {
+
+Result<ItemPlace> Classify(const std::string& directory,
+                           const OpenOptions& options, Sight& sight) {
   ItemPlace item;
   item.directory = directory;
-  if (HasFile(directory, kTreeMetadataFile) ||
-      HasFile(directory, options.aggregate_filename)) {
+  if (sight.HasFile(directory, kTreeMetadataFile) ||
+      sight.HasFile(directory, options.aggregate_filename)) {
     item.kind = ItemKind::kPytree;
     return item;
   }
-  const bool has_manifest = HasFile(directory, "manifest.ocdbt");
-  const bool has_marks = HasOrbaxMarks(directory);
+  const bool has_manifest = sight.HasFile(directory, "manifest.ocdbt");
+  const bool has_marks = HasOrbaxMarks(directory, sight);
   if (has_manifest && has_marks) return MissingTreeMetadataError(directory);
   if (has_manifest) {
     item.kind = ItemKind::kOcdbt;
     return item;
   }
-  item.json_file = JsonFileOf(directory);
+  item.json_file = JsonFileOf(directory, sight);
   if (!item.json_file.empty()) {
     item.kind = ItemKind::kJson;
     return item;
   }
   HF_ASSIGN_OR_RETURN(const std::vector<std::string> names,
-                      Subdirectories(directory));
+                      Subdirectories(directory, sight));
   const bool has_arrays =
-      HasZarrMetadata(directory) ||
+      HasZarrMetadata(directory, sight) ||
       std::any_of(names.begin(), names.end(), [&](const std::string& name) {
         const std::string below = directory + "/" + name;
         // An item whose whole tree is one array is an item all the same.
-        return HasZarrMetadata(below) && !HasFile(below, kTreeMetadataFile);
+        return HasZarrMetadata(below, sight) &&
+               !sight.HasFile(below, kTreeMetadataFile);
       });
   if (!has_arrays) return item;
   // ArrayCheckpointHandler's item of one array never had `_METADATA`.
@@ -298,7 +320,8 @@ Result<ItemPlace> ClassifyItem(const std::string& directory,
   return item;
 }
 
-Result<Place> FindPlace(const std::string& path, const OpenOptions& options) {
+Result<Place> Find(const std::string& path, const OpenOptions& options,
+                   Sight& sight) {
   if (path.empty() || path.find('\0') != std::string::npos) {
     return InvalidArgumentError("checkpoint path is empty or holds a NUL byte");
   }
@@ -307,19 +330,19 @@ Result<Place> FindPlace(const std::string& path, const OpenOptions& options) {
   if (kind == PathKind::kMissing) {
     return NotFoundError("Checkpoint at " + absolute + " not found.");
   }
-  if (!LeadsToDirectory(absolute)) return PlaceOfFile(absolute);
+  if (!sight.LeadsToDirectory(absolute)) return PlaceOfFile(absolute);
   if (IsTemporaryName(fs::path(absolute).filename().string())) {
     return IncompleteError(absolute);
   }
   // A root has steps and none of the marks of a checkpoint itself.
-  const bool has_marks = HasFile(absolute, kCheckpointMetadataFile) ||
-                         HasFile(absolute, kTreeMetadataFile) ||
-                         IsV1Root(absolute);
+  const bool has_marks = sight.HasFile(absolute, kCheckpointMetadataFile) ||
+                         sight.HasFile(absolute, kTreeMetadataFile) ||
+                         IsV1Root(absolute, sight);
   if (!has_marks) {
-    HF_ASSIGN_OR_RETURN(const auto steps, StepsOf(absolute));
+    HF_ASSIGN_OR_RETURN(const auto steps, StepsOf(absolute, sight));
     HF_ASSIGN_OR_RETURN(const ItemPlace self, ClassifyItem(absolute, options));
     if (!steps.empty() && self.kind == ItemKind::kUnknown) {
-      return PlaceOfManagerRoot(absolute, steps, options);
+      return PlaceOfManagerRoot(absolute, steps, options, sight);
     }
   }
   if (options.step) {
@@ -329,7 +352,24 @@ Result<Place> FindPlace(const std::string& path, const OpenOptions& options) {
   if (!IsFinished(absolute, options.commit_mode)) {
     return IncompleteError(absolute);
   }
-  return PlaceOfStepOrItem(absolute, options);
+  return PlaceOfStepOrItem(absolute, options, sight);
+}
+
+}  // namespace
+
+Result<ItemPlace> ClassifyItem(const std::string& directory,
+                               const OpenOptions& options) {
+  Sight sight;
+  Result<ItemPlace> item = Classify(directory, options, sight);
+  HF_RETURN_IF_ERROR(sight.trouble);
+  return item;
+}
+
+Result<Place> FindPlace(const std::string& path, const OpenOptions& options) {
+  Sight sight;
+  Result<Place> place = Find(path, options, sight);
+  HF_RETURN_IF_ERROR(sight.trouble);
+  return place;
 }
 
 }  // namespace holdfast

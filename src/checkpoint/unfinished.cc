@@ -4,6 +4,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "storage/directory_ops.h"
 #include "storage/errno_status.h"
 #include "storage/file_store.h"
+#include "storage/new_file.h"
 #include "storage/path_parts.h"
 
 namespace holdfast {
@@ -33,19 +35,48 @@ std::optional<std::string> NameOfReplaced(std::string_view name) {
   return std::string(name);
 }
 
+Result<bool> HoldsNothing(const std::string& directory) {
+  HF_ASSIGN_OR_RETURN(const std::vector<std::string> names,
+                      ListDirectory(directory));
+  return std::all_of(names.begin(), names.end(), IsHiddenName);
+}
+
 bool HasCommitMarker(const std::string& directory) {
   const Result<PathKind> kind =
       GetPathKind(directory + "/" + std::string(kCommitMarkerFile));
   return kind.ok() && *kind == PathKind::kFile;
 }
 
-bool IsBegunOnly(const std::string& directory) {
+namespace {
+
+// `_CHECKPOINT_METADATA`, where it can be read.
+std::optional<CheckpointMetadata> MetadataOf(const std::string& directory) {
   FileStore store(directory);
   const Result<Bytes> text = store.Read(kCheckpointMetadataFile);
-  if (!text.ok()) return false;
-  const Result<CheckpointMetadata> metadata =
-      ParseCheckpointMetadata(text->view());
-  return metadata.ok() && metadata->init_timestamp_nsecs &&
+  if (!text.ok()) return std::nullopt;
+  Result<CheckpointMetadata> metadata = ParseCheckpointMetadata(text->view());
+  if (!metadata.ok()) return std::nullopt;
+  return std::move(metadata).value();
+}
+
+// Of a save that died between its last two files: the time of its commit says
+// that all else is there.
+bool LacksOnlyTheMarker(const std::string& directory) {
+  const auto metadata = MetadataOf(directory);
+  return metadata && metadata->init_timestamp_nsecs &&
+         metadata->commit_timestamp_nsecs && !HasCommitMarker(directory);
+}
+
+Status WriteCommitMarker(const std::string& directory) {
+  FileStore store(directory);
+  return store.Write(kCommitMarkerFile, CommitMarkerText(directory));
+}
+
+}  // namespace
+
+bool IsBegunOnly(const std::string& directory) {
+  const auto metadata = MetadataOf(directory);
+  return metadata && metadata->init_timestamp_nsecs &&
          !metadata->commit_timestamp_nsecs && !HasCommitMarker(directory);
 }
 
@@ -77,13 +108,15 @@ Result<Recovery> RecoverReplaced(const std::string& final_path) {
   }
   if (kind == PathKind::kDirectory) {
     HF_ASSIGN_OR_RETURN(const UniqueFd lock, LockDirectory(final_path));
+    if (LacksOnlyTheMarker(final_path)) {
+      HF_RETURN_IF_ERROR(WriteCommitMarker(final_path));
+    }
     if (HasCommitMarker(final_path)) {
       HF_RETURN_IF_ERROR(RemoveTree(replaced));
       return Recovery::kRemoved;
     }
-    HF_ASSIGN_OR_RETURN(const std::vector<std::string> names,
-                        ListDirectory(final_path));
-    if (names.empty() || IsBegunOnly(final_path)) {
+    HF_ASSIGN_OR_RETURN(const bool holds_nothing, HoldsNothing(final_path));
+    if (holds_nothing || IsBegunOnly(final_path)) {
       HF_RETURN_IF_ERROR(RemoveTree(final_path));
       HF_RETURN_IF_ERROR(PublishDirectory(replaced, final_path));
       return Recovery::kRestored;

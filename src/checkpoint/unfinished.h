@@ -20,6 +20,10 @@ std::string ReplacedName(const std::string& name);
 // The name it had; absent for other names.
 std::optional<std::string> NameOfReplaced(std::string_view name);
 
+// Whether there is nothing in a directory but files that were being written
+// under hidden names: what is left of a save that had hardly begun.
+Result<bool> HoldsNothing(const std::string& directory);
+
 bool HasCommitMarker(const std::string& directory);
 // Ok when there is none.
 Status RemoveCommitMarker(const std::string& directory);

@@ -47,16 +47,10 @@ bool IsLink(const std::string& path) {
   return ::lstat(path.c_str(), &info) == 0 && S_ISLNK(info.st_mode);
 }
 
-bool HasMarker(const std::string& path) {
-  struct stat info;
-  const std::string marker = path + "/" + std::string(kCommitMarkerFile);
-  return ::stat(marker.c_str(), &info) == 0;
-}
-
 // Names of entries; none when there is no such directory.
 Result<std::vector<std::string>> NamesIn(const std::string& root) {
-  if (!IsDirectory(root)) return std::vector<std::string>();
-  return ListDirectory(root);
+  HF_ASSIGN_OR_RETURN(const bool is_directory, LeadsToDirectory(root));
+  return is_directory ? ListDirectory(root) : std::vector<std::string>();
 }
 
 class StandardFormat : public StepNameFormat {
@@ -103,14 +97,16 @@ class StandardFormat : public StepNameFormat {
 
   Result<FoundStep> FindStep(const std::string& root,
                              int64_t step) const override {
-    if (!IsDirectory(root)) {
+    HF_ASSIGN_OR_RETURN(const bool is_directory, LeadsToDirectory(root));
+    if (!is_directory) {
       return NotFoundError("Invalid base_path: " + root +
                            " does not exist or is not a directory.");
     }
     const std::string name = BuildName(step);
-    if (IsPathFinalized(root + "/" + name, options_.committed_by)) {
-      return FoundStep{step, name};
-    }
+    HF_ASSIGN_OR_RETURN(
+        const bool is_there,
+        CheckPathFinalized(root + "/" + name, options_.committed_by));
+    if (is_there) return FoundStep{step, name};
     return NotFoundError(
         "No step path found with name=" + name + ", NameFormat=" + ToString() +
         " for step=" + std::to_string(step) + " under " + root + ".");
@@ -130,9 +126,11 @@ class StandardFormat : public StepNameFormat {
     std::vector<FoundStep> found;
     for (const std::string& name : names) {
       const std::optional<int64_t> step = StepOf(name);
-      if (step && IsPathFinalized(root + "/" + name, options_.committed_by)) {
-        found.push_back({*step, name});
-      }
+      if (!step) continue;
+      HF_ASSIGN_OR_RETURN(
+          const bool is_there,
+          CheckPathFinalized(root + "/" + name, options_.committed_by));
+      if (is_there) found.push_back({*step, name});
     }
     return found;
   }
@@ -204,7 +202,7 @@ class CompositeFormat : public StepNameFormat {
     std::string problems;
     for (const auto& format : read_) {
       Result<FoundStep> found = format->FindStep(root, step);
-      if (found.ok()) return found;
+      if (found.status().code() != StatusCode::kNotFound) return found;
       if (!problems.empty()) problems += "\n";
       problems += found.status().message();
     }
@@ -228,14 +226,21 @@ bool IsSameFormat(const StepNameFormat& a, const StepNameFormat& b) {
 
 }  // namespace
 
-bool IsPathFinalized(const std::string& path, const CommittedBy& rule) {
+Result<bool> CheckPathFinalized(const std::string& path,
+                                const CommittedBy& rule) {
   const bool is_named_so = !IsTemporaryName(LastElement(path));
-  if (rule.mode != CommitMode::kMarkerFile) {
-    return is_named_so && IsDirectory(path);
-  }
-  if (!IsDirectory(path)) return false;
-  if (HasMarker(path)) return true;
-  return rule.allow_legacy_atomic_rename && is_named_so;
+  HF_ASSIGN_OR_RETURN(const bool is_directory, LeadsToDirectory(path));
+  if (!is_directory) return false;
+  if (rule.mode != CommitMode::kMarkerFile) return is_named_so;
+  HF_ASSIGN_OR_RETURN(
+      const bool has_marker,
+      LeadsToAnything(path + "/" + std::string(kCommitMarkerFile)));
+  return has_marker || (rule.allow_legacy_atomic_rename && is_named_so);
+}
+
+bool IsPathFinalized(const std::string& path, const CommittedBy& rule) {
+  const Result<bool> is_finalized = CheckPathFinalized(path, rule);
+  return is_finalized.ok() && *is_finalized;
 }
 
 bool IsPathTemporary(const std::string& path, const CommittedBy& rule) {

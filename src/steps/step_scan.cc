@@ -14,6 +14,8 @@
 #include "checkpoint/format/directory_names.h"
 #include "checkpoint/layout.h"
 #include "storage/directory_ops.h"
+#include "storage/errno_status.h"
+#include "storage/file_calls.h"
 #include "storage/unique_fd.h"
 
 namespace holdfast {
@@ -26,54 +28,61 @@ constexpr int64_t kStepFileBytesMax = int64_t{64} << 20;
 constexpr size_t kStepsAThread = 128;
 constexpr size_t kThreadCountMax = 8;
 
-// nullopt for what is missing or cannot be read.
-std::optional<std::string> ReadStepFile(int directory, std::string_view name) {
+bool IsAbsence(int error) {
+  return error == ENOENT || error == ENOTDIR || error == ELOOP ||
+         error == EACCES;
+}
+
+// nullopt for what is missing, or may not be read.
+Result<std::optional<std::string>> ReadStepFile(int directory,
+                                                const std::string& step_path,
+                                                std::string_view name) {
   const std::string path(name);
   UniqueFd fd(
       ::openat(directory, path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat info;
-  if (!fd.valid() || ::fstat(fd.get(), &info) != 0) return std::nullopt;
+  if (!fd.valid() || ::fstat(fd.get(), &info) != 0) {
+    if (IsAbsence(errno)) return std::optional<std::string>();
+    return ErrnoStatus(errno, "read", step_path + "/" + path);
+  }
   if (!S_ISREG(info.st_mode) || info.st_size > kStepFileBytesMax) {
-    return std::nullopt;
+    return std::optional<std::string>();
   }
   std::string text(static_cast<size_t>(info.st_size), '\0');
   size_t done = 0;
-  while (done < text.size()) {
-    const ssize_t count =
-        ::read(fd.get(), text.data() + done, text.size() - done);
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return std::nullopt;
-    if (count == 0) break;
-    done += static_cast<size_t>(count);
-  }
+  const int error =
+      FileCalls().ReadFull(fd.get(), 0, {text.data(), text.size()}, path, done);
+  if (error != 0) return ErrnoStatus(error, "read", step_path + "/" + path);
   text.resize(done);
-  return text;
-}
-
-bool HasFile(int directory, std::string_view name) {
-  struct stat info;
-  return ::fstatat(directory, std::string(name).c_str(), &info, 0) == 0;
+  return std::optional<std::string>(std::move(text));
 }
 
 // False when the step is gone.
-bool DescribeStep(const std::string& root, const CommittedBy& rule,
-                  ScannedStep& step) {
+Result<bool> DescribeStep(const std::string& root, const CommittedBy& rule,
+                          ScannedStep& step) {
   const std::string path = root + "/" + step.name;
   UniqueFd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   struct stat info;
-  if (!fd.valid() || ::fstat(fd.get(), &info) != 0) return false;
-  step.committed = IsPathFinalized(path, rule);
+  if (!fd.valid() || ::fstat(fd.get(), &info) != 0) {
+    if (IsAbsence(errno)) return false;
+    return ErrnoStatus(errno, "open", path);
+  }
+  HF_ASSIGN_OR_RETURN(step.committed, CheckPathFinalized(path, rule));
   step.commit_time_ns = int64_t{info.st_mtim.tv_sec} * kNsASecond;
-  step.metrics_json = ReadStepFile(fd.get(), kMetricsFile);
-  const auto text = ReadStepFile(fd.get(), kCheckpointMetadataFile);
+  HF_ASSIGN_OR_RETURN(step.metrics_json,
+                      ReadStepFile(fd.get(), path, kMetricsFile));
+  HF_ASSIGN_OR_RETURN(const auto text,
+                      ReadStepFile(fd.get(), path, kCheckpointMetadataFile));
   const auto metadata = text ? ParseCheckpointMetadata(*text)
                              : Result<CheckpointMetadata>(NotFoundError(""));
   if (!metadata.ok()) return true;
   if (metadata->commit_timestamp_nsecs) {
     step.commit_time_ns = *metadata->commit_timestamp_nsecs;
-  } else if (metadata->init_timestamp_nsecs) {
+  } else if (metadata->init_timestamp_nsecs && step.committed) {
     // Begun, and never finished: the marker alone would say otherwise.
-    step.committed = step.committed && HasFile(fd.get(), kCommitMarkerFile);
+    HF_ASSIGN_OR_RETURN(
+        step.committed,
+        LeadsToAnything(path + "/" + std::string(kCommitMarkerFile)));
   }
   return true;
 }
@@ -91,11 +100,6 @@ std::optional<int64_t> WantedStep(const std::string& name,
   const auto step = StepFromCheckpointName(bare);
   if (!step.ok()) return std::nullopt;
   return *step;
-}
-
-bool LeadsToDirectory(const std::string& path) {
-  struct stat info;
-  return ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
 }
 
 }  // namespace
@@ -120,7 +124,8 @@ Status DescribeSteps(const std::string& root, const CommittedBy& rule,
                                      : static_cast<int>(suitable));
   std::vector<uint8_t> is_there(steps.size());
   HF_RETURN_IF_ERROR(executor.ParallelFor(steps.size(), [&](size_t i, int) {
-    is_there[i] = DescribeStep(root, rule, steps[i]) ? 1 : 0;
+    HF_ASSIGN_OR_RETURN(const bool is_here, DescribeStep(root, rule, steps[i]));
+    is_there[i] = is_here ? 1 : 0;
     return Status();
   }));
   size_t next = 0;
@@ -135,13 +140,19 @@ Result<std::vector<ScannedStep>> ScanSteps(const std::string& root,
   const CommittedBy rule =
       options.format ? options.format->committed_by() : CommittedBy();
   std::vector<ScannedStep> steps;
-  if (!LeadsToDirectory(path)) return steps;
+  HF_ASSIGN_OR_RETURN(const bool has_root, LeadsToDirectory(path));
+  if (!has_root) return steps;
   HF_ASSIGN_OR_RETURN(const std::vector<std::string> names,
                       ListDirectory(path));
   for (const std::string& name : names) {
     const std::optional<int64_t> step = WantedStep(name, options);
-    if (!step || !LeadsToDirectory(path + "/" + name)) continue;
-    steps.push_back({*step, name, IsPathFinalized(path + "/" + name, rule)});
+    if (!step) continue;
+    const std::string step_path = path + "/" + name;
+    HF_ASSIGN_OR_RETURN(const bool is_step, LeadsToDirectory(step_path));
+    if (!is_step) continue;
+    HF_ASSIGN_OR_RETURN(const bool committed,
+                        CheckPathFinalized(step_path, rule));
+    steps.push_back({*step, name, committed});
   }
   if (options.read_metadata) {
     HF_RETURN_IF_ERROR(DescribeSteps(path, rule, options.thread_count, steps));

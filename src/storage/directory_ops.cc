@@ -124,6 +124,31 @@ Result<PathKind> GetPathKind(const std::string& path) {
   return S_ISLNK(info.st_mode) ? PathKind::kSymlink : PathKind::kOther;
 }
 
+namespace {
+
+// False: nothing is there.
+Result<bool> LookAt(const std::string& path, struct stat& info) {
+  if (::stat(path.c_str(), &info) == 0) return true;
+  const bool is_answer = errno == ENOENT || errno == ENOTDIR ||
+                         errno == ELOOP || errno == EACCES ||
+                         errno == ENAMETOOLONG;
+  if (is_answer) return false;
+  return ErrnoStatus(errno, "stat", path);
+}
+
+}  // namespace
+
+Result<bool> LeadsToDirectory(const std::string& path) {
+  struct stat info;
+  HF_ASSIGN_OR_RETURN(const bool is_there, LookAt(path, info));
+  return is_there && S_ISDIR(info.st_mode);
+}
+
+Result<bool> LeadsToAnything(const std::string& path) {
+  struct stat info;
+  return LookAt(path, info);
+}
+
 Status CreateDirectoryNew(const std::string& path) {
   if (::mkdir(path.c_str(), 0777) == 0) return {};
   return ErrnoStatus(errno, "create directory", path);

@@ -18,6 +18,12 @@ enum class PathKind : uint8_t { kMissing, kFile, kDirectory, kSymlink, kOther };
 // What is at `path` itself: a symbolic link is not followed.
 Result<PathKind> GetPathKind(const std::string& path);
 
+// Whether the path leads to a directory, or to anything, symbolic links
+// followed. What is missing, a link in a circle, or what may not be looked at
+// leads nowhere; a device or a kernel that cannot tell is an error.
+Result<bool> LeadsToDirectory(const std::string& path);
+Result<bool> LeadsToAnything(const std::string& path);
+
 // Makes one directory, 0777 less the umask. AlreadyExists when anything is
 // there; NotFound when the parent is missing. Not durable until the parent is
 // synced.

@@ -1,137 +1,50 @@
 // Saves that die. A child overwrites a checkpoint and ends just before its
 // k-th change to the file system; for every k the destination must then hold
 // the old tree or the new one, whole, and the next save must clean up.
-//
-// The changing calls of libc are defined here: those in a program come before
-// those of a shared library. They count, and then make the system call.
-#include <fcntl.h>
 #include <gtest/gtest.h>
-#include <sys/syscall.h>
-#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
-#include <cstdarg>
 #include <filesystem>
 #include <fstream>
 #include <string>
 
 #include "checkpoint/test_trees.h"
-#include "storage/scratch_directory.h"
-
-namespace {
-
-constexpr int kCrashExit = 137;
-constexpr int kFailedExit = 1;
-
-// Changes left before the process ends; 0: it never does.
-std::atomic<long> changes_left{0};
-std::atomic<long> change_count{0};
-
-// What the crash leaves of a write that it meets.
-std::atomic<bool> tears_writes{false};
-
-bool IsLastChange() {
-  change_count.fetch_add(1);
-  return changes_left.load() > 0 && changes_left.fetch_sub(1) == 1;
-}
-
-void CountChange() {
-  if (IsLastChange()) ::_exit(kCrashExit);
-}
-
-// Half of the first piece, as when the system stops in the middle.
-void CountWrite(int fd, const iovec* pieces, int piece_count, off_t offset) {
-  if (!IsLastChange()) return;
-  if (tears_writes && piece_count > 0) {
-    ::syscall(SYS_pwrite64, fd, pieces[0].iov_base, pieces[0].iov_len / 2,
-              offset);
-  }
-  ::_exit(kCrashExit);
-}
-
-}  // namespace
-
-extern "C" {
-
-ssize_t pwritev(int fd, const iovec* pieces, int piece_count, off_t offset) {
-  CountWrite(fd, pieces, piece_count, offset);
-  return ::syscall(SYS_pwritev, fd, pieces, piece_count, offset, off_t{0});
-}
-
-ssize_t pwrite(int fd, const void* data, size_t size, off_t offset) {
-  const iovec piece{const_cast<void*>(data), size};
-  CountWrite(fd, &piece, 1, offset);
-  return ::syscall(SYS_pwrite64, fd, data, size, offset);
-}
-
-int openat(int directory, const char* path, int flags, ...) {
-  va_list list;
-  va_start(list, flags);
-  const mode_t mode = (flags & O_CREAT) ? va_arg(list, mode_t) : 0;
-  va_end(list);
-  if (flags & O_CREAT) CountChange();
-  return static_cast<int>(::syscall(SYS_openat, directory, path, flags, mode));
-}
-
-int mkdir(const char* path, mode_t mode) noexcept {
-  CountChange();
-  return static_cast<int>(::syscall(SYS_mkdirat, AT_FDCWD, path, mode));
-}
-
-int mkdirat(int directory, const char* path, mode_t mode) noexcept {
-  CountChange();
-  return static_cast<int>(::syscall(SYS_mkdirat, directory, path, mode));
-}
-
-int renameat2(int from_directory, const char* from, int to_directory,
-              const char* to, unsigned flags) noexcept {
-  CountChange();
-  return static_cast<int>(
-      ::syscall(SYS_renameat2, from_directory, from, to_directory, to, flags));
-}
-
-int rename(const char* from, const char* to) noexcept {
-  CountChange();
-  return static_cast<int>(
-      ::syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0));
-}
-
-int linkat(int from_directory, const char* from, int to_directory,
-           const char* to, int flags) noexcept {
-  CountChange();
-  return static_cast<int>(
-      ::syscall(SYS_linkat, from_directory, from, to_directory, to, flags));
-}
-
-int unlinkat(int directory, const char* path, int flags) noexcept {
-  CountChange();
-  return static_cast<int>(::syscall(SYS_unlinkat, directory, path, flags));
-}
-
-int rmdir(const char* path) noexcept {
-  CountChange();
-  return static_cast<int>(
-      ::syscall(SYS_unlinkat, AT_FDCWD, path, AT_REMOVEDIR));
-}
-
-int fsync(int fd) {
-  CountChange();
-  return static_cast<int>(::syscall(SYS_fsync, fd));
-}
-
-int fdatasync(int fd) {
-  CountChange();
-  return static_cast<int>(::syscall(SYS_fdatasync, fd));
-}
-
-}  // extern "C"
+#include "crash/disk_mirror.h"
+#include "crash/libc_calls.h"
 
 namespace holdfast {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr int kCrashExit = 137;
+constexpr int kFailedExit = 1;
+
+// Counts the changes, and ends the process at one of them.
+class Crasher : public CallHook {
+ public:
+  // 0: it never does. With `tears_writes` half of a write that is the last
+  // change is made.
+  Crasher(long last_change, bool tears_writes)
+      : last_change_(last_change), tears_writes_(tears_writes) {}
+
+  long Run(const LibcCall& call, const std::function<long()>& make) override {
+    if (!IsChange(call.kind)) return make();
+    if (count_.fetch_add(1) + 1 != last_change_) return make();
+    if (tears_writes_ && call.kind == CallKind::kWrite) {
+      WriteFirstBytes(call, TotalBytes(call.pieces) / 2);
+    }
+    ::_exit(kCrashExit);
+  }
+  long count() const { return count_; }
+
+ private:
+  const long last_change_;
+  const bool tears_writes_;
+  std::atomic<long> count_{0};
+};
 
 struct Layout {
   const char* name;
@@ -151,11 +64,6 @@ Tree MakeTree(uint32_t seed) {
 
 class Crash : public testing::TestWithParam<Layout> {
  protected:
-  void TearDown() override {
-    changes_left = 0;
-    tears_writes = false;
-  }
-
   SaveOptions Options() const {
     SaveOptions options;
     options.run.thread_count = 1;
@@ -203,7 +111,8 @@ class Crash : public testing::TestWithParam<Layout> {
   int SaveInChild(const Tree& tree, long k) {
     const pid_t child = ::fork();
     if (child == 0) {
-      changes_left = k;
+      Crasher crasher(k, tears_writes_);
+      const ScopedCallHook hook(&crasher);
       ::_exit(SaveTree(tree).ok() ? 0 : kFailedExit);
     }
     int status = 0;
@@ -253,17 +162,19 @@ class Crash : public testing::TestWithParam<Layout> {
     return k - 1;
   }
 
-  const ScratchDirectory scratch_;
-  const std::string path_ = scratch_ / "checkpoint";
+  bool tears_writes_ = false;
+  const MemoryDirectory scratch_;
+  const std::string path_ = scratch_.path() + "/checkpoint";
   const Tree old_ = MakeTree(1);
   const Tree new_ = MakeTree(10);
   const Tree extra_ = Tree::List({Tree(RandomArray(DType::kInt16, {9}, 5))});
 };
 
 TEST_P(Crash, TheCallsAreCounted) {
-  const long before = change_count;
+  Crasher crasher(0, false);
+  const ScopedCallHook hook(&crasher);
   ASSERT_TRUE(SaveTree(old_).ok());
-  EXPECT_GT(change_count - before, GetParam().sync ? 30 : 20);
+  EXPECT_GT(crasher.count(), GetParam().sync ? 30 : 20);
 }
 
 TEST_P(Crash, OldOrNewAfterEveryCall) {
@@ -273,7 +184,7 @@ TEST_P(Crash, OldOrNewAfterEveryCall) {
 }
 
 TEST_P(Crash, OldOrNewAfterEveryTornWrite) {
-  tears_writes = true;
+  tears_writes_ = true;
   EXPECT_GT(CrashEverywhere(), 20);
 }
 

@@ -1,0 +1,106 @@
+// A model of a POSIX file system under power loss: what a disk holds for sure,
+// and what may or may not have reached it.
+//
+// It promises no more than POSIX does. Written bytes are safe when their file
+// was synced. A name is safe when its directory was synced; a rename between
+// directories when both were. Everything else may be lost, each change by
+// itself, in any order, whatever was made safe later.
+// Changes speak of nodes (inodes), so that a rename does not confuse them.
+// Thread-safety: values. Ownership: contents are shared and never changed.
+// Units: bytes. Errors: none: a change that does not fit is left out.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace holdfast {
+
+using NodeId = uint64_t;
+inline constexpr NodeId kRootNode = 0;
+inline constexpr NodeId kNoNode = ~NodeId{0};
+
+using FileBytes = std::shared_ptr<const std::string>;
+// Paths relative to the root -> content; null: a directory. Without the root.
+using Files = std::map<std::string, FileBytes>;
+
+struct DiskChange {
+  enum class Kind : uint8_t {
+    kCreate,         // the file `node` as `name` in `parent`
+    kMakeDirectory,  // the directory `node` as `name` in `parent`
+    kWrite,          // `data` at `offset` of `node`
+    kResize,         // `node` to `offset` bytes
+    kMove,           // `node` from `parent`/`name` to `to_parent`/`to_name`
+    kExchange,       // the same, and `other` the other way
+    kLink,           // `node`, also as `to_name` in `to_parent`
+    kRemove,         // `node`'s `name` in `parent`
+    kSync,           // all that was done to `node`
+  };
+  Kind kind = Kind::kSync;
+  NodeId node = kNoNode;
+  NodeId parent = kNoNode;
+  std::string name = {};
+  NodeId to_parent = kNoNode;
+  std::string to_name = {};
+  NodeId other = kNoNode;
+  uint64_t offset = 0;
+  std::string data = {};
+
+  bool is_data() const { return kind == Kind::kWrite || kind == Kind::kResize; }
+};
+
+// What is there, all of it.
+class DiskState {
+ public:
+  DiskState() { directories_[kRootNode]; }
+
+  void Apply(const DiskChange& change);
+  // Nodes that no name leads to are not among them.
+  Files List() const;
+
+ private:
+  void ListBelow(NodeId directory, const std::string& prefix,
+                 Files& files) const;
+  void Put(NodeId directory, const std::string& name, NodeId node);
+  // Whether `name` was `node` there.
+  bool Take(NodeId directory, const std::string& name, NodeId node);
+  void Write(const DiskChange& change);
+  void Exchange(const DiskChange& change);
+
+  std::map<NodeId, FileBytes> files_;
+  std::map<NodeId, std::map<std::string, NodeId>> directories_;
+};
+
+// What is safe, and the changes that are not, in their order.
+class DiskModel {
+ public:
+  explicit DiskModel(DiskState start) : safe_(std::move(start)) {}
+
+  void Step(const DiskChange& change);
+  const DiskState& safe() const { return safe_; }
+  size_t pending_count() const { return pending_.size(); }
+  const DiskChange& pending(size_t index) const {
+    return pending_[index].change;
+  }
+  // The state that a power loss leaves when `survivor` gives what is left of
+  // each pending change, by its index; null: nothing.
+  using Survivor = std::function<const DiskChange*(size_t, const DiskChange&)>;
+  DiskState After(const Survivor& survivor) const;
+
+ private:
+  struct Pending {
+    DiskChange change;
+    // Of a change of names: which of its directories were synced since.
+    bool parent_is_synced = false;
+    bool to_parent_is_synced = false;
+  };
+  static bool IsSafe(const Pending& pending);
+
+  DiskState safe_;
+  std::vector<Pending> pending_;
+};
+
+}  // namespace holdfast

@@ -1,0 +1,234 @@
+// The k-th call that touches files fails, for every k: a save then fails and
+// says so, or has rightly tried again; what was there stays; nothing is left
+// behind; and the next save succeeds.
+//
+// HOLDFAST_FAULT_ARRAYS: how many arrays are saved (4 by default).
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+
+#include "crash/disk_mirror.h"
+#include "crash/judge.h"
+#include "crash/libc_calls.h"
+#include "crash/scenarios.h"
+
+namespace holdfast {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Fault {
+  std::string name;
+  int error = EIO;         // 0: the write is cut short
+  bool is_sticky = false;  // all later calls that it fits fail as well
+  bool fails_looks = false;
+  bool (*fits)(CallKind) = &IsChange;
+};
+
+bool IsSync(CallKind kind) { return kind == CallKind::kSync; }
+bool IsWrite(CallKind kind) { return kind == CallKind::kWrite; }
+bool IsRename(CallKind kind) {
+  return kind == CallKind::kRename || kind == CallKind::kExchange;
+}
+// Where a signal can interrupt.
+bool IsInterruptible(CallKind kind) {
+  return kind == CallKind::kWrite || kind == CallKind::kSync ||
+         kind == CallKind::kCreate || kind == CallKind::kRead;
+}
+bool IsLook(CallKind kind) { return !IsChange(kind); }
+
+// Fails the k-th call that the fault fits.
+class FaultHook : public CallHook {
+ public:
+  FaultHook(const Fault& fault, long k) : fault_(fault), k_(k) {}
+
+  long Run(const LibcCall& call, const std::function<long()>& make) override {
+    if (!fault_.fits(call.kind)) return make();
+    const long number = ++count_;
+    if (number < k_ || (number > k_ && !fault_.is_sticky)) return make();
+    failed_kind_ = call.kind;
+    if (fault_.error == 0) {
+      return WriteFirstBytes(call, (TotalBytes(call.pieces) + 1) / 2);
+    }
+    errno = fault_.error;
+    return -1;
+  }
+  bool has_failed() const { return count_ >= k_; }
+  std::string failed_kind() const {
+    return std::string(CallKindName(failed_kind_));
+  }
+
+ private:
+  const Fault& fault_;
+  const long k_;
+  std::atomic<long> count_{0};
+  std::atomic<CallKind> failed_kind_{CallKind::kCreate};
+};
+
+std::vector<Fault> AllFaults() {
+  return {
+      {"Eio", EIO, false},
+      {"EioSticky", EIO, true},
+      {"Enospc", ENOSPC, false},
+      {"EnospcSticky", ENOSPC, true},
+      {"Edquot", EDQUOT, false},
+      {"Eintr", EINTR, false, false, &IsInterruptible},
+      {"ShortWrite", 0, false, false, &IsWrite},
+      {"ShortWritesFromThere", 0, true, false, &IsWrite},
+      {"SyncFails", EIO, false, false, &IsSync},
+      {"SyncsFailFromThere", EIO, true, false, &IsSync},
+      {"RenameFails", EXDEV, false, false, &IsRename},
+      {"LooksFail", EIO, false, true, &IsLook},
+      {"LooksFailFromThere", EIO, true, true, &IsLook},
+      {"NoMoreFiles", EMFILE, true, true,
+       [](CallKind kind) {
+         return kind == CallKind::kOpen || kind == CallKind::kCreate;
+       }},
+  };
+}
+
+// A fault that the caller need not hear of, because it was put right.
+bool IsRepaired(const Fault& fault) {
+  return fault.error == 0 || fault.error == EINTR;
+}
+
+size_t OpenFileCount() {
+  size_t count = 0;
+  for (const auto& entry : fs::directory_iterator("/proc/self/fd")) {
+    (void)entry;
+    ++count;
+  }
+  return count;
+}
+
+ScenarioOptions SmallOptions() {
+  const char* wanted = std::getenv("HOLDFAST_FAULT_ARRAYS");
+  ScenarioOptions options;
+  options.array_count = wanted == nullptr ? 4 : std::atoi(wanted);
+  options.thread_count = 1;
+  return options;
+}
+
+std::vector<Scenario> FaultScenarios() { return AllScenarios(SmallOptions()); }
+
+class Faults : public testing::TestWithParam<std::tuple<Scenario, Fault>> {
+ protected:
+  const Scenario& scenario() const { return std::get<0>(GetParam()); }
+  const Fault& fault() const { return std::get<1>(GetParam()); }
+
+  void SetUp() override {
+    ASSERT_TRUE(scenario().prepare(mirror_.path()).ok());
+    start_ = mirror_.Reload();
+  }
+
+  // Only steps that a scenario knows, and its trash, empty.
+  void ExpectNoLeftover(const std::string& root) const {
+    for (const auto& entry : fs::directory_iterator(root)) {
+      const std::string name = entry.path().filename();
+      if (name == ".holdfast_trash") {
+        EXPECT_TRUE(fs::is_empty(entry.path())) << where_;
+      } else {
+        EXPECT_TRUE(scenario().steps.contains(name)) << name << ", " << where_;
+      }
+    }
+  }
+
+  // The scenario with the k-th call failing. Whether there was a k-th call.
+  bool FailAt(long k) {
+    const std::string& root = mirror_.path();
+    mirror_.Show(start_);
+    const size_t open_file_count = OpenFileCount();
+    FaultHook hook(fault(), k);
+    Status status;
+    {
+      const ScopedCallHook scoped(&hook);
+      status = scenario().act(root);
+    }
+    where_ = "call " + std::to_string(k) + " (" + hook.failed_kind() +
+             "): " + status.ToString();
+    EXPECT_EQ(OpenFileCount(), open_file_count) << where_;
+    const Moment moment = status.ok() ? Moment::kCompleted : Moment::kUnderway;
+    EXPECT_EQ(JudgeRoot(scenario(), root, moment), "") << where_;
+    if (!hook.has_failed()) {
+      EXPECT_TRUE(status.ok()) << where_;
+      ExpectNoLeftover(root);
+      return false;
+    }
+    if (status.ok()) {
+      ++silent_[hook.failed_kind()];
+      EXPECT_TRUE(IsRepaired(fault()) || fault().fails_looks) << where_;
+    }
+    // Nothing stands in the way of the next one.
+    const Status next = scenario().act(root);
+    EXPECT_TRUE(next.ok()) << next.ToString() << " after " << where_;
+    EXPECT_EQ(JudgeRoot(scenario(), root, Moment::kResumed), "") << where_;
+    ExpectNoLeftover(root);
+    mirror_.Reload();
+    return true;
+  }
+
+  DiskMirror mirror_;
+  Files start_;  // what is prepared
+  std::string where_;
+  std::map<std::string, int> silent_;  // faults without an error, by call
+};
+
+TEST_P(Faults, AreToldAndLoseNothing) {
+  long k = 1;
+  while (FailAt(k) && !HasFailure() && k < 5000) ++k;
+  std::string silent;
+  for (const auto& [kind, count] : silent_) {
+    silent += " " + kind + ":" + std::to_string(count);
+  }
+  std::printf("%-18s %-20s %4ld faults; put right:%s\n",
+              scenario().name.c_str(), fault().name.c_str(), k - 1,
+              silent.empty() ? " none" : silent.c_str());
+}
+
+INSTANTIATE_TEST_SUITE_P(Calls, Faults,
+                         testing::Combine(testing::ValuesIn(FaultScenarios()),
+                                          testing::ValuesIn(AllFaults())),
+                         [](const auto& info) {
+                           return std::get<0>(info.param).name +
+                                  std::get<1>(info.param).name;
+                         });
+
+// A list of steps that could not be read in full is refused, or right.
+TEST(ListFaults, AreToldOrHarmless) {
+  const MemoryDirectory root;
+  const Scenario scenario = SaveOfItems(SmallOptions());
+  ASSERT_TRUE(scenario.prepare(root.path()).ok());
+  ASSERT_TRUE(scenario.act(root.path()).ok());
+  const Fault fault{"LooksFail", EIO, false, true, &IsLook};
+  int refused_count = 0, right_count = 0;
+  for (long k = 1;; ++k) {
+    FaultHook hook(fault, k);
+    Result<std::vector<StepInfo>> steps = UnavailableError("not asked");
+    {
+      const ScopedCallHook scoped(&hook);
+      steps = ListSteps(root.path());
+    }
+    if (!steps.ok()) {
+      ++refused_count;
+      continue;
+    }
+    ASSERT_EQ(steps->size(), 3u) << "call " << k;
+    for (const StepInfo& step : *steps) {
+      EXPECT_TRUE(step.committed ||
+                  step.why_not.find("Input/output error") != std::string::npos)
+          << "call " << k << " (" << hook.failed_kind() << "): step "
+          << step.name << ": " << step.why_not;
+    }
+    if (!hook.has_failed()) break;
+    ++right_count;
+  }
+  std::printf("%d lists refused, %d right\n", refused_count, right_count);
+  EXPECT_GT(refused_count, 0);
+}
+
+}  // namespace
+}  // namespace holdfast

@@ -1,0 +1,47 @@
+// Judge: whether the steps below a root are what a scenario allows at some
+// moment: each is whole, as before or as after, and nothing else is listed.
+//
+// Thread-safety: one thread. Ownership: borrows the scenario.
+// Errors: as texts that say what is wrong.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "crash/disk_mirror.h"
+#include "crash/scenarios.h"
+
+namespace holdfast {
+
+enum class Moment : uint8_t {
+  kBefore,     // nothing has begun
+  kUnderway,   // each step is as before or as after
+  kCompleted,  // the call has returned
+  kResumed,    // a call that came after a crash, or a failure, has returned
+};
+
+// The steps as they lie on the disk, all of them loaded; "" when they are
+// allowed. Where a step is missing the scenario's recovery is tried first.
+std::string JudgeRoot(const Scenario& scenario, const std::string& root,
+                      Moment moment);
+
+// The same for states of the disk model. A step's content is loaded once:
+// equal files load alike.
+class StateJudge {
+ public:
+  explicit StateJudge(const Scenario& scenario) : scenario_(scenario) {}
+
+  std::string Check(const Files& files, Moment moment);
+  uint64_t load_count() const { return contents_.size(); }
+
+ private:
+  std::string CheckNewest(const std::string& found, const Files& files);
+  std::string ContentOf(const std::string& step, const Files& files);
+
+  const Scenario& scenario_;
+  DiskMirror mirror_;
+  std::map<std::pair<uint64_t, uint64_t>, std::string> contents_;
+  std::map<std::string, std::string> newest_;
+};
+
+}  // namespace holdfast

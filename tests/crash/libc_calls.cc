@@ -1,0 +1,344 @@
+#include "crash/libc_calls.h"
+
+#include <dirent.h>
+#include <dlfcn.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdarg>
+
+#include "crash/change_filter.h"
+
+namespace holdfast {
+namespace {
+
+std::atomic<CallHook*> current_hook{nullptr};
+thread_local bool is_inside_hook = false;
+
+// The real function, for what is no plain system call.
+template <typename Function>
+Function* Real(const char* name) {
+  return reinterpret_cast<Function*>(::dlsym(RTLD_NEXT, name));
+}
+
+// As glibc's syscall, with the mark that ForbidOtherChanges lets through: no
+// call of these has a sixth argument.
+template <typename... Arguments>
+long Marked(long number, Arguments... arguments) {
+  static_assert(sizeof...(Arguments) <= 5);
+  static auto* const real =
+      Real<long(long, long, long, long, long, long, long)>("syscall");
+  long padded[5] = {(long)arguments...};  // NOLINT: pointers and integers
+  return real(number, padded[0], padded[1], padded[2], padded[3], padded[4],
+              kChangeMark);
+}
+
+template <typename Make>
+long Pass(const LibcCall& call, Make make) {
+  CallHook* const hook = current_hook.load();
+  if (hook == nullptr || is_inside_hook) return make();
+  is_inside_hook = true;
+  const long result = hook->Run(call, make);
+  is_inside_hook = false;
+  return result;
+}
+
+CallKind OpenKind(int flags) {
+  return flags & (O_CREAT | O_TRUNC) ? CallKind::kCreate : CallKind::kOpen;
+}
+
+int PassOpen(int directory, const char* path, int flags, mode_t mode) {
+  const LibcCall call{.kind = OpenKind(flags),
+                      .directory = directory,
+                      .path = path,
+                      .flags = flags};
+  return static_cast<int>(Pass(
+      call, [&] { return Marked(SYS_openat, directory, path, flags, mode); }));
+}
+
+long PassWrite(int fd, std::span<const iovec> pieces, off_t offset) {
+  const LibcCall call{
+      .kind = CallKind::kWrite, .fd = fd, .pieces = pieces, .offset = offset};
+  return Pass(call, [&] {
+    return offset < 0 ? Marked(SYS_writev, fd, pieces.data(), pieces.size())
+                      : Marked(SYS_pwritev, fd, pieces.data(), pieces.size(),
+                               offset, 0L);
+  });
+}
+
+int PassRename(int from_directory, const char* from, int to_directory,
+               const char* to, unsigned flags) {
+  const bool is_exchange = (flags & RENAME_EXCHANGE) != 0;
+  const LibcCall call{
+      .kind = is_exchange ? CallKind::kExchange : CallKind::kRename,
+      .directory = from_directory,
+      .path = from,
+      .to_directory = to_directory,
+      .to = to};
+  return static_cast<int>(Pass(call, [&] {
+    return Marked(SYS_renameat2, from_directory, from, to_directory, to, flags);
+  }));
+}
+
+int PassUnlink(int directory, const char* path, int flags) {
+  const LibcCall call{
+      .kind = CallKind::kUnlink, .directory = directory, .path = path};
+  return static_cast<int>(
+      Pass(call, [&] { return Marked(SYS_unlinkat, directory, path, flags); }));
+}
+
+int PassMakeDirectory(int directory, const char* path, mode_t mode) {
+  const LibcCall call{
+      .kind = CallKind::kMakeDirectory, .directory = directory, .path = path};
+  return static_cast<int>(
+      Pass(call, [&] { return Marked(SYS_mkdirat, directory, path, mode); }));
+}
+
+int PassSync(int fd, long number) {
+  const LibcCall call{.kind = CallKind::kSync, .fd = fd};
+  return static_cast<int>(Pass(call, [&] { return Marked(number, fd); }));
+}
+
+int PassStat(int directory, const char* path, struct stat* info, int flags) {
+  const LibcCall call{
+      .kind = CallKind::kStat, .directory = directory, .path = path};
+  static auto* const real =
+      Real<int(int, const char*, struct stat*, int)>("fstatat");
+  return static_cast<int>(
+      Pass(call, [&]() -> long { return real(directory, path, info, flags); }));
+}
+
+}  // namespace
+
+std::string_view CallKindName(CallKind kind) {
+  constexpr std::string_view kNames[] = {
+      "create", "mkdir", "write", "resize", "rename", "exchange", "link",
+      "unlink", "chmod", "sync",  "open",   "read",   "stat",     "readdir"};
+  return kNames[static_cast<size_t>(kind)];
+}
+
+ScopedCallHook::ScopedCallHook(CallHook* hook) { current_hook = hook; }
+
+ScopedCallHook::~ScopedCallHook() { current_hook = nullptr; }
+
+size_t TotalBytes(std::span<const iovec> pieces) {
+  size_t byte_count = 0;
+  for (const iovec& piece : pieces) byte_count += piece.iov_len;
+  return byte_count;
+}
+
+long WriteFirstBytes(const LibcCall& call, size_t byte_count) {
+  long done = 0;
+  for (const iovec& piece : call.pieces) {
+    const size_t size = std::min(piece.iov_len, byte_count - done);
+    if (size == 0) continue;
+    const iovec part{piece.iov_base, size};
+    const long written = call.offset < 0 ? Marked(SYS_writev, call.fd, &part, 1)
+                                         : Marked(SYS_pwritev, call.fd, &part,
+                                                  1, call.offset + done, 0L);
+    if (written < 0) return written;
+    done += written;
+  }
+  return done;
+}
+
+bool ForbidOtherChanges() { return InstallChangeFilter(kEscapeExit); }
+
+}  // namespace holdfast
+
+using holdfast::CallKind;
+using holdfast::LibcCall;
+
+extern "C" {
+
+long syscall(long number, ...) noexcept {
+  va_list list;
+  va_start(list, number);
+  long a[6];
+  for (long& argument : a) argument = va_arg(list, long);
+  va_end(list);
+  static auto* const real =
+      holdfast::Real<long(long, long, long, long, long, long, long)>("syscall");
+  const auto make = [&] {
+    return real(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+  };
+  if (number != SYS_openat2) return make();
+  const int flags = static_cast<int>(reinterpret_cast<open_how*>(a[2])->flags);
+  const LibcCall call{.kind = holdfast::OpenKind(flags),
+                      .directory = static_cast<int>(a[0]),
+                      .path = reinterpret_cast<const char*>(a[1]),
+                      .flags = flags};
+  return holdfast::Pass(call, make);
+}
+
+int open(const char* path, int flags, ...) {
+  va_list list;
+  va_start(list, flags);
+  const mode_t mode = (flags & O_CREAT) ? va_arg(list, mode_t) : 0;
+  va_end(list);
+  return holdfast::PassOpen(AT_FDCWD, path, flags, mode);
+}
+
+int openat(int directory, const char* path, int flags, ...) {
+  va_list list;
+  va_start(list, flags);
+  const mode_t mode = (flags & O_CREAT) ? va_arg(list, mode_t) : 0;
+  va_end(list);
+  return holdfast::PassOpen(directory, path, flags, mode);
+}
+
+int creat(const char* path, mode_t mode) {
+  return holdfast::PassOpen(AT_FDCWD, path, O_CREAT | O_WRONLY | O_TRUNC, mode);
+}
+
+int mkdir(const char* path, mode_t mode) noexcept {
+  return holdfast::PassMakeDirectory(AT_FDCWD, path, mode);
+}
+
+int mkdirat(int directory, const char* path, mode_t mode) noexcept {
+  return holdfast::PassMakeDirectory(directory, path, mode);
+}
+
+ssize_t write(int fd, const void* data, size_t size) {
+  const iovec piece{const_cast<void*>(data), size};
+  return holdfast::PassWrite(fd, {&piece, 1}, -1);
+}
+
+ssize_t writev(int fd, const iovec* pieces, int piece_count) {
+  return holdfast::PassWrite(fd, {pieces, static_cast<size_t>(piece_count)},
+                             -1);
+}
+
+ssize_t pwrite(int fd, const void* data, size_t size, off_t offset) {
+  const iovec piece{const_cast<void*>(data), size};
+  return holdfast::PassWrite(fd, {&piece, 1}, offset);
+}
+
+ssize_t pwritev(int fd, const iovec* pieces, int piece_count, off_t offset) {
+  return holdfast::PassWrite(fd, {pieces, static_cast<size_t>(piece_count)},
+                             offset);
+}
+
+int ftruncate(int fd, off_t size) noexcept {
+  const LibcCall call{.kind = CallKind::kResize, .fd = fd, .offset = size};
+  return static_cast<int>(holdfast::Pass(
+      call, [&] { return holdfast::Marked(SYS_ftruncate, fd, size); }));
+}
+
+int rename(const char* from, const char* to) noexcept {
+  return holdfast::PassRename(AT_FDCWD, from, AT_FDCWD, to, 0);
+}
+
+int renameat(int from_directory, const char* from, int to_directory,
+             const char* to) noexcept {
+  return holdfast::PassRename(from_directory, from, to_directory, to, 0);
+}
+
+int renameat2(int from_directory, const char* from, int to_directory,
+              const char* to, unsigned flags) noexcept {
+  return holdfast::PassRename(from_directory, from, to_directory, to, flags);
+}
+
+int linkat(int from_directory, const char* from, int to_directory,
+           const char* to, int flags) noexcept {
+  const LibcCall call{.kind = CallKind::kLink,
+                      .directory = from_directory,
+                      .path = from,
+                      .to_directory = to_directory,
+                      .to = to};
+  return static_cast<int>(holdfast::Pass(call, [&] {
+    return holdfast::Marked(SYS_linkat, from_directory, from, to_directory, to,
+                            flags);
+  }));
+}
+
+int link(const char* from, const char* to) noexcept {
+  return ::linkat(AT_FDCWD, from, AT_FDCWD, to, 0);
+}
+
+int unlink(const char* path) noexcept {
+  return holdfast::PassUnlink(AT_FDCWD, path, 0);
+}
+
+int unlinkat(int directory, const char* path, int flags) noexcept {
+  return holdfast::PassUnlink(directory, path, flags);
+}
+
+int rmdir(const char* path) noexcept {
+  return holdfast::PassUnlink(AT_FDCWD, path, AT_REMOVEDIR);
+}
+
+int chmod(const char* path, mode_t mode) noexcept {
+  const LibcCall call{.kind = CallKind::kChangeMode, .path = path};
+  return static_cast<int>(holdfast::Pass(call, [&] {
+    return holdfast::Marked(SYS_fchmodat, AT_FDCWD, path, mode);
+  }));
+}
+
+int fchmod(int fd, mode_t mode) noexcept {
+  const LibcCall call{.kind = CallKind::kChangeMode, .fd = fd};
+  return static_cast<int>(holdfast::Pass(
+      call, [&] { return holdfast::Marked(SYS_fchmod, fd, mode); }));
+}
+
+int fchmodat(int directory, const char* path, mode_t mode, int flags) noexcept {
+  const LibcCall call{
+      .kind = CallKind::kChangeMode, .directory = directory, .path = path};
+  if (flags != 0) {
+    errno = ENOTSUP;
+    return -1;
+  }
+  return static_cast<int>(holdfast::Pass(call, [&] {
+    return holdfast::Marked(SYS_fchmodat, directory, path, mode);
+  }));
+}
+
+int fsync(int fd) { return holdfast::PassSync(fd, SYS_fsync); }
+
+int fdatasync(int fd) { return holdfast::PassSync(fd, SYS_fdatasync); }
+
+ssize_t pread(int fd, void* data, size_t size, off_t offset) {
+  const LibcCall call{.kind = CallKind::kRead, .fd = fd};
+  return holdfast::Pass(call, [&] {
+    return holdfast::Marked(SYS_pread64, fd, data, size, offset);
+  });
+}
+
+int fstat(int fd, struct stat* info) noexcept {
+  const LibcCall call{.kind = CallKind::kStat, .fd = fd};
+  static auto* const real = holdfast::Real<int(int, struct stat*)>("fstat");
+  return static_cast<int>(
+      holdfast::Pass(call, [&]() -> long { return real(fd, info); }));
+}
+
+int lstat(const char* path, struct stat* info) noexcept {
+  return holdfast::PassStat(AT_FDCWD, path, info, AT_SYMLINK_NOFOLLOW);
+}
+
+int stat(const char* path, struct stat* info) noexcept {
+  return holdfast::PassStat(AT_FDCWD, path, info, 0);
+}
+
+int fstatat(int directory, const char* path, struct stat* info,
+            int flags) noexcept {
+  return holdfast::PassStat(directory, path, info, flags);
+}
+
+dirent* readdir(DIR* stream) {
+  const LibcCall call{.kind = CallKind::kListDirectory, .fd = ::dirfd(stream)};
+  static auto* const real = holdfast::Real<dirent*(DIR*)>("readdir");
+  dirent* item = nullptr;
+  const long result = holdfast::Pass(call, [&]() -> long {
+    item = real(stream);
+    return 0;
+  });
+  return result < 0 ? nullptr : item;
+}
+
+}  // extern "C"

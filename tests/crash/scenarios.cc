@@ -1,0 +1,333 @@
+#include "crash/scenarios.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "base/status_macros.h"
+#include "checkpoint/test_trees.h"
+#include "distributed/local_ranks.h"
+
+namespace holdfast {
+namespace {
+
+constexpr int64_t kRankCount = 4;
+
+std::string NameOf(int i) { return "w" + std::to_string(1000 + i); }
+
+SaveOptions OptionsOf(const ScenarioOptions& options) {
+  SaveOptions save;
+  save.run.thread_count = options.thread_count;
+  save.sync = options.sync;
+  save.overwrite = true;
+  // Several data files, and chunks that are smaller than arrays.
+  save.chunk_bytes_target = 2048;
+  save.ocdbt_target_data_file_bytes = 24 << 10;
+  return save;
+}
+
+SaveOptions Synced(ScenarioOptions options) {
+  options.sync = true;
+  return OptionsOf(options);
+}
+
+Tree ArraysOnly(int array_count, uint32_t seed) {
+  const Tree all = ManyArrays(array_count, seed);
+  Tree arrays = Tree::Dict();
+  for (int i = 0; i < array_count; ++i) {
+    arrays.Add(NameOf(i), *all.Find(NameOf(i)));
+  }
+  return arrays;
+}
+
+std::string At(const std::string& root, int step) {
+  return root + "/" + std::to_string(step);
+}
+
+Status SaveSteps(const std::string& root, int array_count, int last_step) {
+  for (int step = 1; step <= last_step; ++step) {
+    HF_RETURN_IF_ERROR(Save(At(root, step), ManyArrays(array_count, step),
+                            Synced({array_count}))
+                           .status());
+  }
+  return Status();
+}
+
+// The rows of `array_count` arrays that one rank holds, and the whole.
+Tree RowsOf(int array_count, uint32_t seed, int64_t rank) {
+  const auto traits =
+      std::make_shared<const ArrayTraits>(ArrayTraits{"{}", "", {1, 300}});
+  Tree tree = Tree::Dict();
+  for (int i = 0; i < array_count; ++i) {
+    std::vector<ArrayShard> shards;
+    for (int64_t row = 0; row < kRankCount; ++row) {
+      if (rank >= 0 && row != rank) continue;
+      shards.push_back(
+          {{row, 0},
+           RandomArray(DType::kUint8, {1, 300}, seed * 10000 + i * 10 + row)});
+    }
+    tree.Add(NameOf(i),
+             Tree::ShardedArray({kRankCount, 300}, std::move(shards), traits));
+  }
+  tree.Add("z", Tree(static_cast<int>(seed)));
+  return tree;
+}
+
+Status SaveOnRanks(const std::string& path, int array_count, uint32_t seed,
+                   const SaveOptions& options) {
+  std::vector<Status> statuses(kRankCount);
+  OnThreads(kRankCount, kPatienceSeconds, [&](ProcessGroup& group) {
+    SaveOptions mine = options;
+    mine.group = &group;
+    statuses[group.rank()] =
+        Save(path, RowsOf(array_count, seed, group.rank()), mine).status();
+  });
+  for (const Status& status : statuses) HF_RETURN_IF_ERROR(status);
+  return Status();
+}
+
+// As a user's program would, without a sync.
+Status WriteByCaller(const std::string& path, std::string_view text) {
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT, 0666);
+  if (fd < 0) return UnavailableError("open " + path);
+  const ssize_t written = ::write(fd, text.data(), text.size());
+  ::close(fd);
+  return written == static_cast<ssize_t>(text.size())
+             ? Status()
+             : UnavailableError("write " + path);
+}
+
+Result<std::unique_ptr<CheckpointManager>> OpenManager(const std::string& root,
+                                                       bool sync) {
+  CheckpointManagerOptions options;
+  options.max_to_keep = 2;
+  options.sync = sync;
+  options.save_root_metadata = false;
+  // What is removed, and when, follows from the calls alone.
+  options.enable_async_checkpointing = false;
+  return CheckpointManager::Make(root, options);
+}
+
+}  // namespace
+
+Tree ManyArrays(int array_count, uint32_t seed) {
+  constexpr DType kDTypes[] = {DType::kFloat32, DType::kBfloat16, DType::kInt8,
+                               DType::kFloat64};
+  Tree tree = Tree::Dict();
+  for (int i = 0; i < array_count; ++i) {
+    const Shape shape = {1 + i % 7, 1 + (i * 37) % 300};
+    const Array array = RandomArray(kDTypes[i % 4], shape, seed * 1000 + i);
+    tree.Add(NameOf(i), i % 3 == 0 ? Tree::JaxArray(array) : Tree(array));
+  }
+  tree.Add("z", Tree("text of " + std::to_string(seed)));
+  return tree;
+}
+
+Scenario FirstSave(const ScenarioOptions& options) {
+  const Tree tree = ManyArrays(options.array_count, 1);
+  return {.name = "FirstSave",
+          .prepare = [](const std::string&) { return Status(); },
+          .act =
+              [=](const std::string& root) {
+                return Save(At(root, 1), tree, OptionsOf(options)).status();
+              },
+          .steps = {{"1", {"", "one"}}},
+          .contents = {{"one", tree}}};
+}
+
+Scenario SaveByRanks(const ScenarioOptions& options) {
+  const int n = options.array_count;
+  return {.name = "SaveByRanks",
+          .prepare =
+              [=](const std::string& root) {
+                return SaveOnRanks(At(root, 2), n, 2, Synced(options));
+              },
+          .act =
+              [=](const std::string& root) {
+                return SaveOnRanks(At(root, 3), n, 3, OptionsOf(options));
+              },
+          .steps = {{"2", {"two", "two"}}, {"3", {"", "three"}}},
+          .contents = {{"two", RowsOf(n, 2, -1)}, {"three", RowsOf(n, 3, -1)}}};
+}
+
+Scenario SaveAsDirectories(const ScenarioOptions& options) {
+  const int n = options.array_count / 3;
+  return {
+      .name = "SaveAsDirectories",
+      .prepare = [=](const std::string& root) { return SaveSteps(root, n, 1); },
+      .act =
+          [=](const std::string& root) {
+            SaveOptions save = OptionsOf(options);
+            save.use_ocdbt = false;
+            return Save(At(root, 2), ManyArrays(n, 2), save).status();
+          },
+      .steps = {{"1", {"one", "one"}}, {"2", {"", "two"}}},
+      .contents = {{"one", ManyArrays(n, 1)}, {"two", ManyArrays(n, 2)}}};
+}
+
+Scenario Overwrite(const ScenarioOptions& options) {
+  const int n = options.array_count;
+  return {
+      .name = "Overwrite",
+      .prepare = [=](const std::string& root) { return SaveSteps(root, n, 2); },
+      .act =
+          [=](const std::string& root) {
+            return Save(At(root, 2), ManyArrays(n, 7), OptionsOf(options))
+                .status();
+          },
+      .steps = {{"1", {"one", "one"}}, {"2", {"old", "new"}}},
+      .contents = {{"one", ManyArrays(n, 1)},
+                   {"old", ManyArrays(n, 2)},
+                   {"new", ManyArrays(n, 7)}}};
+}
+
+Scenario SaveOfItems(const ScenarioOptions& options) {
+  const int n = options.array_count / 4;
+  const Tree state = ManyArrays(n, 3), extra = ManyArrays(5, 4);
+  const auto act = [=](const std::string& root) -> Status {
+    HF_ASSIGN_OR_RETURN(
+        const auto save,
+        PendingSave::Begin(At(root, 3),
+                           {.overwrite = true, .sync = options.sync}));
+    HF_RETURN_IF_ERROR(
+        save->SaveItem("state", state, OptionsOf(options)).status());
+    SaveOptions directories = OptionsOf(options);
+    directories.use_ocdbt = false;
+    HF_RETURN_IF_ERROR(
+        save->SaveItem("other/extra", extra, directories).status());
+    HF_RETURN_IF_ERROR(save->WriteFile("notes/metadata", "[1, 2]"));
+    HF_RETURN_IF_ERROR(
+        WriteByCaller(save->directory() + "/state/mine.txt", "mine"));
+    return save->Commit({});
+  };
+  return {
+      .name = "SaveOfItems",
+      .prepare = [=](const std::string& root) { return SaveSteps(root, n, 2); },
+      .act = act,
+      .steps = {{"1", {"one", "one"}},
+                {"2", {"two", "two"}},
+                {"3", {"", "items"}}},
+      .contents = {{"one", ManyArrays(n, 1)},
+                   {"two", ManyArrays(n, 2)},
+                   {"items", Tree::Dict({{"notes", Tree("[1, 2]")},
+                                         {"other/extra", extra},
+                                         {"state", state}})}}};
+}
+
+Scenario SaveWithMarker(const ScenarioOptions& options) {
+  Scenario scenario = OverwriteWithMarker(options);
+  scenario.name = "SaveWithMarker";
+  const Tree tree = scenario.contents.at("new");
+  scenario.act = [=](const std::string& root) {
+    SaveOptions save = OptionsOf(options);
+    save.commit_mode = CommitMode::kMarkerFile;
+    return Save(At(root, 3), tree, save).status();
+  };
+  scenario.steps = {
+      {"1", {"one", "one"}}, {"2", {"old", "old"}}, {"3", {"", "new"}}};
+  scenario.recover = {};
+  return scenario;
+}
+
+Scenario OverwriteWithMarker(const ScenarioOptions& options) {
+  Scenario scenario = Overwrite(options);
+  scenario.name = "OverwriteWithMarker";
+  const int n = options.array_count;
+  scenario.prepare = [=](const std::string& root) -> Status {
+    SaveOptions save = Synced({n});
+    save.commit_mode = CommitMode::kMarkerFile;
+    for (const int step : {1, 2}) {
+      HF_RETURN_IF_ERROR(
+          Save(At(root, step), ManyArrays(n, step), save).status());
+    }
+    return Status();
+  };
+  const Tree tree = scenario.contents.at("new");
+  scenario.act = [=](const std::string& root) {
+    SaveOptions save = OptionsOf(options);
+    save.commit_mode = CommitMode::kMarkerFile;
+    return Save(At(root, 2), tree, save).status();
+  };
+  scenario.recover = [](const std::string& root) {
+    return CleanupTemporaryPaths(root, CommitMode::kMarkerFile).status();
+  };
+  return scenario;
+}
+
+Scenario DeleteStep(const ScenarioOptions& options) {
+  const int n = options.array_count;
+  return {
+      .name = "DeleteStep",
+      .prepare = [=](const std::string& root) { return SaveSteps(root, n, 2); },
+      .act = [](const std::string& root) -> Status {
+        HF_ASSIGN_OR_RETURN(const auto manager, OpenManager(root, true));
+        // An earlier try may have come as far as this.
+        const Status deleted = manager->Delete(1);
+        const Status closed = manager->Close();
+        if (deleted.code() == StatusCode::kNotFound) return closed;
+        return deleted.ok() ? closed : deleted;
+      },
+      .steps = {{"1", {"one", ""}}, {"2", {"two", "two"}}},
+      .contents = {{"one", ManyArrays(n, 1)}, {"two", ManyArrays(n, 2)}}};
+}
+
+Scenario SaveByManager(const ScenarioOptions& options) {
+  const int n = options.array_count / 2;
+  const auto save = [=](const std::string& root, int step,
+                        bool sync) -> Status {
+    HF_ASSIGN_OR_RETURN(const auto manager, OpenManager(root, sync));
+    const Status saved =
+        manager->Save(step, StandardSave(ArraysOnly(n, step))).status();
+    const Status closed = manager->Close();
+    // An earlier try may have failed after its commit.
+    if (saved.code() == StatusCode::kAlreadyExists) return closed;
+    return saved.ok() ? closed : saved;
+  };
+  Scenario scenario = {
+      .name = "SaveByManager",
+      .prepare = [=](const std::string& root) -> Status {
+        HF_RETURN_IF_ERROR(save(root, 1, true));
+        return save(root, 2, true);
+      },
+      .act =
+          [=](const std::string& root) { return save(root, 3, options.sync); },
+      .steps = {{"1", {"1", "", true}}, {"2", {"2", "2"}}, {"3", {"", "3"}}},
+      .contents = {}};
+  for (int step = 1; step <= 3; ++step) {
+    scenario.contents[std::to_string(step)] = ArraysOnly(n, step);
+  }
+  return scenario;
+}
+
+Scenario PruneSteps(const ScenarioOptions& options) {
+  const int n = options.array_count / 4;
+  Scenario scenario = {
+      .name = "PruneSteps",
+      .prepare = [=](const std::string& root) { return SaveSteps(root, n, 5); },
+      .act = [](const std::string& root) -> Status {
+        PruneOptions prune;
+        prune.keep.push_back({"step 3", {CustomSteps{{3}}}});
+        HF_ASSIGN_OR_RETURN(const PrunePlan plan, PlanPrune(root, prune));
+        HF_RETURN_IF_ERROR(Prune(root, plan).status());
+        return EmptyTrash(root).status();
+      },
+      .steps = {{"1", {"1", ""}},
+                {"2", {"2", ""}},
+                {"3", {"3", "3"}},
+                {"4", {"4", ""}},
+                {"5", {"5", "5"}}},
+      .contents = {}};
+  for (int step = 1; step <= 5; ++step) {
+    scenario.contents[std::to_string(step)] = ManyArrays(n, step);
+  }
+  return scenario;
+}
+
+std::vector<Scenario> AllScenarios(const ScenarioOptions& options) {
+  return {FirstSave(options),           SaveByRanks(options),
+          SaveAsDirectories(options),   Overwrite(options),
+          SaveOfItems(options),         SaveWithMarker(options),
+          OverwriteWithMarker(options), SaveByManager(options),
+          DeleteStep(options),          PruneSteps(options)};
+}
+
+}  // namespace holdfast
