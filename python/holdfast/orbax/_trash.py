@@ -14,17 +14,12 @@ import collections
 import contextlib
 import logging
 import os
-import shutil
 import threading
-import time
 from collections.abc import Iterable
-from typing import Any
 
-from holdfast.orbax._durable import sync_directory
+from holdfast import _engine, errors
 
 TRASH_NAME = ".holdfast_trash"
-# What nobody may want back; other entries are kept for those who ask.
-_REMOVING = ".removing"
 
 
 class Remover:
@@ -80,15 +75,12 @@ class Remover:
 
 def remove_entry(path: str) -> None:
     """Removes an entry of the trash, and the trash if it is empty then."""
-    shutil.rmtree(path, onerror=_report)
+    try:
+        _engine.remove_tree(path)
+    except (OSError, errors.HoldfastError) as error:
+        logging.warning("Failed to delete %s: %s", path, error)
     with contextlib.suppress(OSError):
         os.rmdir(os.path.dirname(path))
-
-
-def _report(_: object, path: str, problem: tuple[Any, Any, Any]) -> None:
-    """Goes on: two programs may be removing the same."""
-    if not isinstance(problem[1], FileNotFoundError):
-        logging.warning("Failed to delete %s: %s", path, problem[1])
 
 
 def move_to_trash(root: str, paths: Iterable[str]) -> list[str]:
@@ -106,34 +98,15 @@ def move_to_trash(root: str, paths: Iterable[str]) -> list[str]:
     """
     entries = []
     for path in paths:
-        entry = _move_one(root, path)
-        if entry is not None:
-            entries.append(entry)
-    if entries:
         with contextlib.suppress(FileNotFoundError):
-            sync_directory(os.path.join(root, TRASH_NAME))
-        sync_directory(root)
+            entries.append(_engine.trash_step(root, os.path.basename(path)))
     return entries
-
-
-def _move_one(root: str, path: str) -> str | None:
-    trash = os.path.join(root, TRASH_NAME)
-    name = f"{os.path.basename(path)}.{time.time_ns()}{_REMOVING}"
-    entry = os.path.join(trash, name)
-    while os.path.lexists(path):
-        os.makedirs(trash, exist_ok=True)
-        # Somebody who has emptied the trash may remove it just now.
-        with contextlib.suppress(FileNotFoundError):
-            os.rename(path, entry)
-            return entry
-    return None
 
 
 def leftovers(root: str) -> list[str]:
     """What a program has left in the trash of a root before it was removed."""
-    trash = os.path.join(root, TRASH_NAME)
     try:
-        names = os.listdir(trash)
+        entries = _engine.list_trash(root)
     except OSError:
         return []
-    return [os.path.join(trash, n) for n in names if n.endswith(_REMOVING)]
+    return [path for _, path, _, is_removed in entries if is_removed]
