@@ -236,13 +236,13 @@ def test_removed_steps_are_out_of_the_way_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     may_remove = threading.Event()
-    rmtree = _trash.shutil.rmtree
+    remove = _trash.remove_entry
 
-    def wait_and_remove(*args: Any, **options: Any) -> None:
+    def wait_and_remove(path: str) -> None:
         may_remove.wait()
-        rmtree(*args, **options)
+        remove(path)
 
-    monkeypatch.setattr(_trash.shutil, "rmtree", wait_and_remove)
+    monkeypatch.setattr(_trash, "remove_entry", wait_and_remove)
     run = training.Checkpointer(
         tmp_path, preservation_policy=policies.LatestN(1)
     )
