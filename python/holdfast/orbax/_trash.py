@@ -98,6 +98,8 @@ def move_to_trash(root: str, paths: Iterable[str]) -> list[str]:
     """
     entries = []
     for path in paths:
+        if not os.path.lexists(path):
+            continue  # no trash is made for what is gone
         with contextlib.suppress(FileNotFoundError):
             entries.append(_engine.trash_step(root, os.path.basename(path)))
     return entries
