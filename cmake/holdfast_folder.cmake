@@ -22,13 +22,16 @@ if(HOLDFAST_SANITIZE)
   add_link_options(-fsanitize=${HOLDFAST_SANITIZE})
 endif()
 
-# holdfast_unity(target): the target's files as one translation unit, when
-# HOLDFAST_UNITY asks for it. All of them, so that what may not meet does not
-# depend on how many files there are.
-function(holdfast_unity target)
+# holdfast_unity(target SOURCES|TESTS): the target's files as one translation
+# unit, when HOLDFAST_UNITY asks for it. All of them, so that what may not meet
+# does not depend on how many files there are.
+function(holdfast_unity target kind)
+  if(NOT HOLDFAST_UNITY STREQUAL "ON" AND NOT HOLDFAST_UNITY STREQUAL kind)
+    return()
+  endif()
   set_target_properties(${target} PROPERTIES
-    UNITY_BUILD ${HOLDFAST_UNITY} UNITY_BUILD_BATCH_SIZE 0)
-  if(HOLDFAST_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 0)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     # GCC takes the .cc that a unity file includes for headers.
     target_compile_options(${target} PRIVATE -Wno-subobject-linkage)
   endif()
@@ -47,7 +50,7 @@ function(holdfast_folder path)
     message(FATAL_ERROR "src/${path} has no sources")
   endif()
   add_library(holdfast_${name} OBJECT ${sources})
-  holdfast_unity(holdfast_${name})
+  holdfast_unity(holdfast_${name} SOURCES)
   target_link_libraries(holdfast_${name} PUBLIC holdfast_options)
   target_link_libraries(holdfast_${name} PRIVATE ${arg_LIBS})
   set(closure holdfast_${name})
@@ -68,7 +71,7 @@ function(holdfast_folder path)
 
   if(HOLDFAST_BUILD_TESTS AND tests)
     add_executable(${name}_test ${tests})
-    holdfast_unity(${name}_test)
+    holdfast_unity(${name}_test TESTS)
     target_link_libraries(${name}_test PRIVATE
       holdfast_options GTest::gmock GTest::gtest_main ${libs})
     # Linked with the folder and everything downstairs, and nothing upstairs.
