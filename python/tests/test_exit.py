@@ -14,26 +14,64 @@ import pytest
 
 import holdfast
 
-# The second save stops when it has begun, until the program says `go()`.
+# Two ranks, which are threads: the first waits for the second in the midst of
+# the second save, when files are written and nothing is committed, until the
+# program says `go()`.
 PROGRAM = """
 import os, sys, threading, time
 import numpy as np
 import holdfast
 
 path = sys.argv[1]
-begun, goes_on = threading.Event(), threading.Event()
+begun, goes_on, is_gated = (threading.Event() for _ in range(3))
 go = goes_on.set
+messages, arrived = {}, threading.Condition()
 
-def progress(phase, done, total):
-    begun.set()
-    goes_on.wait(60)
+def has_written():
+    directory = path + ".orbax-checkpoint-tmp"
+    return os.path.isdir(directory) and bool(os.listdir(directory))
 
-def save(value, **options):
+class Rank:
+    size = 2
+
+    def __init__(self, rank):
+        self.rank = rank
+
+    def send(self, to, topic, message):
+        with arrived:
+            messages[self.rank, to, topic] = message
+            arrived.notify_all()
+
+    def receive(self, from_, topic, timeout):
+        if self.rank == 0 and is_gated.is_set() and has_written():
+            begun.set()
+            goes_on.wait(60)
+        key = from_, self.rank, topic
+        with arrived:
+            arrived.wait_for(lambda: key in messages, timeout)
+            return messages.pop(key, None)
+
+groups = [holdfast.ProcessGroup(Rank(rank)) for rank in range(2)]
+
+def save(value, background=False):
     tree = {f"a{i}": np.full(50_000, value + i) for i in range(20)}
-    return holdfast.save(path, tree, overwrite=True, **options)
+    options = {"overwrite": True, "timeout": 60}
+    other = threading.Thread(
+        target=holdfast.save,
+        args=(path, tree),
+        kwargs={**options, "group": groups[1]},
+    )
+    other.start()
+    result = holdfast.save(
+        path, tree, group=groups[0], background=background, **options
+    )
+    if not background:
+        other.join()
+    return result
 
 save(1)
-future = save(2, background=True, progress=progress)
+is_gated.set()
+future = save(2, background=True)
 begun.wait()
 """
 
