@@ -441,6 +441,14 @@ def scan_steps(
     nothing is opened. None when there is no `root`.
     """
 
+def trash_steps(
+    root: str, names: list[str], *, keep: bool = False
+) -> list[str]:
+    """`holdfast::TrashSteps`: `trash_step` of several, made durable together.
+
+    Gives the paths in the trash; names that are gone already are left out.
+    """
+
 def trash_step(root: str, name: str, *, keep: bool = False) -> str:
     """`holdfast::TrashStep`: one durable rename; the path in the trash.
 

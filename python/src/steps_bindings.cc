@@ -1,6 +1,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
 #include <optional>
 #include <string>
@@ -67,6 +68,18 @@ nb::object BindingTrashStep(nb::handle root, const std::string& name,
   }));
 }
 
+nb::list BindingTrashSteps(nb::handle root,
+                           const std::vector<std::string>& names, bool keep) {
+  const std::string directory = PathOf(root);
+  const auto paths = RunPlain<std::vector<std::string>>([&] {
+    return TrashSteps(directory, names,
+                      keep ? TrashUse::kKeep : TrashUse::kRemove);
+  });
+  nb::list entries;
+  for (const std::string& path : paths) entries.append(ToPythonText(path));
+  return entries;
+}
+
 nb::list BindingListTrash(nb::handle root) {
   const std::string directory = PathOf(root);
   const auto steps =
@@ -111,6 +124,8 @@ void BindSteps(nb::module_& module) {
              nb::arg("read_metadata") = true, nb::arg("thread_count") = 0);
   module.def("trash_step", &BindingTrashStep, nb::arg("root"), nb::arg("name"),
              nb::kw_only(), nb::arg("keep") = false);
+  module.def("trash_steps", &BindingTrashSteps, nb::arg("root"),
+             nb::arg("names"), nb::kw_only(), nb::arg("keep") = false);
   module.def("list_trash", &BindingListTrash, nb::arg("root"));
   module.def("undelete_step", &BindingUndeleteStep, nb::arg("root"),
              nb::arg("step"));

@@ -34,14 +34,8 @@ class SyncCheckpointer final : public Checkpointer {
   Result<Tree> Restore(const std::string& path,
                        const CheckpointArgs* args) override {
     HF_RETURN_IF_ERROR(CheckOpen());
-    const std::string absolute = AbsolutePath(path);
-    Result<Tree> tree = CatchBadAlloc([&]() -> Result<Tree> {
-      HF_RETURN_IF_ERROR(CheckRestorable(absolute, options_.commit_mode));
-      return handler_->Restore(absolute, args);
-    });
-    HF_RETURN_IF_ERROR(
-        AgreeWith(group_.get(), "restored", absolute, tree.status()));
-    return tree;
+    return RestoreWith(*handler_, group_.get(), options_.commit_mode,
+                       AbsolutePath(path), args);
   }
 
   Result<StepMetadata> Metadata(const std::string& path) override {

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <vector>
 
+#include "base/no_throw.h"
 #include "base/status_macros.h"
 #include "checkpoint/format/json_text.h"
 #include "checkpoint/pending_saver.h"
@@ -24,6 +25,19 @@ std::string ItemHandlersJson(const CheckpointHandler& handler) {
     }
   }
   return PythonJsonText(json);
+}
+
+// Ok for a finished checkpoint; else NotFound or FailedPrecondition in Orbax's
+// words.
+Status CheckRestorable(const std::string& path, CommitMode mode) {
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) {
+    return NotFoundError("Checkpoint at " + path + " not found.");
+  }
+  if (std::filesystem::is_directory(path, error) && IsFinished(path, mode)) {
+    return Status();
+  }
+  return IncompleteError(path);
 }
 
 }  // namespace
@@ -105,15 +119,15 @@ Status SaveSteps::Commit() {
   return pending_->Commit(root);
 }
 
-Status CheckRestorable(const std::string& path, CommitMode mode) {
-  std::error_code error;
-  if (!std::filesystem::exists(path, error)) {
-    return NotFoundError("Checkpoint at " + path + " not found.");
-  }
-  if (std::filesystem::is_directory(path, error) && IsFinished(path, mode)) {
-    return Status();
-  }
-  return IncompleteError(path);
+Result<Tree> RestoreWith(CheckpointHandler& handler, ProcessGroup* group,
+                         CommitMode mode, const std::string& path,
+                         const CheckpointArgs* args) {
+  Result<Tree> tree = CatchBadAlloc([&]() -> Result<Tree> {
+    HF_RETURN_IF_ERROR(CheckRestorable(path, mode));
+    return handler.Restore(path, args);
+  });
+  HF_RETURN_IF_ERROR(AgreeWith(group, "restored", path, tree.status()));
+  return tree;
 }
 
 Result<StepMetadata> ReadMetadataWith(CheckpointHandler& handler,

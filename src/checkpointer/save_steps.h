@@ -54,9 +54,11 @@ class SaveSteps {
   std::unique_ptr<PendingSave> pending_;
 };
 
-// Ok for a finished checkpoint; else NotFound or FailedPrecondition in Orbax's
-// words.
-Status CheckRestorable(const std::string& path, CommitMode mode);
+// As Checkpointer::Restore of an absolute path, by all of `group`, which may be
+// null.
+Result<Tree> RestoreWith(CheckpointHandler& handler, ProcessGroup* group,
+                         CommitMode mode, const std::string& path,
+                         const CheckpointArgs* args);
 // As Checkpointer::Metadata.
 Result<StepMetadata> ReadMetadataWith(CheckpointHandler& handler,
                                       const std::string& path);

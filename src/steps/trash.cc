@@ -65,6 +65,15 @@ Result<TrashTarget> PrepareTrash(const std::string& root, TrashUse use) {
   return TrashTarget{root, use, true};
 }
 
+Result<bool> IsAnyThere(const std::string& root,
+                        const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(root + "/" + name));
+    if (kind != PathKind::kMissing) return true;
+  }
+  return false;
+}
+
 // 0 or an errno; never replaces.
 int RenameIntoTrash(const std::string& source, const std::string& target) {
   if (::renameat2(AT_FDCWD, source.c_str(), AT_FDCWD, target.c_str(),
@@ -167,7 +176,9 @@ Result<std::vector<std::string>> TrashSteps(
     HF_RETURN_IF_ERROR(CheckPlainName(name));
   }
   std::vector<std::string> paths;
-  if (names.empty()) return paths;
+  // No trash is made for what is gone already.
+  HF_ASSIGN_OR_RETURN(const bool is_any_there, IsAnyThere(base, names));
+  if (!is_any_there) return paths;
   HF_ASSIGN_OR_RETURN(const TrashTarget target, PrepareTrash(base, use));
   Status failure;
   for (const std::string& name : names) {

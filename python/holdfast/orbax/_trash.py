@@ -96,13 +96,7 @@ def move_to_trash(root: str, paths: Iterable[str]) -> list[str]:
     Raises:
         OSError: one cannot be renamed.
     """
-    entries = []
-    for path in paths:
-        if not os.path.lexists(path):
-            continue  # no trash is made for what is gone
-        with contextlib.suppress(FileNotFoundError):
-            entries.append(_engine.trash_step(root, os.path.basename(path)))
-    return entries
+    return _engine.trash_steps(root, [os.path.basename(path) for path in paths])
 
 
 def leftovers(root: str) -> list[str]:

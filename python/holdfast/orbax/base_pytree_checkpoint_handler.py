@@ -55,7 +55,6 @@ class PartialSaveReplacementError(PartialSaveError):
     """A leaf that an earlier part has already."""
 
 
-
 class BasePyTreeCheckpointHandler(AsyncCheckpointHandler):
     """Saves and restores a pytree in a directory, without transforms.
 

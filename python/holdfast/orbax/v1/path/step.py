@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-import logging
 from collections.abc import Iterator, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -103,52 +102,6 @@ def standard_name_format(
     )
 
 
-@dataclasses.dataclass(frozen=True)
-class _CompositeNameFormat(NameFormat[CheckpointMetadata[None]]):
-    """Writes names of one format, finds those of several."""
-
-    write_name_format: NameFormat[CheckpointMetadata[None]]
-    read_name_formats: Sequence[NameFormat[CheckpointMetadata[None]]]
-
-    def __post_init__(self) -> None:
-        if self.write_name_format not in self.read_name_formats:
-            formats = ",".join(str(f) for f in self.read_name_formats)
-            raise ValueError(
-                f"write_name_format: {self.write_name_format} must be present"
-                f" in read_name_formats: [{formats}]."
-            )
-
-    def __str__(self) -> str:
-        formats = ",".join(str(f) for f in self.read_name_formats)
-        return f"Composite([{formats}])"
-
-    def build_name(self, step: int) -> str:
-        return self.write_name_format.build_name(step)
-
-    def find_all(
-        self, base_path: PathLike
-    ) -> Iterator[CheckpointMetadata[None]]:
-        found = set()
-        for name_format in self.read_name_formats:
-            for metadata in name_format.find_all(base_path):
-                if metadata.path not in found:
-                    found.add(metadata.path)
-                    yield metadata
-
-    def find_step(
-        self, base_path: PathLike, step: int
-    ) -> CheckpointMetadata[None]:
-        problems = []
-        for name_format in self.read_name_formats:
-            try:
-                return name_format.find_step(base_path, step)
-            except Exception as error:
-                # A user's format may raise anything; the next may still fit.
-                logging.info("%s does not find step %s", name_format, step)
-                problems.append(str(error))
-        raise ValueError("\n".join(problems))
-
-
 def composite_name_format(
     write_name_format: NameFormat[CheckpointMetadata[None]],
     read_name_formats: Sequence[NameFormat[CheckpointMetadata[None]]],
@@ -162,4 +115,7 @@ def composite_name_format(
     Raises:
         ValueError: what is written would not be found.
     """
-    return _CompositeNameFormat(write_name_format, read_name_formats)
+    formats: Any = (write_name_format, read_name_formats)
+    composite: Any = _step_names.composite_name_format(*formats)
+    found: NameFormat[CheckpointMetadata[None]] = composite
+    return found
