@@ -14,14 +14,12 @@ bool IsArrayOrScalar(const Tree& item) {
                             item.leaf_kind() == LeafKind::kScalar);
 }
 
-class ArrayItemHandler final : public CheckpointHandler {
+class ArrayItemHandler final : public TreeItemHandler {
  public:
   ArrayItemHandler(std::unique_ptr<StoppablePyTree> tree, std::string name)
-      : tree_(std::move(tree)), name_(std::move(name)) {}
+      : TreeItemHandler(std::move(tree), kArrayHandlerTypestr),
+        name_(std::move(name)) {}
 
-  std::string TypeStr() const override {
-    return std::string(kArrayHandlerTypestr);
-  }
   Status Save(const std::string& directory,
               const CheckpointArgs& args) override {
     HF_ASSIGN_OR_RETURN(const PyTreeSaveArgs save, SaveArgsOf(args));
@@ -46,14 +44,6 @@ class ArrayItemHandler final : public CheckpointHandler {
     if (leaf != nullptr) return *leaf;
     return NotFoundError(directory + ": no array named " + name_);
   }
-  Status Finalize(const std::string& directory) override {
-    return tree_->Finalize(directory);
-  }
-  void Close() override { tree_->Close(); }
-  void Cancel() override { tree_->Cancel(); }
-  std::vector<std::string> SyncedItems() const override {
-    return tree_->SyncedItems();
-  }
 
  private:
   Result<PyTreeSaveArgs> SaveArgsOf(const CheckpointArgs& args) const {
@@ -69,7 +59,6 @@ class ArrayItemHandler final : public CheckpointHandler {
     return pytree;
   }
 
-  const std::unique_ptr<StoppablePyTree> tree_;
   const std::string name_;
 };
 

@@ -22,14 +22,11 @@ Tree WithValues(const Tree& structure,
   return tree;
 }
 
-class PyTreeItemHandler final : public CheckpointHandler {
+class PyTreeItemHandler final : public TreeItemHandler {
  public:
   explicit PyTreeItemHandler(std::unique_ptr<StoppablePyTree> tree)
-      : tree_(std::move(tree)) {}
+      : TreeItemHandler(std::move(tree), kPyTreeHandlerTypestr) {}
 
-  std::string TypeStr() const override {
-    return std::string(kPyTreeHandlerTypestr);
-  }
   Status Save(const std::string& directory,
               const CheckpointArgs& args) override {
     HF_ASSIGN_OR_RETURN(const PyTreeSave* save,
@@ -52,17 +49,6 @@ class PyTreeItemHandler final : public CheckpointHandler {
   Result<Tree> Metadata(const std::string& directory) override {
     return tree_->Metadata(directory);
   }
-  Status Finalize(const std::string& directory) override {
-    return tree_->Finalize(directory);
-  }
-  void Close() override { tree_->Close(); }
-  void Cancel() override { tree_->Cancel(); }
-  std::vector<std::string> SyncedItems() const override {
-    return tree_->SyncedItems();
-  }
-
- private:
-  const std::unique_ptr<StoppablePyTree> tree_;
 };
 
 }  // namespace

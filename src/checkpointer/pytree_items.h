@@ -1,5 +1,5 @@
-// A PyTreeCheckpointHandler that can be told to stop: what the handlers of
-// trees, arrays and random keys stand on.
+// A PyTreeCheckpointHandler that can be told to stop, and what the handlers of
+// trees and arrays have in common.
 //
 // Thread-safety: as checkpoint_handler.h. Ownership: owns the handler.
 // Errors: those of PyTreeCheckpointHandler.
@@ -8,6 +8,8 @@
 #include <atomic>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "holdfast/item_handlers.h"
@@ -43,6 +45,31 @@ class StoppablePyTree {
   std::atomic<bool> is_cancelled_ = false;
   bool is_synced_ = false;
   std::unique_ptr<PyTreeCheckpointHandler> handler_;  // goes first
+};
+
+// What handlers of items that are trees have in common: all but what their args
+// mean.
+class TreeItemHandler : public CheckpointHandler {
+ public:
+  TreeItemHandler(std::unique_ptr<StoppablePyTree> tree,
+                  std::string_view typestr)
+      : tree_(std::move(tree)), typestr_(typestr) {}
+
+  std::string TypeStr() const override { return typestr_; }
+  Status Finalize(const std::string& directory) override {
+    return tree_->Finalize(directory);
+  }
+  void Close() override { tree_->Close(); }
+  void Cancel() override { tree_->Cancel(); }
+  std::vector<std::string> SyncedItems() const override {
+    return tree_->SyncedItems();
+  }
+
+ protected:
+  const std::unique_ptr<StoppablePyTree> tree_;
+
+ private:
+  const std::string typestr_;
 };
 
 }  // namespace holdfast

@@ -112,14 +112,11 @@ Result<PyTreeRestoreArgs> PyTreeArgsOf(const StandardRestore* restore) {
   return args;
 }
 
-class StandardItemHandler final : public CheckpointHandler {
+class StandardItemHandler final : public TreeItemHandler {
  public:
   explicit StandardItemHandler(std::unique_ptr<StoppablePyTree> tree)
-      : tree_(std::move(tree)) {}
+      : TreeItemHandler(std::move(tree), kStandardHandlerTypestr) {}
 
-  std::string TypeStr() const override {
-    return std::string(kStandardHandlerTypestr);
-  }
   Status Save(const std::string& directory,
               const CheckpointArgs& args) override {
     HF_ASSIGN_OR_RETURN(const PyTreeSaveArgs save, SaveArgsOf(args));
@@ -140,14 +137,6 @@ class StandardItemHandler final : public CheckpointHandler {
   Result<Tree> Metadata(const std::string& directory) override {
     return tree_->Metadata(directory);
   }
-  Status Finalize(const std::string& directory) override {
-    return tree_->Finalize(directory);
-  }
-  void Close() override { tree_->Close(); }
-  void Cancel() override { tree_->Cancel(); }
-  std::vector<std::string> SyncedItems() const override {
-    return tree_->SyncedItems();
-  }
 
  private:
   Result<PyTreeSaveArgs> SaveArgsOf(const CheckpointArgs& args) const {
@@ -160,8 +149,6 @@ class StandardItemHandler final : public CheckpointHandler {
     pytree.custom_metadata = save->custom_metadata;
     return pytree;
   }
-
-  const std::unique_ptr<StoppablePyTree> tree_;
 };
 
 }  // namespace
