@@ -210,6 +210,8 @@ class Wait:
         self._key = _place_key(name)
         polls = _POLLS_PER_SECOND_MAX
         self._poll_seconds = max(_POLL_SECONDS, len(who.members) / polls)
+        # Who was here at some time, as far as this process has looked.
+        self._seen: set[int] = set()
 
     def run(self) -> dict[int, Any]:
         """Waits.
@@ -293,6 +295,8 @@ class Wait:
             if text is not None:
                 return text
             self._check_not_ended()
+            if self._who.process == self._who.members[0]:
+                self._look_around()
             if left <= 0:
                 late = self._timed_out(set())
                 # Who is here was true when there was no answer yet.
@@ -303,7 +307,8 @@ class Wait:
 
     def _timed_out(self, late: set[int]) -> errors.DeadlineExceededError:
         """The error that names who is not here, or is `late`."""
-        present = self._waiting().keys() - late
+        self._look_around()
+        present = self._seen - late
         missing = [p for p in self._who.members if p not in present]
         elsewhere = self._elsewhere()
         names = ", ".join(
@@ -320,6 +325,13 @@ class Wait:
     def _about(self) -> str:
         directory = self._who.directory
         return f"{self.name} ({directory})" if directory else self.name
+
+    def _look_around(self) -> None:
+        """Remembers who is here: one whose own time is over soon leaves."""
+        for process, message in self._waiting().items():
+            is_answered = _ANSWERED.get((self._key, process)) == message.id
+            if message.operation == self._message.operation and not is_answered:
+                self._seen.add(process)
 
     def _waiting(self) -> dict[int, Message]:
         """Who is here."""

@@ -700,3 +700,13 @@ def meet_often(count: int) -> None:
     for i in range(count):
         found = operation.meet("a place/with signs é", [processes.index, i])
         assert found == {j: [j, i] for j in processes.members}
+
+
+def leave_early(seconds: list[float]) -> None:
+    """Comes to a place where an operation begins, and waits so long there;
+    whose time is 0 does not come."""
+    processes = Processes()
+    mine = seconds[processes.index]
+    if mine > 0:
+        who = _meeting.Party(processes.index, processes.members, "", "")
+        _meeting.Wait("a place to leave", who, None, mine).run()

@@ -193,6 +193,13 @@ def test_process_that_waits_elsewhere(three: Job) -> None:
     three.run(F + "meet_often", count=50)
 
 
+def test_process_that_leaves_early_was_there(three: Job) -> None:
+    outcomes = three.call(F + "leave_early", seconds=[4, 2, 0])
+    assert outcomes[0].error.endswith("timed out after 4 s; missing: process 2")
+    assert "timed out after 2 s" in outcomes[1].error
+    assert outcomes[2].error == ""
+
+
 PLACES = {
     "pytree": [
         "Checkpointer:save_start",
