@@ -58,7 +58,21 @@ struct RunOptions {
 enum class Format : uint8_t {
   kOrbax,    // what Orbax's PyTreeCheckpointer writes: the item at `path`
   kOrbaxV1,  // what Orbax v1 `save` writes: `path/state/`
+  // Convert alone writes these.
+  kMegatronZarr,  // Megatron Core's `zarr` strategy, up to 0.15.3
+  kSafetensors,   // one file, or shards with an index
+  kDcp,           // torch.distributed.checkpoint
+  kTorchDist,     // Megatron Core's `torch_dist`: DCP and two files more
+  kNpz,           // numpy.savez, stored
 };
+// "orbax", "orbax-v1", "megatron-zarr", "safetensors", "dcp", "torch-dist",
+// "npz".
+std::string_view FormatName(Format format);
+std::optional<Format> FormatFromName(std::string_view name);
+// Those that Save writes, too.
+constexpr bool IsOrbaxFormat(Format format) {
+  return format == Format::kOrbax || format == Format::kOrbaxV1;
+}
 
 enum class Compression : uint8_t {
   kZstd,  // Orbax's default; frames carry a checksum
