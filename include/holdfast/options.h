@@ -189,6 +189,9 @@ struct OpenOptions {
   // Check `_HOLDFAST_DIGESTS` for every metadata file and uncompressed value
   // that is read, when the checkpoint has it.
   bool verify = true;
+  // Give the tree that holdfast keeps beside a foreign format, where there is
+  // one; false: the tensors as the format has them.
+  bool use_sidecar = true;
   // Find LeafInfo::stored_bytes too; costs a walk of the directories, or of the
   // whole B+tree.
   bool stored_sizes = true;
