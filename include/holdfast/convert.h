@@ -181,4 +181,11 @@ Result<ConvertResult> Convert(const std::string& source,
                               const std::string& target,
                               const ConvertOptions& options = {});
 
+// The same of a checkpoint that is open already, or is none that lies anywhere.
+// Nothing tells whether it has changed, so no earlier conversion is gone on
+// with. With a group each rank has one of its own.
+Result<ConvertResult> ConvertFrom(const Checkpoint& source,
+                                  const std::string& target,
+                                  const ConvertOptions& options = {});
+
 }  // namespace holdfast
