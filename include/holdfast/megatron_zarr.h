@@ -79,7 +79,7 @@ Result<CheckpointingConfig> OpenConfig(
 Result<std::string> TorchToNumpyDType(DType dtype);
 // numpy_to_torch_dtype_dict. UNSUPPORTED_DTYPE (`dtype('uint16')`).
 Result<DType> NumpyToTorchDType(std::string_view numpy_dtype);
-// The thirteen pairs, in Megatron's order.
+// The twelve pairs, in Megatron's order.
 std::span<const std::pair<DType, std::string_view>> DTypeTable();
 
 // ---- arrays
@@ -95,6 +95,8 @@ class ZarrArray {
   const Shape& shape() const;
   const Shape& chunks() const;
   DType dtype() const;
+  // As .zarray spells it: "<f4", ">f4", "bfloat16".
+  const std::string& dtype_name() const;
 
   struct State;
   explicit ZarrArray(std::shared_ptr<const State> state)
@@ -121,8 +123,9 @@ Result<ZarrArray> OpenZarrArrayVerbose(const std::string& path,
                                        LoadMode mode = LoadMode::kZarr);
 
 // A main replica's tensor whose offsets are all 0 (and whose flattened_range,
-// if any, starts at 0), or 0-d.
-bool ShouldCreateArray(const ShardedTensor& tensor);
+// if any, starts at 0). Megatron never creates the array of a 0-d tensor, and
+// so cannot save one: ARRAY_NOT_FOUND.
+bool ShouldCreateArray(const ShardedTensor& tensor, bool store_zero_d = true);
 // Makes the directory and .zarray. ARRAY_EXISTS, NOT_DIVISIBLE,
 // UNSUPPORTED_DTYPE, EMPTY_AXIS, REFUSED_KEY, UNEVEN_SHARDING.
 Result<ZarrArray> CreateZarrArray(const ShardedTensor& tensor,
@@ -132,7 +135,8 @@ Result<ZarrArray> CreateZarrArray(const ShardedTensor& tensor,
 // opens the rest. Nullopt for replicas that are not main.
 Result<std::vector<std::optional<ZarrArray>>> CreateOrOpenZarrArrays(
     std::span<const ShardedTensor> tensors, const std::string& checkpoint_dir,
-    const std::function<Status()>& barrier = nullptr, bool sync = true);
+    const std::function<Status()>& barrier = nullptr, bool sync = true,
+    bool store_zero_d = true);
 // Writes the tensor's elements where they belong; nothing for nullopt.
 Status SaveToExistingArray(const ShardedTensor& tensor,
                            const std::optional<ZarrArray>& array,
@@ -225,6 +229,8 @@ class Strategy {
 struct ZarrSaveOptions {
   // Everything written is on stable storage when a phase returns.
   bool sync = true;
+  // False: 0-d tensors fail with ARRAY_NOT_FOUND, as in Megatron.
+  bool store_zero_d = true;
   RunOptions run;
 };
 
@@ -244,7 +250,11 @@ class ZarrSaveShardedStrategy : public Strategy {
   Result<Stats> WriteShards(std::span<const ShardedTensor> tensors,
                             const std::string& checkpoint_dir,
                             const ZarrSaveOptions& options = {}) const;
-  // Both, with `barrier` between and after.
+  // Phase 3, if wanted, after every rank's phase 2: every chunk of the arrays
+  // that this rank created is there, whole. ABSENT_CHUNK, CHUNK_SIZE.
+  Status CheckWritten(std::span<const ShardedTensor> tensors,
+                      const std::string& checkpoint_dir) const;
+  // All three, with `barrier` between and after.
   Result<Stats> Save(std::span<const ShardedTensor> tensors,
                      const std::string& checkpoint_dir,
                      const std::function<Status()>& barrier = nullptr,
