@@ -112,10 +112,16 @@ enum class LoadMode : uint8_t {
   kTensorStore,  // Megatron's default loader
   kZarr,         // its ZarrLoadShardedStrategy
 };
-// A chunk that no file is there for.
+// A chunk that no file is there for. Where it is filled, its elements are the
+// fill value, or zeros, and it is listed in the result.
 enum class AbsentChunks : uint8_t {
-  kRefuse,  // ABSENT_CHUNK, listing them: the save did not finish, or damage
-  kFill,    // the fill value, or zeros; they are listed in the result
+  // Refused with ABSENT_CHUNK, listing them, if Megatron would have written it:
+  // the save did not finish, or the file was lost. Filled if it may be absent:
+  // the array has a fill value, or the chunk is the rest of an axis that its
+  // fragments do not divide.
+  kAsRecorded,
+  kRefuse,
+  kFill,
 };
 
 // ARRAY_NOT_FOUND, ARRAY_METADATA_INVALID, UNSUPPORTED_DTYPE; texts by `mode`.
@@ -151,7 +157,7 @@ struct LoadedTensor {
 
 struct ZarrLoadOptions {
   LoadMode mode = LoadMode::kTensorStore;
-  AbsentChunks absent_chunks = AbsentChunks::kRefuse;
+  AbsentChunks absent_chunks = AbsentChunks::kAsRecorded;
   // What pads a tensor past the stored extent (allow_shape_mismatch): zeros, or
   // its last row (DIST_CKPT_PAD_REPLICATE=1).
   bool pad_replicate = false;

@@ -6,7 +6,7 @@
 #include "base/status_macros.h"
 #include "megatron/error.h"
 #include "tensor/copy.h"
-#include "zarr/context_pool.h"
+#include "zarr/format/chunk_key.h"
 #include "zarr/read_plan.h"
 
 namespace holdfast::megatron {
@@ -14,6 +14,8 @@ namespace {
 
 // Parts of uncompressed chunks above this are cut for more threads.
 constexpr size_t kPieceBytesMax = size_t{8} << 20;
+// Chunks planned and read at a time.
+constexpr size_t kPlannedChunksMax = size_t{1} << 15;
 
 std::string SizeText(uint64_t stored_bytes, uint64_t chunk_bytes) {
   if (stored_bytes > chunk_bytes) {
@@ -55,6 +57,48 @@ Status ChunkSizeError(const ZarrArray::State& array, const std::string& key,
            ": " + SizeText(stored_bytes, chunk_bytes);
   }
   return MakeError(StatusCode::kDataLoss, "CHUNK_SIZE", "ValueError", text);
+}
+
+uint64_t StoredBytes(const ChunkRead& read) {
+  return static_cast<uint64_t>(ElementCount(read.box_in_chunk.shape)) *
+         DTypeBytes(read.array->format.metadata.dtype);
+}
+
+// False when there is no such chunk; `target` then has the fill value.
+Result<bool> ReadStored(const ChunkRead& read, const ArrayView& target,
+                        LoadMode mode, Run& run, int worker) {
+  const zarr::ChunkFormat& format = read.array->format;
+  ByteBudget::Lease lease;
+  if (!format.is_raw) {
+    lease = run.budget().Acquire(
+        static_cast<size_t>(ElementCount(format.metadata.chunk_shape)) *
+        DTypeBytes(format.metadata.dtype));
+  }
+  const Status status = zarr::ReadChunkBox(
+      *read.array->store, read.key, format, read.box_in_chunk, target,
+      run.codec_context(worker), &run.cancel());
+  if (status.ok()) return true;
+  if (status.code() != StatusCode::kNotFound) {
+    return ChunkError(*read.array, read.key, mode, status);
+  }
+  FillStrided(target, format.metadata.fill_element.data());
+  return false;
+}
+
+// As ReadStored, elements cast where the target has another dtype.
+Result<bool> ReadOne(const ChunkRead& read, LoadMode mode, Run& run,
+                     int worker) {
+  const DType stored = read.array->format.metadata.dtype;
+  if (read.target.dtype == stored) {
+    return ReadStored(read, read.target, mode, run, worker);
+  }
+  HF_ASSIGN_OR_RETURN(Array scratch,
+                      Array::Allocate(stored, read.box_in_chunk.shape));
+  HF_ASSIGN_OR_RETURN(
+      const bool is_there,
+      ReadStored(read, scratch.mutable_view(), mode, run, worker));
+  ConvertStrided(scratch.view(), read.target);
+  return is_there;
 }
 
 }  // namespace
@@ -105,37 +149,90 @@ Status ChunkError(const ZarrArray::State& array, const std::string& key,
                    status.message());
 }
 
-Result<std::vector<AbsentChunk>> ReadChunks(const std::vector<ChunkRead>& reads,
-                                            LoadMode mode, Executor& executor,
-                                            const CancelToken* cancel) {
-  zarr::CodecContextPool contexts;
+bool MayBeAbsent(const ZarrArray::State& array, const Shape& chunk_index) {
+  const zarr::ArrayMetadata& metadata = array.format.metadata;
+  if (!metadata.fill_is_null) return true;
+  for (size_t i = 0; i < chunk_index.size(); ++i) {
+    const int64_t whole_chunks = metadata.shape[i] / metadata.chunk_shape[i];
+    if (whole_chunks > 0 && chunk_index[i] >= whole_chunks) return true;
+  }
+  return false;
+}
+
+Status PartReader::CheckAbsent(const std::vector<AbsentChunk>& absent) const {
+  constexpr size_t kNamedMax = 20;
+  if (absent_chunks_ == AbsentChunks::kFill) return Status();
+  size_t count = 0;
+  std::string names;
+  std::string_view last;
+  for (const AbsentChunk& chunk : absent) {
+    if (chunk.key == last) continue;
+    last = chunk.key;
+    const auto index = zarr::ParseChunkKey(
+        chunk.array->format.metadata,
+        std::string_view(chunk.key).substr(chunk.array->prefix.size()));
+    if (absent_chunks_ == AbsentChunks::kAsRecorded && index &&
+        MayBeAbsent(*chunk.array, *index)) {
+      continue;
+    }
+    if (++count <= kNamedMax) names += (count == 1 ? "" : ", ") + chunk.key;
+  }
+  if (count == 0) return Status();
+  if (count > kNamedMax) names += ", ...";
+  return CheckpointingError(
+      StatusCode::kDataLoss, "ABSENT_CHUNK",
+      std::to_string(count) + (count == 1 ? " chunk" : " chunks") + " of " +
+          place_ + (count == 1 ? " is" : " are") + " not there: " + names +
+          ". The elements were never written, or are lost");
+}
+
+Status PartReader::Add(const ZarrArray::State* array, size_t tensor,
+                       const StoredPart& part) {
+  for (const Box& box : zarr::SplitByChunks(array->format.metadata, part.box,
+                                            kPlannedChunksMax)) {
+    const ArrayView target =
+        Subview(part.target, Relative(box, part.box.origin));
+    PlanReads(array, tensor, {box, target}, planned_);
+    if (planned_.size() >= kPlannedChunksMax) {
+      HF_RETURN_IF_ERROR(ReadPlanned());
+    }
+  }
+  return Status();
+}
+
+Result<std::vector<AbsentChunk>> PartReader::Finish() {
+  HF_RETURN_IF_ERROR(ReadPlanned());
+  return std::move(absent_);
+}
+
+Status PartReader::ReadPlanned() {
   std::mutex mutex;
-  std::vector<size_t> absent;
-  HF_RETURN_IF_ERROR(executor.ParallelFor(
-      reads.size(),
-      [&](size_t i, int) -> Status {
-        const ChunkRead& read = reads[i];
-        auto context = contexts.Take();
-        const Status status = zarr::ReadChunkBox(
-            *read.array->store, read.key, read.array->format, read.box_in_chunk,
-            read.target, *context, cancel);
-        if (status.ok()) return status;
-        if (status.code() != StatusCode::kNotFound) {
-          return ChunkError(*read.array, read.key, mode, status);
-        }
-        FillStrided(read.target,
-                    read.array->format.metadata.fill_element.data());
+  std::vector<size_t> missing;
+  HF_RETURN_IF_ERROR(run_.executor().ParallelFor(
+      planned_.size(),
+      [&](size_t i, int worker) -> Status {
+        HF_ASSIGN_OR_RETURN(const bool is_there,
+                            ReadOne(planned_[i], mode_, run_, worker));
+        run_.AddDone(StoredBytes(planned_[i]));
+        if (is_there) return Status();
         std::lock_guard lock(mutex);
-        absent.push_back(i);
+        missing.push_back(i);
         return Status();
       },
-      cancel));
-  std::sort(absent.begin(), absent.end());
-  std::vector<AbsentChunk> chunks;
-  for (const size_t i : absent) {
-    chunks.push_back({reads[i].tensor, reads[i].key});
+      &run_.cancel()));
+  std::sort(missing.begin(), missing.end());
+  std::vector<AbsentChunk> absent;
+  for (const size_t i : missing) {
+    absent.push_back({planned_[i].array, planned_[i].tensor, planned_[i].key});
   }
-  return chunks;
+  chunk_count_ += planned_.size();
+  planned_.clear();
+  HF_RETURN_IF_ERROR(CheckAbsent(absent));
+  const size_t kept =
+      std::min(absent.size(), kListedAbsentMax - absent_.size());
+  absent_.insert(absent_.end(), absent.begin(),
+                 absent.begin() + static_cast<std::ptrdiff_t>(kept));
+  return Status();
 }
 
 }  // namespace holdfast::megatron

@@ -217,14 +217,15 @@ class KeyGrid {
             ", is held: " + wrong);
   }
 
+  // As numpy prints two arrays: numbers of one width each.
   static std::string RangesText(const std::vector<FlatRange>& ranges) {
-    std::string starts;
-    std::string stops;
-    for (size_t i = 0; i < ranges.size(); ++i) {
-      starts += (i == 0 ? "" : ", ") + std::to_string(ranges[i].start);
-      stops += (i == 0 ? "" : ", ") + std::to_string(ranges[i].stop);
+    std::vector<int64_t> starts;
+    std::vector<int64_t> stops;
+    for (const FlatRange& range : ranges) {
+      starts.push_back(range.start);
+      stops.push_back(range.stop);
     }
-    return "(array([" + starts + "]), array([" + stops + "]))";
+    return "(" + NumpyArrayText(starts) + ", " + NumpyArrayText(stops) + ")";
   }
 
   const std::vector<HeldTensor>& held_;

@@ -5,8 +5,10 @@
 #include "base/status_macros.h"
 #include "megatron/error.h"
 #include "megatron/files.h"
+#include "megatron/opened.h"
 #include "megatron/zarr_array.h"
 #include "storage/directory_ops.h"
+#include "tree/utf8.h"
 
 namespace holdfast::megatron {
 namespace {
@@ -17,6 +19,7 @@ constexpr int kKeyDepthMax = 64;
 struct Listed {
   std::vector<std::string> arrays;   // keys
   std::vector<std::string> objects;  // "<key>/shard_….pt" without the ".pt"
+  std::vector<std::string> locks;    // "<key>.sync"
 };
 
 // Directory entries are looked at once each.
@@ -51,7 +54,7 @@ class KeyLister {
     HF_ASSIGN_OR_RETURN(const bool is_array,
                         LeadsToAnything(JoinPath(PathOf(key), ".zarray")));
     if (is_array) {
-      if (!key.ends_with(".sync")) listed_.arrays.push_back(key);
+      (key.ends_with(".sync") ? listed_.locks : listed_.arrays).push_back(key);
       return Status();
     }
     HF_ASSIGN_OR_RETURN(const std::vector<std::string> names,
@@ -171,6 +174,25 @@ GetShapeDTypeFn StoredShapeDType(const std::string& root,
 }
 
 }  // namespace
+
+Result<CheckpointFiles> ListCheckpoint(const std::string& path) {
+  HF_ASSIGN_OR_RETURN(Listed listed, KeyLister(path, true).List());
+  CheckpointFiles files;
+  files.locks = std::move(listed.locks);
+  for (std::string& key : listed.arrays) {
+    (IsValidUtf8(key) ? files.arrays : files.bad_names)
+        .push_back(std::move(key));
+  }
+  std::vector<std::string> names;
+  for (std::string& name : listed.objects) {
+    const bool is_good = IsValidUtf8(name) && ParseObject(name, true).ok();
+    (is_good ? names : files.bad_objects).push_back(std::move(name));
+  }
+  HF_ASSIGN_OR_RETURN(files.objects, ListObjects(names, true));
+  HF_ASSIGN_OR_RETURN(files.has_common,
+                      LeadsToAnything(JoinPath(path, "common.pt")));
+  return files;
+}
 
 Result<TensorMetadata> LoadZarrBasedShardedMetadata(
     const std::string& checkpoint_dir, const GetShapeDTypeFn& get_shape_dtype,

@@ -89,6 +89,18 @@ std::string JoinDots(const Shape& values) {
   return text;
 }
 
+std::string NumpyArrayText(const std::vector<int64_t>& values) {
+  size_t width = 0;
+  for (const int64_t value : values) {
+    width = std::max(width, std::to_string(value).size());
+  }
+  std::string text;
+  for (const int64_t value : values) {
+    text += (text.empty() ? "" : ", ") + Padded(std::to_string(value), width);
+  }
+  return "array([" + text + "])";
+}
+
 std::string CountTensorText(const Shape& shape, bool is_int32,
                             const std::function<int64_t(int64_t)>& count_of) {
   const std::string end = is_int32 ? ", dtype=torch.int32)" : ")";

@@ -32,6 +32,8 @@ std::string PythonSet(const Set& values) {
 }
 // "2.3.4".
 std::string JoinDots(const Shape& values);
+// "array([ 5, 12])".
+std::string NumpyArrayText(const std::vector<int64_t>& values);
 // `tensor([[1], [0]], dtype=torch.int32)` as torch breaks its lines; one that
 // torch would abbreviate is "tensor([...], ...)". `count_of` gives the element
 // at a C-order index.

@@ -4,9 +4,9 @@
 #include <map>
 #include <mutex>
 
-#include "base/executor.h"
 #include "base/no_throw.h"
 #include "base/status_macros.h"
+#include "checkpoint/run.h"
 #include "megatron/chunk_read.h"
 #include "megatron/error.h"
 #include "tensor/copy.h"
@@ -32,20 +32,21 @@ class Loader {
         targets_(targets),
         options_(options),
         store_(std::make_shared<FileStore>(checkpoint_dir)),
-        executor_(options.run.thread_count),
+        run_(options.run),
         loading_(tensors.size()) {}
 
-  Result<std::vector<LoadedTensor>> Run() {
+  Result<std::vector<LoadedTensor>> LoadAll() {
     HF_RETURN_IF_ERROR(OpenAll());
     for (size_t i = 0; i < tensors_.size(); ++i) {
       HF_RETURN_IF_ERROR(Prepare(i));
     }
-    std::vector<ChunkRead> reads;
-    for (size_t i = 0; i < tensors_.size(); ++i) Plan(i, reads);
-    const CancelToken cancel(options_.run.cancel);
-    HF_ASSIGN_OR_RETURN(const std::vector<AbsentChunk> absent,
-                        ReadChunks(reads, options_.mode, executor_, &cancel));
-    HF_RETURN_IF_ERROR(CheckAbsent(absent));
+    run_.StartPhase("read", ReadBytes());
+    PartReader reader(options_.mode, options_.absent_chunks,
+                      store_->Describe(""), run_);
+    for (size_t i = 0; i < tensors_.size(); ++i) {
+      HF_RETURN_IF_ERROR(Read(i, reader));
+    }
+    HF_ASSIGN_OR_RETURN(const std::vector<AbsentChunk> absent, reader.Finish());
     return Collect(absent);
   }
 
@@ -58,13 +59,14 @@ class Loader {
       if (users.empty()) first.push_back(i);
       users.push_back(i);
     }
-    return executor_.ParallelFor(first.size(), [&](size_t n, int) -> Status {
-      const std::string& key = tensors_[first[n]].key;
-      HF_ASSIGN_OR_RETURN(const ArrayState array,
-                          OpenArray(store_, key, options_.mode));
-      for (const size_t i : by_key.at(key)) loading_[i].array = array;
-      return Status();
-    });
+    return run_.executor().ParallelFor(
+        first.size(), [&](size_t n, int) -> Status {
+          const std::string& key = tensors_[first[n]].key;
+          HF_ASSIGN_OR_RETURN(const ArrayState array,
+                              OpenArray(store_, key, options_.mode));
+          for (const size_t i : by_key.at(key)) loading_[i].array = array;
+          return Status();
+        });
   }
 
   // The memory that tensor i is read into.
@@ -110,32 +112,24 @@ class Loader {
                                 ShapeToString(loading_[i].plan.shape));
   }
 
-  void Plan(size_t i, std::vector<ChunkRead>& reads) {
+  Status Read(size_t i, PartReader& reader) {
     Loading& loading = loading_[i];
     const bool via_local = loading.plan.via_local;
     const ArrayView target =
         via_local ? loading.local.mutable_view() : loading.target;
     for (const StoredPart& part :
          StoredParts(*loading.array, tensors_[i], target, via_local)) {
-      PlanReads(loading.array.get(), i, part, reads);
+      HF_RETURN_IF_ERROR(reader.Add(loading.array.get(), i, part));
     }
+    return Status();
   }
 
-  Status CheckAbsent(const std::vector<AbsentChunk>& absent) const {
-    if (absent.empty() || options_.absent_chunks == AbsentChunks::kFill) {
-      return Status();
+  uint64_t ReadBytes() const {
+    uint64_t bytes = 0;
+    for (const Loading& loading : loading_) {
+      bytes += loading.result.byte_count();
     }
-    constexpr size_t kListedMax = 20;
-    std::string names;
-    for (size_t i = 0; i < absent.size() && i < kListedMax; ++i) {
-      names += (i == 0 ? "" : ", ") + absent[i].key;
-    }
-    if (absent.size() > kListedMax) names += ", ...";
-    return CheckpointingError(
-        StatusCode::kDataLoss, "ABSENT_CHUNK",
-        std::to_string(absent.size()) + " chunks of " + store_->Describe("") +
-            " are not there: " + names +
-            ". Their elements were never written or are lost");
+    return bytes;
   }
 
   Result<std::vector<LoadedTensor>> Collect(
@@ -173,7 +167,7 @@ class Loader {
   const std::span<const ArrayView> targets_;
   const ZarrLoadOptions& options_;
   const std::shared_ptr<Store> store_;
-  Executor executor_;
+  Run run_;
   std::vector<Loading> loading_;
 };
 
@@ -184,7 +178,7 @@ Result<std::vector<LoadedTensor>> ZarrLoadShardedStrategy::Load(
     ZarrLoadOptions options, std::span<const ArrayView> targets) const {
   options.mode = mode_;
   return CatchBadAlloc([&]() -> Result<std::vector<LoadedTensor>> {
-    return Loader(tensors, targets, checkpoint_dir, options).Run();
+    return Loader(tensors, targets, checkpoint_dir, options).LoadAll();
   });
 }
 
