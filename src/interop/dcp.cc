@@ -18,7 +18,7 @@
 namespace holdfast {
 namespace {
 
-constexpr std::string_view kMegatronFile = "metadata.json";
+constexpr std::string_view kBackendFile = "metadata.json";
 constexpr std::string_view kCommonFile = "common.pt";
 constexpr std::string_view kCommonRecord = "common_state/shard_0_1";
 // Objects up to this size are looked at when the checkpoint is opened.
@@ -32,11 +32,6 @@ std::string DottedName(const std::vector<std::string>& key) {
     name += part;
   }
   return name;
-}
-
-bool IsLeafWithoutValue(ValueKind kind) {
-  return kind == ValueKind::kNone || kind == ValueKind::kEmptyDict ||
-         kind == ValueKind::kEmptyList || kind == ValueKind::kEmptyTuple;
 }
 
 template <typename T>
@@ -93,6 +88,13 @@ bool BecomeValue(const PickleValue& value, ExtentLeaf& leaf) {
   }
 }
 
+// The same of a file of torch.save; large ones are not looked at.
+bool ReadValue(std::string_view torch_file, ExtentLeaf& leaf) {
+  if (torch_file.size() > kSmallObjectBytesMax) return false;
+  const Result<PickleValue> value = ReadTorchFile(torch_file);
+  return value.ok() && BecomeValue(*value, leaf);
+}
+
 class DcpOpener {
  public:
   DcpOpener(std::string path, const OpenOptions& options)
@@ -131,7 +133,7 @@ class DcpOpener {
   }
 
   Status FindMegatron() {
-    HF_ASSIGN_OR_RETURN(const auto text, ReadIfThere(kMegatronFile));
+    HF_ASSIGN_OR_RETURN(const auto text, ReadIfThere(kBackendFile));
     if (!text) return Status();
     const auto json = nlohmann::json::parse(*text, nullptr, false);
     is_megatron_ = json.is_object() && json.contains("sharded_backend");
@@ -305,9 +307,8 @@ class DcpOpener {
     if (!is_megatron_ && is_small) {
       HF_ASSIGN_OR_RETURN(const std::string text,
                           source.ReadString(0, source.size()));
-      const Result<PickleValue> value = ReadTorchFile(text);
       ExtentLeaf known = leaf;
-      if (value.ok() && BecomeValue(*value, known)) {
+      if (ReadValue(text, known)) {
         leaf = std::move(known);
         return Status();
       }
@@ -365,7 +366,8 @@ class DcpOpener {
     for (const SidecarLeaf& leaf : sidecar_->leaves) stored.insert(leaf.stored);
     std::erase_if(leaves_, [&](const ExtentLeaf& leaf) {
       return !stored.contains(leaf.info.name) &&
-             (IsLeafWithoutValue(leaf.info.kind) ||
+             leaf.info.kind != ValueKind::kArray &&
+             (leaf.info.kind != ValueKind::kObject ||
               leaf.info.name == kCommonStateLeaf);
     });
     return Status();
@@ -381,6 +383,11 @@ class DcpOpener {
 };
 
 }  // namespace
+
+bool ReadsAsValue(std::string_view torch_file) {
+  ExtentLeaf leaf;
+  return ReadValue(torch_file, leaf);
+}
 
 Result<std::unique_ptr<Checkpoint>> OpenDcp(const std::string& path,
                                             const OpenOptions& options) {

@@ -15,6 +15,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "holdfast/checkpoint.h"
 
@@ -22,6 +23,10 @@ namespace holdfast {
 
 // The leaf of Megatron's common state.
 inline constexpr std::string_view kCommonStateLeaf = "common_state";
+
+// Whether the object in this file of torch.save is read as a leaf of another
+// kind than kObject from a plain checkpoint.
+bool ReadsAsValue(std::string_view torch_file);
 
 // `path` is the directory.
 Result<std::unique_ptr<Checkpoint>> OpenDcp(const std::string& path,

@@ -50,6 +50,8 @@ struct PlannedLeaf {
   DType stored = DType::kUint8;
   std::string object;  // objects: the record's bytes
   bool is_stored = false;
+  // An object that a reader without the sidecar takes for a number, say.
+  bool reads_as_value = false;
 };
 
 // (prefix, ..., step, whole...) of the box that at most bytes_max bytes fit in.
@@ -304,6 +306,9 @@ class DcpTarget final : public FormatTarget {
       HF_RETURN_IF_ERROR(PlanArray(i, entry));
     } else {
       HF_ASSIGN_OR_RETURN(planned_[i].object, ObjectBytes(leaf));
+      planned_[i].reads_as_value = !is_megatron_ &&
+                                   leaf.kind == ValueKind::kObject &&
+                                   ReadsAsValue(leaf.text);
       if (planned_[i].object.empty()) return Status();
       entry.is_object = true;
       entry.record = Place(planned_[i].object.size());
@@ -426,7 +431,8 @@ class DcpTarget final : public FormatTarget {
       return leaf.dtype == DType::kBool || leaf.dtype == DType::kInt64 ||
              leaf.dtype == DType::kFloat64 || leaf.dtype == DType::kComplex128;
     }
-    return leaf.kind != ValueKind::kJson && planned_[i].is_stored;
+    return leaf.kind != ValueKind::kJson && planned_[i].is_stored &&
+           !planned_[i].reads_as_value;
   }
 
   // The name of the leaf that a reader without the sidecar sees.
@@ -445,7 +451,7 @@ class DcpTarget final : public FormatTarget {
         leaf.name == kCommonStateLeaf) {
       return leaf.name;
     }
-    if (!planned_[i].is_stored) return "";
+    if (!planned_[i].is_stored || planned_[i].reads_as_value) return "";
     return is_megatron_ ? StoredName(leaf) : leaf.name;
   }
 

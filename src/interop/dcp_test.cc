@@ -200,6 +200,10 @@ DcpSource RandomSource(unsigned seed) {
            SmallLeaf("list", ValueKind::kEmptyList, ""),
            SmallLeaf("tuple", ValueKind::kEmptyTuple, ""),
            SmallLeaf("json", ValueKind::kJson, "{\"a\": 1}"),
+           SmallLeaf("object of nothing", ValueKind::kObject,
+                     *WriteTorchFile(PickleValue::Dict({}))),
+           SmallLeaf("object of a number", ValueKind::kObject,
+                     *WriteTorchFile(PickleValue::Int(5))),
            SmallLeaf("object", ValueKind::kObject,
                      *WriteTorchFile(PickleValue::List(
                          {PickleValue::Int(1), PickleValue::Int(2)})))}) {

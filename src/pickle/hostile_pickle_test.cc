@@ -58,85 +58,97 @@ const StatusCode kDenied = StatusCode::kPermissionDenied;
 const StatusCode kDamaged = StatusCode::kDataLoss;
 const StatusCode kOther = StatusCode::kUnimplemented;
 
+std::string Runs(const std::string& name) {
+  return "pickle refers to " + name + ", which holdfast does not run";
+}
+
 std::vector<HostilePickle> ActingPickles() {
-  const auto runs = [](const std::string& name) {
-    return "pickle refers to " + name + ", which holdfast does not run";
-  };
   return {
       {"os.system by GLOBAL and REDUCE", "cos\nsystem\n(S'true'\ntR.", kDenied,
-       runs("os.system")},
+       Runs("os.system")},
       {"posix.system", "cposix\nsystem\n(S'true'\ntR.", kDenied,
-       runs("posix.system")},
-      {"nt.system", "cnt\nsystem\n(S'x'\ntR.", kDenied, runs("nt.system")},
+       Runs("posix.system")},
+      {"nt.system", "cnt\nsystem\n(S'x'\ntR.", kDenied, Runs("nt.system")},
       {"os.system by STACK_GLOBAL",
        "\x80\x04"s + Named("os", "system") + Short("true") + "\x85R.", kDenied,
-       runs("os.system")},
+       Runs("os.system")},
       {"os.system only mentioned", "cos\nsystem\n.", kDenied,
-       runs("os.system")},
-      {"os.system thrown away", "cos\nsystem\n0N.", kDenied, runs("os.system")},
+       Runs("os.system")},
+      {"os.system thrown away", "cos\nsystem\n0N.", kDenied, Runs("os.system")},
       {"os.system by INST", "(S'true'\nios\nsystem\n.", kDenied,
-       runs("os.system")},
+       Runs("os.system")},
       {"os.system by OBJ", "(cos\nsystem\nS'true'\no.", kDenied,
-       runs("os.system")},
-      {"os.execve", "cos\nexecve\n(tR.", kDenied, runs("os.execve")},
+       Runs("os.system")},
+      {"os.execve", "cos\nexecve\n(tR.", kDenied, Runs("os.execve")},
       {"subprocess.Popen by NEWOBJ",
        "\x80\x02"
        "csubprocess\nPopen\n(S'true'\nt\x81.",
-       kDenied, runs("subprocess.Popen")},
+       kDenied, Runs("subprocess.Popen")},
       {"subprocess.check_output", "csubprocess\ncheck_output\n(S'x'\ntR.",
-       kDenied, runs("subprocess.check_output")},
-      {"eval", "cbuiltins\neval\n(S'1'\ntR.", kDenied, runs("builtins.eval")},
+       kDenied, Runs("subprocess.check_output")},
+      {"eval", "cbuiltins\neval\n(S'1'\ntR.", kDenied, Runs("builtins.eval")},
       {"eval of Python 2", "c__builtin__\neval\n(S'1'\ntR.", kDenied,
-       runs("builtins.eval")},
-      {"exec", "cbuiltins\nexec\n(S'1'\ntR.", kDenied, runs("builtins.exec")},
+       Runs("builtins.eval")},
+      {"exec", "cbuiltins\nexec\n(S'1'\ntR.", kDenied, Runs("builtins.exec")},
       {"compile", "cbuiltins\ncompile\n(S'1'\ntR.", kDenied,
-       runs("builtins.compile")},
+       Runs("builtins.compile")},
+  };
+}
+
+std::vector<HostilePickle> ActingModulePickles() {
+  return {
       {"__import__", "cbuiltins\n__import__\n(S'os'\ntR.", kDenied,
-       runs("builtins.__import__")},
+       Runs("builtins.__import__")},
       {"open", "cbuiltins\nopen\n(S'/etc/passwd'\ntR.", kDenied,
-       runs("builtins.open")},
+       Runs("builtins.open")},
       {"globals", "cbuiltins\nglobals\n(tR.", kDenied,
-       runs("builtins.globals")},
+       Runs("builtins.globals")},
       {"importlib.import_module", "cimportlib\nimport_module\n(S'os'\ntR.",
-       kDenied, runs("importlib.import_module")},
-      {"runpy", "crunpy\n_run_code\n(tR.", kDenied, runs("runpy._run_code")},
+       kDenied, Runs("importlib.import_module")},
+      {"runpy", "crunpy\n_run_code\n(tR.", kDenied, Runs("runpy._run_code")},
       {"a code object", "ctypes\nCodeType\n(tR.", kDenied,
-       runs("types.CodeType")},
+       Runs("types.CodeType")},
       {"a function", "ctypes\nFunctionType\n(tR.", kDenied,
-       runs("types.FunctionType")},
+       Runs("types.FunctionType")},
       {"operator.attrgetter", "coperator\nattrgetter\n(S'system'\ntR.", kDenied,
-       runs("operator.attrgetter")},
+       Runs("operator.attrgetter")},
       {"functools.partial", "cfunctools\npartial\n(tR.", kDenied,
-       runs("functools.partial")},
+       Runs("functools.partial")},
       {"pickle.loads", "cpickle\nloads\n(S'N.'\ntR.", kDenied,
-       runs("pickle.loads")},
+       Runs("pickle.loads")},
       {"marshal.loads", "cmarshal\nloads\n(tR.", kDenied,
-       runs("marshal.loads")},
+       Runs("marshal.loads")},
       {"shutil.rmtree", "cshutil\nrmtree\n(S'/'\ntR.", kDenied,
-       runs("shutil.rmtree")},
-      {"a socket", "csocket\nsocket\n(tR.", kDenied, runs("socket.socket")},
+       Runs("shutil.rmtree")},
+      {"a socket", "csocket\nsocket\n(tR.", kDenied, Runs("socket.socket")},
       {"ctypes", "cctypes\nCDLL\n(S'libc.so.6'\ntR.", kDenied,
-       runs("ctypes.CDLL")},
+       Runs("ctypes.CDLL")},
       {"webbrowser.open", "cwebbrowser\nopen\n(S'x'\ntR.", kDenied,
-       runs("webbrowser.open")},
-      {"torch.load", "ctorch\nload\n(S'x'\ntR.", kDenied, runs("torch.load")},
-      {"torch.hub", "ctorch.hub\nload\n(tR.", kDenied, runs("torch.hub.load")},
+       Runs("webbrowser.open")},
+      {"torch.load", "ctorch\nload\n(S'x'\ntR.", kDenied, Runs("torch.load")},
+      {"torch.hub", "ctorch.hub\nload\n(tR.", kDenied, Runs("torch.hub.load")},
       {"storages that are pickles of their own",
        "ctorch.storage\n_load_from_bytes\n(S'x'\ntR.", kDenied,
-       runs("torch.storage._load_from_bytes")},
-      {"numpy.load", "cnumpy\nload\n(S'x'\ntR.", kDenied, runs("numpy.load")},
+       Runs("torch.storage._load_from_bytes")},
+      {"numpy.load", "cnumpy\nload\n(S'x'\ntR.", kDenied, Runs("numpy.load")},
+  };
+}
+
+std::vector<HostilePickle> OddNamePickles() {
+  return {
       {"a way through another module's imports",
        "\x80\x04"s + Named("torch.os", "System") + ".", kDenied,
-       runs("torch.os.System")},
+       Runs("torch.os.System")},
       {"a way through attributes",
        "\x80\x04"s + Named("collections", "OrderedDict.__init__.__globals__") +
            ".",
-       kDenied, runs("collections.OrderedDict.__init__.__globals__")},
+       kDenied, Runs("collections.OrderedDict.__init__.__globals__")},
       {"a module by attributes",
        "\x80\x04"s + Named("json", "codecs.builtins.eval") + ".", kDenied,
-       runs("json.codecs.builtins.eval")},
-      {"no name at all", "c\n\n.", kDenied, runs(".")},
-      {"a name with blanks", "cos \nsystem\n.", kDenied, runs("os .system")},
+       Runs("json.codecs.builtins.eval")},
+      {"a name that is no text", "ca\xff\nB\n.", kDenied, Runs("a\xff.B")},
+      {"no name at all", "c\n\n.", kDenied, Runs(".")},
+      {"a name with blanks", "cos \nsystem\n.", kDenied, Runs("os .system")},
       {"a function that is not known", "cmodel.tools\nbuild\n(tR.", kDenied,
        "pickle calls model.tools.build, which holdfast does not run"},
       {"a class called with several arguments",
@@ -158,9 +170,9 @@ std::vector<HostilePickle> ActingPickles() {
        "cbuiltins\ngetattr\n(cmodel\nColor\nS'__init__'\ntR.", kDenied,
        "pickle calls builtins.getattr"},
       {"getattr as a value", "cbuiltins\ngetattr\n.", kDenied,
-       runs("builtins.getattr")},
+       Runs("builtins.getattr")},
       {"builtins.list called", "cbuiltins\nlist\n(tR.", kDenied,
-       runs("builtins.list")},
+       Runs("builtins.list")},
       {"numpy's dtype of a dtype",
        "cnumpy.core.multiarray\nscalar\n(cnumpy\ndtype\nS'x'\ntR.", kDamaged,
        "a numpy value has no dtype"},
@@ -209,6 +221,11 @@ std::vector<HostilePickle> DamagedPickles() {
       {"OBJ without a class", "(o.", kDamaged, "OBJ without a class"},
       {"NEWOBJ_EX without keywords", "cmodel\nThing\n)N\x92.", kDamaged,
        "not a dict"},
+  };
+}
+
+std::vector<HostilePickle> ForeignPickles() {
+  return {
       {"STACK_GLOBAL of ints", "K\1K\2\x93.", kDamaged,
        "STACK_GLOBAL wants two texts, and has an int and an int"},
       {"STACK_GLOBAL of bytes", "C\2osC\6system\x93.", kDamaged,
@@ -246,6 +263,11 @@ std::vector<HostilePickle> DamagedPickles() {
       {"a string without quotes", "Sabc\n.", kDamaged, "not in quotes"},
       {"a string with half an escape", "S'\\x1'\n.", kDamaged,
        "a broken escape"},
+  };
+}
+
+std::vector<HostilePickle> MemoPickles() {
+  return {
       {"a str that is not UTF-8", "X\2\0\0\0\xff\xfe."s, kDamaged,
        "a str is not UTF-8"},
       {"a frame longer than the file", "\x95" + Little(100, 8) + "N.", kDamaged,
@@ -263,6 +285,11 @@ std::vector<HostilePickle> DamagedPickles() {
        "a value contains itself"},
       {"two lists that hold each other", "]q\0]q\1h\0ah\1a0h\0h\1a."s, kDamaged,
        ""},
+  };
+}
+
+std::vector<HostilePickle> WrongObjectPickles() {
+  return {
       {"a tensor without a file",
        "ctorch._utils\n_rebuild_tensor_v2\n(NK\0))\x89NtR."s, kDamaged,
        "a tensor has no storage but None"},
@@ -293,6 +320,11 @@ std::vector<HostilePickle> DamagedPickles() {
        "\x80\x02"
        "cargparse\nNamespace\n)\x81]b.",
        kDamaged, "the state of a Namespace is no dict"},
+  };
+}
+
+std::vector<HostilePickle> LargePickles() {
+  return {
       {"1000 lists in one another", Times(1000, "]") + Times(999, "a") + ".",
        kDamaged, "values are nested deeper than 500"},
       {"a million tuples in one another", "N" + Times(1000000, "\x85") + ".",
@@ -333,12 +365,20 @@ std::string NameOfCase(const testing::TestParamInfo<HostilePickle>& info) {
 
 INSTANTIATE_TEST_SUITE_P(Acting, HostilePickles,
                          testing::ValuesIn(ActingPickles()), NameOfCase);
+INSTANTIATE_TEST_SUITE_P(ActingModules, HostilePickles,
+                         testing::ValuesIn(ActingModulePickles()), NameOfCase);
+INSTANTIATE_TEST_SUITE_P(OddNames, HostilePickles,
+                         testing::ValuesIn(OddNamePickles()), NameOfCase);
 INSTANTIATE_TEST_SUITE_P(Damaged, HostilePickles,
                          testing::ValuesIn(DamagedPickles()), NameOfCase);
-
-TEST(HostilePickleTable, IsLongEnough) {
-  EXPECT_GE(ActingPickles().size() + DamagedPickles().size(), 60u);
-}
+INSTANTIATE_TEST_SUITE_P(Foreign, HostilePickles,
+                         testing::ValuesIn(ForeignPickles()), NameOfCase);
+INSTANTIATE_TEST_SUITE_P(Memo, HostilePickles, testing::ValuesIn(MemoPickles()),
+                         NameOfCase);
+INSTANTIATE_TEST_SUITE_P(WrongObjects, HostilePickles,
+                         testing::ValuesIn(WrongObjectPickles()), NameOfCase);
+INSTANTIATE_TEST_SUITE_P(Large, HostilePickles,
+                         testing::ValuesIn(LargePickles()), NameOfCase);
 
 // A value with one of everything that a pickle of torch.save may have.
 PickleValue OneOfEverything() {

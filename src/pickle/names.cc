@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "pickle/numpy_dtype.h"
+#include "pickle/pickle_reader.h"
 
 namespace holdfast::pickle {
 namespace {
@@ -265,7 +266,8 @@ void ModernName(std::string& module, std::string& name) {
 }
 
 NameUse UseOf(std::string_view module, std::string_view name) {
-  if (!AllParts(module, IsIdentifier) || !AllParts(name, IsIdentifier)) {
+  if (!IsPythonText(module) || !IsPythonText(name) ||
+      !AllParts(module, IsIdentifier) || !AllParts(name, IsIdentifier)) {
     return NameUse::kRefused;
   }
   for (const KnownName& known : kKnownNames) {

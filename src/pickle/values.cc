@@ -94,6 +94,12 @@ bool IsBare(const Object& object) {
   return !object.state && object.items.empty() && object.pairs.empty();
 }
 
+// What copyreg makes is made by cls.__new__, not by a call of the class.
+Object Uncalled(Object object) {
+  object.is_called = false;
+  return object;
+}
+
 Status Builder::Weigh(uint64_t bytes) {
   if (__builtin_add_overflow(weight_, bytes, &weight_)) weight_ = UINT64_MAX;
   if (weight_ <= weight_max_) return {};
@@ -272,13 +278,13 @@ Result<PickleValue> Builder::MakeObject(const Node& object_node) {
           program_.global(node(args[1])).use == NameUse::kObject &&
           node(args[2]).kind == NodeKind::kNone;
       if (!is_plain) return BadObject(callee, "is of no plain class");
-      return MakeObjectOf(program_.global(node(args[0])), object, {});
+      return MakeObjectOf(program_.global(node(args[0])), Uncalled(object), {});
     }
     case NameUse::kNewobj: {
       if (args.empty() || node(args[0]).kind != NodeKind::kGlobal) {
         return BadObject(callee, "has no class");
       }
-      return MakeObjectOf(program_.global(node(args[0])), object,
+      return MakeObjectOf(program_.global(node(args[0])), Uncalled(object),
                           Indices(args.begin() + 1, args.end()));
     }
     case NameUse::kGetattr:
