@@ -5,6 +5,7 @@
 
 #include "convert/format_convert.h"
 #include "interop/dcp_target.h"
+#include "interop/megatron_zarr_target.h"
 #include "interop/open.h"
 #include "interop/safetensors_target.h"
 
@@ -31,6 +32,9 @@ Result<FormatAccess> AccessOf(Format format) {
       return Access(format, ForeignFormat::kDcp, MakeDcpTarget(false));
     case Format::kTorchDist:
       return Access(format, ForeignFormat::kTorchDist, MakeDcpTarget(true));
+    case Format::kMegatronZarr:
+      return Access(format, ForeignFormat::kMegatronZarr,
+                    MakeMegatronZarrTarget());
     default:
       return UnimplementedError("convert: " + std::string(FormatName(format)) +
                                 " cannot be written");
