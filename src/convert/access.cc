@@ -6,6 +6,7 @@
 #include "convert/format_convert.h"
 #include "interop/dcp_target.h"
 #include "interop/megatron_zarr_target.h"
+#include "interop/npz_target.h"
 #include "interop/open.h"
 #include "interop/safetensors_target.h"
 
@@ -35,10 +36,14 @@ Result<FormatAccess> AccessOf(Format format) {
     case Format::kMegatronZarr:
       return Access(format, ForeignFormat::kMegatronZarr,
                     MakeMegatronZarrTarget());
-    default:
-      return UnimplementedError("convert: " + std::string(FormatName(format)) +
-                                " cannot be written");
+    case Format::kNpz:
+      return Access(format, ForeignFormat::kNpz, MakeNpzTarget());
+    case Format::kOrbax:
+    case Format::kOrbaxV1:
+      break;
   }
+  return UnimplementedError("convert: " + std::string(FormatName(format)) +
+                            " is one of Orbax's formats");
 }
 
 }  // namespace holdfast
