@@ -461,6 +461,10 @@ constexpr Flag kFlags[] = {
      "fill|refuse", ApplyMissing},
     {"no-verify", 0, "", "Do not check the checkpoint's own file digests",
      kOpen, "", Completion::kNothing, "", Switch<&Args::verify, false>},
+    {"no-sidecar", 0, "",
+     "Give a foreign format's tensors as it has them, without the tree that "
+     "holdfast keeps with them",
+     kOpen, "", Completion::kNothing, "", Switch<&Args::use_sidecar, false>},
     {"threads", 'j', "N", "Work on N threads; 0: one per available CPU", kWork,
      "0", Completion::kNothing, "", ApplyThreads},
     {"ram", 0, "SIZE",
@@ -553,9 +557,9 @@ constexpr Example kConvertExamples[] = {
      "the newer format"},
     {"holdfast convert /ckpt /params --ocdbt no 'params.*'",
      "some leaves of the newest step, a directory each"},
-    {"holdfast convert /ckpt/7 model.safetensors --select params --map "
-     "'params/(.*)=\\1' --cast '*=bfloat16'",
-     "the weights alone, renamed and cast, for others"},
+    {"holdfast convert /ckpt/7 w.safetensors --select params --cast "
+     "'*=bfloat16'",
+     "the weights alone, cast, for others"},
     {"mpirun -np 8 holdfast convert --ram 1G /ckpt/7 /new/7",
      "eight processes write a part each"},
 };
