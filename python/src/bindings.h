@@ -13,5 +13,6 @@ void BindCheckpoint(nanobind::module_& module);
 void BindSteps(nanobind::module_& module);
 void BindSpec(nanobind::module_& module);
 void BindAggregate(nanobind::module_& module);
+void BindMegatron(nanobind::module_& module);
 
 }  // namespace holdfast::python

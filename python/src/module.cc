@@ -34,5 +34,6 @@ NB_MODULE(_engine, module) {
   holdfast::python::BindSteps(module);
   holdfast::python::BindSpec(module);
   holdfast::python::BindAggregate(module);
+  holdfast::python::BindMegatron(module);
   module.attr("version") = HOLDFAST_VERSION;
 }
