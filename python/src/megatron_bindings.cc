@@ -103,17 +103,24 @@ ConstArrayView DataOf(nb::handle data, DType dtype) {
   return ViewOf(data, dtype);
 }
 
-nb::tuple RowOf(nb::handle row, size_t columns) {
-  const auto values = nb::cast<nb::tuple>(row);
-  if (values.size() != columns) {
-    ThrowValueError("a row has " + std::to_string(values.size()) +
-                    " columns, want " + std::to_string(columns));
+class Row {
+ public:
+  Row(nb::handle row, size_t columns) : values_(nb::cast<nb::tuple>(row)) {
+    if (values_.size() != columns) {
+      ThrowValueError("a row has " + std::to_string(values_.size()) +
+                      " columns, want " + std::to_string(columns));
+    }
   }
-  return values;
-}
+  nb::object operator[](Column column) const {
+    return nb::object(values_[static_cast<size_t>(column)]);
+  }
+
+ private:
+  nb::tuple values_;
+};
 
 ShardedTensor TensorOf(nb::handle row) {
-  const nb::tuple values = RowOf(row, kTensorColumns);
+  const Row values(row, kTensorColumns);
   ShardedTensor tensor;
   tensor.key = KeyOf(values[kKey]);
   tensor.replica_id = ReplicaIdOf(values[kReplicaId]);
@@ -125,12 +132,12 @@ ShardedTensor TensorOf(nb::handle row) {
       OptionalShapeOf(values[kAxisFragmentations], "axis_fragmentations");
   tensor.prepend_axis_num = nb::cast<int>(values[kPrependAxisNum]);
   tensor.allow_shape_mismatch = nb::cast<bool>(values[kAllowShapeMismatch]);
-  if (!nb::handle(values[kFlattenedRange]).is_none()) {
+  if (!values[kFlattenedRange].is_none()) {
     const Shape range = ShapeOf(values[kFlattenedRange], "flattened_range");
     if (range.size() != 2) ThrowValueError("flattened_range: want two ints");
     tensor.flattened_range = {range[0], range[1]};
   }
-  if (!nb::handle(values[kData]).is_none()) {
+  if (!values[kData].is_none()) {
     tensor.data = DataOf(values[kData], tensor.dtype);
     tensor.has_data = true;
   }
@@ -138,7 +145,7 @@ ShardedTensor TensorOf(nb::handle row) {
 }
 
 ShardedObject ObjectOf(nb::handle row) {
-  const nb::tuple values = RowOf(row, kDType);
+  const Row values(row, kDType);
   ShardedObject object;
   object.key = KeyOf(values[kKey]);
   object.replica_id = ReplicaIdOf(values[kReplicaId]);
@@ -156,8 +163,7 @@ std::vector<ShardedTensor> TensorsOf(nb::handle rows) {
 megatron::RankState RankStateOf(nb::handle rows) {
   megatron::RankState state;
   for (const nb::handle row : rows) {
-    const auto kind = nb::cast<std::string>(nb::cast<nb::tuple>(row)[kKind]);
-    if (kind == "tensor") {
+    if (nb::len(row) == kTensorColumns) {
       state.tensors.push_back(TensorOf(row));
     } else {
       state.objects.push_back(ObjectOf(row));
@@ -189,21 +195,22 @@ void CheckKey(nb::handle key) {
   CheckMegatron(megatron::CheckKeyIsStorable(KeyOf(key)));
 }
 
-void CreateArrays(nb::handle rows, nb::handle directory, bool sync) {
+void CreateArrays(nb::handle rows, nb::handle directory, bool sync,
+                  bool scalars) {
   const std::vector<ShardedTensor> tensors = TensorsOf(rows);
   const std::string path = PathOf(directory);
   RunMegatron([&](const RunOptions& run) {
     return DoneUnless(megatron::ZarrSaveShardedStrategy().CreateArrays(
-        tensors, path, {sync, run}));
+        tensors, path, {sync, scalars, run}));
   });
 }
 
 Stats WriteShards(nb::handle rows, nb::handle directory, bool sync,
-                  int thread_count) {
+                  bool scalars, int thread_count) {
   const std::vector<ShardedTensor> tensors = TensorsOf(rows);
   const std::string path = PathOf(directory);
   return RunMegatron([&](const RunOptions& run) {
-    megatron::ZarrSaveOptions options{sync, run};
+    megatron::ZarrSaveOptions options{sync, scalars, run};
     options.run.thread_count = thread_count;
     return megatron::ZarrSaveShardedStrategy().WriteShards(tensors, path,
                                                            options);
@@ -297,9 +304,10 @@ void BindMegatron(nb::module_& module) {
   module.def("megatron_validate", &ValidateRanks, nb::arg("ranks"));
   module.def("megatron_check_key", &CheckKey, nb::arg("key"));
   module.def("megatron_create_arrays", &CreateArrays, nb::arg("rows"),
-             nb::arg("directory"), nb::arg("sync"));
+             nb::arg("directory"), nb::arg("sync"), nb::arg("scalars"));
   module.def("megatron_write_shards", &WriteShards, nb::arg("rows"),
-             nb::arg("directory"), nb::arg("sync"), nb::arg("thread_count"));
+             nb::arg("directory"), nb::arg("sync"), nb::arg("scalars"),
+             nb::arg("thread_count"));
   module.def("megatron_open_array", &OpenArray, nb::arg("path"),
              nb::arg("mode"));
   module.def("megatron_load", &Load, nb::arg("rows"), nb::arg("targets"),

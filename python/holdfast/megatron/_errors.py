@@ -47,6 +47,14 @@ def _class_named(name: str) -> type[Exception]:
     return CheckpointingException
 
 
+def _init(self: Any, *args: object, code: str = "") -> None:
+    Exception.__init__(self, *args)
+    self.code = code
+    if isinstance(self, json.JSONDecodeError):
+        self.msg, self.doc, self.pos = str(args[0]), "", 0
+        self.lineno = self.colno = 1
+
+
 @functools.cache
 def _both(kind: type[Exception]) -> Any:
     """A class that is `kind` and CheckpointingException, with kind's name."""
@@ -54,6 +62,8 @@ def _both(kind: type[Exception]) -> Any:
         kind.__name__,
         (CheckpointingException, kind),
         {
+            # Those of json.JSONDecodeError take other arguments.
+            "__init__": _init,
             # KeyError would print the representation of its text.
             "__str__": lambda self: str(self.args[0]) if self.args else "",
             "__reduce__": lambda self: (coded, (self.code, str(self), kind)),

@@ -20,6 +20,7 @@ from holdfast import _dtypes
 __all__ = [
     "array_of",
     "default_dtype",
+    "default_wrap",
     "dtype_name",
     "dtype_text",
     "empty",
@@ -179,6 +180,11 @@ def wrap(array: Array, name: str, like: Any) -> Any:
     tensor = module.from_numpy(array)
     dtype = getattr(module, name)
     return tensor if tensor.dtype == dtype else tensor.view(dtype)
+
+
+def default_wrap(array: Array, name: str) -> Any:
+    """A torch tensor where torch is installed, else a numpy array."""
+    return wrap(array, name, default_dtype(name))
 
 
 def no_data_tensor(shape: tuple[int, ...], dtype: Any) -> Any:

@@ -165,11 +165,13 @@ class ZarrSaveShardedStrategy(SaveShardedStrategy):
         path = os.fspath(checkpoint_dir)
         with ranks.call(path) as group:
             with from_engine():
-                _engine.megatron_create_arrays(created, path, self.sync)
+                _engine.megatron_create_arrays(
+                    created, path, self.sync, self.scalars
+                )
             group.barrier()
             with from_engine():
                 _engine.megatron_write_shards(
-                    rows, path, self.sync, self.thread_count
+                    rows, path, self.sync, self.scalars, self.thread_count
                 )
             group.barrier()
 
@@ -222,7 +224,7 @@ def _save_to_existing_array(
     row = row_of(sharded_tensor, with_data=True)
     with from_engine():
         _engine.megatron_write_shards(
-            [row], arr.directory_of(sharded_tensor.key), True, 0
+            [row], arr.directory_of(sharded_tensor.key), True, True, 0
         )
 
 
@@ -237,7 +239,7 @@ def _create_zarr_array(
     directory = os.fspath(checkpoint_dir)
     with from_engine():
         _engine.megatron_create_arrays(
-            [row_of(sharded_tensor)], directory, True
+            [row_of(sharded_tensor)], directory, True, True
         )
     return _open_zarr_array_verbose(
         Path(directory, sharded_tensor.key), "r+"
