@@ -56,7 +56,7 @@ def _init(self: Any, *args: object, code: str = "") -> None:
 
 
 @functools.cache
-def _both(kind: type[Exception]) -> Any:
+def _both(kind: Any) -> Any:
     """A class that is `kind` and CheckpointingException, with kind's name."""
     return type(
         kind.__name__,

@@ -144,7 +144,8 @@ def array_of(data: Any) -> Array:
         if not data.dtype.isnative:
             data = data.astype(data.dtype.newbyteorder("="))
         carrier = numpy_carrier(name)
-        return data if data.dtype == carrier else data.view(carrier)
+        same: Array = data if data.dtype == carrier else data.view(carrier)
+        return same
     if not is_torch(data):
         return np.asarray(data)
     data = data.detach()

@@ -110,7 +110,9 @@ def diff(
             return _leaf_diff(x1, x2, prefix)
         left = [(*prefix, i) for i in range(len(x2), len(x1))]
         right = [(*prefix, i) for i in range(len(x1), len(x2))]
-        pairs = [(i, a, b) for i, (a, b) in enumerate(zip(x1, x2, strict=False))]
+        pairs = [
+            (i, a, b) for i, (a, b) in enumerate(zip(x1, x2, strict=False))
+        ]
     else:
         return _leaf_diff(x1, x2, prefix)
     mismatch: list[Any] = []

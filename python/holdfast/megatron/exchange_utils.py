@@ -76,7 +76,9 @@ def distribute_shards_to_ranks(
 def _sortable(shard: Any) -> Any:
     """An id that sorts, though a flattened range may be None."""
     if isinstance(shard, tuple):
-        return tuple((x is not None, x) if x is not None else (False,) for x in shard)
+        return tuple(
+            (x is not None, x) if x is not None else (False,) for x in shard
+        )
     return shard
 
 

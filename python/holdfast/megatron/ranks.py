@@ -38,6 +38,7 @@ _PHASE = "megatron checkpoint"
 _NO_ERROR = b"\0"
 _ERROR = b"\1"
 
+
 class Ranks:
     """The ranks of one save or load, as one of them sees them.
 
@@ -103,7 +104,6 @@ class Ranks:
                 code="RANK_FAILED",
             )
         return [pickle.loads(each[1:]) for each in messages]
-
 
     def share(self, mine: dict[Any, Any], wanted: set[Any]) -> dict[Any, Any]:
         """The tensors that are wanted here, of what all ranks have loaded.

@@ -161,9 +161,7 @@ def _load(
         objects, request = extract_matching_values(
             request, lambda v: isinstance(v, ShardedObject)
         )
-        merge(
-            state, common.load_sharded_objects(objects, checkpoint_dir)
-        )
+        merge(state, common.load_sharded_objects(objects, checkpoint_dir))
     merge(state, sharded.load(request, checkpoint_dir))
     state = apply_factory_merges(state, factories)
     if StrictHandling.requires_returning_mismatch_keys(mode):

@@ -163,7 +163,7 @@ def force_all_tensors_to_non_fp8(sharded_state_dict: ShardedStateDict) -> None:
     """Transformer Engine's float8 tensors as tensors of higher precision."""
 
     def plain(x: Any) -> Any:
-        data = getattr(x, "data", None)
+        data: Any = getattr(x, "data", None)
         if data is not None and hasattr(data, "from_float8"):
             x.data = data.from_float8()
         elif type(data).__name__ in _QUANTIZED:
@@ -173,7 +173,9 @@ def force_all_tensors_to_non_fp8(sharded_state_dict: ShardedStateDict) -> None:
     dict_list_map_inplace(plain, sharded_state_dict)
 
 
-_QUANTIZED = frozenset({"Float8Tensor", "MXFP8Tensor", "Float8BlockwiseQTensor"})
+_QUANTIZED = frozenset(
+    {"Float8Tensor", "MXFP8Tensor", "Float8BlockwiseQTensor"}
+)
 
 
 @contextlib.contextmanager

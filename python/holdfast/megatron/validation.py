@@ -146,9 +146,7 @@ def verify_checkpoint_and_load_strategy(
             StrategyAction.LOAD_COMMON, *common_strategy
         )
     sharded_strategy.check_backend_compatibility(config.sharded_backend)
-    sharded_strategy.check_version_compatibility(
-        config.sharded_backend_version
-    )
+    sharded_strategy.check_version_compatibility(config.sharded_backend_version)
     common_strategy.check_backend_compatibility(config.common_backend)
     common_strategy.check_version_compatibility(config.common_backend_version)
     return sharded_strategy, common_strategy
@@ -248,7 +246,9 @@ def maybe_report_missing_and_unexpected_keys(
             "Unexpected keys (not found in the checkpoint) encountered in the"
             " provided sharded state dict. "
         )
-        body += f"Unexpected keys (for this rank): {_set_text(unexpected_keys)}. "
+        body += (
+            f"Unexpected keys (for this rank): {_set_text(unexpected_keys)}. "
+        )
     if raise_error:
         raise CheckpointingException(f"{title}\n{body}", code="KEYS_MISMATCH")
     logger.warning("%s\n%s", title, body)

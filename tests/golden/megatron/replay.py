@@ -114,7 +114,9 @@ def formula(dtype: str, shape: list[int], seed: int) -> Any:
 
 def global_data(tensor: dict[str, Any]) -> Any:
     if "hex" in tensor:
-        data = np.frombuffer(bytes.fromhex(tensor["hex"]), NUMPY[tensor["dtype"]])
+        data = np.frombuffer(
+            bytes.fromhex(tensor["hex"]), NUMPY[tensor["dtype"]]
+        )
         return data.reshape(tensor["global_shape"]).copy()
     return formula(tensor["dtype"], tensor["global_shape"], tensor["seed"])
 
@@ -235,7 +237,9 @@ def encoded(value: Any) -> Any:
         return {"$namespace": {k: encoded(v) for k, v in vars(value).items()}}
     if isinstance(value, (set, frozenset)):
         items = [encoded(v) for v in value]
-        return {"$set": sorted(items, key=lambda v: json.dumps(v, sort_keys=True))}
+        return {
+            "$set": sorted(items, key=lambda v: json.dumps(v, sort_keys=True))
+        }
     if isinstance(value, list):
         return [encoded(v) for v in value]
     if isinstance(value, np.ndarray):
@@ -483,9 +487,14 @@ def error_differs(want: dict[str, Any], got: Any, checks_code: bool) -> str:
         return f"message {got['message']}"
     if checks_code and got["code"] not in (want["code"], None):
         return f"code {got['code']}"
-    if checks_code and got["code"] is None and want["class"] not in (
-        "JSONDecodeError",
-        "TypeError",
+    if (
+        checks_code
+        and got["code"] is None
+        and want["class"]
+        not in (
+            "JSONDecodeError",
+            "TypeError",
+        )
     ):
         return f"no code: {got['message']}"
     return ""
@@ -559,7 +568,9 @@ class Replay:
         """The lock directories may be missing."""
         got = files_of(ckpt) if ckpt.is_dir() else []
         kept = [name for name in want if ".sync/" not in name]
-        self.same("unit files", tag, kept, [n for n in got if ".sync/" not in n])
+        self.same(
+            "unit files", tag, kept, [n for n in got if ".sync/" not in n]
+        )
 
     def unit(self, case: dict[str, Any], ckpt: Path) -> Any:
         fn = getattr(self, f"unit_{case['fn']}")
@@ -746,7 +757,9 @@ class Replay:
         self.counts["saved files"] += len(want)
         for name in sorted(set(want) | set(got)):
             if want.get(name) != got.get(name):
-                self.differ(f"{tag} {name}", want.get(name, "-"), got.get(name, "-"))
+                self.differ(
+                    f"{tag} {name}", want.get(name, "-"), got.get(name, "-")
+                )
         opaque = {
             f["path"] for f in expected["files"] if f["path"].endswith(".pt")
         }
@@ -854,7 +867,9 @@ class Replay:
             self.same("loads by rank", tag, want["tensors"], got)
             if "top_level_keys" in want:
                 keys = sorted(map(str, result))
-                self.same("loads by rank", tag, sorted(want["top_level_keys"]), keys)
+                self.same(
+                    "loads by rank", tag, sorted(want["top_level_keys"]), keys
+                )
         else:
             self.same("loads by rank", tag, want["value"], encoded(result))
 

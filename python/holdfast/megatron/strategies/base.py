@@ -147,7 +147,9 @@ class LoadShardedStrategy(LoadStrategyBase):
 
     @abstractmethod
     def load(
-        self, sharded_state_dict: ShardedStateDict, checkpoint_dir: CheckpointDir
+        self,
+        sharded_state_dict: ShardedStateDict,
+        checkpoint_dir: CheckpointDir,
     ) -> StateDict:
         """Replaces ShardedTensors by the tensors."""
 
@@ -200,7 +202,9 @@ class SaveShardedStrategy(SaveStrategyBase):
 
     @abstractmethod
     def save(
-        self, sharded_state_dict: ShardedStateDict, checkpoint_dir: CheckpointDir
+        self,
+        sharded_state_dict: ShardedStateDict,
+        checkpoint_dir: CheckpointDir,
     ) -> None:
         """Writes the main replicas' tensors; all ranks call it."""
 
@@ -210,6 +214,8 @@ class AsyncSaveShardedStrategy(SaveShardedStrategy):
 
     @abstractmethod
     def async_save(
-        self, sharded_state_dict: ShardedStateDict, checkpoint_dir: CheckpointDir
+        self,
+        sharded_state_dict: ShardedStateDict,
+        checkpoint_dir: CheckpointDir,
     ) -> Any:
         """The request that does it."""

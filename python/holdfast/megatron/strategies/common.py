@@ -8,6 +8,7 @@ objects of other classes come back as `holdfast.PickleRecord`, and what acts
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ from holdfast.megatron.strategies.base import (
     StrategyAction,
     register_default_strategy,
 )
+from holdfast.megatron.strategies.torch import load_object
 
 __all__ = [
     "COMMON_STATE_FNAME",
@@ -39,6 +41,7 @@ __all__ = [
 ]
 
 COMMON_STATE_FNAME = "common.pt"
+_COMMON_STATE_OBJECT = "common_state/shard_0_1"
 
 
 def register_default_common_strategies() -> None:
@@ -95,12 +98,17 @@ class TorchCommonLoadStrategy(LoadCommonStrategy):
     def load_common(self, checkpoint_dir: CheckpointDir) -> StateDict:
         """What common.pt holds; tensors on the CPU.
 
-        Raises CheckpointingException when it is not there.
+        The newest torch_dist checkpoints keep it as an object instead. Raises
+        CheckpointingException when there is neither.
         """
         path = os.path.join(checkpoint_dir, COMMON_STATE_FNAME)
+        state: StateDict
         try:
-            state: StateDict = _torch_file.read(path)
+            state = _torch_file.read(path)
         except FileNotFoundError as error:
+            with contextlib.suppress(FileNotFoundError):
+                state = load_object(checkpoint_dir, _COMMON_STATE_OBJECT)
+                return state
             raise CheckpointingException(
                 f"Common file {path} does not exist", code="COMMON_NOT_FOUND"
             ) from error

@@ -54,12 +54,11 @@ class TensorStoreLoadShardedStrategy(ZarrLoadShardedStrategy):
         load_directly_on_device: bool = False,
         thread_count: int = 0,
     ) -> None:
-        if isinstance(backend, bool):
-            backend, load_directly_on_device = "zarr", backend
+        is_flag = isinstance(backend, bool)
         super().__init__(
-            backend,
+            "zarr" if is_flag else str(backend),
             version,
-            into_buffers=load_directly_on_device,
+            into_buffers=bool(backend) if is_flag else load_directly_on_device,
             thread_count=thread_count,
         )
 

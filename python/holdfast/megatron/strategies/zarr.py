@@ -241,9 +241,7 @@ def _create_zarr_array(
         _engine.megatron_create_arrays(
             [row_of(sharded_tensor)], directory, True, True
         )
-    return _open_zarr_array_verbose(
-        Path(directory, sharded_tensor.key), "r+"
-    )
+    return _open_zarr_array_verbose(Path(directory, sharded_tensor.key), "r+")
 
 
 class ZarrLoadShardedStrategy(LoadShardedStrategy):
@@ -383,9 +381,7 @@ def _request(ten: ShardedTensor, apply_flattened_range: bool) -> Row:
 def _target(ten: ShardedTensor) -> _tensors.Array | None:
     """The memory of the caller's buffer, if the engine can fill it."""
     data = ten.data
-    if data is None or (
-        _tensors.is_torch(data) and data.device.type != "cpu"
-    ):
+    if data is None or (_tensors.is_torch(data) and data.device.type != "cpu"):
         return None
     array = _tensors.array_of(data)
     return array if array.flags.writeable else None
@@ -596,7 +592,9 @@ def pad_to_expected_shape(x: Any, expected_sharded_ten: ShardedTensor) -> Any:
             f" {expected_sharded_ten!r}"
         )
     name = _tensors.dtype_name(x.dtype)
-    widths = [(0, want - got) for got, want in zip(shape, expected, strict=True)]
+    widths = [
+        (0, want - got) for got, want in zip(shape, expected, strict=True)
+    ]
     replicates = bool(int(os.environ.get("DIST_CKPT_PAD_REPLICATE", 0)))
     padded = np.pad(
         _tensors.array_of(x), widths, mode="edge" if replicates else "constant"
@@ -618,9 +616,7 @@ def _whole(key: str, dtype: Any, shape: tuple[int, ...]) -> ShardedTensor:
 
 def load_zarr_based_sharded_metadata(
     checkpoint_dir: CheckpointDir,
-    get_shape_dtype_fn: Callable[
-        [str], tuple[tuple[int, ...], np.dtype[Any]]
-    ],
+    get_shape_dtype_fn: Callable[[str], tuple[tuple[int, ...], np.dtype[Any]]],
 ) -> ShardedStateDict:
     """A whole ShardedTensor without data for each array of the directory.
 
