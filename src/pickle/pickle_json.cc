@@ -106,13 +106,13 @@ std::string SetJson(const std::vector<PickleValue>& values) {
 
 using Pairs = std::vector<PickleValue::Pair>;
 
-std::string PairsJson(const Pairs& pairs, bool is_sorted) {
+// In their own order.
+std::string PairsJson(const Pairs& pairs) {
   std::vector<std::string> parts;
   for (const auto& [key, value] : pairs) {
     parts.push_back("[" + PickleValueToJson(key) + "," +
                     PickleValueToJson(value) + "]");
   }
-  if (is_sorted) std::ranges::sort(parts);
   return "[" + Joined(parts) + "]";
 }
 
@@ -138,15 +138,14 @@ std::string ObjectJson(const Pairs& pairs) {
 std::string DictJson(const Pairs& pairs) {
   const bool is_plain = std::ranges::all_of(
       pairs, [](const auto& pair) { return IsPlainKey(pair.first); });
-  return is_plain ? ObjectJson(pairs) : Tagged("dict", PairsJson(pairs, true));
+  return is_plain ? ObjectJson(pairs) : Tagged("dict", PairsJson(pairs));
 }
 
 std::string NamespaceJson(const Pairs& pairs) {
   const bool has_names = std::ranges::all_of(pairs, [](const auto& pair) {
     return pair.first.is(PickleKind::kString);
   });
-  return Tagged("namespace",
-                has_names ? ObjectJson(pairs) : PairsJson(pairs, true));
+  return Tagged("namespace", has_names ? ObjectJson(pairs) : PairsJson(pairs));
 }
 
 std::string ShapeJson(const Shape& shape) {
@@ -198,7 +197,7 @@ std::string RecordJson(const PickleRecord& record) {
   json += "\"class\":" + Quoted(record.FullName());
   if (!record.items.empty()) json += ",\"items\":" + ListJson(record.items);
   if (!record.pairs.empty()) {
-    json += ",\"pairs\":" + PairsJson(record.pairs, false);
+    json += ",\"pairs\":" + PairsJson(record.pairs);
   }
   if (record.state) json += ",\"state\":" + PickleValueToJson(*record.state);
   return Tagged("record", json + "}");
@@ -238,7 +237,7 @@ std::string PickleValueToJson(const PickleValue& value) {
     case PickleKind::kDict:
       return DictJson(value.pairs());
     case PickleKind::kOrderedDict:
-      return Tagged("odict", PairsJson(value.pairs(), false));
+      return Tagged("odict", PairsJson(value.pairs()));
     case PickleKind::kNamespace:
       return NamespaceJson(value.pairs());
     case PickleKind::kTensor:
