@@ -24,7 +24,8 @@ def coded(code: str, message: str, kind: type[Exception]) -> Exception:
     """An error of class `kind` with that text, and a `code`."""
     if kind is CheckpointingException:
         return CheckpointingException(message, code=code)
-    made: Exception = _both(kind)(message, code=code)
+    chosen: Any = kind
+    made: Exception = _both(chosen)(message, code=code)
     return made
 
 

@@ -464,7 +464,7 @@ def is_main_replica(replica_id: ReplicaId) -> bool:
     return all(part == 0 for part in replica_id)
 
 
-class LocalNonpersistentObject(metaclass=ABCMeta):
+class LocalNonpersistentObject(metaclass=ABCMeta):  # noqa: B024
     """What is not saved; at load the caller's own object comes back."""
 
     def __init__(self, obj: Any) -> None:

@@ -48,28 +48,35 @@ class Ranks:
 
     def __init__(
         self,
-        engine: _engine.ProcessGroup | None,
         path: str,
+        rank: int = 0,
+        size: int = 1,
+        begin: Callable[[], _engine.ProcessGroup] | None = None,
+        *,
         board: _Board | None = None,
         torch_group: Any = None,
     ) -> None:
-        self._engine = engine
-        self._path = path
+        """`begin` gives what the ranks meet by, at their first meeting: a call
+        without meetings may be one rank's alone.
+        """
+        self.path = path
+        self.rank = rank
+        self.size = size
         self.board = board
         self.torch_group = torch_group
-        self.rank = 0 if engine is None else engine.rank
-        self.size = 1 if engine is None else engine.size
         self.meets_again = True
+        self._begin = begin
+        self._engine: _engine.ProcessGroup | None = None
 
     def all_gather(self, value: Any) -> list[Any]:
         """The values of all ranks, which trust each other: by pickle."""
-        if self._engine is None:
+        if self._begin is None:
             return [value]
         return self._meet(_NO_ERROR + pickle.dumps(value))
 
     def barrier(self) -> None:
         """All ranks have come here, and none has failed."""
-        if self._engine is not None:
+        if self._begin is not None:
             self._meet(_NO_ERROR + pickle.dumps(None))
 
     def broadcast(self, value: Any) -> Any:
@@ -79,7 +86,7 @@ class Ranks:
 
     def fail(self, error: BaseException) -> None:
         """Tells the others, at the next meeting, why this rank stops."""
-        if self._engine is None or not self.meets_again:
+        if self._begin is None or not self.meets_again:
             return
         text = f"{type(error).__name__}: {error}"
         # The news of the others, if they failed too, help nobody here.
@@ -87,8 +94,10 @@ class Ranks:
             self._meet(_ERROR + text.encode(errors="replace"))
 
     def _meet(self, message: bytes) -> list[Any]:
-        assert self._engine is not None
-        messages = self._engine.all_gather(_PHASE, self._path, message)
+        if self._engine is None:
+            assert self._begin is not None
+            self._engine = self._begin()
+        messages = self._engine.all_gather(_PHASE, self.path, message)
         failed = {
             rank: each[1:].decode()
             for rank, each in enumerate(messages)
@@ -99,7 +108,7 @@ class Ranks:
             # It has told all that need to know.
             self.meets_again = False
             raise CheckpointingException(
-                f"{self._path}: {len(failed)} of {self.size} ranks failed:"
+                f"{self.path}: {len(failed)} of {self.size} ranks failed:"
                 f" {reasons}",
                 code="RANK_FAILED",
             )
@@ -110,7 +119,7 @@ class Ranks:
 
         Each has one holder; (dtype name, carrier's array) by id.
         """
-        if self._engine is None:
+        if self._begin is None:
             return dict(mine)
         if self.board is not None:
             return self._share_in_process(self.board, mine, wanted)
@@ -226,15 +235,32 @@ def _ranks(
     timeout_seconds: float,
     stack: contextlib.ExitStack,
 ) -> Ranks:
-    if not is_collective:
-        return Ranks(None, path)
-    if _current.engine is not None:
-        return Ranks(_current.engine, path, board=_current.board)
-    group = _process_group.torch_world()
+    engine = _current.engine
+    if is_collective and engine is not None:
+        return Ranks(
+            path,
+            engine.rank,
+            engine.size,
+            lambda: engine,
+            board=_current.board,
+        )
+    group = _process_group.torch_world() if is_collective else None
     if group is None:
-        return Ranks(None, path)
-    begun = stack.enter_context(group.begin(path, timeout_seconds))
-    return Ranks(begun.engine, path)
+        return Ranks(path)
+    return _ranks_of(group, path, timeout_seconds, stack)
+
+
+def _ranks_of(
+    group: _process_group.ProcessGroup,
+    path: str,
+    timeout_seconds: float,
+    stack: contextlib.ExitStack,
+    torch_group: Any = None,
+) -> Ranks:
+    def begin() -> _engine.ProcessGroup:
+        return stack.enter_context(group.begin(path, timeout_seconds)).engine
+
+    return Ranks(path, group.rank, group.size, begin, torch_group=torch_group)
 
 
 @contextlib.contextmanager
@@ -243,16 +269,15 @@ def subgroup(group: Any) -> Iterator[Ranks]:
     torch.distributed, or None for all.
     """
     ranks = current()
-    made = None
-    if group is not None and ranks.board is None:
-        made = _process_group.process_group(group)
     if group is None or ranks.board is not None:
         yield ranks
-    elif made is None:
-        yield Ranks(None, ranks._path)
-    else:
-        with made.begin(ranks._path, TIMEOUT_SECONDS) as begun:
-            yield Ranks(begun.engine, ranks._path, torch_group=group)
+        return
+    made = _process_group.process_group(group)
+    if made is None:
+        yield Ranks(ranks.path)
+        return
+    with contextlib.ExitStack() as stack:
+        yield _ranks_of(made, ranks.path, TIMEOUT_SECONDS, stack, group)
 
 
 def save_ranks(

@@ -102,7 +102,7 @@ class LoadStrategyBase(ABC):
         return False
 
 
-class SaveStrategyBase(ABC):
+class SaveStrategyBase(ABC):  # noqa: B024
     """What saves, in the format of a back end and version."""
 
     def __init__(self, backend: str, version: int) -> None:
