@@ -265,8 +265,8 @@ def save(
       sharded_strategy: how tensors are written; None: zarr version 1.
       common_strategy: None.
       validate_access_integrity: the main replicas of all ranks must cover
-        every tensor once. Rank 0 checks. Ranks whose common state differs from
-        rank 0's warn.
+        every tensor once. Every rank checks. Ranks whose common state differs
+        from rank 0's warn.
       async_sharded_save: for strategies that can; zarr's cannot.
       preprocess_common_before_consistancy_check: of the common state, before
         it is compared.

@@ -19,8 +19,9 @@ from holdfast.megatron.mapping import (
 )
 from holdfast.megatron.utils import extract_nonpersistent, extract_sharded_base
 from holdfast.megatron.validation import (
+    check_integrity,
     determine_global_metadata,
-    validate_sharding_integrity,
+    validate_common_state_dict,
 )
 
 __all__ = [
@@ -39,7 +40,7 @@ def save_preprocess(
 ) -> tuple[ShardedStateDict, StateDict]:
     """The sharded part and the common state; factories are built in place.
 
-    Raises what `validate_sharding_integrity` raises, on rank 0.
+    Raises what `validate_sharding_integrity` raises, on every rank.
     """
     apply_factories(sharded_state_dict)
     _, sharded_state_dict = extract_nonpersistent(sharded_state_dict)
@@ -49,9 +50,10 @@ def save_preprocess(
         compared = common
         if preprocess_common_before_consistancy_check is not None:
             compared = preprocess_common_before_consistancy_check(common)
-        validate_sharding_integrity(
-            determine_global_metadata(sharded)[1], common_state_dict=compared
-        )
+        # On every rank, so that none has written anything when one refuses.
+        everything = determine_global_metadata(sharded)[1]
+        validate_common_state_dict(compared)
+        check_integrity(everything)
     return sharded, common
 
 

@@ -33,9 +33,11 @@ from holdfast.megatron.strategies.base import (
 __all__ = [
     "StrictHandling",
     "adjust_non_strict_load",
+    "check_integrity",
     "determine_global_metadata",
     "maybe_report_missing_and_unexpected_keys",
     "parse_strict_flag",
+    "validate_common_state_dict",
     "validate_integrity_and_strict_load",
     "validate_sharded_objects_handling",
     "validate_sharding_integrity",
@@ -258,7 +260,7 @@ def _set_text(keys: set[str]) -> str:
     return "{" + ", ".join(map(repr, sorted(keys))) + "}"
 
 
-def _validate_common_state_dict(common_state_dict: CommonStateDict) -> None:
+def validate_common_state_dict(common_state_dict: CommonStateDict) -> None:
     """Warns when this rank's differs from rank 0's, which is the one saved."""
     with ranks.call("") as group:
         if group.size == 1:
@@ -290,9 +292,13 @@ def validate_sharding_integrity(
     tensor) naming the key, and what is missing or doubled.
     """
     if common_state_dict is not None:
-        _validate_common_state_dict(common_state_dict)
-    if ranks.this_rank() != 0:
-        return
+        validate_common_state_dict(common_state_dict)
+    if ranks.this_rank() == 0:
+        check_integrity(global_metadata)
+
+
+def check_integrity(global_metadata: GlobalMetadata) -> None:
+    """The same check, on whichever rank this is."""
     rows = [[row_of(part) for part in parts] for parts in global_metadata]
     with from_engine():
         _engine.megatron_validate(rows)

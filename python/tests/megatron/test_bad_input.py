@@ -110,7 +110,7 @@ def cut_off(name: str) -> Damage:
             request(),
             json.JSONDecodeError,
             None,
-            "",
+            "nested",
         ),
         (
             cut_off("w/0.0"),
@@ -133,7 +133,7 @@ def cut_off(name: str) -> Damage:
             "REFUSED_KEY",
             r"\.\.",
         ),
-        (cut_off("common.pt"), request(), errors.DataLossError, None, ""),
+        (cut_off("common.pt"), request(), errors.DataLossError, None, "."),
     ],
 )
 def test_loads(
@@ -233,11 +233,9 @@ def test_shards_that_do_not_cover_a_tensor(
 
     results = megatron.save_ranks(ranks(table()), ckpt, return_exceptions=True)
 
-    with pytest.raises(megatron.CheckpointingException, match=text):
-        raise results[0]
-    # The other rank does not wait, and says why.
-    with pytest.raises(megatron.CheckpointingException, match="rank 0: "):
-        raise results[1]
+    for result in results:
+        with pytest.raises(megatron.CheckpointingException, match=text):
+            raise result
     assert list(ckpt.iterdir()) == []
 
 

@@ -358,7 +358,14 @@ def load_tensors(
     """
     rows = [_request(each, apply_flattened_range) for each in tensors]
     targets = [_target(each) if into_buffers else None for each in tensors]
-    arrays = load_arrays(rows, targets, checkpoint_dir, mode, thread_count)
+    try:
+        arrays = load_arrays(rows, targets, checkpoint_dir, mode, thread_count)
+    except CheckpointingException as error:
+        if error.code != "DTYPE_MISMATCH":
+            raise
+        # Some buffers are of another dtype: those need a conversion.
+        targets = [None] * len(rows)
+        arrays = load_arrays(rows, targets, checkpoint_dir, mode, thread_count)
     results = []
     for each, target, (name, array) in zip(
         tensors, targets, arrays, strict=True
