@@ -63,6 +63,21 @@ Status CheckNumbers(const ShardedTensor& tensor) {
                    "global axis for " +
                        tensor.ToString());
   }
+  // The grid of fragments, and the elements that it would cover.
+  const Shape box_shape = tensor.BoxShape();
+  for (size_t i = 0; tensor.axis_fragmentations && i < box_shape.size(); ++i) {
+    if ((*tensor.axis_fragmentations)[i] <=
+        kExtentMax / std::max<int64_t>(box_shape[i], 1)) {
+      continue;
+    }
+    return Invalid("INVALID_DIMS",
+                   "Axis fragmentations out of range for " + tensor.ToString());
+  }
+  if (tensor.axis_fragmentations &&
+      ElementCount(*tensor.axis_fragmentations) > kExtentMax) {
+    return Invalid("INVALID_DIMS",
+                   "Axis fragmentations out of range for " + tensor.ToString());
+  }
   return Status();
 }
 
