@@ -1,0 +1,327 @@
+// Blocks of elements, in float64, in two passes over the first-level cache: the
+// sums, then the squares of distances from the block's own mean. Blocks of
+// numbers whose squares float64 does not hold, and 64-bit integers, go through
+// long double.
+#include "compare/element_stats.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "compare/load_numbers.h"
+
+namespace holdfast {
+namespace {
+
+constexpr size_t kStatsBlockElements = 1024;
+constexpr double kPlusInfinity = std::numeric_limits<double>::infinity();
+// Between them squares, and sums of a block of them, neither overflow nor lose
+// digits.
+constexpr double kSquareMax = 0x1p+500;
+constexpr double kSquareMin = 0x1p-450;
+
+using StatsPair = double __attribute__((vector_size(16)));
+using StatsMask = int64_t __attribute__((vector_size(16)));
+
+inline StatsPair PairAt(const double* numbers) {
+  StatsPair pair;
+  std::memcpy(&pair, numbers, sizeof pair);
+  return pair;
+}
+
+inline StatsPair Select(StatsMask mask, StatsPair value) {
+  return reinterpret_cast<StatsPair>(mask & reinterpret_cast<StatsMask>(value));
+}
+
+inline StatsPair Magnitude(StatsPair value) {
+  constexpr int64_t kMagnitude = std::numeric_limits<int64_t>::max();
+  return Select(StatsMask{kMagnitude, kMagnitude}, value);
+}
+
+// The finite numbers of a block, and what else is in it.
+struct BlockSums {
+  uint64_t finite_count = 0;
+  uint64_t zero_count = 0;
+  uint64_t nan_count = 0;
+  double sum = 0;
+  double sum_of_squares = 0;
+  double min = kPlusInfinity;
+  double max = -kPlusInfinity;
+  double absmax() const { return std::max(-min, max); }
+};
+
+// Two pairs of lanes, so that sums do not wait for each other.
+class BlockSummer {
+ public:
+  void Add(size_t lane, StatsPair x) {
+    const StatsMask is_finite = (x - x) == StatsPair{0, 0};
+    const StatsPair value = Select(is_finite, x);
+    Lane& to = lanes_[lane];
+    to.sum += value;
+    to.squares += value * value;
+    const StatsPair above{kPlusInfinity, kPlusInfinity};
+    const StatsPair low = is_finite ? x : above;
+    const StatsPair high = is_finite ? x : -above;
+    to.min = low < to.min ? low : to.min;
+    to.max = high > to.max ? high : to.max;
+    to.finite -= is_finite;
+    to.zero -= x == StatsPair{0, 0};
+    to.nan -= x != x;
+  }
+
+  BlockSums Sums() const {
+    BlockSums sums;
+    for (const Lane& lane : lanes_) {
+      for (int i = 0; i < 2; ++i) {
+        sums.finite_count += static_cast<uint64_t>(lane.finite[i]);
+        sums.zero_count += static_cast<uint64_t>(lane.zero[i]);
+        sums.nan_count += static_cast<uint64_t>(lane.nan[i]);
+        sums.min = std::min(sums.min, lane.min[i]);
+        sums.max = std::max(sums.max, lane.max[i]);
+      }
+    }
+    sums.sum = (lanes_[0].sum[0] + lanes_[0].sum[1]) +
+               (lanes_[1].sum[0] + lanes_[1].sum[1]);
+    sums.sum_of_squares = (lanes_[0].squares[0] + lanes_[0].squares[1]) +
+                          (lanes_[1].squares[0] + lanes_[1].squares[1]);
+    return sums;
+  }
+
+ private:
+  struct Lane {
+    StatsPair sum{};
+    StatsPair squares{};
+    StatsPair min{kPlusInfinity, kPlusInfinity};
+    StatsPair max{-kPlusInfinity, -kPlusInfinity};
+    StatsMask finite{};
+    StatsMask zero{};
+    StatsMask nan{};
+  };
+  Lane lanes_[2];
+};
+
+// REQUIRES: `count` is a multiple of 4; what fills it up is NaN.
+BlockSums SumBlock(const double* numbers, size_t count) {
+  BlockSummer summer;
+  for (size_t i = 0; i < count; i += 4) {
+    summer.Add(0, PairAt(numbers + i));
+    summer.Add(1, PairAt(numbers + i + 2));
+  }
+  return summer.Sums();
+}
+
+// The squares of distances from `mean`, less the error of the mean.
+double SquaredDistances(const double* numbers, size_t count, double mean,
+                        uint64_t finite_count) {
+  StatsPair squares[2]{}, distances[2]{};
+  const StatsPair center{mean, mean};
+  for (size_t i = 0; i < count; i += 4) {
+    for (size_t lane = 0; lane < 2; ++lane) {
+      const StatsPair x = PairAt(numbers + i + 2 * lane);
+      const StatsMask is_finite = (x - x) == StatsPair{0, 0};
+      const StatsPair distance = Select(is_finite, x - center);
+      squares[lane] += distance * distance;
+      distances[lane] += distance;
+    }
+  }
+  const double sum =
+      (squares[0][0] + squares[0][1]) + (squares[1][0] + squares[1][1]);
+  const double rest =
+      (distances[0][0] + distances[0][1]) + (distances[1][0] + distances[1][1]);
+  return std::max(0.0, sum - rest * rest / static_cast<double>(finite_count));
+}
+
+// Numbers of any size, one after the other.
+void AddWide(const double* numbers, size_t count, Spread& spread,
+             long double& sum_of_squares) {
+  long double sum = 0;
+  for (size_t i = 0; i < count; ++i) {
+    if (!std::isfinite(numbers[i])) continue;
+    sum += numbers[i];
+    sum_of_squares += static_cast<long double>(numbers[i]) * numbers[i];
+    ++spread.count;
+  }
+  spread.mean = sum / static_cast<long double>(spread.count);
+  for (size_t i = 0; i < count; ++i) {
+    if (!std::isfinite(numbers[i])) continue;
+    const long double distance = numbers[i] - spread.mean;
+    spread.m2 += distance * distance;
+  }
+}
+
+uint64_t CountEqual(const double* numbers, size_t count, double value) {
+  return static_cast<uint64_t>(std::count(numbers, numbers + count, value));
+}
+
+// `numbers` has room for three more.
+ElementStats StatsOfNumbers(double* numbers, size_t count) {
+  constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+  const size_t padded = (count + 3) / 4 * 4;
+  std::fill(numbers + count, numbers + padded, kNaN);
+  const BlockSums sums = SumBlock(numbers, padded);
+  ElementStats stats;
+  stats.element_count = count;
+  stats.zero_count = sums.zero_count;
+  stats.nan_count = sums.nan_count - (padded - count);
+  if (sums.finite_count + stats.nan_count < count) {
+    stats.positive_infinity_count = CountEqual(numbers, count, kPlusInfinity);
+    stats.negative_infinity_count = CountEqual(numbers, count, -kPlusInfinity);
+  }
+  if (sums.finite_count == 0) return stats;
+  stats.min = sums.min;
+  stats.max = sums.max;
+  stats.absmax = sums.absmax();
+  const bool squares_fit = stats.absmax == 0 || (stats.absmax < kSquareMax &&
+                                                 stats.absmax > kSquareMin);
+  if (!squares_fit) {
+    AddWide(numbers, count, stats.spread, stats.sum_of_squares);
+    return stats;
+  }
+  const double mean = sums.sum / static_cast<double>(sums.finite_count);
+  stats.spread = {sums.finite_count, mean,
+                  SquaredDistances(numbers, padded, mean, sums.finite_count)};
+  stats.sum_of_squares = sums.sum_of_squares;
+  return stats;
+}
+
+// Integers that float64 holds: the sum of a block is exact.
+ElementStats StatsOfSmallIntegers(DType dtype, double* numbers, size_t count) {
+  ElementStats stats = StatsOfNumbers(numbers, count);
+  double sum = 0;
+  for (size_t i = 0; i < count; ++i) sum += numbers[i];
+  stats.sum = static_cast<Int128>(sum);
+  if (DTypeKindOf(dtype) == DTypeKind::kUnsigned) {
+    stats.unsigned_min = static_cast<uint64_t>(stats.min);
+    stats.unsigned_max = static_cast<uint64_t>(stats.max);
+  } else {
+    stats.signed_min = static_cast<int64_t>(stats.min);
+    stats.signed_max = static_cast<int64_t>(stats.max);
+  }
+  return stats;
+}
+
+template <typename Int>
+ElementStats StatsOfLongIntegers(const char* elements, size_t count) {
+  ElementStats stats;
+  stats.element_count = count;
+  Int integers[kStatsBlockElements];
+  std::memcpy(integers, elements, count * sizeof(Int));
+  Int min = integers[0], max = integers[0];
+  for (size_t i = 0; i < count; ++i) {
+    min = std::min(min, integers[i]);
+    max = std::max(max, integers[i]);
+    stats.sum += integers[i];
+    stats.zero_count += integers[i] == 0;
+  }
+  stats.spread.count = count;
+  stats.spread.mean =
+      static_cast<long double>(stats.sum) / static_cast<long double>(count);
+  for (size_t i = 0; i < count; ++i) {
+    const auto value = static_cast<long double>(integers[i]);
+    const long double distance = value - stats.spread.mean;
+    stats.spread.m2 += distance * distance;
+    stats.sum_of_squares += value * value;
+  }
+  if constexpr (std::numeric_limits<Int>::is_signed) {
+    stats.signed_min = min;
+    stats.signed_max = max;
+  } else {
+    stats.unsigned_min = min;
+    stats.unsigned_max = max;
+  }
+  return stats;
+}
+
+// `parts`: pairs of a real and an imaginary part.
+ElementStats StatsOfComplex(const double* parts, size_t count) {
+  constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+  double real[kStatsBlockElements + 4], imaginary[kStatsBlockElements + 4];
+  ElementStats stats;
+  uint64_t zero_count = 0, nan_count = 0, infinity_count = 0;
+  for (size_t i = 0; i < count; ++i) {
+    const double re = parts[2 * i], im = parts[2 * i + 1];
+    const bool is_nan = re != re || im != im;
+    const bool is_infinite = !is_nan && (std::isinf(re) || std::isinf(im));
+    const bool is_finite = !is_nan && !is_infinite;
+    zero_count += re == 0 && im == 0;
+    nan_count += is_nan;
+    infinity_count += is_infinite;
+    real[i] = is_finite ? re : kNaN;
+    imaginary[i] = is_finite ? im : kNaN;
+    if (is_finite) stats.absmax = std::max(stats.absmax, std::hypot(re, im));
+  }
+  const ElementStats of_real = StatsOfNumbers(real, count);
+  const ElementStats of_imaginary = StatsOfNumbers(imaginary, count);
+  stats.element_count = count;
+  stats.zero_count = zero_count;
+  stats.nan_count = nan_count;
+  stats.complex_infinity_count = infinity_count;
+  stats.spread = of_real.spread;
+  stats.imaginary = of_imaginary.spread;
+  stats.sum_of_squares = of_real.sum_of_squares + of_imaginary.sum_of_squares;
+  return stats;
+}
+
+ElementStats StatsOfBlock(DType dtype, const char* elements, size_t count) {
+  if (dtype == DType::kInt64) {
+    return StatsOfLongIntegers<int64_t>(elements, count);
+  }
+  if (dtype == DType::kUint64) {
+    return StatsOfLongIntegers<uint64_t>(elements, count);
+  }
+  double numbers[2 * kStatsBlockElements + 4];
+  LoadDoubles(dtype, elements, count, numbers);
+  switch (DTypeKindOf(dtype)) {
+    case DTypeKind::kFloat:
+      return StatsOfNumbers(numbers, count);
+    case DTypeKind::kComplex:
+      return StatsOfComplex(numbers, count);
+    default:
+      return StatsOfSmallIntegers(dtype, numbers, count);
+  }
+}
+
+}  // namespace
+
+void Spread::Join(const Spread& other) {
+  if (other.count == 0) return;
+  const auto mine = static_cast<long double>(count);
+  const auto theirs = static_cast<long double>(other.count);
+  const long double distance = other.mean - mean;
+  count += other.count;
+  const auto all = static_cast<long double>(count);
+  mean += distance * (theirs / all);
+  m2 += other.m2 + distance * distance * (mine * theirs / all);
+}
+
+void ElementStats::Join(const ElementStats& next) {
+  element_count += next.element_count;
+  zero_count += next.zero_count;
+  nan_count += next.nan_count;
+  positive_infinity_count += next.positive_infinity_count;
+  negative_infinity_count += next.negative_infinity_count;
+  complex_infinity_count += next.complex_infinity_count;
+  spread.Join(next.spread);
+  imaginary.Join(next.imaginary);
+  sum_of_squares += next.sum_of_squares;
+  min = std::min(min, next.min);
+  max = std::max(max, next.max);
+  absmax = std::max(absmax, next.absmax);
+  signed_min = std::min(signed_min, next.signed_min);
+  signed_max = std::max(signed_max, next.signed_max);
+  unsigned_min = std::min(unsigned_min, next.unsigned_min);
+  unsigned_max = std::max(unsigned_max, next.unsigned_max);
+  sum += next.sum;
+}
+
+ElementStats StatsOfElements(DType dtype, const char* elements, size_t count) {
+  const size_t bytes = DTypeBytes(dtype);
+  ElementStats stats;
+  for (size_t first = 0; first < count; first += kStatsBlockElements) {
+    stats.Join(StatsOfBlock(dtype, elements + first * bytes,
+                            std::min(kStatsBlockElements, count - first)));
+  }
+  return stats;
+}
+
+}  // namespace holdfast
