@@ -309,10 +309,17 @@ class RunComparer {
 
   void CountBits(const char* a, const char* b, size_t count,
                  uint64_t different_count) {
-    const uint64_t unequal = CountBitsDiffer(dtype_a_, a, b, count);
-    // More values than bits differ where equal NaNs do not count as equal.
-    if (unequal > different_count) {
-      result_.bits_only_count += unequal - different_count;
+    if (closeness_.equal_nan || different_count == 0) {
+      // Whose values differ, their bits do.
+      result_.bits_only_count +=
+          CountBitsDiffer(dtype_a_, a, b, count) - different_count;
+      return;
+    }
+    for (size_t i = 0; i < count; ++i) {
+      const char* x = a + i * bytes_a_;
+      const char* y = b + i * bytes_b_;
+      result_.bits_only_count +=
+          BitsDiffer(dtype_a_, x, y) && !IsDifferent(x, y);
     }
   }
 
