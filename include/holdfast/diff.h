@@ -97,7 +97,7 @@ struct LeafDiff {
   uint64_t element_count = 0;
   uint64_t different_count = 0;     // not equal
   uint64_t beyond_count = 0;        // of these, not close
-  uint64_t nan_mismatch_count = 0;  // of these, NaN on one side only
+  uint64_t nan_mismatch_count = 0;  // of these, for a NaN on one side
   uint64_t bits_only_count = 0;     // equal, of different bits
   // Over all elements without NaN on one side only.
   double max_abs_error = 0;

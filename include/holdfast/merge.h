@@ -35,6 +35,8 @@ namespace holdfast {
 enum class MergePrefer : uint8_t { kRefuse, kFirst, kLast };
 
 struct MergeOptions {
+  // How sources are compared where `average` needs that; no progress is told.
+  RunOptions run;
   MergePrefer prefer = MergePrefer::kRefuse;
   bool average = false;
   // One a source, of a sum above 0; empty: all alike.
@@ -52,9 +54,9 @@ struct MergePart {
   std::string label;  // in messages; empty: its path
 };
 
-// A checkpoint that reads from the parts; no value is read before it is asked
-// for, except that ReadText and what has to be equal for `average` is compared
-// where it is read. REQUIRES: at least one part.
+// A checkpoint that reads from the parts. With `average` the leaves that have
+// to be equal are read and compared now; nothing else is read before it is
+// asked for.
 Result<std::unique_ptr<Checkpoint>> MergeCheckpoints(
     std::vector<MergePart> parts, const MergeOptions& options = {});
 
@@ -64,8 +66,8 @@ struct MergeSource {
   OpenOptions open = {};
 };
 
-// Opens the sources, and writes them merged as `target`. Of `convert`, `open`
-// and the sources' own metadata do not count; `names` are those of the result.
+// Opens the sources, and writes them merged as `target`. `convert.open`
+// does not count; `names` are those of the result.
 Result<ConvertResult> Merge(const std::vector<MergeSource>& sources,
                             const std::string& target,
                             const MergeOptions& options = {},
