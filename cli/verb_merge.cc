@@ -60,6 +60,7 @@ ConvertOptions TargetOptionsOf(const Args& args, const Env& env) {
 
 Result<ConvertResult> MergeWithProgress(const Args& args, Env& env) {
   MergeOptions merge;
+  merge.run = RunOptionsOf(args, env);
   merge.prefer = args.prefer;
   merge.average = args.average;
   merge.weights = args.weights;

@@ -39,6 +39,7 @@
 #include <vector>
 
 #include "holdfast/checkpoint.h"
+#include "holdfast/convert.h"
 #include "holdfast/options.h"
 #include "holdfast/status.h"
 #include "holdfast/tree.h"
@@ -62,8 +63,10 @@ struct DiffOptions {
   bool find_renamed = true;
   // Which leaves of each side take part; empty: all.
   std::function<bool(const LeafInfo&)> select;
-  // The name in B of a leaf of A; empty: its own.
-  std::function<Result<std::string>(const LeafInfo&)> name_in_b;
+  // How the leaves of A became those of B, as of a conversion: their names, and
+  // which are left out. A dtype that it casts to is the one expected in B, and
+  // no difference.
+  LeafMap map;
 };
 
 // The first thing that is different, in the order in which it is looked at.

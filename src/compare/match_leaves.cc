@@ -1,9 +1,10 @@
 #include "compare/match_leaves.h"
 
+#include <optional>
 #include <unordered_map>
-#include <utility>
 
 #include "base/status_macros.h"
+#include "convert/leaf_map.h"
 
 namespace holdfast {
 namespace {
@@ -12,17 +13,40 @@ bool IsSelected(const LeafInfo& leaf, const DiffOptions& options) {
   return !options.select || options.select(leaf);
 }
 
-Result<std::string> NameInB(const LeafInfo& leaf, const DiffOptions& options) {
-  if (!options.name_in_b) return leaf.name;
-  return options.name_in_b(leaf);
+// What a leaf of A should be in B.
+struct Expected {
+  size_t leaf = 0;
+  std::string name;
+  std::optional<DType> dtype;
+};
+
+Result<std::vector<Expected>> ExpectedInB(const std::vector<LeafInfo>& a,
+                                          const LeafMap& map) {
+  std::vector<Expected> expected;
+  if (map.is_empty()) {
+    for (size_t i = 0; i < a.size(); ++i) {
+      expected.push_back({i, a[i].name, a[i].dtype});
+    }
+    return expected;
+  }
+  // What cannot be read is found later, leaf by leaf.
+  std::vector<LeafInfo> sound = a;
+  for (LeafInfo& leaf : sound) leaf.problem = Status();
+  HF_ASSIGN_OR_RETURN(const MappedLeaves mapped, MapLeaves(sound, {}, map));
+  for (const TargetLeaf& leaf : mapped.leaves) {
+    const LeafInfo& info = a[leaf.source];
+    expected.push_back({leaf.source, leaf.name,
+                        info.dtype ? std::optional(leaf.dtype) : std::nullopt});
+  }
+  return expected;
 }
 
-DiffVerdict VerdictOfMetadata(const LeafInfo& a, const LeafInfo& b,
-                              const DiffOptions& options) {
+DiffVerdict VerdictOfMetadata(const LeafInfo& a, std::optional<DType> dtype,
+                              const LeafInfo& b, const DiffOptions& options) {
   if (a.kind != b.kind) return DiffVerdict::kKind;
   if (!HasElements(a)) return DiffVerdict::kSame;
   if (a.shape != b.shape) return DiffVerdict::kShape;
-  if (a.dtype != b.dtype && !options.ignore_dtype) return DiffVerdict::kDType;
+  if (dtype != b.dtype && !options.ignore_dtype) return DiffVerdict::kDType;
   // Typed keys hold numbers that mean nothing to another implementation.
   if (a.prng_impl != b.prng_impl && !a.prng_impl.empty() &&
       !b.prng_impl.empty()) {
@@ -31,15 +55,16 @@ DiffVerdict VerdictOfMetadata(const LeafInfo& a, const LeafInfo& b,
   return DiffVerdict::kSame;
 }
 
-LeafDiff PairOf(const std::vector<LeafInfo>& a, size_t i,
+LeafDiff PairOf(const std::vector<LeafInfo>& a, const Expected& expected,
                 const std::vector<LeafInfo>& b, size_t j,
                 const DiffOptions& options) {
+  const size_t i = expected.leaf;
   LeafDiff pair;
   pair.a = i;
   pair.b = j;
   pair.name = a[i].name;
   if (a[i].name != b[j].name) pair.name_b = b[j].name;
-  pair.verdict = VerdictOfMetadata(a[i], b[j], options);
+  pair.verdict = VerdictOfMetadata(a[i], expected.dtype, b[j], options);
   for (const LeafInfo* leaf : {&a[i], &b[j]}) {
     if (leaf->problem.ok() || !pair.problem.ok()) continue;
     pair.problem = leaf->problem;
@@ -74,31 +99,25 @@ bool HasText(const LeafInfo& leaf) {
 Result<std::vector<LeafDiff>> MatchLeaves(const std::vector<LeafInfo>& a,
                                           const std::vector<LeafInfo>& b,
                                           const DiffOptions& options) {
-  // An external leaf may share its name with nothing else either.
   std::unordered_map<std::string_view, size_t> by_name;
   for (size_t i = 0; i < b.size(); ++i) by_name.emplace(b[i].name, i);
   std::vector<bool> is_taken(b.size(), false);
-  std::unordered_map<std::string, size_t> taken_names;
   std::vector<LeafDiff> diffs;
-  for (size_t i = 0; i < a.size(); ++i) {
-    if (!IsSelected(a[i], options)) continue;
-    HF_ASSIGN_OR_RETURN(std::string name, NameInB(a[i], options));
-    const auto [earlier, is_new] = taken_names.emplace(std::move(name), i);
-    if (!is_new) {
-      return InvalidArgumentError("diff: leaves " + a[earlier->second].name +
-                                  " and " + a[i].name + " are both named " +
-                                  earlier->first);
-    }
-    const auto found = by_name.find(earlier->first);
-    if (found != by_name.end()) {
+  HF_ASSIGN_OR_RETURN(const std::vector<Expected> expected,
+                      ExpectedInB(a, options.map));
+  for (const Expected& wanted : expected) {
+    const LeafInfo& leaf = a[wanted.leaf];
+    if (!IsSelected(leaf, options)) continue;
+    const auto found = by_name.find(wanted.name);
+    if (found != by_name.end() && !is_taken[found->second]) {
       is_taken[found->second] = true;
-      diffs.push_back(PairOf(a, i, b, found->second, options));
+      diffs.push_back(PairOf(a, wanted, b, found->second, options));
       continue;
     }
     LeafDiff& only = diffs.emplace_back();
-    only.a = i;
-    only.name = a[i].name;
-    if (earlier->first != only.name) only.name_b = earlier->first;
+    only.a = wanted.leaf;
+    only.name = leaf.name;
+    if (wanted.name != leaf.name) only.name_b = wanted.name;
     only.verdict = DiffVerdict::kOnlyInA;
   }
   for (size_t j = 0; j < b.size(); ++j) {

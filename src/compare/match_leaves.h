@@ -2,7 +2,7 @@
 // metadata say about them. Nothing is read.
 //
 // Thread-safety: pure functions. Errors: InvalidArgument for two leaves of one
-// name; those of DiffOptions::name_in_b.
+// name; those of DiffOptions::map.
 #pragma once
 
 #include <string>

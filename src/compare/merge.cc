@@ -1,17 +1,12 @@
 #include "holdfast/merge.h"
 
-#include <cstring>
 #include <utility>
 
 #include "base/no_throw.h"
 #include "base/status_macros.h"
-#include "checkpoint/leaf_request.h"
-#include "compare/match_leaves.h"
 #include "compare/merge_plan.h"
 #include "compare/merged_checkpoint.h"
 #include "holdfast/diff.h"
-#include "tree/flatten.h"
-#include "tree/value_type.h"
 
 namespace holdfast {
 namespace {
@@ -53,7 +48,28 @@ Result<std::unique_ptr<Checkpoint>> MakeMerged(std::vector<MergePart> parts,
       std::move(parts), std::move(leaves), std::move(weights)));
 }
 
+Result<ConvertResult> MergeTo(const std::vector<MergeSource>& sources,
+                              const std::string& target,
+                              const MergeOptions& options,
+                              const ConvertOptions& convert) {
+  std::vector<MergePart> parts;
+  for (const MergeSource& source : sources) {
+    HF_ASSIGN_OR_RETURN(auto opened, Open(source.path, source.open));
+    parts.push_back({std::move(opened), source.prefix, source.path});
+  }
+  HF_ASSIGN_OR_RETURN(const auto merged, MakeMerged(std::move(parts), options));
+  return ConvertFrom(*merged, target, convert);
+}
+
 }  // namespace
+
+Result<ConvertResult> Merge(const std::vector<MergeSource>& sources,
+                            const std::string& target,
+                            const MergeOptions& options,
+                            const ConvertOptions& convert) {
+  return CatchBadAlloc(
+      [&] { return MergeTo(sources, target, options, convert); });
+}
 
 Result<std::unique_ptr<Checkpoint>> MergeCheckpoints(
     std::vector<MergePart> parts, const MergeOptions& options) {

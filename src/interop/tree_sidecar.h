@@ -47,7 +47,10 @@ struct SidecarLeaf {
 };
 
 struct TreeSidecar {
-  std::vector<SidecarLeaf> leaves;           // in the order of leaves()
+  std::vector<SidecarLeaf> leaves;  // in the order of leaves()
+  // Only what differs: every other tensor is a leaf as the format has it, in
+  // its place.
+  bool is_partial = false;
   std::map<std::string, std::string> items;  // as CheckpointInfo::items
   // JSON texts, or empty, as in CheckpointInfo.
   std::string custom_metadata;
@@ -62,8 +65,8 @@ std::string SidecarText(const TreeSidecar& sidecar);
 Result<TreeSidecar> ParseSidecar(std::string_view text);
 
 // The checkpoint with leaves() as the sidecar says; `base` is read through it.
-// Every tensor of `base` must be in the sidecar and the other way round, with
-// as many bytes.
+// Every tensor of `base` must be in the sidecar (unless it is partial) and the
+// other way round, with as many bytes.
 Result<std::unique_ptr<Checkpoint>> WithSidecar(
     std::unique_ptr<Checkpoint> base, const TreeSidecar& sidecar);
 
