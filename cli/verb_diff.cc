@@ -6,6 +6,7 @@
 #include "cli/element_text.h"
 #include "cli/json_out.h"
 #include "cli/leaf_text.h"
+#include "cli/map_rules.h"
 #include "cli/progress_bar.h"
 #include "cli/report.h"
 #include "cli/select.h"
@@ -76,6 +77,9 @@ DiffOptions DiffOptionsOf(const Args& args, const Env& env) {
 Result<DiffResult> DiffWithProgress(const TwoCheckpoints& both,
                                     const Args& args, Env& env) {
   DiffOptions options = DiffOptionsOf(args, env);
+  auto map = MapRules(args);
+  if (!map.ok()) return map.status();
+  options.map = *std::move(map);
   if (!UseProgress(args, env)) return Diff(*both.a, *both.b, options);
   ProgressBar bar(env.err, env.now_seconds,
                   {.label = "diff", .columns = env.columns});

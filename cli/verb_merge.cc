@@ -1,6 +1,7 @@
 // merge: one checkpoint of several.
 
 #include "cli/json_out.h"
+#include "cli/map_rules.h"
 #include "cli/progress_bar.h"
 #include "cli/report.h"
 #include "cli/units.h"
@@ -55,6 +56,7 @@ ConvertOptions TargetOptionsOf(const Args& args, const Env& env) {
   options.chunk_bytes_target = args.chunk_bytes;
   options.overwrite = args.overwrite;
   options.check = args.check;
+  options.shard_bytes_max = args.shard_bytes;
   return options;
 }
 
@@ -66,6 +68,9 @@ Result<ConvertResult> MergeWithProgress(const Args& args, Env& env) {
   merge.weights = args.weights;
   merge.take_first = args.take_first;
   ConvertOptions options = TargetOptionsOf(args, env);
+  auto map = MapRules(args);
+  if (!map.ok()) return map.status();
+  options.map = *std::move(map);
   const std::string& target = args.operands.back();
   if (!UseProgress(args, env)) {
     return Merge(SourcesOf(args), target, merge, options);

@@ -405,6 +405,36 @@ def verify(
 ) -> tuple[list[Damage], list[str], int, Stats]:
     """`holdfast::Verify`: damages, notes, leaf count, stats."""
 
+def convert(
+    source: str,
+    target: str,
+    *,
+    format: str | None = None,
+    step: int | None = None,
+    item: str = "",
+    names: list[str] = ...,
+    select: list[str] = ...,
+    drop: list[str] = ...,
+    rename: list[tuple[str, str, bool]] = ...,
+    cast: list[tuple[str, str]] = ...,
+    shards: list[tuple[str, list[int]]] = ...,
+    nest: bool = False,
+    strict: bool = False,
+    zarr_format: int | None = None,
+    use_ocdbt: bool | None = None,
+    compression: str | None = "zstd",
+    chunk_bytes_target: int = 8 << 20,
+    shard_bytes_max: int = 0,
+    overwrite: bool = False,
+    restart: bool = False,
+    check: bool = True,
+    sync: bool = True,
+    thread_count: int = 0,
+    in_flight_bytes_max: int = 256 << 20,
+    progress: ProgressFn | None = None,
+) -> dict[str, Any]:
+    """`holdfast::Convert`: what it counted, and its report as JSON."""
+
 class StepInfo:
     """`holdfast::StepInfo`, a step directory of a manager root."""
 
@@ -632,3 +662,38 @@ def empty(shape: Sequence[int], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     without a copy."""
 
 version: str
+
+def read_torch_file(
+    data: bytes,
+    tensor: Callable[[npt.NDArray[Any], str], Any] | None = None,
+) -> Any:
+    """What a file of torch.save holds, read without running anything.
+
+    Containers, numbers, strings, OrderedDict, Namespace, sets, BytesIO and
+    numpy arrays are themselves; torch's dtypes, devices and sizes too when the
+    program has imported torch, else str and tuple; other objects are
+    PickleRecords. `tensor(array, dtype)` makes each tensor: dtypes that numpy
+    lacks come as int16 (bfloat16) or uint8; without it tensors are numpy
+    arrays. Tensors that share a storage share their memory.
+
+    Raises DataLossError (damaged), PermissionDeniedError (names what is not
+    run), UnimplementedError (what it is).
+    """
+
+def read_pickle(data: bytes) -> Any:
+    """The same of one pickle of protocol 0 to 5, which holds no tensors."""
+
+def write_torch_file(
+    value: Any,
+    tensor: Callable[[Any], tuple[npt.NDArray[Any], str] | None] | None = None,
+) -> bytes:
+    """A file that torch.load reads.
+
+    `tensor(object)` gives the elements and the dtype of what is a tensor, None
+    for what is not. Equal values give equal bytes. Raises ValueError for an
+    object that is not written, or nesting deeper than 500.
+    """
+
+def torch_file_json(data: bytes) -> str:
+    """What a file of torch.save holds as canonical JSON on one line, as
+    `include/holdfast/torch_file.h` describes it."""

@@ -10,8 +10,10 @@ void BindTree(nanobind::module_& module);
 void BindGroup(nanobind::module_& module);
 void BindSave(nanobind::module_& module);
 void BindCheckpoint(nanobind::module_& module);
+void BindConvert(nanobind::module_& module);
 void BindSteps(nanobind::module_& module);
 void BindSpec(nanobind::module_& module);
 void BindAggregate(nanobind::module_& module);
+void BindTorchFile(nanobind::module_& module);
 
 }  // namespace holdfast::python

@@ -31,8 +31,10 @@ NB_MODULE(_engine, module) {
   holdfast::python::BindGroup(module);
   holdfast::python::BindSave(module);
   holdfast::python::BindCheckpoint(module);
+  holdfast::python::BindConvert(module);
   holdfast::python::BindSteps(module);
   holdfast::python::BindSpec(module);
   holdfast::python::BindAggregate(module);
+  holdfast::python::BindTorchFile(module);
   module.attr("version") = HOLDFAST_VERSION;
 }

@@ -19,7 +19,7 @@
 namespace holdfast {
 namespace {
 
-// Written between two entries of the journal.
+// Written between two entries of the journal, at most.
 constexpr uint64_t kJournalBytes = uint64_t{256} << 20;
 constexpr uint64_t kPieceBytesMax = uint64_t{8} << 20;
 
@@ -158,13 +158,16 @@ class FormatConverter {
     for (const size_t i : left_) units.push_back(copy_.units[i]);
     ChunkFeed feed(source_, std::move(units),
                    {ReadOptions(), budgets_.waiting_bytes});
+    const uint64_t group_bytes_max =
+        options_.part_bytes == 0 ? kJournalBytes
+                                 : std::min(kJournalBytes, options_.part_bytes);
     size_t first = 0;
     while (first < left_.size()) {
       size_t last = first;
       uint64_t group_bytes = 0;
       do {
         group_bytes += feed.units()[last++].byte_count();
-      } while (last < left_.size() && group_bytes < kJournalBytes);
+      } while (last < left_.size() && group_bytes < group_bytes_max);
       HF_RETURN_IF_ERROR(WriteGroup(feed, first, last));
       first = last;
     }

@@ -2,8 +2,6 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 
-#include "base/status_macros.h"
-#include "checkpoint/format/json_text.h"
 #include "holdfast/convert.h"
 
 namespace holdfast {
@@ -17,7 +15,10 @@ std::string_view Trimmed(std::string_view text) {
 }
 
 Result<std::vector<LeafMap::Rename>> RenamesOfJson(std::string_view text) {
-  HF_ASSIGN_OR_RETURN(const nlohmann::ordered_json table, ParseJsonText(text));
+  const auto table = nlohmann::ordered_json::parse(text, nullptr, false);
+  if (!table.is_object()) {
+    return InvalidArgumentError("rename table: it is no JSON object");
+  }
   std::vector<LeafMap::Rename> rules;
   for (const auto& [old_name, new_name] : table.items()) {
     if (!new_name.is_string()) {
