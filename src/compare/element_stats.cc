@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <optional>
 
+#include "compare/lanes.h"
 #include "compare/load_numbers.h"
 
 namespace holdfast {
@@ -19,24 +21,6 @@ constexpr double kPlusInfinity = std::numeric_limits<double>::infinity();
 // digits.
 constexpr double kSquareMax = 0x1p+500;
 constexpr double kSquareMin = 0x1p-450;
-
-using StatsPair = double __attribute__((vector_size(16)));
-using StatsMask = int64_t __attribute__((vector_size(16)));
-
-inline StatsPair PairAt(const double* numbers) {
-  StatsPair pair;
-  std::memcpy(&pair, numbers, sizeof pair);
-  return pair;
-}
-
-inline StatsPair Select(StatsMask mask, StatsPair value) {
-  return reinterpret_cast<StatsPair>(mask & reinterpret_cast<StatsMask>(value));
-}
-
-inline StatsPair Magnitude(StatsPair value) {
-  constexpr int64_t kMagnitude = std::numeric_limits<int64_t>::max();
-  return Select(StatsMask{kMagnitude, kMagnitude}, value);
-}
 
 // The finite numbers of a block, and what else is in it.
 struct BlockSums {
@@ -53,19 +37,19 @@ struct BlockSums {
 // Two pairs of lanes, so that sums do not wait for each other.
 class BlockSummer {
  public:
-  void Add(size_t lane, StatsPair x) {
-    const StatsMask is_finite = (x - x) == StatsPair{0, 0};
-    const StatsPair value = Select(is_finite, x);
+  void Add(size_t lane, DoublePair x) {
+    const MaskPair is_finite = (x - x) == DoublePair{0, 0};
+    const DoublePair value = Masked(is_finite, x);
     Lane& to = lanes_[lane];
     to.sum += value;
     to.squares += value * value;
-    const StatsPair above{kPlusInfinity, kPlusInfinity};
-    const StatsPair low = is_finite ? x : above;
-    const StatsPair high = is_finite ? x : -above;
-    to.min = low < to.min ? low : to.min;
-    to.max = high > to.max ? high : to.max;
+    const DoublePair above{kPlusInfinity, kPlusInfinity};
+    const DoublePair low = is_finite ? x : above;
+    const DoublePair high = is_finite ? x : -above;
+    to.min = MinOf(low, to.min);
+    to.max = MaxOf(high, to.max);
     to.finite -= is_finite;
-    to.zero -= x == StatsPair{0, 0};
+    to.zero -= x == DoublePair{0, 0};
     to.nan -= x != x;
   }
 
@@ -89,37 +73,69 @@ class BlockSummer {
 
  private:
   struct Lane {
-    StatsPair sum{};
-    StatsPair squares{};
-    StatsPair min{kPlusInfinity, kPlusInfinity};
-    StatsPair max{-kPlusInfinity, -kPlusInfinity};
-    StatsMask finite{};
-    StatsMask zero{};
-    StatsMask nan{};
+    DoublePair sum{};
+    DoublePair squares{};
+    DoublePair min{kPlusInfinity, kPlusInfinity};
+    DoublePair max{-kPlusInfinity, -kPlusInfinity};
+    MaskPair finite{};
+    MaskPair zero{};
+    MaskPair nan{};
   };
   Lane lanes_[2];
 };
 
+// Finite numbers alone; nullopt when others are among them, or squares that
+// are too large. REQUIRES: `count` is a multiple of 4.
+std::optional<BlockSums> SumFinite(const double* numbers, size_t count) {
+  DoublePair sum[2]{}, squares[2]{};
+  DoublePair min = BothOf(kPlusInfinity), max = BothOf(-kPlusInfinity);
+  MaskPair zero{};
+  for (size_t i = 0; i < count; i += 4) {
+    for (size_t lane = 0; lane < 2; ++lane) {
+      const DoublePair x = LoadPair(numbers + i + 2 * lane);
+      sum[lane] += x;
+      squares[lane] += x * x;
+      min = MinOf(x, min);
+      max = MaxOf(x, max);
+      zero -= x == DoublePair{0, 0};
+    }
+  }
+  BlockSums sums;
+  sums.sum = (sum[0][0] + sum[0][1]) + (sum[1][0] + sum[1][1]);
+  sums.sum_of_squares =
+      (squares[0][0] + squares[0][1]) + (squares[1][0] + squares[1][1]);
+  if (!std::isfinite(sums.sum_of_squares)) return std::nullopt;
+  sums.finite_count = count;
+  sums.zero_count = static_cast<uint64_t>(zero[0] + zero[1]);
+  sums.min = std::min(min[0], min[1]);
+  sums.max = std::max(max[0], max[1]);
+  return sums;
+}
+
 // REQUIRES: `count` is a multiple of 4; what fills it up is NaN.
 BlockSums SumBlock(const double* numbers, size_t count) {
+  if (const auto finite = SumFinite(numbers, count)) return *finite;
   BlockSummer summer;
   for (size_t i = 0; i < count; i += 4) {
-    summer.Add(0, PairAt(numbers + i));
-    summer.Add(1, PairAt(numbers + i + 2));
+    summer.Add(0, LoadPair(numbers + i));
+    summer.Add(1, LoadPair(numbers + i + 2));
   }
   return summer.Sums();
 }
 
 // The squares of distances from `mean`, less the error of the mean.
+template <bool kAllFinite>
 double SquaredDistances(const double* numbers, size_t count, double mean,
                         uint64_t finite_count) {
-  StatsPair squares[2]{}, distances[2]{};
-  const StatsPair center{mean, mean};
+  DoublePair squares[2]{}, distances[2]{};
+  const DoublePair center{mean, mean};
   for (size_t i = 0; i < count; i += 4) {
     for (size_t lane = 0; lane < 2; ++lane) {
-      const StatsPair x = PairAt(numbers + i + 2 * lane);
-      const StatsMask is_finite = (x - x) == StatsPair{0, 0};
-      const StatsPair distance = Select(is_finite, x - center);
+      const DoublePair x = LoadPair(numbers + i + 2 * lane);
+      DoublePair distance = x - center;
+      if constexpr (!kAllFinite) {
+        distance = Masked((x - x) == DoublePair{0, 0}, distance);
+      }
       squares[lane] += distance * distance;
       distances[lane] += distance;
     }
@@ -178,8 +194,10 @@ ElementStats StatsOfNumbers(double* numbers, size_t count) {
     return stats;
   }
   const double mean = sums.sum / static_cast<double>(sums.finite_count);
+  const auto squared = sums.finite_count == padded ? SquaredDistances<true>
+                                                   : SquaredDistances<false>;
   stats.spread = {sums.finite_count, mean,
-                  SquaredDistances(numbers, padded, mean, sums.finite_count)};
+                  squared(numbers, padded, mean, sums.finite_count)};
   stats.sum_of_squares = sums.sum_of_squares;
   return stats;
 }

@@ -30,6 +30,40 @@ void LoadPlain(const char* elements, size_t count, double* numbers) {
                    [](Stored stored) { return static_cast<double>(stored); });
 }
 
+using FloatQuad = float __attribute__((vector_size(16)));
+using DoubleQuad = double __attribute__((vector_size(32)));
+using HalfQuad = uint16_t __attribute__((vector_size(8)));
+using WordQuad = uint32_t __attribute__((vector_size(16)));
+
+// Four at a time, which compilers do not see by themselves.
+void LoadFloats(const char* elements, size_t count, double* numbers) {
+  size_t i = 0;
+  for (; i + 4 <= count; i += 4) {
+    FloatQuad floats;
+    std::memcpy(&floats, elements + i * sizeof(float), sizeof floats);
+    const DoubleQuad doubles = __builtin_convertvector(floats, DoubleQuad);
+    std::memcpy(numbers + i, &doubles, sizeof doubles);
+  }
+  LoadPlain<float>(elements + i * sizeof(float), count - i, numbers + i);
+}
+
+void LoadBfloat16s(const char* elements, size_t count, double* numbers) {
+  size_t i = 0;
+  for (; i + 4 <= count; i += 4) {
+    HalfQuad halves;
+    std::memcpy(&halves, elements + i * sizeof(uint16_t), sizeof halves);
+    const WordQuad words = __builtin_convertvector(halves, WordQuad) << 16;
+    FloatQuad floats;
+    std::memcpy(&floats, &words, sizeof floats);
+    const DoubleQuad doubles = __builtin_convertvector(floats, DoubleQuad);
+    std::memcpy(numbers + i, &doubles, sizeof doubles);
+  }
+  LoadEach<uint16_t>(elements + i * sizeof(uint16_t), count - i, numbers + i,
+                     [](uint16_t stored) {
+                       return std::bit_cast<float>(uint32_t{stored} << 16);
+                     });
+}
+
 double ValueOfByte(DType dtype, unsigned bits) {
   if (DTypeKindOf(dtype) == DTypeKind::kFloat) {
     return FloatBitsToDouble(dtype, bits);
@@ -93,13 +127,11 @@ void LoadDoubles(DType dtype, const char* elements, size_t count,
     case DType::kFloat16:
       return LoadEach<uint16_t>(elements, count, numbers, DecodeFloat16);
     case DType::kBfloat16:
-      return LoadEach<uint16_t>(elements, count, numbers, [](uint16_t stored) {
-        return std::bit_cast<float>(uint32_t{stored} << 16);
-      });
+      return LoadBfloat16s(elements, count, numbers);
     case DType::kFloat32:
-      return LoadPlain<float>(elements, count, numbers);
+      return LoadFloats(elements, count, numbers);
     case DType::kComplex64:
-      return LoadPlain<float>(elements, 2 * count, numbers);
+      return LoadFloats(elements, 2 * count, numbers);
     case DType::kFloat64:
     case DType::kComplex128:
       std::memcpy(numbers, elements, count * DTypeBytes(dtype));
