@@ -119,7 +119,7 @@ TEST_F(CompareVerbs, MergeAveragesAndPutsTogether) {
   EXPECT_EQ(RunWords({"cat", Path("soup"), "params.w"}).out,
             "[[1.5 2.5]\n [3.5 4.5]]\n");
   const Ran refused = RunWords({"merge", Path("a"), Path("c"), Path("both")});
-  EXPECT_EQ(refused.code, 3);
+  EXPECT_EQ(refused.code, 2);
   EXPECT_THAT(refused.err, HasSubstr("leaf params.w"));
   EXPECT_FALSE(std::filesystem::exists(Path("both")));
   const Ran prefixed = RunWords({"merge", "--json", "--prefix=,other",
