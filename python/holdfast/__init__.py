@@ -27,6 +27,16 @@ from holdfast._api import (
     steps,
     verify,
 )
+from holdfast._compare import (
+    DiffResult,
+    LeafDiff,
+    LeafStats,
+    MergeResult,
+    StatsResult,
+    diff,
+    merge,
+    stats,
+)
 from holdfast._convert import ConvertedLeaf, ConvertResult, convert
 from holdfast._engine import version as __version__
 from holdfast._future import Future
@@ -43,21 +53,29 @@ __all__ = [
     "Checkpoint",
     "ConvertResult",
     "ConvertedLeaf",
+    "DiffResult",
     "Future",
+    "LeafDiff",
+    "LeafStats",
+    "MergeResult",
     "ProcessGroup",
     "ProcessTransport",
     "Stats",
+    "StatsResult",
     "StoredArray",
     "VerifyReport",
     "__version__",
     "convert",
+    "diff",
     "digest",
     "errors",
     "last_stats",
     "load",
+    "merge",
     "open",
     "process_group",
     "save",
+    "stats",
     "steps",
     "verify",
 ]
