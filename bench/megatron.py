@@ -80,9 +80,9 @@ class Holdfast:
                     self.np.dtype(self.dtype), shape, (self.size, self.size),
                     offset, fragments(index, tp))
 
-    def prepare(self, option):
+    def prepare(self, operation, option):
         shape = (self.size, self.size)
-        if self.data is None:
+        if operation == "save" and self.data is None:
             self.data = [shards_of(self.np, index, shape, self.dtype)
                          for index in range(self.count)]
         if option == "buffers" and self.buffers is None:
@@ -160,7 +160,7 @@ def worker(kind, count, size, dtype):
     side = {"holdfast": Holdfast, "zarr": Zarr}[kind](count, size, dtype)
     for line in sys.stdin:
         operation, path, option = json.loads(line)
-        side.prepare(option)
+        side.prepare(operation, option)
         work = getattr(side, operation)(path, option)
         before = peak_kib() if reset_peak() is None else 0
         start = time.perf_counter()
