@@ -232,6 +232,7 @@ def finish_item(
     write_digests: bool = True,
     adopt_existing: bool = False,
     is_partial: bool = False,
+    has_own_trees: bool = False,  # only the primary's tree has all leaves
 ) -> None:
     """`holdfast::FinishItem`: one item of the parts of all `ranks`."""
 
