@@ -9,7 +9,7 @@ from typing import Any
 
 from holdfast import _engine, errors
 from holdfast.torch._names import Path, name_of
-from holdfast.torch._sidecar import objects_in
+from holdfast.torch._sidecar import objects_in, tuples_of
 
 __all__ = ["Catalogue", "Entry", "ObjectFile", "catalogue_of"]
 
@@ -60,6 +60,7 @@ class Catalogue:
     ) -> None:
         self.checkpoint = checkpoint
         self.entries = entries
+        self._tuples = tuples_of(checkpoint.item_custom_metadata)
 
     def value(self, name: str) -> Any:
         """What is no tensor: None, a number, str, list, {}, or an ObjectFile.
@@ -70,7 +71,7 @@ class Catalogue:
         """
         entry = self.entries[name]
         if entry.leaf is None:
-            return self._list(entry.node)
+            return self._list(entry.node, entry.path)
         info = self.checkpoint.leaves[entry.leaf]
         if info.problem is not None:
             raise info.problem
@@ -85,10 +86,11 @@ class Catalogue:
             value if isinstance(value, bytes) else value.tobytes()
         )
 
-    def _list(self, node: Any) -> Any:
-        if isinstance(node, list):
-            return [self._list(child) for child in node]
-        return self.checkpoint.read(node)
+    def _list(self, node: Any, path: Path) -> Any:
+        if not isinstance(node, list):
+            return self.checkpoint.read(node)
+        values = [self._list(child, (*path, i)) for i, child in enumerate(node)]
+        return tuple(values) if path in self._tuples else values
 
 
 def catalogue_of(checkpoint: _engine.Checkpoint) -> Catalogue:

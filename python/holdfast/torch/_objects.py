@@ -1,9 +1,10 @@
 """What is no tensor: plain values, which Orbax has leaves for, and objects.
 
 torch.distributed.checkpoint hands over every such value as a file of
-torch.save. None, bool, int, float, str and lists of them become leaves of their
-own kinds; anything else stays that file, as an array of bytes, and the item's
-custom metadata tells which arrays those are.
+torch.save. None, bool, int, float, str, and lists and tuples of them become
+leaves of their own kinds; anything else stays that file, as an array of bytes.
+The item's custom metadata tells which arrays those are, and which lists were
+tuples.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from holdfast import errors
+from holdfast.torch._names import Path
 
-__all__ = ["check_harmless", "file_of", "is_plain", "plain_of"]
+__all__ = ["check_harmless", "file_of", "is_plain", "plain_of", "tuples_in"]
 
 _ADVICE = (
     "loading it could run code of the file's; if you trust who wrote the"
@@ -28,7 +30,8 @@ _LIST_DEPTH_MAX = 32
 
 
 def is_plain(value: Any, depth: int = 0) -> bool:
-    """Whether Orbax has leaves for it that come back as the same value."""
+    """Whether Orbax has leaves for it that, with `tuples_in`, come back as the
+    same value."""
     kind = type(value)
     if value is None or kind in (bool, float):
         return True
@@ -36,9 +39,22 @@ def is_plain(value: Any, depth: int = 0) -> bool:
         return bool(_INT64_MIN <= value <= _INT64_MAX)
     if kind is str:
         return _is_utf8(value)
-    if kind is list and depth < _LIST_DEPTH_MAX:
+    if kind in (list, tuple) and depth < _LIST_DEPTH_MAX:
         return all(is_plain(each, depth + 1) for each in value)
     return False
+
+
+def tuples_in(value: Any, path: Path) -> Iterator[Path]:
+    """Paths of the tuples in a plain value that is at `path`.
+
+    Not of empty ones, which Orbax tells from empty lists.
+    """
+    if not isinstance(value, (list, tuple)):
+        return
+    if value and isinstance(value, tuple):
+        yield path
+    for i, each in enumerate(value):
+        yield from tuples_in(each, (*path, i))
 
 
 def plain_of(data: bytes) -> tuple[bool, Any]:

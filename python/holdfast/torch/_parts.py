@@ -20,7 +20,7 @@ from torch.distributed.checkpoint.storage import WriteResult
 
 from holdfast import _dtypes, _engine, _torch_arrays, errors
 from holdfast.torch._names import Path, nested, path_of
-from holdfast.torch._objects import file_of, plain_of
+from holdfast.torch._objects import file_of, plain_of, tuples_in
 
 __all__ = ["Part", "RankPlan", "Summary"]
 
@@ -171,7 +171,7 @@ class Summary:
         self._planner_data = metadata.planner_data
         self._values: dict[str, Any] = {}
         self._tensors: dict[str, _StoredTensor] = {}
-        self._objects: dict[str, int] = {}
+        self._objects: list[str] = []
         # Those that the coordinator writes.
         self._contents: dict[str, bytes] = {}
         # Of the parts, ascending.
@@ -208,12 +208,17 @@ class Summary:
             adapt=lambda leaf, path: leaf.array,
         )
 
-    def objects(self) -> list[tuple[Path, int]]:
-        """(path, bytes) of the arrays that hold Python objects."""
+    def tuples(self) -> list[Path]:
+        """Of the lists that are to be tuples again."""
         return [
-            (path_of(name, self._planner_data), byte_count)
-            for name, byte_count in self._objects.items()
+            path
+            for name, value in self._values.items()
+            for path in tuples_in(value, path_of(name, self._planner_data))
         ]
+
+    def objects(self) -> list[Path]:
+        """Of the arrays that hold Python objects."""
+        return [path_of(name, self._planner_data) for name in self._objects]
 
     def _add(self, result: WriteResult) -> bool:
         """Whether it is of an array that has elements."""
@@ -222,7 +227,7 @@ class Summary:
             self._values[name] = stored.value
             return False
         if isinstance(stored, _StoredObject):
-            self._objects[name] = stored.byte_count
+            self._objects.append(name)
             stored = _object_tensor(stored.rank, stored.byte_count)
         known = self._tensors.setdefault(name, stored)
         if dataclasses.replace(known, rank=stored.rank) != stored:
@@ -246,7 +251,7 @@ class Summary:
         empty = torch.empty(tensor.shape, dtype=getattr(torch, tensor.dtype))
         content = file_of(empty).getvalue()
         self._contents[name] = content
-        self._objects[name] = len(content)
+        self._objects.append(name)
         self._tensors[name] = _object_tensor(tensor.rank, len(content))
 
     def _add_unwritten(self, metadata: Metadata) -> None:

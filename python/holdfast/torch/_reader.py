@@ -273,7 +273,7 @@ class _Request:
 
     @property
     def has_elements(self) -> bool:
-        return math.prod(self._shape) > 0
+        return bool(math.prod(self._shape) > 0)
 
     @property
     def staged_bytes(self) -> int:

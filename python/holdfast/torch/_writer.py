@@ -262,7 +262,9 @@ class StorageWriter(dcp.StorageWriter):  # type: ignore[misc]
                 summary.tree(),
                 rank=rank,
                 is_primary=True,
-                item_custom_metadata=sidecar_of(summary.objects()),
+                item_custom_metadata=sidecar_of(
+                    summary.objects(), summary.tuples()
+                ),
                 **self._options,
             )
             _engine.finish_item(
