@@ -121,7 +121,10 @@ def _entries(
     while waiting:
         path, node = waiting.pop()
         if not isinstance(node, _Node):
-            yield _entry_of(leaves[node], node, path, objects)
+            # A name for an empty dict would make torch take the state dict for
+            # one of its release 2.3.
+            if leaves[node].kind != "empty_dict":
+                yield _entry_of(leaves[node], node, path, objects)
             continue
         if path and node.is_sequence and _is_one_value(node, leaves, objects):
             yield Entry(path, None, node=_indices(node))
@@ -212,7 +215,7 @@ def _indices(node: Any) -> Any:
 def _entry_of(
     info: _engine.LeafInfo, leaf: int, path: Path, objects: frozenset[str]
 ) -> Entry:
-    if info.kind == "object" or (
+    if info.kind in ("object", "bytes") or (
         info.kind == "array"
         and info.name in objects
         and info.dtype == "uint8"

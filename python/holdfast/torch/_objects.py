@@ -17,7 +17,14 @@ from typing import Any
 from holdfast import errors
 from holdfast.torch._names import Path
 
-__all__ = ["check_harmless", "file_of", "is_plain", "plain_of", "tuples_in"]
+__all__ = [
+    "check_harmless",
+    "file_of",
+    "is_plain",
+    "is_torch_file",
+    "plain_of",
+    "tuples_in",
+]
 
 _ADVICE = (
     "loading it could run code of the file's; if you trust who wrote the"
@@ -74,6 +81,11 @@ def plain_of(data: bytes) -> tuple[bool, Any]:
     return (True, value) if is_plain(value) else (False, None)
 
 
+def is_torch_file(data: bytes) -> bool:
+    """Whether it is what torch.save has written since torch 1.6: a zip."""
+    return data.startswith(b"PK\x03\x04")
+
+
 def file_of(value: Any) -> io.BytesIO:
     """A file of torch.save, at its beginning."""
     import torch
@@ -98,10 +110,12 @@ def check_harmless(data: bytes, name: str) -> None:
         with _allowing_bytes_io():
             torch.load(io.BytesIO(data), weights_only=True, map_location="cpu")
     except Exception as error:
-        reason = str(error).split("\n", 1)[0]
+        lines = str(error).splitlines() or [type(error).__name__]
+        # torch explains at length; this line says what it did not take.
+        reason = next((line for line in lines if "GLOBAL" in line), lines[0])
         raise errors.PermissionDeniedError(
             f"leaf {name!r}: a Python object that torch.load(weights_only=True)"
-            f" does not take ({reason}); {_ADVICE}"
+            f" does not take ({reason.strip()}); {_ADVICE}"
         ) from error
 
 

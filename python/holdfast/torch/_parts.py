@@ -20,7 +20,12 @@ from torch.distributed.checkpoint.storage import WriteResult
 
 from holdfast import _dtypes, _engine, _torch_arrays, errors
 from holdfast.torch._names import Path, nested, path_of
-from holdfast.torch._objects import file_of, plain_of, tuples_in
+from holdfast.torch._objects import (
+    file_of,
+    is_torch_file,
+    plain_of,
+    tuples_in,
+)
 
 __all__ = ["Part", "RankPlan", "Summary"]
 
@@ -52,10 +57,14 @@ class _StoredTensor:
 
 @dataclasses.dataclass(frozen=True)
 class _StoredObject:
-    """A Python object that a rank has written as an array of bytes."""
+    """A Python object that a rank has written as an array of bytes.
+
+    `kind`: "object" for a file of torch.save, else "bytes".
+    """
 
     rank: int
     byte_count: int
+    kind: str
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,12 +111,16 @@ class Part:
         name = item.index.fqn
         is_plain, value = plain_of(data)
         stored: Any = _PlainValue(value)
+        if not data:
+            raise errors.InvalidArgumentError(
+                f"leaf {name!r}: the planner has made no bytes of it"
+            )
         if not is_plain:
             array = np.frombuffer(data, np.uint8)
             self._tensors[name] = _object_tensor(self._note.rank, len(data))
-            if data:
-                self._shards[name] = [((0,), array)]
-            stored = _StoredObject(self._note.rank, len(data))
+            self._shards[name] = [((0,), array)]
+            kind = "object" if is_torch_file(data) else "bytes"
+            stored = _StoredObject(self._note.rank, len(data), kind)
         return WriteResult(item.index, len(data), stored)
 
     def _add_tensor(self, item: WriteItem, data: Any) -> WriteResult:
@@ -171,7 +184,7 @@ class Summary:
         self._planner_data = metadata.planner_data
         self._values: dict[str, Any] = {}
         self._tensors: dict[str, _StoredTensor] = {}
-        self._objects: list[str] = []
+        self._objects: dict[str, str] = {}  # kinds by name
         # Those that the coordinator writes.
         self._contents: dict[str, bytes] = {}
         # Of the parts, ascending.
@@ -216,9 +229,12 @@ class Summary:
             for path in tuples_in(value, path_of(name, self._planner_data))
         ]
 
-    def objects(self) -> list[Path]:
-        """Of the arrays that hold Python objects."""
-        return [path_of(name, self._planner_data) for name in self._objects]
+    def objects(self) -> list[tuple[Path, str]]:
+        """(path, kind) of the arrays that hold Python objects."""
+        return [
+            (path_of(name, self._planner_data), kind)
+            for name, kind in self._objects.items()
+        ]
 
     def _add(self, result: WriteResult) -> bool:
         """Whether it is of an array that has elements."""
@@ -227,7 +243,7 @@ class Summary:
             self._values[name] = stored.value
             return False
         if isinstance(stored, _StoredObject):
-            self._objects.append(name)
+            self._objects[name] = stored.kind
             stored = _object_tensor(stored.rank, stored.byte_count)
         known = self._tensors.setdefault(name, stored)
         if dataclasses.replace(known, rank=stored.rank) != stored:
@@ -251,7 +267,7 @@ class Summary:
         empty = torch.empty(tensor.shape, dtype=getattr(torch, tensor.dtype))
         content = file_of(empty).getvalue()
         self._contents[name] = content
-        self._objects.append(name)
+        self._objects[name] = "object"
         self._tensors[name] = _object_tensor(tensor.rank, len(content))
 
     def _add_unwritten(self, metadata: Metadata) -> None:

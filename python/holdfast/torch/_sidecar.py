@@ -14,11 +14,14 @@ _TREE_KEY = "holdfast.tree"
 _TUPLES_KEY = "holdfast.tuples"
 
 
-def sidecar_of(objects: Sequence[Path], tuples: Sequence[Path]) -> str:
+def sidecar_of(
+    objects: Sequence[tuple[Path, str]], tuples: Sequence[Path]
+) -> str:
     """The item's custom metadata, a JSON object; empty when there is nothing.
 
     Args:
-      objects: paths of arrays that hold files of torch.save.
+      objects: (path, kind) of arrays of bytes that stand for Python objects:
+        "object" for files of torch.save, "bytes" for others.
       tuples: paths of lists that are to be tuples.
     """
     found: dict[str, Any] = {}
@@ -27,10 +30,10 @@ def sidecar_of(objects: Sequence[Path], tuples: Sequence[Path]) -> str:
             {
                 "key": [str(part) for part in path],
                 "is_sequence": [isinstance(part, int) for part in path],
-                "kind": "object",
+                "kind": kind,
                 "stored": name_of(path),
             }
-            for path in objects
+            for path, kind in objects
         ]
         # As the engine's sidecars of trees are: those of the leaves that Orbax
         # tells wrongly.
@@ -45,7 +48,9 @@ def objects_in(item_custom_metadata: str) -> frozenset[str]:
     try:
         found = json.loads(item_custom_metadata)[_TREE_KEY]["leaves"]
         return frozenset(
-            str(leaf["stored"]) for leaf in found if leaf["kind"] == "object"
+            str(leaf["stored"])
+            for leaf in found
+            if leaf["kind"] in ("object", "bytes")
         )
     except (ValueError, TypeError, KeyError):
         return frozenset()

@@ -134,7 +134,8 @@ def save_all(folder: Path) -> None:
 def load_all(folder: Path) -> None:
     for path in sorted((folder / "trees").iterdir()):
         saved_by = int(path.name.split("-")[0])
-        for name, layout in layouts().items():
+        for name in ("tp", "hsdp", "2d"):
+            layout = layouts()[name]
             got = state(layout, empty=True)
             if saved_by <= RANK:
                 del got[f"of_rank_{RANK}"], got[f"object_{RANK}"]
@@ -271,7 +272,9 @@ def cached_plans(folder: Path) -> None:
     if RANK == 0:
         more = {"more": torch.zeros(2)}
         dcp.load(
-            more, storage_reader=StorageReader(folder / "cached-3"), no_dist=True
+            more,
+            storage_reader=StorageReader(folder / "cached-3"),
+            no_dist=True,
         )
         assert more["more"].tolist() == [1, 1]
 
@@ -344,7 +347,7 @@ def damaged(folder: Path) -> None:
         data.write_bytes(content)
     dist.barrier()
     tree = {"w": distribute_tensor(torch.zeros(64, 64), *layout)}
-    with raising(errors.DataLossError, "'w'", "/d/"):
+    with raising(errors.DataLossError, "leaf w", "/d/"):
         dcp.load(tree, storage_reader=StorageReader(path))
 
 
@@ -377,10 +380,7 @@ SCENARIOS = {
     "load_all": [load_all],
     "save_and_load": [save_all, load_all],
     "models": [save_models, load_models],
-    "load_models": [load_models],
-    "others": [save_async, cached_plans],
-    "faults": [faults],
-    "damaged": [damaged],
+    "others": [faults, damaged, save_async, cached_plans],
     "killed": [killed],
 }
 
