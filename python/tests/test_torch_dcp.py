@@ -189,7 +189,7 @@ def test_nesting(ckpt: Path) -> None:
     assert stored["optimizer"]["state"]["10"]["s"] == 4
     assert stored["optimizer"]["param_groups"][0]["params"] == [0, 10]
     assert stored["tensors"][1][1] == 5
-    assert stored["hole"] == [{}, {"x": 1}]
+    assert stored["hole"] == [None, {"x": 1}]
     got = load(
         ckpt,
         {
@@ -204,7 +204,7 @@ def test_nesting(ckpt: Path) -> None:
     )
     assert got["optimizer"] == tree["optimizer"]
     assert got["tensors"][1] == [torch.zeros(1), 5]
-    assert got["a.b"].item() == 1 and got["hole"] == [{}, {"x": 1}]
+    assert got["a.b"].item() == 1 and got["hole"] == [None, {"x": 1}]
 
 
 def test_layouts_in_memory(ckpt: Path) -> None:
@@ -556,7 +556,7 @@ def test_the_tree_of_names() -> None:
     paths = [_names.path_of(name, data) for name in [*data, "e.f"]]
     assert paths == [("a", 0, "b"), ("a", 2), ("c.d",), ("e.f",)]
     tree = _names.nested([(path, 1) for path in paths])
-    assert tree == {"a": [{"b": 1}, {}, 1], "c.d": 1, "e.f": 1}
+    assert tree == {"a": [{"b": 1}, None, 1], "c.d": 1, "e.f": 1}
     for lies in ({"x": ("y",)}, {"x": (0,)}, {"x": ()}, {"x": "x"}, [], None):
         assert _names.path_of("x", lies) == ("x",)
     for paths in (

@@ -43,7 +43,7 @@ def path_of(name: str, planner_data: Any) -> Path:
 def nested(values: Iterable[tuple[Path, Any]]) -> dict[str, Any]:
     """The tree of these values: dicts, and lists where indices are.
 
-    What a list lacks is an empty dict, of which torch takes no notice.
+    What a list lacks is None, which torch too makes of the empty dicts in it.
 
     Raises:
       InvalidArgumentError: a value where another has its container, naming
@@ -84,7 +84,7 @@ def _finished(node: Any, path: Path) -> Any:
             f"leaf {name_of(path)!r}: a list of {length} values of which only"
             f" {len(node)} are given"
         )
-    return [children.get(i, {}) for i in range(length)]
+    return [children.get(i) for i in range(length)]
 
 
 def _taken(path: Path, by: Path) -> errors.InvalidArgumentError:
