@@ -67,6 +67,9 @@ enum class ValueKind : uint8_t {
   kEmptyTuple,
   kPlaceholder,
   kJson,  // a whole JSON item
+  // A pickled Python object that is no tensor, in a foreign format. Its text is
+  // a torch.save file of exactly that object.
+  kObject,
 };
 // "array", "scalar", "string", "bytes", "none", "empty_dict", ...
 std::string_view ValueKindName(ValueKind kind);
@@ -112,8 +115,10 @@ struct ReadRequest {
 
 // What a path turned out to be, and where its parts are.
 struct CheckpointInfo {
-  std::string path;    // absolute, after choosing the step
-  std::string format;  // "orbax", "orbax-v1", "ocdbt", "zarr", "zarr3"
+  std::string path;  // absolute, after choosing the step
+  // "orbax", "orbax-v1", "ocdbt", "zarr", "zarr3"; of foreign formats
+  // "safetensors", "npz", "dcp", "torch-dist", "megatron-zarr".
+  std::string format;
   std::optional<int64_t> step;
   std::map<std::string, std::string> items;  // name -> directory ("" = path)
   bool use_ocdbt = false;
@@ -172,7 +177,7 @@ class Checkpoint {
   // then only its bytes are read, and the chunk's checksum cannot be.
   virtual Result<Stats> ReadInto(const std::vector<ReadRequest>& requests,
                                  const RunOptions& run = {}) const = 0;
-  // String, bytes and JSON leaves.
+  // String, bytes, JSON and object leaves.
   virtual Result<std::string> ReadText(size_t leaf) const = 0;
   // The tree that Load would give, each leaf replaced by its index in leaves()
   // as an int64 scalar; typed empties (None, {}, [], ()) stay themselves.

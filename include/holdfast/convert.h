@@ -9,21 +9,27 @@
 // in which they are written, as many at a time as the budget holds, each stored
 // chunk once for all that need some of it: a chunk that is larger than the
 // budget, or that is needed again later, is read and decoded again.
-// Names, values, typed empties, metadata and the items of a composite stay;
-// what nobody can read (see LeafInfo::problem) is an error that names the leaf.
+// Names, values, typed empties, metadata and the items of a composite stay,
+// unless `map` says otherwise; what nobody can read (see LeafInfo::problem) is
+// an error that names the leaf. What the new format cannot say (key paths,
+// kinds, dtypes) goes into a sidecar, so that converting back gives all of it.
 //
-// With a group every rank makes the same call and sees both paths; each reads
-// and writes a share of the chunks.
-// Thread-safety: as Save. Units: bytes, seconds.
-// Errors: those of Open and Save; DataLoss when the new checkpoint does not
-// hold what was read, naming the leaf; Unimplemented for an item that is
-// neither a tree nor JSON.
+// A conversion that was cut off leaves `<target>.holdfast-convert-tmp`; the
+// same call goes on from there. Another call, another source, or damage there
+// begins anew, and ConvertReport::resume_text says why. Not with a group. With
+// a group every rank makes the same call and sees both paths; each reads and
+// writes a share of the chunks. Orbax's formats only. Thread-safety: as Save.
+// Units: bytes, seconds. Errors: those of Open and Save; DataLoss when the new
+// checkpoint does not hold what was read, naming the leaf; Unimplemented for an
+// item that is neither a tree nor JSON; InvalidArgument for rules that
+// contradict each other or give two leaves one name, naming both.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "holdfast/checkpoint.h"
@@ -32,6 +38,62 @@
 #include "holdfast/status.h"
 
 namespace holdfast {
+
+// Which leaves of the source the new checkpoint has, and under which names.
+//
+// Globs are matched with a leaf's name (keys joined with "."), and select what
+// lies below a name too: `*` any characters, `?` one, `[a-z]`, `[!a]` one of a
+// set, `\` the next character as it is.
+struct LeafMap {
+  // A regular expression in Python's syntax, which must match the whole of a
+  // leaf's keys joined with "/", or else of its name; \1, \g<1> and \g<name> in
+  // the replacement stand for groups. The first rule that matches decides, and
+  // a leaf is renamed once. The new keys are the result split at "/"; at "."
+  // where it was a name of several keys that matched.
+  struct Rename {
+    std::string pattern;
+    std::string replacement;
+    // Both are plain text.
+    bool is_literal = false;
+  };
+  // An element's dtype; of arrays, PRNG keys excepted. The last that matches
+  // counts.
+  struct Cast {
+    std::string glob;
+    DType dtype = DType::kFloat32;
+  };
+  // How many parts each axis of an array is cut into, in formats with chunks;
+  // of arrays with as many axes. The last that matches counts.
+  struct Shards {
+    std::string glob;
+    Shape part_counts;
+  };
+
+  std::vector<std::string> select;  // empty: all
+  std::vector<std::string> drop;    // wins over select
+  std::vector<Rename> renames;      // old names count for all the others
+  std::vector<Cast> casts;
+  std::vector<Shards> shards;
+  // Splits keys at their dots: "a.b" becomes b in a.
+  bool nest = false;
+  // A rule that matches no leaf is an error, and not a note of the report.
+  bool is_strict = false;
+
+  bool is_empty() const {
+    return select.empty() && drop.empty() && renames.empty() && casts.empty() &&
+           shards.empty() && !nest;
+  }
+};
+
+// "PATTERN=REPLACEMENT"; "\=" is an equals sign in the pattern.
+Result<LeafMap::Rename> ParseRename(std::string_view text);
+// A table: one such rule a line, lines that begin with # and empty ones
+// excepted; or a JSON object of old name to new name, both literal.
+Result<std::vector<LeafMap::Rename>> ParseRenameTable(std::string_view text);
+// "GLOB=DTYPE".
+Result<LeafMap::Cast> ParseCast(std::string_view text);
+// "GLOB=N,N,...".
+Result<LeafMap::Shards> ParseShards(std::string_view text);
 
 struct ConvertOptions {
   // Threads, progress ("write", then "check") and cancel flag; its
@@ -42,9 +104,10 @@ struct ConvertOptions {
   OpenOptions open;               // of the source
   // Only leaves with these names, or below them; empty: all.
   std::vector<std::string> names;
+  LeafMap map;
 
   // Absent: as the source has it; Orbax's, zarr 2 and OCDBT for a source that
-  // is none of Orbax's.
+  // is none of Orbax's and whose format nothing writes.
   std::optional<Format> format;
   std::optional<int> zarr_format;
   std::optional<bool> use_ocdbt;
@@ -66,7 +129,36 @@ struct ConvertOptions {
 
   // Read the new checkpoint and compare it with checksums of what was read.
   bool check = true;
+
+  // Of one data file; 0: as the format has it. Formats other than Orbax's.
+  uint64_t shard_bytes_max = 0;
+  // Do not go on with what an earlier conversion left; begin anew.
+  bool restart = false;
+  // A save to one of Orbax's formats by one process that has more bytes than
+  // this goes in parts, of which finished ones are kept for the next run; at
+  // most 256. 0: in one.
+  uint64_t part_bytes = uint64_t{1} << 30;
 };
+
+// What became of the leaves, in the order of the source.
+struct ConvertReport {
+  struct Entry {
+    std::string leaf;      // its name in the source
+    std::string new_name;  // empty: it was left out
+    // Empty unless: "renamed", "cast to X", "left out", "stored as X",
+    // joined with "; ", each with why where that is no rule of the caller's.
+    std::string what;
+  };
+  std::vector<Entry> entries;      // only those of which there is something
+  std::vector<std::string> notes;  // rules that matched nothing, and the like
+  // "": nothing was there to go on with; else what was done with it and why.
+  std::string resume_text;
+  bool is_resumed = false;
+  uint64_t kept_bytes = 0;  // decoded, of pieces that were there already
+};
+// Several lines, or one JSON object.
+std::string ConvertReportText(const ConvertReport& report);
+std::string ConvertReportJson(const ConvertReport& report);
 
 struct ConvertResult {
   uint64_t leaf_count = 0;
@@ -80,6 +172,8 @@ struct ConvertResult {
   // Of one rank, the largest: bytes that were held of chunks read and not yet
   // written.
   uint64_t waiting_bytes_peak = 0;
+  Format format = Format::kOrbax;  // of the new checkpoint
+  ConvertReport report;
 };
 
 // `target` is the exact place, as of Save.

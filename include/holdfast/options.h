@@ -58,7 +58,21 @@ struct RunOptions {
 enum class Format : uint8_t {
   kOrbax,    // what Orbax's PyTreeCheckpointer writes: the item at `path`
   kOrbaxV1,  // what Orbax v1 `save` writes: `path/state/`
+  // Convert alone writes these.
+  kMegatronZarr,  // Megatron Core's `zarr` strategy, up to 0.15.3
+  kSafetensors,   // one file, or shards with an index
+  kDcp,           // torch.distributed.checkpoint
+  kTorchDist,     // Megatron Core's `torch_dist`: DCP and two files more
+  kNpz,           // numpy.savez, stored
 };
+// "orbax", "orbax-v1", "megatron-zarr", "safetensors", "dcp", "torch-dist",
+// "npz".
+std::string_view FormatName(Format format);
+std::optional<Format> FormatFromName(std::string_view name);
+// Those that Save writes, too.
+constexpr bool IsOrbaxFormat(Format format) {
+  return format == Format::kOrbax || format == Format::kOrbaxV1;
+}
 
 enum class Compression : uint8_t {
   kZstd,  // Orbax's default; frames carry a checksum
@@ -175,6 +189,9 @@ struct OpenOptions {
   // Check `_HOLDFAST_DIGESTS` for every metadata file and uncompressed value
   // that is read, when the checkpoint has it.
   bool verify = true;
+  // Give the tree that holdfast keeps beside a foreign format, where there is
+  // one; false: the tensors as the format has them.
+  bool use_sidecar = true;
   // Find LeafInfo::stored_bytes too; costs a walk of the directories, or of the
   // whole B+tree.
   bool stored_sizes = true;

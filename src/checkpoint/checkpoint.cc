@@ -12,28 +12,13 @@
 #include "checkpoint/format/json_text.h"
 #include "checkpoint/item.h"
 #include "checkpoint/layout.h"
+#include "checkpoint/leaf_request.h"
 #include "checkpoint/opened_checkpoint.h"
 #include "checkpoint/restore.h"
 #include "tensor/copy.h"
 
 namespace holdfast {
 namespace {
-
-// Names close to the wanted one, for the error message.
-std::string CloseNames(const std::vector<LeafInfo>& leaves,
-                       std::string_view name) {
-  std::string text;
-  int count = 0;
-  for (const LeafInfo& leaf : leaves) {
-    const bool is_close =
-        leaf.name.find(name) != std::string::npos ||
-        (!leaf.name.empty() && name.find(leaf.name) != std::string_view::npos);
-    if (!is_close) continue;
-    if (++count > 5) return text + ", ...";
-    text += (count == 1 ? "; close: " : ", ") + leaf.name;
-  }
-  return text;
-}
 
 class Sha256 {
  public:
@@ -57,26 +42,6 @@ class Sha256 {
  private:
   EVP_MD_CTX* context_;
 };
-
-Status CheckBox(const LeafInfo& leaf, const Shape& origin, const Shape& shape) {
-  const size_t rank = leaf.shape.size();
-  if (origin.size() != rank || shape.size() != rank) {
-    return InvalidArgumentError("leaf " + leaf.name + ": slice of rank " +
-                                std::to_string(shape.size()) +
-                                " of an array of shape " +
-                                ShapeToString(leaf.shape));
-  }
-  for (size_t d = 0; d < rank; ++d) {
-    if (origin[d] >= 0 && shape[d] >= 0 && origin[d] <= leaf.shape[d] &&
-        shape[d] <= leaf.shape[d] - origin[d]) {
-      continue;
-    }
-    return OutOfRangeError(
-        "leaf " + leaf.name + ": slice " + BoxToString({origin, shape}) +
-        " is not inside an array of shape " + ShapeToString(leaf.shape));
-  }
-  return Status();
-}
 
 void DescribeLeaf(const StoredLeaf& leaf, LeafInfo& info) {
   info.key.reserve(leaf.path.size());
@@ -149,11 +114,7 @@ std::string_view OpenedCheckpoint::LeafName(size_t leaf) const {
 }
 
 Result<size_t> OpenedCheckpoint::Find(std::string_view name) const {
-  for (size_t i = 0; i < infos_.size(); ++i) {
-    if (infos_[i].name == name) return i;
-  }
-  return NotFoundError("leaf \"" + std::string(name) + "\" is not in " +
-                       info_.path + CloseNames(infos_, name));
+  return FindLeaf(infos_, info_.path, name);
 }
 
 Result<Array> OpenedCheckpoint::Read(size_t leaf) const {
@@ -164,7 +125,7 @@ Result<Array> OpenedCheckpoint::Read(size_t leaf) const {
 Result<Array> OpenedCheckpoint::ReadBox(size_t leaf, const Shape& origin,
                                         const Shape& shape) const {
   HF_RETURN_IF_ERROR(leaves_[leaf].second->problem);
-  HF_RETURN_IF_ERROR(CheckBox(infos_[leaf], origin, shape));
+  HF_RETURN_IF_ERROR(CheckLeafBox(infos_[leaf], origin, shape));
   return CatchBadAlloc([&] { return ReadCheckedBox(leaf, {origin, shape}); });
 }
 
@@ -212,19 +173,7 @@ Status OpenedCheckpoint::CheckRequest(const ReadRequest& request) const {
   if (stored.layout == nullptr) {
     HF_RETURN_IF_ERROR(ViewOfValue(request.leaf).status());
   }
-  if (request.target.strides.size() != request.target.shape.size()) {
-    return InvalidArgumentError(
-        "leaf " + infos_[request.leaf].name + ": the target has " +
-        std::to_string(request.target.strides.size()) + " strides, want " +
-        std::to_string(request.target.shape.size()));
-  }
-  // The one cast that TensorStore refuses, in its words.
-  const std::optional<DType> stored_dtype = infos_[request.leaf].dtype;
-  if (request.target.dtype == DType::kBool && stored_dtype &&
-      DTypeKindOf(*stored_dtype) == DTypeKind::kComplex) {
-    return InvalidArgumentError("Source does not support reading.");
-  }
-  return CheckBox(infos_[request.leaf], request.origin, request.target.shape);
+  return CheckReadTarget(infos_[request.leaf], request);
 }
 
 Result<Stats> OpenedCheckpoint::ReadInto(
@@ -342,6 +291,8 @@ std::string_view ValueKindName(ValueKind kind) {
       return "placeholder";
     case ValueKind::kJson:
       return "json";
+    case ValueKind::kObject:
+      return "object";
   }
   return "unknown";
 }

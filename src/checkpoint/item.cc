@@ -10,6 +10,7 @@
 #include "checkpoint/format/directory_names.h"
 #include "checkpoint/format/sharding_file.h"
 #include "checkpoint/format/strings_file.h"
+#include "checkpoint/leaf_request.h"
 #include "storage/file_store.h"
 #include "tree/flatten.h"
 #include "tree/value_type.h"
@@ -26,21 +27,6 @@ ValueKind KindOfValueType(std::string_view value_type) {
   if (value_type == kValueTypePlaceholder) return ValueKind::kPlaceholder;
   return IsEmptyValueType(value_type) ? ValueKind::kEmptyTuple
                                       : ValueKind::kArray;
-}
-
-Tree EmptyValue(ValueKind kind) {
-  switch (kind) {
-    case ValueKind::kEmptyDict:
-      return Tree::Dict();
-    case ValueKind::kEmptyList:
-      return Tree::List();
-    case ValueKind::kEmptyTuple:
-      return Tree::Tuple();
-    case ValueKind::kPlaceholder:
-      return Tree::Placeholder();
-    default:
-      return Tree::None();
-  }
 }
 
 ValueKind KindOfValue(const Tree& value) {
@@ -72,11 +58,6 @@ ValueKind KindOfValue(const Tree& value) {
 }
 
 }  // namespace
-
-bool IsEmptyKind(ValueKind kind) {
-  return kind == ValueKind::kNone || kind == ValueKind::kEmptyDict ||
-         kind == ValueKind::kEmptyList || kind == ValueKind::kEmptyTuple;
-}
 
 // Opens one item, step by step; each step fills in part of the Item.
 class ItemOpener {

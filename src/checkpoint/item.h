@@ -42,9 +42,6 @@ struct StoredLeaf {
   Status problem;
 };
 
-// None and the empty containers: the whole value is in StoredLeaf::value.
-bool IsEmptyKind(ValueKind kind);
-
 // How much Open finds out.
 enum class ItemDetail : uint8_t {
   kForLoading,  // what Load and Verify need

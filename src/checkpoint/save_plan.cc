@@ -193,6 +193,12 @@ class LayoutMaker {
 };
 
 Status CheckOptions(const SaveOptions& options) {
+  if (!IsOrbaxFormat(options.format)) {
+    return InvalidArgumentError(
+        "format " + std::string(FormatName(options.format)) +
+        " is written by Convert alone: save as orbax or orbax-v1 and convert "
+        "that");
+  }
   if (options.zarr_format != 0 && options.zarr_format != 2 &&
       options.zarr_format != 3) {
     return InvalidArgumentError("zarr_format must be 2 or 3 (got " +

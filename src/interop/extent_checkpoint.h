@@ -1,0 +1,65 @@
+// A Checkpoint whose arrays lie as raw bytes in files: what safetensors, npz
+// and torch's distributed checkpoints have in common once their metadata is
+// understood.
+//
+// Thread-safety: as holdfast/checkpoint.h; readers and text functions of leaves
+// are called from several threads. Ownership: the checkpoint shares the store.
+// Units: elements; bytes where named so.
+// Errors: an extent that does not lie in its file, extents that overlap, and a
+// missing file become the leaf's `problem` (DataLoss, NotFound), naming leaf,
+// file and offset, so that the other leaves can be read; reading fails as Store
+// does, with the same names.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "holdfast/checkpoint.h"
+#include "holdfast/tree.h"
+#include "storage/store.h"
+#include "tensor/box.h"
+
+namespace holdfast {
+
+// Elements of one box of a leaf, little endian unless `is_big_endian`.
+struct Extent {
+  Box box;
+  std::string file;     // relative path in the directory: the store's key
+  uint64_t offset = 0;  // of the box's first element, in bytes
+  // Between the box's elements in the file, in bytes, none negative. Empty: C
+  // order without gaps.
+  Shape strides;
+  bool is_big_endian = false;
+};
+
+// A leaf, and where its value is. LeafInfo: `name`, `key`, `key_is_sequence`,
+// `kind` and what applies of the rest; an empty chunk_shape of an array becomes
+// the shape of its largest extent, and chunk_count, stored_bytes and
+// decoded_bytes are filled in where they are 0.
+struct ExtentLeaf {
+  LeafInfo info;
+  // Arrays and scalars that lie in files: boxes that cover the leaf. What no
+  // box covers is refused when it is read.
+  std::vector<Extent> extents;
+  // Arrays and scalars whose elements do not lie in a file as they are
+  // (deflated, packed): this gives them; extents are empty then. Read is asked
+  // for boxes of at most in_flight_bytes_max bytes, in C order for one target.
+  std::shared_ptr<const ArrayReader> reader;
+  // The value of a string, bytes, JSON or object leaf, and the element's bytes
+  // of a scalar without extents and reader.
+  std::string text;
+  // Gives `text` when it is asked for, where it is not in memory; may be empty.
+  std::function<Result<std::string>()> read_text;
+};
+
+// The paths of all files below the store are `info.path` + "/" + file.
+// REQUIRES: info.dtype and info.shape of arrays and scalars, and the box of
+// each extent inside the shape. Sizes of files are asked of the store, once a
+// file.
+Result<std::unique_ptr<Checkpoint>> MakeExtentCheckpoint(
+    CheckpointInfo info, std::shared_ptr<Store> store,
+    std::vector<ExtentLeaf> leaves);
+
+}  // namespace holdfast

@@ -1,0 +1,100 @@
+#include "interop/file_set.h"
+
+#include <filesystem>
+
+#include "base/status_macros.h"
+#include "storage/file_store.h"
+
+namespace holdfast {
+namespace {
+
+namespace fs = std::filesystem;
+
+class FileSet final : public Store {
+ public:
+  Status Add(const std::string& name, const std::string& path) {
+    std::error_code error;
+    const fs::path real = fs::canonical(path, error);
+    if (error || !fs::is_regular_file(real, error)) {
+      return NotFoundError("read " + path + ": there is no such file");
+    }
+    std::shared_ptr<FileStore>& store = stores_[real.parent_path().string()];
+    if (store == nullptr) {
+      store = std::make_shared<FileStore>(real.parent_path().string());
+    }
+    files_[name] = {store.get(), real.filename().string(), path};
+    return Status();
+  }
+
+  std::string Describe(std::string_view key) const override {
+    const auto file = files_.find(key);
+    return file == files_.end() ? std::string(key) : file->second.path;
+  }
+  Result<ObjectInfo> Stat(std::string_view key) override {
+    HF_ASSIGN_OR_RETURN(const File* file, Find(key));
+    return file->store->Stat(file->name);
+  }
+  Result<Bytes> Read(std::string_view key, ByteRange range) override {
+    HF_ASSIGN_OR_RETURN(const File* file, Find(key));
+    return file->store->Read(file->name, range);
+  }
+  Status ReadInto(std::string_view key, uint64_t offset,
+                  std::span<char> target) override {
+    HF_ASSIGN_OR_RETURN(const File* file, Find(key));
+    return file->store->ReadInto(file->name, offset, target);
+  }
+  Status List(
+      std::string_view prefix,
+      const std::function<Status(std::string_view key, const ObjectInfo& info)>&
+          fn) override {
+    for (const auto& [name, file] : files_) {
+      if (!name.starts_with(prefix)) continue;
+      HF_ASSIGN_OR_RETURN(const ObjectInfo info, file.store->Stat(file.name));
+      HF_RETURN_IF_ERROR(fn(name, info));
+    }
+    return Status();
+  }
+  Status Write(std::string_view key, std::span<const std::string_view>,
+               const WriteOptions&) override {
+    return ReadOnly(key);
+  }
+  Result<std::unique_ptr<ObjectWriter>> Create(std::string_view key) override {
+    return ReadOnly(key);
+  }
+  Status Delete(std::string_view key) override { return ReadOnly(key); }
+  Status SyncNames() override { return Status(); }
+
+ private:
+  struct File {
+    FileStore* store;
+    std::string name;
+    std::string path;
+  };
+
+  Result<const File*> Find(std::string_view key) const {
+    const auto file = files_.find(key);
+    if (file != files_.end()) return &file->second;
+    return NotFoundError("read " + std::string(key) +
+                         ": there is no such file");
+  }
+  static Status ReadOnly(std::string_view key) {
+    return UnimplementedError("write " + std::string(key) +
+                              ": these files are only read");
+  }
+
+  std::map<std::string, std::shared_ptr<FileStore>> stores_;
+  std::map<std::string, File, std::less<>> files_;
+};
+
+}  // namespace
+
+Result<std::shared_ptr<Store>> MakeFileSet(
+    const std::map<std::string, std::string>& paths) {
+  auto set = std::make_shared<FileSet>();
+  for (const auto& [name, path] : paths) {
+    HF_RETURN_IF_ERROR(set->Add(name, path));
+  }
+  return std::shared_ptr<Store>(std::move(set));
+}
+
+}  // namespace holdfast

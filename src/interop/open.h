@@ -1,0 +1,39 @@
+// Formats that are not Orbax's: telling them by what is there, and opening
+// them. Open, Load and Verify of holdfast/checkpoint.h are built on it.
+//
+// Thread-safety: pure functions of the file system.
+// Errors: as holdfast/checkpoint.h.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "holdfast/checkpoint.h"
+
+namespace holdfast {
+
+enum class ForeignFormat : uint8_t {
+  kNone,  // Orbax's rules apply (checkpoint/layout.h)
+  kSafetensors,
+  kNpz,
+  kDcp,           // torch.distributed.checkpoint
+  kTorchDist,     // the same, written by Megatron
+  kMegatronZarr,  // Megatron's zarr strategy
+};
+
+// The name that CheckpointInfo::format has for it; "" for kNone.
+std::string_view ForeignFormatName(ForeignFormat format);
+
+// By the name of a file and its first bytes, or by the names in a directory.
+// `path` may be anything, a missing one too (kNone).
+Result<ForeignFormat> FindForeignFormat(const std::string& path);
+
+// A checkpoint of a foreign format, with its sidecar if it has one and
+// `use_sidecar`. REQUIRES: not kNone.
+Result<std::unique_ptr<Checkpoint>> OpenForeign(ForeignFormat format,
+                                                const std::string& path,
+                                                const OpenOptions& options,
+                                                bool use_sidecar = true);
+
+}  // namespace holdfast

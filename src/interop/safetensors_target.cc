@@ -1,0 +1,297 @@
+#include "interop/safetensors_target.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <unordered_set>
+
+#include "base/no_throw.h"
+#include "base/status_macros.h"
+#include "interop/safetensors.h"
+#include "interop/safetensors_header.h"
+#include "interop/target_pieces.h"
+#include "interop/target_sidecar.h"
+#include "storage/directory_ops.h"
+#include "storage/positioned_file.h"
+#include "tree/utf8.h"
+
+namespace holdfast {
+namespace {
+
+constexpr uint64_t kShardBytesDefault = 5'000'000'000;
+// A longer text is a tensor of its own.
+constexpr size_t kInlineTextBytesMax = 4096;
+
+using StringMap = std::map<std::string, std::string>;
+
+// The members of a JSON object of strings; nullopt for any other text.
+std::optional<StringMap> StringsOf(const std::string& json) {
+  StringMap strings;
+  if (json.empty()) return strings;
+  const auto document = nlohmann::json::parse(json, nullptr, false);
+  if (!document.is_object()) return std::nullopt;
+  for (const auto& [name, value] : document.items()) {
+    if (!value.is_string()) return std::nullopt;
+    strings[name] = value.get<std::string>();
+  }
+  return strings;
+}
+
+// A tensor to be written, and whose it is.
+struct PlannedTensor {
+  size_t leaf = 0;
+  SafetensorsEntry entry;
+};
+
+struct PlannedFile {
+  std::string name;
+  std::vector<PlannedTensor> tensors;  // in the order of the file
+  std::string header;
+  uint64_t byte_count = 0;
+};
+
+struct TensorPlace {
+  size_t file = 0;
+  uint64_t offset = 0;  // of the first byte, in the file
+};
+
+class SafetensorsTarget final : public FormatTarget {
+ public:
+  Status Begin(const TargetPlan& plan, const std::string& directory,
+               bool resume) override {
+    return CatchBadAlloc([&]() -> Status {
+      leaves_ = plan.leaves;
+      directory_ = directory;
+      sync_ = plan.options.sync;
+      HF_ASSIGN_OR_RETURN(std::vector<PlannedTensor> tensors, PlanTensors());
+      PlanFiles(plan, std::move(tensors));
+      HF_RETURN_IF_ERROR(PlanMetadata(plan));
+      HF_RETURN_IF_ERROR(PlanHeaders());
+      for (const PlannedFile& file : files_) {
+        HF_ASSIGN_OR_RETURN(opened_.emplace_back(),
+                            PositionedFile::Open(directory + "/" + file.name,
+                                                 file.byte_count, resume));
+      }
+      return Status();
+    });
+  }
+
+  std::string OneFile() const override {
+    return files_.size() == 1 ? files_.front().name : "";
+  }
+
+  std::vector<Box> PiecesOf(size_t leaf, uint64_t bytes_max) const override {
+    return CPiecesOf(leaves_[leaf], bytes_max);
+  }
+
+  uint64_t FilePosition(size_t leaf) const override { return order_[leaf]; }
+
+  Result<std::string> Write(size_t leaf, const Box& box,
+                            std::string_view elements) override {
+    HF_ASSIGN_OR_RETURN(const uint64_t offset,
+                        CPieceOffset(leaves_[leaf], box, elements));
+    const TensorPlace& place = places_[leaf];
+    HF_RETURN_IF_ERROR(
+        opened_[place.file]->WriteAt(place.offset + offset, elements));
+    return std::string();
+  }
+
+  Status Restore(size_t, const Box&, std::string_view) override {
+    return Status();
+  }
+
+  Status SyncData() override {
+    if (!sync_) return Status();
+    for (const auto& file : opened_) HF_RETURN_IF_ERROR(file->Sync());
+    return SyncDirectory(directory_);
+  }
+
+  // Headers come last: a file without one is no safetensors file.
+  Status Finish() override {
+    return CatchBadAlloc([&]() -> Status {
+      for (size_t i = 0; i < files_.size(); ++i) {
+        for (const PlannedTensor& tensor : files_[i].tensors) {
+          const TargetLeaf& leaf = leaves_[tensor.leaf];
+          if (HasPieces(leaf)) continue;
+          HF_RETURN_IF_ERROR(
+              opened_[i]->WriteAt(places_[tensor.leaf].offset, leaf.text));
+        }
+        HF_RETURN_IF_ERROR(opened_[i]->WriteAt(0, files_[i].header));
+      }
+      if (files_.size() > 1) HF_RETURN_IF_ERROR(WriteIndex());
+      return SyncData();
+    });
+  }
+
+ private:
+  Status Refuse(const TargetLeaf& leaf, const std::string& why) const {
+    return InvalidArgumentError("leaf " + leaf.name + ": safetensors: " + why);
+  }
+
+  // Every value that has a tensor; `stored_` names them.
+  Result<std::vector<PlannedTensor>> PlanTensors() {
+    std::unordered_set<std::string_view> names;
+    std::vector<PlannedTensor> tensors;
+    stored_.resize(leaves_.size());
+    for (size_t i = 0; i < leaves_.size(); ++i) {
+      const TargetLeaf& leaf = leaves_[i];
+      const bool has_elements =
+          HasPieces(leaf) || leaf.kind == ValueKind::kScalar;
+      if (!has_elements && leaf.text.size() <= kInlineTextBytesMax) continue;
+      if (!names.insert(leaf.name).second) {
+        return Refuse(leaf, "there are two leaves of this name");
+      }
+      if (leaf.name == kSafetensorsMetadataKey || !IsValidUtf8(leaf.name)) {
+        return Refuse(leaf, "no tensor can have this name");
+      }
+      StoredAs stored{DType::kUint8, 0};
+      Shape shape = {static_cast<int64_t>(leaf.text.size())};
+      if (has_elements) {
+        stored = StorableDType("safetensors", leaf.dtype);
+        shape = StorableShape(stored, leaf.shape);
+      }
+      const uint64_t byte_count =
+          has_elements ? leaf.byte_count() : leaf.text.size();
+      if (leaf.kind == ValueKind::kScalar && leaf.text.size() != byte_count) {
+        return Refuse(
+            leaf, "a scalar of " + std::to_string(leaf.text.size()) + " bytes");
+      }
+      stored_[i] = leaf.name;
+      tensors.push_back({i,
+                         {leaf.name, &SafetensorsDTypeOf(stored.dtype),
+                          std::move(shape), 0, byte_count}});
+    }
+    return tensors;
+  }
+
+  // As HF's split of a state dict: in order, a new file when the next tensor
+  // does not fit, and a file of its own for one that is too large for any.
+  void PlanFiles(const TargetPlan& plan, std::vector<PlannedTensor> tensors) {
+    const uint64_t bytes_max = plan.options.shard_bytes_max != 0
+                                   ? plan.options.shard_bytes_max
+                                   : kShardBytesDefault;
+    PlannedFile filling;
+    uint64_t filled_bytes = 0;
+    for (PlannedTensor& tensor : tensors) {
+      const uint64_t bytes = tensor.entry.end;
+      total_bytes_ += bytes;
+      if (bytes > bytes_max) {
+        files_.emplace_back().tensors.push_back(std::move(tensor));
+        continue;
+      }
+      if (bytes > bytes_max - filled_bytes) {
+        files_.push_back(std::move(filling));
+        filling = PlannedFile();
+        filled_bytes = 0;
+      }
+      filled_bytes += bytes;
+      filling.tensors.push_back(std::move(tensor));
+    }
+    if (!filling.tensors.empty() || files_.empty()) {
+      files_.push_back(std::move(filling));
+    }
+    for (size_t i = 0; i < files_.size(); ++i) {
+      char name[64];
+      std::snprintf(name, sizeof name, "model-%05zu-of-%05zu.safetensors",
+                    i + 1, files_.size());
+      files_[i].name =
+          files_.size() == 1 ? std::string(kSafetensorsFile) : name;
+    }
+  }
+
+  Status PlanMetadata(const TargetPlan& plan) {
+    TargetPlan seen = plan;
+    std::optional<StringMap> strings =
+        StringsOf(plan.source_info.item_custom_metadata);
+    if (strings && !strings->contains(std::string(kSidecarKey))) {
+      metadata_ = *std::move(strings);
+      seen.source_info.item_custom_metadata.clear();
+    }
+    if (NeedsSidecar(seen, "safetensors")) {
+      metadata_[std::string(kSidecarKey)] =
+          SidecarText(SidecarOf(plan, stored_));
+    }
+    return Status();
+  }
+
+  Status PlanHeaders() {
+    places_.resize(leaves_.size());
+    order_.resize(leaves_.size());
+    uint64_t number = 0;
+    for (size_t i = 0; i < files_.size(); ++i) {
+      PlannedFile& file = files_[i];
+      std::sort(file.tensors.begin(), file.tensors.end(), ComesBefore);
+      SafetensorsHeader header;
+      if (files_.size() == 1) {
+        header.metadata = metadata_;
+      } else {
+        HeadersOfShard(header.metadata);
+      }
+      uint64_t end = 0;
+      for (PlannedTensor& tensor : file.tensors) {
+        tensor.entry.begin = end;
+        tensor.entry.end += end;
+        end = tensor.entry.end;
+        header.entries.push_back(tensor.entry);
+      }
+      HF_ASSIGN_OR_RETURN(file.header, SafetensorsHeaderBytes(header));
+      file.byte_count = file.header.size() + end;
+      for (const PlannedTensor& tensor : file.tensors) {
+        places_[tensor.leaf] = {i, file.header.size() + tensor.entry.begin};
+        order_[tensor.leaf] = number++;
+      }
+    }
+    return Status();
+  }
+
+  // Each file says what the source said of all; the tree is in the index.
+  void HeadersOfShard(StringMap& metadata) const {
+    metadata = metadata_;
+    metadata.erase(std::string(kSidecarKey));
+  }
+
+  static bool ComesBefore(const PlannedTensor& a, const PlannedTensor& b) {
+    if (a.entry.dtype != b.entry.dtype) return a.entry.dtype > b.entry.dtype;
+    return a.entry.name < b.entry.name;
+  }
+
+  // The bytes of json.dumps(indent=2, sort_keys=True) and a line feed.
+  Status WriteIndex() {
+    nlohmann::json index;
+    for (const auto& [name, text] : metadata_) index["metadata"][name] = text;
+    index["metadata"]["total_size"] = total_bytes_;
+    nlohmann::json& map = index["weight_map"] = nlohmann::json::object();
+    for (const PlannedFile& file : files_) {
+      for (const PlannedTensor& tensor : file.tensors) {
+        map[tensor.entry.name] = file.name;
+      }
+    }
+    const std::string text = index.dump(2, ' ', true) + "\n";
+    HF_ASSIGN_OR_RETURN(
+        const auto file,
+        PositionedFile::Open(
+            directory_ + "/" + std::string(kSafetensorsIndexFile), text.size(),
+            /*keep=*/true));
+    HF_RETURN_IF_ERROR(file->WriteAt(0, text));
+    return sync_ ? file->Sync() : Status();
+  }
+
+  std::vector<TargetLeaf> leaves_;
+  std::string directory_;
+  bool sync_ = true;
+  std::vector<std::string> stored_;  // as leaves_; "" without a tensor
+  std::vector<PlannedFile> files_;
+  std::vector<std::unique_ptr<PositionedFile>> opened_;  // as files_
+  std::vector<TensorPlace> places_;                      // as leaves_
+  std::vector<uint64_t> order_;                          // as leaves_
+  StringMap metadata_;
+  uint64_t total_bytes_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<FormatTarget> MakeSafetensorsTarget() {
+  return std::make_unique<SafetensorsTarget>();
+}
+
+}  // namespace holdfast

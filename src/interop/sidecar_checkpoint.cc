@@ -1,0 +1,344 @@
+// WithSidecar: a checkpoint seen through its sidecar.
+#include <algorithm>
+#include <limits>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "base/no_throw.h"
+#include "base/status_macros.h"
+#include "checkpoint/leaf_request.h"
+#include "checkpoint/run.h"
+#include "interop/extent_read.h"
+#include "interop/tree_sidecar.h"
+#include "tensor/box.h"
+#include "tensor/copy.h"
+
+namespace holdfast {
+namespace {
+
+constexpr size_t kNoBase = std::numeric_limits<size_t>::max();
+// What is cast from raw bits goes through this much memory.
+constexpr uint64_t kCastBytesMax = uint64_t{4} << 20;
+
+bool IsNumeric(ValueKind kind) {
+  return kind == ValueKind::kArray || kind == ValueKind::kScalar;
+}
+
+bool IsText(ValueKind kind) {
+  return kind == ValueKind::kString || kind == ValueKind::kBytes ||
+         kind == ValueKind::kJson || kind == ValueKind::kObject;
+}
+
+// A leaf, and where the base has it.
+struct SeenLeaf {
+  size_t base = kNoBase;
+  bool adds_axis = false;  // the base has one more, of the parts of a complex
+  std::string text;        // without a base
+};
+
+class SidecarCheckpoint final : public Checkpoint {
+ public:
+  explicit SidecarCheckpoint(std::unique_ptr<Checkpoint> base)
+      : base_(std::move(base)), info_(base_->info()) {}
+
+  Status Apply(const TreeSidecar& sidecar) {
+    for (size_t i = 0; i < base_->leaves().size(); ++i) {
+      numbers_.emplace(base_->leaves()[i].name, i);
+    }
+    HF_RETURN_IF_ERROR(sidecar.is_partial ? ApplyPart(sidecar)
+                                          : ApplyWhole(sidecar));
+    numbers_.clear();
+    if (sidecar.is_partial) return Status();
+    if (!sidecar.items.empty()) info_.items = sidecar.items;
+    info_.custom_metadata = sidecar.custom_metadata;
+    info_.item_custom_metadata = sidecar.item_custom_metadata;
+    info_.value_metadata_tree = sidecar.value_metadata_tree;
+    return Status();
+  }
+
+  const CheckpointInfo& info() const override { return info_; }
+  const std::vector<LeafInfo>& leaves() const override { return infos_; }
+  Result<size_t> Find(std::string_view name) const override {
+    return FindLeaf(infos_, info_.path, name);
+  }
+  Result<Tree> Structure() const override {
+    return CatchBadAlloc([&] { return StructureOf(infos_); });
+  }
+  Result<Array> Read(size_t leaf) const override {
+    const Shape& shape = infos_[leaf].shape;
+    return ReadBox(leaf, Shape(shape.size(), 0), shape);
+  }
+
+  Result<Array> ReadBox(size_t leaf, const Shape& origin,
+                        const Shape& shape) const override {
+    HF_RETURN_IF_ERROR(infos_[leaf].problem);
+    HF_RETURN_IF_ERROR(CheckNumeric(infos_[leaf]));
+    HF_RETURN_IF_ERROR(CheckLeafBox(infos_[leaf], origin, shape));
+    return CatchBadAlloc([&]() -> Result<Array> {
+      HF_ASSIGN_OR_RETURN(Array array,
+                          Array::Allocate(*infos_[leaf].dtype, shape));
+      RunOptions run;
+      if (array.byte_count() < kCastBytesMax) run.thread_count = 1;
+      HF_RETURN_IF_ERROR(
+          ReadInto({{leaf, origin, array.mutable_view()}}, run).status());
+      return array;
+    });
+  }
+
+  Result<Stats> ReadInto(const std::vector<ReadRequest>& requests,
+                         const RunOptions& run) const override {
+    return CatchBadAlloc([&]() -> Result<Stats> {
+      std::vector<ReadRequest> passed;
+      std::vector<const ReadRequest*> cast;
+      for (const ReadRequest& request : requests) {
+        HF_RETURN_IF_ERROR(CheckRequest(request));
+        if (leaves_[request.leaf].base == kNoBase) {
+          CopyScalar(request);
+        } else if (CanPass(request)) {
+          passed.push_back(Passed(request));
+        } else {
+          cast.push_back(&request);
+        }
+      }
+      HF_ASSIGN_OR_RETURN(Stats stats, base_->ReadInto(passed, run));
+      for (const ReadRequest* request : cast) {
+        HF_RETURN_IF_ERROR(ReadAndCast(*request, run, stats));
+      }
+      return stats;
+    });
+  }
+
+  Result<std::string> ReadText(size_t leaf) const override {
+    const LeafInfo& info = infos_[leaf];
+    HF_RETURN_IF_ERROR(info.problem);
+    if (!IsText(info.kind)) {
+      return InvalidArgumentError("leaf " + info.name + " is a " +
+                                  std::string(ValueKindName(info.kind)) +
+                                  ", not text");
+    }
+    const SeenLeaf& seen = leaves_[leaf];
+    if (seen.base == kNoBase) return seen.text;
+    if (IsText(base_->leaves()[seen.base].kind)) {
+      return base_->ReadText(seen.base);
+    }
+    HF_ASSIGN_OR_RETURN(const Array bytes, base_->Read(seen.base));
+    return std::string(bytes.view().data, bytes.byte_count());
+  }
+
+ private:
+  Status Contradiction(const std::string& why) const {
+    return FailedPreconditionError(
+        info_.path +
+        ": the tree that holdfast keeps there contradicts the "
+        "tensors: " +
+        why +
+        "; the tensors alone can be read without it (--no-sidecar, "
+        "OpenOptions::use_sidecar)");
+  }
+
+  Status ApplyWhole(const TreeSidecar& sidecar) {
+    std::unordered_set<size_t> used;
+    for (const SidecarLeaf& leaf : sidecar.leaves) {
+      HF_RETURN_IF_ERROR(AddSeen(leaf));
+      const size_t base = leaves_.back().base;
+      if (base != kNoBase && !used.insert(base).second) {
+        return Contradiction("two leaves are tensor " + leaf.stored);
+      }
+    }
+    for (size_t i = 0; i < base_->leaves().size(); ++i) {
+      if (used.contains(i)) continue;
+      return Contradiction("tensor " + base_->leaves()[i].name +
+                           " is no leaf of it");
+    }
+    return Status();
+  }
+
+  Status ApplyPart(const TreeSidecar& sidecar) {
+    std::unordered_map<std::string_view, const SidecarLeaf*> differing;
+    for (const SidecarLeaf& leaf : sidecar.leaves) {
+      if (!numbers_.contains(leaf.stored)) return Missing(leaf);
+      if (!differing.emplace(leaf.stored, &leaf).second) {
+        return Contradiction("two leaves are tensor " + leaf.stored);
+      }
+    }
+    for (size_t i = 0; i < base_->leaves().size(); ++i) {
+      const LeafInfo& base = base_->leaves()[i];
+      const auto differs = differing.find(base.name);
+      if (differs != differing.end()) {
+        HF_RETURN_IF_ERROR(AddSeen(*differs->second));
+      } else {
+        infos_.push_back(base);
+        leaves_.push_back({i, false, ""});
+      }
+    }
+    return Status();
+  }
+
+  Status Missing(const SidecarLeaf& leaf) const {
+    return Contradiction("tensor \"" + leaf.stored + "\" is not there");
+  }
+
+  Status AddSeen(const SidecarLeaf& leaf) {
+    SeenLeaf seen;
+    LeafInfo info;
+    if (!leaf.stored.empty()) {
+      const auto number = numbers_.find(leaf.stored);
+      if (number == numbers_.end()) return Missing(leaf);
+      seen.base = number->second;
+      const LeafInfo& base = base_->leaves()[seen.base];
+      HF_RETURN_IF_ERROR(CheckFits(leaf, base));
+      info = base;
+      seen.adds_axis =
+          IsNumeric(leaf.kind) && base.shape.size() > leaf.shape.size();
+      if (seen.adds_axis && !info.chunk_shape.empty()) {
+        info.chunk_shape.pop_back();
+      }
+    } else {
+      seen.text = leaf.text;
+      info.decoded_bytes = info.stored_bytes = leaf.text.size();
+    }
+    Describe(leaf, info);
+    infos_.push_back(std::move(info));
+    leaves_.push_back(std::move(seen));
+    return Status();
+  }
+
+  static void Describe(const SidecarLeaf& leaf, LeafInfo& info) {
+    info.key = leaf.key;
+    info.key_is_sequence = leaf.key_is_sequence;
+    info.key_is_sequence.resize(leaf.key.size());
+    info.name.clear();
+    for (const std::string& key : leaf.key) {
+      if (&key != &leaf.key.front()) info.name += ".";
+      info.name += key;
+    }
+    info.kind = leaf.kind;
+    info.value_type = leaf.value_type;
+    info.prng_impl = leaf.prng_impl;
+    info.sharding_json = leaf.sharding_json;
+    info.write_shape = leaf.write_shape;
+    info.dtype = leaf.dtype;
+    info.shape = leaf.shape;
+    if (leaf.kind != ValueKind::kArray) info.chunk_shape.clear();
+  }
+
+  Status CheckFits(const SidecarLeaf& leaf, const LeafInfo& base) const {
+    if (!base.problem.ok()) return Status();  // which reading tells
+    if (IsText(leaf.kind) && IsText(base.kind)) return Status();
+    const bool is_numeric = IsNumeric(base.kind) && base.dtype.has_value();
+    if (IsText(leaf.kind)) {
+      if (is_numeric && base.shape.size() == 1 && *base.dtype == DType::kUint8)
+        return Status();
+      return Contradiction("tensor " + leaf.stored +
+                           " is no uint8 array of one axis");
+    }
+    if (!IsNumeric(leaf.kind) || !is_numeric) {
+      return Contradiction("tensor " + leaf.stored + " is a " +
+                           std::string(ValueKindName(leaf.kind)));
+    }
+    const size_t want_bytes = DTypeBytes(*leaf.dtype);
+    const size_t got_bytes = DTypeBytes(*base.dtype);
+    Shape of_parts = leaf.shape;
+    of_parts.push_back(2);
+    const bool fits = (base.shape == leaf.shape && got_bytes == want_bytes) ||
+                      (base.shape == of_parts && 2 * got_bytes == want_bytes);
+    if (fits) return Status();
+    return Contradiction(
+        "tensor " + leaf.stored + " is " + std::string(DTypeName(*base.dtype)) +
+        ShapeToString(base.shape) + ", want the bytes of " +
+        std::string(DTypeName(*leaf.dtype)) + ShapeToString(leaf.shape));
+  }
+
+  static Status CheckNumeric(const LeafInfo& info) {
+    if (IsNumeric(info.kind)) return Status();
+    return InvalidArgumentError("leaf " + info.name + " is a " +
+                                std::string(ValueKindName(info.kind)) +
+                                ", not an array");
+  }
+
+  Status CheckRequest(const ReadRequest& request) const {
+    if (request.leaf >= infos_.size()) {
+      return OutOfRangeError("leaf number " + std::to_string(request.leaf) +
+                             " of " + std::to_string(infos_.size()));
+    }
+    const LeafInfo& info = infos_[request.leaf];
+    HF_RETURN_IF_ERROR(info.problem);
+    HF_RETURN_IF_ERROR(CheckNumeric(info));
+    return CheckReadTarget(info, request);
+  }
+
+  void CopyScalar(const ReadRequest& request) const {
+    const ArrayView& target = request.target;
+    ConvertStrided(
+        {*infos_[request.leaf].dtype, leaves_[request.leaf].text.data(),
+         target.shape, Shape(target.shape.size(), 0)},
+        target);
+  }
+
+  DType BaseDType(const ReadRequest& request) const {
+    return *base_->leaves()[leaves_[request.leaf].base].dtype;
+  }
+
+  // The base can give the elements as they are wanted.
+  bool CanPass(const ReadRequest& request) const {
+    const DType dtype = *infos_[request.leaf].dtype;
+    return request.target.dtype == dtype ||
+           (dtype == BaseDType(request) && !leaves_[request.leaf].adds_axis);
+  }
+
+  ReadRequest Passed(const ReadRequest& request) const {
+    const SeenLeaf& seen = leaves_[request.leaf];
+    ReadRequest passed = request;
+    passed.leaf = seen.base;
+    if (request.target.dtype == *infos_[request.leaf].dtype) {
+      passed.target.dtype = BaseDType(request);
+    }
+    if (seen.adds_axis) {
+      passed.origin.push_back(0);
+      passed.target.shape.push_back(2);
+      passed.target.strides.push_back(DTypeBytes(passed.target.dtype));
+    }
+    return passed;
+  }
+
+  Status ReadAndCast(const ReadRequest& request, const RunOptions& run,
+                     Stats& stats) const {
+    const DType dtype = *infos_[request.leaf].dtype;
+    const Shape& shape = request.target.shape;
+    const size_t element_bytes = DTypeBytes(dtype);
+    for (const Box& part :
+         CutBox(BoxOf(shape), ContiguousStrides(shape, element_bytes),
+                element_bytes, kCastBytesMax)) {
+      HF_ASSIGN_OR_RETURN(Array piece, Array::Allocate(dtype, part.shape));
+      Shape origin = request.origin;
+      for (size_t d = 0; d < origin.size(); ++d) origin[d] += part.origin[d];
+      HF_ASSIGN_OR_RETURN(
+          const Stats more,
+          base_->ReadInto(
+              {Passed({request.leaf, origin, piece.mutable_view()})}, run));
+      ConvertStrided(piece.view(), Subview(request.target, part));
+      stats.decoded_bytes += more.decoded_bytes;
+      stats.stored_bytes += more.stored_bytes;
+    }
+    return Status();
+  }
+
+  const std::unique_ptr<Checkpoint> base_;
+  CheckpointInfo info_;
+  std::vector<LeafInfo> infos_;
+  std::vector<SeenLeaf> leaves_;                     // as infos_
+  std::unordered_map<std::string, size_t> numbers_;  // of the base, by name
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Checkpoint>> WithSidecar(
+    std::unique_ptr<Checkpoint> base, const TreeSidecar& sidecar) {
+  return CatchBadAlloc([&]() -> Result<std::unique_ptr<Checkpoint>> {
+    auto seen = std::make_unique<SidecarCheckpoint>(std::move(base));
+    HF_RETURN_IF_ERROR(seen->Apply(sidecar));
+    return std::unique_ptr<Checkpoint>(std::move(seen));
+  });
+}
+
+}  // namespace holdfast

@@ -1,0 +1,26 @@
+// The sidecar of a conversion's target: when one is needed, and what it says.
+//
+// Thread-safety: pure functions. Errors: none.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "interop/target.h"
+#include "interop/tree_sidecar.h"
+
+namespace holdfast {
+
+// True when safetensors or npz alone would lose something of the plan: leaves
+// that are no arrays, key paths that are not one name, dtypes that the format
+// lacks, what a program said about its arrays, metadata of the checkpoint.
+// Formats that can say more of this decide for themselves.
+bool NeedsSidecar(const TargetPlan& plan, std::string_view format);
+
+// `stored`: for each leaf of the plan the name under which the format has it,
+// or "" for a leaf whose value the sidecar holds.
+TreeSidecar SidecarOf(const TargetPlan& plan,
+                      const std::vector<std::string>& stored);
+
+}  // namespace holdfast
