@@ -348,6 +348,7 @@ class Checkpoint:
         verify: bool = True,
         stored_sizes: bool = False,
         aggregate_filename: str = "checkpoint",
+        use_sidecar: bool = True,
     ) -> None: ...
     # The same as tuples of (name, key, key_is_sequence or None where no part is
     # an index, value_type, skip_deserialize, dtype, shape, chunk_shape,
