@@ -174,16 +174,6 @@ def test_auto_layout(new: Path, tmp_path: Path) -> None:
             v1.load(tmp_path)
 
 
-@pytest.mark.parametrize("call", [v1.load, v1.metadata, v1.load_async])
-def test_safetensors_comes_later(new: Path, call: Any) -> None:
-    with v1.Context(checkpoint_layout="safetensors"):
-        with pytest.raises(NotImplementedError) as info:
-            call(new)
-    assert str(info.value) == (
-        "CheckpointLayout.SAFETENSORS is not part of this release yet"
-    )
-
-
 def test_marker_mode_wants_the_marker(new: Path) -> None:
     context = v1.Context()
     context.atomicity.mode = v1.options.AtomicityMode.COMMIT_FILE
