@@ -12,6 +12,7 @@
 
 #include "cli/env.h"
 #include "cli/layout_text.h"
+#include "holdfast/convert.h"
 #include "holdfast/options.h"
 #include "holdfast/steps.h"
 
@@ -75,6 +76,11 @@ struct Args {
   uint64_t chunk_bytes = uint64_t{8} << 20;
   bool overwrite = false;
   bool check = true;
+  LeafMap map;
+  std::vector<std::string> map_files;  // tables of renames
+  uint64_t shard_bytes = 0;
+  bool restart = false;
+  std::string report;  // file of the report; "-": standard output
 
   bool all = false;
   // What to keep, as typed; the labels say it again.

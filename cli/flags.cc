@@ -118,19 +118,70 @@ Status ApplyItem(std::string_view value, Args* args) {
 }
 
 Status ApplyTo(std::string_view value, Args* args) {
-  constexpr std::string_view kLater[] = {"megatron-zarr", "safetensors", "dcp",
-                                         "npz"};
-  if (value == "orbax") {
-    args->format = Format::kOrbax;
-  } else if (value == "orbax-v1") {
-    args->format = Format::kOrbaxV1;
-  } else if (std::find(std::begin(kLater), std::end(kLater), value) !=
-             std::end(kLater)) {
-    return UnimplementedError("--to: " + std::string(value) +
-                              " cannot be written yet; want orbax or orbax-v1");
-  } else {
-    return BadValue("to", value, "orbax or orbax-v1");
+  args->format = FormatFromName(value);
+  if (args->format) return Status();
+  return BadValue("to", value,
+                  "orbax, orbax-v1, megatron-zarr, safetensors, dcp, "
+                  "torch-dist or npz");
+}
+
+template <typename Rule>
+Status AddRule(std::string_view flag, Result<Rule> rule,
+               std::vector<Rule>& rules) {
+  if (!rule.ok()) {
+    return rule.status().WithContext("--" + std::string(flag));
   }
+  rules.push_back(*std::move(rule));
+  return Status();
+}
+
+Status ApplyMap(std::string_view value, Args* args) {
+  return AddRule("map", ParseRename(value), args->map.renames);
+}
+
+Status ApplyMapFile(std::string_view value, Args* args) {
+  args->map_files.emplace_back(value);
+  return Status();
+}
+
+Status ApplySelect(std::string_view value, Args* args) {
+  args->map.select.emplace_back(value);
+  return Status();
+}
+
+Status ApplyDrop(std::string_view value, Args* args) {
+  args->map.drop.emplace_back(value);
+  return Status();
+}
+
+Status ApplyCast(std::string_view value, Args* args) {
+  return AddRule("cast", ParseCast(value), args->map.casts);
+}
+
+Status ApplyShards(std::string_view value, Args* args) {
+  return AddRule("shards", ParseShards(value), args->map.shards);
+}
+
+Status ApplyShardBytes(std::string_view value, Args* args) {
+  const auto bytes = ParseBytes(value);
+  if (!bytes.ok()) return BadValue("shard-bytes", value, "a size such as 5G");
+  args->shard_bytes = *bytes;
+  return Status();
+}
+
+Status ApplyReport(std::string_view value, Args* args) {
+  if (value.empty()) return BadValue("report", value, "a file, or -");
+  args->report = value;
+  return Status();
+}
+
+Status ApplyNest(std::string_view, Args* args) {
+  args->map.nest = true;
+  return Status();
+}
+
+Status ApplyStrict(std::string_view, Args* args) {
+  args->map.is_strict = true;
   return Status();
 }
 
@@ -308,7 +359,8 @@ constexpr Flag kFlags[] = {
     {"npy", 0, "", "Write a .npy file", kCat, "", Completion::kNothing, "",
      Switch<&Args::npy>},
     {"to", 0, "FORMAT", "Write this format", kConvert, "as the source is",
-     Completion::kChoices, "orbax|orbax-v1", ApplyTo},
+     Completion::kChoices,
+     "orbax|orbax-v1|megatron-zarr|safetensors|dcp|torch-dist|npz", ApplyTo},
     {"zarr", 0, "N", "Write arrays as zarr 2 or zarr 3", kConvert,
      "as in the source", Completion::kChoices, "2|3", ApplyZarr},
     {"ocdbt", 0, "WHETHER",
@@ -324,6 +376,40 @@ constexpr Flag kFlags[] = {
      kRewrite, "", Completion::kNothing, "", Switch<&Args::overwrite>},
     {"no-check", 0, "", "Do not read the new checkpoint back to compare it",
      kRewrite, "", Completion::kNothing, "", Switch<&Args::check, false>},
+    {"map", 0, "PATTERN=NEW",
+     "Rename leaves whose keys, joined with /, or whose name PATTERN matches: "
+     "a "
+     "regular expression in Python's syntax, \\1 in NEW its first group. May "
+     "be "
+     "repeated; the first that matches counts",
+     kRewrite, "", Completion::kNothing, "", ApplyMap},
+    {"map-file", 0, "FILE",
+     "Rename by a table: a line a rule of --map, or a JSON object of old name "
+     "to new name",
+     kRewrite, "", Completion::kFile, "", ApplyMapFile},
+    {"select", 0, "GLOB", "Write only these leaves; may be repeated", kRewrite,
+     "all", Completion::kNothing, "", ApplySelect},
+    {"drop", 0, "GLOB", "Leave these leaves out; may be repeated", kRewrite, "",
+     Completion::kNothing, "", ApplyDrop},
+    {"cast", 0, "GLOB=DTYPE",
+     "Cast these arrays; may be repeated, the last that matches counts",
+     kRewrite, "", Completion::kNothing, "", ApplyCast},
+    {"shards", 0, "GLOB=N,...",
+     "Cut the axes of these arrays into so many chunks, in Megatron's zarr "
+     "format; may be repeated, the last that matches counts",
+     kRewrite, "as stored", Completion::kNothing, "", ApplyShards},
+    {"nest", 0, "", "Split names at their dots into nested dicts", kRewrite, "",
+     Completion::kNothing, "", ApplyNest},
+    {"strict", 0, "", "Fail when a rule matches no leaf", kRewrite, "",
+     Completion::kNothing, "", ApplyStrict},
+    {"shard-bytes", 0, "SIZE", "Begin another data file at this size", kConvert,
+     "as the format has it", Completion::kNothing, "", ApplyShardBytes},
+    {"restart", 0, "", "Begin anew, whatever an earlier run has left", kRewrite,
+     "", Completion::kNothing, "", Switch<&Args::restart>},
+    {"report", 0, "FILE",
+     "Write what was renamed, cast and left out to FILE, as JSON; - prints it "
+     "as text",
+     kRewrite, "", Completion::kFile, "", ApplyReport},
     {"all", 0, "", "Of a directory of steps check all of them", kVerify, "",
      Completion::kNothing, "", Switch<&Args::all>},
     {"keep-latest", 0, "N", "Keep the last N steps", kPrune, "",
@@ -467,12 +553,17 @@ constexpr Example kConvertExamples[] = {
      "the newer format"},
     {"holdfast convert /ckpt /params --ocdbt no 'params.*'",
      "some leaves of the newest step, a directory each"},
+    {"holdfast convert /ckpt/7 model.safetensors --select params --map "
+     "'params/(.*)=\\1' --cast '*=bfloat16'",
+     "the weights alone, renamed and cast, for others"},
     {"mpirun -np 8 holdfast convert --ram 1G /ckpt/7 /new/7",
      "eight processes write a part each"},
 };
 constexpr Example kReshardExamples[] = {
     {"holdfast reshard /ckpt/7 /new/7 --mesh data=4,model=2 --spec data,model",
      "as eight devices would have saved it"},
+    {"holdfast reshard /megatron/7 /new/7 --shards 'decoder.*=4,1'",
+     "matrices of a Megatron zarr checkpoint in four chunks each"},
 };
 constexpr Example kHelpExamples[] = {
     {"holdfast help cat", "help of one verb"},
@@ -555,14 +646,17 @@ constexpr Verb kVerbs[] = {
      "the two. Names, values and metadata stay. A stored chunk is read again "
      "only if it is larger than what --ram allows, or needed at places that "
      "are further apart than that. Processes started by mpirun read and write "
-     "a part each; --ram is of each. PATTERN is as for ls.",
+     "a part each; --ram is of each. What was cut off goes on when the same "
+     "command is given again. PATTERN is as for ls.",
      kConvertExamples, Completion::kFile, "", false},
     {VerbId::kReshard, "reshard", "SOURCE TARGET [PATTERN...]", 2, kAny,
      "Write a checkpoint again for another mesh",
      "Writes the checkpoint SOURCE again at TARGET as a run on the devices of "
      "--mesh would have saved it: the shardings it records, and chunks that no "
-     "border between devices cuts. Everything else is as for convert. Any "
-     "checkpoint can be restored on any mesh; this makes it fast.",
+     "border between devices cuts; or, with --shards, Megatron's zarr arrays "
+     "in "
+     "other chunks. Everything else is as for convert. Any checkpoint can be "
+     "restored on any mesh; this makes it fast.",
      kReshardExamples, Completion::kFile, "", false},
     {VerbId::kHelp, "help", "[VERB]", 0, 1, "Print help",
      "Prints help for all verbs or for one.", kHelpExamples,

@@ -1,6 +1,8 @@
 // convert and reshard: a checkpoint written again in another layout.
 
+#include <fstream>
 #include <span>
+#include <sstream>
 
 #include "cli/flags.h"
 #include "cli/json_out.h"
@@ -45,6 +47,9 @@ ConvertOptions OptionsOf(const Args& args, const Env& env,
   options.chunk_bytes_target = args.chunk_bytes;
   options.overwrite = args.overwrite;
   options.check = args.check;
+  options.shard_bytes_max = args.shard_bytes;
+  options.restart = args.restart;
+  options.map = args.map;
   if (args.mesh) {
     options.sharding = [mesh = *args.mesh,
                         rules = args.spec_rules](const LeafInfo& leaf) {
@@ -52,6 +57,32 @@ ConvertOptions OptionsOf(const Args& args, const Env& env,
     };
   }
   return options;
+}
+
+Status AddTables(const Args& args, LeafMap& map) {
+  for (const std::string& name : args.map_files) {
+    std::ifstream file(name, std::ios::binary);
+    std::stringstream text;
+    text << file.rdbuf();
+    if (!file) return NotFoundError("--map-file: cannot read " + name);
+    auto rules = ParseRenameTable(text.str());
+    if (!rules.ok()) return rules.status().WithContext("--map-file: " + name);
+    map.renames.insert(map.renames.end(), rules->begin(), rules->end());
+  }
+  return Status();
+}
+
+Status WriteReport(const ConvertReport& report, const Args& args, Env& env) {
+  if (args.report.empty()) return Status();
+  if (args.report == "-") {
+    if (!args.json) env.out << ConvertReportText(report);
+    return Status();
+  }
+  std::ofstream file(args.report, std::ios::binary);
+  file << ConvertReportJson(report) << '\n';
+  file.flush();
+  if (file) return Status();
+  return PermissionDeniedError("--report: cannot write " + args.report);
 }
 
 Result<ConvertResult> ConvertWithProgress(const Args& args, Env& env,
@@ -74,8 +105,42 @@ Result<ConvertResult> ConvertWithProgress(const Args& args, Env& env,
   return Convert(args.operands[0], args.operands[1], options);
 }
 
+// How many leaves there is something to tell of.
+std::string Changes(const ConvertReport& report) {
+  size_t left_out = 0, renamed = 0, others = 0;
+  for (const ConvertReport::Entry& entry : report.entries) {
+    if (entry.new_name.empty()) {
+      ++left_out;
+    } else if (entry.new_name != entry.leaf) {
+      ++renamed;
+    } else {
+      ++others;
+    }
+  }
+  std::string text;
+  const auto add = [&text](size_t count, std::string_view what) {
+    if (count == 0) return;
+    text += (text.empty() ? "" : ", ") + std::to_string(count);
+    text += what;
+  };
+  add(renamed, " renamed");
+  add(left_out, " left out");
+  add(others, " changed");
+  return text;
+}
+
 void PrintConvertText(const ConvertResult& result, const Args& args, Env& env) {
   if (args.quiet) return;
+  if (!result.report.resume_text.empty()) {
+    env.err << "holdfast: " << result.report.resume_text << '\n';
+  }
+  for (const std::string& note : result.report.notes) {
+    env.err << "holdfast: note: " << note << '\n';
+  }
+  const std::string changes = Changes(result.report);
+  if (!changes.empty() && args.report.empty()) {
+    env.out << changes << "; --report tells\n";
+  }
   env.out << "ok: " << Counted(result.leaf_count, "leaf", "leaves") << ", "
           << HumanBytes(result.decoded_bytes) << " in "
           << HumanSeconds(result.total_seconds) << " (read "
@@ -98,6 +163,9 @@ void PrintConvertJson(const ConvertResult& result, const Args& args,
   json.Field("checked_bytes", result.checked_bytes);
   json.Field("waiting_bytes_peak", result.waiting_bytes_peak);
   json.Field("total_seconds", result.total_seconds);
+  json.Field("format", FormatName(result.format));
+  json.Key("report");
+  json.Raw(ConvertReportJson(result.report));
   json.EndObject();
   out << '\n';
 }
@@ -105,15 +173,19 @@ void PrintConvertJson(const ConvertResult& result, const Args& args,
 Result<int> Rewrite(const Args& args, ProcessGroup* group, Env& env) {
   ConvertOptions options = OptionsOf(args, env, group);
   Result<std::vector<std::string>> names = NamesOf(args);
+  Status prepared = names.status();
+  if (prepared.ok()) prepared = AddTables(args, options.map);
   if (group != nullptr) {
-    const Status agreed =
-        group->Agree({"select", args.operands[0]}, names.status());
-    if (!agreed.ok()) return agreed;
+    prepared = group->Agree({"select", args.operands[0]}, prepared);
   }
-  if (!names.ok()) return names.status();
+  if (!prepared.ok()) return prepared;
   options.names = *std::move(names);
   const auto result = ConvertWithProgress(args, env, std::move(options));
   if (!result.ok()) return result.status();
+  if (group == nullptr || group->rank() == 0) {
+    const Status reported = WriteReport(result->report, args, env);
+    if (!reported.ok()) return reported;
+  }
   if (args.json) {
     PrintConvertJson(*result, args, env.out);
   } else {
@@ -131,7 +203,9 @@ int RunConvert(const Args& args, Env& env) {
 }
 
 int RunReshard(const Args& args, Env& env) {
-  if (!args.mesh) return FailUsage(env, "reshard needs --mesh");
+  if (!args.mesh && args.map.shards.empty()) {
+    return FailUsage(env, "reshard needs --mesh, or --shards");
+  }
   return RunConvert(args, env);
 }
 

@@ -134,9 +134,9 @@ struct ConvertOptions {
   uint64_t shard_bytes_max = 0;
   // Do not go on with what an earlier conversion left; begin anew.
   bool restart = false;
-  // A save to one of Orbax's formats by one process that has more bytes than
-  // this goes in parts, of which finished ones are kept for the next run; at
-  // most 256. 0: in one.
+  // What is finished is kept for a later run in units of this size. Of one
+  // process that writes one of Orbax's formats each is a part of its own, at
+  // most 256 of them. 0: Orbax's formats in one go, others now and then.
   uint64_t part_bytes = uint64_t{1} << 30;
 };
 
@@ -180,5 +180,12 @@ struct ConvertResult {
 Result<ConvertResult> Convert(const std::string& source,
                               const std::string& target,
                               const ConvertOptions& options = {});
+
+// The same of a checkpoint that is open already, or is none that lies anywhere.
+// Nothing tells whether it has changed, so no earlier conversion is gone on
+// with. With a group each rank has one of its own.
+Result<ConvertResult> ConvertFrom(const Checkpoint& source,
+                                  const std::string& target,
+                                  const ConvertOptions& options = {});
 
 }  // namespace holdfast

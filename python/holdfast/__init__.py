@@ -27,6 +27,7 @@ from holdfast._api import (
     steps,
     verify,
 )
+from holdfast._convert import ConvertedLeaf, ConvertResult, convert
 from holdfast._engine import version as __version__
 from holdfast._future import Future
 from holdfast._mapping import Checkpoint, StoredArray
@@ -40,6 +41,8 @@ from holdfast._stats import last as last_stats
 
 __all__ = [
     "Checkpoint",
+    "ConvertResult",
+    "ConvertedLeaf",
     "Future",
     "ProcessGroup",
     "ProcessTransport",
@@ -47,6 +50,7 @@ __all__ = [
     "StoredArray",
     "VerifyReport",
     "__version__",
+    "convert",
     "digest",
     "errors",
     "last_stats",

@@ -407,6 +407,36 @@ def verify(
 ) -> tuple[list[Damage], list[str], int, Stats]:
     """`holdfast::Verify`: damages, notes, leaf count, stats."""
 
+def convert(
+    source: str,
+    target: str,
+    *,
+    format: str | None = None,
+    step: int | None = None,
+    item: str = "",
+    names: list[str] = ...,
+    select: list[str] = ...,
+    drop: list[str] = ...,
+    rename: list[tuple[str, str, bool]] = ...,
+    cast: list[tuple[str, str]] = ...,
+    shards: list[tuple[str, list[int]]] = ...,
+    nest: bool = False,
+    strict: bool = False,
+    zarr_format: int | None = None,
+    use_ocdbt: bool | None = None,
+    compression: str | None = "zstd",
+    chunk_bytes_target: int = 8 << 20,
+    shard_bytes_max: int = 0,
+    overwrite: bool = False,
+    restart: bool = False,
+    check: bool = True,
+    sync: bool = True,
+    thread_count: int = 0,
+    in_flight_bytes_max: int = 256 << 20,
+    progress: ProgressFn | None = None,
+) -> dict[str, Any]:
+    """`holdfast::Convert`: what it counted, and its report as JSON."""
+
 class StepInfo:
     """`holdfast::StepInfo`, a step directory of a manager root."""
 

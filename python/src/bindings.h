@@ -10,6 +10,7 @@ void BindTree(nanobind::module_& module);
 void BindGroup(nanobind::module_& module);
 void BindSave(nanobind::module_& module);
 void BindCheckpoint(nanobind::module_& module);
+void BindConvert(nanobind::module_& module);
 void BindSteps(nanobind::module_& module);
 void BindSpec(nanobind::module_& module);
 void BindAggregate(nanobind::module_& module);

@@ -31,6 +31,7 @@ NB_MODULE(_engine, module) {
   holdfast::python::BindGroup(module);
   holdfast::python::BindSave(module);
   holdfast::python::BindCheckpoint(module);
+  holdfast::python::BindConvert(module);
   holdfast::python::BindSteps(module);
   holdfast::python::BindSpec(module);
   holdfast::python::BindAggregate(module);

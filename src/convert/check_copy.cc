@@ -9,11 +9,10 @@
 namespace holdfast {
 namespace {
 
-// The keys behind the first `skip`, as one text.
-std::string TailOfKey(const LeafInfo& leaf, size_t skip) {
+std::string KeyText(const std::vector<std::string>& keys) {
   std::string text;
-  for (size_t i = skip; i < leaf.key.size(); ++i) {
-    text += leaf.key[i];
+  for (const std::string& key : keys) {
+    text += key;
     text += '\0';
   }
   return text;
@@ -21,7 +20,7 @@ std::string TailOfKey(const LeafInfo& leaf, size_t skip) {
 
 class Checker {
  public:
-  Checker(const OpenedCheckpoint& source, const OpenedCheckpoint& target,
+  Checker(const Checkpoint& source, const Checkpoint& target,
           const CheckOptions& options)
       : source_(source), target_(target), options_(options) {}
 
@@ -46,20 +45,18 @@ class Checker {
   }
 
   Status MatchLeaves(const std::vector<CopiedItem>& items) {
-    // Keys start with the item's name where there are several.
-    const bool drops_item =
-        source_.items().size() > 1 && target_.items().size() == 1;
     std::unordered_map<std::string, size_t> by_key;
     for (size_t i = 0; i < target_.leaves().size(); ++i) {
-      by_key.emplace(TailOfKey(target_.leaves()[i], 0), i);
+      by_key.emplace(KeyText(target_.leaves()[i].key), i);
     }
     size_t count = 0;
     for (const CopiedItem& item : items) {
-      for (const size_t leaf : item.leaves) {
-        const LeafInfo& info = source_.leaves()[leaf];
-        const auto found = by_key.find(TailOfKey(info, drops_item ? 1 : 0));
-        if (found == by_key.end()) return Differs(info, "it is missing");
-        match_[leaf] = found->second;
+      for (const CopiedLeaf& leaf : item.leaves) {
+        const auto found = by_key.find(KeyText(leaf.key));
+        if (found == by_key.end()) {
+          return Differs(source_.leaves()[leaf.source], "it is missing");
+        }
+        match_[leaf.source] = found->second;
         ++count;
       }
     }
@@ -71,18 +68,19 @@ class Checker {
 
   // What the metadata says, and the values that are no arrays.
   Status CheckLeaves(const CopiedItem& item) {
-    for (const size_t leaf : item.leaves) {
-      const LeafInfo& info = source_.leaves()[leaf];
-      const LeafInfo& copy = target_.leaves()[match_[leaf]];
+    for (const CopiedLeaf& leaf : item.leaves) {
+      const LeafInfo& info = source_.leaves()[leaf.source];
+      const size_t number = match_[leaf.source];
+      const LeafInfo& copy = target_.leaves()[number];
       HF_RETURN_IF_ERROR(copy.problem);
-      if (copy.kind != info.kind || copy.dtype != info.dtype ||
-          copy.shape != info.shape) {
+      if (copy.kind != leaf.kind || copy.dtype != leaf.dtype ||
+          copy.shape != leaf.shape) {
         return Differs(info, "its kind, dtype or shape differs");
       }
-      if (info.kind == ValueKind::kArray || !options_.checks_small) continue;
-      HF_ASSIGN_OR_RETURN(const std::string want, DigestLeaf(source_, leaf));
-      HF_ASSIGN_OR_RETURN(const std::string got,
-                          DigestLeaf(target_, match_[leaf]));
+      if (leaf.kind == ValueKind::kArray || !options_.checks_small) continue;
+      HF_ASSIGN_OR_RETURN(const std::string want,
+                          DigestLeaf(source_, leaf.source));
+      HF_ASSIGN_OR_RETURN(const std::string got, DigestLeaf(target_, number));
       if (got != want) {
         return Differs(info,
                        "sha256 differs (got " + got + ", want " + want + ")");
@@ -108,7 +106,7 @@ class Checker {
     return Status();
   }
 
-  Result<std::vector<uint64_t>> HashesIn(const OpenedCheckpoint& checkpoint,
+  Result<std::vector<uint64_t>> HashesIn(const Checkpoint& checkpoint,
                                          const CopiedItem& item, size_t first,
                                          size_t last, bool is_target) {
     std::vector<Buffer> buffers;
@@ -164,8 +162,8 @@ class Checker {
     if (options_.progress) options_.progress(progress_);
   }
 
-  const OpenedCheckpoint& source_;
-  const OpenedCheckpoint& target_;
+  const Checkpoint& source_;
+  const Checkpoint& target_;
   const CheckOptions& options_;
   std::unordered_map<size_t, size_t> match_;  // leaf of source -> of target
   Progress progress_{.phase = "check"};
@@ -173,8 +171,7 @@ class Checker {
 
 }  // namespace
 
-Result<uint64_t> CheckCopy(const OpenedCheckpoint& source,
-                           const OpenedCheckpoint& target,
+Result<uint64_t> CheckCopy(const Checkpoint& source, const Checkpoint& target,
                            const std::vector<CopiedItem>& items,
                            const CheckOptions& options) {
   return Checker(source, target, options).Check(items);

@@ -8,8 +8,8 @@
 #include <optional>
 #include <vector>
 
-#include "checkpoint/opened_checkpoint.h"
 #include "convert/chunk_feed.h"
+#include "convert/orbax_plan.h"
 
 namespace holdfast {
 
@@ -17,8 +17,8 @@ namespace holdfast {
 struct CopiedItem {
   std::vector<FeedUnit> units;
   std::vector<std::optional<uint64_t>> hashes;  // of the units
-  // Leaves of the source that are in the item.
-  std::vector<size_t> leaves;
+  // Of the whole item.
+  std::vector<CopiedLeaf> leaves;
 };
 
 struct CheckOptions {
@@ -29,8 +29,7 @@ struct CheckOptions {
 };
 
 // Decoded bytes that were compared.
-Result<uint64_t> CheckCopy(const OpenedCheckpoint& source,
-                           const OpenedCheckpoint& target,
+Result<uint64_t> CheckCopy(const Checkpoint& source, const Checkpoint& target,
                            const std::vector<CopiedItem>& items,
                            const CheckOptions& options);
 

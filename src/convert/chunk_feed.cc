@@ -122,6 +122,30 @@ Status ChunkFeed::Read(size_t leaf, const Shape& origin,
   return Status();
 }
 
+Status ChunkFeed::Use(
+    size_t unit, const std::function<Status(std::string_view elements)>& fn) {
+  const FeedUnit& wanted = units_[unit];
+  const int64_t element_count = ElementCount(wanted.box.shape);
+  HF_ASSIGN_OR_RETURN(std::shared_ptr<Buffer> elements,
+                      Take(unit, element_count));
+  if (elements != nullptr) {
+    const Status used = fn({elements->data(), wanted.byte_count()});
+    elements.reset();
+    GiveBack(unit, element_count);
+    return used;
+  }
+  Buffer own = Buffer::TryAllocate(wanted.byte_count());
+  if (own.data() == nullptr) {
+    return ResourceExhaustedError("no memory for a chunk of " +
+                                  std::to_string(wanted.byte_count()) +
+                                  " bytes");
+  }
+  HF_RETURN_IF_ERROR(
+      ReadAlone(wanted.leaf, wanted.box.origin, ViewOf(own, wanted)));
+  hashes_[unit] = ElementsHash({own.data(), wanted.byte_count()});
+  return fn({own.data(), wanted.byte_count()});
+}
+
 Result<std::shared_ptr<Buffer>> ChunkFeed::Take(size_t unit,
                                                 int64_t element_count) {
   Batch& batch = batches_[batch_of_unit_[unit]];

@@ -14,6 +14,7 @@
 
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -60,9 +61,13 @@ class ChunkFeed {
   // target = the box of its shape at `origin`.
   Status Read(size_t leaf, const Shape& origin, const ArrayView& target);
 
+  // Gives `fn` the elements of a whole unit, in C order, where they lie.
+  Status Use(size_t unit,
+             const std::function<Status(std::string_view elements)>& fn);
+
   const std::vector<FeedUnit>& units() const { return units_; }
   // ElementsHash of what was read; absent for a unit that was never read in a
-  // batch. REQUIRES: no Read is under way.
+  // batch, nor used. REQUIRES: no Read or Use of it is under way.
   const std::vector<std::optional<uint64_t>>& hashes() const { return hashes_; }
   // Read from storage so far.
   uint64_t stored_bytes() const;

@@ -1,10 +1,12 @@
 #include "convert/item_tree.h"
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <utility>
 
 #include "base/status_macros.h"
+#include "checkpoint/leaf_request.h"
 #include "holdfast/shard_plan.h"
 #include "tree/flatten.h"
 #include "tree/value_type.h"
@@ -27,9 +29,17 @@ class FeedReader : public ArrayReader {
   std::shared_ptr<ChunkFeed*> feed_;
 };
 
+Tree ScalarTree(DType dtype, std::string_view element) {
+  Scalar scalar;
+  scalar.dtype = dtype;
+  std::memcpy(scalar.bytes.data(), element.data(),
+              std::min(element.size(), scalar.bytes.size()));
+  return Tree(scalar);
+}
+
 class TreeMaker {
  public:
-  TreeMaker(const OpenedCheckpoint& checkpoint, const ItemTreeOptions& options)
+  TreeMaker(const Checkpoint& checkpoint, const ItemTreeOptions& options)
       : checkpoint_(checkpoint), options_(options) {}
 
   Result<Tree> LeafTree(size_t number, const StoredLeaf& stored) {
@@ -40,25 +50,70 @@ class TreeMaker {
           " holds bytes, which only old formats can; leave it out");
     }
     if (stored.layout == nullptr) return stored.value;
-    if (stored.info.kind == ValueKind::kScalar) return ScalarTree(number);
-    const LeafInfo& info = checkpoint_.leaves()[number];
-    const DType dtype = stored.layout->format.metadata.dtype;
-    const Shape& shape = stored.layout->format.metadata.shape;
-    HF_ASSIGN_OR_RETURN(auto traits, TraitsOf(info, dtype, shape));
-    return Tree::DeferredArray(
-        dtype, shape, std::make_shared<FeedReader>(number, feed_),
-        traits != nullptr ? ArrayKind::kJax : ArrayKind::kNumpy, traits);
+    if (stored.info.kind == ValueKind::kScalar) {
+      HF_ASSIGN_OR_RETURN(const Array array, checkpoint_.Read(number));
+      return ScalarTree(array.dtype(), {array.view().data, array.byte_count()});
+    }
+    return ArrayTree(number, stored.layout->format.metadata.dtype,
+                     stored.layout->format.metadata.shape);
+  }
+
+  // Nothing: the sidecar alone has it.
+  Result<std::optional<Tree>> MappedTree(const MappedLeaf& mapped,
+                                         std::vector<SidecarLeaf>& sidecar) {
+    const TargetLeaf& leaf = *mapped.leaf;
+    const bool is_text = leaf.kind == ValueKind::kBytes ||
+                         leaf.kind == ValueKind::kJson ||
+                         leaf.kind == ValueKind::kObject;
+    // Orbax stores no arrays without elements.
+    const bool is_void = leaf.kind == ValueKind::kArray
+                             ? ElementCount(leaf.shape) == 0
+                             : is_text && leaf.text.empty();
+    if (is_void || is_text) sidecar.push_back(SidecarOf(mapped, is_void));
+    if (is_void) return std::optional<Tree>();
+    if (leaf.kind == ValueKind::kArray) {
+      HF_ASSIGN_OR_RETURN(Tree tree,
+                          ArrayTree(leaf.source, leaf.dtype, leaf.shape));
+      return std::optional<Tree>(std::move(tree));
+    }
+    if (is_text) {
+      return std::optional<Tree>(Tree(Array::FromBytes(
+          DType::kUint8, {static_cast<int64_t>(leaf.text.size())},
+          leaf.text.data())));
+    }
+    if (leaf.kind == ValueKind::kScalar) {
+      return std::optional<Tree>(ScalarTree(leaf.dtype, leaf.text));
+    }
+    if (leaf.kind == ValueKind::kString) {
+      return std::optional<Tree>(Tree(leaf.text));
+    }
+    return std::optional<Tree>(EmptyValue(leaf.kind));
   }
 
   const std::shared_ptr<ChunkFeed*>& feed() const { return feed_; }
 
  private:
-  Result<Tree> ScalarTree(size_t number) const {
-    HF_ASSIGN_OR_RETURN(const Array array, checkpoint_.Read(number));
-    Scalar scalar;
-    scalar.dtype = array.dtype();
-    std::memcpy(scalar.bytes.data(), array.view().data, array.byte_count());
-    return Tree(scalar);
+  static SidecarLeaf SidecarOf(const MappedLeaf& mapped, bool is_void) {
+    SidecarLeaf leaf;
+    for (const KeyElement& element : mapped.path) {
+      leaf.key.push_back(element.key);
+      leaf.key_is_sequence.push_back(element.is_sequence);
+    }
+    leaf.kind = mapped.leaf->kind;
+    if (!is_void) leaf.stored = ParamName(mapped.path);
+    if (leaf.kind != ValueKind::kArray) return leaf;
+    leaf.dtype = mapped.leaf->dtype;
+    leaf.shape = mapped.leaf->shape;
+    leaf.value_type = mapped.leaf->value_type;
+    return leaf;
+  }
+
+  Result<Tree> ArrayTree(size_t number, DType dtype, const Shape& shape) {
+    HF_ASSIGN_OR_RETURN(auto traits,
+                        TraitsOf(checkpoint_.leaves()[number], dtype, shape));
+    return Tree::DeferredArray(
+        dtype, shape, std::make_shared<FeedReader>(number, feed_),
+        traits != nullptr ? ArrayKind::kJax : ArrayKind::kNumpy, traits);
   }
 
   // Null for a numpy array.
@@ -113,7 +168,7 @@ class TreeMaker {
     return last_;
   }
 
-  const OpenedCheckpoint& checkpoint_;
+  const Checkpoint& checkpoint_;
   const ItemTreeOptions& options_;
   const std::shared_ptr<ChunkFeed*> feed_ =
       std::make_shared<ChunkFeed*>(nullptr);
@@ -132,9 +187,30 @@ Result<ItemTree> MakeItemTree(const OpenedCheckpoint& checkpoint,
   std::vector<UnflattenEntry> entries;
   for (const size_t number : leaves) {
     const auto [item, stored] = checkpoint.StoredLeafAt(number);
-    made.item = item;
     HF_ASSIGN_OR_RETURN(Tree leaf, maker.LeafTree(number, *stored));
     entries.push_back({stored->path, std::move(leaf)});
+  }
+  HF_ASSIGN_OR_RETURN(made.tree, Unflatten(std::move(entries)));
+  made.feed = maker.feed();
+  return made;
+}
+
+Result<ItemTree> MakeMappedTree(const Checkpoint& checkpoint,
+                                const std::vector<MappedLeaf>& leaves,
+                                const ItemTreeOptions& options) {
+  TreeMaker maker(checkpoint, options);
+  ItemTree made;
+  made.leaf_count = leaves.size();
+  std::vector<UnflattenEntry> entries;
+  for (const MappedLeaf& leaf : leaves) {
+    HF_ASSIGN_OR_RETURN(std::optional<Tree> tree,
+                        maker.MappedTree(leaf, made.sidecar));
+    if (tree) entries.push_back({leaf.path, *std::move(tree)});
+  }
+  if (entries.empty()) {
+    return InvalidArgumentError(
+        "convert: no leaf is left that Orbax can store (arrays without "
+        "elements it cannot)");
   }
   HF_ASSIGN_OR_RETURN(made.tree, Unflatten(std::move(entries)));
   made.feed = maker.feed();

@@ -17,6 +17,9 @@
 #include "checkpoint/save_plan.h"
 #include "convert/chunk_feed.h"
 #include "holdfast/sharding.h"
+#include "interop/target.h"
+#include "interop/tree_sidecar.h"
+#include "tree/key_path.h"
 
 namespace holdfast {
 
@@ -26,9 +29,11 @@ struct ItemTreeOptions {
 };
 
 struct ItemTree {
-  const Item* item = nullptr;
   Tree tree;
   size_t leaf_count = 0;
+  // Leaves that Orbax has no kind for, and that the tree holds as bytes, or not
+  // at all.
+  std::vector<SidecarLeaf> sidecar;
   // Where the readers look; empty until there is a feed.
   std::shared_ptr<ChunkFeed*> feed;
 };
@@ -37,6 +42,15 @@ struct ItemTree {
 Result<ItemTree> MakeItemTree(const OpenedCheckpoint& checkpoint,
                               const std::vector<size_t>& leaves,
                               const ItemTreeOptions& options);
+
+// A leaf of any checkpoint, and its place in the new item. Text is filled in.
+struct MappedLeaf {
+  const TargetLeaf* leaf = nullptr;
+  KeyPath path;
+};
+Result<ItemTree> MakeMappedTree(const Checkpoint& checkpoint,
+                                const std::vector<MappedLeaf>& leaves,
+                                const ItemTreeOptions& options);
 
 // What a save by `plan` of such a tree asks its readers for, in its order, in
 // pieces of at most `bytes_max` bytes.

@@ -54,39 +54,37 @@ std::string JsonHandler(const std::string& name, bool is_v1) {
 }
 
 // The names that the handlers of each format look for.
-std::string JsonFile(const ItemPlace& place, bool is_v1, bool was_v1) {
-  if (is_v1 == was_v1) return place.json_file;
-  if (place.name == kMetricsItem) return std::string(kMetricsItem);
+std::string JsonFile(const SourceItem& item, bool is_v1, bool was_v1) {
+  if (is_v1 == was_v1 && !item.json_file.empty()) return item.json_file;
+  if (item.name == kMetricsItem) return std::string(kMetricsItem);
   return is_v1 ? "data.json" : "metadata";
 }
 
 }  // namespace
 
 Result<TargetLayout> MakeTargetLayout(const CheckpointInfo& source,
-                                      const std::vector<const Item*>& items,
+                                      const std::vector<SourceItem>& items,
                                       Format format) {
   HF_ASSIGN_OR_RETURN(const ItemHandlers handlers, SourceHandlers(source));
   const bool is_v1 = format == Format::kOrbaxV1;
   const bool was_v1 = source.format == "orbax-v1";
   TargetLayout layout;
   nlohmann::ordered_json composite = nlohmann::ordered_json::object();
-  for (const Item* item : items) {
-    const ItemPlace& place = item->place();
+  for (const SourceItem& item : items) {
     TargetItem& target = layout.items.emplace_back();
-    target.item = item;
-    target.name = place.name;
+    target.name = item.name;
     // v1 has no items at the root, and what is one tree there is one here.
-    if (is_v1 && place.name.empty()) target.name = "state";
-    const bool is_one_tree = items.size() == 1 && place.kind != ItemKind::kJson;
+    if (is_v1 && item.name.empty()) target.name = "state";
+    const bool is_one_tree = items.size() == 1 && !item.is_json;
     if (!is_v1 && was_v1 && is_one_tree) target.name.clear();
-    const std::string handler = HandlerOf(handlers, place.name);
+    const std::string handler = HandlerOf(handlers, item.name);
     std::string new_handler;
-    if (place.kind == ItemKind::kJson) {
-      target.json_file = JsonFile(place, is_v1, was_v1);
+    if (item.is_json) {
+      target.json_file = JsonFile(item, is_v1, was_v1);
       new_handler = JsonHandler(target.name, is_v1);
     } else {
-      if (!place.name.empty() && !IsTreeHandler(handler)) {
-        return UnimplementedError("convert: item " + place.name + " of " +
+      if (!item.name.empty() && !IsTreeHandler(handler)) {
+        return UnimplementedError("convert: item " + item.name + " of " +
                                   source.path + " is one of " + handler +
                                   ", neither a tree nor JSON; leave it out");
       }

@@ -7,14 +7,20 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/opened_checkpoint.h"
+#include "holdfast/checkpoint.h"
 #include "holdfast/options.h"
 #include "holdfast/pending_save.h"
 
 namespace holdfast {
 
+// One that is wanted.
+struct SourceItem {
+  std::string name;  // empty: the checkpoint is the item
+  bool is_json = false;
+  std::string json_file;  // of a JSON item; empty: not known
+};
+
 struct TargetItem {
-  const Item* item = nullptr;
   std::string name;       // its directory; empty: the root itself
   std::string json_file;  // a JSON item: its file's name
 };
@@ -24,9 +30,8 @@ struct TargetLayout {
   RootRecord root;
 };
 
-// `items`: those of the source that are wanted.
 Result<TargetLayout> MakeTargetLayout(const CheckpointInfo& source,
-                                      const std::vector<const Item*>& items,
+                                      const std::vector<SourceItem>& items,
                                       Format format);
 
 }  // namespace holdfast

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "tests/cli/fake_checkpoint.h"
@@ -70,11 +71,42 @@ TEST_F(ConvertVerb, PassesOn) {
 }
 
 TEST_F(ConvertVerb, RefusesOtherFormatsByName) {
-  const Ran later = RunWords({"convert", "--to=safetensors", "/c", "/new"});
-  EXPECT_EQ(later.code, 3);
-  EXPECT_THAT(later.err, HasSubstr("safetensors cannot be written yet"));
-  EXPECT_EQ(RunWords({"convert", "--to=tar", "/c", "/new"}).code, 2);
+  const Ran other = RunWords({"convert", "--to=tar", "/c", "/new"});
+  EXPECT_EQ(other.code, 2);
+  EXPECT_THAT(other.err, HasSubstr("got 'tar', want orbax, orbax-v1, "));
   EXPECT_EQ(RunWords({"convert", "/c"}).code, 2);
+}
+
+TEST_F(ConvertVerb, PassesRulesOn) {
+  const std::string table = ::testing::TempDir() + "/holdfast_rename_table";
+  std::ofstream(table) << "# names\nc=d\n";
+  const Ran ran =
+      RunWords({"convert", "--to=npz", "--map=a/(.*)=b/\\1",
+                "--map-file=" + table, "--select=a", "--drop=b*", "--drop=c",
+                "--cast=*=bfloat16", "--shards=w=4,1", "--nest", "--strict",
+                "--restart", "--shard-bytes=1G", "/c", "/new"});
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  const ConvertOptions& options = Calls().convert;
+  EXPECT_EQ(options.format, Format::kNpz);
+  ASSERT_EQ(options.map.renames.size(), 2u);
+  EXPECT_EQ(options.map.renames[0].replacement, "b/\\1");
+  EXPECT_EQ(options.map.renames[1].pattern, "c");
+  EXPECT_THAT(options.map.select, ElementsAre("a"));
+  EXPECT_THAT(options.map.drop, ElementsAre("b*", "c"));
+  EXPECT_EQ(options.map.casts[0].dtype, DType::kBfloat16);
+  EXPECT_EQ(options.map.shards[0].part_counts, (Shape{4, 1}));
+  EXPECT_TRUE(options.map.nest && options.map.is_strict && options.restart);
+  EXPECT_EQ(options.shard_bytes_max, uint64_t{1} << 30);
+  EXPECT_THAT(ran.out, HasSubstr("1 renamed, 1 left out; --report tells\n"));
+  EXPECT_THAT(ran.err, HasSubstr("note: cast x=int8: matches no leaf\n"));
+  const Ran told =
+      RunWords({"convert", "--report=-", "--select=a", "/c", "/new"});
+  EXPECT_THAT(told.out, HasSubstr("a -> b: renamed\nc: left out\n"));
+  for (const char* bad : {"--map=a", "--cast=a=b", "--shards=x=0"}) {
+    EXPECT_EQ(RunWords({"convert", bad, "/c", "/new"}).code, 2) << bad;
+  }
+  EXPECT_EQ(RunWords({"convert", "--map-file=/lost", "/c", "/new"}).code, 3);
+  EXPECT_EQ(RunWords({"reshard", "--shards=w=4,1", "/c", "/new"}).code, 0);
 }
 
 TEST_F(ConvertVerb, FailsOnPatternsThatSelectNothing) {

@@ -245,6 +245,10 @@ Result<ConvertResult> Convert(const std::string& source,
   result.read_bytes = 2 << 20;
   result.written_bytes = 1 << 20;
   result.total_seconds = 0.5;
+  if (!options.map.is_empty()) {
+    result.report.entries = {{"a", "b", "renamed"}, {"c", "", "left out"}};
+    result.report.notes = {"cast x=int8: matches no leaf"};
+  }
   return result;
 }
 

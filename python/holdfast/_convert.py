@@ -1,0 +1,223 @@
+"""What `holdfast.convert` does: checkpoints of one format made another's."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from holdfast import _engine
+from holdfast._progress import ProgressArgument, reporting
+
+__all__ = ["ConvertResult", "ConvertedLeaf", "convert"]
+
+PathLike = str | os.PathLike[str]
+Format = Literal[
+    "orbax",
+    "orbax-v1",
+    "megatron-zarr",
+    "safetensors",
+    "dcp",
+    "torch-dist",
+    "npz",
+]
+
+_CHUNK_BYTES = 8 << 20
+_MEMORY_BYTES = 256 << 20
+
+
+@dataclasses.dataclass(frozen=True)
+class ConvertedLeaf:
+    """A leaf of which there is something to tell.
+
+    Attributes:
+      leaf: its name in the source.
+      new_name: its name in the target; None: it was left out.
+      what: "renamed", "cast to float16", "left out", "stored as ...".
+    """
+
+    leaf: str
+    new_name: str | None
+    what: str
+
+
+@dataclasses.dataclass(frozen=True)
+class ConvertResult:
+    """What a conversion did. Sizes in bytes, times in seconds.
+
+    Attributes:
+      target: the new checkpoint.
+      format: its format.
+      leaf_count: leaves in it.
+      decoded_bytes: bytes of its arrays.
+      read_bytes: read from storage for them.
+      written_bytes: written to storage for them.
+      checked_bytes: compared afterwards, decoded.
+      total_seconds: of the whole call.
+      leaves: those that were renamed, cast, left out or stored as bits.
+      notes: rules that matched no leaf, and the like.
+      resumed: whether it went on with what an earlier call had left.
+      resume_text: with what, or why it began anew; may be empty.
+      kept_bytes: decoded bytes that were there already.
+    """
+
+    target: str
+    format: str
+    leaf_count: int
+    decoded_bytes: int
+    read_bytes: int
+    written_bytes: int
+    checked_bytes: int
+    total_seconds: float
+    leaves: list[ConvertedLeaf]
+    notes: list[str]
+    resumed: bool
+    resume_text: str
+    kept_bytes: int
+
+
+def _texts(texts: str | Sequence[str]) -> list[str]:
+    return [texts] if isinstance(texts, str) else list(texts)
+
+
+def _renames(
+    rename: Mapping[str, str] | Sequence[tuple[str, str]],
+) -> list[tuple[str, str, bool]]:
+    if isinstance(rename, Mapping):
+        return [(old, new, True) for old, new in rename.items()]
+    return [(pattern, new, False) for pattern, new in rename]
+
+
+def _dtype_name(dtype: Any) -> str:
+    if isinstance(dtype, str):
+        return dtype
+    return str(np.dtype(dtype).name)
+
+
+def convert(
+    source: PathLike,
+    target: PathLike,
+    *,
+    format: Format | None = None,
+    step: int | None = None,
+    item: str | None = None,
+    select: str | Sequence[str] = (),
+    drop: str | Sequence[str] = (),
+    rename: Mapping[str, str] | Sequence[tuple[str, str]] = (),
+    cast: Mapping[str, Any] | None = None,
+    shards: Mapping[str, Sequence[int]] | None = None,
+    nest: bool = False,
+    strict: bool = False,
+    zarr_format: int | None = None,
+    ocdbt: bool | None = None,
+    compression: Literal["zstd", "fast"] | None = "zstd",
+    chunk_bytes: int = _CHUNK_BYTES,
+    shard_bytes: int = 0,
+    overwrite: bool = False,
+    restart: bool = False,
+    check: bool = True,
+    progress: ProgressArgument = False,
+    threads: int | None = None,
+    memory_bytes: int | None = None,
+    durable: bool = True,
+) -> ConvertResult:
+    """Writes any checkpoint that `open` reads again, in another format.
+
+    Arrays stream from file to file: nothing but what `memory_bytes` allows is
+    held. The target exists all at once or not at all. A call that was cut off
+    leaves `<target>.holdfast-convert-tmp`; the same call goes on from there.
+    What the new format cannot say goes into a sidecar, so that converting back
+    gives every leaf with its keys, kind, dtype and bits.
+
+    Args:
+      source: a checkpoint of any format.
+      target: the exact place of the new one: a directory, or a file for "npz"
+        and for "safetensors" when it ends in ".safetensors".
+      format: "orbax", "orbax-v1", "megatron-zarr", "safetensors", "dcp",
+        "torch-dist" or "npz"; None: as the source has it.
+      step: of a directory of steps; None: the newest committed one.
+      item: only this item of a composite checkpoint.
+      select: globs over names (keys joined with "."); empty: all leaves.
+      drop: globs of leaves that are left out.
+      rename: {old name: new name}, plain text; or [(pattern, replacement)],
+        regular expressions in Python's syntax that must match the whole of a
+        leaf's keys joined with "/", or else of its name. The first that matches
+        counts.
+      cast: {glob: dtype} of arrays of any shape; a name or a numpy dtype. The
+        last that matches counts.
+      shards: {glob: (n, ...)}: into how many chunks each axis is cut, for
+        "megatron-zarr".
+      nest: split names at their dots into nested dicts.
+      strict: a rule that matches no leaf is an error.
+      zarr_format: 2 or 3, for Orbax's formats; None: as the source has it.
+      ocdbt: one database, or a directory for each array; None: as the source.
+      compression: "zstd", "fast" or None, for Orbax's formats.
+      chunk_bytes: larger arrays are cut into chunks of about so many bytes.
+      shard_bytes: another data file begins at this size; 0: as the format has
+        it.
+      overwrite: replace a checkpoint at `target`, once the new one is whole.
+      restart: begin anew, whatever an earlier call has left.
+      check: read the new checkpoint back and compare it.
+      progress: True for a bar, or f(phase, done_bytes, total_bytes).
+      threads: None: one a CPU.
+      memory_bytes: the most bytes of arrays held at once; None: 256 MiB.
+      durable: wait until the disk has everything.
+
+    Raises:
+      ValueError: rules that contradict each other, or give two leaves one name.
+      holdfast.errors.AlreadyExistsError: something is at `target`.
+      holdfast.errors.DataLossError: damaged bytes, or a target that differs
+        from its source.
+    """
+    new = os.fspath(target)
+    with reporting(progress, "convert") as progress_fn:
+        values = _engine.convert(
+            os.fspath(source),
+            new,
+            format=format,
+            step=step,
+            item=item or "",
+            select=_texts(select),
+            drop=_texts(drop),
+            rename=_renames(rename),
+            cast=[
+                (glob, _dtype_name(dtype))
+                for glob, dtype in (cast or {}).items()
+            ],
+            shards=[
+                (glob, list(counts)) for glob, counts in (shards or {}).items()
+            ],
+            nest=nest,
+            strict=strict,
+            zarr_format=zarr_format,
+            use_ocdbt=ocdbt,
+            compression=compression,
+            chunk_bytes_target=chunk_bytes,
+            shard_bytes_max=shard_bytes,
+            overwrite=overwrite,
+            restart=restart,
+            check=check,
+            sync=durable,
+            thread_count=threads or 0,
+            in_flight_bytes_max=(
+                _MEMORY_BYTES if memory_bytes is None else memory_bytes
+            ),
+            progress=progress_fn,
+        )
+    report = json.loads(values.pop("report"))
+    return ConvertResult(
+        target=new,
+        leaves=[
+            ConvertedLeaf(leaf["leaf"], leaf.get("new_name"), leaf["what"])
+            for leaf in report["leaves"]
+        ],
+        notes=report["notes"],
+        resumed=report["resumed"],
+        resume_text=report["resume_text"],
+        kept_bytes=report["kept_bytes"],
+        **values,
+    )

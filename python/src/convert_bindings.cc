@@ -1,0 +1,133 @@
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "arguments.h"
+#include "bindings.h"
+#include "blocking.h"
+#include "errors.h"
+#include "holdfast/convert.h"
+
+namespace nb = nanobind;
+
+namespace holdfast::python {
+namespace {
+
+using RenameRow = std::tuple<std::string, std::string, bool>;
+using CastRow = std::tuple<std::string, std::string>;
+using ShardsRow = std::tuple<std::string, std::vector<int64_t>>;
+
+LeafMap MapOf(std::vector<std::string> select, std::vector<std::string> drop,
+              const std::vector<RenameRow>& rename,
+              const std::vector<CastRow>& cast,
+              const std::vector<ShardsRow>& shards, bool nest, bool strict) {
+  LeafMap map;
+  map.select = std::move(select);
+  map.drop = std::move(drop);
+  for (const auto& [pattern, replacement, is_literal] : rename) {
+    map.renames.push_back({pattern, replacement, is_literal});
+  }
+  for (const auto& [glob, name] : cast) {
+    const std::optional<DType> dtype = DTypeFromName(name);
+    if (!dtype) {
+      throw StatusError(
+          InvalidArgumentError("cast: there is no dtype '" + name + "'"));
+    }
+    map.casts.push_back({glob, *dtype});
+  }
+  for (const auto& [glob, part_counts] : shards) {
+    map.shards.push_back({glob, part_counts});
+  }
+  map.nest = nest;
+  map.is_strict = strict;
+  return map;
+}
+
+nb::dict ToPython(const ConvertResult& result) {
+  nb::dict values;
+  values["leaf_count"] = result.leaf_count;
+  values["decoded_bytes"] = result.decoded_bytes;
+  values["read_bytes"] = result.read_bytes;
+  values["written_bytes"] = result.written_bytes;
+  values["checked_bytes"] = result.checked_bytes;
+  values["total_seconds"] = result.total_seconds;
+  values["format"] = std::string(FormatName(result.format));
+  values["report"] = ConvertReportJson(result.report);
+  return values;
+}
+
+nb::dict BindingConvert(
+    nb::handle source, nb::handle target,
+    const std::optional<std::string>& format, std::optional<int64_t> step,
+    const std::string& item, std::vector<std::string> names,
+    std::vector<std::string> select, std::vector<std::string> drop,
+    const std::vector<RenameRow>& rename, const std::vector<CastRow>& cast,
+    const std::vector<ShardsRow>& shards, bool nest, bool strict,
+    std::optional<int> zarr_format, std::optional<bool> use_ocdbt,
+    const std::optional<std::string>& compression, uint64_t chunk_bytes_target,
+    uint64_t shard_bytes_max, bool overwrite, bool restart, bool check,
+    bool sync, int thread_count, uint64_t in_flight_bytes_max,
+    nb::handle progress) {
+  ConvertOptions options;
+  options.run = RunOf(thread_count, in_flight_bytes_max);
+  options.open.step = step;
+  options.open.item = item;
+  options.names = std::move(names);
+  options.map = MapOf(std::move(select), std::move(drop), rename, cast, shards,
+                      nest, strict);
+  if (format) {
+    options.format = FormatFromName(*format);
+    if (!options.format) {
+      throw StatusError(InvalidArgumentError(
+          "format: got '" + *format +
+          "', want 'orbax', 'orbax-v1', 'megatron-zarr', 'safetensors', "
+          "'dcp', 'torch-dist' or 'npz'"));
+    }
+  }
+  options.zarr_format = zarr_format;
+  options.use_ocdbt = use_ocdbt;
+  options.compression = CompressionOf(compression);
+  options.chunk_bytes_target = chunk_bytes_target;
+  options.shard_bytes_max = shard_bytes_max;
+  options.overwrite = overwrite;
+  options.restart = restart;
+  options.check = check;
+  options.sync = sync;
+  const std::string from = PathOf(source), to = PathOf(target);
+  return ToPython(RunForResult<ConvertResult>(
+      options.run, progress, [&](const RunOptions& run) {
+        options.run = run;
+        return Convert(from, to, options);
+      }));
+}
+
+}  // namespace
+
+void BindConvert(nb::module_& module) {
+  module.def("convert", &BindingConvert, nb::arg("source"), nb::arg("target"),
+             nb::kw_only(), nb::arg("format") = nb::none(),
+             nb::arg("step") = nb::none(), nb::arg("item") = "",
+             nb::arg("names") = nb::list(), nb::arg("select") = nb::list(),
+             nb::arg("drop") = nb::list(), nb::arg("rename") = nb::list(),
+             nb::arg("cast") = nb::list(), nb::arg("shards") = nb::list(),
+             nb::arg("nest") = false, nb::arg("strict") = false,
+             nb::arg("zarr_format") = nb::none(),
+             nb::arg("use_ocdbt") = nb::none(),
+             nb::arg("compression").none() = "zstd",
+             nb::arg("chunk_bytes_target") = uint64_t{8} << 20,
+             nb::arg("shard_bytes_max") = 0, nb::arg("overwrite") = false,
+             nb::arg("restart") = false, nb::arg("check") = true,
+             nb::arg("sync") = true, nb::arg("thread_count") = 0,
+             nb::arg("in_flight_bytes_max") = uint64_t{256} << 20,
+             nb::arg("progress") = nb::none(),
+             "holdfast::Convert: what it counted, and its report as JSON.");
+}
+
+}  // namespace holdfast::python

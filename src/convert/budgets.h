@@ -1,0 +1,27 @@
+// How the bytes of a whole conversion are shared: chunks that were read and
+// wait, what reading and writing hold beside them, and a rest for what has no
+// account.
+//
+// Thread-safety: a value. Units: bytes; 0 is no bound.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+namespace holdfast {
+
+struct Budgets {
+  uint64_t waiting_bytes = 0;
+  uint64_t read_bytes = 0;
+  uint64_t write_bytes = 0;
+
+  explicit Budgets(uint64_t bytes_max) {
+    constexpr uint64_t kUnboundedWaitingBytes = uint64_t{1} << 30;
+    waiting_bytes = bytes_max == 0 ? kUnboundedWaitingBytes : bytes_max / 2;
+    if (bytes_max == 0) return;
+    read_bytes = std::max<uint64_t>(1, bytes_max / 8);
+    write_bytes = std::max<uint64_t>(1, bytes_max / 4);
+  }
+};
+
+}  // namespace holdfast

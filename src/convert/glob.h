@@ -1,0 +1,17 @@
+// Globs over the names of leaves, as the command line's patterns are.
+//
+// `*` any characters (dots too), `?` one, `[abc]`, `[a-z]`, `[!a]` one of a
+// set, `\` takes the next character as it is.
+// Thread-safety: pure functions. Errors: none; a set that is not closed stands
+// for itself.
+#pragma once
+
+#include <string_view>
+
+namespace holdfast {
+
+bool GlobMatches(std::string_view glob, std::string_view text);
+// The glob matches the name, or is the name or one above it.
+bool GlobSelects(std::string_view glob, std::string_view name);
+
+}  // namespace holdfast

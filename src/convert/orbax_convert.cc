@@ -1,0 +1,467 @@
+#include "convert/orbax_convert.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <utility>
+
+#include "base/coding.h"
+#include "base/no_throw.h"
+#include "base/status_macros.h"
+#include "base/string_coding.h"
+#include "checkpoint/layout.h"
+#include "checkpoint/pending_saver.h"
+#include "checkpoint/run.h"
+#include "codec/xxh64.h"
+#include "convert/budgets.h"
+#include "convert/check_copy.h"
+#include "convert/orbax_plan.h"
+#include "convert/part_save.h"
+#include "convert/work_directory.h"
+#include "holdfast/process_group.h"
+#include "storage/directory_ops.h"
+#include "storage/errno_status.h"
+
+namespace holdfast {
+namespace {
+
+// Hashes of a part's units, for the journal.
+std::string HashesMark(const std::vector<std::optional<uint64_t>>& hashes) {
+  std::string mark;
+  for (const std::optional<uint64_t>& hash : hashes) {
+    mark += hash ? '\1' : '\0';
+    PutU64Little(mark, hash.value_or(0));
+  }
+  return mark;
+}
+
+// False when it is the mark of other units.
+bool TakeHashes(std::string_view mark, size_t unit_count,
+                std::vector<std::optional<uint64_t>>& hashes) {
+  Cursor cursor(mark);
+  for (size_t i = 0; i < unit_count; ++i) {
+    uint8_t is_there = 0;
+    uint64_t hash = 0;
+    if (!cursor.ReadByte(is_there) || !cursor.ReadU64Little(hash)) return false;
+    hashes.push_back(is_there != 0 ? std::optional(hash) : std::nullopt);
+  }
+  return cursor.remaining() == 0;
+}
+
+class OrbaxConverter {
+ public:
+  OrbaxConverter(const Checkpoint& source, uint64_t source_hash,
+                 std::string target, const ConvertOptions& options)
+      : source_(source),
+        source_hash_(source_hash),
+        target_path_(std::move(target)),
+        options_(options),
+        group_(options.group != nullptr && options.group->size() > 1
+                   ? options.group
+                   : nullptr),
+        budgets_(options.run.in_flight_bytes_max) {}
+
+  Result<ConvertResult> Execute() {
+    HF_RETURN_IF_ERROR(Agree("plan", Prepare()));
+    HF_RETURN_IF_ERROR(has_parts_ ? SaveParts() : Save());
+    if (options_.check) HF_RETURN_IF_ERROR(Agree("check", Check()));
+    return Sum();
+  }
+
+ private:
+  Status Agree(std::string_view phase, const Status& mine) const {
+    return group_ == nullptr ? mine
+                             : group_->Agree({phase, target_path_}, mine);
+  }
+
+  bool IsPrimary() const { return group_ == nullptr || group_->rank() == 0; }
+
+  Status Prepare() {
+    return CatchBadAlloc([&]() -> Status {
+      HF_ASSIGN_OR_RETURN(plan_, MakeOrbaxPlan(source_, options_));
+      result_.format = plan_.format;
+      result_.report = std::move(plan_.report);
+      uint64_t bytes = 0;
+      for (const PlannedItem& item : plan_.items) {
+        result_.leaf_count += item.leaves.size();
+        for (const CopiedLeaf& leaf : item.leaves) {
+          if (leaf.kind == ValueKind::kArray && leaf.dtype) {
+            bytes += ElementCount(leaf.shape) * DTypeBytes(*leaf.dtype);
+          }
+        }
+      }
+      has_parts_ =
+          group_ == nullptr && PartCount(bytes, options_.part_bytes) > 1;
+      return Status();
+    });
+  }
+
+  SaveOptions SaveOptionsOf(const PlannedItem& item) const {
+    SaveOptions save;
+    save.run = options_.run;
+    save.run.in_flight_bytes_max = budgets_.write_bytes;
+    save.group = group_;
+    save.format = plan_.format;
+    save.zarr_format = plan_.zarr_format;
+    save.use_ocdbt = plan_.use_ocdbt;
+    save.compression = options_.compression;
+    save.chunk_bytes_target = options_.chunk_bytes_target;
+    save.overwrite = options_.overwrite;
+    save.write_digests = options_.write_digests;
+    save.sync = options_.sync;
+    save.now_ns = options_.now_ns;
+    save.random_hex = options_.random_hex;
+    save.item_custom_metadata = item.item_custom_metadata;
+    save.value_metadata_tree = item.value_metadata_tree;
+    return save;
+  }
+
+  Result<std::unique_ptr<PendingSave>> BeginPending() const {
+    return PendingSave::Begin(target_path_,
+                              {group_, options_.overwrite, options_.sync,
+                               options_.write_digests, options_.now_ns});
+  }
+
+  // All at once, as Save does it.
+  Status Save() {
+    HF_ASSIGN_OR_RETURN(const auto pending, BeginPending());
+    for (PlannedItem& item : plan_.items) {
+      HF_RETURN_IF_ERROR(SaveItem(*pending, item));
+    }
+    return pending->Commit(plan_.root);
+  }
+
+  Status SaveItem(PendingSave& pending, PlannedItem& item) {
+    CopiedItem& copied = copied_.emplace_back();
+    copied.leaves = item.leaves;
+    if (!item.place.json_file.empty()) {
+      return Agree("write", pending.WriteFile(
+                                item.place.name + "/" + item.place.json_file,
+                                item.text));
+    }
+    const SaveOptions save = SaveOptionsOf(item);
+    // A plan that fails here fails in the same words in the save, where the
+    // other ranks hear of it.
+    const Result<SavePlan> plan =
+        MakeSavePlan(item.tree.tree, save, PlanPartOf(group_));
+    std::vector<FeedUnit> units;
+    if (plan.ok()) units = UnitsOf(*plan, budgets_.waiting_bytes / 2);
+    ChunkFeed feed(source_, std::move(units),
+                   {ReadOptions(), budgets_.waiting_bytes});
+    *item.tree.feed = &feed;
+    const Result<SaveResult> saved =
+        pending.SaveItem(item.place.name, item.tree.tree, save);
+    *item.tree.feed = nullptr;
+    HF_RETURN_IF_ERROR(saved.status());
+    AddStats(saved->stats, feed);
+    copied.units = feed.units();
+    copied.hashes = feed.hashes();
+    return Status();
+  }
+
+  void AddStats(const Stats& stats, const ChunkFeed& feed) {
+    result_.decoded_bytes += stats.decoded_bytes;
+    result_.written_bytes += stats.stored_bytes;
+    result_.read_bytes += feed.stored_bytes();
+    result_.waiting_bytes_peak =
+        std::max(result_.waiting_bytes_peak, feed.waiting_bytes_peak());
+  }
+
+  // One item that is a tree, in parts.
+  struct PartedItem {
+    PlannedItem* item = nullptr;
+    SaveOptions save;
+    std::vector<SavePlan> parts;
+    std::string directory;
+    uint64_t first_record = 0;  // of the parts in the journal, then of the item
+  };
+
+  // A directory that a rename makes the item's.
+  Status SaveParts() {
+    HF_ASSIGN_OR_RETURN(std::vector<PartedItem> items, PlanParts());
+    const std::string target = AbsolutePath(target_path_);
+    HF_ASSIGN_OR_RETURN(
+        work_,
+        WorkDirectory::Begin(target, {source_hash_, HashOf(items)},
+                             {.overwrite = options_.overwrite,
+                              .restart = options_.restart || source_hash_ == 0,
+                              .sync = options_.sync}));
+    if (options_.run.progress) {
+      for (const PartedItem& item : items) {
+        for (const SavePlan& part : item.parts) {
+          progress_.total_bytes += part.decoded_bytes;
+        }
+      }
+    }
+    Status written = WriteItems(items);
+    if (!written.ok() && work_->is_resumed() &&
+        written.code() != StatusCode::kCancelled &&
+        written.code() != StatusCode::kResourceExhausted) {
+      // What was left behind was not what the journal says.
+      HF_RETURN_IF_ERROR(
+          work_->StartAnew("what an earlier conversion left "
+                           "cannot be used (" +
+                           written.ToString() + ")"));
+      copied_.clear();
+      progress_.done_bytes = 0;
+      written = WriteItems(items);
+    }
+    result_.report.resume_text = work_->resume_text();
+    result_.report.is_resumed = work_->is_resumed();
+    HF_RETURN_IF_ERROR(written);
+    return CommitParts(items);
+  }
+
+  Result<std::vector<PartedItem>> PlanParts() {
+    std::vector<PartedItem> items;
+    uint64_t record = 0;
+    for (PlannedItem& item : plan_.items) {
+      if (!item.place.json_file.empty()) continue;
+      PartedItem& parted = items.emplace_back();
+      parted.item = &item;
+      parted.save = SaveOptionsOf(item);
+      HF_ASSIGN_OR_RETURN(const SavePlan whole,
+                          PlanSavePart(item.tree.tree, parted.save, 0, 1));
+      const int64_t count = PartCount(whole.decoded_bytes, options_.part_bytes);
+      for (int64_t i = 0; i < count; ++i) {
+        HF_ASSIGN_OR_RETURN(
+            parted.parts.emplace_back(),
+            PlanSavePart(item.tree.tree, parted.save, i, count));
+      }
+      parted.first_record = record;
+      record += count + 1;
+    }
+    return items;
+  }
+
+  uint64_t HashOf(const std::vector<PartedItem>& items) const {
+    std::string text;
+    PutString(text, FormatName(plan_.format));
+    PutString(text, source_.info().path);
+    for (const PlannedItem& item : plan_.items) {
+      PutString(text, item.place.name);
+      PutString(text, item.text);
+      for (const CopiedLeaf& leaf : item.leaves) PutVarint(text, leaf.source);
+    }
+    PutVarint(text, budgets_.waiting_bytes);
+    for (const PartedItem& item : items) {
+      PutVarint(text, item.parts.size());
+      PutU64Little(text, SavePlanHash(item.parts[0], item.save));
+    }
+    return ElementsHash(text);
+  }
+
+  Status WriteItems(std::vector<PartedItem>& items) {
+    result_.report.kept_bytes = 0;
+    size_t next = 0;
+    for (PlannedItem& item : plan_.items) {
+      CopiedItem& copied = copied_.emplace_back();
+      copied.leaves = item.leaves;
+      if (!item.place.json_file.empty()) continue;
+      PartedItem& parted = items[next];
+      parted.directory = work_->data_path() + "/" + std::to_string(next);
+      ++next;
+      HF_RETURN_IF_ERROR(MakeDirectory(parted.directory));
+      for (size_t i = 0; i < parted.parts.size(); ++i) {
+        HF_RETURN_IF_ERROR(WritePart(parted, i, copied));
+      }
+      HF_RETURN_IF_ERROR(FinishParts(parted));
+    }
+    return Status();
+  }
+
+  static Status MakeDirectory(const std::string& path) {
+    const Status made = CreateDirectoryNew(path);
+    return made.code() == StatusCode::kAlreadyExists ? Status() : made;
+  }
+
+  Status WritePart(PartedItem& item, size_t part, CopiedItem& copied) {
+    const SavePlan& plan = item.parts[part];
+    const uint64_t record = item.first_record + part;
+    std::vector<FeedUnit> units = UnitsOf(plan, budgets_.waiting_bytes / 2);
+    const auto found = work_->found().marks.find(record);
+    const bool is_kept = found != work_->found().marks.end() &&
+                         TakeHashes(found->second, units.size(), copied.hashes);
+    if (is_kept) {
+      result_.report.kept_bytes += plan.decoded_bytes;
+      result_.decoded_bytes += plan.decoded_bytes;
+      copied.units.insert(copied.units.end(), units.begin(), units.end());
+      Report({.phase = "write", .done_bytes = plan.decoded_bytes});
+      progress_.done_bytes += plan.decoded_bytes;
+      return Status();
+    }
+    copied.hashes.resize(copied.units.size());
+    ChunkFeed feed(source_, std::move(units),
+                   {ReadOptions(), budgets_.waiting_bytes});
+    SaveOptions save = item.save;
+    if (options_.run.progress) {
+      save.run.progress = [this](const Progress& progress) {
+        Report(progress);
+      };
+    }
+    *item.item->tree.feed = &feed;
+    Stats stats;
+    const Status written = CatchBadAlloc([&] {
+      return WriteSavePart(item.directory, plan, save,
+                           static_cast<int64_t>(part), stats);
+    });
+    *item.item->tree.feed = nullptr;
+    HF_RETURN_IF_ERROR(written);
+    AddStats(stats, feed);
+    progress_.done_bytes += plan.decoded_bytes;
+    copied.units.insert(copied.units.end(), feed.units().begin(),
+                        feed.units().end());
+    copied.hashes.insert(copied.hashes.end(), feed.hashes().begin(),
+                         feed.hashes().end());
+    const JournalRecord done{record, HashesMark(feed.hashes())};
+    return work_->Append({&done, 1});
+  }
+
+  void Report(const Progress& part) const {
+    if (!options_.run.progress) return;
+    options_.run.progress({part.phase, progress_.done_bytes + part.done_bytes,
+                           progress_.total_bytes});
+  }
+
+  Status FinishParts(const PartedItem& item) {
+    const uint64_t record = item.first_record + item.parts.size();
+    if (work_->found().marks.contains(record)) return Status();
+    FinishItemOptions finish;
+    for (size_t i = 0; i < item.parts.size(); ++i) {
+      finish.ranks.push_back(static_cast<int64_t>(i));
+    }
+    finish.use_ocdbt = plan_.use_ocdbt;
+    finish.sync = options_.sync;
+    finish.write_digests = options_.write_digests;
+    finish.now_ns = options_.now_ns;
+    finish.random_hex = options_.random_hex;
+    HF_RETURN_IF_ERROR(FinishItem(item.directory, finish));
+    const JournalRecord done{record, ""};
+    return work_->Append({&done, 1});
+  }
+
+  // Moves the items to where a save would have written them, and commits that.
+  Status CommitParts(const std::vector<PartedItem>& items) {
+    HF_ASSIGN_OR_RETURN(const auto pending, BeginPending());
+    HF_RETURN_IF_ERROR(work_->DropJournal());
+    for (const PartedItem& item : items) {
+      const std::string& name = item.item->place.name;
+      HF_RETURN_IF_ERROR(MoveItem(item.directory, pending->directory(), name));
+      HF_RETURN_IF_ERROR(pending->AdoptItem(name));
+    }
+    for (const PlannedItem& item : plan_.items) {
+      if (item.place.json_file.empty()) continue;
+      HF_RETURN_IF_ERROR(pending->WriteFile(
+          item.place.name + "/" + item.place.json_file, item.text));
+    }
+    HF_RETURN_IF_ERROR(pending->Commit(plan_.root));
+    return work_->Remove();
+  }
+
+  static Status MoveItem(const std::string& from, const std::string& root,
+                         const std::string& name) {
+    if (!name.empty()) return Rename(from, root + "/" + name);
+    HF_ASSIGN_OR_RETURN(const std::vector<std::string> entries,
+                        ListDirectory(from));
+    for (const std::string& entry : entries) {
+      HF_RETURN_IF_ERROR(Rename(from + "/" + entry, root + "/" + entry));
+    }
+    return Status();
+  }
+
+  static Status Rename(const std::string& from, const std::string& to) {
+    if (std::rename(from.c_str(), to.c_str()) == 0) return Status();
+    return ErrnoStatus(errno, "rename " + from + " to", to);
+  }
+
+  RunOptions ReadOptions() const {
+    RunOptions run;
+    run.thread_count = options_.run.thread_count;
+    run.in_flight_bytes_max = budgets_.read_bytes;
+    run.cancel = options_.run.cancel;
+    return run;
+  }
+
+  Status Check() {
+    return CatchBadAlloc([&]() -> Status {
+      OpenOptions open;
+      open.missing_chunks = options_.open.missing_chunks;
+      open.stored_sizes = false;
+      HF_ASSIGN_OR_RETURN(const auto target, Open(target_path_, open));
+      const CheckOptions check{ReadOptions(), options_.run.progress,
+                               budgets_.waiting_bytes, IsPrimary()};
+      HF_ASSIGN_OR_RETURN(result_.checked_bytes,
+                          CheckCopy(source_, *target, copied_, check));
+      return Status();
+    });
+  }
+
+  // On every rank, of all.
+  Result<ConvertResult> Sum() {
+    result_.total_seconds = watch_.Lap();
+    if (group_ == nullptr) return std::move(result_);
+    std::string mine;
+    for (const uint64_t value :
+         {result_.decoded_bytes, result_.read_bytes, result_.written_bytes,
+          result_.checked_bytes, result_.waiting_bytes_peak}) {
+      PutVarint(mine, value);
+    }
+    HF_ASSIGN_OR_RETURN(const std::vector<std::string> all,
+                        group_->AllGather({"done", target_path_}, mine));
+    ConvertResult sum;
+    sum.leaf_count = result_.leaf_count;
+    sum.total_seconds = result_.total_seconds;
+    sum.format = result_.format;
+    sum.report = std::move(result_.report);
+    for (const std::string& bytes : all) HF_RETURN_IF_ERROR(Add(bytes, sum));
+    return sum;
+  }
+
+  static Status Add(std::string_view bytes, ConvertResult& sum) {
+    Cursor cursor(bytes);
+    ConvertResult one;
+    if (!ReadVarint64(cursor, one.decoded_bytes) ||
+        !ReadVarint64(cursor, one.read_bytes) ||
+        !ReadVarint64(cursor, one.written_bytes) ||
+        !ReadVarint64(cursor, one.checked_bytes) ||
+        !ReadVarint64(cursor, one.waiting_bytes_peak)) {
+      return DataLossError("convert: a report that cannot be understood");
+    }
+    sum.decoded_bytes += one.decoded_bytes;
+    sum.read_bytes += one.read_bytes;
+    sum.written_bytes += one.written_bytes;
+    sum.checked_bytes += one.checked_bytes;
+    sum.waiting_bytes_peak =
+        std::max(sum.waiting_bytes_peak, one.waiting_bytes_peak);
+    return Status();
+  }
+
+  const Checkpoint& source_;
+  const uint64_t source_hash_;
+  const std::string target_path_;
+  const ConvertOptions& options_;
+  ProcessGroup* const group_;
+  const Budgets budgets_;
+  Stopwatch watch_;
+  OrbaxPlan plan_;
+  bool has_parts_ = false;
+  std::unique_ptr<WorkDirectory> work_;  // of parts
+  Progress progress_;                    // of parts that are done
+  std::vector<CopiedItem> copied_;       // as plan_.items
+  ConvertResult result_;
+};
+
+}  // namespace
+
+Result<ConvertResult> ConvertToOrbax(const Checkpoint& source,
+                                     uint64_t source_hash,
+                                     const std::string& target_path,
+                                     const ConvertOptions& options) {
+  return CatchBadAlloc([&] {
+    return OrbaxConverter(source, source_hash, target_path, options).Execute();
+  });
+}
+
+}  // namespace holdfast

@@ -1,0 +1,24 @@
+// A conversion to one of Orbax's formats: a save whose arrays are still in
+// another checkpoint.
+//
+// By several processes, or of little, in one go; otherwise in parts that are
+// kept when the conversion is cut off (work_directory.h).
+// Thread-safety: one call a target path. Ownership: borrows all for the call.
+// Errors: those of Convert.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "holdfast/convert.h"
+
+namespace holdfast {
+
+// With a group every rank calls it, each with a source of its own.
+// `source_hash`: FilesHash of the source; 0: none that tells it from another.
+Result<ConvertResult> ConvertToOrbax(const Checkpoint& source,
+                                     uint64_t source_hash,
+                                     const std::string& target_path,
+                                     const ConvertOptions& options);
+
+}  // namespace holdfast

@@ -1,0 +1,51 @@
+// What a conversion to one of Orbax's formats writes: the items of the new
+// checkpoint, the trees of those, and what its root says.
+//
+// An Orbax source without rules keeps its items as they are; any other
+// checkpoint goes by its leaves alone.
+// Thread-safety: one thread; the trees' readers from any.
+// Ownership: borrows the source, which outlives the plan.
+// Errors: those of Convert.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "convert/item_tree.h"
+#include "convert/leaf_map.h"
+#include "convert/target_layout.h"
+#include "holdfast/convert.h"
+
+namespace holdfast {
+
+// One leaf of the source, and where the new checkpoint must show it.
+struct CopiedLeaf {
+  size_t source = 0;
+  std::vector<std::string> key;
+  ValueKind kind = ValueKind::kArray;
+  std::optional<DType> dtype;
+  Shape shape;
+};
+
+struct PlannedItem {
+  TargetItem place;
+  ItemTree tree;     // of no JSON item
+  std::string text;  // of a JSON item
+  std::vector<CopiedLeaf> leaves;
+  std::string item_custom_metadata;  // JSON objects, or empty
+  std::string value_metadata_tree;
+};
+
+struct OrbaxPlan {
+  std::vector<PlannedItem> items;
+  RootRecord root;
+  Format format = Format::kOrbax;
+  int zarr_format = 2;
+  bool use_ocdbt = true;
+  ConvertReport report;
+};
+
+Result<OrbaxPlan> MakeOrbaxPlan(const Checkpoint& source,
+                                const ConvertOptions& options);
+
+}  // namespace holdfast

@@ -1,0 +1,92 @@
+#include "convert/part_save.h"
+
+#include <algorithm>
+
+#include "base/coding.h"
+#include "base/status_macros.h"
+#include "base/string_coding.h"
+#include "checkpoint/earlier_item.h"
+#include "checkpoint/item_writer.h"
+#include "codec/xxh64.h"
+#include "storage/file_store.h"
+#include "tree/key_path.h"
+
+namespace holdfast {
+
+int64_t PartCount(uint64_t bytes, uint64_t part_bytes) {
+  if (part_bytes == 0 || bytes <= part_bytes) return 1;
+  const uint64_t count = (bytes - 1) / part_bytes + 1;
+  return static_cast<int64_t>(
+      std::min<uint64_t>(count, static_cast<uint64_t>(kSavePartsMax)));
+}
+
+Result<SavePlan> PlanSavePart(const Tree& tree, const SaveOptions& options,
+                              int64_t index, int64_t count) {
+  return MakeSavePlan(tree, ItemOptions(options),
+                      {.is_partial = true,
+                       .is_primary = index == 0,
+                       .index = index,
+                       .count = count});
+}
+
+Status WriteSavePart(const std::string& directory, const SavePlan& plan,
+                     const SaveOptions& options, int64_t index, Stats& stats) {
+  Stopwatch watch;
+  const SaveOptions complete = ItemOptions(options);
+  HF_ASSIGN_OR_RETURN(
+      const nlohmann::ordered_json custom_metadata,
+      ParseJsonObject(options.item_custom_metadata, "item_custom_metadata"));
+  const ProcessPart part{.rank = index, .is_primary = index == 0};
+  HF_RETURN_IF_ERROR(CheckFreeSpace(plan, complete, directory));
+  FileStore store(directory);
+  if (part.is_primary) HF_RETURN_IF_ERROR(RemoveEarlierItem(false, store));
+  HF_RETURN_IF_ERROR(
+      RemoveEarlierPart(ProcessDirectoryOf(part), part.rank, store));
+  FileWriter files(store, complete.sync);
+  Run run(complete.run);
+  return WriteItemPart(plan, complete, part, custom_metadata, files, run, watch,
+                       stats);
+}
+
+uint64_t SavePlanHash(const SavePlan& plan, const SaveOptions& options) {
+  Xxh64 hash;
+  const auto add = [&hash](std::string_view text) {
+    std::string bytes;
+    PutString(bytes, text);
+    hash.Update(bytes);
+  };
+  std::string numbers;
+  PutVarint(numbers, static_cast<uint64_t>(options.zarr_format));
+  PutVarint(numbers, options.use_ocdbt);
+  PutVarint(numbers, static_cast<uint64_t>(options.compression));
+  PutVarint(numbers, options.chunk_bytes_target);
+  PutVarint(numbers, options.write_digests);
+  PutVarint(numbers, options.sync);
+  add(numbers);
+  add(options.item_custom_metadata);
+  add(options.value_metadata_tree);
+  for (const FlatLeaf& leaf : plan.leaves) {
+    add(KeyPathRepr(leaf.path));
+    add(leaf.value_type);
+    if (!leaf.leaf->is_leaf()) continue;
+    const LeafKind kind = leaf.leaf->leaf_kind();
+    if (kind == LeafKind::kScalar) add(leaf.leaf->scalar().view());
+    if (kind == LeafKind::kString) add(leaf.leaf->text());
+    if (kind != LeafKind::kArray) continue;
+    add(leaf.leaf->sharding_json());
+    add(leaf.leaf->array_traits().prng_impl);
+    const bool is_here =
+        leaf.leaf->reader() == nullptr && !leaf.leaf->is_sharded();
+    if (!is_here) continue;
+    const Array& array = leaf.leaf->array();
+    add({array.view().data, array.byte_count()});
+  }
+  for (const PlannedArray& array : plan.arrays) {
+    add(array.name);
+    add(array.layout->metadata_text);
+    add(ShapeToString(array.layout->write_shape));
+  }
+  return hash.Digest();
+}
+
+}  // namespace holdfast

@@ -1,0 +1,242 @@
+#include "convert/work_directory.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <utility>
+#include <vector>
+
+#include "base/coding.h"
+#include "base/status_macros.h"
+#include "base/string_coding.h"
+#include "checkpoint/layout.h"
+#include "checkpoint/unfinished.h"
+#include "codec/xxh64.h"
+#include "holdfast/checkpoint.h"
+#include "storage/directory_ops.h"
+#include "storage/errno_status.h"
+#include "storage/path_parts.h"
+
+namespace holdfast {
+namespace {
+
+namespace fs = std::filesystem;
+
+Status TargetExistsError(const std::string& path) {
+  return AlreadyExistsError("Destination " + path + " already exists.");
+}
+
+bool IsCheckpoint(const std::string& path) {
+  OpenOptions open;
+  open.stored_sizes = false;
+  return Open(path, open).ok();
+}
+
+// Overwriting is for checkpoints; a mistyped path must not cost a home
+// directory.
+Status CheckTarget(const std::string& path, bool overwrite) {
+  HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(path));
+  if (kind == PathKind::kMissing) return Status();
+  const bool is_dir = kind == PathKind::kDirectory;
+  if (!overwrite || (!is_dir && kind != PathKind::kFile)) {
+    return TargetExistsError(path);
+  }
+  if (is_dir) {
+    HF_ASSIGN_OR_RETURN(const bool holds_nothing, HoldsNothing(path));
+    if (holds_nothing || IsBegunOnly(path) || FindPlace(path, {}).ok()) {
+      return Status();
+    }
+  }
+  if (IsCheckpoint(path)) return Status();
+  return FailedPreconditionError(
+      "overwrite " + path +
+      ": refused, because it is neither a checkpoint nor an empty directory");
+}
+
+Status MakeParents(const std::string& path) {
+  std::error_code error;
+  fs::create_directories(fs::path(path).parent_path(), error);
+  if (!error) return Status();
+  return ErrnoStatus(error.value(), "create directory",
+                     fs::path(path).parent_path().string());
+}
+
+void AddFile(const std::string& path, std::string_view name, Xxh64& hash) {
+  struct stat info;
+  if (::stat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) return;
+  std::string text;
+  PutString(text, name);
+  PutVarint(text, static_cast<uint64_t>(info.st_size));
+  PutVarint(text, static_cast<uint64_t>(info.st_mtim.tv_sec));
+  PutVarint(text, static_cast<uint64_t>(info.st_mtim.tv_nsec));
+  hash.Update(text);
+}
+
+}  // namespace
+
+uint64_t FilesHash(const std::string& path) {
+  Xxh64 hash;
+  std::error_code error;
+  std::vector<std::string> names;
+  for (fs::recursive_directory_iterator it(path, error), end;
+       !error && it != end; it.increment(error)) {
+    if (!it->is_directory(error)) {
+      names.push_back(it->path().string().substr(path.size()));
+    }
+  }
+  std::sort(names.begin(), names.end());
+  if (names.empty()) AddFile(path, "", hash);
+  for (const std::string& name : names) AddFile(path + name, name, hash);
+  return hash.Digest();
+}
+
+WorkDirectory::WorkDirectory(std::string target_path, const JournalHead& head,
+                             const Options& options)
+    : target_path_(std::move(target_path)),
+      path_(target_path_ + std::string(kWorkSuffix)),
+      head_(head),
+      options_(options) {}
+
+Result<std::unique_ptr<WorkDirectory>> WorkDirectory::Begin(
+    const std::string& target_path, const JournalHead& head,
+    const Options& options) {
+  if (fs::path(target_path).filename().empty()) {
+    return InvalidArgumentError("convert to " + target_path +
+                                ": the path names no file or directory");
+  }
+  HF_RETURN_IF_ERROR(CheckTarget(target_path, options.overwrite));
+  HF_RETURN_IF_ERROR(MakeParents(target_path));
+  std::unique_ptr<WorkDirectory> work(
+      new WorkDirectory(target_path, head, options));
+  HF_RETURN_IF_ERROR(work->Prepare());
+  return work;
+}
+
+Status WorkDirectory::Prepare() {
+  HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(path_));
+  if (kind != PathKind::kMissing && kind != PathKind::kDirectory) {
+    return TargetExistsError(path_);
+  }
+  if (kind == PathKind::kMissing) {
+    HF_RETURN_IF_ERROR(CreateDirectoryNew(path_));
+    is_begun_ = true;
+    HF_ASSIGN_OR_RETURN(lock_, LockDirectory(path_));
+    return StartAnew("");
+  }
+  HF_ASSIGN_OR_RETURN(lock_, LockDirectory(path_));
+  HF_ASSIGN_OR_RETURN(FoundJournal found, ReadJournal(JournalPath()));
+  is_begun_ = true;
+  HF_ASSIGN_OR_RETURN(const PathKind data, GetPathKind(data_path()));
+  using State = FoundJournal::State;
+  if (options_.restart) return StartAnew("as it was asked to");
+  if (found.state == State::kMissing) {
+    return StartAnew("an earlier conversion left no journal");
+  }
+  if (found.state == State::kDamaged) {
+    return StartAnew("the journal of an earlier conversion is damaged");
+  }
+  if (found.head.source_hash != head_.source_hash) {
+    return StartAnew(
+        "the source is another, or has changed, since an earlier "
+        "conversion began");
+  }
+  if (found.head.plan_hash != head_.plan_hash) {
+    return StartAnew("an earlier conversion had other options");
+  }
+  if (data != PathKind::kDirectory || found.marks.empty()) {
+    return StartAnew("an earlier conversion had finished nothing");
+  }
+  HF_ASSIGN_OR_RETURN(journal_,
+                      Journal::Continue(JournalPath(), found, options_.sync));
+  found_ = std::move(found);
+  is_worth_keeping_ = true;
+  resume_text_ = "goes on with what an earlier conversion has left in " + path_;
+  return Status();
+}
+
+Status WorkDirectory::StartAnew(const std::string& why) {
+  resume_text_ = why.empty() ? "" : "began anew: " + why;
+  found_ = FoundJournal();
+  is_worth_keeping_ = false;
+  journal_.reset();
+  HF_ASSIGN_OR_RETURN(const std::vector<std::string> names,
+                      ListDirectory(path_));
+  for (const std::string& name : names) {
+    const std::string entry = path_ + "/" + name;
+    HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(entry));
+    if (kind == PathKind::kDirectory) {
+      HF_RETURN_IF_ERROR(RemoveTree(entry));
+    } else if (::unlink(entry.c_str()) != 0) {
+      return ErrnoStatus(errno, "remove", entry);
+    }
+  }
+  HF_ASSIGN_OR_RETURN(journal_,
+                      Journal::Create(JournalPath(), head_, options_.sync));
+  HF_RETURN_IF_ERROR(CreateDirectoryNew(data_path()));
+  if (!options_.sync) return Status();
+  HF_RETURN_IF_ERROR(SyncDirectory(path_));
+  return SyncDirectory(ParentPath(path_));
+}
+
+// Best effort: the next conversion to the same target looks at what is left.
+WorkDirectory::~WorkDirectory() {
+  if (is_begun_ && !is_worth_keeping_) (void)RemoveTree(path_);
+}
+
+Status WorkDirectory::Append(std::span<const JournalRecord> records) {
+  if (records.empty()) return Status();
+  HF_RETURN_IF_ERROR(journal_->Append(records));
+  is_worth_keeping_ = true;
+  return Status();
+}
+
+Status WorkDirectory::DropJournal() {
+  is_worth_keeping_ = false;
+  if (::unlink(JournalPath().c_str()) != 0) {
+    return ErrnoStatus(errno, "remove", JournalPath());
+  }
+  return options_.sync ? SyncDirectory(path_) : Status();
+}
+
+Status WorkDirectory::Publish(const std::string& name) {
+  // After an exchange of names the data here are the old target's.
+  HF_RETURN_IF_ERROR(DropJournal());
+  const std::string source =
+      name.empty() ? data_path() : data_path() + "/" + name;
+  int error = 0;
+  if (::renameat2(AT_FDCWD, source.c_str(), AT_FDCWD, target_path_.c_str(),
+                  RENAME_NOREPLACE) != 0) {
+    error = errno;
+  }
+  if (error == EEXIST) {
+    HF_RETURN_IF_ERROR(CheckTarget(target_path_, options_.overwrite));
+    error = ::renameat2(AT_FDCWD, source.c_str(), AT_FDCWD,
+                        target_path_.c_str(), RENAME_EXCHANGE) == 0
+                ? 0
+                : errno;
+  } else if (error == EINVAL || error == ENOSYS) {
+    // A file system without these flags.
+    HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(target_path_));
+    if (kind == PathKind::kMissing ||
+        (kind == PathKind::kFile && !name.empty())) {
+      error = ::rename(source.c_str(), target_path_.c_str()) == 0 ? 0 : errno;
+    }
+  }
+  if (error != 0) {
+    return ErrnoStatus(error, "publish " + source + " as", target_path_);
+  }
+  if (options_.sync)
+    HF_RETURN_IF_ERROR(SyncDirectory(ParentPath(target_path_)));
+  return Remove();
+}
+
+Status WorkDirectory::Remove() {
+  is_begun_ = false;
+  return RemoveTree(path_);
+}
+
+}  // namespace holdfast

@@ -1,0 +1,85 @@
+// WorkDirectory: `<target>.holdfast-convert-tmp`, where a conversion writes
+// what is to become the target, beside a journal of what is finished.
+//
+// Thread-safety: one thread. Ownership: holds a lock on the directory, which
+// keeps a second conversion to the same target out.
+// Errors: AlreadyExists (`Destination P already exists.`, or another conversion
+// is running), FailedPrecondition (overwrite of something that is no
+// checkpoint), those of the file system.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "convert/journal.h"
+#include "holdfast/status.h"
+#include "storage/unique_fd.h"
+
+namespace holdfast {
+
+inline constexpr std::string_view kWorkSuffix = ".holdfast-convert-tmp";
+
+class WorkDirectory {
+ public:
+  struct Options {
+    bool overwrite = false;
+    bool restart = false;
+    bool sync = true;
+  };
+  // Looks at the target and at what an earlier run left; what cannot be gone on
+  // with is removed.
+  static Result<std::unique_ptr<WorkDirectory>> Begin(
+      const std::string& target_path, const JournalHead& head,
+      const Options& options);
+  // Removes the directory unless something of it is worth going on with.
+  ~WorkDirectory();
+  WorkDirectory(const WorkDirectory&) = delete;
+  WorkDirectory& operator=(const WorkDirectory&) = delete;
+
+  const std::string& path() const { return path_; }
+  // Where the target grows.
+  std::string data_path() const { return path_ + "/data"; }
+  // Finished pieces of an earlier run; empty when this is the first.
+  const FoundJournal& found() const { return found_; }
+  bool is_resumed() const { return !found_.marks.empty(); }
+  // Why it was begun anew, or that it goes on; empty: nothing was there.
+  const std::string& resume_text() const { return resume_text_; }
+
+  Status Append(std::span<const JournalRecord> records);
+  // Nothing here is worth going on with: it is damaged, say.
+  void Discard() { is_worth_keeping_ = false; }
+  // Removes all that an earlier run left, and begins with nothing.
+  Status StartAnew(const std::string& why);
+
+  // The entry `name` of data_path() (data_path() itself when empty) becomes the
+  // target, durably; what was there goes. The directory is removed.
+  Status Publish(const std::string& name);
+  // All that was here lies elsewhere now.
+  Status Remove();
+  // No later run may go on with this.
+  Status DropJournal();
+
+ private:
+  WorkDirectory(std::string target_path, const JournalHead& head,
+                const Options& options);
+  Status Prepare();
+  std::string JournalPath() const { return path_ + "/journal"; }
+
+  const std::string target_path_;
+  const std::string path_;
+  const JournalHead head_;
+  const Options options_;
+  UniqueFd lock_;
+  FoundJournal found_;
+  std::unique_ptr<Journal> journal_;
+  std::string resume_text_;
+  bool is_begun_ = false;
+  bool is_worth_keeping_ = false;
+};
+
+// Hash of names, sizes and times of all files at or below a path: whether a
+// source is still what it was.
+uint64_t FilesHash(const std::string& path);
+
+}  // namespace holdfast
