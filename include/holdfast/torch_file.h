@@ -182,8 +182,9 @@ Result<PickleValue> ReadTorchFile(std::string_view bytes);
 // they were read; torch reads those with weights_only=False.
 Result<std::string> WriteTorchFile(const PickleValue& value);
 
-// Canonical JSON on one line, ASCII, keys of dicts sorted, no spaces. None,
-// bool, int, float, str, list and dicts with string keys that do not start with
+// Canonical JSON on one line, ASCII, string keys of dicts sorted, no spaces.
+// None, bool, int, float, str, list and dicts with string keys that do not
+// start with
 // '$' are themselves; else {"$tuple":[]}, {"$dict":[[k,v]]},
 // {"$odict":[[k,v]]},
 // {"$set":[]} (sorted), {"$frozenset":[]}, {"$bytes":hex}, {"$bytearray":hex},

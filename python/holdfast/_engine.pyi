@@ -664,3 +664,38 @@ def empty(shape: Sequence[int], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     without a copy."""
 
 version: str
+
+def read_torch_file(
+    data: bytes,
+    tensor: Callable[[npt.NDArray[Any], str], Any] | None = None,
+) -> Any:
+    """What a file of torch.save holds, read without running anything.
+
+    Containers, numbers, strings, OrderedDict, Namespace, sets, BytesIO and
+    numpy arrays are themselves; torch's dtypes, devices and sizes too when the
+    program has imported torch, else str and tuple; other objects are
+    PickleRecords. `tensor(array, dtype)` makes each tensor: dtypes that numpy
+    lacks come as int16 (bfloat16) or uint8; without it tensors are numpy
+    arrays. Tensors that share a storage share their memory.
+
+    Raises DataLossError (damaged), PermissionDeniedError (names what is not
+    run), UnimplementedError (what it is).
+    """
+
+def read_pickle(data: bytes) -> Any:
+    """The same of one pickle of protocol 0 to 5, which holds no tensors."""
+
+def write_torch_file(
+    value: Any,
+    tensor: Callable[[Any], tuple[npt.NDArray[Any], str] | None] | None = None,
+) -> bytes:
+    """A file that torch.load reads.
+
+    `tensor(object)` gives the elements and the dtype of what is a tensor, None
+    for what is not. Equal values give equal bytes. Raises ValueError for an
+    object that is not written, or nesting deeper than 500.
+    """
+
+def torch_file_json(data: bytes) -> str:
+    """What a file of torch.save holds as canonical JSON on one line, as
+    `include/holdfast/torch_file.h` describes it."""

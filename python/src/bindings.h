@@ -14,5 +14,6 @@ void BindConvert(nanobind::module_& module);
 void BindSteps(nanobind::module_& module);
 void BindSpec(nanobind::module_& module);
 void BindAggregate(nanobind::module_& module);
+void BindTorchFile(nanobind::module_& module);
 
 }  // namespace holdfast::python

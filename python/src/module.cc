@@ -35,5 +35,6 @@ NB_MODULE(_engine, module) {
   holdfast::python::BindSteps(module);
   holdfast::python::BindSpec(module);
   holdfast::python::BindAggregate(module);
+  holdfast::python::BindTorchFile(module);
   module.attr("version") = HOLDFAST_VERSION;
 }

@@ -176,6 +176,35 @@ nb::object ElementAsArray(DType dtype, const char* bytes,
   return array;
 }
 
+nb::object ToNumpyAs(PyArray_Descr* descr, Array array) {
+  Shape dims = array.shape();
+  Shape strides = array.view().strides;
+  const auto rank = static_cast<int>(dims.size());
+  void* data = array.mutable_view().data;
+  auto* owner = new Array(std::move(array));
+  PyObject* capsule = PyCapsule_New(owner, kCapsuleName, FreeCapsule);
+  if (capsule == nullptr) {
+    delete owner;
+    nb::raise_python_error();
+  }
+  static_assert(sizeof(npy_intp) == sizeof(int64_t));
+  Py_INCREF(descr);
+  PyObject* result = PyArray_NewFromDescr(
+      &PyArray_Type, descr, rank, reinterpret_cast<npy_intp*>(dims.data()),
+      reinterpret_cast<npy_intp*>(strides.data()), data, NPY_ARRAY_WRITEABLE,
+      nullptr);
+  if (result == nullptr) {
+    Py_DECREF(capsule);
+    nb::raise_python_error();
+  }
+  // Takes the capsule, whether it succeeds or not.
+  if (PyArray_SetBaseObject(AsArray(result), capsule) < 0) {
+    Py_DECREF(result);
+    nb::raise_python_error();
+  }
+  return nb::steal(result);
+}
+
 }  // namespace
 
 void ImportNumpy() {
@@ -259,32 +288,16 @@ bool IsBuiltin(DType dtype) { return BuiltinTypeNumber(dtype).has_value(); }
 
 nb::object ToNumpy(Array array, const std::string& leaf) {
   PyArray_Descr* descr = DescrOf(array.dtype(), leaf);
-  Shape dims = array.shape();
-  Shape strides = array.view().strides;
-  const auto rank = static_cast<int>(dims.size());
-  void* data = array.mutable_view().data;
-  auto* owner = new Array(std::move(array));
-  PyObject* capsule = PyCapsule_New(owner, kCapsuleName, FreeCapsule);
-  if (capsule == nullptr) {
-    delete owner;
-    nb::raise_python_error();
+  return ToNumpyAs(descr, std::move(array));
+}
+
+nb::object ToNumpyBits(Array array) {
+  DType carrier = array.dtype();
+  if (!IsBuiltin(carrier)) {
+    carrier = DTypeBytes(carrier) == 1 ? DType::kUint8 : DType::kInt16;
   }
-  static_assert(sizeof(npy_intp) == sizeof(int64_t));
-  Py_INCREF(descr);
-  PyObject* result = PyArray_NewFromDescr(
-      &PyArray_Type, descr, rank, reinterpret_cast<npy_intp*>(dims.data()),
-      reinterpret_cast<npy_intp*>(strides.data()), data, NPY_ARRAY_WRITEABLE,
-      nullptr);
-  if (result == nullptr) {
-    Py_DECREF(capsule);
-    nb::raise_python_error();
-  }
-  // Takes the capsule, whether it succeeds or not.
-  if (PyArray_SetBaseObject(AsArray(result), capsule) < 0) {
-    Py_DECREF(result);
-    nb::raise_python_error();
-  }
-  return nb::steal(result);
+  PyArray_Descr* descr = DescrOf(carrier, {});
+  return ToNumpyAs(descr, std::move(array));
 }
 
 nb::object ToPythonNumber(const Scalar& scalar, const std::string& leaf) {

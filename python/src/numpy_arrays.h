@@ -52,6 +52,9 @@ nanobind::object ScalarAsArray(nanobind::handle numpy_scalar);
 bool IsBuiltin(DType dtype);
 // A numpy array on the engine's memory. `leaf` names it in errors.
 nanobind::object ToNumpy(Array array, const std::string& leaf = {});
+// The same with elements that numpy has no dtype for as integers of their
+// width: int16 for bfloat16, uint8 for what takes a byte.
+nanobind::object ToNumpyBits(Array array);
 // A Python bool, int, float or complex.
 nanobind::object ToPythonNumber(const Scalar& scalar,
                                 const std::string& leaf = {});

@@ -1,0 +1,31 @@
+"""What stands for an object of a class that holdfast does not know."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+
+@dataclasses.dataclass(eq=False)
+class PickleRecord:
+    """An object in a pickle, as the pickle describes it; nothing was run.
+
+    `module` and `name` are its class's. `args` are what it was to be made of,
+    `state` what was to be put into it (often its `__dict__`), `items` and
+    `pairs` what was to be appended and set. `kind` is "record", "enum" (one
+    argument: the member's value, or with `by_name` its name) or "global" (a
+    class or function that is only mentioned).
+
+    Records are equal to themselves alone.
+    """
+
+    module: str
+    name: str
+    args: tuple[Any, ...] = ()
+    state: Any = None
+    items: list[Any] = dataclasses.field(default_factory=list)
+    pairs: list[tuple[Any, Any]] = dataclasses.field(default_factory=list)
+    kind: str = "record"
+    is_called: bool = False
+    by_name: bool = False
+    has_state: bool = False

@@ -1,0 +1,16 @@
+// A text that two dict keys share when Python takes them for the same key.
+//
+// Thread-safety: pure function. Errors: nullopt for values that cannot be keys
+// (a list, a dict, a set, a bytearray).
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "holdfast/torch_file.h"
+
+namespace holdfast::pickle {
+
+std::optional<std::string> KeyText(const PickleValue& value);
+
+}  // namespace holdfast::pickle

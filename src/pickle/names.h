@@ -1,0 +1,60 @@
+// What a pickle may do with a name (module and qualified name) that it holds.
+//
+// Nothing is ever imported or called. Refusing names keeps a pickle that was
+// made to act from passing as data: whoever reads it learns what it wanted.
+// Thread-safety: pure functions. Errors: none.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace holdfast::pickle {
+
+enum class NameUse : uint8_t {
+  kRefused,        // not even mentioned
+  kClass,          // unknown: a record, or an enum when called with one value
+  kFunction,       // unknown and no class by its looks: only mentioned
+  kInertClass,     // of the standard library, harmless: a record, called freely
+  kCodecsEncode,   // _codecs.encode: bytes in old protocols
+  kGetattr,        // getattr(cls, name): an enum by its name
+  kReconstructor,  // copyreg._reconstructor: an object in old protocols
+  kNewobj,         // copyreg.__newobj__
+  kObject,         // builtins.object
+  kSet,
+  kFrozenSet,
+  kByteArray,
+  kComplex,
+  kBytes,
+  kList,
+  kTuple,
+  kDict,
+  kOrderedDict,
+  kNamespace,
+  kBytesIO,
+  kNdarrayReconstruct,
+  kNdarrayFromBuffer,
+  kNdarray,
+  kNumpyDType,
+  kNumpyScalar,
+  kNumpyScalarType,  // numpy.float32 and so on, mentioned as a class
+  kTensorV1,         // torch._utils._rebuild_tensor
+  kTensorV2,
+  kTensorV3,
+  kParameter,  // torch._utils._rebuild_parameter
+  kParameterWithState,
+  kTensorOfType,  // torch._tensor._rebuild_from_type_v2
+  kStorageType,   // torch.FloatStorage and so on
+  kTorchDType,
+  kTorchDevice,
+  kTorchSize,
+  kTorchLayout,  // torch.serialization._get_layout
+};
+
+// The names of Python 2 as those of Python 3.
+void ModernName(std::string& module, std::string& name);
+
+// REQUIRES: a modern name.
+NameUse UseOf(std::string_view module, std::string_view name);
+
+}  // namespace holdfast::pickle

@@ -1,0 +1,38 @@
+// Files of torch.save around pickles that others made: a tensor whose elements
+// are written later, and one value put into a list or taken out of it.
+//
+// Thread-safety: pure functions. Units: bytes.
+// Errors: as torch_file.h.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "holdfast/status.h"
+#include "holdfast/tensor.h"
+
+namespace holdfast::pickle {
+
+// torch.save(tensor), without its elements: head, elements in C order, tail.
+struct TensorFilePlan {
+  DType dtype = DType::kUint8;
+  Shape shape;
+  std::string head;
+  uint64_t data_bytes = 0;
+  uint64_t tail_bytes = 0;
+
+  uint64_t byte_count() const { return head.size() + data_bytes + tail_bytes; }
+};
+
+// InvalidArgument for a dtype that torch does not have.
+Result<TensorFilePlan> PlanTensorFile(DType dtype, const Shape& shape);
+// What follows the elements, whose CRC-32 is known by then.
+std::string TensorFileTail(const TensorFilePlan& plan, uint32_t crc32);
+
+// torch.save([x]) of torch.save(x), and back; storages are copied as they are.
+// What the file says is kept, also where holdfast could not write it.
+Result<std::string> WrapInList(std::string_view torch_file);
+Result<std::string> UnwrapFromList(std::string_view torch_file);
+
+}  // namespace holdfast::pickle

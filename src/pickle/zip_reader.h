@@ -1,0 +1,51 @@
+// The directory of a zip archive whose entries are stored, not compressed.
+//
+// Thread-safety: const methods may run concurrently. Ownership: borrows the
+// source. Units: bytes; offsets in the source.
+// Errors: DataLoss (no zip archive, cut, entries that overlap, lie about where
+// they are, or appear twice), Unimplemented (compressed, encrypted, several
+// disks), each naming the entry.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "holdfast/status.h"
+#include "pickle/byte_source.h"
+
+namespace holdfast::pickle {
+
+struct ZipEntry {
+  std::string name;
+  uint64_t byte_count = 0;
+  uint32_t crc32 = 0;
+  uint64_t header_offset = 0;
+  uint64_t end_max = 0;  // where the next entry, or the directory, begins
+};
+
+class ZipReader {
+ public:
+  // Reads the directory alone.
+  static Result<ZipReader> Open(const ByteSource& source);
+
+  // By where they lie.
+  const std::vector<ZipEntry>& entries() const { return entries_; }
+  // Null when there is none.
+  const ZipEntry* Find(std::string_view name) const;
+  // Where the entry's bytes begin; its own header is checked.
+  Result<uint64_t> DataOffset(const ZipEntry& entry) const;
+  // Its bytes, checked against its CRC.
+  Result<std::string> Read(const ZipEntry& entry) const;
+  // The same into memory of entry.byte_count.
+  Status ReadInto(const ZipEntry& entry, char* target) const;
+
+ private:
+  explicit ZipReader(const ByteSource& source) : source_(&source) {}
+
+  const ByteSource* source_;
+  std::vector<ZipEntry> entries_;
+};
+
+}  // namespace holdfast::pickle

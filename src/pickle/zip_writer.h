@@ -1,0 +1,59 @@
+// A zip archive of stored entries as torch.save lays it out: the bytes of every
+// entry begin at a multiple of 64, sizes and CRC follow them.
+//
+// Because they follow, an entry's place is known before its bytes are: they may
+// be written later, elsewhere and by others (Skip), and only the CRC is needed
+// here.
+// Thread-safety: one thread. Units: bytes.
+// Errors: none.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace holdfast::pickle {
+
+class ZipWriter {
+ public:
+  // A whole entry.
+  void Add(std::string_view name, std::string_view bytes);
+  // Its header; then come `byte_count` bytes, and EndEntry.
+  void BeginEntry(std::string_view name, uint64_t byte_count);
+  void Put(std::string_view bytes);
+  // The next bytes are written by somebody else.
+  void Skip(uint64_t byte_count) { offset_ += byte_count; }
+  void EndEntry(uint32_t crc32);
+  // The entry .data/serialization_id below `root`, a number that tells one
+  // content from another, then the directory.
+  void Finish(std::string_view root);
+
+  // Where the next byte goes, in the archive.
+  uint64_t offset() const { return offset_; }
+  // What has been written since the last call.
+  std::string TakeBytes() { return std::exchange(out_, {}); }
+
+ private:
+  struct Entry {
+    std::string name;
+    uint64_t byte_count;
+    uint64_t header_offset;
+    uint32_t crc32;
+  };
+
+  void PutDirectory();
+
+  std::string out_;
+  uint64_t offset_ = 0;
+  std::vector<Entry> entries_;
+};
+
+// The CRC-32 of zip archives.
+uint32_t ZipCrc32(std::string_view bytes, uint32_t seed = 0);
+// Of two texts one after the other, from the CRC of each.
+uint32_t CombineZipCrc32(uint32_t first, uint32_t second,
+                         uint64_t second_byte_count);
+
+}  // namespace holdfast::pickle
