@@ -487,6 +487,10 @@ def test_leaves_that_torch_lacks(ckpt: Path) -> None:
     assert got["b"].tolist() == [1, 1]
 
 
+def test_the_package_leads_there() -> None:
+    assert holdfast.torch.StorageWriter is StorageWriter
+
+
 def test_paths_and_ids(tmp_path: Path) -> None:
     tree = {"w": torch.ones(2)}
     writer = StorageWriter()

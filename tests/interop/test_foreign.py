@@ -100,7 +100,8 @@ class Holdfast:
 
     def digests(self, path):
         """sha256 by name."""
-        return json.loads(self.run("digest", "--json", path))
+        leaves = json.loads(self.run("digest", "--json", path))["leaves"]
+        return {leaf["name"]: leaf["sha256"] for leaf in leaves}
 
 
 def read_safetensors_numpy(path):
