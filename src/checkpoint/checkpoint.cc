@@ -1,5 +1,5 @@
-// Open and the Checkpoint it returns; Load and DigestLeaf build on the items
-// below it.
+// OpenCheckpoint and the Checkpoint it returns; loading and DigestLeaf build on
+// the items below it.
 #include "holdfast/checkpoint.h"
 
 #include <openssl/evp.h>
@@ -257,8 +257,8 @@ Result<std::string> OpenedCheckpoint::ReadText(size_t leaf) const {
                               std::string(ValueKindName(kind)) + ", not text");
 }
 
-Result<std::unique_ptr<Checkpoint>> Open(const std::string& path,
-                                         const OpenOptions& options) {
+Result<std::unique_ptr<Checkpoint>> OpenCheckpoint(const std::string& path,
+                                                   const OpenOptions& options) {
   return CatchBadAlloc([&]() -> Result<std::unique_ptr<Checkpoint>> {
     HF_ASSIGN_OR_RETURN(
         auto opened,
@@ -299,32 +299,14 @@ std::string_view ValueKindName(ValueKind kind) {
 
 namespace {
 
-// Leading rows of an array that make up about this much memory at a time.
+// Memory of a digest.
 constexpr uint64_t kDigestSlabBytes = uint64_t{64} << 20;
 
 Status DigestArray(const Checkpoint& checkpoint, size_t leaf, Sha256& sha256) {
-  const LeafInfo& info = checkpoint.leaves()[leaf];
-  const bool is_small = info.decoded_bytes <= kDigestSlabBytes;
-  if (is_small || info.shape.empty() || info.chunk_shape.empty()) {
-    HF_ASSIGN_OR_RETURN(const Array array, checkpoint.Read(leaf));
+  for (const Box& slab : SlabsOf(checkpoint.leaves()[leaf], kDigestSlabBytes)) {
+    HF_ASSIGN_OR_RETURN(const Array array,
+                        checkpoint.ReadBox(leaf, slab.origin, slab.shape));
     sha256.Update({array.view().data, array.byte_count()});
-    return Status();
-  }
-  const int64_t row_count = info.shape[0];
-  const uint64_t row_bytes =
-      std::max<uint64_t>(1, info.decoded_bytes / row_count);
-  // Whole chunks, so that none is decoded twice.
-  const int64_t chunk_rows = info.chunk_shape[0];
-  const int64_t wanted_rows =
-      std::max<int64_t>(1, kDigestSlabBytes / row_bytes);
-  const int64_t slab_rows =
-      (wanted_rows + chunk_rows - 1) / chunk_rows * chunk_rows;
-  Shape origin(info.shape.size(), 0), shape = info.shape;
-  for (; origin[0] < row_count; origin[0] += slab_rows) {
-    shape[0] = std::min(slab_rows, row_count - origin[0]);
-    HF_ASSIGN_OR_RETURN(const Array slab,
-                        checkpoint.ReadBox(leaf, origin, shape));
-    sha256.Update({slab.view().data, slab.byte_count()});
   }
   return Status();
 }

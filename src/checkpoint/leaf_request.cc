@@ -1,6 +1,9 @@
 #include "checkpoint/leaf_request.h"
 
+#include <algorithm>
+
 #include "base/status_macros.h"
+#include "checkpoint/run.h"
 #include "tensor/box.h"
 #include "tree/flatten.h"
 
@@ -21,15 +24,6 @@ std::string CloseNames(const std::vector<LeafInfo>& leaves,
     text += (count == 1 ? "; close: " : ", ") + leaf.name;
   }
   return text;
-}
-
-KeyPath PathOf(const LeafInfo& leaf) {
-  KeyPath path;
-  for (size_t i = 0; i < leaf.key.size(); ++i) {
-    path.push_back({leaf.key[i], i < leaf.key_is_sequence.size() &&
-                                     leaf.key_is_sequence[i]});
-  }
-  return path;
 }
 
 }  // namespace
@@ -80,6 +74,36 @@ Status CheckReadTarget(const LeafInfo& leaf, const ReadRequest& request) {
   return CheckLeafBox(leaf, request.origin, target.shape);
 }
 
+KeyPath PathOf(const LeafInfo& leaf) {
+  KeyPath path;
+  for (size_t i = 0; i < leaf.key.size(); ++i) {
+    path.push_back({leaf.key[i], i < leaf.key_is_sequence.size() &&
+                                     leaf.key_is_sequence[i]});
+  }
+  return path;
+}
+
+std::vector<Box> SlabsOf(const LeafInfo& leaf, uint64_t slab_bytes) {
+  const bool is_small = leaf.decoded_bytes <= slab_bytes;
+  if (is_small || leaf.shape.empty() || leaf.chunk_shape.empty()) {
+    return {BoxOf(leaf.shape)};
+  }
+  const int64_t row_count = leaf.shape[0];
+  const uint64_t row_bytes =
+      std::max<uint64_t>(1, leaf.decoded_bytes / row_count);
+  const int64_t chunk_rows = leaf.codecs == "none" ? 1 : leaf.chunk_shape[0];
+  const int64_t wanted_rows = std::max<int64_t>(1, slab_bytes / row_bytes);
+  const int64_t slab_rows =
+      (wanted_rows + chunk_rows - 1) / chunk_rows * chunk_rows;
+  std::vector<Box> slabs;
+  for (int64_t first = 0; first < row_count; first += slab_rows) {
+    Box& slab = slabs.emplace_back(BoxOf(leaf.shape));
+    slab.origin[0] = first;
+    slab.shape[0] = std::min(slab_rows, row_count - first);
+  }
+  return slabs;
+}
+
 Result<Tree> StructureOf(const std::vector<LeafInfo>& leaves) {
   if (leaves.empty()) return Tree::Dict();
   std::vector<UnflattenEntry> entries;
@@ -89,6 +113,39 @@ Result<Tree> StructureOf(const std::vector<LeafInfo>& leaves) {
                                               : Tree(static_cast<int64_t>(i))});
   }
   return Unflatten(std::move(entries));
+}
+
+bool IsSelected(const std::vector<std::string>& names,
+                std::string_view leaf_name) {
+  if (names.empty()) return true;
+  return std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+    return leaf_name == name || name.empty() ||
+           (leaf_name.size() > name.size() && leaf_name.starts_with(name) &&
+            leaf_name[name.size()] == '.');
+  });
+}
+
+Status CheckNamesExist(const std::vector<std::string>& names,
+                       const std::vector<std::string_view>& leaf_names) {
+  for (const std::string& name : names) {
+    const bool found = std::any_of(
+        leaf_names.begin(), leaf_names.end(),
+        [&](std::string_view leaf) { return IsSelected({name}, leaf); });
+    if (!found) {
+      return NotFoundError("no leaf is named \"" + name +
+                           "\" or lies below it");
+    }
+  }
+  return Status();
+}
+
+Status CheckMemoryFor(uint64_t byte_count) {
+  const uint64_t physical_bytes = PhysicalMemoryBytes();
+  if (byte_count <= physical_bytes) return Status();
+  return ResourceExhaustedError(
+      "load: the tensors take more memory than the machine has (got " +
+      std::to_string(physical_bytes) + " bytes, want " +
+      std::to_string(byte_count) + "); load fewer leaves by name");
 }
 
 bool IsEmptyKind(ValueKind kind) {

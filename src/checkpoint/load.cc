@@ -1,10 +1,12 @@
-// Load: open, choose leaves, restore all arrays in one plan, rebuild the tree.
+// LoadCheckpoint: open, choose leaves, restore all arrays in one plan, rebuild
+// the tree.
 #include <algorithm>
 #include <cstring>
 #include <unordered_map>
 
 #include "base/no_throw.h"
 #include "base/status_macros.h"
+#include "checkpoint/leaf_request.h"
 #include "checkpoint/opened_checkpoint.h"
 #include "checkpoint/restore.h"
 #include "tree/flatten.h"
@@ -12,31 +14,6 @@
 
 namespace holdfast {
 namespace {
-
-// A name selects the leaf itself and everything below it.
-bool IsSelected(const std::vector<std::string>& names,
-                std::string_view leaf_name) {
-  if (names.empty()) return true;
-  return std::any_of(names.begin(), names.end(), [&](const std::string& name) {
-    return leaf_name == name || name.empty() ||
-           (leaf_name.size() > name.size() && leaf_name.starts_with(name) &&
-            leaf_name[name.size()] == '.');
-  });
-}
-
-Status CheckNamesExist(const std::vector<std::string>& names,
-                       const std::vector<std::string_view>& leaf_names) {
-  for (const std::string& name : names) {
-    const bool found = std::any_of(
-        leaf_names.begin(), leaf_names.end(),
-        [&](std::string_view leaf) { return IsSelected({name}, leaf); });
-    if (!found) {
-      return NotFoundError("no leaf is named \"" + name +
-                           "\" or lies below it");
-    }
-  }
-  return Status();
-}
 
 // Wanted leaves of one item, and the memory of those that are arrays.
 struct ItemLoad {
@@ -59,12 +36,7 @@ Status CheckMemory(const std::vector<RestoreTarget>& targets) {
   for (const RestoreTarget& target : targets) {
     byte_count += target.leaf->info.decoded_bytes;
   }
-  const uint64_t physical_bytes = PhysicalMemoryBytes();
-  if (byte_count <= physical_bytes) return Status();
-  return ResourceExhaustedError(
-      "load: the tensors take more memory than the machine has (got " +
-      std::to_string(physical_bytes) + " bytes, want " +
-      std::to_string(byte_count) + "); load fewer leaves by name");
+  return CheckMemoryFor(byte_count);
 }
 
 // Gives every target its memory; `arrays` keep it, one for each wanted leaf.
@@ -155,15 +127,12 @@ Result<std::vector<ItemLoad>> SelectLeaves(
   return loads;
 }
 
-Result<LoadResult> LoadTree(const std::string& path,
+Result<LoadResult> LoadTree(const OpenedCheckpoint& checkpoint,
                             const LoadOptions& options) {
   Stopwatch total, watch;
   LoadResult result;
-  HF_ASSIGN_OR_RETURN(
-      const auto checkpoint,
-      OpenedCheckpoint::Open(path, options.open, ItemDetail::kForLoading));
   HF_ASSIGN_OR_RETURN(std::vector<ItemLoad> loads,
-                      SelectLeaves(*checkpoint, options.names));
+                      SelectLeaves(checkpoint, options.names));
   std::vector<RestoreTarget> targets;
   for (const ItemLoad& load : loads) {
     HF_RETURN_IF_ERROR(AddTargets(load, targets));
@@ -179,15 +148,31 @@ Result<LoadResult> LoadTree(const std::string& path,
   TraitsPool traits;
   std::vector<ItemEntries> items;
   for (ItemLoad& load : loads) items.push_back(EntriesOf(load, traits));
-  HF_ASSIGN_OR_RETURN(result.tree, checkpoint->TreeOf(std::move(items)));
+  HF_ASSIGN_OR_RETURN(result.tree, checkpoint.TreeOf(std::move(items)));
   result.stats.total_seconds = total.Lap();
   return result;
 }
 
 }  // namespace
 
-Result<LoadResult> Load(const std::string& path, const LoadOptions& options) {
-  return CatchBadAlloc([&] { return LoadTree(path, options); });
+Result<LoadResult> LoadCheckpoint(const OpenedCheckpoint& checkpoint,
+                                  const LoadOptions& options) {
+  return CatchBadAlloc([&] { return LoadTree(checkpoint, options); });
+}
+
+Result<LoadResult> LoadCheckpoint(const std::string& path,
+                                  const LoadOptions& options) {
+  return CatchBadAlloc([&]() -> Result<LoadResult> {
+    Stopwatch watch;
+    HF_ASSIGN_OR_RETURN(
+        const auto checkpoint,
+        OpenedCheckpoint::Open(path, options.open, ItemDetail::kForLoading));
+    const double open_seconds = watch.Lap();
+    HF_ASSIGN_OR_RETURN(LoadResult result, LoadTree(*checkpoint, options));
+    result.stats.plan_seconds += open_seconds;
+    result.stats.total_seconds += open_seconds;
+    return result;
+  });
 }
 
 }  // namespace holdfast

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "checkpoint/commit.h"
+#include "checkpoint/opened_checkpoint.h"
 #include "checkpoint/unfinished.h"
 #include "holdfast/commit.h"
 #include "holdfast/pending_save.h"
@@ -164,22 +165,24 @@ TEST_F(MarkerCommitTest, ReadersRefuseAnUnfinishedCheckpoint) {
   ASSERT_TRUE(pending.ok()) << pending.status().ToString();
   ASSERT_TRUE((*pending)->SaveItem("", tree, {}).ok());
   // All of its data is there; nobody has to be told the mode.
-  EXPECT_EQ(Load(path_).status().message(),
+  EXPECT_EQ(LoadCheckpoint(path_).status().message(),
             "Found incomplete checkpoint at " + path_ + ".");
-  EXPECT_EQ((*Open(root_))->info().step, 6);
+  EXPECT_EQ((*OpenCheckpoint(root_))->info().step, 6);
   const auto steps = ListSteps(root_);
   ASSERT_EQ(steps->size(), 2u);
   EXPECT_TRUE((*steps)[0].committed);
   EXPECT_FALSE((*steps)[1].committed);
   EXPECT_NE((*steps)[1].why_not.find("incomplete"), std::string::npos);
   ASSERT_TRUE((*pending)->Commit({}).ok());
-  EXPECT_EQ((*Open(root_))->info().step, 7);
-  EXPECT_TRUE(Verify(path_)->damages.empty());
+  EXPECT_EQ((*OpenCheckpoint(root_))->info().step, 7);
+  EXPECT_TRUE(VerifyCheckpoint(path_)->damages.empty());
   // Told that markers count, a reader wants one.
   fs::remove(path_ + "/commit_success.txt");
-  EXPECT_EQ((*Open(root_))->info().step, 7);
-  EXPECT_EQ(
-      (*Open(root_, {.commit_mode = CommitMode::kMarkerFile}))->info().step, 6);
+  EXPECT_EQ((*OpenCheckpoint(root_))->info().step, 7);
+  EXPECT_EQ((*OpenCheckpoint(root_, {.commit_mode = CommitMode::kMarkerFile}))
+                ->info()
+                .step,
+            6);
 }
 
 // The process dies in the middle of an overwrite: neither destructors nor
@@ -202,10 +205,11 @@ TEST_F(MarkerCommitTest, ACrashedOverwriteLosesNothing) {
   int exit_status = 0;
   ASSERT_EQ(::waitpid(child, &exit_status, 0), child);
   ASSERT_EQ(exit_status, 0);
-  EXPECT_EQ(Load(path_).status().code(), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(LoadCheckpoint(path_).status().code(),
+            StatusCode::kFailedPrecondition);
   EXPECT_EQ(Taken(CleanupTemporaryPaths(root_)).restored,
             std::vector<std::string>{path_});
-  EXPECT_EQ(Taken(Load(path_)).tree, old);
+  EXPECT_EQ(Taken(LoadCheckpoint(path_)).tree, old);
   EXPECT_EQ(Names(), std::vector<std::string>{"7"});
 }
 

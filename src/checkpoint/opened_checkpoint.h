@@ -1,5 +1,6 @@
-// OpenedCheckpoint: the Checkpoint behind Open, with what Load and Verify need
-// beyond the public face.
+// OpenedCheckpoint: the Checkpoint behind Open for Orbax's formats, with what
+// loading and verifying need beyond the public face; and Open, Load and Verify
+// for those formats alone. (The public ones, interop/open.cc, know others too.)
 //
 // Thread-safety, ownership, errors: as holdfast/checkpoint.h.
 #pragma once
@@ -69,5 +70,19 @@ class OpenedCheckpoint final : public Checkpoint {
   std::vector<std::pair<const Item*, const StoredLeaf*>> leaves_;  // as infos_
   std::vector<std::string> names_;  // of leaves_, when items have names
 };
+
+Result<std::unique_ptr<Checkpoint>> OpenCheckpoint(
+    const std::string& path, const OpenOptions& options = {});
+
+Result<LoadResult> LoadCheckpoint(const std::string& path,
+                                  const LoadOptions& options = {});
+// REQUIRES: opened with kForLoading and options.open.
+Result<LoadResult> LoadCheckpoint(const OpenedCheckpoint& checkpoint,
+                                  const LoadOptions& options);
+
+Result<VerifyReport> VerifyCheckpoint(const std::string& path,
+                                      const OpenOptions& options = {},
+                                      const RunOptions& run = {},
+                                      ProcessGroup* group = nullptr);
 
 }  // namespace holdfast

@@ -1,5 +1,6 @@
-// Verify: reads every byte a restore could depend on and every checksum there
-// is, and keeps going after damage, so that one report names all of it.
+// VerifyCheckpoint: reads every byte a restore could depend on and every
+// checksum there is, and keeps going after damage, so that one report names all
+// of it.
 #include <algorithm>
 #include <mutex>
 
@@ -12,7 +13,6 @@
 #include "checkpoint/opened_checkpoint.h"
 #include "checkpoint/restore.h"
 #include "checkpoint/verify_share.h"
-#include "holdfast/process_group.h"
 #include "storage/directory_ops.h"
 #include "storage/file_store.h"
 #include "zarr/format/chunk_key.h"
@@ -379,33 +379,15 @@ class Verifier {
   VerifyReport report_;
 };
 
-Result<VerifyReport> Combine(Result<ShareReport> mine, const std::string& path,
-                             ProcessGroup& group) {
-  const Meeting meeting{"verify", path};
-  HF_RETURN_IF_ERROR(group.Agree(meeting, mine.status()));
-  HF_ASSIGN_OR_RETURN(const std::vector<std::string> encoded,
-                      group.AllGather(meeting, EncodeShareReport(*mine)));
-  std::vector<ShareReport> shares;
-  for (const std::string& bytes : encoded) {
-    HF_ASSIGN_OR_RETURN(shares.emplace_back(), DecodeShareReport(bytes));
-  }
-  return MergeShareReports(std::move(shares), path);
-}
-
 }  // namespace
 
-Result<VerifyReport> Verify(const std::string& path, const OpenOptions& options,
-                            const RunOptions& run, ProcessGroup* group) {
-  const bool is_alone = group == nullptr || group->size() == 1;
-  const WorkShare share(is_alone ? 0 : group->rank(),
-                        is_alone ? 1 : group->size());
-  Result<ShareReport> mine = CatchBadAlloc(
-      [&] { return Verifier(options, run, share).Execute(path); });
-  if (is_alone) {
-    if (!mine.ok()) return mine.status();
-    return std::move(mine->report);
-  }
-  return CatchBadAlloc([&] { return Combine(std::move(mine), path, *group); });
+Result<VerifyReport> VerifyCheckpoint(const std::string& path,
+                                      const OpenOptions& options,
+                                      const RunOptions& run,
+                                      ProcessGroup* group) {
+  return VerifyInShares(path, group, [&](WorkShare share) {
+    return Verifier(options, run, std::move(share)).Execute(path);
+  });
 }
 
 }  // namespace holdfast

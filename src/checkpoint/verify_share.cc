@@ -6,8 +6,10 @@
 #include <tuple>
 #include <utility>
 
+#include "base/no_throw.h"
 #include "base/status_macros.h"
 #include "base/string_coding.h"
+#include "holdfast/process_group.h"
 
 namespace holdfast {
 namespace {
@@ -106,7 +108,34 @@ void AddReport(VerifyReport report, VerifyReport& sum) {
   }
 }
 
+Result<VerifyReport> Combine(Result<ShareReport> mine, const std::string& path,
+                             ProcessGroup& group) {
+  const Meeting meeting{"verify", path};
+  HF_RETURN_IF_ERROR(group.Agree(meeting, mine.status()));
+  HF_ASSIGN_OR_RETURN(const std::vector<std::string> encoded,
+                      group.AllGather(meeting, EncodeShareReport(*mine)));
+  std::vector<ShareReport> shares;
+  for (const std::string& bytes : encoded) {
+    HF_ASSIGN_OR_RETURN(shares.emplace_back(), DecodeShareReport(bytes));
+  }
+  return MergeShareReports(std::move(shares), path);
+}
+
 }  // namespace
+
+Result<VerifyReport> VerifyInShares(
+    const std::string& path, ProcessGroup* group,
+    const std::function<Result<ShareReport>(WorkShare share)>& check) {
+  const bool is_alone = group == nullptr || group->size() == 1;
+  const WorkShare share(is_alone ? 0 : group->rank(),
+                        is_alone ? 1 : group->size());
+  Result<ShareReport> mine = CatchBadAlloc([&] { return check(share); });
+  if (is_alone) {
+    if (!mine.ok()) return mine.status();
+    return std::move(mine->report);
+  }
+  return CatchBadAlloc([&] { return Combine(std::move(mine), path, *group); });
+}
 
 WorkShare::WorkShare(int64_t rank, int64_t rank_count)
     : rank_(rank), bytes_by_rank_(rank_count), digest_(kDigestStart) {

@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -46,6 +47,12 @@ Result<ShareReport> DecodeShareReport(std::string_view bytes);
 // Of all ranks, by rank. What several found counts once. `path` for messages.
 Result<VerifyReport> MergeShareReports(std::vector<ShareReport> shares,
                                        std::string_view path);
+
+// Calls `check` with this process's share, and puts the reports of all ranks of
+// the group (null: this process alone) together.
+Result<VerifyReport> VerifyInShares(
+    const std::string& path, ProcessGroup* group,
+    const std::function<Result<ShareReport>(WorkShare share)>& check);
 
 // By leaf, file and offset: workers find damage in any order.
 void SortDamages(std::vector<Damage>& damages);

@@ -1,6 +1,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "checkpoint/opened_checkpoint.h"
 #include "handlers/handler_test_util.h"
 #include "holdfast/holdfast.h"
 #include "ocdbt/database.h"
@@ -160,7 +161,7 @@ TEST(NumpyHandler, ReadsItemsOfTheEngineAndIsReadByIt) {
   EXPECT_EQ(Read(handler, {InfoOf(path, "b.c"), InfoOf(path, "a")}),
             (std::vector<Tree>{*tree.FindPath({"b", "c"}), *tree.Find("a")}));
   Write(handler, {Tree(Int32s({1}, {9}))}, {InfoOf(path, "a")});
-  const auto loaded = Load(path);
+  const auto loaded = LoadCheckpoint(path);
   ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
   EXPECT_EQ(*loaded->tree.Find("a"), Tree(Int32s({1}, {9})));
 }

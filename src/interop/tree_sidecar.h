@@ -70,6 +70,11 @@ Result<TreeSidecar> ParseSidecar(std::string_view text);
 Result<std::unique_ptr<Checkpoint>> WithSidecar(
     std::unique_ptr<Checkpoint> base, const TreeSidecar& sidecar);
 
+// The same with the sidecar in the file kSidecarFile of `directory`; `base`
+// itself where there is no such file.
+Result<std::unique_ptr<Checkpoint>> WithSidecarFile(
+    std::unique_ptr<Checkpoint> base, const std::string& directory);
+
 // As what a format stores elements of `dtype`: itself when it can, otherwise
 // raw bits that only the sidecar can tell from numbers.
 struct StoredAs {

@@ -153,6 +153,12 @@ namespace {
 
 class ValueWriter {
  public:
+  Result<std::string> WritePickle(const PickleValue& value) && {
+    HF_RETURN_IF_ERROR(Put(value));
+    if (arrays_.empty()) return pickle_.Finish();
+    return InvalidArgumentError("pickle: a tensor needs a file of its own");
+  }
+
   Result<std::string> Write(const PickleValue& value) && {
     HF_RETURN_IF_ERROR(Put(value));
     ZipWriter zip;
@@ -419,6 +425,11 @@ Status ValueWriter::PutRecord(const PickleRecord& record) {
 }
 
 }  // namespace
+
+Result<std::string> PickleOf(const PickleValue& value) {
+  return ValueWriter().WritePickle(value);
+}
+
 }  // namespace pickle
 
 Result<std::string> WriteTorchFile(const PickleValue& value) {

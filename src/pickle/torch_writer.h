@@ -11,6 +11,7 @@
 
 #include "holdfast/status.h"
 #include "holdfast/tensor.h"
+#include "holdfast/torch_file.h"
 
 namespace holdfast::pickle {
 
@@ -34,5 +35,8 @@ std::string TensorFileTail(const TensorFilePlan& plan, uint32_t crc32);
 // What the file says is kept, also where holdfast could not write it.
 Result<std::string> WrapInList(std::string_view torch_file);
 Result<std::string> UnwrapFromList(std::string_view torch_file);
+
+// A pickle of protocol 2. InvalidArgument when there are tensors in the value.
+Result<std::string> PickleOf(const PickleValue& value);
 
 }  // namespace holdfast::pickle

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "checkpoint/opened_checkpoint.h"
 #include "holdfast/checkpoint.h"
 #include "holdfast/process_group.h"
 #include "holdfast/pytree_checkpoint_handler.h"
@@ -143,11 +144,11 @@ TEST_F(HandlerOfMany, ReplicasShareTheWriting) {
     EXPECT_TRUE(fs::exists(directory_ + "/ocdbt.process_" +
                            std::to_string(rank) + "/manifest.ocdbt"));
   }
-  const auto opened = Open(directory_);
+  const auto opened = OpenCheckpoint(directory_);
   ASSERT_TRUE(opened.ok());
   const LeafInfo& w = (*opened)->leaves()[*(*opened)->Find("w")];
   EXPECT_EQ(w.chunk_shape, (Shape{4, 6}));
-  EXPECT_TRUE(Verify(directory_)->damages.empty());
+  EXPECT_TRUE(VerifyCheckpoint(directory_)->damages.empty());
 }
 
 TEST_F(HandlerOfMany, AProcessOutsideTheActiveOnesIsRefused) {
@@ -167,7 +168,7 @@ TEST_F(HandlerOfMany, AProcessOutsideTheActiveOnesIsRefused) {
   EXPECT_TRUE(statuses[2].ok()) << statuses[2].ToString();
   EXPECT_THAT(std::string(statuses[1].message()),
               HasSubstr("there are 3 processes, and this one is not among"));
-  EXPECT_TRUE(Verify(directory_)->damages.empty());
+  EXPECT_TRUE(VerifyCheckpoint(directory_)->damages.empty());
 }
 
 TEST_F(HandlerOfMany, OneThatIsRefusedStopsAll) {

@@ -1,0 +1,394 @@
+#include "interop/dcp.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <unordered_set>
+
+#include "base/no_throw.h"
+#include "base/status_macros.h"
+#include "holdfast/torch_file.h"
+#include "interop/dcp_flat.h"
+#include "interop/dcp_metadata.h"
+#include "interop/extent_checkpoint.h"
+#include "interop/tree_sidecar.h"
+#include "pickle/torch_archive.h"
+#include "pickle/torch_writer.h"
+#include "storage/file_store.h"
+
+namespace holdfast {
+namespace {
+
+constexpr std::string_view kMegatronFile = "metadata.json";
+constexpr std::string_view kCommonFile = "common.pt";
+constexpr std::string_view kCommonRecord = "common_state/shard_0_1";
+// Objects up to this size are looked at when the checkpoint is opened.
+constexpr uint64_t kSmallObjectBytesMax = uint64_t{1} << 20;
+
+// The dotted name of a key path.
+std::string DottedName(const std::vector<std::string>& key) {
+  std::string name;
+  for (const std::string& part : key) {
+    if (&part != &key.front()) name += '.';
+    name += part;
+  }
+  return name;
+}
+
+bool IsLeafWithoutValue(ValueKind kind) {
+  return kind == ValueKind::kNone || kind == ValueKind::kEmptyDict ||
+         kind == ValueKind::kEmptyList || kind == ValueKind::kEmptyTuple;
+}
+
+template <typename T>
+void BecomeScalar(DType dtype, T value, ExtentLeaf& leaf) {
+  const Scalar scalar = Scalar::Of<T>(dtype, value, true);
+  leaf.info.kind = ValueKind::kScalar;
+  leaf.info.dtype = dtype;
+  leaf.text = scalar.view();
+}
+
+void BecomeText(ValueKind kind, const PickleValue& value, ExtentLeaf& leaf) {
+  leaf.info.kind = kind;
+  leaf.text = value.text();
+}
+
+// Values that holdfast has kinds for; false for all others.
+bool BecomeValue(const PickleValue& value, ExtentLeaf& leaf) {
+  switch (value.kind()) {
+    case PickleKind::kNone:
+      leaf.info.kind = ValueKind::kNone;
+      return true;
+    case PickleKind::kBool:
+      BecomeScalar(DType::kBool, value.bool_value(), leaf);
+      return true;
+    case PickleKind::kInt:
+      if (!value.int_value()) return false;
+      BecomeScalar(DType::kInt64, *value.int_value(), leaf);
+      return true;
+    case PickleKind::kFloat:
+      BecomeScalar(DType::kFloat64, value.float_value(), leaf);
+      return true;
+    case PickleKind::kComplex:
+      BecomeScalar(DType::kComplex128,
+                   std::complex<double>(value.float_value(), value.imaginary()),
+                   leaf);
+      return true;
+    case PickleKind::kString:
+      BecomeText(ValueKind::kString, value, leaf);
+      return true;
+    case PickleKind::kBytes:
+      BecomeText(ValueKind::kBytes, value, leaf);
+      return true;
+    case PickleKind::kList:
+      leaf.info.kind = ValueKind::kEmptyList;
+      return value.items().empty();
+    case PickleKind::kTuple:
+      leaf.info.kind = ValueKind::kEmptyTuple;
+      return value.items().empty();
+    case PickleKind::kDict:
+      leaf.info.kind = ValueKind::kEmptyDict;
+      return value.pairs().empty();
+    default:
+      return false;
+  }
+}
+
+class DcpOpener {
+ public:
+  DcpOpener(std::string path, const OpenOptions& options)
+      : path_(std::move(path)),
+        options_(options),
+        store_(std::make_shared<FileStore>(path_)) {}
+
+  Result<std::unique_ptr<Checkpoint>> Open() {
+    HF_ASSIGN_OR_RETURN(const Bytes text,
+                        store_->Read(std::string(kDcpMetadataFile)));
+    HF_ASSIGN_OR_RETURN(metadata_, ParseDcpMetadata(text.view()));
+    HF_RETURN_IF_ERROR(FindMegatron());
+    HF_RETURN_IF_ERROR(CheckOverlaps());
+    for (DcpEntry& entry : metadata_.entries) AddEntry(entry);
+    HF_RETURN_IF_ERROR(AddCommonFile());
+    HF_RETURN_IF_ERROR(ReadSidecar());
+    CheckpointInfo info;
+    info.path = path_;
+    info.format = is_megatron_ ? "torch-dist" : "dcp";
+    info.items[""] = "";
+    HF_ASSIGN_OR_RETURN(
+        std::unique_ptr<Checkpoint> checkpoint,
+        MakeExtentCheckpoint(std::move(info), store_, std::move(leaves_)));
+    if (!sidecar_) return checkpoint;
+    return WithSidecar(std::move(checkpoint), *sidecar_);
+  }
+
+ private:
+  Result<std::optional<std::string>> ReadIfThere(std::string_view file) {
+    const Result<Bytes> bytes = store_->Read(file);
+    if (bytes.ok()) return std::optional<std::string>(bytes->ToString());
+    if (bytes.status().code() == StatusCode::kNotFound) {
+      return std::optional<std::string>();
+    }
+    return bytes.status();
+  }
+
+  Status FindMegatron() {
+    HF_ASSIGN_OR_RETURN(const auto text, ReadIfThere(kMegatronFile));
+    if (!text) return Status();
+    const auto json = nlohmann::json::parse(*text, nullptr, false);
+    is_megatron_ = json.is_object() && json.contains("sharded_backend");
+    return Status();
+  }
+
+  // Two names for the same bytes would be a lie about one of them.
+  Status CheckOverlaps() const {
+    std::vector<std::pair<const DcpRecord*, const std::string*>> records;
+    for (const DcpEntry& entry : metadata_.entries) {
+      if (entry.is_object) records.emplace_back(&entry.record, &entry.name);
+      for (const DcpChunk& chunk : entry.chunks) {
+        records.emplace_back(&chunk.record, &entry.name);
+      }
+    }
+    std::ranges::sort(records, [](const auto& a, const auto& b) {
+      return std::tie(a.first->file, a.first->offset) <
+             std::tie(b.first->file, b.first->offset);
+    });
+    for (size_t i = 1; i < records.size(); ++i) {
+      const DcpRecord& before = *records[i - 1].first;
+      const DcpRecord& record = *records[i].first;
+      if (before.file != record.file ||
+          before.byte_count <= record.offset - before.offset) {
+        continue;
+      }
+      return DataLossError(".metadata: the records of \"" +
+                           *records[i - 1].second + "\" and of \"" +
+                           *records[i].second + "\" overlap in " + record.file +
+                           " at offset " + std::to_string(record.offset));
+    }
+    return Status();
+  }
+
+  void AddEntry(DcpEntry& entry) {
+    ExtentLeaf leaf;
+    LeafInfo& info = leaf.info;
+    if (entry.key.empty()) {
+      entry.key = {entry.name};
+      entry.key_is_sequence = {false};
+    }
+    info.key = entry.key;
+    info.key_is_sequence = entry.key_is_sequence;
+    info.name = DottedName(info.key);
+    const Status status =
+        entry.is_object ? AddObject(entry, leaf) : AddTensor(entry, leaf);
+    if (!status.ok()) {
+      info.problem = status.WithContext("leaf " + info.name);
+      leaf.extents.clear();
+    }
+    leaves_.push_back(std::move(leaf));
+  }
+
+  // A record as bytes that can be read in parts; its length is checked.
+  Result<pickle::StoreSource> SourceOf(const DcpRecord& record) const {
+    HF_ASSIGN_OR_RETURN(const ObjectInfo file, store_->Stat(record.file));
+    if (record.byte_count > file.byte_count ||
+        record.offset > file.byte_count - record.byte_count) {
+      return DataLossError(store_->Describe(record.file) + ": a record of " +
+                           std::to_string(record.byte_count) +
+                           " bytes at offset " + std::to_string(record.offset) +
+                           " does not lie in the file of " +
+                           std::to_string(file.byte_count) + " bytes");
+    }
+    return pickle::StoreSource(*store_, record.file,
+                               {record.offset, record.byte_count});
+  }
+
+  Status AddTensor(const DcpEntry& entry, ExtentLeaf& leaf) const {
+    leaf.info.kind = ValueKind::kArray;
+    leaf.info.shape =
+        entry.flattened_shape ? *entry.flattened_shape : entry.shape;
+    leaf.info.codecs = "none";
+    leaf.info.dtype = entry.dtype.value_or(DType::kUint8);
+    if (!entry.dtype) {
+      return UnimplementedError("it is of " + entry.torch_dtype +
+                                ", which holdfast does not have");
+    }
+    for (const DcpChunk& chunk : entry.chunks) {
+      const Status status = AddChunk(entry, chunk, leaf);
+      if (!status.ok()) {
+        return status.WithContext(chunk.record.file + " at offset " +
+                                  std::to_string(chunk.record.offset));
+      }
+    }
+    return Status();
+  }
+
+  Status AddChunk(const DcpEntry& entry, const DcpChunk& chunk,
+                  ExtentLeaf& leaf) const {
+    HF_ASSIGN_OR_RETURN(const pickle::StoreSource source,
+                        SourceOf(chunk.record));
+    HF_ASSIGN_OR_RETURN(pickle::TensorPlace place,
+                        pickle::LocateTensor(source));
+    if (place.dtype != *entry.dtype || place.shape != chunk.box.shape) {
+      return DataLossError("the record of chunk " + BoxToString(chunk.box) +
+                           " holds " + std::string(DTypeName(place.dtype)) +
+                           ShapeToString(place.shape) + ", want " +
+                           std::string(DTypeName(*entry.dtype)) +
+                           ShapeToString(chunk.box.shape));
+    }
+    Extent extent;
+    extent.file = chunk.record.file;
+    extent.offset = chunk.record.offset + place.offset;
+    extent.strides = std::move(place.strides);
+    if (entry.flattened_shape) {
+      return AddFlattened(entry, chunk, extent, leaf);
+    }
+    extent.box = chunk.box;
+    leaf.extents.push_back(std::move(extent));
+    return Status();
+  }
+
+  // `stored` is the chunk as it lies: cells of the grid, then elements.
+  Status AddFlattened(const DcpEntry& entry, const DcpChunk& chunk,
+                      const Extent& stored, ExtentLeaf& leaf) const {
+    const Shape& shape = *entry.flattened_shape;
+    const size_t rank = shape.size();
+    Shape local(rank);
+    bool fits = entry.shape.size() == rank + 1;
+    for (size_t i = 0; fits && i < rank; ++i) {
+      fits = entry.shape[i] > 0 && shape[i] % entry.shape[i] == 0;
+      if (fits) local[i] = shape[i] / entry.shape[i];
+    }
+    if (!fits || ElementCount(local) != entry.shape.back() ||
+        entry.shape.back() == 0) {
+      return DataLossError("it is flattened as " + ShapeToString(entry.shape) +
+                           ", which cannot be of shape " +
+                           ShapeToString(shape));
+    }
+    const auto element = static_cast<int64_t>(DTypeBytes(*entry.dtype));
+    Shape cells = chunk.box.shape;
+    cells.pop_back();
+    if (static_cast<uint64_t>(ElementCount(cells)) > chunk.record.byte_count) {
+      return DataLossError("a chunk of more shards than bytes");
+    }
+    if (chunk.box.shape.back() > 1 && stored.strides.back() != element) {
+      return UnimplementedError("flattened elements that do not lie in a row");
+    }
+    const int64_t begin = chunk.box.origin.back();
+    const int64_t end = begin + chunk.box.shape.back();
+    const int64_t cell_count = ElementCount(cells);
+    for (int64_t number = 0; number < cell_count; ++number) {
+      Extent cell = stored;
+      Shape corner(rank);
+      int64_t rest = number;
+      for (size_t i = rank; i-- > 0;) {
+        const int64_t at = rest % cells[i];
+        rest /= cells[i];
+        corner[i] = (chunk.box.origin[i] + at) * local[i];
+        cell.offset += static_cast<uint64_t>(at * stored.strides[i]);
+      }
+      ForEachBoxOfRun(local, begin, end, [&](const Box& box, int64_t first) {
+        Extent& part = leaf.extents.emplace_back(cell);
+        part.box = box;
+        for (size_t i = 0; i < rank; ++i) part.box.origin[i] += corner[i];
+        part.offset += static_cast<uint64_t>((first - begin) * element);
+        part.strides.clear();
+      });
+    }
+    return Status();
+  }
+
+  Status AddObject(const DcpEntry& entry, ExtentLeaf& leaf) const {
+    leaf.info.kind = ValueKind::kObject;
+    leaf.info.stored_bytes = entry.record.byte_count;
+    if (is_megatron_ && entry.name == kCommonRecord) NameCommonState(leaf);
+    HF_ASSIGN_OR_RETURN(const pickle::StoreSource source,
+                        SourceOf(entry.record));
+    const bool is_small = source.size() <= kSmallObjectBytesMax;
+    if (!is_megatron_ && is_small) {
+      HF_ASSIGN_OR_RETURN(const std::string text,
+                          source.ReadString(0, source.size()));
+      const Result<PickleValue> value = ReadTorchFile(text);
+      ExtentLeaf known = leaf;
+      if (value.ok() && BecomeValue(*value, known)) {
+        leaf = std::move(known);
+        return Status();
+      }
+    }
+    leaf.read_text = [store = store_, record = entry.record,
+                      is_listed = is_megatron_]() -> Result<std::string> {
+      HF_ASSIGN_OR_RETURN(
+          const Bytes text,
+          store->Read(record.file, {record.offset, record.byte_count}));
+      if (!is_listed) return text.ToString();
+      return pickle::UnwrapFromList(text.view());
+    };
+    return Status();
+  }
+
+  static void NameCommonState(ExtentLeaf& leaf) {
+    leaf.info.name = kCommonStateLeaf;
+    leaf.info.key = {leaf.info.name};
+    leaf.info.key_is_sequence = {false};
+  }
+
+  // Before July 2026 the common state was a file of its own.
+  Status AddCommonFile() {
+    if (!is_megatron_) return Status();
+    const Result<ObjectInfo> file = store_->Stat(kCommonFile);
+    if (!file.ok()) {
+      return file.status().code() == StatusCode::kNotFound ? Status()
+                                                           : file.status();
+    }
+    ExtentLeaf leaf;
+    NameCommonState(leaf);
+    leaf.info.kind = ValueKind::kObject;
+    leaf.info.stored_bytes = file->byte_count;
+    leaf.read_text = [store = store_]() -> Result<std::string> {
+      HF_ASSIGN_OR_RETURN(const Bytes text, store->Read(kCommonFile));
+      return text.ToString();
+    };
+    leaves_.push_back(std::move(leaf));
+    return Status();
+  }
+
+  // What only stands for something in the sidecar gives way to it.
+  Status ReadSidecar() {
+    if (!options_.use_sidecar) return Status();
+    HF_ASSIGN_OR_RETURN(const auto text, ReadIfThere(kSidecarFile));
+    if (!text) return Status();
+    Result<TreeSidecar> sidecar = ParseSidecar(*text);
+    if (!sidecar.ok()) {
+      return sidecar.status().WithContext(path_ + "/" +
+                                          std::string(kSidecarFile));
+    }
+    sidecar_ = *std::move(sidecar);
+    if (sidecar_->is_partial) return Status();
+    std::unordered_set<std::string_view> stored;
+    for (const SidecarLeaf& leaf : sidecar_->leaves) stored.insert(leaf.stored);
+    std::erase_if(leaves_, [&](const ExtentLeaf& leaf) {
+      return !stored.contains(leaf.info.name) &&
+             (IsLeafWithoutValue(leaf.info.kind) ||
+              leaf.info.name == kCommonStateLeaf);
+    });
+    return Status();
+  }
+
+  const std::string path_;
+  const OpenOptions& options_;
+  const std::shared_ptr<Store> store_;
+  DcpMetadata metadata_;
+  bool is_megatron_ = false;
+  std::vector<ExtentLeaf> leaves_;
+  std::optional<TreeSidecar> sidecar_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Checkpoint>> OpenDcp(const std::string& path,
+                                            const OpenOptions& options) {
+  return CatchBadAlloc([&]() -> Result<std::unique_ptr<Checkpoint>> {
+    auto checkpoint = DcpOpener(path, options).Open();
+    if (!checkpoint.ok()) return checkpoint.status().WithContext(path);
+    return checkpoint;
+  });
+}
+
+}  // namespace holdfast

@@ -1,0 +1,30 @@
+// Checkpoints of torch.distributed.checkpoint (`.metadata`, `*.distcp`), and of
+// Megatron's torch_dist, which adds metadata.json and, in older ones,
+// common.pt.
+//
+// Tensors are read where they lie; nothing is unpickled but inert values.
+// Names and key paths are those of the planner ("model.layers.0.w"); objects
+// that are a number, a string, bytes, None or an empty container are leaves of
+// those kinds, others are kObject. Megatron's objects are all kObject, by their
+// unique key; the common state is the leaf "common_state".
+// Thread-safety: as holdfast/checkpoint.h.
+// Errors: as dcp_metadata.h, and: DataLoss for records that overlap; what is
+// wrong with one leaf (a file that is missing or cut, a record that does not
+// hold what `.metadata` says) is that leaf's problem.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "holdfast/checkpoint.h"
+
+namespace holdfast {
+
+// The leaf of Megatron's common state.
+inline constexpr std::string_view kCommonStateLeaf = "common_state";
+
+// `path` is the directory.
+Result<std::unique_ptr<Checkpoint>> OpenDcp(const std::string& path,
+                                            const OpenOptions& options = {});
+
+}  // namespace holdfast

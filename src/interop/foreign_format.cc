@@ -1,0 +1,150 @@
+// Telling foreign formats apart by names and first bytes.
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "base/coding.h"
+#include "base/status_macros.h"
+#include "checkpoint/format/directory_names.h"
+#include "checkpoint/layout.h"
+#include "interop/open.h"
+#include "interop/safetensors.h"
+#include "interop/safetensors_header.h"
+#include "storage/directory_ops.h"
+#include "storage/file_store.h"
+
+namespace holdfast {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kMegatronFile = "metadata.json";
+constexpr std::string_view kDcpFile = ".metadata";
+constexpr uint64_t kMegatronFileBytesMax = 1 << 20;
+
+// By the word that Megatron's metadata.json has for what wrote the tensors;
+// kNone when it is no such file.
+Result<ForeignFormat> FormatOfMegatron(const std::string& directory) {
+  FileStore store(directory);
+  HF_ASSIGN_OR_RETURN(const ObjectInfo info, store.Stat(kMegatronFile));
+  if (info.byte_count > kMegatronFileBytesMax) return ForeignFormat::kNone;
+  HF_ASSIGN_OR_RETURN(const Bytes text, store.Read(kMegatronFile));
+  const auto json = nlohmann::json::parse(text.view(), nullptr, false);
+  if (!json.is_object()) return ForeignFormat::kNone;
+  const auto backend = json.find("sharded_backend");
+  if (backend == json.end() || !backend->is_string()) {
+    return ForeignFormat::kNone;
+  }
+  if (*backend == "zarr") return ForeignFormat::kMegatronZarr;
+  if (*backend == "torch_dist") return ForeignFormat::kTorchDist;
+  return FailedPreconditionError(directory + "/" + std::string(kMegatronFile) +
+                                 ": a checkpoint of Megatron's backend \"" +
+                                 backend->get<std::string>() +
+                                 "\" (want zarr or torch_dist)");
+}
+
+bool Has(const std::vector<std::string>& names, std::string_view name) {
+  return std::binary_search(names.begin(), names.end(), name);
+}
+
+bool IsRegularFile(const std::string& path) {
+  std::error_code error;
+  return fs::is_regular_file(path, error);
+}
+
+Result<ForeignFormat> FormatOfDirectory(const std::string& directory) {
+  // The one look that an item of Orbax pays for.
+  if (IsRegularFile(directory + "/" + std::string(kTreeMetadataFile))) {
+    return ForeignFormat::kNone;
+  }
+  HF_ASSIGN_OR_RETURN(const std::vector<std::string> names,
+                      ListDirectory(directory));
+  const auto has_file = [&](std::string_view name) {
+    return Has(names, name) &&
+           IsRegularFile(directory + "/" + std::string(name));
+  };
+  if (has_file(kMegatronFile)) {
+    HF_ASSIGN_OR_RETURN(const ForeignFormat format,
+                        FormatOfMegatron(directory));
+    if (format != ForeignFormat::kNone) return format;
+  }
+  if (has_file(kDcpFile)) return ForeignFormat::kDcp;
+  for (const std::string_view mark :
+       {kCheckpointMetadataFile, kShardingFile, kCommitMarkerFile,
+        std::string_view("manifest.ocdbt")}) {
+    if (Has(names, mark)) return ForeignFormat::kNone;
+  }
+  const bool has_safetensors =
+      std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+        return (name.ends_with(kSafetensorsSuffix) ||
+                name.ends_with(kSafetensorsIndexSuffix)) &&
+               IsRegularFile(directory + "/" + name);
+      });
+  return has_safetensors ? ForeignFormat::kSafetensors : ForeignFormat::kNone;
+}
+
+// The first bytes are a plausible length, then a JSON object.
+bool LooksLikeSafetensors(std::string_view start) {
+  if (start.size() <= kSafetensorsLengthBytes) return false;
+  Cursor cursor(start);
+  uint64_t length = 0;
+  (void)cursor.ReadU64Little(length);
+  return length <= kSafetensorsHeaderBytesMax &&
+         start[kSafetensorsLengthBytes] == '{';
+}
+
+Result<ForeignFormat> FormatOfFile(const std::string& path) {
+  const fs::path file(path);
+  const std::string name = file.filename().string();
+  if (name == "manifest.ocdbt" || name == ".zarray" || name == "zarr.json") {
+    return ForeignFormat::kNone;
+  }
+  if (path.ends_with(kSafetensorsSuffix) ||
+      path.ends_with(kSafetensorsIndexSuffix)) {
+    return ForeignFormat::kSafetensors;
+  }
+  if (path.ends_with(".npz")) return ForeignFormat::kNpz;
+  std::error_code error;
+  const fs::path real = fs::canonical(file, error);
+  if (error) return ForeignFormat::kNone;
+  FileStore store(real.parent_path().string());
+  const std::string key = real.filename().string();
+  HF_ASSIGN_OR_RETURN(const ObjectInfo info, store.Stat(key));
+  HF_ASSIGN_OR_RETURN(
+      const Bytes start,
+      store.Read(key, {0, std::min<uint64_t>(info.byte_count,
+                                             kSafetensorsLengthBytes + 1)}));
+  if (LooksLikeSafetensors(start.view())) return ForeignFormat::kSafetensors;
+  if (start.view().starts_with("PK\x03\x04")) return ForeignFormat::kNpz;
+  return ForeignFormat::kNone;
+}
+
+}  // namespace
+
+std::string_view ForeignFormatName(ForeignFormat format) {
+  switch (format) {
+    case ForeignFormat::kNone:
+      return "";
+    case ForeignFormat::kSafetensors:
+      return "safetensors";
+    case ForeignFormat::kNpz:
+      return "npz";
+    case ForeignFormat::kDcp:
+      return "dcp";
+    case ForeignFormat::kTorchDist:
+      return "torch-dist";
+    case ForeignFormat::kMegatronZarr:
+      return "megatron-zarr";
+  }
+  return "";
+}
+
+Result<ForeignFormat> FindForeignFormat(const std::string& path) {
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (fs::is_directory(status)) return FormatOfDirectory(path);
+  if (fs::is_regular_file(status)) return FormatOfFile(path);
+  return ForeignFormat::kNone;
+}
+
+}  // namespace holdfast

@@ -1,0 +1,131 @@
+#include "interop/load_leaves.h"
+
+#include <cstring>
+
+#include "base/status_macros.h"
+#include "checkpoint/leaf_request.h"
+#include "checkpoint/run.h"
+#include "tree/flatten.h"
+#include "tree/value_type.h"
+
+namespace holdfast {
+namespace {
+
+class LeafLoader {
+ public:
+  LeafLoader(const Checkpoint& checkpoint, const LoadOptions& options)
+      : checkpoint_(checkpoint),
+        leaves_(checkpoint.leaves()),
+        options_(options) {}
+
+  Result<LoadResult> Load() {
+    Stopwatch watch;
+    HF_RETURN_IF_ERROR(Select());
+    HF_RETURN_IF_ERROR(CheckMemoryFor(wanted_bytes_));
+    HF_RETURN_IF_ERROR(Allocate());
+    HF_ASSIGN_OR_RETURN(Stats stats,
+                        checkpoint_.ReadInto(requests_, options_.run));
+    std::vector<UnflattenEntry> entries;
+    for (size_t i = 0; i < selected_.size(); ++i) {
+      HF_ASSIGN_OR_RETURN(Tree value, ValueOf(i));
+      entries.push_back({PathOf(leaves_[selected_[i]]), std::move(value)});
+    }
+    LoadResult result;
+    result.tree = Tree::Dict();
+    if (!entries.empty()) {
+      HF_ASSIGN_OR_RETURN(result.tree, Unflatten(std::move(entries)));
+    }
+    result.stats = stats;
+    result.stats.total_seconds = watch.Lap();
+    return result;
+  }
+
+ private:
+  static bool HasElements(const LeafInfo& leaf) {
+    return leaf.kind == ValueKind::kArray || leaf.kind == ValueKind::kScalar;
+  }
+
+  Status Select() {
+    std::vector<std::string_view> names;
+    for (size_t i = 0; i < leaves_.size(); ++i) {
+      const LeafInfo& leaf = leaves_[i];
+      names.push_back(leaf.name);
+      if (!IsSelected(options_.names, leaf.name)) continue;
+      HF_RETURN_IF_ERROR(leaf.problem);
+      selected_.push_back(i);
+      if (HasElements(leaf)) wanted_bytes_ += leaf.decoded_bytes;
+    }
+    return CheckNamesExist(options_.names, names);
+  }
+
+  Status Allocate() {
+    for (const size_t i : selected_) {
+      const LeafInfo& leaf = leaves_[i];
+      Array& array = arrays_.emplace_back();
+      if (!HasElements(leaf)) continue;
+      HF_ASSIGN_OR_RETURN(array, Array::Allocate(*leaf.dtype, leaf.shape));
+      requests_.push_back(
+          {i, Shape(leaf.shape.size(), 0), array.mutable_view()});
+    }
+    return Status();
+  }
+
+  Result<Tree> ValueOf(size_t number) {
+    const size_t i = selected_[number];
+    const LeafInfo& leaf = leaves_[i];
+    switch (leaf.kind) {
+      case ValueKind::kArray:
+        return ArrayOf(leaf, std::move(arrays_[number]));
+      case ValueKind::kScalar: {
+        Scalar scalar;
+        scalar.dtype = *leaf.dtype;
+        std::memcpy(scalar.bytes.data(), arrays_[number].view().data,
+                    DTypeBytes(scalar.dtype));
+        return Tree(scalar);
+      }
+      case ValueKind::kString:
+      case ValueKind::kJson: {
+        HF_ASSIGN_OR_RETURN(std::string text, checkpoint_.ReadText(i));
+        return Tree(std::move(text));
+      }
+      case ValueKind::kBytes: {
+        HF_ASSIGN_OR_RETURN(std::string text, checkpoint_.ReadText(i));
+        return Tree::ByteString(std::move(text));
+      }
+      case ValueKind::kObject: {
+        HF_ASSIGN_OR_RETURN(std::string text, checkpoint_.ReadText(i));
+        return Tree::ByteString(std::move(text));
+      }
+      default:
+        return EmptyValue(leaf.kind);
+    }
+  }
+
+  static Tree ArrayOf(const LeafInfo& leaf, Array array) {
+    if (leaf.value_type != kValueTypeJaxArray) return Tree(std::move(array));
+    ArrayTraits traits{leaf.sharding_json, leaf.prng_impl, {}};
+    if (leaf.write_shape && *leaf.write_shape != leaf.shape) {
+      traits.write_shape = *leaf.write_shape;
+    }
+    return Tree::JaxArray(std::move(array), std::make_shared<const ArrayTraits>(
+                                                std::move(traits)));
+  }
+
+  const Checkpoint& checkpoint_;
+  const std::vector<LeafInfo>& leaves_;
+  const LoadOptions& options_;
+  std::vector<size_t> selected_;
+  std::vector<Array>
+      arrays_;  // as selected_; empty where there are no elements
+  std::vector<ReadRequest> requests_;
+  uint64_t wanted_bytes_ = 0;
+};
+
+}  // namespace
+
+Result<LoadResult> LoadLeaves(const Checkpoint& checkpoint,
+                              const LoadOptions& options) {
+  return LeafLoader(checkpoint, options).Load();
+}
+
+}  // namespace holdfast

@@ -1,0 +1,202 @@
+#include "interop/verify_foreign.h"
+
+#include <mutex>
+
+#include "base/status_macros.h"
+#include "checkpoint/layout.h"
+#include "checkpoint/leaf_request.h"
+#include "checkpoint/opened_checkpoint.h"
+#include "checkpoint/run.h"
+
+namespace holdfast {
+namespace {
+
+// What a worker reads at a time.
+constexpr uint64_t kSlabBytes = uint64_t{16} << 20;
+
+bool IsDamage(const Status& status) {
+  return status.code() == StatusCode::kDataLoss ||
+         status.code() == StatusCode::kFailedPrecondition ||
+         status.code() == StatusCode::kPermissionDenied;
+}
+
+// Parts of one leaf that one worker reads, in order.
+struct ReadUnit {
+  size_t leaf = 0;
+  std::vector<Box> slabs;  // empty: a text
+  uint64_t byte_count = 0;
+};
+
+class ForeignVerifier {
+ public:
+  ForeignVerifier(const OpenOptions& options, const RunOptions& run,
+                  WorkShare share)
+      : options_(options),
+        run_options_(run),
+        run_(run),
+        share_(std::move(share)) {}
+
+  Result<ShareReport> Execute(ForeignFormat format, const std::string& path) {
+    (void)share_.Takes(path, 0);
+    HF_RETURN_IF_ERROR(OpenBoth(format, path));
+    if (checkpoint_ != nullptr) {
+      report_.leaf_count = checkpoint_->leaves().size();
+      HF_RETURN_IF_ERROR(ReadAll());
+      report_.notes.push_back(std::string(ForeignFormatName(format)) +
+                              " carries no checksum: values can be wrong "
+                              "without a trace");
+    }
+    SortDamages(report_.damages);
+    report_.stats.total_seconds = watch_.Lap();
+    return ShareReport{std::move(report_), share_.digest()};
+  }
+
+ private:
+  void AddDamage(std::string leaf, Status status) {
+    std::lock_guard lock(mutex_);
+    report_.damages.push_back(
+        {std::move(leaf), "", std::nullopt, std::move(status)});
+  }
+
+  // Without the sidecar when that is what is wrong.
+  Status OpenBoth(ForeignFormat format, const std::string& path) {
+    Result<std::unique_ptr<Checkpoint>> opened =
+        OpenForeign(format, path, options_, options_.use_sidecar);
+    if (!opened.ok() && !IsDamage(opened.status())) return opened.status();
+    if (!opened.ok()) {
+      AddDamage("", opened.status());
+      if (!options_.use_sidecar) return Status();
+      opened = OpenForeign(format, path, options_, false);
+    }
+    if (opened.ok()) checkpoint_ = std::move(opened).value();
+    return Status();
+  }
+
+  std::vector<ReadUnit> MakeUnits() {
+    std::vector<ReadUnit> units;
+    const std::vector<LeafInfo>& leaves = checkpoint_->leaves();
+    for (size_t i = 0; i < leaves.size(); ++i) {
+      const LeafInfo& leaf = leaves[i];
+      if (!leaf.problem.ok()) {
+        AddDamage(leaf.name, leaf.problem);
+        continue;
+      }
+      const bool has_elements =
+          leaf.kind == ValueKind::kArray || leaf.kind == ValueKind::kScalar;
+      if (!has_elements) {
+        if (IsEmptyKind(leaf.kind) || leaf.kind == ValueKind::kPlaceholder) {
+          continue;
+        }
+        if (share_.Takes(leaf.name, leaf.decoded_bytes)) {
+          units.push_back({i, {}, leaf.decoded_bytes});
+        }
+        continue;
+      }
+      AddSlabs(i, units);
+    }
+    return units;
+  }
+
+  // What must be decoded from its beginning is one unit; raw bytes are many.
+  void AddSlabs(size_t i, std::vector<ReadUnit>& units) {
+    const LeafInfo& leaf = checkpoint_->leaves()[i];
+    std::vector<Box> slabs = SlabsOf(leaf, kSlabBytes);
+    if (leaf.codecs != "none") {
+      if (!share_.Takes(leaf.name, leaf.decoded_bytes)) return;
+      units.push_back({i, std::move(slabs), leaf.decoded_bytes});
+      return;
+    }
+    for (Box& slab : slabs) {
+      const uint64_t bytes = ElementCount(slab.shape) * DTypeBytes(*leaf.dtype);
+      if (!share_.Takes(leaf.name, bytes)) continue;
+      units.push_back({i, {std::move(slab)}, bytes});
+    }
+  }
+
+  Status ReadAll() {
+    const std::vector<ReadUnit> units = MakeUnits();
+    uint64_t total_bytes = 0;
+    for (const ReadUnit& unit : units) total_bytes += unit.byte_count;
+    run_.StartPhase("verify", total_bytes);
+    return run_.executor().ParallelFor(
+        units.size(),
+        [&](size_t i, int) {
+          Status status = ReadUnitOf(units[i]);
+          if (status.code() == StatusCode::kCancelled) return status;
+          if (!status.ok()) {
+            AddDamage(checkpoint_->leaves()[units[i].leaf].name,
+                      std::move(status));
+          }
+          return Status();
+        },
+        &run_.cancel());
+  }
+
+  Status ReadUnitOf(const ReadUnit& unit) {
+    if (unit.slabs.empty()) {
+      HF_ASSIGN_OR_RETURN(const std::string text,
+                          checkpoint_->ReadText(unit.leaf));
+      Count(1, text.size(), text.size());
+      return Status();
+    }
+    const DType dtype = *checkpoint_->leaves()[unit.leaf].dtype;
+    RunOptions alone = run_options_;
+    alone.thread_count = 1;
+    alone.progress = nullptr;
+    for (const Box& slab : unit.slabs) {
+      HF_RETURN_IF_ERROR(run_.cancel().Check());
+      const uint64_t bytes = ElementCount(slab.shape) * DTypeBytes(dtype);
+      const ByteBudget::Lease lease = run_.budget().Acquire(bytes);
+      HF_ASSIGN_OR_RETURN(Array array, Array::Allocate(dtype, slab.shape));
+      HF_ASSIGN_OR_RETURN(
+          const Stats stats,
+          checkpoint_->ReadInto(
+              {{unit.leaf, slab.origin, array.mutable_view()}}, alone));
+      Count(1, bytes, stats.stored_bytes);
+    }
+    return Status();
+  }
+
+  void Count(uint64_t chunks, uint64_t decoded_bytes, uint64_t stored_bytes) {
+    {
+      std::lock_guard lock(mutex_);
+      report_.chunk_count += chunks;
+      report_.stats.decoded_bytes += decoded_bytes;
+      report_.stats.stored_bytes += stored_bytes;
+    }
+    run_.AddDone(decoded_bytes);
+  }
+
+  const OpenOptions options_;
+  const RunOptions run_options_;
+  Run run_;
+  WorkShare share_;
+  Stopwatch watch_;
+  std::unique_ptr<Checkpoint> checkpoint_;
+  std::mutex mutex_;
+  VerifyReport report_;
+};
+
+}  // namespace
+
+Result<ShareReport> VerifyForeign(ForeignFormat format, const std::string& path,
+                                  const OpenOptions& options,
+                                  const RunOptions& run, WorkShare share) {
+  return ForeignVerifier(options, run, std::move(share)).Execute(format, path);
+}
+
+Result<VerifyReport> Verify(const std::string& path, const OpenOptions& options,
+                            const RunOptions& run, ProcessGroup* group) {
+  const std::string absolute = AbsolutePath(path);
+  const Result<ForeignFormat> format = FindForeignFormat(absolute);
+  if (format.ok() && *format == ForeignFormat::kNone) {
+    return VerifyCheckpoint(path, options, run, group);
+  }
+  return VerifyInShares(
+      path, group, [&](WorkShare share) -> Result<ShareReport> {
+        HF_RETURN_IF_ERROR(format.status());
+        return VerifyForeign(*format, absolute, options, run, std::move(share));
+      });
+}
+
+}  // namespace holdfast
