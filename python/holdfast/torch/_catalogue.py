@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import io
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from holdfast import _engine, errors
+import numpy as np
+
+from holdfast import _dtypes, _engine, errors
 from holdfast.torch._names import Path, name_of
 from holdfast.torch._sidecar import objects_in, tuples_of
 
@@ -61,6 +63,26 @@ class Catalogue:
         self.checkpoint = checkpoint
         self.entries = entries
         self._tuples = tuples_of(checkpoint.item_custom_metadata)
+        self._numbers: dict[int, Any] = {}
+
+    def read_numbers(self, names: Iterable[str]) -> None:
+        """Reads the numbers among these, in one go, for `value` to give.
+
+        Raises DataLossError for damaged bytes.
+        """
+        wanted: dict[int, np.ndarray[Any, Any]] = {}
+        for name in names:
+            for leaf in _leaves_of(self.entries[name]):
+                info = self.checkpoint.leaves[leaf]
+                if info.kind != "scalar" or info.problem is not None:
+                    continue
+                dtype = _dtypes.numpy_dtype(info.dtype or "", info.name)
+                if dtype.kind in "biufc":  # as Python's own numbers
+                    wanted[leaf] = np.empty((), dtype)
+        self.checkpoint.read_into(
+            [(leaf, (), number) for leaf, number in wanted.items()]
+        )
+        self._numbers = {leaf: each.item() for leaf, each in wanted.items()}
 
     def value(self, name: str) -> Any:
         """What is no tensor: None, a number, str, list, {}, or an ObjectFile.
@@ -79,18 +101,33 @@ class Catalogue:
             raise errors.InvalidArgumentError(
                 f"leaf {info.name!r}: torch has no tensors of {info.dtype}"
             )
-        value = self.checkpoint.read(entry.leaf)
+        value = self._read(entry.leaf)
         if not entry.is_object:
             return value
         return ObjectFile(
             value if isinstance(value, bytes) else value.tobytes()
         )
 
+    def _read(self, leaf: int) -> Any:
+        if leaf in self._numbers:
+            return self._numbers[leaf]
+        return self.checkpoint.read(leaf)
+
     def _list(self, node: Any, path: Path) -> Any:
         if not isinstance(node, list):
-            return self.checkpoint.read(node)
+            return self._read(node)
         values = [self._list(child, (*path, i)) for i, child in enumerate(node)]
         return tuple(values) if path in self._tuples else values
+
+
+def _leaves_of(entry: Entry) -> Iterator[int]:
+    waiting = [entry.node if entry.leaf is None else entry.leaf]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, list):
+            waiting.extend(node)
+        else:
+            yield node
 
 
 def catalogue_of(checkpoint: _engine.Checkpoint) -> Catalogue:

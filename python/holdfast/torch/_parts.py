@@ -7,6 +7,7 @@ import math
 from typing import Any
 
 import numpy as np
+from torch.distributed.checkpoint.default_planner import DefaultSavePlanner
 from torch.distributed.checkpoint.metadata import (
     Metadata,
     TensorStorageMetadata,
@@ -22,6 +23,7 @@ from holdfast import _dtypes, _engine, _torch_arrays, errors
 from holdfast.torch._names import Path, nested, path_of
 from holdfast.torch._objects import (
     file_of,
+    is_plain,
     is_torch_file,
     plain_of,
     tuples_in,
@@ -94,10 +96,15 @@ class Part:
         return bool(self._shards)
 
     def add(self, item: WriteItem, planner: SavePlanner) -> WriteResult:
+        """Takes hold of what an item stands for; what is to be told of it."""
+        if item.type != WriteItemType.BYTE_IO:
+            return self._add_tensor(item, planner.resolve_data(item))
+        if _only_pickles(planner):
+            value = planner.lookup_object(item.index)
+            if is_plain(value):
+                return WriteResult(item.index, 0, _PlainValue(value))
         data = planner.resolve_data(item)
-        if item.type == WriteItemType.BYTE_IO:
-            return self._add_value(item, bytes(data.getbuffer()))
-        return self._add_tensor(item, data)
+        return self._add_value(item, bytes(data.getbuffer()))
 
     def tree(self) -> _engine.Tree:
         """Each array under its whole name; the coordinator knows the tree."""
@@ -154,6 +161,16 @@ class Part:
                 (tuple(described.chunk.offsets), array)
             )
         return WriteResult(item.index, array.nbytes, stored)
+
+
+def _only_pickles(planner: SavePlanner) -> bool:
+    """Whether it does nothing to values but to make files of them."""
+    kind = type(planner)
+    return (
+        isinstance(planner, DefaultSavePlanner)
+        and kind.resolve_data is DefaultSavePlanner.resolve_data
+        and kind.transform_object is DefaultSavePlanner.transform_object
+    )
 
 
 def _object_tensor(rank: int, byte_count: int) -> _StoredTensor:

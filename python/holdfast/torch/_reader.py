@@ -196,12 +196,15 @@ class StorageReader(dcp.StorageReader):  # type: ignore[misc]
           PermissionDeniedError: an object that weights_only refuses.
         """
         assert self._catalogue is not None
-        tensors = []
+        values, tensors = [], []
         for item in plan.items:
             if item.type == LoadItemType.BYTE_IO:
-                self._load_value(item, planner)
+                values.append(item)
             else:
                 tensors.append(_Request(self._catalogue, item, planner))
+        self._catalogue.read_numbers(item.storage_index.fqn for item in values)
+        for item in values:
+            self._load_value(item, planner)
         self._read(tensors)
         future: Future[None] = Future()
         future.set_result(None)
