@@ -15,6 +15,7 @@
 #include "checkpoint/leaf_request.h"
 #include "checkpoint/opened_checkpoint.h"
 #include "checkpoint/restore.h"
+#include "holdfast/torch_file.h"
 #include "tensor/copy.h"
 
 namespace holdfast {
@@ -325,6 +326,16 @@ Result<std::string> DigestLeaf(const Checkpoint& checkpoint, size_t leaf) {
     case ValueKind::kJson: {
       HF_ASSIGN_OR_RETURN(const std::string text, checkpoint.ReadText(leaf));
       sha256.Update(text);
+      break;
+    }
+    case ValueKind::kObject: {
+      HF_ASSIGN_OR_RETURN(const std::string file, checkpoint.ReadText(leaf));
+      const Result<PickleValue> value = ReadTorchFile(file);
+      if (!value.ok()) {
+        return value.status().WithContext("leaf " +
+                                          checkpoint.leaves()[leaf].name);
+      }
+      sha256.Update(PickleValueToJson(*value));
       break;
     }
     default:

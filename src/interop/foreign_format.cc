@@ -103,6 +103,10 @@ Result<ForeignFormat> FormatOfFile(const std::string& path) {
       path.ends_with(kSafetensorsIndexSuffix)) {
     return ForeignFormat::kSafetensors;
   }
+  if (name == kDcpFile) return FormatOfDirectory(file.parent_path().string());
+  if (name == kMegatronFile) {
+    return FormatOfMegatron(file.parent_path().string());
+  }
   if (path.ends_with(".npz")) return ForeignFormat::kNpz;
   std::error_code error;
   const fs::path real = fs::canonical(file, error);

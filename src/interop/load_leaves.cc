@@ -5,6 +5,7 @@
 #include "base/status_macros.h"
 #include "checkpoint/leaf_request.h"
 #include "checkpoint/run.h"
+#include "holdfast/torch_file.h"
 #include "tree/flatten.h"
 #include "tree/value_type.h"
 
@@ -92,13 +93,20 @@ class LeafLoader {
         HF_ASSIGN_OR_RETURN(std::string text, checkpoint_.ReadText(i));
         return Tree::ByteString(std::move(text));
       }
-      case ValueKind::kObject: {
-        HF_ASSIGN_OR_RETURN(std::string text, checkpoint_.ReadText(i));
-        return Tree::ByteString(std::move(text));
-      }
+      case ValueKind::kObject:
+        return ObjectOf(i);
       default:
         return EmptyValue(leaf.kind);
     }
+  }
+
+  Result<Tree> ObjectOf(size_t i) const {
+    HF_ASSIGN_OR_RETURN(const std::string file, checkpoint_.ReadText(i));
+    Result<PickleValue> value = ReadTorchFile(file);
+    if (!value.ok()) {
+      return value.status().WithContext("leaf " + leaves_[i].name);
+    }
+    return Tree::Object(std::any(std::move(value).value()));
   }
 
   static Tree ArrayOf(const LeafInfo& leaf, Array array) {

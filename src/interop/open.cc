@@ -1,6 +1,7 @@
 // Open and Load of any format.
 #include "interop/open.h"
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "base/no_throw.h"
@@ -8,9 +9,12 @@
 #include "checkpoint/layout.h"
 #include "checkpoint/opened_checkpoint.h"
 #include "checkpoint/run.h"
+#include "interop/dcp.h"
 #include "interop/load_leaves.h"
+#include "interop/npz.h"
 #include "interop/safetensors.h"
 #include "interop/tree_sidecar.h"
+#include "megatron/open.h"
 #include "storage/file_store.h"
 
 namespace holdfast {
@@ -28,6 +32,13 @@ Status CheckForeignOptions(const std::string& path,
   if (options.item.empty()) return Status();
   return NotFoundError("Item \"" + options.item +
                        "\" was not found in the checkpoint at " + path);
+}
+
+// A file stands for the checkpoint that it is the head of.
+std::string DirectoryOf(const std::string& path) {
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) return path;
+  return std::filesystem::path(path).parent_path().string();
 }
 
 // The text of the sidecar in an Orbax item's custom_metadata; empty: none.
@@ -121,10 +132,25 @@ Result<std::unique_ptr<Checkpoint>> OpenForeign(ForeignFormat format,
   switch (format) {
     case ForeignFormat::kSafetensors:
       return OpenSafetensors(path, use_sidecar);
-    default:
-      return UnimplementedError(path + ": reading " +
-                                std::string(ForeignFormatName(format)));
+    case ForeignFormat::kNpz:
+      return OpenNpz(path, use_sidecar);
+    case ForeignFormat::kDcp:
+    case ForeignFormat::kTorchDist: {
+      OpenOptions dcp = options;
+      dcp.use_sidecar = use_sidecar;
+      return OpenDcp(DirectoryOf(path), dcp);
+    }
+    case ForeignFormat::kMegatronZarr: {
+      const std::string directory = DirectoryOf(path);
+      HF_ASSIGN_OR_RETURN(std::unique_ptr<Checkpoint> checkpoint,
+                          megatron::OpenMegatronZarr(directory, options));
+      if (!use_sidecar) return checkpoint;
+      return WithSidecarFile(std::move(checkpoint), directory);
+    }
+    case ForeignFormat::kNone:
+      break;
   }
+  return InternalError("OpenForeign of no foreign format");
 }
 
 Result<std::unique_ptr<Checkpoint>> Open(const std::string& path,

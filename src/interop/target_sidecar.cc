@@ -17,7 +17,7 @@ bool IsPlainLeaf(const TargetLeaf& leaf, std::string_view format) {
          leaf.sharding_json.empty() && !leaf.write_shape;
 }
 
-bool HasElements(ValueKind kind) {
+bool HasStoredElements(ValueKind kind) {
   return kind == ValueKind::kArray || kind == ValueKind::kScalar;
 }
 
@@ -42,7 +42,7 @@ TreeSidecar SidecarOf(const TargetPlan& plan,
     seen.key = leaf.key;
     seen.key_is_sequence = leaf.key_is_sequence;
     seen.kind = leaf.kind;
-    if (HasElements(leaf.kind)) {
+    if (HasStoredElements(leaf.kind)) {
       seen.dtype = leaf.dtype;
       seen.shape = leaf.shape;
     }

@@ -7,6 +7,8 @@
 #include "checkpoint/leaf_request.h"
 #include "checkpoint/opened_checkpoint.h"
 #include "checkpoint/run.h"
+#include "holdfast/torch_file.h"
+#include "interop/npz.h"
 
 namespace holdfast {
 namespace {
@@ -42,9 +44,13 @@ class ForeignVerifier {
     if (checkpoint_ != nullptr) {
       report_.leaf_count = checkpoint_->leaves().size();
       HF_RETURN_IF_ERROR(ReadAll());
-      report_.notes.push_back(std::string(ForeignFormatName(format)) +
-                              " carries no checksum: values can be wrong "
-                              "without a trace");
+      if (format == ForeignFormat::kNpz) {
+        HF_RETURN_IF_ERROR(CheckMembers(path));
+      } else {
+        report_.notes.push_back(std::string(ForeignFormatName(format)) +
+                                " carries no checksum: values can be wrong "
+                                "without a trace");
+      }
     }
     SortDamages(report_.damages);
     report_.stats.total_seconds = watch_.Lap();
@@ -137,7 +143,9 @@ class ForeignVerifier {
       HF_ASSIGN_OR_RETURN(const std::string text,
                           checkpoint_->ReadText(unit.leaf));
       Count(1, text.size(), text.size());
-      return Status();
+      const bool is_object =
+          checkpoint_->leaves()[unit.leaf].kind == ValueKind::kObject;
+      return is_object ? ReadTorchFile(text).status() : Status();
     }
     const DType dtype = *checkpoint_->leaves()[unit.leaf].dtype;
     RunOptions alone = run_options_;
@@ -153,6 +161,22 @@ class ForeignVerifier {
           checkpoint_->ReadInto(
               {{unit.leaf, slab.origin, array.mutable_view()}}, alone));
       Count(1, bytes, stats.stored_bytes);
+    }
+    return Status();
+  }
+
+  Status CheckMembers(const std::string& path) {
+    uint64_t member_count = 0;
+    HF_ASSIGN_OR_RETURN(std::vector<Damage> damages,
+                        CheckNpzMembers(
+                            path, run_.executor(), run_.cancel(),
+                            [&](const std::string& name, uint64_t byte_count) {
+                              return share_.Takes(name, byte_count);
+                            },
+                            member_count));
+    report_.checksummed_chunk_count += member_count;
+    for (Damage& damage : damages) {
+      report_.damages.push_back(std::move(damage));
     }
     return Status();
   }

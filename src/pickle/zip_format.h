@@ -26,6 +26,8 @@ inline constexpr uint64_t kIs64 = 0xffffffff;
 inline constexpr uint64_t kIs64Count = 0xffff;
 inline constexpr uint16_t kExtra64Id = 0x0001;
 
+inline constexpr uint16_t kMethodDeflate = 8;
+
 inline constexpr uint16_t kFlagEncrypted = 0x0001;
 inline constexpr uint16_t kFlagDescriptor = 0x0008;  // sizes follow the data
 inline constexpr uint16_t kFlagUtf8 = 0x0800;

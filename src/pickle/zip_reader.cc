@@ -106,8 +106,7 @@ Result<Directory> FindDirectory(const ByteSource& source) {
 }
 
 // Replaces what is marked as 64-bit by the values of the extra field.
-Status ReadExtra64(std::string_view extra, ZipEntry& entry,
-                   uint64_t& stored_bytes) {
+Status ReadExtra64(std::string_view extra, ZipEntry& entry) {
   while (extra.size() >= 4) {
     const auto id = LoadLittle<uint16_t>(extra.data());
     const auto size = LoadLittle<uint16_t>(&extra[2]);
@@ -117,7 +116,7 @@ Status ReadExtra64(std::string_view extra, ZipEntry& entry,
     extra.remove_prefix(size);
     if (id != kExtra64Id) continue;
     for (uint64_t* value :
-         {&entry.byte_count, &stored_bytes, &entry.header_offset}) {
+         {&entry.byte_count, &entry.stored_byte_count, &entry.header_offset}) {
       if (*value != kIs64) continue;
       if (field.size() < 8) {
         return BadEntry(entry.name, "has a cut 64-bit field");
@@ -130,21 +129,24 @@ Status ReadExtra64(std::string_view extra, ZipEntry& entry,
   return {};
 }
 
-Status CheckMethod(std::string_view name, uint16_t flags, uint16_t method) {
+Status CheckMethod(std::string_view name, uint16_t flags, uint16_t method,
+                   bool allow_deflated) {
   if ((flags & kFlagEncrypted) != 0) {
     return UnimplementedError("zip: entry \"" + std::string(name) +
                               "\" is encrypted");
   }
-  if (method != 0) {
+  if (method != 0 && !(allow_deflated && method == kMethodDeflate)) {
     return UnimplementedError(
         "zip: entry \"" + std::string(name) + "\" is compressed (method " +
-        std::to_string(method) + "); files of torch.save never are");
+        std::to_string(method) + ")" +
+        (allow_deflated ? "" : "; files of torch.save never are"));
   }
   return {};
 }
 
 // The entry at `position`, which moves past it.
-Result<ZipEntry> ReadCentral(std::string_view directory, size_t& position) {
+Result<ZipEntry> ReadCentral(std::string_view directory, size_t& position,
+                             bool allow_deflated) {
   if (directory.size() - position < kCentralBytes ||
       LoadLittle<uint32_t>(&directory[position]) != kCentralSignature) {
     return BadZip("its directory is damaged at byte " +
@@ -163,16 +165,17 @@ Result<ZipEntry> ReadCentral(std::string_view directory, size_t& position) {
   entry.crc32 = LoadLittle<uint32_t>(record + 16);
   entry.byte_count = LoadLittle<uint32_t>(record + 24);
   entry.header_offset = LoadLittle<uint32_t>(record + 42);
-  uint64_t stored_bytes = LoadLittle<uint32_t>(record + 20);
+  entry.stored_byte_count = LoadLittle<uint32_t>(record + 20);
+  const auto method = LoadLittle<uint16_t>(record + 10);
+  entry.is_deflated = method == kMethodDeflate;
   HF_RETURN_IF_ERROR(CheckMethod(entry.name, LoadLittle<uint16_t>(record + 8),
-                                 LoadLittle<uint16_t>(record + 10)));
+                                 method, allow_deflated));
   HF_RETURN_IF_ERROR(
-      ReadExtra64(directory.substr(position + name_bytes, extra_bytes), entry,
-                  stored_bytes));
-  if (stored_bytes != entry.byte_count) {
+      ReadExtra64(directory.substr(position + name_bytes, extra_bytes), entry));
+  if (!entry.is_deflated && entry.stored_byte_count != entry.byte_count) {
     return BadEntry(entry.name, "is stored, and yet has two sizes, " +
-                                    std::to_string(stored_bytes) + " and " +
-                                    std::to_string(entry.byte_count));
+                                    std::to_string(entry.stored_byte_count) +
+                                    " and " + std::to_string(entry.byte_count));
   }
   position += name_bytes + extra_bytes + comment_bytes;
   return entry;
@@ -197,8 +200,10 @@ Status CheckPlaces(std::vector<ZipEntry>& entries, uint64_t directory_offset) {
     if (entry.end_max > directory_offset ||
         entry.header_offset > entry.end_max ||
         entry.end_max - entry.header_offset < kLocalBytes ||
-        entry.byte_count > entry.end_max - entry.header_offset - kLocalBytes) {
-      return BadEntry(entry.name, "of " + std::to_string(entry.byte_count) +
+        entry.stored_byte_count >
+            entry.end_max - entry.header_offset - kLocalBytes) {
+      return BadEntry(entry.name, "of " +
+                                      std::to_string(entry.stored_byte_count) +
                                       " bytes at offset " +
                                       std::to_string(entry.header_offset) +
                                       " overlaps what comes next, at offset " +
@@ -210,14 +215,16 @@ Status CheckPlaces(std::vector<ZipEntry>& entries, uint64_t directory_offset) {
 
 }  // namespace
 
-Result<ZipReader> ZipReader::Open(const ByteSource& source) {
+Result<ZipReader> ZipReader::Open(const ByteSource& source,
+                                  bool allow_deflated) {
   HF_ASSIGN_OR_RETURN(const Directory place, FindDirectory(source));
   HF_ASSIGN_OR_RETURN(const std::string directory,
                       source.ReadString(place.offset, place.byte_count));
-  ZipReader reader(source);
+  ZipReader reader(source, allow_deflated);
   size_t position = 0;
   for (uint64_t i = 0; i < place.entry_count; ++i) {
-    HF_ASSIGN_OR_RETURN(ZipEntry entry, ReadCentral(directory, position));
+    HF_ASSIGN_OR_RETURN(ZipEntry entry,
+                        ReadCentral(directory, position, allow_deflated));
     reader.entries_.push_back(std::move(entry));
   }
   if (position != directory.size()) {
@@ -252,16 +259,21 @@ Result<uint64_t> ZipReader::DataOffset(const ZipEntry& entry) const {
       name_bytes != entry.name.size()) {
     return BadEntry(entry.name, "has another name in its own header");
   }
+  const auto method = LoadLittle<uint16_t>(&header[8]);
   HF_RETURN_IF_ERROR(CheckMethod(entry.name, LoadLittle<uint16_t>(&header[6]),
-                                 LoadLittle<uint16_t>(&header[8])));
+                                 method, allow_deflated_));
+  if ((method == kMethodDeflate) != entry.is_deflated) {
+    return BadEntry(entry.name, "has another method in its own header");
+  }
   const uint64_t offset =
       entry.header_offset + kLocalBytes + name_bytes + extra_bytes;
-  if (offset > entry.end_max || entry.byte_count > entry.end_max - offset) {
-    return BadEntry(entry.name, "of " + std::to_string(entry.byte_count) +
-                                    " bytes at offset " +
-                                    std::to_string(offset) +
-                                    " reaches into what comes next, at " +
-                                    std::to_string(entry.end_max));
+  if (offset > entry.end_max ||
+      entry.stored_byte_count > entry.end_max - offset) {
+    return BadEntry(entry.name,
+                    "of " + std::to_string(entry.stored_byte_count) +
+                        " bytes at offset " + std::to_string(offset) +
+                        " reaches into what comes next, at " +
+                        std::to_string(entry.end_max));
   }
   return offset;
 }

@@ -1,4 +1,5 @@
-// The directory of a zip archive whose entries are stored, not compressed.
+// The directory of a zip archive whose entries are stored, not compressed; or
+// deflated, for callers who say that they can inflate.
 //
 // Thread-safety: const methods may run concurrently. Ownership: borrows the
 // source. Units: bytes; offsets in the source.
@@ -19,7 +20,9 @@ namespace holdfast::pickle {
 
 struct ZipEntry {
   std::string name;
-  uint64_t byte_count = 0;
+  uint64_t byte_count = 0;         // of its content
+  uint64_t stored_byte_count = 0;  // in the archive
+  bool is_deflated = false;
   uint32_t crc32 = 0;
   uint64_t header_offset = 0;
   uint64_t end_max = 0;  // where the next entry, or the directory, begins
@@ -28,7 +31,8 @@ struct ZipEntry {
 class ZipReader {
  public:
   // Reads the directory alone.
-  static Result<ZipReader> Open(const ByteSource& source);
+  static Result<ZipReader> Open(const ByteSource& source,
+                                bool allow_deflated = false);
 
   // By where they lie.
   const std::vector<ZipEntry>& entries() const { return entries_; }
@@ -36,15 +40,17 @@ class ZipReader {
   const ZipEntry* Find(std::string_view name) const;
   // Where the entry's bytes begin; its own header is checked.
   Result<uint64_t> DataOffset(const ZipEntry& entry) const;
-  // Its bytes, checked against its CRC.
+  // Its bytes, checked against its CRC. REQUIRES: not deflated.
   Result<std::string> Read(const ZipEntry& entry) const;
   // The same into memory of entry.byte_count.
   Status ReadInto(const ZipEntry& entry, char* target) const;
 
  private:
-  explicit ZipReader(const ByteSource& source) : source_(&source) {}
+  ZipReader(const ByteSource& source, bool allow_deflated)
+      : source_(&source), allow_deflated_(allow_deflated) {}
 
   const ByteSource* source_;
+  bool allow_deflated_;
   std::vector<ZipEntry> entries_;
 };
 

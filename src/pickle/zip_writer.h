@@ -29,6 +29,8 @@ class ZipWriter {
   // The entry .data/serialization_id below `root`, a number that tells one
   // content from another, then the directory.
   void Finish(std::string_view root);
+  // The directory alone, as other programs expect it.
+  void FinishPlain() { PutDirectory(); }
 
   // Where the next byte goes, in the archive.
   uint64_t offset() const { return offset_; }

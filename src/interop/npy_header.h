@@ -1,0 +1,50 @@
+// The header of an npy file: what numpy.lib.format writes before the elements.
+//
+//   \x93NUMPY, major and minor version, the header's length (2 bytes in version
+//   1, 4 in 2 and 3, little endian), a dict in Python's syntax with the keys
+//   descr, fortran_order and shape, spaces, a line feed; then the elements.
+//
+// Thread-safety: pure functions. Units: bytes.
+// Errors: DataLoss for what is no header; Unimplemented for arrays of Python
+// objects and structures, saying so.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "holdfast/dtype.h"
+#include "holdfast/status.h"
+#include "holdfast/tensor.h"
+
+namespace holdfast {
+
+// What a header is, at most. (numpy itself trusts 10000 bytes.)
+inline constexpr uint64_t kNpyHeaderBytesMax = 1 << 20;
+// Magic, version and the longest length.
+inline constexpr uint64_t kNpyStartBytes = 12;
+
+struct NpyHeader {
+  DType dtype = DType::kUint8;
+  // Of `dtype`: texts and raw bytes have a last axis more than numpy's, of code
+  // points or bytes.
+  Shape shape;
+  Shape strides;  // bytes
+  bool is_big_endian = false;
+  // numpy's, where `dtype` does not say the same: "<U5", "|V2", "<M8[ns]".
+  std::string descr;
+  uint64_t header_bytes = 0;  // where the elements begin
+  uint64_t data_bytes = 0;
+};
+
+// Bytes of the whole header, from the first kNpyStartBytes of the file (or all
+// of it, when it is shorter).
+Result<uint64_t> NpyHeaderLength(std::string_view start);
+// `bytes` are the whole header.
+Result<NpyHeader> ParseNpyHeader(std::string_view bytes);
+
+// As numpy.save writes it, for elements in C order. REQUIRES: numpy has the
+// dtype itself.
+std::string NpyHeaderBytes(DType dtype, const Shape& shape);
+
+}  // namespace holdfast

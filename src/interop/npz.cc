@@ -1,0 +1,213 @@
+#include "interop/npz.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/no_throw.h"
+#include "base/status_macros.h"
+#include "interop/extent_checkpoint.h"
+#include "interop/file_set.h"
+#include "interop/inflate_reader.h"
+#include "interop/npy_header.h"
+#include "interop/tree_sidecar.h"
+#include "pickle/zip_reader.h"
+#include "pickle/zip_writer.h"
+
+namespace holdfast {
+namespace {
+
+namespace fs = std::filesystem;
+
+// What deflate can make of a byte, at most.
+constexpr uint64_t kInflationMax = 1032;
+constexpr uint64_t kCrcPieceBytes = 1 << 20;
+
+class NpzOpener {
+ public:
+  explicit NpzOpener(const std::string& path)
+      : path_(path), file_(fs::path(path).filename().string()) {}
+
+  Status ReadDirectory() {
+    HF_ASSIGN_OR_RETURN(store_, MakeFileSet({{file_, path_}}));
+    HF_ASSIGN_OR_RETURN(const ObjectInfo info, store_->Stat(file_));
+    source_ = std::make_unique<pickle::StoreSource>(
+        *store_, file_, ByteRange{0, info.byte_count});
+    Result<pickle::ZipReader> zip =
+        pickle::ZipReader::Open(*source_, /*allow_deflated=*/true);
+    if (!zip.ok()) return zip.status().WithContext(path_);
+    zip_ = std::make_unique<pickle::ZipReader>(std::move(zip).value());
+    return Status();
+  }
+
+  Result<std::unique_ptr<Checkpoint>> Open(bool use_sidecar) {
+    HF_RETURN_IF_ERROR(ReadDirectory());
+    const std::string sidecar_name = std::string(kSidecarKey) + ".json";
+    const pickle::ZipEntry* sidecar = nullptr;
+    std::vector<ExtentLeaf> leaves;
+    for (const pickle::ZipEntry& entry : zip_->entries()) {
+      if (entry.name == sidecar_name) {
+        sidecar = &entry;
+      } else if (entry.name.ends_with(kNpySuffix)) {
+        leaves.push_back(LeafOf(entry));
+      } else {
+        return DataLossError(path_ + ": member \"" + entry.name +
+                             "\" is no npy file, so this is no npz file");
+      }
+    }
+    CheckpointInfo info;
+    info.path = path_;
+    info.format = "npz";
+    info.items[""] = "";
+    HF_ASSIGN_OR_RETURN(
+        std::unique_ptr<Checkpoint> checkpoint,
+        MakeExtentCheckpoint(std::move(info), store_, std::move(leaves)));
+    if (sidecar == nullptr || !use_sidecar) return checkpoint;
+    return Seen(std::move(checkpoint), *sidecar);
+  }
+
+  // The member's bytes against its CRC.
+  Status CheckMember(const pickle::ZipEntry& entry) {
+    HF_ASSIGN_OR_RETURN(const DeflatedStream stream, StreamOf(entry));
+    if (entry.is_deflated) return CheckDeflated(stream);
+    uint32_t crc = 0;
+    for (uint64_t done = 0; done < entry.byte_count;) {
+      const uint64_t piece = std::min(kCrcPieceBytes, entry.byte_count - done);
+      HF_ASSIGN_OR_RETURN(const Bytes bytes,
+                          store_->Read(file_, {stream.offset + done, piece}));
+      crc = pickle::ZipCrc32(bytes.view(), crc);
+      done += piece;
+    }
+    if (crc == entry.crc32) return Status();
+    return DataLossError("its CRC-32 does not match");
+  }
+
+  const std::vector<pickle::ZipEntry>& entries() const {
+    return zip_->entries();
+  }
+
+ private:
+  Result<DeflatedStream> StreamOf(const pickle::ZipEntry& entry) const {
+    HF_ASSIGN_OR_RETURN(const uint64_t offset, zip_->DataOffset(entry));
+    if (entry.is_deflated &&
+        entry.byte_count / kInflationMax > entry.stored_byte_count) {
+      return DataLossError(
+          "it says that it is " + std::to_string(entry.byte_count) +
+          " bytes, more than its " + std::to_string(entry.stored_byte_count) +
+          " deflated ones can be");
+    }
+    return DeflatedStream{store_,           file_,
+                          offset,           entry.stored_byte_count,
+                          entry.byte_count, entry.crc32};
+  }
+
+  Result<std::unique_ptr<Checkpoint>> Seen(
+      std::unique_ptr<Checkpoint> checkpoint, const pickle::ZipEntry& entry) {
+    HF_ASSIGN_OR_RETURN(const DeflatedStream stream, StreamOf(entry));
+    HF_ASSIGN_OR_RETURN(const std::string text,
+                        entry.is_deflated
+                            ? InflateStart(stream, entry.byte_count)
+                            : zip_->Read(entry));
+    Result<TreeSidecar> sidecar = ParseSidecar(text);
+    if (!sidecar.ok()) return sidecar.status().WithContext(path_);
+    return WithSidecar(std::move(checkpoint), *sidecar);
+  }
+
+  ExtentLeaf LeafOf(const pickle::ZipEntry& entry) const {
+    ExtentLeaf leaf;
+    leaf.info.name =
+        entry.name.substr(0, entry.name.size() - kNpySuffix.size());
+    leaf.info.key = {leaf.info.name};
+    leaf.info.key_is_sequence = {false};
+    leaf.info.dtype = DType::kUint8;
+    const Status filled = FillLeaf(entry, leaf);
+    if (!filled.ok()) {
+      leaf.info.problem = filled.WithContext(
+          path_ + ": member \"" + entry.name + "\" at offset " +
+          std::to_string(entry.header_offset));
+    }
+    return leaf;
+  }
+
+  Result<NpyHeader> ReadNpyHeader(const pickle::ZipEntry& entry,
+                                  const DeflatedStream& stream) const {
+    const auto read = [&](uint64_t byte_count) -> Result<std::string> {
+      byte_count = std::min(byte_count, entry.byte_count);
+      if (entry.is_deflated) return InflateStart(stream, byte_count);
+      HF_ASSIGN_OR_RETURN(const Bytes bytes,
+                          store_->Read(file_, {stream.offset, byte_count}));
+      return bytes.ToString();
+    };
+    HF_ASSIGN_OR_RETURN(const std::string start, read(kNpyStartBytes));
+    HF_ASSIGN_OR_RETURN(const uint64_t length, NpyHeaderLength(start));
+    HF_ASSIGN_OR_RETURN(const std::string bytes, read(length));
+    return ParseNpyHeader(bytes);
+  }
+
+  Status FillLeaf(const pickle::ZipEntry& entry, ExtentLeaf& leaf) const {
+    HF_ASSIGN_OR_RETURN(DeflatedStream stream, StreamOf(entry));
+    HF_ASSIGN_OR_RETURN(NpyHeader header, ReadNpyHeader(entry, stream));
+    const uint64_t want = header.header_bytes + header.data_bytes;
+    if (entry.byte_count != want) {
+      return DataLossError("it has " + std::to_string(entry.byte_count) +
+                           " bytes, but its header and an array of shape " +
+                           ShapeToString(header.shape) + " take " +
+                           std::to_string(want));
+    }
+    leaf.info.dtype = header.dtype;
+    leaf.info.shape = header.shape;
+    leaf.info.value_type = header.descr;
+    leaf.info.stored_bytes = entry.stored_byte_count;
+    if (entry.is_deflated) {
+      leaf.info.codecs = "deflate";
+      leaf.reader = MakeInflateReader(std::move(stream), std::move(header));
+      return Status();
+    }
+    leaf.extents.push_back({BoxOf(header.shape), file_,
+                            stream.offset + header.header_bytes, header.strides,
+                            header.is_big_endian});
+    return Status();
+  }
+
+  const std::string path_;
+  const std::string file_;
+  std::shared_ptr<Store> store_;
+  std::unique_ptr<pickle::StoreSource> source_;
+  std::unique_ptr<pickle::ZipReader> zip_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Checkpoint>> OpenNpz(const std::string& path,
+                                            bool use_sidecar) {
+  return CatchBadAlloc([&] { return NpzOpener(path).Open(use_sidecar); });
+}
+
+Result<std::vector<Damage>> CheckNpzMembers(
+    const std::string& path, Executor& executor, const CancelToken& cancel,
+    const std::function<bool(const std::string& name, uint64_t byte_count)>&
+        takes,
+    uint64_t& member_count) {
+  NpzOpener opener(path);
+  HF_RETURN_IF_ERROR(opener.ReadDirectory());
+  std::vector<const pickle::ZipEntry*> mine;
+  for (const pickle::ZipEntry& entry : opener.entries()) {
+    if (takes(entry.name, entry.byte_count)) mine.push_back(&entry);
+  }
+  member_count = mine.size();
+  std::vector<Status> found(mine.size());
+  HF_RETURN_IF_ERROR(executor.ParallelFor(
+      mine.size(),
+      [&](size_t i, int) {
+        found[i] = opener.CheckMember(*mine[i]);
+        return Status();
+      },
+      &cancel));
+  std::vector<Damage> damages;
+  for (size_t i = 0; i < mine.size(); ++i) {
+    if (found[i].ok()) continue;
+    damages.push_back({"", mine[i]->name, mine[i]->header_offset, found[i]});
+  }
+  return damages;
+}
+
+}  // namespace holdfast

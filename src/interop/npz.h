@@ -1,0 +1,37 @@
+// Reading npz: numpy's zip archives of npy arrays.
+//
+// Thread-safety: pure functions of the file system.
+// Errors: NotFound; DataLoss for an archive or a header that is damaged;
+// an array of Python objects (which only a pickle can hold), or of a dtype that
+// holdfast lacks, is its leaf's `problem`; FailedPrecondition for a sidecar
+// that does not fit.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/cancel.h"
+#include "base/executor.h"
+#include "holdfast/checkpoint.h"
+
+namespace holdfast {
+
+inline constexpr std::string_view kNpySuffix = ".npy";
+
+// `path` is absolute. Leaves in the order of the members, without ".npy".
+// Stored members are read where they lie, deflated ones as streams.
+Result<std::unique_ptr<Checkpoint>> OpenNpz(const std::string& path,
+                                            bool use_sidecar);
+
+// Every member that `takes` takes, by its bytes and its CRC; `member_count` is
+// their number.
+Result<std::vector<Damage>> CheckNpzMembers(
+    const std::string& path, Executor& executor, const CancelToken& cancel,
+    const std::function<bool(const std::string& name, uint64_t byte_count)>&
+        takes,
+    uint64_t& member_count);
+
+}  // namespace holdfast

@@ -1,0 +1,19 @@
+// Errors with Megatron's texts, made in one place.
+//
+// Thread-safety: pure functions.
+#pragma once
+
+#include <string_view>
+
+#include "holdfast/megatron.h"
+
+namespace holdfast::megatron {
+
+// MakeError with the class CheckpointingException.
+Status CheckpointingError(StatusCode status_code, std::string_view code,
+                          std::string_view text);
+
+// The status with `note` after its message.
+Status WithNote(const Status& status, std::string_view note);
+
+}  // namespace holdfast::megatron

@@ -1,0 +1,24 @@
+// Small files of a checkpoint, by plain path.
+//
+// Thread-safety: any thread, different files. Units: bytes.
+// Errors: errno_status.h, with the path.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "holdfast/status.h"
+
+namespace holdfast::megatron {
+
+std::string JoinPath(std::string_view directory, std::string_view name);
+
+// NotFound when there is no such file, or a directory; DataLoss when it is
+// larger than `bytes_max`.
+Result<std::string> ReadWholeFile(const std::string& path, size_t bytes_max);
+
+// The file as a whole, in place of what is there, in one step. With `sync`
+// content and name are on stable storage. Its directory exists.
+Status PutFile(const std::string& path, std::string_view content, bool sync);
+
+}  // namespace holdfast::megatron

@@ -1,0 +1,257 @@
+#include "megatron/open.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/no_throw.h"
+#include "base/status_macros.h"
+#include "checkpoint/array_layout.h"
+#include "checkpoint/leaf_request.h"
+#include "checkpoint/run.h"
+#include "holdfast/megatron_zarr.h"
+#include "megatron/chunk_read.h"
+#include "megatron/files.h"
+#include "megatron/opened.h"
+#include "storage/directory_ops.h"
+#include "tree/utf8.h"
+#include "zarr/format/chunk_key.h"
+
+namespace holdfast::megatron {
+namespace {
+
+LeafInfo NamedLeaf(const std::string& name, ValueKind kind) {
+  LeafInfo info;
+  info.name = name;
+  info.key = {name};
+  info.key_is_sequence = {false};
+  info.kind = kind;
+  return info;
+}
+
+Status DescribeArray(const ZarrArray::State& array, LeafInfo& info) {
+  const zarr::ArrayMetadata& metadata = array.format.metadata;
+  info.dtype = metadata.dtype;
+  info.shape = metadata.shape;
+  info.chunk_shape = metadata.chunk_shape;
+  HF_ASSIGN_OR_RETURN(const auto layout,
+                      MakeArrayLayout(metadata, MissingChunks::kFill));
+  info.codecs = layout->codecs_text;
+  info.chunk_count = static_cast<uint64_t>(array.grid().ChunkCount());
+  info.decoded_bytes = static_cast<uint64_t>(ElementCount(metadata.shape)) *
+                       DTypeBytes(metadata.dtype);
+  return Status();
+}
+
+// Bytes of the chunk files below the array's directory.
+Result<uint64_t> StoredBytesOf(const ZarrArray::State& array) {
+  uint64_t bytes = 0;
+  HF_RETURN_IF_ERROR(array.store->List(
+      array.prefix, [&](std::string_view key, const ObjectInfo& info) {
+        const std::string_view name = key.substr(array.prefix.size());
+        if (zarr::ParseChunkKey(array.format.metadata, name)) {
+          bytes += info.byte_count;
+        }
+        return Status();
+      }));
+  return bytes;
+}
+
+class MegatronCheckpoint final : public Checkpoint {
+ public:
+  MegatronCheckpoint(CheckpointInfo info, std::vector<OpenedLeaf> leaves,
+                     AbsentChunks absent_chunks)
+      : info_(std::move(info)),
+        opened_(std::move(leaves)),
+        absent_chunks_(absent_chunks) {
+    for (OpenedLeaf& leaf : opened_) infos_.push_back(std::move(leaf.info));
+  }
+
+  const CheckpointInfo& info() const override { return info_; }
+  const std::vector<LeafInfo>& leaves() const override { return infos_; }
+  Result<size_t> Find(std::string_view name) const override {
+    return FindLeaf(infos_, info_.path, name);
+  }
+
+  Result<Array> Read(size_t leaf) const override {
+    const LeafInfo& info = infos_[leaf];
+    return ReadBox(leaf, Shape(info.shape.size(), 0), info.shape);
+  }
+
+  Result<Array> ReadBox(size_t leaf, const Shape& origin,
+                        const Shape& shape) const override {
+    return CatchBadAlloc([&]() -> Result<Array> {
+      HF_RETURN_IF_ERROR(CheckIsArray(leaf));
+      HF_RETURN_IF_ERROR(CheckLeafBox(infos_[leaf], origin, shape));
+      HF_ASSIGN_OR_RETURN(Array array,
+                          Array::Allocate(*infos_[leaf].dtype, shape));
+      HF_RETURN_IF_ERROR(
+          ReadInto({{leaf, origin, array.mutable_view()}}, RunOptions{})
+              .status());
+      return array;
+    });
+  }
+
+  Result<Stats> ReadInto(const std::vector<ReadRequest>& requests,
+                         const RunOptions& options) const override {
+    return CatchBadAlloc([&]() -> Result<Stats> {
+      Stopwatch watch;
+      Stats stats;
+      for (const ReadRequest& request : requests) {
+        HF_RETURN_IF_ERROR(Check(request, stats));
+      }
+      stats.plan_seconds = watch.Lap();
+      Run run(options);
+      run.StartPhase("read", stats.decoded_bytes);
+      PartReader reader(LoadMode::kTensorStore, absent_chunks_, info_.path,
+                        run);
+      for (const ReadRequest& request : requests) {
+        HF_RETURN_IF_ERROR(PlainStatus(Add(request, reader)));
+      }
+      HF_RETURN_IF_ERROR(PlainStatus(reader.Finish().status()));
+      stats.chunk_count = reader.chunk_count();
+      stats.stored_bytes = stats.decoded_bytes;
+      stats.transfer_seconds = watch.Lap();
+      stats.in_flight_bytes_peak = run.budget().peak_bytes();
+      stats.total_seconds = stats.plan_seconds + stats.transfer_seconds;
+      return stats;
+    });
+  }
+
+  Result<std::string> ReadText(size_t leaf) const override {
+    const LeafInfo& info = infos_[leaf];
+    HF_RETURN_IF_ERROR(info.problem);
+    if (info.kind != ValueKind::kObject) {
+      return InvalidArgumentError("leaf " + info.name + " is an " +
+                                  std::string(ValueKindName(info.kind)) +
+                                  ", not text");
+    }
+    return CatchBadAlloc([&]() -> Result<std::string> {
+      const auto& object = opened_[leaf].object;
+      Result<std::string> bytes = object ? ReadObjectFile(info_.path, *object)
+                                         : ReadCommonFile(info_.path);
+      return bytes.ok() ? std::move(bytes)
+                        : Result<std::string>(PlainStatus(bytes.status()));
+    });
+  }
+
+  Result<Tree> Structure() const override { return StructureOf(infos_); }
+
+ private:
+  Status CheckIsArray(size_t leaf) const {
+    const LeafInfo& info = infos_[leaf];
+    HF_RETURN_IF_ERROR(info.problem);
+    if (info.kind == ValueKind::kArray) return Status();
+    return InvalidArgumentError("leaf " + info.name + " is an " +
+                                std::string(ValueKindName(info.kind)) +
+                                ", not an array");
+  }
+
+  Status Check(const ReadRequest& request, Stats& stats) const {
+    HF_RETURN_IF_ERROR(CheckIsArray(request.leaf));
+    HF_RETURN_IF_ERROR(CheckReadTarget(infos_[request.leaf], request));
+    stats.decoded_bytes +=
+        static_cast<uint64_t>(ElementCount(request.target.shape)) *
+        DTypeBytes(*infos_[request.leaf].dtype);
+    return Status();
+  }
+
+  Status Add(const ReadRequest& request, PartReader& reader) const {
+    const StoredPart part = {{request.origin, request.target.shape},
+                             request.target};
+    if (IsEmpty(part.box)) return Status();
+    return reader.Add(opened_[request.leaf].array.get(), request.leaf, part);
+  }
+
+  CheckpointInfo info_;
+  std::vector<OpenedLeaf> opened_;
+  std::vector<LeafInfo> infos_;
+  AbsentChunks absent_chunks_;
+};
+
+// Sorted by name; the common state last.
+Result<std::vector<OpenedLeaf>> OpenLeaves(const std::string& path,
+                                           bool stored_sizes) {
+  HF_ASSIGN_OR_RETURN(const CheckpointFiles files, ListCheckpoint(path));
+  const auto store = std::make_shared<FileStore>(path);
+  std::vector<OpenedLeaf> leaves(files.arrays.size());
+  Executor executor;
+  HF_RETURN_IF_ERROR(
+      executor.ParallelFor(leaves.size(), [&](size_t i, int) -> Status {
+        OpenedLeaf& leaf = leaves[i];
+        leaf.info = NamedLeaf(files.arrays[i], ValueKind::kArray);
+        Result<ArrayState> array =
+            OpenArray(store, files.arrays[i], LoadMode::kTensorStore);
+        if (!array.ok()) {
+          leaf.info.problem = PlainStatus(array.status());
+          return Status();
+        }
+        leaf.array = *std::move(array);
+        HF_RETURN_IF_ERROR(DescribeArray(*leaf.array, leaf.info));
+        if (!stored_sizes) return Status();
+        HF_ASSIGN_OR_RETURN(leaf.info.stored_bytes, StoredBytesOf(*leaf.array));
+        return Status();
+      }));
+  for (const auto& [name, object] : files.objects) {
+    OpenedLeaf leaf;
+    leaf.info = NamedLeaf(name, ValueKind::kObject);
+    leaf.object = object;
+    leaves.push_back(std::move(leaf));
+  }
+  std::sort(leaves.begin(), leaves.end(), [](const auto& a, const auto& b) {
+    return a.info.name < b.info.name;
+  });
+  if (files.has_common) {
+    OpenedLeaf leaf;
+    leaf.info = NamedLeaf(std::string(kCommonLeaf), ValueKind::kObject);
+    leaves.push_back(std::move(leaf));
+  }
+  return leaves;
+}
+
+AbsentChunks AbsentOf(MissingChunks missing) {
+  switch (missing) {
+    case MissingChunks::kFill:
+      return AbsentChunks::kFill;
+    case MissingChunks::kRefuse:
+      return AbsentChunks::kRefuse;
+    case MissingChunks::kAsRecorded:
+      break;
+  }
+  return AbsentChunks::kAsRecorded;
+}
+
+}  // namespace
+
+Status PlainStatus(const Status& status) {
+  const std::optional<Error> error = ErrorOf(status);
+  return error ? Status(status.code(), error->text) : status;
+}
+
+Status CheckIsMegatronZarr(const std::string& path,
+                           CheckpointingConfig* config) {
+  HF_ASSIGN_OR_RETURN(*config, OpenConfig(path, UnknownMembers::kIgnore));
+  const ZarrLoadShardedStrategy strategy;
+  HF_RETURN_IF_ERROR(
+      strategy.CheckBackendCompatibility(config->sharded_backend));
+  return strategy.CheckVersionCompatibility(config->sharded_backend_version);
+}
+
+Result<std::unique_ptr<Checkpoint>> OpenMegatronZarr(
+    const std::string& path, const OpenOptions& options) {
+  return CatchBadAlloc([&]() -> Result<std::unique_ptr<Checkpoint>> {
+    CheckpointingConfig config;
+    HF_RETURN_IF_ERROR(PlainStatus(CheckIsMegatronZarr(path, &config)));
+    CheckpointInfo info;
+    info.path = std::filesystem::absolute(path).lexically_normal();
+    info.format = "megatron-zarr";
+    info.zarr_format = 2;
+    info.items[""] = "";
+    Result<std::vector<OpenedLeaf>> leaves =
+        OpenLeaves(info.path, options.stored_sizes);
+    if (!leaves.ok()) return PlainStatus(leaves.status());
+    return std::unique_ptr<Checkpoint>(std::make_unique<MegatronCheckpoint>(
+        std::move(info), *std::move(leaves), AbsentOf(options.missing_chunks)));
+  });
+}
+
+}  // namespace holdfast::megatron

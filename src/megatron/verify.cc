@@ -1,0 +1,277 @@
+// Verifying a Megatron zarr checkpoint.
+#include <set>
+
+#include "base/bytes.h"
+#include "base/no_throw.h"
+#include "base/status_macros.h"
+#include "checkpoint/run.h"
+#include "holdfast/torch_file.h"
+#include "megatron/chunk_read.h"
+#include "megatron/files.h"
+#include "megatron/open.h"
+#include "megatron/opened.h"
+#include "zarr/format/chunk_key.h"
+
+namespace holdfast::megatron {
+namespace {
+
+// Chunks that a report names one by one, of one array.
+constexpr size_t kNamedChunksMax = 100;
+constexpr size_t kStreamBytes = size_t{4} << 20;
+
+// A chunk file of an array.
+struct ChunkFile {
+  const OpenedLeaf* leaf = nullptr;
+  std::string key;
+  Shape index;
+  uint64_t byte_count = 0;
+};
+
+class MegatronVerifier {
+ public:
+  MegatronVerifier(std::string path, const OpenOptions& options,
+                   const RunOptions& run)
+      : path_(std::move(path)), options_(options), run_(run) {}
+
+  Result<VerifyReport> Verify() {
+    CheckpointingConfig config;
+    HF_RETURN_IF_ERROR(CheckIsMegatronZarr(path_, &config));
+    for (const std::string& name : config.unknown_members) {
+      Note("metadata.json has a member \"" + name +
+           "\" that is not understood");
+    }
+    HF_ASSIGN_OR_RETURN(const CheckpointFiles files, ListCheckpoint(path_));
+    NoteNames(files);
+    HF_RETURN_IF_ERROR(CheckArrays(files));
+    HF_RETURN_IF_ERROR(CheckObjects(files));
+    CheckCommon(files);
+    Note("the format has no checksums: values can be wrong without a trace");
+    report_.stats.total_seconds = watch_.Lap();
+    return std::move(report_);
+  }
+
+ private:
+  void Note(std::string text) { report_.notes.push_back(std::move(text)); }
+
+  void AddDamage(std::string leaf, std::string file, Status status) {
+    report_.damages.push_back(
+        {std::move(leaf), std::move(file), std::nullopt, PlainStatus(status)});
+  }
+
+  void NoteNames(const CheckpointFiles& files) {
+    for (const std::string& lock : files.locks) {
+      Note("\"" + lock + "\" is a directory of lock files");
+    }
+    for (const std::string& name : files.bad_names) {
+      Note("a directory whose name is not UTF-8 is left out: " + name);
+    }
+    for (const std::string& name : files.bad_objects) {
+      AddDamage("", name + ".pt",
+                DataLossError("the file is not named as an object shard is: "
+                              "<key>/shard_<offset>_<shape>.pt"));
+    }
+  }
+
+  Status CheckArrays(const CheckpointFiles& files) {
+    const auto store = std::make_shared<FileStore>(path_);
+    leaves_.resize(files.arrays.size());
+    std::vector<ChunkFile> chunks;
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < leaves_.size(); ++i) {
+      OpenedLeaf& leaf = leaves_[i];
+      leaf.info.name = files.arrays[i];
+      ++report_.leaf_count;
+      Result<ArrayState> array =
+          OpenArray(store, leaf.info.name, LoadMode::kTensorStore);
+      if (!array.ok()) {
+        AddDamage(leaf.info.name, leaf.info.name + "/.zarray", array.status());
+        continue;
+      }
+      leaf.array = *std::move(array);
+      HF_RETURN_IF_ERROR(ListChunks(leaf, chunks));
+    }
+    for (const ChunkFile& chunk : chunks) bytes += chunk.byte_count;
+    run_.StartPhase("verify", bytes);
+    report_.chunk_count = chunks.size();
+    report_.stats.stored_bytes = bytes;
+    std::vector<Status> statuses(chunks.size());
+    HF_RETURN_IF_ERROR(run_.executor().ParallelFor(
+        chunks.size(),
+        [&](size_t i, int worker) -> Status {
+          statuses[i] = CheckChunk(chunks[i], worker);
+          run_.AddDone(chunks[i].byte_count);
+          return statuses[i].code() == StatusCode::kCancelled ? statuses[i]
+                                                              : Status();
+        },
+        &run_.cancel()));
+    for (size_t i = 0; i < chunks.size(); ++i) {
+      if (statuses[i].ok()) continue;
+      AddDamage(chunks[i].leaf->info.name, chunks[i].key, statuses[i]);
+    }
+    return Status();
+  }
+
+  Status ListChunks(const OpenedLeaf& leaf, std::vector<ChunkFile>& chunks) {
+    const ZarrArray::State& array = *leaf.array;
+    std::set<Shape> present;
+    HF_RETURN_IF_ERROR(array.store->List(
+        array.prefix, [&](std::string_view key, const ObjectInfo& info) {
+          const std::string_view name = key.substr(array.prefix.size());
+          const auto index = zarr::ParseChunkKey(array.format.metadata, name);
+          if (index) {
+            present.insert(*index);
+            chunks.push_back(
+                {&leaf, std::string(key), *index, info.byte_count});
+          }
+          return Status();
+        }));
+    FindAbsent(leaf, present);
+    return Status();
+  }
+
+  // Looks at no more of the grid than there are files and names to report.
+  void FindAbsent(const OpenedLeaf& leaf, const std::set<Shape>& present) {
+    const ZarrArray::State& array = *leaf.array;
+    const ChunkGrid grid = array.grid();
+    const int64_t chunk_count = grid.ChunkCount();
+    int64_t absent = chunk_count - static_cast<int64_t>(present.size());
+    uint64_t allowed = 0;
+    size_t named = 0;
+    for (int64_t i = 0; i < chunk_count && absent > 0; ++i) {
+      const Shape index = grid.ChunkIndex(i);
+      if (present.contains(index)) continue;
+      if (named + allowed >= kNamedChunksMax) break;
+      --absent;
+      if (IsAllowed(array, index)) {
+        ++allowed;
+        continue;
+      }
+      ++named;
+      const std::string key =
+          zarr::ChunkKey(array.prefix, array.format.metadata, index);
+      AddDamage(leaf.info.name, key,
+                DataLossError("the chunk is not there: its elements were "
+                              "never written, or are lost"));
+    }
+    if (absent > 0) {
+      AddDamage(
+          leaf.info.name, array.prefix,
+          DataLossError(std::to_string(absent) + " more chunks are not there"));
+    }
+    if (allowed > 0) {
+      Note("array " + leaf.info.name + ": " + std::to_string(allowed) +
+           " chunks that no rank writes are absent and read as the fill value");
+    }
+  }
+
+  bool IsAllowed(const ZarrArray::State& array, const Shape& index) const {
+    if (options_.missing_chunks == MissingChunks::kFill) return true;
+    return options_.missing_chunks == MissingChunks::kAsRecorded &&
+           MayBeAbsent(array, index);
+  }
+
+  Status CheckChunk(const ChunkFile& chunk, int worker) {
+    const ZarrArray::State& array = *chunk.leaf->array;
+    const zarr::ChunkFormat& format = array.format;
+    HF_RETURN_IF_ERROR(run_.cancel().Check());
+    if (format.is_raw) return StreamChunk(chunk);
+    const Box box = BoxOf(format.metadata.chunk_shape);
+    HF_RETURN_IF_ERROR(
+        zarr::CheckExpansion(chunk.byte_count,
+                             static_cast<uint64_t>(ElementCount(box.shape)) *
+                                 DTypeBytes(format.metadata.dtype),
+                             format.metadata.bytes_codecs.size()));
+    HF_ASSIGN_OR_RETURN(Array elements,
+                        Array::Allocate(format.metadata.dtype, box.shape));
+    return ChunkError(
+        array, chunk.key, LoadMode::kTensorStore,
+        zarr::ReadChunkBox(*array.store, chunk.key, format, box,
+                           elements.mutable_view(), run_.codec_context(worker),
+                           &run_.cancel()));
+  }
+
+  // Its length, and that every byte can be read.
+  Status StreamChunk(const ChunkFile& chunk) {
+    const ZarrArray::State& array = *chunk.leaf->array;
+    const uint64_t want =
+        static_cast<uint64_t>(ElementCount(array.format.metadata.chunk_shape)) *
+        DTypeBytes(array.format.metadata.dtype);
+    if (chunk.byte_count != want) {
+      return ChunkError(array, chunk.key, LoadMode::kTensorStore,
+                        DataLossError("wrong length"));
+    }
+    Buffer buffer = Buffer::TryAllocate(std::min<uint64_t>(want, kStreamBytes));
+    if (buffer.data() == nullptr && want > 0) {
+      return ResourceExhaustedError("no memory to read a chunk");
+    }
+    for (uint64_t at = 0; at < want; at += kStreamBytes) {
+      const uint64_t count = std::min<uint64_t>(want - at, kStreamBytes);
+      HF_RETURN_IF_ERROR(
+          array.store->ReadInto(chunk.key, at, {buffer.data(), count}));
+    }
+    return Status();
+  }
+
+  Status CheckObjects(const CheckpointFiles& files) {
+    std::map<std::string, std::vector<const ShardedObject*>> by_key;
+    for (const auto& [name, object] : files.objects) {
+      ++report_.leaf_count;
+      by_key[object.key].push_back(&object);
+      const Result<std::string> bytes = ReadObjectFile(path_, object);
+      CheckTorchFile(name, name + ".pt", bytes);
+    }
+    for (const auto& [key, objects] : by_key) {
+      const int64_t want = ElementCount(objects[0]->global_shape);
+      const auto got = static_cast<int64_t>(objects.size());
+      if (got == want) continue;
+      AddDamage(
+          key, key,
+          DataLossError("there are " + std::to_string(got) +
+                        " shards of the object, want " + std::to_string(want)));
+    }
+    return Status();
+  }
+
+  void CheckTorchFile(const std::string& leaf, const std::string& file,
+                      const Result<std::string>& bytes) {
+    if (!bytes.ok()) return AddDamage(leaf, file, bytes.status());
+    const Result<PickleValue> value = ReadTorchFile(*bytes);
+    if (value.ok()) return;
+    if (value.status().code() == StatusCode::kDataLoss) {
+      return AddDamage(leaf, file, value.status());
+    }
+    Note("object " + leaf +
+         " is not looked into: " + std::string(value.status().message()));
+  }
+
+  void CheckCommon(const CheckpointFiles& files) {
+    if (!files.has_common) {
+      return AddDamage(std::string(kCommonLeaf), "common.pt",
+                       NotFoundError("there is no common.pt"));
+    }
+    ++report_.leaf_count;
+    CheckTorchFile(std::string(kCommonLeaf), "common.pt",
+                   ReadCommonFile(path_));
+  }
+
+  const std::string path_;
+  const OpenOptions& options_;
+  Run run_;
+  Stopwatch watch_;
+  std::vector<OpenedLeaf> leaves_;
+  VerifyReport report_;
+};
+
+}  // namespace
+
+Result<VerifyReport> VerifyMegatronZarr(const std::string& path,
+                                        const OpenOptions& options,
+                                        const RunOptions& run) {
+  return CatchBadAlloc([&]() -> Result<VerifyReport> {
+    Result<VerifyReport> report = MegatronVerifier(path, options, run).Verify();
+    return report.ok() ? std::move(report)
+                       : Result<VerifyReport>(PlainStatus(report.status()));
+  });
+}
+
+}  // namespace holdfast::megatron

@@ -1,0 +1,212 @@
+#include "megatron/zarr_array.h"
+
+#include <algorithm>
+
+#include "base/status_macros.h"
+#include "megatron/error.h"
+#include "megatron/files.h"
+#include "megatron/python_text.h"
+#include "tree/utf8.h"
+#include "zarr/format/dtype_names.h"
+
+namespace holdfast::megatron {
+namespace {
+
+constexpr std::string_view kMetadataName = ".zarray";
+constexpr uint64_t kMetadataBytesMax = uint64_t{1} << 20;
+
+Status Refused(std::string_view key, std::string_view why) {
+  return CheckpointingError(
+      StatusCode::kInvalidArgument, "REFUSED_KEY",
+      "Key " + PythonRepr(key) + " cannot be stored: " + std::string(why));
+}
+
+Status NotFoundIn(LoadMode mode, const std::string& path) {
+  std::string text = "Array " + path + " not found";
+  if (mode == LoadMode::kTensorStore) {
+    text = "Array " + path +
+           " could not be loaded. Error: NOT_FOUND: Error opening \"zarr\" "
+           "driver: Metadata at local file \"" +
+           JoinPath(path, kMetadataName) + "\" does not exist";
+  }
+  return CheckpointingError(StatusCode::kNotFound, "ARRAY_NOT_FOUND", text);
+}
+
+Status InvalidMetadata(LoadMode mode, const std::string& path,
+                       const Status& status) {
+  if (mode == LoadMode::kZarr) {
+    return MakeError(
+        StatusCode::kFailedPrecondition, "ARRAY_METADATA_INVALID",
+        status.message().starts_with("Invalid JSON") ? "JSONDecodeError"
+                                                     : "ValueError",
+        std::string(status.message()) + " in " + JoinPath(path, kMetadataName));
+  }
+  return CheckpointingError(
+      StatusCode::kFailedPrecondition, "ARRAY_METADATA_INVALID",
+      "Array " + path +
+          " could not be loaded. Error: FAILED_PRECONDITION: Error opening "
+          "\"zarr\" driver: Error reading local file \"" +
+          JoinPath(path, kMetadataName) +
+          "\": " + std::string(status.message()));
+}
+
+std::string PathOf(Store& store, std::string_view prefix) {
+  std::string path = store.Describe(prefix);
+  if (path.size() > 1 && path.back() == '/') path.pop_back();
+  return path;
+}
+
+// A list as json.dumps(indent=4) breaks it.
+std::string ListText(const Shape& values) {
+  if (values.empty()) return "[]";
+  std::string text;
+  for (const int64_t value : values) {
+    text +=
+        (text.empty() ? "[\n        " : ",\n        ") + std::to_string(value);
+  }
+  return text + "\n    ]";
+}
+
+std::string MetadataText(const Shape& shape, const Shape& chunks,
+                         std::string_view dtype_name) {
+  return "{\n    \"chunks\": " + ListText(chunks) +
+         ",\n    \"compressor\": null,\n    \"dtype\": \"" +
+         std::string(dtype_name) +
+         "\",\n    \"fill_value\": null,\n    \"filters\": null,\n    "
+         "\"order\": \"C\",\n    \"shape\": " +
+         ListText(shape) + ",\n    \"zarr_format\": 2\n}";
+}
+
+}  // namespace
+
+const std::string& ZarrArray::path() const { return state_->path; }
+const Shape& ZarrArray::shape() const { return state_->format.metadata.shape; }
+const Shape& ZarrArray::chunks() const {
+  return state_->format.metadata.chunk_shape;
+}
+DType ZarrArray::dtype() const { return state_->format.metadata.dtype; }
+const std::string& ZarrArray::dtype_name() const { return state_->dtype_name; }
+
+Status CheckKeyIsInside(std::string_view key) {
+  if (key.empty()) return Refused(key, "it is empty");
+  if (key.front() == '/') return Refused(key, "it is an absolute path");
+  if (key.find('\0') != key.npos) return Refused(key, "it has a NUL byte");
+  for (size_t at = 0; at <= key.size();) {
+    const size_t end = std::min(key.find('/', at), key.size());
+    const std::string_view part = key.substr(at, end - at);
+    if (part.empty()) return Refused(key, "a part of its path is empty");
+    if (part == "." || part == "..") {
+      return Refused(key, "\"" + std::string(part) + "\" in its path");
+    }
+    at = end + 1;
+  }
+  return Status();
+}
+
+Status CheckKeyIsStorable(std::string_view key) {
+  HF_RETURN_IF_ERROR(CheckKeyIsInside(key));
+  if (!IsValidUtf8(key)) return Refused(key, "it is not UTF-8");
+  if (key == "metadata.json" || key == "common.pt") {
+    return Refused(key, "a file of every checkpoint has that name");
+  }
+  for (const std::string_view ending : {".zip", ".n5", ".sync"}) {
+    if (key.ends_with(ending)) {
+      return Refused(key, "zarr-python takes names that end in \"" +
+                              std::string(ending) +
+                              "\" for something else than a directory of "
+                              "chunks");
+    }
+  }
+  const Status status = CheckKey(std::string(key) + "/.zarray");
+  return status.ok() ? Status() : Refused(key, status.message());
+}
+
+Result<ArrayState> OpenArray(const std::shared_ptr<Store>& store,
+                             std::string_view key, LoadMode mode) {
+  auto state = std::make_shared<ZarrArray::State>();
+  state->store = store;
+  if (!key.empty()) {
+    HF_RETURN_IF_ERROR(CheckKeyIsInside(key));
+    state->prefix = std::string(key) + "/";
+  }
+  state->path = PathOf(*store, state->prefix);
+  const std::string name = state->prefix + std::string(kMetadataName);
+  const Result<Bytes> text = store->Read(name);
+  if (text.status().code() == StatusCode::kNotFound) {
+    return NotFoundIn(mode, state->path);
+  }
+  if (!text.ok()) return text.status();
+  if (text->size() > kMetadataBytesMax) {
+    return InvalidMetadata(mode, state->path,
+                           FailedPreconditionError("Invalid JSON: too long"));
+  }
+  const Result<zarr::ArrayMetadata> metadata = zarr::ParseV2(text->view());
+  if (!metadata.ok()) {
+    return InvalidMetadata(mode, state->path, metadata.status());
+  }
+  HF_ASSIGN_OR_RETURN(state->format, zarr::MakeChunkFormat(*metadata, {}));
+  state->dtype_name =
+      zarr::DTypeToV2({metadata->dtype, metadata->endian}).value_or("");
+  return ArrayState(std::move(state));
+}
+
+Result<ZarrArray> OpenZarrArrayVerbose(const std::string& path, LoadMode mode) {
+  const auto store = std::make_shared<FileStore>(path);
+  HF_ASSIGN_OR_RETURN(ArrayState state, OpenArray(store, "", mode));
+  return ZarrArray(std::move(state));
+}
+
+bool ShouldCreateArray(const ShardedTensor& tensor, bool store_zero_d) {
+  const auto is_zero = [](int64_t offset) { return offset == 0; };
+  // set(()) == {0} is false: Megatron never creates the array of a 0-d tensor.
+  if (tensor.global_offset.empty() && !store_zero_d) return false;
+  return IsMainReplica(tensor.replica_id) &&
+         std::all_of(tensor.global_offset.begin(), tensor.global_offset.end(),
+                     is_zero) &&
+         (!tensor.flattened_range || tensor.flattened_range->start == 0);
+}
+
+Result<NewArray> PlanArray(const ShardedTensor& tensor) {
+  HF_RETURN_IF_ERROR(CheckKeyIsStorable(tensor.key));
+  HF_RETURN_IF_ERROR(tensor.Check());
+  NewArray array;
+  HF_ASSIGN_OR_RETURN(array.dtype_name, TorchToNumpyDType(tensor.dtype));
+  HF_ASSIGN_OR_RETURN(const Shape chunks, tensor.MaxAllowedChunks());
+  for (size_t i = 0; i < chunks.size(); ++i) {
+    if (chunks[i] > 0) continue;
+    return MakeError(
+        StatusCode::kInvalidArgument, "EMPTY_AXIS", "ZeroDivisionError",
+        "division by zero: axis " + std::to_string(i) +
+            " has no elements for a chunk in " + tensor.ToString());
+  }
+  array.metadata.shape = tensor.global_shape;
+  array.metadata.chunk_shape = chunks;
+  array.metadata.dtype = tensor.dtype;
+  array.metadata.fill_element.assign(DTypeBytes(tensor.dtype), '\0');
+  array.metadata.fill_is_null = true;
+  HF_RETURN_IF_ERROR(zarr::CheckMetadata(array.metadata));
+  array.text = MetadataText(tensor.global_shape, chunks, array.dtype_name);
+  return array;
+}
+
+Result<ArrayState> CreateArray(const std::shared_ptr<Store>& store,
+                               const ShardedTensor& tensor, bool sync) {
+  HF_ASSIGN_OR_RETURN(NewArray array, PlanArray(tensor));
+  auto state = std::make_shared<ZarrArray::State>();
+  state->store = store;
+  state->prefix = tensor.key + "/";
+  state->path = PathOf(*store, state->prefix);
+  state->dtype_name = array.dtype_name;
+  const Status status =
+      store->Write(state->prefix + std::string(kMetadataName), array.text,
+                   {.sync = sync, .atomic = false, .must_create = true});
+  if (status.code() == StatusCode::kAlreadyExists) {
+    return CheckpointingError(StatusCode::kAlreadyExists, "ARRAY_EXISTS",
+                              "Array " + state->path + " already exists");
+  }
+  HF_RETURN_IF_ERROR(status);
+  HF_ASSIGN_OR_RETURN(state->format, zarr::MakeChunkFormat(array.metadata, {}));
+  return ArrayState(std::move(state));
+}
+
+}  // namespace holdfast::megatron
