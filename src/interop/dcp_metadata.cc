@@ -75,7 +75,7 @@ class MetadataParser {
  public:
   Result<DcpMetadata> Parse(std::string_view pickle) {
     HF_ASSIGN_OR_RETURN(const PickleValue root, ReadPickle(pickle));
-    if (!IsRecordOf(root, "Metadata")) {
+    if (!IsRecordOf(root, "Metadata") && !IsRecordOf(root, "MCoreMetadata")) {
       return BadMetadata("it is a " + std::string(PickleKindName(root.kind())) +
                          ", not torch's Metadata");
     }
