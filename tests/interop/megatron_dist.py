@@ -8,18 +8,28 @@ torch.save: {"tensors": {key: tensor}, "common": state}. `write` saves such a
 file, each tensor of at least two rows as two shards.
 """
 
+import importlib.util
 import sys
+import types
 import warnings
 
 import torch
-from megatron.core import dist_checkpointing
-from megatron.core.dist_checkpointing import ShardedTensor
+
+if importlib.util.find_spec("psutil") is None:  # it logs its memory with it
+    sys.modules["psutil"] = types.SimpleNamespace(
+        Process=lambda *_: types.SimpleNamespace(
+            memory_info=lambda: types.SimpleNamespace(rss=0)))
+
+from megatron.core import dist_checkpointing  # noqa: E402
+from megatron.core.dist_checkpointing import ShardedTensor  # noqa: E402
 
 
 def read(directory, out):
     tensors = dist_checkpointing.load_plain_tensors(directory)
     common = dist_checkpointing.load_common_state_dict(directory)
-    torch.save({"tensors": dict(tensors), "common": common}, out)
+    tensors = {key: value for key, value in tensors.items()
+               if isinstance(value, torch.Tensor)}
+    torch.save({"tensors": tensors, "common": common}, out)
 
 
 def shards_of(key, tensor):
@@ -39,6 +49,9 @@ def write(source, directory):
 
 def main():
     warnings.simplefilter("ignore")
+    if not torch.cuda.is_available():  # it waits for a device it may not have
+        torch.cuda.synchronize = lambda *_: None
+        torch.cuda.current_device = lambda: torch.device("cpu")
     torch.distributed.init_process_group(
         "gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
     {"read": read, "write": write}[sys.argv[1]](*sys.argv[2:])

@@ -373,9 +373,10 @@ def main():
             folder.mkdir(parents=True)
         try:
             check_seed(holdfast_tool, seed, folder, args.megatron)
-        except Difference as problem:
+        except Exception as problem:  # whatever a tool raises
             failures += 1
-            print(f"seed {seed}: {problem}")
+            name = "" if isinstance(problem, Difference) else repr(problem)
+            print(f"seed {seed}: {name or problem}")
         if not args.keep:
             shutil.rmtree(folder)
     without = f", without {', '.join(left_out)}" if left_out else ""
