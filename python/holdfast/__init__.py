@@ -9,7 +9,8 @@ impossible to corrupt quietly.
     rows = holdfast.open("/ckpt/7")["params.w"][0:10]
 
 numpy is all it needs; jax, torch and ml_dtypes are used when the program uses
-them. `holdfast.orbax` is a drop-in for `import orbax.checkpoint as ocp`.
+them. `holdfast.orbax` is a drop-in for `import orbax.checkpoint as ocp`;
+`holdfast.torch` is storage for `torch.distributed.checkpoint`.
 """
 
 from __future__ import annotations
@@ -83,6 +84,6 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     # Modules of their own, imported when they are first asked for.
-    if name in ("megatron", "orbax"):
+    if name in ("megatron", "orbax", "torch"):
         return importlib.import_module(f"holdfast.{name}")
     raise AttributeError(f"module 'holdfast' has no attribute {name!r}")

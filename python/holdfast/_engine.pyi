@@ -232,6 +232,7 @@ def finish_item(
     write_digests: bool = True,
     adopt_existing: bool = False,
     is_partial: bool = False,
+    has_own_trees: bool = False,  # only the primary's tree has all leaves
 ) -> None:
     """`holdfast::FinishItem`: one item of the parts of all `ranks`."""
 
@@ -347,6 +348,7 @@ class Checkpoint:
         verify: bool = True,
         stored_sizes: bool = False,
         aggregate_filename: str = "checkpoint",
+        use_sidecar: bool = True,
     ) -> None: ...
     # The same as tuples of (name, key, key_is_sequence or None where no part is
     # an index, value_type, skip_deserialize, dtype, shape, chunk_shape,
@@ -354,7 +356,8 @@ class Checkpoint:
     def leaf_rows(self) -> list[tuple[Any, ...]]: ...
     # The tree with each leaf's index in `leaves`; typed empties as themselves.
     def structure(self) -> Any: ...
-    # The whole leaf: a numpy array, a Python scalar, str, bytes, None, {}, ...
+    # The whole leaf: a numpy array, a Python scalar, str, bytes (an object: its
+    # file of torch.save), None, {}, ...
     def read(self, leaf: int) -> Any: ...
     # The box at `origin`; a numpy array of `shape` in the stored dtype.
     def read_box(
