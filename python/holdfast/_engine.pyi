@@ -232,6 +232,7 @@ def finish_item(
     write_digests: bool = True,
     adopt_existing: bool = False,
     is_partial: bool = False,
+    has_own_trees: bool = False,  # only the primary's tree has all leaves
 ) -> None:
     """`holdfast::FinishItem`: one item of the parts of all `ranks`."""
 
@@ -347,6 +348,7 @@ class Checkpoint:
         verify: bool = True,
         stored_sizes: bool = False,
         aggregate_filename: str = "checkpoint",
+        use_sidecar: bool = True,
     ) -> None: ...
     # The same as tuples of (name, key, key_is_sequence or None where no part is
     # an index, value_type, skip_deserialize, dtype, shape, chunk_shape,
@@ -354,7 +356,8 @@ class Checkpoint:
     def leaf_rows(self) -> list[tuple[Any, ...]]: ...
     # The tree with each leaf's index in `leaves`; typed empties as themselves.
     def structure(self) -> Any: ...
-    # The whole leaf: a numpy array, a Python scalar, str, bytes, None, {}, ...
+    # The whole leaf: a numpy array, a Python scalar, str, bytes (an object: its
+    # file of torch.save), None, {}, ...
     def read(self, leaf: int) -> Any: ...
     # The box at `origin`; a numpy array of `shape` in the stored dtype.
     def read_box(
@@ -663,6 +666,68 @@ def empty(shape: Sequence[int], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
 
 version: str
 
+# ---- Megatron Core's zarr checkpoints
+
+class MegatronError(Exception):
+    """A condition that Megatron Core knows: its arguments are our code for it
+    ("ARRAY_NOT_FOUND"), the name of the class that Megatron Core raises, and
+    the text."""
+
+    args: tuple[str, str, str]
+
+# ("tensor", key, replica_id, global_shape, global_offset, dtype, local_shape,
+# axis_fragmentations or None, prepend_axis_num, allow_shape_mismatch,
+# (start, stop) or None, array or None), or ("object", key, replica_id,
+# global_shape, global_offset). An array has the dtype's width and any strides.
+MegatronRow = tuple[Any, ...]
+
+def megatron_validate(ranks: Sequence[Sequence[MegatronRow]]) -> None:
+    """The main replicas of all ranks cover every key once. Raises
+    MegatronError."""
+
+def megatron_check_key(key: str) -> None:
+    """It names a directory below the checkpoint's. Raises MegatronError."""
+
+def megatron_create_arrays(
+    rows: Sequence[MegatronRow], directory: str, sync: bool, scalars: bool
+) -> None:
+    """Makes the arrays whose first shard is among the rows. `scalars`: of
+    tensors without axes too. Raises MegatronError."""
+
+def megatron_write_shards(
+    rows: Sequence[MegatronRow],
+    directory: str,
+    sync: bool,
+    scalars: bool,
+    thread_count: int,
+) -> Stats:
+    """Writes the main replicas' elements. Raises MegatronError."""
+
+def megatron_open_array(
+    path: str, mode: str
+) -> tuple[tuple[int, ...], tuple[int, ...], str]:
+    """Shape, chunk shape and dtype of an array. `mode`, here and below:
+    "tensorstore" or "zarr", whose errors. Raises MegatronError."""
+
+def megatron_load(
+    rows: Sequence[MegatronRow],
+    targets: Sequence[npt.NDArray[Any] | None],
+    directory: str,
+    mode: str,
+    pad_replicate: bool,
+    thread_count: int,
+) -> list[tuple[str, npt.NDArray[Any], list[str]]]:
+    """For each row the stored dtype, the elements (dtypes that numpy lacks as
+    int16 or uint8) and the chunk files that are not there. A target is filled,
+    and returned, when it has the stored dtype and the shape; else MegatronError
+    DTYPE_MISMATCH is raised, as others are."""
+
+def megatron_list(
+    directory: str, mode: str
+) -> list[tuple[str, str, tuple[int, ...]]]:
+    """Key, dtype and shape of each array of the directory, sorted. Raises
+    MegatronError."""
+
 def read_torch_file(
     data: bytes,
     tensor: Callable[[npt.NDArray[Any], str], Any] | None = None,
@@ -697,3 +762,57 @@ def write_torch_file(
 def torch_file_json(data: bytes) -> str:
     """What a file of torch.save holds as canonical JSON on one line, as
     `include/holdfast/torch_file.h` describes it."""
+
+def diff(
+    a: str,
+    b: str,
+    *,
+    atol: float = 0.0,
+    rtol: float = 0.0,
+    equal_nan: bool = True,
+    equal_bits: bool = False,
+    ignore_dtype: bool = False,
+    only_structure: bool = False,
+    find_renamed: bool = True,
+    rename: Sequence[tuple[str, str, bool]] = ...,
+    select: Sequence[str] = ...,
+    drop: Sequence[str] = ...,
+    step_a: int | None = None,
+    step_b: int | None = None,
+    thread_count: int = 0,
+    in_flight_bytes_max: int = 256 << 20,
+    progress: ProgressFn | None = None,
+) -> tuple[list[dict[str, Any]], list[int], Stats]:
+    """`holdfast::Diff`: a row a leaf, the numbers of the worst, stats."""
+
+def stats(
+    path: str,
+    *,
+    step: int | None = None,
+    thread_count: int = 0,
+    in_flight_bytes_max: int = 256 << 20,
+    progress: ProgressFn | None = None,
+) -> tuple[list[dict[str, Any]], float, float, Stats]:
+    """`holdfast::ComputeStats`: a row a tensor, l2 norm and absmax of all."""
+
+def merge(
+    sources: Sequence[tuple[str, str]],
+    target: str,
+    *,
+    prefer: str = "",
+    average: bool = False,
+    weights: Sequence[float] = ...,
+    take_first: bool = False,
+    format: str | None = None,
+    zarr_format: int | None = None,
+    use_ocdbt: bool | None = None,
+    compression: str | None = "zstd",
+    chunk_bytes_target: int = 8 << 20,
+    overwrite: bool = False,
+    check: bool = True,
+    sync: bool = True,
+    thread_count: int = 0,
+    in_flight_bytes_max: int = 256 << 20,
+    progress: ProgressFn | None = None,
+) -> dict[str, Any]:
+    """`holdfast::Merge`: sources are (path, prefix)."""

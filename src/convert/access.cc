@@ -1,33 +1,49 @@
 // How each foreign format is written and read back.
-#include "base/status_macros.h"
+#include <memory>
+#include <string>
+#include <utility>
+
 #include "convert/format_convert.h"
-#include "interop/safetensors.h"
+#include "interop/dcp_target.h"
+#include "interop/megatron_zarr_target.h"
+#include "interop/npz_target.h"
+#include "interop/open.h"
 #include "interop/safetensors_target.h"
 
 namespace holdfast {
 namespace {
 
-Result<std::unique_ptr<Checkpoint>> OpenNew(const std::string& path) {
-  OpenOptions open;
-  open.stored_sizes = false;
-  return Open(path, open);
+FormatAccess Access(Format format, ForeignFormat foreign,
+                    std::unique_ptr<FormatTarget> target) {
+  return {format, std::move(target), [foreign](const std::string& path) {
+            OpenOptions open;
+            open.stored_sizes = false;
+            return OpenForeign(foreign, path, open);
+          }};
 }
 
 }  // namespace
 
 Result<FormatAccess> AccessOf(Format format) {
-  FormatAccess access{format, nullptr, OpenNew};
   switch (format) {
     case Format::kSafetensors:
-      access.target = MakeSafetensorsTarget();
-      access.open = [](const std::string& path) {
-        return OpenSafetensors(path, true);
-      };
-      return access;
-    default:
-      return UnimplementedError("convert: " + std::string(FormatName(format)) +
-                                " cannot be written");
+      return Access(format, ForeignFormat::kSafetensors,
+                    MakeSafetensorsTarget());
+    case Format::kDcp:
+      return Access(format, ForeignFormat::kDcp, MakeDcpTarget(false));
+    case Format::kTorchDist:
+      return Access(format, ForeignFormat::kTorchDist, MakeDcpTarget(true));
+    case Format::kMegatronZarr:
+      return Access(format, ForeignFormat::kMegatronZarr,
+                    MakeMegatronZarrTarget());
+    case Format::kNpz:
+      return Access(format, ForeignFormat::kNpz, MakeNpzTarget());
+    case Format::kOrbax:
+    case Format::kOrbaxV1:
+      break;
   }
+  return UnimplementedError("convert: " + std::string(FormatName(format)) +
+                            " is one of Orbax's formats");
 }
 
 }  // namespace holdfast

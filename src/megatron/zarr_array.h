@@ -41,6 +41,12 @@ struct NewArray {
   std::string text;
 };
 Result<NewArray> PlanArray(const ShardedTensor& tensor);
+// REQUIRES: chunks >= 1, of the shape's rank.
+Result<NewArray> PlanArray(std::string_view key, DType dtype,
+                           const Shape& shape, const Shape& chunks);
+// The array that is planned, whether or not it is there.
+Result<ArrayState> AssumeArray(const std::shared_ptr<Store>& store,
+                               std::string_view key, const NewArray& array);
 // ARRAY_EXISTS. The names are durable after store->SyncNames().
 Result<ArrayState> CreateArray(const std::shared_ptr<Store>& store,
                                const ShardedTensor& tensor, bool sync);

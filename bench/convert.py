@@ -1,0 +1,106 @@
+#!/usr/bin/env python3
+"""Conversions against `cp` of the same files, and their peak memory.
+
+usage: convert.py HOLDFAST [--dir DIR] [--mib N] [--rounds N] [--ram SIZE]
+
+Saves a checkpoint of N MiB (random float32 in 16 arrays, zstd does not make it
+smaller), then in each round, one after the other: `cp -r` of it and a sync;
+`holdfast convert` of it to one safetensors file, compared and synced; `cp` of
+that file and a sync; `holdfast convert` of that file back, compared and synced.
+Sources are in the page cache. Prints medians, bytes a second of the arrays, and
+the largest resident set of each. Needs the Python package holdfast on
+PYTHONPATH, and numpy.
+"""
+
+import argparse
+import os
+import pathlib
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+import numpy as np
+
+import holdfast
+
+MIB = 1 << 20
+
+
+def timed(command):
+    """Seconds until `command` has ended and the disk has everything; KiB."""
+    os.sync()
+    begin = time.perf_counter()
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode != 0:
+        sys.exit(f"{command}: exit {process.returncode}")
+    os.sync()
+    return time.perf_counter() - begin, usage.ru_maxrss
+
+
+def make_source(path, mib):
+    rng = np.random.default_rng(1)
+    rows = mib // 16 * MIB // 4 // 4096
+    tree = {
+        f"layer_{i}": {"w": rng.random((rows, 4096), dtype=np.float32)}
+        for i in range(16)
+    }
+    holdfast.save(path, tree, compression=None)
+
+
+def remove(path):
+    if path.is_dir():
+        shutil.rmtree(path)
+    elif path.exists():
+        path.unlink()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("holdfast", type=os.path.abspath)
+    parser.add_argument("--dir", default=None)
+    parser.add_argument("--mib", type=int, default=1024)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--ram", default="256M")
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=args.dir) as scratch_name:
+        scratch = pathlib.Path(scratch_name)
+        orbax, flat = scratch / "orbax", scratch / "m.safetensors"
+        new = scratch / "new"
+        new_flat = scratch / "new.safetensors"
+        make_source(orbax, args.mib)
+        convert = [args.holdfast, "convert", "--quiet", "--ram", args.ram]
+        none = ["--compression", "none"]
+        timed([*convert, "--to", "safetensors", str(orbax), str(flat)])
+        ways = {
+            "cp -r orbax": (["cp", "-r", str(orbax), str(new)], new),
+            "orbax to safetensors": (
+                [*convert, "--to", "safetensors", str(orbax), str(new_flat)],
+                new_flat),
+            "cp safetensors": (["cp", str(flat), str(new_flat)], new_flat),
+            "safetensors to orbax": (
+                [*convert, *none, "--to", "orbax", str(flat), str(new)], new),
+        }
+        seconds = {way: [] for way in ways}
+        peak_kib = dict.fromkeys(ways, 0)
+        for _ in range(args.rounds):
+            for way, (command, target) in ways.items():
+                took, kib = timed(command)
+                seconds[way].append(took)
+                peak_kib[way] = max(peak_kib[way], kib)
+                remove(target)
+    print(f"{args.mib} MiB, --ram {args.ram}, {args.rounds} rounds, medians")
+    print("| what | seconds | MiB/s | peak MiB |")
+    print("|---|--:|--:|--:|")
+    for way, all_seconds in seconds.items():
+        median = statistics.median(all_seconds)
+        print(f"| {way} | {median:.2f} | {args.mib / median:.0f} | "
+              f"{peak_kib[way] / 1024:.0f} |")
+
+
+if __name__ == "__main__":
+    main()
