@@ -18,7 +18,7 @@
 namespace holdfast {
 namespace {
 
-constexpr std::string_view kBackendFile = "metadata.json";
+constexpr std::string_view kShardedBackendFile = "metadata.json";
 constexpr std::string_view kCommonFile = "common.pt";
 constexpr std::string_view kCommonRecord = "common_state/shard_0_1";
 // Objects up to this size are looked at when the checkpoint is opened.
@@ -133,7 +133,7 @@ class DcpOpener {
   }
 
   Status FindMegatron() {
-    HF_ASSIGN_OR_RETURN(const auto text, ReadIfThere(kBackendFile));
+    HF_ASSIGN_OR_RETURN(const auto text, ReadIfThere(kShardedBackendFile));
     if (!text) return Status();
     const auto json = nlohmann::json::parse(*text, nullptr, false);
     is_megatron_ = json.is_object() && json.contains("sharded_backend");
