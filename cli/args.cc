@@ -8,6 +8,7 @@ OpenOptions OpenOptionsOf(const Args& args) {
   options.item = args.item;
   options.missing_chunks = args.missing_chunks;
   options.verify = args.verify;
+  options.use_sidecar = args.use_sidecar;
   return options;
 }
 

@@ -56,6 +56,7 @@ struct Args {
   std::optional<int64_t> step;
   std::string item;
   bool verify = true;
+  bool use_sidecar = true;
   MissingChunks missing_chunks = MissingChunks::kAsRecorded;
   int thread_count = 0;
   uint64_t ram_bytes_max = uint64_t{256} << 20;

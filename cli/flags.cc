@@ -461,6 +461,10 @@ constexpr Flag kFlags[] = {
      "fill|refuse", ApplyMissing},
     {"no-verify", 0, "", "Do not check the checkpoint's own file digests",
      kOpen, "", Completion::kNothing, "", Switch<&Args::verify, false>},
+    {"no-sidecar", 0, "",
+     "Give a foreign format's tensors as it has them, without the tree that "
+     "holdfast keeps with them",
+     kOpen, "", Completion::kNothing, "", Switch<&Args::use_sidecar, false>},
     {"threads", 'j', "N", "Work on N threads; 0: one per available CPU", kWork,
      "0", Completion::kNothing, "", ApplyThreads},
     {"ram", 0, "SIZE",

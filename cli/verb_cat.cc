@@ -9,6 +9,7 @@
 #include "cli/units.h"
 #include "cli/verbs.h"
 #include "holdfast/checkpoint.h"
+#include "holdfast/torch_file.h"
 
 namespace holdfast::cli {
 namespace {
@@ -94,6 +95,8 @@ class Cat {
       case ValueKind::kBytes:
       case ValueKind::kJson:
         return RunText();
+      case ValueKind::kObject:
+        return RunObject();
       default:
         return RunEmpty();
     }
@@ -173,6 +176,31 @@ class Cat {
     } else {
       env_.out << (is_bytes ? PrintableText(*text) : *text) << '\n';
     }
+    return Status();
+  }
+
+  // The file of torch.save with --raw, else what it says.
+  Status RunObject() {
+    const auto file = checkpoint_.ReadText(leaf_);
+    if (!file.ok()) return file.status();
+    if (args_.raw) {
+      env_.out << *file;
+      return Status();
+    }
+    const auto value = ReadTorchFile(*file);
+    if (!value.ok()) return value.status().WithContext(info_.name);
+    const std::string text = PickleValueToJson(*value);
+    if (!args_.json) {
+      env_.out << text << '\n';
+      return Status();
+    }
+    JsonWriter json(env_.out);
+    BeginJson(info_, &json);
+    json.NullField("shape");
+    json.Key("value");
+    json.Raw(text);
+    json.EndObject();
+    env_.out << '\n';
     return Status();
   }
 

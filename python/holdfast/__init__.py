@@ -65,10 +65,6 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     # Modules of their own, imported when they are first asked for.
-    if name == "orbax":
-        return importlib.import_module("holdfast.orbax")
-    if name == "megatron":
-        raise AttributeError(
-            "holdfast.megatron is not part of this release yet"
-        )
+    if name in ("megatron", "orbax"):
+        return importlib.import_module(f"holdfast.{name}")
     raise AttributeError(f"module 'holdfast' has no attribute {name!r}")

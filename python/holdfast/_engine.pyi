@@ -663,6 +663,68 @@ def empty(shape: Sequence[int], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
 
 version: str
 
+# ---- Megatron Core's zarr checkpoints
+
+class MegatronError(Exception):
+    """A condition that Megatron Core knows: its arguments are our code for it
+    ("ARRAY_NOT_FOUND"), the name of the class that Megatron Core raises, and
+    the text."""
+
+    args: tuple[str, str, str]
+
+# ("tensor", key, replica_id, global_shape, global_offset, dtype, local_shape,
+# axis_fragmentations or None, prepend_axis_num, allow_shape_mismatch,
+# (start, stop) or None, array or None), or ("object", key, replica_id,
+# global_shape, global_offset). An array has the dtype's width and any strides.
+MegatronRow = tuple[Any, ...]
+
+def megatron_validate(ranks: Sequence[Sequence[MegatronRow]]) -> None:
+    """The main replicas of all ranks cover every key once. Raises
+    MegatronError."""
+
+def megatron_check_key(key: str) -> None:
+    """It names a directory below the checkpoint's. Raises MegatronError."""
+
+def megatron_create_arrays(
+    rows: Sequence[MegatronRow], directory: str, sync: bool, scalars: bool
+) -> None:
+    """Makes the arrays whose first shard is among the rows. `scalars`: of
+    tensors without axes too. Raises MegatronError."""
+
+def megatron_write_shards(
+    rows: Sequence[MegatronRow],
+    directory: str,
+    sync: bool,
+    scalars: bool,
+    thread_count: int,
+) -> Stats:
+    """Writes the main replicas' elements. Raises MegatronError."""
+
+def megatron_open_array(
+    path: str, mode: str
+) -> tuple[tuple[int, ...], tuple[int, ...], str]:
+    """Shape, chunk shape and dtype of an array. `mode`, here and below:
+    "tensorstore" or "zarr", whose errors. Raises MegatronError."""
+
+def megatron_load(
+    rows: Sequence[MegatronRow],
+    targets: Sequence[npt.NDArray[Any] | None],
+    directory: str,
+    mode: str,
+    pad_replicate: bool,
+    thread_count: int,
+) -> list[tuple[str, npt.NDArray[Any], list[str]]]:
+    """For each row the stored dtype, the elements (dtypes that numpy lacks as
+    int16 or uint8) and the chunk files that are not there. A target is filled,
+    and returned, when it has the stored dtype and the shape; else MegatronError
+    DTYPE_MISMATCH is raised, as others are."""
+
+def megatron_list(
+    directory: str, mode: str
+) -> list[tuple[str, str, tuple[int, ...]]]:
+    """Key, dtype and shape of each array of the directory, sorted. Raises
+    MegatronError."""
+
 def read_torch_file(
     data: bytes,
     tensor: Callable[[npt.NDArray[Any], str], Any] | None = None,

@@ -28,6 +28,7 @@ __all__ = [
     "agreement",
     "chosen",
     "process_group",
+    "torch_world",
 ]
 
 # A message above this goes in pieces: stores refuse large values, and
@@ -325,6 +326,11 @@ def chosen(
     if torch_group is not None and has_spread("torch"):
         return torch_group
     return None
+
+
+def torch_world() -> ProcessGroup | None:
+    """All processes of `torch.distributed`; None: not initialised, or one."""
+    return _several(_torch_group(None))
 
 
 class _HasSpread(Protocol):

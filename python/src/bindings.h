@@ -14,6 +14,7 @@ void BindConvert(nanobind::module_& module);
 void BindSteps(nanobind::module_& module);
 void BindSpec(nanobind::module_& module);
 void BindAggregate(nanobind::module_& module);
+void BindMegatron(nanobind::module_& module);
 void BindTorchFile(nanobind::module_& module);
 
 }  // namespace holdfast::python

@@ -35,6 +35,7 @@ NB_MODULE(_engine, module) {
   holdfast::python::BindSteps(module);
   holdfast::python::BindSpec(module);
   holdfast::python::BindAggregate(module);
+  holdfast::python::BindMegatron(module);
   holdfast::python::BindTorchFile(module);
   module.attr("version") = HOLDFAST_VERSION;
 }

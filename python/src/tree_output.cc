@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "numpy_arrays.h"
+#include "pickle_objects.h"
 
 namespace nb = nanobind;
 
@@ -64,11 +65,18 @@ class Converter {
         return nb::none();
       case LeafKind::kPlaceholder:
         return nb::ellipsis();
-      case LeafKind::kExternal:
       case LeafKind::kObject:
+        return OfObject(tree);
+      case LeafKind::kExternal:
         break;  // never read back
     }
     return nb::none();
+  }
+
+  // A pickled object of a foreign format: the plain value.
+  static nb::object OfObject(const Tree& tree) {
+    const auto* value = std::any_cast<PickleValue>(&tree.object());
+    return value != nullptr ? ToPython(*value, nb::none()) : nb::none();
   }
 
   // Joined only where an error may need it: numpy's own dtypes never do.

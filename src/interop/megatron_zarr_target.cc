@@ -59,6 +59,7 @@ class MegatronZarrTarget final : public FormatTarget {
       store_ = std::make_shared<FileStore>(directory);
       arrays_.resize(plan.leaves.size());
       stored_.resize(plan.leaves.size());
+      for (const TargetLeaf& leaf : plan.leaves) names_.insert(leaf.name);
       for (size_t i = 0; i < plan.leaves.size(); ++i) {
         HF_RETURN_IF_ERROR(PlanLeaf(i));
       }
@@ -215,7 +216,7 @@ class MegatronZarrTarget final : public FormatTarget {
   // arrays, and nothing but one leaf has it.
   std::string NewName(const std::string& name, size_t i) {
     const bool fits = megatron::CheckKeyIsStorable(name).ok() &&
-                      name.find('/') == name.npos && !name.starts_with("_") &&
+                      !LiesBelowAnother(name) && name[0] != '_' &&
                       name.size() <= 200;
     if (fits && used_.insert(name).second) return name;
     std::string other;
@@ -223,6 +224,14 @@ class MegatronZarrTarget final : public FormatTarget {
       other = "holdfast_leaf_" + std::to_string(i) + other;
     } while (!used_.insert(other).second);
     return other;
+  }
+
+  bool LiesBelowAnother(const std::string& name) const {
+    for (size_t at = name.find('/'); at != name.npos;
+         at = name.find('/', at + 1)) {
+      if (names_.contains(name.substr(0, at))) return true;
+    }
+    return false;
   }
 
   // One box of an array; it lies in one chunk.
@@ -330,6 +339,7 @@ class MegatronZarrTarget final : public FormatTarget {
   std::shared_ptr<Store> store_;
   std::vector<ArrayState> arrays_;      // as the leaves; null without one
   std::vector<std::string> stored_;     // names in the format, or ""
+  std::set<std::string> names_;         // of the leaves
   std::set<std::string> used_;          // of arrays and objects
   const TargetLeaf* common_ = nullptr;  // of plan_
   std::unique_ptr<ChunkWriter> writer_;

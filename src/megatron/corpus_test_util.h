@@ -2,8 +2,6 @@
 // parsed, its tensors made again from their formula.
 #pragma once
 
-#include <openssl/sha.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -15,6 +13,7 @@
 
 #include "holdfast/megatron_state.h"
 #include "holdfast/megatron_zarr.h"
+#include "pickle/sha256.h"
 #include "storage/scratch_directory.h"
 #include "tensor/box.h"
 #include "tensor/copy.h"
@@ -43,15 +42,9 @@ inline Json ReadJson(const std::string& path) {
 }
 
 inline std::string Sha256Hex(std::string_view bytes) {
-  unsigned char digest[SHA256_DIGEST_LENGTH];
-  SHA256(reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size(),
-         digest);
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string hex;
-  for (const unsigned char byte : digest) {
-    hex += {kDigits[byte >> 4], kDigits[byte & 15]};
-  }
-  return hex;
+  pickle::Sha256 hash;
+  hash.Add(bytes.data(), bytes.size());
+  return hash.Hex();
 }
 
 // Checkpoints with the zarr back end.

@@ -55,8 +55,16 @@ class KeyLister {
                         LeadsToAnything(JoinPath(PathOf(key), ".zarray")));
     if (is_array) {
       (key.ends_with(".sync") ? listed_.locks : listed_.arrays).push_back(key);
+    }
+    HF_ASSIGN_OR_RETURN(const bool has_objects, AddObjectFiles(key));
+    if (is_array || has_objects || !recursive_ || depth >= kKeyDepthMax) {
       return Status();
     }
+    return ListBelow(key, depth + 1);
+  }
+
+  // A key may have both an array and objects.
+  Result<bool> AddObjectFiles(const std::string& key) {
     HF_ASSIGN_OR_RETURN(const std::vector<std::string> names,
                         ListDirectory(PathOf(key)));
     bool has_objects = false;
@@ -65,8 +73,7 @@ class KeyLister {
       has_objects = true;
       listed_.objects.push_back(key + "/" + name.substr(0, name.size() - 3));
     }
-    if (has_objects || !recursive_ || depth >= kKeyDepthMax) return Status();
-    return ListBelow(key, depth + 1);
+    return has_objects;
   }
 
   const std::string root_;
@@ -125,8 +132,8 @@ Status AddObjects(std::vector<ShardedObject> objects,
 }
 
 // Of a "/" key too: EmptyFromUniqueKey takes one level.
-Result<ShardedObject> ParseObject(const std::string& unique_key,
-                                  bool recursive) {
+Result<ShardedObject> ParseShardedObject(const std::string& unique_key,
+                                         bool recursive) {
   const size_t slash = unique_key.rfind('/');
   const size_t first = unique_key.find('/');
   if (!recursive || slash == first) {
@@ -144,7 +151,8 @@ Result<ObjectMetadata> ListObjects(const std::vector<std::string>& names,
   ObjectMetadata metadata;
   std::vector<ShardedObject> same_key;
   for (const std::string& name : names) {
-    HF_ASSIGN_OR_RETURN(ShardedObject object, ParseObject(name, recursive));
+    HF_ASSIGN_OR_RETURN(ShardedObject object,
+                        ParseShardedObject(name, recursive));
     if (!same_key.empty() && same_key.back().key != object.key) {
       HF_RETURN_IF_ERROR(AddObjects(std::move(same_key), metadata));
       same_key.clear();
@@ -185,7 +193,8 @@ Result<CheckpointFiles> ListCheckpoint(const std::string& path) {
   }
   std::vector<std::string> names;
   for (std::string& name : listed.objects) {
-    const bool is_good = IsValidUtf8(name) && ParseObject(name, true).ok();
+    const bool is_good =
+        IsValidUtf8(name) && ParseShardedObject(name, true).ok();
     (is_good ? names : files.bad_objects).push_back(std::move(name));
   }
   HF_ASSIGN_OR_RETURN(files.objects, ListObjects(names, true));

@@ -63,6 +63,21 @@ Status CheckNumbers(const ShardedTensor& tensor) {
                    "global axis for " +
                        tensor.ToString());
   }
+  // The grid of fragments, and the elements that it would cover.
+  const Shape box_shape = tensor.BoxShape();
+  for (size_t i = 0; tensor.axis_fragmentations && i < box_shape.size(); ++i) {
+    if ((*tensor.axis_fragmentations)[i] <=
+        kExtentMax / std::max<int64_t>(box_shape[i], 1)) {
+      continue;
+    }
+    return Invalid("INVALID_DIMS",
+                   "Axis fragmentations out of range for " + tensor.ToString());
+  }
+  if (tensor.axis_fragmentations &&
+      ElementCount(*tensor.axis_fragmentations) > kExtentMax) {
+    return Invalid("INVALID_DIMS",
+                   "Axis fragmentations out of range for " + tensor.ToString());
+  }
   return Status();
 }
 
@@ -153,7 +168,9 @@ Status ShardedTensor::Check() const {
                        ToString());
   }
   HF_RETURN_IF_ERROR(CheckNumbers(*this));
-  for (size_t i = 0; i < local_shape.size(); ++i) {
+  // Without a grid a part may lie anywhere.
+  const size_t checked_axes = axis_fragmentations ? local_shape.size() : 0;
+  for (size_t i = 0; i < checked_axes; ++i) {
     const int64_t offset =
         global_offset[static_cast<size_t>(prepend_axis_num) + i];
     if (local_shape[i] == 0 || offset % local_shape[i] == 0) continue;

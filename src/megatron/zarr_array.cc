@@ -56,6 +56,17 @@ std::string PathOf(Store& store, std::string_view prefix) {
   return path;
 }
 
+Status CheckNoEmptyChunks(const ShardedTensor& tensor, const Shape& chunks) {
+  for (size_t i = 0; i < chunks.size(); ++i) {
+    if (chunks[i] > 0) continue;
+    return MakeError(
+        StatusCode::kInvalidArgument, "EMPTY_AXIS", "ZeroDivisionError",
+        "division by zero: axis " + std::to_string(i) +
+            " has no elements for a chunk in " + tensor.ToString());
+  }
+  return Status();
+}
+
 // A list as json.dumps(indent=4) breaks it.
 std::string ListText(const Shape& values) {
   if (values.empty()) return "[]";
@@ -176,7 +187,6 @@ Result<NewArray> PlanArray(std::string_view key, DType dtype,
   array.metadata.dtype = dtype;
   array.metadata.fill_element.assign(DTypeBytes(dtype), '\0');
   array.metadata.fill_is_null = true;
-  HF_RETURN_IF_ERROR(zarr::CheckMetadata(array.metadata));
   array.text = MetadataText(shape, chunks, array.dtype_name);
   return array;
 }
@@ -186,13 +196,6 @@ Result<NewArray> PlanArray(const ShardedTensor& tensor) {
   HF_RETURN_IF_ERROR(tensor.Check());
   HF_RETURN_IF_ERROR(TorchToNumpyDType(tensor.dtype).status());
   HF_ASSIGN_OR_RETURN(const Shape chunks, tensor.MaxAllowedChunks());
-  for (size_t i = 0; i < chunks.size(); ++i) {
-    if (chunks[i] > 0) continue;
-    return MakeError(
-        StatusCode::kInvalidArgument, "EMPTY_AXIS", "ZeroDivisionError",
-        "division by zero: axis " + std::to_string(i) +
-            " has no elements for a chunk in " + tensor.ToString());
-  }
   return PlanArray(tensor.key, tensor.dtype, tensor.global_shape, chunks);
 }
 
@@ -210,16 +213,20 @@ Result<ArrayState> AssumeArray(const std::shared_ptr<Store>& store,
 Result<ArrayState> CreateArray(const std::shared_ptr<Store>& store,
                                const ShardedTensor& tensor, bool sync) {
   HF_ASSIGN_OR_RETURN(const NewArray array, PlanArray(tensor));
-  HF_ASSIGN_OR_RETURN(ArrayState state, AssumeArray(store, tensor.key, array));
+  const std::string prefix = tensor.key + "/";
   const Status status =
-      store->Write(state->prefix + std::string(kMetadataName), array.text,
+      store->Write(prefix + std::string(kMetadataName), array.text,
                    {.sync = sync, .atomic = false, .must_create = true});
   if (status.code() == StatusCode::kAlreadyExists) {
-    return CheckpointingError(StatusCode::kAlreadyExists, "ARRAY_EXISTS",
-                              "Array " + state->path + " already exists");
+    return CheckpointingError(
+        StatusCode::kAlreadyExists, "ARRAY_EXISTS",
+        "Array " + PathOf(*store, prefix) + " already exists");
   }
   HF_RETURN_IF_ERROR(status);
-  return state;
+  // Megatron notices only now. The .zarray that stays is no checkpoint: there
+  // is no metadata.json.
+  HF_RETURN_IF_ERROR(CheckNoEmptyChunks(tensor, array.metadata.chunk_shape));
+  return AssumeArray(store, tensor.key, array);
 }
 
 }  // namespace holdfast::megatron

@@ -1,0 +1,32 @@
+// megatron::ParseConfig (metadata.json): what parses is written to a text that
+// parses to the same, whatever else was in the file.
+#include "fuzz_util.h"
+#include "holdfast/megatron_zarr.h"
+
+namespace {
+
+using holdfast::megatron::ConfigText;
+using holdfast::megatron::ParseConfig;
+using holdfast::megatron::UnknownMembers;
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const auto text = holdfast::FuzzText(data, size);
+  auto config = ParseConfig(text, UnknownMembers::kIgnore);
+  const auto strict = ParseConfig(text);
+  FUZZ_CHECK(strict.ok() == (config.ok() && config->unknown_members.empty()));
+  if (!config.ok()) {
+    FUZZ_CHECK(holdfast::megatron::ErrorOf(config.status()).has_value());
+    return 0;
+  }
+  config->unknown_members.clear();
+  const auto again = ParseConfig(ConfigText(*config));
+  FUZZ_CHECK_OK(again);
+  FUZZ_CHECK(*again == *config);
+  // Never fails other than by saying so.
+  (void)holdfast::megatron::GetDefaultStrategy(
+      holdfast::megatron::StrategyAction::kLoadSharded, config->sharded_backend,
+      config->sharded_backend_version);
+  return 0;
+}

@@ -1,0 +1,201 @@
+"""torch tensors and numpy arrays, as one kind of thing.
+
+torch is used when the program can import it. A dtype is a torch.dtype, a numpy
+dtype or a name; its name ("bfloat16") is what the engine knows. Elements that
+numpy has no dtype for travel as integers of the same width.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import math
+import sys
+from typing import Any
+
+import numpy as np
+
+from holdfast import _dtypes
+
+__all__ = [
+    "array_of",
+    "default_dtype",
+    "default_wrap",
+    "dtype_name",
+    "dtype_text",
+    "empty",
+    "is_tensor",
+    "is_torch",
+    "item_bytes",
+    "no_data_tensor",
+    "numpy_carrier",
+    "torch",
+    "wrap",
+]
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+# Element types by name, and the numpy dtype that carries their bits.
+_CARRIERS = {
+    "bool": "bool",
+    "uint8": "uint8",
+    "int8": "int8",
+    "int16": "int16",
+    "int32": "int32",
+    "int64": "int64",
+    "uint16": "uint16",
+    "uint32": "uint32",
+    "uint64": "uint64",
+    "float16": "float16",
+    "float32": "float32",
+    "float64": "float64",
+    "complex64": "complex64",
+    "complex128": "complex128",
+    "bfloat16": "int16",
+    "float8_e4m3fn": "uint8",
+    "float8_e4m3fnuz": "uint8",
+    "float8_e5m2": "uint8",
+    "float8_e5m2fnuz": "uint8",
+    "float8_e8m0fnu": "uint8",
+}
+
+
+def torch() -> Any | None:
+    """The module torch; None where it is not installed."""
+    module = sys.modules.get("torch", _ABSENT)
+    if module is None:
+        return None
+    if module is _ABSENT:
+        return _import_torch()
+    return module
+
+
+_ABSENT = object()
+
+
+@functools.cache
+def _import_torch() -> Any | None:
+    if importlib.util.find_spec("torch") is None:
+        return None
+    import torch as module
+
+    return module
+
+
+def is_torch(value: Any) -> bool:
+    """A torch.Tensor or a torch.dtype; never imports torch."""
+    module = sys.modules.get("torch")
+    tensor = getattr(module, "Tensor", None)
+    if module is None or tensor is None:
+        return False
+    return isinstance(value, (tensor, module.dtype))
+
+
+def is_tensor(value: Any) -> bool:
+    """A torch.Tensor or a numpy array."""
+    return isinstance(value, np.ndarray) or (
+        is_torch(value) and hasattr(value, "shape")
+    )
+
+
+@functools.lru_cache(maxsize=256)
+def dtype_name(dtype: Any) -> str:
+    """ "float32", "bfloat16", ... of a torch.dtype, a numpy dtype or a name."""
+    if isinstance(dtype, np.dtype):
+        return _dtypes.dtype_name(dtype)
+    text = str(dtype).removeprefix("torch.")
+    if text in _CARRIERS or is_torch(dtype):
+        return text
+    try:
+        return _dtypes.dtype_name(np.dtype(dtype))
+    except TypeError:
+        return text
+
+
+def dtype_text(dtype: Any) -> str:
+    """As torch prints it: "torch.float32"."""
+    return f"torch.{dtype_name(dtype)}"
+
+
+def numpy_carrier(name: str) -> np.dtype[Any]:
+    """The numpy dtype whose arrays carry elements of that type."""
+    carrier = _CARRIERS.get(name)
+    return np.dtype(carrier) if carrier else _dtypes.numpy_dtype(name)
+
+
+def item_bytes(name: str) -> int:
+    return int(numpy_carrier(name).itemsize)
+
+
+def default_dtype(name: str) -> Any:
+    """The torch.dtype where torch is installed, else the numpy dtype."""
+    module = torch()
+    if module is not None:
+        return getattr(module, name)
+    return _dtypes.numpy_dtype(name)
+
+
+def array_of(data: Any) -> Array:
+    """The elements of a tensor as a numpy array, on the same memory where
+    they are in host memory; of the carrier's dtype.
+    """
+    if isinstance(data, np.ndarray):
+        name = dtype_name(data.dtype)
+        if not data.dtype.isnative:
+            data = data.astype(data.dtype.newbyteorder("="))
+        carrier = numpy_carrier(name)
+        same: Array = data if data.dtype == carrier else data.view(carrier)
+        return same
+    if not is_torch(data):
+        return np.asarray(data)
+    data = data.detach()
+    if data.device.type != "cpu":
+        data = data.cpu()
+    if data.is_conj() or data.is_neg():
+        data = data.resolve_conj().resolve_neg()
+    carrier = numpy_carrier(dtype_name(data.dtype))
+    module = torch()
+    assert module is not None
+    torch_carrier = getattr(module, carrier.name)
+    if data.dtype != torch_carrier:
+        data = data.view(torch_carrier)
+    array: Array = data.numpy()
+    return array
+
+
+def empty(shape: tuple[int, ...], name: str) -> Array:
+    """Memory for elements of that type, in the carrier's dtype."""
+    return np.empty(shape, numpy_carrier(name))
+
+
+def wrap(array: Array, name: str, like: Any) -> Any:
+    """A tensor of element type `name` on the memory of a carrier's array:
+    torch's when `like` (a tensor, a dtype) is torch's, else numpy's.
+    """
+    if not is_torch(like):
+        carrier = numpy_carrier(name)
+        dtype = _dtypes.numpy_dtype(name)
+        return array if dtype == carrier else array.view(dtype)
+    module = torch()
+    assert module is not None
+    tensor = module.from_numpy(array)
+    dtype = getattr(module, name)
+    return tensor if tensor.dtype == dtype else tensor.view(dtype)
+
+
+def default_wrap(array: Array, name: str) -> Any:
+    """A torch tensor where torch is installed, else a numpy array."""
+    return wrap(array, name, default_dtype(name))
+
+
+def no_data_tensor(shape: tuple[int, ...], dtype: Any) -> Any:
+    """Something with a shape and a dtype and, where that goes, no memory."""
+    module = torch()
+    if is_torch(dtype) and module is not None:
+        return module.empty(shape, dtype=dtype, device="meta")
+    carrier = numpy_carrier(dtype_name(dtype))
+    return np.broadcast_to(np.zeros((), carrier), shape).view()
+
+
+def element_count(shape: tuple[int, ...]) -> int:
+    return math.prod(shape)

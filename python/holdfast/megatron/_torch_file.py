@@ -1,0 +1,45 @@
+"""Files of torch.save: written by torch where it is installed, and read
+without running the code that they name.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from holdfast import _engine
+from holdfast.megatron import _tensors
+
+__all__ = ["decode", "read", "write"]
+
+
+def read(path: str | os.PathLike[str]) -> Any:
+    """The object in a file; tensors are torch's where torch is installed.
+
+    Objects of classes that are not known come back as `holdfast.PickleRecord`.
+    Raises FileNotFoundError; DataLossError for a damaged file;
+    PermissionDeniedError for one that names what must not run.
+    """
+    with open(path, "rb") as file:
+        data = file.read()
+    return decode(data)
+
+
+def decode(data: bytes) -> Any:
+    """The object in the bytes of a file."""
+    return _engine.read_torch_file(data, _tensors.default_wrap)
+
+
+def write(path: str | os.PathLike[str], value: Any) -> None:
+    """Writes the file, onto stable storage.
+
+    Without torch: containers, numbers, strings, bytes and arrays.
+    """
+    module = _tensors.torch()
+    with open(path, "wb") as file:
+        if module is not None:
+            module.save(value, file)
+        else:
+            file.write(_engine.write_torch_file(value))
+        file.flush()
+        os.fsync(file.fileno())

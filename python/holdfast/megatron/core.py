@@ -1,0 +1,107 @@
+"""What says that a directory is a distributed checkpoint: `metadata.json`.
+
+It names the back ends that wrote the tensors and everything else, and their
+versions. It is written last, so a checkpoint without it is not complete.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from typing import Any
+
+__all__ = [
+    "CONFIG_FNAME",
+    "CheckpointingConfig",
+    "CheckpointingException",
+    "check_is_distributed_checkpoint",
+    "maybe_load_config",
+    "save_config",
+]
+
+CONFIG_FNAME = "metadata.json"
+
+
+class CheckpointingException(Exception):
+    """The base of what goes wrong with a checkpoint.
+
+    `code` says which condition it is ("ARRAY_NOT_FOUND", ...), "" when it has
+    no name.
+    """
+
+    code: str = ""
+
+    def __init__(self, *args: object, code: str = "") -> None:
+        super().__init__(*args)
+        if code:
+            self.code = code
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _remade, (type(self), self.args, self.code)
+
+
+def _remade(
+    kind: type[CheckpointingException], args: tuple[object, ...], code: str
+) -> CheckpointingException:
+    return kind(*args, code=code)
+
+
+@dataclass
+class CheckpointingConfig:
+    """The back ends of a checkpoint, and the versions of their formats."""
+
+    sharded_backend: str
+    sharded_backend_version: int = 1
+    common_backend: str = "torch"
+    common_backend_version: int = 1
+
+
+def check_is_distributed_checkpoint(
+    checkpoint_dir: str | os.PathLike[str],
+) -> bool:
+    """There is a `metadata.json` in the directory.
+
+    Raises what `maybe_load_config` raises when it says nothing sensible.
+    """
+    return maybe_load_config(checkpoint_dir) is not None
+
+
+def maybe_load_config(
+    checkpoint_dir: str | os.PathLike[str],
+) -> CheckpointingConfig | None:
+    """What `metadata.json` says; None when there is none.
+
+    Raises json.JSONDecodeError for text that is no JSON, TypeError for a key
+    that is not known, a missing `sharded_backend`, or a document that is no
+    object.
+    """
+    if not os.fspath(checkpoint_dir):
+        return None
+    path = os.path.join(checkpoint_dir, CONFIG_FNAME)
+    try:
+        with open(path, encoding="utf-8") as file:
+            document = json.load(file)
+    except FileNotFoundError:
+        return None
+    except RecursionError as error:
+        raise json.JSONDecodeError("Too deeply nested", "", 0) from error
+    if not isinstance(document, dict):
+        raise TypeError(
+            f"{path}: got a JSON {type(document).__name__}, want an object"
+        )
+    return CheckpointingConfig(**document)
+
+
+def save_config(
+    config: CheckpointingConfig, checkpoint_dir: str | os.PathLike[str]
+) -> None:
+    """Writes `metadata.json`, and waits until it is on stable storage.
+
+    Raises OSError.
+    """
+    path = os.path.join(checkpoint_dir, CONFIG_FNAME)
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(asdict(config), file)
+        file.flush()
+        os.fsync(file.fileno())

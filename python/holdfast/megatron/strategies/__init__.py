@@ -1,0 +1,1 @@
+"""How checkpoints of each back end are written and read."""

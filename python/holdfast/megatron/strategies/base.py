@@ -1,0 +1,221 @@
+"""What a strategy is, and which is the default for a back end and version."""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from enum import Enum
+from typing import Any
+
+from holdfast.megatron.core import CheckpointingException
+from holdfast.megatron.mapping import ShardedStateDict, StateDict
+
+__all__ = [
+    "AsyncSaveShardedStrategy",
+    "LoadCommonStrategy",
+    "LoadShardedStrategy",
+    "LoadStrategyBase",
+    "SaveCommonStrategy",
+    "SaveShardedStrategy",
+    "SaveStrategyBase",
+    "StrategyAction",
+    "get_default_strategy",
+    "register_default_strategy",
+]
+
+CheckpointDir = str | os.PathLike[str]
+
+
+class StrategyAction(Enum):
+    """What a strategy does."""
+
+    LOAD_COMMON = "load_common"
+    LOAD_SHARDED = "load_sharded"
+    SAVE_COMMON = "save_common"
+    SAVE_SHARDED = "save_sharded"
+
+
+default_strategies: dict[str, dict[tuple[Any, Any], Any]] = {
+    action.value: {} for action in StrategyAction
+}
+
+
+def get_default_strategy(
+    action: StrategyAction, backend: Any, version: Any
+) -> Any:
+    """The strategy registered for a back end and version.
+
+    Raises CheckpointingException when there is none.
+    """
+    if (backend, type(backend)) == ("zarr", str):
+        from holdfast.megatron.strategies import tensorstore, zarr
+
+        tensorstore.register_default_tensorstore_strategies()
+        zarr.register_default_zarr_strategies()
+    elif (backend, type(backend)) == ("torch_dist", str):
+        from holdfast.megatron.strategies import torch
+
+        torch.register_default_torch_strategies()
+    elif (backend, type(backend)) == ("torch", str):
+        from holdfast.megatron.strategies import common
+
+        common.register_default_common_strategies()
+    try:
+        return default_strategies[action.value][backend, version]
+    except (KeyError, TypeError):
+        what = (action.value, backend, version)
+        raise CheckpointingException(
+            f"Cannot find a default strategy for: {what}{_hint(action)}",
+            code="UNKNOWN_STRATEGY",
+        ) from None
+
+
+def _hint(action: StrategyAction) -> str:
+    known = [
+        f"{backend} version {version}"
+        for backend, version in default_strategies[action.value]
+    ]
+    return f". There is one for {', '.join(known)}" if known else ""
+
+
+def register_default_strategy(
+    action: StrategyAction, backend: str, version: int, strategy: Any
+) -> None:
+    """Makes `strategy` the default for a back end and version."""
+    default_strategies[action.value][backend, version] = strategy
+
+
+class LoadStrategyBase(ABC):
+    """What loads."""
+
+    @abstractmethod
+    def check_backend_compatibility(self, loaded_backend: Any) -> None:
+        """Raises CheckpointingException for a back end it cannot read."""
+
+    @abstractmethod
+    def check_version_compatibility(self, loaded_version: Any) -> None:
+        """Raises CheckpointingException for a version it cannot read."""
+
+    @property
+    def can_handle_sharded_objects(self) -> bool:
+        """It loads ShardedObjects too."""
+        return False
+
+
+class SaveStrategyBase(ABC):  # noqa: B024
+    """What saves, in the format of a back end and version."""
+
+    def __init__(self, backend: str, version: int) -> None:
+        self.backend = backend
+        self.version = version
+
+    @property
+    def can_handle_sharded_objects(self) -> bool:
+        """It saves ShardedObjects too."""
+        return False
+
+    def __str__(self) -> str:
+        return f"{type(self).__name__}({self.backend}, {self.version})"
+
+
+class LoadCommonStrategy(LoadStrategyBase):
+    """Loads what is not sharded."""
+
+    @abstractmethod
+    def load_common(self, checkpoint_dir: CheckpointDir) -> StateDict:
+        """The common state."""
+
+    @abstractmethod
+    def load_sharded_objects(
+        self,
+        sharded_objects_state_dict: ShardedStateDict,
+        checkpoint_dir: CheckpointDir,
+    ) -> Any:
+        """Replaces ShardedObjects by the objects, in place."""
+
+    def load_sharded_metadata(
+        self, checkpoint_dir: CheckpointDir
+    ) -> ShardedStateDict:
+        """The ShardedObjects of the checkpoint by unique key."""
+        if not self.can_handle_sharded_objects:
+            return {}
+        raise NotImplementedError
+
+
+class LoadShardedStrategy(LoadStrategyBase):
+    """Loads what is sharded."""
+
+    @abstractmethod
+    def load(
+        self,
+        sharded_state_dict: ShardedStateDict,
+        checkpoint_dir: CheckpointDir,
+    ) -> StateDict:
+        """Replaces ShardedTensors by the tensors."""
+
+    @abstractmethod
+    def load_tensors_metadata(
+        self, checkpoint_dir: CheckpointDir
+    ) -> ShardedStateDict:
+        """A whole ShardedTensor without data for each key."""
+
+    def load_sharded_metadata(
+        self, checkpoint_dir: CheckpointDir
+    ) -> ShardedStateDict:
+        """The same, with the ShardedObjects if it loads those."""
+        if not self.can_handle_sharded_objects:
+            return self.load_tensors_metadata(checkpoint_dir)
+        raise NotImplementedError(
+            "Loading only sharded metadata not implemented for"
+            f" {type(self).__name__}"
+        )
+
+    def remove_sharded_tensors(
+        self, checkpoint_dir: CheckpointDir, key_prefix: str
+    ) -> None:
+        """Removes the tensors whose keys start with `key_prefix`."""
+        raise NotImplementedError(
+            f"{type(self).__name__} does not remove tensors"
+        )
+
+
+class SaveCommonStrategy(SaveStrategyBase):
+    """Saves what is not sharded."""
+
+    @abstractmethod
+    def save_common(
+        self, common_state_dict: StateDict, checkpoint_dir: CheckpointDir
+    ) -> None:
+        """Writes the common state, on rank 0."""
+
+    def save_sharded_objects(
+        self,
+        sharded_objects_state_dict: ShardedStateDict,
+        checkpoint_dir: CheckpointDir,
+    ) -> None:
+        """Writes the main replicas' objects."""
+        raise NotImplementedError
+
+
+class SaveShardedStrategy(SaveStrategyBase):
+    """Saves what is sharded."""
+
+    @abstractmethod
+    def save(
+        self,
+        sharded_state_dict: ShardedStateDict,
+        checkpoint_dir: CheckpointDir,
+    ) -> None:
+        """Writes the main replicas' tensors; all ranks call it."""
+
+
+class AsyncSaveShardedStrategy(SaveShardedStrategy):
+    """One that can also save in the background; none of zarr's can."""
+
+    @abstractmethod
+    def async_save(
+        self,
+        sharded_state_dict: ShardedStateDict,
+        checkpoint_dir: CheckpointDir,
+    ) -> Any:
+        """The request that does it."""

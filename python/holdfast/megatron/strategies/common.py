@@ -1,0 +1,178 @@
+"""The common state, and objects: files of torch.save.
+
+They are pickles. Reading one runs none of the code that it names: numbers,
+strings, containers, tensors, numpy arrays and a few plain classes are made,
+objects of other classes come back as `holdfast.PickleRecord`, and what acts
+(os.system and the like) is refused by name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+from typing import Any
+
+from holdfast import _engine
+from holdfast.megatron import _torch_file, ranks
+from holdfast.megatron._errors import from_engine
+from holdfast.megatron.core import CheckpointingException
+from holdfast.megatron.dict_utils import dict_list_map_inplace, nested_values
+from holdfast.megatron.mapping import (
+    ShardedObject,
+    ShardedStateDict,
+    StateDict,
+    is_main_replica,
+)
+from holdfast.megatron.strategies.base import (
+    CheckpointDir,
+    LoadCommonStrategy,
+    SaveCommonStrategy,
+    StrategyAction,
+    register_default_strategy,
+)
+from holdfast.megatron.strategies.torch import load_object
+
+__all__ = [
+    "COMMON_STATE_FNAME",
+    "TorchCommonLoadStrategy",
+    "TorchCommonSaveStrategy",
+    "register_default_common_strategies",
+]
+
+COMMON_STATE_FNAME = "common.pt"
+_COMMON_STATE_OBJECT = "common_state/shard_0_1"
+
+
+def register_default_common_strategies() -> None:
+    """Makes those below the defaults for torch version 1."""
+    register_default_strategy(
+        StrategyAction.LOAD_COMMON, "torch", 1, TorchCommonLoadStrategy()
+    )
+    register_default_strategy(
+        StrategyAction.SAVE_COMMON,
+        "torch",
+        1,
+        TorchCommonSaveStrategy("torch", 1),
+    )
+
+
+class TorchCommonSaveStrategy(SaveCommonStrategy):
+    """Writes with torch.save where torch is installed, else the same files of
+    plain values.
+    """
+
+    def save_common(
+        self, common_state_dict: StateDict, checkpoint_dir: CheckpointDir
+    ) -> None:
+        """Writes common.pt, on rank 0."""
+        if ranks.this_rank() == 0:
+            _torch_file.write(
+                os.path.join(checkpoint_dir, COMMON_STATE_FNAME),
+                common_state_dict,
+            )
+
+    def save_sharded_objects(
+        self,
+        sharded_objects_state_dict: ShardedStateDict,
+        checkpoint_dir: CheckpointDir,
+    ) -> None:
+        """Writes a file for each main replica's object."""
+        for each in nested_values(sharded_objects_state_dict):
+            if not is_main_replica(each.replica_id):
+                continue
+            with from_engine():
+                _engine.megatron_check_key(each.key)
+            path = os.path.join(checkpoint_dir, f"{each.unique_key}.pt")
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            _torch_file.write(path, each.data)
+
+    @property
+    def can_handle_sharded_objects(self) -> bool:
+        return True
+
+
+class TorchCommonLoadStrategy(LoadCommonStrategy):
+    """Reads files of torch.save without running them."""
+
+    def load_common(self, checkpoint_dir: CheckpointDir) -> StateDict:
+        """What common.pt holds; tensors on the CPU.
+
+        The newest torch_dist checkpoints keep it as an object instead. Raises
+        CheckpointingException when there is neither.
+        """
+        path = os.path.join(checkpoint_dir, COMMON_STATE_FNAME)
+        state: StateDict
+        try:
+            state = _torch_file.read(path)
+        except FileNotFoundError as error:
+            with contextlib.suppress(FileNotFoundError):
+                state = load_object(checkpoint_dir, _COMMON_STATE_OBJECT)
+                return state
+            raise CheckpointingException(
+                f"Common file {path} does not exist", code="COMMON_NOT_FOUND"
+            ) from error
+        return state
+
+    def load_sharded_objects(
+        self,
+        sharded_objects_state_dict: ShardedStateDict,
+        checkpoint_dir: CheckpointDir,
+    ) -> Any:
+        """Replaces ShardedObjects by the objects, in place.
+
+        Raises CheckpointingException for one that has no file, neither by its
+        name nor by that of before 0.8.
+        """
+
+        def loaded(each: ShardedObject) -> Any:
+            with from_engine():
+                _engine.megatron_check_key(each.key)
+            each.data = None
+            unique = each.unique_key
+            for name in (unique, os.path.splitext(unique)[0]):
+                try:
+                    return _torch_file.read(
+                        os.path.join(checkpoint_dir, f"{name}.pt")
+                    )
+                except FileNotFoundError:
+                    continue
+            path = os.path.join(checkpoint_dir, f"{unique}.pt")
+            raise CheckpointingException(
+                f"Object shard {path} not found", code="OBJECT_NOT_FOUND"
+            )
+
+        return dict_list_map_inplace(loaded, sharded_objects_state_dict)
+
+    def load_sharded_metadata(
+        self, checkpoint_dir: CheckpointDir
+    ) -> ShardedStateDict:
+        """ShardedObjects without data, by unique key."""
+        metadata: ShardedStateDict = {}
+        for directory in sorted(Path(checkpoint_dir).iterdir()):
+            if directory.is_dir():
+                metadata.update(_objects_in(directory))
+        return metadata
+
+    @property
+    def can_handle_sharded_objects(self) -> bool:
+        return True
+
+    def check_backend_compatibility(self, loaded_backend: Any) -> None:
+        """Every back end's common state is read."""
+
+    def check_version_compatibility(self, loaded_version: Any) -> None:
+        """Every version's is."""
+
+
+def _objects_in(directory: Path) -> dict[str, ShardedObject]:
+    objects = [
+        ShardedObject.empty_from_unique_key(f"{directory.name}/{file.stem}")
+        for file in sorted(directory.glob("shard_*.pt"))
+    ]
+    # Before 0.8 the names lost the last extent: it is that of the offsets.
+    if objects and objects[0].global_shape[-1] < 0:
+        extent = max(each.global_offset[-1] for each in objects) + 1
+        for each in objects:
+            each.global_shape = (*each.global_shape[:-1], extent)
+    return {each.unique_key: each for each in objects}

@@ -1,0 +1,278 @@
+"""Saves and loads in which replicas share the work.
+
+The wrapped strategy does a part of the shards on each rank that has them; a
+load hands the others what they want.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from holdfast.megatron import _tensors, ranks
+from holdfast.megatron.core import CheckpointingException
+from holdfast.megatron.dict_utils import (
+    dict_list_map_outplace,
+    nested_values,
+)
+from holdfast.megatron.exchange_utils import (
+    ShardDistribution,
+    determine_main_replica_uniform_distribution,
+)
+from holdfast.megatron.mapping import (
+    ShardedStateDict,
+    ShardedTensor,
+    StateDict,
+    adopt_megatron_core,
+)
+from holdfast.megatron.strategies.base import (
+    AsyncSaveShardedStrategy,
+    CheckpointDir,
+    LoadShardedStrategy,
+    SaveShardedStrategy,
+)
+from holdfast.megatron.utils import _sharded_tensor_shard_id
+from holdfast.megatron.validation import (
+    determine_global_metadata,
+    validate_sharding_integrity,
+)
+
+__all__ = [
+    "FullyParallelLoadStrategyWrapper",
+    "FullyParallelSaveStrategyWrapper",
+    "distribute_main_replicas_with_precomputed_distribution",
+]
+
+_EXCHANGES = ("broadcast", "gather_object", "gather_rounds")
+
+
+class FullyParallelSaveStrategyWrapper(AsyncSaveShardedStrategy):
+    """Each shard is saved by one of the ranks that have it.
+
+    Args:
+      strategy: does the saving.
+      parallelization_group: the ranks among which it is shared; None: all.
+      do_cache_distribution: later saves have the same shards on each rank.
+    """
+
+    def __init__(
+        self,
+        strategy: SaveShardedStrategy,
+        parallelization_group: Any = None,
+        do_cache_distribution: bool = False,
+    ) -> None:
+        super().__init__(strategy.backend, strategy.version)
+        self.base_strategy = strategy
+        self.parallelization_group = parallelization_group
+        self.do_cache_distribution = do_cache_distribution
+        self.cached_distribution: ShardDistribution | None = None
+
+    def async_save(
+        self,
+        sharded_state_dict: ShardedStateDict,
+        checkpoint_dir: CheckpointDir,
+    ) -> Any:
+        """Raises CheckpointingException unless the strategy can."""
+        if not isinstance(self.base_strategy, AsyncSaveShardedStrategy):
+            raise CheckpointingException(
+                "Cannot apply async_save to non-async base strategy"
+                f" {self.base_strategy}",
+                code="ASYNC_UNSUPPORTED",
+            )
+        self.apply_saving_parallelization(sharded_state_dict)
+        return self.base_strategy.async_save(sharded_state_dict, checkpoint_dir)
+
+    def save(
+        self,
+        sharded_state_dict: ShardedStateDict,
+        checkpoint_dir: CheckpointDir,
+    ) -> None:
+        """As the wrapped strategy; all ranks call it."""
+        adopt_megatron_core()
+        with ranks.call(checkpoint_dir):
+            self.apply_saving_parallelization(sharded_state_dict)
+            self.base_strategy.save(sharded_state_dict, checkpoint_dir)
+
+    def apply_saving_parallelization(
+        self, sharded_state_dict: ShardedStateDict
+    ) -> None:
+        """Gives the shards replica ids: 0 where this rank saves them."""
+        distribution = self.cached_distribution
+        if distribution is None:
+            distribution = determine_main_replica_uniform_distribution(
+                sharded_state_dict, self.parallelization_group
+            )
+        distribute_main_replicas_with_precomputed_distribution(
+            sharded_state_dict, self.parallelization_group, distribution
+        )
+        if self.cached_distribution is None:
+            validate_sharding_integrity(
+                determine_global_metadata(sharded_state_dict)[1]
+            )
+        if self.do_cache_distribution:
+            self.cached_distribution = distribution
+
+    @property
+    def can_handle_sharded_objects(self) -> bool:
+        return self.base_strategy.can_handle_sharded_objects
+
+
+class FullyParallelLoadStrategyWrapper(LoadShardedStrategy):
+    """Each shard is read by one of the ranks that want it.
+
+    Args:
+      strategy: does the loading.
+      parallelization_group: the ranks among which it is shared; None: all.
+      do_cache_distribution: later loads ask for the same shards on each rank.
+      exchange_algo: "broadcast", "gather_object" or "gather_rounds"; the
+        results are the same, and so is what is done.
+    """
+
+    def __init__(
+        self,
+        strategy: LoadShardedStrategy,
+        parallelization_group: Any = None,
+        do_cache_distribution: bool = False,
+        exchange_algo: str = "broadcast",
+    ) -> None:
+        if exchange_algo not in _EXCHANGES:
+            raise NotImplementedError(
+                f"Unrecognized gather algorithm: {exchange_algo}"
+            )
+        self.base_strategy = strategy
+        self.parallelization_group = parallelization_group
+        self.do_cache_distribution = do_cache_distribution
+        self.exchange_algo = exchange_algo
+        self.cached_distribution: ShardDistribution | None = None
+
+    # It meets the other ranks after the request has been checked.
+    is_collective = True
+
+    def load(
+        self,
+        sharded_state_dict: ShardedStateDict,
+        checkpoint_dir: CheckpointDir,
+    ) -> StateDict:
+        """As the wrapped strategy; all ranks of the group call it."""
+        adopt_megatron_core()
+        with ranks.call(checkpoint_dir):
+            distribution = self._distribution(sharded_state_dict)
+            if distribution is None:
+                return self.base_strategy.load(
+                    sharded_state_dict, checkpoint_dir
+                )
+            with ranks.subgroup(self.parallelization_group) as group:
+                return self._load(
+                    group, distribution, sharded_state_dict, checkpoint_dir
+                )
+
+    def _distribution(
+        self, sharded_state_dict: ShardedStateDict
+    ) -> ShardDistribution | None:
+        if self.cached_distribution is not None:
+            return self.cached_distribution
+        distribution = determine_main_replica_uniform_distribution(
+            sharded_state_dict, self.parallelization_group, True
+        )
+        if self.do_cache_distribution:
+            self.cached_distribution = distribution
+        return distribution
+
+    def _load(
+        self,
+        group: ranks.Ranks,
+        distribution: ShardDistribution,
+        sharded_state_dict: ShardedStateDict,
+        checkpoint_dir: CheckpointDir,
+    ) -> StateDict:
+        leaves = list(nested_values(sharded_state_dict))
+        tensors = {
+            _sharded_tensor_shard_id(x): x
+            for x in leaves
+            if isinstance(x, ShardedTensor)
+        }
+        # By position: objects, which every rank reads for itself.
+        objects = {
+            str(i): x
+            for i, x in enumerate(leaves)
+            if not isinstance(x, ShardedTensor)
+        }
+        mine = {
+            shard: x
+            for shard, x in tensors.items()
+            if distribution.main_rank_for_shard[shard] == group.rank
+        }
+        loaded = self.base_strategy.load(
+            {"tensors": list(mine.values()), "objects": objects},
+            checkpoint_dir,
+        )
+        carried = {
+            shard: (_tensors.dtype_name(x.dtype), _tensors.array_of(x))
+            for shard, x in zip(mine, loaded["tensors"], strict=True)
+        }
+        shared = group.share(carried, set(tensors))
+        missing = set(tensors) - set(shared)
+        if missing:
+            raise CheckpointingException(
+                f"Missing shards after fully parallel loading: {missing}"
+            )
+        position = iter(range(len(leaves)))
+
+        def filled(x: Any) -> Any:
+            index = str(next(position))
+            if not isinstance(x, ShardedTensor):
+                return loaded["objects"][index]
+            name, array = shared[_sharded_tensor_shard_id(x)]
+            like = x.dtype if x.data is None else x.data
+            return _tensors.wrap(array.copy(), name, like)
+
+        result: StateDict = dict_list_map_outplace(filled, sharded_state_dict)
+        return result
+
+    @property
+    def can_handle_sharded_objects(self) -> bool:
+        return self.base_strategy.can_handle_sharded_objects
+
+    def load_tensors_metadata(
+        self, checkpoint_dir: CheckpointDir
+    ) -> ShardedStateDict:
+        """As the wrapped strategy."""
+        return self.base_strategy.load_tensors_metadata(checkpoint_dir)
+
+    def load_sharded_metadata(
+        self, checkpoint_dir: CheckpointDir
+    ) -> ShardedStateDict:
+        """As the wrapped strategy."""
+        return self.base_strategy.load_sharded_metadata(checkpoint_dir)
+
+    def check_backend_compatibility(self, loaded_backend: Any) -> None:
+        """As the wrapped strategy."""
+        self.base_strategy.check_backend_compatibility(loaded_backend)
+
+    def check_version_compatibility(self, loaded_version: Any) -> None:
+        """As the wrapped strategy."""
+        self.base_strategy.check_version_compatibility(loaded_version)
+
+
+def distribute_main_replicas_with_precomputed_distribution(
+    sharded_state_dict: ShardedStateDict,
+    parallelization_group: Any,
+    precomputed_distribution: ShardDistribution | None,
+) -> None:
+    """Sets replica ids: 0 for the shards that are this rank's, else 1.
+
+    A group of one keeps them.
+    """
+    with ranks.call(""), ranks.subgroup(parallelization_group) as group:
+        size, rank = group.size, group.rank
+    if size <= 1:
+        return
+    if precomputed_distribution is None:
+        raise ValueError(
+            "precomputed_distribution must be not None for non-trivial"
+            " parallelization group"
+        )
+    for each in nested_values(sharded_state_dict):
+        if isinstance(each, ShardedTensor):
+            shard = _sharded_tensor_shard_id(each)
+            main = precomputed_distribution.main_rank_for_shard.get(shard)
+            each.replica_id = 0 if main == rank else 1

@@ -1,0 +1,109 @@
+"""The default loader of zarr checkpoints.
+
+The original's used TensorStore. This one is the engine's, as
+`ZarrLoadShardedStrategy` is, and differs from that as the originals did: in
+error texts, and in what it does with slices past the end.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from holdfast.megatron.mapping import ShardedTensor
+from holdfast.megatron.strategies.base import (
+    CheckpointDir,
+    StrategyAction,
+    register_default_strategy,
+)
+from holdfast.megatron.strategies.zarr import (
+    ZarrLoadShardedStrategy,
+    load_tensors,
+)
+
+__all__ = [
+    "TensorStoreLoadShardedStrategy",
+    "merge_global_slice_with_shape",
+    "register_default_tensorstore_strategies",
+]
+
+
+def register_default_tensorstore_strategies() -> None:
+    """Makes TensorStoreLoadShardedStrategy the default for zarr version 1."""
+    register_default_strategy(
+        StrategyAction.LOAD_SHARDED,
+        "zarr",
+        1,
+        TensorStoreLoadShardedStrategy(),
+    )
+
+
+class TensorStoreLoadShardedStrategy(ZarrLoadShardedStrategy):
+    """Loads zarr arrays with the texts and rules of the default loader.
+
+    `load_directly_on_device`, which the original takes as its first argument:
+    elements go into the `data` of the ShardedTensors.
+    """
+
+    mode = "tensorstore"
+
+    def __init__(
+        self,
+        backend: str | bool = "zarr",
+        version: int = 1,
+        *,
+        load_directly_on_device: bool = False,
+        thread_count: int = 0,
+    ) -> None:
+        is_flag = isinstance(backend, bool)
+        super().__init__(
+            "zarr" if is_flag else str(backend),
+            version,
+            into_buffers=bool(backend) if is_flag else load_directly_on_device,
+            thread_count=thread_count,
+        )
+
+    @property
+    def load_directly_on_device(self) -> bool:
+        """Elements go into the tensors given."""
+        return self.into_buffers
+
+
+def merge_global_slice_with_shape(
+    global_slice: tuple[Any, ...], actual_shape: tuple[int, ...], key: str
+) -> tuple[Any, ...]:
+    """The slice, cut where the stored array ends.
+
+    Raises AssertionError for one that starts there or later, or has another
+    number of axes.
+    """
+    assert len(global_slice) == len(actual_shape), (
+        global_slice,
+        actual_shape,
+        key,
+    )
+    merged = []
+    for item, size in zip(global_slice, actual_shape, strict=True):
+        if isinstance(item, slice):
+            assert item.start < size, (
+                f"Got empty slice for ShardedTensor {key} ({item}, {size})"
+            )
+            item = slice(item.start, min(item.stop, size), item.step)
+        merged.append(item)
+    return tuple(merged)
+
+
+def _load_from_array(
+    sharded_tensor: ShardedTensor,
+    checkpoint_dir: CheckpointDir,
+    load_directly_on_device: bool = False,
+    apply_flattened_range: bool = True,
+) -> Any:
+    """The tensor that `sharded_tensor` stands for."""
+    assert isinstance(sharded_tensor, ShardedTensor), type(sharded_tensor)
+    return load_tensors(
+        [sharded_tensor],
+        checkpoint_dir,
+        "tensorstore",
+        into_buffers=load_directly_on_device,
+        apply_flattened_range=apply_flattened_range,
+    )[0]

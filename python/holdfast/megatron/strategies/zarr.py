@@ -1,0 +1,642 @@
+"""The zarr back end: one zarr v2 array a key, one chunk a shard.
+
+Reading and writing are the engine's: all tensors of a call at once, by several
+threads, from and into the tensors' own memory. The array of a key is created by
+the rank that has its first shard; every main replica then writes its own bytes,
+and nobody reads back or locks.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Sequence
+from logging import getLogger
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from holdfast import _engine
+from holdfast.megatron import _tensors, ranks
+from holdfast.megatron._errors import coded, from_engine
+from holdfast.megatron._rows import Row, row_of
+from holdfast.megatron.core import CheckpointingException
+from holdfast.megatron.dict_utils import dict_list_map_inplace, nested_values
+from holdfast.megatron.mapping import (
+    ShardedStateDict,
+    ShardedTensor,
+    StateDict,
+    adopt_megatron_core,
+    is_main_replica,
+)
+from holdfast.megatron.strategies.base import (
+    CheckpointDir,
+    LoadShardedStrategy,
+    SaveShardedStrategy,
+    StrategyAction,
+    register_default_strategy,
+)
+
+__all__ = [
+    "AbsentChunksWarning",
+    "ZarrArray",
+    "ZarrLoadShardedStrategy",
+    "ZarrSaveShardedStrategy",
+    "flatten_range",
+    "load_zarr_based_sharded_metadata",
+    "numpy_to_torch_dtype_dict",
+    "pad_to_expected_shape",
+    "postprocess_numpy_array",
+    "register_default_zarr_strategies",
+    "torch_to_numpy_dtype_dict",
+]
+
+logger = getLogger(__name__)
+
+# In the order of the original's table.
+_DTYPE_NAMES = (
+    "bool",
+    "uint8",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "float16",
+    "float32",
+    "float64",
+    "complex64",
+    "complex128",
+)
+# So many absent chunks are named in a warning.
+_CHUNKS_NAMED = 20
+
+# The two tables, made when they are first asked for: {numpy dtype: torch dtype}
+# and back. Without torch, numpy's dtypes stand for torch's.
+numpy_to_torch_dtype_dict: dict[np.dtype[Any], Any]
+torch_to_numpy_dtype_dict: dict[Any, np.dtype[Any]]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in ("numpy_to_torch_dtype_dict", "torch_to_numpy_dtype_dict"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    table = {
+        np.dtype(each): _tensors.default_dtype(each) for each in _DTYPE_NAMES
+    }
+    try:
+        import ml_dtypes
+
+        bfloat16: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+        table[bfloat16] = _tensors.default_dtype("bfloat16")
+    except ImportError:
+        pass
+    globals()["numpy_to_torch_dtype_dict"] = table
+    globals()["torch_to_numpy_dtype_dict"] = {v: k for k, v in table.items()}
+    return globals()[name]
+
+
+class AbsentChunksWarning(UserWarning):
+    """A chunk file is not there; its elements are loaded as zeros."""
+
+
+def register_default_zarr_strategies() -> None:
+    """Makes ZarrSaveShardedStrategy the default for zarr version 1."""
+    register_default_strategy(
+        StrategyAction.SAVE_SHARDED,
+        "zarr",
+        1,
+        ZarrSaveShardedStrategy("zarr", 1),
+    )
+
+
+class ZarrSaveShardedStrategy(SaveShardedStrategy):
+    """Writes zarr arrays.
+
+    Args:
+      backend, version: what `metadata.json` will say.
+      sync: everything written is on stable storage before `metadata.json`
+        appears.
+      scalars: tensors without axes are stored, which the default loader reads.
+        The original never makes their arrays, and fails for it.
+      thread_count: 0: as many as there are cores.
+    """
+
+    def __init__(
+        self,
+        backend: str = "zarr",
+        version: int = 1,
+        *,
+        sync: bool = True,
+        scalars: bool = False,
+        thread_count: int = 0,
+    ) -> None:
+        super().__init__(backend, version)
+        self.sync = sync
+        self.scalars = scalars
+        self.thread_count = thread_count
+
+    def save(
+        self,
+        sharded_state_dict: ShardedStateDict,
+        checkpoint_dir: CheckpointDir,
+    ) -> None:
+        """Writes the main replicas' tensors; all ranks call it.
+
+        Raises CheckpointingException: an array exists already or has not been
+        created, an axis does not divide, a key that is no name of a directory;
+        KeyError for a dtype that the format lacks.
+        """
+        adopt_megatron_core()
+        tensors = list(nested_values(sharded_state_dict))
+        rows = [
+            row_of(each, with_data=True)
+            for each in tensors
+            if is_main_replica(each.replica_id)
+        ]
+        created = [
+            row
+            for row, each in zip(
+                rows,
+                (t for t in tensors if is_main_replica(t.replica_id)),
+                strict=True,
+            )
+            if _should_create_array(each) or (self.scalars and _is_0d(each))
+        ]
+        path = os.fspath(checkpoint_dir)
+        with ranks.call(path) as group:
+            with from_engine():
+                _engine.megatron_create_arrays(
+                    created, path, self.sync, self.scalars
+                )
+            group.barrier()
+            with from_engine():
+                _engine.megatron_write_shards(
+                    rows, path, self.sync, self.scalars, self.thread_count
+                )
+            group.barrier()
+
+
+def _create_or_open_zarr_arrays(
+    sharded_tensors: Sequence[ShardedTensor], checkpoint_dir: CheckpointDir
+) -> list[ZarrArray | None]:
+    """The array of each tensor: created here when this is its first shard,
+    opened when another rank has created it, None for replicas that are not
+    main. All ranks call it.
+    """
+    directory = Path(checkpoint_dir)
+    with ranks.call(directory) as group:
+        arrays = [
+            _create_zarr_array(each, directory)
+            if _should_create_array(each)
+            else None
+            for each in sharded_tensors
+        ]
+        group.barrier()
+    return [
+        _open_zarr_array_verbose(directory / each.key, "r+")
+        if made is None and is_main_replica(each.replica_id)
+        else made
+        for each, made in zip(sharded_tensors, arrays, strict=True)
+    ]
+
+
+def _should_create_array(ten: ShardedTensor) -> bool:
+    """A main replica's first shard. Never of a tensor without axes."""
+    flat = ten.flattened_range
+    return (
+        is_main_replica(ten.replica_id)
+        and set(ten.global_offset) == {0}
+        and (flat is None or flat.start == 0)
+    )
+
+
+def _is_0d(ten: ShardedTensor) -> bool:
+    return len(ten.global_shape) == 0
+
+
+def _save_to_existing_array(
+    sharded_tensor: ShardedTensor, arr: ZarrArray | None
+) -> None:
+    """Writes a main replica's elements into its array."""
+    if not is_main_replica(sharded_tensor.replica_id):
+        return
+    assert arr is not None
+    row = row_of(sharded_tensor, with_data=True)
+    with from_engine():
+        _engine.megatron_write_shards(
+            [row], arr.directory_of(sharded_tensor.key), True, True, 0
+        )
+
+
+def _create_zarr_array(
+    sharded_tensor: ShardedTensor, checkpoint_dir: CheckpointDir
+) -> ZarrArray:
+    """A new array of the tensor's global shape.
+
+    Raises CheckpointingException when there is one, KeyError for a dtype that
+    the format lacks.
+    """
+    directory = os.fspath(checkpoint_dir)
+    with from_engine():
+        _engine.megatron_create_arrays(
+            [row_of(sharded_tensor)], directory, True, True
+        )
+    return _open_zarr_array_verbose(Path(directory, sharded_tensor.key), "r+")
+
+
+class ZarrLoadShardedStrategy(LoadShardedStrategy):
+    """Loads zarr arrays as zarr-python does.
+
+    Args:
+      backend, version: as metadata.json has them.
+      into_buffers: elements go into the `data` of the ShardedTensors, which
+        are then the results; they are converted when the dtypes differ.
+      thread_count: 0: as many as there are cores.
+    """
+
+    mode = "zarr"
+
+    def __init__(
+        self,
+        backend: str = "zarr",
+        version: int = 1,
+        *,
+        into_buffers: bool = False,
+        thread_count: int = 0,
+    ) -> None:
+        self.backend = backend
+        self.version = version
+        self.into_buffers = into_buffers
+        self.thread_count = thread_count
+
+    def __str__(self) -> str:
+        return f"{type(self).__name__}({self.backend}, {self.version})"
+
+    def load(
+        self,
+        sharded_state_dict: ShardedStateDict,
+        checkpoint_dir: CheckpointDir,
+    ) -> StateDict:
+        """Replaces the ShardedTensors by tensors of the stored dtypes, in
+        place.
+
+        Warns (AbsentChunksWarning) of chunks that are not there. Raises
+        CheckpointingException: no such array, another global shape; ValueError
+        for a chunk of a wrong length.
+        """
+        adopt_megatron_core()
+        tensors = list(nested_values(sharded_state_dict))
+        for each in tensors:
+            assert isinstance(each, ShardedTensor), type(each)
+        loaded = iter(
+            load_tensors(
+                tensors,
+                checkpoint_dir,
+                self.mode,
+                into_buffers=self.into_buffers,
+                thread_count=self.thread_count,
+            )
+        )
+        dict_list_map_inplace(lambda _: next(loaded), sharded_state_dict)
+        return sharded_state_dict
+
+    def load_tensors_metadata(
+        self, checkpoint_dir: CheckpointDir
+    ) -> ShardedStateDict:
+        """A whole ShardedTensor without data for each array of the directory.
+
+        Raises KeyError for a dtype that the table lacks.
+        """
+        path = os.fspath(checkpoint_dir)
+        with from_engine():
+            arrays = _engine.megatron_list(path, self.mode)
+        return {
+            key: _whole(key, _tensors.default_dtype(dtype), shape)
+            for key, dtype, shape in arrays
+        }
+
+    def check_backend_compatibility(self, loaded_backend: Any) -> None:
+        """Raises CheckpointingException for torch_dist; others only warn."""
+        if loaded_backend == self.backend:
+            return
+        text = (
+            f"{self} reads zarr checkpoints; this one says it is"
+            f" {loaded_backend!r}"
+        )
+        if loaded_backend == "torch_dist":
+            raise CheckpointingException(
+                f"{text}. Load it without `sharded_strategy`, or convert it:"
+                " holdfast convert SRC DST --to megatron-zarr",
+                code="BACKEND_MISMATCH",
+            )
+        logger.warning("%s", text)
+
+    def check_version_compatibility(self, loaded_version: Any) -> None:
+        """Warns of another version."""
+        if loaded_version != self.version:
+            logger.warning(
+                "%s reads version %s; this checkpoint says %r",
+                self,
+                self.version,
+                loaded_version,
+            )
+
+
+def load_tensors(
+    tensors: Sequence[ShardedTensor],
+    checkpoint_dir: CheckpointDir,
+    mode: str,
+    *,
+    into_buffers: bool = False,
+    apply_flattened_range: bool = True,
+    thread_count: int = 0,
+) -> list[Any]:
+    """What each ShardedTensor stands for, all read at once.
+
+    `mode`: whose errors, "zarr" or "tensorstore". `apply_flattened_range`:
+    else the whole local box.
+    """
+    rows = [_request(each, apply_flattened_range) for each in tensors]
+    targets = [_target(each) if into_buffers else None for each in tensors]
+    try:
+        arrays = load_arrays(rows, targets, checkpoint_dir, mode, thread_count)
+    except CheckpointingException as error:
+        if error.code != "DTYPE_MISMATCH":
+            raise
+        # Some buffers are of another dtype: those need a conversion.
+        targets = [None] * len(rows)
+        arrays = load_arrays(rows, targets, checkpoint_dir, mode, thread_count)
+    results = []
+    for each, target, (name, array) in zip(
+        tensors, targets, arrays, strict=True
+    ):
+        like = each.dtype if each.data is None else each.data
+        if target is not None and array is target:
+            results.append(each.data)
+        elif into_buffers and each.data is not None:
+            results.append(_copied(each.data, _tensors.wrap(array, name, like)))
+        else:
+            results.append(_tensors.wrap(array, name, like))
+    return results
+
+
+def _request(ten: ShardedTensor, apply_flattened_range: bool) -> Row:
+    row = row_of(ten)
+    return row if apply_flattened_range else (*row[:10], None, None)
+
+
+def _target(ten: ShardedTensor) -> _tensors.Array | None:
+    """The memory of the caller's buffer, if the engine can fill it."""
+    data = ten.data
+    if data is None or (_tensors.is_torch(data) and data.device.type != "cpu"):
+        return None
+    array = _tensors.array_of(data)
+    return array if array.flags.writeable else None
+
+
+def _copied(buffer: Any, loaded: Any) -> Any:
+    if _tensors.is_torch(buffer):
+        buffer.detach().copy_(loaded)
+    else:
+        np.copyto(buffer, loaded, casting="unsafe")
+    return buffer
+
+
+def load_arrays(
+    rows: Sequence[Row],
+    targets: Sequence[_tensors.Array | None],
+    checkpoint_dir: CheckpointDir,
+    mode: str,
+    thread_count: int = 0,
+) -> list[tuple[str, _tensors.Array]]:
+    """(dtype name, carrier's array) of each request.
+
+    An array that is the target given holds the elements there.
+    """
+    path = os.fspath(checkpoint_dir)
+    replicates = bool(int(os.environ.get("DIST_CKPT_PAD_REPLICATE", 0)))
+    with from_engine():
+        loaded = _engine.megatron_load(
+            rows, list(targets), path, mode, replicates, thread_count
+        )
+    absent = [chunk for _, _, chunks in loaded for chunk in chunks]
+    if absent:
+        named = ", ".join(dict.fromkeys(absent[:_CHUNKS_NAMED]))
+        more = len(absent) - _CHUNKS_NAMED
+        warnings.warn(
+            f"{path}: chunks are not there, and read as zeros (or as the"
+            f" array's fill value): {named}"
+            f"{f' and {more} more' if more > 0 else ''}",
+            AbsentChunksWarning,
+            stacklevel=3,
+        )
+    return [(name, array) for name, array, _ in loaded]
+
+
+def _load_from_array(
+    sharded_tensor: ShardedTensor, checkpoint_dir: CheckpointDir
+) -> Any:
+    """The tensor that `sharded_tensor` stands for."""
+    assert isinstance(sharded_tensor, ShardedTensor), type(sharded_tensor)
+    return load_tensors([sharded_tensor], checkpoint_dir, "zarr")[0]
+
+
+class ZarrArray:
+    """An array of a checkpoint: its shape, chunks and dtype, and its boxes."""
+
+    def __init__(
+        self,
+        path: str,
+        shape: tuple[int, ...],
+        chunks: tuple[int, ...],
+        dtype_name: str,
+        mode: str,
+    ) -> None:
+        self.path = path
+        self.shape = shape
+        self.chunks = chunks
+        self.dtype_name = dtype_name
+        self._mode = mode
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """numpy's; bfloat16 needs ml_dtypes."""
+        from holdfast import _dtypes
+
+        return _dtypes.numpy_dtype(self.dtype_name)
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    def directory_of(self, key: str) -> str:
+        """The checkpoint's directory, for the key of this array."""
+        suffix = os.sep + key
+        if self.path.endswith(suffix):
+            return self.path[: -len(suffix)]
+        raise coded("ARRAY_NOT_FOUND", f"{self} is not {key}", ValueError)
+
+    def __getitem__(self, selection: Any) -> _tensors.Array:
+        """The elements of a box, as a numpy array: ints and plain slices."""
+        if not isinstance(selection, tuple):
+            selection = (selection,)
+        offsets, sizes, kept = _box_of(selection, self.shape)
+        directory, key = os.path.split(self.path)
+        row: Row = (
+            "tensor",
+            key,
+            0,
+            self.shape,
+            offsets,
+            self.dtype_name,
+            sizes,
+            None,
+            0,
+            False,
+            None,
+            None,
+        )
+        ((name, array),) = load_arrays([row], [None], directory, self._mode)
+        return np.asarray(_tensors.wrap(array.reshape(kept), name, None))
+
+    def __repr__(self) -> str:
+        return (
+            f"<ZarrArray {self.path}: {self.dtype_name} {self.shape}, chunks"
+            f" {self.chunks}>"
+        )
+
+
+def _box_of(
+    selection: tuple[Any, ...], shape: tuple[int, ...]
+) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    """Offsets and sizes of a selection, and the sizes without its ints."""
+    if Ellipsis in selection:
+        at = selection.index(Ellipsis)
+        fill = (slice(None),) * (len(shape) - len(selection) + 1)
+        selection = selection[:at] + fill + selection[at + 1 :]
+    if len(selection) > len(shape):
+        raise coded(
+            "RANK_MISMATCH",
+            f"too many indices for array; expected {len(shape)}, got"
+            f" {len(selection)}",
+            IndexError,
+        )
+    selection += (slice(None),) * (len(shape) - len(selection))
+    offsets, sizes, kept = [], [], []
+    for item, size in zip(selection, shape, strict=True):
+        if isinstance(item, slice):
+            begin, end, step = item.indices(size)
+            if step != 1:
+                raise IndexError(f"slices have step 1, got {item}")
+            sizes.append(max(0, end - begin))
+            kept.append(sizes[-1])
+        else:
+            begin = range(size)[item]
+            sizes.append(1)
+        offsets.append(begin)
+    return tuple(offsets), tuple(sizes), tuple(kept)
+
+
+def _open_zarr_array_verbose(
+    path: CheckpointDir, mode: str, **open_kwargs: Any
+) -> ZarrArray:
+    """The array at `path`; `mode` is "r" or "r+".
+
+    Raises CheckpointingException when there is none.
+    """
+    if mode not in ("r", "r+"):
+        raise ValueError(f"mode: got {mode!r}, want 'r' or 'r+'")
+    text = os.fspath(path)
+    with from_engine():
+        shape, chunks, name = _engine.megatron_open_array(text, "zarr")
+    return ZarrArray(text, shape, chunks, name, "zarr")
+
+
+def postprocess_numpy_array(
+    loaded_array: Any,
+    sharded_tensor: ShardedTensor,
+    apply_flattened_range: bool = True,
+) -> Any:
+    """The loaded box as a tensor of `local_shape`, or its flattened range.
+
+    Raises CheckpointingException for another shape that may not mismatch.
+    """
+    array = np.asarray(loaded_array)
+    name = _tensors.dtype_name(array.dtype)
+    like = sharded_tensor.dtype
+    x = _tensors.wrap(_tensors.array_of(array), name, like)
+    if tuple(x.shape) != tuple(sharded_tensor.local_shape):
+        if not sharded_tensor.allow_shape_mismatch:
+            raise CheckpointingException(
+                f"Local shape mismatch for loaded ({x.shape}) and expected"
+                f" ({sharded_tensor.local_shape}) tensor for key"
+                f" {sharded_tensor.key}",
+                code="LOCAL_SHAPE_MISMATCH",
+            )
+        x = pad_to_expected_shape(x, sharded_tensor)
+    if apply_flattened_range and sharded_tensor.flattened_range is not None:
+        x = flatten_range(sharded_tensor, x)
+    return x
+
+
+def flatten_range(sharded_tensor: ShardedTensor, x: Any) -> Any:
+    """The flattened range of a box, 1-D, on its memory where it can be."""
+    return x.reshape(-1)[sharded_tensor.flattened_range]
+
+
+def pad_to_expected_shape(x: Any, expected_sharded_ten: ShardedTensor) -> Any:
+    """`x` with zeros after its end along each axis, up to the local shape.
+
+    With DIST_CKPT_PAD_REPLICATE=1 in the environment, its last elements.
+    Raises AssertionError for one that is larger, or of other axes.
+    """
+    expected = tuple(expected_sharded_ten.local_shape)
+    shape = tuple(x.shape)
+    assert len(shape) == len(expected), (shape, expected)
+    for got, want in zip(shape, expected, strict=True):
+        assert got <= want, (
+            f"Expected shape ({want}) smaller than actual ({got}) for"
+            f" {expected_sharded_ten!r}"
+        )
+    name = _tensors.dtype_name(x.dtype)
+    widths = [
+        (0, want - got) for got, want in zip(shape, expected, strict=True)
+    ]
+    replicates = bool(int(os.environ.get("DIST_CKPT_PAD_REPLICATE", 0)))
+    padded = np.pad(
+        _tensors.array_of(x), widths, mode="edge" if replicates else "constant"
+    )
+    return _tensors.wrap(padded, name, x)
+
+
+def _whole(key: str, dtype: Any, shape: tuple[int, ...]) -> ShardedTensor:
+    return ShardedTensor(
+        key,
+        None,
+        dtype,
+        tuple(shape),
+        tuple(shape),
+        (0,) * len(shape),
+        (1,) * len(shape),
+    )
+
+
+def load_zarr_based_sharded_metadata(
+    checkpoint_dir: CheckpointDir,
+    get_shape_dtype_fn: Callable[[str], tuple[tuple[int, ...], np.dtype[Any]]],
+) -> ShardedStateDict:
+    """A whole ShardedTensor without data for each array of the directory.
+
+    `get_shape_dtype_fn`: of an array's path. Raises KeyError for a dtype that
+    the table lacks.
+    """
+    table = __getattr__("numpy_to_torch_dtype_dict")
+    tensors = {}
+    for each in sorted(Path(checkpoint_dir).iterdir()):
+        if each.suffix == ".sync" or not (each / ".zarray").exists():
+            continue
+        shape, dtype = get_shape_dtype_fn(str(each))
+        if dtype not in table:
+            raise coded("UNSUPPORTED_DTYPE", repr(dtype), KeyError)
+        tensors[each.name] = _whole(each.name, table[dtype], shape)
+    return tensors
