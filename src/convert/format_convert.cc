@@ -84,6 +84,11 @@ class FormatConverter {
     result_.report = std::move(mapped.report);
     result_.format = access_.format;
     result_.leaf_count = plan_.leaves.size();
+    // A bare leaf: formats of named tensors need some name, and the sidecar
+    // has its keys.
+    for (TargetLeaf& leaf : plan_.leaves) {
+      if (leaf.name.empty()) leaf.name = "value";
+    }
     plan_.source_info = source_.info();
     plan_.options.final_path = target_path_;
     plan_.options.shard_bytes_max = options_.shard_bytes_max;
