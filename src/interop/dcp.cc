@@ -106,9 +106,10 @@ class DcpOpener {
     HF_ASSIGN_OR_RETURN(metadata_, ParseDcpMetadata(text.view()));
     HF_RETURN_IF_ERROR(FindMegatron());
     HF_RETURN_IF_ERROR(CheckOverlaps());
+    HF_RETURN_IF_ERROR(ReadSidecar());
     for (DcpEntry& entry : metadata_.entries) AddEntry(entry);
     HF_RETURN_IF_ERROR(AddCommonFile());
-    HF_RETURN_IF_ERROR(ReadSidecar());
+    DropStandIns();
     CheckpointInfo info;
     info.path = path_;
     info.format = is_megatron_ ? "torch-dist" : "dcp";
@@ -302,7 +303,8 @@ class DcpOpener {
     HF_ASSIGN_OR_RETURN(const pickle::StoreSource source,
                         SourceOf(entry.record));
     const bool is_small = source.size() <= kSmallObjectBytesMax;
-    if (!is_megatron_ && is_small) {
+    // The sidecar may know that it was an object, whatever is in it.
+    if (!is_megatron_ && is_small && !objects_.contains(leaf.info.name)) {
       HF_ASSIGN_OR_RETURN(const std::string text,
                           source.ReadString(0, source.size()));
       const Result<PickleValue> value = ReadTorchFile(text);
@@ -349,7 +351,6 @@ class DcpOpener {
     return Status();
   }
 
-  // What only stands for something in the sidecar gives way to it.
   Status ReadSidecar() {
     if (!options_.use_sidecar) return Status();
     HF_ASSIGN_OR_RETURN(const auto text, ReadIfThere(kSidecarFile));
@@ -360,7 +361,17 @@ class DcpOpener {
                                           std::string(kSidecarFile));
     }
     sidecar_ = *std::move(sidecar);
-    if (sidecar_->is_partial) return Status();
+    for (const SidecarLeaf& leaf : sidecar_->leaves) {
+      const bool is_object =
+          leaf.kind == ValueKind::kObject && !leaf.stored.empty();
+      if (is_object) objects_.insert(leaf.stored);
+    }
+    return Status();
+  }
+
+  // What only stands for something in the sidecar gives way to it.
+  void DropStandIns() {
+    if (!sidecar_ || sidecar_->is_partial) return;
     std::unordered_set<std::string_view> stored;
     for (const SidecarLeaf& leaf : sidecar_->leaves) stored.insert(leaf.stored);
     std::erase_if(leaves_, [&](const ExtentLeaf& leaf) {
@@ -368,7 +379,6 @@ class DcpOpener {
              (IsLeafWithoutValue(leaf.info.kind) ||
               leaf.info.name == kCommonStateLeaf);
     });
-    return Status();
   }
 
   const std::string path_;
@@ -378,9 +388,17 @@ class DcpOpener {
   bool is_megatron_ = false;
   std::vector<ExtentLeaf> leaves_;
   std::optional<TreeSidecar> sidecar_;
+  std::unordered_set<std::string> objects_;  // names, by the sidecar
 };
 
 }  // namespace
+
+bool IsReadAsValue(std::string_view torch_file) {
+  if (torch_file.size() > kSmallObjectBytesMax) return false;
+  const Result<PickleValue> value = ReadTorchFile(torch_file);
+  ExtentLeaf leaf;
+  return value.ok() && BecomeValue(*value, leaf);
+}
 
 Result<std::unique_ptr<Checkpoint>> OpenDcp(const std::string& path,
                                             const OpenOptions& options) {

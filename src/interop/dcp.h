@@ -23,6 +23,10 @@ namespace holdfast {
 // The leaf of Megatron's common state.
 inline constexpr std::string_view kCommonStateLeaf = "common_state";
 
+// Whether a record of these bytes is read as a plain value (None, a number, a
+// string, an empty container), and not as an object.
+bool IsReadAsValue(std::string_view torch_file);
+
 // `path` is the directory.
 Result<std::unique_ptr<Checkpoint>> OpenDcp(const std::string& path,
                                             const OpenOptions& options = {});

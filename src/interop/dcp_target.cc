@@ -299,6 +299,10 @@ class DcpTarget final : public FormatTarget {
     entry.name = StoredName(leaf);
     entry.key = leaf.key;
     entry.key_is_sequence = leaf.key_is_sequence;
+    if (HasNoName(leaf)) {
+      entry.key = {leaf.name};
+      entry.key_is_sequence = {false};
+    }
     if (!IsValidUtf8(entry.name)) return Refuse(leaf, "its name is not UTF-8");
     if (leaf.kind == ValueKind::kArray) {
       HF_RETURN_IF_ERROR(PlanArray(i, entry));
@@ -407,11 +411,16 @@ class DcpTarget final : public FormatTarget {
                                           std::to_string(data_bytes) + ")");
   }
 
+  // A name was given to it for the format's sake; the sidecar has its keys.
+  static bool HasNoName(const TargetLeaf& leaf) {
+    return leaf.key.empty() || (leaf.key.size() == 1 && leaf.key[0].empty());
+  }
+
   // Whether the format itself tells a reader all of the leaf.
   bool IsPlainLeaf(size_t i) const {
     const TargetLeaf& leaf = plan_.leaves[i];
     if (!leaf.value_type.empty() || !leaf.prng_impl.empty() ||
-        !leaf.sharding_json.empty() || leaf.write_shape) {
+        !leaf.sharding_json.empty() || leaf.write_shape || HasNoName(leaf)) {
       return false;
     }
     const bool has_path = !is_megatron_ || leaf.key.size() == 1;
@@ -425,6 +434,9 @@ class DcpTarget final : public FormatTarget {
     if (leaf.kind == ValueKind::kScalar) {
       return leaf.dtype == DType::kBool || leaf.dtype == DType::kInt64 ||
              leaf.dtype == DType::kFloat64 || leaf.dtype == DType::kComplex128;
+    }
+    if (leaf.kind == ValueKind::kObject && IsReadAsValue(leaf.text)) {
+      return false;
     }
     return leaf.kind != ValueKind::kJson && planned_[i].is_stored;
   }
