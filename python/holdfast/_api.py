@@ -241,7 +241,13 @@ def load(
     group: GroupArgument = "auto",
     timeout: float = 600.0,
 ) -> Any:
-    """Reads a checkpoint: a directory that Orbax or holdfast wrote.
+    """Reads a checkpoint: Orbax's, holdfast's, or of a foreign format.
+
+    Foreign formats are safetensors (a file, or a directory of shards), npz,
+    and the directories of torch.distributed.checkpoint and of Megatron; they
+    are told by what is there. Their tensors come by name, or as the tree that
+    holdfast has kept with them. A pickled object in them becomes the plain
+    value that it stands for; no code of it runs.
 
     Args:
       path: a checkpoint, a step, a manager's directory of steps, an OCDBT

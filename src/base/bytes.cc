@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cstdint>
 #include <cstdlib>
 #include <new>
 
@@ -17,17 +18,52 @@ constexpr size_t kAlignmentBytes = 64;
 // it.
 constexpr size_t kAddressableBytes = size_t{1} << 46;
 
+// From here on blocks are mapped, and given back to the system when they are
+// freed: malloc would keep them in the arena of each thread that had some,
+// which no budget knows of.
+constexpr size_t kMappedBytesMin = size_t{1} << 20;
+
+constexpr size_t RoundedUp(size_t byte_count, size_t unit) {
+  return (byte_count + unit - 1) / unit * unit;
+}
+
+size_t MappedBytes(size_t byte_count) { return RoundedUp(byte_count, 4096); }
+
 // Large blocks are aligned to huge pages and ask for them, so that filling
 // them takes one page fault per 2 MiB instead of 512.
+char* Map(size_t byte_count) {
+  const bool is_large = byte_count >= 2 * kHugePageBytes;
+  const size_t wanted = MappedBytes(byte_count);
+  const size_t slack = is_large ? kHugePageBytes : 0;
+  void* const mapped = ::mmap(nullptr, wanted + slack, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapped == MAP_FAILED) return nullptr;
+  if (!is_large) return static_cast<char*>(mapped);
+  const auto address = reinterpret_cast<uintptr_t>(mapped);
+  const size_t before = RoundedUp(address, kHugePageBytes) - address;
+  char* const block = static_cast<char*>(mapped) + before;
+  if (before > 0) ::munmap(mapped, before);
+  if (before < slack) ::munmap(block + wanted, slack - before);
+  ::madvise(block, wanted, MADV_HUGEPAGE);
+  return block;
+}
+
 char* AllocateRaw(size_t byte_count) {
   if (byte_count > kAddressableBytes) return nullptr;
-  const bool is_large = byte_count >= 2 * kHugePageBytes;
-  const size_t alignment = is_large ? kHugePageBytes : kAlignmentBytes;
+  if (byte_count >= kMappedBytesMin) return Map(byte_count);
   const size_t rounded =
-      std::max(alignment, (byte_count + alignment - 1) / alignment * alignment);
-  void* block = std::aligned_alloc(alignment, rounded);
-  if (is_large && block != nullptr) madvise(block, rounded, MADV_HUGEPAGE);
-  return static_cast<char*>(block);
+      std::max(kAlignmentBytes, RoundedUp(byte_count, kAlignmentBytes));
+  return static_cast<char*>(std::aligned_alloc(kAlignmentBytes, rounded));
+}
+
+// REQUIRES: of AllocateRaw with the same count, or null.
+void FreeRaw(char* block, size_t byte_count) {
+  if (block == nullptr) return;
+  if (byte_count >= kMappedBytesMin) {
+    ::munmap(block, MappedBytes(byte_count));
+  } else {
+    std::free(block);
+  }
 }
 
 }  // namespace
@@ -37,7 +73,7 @@ Buffer::Buffer(size_t byte_count)
   if (data_ == nullptr) throw std::bad_alloc();
 }
 
-Buffer::~Buffer() { std::free(data_); }
+Buffer::~Buffer() { FreeRaw(data_, size_); }
 
 Buffer::Buffer(Buffer&& other) noexcept
     : data_(std::exchange(other.data_, nullptr)),
@@ -58,8 +94,7 @@ Buffer Buffer::TryAllocate(size_t byte_count) {
 
 void Buffer::Reserve(size_t byte_count) {
   if (byte_count <= size_) return;
-  std::free(std::exchange(data_, nullptr));
-  size_ = 0;
+  FreeRaw(std::exchange(data_, nullptr), std::exchange(size_, 0));
   *this = Buffer(byte_count);
 }
 

@@ -52,13 +52,23 @@ class TargetChecker {
                          target_.info().path + ": " + why);
   }
 
+  // Of its keys, whatever it is called in the files.
+  static std::string NameOf(const TargetLeaf& leaf) {
+    std::string name;
+    for (size_t i = 0; i < leaf.key.size(); ++i) {
+      if (i > 0) name += '.';
+      name += leaf.key[i];
+    }
+    return name;
+  }
+
   Status MatchLeaves() {
     std::unordered_map<std::string, size_t> by_name;
     for (size_t i = 0; i < target_.leaves().size(); ++i) {
       by_name.emplace(target_.leaves()[i].name, i);
     }
     for (const TargetLeaf& leaf : plan_.leaves) {
-      const auto found = by_name.find(leaf.name);
+      const auto found = by_name.find(NameOf(leaf));
       if (found == by_name.end()) return Differs(leaf, "it is missing");
       match_.push_back(found->second);
       HF_RETURN_IF_ERROR(CheckLeaf(leaf, found->second));

@@ -53,10 +53,6 @@ bool IsRegularFile(const std::string& path) {
 }
 
 Result<ForeignFormat> FormatOfDirectory(const std::string& directory) {
-  // The one look that an item of Orbax pays for.
-  if (IsRegularFile(directory + "/" + std::string(kTreeMetadataFile))) {
-    return ForeignFormat::kNone;
-  }
   HF_ASSIGN_OR_RETURN(const std::vector<std::string> names,
                       ListDirectory(directory));
   const auto has_file = [&](std::string_view name) {
@@ -144,6 +140,10 @@ std::string_view ForeignFormatName(ForeignFormat format) {
 }
 
 Result<ForeignFormat> FindForeignFormat(const std::string& path) {
+  // The one look that an item of Orbax pays for.
+  if (IsRegularFile(path + "/" + std::string(kTreeMetadataFile))) {
+    return ForeignFormat::kNone;
+  }
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
   if (fs::is_directory(status)) return FormatOfDirectory(path);

@@ -164,6 +164,7 @@ class SidecarCheckpoint final : public Checkpoint {
   Status ApplyPart(const TreeSidecar& sidecar) {
     std::unordered_map<std::string_view, const SidecarLeaf*> differing;
     for (const SidecarLeaf& leaf : sidecar.leaves) {
+      if (leaf.stored.empty()) continue;
       if (!numbers_.contains(leaf.stored)) return Missing(leaf);
       if (!differing.emplace(leaf.stored, &leaf).second) {
         return Contradiction("two leaves are tensor " + leaf.stored);
@@ -178,6 +179,10 @@ class SidecarCheckpoint final : public Checkpoint {
         infos_.push_back(base);
         leaves_.push_back({i, false, ""});
       }
+    }
+    // What the format has no tensor for.
+    for (const SidecarLeaf& leaf : sidecar.leaves) {
+      if (leaf.stored.empty()) HF_RETURN_IF_ERROR(AddSeen(leaf));
     }
     return Status();
   }

@@ -206,7 +206,11 @@ class Parser {
     if (!leaf.dtype) return Bad("it has no dtype that is known");
     HF_RETURN_IF_ERROR(TakeShape(from, "shape", leaf.shape));
     if (!leaf.stored.empty()) return Status();
-    if (leaf.kind == ValueKind::kArray) return Bad("it names no tensor");
+    if (leaf.kind == ValueKind::kArray) {
+      // Of an array without elements nothing need be stored.
+      const bool is_void = ElementCount(leaf.shape) == 0 && leaf.text.empty();
+      return is_void ? Status() : Bad("it names no tensor");
+    }
     if (leaf.text.size() != DTypeBytes(*leaf.dtype) || !leaf.shape.empty()) {
       return Bad("its value is not one element");
     }

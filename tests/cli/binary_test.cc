@@ -43,4 +43,24 @@ TEST(Binary, SpeaksOfFailuresOnStandardErrorAlone) {
   EXPECT_EQ(loud.out.substr(0, 10), "holdfast: ");
 }
 
+std::string ForeignFile(const std::string& name) {
+  return std::string(HOLDFAST_SOURCE_DIR) + "/tests/golden/foreign/" + name;
+}
+
+TEST(Binary, ReadsFormatsOfOthers) {
+  const Ran leaf =
+      RunBinary("cat --json " + ForeignFile("torch.safetensors") + " scalar");
+  EXPECT_EQ(leaf.code, 0);
+  EXPECT_NE(leaf.out.find("3.5"), std::string::npos) << leaf.out;
+  EXPECT_NE(RunBinary("info " + ForeignFile("numpy.safetensors"))
+                .out.find("format      safetensors"),
+            std::string::npos);
+  EXPECT_NE(RunBinary("ls " + ForeignFile("deflated.npz")).out.find("deflate"),
+            std::string::npos);
+  // The same arrays, however they are stored.
+  EXPECT_EQ(RunBinary("digest " + ForeignFile("stored.npz")).out,
+            RunBinary("digest " + ForeignFile("deflated.npz")).out);
+  EXPECT_EQ(RunBinary("verify --quiet " + ForeignFile("stored.npz")).code, 0);
+}
+
 }  // namespace

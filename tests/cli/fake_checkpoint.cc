@@ -178,8 +178,9 @@ using testing::TheWorld;
 
 std::string_view ValueKindName(ValueKind kind) {
   constexpr std::string_view kNames[] = {
-      "array",      "scalar",     "string",      "bytes",       "none",
-      "empty_dict", "empty_list", "empty_tuple", "placeholder", "json"};
+      "array",       "scalar",     "string",     "bytes",
+      "none",        "empty_dict", "empty_list", "empty_tuple",
+      "placeholder", "json",       "object"};
   return kNames[static_cast<size_t>(kind)];
 }
 
