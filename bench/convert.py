@@ -13,6 +13,7 @@ PYTHONPATH, and numpy.
 """
 
 import argparse
+import multiprocessing
 import os
 import pathlib
 import shutil
@@ -22,15 +23,12 @@ import sys
 import tempfile
 import time
 
-import numpy as np
-
-import holdfast
-
 MIB = 1 << 20
 
 
 def timed(command):
-    """Seconds until `command` has ended and the disk has everything; KiB."""
+    """Seconds until `command` has ended and the disk has everything; its peak
+    memory in KiB; its CPU seconds."""
     os.sync()
     begin = time.perf_counter()
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
@@ -39,10 +37,15 @@ def timed(command):
     if process.returncode != 0:
         sys.exit(f"{command}: exit {process.returncode}")
     os.sync()
-    return time.perf_counter() - begin, usage.ru_maxrss
+    return (time.perf_counter() - begin, usage.ru_maxrss,
+            usage.ru_utime + usage.ru_stime)
 
 
 def make_source(path, mib):
+    import numpy as np
+
+    import holdfast
+
     rng = np.random.default_rng(1)
     rows = mib // 16 * MIB // 4 // 4096
     tree = {
@@ -72,7 +75,11 @@ def main():
         orbax, flat = scratch / "orbax", scratch / "m.safetensors"
         new = scratch / "new"
         new_flat = scratch / "new.safetensors"
-        make_source(orbax, args.mib)
+        # Not here: a child's peak memory begins with its parent's.
+        maker = multiprocessing.get_context("spawn").Process(
+            target=make_source, args=(orbax, args.mib))
+        maker.start()
+        maker.join()
         convert = [args.holdfast, "convert", "--quiet", "--ram", args.ram]
         none = ["--compression", "none"]
         timed([*convert, "--to", "safetensors", str(orbax), str(flat)])
@@ -86,19 +93,22 @@ def main():
                 [*convert, *none, "--to", "orbax", str(flat), str(new)], new),
         }
         seconds = {way: [] for way in ways}
+        cpu_seconds = {way: [] for way in ways}
         peak_kib = dict.fromkeys(ways, 0)
         for _ in range(args.rounds):
             for way, (command, target) in ways.items():
-                took, kib = timed(command)
+                took, kib, cpu = timed(command)
                 seconds[way].append(took)
+                cpu_seconds[way].append(cpu)
                 peak_kib[way] = max(peak_kib[way], kib)
                 remove(target)
     print(f"{args.mib} MiB, --ram {args.ram}, {args.rounds} rounds, medians")
-    print("| what | seconds | MiB/s | peak MiB |")
-    print("|---|--:|--:|--:|")
+    print("| what | seconds | MiB/s | CPU seconds | peak MiB |")
+    print("|---|--:|--:|--:|--:|")
     for way, all_seconds in seconds.items():
         median = statistics.median(all_seconds)
         print(f"| {way} | {median:.2f} | {args.mib / median:.0f} | "
+              f"{statistics.median(cpu_seconds[way]):.2f} | "
               f"{peak_kib[way] / 1024:.0f} |")
 
 

@@ -55,7 +55,7 @@ void BindTorchFile(nb::module_& module) {
             Check(WriteTorchFile(FromPython(value, tensor)));
         return nb::bytes(bytes.data(), bytes.size());
       },
-      nb::arg("value"), nb::arg("tensor") = nb::none());
+      nb::arg("value").none(), nb::arg("tensor") = nb::none());
   module.def(
       "torch_file_json",
       [](const nb::bytes& data) {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "base/coding.h"
@@ -84,11 +86,7 @@ class FormatConverter {
     result_.report = std::move(mapped.report);
     result_.format = access_.format;
     result_.leaf_count = plan_.leaves.size();
-    // A bare leaf: formats of named tensors need some name, and the sidecar
-    // has its keys.
-    for (TargetLeaf& leaf : plan_.leaves) {
-      if (leaf.name.empty()) leaf.name = "value";
-    }
+    NameForFormat();
     plan_.source_info = source_.info();
     plan_.options.final_path = target_path_;
     plan_.options.shard_bytes_max = options_.shard_bytes_max;
@@ -98,6 +96,22 @@ class FormatConverter {
     piece_bytes_max_ =
         std::clamp<uint64_t>(budgets_.waiting_bytes / 8, 1, kPieceBytesMax);
     return FillTexts(source_, plan_);
+  }
+
+  // Names that a format cannot hold get others; the sidecar has the keys. Of a
+  // bare leaf the name is empty; no member of an archive has a NUL in its name.
+  void NameForFormat() {
+    std::set<std::string> taken;
+    for (const TargetLeaf& leaf : plan_.leaves) taken.insert(leaf.name);
+    for (TargetLeaf& leaf : plan_.leaves) {
+      const bool is_cut = access_.format == Format::kNpz &&
+                          leaf.name.find('\0') != std::string::npos;
+      if (!leaf.name.empty() && !is_cut) continue;
+      std::string name = leaf.name.empty() ? "value" : leaf.name;
+      std::replace(name.begin(), name.end(), '\0', '_');
+      while (!taken.insert(name).second) name += '_';
+      leaf.name = std::move(name);
+    }
   }
 
   Status BeginWork() {

@@ -34,6 +34,11 @@ std::string DottedName(const std::vector<std::string>& key) {
   return name;
 }
 
+bool IsLeafWithoutValue(ValueKind kind) {
+  return kind == ValueKind::kNone || kind == ValueKind::kEmptyDict ||
+         kind == ValueKind::kEmptyList || kind == ValueKind::kEmptyTuple;
+}
+
 template <typename T>
 void BecomeScalar(DType dtype, T value, ExtentLeaf& leaf) {
   const Scalar scalar = Scalar::Of<T>(dtype, value, true);
@@ -88,13 +93,6 @@ bool BecomeValue(const PickleValue& value, ExtentLeaf& leaf) {
   }
 }
 
-// The same of a file of torch.save; large ones are not looked at.
-bool ReadValue(std::string_view torch_file, ExtentLeaf& leaf) {
-  if (torch_file.size() > kSmallObjectBytesMax) return false;
-  const Result<PickleValue> value = ReadTorchFile(torch_file);
-  return value.ok() && BecomeValue(*value, leaf);
-}
-
 class DcpOpener {
  public:
   DcpOpener(std::string path, const OpenOptions& options)
@@ -108,9 +106,10 @@ class DcpOpener {
     HF_ASSIGN_OR_RETURN(metadata_, ParseDcpMetadata(text.view()));
     HF_RETURN_IF_ERROR(FindMegatron());
     HF_RETURN_IF_ERROR(CheckOverlaps());
+    HF_RETURN_IF_ERROR(ReadSidecar());
     for (DcpEntry& entry : metadata_.entries) AddEntry(entry);
     HF_RETURN_IF_ERROR(AddCommonFile());
-    HF_RETURN_IF_ERROR(ReadSidecar());
+    DropStandIns();
     CheckpointInfo info;
     info.path = path_;
     info.format = is_megatron_ ? "torch-dist" : "dcp";
@@ -304,11 +303,13 @@ class DcpOpener {
     HF_ASSIGN_OR_RETURN(const pickle::StoreSource source,
                         SourceOf(entry.record));
     const bool is_small = source.size() <= kSmallObjectBytesMax;
-    if (!is_megatron_ && is_small) {
+    // The sidecar may know that it was an object, whatever is in it.
+    if (!is_megatron_ && is_small && !objects_.contains(leaf.info.name)) {
       HF_ASSIGN_OR_RETURN(const std::string text,
                           source.ReadString(0, source.size()));
+      const Result<PickleValue> value = ReadTorchFile(text);
       ExtentLeaf known = leaf;
-      if (ReadValue(text, known)) {
+      if (value.ok() && BecomeValue(*value, known)) {
         leaf = std::move(known);
         return Status();
       }
@@ -350,7 +351,6 @@ class DcpOpener {
     return Status();
   }
 
-  // What only stands for something in the sidecar gives way to it.
   Status ReadSidecar() {
     if (!options_.use_sidecar) return Status();
     HF_ASSIGN_OR_RETURN(const auto text, ReadIfThere(kSidecarFile));
@@ -361,16 +361,24 @@ class DcpOpener {
                                           std::string(kSidecarFile));
     }
     sidecar_ = *std::move(sidecar);
-    if (sidecar_->is_partial) return Status();
+    for (const SidecarLeaf& leaf : sidecar_->leaves) {
+      const bool is_object =
+          leaf.kind == ValueKind::kObject && !leaf.stored.empty();
+      if (is_object) objects_.insert(leaf.stored);
+    }
+    return Status();
+  }
+
+  // What only stands for something in the sidecar gives way to it.
+  void DropStandIns() {
+    if (!sidecar_ || sidecar_->is_partial) return;
     std::unordered_set<std::string_view> stored;
     for (const SidecarLeaf& leaf : sidecar_->leaves) stored.insert(leaf.stored);
     std::erase_if(leaves_, [&](const ExtentLeaf& leaf) {
       return !stored.contains(leaf.info.name) &&
-             leaf.info.kind != ValueKind::kArray &&
-             (leaf.info.kind != ValueKind::kObject ||
+             (IsLeafWithoutValue(leaf.info.kind) ||
               leaf.info.name == kCommonStateLeaf);
     });
-    return Status();
   }
 
   const std::string path_;
@@ -380,13 +388,16 @@ class DcpOpener {
   bool is_megatron_ = false;
   std::vector<ExtentLeaf> leaves_;
   std::optional<TreeSidecar> sidecar_;
+  std::unordered_set<std::string> objects_;  // names, by the sidecar
 };
 
 }  // namespace
 
-bool ReadsAsValue(std::string_view torch_file) {
+bool IsReadAsValue(std::string_view torch_file) {
+  if (torch_file.size() > kSmallObjectBytesMax) return false;
+  const Result<PickleValue> value = ReadTorchFile(torch_file);
   ExtentLeaf leaf;
-  return ReadValue(torch_file, leaf);
+  return value.ok() && BecomeValue(*value, leaf);
 }
 
 Result<std::unique_ptr<Checkpoint>> OpenDcp(const std::string& path,

@@ -15,7 +15,6 @@
 
 #include <memory>
 #include <string>
-#include <string_view>
 
 #include "holdfast/checkpoint.h"
 
@@ -24,9 +23,9 @@ namespace holdfast {
 // The leaf of Megatron's common state.
 inline constexpr std::string_view kCommonStateLeaf = "common_state";
 
-// Whether the object in this file of torch.save is read as a leaf of another
-// kind than kObject from a plain checkpoint.
-bool ReadsAsValue(std::string_view torch_file);
+// Whether a record of these bytes is read as a plain value (None, a number, a
+// string, an empty container), and not as an object.
+bool IsReadAsValue(std::string_view torch_file);
 
 // `path` is the directory.
 Result<std::unique_ptr<Checkpoint>> OpenDcp(const std::string& path,

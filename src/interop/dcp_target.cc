@@ -50,8 +50,6 @@ struct PlannedLeaf {
   DType stored = DType::kUint8;
   std::string object;  // objects: the record's bytes
   bool is_stored = false;
-  // An object that a reader without the sidecar takes for a number, say.
-  bool reads_as_value = false;
 };
 
 // (prefix, ..., step, whole...) of the box that at most bytes_max bytes fit in.
@@ -301,14 +299,15 @@ class DcpTarget final : public FormatTarget {
     entry.name = StoredName(leaf);
     entry.key = leaf.key;
     entry.key_is_sequence = leaf.key_is_sequence;
+    if (HasNoName(leaf)) {
+      entry.key = {leaf.name};
+      entry.key_is_sequence = {false};
+    }
     if (!IsValidUtf8(entry.name)) return Refuse(leaf, "its name is not UTF-8");
     if (leaf.kind == ValueKind::kArray) {
       HF_RETURN_IF_ERROR(PlanArray(i, entry));
     } else {
       HF_ASSIGN_OR_RETURN(planned_[i].object, ObjectBytes(leaf));
-      planned_[i].reads_as_value = !is_megatron_ &&
-                                   leaf.kind == ValueKind::kObject &&
-                                   ReadsAsValue(leaf.text);
       if (planned_[i].object.empty()) return Status();
       entry.is_object = true;
       entry.record = Place(planned_[i].object.size());
@@ -412,11 +411,16 @@ class DcpTarget final : public FormatTarget {
                                           std::to_string(data_bytes) + ")");
   }
 
+  // A name was given to it for the format's sake; the sidecar has its keys.
+  static bool HasNoName(const TargetLeaf& leaf) {
+    return leaf.key.empty() || (leaf.key.size() == 1 && leaf.key[0].empty());
+  }
+
   // Whether the format itself tells a reader all of the leaf.
   bool IsPlainLeaf(size_t i) const {
     const TargetLeaf& leaf = plan_.leaves[i];
     if (!leaf.value_type.empty() || !leaf.prng_impl.empty() ||
-        !leaf.sharding_json.empty() || leaf.write_shape) {
+        !leaf.sharding_json.empty() || leaf.write_shape || HasNoName(leaf)) {
       return false;
     }
     const bool has_path = !is_megatron_ || leaf.key.size() == 1;
@@ -431,8 +435,10 @@ class DcpTarget final : public FormatTarget {
       return leaf.dtype == DType::kBool || leaf.dtype == DType::kInt64 ||
              leaf.dtype == DType::kFloat64 || leaf.dtype == DType::kComplex128;
     }
-    return leaf.kind != ValueKind::kJson && planned_[i].is_stored &&
-           !planned_[i].reads_as_value;
+    if (leaf.kind == ValueKind::kObject && IsReadAsValue(leaf.text)) {
+      return false;
+    }
+    return leaf.kind != ValueKind::kJson && planned_[i].is_stored;
   }
 
   // The name of the leaf that a reader without the sidecar sees.
@@ -451,7 +457,7 @@ class DcpTarget final : public FormatTarget {
         leaf.name == kCommonStateLeaf) {
       return leaf.name;
     }
-    if (!planned_[i].is_stored || planned_[i].reads_as_value) return "";
+    if (!planned_[i].is_stored) return "";
     return is_megatron_ ? StoredName(leaf) : leaf.name;
   }
 
