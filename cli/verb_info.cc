@@ -36,6 +36,12 @@ double Ratio(const LeafTotals& totals) {
          static_cast<double>(totals.stored_bytes);
 }
 
+// Foreign formats have one layout each.
+bool HasLayout(const CheckpointInfo& info) {
+  return info.use_ocdbt || info.zarr_format != 0 ||
+         info.format.starts_with("orbax");
+}
+
 std::string LayoutText(const CheckpointInfo& info) {
   std::string text = info.use_ocdbt ? "ocdbt" : "directories";
   if (info.zarr_format != 0) {
@@ -89,7 +95,7 @@ void PrintInfoText(const CheckpointInfo& info, const Summary& summary,
   printer.Line("format", PrintableText(info.format));
   if (info.step) printer.Line("step", std::to_string(*info.step));
   if (!info.items.empty()) printer.Line("items", ItemsText(info.items));
-  printer.Line("layout", LayoutText(info));
+  if (HasLayout(info)) printer.Line("layout", LayoutText(info));
   printer.Line("leaves", std::to_string(summary.totals.leaf_count));
   printer.Line("chunks", std::to_string(summary.totals.chunk_count));
   printer.Line("stored", HumanBytes(summary.totals.stored_bytes));

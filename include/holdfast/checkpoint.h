@@ -189,8 +189,9 @@ Result<std::unique_ptr<Checkpoint>> Open(const std::string& path,
                                          const OpenOptions& options = {});
 
 // Lower-case hex sha256 of a leaf's value: elements in C order, little endian,
-// unused bits of sub-byte elements zero; UTF-8 of a string; PickleValueToJson of
-// an object; nothing for empties. Equal values have equal digests in every format.
+// unused bits of sub-byte elements zero; UTF-8 of a string; the canonical JSON
+// of an object (PickleValueToJson); nothing for empties. Equal values have
+// equal digests in every format.
 Result<std::string> DigestLeaf(const Checkpoint& checkpoint, size_t leaf);
 
 // Reads and checks every byte that a restore could depend on, and every

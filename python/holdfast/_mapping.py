@@ -151,6 +151,9 @@ class Checkpoint(Mapping[str, Any]):
     def __getitem__(self, name: str) -> Any:
         """A StoredArray, or the value itself when it is no array.
 
+        A pickled object of a foreign format is the plain value it stands for:
+        containers, numbers, texts and numpy arrays; PickleRecord for the rest.
+
         Raises KeyError, naming close matches, when there is no such leaf.
         """
         leaf = self._index.get(name)
@@ -161,7 +164,10 @@ class Checkpoint(Mapping[str, Any]):
             raise info.problem
         if info.kind == "array":
             return StoredArray(self._engine, leaf)
-        return self._engine.read(leaf)
+        value = self._engine.read(leaf)
+        if info.kind == "object":
+            return _engine.read_torch_file(value)
+        return value
 
     def __contains__(self, name: object) -> bool:
         return name in self._index

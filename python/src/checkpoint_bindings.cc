@@ -109,14 +109,16 @@ nb::object Leaves(PythonCheckpoint& self) {
 
 bool IsText(ValueKind kind) {
   return kind == ValueKind::kString || kind == ValueKind::kBytes ||
-         kind == ValueKind::kJson;
+         kind == ValueKind::kJson || kind == ValueKind::kObject;
 }
 
 nb::object ReadText(const PythonCheckpoint& self, size_t leaf, ValueKind kind) {
   const auto text = RunForResult<std::string>(
       {}, nb::none(),
       [&](const RunOptions&) { return self.checkpoint->ReadText(leaf); });
-  if (kind == ValueKind::kBytes) return nb::bytes(text.data(), text.size());
+  if (kind == ValueKind::kBytes || kind == ValueKind::kObject) {
+    return nb::bytes(text.data(), text.size());
+  }
   return ToPythonText(text);
 }
 

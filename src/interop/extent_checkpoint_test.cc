@@ -134,7 +134,7 @@ TEST(ExtentCheckpoint, KeepsWhatDoesNotLieInItsFileApart) {
   EXPECT_TRUE(problem(LeafAt(0, {4, 4}, {})).ok());
   EXPECT_TRUE(problem(LeafAt(60, {1}, {})).ok());
   EXPECT_THAT(problem(LeafAt(1, {4, 4}, {})).ToString(),
-              HasSubstr("leaf w: f at offset 1"));
+              HasSubstr("leaf w: memory:/f at offset 1"));
   EXPECT_FALSE(problem(LeafAt(~uint64_t{0}, {1}, {})).ok());
   EXPECT_FALSE(problem(LeafAt(0, {4, 4}, {1 << 20, 4})).ok());
   EXPECT_FALSE(problem(LeafAt(0, {1 << 30, 1 << 30, 1 << 30}, {})).ok());

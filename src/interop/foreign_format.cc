@@ -18,17 +18,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kMegatronFile = "metadata.json";
+constexpr std::string_view kBackendFile = "metadata.json";
 constexpr std::string_view kDcpFile = ".metadata";
-constexpr uint64_t kMegatronFileBytesMax = 1 << 20;
+constexpr uint64_t kBackendFileBytesMax = 1 << 20;
 
 // By the word that Megatron's metadata.json has for what wrote the tensors;
 // kNone when it is no such file.
 Result<ForeignFormat> FormatOfMegatron(const std::string& directory) {
   FileStore store(directory);
-  HF_ASSIGN_OR_RETURN(const ObjectInfo info, store.Stat(kMegatronFile));
-  if (info.byte_count > kMegatronFileBytesMax) return ForeignFormat::kNone;
-  HF_ASSIGN_OR_RETURN(const Bytes text, store.Read(kMegatronFile));
+  HF_ASSIGN_OR_RETURN(const ObjectInfo info, store.Stat(kBackendFile));
+  if (info.byte_count > kBackendFileBytesMax) return ForeignFormat::kNone;
+  HF_ASSIGN_OR_RETURN(const Bytes text, store.Read(kBackendFile));
   const auto json = nlohmann::json::parse(text.view(), nullptr, false);
   if (!json.is_object()) return ForeignFormat::kNone;
   const auto backend = json.find("sharded_backend");
@@ -37,7 +37,7 @@ Result<ForeignFormat> FormatOfMegatron(const std::string& directory) {
   }
   if (*backend == "zarr") return ForeignFormat::kMegatronZarr;
   if (*backend == "torch_dist") return ForeignFormat::kTorchDist;
-  return FailedPreconditionError(directory + "/" + std::string(kMegatronFile) +
+  return FailedPreconditionError(directory + "/" + std::string(kBackendFile) +
                                  ": a checkpoint of Megatron's backend \"" +
                                  backend->get<std::string>() +
                                  "\" (want zarr or torch_dist)");
@@ -63,7 +63,7 @@ Result<ForeignFormat> FormatOfDirectory(const std::string& directory) {
     return Has(names, name) &&
            IsRegularFile(directory + "/" + std::string(name));
   };
-  if (has_file(kMegatronFile)) {
+  if (has_file(kBackendFile)) {
     HF_ASSIGN_OR_RETURN(const ForeignFormat format,
                         FormatOfMegatron(directory));
     if (format != ForeignFormat::kNone) return format;
@@ -104,7 +104,7 @@ Result<ForeignFormat> FormatOfFile(const std::string& path) {
     return ForeignFormat::kSafetensors;
   }
   if (name == kDcpFile) return FormatOfDirectory(file.parent_path().string());
-  if (name == kMegatronFile) {
+  if (name == kBackendFile) {
     return FormatOfMegatron(file.parent_path().string());
   }
   if (path.ends_with(".npz")) return ForeignFormat::kNpz;

@@ -384,7 +384,7 @@ TEST(ForeignTargets, PlainArraysNeedNoSidecar) {
   // The bytes of safetensors.numpy.save({"model.w": ...}).
   EXPECT_EQ(bytes.substr(8),
             "{\"model.w\":{\"dtype\":\"F32\",\"shape\":[2],"
-            "\"data_offsets\":[0,8]}}         12345678");
+            "\"data_offsets\":[0,8]}}    12345678");
 }
 
 TEST(TreeSidecar, TextComesBack) {

@@ -1,0 +1,30 @@
+// The header of an npy file: what parses describes an array of no more bytes
+// than it says, and plain arrays are written as they were read.
+#include <algorithm>
+
+#include "fuzz_util.h"
+#include "interop/npy_header.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace holdfast;
+  const std::string_view bytes = FuzzText(data, size);
+  const auto header = ParseNpyHeader(bytes);
+  if (!header.ok()) return 0;
+  FUZZ_CHECK(header->header_bytes == size);
+  FUZZ_CHECK(header->strides.size() == header->shape.size());
+  uint64_t span = DTypeBytes(header->dtype);
+  bool is_empty = false;
+  for (size_t d = 0; d < header->shape.size(); ++d) {
+    is_empty |= header->shape[d] == 0;
+    if (header->shape[d] > 0) {
+      span += (header->shape[d] - 1) * header->strides[d];
+    }
+  }
+  FUZZ_CHECK(is_empty ? header->data_bytes == 0 : header->data_bytes == span);
+  if (!header->descr.empty() || header->is_big_endian || is_empty) return 0;
+  const auto again =
+      ParseNpyHeader(NpyHeaderBytes(header->dtype, header->shape));
+  FUZZ_CHECK_OK(again);
+  FUZZ_CHECK(again->dtype == header->dtype && again->shape == header->shape);
+  return 0;
+}
