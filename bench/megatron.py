@@ -80,9 +80,9 @@ class Holdfast:
                     self.np.dtype(self.dtype), shape, (self.size, self.size),
                     offset, fragments(index, tp))
 
-    def prepare(self, option):
+    def prepare(self, operation, option):
         shape = (self.size, self.size)
-        if self.data is None:
+        if operation == "save" and self.data is None:
             self.data = [shards_of(self.np, index, shape, self.dtype)
                          for index in range(self.count)]
         if option == "buffers" and self.buffers is None:
@@ -160,15 +160,17 @@ def worker(kind, count, size, dtype):
     side = {"holdfast": Holdfast, "zarr": Zarr}[kind](count, size, dtype)
     for line in sys.stdin:
         operation, path, option = json.loads(line)
-        side.prepare(option)
+        side.prepare(operation, option)
         work = getattr(side, operation)(path, option)
         before = peak_kib() if reset_peak() is None else 0
-        start = time.perf_counter()
+        start, cpu = time.perf_counter(), time.process_time()
         result = work()
         seconds = time.perf_counter() - start
+        cpu = time.process_time() - cpu
         peak = peak_kib() - before
         del result, work
-        print(json.dumps({"seconds": seconds, "peak_kib": peak}), flush=True)
+        print(json.dumps({"seconds": seconds, "cpu_seconds": cpu,
+                          "peak_kib": peak}), flush=True)
 
 
 class Side:
@@ -250,18 +252,19 @@ def table(arguments, results):
         " what a call adds, results included.",
         "",
         "| operation | by | median s | min s | max s | times zarr-python |"
-        " peak MiB |",
-        "|---|---|---|---|---|---|---|",
+        " CPU s | peak MiB |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for (operation, name), rounds in results.items():
         seconds = [r["seconds"] for r in rounds]
         median = statistics.median(seconds)
         base.setdefault(operation, median)
+        cpu = statistics.median(r["cpu_seconds"] for r in rounds)
         peak = statistics.median(r["peak_kib"] for r in rounds) / 1024
         lines.append(
             f"| {operation} | {name} | {median:.3f} | {min(seconds):.3f} |"
             f" {max(seconds):.3f} | {base[operation] / median:.2f} |"
-            f" {peak:.0f} |")
+            f" {cpu:.2f} | {peak:.0f} |")
     command = " ".join(a for a in sys.argv[1:]
                        if not a.startswith(("/", "--peer-python", "--dir")))
     lines += ["", f"Made with `bench/megatron.py --peer-python PYTHON {command}`."]

@@ -76,7 +76,7 @@ auto RunMegatron(const Work& work) {
 
 // As the file system spells it, so that a key that is no UTF-8 gets to where it
 // is refused.
-std::string KeyOf(nb::handle key) { return PathOf(key); }
+std::string FileSystemKey(nb::handle key) { return PathOf(key); }
 
 megatron::ReplicaId ReplicaIdOf(nb::handle id) {
   if (PyLong_Check(id.ptr())) {
@@ -85,7 +85,7 @@ megatron::ReplicaId ReplicaIdOf(nb::handle id) {
   return megatron::ReplicaId::Tuple(ShapeOf(id, "replica_id"));
 }
 
-DType DTypeNamed(const std::string& name) {
+DType MegatronDType(const std::string& name) {
   const std::optional<DType> dtype = DTypeFromName(name);
   if (!dtype) {
     RaiseMegatronError({"UNSUPPORTED_DTYPE", "KeyError", "torch." + name});
@@ -122,11 +122,11 @@ class Row {
 ShardedTensor TensorOf(nb::handle row) {
   const Row values(row, kTensorColumns);
   ShardedTensor tensor;
-  tensor.key = KeyOf(values[kKey]);
+  tensor.key = FileSystemKey(values[kKey]);
   tensor.replica_id = ReplicaIdOf(values[kReplicaId]);
   tensor.global_shape = ShapeOf(values[kGlobalShape], "global_shape");
   tensor.global_offset = ShapeOf(values[kGlobalOffset], "global_offset");
-  tensor.dtype = DTypeNamed(nb::cast<std::string>(values[kDType]));
+  tensor.dtype = MegatronDType(nb::cast<std::string>(values[kDType]));
   tensor.local_shape = ShapeOf(values[kLocalShape], "local_shape");
   tensor.axis_fragmentations =
       OptionalShapeOf(values[kAxisFragmentations], "axis_fragmentations");
@@ -147,7 +147,7 @@ ShardedTensor TensorOf(nb::handle row) {
 ShardedObject ObjectOf(nb::handle row) {
   const Row values(row, kDType);
   ShardedObject object;
-  object.key = KeyOf(values[kKey]);
+  object.key = FileSystemKey(values[kKey]);
   object.replica_id = ReplicaIdOf(values[kReplicaId]);
   object.global_shape = ShapeOf(values[kGlobalShape], "global_shape");
   object.global_offset = ShapeOf(values[kGlobalOffset], "global_offset");
@@ -192,7 +192,7 @@ void ValidateRanks(nb::handle ranks) {
 }
 
 void CheckKey(nb::handle key) {
-  CheckMegatron(megatron::CheckKeyIsStorable(KeyOf(key)));
+  CheckMegatron(megatron::CheckKeyIsStorable(FileSystemKey(key)));
 }
 
 void CreateArrays(nb::handle rows, nb::handle directory, bool sync,

@@ -10,15 +10,13 @@ from __future__ import annotations
 from typing import Any
 
 from holdfast.megatron.mapping import ShardedTensor
+from holdfast.megatron.strategies._zarr_read import load_tensors
 from holdfast.megatron.strategies.base import (
     CheckpointDir,
     StrategyAction,
     register_default_strategy,
 )
-from holdfast.megatron.strategies.zarr import (
-    ZarrLoadShardedStrategy,
-    load_tensors,
-)
+from holdfast.megatron.strategies.zarr import ZarrLoadShardedStrategy
 
 __all__ = [
     "TensorStoreLoadShardedStrategy",

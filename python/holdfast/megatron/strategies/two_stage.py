@@ -15,16 +15,16 @@ from holdfast.megatron.mapping import (
     StateDict,
     adopt_megatron_core,
 )
+from holdfast.megatron.strategies._zarr_read import (
+    copied,
+    load_arrays,
+    request_row,
+)
 from holdfast.megatron.strategies.base import CheckpointDir
 from holdfast.megatron.strategies.tensorstore import (
     TensorStoreLoadShardedStrategy,
 )
-from holdfast.megatron.strategies.zarr import (
-    _copied,
-    _request,
-    flatten_range,
-    load_arrays,
-)
+from holdfast.megatron.strategies.zarr import flatten_range
 
 __all__ = [
     "TwoStageDataParallelLoadShardedStrategy",
@@ -75,7 +75,7 @@ class TwoStageDataParallelLoadShardedStrategy(TensorStoreLoadShardedStrategy):
             loaded = _tensors.wrap(array, name, x.data)
             if x.flattened_range is not None:
                 loaded = flatten_range(x, loaded)
-            return _copied(x.data, loaded)
+            return copied(x.data, loaded)
 
         dict_list_map_inplace(filled, sharded_state_dict)
         return sharded_state_dict
@@ -95,7 +95,10 @@ class TwoStageDataParallelLoadShardedStrategy(TensorStoreLoadShardedStrategy):
             if all(box not in other for other in asked[: group.rank])
         }
         arrays = load_arrays(
-            [_request(x, apply_flattened_range=False) for x in mine.values()],
+            [
+                request_row(x, apply_flattened_range=False)
+                for x in mine.values()
+            ],
             [None] * len(mine),
             checkpoint_dir,
             self.mode,

@@ -9,7 +9,6 @@ and nobody reads back or locks.
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable, Sequence
 from logging import getLogger
 from pathlib import Path
@@ -20,7 +19,7 @@ import numpy as np
 from holdfast import _engine
 from holdfast.megatron import _tensors, ranks
 from holdfast.megatron._errors import coded, from_engine
-from holdfast.megatron._rows import Row, row_of
+from holdfast.megatron._rows import row_of
 from holdfast.megatron.core import CheckpointingException
 from holdfast.megatron.dict_utils import dict_list_map_inplace, nested_values
 from holdfast.megatron.mapping import (
@@ -29,6 +28,11 @@ from holdfast.megatron.mapping import (
     StateDict,
     adopt_megatron_core,
     is_main_replica,
+)
+from holdfast.megatron.strategies._zarr_array import ZarrArray
+from holdfast.megatron.strategies._zarr_read import (
+    AbsentChunksWarning,
+    load_tensors,
 )
 from holdfast.megatron.strategies.base import (
     CheckpointDir,
@@ -68,8 +72,6 @@ _DTYPE_NAMES = (
     "complex64",
     "complex128",
 )
-# So many absent chunks are named in a warning.
-_CHUNKS_NAMED = 20
 
 # The two tables, made when they are first asked for: {numpy dtype: torch dtype}
 # and back. Without torch, numpy's dtypes stand for torch's.
@@ -93,10 +95,6 @@ def __getattr__(name: str) -> Any:
     globals()["numpy_to_torch_dtype_dict"] = table
     globals()["torch_to_numpy_dtype_dict"] = {v: k for k, v in table.items()}
     return globals()[name]
-
-
-class AbsentChunksWarning(UserWarning):
-    """A chunk file is not there; its elements are loaded as zeros."""
 
 
 def register_default_zarr_strategies() -> None:
@@ -342,199 +340,12 @@ class ZarrLoadShardedStrategy(LoadShardedStrategy):
             )
 
 
-def load_tensors(
-    tensors: Sequence[ShardedTensor],
-    checkpoint_dir: CheckpointDir,
-    mode: str,
-    *,
-    into_buffers: bool = False,
-    apply_flattened_range: bool = True,
-    thread_count: int = 0,
-) -> list[Any]:
-    """What each ShardedTensor stands for, all read at once.
-
-    `mode`: whose errors, "zarr" or "tensorstore". `apply_flattened_range`:
-    else the whole local box.
-    """
-    rows = [_request(each, apply_flattened_range) for each in tensors]
-    targets = [_target(each) if into_buffers else None for each in tensors]
-    try:
-        arrays = load_arrays(rows, targets, checkpoint_dir, mode, thread_count)
-    except CheckpointingException as error:
-        if error.code != "DTYPE_MISMATCH":
-            raise
-        # Some buffers are of another dtype: those need a conversion.
-        targets = [None] * len(rows)
-        arrays = load_arrays(rows, targets, checkpoint_dir, mode, thread_count)
-    results = []
-    for each, target, (name, array) in zip(
-        tensors, targets, arrays, strict=True
-    ):
-        like = each.dtype if each.data is None else each.data
-        if target is not None and array is target:
-            results.append(each.data)
-        elif into_buffers and each.data is not None:
-            results.append(_copied(each.data, _tensors.wrap(array, name, like)))
-        else:
-            results.append(_tensors.wrap(array, name, like))
-    return results
-
-
-def _request(ten: ShardedTensor, apply_flattened_range: bool) -> Row:
-    row = row_of(ten)
-    return row if apply_flattened_range else (*row[:10], None, None)
-
-
-def _target(ten: ShardedTensor) -> _tensors.Array | None:
-    """The memory of the caller's buffer, if the engine can fill it."""
-    data = ten.data
-    if data is None or (_tensors.is_torch(data) and data.device.type != "cpu"):
-        return None
-    array = _tensors.array_of(data)
-    return array if array.flags.writeable else None
-
-
-def _copied(buffer: Any, loaded: Any) -> Any:
-    if _tensors.is_torch(buffer):
-        buffer.detach().copy_(loaded)
-    else:
-        np.copyto(buffer, loaded, casting="unsafe")
-    return buffer
-
-
-def load_arrays(
-    rows: Sequence[Row],
-    targets: Sequence[_tensors.Array | None],
-    checkpoint_dir: CheckpointDir,
-    mode: str,
-    thread_count: int = 0,
-) -> list[tuple[str, _tensors.Array]]:
-    """(dtype name, carrier's array) of each request.
-
-    An array that is the target given holds the elements there.
-    """
-    path = os.fspath(checkpoint_dir)
-    replicates = bool(int(os.environ.get("DIST_CKPT_PAD_REPLICATE", 0)))
-    with from_engine():
-        loaded = _engine.megatron_load(
-            rows, list(targets), path, mode, replicates, thread_count
-        )
-    absent = [chunk for _, _, chunks in loaded for chunk in chunks]
-    if absent:
-        named = ", ".join(dict.fromkeys(absent[:_CHUNKS_NAMED]))
-        more = len(absent) - _CHUNKS_NAMED
-        warnings.warn(
-            f"{path}: chunks are not there, and read as zeros (or as the"
-            f" array's fill value): {named}"
-            f"{f' and {more} more' if more > 0 else ''}",
-            AbsentChunksWarning,
-            stacklevel=3,
-        )
-    return [(name, array) for name, array, _ in loaded]
-
-
 def _load_from_array(
     sharded_tensor: ShardedTensor, checkpoint_dir: CheckpointDir
 ) -> Any:
     """The tensor that `sharded_tensor` stands for."""
     assert isinstance(sharded_tensor, ShardedTensor), type(sharded_tensor)
     return load_tensors([sharded_tensor], checkpoint_dir, "zarr")[0]
-
-
-class ZarrArray:
-    """An array of a checkpoint: its shape, chunks and dtype, and its boxes."""
-
-    def __init__(
-        self,
-        path: str,
-        shape: tuple[int, ...],
-        chunks: tuple[int, ...],
-        dtype_name: str,
-        mode: str,
-    ) -> None:
-        self.path = path
-        self.shape = shape
-        self.chunks = chunks
-        self.dtype_name = dtype_name
-        self._mode = mode
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """numpy's; bfloat16 needs ml_dtypes."""
-        from holdfast import _dtypes
-
-        return _dtypes.numpy_dtype(self.dtype_name)
-
-    @property
-    def ndim(self) -> int:
-        return len(self.shape)
-
-    def directory_of(self, key: str) -> str:
-        """The checkpoint's directory, for the key of this array."""
-        suffix = os.sep + key
-        if self.path.endswith(suffix):
-            return self.path[: -len(suffix)]
-        raise coded("ARRAY_NOT_FOUND", f"{self} is not {key}", ValueError)
-
-    def __getitem__(self, selection: Any) -> _tensors.Array:
-        """The elements of a box, as a numpy array: ints and plain slices."""
-        if not isinstance(selection, tuple):
-            selection = (selection,)
-        offsets, sizes, kept = _box_of(selection, self.shape)
-        directory, key = os.path.split(self.path)
-        row: Row = (
-            "tensor",
-            key,
-            0,
-            self.shape,
-            offsets,
-            self.dtype_name,
-            sizes,
-            None,
-            0,
-            False,
-            None,
-            None,
-        )
-        ((name, array),) = load_arrays([row], [None], directory, self._mode)
-        return np.asarray(_tensors.wrap(array.reshape(kept), name, None))
-
-    def __repr__(self) -> str:
-        return (
-            f"<ZarrArray {self.path}: {self.dtype_name} {self.shape}, chunks"
-            f" {self.chunks}>"
-        )
-
-
-def _box_of(
-    selection: tuple[Any, ...], shape: tuple[int, ...]
-) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-    """Offsets and sizes of a selection, and the sizes without its ints."""
-    if Ellipsis in selection:
-        at = selection.index(Ellipsis)
-        fill = (slice(None),) * (len(shape) - len(selection) + 1)
-        selection = selection[:at] + fill + selection[at + 1 :]
-    if len(selection) > len(shape):
-        raise coded(
-            "RANK_MISMATCH",
-            f"too many indices for array; expected {len(shape)}, got"
-            f" {len(selection)}",
-            IndexError,
-        )
-    selection += (slice(None),) * (len(shape) - len(selection))
-    offsets, sizes, kept = [], [], []
-    for item, size in zip(selection, shape, strict=True):
-        if isinstance(item, slice):
-            begin, end, step = item.indices(size)
-            if step != 1:
-                raise IndexError(f"slices have step 1, got {item}")
-            sizes.append(max(0, end - begin))
-            kept.append(sizes[-1])
-        else:
-            begin = range(size)[item]
-            sizes.append(1)
-        offsets.append(begin)
-    return tuple(offsets), tuple(sizes), tuple(kept)
 
 
 def _open_zarr_array_verbose(

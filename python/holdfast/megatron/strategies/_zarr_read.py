@@ -1,0 +1,139 @@
+"""Reads of many boxes of a checkpoint's arrays at once.
+
+The engine reads with several threads, into memory that is the results'.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from holdfast import _engine
+from holdfast.megatron import _tensors
+from holdfast.megatron._errors import from_engine
+from holdfast.megatron._rows import Row, row_of
+from holdfast.megatron.core import CheckpointingException
+from holdfast.megatron.mapping import ShardedTensor
+from holdfast.megatron.strategies.base import CheckpointDir
+
+__all__ = [
+    "AbsentChunksWarning",
+    "copied",
+    "load_arrays",
+    "load_tensors",
+    "request_row",
+]
+
+# So many absent chunks are named in a warning.
+_CHUNKS_NAMED = 20
+
+
+class AbsentChunksWarning(UserWarning):
+    """A chunk file is not there; its elements are loaded as zeros."""
+
+
+def load_tensors(
+    tensors: Sequence[ShardedTensor],
+    checkpoint_dir: CheckpointDir,
+    mode: str,
+    *,
+    into_buffers: bool = False,
+    apply_flattened_range: bool = True,
+    thread_count: int = 0,
+) -> list[Any]:
+    """What each ShardedTensor stands for, all read at once.
+
+    `mode`: whose errors, "zarr" or "tensorstore". `apply_flattened_range`:
+    else the whole local box.
+    """
+    rows = [request_row(each, apply_flattened_range) for each in tensors]
+    targets = [
+        _target(each) if into_buffers else _new_target(row)
+        for each, row in zip(tensors, rows, strict=True)
+    ]
+    try:
+        arrays = load_arrays(rows, targets, checkpoint_dir, mode, thread_count)
+    except CheckpointingException as error:
+        if error.code != "DTYPE_MISMATCH":
+            raise
+        # Some are stored in another dtype, which the engine then allocates.
+        targets = [None] * len(rows)
+        arrays = load_arrays(rows, targets, checkpoint_dir, mode, thread_count)
+    results = []
+    for each, target, (name, array) in zip(
+        tensors, targets, arrays, strict=True
+    ):
+        like = each.dtype if each.data is None else each.data
+        if into_buffers and target is not None and array is target:
+            results.append(each.data)
+        elif into_buffers and each.data is not None:
+            results.append(copied(each.data, _tensors.wrap(array, name, like)))
+        else:
+            results.append(_tensors.wrap(array, name, like))
+    return results
+
+
+def request_row(ten: ShardedTensor, apply_flattened_range: bool) -> Row:
+    row = row_of(ten)
+    return row if apply_flattened_range else (*row[:10], None, None)
+
+
+def _new_target(row: Row) -> _tensors.Array:
+    """Memory for a result, of the dtype that is asked for: numpy's, which has
+    huge pages and costs a fraction of others to touch first.
+    """
+    name, local_shape, flat = row[5], row[6], row[10]
+    shape = local_shape if flat is None else (flat[1] - flat[0],)
+    return _tensors.empty(shape, name)
+
+
+def _target(ten: ShardedTensor) -> _tensors.Array | None:
+    """The memory of the caller's buffer, if the engine can fill it."""
+    data = ten.data
+    if data is None or (_tensors.is_torch(data) and data.device.type != "cpu"):
+        return None
+    array = _tensors.array_of(data)
+    return array if array.flags.writeable else None
+
+
+def copied(buffer: Any, loaded: Any) -> Any:
+    if _tensors.is_torch(buffer):
+        buffer.detach().copy_(loaded)
+    else:
+        np.copyto(buffer, loaded, casting="unsafe")
+    return buffer
+
+
+def load_arrays(
+    rows: Sequence[Row],
+    targets: Sequence[_tensors.Array | None],
+    checkpoint_dir: CheckpointDir,
+    mode: str,
+    thread_count: int = 0,
+) -> list[tuple[str, _tensors.Array]]:
+    """(dtype name, carrier's array) of each request.
+
+    An array that is the target given holds the elements there.
+    """
+    path = os.fspath(checkpoint_dir)
+    replicates = bool(int(os.environ.get("DIST_CKPT_PAD_REPLICATE", 0)))
+    with from_engine():
+        loaded = _engine.megatron_load(
+            rows, list(targets), path, mode, replicates, thread_count
+        )
+    absent = [chunk for _, _, chunks in loaded for chunk in chunks]
+    if absent:
+        named = ", ".join(dict.fromkeys(absent[:_CHUNKS_NAMED]))
+        more = len(absent) - _CHUNKS_NAMED
+        warnings.warn(
+            f"{path}: chunks are not there, and read as zeros (or as the"
+            f" array's fill value): {named}"
+            f"{f' and {more} more' if more > 0 else ''}",
+            AbsentChunksWarning,
+            stacklevel=3,
+        )
+    return [(name, array) for name, array, _ in loaded]
