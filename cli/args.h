@@ -13,6 +13,7 @@
 #include "cli/env.h"
 #include "cli/layout_text.h"
 #include "holdfast/convert.h"
+#include "holdfast/merge.h"
 #include "holdfast/options.h"
 #include "holdfast/steps.h"
 
@@ -31,16 +32,29 @@ enum class VerbId : uint8_t {
   kPlan,
   kConvert,
   kReshard,
+  kDiff,
+  kStats,
+  kMerge,
   kHelp,
   kCompletion,
   kMan,
 };
-inline constexpr int kVerbCount = 15;
+inline constexpr int kVerbCount = 18;
 
 // When to use something that only makes sense on a terminal.
 enum class When : uint8_t { kAuto, kAlways, kNever };
 
-enum class SortKey : uint8_t { kCheckpoint, kName, kSize };
+enum class SortKey : uint8_t {
+  kCheckpoint,
+  kName,
+  kSize,
+  // Of stats alone.
+  kMean,
+  kStd,
+  kL2,
+  kAbsMax,
+  kZeros,
+};
 
 struct Args {
   std::optional<VerbId> verb;  // absent: nothing but global flags was typed
@@ -82,6 +96,26 @@ struct Args {
   uint64_t shard_bytes = 0;
   bool restart = false;
   std::string report;  // file of the report; "-": standard output
+
+  // diff
+  double atol = 0;
+  double rtol = 0;
+  bool equal_nan = true;
+  bool equal_bits = false;
+  bool ignore_dtype = false;
+  bool only_structure = false;
+  bool find_renamed = true;
+  uint64_t line_count_max = 50;  // 0: all
+
+  // stats: only tensors with a NaN or an infinity
+  bool only_non_finite = false;
+
+  // merge
+  MergePrefer prefer = MergePrefer::kRefuse;
+  bool average = false;
+  std::vector<double> weights;
+  bool take_first = false;
+  std::vector<std::string> prefixes;  // empty: none; else one a source
 
   bool all = false;
   // What to keep, as typed; the labels say it again.

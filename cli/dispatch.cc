@@ -64,6 +64,12 @@ int RunVerb(const Args& args, Env& env) {
       return RunConvert(args, env);
     case VerbId::kReshard:
       return RunReshard(args, env);
+    case VerbId::kDiff:
+      return RunDiff(args, env);
+    case VerbId::kStats:
+      return RunStats(args, env);
+    case VerbId::kMerge:
+      return RunMerge(args, env);
     case VerbId::kHelp:
       return RunHelp(args, env);
     case VerbId::kCompletion:

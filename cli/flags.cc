@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <string>
+#include <utility>
 
 #include "cli/units.h"
 
@@ -23,11 +24,16 @@ constexpr uint32_t kDu = Bit(VerbId::kDu);
 constexpr uint32_t kPlan = Bit(VerbId::kPlan);
 constexpr uint32_t kConvert = Bit(VerbId::kConvert);
 constexpr uint32_t kReshard = Bit(VerbId::kReshard);
+constexpr uint32_t kDiff = Bit(VerbId::kDiff);
+constexpr uint32_t kStats = Bit(VerbId::kStats);
+constexpr uint32_t kMerge = Bit(VerbId::kMerge);
 constexpr uint32_t kRewrite = kConvert | kReshard;
-constexpr uint32_t kOpen =
-    kLs | kTree | kInfo | kCat | kDigest | kVerify | kPlan | kRewrite;
-constexpr uint32_t kWork =
-    kDigest | kVerify | kRewrite;                // long jobs on many threads
+constexpr uint32_t kWrite = kRewrite | kMerge;
+constexpr uint32_t kMapped = kWrite | kDiff;  // rules on leaves
+constexpr uint32_t kOpen = kLs | kTree | kInfo | kCat | kDigest | kVerify |
+                           kPlan | kWrite | kDiff | kStats;
+// Long jobs on many threads.
+constexpr uint32_t kWork = kDigest | kVerify | kWrite | kDiff | kStats;
 constexpr uint32_t kRanks = kVerify | kRewrite;  // split over mpirun's ranks
 constexpr uint32_t kReports = kOpen | kSteps | kPrune | kDu;
 constexpr uint32_t kEvery = (1u << kVerbCount) - 1;
@@ -94,14 +100,20 @@ Status ApplyMissing(std::string_view value, Args* args) {
 }
 
 Status ApplySort(std::string_view value, Args* args) {
-  if (value == "name") {
-    args->sort = SortKey::kName;
-  } else if (value == "size") {
-    args->sort = SortKey::kSize;
-  } else {
-    return BadValue("sort", value, "name or size");
+  constexpr std::pair<std::string_view, SortKey> kKeys[] = {
+      {"name", SortKey::kName},   {"size", SortKey::kSize},
+      {"mean", SortKey::kMean},   {"std", SortKey::kStd},
+      {"l2", SortKey::kL2},       {"absmax", SortKey::kAbsMax},
+      {"zeros", SortKey::kZeros},
+  };
+  for (const auto& [name, key] : kKeys) {
+    if (value != name) continue;
+    args->sort = key;
+    return Status();
   }
-  return Status();
+  return BadValue("sort", value,
+                  "name or size; of stats also mean, std, l2, "
+                  "absmax or zeros");
 }
 
 Status ApplyDepth(std::string_view value, Args* args) {
@@ -322,6 +334,48 @@ Status ApplyMode(std::string_view value, Args* args) {
   return Status();
 }
 
+Status ApplyTolerance(std::string_view flag, std::string_view value,
+                      double* tolerance) {
+  const auto number = ParseNumber(value);
+  if (!number || *number < 0) return BadValue(flag, value, "a number from 0");
+  *tolerance = *number;
+  return Status();
+}
+
+Status ApplyMaxLines(std::string_view value, Args* args) {
+  const auto count = ParseInt(value, 0, kCountMax);
+  if (!count) return BadValue("max-lines", value, "a number; 0: all");
+  args->line_count_max = static_cast<uint64_t>(*count);
+  return Status();
+}
+
+Status ApplyPrefer(std::string_view value, Args* args) {
+  if (value != "first" && value != "last") {
+    return BadValue("prefer", value, "first or last");
+  }
+  args->prefer = value == "first" ? MergePrefer::kFirst : MergePrefer::kLast;
+  return Status();
+}
+
+Status ApplyWeights(std::string_view value, Args* args) {
+  args->average = true;
+  args->weights.clear();
+  for (const std::string_view text : Split(value, ',')) {
+    const auto weight = ParseNumber(text);
+    if (!weight) return BadValue("weights", value, "numbers such as 0.7,0.3");
+    args->weights.push_back(*weight);
+  }
+  return Status();
+}
+
+Status ApplyPrefix(std::string_view value, Args* args) {
+  args->prefixes.clear();
+  for (const std::string_view text : Split(value, ',')) {
+    args->prefixes.emplace_back(text);
+  }
+  return Status();
+}
+
 Status ApplyUndelete(std::string_view value, Args* args) {
   args->undelete = ParseInt(value, 0, kCountMax);
   if (args->undelete) return Status();
@@ -343,9 +397,10 @@ constexpr Flag kFlags[] = {
      "line a device",
      kLs | kPlan, "", Completion::kNothing, "", Switch<&Args::long_listing>},
     {"sort", 0, "KEY",
-     "Order leaves by name, or by size with the largest first", kLs,
-     "the checkpoint's own order", Completion::kChoices, "name|size",
-     ApplySort},
+     "Order leaves by name, or by another key with the largest first; all but "
+     "name and size are of stats alone",
+     kLs | kStats, "the checkpoint's own order", Completion::kChoices,
+     "name|size|mean|std|l2|absmax|zeros", ApplySort},
     {"depth", 0, "N", "Show N levels and count what is below them", kTree,
      "all", Completion::kNothing, "", ApplyDepth},
     {"full", 0, "",
@@ -358,58 +413,103 @@ constexpr Flag kFlags[] = {
      kCat, "", Completion::kNothing, "", Switch<&Args::raw>},
     {"npy", 0, "", "Write a .npy file", kCat, "", Completion::kNothing, "",
      Switch<&Args::npy>},
-    {"to", 0, "FORMAT", "Write this format", kConvert, "as the source is",
-     Completion::kChoices,
+    {"to", 0, "FORMAT", "Write this format", kConvert | kMerge,
+     "as the source is", Completion::kChoices,
      "orbax|orbax-v1|megatron-zarr|safetensors|dcp|torch-dist|npz", ApplyTo},
-    {"zarr", 0, "N", "Write arrays as zarr 2 or zarr 3", kConvert,
+    {"zarr", 0, "N", "Write arrays as zarr 2 or zarr 3", kConvert | kMerge,
      "as in the source", Completion::kChoices, "2|3", ApplyZarr},
     {"ocdbt", 0, "WHETHER",
-     "Write one OCDBT database, or a directory a parameter", kConvert,
+     "Write one OCDBT database, or a directory a parameter", kConvert | kMerge,
      "as in the source", Completion::kChoices, "yes|no", ApplyOcdbt},
     {"compression", 0, "NAME",
-     "Compress chunks: zstd; fast, blosc with lz4; or not at all", kRewrite,
+     "Compress chunks: zstd; fast, blosc with lz4; or not at all", kWrite,
      "zstd", Completion::kChoices, "zstd|fast|none", ApplyCompression},
     {"chunk-bytes", 0, "SIZE",
      "Cut larger arrays into chunks of about SIZE bytes; 0: as Orbax does",
-     kRewrite, "8M", Completion::kNothing, "", ApplyChunkBytes},
+     kWrite, "8M", Completion::kNothing, "", ApplyChunkBytes},
     {"overwrite", 0, "", "Replace what is at TARGET, when the new one is whole",
-     kRewrite, "", Completion::kNothing, "", Switch<&Args::overwrite>},
+     kWrite, "", Completion::kNothing, "", Switch<&Args::overwrite>},
     {"no-check", 0, "", "Do not read the new checkpoint back to compare it",
-     kRewrite, "", Completion::kNothing, "", Switch<&Args::check, false>},
+     kWrite, "", Completion::kNothing, "", Switch<&Args::check, false>},
     {"map", 0, "PATTERN=NEW",
      "Rename leaves whose keys, joined with /, or whose name PATTERN matches: "
      "a "
      "regular expression in Python's syntax, \\1 in NEW its first group. May "
      "be "
      "repeated; the first that matches counts",
-     kRewrite, "", Completion::kNothing, "", ApplyMap},
+     kMapped, "", Completion::kNothing, "", ApplyMap},
     {"map-file", 0, "FILE",
      "Rename by a table: a line a rule of --map, or a JSON object of old name "
      "to new name",
-     kRewrite, "", Completion::kFile, "", ApplyMapFile},
-    {"select", 0, "GLOB", "Write only these leaves; may be repeated", kRewrite,
+     kMapped, "", Completion::kFile, "", ApplyMapFile},
+    {"select", 0, "GLOB", "Write only these leaves; may be repeated", kMapped,
      "all", Completion::kNothing, "", ApplySelect},
-    {"drop", 0, "GLOB", "Leave these leaves out; may be repeated", kRewrite, "",
+    {"drop", 0, "GLOB", "Leave these leaves out; may be repeated", kMapped, "",
      Completion::kNothing, "", ApplyDrop},
     {"cast", 0, "GLOB=DTYPE",
      "Cast these arrays; may be repeated, the last that matches counts",
-     kRewrite, "", Completion::kNothing, "", ApplyCast},
+     kMapped, "", Completion::kNothing, "", ApplyCast},
     {"shards", 0, "GLOB=N,...",
      "Cut the axes of these arrays into so many chunks, in Megatron's zarr "
      "format; may be repeated, the last that matches counts",
      kRewrite, "as stored", Completion::kNothing, "", ApplyShards},
-    {"nest", 0, "", "Split names at their dots into nested dicts", kRewrite, "",
+    {"nest", 0, "", "Split names at their dots into nested dicts", kMapped, "",
      Completion::kNothing, "", ApplyNest},
-    {"strict", 0, "", "Fail when a rule matches no leaf", kRewrite, "",
+    {"strict", 0, "", "Fail when a rule matches no leaf", kMapped, "",
      Completion::kNothing, "", ApplyStrict},
-    {"shard-bytes", 0, "SIZE", "Begin another data file at this size", kConvert,
-     "as the format has it", Completion::kNothing, "", ApplyShardBytes},
+    {"shard-bytes", 0, "SIZE", "Begin another data file at this size",
+     kConvert | kMerge, "as the format has it", Completion::kNothing, "",
+     ApplyShardBytes},
     {"restart", 0, "", "Begin anew, whatever an earlier run has left", kRewrite,
      "", Completion::kNothing, "", Switch<&Args::restart>},
     {"report", 0, "FILE",
      "Write what was renamed, cast and left out to FILE, as JSON; - prints it "
      "as text",
      kRewrite, "", Completion::kFile, "", ApplyReport},
+    {"atol", 0, "X",
+     "Let elements differ by X, and by R times the larger of the two as "
+     "--rtol R says",
+     kDiff, "0", Completion::kNothing, "",
+     [](std::string_view value, Args* args) {
+       return ApplyTolerance("atol", value, &args->atol);
+     }},
+    {"rtol", 0, "R", "Let elements differ by R times the larger of the two",
+     kDiff, "0", Completion::kNothing, "",
+     [](std::string_view value, Args* args) {
+       return ApplyTolerance("rtol", value, &args->rtol);
+     }},
+    {"bits", 0, "",
+     "Count equal values of different bits as different: -0.0 and 0.0, NaNs",
+     kDiff, "", Completion::kNothing, "", Switch<&Args::equal_bits>},
+    {"nan-differs", 0, "", "Count NaN as different from NaN", kDiff, "",
+     Completion::kNothing, "", Switch<&Args::equal_nan, false>},
+    {"ignore-dtype", 0, "", "Compare values alone, whatever dtypes they have",
+     kDiff, "", Completion::kNothing, "", Switch<&Args::ignore_dtype>},
+    {"structure", 0, "", "Compare names, kinds, shapes and dtypes alone", kDiff,
+     "", Completion::kNothing, "", Switch<&Args::only_structure>},
+    {"no-renames", 0, "", "Do not look for leaves that were renamed", kDiff, "",
+     Completion::kNothing, "", Switch<&Args::find_renamed, false>},
+    {"max-lines", 0, "N", "Print the N worst leaves; 0: all", kDiff, "50",
+     Completion::kNothing, "", ApplyMaxLines},
+    {"nan", 0, "",
+     "Print only tensors with a NaN or an infinity; exit code 1 if there is "
+     "one",
+     kStats, "", Completion::kNothing, "", Switch<&Args::only_non_finite>},
+    {"prefer", 0, "WHICH",
+     "Take leaves that several sources have from the first or the last", kMerge,
+     "refuse", Completion::kChoices, "first|last", ApplyPrefer},
+    {"prefix", 0, "NAME,...",
+     "Put the leaves of each source below a name; one a source, may be empty",
+     kMerge, "", Completion::kNothing, "", ApplyPrefix},
+    {"average", 0, "",
+     "Average the float tensors of sources with the same leaves", kMerge, "",
+     Completion::kNothing, "", Switch<&Args::average>},
+    {"weights", 0, "W,...", "Average with these weights, one a source", kMerge,
+     "all alike", Completion::kNothing, "", ApplyWeights},
+    {"take-first", 0, "",
+     "Of an average take what is no float from the first source; by default "
+     "it has to be equal in all",
+     kMerge, "", Completion::kNothing, "", Switch<&Args::take_first>},
     {"all", 0, "", "Of a directory of steps check all of them", kVerify, "",
      Completion::kNothing, "", Switch<&Args::all>},
     {"keep-latest", 0, "N", "Keep the last N steps", kPrune, "",
@@ -569,6 +669,26 @@ constexpr Example kReshardExamples[] = {
     {"holdfast reshard /megatron/7 /new/7 --shards 'decoder.*=4,1'",
      "matrices of a Megatron zarr checkpoint in four chunks each"},
 };
+constexpr Example kDiffExamples[] = {
+    {"holdfast diff /ckpt/7 /ckpt/8", "what a step has changed"},
+    {"holdfast diff /ckpt/7 /new/7.safetensors --rtol 1e-2 --ignore-dtype",
+     "whether a cast copy is still the same"},
+    {"holdfast diff --structure --json A B | jq .leaves[].name",
+     "names of leaves that do not match"},
+};
+constexpr Example kStatsExamples[] = {
+    {"holdfast stats /ckpt 'params.*'", "weights of the newest step"},
+    {"holdfast stats --nan /ckpt/7 || echo broken", "look for NaN"},
+    {"holdfast stats --sort absmax /ckpt/7", "the largest weights first"},
+};
+constexpr Example kMergeExamples[] = {
+    {"holdfast merge /base /adapter /both --prefix ,adapter",
+     "the leaves of both, one below a name"},
+    {"holdfast merge /ckpt/7 /ckpt/8 /ckpt/9 /soup --average",
+     "the mean of three steps"},
+    {"holdfast merge /a /b /soup --weights 0.7,0.3 --take-first",
+     "a weighted one; step counters from the first"},
+};
 constexpr Example kHelpExamples[] = {
     {"holdfast help cat", "help of one verb"},
 };
@@ -662,6 +782,31 @@ constexpr Verb kVerbs[] = {
      "other chunks. Everything else is as for convert. Any checkpoint can be "
      "restored on any mesh; this makes it fast.",
      kReshardExamples, Completion::kFile, "", false},
+    {VerbId::kDiff, "diff", "A B [PATTERN...]", 2, kAny,
+     "Tell what is different between two checkpoints",
+     "Compares two checkpoints of any formats: names first, then kinds, shapes "
+     "and dtypes, then every value, exactly. Prints the worst leaves first, "
+     "with how many elements differ, the largest |a - b|, the largest "
+     "|a - b| / max(|a|, |b|), and the first place. NaN equals NaN. With "
+     "--atol and --rtol elements may differ by atol + rtol * max(|a|, |b|). "
+     "Leaves that seem to be renamed are named as such; --map and the others "
+     "say how leaves of A are called in B. Exit code 1 means that they "
+     "differ. PATTERN is as for ls.",
+     kDiffExamples, Completion::kFile, "", false},
+    {VerbId::kStats, "stats", "PATH [PATTERN...]", 1, kAny,
+     "Tell what the numbers of each tensor are like",
+     "Prints least and largest element, mean, standard deviation, l2 norm, and "
+     "how many elements are 0, NaN or infinite, of each tensor and of all. "
+     "Only finite elements count for all but the counts. PATTERN is as for ls.",
+     kStatsExamples, Completion::kFile, "", false},
+    {VerbId::kMerge, "merge", "SOURCE SOURCE... TARGET", 3, kAny,
+     "Make one checkpoint of several",
+     "Writes the leaves of all SOURCEs as one checkpoint at TARGET, or with "
+     "--average the mean of each float tensor, weighted and rounded once. "
+     "Sources may have any formats. A name in two of them is an error, unless "
+     "--prefer or --prefix say otherwise. Nothing is held in memory but the "
+     "pieces under way, and the result is read back and compared.",
+     kMergeExamples, Completion::kFile, "", false},
     {VerbId::kHelp, "help", "[VERB]", 0, 1, "Print help",
      "Prints help for all verbs or for one.", kHelpExamples,
      Completion::kChoices, "", false},

@@ -138,6 +138,16 @@ std::optional<int64_t> ParseInt(std::string_view text, int64_t low,
   return value;
 }
 
+std::optional<double> ParseNumber(std::string_view text) {
+  double number = 0;
+  const auto [end, error] =
+      std::from_chars(text.data(), text.data() + text.size(), number);
+  const bool is_whole =
+      error == std::errc() && end == text.data() + text.size();
+  if (!is_whole || !std::isfinite(number)) return std::nullopt;
+  return number;
+}
+
 std::vector<std::string_view> Split(std::string_view text, char separator) {
   std::vector<std::string_view> parts;
   for (size_t begin = 0;;) {

@@ -35,6 +35,9 @@ std::optional<double> ParseSeconds(std::string_view text);
 std::optional<int64_t> ParseInt(std::string_view text, int64_t low,
                                 int64_t high);
 
+// A decimal number, finite and nothing else.
+std::optional<double> ParseNumber(std::string_view text);
+
 // The parts between separators; one empty part for empty text.
 std::vector<std::string_view> Split(std::string_view text, char separator);
 // "'text'".

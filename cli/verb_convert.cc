@@ -2,11 +2,11 @@
 
 #include <fstream>
 #include <span>
-#include <sstream>
 
 #include "cli/flags.h"
 #include "cli/json_out.h"
 #include "cli/leaf_plan.h"
+#include "cli/map_rules.h"
 #include "cli/progress_bar.h"
 #include "cli/ranks.h"
 #include "cli/report.h"
@@ -49,7 +49,6 @@ ConvertOptions OptionsOf(const Args& args, const Env& env,
   options.check = args.check;
   options.shard_bytes_max = args.shard_bytes;
   options.restart = args.restart;
-  options.map = args.map;
   if (args.mesh) {
     options.sharding = [mesh = *args.mesh,
                         rules = args.spec_rules](const LeafInfo& leaf) {
@@ -57,19 +56,6 @@ ConvertOptions OptionsOf(const Args& args, const Env& env,
     };
   }
   return options;
-}
-
-Status AddTables(const Args& args, LeafMap& map) {
-  for (const std::string& name : args.map_files) {
-    std::ifstream file(name, std::ios::binary);
-    std::stringstream text;
-    text << file.rdbuf();
-    if (!file) return NotFoundError("--map-file: cannot read " + name);
-    auto rules = ParseRenameTable(text.str());
-    if (!rules.ok()) return rules.status().WithContext("--map-file: " + name);
-    map.renames.insert(map.renames.end(), rules->begin(), rules->end());
-  }
-  return Status();
 }
 
 Status WriteReport(const ConvertReport& report, const Args& args, Env& env) {
@@ -174,7 +160,11 @@ Result<int> Rewrite(const Args& args, ProcessGroup* group, Env& env) {
   ConvertOptions options = OptionsOf(args, env, group);
   Result<std::vector<std::string>> names = NamesOf(args);
   Status prepared = names.status();
-  if (prepared.ok()) prepared = AddTables(args, options.map);
+  if (prepared.ok()) {
+    auto map = MapRules(args);
+    prepared = map.status();
+    if (map.ok()) options.map = *std::move(map);
+  }
   if (group != nullptr) {
     prepared = group->Agree({"select", args.operands[0]}, prepared);
   }

@@ -102,6 +102,9 @@ void PrintLsJson(const Checkpoint& checkpoint, const std::vector<size_t>& order,
 }  // namespace
 
 int RunLs(const Args& args, Env& env) {
+  if (args.sort > SortKey::kSize) {
+    return FailUsage(env, "ls: --sort takes name or size");
+  }
   const auto opened = Open(args.operands[0], OpenOptionsOf(args));
   if (!opened.ok()) return Fail(env, opened.status());
   const Checkpoint& checkpoint = **opened;

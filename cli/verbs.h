@@ -23,5 +23,8 @@ int RunDu(const Args& args, Env& env);
 int RunPlan(const Args& args, Env& env);
 int RunConvert(const Args& args, Env& env);
 int RunReshard(const Args& args, Env& env);
+int RunDiff(const Args& args, Env& env);
+int RunStats(const Args& args, Env& env);
+int RunMerge(const Args& args, Env& env);
 
 }  // namespace holdfast::cli

@@ -61,11 +61,11 @@ def test_torch_loop_resumes(tmp_path):
     assert whole == {**first, **losses(second)}
 
 
-def test_fsdp_loop_resumes_on_more_processes(tmp_path):
+@pytest.mark.parametrize("script", ["train_fsdp.py", "train_dcp.py"])
+def test_fsdp_loops_resume_on_more_processes(tmp_path, script):
     pytest.importorskip("torch.distributed.fsdp")
-    whole = losses(run("train_fsdp.py", tmp_path,
-                       "--processes", 1, "--steps", 8))
-    resumed = run("train_fsdp.py", tmp_path, "--processes", 2, "--steps", 8)
+    whole = losses(run(script, tmp_path, "--processes", 1, "--steps", 8))
+    resumed = run(script, tmp_path, "--processes", 2, "--steps", 8)
     assert resumed.startswith("resumed from step 5 with 2 processes\n")
     after = losses(resumed)
     assert list(after) == ["6", "7", "8"]

@@ -125,6 +125,10 @@ struct FinishItemOptions {
   // Each process has an item of its own on a disk of its own, which holds a
   // part of each array: do not look for the rest.
   bool is_partial = false;
+  // Each process knew its own leaves only, and the primary's tree has them all:
+  // do not ask that their trees are alike. That they agree on the chunks of
+  // each array is the caller's to see to.
+  bool has_own_trees = false;
   std::function<uint64_t()> now_ns;         // as SaveOptions
   std::function<std::string()> random_hex;  // as SaveOptions
 };

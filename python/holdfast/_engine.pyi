@@ -232,6 +232,7 @@ def finish_item(
     write_digests: bool = True,
     adopt_existing: bool = False,
     is_partial: bool = False,
+    has_own_trees: bool = False,  # only the primary's tree has all leaves
 ) -> None:
     """`holdfast::FinishItem`: one item of the parts of all `ranks`."""
 
@@ -347,6 +348,7 @@ class Checkpoint:
         verify: bool = True,
         stored_sizes: bool = False,
         aggregate_filename: str = "checkpoint",
+        use_sidecar: bool = True,
     ) -> None: ...
     # The same as tuples of (name, key, key_is_sequence or None where no part is
     # an index, value_type, skip_deserialize, dtype, shape, chunk_shape,
@@ -354,7 +356,8 @@ class Checkpoint:
     def leaf_rows(self) -> list[tuple[Any, ...]]: ...
     # The tree with each leaf's index in `leaves`; typed empties as themselves.
     def structure(self) -> Any: ...
-    # The whole leaf: a numpy array, a Python scalar, str, bytes, None, {}, ...
+    # The whole leaf: a numpy array, a Python scalar, str, bytes (an object: its
+    # file of torch.save), None, {}, ...
     def read(self, leaf: int) -> Any: ...
     # The box at `origin`; a numpy array of `shape` in the stored dtype.
     def read_box(
@@ -759,3 +762,57 @@ def write_torch_file(
 def torch_file_json(data: bytes) -> str:
     """What a file of torch.save holds as canonical JSON on one line, as
     `include/holdfast/torch_file.h` describes it."""
+
+def diff(
+    a: str,
+    b: str,
+    *,
+    atol: float = 0.0,
+    rtol: float = 0.0,
+    equal_nan: bool = True,
+    equal_bits: bool = False,
+    ignore_dtype: bool = False,
+    only_structure: bool = False,
+    find_renamed: bool = True,
+    rename: Sequence[tuple[str, str, bool]] = ...,
+    select: Sequence[str] = ...,
+    drop: Sequence[str] = ...,
+    step_a: int | None = None,
+    step_b: int | None = None,
+    thread_count: int = 0,
+    in_flight_bytes_max: int = 256 << 20,
+    progress: ProgressFn | None = None,
+) -> tuple[list[dict[str, Any]], list[int], Stats]:
+    """`holdfast::Diff`: a row a leaf, the numbers of the worst, stats."""
+
+def stats(
+    path: str,
+    *,
+    step: int | None = None,
+    thread_count: int = 0,
+    in_flight_bytes_max: int = 256 << 20,
+    progress: ProgressFn | None = None,
+) -> tuple[list[dict[str, Any]], float, float, Stats]:
+    """`holdfast::ComputeStats`: a row a tensor, l2 norm and absmax of all."""
+
+def merge(
+    sources: Sequence[tuple[str, str]],
+    target: str,
+    *,
+    prefer: str = "",
+    average: bool = False,
+    weights: Sequence[float] = ...,
+    take_first: bool = False,
+    format: str | None = None,
+    zarr_format: int | None = None,
+    use_ocdbt: bool | None = None,
+    compression: str | None = "zstd",
+    chunk_bytes_target: int = 8 << 20,
+    overwrite: bool = False,
+    check: bool = True,
+    sync: bool = True,
+    thread_count: int = 0,
+    in_flight_bytes_max: int = 256 << 20,
+    progress: ProgressFn | None = None,
+) -> dict[str, Any]:
+    """`holdfast::Merge`: sources are (path, prefix)."""

@@ -86,10 +86,12 @@ nb::tuple BindingLoad(nb::handle path, std::optional<int64_t> step,
 void InitCheckpoint(PythonCheckpoint* self, nb::handle path,
                     std::optional<int64_t> step, const std::string& item,
                     const std::string& missing_chunks, bool verify,
-                    bool stored_sizes, const std::string& aggregate_filename) {
+                    bool stored_sizes, const std::string& aggregate_filename,
+                    bool use_sidecar) {
   OpenOptions options =
       OpenOptionsOf(step, item, missing_chunks, verify, stored_sizes);
   options.aggregate_filename = aggregate_filename;
+  options.use_sidecar = use_sidecar;
   const std::string source = PathOf(path);
   auto opened = RunForResult<std::unique_ptr<Checkpoint>>(
       {}, nb::none(), [&](const RunOptions&) { return Open(source, options); });
@@ -396,7 +398,8 @@ void BindCheckpoint(nb::module_& module) {
                  nb::arg("step") = nb::none(), nb::arg("item") = "",
                  nb::arg("missing_chunks") = "as_recorded",
                  nb::arg("verify") = true, nb::arg("stored_sizes") = false,
-                 nb::arg("aggregate_filename") = "checkpoint");
+                 nb::arg("aggregate_filename") = "checkpoint",
+                 nb::arg("use_sidecar") = true);
   BindCheckpointInfo(checkpoint);
   checkpoint.def_prop_ro("leaves", &Leaves)
       .def("leaf_rows",

@@ -223,11 +223,17 @@ Stats BindingSaveItemPart(
 void BindingFinishItem(nb::handle directory, std::vector<int64_t> ranks,
                        const std::string& save_id, bool use_ocdbt, bool sync,
                        bool write_digests, bool adopt_existing,
-                       bool is_partial) {
+                       bool is_partial, bool has_own_trees) {
   const std::string path = PathOf(directory);
-  FinishItemOptions options{
-      std::move(ranks), save_id,    use_ocdbt, sync, write_digests,
-      adopt_existing,   is_partial, {},        {}};
+  FinishItemOptions options;
+  options.ranks = std::move(ranks);
+  options.save_id = save_id;
+  options.use_ocdbt = use_ocdbt;
+  options.sync = sync;
+  options.write_digests = write_digests;
+  options.adopt_existing = adopt_existing;
+  options.is_partial = is_partial;
+  options.has_own_trees = has_own_trees;
   RunBlocking({}, nb::none(),
               [&](const RunOptions&) { return FinishItem(path, options); });
 }
@@ -347,7 +353,8 @@ void BindSave(nb::module_& module) {
              nb::kw_only(), nb::arg("ranks"), nb::arg("save_id") = "",
              nb::arg("use_ocdbt") = true, nb::arg("sync") = true,
              nb::arg("write_digests") = true, nb::arg("adopt_existing") = false,
-             nb::arg("is_partial") = false);
+             nb::arg("is_partial") = false,
+             nb::arg("has_own_trees") = false);
   module.def(
       "merge_process_databases",
       [](nb::handle directory) {

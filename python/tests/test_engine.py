@@ -253,3 +253,57 @@ def test_list_steps(tmp_path: Path) -> None:
     assert [(s.step, s.committed) for s in steps][:2] == [(3, True), (20, True)]
     assert not steps[-1].committed and steps[-1].why_not
     assert steps[0].bytes > 0 and steps[0].commit_timestamp_ns
+
+
+class Part:
+    """An array of which this process has these shards."""
+
+    def __init__(self, shards: dict[int, Any], write_rows: int = 2) -> None:
+        self.leaf = _engine.ArrayLeaf(
+            (6, 3),
+            [((row, 0), array) for row, array in shards.items()],
+            kind="numpy",
+            immutable=False,
+            write_shape=(write_rows, 3),
+            dtype=np.dtype("float32"),
+        )
+
+
+def build_parts(tree: Any) -> _engine.Tree:
+    return _engine.build_tree(tree, adapt=lambda part, path: part.leaf)
+
+
+@pytest.mark.parametrize("use_ocdbt", [True, False])
+def test_parts_whose_processes_know_their_own_leaves(
+    ckpt: Path, use_ocdbt: bool
+) -> None:
+    rows = np.arange(18, dtype=np.float32).reshape(6, 3)
+    ckpt.mkdir()
+
+    def write(rank: int, tree: Any, is_primary: bool = False) -> None:
+        _engine.save_item_part(
+            str(ckpt),
+            build_parts(tree),
+            rank=rank,
+            is_primary=is_primary,
+            use_ocdbt=use_ocdbt,
+        )
+
+    def finish(ranks: list[int], **options: Any) -> None:
+        _engine.finish_item(
+            str(ckpt), ranks=ranks, use_ocdbt=use_ocdbt, **options
+        )
+
+    whole = {"m": {"w": Part({}), "v": Part({})}, "step": 7}
+    write(0, {"m.w": Part({0: rows[:2], 4: rows[4:]})})
+    write(2, whole, is_primary=True)
+    with pytest.raises(errors.FailedPreconditionError, match="another tree"):
+        finish([0, 2])
+    with pytest.raises(errors.FailedPreconditionError, match=r"m\.w.*1|m\.v"):
+        finish([0, 2], has_own_trees=True)
+    write(1, {"m.v": Part({0: rows}), "m.w": Part({2: rows[2:4]})})
+    finish([0, 1, 2], has_own_trees=True)
+    loaded, _ = _engine.load(str(ckpt))
+    assert loaded["step"] == 7
+    np.testing.assert_array_equal(loaded["m"]["w"], rows)
+    np.testing.assert_array_equal(loaded["m"]["v"], rows)

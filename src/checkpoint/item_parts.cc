@@ -38,7 +38,7 @@ class PartMerger {
   Status Merge() {
     HF_RETURN_IF_ERROR(ReadParts());
     HF_RETURN_IF_ERROR(CheckOneSave());
-    HF_RETURN_IF_ERROR(CheckPlans());
+    if (!options_.has_own_trees) HF_RETURN_IF_ERROR(CheckPlans());
     if (options_.use_ocdbt) {
       HF_RETURN_IF_ERROR(MergeAllDatabases());
     } else {

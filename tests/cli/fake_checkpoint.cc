@@ -4,7 +4,10 @@
 #include <mutex>
 #include <utility>
 
+#include "holdfast/diff.h"
+#include "holdfast/merge.h"
 #include "holdfast/process_group.h"
+#include "holdfast/stats.h"
 
 namespace holdfast {
 namespace testing {
@@ -250,6 +253,21 @@ Result<ConvertResult> Convert(const std::string& source,
     result.report.notes = {"cast x=int8: matches no leaf"};
   }
   return result;
+}
+
+// compare_test.cc has real checkpoints for these.
+Result<DiffResult> Diff(const Checkpoint&, const Checkpoint&,
+                        const DiffOptions&) {
+  return UnimplementedError("no diff here");
+}
+std::vector<size_t> WorstFirst(const DiffResult&) { return {}; }
+std::string_view DiffVerdictName(DiffVerdict) { return ""; }
+Result<StatsResult> ComputeStats(const Checkpoint&, const StatsOptions&) {
+  return UnimplementedError("no stats here");
+}
+Result<ConvertResult> Merge(const std::vector<MergeSource>&, const std::string&,
+                            const MergeOptions&, const ConvertOptions&) {
+  return UnimplementedError("no merge here");
 }
 
 Result<std::vector<StepInfo>> ListSteps(const std::string& root, CommitMode) {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -172,16 +171,6 @@ def test_auto_layout(new: Path, tmp_path: Path) -> None:
         assert v1.load(new)["b"] == 5
         with pytest.raises(InvalidLayoutError, match="Could not auto-detect"):
             v1.load(tmp_path)
-
-
-@pytest.mark.parametrize("call", [v1.load, v1.metadata, v1.load_async])
-def test_safetensors_comes_later(new: Path, call: Any) -> None:
-    with v1.Context(checkpoint_layout="safetensors"):
-        with pytest.raises(NotImplementedError) as info:
-            call(new)
-    assert str(info.value) == (
-        "CheckpointLayout.SAFETENSORS is not part of this release yet"
-    )
 
 
 def test_marker_mode_wants_the_marker(new: Path) -> None:

@@ -11,7 +11,6 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from holdfast.orbax._later import not_implemented
 from holdfast.orbax._paths import is_path_temporary
 from holdfast.orbax.metadata.step import (
     StepMetadata,
@@ -19,6 +18,10 @@ from holdfast.orbax.metadata.step import (
     read_step_metadata,
 )
 from holdfast.orbax.v1._deletion_record import deleted_name
+from holdfast.orbax.v1._safetensors import (
+    SafetensorsCheckpoint,
+    is_safetensors,
+)
 from holdfast.orbax.v1.context import Context
 from holdfast.orbax.v1.errors import InvalidLayoutError
 from holdfast.orbax.v1.options import AtomicityOptions, CheckpointLayout
@@ -231,22 +234,22 @@ def _check(
         ) from error
 
 
-def open_layout(path: Any, context: Context) -> Layout:
-    """The checkpoint at a path.
+def open_layout(path: Any, context: Context) -> Layout | SafetensorsCheckpoint:
+    """The checkpoint at a path, of the kind that the context asks for.
 
     Raises:
         InvalidLayoutError: there is none; the cause says why.
-        NotImplementedError: the context asks for safetensors.
     """
     kind = context.checkpoint_layout
     if kind is CheckpointLayout.AUTO:
-        _check_markers(path)
-        kind = CheckpointLayout.ORBAX
-    if kind is CheckpointLayout.SAFETENSORS:
-        raise not_implemented("CheckpointLayout.SAFETENSORS")
-    layout = Layout(path, os.path.exists(os.path.join(path, INDICATOR_FILE)))
-    check = _check_v1 if layout.is_v1 else _check_v0
+        kind = _kind_by_markers(path)
     try:
+        if kind is CheckpointLayout.SAFETENSORS:
+            return SafetensorsCheckpoint(path)
+        layout = Layout(
+            path, os.path.exists(os.path.join(path, INDICATOR_FILE))
+        )
+        check = _check_v1 if layout.is_v1 else _check_v0
         _check(check, layout, context.atomicity)
     except InvalidLayoutError as error:
         raise InvalidLayoutError(
@@ -259,14 +262,17 @@ def open_layout(path: Any, context: Context) -> Layout:
     return layout
 
 
-def _check_markers(path: Any) -> None:
+def _kind_by_markers(path: Any) -> CheckpointLayout:
     markers = (INDICATOR_FILE, CHECKPOINT_METADATA_FILE, TREE_METADATA_FILE)
-    if not any(os.path.exists(os.path.join(path, name)) for name in markers):
-        tried = [CheckpointLayout.ORBAX.value]
-        raise InvalidLayoutError(
-            f"Could not auto-detect checkpoint layout at {path}. Tried "
-            f"layouts: {tried}."
-        )
+    if any(os.path.exists(os.path.join(path, name)) for name in markers):
+        return CheckpointLayout.ORBAX
+    if is_safetensors(path):
+        return CheckpointLayout.SAFETENSORS
+    tried = [CheckpointLayout.ORBAX.value, CheckpointLayout.SAFETENSORS.value]
+    raise InvalidLayoutError(
+        f"Could not auto-detect checkpoint layout at {path}. Tried "
+        f"layouts: {tried}."
+    )
 
 
 def holds_checkpoint(path: Any, context: Context) -> bool:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NoReturn
 
-from holdfast.orbax._later import not_implemented
 from holdfast.orbax.v1 import _registry
-from holdfast.orbax.v1._coroutines import run_sync
+from holdfast.orbax.v1._coroutines import (
+    AsyncResponse,
+    BackgroundResponse,
+    run_sync,
+)
 from holdfast.orbax.v1._layout import (
     AUTO_NAME,
     RESERVED_NAMES,
@@ -20,6 +24,7 @@ from holdfast.orbax.v1._leaves import (
 )
 from holdfast.orbax.v1._metadata_types import CheckpointMetadata
 from holdfast.orbax.v1._operations import start
+from holdfast.orbax.v1._safetensors import SafetensorsCheckpoint
 from holdfast.orbax.v1.context import Context, get_context
 from holdfast.orbax.v1.errors import InvalidLayoutError, NoEntryError
 from holdfast.orbax.v1.options import CheckpointLayout
@@ -36,7 +41,9 @@ def load(
     """Loads a tree.
 
     Args:
-        path: a checkpoint of the v1 layout or an older one.
+        path: a checkpoint of the v1 layout or an older one; with the context's
+            `checkpoint_layout` "safetensors" or "auto" also a file, or a
+            directory of files, of safetensors, which is a flat dict.
         abstract_state: gives the result's structure and how each leaf is
             restored: a `jax.ShapeDtypeStruct` as a jax.Array with that
             sharding, a numpy array as one of that dtype, int, float and str
@@ -55,6 +62,7 @@ def load(
         ValueError: the structures do not match, a leaf cannot be read as
             asked, or the files are damaged.
         TypeError: a leaf of `abstract_state` stands for nothing.
+        KeyError: a tensor that is not in the safetensors.
     """
     abstract = _standardize(abstract_state)
     check_name(checkpointable_name)
@@ -64,6 +72,8 @@ def load(
     operation = start(context, path, is_save=False)
     with operation.phase("_load_impl"):
         layout = open_layout(context.file.path_class(path), context)
+        if isinstance(layout, SafetensorsCheckpoint):
+            return layout.load(abstract, context)()
         name = layout.find_pytree(checkpointable_name)
         return _load_one(layout, name, abstract, context)
 
@@ -101,6 +111,11 @@ def _load_several(
 ) -> dict[str, Any]:
     """See `load_checkpointables`."""
     layout = open_layout(context.file.path_class(path), context)
+    if isinstance(layout, SafetensorsCheckpoint):
+        raise NotImplementedError(
+            "SafetensorsLayout does not support `.load_checkpointables`. Use "
+            "`.load` instead."
+        )
     if layout.is_flat():
         raise InvalidLayoutError(
             f"Checkpoint at {layout.path} is a flat (direct checkpoint with no "
@@ -124,19 +139,47 @@ def load_async(
     abstract_state: Any | None = None,
     *,
     checkpointable_name: str | None = STATE_NAME,
-) -> NoReturn:
-    """Refuses: Orbax loads only safetensors in the background.
+) -> AsyncResponse[Any]:
+    """Loads safetensors in the background; Orbax, and this, nothing else.
+
+    Args:
+        path: a file, or a directory of files.
+        abstract_state: as for `load`.
+        checkpointable_name: counts for nothing.
+
+    Returns:
+        Its `result` is the flat dict; it raises what `load` would while it
+        reads.
 
     Raises:
-        NotImplementedError: always.
+        NotImplementedError: the context's `checkpoint_layout` is another.
+        InvalidLayoutError: no such file or files; the cause says why.
+        ValueError: as `load`, for what shows before the tensors are read.
+        TypeError: a leaf of `abstract_state` stands for nothing.
     """
-    layout = get_context().checkpoint_layout
-    if layout is CheckpointLayout.SAFETENSORS:
-        raise not_implemented("CheckpointLayout.SAFETENSORS")
-    raise NotImplementedError(
-        "Asynchronous loading only supported for SAFETENSORS checkpoint "
-        f"layout, not {layout}."
-    )
+    context = get_context()
+    operation = start(context, path, is_save=False)
+    if not path:
+        raise ValueError("Path must not be None.")
+    layout = context.checkpoint_layout
+    if layout is not CheckpointLayout.SAFETENSORS:
+        raise NotImplementedError(
+            "Asynchronous loading only supported for SAFETENSORS checkpoint "
+            f"layout, not {layout}."
+        )
+    abstract = _standardize(abstract_state)
+    check_name(checkpointable_name)
+    if abstract is not None:
+        check_abstract_state(abstract)
+    opened = open_layout(context.file.path_class(path), context)
+    assert isinstance(opened, SafetensorsCheckpoint)
+    read = opened.load(abstract, context)
+
+    def run(is_cancelled: Callable[[], bool]) -> Any:
+        with operation.phase("_load_async:finalize"):
+            return read()
+
+    return BackgroundResponse(run, what=f"load of {path}")
 
 
 def load_checkpointables_async(

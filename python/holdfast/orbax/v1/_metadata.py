@@ -15,6 +15,7 @@ from holdfast.orbax.v1._layout import (
 )
 from holdfast.orbax.v1._load import check_name, handler_for, item_path
 from holdfast.orbax.v1._metadata_types import CheckpointMetadata
+from holdfast.orbax.v1._safetensors import SafetensorsCheckpoint
 from holdfast.orbax.v1.context import Context, get_context
 from holdfast.orbax.v1.errors import InvalidLayoutError
 
@@ -41,6 +42,8 @@ def metadata(
     check_name(checkpointable_name)
     context = get_context()
     layout = open_layout(context.file.path_class(path), context)
+    if isinstance(layout, SafetensorsCheckpoint):
+        return layout.metadata()
     name = layout.find_pytree(checkpointable_name)
     if name is None:
         handler = handler_for(layout, None, None, context)
@@ -63,6 +66,11 @@ def checkpointables_metadata(path: Any) -> CheckpointMetadata[dict[str, Any]]:
     """
     context = get_context()
     layout = open_layout(context.file.path_class(path), context)
+    if isinstance(layout, SafetensorsCheckpoint):
+        raise NotImplementedError(
+            "SafetensorsLayout does not support `.checkpointables_metadata`. "
+            "Use `.metadata` instead."
+        )
     if layout.is_flat():
         raise InvalidLayoutError(
             f"Checkpoint at {layout.path} is a flat (direct) checkpoint with "

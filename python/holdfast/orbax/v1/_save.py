@@ -12,7 +12,6 @@ import json
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, TypeVar
 
-from holdfast.orbax._later import not_implemented
 from holdfast.orbax._processes import Operation, saving
 from holdfast.orbax.metadata.step import check_json_object
 from holdfast.orbax.v1 import _registry
@@ -163,13 +162,12 @@ class Save:
         context = get_context()
         self._path = path
         self._context = context
+        self._is_step = is_step
         self._operation = start(context, path, is_save=True)
         with _ending(self._operation):
             if state is not _NO_STATE:
                 check_state(state)
             check_names(checkpointables)
-            if context.checkpoint_layout is CheckpointLayout.SAFETENSORS:
-                raise not_implemented("CheckpointLayout.SAFETENSORS")
             self._items: dict[str, Any] = dict(checkpointables)
             if metrics:
                 self._items[METRICS_NAME] = metrics
@@ -213,6 +211,12 @@ class Save:
         with operation.phase(f"{_PLACES}:maybe_overwrite_existing:pre"):
             if self._checks_first:
                 self._destination.check_absent()
+            layout = self._context.checkpoint_layout
+            # Orbax's Checkpointer saves its steps whatever this says.
+            if layout is CheckpointLayout.SAFETENSORS and not self._is_step:
+                raise NotImplementedError(
+                    "Saving to Safetensors format is not supported yet."
+                )
             handlers = _handlers(self._items, self._context)
         with _discarding(self._destination), saving(operation):
             if operation.processes.has_others:

@@ -297,7 +297,14 @@ class MemoryOptions(_Options):
 
 @dataclasses.dataclass(kw_only=True)
 class SafetensorsOptions(_Options):
-    """Accepted; the safetensors layout is not part of this release."""
+    """How safetensors are read.
+
+    Attributes:
+        max_over_read_ratio: accepted; only what is needed is read.
+        read_chunk_bytes: must be positive; the engine chooses the sizes of its
+            reads. `MemoryOptions.read_concurrent_bytes` bounds them together
+            (None: 2 GiB).
+    """
 
     max_over_read_ratio: float | None = None
     read_chunk_bytes: int | None = None

@@ -1,0 +1,127 @@
+// merge: one checkpoint of several.
+
+#include "cli/json_out.h"
+#include "cli/map_rules.h"
+#include "cli/progress_bar.h"
+#include "cli/report.h"
+#include "cli/units.h"
+#include "cli/verbs.h"
+#include "holdfast/merge.h"
+
+namespace holdfast::cli {
+namespace {
+
+// Empty when the command line makes no sense; then why is said.
+std::string UsageProblem(const Args& args) {
+  const size_t source_count = args.operands.size() - 1;
+  const auto one_each = [&](std::string_view flag, size_t count) {
+    return "--" + std::string(flag) + ": got " + std::to_string(count) +
+           ", want one for each of " + std::to_string(source_count) +
+           " sources";
+  };
+  if (!args.weights.empty() && args.weights.size() != source_count) {
+    return one_each("weights", args.weights.size());
+  }
+  if (!args.prefixes.empty() && args.prefixes.size() != source_count) {
+    return one_each("prefix", args.prefixes.size());
+  }
+  if (args.average && !args.prefixes.empty()) {
+    return "--average takes sources with the same leaves, and no --prefix";
+  }
+  if (args.average && args.prefer != MergePrefer::kRefuse) {
+    return "--average takes all sources, and no --prefer";
+  }
+  return "";
+}
+
+std::vector<MergeSource> SourcesOf(const Args& args) {
+  std::vector<MergeSource> sources;
+  for (size_t i = 0; i + 1 < args.operands.size(); ++i) {
+    MergeSource& source = sources.emplace_back();
+    source.path = args.operands[i];
+    if (!args.prefixes.empty()) source.prefix = args.prefixes[i];
+    source.open = OpenOptionsOf(args);
+    source.open.stored_sizes = false;
+  }
+  return sources;
+}
+
+ConvertOptions TargetOptionsOf(const Args& args, const Env& env) {
+  ConvertOptions options;
+  options.run = RunOptionsOf(args, env);
+  options.format = args.format;
+  options.zarr_format = args.zarr_format;
+  options.use_ocdbt = args.use_ocdbt;
+  options.compression = args.compression;
+  options.chunk_bytes_target = args.chunk_bytes;
+  options.overwrite = args.overwrite;
+  options.check = args.check;
+  options.shard_bytes_max = args.shard_bytes;
+  return options;
+}
+
+Result<ConvertResult> MergeWithProgress(const Args& args, Env& env) {
+  MergeOptions merge;
+  merge.run = RunOptionsOf(args, env);
+  merge.prefer = args.prefer;
+  merge.average = args.average;
+  merge.weights = args.weights;
+  merge.take_first = args.take_first;
+  ConvertOptions options = TargetOptionsOf(args, env);
+  auto map = MapRules(args);
+  if (!map.ok()) return map.status();
+  options.map = *std::move(map);
+  const std::string& target = args.operands.back();
+  if (!UseProgress(args, env)) {
+    return Merge(SourcesOf(args), target, merge, options);
+  }
+  ProgressBar bar(env.err, env.now_seconds,
+                  {.label = "merge", .columns = env.columns});
+  const int phase_count = args.check ? 2 : 1;
+  options.run.progress = [&](const Progress& progress) {
+    const bool is_check = progress.phase == "check";
+    const uint64_t before = is_check ? progress.total_bytes : 0;
+    bar.Update(before + progress.done_bytes,
+               progress.total_bytes * phase_count);
+  };
+  return Merge(SourcesOf(args), target, merge, options);
+}
+
+void PrintMergeJson(const ConvertResult& result, const Args& args,
+                    std::ostream& out) {
+  JsonWriter json(out);
+  json.BeginObject();
+  json.StringsField("sources",
+                    {args.operands.begin(), args.operands.end() - 1});
+  json.Field("target", args.operands.back());
+  json.Field("average", args.average);
+  json.Field("leaf_count", result.leaf_count);
+  json.Field("decoded_bytes", result.decoded_bytes);
+  json.Field("written_bytes", result.written_bytes);
+  json.Field("checked", args.check);
+  json.Field("checked_bytes", result.checked_bytes);
+  json.Field("total_seconds", result.total_seconds);
+  json.EndObject();
+  out << '\n';
+}
+
+}  // namespace
+
+int RunMerge(const Args& args, Env& env) {
+  const std::string problem = UsageProblem(args);
+  if (!problem.empty()) return FailUsage(env, "merge: " + problem);
+  const auto result = MergeWithProgress(args, env);
+  if (!result.ok()) return Fail(env, result.status());
+  if (args.json) {
+    PrintMergeJson(*result, args, env.out);
+  } else if (!args.quiet) {
+    env.out << "ok: " << Counted(result->leaf_count, "leaf", "leaves") << " of "
+            << args.operands.size() - 1 << " sources, "
+            << HumanBytes(result->decoded_bytes) << " in "
+            << HumanSeconds(result->total_seconds)
+            << (args.check ? " (checked)" : " (not checked)") << '\n';
+  }
+  return kExitFine;
+}
+
+}  // namespace holdfast::cli

@@ -1,0 +1,374 @@
+"""What `holdfast.diff`, `stats` and `merge` do: checkpoints of any formats
+compared, measured and put together, piece by piece."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from holdfast import _engine, _stats
+from holdfast._convert import Format, PathLike
+from holdfast._progress import ProgressArgument, reporting
+from holdfast._stats import Stats
+
+__all__ = [
+    "DiffResult",
+    "LeafDiff",
+    "LeafStats",
+    "LeafSummary",
+    "MergeResult",
+    "StatsResult",
+    "diff",
+    "merge",
+    "stats",
+]
+
+_CHUNK_BYTES = 8 << 20
+_MEMORY_BYTES = 256 << 20
+
+
+@dataclasses.dataclass(frozen=True)
+class LeafSummary:
+    """A leaf of one side: its name, kind ("array", "scalar", "string", ...),
+    dtype (None for what has no elements) and shape."""
+
+    name: str
+    kind: str
+    dtype: str | None
+    shape: tuple[int, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class LeafDiff:
+    """One leaf of `diff`.
+
+    Attributes:
+      name: in A; in B where A does not have it.
+      what: "same", or the first thing that is different: "only in a", "only in
+        b", "kind", "shape", "dtype", "values", "bits"; "unreadable".
+      a, b: the leaf on each side, or None.
+      renamed: the leaf that holds the same value on the other side, of a leaf
+        on one side.
+      element_count: elements compared.
+      different_count: of these, not equal.
+      beyond_count: of these, not within the tolerances.
+      nan_mismatch_count: of these, for a NaN on one side.
+      bits_only_count: equal elements of other bits: -0.0 and 0.0, NaNs.
+      max_abs_error: the largest |a - b|, over elements without NaN.
+      max_rel_error: the largest |a - b| / max(|a|, |b|).
+      max_abs_error_exact: the same as an int, of integer tensors.
+      first_index: of the first element that is not equal, in C order.
+      first_a, first_b: that element, an array of no dimensions.
+      first_byte: of texts.
+      error: why it could not be compared.
+    """
+
+    name: str
+    what: str
+    a: LeafSummary | None
+    b: LeafSummary | None
+    renamed: str | None
+    element_count: int
+    different_count: int
+    beyond_count: int
+    nan_mismatch_count: int
+    bits_only_count: int
+    max_abs_error: float
+    max_rel_error: float
+    max_abs_error_exact: int | None
+    first_index: tuple[int, ...] | None
+    first_a: Any
+    first_b: Any
+    first_byte: int | None
+    error: str | None
+
+
+@dataclasses.dataclass(frozen=True)
+class DiffResult:
+    """What `diff` found. True when both hold the same.
+
+    Attributes:
+      leaves: the leaves of A in its order, then those only in B.
+      worst: those that are not the same, the worst first.
+      stats: what was read and how long it took.
+    """
+
+    leaves: list[LeafDiff]
+    worst: list[LeafDiff]
+    stats: Stats
+
+    @property
+    def same(self) -> bool:
+        return not self.worst
+
+    def __bool__(self) -> bool:
+        return self.same
+
+
+@dataclasses.dataclass(frozen=True)
+class LeafStats:
+    """The numbers of one tensor. All but the counts are over its finite
+    elements.
+
+    Attributes:
+      element_count, bytes: of the whole tensor.
+      finite_count, zero_count, nan_count, infinity_count: elements.
+      min, max, absmax: ints of integer tensors; None when nothing is finite,
+        and min and max of complex tensors.
+      mean: complex of complex tensors; NaN when nothing is finite.
+      std: of the whole, as numpy.std has it.
+      l2_norm: root of the sum of squared moduli.
+      error: why it could not be read.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    element_count: int
+    bytes: int
+    finite_count: int
+    zero_count: int
+    nan_count: int
+    infinity_count: int
+    min: int | float | None
+    max: int | float | None
+    absmax: int | float | None
+    mean: float | complex
+    std: float
+    l2_norm: float
+    error: str | None
+
+
+@dataclasses.dataclass(frozen=True)
+class StatsResult:
+    """What `stats` found: one entry a tensor, in the checkpoint's order, and
+    the norm and largest modulus of all elements together."""
+
+    leaves: list[LeafStats]
+    l2_norm: float
+    absmax: float
+    stats: Stats
+
+    def __getitem__(self, name: str) -> LeafStats:
+        for leaf in self.leaves:
+            if leaf.name == name:
+                return leaf
+        raise KeyError(name)
+
+
+@dataclasses.dataclass(frozen=True)
+class MergeResult:
+    """What a merge wrote. Sizes in bytes, times in seconds."""
+
+    target: str
+    format: str
+    leaf_count: int
+    decoded_bytes: int
+    written_bytes: int
+    checked_bytes: int
+    total_seconds: float
+
+
+def _texts(texts: str | Sequence[str]) -> list[str]:
+    return [texts] if isinstance(texts, str) else list(texts)
+
+
+def _summary(side: tuple[Any, ...] | None) -> LeafSummary | None:
+    return None if side is None else LeafSummary(*side)
+
+
+def _run_options(
+    threads: int | None, memory_bytes: int | None
+) -> dict[str, int]:
+    return {
+        "thread_count": threads or 0,
+        "in_flight_bytes_max": (
+            _MEMORY_BYTES if memory_bytes is None else memory_bytes
+        ),
+    }
+
+
+def diff(
+    a: PathLike,
+    b: PathLike,
+    *,
+    atol: float = 0.0,
+    rtol: float = 0.0,
+    equal_nan: bool = True,
+    equal_bits: bool = False,
+    ignore_dtype: bool = False,
+    structure_only: bool = False,
+    find_renamed: bool = True,
+    rename: Mapping[str, str] | Sequence[tuple[str, str]] = (),
+    select: str | Sequence[str] = (),
+    drop: str | Sequence[str] = (),
+    step_a: int | None = None,
+    step_b: int | None = None,
+    progress: ProgressArgument = False,
+    threads: int | None = None,
+    memory_bytes: int | None = None,
+) -> DiffResult:
+    """Tells what is different between two checkpoints of any formats.
+
+    Leaves are matched by name; kind, shape and dtype are compared, then every
+    element, exactly: in its dtype, or as a number where the dtypes differ.
+
+    Args:
+      a, b: checkpoints of any formats.
+      atol, rtol: elements may differ by atol + rtol * max(|a|, |b|).
+      equal_nan: NaN equals NaN.
+      equal_bits: equal values of other bits are different.
+      ignore_dtype: compare values alone.
+      structure_only: compare everything but values.
+      find_renamed: look for leaves that were renamed.
+      rename: {name in a: name in b}, or [(pattern, replacement)], regular
+        expressions as of `convert`.
+      select, drop: globs: which leaves of `a` to compare.
+      step_a, step_b: of directories of steps; None: the newest.
+      progress: True for a bar, or f(phase, done_bytes, total_bytes).
+      threads: None: one a CPU.
+      memory_bytes: the most bytes of arrays held at once; None: 256 MiB.
+
+    Returns:
+      A DiffResult, which is true when nothing is different. Leaves that cannot
+      be read are in it, with the reason.
+
+    Raises:
+      ValueError: a tolerance below 0, rules that contradict each other.
+      holdfast.errors.NotFoundError: no checkpoint at a path.
+    """
+    renames = (
+        [(old, new, True) for old, new in rename.items()]
+        if isinstance(rename, Mapping)
+        else [(pattern, new, False) for pattern, new in rename]
+    )
+    with reporting(progress, "diff") as progress_fn:
+        rows, worst, engine_stats = _engine.diff(
+            os.fspath(a),
+            os.fspath(b),
+            atol=atol,
+            rtol=rtol,
+            equal_nan=equal_nan,
+            equal_bits=equal_bits,
+            ignore_dtype=ignore_dtype,
+            only_structure=structure_only,
+            find_renamed=find_renamed,
+            rename=renames,
+            select=_texts(select),
+            drop=_texts(drop),
+            step_a=step_a,
+            step_b=step_b,
+            progress=progress_fn,
+            **_run_options(threads, memory_bytes),
+        )
+    leaves = [
+        LeafDiff(**{**row, "a": _summary(row["a"]), "b": _summary(row["b"])})
+        for row in rows
+    ]
+    return DiffResult(
+        leaves,
+        [leaves[i] for i in worst],
+        _stats.remember(_stats.from_engine(engine_stats)),
+    )
+
+
+def stats(
+    path: PathLike,
+    *,
+    step: int | None = None,
+    progress: ProgressArgument = False,
+    threads: int | None = None,
+    memory_bytes: int | None = None,
+) -> StatsResult:
+    """Tells what the numbers of each tensor of a checkpoint are like.
+
+    Read once, piece by piece; the results do not depend on `threads`. Arguments
+    as of `diff`; leaves that cannot be read are in the result.
+
+    Raises:
+      holdfast.errors.NotFoundError: no checkpoint at `path`.
+    """
+    with reporting(progress, "stats") as progress_fn:
+        rows, l2_norm, absmax, engine_stats = _engine.stats(
+            os.fspath(path),
+            step=step,
+            progress=progress_fn,
+            **_run_options(threads, memory_bytes),
+        )
+    return StatsResult(
+        [LeafStats(**row) for row in rows],
+        l2_norm,
+        absmax,
+        _stats.remember(_stats.from_engine(engine_stats)),
+    )
+
+
+def merge(
+    sources: Sequence[PathLike] | Mapping[str, PathLike],
+    target: PathLike,
+    *,
+    prefer: Literal["first", "last"] | None = None,
+    average: bool | Sequence[float] = False,
+    take_first: bool = False,
+    format: Format | None = None,
+    zarr_format: int | None = None,
+    ocdbt: bool | None = None,
+    compression: Literal["zstd", "fast"] | None = "zstd",
+    chunk_bytes: int = _CHUNK_BYTES,
+    overwrite: bool = False,
+    check: bool = True,
+    progress: ProgressArgument = False,
+    threads: int | None = None,
+    memory_bytes: int | None = None,
+    durable: bool = True,
+) -> MergeResult:
+    """Writes one checkpoint out of several, of any formats.
+
+    The result has the leaves of all sources; or, with `average`, the mean of
+    each float tensor: sum(w * x) / sum(w) in float64, rounded once to the dtype
+    of the first source. What is no float has to be equal in all of them then.
+
+    Args:
+      sources: paths; or {prefix: path}, whose leaves go below "prefix." ("":
+        where they are).
+      target: the exact place of the new checkpoint.
+      prefer: which source counts for a name that several have; None: an error.
+      average: True, or one weight a source.
+      take_first: of an average, take what is no float from the first source.
+      format, zarr_format, ocdbt, compression, chunk_bytes, overwrite, check,
+        progress, threads, memory_bytes, durable: as of `convert`.
+
+    Raises:
+      ValueError: names that collide; leaves that are missing, of other shapes,
+        or not equal where they have to be.
+      holdfast.errors.AlreadyExistsError: something is at `target`.
+    """
+    pairs = (
+        [(os.fspath(path), prefix) for prefix, path in sources.items()]
+        if isinstance(sources, Mapping)
+        else [(os.fspath(path), "") for path in sources]
+    )
+    weights = [] if isinstance(average, bool) else [float(w) for w in average]
+    new = os.fspath(target)
+    with reporting(progress, "merge") as progress_fn:
+        values = _engine.merge(
+            pairs,
+            new,
+            prefer=prefer or "",
+            average=average if isinstance(average, bool) else True,
+            weights=weights,
+            take_first=take_first,
+            format=format,
+            zarr_format=zarr_format,
+            use_ocdbt=ocdbt,
+            compression=compression,
+            chunk_bytes_target=chunk_bytes,
+            overwrite=overwrite,
+            check=check,
+            sync=durable,
+            progress=progress_fn,
+            **_run_options(threads, memory_bytes),
+        )
+    return MergeResult(target=new, **values)

@@ -1,0 +1,20 @@
+"""Storage of `torch.distributed.checkpoint` in holdfast's checkpoints.
+
+    import torch.distributed.checkpoint as dcp
+    from holdfast.torch import StorageReader, StorageWriter
+
+    dcp.save(state_dict, storage_writer=StorageWriter("/ckpt/7"))
+    dcp.load(state_dict, storage_reader=StorageReader("/ckpt/7"))
+
+What is written is an Orbax checkpoint, which `holdfast.load`, the command line
+and stock Orbax read; what can be read is everything that `holdfast.open` opens.
+The ranks, the planners, resharding and asynchronous saves are those of
+torch.distributed.checkpoint.
+"""
+
+from __future__ import annotations
+
+from holdfast.torch._reader import StorageReader
+from holdfast.torch._writer import StorageWriter
+
+__all__ = ["StorageReader", "StorageWriter"]

@@ -1,0 +1,73 @@
+"""How arrays are cut so that every rank writes whole chunks of its own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from holdfast import errors
+
+__all__ = ["write_shapes"]
+
+# Of an array whose borders between ranks leave nothing but thin chunks.
+_CHUNK_COUNT_MAX = 1 << 20
+
+
+def write_shapes(plans: Iterable[Any]) -> dict[str, tuple[int, ...]]:
+    """Name -> extents that divide every border between the parts of a tensor.
+
+    Args:
+      plans: torch's SavePlans of all ranks.
+
+    Returns:
+      Of the tensors that have such borders; boxes of these extents, counted
+      from the origin, are cut by none of them. In elements.
+
+    Raises:
+      InvalidArgumentError: a tensor that is spread so unevenly that it would
+        fall into more than a million chunks, naming it.
+    """
+    shapes: dict[str, tuple[int, ...]] = {}
+    borders: dict[str, list[set[int]]] = {}
+    for plan in plans:
+        for item in plan.items:
+            if item.tensor_data is None:
+                continue
+            shape = tuple(item.tensor_data.size)
+            chunk = item.tensor_data.chunk
+            if chunk is None or math.prod(chunk.sizes) == 0:
+                continue
+            name = item.index.fqn
+            shapes[name] = shape
+            axes = borders.setdefault(name, [set() for _ in shape])
+            for axis, start, extent in zip(
+                axes, chunk.offsets, chunk.sizes, strict=True
+            ):
+                axis.update((start, start + extent))
+    found = {}
+    for name, shape in shapes.items():
+        extents = tuple(
+            math.gcd(*(axis - {extent})) or extent
+            for axis, extent in zip(borders[name], shape, strict=True)
+        )
+        if extents == shape:
+            continue
+        _check_count(name, shape, extents)
+        found[name] = extents
+    return found
+
+
+def _check_count(
+    name: str, shape: tuple[int, ...], extents: tuple[int, ...]
+) -> None:
+    count = math.prod(
+        -(-whole // extent)
+        for whole, extent in zip(shape, extents, strict=True)
+    )
+    if count > _CHUNK_COUNT_MAX:
+        raise errors.InvalidArgumentError(
+            f"leaf {name!r}: the borders between its ranks' parts have no"
+            f" greater common divisor than {extents}, and {shape} would fall"
+            f" into {count} chunks; shard it evenly"
+        )

@@ -1,0 +1,65 @@
+"""What Orbax's leaves do not tell of a state dict: the item's metadata."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from holdfast.torch._names import Path, name_of
+
+__all__ = ["objects_in", "sidecar_of", "tuples_of"]
+
+_TREE_KEY = "holdfast.tree"
+_TUPLES_KEY = "holdfast.tuples"
+
+
+def sidecar_of(
+    objects: Sequence[tuple[Path, str]], tuples: Sequence[Path]
+) -> str:
+    """The item's custom metadata, a JSON object; empty when there is nothing.
+
+    Args:
+      objects: (path, kind) of arrays of bytes that stand for Python objects:
+        "object" for files of torch.save, "bytes" for others.
+      tuples: paths of lists that are to be tuples.
+    """
+    found: dict[str, Any] = {}
+    if objects:
+        leaves = [
+            {
+                "key": [str(part) for part in path],
+                "is_sequence": [isinstance(part, int) for part in path],
+                "kind": kind,
+                "stored": name_of(path),
+            }
+            for path, kind in objects
+        ]
+        # As the engine's sidecars of trees are: those of the leaves that Orbax
+        # tells wrongly.
+        found[_TREE_KEY] = {"version": 1, "partial": True, "leaves": leaves}
+    if tuples:
+        found[_TUPLES_KEY] = tuples
+    return json.dumps(found) if found else ""
+
+
+def objects_in(item_custom_metadata: str) -> frozenset[str]:
+    """Names of the arrays that hold Python objects."""
+    try:
+        found = json.loads(item_custom_metadata)[_TREE_KEY]["leaves"]
+        return frozenset(
+            str(leaf["stored"])
+            for leaf in found
+            if leaf["kind"] in ("object", "bytes")
+        )
+    except (ValueError, TypeError, KeyError):
+        return frozenset()
+
+
+def tuples_of(item_custom_metadata: str) -> frozenset[Path]:
+    """Paths of the lists that are to be tuples."""
+    try:
+        found = json.loads(item_custom_metadata)[_TUPLES_KEY]
+        return frozenset(tuple(path) for path in found)
+    except (ValueError, TypeError, KeyError):
+        return frozenset()

@@ -1,0 +1,327 @@
+"""StorageWriter: torch.distributed.checkpoint saves into Orbax's format.
+
+Every rank writes its own parts of the tensors into one temporary directory, as
+`_engine.save_item_part`; when all have, the coordinator adds what describes the
+tree, checks that every chunk is there once, and renames. All that ranks tell
+each other goes through torch's own plans and results.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch.distributed.checkpoint as dcp
+from torch.distributed.checkpoint.metadata import Metadata, StorageMeta
+from torch.distributed.checkpoint.planner import SavePlan, SavePlanner
+from torch.distributed.checkpoint.storage import WriteResult
+from torch.futures import Future
+
+from holdfast import _engine, errors
+from holdfast.torch._chunks import write_shapes
+from holdfast.torch._parts import Part, RankPlan, Summary
+from holdfast.torch._sidecar import sidecar_of
+
+__all__ = ["StorageWriter"]
+
+PathLike = str | os.PathLike[str]
+
+_TEMPORARY_SUFFIX = ".orbax-checkpoint-tmp"
+_HANDLER = (
+    "orbax.checkpoint._src.handlers.pytree_checkpoint_handler."
+    "PyTreeCheckpointHandler"
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class _LocalPlan:
+    """What a rank tells the coordinator."""
+
+    path: str
+
+
+class StorageWriter(dcp.StorageWriter):  # type: ignore[misc]
+    """Writes what `torch.distributed.checkpoint.save` saves as an Orbax
+    checkpoint.
+
+    The checkpoint appears at its path all at once, when every rank has written
+    its parts, or not at all; what was there before stays until then. Tensors
+    become plain arrays, whole ones, whatever the ranks hold of them; None,
+    bool, int, float, str and lists of them become leaves of those kinds; any
+    other object is kept as torch.save writes it, in an array of bytes (uint8,
+    one axis).
+
+    All ranks must see one file system. One save at a time with one writer;
+    it may be used again, with `checkpoint_id` for another path.
+    """
+
+    def __init__(
+        self,
+        path: PathLike | None = None,
+        *,
+        overwrite: bool = False,
+        zarr_format: int = 2,
+        ocdbt: bool = True,
+        compression: str | None = "zstd",
+        chunk_bytes: int = 8 << 20,
+        data_file_bytes: int = 1 << 31,
+        custom_metadata: Mapping[str, Any] | None = None,
+        threads: int | None = None,
+        memory_bytes: int | None = None,
+        durable: bool = True,
+    ) -> None:
+        """The options are those of `holdfast.save`, alike on all ranks.
+
+        Args:
+          path: the directory to make; None: the `checkpoint_id` of each save.
+          overwrite: replace what is at the path, after the new one is complete.
+          zarr_format: 2 or 3.
+          ocdbt: one database; False: a directory for each array.
+          compression: "zstd", "fast" (lz4 with bit shuffle) or None.
+          chunk_bytes: larger parts are cut into chunks of about so many bytes.
+          data_file_bytes: data files are closed at this size; 0: never.
+          custom_metadata: a JSON object stored beside the tree.
+          threads: of this rank; None: one a CPU.
+          memory_bytes: the most bytes between memory and disk at once, of this
+            rank; None: 256 MiB.
+          durable: wait until the disk has everything.
+
+        Raises:
+          TypeError: `custom_metadata` is no JSON object.
+        """
+        super().__init__()
+        self._path = None if path is None else os.path.abspath(os.fspath(path))
+        self._overwrite = overwrite
+        self._custom_metadata = (
+            "" if custom_metadata is None else json.dumps(dict(custom_metadata))
+        )
+        self._options: dict[str, Any] = {
+            "zarr_format": zarr_format,
+            "use_ocdbt": ocdbt,
+            "compression": compression,
+            "chunk_bytes_target": chunk_bytes,
+            "ocdbt_target_data_file_bytes": data_file_bytes,
+            "sync": durable,
+            "thread_count": 0 if threads is None else threads,
+        }
+        if memory_bytes is not None:
+            self._options["in_flight_bytes_max"] = memory_bytes
+        self._save_id = str(uuid.uuid4())
+        # The coordinator's, while a save goes on.
+        self._pending: _engine.PendingSave | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without a save that goes on: that is this process's."""
+        return {**self.__dict__, "_pending": None}
+
+    @property
+    def checkpoint_id(self) -> str | None:
+        """The absolute path of the checkpoint."""
+        return self._path
+
+    @classmethod
+    def validate_checkpoint_id(cls, checkpoint_id: PathLike) -> bool:
+        """Whether it is a path of this machine's: no URL."""
+        return "://" not in os.fspath(checkpoint_id)
+
+    def storage_meta(self) -> Any:
+        """torch's StorageMeta: the path, and an id of this save."""
+        return StorageMeta(checkpoint_id=self._path, save_id=self._save_id)
+
+    def reset(self, checkpoint_id: PathLike | None = None) -> None:
+        """Begins anew, at another path if one is given.
+
+        What a save that failed has left in the temporary directory is removed.
+        """
+        self._discard()
+        if checkpoint_id is not None:
+            self._path = os.path.abspath(os.fspath(checkpoint_id))
+        self._save_id = str(uuid.uuid4())
+
+    def set_up_storage_writer(
+        self, is_coordinator: bool, *args: Any, **kwargs: Any
+    ) -> None:
+        """Checks that there is a path, and that ranks can write together.
+
+        Raises:
+          InvalidArgumentError: no path.
+          UnimplementedError: a save without collectives.
+        """
+        self._discard()
+        if self._path is None:
+            raise errors.InvalidArgumentError(
+                "holdfast.torch.StorageWriter: no path; give one to it, or"
+                " checkpoint_id to save()"
+            )
+        if not kwargs.get("use_collectives", True):
+            raise errors.UnimplementedError(
+                f"{self._path}: use_collectives=False makes a checkpoint of"
+                " each rank, which Orbax's format has not; save with"
+                " use_collectives=True"
+            )
+
+    def prepare_local_plan(self, plan: SavePlan) -> SavePlan:
+        """Notes for the coordinator where this rank writes."""
+        assert self._path is not None
+        return dataclasses.replace(plan, storage_data=_LocalPlan(self._path))
+
+    def prepare_global_plan(self, plans: list[SavePlan]) -> list[SavePlan]:
+        """Makes the temporary directory, and tells each rank how to cut.
+
+        Raises:
+          AlreadyExistsError: something is at the path, and not `overwrite`.
+          FailedPreconditionError: ranks that save to other paths, naming them.
+          InvalidArgumentError: a tensor that is spread too unevenly.
+        """
+        assert self._path is not None
+        self._check_paths(plans)
+        plans = _whole_plans(plans)
+        shapes = write_shapes(plans)
+        self._pending = _engine.PendingSave(
+            self._path,
+            overwrite=self._overwrite,
+            sync=self._options["sync"],
+        )
+        return [
+            dataclasses.replace(
+                plan, storage_data=RankPlan(rank, _needed(shapes, plan))
+            )
+            for rank, plan in enumerate(plans)
+        ]
+
+    def write_data(self, plan: SavePlan, planner: SavePlanner) -> Future[Any]:
+        """Writes this rank's parts.
+
+        Returns:
+          A future of a WriteResult an item, which has ended.
+
+        Raises:
+          InvalidArgumentError: a tensor that cannot be saved, naming it.
+          FailedPreconditionError: the coordinator's directory is not here, or
+            the plan is not one of this writer's.
+          ResourceExhaustedError, PermissionDeniedError: the disk.
+        """
+        future: Future[list[WriteResult]] = Future()
+        try:
+            future.set_result(self._write(plan, planner))
+        except BaseException:
+            self._discard()
+            raise
+        return future
+
+    def _write(self, plan: SavePlan, planner: SavePlanner) -> list[WriteResult]:
+        assert self._path is not None
+        note = plan.storage_data
+        if not isinstance(note, RankPlan):
+            raise errors.FailedPreconditionError(
+                f"{self._path}: the planner's plan is of another StorageWriter"
+                f" ({type(note).__name__}); one that caches plans must be used"
+                " with writers of one kind only"
+            )
+        directory = self._path + _TEMPORARY_SUFFIX
+        if not os.path.isdir(directory):
+            raise errors.FailedPreconditionError(
+                f"{directory}: rank {note.rank} does not see the directory that"
+                " the coordinator has made; all ranks must see one disk"
+            )
+        part = Part(note)
+        results = [part.add(item, planner) for item in plan.items]
+        if part.has_arrays:
+            _engine.save_item_part(
+                directory,
+                part.tree(),
+                rank=note.rank,
+                is_primary=False,
+                **self._options,
+            )
+        return results
+
+    def finish(
+        self, metadata: Metadata, results: list[list[WriteResult]]
+    ) -> None:
+        """Makes the checkpoint of what all ranks have written.
+
+        `metadata` gets this writer's `storage_meta`.
+
+        Raises:
+          InvalidArgumentError: names that no tree can have.
+          FailedPreconditionError: tensors of which a part is missing, or that
+            ranks have cut differently, naming them.
+        """
+        assert self._pending is not None
+        pending, self._pending = self._pending, None
+        with pending:
+            summary = Summary(metadata, results)
+            rank = len(results)  # of a part of the coordinator's own
+            _engine.save_item_part(
+                pending.directory,
+                summary.tree(),
+                rank=rank,
+                is_primary=True,
+                item_custom_metadata=sidecar_of(
+                    summary.objects(), summary.tuples()
+                ),
+                **self._options,
+            )
+            _engine.finish_item(
+                pending.directory,
+                ranks=[*summary.ranks, rank],
+                use_ocdbt=self._options["use_ocdbt"],
+                sync=self._options["sync"],
+                has_own_trees=True,
+            )
+            pending.adopt_item()
+            pending.commit(
+                item_handlers_json=json.dumps(_HANDLER),
+                custom_metadata=self._custom_metadata,
+            )
+        metadata.storage_data = {}
+        metadata.storage_meta = self.storage_meta()
+
+    def _check_paths(self, plans: Sequence[SavePlan]) -> None:
+        for rank, plan in enumerate(plans):
+            note = plan.storage_data
+            if isinstance(note, _LocalPlan) and note.path != self._path:
+                raise errors.FailedPreconditionError(
+                    f"save to {self._path}: rank {rank} saves to another path"
+                    f" ({note.path})"
+                )
+
+    def _discard(self) -> None:
+        if self._pending is not None:
+            self._pending.discard()
+            self._pending = None
+
+
+def _whole_plans(plans: list[SavePlan]) -> list[SavePlan]:
+    """With the plans of ranks that only say "as before" filled in.
+
+    A planner that caches plans leaves those out which have not changed. How
+    tensors are cut depends on all of them, so that if some have, all are sent.
+    """
+    usable = [getattr(plan, "usable", True) for plan in plans]
+    if all(usable) or not any(usable):
+        return plans
+    cached: Mapping[Any, list[SavePlan]] = getattr(
+        SavePlanner, "_cached_global_plan", {}
+    )
+    for candidate in cached.values():
+        if len(candidate) == len(plans) and all(
+            plan is other or not is_new
+            for plan, other, is_new in zip(
+                plans, candidate, usable, strict=True
+            )
+        ):
+            return list(candidate)
+    return plans
+
+
+def _needed(
+    shapes: dict[str, tuple[int, ...]], plan: SavePlan
+) -> dict[str, tuple[int, ...]]:
+    names = {item.index.fqn for item in plan.items}
+    return {name: shape for name, shape in shapes.items() if name in names}

@@ -1,0 +1,56 @@
+// Two float64 numbers at a time: what every x86-64 and every aarch64 has.
+//
+// Thread-safety: pure functions.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <limits>
+
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
+namespace holdfast {
+
+using DoublePair = double __attribute__((vector_size(16)));
+// All ones where something is true, else 0.
+using MaskPair = int64_t __attribute__((vector_size(16)));
+
+inline DoublePair LoadPair(const double* numbers) {
+  DoublePair pair;
+  std::memcpy(&pair, numbers, sizeof pair);
+  return pair;
+}
+
+inline DoublePair BothOf(double number) { return DoublePair{number, number}; }
+
+// 0 where the mask is.
+inline DoublePair Masked(MaskPair mask, DoublePair value) {
+  return reinterpret_cast<DoublePair>(mask & reinterpret_cast<MaskPair>(value));
+}
+
+inline DoublePair AbsOf(DoublePair value) {
+  constexpr int64_t kMagnitude = std::numeric_limits<int64_t>::max();
+  return Masked(MaskPair{kMagnitude, kMagnitude}, value);
+}
+
+// a > b ? a : b, so `b` where one is NaN.
+inline DoublePair MaxOf(DoublePair a, DoublePair b) {
+#if defined(__SSE2__)
+  return reinterpret_cast<DoublePair>(_mm_max_pd(a, b));
+#else
+  return a > b ? a : b;
+#endif
+}
+
+// a < b ? a : b.
+inline DoublePair MinOf(DoublePair a, DoublePair b) {
+#if defined(__SSE2__)
+  return reinterpret_cast<DoublePair>(_mm_min_pd(a, b));
+#else
+  return a < b ? a : b;
+#endif
+}
+
+}  // namespace holdfast

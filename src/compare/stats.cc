@@ -1,0 +1,190 @@
+#include "holdfast/stats.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "base/no_throw.h"
+#include "base/status_macros.h"
+#include "compare/element_stats.h"
+#include "compare/match_leaves.h"
+#include "compare/slab_reader.h"
+
+namespace holdfast {
+namespace {
+
+// The slabs of a tensor, joined in their order whatever order they come in.
+class OrderedStats {
+ public:
+  void Add(uint64_t number, const ElementStats& stats) {
+    if (number != next_) {
+      waiting_.emplace(number, stats);
+      return;
+    }
+    Join(stats);
+    for (auto it = waiting_.begin();
+         it != waiting_.end() && it->first == next_;) {
+      Join(it->second);
+      it = waiting_.erase(it);
+    }
+  }
+
+  const ElementStats& joined() const { return joined_; }
+
+ private:
+  void Join(const ElementStats& stats) {
+    joined_.Join(stats);
+    ++next_;
+  }
+
+  ElementStats joined_;
+  uint64_t next_ = 0;
+  std::map<uint64_t, ElementStats> waiting_;
+};
+
+void FillIntegers(const ElementStats& from, LeafStats& leaf) {
+  leaf.mean = static_cast<double>(static_cast<long double>(from.sum) /
+                                  static_cast<long double>(from.element_count));
+  if (DTypeKindOf(leaf.dtype) == DTypeKind::kUnsigned) {
+    leaf.min = Scalar::Of(DType::kUint64, from.unsigned_min, false);
+    leaf.max = Scalar::Of(DType::kUint64, from.unsigned_max, false);
+    leaf.absmax = leaf.max;
+    return;
+  }
+  leaf.min = Scalar::Of(DType::kInt64, from.signed_min, false);
+  leaf.max = Scalar::Of(DType::kInt64, from.signed_max, false);
+  const auto magnitude = [](int64_t value) {
+    const auto bits = static_cast<uint64_t>(value);
+    return value < 0 ? uint64_t{0} - bits : bits;
+  };
+  leaf.absmax = Scalar::Of(
+      DType::kUint64,
+      std::max(magnitude(from.signed_min), magnitude(from.signed_max)), false);
+}
+
+void Fill(const ElementStats& from, LeafStats& leaf) {
+  const DTypeKind kind = DTypeKindOf(leaf.dtype);
+  leaf.zero_count = from.zero_count;
+  leaf.nan_count = from.nan_count;
+  leaf.positive_infinity_count = from.positive_infinity_count;
+  leaf.negative_infinity_count = from.negative_infinity_count;
+  leaf.complex_infinity_count = from.complex_infinity_count;
+  leaf.finite_count = from.spread.count;
+  if (leaf.finite_count == 0) {
+    leaf.mean = leaf.std = std::numeric_limits<double>::quiet_NaN();
+    return;
+  }
+  leaf.mean = static_cast<double>(from.spread.mean);
+  const auto count = static_cast<long double>(from.spread.count);
+  leaf.std = static_cast<double>(
+      std::sqrt((from.spread.m2 + from.imaginary.m2) / count));
+  leaf.l2_norm = static_cast<double>(std::sqrt(from.sum_of_squares));
+  if (kind < DTypeKind::kFloat) return FillIntegers(from, leaf);
+  leaf.absmax = Scalar::Of(DType::kFloat64, from.absmax, false);
+  if (kind == DTypeKind::kComplex) {
+    leaf.mean_imaginary = static_cast<double>(from.imaginary.mean);
+    return;
+  }
+  leaf.min = Scalar::Of(DType::kFloat64, from.min, false);
+  leaf.max = Scalar::Of(DType::kFloat64, from.max, false);
+}
+
+double AbsMaxOf(const LeafStats& leaf) {
+  if (!leaf.absmax) return 0;
+  return leaf.absmax->dtype == DType::kUint64
+             ? static_cast<double>(leaf.absmax->As<uint64_t>())
+             : leaf.absmax->As<double>();
+}
+
+class StatsMaker {
+ public:
+  StatsMaker(const Checkpoint& checkpoint, const StatsOptions& options)
+      : checkpoint_(checkpoint), options_(options) {}
+
+  Result<StatsResult> Run() {
+    Stopwatch watch;
+    ChooseLeaves();
+    HF_RETURN_IF_ERROR(Read());
+    for (size_t i = 0; i < result_.leaves.size(); ++i) {
+      LeafStats& leaf = result_.leaves[i];
+      if (leaf.problem.ok()) Fill(found_[i].joined(), leaf);
+      Add(leaf, found_[i].joined());
+    }
+    result_.l2_norm = static_cast<double>(std::sqrt(sum_of_squares_));
+    result_.stats.total_seconds = watch.Lap();
+    return std::move(result_);
+  }
+
+ private:
+  void ChooseLeaves() {
+    for (size_t i = 0; i < checkpoint_.leaves().size(); ++i) {
+      const LeafInfo& info = checkpoint_.leaves()[i];
+      if (!HasElements(info)) continue;
+      if (options_.select && !options_.select(info)) continue;
+      LeafStats& leaf = result_.leaves.emplace_back();
+      leaf.leaf = i;
+      leaf.name = info.name;
+      leaf.problem = info.problem;
+      if (!info.dtype) continue;
+      leaf.dtype = *info.dtype;
+      leaf.shape = info.shape;
+      leaf.element_count = static_cast<uint64_t>(ElementCount(info.shape));
+      leaf.bytes = leaf.element_count * DTypeBytes(*info.dtype);
+    }
+  }
+
+  Status Read() {
+    std::vector<SlabTensor> tensors(result_.leaves.size());
+    found_.resize(tensors.size());
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      if (!result_.leaves[i].problem.ok()) continue;
+      tensors[i].sides = {{&checkpoint_, result_.leaves[i].leaf}};
+    }
+    std::mutex mutex;
+    SlabWork work;
+    work.add = [&](const Slab& slab) {
+      const ElementStats stats =
+          StatsOfElements(result_.leaves[slab.tensor].dtype, slab.elements[0],
+                          static_cast<size_t>(slab.element_count()));
+      const std::lock_guard lock(mutex);
+      found_[slab.tensor].Add(slab.number, stats);
+    };
+    work.fail = [&](size_t tensor, const Status& status) {
+      result_.leaves[tensor].problem = status;
+    };
+    return ReadSlabs(tensors, work, options_.run, "stats", result_.stats);
+  }
+
+  void Add(const LeafStats& leaf, const ElementStats& elements) {
+    if (!leaf.problem.ok()) {
+      ++result_.unreadable_count;
+      return;
+    }
+    result_.element_count += leaf.element_count;
+    result_.bytes += leaf.bytes;
+    result_.zero_count += leaf.zero_count;
+    result_.nan_count += leaf.nan_count;
+    result_.infinity_count += leaf.infinity_count();
+    result_.non_finite_leaf_count += leaf.has_non_finite();
+    sum_of_squares_ += elements.sum_of_squares;
+    result_.absmax = std::max(result_.absmax, AbsMaxOf(leaf));
+  }
+
+  const Checkpoint& checkpoint_;
+  const StatsOptions& options_;
+  StatsResult result_;
+  std::vector<OrderedStats> found_;  // as result_.leaves
+  long double sum_of_squares_ = 0;
+};
+
+}  // namespace
+
+Result<StatsResult> ComputeStats(const Checkpoint& checkpoint,
+                                 const StatsOptions& options) {
+  return CatchBadAlloc([&] { return StatsMaker(checkpoint, options).Run(); });
+}
+
+}  // namespace holdfast

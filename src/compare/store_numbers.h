@@ -1,0 +1,18 @@
+// Numbers rounded to elements of any float or complex dtype.
+//
+// Thread-safety: pure functions. Elements need not be aligned.
+#pragma once
+
+#include <cstddef>
+
+#include "holdfast/dtype.h"
+
+namespace holdfast {
+
+// The nearest elements, ties to even, rounded once. `numbers` has
+// PartsOf(dtype) numbers for each of `count` elements.
+// REQUIRES: a float or complex dtype.
+void StoreDoubles(DType dtype, const double* numbers, size_t count,
+                  char* elements);
+
+}  // namespace holdfast
