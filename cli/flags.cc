@@ -369,6 +369,10 @@ Status ApplyWeights(std::string_view value, Args* args) {
 }
 
 Status ApplyPrefix(std::string_view value, Args* args) {
+  // There are two sources at least.
+  if (value.find(',') == std::string_view::npos) {
+    return BadValue("prefix", value, "one name a source, such as a,b or ,b");
+  }
   args->prefixes.clear();
   for (const std::string_view text : Split(value, ',')) {
     args->prefixes.emplace_back(text);
@@ -481,7 +485,7 @@ constexpr Flag kFlags[] = {
     {"bits", 0, "",
      "Count equal values of different bits as different: -0.0 and 0.0, NaNs",
      kDiff, "", Completion::kNothing, "", Switch<&Args::equal_bits>},
-    {"nan-differs", 0, "", "Count NaN as different from NaN", kDiff, "",
+    {"unequal-nan", 0, "", "Count NaN as different from NaN", kDiff, "",
      Completion::kNothing, "", Switch<&Args::equal_nan, false>},
     {"ignore-dtype", 0, "", "Compare values alone, whatever dtypes they have",
      kDiff, "", Completion::kNothing, "", Switch<&Args::ignore_dtype>},

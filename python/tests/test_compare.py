@@ -14,7 +14,6 @@ import holdfast
 _DTYPES = [
     "bool",
     "int4",
-    "uint4",
     "int8",
     "int16",
     "int32",
@@ -46,9 +45,8 @@ def _random(
     dtype = _dtype(name)
     if name == "bool":
         return rng.integers(0, 2, shape).astype(bool)
-    if name in ("int4", "uint4"):
-        low = -8 if name == "int4" else 0
-        return rng.integers(low, low + 16, shape).astype(dtype)
+    if name == "int4":
+        return rng.integers(-8, 8, shape).astype(dtype)
     count = int(np.prod(shape))
     raw = rng.integers(0, 256, count * dtype.itemsize, np.uint8)
     values = raw.view(dtype).reshape(shape).copy()
