@@ -308,7 +308,9 @@ def _read(
                     f"Tensor '{name}' not found in Safetensors checkpoint."
                 )
         names = sorted(abstract)
-    # Before there is memory for what they claim to hold.
+    # All before there is memory for what they claim to hold.
+    for name in names:
+        tensors[name].check_size()
     opened = {
         file: _engine.Checkpoint(file, use_sidecar=False)
         for file in dict.fromkeys(tensors[name].file for name in names)
@@ -349,7 +351,6 @@ class _Whole(_Wanted):
 
     def __init__(self, tensor: _Tensor) -> None:
         super().__init__(tensor)
-        tensor.check_size()
         shape = tensor.shape()
         self._array = _engine.empty(shape, tensor.dtype())
         self.boxes = [((0,) * len(shape), self._array)]
@@ -363,7 +364,6 @@ class _Sharded(_Wanted):
 
     def __init__(self, tensor: _Tensor, abstract: Any) -> None:
         super().__init__(tensor)
-        tensor.check_size()
         self._jax = require_jax("loading into jax.Arrays")
         self._shape = tuple(abstract.shape)
         self._dtype = np.dtype(abstract.dtype)
