@@ -452,6 +452,49 @@ def test_what_orbax_has_saved(ckpt: Path) -> None:
     assert got["ids"] == [1, 2] and got["step"] == 3 and got["none"] is None
 
 
+def test_torchs_own_checkpoints(tmp_path: Path) -> None:
+    """Those of FileSystemWriter, read by the engine."""
+    tree = {
+        "model": {"w": torch.arange(12.0).reshape(3, 4).bfloat16()},
+        "groups": [{"lr": 0.5, "betas": (0.9, 0.99)}],
+        "step": 3,
+        "note": "text",
+    }
+    dcp.save(tree, checkpoint_id=tmp_path / "c")
+    got = load(
+        tmp_path / "c",
+        {
+            "model": {"w": torch.zeros(3, 4, dtype=torch.bfloat16)},
+            "groups": [{"lr": 0, "betas": 0}],
+            "step": 0,
+            "note": "",
+        },
+    )
+    assert torch.equal(got["model"]["w"], tree["model"]["w"])
+    assert got["groups"] == tree["groups"]
+    assert got["step"] == 3 and got["note"] == "text"
+
+
+def test_arrays_of_other_formats(tmp_path: Path) -> None:
+    header = b'{"a.b":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}'
+    path = tmp_path / "m.safetensors"
+    path.write_bytes(
+        len(header).to_bytes(8, "little")
+        + header
+        + np.array([1.5, -2], np.float32).tobytes()
+    )
+    assert load(path, {"a": {"b": torch.zeros(2)}})["a"]["b"].tolist() == [
+        1.5,
+        -2,
+    ]
+    np.savez(tmp_path / "m.npz", **{"x": np.arange(6).reshape(2, 3)})
+    wanted = {"x": torch.zeros((2, 3), dtype=torch.int64)}
+    assert load(tmp_path / "m.npz", wanted)["x"].tolist() == [
+        [0, 1, 2],
+        [3, 4, 5],
+    ]
+
+
 def test_steps_and_items(tmp_path: Path) -> None:
     for step in (1, 2):
         holdfast.save(tmp_path / str(step), {"w": np.full(2, step)})

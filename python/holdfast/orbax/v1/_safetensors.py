@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import os
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -75,6 +76,16 @@ class _Tensor:
                 f"{self.file}: tensor {self.name!r} has no shape: {shape!r}"
             )
         return tuple(shape)
+
+    def check_size(self) -> None:
+        """Raises ValueError when its elements need other than its bytes."""
+        begin, end = self.entry["data_offsets"]
+        wanted_bytes = math.prod(self.shape()) * self.dtype().itemsize
+        if begin < 0 or end - begin != wanted_bytes:
+            raise ValueError(
+                f"{self.file}: tensor {self.name!r} needs {wanted_bytes} bytes,"
+                f" and its data_offsets are [{begin}, {end}]"
+            )
 
     def dtype(self) -> np.dtype[Any]:
         """Raises ValueError, in Orbax's words."""
@@ -175,7 +186,8 @@ class SafetensorsCheckpoint:
         Raises:
             ValueError: no flat dict; a damaged or cut file; a name that two
                 files have. The result also: a shape other than the stored one,
-                a dtype that is none of Orbax's.
+                a dtype that is none of Orbax's, shapes and offsets that do not
+                fit each other.
             KeyError: by the result: a name that is not there.
         """
         if abstract is not None and not _is_flat_dict(abstract):
@@ -288,20 +300,31 @@ def _read(
             raise ValueError(
                 "abstract_state must be provided for multi-process loading."
             )
-        wanted: list[_Wanted] = [_Whole(each) for each in tensors.values()]
+        names = list(tensors)
     else:
         for name in abstract:
             if name not in tensors:
                 raise KeyError(
                     f"Tensor '{name}' not found in Safetensors checkpoint."
                 )
-        wanted = [
-            _Sharded(tensors[name], abstract[name]) for name in sorted(abstract)
-        ]
+        names = sorted(abstract)
+    # All before there is memory for what they claim to hold.
+    for name in names:
+        tensors[name].check_size()
+    opened = {
+        file: _engine.Checkpoint(file, use_sidecar=False)
+        for file in dict.fromkeys(tensors[name].file for name in names)
+    }
+    wanted: list[_Wanted] = [
+        _Whole(tensors[name])
+        if abstract is None
+        else _Sharded(tensors[name], abstract[name])
+        for name in names
+    ]
     made: dict[str, Any] = {}
-    for file in dict.fromkeys(each.tensor.file for each in wanted):
+    for file, checkpoint in opened.items():
         some = [each for each in wanted if each.tensor.file == file]
-        _fill(file, some, _READ_BYTES_MAX if limit is None else limit)
+        _fill(checkpoint, some, _READ_BYTES_MAX if limit is None else limit)
         for each in some:
             made[each.tensor.name] = each.array()
     return {each.tensor.name: made[each.tensor.name] for each in wanted}
@@ -391,14 +414,15 @@ class _Sharded(_Wanted):
         )
 
 
-def _fill(file: str, wanted: list[_Wanted], bytes_max: int) -> None:
+def _fill(
+    checkpoint: _engine.Checkpoint, wanted: list[_Wanted], bytes_max: int
+) -> None:
     """Reads every box of one file.
 
     Raises:
-        ValueError: lengths and offsets that do not fit each other.
+        ValueError: a leaf that the engine has found to be none.
         OSError: it cannot be read.
     """
-    checkpoint = _engine.Checkpoint(file, use_sidecar=False)
     leaf_of = {leaf.name: i for i, leaf in enumerate(checkpoint.leaves)}
     checkpoint.read_into(
         [
