@@ -657,9 +657,9 @@ constexpr Example kConvertExamples[] = {
      "the newer format"},
     {"holdfast convert /ckpt /params --ocdbt no 'params.*'",
      "some leaves of the newest step, a directory each"},
-    {"holdfast convert /ckpt/7 model.safetensors --select params --map "
-     "'params/(.*)=\\1' --cast '*=bfloat16'",
-     "the weights alone, renamed and cast, for others"},
+    {"holdfast convert /ckpt/7 w.safetensors --select params --cast "
+     "'*=bfloat16'",
+     "the weights alone, cast, for others"},
     {"mpirun -np 8 holdfast convert --ram 1G /ckpt/7 /new/7",
      "eight processes write a part each"},
 };

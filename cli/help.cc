@@ -143,9 +143,28 @@ std::string FlagSpelling(const Flag& flag) {
   return text;
 }
 
+namespace {
+
+// "a|b", or "a, b" where a line could not hold them otherwise.
+std::string ChoicesText(std::string_view choices) {
+  constexpr size_t kOneWordMax = 40;
+  if (choices.size() <= kOneWordMax) return std::string(choices);
+  std::string text;
+  for (const char c : choices) {
+    if (c == '|') {
+      text += ", ";
+    } else {
+      text += c;
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
 std::string FlagHelp(const Flag& flag) {
   std::string text(flag.help);
-  if (!flag.choices.empty()) text += " (" + std::string(flag.choices) + ")";
+  if (!flag.choices.empty()) text += " (" + ChoicesText(flag.choices) + ")";
   if (!flag.default_value.empty()) {
     text += " [default: " + std::string(flag.default_value) + "]";
   }
