@@ -235,7 +235,7 @@ def _read(
         extents = tuple(abs(r[-1] - r[0]) + 1 for r in ranges)
         full = checkpoint.read_box(leaf, origin, extents)
         cut = [slice(None, None, r.step) for r in ranges]
-    return full[tuple(cut)].reshape(shape)
+    return full[(*cut, ...)].reshape(shape)
 
 
 def _read_apart(

@@ -234,3 +234,10 @@ def test_digests(opened: holdfast.Checkpoint, tmp_path: Path) -> None:
     assert list(every) == list(opened) and every["params.w"] == want
     with pytest.raises(errors.NotFoundError, match="no leaf 'q'"):
         holdfast.digest(opened.path, "q")
+
+
+def test_arrays_without_axes_are_arrays(ckpt: Path) -> None:
+    holdfast.save(ckpt, {"a": np.array(3, np.uint8), "b": np.arange(4)})
+    opened = holdfast.open(ckpt)
+    for got, value in ((opened["a"][...], 3), (opened["b"][2], 2)):
+        assert isinstance(got, np.ndarray) and got.shape == () and got == value

@@ -11,7 +11,7 @@ NATIVE = [
 ]
 OTHERS = [
     "bfloat16", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e4m3b11fnuz",
-    "float8_e5m2", "float8_e5m2fnuz", "int4", "uint4",
+    "float8_e5m2", "float8_e5m2fnuz", "int4",
 ]
 SHAPES = [(), (1,), (3,), (17,), (4, 6), (33, 7), (2, 3, 5), (1, 64, 2)]
 WORDS = ["w", "bias", "layer_norm", "Größe", "a.b", "x y", "0", "k/v"]
