@@ -1,5 +1,5 @@
-"""What name_table.py checks: one public name of Orbax against the C++ headers
-and against holdfast.orbax.
+"""What name_table.py checks: one published name against the C++ headers and
+against the Python package.
 
 A check returns a Finding: where the name is, and what is missing.
 """

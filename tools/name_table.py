@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Every public name of three modules of Orbax: in the C++ headers, and in
-holdfast.orbax.
+"""Every public name of three modules of Orbax and one of Megatron Core: in the
+C++ headers, and in holdfast.orbax and holdfast.megatron.
 
 usage: name_table.py [--cpp | --table | --write]
 
@@ -9,7 +9,7 @@ is not what would be written now; exit status 1 if there is anything. Needs the
 Python package. --cpp: the headers alone, without the package. --table: prints
 the table. --write: puts it into doc/status.md.
 
-The names are in tests/golden/orbax_names.json. A function is CamelCase in C++,
+The names are in tests/golden/published_names.json. A function is CamelCase in C++,
 a constant kCamelCase, a class as it is, a method CamelCase or snake_case, a
 keyword the same word in the same header. tools/name_spellings.json has the
 names that are spelled otherwise, or make no sense there, with the reason.
@@ -115,7 +115,7 @@ def main():
 
     root = repository_root()
     names = json.loads(
-        (root / "tests" / "golden" / "orbax_names.json").read_text("utf-8"))
+        (root / "tests" / "golden" / "published_names.json").read_text("utf-8"))
     headers = read_headers(root)
     rows = check_all(names, headers, with_python=not options.cpp)
     problems = problems_of(rows, headers)
