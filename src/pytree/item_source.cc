@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/status_macros.h"
+#include "checkpoint/opened_checkpoint.h"
 #include "tree/flatten.h"
 #include "tree/value_type.h"
 
@@ -22,7 +23,7 @@ Result<std::unique_ptr<ItemSource>> ItemSource::Open(
   OpenOptions options;
   options.stored_sizes = false;
   options.missing_chunks = missing;
-  HF_ASSIGN_OR_RETURN(auto checkpoint, holdfast::Open(directory, options));
+  HF_ASSIGN_OR_RETURN(auto checkpoint, OpenCheckpoint(directory, options));
   return std::unique_ptr<ItemSource>(
       new ItemSource(directory, std::move(checkpoint)));
 }
@@ -31,15 +32,6 @@ std::optional<size_t> ItemSource::Find(std::string_view name) const {
   const auto found = by_name_.find(name);
   if (found == by_name_.end()) return std::nullopt;
   return found->second;
-}
-
-KeyPath PathOf(const LeafInfo& leaf) {
-  KeyPath path;
-  path.reserve(leaf.key.size());
-  for (size_t i = 0; i < leaf.key.size(); ++i) {
-    path.push_back({leaf.key[i], leaf.key_is_sequence[i]});
-  }
-  return path;
 }
 
 ValueMetadataEntry EntryOf(const LeafInfo& leaf) {
