@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/status_macros.h"
+#include "checkpoint/opened_checkpoint.h"
 #include "tree/flatten.h"
 #include "tree/value_type.h"
 
@@ -22,7 +23,7 @@ Result<std::unique_ptr<ItemSource>> ItemSource::Open(
   OpenOptions options;
   options.stored_sizes = false;
   options.missing_chunks = missing;
-  HF_ASSIGN_OR_RETURN(auto checkpoint, holdfast::Open(directory, options));
+  HF_ASSIGN_OR_RETURN(auto checkpoint, OpenCheckpoint(directory, options));
   return std::unique_ptr<ItemSource>(
       new ItemSource(directory, std::move(checkpoint)));
 }
