@@ -33,15 +33,6 @@ std::optional<size_t> ItemSource::Find(std::string_view name) const {
   return found->second;
 }
 
-KeyPath PathOf(const LeafInfo& leaf) {
-  KeyPath path;
-  path.reserve(leaf.key.size());
-  for (size_t i = 0; i < leaf.key.size(); ++i) {
-    path.push_back({leaf.key[i], leaf.key_is_sequence[i]});
-  }
-  return path;
-}
-
 ValueMetadataEntry EntryOf(const LeafInfo& leaf) {
   return {leaf.value_type, leaf.skip_deserialize, leaf.write_shape};
 }

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "checkpoint/leaf_request.h"
 #include "holdfast/checkpoint.h"
 #include "holdfast/pytree_metadata.h"
 #include "tree/key_path.h"
@@ -36,7 +37,6 @@ class ItemSource {
   std::unordered_map<std::string_view, size_t> by_name_;
 };
 
-KeyPath PathOf(const LeafInfo& leaf);
 ValueMetadataEntry EntryOf(const LeafInfo& leaf);
 // None or the empty container that a value_type names; InvalidArgument
 // "Unrecognized typestr: ..." for others.
