@@ -74,7 +74,7 @@ def to_numpy(tensor):
 
 def to_torch(array):
     import torch
-    array = np.ascontiguousarray(array)
+    array = array.copy(order="C")
     if array.dtype.name in CARRIERS:
         carried = torch.from_numpy(array.view(CARRIERS[array.dtype.name]))
         return carried.view(getattr(torch, array.dtype.name))
