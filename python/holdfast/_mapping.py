@@ -235,7 +235,9 @@ def _read(
         extents = tuple(abs(r[-1] - r[0]) + 1 for r in ranges)
         full = checkpoint.read_box(leaf, origin, extents)
         cut = [slice(None, None, r.step) for r in ranges]
-    return full[(*cut, ...)].reshape(shape)
+    # With "..." an array of no axes stays an array.
+    key: tuple[Any, ...] = (*cut, ...)
+    return full[key].reshape(shape)
 
 
 def _read_apart(

@@ -1,8 +1,7 @@
 // Bytes (shared, immutable slice) and Buffer (owned, uninitialised memory).
 //
-// Buffer pages are taken from the system on first touch; large buffers ask for
-// huge pages, because first touch of 4 KiB pages is as slow as a disk
-// (measured 2.7 GB/s against 15 GB/s). All are aligned to 64 bytes.
+// Buffer pages are taken from the system on first touch; from 1 MiB on they go
+// back to it when the buffer does. All are aligned to 64 bytes.
 // Thread-safety: Bytes values may be shared; a Buffer has one owner.
 #pragma once
 

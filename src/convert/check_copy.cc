@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "base/status_macros.h"
+#include "checkpoint/run.h"
+#include "convert/buffer_pool.h"
 
 namespace holdfast {
 namespace {
@@ -22,7 +24,10 @@ class Checker {
  public:
   Checker(const Checkpoint& source, const Checkpoint& target,
           const CheckOptions& options)
-      : source_(source), target_(target), options_(options) {}
+      : source_(source),
+        target_(target),
+        options_(options),
+        run_(options.run) {}
 
   Result<uint64_t> Check(const std::vector<CopiedItem>& items) {
     HF_RETURN_IF_ERROR(MatchLeaves(items));
@@ -109,13 +114,12 @@ class Checker {
   Result<std::vector<uint64_t>> HashesIn(const Checkpoint& checkpoint,
                                          const CopiedItem& item, size_t first,
                                          size_t last, bool is_target) {
-    std::vector<Buffer> buffers;
+    std::vector<std::shared_ptr<Buffer>> buffers;
     std::vector<ReadRequest> requests;
     for (size_t i = first; i < last; ++i) {
       const FeedUnit& unit = item.units[i];
-      Buffer& buffer =
-          buffers.emplace_back(Buffer::TryAllocate(unit.byte_count()));
-      if (buffer.data() == nullptr) {
+      const auto& buffer = buffers.emplace_back(pool_.Get(unit.byte_count()));
+      if (buffer == nullptr) {
         return ResourceExhaustedError("no memory for a chunk of " +
                                       std::to_string(unit.byte_count()) +
                                       " bytes");
@@ -123,15 +127,19 @@ class Checker {
       requests.push_back(
           {is_target ? match_[unit.leaf] : unit.leaf,
            unit.box.origin,
-           {unit.dtype, buffer.data(), unit.box.shape,
+           {unit.dtype, buffer->data(), unit.box.shape,
             ContiguousStrides(unit.box.shape, DTypeBytes(unit.dtype))}});
     }
     HF_RETURN_IF_ERROR(checkpoint.ReadInto(requests, options_.run).status());
-    std::vector<uint64_t> hashes;
-    for (size_t i = first; i < last; ++i) {
-      hashes.push_back(ElementsHash(
-          {buffers[i - first].data(), item.units[i].byte_count()}));
-    }
+    std::vector<uint64_t> hashes(last - first);
+    HF_RETURN_IF_ERROR(run_.executor().ParallelFor(
+        hashes.size(),
+        [&](size_t i, int) -> Status {
+          hashes[i] = ElementsHash(
+              {buffers[i]->data(), item.units[first + i].byte_count()});
+          return Status();
+        },
+        &run_.cancel()));
     return hashes;
   }
 
@@ -165,6 +173,8 @@ class Checker {
   const Checkpoint& source_;
   const Checkpoint& target_;
   const CheckOptions& options_;
+  Run run_;  // of hashes
+  BufferPool pool_;
   std::unordered_map<size_t, size_t> match_;  // leaf of source -> of target
   Progress progress_{.phase = "check"};
 };

@@ -6,6 +6,7 @@
 
 #include "base/status_macros.h"
 #include "checkpoint/run.h"
+#include "convert/buffer_pool.h"
 
 namespace holdfast {
 namespace {
@@ -95,13 +96,12 @@ class TargetChecker {
   }
 
   Status CheckBatch(size_t first, size_t last) {
-    std::vector<Buffer> buffers;
+    std::vector<std::shared_ptr<Buffer>> buffers;
     std::vector<ReadRequest> requests;
     for (size_t i = first; i < last; ++i) {
       const FeedUnit& unit = copy_.units[i];
-      Buffer& buffer =
-          buffers.emplace_back(Buffer::TryAllocate(unit.byte_count()));
-      if (buffer.data() == nullptr) {
+      const auto& buffer = buffers.emplace_back(pool_.Get(unit.byte_count()));
+      if (buffer == nullptr) {
         return ResourceExhaustedError("no memory for a piece of " +
                                       std::to_string(unit.byte_count()) +
                                       " bytes");
@@ -109,7 +109,7 @@ class TargetChecker {
       requests.push_back(
           {match_[copy_.target_leaves[i]],
            unit.box.origin,
-           {unit.dtype, buffer.data(), unit.box.shape,
+           {unit.dtype, buffer->data(), unit.box.shape,
             ContiguousStrides(unit.box.shape, DTypeBytes(unit.dtype))}});
     }
     HF_RETURN_IF_ERROR(target_.ReadInto(requests, options_.run).status());
@@ -118,7 +118,7 @@ class TargetChecker {
         [&](size_t item, int) -> Status {
           const FeedUnit& unit = copy_.units[first + item];
           const uint64_t got =
-              ElementsHash({buffers[item].data(), unit.byte_count()});
+              ElementsHash({buffers[item]->data(), unit.byte_count()});
           if (got == hashes_[first + item]) return Status();
           return Differs(plan_.leaves[copy_.target_leaves[first + item]],
                          "elements " + BoxToString(unit.box) +
@@ -134,6 +134,7 @@ class TargetChecker {
   const std::vector<uint64_t>& hashes_;
   const CheckTargetOptions& options_;
   Run run_;
+  BufferPool pool_;
   std::vector<size_t> match_;  // leaf of the plan -> of the target
   Progress progress_{.phase = "check"};
 };

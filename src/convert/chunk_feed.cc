@@ -49,6 +49,7 @@ ChunkFeed::ChunkFeed(const Checkpoint& source, std::vector<FeedUnit> units,
     : source_(source),
       units_(std::move(units)),
       options_(options),
+      run_(options.read),
       hashes_(units_.size()),
       waiting_(units_.size()),
       is_passed_over_(units_.size()) {
@@ -134,16 +135,16 @@ Status ChunkFeed::Use(
     GiveBack(unit, element_count);
     return used;
   }
-  Buffer own = Buffer::TryAllocate(wanted.byte_count());
-  if (own.data() == nullptr) {
+  const std::shared_ptr<Buffer> own = pool_.Get(wanted.byte_count());
+  if (own == nullptr) {
     return ResourceExhaustedError("no memory for a chunk of " +
                                   std::to_string(wanted.byte_count()) +
                                   " bytes");
   }
   HF_RETURN_IF_ERROR(
-      ReadAlone(wanted.leaf, wanted.box.origin, ViewOf(own, wanted)));
-  hashes_[unit] = ElementsHash({own.data(), wanted.byte_count()});
-  return fn({own.data(), wanted.byte_count()});
+      ReadAlone(wanted.leaf, wanted.box.origin, ViewOf(*own, wanted)));
+  hashes_[unit] = ElementsHash({own->data(), wanted.byte_count()});
+  return fn({own->data(), wanted.byte_count()});
 }
 
 Result<std::shared_ptr<Buffer>> ChunkFeed::Take(size_t unit,
@@ -191,8 +192,8 @@ Status ChunkFeed::Load(Batch& batch) {
   }
   for (auto& [i, buffer] : buffers) {
     const FeedUnit& unit = units_[i];
-    buffer = std::make_shared<Buffer>(Buffer::TryAllocate(unit.byte_count()));
-    if (buffer->data() == nullptr) {
+    buffer = pool_.Get(unit.byte_count());
+    if (buffer == nullptr) {
       return ResourceExhaustedError("no memory for a chunk of " +
                                     std::to_string(unit.byte_count()) +
                                     " bytes");
@@ -201,9 +202,14 @@ Status ChunkFeed::Load(Batch& batch) {
   }
   HF_ASSIGN_OR_RETURN(const Stats stats,
                       source_.ReadInto(requests, options_.read));
-  for (const auto& [i, buffer] : buffers) {
-    hashes_[i] = ElementsHash({buffer->data(), units_[i].byte_count()});
-  }
+  HF_RETURN_IF_ERROR(run_.executor().ParallelFor(
+      buffers.size(),
+      [&](size_t item, int) -> Status {
+        const auto& [i, buffer] = buffers[item];
+        hashes_[i] = ElementsHash({buffer->data(), units_[i].byte_count()});
+        return Status();
+      },
+      &run_.cancel()));
   const std::lock_guard lock(mutex_);
   stored_bytes_ += stats.stored_bytes;
   for (auto& [i, buffer] : buffers) {

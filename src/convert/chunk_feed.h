@@ -22,6 +22,8 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "checkpoint/run.h"
+#include "convert/buffer_pool.h"
 #include "holdfast/checkpoint.h"
 #include "tensor/box.h"
 #include "tensor/box_index.h"
@@ -99,6 +101,8 @@ class ChunkFeed {
   const Checkpoint& source_;
   const std::vector<FeedUnit> units_;
   const FeedOptions options_;
+  BufferPool pool_;
+  Run run_;  // of hashes
   std::vector<size_t> batch_of_unit_;
   // Boxes of a leaf's units, and their numbers.
   struct LeafUnits {

@@ -83,9 +83,7 @@ def request_row(ten: ShardedTensor, apply_flattened_range: bool) -> Row:
 
 
 def _new_target(row: Row) -> _tensors.Array:
-    """Memory for a result, of the dtype that is asked for: numpy's, which has
-    huge pages and costs a fraction of others to touch first.
-    """
+    """Memory for a result, of the dtype that is asked for."""
     name, local_shape, flat = row[5], row[6], row[10]
     shape = local_shape if flat is None else (flat[1] - flat[0],)
     return _tensors.empty(shape, name)
