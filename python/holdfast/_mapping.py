@@ -236,8 +236,9 @@ def _read(
         full = checkpoint.read_box(leaf, origin, extents)
         cut = [slice(None, None, r.step) for r in ranges]
     # With "..." an array of no axes stays an array.
-    key: tuple[Any, ...] = (*cut, ...)
-    return full[key].reshape(shape)
+    whole: Any = (*cut, ...)
+    part: npt.NDArray[Any] = full[whole]
+    return part.reshape(shape)
 
 
 def _read_apart(
