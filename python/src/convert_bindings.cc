@@ -50,7 +50,7 @@ LeafMap MapOf(std::vector<std::string> select, std::vector<std::string> drop,
   return map;
 }
 
-nb::dict ToPython(const ConvertResult& result) {
+nb::dict ResultToPython(const ConvertResult& result) {
   nb::dict values;
   values["leaf_count"] = result.leaf_count;
   values["decoded_bytes"] = result.decoded_bytes;
@@ -101,7 +101,7 @@ nb::dict BindingConvert(
   options.check = check;
   options.sync = sync;
   const std::string from = PathOf(source), to = PathOf(target);
-  return ToPython(RunForResult<ConvertResult>(
+  return ResultToPython(RunForResult<ConvertResult>(
       options.run, progress, [&](const RunOptions& run) {
         options.run = run;
         return Convert(from, to, options);
