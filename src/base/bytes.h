@@ -1,7 +1,8 @@
 // Bytes (shared, immutable slice) and Buffer (owned, uninitialised memory).
 //
-// Buffer pages are taken from the system on first touch; from 1 MiB on they go
-// back to it when the buffer does. All are aligned to 64 bytes.
+// Buffer pages are taken from the system on first touch; those of 1 MiB and
+// more go back to it with the buffer, and do not stay in malloc's arenas. All
+// are aligned to 64 bytes.
 // Thread-safety: Bytes values may be shared; a Buffer has one owner.
 #pragma once
 
