@@ -1,5 +1,7 @@
 // Telling foreign formats apart by names and first bytes.
 #include <algorithm>
+#include <cctype>
+#include <charconv>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -21,6 +23,9 @@ namespace fs = std::filesystem;
 constexpr std::string_view kBackendFile = "metadata.json";
 constexpr std::string_view kDcpFile = ".metadata";
 constexpr uint64_t kBackendFileBytesMax = 1 << 20;
+// Beside Megatron's `iter_…`; has a number, or "release".
+constexpr std::string_view kTrackerFile = "latest_checkpointed_iteration.txt";
+constexpr uint64_t kTrackerFileBytesMax = 64;
 
 // By the word that Megatron's metadata.json has for what wrote the tensors;
 // kNone when it is no such file.
@@ -119,6 +124,39 @@ Result<ForeignFormat> FormatOfFile(const std::string& path) {
   return ForeignFormat::kNone;
 }
 
+std::string IterationDirectory(int64_t iteration) {
+  std::string digits = std::to_string(iteration);
+  if (digits.size() < 7) digits.insert(0, 7 - digits.size(), '0');
+  return "iter_" + digits;
+}
+
+// The directory that a tracker names.
+Result<std::string> TrackedDirectory(const std::string& root) {
+  FileStore store(root);
+  HF_ASSIGN_OR_RETURN(const ObjectInfo info, store.Stat(kTrackerFile));
+  const std::string file = root + "/" + std::string(kTrackerFile);
+  if (info.byte_count > kTrackerFileBytesMax) {
+    return DataLossError(file + ": got " + std::to_string(info.byte_count) +
+                         " bytes, want the number of an iteration");
+  }
+  HF_ASSIGN_OR_RETURN(const Bytes bytes, store.Read(kTrackerFile));
+  std::string_view text = bytes.view();
+  while (!text.empty() &&
+         std::isspace(static_cast<unsigned char>(text.back()))) {
+    text.remove_suffix(1);
+  }
+  if (text == "release") return std::string(text);
+  int64_t iteration = 0;
+  const auto [end, error] =
+      std::from_chars(text.data(), text.data() + text.size(), iteration);
+  if (error != std::errc() || end != text.data() + text.size() ||
+      iteration < 0) {
+    return DataLossError(file +
+                         ": want the number of an iteration, or \"release\"");
+  }
+  return IterationDirectory(iteration);
+}
+
 }  // namespace
 
 std::string_view ForeignFormatName(ForeignFormat format) {
@@ -149,6 +187,29 @@ Result<ForeignFormat> FindForeignFormat(const std::string& path) {
   if (fs::is_directory(status)) return FormatOfDirectory(path);
   if (fs::is_regular_file(status)) return FormatOfFile(path);
   return ForeignFormat::kNone;
+}
+
+Result<ForeignPlace> FindForeignPlace(const std::string& path,
+                                      const OpenOptions& options) {
+  ForeignPlace place{ForeignFormat::kNone, path, options};
+  HF_ASSIGN_OR_RETURN(place.format, FindForeignFormat(path));
+  if (place.format != ForeignFormat::kNone ||
+      !IsRegularFile(path + "/" + std::string(kTrackerFile))) {
+    return place;
+  }
+  std::string name;
+  if (options.step) {
+    name = IterationDirectory(*options.step);
+  } else {
+    HF_ASSIGN_OR_RETURN(name, TrackedDirectory(path));
+  }
+  const std::string step_path = path + "/" + name;
+  HF_ASSIGN_OR_RETURN(const ForeignFormat format, FindForeignFormat(step_path));
+  // Whatever else it is, Orbax's rules may know.
+  if (format == ForeignFormat::kNone) return place;
+  place = {format, step_path, options};
+  place.options.step.reset();
+  return place;
 }
 
 }  // namespace holdfast

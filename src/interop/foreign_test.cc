@@ -486,5 +486,31 @@ TEST(FindForeignFormat, TellsByContent) {
   EXPECT_EQ(kind(scratch.path()), ForeignFormat::kNone);
 }
 
+TEST(FindForeignPlace, FollowsMegatronsTracker) {
+  ScratchDirectory scratch;
+  const auto path_of = [&](std::optional<int64_t> step) {
+    const auto place = FindForeignPlace(scratch.path(), {.step = step});
+    return place.ok() ? place->path.substr(scratch.path().size())
+                      : place.status().ToString();
+  };
+  for (const char* name : {"iter_0000100", "iter_0000200", "release"}) {
+    std::filesystem::create_directory(scratch / name);
+    WriteText(scratch / name + "/metadata.json",
+              R"({"sharded_backend":"zarr"})");
+  }
+  EXPECT_EQ(path_of(std::nullopt), "");
+  WriteText(scratch / "latest_checkpointed_iteration.txt", "100\n");
+  EXPECT_EQ(path_of(std::nullopt), "/iter_0000100");
+  EXPECT_EQ(path_of(200), "/iter_0000200");
+  EXPECT_EQ(path_of(300), "");
+  WriteText(scratch / "latest_checkpointed_iteration.txt", "release");
+  EXPECT_EQ(path_of(std::nullopt), "/release");
+  for (const char* text : {"", "-1", "1/../..", "99999999999999999999"}) {
+    WriteText(scratch / "latest_checkpointed_iteration.txt", text);
+    EXPECT_THAT(path_of(std::nullopt),
+                HasSubstr("want the number of an iteration"));
+  }
+}
+
 }  // namespace
 }  // namespace holdfast

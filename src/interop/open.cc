@@ -93,13 +93,13 @@ Result<LoadResult> LoadOrbax(const std::string& path,
 Result<LoadResult> LoadAny(const std::string& path,
                            const LoadOptions& options) {
   const std::string absolute = AbsolutePath(path);
-  HF_ASSIGN_OR_RETURN(const ForeignFormat format, FindForeignFormat(absolute));
-  if (format == ForeignFormat::kNone) return LoadOrbax(path, options);
-  OpenOptions open = options.open;
-  open.stored_sizes = false;
-  HF_ASSIGN_OR_RETURN(
-      const auto checkpoint,
-      OpenForeign(format, absolute, open, options.open.use_sidecar));
+  HF_ASSIGN_OR_RETURN(ForeignPlace place,
+                      FindForeignPlace(absolute, options.open));
+  if (place.format == ForeignFormat::kNone) return LoadOrbax(path, options);
+  place.options.stored_sizes = false;
+  HF_ASSIGN_OR_RETURN(const auto checkpoint,
+                      OpenForeign(place.format, place.path, place.options,
+                                  options.open.use_sidecar));
   return LoadLeaves(*checkpoint, options);
 }
 
@@ -157,10 +157,11 @@ Result<std::unique_ptr<Checkpoint>> Open(const std::string& path,
                                          const OpenOptions& options) {
   return CatchBadAlloc([&]() -> Result<std::unique_ptr<Checkpoint>> {
     const std::string absolute = AbsolutePath(path);
-    HF_ASSIGN_OR_RETURN(const ForeignFormat format,
-                        FindForeignFormat(absolute));
-    if (format == ForeignFormat::kNone) return OpenOrbax(path, options);
-    return OpenForeign(format, absolute, options, options.use_sidecar);
+    HF_ASSIGN_OR_RETURN(const ForeignPlace place,
+                        FindForeignPlace(absolute, options));
+    if (place.format == ForeignFormat::kNone) return OpenOrbax(path, options);
+    return OpenForeign(place.format, place.path, place.options,
+                       options.use_sidecar);
   });
 }
 

@@ -29,6 +29,18 @@ std::string_view ForeignFormatName(ForeignFormat format);
 // `path` may be anything, a missing one too (kNone).
 Result<ForeignFormat> FindForeignFormat(const std::string& path);
 
+struct ForeignPlace {
+  ForeignFormat format = ForeignFormat::kNone;
+  std::string path;     // of the checkpoint itself
+  OpenOptions options;  // without a step that led there
+};
+
+// As FindForeignFormat, but of a root of Megatron's runs, which has a file
+// `latest_checkpointed_iteration.txt`, the checkpoint that this file names:
+// `iter_0000100`, `release`; or that of options.step.
+Result<ForeignPlace> FindForeignPlace(const std::string& path,
+                                      const OpenOptions& options);
+
 // A checkpoint of a foreign format, with its sidecar if it has one and
 // `use_sidecar`. REQUIRES: not kNone.
 Result<std::unique_ptr<Checkpoint>> OpenForeign(ForeignFormat format,

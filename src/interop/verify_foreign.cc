@@ -212,14 +212,15 @@ Result<ShareReport> VerifyForeign(ForeignFormat format, const std::string& path,
 Result<VerifyReport> Verify(const std::string& path, const OpenOptions& options,
                             const RunOptions& run, ProcessGroup* group) {
   const std::string absolute = AbsolutePath(path);
-  const Result<ForeignFormat> format = FindForeignFormat(absolute);
-  if (format.ok() && *format == ForeignFormat::kNone) {
+  const Result<ForeignPlace> place = FindForeignPlace(absolute, options);
+  if (place.ok() && place->format == ForeignFormat::kNone) {
     return VerifyCheckpoint(path, options, run, group);
   }
   return VerifyInShares(
       path, group, [&](WorkShare share) -> Result<ShareReport> {
-        HF_RETURN_IF_ERROR(format.status());
-        return VerifyForeign(*format, absolute, options, run, std::move(share));
+        HF_RETURN_IF_ERROR(place.status());
+        return VerifyForeign(place->format, place->path, place->options, run,
+                             std::move(share));
       });
 }
 
