@@ -3,6 +3,7 @@
 #include <atomic>
 #include <mutex>
 
+#include "base/buffer_pool.h"
 #include "base/status_macros.h"
 #include "checkpoint/array_index.h"
 #include "zarr/format/chunk_key.h"
@@ -46,7 +47,7 @@ class BatchQueue {
 // What the values of a batch need until they are written.
 struct Held {
   ByteBudget::Lease lease;
-  std::vector<Buffer> scratch;
+  std::vector<std::shared_ptr<Buffer>> scratch;
 };
 
 class Encoder {
@@ -191,20 +192,19 @@ class Encoder {
   }
 
   // The elements in the dtype to be stored: where they lie, or in scratch.
-  static Result<ConstArrayView> ViewOfChunk(const PlannedArray& array,
-                                            const Box& box, Held& held) {
+  Result<ConstArrayView> ViewOfChunk(const PlannedArray& array, const Box& box,
+                                     Held& held) {
     const DType dtype = array.layout->dtype();
     if (dtype == array.source.dtype()) {
       if (auto view = array.source.Find(box)) return *std::move(view);
     }
     const size_t byte_count = ElementCount(box.shape) * DTypeBytes(dtype);
-    Buffer& scratch =
-        held.scratch.emplace_back(Buffer::TryAllocate(byte_count));
-    if (scratch.data() == nullptr) {
+    const auto& scratch = held.scratch.emplace_back(pool_.Get(byte_count));
+    if (scratch == nullptr) {
       return ResourceExhaustedError("no memory for a chunk of " +
                                     std::to_string(byte_count) + " bytes");
     }
-    const ArrayView view{dtype, scratch.data(), box.shape,
+    const ArrayView view{dtype, scratch->data(), box.shape,
                          ContiguousStrides(box.shape, DTypeBytes(dtype))};
     HF_RETURN_IF_ERROR(array.source.CopyTo(box, view));
     return ConstArrayView(view);
@@ -213,6 +213,7 @@ class Encoder {
   const SavePlan& plan_;
   ValueSink& sink_;
   Run& run_;
+  BufferPool pool_;
   BatchQueue queue_;
   std::atomic<bool> failed_{false};
   std::atomic<uint64_t> stored_bytes_{0};

@@ -4,9 +4,9 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/buffer_pool.h"
 #include "base/status_macros.h"
 #include "checkpoint/run.h"
-#include "convert/buffer_pool.h"
 
 namespace holdfast {
 namespace {

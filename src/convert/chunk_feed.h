@@ -21,9 +21,9 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/buffer_pool.h"
 #include "base/bytes.h"
 #include "checkpoint/run.h"
-#include "convert/buffer_pool.h"
 #include "holdfast/checkpoint.h"
 #include "tensor/box.h"
 #include "tensor/box_index.h"

@@ -1,8 +1,9 @@
 // BufferPool: memory for pieces of tensors, used again and again.
 //
 // Touching new memory costs more than filling it: of a conversion of 1 GiB it
-// was half the time of the processors. A buffer that is given back waits for
-// the next one that wants about as much.
+// was half the time of the processors. A buffer of 1 MiB or more that is given
+// back waits for the next one that wants about as much; malloc sees to smaller
+// ones.
 // Thread-safety: any thread. Ownership: buffers that were got keep the pool's
 // memory alive, not the pool's object. Units: bytes.
 #pragma once
@@ -18,7 +19,7 @@ namespace holdfast {
 
 class BufferPool {
  public:
-  // At least byte_count bytes, at most a quarter more; null when there is no
+  // byte_count bytes, or up to a quarter more; null when there is no
   // memory. It comes back when the last owner lets go of it.
   std::shared_ptr<Buffer> Get(uint64_t byte_count);
 

@@ -1,13 +1,19 @@
-#include "convert/buffer_pool.h"
+#include "base/buffer_pool.h"
 
 #include <algorithm>
 #include <utility>
 
 namespace holdfast {
+namespace {
+
+constexpr uint64_t kPooledBytesMin = uint64_t{1} << 20;
+
+}  // namespace
 
 std::shared_ptr<Buffer> BufferPool::Get(uint64_t byte_count) {
   Buffer buffer;
-  {
+  const bool is_pooled = byte_count >= kPooledBytesMin;
+  if (is_pooled) {
     const std::lock_guard lock(spares_->mutex);
     std::vector<Buffer>& spares = spares_->buffers;
     const auto found =
@@ -29,6 +35,7 @@ std::shared_ptr<Buffer> BufferPool::Get(uint64_t byte_count) {
   }
   if (buffer.data() == nullptr) buffer = Buffer::TryAllocate(byte_count);
   if (buffer.data() == nullptr) return nullptr;
+  if (!is_pooled) return std::make_shared<Buffer>(std::move(buffer));
   return std::shared_ptr<Buffer>(new Buffer(std::move(buffer)),
                                  [spares = spares_](Buffer* used) {
                                    const std::unique_ptr<Buffer> owner(used);
