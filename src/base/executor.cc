@@ -104,8 +104,12 @@ struct Executor::Pool {
   }
 };
 
+int Executor::ThreadCount(int thread_count) {
+  return thread_count > 0 ? thread_count : AvailableCpuCount();
+}
+
 Executor::Executor(int thread_count)
-    : thread_count_(thread_count > 0 ? thread_count : AvailableCpuCount()) {
+    : thread_count_(ThreadCount(thread_count)) {
   if (thread_count_ == 1) return;
   pool_ = std::make_unique<Pool>();
   for (int i = 1; i < thread_count_; ++i) {

@@ -25,6 +25,8 @@ class Executor {
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
 
+  // What the constructor makes of it.
+  static int ThreadCount(int thread_count);
   int thread_count() const { return thread_count_; }
 
   // Calls fn(item, worker) once for each item in [0, item_count), items handed
