@@ -1,6 +1,7 @@
 #include "base/buffer_pool.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 namespace holdfast {
@@ -36,12 +37,16 @@ std::shared_ptr<Buffer> BufferPool::Get(uint64_t byte_count) {
   if (buffer.data() == nullptr) buffer = Buffer::TryAllocate(byte_count);
   if (buffer.data() == nullptr) return nullptr;
   if (!is_pooled) return std::make_shared<Buffer>(std::move(buffer));
-  return std::shared_ptr<Buffer>(new Buffer(std::move(buffer)),
-                                 [spares = spares_](Buffer* used) {
-                                   const std::unique_ptr<Buffer> owner(used);
-                                   const std::lock_guard lock(spares->mutex);
-                                   spares->buffers.push_back(std::move(*owner));
-                                 });
+  return std::shared_ptr<Buffer>(
+      new Buffer(std::move(buffer)), [spares = spares_](Buffer* used) {
+        const std::unique_ptr<Buffer> owner(used);
+        const std::lock_guard lock(spares->mutex);
+        try {
+          spares->buffers.push_back(std::move(*owner));
+        } catch (const std::bad_alloc&) {
+          // It is not kept, then.
+        }
+      });
 }
 
 }  // namespace holdfast

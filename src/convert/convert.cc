@@ -19,6 +19,23 @@ Format FormatOf(const Checkpoint& source, const ConvertOptions& options) {
   return FormatFromName(source.info().format).value_or(Format::kOrbax);
 }
 
+// Where it is the save that plans the chunks, or the format has none, the rules
+// would be ignored.
+Status CheckShards(Format format, const LeafMap& map) {
+  const bool takes_shards = format == Format::kMegatronZarr ||
+                            format == Format::kDcp ||
+                            format == Format::kTorchDist;
+  if (map.shards.empty() || takes_shards) return Status();
+  return InvalidArgumentError(
+      "convert to " + std::string(FormatName(format)) + ": shards " +
+      map.shards.front().glob +
+      ": only megatron-zarr, dcp and torch-dist take shards" +
+      (IsOrbaxFormat(format)
+           ? "; Orbax's chunks follow from a sharding (--mesh) and the bytes "
+             "of a chunk"
+           : ""));
+}
+
 bool IsShared(const ConvertOptions& options) {
   return options.group != nullptr && options.group->size() > 1;
 }
@@ -79,6 +96,7 @@ Result<ConvertResult> ConvertOpened(const Checkpoint& source,
                                     const std::string& target,
                                     const ConvertOptions& options) {
   const Format format = FormatOf(source, options);
+  HF_RETURN_IF_ERROR(CheckShards(format, options.map));
   if (IsOrbaxFormat(format)) {
     return ConvertToOrbax(source, source_hash, target, options);
   }

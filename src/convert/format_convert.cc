@@ -4,6 +4,7 @@
 #include <numeric>
 #include <set>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "base/coding.h"
@@ -50,7 +51,8 @@ class FormatConverter {
         options_(options),
         access_(std::move(access)),
         budgets_(options.run.in_flight_bytes_max),
-        run_(WritePhase(options)) {}
+        run_(WritePhase(options, budgets_)),
+        piece_bytes_max_(PieceBytesMax(budgets_)) {}
 
   Result<ConvertResult> Execute() {
     HF_RETURN_IF_ERROR(Plan());
@@ -61,7 +63,7 @@ class FormatConverter {
           done.code() == StatusCode::kInvalidArgument) {
         work_->Discard();
       }
-      return done;
+      return work_->WithAdvice(done);
     }
     HF_RETURN_IF_ERROR(work_->Publish(access_.target->OneFile()));
     result_.total_seconds = watch_.Lap();
@@ -69,9 +71,25 @@ class FormatConverter {
   }
 
  private:
-  static RunOptions WritePhase(const ConvertOptions& options) {
+  static uint64_t PieceBytesMax(const Budgets& budgets) {
+    return std::clamp<uint64_t>(budgets.waiting_bytes / 8, 1, kPieceBytesMax);
+  }
+
+  // The feed has the account. No more workers than there are pieces in one of
+  // its batches: while they are busy with one, the next fits in; others would
+  // read for themselves, into memory that nothing counts.
+  static RunOptions WritePhase(const ConvertOptions& options,
+                               const Budgets& budgets) {
     RunOptions run = options.run;
-    run.in_flight_bytes_max = 0;  // the feed has the account
+    run.in_flight_bytes_max = 0;
+    const uint64_t piece_count =
+        budgets.waiting_bytes / 2 / PieceBytesMax(budgets);
+    const uint64_t thread_count =
+        run.thread_count > 0
+            ? run.thread_count
+            : std::max(1u, std::thread::hardware_concurrency());
+    run.thread_count =
+        static_cast<int>(std::clamp<uint64_t>(piece_count, 1, thread_count));
     return run;
   }
 
@@ -93,8 +111,6 @@ class FormatConverter {
     plan_.options.chunk_bytes_target = options_.chunk_bytes_target;
     plan_.options.sync = options_.sync;
     ReportStoredBits(plan_, access_.format, result_.report);
-    piece_bytes_max_ =
-        std::clamp<uint64_t>(budgets_.waiting_bytes / 8, 1, kPieceBytesMax);
     return FillTexts(source_, plan_);
   }
 
@@ -256,8 +272,8 @@ class FormatConverter {
   FormatAccess access_;
   const Budgets budgets_;
   Run run_;
+  const uint64_t piece_bytes_max_;
   Stopwatch watch_;
-  uint64_t piece_bytes_max_ = 0;
   TargetPlan plan_;
   CopyPlan copy_;
   std::vector<uint64_t> hashes_;  // as copy_.units

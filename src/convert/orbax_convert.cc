@@ -5,12 +5,14 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <filesystem>
 #include <utility>
 
 #include "base/coding.h"
 #include "base/no_throw.h"
 #include "base/status_macros.h"
 #include "base/string_coding.h"
+#include "checkpoint/format/directory_names.h"
 #include "checkpoint/layout.h"
 #include "checkpoint/pending_saver.h"
 #include "checkpoint/run.h"
@@ -21,11 +23,15 @@
 #include "convert/part_save.h"
 #include "convert/work_directory.h"
 #include "holdfast/process_group.h"
+#include "interop/open.h"
 #include "storage/directory_ops.h"
 #include "storage/errno_status.h"
 
 namespace holdfast {
 namespace {
+
+// In the work directory, beside the items by number.
+constexpr std::string_view kWhole = "checkpoint";
 
 // Hashes of a part's units, for the journal.
 std::string HashesMark(const std::vector<std::optional<uint64_t>>& hashes) {
@@ -66,7 +72,10 @@ class OrbaxConverter {
   Result<ConvertResult> Execute() {
     HF_RETURN_IF_ERROR(Agree("plan", Prepare()));
     HF_RETURN_IF_ERROR(has_parts_ ? SaveParts() : Save());
+    // A foreign checkpoint that is replaced may be the source itself.
+    if (has_parts_ && !replaces_foreign_) HF_RETURN_IF_ERROR(Publish());
     if (options_.check) HF_RETURN_IF_ERROR(Agree("check", Check()));
+    if (replaces_foreign_) HF_RETURN_IF_ERROR(Publish());
     return Sum();
   }
 
@@ -92,10 +101,26 @@ class OrbaxConverter {
           }
         }
       }
+      HF_ASSIGN_OR_RETURN(replaces_foreign_, ReplacesForeign());
       has_parts_ =
-          group_ == nullptr && PartCount(bytes, options_.part_bytes) > 1;
+          group_ == nullptr &&
+          (replaces_foreign_ || PartCount(bytes, options_.part_bytes) > 1);
       return Status();
     });
+  }
+
+  // A save replaces Orbax's checkpoints alone.
+  Result<bool> ReplacesForeign() const {
+    if (!options_.overwrite) return false;
+    HF_ASSIGN_OR_RETURN(const ForeignFormat format,
+                        FindForeignFormat(AbsolutePath(target_path_)));
+    if (format != ForeignFormat::kNone && group_ != nullptr) {
+      return UnimplementedError(
+          "overwrite " + target_path_ + ": it is a " +
+          std::string(ForeignFormatName(format)) +
+          " checkpoint, which many processes cannot replace; remove it first");
+    }
+    return format != ForeignFormat::kNone;
   }
 
   SaveOptions SaveOptionsOf(const PlannedItem& item) const {
@@ -118,15 +143,15 @@ class OrbaxConverter {
     return save;
   }
 
-  Result<std::unique_ptr<PendingSave>> BeginPending() const {
-    return PendingSave::Begin(target_path_,
-                              {group_, options_.overwrite, options_.sync,
-                               options_.write_digests, options_.now_ns});
+  Result<std::unique_ptr<PendingSave>> BeginPending(
+      const std::string& path) const {
+    return PendingSave::Begin(path, {group_, options_.overwrite, options_.sync,
+                                     options_.write_digests, options_.now_ns});
   }
 
   // All at once, as Save does it.
   Status Save() {
-    HF_ASSIGN_OR_RETURN(const auto pending, BeginPending());
+    HF_ASSIGN_OR_RETURN(const auto pending, BeginPending(target_path_));
     for (PlannedItem& item : plan_.items) {
       HF_RETURN_IF_ERROR(SaveItem(*pending, item));
     }
@@ -182,6 +207,11 @@ class OrbaxConverter {
   Status SaveParts() {
     HF_ASSIGN_OR_RETURN(std::vector<PartedItem> items, PlanParts());
     const std::string target = AbsolutePath(target_path_);
+    if (IsTemporaryName(std::filesystem::path(target).filename().string())) {
+      return InvalidArgumentError(
+          "convert to " + target +
+          ": the name is that of a temporary directory");
+    }
     HF_ASSIGN_OR_RETURN(
         work_,
         WorkDirectory::Begin(target, {source_hash_, HashOf(items)},
@@ -210,7 +240,7 @@ class OrbaxConverter {
     }
     result_.report.resume_text = work_->resume_text();
     result_.report.is_resumed = work_->is_resumed();
-    HF_RETURN_IF_ERROR(written);
+    HF_RETURN_IF_ERROR(work_->WithAdvice(written));
     return CommitParts(items);
   }
 
@@ -342,9 +372,13 @@ class OrbaxConverter {
     return work_->Append({&done, 1});
   }
 
+  std::string WholePath() const {
+    return work_->data_path() + "/" + std::string(kWhole);
+  }
+
   // Moves the items to where a save would have written them, and commits that.
   Status CommitParts(const std::vector<PartedItem>& items) {
-    HF_ASSIGN_OR_RETURN(const auto pending, BeginPending());
+    HF_ASSIGN_OR_RETURN(const auto pending, BeginPending(WholePath()));
     HF_RETURN_IF_ERROR(work_->DropJournal());
     for (const PartedItem& item : items) {
       const std::string& name = item.item->place.name;
@@ -356,8 +390,13 @@ class OrbaxConverter {
       HF_RETURN_IF_ERROR(pending->WriteFile(
           item.place.name + "/" + item.place.json_file, item.text));
     }
-    HF_RETURN_IF_ERROR(pending->Commit(plan_.root));
-    return work_->Remove();
+    return pending->Commit(plan_.root);
+  }
+
+  // Whatever checkpoint had the target's name goes now.
+  Status Publish() {
+    is_published_ = true;
+    return work_->Publish(std::string(kWhole));
   }
 
   static Status MoveItem(const std::string& from, const std::string& root,
@@ -389,7 +428,9 @@ class OrbaxConverter {
       OpenOptions open;
       open.missing_chunks = options_.open.missing_chunks;
       open.stored_sizes = false;
-      HF_ASSIGN_OR_RETURN(const auto target, Open(target_path_, open));
+      const bool waits = has_parts_ && !is_published_;
+      HF_ASSIGN_OR_RETURN(const auto target,
+                          Open(waits ? WholePath() : target_path_, open));
       const CheckOptions check{ReadOptions(), options_.run.progress,
                                budgets_.waiting_bytes, IsPrimary()};
       HF_ASSIGN_OR_RETURN(result_.checked_bytes,
@@ -446,7 +487,9 @@ class OrbaxConverter {
   const Budgets budgets_;
   Stopwatch watch_;
   OrbaxPlan plan_;
+  bool replaces_foreign_ = false;
   bool has_parts_ = false;
+  bool is_published_ = false;            // of parts
   std::unique_ptr<WorkDirectory> work_;  // of parts
   Progress progress_;                    // of parts that are done
   std::vector<CopiedItem> copied_;       // as plan_.items

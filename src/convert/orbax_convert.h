@@ -1,8 +1,9 @@
 // A conversion to one of Orbax's formats: a save whose arrays are still in
 // another checkpoint.
 //
-// By several processes, or of little, in one go; otherwise in parts that are
-// kept when the conversion is cut off (work_directory.h).
+// By several processes, or of little, in one go; otherwise, and where a foreign
+// checkpoint is replaced, in parts that are kept when the conversion is cut off
+// (work_directory.h).
 // Thread-safety: one call a target path. Ownership: borrows all for the call.
 // Errors: those of Convert.
 #pragma once

@@ -150,10 +150,11 @@ Status WorkDirectory::Prepare() {
   if (data != PathKind::kDirectory || found.marks.empty()) {
     return StartAnew("an earlier conversion had finished nothing");
   }
+  // Whatever fails from here on.
+  is_worth_keeping_ = true;
   HF_ASSIGN_OR_RETURN(journal_,
                       Journal::Continue(JournalPath(), found, options_.sync));
   found_ = std::move(found);
-  is_worth_keeping_ = true;
   resume_text_ = "goes on with what an earlier conversion has left in " + path_;
   return Status();
 }
@@ -194,9 +195,18 @@ Status WorkDirectory::Append(std::span<const JournalRecord> records) {
   return Status();
 }
 
+Status WorkDirectory::WithAdvice(const Status& failure) const {
+  if (failure.code() != StatusCode::kResourceExhausted || !is_worth_keeping_) {
+    return failure;
+  }
+  return ResourceExhaustedError(
+      std::string(failure.message()) + "; what is finished is kept in " +
+      path_ + ": make room, and the same call goes on from there");
+}
+
 Status WorkDirectory::DropJournal() {
   is_worth_keeping_ = false;
-  if (::unlink(JournalPath().c_str()) != 0) {
+  if (::unlink(JournalPath().c_str()) != 0 && errno != ENOENT) {
     return ErrnoStatus(errno, "remove", JournalPath());
   }
   return options_.sync ? SyncDirectory(path_) : Status();

@@ -47,6 +47,9 @@ class WorkDirectory {
   const std::string& resume_text() const { return resume_text_; }
 
   Status Append(std::span<const JournalRecord> records);
+  // A failure, with what the caller can do about it: go on from here when
+  // something is kept.
+  Status WithAdvice(const Status& failure) const;
   // Nothing here is worth going on with: it is damaged, say.
   void Discard() { is_worth_keeping_ = false; }
   // Removes all that an earlier run left, and begins with nothing.

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/no_throw.h"
 #include "base/status_macros.h"
@@ -41,30 +42,64 @@ std::string DirectoryOf(const std::string& path) {
   return std::filesystem::path(path).parent_path().string();
 }
 
-// The text of the sidecar in an Orbax item's custom_metadata; empty: none.
-Result<std::string> OrbaxSidecar(const CheckpointInfo& info) {
-  if (info.item_custom_metadata.find(kSidecarKey) == std::string::npos) {
-    return std::string();
+// The sidecar in an item's custom_metadata.
+Result<std::optional<TreeSidecar>> ItemSidecar(const Item& item) {
+  const TreeMetadata* metadata = item.tree_metadata();
+  if (metadata == nullptr || !metadata->custom_metadata.is_object()) {
+    return std::optional<TreeSidecar>();
   }
-  const auto metadata =
-      nlohmann::ordered_json::parse(info.item_custom_metadata, nullptr, false);
-  if (!metadata.is_object()) return std::string();
-  const auto sidecar = metadata.find(kSidecarKey);
-  if (sidecar == metadata.end()) return std::string();
-  if (sidecar->is_string()) return sidecar->get<std::string>();
-  return sidecar->dump(-1, ' ', false,
-                       nlohmann::ordered_json::error_handler_t::replace);
+  const auto found = metadata->custom_metadata.find(kSidecarKey);
+  if (found == metadata->custom_metadata.end()) {
+    return std::optional<TreeSidecar>();
+  }
+  const std::string text =
+      found->is_string()
+          ? found->get<std::string>()
+          : found->dump(-1, ' ', false,
+                        nlohmann::ordered_json::error_handler_t::replace);
+  HF_ASSIGN_OR_RETURN(TreeSidecar sidecar, ParseSidecar(text));
+  return std::optional(std::move(sidecar));
+}
+
+// Keys and names start with the item's name where there are several.
+void AddItemName(const std::string& item, SidecarLeaf& leaf) {
+  leaf.key_is_sequence.resize(leaf.key.size());
+  leaf.key_is_sequence.insert(leaf.key_is_sequence.begin(), false);
+  leaf.key.insert(leaf.key.begin(), item);
+  if (!leaf.stored.empty()) leaf.stored = item + "." + leaf.stored;
+}
+
+// What the sidecars of all items say of the whole.
+Result<std::optional<TreeSidecar>> OrbaxSidecar(
+    const OpenedCheckpoint& checkpoint) {
+  std::optional<TreeSidecar> all;
+  for (const auto& item : checkpoint.items()) {
+    auto found = ItemSidecar(*item);
+    if (!found.ok()) {
+      return found.status().WithContext(checkpoint.info().path);
+    }
+    if (!*found) continue;
+    if (checkpoint.items().size() == 1) return found;
+    if (!all) {
+      all.emplace();
+      all->is_partial = true;
+    }
+    for (SidecarLeaf& leaf : (*found)->leaves) {
+      AddItemName(item->place().name, leaf);
+      all->leaves.push_back(std::move(leaf));
+    }
+  }
+  return all;
 }
 
 Result<std::unique_ptr<Checkpoint>> OpenOrbax(const std::string& path,
                                               const OpenOptions& options) {
   HF_ASSIGN_OR_RETURN(std::unique_ptr<Checkpoint> checkpoint,
                       OpenCheckpoint(path, options));
-  if (!options.use_sidecar) return checkpoint;
-  HF_ASSIGN_OR_RETURN(const std::string text, OrbaxSidecar(checkpoint->info()));
-  if (text.empty()) return checkpoint;
-  Result<TreeSidecar> sidecar = ParseSidecar(text);
-  if (!sidecar.ok()) return sidecar.status().WithContext(path);
+  const auto* orbax = dynamic_cast<const OpenedCheckpoint*>(checkpoint.get());
+  if (!options.use_sidecar || orbax == nullptr) return checkpoint;
+  HF_ASSIGN_OR_RETURN(const auto sidecar, OrbaxSidecar(*orbax));
+  if (!sidecar) return checkpoint;
   return WithSidecar(std::move(checkpoint), *sidecar);
 }
 
@@ -77,8 +112,8 @@ Result<LoadResult> LoadOrbax(const std::string& path,
       const auto opened,
       OpenedCheckpoint::Open(path, options.open, ItemDetail::kForLoading));
   if (options.open.use_sidecar) {
-    HF_ASSIGN_OR_RETURN(const std::string text, OrbaxSidecar(opened->info()));
-    if (!text.empty()) {
+    HF_ASSIGN_OR_RETURN(const auto sidecar, OrbaxSidecar(*opened));
+    if (sidecar) {
       HF_ASSIGN_OR_RETURN(const auto seen, OpenOrbax(path, options.open));
       return LoadLeaves(*seen, options);
     }
