@@ -62,8 +62,9 @@ struct LeafMap {
     std::string glob;
     DType dtype = DType::kFloat32;
   };
-  // How many parts each axis of an array is cut into, in formats with chunks;
-  // of arrays with as many axes. The last that matches counts.
+  // How many parts each axis of an array is cut into, of arrays with as many
+  // axes. The last that matches counts. For megatron-zarr, dcp and torch-dist;
+  // InvalidArgument with other formats (Orbax's: ConvertOptions::sharding).
   struct Shards {
     std::string glob;
     Shape part_counts;

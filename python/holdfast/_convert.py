@@ -150,7 +150,7 @@ def convert(
       cast: {glob: dtype} of arrays of any shape; a name or a numpy dtype. The
         last that matches counts.
       shards: {glob: (n, ...)}: into how many chunks each axis is cut, for
-        "megatron-zarr".
+        "megatron-zarr", "dcp" and "torch-dist"; other formats refuse it.
       nest: split names at their dots into nested dicts.
       strict: a rule that matches no leaf is an error.
       zarr_format: 2 or 3, for Orbax's formats; None: as the source has it.
