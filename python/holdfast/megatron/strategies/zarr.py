@@ -313,15 +313,19 @@ class ZarrLoadShardedStrategy(LoadShardedStrategy):
             for key, dtype, shape in arrays
         }
 
-    def check_backend_compatibility(self, loaded_backend: Any) -> None:
-        """Raises CheckpointingException for torch_dist; others only warn."""
-        if loaded_backend == self.backend:
+    def check_backend_compatibility(self, loaded_version: Any) -> None:
+        """Raises CheckpointingException for torch_dist; others only warn.
+
+        Args:
+            loaded_version: the back end, by the original's name for it.
+        """
+        if loaded_version == self.backend:
             return
         text = (
             f"{self} reads zarr checkpoints; this one says it is"
-            f" {loaded_backend!r}"
+            f" {loaded_version!r}"
         )
-        if loaded_backend == "torch_dist":
+        if loaded_version == "torch_dist":
             raise CheckpointingException(
                 f"{text}. Load it without `sharded_strategy`, or convert it:"
                 " holdfast convert SRC DST --to megatron-zarr",
