@@ -839,7 +839,7 @@ def unpacked(corpus: Path, scratch: Path) -> Path:
         inner = corpus / "open"
         return inner if inner.is_dir() else corpus
     with tarfile.open(corpus) as archive:
-        archive.extractall(scratch, filter="data")
+        archive.extractall(scratch)  # no filter: Python 3.11.2 has none
     return next(path for path in scratch.iterdir() if path.is_dir())
 
 
