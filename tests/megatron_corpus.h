@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdlib>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -11,17 +10,18 @@
 namespace holdfast {
 
 inline const std::string& MegatronCorpusRoot() {
-  static const ScratchDirectory* const scratch = [] {
-    auto* directory = new ScratchDirectory;
-    const std::string command = "tar -xJf " HOLDFAST_SOURCE_DIR
-                                "/tests/golden/megatron/open.tar.xz -C " +
-                                directory->path();
-    if (std::system(command.c_str()) != 0) std::abort();
-    std::atexit([] { std::filesystem::remove_all(MegatronCorpusRoot()); });
-    return directory;
-  }();
-  static const std::string root = *scratch / "open";
-  return root;
+  struct Corpus {
+    Corpus() : root(scratch / "open") {
+      const std::string command = "tar -xJf " HOLDFAST_SOURCE_DIR
+                                  "/tests/golden/megatron/open.tar.xz -C " +
+                                  scratch.path();
+      if (std::system(command.c_str()) != 0) std::abort();
+    }
+    const ScratchDirectory scratch;
+    const std::string root;
+  };
+  static const Corpus corpus;
+  return corpus.root;
 }
 
 // expected.json of one of its checkpoints.

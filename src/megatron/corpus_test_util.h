@@ -24,17 +24,18 @@ using Json = nlohmann::json;
 
 // Unpacked once a process.
 inline const std::string& CorpusRoot() {
-  static const ScratchDirectory* const scratch = [] {
-    auto* directory = new ScratchDirectory;
-    const std::string command = "tar -xJf " HOLDFAST_SOURCE_DIR
-                                "/tests/golden/megatron/open.tar.xz -C " +
-                                directory->path();
-    if (std::system(command.c_str()) != 0) std::abort();
-    std::atexit([] { std::filesystem::remove_all(CorpusRoot()); });
-    return directory;
-  }();
-  static const std::string root = *scratch / "open";
-  return root;
+  struct Corpus {
+    Corpus() : root(scratch / "open") {
+      const std::string command = "tar -xJf " HOLDFAST_SOURCE_DIR
+                                  "/tests/golden/megatron/open.tar.xz -C " +
+                                  scratch.path();
+      if (std::system(command.c_str()) != 0) std::abort();
+    }
+    const ScratchDirectory scratch;
+    const std::string root;
+  };
+  static const Corpus corpus;
+  return corpus.root;
 }
 
 inline Json ReadJson(const std::string& path) {
