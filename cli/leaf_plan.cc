@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "cli/select.h"
+#include "holdfast/glob.h"
 
 namespace holdfast::cli {
 namespace {
@@ -26,7 +27,7 @@ bool IsOfOneProcess(const LeafInfo& leaf) {
 const SpecRule* FindRule(const LeafInfo& leaf,
                          const std::vector<SpecRule>& rules) {
   const auto matches = [&](const SpecRule& rule) {
-    if (rule.pattern) return PatternSelects(*rule.pattern, leaf.name);
+    if (rule.pattern) return GlobSelects(*rule.pattern, leaf.name);
     return leaf.kind == ValueKind::kArray &&
            rule.spec.size() <= leaf.shape.size();
   };

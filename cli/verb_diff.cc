@@ -15,6 +15,7 @@
 #include "cli/verbs.h"
 #include "holdfast/checkpoint.h"
 #include "holdfast/diff.h"
+#include "holdfast/glob.h"
 
 namespace holdfast::cli {
 namespace {
@@ -39,7 +40,7 @@ Status CheckPatterns(const TwoCheckpoints& both,
                      std::span<const std::string> patterns) {
   for (const std::string& pattern : patterns) {
     const auto selects = [&](const LeafInfo& leaf) {
-      return PatternSelects(pattern, leaf.name);
+      return GlobSelects(pattern, leaf.name);
     };
     const auto& a = both.a->leaves();
     const auto& b = both.b->leaves();
@@ -67,7 +68,7 @@ DiffOptions DiffOptionsOf(const Args& args, const Env& env) {
     options.select = [patterns](const LeafInfo& leaf) {
       return std::any_of(patterns.begin(), patterns.end(),
                          [&](const std::string& pattern) {
-                           return PatternSelects(pattern, leaf.name);
+                           return GlobSelects(pattern, leaf.name);
                          });
     };
   }

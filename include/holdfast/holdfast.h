@@ -11,6 +11,7 @@
 #include "holdfast/convert.h"
 #include "holdfast/diff.h"
 #include "holdfast/dtype.h"
+#include "holdfast/glob.h"
 #include "holdfast/item_handlers.h"
 #include "holdfast/megatron.h"
 #include "holdfast/megatron_state.h"

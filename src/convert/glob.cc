@@ -1,4 +1,4 @@
-#include "convert/glob.h"
+#include "holdfast/glob.h"
 
 #include <cstddef>
 #include <optional>

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "base/status_macros.h"
-#include "convert/glob.h"
 #include "convert/name_set.h"
+#include "holdfast/glob.h"
 #include "transform/regex.h"
 
 namespace holdfast {

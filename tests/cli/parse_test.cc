@@ -7,6 +7,7 @@
 
 #include "cli/flags.h"
 #include "cli/select.h"
+#include "holdfast/glob.h"
 
 namespace holdfast::cli {
 namespace {
@@ -143,11 +144,11 @@ TEST(GlobMatches, KnowsStarsAndSets) {
   EXPECT_FALSE(GlobMatches(std::string(60, '*') + "z", std::string(500, 'a')));
 }
 
-TEST(PatternSelects, TakesNamesAndWhatIsBelow) {
-  EXPECT_TRUE(PatternSelects("params", "params"));
-  EXPECT_TRUE(PatternSelects("params", "params.w"));
-  EXPECT_FALSE(PatternSelects("params", "params2"));
-  EXPECT_TRUE(PatternSelects("w[0]", "w[0]"));
+TEST(GlobSelects, TakesNamesAndWhatIsBelow) {
+  EXPECT_TRUE(GlobSelects("params", "params"));
+  EXPECT_TRUE(GlobSelects("params", "params.w"));
+  EXPECT_FALSE(GlobSelects("params", "params2"));
+  EXPECT_TRUE(GlobSelects("w[0]", "w[0]"));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Globs over the names of leaves, as the command line's patterns are.
+// Globs over the names of leaves, for LeafMap and the command line's patterns.
 //
 // `*` any characters (dots too), `?` one, `[abc]`, `[a-z]`, `[!a]` one of a
 // set, `\` takes the next character as it is.
