@@ -14,6 +14,8 @@ find_package(PkgConfig REQUIRED)
 pkg_check_modules(zstd_pc REQUIRED IMPORTED_TARGET libzstd)
 pkg_check_modules(blosc_pc REQUIRED IMPORTED_TARGET blosc)
 pkg_check_modules(pcre2_pc REQUIRED IMPORTED_TARGET libpcre2-8)
+pkg_check_modules(pugixml_pc REQUIRED IMPORTED_TARGET pugixml)
+find_path(CURL_INCLUDE_DIR curl/curl.h REQUIRED)
 find_path(MSGPACK_INCLUDE_DIR msgpack.hpp REQUIRED)
 
 # holdfast_archive(name target archives...): `name` links the archives when all
@@ -42,6 +44,11 @@ holdfast_archive(holdfast_zstd PkgConfig::zstd_pc zstd)
 # blosc's own archive leaves its codecs to be linked.
 holdfast_archive(holdfast_blosc PkgConfig::blosc_pc blosc lz4 snappy zstd z)
 holdfast_archive(holdfast_pcre2 PkgConfig::pcre2_pc pcre2-8)
+holdfast_archive(holdfast_pugixml PkgConfig::pugixml_pc pugixml)
+# libcurl is loaded when the first URL is used (src/http/curl_library.h): only
+# its headers are needed here.
+add_library(holdfast_curl INTERFACE)
+target_include_directories(holdfast_curl SYSTEM INTERFACE ${CURL_INCLUDE_DIR})
 add_library(holdfast_msgpack INTERFACE)
 target_include_directories(holdfast_msgpack SYSTEM INTERFACE
   ${MSGPACK_INCLUDE_DIR})

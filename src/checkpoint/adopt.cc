@@ -9,7 +9,7 @@
 #include "checkpoint/format/directory_names.h"
 #include "ocdbt/database.h"
 #include "ocdbt/entry_list.h"
-#include "storage/directory_ops.h"
+#include "place/directory_ops.h"
 #include "storage/new_file.h"
 #include "tree/utf8.h"
 

@@ -4,7 +4,7 @@
 #include "checkpoint/layout.h"
 #include "checkpoint/unfinished.h"
 #include "holdfast/commit.h"
-#include "storage/directory_ops.h"
+#include "place/directory_ops.h"
 
 namespace holdfast {
 namespace {

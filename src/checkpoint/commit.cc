@@ -6,7 +6,7 @@
 #include "checkpoint/format/directory_names.h"
 #include "checkpoint/layout.h"
 #include "checkpoint/unfinished.h"
-#include "storage/directory_ops.h"
+#include "place/directory_ops.h"
 #include "storage/path_parts.h"
 
 namespace holdfast {

@@ -9,7 +9,7 @@
 #include "checkpoint/format/directory_names.h"
 #include "checkpoint/format/json_text.h"
 #include "checkpoint/unfinished.h"
-#include "storage/directory_ops.h"
+#include "place/directory_ops.h"
 #include "storage/file_store.h"
 #include "tree/utf8.h"
 
@@ -255,15 +255,6 @@ Result<Place> PlaceOfManagerRoot(
 }
 
 }  // namespace
-
-std::string AbsolutePath(const std::string& path) {
-  std::error_code error;
-  const fs::path absolute = fs::absolute(path, error);
-  std::string text =
-      (error ? fs::path(path) : absolute).lexically_normal().string();
-  while (text.size() > 1 && text.back() == '/') text.pop_back();
-  return text;
-}
 
 std::optional<int64_t> StepOfName(std::string_view name) {
   const size_t last_separator = name.rfind('_');

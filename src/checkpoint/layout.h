@@ -14,6 +14,7 @@
 
 #include "holdfast/checkpoint.h"
 #include "storage/store.h"
+#include "storage/url_path.h"
 
 namespace holdfast {
 
@@ -38,9 +39,6 @@ struct Place {
   CheckpointInfo info;  // format, path, step, items, timestamps filled in
   std::vector<ItemPlace> items;
 };
-
-// Absolute, without "." and ".." and trailing slashes; symlinks stay.
-std::string AbsolutePath(const std::string& path);
 
 // REQUIRES: nothing; any path may be asked for.
 Result<Place> FindPlace(const std::string& path, const OpenOptions& options);

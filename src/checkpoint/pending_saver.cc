@@ -11,7 +11,7 @@
 #include "checkpoint/item_parts.h"
 #include "checkpoint/item_writer.h"
 #include "checkpoint/layout.h"
-#include "storage/directory_ops.h"
+#include "place/directory_ops.h"
 #include "storage/new_file.h"
 #include "storage/path_parts.h"
 #include "tree/utf8.h"

@@ -15,7 +15,7 @@
 #include "checkpoint/save_plan.h"
 #include "holdfast/pending_save.h"
 #include "holdfast/process_group.h"
-#include "storage/directory_ops.h"
+#include "place/directory_ops.h"
 #include "storage/file_store.h"
 
 namespace holdfast {

@@ -7,9 +7,9 @@
 #include "checkpoint/format/checkpoint_metadata.h"
 #include "checkpoint/format/directory_names.h"
 #include "checkpoint/layout.h"
-#include "storage/directory_ops.h"
+#include "place/directory_ops.h"
 #include "storage/file_store.h"
-#include "storage/file_walk.h"
+#include "place/file_walk.h"
 
 namespace holdfast {
 namespace {

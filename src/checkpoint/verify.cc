@@ -13,7 +13,7 @@
 #include "checkpoint/opened_checkpoint.h"
 #include "checkpoint/restore.h"
 #include "checkpoint/verify_share.h"
-#include "storage/directory_ops.h"
+#include "place/directory_ops.h"
 #include "storage/file_store.h"
 #include "zarr/format/chunk_key.h"
 

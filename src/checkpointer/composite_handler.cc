@@ -8,7 +8,7 @@
 #include "checkpoint/format/directory_names.h"
 #include "checkpointer/args.h"
 #include "checkpointer/primary.h"
-#include "storage/directory_ops.h"
+#include "place/directory_ops.h"
 #include "storage/file_store.h"
 #include "tree/python_repr.h"
 

@@ -13,7 +13,7 @@
 #include "base/coding.h"
 #include "base/crc32c.h"
 #include "base/status_macros.h"
-#include "storage/directory_ops.h"
+#include "place/directory_ops.h"
 #include "storage/errno_status.h"
 #include "storage/path_parts.h"
 

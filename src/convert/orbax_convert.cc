@@ -24,7 +24,7 @@
 #include "convert/work_directory.h"
 #include "holdfast/process_group.h"
 #include "interop/open.h"
-#include "storage/directory_ops.h"
+#include "place/directory_ops.h"
 #include "storage/errno_status.h"
 
 namespace holdfast {

@@ -17,7 +17,7 @@
 #include "checkpoint/unfinished.h"
 #include "codec/xxh64.h"
 #include "holdfast/checkpoint.h"
-#include "storage/directory_ops.h"
+#include "place/directory_ops.h"
 #include "storage/errno_status.h"
 #include "storage/path_parts.h"
 

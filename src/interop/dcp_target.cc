@@ -15,7 +15,7 @@
 #include "interop/target_sidecar.h"
 #include "pickle/torch_writer.h"
 #include "pickle/zip_writer.h"
-#include "storage/directory_ops.h"
+#include "place/directory_ops.h"
 #include "storage/positioned_file.h"
 #include "tree/utf8.h"
 

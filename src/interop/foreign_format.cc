@@ -12,7 +12,7 @@
 #include "interop/open.h"
 #include "interop/safetensors.h"
 #include "interop/safetensors_header.h"
-#include "storage/directory_ops.h"
+#include "place/directory_ops.h"
 #include "storage/file_store.h"
 
 namespace holdfast {

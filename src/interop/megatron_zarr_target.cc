@@ -15,7 +15,7 @@
 #include "megatron/files.h"
 #include "megatron/open.h"
 #include "megatron/opened.h"
-#include "storage/directory_ops.h"
+#include "place/directory_ops.h"
 #include "zarr/format/chunk_key.h"
 
 namespace holdfast {

@@ -12,7 +12,7 @@
 #include "interop/target_pieces.h"
 #include "interop/target_sidecar.h"
 #include "pickle/zip_writer.h"
-#include "storage/directory_ops.h"
+#include "place/directory_ops.h"
 #include "storage/positioned_file.h"
 #include "tree/utf8.h"
 

@@ -14,7 +14,7 @@
 #include "interop/packed_reader.h"
 #include "interop/safetensors_header.h"
 #include "interop/tree_sidecar.h"
-#include "storage/directory_ops.h"
+#include "place/directory_ops.h"
 
 namespace holdfast {
 namespace {

@@ -11,7 +11,7 @@
 #include "interop/safetensors_header.h"
 #include "interop/target_pieces.h"
 #include "interop/target_sidecar.h"
-#include "storage/directory_ops.h"
+#include "place/directory_ops.h"
 #include "storage/positioned_file.h"
 #include "tree/utf8.h"
 

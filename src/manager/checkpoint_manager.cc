@@ -13,7 +13,7 @@
 #include "manager/root_metadata.h"
 #include "steps/make_directories.h"
 #include "steps/step_scan.h"
-#include "storage/directory_ops.h"
+#include "place/directory_ops.h"
 
 namespace holdfast {
 namespace {

@@ -6,7 +6,7 @@
 #include "checkpoint/format/checkpoint_metadata.h"
 #include "checkpoint/format/directory_names.h"
 #include "checkpoint/format/json_text.h"
-#include "storage/directory_ops.h"
+#include "place/directory_ops.h"
 #include "storage/file_store.h"
 
 namespace holdfast {

@@ -6,7 +6,7 @@
 #include "base/status_macros.h"
 #include "holdfast/steps.h"
 #include "steps/make_directories.h"
-#include "storage/directory_ops.h"
+#include "place/directory_ops.h"
 
 namespace holdfast {
 

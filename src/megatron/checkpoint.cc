@@ -2,7 +2,7 @@
 #include "holdfast/megatron_zarr.h"
 #include "megatron/error.h"
 #include "megatron/python_text.h"
-#include "storage/directory_ops.h"
+#include "place/directory_ops.h"
 
 namespace holdfast::megatron {
 namespace {

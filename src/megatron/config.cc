@@ -7,7 +7,7 @@
 #include "megatron/error.h"
 #include "megatron/files.h"
 #include "megatron/python_text.h"
-#include "storage/directory_ops.h"
+#include "place/directory_ops.h"
 
 namespace holdfast::megatron {
 namespace {

@@ -7,7 +7,7 @@
 #include "megatron/files.h"
 #include "megatron/opened.h"
 #include "megatron/zarr_array.h"
-#include "storage/directory_ops.h"
+#include "place/directory_ops.h"
 #include "tree/utf8.h"
 
 namespace holdfast::megatron {

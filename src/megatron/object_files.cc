@@ -3,7 +3,7 @@
 #include "megatron/error.h"
 #include "megatron/files.h"
 #include "megatron/zarr_array.h"
-#include "storage/directory_ops.h"
+#include "place/directory_ops.h"
 
 namespace holdfast::megatron {
 namespace {

@@ -12,7 +12,7 @@
 #include "megatron/chunk_read.h"
 #include "megatron/files.h"
 #include "megatron/opened.h"
-#include "storage/directory_ops.h"
+#include "place/directory_ops.h"
 #include "tree/utf8.h"
 #include "zarr/format/chunk_key.h"
 

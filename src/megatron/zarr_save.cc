@@ -9,7 +9,7 @@
 #include "megatron/error.h"
 #include "megatron/files.h"
 #include "megatron/python_text.h"
-#include "storage/directory_ops.h"
+#include "place/directory_ops.h"
 #include "zarr/format/chunk_key.h"
 
 namespace holdfast::megatron {

@@ -7,7 +7,7 @@
 #include "checkpoint/format/directory_names.h"
 #include "holdfast/shard_plan.h"
 #include "holdfast/sharding.h"
-#include "storage/directory_ops.h"
+#include "place/directory_ops.h"
 
 namespace holdfast {
 

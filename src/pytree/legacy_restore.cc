@@ -15,7 +15,7 @@
 #include "pytree/leaf_value.h"
 #include "pytree/legacy_structure.h"
 #include "pytree/messages.h"
-#include "storage/directory_ops.h"
+#include "place/directory_ops.h"
 #include "tree/flatten.h"
 #include "tree/rebuild.h"
 #include "tree/value_type.h"

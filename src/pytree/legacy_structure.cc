@@ -11,7 +11,7 @@
 #include "holdfast/tree_utils.h"
 #include "pytree/map_leaves.h"
 #include "pytree/messages.h"
-#include "storage/directory_ops.h"
+#include "place/directory_ops.h"
 #include "storage/file_store.h"
 #include "tree/flatten.h"
 #include "tree/value_type.h"

@@ -20,7 +20,7 @@
 #include "pytree/settings.h"
 #include "pytree/snapshot.h"
 #include "pytree/validate_array_metadatas.h"
-#include "storage/directory_ops.h"
+#include "place/directory_ops.h"
 
 namespace holdfast {
 namespace {

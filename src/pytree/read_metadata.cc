@@ -10,7 +10,7 @@
 #include "pytree/item_source.h"
 #include "pytree/map_leaves.h"
 #include "pytree/messages.h"
-#include "storage/directory_ops.h"
+#include "place/directory_ops.h"
 #include "tree/flatten.h"
 #include "tree/value_type.h"
 

@@ -10,7 +10,7 @@
 #include "checkpoint/format/directory_names.h"
 #include "checkpoint/format/json_text.h"
 #include "holdfast/pytree_checkpoint_handler.h"
-#include "storage/directory_ops.h"
+#include "place/directory_ops.h"
 #include "storage/file_store.h"
 #include "tree/python_repr.h"
 

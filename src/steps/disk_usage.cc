@@ -12,8 +12,8 @@
 #include "checkpoint/format/directory_names.h"
 #include "checkpoint/layout.h"
 #include "holdfast/steps.h"
-#include "storage/directory_ops.h"
-#include "storage/file_walk.h"
+#include "place/directory_ops.h"
+#include "place/file_walk.h"
 
 namespace holdfast {
 namespace {

@@ -9,8 +9,8 @@
 #include "checkpoint/layout.h"
 #include "holdfast/steps.h"
 #include "steps/step_scan.h"
-#include "storage/directory_ops.h"
-#include "storage/file_walk.h"
+#include "place/directory_ops.h"
+#include "place/file_walk.h"
 
 namespace holdfast {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "base/status_macros.h"
 #include "steps/make_directories.h"
-#include "storage/directory_ops.h"
+#include "place/directory_ops.h"
 #include "storage/errno_status.h"
 
 namespace holdfast {

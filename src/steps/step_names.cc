@@ -11,7 +11,7 @@
 #include "checkpoint/format/directory_names.h"
 #include "checkpoint/layout.h"
 #include "steps/step_lists.h"
-#include "storage/directory_ops.h"
+#include "place/directory_ops.h"
 
 namespace holdfast {
 namespace {

@@ -12,9 +12,9 @@
 #include "checkpoint/layout.h"
 #include "holdfast/steps.h"
 #include "steps/step_scan.h"
-#include "storage/directory_ops.h"
+#include "place/directory_ops.h"
 #include "storage/errno_status.h"
-#include "storage/file_walk.h"
+#include "place/file_walk.h"
 
 namespace holdfast {
 namespace {

@@ -8,7 +8,7 @@
 #include "holdfast/steps.h"
 #include "holdfast/wait_for_checkpoint.h"
 #include "steps/snapshot.h"
-#include "storage/directory_ops.h"
+#include "place/directory_ops.h"
 
 namespace holdfast {
 namespace {

@@ -17,7 +17,7 @@
 #include "storage/path_parts.h"
 #include "storage/unique_fd.h"
 
-namespace holdfast {
+namespace holdfast::local {
 namespace {
 
 constexpr int kOpenDirectoryFlags =
@@ -256,4 +256,4 @@ Result<DirectoryTree> ListTree(const std::string& path) {
   return tree;
 }
 
-}  // namespace holdfast
+}  // namespace holdfast::local

@@ -11,7 +11,7 @@
 
 #include "holdfast/status.h"
 
-namespace holdfast {
+namespace holdfast::local {
 
 enum class PathKind : uint8_t { kMissing, kFile, kDirectory, kSymlink, kOther };
 
@@ -74,4 +74,4 @@ struct DirectoryTree {
 };
 Result<DirectoryTree> ListTree(const std::string& path);
 
-}  // namespace holdfast
+}  // namespace holdfast::local

@@ -11,7 +11,7 @@
 
 #include "storage/scratch_directory.h"
 
-namespace holdfast {
+namespace holdfast::local {
 namespace {
 
 namespace fs = std::filesystem;
@@ -138,4 +138,4 @@ TEST(DirectoryOps, ListDirectoryIsSorted) {
 }
 
 }  // namespace
-}  // namespace holdfast
+}  // namespace holdfast::local

@@ -13,7 +13,7 @@
 #include "storage/errno_status.h"
 #include "storage/unique_fd.h"
 
-namespace holdfast {
+namespace holdfast::local {
 namespace {
 
 struct CloseWalkedDirectory {
@@ -83,4 +83,4 @@ Status WalkFiles(const std::string& directory,
   return FileWalker(directory, fn).Run();
 }
 
-}  // namespace holdfast
+}  // namespace holdfast::local

@@ -13,7 +13,7 @@
 
 #include "holdfast/status.h"
 
-namespace holdfast {
+namespace holdfast::local {
 
 struct WalkedFile {
   std::string path;  // relative to the directory
@@ -28,4 +28,4 @@ struct WalkedFile {
 Status WalkFiles(const std::string& directory,
                  const std::function<void(const WalkedFile&)>& fn);
 
-}  // namespace holdfast
+}  // namespace holdfast::local

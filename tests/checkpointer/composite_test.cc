@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "checkpointer/handlers_for_test.h"
-#include "storage/directory_ops.h"
+#include "place/directory_ops.h"
 #include "storage/scratch_directory.h"
 
 namespace holdfast {

@@ -1,0 +1,143 @@
+// HttpClient: requests over HTTP/1.1 with kept-alive connections, and the one
+// place that knows of retries.
+//
+// One thread of the client's own drives all transfers (libcurl's multi
+// interface); callers wait, or are called back. A request is sent again, after
+// an exponential backoff with jitter, when the answer is 408, 429, 500, 502,
+// 503 or 504 (a Retry-After is obeyed) or when the connection is lost before
+// the whole answer is there, as long as attempts and time are left. How many
+// requests are in flight is bounded, and the bound adapts: it grows while
+// answers come and is halved when a server asks to slow down.
+// TLS certificates are always checked.
+// Messages name the URL without user, password and query; headers never appear
+// in any message or log.
+//
+// Thread-safety: any thread; callbacks run on the client's thread and must be
+// short. Ownership: a request borrows its body, target and cancel token until
+// its answer is given. Units: bytes, seconds.
+// Errors: of Send and callbacks, when no answer could be had: Unavailable (no
+// connection, lost connections, all attempts used up), DeadlineExceeded,
+// Cancelled, InvalidArgument (bad URL), FailedPrecondition (certificate not
+// trusted; no libcurl on this machine), DataLoss (an answer longer than its
+// target). Any HTTP status that remains after the retries is an answer and no
+// error.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/cancel.h"
+#include "holdfast/status.h"
+
+namespace holdfast {
+
+using HttpHeaders = std::vector<std::pair<std::string, std::string>>;
+
+// The value of the first header of that name, in any case; absent when none.
+std::optional<std::string_view> FindHeader(const HttpHeaders& headers,
+                                           std::string_view name);
+
+struct HttpRequest {
+  std::string method = "GET";
+  std::string url;  // escaped, http:// or https://
+  HttpHeaders headers;
+  std::vector<std::string_view> body;  // borrowed
+
+  // Called on the client's thread before every attempt with a copy of the
+  // request, to sign it anew; must not wait for the network. A failure ends
+  // the request.
+  std::function<Status(HttpRequest& attempt)> prepare;
+
+  // Where the body of an answer with status `target_status` goes, from the
+  // first byte; a longer body is DataLoss. Bodies of other answers, and all
+  // where the target is empty, go to HttpResponse::body, of which at most
+  // `body_bytes_max` are taken.
+  std::span<char> target;
+  int target_status = 206;
+  uint64_t body_bytes_max = 64 << 20;
+
+  // False where a second arrival at the server would do harm that the caller
+  // cannot tell; then only what surely did not arrive is sent again.
+  bool may_repeat = true;
+  // A second copy is sent when the answer lags far behind what requests of this
+  // size lately took, and the first whole answer wins. Only for GET, and only
+  // when the client's options hedge.
+  bool may_hedge = false;
+  // All attempts together; absent: the client's options.
+  std::optional<std::chrono::milliseconds> deadline;
+  const CancelToken* cancel = nullptr;  // borrowed; looked at often
+};
+
+struct HttpResponse {
+  int status = 0;
+  HttpHeaders headers;
+  Bytes body;
+  uint64_t target_bytes = 0;  // how much of the target is filled
+  int attempt_count = 1;
+};
+
+struct HttpOptions {
+  int in_flight_max = 64;
+  int attempt_count_max = 8;
+  std::chrono::milliseconds connect_deadline{10'000};
+  // No byte for so long counts as a lost connection.
+  std::chrono::milliseconds stall_deadline{30'000};
+  std::chrono::milliseconds request_deadline{300'000};
+  std::chrono::milliseconds backoff_first{100};
+  std::chrono::milliseconds backoff_max{20'000};
+  bool hedge = false;
+  // A file of trusted certificates; "": from HOLDFAST_CA_BUNDLE,
+  // AWS_CA_BUNDLE, SSL_CERT_FILE, CURL_CA_BUNDLE or the system's usual places.
+  std::string ca_bundle;
+  std::string user_agent;  // "": "holdfast/<version>"
+  uint64_t jitter_seed = 0;  // 0: random
+};
+
+struct HttpCounters {
+  uint64_t requests = 0;
+  uint64_t attempts = 0;
+  uint64_t retries = 0;
+  uint64_t throttled = 0;  // answers 429 and 503
+  uint64_t hedges = 0;
+  uint64_t connections = 0;
+  uint64_t sent_bytes = 0;      // bodies
+  uint64_t received_bytes = 0;  // bodies
+};
+
+class HttpClient {
+ public:
+  using Callback = std::function<void(Result<HttpResponse>)>;
+
+  // No I/O, no thread, no libcurl before the first request.
+  explicit HttpClient(HttpOptions options = {});
+  // Cancels what is in flight; callbacks have run when it returns.
+  ~HttpClient();
+  HttpClient(const HttpClient&) = delete;
+  HttpClient& operator=(const HttpClient&) = delete;
+
+  Result<HttpResponse> Send(const HttpRequest& request);
+  // The callback runs exactly once, never within Start.
+  void Start(HttpRequest request, Callback callback);
+  // All at once; answers in the order of the requests. Waits for all, also when
+  // one fails.
+  std::vector<Result<HttpResponse>> SendAll(
+      std::span<const HttpRequest> requests);
+
+  const HttpOptions& options() const;
+  HttpCounters counters() const;
+
+ private:
+  class Loop;
+  const std::unique_ptr<Loop> loop_;
+};
+
+}  // namespace holdfast

@@ -1,0 +1,51 @@
+// What checkpoints ask of directories, whether they are of a file system or of
+// an object store: the functions of storage/directory_ops.h for paths and URLs.
+//
+// In an object store a directory is what keys have in common: "a/" exists while
+// an object has a key below it. So making one only asks whether the name is
+// free, and there is nothing to sync, no permissions and no links. An object
+// named "a/" (a marker that other tools leave) makes a directory and is shown in
+// no listing. A web server has files only; what a directory there holds is known
+// where a Look (look.h) found out.
+//
+// Thread-safety: any thread. Ownership: none. Units: bytes.
+// Errors: of storage/directory_ops.h and of cloud/bucket.h, with the path;
+// Unimplemented where a store cannot do what is asked.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "holdfast/status.h"
+#include "storage/directory_ops.h"
+
+namespace holdfast {
+
+using local::DirectoryTree;
+using local::IsDirectoryOf;
+using local::PathKind;
+
+Result<PathKind> GetPathKind(const std::string& path);
+Result<bool> LeadsToDirectory(const std::string& path);
+Result<bool> LeadsToAnything(const std::string& path);
+Result<std::vector<std::string>> ListDirectory(const std::string& path);
+Result<DirectoryTree> ListTree(const std::string& path);
+
+Status CreateDirectoryNew(const std::string& path);
+Status SetPermissions(const std::string& path, uint32_t mode);
+Status SyncDirectory(const std::string& path);
+Status SyncFile(const std::string& path);
+
+// In an object store objects are copied by the server and then deleted, the
+// commit marker (commit_success.txt) last of the copies and first of what is
+// deleted: at every moment one of the two names has a whole checkpoint, if the
+// source was one. `source` and `target` must be in one bucket.
+Status PublishDirectory(const std::string& source, const std::string& target);
+// Unimplemented in object stores.
+Status ExchangeDirectories(const std::string& a, const std::string& b);
+// In an object store the commit markers below `path` go first, so that what is
+// half removed counts no more.
+Status RemoveTree(const std::string& path);
+
+}  // namespace holdfast

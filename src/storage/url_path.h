@@ -1,0 +1,25 @@
+// Which paths are URLs, and path arithmetic that holds for both.
+//
+// Thread-safety: pure functions. Errors: none.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace holdfast {
+
+// "scheme://…" with a scheme of letters, digits, '+', '-', '.'.
+bool IsUrl(std::string_view path);
+// "gs" of "gs://b/x", lower case; "" of what is no URL.
+std::string UrlScheme(std::string_view path);
+
+// Absolute and without "." and "..", double and trailing slashes; symbolic
+// links stay. A URL keeps its scheme and bucket, and its query; ".." never
+// leaves the bucket.
+std::string AbsolutePath(const std::string& path);
+// The last part: "x" of "/a/x" and of "gs://b/x"; "" of "gs://b".
+std::string FileNameOf(std::string_view path);
+// "/a" of "/a/x", "gs://b" of "gs://b/x" and of itself.
+std::string ParentDirectory(std::string_view path);
+
+}  // namespace holdfast
