@@ -15,7 +15,8 @@ struct RemoteOptions {
   // S3: "": AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, the profile's, Amazon's.
   // GCS: "": STORAGE_EMULATOR_HOST, TENSORSTORE_GCS_HTTP_URL, Google's.
   std::string endpoint;
-  std::string region;    // S3: "": AWS_REGION, AWS_DEFAULT_REGION, the profile's
+  // S3: "": AWS_REGION, AWS_DEFAULT_REGION, the profile's.
+  std::string region;
   std::string profile;   // S3: "": AWS_PROFILE
   bool anonymous = false;  // sign nothing, send no token
   // S3: the bucket in the host's name; absent style: where the endpoint is

@@ -4,8 +4,8 @@
 // In an object store a directory is what keys have in common: "a/" exists while
 // an object has a key below it. So making one only asks whether the name is
 // free, and there is nothing to sync, no permissions and no links. An object
-// named "a/" (a marker that other tools leave) makes a directory and is shown in
-// no listing. A web server has files only; what a directory there holds is known
+// named "a/" (a marker that other tools leave) makes a directory and is in no
+// listing. A web server has files only; what a directory there holds is known
 // where a Look (look.h) found out.
 //
 // Thread-safety: any thread. Ownership: none. Units: bytes.

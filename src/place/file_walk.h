@@ -1,5 +1,5 @@
-// WalkFiles for paths and URLs; see storage/file_walk.h. Objects have no device,
-// inode or links: 0, 0 and 1.
+// WalkFiles for paths and URLs; see storage/file_walk.h. Objects have no
+// device, inode or links: 0, 0 and 1.
 //
 // Thread-safety, ownership, units, errors: of storage/file_walk.h and
 // cloud/bucket.h.
