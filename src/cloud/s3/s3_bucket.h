@@ -29,23 +29,4 @@ namespace holdfast {
 Result<std::shared_ptr<Bucket>> OpenS3Bucket(const std::string& bucket,
                                              const RemoteOptions& options);
 
-// What a bucket would be reached with, for people: no secrets.
-struct S3Report {
-  std::string endpoint;         // "https://s3.eu-west-1.amazonaws.com"
-  std::string endpoint_source;  // "AWS_ENDPOINT_URL_S3", "Amazon's", …
-  std::string region;           // as configured, or as the bucket told it
-  std::string region_source;
-  std::string style;                  // "path" or "virtual-host"
-  std::string credentials_source;     // "environment (AWS_ACCESS_KEY_ID)", …
-  std::string key_id_tail;            // at most 4 characters; "" when anonymous
-  int64_t credentials_expire_ns = 0;  // since 1970; 0: never, or not told
-  bool has_session_token = false;
-};
-
-// Finds the credentials (this may ask a metadata service or STS) and the
-// bucket's region. PermissionDenied where there are no credentials: its message
-// lists the places looked at.
-Result<S3Report> DescribeS3(const std::string& bucket,
-                            const RemoteOptions& options);
-
 }  // namespace holdfast

@@ -59,7 +59,7 @@ class SigningKeyCache {
 
  private:
   std::mutex mutex_;
-  std::string name_;  // what key_ was made of, the secret as its hash
+  std::string name_;  // what key_ was made of
   std::string key_;
 };
 
