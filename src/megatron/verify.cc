@@ -73,7 +73,7 @@ class MegatronVerifier {
   }
 
   Status CheckArrays(const CheckpointFiles& files) {
-    const auto store = std::make_shared<FileStore>(path_);
+    const auto store = StoreAt(path_);
     leaves_.resize(files.arrays.size());
     std::vector<ChunkFile> chunks;
     uint64_t bytes = 0;

@@ -162,7 +162,7 @@ Result<ArrayState> OpenArray(const std::shared_ptr<Store>& store,
 }
 
 Result<ZarrArray> OpenZarrArrayVerbose(const std::string& path, LoadMode mode) {
-  const auto store = std::make_shared<FileStore>(path);
+  const auto store = StoreAt(path);
   HF_ASSIGN_OR_RETURN(ArrayState state, OpenArray(store, "", mode));
   return ZarrArray(std::move(state));
 }

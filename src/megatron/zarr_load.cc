@@ -31,7 +31,7 @@ class Loader {
       : tensors_(tensors),
         targets_(targets),
         options_(options),
-        store_(std::make_shared<FileStore>(checkpoint_dir)),
+        store_(StoreAt(checkpoint_dir)),
         run_(options.run),
         loading_(tensors.size()) {}
 
