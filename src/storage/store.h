@@ -127,6 +127,9 @@ class Store {
   // Makes the names of all objects written so far durable (for files: syncs
   // every directory touched, deepest first). Object stores do nothing.
   virtual Status SyncNames() = 0;
+  // Waits for writes that the store has only queued (neither sync nor atomic);
+  // their first failure. Syncs nothing; SyncNames does this, too.
+  virtual Status Flush() { return Status(); }
 
   // Convenience for one piece.
   Status Write(std::string_view key, std::string_view value,
