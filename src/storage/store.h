@@ -106,6 +106,9 @@ class Store {
   // after the other until the first failure; `cancel` is asked before each.
   virtual Status ReadBatch(std::span<const RangeRead> requests,
                            const CancelToken* cancel = nullptr);
+  // How many calls at once are worth having: 1 where an answer costs no waiting
+  // (files, memory), many where each is a request to a server.
+  virtual int requests_in_flight() const { return 1; }
   // Default: {this, key, 0, kToEnd} without looking.
   virtual Result<ObjectLocation> Locate(std::string_view key);
 
