@@ -10,6 +10,7 @@
 #include "megatron/files.h"
 #include "megatron/open.h"
 #include "megatron/opened.h"
+#include "place/open_store.h"
 #include "zarr/format/chunk_key.h"
 
 namespace holdfast::megatron {

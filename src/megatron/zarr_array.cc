@@ -6,6 +6,7 @@
 #include "megatron/error.h"
 #include "megatron/files.h"
 #include "megatron/python_text.h"
+#include "place/open_store.h"
 #include "tree/utf8.h"
 #include "zarr/format/dtype_names.h"
 

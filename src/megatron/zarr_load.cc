@@ -9,6 +9,7 @@
 #include "checkpoint/run.h"
 #include "megatron/chunk_read.h"
 #include "megatron/error.h"
+#include "place/open_store.h"
 #include "tensor/copy.h"
 
 namespace holdfast::megatron {
