@@ -165,6 +165,13 @@ void Attempt::SetUpConnection(const AttemptSettings& settings) {
   Set(CURLOPT_ERRORBUFFER, &error_text_[0]);
   // On a kept connection that has died libcurl sends again by itself.
   if (!request_.may_repeat) Set(CURLOPT_FRESH_CONNECT, 1L);
+  Set(CURLOPT_PREREQFUNCTION, &Attempt::OnSend);
+  Set(CURLOPT_PREREQDATA, static_cast<void*>(this));
+}
+
+int Attempt::OnSend(void* self, char*, char*, int, int) {
+  ++static_cast<Attempt*>(self)->send_count_;
+  return CURL_PREREQFUNC_OK;
 }
 
 size_t Attempt::OnRead(char* out, size_t size, size_t count, void* self) {

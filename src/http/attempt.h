@@ -6,6 +6,7 @@
 // Errors: AttemptEnd says which failures may be tried again.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <span>
@@ -60,8 +61,12 @@ class Attempt {
   uint64_t sent_bytes() const;
   uint64_t received_bytes() const { return received_bytes_; }
   uint64_t connection_count() const;
+  // How often the request was sent: more than once when a kept connection
+  // turned out to be dead, and libcurl sent it again by itself.
+  int send_count() const { return std::max(send_count_, 1); }
 
  private:
+  static int OnSend(void* self, char*, char*, int, int);
   static size_t OnRead(char* out, size_t size, size_t count, void* self);
   static int OnSeek(void* self, curl_off_t offset, int origin);
   static size_t OnHeader(char* data, size_t size, size_t count, void* self);
@@ -94,6 +99,7 @@ class Attempt {
   char error_text_[CURL_ERROR_SIZE] = {};
 
   uint64_t body_bytes_ = 0;  // of the request
+  int send_count_ = 0;
   size_t piece_index_ = 0;
   size_t piece_offset_ = 0;
 

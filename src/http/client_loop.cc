@@ -68,6 +68,22 @@ std::string StatusText(int status) {
 
 }  // namespace
 
+HttpCounters HttpCountersNow::Read() const {
+  return {.requests = requests,
+          .attempts = attempts,
+          .retries = retries,
+          .throttled = throttled,
+          .hedges = hedges,
+          .connections = connections,
+          .sent_bytes = sent_bytes,
+          .received_bytes = received_bytes};
+}
+
+HttpCountersNow& HttpCountersNow::OfProcess() {
+  static auto* counts = new HttpCountersNow;
+  return *counts;
+}
+
 ClientLoop::ClientLoop(const HttpOptions& options)
     : options_(options),
       limit_(options.in_flight_max),
@@ -92,7 +108,7 @@ void ClientLoop::Add(HttpRequest request, HttpClient::Callback callback) {
   auto transfer = std::make_unique<Transfer>();
   transfer->request = std::move(request);
   transfer->callback = std::move(callback);
-  ++counts_.requests;
+  Count(&HttpCountersNow::requests);
   const std::lock_guard lock(mutex_);
   new_.push_back(std::move(transfer));
   // One that is there already has woken the thread.
@@ -101,15 +117,9 @@ void ClientLoop::Add(HttpRequest request, HttpClient::Callback callback) {
   wake_.notify_one();
 }
 
-HttpCounters ClientLoop::counters() const {
-  return {.requests = counts_.requests,
-          .attempts = counts_.attempts,
-          .retries = counts_.retries,
-          .throttled = counts_.throttled,
-          .hedges = counts_.hedges,
-          .connections = counts_.connections,
-          .sent_bytes = counts_.sent_bytes,
-          .received_bytes = counts_.received_bytes};
+void ClientLoop::Count(Counter counter, uint64_t count) {
+  counts_.*counter += count;
+  HttpCountersNow::OfProcess().*counter += count;
 }
 
 void ClientLoop::Run() {
@@ -208,7 +218,7 @@ bool ClientLoop::StartAttempt(ActiveList::iterator active, TimePoint now,
     if (!is_hedge) Finish(active, RequestContext(transfer.request, status));
     return false;
   }
-  ++counts_.attempts;
+  Count(&HttpCountersNow::attempts);
   transfer.attempt_count += is_hedge ? 0 : 1;
   by_handle_[running.attempt->easy()] = active;
   curl_->multi_add_handle(multi_, running.attempt->easy());
@@ -260,9 +270,9 @@ ClientLoop::RunningAttempt ClientLoop::TakeRunning(Transfer& transfer,
 
 void ClientLoop::Drop(RunningAttempt running) {
   const Attempt& attempt = *running.attempt;
-  counts_.sent_bytes += attempt.sent_bytes();
-  counts_.received_bytes += attempt.received_bytes();
-  counts_.connections += attempt.connection_count();
+  Count(&HttpCountersNow::sent_bytes, attempt.sent_bytes());
+  Count(&HttpCountersNow::received_bytes, attempt.received_bytes());
+  Count(&HttpCountersNow::connections, attempt.connection_count());
   CURL* easy = attempt.easy();
   by_handle_.erase(easy);
   curl_->multi_remove_handle(multi_, easy);
@@ -282,6 +292,7 @@ void ClientLoop::OnFinished(CURL* easy, CURLcode code) {
   Transfer& transfer = **active;
   RunningAttempt running = TakeRunning(transfer, easy);
   AttemptEnd end = running.attempt->End(code);
+  transfer.unseen_send_count += running.attempt->send_count() - 1;
   const TimePoint now = steady_clock::now();
   if (end.kind == AttemptEnd::Kind::kAnswer) {
     was_ever_connected_ = true;
@@ -299,7 +310,7 @@ void ClientLoop::OnAnswer(ActiveList::iterator active,
   Transfer& transfer = **active;
   const int status = end.response.status;
   if (IsThrottleStatus(status)) {
-    ++counts_.throttled;
+    Count(&HttpCountersNow::throttled);
     limit_.OnThrottled(running.limit_epoch);
   } else if (!IsRetryStatus(status)) {
     limit_.OnAnswer();
@@ -315,7 +326,8 @@ void ClientLoop::OnAnswer(ActiveList::iterator active,
   // Nobody else may write into the target from here on.
   DropAll(transfer);
   running.attempt->CopyToTarget();
-  end.response.attempt_count = transfer.attempt_count;
+  end.response.attempt_count =
+      transfer.attempt_count + transfer.unseen_send_count;
   Finish(active, std::move(end.response));
 }
 
@@ -379,7 +391,8 @@ void ClientLoop::OnTrouble(ActiveList::iterator active, AttemptEnd end,
     return;
   }
   if (is_answer) {
-    end.response.attempt_count = transfer.attempt_count;
+    end.response.attempt_count =
+        transfer.attempt_count + transfer.unseen_send_count;
     Finish(active, std::move(end.response));
     return;
   }
@@ -394,7 +407,7 @@ void ClientLoop::OnTrouble(ActiveList::iterator active, AttemptEnd end,
 
 void ClientLoop::Delay(ActiveList::iterator active, milliseconds delay,
                        TimePoint now) {
-  ++counts_.retries;
+  Count(&HttpCountersNow::retries);
   Log(now, (*active)->request.url);
   delayed_.emplace(now + delay, std::move(*active));
   active_.erase(active);
@@ -500,7 +513,7 @@ void ClientLoop::SweepHedge(ActiveList::iterator active, TimePoint now) {
   const auto lags_after = latencies_.LagsAfter(SizeOf(transfer.request));
   if (!lags_after || now - transfer.running.front().begun < *lags_after) return;
   transfer.was_hedged = true;
-  if (StartAttempt(active, now, true)) ++counts_.hedges;
+  if (StartAttempt(active, now, true)) Count(&HttpCountersNow::hedges);
 }
 
 int ClientLoop::PollMilliseconds(TimePoint now) const {

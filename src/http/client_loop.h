@@ -30,6 +30,16 @@
 
 namespace holdfast {
 
+// HttpCounters that threads may add to.
+struct HttpCountersNow {
+  std::atomic<uint64_t> requests{0}, attempts{0}, retries{0}, throttled{0},
+      hedges{0}, connections{0}, sent_bytes{0}, received_bytes{0};
+
+  HttpCounters Read() const;
+  // Of all clients that this process ever had.
+  static HttpCountersNow& OfProcess();
+};
+
 class ClientLoop {
  public:
   explicit ClientLoop(const HttpOptions& options);
@@ -39,7 +49,7 @@ class ClientLoop {
   ClientLoop& operator=(const ClientLoop&) = delete;
 
   void Add(HttpRequest request, HttpClient::Callback callback);
-  HttpCounters counters() const;
+  HttpCounters counters() const { return counts_.Read(); }
 
  private:
   using TimePoint = Attempt::TimePoint;
@@ -56,6 +66,7 @@ class ClientLoop {
     HttpClient::Callback callback;
     std::optional<TimePoint> deadline;  // from the first attempt on
     int attempt_count = 0;
+    int unseen_send_count = 0;  // by libcurl itself
     int redirect_count = 0;
     bool was_hedged = false;
     std::string last_trouble;  // why the attempt before failed
@@ -63,6 +74,10 @@ class ClientLoop {
   };
   using TransferPtr = std::unique_ptr<Transfer>;
   using ActiveList = std::list<TransferPtr>;
+
+  using Counter = std::atomic<uint64_t> HttpCountersNow::*;
+  // Here and in the process.
+  void Count(Counter counter, uint64_t count = 1);
 
   void Run();
   bool OpenCurl();  // what waits has failed when it cannot be
@@ -123,11 +138,7 @@ class ClientLoop {
   uint64_t logged_throttled_ = 0;
   uint64_t logged_retries_ = 0;
 
-  struct Counts {
-    std::atomic<uint64_t> requests{0}, attempts{0}, retries{0}, throttled{0},
-        hedges{0}, connections{0}, sent_bytes{0}, received_bytes{0};
-  };
-  Counts counts_;
+  HttpCountersNow counts_;
   std::thread thread_;  // last: it uses all above
 };
 

@@ -4,9 +4,12 @@
 
 #include <cstdlib>
 #include <mutex>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "base/status_macros.h"
+#include "http/libcurl_file.h"
 
 namespace holdfast {
 namespace {
@@ -16,7 +19,7 @@ constexpr const char* kCurlVariable = "HOLDFAST_LIBCURL";
 // Never destroyed: requests may be made while the process exits.
 struct CurlState {
   std::mutex mutex;
-  std::string extra_path;
+  std::string extra_file;
   CurlCalls calls = {};
   bool is_loaded = false;
 };
@@ -26,11 +29,11 @@ CurlState& TheCurl() {
   return *state;
 }
 
-std::vector<std::string> CurlCandidates(const std::string& extra_path) {
+std::vector<std::string> CurlCandidates(const std::string& extra_file) {
   const char* asked = std::getenv(kCurlVariable);
   if (asked != nullptr && *asked != '\0') return {asked};
   std::vector<std::string> files = {"libcurl.so.4", "libcurl-gnutls.so.4"};
-  if (!extra_path.empty()) files.push_back(extra_path);
+  if (!extra_file.empty()) files.push_back(extra_file);
   return files;
 }
 
@@ -42,6 +45,7 @@ bool FindSymbol(void* library, const char* name, Function& function) {
 
 bool FindCalls(void* library, CurlCalls& calls) {
   return FindSymbol(library, "curl_global_init", calls.global_init) &&
+         FindSymbol(library, "curl_version", calls.version) &&
          FindSymbol(library, "curl_easy_init", calls.easy_init) &&
          FindSymbol(library, "curl_easy_cleanup", calls.easy_cleanup) &&
          FindSymbol(library, "curl_easy_reset", calls.easy_reset) &&
@@ -98,16 +102,27 @@ Result<const CurlCalls*> LoadCurl() {
   const std::lock_guard lock(state.mutex);
   if (!state.is_loaded) {
     HF_ASSIGN_OR_RETURN(state.calls,
-                        LoadCurlFrom(CurlCandidates(state.extra_path)));
+                        LoadCurlFrom(CurlCandidates(state.extra_file)));
     state.is_loaded = true;
   }
   return &state.calls;
 }
 
-void SetLibcurlPath(std::string path) {
+void SetLibcurlFile(std::string file) {
   CurlState& state = TheCurl();
   const std::lock_guard lock(state.mutex);
-  state.extra_path = std::move(path);
+  state.extra_file = std::move(file);
+}
+
+Result<std::string> DescribeLibcurl() {
+  HF_ASSIGN_OR_RETURN(const CurlCalls* curl, LoadCurl());
+  std::string text = curl->version();
+  Dl_info info = {};
+  if (dladdr(reinterpret_cast<const void*>(curl->version), &info) != 0 &&
+      info.dli_fname != nullptr) {
+    text += std::string(" at ") + info.dli_fname;
+  }
+  return text;
 }
 
 }  // namespace holdfast

@@ -3,7 +3,8 @@
 // it brings) where no URL is used.
 //
 // Looked for in this order: the file named by HOLDFAST_LIBCURL and no other,
-// libcurl.so.4, libcurl-gnutls.so.4, the file given to SetLibcurlPath.
+// libcurl.so.4, libcurl-gnutls.so.4, the file given to SetLibcurlFile
+// (http/libcurl_file.h).
 // Once loaded it stays until the process exits.
 // Thread-safety: any thread. Errors: FailedPrecondition when there is none, or
 // one older than 7.68, with what to install.
@@ -13,14 +14,13 @@
 #define CURL_DISABLE_DEPRECATION 1
 #include <curl/curl.h>
 
-#include <string>
-
 #include "holdfast/status.h"
 
 namespace holdfast {
 
 struct CurlCalls {
   decltype(&curl_global_init) global_init;
+  decltype(&curl_version) version;
   decltype(&curl_easy_init) easy_init;
   decltype(&curl_easy_cleanup) easy_cleanup;
   decltype(&curl_easy_reset) easy_reset;
@@ -42,8 +42,5 @@ struct CurlCalls {
 
 // Tried anew as long as it fails.
 Result<const CurlCalls*> LoadCurl();
-
-// A file to load when the system has no libcurl. Before the first request.
-void SetLibcurlPath(std::string path);
 
 }  // namespace holdfast

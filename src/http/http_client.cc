@@ -59,6 +59,8 @@ std::optional<std::string_view> FindHeader(const HttpHeaders& headers,
   return std::nullopt;
 }
 
+HttpCounters TotalHttpCounters() { return HttpCountersNow::OfProcess().Read(); }
+
 // The loop of this process. A thread does not come along through fork(), and
 // its locks may be held for ever: the child leaves the parent's loop alone.
 class HttpClient::Loop {

@@ -126,6 +126,9 @@ struct HttpCounters {
   uint64_t received_bytes = 0;  // bodies
 };
 
+// Of all clients that this process has had.
+HttpCounters TotalHttpCounters();
+
 class HttpClient {
  public:
   using Callback = std::function<void(Result<HttpResponse>)>;

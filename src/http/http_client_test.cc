@@ -263,6 +263,25 @@ TEST(HttpClientTest, WhatMayNotRepeatIsSentOnceOnItsOwnConnection) {
   EXPECT_EQ(client.Send(request)->attempt_count, 3);
 }
 
+TEST(HttpClientTest, AResentRequestOnADeadConnectionIsCounted) {
+  HttpTestServer server([](const TestRequest& request) {
+    return TestAnswer{.status = request.index < 2 ? 200 : 412,
+                      .silent = request.index == 1};
+  });
+  HttpClient client(QuickOptions());
+  HttpRequest request = GetOf(server.Url("/x"));
+  for (const std::string method : {"GET", "PUT"}) {
+    request.method = method;
+    if (method == "PUT") request.body = {"body"};
+    const auto answer = client.Send(request);
+    ASSERT_TRUE(answer.ok());
+    EXPECT_EQ(answer->status, method == "GET" ? 200 : 412);
+    EXPECT_EQ(answer->attempt_count, method == "GET" ? 1 : 2);
+  }
+  ASSERT_EQ(server.requests().size(), 3u);
+  EXPECT_EQ(server.requests().at(2).body, "body");
+}
+
 TEST(HttpClientTest, OnlyTheTargetStatusFillsTheTarget) {
   HttpTestServer server([](const TestRequest& request) {
     return TestAnswer{.status = std::stoi(request.target.substr(1)),
