@@ -60,7 +60,7 @@ struct GetRequest {
 };
 
 struct GetResult {
-  Bytes bytes;  // empty when there was a target
+  Bytes bytes;         // empty when there was a target
   ObjectEntry object;  // byte_count of the whole object
 };
 
