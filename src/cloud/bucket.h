@@ -113,6 +113,15 @@ struct BucketTraits {
   int requests_in_flight = 32;  // worth having at once
 };
 
+// How a bucket is reached, for people: never a secret.
+struct BucketAccess {
+  std::string endpoint;  // "https://s3.eu-west-1.amazonaws.com"
+  std::string region;    // "" where there is none
+  // Where the credentials are from and whose: "environment, access key
+  // AKIA…WXYZ", "none (anonymous)".
+  std::string credentials;
+};
+
 class Bucket {
  public:
   virtual ~Bucket() = default;
@@ -124,6 +133,8 @@ class Bucket {
   virtual Result<ObjectEntry> Head(std::string_view key) = 0;
   // A range past the end is OutOfRange; range {n, kToEnd} with n == size gives
   // no bytes. One request each, all at once; in the order of the requests.
+  // Without a target an answer of more than 64 MiB is ResourceExhausted: it is
+  // to be asked for in parts.
   virtual std::vector<Result<GetResult>> Get(
       std::span<const GetRequest> requests,
       const CancelToken* cancel = nullptr) = 0;
@@ -151,6 +162,8 @@ class Bucket {
   virtual Status AbortUpload(const UnfinishedUpload& upload) = 0;
   // The server's clock, as its last answer told it; 0 when none has.
   virtual int64_t ServerTimeNs() const = 0;
+  // May ask for credentials, as the first request does.
+  virtual Result<BucketAccess> Access() { return BucketAccess{}; }
 };
 
 }  // namespace holdfast

@@ -43,6 +43,9 @@ class CountingStore : public Store {
   void ResetCounters();
 
   std::string Describe(std::string_view key) const override;
+  int requests_in_flight() const override {
+    return inner_->requests_in_flight();
+  }
   Result<ObjectInfo> Stat(std::string_view key) override;
   Result<Bytes> Read(std::string_view key, ByteRange range = {}) override;
   Status ReadInto(std::string_view key, uint64_t offset,
@@ -60,6 +63,7 @@ class CountingStore : public Store {
   Result<std::unique_ptr<ObjectWriter>> Create(std::string_view key) override;
   Status Delete(std::string_view key) override;
   Status SyncNames() override;
+  Status Flush() override { return inner_->Flush(); }
 
  private:
   class Writer;
