@@ -144,8 +144,8 @@ Status WriteBegun(const std::string& directory,
   metadata.init_timestamp_nsecs = options.now_ns();
   const std::shared_ptr<Store> store = StoreAt(directory);
   return store->Write(kCheckpointMetadataFile,
-                     SerializeCheckpointMetadata(metadata),
-                     {.sync = options.sync, .atomic = true});
+                      SerializeCheckpointMetadata(metadata),
+                      {.sync = options.sync, .atomic = true});
 }
 
 }  // namespace
@@ -242,10 +242,10 @@ Status PendingSaver::SavePlanned(const std::string& name, const SavePlan& plan,
       WritePlanned(name, plan, options, custom_metadata, run, watch, stats));
 }
 
-Status PendingSaver::WritePlanned(
-    const std::string& name, const SavePlan& plan, const SaveOptions& options,
-    const nlohmann::ordered_json& custom_metadata, Run& run, Stopwatch& watch,
-    Stats& stats) {
+Status PendingSaver::WritePlanned(const std::string& name, const SavePlan& plan,
+                                  const SaveOptions& options,
+                                  const nlohmann::ordered_json& custom_metadata,
+                                  Run& run, Stopwatch& watch, Stats& stats) {
   const bool is_taken = name.empty() ? has_root_item_
                                      : std::any_of(items_.begin(), items_.end(),
                                                    [&](const SavedItem& item) {
@@ -430,7 +430,7 @@ Status PendingSaver::WriteMetadata(const std::string& text) {
     return root_files_.WriteUnlisted(kCheckpointMetadataFile, text);
   }
   return root_store_->Write(kCheckpointMetadataFile, text,
-                           {.sync = options_.sync, .atomic = true});
+                            {.sync = options_.sync, .atomic = true});
 }
 
 // The permissions of all directories but the checkpoint's own.
@@ -446,10 +446,9 @@ Status PendingSaver::SetModesBelow() {
 
 // What the digests cover, and what Commit writes itself.
 std::set<std::string> PendingSaver::KnownFiles() const {
-  std::set<std::string> known = {std::string(kCheckpointMetadataFile),
-                                 std::string(kDigestFile),
-                                 std::string(kCommitMarkerFile),
-                                 std::string(kSaveLease)};
+  std::set<std::string> known = {
+      std::string(kCheckpointMetadataFile), std::string(kDigestFile),
+      std::string(kCommitMarkerFile), std::string(kSaveLease)};
   const auto add = [&](const std::string& name, const DigestFile& digests) {
     for (const FileDigest& row : digests.files) {
       known.insert(JoinName(name, row.path));
