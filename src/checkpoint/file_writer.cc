@@ -19,6 +19,7 @@ Status FileWriter::WriteUnlisted(std::string_view name, std::string_view text) {
   WriteOptions options;
   options.sync = sync_;
   options.must_create = must_create_;
+  options.may_queue = must_create_;
   options.atomic = false;  // nobody can look before the commit
   return store_.Write(name, text, options);
 }

@@ -184,7 +184,7 @@ Result<SaveLease> SaveLease::Take(const std::string& directory) {
   SaveLease lease(directory, record, had_holder);
   const Status checked = CheckServerHonoursConditions(path);
   if (!checked.ok()) {
-    lease.Release();
+    (void)lease.Release();
     return checked;
   }
   return lease;
@@ -237,8 +237,10 @@ Status SaveLease::KeepCommitting() {
   return Swap(std::move(next));
 }
 
-void SaveLease::Release() {
-  (void)DeleteFileIf(LeasePath(directory_), text_);
+Status SaveLease::Release() {
+  const Status deleted = DeleteFileIf(LeasePath(directory_), text_);
+  return deleted.code() == StatusCode::kFailedPrecondition ? TakenOver()
+                                                           : Status();
 }
 
 bool HasLease(const std::string& directory) {

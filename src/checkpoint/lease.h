@@ -70,8 +70,9 @@ class SaveLease {
   Status BeginCommit();
   // Call between the steps of a commit; asks the server only when it is time.
   Status KeepCommitting();
-  // Deletes the file, if it is ours. A failure leaves it to the next save.
-  void Release();
+  // Deletes the file, if it is ours. FailedPrecondition when it is not; any
+  // other failure leaves it to the next save.
+  Status Release();
 
  private:
   SaveLease(std::string directory, LeaseRecord record, bool had_holder);

@@ -21,7 +21,8 @@ class AskedBuckets {
  public:
   bool Has(const std::shared_ptr<Bucket>& bucket) {
     const std::lock_guard lock(mutex_);
-    std::erase_if(asked_, [](const auto& entry) { return entry.second.expired(); });
+    std::erase_if(asked_,
+                  [](const auto& entry) { return entry.second.expired(); });
     const auto found = asked_.find(bucket.get());
     return found != asked_.end() && found->second.lock() == bucket;
   }
@@ -59,13 +60,13 @@ Status CheckRefused(const BucketPlace& file, const GetResult& now,
     return Status();
   }
   HF_RETURN_IF_ERROR(put);
-  HF_RETURN_IF_ERROR(
-      file.bucket->Put(file.key, std::span(pieces, 1)).status());
+  HF_RETURN_IF_ERROR(file.bucket->Put(file.key, std::span(pieces, 1)).status());
   return FailedPreconditionError(
       "save to " + file.bucket->UrlOf("") + ": the server ignores " +
       std::string(header) +
       ", so two saves at once could both count as complete; refused (" +
-      kAllowUnsafe + "=1 saves all the same: see to it that only one process "
+      kAllowUnsafe +
+      "=1 saves all the same: see to it that only one process "
       "saves to a path)");
 }
 
@@ -92,7 +93,8 @@ Status CheckServerHonoursConditions(const std::string& path) {
   if (asked.code() == StatusCode::kFailedPrecondition) {
     const char* const allow = std::getenv(kAllowUnsafe);
     if (allow == nullptr || std::string_view(allow) != "1") return asked;
-    std::fprintf(stderr, "holdfast: %s\n", std::string(asked.message()).c_str());
+    std::fprintf(stderr, "holdfast: %s\n",
+                 std::string(asked.message()).c_str());
   } else {
     HF_RETURN_IF_ERROR(asked);
   }
