@@ -1,0 +1,239 @@
+#include "holdfast/places.h"
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <map>
+#include <system_error>
+#include <utility>
+
+#include "place/directory_ops.h"
+#include "place/open_store.h"
+#include "storage/store.h"
+#include "storage/url_path.h"
+
+namespace holdfast {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct StoreAndKey {
+  std::shared_ptr<Store> store;
+  std::string key;
+};
+
+Result<StoreAndKey> StoreOfFile(const std::string& path) {
+  const std::string absolute = AbsolutePath(path);
+  const std::string name = FileNameOf(absolute);
+  if (name.empty()) {
+    return InvalidArgumentError("file " + path + ": no name of a file");
+  }
+  auto store = OpenStore(ParentDirectory(absolute));
+  if (!store.ok()) return store.status();
+  return StoreAndKey{std::move(store).value(), name};
+}
+
+int64_t NanosecondsOf(fs::file_time_type time) {
+  const auto system = std::chrono::file_clock::to_sys(time);
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             system.time_since_epoch())
+      .count();
+}
+
+Result<PlaceInfo> StatLocalPlace(const std::string& path) {
+  const auto kind = GetPathKind(path);  // says what is wrong with a path
+  if (!kind.ok()) return kind.status();
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  PlaceInfo info;
+  if (status.type() == fs::file_type::not_found) return info;
+  if (status.type() == fs::file_type::regular) {
+    info.kind = PlaceInfo::Kind::kFile;
+    info.byte_count = fs::file_size(path, error);
+  } else {
+    info.kind = status.type() == fs::file_type::directory
+                    ? PlaceInfo::Kind::kDirectory
+                    : PlaceInfo::Kind::kOther;
+  }
+  const fs::file_time_type time = fs::last_write_time(path, error);
+  if (!error) info.modified_ns = NanosecondsOf(time);
+  return info;
+}
+
+Result<std::vector<PlaceEntry>> ListLocalPlace(const std::string& path) {
+  const auto names = ListDirectory(path);
+  if (!names.ok()) return names.status();
+  std::vector<PlaceEntry> entries;
+  for (const std::string& name : *names) {
+    auto info = StatLocalPlace(path + "/" + name);
+    if (!info.ok()) return info.status();
+    entries.push_back({name, *info});
+  }
+  return entries;
+}
+
+Result<PlaceInfo> StatRemotePlace(const std::string& path) {
+  const auto kind = GetPathKind(path);
+  if (!kind.ok()) return kind.status();
+  PlaceInfo info;
+  if (*kind == PathKind::kMissing) return info;
+  if (*kind != PathKind::kFile) {
+    info.kind = PlaceInfo::Kind::kDirectory;
+    return info;
+  }
+  const auto at = StoreOfFile(path);
+  if (!at.ok()) return at.status();
+  const auto object = at->store->Stat(at->key);
+  if (!object.ok()) return object.status();
+  info.kind = PlaceInfo::Kind::kFile;
+  info.byte_count = object->byte_count;
+  return info;
+}
+
+Result<std::vector<PlaceEntry>> ListRemotePlace(const std::string& path) {
+  const auto names = ListDirectory(path);
+  if (!names.ok()) return names.status();
+  std::vector<PlaceEntry> entries;
+  for (const std::string& name : *names) {
+    auto info = StatRemotePlace(path + "/" + name);
+    if (!info.ok()) return info.status();
+    entries.push_back({name, *info});
+  }
+  return entries;
+}
+
+class StorePlaceReader : public PlaceReader {
+ public:
+  StorePlaceReader(StoreAndKey at, uint64_t byte_count)
+      : at_(std::move(at)), byte_count_(byte_count) {}
+
+  uint64_t byte_count() const override { return byte_count_; }
+  Result<std::string> Read(uint64_t offset, uint64_t byte_count) override {
+    const auto range = ResolveRange({offset, byte_count}, byte_count_,
+                                    at_.store->Describe(at_.key));
+    if (!range.ok()) return range.status();
+    std::string bytes(range->byte_count, '\0');
+    Status status = at_.store->ReadInto(at_.key, offset, bytes);
+    if (!status.ok()) return status;
+    return bytes;
+  }
+
+ private:
+  const StoreAndKey at_;
+  const uint64_t byte_count_;
+};
+
+class StorePlaceWriter : public PlaceWriter {
+ public:
+  StorePlaceWriter(StoreAndKey at, std::unique_ptr<ObjectWriter> writer)
+      : at_(std::move(at)), writer_(std::move(writer)) {}
+
+  Status Append(std::string_view piece) override {
+    Status status = writer_->WriteAt(byte_count_, std::span(&piece, 1));
+    byte_count_ += piece.size();
+    return status;
+  }
+  Status Finish() override {
+    Status status = writer_->Finish(true);
+    return status.ok() ? at_.store->SyncNames() : status;
+  }
+
+ private:
+  const StoreAndKey at_;  // outlives the writer
+  std::unique_ptr<ObjectWriter> writer_;
+  uint64_t byte_count_ = 0;
+};
+
+}  // namespace
+
+bool IsPlaceUrl(std::string_view path) { return IsUrl(path); }
+
+Result<PlaceInfo> StatPlace(const std::string& path) {
+  return IsUrl(path) ? StatRemotePlace(AbsolutePath(path))
+                     : StatLocalPlace(path);
+}
+
+Result<std::vector<PlaceEntry>> ListPlace(const std::string& path) {
+  return IsUrl(path) ? ListRemotePlace(AbsolutePath(path))
+                     : ListLocalPlace(path);
+}
+
+Result<std::unique_ptr<PlaceReader>> PlaceReader::Open(
+    const std::string& path) {
+  auto at = StoreOfFile(path);
+  if (!at.ok()) return at.status();
+  const auto object = at->store->Stat(at->key);
+  if (!object.ok()) return object.status();
+  return std::unique_ptr<PlaceReader>(std::make_unique<StorePlaceReader>(
+      std::move(at).value(), object->byte_count));
+}
+
+Result<std::string> ReadPlace(const std::string& path) {
+  const auto at = StoreOfFile(path);
+  if (!at.ok()) return at.status();
+  const auto bytes = at->store->Read(at->key);
+  if (!bytes.ok()) return bytes.status();
+  return std::string(bytes->view());
+}
+
+Result<std::unique_ptr<PlaceWriter>> PlaceWriter::Open(
+    const std::string& path) {
+  auto at = StoreOfFile(path);
+  if (!at.ok()) return at.status();
+  auto writer = at->store->Create(at->key);
+  if (!writer.ok()) return writer.status();
+  return std::unique_ptr<PlaceWriter>(std::make_unique<StorePlaceWriter>(
+      std::move(at).value(), std::move(writer).value()));
+}
+
+Status WritePlace(const std::string& path, std::string_view content,
+                  bool must_create) {
+  const auto at = StoreOfFile(path);
+  if (!at.ok()) return at.status();
+  WriteOptions options;
+  options.must_create = must_create;
+  Status status = at->store->Write(at->key, content, options);
+  return status.ok() ? at->store->SyncNames() : status;
+}
+
+Status SwapPlace(const std::string& path, std::optional<std::string_view>,
+                 std::string_view) {
+  return UnimplementedError("replace " + path +
+                            ": not on this kind of storage");
+}
+
+Status RemovePlaceFile(const std::string& path) {
+  const auto at = StoreOfFile(path);
+  if (!at.ok()) return at.status();
+  const auto object = at->store->Stat(at->key);
+  if (!object.ok()) return object.status();
+  return at->store->Delete(at->key);
+}
+
+Status RemovePlaceTree(const std::string& path) {
+  return RemoveTree(AbsolutePath(path));
+}
+
+Status RenamePlaceFile(const std::string& source, const std::string& target) {
+  if (!IsUrl(source) && !IsUrl(target)) {
+    std::error_code error;
+    fs::rename(source, target, error);
+    if (!error) return {};
+    return error == std::errc::no_such_file_or_directory
+               ? NotFoundError("rename " + source + ": no such file")
+               : UnavailableError("rename " + source + " to " + target + ": " +
+                                  error.message());
+  }
+  // Small files beside checkpoints: read, write, delete.
+  const auto content = ReadPlace(source);
+  if (!content.ok()) return content.status();
+  Status status = WritePlace(target, *content);
+  return status.ok() ? RemovePlaceFile(source) : status;
+}
+
+Status RenamePlaceDirectory(const std::string& source,
+                            const std::string& target) {
+  return PublishDirectory(AbsolutePath(source), AbsolutePath(target));
+}
+
+}  // namespace holdfast
