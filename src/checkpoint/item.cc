@@ -11,7 +11,7 @@
 #include "checkpoint/format/sharding_file.h"
 #include "checkpoint/format/strings_file.h"
 #include "checkpoint/leaf_request.h"
-#include "storage/file_store.h"
+#include "place/open_store.h"
 #include "tree/flatten.h"
 #include "tree/value_type.h"
 
@@ -106,7 +106,7 @@ class ItemOpener {
   void OpenFiles() {
     item_->files_ = item_->place_.store;
     if (item_->files_ != nullptr) return;
-    item_->files_ = std::make_shared<FileStore>(item_->place_.directory);
+    item_->files_ = StoreAt(item_->place_.directory);
   }
   Store& files() { return *item_->files_; }
 

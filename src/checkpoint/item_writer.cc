@@ -20,6 +20,7 @@
 #include "checkpoint/format/tree_metadata.h"
 #include "checkpoint/plan_checksums.h"
 #include "checkpoint/value_sink.h"
+#include "storage/url_path.h"
 #include "tree/value_type.h"
 
 namespace holdfast {
@@ -183,6 +184,7 @@ Result<nlohmann::ordered_json> ParseJsonObject(const std::string& text,
 
 Status CheckFreeSpace(const SavePlan& plan, const SaveOptions& options,
                       const std::string& directory) {
+  if (IsUrl(directory)) return Status();
   struct statvfs info;
   if (statvfs(directory.c_str(), &info) != 0) return Status();
   const uint64_t free_bytes = uint64_t{info.f_bavail} * info.f_frsize;

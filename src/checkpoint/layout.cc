@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <filesystem>
 
 #include "base/status_macros.h"
 #include "checkpoint/format/checkpoint_metadata.h"
@@ -10,13 +9,11 @@
 #include "checkpoint/format/json_text.h"
 #include "checkpoint/unfinished.h"
 #include "place/directory_ops.h"
-#include "storage/file_store.h"
+#include "place/open_store.h"
 #include "tree/utf8.h"
 
 namespace holdfast {
 namespace {
-
-namespace fs = std::filesystem;
 
 // Looks for names. What could not be looked at is not there for the moment, and
 // `trouble` has the first reason: nobody may conclude anything without asking.
@@ -91,17 +88,17 @@ Status NoCheckpointError(const std::string& path) {
 
 // A file stands for the bare arrays beside it.
 Result<Place> PlaceOfFile(const std::string& path) {
-  const fs::path file(path);
+  const std::string file = FileNameOf(path);
   ItemPlace item;
-  item.directory = file.parent_path().string();
+  item.directory = ParentDirectory(path);
   Place place;
   place.info.path = item.directory;
-  if (file.filename() == "manifest.ocdbt") {
+  if (file == "manifest.ocdbt") {
     item.kind = ItemKind::kOcdbt;
     place.info.format = "ocdbt";
-  } else if (file.filename() == ".zarray" || file.filename() == "zarr.json") {
+  } else if (file == ".zarray" || file == "zarr.json") {
     item.kind = ItemKind::kZarr;
-    place.info.format = file.filename() == ".zarray" ? "zarr" : "zarr3";
+    place.info.format = file == ".zarray" ? "zarr" : "zarr3";
   } else {
     return NotFoundError("Checkpoint at " + path +
                          " is a file: want a directory, or a manifest.ocdbt, "
@@ -136,8 +133,8 @@ Status CollectItems(const std::string& directory, const std::string& prefix,
 Status ReadCheckpointMetadata(const std::string& directory,
                               CheckpointInfo& info, Sight& sight) {
   if (!sight.HasFile(directory, kCheckpointMetadataFile)) return Status();
-  FileStore store(directory);
-  HF_ASSIGN_OR_RETURN(const Bytes text, store.Read(kCheckpointMetadataFile));
+  const std::shared_ptr<Store> store = StoreAt(directory);
+  HF_ASSIGN_OR_RETURN(const Bytes text, store->Read(kCheckpointMetadataFile));
   if (IsValidUtf8(text.view())) info.checkpoint_metadata = text.ToString();
   Result<CheckpointMetadata> metadata = ParseCheckpointMetadata(text.view());
   // As Orbax: a damaged file hides the metadata, not the tensors. Verify
@@ -196,7 +193,7 @@ Result<Place> PlaceOfStepOrItem(const std::string& path,
                                 const OpenOptions& options, Sight& sight) {
   Place place;
   place.info.path = path;
-  place.info.step = StepOfName(fs::path(path).filename().string());
+  place.info.step = StepOfName(FileNameOf(path));
   HF_RETURN_IF_ERROR(ReadCheckpointMetadata(path, place.info, sight));
   HF_ASSIGN_OR_RETURN(ItemPlace self, ClassifyItem(path, options));
   if (self.kind != ItemKind::kUnknown) {
@@ -322,7 +319,7 @@ Result<Place> Find(const std::string& path, const OpenOptions& options,
     return NotFoundError("Checkpoint at " + absolute + " not found.");
   }
   if (!sight.LeadsToDirectory(absolute)) return PlaceOfFile(absolute);
-  if (IsTemporaryName(fs::path(absolute).filename().string())) {
+  if (IsTemporaryName(FileNameOf(absolute))) {
     return IncompleteError(absolute);
   }
   // A root has steps and none of the marks of a checkpoint itself.

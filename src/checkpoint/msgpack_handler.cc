@@ -1,4 +1,4 @@
-#include <filesystem>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -7,33 +7,33 @@
 #include "checkpoint/format/aggregate.h"
 #include "checkpoint/format/serialize_aggregate.h"
 #include "holdfast/aggregate_handlers.h"
-#include "storage/file_store.h"
+#include "place/open_store.h"
+#include "storage/url_path.h"
 
 namespace holdfast {
 namespace {
 
 struct FilePlace {
-  FileStore store;
+  std::shared_ptr<Store> store;
   std::string name;
 };
 
 FilePlace PlaceOf(const std::string& path) {
-  const std::filesystem::path place(path);
-  const std::string parent = place.parent_path().string();
-  return {FileStore(parent.empty() ? "." : parent), place.filename().string()};
+  const std::string parent = ParentDirectory(path);
+  return {StoreAt(parent.empty() ? "." : parent), FileNameOf(path)};
 }
 
 }  // namespace
 
 Status MsgpackHandler::Serialize(const std::string& path, const Tree& item) {
   HF_ASSIGN_OR_RETURN(const std::string text, SerializeAggregate(item));
-  FilePlace place = PlaceOf(path);
-  return place.store.Write(place.name, text);
+  const FilePlace place = PlaceOf(path);
+  return place.store->Write(place.name, text);
 }
 
 Result<Tree> MsgpackHandler::Deserialize(const std::string& path) {
-  FilePlace place = PlaceOf(path);
-  const Result<Bytes> file = place.store.Read(place.name);
+  const FilePlace place = PlaceOf(path);
+  const Result<Bytes> file = place.store->Read(place.name);
   if (file.status().code() == StatusCode::kNotFound) {
     return NotFoundError("Checkpoint does not exist at " + path + ".");
   }

@@ -139,8 +139,8 @@ Status WriteBegun(const std::string& directory,
                   const PendingSaveOptions& options) {
   CheckpointMetadata metadata;
   metadata.init_timestamp_nsecs = options.now_ns();
-  FileStore store(directory);
-  return store.Write(kCheckpointMetadataFile,
+  const std::shared_ptr<Store> store = StoreAt(directory);
+  return store->Write(kCheckpointMetadataFile,
                      SerializeCheckpointMetadata(metadata),
                      {.sync = options.sync, .atomic = true});
 }
@@ -281,8 +281,8 @@ Status PendingSaver::WriteItemBelow(
     const std::string& name, const SavePlan& plan, const SaveOptions& options,
     const nlohmann::ordered_json& custom_metadata, Run& run, Stopwatch& watch,
     Stats& stats) {
-  FileStore store(directory() + "/" + name);
-  FileWriter files(store, options_.sync);
+  const std::shared_ptr<Store> store = StoreAt(directory() + "/" + name);
+  FileWriter files(*store, options_.sync);
   if (is_shared()) {
     HF_RETURN_IF_ERROR(WriteSharedItem(plan, options, custom_metadata, files,
                                        run, watch, stats));

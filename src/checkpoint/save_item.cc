@@ -9,7 +9,7 @@
 #include "checkpoint/item_writer.h"
 #include "checkpoint/layout.h"
 #include "holdfast/pending_save.h"
-#include "storage/file_store.h"
+#include "place/open_store.h"
 
 namespace holdfast {
 namespace {
@@ -45,13 +45,13 @@ Result<SaveResult> SaveItem(const std::string& directory, const Tree& tree,
     HF_ASSIGN_OR_RETURN(const SavePlan plan, MakeSavePlan(tree, complete));
     const std::string path = AbsolutePath(directory);
     HF_RETURN_IF_ERROR(CheckFreeSpace(plan, complete, path));
-    FileStore store(path);
-    HF_RETURN_IF_ERROR(RemoveEarlierItem(complete.adopt_existing, store));
+    const std::shared_ptr<Store> store = StoreAt(path);
+    HF_RETURN_IF_ERROR(RemoveEarlierItem(complete.adopt_existing, *store));
     if (!complete.adopt_existing) {
       HF_RETURN_IF_ERROR(
-          RemoveEarlierPart(ProcessDirectoryName({"0", false}), 0, store));
+          RemoveEarlierPart(ProcessDirectoryName({"0", false}), 0, *store));
     }
-    FileWriter files(store, complete.sync);
+    FileWriter files(*store, complete.sync);
     Run run(complete.run);
     SaveResult result;
     HF_RETURN_IF_ERROR(WriteItem(plan, complete, custom_metadata, files, run,
@@ -81,15 +81,15 @@ Result<SaveResult> SaveItemPart(const std::string& directory, const Tree& tree,
                         MakeSavePlan(tree, complete, plan_part));
     const std::string path = AbsolutePath(directory);
     HF_RETURN_IF_ERROR(CheckFreeSpace(plan, complete, path));
-    FileStore store(path);
+    const std::shared_ptr<Store> store = StoreAt(path);
     if (part.is_primary) {
-      HF_RETURN_IF_ERROR(RemoveEarlierItem(complete.adopt_existing, store));
+      HF_RETURN_IF_ERROR(RemoveEarlierItem(complete.adopt_existing, *store));
     }
     if (!complete.adopt_existing) {
       HF_RETURN_IF_ERROR(
-          RemoveEarlierPart(ProcessDirectoryOf(part), part.rank, store));
+          RemoveEarlierPart(ProcessDirectoryOf(part), part.rank, *store));
     }
-    FileWriter files(store, complete.sync);
+    FileWriter files(*store, complete.sync);
     Run run(complete.run);
     SaveResult result;
     HF_RETURN_IF_ERROR(WriteItemPart(plan, complete, part, custom_metadata,
@@ -109,8 +109,8 @@ Status FinishItem(const std::string& directory,
     if (!complete.now_ns) complete.now_ns = sources.now_ns;
     if (!complete.random_hex) complete.random_hex = sources.random_hex;
     const std::string path = AbsolutePath(directory);
-    FileStore store(path);
-    FileWriter files(store, complete.sync);
+    const std::shared_ptr<Store> store = StoreAt(path);
+    FileWriter files(*store, complete.sync);
     HF_RETURN_IF_ERROR(FinishItemParts(complete, files));
     return CloseItem(path, complete.use_ocdbt, complete.adopt_existing,
                      complete.write_digests, files);

@@ -1,6 +1,5 @@
 // ListSteps: the step directories of a manager root.
 #include <algorithm>
-#include <filesystem>
 
 #include "base/executor.h"
 #include "base/status_macros.h"
@@ -8,7 +7,7 @@
 #include "checkpoint/format/directory_names.h"
 #include "checkpoint/layout.h"
 #include "place/directory_ops.h"
-#include "storage/file_store.h"
+#include "place/open_store.h"
 #include "place/file_walk.h"
 
 namespace holdfast {
@@ -24,12 +23,12 @@ uint64_t BytesBelow(const std::string& directory) {
 }
 
 // Metrics of a step as its JSON item holds them.
-std::string MetricsText(FileStore& store) {
+std::string MetricsText(Store& store) {
   const Result<Bytes> text = store.Read("metrics/metrics");
   return text.ok() ? text->ToString() : "";
 }
 
-void ReadCommitTime(FileStore& store, StepInfo& step) {
+void ReadCommitTime(Store& store, StepInfo& step) {
   const Result<Bytes> text = store.Read(kCheckpointMetadataFile);
   if (!text.ok()) return;
   const Result<CheckpointMetadata> metadata =
@@ -44,10 +43,10 @@ StepInfo DescribeStep(const std::string& root, const std::string& name,
   step.name = name;
   step.path = root + "/" + name;
   step.step = StepOfName(FinalName(name).value_or(name));
-  FileStore store(step.path);
+  const std::shared_ptr<Store> store = StoreAt(step.path);
   step.bytes = BytesBelow(step.path);
-  step.metrics = MetricsText(store);
-  ReadCommitTime(store, step);
+  step.metrics = MetricsText(*store);
+  ReadCommitTime(*store, step);
   if (IsTemporaryName(name)) {
     step.why_not = "temporary directory: a save is running or was interrupted";
     return step;

@@ -13,7 +13,7 @@
 #include "checkpoint/format/directory_names.h"
 #include "place/directory_ops.h"
 #include "storage/errno_status.h"
-#include "storage/file_store.h"
+#include "place/open_store.h"
 #include "storage/new_file.h"
 #include "storage/path_parts.h"
 
@@ -51,8 +51,8 @@ namespace {
 
 // `_CHECKPOINT_METADATA`, where it can be read.
 std::optional<CheckpointMetadata> MetadataOf(const std::string& directory) {
-  FileStore store(directory);
-  const Result<Bytes> text = store.Read(kCheckpointMetadataFile);
+  const std::shared_ptr<Store> store = StoreAt(directory);
+  const Result<Bytes> text = store->Read(kCheckpointMetadataFile);
   if (!text.ok()) return std::nullopt;
   Result<CheckpointMetadata> metadata = ParseCheckpointMetadata(text->view());
   if (!metadata.ok()) return std::nullopt;
@@ -68,8 +68,8 @@ bool LacksOnlyTheMarker(const std::string& directory) {
 }
 
 Status WriteCommitMarker(const std::string& directory) {
-  FileStore store(directory);
-  return store.Write(kCommitMarkerFile, CommitMarkerText(directory));
+  const std::shared_ptr<Store> store = StoreAt(directory);
+  return store->Write(kCommitMarkerFile, CommitMarkerText(directory));
 }
 
 }  // namespace

@@ -14,7 +14,7 @@
 #include "checkpoint/restore.h"
 #include "checkpoint/verify_share.h"
 #include "place/directory_ops.h"
-#include "storage/file_store.h"
+#include "place/open_store.h"
 #include "zarr/format/chunk_key.h"
 
 namespace holdfast {
@@ -57,8 +57,8 @@ class Verifier {
     const bool is_item =
         place_.items.size() == 1 && place_.items[0].name.empty();
     if (!is_item) (void)VerifyListedFiles(place_.info.path);
-    FileStore store(place_.info.path);
-    const Result<Bytes> text = store.Read(kCheckpointMetadataFile);
+    const std::shared_ptr<Store> store = StoreAt(place_.info.path);
+    const Result<Bytes> text = store->Read(kCheckpointMetadataFile);
     if (!text.ok()) return;
     const Status parsed = ParseCheckpointMetadata(text->view()).status();
     if (!parsed.ok()) {
@@ -68,8 +68,8 @@ class Verifier {
 
   // The list itself is returned, if there is one that can be trusted.
   std::optional<DigestIndex> VerifyListedFiles(const std::string& directory) {
-    FileStore store(directory);
-    Result<std::optional<DigestIndex>> digests = DigestIndex::Read(store);
+    const std::shared_ptr<Store> store = StoreAt(directory);
+    Result<std::optional<DigestIndex>> digests = DigestIndex::Read(*store);
     if (!digests.ok()) {
       AddDamage("", Relative(directory, kDigestFile), std::nullopt,
                 digests.status());
@@ -78,7 +78,7 @@ class Verifier {
     if (!*digests) return std::nullopt;
     for (const FileDigest& row : (*digests)->files()) {
       if (!share_.Takes(row.path, row.byte_count)) continue;
-      const Result<FileDigest> sum = SumFile(store, row.path);
+      const Result<FileDigest> sum = SumFile(*store, row.path);
       const Status status =
           sum.ok() ? DigestIndex::CheckSum(row, *sum) : sum.status();
       if (!status.ok()) {
@@ -114,8 +114,8 @@ class Verifier {
   }
 
   Status VerifyJsonItem(const ItemPlace& place) {
-    FileStore store(place.directory);
-    const Result<Bytes> text = store.Read(place.json_file);
+    const std::shared_ptr<Store> store = StoreAt(place.directory);
+    const Result<Bytes> text = store->Read(place.json_file);
     Status status = text.status();
     if (text.ok() && !nlohmann::json::accept(text->view())) {
       status = DataLossError("not a JSON document");
@@ -130,8 +130,8 @@ class Verifier {
 
   // Files no value depends on, but a restore by Orbax does.
   void VerifySideFiles(const std::string& directory) {
-    FileStore store(directory);
-    const Result<Bytes> sharding = store.Read(kShardingFile);
+    const std::shared_ptr<Store> store = StoreAt(directory);
+    const Result<Bytes> sharding = store->Read(kShardingFile);
     if (sharding.ok()) {
       const Status parsed = ParseShardingFile(sharding->view()).status();
       if (!parsed.ok()) {
@@ -139,8 +139,8 @@ class Verifier {
       }
     }
     const std::string prefix = std::string(kArrayMetadatasDirectory) + "/";
-    (void)store.List(prefix, [&](std::string_view key, const ObjectInfo&) {
-      const Result<Bytes> text = store.Read(key);
+    (void)store->List(prefix, [&](std::string_view key, const ObjectInfo&) {
+      const Result<Bytes> text = store->Read(key);
       const Status parsed = text.ok()
                                 ? ParseArrayMetadatas(text->view()).status()
                                 : text.status();
@@ -155,11 +155,11 @@ class Verifier {
   void VerifyProcessDatabases(const std::string& directory) {
     const Result<std::vector<std::string>> names = ListDirectory(directory);
     if (!names.ok()) return;
-    FileStore store(directory);
+    const std::shared_ptr<Store> store = StoreAt(directory);
     for (const std::string& name : *names) {
       if (!ParseProcessDirectory(name) || !share_.Takes(name, 0)) continue;
       Status status;
-      auto database = ocdbt::Database::Open(&store, name + "/", {});
+      auto database = ocdbt::Database::Open(store.get(), name + "/", {});
       if (database.ok()) {
         status = (*database)->CheckAll(&run_.cancel());
       } else {

@@ -9,7 +9,8 @@
 #include "checkpointer/args.h"
 #include "checkpointer/primary.h"
 #include "place/directory_ops.h"
-#include "storage/file_store.h"
+#include "place/open_store.h"
+#include "storage/url_path.h"
 #include "tree/python_repr.h"
 
 namespace holdfast {
@@ -66,6 +67,7 @@ Status CheckItemName(const std::string& name) {
 // Of several processes each makes it, so that none has to wait.
 Status MakeItemDirectory(const std::string& path,
                          const std::optional<uint32_t>& mode) {
+  if (IsUrl(path)) return Status();
   const Status made = CreateDirectoryNew(path);
   if (made.code() == StatusCode::kAlreadyExists) return Status();
   HF_RETURN_IF_ERROR(made);
@@ -364,8 +366,8 @@ class CompositeHandler final : public CompositeCheckpointHandler {
   // As of a save of its own, though the directory has its final name already.
   Status WriteMarker(const std::string& path) const {
     if (!IsPrimaryHost(options_.multiprocessing_options)) return Status();
-    FileStore store(path);
-    return store.Write(kCommitMarkerFile, CommitMarkerText(path),
+    const std::shared_ptr<Store> store = StoreAt(path);
+    return store->Write(kCommitMarkerFile, CommitMarkerText(path),
                        {.sync = false, .atomic = false});
   }
 

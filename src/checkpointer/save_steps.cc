@@ -1,6 +1,5 @@
 #include "checkpointer/save_steps.h"
 
-#include <filesystem>
 #include <vector>
 
 #include "base/no_throw.h"
@@ -8,7 +7,9 @@
 #include "checkpoint/format/json_text.h"
 #include "checkpoint/pending_saver.h"
 #include "checkpoint/unfinished.h"
+#include "place/directory_ops.h"
 #include "pytree/settings.h"
+#include "storage/url_path.h"
 
 namespace holdfast {
 namespace {
@@ -30,11 +31,13 @@ std::string ItemHandlersJson(const CheckpointHandler& handler) {
 // Ok for a finished checkpoint; else NotFound or FailedPrecondition in Orbax's
 // words.
 Status CheckRestorable(const std::string& path, CommitMode mode) {
-  std::error_code error;
-  if (!std::filesystem::exists(path, error)) {
+  const Result<bool> is_there = LeadsToAnything(path);
+  if (!is_there.ok() || !*is_there) {
+    if (IsUrl(path)) HF_RETURN_IF_ERROR(is_there.status());
     return NotFoundError("Checkpoint at " + path + " not found.");
   }
-  if (std::filesystem::is_directory(path, error) && IsFinished(path, mode)) {
+  const Result<bool> is_directory = LeadsToDirectory(path);
+  if (is_directory.ok() && *is_directory && IsFinished(path, mode)) {
     return Status();
   }
   return IncompleteError(path);

@@ -1,20 +1,20 @@
 // What a step directory says of itself.
-#include <filesystem>
-
 #include "base/status_macros.h"
 #include "checkpoint/format/checkpoint_metadata.h"
 #include "checkpoint/format/directory_names.h"
 #include "checkpoint/format/json_text.h"
 #include "checkpoint/layout.h"
 #include "holdfast/composite_handler.h"
-#include "storage/file_store.h"
+#include "place/directory_ops.h"
+#include "place/open_store.h"
+#include "storage/url_path.h"
 
 namespace holdfast {
 namespace {
 
 Result<CheckpointMetadata> ReadMetadataFile(const std::string& directory) {
-  FileStore store(directory);
-  HF_ASSIGN_OR_RETURN(const Bytes text, store.Read(kCheckpointMetadataFile));
+  const std::shared_ptr<Store> store = StoreAt(directory);
+  HF_ASSIGN_OR_RETURN(const Bytes text, store->Read(kCheckpointMetadataFile));
   return ParseCheckpointMetadata(text.view());
 }
 
@@ -52,8 +52,9 @@ StepMetadata ReadStepMetadataFile(const std::string& directory) {
 
 Result<StepLayout> GetStepLayout(const std::string& directory) {
   const std::string path = AbsolutePath(directory);
-  std::error_code error;
-  if (!std::filesystem::is_directory(path, error)) {
+  const Result<bool> is_there = LeadsToDirectory(path);
+  if (!is_there.ok() || !*is_there) {
+    if (IsUrl(path)) HF_RETURN_IF_ERROR(is_there.status());
     return NotFoundError("Checkpoint at " + path + " not found.");
   }
   const StepMetadata metadata = ReadStepMetadataFile(path);
@@ -67,7 +68,8 @@ Result<StepLayout> GetStepLayout(const std::string& directory) {
     return types->contains(default_item) ? StepLayout::kDefaultItem
                                          : StepLayout::kComposite;
   }
-  if (std::filesystem::is_directory(path + "/" + default_item, error)) {
+  const Result<bool> has_default = LeadsToDirectory(path + "/" + default_item);
+  if (has_default.ok() && *has_default) {
     return StepLayout::kDefaultItem;
   }
   HF_ASSIGN_OR_RETURN(const ItemPlace self, ClassifyItem(path));

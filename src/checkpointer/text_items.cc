@@ -7,7 +7,7 @@
 #include "checkpoint/format/checkpoint_metadata.h"
 #include "checkpointer/args.h"
 #include "checkpointer/primary.h"
-#include "storage/file_store.h"
+#include "place/open_store.h"
 
 namespace holdfast {
 namespace {
@@ -20,8 +20,8 @@ class TextFile {
 
   Status Write(const std::string& directory, std::string_view text) const {
     if (!is_primary_) return Status();
-    FileStore store(directory);
-    return store.Write(filename_, text, {.sync = false, .atomic = false});
+    const std::shared_ptr<Store> store = StoreAt(directory);
+    return store->Write(filename_, text, {.sync = false, .atomic = false});
   }
 
   std::vector<CommitFuture> WriteLater(const std::string& directory,
@@ -39,8 +39,8 @@ class TextFile {
   }
 
   Result<std::string> Read(const std::string& directory) const {
-    FileStore store(directory);
-    const Result<Bytes> text = store.Read(filename_);
+    const std::shared_ptr<Store> store = StoreAt(directory);
+    const Result<Bytes> text = store->Read(filename_);
     if (text.status().code() == StatusCode::kNotFound) {
       return NotFoundError("File " + directory + "/" + filename_ +
                            " not found.");

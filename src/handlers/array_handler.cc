@@ -11,7 +11,7 @@
 #include "handlers/sharded_read.h"
 #include "handlers/small_files.h"
 #include "holdfast/type_handlers.h"
-#include "storage/file_store.h"
+#include "place/open_store.h"
 
 namespace holdfast {
 namespace {
@@ -64,10 +64,10 @@ class RecordedShardings {
  public:
   // Nullopt when the directory has no such file. NotFound without an entry.
   Result<std::optional<Sharding>> Find(const ParamInfo& info) {
-    FileStore store(AbsolutePath(info.parent_dir));
+    const std::shared_ptr<Store> store = StoreAt(AbsolutePath(info.parent_dir));
     auto [file, is_new] = files_.try_emplace(info.parent_dir);
     if (is_new) {
-      Result<ShardingFile> read = ReadShardings(store);
+      Result<ShardingFile> read = ReadShardings(*store);
       if (read.ok()) {
         file->second = std::move(read).value();
       } else if (read.status().code() != StatusCode::kNotFound) {
@@ -79,7 +79,7 @@ class RecordedShardings {
     if (entry == file->second->end()) {
       return NotFoundError("param " + info.name + ": JSON Pointer \"/" +
                            UrlSafeBase64Encode(info.name) + "\" is not in " +
-                           store.Describe(kShardingFile));
+                           store->Describe(kShardingFile));
     }
     HF_ASSIGN_OR_RETURN(Sharding sharding, ShardingFromJson(entry->second));
     return std::optional<Sharding>(std::move(sharding));
@@ -103,9 +103,9 @@ class RecordedKeyKinds {
   using Kinds = std::map<std::string, std::string>;
 
   static Status Read(const std::string& directory, Kinds& kinds) {
-    FileStore store(AbsolutePath(directory));
+    const std::shared_ptr<Store> store = StoreAt(AbsolutePath(directory));
     HF_ASSIGN_OR_RETURN(const std::vector<ArrayMetadataRecord> records,
-                        ReadArrayMetadataRecords(store));
+                        ReadArrayMetadataRecords(*store));
     for (const ArrayMetadataRecord& record : records) {
       if (!record.ext_metadata.is_object()) continue;
       const auto impl = record.ext_metadata.find("random_key_impl");
@@ -219,13 +219,13 @@ Status WriteSideFiles(std::span<const Tree* const> values,
              by_directory[infos[i].parent_dir]);
   }
   for (auto& [directory, files] : by_directory) {
-    FileStore store(AbsolutePath(directory));
+    const std::shared_ptr<Store> store = StoreAt(AbsolutePath(directory));
     if (options.enable_write_sharding_file) {
-      HF_RETURN_IF_ERROR(AddShardings(store, files.shardings));
+      HF_RETURN_IF_ERROR(AddShardings(*store, files.shardings));
     }
     if (options.enable_array_metadata) {
       HF_RETURN_IF_ERROR(
-          AddArrayMetadataRecords(store, std::move(files.records)));
+          AddArrayMetadataRecords(*store, std::move(files.records)));
     }
   }
   return Status();

@@ -2,7 +2,6 @@
 #include "ocdbt/merge.h"
 
 #include <algorithm>
-#include <filesystem>
 
 #include "base/no_throw.h"
 #include "base/status_macros.h"
@@ -10,7 +9,8 @@
 #include "checkpoint/format/directory_names.h"
 #include "holdfast/type_handlers.h"
 #include "ocdbt/database.h"
-#include "storage/file_store.h"
+#include "place/directory_ops.h"
+#include "place/open_store.h"
 
 namespace holdfast {
 namespace {
@@ -57,37 +57,37 @@ Result<ocdbt::MergeChild> ReadRoot(Store& store) {
 }
 
 Status Merge(const std::string& directory) {
-  FileStore store(directory);
+  const std::shared_ptr<Store> store = StoreAt(directory);
   HF_ASSIGN_OR_RETURN(const std::vector<std::string> prefixes,
-                      FindProcessDatabases(store));
+                      FindProcessDatabases(*store));
   if (prefixes.empty()) return Status();
   std::vector<ocdbt::MergeChild> children;
   for (const std::string& prefix : prefixes) {
     HF_ASSIGN_OR_RETURN(ocdbt::MergeChild child,
-                        ReadAdoptedDatabase(store, prefix, nullptr));
+                        ReadAdoptedDatabase(*store, prefix, nullptr));
     children.push_back(std::move(child));
   }
   if (IsOcdbtCheckpoint(directory)) {
-    HF_ASSIGN_OR_RETURN(ocdbt::MergeChild root, ReadRoot(store));
+    HF_ASSIGN_OR_RETURN(ocdbt::MergeChild root, ReadRoot(*store));
     const Places wanted = PlacesOf(children);
     if (IsMerged(PlacesOf({root}), wanted)) return Status();
     std::erase_if(root.entries.entries, [&](const ocdbt::LeafEntry& entry) {
       return HasKey(wanted, std::string(entry.key));
     });
     children.push_back(std::move(root));
-    HF_RETURN_IF_ERROR(store.Delete(kDigestFile));
+    HF_RETURN_IF_ERROR(store->Delete(kDigestFile));
   }
   ocdbt::BulkWriteOptions options;
   options.must_create = false;
-  return ocdbt::MergeEntries(&store, "", std::move(children), options).status();
+  return ocdbt::MergeEntries(store.get(), "", std::move(children), options).status();
 }
 
 }  // namespace
 
 bool IsOcdbtCheckpoint(const std::string& directory) {
-  std::error_code ignored;
-  return std::filesystem::exists(directory + "/" + std::string(kManifestFile),
-                                 ignored);
+  const Result<bool> has_manifest =
+      LeadsToAnything(directory + "/" + std::string(kManifestFile));
+  return has_manifest.ok() && *has_manifest;
 }
 
 Status MergeOcdbtPerProcessFiles(const std::string& directory) {

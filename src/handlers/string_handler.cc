@@ -6,7 +6,7 @@
 #include "handlers/done_future.h"
 #include "handlers/small_files.h"
 #include "holdfast/type_handlers.h"
-#include "storage/file_store.h"
+#include "place/open_store.h"
 
 namespace holdfast {
 namespace {
@@ -43,8 +43,8 @@ Result<std::vector<CommitFuture>> StringHandler::Serialize(
   }
   return CatchBadAlloc([&]() -> Result<std::vector<CommitFuture>> {
     for (const auto& [directory, strings] : by_directory) {
-      FileStore store(AbsolutePath(directory));
-      HF_RETURN_IF_ERROR(AddStrings(store, filename_, strings));
+      const std::shared_ptr<Store> store = StoreAt(AbsolutePath(directory));
+      HF_RETURN_IF_ERROR(AddStrings(*store, filename_, strings));
     }
     return std::vector<CommitFuture>{DoneFuture()};
   });
@@ -58,15 +58,15 @@ Result<std::vector<Tree>> StringHandler::Deserialize(
     std::vector<Tree> values;
     for (const ParamInfo& info : infos) {
       HF_RETURN_IF_ERROR(CheckParentDir(info));
-      FileStore store(AbsolutePath(info.parent_dir));
+      const std::shared_ptr<Store> store = StoreAt(AbsolutePath(info.parent_dir));
       auto [file, is_new] = by_directory.try_emplace(info.parent_dir);
       if (is_new) {
-        HF_ASSIGN_OR_RETURN(file->second, ReadStrings(store, filename_));
+        HF_ASSIGN_OR_RETURN(file->second, ReadStrings(*store, filename_));
       }
       const auto found = file->second.find(info.name);
       if (found == file->second.end()) {
         return NotFoundError("param " + info.name + " is not in " +
-                             store.Describe(filename_));
+                             store->Describe(filename_));
       }
       values.emplace_back(found->second);
     }

@@ -7,7 +7,7 @@
 #include "checkpoint/format/directory_names.h"
 #include "checkpoint/format/json_text.h"
 #include "place/directory_ops.h"
-#include "storage/file_store.h"
+#include "place/open_store.h"
 
 namespace holdfast {
 namespace {
@@ -30,10 +30,10 @@ Status WriteRootMetadata(const std::string& root,
   }
   RootMetadata metadata;
   metadata.custom_metadata = *parsed;
-  FileStore store(root);
+  const std::shared_ptr<Store> store = StoreAt(root);
   WriteOptions options;
   options.must_create = true;
-  const Status written = store.Write(RootMetadataKey(kRootMetadataFile),
+  const Status written = store->Write(RootMetadataKey(kRootMetadataFile),
                                      SerializeRootMetadata(metadata), options);
   return written.code() == StatusCode::kAlreadyExists ? Status() : written;
 }
@@ -43,10 +43,10 @@ Result<std::optional<std::string>> ReadRootMetadata(const std::string& root) {
       root + "/" + std::string(kRootMetadataDirectory);
   HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(directory));
   if (kind == PathKind::kMissing) return std::optional<std::string>();
-  FileStore store(root);
+  const std::shared_ptr<Store> store = StoreAt(root);
   for (const std::string_view file :
        {kRootMetadataFile, kLegacyRootMetadataFile}) {
-    const auto text = store.Read(RootMetadataKey(file));
+    const auto text = store->Read(RootMetadataKey(file));
     if (!text.ok() && text.status().code() == StatusCode::kNotFound) continue;
     if (!text.ok()) return text.status();
     HF_ASSIGN_OR_RETURN(const RootMetadata metadata,

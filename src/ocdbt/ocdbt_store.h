@@ -30,6 +30,9 @@ class OcdbtStore : public Store {
 
   // "<directory>|ocdbt:<key>".
   std::string Describe(std::string_view key) const override;
+  int requests_in_flight() const override {
+    return base().requests_in_flight();
+  }
   Result<ObjectInfo> Stat(std::string_view key) override;
   Result<Bytes> Read(std::string_view key, ByteRange range = {}) override;
   Status ReadInto(std::string_view key, uint64_t offset,

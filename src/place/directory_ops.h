@@ -40,12 +40,18 @@ Status SyncFile(const std::string& path);
 // In an object store objects are copied by the server and then deleted, the
 // commit marker (commit_success.txt) last of the copies and first of what is
 // deleted: at every moment one of the two names has a whole checkpoint, if the
-// source was one. `source` and `target` must be in one bucket.
+// source was one. `source` and `target` must be in one bucket. The lease of a
+// save (`_HOLDFAST_SAVE`) directly in either stays where it is and is not in
+// the way.
 Status PublishDirectory(const std::string& source, const std::string& target);
 // Unimplemented in object stores.
 Status ExchangeDirectories(const std::string& a, const std::string& b);
 // In an object store the commit markers below `path` go first, so that what is
-// half removed counts no more.
+// half removed counts no more, and the leases last.
 Status RemoveTree(const std::string& path);
+// The same, leaving files of these names directly in `path`; nothing else there
+// is then ok. Unimplemented for paths of a file system.
+Status RemoveAllBut(const std::string& path,
+                    const std::vector<std::string>& kept_names);
 
 }  // namespace holdfast

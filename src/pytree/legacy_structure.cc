@@ -12,7 +12,7 @@
 #include "pytree/map_leaves.h"
 #include "pytree/messages.h"
 #include "place/directory_ops.h"
-#include "storage/file_store.h"
+#include "place/open_store.h"
 #include "tree/flatten.h"
 #include "tree/value_type.h"
 
@@ -100,15 +100,15 @@ Tree StructureOfItem(const Tree& item) {
 
 Result<std::optional<Tree>> ReadAggregate(const PyTreeSettings& settings,
                                           const std::string& directory) {
-  FileStore files(directory);
-  const Result<Bytes> text = files.Read(settings.aggregate_file);
+  const std::shared_ptr<Store> files = StoreAt(directory);
+  const Result<Bytes> text = files->Read(settings.aggregate_file);
   if (text.status().code() == StatusCode::kNotFound) {
     return std::optional<Tree>();
   }
   if (!text.ok()) return text.status();
   Result<Tree> tree = ParseAggregate(text->view());
   if (!tree.ok()) {
-    return tree.status().WithContext(files.Describe(settings.aggregate_file));
+    return tree.status().WithContext(files->Describe(settings.aggregate_file));
   }
   return std::optional<Tree>(std::move(tree).value());
 }

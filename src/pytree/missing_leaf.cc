@@ -4,7 +4,7 @@
 #include "checkpoint/format/directory_names.h"
 #include "checkpoint/format/strings_file.h"
 #include "place/directory_ops.h"
-#include "storage/file_store.h"
+#include "place/open_store.h"
 
 namespace holdfast {
 namespace {
@@ -44,8 +44,8 @@ Result<std::string> StringOfFile(const std::string& directory,
                                  const ParamInfo& info) {
   const std::string file = directory + "/" + std::string(kStringsFile);
   if (!IsThere(file)) return InvalidArgumentError(ReadingText(file));
-  FileStore files(directory);
-  HF_ASSIGN_OR_RETURN(const Bytes text, files.Read(kStringsFile));
+  const std::shared_ptr<Store> files = StoreAt(directory);
+  HF_ASSIGN_OR_RETURN(const Bytes text, files->Read(kStringsFile));
   const Result<StringsFile> strings = ParseStringsFile(text.view());
   if (!strings.ok()) return strings.status().WithContext(file);
   const auto found = strings->find(info.name);

@@ -10,7 +10,7 @@
 #include "holdfast/pending_save.h"
 #include "pytree/messages.h"
 #include "pytree/rich_types.h"
-#include "storage/file_store.h"
+#include "place/open_store.h"
 
 namespace holdfast {
 namespace {
@@ -121,10 +121,10 @@ Result<std::vector<CommitFuture>> SerializeGroups(const PreparedSave& prepared,
                                                   bool is_primary) {
   std::vector<CommitFuture> all;
   if (prepared.parts.groups.empty() || !is_primary) return all;
-  FileStore store(prepared.directory);
-  HF_RETURN_IF_ERROR(RemoveEarlierItem(/*adopt_existing=*/false, store));
+  const std::shared_ptr<Store> store = StoreAt(prepared.directory);
+  HF_RETURN_IF_ERROR(RemoveEarlierItem(/*adopt_existing=*/false, *store));
   HF_RETURN_IF_ERROR(
-      RemoveEarlierPart(ProcessDirectoryName({"0", false}), 0, store));
+      RemoveEarlierPart(ProcessDirectoryName({"0", false}), 0, *store));
   for (const SaveGroup& group : prepared.parts.groups) {
     std::vector<const Tree*> values;
     for (const Tree& value : group.values) values.push_back(&value);

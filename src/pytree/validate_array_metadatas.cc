@@ -11,7 +11,7 @@
 #include "checkpoint/format/json_text.h"
 #include "holdfast/pytree_checkpoint_handler.h"
 #include "place/directory_ops.h"
-#include "storage/file_store.h"
+#include "place/open_store.h"
 #include "tree/python_repr.h"
 
 namespace holdfast {
@@ -32,7 +32,7 @@ std::optional<int> ProcessOfFile(std::string_view name) {
   return is_number && process >= 0 ? std::optional<int>(process) : std::nullopt;
 }
 
-Result<Rows> ReadRows(FileStore& files, const std::string& name) {
+Result<Rows> ReadRows(Store& files, const std::string& name) {
   HF_ASSIGN_OR_RETURN(const Bytes text, files.Read(name));
   Result<std::vector<ArrayMetadataRecord>> records =
       ParseArrayMetadatas(text.view());
@@ -181,11 +181,11 @@ Result<ArrayMetadatasByProcess> ReadArrayMetadatas(
   HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(path));
   if (kind != PathKind::kDirectory) return metadatas;
   HF_ASSIGN_OR_RETURN(const auto names, ListDirectory(path));
-  FileStore files(path);
+  const std::shared_ptr<Store> files = StoreAt(path);
   for (const std::string& name : names) {
     const std::optional<int> process = ProcessOfFile(name);
     if (!process) continue;
-    HF_ASSIGN_OR_RETURN(metadatas[*process], ReadRows(files, name));
+    HF_ASSIGN_OR_RETURN(metadatas[*process], ReadRows(*files, name));
   }
   return metadatas;
 }

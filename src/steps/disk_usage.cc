@@ -14,6 +14,8 @@
 #include "holdfast/steps.h"
 #include "place/directory_ops.h"
 #include "place/file_walk.h"
+#include "place/open_store.h"
+#include "storage/url_path.h"
 
 namespace holdfast {
 namespace {
@@ -103,6 +105,11 @@ Result<std::vector<RootEntry>> EntriesOf(const std::string& root) {
 
 // A file in the root itself.
 Status AddLooseFile(const std::string& root, RootEntry& entry) {
+  if (IsUrl(root)) {
+    const Result<ObjectInfo> object = StoreAt(root)->Stat(entry.name);
+    if (object.ok()) entry.files.push_back({entry.name, object->byte_count});
+    return Status();
+  }
   struct stat info;
   if (::lstat((root + "/" + entry.name).c_str(), &info) != 0) return Status();
   entry.files.push_back({entry.name, static_cast<uint64_t>(info.st_size),

@@ -9,6 +9,7 @@
 #include "place/directory_ops.h"
 #include "storage/errno_status.h"
 #include "storage/path_parts.h"
+#include "storage/url_path.h"
 
 namespace holdfast {
 namespace {
@@ -21,6 +22,7 @@ bool IsDirectoryOrLinkToOne(const std::string& path) {
 }  // namespace
 
 Status MakeDirectories(const std::string& path, std::optional<uint32_t> mode) {
+  if (IsUrl(path)) return Status();
   std::vector<std::string> missing;
   std::string next = WithoutTrailingSlashes(path);
   while (!IsDirectoryOrLinkToOne(next) && ParentPath(next) != next) {

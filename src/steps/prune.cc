@@ -40,17 +40,21 @@ uint64_t FreedBytes(const std::vector<PruneRow>& rows,
     uint64_t link_count = 0;
     uint64_t gone_count = 0;
   };
+  uint64_t freed = 0;
   std::map<std::pair<uint64_t, uint64_t>, Names> by_inode;
   for (size_t i = 0; i < rows.size(); ++i) {
     if (!rows[i].kept_by.empty()) continue;
     for (const WalkedFile& file : files[i]) {
+      if (file.link_count == 1) {
+        freed += file.byte_count;
+        continue;
+      }
       Names& names = by_inode[{file.device, file.inode}];
       names.bytes = file.byte_count;
       names.link_count = file.link_count;
       ++names.gone_count;
     }
   }
-  uint64_t freed = 0;
   for (const auto& [inode, names] : by_inode) {
     if (names.gone_count >= names.link_count) freed += names.bytes;
   }

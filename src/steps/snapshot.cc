@@ -12,6 +12,7 @@
 #include "steps/make_directories.h"
 #include "place/directory_ops.h"
 #include "storage/errno_status.h"
+#include "storage/url_path.h"
 
 namespace holdfast {
 namespace {
@@ -65,6 +66,11 @@ Status LinkInto(const std::string& source, const std::string& target) {
 Result<std::unique_ptr<Snapshot>> Snapshot::Make(const std::string& source,
                                                  const std::string& directory,
                                                  const std::string& name) {
+  if (IsUrl(source) || IsUrl(directory)) {
+    return InvalidArgumentError(
+        "snapshot of " + source +
+        ": only checkpoints on a file system can be linked");
+  }
   static std::atomic<uint64_t> made_count{0};
   HF_RETURN_IF_ERROR(MakeDirectories(directory, std::nullopt));
   RemoveAbandoned(directory);

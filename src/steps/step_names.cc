@@ -12,6 +12,7 @@
 #include "checkpoint/layout.h"
 #include "steps/step_lists.h"
 #include "place/directory_ops.h"
+#include "storage/url_path.h"
 
 namespace holdfast {
 namespace {
@@ -38,13 +39,17 @@ std::string_view LastElement(std::string_view path) {
 }
 
 bool IsDirectory(const std::string& path) {
+  if (IsUrl(path)) {
+    const Result<bool> is_directory = LeadsToDirectory(path);
+    return is_directory.ok() && *is_directory;
+  }
   struct stat info;
   return ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
 }
 
 bool IsLink(const std::string& path) {
   struct stat info;
-  return ::lstat(path.c_str(), &info) == 0 && S_ISLNK(info.st_mode);
+  return !IsUrl(path) && ::lstat(path.c_str(), &info) == 0 && S_ISLNK(info.st_mode);
 }
 
 // Names of entries; none when there is no such directory.

@@ -106,6 +106,9 @@ class Store {
   // after the other until the first failure; `cancel` is asked before each.
   virtual Status ReadBatch(std::span<const RangeRead> requests,
                            const CancelToken* cancel = nullptr);
+  // How many calls at once are worth having: 1 where an answer costs no waiting
+  // (files, memory), many where each is a request to a server.
+  virtual int requests_in_flight() const { return 1; }
   // Default: {this, key, 0, kToEnd} without looking.
   virtual Result<ObjectLocation> Locate(std::string_view key);
 
@@ -127,6 +130,9 @@ class Store {
   // Makes the names of all objects written so far durable (for files: syncs
   // every directory touched, deepest first). Object stores do nothing.
   virtual Status SyncNames() = 0;
+  // Waits for writes that the store has only queued (neither sync nor atomic);
+  // their first failure. Syncs nothing; SyncNames does this, too.
+  virtual Status Flush() { return Status(); }
 
   // Convenience for one piece.
   Status Write(std::string_view key, std::string_view value,

@@ -1,0 +1,39 @@
+// Whole listings of a bucket, page after page.
+//
+// Thread-safety: any thread. Ownership: none. Errors: those of Bucket::List,
+// and of `fn`; DataLoss when a server gives the same page for ever.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "cloud/bucket.h"
+
+namespace holdfast {
+
+// Calls fn for each object whose key begins with `prefix`, in increasing order,
+// until it fails. Markers ("a/") are among them.
+Status ForEachObject(Bucket& bucket, const std::string& prefix,
+                     const std::function<Status(const ObjectEntry&)>& fn);
+
+// What is directly below a directory.
+struct DirectoryEntries {
+  std::vector<std::string> directories;  // names, sorted
+  std::vector<ObjectEntry> files;        // full keys, sorted
+  bool has_marker = false;               // an object named as the directory
+
+  bool empty() const {
+    return directories.empty() && files.empty() && !has_marker;
+  }
+};
+
+// `prefix` is "" or ends in '/'.
+Result<DirectoryEntries> ListEntries(Bucket& bucket, const std::string& prefix);
+
+// Whether a key says "here is a directory" and no more.
+inline bool IsDirectoryMarker(std::string_view key) {
+  return key.ends_with('/');
+}
+
+}  // namespace holdfast

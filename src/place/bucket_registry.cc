@@ -1,0 +1,164 @@
+#include "place/bucket_registry.h"
+
+#include <utility>
+
+#include "base/status_macros.h"
+#include "storage/url_path.h"
+
+#if __has_include("cloud/http_bucket.h")
+#include "cloud/http_bucket.h"
+#define HOLDFAST_HAS_HTTP_BUCKET
+#endif
+#if __has_include("cloud/s3/s3_bucket.h")
+#include "cloud/s3/s3_bucket.h"
+#define HOLDFAST_HAS_S3_BUCKET
+#endif
+#if __has_include("cloud/gcs/gcs_bucket.h")
+#include "cloud/gcs/gcs_bucket.h"
+#define HOLDFAST_HAS_GCS_BUCKET
+#endif
+
+namespace holdfast {
+namespace {
+
+struct UrlHalves {
+  std::string root;  // "scheme://authority", the scheme in lower case
+  std::string path;  // the rest, without slashes at its ends
+};
+
+Status BadUrl(std::string_view url, std::string_view why) {
+  return InvalidArgumentError("URL " + std::string(url) + ": " +
+                              std::string(why));
+}
+
+Result<UrlHalves> HalvesOf(std::string_view url) {
+  const size_t authority = url.find("://") + 3;
+  const size_t slash = std::min(url.find('/', authority), url.size());
+  const std::string_view name = url.substr(authority, slash - authority);
+  if (name.empty()) return BadUrl(url, "names no bucket or host");
+  if (name.find('@') != std::string_view::npos) {
+    // The message must not repeat what may be a password.
+    return BadUrl(UrlScheme(url) + "://…",
+                  "has a user or password, which belong in the environment");
+  }
+  std::string_view path = url.substr(slash);
+  while (path.starts_with('/')) path.remove_prefix(1);
+  while (path.ends_with('/')) path.remove_suffix(1);
+  return UrlHalves{UrlScheme(url) + "://" + std::string(name),
+                   std::string(path)};
+}
+
+int HexDigit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
+}
+
+// What is no escape stands for itself.
+std::string Unescaped(std::string_view text) {
+  std::string plain;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const bool is_escape = text[i] == '%' && i + 2 < text.size() &&
+                           HexDigit(text[i + 1]) >= 0 &&
+                           HexDigit(text[i + 2]) >= 0;
+    if (is_escape) {
+      plain +=
+          static_cast<char>(HexDigit(text[i + 1]) * 16 + HexDigit(text[i + 2]));
+      i += 2;
+    } else {
+      plain += text[i];
+    }
+  }
+  return plain;
+}
+
+bool IsWebScheme(std::string_view scheme) {
+  return scheme == "http" || scheme == "https";
+}
+
+[[maybe_unused]] std::string NameOf(const std::string& root) {
+  return root.substr(root.find("://") + 3);
+}
+
+}  // namespace
+
+BucketRegistry::BucketRegistry() {
+#ifdef HOLDFAST_HAS_S3_BUCKET
+  factories_["s3"] = [](const std::string& root, const RemoteOptions& options) {
+    return OpenS3Bucket(NameOf(root), options);
+  };
+#endif
+#ifdef HOLDFAST_HAS_GCS_BUCKET
+  factories_["gs"] = [](const std::string& root, const RemoteOptions& options) {
+    return OpenGcsBucket(NameOf(root), options);
+  };
+#endif
+#ifdef HOLDFAST_HAS_HTTP_BUCKET
+  factories_["http"] = factories_["https"] = [](const std::string& root,
+                                                const RemoteOptions& options) {
+    return OpenHttpBucket(root, options);
+  };
+#endif
+}
+
+BucketRegistry& BucketRegistry::Default() {
+  static BucketRegistry* const registry = new BucketRegistry;
+  return *registry;
+}
+
+void BucketRegistry::Register(const std::string& scheme, Factory factory) {
+  const std::lock_guard lock(mutex_);
+  factories_[scheme] = std::move(factory);
+  std::erase_if(buckets_, [&](const auto& entry) {
+    return UrlScheme(entry.first) == scheme;
+  });
+}
+
+void BucketRegistry::SetOptions(RemoteOptions options) {
+  const std::lock_guard lock(mutex_);
+  options_ = std::move(options);
+  buckets_.clear();
+}
+
+RemoteOptions BucketRegistry::options() const {
+  const std::lock_guard lock(mutex_);
+  return options_;
+}
+
+Result<std::shared_ptr<Bucket>> BucketRegistry::Open(const std::string& url) {
+  HF_ASSIGN_OR_RETURN(BucketPlace place, Find(url));
+  return std::move(place.bucket);
+}
+
+Result<BucketPlace> BucketRegistry::Find(const std::string& url) {
+  if (!IsUrl(url)) return BadUrl(url, "is a path");
+  HF_ASSIGN_OR_RETURN(UrlHalves halves, HalvesOf(url));
+  const std::string scheme = UrlScheme(url);
+  if (IsWebScheme(scheme)) {
+    if (url.find_first_of("?#") != std::string::npos) {
+      return BadUrl(url.substr(0, url.find_first_of("?#")),
+                    "has a query or fragment, which no file below it can have");
+    }
+    halves.path = Unescaped(halves.path);
+  }
+  if (halves.path.find('\0') != std::string::npos) {
+    return BadUrl(halves.root, "has a NUL byte in its path");
+  }
+  const std::lock_guard lock(mutex_);
+  const auto factory = factories_.find(scheme);
+  if (factory == factories_.end()) {
+    return UnimplementedError("open " + url + ": no store for the scheme \"" +
+                              scheme + "\" (want gs, s3, http or https)");
+  }
+  std::shared_ptr<Bucket>& bucket = buckets_[halves.root];
+  if (bucket == nullptr) {
+    Result<std::shared_ptr<Bucket>> made =
+        factory->second(halves.root, options_);
+    if (!made.ok()) return made.status().WithContext("open " + url);
+    bucket = std::move(made).value();
+  }
+  return BucketPlace{bucket, std::move(halves.path)};
+}
+
+}  // namespace holdfast

@@ -1,0 +1,49 @@
+// The file names of checkpoints that directories and listings must know: which
+// say that a checkpoint is whole, and which are worth fetching together.
+//
+// Thread-safety: constants.
+#pragma once
+
+#include <string_view>
+
+namespace holdfast {
+
+// Orbax's: a checkpoint in an object store is finished when it is there. (The
+// formats' own kCommitMarkerFile, which lives upstairs.)
+inline constexpr std::string_view kPlaceCommitMarker = "commit_success.txt";
+// Who saves here at the moment; lies directly in the checkpoint's directory.
+inline constexpr std::string_view kSaveLease = "_HOLDFAST_SAVE";
+
+// Small files that opening a checkpoint reads, wherever in it they lie.
+inline constexpr std::string_view kOpeningNames[] = {
+    "commit_success.txt",
+    "_CHECKPOINT_METADATA",
+    "_METADATA",
+    "_ROOT_METADATA",
+    "_HOLDFAST_DIGESTS",
+    "_sharding",
+    "_strings.json",
+    "manifest.ocdbt",
+    "orbax.checkpoint",
+    "checkpoint",
+    "metadata",
+    "data.json",
+    "metrics",
+    // of other formats
+    "metadata.json",
+    "common.pt",
+    ".metadata",
+    "model.safetensors.index.json",
+};
+
+// Names in directories of that name are read, too
+// ("array_metadatas/process_0").
+inline constexpr std::string_view kOpeningDirectories[] = {"array_metadatas"};
+
+// Metadata of one array, in a directory of its own.
+inline constexpr std::string_view kArrayNames[] = {".zarray", "zarr.json"};
+
+// Files of OCDBT nodes and values lie in directories of this name.
+inline constexpr std::string_view kDataDirectory = "d";
+
+}  // namespace holdfast
