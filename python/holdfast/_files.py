@@ -45,6 +45,12 @@ def is_url(path: Any) -> bool:
     return isinstance(path, str) and _URL.match(path) is not None
 
 
+def is_known(path: PathLike) -> bool:
+    """Whether it is a path, or a URL of a scheme that holdfast reads."""
+    scheme = os.fspath(path).partition("://")[0].lower()
+    return not is_url(path) or scheme in ("gs", "s3", "http", "https")
+
+
 def split_url(url: PathLike) -> tuple[str, str, str]:
     """`("gs://bucket", "/a/b", "")`: root, path and query of a URL."""
     match = _URL.fullmatch(os.fspath(url))
@@ -314,9 +320,7 @@ def mkdir(path: PathLike, mode: int = 0o777) -> None:
         os.mkdir(path, mode)
 
 
-def makedirs(
-    path: PathLike, mode: int = 0o777, exist_ok: bool = False
-) -> None:
+def makedirs(path: PathLike, mode: int = 0o777, exist_ok: bool = False) -> None:
     """`os.makedirs`."""
     if not is_url(path):
         os.makedirs(path, mode, exist_ok)

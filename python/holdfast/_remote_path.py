@@ -161,7 +161,9 @@ class RemotePath(os.PathLike[str]):
     def parents(self) -> tuple[RemotePath, ...]:
         """The directories above it, the nearest first."""
         count = len(self._inside)
-        return tuple(self._with(self._inside[:n]) for n in reversed(range(count)))
+        return tuple(
+            self._with(self._inside[:n]) for n in reversed(range(count))
+        )
 
     # ---- other paths
 
@@ -467,6 +469,11 @@ class RemotePath(os.PathLike[str]):
 
 
 _libraries_told: set[str] = set()
+
+
+def plain_path(path: PathLike) -> Any:
+    """A RemotePath of URLs, else a `pathlib.Path`."""
+    return RemotePath(path) if _files.is_url(path) else pathlib.Path(path)
 
 
 def as_path(path: PathLike) -> Any:

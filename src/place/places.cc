@@ -3,12 +3,13 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
-#include <map>
 #include <system_error>
 #include <utility>
 
+#include "place/bucket_registry.h"
 #include "place/directory_ops.h"
 #include "place/open_store.h"
+#include "place/swap_file.h"
 #include "storage/store.h"
 #include "storage/url_path.h"
 
@@ -72,34 +73,98 @@ Result<std::vector<PlaceEntry>> ListLocalPlace(const std::string& path) {
   return entries;
 }
 
+PlaceInfo FileInfo(const ObjectEntry& object) {
+  return {PlaceInfo::Kind::kFile, object.byte_count, object.modified_ns};
+}
+
+PlaceInfo DirectoryInfo() { return {PlaceInfo::Kind::kDirectory, 0, 0}; }
+
+Result<PlaceInfo> StatObject(const BucketPlace& place) {
+  const auto object = place.bucket->Head(place.key);
+  if (object.ok()) return FileInfo(*object);
+  if (object.status().code() != StatusCode::kNotFound) return object.status();
+  return PlaceInfo();
+}
+
+// Whether any key begins with "key/".
+Result<PlaceInfo> StatPrefix(const BucketPlace& place) {
+  const auto page = place.bucket->List({place.prefix(), "", "", "", 1});
+  if (!page.ok()) return page.status();
+  return page->objects.empty() ? PlaceInfo() : DirectoryInfo();
+}
+
+// One request, but for names that more than a page of others begin with.
 Result<PlaceInfo> StatRemotePlace(const std::string& path) {
-  const auto kind = GetPathKind(path);
-  if (!kind.ok()) return kind.status();
-  PlaceInfo info;
-  if (*kind == PathKind::kMissing) return info;
-  if (*kind != PathKind::kFile) {
-    info.kind = PlaceInfo::Kind::kDirectory;
-    return info;
+  const auto place = BucketRegistry::Default().Find(path);
+  if (!place.ok()) return place.status();
+  if (!place->bucket->traits().can_list) return StatObject(*place);
+  if (place->key.empty()) {
+    const auto page = place->bucket->List({"", "", "", "", 1});
+    if (!page.ok()) return page.status();
+    return DirectoryInfo();
   }
-  const auto at = StoreOfFile(path);
-  if (!at.ok()) return at.status();
-  const auto object = at->store->Stat(at->key);
-  if (!object.ok()) return object.status();
-  info.kind = PlaceInfo::Kind::kFile;
-  info.byte_count = object->byte_count;
-  return info;
+  const auto page = place->bucket->List({place->key, "/", "", "", 100});
+  if (page.status().code() == StatusCode::kPermissionDenied) {
+    return StatObject(*place);  // who may read need not be allowed to list
+  }
+  if (!page.ok()) return page.status();
+  for (const ObjectEntry& object : page->objects) {
+    if (object.key == place->key) return FileInfo(object);
+  }
+  for (const std::string& prefix : page->prefixes) {
+    if (prefix == place->prefix()) return DirectoryInfo();
+  }
+  if (page->next_page_token.empty()) return PlaceInfo();
+  return StatPrefix(*place);  // a file of that name comes first in the page
 }
 
 Result<std::vector<PlaceEntry>> ListRemotePlace(const std::string& path) {
-  const auto names = ListDirectory(path);
-  if (!names.ok()) return names.status();
+  const auto place = BucketRegistry::Default().Find(path);
+  if (!place.ok()) return place.status();
+  const std::string prefix = place->prefix();
   std::vector<PlaceEntry> entries;
-  for (const std::string& name : *names) {
-    auto info = StatRemotePlace(path + "/" + name);
-    if (!info.ok()) return info.status();
-    entries.push_back({name, *info});
-  }
+  std::string page_token;
+  do {
+    const auto page = place->bucket->List({prefix, "/", "", page_token, 1000});
+    if (!page.ok()) return page.status();
+    for (const ObjectEntry& object : page->objects) {
+      if (object.key == prefix) continue;  // the directory's own marker
+      entries.push_back({object.key.substr(prefix.size()), FileInfo(object)});
+    }
+    for (const std::string& below : page->prefixes) {
+      const size_t count = below.size() - prefix.size() - 1;
+      entries.push_back({below.substr(prefix.size(), count), DirectoryInfo()});
+    }
+    page_token = page->next_page_token;
+  } while (!page_token.empty());
+  std::sort(
+      entries.begin(), entries.end(),
+      [](const PlaceEntry& a, const PlaceEntry& b) { return a.name < b.name; });
   return entries;
+}
+
+Status RenameObject(const std::string& source, const std::string& target) {
+  const auto from = BucketRegistry::Default().Find(source);
+  if (!from.ok()) return from.status();
+  const auto to = BucketRegistry::Default().Find(target);
+  if (!to.ok()) return to.status();
+  if (from->bucket != to->bucket) {
+    return UnimplementedError("rename " + source + " to " + target +
+                              ": they are not in one bucket");
+  }
+  const auto copied = from->bucket->Copy(from->key, to->key);
+  if (!copied.ok()) return copied.status();
+  return from->bucket->Delete(from->key);
+}
+
+Status RenameLocalFile(const std::string& source, const std::string& target) {
+  std::error_code error;
+  fs::rename(source, target, error);
+  if (!error) return {};
+  const std::string what = "rename " + source + " to " + target + ": ";
+  return error == std::errc::no_such_file_or_directory
+             ? NotFoundError(what + "no such file")
+             : UnavailableError(what + error.message());
 }
 
 class StorePlaceReader : public PlaceReader {
@@ -196,10 +261,10 @@ Status WritePlace(const std::string& path, std::string_view content,
   return status.ok() ? at->store->SyncNames() : status;
 }
 
-Status SwapPlace(const std::string& path, std::optional<std::string_view>,
-                 std::string_view) {
-  return UnimplementedError("replace " + path +
-                            ": not on this kind of storage");
+Status SwapPlace(const std::string& path,
+                 std::optional<std::string_view> expected,
+                 std::string_view content) {
+  return SwapFile(AbsolutePath(path), expected, content);
 }
 
 Status RemovePlaceFile(const std::string& path) {
@@ -215,20 +280,8 @@ Status RemovePlaceTree(const std::string& path) {
 }
 
 Status RenamePlaceFile(const std::string& source, const std::string& target) {
-  if (!IsUrl(source) && !IsUrl(target)) {
-    std::error_code error;
-    fs::rename(source, target, error);
-    if (!error) return {};
-    return error == std::errc::no_such_file_or_directory
-               ? NotFoundError("rename " + source + ": no such file")
-               : UnavailableError("rename " + source + " to " + target + ": " +
-                                  error.message());
-  }
-  // Small files beside checkpoints: read, write, delete.
-  const auto content = ReadPlace(source);
-  if (!content.ok()) return content.status();
-  Status status = WritePlace(target, *content);
-  return status.ok() ? RemovePlaceFile(source) : status;
+  if (!IsUrl(source) && !IsUrl(target)) return RenameLocalFile(source, target);
+  return RenameObject(AbsolutePath(source), AbsolutePath(target));
 }
 
 Status RenamePlaceDirectory(const std::string& source,

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from holdfast import _engine
+from holdfast import _engine, _files
 from holdfast._adapt import adapt, make_adapt
 from holdfast._progress import cancelling
 from holdfast.orbax import _structure
@@ -155,7 +155,7 @@ class PreparedSave:
             Exception: what another handler raises.
         """
         path = os.fspath(directory)
-        if not os.path.isabs(path):
+        if not _files.isabs(path):
             raise ValueError(f"Checkpoint path should be absolute. Got {path}")
         options = self.options
         if is_cancelled is not None:
@@ -185,7 +185,7 @@ _PART_PREFIX = "_HOLDFAST_PART_"
 
 def has_parts(directory: Any) -> bool:
     """Whether processes have written an item there that is not finished."""
-    names = os.listdir(os.fspath(directory))
+    names = _files.listdir(os.fspath(directory))
     return any(name.startswith(_PART_PREFIX) for name in names)
 
 

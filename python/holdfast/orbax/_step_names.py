@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol, TypeVar
 
+from holdfast import _files
 from holdfast.orbax._paths import (
     TMP_DIR_SUFFIX,
     PathLike,
@@ -68,7 +69,9 @@ class Metadata:
         nsecs = self.commit_timestamp_nsecs
         # Whole seconds, as Orbax takes them from a directory.
         seconds = (
-            int(os.stat(self.path).st_mtime) if nsecs is None else nsecs / 1e9
+            int(_files.stat(self.path).st_mtime)
+            if nsecs is None
+            else nsecs / 1e9
         )
         return datetime.datetime.fromtimestamp(
             seconds, tz=datetime.timezone.utc
@@ -147,7 +150,7 @@ class _StandardNameFormat(NameFormat):
         return f"{prefix}{step:0{self.step_format_fixed_length}d}"
 
     def find_all(self, base_path: PathLike) -> Iterator[Metadata]:
-        if not os.path.isdir(base_path):
+        if not _files.isdir(base_path):
             return iter(())
         # Only then: asking for processes may start jax's devices.
         if self.single_host_load_and_broadcast and process_count() > 1:
@@ -172,7 +175,7 @@ class _StandardNameFormat(NameFormat):
         prefix = step_prefix_with_underscore(self.step_prefix)
         number = _step_pattern(self.step_format_fixed_length)
         pattern = re.compile(f"^{prefix}{number}$")
-        with os.scandir(base_path) as entries:
+        with _files.scandir(base_path) as entries:
             for entry in entries:
                 # The prefix is a text, though it is also part of a pattern.
                 if not entry.name.startswith(prefix):
@@ -193,7 +196,7 @@ class _StandardNameFormat(NameFormat):
         return TMP_DIR_SUFFIX not in entry.name and entry.is_dir()
 
     def find_step(self, base_path: PathLike, step: int) -> Metadata:
-        if not os.path.isdir(base_path):
+        if not _files.isdir(base_path):
             raise ValueError(
                 f"Invalid base_path: {base_path} does not exist or is not a"
                 " directory."

@@ -17,7 +17,7 @@ import os
 import threading
 from collections.abc import Iterable
 
-from holdfast import _engine, errors
+from holdfast import _engine, _files, errors
 
 TRASH_NAME = ".holdfast_trash"
 
@@ -80,7 +80,7 @@ def remove_entry(path: str) -> None:
     except (OSError, errors.HoldfastError) as error:
         logging.warning("Failed to delete %s: %s", path, error)
     with contextlib.suppress(OSError):
-        os.rmdir(os.path.dirname(path))
+        _files.rmdir(_files.dirname(path))
 
 
 def move_to_trash(root: str, paths: Iterable[str]) -> list[str]:

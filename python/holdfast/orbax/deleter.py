@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import logging
 import os
-import shutil
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+from holdfast import _files
 from holdfast.orbax._paths import PathLike, handler_path
 from holdfast.orbax._step_names import NameFormat, build_step_path
 from holdfast.orbax._trash import Remover, move_to_trash
@@ -71,13 +71,13 @@ class PathDeleter:
             OSError: it cannot be removed or moved.
         """
         if destination is None:
-            shutil.rmtree(path)
+            _files.rmtree(path)
             return
-        os.makedirs(os.path.dirname(os.fspath(destination)), exist_ok=True)
+        _files.makedirs(_files.dirname(os.fspath(destination)), exist_ok=True)
         if overwrite:
-            os.replace(path, destination)
+            _files.replace(path, destination)
         else:
-            os.rename(path, destination)
+            _files.rename(path, destination)
 
 
 class StandardCheckpointDeleter:
@@ -167,8 +167,8 @@ class StandardCheckpointDeleter:
 
     def _move_to_subdir(self, step: int, path: Any) -> None:
         subdir = self._directory / self._todelete_subdir
-        os.makedirs(subdir, exist_ok=True)
-        os.replace(path, build_step_path(subdir, self._name_format, step))
+        _files.makedirs(subdir, exist_ok=True)
+        _files.replace(path, build_step_path(subdir, self._name_format, step))
         logging.info("Moved step %d to %s", step, subdir)
 
     def close(self) -> None:

@@ -6,10 +6,10 @@ NameFormat says; directories that were never committed are not found.
 
 from __future__ import annotations
 
-import os
 import re
 from typing import Any
 
+from holdfast import _files
 from holdfast.orbax._paths import (
     TMP_DIR_SUFFIX,
     PathLike,
@@ -197,13 +197,13 @@ def step_from_checkpoint_name(name: str) -> int:
 def _is_committed_step(path: Any) -> bool:
     """Whether a directory looks like a step of any name format."""
     has_step = path.name.isdigit() or path.name.split("_")[-1].isdigit()
-    return has_step and os.path.isdir(path) and is_path_finalized(path)
+    return has_step and _files.isdir(path) and is_path_finalized(path)
 
 
 def checkpoint_steps_paths(checkpoint_dir: PathLike) -> list[Any]:
     """The committed steps of any name format in a directory."""
     directory = handler_path(checkpoint_dir)
-    if not os.path.exists(directory):
+    if not _files.exists(directory):
         return []
     return [path for path in directory.iterdir() if _is_committed_step(path)]
 

@@ -21,7 +21,7 @@ from torch.distributed.checkpoint.planner import SavePlan, SavePlanner
 from torch.distributed.checkpoint.storage import WriteResult
 from torch.futures import Future
 
-from holdfast import _engine, errors
+from holdfast import _engine, _files, errors
 from holdfast.torch._chunks import write_shapes
 from holdfast.torch._parts import Part, RankPlan, Summary
 from holdfast.torch._sidecar import sidecar_of
@@ -94,7 +94,7 @@ class StorageWriter(dcp.StorageWriter):  # type: ignore[misc]
           TypeError: `custom_metadata` is no JSON object.
         """
         super().__init__()
-        self._path = None if path is None else os.path.abspath(os.fspath(path))
+        self._path = None if path is None else _files.abspath(os.fspath(path))
         self._overwrite = overwrite
         self._custom_metadata = (
             "" if custom_metadata is None else json.dumps(dict(custom_metadata))
@@ -125,8 +125,8 @@ class StorageWriter(dcp.StorageWriter):  # type: ignore[misc]
 
     @classmethod
     def validate_checkpoint_id(cls, checkpoint_id: PathLike) -> bool:
-        """Whether it is a path of this machine's: no URL."""
-        return "://" not in os.fspath(checkpoint_id)
+        """Whether it is a path, or a URL of a scheme that is known."""
+        return _files.is_known(checkpoint_id)
 
     def storage_meta(self) -> Any:
         """torch's StorageMeta: the path, and an id of this save."""
@@ -139,7 +139,7 @@ class StorageWriter(dcp.StorageWriter):  # type: ignore[misc]
         """
         self._discard()
         if checkpoint_id is not None:
-            self._path = os.path.abspath(os.fspath(checkpoint_id))
+            self._path = _files.abspath(os.fspath(checkpoint_id))
         self._save_id = str(uuid.uuid4())
 
     def set_up_storage_writer(
@@ -223,7 +223,7 @@ class StorageWriter(dcp.StorageWriter):  # type: ignore[misc]
                 " with writers of one kind only"
             )
         directory = self._path + _TEMPORARY_SUFFIX
-        if not os.path.isdir(directory):
+        if not _files.isdir(directory):
             raise errors.FailedPreconditionError(
                 f"{directory}: rank {note.rank} does not see the directory that"
                 " the coordinator has made; all ranks must see one disk"
