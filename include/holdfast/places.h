@@ -82,6 +82,8 @@ Status SwapPlace(const std::string& path,
 Status RemovePlaceFile(const std::string& path);
 // A directory and all below it; markers of commits first.
 Status RemovePlaceTree(const std::string& path);
+// Copies a file, by the server within one bucket. It replaces what is there.
+Status CopyPlaceFile(const std::string& source, const std::string& target);
 // In an object store copied by the server within one bucket, then removed. A
 // file replaces what is at the target.
 Status RenamePlaceFile(const std::string& source, const std::string& target);

@@ -191,7 +191,7 @@ class _TextWriter(io.TextIOWrapper):
     is_remote = True
 
     def __init__(self, writer: RemoteWriter, **options: Any) -> None:
-        super().__init__(writer, **options)  # type: ignore[arg-type]
+        super().__init__(writer, **options)
         self._remote = writer
 
     def __exit__(

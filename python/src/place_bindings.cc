@@ -92,6 +92,12 @@ void BindingRemovePlaceTree(nb::handle path) {
   RunOnPlace([&] { return RemovePlaceTree(text); });
 }
 
+void BindingCopyPlaceFile(nb::handle source, nb::handle target) {
+  const std::string from = PathOf(source);
+  const std::string to = PathOf(target);
+  RunOnPlace([&] { return CopyPlaceFile(from, to); });
+}
+
 void BindingRenamePlace(nb::handle source, nb::handle target,
                         bool is_directory) {
   const std::string from = PathOf(source);
@@ -148,6 +154,8 @@ void BindPlaces(nb::module_& module) {
              nb::arg("expected").none(), nb::arg("content"));
   module.def("remove_place_file", &BindingRemovePlaceFile, nb::arg("path"));
   module.def("remove_place_tree", &BindingRemovePlaceTree, nb::arg("path"));
+  module.def("copy_place_file", &BindingCopyPlaceFile, nb::arg("source"),
+             nb::arg("target"));
   module.def("rename_place", &BindingRenamePlace, nb::arg("source"),
              nb::arg("target"), nb::kw_only(), nb::arg("is_directory"));
 }

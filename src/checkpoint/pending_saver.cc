@@ -12,6 +12,7 @@
 #include "checkpoint/item_writer.h"
 #include "checkpoint/layout.h"
 #include "place/directory_ops.h"
+#include "place/open_store.h"
 #include "storage/new_file.h"
 #include "storage/path_parts.h"
 #include "tree/utf8.h"

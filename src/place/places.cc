@@ -18,6 +18,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr uint64_t kCopyPieceBytes = 8 << 20;
+
 struct StoreAndKey {
   std::shared_ptr<Store> store;
   std::string key;
@@ -143,18 +145,51 @@ Result<std::vector<PlaceEntry>> ListRemotePlace(const std::string& path) {
   return entries;
 }
 
-Status RenameObject(const std::string& source, const std::string& target) {
-  const auto from = BucketRegistry::Default().Find(source);
+// Two places of one bucket; without a value when they are not.
+struct TwoPlaces {
+  BucketPlace source;
+  BucketPlace target;
+};
+Result<std::optional<TwoPlaces>> InOneBucket(const std::string& source,
+                                             const std::string& target) {
+  if (!IsUrl(source) || !IsUrl(target)) return std::optional<TwoPlaces>();
+  auto from = BucketRegistry::Default().Find(source);
   if (!from.ok()) return from.status();
-  const auto to = BucketRegistry::Default().Find(target);
+  auto to = BucketRegistry::Default().Find(target);
   if (!to.ok()) return to.status();
-  if (from->bucket != to->bucket) {
+  if (from->bucket != to->bucket) return std::optional<TwoPlaces>();
+  return std::optional<TwoPlaces>(
+      {std::move(from).value(), std::move(to).value()});
+}
+
+Status RenameObject(const std::string& source, const std::string& target) {
+  const auto both = InOneBucket(source, target);
+  if (!both.ok()) return both.status();
+  if (!*both) {
     return UnimplementedError("rename " + source + " to " + target +
                               ": they are not in one bucket");
   }
-  const auto copied = from->bucket->Copy(from->key, to->key);
+  Bucket& bucket = *(*both)->source.bucket;
+  const auto copied = bucket.Copy((*both)->source.key, (*both)->target.key);
   if (!copied.ok()) return copied.status();
-  return from->bucket->Delete(from->key);
+  return bucket.Delete((*both)->source.key);
+}
+
+// Through this process, in pieces.
+Status StreamFile(const std::string& source, const std::string& target) {
+  const auto reader = PlaceReader::Open(source);
+  if (!reader.ok()) return reader.status();
+  const auto writer = PlaceWriter::Open(target);
+  if (!writer.ok()) return writer.status();
+  const uint64_t byte_count = (*reader)->byte_count();
+  for (uint64_t offset = 0; offset < byte_count; offset += kCopyPieceBytes) {
+    const auto piece =
+        (*reader)->Read(offset, std::min(kCopyPieceBytes, byte_count - offset));
+    if (!piece.ok()) return piece.status();
+    Status status = (*writer)->Append(*piece);
+    if (!status.ok()) return status;
+  }
+  return (*writer)->Finish();
 }
 
 Status RenameLocalFile(const std::string& source, const std::string& target) {
@@ -282,6 +317,15 @@ Status RemovePlaceTree(const std::string& path) {
 Status RenamePlaceFile(const std::string& source, const std::string& target) {
   if (!IsUrl(source) && !IsUrl(target)) return RenameLocalFile(source, target);
   return RenameObject(AbsolutePath(source), AbsolutePath(target));
+}
+
+Status CopyPlaceFile(const std::string& source, const std::string& target) {
+  const auto both = InOneBucket(source, target);
+  if (!both.ok()) return both.status();
+  if (!*both) return StreamFile(source, target);
+  return (*both)
+      ->source.bucket->Copy((*both)->source.key, (*both)->target.key)
+      .status();
 }
 
 Status RenamePlaceDirectory(const std::string& source,

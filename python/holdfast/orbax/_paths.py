@@ -26,6 +26,11 @@ def handler_path(path: PathLike) -> Any:
     return as_path(path)
 
 
+def is_gcs_path(path: str | os.PathLike[str]) -> bool:
+    """True for `gs://` paths."""
+    return os.fspath(path).startswith("gs://")
+
+
 def check_parents(path: str) -> None:
     """Checks that no parent of an absolute path is a file.
 

@@ -147,12 +147,16 @@ def remove_temporary_paths(
         _files.rmtree(path)
 
 
+# Of an object store: the lease, which a save writes first of all.
+_MADE_BY_A_SAVE = frozenset({STEP_METADATA_FILENAME, "_HOLDFAST_SAVE"})
+
+
 def _was_made_by_a_save(path: str) -> bool:
     """Whether it is a save's, and not just any directory without a marker."""
     if TMP_DIR_SUFFIX in os.path.basename(path):
         return True
     names = _files.listdir(path)
-    return not names or STEP_METADATA_FILENAME in names
+    return not names or not _MADE_BY_A_SAVE.isdisjoint(names)
 
 
 async def cleanup_temporary_paths(

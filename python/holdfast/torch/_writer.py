@@ -222,7 +222,9 @@ class StorageWriter(dcp.StorageWriter):  # type: ignore[misc]
                 f" ({type(note).__name__}); one that caches plans must be used"
                 " with writers of one kind only"
             )
-        directory = self._path + _TEMPORARY_SUFFIX
+        directory = self._path
+        if not _files.is_url(directory):  # a bucket's is written in place
+            directory += _TEMPORARY_SUFFIX
         if not _files.isdir(directory):
             raise errors.FailedPreconditionError(
                 f"{directory}: rank {note.rank} does not see the directory that"

@@ -44,7 +44,8 @@ def make_root(directory: Any, context: Context) -> None:
 def clean_up(directory: Any, context: Context) -> None:
     """Removes what saves that never ended have left; none that goes on,
     where checkpoints are renamed."""
-    if context.atomicity.mode is AtomicityMode.COMMIT_FILE:
+    is_marked = context.atomicity.mode is AtomicityMode.COMMIT_FILE
+    if is_marked or _files.is_url(directory):
         remove_temporary_paths(
             directory, atomicity_options=context.atomicity.v0()
         )
