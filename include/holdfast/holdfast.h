@@ -28,6 +28,7 @@
 #include "holdfast/pytree_checkpoint_handler.h"
 #include "holdfast/pytree_metadata.h"
 #include "holdfast/read_together.h"
+#include "holdfast/remote.h"
 #include "holdfast/restore_args.h"
 #include "holdfast/save_decision_policy.h"
 #include "holdfast/shard_plan.h"

@@ -60,7 +60,7 @@ struct GetRequest {
 };
 
 struct GetResult {
-  Bytes bytes;  // empty when there was a target
+  Bytes bytes;         // empty when there was a target
   ObjectEntry object;  // byte_count of the whole object
 };
 
@@ -113,6 +113,15 @@ struct BucketTraits {
   int requests_in_flight = 32;  // worth having at once
 };
 
+// How a bucket is reached, for people: never a secret.
+struct BucketAccess {
+  std::string endpoint;  // "https://s3.eu-west-1.amazonaws.com"
+  std::string region;    // "" where there is none
+  // Where the credentials are from and whose: "environment, access key
+  // AKIA…WXYZ", "none (anonymous)".
+  std::string credentials;
+};
+
 class Bucket {
  public:
   virtual ~Bucket() = default;
@@ -151,6 +160,8 @@ class Bucket {
   virtual Status AbortUpload(const UnfinishedUpload& upload) = 0;
   // The server's clock, as its last answer told it; 0 when none has.
   virtual int64_t ServerTimeNs() const = 0;
+  // May ask for credentials, as the first request does.
+  virtual Result<BucketAccess> Access() { return BucketAccess{}; }
 };
 
 }  // namespace holdfast

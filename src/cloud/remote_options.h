@@ -17,7 +17,7 @@ struct RemoteOptions {
   std::string endpoint;
   // S3: "": AWS_REGION, AWS_DEFAULT_REGION, the profile's.
   std::string region;
-  std::string profile;   // S3: "": AWS_PROFILE
+  std::string profile;     // S3: "": AWS_PROFILE
   bool anonymous = false;  // sign nothing, send no token
   // S3: the bucket in the host's name; absent style: where the endpoint is
   // Amazon's and the name allows it.

@@ -8,7 +8,7 @@
 #include "checkpoint/earlier_item.h"
 #include "checkpoint/item_writer.h"
 #include "codec/xxh64.h"
-#include "storage/file_store.h"
+#include "place/open_store.h"
 #include "tree/key_path.h"
 
 namespace holdfast {
@@ -38,7 +38,8 @@ Status WriteSavePart(const std::string& directory, const SavePlan& plan,
       ParseJsonObject(options.item_custom_metadata, "item_custom_metadata"));
   const ProcessPart part{.rank = index, .is_primary = index == 0};
   HF_RETURN_IF_ERROR(CheckFreeSpace(plan, complete, directory));
-  FileStore store(directory);
+  const std::shared_ptr<Store> opened = StoreAt(directory);
+  Store& store = *opened;
   if (part.is_primary) HF_RETURN_IF_ERROR(RemoveEarlierItem(false, store));
   HF_RETURN_IF_ERROR(
       RemoveEarlierPart(ProcessDirectoryOf(part), part.rank, store));

@@ -13,7 +13,7 @@
 #include "interop/tree_sidecar.h"
 #include "pickle/torch_archive.h"
 #include "pickle/torch_writer.h"
-#include "storage/file_store.h"
+#include "place/open_store.h"
 
 namespace holdfast {
 namespace {
@@ -98,7 +98,7 @@ class DcpOpener {
   DcpOpener(std::string path, const OpenOptions& options)
       : path_(std::move(path)),
         options_(options),
-        store_(std::make_shared<FileStore>(path_)) {}
+        store_(StoreAt(path_)) {}
 
   Result<std::unique_ptr<Checkpoint>> Open() {
     HF_ASSIGN_OR_RETURN(const Bytes text,

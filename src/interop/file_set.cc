@@ -3,7 +3,8 @@
 #include <filesystem>
 
 #include "base/status_macros.h"
-#include "storage/file_store.h"
+#include "place/open_store.h"
+#include "storage/url_path.h"
 
 namespace holdfast {
 namespace {
@@ -12,17 +13,18 @@ namespace fs = std::filesystem;
 
 class FileSet final : public Store {
  public:
+  // Whether an object is there is for its first reader to find out.
   Status Add(const std::string& name, const std::string& path) {
+    if (IsUrl(path)) {
+      AddFile(name, path, ParentDirectory(path), FileNameOf(path));
+      return Status();
+    }
     std::error_code error;
     const fs::path real = fs::canonical(path, error);
     if (error || !fs::is_regular_file(real, error)) {
       return NotFoundError("read " + path + ": there is no such file");
     }
-    std::shared_ptr<FileStore>& store = stores_[real.parent_path().string()];
-    if (store == nullptr) {
-      store = std::make_shared<FileStore>(real.parent_path().string());
-    }
-    files_[name] = {store.get(), real.filename().string(), path};
+    AddFile(name, path, real.parent_path().string(), real.filename().string());
     return Status();
   }
 
@@ -66,11 +68,17 @@ class FileSet final : public Store {
 
  private:
   struct File {
-    FileStore* store;
+    Store* store;
     std::string name;
     std::string path;
   };
 
+  void AddFile(const std::string& name, const std::string& path,
+               const std::string& directory, std::string file) {
+    std::shared_ptr<Store>& store = stores_[directory];
+    if (store == nullptr) store = StoreAt(directory);
+    files_[name] = {store.get(), std::move(file), path};
+  }
   Result<const File*> Find(std::string_view key) const {
     const auto file = files_.find(key);
     if (file != files_.end()) return &file->second;
@@ -82,7 +90,7 @@ class FileSet final : public Store {
                               ": these files are only read");
   }
 
-  std::map<std::string, std::shared_ptr<FileStore>> stores_;
+  std::map<std::string, std::shared_ptr<Store>> stores_;
   std::map<std::string, File, std::less<>> files_;
 };
 

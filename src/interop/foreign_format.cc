@@ -13,7 +13,8 @@
 #include "interop/safetensors.h"
 #include "interop/safetensors_header.h"
 #include "place/directory_ops.h"
-#include "storage/file_store.h"
+#include "place/open_store.h"
+#include "storage/url_path.h"
 
 namespace holdfast {
 namespace {
@@ -30,10 +31,10 @@ constexpr uint64_t kTrackerFileBytesMax = 64;
 // By the word that Megatron's metadata.json has for what wrote the tensors;
 // kNone when it is no such file.
 Result<ForeignFormat> FormatOfMegatron(const std::string& directory) {
-  FileStore store(directory);
-  HF_ASSIGN_OR_RETURN(const ObjectInfo info, store.Stat(kBackendFile));
+  const std::shared_ptr<Store> store = StoreAt(directory);
+  HF_ASSIGN_OR_RETURN(const ObjectInfo info, store->Stat(kBackendFile));
   if (info.byte_count > kBackendFileBytesMax) return ForeignFormat::kNone;
-  HF_ASSIGN_OR_RETURN(const Bytes text, store.Read(kBackendFile));
+  HF_ASSIGN_OR_RETURN(const Bytes text, store->Read(kBackendFile));
   const auto json = nlohmann::json::parse(text.view(), nullptr, false);
   if (!json.is_object()) return ForeignFormat::kNone;
   const auto backend = json.find("sharded_backend");
@@ -52,36 +53,50 @@ bool Has(const std::vector<std::string>& names, std::string_view name) {
   return std::binary_search(names.begin(), names.end(), name);
 }
 
-bool IsRegularFile(const std::string& path) {
+// Symbolic links are followed.
+Result<bool> LeadsToFile(const std::string& path) {
+  if (IsUrl(path)) {
+    HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(path));
+    return kind == PathKind::kFile;
+  }
   std::error_code error;
   return fs::is_regular_file(path, error);
+}
+
+Result<bool> HasFile(const std::string& directory,
+                     const std::vector<std::string>& names,
+                     std::string_view name) {
+  if (!Has(names, name)) return false;
+  return LeadsToFile(directory + "/" + std::string(name));
 }
 
 Result<ForeignFormat> FormatOfDirectory(const std::string& directory) {
   HF_ASSIGN_OR_RETURN(const std::vector<std::string> names,
                       ListDirectory(directory));
-  const auto has_file = [&](std::string_view name) {
-    return Has(names, name) &&
-           IsRegularFile(directory + "/" + std::string(name));
-  };
-  if (has_file(kBackendFile)) {
+  HF_ASSIGN_OR_RETURN(const bool has_backend,
+                      HasFile(directory, names, kBackendFile));
+  if (has_backend) {
     HF_ASSIGN_OR_RETURN(const ForeignFormat format,
                         FormatOfMegatron(directory));
     if (format != ForeignFormat::kNone) return format;
   }
-  if (has_file(kDcpFile)) return ForeignFormat::kDcp;
+  HF_ASSIGN_OR_RETURN(const bool is_dcp, HasFile(directory, names, kDcpFile));
+  if (is_dcp) return ForeignFormat::kDcp;
   for (const std::string_view mark :
        {kCheckpointMetadataFile, kShardingFile, kCommitMarkerFile,
         std::string_view("manifest.ocdbt")}) {
     if (Has(names, mark)) return ForeignFormat::kNone;
   }
-  const bool has_safetensors =
-      std::any_of(names.begin(), names.end(), [&](const std::string& name) {
-        return (name.ends_with(kSafetensorsSuffix) ||
-                name.ends_with(kSafetensorsIndexSuffix)) &&
-               IsRegularFile(directory + "/" + name);
-      });
-  return has_safetensors ? ForeignFormat::kSafetensors : ForeignFormat::kNone;
+  for (const std::string& name : names) {
+    if (!name.ends_with(kSafetensorsSuffix) &&
+        !name.ends_with(kSafetensorsIndexSuffix)) {
+      continue;
+    }
+    HF_ASSIGN_OR_RETURN(const bool is_file,
+                        LeadsToFile(directory + "/" + name));
+    if (is_file) return ForeignFormat::kSafetensors;
+  }
+  return ForeignFormat::kNone;
 }
 
 // The first bytes are a plausible length, then a JSON object.
@@ -95,8 +110,7 @@ bool LooksLikeSafetensors(std::string_view start) {
 }
 
 Result<ForeignFormat> FormatOfFile(const std::string& path) {
-  const fs::path file(path);
-  const std::string name = file.filename().string();
+  const std::string name = FileNameOf(path);
   if (name == "manifest.ocdbt" || name == ".zarray" || name == "zarr.json") {
     return ForeignFormat::kNone;
   }
@@ -104,20 +118,23 @@ Result<ForeignFormat> FormatOfFile(const std::string& path) {
       path.ends_with(kSafetensorsIndexSuffix)) {
     return ForeignFormat::kSafetensors;
   }
-  if (name == kDcpFile) return FormatOfDirectory(file.parent_path().string());
+  if (name == kDcpFile) return FormatOfDirectory(ParentDirectory(path));
   if (name == kBackendFile) {
-    return FormatOfMegatron(file.parent_path().string());
+    return FormatOfMegatron(ParentDirectory(path));
   }
   if (path.ends_with(".npz")) return ForeignFormat::kNpz;
-  std::error_code error;
-  const fs::path real = fs::canonical(file, error);
-  if (error) return ForeignFormat::kNone;
-  FileStore store(real.parent_path().string());
-  const std::string key = real.filename().string();
-  HF_ASSIGN_OR_RETURN(const ObjectInfo info, store.Stat(key));
+  std::string real = path;
+  if (!IsUrl(path)) {
+    std::error_code error;
+    real = fs::canonical(path, error).string();
+    if (error) return ForeignFormat::kNone;
+  }
+  const std::shared_ptr<Store> store = StoreAt(ParentDirectory(real));
+  const std::string key = FileNameOf(real);
+  HF_ASSIGN_OR_RETURN(const ObjectInfo info, store->Stat(key));
   HF_ASSIGN_OR_RETURN(
       const Bytes start,
-      store.Read(key, {0, std::min<uint64_t>(info.byte_count,
+      store->Read(key, {0, std::min<uint64_t>(info.byte_count,
                                              kSafetensorsLengthBytes + 1)}));
   if (LooksLikeSafetensors(start.view())) return ForeignFormat::kSafetensors;
   if (start.view().starts_with("PK\x03\x04")) return ForeignFormat::kNpz;
@@ -132,14 +149,14 @@ std::string IterationDirectory(int64_t iteration) {
 
 // The directory that a tracker names.
 Result<std::string> TrackedDirectory(const std::string& root) {
-  FileStore store(root);
-  HF_ASSIGN_OR_RETURN(const ObjectInfo info, store.Stat(kTrackerFile));
+  const std::shared_ptr<Store> store = StoreAt(root);
+  HF_ASSIGN_OR_RETURN(const ObjectInfo info, store->Stat(kTrackerFile));
   const std::string file = root + "/" + std::string(kTrackerFile);
   if (info.byte_count > kTrackerFileBytesMax) {
     return DataLossError(file + ": got " + std::to_string(info.byte_count) +
                          " bytes, want the number of an iteration");
   }
-  HF_ASSIGN_OR_RETURN(const Bytes bytes, store.Read(kTrackerFile));
+  HF_ASSIGN_OR_RETURN(const Bytes bytes, store->Read(kTrackerFile));
   std::string_view text = bytes.view();
   while (!text.empty() &&
          std::isspace(static_cast<unsigned char>(text.back()))) {
@@ -179,24 +196,23 @@ std::string_view ForeignFormatName(ForeignFormat format) {
 
 Result<ForeignFormat> FindForeignFormat(const std::string& path) {
   // The one look that an item of Orbax pays for.
-  if (IsRegularFile(path + "/" + std::string(kTreeMetadataFile))) {
-    return ForeignFormat::kNone;
-  }
-  std::error_code error;
-  const fs::file_status status = fs::status(path, error);
-  if (fs::is_directory(status)) return FormatOfDirectory(path);
-  if (fs::is_regular_file(status)) return FormatOfFile(path);
-  return ForeignFormat::kNone;
+  HF_ASSIGN_OR_RETURN(const bool is_item,
+                      LeadsToFile(path + "/" + std::string(kTreeMetadataFile)));
+  if (is_item) return ForeignFormat::kNone;
+  HF_ASSIGN_OR_RETURN(const bool is_directory, LeadsToDirectory(path));
+  if (is_directory) return FormatOfDirectory(path);
+  HF_ASSIGN_OR_RETURN(const bool is_file, LeadsToFile(path));
+  return is_file ? FormatOfFile(path) : ForeignFormat::kNone;
 }
 
 Result<ForeignPlace> FindForeignPlace(const std::string& path,
                                       const OpenOptions& options) {
   ForeignPlace place{ForeignFormat::kNone, path, options};
   HF_ASSIGN_OR_RETURN(place.format, FindForeignFormat(path));
-  if (place.format != ForeignFormat::kNone ||
-      !IsRegularFile(path + "/" + std::string(kTrackerFile))) {
-    return place;
-  }
+  if (place.format != ForeignFormat::kNone) return place;
+  HF_ASSIGN_OR_RETURN(const bool is_root,
+                      LeadsToFile(path + "/" + std::string(kTrackerFile)));
+  if (!is_root) return place;
   std::string name;
   if (options.step) {
     name = IterationDirectory(*options.step);

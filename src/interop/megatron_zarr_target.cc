@@ -16,6 +16,7 @@
 #include "megatron/open.h"
 #include "megatron/opened.h"
 #include "place/directory_ops.h"
+#include "place/open_store.h"
 #include "zarr/format/chunk_key.h"
 
 namespace holdfast {
@@ -56,7 +57,7 @@ class MegatronZarrTarget final : public FormatTarget {
     return CatchBadAlloc([&]() -> Status {
       plan_ = plan;
       directory_ = directory;
-      store_ = std::make_shared<FileStore>(directory);
+      store_ = StoreAt(directory);
       arrays_.resize(plan.leaves.size());
       stored_.resize(plan.leaves.size());
       for (const TargetLeaf& leaf : plan.leaves) names_.insert(leaf.name);

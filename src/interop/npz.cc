@@ -1,7 +1,6 @@
 #include "interop/npz.h"
 
 #include <algorithm>
-#include <filesystem>
 
 #include "base/no_throw.h"
 #include "base/status_macros.h"
@@ -12,11 +11,10 @@
 #include "interop/tree_sidecar.h"
 #include "pickle/zip_reader.h"
 #include "pickle/zip_writer.h"
+#include "storage/url_path.h"
 
 namespace holdfast {
 namespace {
-
-namespace fs = std::filesystem;
 
 // What deflate can make of a byte, at most.
 constexpr uint64_t kInflationMax = 1032;
@@ -25,7 +23,7 @@ constexpr uint64_t kCrcPieceBytes = 1 << 20;
 class NpzOpener {
  public:
   explicit NpzOpener(const std::string& path)
-      : path_(path), file_(fs::path(path).filename().string()) {}
+      : path_(path), file_(FileNameOf(path)) {}
 
   Status ReadDirectory() {
     HF_ASSIGN_OR_RETURN(store_, MakeFileSet({{file_, path_}}));

@@ -1,7 +1,6 @@
 // Open and Load of any format.
 #include "interop/open.h"
 
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -16,7 +15,9 @@
 #include "interop/safetensors.h"
 #include "interop/tree_sidecar.h"
 #include "megatron/open.h"
-#include "storage/file_store.h"
+#include "place/directory_ops.h"
+#include "place/open_store.h"
+#include "storage/url_path.h"
 
 namespace holdfast {
 namespace {
@@ -36,10 +37,9 @@ Status CheckForeignOptions(const std::string& path,
 }
 
 // A file stands for the checkpoint that it is the head of.
-std::string DirectoryOf(const std::string& path) {
-  std::error_code error;
-  if (std::filesystem::is_directory(path, error)) return path;
-  return std::filesystem::path(path).parent_path().string();
+Result<std::string> DirectoryOf(const std::string& path) {
+  HF_ASSIGN_OR_RETURN(const bool is_directory, LeadsToDirectory(path));
+  return is_directory ? path : ParentDirectory(path);
 }
 
 // The sidecar in an item's custom_metadata.
@@ -142,8 +142,8 @@ Result<LoadResult> LoadAny(const std::string& path,
 
 Result<std::unique_ptr<Checkpoint>> WithSidecarFile(
     std::unique_ptr<Checkpoint> base, const std::string& directory) {
-  FileStore store(directory);
-  const Result<ObjectInfo> info = store.Stat(kSidecarFile);
+  const std::shared_ptr<Store> store = StoreAt(directory);
+  const Result<ObjectInfo> info = store->Stat(kSidecarFile);
   if (!info.ok()) {
     if (info.status().code() == StatusCode::kNotFound) return base;
     return info.status();
@@ -153,7 +153,7 @@ Result<std::unique_ptr<Checkpoint>> WithSidecarFile(
     return DataLossError(file + ": a tree of " +
                          std::to_string(info->byte_count) + " bytes");
   }
-  HF_ASSIGN_OR_RETURN(const Bytes text, store.Read(kSidecarFile));
+  HF_ASSIGN_OR_RETURN(const Bytes text, store->Read(kSidecarFile));
   Result<TreeSidecar> sidecar = ParseSidecar(text.view());
   if (!sidecar.ok()) return sidecar.status().WithContext(file);
   return WithSidecar(std::move(base), *sidecar);
@@ -173,10 +173,11 @@ Result<std::unique_ptr<Checkpoint>> OpenForeign(ForeignFormat format,
     case ForeignFormat::kTorchDist: {
       OpenOptions dcp = options;
       dcp.use_sidecar = use_sidecar;
-      return OpenDcp(DirectoryOf(path), dcp);
+      HF_ASSIGN_OR_RETURN(const std::string directory, DirectoryOf(path));
+      return OpenDcp(directory, dcp);
     }
     case ForeignFormat::kMegatronZarr: {
-      const std::string directory = DirectoryOf(path);
+      HF_ASSIGN_OR_RETURN(const std::string directory, DirectoryOf(path));
       HF_ASSIGN_OR_RETURN(std::unique_ptr<Checkpoint> checkpoint,
                           megatron::OpenMegatronZarr(directory, options));
       if (!use_sidecar) return checkpoint;

@@ -1,7 +1,6 @@
 #include "interop/safetensors.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <unordered_map>
@@ -15,11 +14,10 @@
 #include "interop/safetensors_header.h"
 #include "interop/tree_sidecar.h"
 #include "place/directory_ops.h"
+#include "storage/url_path.h"
 
 namespace holdfast {
 namespace {
-
-namespace fs = std::filesystem;
 
 // More than any list of names needs; what is read before it is understood.
 constexpr uint64_t kIndexBytesMax = uint64_t{256} << 20;
@@ -81,9 +79,8 @@ class SafetensorsOpener {
       : path_(path), use_sidecar_(use_sidecar) {}
 
   Result<std::unique_ptr<Checkpoint>> OpenFile() {
-    const std::string name = fs::path(path_).filename().string();
     HF_RETURN_IF_ERROR(
-        AddFiles(fs::path(path_).parent_path().string(), {name}, nullptr));
+        AddFiles(ParentDirectory(path_), {FileNameOf(path_)}, nullptr));
     return Finish();
   }
 
@@ -244,10 +241,9 @@ Result<std::unique_ptr<Checkpoint>> OpenSafetensors(const std::string& path,
     if (is_directory) {
       return SafetensorsOpener(path, use_sidecar).OpenDirectory("");
     }
-    const fs::path file(path);
     if (path.ends_with(kSafetensorsIndexSuffix)) {
-      return SafetensorsOpener(file.parent_path().string(), use_sidecar)
-          .OpenDirectory(file.filename().string());
+      return SafetensorsOpener(ParentDirectory(path), use_sidecar)
+          .OpenDirectory(FileNameOf(path));
     }
     return SafetensorsOpener(path, use_sidecar).OpenFile();
   });

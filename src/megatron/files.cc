@@ -1,7 +1,9 @@
 #include "megatron/files.h"
 
 #include "base/status_macros.h"
+#include "place/open_store.h"
 #include "storage/file_store.h"
+#include "storage/url_path.h"
 
 namespace holdfast::megatron {
 namespace {
@@ -19,6 +21,12 @@ SplitPath SplitAtName(const std::string& path) {
 
 }  // namespace
 
+std::shared_ptr<Store> StoreForOneRead(const std::string& directory) {
+  if (IsUrl(directory)) return StoreAt(directory);
+  return std::make_shared<FileStore>(directory,
+                                     FileStoreOptions{.open_files_max = 0});
+}
+
 std::string JoinPath(std::string_view directory, std::string_view name) {
   std::string path(directory);
   if (!path.empty() && path.back() != '/') path += '/';
@@ -27,21 +35,21 @@ std::string JoinPath(std::string_view directory, std::string_view name) {
 
 Result<std::string> ReadWholeFile(const std::string& path, size_t bytes_max) {
   const SplitPath split = SplitAtName(path);
-  FileStore store(split.directory, {.open_files_max = 0});
-  HF_ASSIGN_OR_RETURN(const ObjectInfo info, store.Stat(split.name));
+  const std::shared_ptr<Store> store = StoreForOneRead(split.directory);
+  HF_ASSIGN_OR_RETURN(const ObjectInfo info, store->Stat(split.name));
   if (info.byte_count > bytes_max) {
     return DataLossError(path + " has " + std::to_string(info.byte_count) +
                          " bytes, more than the " + std::to_string(bytes_max) +
                          " that are read of it");
   }
-  HF_ASSIGN_OR_RETURN(const Bytes bytes, store.Read(split.name));
+  HF_ASSIGN_OR_RETURN(const Bytes bytes, store->Read(split.name));
   return bytes.ToString();
 }
 
 Status PutFile(const std::string& path, std::string_view content, bool sync) {
   const SplitPath split = SplitAtName(path);
-  FileStore store(split.directory);
-  return store.Write(split.name, content, {.sync = sync, .atomic = true});
+  return StoreAt(split.directory)
+      ->Write(split.name, content, {.sync = sync, .atomic = true});
 }
 
 }  // namespace holdfast::megatron

@@ -4,12 +4,17 @@
 // Errors: errno_status.h, with the path.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <string_view>
 
 #include "holdfast/status.h"
+#include "storage/store.h"
 
 namespace holdfast::megatron {
+
+// A Store that keeps no file of the directory open.
+std::shared_ptr<Store> StoreForOneRead(const std::string& directory);
 
 std::string JoinPath(std::string_view directory, std::string_view name);
 

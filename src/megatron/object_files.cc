@@ -3,7 +3,7 @@
 #include "megatron/error.h"
 #include "megatron/files.h"
 #include "megatron/zarr_array.h"
-#include "place/directory_ops.h"
+#include "place/open_store.h"
 
 namespace holdfast::megatron {
 namespace {
@@ -38,9 +38,9 @@ Result<std::string> ReadObjectFile(const std::string& checkpoint_dir,
                                    const ShardedObject& object) {
   HF_RETURN_IF_ERROR(CheckKeyIsInside(object.key));
   const std::string unique_key = object.UniqueKey();
-  FileStore store(checkpoint_dir, {.open_files_max = 0});
+  const std::shared_ptr<Store> store = StoreForOneRead(checkpoint_dir);
   for (const std::string& name : {unique_key + ".pt", OldName(unique_key)}) {
-    const Result<Bytes> bytes = store.Read(name);
+    const Result<Bytes> bytes = store->Read(name);
     if (bytes.ok()) return bytes->ToString();
     if (bytes.status().code() != StatusCode::kNotFound) return bytes.status();
   }
@@ -52,14 +52,14 @@ Result<std::string> ReadObjectFile(const std::string& checkpoint_dir,
 
 Status WriteObjectFiles(const std::string& checkpoint_dir,
                         std::span<const ShardedObject> objects, bool sync) {
-  FileStore store(checkpoint_dir);
+  const std::shared_ptr<Store> store = StoreAt(checkpoint_dir);
   for (const ShardedObject& object : objects) {
     if (!IsMainReplica(object.replica_id)) continue;
     HF_RETURN_IF_ERROR(CheckKeyIsStorable(object.key));
-    HF_RETURN_IF_ERROR(store.Write(object.UniqueKey() + ".pt", object.data,
+    HF_RETURN_IF_ERROR(store->Write(object.UniqueKey() + ".pt", object.data,
                                    {.sync = sync, .atomic = false}));
   }
-  return sync ? store.SyncNames() : Status();
+  return sync ? store->SyncNames() : Status();
 }
 
 }  // namespace holdfast::megatron

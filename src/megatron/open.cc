@@ -1,7 +1,6 @@
 #include "megatron/open.h"
 
 #include <algorithm>
-#include <filesystem>
 
 #include "base/no_throw.h"
 #include "base/status_macros.h"
@@ -12,7 +11,8 @@
 #include "megatron/chunk_read.h"
 #include "megatron/files.h"
 #include "megatron/opened.h"
-#include "place/directory_ops.h"
+#include "place/open_store.h"
+#include "storage/url_path.h"
 #include "tree/utf8.h"
 #include "zarr/format/chunk_key.h"
 
@@ -172,7 +172,7 @@ class MegatronCheckpoint final : public Checkpoint {
 Result<std::vector<OpenedLeaf>> OpenLeaves(const std::string& path,
                                            bool stored_sizes) {
   HF_ASSIGN_OR_RETURN(const CheckpointFiles files, ListCheckpoint(path));
-  const auto store = std::make_shared<FileStore>(path);
+  const auto store = StoreAt(path);
   std::vector<OpenedLeaf> leaves(files.arrays.size());
   Executor executor;
   HF_RETURN_IF_ERROR(
@@ -242,7 +242,7 @@ Result<std::unique_ptr<Checkpoint>> OpenMegatronZarr(
     CheckpointingConfig config;
     HF_RETURN_IF_ERROR(PlainStatus(CheckIsMegatronZarr(path, &config)));
     CheckpointInfo info;
-    info.path = std::filesystem::absolute(path).lexically_normal();
+    info.path = AbsolutePath(path);
     info.format = "megatron-zarr";
     info.zarr_format = 2;
     info.items[""] = "";

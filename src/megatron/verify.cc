@@ -10,6 +10,7 @@
 #include "megatron/files.h"
 #include "megatron/open.h"
 #include "megatron/opened.h"
+#include "place/open_store.h"
 #include "zarr/format/chunk_key.h"
 
 namespace holdfast::megatron {
@@ -73,7 +74,7 @@ class MegatronVerifier {
   }
 
   Status CheckArrays(const CheckpointFiles& files) {
-    const auto store = std::make_shared<FileStore>(path_);
+    const auto store = StoreAt(path_);
     leaves_.resize(files.arrays.size());
     std::vector<ChunkFile> chunks;
     uint64_t bytes = 0;

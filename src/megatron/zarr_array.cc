@@ -6,6 +6,7 @@
 #include "megatron/error.h"
 #include "megatron/files.h"
 #include "megatron/python_text.h"
+#include "place/open_store.h"
 #include "tree/utf8.h"
 #include "zarr/format/dtype_names.h"
 
@@ -162,7 +163,7 @@ Result<ArrayState> OpenArray(const std::shared_ptr<Store>& store,
 }
 
 Result<ZarrArray> OpenZarrArrayVerbose(const std::string& path, LoadMode mode) {
-  const auto store = std::make_shared<FileStore>(path);
+  const auto store = StoreAt(path);
   HF_ASSIGN_OR_RETURN(ArrayState state, OpenArray(store, "", mode));
   return ZarrArray(std::move(state));
 }

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "holdfast/megatron_zarr.h"
-#include "storage/file_store.h"
+#include "storage/store.h"
 #include "tensor/grid.h"
 #include "zarr/read_chunk.h"
 

@@ -9,6 +9,7 @@
 #include "checkpoint/run.h"
 #include "megatron/chunk_read.h"
 #include "megatron/error.h"
+#include "place/open_store.h"
 #include "tensor/copy.h"
 
 namespace holdfast::megatron {
@@ -31,7 +32,7 @@ class Loader {
       : tensors_(tensors),
         targets_(targets),
         options_(options),
-        store_(std::make_shared<FileStore>(checkpoint_dir)),
+        store_(StoreAt(checkpoint_dir)),
         run_(options.run),
         loading_(tensors.size()) {}
 

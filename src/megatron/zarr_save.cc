@@ -10,6 +10,7 @@
 #include "megatron/files.h"
 #include "megatron/python_text.h"
 #include "place/directory_ops.h"
+#include "place/open_store.h"
 #include "zarr/format/chunk_key.h"
 
 namespace holdfast::megatron {
@@ -24,7 +25,7 @@ Result<std::shared_ptr<Store>> OpenForSave(const std::string& directory) {
         StatusCode::kNotFound, "SAVE_DIR_MISSING", "FileNotFoundError",
         "[Errno 2] No such file or directory: " + PythonRepr(directory));
   }
-  return std::shared_ptr<Store>(std::make_shared<FileStore>(directory));
+  return StoreAt(directory);
 }
 
 // The arrays of this rank's main replicas, by key, opened once each.

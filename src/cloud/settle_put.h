@@ -1,0 +1,26 @@
+// A conditional write whose answer was lost may have happened; sent again it
+// fails for its own success. This tells that from a conflict.
+//
+// Bucket implementations call it when a condition failed and the request had
+// been sent more than once (HttpResponse::attempt_count > 1). What is there is
+// compared with what was sent. A rival who wrote the very same bytes looks like
+// ourselves: whoever needs one winner puts an id of its own into the content.
+// Thread-safety: any thread. Units: bytes.
+// Errors: the given FailedPrecondition when other content is there, or none;
+// Unavailable when nobody can tell.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "cloud/bucket.h"
+
+namespace holdfast {
+
+// The version of the object, when it holds exactly `pieces`; else `failed`.
+Result<std::string> SettlePut(Bucket& bucket, std::string_view key,
+                              std::span<const std::string_view> pieces,
+                              const Status& failed);
+
+}  // namespace holdfast

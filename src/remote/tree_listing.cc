@@ -1,0 +1,286 @@
+#include "remote/tree_listing.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <optional>
+#include <variant>
+
+#include "base/coding.h"
+#include "base/status_macros.h"
+#include "base/string_coding.h"
+#include "base/executor.h"
+#include "checkpoint/format/checkpoint_metadata.h"
+#include "checkpoint/format/digest_file.h"
+#include "checkpoint/format/directory_names.h"
+#include "codec/xxh64.h"
+#include "place/bucket_registry.h"
+#include "storage/errno_status.h"
+#include "storage/url_path.h"
+
+namespace holdfast {
+namespace {
+
+namespace fs = std::filesystem;
+
+// What is read of a web server before it is understood, at most.
+constexpr uint64_t kDigestFileBytesMax = uint64_t{1} << 30;
+
+std::string VersionOfFile(const struct stat& info) {
+  return std::to_string(info.st_ino) + "." +
+         std::to_string(info.st_mtim.tv_sec) + "." +
+         std::to_string(info.st_mtim.tv_nsec);
+}
+
+Status AddLocalFile(const std::string& path, std::string name,
+                    TreeListing& listing) {
+  struct stat info;
+  if (::stat(path.c_str(), &info) != 0) return ErrnoStatus(errno, "stat", path);
+  if (S_ISREG(info.st_mode)) {
+    listing.files.push_back({std::move(name),
+                             static_cast<uint64_t>(info.st_size),
+                             VersionOfFile(info)});
+    return Status();
+  }
+  if (S_ISDIR(info.st_mode)) {
+    return UnimplementedError("list " + path +
+                              ": a link to a directory, which is not followed");
+  }
+  return FailedPreconditionError("list " + path +
+                                 ": neither a file nor a directory");
+}
+
+Status AddLocalTree(TreeListing& listing) {
+  std::error_code error;
+  fs::recursive_directory_iterator it(listing.place, error);
+  for (const fs::recursive_directory_iterator end; !error && it != end;
+       it.increment(error)) {
+    const fs::file_status status = it->symlink_status(error);
+    if (error) break;
+    if (fs::is_directory(status)) continue;
+    const std::string path = it->path().string();
+    HF_RETURN_IF_ERROR(AddLocalFile(
+        path, path.substr(listing.place.size() + (listing.place != "/")),
+        listing));
+  }
+  if (!error) return Status();
+  return ErrnoStatus(error.value(), "list", listing.place);
+}
+
+Status ListLocal(TreeListing& listing) {
+  struct stat info;
+  if (::stat(listing.place.c_str(), &info) != 0) {
+    if (errno == ENOENT || errno == ENOTDIR) return Status();
+    return ErrnoStatus(errno, "stat", listing.place);
+  }
+  if (S_ISDIR(info.st_mode)) return AddLocalTree(listing);
+  listing.is_file = true;
+  return AddLocalFile(listing.place, "", listing);
+}
+
+// The object of exactly this key; absent when there is none.
+Result<std::optional<ListedFile>> ObjectAt(Bucket& bucket,
+                                           const std::string& key,
+                                           std::string name) {
+  Result<ObjectEntry> object = bucket.Head(key);
+  if (object.status().code() == StatusCode::kNotFound) {
+    return std::optional<ListedFile>();
+  }
+  HF_RETURN_IF_ERROR(object.status());
+  return std::optional(ListedFile{std::move(name), object->byte_count,
+                                  std::move(object->version)});
+}
+
+Status ListBelow(const std::string& prefix, TreeListing& listing) {
+  ListRequest request;
+  request.prefix = prefix;
+  do {
+    HF_ASSIGN_OR_RETURN(ListPage page, listing.bucket->List(request));
+    for (ObjectEntry& object : page.objects) {
+      // Markers of directories, which other tools leave.
+      if (object.key.ends_with('/')) continue;
+      listing.files.push_back({object.key.substr(prefix.size()),
+                               object.byte_count, std::move(object.version)});
+    }
+    request.page_token = std::move(page.next_page_token);
+  } while (!request.page_token.empty());
+  return Status();
+}
+
+// The files of a checkpoint that cannot be listed, as its digests name them.
+class DigestedTree {
+ public:
+  explicit DigestedTree(TreeListing& listing)
+      : listing_(listing),
+        prefix_(listing.key.empty() ? "" : listing.key + "/"),
+        executor_(listing.bucket->traits().requests_in_flight) {}
+
+  // False when there are no digests.
+  Result<bool> Add() {
+    HF_ASSIGN_OR_RETURN(const bool is_there, AddItem(""));
+    if (!is_there) return false;
+    HF_RETURN_IF_ERROR(AddItems());
+    names_.emplace_back(kCommitMarkerFile);
+    HF_RETURN_IF_ERROR(AddFiles());
+    return true;
+  }
+
+ private:
+  // What the digests of one directory ("" or "state/") name.
+  Result<bool> AddItem(const std::string& item) {
+    const std::string name = item + std::string(kDigestFile);
+    Result<std::string> text = ReadSmall(name);
+    if (text.status().code() == StatusCode::kNotFound) return false;
+    HF_RETURN_IF_ERROR(text.status());
+    Result<DigestFile> digests = ParseDigestFile(*text);
+    if (!digests.ok()) {
+      return digests.status().WithContext(
+          listing_.bucket->UrlOf(prefix_ + name));
+    }
+    names_.push_back(name);
+    for (const FileDigest& row : digests->files) {
+      names_.push_back(item + row.path);
+    }
+    for (const ValueDigest& row : digests->values) {
+      names_.push_back(item + row.path);
+    }
+    return true;
+  }
+
+  // Items in directories of their own have digests of their own.
+  Status AddItems() {
+    const Result<std::string> text =
+        ReadSmall(std::string(kCheckpointMetadataFile));
+    if (text.status().code() == StatusCode::kNotFound) return Status();
+    HF_RETURN_IF_ERROR(text.status());
+    HF_ASSIGN_OR_RETURN(const CheckpointMetadata metadata,
+                        ParseCheckpointMetadata(*text));
+    const auto* items = std::get_if<CompositeHandlers>(&metadata.item_handlers);
+    if (items == nullptr) return Status();
+    for (const auto& [item, handler] : *items) {
+      HF_RETURN_IF_ERROR(CheckKey(item));
+      HF_RETURN_IF_ERROR(AddItem(item + "/").status());
+    }
+    return Status();
+  }
+
+  Result<std::string> ReadSmall(const std::string& name) {
+    HF_ASSIGN_OR_RETURN(const ObjectEntry object,
+                        listing_.bucket->Head(prefix_ + name));
+    if (object.byte_count > kDigestFileBytesMax) {
+      return DataLossError(listing_.bucket->UrlOf(prefix_ + name) + ": " +
+                           std::to_string(object.byte_count) + " bytes");
+    }
+    std::string text(object.byte_count, '\0');
+    const GetRequest get{.key = prefix_ + name,
+                         .range = {0, object.byte_count},
+                         .version = object.version,
+                         .target = text};
+    if (text.empty()) return text;
+    HF_RETURN_IF_ERROR(listing_.bucket->Get({&get, 1})[0].status());
+    return text;
+  }
+
+  Status AddFiles() {
+    std::sort(names_.begin(), names_.end());
+    names_.erase(std::unique(names_.begin(), names_.end()), names_.end());
+    std::vector<std::optional<ListedFile>> found(names_.size());
+    HF_RETURN_IF_ERROR(executor_.ParallelFor(
+        names_.size(), [&](size_t i, int) -> Status {
+          HF_RETURN_IF_ERROR(CheckKey(names_[i]));
+          HF_ASSIGN_OR_RETURN(
+              found[i],
+              ObjectAt(*listing_.bucket, prefix_ + names_[i], names_[i]));
+          return Status();
+        }));
+    for (std::optional<ListedFile>& file : found) {
+      if (file) listing_.files.push_back(*std::move(file));
+    }
+    return Status();
+  }
+
+  TreeListing& listing_;
+  const std::string prefix_;
+  Executor executor_;
+  std::vector<std::string> names_;
+};
+
+Status ListBucket(TreeListing& listing) {
+  Bucket& bucket = *listing.bucket;
+  if (bucket.traits().can_list) {
+    HF_RETURN_IF_ERROR(
+        ListBelow(listing.key.empty() ? "" : listing.key + "/", listing));
+    if (!listing.files.empty() || listing.key.empty()) return Status();
+  } else {
+    // A server may answer for a directory as if it were a file.
+    HF_ASSIGN_OR_RETURN(const bool is_tree, DigestedTree(listing).Add());
+    if (is_tree) return Status();
+  }
+  HF_ASSIGN_OR_RETURN(std::optional<ListedFile> file,
+                      ObjectAt(bucket, listing.key, ""));
+  listing.is_file = file.has_value();
+  if (file) listing.files.push_back(*std::move(file));
+  if (listing.is_file || bucket.traits().can_list) return Status();
+  return NotFoundError("list " + listing.place +
+                       ": there is neither such a file nor a checkpoint with " +
+                       std::string(kDigestFile) +
+                       ", which names the files where nothing lists them");
+}
+
+}  // namespace
+
+std::string TreeListing::PathOf(const ListedFile& file) const {
+  if (file.name.empty()) return place;
+  return place.ends_with('/') ? place + file.name : place + "/" + file.name;
+}
+
+std::string TreeListing::KeyOf(const ListedFile& file) const {
+  if (key.empty()) return file.name;
+  return file.name.empty() ? key : key + "/" + file.name;
+}
+
+const ListedFile* TreeListing::Find(std::string_view name) const {
+  const auto found = std::lower_bound(
+      files.begin(), files.end(), name,
+      [](const ListedFile& file, std::string_view n) { return file.name < n; });
+  return found != files.end() && found->name == name ? &*found : nullptr;
+}
+
+uint64_t TreeListing::byte_count() const {
+  uint64_t sum = 0;
+  for (const ListedFile& file : files) sum += file.byte_count;
+  return sum;
+}
+
+Result<TreeListing> ListWholeTree(const std::string& place) {
+  TreeListing listing;
+  listing.place = AbsolutePath(place);
+  if (!IsUrl(place)) {
+    HF_RETURN_IF_ERROR(ListLocal(listing));
+  } else {
+    HF_ASSIGN_OR_RETURN(BucketPlace found,
+                        BucketRegistry::Default().Find(listing.place));
+    listing.bucket = std::move(found.bucket);
+    listing.key = std::move(found.key);
+    HF_RETURN_IF_ERROR(ListBucket(listing));
+  }
+  std::sort(listing.files.begin(), listing.files.end(),
+            [](const auto& a, const auto& b) { return a.name < b.name; });
+  return listing;
+}
+
+uint64_t ListingHash(const TreeListing& listing) {
+  Xxh64 hash;
+  for (const ListedFile& file : listing.files) {
+    std::string text;
+    PutString(text, file.name);
+    PutVarint(text, file.byte_count);
+    PutString(text, file.version);
+    hash.Update(text);
+  }
+  return hash.Digest();
+}
+
+}  // namespace holdfast

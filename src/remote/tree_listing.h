@@ -1,0 +1,52 @@
+// All files at or below a place, with what tells two contents apart.
+//
+// Thread-safety: any thread. Ownership: values; a listing keeps its bucket
+// alive. Units: bytes; nanoseconds since 1970.
+// Errors: those of the file system and of cloud/bucket.h, with the place;
+// Unimplemented for a link to a directory (it is not followed, and must not be
+// left out quietly).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cloud/bucket.h"
+#include "holdfast/status.h"
+
+namespace holdfast {
+
+struct ListedFile {
+  std::string name;  // relative to the place; "" when the place is this file
+  uint64_t byte_count = 0;
+  // Another one means another content: a bucket's version; of a local file its
+  // inode and times.
+  std::string version;
+};
+
+struct TreeListing {
+  std::string place;  // absolute
+  bool is_file = false;
+  std::vector<ListedFile> files;  // by name
+  // Of URLs: where; null: a local place.
+  std::shared_ptr<Bucket> bucket;
+  std::string key;
+
+  bool is_local() const { return bucket == nullptr; }
+  // Of a file: its path or URL, and its key in the bucket.
+  std::string PathOf(const ListedFile& file) const;
+  std::string KeyOf(const ListedFile& file) const;
+  const ListedFile* Find(std::string_view name) const;
+  uint64_t byte_count() const;
+};
+
+// An absent place has no files. Links to files are followed.
+// Where nothing can be listed (http) a file, or the files that the
+// `_HOLDFAST_DIGESTS` of a checkpoint there names.
+Result<TreeListing> ListWholeTree(const std::string& place);
+
+// Differs whenever a name, size or version below does.
+uint64_t ListingHash(const TreeListing& listing);
+
+}  // namespace holdfast
