@@ -508,6 +508,14 @@ def undelete_step(root: str, step: int) -> str:
 def empty_trash(root: str, *, only_leftovers: bool = False) -> tuple[int, int]:
     """`holdfast::EmptyTrash`: how many steps and bytes went."""
 
+# ---- object stores: `holdfast/remote.h`, with its names
+
+def remote_settings() -> dict[str, Any]: ...
+def set_remote_settings(values: dict[str, Any]) -> None: ...
+def remote_counters() -> dict[str, int]: ...
+def set_libcurl_path(path: str) -> None:
+    """What is loaded where the system has no libcurl."""
+
 # ---- places: `holdfast/places.h`
 
 class PlaceReader:

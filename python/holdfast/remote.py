@@ -21,8 +21,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import pathlib
-import sys
 
 from holdfast import _engine
 from holdfast._remote_path import RemotePath, as_path
@@ -142,16 +140,3 @@ class Counters:
 def counters() -> Counters:
     """The counters of this process; take two to measure what lies between."""
     return Counters(**_engine.remote_counters())
-
-
-def find_libcurl() -> str | None:
-    """The libcurl that the package pycurl brings, if it is installed.
-
-    Looks at files alone: pycurl is not imported.
-    """
-    for entry in sys.path:
-        directory = pathlib.Path(entry or ".", "pycurl.libs")
-        found = sorted(directory.glob("libcurl*.so*"))
-        if found:
-            return str(found[0])
-    return None
