@@ -175,7 +175,7 @@ class Tidy:
         """src/*_test.cc are globbed a folder at a time: each folder must be
         in a holdfast_folder() call. Others must be named in a CMakeLists."""
         cmake = (self.root / "CMakeLists.txt").read_text(encoding="utf-8")
-        folders = set(re.findall(r"holdfast_folder\((\S+)", cmake))
+        folders = set(re.findall(r"holdfast_folder(?:_if)?\((\S+)", cmake))
         for path in sorted((self.root / "src").rglob("*_test.cc")):
             folder = path.parent.relative_to(self.root / "src").as_posix()
             if folder not in folders:

@@ -5,16 +5,24 @@
 // interface); callers wait, or are called back. A request is sent again, after
 // an exponential backoff with jitter, when the answer is 408, 429, 500, 502,
 // 503 or 504 (a Retry-After is obeyed) or when the connection is lost before
-// the whole answer is there, as long as attempts and time are left. How many
+// the whole answer is there, as long as attempts and time are left; where no
+// connection was ever made, after four attempts it is given up. How many
 // requests are in flight is bounded, and the bound adapts: it grows while
 // answers come and is halved when a server asks to slow down.
-// TLS certificates are always checked.
+// GET and HEAD without `prepare` follow up to five redirects, never from https
+// to http; to another server go no headers but those that say what is wanted.
+// Any other redirect is an answer.
+// TLS certificates are always checked. Proxies come from the environment, as
+// libcurl reads it (https_proxy, no_proxy, ...).
 // Messages name the URL without user, password and query; headers never appear
 // in any message or log.
 //
-// Thread-safety: any thread; callbacks run on the client's thread and must be
-// short. Ownership: a request borrows its body, target and cancel token until
-// its answer is given. Units: bytes, seconds.
+// Thread-safety: any thread; callbacks run on the client's thread, must be
+// short, and must not call Send. After fork() the child's first request begins
+// with a thread and connections of its own; what was in flight in the parent
+// goes on there, and its callbacks never run in the child.
+// Ownership: a request borrows its body, target and cancel token until
+// its answer is given. Units: bytes, milliseconds.
 // Errors: of Send and callbacks, when no answer could be had: Unavailable (no
 // connection, lost connections, all attempts used up), DeadlineExceeded,
 // Cancelled, InvalidArgument (bad URL), FailedPrecondition (certificate not
@@ -59,20 +67,22 @@ struct HttpRequest {
 
   // Where the body of an answer with status `target_status` goes, from the
   // first byte; a longer body is DataLoss. Bodies of other answers, and all
-  // where the target is empty, go to HttpResponse::body, of which at most
-  // `body_bytes_max` are taken.
+  // where the target is empty, go to HttpResponse::body; of more than
+  // `body_bytes_max` the rest is cut off, but where it is what was asked for
+  // (2xx, no target) it is DataLoss.
   std::span<char> target;
   int target_status = 206;
   uint64_t body_bytes_max = 64 << 20;
 
   // False where a second arrival at the server would do harm that the caller
-  // cannot tell; then only what surely did not arrive is sent again.
+  // cannot tell; then only what surely was not done is sent again (no
+  // connection; 429).
   bool may_repeat = true;
   // A second copy is sent when the answer lags far behind what requests of this
   // size lately took, and the first whole answer wins. Only for GET, and only
   // when the client's options hedge.
   bool may_hedge = false;
-  // All attempts together; absent: the client's options.
+  // All attempts together, from the first on; absent: the client's options.
   std::optional<std::chrono::milliseconds> deadline;
   const CancelToken* cancel = nullptr;  // borrowed; looked at often
 };
@@ -82,12 +92,12 @@ struct HttpResponse {
   HttpHeaders headers;
   Bytes body;
   uint64_t target_bytes = 0;  // how much of the target is filled
-  int attempt_count = 1;
+  int attempt_count = 1;      // redirects are not counted
 };
 
 struct HttpOptions {
   int in_flight_max = 64;
-  int attempt_count_max = 8;
+  int attempt_count_max = 12;  // throttling for a minute
   std::chrono::milliseconds connect_deadline{10'000};
   // No byte for so long counts as a lost connection.
   std::chrono::milliseconds stall_deadline{30'000};
@@ -98,8 +108,11 @@ struct HttpOptions {
   // A file of trusted certificates; "": from HOLDFAST_CA_BUNDLE,
   // AWS_CA_BUNDLE, SSL_CERT_FILE, CURL_CA_BUNDLE or the system's usual places.
   std::string ca_bundle;
-  std::string user_agent;  // "": "holdfast/<version>"
+  std::string user_agent;    // "": "holdfast/<version>"
   uint64_t jitter_seed = 0;  // 0: random
+  // Told of throttling and retries, a line at most every ten seconds; on the
+  // client's thread.
+  std::function<void(std::string_view line)> log;
 };
 
 struct HttpCounters {
@@ -112,6 +125,9 @@ struct HttpCounters {
   uint64_t sent_bytes = 0;      // bodies
   uint64_t received_bytes = 0;  // bodies
 };
+
+// Of all clients that this process has had.
+HttpCounters TotalHttpCounters();
 
 class HttpClient {
  public:

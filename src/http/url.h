@@ -20,7 +20,8 @@ struct Url {
   std::string query;   // without '?'
 };
 
-// RFC 3986's hierarchical form. User and password are refused.
+// RFC 3986's hierarchical form. User, password and fragment are refused; in
+// http:// and https:// also what must be escaped. Nothing is unescaped.
 Result<Url> ParseUrl(std::string_view text);
 
 // Percent-escapes all but A-Z a-z 0-9 - . _ ~ (and '/' in EscapePath), as SigV4
@@ -28,7 +29,17 @@ Result<Url> ParseUrl(std::string_view text);
 std::string EscapePath(std::string_view text);
 std::string EscapeComponent(std::string_view text);
 
-// For messages: without user, password, query and fragment.
+// For messages: without user, password, query and fragment. Of what is no URL,
+// no more than is surely none of them.
 std::string RedactUrl(std::string_view text);
+
+// What a Location header `reference` in an answer of `base` means. ".." stays
+// as it is.
+Result<std::string> ResolveUrl(std::string_view base,
+                               std::string_view reference);
+
+// "https://host:8443", without the scheme's own port: equal for URLs of one
+// server.
+std::string OriginOf(const Url& url);
 
 }  // namespace holdfast

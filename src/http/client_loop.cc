@@ -1,0 +1,562 @@
+#include "http/client_loop.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <cassert>
+#include <ctime>
+#include <iterator>
+#include <utility>
+
+#include "base/status_macros.h"
+#include "http/ca_bundle.h"
+#include "http/http_date.h"
+#include "http/redirect.h"
+#include "http/retry.h"
+#include "http/url.h"
+
+namespace holdfast {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+// How often cancel tokens, deadlines and stalls are looked at.
+constexpr milliseconds kSweepEvery{50};
+constexpr milliseconds kHedgeSweepEvery{10};
+constexpr milliseconds kIdleWait{600'000};
+constexpr milliseconds kLogEvery{10'000};
+// Of a server that nobody has reached yet: its name is probably wrong.
+constexpr int kFirstContactAttempts = 4;
+constexpr int kRedirectsMax = 5;
+
+// A library's thread must not run the program's signal handlers; and TLS writes
+// raise SIGPIPE when a connection has gone.
+void BlockSignals() {
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, nullptr);
+}
+
+Status RequestContext(const HttpRequest& request, const Status& status) {
+  return status.WithContext(request.method + " " + RedactUrl(request.url));
+}
+
+uint64_t SizeOf(const HttpRequest& request) {
+  uint64_t byte_count = request.target.size();
+  for (const std::string_view piece : request.body) byte_count += piece.size();
+  return byte_count;
+}
+
+Status CheckRequest(const HttpRequest& request) {
+  HF_ASSIGN_OR_RETURN(const Url url, ParseUrl(request.url));
+  if (url.scheme != "http" && url.scheme != "https") {
+    return InvalidArgumentError("URL " + RedactUrl(request.url) +
+                                ": is neither http:// nor https://");
+  }
+  return {};
+}
+
+milliseconds Until(Attempt::TimePoint from, Attempt::TimePoint to) {
+  return std::chrono::ceil<milliseconds>(to - from);
+}
+
+std::string StatusText(int status) {
+  return "the server answers " + std::to_string(status);
+}
+
+}  // namespace
+
+HttpCounters HttpCountersNow::Read() const {
+  return {.requests = requests,
+          .attempts = attempts,
+          .retries = retries,
+          .throttled = throttled,
+          .hedges = hedges,
+          .connections = connections,
+          .sent_bytes = sent_bytes,
+          .received_bytes = received_bytes};
+}
+
+HttpCountersNow& HttpCountersNow::OfProcess() {
+  static auto* counts = new HttpCountersNow;
+  return *counts;
+}
+
+ClientLoop::ClientLoop(const HttpOptions& options)
+    : options_(options),
+      limit_(options.in_flight_max),
+      random_(options.jitter_seed != 0 ? options.jitter_seed
+                                       : std::random_device()()) {
+  settings_.connect_deadline = options_.connect_deadline;
+  settings_.user_agent = options_.user_agent;
+  thread_ = std::thread([this] { Run(); });
+}
+
+ClientLoop::~ClientLoop() {
+  {
+    const std::lock_guard lock(mutex_);
+    is_closed_ = true;
+    if (multi_ != nullptr) curl_->multi_wakeup(multi_);
+    wake_.notify_all();
+  }
+  thread_.join();
+}
+
+void ClientLoop::Add(HttpRequest request, HttpClient::Callback callback) {
+  auto transfer = std::make_unique<Transfer>();
+  transfer->request = std::move(request);
+  transfer->callback = std::move(callback);
+  Count(&HttpCountersNow::requests);
+  const std::lock_guard lock(mutex_);
+  new_.push_back(std::move(transfer));
+  // One that is there already has woken the thread.
+  if (new_.size() > 1) return;
+  if (multi_ != nullptr) curl_->multi_wakeup(multi_);
+  wake_.notify_one();
+}
+
+void ClientLoop::Count(Counter counter, uint64_t count) {
+  counts_.*counter += count;
+  HttpCountersNow::OfProcess().*counter += count;
+}
+
+void ClientLoop::Run() {
+  BlockSignals();
+  while (TakeNew()) {
+    if (multi_ == nullptr && !OpenCurl()) continue;
+    StartWaiting(steady_clock::now());
+    int running_count = 0;
+    curl_->multi_perform(multi_, &running_count);
+    TakeFinished();
+    Sweep(steady_clock::now());
+    const TimePoint now = steady_clock::now();
+    StartWaiting(now);
+    curl_->multi_poll(multi_, nullptr, 0, PollMilliseconds(now), nullptr);
+  }
+  FailEverything(CancelledError("the HTTP client was closed"));
+  CloseCurl();
+}
+
+bool ClientLoop::TakeNew() {
+  std::unique_lock lock(mutex_);
+  if (multi_ == nullptr) {
+    wake_.wait(lock, [&] { return is_closed_ || !new_.empty(); });
+  }
+  std::move(new_.begin(), new_.end(), std::back_inserter(waiting_));
+  new_.clear();
+  return !is_closed_;
+}
+
+bool ClientLoop::OpenCurl() {
+  const Result<const CurlCalls*> curl = LoadCurl();
+  const Result<std::string> ca_bundle = FindCaBundle(options_.ca_bundle);
+  const Status status = curl.ok() ? ca_bundle.status() : curl.status();
+  if (!status.ok()) {
+    FailEverything(status);
+    return false;
+  }
+  settings_.ca_bundle = *ca_bundle;
+  curl_ = *curl;
+  CURLM* multi = curl_->multi_init();
+  if (multi == nullptr) {
+    FailEverything(ResourceExhaustedError("libcurl cannot begin"));
+    return false;
+  }
+  curl_->multi_setopt(multi, CURLMOPT_PIPELINING,
+                      static_cast<long>(CURLPIPE_NOTHING));
+  curl_->multi_setopt(multi, CURLMOPT_MAXCONNECTS,
+                      static_cast<long>(options_.in_flight_max) * 2);
+  const std::lock_guard lock(mutex_);
+  multi_ = multi;
+  // Who came meanwhile could not wake what was not there.
+  if (!new_.empty()) curl_->multi_wakeup(multi_);
+  return true;
+}
+
+void ClientLoop::CloseCurl() {
+  if (multi_ == nullptr) return;
+  for (CURL* easy : idle_handles_) curl_->easy_cleanup(easy);
+  const std::lock_guard lock(mutex_);
+  curl_->multi_cleanup(std::exchange(multi_, nullptr));
+}
+
+CURL* ClientLoop::TakeHandle() {
+  if (idle_handles_.empty()) return curl_->easy_init();
+  CURL* easy = idle_handles_.back();
+  idle_handles_.pop_back();
+  return easy;
+}
+
+void ClientLoop::StartWaiting(TimePoint now) {
+  while (!delayed_.empty() && delayed_.begin()->first <= now) {
+    waiting_.push_front(std::move(delayed_.begin()->second));
+    delayed_.erase(delayed_.begin());
+  }
+  const auto limit = static_cast<size_t>(limit_.limit());
+  while (!waiting_.empty() && by_handle_.size() < limit) {
+    active_.push_front(std::move(waiting_.front()));
+    waiting_.pop_front();
+    StartAttempt(active_.begin(), now, false);
+  }
+}
+
+// False: none was started; unless it was a hedge, the transfer is done.
+bool ClientLoop::StartAttempt(ActiveList::iterator active, TimePoint now,
+                              bool is_hedge) {
+  Transfer& transfer = **active;
+  if (!transfer.deadline) {
+    transfer.deadline =
+        now + transfer.request.deadline.value_or(options_.request_deadline);
+  }
+  RunningAttempt running;
+  running.begun = now;
+  running.limit_epoch = limit_.epoch();
+  const Status status = SetUpAttempt(transfer, running, is_hedge);
+  if (!status.ok()) {
+    if (!is_hedge) Finish(active, RequestContext(transfer.request, status));
+    return false;
+  }
+  Count(&HttpCountersNow::attempts);
+  transfer.attempt_count += is_hedge ? 0 : 1;
+  by_handle_[running.attempt->easy()] = active;
+  curl_->multi_add_handle(multi_, running.attempt->easy());
+  transfer.running.push_back(std::move(running));
+  return true;
+}
+
+Status ClientLoop::SetUpAttempt(Transfer& transfer, RunningAttempt& running,
+                                bool is_hedge) {
+  HF_RETURN_IF_ERROR(CheckRequest(transfer.request));
+  HttpRequest request = transfer.request;
+  if (request.prepare) {
+    HF_RETURN_IF_ERROR(transfer.request.prepare(request));
+    HF_RETURN_IF_ERROR(CheckRequest(request));
+  }
+  CURL* easy = TakeHandle();
+  if (easy == nullptr) return ResourceExhaustedError("no memory");
+  running.attempt = std::make_unique<Attempt>(*curl_, easy);
+  const Status status =
+      running.attempt->SetUp(std::move(request), settings_, is_hedge);
+  if (!status.ok()) {
+    running.attempt.reset();
+    idle_handles_.push_back(easy);
+  }
+  return status;
+}
+
+void ClientLoop::TakeFinished() {
+  int left_count = 0;
+  while (const CURLMsg* message = curl_->multi_info_read(multi_, &left_count)) {
+    if (message->msg == CURLMSG_DONE) {
+      OnFinished(message->easy_handle, message->data.result);
+    }
+  }
+}
+
+ClientLoop::RunningAttempt ClientLoop::TakeRunning(Transfer& transfer,
+                                                   CURL* easy) {
+  const auto found =
+      std::find_if(transfer.running.begin(), transfer.running.end(),
+                   [&](const RunningAttempt& running) {
+                     return running.attempt->easy() == easy;
+                   });
+  assert(found != transfer.running.end());
+  RunningAttempt running = std::move(*found);
+  transfer.running.erase(found);
+  return running;
+}
+
+void ClientLoop::Drop(RunningAttempt running) {
+  const Attempt& attempt = *running.attempt;
+  Count(&HttpCountersNow::sent_bytes, attempt.sent_bytes());
+  Count(&HttpCountersNow::received_bytes, attempt.received_bytes());
+  Count(&HttpCountersNow::connections, attempt.connection_count());
+  CURL* easy = attempt.easy();
+  by_handle_.erase(easy);
+  curl_->multi_remove_handle(multi_, easy);
+  running.attempt.reset();  // resets the handle
+  idle_handles_.push_back(easy);
+}
+
+void ClientLoop::DropAll(Transfer& transfer) {
+  for (RunningAttempt& running : transfer.running) Drop(std::move(running));
+  transfer.running.clear();
+}
+
+void ClientLoop::OnFinished(CURL* easy, CURLcode code) {
+  const auto found = by_handle_.find(easy);
+  if (found == by_handle_.end()) return;
+  const ActiveList::iterator active = found->second;
+  Transfer& transfer = **active;
+  RunningAttempt running = TakeRunning(transfer, easy);
+  AttemptEnd end = running.attempt->End(code);
+  transfer.unseen_send_count += running.attempt->send_count() - 1;
+  const TimePoint now = steady_clock::now();
+  if (end.kind == AttemptEnd::Kind::kAnswer) {
+    was_ever_connected_ = true;
+    OnAnswer(active, running, std::move(end), now);
+  } else {
+    was_ever_connected_ |= end.kind == AttemptEnd::Kind::kLost;
+    OnTrouble(active, std::move(end), now);
+  }
+  Drop(std::move(running));
+}
+
+void ClientLoop::OnAnswer(ActiveList::iterator active,
+                          const RunningAttempt& running, AttemptEnd end,
+                          TimePoint now) {
+  Transfer& transfer = **active;
+  const int status = end.response.status;
+  if (IsThrottleStatus(status)) {
+    Count(&HttpCountersNow::throttled);
+    limit_.OnThrottled(running.limit_epoch);
+  } else if (!IsRetryStatus(status)) {
+    limit_.OnAnswer();
+  }
+  if (IsRetryStatus(status)) {
+    OnTrouble(active, std::move(end), now);
+    return;
+  }
+  if (FollowRedirect(active, end.response)) return;
+  latencies_.Add(SizeOf(transfer.request),
+                 std::chrono::duration_cast<std::chrono::microseconds>(
+                     now - running.begun));
+  // Nobody else may write into the target from here on.
+  DropAll(transfer);
+  running.attempt->CopyToTarget();
+  end.response.attempt_count =
+      transfer.attempt_count + transfer.unseen_send_count;
+  Finish(active, std::move(end.response));
+}
+
+bool ClientLoop::FollowRedirect(ActiveList::iterator active,
+                                const HttpResponse& response) {
+  Transfer& transfer = **active;
+  if (transfer.redirect_count >= kRedirectsMax ||
+      !FollowsRedirect(transfer.request, response)) {
+    return false;
+  }
+  DropAll(transfer);
+  ++transfer.redirect_count;
+  --transfer.attempt_count;
+  waiting_.push_front(std::move(*active));
+  active_.erase(active);
+  return true;
+}
+
+bool ClientLoop::MayTryAgain(const Transfer& transfer,
+                             const AttemptEnd& end) const {
+  using Kind = AttemptEnd::Kind;
+  if (end.kind == Kind::kFatal) return false;
+  if (end.kind == Kind::kNotConnected && !was_ever_connected_ &&
+      transfer.attempt_count >= kFirstContactAttempts) {
+    return false;
+  }
+  if (transfer.attempt_count >= options_.attempt_count_max) return false;
+  if (transfer.request.may_repeat) return true;
+  return end.kind == Kind::kNotConnected ||
+         (end.kind == Kind::kAnswer && end.response.status == 429);
+}
+
+milliseconds ClientLoop::DelayOf(const Transfer& transfer,
+                                 const AttemptEnd& end) {
+  const double random = std::uniform_real_distribution<double>()(random_);
+  const milliseconds delay =
+      BackoffDelay(options_.backoff_first, options_.backoff_max,
+                   transfer.attempt_count, random);
+  const auto asked = FindHeader(end.response.headers, "Retry-After");
+  if (!asked) return delay;
+  const auto date = FindHeader(end.response.headers, "Date");
+  const auto server_now = ParseHttpDate(date.value_or(""));
+  const int64_t now_s = server_now.value_or(time(nullptr));
+  return std::max(delay, ParseRetryAfter(*asked, now_s).value_or(delay));
+}
+
+void ClientLoop::OnTrouble(ActiveList::iterator active, AttemptEnd end,
+                           TimePoint now) {
+  Transfer& transfer = **active;
+  const bool is_answer = end.kind == AttemptEnd::Kind::kAnswer;
+  transfer.last_trouble = is_answer ? StatusText(end.response.status)
+                                    : std::string(end.why.message());
+  // Of two the other may still come through.
+  if (!transfer.running.empty() && end.kind != AttemptEnd::Kind::kFatal) return;
+  DropAll(transfer);
+  const bool may_try_again = MayTryAgain(transfer, end);
+  const milliseconds delay =
+      may_try_again ? DelayOf(transfer, end) : milliseconds(0);
+  if (may_try_again && now + delay < *transfer.deadline) {
+    Delay(active, delay, now);
+    return;
+  }
+  if (is_answer) {
+    end.response.attempt_count =
+        transfer.attempt_count + transfer.unseen_send_count;
+    Finish(active, std::move(end.response));
+    return;
+  }
+  Status status = RequestContext(transfer.request, end.why);
+  if (transfer.attempt_count > 1) {
+    status =
+        Status(status.code(), std::string(status.message()) + " (attempt " +
+                                  std::to_string(transfer.attempt_count) + ")");
+  }
+  Finish(active, std::move(status));
+}
+
+void ClientLoop::Delay(ActiveList::iterator active, milliseconds delay,
+                       TimePoint now) {
+  Count(&HttpCountersNow::retries);
+  Log(now, (*active)->request.url);
+  delayed_.emplace(now + delay, std::move(*active));
+  active_.erase(active);
+}
+
+void ClientLoop::Log(TimePoint now, std::string_view url) {
+  if (!options_.log || now - last_log_ < kLogEvery) return;
+  last_log_ = now;
+  const uint64_t throttled = counts_.throttled;
+  const uint64_t retries = counts_.retries;
+  const Result<Url> parsed = ParseUrl(url);
+  options_.log((parsed.ok() ? OriginOf(*parsed) : std::string("HTTP")) + ": " +
+               std::to_string(retries - logged_retries_) +
+               " requests sent again (" +
+               std::to_string(throttled - logged_throttled_) +
+               " times the server asked to slow down), at most " +
+               std::to_string(limit_.limit()) + " in flight now");
+  logged_throttled_ = throttled;
+  logged_retries_ = retries;
+}
+
+std::optional<Status> ClientLoop::EndOf(const Transfer& transfer,
+                                        TimePoint now) const {
+  const HttpRequest& request = transfer.request;
+  if (request.cancel != nullptr && request.cancel->cancelled()) {
+    return RequestContext(request, request.cancel->Check());
+  }
+  if (!transfer.deadline || now < *transfer.deadline) return std::nullopt;
+  const auto deadline = request.deadline.value_or(options_.request_deadline);
+  std::string why = "no answer within " + std::to_string(deadline.count()) +
+                    " ms (attempt " + std::to_string(transfer.attempt_count);
+  if (!transfer.last_trouble.empty())
+    why += "; before: " + transfer.last_trouble;
+  return RequestContext(request, DeadlineExceededError(why + ")"));
+}
+
+void ClientLoop::Sweep(TimePoint now) {
+  if (now - last_sweep_ < (options_.hedge ? kHedgeSweepEvery : kSweepEvery)) {
+    return;
+  }
+  last_sweep_ = now;
+  SweepWaiting(now);
+  for (auto active = active_.begin(); active != active_.end();) {
+    // Each of these may end it.
+    const auto next = std::next(active);
+    if (const auto end = EndOf(**active, now)) {
+      Finish(active, *end);
+    } else {
+      SweepHedge(active, now);
+      SweepStalled(active, now);
+    }
+    active = next;
+  }
+}
+
+void ClientLoop::SweepWaiting(TimePoint now) {
+  std::vector<std::pair<TransferPtr, Status>> ended;
+  const auto take_ended = [&](TransferPtr& transfer) {
+    std::optional<Status> end = EndOf(*transfer, now);
+    if (end) ended.emplace_back(std::move(transfer), *std::move(end));
+    return transfer == nullptr;
+  };
+  std::erase_if(waiting_, take_ended);
+  for (auto entry = delayed_.begin(); entry != delayed_.end();) {
+    entry =
+        take_ended(entry->second) ? delayed_.erase(entry) : std::next(entry);
+  }
+  for (auto& [transfer, status] : ended) {
+    FinishTransfer(std::move(transfer), std::move(status));
+  }
+}
+
+void ClientLoop::SweepStalled(ActiveList::iterator active, TimePoint now) {
+  std::vector<CURL*> stalled;
+  for (const RunningAttempt& running : (*active)->running) {
+    if (now - running.attempt->LastProgress(now) >= options_.stall_deadline) {
+      stalled.push_back(running.attempt->easy());
+    }
+  }
+  for (CURL* easy : stalled) {
+    // The first of two may have ended the transfer, and the other with it.
+    if (!by_handle_.contains(easy)) continue;
+    RunningAttempt running = TakeRunning(**active, easy);
+    const uint64_t received_bytes = running.attempt->received_bytes();
+    Drop(std::move(running));
+    OnTrouble(active,
+              {AttemptEnd::Kind::kLost,
+               {},
+               UnavailableError(
+                   "nothing came for " +
+                   std::to_string(options_.stall_deadline.count()) +
+                   " ms, after " + std::to_string(received_bytes) + " bytes")},
+              now);
+  }
+}
+
+void ClientLoop::SweepHedge(ActiveList::iterator active, TimePoint now) {
+  Transfer& transfer = **active;
+  if (!options_.hedge || !transfer.request.may_hedge || transfer.was_hedged ||
+      transfer.request.method != "GET" || transfer.running.size() != 1) {
+    return;
+  }
+  const auto lags_after = latencies_.LagsAfter(SizeOf(transfer.request));
+  if (!lags_after || now - transfer.running.front().begun < *lags_after) return;
+  transfer.was_hedged = true;
+  if (StartAttempt(active, now, true)) Count(&HttpCountersNow::hedges);
+}
+
+int ClientLoop::PollMilliseconds(TimePoint now) const {
+  milliseconds wait = kIdleWait;
+  if (!active_.empty() || !waiting_.empty() || !delayed_.empty()) {
+    wait = options_.hedge ? kHedgeSweepEvery : kSweepEvery;
+  }
+  if (!delayed_.empty()) {
+    wait = std::min(wait, Until(now, delayed_.begin()->first));
+  }
+  return static_cast<int>(std::max<int64_t>(wait.count(), 0));
+}
+
+void ClientLoop::Finish(ActiveList::iterator active,
+                        Result<HttpResponse> result) {
+  TransferPtr transfer = std::move(*active);
+  active_.erase(active);
+  DropAll(*transfer);
+  FinishTransfer(std::move(transfer), std::move(result));
+}
+
+void ClientLoop::FinishTransfer(TransferPtr transfer,
+                                Result<HttpResponse> result) {
+  const HttpClient::Callback callback = std::move(transfer->callback);
+  transfer.reset();
+  callback(std::move(result));
+}
+
+void ClientLoop::FailEverything(const Status& status) {
+  while (!active_.empty()) {
+    Finish(active_.begin(),
+           RequestContext((*active_.begin())->request, status));
+  }
+  for (auto& [time, transfer] : delayed_) {
+    waiting_.push_back(std::move(transfer));
+  }
+  delayed_.clear();
+  while (!waiting_.empty()) {
+    TransferPtr transfer = std::move(waiting_.front());
+    waiting_.pop_front();
+    Status with_url = RequestContext(transfer->request, status);
+    FinishTransfer(std::move(transfer), std::move(with_url));
+  }
+}
+
+}  // namespace holdfast

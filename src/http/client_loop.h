@@ -1,0 +1,145 @@
+// The thread of an HttpClient: takes requests, keeps as many attempts in flight
+// as the limit allows, and gives each request its one answer.
+//
+// A request is new, then waits for its turn, is active with one attempt (two
+// while hedged), perhaps waits for its next attempt (delayed), and is done.
+// Thread-safety: Add and counters from any thread; all else is the thread's
+// own. Ownership: owns requests until their callback has run.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "http/attempt.h"
+#include "http/curl_library.h"
+#include "http/http_client.h"
+#include "http/in_flight_limit.h"
+#include "http/latency_book.h"
+
+namespace holdfast {
+
+// HttpCounters that threads may add to.
+struct HttpCountersNow {
+  std::atomic<uint64_t> requests{0}, attempts{0}, retries{0}, throttled{0},
+      hedges{0}, connections{0}, sent_bytes{0}, received_bytes{0};
+
+  HttpCounters Read() const;
+  // Of all clients that this process ever had.
+  static HttpCountersNow& OfProcess();
+};
+
+class ClientLoop {
+ public:
+  explicit ClientLoop(const HttpOptions& options);
+  // Cancels what is there; callbacks have run when it returns.
+  ~ClientLoop();
+  ClientLoop(const ClientLoop&) = delete;
+  ClientLoop& operator=(const ClientLoop&) = delete;
+
+  void Add(HttpRequest request, HttpClient::Callback callback);
+  HttpCounters counters() const { return counts_.Read(); }
+
+ private:
+  using TimePoint = Attempt::TimePoint;
+  using milliseconds = std::chrono::milliseconds;
+
+  struct RunningAttempt {
+    std::unique_ptr<Attempt> attempt;
+    TimePoint begun;
+    uint64_t limit_epoch = 0;
+  };
+
+  struct Transfer {
+    HttpRequest request;  // the URL and headers after redirects
+    HttpClient::Callback callback;
+    std::optional<TimePoint> deadline;  // from the first attempt on
+    int attempt_count = 0;
+    int unseen_send_count = 0;  // by libcurl itself
+    int redirect_count = 0;
+    bool was_hedged = false;
+    std::string last_trouble;  // why the attempt before failed
+    std::vector<RunningAttempt> running;
+  };
+  using TransferPtr = std::unique_ptr<Transfer>;
+  using ActiveList = std::list<TransferPtr>;
+
+  using Counter = std::atomic<uint64_t> HttpCountersNow::*;
+  // Here and in the process.
+  void Count(Counter counter, uint64_t count = 1);
+
+  void Run();
+  bool OpenCurl();  // what waits has failed when it cannot be
+  void CloseCurl();
+  bool TakeNew();  // false: the client ends
+  void WaitForNew(std::unique_lock<std::mutex>& lock);
+  void StartWaiting(TimePoint now);
+  bool StartAttempt(ActiveList::iterator active, TimePoint now, bool is_hedge);
+  Status SetUpAttempt(Transfer& transfer, RunningAttempt& running,
+                      bool is_hedge);
+  void TakeFinished();
+  void OnFinished(CURL* easy, CURLcode code);
+  void OnAnswer(ActiveList::iterator active, const RunningAttempt& running,
+                AttemptEnd end, TimePoint now);
+  bool FollowRedirect(ActiveList::iterator active,
+                      const HttpResponse& response);
+  void OnTrouble(ActiveList::iterator active, AttemptEnd end, TimePoint now);
+  void Delay(ActiveList::iterator active, milliseconds delay, TimePoint now);
+  bool MayTryAgain(const Transfer& transfer, const AttemptEnd& end) const;
+  milliseconds DelayOf(const Transfer& transfer, const AttemptEnd& end);
+  void Sweep(TimePoint now);
+  void SweepWaiting(TimePoint now);
+  void SweepStalled(ActiveList::iterator active, TimePoint now);
+  void SweepHedge(ActiveList::iterator active, TimePoint now);
+  std::optional<Status> EndOf(const Transfer& transfer, TimePoint now) const;
+  int PollMilliseconds(TimePoint now) const;
+
+  RunningAttempt TakeRunning(Transfer& transfer, CURL* easy);
+  void Drop(RunningAttempt running);  // from the multi handle, and counted
+  void DropAll(Transfer& transfer);
+  void Finish(ActiveList::iterator active, Result<HttpResponse> result);
+  void FinishTransfer(TransferPtr transfer, Result<HttpResponse> result);
+  void FailEverything(const Status& status);
+  void Log(TimePoint now, std::string_view url);
+  CURL* TakeHandle();
+
+  const HttpOptions options_;
+  AttemptSettings settings_;
+
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::deque<TransferPtr> new_;  // guarded by mutex_
+  bool is_closed_ = false;       // guarded by mutex_
+  CURLM* multi_ = nullptr;       // written with mutex_, by the thread
+
+  const CurlCalls* curl_ = nullptr;
+  std::vector<CURL*> idle_handles_;
+  std::deque<TransferPtr> waiting_;
+  std::multimap<TimePoint, TransferPtr> delayed_;
+  ActiveList active_;
+  std::unordered_map<CURL*, ActiveList::iterator> by_handle_;
+  InFlightLimit limit_;
+  LatencyBook latencies_;
+  std::mt19937_64 random_;
+  bool was_ever_connected_ = false;
+  TimePoint last_sweep_ = {};
+  TimePoint last_log_ = {};
+  uint64_t logged_throttled_ = 0;
+  uint64_t logged_retries_ = 0;
+
+  HttpCountersNow counts_;
+  std::thread thread_;  // last: it uses all above
+};
+
+}  // namespace holdfast

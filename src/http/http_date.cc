@@ -1,0 +1,70 @@
+#include "http/http_date.h"
+
+#include <array>
+
+namespace holdfast {
+namespace {
+
+// The number of `count` digits at `offset`; negative when it is none.
+int DigitsAt(std::string_view text, size_t offset, size_t count) {
+  int number = 0;
+  for (const char c : text.substr(offset, count)) {
+    if (c < '0' || c > '9') return -1;
+    number = number * 10 + (c - '0');
+  }
+  return number;
+}
+
+// From 1; 0 when it is none.
+int MonthNumber(std::string_view name) {
+  constexpr std::array<std::string_view, 12> kNames = {
+      "Jan", "Feb", "Mar", "Apr", "May", "Jun",
+      "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
+  for (size_t i = 0; i < kNames.size(); ++i) {
+    if (kNames[i] == name) return static_cast<int>(i) + 1;
+  }
+  return 0;
+}
+
+int DaysOfMonth(int year, int month) {
+  constexpr std::array<int, 12> kDays = {31, 28, 31, 30, 31, 30,
+                                         31, 31, 30, 31, 30, 31};
+  const bool is_leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
+  return kDays[static_cast<size_t>(month - 1)] + (month == 2 && is_leap);
+}
+
+}  // namespace
+
+int64_t DaysSince1970(int64_t year, int month, int day) {
+  // Years from March, so that the leap day is the last one.
+  const int64_t y = month <= 2 ? year - 1 : year;
+  const int64_t months = (month + 9) % 12;
+  const int64_t days_of_year = (153 * months + 2) / 5 + day - 1;
+  constexpr int64_t kDaysTo1970 = 719468;
+  return y * 365 + y / 4 - y / 100 + y / 400 + days_of_year - kDaysTo1970;
+}
+
+std::optional<int64_t> ParseHttpDate(std::string_view text) {
+  // 0----5--8---12---17-20-23-26
+  // Sun, 06 Nov 1994 08:49:37 GMT
+  if (text.size() != 29 || text.substr(3, 2) != ", " || text[7] != ' ' ||
+      text[11] != ' ' || text[16] != ' ' || text[19] != ':' ||
+      text[22] != ':' || text.substr(25) != " GMT") {
+    return std::nullopt;
+  }
+  const int day = DigitsAt(text, 5, 2);
+  const int month = MonthNumber(text.substr(8, 3));
+  const int year = DigitsAt(text, 12, 4);
+  const int hour = DigitsAt(text, 17, 2);
+  const int minute = DigitsAt(text, 20, 2);
+  const int second = DigitsAt(text, 23, 2);
+  if (year < 1970 || month < 1 || day < 1 || day > DaysOfMonth(year, month) ||
+      hour < 0 || hour > 23 || minute < 0 || minute > 59 || second < 0 ||
+      second > 60) {
+    return std::nullopt;
+  }
+  return DaysSince1970(year, month, day) * 86400 + hour * 3600 + minute * 60 +
+         second;
+}
+
+}  // namespace holdfast

@@ -1,0 +1,19 @@
+// Dates of HTTP headers (Date, Last-Modified, Retry-After).
+//
+// Thread-safety: pure functions. Units: seconds since 1970, UTC.
+// Errors: absent where the text is no date of the years 1970 to 9999.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace holdfast {
+
+// "Sun, 06 Nov 1994 08:49:37 GMT", the only form that servers may send today.
+std::optional<int64_t> ParseHttpDate(std::string_view text);
+
+// Days since 1970-01-01 in the Gregorian calendar; month and day from 1.
+int64_t DaysSince1970(int64_t year, int month, int day);
+
+}  // namespace holdfast

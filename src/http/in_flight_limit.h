@@ -1,0 +1,43 @@
+// How many requests may be in flight: grows by one for every round of good
+// answers, and is halved when the server asks to slow down.
+//
+// It begins at its maximum: most servers never complain. A round's many
+// complaints halve it once: only a request that began after the last halving
+// says something new.
+// Thread-safety: one thread. Errors: none.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+namespace holdfast {
+
+class InFlightLimit {
+ public:
+  explicit InFlightLimit(int max) : max_(std::max(max, 1)), limit_(max_) {}
+
+  int limit() const { return limit_; }
+  // To be remembered with a request when it begins.
+  uint64_t epoch() const { return epoch_; }
+
+  void OnAnswer() {
+    if (limit_ == max_ || ++answer_count_ < limit_) return;
+    answer_count_ = 0;
+    ++limit_;
+  }
+
+  void OnThrottled(uint64_t epoch_at_begin) {
+    if (epoch_at_begin != epoch_) return;
+    ++epoch_;
+    answer_count_ = 0;
+    limit_ = std::max(limit_ / 2, 1);
+  }
+
+ private:
+  const int max_;
+  int limit_;
+  int answer_count_ = 0;  // good ones since the limit last changed
+  uint64_t epoch_ = 0;
+};
+
+}  // namespace holdfast

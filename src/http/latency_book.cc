@@ -1,0 +1,26 @@
+#include "http/latency_book.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace holdfast {
+
+using std::chrono::microseconds;
+
+void LatencyBook::Add(uint64_t byte_count, microseconds took) {
+  SizeClass& kept = classes_[std::bit_width(byte_count)];
+  kept.took[kept.seen_count++ % kKept] = took;
+}
+
+std::optional<microseconds> LatencyBook::LagsAfter(uint64_t byte_count) const {
+  constexpr microseconds kLeast{20'000};
+  const SizeClass& kept = classes_[std::bit_width(byte_count)];
+  if (kept.seen_count < kNeeded) return std::nullopt;
+  const auto count = static_cast<ptrdiff_t>(std::min(kept.seen_count, kKept));
+  auto sorted = kept.took;
+  const auto rank = sorted.begin() + count * 9 / 10;
+  std::nth_element(sorted.begin(), rank, sorted.begin() + count);
+  return std::max(*rank * 3, kLeast);
+}
+
+}  // namespace holdfast

@@ -1,0 +1,30 @@
+// How long requests of a size lately took, and from when on one lags.
+//
+// Thread-safety: one thread. Units: bytes, microseconds.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <optional>
+
+namespace holdfast {
+
+class LatencyBook {
+ public:
+  void Add(uint64_t byte_count, std::chrono::microseconds took);
+  // Three times what nine of ten took; absent while too few are known.
+  std::optional<std::chrono::microseconds> LagsAfter(uint64_t byte_count) const;
+
+ private:
+  // The last ones of a size class, [2^(k-1), 2^k) bytes.
+  static constexpr uint64_t kKept = 32;
+  static constexpr uint64_t kNeeded = 8;
+  struct SizeClass {
+    std::array<std::chrono::microseconds, kKept> took = {};
+    uint64_t seen_count = 0;
+  };
+  std::array<SizeClass, 65> classes_ = {};
+};
+
+}  // namespace holdfast
