@@ -1,0 +1,38 @@
+// Batches: many calls of the JSON API in one multipart/mixed request.
+//
+// Thread-safety: pure functions. Units: calls, at most kGcsBatchCallsMax.
+// Errors: DataLoss (an answer that is no such batch, or does not answer each
+// call once).
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "holdfast/status.h"
+
+namespace holdfast {
+
+inline constexpr size_t kGcsBatchCallsMax = 100;
+
+struct GcsBatchBody {
+  std::string content_type;
+  std::string body;
+};
+
+struct GcsBatchAnswer {
+  int status = 0;
+  std::string_view body;  // within the batch's answer
+};
+
+// One DELETE a path: "/storage/v1/b/bucket/o/name?…", escaped.
+GcsBatchBody MakeDeleteBatch(std::span<const std::string> paths);
+
+// By call. Answers may come in any order: their Content-ID tells.
+Result<std::vector<GcsBatchAnswer>> ParseGcsBatch(std::string_view content_type,
+                                                  std::string_view body,
+                                                  size_t call_count);
+
+}  // namespace holdfast

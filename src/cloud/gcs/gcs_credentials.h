@@ -1,0 +1,64 @@
+// GcsCredentials: access tokens, found where Google's tools look, kept fresh.
+//
+// Nothing is read or asked before the first Get. A token is fetched anew by one
+// thread some minutes before it expires, while others go on with the old one;
+// when hardly any time is left all wait.
+// Thread-safety: any thread. Units: nanoseconds since 1970.
+// Errors: those of token_source.h; FailedPrecondition where a real token would
+// go over plain http to another machine.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "cloud/gcs/token_source.h"
+#include "holdfast/status.h"
+
+namespace holdfast {
+
+// For people: never a secret.
+struct GcsIdentity {
+  std::string kind;     // "service account", "anonymous", …
+  std::string account;  // e-mail, where known
+  std::string where;    // where the credentials were found
+  std::string project;  // whom to bill, where the credentials say
+
+  // "service account a@b from GOOGLE_APPLICATION_CREDENTIALS (/key.json)"
+  std::string Text() const;
+};
+
+class GcsCredentials {
+ public:
+  using Finder = std::function<Result<TokenSource>()>;
+
+  // `plain_http`: tokens go over plain http to another machine, which only a
+  // token for testing may.
+  GcsCredentials(Finder finder, bool plain_http, UnixClock clock);
+
+  // "Bearer …", or "" to send none. May wait for the network.
+  Result<std::string> Get();
+  // As last fetched, "" before; never waits.
+  std::string Current() const;
+  // The server refused `stale`: fetches anew, unless that was done already.
+  Result<std::string> Renew(const std::string& stale);
+  // May wait for the network, but fetches no token.
+  Result<GcsIdentity> Identity();
+  // "not looked for yet" before the first Get or Identity.
+  std::string IdentityText() const;
+
+ private:
+  Status FindSource();  // REQUIRES: fetch_mutex_ is held
+  Result<std::string> Fetch();  // likewise
+
+  const Finder finder_;
+  const bool plain_http_;
+  const UnixClock clock_;
+  std::mutex fetch_mutex_;  // one fetch at a time
+  mutable std::mutex mutex_;
+  std::shared_ptr<const TokenSource> source_;  // guarded by mutex_
+  GcsToken token_;        // guarded by mutex_; text with "Bearer "
+  bool has_token_ = false;  // guarded by mutex_
+};
+
+}  // namespace holdfast

@@ -1,0 +1,55 @@
+// What Google Cloud Storage answers, from JSON to structs.
+//
+// Thread-safety: pure functions. Units: bytes; nanoseconds since 1970.
+// Errors: DataLoss (an answer that is no JSON, lacks what it must have, or has
+// a number that is none), without the answer's text: it may hold anything.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "cloud/bucket.h"
+#include "holdfast/status.h"
+
+namespace holdfast {
+
+// Custom metadata under which a conditional write leaves who made it, so that
+// a write whose answer was lost is known again.
+inline constexpr std::string_view kGcsWriteIdKey = "holdfast-write-id";
+
+struct GcsObject {
+  ObjectEntry entry;     // version is the generation, in decimal
+  std::string crc32c;    // base64; "" when the answer has none
+  std::string write_id;  // "" when the object has none
+};
+
+struct GcsRewrite {
+  bool is_done = false;
+  std::string token;  // for the next call; "" when done
+  GcsObject object;   // when done
+};
+
+// What an answer that is no success says of itself.
+struct GcsRefusal {
+  std::string reason;   // "notFound", "conditionNotMet"; "" when it has none
+  std::string message;  // one line, at most 400 bytes
+};
+
+Result<GcsObject> ParseGcsObject(std::string_view json);
+// Objects must be in the order of their keys.
+Result<ListPage> ParseGcsListPage(std::string_view json);
+Result<GcsRewrite> ParseGcsRewrite(std::string_view json);
+// Takes any body: JSON in Google's form, or plain text.
+GcsRefusal ParseGcsRefusal(std::string_view body);
+
+// "2024-05-06T07:08:09.123Z", with any number of decimals, or an offset.
+std::optional<int64_t> ParseRfc3339Ns(std::string_view text);
+// Digits only, no sign.
+std::optional<uint64_t> ParseDecimal(std::string_view text);
+// Control characters become spaces; what looks like a token of Google's is
+// taken out; at most `byte_count_max` bytes.
+std::string CleanServerText(std::string_view text, size_t byte_count_max);
+
+}  // namespace holdfast

@@ -1,0 +1,32 @@
+// JWTs signed with RS256 (RFC 7515, 7518): how a service account proves itself.
+//
+// Thread-safety: pure functions. Units: seconds since 1970.
+// Errors: InvalidArgument (a key that is no RSA private key in PEM, or needs a
+// password). No message holds anything of the key.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "holdfast/status.h"
+
+namespace holdfast {
+
+struct JwtClaims {
+  std::string issuer;    // the account's e-mail
+  std::string scope;
+  std::string audience;  // the token endpoint
+  std::string key_id;    // "": the header has none
+  int64_t issued_s = 0;
+  int64_t expires_s = 0;
+};
+
+Result<std::string> MakeSignedJwt(const JwtClaims& claims,
+                                  const std::string& private_key_pem);
+
+// RFC 4648: url-safe without padding, and the standard form with padding.
+std::string Base64Url(std::string_view bytes);
+std::string Base64(std::string_view bytes);
+
+}  // namespace holdfast
