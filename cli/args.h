@@ -15,6 +15,7 @@
 #include "holdfast/convert.h"
 #include "holdfast/merge.h"
 #include "holdfast/options.h"
+#include "holdfast/remote.h"
 #include "holdfast/steps.h"
 
 namespace holdfast::cli {
@@ -35,11 +36,13 @@ enum class VerbId : uint8_t {
   kDiff,
   kStats,
   kMerge,
+  kCp,
+  kDoctor,
   kHelp,
   kCompletion,
   kMan,
 };
-inline constexpr int kVerbCount = 18;
+inline constexpr int kVerbCount = 20;
 
 // When to use something that only makes sense on a terminal.
 enum class When : uint8_t { kAuto, kAlways, kNever };
@@ -116,6 +119,15 @@ struct Args {
   std::vector<double> weights;
   bool take_first = false;
   std::vector<std::string> prefixes;  // empty: none; else one a source
+
+  // cp
+  bool verify_copy = false;
+
+  // doctor
+  bool read_only = false;
+
+  // How object stores are reached.
+  RemoteSettings remote;
 
   bool all = false;
   // What to keep, as typed; the labels say it again.

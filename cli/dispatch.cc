@@ -70,6 +70,10 @@ int RunVerb(const Args& args, Env& env) {
       return RunStats(args, env);
     case VerbId::kMerge:
       return RunMerge(args, env);
+    case VerbId::kCp:
+      return RunCp(args, env);
+    case VerbId::kDoctor:
+      return RunDoctor(args, env);
     case VerbId::kHelp:
       return RunHelp(args, env);
     case VerbId::kCompletion:
@@ -89,6 +93,8 @@ int RunParsed(const Args& args, Env& env) {
     env.out << (args.verb ? VerbHelp(VerbOf(*args.verb)) : GeneralHelp());
     return kExitFine;
   }
+  const Status set = SetRemoteSettings(args.remote);
+  if (!set.ok()) return Fail(env, set);
   return RunVerb(args, env);
 }
 

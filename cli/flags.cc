@@ -27,6 +27,8 @@ constexpr uint32_t kReshard = Bit(VerbId::kReshard);
 constexpr uint32_t kDiff = Bit(VerbId::kDiff);
 constexpr uint32_t kStats = Bit(VerbId::kStats);
 constexpr uint32_t kMerge = Bit(VerbId::kMerge);
+constexpr uint32_t kCp = Bit(VerbId::kCp);
+constexpr uint32_t kDoctor = Bit(VerbId::kDoctor);
 constexpr uint32_t kRewrite = kConvert | kReshard;
 constexpr uint32_t kWrite = kRewrite | kMerge;
 constexpr uint32_t kMapped = kWrite | kDiff;  // rules on leaves
@@ -34,8 +36,9 @@ constexpr uint32_t kOpen = kLs | kTree | kInfo | kCat | kDigest | kVerify |
                            kPlan | kWrite | kDiff | kStats;
 // Long jobs on many threads.
 constexpr uint32_t kWork = kDigest | kVerify | kWrite | kDiff | kStats;
+constexpr uint32_t kLong = kWork | kCp;
 constexpr uint32_t kRanks = kVerify | kRewrite;  // split over mpirun's ranks
-constexpr uint32_t kReports = kOpen | kSteps | kPrune | kDu;
+constexpr uint32_t kReports = kOpen | kSteps | kPrune | kDu | kCp | kDoctor;
 constexpr uint32_t kEvery = (1u << kVerbCount) - 1;
 
 constexpr std::string_view kWhen = "auto|always|never";
@@ -386,6 +389,33 @@ Status ApplyUndelete(std::string_view value, Args* args) {
   return BadValue("undelete", value, "a step number");
 }
 
+Status ApplyEndpoint(std::string_view value, Args* args) {
+  if (value.empty()) {
+    return BadValue("endpoint", value, "a URL such as http://127.0.0.1:9000");
+  }
+  args->remote.endpoint = value;
+  return Status();
+}
+
+Status ApplyRequests(std::string_view value, Args* args) {
+  const auto count = ParseInt(value, 1, 1024);
+  if (!count) return BadValue("requests", value, "a number from 1 to 1024");
+  args->remote.requests_in_flight_max = static_cast<int>(*count);
+  return Status();
+}
+
+template <std::string RemoteSettings::* member>
+Status SetRemote(std::string_view value, Args* args) {
+  args->remote.*member = value;
+  return Status();
+}
+
+template <bool RemoteSettings::* member>
+Status SwitchRemote(std::string_view, Args* args) {
+  args->remote.*member = true;
+  return Status();
+}
+
 template <bool Args::* member, bool value = true>
 Status Switch(std::string_view, Args* args) {
   args->*member = value;
@@ -432,7 +462,7 @@ constexpr Flag kFlags[] = {
      "Cut larger arrays into chunks of about SIZE bytes; 0: as Orbax does",
      kWrite, "8M", Completion::kNothing, "", ApplyChunkBytes},
     {"overwrite", 0, "", "Replace what is at TARGET, when the new one is whole",
-     kWrite, "", Completion::kNothing, "", Switch<&Args::overwrite>},
+     kWrite | kCp, "", Completion::kNothing, "", Switch<&Args::overwrite>},
     {"no-check", 0, "", "Do not read the new checkpoint back to compare it",
      kWrite, "", Completion::kNothing, "", Switch<&Args::check, false>},
     {"map", 0, "PATTERN=NEW",
@@ -464,8 +494,12 @@ constexpr Flag kFlags[] = {
     {"shard-bytes", 0, "SIZE", "Begin another data file at this size",
      kConvert | kMerge, "as the format has it", Completion::kNothing, "",
      ApplyShardBytes},
-    {"restart", 0, "", "Begin anew, whatever an earlier run has left", kRewrite,
-     "", Completion::kNothing, "", Switch<&Args::restart>},
+    {"verify", 0, "", "Read the copy back and check every checksum", kCp, "",
+     Completion::kNothing, "", Switch<&Args::verify_copy>},
+    {"read-only", 0, "", "Write nothing, not even a probe", kDoctor, "",
+     Completion::kNothing, "", Switch<&Args::read_only>},
+    {"restart", 0, "", "Begin anew, whatever an earlier run has left",
+     kRewrite | kCp, "", Completion::kNothing, "", Switch<&Args::restart>},
     {"report", 0, "FILE",
      "Write what was renamed, cast and left out to FILE, as JSON; - prints it "
      "as text",
@@ -569,11 +603,11 @@ constexpr Flag kFlags[] = {
      "Give a foreign format's tensors as it has them, without the tree that "
      "holdfast keeps with them",
      kOpen, "", Completion::kNothing, "", Switch<&Args::use_sidecar, false>},
-    {"threads", 'j', "N", "Work on N threads; 0: one per available CPU", kWork,
+    {"threads", 'j', "N", "Work on N threads; 0: one per available CPU", kLong,
      "0", Completion::kNothing, "", ApplyThreads},
     {"ram", 0, "SIZE",
      "Hold at most SIZE bytes of tensors in memory; a larger chunk goes alone",
-     kWork | kCat, "256M", Completion::kNothing, "", ApplyRam},
+     kLong | kCat, "256M", Completion::kNothing, "", ApplyRam},
     {"mpi", 0, "WHEN", "Split the work over the processes that mpirun started",
      kRanks, "auto: when it did", Completion::kChoices, kWhen,
      [](std::string_view value, Args* args) {
@@ -581,11 +615,34 @@ constexpr Flag kFlags[] = {
      }},
     {"timeout", 0, "SECONDS", "Wait at most so long for another process",
      kRanks, "600", Completion::kNothing, "", ApplyTimeout},
-    {"progress", 0, "WHEN", "Draw a progress bar on standard error", kWork,
+    {"progress", 0, "WHEN", "Draw a progress bar on standard error", kLong,
      "auto: on a terminal, after one second", Completion::kChoices, kWhen,
      [](std::string_view value, Args* args) {
        return ApplyWhen("progress", value, &args->progress);
      }},
+    {"endpoint", 0, "URL",
+     "Ask this server, and not Amazon's or Google's, for s3:// and gs://",
+     kReports, "as the environment says", Completion::kNothing, "",
+     ApplyEndpoint},
+    {"region", 0, "NAME", "Say which region s3:// is in", kReports,
+     "as the environment says", Completion::kNothing, "",
+     SetRemote<&RemoteSettings::region>},
+    {"profile", 0, "NAME", "Use this profile's credentials for s3://", kReports,
+     "as the environment says", Completion::kNothing, "",
+     SetRemote<&RemoteSettings::profile>},
+    {"anonymous", 0, "", "Send no credentials to object stores", kReports, "",
+     Completion::kNothing, "", SwitchRemote<&RemoteSettings::anonymous>},
+    {"requester-pays", 0, "", "Pay for what is read of s3://", kReports, "",
+     Completion::kNothing, "", SwitchRemote<&RemoteSettings::requester_pays>},
+    {"user-project", 0, "ID", "Let this project pay for gs://", kReports, "",
+     Completion::kNothing, "", SetRemote<&RemoteSettings::user_project>},
+    {"requests", 0, "N", "Have at most N requests to a store under way",
+     kReports, "64", Completion::kNothing, "", ApplyRequests},
+    {"hedge", 0, "", "Ask again for what lags far behind other reads", kReports,
+     "", Completion::kNothing, "", SwitchRemote<&RemoteSettings::hedge>},
+    {"ca-bundle", 0, "FILE", "Trust the certificates in FILE", kReports,
+     "the system's", Completion::kFile, "",
+     SetRemote<&RemoteSettings::ca_bundle>},
     {"color", 0, "WHEN", "Use colors", kReports,
      "auto: on a terminal, unless NO_COLOR is set", Completion::kChoices, kWhen,
      [](std::string_view value, Args* args) {
@@ -692,6 +749,22 @@ constexpr Example kMergeExamples[] = {
      "the mean of three steps"},
     {"holdfast merge /a /b /soup --weights 0.7,0.3 --take-first",
      "a weighted one; step counters from the first"},
+};
+constexpr Example kCpExamples[] = {
+    {"holdfast cp /ckpt/7 gs://bucket/run/7", "a step into an object store"},
+    {"holdfast cp s3://bucket/run /ckpt",
+     "a root with all its steps; again, and only new ones are fetched"},
+    {"holdfast cp --verify gs://bucket/run/7 s3://other/run/7",
+     "from store to store, and checked there"},
+    {"holdfast cp https://host/ckpt/7 ./7", "what a web server has"},
+};
+constexpr Example kDoctorExamples[] = {
+    {"holdfast doctor s3://bucket/run", "try all that holdfast needs there"},
+    {"holdfast doctor --read-only gs://bucket/run",
+     "where nothing may be written"},
+    {"holdfast doctor --json s3://bucket | jq '.checks[] | "
+     "select(.outcome == \"failed\")'",
+     "what does not work"},
 };
 constexpr Example kHelpExamples[] = {
     {"holdfast help cat", "help of one verb"},
@@ -811,6 +884,26 @@ constexpr Verb kVerbs[] = {
      "--prefer or --prefix say otherwise. Nothing is held in memory but the "
      "pieces under way, and the result is read back and compared.",
      kMergeExamples, Completion::kFile, "", false},
+    {VerbId::kCp, "cp", "SOURCE TARGET", 2, 2,
+     "Copy a checkpoint or any tree of files, from anywhere to anywhere",
+     "Copies the file or directory SOURCE to TARGET, the exact place; both may "
+     "be paths or URLs of object stores (gs://, s3://), SOURCE also of a web "
+     "server. Bytes go through memory, bounded by --ram, and never through a "
+     "temporary file; within one bucket the server copies. A checkpoint "
+     "counts at TARGET only when it is whole: in an object store its marker "
+     "comes last, on disk its name. What was cut off goes on when the same "
+     "command is given again, and what is there and equal is left alone. "
+     "Unfinished checkpoints are left out.",
+     kCpExamples, Completion::kFile, "", false},
+    {VerbId::kDoctor, "doctor", "URL", 1, 1,
+     "Tell whether an object store can be used, and how fast it is",
+     "Tells which credentials are used for URL and where they were found, the "
+     "endpoint, region, latency and throughput, how far the server's clock is "
+     "from ours; and tries everything that holdfast needs below URL: listing, "
+     "reading, writing, writing on a condition, uploads in parts, deleting. "
+     "What it writes it removes. Secrets are never shown. Exit code 3 means "
+     "that something does not work.",
+     kDoctorExamples, Completion::kNothing, "", false},
     {VerbId::kHelp, "help", "[VERB]", 0, 1, "Print help",
      "Prints help for all verbs or for one.", kHelpExamples,
      Completion::kChoices, "", false},
@@ -828,7 +921,7 @@ constexpr ExitCode kExitCodes[] = {
     {0, "fine"},
     {1, "the data differ or are damaged"},
     {2, "the command line is wrong"},
-    {3, "any other failure: not found, not readable, disk full"},
+    {3, "any other failure: not found, not readable, disk full, no network"},
     {130, "interrupted"},
 };
 

@@ -20,12 +20,12 @@ constexpr std::string_view kConvertSuffix = ".holdfast-convert-tmp";
 
 // The better sign first: what readers look for first is written last.
 constexpr std::array<std::string_view, 9> kSigns = {
-    "metadata.json",         ".metadata",       "zarr.json", ".zarray",
-    kCheckpointMetadataFile, kTreeMetadataFile, kManifestFile,
-    kAggregateFile,          kCommitMarkerFile,
+    "metadata.json",         ".metadata",       "zarr.json",   ".zarray",
+    kCheckpointMetadataFile, kTreeMetadataFile, kManifestFile, kAggregateFile,
+    kCommitMarkerFile,
 };
 constexpr std::array<std::string_view, 7> kOtherHeads = {
-    kDigestFile, kShardingFile, kV1MarkerFile, ".zattrs",
+    kDigestFile, kShardingFile, kV1MarkerFile,    ".zattrs",
     ".zgroup",   "common.pt",   kRootMetadataFile};
 
 bool HasName(const auto& names, std::string_view name) {
@@ -65,10 +65,6 @@ std::optional<std::string_view> UnfinishedPart(std::string_view path) {
   }
 }
 
-bool IsOurScaffold(std::string_view name) {
-  return name == kCopyJournal || name == kSaveLease;
-}
-
 class Planner {
  public:
   explicit Planner(std::string_view place_name) : place_name_(place_name) {}
@@ -95,10 +91,10 @@ class Planner {
  private:
   void Sort(const std::string& name) {
     if (const auto unfinished = UnfinishedPart(name)) {
-      const bool is_new = plan_.unfinished.empty() ||
-                          plan_.unfinished.back() != *unfinished;
+      const bool is_new =
+          plan_.unfinished.empty() || plan_.unfinished.back() != *unfinished;
       if (is_new) plan_.unfinished.emplace_back(*unfinished);
-    } else if (!IsOurScaffold(FileOf(name))) {
+    } else if (!IsScaffold(name)) {
       names_.push_back(name);
     }
   }
@@ -122,8 +118,8 @@ class Planner {
     const bool is_item = name == kTreeMetadataFile || name == kAggregateFile;
     if (!is_item || directory.empty()) return std::string(directory);
     const std::string_view above = DirectoryPart(directory);
-    const std::string_view above_name = above.empty() ? place_name_
-                                                      : FileOf(above);
+    const std::string_view above_name =
+        above.empty() ? place_name_ : FileOf(above);
     // A step is no item of a step.
     const bool is_step = StepOfName(above_name).has_value() &&
                          !StepOfName(FileOf(directory)).has_value();
@@ -149,8 +145,7 @@ class Planner {
   }
 
   static void AddToUnit(const std::string& name, CopyUnit& unit) {
-    const size_t skip =
-        unit.directory.empty() ? 0 : unit.directory.size() + 1;
+    const size_t skip = unit.directory.empty() ? 0 : unit.directory.size() + 1;
     std::string inside = name.substr(skip);
     const std::string_view file = FileOf(inside);
     unit.is_orbax = unit.is_orbax || file == kCheckpointMetadataFile ||
@@ -161,8 +156,7 @@ class Planner {
 
   static void ChooseLast(CopyUnit& unit) {
     const auto take = [&](std::string_view name) {
-      const auto found =
-          std::find(unit.heads.begin(), unit.heads.end(), name);
+      const auto found = std::find(unit.heads.begin(), unit.heads.end(), name);
       if (found == unit.heads.end()) return false;
       unit.last.push_back(std::move(*found));
       unit.heads.erase(found);
@@ -189,6 +183,11 @@ class Planner {
 bool IsUnitSign(std::string_view file_name) {
   return HasName(kSigns, file_name) ||
          file_name.ends_with(".safetensors.index.json");
+}
+
+bool IsScaffold(std::string_view path) {
+  const std::string_view name = FileOf(path);
+  return name == kCopyJournal || name == kSaveLease;
 }
 
 TreeCopyPlan PlanTreeCopy(const std::vector<ListedFile>& files,

@@ -28,8 +28,8 @@ struct CopyUnit {
 };
 
 struct TreeCopyPlan {
-  std::vector<CopyUnit> units;      // by directory
-  std::vector<std::string> loose;   // relative to the place
+  std::vector<CopyUnit> units;     // by directory
+  std::vector<std::string> loose;  // relative to the place
   std::vector<std::string> pointers;
   // Directories of saves and copies that have not ended; not copied.
   std::vector<std::string> unfinished;
@@ -42,6 +42,9 @@ TreeCopyPlan PlanTreeCopy(const std::vector<ListedFile>& files,
 
 // Whether a directory that holds a file of this name is a checkpoint's.
 bool IsUnitSign(std::string_view file_name);
+
+// Whether a file of this name is no part of what it lies in: leases, journals.
+bool IsScaffold(std::string_view path);
 
 // The journal of a copy to an object store.
 inline constexpr std::string_view kCopyJournal = "_HOLDFAST_COPY";

@@ -9,9 +9,9 @@
 #include <variant>
 
 #include "base/coding.h"
+#include "base/executor.h"
 #include "base/status_macros.h"
 #include "base/string_coding.h"
-#include "base/executor.h"
 #include "checkpoint/format/checkpoint_metadata.h"
 #include "checkpoint/format/digest_file.h"
 #include "checkpoint/format/directory_names.h"
@@ -187,8 +187,8 @@ class DigestedTree {
     std::sort(names_.begin(), names_.end());
     names_.erase(std::unique(names_.begin(), names_.end()), names_.end());
     std::vector<std::optional<ListedFile>> found(names_.size());
-    HF_RETURN_IF_ERROR(executor_.ParallelFor(
-        names_.size(), [&](size_t i, int) -> Status {
+    HF_RETURN_IF_ERROR(
+        executor_.ParallelFor(names_.size(), [&](size_t i, int) -> Status {
           HF_RETURN_IF_ERROR(CheckKey(names_[i]));
           HF_ASSIGN_OR_RETURN(
               found[i],

@@ -1,0 +1,607 @@
+// Copy: plans (copy_plan.h), moves bytes (copy_files.h), and publishes each
+// checkpoint by the rule of the place where it goes.
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "base/no_throw.h"
+#include "base/status_macros.h"
+#include "base/string_coding.h"
+#include "checkpoint/format/directory_names.h"
+#include "checkpoint/run.h"
+#include "checkpoint/unfinished.h"
+#include "holdfast/checkpoint.h"
+#include "holdfast/commit.h"
+#include "holdfast/remote.h"
+#include "place/bucket_registry.h"
+#include "place/directory_ops.h"
+#include "place/open_store.h"
+#include "remote/copy_files.h"
+#include "remote/copy_plan.h"
+#include "remote/tree_listing.h"
+#include "storage/errno_status.h"
+#include "storage/url_path.h"
+
+namespace holdfast {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Files at once with an object store at one end.
+constexpr int kRemoteThreads = 16;
+
+std::string JoinNames(std::string_view directory, std::string_view name) {
+  if (directory.empty()) return std::string(name);
+  return std::string(directory).append("/").append(name);
+}
+
+RunOptions RunOptionsOfCopy(const RunOptions& given, bool is_remote) {
+  RunOptions run = given;
+  if (run.thread_count == 0 && is_remote) run.thread_count = kRemoteThreads;
+  if (run.thread_count == 0) {
+    run.thread_count =
+        static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  }
+  if (run.in_flight_bytes_max != 0) {
+    const uint64_t pieces = run.in_flight_bytes_max / kCopyPieceBytes;
+    run.thread_count = static_cast<int>(std::clamp<uint64_t>(
+        pieces, 1, static_cast<uint64_t>(run.thread_count)));
+  }
+  run.in_flight_bytes_max = 0;
+  return run;
+}
+
+Status AlreadyThere(const std::string& path, const std::string& what) {
+  return AlreadyExistsError("copy to " + path + ": " + what);
+}
+
+Status CheckPlaces(const std::string& source, const std::string& target) {
+  if (target == source || target.starts_with(source + "/") ||
+      source.starts_with(target + "/")) {
+    return InvalidArgumentError("copy " + source + " to " + target +
+                                ": one is inside the other");
+  }
+  if (FileNameOf(target).empty() && !IsUrl(target)) {
+    return InvalidArgumentError("copy to " + target +
+                                ": the path names no file or directory");
+  }
+  return Status();
+}
+
+// What is below a directory of a listing, as a listing of its own.
+TreeListing PartOf(const TreeListing& whole, const std::string& directory) {
+  TreeListing part = whole;
+  part.files.clear();
+  if (!directory.empty()) {
+    part.place = JoinNames(whole.place, directory);
+    part.key = JoinNames(whole.key, directory);
+  }
+  const std::string prefix = directory.empty() ? "" : directory + "/";
+  for (const ListedFile& file : whole.files) {
+    if (!file.name.starts_with(prefix)) continue;
+    part.files.push_back(file);
+    part.files.back().name = file.name.substr(prefix.size());
+  }
+  return part;
+}
+
+// What a copy was begun from: a later run with an equal text may go on.
+std::string JournalText(const std::string& source, uint64_t hash) {
+  nlohmann::ordered_json json;
+  json["holdfast_copy"] = 1;
+  json["source"] = source;
+  json["files_hash"] = std::to_string(hash);
+  return json.dump();
+}
+
+// One checkpoint of the source, and where it goes.
+class UnitCopier {
+ public:
+  UnitCopier(const TreeListing& source, const CopyUnit& unit,
+             const TreeListing& target, const CopyOptions& options, Run& run,
+             CopyResult& result)
+      : source_(source),
+        unit_(unit),
+        target_(target),
+        options_(options),
+        run_(run),
+        result_(result),
+        copier_(source_, run),
+        journal_(JournalText(source.place, ListingHash(source))) {
+    for (const auto* wave : {&unit.data, &unit.heads, &unit.last}) {
+      names_.insert(names_.end(), wave->begin(), wave->end());
+    }
+  }
+
+  Status Execute() {
+    HF_ASSIGN_OR_RETURN(const bool is_kept, KeepsTarget());
+    if (is_kept) return DropJournalLeft();
+    HF_RETURN_IF_ERROR(target_.is_local() ? CopyToDirectory() : CopyToBucket());
+    result_.server_file_count += copier_.server_file_count();
+    result_.server_byte_count += copier_.server_byte_count();
+    return Status();
+  }
+
+ private:
+  // --- What is there already.
+
+  bool AddsMarker() const {
+    return !target_.is_local() && unit_.is_orbax &&
+           (unit_.last.empty() || unit_.last[0] != kCommitMarkerFile);
+  }
+
+  bool IsTargetFinished() const {
+    if (target_.files.empty()) return false;
+    if (target_.is_local()) return true;
+    if (unit_.is_orbax) return target_.Find(kCommitMarkerFile) != nullptr;
+    return !unit_.last.empty() && target_.Find(unit_.last[0]) != nullptr;
+  }
+
+  // Whether the target holds this very checkpoint. AlreadyExists when it holds
+  // anything else that may not be replaced.
+  Result<bool> KeepsTarget() {
+    if (target_.is_file) {
+      return AlreadyThere(target_.place, "a file is there");
+    }
+    if (!IsTargetFinished()) return false;
+    if (!options_.restart) {
+      HF_ASSIGN_OR_RETURN(const bool is_equal, HasEqualTarget());
+      if (is_equal) {
+        Keep(names_);
+        return true;
+      }
+    }
+    HF_RETURN_IF_ERROR(CheckMayReplace());
+    return false;
+  }
+
+  Result<bool> HasEqualTarget() {
+    const bool adds_marker =
+        unit_.is_orbax && source_.Find(kCommitMarkerFile) == nullptr;
+    for (const ListedFile& file : target_.files) {
+      const bool is_known = source_.Find(file.name) != nullptr ||
+                            IsScaffold(file.name) ||
+                            (adds_marker && file.name == kCommitMarkerFile);
+      if (!is_known) return false;
+    }
+    for (const std::string& name : names_) {
+      const ListedFile* const there = target_.Find(name);
+      if (there == nullptr ||
+          there->byte_count != source_.Find(name)->byte_count) {
+        return false;
+      }
+    }
+    // Checksums of all files are in it, so that it stands for them.
+    std::vector<std::string> digests;
+    for (const std::string& name : names_) {
+      if (FileNameOf(name) == kDigestFile) digests.push_back(name);
+    }
+    const bool is_summed = source_.Find(kDigestFile) != nullptr;
+    return copier_.Equal(is_summed ? digests : names_, target_, "");
+  }
+
+  Status CheckMayReplace() const {
+    if (!options_.overwrite) {
+      return AlreadyThere(target_.place,
+                          "another checkpoint, or something else, is there "
+                          "(overwrite replaces it)");
+    }
+    // A mistyped path must not cost a home directory.
+    const bool is_checkpoint = std::any_of(
+        target_.files.begin(), target_.files.end(), [](const ListedFile& file) {
+          return IsUnitSign(FileNameOf(file.name)) ||
+                 FileNameOf(file.name).ends_with(".safetensors");
+        });
+    if (is_checkpoint) return Status();
+    return FailedPreconditionError(
+        "overwrite " + target_.place +
+        ": refused, because it is neither a checkpoint nor an empty directory");
+  }
+
+  void Keep(const std::vector<std::string>& names) {
+    for (const std::string& name : names) {
+      const uint64_t bytes = source_.Find(name)->byte_count;
+      ++result_.kept_file_count;
+      result_.kept_byte_count += bytes;
+      run_.AddDone(bytes);
+    }
+  }
+
+  // A crash between the marker and the end of a copy leaves its journal.
+  Status DropJournalLeft() {
+    if (target_.Find(kCopyJournal) == nullptr) return Status();
+    return StoreAt(target_.place)->Delete(kCopyJournal);
+  }
+
+  // --- Files.
+
+  // Copies the files of one wave that an earlier run has not copied.
+  Status CopyWave(const std::vector<std::string>& names,
+                  const TreeListing* earlier, const CopyTarget& to) {
+    std::vector<std::string> kept;
+    std::vector<FileCopy> files;
+    for (const std::string& name : names) {
+      const ListedFile* const file = source_.Find(name);
+      const ListedFile* const there =
+          earlier == nullptr ? nullptr : earlier->Find(name);
+      if (there != nullptr && there->byte_count == file->byte_count) {
+        kept.push_back(name);
+      } else {
+        files.push_back({file, name});
+      }
+    }
+    Keep(kept);
+    return copier_.Copy(files, to);
+  }
+
+  // --- To a file system: beside the target, then renamed.
+
+  Status CopyToDirectory() {
+    const std::string work = target_.place + std::string(kCopySuffix);
+    HF_ASSIGN_OR_RETURN(TreeListing earlier, ListWholeTree(work));
+    HF_ASSIGN_OR_RETURN(const bool goes_on, GoesOn(earlier));
+    if (!goes_on) {
+      HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(work));
+      if (kind != PathKind::kMissing) HF_RETURN_IF_ERROR(RemoveTree(work));
+      earlier.files.clear();
+    }
+    std::error_code error;
+    fs::create_directories(work, error);
+    if (error) return ErrnoStatus(error.value(), "create directory", work);
+    const UniqueFd lock = [&] {
+      Result<UniqueFd> locked = LockDirectory(work);
+      return locked.ok() ? std::move(locked).value() : UniqueFd();
+    }();
+    if (!lock.valid()) {
+      return AlreadyThere(target_.place, "another copy is being made there");
+    }
+    const std::shared_ptr<Store> store = StoreAt(work);
+    if (!goes_on) HF_RETURN_IF_ERROR(store->Write(kCopyJournal, journal_));
+    const CopyTarget to{store.get(), nullptr, ""};
+    for (const auto* wave : {&unit_.data, &unit_.heads, &unit_.last}) {
+      HF_RETURN_IF_ERROR(CopyWave(*wave, goes_on ? &earlier : nullptr, to));
+    }
+    HF_RETURN_IF_ERROR(store->Delete(kCopyJournal));
+    HF_RETURN_IF_ERROR(store->SyncNames());
+    return PublishWork(work);
+  }
+
+  Status PublishWork(const std::string& work) {
+    HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(target_.place));
+    if (kind == PathKind::kMissing) {
+      return PublishDirectory(work, target_.place);
+    }
+    if (kind != PathKind::kDirectory) {
+      return AlreadyThere(target_.place, "a file is there");
+    }
+    HF_ASSIGN_OR_RETURN(const auto names, ListDirectory(target_.place));
+    if (!names.empty() && !options_.overwrite) {
+      return AlreadyThere(target_.place, "something is there");
+    }
+    const Status exchanged = ExchangeDirectories(work, target_.place);
+    if (exchanged.ok()) return RemoveTree(work);
+    const std::string aside = ReplacedName(target_.place);
+    HF_RETURN_IF_ERROR(PublishDirectory(target_.place, aside));
+    HF_RETURN_IF_ERROR(PublishDirectory(work, target_.place));
+    return RemoveTree(aside);
+  }
+
+  Result<bool> GoesOn(const TreeListing& earlier) const {
+    const ListedFile* const journal = earlier.Find(kCopyJournal);
+    if (journal == nullptr || options_.restart) return false;
+    HF_ASSIGN_OR_RETURN(const std::string text,
+                        ReadListedFile(earlier, *journal));
+    return text == journal_;
+  }
+
+  // --- To an object store: at the place itself, the marker last.
+
+  Status CopyToBucket() {
+    const std::shared_ptr<Store> store = StoreAt(target_.place);
+    HF_ASSIGN_OR_RETURN(const bool goes_on, PrepareBucket(*store));
+    const CopyTarget to{store.get(), target_.bucket.get(),
+                        target_.key.empty() ? "" : target_.key + "/"};
+    const TreeListing* const earlier = goes_on ? &target_ : nullptr;
+    HF_RETURN_IF_ERROR(CopyWave(unit_.data, earlier, to));
+    HF_RETURN_IF_ERROR(CopyWave(unit_.heads, earlier, to));
+    HF_RETURN_IF_ERROR(CheckAllThere());
+    HF_RETURN_IF_ERROR(CopyWave(unit_.last, nullptr, to));
+    if (AddsMarker()) {
+      HF_RETURN_IF_ERROR(store->Write(kCommitMarkerFile,
+                                      CommitMarkerText(target_.place),
+                                      {.must_create = true}));
+    }
+    HF_RETURN_IF_ERROR(store->Delete(kCopyJournal));
+    return RemoveReplaced();
+  }
+
+  // Whether what is there is of an earlier run of this copy; else nothing is
+  // there but this one's journal when it returns.
+  Result<bool> PrepareBucket(Store& store) {
+    if (IsTargetFinished()) {
+      // Of an overwrite that was cut off before it had put anything aside.
+      HF_RETURN_IF_ERROR(RemoveReplaced());
+      HF_RETURN_IF_ERROR(
+          PublishDirectory(target_.place, ReplacedName(target_.place)));
+      HF_RETURN_IF_ERROR(store.Write(kCopyJournal, journal_));
+      return false;
+    }
+    HF_ASSIGN_OR_RETURN(const bool goes_on, GoesOn(target_));
+    if (goes_on) return true;
+    const bool is_a_copys = target_.Find(kCopyJournal) != nullptr;
+    if (!target_.files.empty() && !is_a_copys && !options_.overwrite) {
+      return AlreadyThere(target_.place,
+                          "files are there that are no finished checkpoint "
+                          "(overwrite removes them)");
+    }
+    if (!target_.files.empty()) {
+      if (!is_a_copys) HF_RETURN_IF_ERROR(CheckMayReplace());
+      HF_RETURN_IF_ERROR(RemoveTree(target_.place));
+    }
+    HF_RETURN_IF_ERROR(store.Write(kCopyJournal, journal_));
+    return false;
+  }
+
+  // What the server lists, not what we believe to have sent; and still ours.
+  Status CheckAllThere() {
+    HF_ASSIGN_OR_RETURN(const TreeListing now, ListWholeTree(target_.place));
+    for (const auto* wave : {&unit_.data, &unit_.heads}) {
+      for (const std::string& name : *wave) {
+        const ListedFile* const there = now.Find(name);
+        const uint64_t want = source_.Find(name)->byte_count;
+        if (there != nullptr && there->byte_count == want) continue;
+        return DataLossError(
+            "copy to " + JoinNames(target_.place, name) + ": the store has " +
+            (there == nullptr ? "nothing"
+                              : std::to_string(there->byte_count) + " bytes") +
+            ", want " + std::to_string(want) + " bytes");
+      }
+    }
+    const ListedFile* const journal = now.Find(kCopyJournal);
+    if (journal != nullptr) {
+      HF_ASSIGN_OR_RETURN(const std::string text,
+                          ReadListedFile(now, *journal));
+      if (text == journal_) return Status();
+    }
+    return FailedPreconditionError("copy to " + target_.place +
+                                   ": another copy to this place has begun");
+  }
+
+  // What an overwrite has put aside, in this run or an earlier one.
+  Status RemoveReplaced() {
+    const std::string aside = ReplacedName(target_.place);
+    HF_ASSIGN_OR_RETURN(const bool is_there, LeadsToDirectory(aside));
+    return is_there ? RemoveTree(aside) : Status();
+  }
+
+  const TreeListing& source_;
+  const CopyUnit& unit_;
+  const TreeListing& target_;
+  const CopyOptions& options_;
+  Run& run_;
+  CopyResult& result_;
+  FileCopier copier_;
+  const std::string journal_;
+  std::vector<std::string> names_;
+};
+
+class TreeCopier {
+ public:
+  TreeCopier(const std::string& source, const std::string& target,
+             const CopyOptions& options)
+      : source_path_(AbsolutePath(source)),
+        target_path_(AbsolutePath(target)),
+        options_(options),
+        run_(RunOptionsOfCopy(options.run,
+                              IsUrl(source_path_) || IsUrl(target_path_))) {}
+
+  Result<CopyResult> Execute() {
+    HF_RETURN_IF_ERROR(CheckPlaces(source_path_, target_path_));
+    HF_ASSIGN_OR_RETURN(source_, ListWholeTree(source_path_));
+    if (source_.files.empty()) {
+      return NotFoundError("copy " + source_path_ + ": there is no file");
+    }
+    HF_RETURN_IF_ERROR(ListTarget());
+    plan_ = PlanTreeCopy(source_.files, FileNameOf(source_path_));
+    HF_RETURN_IF_ERROR(LeaveOutUnfinished());
+    if (options_.verify && plan_.units.empty() && !IsForeignFile()) {
+      return FailedPreconditionError("verify the copy of " + source_path_ +
+                                     ": it holds no checkpoint");
+    }
+    CountFiles();
+    run_.StartPhase("copy", result_.byte_count);
+    for (const CopyUnit& unit : plan_.units) {
+      const TreeListing from = PartOf(source_, unit.directory);
+      const TreeListing to = PartOf(target_, unit.directory);
+      HF_RETURN_IF_ERROR(
+          UnitCopier(from, unit, to, options_, run_, result_).Execute());
+    }
+    HF_RETURN_IF_ERROR(CopyLoose(plan_.loose));
+    HF_RETURN_IF_ERROR(CopyLoose(plan_.pointers));
+    if (options_.verify) HF_RETURN_IF_ERROR(VerifyCopy());
+    result_.total_seconds = watch_.Lap();
+    return result_;
+  }
+
+ private:
+  Status ListTarget() {
+    if (IsUrl(target_path_)) {
+      HF_ASSIGN_OR_RETURN(const BucketPlace place,
+                          BucketRegistry::Default().Find(target_path_));
+      if (!place.bucket->traits().can_write) {
+        return UnimplementedError("copy to " + target_path_ +
+                                  ": nothing can be written there");
+      }
+    }
+    HF_ASSIGN_OR_RETURN(target_, ListWholeTree(target_path_));
+    if (source_.is_file || !target_.is_file) return Status();
+    return AlreadyThere(target_path_, "a file is there");
+  }
+
+  bool IsForeignFile() const {
+    return source_.is_file && (source_path_.ends_with(".safetensors") ||
+                               source_path_.ends_with(".npz"));
+  }
+
+  // Saves that have not ended, by what the directories say of themselves.
+  Status LeaveOutUnfinished() {
+    std::vector<CopyUnit> finished;
+    for (CopyUnit& unit : plan_.units) {
+      const std::string path = unit.directory.empty()
+                                   ? source_path_
+                                   : JoinNames(source_path_, unit.directory);
+      HF_ASSIGN_OR_RETURN(const bool is_unfinished,
+                          IsUnfinishedUnit(unit, path));
+      if (!is_unfinished) {
+        finished.push_back(std::move(unit));
+      } else if (unit.directory.empty()) {
+        return FailedPreconditionError(
+            "copy " + source_path_ +
+            ": an unfinished checkpoint, whose save or copy has not ended");
+      } else {
+        plan_.unfinished.push_back(unit.directory);
+      }
+    }
+    plan_.units = std::move(finished);
+    if (plan_.units.empty() && plan_.loose.empty() && plan_.pointers.empty()) {
+      return FailedPreconditionError("copy " + source_path_ +
+                                     ": there are only unfinished checkpoints");
+    }
+    return Status();
+  }
+
+  Result<bool> IsUnfinishedUnit(const CopyUnit& unit, const std::string& path) {
+    if (!unit.is_orbax) return false;
+    const bool has_marker =
+        !unit.last.empty() && unit.last[0] == kCommitMarkerFile;
+    if (has_marker) return false;
+    if (source_.Find(JoinNames(unit.directory, kCopyJournal)) != nullptr) {
+      return true;
+    }
+    if (source_.Find(JoinNames(unit.directory, kCheckpointMetadataFile)) ==
+        nullptr) {
+      return false;
+    }
+    return IsTemporaryCheckpoint(path);
+  }
+
+  void CountFiles() {
+    const auto count = [&](std::string_view directory,
+                           const std::vector<std::string>& names) {
+      for (const std::string& name : names) {
+        ++result_.file_count;
+        result_.byte_count +=
+            source_.Find(name.empty() ? "" : JoinNames(directory, name))
+                ->byte_count;
+      }
+    };
+    for (const CopyUnit& unit : plan_.units) {
+      ++result_.checkpoint_count;
+      for (const auto* wave : {&unit.data, &unit.heads, &unit.last}) {
+        count(unit.directory, *wave);
+      }
+    }
+    count("", plan_.loose);
+    count("", plan_.pointers);
+  }
+
+  // A file that is there and equal stays.
+  Status CopyLoose(const std::vector<std::string>& names) {
+    FileCopier copier(source_, run_);
+    const std::string directory =
+        source_.is_file ? ParentDirectory(target_path_) : target_path_;
+    std::vector<FileCopy> files;
+    for (const std::string& name : names) {
+      const ListedFile* const file = source_.Find(name);
+      HF_ASSIGN_OR_RETURN(const bool is_kept, KeepsLoose(name, copier));
+      if (!is_kept) {
+        files.push_back({file, name.empty() ? FileNameOf(target_path_) : name});
+        continue;
+      }
+      ++result_.kept_file_count;
+      result_.kept_byte_count += file->byte_count;
+      run_.AddDone(file->byte_count);
+    }
+    if (files.empty()) return Status();
+    const std::shared_ptr<Store> store = StoreAt(directory);
+    CopyTarget to{store.get(), target_.bucket.get(), ""};
+    if (!target_.is_local()) {
+      HF_ASSIGN_OR_RETURN(const BucketPlace place,
+                          BucketRegistry::Default().Find(directory));
+      to.prefix = place.prefix();
+    } else {
+      std::error_code error;
+      fs::create_directories(directory, error);
+      if (error)
+        return ErrnoStatus(error.value(), "create directory", directory);
+    }
+    HF_RETURN_IF_ERROR(copier.Copy(files, to));
+    result_.server_file_count += copier.server_file_count();
+    result_.server_byte_count += copier.server_byte_count();
+    return Status();
+  }
+
+  Result<bool> KeepsLoose(const std::string& name, FileCopier& copier) {
+    const ListedFile* const there = target_.Find(name);
+    if (there == nullptr) {
+      const bool is_directory = source_.is_file && !target_.files.empty();
+      if (!is_directory) return false;
+      return AlreadyThere(target_path_, "a directory is there");
+    }
+    if (!options_.restart) {
+      HF_ASSIGN_OR_RETURN(const bool is_equal,
+                          copier.Equal({name}, target_, ""));
+      if (is_equal) return true;
+    }
+    if (options_.overwrite) return false;
+    return AlreadyThere(target_.PathOf(*there),
+                        "another file is there (overwrite replaces it)");
+  }
+
+  Status VerifyCopy() {
+    std::vector<std::string> paths;
+    for (const CopyUnit& unit : plan_.units) {
+      paths.push_back(unit.directory.empty()
+                          ? target_path_
+                          : JoinNames(target_path_, unit.directory));
+    }
+    if (paths.empty()) paths.push_back(target_path_);
+    for (const std::string& path : paths) {
+      RunOptions run = options_.run;
+      if (run.progress) {
+        run.progress = [&](Progress progress) {
+          progress.phase = "verify";
+          options_.run.progress(progress);
+        };
+      }
+      HF_ASSIGN_OR_RETURN(const VerifyReport report, Verify(path, {}, run));
+      if (report.damages.empty()) continue;
+      const Damage& damage = report.damages.front();
+      return DataLossError("verify the copy " + path + ": " +
+                           std::string(damage.status.message()));
+    }
+    result_.is_verified = true;
+    return Status();
+  }
+
+  const std::string source_path_;
+  const std::string target_path_;
+  const CopyOptions& options_;
+  Run run_;
+  Stopwatch watch_;
+  TreeListing source_;
+  TreeListing target_;
+  TreeCopyPlan plan_;
+  CopyResult result_;
+};
+
+}  // namespace
+
+Result<CopyResult> Copy(const std::string& source, const std::string& target,
+                        const CopyOptions& options) {
+  return CatchBadAlloc(
+      [&] { return TreeCopier(source, target, options).Execute(); });
+}
+
+}  // namespace holdfast

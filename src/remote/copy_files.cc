@@ -1,0 +1,287 @@
+#include "remote/copy_files.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <mutex>
+
+#include "base/status_macros.h"
+#include "storage/errno_status.h"
+#include "storage/unique_fd.h"
+
+namespace holdfast {
+namespace {
+
+class LocalFileReader final : public ListedFileReader {
+ public:
+  LocalFileReader(std::string path, const ListedFile& file, UniqueFd fd)
+      : path_(std::move(path)), file_(file), fd_(std::move(fd)) {}
+
+  Status Read(uint64_t offset, std::span<char> target) override {
+    while (!target.empty()) {
+      const ssize_t got = ::pread(fd_.get(), target.data(), target.size(),
+                                  static_cast<off_t>(offset));
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) return ErrnoStatus(errno, "read", path_);
+      if (got == 0) return Changed();
+      offset += static_cast<uint64_t>(got);
+      target = target.subspan(static_cast<size_t>(got));
+    }
+    return Status();
+  }
+
+  Status CheckUnchanged() override {
+    HF_ASSIGN_OR_RETURN(const TreeListing now, ListWholeTree(path_));
+    const bool is_same = now.is_file && now.files[0].version == file_.version &&
+                         now.files[0].byte_count == file_.byte_count;
+    return is_same ? Status() : Changed();
+  }
+
+ private:
+  Status Changed() const {
+    return FailedPreconditionError("read " + path_ +
+                                   ": it has changed since it was listed");
+  }
+
+  const std::string path_;
+  const ListedFile& file_;
+  const UniqueFd fd_;
+};
+
+// The bucket sees to it that all pieces are of one version.
+class ObjectReader final : public ListedFileReader {
+ public:
+  ObjectReader(std::shared_ptr<Bucket> bucket, std::string key,
+               std::string version)
+      : bucket_(std::move(bucket)),
+        key_(std::move(key)),
+        version_(std::move(version)) {}
+
+  Status Read(uint64_t offset, std::span<char> target) override {
+    if (target.empty()) return Status();
+    const uint64_t part_bytes = bucket_->traits().get_bytes_max;
+    std::vector<GetRequest> requests;
+    for (uint64_t done = 0; done < target.size();) {
+      const uint64_t count =
+          std::min<uint64_t>(part_bytes, target.size() - done);
+      requests.push_back({.key = key_,
+                          .range = {offset + done, count},
+                          .version = version_,
+                          .target = target.subspan(done, count)});
+      done += count;
+    }
+    for (const Result<GetResult>& got : bucket_->Get(requests)) {
+      HF_RETURN_IF_ERROR(got.status());
+    }
+    return Status();
+  }
+
+  Status CheckUnchanged() override { return Status(); }
+
+ private:
+  const std::shared_ptr<Bucket> bucket_;
+  const std::string key_;
+  const std::string version_;
+};
+
+// One file on its way. Its pieces are begun in order, by any threads.
+class FileJob {
+ public:
+  FileJob(const TreeListing& source, const FileCopy& file,
+          const CopyTarget& target)
+      : source_(source),
+        file_(file),
+        target_(target),
+        pieces_left_(piece_count()) {}
+
+  uint64_t byte_count() const { return file_.source->byte_count; }
+  uint64_t piece_count() const {
+    const uint64_t bytes = file_.source->byte_count;
+    return bytes == 0 ? 1 : (bytes - 1) / kCopyPieceBytes + 1;
+  }
+
+  Status CopyPiece(uint64_t index, Buffer& scratch) {
+    if (piece_count() == 1) return CopyWhole(scratch);
+    const uint64_t offset = index * kCopyPieceBytes;
+    const uint64_t count = std::min(kCopyPieceBytes, byte_count() - offset);
+    HF_RETURN_IF_ERROR(Open());
+    scratch.Reserve(count);
+    HF_RETURN_IF_ERROR(reader_->Read(offset, {scratch.data(), count}));
+    const std::string_view piece(scratch.data(), count);
+    HF_RETURN_IF_ERROR(writer_->WriteAt(offset, {&piece, 1}));
+    if (pieces_left_.fetch_sub(1) > 1) return Status();
+    HF_RETURN_IF_ERROR(reader_->CheckUnchanged());
+    HF_RETURN_IF_ERROR(writer_->Finish(/*sync=*/true));
+    Close();
+    return Status();
+  }
+
+  // What is unfinished leaves nothing.
+  void Close() {
+    writer_.reset();
+    reader_.reset();
+  }
+
+ private:
+  Status CopyWhole(Buffer& scratch) {
+    HF_ASSIGN_OR_RETURN(const auto reader,
+                        OpenListedFile(source_, *file_.source));
+    scratch.Reserve(byte_count());
+    HF_RETURN_IF_ERROR(reader->Read(0, {scratch.data(), byte_count()}));
+    HF_RETURN_IF_ERROR(reader->CheckUnchanged());
+    // An object store takes them in the background; FileCopier waits for all.
+    const bool is_local = target_.bucket == nullptr;
+    return target_.store->Write(file_.target,
+                                std::string_view(scratch.data(), byte_count()),
+                                {.sync = is_local, .atomic = is_local});
+  }
+
+  Status Open() {
+    const std::lock_guard lock(mutex_);
+    if (writer_ != nullptr) return Status();
+    HF_ASSIGN_OR_RETURN(reader_, OpenListedFile(source_, *file_.source));
+    HF_ASSIGN_OR_RETURN(writer_, target_.store->Create(file_.target));
+    return Status();
+  }
+
+  const TreeListing& source_;
+  const FileCopy& file_;
+  const CopyTarget& target_;
+  std::mutex mutex_;
+  std::unique_ptr<ListedFileReader> reader_;
+  std::unique_ptr<ObjectWriter> writer_;
+  std::atomic<uint64_t> pieces_left_;
+};
+
+struct JobPiece {
+  FileJob* job = nullptr;
+  uint64_t index = 0;
+};
+
+bool IsServerCopy(const TreeListing& source, const CopyTarget& target) {
+  return target.bucket != nullptr && source.bucket.get() == target.bucket;
+}
+
+}  // namespace
+
+Status FileCopier::Copy(std::span<const FileCopy> files,
+                        const CopyTarget& target) {
+  if (IsServerCopy(source_, target)) {
+    return run_.executor().ParallelFor(
+        files.size(),
+        [&](size_t i, int) -> Status {
+          HF_RETURN_IF_ERROR(target.bucket
+                                 ->Copy(source_.KeyOf(*files[i].source),
+                                        target.prefix + files[i].target)
+                                 .status());
+          ++server_file_count_;
+          server_byte_count_ += files[i].source->byte_count;
+          run_.AddDone(files[i].source->byte_count);
+          return Status();
+        },
+        &run_.cancel());
+  }
+  std::vector<std::unique_ptr<FileJob>> jobs;
+  std::vector<JobPiece> pieces;
+  for (const FileCopy& file : files) {
+    FileJob& job =
+        *jobs.emplace_back(std::make_unique<FileJob>(source_, file, target));
+    for (uint64_t i = 0; i < job.piece_count(); ++i)
+      pieces.push_back({&job, i});
+  }
+  std::vector<Buffer> scratch(
+      static_cast<size_t>(run_.executor().thread_count()));
+  HF_RETURN_IF_ERROR(run_.executor().ParallelFor(
+      pieces.size(),
+      [&](size_t i, int worker) -> Status {
+        FileJob& job = *pieces[i].job;
+        const uint64_t offset = pieces[i].index * kCopyPieceBytes;
+        HF_RETURN_IF_ERROR(job.CopyPiece(pieces[i].index,
+                                         scratch[static_cast<size_t>(worker)]));
+        run_.AddDone(std::min(kCopyPieceBytes, job.byte_count() - offset));
+        return Status();
+      },
+      &run_.cancel()));
+  return target.store->SyncNames();
+}
+
+Result<bool> FileCopier::Equal(const std::vector<std::string>& names,
+                               const TreeListing& other,
+                               std::string_view other_prefix) {
+  struct Piece {
+    const ListedFile* mine;
+    const ListedFile* theirs;
+    uint64_t offset;
+  };
+  std::vector<Piece> pieces;
+  for (const std::string& name : names) {
+    const ListedFile* const mine = source_.Find(name);
+    const ListedFile* const theirs =
+        other.Find(std::string(other_prefix) + name);
+    if (mine == nullptr || theirs == nullptr ||
+        mine->byte_count != theirs->byte_count) {
+      return false;
+    }
+    for (uint64_t at = 0; at < mine->byte_count; at += kCopyPieceBytes) {
+      pieces.push_back({mine, theirs, at});
+    }
+  }
+  std::vector<std::pair<Buffer, Buffer>> scratch(
+      static_cast<size_t>(run_.executor().thread_count()));
+  std::atomic<bool> is_equal = true;
+  HF_RETURN_IF_ERROR(run_.executor().ParallelFor(
+      pieces.size(),
+      [&](size_t i, int worker) -> Status {
+        if (!is_equal) return Status();
+        const Piece& piece = pieces[i];
+        const uint64_t count =
+            std::min(kCopyPieceBytes, piece.mine->byte_count - piece.offset);
+        auto& [a, b] = scratch[static_cast<size_t>(worker)];
+        a.Reserve(count);
+        b.Reserve(count);
+        HF_ASSIGN_OR_RETURN(const auto mine,
+                            OpenListedFile(source_, *piece.mine));
+        HF_ASSIGN_OR_RETURN(const auto theirs,
+                            OpenListedFile(other, *piece.theirs));
+        HF_RETURN_IF_ERROR(mine->Read(piece.offset, {a.data(), count}));
+        HF_RETURN_IF_ERROR(theirs->Read(piece.offset, {b.data(), count}));
+        if (std::string_view(a.data(), count) !=
+            std::string_view(b.data(), count)) {
+          is_equal = false;
+        }
+        return Status();
+      },
+      &run_.cancel()));
+  return is_equal.load();
+}
+
+Result<std::unique_ptr<ListedFileReader>> OpenListedFile(
+    const TreeListing& listing, const ListedFile& file) {
+  if (!listing.is_local()) {
+    return std::unique_ptr<ListedFileReader>(std::make_unique<ObjectReader>(
+        listing.bucket, listing.KeyOf(file), file.version));
+  }
+  std::string path = listing.PathOf(file);
+  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd.valid()) return ErrnoStatus(errno, "open", path);
+  return std::unique_ptr<ListedFileReader>(
+      std::make_unique<LocalFileReader>(std::move(path), file, std::move(fd)));
+}
+
+Result<std::string> ReadListedFile(const TreeListing& listing,
+                                   const ListedFile& file) {
+  constexpr uint64_t kWholeBytesMax = uint64_t{256} << 20;
+  if (file.byte_count > kWholeBytesMax) {
+    return DataLossError("read " + listing.PathOf(file) + ": " +
+                         std::to_string(file.byte_count) +
+                         " bytes, which this file cannot have");
+  }
+  HF_ASSIGN_OR_RETURN(const auto reader, OpenListedFile(listing, file));
+  std::string text(file.byte_count, '\0');
+  HF_RETURN_IF_ERROR(reader->Read(0, text));
+  return text;
+}
+
+}  // namespace holdfast
