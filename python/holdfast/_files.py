@@ -59,6 +59,11 @@ def split_url(url: PathLike) -> tuple[str, str, str]:
     return match[1], match[2], match[3]
 
 
+def data_file_bytes(path: PathLike) -> int:
+    """At which size data files are closed: 2 GiB, in buckets 400 MiB."""
+    return 400 << 20 if is_url(path) else 2 << 30
+
+
 # ---- names
 
 

@@ -115,7 +115,8 @@ def test_etils_takes_and_gives_remote_paths():
     theirs = epath.Path("gs://bucket/x")
     ours = as_path(theirs)
     assert ours == RemotePath("gs://bucket/x")
-    assert epath.Path(ours) is ours
+    assert type(epath.Path(ours)) is RemotePath
+    assert epath.Path(ours) == ours
 
 
 def test_names_of_urls():

@@ -132,6 +132,13 @@ class PreparedSave:
             raise failures[0]
         return futures
 
+    def options_at(self, path: str) -> dict[str, Any]:
+        """The engine's options, those that depend on the storage too."""
+        name = "ocdbt_target_data_file_bytes"
+        if self.options[name] is not None:
+            return self.options
+        return {**self.options, name: _files.data_file_bytes(path)}
+
     def write(
         self,
         directory: Any,
@@ -157,7 +164,7 @@ class PreparedSave:
         path = os.fspath(directory)
         if not _files.isabs(path):
             raise ValueError(f"Checkpoint path should be absolute. Got {path}")
-        options = self.options
+        options = self.options_at(path)
         if is_cancelled is not None:
             options = {**options, "progress": cancelling(None, is_cancelled)}
         if self.others:

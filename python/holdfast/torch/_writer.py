@@ -68,7 +68,7 @@ class StorageWriter(dcp.StorageWriter):  # type: ignore[misc]
         ocdbt: bool = True,
         compression: str | None = "zstd",
         chunk_bytes: int = 8 << 20,
-        data_file_bytes: int = 1 << 31,
+        data_file_bytes: int | None = None,
         custom_metadata: Mapping[str, Any] | None = None,
         threads: int | None = None,
         memory_bytes: int | None = None,
@@ -83,7 +83,8 @@ class StorageWriter(dcp.StorageWriter):  # type: ignore[misc]
           ocdbt: one database; False: a directory for each array.
           compression: "zstd", "fast" (lz4 with bit shuffle) or None.
           chunk_bytes: larger parts are cut into chunks of about so many bytes.
-          data_file_bytes: data files are closed at this size; 0: never.
+          data_file_bytes: data files are closed at this size; 0: never; None:
+            2 GiB, in buckets 400 MiB.
           custom_metadata: a JSON object stored beside the tree.
           threads: of this rank; None: one a CPU.
           memory_bytes: the most bytes between memory and disk at once, of this
@@ -104,12 +105,12 @@ class StorageWriter(dcp.StorageWriter):  # type: ignore[misc]
             "use_ocdbt": ocdbt,
             "compression": compression,
             "chunk_bytes_target": chunk_bytes,
-            "ocdbt_target_data_file_bytes": data_file_bytes,
             "sync": durable,
             "thread_count": 0 if threads is None else threads,
         }
         if memory_bytes is not None:
             self._options["in_flight_bytes_max"] = memory_bytes
+        self._data_file_bytes = data_file_bytes
         self._save_id = str(uuid.uuid4())
         # The coordinator's, while a save goes on.
         self._pending: _engine.PendingSave | None = None
@@ -117,6 +118,17 @@ class StorageWriter(dcp.StorageWriter):  # type: ignore[misc]
     def __getstate__(self) -> dict[str, Any]:
         """Without a save that goes on: that is this process's."""
         return {**self.__dict__, "_pending": None}
+
+    def _engine_options(self) -> dict[str, Any]:
+        """Those of the path, which may change."""
+        assert self._path is not None
+        data_file_bytes = self._data_file_bytes
+        if data_file_bytes is None:
+            data_file_bytes = _files.data_file_bytes(self._path)
+        return {
+            **self._options,
+            "ocdbt_target_data_file_bytes": data_file_bytes,
+        }
 
     @property
     def checkpoint_id(self) -> str | None:
@@ -238,7 +250,7 @@ class StorageWriter(dcp.StorageWriter):  # type: ignore[misc]
                 part.tree(),
                 rank=note.rank,
                 is_primary=False,
-                **self._options,
+                **self._engine_options(),
             )
         return results
 
@@ -267,7 +279,7 @@ class StorageWriter(dcp.StorageWriter):  # type: ignore[misc]
                 item_custom_metadata=sidecar_of(
                     summary.objects(), summary.tuples()
                 ),
-                **self._options,
+                **self._engine_options(),
             )
             _engine.finish_item(
                 pending.directory,
