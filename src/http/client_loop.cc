@@ -268,16 +268,23 @@ ClientLoop::RunningAttempt ClientLoop::TakeRunning(Transfer& transfer,
   return running;
 }
 
-void ClientLoop::Drop(RunningAttempt running) {
-  const Attempt& attempt = *running.attempt;
+void ClientLoop::CountBytes(const Attempt& attempt) {
   Count(&HttpCountersNow::sent_bytes, attempt.sent_bytes());
   Count(&HttpCountersNow::received_bytes, attempt.received_bytes());
   Count(&HttpCountersNow::connections, attempt.connection_count());
-  CURL* easy = attempt.easy();
+}
+
+void ClientLoop::Release(RunningAttempt running) {
+  CURL* easy = running.attempt->easy();
   by_handle_.erase(easy);
   curl_->multi_remove_handle(multi_, easy);
   running.attempt.reset();  // resets the handle
   idle_handles_.push_back(easy);
+}
+
+void ClientLoop::Drop(RunningAttempt running) {
+  CountBytes(*running.attempt);
+  Release(std::move(running));
 }
 
 void ClientLoop::DropAll(Transfer& transfer) {
@@ -291,6 +298,7 @@ void ClientLoop::OnFinished(CURL* easy, CURLcode code) {
   const ActiveList::iterator active = found->second;
   Transfer& transfer = **active;
   RunningAttempt running = TakeRunning(transfer, easy);
+  CountBytes(*running.attempt);  // before anybody is told of the answer
   AttemptEnd end = running.attempt->End(code);
   transfer.unseen_send_count += running.attempt->send_count() - 1;
   const TimePoint now = steady_clock::now();
@@ -301,7 +309,7 @@ void ClientLoop::OnFinished(CURL* easy, CURLcode code) {
     was_ever_connected_ |= end.kind == AttemptEnd::Kind::kLost;
     OnTrouble(active, std::move(end), now);
   }
-  Drop(std::move(running));
+  Release(std::move(running));
 }
 
 void ClientLoop::OnAnswer(ActiveList::iterator active,

@@ -106,7 +106,9 @@ class ClientLoop {
   int PollMilliseconds(TimePoint now) const;
 
   RunningAttempt TakeRunning(Transfer& transfer, CURL* easy);
-  void Drop(RunningAttempt running);  // from the multi handle, and counted
+  void CountBytes(const Attempt& attempt);
+  void Release(RunningAttempt running);  // its handle is idle again
+  void Drop(RunningAttempt running);     // counted and released
   void DropAll(Transfer& transfer);
   void Finish(ActiveList::iterator active, Result<HttpResponse> result);
   void FinishTransfer(TransferPtr transfer, Result<HttpResponse> result);

@@ -2,7 +2,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -18,55 +17,57 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// In a process that has not loaded it; exits with 0 when `check` holds.
-template <typename Check>
-int ExitStatusOf(Check check) {
-  const pid_t child = fork();
-  if (child == 0) _exit(check() ? 0 : 1);
-  int status = -1;
-  waitpid(child, &status, 0);
-  return status;
+// Exits with 0 when the check holds, in a new process that has not loaded it.
+#define EXPECT_IN_NEW_PROCESS(check) \
+  EXPECT_EXIT(_exit((check)() ? 0 : 1), ::testing::ExitedWithCode(0), "")
+
+class CurlLibraryTest : public ::testing::Test {
+ protected:
+  void SetUp() override { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
+};
+
+TEST_F(CurlLibraryTest, WithoutItRequestsFailAndSayWhatToInstall) {
+  EXPECT_IN_NEW_PROCESS([] {
+    setenv("HOLDFAST_LIBCURL", "/nowhere/libcurl.so", 1);
+    HttpClient client;
+    HttpRequest request;
+    request.url = "http://127.0.0.1:1/x";
+    const auto answer = client.Send(request);
+    const std::string text = answer.status().ToString();
+    return answer.status().code() == StatusCode::kFailedPrecondition &&
+           text.find("libcurl4") != std::string::npos &&
+           text.find("/nowhere/libcurl.so") != std::string::npos;
+  });
 }
 
-TEST(CurlLibraryTest, WithoutItRequestsFailAndSayWhatToInstall) {
-  EXPECT_EQ(0, ExitStatusOf([] {
-              setenv("HOLDFAST_LIBCURL", "/nowhere/libcurl.so", 1);
-              HttpClient client;
-              HttpRequest request;
-              request.url = "http://127.0.0.1:1/x";
-              const auto answer = client.Send(request);
-              const std::string text = answer.status().ToString();
-              return answer.status().code() ==
-                         StatusCode::kFailedPrecondition &&
-                     text.find("libcurl4") != std::string::npos &&
-                     text.find("/nowhere/libcurl.so") != std::string::npos;
-            }));
-  // One that is there now is found.
-  EXPECT_EQ(0, ExitStatusOf([] {
-              setenv("HOLDFAST_LIBCURL", "/nowhere/libcurl.so", 1);
-              if (LoadCurl().ok()) return false;
-              unsetenv("HOLDFAST_LIBCURL");
-              return LoadCurl().ok();
-            }));
-  // A library, but another.
-  EXPECT_EQ(0, ExitStatusOf([] {
-              setenv("HOLDFAST_LIBCURL", "libz.so.1", 1);
-              const auto curl = LoadCurl();
-              return !curl.ok() &&
-                     curl.status().ToString().find("7.68") != std::string::npos;
-            }));
+TEST_F(CurlLibraryTest, WhatIsThereLaterIsFound) {
+  EXPECT_IN_NEW_PROCESS([] {
+    setenv("HOLDFAST_LIBCURL", "/nowhere/libcurl.so", 1);
+    if (LoadCurl().ok()) return false;
+    unsetenv("HOLDFAST_LIBCURL");
+    return LoadCurl().ok();
+  });
 }
 
-TEST(CurlLibraryTest, AFileOfTheCallersIsTheLastChoice) {
+TEST_F(CurlLibraryTest, AnotherLibraryIsRefused) {
+  EXPECT_IN_NEW_PROCESS([] {
+    setenv("HOLDFAST_LIBCURL", "libz.so.1", 1);
+    const auto curl = LoadCurl();
+    return !curl.ok() &&
+           curl.status().ToString().find("7.68") != std::string::npos;
+  });
+}
+
+TEST_F(CurlLibraryTest, AFileOfTheCallersIsTheLastChoice) {
   const auto text = DescribeLibcurl();
   ASSERT_TRUE(text.ok());
   EXPECT_THAT(*text, HasSubstr("libcurl"));
   const std::string file = text->substr(text->find(" at ") + 4);
   EXPECT_EQ(0, access(file.c_str(), R_OK)) << file;
-  EXPECT_EQ(0, ExitStatusOf([] {
-              SetLibcurlFile("/nowhere/libcurl.so");
-              return DescribeLibcurl().ok();
-            }));
+  EXPECT_IN_NEW_PROCESS([] {
+    SetLibcurlFile("/nowhere/libcurl.so");
+    return DescribeLibcurl().ok();
+  });
 }
 
 TEST(CaBundleTest, ANamedFileMustBeThere) {
