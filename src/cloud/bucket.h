@@ -133,6 +133,8 @@ class Bucket {
   virtual Result<ObjectEntry> Head(std::string_view key) = 0;
   // A range past the end is OutOfRange; range {n, kToEnd} with n == size gives
   // no bytes. One request each, all at once; in the order of the requests.
+  // Without a target an answer of more than 64 MiB is ResourceExhausted: it is
+  // to be asked for in parts.
   virtual std::vector<Result<GetResult>> Get(
       std::span<const GetRequest> requests,
       const CancelToken* cancel = nullptr) = 0;

@@ -262,6 +262,12 @@ Result<GetResult> MemoryBucket::GetOne(const GetRequest& request) const {
   }
   HF_ASSIGN_OR_RETURN(const ByteRange range,
                       ResolveRange(request.range, bytes.size(), url));
+  if (request.target.empty() &&
+      range.byte_count > contents_->options.answer_bytes_max) {
+    return ResourceExhaustedError("read " + url + ": " +
+                                  std::to_string(range.byte_count) +
+                                  " bytes in one answer");
+  }
   bytes = bytes.Slice(range.offset, range.byte_count);
   if (request.target.empty()) {
     result.bytes = std::move(bytes);

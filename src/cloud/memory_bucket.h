@@ -28,6 +28,7 @@ struct MemoryBucketOptions {
   // equal objects have equal versions.
   bool counts_versions = false;
   int page_entry_count_max = 1000;
+  uint64_t answer_bytes_max = 64 << 20;  // of a Get without a target
   int64_t start_time_ns = 1'800'000'000'000'000'000;
 
   // Uploads honour conditions as Amazon's do; Ceph's would not.

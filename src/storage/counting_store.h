@@ -63,6 +63,7 @@ class CountingStore : public Store {
   Result<std::unique_ptr<ObjectWriter>> Create(std::string_view key) override;
   Status Delete(std::string_view key) override;
   Status SyncNames() override;
+  Status Flush() override { return inner_->Flush(); }
 
  private:
   class Writer;

@@ -52,6 +52,10 @@ struct WriteOptions {
   bool atomic = true;
   // Fail with AlreadyExists instead of replacing.
   bool must_create = false;
+  // The store may return before the object is there; Flush waits for it, and a
+  // failure (AlreadyExists, too) shows there. Stores that wait for no server
+  // take no notice.
+  bool may_queue = false;
 };
 
 // An object written in pieces by many threads. It appears under its key, in
@@ -68,6 +72,7 @@ class ObjectWriter {
                          std::span<const std::string_view> pieces) = 0;
   // Once, after all WriteAt calls returned. With `sync` the bytes are on stable
   // storage before the name appears; the name is durable after SyncNames.
+  // Without it a store that waits for a server may return earlier: see Flush.
   virtual Status Finish(bool sync) = 0;
 };
 
@@ -128,10 +133,11 @@ class Store {
   // Deleting what is absent is ok.
   virtual Status Delete(std::string_view key) = 0;
   // Makes the names of all objects written so far durable (for files: syncs
-  // every directory touched, deepest first). Object stores do nothing.
+  // every directory touched, deepest first). Object stores only Flush.
   virtual Status SyncNames() = 0;
-  // Waits for writes that the store has only queued (neither sync nor atomic);
-  // their first failure. Syncs nothing; SyncNames does this, too.
+  // Waits for writes that the store has only queued (may_queue, or neither sync
+  // nor atomic); their first failure, told once. Syncs nothing; SyncNames does
+  // this, too. What one store has queued, its other calls see.
   virtual Status Flush() { return Status(); }
 
   // Convenience for one piece.

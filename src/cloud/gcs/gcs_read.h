@@ -1,0 +1,36 @@
+// Reading objects of Google Cloud Storage: ranges, whole objects, metadata.
+//
+// Thread-safety, units, errors: of cloud/bucket.h.
+#pragma once
+
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/cancel.h"
+#include "cloud/bucket.h"
+#include "cloud/gcs/gcs_api.h"
+#include "cloud/gcs/gcs_json.h"
+#include "holdfast/status.h"
+
+namespace holdfast {
+
+Result<GcsObject> GcsHead(GcsApi& api, std::string_view key);
+
+// A read to an object's end takes `get_bytes_max` in its first request and
+// what is left in more, of the same generation.
+std::vector<Result<GetResult>> GcsGet(GcsApi& api,
+                                      std::span<const GetRequest> requests,
+                                      uint64_t get_bytes_max,
+                                      const CancelToken* cancel);
+
+// "bytes 5-9/20"; for parsing what a server says.
+struct ContentRange {
+  uint64_t first = 0;
+  uint64_t last = 0;
+  uint64_t total = 0;
+};
+// Absent where it is no such text, or says what cannot be.
+std::optional<ContentRange> ParseContentRange(std::string_view text);
+
+}  // namespace holdfast

@@ -1,0 +1,349 @@
+#include "cloud/gcs/gcs_write.h"
+
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "base/crc32c.h"
+#include "base/status_macros.h"
+#include "cloud/gcs/gcs_batch.h"
+#include "cloud/gcs/gcs_json.h"
+#include "cloud/gcs/gcs_read.h"
+#include "cloud/gcs/rs256.h"
+
+namespace holdfast {
+namespace {
+
+constexpr uint64_t kWriteAnswerBytesMax = 1 << 20;
+constexpr int kRewriteCallCountMax = 100'000;
+constexpr char kOctetStream[] = "application/octet-stream";
+
+GcsAction WriteAction(std::string_view key) {
+  return {"write", key, "storage.objects.create (and storage.objects.delete, "
+                        "to replace one)"};
+}
+
+GcsAction DeleteAction(std::string_view key) {
+  return {"delete", key, "storage.objects.delete"};
+}
+
+std::string RandomHex() {
+  static thread_local std::random_device device;
+  std::string text;
+  for (int i = 0; i < 4; ++i) {
+    char digits[9];
+    std::snprintf(digits, sizeof digits, "%08x", device());
+    text += digits;
+  }
+  return text;
+}
+
+std::string MetadataJson(std::string_view key, const std::string& write_id) {
+  nlohmann::json json = {{"contentType", kOctetStream}};
+  if (!key.empty()) json["name"] = std::string(key);
+  json["metadata"] = {{std::string(kGcsWriteIdKey), write_id}};
+  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+uint32_t CrcOf(std::span<const std::string_view> pieces) {
+  uint32_t crc = Crc32c("");
+  for (const std::string_view piece : pieces) crc = ExtendCrc32c(crc, piece);
+  return crc;
+}
+
+bool MayBeOurs(const HttpResponse& answer, const Condition& condition) {
+  return condition.kind != Condition::Kind::kNone && answer.status == 412 &&
+         answer.attempt_count > 1;
+}
+
+// The generation, when the object there is the one of this write.
+std::optional<std::string> FindOurs(GcsApi& api, std::string_view key,
+                                    const std::string& write_id) {
+  const auto object = GcsHead(api, key);
+  if (!object.ok() || object->write_id != write_id) return std::nullopt;
+  return object->entry.version;
+}
+
+Result<std::string> FinishPut(GcsApi& api, std::string_view key,
+                              std::span<const std::string_view> pieces,
+                              const HttpResponse& answer) {
+  if (answer.status != 200 && answer.status != 201) {
+    return api.Error(WriteAction(key), answer);
+  }
+  const auto object = ParseGcsObject(answer.body.view());
+  if (!object.ok()) return api.Context(WriteAction(key), object.status());
+  HF_RETURN_IF_ERROR(CheckStored(api, key, object->entry.byte_count,
+                                 object->crc32c, TotalBytes(pieces),
+                                 CrcOf(pieces)));
+  return object->entry.version;
+}
+
+Result<std::string> PutPlain(GcsApi& api, std::string_view key,
+                             std::span<const std::string_view> pieces) {
+  HttpRequest request;
+  request.method = "POST";
+  request.url = api.Url("/upload" + api.ObjectsPath(),
+                        {{"uploadType", "media"}, {"name", std::string(key)}});
+  request.headers = {{"Content-Type", kOctetStream}};
+  request.body.assign(pieces.begin(), pieces.end());
+  request.body_bytes_max = kWriteAnswerBytesMax;
+  HF_ASSIGN_OR_RETURN(const HttpResponse answer,
+                      api.Send(std::move(request), WriteAction(key)));
+  return FinishPut(api, key, pieces, answer);
+}
+
+// multipart/related: the metadata and the bytes.
+Result<std::string> PutIf(GcsApi& api, std::string_view key,
+                          std::span<const std::string_view> pieces,
+                          const Condition& condition) {
+  const std::string write_id = RandomHex();
+  const std::string boundary = "holdfast_" + RandomHex();
+  const std::string head = "--" + boundary +
+                           "\r\nContent-Type: application/json; "
+                           "charset=UTF-8\r\n\r\n" +
+                           MetadataJson(key, write_id) + "\r\n--" + boundary +
+                           "\r\nContent-Type: " + kOctetStream + "\r\n\r\n";
+  const std::string tail = "\r\n--" + boundary + "--\r\n";
+  GcsParameters parameters = ConditionParameters(condition);
+  parameters.emplace_back("uploadType", "multipart");
+  HttpRequest request;
+  request.method = "POST";
+  request.url = api.Url("/upload" + api.ObjectsPath(), parameters);
+  request.headers = {
+      {"Content-Type", "multipart/related; boundary=" + boundary}};
+  request.body.push_back(head);
+  request.body.insert(request.body.end(), pieces.begin(), pieces.end());
+  request.body.push_back(tail);
+  request.body_bytes_max = kWriteAnswerBytesMax;
+  HF_ASSIGN_OR_RETURN(const HttpResponse answer,
+                      api.Send(std::move(request), WriteAction(key)));
+  if (MayBeOurs(answer, condition)) {
+    auto ours = FindOurs(api, key, write_id);
+    if (ours) return *std::move(ours);
+  }
+  return FinishPut(api, key, pieces, answer);
+}
+
+// Absent and no condition is ok; a condition's version that is not there is
+// not, but where our own lost first attempt deleted it.
+Status FinishDelete(GcsApi& api, std::string_view key,
+                    const Condition& condition, const HttpResponse& answer) {
+  if (answer.status == 200 || answer.status == 204) return Status();
+  const bool has_version = condition.kind == Condition::Kind::kVersion;
+  if (answer.status == 404 && !has_version) {
+    const Status gone = api.Error(DeleteAction(key), answer);
+    return gone.message().find("bucket does not exist") == std::string::npos
+               ? Status()
+               : gone;
+  }
+  if (has_version && (answer.status == 404 || answer.status == 412)) {
+    if (answer.attempt_count > 1 &&
+        GcsHead(api, key).status().code() == StatusCode::kNotFound) {
+      return Status();
+    }
+    return FailedPreconditionError("delete " + api.UrlOf(key) +
+                                   ": generation " + condition.version +
+                                   " is not there any more");
+  }
+  return api.Error(DeleteAction(key), answer);
+}
+
+HttpRequest DeleteRequest(const GcsApi& api, std::string_view key,
+                          const Condition& condition) {
+  HttpRequest request;
+  request.method = "DELETE";
+  request.url =
+      api.Url(api.ObjectPath(key), ConditionParameters(condition));
+  request.body_bytes_max = kWriteAnswerBytesMax;
+  return request;
+}
+
+// Each by a request of its own, all at once.
+Status DeleteOneByOne(GcsApi& api, std::span<const std::string> keys) {
+  std::vector<HttpRequest> requests;
+  for (const std::string& key : keys) {
+    requests.push_back(DeleteRequest(api, key, {}));
+  }
+  const auto answers = api.SendAll(requests);
+  Status first;
+  for (size_t i = 0; i < answers.size(); ++i) {
+    Status status = answers[i].ok()
+                        ? FinishDelete(api, keys[i], {}, *answers[i])
+                        : api.Context(DeleteAction(keys[i]),
+                                      answers[i].status());
+    if (first.ok()) first = std::move(status);
+  }
+  return first;
+}
+
+bool IsPassing(int status) {
+  return status == 401 || status == 408 || status == 429 || status >= 500;
+}
+
+// What one batch's answer says of its keys. Those that may go better alone are
+// put into `again`.
+Status FinishBatch(GcsApi& api, std::span<const std::string> keys,
+                   const HttpResponse& answer,
+                   std::vector<std::string>& again) {
+  // Emulators without batches, and batches that came back in pieces.
+  const auto parts =
+      answer.status == 200
+          ? ParseGcsBatch(
+                FindHeader(answer.headers, "content-type").value_or(""),
+                answer.body.view(), keys.size())
+          : Result<std::vector<GcsBatchAnswer>>(
+                api.Error(DeleteAction(""), answer));
+  if (!parts.ok()) {
+    if (answer.status == 401) return parts.status();
+    again.insert(again.end(), keys.begin(), keys.end());
+    return Status();
+  }
+  Status first;
+  for (size_t i = 0; i < keys.size(); ++i) {
+    const GcsBatchAnswer& part = (*parts)[i];
+    if (IsPassing(part.status)) {
+      again.push_back(keys[i]);
+      continue;
+    }
+    HttpResponse single;
+    single.status = part.status;
+    single.body = Bytes(std::string(part.body));
+    Status status = FinishDelete(api, keys[i], {}, single);
+    if (first.ok()) first = std::move(status);
+  }
+  return first;
+}
+
+}  // namespace
+
+GcsParameters ConditionParameters(const Condition& condition) {
+  switch (condition.kind) {
+    case Condition::Kind::kNone:
+      return {};
+    case Condition::Kind::kAbsent:
+      return {{"ifGenerationMatch", "0"}};
+    case Condition::Kind::kVersion:
+      return {{"ifGenerationMatch", condition.version}};
+  }
+  return {};
+}
+
+std::string GcsCrc32cText(uint32_t crc) {
+  std::string bytes;
+  for (int shift = 24; shift >= 0; shift -= 8) {
+    bytes += static_cast<char>(crc >> shift);
+  }
+  return Base64(bytes);
+}
+
+Status CheckStored(const GcsApi& api, std::string_view key, uint64_t got_bytes,
+                   std::string_view got_crc32c, uint64_t sent_bytes,
+                   uint32_t sent_crc32c) {
+  const std::string want = GcsCrc32cText(sent_crc32c);
+  if (got_bytes == sent_bytes && (got_crc32c.empty() || got_crc32c == want)) {
+    return Status();
+  }
+  return DataLossError("write " + api.UrlOf(key) +
+                       ": the server stored something else (got " +
+                       std::to_string(got_bytes) + " bytes with crc32c " +
+                       CleanServerText(got_crc32c, 16) + ", want " +
+                       std::to_string(sent_bytes) + " with " + want + ")");
+}
+
+Result<std::string> GcsPut(GcsApi& api, std::string_view key,
+                           std::span<const std::string_view> pieces,
+                           const Condition& condition) {
+  HF_RETURN_IF_ERROR(CheckGcsKey(key));
+  HF_RETURN_IF_ERROR(api.Begin());
+  return condition.kind == Condition::Kind::kNone
+             ? PutPlain(api, key, pieces)
+             : PutIf(api, key, pieces, condition);
+}
+
+Result<std::string> GcsCopy(GcsApi& api, std::string_view source,
+                            std::string_view target,
+                            const Condition& condition) {
+  HF_RETURN_IF_ERROR(CheckGcsKey(source));
+  HF_RETURN_IF_ERROR(CheckGcsKey(target));
+  HF_RETURN_IF_ERROR(api.Begin());
+  const GcsAction action = {"copy", source,
+                            "storage.objects.get and storage.objects.create"};
+  const std::string write_id = RandomHex();
+  const bool is_conditional = condition.kind != Condition::Kind::kNone;
+  const std::string body = is_conditional ? MetadataJson("", write_id) : "";
+  std::string token;
+  for (int call = 0; call < kRewriteCallCountMax; ++call) {
+    GcsParameters parameters = ConditionParameters(condition);
+    if (!token.empty()) parameters.emplace_back("rewriteToken", token);
+    HttpRequest request;
+    request.method = "POST";
+    request.url = api.Url(api.ObjectPath(source) + "/rewriteTo" +
+                              api.ObjectPath(target).substr(11),
+                          parameters);
+    request.headers = {{"Content-Type", "application/json"}};
+    request.body = {body};
+    request.body_bytes_max = kWriteAnswerBytesMax;
+    HF_ASSIGN_OR_RETURN(const HttpResponse answer,
+                        api.Send(std::move(request), action));
+    if (MayBeOurs(answer, condition)) {
+      auto ours = FindOurs(api, target, write_id);
+      if (ours) return *std::move(ours);
+    }
+    if (answer.status != 200) return api.Error(action, answer);
+    auto rewrite = ParseGcsRewrite(answer.body.view());
+    if (!rewrite.ok()) return api.Context(action, rewrite.status());
+    if (rewrite->is_done) return rewrite->object.entry.version;
+    token = rewrite->token;
+  }
+  return UnavailableError("copy " + api.UrlOf(source) +
+                          ": the server does not come to an end");
+}
+
+Status GcsDelete(GcsApi& api, std::string_view key,
+                 const Condition& condition) {
+  HF_RETURN_IF_ERROR(CheckGcsKey(key));
+  HF_RETURN_IF_ERROR(api.Begin());
+  HF_ASSIGN_OR_RETURN(
+      const HttpResponse answer,
+      api.Send(DeleteRequest(api, key, condition), DeleteAction(key)));
+  return FinishDelete(api, key, condition, answer);
+}
+
+Status GcsDeleteAll(GcsApi& api, std::span<const std::string> keys) {
+  for (const std::string& key : keys) HF_RETURN_IF_ERROR(CheckGcsKey(key));
+  HF_RETURN_IF_ERROR(api.Begin());
+  if (keys.size() <= 1) return DeleteOneByOne(api, keys);
+  std::vector<GcsBatchBody> batches;
+  for (size_t at = 0; at < keys.size(); at += kGcsBatchCallsMax) {
+    std::vector<std::string> paths;
+    for (size_t i = at; i < std::min(at + kGcsBatchCallsMax, keys.size()); ++i) {
+      paths.push_back(api.PathWith(api.ObjectPath(keys[i]), {}));
+    }
+    batches.push_back(MakeDeleteBatch(paths));
+  }
+  std::vector<HttpRequest> requests;
+  for (const GcsBatchBody& batch : batches) {
+    HttpRequest request;
+    request.method = "POST";
+    request.url = api.endpoint() + "/batch/storage/v1";
+    request.headers = {{"Content-Type", batch.content_type}};
+    request.body = {batch.body};
+    request.body_bytes_max = 16 << 20;
+    requests.push_back(std::move(request));
+  }
+  const auto answers = api.SendAll(requests);
+  Status first;
+  std::vector<std::string> again;
+  for (size_t i = 0; i < answers.size(); ++i) {
+    const auto part = keys.subspan(
+        i * kGcsBatchCallsMax,
+        std::min(kGcsBatchCallsMax, keys.size() - i * kGcsBatchCallsMax));
+    Status status = answers[i].ok()
+                        ? FinishBatch(api, part, *answers[i], again)
+                        : api.Context(DeleteAction(""), answers[i].status());
+    if (first.ok()) first = std::move(status);
+  }
+  Status status = again.empty() ? Status() : DeleteOneByOne(api, again);
+  return first.ok() ? status : first;
+}
+
+}  // namespace holdfast

@@ -1,0 +1,55 @@
+// SeenVersions: which version of each key a store saw first, so that everything
+// it reads of an object is of one version.
+//
+// What the store writes itself counts anew. While a write is under way, or when
+// two overlapped, nobody knows what is there: nothing is then known of the key
+// until a read finds it. The epoch of a key changes with each of this store's
+// own writes: a read that met another version than the known one looks whether
+// its key's epoch changed meanwhile.
+// Thread-safety: any thread. Ownership: owns its texts. Errors: none.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+#include <string_view>
+
+namespace holdfast {
+
+class SeenVersions {
+ public:
+  struct Seen {
+    bool is_known = false;
+    std::string version;  // "": of a server that tells none
+    uint64_t byte_count = 0;
+    uint64_t epoch = 0;
+  };
+
+  Seen Look(std::string_view key) const;
+  // What a read, look or listing found that began at `epoch`: kept when nothing
+  // is known and no write of ours came between.
+  void Found(std::string_view key, uint64_t epoch, std::string_view version,
+             uint64_t byte_count);
+  // Around each write and delete of this store.
+  void WriteBegins(std::string_view key);
+  void WriteEnded(std::string_view key, std::string_view version,
+                  uint64_t byte_count);
+  // Of a failure, whose effect is unknown, and of a delete.
+  void WriteEnded(std::string_view key);
+
+ private:
+  struct Entry {
+    Seen seen;
+    int writes_under_way = 0;
+    bool overlapped = false;
+  };
+
+  Entry& EndWrite(std::string_view key);  // REQUIRES: mutex_ held
+
+  mutable std::mutex mutex_;
+  uint64_t last_epoch_ = 0;
+  std::map<std::string, Entry, std::less<>> entries_;
+};
+
+}  // namespace holdfast

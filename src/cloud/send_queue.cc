@@ -1,0 +1,99 @@
+#include "cloud/send_queue.h"
+
+#include <algorithm>
+#include <cassert>
+#include <string>
+#include <utility>
+
+namespace holdfast {
+namespace {
+
+constexpr uint64_t kGiveWayFactor = 8;
+
+}  // namespace
+
+SendQueue::SendQueue(int thread_count_max, uint64_t bytes_max)
+    : thread_count_max_(static_cast<size_t>(std::max(1, thread_count_max))),
+      bytes_max_(bytes_max) {}
+
+SendQueue::~SendQueue() {
+  {
+    std::lock_guard lock(mutex_);
+    closed_ = true;
+  }
+  work_.notify_all();
+  // Work only grows threads_ from Start, which nobody but a task calls now.
+  for (size_t i = 0;; ++i) {
+    std::thread thread;
+    {
+      std::lock_guard lock(mutex_);
+      if (i == threads_.size()) break;
+      thread = std::move(threads_[i]);
+    }
+    thread.join();
+  }
+}
+
+void SendQueue::Start(std::function<void()> task) {
+  {
+    std::lock_guard lock(mutex_);
+    tasks_.push_back(std::move(task));
+    if (tasks_.size() > idle_count_ && threads_.size() < thread_count_max_) {
+      threads_.emplace_back([this] { Work(); });
+    }
+  }
+  work_.notify_one();
+}
+
+void SendQueue::Work() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    ++idle_count_;
+    work_.wait(lock, [this] { return !tasks_.empty() || closed_; });
+    --idle_count_;
+    // A running task may start another: its own thread takes that one.
+    if (tasks_.empty()) return;
+    std::function<void()> task = std::move(tasks_.front());
+    tasks_.pop_front();
+    ++running_count_;
+    lock.unlock();
+    task();
+    task = nullptr;
+    lock.lock();
+    --running_count_;
+    changed_.notify_all();
+  }
+}
+
+Status SendQueue::Take(uint64_t byte_count) {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] {
+    return taken_bytes_ + byte_count <= bytes_max_ ||
+           (tasks_.empty() && running_count_ == 0);
+  });
+  if (taken_bytes_ != 0 &&
+      taken_bytes_ + byte_count > kGiveWayFactor * bytes_max_) {
+    return ResourceExhaustedError(
+        "writes are too far out of order: " + std::to_string(taken_bytes_) +
+        " bytes wait for what lies before them");
+  }
+  taken_bytes_ += byte_count;
+  peak_bytes_ = std::max(peak_bytes_, taken_bytes_);
+  return {};
+}
+
+void SendQueue::Release(uint64_t byte_count) {
+  {
+    std::lock_guard lock(mutex_);
+    assert(byte_count <= taken_bytes_);
+    taken_bytes_ -= byte_count;
+  }
+  changed_.notify_all();
+}
+
+uint64_t SendQueue::peak_bytes() const {
+  std::lock_guard lock(mutex_);
+  return peak_bytes_;
+}
+
+}  // namespace holdfast
