@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "base/executor.h"
 #include "base/status_macros.h"
+#include "storage/joined_read.h"
 
 namespace holdfast {
 namespace {
@@ -14,6 +16,16 @@ int FormatOfMetadataKey(std::string_view key) {
 }
 
 }  // namespace
+
+// A database may claim any size; so much memory is taken at its word.
+constexpr uint64_t kMetadataBytesMax = 64 << 20;
+
+Status CheckMetadataBytes(std::string_view key, uint64_t byte_count) {
+  if (byte_count <= kMetadataBytesMax) return Status();
+  return DataLossError("array metadata " + std::string(key) + " has " +
+                       std::to_string(byte_count) + " bytes (want at most " +
+                       std::to_string(kMetadataBytesMax) + ")");
+}
 
 // Keys arrive in byte order, so an array's metadata may come after some of its
 // chunks ("w/c/0" < "w/zarr.json"); bytes are given out at the end.
@@ -39,6 +51,23 @@ struct ArrayIndex::Builder {
     array.zarr_format = FormatOfMetadataKey(last);
     arrays.push_back(std::move(array));
     return true;
+  }
+
+  // Metadata that is read when the walk is over, all at once.
+  struct Aside {
+    size_t array;  // its number in `arrays`
+    std::string key;
+  };
+  Status ReadAside(Store& store, const std::vector<Aside>& aside) {
+    const auto read = [&](size_t i, int) -> Status {
+      HF_ASSIGN_OR_RETURN(arrays[aside[i].array].metadata,
+                          store.Read(aside[i].key));
+      return Status();
+    };
+    const size_t at_once = std::max(store.requests_in_flight(), 1);
+    Executor executor(
+        static_cast<int>(std::clamp<size_t>(aside.size(), 1, at_once)));
+    return executor.ParallelFor(aside.size(), read);
   }
 
   ArrayIndex Finish() {
@@ -74,6 +103,9 @@ struct ArrayIndex::Builder {
 Result<ArrayIndex> ArrayIndex::FromDatabase(ocdbt::Database& database,
                                             Store& store) {
   Builder builder;
+  const bool is_remote = store.requests_in_flight() > 1;
+  std::vector<size_t> aside;  // numbers of arrays
+  std::vector<JoinedRange> ranges;
   HF_RETURN_IF_ERROR(database.ForEach(
       "", "", "",
       [&](std::string_view key, const ocdbt::ValueRef& value) -> Status {
@@ -83,20 +115,36 @@ Result<ArrayIndex> ArrayIndex::FromDatabase(ocdbt::Database& database,
           array.metadata = value.InlineBytes();
           return Status();
         }
+        if (is_remote) {
+          aside.push_back(builder.arrays.size() - 1);
+          ranges.push_back(
+              {std::string(value.file), value.offset, value.byte_count});
+          return CheckMetadataBytes(key, value.byte_count);
+        }
         HF_ASSIGN_OR_RETURN(array.metadata, store.Read(key));
         return Status();
       }));
+  HF_ASSIGN_OR_RETURN(std::vector<Bytes> texts,
+                      ReadJoined(*database.store(), ranges));
+  for (size_t i = 0; i < aside.size(); ++i) {
+    builder.arrays[aside[i]].metadata = std::move(texts[i]);
+  }
   return builder.Finish();
 }
 
 Result<ArrayIndex> ArrayIndex::FromDirectory(Store& store) {
   Builder builder;
+  std::vector<Builder::Aside> aside;
   HF_RETURN_IF_ERROR(store.List(
       "", [&](std::string_view key, const ObjectInfo& info) -> Status {
         if (!builder.Add(key, info.byte_count)) return Status();
-        HF_ASSIGN_OR_RETURN(builder.arrays.back().metadata, store.Read(key));
+        aside.push_back({builder.arrays.size() - 1, std::string(key)});
+        if (store.requests_in_flight() > 1) return Status();
+        HF_RETURN_IF_ERROR(builder.ReadAside(store, aside));
+        aside.clear();
         return Status();
       }));
+  HF_RETURN_IF_ERROR(builder.ReadAside(store, aside));
   return builder.Finish();
 }
 
@@ -110,8 +158,12 @@ const StoredArray* ArrayIndex::Find(std::string_view name) const {
   return found != arrays_.end() && found->name == name ? &*found : nullptr;
 }
 
-Result<StoredArray> ReadStoredArray(Store& store, const std::string& name) {
-  for (const std::string_view metadata_key : kMetadataKeys) {
+namespace {
+
+Result<StoredArray> ReadArrayOfKeys(
+    Store& store, const std::string& name,
+    std::initializer_list<std::string_view> metadata_keys) {
+  for (const std::string_view metadata_key : metadata_keys) {
     const std::string key = ArrayPrefix(name) + std::string(metadata_key);
     Result<Bytes> text = store.Read(key);
     if (text.status().code() == StatusCode::kNotFound) continue;
@@ -127,6 +179,31 @@ Result<StoredArray> ReadStoredArray(Store& store, const std::string& name) {
       "File not found: " + store.Describe(ArrayPrefix(name) + ".zarray") +
       " (nor zarr.json). In many cases, this results from copying a checkpoint "
       "without using the `-a` flag.");
+}
+
+}  // namespace
+
+Result<StoredArray> ReadStoredArray(Store& store, const std::string& name) {
+  return ReadArrayOfKeys(store, name, {kMetadataKeys[0], kMetadataKeys[1]});
+}
+
+std::vector<Result<StoredArray>> ReadStoredArrays(
+    Store& store, const std::vector<std::string>& names, bool prefers_zarr3) {
+  std::vector<Result<StoredArray>> arrays(names.size(),
+                                          NotFoundError("not asked for"));
+  const auto read = [&](size_t i, int) {
+    arrays[i] = prefers_zarr3
+                    ? ReadArrayOfKeys(store, names[i],
+                                      {kMetadataKeys[1], kMetadataKeys[0]})
+                    : ReadStoredArray(store, names[i]);
+    return Status();
+  };
+  const size_t at_once = std::max(store.requests_in_flight(), 1);
+  Executor executor(
+      static_cast<int>(std::clamp<size_t>(names.size(), 1, at_once)));
+  const Status status = executor.ParallelFor(names.size(), read);
+  if (!status.ok()) arrays.assign(names.size(), status);
+  return arrays;
 }
 
 Result<StoredArray> ReadStoredArray(Store& store, const std::string& name,

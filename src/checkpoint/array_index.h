@@ -42,6 +42,10 @@ class ArrayIndex {
 
 // One array by name; NotFound when neither metadata file exists.
 Result<StoredArray> ReadStoredArray(Store& store, const std::string& name);
+// Many arrays, asked for at once where the store is a server; in the order of
+// the names. `prefers_zarr3`: which of the two files is looked for first.
+std::vector<Result<StoredArray>> ReadStoredArrays(
+    Store& store, const std::vector<std::string>& names, bool prefers_zarr3);
 // With metadata in the file of this name alone; its format is what its text
 // says.
 Result<StoredArray> ReadStoredArray(Store& store, const std::string& name,

@@ -16,6 +16,7 @@
 #include "checkpoint/opened_checkpoint.h"
 #include "checkpoint/restore.h"
 #include "holdfast/torch_file.h"
+#include "place/look.h"
 #include "tensor/copy.h"
 
 namespace holdfast {
@@ -56,10 +57,22 @@ void DescribeLeaf(const StoredLeaf& leaf, LeafInfo& info) {
   info.problem = leaf.problem;
 }
 
+int64_t ChunksTouched(const ChunkGrid& grid, const Box& box) {
+  int64_t count = 1;
+  for (size_t d = 0; d < box.shape.size(); ++d) {
+    if (box.shape[d] == 0) return 0;
+    const int64_t extent = grid.chunk_shape[d];
+    const int64_t last = (box.origin[d] + box.shape[d] - 1) / extent;
+    count *= last - box.origin[d] / extent + 1;
+  }
+  return count;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<OpenedCheckpoint>> OpenedCheckpoint::Open(
     const std::string& path, const OpenOptions& options, ItemDetail detail) {
+  const LookScope look(path);
   HF_ASSIGN_OR_RETURN(Place place, FindPlace(path, options));
   std::unique_ptr<OpenedCheckpoint> opened(new OpenedCheckpoint);
   opened->info_ = std::move(place.info);
@@ -137,6 +150,16 @@ Result<Array> OpenedCheckpoint::ReadCheckedBox(size_t leaf,
   HF_ASSIGN_OR_RETURN(
       Array array,
       Array::Allocate(stored->layout->format.metadata.dtype, box.shape));
+  const int64_t chunk_count = ChunksTouched(stored->layout->grid, box);
+  const int request_count = item->array_store().requests_in_flight();
+  if (request_count > 1 && chunk_count > 1) {
+    RunOptions run;
+    run.thread_count =
+        static_cast<int>(std::min<int64_t>(chunk_count, request_count));
+    HF_RETURN_IF_ERROR(
+        ReadInto({{leaf, box.origin, array.mutable_view()}}, run).status());
+    return array;
+  }
   CodecContext context;
   HF_RETURN_IF_ERROR(
       RestoreBox(*item, *stored, box, array.mutable_view(), context));
@@ -207,7 +230,7 @@ Result<Stats> OpenedCheckpoint::ReadInto(
       ConvertStrided(Subview(value, {request.origin, request.target.shape}),
                      request.target);
     }
-    Run run(run_options);
+    Run run(run_options, RequestsInFlight(targets));
     Stats stats;
     HF_ASSIGN_OR_RETURN(std::vector<PlannedChunk> chunks,
                         LocateChunks(targets, run));

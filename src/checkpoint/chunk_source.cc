@@ -18,8 +18,11 @@ Status ChunkSource::ReadAt(uint64_t offset, std::span<char> target) {
     read_status_ = cancel_.Check();
     HF_RETURN_IF_ERROR(read_status_);
     const bool is_summed = digest_ != nullptr && offset == summed_bytes_;
+    const bool is_remote = location_.store->requests_in_flight() > 1;
     const std::span<char> part =
-        is_summed ? target.first(std::min(kSumBytes, target.size())) : target;
+        is_summed && !is_remote
+            ? target.first(std::min(kSumBytes, target.size()))
+            : target;
     read_status_ = location_.store->ReadInto(location_.key,
                                              location_.offset + offset, part);
     HF_RETURN_IF_ERROR(read_status_);

@@ -196,7 +196,13 @@ class ItemOpener {
     if (metadata.use_ocdbt.value_or(true) && Exists(kManifestFile)) {
       HF_RETURN_IF_ERROR(OpenDatabase());
     }
-    if (detail_ == ItemDetail::kFull) HF_RETURN_IF_ERROR(BuildIndex());
+    // From a server all nodes come in few batches, and one by one they do not.
+    const bool is_remote = files().requests_in_flight() > 1;
+    if (detail_ == ItemDetail::kFull || (is_remote && item_->use_ocdbt())) {
+      HF_RETURN_IF_ERROR(BuildIndex());
+    } else if (is_remote) {
+      ReadArraysAhead(metadata);
+    }
     if (!has_tree_metadata) return AddLeavesOfAggregate();
     ReadPrngImpls(metadata);
     item_->leaves_.reserve(metadata.entries.size());
@@ -206,6 +212,23 @@ class ItemOpener {
     metadata.entries = {};
     item_->tree_metadata_ = std::move(metadata);
     return Status();
+  }
+
+  void ReadArraysAhead(const TreeMetadata& metadata) {
+    std::vector<std::string> names;
+    for (const TreeMetadataEntry& entry : metadata.entries) {
+      const ValueKind kind = KindOfValueType(entry.value_type);
+      const bool is_array =
+          kind == ValueKind::kArray || kind == ValueKind::kScalar;
+      if (is_array && !entry.skip_deserialize) {
+        names.push_back(ParamName(entry.path));
+      }
+    }
+    std::vector<Result<StoredArray>> arrays =
+        ReadStoredArrays(item_->array_store(), names, metadata.use_zarr3);
+    for (size_t i = 0; i < names.size(); ++i) {
+      arrays_ahead_.emplace(std::move(names[i]), std::move(arrays[i]));
+    }
   }
 
   // Before `_METADATA` existed the msgpack file held the structure.
@@ -345,7 +368,7 @@ class ItemOpener {
                                         const std::string& key = {}) {
     HF_ASSIGN_OR_RETURN(StoredArray array,
                         key.empty()
-                            ? ReadStoredArray(item_->array_store(), name)
+                            ? ReadArrayOfName(name)
                             : ReadStoredArray(item_->array_store(), name, key));
     if (item_->digests_ && !item_->use_ocdbt()) {
       const std::string file =
@@ -356,6 +379,14 @@ class ItemOpener {
                              .WithContext(files().Describe(file)));
     }
     return array;
+  }
+
+  Result<StoredArray> ReadArrayOfName(const std::string& name) {
+    const auto ahead = arrays_ahead_.find(name);
+    if (ahead == arrays_ahead_.end()) {
+      return ReadStoredArray(item_->array_store(), name);
+    }
+    return ahead->second;
   }
 
   Status DescribeArray(const StoredArray& array, StoredLeaf& leaf) {
@@ -474,6 +505,7 @@ class ItemOpener {
   const ItemDetail detail_;
   std::optional<ArrayLayoutCache> layouts_;
   std::optional<ArrayIndex> index_;
+  std::unordered_map<std::string, Result<StoredArray>> arrays_ahead_;
   std::optional<Result<Tree>> aggregate_;
   std::optional<Result<StringsFile>> strings_;
   std::optional<Status> shardings_status_;

@@ -137,7 +137,7 @@ Result<LoadResult> LoadTree(const OpenedCheckpoint& checkpoint,
   for (const ItemLoad& load : loads) {
     HF_RETURN_IF_ERROR(AddTargets(load, targets));
   }
-  Run run(options.run);
+  Run run(options.run, RequestsInFlight(targets));
   HF_ASSIGN_OR_RETURN(std::vector<PlannedChunk> chunks,
                       LocateChunks(targets, run));
   HF_RETURN_IF_ERROR(CheckMemory(targets));

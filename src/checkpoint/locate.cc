@@ -74,6 +74,8 @@ Status CheckStoredSize(const PlannedChunk& chunk, const RestoreTarget& target) {
   if (chunk.location.inline_value) {
     stored_bytes = chunk.location.inline_value->size();
   } else if (stored_bytes == kToEnd) {
+    // A request for each would cost more than it saves; the decoder checks.
+    if (chunk.location.store->requests_in_flight() > 1) return Status();
     const Result<ObjectInfo> info =
         chunk.location.store->Stat(chunk.location.key);
     if (!info.ok()) return Status();  // absent: found out when it is read

@@ -20,6 +20,14 @@ constexpr size_t kVerifyPieceBytes = 256 << 10;
 // A read that no cancel interrupts.
 constexpr size_t kReadPieceBytes = 64 << 20;
 
+// The same of a server, where it is cut into many requests at once.
+constexpr size_t kRemotePieceBytes = 256 << 20;
+
+// So much memory is taken without a look at the size of a server's file.
+constexpr size_t kUncheckedBytesMax = 16 << 20;
+
+bool IsRemote(const Store& store) { return store.requests_in_flight() > 1; }
+
 // Runs the reads of a plan.
 class Restorer {
  public:
@@ -169,17 +177,17 @@ class Restorer {
     const ArrayView view = ViewOf(*uses.target, chunk.box);
     const ValueDigest* digest = DigestOf(chunk);
     const size_t byte_count = chunk.location.byte_count;
-    const size_t piece_bytes_max =
-        digest != nullptr ? kVerifyPieceBytes : kReadPieceBytes;
+    const size_t piece_bytes_max = IsRemote(*chunk.location.store)
+                                       ? kRemotePieceBytes
+                                   : digest != nullptr ? kVerifyPieceBytes
+                                                       : kReadPieceBytes;
     uint32_t crc = 0;
     for (size_t done = 0; done < byte_count;) {
       HF_RETURN_IF_ERROR(run_.cancel().Check());
       const size_t piece_bytes = std::min(piece_bytes_max, byte_count - done);
       const std::span<char> piece(view.data + done, piece_bytes);
       HF_RETURN_IF_ERROR(
-          chunk.location.store
-              ->ReadInto(chunk.location.key, chunk.location.offset + done,
-                         piece)
+          ReadPiece(chunk.location, done, piece)
               .WithContext("leaf " + TargetOf(chunk).leaf->info.name));
       if (digest != nullptr) {
         crc = ExtendCrc32c(crc, {piece.data(), piece.size()});
@@ -193,6 +201,16 @@ class Restorer {
     }
     run_.AddDone(byte_count);
     return Status();
+  }
+
+  // A batch of one: what can be cancelled is.
+  Status ReadPiece(const ObjectLocation& where, uint64_t at,
+                   std::span<char> target) const {
+    if (!IsRemote(*where.store)) {
+      return where.store->ReadInto(where.key, where.offset + at, target);
+    }
+    const RangeRead request{where.key, where.offset + at, target};
+    return where.store->ReadBatch({&request, 1}, &run_.cancel());
   }
 
   Status Decode(const PlannedChunk& chunk, const ChunkUses& uses,
@@ -490,13 +508,15 @@ class Restorer {
   }
 
   Status ReadToScratch(const PlannedRead& read, const ObjectLocation& where,
-                       Buffer& scratch) {
+                       Buffer& scratch) const {
     if (scratch.size() < read.byte_count) {
-      HF_RETURN_IF_ERROR(CheckFileHolds(read, where));
+      const bool is_small =
+          IsRemote(*where.store) && read.byte_count <= kUncheckedBytesMax;
+      if (!is_small) HF_RETURN_IF_ERROR(CheckFileHolds(read, where));
       scratch.Reserve(read.byte_count);
     }
-    return where.store->ReadInto(where.key, read.offset,
-                                 {scratch.data(), read.byte_count});
+    return ReadPiece(where, read.offset - where.offset,
+                     {scratch.data(), read.byte_count});
   }
 
   Status ExecuteRanged(const PlannedRead& read, Worker& worker) {

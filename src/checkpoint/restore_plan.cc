@@ -20,18 +20,33 @@ bool ChunkLess(const PlannedChunk& a, const PlannedChunk& b) {
          std::tie(b.location.key, b.location.offset);
 }
 
+struct JoinLimits {
+  uint64_t gap_bytes_max = kReadGapBytesMax;
+  uint64_t joined_bytes_max = kJoinedReadBytesMax;
+  uint64_t alone_bytes_min = kToEnd;
+};
+
+JoinLimits LimitsOf(const Store* store) {
+  if (store == nullptr || store->requests_in_flight() <= 1) return {};
+  return {kRemoteGapBytesMax, kRemoteJoinedBytesMax, kRemoteAloneBytesMin};
+}
+
 bool CanJoin(const PlannedRead& read, const PlannedChunk& last,
-             const PlannedChunk& next) {
+             const PlannedChunk& next, const JoinLimits& limits) {
   if (last.part_bytes > 0 || next.part_bytes > 0) return false;
   if (last.location.key != next.location.key ||
       last.location.store != next.location.store) {
     return false;
   }
+  if (std::max(last.location.byte_count, next.location.byte_count) >=
+      limits.alone_bytes_min) {
+    return false;
+  }
   const uint64_t end = read.offset + read.byte_count;
   const uint64_t next_offset = next.location.offset;
   const uint64_t next_end = next_offset + next.location.byte_count;
-  return next_offset <= end + kReadGapBytesMax && next_end >= end &&
-         next_end - read.offset <= kJoinedReadBytesMax;
+  return next_offset <= end + limits.gap_bytes_max && next_end >= end &&
+         next_end - read.offset <= limits.joined_bytes_max;
 }
 
 bool IsObject(const PlannedChunk& chunk) {
@@ -52,10 +67,14 @@ void BatchUnranged(size_t count, RestorePlan& plan) {
 }
 
 void JoinRanged(size_t first, RestorePlan& plan) {
+  const Store* store = nullptr;
+  JoinLimits limits;
   for (size_t i = first; i < plan.chunks.size(); ++i) {
     const ObjectLocation& location = plan.chunks[i].location;
-    if (i > first &&
-        CanJoin(plan.reads.back(), plan.chunks[i - 1], plan.chunks[i])) {
+    if (location.store != store) limits = LimitsOf(location.store);
+    store = location.store;
+    if (i > first && CanJoin(plan.reads.back(), plan.chunks[i - 1],
+                             plan.chunks[i], limits)) {
       PlannedRead& read = plan.reads.back();
       read.last = i + 1;
       read.byte_count = location.offset + location.byte_count - read.offset;

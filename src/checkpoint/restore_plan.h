@@ -44,6 +44,11 @@ struct RestorePlan {
 inline constexpr uint64_t kReadGapBytesMax = 16 << 10;
 // A joined read is closed at this size, to keep every thread busy.
 inline constexpr uint64_t kJoinedReadBytesMax = 1 << 20;
+// The same where each read is a request to a server. Larger chunks are read
+// alone, and often in place.
+inline constexpr uint64_t kRemoteGapBytesMax = 1'000'000;
+inline constexpr uint64_t kRemoteJoinedBytesMax = 8 << 20;
+inline constexpr uint64_t kRemoteAloneBytesMin = 4 << 20;
 // Inline and missing chunks handed to a thread at a time.
 inline constexpr size_t kInlineBatchCount = 128;
 

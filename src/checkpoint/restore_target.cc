@@ -47,6 +47,17 @@ void ForEachUse(const std::vector<RestoreTarget>& targets,
   if (common) fn(target, *common);
 }
 
+int RequestsInFlight(const std::vector<RestoreTarget>& targets) {
+  int count = 1;
+  const Item* last = nullptr;
+  for (const RestoreTarget& target : targets) {
+    if (target.item == last) continue;
+    last = target.item;
+    count = std::max(count, last->array_store().requests_in_flight());
+  }
+  return count;
+}
+
 Box Hull(const Box& a, const Box& b) {
   Box hull = a;
   for (size_t d = 0; d < a.shape.size(); ++d) {

@@ -48,6 +48,9 @@ void ForEachUse(const std::vector<RestoreTarget>& targets,
                 const TargetGroup& group, const Box& chunk_box,
                 const UseFn& fn);
 
+// How many requests at once are worth having for what holds the targets.
+int RequestsInFlight(const std::vector<RestoreTarget>& targets);
+
 // The least box that holds both.
 Box Hull(const Box& a, const Box& b);
 // Bytes of the stored elements in a box of the leaf.

@@ -2,15 +2,32 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <thread>
+
 namespace holdfast {
+namespace {
+
+// More waiting threads than this only take memory.
+constexpr int kWaitingThreadsMax = 64;
+
+int ThreadCount(const RunOptions& options, int requests_in_flight) {
+  if (options.thread_count != 0 || requests_in_flight <= 1) {
+    return options.thread_count;
+  }
+  const int cpu_count = static_cast<int>(std::thread::hardware_concurrency());
+  return std::max(cpu_count, std::min(requests_in_flight, kWaitingThreadsMax));
+}
+
+}  // namespace
 
 uint64_t PhysicalMemoryBytes() {
   return static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) *
          sysconf(_SC_PAGE_SIZE);
 }
 
-Run::Run(const RunOptions& options)
-    : executor_(options.thread_count),
+Run::Run(const RunOptions& options, int requests_in_flight)
+    : executor_(ThreadCount(options, requests_in_flight)),
       budget_(options.in_flight_bytes_max),
       cancel_(options.cancel),
       progress_fn_(options.progress) {

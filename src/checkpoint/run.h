@@ -24,7 +24,10 @@ inline constexpr size_t kKeptScratchBytesMax = 32 << 20;
 
 class Run {
  public:
-  explicit Run(const RunOptions& options);
+  // `requests_in_flight`: of the stores it reads from. Where each answer takes
+  // a while, threads that wait are many more than those that compute, unless
+  // the options say how many.
+  explicit Run(const RunOptions& options, int requests_in_flight = 1);
 
   Executor& executor() { return executor_; }
   ByteBudget& budget() { return budget_; }

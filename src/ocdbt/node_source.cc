@@ -1,6 +1,7 @@
 #include "ocdbt/node_source.h"
 
 #include <utility>
+#include <vector>
 
 #include "base/status_macros.h"
 
@@ -10,6 +11,10 @@ namespace {
 // A longer read is checked against the file's size first, so that no buffer
 // is taken for a length that a damaged reference claims.
 constexpr uint64_t kUncheckedReadBytesMax = uint64_t{1} << 20;
+
+// Of one batch of nodes; larger nodes are read when they are needed.
+constexpr uint64_t kAheadBytesMax = uint64_t{32} << 20;
+constexpr uint64_t kAheadNodeBytesMax = uint64_t{8} << 20;
 
 // The base path decides what references inside the node mean, so it is part
 // of the node's identity.
@@ -93,6 +98,47 @@ Result<std::shared_ptr<const BtreeNode>> NodeSource::ReadBtreeNode(
   Result<std::shared_ptr<const BtreeNode>> node = LoadBtreeNode(file, range);
   EndRead(cache_key, node.ok() ? *node : nullptr);
   return node;
+}
+
+bool NodeSource::TryBeginRead(const std::string& cache_key) {
+  const std::lock_guard lock(mutex_);
+  return cache_.try_emplace(cache_key).second;
+}
+
+void NodeSource::FetchAhead(const std::vector<NodePlace>& places) {
+  std::vector<const NodePlace*> asked;
+  std::vector<Buffer> buffers;
+  std::vector<RangeRead> requests;
+  uint64_t byte_count = 0;
+  for (const NodePlace& place : places) {
+    const uint64_t node_bytes = place.range.byte_count;
+    if (node_bytes == 0 || node_bytes > kAheadNodeBytesMax ||
+        byte_count + node_bytes > kAheadBytesMax ||
+        !CheckDataFilePath(place.file.path).ok() ||
+        !TryBeginRead(CacheKey(place.file, place.range))) {
+      continue;
+    }
+    byte_count += node_bytes;
+    asked.push_back(&place);
+    buffers.emplace_back(node_bytes);
+    requests.push_back({place.file.path,
+                        place.range.offset,
+                        {buffers.back().data(), node_bytes}});
+  }
+  const bool is_read = !requests.empty() && store_->ReadBatch(requests).ok();
+  for (size_t i = 0; i < asked.size(); ++i) {
+    std::shared_ptr<const BtreeNode> node;
+    if (is_read) {
+      const size_t node_bytes = asked[i]->range.byte_count;
+      Result<BtreeNode> decoded =
+          DecodeBtreeNode(Bytes(std::move(buffers[i]), node_bytes),
+                          asked[i]->file.base(), limits_);
+      if (decoded.ok()) {
+        node = std::make_shared<const BtreeNode>(std::move(decoded).value());
+      }
+    }
+    EndRead(CacheKey(asked[i]->file, asked[i]->range), std::move(node));
+  }
 }
 
 std::shared_ptr<const BtreeNode> NodeSource::BeginRead(

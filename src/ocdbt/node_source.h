@@ -36,6 +36,16 @@ class NodeSource {
   // `file` and `range` name the place of the node.
   Result<std::shared_ptr<const BtreeNode>> ReadBtreeNode(
       const DataFile& file, const Reference& range);
+  // Reads nodes that will be asked for next, all at once, into the cache: from
+  // a server each would cost a round trip. What goes wrong is told to whoever
+  // asks for the node.
+  struct NodePlace {
+    DataFile file;
+    Reference range;
+  };
+  void FetchAhead(const std::vector<NodePlace>& places);
+  bool fetches_ahead() const { return store_->requests_in_flight() > 1; }
+
   Result<VersionTreeNode> ReadVersionTreeNode(const DataFile& file,
                                               const Reference& range);
 
@@ -53,6 +63,7 @@ class NodeSource {
   std::shared_ptr<const BtreeNode> BeginRead(const std::string& cache_key);
   void EndRead(const std::string& cache_key,
                std::shared_ptr<const BtreeNode> node);
+  bool TryBeginRead(const std::string& cache_key);
   void DropOldest();  // REQUIRES: mutex_ held
 
   Store* const store_;

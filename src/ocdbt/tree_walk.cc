@@ -10,6 +10,9 @@
 namespace holdfast::ocdbt {
 namespace {
 
+// Nodes asked for at once where each takes a request.
+constexpr size_t kAheadNodeCount = 256;
+
 using NodePtr = std::shared_ptr<const BtreeNode>;
 
 // A node on the way from the root, with the entries still to be visited.
@@ -19,7 +22,8 @@ struct Frame {
   std::string prefix;  // full prefix of node->relative_key(i)
   size_t next = 0;
   size_t end = 0;
-  bool whole = true;  // no entry was left out
+  size_t fetched = 0;  // children before this were asked for ahead
+  bool whole = true;   // no entry was left out
   Statistics sum;
 };
 
@@ -187,6 +191,7 @@ class Walk {
     while (!stack_.empty()) {
       Frame& top = stack_.back();
       if (top.node->height == 0) HF_RETURN_IF_ERROR(VisitLeaf(top));
+      if (top.next < top.end) FetchAhead(top);
       HF_RETURN_IF_ERROR(top.next < top.end ? Push(ChildOf(top, top.next++))
                                             : Pop());
     }
@@ -201,6 +206,18 @@ class Walk {
     ++counts_.node_count;
     stack_.push_back(std::move(frame));
     return Status();
+  }
+
+  void FetchAhead(Frame& frame) {
+    if (frame.next < frame.fetched || !source_.fetches_ahead()) return;
+    std::vector<NodeSource::NodePlace> places;
+    for (size_t i = frame.next;
+         i < frame.end && places.size() < kAheadNodeCount; ++i) {
+      const ChildEntry& child = frame.node->children[i];
+      places.push_back({frame.node->files[child.node.file_index], child.node});
+    }
+    frame.fetched = frame.next + places.size();
+    source_.FetchAhead(places);
   }
 
   Status VisitLeaf(Frame& frame) {

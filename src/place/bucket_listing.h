@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cloud/bucket.h"
@@ -34,6 +35,11 @@ Result<DirectoryEntries> ListEntries(Bucket& bucket, const std::string& prefix);
 // Whether a key says "here is a directory" and no more.
 inline bool IsDirectoryMarker(std::string_view key) {
   return key.ends_with('/');
+}
+
+// "b" of "a/b".
+inline std::string_view NameOfKey(std::string_view key) {
+  return key.substr(key.rfind('/') + 1);
 }
 
 }  // namespace holdfast

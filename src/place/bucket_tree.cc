@@ -19,15 +19,11 @@ constexpr size_t kDeleteBatchCount = 1000;
 // Copies are the server's work; so many are asked for at once.
 constexpr int kCopiesInFlight = 16;
 
-std::string_view LastPart(std::string_view key) {
-  return key.substr(key.rfind('/') + 1);
-}
-
 bool IsCommitMarker(std::string_view key) {
-  return LastPart(key) == kPlaceCommitMarker;
+  return NameOfKey(key) == kPlaceCommitMarker;
 }
 
-bool IsSaveLease(std::string_view key) { return LastPart(key) == kSaveLease; }
+bool IsSaveLease(std::string_view key) { return NameOfKey(key) == kSaveLease; }
 
 Status NothingThere(const BucketPlace& place) {
   return NotFoundError("directory " + place.url() +
@@ -95,7 +91,10 @@ Status CopyAll(Bucket& bucket, const std::vector<std::string>& keys,
 }  // namespace
 
 Result<local::PathKind> KindInBucket(const BucketPlace& place) {
-  const Result<bool> has_below = HasObjectsBelow(place);
+  // Without lists there are only files.
+  const bool can_list = place.bucket->traits().can_list;
+  const Result<bool> has_below =
+      can_list ? HasObjectsBelow(place) : Result<bool>(false);
   if (has_below.ok() && *has_below) return local::PathKind::kDirectory;
   if (place.key.empty()) {
     if (has_below.ok()) return local::PathKind::kDirectory;
@@ -120,7 +119,7 @@ Result<std::vector<std::string>> NamesInBucket(const BucketPlace& place) {
   if (entries.empty() && !place.key.empty()) return NothingThere(place);
   std::vector<std::string> names = std::move(entries.directories);
   for (const ObjectEntry& file : entries.files) {
-    names.emplace_back(LastPart(file.key));
+    names.emplace_back(NameOfKey(file.key));
   }
   std::sort(names.begin(), names.end());
   names.erase(std::unique(names.begin(), names.end()), names.end());

@@ -2,20 +2,39 @@
 
 #include "base/status_macros.h"
 #include "place/bucket_tree.h"
+#include "place/look.h"
 #include "storage/url_path.h"
 
 namespace holdfast {
 namespace {
 
-Result<BucketPlace> Find(const std::string& url) {
+Result<BucketPlace> FindDirectory(const std::string& url) {
   return BucketRegistry::Default().Find(url);
+}
+
+DirectoryTree TreeOfObjects(const std::vector<ObjectEntry>& objects,
+                            size_t prefix_byte_count) {
+  std::vector<std::string> paths;
+  for (const ObjectEntry& object : objects) {
+    paths.push_back(object.key.substr(prefix_byte_count));
+  }
+  return TreeOfPaths(std::move(paths));
+}
+
+// Before something changes in a bucket.
+void Forget(const BucketPlace& place) {
+  if (const auto look = CurrentLook(place)) look->Forget();
 }
 
 }  // namespace
 
 Result<PathKind> GetPathKind(const std::string& path) {
   if (!IsUrl(path)) return local::GetPathKind(path);
-  HF_ASSIGN_OR_RETURN(const BucketPlace place, Find(path));
+  HF_ASSIGN_OR_RETURN(const BucketPlace place, FindDirectory(path));
+  if (const auto look = CurrentLook(place)) {
+    HF_ASSIGN_OR_RETURN(const auto kind, look->Kind(place.key));
+    if (kind) return *kind;
+  }
   return KindInBucket(place);
 }
 
@@ -33,19 +52,28 @@ Result<bool> LeadsToAnything(const std::string& path) {
 
 Result<std::vector<std::string>> ListDirectory(const std::string& path) {
   if (!IsUrl(path)) return local::ListDirectory(path);
-  HF_ASSIGN_OR_RETURN(const BucketPlace place, Find(path));
+  HF_ASSIGN_OR_RETURN(const BucketPlace place, FindDirectory(path));
+  if (const auto look = CurrentLook(place)) {
+    HF_ASSIGN_OR_RETURN(auto names, look->Names(place.key));
+    if (names) return *std::move(names);
+  }
   return NamesInBucket(place);
 }
 
 Result<DirectoryTree> ListTree(const std::string& path) {
   if (!IsUrl(path)) return local::ListTree(path);
-  HF_ASSIGN_OR_RETURN(const BucketPlace place, Find(path));
+  HF_ASSIGN_OR_RETURN(const BucketPlace place, FindDirectory(path));
+  if (const auto look = CurrentLook(place)) {
+    HF_ASSIGN_OR_RETURN(const auto objects, look->Below(place.prefix()));
+    if (objects) return TreeOfObjects(*objects, place.prefix().size());
+  }
   return TreeInBucket(place);
 }
 
 Status CreateDirectoryNew(const std::string& path) {
   if (!IsUrl(path)) return local::CreateDirectoryNew(path);
-  HF_ASSIGN_OR_RETURN(const BucketPlace place, Find(path));
+  HF_ASSIGN_OR_RETURN(const BucketPlace place, FindDirectory(path));
+  Forget(place);
   return CheckFreeInBucket(place);
 }
 
@@ -65,8 +93,10 @@ Status PublishDirectory(const std::string& source, const std::string& target) {
   if (!IsUrl(source) && !IsUrl(target)) {
     return local::PublishDirectory(source, target);
   }
-  HF_ASSIGN_OR_RETURN(const BucketPlace from, Find(source));
-  HF_ASSIGN_OR_RETURN(const BucketPlace to, Find(target));
+  HF_ASSIGN_OR_RETURN(const BucketPlace from, FindDirectory(source));
+  HF_ASSIGN_OR_RETURN(const BucketPlace to, FindDirectory(target));
+  Forget(from);
+  Forget(to);
   return PublishInBucket(from, to);
 }
 
@@ -81,7 +111,8 @@ Status RemoveTree(const std::string& path) { return RemoveAllBut(path, {}); }
 Status RemoveAllBut(const std::string& path,
                     const std::vector<std::string>& kept_names) {
   if (IsUrl(path)) {
-    HF_ASSIGN_OR_RETURN(const BucketPlace place, Find(path));
+    HF_ASSIGN_OR_RETURN(const BucketPlace place, FindDirectory(path));
+    Forget(place);
     return RemoveFromBucket(place, kept_names);
   }
   if (kept_names.empty()) return local::RemoveTree(path);

@@ -40,8 +40,16 @@ inline constexpr std::string_view kOpeningNames[] = {
 // ("array_metadatas/process_0").
 inline constexpr std::string_view kOpeningDirectories[] = {"array_metadatas"};
 
-// Metadata of one array, in a directory of its own.
-inline constexpr std::string_view kArrayNames[] = {".zarray", "zarr.json"};
+// What is asked for where nothing can be listed: surely small, and surely no
+// directories.
+inline constexpr std::string_view kProbedNames[] = {
+    "commit_success.txt", "_CHECKPOINT_METADATA",
+    "_METADATA",          "_HOLDFAST_DIGESTS",
+    "_sharding",          "_strings.json",
+    "manifest.ocdbt",     "orbax.checkpoint",
+    "metadata.json",      ".zarray",
+    "zarr.json",          "model.safetensors.index.json",
+};
 
 // Files of OCDBT nodes and values lie in directories of this name.
 inline constexpr std::string_view kDataDirectory = "d";

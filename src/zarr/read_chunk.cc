@@ -15,6 +15,10 @@ constexpr uint64_t kBatchBytes = uint64_t{16} << 20;
 constexpr size_t kBatchRequests = 256;
 // Inner chunks this close are read together.
 constexpr uint64_t kInnerGapBytesMax = uint64_t{64} << 10;
+// The same for bytes of a server, and what may be joined there though it could
+// be read in place.
+constexpr int64_t kRemoteGapBytesMax = 1'000'000;
+constexpr int64_t kRemoteDirectBytesMin = int64_t{4} << 20;
 // Larger shards are never held whole.
 constexpr uint64_t kWholeShardBytesMax = uint64_t{64} << 20;
 // From here on a copy costs more than a second request.
@@ -31,6 +35,8 @@ struct Located {
   std::string key;
   uint64_t offset;
   uint64_t byte_count;
+
+  bool is_remote() const { return store->requests_in_flight() > 1; }
 
   RangeRead Request(uint64_t at, std::span<char> target) const {
     return {key, offset + at, target};
@@ -209,8 +215,13 @@ Status ChunkReader::ReadRaw(const Located& object, const Box& box,
   const uint64_t chunk_bytes =
       static_cast<uint64_t>(ElementCount(chunk_shape)) * item_bytes;
   HF_RETURN_IF_ERROR(CheckRawBytes(object.byte_count, chunk_bytes));
+  RawSpanOptions options;
+  if (object.is_remote()) {
+    options.gap_bytes_max = kRemoteGapBytesMax;
+    options.direct_bytes_min = kRemoteDirectBytesMin;
+  }
   const RawPlan plan =
-      PlanRawSpans(chunk_shape, item_bytes, box, target.strides);
+      PlanRawSpans(chunk_shape, item_bytes, box, target.strides, options);
   return plan.direct ? ReadRawDirect(object, plan, target)
                      : ReadRawJoined(object, plan, target);
 }
@@ -280,6 +291,8 @@ Status ChunkReader::ReadGroups(const Located& object,
 Status ChunkReader::ReadJoinedPieces(const Located& object,
                                      std::span<const PieceRange> ranges,
                                      const ArrayView& target) {
+  const uint64_t gap_bytes_max =
+      object.is_remote() ? kRemoteGapBytesMax : kInnerGapBytesMax;
   std::vector<Group> groups;
   uint64_t batch_bytes = 0;
   while (!ranges.empty()) {
@@ -289,7 +302,7 @@ Status ChunkReader::ReadJoinedPieces(const Located& object,
     while (count < ranges.size()) {
       const ShardEntry& next = ranges[count].entry;
       const uint64_t next_end = std::max(end, next.offset + next.byte_count);
-      if (count > 0 && (next.offset > end + kInnerGapBytesMax ||
+      if (count > 0 && (next.offset > end + gap_bytes_max ||
                         next_end - offset > kBatchBytes)) {
         break;
       }

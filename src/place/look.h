@@ -1,0 +1,147 @@
+// Look: what one listing, and one batch of small files, told of a directory in
+// an object store, so that opening a checkpoint costs a few round trips and not
+// one for each question.
+//
+// While a LookScope lives, the questions of directory_ops.h and the stores of
+// open_store.h that its thread asks for below its path are answered by its
+// Look. The first question lists everything below the path, flat, in at most
+// kFlatPagesMax pages; what those did not reach is listed directory by
+// directory when somebody asks, and kept. The first read of one of the small
+// files that checkpoints are opened with (well_known_names.h) fetches all of
+// them around it in one batch, and small data files with them.
+// Where nothing can be listed (a web server, or credentials that may read but
+// not list), the known names are asked for, all at once, and
+// `_HOLDFAST_DIGESTS` and `_CHECKPOINT_METADATA` tell of other files.
+//
+// Nothing gets stale: a Look is as old as the opening of a checkpoint. Stores
+// opened in its scope keep it, and with it the versions it saw; an object that
+// was replaced meanwhile is DataLoss, never a mix of two. Whoever writes below
+// the path through this thread's stores and directory functions makes the Look
+// forget all.
+//
+// Thread-safety: a scope belongs to the thread that made it, and scopes end in
+// the order in which they were begun; a Look is for any thread.
+// Ownership: shared by the scope and the stores opened in it.
+// Units: bytes; at most kFetchedBytesMax are held, most of them until the scope
+// ends. Errors: those of the bucket.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/bytes.h"
+#include "place/bucket_registry.h"
+#include "storage/directory_ops.h"
+#include "storage/store.h"
+
+namespace holdfast {
+
+inline constexpr int kFlatPagesMax = 2;
+inline constexpr uint64_t kFetchedBytesMax = 64 << 20;
+
+class BucketStore;
+
+class Look {
+ public:
+  explicit Look(BucketPlace root);
+
+  const BucketPlace& root() const { return root_; }
+  bool Covers(const BucketPlace& place) const;
+
+  using MaybeKind = std::optional<local::PathKind>;
+  using MaybeNames = std::optional<std::vector<std::string>>;
+  using MaybeObjects = std::optional<std::vector<ObjectEntry>>;
+  using MaybeBytes = std::optional<Bytes>;
+
+  // Of full keys at or below the root. Nullopt: ask the bucket.
+  Result<MaybeKind> Kind(const std::string& key);
+  Result<MaybeNames> Names(const std::string& key);
+  // All objects whose keys begin with `prefix`, sorted.
+  Result<MaybeObjects> Below(const std::string& prefix);
+
+  enum class Presence : uint8_t { kUnknown, kAbsent, kPresent };
+  struct Known {
+    Presence presence = Presence::kUnknown;
+    ObjectEntry object;  // when present
+  };
+  // What is known without asking for more.
+  Known Find(const std::string& key);
+  // The content, where it is one of the files that are fetched together, and
+  // fetches it and those around it on first use.
+  Result<MaybeBytes> Fetch(const std::string& key);
+
+  // Somebody writes here.
+  void Forget();
+  // The opening is over: what only that reads is let go.
+  void Settle();
+
+  // The store of all below the root that remembers versions. Never null.
+  Store& store();
+
+ private:
+  enum class Mode : uint8_t { kNotYet, kListing, kProbing, kForgotten };
+  struct Listed {  // a directory listed by itself
+    std::set<std::string> directories;
+  };
+
+  // All REQUIRE mutex_ held.
+  Status Start();
+  Status ListFlat();
+  Status ListOne(const std::string& prefix);
+  Status Probe(const std::string& prefix);
+  Status ProbeNames(const std::vector<std::string>& prefixes);
+  Status ProbeFile(const std::string& key);
+  void AddFilesOfDigests(const std::string& prefix);
+  std::vector<std::string> ItemNames(const std::string& prefix) const;
+  void AddFile(ObjectEntry object);
+  bool KnowsTree(const std::string& prefix) const;
+  bool KnowsEntries(const std::string& prefix) const;
+  bool HasBelow(const std::string& prefix) const;
+  Known FindLocked(const std::string& key) const;
+  Status FetchAround(const std::string& key);
+  std::vector<const ObjectEntry*> WorthFetching(const std::string& key) const;
+  void Keep(const std::string& key, Bytes content);
+  std::string ParentPrefix(const std::string& key) const;
+
+  const BucketPlace root_;
+  const std::shared_ptr<BucketStore> store_;
+
+  std::mutex mutex_;
+  Mode mode_ = Mode::kNotYet;
+  std::map<std::string, ObjectEntry> files_;  // by key, markers ("a/") too
+  bool knows_all_ = false;
+  std::string known_until_;               // the flat listing reached this key
+  std::map<std::string, Listed> listed_;  // by prefix
+  std::set<std::string> probed_;          // prefixes
+  std::set<std::string> absent_;          // keys that probing did not find
+  std::map<std::string, Bytes> contents_;
+  uint64_t content_bytes_ = 0;
+};
+
+// The Look of this thread that covers the place; null when none does.
+std::shared_ptr<Look> CurrentLook(const BucketPlace& place);
+
+class LookScope {
+ public:
+  // Nothing for paths, for URLs that lead nowhere, and where a Look of this
+  // thread covers `path` already.
+  explicit LookScope(const std::string& path);
+  ~LookScope();
+  LookScope(const LookScope&) = delete;
+  LookScope& operator=(const LookScope&) = delete;
+
+ private:
+  std::shared_ptr<Look> look_;
+};
+
+// A store of the directory `key` that answers from the Look what it can.
+std::shared_ptr<Store> MakeLookStore(std::shared_ptr<Look> look,
+                                     const std::string& key);
+
+}  // namespace holdfast

@@ -1,0 +1,226 @@
+#include "place/look.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "place/directory_ops.h"
+#include "place/file_walk.h"
+#include "place/mem_bucket_for_test.h"
+#include "place/open_store.h"
+
+namespace holdfast {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr char kRoot[] = "mem://test/c";
+
+class LookTest : public ::testing::Test {
+ protected:
+  void FillCheckpoint(MemBucketForTest& mem) {
+    mem.Put("c/_CHECKPOINT_METADATA", "{}");
+    mem.Put("c/commit_success.txt", "");
+    mem.Put("c/state/_METADATA", "tree");
+    mem.Put("c/state/_sharding", "s");
+    mem.Put("c/state/array_metadatas/process_0", "p0");
+    mem.Put("c/state/d/small", std::string(1000, 's'));
+    mem.Put("c/state/d/large", std::string(3 << 20, 'l'));
+    mem.Put("c/state/manifest.ocdbt", "m");
+    mem.Put("cc/other", "o");
+  }
+  uint64_t RoundTrips() { return mem_.bucket->counters().round_trips; }
+
+  MemBucketForTest mem_;
+};
+
+TEST_F(LookTest, OneListAndOneBatchAnswerAnOpening) {
+  FillCheckpoint(mem_);
+  mem_.bucket->ResetCounters();
+  const LookScope scope(kRoot);
+  EXPECT_EQ(GetPathKind(kRoot).value(), PathKind::kDirectory);
+  EXPECT_EQ(GetPathKind("mem://test/c/state").value(), PathKind::kDirectory);
+  EXPECT_EQ(GetPathKind("mem://test/c/state/_METADATA").value(),
+            PathKind::kFile);
+  EXPECT_EQ(GetPathKind("mem://test/c/x").value(), PathKind::kMissing);
+  EXPECT_THAT(ListDirectory("mem://test/c/state").value(),
+              ElementsAre("_METADATA", "_sharding", "array_metadatas", "d",
+                          "manifest.ocdbt"));
+  EXPECT_EQ(RoundTrips(), 1u);
+  EXPECT_EQ(StoreAt(kRoot)->Read("_CHECKPOINT_METADATA").value().view(), "{}");
+  const auto item = StoreAt("mem://test/c/state");
+  EXPECT_EQ(item->Read("_METADATA").value().view(), "tree");
+  EXPECT_EQ(item->Read("_sharding").value().view(), "s");
+  EXPECT_EQ(item->Read("array_metadatas/process_0").value().view(), "p0");
+  EXPECT_EQ(item->Read("manifest.ocdbt").value().view(), "m");
+  EXPECT_EQ(item->Read("d/small", {10, 5}).value().view(), "sssss");
+  EXPECT_EQ(item->Stat("d/large").value().byte_count, 3u << 20);
+  EXPECT_EQ(item->Read("_strings.json").status().code(), StatusCode::kNotFound);
+  EXPECT_EQ(item->Stat("none").status().code(), StatusCode::kNotFound);
+  EXPECT_EQ(RoundTrips(), 2u);
+  EXPECT_EQ(mem_.bucket->counters().of(BucketRequest::kHead), 0u);
+  EXPECT_EQ(item->Read("d/large", {5, 2}).value().view(), "ll");
+  EXPECT_EQ(RoundTrips(), 3u);
+}
+
+TEST_F(LookTest, WhatIsListedOfTheStoreIsWhatIsThere) {
+  FillCheckpoint(mem_);
+  const LookScope scope(kRoot);
+  std::vector<std::string> keys;
+  ASSERT_TRUE(StoreAt("mem://test/c/state")
+                  ->List("d/",
+                         [&](std::string_view key, const ObjectInfo& info) {
+                           keys.push_back(std::string(key) + " " +
+                                          std::to_string(info.byte_count));
+                           return Status();
+                         })
+                  .ok());
+  EXPECT_THAT(keys, ElementsAre("d/large 3145728", "d/small 1000"));
+}
+
+// The same answers as without a Look, however much the flat listing saw.
+TEST_F(LookTest, AnswersAsTheBucketWouldWhenThereAreThousands) {
+  for (int i = 0; i < 1500; ++i) {
+    const std::string name = std::to_string(1000 + i);
+    mem_.Put("c/a/" + name, "x");
+    mem_.Put("c/m" + name + "/.zarray", "{}");
+    mem_.Put("c/m" + name + "/0.0", "data");
+  }
+  mem_.Put("c/z/_METADATA", "late");
+  std::vector<std::string> paths = {kRoot};
+  for (const char* name : {"a", "a/1000", "a/2499", "a/2500", "m1000",
+                           "m1000/0.0", "m1000/1.0", "m2499", "m2499/.zarray",
+                           "m2499/x", "m2500", "z", "z/_METADATA", "zz"}) {
+    paths.push_back(std::string(kRoot) + "/" + name);
+  }
+  for (const std::string& path : paths) {
+    const auto bare_kind = GetPathKind(path);
+    const auto bare_names = ListDirectory(path);
+    const LookScope scope(kRoot);
+    EXPECT_EQ(GetPathKind(path).value(), bare_kind.value()) << path;
+    const auto names = ListDirectory(path);
+    ASSERT_EQ(names.ok(), bare_names.ok()) << path;
+    if (names.ok()) EXPECT_EQ(*names, *bare_names) << path;
+  }
+  const LookScope scope(kRoot);
+  mem_.bucket->ResetCounters();
+  EXPECT_EQ(StoreAt("mem://test/c/z")->Read("_METADATA").value().view(),
+            "late");
+  EXPECT_LE(RoundTrips(), 4u);
+}
+
+TEST_F(LookTest, AnObjectReplacedMeanwhileIsDataLoss) {
+  FillCheckpoint(mem_);
+  std::shared_ptr<Store> store;
+  {
+    const LookScope scope(kRoot);
+    ASSERT_TRUE(LeadsToDirectory(kRoot).value());
+    store = StoreAt("mem://test/c/state");
+  }
+  mem_.Put("c/state/d/large", std::string(3 << 20, 'L'));
+  EXPECT_EQ(store->Read("d/large", {0, 10}).status().code(),
+            StatusCode::kDataLoss);
+}
+
+TEST_F(LookTest, WhoeverWritesSeesWhatHeWrote) {
+  FillCheckpoint(mem_);
+  const LookScope scope(kRoot);
+  ASSERT_TRUE(LeadsToDirectory(kRoot).value());
+  const auto store = StoreAt(kRoot);
+  ASSERT_TRUE(store->Write("new", "content").ok());
+  EXPECT_EQ(GetPathKind("mem://test/c/new").value(), PathKind::kFile);
+  EXPECT_EQ(store->Read("new").value().view(), "content");
+  ASSERT_TRUE(RemoveTree(kRoot).ok());
+  EXPECT_EQ(GetPathKind(kRoot).value(), PathKind::kMissing);
+}
+
+TEST_F(LookTest, NothingIsKeptBetweenScopes) {
+  FillCheckpoint(mem_);
+  {
+    const LookScope scope(kRoot);
+    EXPECT_EQ(GetPathKind("mem://test/c/new").value(), PathKind::kMissing);
+  }
+  mem_.Put("c/new", "");
+  EXPECT_EQ(GetPathKind("mem://test/c/new").value(), PathKind::kFile);
+  const LookScope scope(kRoot);
+  EXPECT_EQ(GetPathKind("mem://test/c/new").value(), PathKind::kFile);
+}
+
+TEST_F(LookTest, AFileIsNoDirectory) {
+  FillCheckpoint(mem_);
+  const LookScope scope("mem://test/cc/other");
+  EXPECT_EQ(GetPathKind("mem://test/cc/other").value(), PathKind::kFile);
+  EXPECT_FALSE(LeadsToDirectory("mem://test/cc/other").value());
+  const LookScope none("mem://test/none");
+  EXPECT_EQ(GetPathKind("mem://test/none").value(), PathKind::kMissing);
+  EXPECT_EQ(ListDirectory("mem://test/none").status().code(),
+            StatusCode::kNotFound);
+}
+
+MemoryBucketOptions WebServer() {
+  MemoryBucketOptions options = MemoryBucketOptions::S3Like();
+  options.traits.can_list = false;
+  return options;
+}
+
+TEST_F(LookTest, WithoutListsTheKnownNamesAreAskedFor) {
+  MemBucketForTest web(WebServer());
+  FillCheckpoint(web);
+  web.Put("c/_CHECKPOINT_METADATA", R"({"item_handlers": {"state": "x"}})");
+  web.Put("c/state/_HOLDFAST_DIGESTS",
+          R"({"files":[["d/large",3145728,"00"],["../x",1,"00"],[1]]})");
+  web.bucket->ResetCounters();
+  const LookScope scope(kRoot);
+  EXPECT_EQ(GetPathKind(kRoot).value(), PathKind::kDirectory);
+  EXPECT_EQ(GetPathKind("mem://test/c/state").value(), PathKind::kDirectory);
+  EXPECT_EQ(GetPathKind("mem://test/c/state/manifest.ocdbt").value(),
+            PathKind::kFile);
+  EXPECT_EQ(GetPathKind("mem://test/c/state/zarr.json").value(),
+            PathKind::kMissing);
+  const auto item = StoreAt("mem://test/c/state");
+  EXPECT_EQ(item->Read("_METADATA").value().view(), "tree");
+  EXPECT_EQ(item->Stat("d/large").value().byte_count, 3u << 20);
+  EXPECT_EQ(web.bucket->counters().round_trips, 2u);
+  EXPECT_THAT(
+      ListDirectory(kRoot).value(),
+      ElementsAre("_CHECKPOINT_METADATA", "commit_success.txt", "state"));
+  EXPECT_EQ(item->Read("d/small", {0, 3}).value().view(), "sss");
+  // A name that is not among the known ones.
+  EXPECT_EQ(GetPathKind("mem://test/c/state/d/small").value(), PathKind::kFile);
+}
+
+TEST_F(LookTest, WhoMayReadAndNotListCanOpen) {
+  FillCheckpoint(mem_);
+  mem_.Put("c/_CHECKPOINT_METADATA", R"({"item_handlers": {"state": "x"}})");
+  mem_.bucket->SetHook([](BucketRequest kind, std::string_view) {
+    return kind == BucketRequest::kList ? PermissionDeniedError("no lists")
+                                        : Status();
+  });
+  const LookScope scope(kRoot);
+  EXPECT_EQ(GetPathKind(kRoot).value(), PathKind::kDirectory);
+  EXPECT_EQ(
+      StoreAt("mem://test/c/state")->Read("manifest.ocdbt").value().view(),
+      "m");
+}
+
+TEST_F(LookTest, WhoMayDoNothingIsTold) {
+  FillCheckpoint(mem_);
+  mem_.bucket->SetHook([](BucketRequest, std::string_view) {
+    return PermissionDeniedError("wrong key");
+  });
+  const LookScope scope(kRoot);
+  const Status status = GetPathKind(kRoot).status();
+  EXPECT_EQ(status.code(), StatusCode::kPermissionDenied);
+  EXPECT_THAT(status.ToString(), HasSubstr("wrong key"));
+}
+
+TEST_F(LookTest, AFailureIsNotKnowledge) {
+  FillCheckpoint(mem_);
+  mem_.bucket->SetFaults({.fail_at = 1});
+  const LookScope scope(kRoot);
+  EXPECT_EQ(GetPathKind(kRoot).status().code(), StatusCode::kUnavailable);
+  EXPECT_EQ(GetPathKind(kRoot).value(), PathKind::kDirectory);
+}
+
+}  // namespace
+}  // namespace holdfast
