@@ -113,9 +113,8 @@ std::vector<Result<HttpResponse>> S3Connection::SendAll(
       const size_t i = open[k];
       answers[i] = std::move(received[k]);
       if (!answers[i].ok()) {
-        answers[i] =
-            answers[i].status().WithContext(UrlOf(requests[i].key) + ": " +
-                                            std::string(requests[i].action));
+        answers[i] = answers[i].status().WithContext(UrlOf(requests[i].key) +
+                                                     ": " + requests[i].action);
         continue;
       }
       LearnTime(*answers[i]);
@@ -150,15 +149,13 @@ bool S3Connection::MendFor(const HttpResponse& response, unsigned& done) {
   if (!(done & kToken) && once(kToken, RenewToken(error, response.status))) {
     return true;
   }
-  return !(done & kTimeout) &&
-         once(kTimeout, error.code == "RequestTimeout");
+  return !(done & kTimeout) && once(kTimeout, error.code == "RequestTimeout");
 }
 
 bool S3Connection::LearnRegion(const HttpResponse& response,
                                const S3Error& error) {
   std::string told;
-  if (const auto header =
-          FindHeader(response.headers, "x-amz-bucket-region")) {
+  if (const auto header = FindHeader(response.headers, "x-amz-bucket-region")) {
     told = std::string(*header);
   } else if (error.code == "AuthorizationHeaderMalformed") {
     told = error.region;
@@ -192,10 +189,10 @@ bool S3Connection::LearnClock(const HttpResponse& response,
 bool S3Connection::RenewToken(const S3Error& error, int status) {
   const auto current = credentials_.Current();
   if (current == nullptr || current->keys.session_token.empty()) return false;
-  const bool is_expired =
-      error.code == "ExpiredToken" || error.code == "TokenRefreshRequired" ||
-      // HEAD's answers do not say why.
-      (error.code.empty() && status == 400);
+  const bool is_expired = error.code == "ExpiredToken" ||
+                          error.code == "TokenRefreshRequired" ||
+                          // HEAD's answers do not say why.
+                          (error.code.empty() && status == 400);
   if (!is_expired) return false;
   const auto renewed = credentials_.Renew(current);
   return renewed.ok() &&

@@ -1,5 +1,5 @@
-// S3Connection: one bucket's requests, signed, sent, and sent again where asking
-// differently helps.
+// S3Connection: one bucket's requests, signed, sent, and sent again where
+// asking differently helps.
 //
 // An answer that says that the region or the clock is wrong teaches them, one
 // that the session token has expired makes the credentials be fetched anew;
@@ -32,7 +32,7 @@
 namespace holdfast {
 
 struct S3Request {
-  std::string_view action;  // for messages: "reading"
+  std::string action;  // for messages: "reading"
   std::string method = "GET";
   std::string key;  // "": the bucket
   // Not escaped.

@@ -106,9 +106,10 @@ Result<ObjectEntry> EntryOf(std::string_view key,
 }
 
 Status OtherVersion(std::string_view got, std::string_view want) {
-  return DataLossError("the object was changed while it was read: it is now "
-                       "version " +
-                       std::string(got) + ", want " + std::string(want));
+  return DataLossError(
+      "the object was changed while it was read: it is now "
+      "version " +
+      std::string(got) + ", want " + std::string(want));
 }
 
 Result<ByteRange> ClampRange(const ByteRange& range, uint64_t object_bytes) {
@@ -143,13 +144,12 @@ Result<GetResult> GetResultOf(const GetRequest& request,
   }
   HF_ASSIGN_OR_RETURN(const ByteRange wanted,
                       ClampRange(request.range, range.object_bytes));
-  if (range.offset != wanted.offset ||
-      range.byte_count != wanted.byte_count) {
-    return DataLossError(
-        "asked for " + RangeText(wanted) + ", got " +
-        RangeText({range.offset, range.byte_count}) +
-        (response.status == 200 ? " with status 200: the server ignores ranges"
-                                : ""));
+  if (range.offset != wanted.offset || range.byte_count != wanted.byte_count) {
+    return DataLossError("asked for " + RangeText(wanted) + ", got " +
+                         RangeText({range.offset, range.byte_count}) +
+                         (response.status == 200
+                              ? " with status 200: the server ignores ranges"
+                              : ""));
   }
   const uint64_t received_bytes = ReceivedBytes(response);
   if (received_bytes != wanted.byte_count) {
@@ -161,10 +161,9 @@ Result<GetResult> GetResultOf(const GetRequest& request,
     return result;
   }
   if (request.target.size() != received_bytes) {
-    return OutOfRangeError("asked for " +
-                           std::to_string(request.target.size()) +
-                           " bytes, the object's end leaves " +
-                           std::to_string(received_bytes));
+    return OutOfRangeError(
+        "asked for " + std::to_string(request.target.size()) +
+        " bytes, the object's end leaves " + std::to_string(received_bytes));
   }
   if (response.target_bytes == 0) {
     std::memcpy(request.target.data(), response.body.data(), received_bytes);

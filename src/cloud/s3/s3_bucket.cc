@@ -1,0 +1,410 @@
+#include "cloud/s3/s3_bucket.h"
+
+#include <openssl/evp.h>
+
+#include <algorithm>
+#include <atomic>
+#include <utility>
+#include <vector>
+
+#include "base/status_macros.h"
+#include "cloud/s3/s3_bucket_parts.h"
+#include "cloud/s3/s3_copy.h"
+#include "cloud/s3/s3_object.h"
+#include "cloud/s3/s3_upload.h"
+#include "cloud/s3/s3_write.h"
+#include "cloud/s3/s3_xml.h"
+
+namespace holdfast {
+namespace {
+
+constexpr size_t kDeleteKeysMax = 1000;
+constexpr size_t kSinglesAtOnceMax = 1000;
+// Of an object whose size the caller did not say.
+constexpr uint64_t kWholeObjectBytesMax = uint64_t{1} << 30;
+constexpr uint64_t kErrorBytesMax = 64 << 10;
+constexpr int kListEntriesMax = 1000;
+
+// Base64 of the MD5, which batches of deletes must carry; "" where OpenSSL has
+// none (FIPS).
+std::string ContentMd5(std::string_view body) {
+  unsigned char digest[EVP_MAX_MD_SIZE];
+  unsigned digest_bytes = 0;
+  if (EVP_Digest(body.data(), body.size(), digest, &digest_bytes, EVP_md5(),
+                 nullptr) != 1) {
+    return "";
+  }
+  unsigned char text[2 * EVP_MAX_MD_SIZE];
+  const int text_bytes =
+      EVP_EncodeBlock(text, digest, static_cast<int>(digest_bytes));
+  return {reinterpret_cast<char*>(text), static_cast<size_t>(text_bytes)};
+}
+
+S3Request ReadRequest(const GetRequest& get, const CancelToken* cancel) {
+  S3Request request;
+  request.action = "reading";
+  request.key = get.key;
+  request.may_hedge = true;
+  request.cancel = cancel;
+  request.target = get.target;
+  const std::string range = RangeHeader(get.range);
+  if (range.empty()) {
+    request.target_status = 200;
+    request.body_bytes_max = kWholeObjectBytesMax;
+  } else {
+    request.headers.emplace_back("Range", range);
+    request.body_bytes_max =
+        std::clamp(get.range.byte_count, kErrorBytesMax, kWholeObjectBytesMax);
+  }
+  if (!get.version.empty()) {
+    request.headers.emplace_back("If-Match", get.version);
+  }
+  return request;
+}
+
+void DropHeader(HttpHeaders& headers, std::string_view name) {
+  std::erase_if(headers,
+                [&](const auto& header) { return header.first == name; });
+}
+
+class S3Bucket : public Bucket {
+ public:
+  explicit S3Bucket(std::shared_ptr<S3Connection> connection)
+      : connection_(std::move(connection)) {
+    traits_.upload_conditions = false;
+  }
+
+  const BucketTraits& traits() const override { return traits_; }
+  std::string UrlOf(std::string_view key) const override {
+    return connection_->UrlOf(key);
+  }
+
+  Result<ObjectEntry> Head(std::string_view key) override {
+    return HeadObject(*connection_, key);
+  }
+
+  std::vector<Result<GetResult>> Get(std::span<const GetRequest> requests,
+                                     const CancelToken* cancel) override;
+
+  Result<std::string> Put(std::string_view key,
+                          std::span<const std::string_view> pieces,
+                          const Condition& condition) override {
+    return PutObject(*connection_, key, pieces, condition);
+  }
+
+  Result<std::unique_ptr<Upload>> StartUpload(std::string_view key) override {
+    auto upload = S3Upload::Start(connection_, key);
+    if (!upload.ok()) return upload.status();
+    return std::unique_ptr<Upload>(std::move(*upload));
+  }
+
+  uint64_t part_bytes(uint64_t index) const override {
+    return S3PartBytes(index);
+  }
+
+  Status Delete(std::string_view key, const Condition& condition) override {
+    return DeleteObject(*connection_, key, condition);
+  }
+
+  Status DeleteAll(std::span<const std::string> keys) override;
+  Result<ListPage> List(const ListRequest& request) override;
+
+  Result<std::string> Copy(std::string_view source, std::string_view target,
+                           const Condition& condition) override {
+    return CopyObject(connection_, source, target, condition);
+  }
+
+  Result<std::vector<UnfinishedUpload>> ListUploads(
+      std::string_view prefix) override;
+
+  Status AbortUpload(const UnfinishedUpload& upload) override {
+    return AbortS3Upload(*connection_, upload.key, upload.upload_id);
+  }
+
+  int64_t ServerTimeNs() const override {
+    return connection_->server_time_ns();
+  }
+
+  Result<BucketAccess> Access() override;
+
+ private:
+  Result<GetResult> Judge(const GetRequest& get, const S3Request& request,
+                          const Result<HttpResponse>& answer);
+  // A range that has no bytes, or begins past the end.
+  Result<GetResult> WithoutBytes(const GetRequest& get);
+  // Keys of a batch that are still to be deleted, one by one.
+  Result<std::vector<std::string>> LeftOfBatch(
+      const S3Request& request, const Result<HttpResponse>& answer,
+      std::span<const std::string> keys);
+  Status DeleteSingly(std::span<const std::string> keys);
+
+  const std::shared_ptr<S3Connection> connection_;
+  BucketTraits traits_;
+  std::atomic<bool> has_batches_{true};
+};
+
+std::vector<Result<GetResult>> S3Bucket::Get(
+    std::span<const GetRequest> requests, const CancelToken* cancel) {
+  std::vector<Result<GetResult>> results(
+      requests.size(), Result<GetResult>(InternalError("not read")));
+  std::vector<S3Request> sent;
+  std::vector<size_t> sent_index;
+  for (size_t i = 0; i < requests.size(); ++i) {
+    if (requests[i].range.byte_count == 0) continue;
+    sent.push_back(ReadRequest(requests[i], cancel));
+    sent_index.push_back(i);
+  }
+  auto answers = connection_->SendAll(sent);
+  for (size_t k = 0; k < sent.size(); ++k) {
+    // Another version; or a server that wants ETags in quotes. The ETag of the
+    // answer decides.
+    if (answers[k].ok() && answers[k]->status == 412) {
+      DropHeader(sent[k].headers, "If-Match");
+      answers[k] = connection_->Send(sent[k]);
+    }
+    const size_t i = sent_index[k];
+    results[i] = Judge(requests[i], sent[k], answers[k]);
+  }
+  for (size_t i = 0; i < requests.size(); ++i) {
+    if (requests[i].range.byte_count == 0) {
+      results[i] = WithoutBytes(requests[i]);
+    }
+  }
+  return results;
+}
+
+Result<GetResult> S3Bucket::Judge(const GetRequest& get,
+                                  const S3Request& request,
+                                  const Result<HttpResponse>& answer) {
+  if (!answer.ok()) return answer.status();
+  if (answer->status == 416) return WithoutBytes(get);
+  if (answer->status != 200 && answer->status != 206) {
+    return connection_->Failure(request, *answer);
+  }
+  auto result = GetResultOf(get, *answer);
+  if (!result.ok()) return result.status().WithContext(UrlOf(get.key));
+  return result;
+}
+
+Result<GetResult> S3Bucket::WithoutBytes(const GetRequest& get) {
+  HF_ASSIGN_OR_RETURN(ObjectEntry entry, Head(get.key));
+  if (!get.version.empty() && entry.version != get.version) {
+    return OtherVersion(entry.version, get.version).WithContext(UrlOf(get.key));
+  }
+  const auto range = ClampRange(get.range, entry.byte_count);
+  if (!range.ok()) return range.status().WithContext(UrlOf(get.key));
+  if (range->byte_count != 0) {
+    return DataLossError(UrlOf(get.key) +
+                         ": the server says that there is nothing at offset " +
+                         std::to_string(get.range.offset) + " of " +
+                         std::to_string(entry.byte_count) + " bytes");
+  }
+  if (!get.target.empty()) {
+    return OutOfRangeError(UrlOf(get.key) + ": asked for " +
+                           std::to_string(get.target.size()) +
+                           " bytes at the object's end");
+  }
+  GetResult result;
+  result.object = std::move(entry);
+  return result;
+}
+
+Status S3Bucket::DeleteAll(std::span<const std::string> keys) {
+  std::vector<std::string> singles, batched;
+  for (const std::string& key : keys) {
+    const bool fits = has_batches_ && CanBeInXml(key);
+    (fits ? batched : singles).push_back(key);
+  }
+  std::vector<std::string> bodies;
+  std::vector<std::span<const std::string>> batches;
+  for (size_t i = 0; i < batched.size(); i += kDeleteKeysMax) {
+    const size_t count = std::min(kDeleteKeysMax, batched.size() - i);
+    batches.push_back(std::span(batched).subspan(i, count));
+    bodies.push_back(DeleteXml(batches.back()));
+  }
+  std::vector<S3Request> requests;
+  for (const std::string& body : bodies) {
+    S3Request request;
+    request.action = "deleting";
+    request.method = "POST";
+    request.query = {{"delete", ""}};
+    request.headers = {{"Content-Type", "application/xml"}};
+    const std::string md5 = ContentMd5(body);
+    if (!md5.empty()) request.headers.emplace_back("Content-MD5", md5);
+    request.body = {body};
+    requests.push_back(std::move(request));
+  }
+  const auto answers = connection_->SendAll(requests);
+  Status failure;
+  for (size_t i = 0; i < answers.size(); ++i) {
+    auto left = LeftOfBatch(requests[i], answers[i], batches[i]);
+    if (!left.ok()) {
+      if (failure.ok()) failure = left.status();
+      continue;
+    }
+    singles.insert(singles.end(), left->begin(), left->end());
+  }
+  const Status singly = DeleteSingly(singles);
+  return failure.ok() ? singly : failure;
+}
+
+Result<std::vector<std::string>> S3Bucket::LeftOfBatch(
+    const S3Request& request, const Result<HttpResponse>& answer,
+    std::span<const std::string> keys) {
+  if (!answer.ok()) return answer.status();
+  const int status = answer->status;
+  const S3Error error = ErrorOfResponse(*answer);
+  const bool knows_no_batches = status == 501 || status == 405 ||
+                                status == 400 ||
+                                (status == 404 && error.code != "NoSuchBucket");
+  if (knows_no_batches) {
+    has_batches_ = false;
+    return std::vector<std::string>(keys.begin(), keys.end());
+  }
+  if (status != 200 || IsErrorDocument(answer->body.view())) {
+    if (IsPassingError(error)) {
+      return std::vector<std::string>(keys.begin(), keys.end());
+    }
+    return connection_->Failure(request, *answer);
+  }
+  const auto failures = ParseDeleteResult(answer->body.view());
+  if (!failures.ok()) return failures.status().WithContext(UrlOf(""));
+  // Alone they are tried again, and their errors said in full.
+  std::vector<std::string> left;
+  for (const DeleteFailure& failed : *failures) {
+    if (failed.code != "NoSuchKey") left.push_back(failed.key);
+  }
+  return left;
+}
+
+Status S3Bucket::DeleteSingly(std::span<const std::string> keys) {
+  Status failure;
+  for (size_t begin = 0; begin < keys.size(); begin += kSinglesAtOnceMax) {
+    const size_t count = std::min(kSinglesAtOnceMax, keys.size() - begin);
+    std::vector<S3Request> requests(count);
+    for (size_t i = 0; i < count; ++i) {
+      requests[i].action = "deleting";
+      requests[i].method = "DELETE";
+      requests[i].key = keys[begin + i];
+    }
+    const auto answers = connection_->SendAll(requests);
+    for (size_t i = 0; i < count; ++i) {
+      Status status;
+      if (!answers[i].ok()) {
+        status = answers[i].status();
+      } else if (const S3Error error = ErrorOfResponse(*answers[i]);
+                 answers[i]->status >= 300 &&
+                 (answers[i]->status != 404 || error.code == "NoSuchBucket")) {
+        status = connection_->Failure(requests[i], *answers[i]);
+      }
+      if (failure.ok()) failure = status;
+    }
+  }
+  return failure;
+}
+
+Result<ListPage> S3Bucket::List(const ListRequest& list) {
+  S3Request request;
+  request.action = "listing " + list.prefix;
+  const int count = std::clamp(list.entry_count_max, 1, kListEntriesMax);
+  request.query = {{"list-type", "2"}, {"encoding-type", "url"}};
+  const auto add = [&](const char* name, const std::string& value) {
+    if (!value.empty()) request.query.emplace_back(name, value);
+  };
+  add("prefix", list.prefix);
+  add("delimiter", list.delimiter);
+  add("max-keys", std::to_string(count));
+  if (list.page_token.empty()) {
+    add("start-after", list.start_after);
+  } else {
+    add("continuation-token", list.page_token);
+  }
+  HF_ASSIGN_OR_RETURN(const HttpResponse response, connection_->Send(request));
+  if (response.status != 200 || IsErrorDocument(response.body.view())) {
+    return connection_->Failure(request, response);
+  }
+  auto page = ParseListPage(response.body.view());
+  if (!page.ok()) {
+    return page.status().WithContext(UrlOf(list.prefix) + ": listing");
+  }
+  if (!page->next_page_token.empty() &&
+      page->next_page_token == list.page_token) {
+    return DataLossError(UrlOf(list.prefix) +
+                         ": listing: the server gives the same page again");
+  }
+  return page;
+}
+
+Result<std::vector<UnfinishedUpload>> S3Bucket::ListUploads(
+    std::string_view prefix) {
+  std::vector<UnfinishedUpload> uploads;
+  std::string key_marker, id_marker;
+  for (;;) {
+    S3Request request;
+    request.action = "listing uploads";
+    request.query = {{"uploads", ""},
+                     {"encoding-type", "url"},
+                     {"prefix", std::string(prefix)}};
+    if (!key_marker.empty()) {
+      request.query.emplace_back("key-marker", key_marker);
+      request.query.emplace_back("upload-id-marker", id_marker);
+    }
+    HF_ASSIGN_OR_RETURN(const HttpResponse response,
+                        connection_->Send(request));
+    if (response.status != 200 || IsErrorDocument(response.body.view())) {
+      return connection_->Failure(request, response);
+    }
+    auto page = ParseUploadsPage(response.body.view());
+    if (!page.ok()) {
+      return page.status().WithContext(UrlOf(prefix) + ": listing uploads");
+    }
+    for (UnfinishedUpload& upload : page->uploads) {
+      if (upload.key.starts_with(prefix)) uploads.push_back(std::move(upload));
+    }
+    if (page->next_key.empty()) return uploads;
+    if (page->next_key == key_marker && page->next_upload_id == id_marker) {
+      return DataLossError(
+          UrlOf(prefix) +
+          ": listing uploads: the server gives the same page again");
+    }
+    key_marker = std::move(page->next_key);
+    id_marker = std::move(page->next_upload_id);
+  }
+}
+
+Result<BucketAccess> S3Bucket::Access() {
+  HF_ASSIGN_OR_RETURN(const auto credentials, connection_->credentials().Get());
+  const std::string region = connection_->region();
+  return BucketAccess{EndpointUrl(connection_->settings(), region), region,
+                      CredentialsText(*credentials)};
+}
+
+}  // namespace
+
+std::shared_ptr<Bucket> MakeS3Bucket(std::shared_ptr<S3Connection> connection) {
+  return std::make_shared<S3Bucket>(std::move(connection));
+}
+
+Result<std::shared_ptr<Bucket>> OpenS3Bucket(const std::string& bucket,
+                                             const RemoteOptions& options) {
+  HF_ASSIGN_OR_RETURN(const AwsConfig config,
+                      ReadAwsConfig(options.profile, ProcessEnvironment()));
+  HF_ASSIGN_OR_RETURN(S3Settings settings,
+                      MakeS3Settings(bucket, options, config));
+  auto client = std::make_shared<HttpClient>(options.http);
+  // What is missing is told by the first request, as any refusal is.
+  auto source = FindCredentialSource(config, options.anonymous, client);
+  if (!source.ok()) {
+    if (source.status().code() != StatusCode::kPermissionDenied) {
+      return source.status();
+    }
+    source = CredentialSource(
+        [status = source.status()]() -> Result<AwsCredentials> {
+          return status;
+        });
+  }
+  return MakeS3Bucket(std::make_shared<S3Connection>(
+      std::move(settings), std::move(*source), std::move(client)));
+}
+
+}  // namespace holdfast

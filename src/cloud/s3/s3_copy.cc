@@ -1,0 +1,102 @@
+#include "cloud/s3/s3_copy.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "base/status_macros.h"
+#include "cloud/s3/s3_upload.h"
+#include "cloud/s3/s3_write.h"
+#include "cloud/s3/s3_xml.h"
+#include "http/url.h"
+
+namespace holdfast {
+namespace {
+
+constexpr uint64_t kCopiedPartBytes = 1 << 30;  // 5120 parts at most
+constexpr size_t kPartsAtOnceMax = 16;
+constexpr int kCopyAttemptMax = 5;
+
+bool IsTooLargeToCopy(const HttpResponse& response, const S3Error& error) {
+  return response.status == 413 || error.code == "EntityTooLarge" ||
+         error.code == "InvalidRequest";
+}
+
+}  // namespace
+
+Result<std::string> CopyObject(std::shared_ptr<S3Connection> connection,
+                               std::string_view source, std::string_view target,
+                               const Condition& condition) {
+  HF_RETURN_IF_ERROR(CheckCondition(*connection, target, condition));
+  S3Request request;
+  request.action = "copying";
+  request.method = "PUT";
+  request.key = std::string(target);
+  const HttpHeaders headers = {
+      {"x-amz-copy-source",
+       '/' + connection->settings().bucket + '/' + EscapePath(source)}};
+  Condition sent = condition;
+  for (int attempt = 0;; ++attempt) {
+    request.headers = headers;
+    AddCondition(sent, request.headers);
+    HF_ASSIGN_OR_RETURN(const HttpResponse response, connection->Send(request));
+    const std::string_view body = response.body.view();
+    if (response.status == 200 && !IsErrorDocument(body)) {
+      auto etag = ParseResultETag(body);
+      if (etag.ok()) return etag;
+      HF_ASSIGN_OR_RETURN(const ObjectEntry entry,
+                          HeadObject(*connection, target));
+      return entry.version;
+    }
+    const S3Error error = ErrorOfResponse(response);
+    if (response.status == 501 && sent.kind != Condition::Kind::kNone) {
+      sent = Condition::None();  // looked at before
+      continue;
+    }
+    const bool is_passing = response.status == 200 && IsPassingError(error);
+    if (is_passing && attempt + 1 < kCopyAttemptMax) {
+      WaitBeforeAttempt(attempt);
+      continue;
+    }
+    if (IsTooLargeToCopy(response, error)) {
+      HF_ASSIGN_OR_RETURN(const ObjectEntry entry,
+                          HeadObject(*connection, source));
+      if (entry.byte_count > kCopiedPartBytes) {
+        return CopyObjectInParts(connection, entry, target, condition,
+                                 kCopiedPartBytes);
+      }
+    }
+    if (response.status == 404 && error.code != "NoSuchBucket") {
+      return NotFoundError(connection->UrlOf(source) +
+                           ": copying: no such object");
+    }
+    if (IsFailedCondition(sent, response.status, error)) {
+      return FailedCondition(connection->UrlOf(target), condition);
+    }
+    return connection->Failure(request, response.status, error);
+  }
+}
+
+Result<std::string> CopyObjectInParts(std::shared_ptr<S3Connection> connection,
+                                      const ObjectEntry& source,
+                                      std::string_view target,
+                                      const Condition& condition,
+                                      uint64_t part_bytes) {
+  HF_ASSIGN_OR_RETURN(const std::unique_ptr<S3Upload> upload,
+                      S3Upload::Start(connection, target));
+  std::vector<S3Upload::CopiedPart> parts;
+  for (uint64_t offset = 0, index = 0; offset < source.byte_count; ++index) {
+    const uint64_t byte_count =
+        std::min(part_bytes, source.byte_count - offset);
+    parts.push_back({index, offset, byte_count});
+    offset += byte_count;
+  }
+  for (size_t i = 0; i < parts.size(); i += kPartsAtOnceMax) {
+    const size_t count = std::min(kPartsAtOnceMax, parts.size() - i);
+    HF_RETURN_IF_ERROR(upload->CopyParts(source.key, source.version,
+                                         std::span(parts).subspan(i, count)));
+  }
+  return upload->Finish(condition);
+}
+
+}  // namespace holdfast
