@@ -57,10 +57,9 @@ import sys
 import threading
 import time
 import zlib
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from email.utils import formatdate
-from typing import Any
+from typing import Any, Callable
 from urllib.parse import parse_qsl, quote, unquote
 
 try:
@@ -134,7 +133,7 @@ class Reply:
     body: Any = b""
 
     @staticmethod
-    def of(value: Any, status: int = 200) -> Reply:
+    def of(value: Any, status: int = 200) -> "Reply":
         body = json.dumps(value, separators=(",", ":")).encode()
         return Reply(status, {"Content-Type": "application/json; charset=UTF-8"}, body)
 
@@ -1068,7 +1067,7 @@ class Server:
                 return
             threading.Thread(target=Connection(peer, self.api).run, daemon=True).start()
 
-    def start(self) -> Server:
+    def start(self) -> "Server":
         threading.Thread(target=self.serve, daemon=True).start()
         return self
 
