@@ -361,7 +361,8 @@ CompositeResults = CompositeArgs
 
 
 def _subdirectories(directory: Any) -> list[str]:
-    return [path.name for path in directory.iterdir() if path.is_dir()]
+    with _files.scandir(directory) as entries:
+        return [entry.name for entry in entries if entry.is_dir()]
 
 
 def _default_restore_args(name: str, handler: Any) -> CheckpointArgs:

@@ -149,9 +149,11 @@ class TorchCommonLoadStrategy(LoadCommonStrategy):
     ) -> ShardedStateDict:
         """ShardedObjects without data, by unique key."""
         metadata: ShardedStateDict = {}
-        for directory in sorted(plain_path(checkpoint_dir).iterdir()):
-            if directory.is_dir():
-                metadata.update(_objects_in(directory))
+        with _files.scandir(checkpoint_dir) as entries:
+            names = sorted(entry.name for entry in entries if entry.is_dir())
+        for name in names:
+            directory = plain_path(checkpoint_dir) / name
+            metadata.update(_objects_in(directory))
         return metadata
 
     @property
