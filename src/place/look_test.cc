@@ -100,7 +100,9 @@ TEST_F(LookTest, AnswersAsTheBucketWouldWhenThereAreThousands) {
     EXPECT_EQ(GetPathKind(path).value(), bare_kind.value()) << path;
     const auto names = ListDirectory(path);
     ASSERT_EQ(names.ok(), bare_names.ok()) << path;
-    if (names.ok()) EXPECT_EQ(*names, *bare_names) << path;
+    if (names.ok()) {
+      EXPECT_EQ(*names, *bare_names) << path;
+    }
   }
   const LookScope scope(kRoot);
   mem_.bucket->ResetCounters();
