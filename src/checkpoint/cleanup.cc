@@ -2,9 +2,12 @@
 #include "base/status_macros.h"
 #include "checkpoint/format/directory_names.h"
 #include "checkpoint/layout.h"
+#include "checkpoint/lease.h"
 #include "checkpoint/unfinished.h"
 #include "holdfast/commit.h"
 #include "place/directory_ops.h"
+#include "place/server_checks.h"
+#include "storage/url_path.h"
 
 namespace holdfast {
 namespace {
@@ -16,6 +19,11 @@ Result<bool> IsDirectoryItself(const std::string& path) {
 
 Status RemoveUnlocked(const std::string& path, CleanupResult& result) {
   HF_ASSIGN_OR_RETURN(const UniqueFd lock, LockDirectory(path));
+  if (IsUrl(path)) {
+    // Whoever still writes there will see that it is over.
+    HF_RETURN_IF_ERROR(SaveLease::Take(path).status());
+    HF_RETURN_IF_ERROR(AbortUploadsBelow(path));
+  }
   HF_RETURN_IF_ERROR(RemoveTree(path));
   result.removed.push_back(path);
   return Status();
@@ -24,7 +32,12 @@ Status RemoveUnlocked(const std::string& path, CleanupResult& result) {
 Status Recover(const std::string& root, const std::string& name,
                const std::string& final_name, CleanupResult& result) {
   const std::string final_path = root + "/" + final_name;
+  std::optional<SaveLease> lease;
+  if (IsUrl(final_path)) {
+    HF_ASSIGN_OR_RETURN(lease, SaveLease::Take(final_path));
+  }
   HF_ASSIGN_OR_RETURN(const Recovery recovery, RecoverReplaced(final_path));
+  if (lease) lease->Release();
   if (recovery == Recovery::kRestored) result.restored.push_back(final_path);
   if (recovery == Recovery::kRemoved) {
     result.removed.push_back(root + "/" + name);
@@ -40,7 +53,9 @@ Status Clean(const std::string& root, const std::string& name, CommitMode mode,
   }
   const bool is_leftover =
       IsTemporaryName(name) ||
-      (mode == CommitMode::kMarkerFile && IsBegunOnly(path));
+      (HasLease(path) && !HasCommitMarker(path)) ||
+      (ResolvedCommitMode(path, mode) == CommitMode::kMarkerFile &&
+       IsBegunOnly(path));
   return is_leftover ? RemoveUnlocked(path, result) : Status();
 }
 
@@ -49,13 +64,13 @@ Status Clean(const std::string& root, const std::string& name, CommitMode mode,
 Result<bool> IsTemporaryCheckpoint(const std::string& path, CommitMode mode) {
   const std::string absolute = AbsolutePath(path);
   HF_ASSIGN_OR_RETURN(const bool is_directory, IsDirectoryItself(absolute));
-  return is_directory && !IsFinished(absolute, mode);
+  return is_directory && !IsFinishedStep(absolute, mode);
 }
 
 Result<bool> IsCheckpointFinalized(const std::string& path, CommitMode mode) {
   const std::string absolute = AbsolutePath(path);
   HF_ASSIGN_OR_RETURN(const bool is_directory, IsDirectoryItself(absolute));
-  return is_directory && IsFinished(absolute, mode);
+  return is_directory && IsFinishedStep(absolute, mode);
 }
 
 Result<CleanupResult> CleanupTemporaryPaths(const std::string& root,

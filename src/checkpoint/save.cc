@@ -76,7 +76,9 @@ Result<SaveResult> Save(const std::string& path, const Tree& tree,
                         const SaveOptions& options) {
   const Stopwatch watch;
   return CatchBadAlloc(
-      [&] { return SaveTree(path, tree, WithSources(options), watch); });
+      [&] {
+    return SaveTree(path, tree, OptionsFor(path, WithSources(options)), watch);
+  });
 }
 
 }  // namespace holdfast

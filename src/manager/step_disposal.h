@@ -18,7 +18,11 @@ namespace holdfast {
 
 struct DisposalOptions {
   std::string root;  // absolute
+  // Nothing in object stores, as in Orbax: steps are removed there.
   std::optional<std::string> todelete_subdir;
+  // In object stores: where steps go, in their bucket, under names with the
+  // time.
+  std::optional<std::string> todelete_full_path;
   bool in_background = false;  // the renames, too
   int thread_count = 1;
   CommittedBy committed_by;
@@ -41,6 +45,7 @@ class StepDisposal {
  private:
   Status Move(const std::vector<std::string>& names);
   Status MoveAside(const std::string& name);
+  Status MoveInBucket(const std::string& name);
 
   const DisposalOptions options_;
   StepRemover remover_;

@@ -166,7 +166,7 @@ Status CheckArgNames(const RestoreArgsMap& args,
 Result<Tree> RestoreRecorded(const PyTreeSettings& settings,
                              const std::string& directory,
                              const BasePyTreeRestoreArgs& args) {
-  if (directory.front() != '/') {
+  if (!IsAbsoluteOrUrl(directory)) {
     return InvalidArgumentError(NotAbsoluteText(directory));
   }
   HF_ASSIGN_OR_RETURN(const auto source,
