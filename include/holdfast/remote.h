@@ -54,9 +54,9 @@ struct RemoteSettings {
 Status SetRemoteSettings(const RemoteSettings& settings);
 RemoteSettings GetRemoteSettings();
 
-// The libcurl to load ("" : the system's), before the first request.
-// FailedPrecondition when one is loaded already.
-Status SetLibcurlPath(const std::string& path);
+// A libcurl to load where the system has none (HOLDFAST_LIBCURL, if set, counts
+// before all). Before the first request.
+void SetLibcurlPath(const std::string& path);
 
 // What this process has asked of object stores since it began.
 struct RemoteCounters {
@@ -74,7 +74,7 @@ RemoteCounters GetRemoteCounters();
 // ---------------------------------------------------------------------------
 
 struct CopyOptions {
-  // Threads are files copied at once (0: 8 with an object store, else one a
+  // Threads are pieces copied at once (0: 16 with an object store, else one a
   // CPU); in_flight_bytes_max bounds what is held; progress has the phases
   // "copy" and "verify".
   RunOptions run;

@@ -2,6 +2,8 @@
 
 #include "cloud/remote_options.h"
 #include "holdfast/remote.h"
+#include "http/http_client.h"
+#include "http/libcurl_file.h"
 #include "place/bucket_registry.h"
 
 namespace holdfast {
@@ -93,30 +95,13 @@ RemoteSettings GetRemoteSettings() {
   return TheSettings().current;
 }
 
-Status SetLibcurlPath(const std::string& path) {
-  return UnimplementedError("libcurl " + path + ": not yet");
-}
+void SetLibcurlPath(const std::string& path) { SetLibcurlFile(path); }
 
-RemoteCounters GetRemoteCounters() { return {}; }
-
-std::string_view CheckOutcomeName(CheckOutcome outcome) {
-  switch (outcome) {
-    case CheckOutcome::kFine:
-      return "fine";
-    case CheckOutcome::kWarning:
-      return "warning";
-    case CheckOutcome::kFailed:
-      return "failed";
-    case CheckOutcome::kSkipped:
-      return "skipped";
-  }
-  return "";
-}
-
-bool Diagnosis::has_failed() const { return false; }
-
-Result<Diagnosis> Diagnose(const std::string& url, const DiagnoseOptions&) {
-  return UnimplementedError("diagnose " + url);
+RemoteCounters GetRemoteCounters() {
+  const HttpCounters counters = TotalHttpCounters();
+  return {counters.requests,   counters.attempts,      counters.retries,
+          counters.throttled,  counters.hedges,        counters.connections,
+          counters.sent_bytes, counters.received_bytes};
 }
 
 }  // namespace holdfast
