@@ -135,6 +135,7 @@ Result<std::vector<PlaceEntry>> ListRemotePlace(const std::string& path) {
     }
     for (const std::string& below : page->prefixes) {
       const size_t count = below.size() - prefix.size() - 1;
+      if (count == 0) continue;  // keys with an empty part have no path
       entries.push_back({below.substr(prefix.size(), count), DirectoryInfo()});
     }
     page_token = page->next_page_token;
