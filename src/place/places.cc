@@ -6,6 +6,7 @@
 #include <system_error>
 #include <utility>
 
+#include "place/bucket_listing.h"
 #include "place/bucket_registry.h"
 #include "place/directory_ops.h"
 #include "place/open_store.h"
@@ -123,23 +124,15 @@ Result<PlaceInfo> StatRemotePlace(const std::string& path) {
 Result<std::vector<PlaceEntry>> ListRemotePlace(const std::string& path) {
   const auto place = BucketRegistry::Default().Find(path);
   if (!place.ok()) return place.status();
-  const std::string prefix = place->prefix();
+  const auto listed = ListEntries(*place->bucket, place->prefix());
+  if (!listed.ok()) return listed.status();
   std::vector<PlaceEntry> entries;
-  std::string page_token;
-  do {
-    const auto page = place->bucket->List({prefix, "/", "", page_token, 1000});
-    if (!page.ok()) return page.status();
-    for (const ObjectEntry& object : page->objects) {
-      if (object.key == prefix) continue;  // the directory's own marker
-      entries.push_back({object.key.substr(prefix.size()), FileInfo(object)});
-    }
-    for (const std::string& below : page->prefixes) {
-      const size_t count = below.size() - prefix.size() - 1;
-      if (count == 0) continue;  // keys with an empty part have no path
-      entries.push_back({below.substr(prefix.size(), count), DirectoryInfo()});
-    }
-    page_token = page->next_page_token;
-  } while (!page_token.empty());
+  for (const ObjectEntry& file : listed->files) {
+    entries.push_back({std::string(NameOfKey(file.key)), FileInfo(file)});
+  }
+  for (const std::string& directory : listed->directories) {
+    entries.push_back({directory, DirectoryInfo()});
+  }
   std::sort(
       entries.begin(), entries.end(),
       [](const PlaceEntry& a, const PlaceEntry& b) { return a.name < b.name; });
