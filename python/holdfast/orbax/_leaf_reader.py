@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from holdfast import _engine, errors
+from holdfast import _engine, _files, errors
 from holdfast._dtypes import numpy_dtype
 from holdfast.orbax import _placement
 from holdfast.orbax._errors import reading, reading_error
@@ -140,7 +140,7 @@ class _Reader:
             if stored.info.problem is None:
                 return str(stored.checkpoint.read(stored.index))
         file = os.path.join(self._arrays_at.path, STRINGS_FILE)
-        if not os.path.exists(file):
+        if not _files.exists(file):
             raise ValueError(f'NOT_FOUND: Error reading local file "{file}"')
         if stored is not None and stored.value_type == "string":
             problem = stored.info.problem
@@ -166,7 +166,7 @@ class _Reader:
         self._check_parameter_files(plan.name)
         path = self._arrays_at.path
         lacks_database = isinstance(problem, errors.NotFoundError) and (
-            not os.path.exists(os.path.join(path, MANIFEST_FILE))
+            not _files.exists(os.path.join(path, MANIFEST_FILE))
         )
         if problem is not None and not lacks_database:
             raise reading_error(problem) from problem
@@ -185,13 +185,13 @@ class _Reader:
         if use_ocdbt:
             return
         directory = os.path.join(where.path, name).rstrip("/")
-        if not os.path.exists(directory):
+        if not _files.exists(directory):
             raise FileNotFoundError(
                 "Individual parameter subdirectory not found at path:"
                 f" {directory}."
             )
         file = os.path.join(directory, where.metadata_key)
-        if not os.path.exists(file):
+        if not _files.exists(file):
             raise FileNotFoundError(
                 f"File not found: {file}. In many cases, this results from"
                 " copying a checkpoint without using the `-a` flag."
@@ -327,13 +327,13 @@ def _parse_sharding(text: str) -> Any | None:
 def _recorded_use_ocdbt(path: str) -> bool:
     """What `_METADATA` says, or else what the files say."""
     try:
-        with open(os.path.join(path, TREE_METADATA_FILE), "rb") as file:
+        with _files.open(os.path.join(path, TREE_METADATA_FILE), "rb") as file:
             recorded = json.loads(file.read()).get("use_ocdbt")
     except (OSError, ValueError, AttributeError):
         recorded = None
     if recorded is not None:
         return bool(recorded)
-    return os.path.exists(os.path.join(path, MANIFEST_FILE))
+    return _files.exists(os.path.join(path, MANIFEST_FILE))
 
 
 def _dtype(stored: StoredLeaf, wanted: Any) -> np.dtype[Any]:
