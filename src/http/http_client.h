@@ -111,7 +111,8 @@ struct HttpOptions {
   std::string user_agent;    // "": "holdfast/<version>"
   uint64_t jitter_seed = 0;  // 0: random
   // Told of throttling and retries, a line at most every ten seconds; on the
-  // client's thread.
+  // client's thread. Empty: standard error where HOLDFAST_LOG is "stderr", else
+  // nowhere.
   std::function<void(std::string_view line)> log;
 };
 

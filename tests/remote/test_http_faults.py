@@ -25,10 +25,12 @@ import servers
 ROOT = Path(__file__).resolve().parents[2]
 MIB = 1 << 20
 # More than one part, and more than one ranged read; small; nothing.
-SIZES = {"large": 35 * MIB + 12345, "small": 70_000, "empty": 0}
+SIZES = {"large": 17 * MIB + 12345, "small": 70_000, "empty": 0}
 # Survived by asking again.
 LOSSES = ["lose_request", "lose_answer", "reset_body", "truncate_body",
           "duplicate_request", "duplicate_answer"]
+# Large objects meet these in the quick form, and all of them in the long one.
+QUICK_LARGE = ("lose_answer", "reset_body")
 LIES = ["ignore_range", "shift_range", "short_range"]
 
 
@@ -80,12 +82,13 @@ class Client:
         """A file of the test's own folder."""
         return self.folder / name
 
-    def put(self, name: str, size: int, *, verb: str = "put") -> bytes:
+    def put(self, name: str, size: int, *, verb: str = "put",
+            may_fail: tuple[str, ...] = ()) -> bytes:
         """Random bytes, written to the server; what they were."""
         content = random.Random(f"{name} {size}").randbytes(size)
         self.path("in").write_bytes(content)
         told = self(verb, name, self.path("in"))
-        assert told.status == "OK", told.message
+        assert told.status in ("OK", *may_fail), told.message
         return content
 
     def get(self, name: str, **options: str) -> tuple[Told, bytes]:
@@ -158,6 +161,14 @@ def unsigned(request: pytest.FixtureRequest,
     yield from client_of(request, request.param, tmp_path)
 
 
+def fault_cases(kinds: list[str]) -> list[Any]:
+    """Kind and size: (kind, "small") of all, and some with "large"."""
+    large = [pytest.param(kind, "large", marks=()
+                          if kind in QUICK_LARGE else pytest.mark.long)
+             for kind in kinds]
+    return [pytest.param(kind, "small") for kind in kinds] + large
+
+
 @pytest.mark.parametrize("size", SIZES)
 def test_clean(client: Client, size: str) -> None:
     """Without faults, on few connections."""
@@ -170,8 +181,7 @@ def test_clean(client: Client, size: str) -> None:
     assert f"{SIZES[size]} {size}" in listed
 
 
-@pytest.mark.parametrize("kind", LOSSES)
-@pytest.mark.parametrize("size", ["small", "large"])
+@pytest.mark.parametrize(("kind", "size"), fault_cases(LOSSES))
 def test_reads_survive(client: Client, kind: str, size: str) -> None:
     """Every third answer is lost or repeated, and yet all bytes are right."""
     content = client.put(size, SIZES[size])
@@ -184,14 +194,17 @@ def test_reads_survive(client: Client, kind: str, size: str) -> None:
     assert client.proxy.counters()[f"fault {kind}"] > 0
 
 
-@pytest.mark.parametrize("kind", [*LOSSES, "throttle"])
-@pytest.mark.parametrize("size", ["small", "large"])
+@pytest.mark.parametrize(("kind", "size"), fault_cases([*LOSSES, "throttle"]))
 def test_writes_survive(client: Client, kind: str, size: str) -> None:
     """Also the conditional ones, which must know their own work again."""
     client.proxy.set(faults=[{"kind": kind, "match": "^(PUT|POST|DELETE)",
                               "every": 2, "after_bytes": 10}])
     content = client.put("made", SIZES[size])
-    created = client.put("created", SIZES[size], verb="create")
+    # Somebody between repeats a request that the client sent once: its own
+    # object is then in the way, which is no success, but nothing wrong either.
+    may_fail = ("ALREADY_EXISTS",) if kind == "duplicate_request" else ()
+    created = client.put("created", SIZES[size], verb="create",
+                         may_fail=may_fail)
     assert client.proxy.counters()[f"fault {kind}"] > 0
     assert same(client.direct("made"), content)
     assert same(client.direct("created"), created)
