@@ -92,7 +92,9 @@ TEST(S3XmlTest, HostileDocumentsEndInTime) {
       "]><ListBucketResult><Contents><Key>&k;</Key><Size>1</Size></Contents>"
       "</ListBucketResult>";
   const auto page = ParseListPage(bomb);
-  if (page.ok()) EXPECT_EQ(page->objects[0].key, "&k;");
+  if (page.ok()) {
+    EXPECT_EQ(page->objects[0].key, "&k;");
+  }
   EXPECT_FALSE(ParseListPage(std::string(1 << 20, '<')).ok());
 }
 
