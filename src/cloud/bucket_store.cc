@@ -152,7 +152,8 @@ Status BucketStore::PutLater(const std::string& bucket_key,
                              std::span<const std::string_view> pieces,
                              const Condition& condition) {
   const uint64_t held_bytes = TotalBytes(pieces) + kQueuedWriteBytes;
-  HF_RETURN_IF_ERROR(queue_.Take(held_bytes));
+  HF_RETURN_IF_ERROR(queue_.Take(held_bytes)
+                         .WithContext("write " + bucket_->UrlOf(bucket_key)));
   Result<Bytes> bytes = JoinPieces(pieces, bucket_->UrlOf(bucket_key));
   if (!bytes.ok()) {
     queue_.Release(held_bytes);
