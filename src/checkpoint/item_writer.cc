@@ -143,6 +143,9 @@ Status WriteValues(const SavePlan& plan, bool use_ocdbt,
                    const ValueSinkOptions& sink_options, FileWriter& files,
                    Run& run, Stopwatch& watch, Stats& stats) {
   std::unique_ptr<ValueSink> sink;
+  // What waits to be sent comes on top of what is being encoded.
+  const uint64_t bytes_max = run.budget().bytes_max();
+  if (bytes_max != 0) files.store().BoundBuffers(bytes_max / 2);
   if (use_ocdbt) {
     HF_ASSIGN_OR_RETURN(sink, MakeOcdbtSink(&files.store(), sink_options));
   } else {
