@@ -223,7 +223,7 @@ def curl(server, proxy, prefix):
         config.flush()
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         start = time.monotonic()
-        subprocess.run(["curl", "--silent", "--fail", "--parallel",
+        subprocess.run(["curl", "--silent", "--no-progress-meter", "--fail", "--parallel",
                         "--parallel-max", str(CURLS_AT_ONCE), "--config",
                         config.name], check=True)
         seconds = time.monotonic() - start
