@@ -21,6 +21,7 @@
 #include "holdfast/open_spec.h"
 #include "holdfast/options.h"
 #include "holdfast/pending_save.h"
+#include "holdfast/places.h"
 #include "holdfast/preemption.h"
 #include "holdfast/preservation_policy.h"
 #include "holdfast/process_group.h"

@@ -10,7 +10,9 @@ impossible to corrupt quietly.
 
 numpy is all it needs; jax, torch and ml_dtypes are used when the program uses
 them. `holdfast.orbax` is a drop-in for `import orbax.checkpoint as ocp`;
-`holdfast.torch` is storage for `torch.distributed.checkpoint`.
+`holdfast.torch` is storage for `torch.distributed.checkpoint`. Every path may
+be gs://bucket/…, s3://bucket/… or, for reading, https://…; see
+`holdfast.remote`.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from holdfast import errors
+from holdfast import _libcurl, errors
 from holdfast._api import (
     VerifyReport,
     digest,
@@ -82,8 +84,11 @@ __all__ = [
 ]
 
 
+_libcurl.tell_engine()
+
+
 def __getattr__(name: str) -> Any:
     # Modules of their own, imported when they are first asked for.
-    if name in ("megatron", "orbax", "torch"):
+    if name in ("megatron", "orbax", "remote", "torch"):
         return importlib.import_module(f"holdfast.{name}")
     raise AttributeError(f"module 'holdfast' has no attribute {name!r}")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal, overload
 
-from holdfast import _engine, _mapping, _process_group, _stats, errors
+from holdfast import _engine, _files, _mapping, _process_group, _stats, errors
 from holdfast._adapt import make_adapt
 from holdfast._future import Future, raise_earlier_failure
 from holdfast._process_group import ENGINES_FIRST_PHASE, GroupArgument
@@ -39,7 +39,6 @@ Compression = Literal["zstd", "fast"] | None
 ArrayKind = Literal["numpy", "torch", "jax"]
 
 _CHUNK_BYTES = 8 << 20
-_DATA_FILE_BYTES = 1 << 31
 _MEMORY_BYTES = 256 << 20
 
 
@@ -57,7 +56,7 @@ def save(
     progress: ProgressArgument = ...,
     custom_metadata: Mapping[str, Any] | None = ...,
     chunk_bytes: int = ...,
-    data_file_bytes: int = ...,
+    data_file_bytes: int | None = ...,
     threads: int | None = ...,
     memory_bytes: int | None = ...,
     durable: bool = ...,
@@ -80,7 +79,7 @@ def save(
     progress: ProgressArgument = ...,
     custom_metadata: Mapping[str, Any] | None = ...,
     chunk_bytes: int = ...,
-    data_file_bytes: int = ...,
+    data_file_bytes: int | None = ...,
     threads: int | None = ...,
     memory_bytes: int | None = ...,
     durable: bool = ...,
@@ -102,7 +101,7 @@ def save(
     progress: ProgressArgument = False,
     custom_metadata: Mapping[str, Any] | None = None,
     chunk_bytes: int = _CHUNK_BYTES,
-    data_file_bytes: int = _DATA_FILE_BYTES,
+    data_file_bytes: int | None = None,
     threads: int | None = None,
     memory_bytes: int | None = None,
     durable: bool = True,
@@ -132,7 +131,8 @@ def save(
       custom_metadata: a JSON object stored beside the tree.
       chunk_bytes: larger arrays are cut into chunks of about so many bytes; 0:
         not at all, as Orbax does.
-      data_file_bytes: data files are closed at this size; 0: never.
+      data_file_bytes: data files are closed at this size; 0: never; None: 2
+        GiB, in buckets 400 MiB.
       threads: None: one a CPU.
       memory_bytes: the most bytes between memory and disk at once; None: 256
         MiB.
@@ -169,7 +169,11 @@ def save(
         "overwrite": overwrite,
         "custom_metadata": _json_object(custom_metadata),
         "chunk_bytes_target": _byte_count("chunk_bytes", chunk_bytes),
-        "ocdbt_target_data_file_bytes": data_file_bytes,
+        "ocdbt_target_data_file_bytes": (
+            _files.data_file_bytes(path)
+            if data_file_bytes is None
+            else data_file_bytes
+        ),
         "sync": durable,
         **_run_options(threads, memory_bytes),
     }

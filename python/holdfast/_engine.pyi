@@ -252,7 +252,8 @@ class PendingSave:
 
     directory: str  # absolute; "<path>.orbax-checkpoint-tmp" or `path`
 
-    # has_marker: at the final path, `commit_success.txt` last.
+    # has_marker: at the final path, `commit_success.txt` last; None: where the
+    # storage knows no rename of directories.
     # directory_mode: permissions of directories that are made.
     def __init__(
         self,
@@ -261,7 +262,7 @@ class PendingSave:
         overwrite: bool = False,
         sync: bool = True,
         write_digests: bool = True,
-        has_marker: bool = False,
+        has_marker: bool | None = None,
         directory_mode: int | None = None,
     ) -> None: ...
     # Relies on the digests of an item that save_item has written there.
@@ -507,6 +508,45 @@ def undelete_step(root: str, step: int) -> str:
 def empty_trash(root: str, *, only_leftovers: bool = False) -> tuple[int, int]:
     """`holdfast::EmptyTrash`: how many steps and bytes went."""
 
+# ---- object stores: `holdfast/remote.h`, with its names
+
+def remote_settings() -> dict[str, Any]: ...
+def set_remote_settings(values: dict[str, Any]) -> None: ...
+def remote_counters() -> dict[str, int]: ...
+def set_libcurl_path(path: str) -> None:
+    """What is loaded where the system has no libcurl."""
+
+# ---- places: `holdfast/places.h`
+
+class PlaceReader:
+    """`holdfast::PlaceReader`: one version of a file, in pieces."""
+
+    @property
+    def byte_count(self) -> int: ...
+    def read(self, offset: int, byte_count: int) -> bytes: ...
+
+class PlaceWriter:
+    """`holdfast::PlaceWriter`: a file that appears, whole, by finish()."""
+
+    def append(self, piece: bytes) -> None: ...
+    def finish(self) -> None: ...
+
+def open_place_reader(path: str) -> PlaceReader: ...
+def open_place_writer(path: str) -> PlaceWriter: ...
+
+# (kind: 0 missing, 1 file, 2 directory, 3 other; bytes; modified in nanoseconds
+# since 1970, 0: not known)
+def stat_place(path: str) -> tuple[int, int, int]: ...
+def list_place(path: str) -> list[tuple[str, tuple[int, int, int]]]: ...
+def read_place(path: str) -> bytes: ...
+def write_place(
+    path: str, content: bytes, *, must_create: bool = False
+) -> None: ...
+def swap_place(path: str, expected: bytes | None, content: bytes) -> None: ...
+def remove_place_file(path: str) -> None: ...
+def remove_place_tree(path: str) -> None: ...
+def copy_place_file(source: str, target: str) -> None: ...
+def rename_place(source: str, target: str, *, is_directory: bool) -> None: ...
 def remove_tree(path: str) -> None:
     """Removes a directory and all below it; links are never followed."""
 

@@ -9,7 +9,6 @@ imported here.
 from __future__ import annotations
 
 import contextlib
-import os
 import sys
 import threading
 import time
@@ -17,7 +16,7 @@ import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal, Protocol
 
-from holdfast import _engine, errors
+from holdfast import _engine, _files, errors
 
 __all__ = [
     "ENGINES_FIRST_PHASE",
@@ -121,7 +120,7 @@ class ProcessGroup:
             number = self._call_count
             self._call_count += 1
             self._open_calls.add(number)
-        return Call(self, number, os.path.abspath(path), timeout_seconds)
+        return Call(self, number, _files.abspath(path), timeout_seconds)
 
     def end(self, call: Call, error: BaseException | None) -> None:
         """After a call, with why it failed.

@@ -16,6 +16,8 @@ void BindSpec(nanobind::module_& module);
 void BindCompare(nanobind::module_& module);
 void BindAggregate(nanobind::module_& module);
 void BindMegatron(nanobind::module_& module);
+void BindPlaces(nanobind::module_& module);
+void BindRemote(nanobind::module_& module);
 void BindTorchFile(nanobind::module_& module);
 
 }  // namespace holdfast::python

@@ -37,6 +37,8 @@ NB_MODULE(_engine, module) {
   holdfast::python::BindCompare(module);
   holdfast::python::BindAggregate(module);
   holdfast::python::BindMegatron(module);
+  holdfast::python::BindPlaces(module);
+  holdfast::python::BindRemote(module);
   holdfast::python::BindTorchFile(module);
   module.attr("version") = HOLDFAST_VERSION;
 }

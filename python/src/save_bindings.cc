@@ -222,8 +222,8 @@ Stats BindingSaveItemPart(
 
 void BindingFinishItem(nb::handle directory, std::vector<int64_t> ranks,
                        const std::string& save_id, bool use_ocdbt, bool sync,
-                       bool write_digests, bool adopt_existing,
-                       bool is_partial, bool has_own_trees) {
+                       bool write_digests, bool adopt_existing, bool is_partial,
+                       bool has_own_trees) {
   const std::string path = PathOf(directory);
   FinishItemOptions options;
   options.ranks = std::move(ranks);
@@ -261,20 +261,22 @@ void BindPendingSave(nb::module_& module) {
       .def(
           "__init__",
           [](GuardedPendingSave* self, nb::handle path, bool overwrite,
-             bool sync, bool write_digests, bool has_marker,
+             bool sync, bool write_digests, std::optional<bool> has_marker,
              std::optional<uint32_t> directory_mode) {
             PendingSaveOptions options;
             options.overwrite = overwrite;
             options.sync = sync;
             options.write_digests = write_digests;
-            options.commit_mode =
-                has_marker ? CommitMode::kMarkerFile : CommitMode::kRename;
+            if (has_marker) {
+              options.commit_mode =
+                  *has_marker ? CommitMode::kMarkerFile : CommitMode::kRename;
+            }
             options.directory_mode = directory_mode;
             new (self) GuardedPendingSave(PathOf(path), options);
           },
           nb::arg("path"), nb::kw_only(), nb::arg("overwrite") = false,
           nb::arg("sync") = true, nb::arg("write_digests") = true,
-          nb::arg("has_marker") = false,
+          nb::arg("has_marker").none() = nb::none(),
           nb::arg("directory_mode").none() = nb::none())
       .def_prop_ro("directory",
                    [](const GuardedPendingSave& self) {
@@ -353,8 +355,7 @@ void BindSave(nb::module_& module) {
              nb::kw_only(), nb::arg("ranks"), nb::arg("save_id") = "",
              nb::arg("use_ocdbt") = true, nb::arg("sync") = true,
              nb::arg("write_digests") = true, nb::arg("adopt_existing") = false,
-             nb::arg("is_partial") = false,
-             nb::arg("has_own_trees") = false);
+             nb::arg("is_partial") = false, nb::arg("has_own_trees") = false);
   module.def(
       "merge_process_databases",
       [](nb::handle directory) {

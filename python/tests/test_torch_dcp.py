@@ -559,7 +559,8 @@ def test_paths_and_ids(tmp_path: Path) -> None:
     with pytest.raises(dcp.CheckpointException, match="no path"):
         dcp.load(tree, storage_reader=StorageReader())
     assert StorageWriter.validate_checkpoint_id(tmp_path)
-    assert not StorageReader.validate_checkpoint_id("gs://bucket/7")
+    assert StorageReader.validate_checkpoint_id("gs://bucket/7")
+    assert not StorageReader.validate_checkpoint_id("azure://bucket/7")
     with pytest.raises(TypeError):
         StorageWriter(tmp_path, custom_metadata={"a": {1}})
 

@@ -1,34 +1,15 @@
 #include "checkpoint/commit.h"
 
-#include <filesystem>
-
 #include "base/status_macros.h"
 #include "checkpoint/format/directory_names.h"
 #include "checkpoint/layout.h"
 #include "checkpoint/unfinished.h"
 #include "place/directory_ops.h"
 #include "storage/path_parts.h"
+#include "storage/url_path.h"
 
 namespace holdfast {
 namespace {
-
-namespace fs = std::filesystem;
-
-Status DestinationExistsError(const std::string& path) {
-  return AlreadyExistsError("Destination " + path + " already exists.");
-}
-
-// Overwriting is for checkpoints; a mistyped path must not cost a home
-// directory.
-Status CheckMayReplace(const std::string& path) {
-  HF_ASSIGN_OR_RETURN(const bool holds_nothing, HoldsNothing(path));
-  if (holds_nothing || IsBegunOnly(path) || FindPlace(path, {}).ok()) {
-    return Status();
-  }
-  return FailedPreconditionError(
-      "overwrite " + path +
-      ": refused, because it is neither a checkpoint nor an empty directory");
-}
 
 Status CheckDestination(const std::string& path, bool overwrite) {
   HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(path));
@@ -48,25 +29,25 @@ Status RemoveLeftover(const std::string& directory) {
 }
 
 Status CreateParents(const std::string& path) {
-  const fs::path parent = fs::path(path).parent_path();
-  HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(parent.string()));
+  const std::string parent = ParentDirectory(path);
+  HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(parent));
   if (kind == PathKind::kDirectory || kind == PathKind::kSymlink) {
     return Status();
   }
   if (kind == PathKind::kFile) {
-    return FailedPreconditionError("save to " + path + ": " + parent.string() +
+    return FailedPreconditionError("save to " + path + ": " + parent +
                                    " is a file");
   }
-  HF_RETURN_IF_ERROR(CreateParents(parent.string()));
-  const Status created = CreateDirectoryNew(parent.string());
+  HF_RETURN_IF_ERROR(CreateParents(parent));
+  const Status created = CreateDirectoryNew(parent);
   // Somebody else may have made it just now.
   if (created.code() == StatusCode::kAlreadyExists) return Status();
   HF_RETURN_IF_ERROR(created);
-  return SyncDirectory(parent.parent_path().string());
+  return SyncDirectory(ParentDirectory(parent));
 }
 
 Status CheckName(const std::string& final_path) {
-  const std::string name = fs::path(final_path).filename().string();
+  const std::string name = FileNameOf(final_path);
   if (name.empty()) {
     return InvalidArgumentError("save to " + final_path +
                                 ": the path names no directory");
@@ -78,30 +59,49 @@ Status CheckName(const std::string& final_path) {
   return Status();
 }
 
-// Local files can rename directories, and there is no other storage yet.
-CommitOptions WithMode(CommitOptions options) {
-  if (options.mode == CommitMode::kAuto) options.mode = CommitMode::kRename;
+CommitMode ChosenMode(const std::string& path, CommitMode mode) {
+  const CommitMode resolved = ResolvedCommitMode(path, mode);
+  return resolved == CommitMode::kAuto ? CommitMode::kRename : resolved;
+}
+
+CommitOptions WithMode(const std::string& path, CommitOptions options) {
+  options.mode = ChosenMode(path, options.mode);
   return options;
+}
+
+Status CheckMode(const std::string& final_path, CommitMode mode) {
+  if (!IsUrl(final_path) || mode != CommitMode::kRename) return Status();
+  return InvalidArgumentError(
+      "save to " + final_path +
+      ": commit mode kRename needs a file system that renames directories, and "
+      "an object store has no rename (want kAuto or kMarkerFile)");
 }
 
 }  // namespace
 
 std::string PendingDirectory(const std::string& final_path, CommitMode mode) {
-  return mode == CommitMode::kMarkerFile ? final_path
-                                         : TemporaryName(final_path);
+  return ChosenMode(final_path, mode) == CommitMode::kMarkerFile
+             ? final_path
+             : TemporaryName(final_path);
 }
 
 PendingCheckpoint::PendingCheckpoint(std::string final_path,
                                      const CommitOptions& options)
     : final_path_(std::move(final_path)),
-      options_(WithMode(options)),
+      options_(WithMode(final_path_, options)),
       directory_(PendingDirectory(final_path_, options_.mode)) {}
 
 Result<std::unique_ptr<PendingCheckpoint>> PendingCheckpoint::Begin(
     const std::string& final_path, const CommitOptions& options) {
   HF_RETURN_IF_ERROR(CheckName(final_path));
+  HF_RETURN_IF_ERROR(CheckMode(final_path, options.mode));
   std::unique_ptr<PendingCheckpoint> pending(
       new PendingCheckpoint(final_path, options));
+  if (IsUrl(final_path)) {
+    HF_ASSIGN_OR_RETURN(pending->remote_,
+                        RemoteCommit::Begin(final_path, options.overwrite));
+    return pending;
+  }
   HF_RETURN_IF_ERROR(pending->is_committed_by_marker()
                          ? pending->BeginInPlace()
                          : pending->BeginTemporary());
@@ -167,6 +167,10 @@ void PendingCheckpoint::Abort() {
 }
 
 Status PendingCheckpoint::Commit() {
+  if (remote_ != nullptr) {
+    is_committed_ = true;
+    return Status();
+  }
   if (!is_committed_by_marker()) return Rename();
   is_committed_ = true;
   return is_put_aside_ ? RemoveTree(ReplacedName(final_path_)) : Status();

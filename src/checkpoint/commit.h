@@ -16,13 +16,17 @@
 // Begin, or CleanupTemporaryPaths. (Orbax removes the old checkpoint before it
 // writes the new one.)
 //
+// In object stores only kMarkerFile can be: see remote_commit.h, by which all
+// of this happens there; the caller has it write the last two files, by
+// remote(), before Commit.
+//
 // It promises atomicity on its own, and durability if everything below
 // directory() was synced before. A lock on directory() keeps a second save to
 // the same path out; one left behind by a dead process is removed.
 // Thread-safety: one thread. Ownership: owns the directory until Commit.
 // Errors: AlreadyExists (`Destination P already exists.`, or another save is
-// running), FailedPrecondition (overwrite of something that is no checkpoint),
-// and those of the file system.
+// running), InvalidArgument (kRename in an object store), FailedPrecondition
+// (overwrite of something that is no checkpoint), and those of the file system.
 #pragma once
 
 #include <cstdint>
@@ -30,6 +34,7 @@
 #include <optional>
 #include <string>
 
+#include "checkpoint/remote_commit.h"
 #include "holdfast/options.h"
 #include "holdfast/status.h"
 #include "storage/unique_fd.h"
@@ -65,6 +70,9 @@ class PendingCheckpoint {
     return options_.mode == CommitMode::kMarkerFile;
   }
 
+  // Null for paths of a file system.
+  RemoteCommit* remote() const { return remote_.get(); }
+
   // Once, when everything below directory() is written, the marker too. The
   // checkpoint is durable when it returns.
   Status Commit();
@@ -86,6 +94,7 @@ class PendingCheckpoint {
   bool is_put_aside_ = false;  // ReplacedName(final_path_) is to come back
   bool is_committed_ = false;
   UniqueFd lock_;
+  std::unique_ptr<RemoteCommit> remote_;
 };
 
 }  // namespace holdfast

@@ -18,6 +18,8 @@ void FileWriter::List(std::string_view name, std::string_view text) {
 Status FileWriter::WriteUnlisted(std::string_view name, std::string_view text) {
   WriteOptions options;
   options.sync = sync_;
+  options.must_create = must_create_;
+  options.may_queue = must_create_;
   options.atomic = false;  // nobody can look before the commit
   return store_.Write(name, text, options);
 }
@@ -26,6 +28,8 @@ Status FileWriter::WriteDigests() {
   return WriteUnlisted(kDigestFile, SerializeDigestFile(digests_));
 }
 
-Status FileWriter::SyncNames() { return sync_ ? store_.SyncNames() : Status(); }
+Status FileWriter::SyncNames() {
+  return sync_ ? store_.SyncNames() : store_.Flush();
+}
 
 }  // namespace holdfast

@@ -130,6 +130,7 @@ ValueSinkOptions SinkOptions(const SavePlan& plan, const SaveOptions& options,
   ValueSinkOptions sink_options;
   sink_options.value_count = plan.value_count;
   sink_options.sync = files.sync();
+  sink_options.must_create = files.must_create();
   sink_options.write_digests = options.write_digests;
   sink_options.target_data_file_bytes = options.ocdbt_target_data_file_bytes;
   sink_options.commit_time_ns = options.now_ns();
@@ -180,6 +181,22 @@ Result<nlohmann::ordered_json> ParseJsonObject(const std::string& text,
   return InvalidArgumentError(std::string(what) +
                               " must be the text of a JSON object (got " +
                               text.substr(0, 60) + ")");
+}
+
+int64_t DefaultDataFileBytes(const std::string& directory) {
+  constexpr int64_t kRemoteDataFileBytes = int64_t{400} << 20;
+  return IsUrl(directory) ? kRemoteDataFileBytes
+                          : SaveOptions().ocdbt_target_data_file_bytes;
+}
+
+SaveOptions OptionsFor(const std::string& path, SaveOptions options) {
+  if (!IsUrl(path)) return options;
+  options.sync = false;
+  if (options.ocdbt_target_data_file_bytes ==
+      SaveOptions().ocdbt_target_data_file_bytes) {
+    options.ocdbt_target_data_file_bytes = DefaultDataFileBytes(path);
+  }
+  return options;
 }
 
 Status CheckFreeSpace(const SavePlan& plan, const SaveOptions& options,

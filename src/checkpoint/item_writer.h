@@ -29,6 +29,13 @@ Result<nlohmann::ordered_json> ParseJsonObject(const std::string& text,
 
 // An early, clear refusal when the values cannot fit on the disk of
 // `directory`; running out later is handled as well.
+// Orbax's bound on OCDBT data files: 2 GiB, in object stores 400 MiB.
+int64_t DefaultDataFileBytes(const std::string& directory);
+// What a save to `path` does of `options`: in an object store nothing is
+// synced (writes are queued, and flushed before the commit), and data files
+// have the bound that suits it if nobody has chosen another.
+SaveOptions OptionsFor(const std::string& path, SaveOptions options);
+
 Status CheckFreeSpace(const SavePlan& plan, const SaveOptions& options,
                       const std::string& directory);
 

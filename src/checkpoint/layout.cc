@@ -232,7 +232,7 @@ Result<Place> PlaceOfManagerRoot(
     const OpenOptions& options, Sight& sight) {
   for (const auto& [step, name] : steps) {
     if (options.step && *options.step != step) continue;
-    if (!IsFinished(root + "/" + name, options.commit_mode)) {
+    if (!IsFinishedStep(root + "/" + name, options.commit_mode)) {
       if (options.step) return IncompleteError(root + "/" + name);
       continue;
     }

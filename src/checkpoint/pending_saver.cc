@@ -13,8 +13,10 @@
 #include "checkpoint/layout.h"
 #include "place/directory_ops.h"
 #include "place/open_store.h"
+#include "place/well_known_names.h"
 #include "storage/new_file.h"
 #include "storage/path_parts.h"
+#include "storage/url_path.h"
 #include "tree/utf8.h"
 
 namespace holdfast {
@@ -90,8 +92,8 @@ PendingSaver::PendingSaver(std::unique_ptr<PendingCheckpoint> pending,
       save_id_(std::move(save_id)),
       options_(options),
       init_time_ns_(options.now_ns()),
-      root_store_(directory_),
-      root_files_(root_store_, options.sync) {}
+      root_store_(StoreAt(directory_)),
+      root_files_(*root_store_, options.sync, IsUrl(directory_)) {}
 
 namespace {
 
@@ -142,8 +144,8 @@ Status WriteBegun(const std::string& directory,
   metadata.init_timestamp_nsecs = options.now_ns();
   const std::shared_ptr<Store> store = StoreAt(directory);
   return store->Write(kCheckpointMetadataFile,
-                     SerializeCheckpointMetadata(metadata),
-                     {.sync = options.sync, .atomic = true});
+                      SerializeCheckpointMetadata(metadata),
+                      {.sync = options.sync, .atomic = true});
 }
 
 }  // namespace
@@ -153,6 +155,8 @@ Result<std::unique_ptr<PendingSaver>> PendingSaver::Begin(
     const Status& mine) {
   PendingSaveOptions own = options;
   if (own.group != nullptr && own.group->size() == 1) own.group = nullptr;
+  // An object store makes durable what it has taken.
+  if (IsUrl(path)) own.sync = false;
   ProcessGroup* const group = own.group;
   Status status = mine.ok() ? CheckPath(path) : mine;
   const std::string final_path = status.ok() ? AbsolutePath(path) : path;
@@ -162,7 +166,9 @@ Result<std::unique_ptr<PendingSaver>> PendingSaver::Begin(
         final_path, {own.overwrite, own.commit_mode, own.directory_mode});
     status = begun.status();
     if (begun.ok()) pending = std::move(begun).value();
-    if (status.ok() && pending->is_committed_by_marker()) {
+    if (status.ok() && pending->remote() != nullptr) {
+      status = pending->remote()->WriteBegun(own.now_ns());
+    } else if (status.ok() && pending->is_committed_by_marker()) {
       status = WriteBegun(pending->directory(), own);
     }
   }
@@ -199,7 +205,7 @@ Result<SaveResult> PendingSaver::SaveItem(const std::string& name,
   Stopwatch watch, total;
   HF_RETURN_IF_ERROR(CheckOpen());
   return CatchBadAlloc([&]() -> Result<SaveResult> {
-    const SaveOptions complete = ItemOptions(options);
+    const SaveOptions complete = OptionsFor(directory_, ItemOptions(options));
     SavePlan plan;
     nlohmann::ordered_json custom_metadata;
     const auto prepare = [&]() -> Status {
@@ -223,10 +229,23 @@ Result<SaveResult> PendingSaver::SaveItem(const std::string& name,
   });
 }
 
+Status PendingSaver::Explained(const Status& failure) const {
+  if (!is_primary() || pending_->remote() == nullptr) return failure;
+  return pending_->remote()->Explain(failure);
+}
+
 Status PendingSaver::SavePlanned(const std::string& name, const SavePlan& plan,
                                  const SaveOptions& options,
                                  const nlohmann::ordered_json& custom_metadata,
                                  Run& run, Stopwatch& watch, Stats& stats) {
+  return Explained(
+      WritePlanned(name, plan, options, custom_metadata, run, watch, stats));
+}
+
+Status PendingSaver::WritePlanned(const std::string& name, const SavePlan& plan,
+                                  const SaveOptions& options,
+                                  const nlohmann::ordered_json& custom_metadata,
+                                  Run& run, Stopwatch& watch, Stats& stats) {
   const bool is_taken = name.empty() ? has_root_item_
                                      : std::any_of(items_.begin(), items_.end(),
                                                    [&](const SavedItem& item) {
@@ -261,7 +280,7 @@ Status PendingSaver::WriteSharedItem(
     Stopwatch& watch, Stats& stats) {
   const ProcessGroup& group = *options_.group;
   const ProcessPart part{group.rank(), is_primary(), "", save_id_};
-  FileWriter part_files(files.store(), files.sync());
+  FileWriter part_files(files.store(), files.sync(), files.must_create());
   const auto write = [&]() -> Status {
     HF_RETURN_IF_ERROR(CheckFreeSpace(plan, options, directory()));
     return WriteItemPart(plan, options, part, custom_metadata, part_files, run,
@@ -283,7 +302,8 @@ Status PendingSaver::WriteItemBelow(
     const nlohmann::ordered_json& custom_metadata, Run& run, Stopwatch& watch,
     Stats& stats) {
   const std::shared_ptr<Store> store = StoreAt(directory() + "/" + name);
-  FileWriter files(*store, options_.sync);
+  FileWriter files(*store, options_.sync,
+                   IsUrl(directory()) && !options.adopt_existing);
   if (is_shared()) {
     HF_RETURN_IF_ERROR(WriteSharedItem(plan, options, custom_metadata, files,
                                        run, watch, stats));
@@ -311,12 +331,22 @@ Status PendingSaver::WriteFile(std::string_view name,
   HF_RETURN_IF_ERROR(CheckOpen());
   if (!is_primary()) return Status();  // rank 0 writes it
   return CatchBadAlloc([&]() -> Status {
-    std::erase_if(root_files_.digests().files,
-                  [&](const FileDigest& row) { return row.path == name; });
-    const Status written = root_files_.Write(name, content);
+    const Status written = WriteRootFile(name, content);
     if (!written.ok()) is_done_ = true;
-    return written;
+    return Explained(written);
   });
+}
+
+// The caller may write it again.
+Status PendingSaver::WriteRootFile(std::string_view name,
+                                   std::string_view content) {
+  const size_t replaced_count =
+      std::erase_if(root_files_.digests().files,
+                    [&](const FileDigest& row) { return row.path == name; });
+  if (replaced_count > 0 && root_files_.must_create()) {
+    HF_RETURN_IF_ERROR(root_store_->Delete(name));
+  }
+  return root_files_.Write(name, content);
 }
 
 Status PendingSaver::Commit(const RootRecord& root) {
@@ -328,8 +358,8 @@ Status PendingSaver::Commit(const RootRecord& root) {
     HF_RETURN_IF_ERROR(Agree("ready", parsed.status()));
     is_done_ = true;
     const auto commit = [&]() -> Status {
-      HF_RETURN_IF_ERROR(AdoptCallerFiles());
-      return Publish(*parsed);
+      HF_RETURN_IF_ERROR(Explained(AdoptCallerFiles()));
+      return Explained(Publish(*parsed));
     };
     return Agree("commit", is_primary() ? commit() : Status());
   });
@@ -340,7 +370,7 @@ Status PendingSaver::CommitOwnFiles(const ParsedRootRecord& root,
   is_done_ = true;
   // A rank that will not, or cannot, says so before the checkpoint exists.
   HF_RETURN_IF_ERROR(Agree("ready", mine));
-  return Agree("commit", is_primary() ? Publish(root) : Status());
+  return Agree("commit", is_primary() ? Explained(Publish(root)) : Status());
 }
 
 // Renamed, the checkpoint is seen with all its files, so one sync of the names
@@ -353,6 +383,12 @@ Status PendingSaver::Publish(const ParsedRootRecord& root) {
   root_files_.List(kCheckpointMetadataFile, metadata);
   root_files_.List(kCommitMarkerFile, marker);
   if (options_.write_digests) HF_RETURN_IF_ERROR(root_files_.WriteDigests());
+  if (pending_->remote() != nullptr) {
+    HF_RETURN_IF_ERROR(root_files_.SyncNames());
+    HF_RETURN_IF_ERROR(
+        pending_->remote()->Finish(SizesOfFiles(), metadata, marker));
+    return pending_->Commit();
+  }
   if (pending_->is_committed_by_marker()) {
     HF_RETURN_IF_ERROR(SetModesBelow());
     HF_RETURN_IF_ERROR(root_files_.SyncNames());
@@ -367,13 +403,34 @@ Status PendingSaver::Publish(const ParsedRootRecord& root) {
   return pending_->Commit();
 }
 
+WrittenSizes PendingSaver::SizesOfFiles() const {
+  WrittenSizes sizes;
+  const auto add = [&](const std::string& name, const DigestFile& digests) {
+    for (const FileDigest& row : digests.files) {
+      sizes[JoinName(name, row.path)] = {row.byte_count, true};
+    }
+    for (const ValueDigest& row : digests.values) {
+      WrittenSize& size =
+          sizes.try_emplace(JoinName(name, row.path), WrittenSize{0, false})
+              .first->second;
+      size.byte_count = std::max(size.byte_count, row.offset + row.byte_count);
+    }
+  };
+  add("", root_files_.digests());
+  for (const SavedItem& item : items_) add(item.name, item.digests);
+  // Still to come.
+  sizes.erase(std::string(kCheckpointMetadataFile));
+  sizes.erase(std::string(kCommitMarkerFile));
+  return sizes;
+}
+
 // Where others may look already, they find the old text or the new one.
 Status PendingSaver::WriteMetadata(const std::string& text) {
   if (!pending_->is_committed_by_marker()) {
     return root_files_.WriteUnlisted(kCheckpointMetadataFile, text);
   }
-  return root_store_.Write(kCheckpointMetadataFile, text,
-                           {.sync = options_.sync, .atomic = true});
+  return root_store_->Write(kCheckpointMetadataFile, text,
+                            {.sync = options_.sync, .atomic = true});
 }
 
 // The permissions of all directories but the checkpoint's own.
@@ -389,9 +446,9 @@ Status PendingSaver::SetModesBelow() {
 
 // What the digests cover, and what Commit writes itself.
 std::set<std::string> PendingSaver::KnownFiles() const {
-  std::set<std::string> known = {std::string(kCheckpointMetadataFile),
-                                 std::string(kDigestFile),
-                                 std::string(kCommitMarkerFile)};
+  std::set<std::string> known = {
+      std::string(kCheckpointMetadataFile), std::string(kDigestFile),
+      std::string(kCommitMarkerFile), std::string(kSaveLease)};
   const auto add = [&](const std::string& name, const DigestFile& digests) {
     for (const FileDigest& row : digests.files) {
       known.insert(JoinName(name, row.path));
@@ -432,7 +489,7 @@ Status PendingSaver::AdoptItem(const std::string& name) {
   HF_RETURN_IF_ERROR(CheckOpen());
   if (!is_primary()) return Status();
   return CatchBadAlloc([&]() -> Status {
-    const Result<Bytes> text = root_store_.Read(JoinName(name, kDigestFile));
+    const Result<Bytes> text = root_store_->Read(JoinName(name, kDigestFile));
     if (text.status().code() == StatusCode::kNotFound) return Status();
     HF_RETURN_IF_ERROR(text.status());
     HF_ASSIGN_OR_RETURN(DigestFile digests, ParseDigestFile(text->view()));
@@ -446,7 +503,9 @@ Status PendingSaver::AdoptItem(const std::string& name) {
     root_files_.digests().values = std::move(digests.values);
     has_root_item_ = true;
     is_root_item_synced_ = true;
-    return options_.write_digests ? Status() : root_store_.Delete(kDigestFile);
+    // Where it could only be created it has to go first.
+    if (options_.write_digests && !root_files_.must_create()) return Status();
+    return root_store_->Delete(kDigestFile);
   });
 }
 
@@ -490,7 +549,7 @@ Status PendingSaver::AddFileDigest(const std::string& path) {
   const std::string_view name =
       std::string_view(path).substr(slash == std::string::npos ? 0 : slash + 1);
   if (!IsValidUtf8(path) || IsHiddenName(name)) return Status();
-  HF_ASSIGN_OR_RETURN(FileDigest row, SumFile(root_store_, path));
+  HF_ASSIGN_OR_RETURN(FileDigest row, SumFile(*root_store_, path));
   root_files_.digests().files.push_back(std::move(row));
   return Status();
 }

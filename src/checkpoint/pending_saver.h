@@ -16,7 +16,7 @@
 #include "holdfast/pending_save.h"
 #include "holdfast/process_group.h"
 #include "place/directory_ops.h"
-#include "storage/file_store.h"
+#include "storage/store.h"
 
 namespace holdfast {
 
@@ -71,6 +71,15 @@ class PendingSaver final : public PendingSave {
                std::string final_path, std::string save_id,
                const PendingSaveOptions& options);
   Status CheckOpen() const;
+  // A failure in the words of who has caused it.
+  Status Explained(const Status& failure) const;
+  Status WritePlanned(const std::string& name, const SavePlan& plan,
+                      const SaveOptions& options,
+                      const nlohmann::ordered_json& custom_metadata, Run& run,
+                      Stopwatch& watch, Stats& stats);
+  Status WriteRootFile(std::string_view name, std::string_view content);
+  // All that the digests know of.
+  WrittenSizes SizesOfFiles() const;
   bool is_shared() const { return options_.group != nullptr; }
   bool is_primary() const { return pending_ != nullptr; }
   // All ranks' status, this one's being `mine`; `mine` itself alone.
@@ -102,7 +111,7 @@ class PendingSaver final : public PendingSave {
   const std::string save_id_;
   const PendingSaveOptions options_;  // group: null when there is but one rank
   const uint64_t init_time_ns_;
-  FileStore root_store_;
+  const std::shared_ptr<Store> root_store_;
   FileWriter root_files_;
   std::vector<SavedItem> items_;
   bool has_root_item_ = false;

@@ -21,6 +21,11 @@ Status CheckDirectory(const std::string& directory) {
   return InvalidArgumentError("item directory is empty or holds a NUL byte");
 }
 
+// In an object store a save that was taken over may still be writing.
+bool MustCreate(const std::string& path, const SaveOptions& options) {
+  return IsUrl(path) && !options.adopt_existing;
+}
+
 // What lies in the directory and is no work of `files`; then the digests.
 Status CloseItem(const std::string& directory, bool use_ocdbt,
                  bool adopt_existing, bool write_digests, FileWriter& files) {
@@ -38,7 +43,7 @@ Result<SaveResult> SaveItem(const std::string& directory, const Tree& tree,
   Stopwatch watch, total;
   HF_RETURN_IF_ERROR(CheckDirectory(directory));
   return CatchBadAlloc([&]() -> Result<SaveResult> {
-    const SaveOptions complete = ItemOptions(options);
+    const SaveOptions complete = OptionsFor(directory, ItemOptions(options));
     HF_ASSIGN_OR_RETURN(
         const nlohmann::ordered_json custom_metadata,
         ParseJsonObject(options.item_custom_metadata, "item_custom_metadata"));
@@ -51,7 +56,7 @@ Result<SaveResult> SaveItem(const std::string& directory, const Tree& tree,
       HF_RETURN_IF_ERROR(
           RemoveEarlierPart(ProcessDirectoryName({"0", false}), 0, *store));
     }
-    FileWriter files(*store, complete.sync);
+    FileWriter files(*store, complete.sync, MustCreate(path, complete));
     Run run(complete.run);
     SaveResult result;
     HF_RETURN_IF_ERROR(WriteItem(plan, complete, custom_metadata, files, run,
@@ -72,7 +77,7 @@ Result<SaveResult> SaveItemPart(const std::string& directory, const Tree& tree,
   HF_RETURN_IF_ERROR(CheckDirectory(directory));
   HF_RETURN_IF_ERROR(CheckProcessPart(part));
   return CatchBadAlloc([&]() -> Result<SaveResult> {
-    const SaveOptions complete = ItemOptions(options);
+    const SaveOptions complete = OptionsFor(directory, ItemOptions(options));
     HF_ASSIGN_OR_RETURN(
         const nlohmann::ordered_json custom_metadata,
         ParseJsonObject(options.item_custom_metadata, "item_custom_metadata"));
@@ -89,7 +94,7 @@ Result<SaveResult> SaveItemPart(const std::string& directory, const Tree& tree,
       HF_RETURN_IF_ERROR(
           RemoveEarlierPart(ProcessDirectoryOf(part), part.rank, *store));
     }
-    FileWriter files(*store, complete.sync);
+    FileWriter files(*store, complete.sync, MustCreate(path, complete));
     Run run(complete.run);
     SaveResult result;
     HF_RETURN_IF_ERROR(WriteItemPart(plan, complete, part, custom_metadata,
@@ -110,7 +115,7 @@ Status FinishItem(const std::string& directory,
     if (!complete.random_hex) complete.random_hex = sources.random_hex;
     const std::string path = AbsolutePath(directory);
     const std::shared_ptr<Store> store = StoreAt(path);
-    FileWriter files(*store, complete.sync);
+    FileWriter files(*store, complete.sync && !IsUrl(path));
     HF_RETURN_IF_ERROR(FinishItemParts(complete, files));
     return CloseItem(path, complete.use_ocdbt, complete.adopt_existing,
                      complete.write_digests, files);

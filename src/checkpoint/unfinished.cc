@@ -11,11 +11,14 @@
 #include "base/status_macros.h"
 #include "checkpoint/format/checkpoint_metadata.h"
 #include "checkpoint/format/directory_names.h"
+#include "checkpoint/layout.h"
+#include "checkpoint/lease.h"
 #include "place/directory_ops.h"
-#include "storage/errno_status.h"
 #include "place/open_store.h"
+#include "place/well_known_names.h"
+#include "storage/errno_status.h"
 #include "storage/new_file.h"
-#include "storage/path_parts.h"
+#include "storage/url_path.h"
 
 namespace holdfast {
 namespace {
@@ -80,10 +83,40 @@ bool IsBegunOnly(const std::string& directory) {
          !metadata->commit_timestamp_nsecs && !HasCommitMarker(directory);
 }
 
+CommitMode ResolvedCommitMode(const std::string& path, CommitMode mode) {
+  return mode == CommitMode::kAuto && IsUrl(path) ? CommitMode::kMarkerFile
+                                                  : mode;
+}
+
+Status DestinationExistsError(const std::string& path) {
+  return AlreadyExistsError("Destination " + path + " already exists.");
+}
+
+Status CheckMayReplace(const std::string& path) {
+  HF_ASSIGN_OR_RETURN(const bool holds_nothing, HoldsNothing(path));
+  if (holds_nothing || IsBegunOnly(path) || FindPlace(path, {}).ok()) {
+    return Status();
+  }
+  return FailedPreconditionError(
+      "overwrite " + path +
+      ": refused, because it is neither a checkpoint nor an empty directory");
+}
+
 bool IsFinished(const std::string& directory, CommitMode mode) {
   if (mode == CommitMode::kMarkerFile) return HasCommitMarker(directory);
-  if (IsTemporaryName(LastPart(directory))) return false;
-  return mode == CommitMode::kRename || !IsBegunOnly(directory);
+  if (IsTemporaryName(FileNameOf(directory))) return false;
+  if (mode == CommitMode::kRename) return true;
+  if (!IsUrl(directory)) return !IsBegunOnly(directory);
+  return HasCommitMarker(directory) ||
+         (!HasLease(directory) && !IsBegunOnly(directory));
+}
+
+bool IsFinishedStep(const std::string& directory, CommitMode mode) {
+  return IsFinished(directory, ResolvedCommitMode(directory, mode));
+}
+
+Status WriteMissingMarker(const std::string& directory) {
+  return HasCommitMarker(directory) ? Status() : WriteCommitMarker(directory);
 }
 
 Status IncompleteError(const std::string& directory) {
@@ -92,15 +125,43 @@ Status IncompleteError(const std::string& directory) {
 }
 
 Status RemoveCommitMarker(const std::string& directory) {
+  if (IsUrl(directory)) return StoreAt(directory)->Delete(kCommitMarkerFile);
   const std::string path = directory + "/" + std::string(kCommitMarkerFile);
   if (::unlink(path.c_str()) == 0 || errno == ENOENT) return Status();
   return ErrnoStatus(errno, "remove", path);
 }
 
+namespace {
+
+Status BothUnclearError(const std::string& final_path,
+                        const std::string& replaced) {
+  return FailedPreconditionError(
+      final_path + ": " + replaced +
+      " is a checkpoint that an interrupted overwrite has put aside, and what "
+      "is here now is neither finished nor a leftover; remove one of them");
+}
+
+// Of the two the one with the marker is whole: it comes last when a checkpoint
+// is copied, and goes first when the original is removed.
+Result<Recovery> RecoverRemote(const std::string& final_path,
+                               const std::string& replaced) {
+  if (HasCommitMarker(final_path)) {
+    HF_RETURN_IF_ERROR(RemoveTree(replaced));
+    return Recovery::kRemoved;
+  }
+  if (!HasCommitMarker(replaced)) return BothUnclearError(final_path, replaced);
+  HF_RETURN_IF_ERROR(RemoveAllBut(final_path, {std::string(kSaveLease)}));
+  HF_RETURN_IF_ERROR(PublishDirectory(replaced, final_path));
+  return Recovery::kRestored;
+}
+
+}  // namespace
+
 Result<Recovery> RecoverReplaced(const std::string& final_path) {
   const std::string replaced = ReplacedName(final_path);
   HF_ASSIGN_OR_RETURN(const PathKind aside, GetPathKind(replaced));
   if (aside != PathKind::kDirectory) return Recovery::kNothing;
+  if (IsUrl(final_path)) return RecoverRemote(final_path, replaced);
   HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(final_path));
   if (kind == PathKind::kMissing) {
     HF_RETURN_IF_ERROR(PublishDirectory(replaced, final_path));
@@ -122,13 +183,11 @@ Result<Recovery> RecoverReplaced(const std::string& final_path) {
       return Recovery::kRestored;
     }
   }
-  return FailedPreconditionError(
-      final_path + ": " + replaced +
-      " is a checkpoint that an interrupted overwrite has put aside, and what "
-      "is here now is neither finished nor a leftover; remove one of them");
+  return BothUnclearError(final_path, replaced);
 }
 
 Result<UniqueFd> LockDirectory(const std::string& path) {
+  if (IsUrl(path)) return UniqueFd();
   UniqueFd fd(
       open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
   if (!fd.valid()) return ErrnoStatus(errno, "open", path);

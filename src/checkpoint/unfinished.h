@@ -33,13 +33,31 @@ Status RemoveCommitMarker(const std::string& directory);
 // marker.
 bool IsBegunOnly(const std::string& directory);
 
+// What kAuto comes to at a path: nothing can be renamed in an object store, so
+// there it is kMarkerFile, as in Orbax on gs://.
+CommitMode ResolvedCommitMode(const std::string& path, CommitMode mode);
+
+// `Destination P already exists.`
+Status DestinationExistsError(const std::string& path);
+// FailedPrecondition for what is neither a checkpoint, begun or whole, nor
+// empty: a mistyped path must not cost a home directory.
+Status CheckMayReplace(const std::string& path);
+
 // Whether a directory of this path would be a finished checkpoint: with
 // kMarkerFile the marker must be there, with kRename the name must not be
-// temporary, with kAuto IsBegunOnly must not speak against it either.
+// temporary, with kAuto IsBegunOnly must not speak against it either. In an
+// object store kAuto takes the marker, or the absence of all signs of a save or
+// a removal: what other tools have copied there is to be found by its path.
 bool IsFinished(const std::string& directory, CommitMode mode);
+// For one of the steps of a root, which nobody has asked for by its path: with
+// kAuto the marker must be there in an object store.
+bool IsFinishedStep(const std::string& directory, CommitMode mode);
+// Gives a checkpoint without a marker, whose path is its own word, one.
+Status WriteMissingMarker(const std::string& directory);
 // FailedPrecondition "Found incomplete checkpoint at P."
 Status IncompleteError(const std::string& directory);
 
+// In an object store the caller holds the lease.
 // Ends what an interrupted overwrite has begun at `final_path`: the checkpoint
 // put aside gets its name back, or is removed when the new one is finished.
 // AlreadyExists while a save is writing there;
@@ -48,7 +66,8 @@ enum class Recovery : uint8_t { kNothing, kRestored, kRemoved };
 Result<Recovery> RecoverReplaced(const std::string& final_path);
 
 // Held by a living save on its directory. AlreadyExists while somebody else
-// holds it. No guard on file systems without locks.
+// holds it. No guard on file systems without locks, nor in object stores, where
+// there are leases.
 Result<UniqueFd> LockDirectory(const std::string& path);
 
 }  // namespace holdfast

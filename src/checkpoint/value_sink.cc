@@ -168,6 +168,8 @@ class DirectorySink final : public ValueSink {
              std::shared_ptr<const void> /*keepalive*/) override {
     WriteOptions write_options;
     write_options.sync = options_.sync;
+    write_options.must_create = options_.must_create;
+    write_options.may_queue = options_.must_create;
     write_options.atomic = false;  // nobody can look before the commit
     HF_RETURN_IF_ERROR(store_->Write(key, value.pieces, write_options));
     if (options_.write_digests) {

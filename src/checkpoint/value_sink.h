@@ -46,6 +46,9 @@ class ValueSink {
 
 struct ValueSinkOptions {
   uint64_t value_count = 0;
+  // Nothing of this name is there; somebody who comes too late must not replace
+  // it either. (An OCDBT manifest is always written so.)
+  bool must_create = false;
   bool sync = true;
   bool write_digests = true;
   int64_t target_data_file_bytes = 0;

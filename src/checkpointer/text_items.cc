@@ -21,7 +21,9 @@ class TextFile {
   Status Write(const std::string& directory, std::string_view text) const {
     if (!is_primary_) return Status();
     const std::shared_ptr<Store> store = StoreAt(directory);
-    return store->Write(filename_, text, {.sync = false, .atomic = false});
+    HF_RETURN_IF_ERROR(
+        store->Write(filename_, text, {.sync = false, .atomic = false}));
+    return store->Flush();
   }
 
   std::vector<CommitFuture> WriteLater(const std::string& directory,

@@ -110,6 +110,7 @@ class FaultBucket : public Bucket {
       std::string_view prefix) override;
   Status AbortUpload(const UnfinishedUpload& upload) override;
   int64_t ServerTimeNs() const override;
+  Result<BucketAccess> Access() override { return inner_->Access(); }
 
  private:
   class FaultUpload;

@@ -38,11 +38,11 @@ void PartBuffer::SetBlock(uint64_t offset, std::shared_ptr<Buffer> block) {
   place = std::move(block);
 }
 
-void PartBuffer::MarkFilled(uint64_t offset, uint64_t byte_count) {
+bool PartBuffer::MarkFilled(uint64_t offset, uint64_t byte_count) {
   uint64_t begin = offset, end = offset + byte_count;
   auto next = filled_.lower_bound(begin);
-  assert(next == filled_.end() || next->first >= end);
-  assert(next == filled_.begin() || std::prev(next)->second <= begin);
+  if (next != filled_.end() && next->first < end) return false;
+  if (next != filled_.begin() && std::prev(next)->second > begin) return false;
   if (next != filled_.begin() && std::prev(next)->second == begin) {
     --next;
     begin = next->first;
@@ -54,6 +54,7 @@ void PartBuffer::MarkFilled(uint64_t offset, uint64_t byte_count) {
   }
   filled_[begin] = end;
   filled_bytes_ += byte_count;
+  return true;
 }
 
 void PartBuffer::FillWithZeros(uint64_t begin, uint64_t end) {

@@ -32,8 +32,8 @@ class PartBuffer {
   // The block that has the byte at `offset`; null: none yet.
   std::shared_ptr<Buffer> BlockAt(uint64_t offset) const;
   void SetBlock(uint64_t offset, std::shared_ptr<Buffer> block);
-  // These bytes are written. REQUIRES: none of them was before.
-  void MarkFilled(uint64_t offset, uint64_t byte_count);
+  // These bytes are written; false when some of them were before.
+  [[nodiscard]] bool MarkFilled(uint64_t offset, uint64_t byte_count);
   // The part ends here; what nobody wrote is zero.
   void Cut(uint64_t byte_count);
 

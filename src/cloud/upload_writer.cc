@@ -38,6 +38,10 @@ class UploadWriter::Sending : public std::enable_shared_from_this<Sending> {
   using Lock = std::unique_lock<std::mutex>;
 
   std::string Url() const { return target_.bucket->UrlOf(target_.key); }
+  Status WrittenTwice(uint64_t offset) const {
+    return InvalidArgumentError("write " + Url() + ": offset " +
+                                std::to_string(offset) + " is written twice");
+  }
   Status CheckLive() const;  // REQUIRES: mutex_ held
   Status Kill(Status status);
   Result<uint64_t> PartOf(uint64_t offset);  // REQUIRES: mutex_ held
@@ -114,15 +118,16 @@ Result<uint64_t> UploadWriter::Sending::PartOf(uint64_t offset) {
 Result<std::shared_ptr<Buffer>> UploadWriter::Sending::BlockFor(
     Lock& lock, uint64_t index, uint64_t offset) {
   if (index < is_sent_.size() && is_sent_[index]) {
-    return InvalidArgumentError("write " + Url() + ": offset " +
-                                std::to_string(part_begins_[index] + offset) +
-                                " is written twice");
+    return WrittenTwice(part_begins_[index] + offset);
   }
   const auto [it, is_new] = parts_.try_emplace(index);
   if (is_new) {
     it->second.buffer =
         PartBuffer(part_begins_[index + 1] - part_begins_[index]);
     Schedule();  // those before it are not the last
+  }
+  if (it->second.buffer.is_full()) {
+    return WrittenTwice(part_begins_[index] + offset);
   }
   std::shared_ptr<Buffer> block = it->second.buffer.BlockAt(offset);
   if (block != nullptr) return block;
@@ -164,7 +169,7 @@ Status UploadWriter::Sending::Copy(uint64_t offset, std::string_view bytes) {
     lock.lock();
     HF_RETURN_IF_ERROR(CheckLive());
     PartBuffer& buffer = parts_[index].buffer;
-    buffer.MarkFilled(within, count);
+    if (!buffer.MarkFilled(within, count)) return WrittenTwice(offset);
     end_ = std::max(end_, offset + count);
     if (buffer.is_full()) Schedule();
     bytes.remove_prefix(count);

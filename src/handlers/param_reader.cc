@@ -29,7 +29,7 @@ Status CheckPlace(const ParamInfo& info,
   if (!info.is_ocdbt_checkpoint) {
     return AssertParameterFilesExist(info.path(), metadata_key, info.use_zarr3);
   }
-  if (info.parent_dir.front() == '/') return Status();
+  if (IsAbsoluteOrUrl(info.parent_dir)) return Status();
   return InvalidArgumentError("Checkpoint path should be absolute. Got " +
                               info.parent_dir);
 }

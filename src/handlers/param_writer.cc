@@ -16,12 +16,10 @@
 #include "checkpoint/save_plan.h"
 #include "handlers/small_files.h"
 #include "holdfast/spec.h"
-#include "storage/file_store.h"
+#include "place/open_store.h"
 
 namespace holdfast {
 namespace {
-
-constexpr int64_t kDefaultDataFileBytes = int64_t{1} << 31;
 
 // Parameters that go to one place in one way are written together.
 using WriteWay = std::tuple<std::string, bool, bool, bool, int64_t>;
@@ -29,7 +27,8 @@ using WriteWay = std::tuple<std::string, bool, bool, bool, int64_t>;
 WriteWay WriteWayOf(const ParamInfo& info) {
   return {info.parent_dir, info.is_ocdbt_checkpoint, info.use_zarr3,
           info.use_compression,
-          info.ocdbt_target_data_file_size.value_or(kDefaultDataFileBytes)};
+          info.ocdbt_target_data_file_size.value_or(
+              DefaultDataFileBytes(info.parent_dir))};
 }
 
 Status CheckValue(const Tree& value, const ParamInfo& info) {
@@ -46,7 +45,7 @@ Status CheckDirectory(const ParamInfo& info) {
   if (info.parent_dir.empty()) {
     return InvalidArgumentError("parent_dir cannot be None");
   }
-  if (!info.is_ocdbt_checkpoint || info.parent_dir.front() == '/') {
+  if (!info.is_ocdbt_checkpoint || IsAbsoluteOrUrl(info.parent_dir)) {
     return Status();
   }
   return InvalidArgumentError("Checkpoint path should be absolute. Got " +
@@ -56,7 +55,10 @@ Status CheckDirectory(const ParamInfo& info) {
 class Writer {
  public:
   Writer(const ParamInfo& way, const ParamWriteOptions& options)
-      : way_(way), options_(options), store_(AbsolutePath(way.parent_dir)) {}
+      : way_(way),
+        options_(options),
+        files_(StoreAt(AbsolutePath(way.parent_dir))),
+        store_(*files_) {}
 
   Status Write(const Tree& tree, std::map<std::string, SaveArgs> args) {
     SaveOptions save_options = MakeSaveOptions();
@@ -86,13 +88,16 @@ class Writer {
     if (!way_.use_compression) options.compression = Compression::kNone;
     options.chunk_bytes_target = 0;
     options.ocdbt_target_data_file_bytes =
-        way_.ocdbt_target_data_file_size.value_or(kDefaultDataFileBytes);
+        way_.ocdbt_target_data_file_size.value_or(
+            DefaultDataFileBytes(way_.parent_dir));
     return options;
   }
 
   Result<std::unique_ptr<ValueSink>> MakeSink(SaveOptions& options) {
     ValueSinkOptions sink_options;
     sink_options.value_count = plan_.value_count;
+    // SyncNames waits for what is queued.
+    sink_options.sync = !IsUrl(way_.parent_dir);
     sink_options.write_digests = false;
     sink_options.target_data_file_bytes = options.ocdbt_target_data_file_bytes;
     sink_options.commit_time_ns = options.now_ns();
@@ -127,7 +132,8 @@ class Writer {
 
   const ParamInfo& way_;
   const ParamWriteOptions& options_;
-  FileStore store_;
+  const std::shared_ptr<Store> files_;
+  Store& store_;
   SavePlan plan_;
 };
 

@@ -116,7 +116,7 @@ std::string Escape(std::string_view text, bool keeps_slash) {
 
 std::string WithoutControls(std::string_view text) {
   std::string shown(text);
-  std::replace_if(shown.begin(), shown.end(), IsControl, '?');
+  std::replace_if(shown.begin(), shown.end(), IsControl, '.');
   return shown;
 }
 

@@ -11,9 +11,11 @@
 #include "manager/manager.h"
 #include "manager/manager_options.h"
 #include "manager/root_metadata.h"
+#include "place/directory_ops.h"
+#include "place/look.h"
 #include "steps/make_directories.h"
 #include "steps/step_scan.h"
-#include "place/directory_ops.h"
+#include "storage/url_path.h"
 
 namespace holdfast {
 namespace {
@@ -25,6 +27,7 @@ DisposalOptions DisposalOptionsOf(const std::string& root,
   DisposalOptions disposal;
   disposal.root = root;
   disposal.todelete_subdir = options.todelete_subdir;
+  disposal.todelete_full_path = options.todelete_full_path;
   disposal.in_background = options.enable_background_delete;
   disposal.thread_count = options.num_deletion_threads;
   disposal.committed_by = options.committed_by;
@@ -91,8 +94,10 @@ Status Manager::OpenRoot(const std::string& metadata) {
       HF_RETURN_IF_ERROR(MakeDirectories(directory_, options_.directory_mode));
     }
     HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(directory_));
-    if (kind == PathKind::kMissing) return Status();
-    if (options_.cleanup_tmp_directories) {
+    // In an object store a directory is made by its first file.
+    const bool will_be_there = IsUrl(directory_) && options_.create;
+    if (kind == PathKind::kMissing && !will_be_there) return Status();
+    if (options_.cleanup_tmp_directories && kind != PathKind::kMissing) {
       HF_ASSIGN_OR_RETURN(
           const CleanupResult cleaned,
           CleanupTemporaryPaths(directory_, options_.committed_by.mode));
@@ -155,6 +160,7 @@ Status Manager::MakeCheckpointer(const ManagerItems& items) {
 }
 
 Status Manager::Load(bool with_metadata) {
+  const LookScope scope(directory_);
   HF_ASSIGN_OR_RETURN(const std::vector<FoundStep> found,
                       format_->FindAll(directory_, processes().group));
   std::vector<ScannedStep> steps;
@@ -271,8 +277,9 @@ Result<Tree> Manager::Restore(std::optional<int64_t> step,
 Result<std::unique_ptr<CheckpointManager>> CheckpointManager::Make(
     const std::string& directory, CheckpointManagerOptions options,
     const ManagerItems& items, const std::string& metadata) {
-  HF_ASSIGN_OR_RETURN(CheckpointManagerOptions resolved,
-                      ResolveOptions(std::move(options)));
+  HF_ASSIGN_OR_RETURN(
+      CheckpointManagerOptions resolved,
+      ResolveOptions(AbsolutePath(directory), std::move(options)));
   HF_RETURN_IF_ERROR(CheckItems(items));
   auto manager =
       std::make_unique<Manager>(AbsolutePath(directory), std::move(resolved));

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/status_macros.h"
+#include "storage/url_path.h"
 
 namespace holdfast {
 namespace {
@@ -43,12 +44,13 @@ Status CheckValues(const CheckpointManagerOptions& options) {
   return Status();
 }
 
-Status CheckDeletion(const CheckpointManagerOptions& options) {
+Status CheckDeletion(const std::string& directory,
+                     const CheckpointManagerOptions& options) {
   if (options.todelete_subdir && options.todelete_full_path) {
     return InvalidArgumentError(
         "todelete_subdir and todelete_full_path both cannot be set togther");
   }
-  if (options.todelete_full_path) {
+  if (options.todelete_full_path && UrlScheme(directory) != "gs") {
     return UnimplementedError(
         "todelete_full_path: only where steps are on Google Cloud Storage");
   }
@@ -123,11 +125,11 @@ void MakeReadOnly(CheckpointManagerOptions& o) {
 }  // namespace
 
 Result<CheckpointManagerOptions> ResolveOptions(
-    CheckpointManagerOptions options) {
+    const std::string& directory, CheckpointManagerOptions options) {
   HF_RETURN_IF_ERROR(CheckNameFormat(options));
   HF_RETURN_IF_ERROR(CheckValues(options));
   if (options.read_only) MakeReadOnly(options);
-  HF_RETURN_IF_ERROR(CheckDeletion(options));
+  HF_RETURN_IF_ERROR(CheckDeletion(directory, options));
   HF_RETURN_IF_ERROR(CheckPolicies(options));
   return options;
 }

@@ -4,12 +4,15 @@
 // Thread-safety: pure functions. Errors: InvalidArgument with Orbax's texts.
 #pragma once
 
+#include <string>
+
 #include "holdfast/checkpoint_manager.h"
 
 namespace holdfast {
 
+// `directory` is absolute.
 Result<CheckpointManagerOptions> ResolveOptions(
-    CheckpointManagerOptions options);
+    const std::string& directory, CheckpointManagerOptions options);
 Status CheckItems(const ManagerItems& items);
 
 SaveDecisionPolicy SavePolicyOf(const CheckpointManagerOptions& options);

@@ -1,14 +1,53 @@
 #include "manager/step_disposal.h"
 
 #include <algorithm>
+#include <cstdio>
+#include <ctime>
 #include <utility>
 
 #include "base/status_macros.h"
+#include "checkpoint/lease.h"
+#include "checkpoint/unfinished.h"
 #include "holdfast/steps.h"
-#include "steps/make_directories.h"
 #include "place/directory_ops.h"
+#include "place/look.h"
+#include "steps/make_directories.h"
+#include "steps/step_scan.h"
+#include "storage/url_path.h"
 
 namespace holdfast {
+namespace {
+
+// As Orbax names what it moves: "20260131-235959-123456", local time.
+std::string TimeText() {
+  const int64_t now_ns = ClockNs();
+  const auto seconds = static_cast<std::time_t>(now_ns / kNsASecond);
+  std::tm parts{};
+  ::localtime_r(&seconds, &parts);
+  char text[48];
+  const size_t size =
+      std::strftime(text, sizeof(text), "%Y%m%d-%H%M%S-", &parts);
+  char micros[8];
+  std::snprintf(micros, sizeof(micros), "%06d",
+                static_cast<int>(now_ns % kNsASecond / 1000));
+  return std::string(text, size) + micros;
+}
+
+// In an object store: directories that a save or a removal has not done with.
+std::vector<std::string> UncommittedLeases(const std::string& root) {
+  std::vector<std::string> paths;
+  if (!IsUrl(root)) return paths;
+  const LookScope scope(root);
+  const auto names = ListDirectory(root);
+  if (!names.ok()) return paths;
+  for (const std::string& name : *names) {
+    const std::string path = root + "/" + name;
+    if (HasLease(path) && !HasCommitMarker(path)) paths.push_back(path);
+  }
+  return paths;
+}
+
+}  // namespace
 
 StepDisposal::StepDisposal(DisposalOptions options)
     : options_(std::move(options)), remover_(options_.thread_count) {}
@@ -17,7 +56,13 @@ void StepDisposal::RemoveLeftovers() {
   const auto trash = ListTrash(options_.root);
   if (!trash.ok()) return;  // a root that cannot be read has said so elsewhere
   for (const TrashedStep& step : *trash) {
-    if (step.is_being_removed) remover_.Remove(step.path);
+    // In the trash of an object store a step may just be on its way in.
+    const bool must_go = IsUrl(step.path) ? IsMarkedForDeletion(step.path)
+                                          : step.is_being_removed;
+    if (must_go) remover_.Remove(step.path);
+  }
+  for (const std::string& path : UncommittedLeases(options_.root)) {
+    if (IsMarkedForDeletion(path)) remover_.Remove(path);
   }
 }
 
@@ -42,7 +87,13 @@ Status StepDisposal::Dispose(const std::vector<std::string>& names,
 Status StepDisposal::DisposeOf(const std::string& name) { return Move({name}); }
 
 Status StepDisposal::Move(const std::vector<std::string>& names) {
-  if (options_.todelete_subdir) {
+  if (options_.todelete_full_path) {
+    for (const std::string& name : names) {
+      HF_RETURN_IF_ERROR(MoveInBucket(name));
+    }
+    return Status();
+  }
+  if (options_.todelete_subdir && !IsUrl(options_.root)) {
     for (const std::string& name : names) {
       HF_RETURN_IF_ERROR(MoveAside(name));
     }
@@ -51,7 +102,20 @@ Status StepDisposal::Move(const std::vector<std::string>& names) {
   HF_ASSIGN_OR_RETURN(const std::vector<std::string> paths,
                       TrashSteps(options_.root, names, TrashUse::kRemove));
   for (const std::string& path : paths) remover_.Remove(path);
+  if (IsUrl(options_.root)) {
+    const std::lock_guard lock(mutex_);
+    going_.insert(names.begin(), names.end());
+  }
   return Status();
+}
+
+void StepDisposal::WaitFor(const std::string& name) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!going_.contains(name)) return;
+    going_.clear();
+  }
+  remover_.Drain();
 }
 
 Status StepDisposal::MoveAside(const std::string& name) {
@@ -59,6 +123,18 @@ Status StepDisposal::MoveAside(const std::string& name) {
   HF_RETURN_IF_ERROR(MakeDirectories(directory, std::nullopt));
   const Status moved =
       PublishDirectory(options_.root + "/" + name, directory + "/" + name);
+  // Somebody else has deleted it.
+  return moved.code() == StatusCode::kNotFound ? Status() : moved;
+}
+
+Status StepDisposal::MoveInBucket(const std::string& name) {
+  const std::string& root = options_.root;
+  const std::string bucket =
+      root.substr(0, root.find('/', root.find("://") + 3));
+  const Status moved = PublishDirectory(
+      root + "/" + name,
+      AbsolutePath(bucket + "/" + *options_.todelete_full_path + "/" + name +
+                   "-" + TimeText()));
   // Somebody else has deleted it.
   return moved.code() == StatusCode::kNotFound ? Status() : moved;
 }

@@ -6,7 +6,9 @@
 // Errors of removals are told by TakeError.
 #pragma once
 
+#include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -18,7 +20,11 @@ namespace holdfast {
 
 struct DisposalOptions {
   std::string root;  // absolute
+  // Nothing in object stores, as in Orbax: steps are removed there.
   std::optional<std::string> todelete_subdir;
+  // In object stores: where steps go, in their bucket, under names with the
+  // time.
+  std::optional<std::string> todelete_full_path;
   bool in_background = false;  // the renames, too
   int thread_count = 1;
   CommittedBy committed_by;
@@ -35,15 +41,21 @@ class StepDisposal {
                  const std::vector<std::string>& staying);
   // The one of this name goes, whatever stays.
   Status DisposeOf(const std::string& name);
+  // Before a step of this name is saved: in an object store its predecessor is
+  // removed under its own name.
+  void WaitFor(const std::string& name);
   void Finish() { remover_.Finish(); }
   Status TakeError() { return remover_.TakeError(); }
 
  private:
   Status Move(const std::vector<std::string>& names);
   Status MoveAside(const std::string& name);
+  Status MoveInBucket(const std::string& name);
 
   const DisposalOptions options_;
   StepRemover remover_;
+  std::mutex mutex_;
+  std::set<std::string> going_;  // names of steps that may still be removed
 };
 
 }  // namespace holdfast

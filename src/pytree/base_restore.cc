@@ -6,10 +6,10 @@
 
 #include "base/status_macros.h"
 #include "checkpoint/format/directory_names.h"
+#include "place/directory_ops.h"
 #include "pytree/item_match.h"
 #include "pytree/messages.h"
 #include "pytree/rich_types.h"
-#include "place/directory_ops.h"
 #include "tree/flatten.h"
 #include "tree/rebuild.h"
 
@@ -166,7 +166,7 @@ Status CheckArgNames(const RestoreArgsMap& args,
 Result<Tree> RestoreRecorded(const PyTreeSettings& settings,
                              const std::string& directory,
                              const BasePyTreeRestoreArgs& args) {
-  if (directory.front() != '/') {
+  if (!IsAbsoluteOrUrl(directory)) {
     return InvalidArgumentError(NotAbsoluteText(directory));
   }
   HF_ASSIGN_OR_RETURN(const auto source,

@@ -8,19 +8,18 @@
 #include "checkpoint/item_writer.h"
 #include "checkpoint/save_plan.h"
 #include "holdfast/pending_save.h"
+#include "place/open_store.h"
 #include "pytree/messages.h"
 #include "pytree/rich_types.h"
-#include "place/open_store.h"
 
 namespace holdfast {
 namespace {
 
-constexpr int64_t kDataFileBytes = int64_t{1} << 31;
-
 Result<int64_t> DataFileBytes(const PyTreeSettings& settings,
+                              const std::string& directory,
                               const PyTreeSaveArgs& args) {
   if (!settings.options.use_ocdbt || !args.ocdbt_target_data_file_size) {
-    return kDataFileBytes;
+    return DefaultDataFileBytes(directory);
   }
   const int64_t bytes = *args.ocdbt_target_data_file_size;
   if (bytes >= 0) return bytes;
@@ -30,6 +29,7 @@ Result<int64_t> DataFileBytes(const PyTreeSettings& settings,
 }
 
 Result<SaveOptions> EngineOptions(const PyTreeSettings& settings,
+                                  const std::string& directory,
                                   const PyTreeSaveArgs& args) {
   SaveOptions options;
   options.run = RunWithin(settings.save_bytes_max);
@@ -41,7 +41,7 @@ Result<SaveOptions> EngineOptions(const PyTreeSettings& settings,
                                                          : Compression::kNone;
   options.chunk_bytes_target = 0;  // Orbax's shapes
   HF_ASSIGN_OR_RETURN(options.ocdbt_target_data_file_bytes,
-                      DataFileBytes(settings, args));
+                      DataFileBytes(settings, directory, args));
   options.item_custom_metadata = args.custom_metadata;
   HF_RETURN_IF_ERROR(
       ParseJsonObject(args.custom_metadata, "custom_metadata").status());
@@ -93,12 +93,13 @@ Status WaitForAll(const std::vector<CommitFuture>& futures) {
 Result<PreparedSave> PrepareSave(const PyTreeSettings& settings,
                                  const std::string& directory,
                                  const PyTreeSaveArgs& args) {
-  if (directory.empty() || directory.front() != '/') {
+  if (!IsAbsoluteOrUrl(directory)) {
     return InvalidArgumentError(NotAbsoluteText(directory));
   }
   PreparedSave prepared;
   prepared.directory = directory;
-  HF_ASSIGN_OR_RETURN(prepared.options, EngineOptions(settings, args));
+  HF_ASSIGN_OR_RETURN(prepared.options,
+                      EngineOptions(settings, directory, args));
   HF_ASSIGN_OR_RETURN(const ParamInfo info,
                       CommonInfo(settings, directory, args));
   HF_ASSIGN_OR_RETURN(

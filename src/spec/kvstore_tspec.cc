@@ -12,13 +12,17 @@ namespace holdfast::spec {
 namespace {
 
 constexpr int64_t kDataFileBytes = int64_t{1} << 31;
-constexpr int64_t kGcsDataFileBytes = int64_t{400} << 20;
+constexpr int64_t kBucketDataFileBytes = int64_t{400} << 20;
 constexpr std::string_view kGcsPrefix = "gs://";
+constexpr std::string_view kS3Prefix = "s3://";
 constexpr std::string_view kSplitValuePrefix = "ocdbt_data/";
 constexpr std::string_view kSplitNodePrefix = "ocdbt_meta/";
 constexpr std::string_view kTemporaryNodePrefix = "ocdbt_tmp_meta/";
 
-bool IsGcsPath(std::string_view path) { return path.starts_with(kGcsPrefix); }
+// Orbax builds specs for gs:// only; those for s3:// are made alike.
+bool IsBucketPath(std::string_view path) {
+  return path.starts_with(kGcsPrefix) || path.starts_with(kS3Prefix);
+}
 
 void ReplaceAll(std::string_view from, std::string_view to, std::string& text) {
   for (size_t at = text.find(from); at != std::string::npos;
@@ -27,26 +31,31 @@ void ReplaceAll(std::string_view from, std::string_view to, std::string& text) {
   }
 }
 
-// Normalizing makes "gs:/" of "gs://".
+// Normalizing makes "gs:/" of "gs://". As Orbax does, gs:/ is put right
+// wherever it is; s3:/ only where a path begins.
 std::string NormalizeDirectory(const std::string& directory) {
   std::string path = NormalizePath(directory);
   ReplaceAll("gs:/", kGcsPrefix, path);
+  if (directory.starts_with(kS3Prefix)) path.insert(3, "/");
   return path;
 }
 
 // The URL's path ends where a query or a fragment starts.
-Result<OrderedJson> GcsKvstore(const std::string& url) {
+Result<OrderedJson> BucketKvstore(const std::string& url) {
+  const bool is_gcs = url.starts_with(kGcsPrefix);
   std::string_view rest = std::string_view(url).substr(kGcsPrefix.size());
   rest = rest.substr(0, rest.find_first_of("?#"));
   const size_t slash = rest.find('/');
   const std::string_view bucket = rest.substr(0, slash);
   if (bucket.empty()) {
     return InvalidArgumentError(
-        "The GCS path should contain the bucket name and the file path inside "
-        "the bucket. Got: " +
+        std::string(is_gcs ? "The GCS" : "The S3") +
+        " path should contain the bucket name and the file path inside the "
+        "bucket. Got: " +
         url);
   }
-  const char* const backend = std::getenv("TENSORSTORE_GCS_BACKEND");
+  const char* const backend =
+      is_gcs ? std::getenv("TENSORSTORE_GCS_BACKEND") : "s3";
   OrderedJson kvstore;
   kvstore["driver"] = backend == nullptr ? "gcs" : backend;
   kvstore["bucket"] = bucket;
@@ -114,8 +123,8 @@ Status RouteToTemporary(const KvstoreTspecOptions& options, OcdbtParts& parts) {
 Result<OcdbtParts> MakeParts(const std::string& directory,
                              const KvstoreTspecOptions& options) {
   OcdbtParts parts;
-  if (IsGcsPath(directory)) {
-    HF_ASSIGN_OR_RETURN(parts.base, GcsKvstore(directory));
+  if (IsBucketPath(directory)) {
+    HF_ASSIGN_OR_RETURN(parts.base, BucketKvstore(directory));
   } else {
     parts.base["driver"] = kDefaultDriver;
     parts.base["path"] = directory + "/";
@@ -150,7 +159,7 @@ Result<std::string> ProcessDirectory(const KvstoreTspecOptions& options) {
 
 Result<OrderedJson> OcdbtKvstore(std::string directory,
                                  const KvstoreTspecOptions& options) {
-  if (!IsGcsPath(directory) && !directory.starts_with('/')) {
+  if (!IsBucketPath(directory) && !directory.starts_with('/')) {
     return InvalidArgumentError("Checkpoint path should be absolute. Got " +
                                 directory);
   }
@@ -222,7 +231,7 @@ std::string JoinPaths(std::string_view first, std::string_view second) {
 bool IsRemote(const OrderedJson& tspec) {
   if (tspec.is_string()) {
     const std::string url = tspec.get<std::string>();
-    return url.starts_with(kGcsPrefix) || url.starts_with("s3://");
+    return IsBucketPath(url);
   }
   if (!tspec.is_object()) return false;
   for (const char* const key : {"base", "kvstore"}) {
@@ -244,23 +253,24 @@ int64_t DefaultDataFileBytes(const OrderedJson* kvstore_tspec) {
   }
   const OrderedJson& base = (*kvstore_tspec)["base"];
   if (base.is_string()) {
-    return IsGcsPath(base.get<std::string>()) ? kGcsDataFileBytes
-                                              : kDataFileBytes;
+    return IsBucketPath(base.get<std::string>()) ? kBucketDataFileBytes
+                                                 : kDataFileBytes;
   }
   if (!base.is_object()) return kDataFileBytes;
   const OrderedJson driver = base.value("driver", OrderedJson());
-  if (driver == "gcs" || driver == "gcs_grpc") return kGcsDataFileBytes;
+  if (driver == "gcs" || driver == "gcs_grpc" || driver == "s3")
+    return kBucketDataFileBytes;
   if (driver == "kvstack" && base.contains("layers")) {
     for (const OrderedJson& layer : base["layers"]) {
       if (layer.contains("prefix")) continue;
-      if (DefaultDataFileBytes(&layer) == kGcsDataFileBytes) {
-        return kGcsDataFileBytes;
+      if (DefaultDataFileBytes(&layer) == kBucketDataFileBytes) {
+        return kBucketDataFileBytes;
       }
     }
   }
   const OrderedJson path = base.value("path", OrderedJson());
-  if (path.is_string() && IsGcsPath(path.get<std::string>())) {
-    return kGcsDataFileBytes;
+  if (path.is_string() && IsBucketPath(path.get<std::string>())) {
+    return kBucketDataFileBytes;
   }
   return kDataFileBytes;
 }
@@ -291,8 +301,8 @@ Result<OrderedJson> KvstoreTspec(const std::string& directory,
   if (options.use_ocdbt) return OcdbtKvstore(normal, options);
   const std::string path =
       options.name ? JoinPaths(normal, *options.name) : normal;
-  if (IsGcsPath(normal)) {
-    if (IsGcsPath(path)) return GcsKvstore(path);
+  if (IsBucketPath(normal)) {
+    if (IsBucketPath(path)) return BucketKvstore(path);
     return InvalidArgumentError("Unsupported scheme for GCS: " + path);
   }
   OrderedJson kvstore;

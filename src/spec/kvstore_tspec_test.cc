@@ -37,6 +37,25 @@ TEST(KvstoreTspecTest, GoogleStorageIsReadInLargerPieces) {
             "the file path inside the bucket. Got: gs://?a");
 }
 
+TEST(KvstoreTspecTest, S3IsWrittenAsGoogleStorageIs) {
+  EXPECT_EQ(Text(BuildKvstoreTspec("s3://bucket/a/", {})),
+            R"({"driver":"ocdbt","base":{"driver":"s3","bucket":"bucket",)"
+            R"("path":"a"},"cache_pool":"cache_pool#ocdbt",)"
+            R"("experimental_read_coalescing_threshold_bytes":1000000,)"
+            R"("experimental_read_coalescing_merged_bytes":500000000000,)"
+            R"("experimental_read_coalescing_interval":"1ms"})");
+  EXPECT_EQ(Text(BuildKvstoreTspec("s3://bucket/a//b",
+                                   {.name = "n", .use_ocdbt = false})),
+            R"({"driver":"s3","bucket":"bucket","path":"a/b/n"})");
+  EXPECT_NE(
+      Text(AddOcdbtWriteOptions(R"({"driver":"ocdbt","base":{"driver":"s3"}})"))
+          .find(R"("target_data_file_size":419430400)"),
+      std::string::npos);
+  EXPECT_EQ(
+      Text(BuildKvstoreTspec("s3:///a", {.use_ocdbt = false})).substr(0, 17),
+      "INVALID_ARGUMENT:");
+}
+
 TEST(KvstoreTspecTest, ProcessesHaveSubdirectories) {
   const std::string merge =
       Text(BuildKvstoreTspecForMerge("/a", "ocdbt.process_replica_7"));

@@ -10,8 +10,9 @@
 #include "base/status_macros.h"
 #include "checkpoint/format/directory_names.h"
 #include "checkpoint/layout.h"
-#include "steps/step_lists.h"
+#include "checkpoint/unfinished.h"
 #include "place/directory_ops.h"
+#include "steps/step_lists.h"
 #include "storage/url_path.h"
 
 namespace holdfast {
@@ -49,7 +50,8 @@ bool IsDirectory(const std::string& path) {
 
 bool IsLink(const std::string& path) {
   struct stat info;
-  return !IsUrl(path) && ::lstat(path.c_str(), &info) == 0 && S_ISLNK(info.st_mode);
+  return !IsUrl(path) && ::lstat(path.c_str(), &info) == 0 &&
+         S_ISLNK(info.st_mode);
 }
 
 // Names of entries; none when there is no such directory.
@@ -234,9 +236,10 @@ bool IsSameFormat(const StepNameFormat& a, const StepNameFormat& b) {
 Result<bool> CheckPathFinalized(const std::string& path,
                                 const CommittedBy& rule) {
   const bool is_named_so = !IsTemporaryName(LastElement(path));
+  const CommitMode mode = ResolvedCommitMode(path, rule.mode);
   HF_ASSIGN_OR_RETURN(const bool is_directory, LeadsToDirectory(path));
   if (!is_directory) return false;
-  if (rule.mode != CommitMode::kMarkerFile) return is_named_so;
+  if (mode != CommitMode::kMarkerFile) return is_named_so;
   HF_ASSIGN_OR_RETURN(
       const bool has_marker,
       LeadsToAnything(path + "/" + std::string(kCommitMarkerFile)));
@@ -250,7 +253,7 @@ bool IsPathFinalized(const std::string& path, const CommittedBy& rule) {
 
 bool IsPathTemporary(const std::string& path, const CommittedBy& rule) {
   if (!IsDirectory(path) || IsLink(path)) return false;
-  if (rule.mode == CommitMode::kMarkerFile) {
+  if (ResolvedCommitMode(path, rule.mode) == CommitMode::kMarkerFile) {
     return !IsPathFinalized(path, rule);
   }
   return IsTemporaryName(LastElement(path));

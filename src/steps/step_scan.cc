@@ -14,6 +14,8 @@
 #include "checkpoint/format/directory_names.h"
 #include "checkpoint/layout.h"
 #include "place/directory_ops.h"
+#include "place/look.h"
+#include "place/open_store.h"
 #include "storage/errno_status.h"
 #include "storage/file_calls.h"
 #include "storage/unique_fd.h"
@@ -57,10 +59,53 @@ Result<std::optional<std::string>> ReadStepFile(int directory,
   return std::optional<std::string>(std::move(text));
 }
 
+// What `_CHECKPOINT_METADATA` says of the times.
+Status TakeTimes(const std::string& path,
+                 const std::optional<std::string>& text, ScannedStep& step) {
+  const auto metadata = text ? ParseCheckpointMetadata(*text)
+                             : Result<CheckpointMetadata>(NotFoundError(""));
+  if (!metadata.ok()) return Status();
+  if (metadata->commit_timestamp_nsecs) {
+    step.commit_time_ns = *metadata->commit_timestamp_nsecs;
+  } else if (metadata->init_timestamp_nsecs && step.committed) {
+    // Begun, and never finished: the marker alone would say otherwise.
+    HF_ASSIGN_OR_RETURN(
+        step.committed,
+        LeadsToAnything(path + "/" + std::string(kCommitMarkerFile)));
+  }
+  return Status();
+}
+
+// As ReadStepFile.
+Result<std::optional<std::string>> ReadStepObject(Store& store,
+                                                  std::string_view name) {
+  const Result<Bytes> text = store.Read(name);
+  if (text.ok()) return std::optional<std::string>(text->ToString());
+  const bool is_absent = text.status().code() == StatusCode::kNotFound ||
+                         text.status().code() == StatusCode::kPermissionDenied;
+  if (is_absent) return std::optional<std::string>();
+  return text.status();
+}
+
+// Objects have no directory whose time could stand in for the commit's.
+Result<bool> DescribeRemoteStep(const std::string& path,
+                                const CommittedBy& rule, ScannedStep& step) {
+  const LookScope scope(path);
+  const std::shared_ptr<Store> store = StoreAt(path);
+  HF_ASSIGN_OR_RETURN(step.committed, CheckPathFinalized(path, rule));
+  HF_ASSIGN_OR_RETURN(step.metrics_json, ReadStepObject(*store, kMetricsFile));
+  HF_ASSIGN_OR_RETURN(const auto text,
+                      ReadStepObject(*store, kCheckpointMetadataFile));
+  HF_RETURN_IF_ERROR(TakeTimes(path, text, step));
+  if (step.committed || text) return true;
+  return LeadsToDirectory(path);
+}
+
 // False when the step is gone.
 Result<bool> DescribeStep(const std::string& root, const CommittedBy& rule,
                           ScannedStep& step) {
   const std::string path = root + "/" + step.name;
+  if (IsUrl(path)) return DescribeRemoteStep(path, rule, step);
   UniqueFd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   struct stat info;
   if (!fd.valid() || ::fstat(fd.get(), &info) != 0) {
@@ -73,17 +118,7 @@ Result<bool> DescribeStep(const std::string& root, const CommittedBy& rule,
                       ReadStepFile(fd.get(), path, kMetricsFile));
   HF_ASSIGN_OR_RETURN(const auto text,
                       ReadStepFile(fd.get(), path, kCheckpointMetadataFile));
-  const auto metadata = text ? ParseCheckpointMetadata(*text)
-                             : Result<CheckpointMetadata>(NotFoundError(""));
-  if (!metadata.ok()) return true;
-  if (metadata->commit_timestamp_nsecs) {
-    step.commit_time_ns = *metadata->commit_timestamp_nsecs;
-  } else if (metadata->init_timestamp_nsecs && step.committed) {
-    // Begun, and never finished: the marker alone would say otherwise.
-    HF_ASSIGN_OR_RETURN(
-        step.committed,
-        LeadsToAnything(path + "/" + std::string(kCommitMarkerFile)));
-  }
+  HF_RETURN_IF_ERROR(TakeTimes(path, text, step));
   return true;
 }
 
@@ -118,8 +153,9 @@ StepRecord RecordOf(const ScannedStep& step) {
 
 Status DescribeSteps(const std::string& root, const CommittedBy& rule,
                      int thread_count, std::vector<ScannedStep>& steps) {
+  const size_t steps_a_thread = IsUrl(root) ? 1 : kStepsAThread;
   const size_t suitable =
-      std::min(steps.size() / kStepsAThread + 1, kThreadCountMax);
+      std::min(steps.size() / steps_a_thread + 1, kThreadCountMax);
   Executor executor(thread_count > 0 ? thread_count
                                      : static_cast<int>(suitable));
   std::vector<uint8_t> is_there(steps.size());
@@ -137,6 +173,7 @@ Status DescribeSteps(const std::string& root, const CommittedBy& rule,
 Result<std::vector<ScannedStep>> ScanSteps(const std::string& root,
                                            const ScanOptions& options) {
   const std::string path = AbsolutePath(root);
+  const LookScope scope(path);
   const CommittedBy rule =
       options.format ? options.format->committed_by() : CommittedBy();
   std::vector<ScannedStep> steps;

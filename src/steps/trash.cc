@@ -10,11 +10,13 @@
 #include "base/status_macros.h"
 #include "checkpoint/format/directory_names.h"
 #include "checkpoint/layout.h"
+#include "checkpoint/lease.h"
+#include "checkpoint/unfinished.h"
 #include "holdfast/steps.h"
-#include "steps/step_scan.h"
 #include "place/directory_ops.h"
-#include "storage/errno_status.h"
 #include "place/file_walk.h"
+#include "steps/step_scan.h"
+#include "storage/errno_status.h"
 
 namespace holdfast {
 namespace {
@@ -114,6 +116,39 @@ uint64_t BytesBelow(const std::string& path) {
   return bytes;
 }
 
+// In an object store the files of a step would have to be copied to have
+// another name. What is to go at once stays where it is, marked as no
+// checkpoint any more; only what may come back is copied.
+Result<std::optional<std::string>> TrashRemoteStep(const std::string& root,
+                                                   const std::string& name,
+                                                   TrashUse use) {
+  const std::string source = root + "/" + name;
+  HF_ASSIGN_OR_RETURN(const bool is_there, LeadsToDirectory(source));
+  if (!is_there) return std::optional<std::string>();
+  if (use == TrashUse::kRemove) {
+    HF_RETURN_IF_ERROR(MarkForDeletion(source));
+    return std::optional<std::string>(source);
+  }
+  if (IsFinished(source, CommitMode::kAuto)) {
+    HF_RETURN_IF_ERROR(WriteMissingMarker(source));
+  }
+  const TrashTarget target{TrashPath(root), use, false};
+  const std::string path = target.PathOf(name, ClockNs());
+  HF_RETURN_IF_ERROR(PublishDirectory(source, path));
+  return std::optional<std::string>(path);
+}
+
+Result<std::vector<std::string>> TrashRemoteSteps(
+    const std::string& root, const std::vector<std::string>& names,
+    TrashUse use) {
+  std::vector<std::string> paths;
+  for (const std::string& name : names) {
+    HF_ASSIGN_OR_RETURN(auto path, TrashRemoteStep(root, name, use));
+    if (path) paths.push_back(std::move(*path));
+  }
+  return paths;
+}
+
 // Marks what is to go, so that no half-removed step can ever be brought back.
 Result<std::vector<std::string>> MarkForRemoval(
     const std::string& root, const std::vector<TrashedStep>& steps) {
@@ -121,6 +156,11 @@ Result<std::vector<std::string>> MarkForRemoval(
   bool has_renamed = false;
   for (const TrashedStep& step : steps) {
     if (step.is_being_removed) {
+      marked.push_back(step.path);
+      continue;
+    }
+    if (IsUrl(root)) {
+      HF_RETURN_IF_ERROR(MarkForDeletion(step.path));
       marked.push_back(step.path);
       continue;
     }
@@ -135,6 +175,12 @@ Result<std::vector<std::string>> MarkForRemoval(
   }
   if (has_renamed) HF_RETURN_IF_ERROR(SyncDirectory(TrashPath(root)));
   return marked;
+}
+
+// In the trash of an object store the marker says whether a step is whole: it
+// is the last file to come and the first to go.
+bool IsHalfGone(const std::string& path) {
+  return IsUrl(path) && !HasCommitMarker(path);
 }
 
 }  // namespace
@@ -175,6 +221,7 @@ Result<std::vector<std::string>> TrashSteps(
   for (const std::string& name : names) {
     HF_RETURN_IF_ERROR(CheckPlainName(name));
   }
+  if (IsUrl(base)) return TrashRemoteSteps(base, names, use);
   std::vector<std::string> paths;
   // No trash is made for what is gone already.
   HF_ASSIGN_OR_RETURN(const bool is_any_there, IsAnyThere(base, names));
@@ -221,7 +268,7 @@ Result<std::vector<TrashedStep>> ListTrash(const std::string& root) {
     if (entry != PathKind::kDirectory) continue;
     const auto step = StepFromCheckpointName(name->name);
     steps.push_back({name->name, step.ok() ? *step : -1, path, name->time_ns,
-                     name->is_being_removed});
+                     name->is_being_removed || IsHalfGone(path)});
   }
   std::stable_sort(steps.begin(), steps.end(),
                    [](const TrashedStep& a, const TrashedStep& b) {

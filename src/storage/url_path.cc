@@ -64,6 +64,10 @@ std::string UrlScheme(std::string_view path) {
   return scheme;
 }
 
+bool IsAbsoluteOrUrl(std::string_view path) {
+  return path.starts_with('/') || IsUrl(path);
+}
+
 std::string AbsolutePath(const std::string& path) {
   if (IsUrl(path)) return NormalizedUrl(path);
   std::error_code error;

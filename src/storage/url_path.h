@@ -13,6 +13,9 @@ bool IsUrl(std::string_view path);
 // "gs" of "gs://b/x", lower case; "" of what is no URL.
 std::string UrlScheme(std::string_view path);
 
+// Begins with '/', or is a URL.
+bool IsAbsoluteOrUrl(std::string_view path);
+
 // Absolute and without "." and "..", double and trailing slashes; symbolic
 // links stay. A URL keeps its scheme and bucket, and its query; ".." never
 // leaves the bucket.

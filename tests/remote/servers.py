@@ -167,7 +167,7 @@ def program(arguments: Sequence[str], log: Path,
             **variables: str) -> Iterator[subprocess.Popen[bytes]]:
     """A child process, ended with the context; its output goes to `log`."""
     with log.open("wb") as out:
-        process = subprocess.Popen(  # noqa: PLW1509: one thread starts servers
+        process = subprocess.Popen(  # noqa: PLW1509
             list(arguments), stdout=out, stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL, start_new_session=True,
             preexec_fn=_die_with_parent, env=os.environ | variables)

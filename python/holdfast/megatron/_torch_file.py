@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from holdfast import _engine
+from holdfast import _engine, _files
 from holdfast.megatron import _tensors
 
 __all__ = ["decode", "read", "write"]
@@ -20,7 +20,7 @@ def read(path: str | os.PathLike[str]) -> Any:
     Raises FileNotFoundError; DataLossError for a damaged file;
     PermissionDeniedError for one that names what must not run.
     """
-    with open(path, "rb") as file:
+    with _files.open(path, "rb") as file:
         data = file.read()
     return decode(data)
 
@@ -36,10 +36,9 @@ def write(path: str | os.PathLike[str], value: Any) -> None:
     Without torch: containers, numbers, strings, bytes and arrays.
     """
     module = _tensors.torch()
-    with open(path, "wb") as file:
+    with _files.open(path, "wb") as file:
         if module is not None:
             module.save(value, file)
         else:
             file.write(_engine.write_torch_file(value))
-        file.flush()
-        os.fsync(file.fileno())
+        _files.sync(file)

@@ -11,6 +11,8 @@ import os
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from holdfast import _files
+
 __all__ = [
     "CONFIG_FNAME",
     "CheckpointingConfig",
@@ -80,7 +82,7 @@ def maybe_load_config(
         return None
     path = os.path.join(checkpoint_dir, CONFIG_FNAME)
     try:
-        with open(path, encoding="utf-8") as file:
+        with _files.open(path, encoding="utf-8") as file:
             document = json.load(file)
     except FileNotFoundError:
         return None
@@ -101,7 +103,6 @@ def save_config(
     Raises OSError.
     """
     path = os.path.join(checkpoint_dir, CONFIG_FNAME)
-    with open(path, "w", encoding="utf-8") as file:
+    with _files.open(path, "w", encoding="utf-8") as file:
         json.dump(asdict(config), file)
-        file.flush()
-        os.fsync(file.fileno())
+        _files.sync(file)

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+from holdfast import _files
 from holdfast.megatron import ranks
 from holdfast.megatron.core import (
     CheckpointingConfig,
@@ -336,7 +337,7 @@ def save(
 def _look_at(checkpoint_dir: CheckpointDir) -> None:
     """The directory is there; warns when something is in it."""
     try:
-        with os.scandir(checkpoint_dir) as entries:
+        with _files.scandir(checkpoint_dir) as entries:
             is_empty = next(entries, None) is None
     except FileNotFoundError as error:
         raise _with_code(error, "SAVE_DIR_MISSING") from None

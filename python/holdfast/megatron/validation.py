@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import Any
 
-from holdfast import _engine
+from holdfast import _engine, _files
 from holdfast.megatron import ranks
 from holdfast.megatron._errors import coded, from_engine
 from holdfast.megatron._rows import row_of
@@ -121,7 +121,7 @@ def verify_checkpoint_and_load_strategy(
     Raises CheckpointingException when the directory is none, is no checkpoint,
     or has no strategy; what `maybe_load_config` raises.
     """
-    if not os.path.isdir(checkpoint_dir):
+    if not _files.isdir(checkpoint_dir):
         raise CheckpointingException(
             f"Checkpoint directory {os.fspath(checkpoint_dir)} does not exist",
             code="DIR_NOT_FOUND",

@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from holdfast import _files
 from holdfast.orbax.multihost import process_count
 
 _DIRECTORY = "array_metadatas"
@@ -90,11 +91,11 @@ class Store:
             OSError: it cannot be written.
         """
         directory = os.path.join(os.fspath(checkpoint_dir), _DIRECTORY)
-        os.makedirs(directory, exist_ok=True)
+        _files.makedirs(directory, exist_ok=True)
         file = os.path.join(directory, f"process_{process_index}")
-        known = _read_file(file) if os.path.exists(file) else []
+        known = _read_file(file) if _files.exists(file) else []
         entries = [_as_json(array) for array in [*known, *array_metadatas]]
-        with open(file, "w", encoding="utf-8") as stream:
+        with _files.open(file, "w", encoding="utf-8") as stream:
             stream.write(json.dumps({"array_metadatas": entries}))
 
     async def write(
@@ -113,12 +114,12 @@ class Store:
             ValueError: there is no such directory, or a damaged file.
         """
         path = os.fspath(checkpoint_dir)
-        if not os.path.exists(path):
+        if not _files.exists(path):
             raise ValueError(
                 f"Checkpoint directory does not exist: {checkpoint_dir}."
             )
         directory = os.path.join(path, _DIRECTORY)
-        names = os.listdir(directory) if os.path.isdir(directory) else []
+        names = _files.listdir(directory) if _files.isdir(directory) else []
         found = {
             int(match[1]): _read_file(os.path.join(directory, match[0]))
             for match in map(_FILE_NAME.fullmatch, sorted(names))
@@ -137,7 +138,7 @@ class Store:
 
 
 def _read_file(file: str) -> list[SerializedArrayMetadata]:
-    with open(file, "rb") as stream:
+    with _files.open(file, "rb") as stream:
         try:
             entries = json.loads(stream.read())["array_metadatas"]
             return [_from_json(entry) for entry in entries]

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from holdfast import _files
 from holdfast.orbax._array_metadata_store import Store
 from holdfast.orbax._jax import is_prng_key_dtype, require_jax
 from holdfast.orbax._leaf_args import (
@@ -437,7 +438,7 @@ def _recorded_shardings(infos: Sequence[ParamInfo]) -> list[Any]:
         ValueError: a parameter that `_sharding` lacks.
     """
     file = os.path.join(os.fspath(infos[0].parent_dir), SHARDING_FILE)
-    if not os.path.exists(file):
+    if not _files.exists(file):
         return [None] * len(infos)
     texts = [entry_of_file(file, info.name) for info in infos]
     return [

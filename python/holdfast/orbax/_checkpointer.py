@@ -9,6 +9,7 @@ import os
 from types import TracebackType
 from typing import Any
 
+from holdfast import _files
 from holdfast.orbax import _pending
 from holdfast.orbax._handler import CheckpointHandler
 from holdfast.orbax._paths import PathLike, handler_path, is_path_finalized
@@ -203,20 +204,20 @@ class Checkpointer(AbstractCheckpointer):
             ValueError: it is relative, or exists without `force`.
         """
         path = os.fspath(directory)
-        if os.path.lexists(path) and not force:
+        if _files.lexists(path) and not force:
             raise ValueError(f"Destination {directory} already exists.")
-        if not os.path.isabs(path):
+        if not _files.isabs(path):
             raise ValueError(
                 f"Checkpoint path should be absolute. Got {directory}"
             )
 
     def _begin(self, directory: PathLike, force: bool) -> Any:
-        path = os.path.normpath(os.fspath(directory))
+        path = _files.normpath(os.fspath(directory))
         return _pending.begin(path, self._commit_options, overwrite=force)
 
     def _directory_of(self, shared: SharedDirectory, final: PathLike) -> Any:
         """Where the handler writes."""
-        path = os.path.normpath(os.fspath(final))
+        path = _files.normpath(os.fspath(final))
         temporary = self._commit_options.temporary_path(path)
         return handler_path(shared.path(temporary.get()))
 
@@ -259,7 +260,7 @@ class Checkpointer(AbstractCheckpointer):
     def _restore(self, directory: PathLike, *args: Any, **kwargs: Any) -> Any:
         """What this process restores; see `restore`."""
         path = os.fspath(directory)
-        if not os.path.exists(path):
+        if not _files.exists(path):
             raise FileNotFoundError(f"Checkpoint at {directory} not found.")
         if not is_path_finalized(
             path,

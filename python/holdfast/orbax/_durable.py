@@ -1,8 +1,13 @@
-"""Making files and names durable, where the engine does not write them."""
+"""Making files and names durable, where the engine does not write them.
+
+What was written to a URL is durable.
+"""
 
 from __future__ import annotations
 
 import os
+
+from holdfast import _files
 
 
 def sync_directory(path: str) -> None:
@@ -11,6 +16,8 @@ def sync_directory(path: str) -> None:
     Raises:
         OSError: they cannot be.
     """
+    if _files.is_url(path):
+        return
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
@@ -24,6 +31,8 @@ def sync_file(path: str) -> None:
     Raises:
         OSError: it cannot be.
     """
+    if _files.is_url(path):
+        return
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -37,6 +46,8 @@ def sync_tree(path: str) -> None:
     Raises:
         OSError: they cannot be.
     """
+    if _files.is_url(path):
+        return
     for directory, _, files in os.walk(path, topdown=False):
         for name in files:
             sync_file(os.path.join(directory, name))
@@ -54,8 +65,7 @@ def write_text(path: str, text: str, *, is_durable: bool = True) -> None:
     Raises:
         OSError: it cannot be written.
     """
-    with open(path, "w", encoding="utf-8") as file:
+    with _files.open(path, "w", encoding="utf-8") as file:
         file.write(text)
         if is_durable:
-            file.flush()
-            os.fsync(file.fileno())
+            _files.sync(file)

@@ -22,7 +22,6 @@ EngineSaveArgs = tuple[
     tuple[int, ...] | None,
 ]
 
-DATA_FILE_BYTES = 2 << 30
 DEFAULT_CONCURRENT_BYTES = 96 * 10**9
 
 
@@ -76,14 +75,14 @@ def has_any(args: SaveArgs) -> bool:
     )
 
 
-def data_file_bytes(size: int | None, use_ocdbt: bool = True) -> int:
-    """Bytes of a data file for an option; 0: no limit.
+def data_file_bytes(size: int | None, use_ocdbt: bool = True) -> int | None:
+    """Bytes of a data file for an option; 0: no limit; None: as usual there.
 
     Raises:
         ValueError: it is negative.
     """
     if size is None or not use_ocdbt:
-        return DATA_FILE_BYTES
+        return None
     if size < 0:
         raise ValueError(
             "OCDBT target_data_file_size must be >= 0, where 0 means no limit;"

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from holdfast import _engine, errors
+from holdfast import _engine, _files, errors
 from holdfast._dtypes import numpy_dtype
 from holdfast.orbax import _placement
 from holdfast.orbax._errors import reading, reading_error
@@ -86,6 +86,7 @@ class _Reader:
     def __init__(self, arrays_at: ArraysAt) -> None:
         self._arrays_at = arrays_at
         self._requests: dict[int, tuple[Any, list[Any]]] = {}
+        self._puts: list[_placement.Put] = []
         self._placements: dict[Any, _placement.Placement] = {}
         self._shardings: dict[str, Any] = {}
         self._has_warned = False
@@ -116,6 +117,7 @@ class _Reader:
         for checkpoint, requests in self._requests.values():
             with reading():
                 checkpoint.read_into(requests, **budget)
+        _placement.put_all(self._puts)
         return [value() for value in finish]
 
     def _prepare(
@@ -140,7 +142,7 @@ class _Reader:
             if stored.info.problem is None:
                 return str(stored.checkpoint.read(stored.index))
         file = os.path.join(self._arrays_at.path, STRINGS_FILE)
-        if not os.path.exists(file):
+        if not _files.exists(file):
             raise ValueError(f'NOT_FOUND: Error reading local file "{file}"')
         if stored is not None and stored.value_type == "string":
             problem = stored.info.problem
@@ -166,7 +168,7 @@ class _Reader:
         self._check_parameter_files(plan.name)
         path = self._arrays_at.path
         lacks_database = isinstance(problem, errors.NotFoundError) and (
-            not os.path.exists(os.path.join(path, MANIFEST_FILE))
+            not _files.exists(os.path.join(path, MANIFEST_FILE))
         )
         if problem is not None and not lacks_database:
             raise reading_error(problem) from problem
@@ -185,13 +187,13 @@ class _Reader:
         if use_ocdbt:
             return
         directory = os.path.join(where.path, name).rstrip("/")
-        if not os.path.exists(directory):
+        if not _files.exists(directory):
             raise FileNotFoundError(
                 "Individual parameter subdirectory not found at path:"
                 f" {directory}."
             )
         file = os.path.join(directory, where.metadata_key)
-        if not os.path.exists(file):
+        if not _files.exists(file):
             raise FileNotFoundError(
                 f"File not found: {file}. In many cases, this results from"
                 " copying a checkpoint without using the `-a` flag."
@@ -232,9 +234,11 @@ class _Reader:
         _placement.check_shape(placement, tuple(stored.info.shape), strict)
         dtype = _dtype(stored, plan.args.dtype)
         parts = self._prepare_boxes(stored, placement, dtype)
+        put = _placement.Put(placement, parts, dtype)
+        self._puts.append(put)
 
         def finish() -> Any:
-            array = _make_array(jax, placement, parts, dtype)
+            array = put.array
             impl = stored.info.prng_impl
             return jax.random.wrap_key_data(array, impl=impl) if impl else array
 
@@ -327,13 +331,13 @@ def _parse_sharding(text: str) -> Any | None:
 def _recorded_use_ocdbt(path: str) -> bool:
     """What `_METADATA` says, or else what the files say."""
     try:
-        with open(os.path.join(path, TREE_METADATA_FILE), "rb") as file:
+        with _files.open(os.path.join(path, TREE_METADATA_FILE), "rb") as file:
             recorded = json.loads(file.read()).get("use_ocdbt")
     except (OSError, ValueError, AttributeError):
         recorded = None
     if recorded is not None:
         return bool(recorded)
-    return os.path.exists(os.path.join(path, MANIFEST_FILE))
+    return _files.exists(os.path.join(path, MANIFEST_FILE))
 
 
 def _dtype(stored: StoredLeaf, wanted: Any) -> np.dtype[Any]:
@@ -360,28 +364,3 @@ def _empty(
     if byte_count < _SMALL_BYTES:
         return np.empty(shape, dtype)
     return _engine.empty(shape, dtype)
-
-
-def _make_array(
-    jax: Any,
-    placement: _placement.Placement,
-    parts: list[np.ndarray[Any, Any]],
-    dtype: np.dtype[Any],
-) -> Any:
-    """A jax.Array of host arrays, which CPU devices adopt without a copy."""
-    shape = placement.shape
-    if not parts:  # its devices are all those of other processes
-        return jax.make_array_from_single_device_arrays(
-            shape, placement.sharding, [], dtype=dtype
-        )
-    if len(parts) == 1:
-        only = parts[0]
-        return jax.make_array_from_callback(
-            shape, placement.sharding, lambda _: only
-        )
-    part_of = dict(zip(placement.boxes, parts, strict=True))
-    return jax.make_array_from_callback(
-        shape,
-        placement.sharding,
-        lambda index: part_of[_placement.bounds_of_index(index, shape)],
-    )

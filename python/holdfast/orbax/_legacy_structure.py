@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from holdfast import errors
+from holdfast import _files, errors
 from holdfast._dtypes import numpy_dtype
 from holdfast.orbax import _structure
 from holdfast.orbax._empty_values import RESTORE_TYPE_UNKNOWN
@@ -146,7 +146,7 @@ def _open_recorded(
     # Beside a file of values, and where directories stand for one, empty
     # containers are values; else they are entries like others.
     aggregate = os.path.join(source.path, aggregate_filename)
-    has_values = not use_ocdbt or os.path.exists(aggregate)
+    has_values = not use_ocdbt or _files.exists(aggregate)
     keep_entries = source.has_tree_metadata and not has_values
     by_name = {
         leaf.name: leaf

@@ -10,6 +10,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from holdfast import _files
 from holdfast.orbax._checkpointer import Checkpointer
 from holdfast.orbax._manager_handlers import (
     DEFAULT_ITEM_NAME,
@@ -105,7 +106,7 @@ class ReadingManager:
             with_metadata: let their times and metrics be read when they are
                 asked for.
         """
-        if not os.path.exists(self._directory):
+        if not _files.exists(self._directory):
             return []
         infos: list[CheckpointInfo] = [
             StoredCheckpointInfo(found, self.metrics)
@@ -200,7 +201,7 @@ class ReadingManager:
     def _is_single_item(self, path: Any) -> bool:
         """Whether steps hold a single item; the first one asked for tells."""
         if self._holds_single_item is None:
-            self._holds_single_item = os.path.exists(path / DEFAULT_ITEM_NAME)
+            self._holds_single_item = _files.exists(path / DEFAULT_ITEM_NAME)
         return self._holds_single_item
 
     def item_metadata(self, step: int) -> Any:
@@ -256,7 +257,7 @@ class ReadingManager:
     def _run_metadata(self) -> RootMetadata:
         if self._root_metadata.custom_metadata is None:
             directory = self._directory / METADATA_ITEM_NAME
-            if os.path.exists(directory):
+            if _files.exists(directory):
                 self._root_metadata = read_root_metadata(os.fspath(directory))
             else:
                 self._root_metadata.custom_metadata = {}

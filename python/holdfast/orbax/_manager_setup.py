@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from holdfast import _files
 from holdfast._future import Future
 from holdfast.orbax._manager_options import CheckpointManagerOptions
 from holdfast.orbax._manager_reading import METADATA_ITEM_NAME
@@ -55,7 +56,7 @@ def create_root(directory: Any, options: CheckpointManagerOptions) -> None:
             "Option `create=True` with `active_processes` set is not"
             " supported. Please create the root directory yourself."
         )
-    if _is_primary(options) and not os.path.exists(directory):
+    if _is_primary(options) and not _files.exists(directory):
         make_directories(
             os.fspath(directory), options.file_options.path_permission_mode
         )
@@ -108,13 +109,13 @@ def save_root_metadata(
     """
     directory = os.path.join(root, METADATA_ITEM_NAME)
     custom: dict[str, Any] | None = None
-    if options.read_only and not os.path.exists(directory):
+    if options.read_only and not _files.exists(directory):
         custom = dict(metadata or {})
     if not options.save_root_metadata:
         return RootMetadata(custom_metadata=custom)
     if metadata is not None and not options.read_only and _is_primary(options):
-        os.makedirs(directory, exist_ok=True)
-        if not os.path.exists(os.path.join(directory, ROOT_METADATA_FILENAME)):
+        _files.makedirs(directory, exist_ok=True)
+        if not _files.exists(os.path.join(directory, ROOT_METADATA_FILENAME)):
             custom = dict(metadata)
             write_root_metadata(directory, custom)
     meet(

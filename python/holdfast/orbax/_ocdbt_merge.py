@@ -8,7 +8,7 @@ import os
 import re
 from typing import Any
 
-from holdfast import _engine
+from holdfast import _engine, _files
 from holdfast.orbax._errors import reading
 from holdfast.orbax._source import MANIFEST_FILE
 from holdfast.orbax.multihost import process_index
@@ -88,7 +88,7 @@ def _check_arrays(path: str) -> None:
     for name in _process_directories(path):
         spec = {
             "driver": "ocdbt",
-            "base": f"file://{os.path.join(path, name)}/",
+            "base": _url_of(os.path.join(path, name)) + "/",
         }
         for key in _engine.open_kv_store(json.dumps(spec), context).list(b""):
             text = key.decode()
@@ -109,16 +109,20 @@ def _check_arrays(path: str) -> None:
             )
 
 
+def _url_of(path: str) -> str:
+    return path if _files.is_url(path) else f"file://{path}"
+
+
 def has_unmerged(directory: Any) -> bool:
     """Whether there are databases of processes, and none above them."""
     path = os.fspath(directory)
-    if os.path.exists(os.path.join(path, MANIFEST_FILE)):
+    if _files.exists(os.path.join(path, MANIFEST_FILE)):
         return False
     return bool(_process_directories(path))
 
 
 def _process_directories(directory: Any) -> list[str]:
-    names = os.listdir(os.fspath(directory))
+    names = _files.listdir(os.fspath(directory))
     return [name for name in names if name.startswith(_PROCESS_PREFIX)]
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
-import pathlib
-import sys
 from typing import Any
 
+from holdfast import _files
+from holdfast._remote_path import as_path
 from holdfast.orbax._coroutines import run_sync
 from holdfast.orbax.options import AtomicityMode, AtomicityOptions
 
@@ -21,10 +21,14 @@ def handler_path(path: PathLike) -> Any:
     """The path object that a user's handler is given.
 
     An `etils.epath.Path` in programs that use etils, as with Orbax; else a
-    `pathlib.Path`.
+    `pathlib.Path`. Of a URL a RemotePath, with the same methods.
     """
-    epath = sys.modules.get("etils.epath")
-    return pathlib.Path(path) if epath is None else epath.Path(path)
+    return as_path(path)
+
+
+def is_gcs_path(path: str | os.PathLike[str]) -> bool:
+    """True for `gs://` paths."""
+    return os.fspath(path).startswith("gs://")
 
 
 def check_parents(path: str) -> None:
@@ -33,17 +37,19 @@ def check_parents(path: str) -> None:
     Raises:
         NotADirectoryError: one is.
     """
-    parent = os.path.dirname(path)
-    while not os.path.lexists(parent):
-        parent = os.path.dirname(parent)
-    if not os.path.isdir(parent):
+    if _files.is_url(path):
+        return  # in a bucket both may be there
+    parent = _files.dirname(path)
+    while not _files.lexists(parent):
+        parent = _files.dirname(parent)
+    if not _files.isdir(parent):
         raise NotADirectoryError(
             errno.ENOTDIR, os.strerror(errno.ENOTDIR), path
         )
 
 
 def _is_committed(path: PathLike) -> bool:
-    return os.path.exists(os.path.join(os.fspath(path), COMMIT_SUCCESS_FILE))
+    return _files.exists(os.path.join(os.fspath(path), COMMIT_SUCCESS_FILE))
 
 
 def is_path_temporary(
@@ -63,12 +69,12 @@ def is_path_temporary(
     text = os.fspath(path)
     if temporary_path_cls is not None:
         return _is_valid(temporary_path_cls.validate, path)
-    if _wants_commit_file(atomicity_options):
+    if _wants_commit_file(text, atomicity_options):
         if is_path_finalized(path, atomicity_options=atomicity_options):
             return False
-        return os.path.isdir(text)
+        return _files.isdir(text)
     has_infix = TMP_DIR_SUFFIX in os.path.basename(text)
-    return has_infix and os.path.isdir(text) and not os.path.islink(text)
+    return has_infix and _files.isdir(text) and not _files.islink(text)
 
 
 def is_path_finalized(
@@ -88,14 +94,19 @@ def is_path_finalized(
     text = os.fspath(path)
     if temporary_path_cls is not None:
         return _is_valid(temporary_path_cls.validate_final, path)
+    if _files.is_url(text) and _wants_commit_file(text, atomicity_options):
+        # Where the marker is, the directory is.
+        if _is_committed(path):
+            return True
+        if not _allows_legacy(atomicity_options):
+            return False
     is_named_so = TMP_DIR_SUFFIX not in os.path.basename(text)
-    is_named_so = is_named_so and os.path.isdir(text)
-    if not _wants_commit_file(atomicity_options):
+    is_named_so = is_named_so and _files.isdir(text)
+    if not _wants_commit_file(text, atomicity_options):
         return is_named_so
-    if os.path.isdir(text) and _is_committed(path):
+    if _files.isdir(text) and _is_committed(path):
         return True
-    assert atomicity_options is not None
-    return atomicity_options.allow_legacy_atomic_rename and is_named_so
+    return _allows_legacy(atomicity_options) and is_named_so
 
 
 def _is_valid(validate: Any, path: PathLike) -> bool:
@@ -107,5 +118,12 @@ def _is_valid(validate: Any, path: PathLike) -> bool:
     return True
 
 
-def _wants_commit_file(options: AtomicityOptions | None) -> bool:
-    return options is not None and options.mode is AtomicityMode.COMMIT_FILE
+def _wants_commit_file(path: str, options: AtomicityOptions | None) -> bool:
+    mode = AtomicityMode.AUTO if options is None else options.mode
+    if mode is AtomicityMode.AUTO:
+        return _files.is_url(path)
+    return mode is AtomicityMode.COMMIT_FILE
+
+
+def _allows_legacy(options: AtomicityOptions | None) -> bool:
+    return options is not None and options.allow_legacy_atomic_rename

@@ -10,10 +10,9 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import shutil
 from typing import Any, Protocol
 
-from holdfast import _engine
+from holdfast import _engine, _files
 from holdfast.orbax._coroutines import run_sync
 from holdfast.orbax._durable import sync_directory
 from holdfast.orbax._paths import check_parents, handler_path
@@ -135,15 +134,17 @@ def make_directories(path: str, mode: int | None) -> None:
     Raises:
         OSError: it cannot be made.
     """
-    path = os.path.abspath(path)
+    path = _files.abspath(path)
+    if _files.is_url(path):
+        return  # buckets have no directories of their own
     missing = []
     parent = path
-    while not os.path.isdir(parent):
+    while not _files.isdir(parent):
         missing.append(parent)
-        parent = os.path.dirname(parent)
-    os.makedirs(path, mode=0o777 if mode is None else mode, exist_ok=True)
+        parent = _files.dirname(parent)
+    _files.makedirs(path, mode=0o777 if mode is None else mode, exist_ok=True)
     for directory in missing:
-        sync_directory(os.path.dirname(directory))
+        sync_directory(_files.dirname(directory))
 
 
 def _umask() -> int:
@@ -201,21 +202,23 @@ class _OwnPending:
         )
         self._store.wait_until_finished()
         if is_v1:
-            with open(os.path.join(self.directory, "orbax.checkpoint"), "w"):
+            with _files.open(
+                os.path.join(self.directory, "orbax.checkpoint"), "w"
+            ):
                 pass
         run_sync(self._temporary.finalize())
-        sync_directory(os.path.dirname(self._path))
+        sync_directory(_files.dirname(self._path))
         self._is_open = False
         if self._replaced is not None:
-            shutil.rmtree(self._replaced, ignore_errors=True)
+            _files.rmtree(self._replaced, ignore_errors=True)
 
     def discard(self) -> None:
         if not self._is_open:
             return
         self._is_open = False
-        shutil.rmtree(self.directory, ignore_errors=True)
+        _files.rmtree(self.directory, ignore_errors=True)
         if self._replaced is not None:
-            os.rename(self._replaced, self._path)
+            _files.rename(self._replaced, self._path)
 
     def __del__(self) -> None:
         if getattr(self, "_is_open", False):
@@ -231,10 +234,10 @@ def _set_aside(path: str) -> str | None:
     Raises:
         OSError: it cannot be moved.
     """
-    if not os.path.lexists(path):
+    if not _files.lexists(path):
         return None
     aside = path + ".orbax-checkpoint-tmp-replaced"
-    if os.path.lexists(aside):
-        shutil.rmtree(aside)
-    os.rename(path, aside)
+    if _files.lexists(aside):
+        _files.rmtree(aside)
+    _files.rename(path, aside)
     return aside

@@ -7,7 +7,7 @@ import json
 import os
 from typing import Any
 
-from holdfast import _gc
+from holdfast import _files, _gc
 from holdfast._dtypes import numpy_dtype
 from holdfast.orbax import _structure
 from holdfast.orbax._coroutines import run_sync
@@ -56,7 +56,7 @@ def read_metadata(
         ValueError: metadata of the tree or of a leaf that cannot be read.
         Exception: what a type handler raises.
     """
-    if not os.path.isfile(
+    if not _files.isfile(
         os.path.join(os.fspath(directory), TREE_METADATA_FILE)
     ):
         raise FileNotFoundError(
@@ -154,7 +154,7 @@ class _Describer:
     ) -> None:
         self._source = source
         self._options = options
-        self._has_shardings = os.path.exists(
+        self._has_shardings = _files.exists(
             os.path.join(source.path, SHARDING_FILE)
         )
         self._shardings: dict[str, Any] = {}

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from holdfast import _engine
+from holdfast import _engine, _files
 from holdfast._adapt import adapt, make_adapt
 from holdfast._progress import cancelling
 from holdfast.orbax import _structure
@@ -132,6 +132,13 @@ class PreparedSave:
             raise failures[0]
         return futures
 
+    def options_at(self, path: str) -> dict[str, Any]:
+        """The engine's options, those that depend on the storage too."""
+        name = "ocdbt_target_data_file_bytes"
+        if self.options[name] is not None:
+            return self.options
+        return {**self.options, name: _files.data_file_bytes(path)}
+
     def write(
         self,
         directory: Any,
@@ -155,9 +162,9 @@ class PreparedSave:
             Exception: what another handler raises.
         """
         path = os.fspath(directory)
-        if not os.path.isabs(path):
+        if not _files.isabs(path):
             raise ValueError(f"Checkpoint path should be absolute. Got {path}")
-        options = self.options
+        options = self.options_at(path)
         if is_cancelled is not None:
             options = {**options, "progress": cancelling(None, is_cancelled)}
         if self.others:
@@ -185,7 +192,7 @@ _PART_PREFIX = "_HOLDFAST_PART_"
 
 def has_parts(directory: Any) -> bool:
     """Whether processes have written an item there that is not finished."""
-    names = os.listdir(os.fspath(directory))
+    names = _files.listdir(os.fspath(directory))
     return any(name.startswith(_PART_PREFIX) for name in names)
 
 

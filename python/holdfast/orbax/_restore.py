@@ -11,7 +11,7 @@ import dataclasses
 import os
 from typing import Any
 
-from holdfast import _gc
+from holdfast import _files, _gc
 from holdfast.orbax import _structure
 from holdfast.orbax._handler_restore import (
     HandlerKinds,
@@ -126,7 +126,7 @@ def _needs_aggregate(source: Source, aggregate_filename: str) -> bool:
     """Values lie in the msgpack file, which is there."""
     if not source.has_tree_metadata:
         return True
-    if not os.path.exists(os.path.join(source.path, aggregate_filename)):
+    if not _files.exists(os.path.join(source.path, aggregate_filename)):
         return False
     return any(leaf.has_value_in_aggregate() for leaf in source.leaves)
 
@@ -179,7 +179,7 @@ def check_absolute(path: str) -> None:
     Raises:
         ValueError: it is relative.
     """
-    if not os.path.isabs(path):
+    if not _files.isabs(path):
         raise ValueError(f"Checkpoint path should be absolute. Got {path}")
 
 

@@ -6,6 +6,7 @@ import base64
 import json
 import os
 
+from holdfast import _files
 from holdfast.orbax._source import SHARDING_FILE, StoredLeaf
 
 
@@ -23,7 +24,7 @@ def sharding_json_of(path: str, name: str, stored: StoredLeaf | None) -> str:
     if stored is not None and stored.info.sharding_json:
         return str(stored.info.sharding_json)
     file = os.path.join(path, SHARDING_FILE)
-    if not os.path.exists(file):
+    if not _files.exists(file):
         raise ValueError(
             "Sharding of jax.Array cannot be None. Provide `mesh` and"
             " `mesh_axes` OR `sharding`"
@@ -38,7 +39,7 @@ def entry_of_file(file: str, name: str) -> str:
         ValueError: there is none, or the file is not JSON.
     """
     try:
-        with open(file, "rb") as stream:
+        with _files.open(file, "rb") as stream:
             entries = json.loads(stream.read())
     except ValueError as error:
         raise ValueError(
@@ -66,10 +67,10 @@ def add_shardings(path: str, shardings: dict[str, str]) -> None:
     """
     file = os.path.join(path, SHARDING_FILE)
     entries: dict[str, str] = {}
-    if os.path.exists(file):
-        with open(file, "rb") as stream:
+    if _files.exists(file):
+        with _files.open(file, "rb") as stream:
             entries = json.loads(stream.read())
     for name, text in shardings.items():
         entries[base64.urlsafe_b64encode(name.encode()).decode()] = text
-    with open(file, "w", encoding="utf-8") as stream:
+    with _files.open(file, "w", encoding="utf-8") as stream:
         json.dump(entries, stream, separators=(",", ":"), sort_keys=True)

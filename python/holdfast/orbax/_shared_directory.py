@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
+from holdfast import _files
 from holdfast.orbax._paths import PathLike
 from holdfast.orbax._processes import Operation
 
@@ -45,7 +45,7 @@ class SharedDirectory:
         """
         if self.pending is not None:
             return str(self.pending.directory)
-        return os.path.abspath(temporary)
+        return _files.abspath(temporary)
 
     def __enter__(self) -> SharedDirectory:
         return self

@@ -10,6 +10,8 @@ import os
 import shutil
 import uuid
 
+from holdfast import _files
+
 
 def _link_or_copy(source: str, destination: str) -> None:
     try:
@@ -32,6 +34,11 @@ def create_snapshot(source: str, snapshot: str) -> None:
         FileNotFoundError: the step was deleted meanwhile.
         OSError: files cannot be made.
     """
+    if _files.is_url(source) or _files.is_url(snapshot):
+        raise ValueError(
+            "Snapshot is not supported in object stores, which know no links:"
+            f" {source} to {snapshot}."
+        )
     if not os.path.isabs(snapshot):
         raise ValueError(
             f"Snapshot destination must be absolute, but was '{snapshot}'."

@@ -11,7 +11,7 @@ import json
 import os
 from typing import Any
 
-from holdfast import _engine
+from holdfast import _engine, _files
 from holdfast.orbax import _structure
 from holdfast.orbax._errors import reading
 from holdfast.orbax._keyed_arrays import open_with_key
@@ -201,7 +201,7 @@ def open_item(
 def has_structure(path: str, aggregate_filename: str = AGGREGATE_FILE) -> bool:
     """Whether the item's tree is recorded."""
     names = (TREE_METADATA_FILE, aggregate_filename)
-    return any(os.path.isfile(os.path.join(path, name)) for name in names)
+    return any(_files.isfile(os.path.join(path, name)) for name in names)
 
 
 def _open(path: str, missing_chunks: str, aggregate_filename: str) -> Any:
@@ -225,7 +225,7 @@ def _explain_tree_metadata(path: str) -> None:
         KeyError: a field is missing.
     """
     try:
-        with open(os.path.join(path, TREE_METADATA_FILE), "rb") as file:
+        with _files.open(os.path.join(path, TREE_METADATA_FILE), "rb") as file:
             metadata = json.loads(file.read())
     except OSError:
         return
@@ -284,7 +284,7 @@ class BareArrays:
             fill_missing, "refuse"
         )
         manifest = os.path.join(self.path, MANIFEST_FILE)
-        self.use_ocdbt = os.path.exists(manifest) and use_ocdbt is not False
+        self.use_ocdbt = _files.exists(manifest) and use_ocdbt is not False
         self._by_name: dict[str, StoredLeaf] = {}
         # The engine finds arrays by the names that their formats give.
         self._has_own_key = metadata_key is not None
@@ -309,7 +309,7 @@ class BareArrays:
                 )
         elif not self.use_ocdbt and name not in self._by_name:
             file = os.path.join(self.path, name, self.metadata_key)
-            if os.path.isfile(file):
+            if _files.isfile(file):
                 self._add(self._open(file), name)
         return self._by_name.get(name)
 
@@ -343,7 +343,7 @@ def names_of_directories(path: str) -> Any:
     """
     skipped = {SHARDING_FILE, TREE_METADATA_FILE, "array_metadatas"}
     tree: dict[str, Any] = {}
-    for name in sorted(os.listdir(path)):
+    for name in sorted(_files.listdir(path)):
         if name in skipped:
             continue
         *parents, last = name.split(".")

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from holdfast import _files
 from holdfast.orbax._leaf_args import (
     PLACEHOLDER,
     PLACEHOLDER_TYPESTR,
@@ -264,23 +265,23 @@ class StringHandler(TypeHandler):
         file = self._file(info)
         with self._lock:
             document: dict[str, Any] = {}
-            if os.path.exists(file):
-                with open(file, encoding="utf-8") as stream:
+            if _files.exists(file):
+                with _files.open(file, encoding="utf-8") as stream:
                     document = json.load(stream)
             node = document
             for parent in parents:
                 node = node.setdefault(parent, {})
             node[last] = text
-            with open(file, "w", encoding="utf-8") as stream:
+            with _files.open(file, "w", encoding="utf-8") as stream:
                 json.dump(
                     document, stream, separators=(",", ":"), sort_keys=True
                 )
 
     def _find(self, info: ParamInfo) -> str:
         file = self._file(info)
-        if not os.path.exists(file):
+        if not _files.exists(file):
             raise ValueError(f'NOT_FOUND: Error reading local file "{file}"')
-        with open(file, encoding="utf-8") as stream:
+        with _files.open(file, encoding="utf-8") as stream:
             node = json.load(stream)
         for part in info.name.split("/"):
             if not isinstance(node, dict) or part not in node:

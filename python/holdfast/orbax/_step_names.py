@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol, TypeVar
 
+from holdfast import _engine, _files
 from holdfast.orbax._paths import (
     TMP_DIR_SUFFIX,
     PathLike,
@@ -68,7 +69,9 @@ class Metadata:
         nsecs = self.commit_timestamp_nsecs
         # Whole seconds, as Orbax takes them from a directory.
         seconds = (
-            int(os.stat(self.path).st_mtime) if nsecs is None else nsecs / 1e9
+            int(_files.stat(self.path).st_mtime)
+            if nsecs is None
+            else nsecs / 1e9
         )
         return datetime.datetime.fromtimestamp(
             seconds, tz=datetime.timezone.utc
@@ -147,7 +150,8 @@ class _StandardNameFormat(NameFormat):
         return f"{prefix}{step:0{self.step_format_fixed_length}d}"
 
     def find_all(self, base_path: PathLike) -> Iterator[Metadata]:
-        if not os.path.isdir(base_path):
+        # A bucket's directory that is missing has no steps.
+        if not _files.is_url(base_path) and not os.path.isdir(base_path):
             return iter(())
         # Only then: asking for processes may start jax's devices.
         if self.single_host_load_and_broadcast and process_count() > 1:
@@ -169,10 +173,13 @@ class _StandardNameFormat(NameFormat):
 
     def _find_all(self, base_path: PathLike) -> Iterator[Metadata]:
         base = handler_path(base_path)
+        if _files.is_url(base_path) and self.temporary_path_cls is None:
+            yield from self._find_all_in_bucket(base)
+            return
         prefix = step_prefix_with_underscore(self.step_prefix)
         number = _step_pattern(self.step_format_fixed_length)
         pattern = re.compile(f"^{prefix}{number}$")
-        with os.scandir(base_path) as entries:
+        with _files.scandir(base_path) as entries:
             for entry in entries:
                 # The prefix is a text, though it is also part of a pattern.
                 if not entry.name.startswith(prefix):
@@ -181,6 +188,20 @@ class _StandardNameFormat(NameFormat):
                 if match is not None and self._is_committed_entry(entry):
                     path = base / entry.name
                     yield Metadata(step=int(match.group(1)), path=path)
+
+    def _find_all_in_bucket(self, base: Any) -> Iterator[Metadata]:
+        """As `_find_all`; the engine asks about all of them at once."""
+        options = self.atomicity_options or AtomicityOptions()
+        rows = _engine.scan_steps(
+            os.fspath(base),
+            step_prefix=self.step_prefix,
+            step_format_fixed_length=self.step_format_fixed_length,
+            marker_file=options.mode is not AtomicityMode.ATOMIC_RENAME,
+            allow_legacy_atomic_rename=options.allow_legacy_atomic_rename,
+            read_metadata=False,
+        )
+        for step, name, _, _, _ in rows:
+            yield Metadata(step=step, path=base / name)
 
     def _is_committed_entry(self, entry: os.DirEntry[str]) -> bool:
         options = self.atomicity_options
@@ -193,7 +214,7 @@ class _StandardNameFormat(NameFormat):
         return TMP_DIR_SUFFIX not in entry.name and entry.is_dir()
 
     def find_step(self, base_path: PathLike, step: int) -> Metadata:
-        if not os.path.isdir(base_path):
+        if not _files.is_url(base_path) and not os.path.isdir(base_path):
             raise ValueError(
                 f"Invalid base_path: {base_path} does not exist or is not a"
                 " directory."

@@ -2,7 +2,9 @@
 
 A step that is to go is renamed first, into `<root>/.holdfast_trash/`, which no
 reader takes for a step, and removed on a thread of its own afterwards. What a
-program that ended too early has left there is removed by the next one.
+program that ended too early has left there is removed by the next one. In a
+bucket, where nothing can be renamed, its marker is removed first; what is left
+of it then is a checkpoint that was never committed.
 
 Units: none. Errors: OSError where a step cannot be renamed; removing is tried
 again later.
@@ -17,7 +19,8 @@ import os
 import threading
 from collections.abc import Iterable
 
-from holdfast import _engine, errors
+from holdfast import _engine, _files, errors
+from holdfast.orbax._paths import COMMIT_SUCCESS_FILE
 
 TRASH_NAME = ".holdfast_trash"
 
@@ -79,12 +82,16 @@ def remove_entry(path: str) -> None:
         _engine.remove_tree(path)
     except (OSError, errors.HoldfastError) as error:
         logging.warning("Failed to delete %s: %s", path, error)
-    with contextlib.suppress(OSError):
-        os.rmdir(os.path.dirname(path))
+    if not _files.is_url(path):
+        with contextlib.suppress(OSError):
+            os.rmdir(os.path.dirname(path))
 
 
 def move_to_trash(root: str, paths: Iterable[str]) -> list[str]:
     """Renames directories of a root into its trash, durably.
+
+    A bucket cannot rename: there a step loses its marker, by which it is one no
+    longer, and stays where it is.
 
     Args:
         root: the directory of the steps.
@@ -96,11 +103,19 @@ def move_to_trash(root: str, paths: Iterable[str]) -> list[str]:
     Raises:
         OSError: one cannot be renamed.
     """
+    if _files.is_url(root):
+        paths = list(paths)
+        for path in paths:
+            with contextlib.suppress(FileNotFoundError):
+                _files.unlink(os.path.join(path, COMMIT_SUCCESS_FILE))
+        return paths
     return _engine.trash_steps(root, [os.path.basename(path) for path in paths])
 
 
 def leftovers(root: str) -> list[str]:
     """What a program has left in the trash of a root before it was removed."""
+    if _files.is_url(root):
+        return []
     try:
         entries = _engine.list_trash(root)
     except OSError:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from holdfast import _files
 from holdfast.orbax import multihost
 from holdfast.orbax._paths import PathLike, handler_path
 from holdfast.orbax._snapshot import create_snapshot, release_snapshot
@@ -110,14 +111,14 @@ class _Watch:
         """
         step_dir = self._name_format.find_step(self._directory, step).path
         try:
-            os.makedirs(self._snapshots, exist_ok=True)
+            _files.makedirs(self._snapshots, exist_ok=True)
         except OSError as error:
             raise ValueError(
                 f"Failed to create snapshot directory {self._snapshots}. Please"
                 " provide a snapshot directory instead."
             ) from error
         snapshot = get_snapshot_dir_from_step_dir(step_dir, self._snapshots)
-        if os.path.exists(snapshot):
+        if _files.exists(snapshot):
             return
         with _maybe_without(
             self._ignores_errors, f"snapshotting checkpoint for step: {step}"
@@ -136,9 +137,9 @@ class _Watch:
 
     def release_all(self) -> None:
         """Removes what an earlier program has left."""
-        if not os.path.exists(self._snapshots):
+        if not _files.exists(self._snapshots):
             return
-        for name in os.listdir(self._snapshots):
+        for name in _files.listdir(self._snapshots):
             with _maybe_without(
                 self._ignores_errors, f"cleaning up leftover snapshot: {name}"
             ):

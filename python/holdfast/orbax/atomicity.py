@@ -16,11 +16,11 @@ import asyncio
 import json
 import logging
 import os
-import shutil
 import time
 from collections.abc import Sequence
 from typing import Any
 
+from holdfast import _files
 from holdfast.orbax._durable import sync_directory, sync_tree, write_text
 from holdfast.orbax._jax import imported_jax
 from holdfast.orbax._paths import handler_path
@@ -61,14 +61,14 @@ class _State:
 
 
 def _check_directory(class_name: str, path: Any) -> None:
-    if not os.path.isdir(path):
+    if not _files.isdir(path):
         raise ValidationError(
             f"Expected {class_name} ({path}) to be a directory."
         )
 
 
 def _check_no_link(path: Any) -> None:
-    if os.path.islink(path):
+    if _files.islink(path):
         raise ValidationError(
             f"Path {path} is a symbolic link and cannot be treated as a"
             " temporary checkpoint."
@@ -143,14 +143,14 @@ class TemporaryPathBase(TemporaryPath):
             OSError: it cannot be made.
         """
         path = os.fspath(self.get())
-        if os.path.lexists(path):
+        if _files.lexists(path):
             logging.warning(
                 "Attempted to create temporary directory %s which already"
                 " exists. Removing existing directory since it is not"
                 " finalized.",
                 path,
             )
-            shutil.rmtree(path)
+            _files.rmtree(path)
         make_directory(path, self._path_permission_mode)
         if self._store is not None:
             file = os.path.join(path, STEP_METADATA_FILENAME)
@@ -209,8 +209,8 @@ def make_directory(path: str, mode: int | None = None) -> None:
     Raises:
         OSError: it cannot be made.
     """
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    os.mkdir(path, 0o777 if mode is None else mode)
+    _files.makedirs(_files.dirname(path), exist_ok=True)
+    _files.mkdir(path, 0o777 if mode is None else mode)
 
 
 class AtomicRenameTemporaryPath(TemporaryPathBase):
@@ -276,9 +276,9 @@ class AtomicRenameTemporaryPath(TemporaryPathBase):
 
     def publish(self, *, is_durable: bool = False) -> None:
         super().publish(is_durable=is_durable)
-        os.rename(self.get(), self._final_path)
+        _files.rename(self.get(), self._final_path)
         if is_durable:
-            sync_directory(os.path.dirname(self._final_path))
+            sync_directory(_files.dirname(self._final_path))
 
     def __repr__(self) -> str:
         return (
@@ -294,7 +294,7 @@ class CommitFileTemporaryPath(TemporaryPathBase):
     @classmethod
     async def validate(cls, temporary_path: Any) -> None:
         _check_no_link(temporary_path)
-        if os.path.exists(os.path.join(temporary_path, COMMIT_SUCCESS_FILE)):
+        if _files.exists(os.path.join(temporary_path, COMMIT_SUCCESS_FILE)):
             raise ValidationError(
                 f"Expected {cls.__name__} ({temporary_path}) not to contain the"
                 f' "{COMMIT_SUCCESS_FILE}" file.'
@@ -304,7 +304,7 @@ class CommitFileTemporaryPath(TemporaryPathBase):
     @classmethod
     async def validate_final(cls, final_path: Any) -> None:
         marker = os.path.join(final_path, COMMIT_SUCCESS_FILE)
-        if not os.path.exists(marker):
+        if not _files.exists(marker):
             raise ValidationError(
                 f"Expected {cls.__name__} ({final_path}) to contain the"
                 f' "{COMMIT_SUCCESS_FILE}" file.'
@@ -486,7 +486,7 @@ def create_all_async(
         await _create(paths)
         for path in paths:
             for name in subdirectories or ():
-                os.mkdir(os.path.join(path.get(), name))
+                _files.mkdir(os.path.join(path.get(), name))
 
     future = CommitFutureAwaitingContractedSignals(
         create(), send_signals=completion_signals

@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
+from holdfast import _files
 from holdfast.orbax._paths import PathLike
 from holdfast.orbax.atomicity import (
     AtomicRenameTemporaryPath,
@@ -41,7 +41,7 @@ def get_default_temporary_path_class(
         return AtomicRenameTemporaryPath
     if mode is not AtomicityMode.AUTO:
         raise ValueError(f"Unsupported atomicity_mode: {mode}.")
-    if os.fspath(path).startswith("gs://"):
+    if _files.is_url(path):
         return CommitFileTemporaryPath
     return AtomicRenameTemporaryPath
 

@@ -6,6 +6,7 @@ import dataclasses
 import os
 from typing import Any
 
+from holdfast import _files
 from holdfast._future import Future
 from holdfast.orbax import _memory_regulator
 from holdfast.orbax._array_metadata_store import Validator, validate_item
@@ -248,7 +249,7 @@ class BasePyTreeCheckpointHandler(AsyncCheckpointHandler):
             Exception: what a type handler raises.
         """
         args = args or BasePyTreeRestoreArgs()
-        if not os.path.exists(os.fspath(directory)):
+        if not _files.exists(os.fspath(directory)):
             raise FileNotFoundError(
                 f"Requested directory for restore does not exist at {directory}"
             )

@@ -8,6 +8,7 @@ import logging
 import os
 from typing import Any
 
+from holdfast import _files
 from holdfast.orbax._composite import Composite
 from holdfast.orbax._coroutines import run_sync
 from holdfast.orbax._handler import (
@@ -317,13 +318,13 @@ class CompositeCheckpointHandler(AsyncCheckpointHandler):
                 item's metadata cannot be read.
         """
         directory = handler_path(directory)
-        if not os.path.exists(directory):
+        if not _files.exists(directory):
             raise FileNotFoundError(f"Directory does not exist: {directory}")
-        is_directory = os.path.isdir(directory)
+        is_directory = _files.isdir(directory)
         for item in self._saving.values():
             # Where an item is renamed, this is no item.
             name = os.path.basename(item.temporary.get())
-            if os.path.exists(directory / name):
+            if _files.exists(directory / name):
                 raise ValueError(
                     f'Item "{name}" was found in the checkpoint, but it is a'
                     " temporary item. Please call finalize() before"
@@ -360,7 +361,8 @@ CompositeResults = CompositeArgs
 
 
 def _subdirectories(directory: Any) -> list[str]:
-    return [path.name for path in directory.iterdir() if path.is_dir()]
+    with _files.scandir(directory) as entries:
+        return [entry.name for entry in entries if entry.is_dir()]
 
 
 def _default_restore_args(name: str, handler: Any) -> CheckpointArgs:

@@ -6,13 +6,14 @@ A step disappears at once, by a rename, and is removed in the background; see
 
 from __future__ import annotations
 
+import datetime
 import logging
 import os
-import shutil
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from holdfast.orbax._paths import PathLike, handler_path
+from holdfast import _files
+from holdfast.orbax._paths import PathLike, handler_path, is_gcs_path
 from holdfast.orbax._step_names import NameFormat, build_step_path
 from holdfast.orbax._trash import Remover, move_to_trash
 from holdfast.orbax.multihost import is_primary_host
@@ -71,13 +72,13 @@ class PathDeleter:
             OSError: it cannot be removed or moved.
         """
         if destination is None:
-            shutil.rmtree(path)
+            _files.rmtree(path)
             return
-        os.makedirs(os.path.dirname(os.fspath(destination)), exist_ok=True)
+        _files.makedirs(_files.dirname(os.fspath(destination)), exist_ok=True)
         if overwrite:
-            os.replace(path, destination)
+            _files.replace(path, destination)
         else:
-            os.rename(path, destination)
+            _files.rename(path, destination)
 
 
 class StandardCheckpointDeleter:
@@ -141,8 +142,12 @@ class StandardCheckpointDeleter:
         found = [(step, self._find(step)) for step in steps]
         existing = [(step, path) for step, path in found if path is not None]
         if self._todelete_full_path is not None and existing:
-            raise NotImplementedError
-        if self._todelete_subdir is not None:
+            for step, path in existing:
+                self._move_to_full_path(step, path)
+            return
+        # Orbax removes steps of gs:// all the same.
+        is_moved = not is_gcs_path(self._directory)
+        if self._todelete_subdir is not None and is_moved:
             for step, path in existing:
                 self._move_to_subdir(step, path)
             return
@@ -167,9 +172,25 @@ class StandardCheckpointDeleter:
 
     def _move_to_subdir(self, step: int, path: Any) -> None:
         subdir = self._directory / self._todelete_subdir
-        os.makedirs(subdir, exist_ok=True)
-        os.replace(path, build_step_path(subdir, self._name_format, step))
+        _files.makedirs(subdir, exist_ok=True)
+        _files.replace(path, build_step_path(subdir, self._name_format, step))
         logging.info("Moved step %d to %s", step, subdir)
+
+    def _move_to_full_path(self, step: int, path: Any) -> None:
+        """Moves a step elsewhere in its bucket, under a name of its own."""
+        if not _files.is_url(path):
+            raise NotImplementedError
+        bucket, _, _ = _files.split_url(path)
+        now = datetime.datetime.now(tz=datetime.timezone.utc)
+        name = f"{path.name}-{now.strftime('%Y%m%d-%H%M%S-%f')}"
+        target = f"{bucket}/{self._todelete_full_path}/{name}"
+        try:
+            _files.rename(path, _files.abspath(target))
+        except Exception as error:
+            message = f"Rename failed for step {step}. Error: {error}"
+            logging.error(message)
+            raise RuntimeError(message) from error
+        logging.info("Moved step %d to %s", step, target)
 
     def close(self) -> None:
         """Waits until the files of deleted steps are gone."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from holdfast import _files
 from holdfast.orbax._paths import PathLike
 from holdfast.orbax.metadata.step import read_step_metadata
 
@@ -21,7 +22,7 @@ _MSGPACK_FILE = "checkpoint"
 
 
 def _has(path: str, name: str) -> bool:
-    return os.path.exists(os.path.join(path, name))
+    return _files.exists(os.path.join(path, name))
 
 
 def is_ocdbt_checkpoint(path: PathLike) -> bool:
@@ -32,7 +33,7 @@ def is_ocdbt_checkpoint(path: PathLike) -> bool:
 def is_pytree_checkpoint(path: PathLike) -> bool:
     """Whether a directory looks like a pytree item."""
     directory = os.fspath(path)
-    with os.scandir(directory) as entries:
+    with _files.scandir(directory) as entries:
         arrays = [
             _has(entry.path, ".zarray") for entry in entries if entry.is_dir()
         ]
@@ -50,15 +51,15 @@ def is_orbax_checkpoint(path: PathLike) -> bool:
         NotADirectoryError: it is a file.
     """
     directory = os.fspath(path)
-    if not os.path.exists(directory):
+    if not _files.exists(directory):
         raise FileNotFoundError(f"Checkpoint path {path} does not exist.")
-    if not os.path.isdir(directory):
+    if not _files.isdir(directory):
         raise NotADirectoryError(f"Checkpoint path {path} is not a directory.")
     if read_step_metadata(directory) is not None:
         return True
     if is_pytree_checkpoint(directory):
         return True
-    with os.scandir(directory) as entries:
+    with _files.scandir(directory) as entries:
         return any(
             is_pytree_checkpoint(entry.path)
             for entry in entries

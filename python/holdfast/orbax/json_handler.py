@@ -8,6 +8,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from holdfast import _files
 from holdfast._future import Future
 from holdfast.orbax._handler import AsyncCheckpointHandler, orbax_typestr
 from holdfast.orbax.checkpoint_args import (
@@ -100,9 +101,9 @@ class JsonCheckpointHandler(AsyncCheckpointHandler):
             ValueError: the file is not JSON.
         """
         path = self._path(directory)
-        if not os.path.exists(path):
+        if not _files.exists(path):
             raise FileNotFoundError(f"File {path} not found.")
-        with open(path, encoding="utf-8") as file:
+        with _files.open(path, encoding="utf-8") as file:
             return json.loads(file.read())
 
     def _path(self, directory: Any) -> str:

@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
+from holdfast import _files
 from holdfast.orbax._handler import AsyncCheckpointHandler, orbax_typestr
 from holdfast.orbax._leaf_args import ArrayRestoreArgs, RestoreArgs, SaveArgs
 from holdfast.orbax._legacy_restore import restore_legacy
@@ -259,7 +260,7 @@ class PyTreeCheckpointHandler(AsyncCheckpointHandler):
             KeyError: with transforms, `restore_args` or the checkpoint lack
                 what `item` asks for.
         """
-        if not os.path.exists(os.fspath(directory)):
+        if not _files.exists(os.fspath(directory)):
             raise FileNotFoundError(
                 "Requested directory for restore does not exist at"
                 f" {directory}."
@@ -299,9 +300,9 @@ class PyTreeCheckpointHandler(AsyncCheckpointHandler):
     def _restore_plain(self, directory: Any, args: PyTreeRestoreArgs) -> PyTree:
         """A restore without transforms, of an item of any age."""
         path = os.fspath(directory)
-        has_metadata = os.path.exists(os.path.join(path, TREE_METADATA_FILE))
+        has_metadata = _files.exists(os.path.join(path, TREE_METADATA_FILE))
         aggregate = os.path.join(path, self._aggregate_filename)
-        if has_metadata and not os.path.exists(aggregate):
+        if has_metadata and not _files.exists(aggregate):
             base_args = BasePyTreeRestoreArgs(
                 args.item, args.restore_args, args.partial_restore
             )
@@ -426,7 +427,7 @@ def _refuse_array_item(directory: str) -> None:
         IsADirectoryError: there is one; single arrays are stored like that.
     """
     path = os.path.join(directory, AGGREGATE_FILE)
-    if os.path.isdir(path):
+    if _files.isdir(path):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
 
 

@@ -10,6 +10,7 @@ import os
 import re
 from typing import Any
 
+from holdfast import _engine, _files
 from holdfast.orbax._paths import (
     TMP_DIR_SUFFIX,
     PathLike,
@@ -197,13 +198,21 @@ def step_from_checkpoint_name(name: str) -> int:
 def _is_committed_step(path: Any) -> bool:
     """Whether a directory looks like a step of any name format."""
     has_step = path.name.isdigit() or path.name.split("_")[-1].isdigit()
-    return has_step and os.path.isdir(path) and is_path_finalized(path)
+    return has_step and _files.isdir(path) and is_path_finalized(path)
 
 
 def checkpoint_steps_paths(checkpoint_dir: PathLike) -> list[Any]:
     """The committed steps of any name format in a directory."""
     directory = handler_path(checkpoint_dir)
-    if not os.path.exists(directory):
+    if _files.is_url(directory):  # all of them at once
+        rows = _engine.scan_steps(
+            os.fspath(directory),
+            any_format=True,
+            marker_file=True,
+            read_metadata=False,
+        )
+        return [directory / name for _, name, _, _, _ in rows]
+    if not _files.exists(directory):
         return []
     return [path for path in directory.iterdir() if _is_committed_step(path)]
 
@@ -218,7 +227,10 @@ def checkpoint_steps(checkpoint_dir: PathLike) -> list[int]:
 
 def any_checkpoint_step(checkpoint_dir: PathLike) -> int | None:
     """The number of some committed step in a directory, or None."""
-    for path in handler_path(checkpoint_dir).iterdir():
+    directory = handler_path(checkpoint_dir)
+    if _files.is_url(directory):
+        return next(iter(checkpoint_steps(directory)), None)
+    for path in directory.iterdir():
         if _is_committed_step(path):
             return step_from_checkpoint_name(path.name)
     return None

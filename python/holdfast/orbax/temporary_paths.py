@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 import os
-import shutil
 from collections.abc import Iterable
 from typing import Any
 
+from holdfast import _files
 from holdfast.orbax import _paths
 from holdfast.orbax._paths import TMP_DIR_SUFFIX, PathLike, handler_path
 from holdfast.orbax.atomicity_defaults import get_default_temporary_path_class
@@ -76,11 +76,11 @@ def temporary_path_names(root: PathLike, **how: Any) -> list[str]:
         **how: as `is_path_temporary`.
     """
     directory = os.fspath(root)
-    if not os.path.exists(directory):
+    if not _files.exists(directory):
         return []
     return [
         name
-        for name in os.listdir(directory)
+        for name in _files.listdir(directory)
         if _paths.is_path_temporary(os.path.join(directory, name), **how)
     ]
 
@@ -144,15 +144,19 @@ def remove_temporary_paths(
         if not _was_made_by_a_save(path):
             continue
         logging.info("Removing %s, which was never committed", path)
-        shutil.rmtree(path)
+        _files.rmtree(path)
+
+
+# Of an object store: the lease, which a save writes first of all.
+_MADE_BY_A_SAVE = frozenset({STEP_METADATA_FILENAME, "_HOLDFAST_SAVE"})
 
 
 def _was_made_by_a_save(path: str) -> bool:
     """Whether it is a save's, and not just any directory without a marker."""
     if TMP_DIR_SUFFIX in os.path.basename(path):
         return True
-    names = os.listdir(path)
-    return not names or STEP_METADATA_FILENAME in names
+    names = _files.listdir(path)
+    return not names or not _MADE_BY_A_SAVE.isdisjoint(names)
 
 
 async def cleanup_temporary_paths(

@@ -10,12 +10,12 @@ import importlib
 import importlib.util
 import logging
 import os
-import shutil
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 
+from holdfast import _files
 from holdfast.orbax._jax import (
     imported_jax,
     is_jax_array,
@@ -66,22 +66,22 @@ def erase_and_create_empty(directory: PathLike) -> Any:
     Returns:
         Its path, an `etils.epath.Path` in programs that use etils.
     """
-    if os.path.exists(directory):
-        shutil.rmtree(directory)
-    os.mkdir(directory)
+    if _files.exists(directory):
+        _files.rmtree(directory)
+    _files.mkdir(directory)
     return handler_path(directory)
 
 
 def empty_directory(directory: PathLike) -> bool:
     """Removes what a directory holds; False when there is no directory."""
-    if not os.path.exists(directory):
+    if not _files.exists(directory):
         return False
-    with os.scandir(directory) as entries:
+    with _files.scandir(directory) as entries:
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
-                shutil.rmtree(entry.path)
+                _files.rmtree(entry.path)
             else:
-                os.unlink(entry.path)
+                _files.unlink(entry.path)
     return True
 
 
@@ -96,17 +96,17 @@ def print_directory(directory: PathLike, level: int = 0) -> None:
         ValueError: no such directory.
     """
     path = os.fspath(directory)
-    if not os.path.exists(path):
+    if not _files.exists(path):
         raise ValueError(f"Directory {directory} does not exist.")
-    if not os.path.isdir(path):
+    if not _files.isdir(path):
         raise ValueError(f"Directory {directory} is not a directory.")
     if level == 0:
         _logger.info("Printing directory tree: %s/", path)
     else:
         _logger.info("%s%s/", ".." * level, os.path.basename(path))
-    for name in os.listdir(path):
+    for name in _files.listdir(path):
         below = os.path.join(path, name)
-        if os.path.isdir(below):
+        if _files.isdir(below):
             print_directory(below, level + 1)
         else:
             _logger.info("%s%s", ".." * (level + 1), name)
@@ -133,9 +133,9 @@ def save_fake_tmp_dir(
     """
     name = f"{step_prefix or ''}{step}{TMP_DIR_SUFFIX}"
     path = os.path.join(directory, name, f"{item}{TMP_DIR_SUFFIX}")
-    os.makedirs(path)
+    _files.makedirs(path)
     for subdir in subdirs or ():
-        os.makedirs(os.path.join(path, subdir))
+        _files.makedirs(os.path.join(path, subdir))
     return handler_path(path)
 
 

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from holdfast import _files
 from holdfast.orbax._array_type_handler import ArrayHandler
 from holdfast.orbax._empty_values import (
     RESTORE_TYPE_DICT,
@@ -136,7 +137,7 @@ Scalar: TypeAlias = int | float | np.number
 
 def is_ocdbt_checkpoint(path: str | os.PathLike[str]) -> bool:
     """Whether the arrays of the item at `path` lie in an OCDBT database."""
-    return os.path.exists(os.path.join(os.fspath(path), "manifest.ocdbt"))
+    return _files.exists(os.path.join(os.fspath(path), "manifest.ocdbt"))
 
 
 _TENSORSTORE_NAMES = frozenset(

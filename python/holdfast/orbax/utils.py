@@ -11,6 +11,7 @@ from holdfast.orbax import _structure
 from holdfast.orbax._jax import require_jax
 from holdfast.orbax._paths import (
     TMP_DIR_SUFFIX,
+    is_gcs_path,
     is_path_finalized,
     is_path_temporary,
 )
@@ -95,11 +96,6 @@ sync_global_devices = sync_global_processes
 def is_scalar(x: Any) -> bool:
     """True for a Python or numpy number that is no array."""
     return isinstance(x, int | float | np.number)
-
-
-def is_gcs_path(path: str | os.PathLike[str]) -> bool:
-    """True for `gs://` paths."""
-    return os.fspath(path).startswith("gs://")
 
 
 def leaf_is_placeholder(leaf: Any) -> bool:

@@ -32,7 +32,7 @@ from torch.distributed.checkpoint.planner import (
 )
 from torch.futures import Future
 
-from holdfast import _dtypes, _engine, _torch_arrays, errors
+from holdfast import _dtypes, _engine, _files, _torch_arrays, errors
 from holdfast.torch._catalogue import (
     Catalogue,
     Entry,
@@ -91,7 +91,7 @@ class StorageReader(dcp.StorageReader):  # type: ignore[misc]
             rank; None: 256 MiB.
         """
         super().__init__()
-        self._path = None if path is None else os.path.abspath(os.fspath(path))
+        self._path = None if path is None else _files.abspath(os.fspath(path))
         self._step = step
         self._item = item
         self._verify = verify
@@ -117,14 +117,14 @@ class StorageReader(dcp.StorageReader):  # type: ignore[misc]
 
     @classmethod
     def validate_checkpoint_id(cls, checkpoint_id: PathLike) -> bool:
-        """Whether it is a path of this machine's: no URL."""
-        return "://" not in os.fspath(checkpoint_id)
+        """Whether it is a path, or a URL of a scheme that is known."""
+        return _files.is_known(checkpoint_id)
 
     def reset(self, checkpoint_id: PathLike | None = None) -> None:
         """Begins anew, at another path if one is given."""
         self._catalogue = None
         if checkpoint_id is not None:
-            self._path = os.path.abspath(os.fspath(checkpoint_id))
+            self._path = _files.abspath(os.fspath(checkpoint_id))
         self._load_id = str(uuid.uuid4())
 
     # Not **kwargs: torch would ask again, for a rank's own metadata, when there

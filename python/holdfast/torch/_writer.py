@@ -21,7 +21,7 @@ from torch.distributed.checkpoint.planner import SavePlan, SavePlanner
 from torch.distributed.checkpoint.storage import WriteResult
 from torch.futures import Future
 
-from holdfast import _engine, errors
+from holdfast import _engine, _files, errors
 from holdfast.torch._chunks import write_shapes
 from holdfast.torch._parts import Part, RankPlan, Summary
 from holdfast.torch._sidecar import sidecar_of
@@ -68,7 +68,7 @@ class StorageWriter(dcp.StorageWriter):  # type: ignore[misc]
         ocdbt: bool = True,
         compression: str | None = "zstd",
         chunk_bytes: int = 8 << 20,
-        data_file_bytes: int = 1 << 31,
+        data_file_bytes: int | None = None,
         custom_metadata: Mapping[str, Any] | None = None,
         threads: int | None = None,
         memory_bytes: int | None = None,
@@ -83,7 +83,8 @@ class StorageWriter(dcp.StorageWriter):  # type: ignore[misc]
           ocdbt: one database; False: a directory for each array.
           compression: "zstd", "fast" (lz4 with bit shuffle) or None.
           chunk_bytes: larger parts are cut into chunks of about so many bytes.
-          data_file_bytes: data files are closed at this size; 0: never.
+          data_file_bytes: data files are closed at this size; 0: never; None:
+            2 GiB, in buckets 400 MiB.
           custom_metadata: a JSON object stored beside the tree.
           threads: of this rank; None: one a CPU.
           memory_bytes: the most bytes between memory and disk at once, of this
@@ -94,7 +95,7 @@ class StorageWriter(dcp.StorageWriter):  # type: ignore[misc]
           TypeError: `custom_metadata` is no JSON object.
         """
         super().__init__()
-        self._path = None if path is None else os.path.abspath(os.fspath(path))
+        self._path = None if path is None else _files.abspath(os.fspath(path))
         self._overwrite = overwrite
         self._custom_metadata = (
             "" if custom_metadata is None else json.dumps(dict(custom_metadata))
@@ -104,12 +105,12 @@ class StorageWriter(dcp.StorageWriter):  # type: ignore[misc]
             "use_ocdbt": ocdbt,
             "compression": compression,
             "chunk_bytes_target": chunk_bytes,
-            "ocdbt_target_data_file_bytes": data_file_bytes,
             "sync": durable,
             "thread_count": 0 if threads is None else threads,
         }
         if memory_bytes is not None:
             self._options["in_flight_bytes_max"] = memory_bytes
+        self._data_file_bytes = data_file_bytes
         self._save_id = str(uuid.uuid4())
         # The coordinator's, while a save goes on.
         self._pending: _engine.PendingSave | None = None
@@ -118,6 +119,17 @@ class StorageWriter(dcp.StorageWriter):  # type: ignore[misc]
         """Without a save that goes on: that is this process's."""
         return {**self.__dict__, "_pending": None}
 
+    def _engine_options(self) -> dict[str, Any]:
+        """Those of the path, which may change."""
+        assert self._path is not None
+        data_file_bytes = self._data_file_bytes
+        if data_file_bytes is None:
+            data_file_bytes = _files.data_file_bytes(self._path)
+        return {
+            **self._options,
+            "ocdbt_target_data_file_bytes": data_file_bytes,
+        }
+
     @property
     def checkpoint_id(self) -> str | None:
         """The absolute path of the checkpoint."""
@@ -125,8 +137,8 @@ class StorageWriter(dcp.StorageWriter):  # type: ignore[misc]
 
     @classmethod
     def validate_checkpoint_id(cls, checkpoint_id: PathLike) -> bool:
-        """Whether it is a path of this machine's: no URL."""
-        return "://" not in os.fspath(checkpoint_id)
+        """Whether it is a path, or a URL of a scheme that is known."""
+        return _files.is_known(checkpoint_id)
 
     def storage_meta(self) -> Any:
         """torch's StorageMeta: the path, and an id of this save."""
@@ -139,7 +151,7 @@ class StorageWriter(dcp.StorageWriter):  # type: ignore[misc]
         """
         self._discard()
         if checkpoint_id is not None:
-            self._path = os.path.abspath(os.fspath(checkpoint_id))
+            self._path = _files.abspath(os.fspath(checkpoint_id))
         self._save_id = str(uuid.uuid4())
 
     def set_up_storage_writer(
@@ -222,8 +234,10 @@ class StorageWriter(dcp.StorageWriter):  # type: ignore[misc]
                 f" ({type(note).__name__}); one that caches plans must be used"
                 " with writers of one kind only"
             )
-        directory = self._path + _TEMPORARY_SUFFIX
-        if not os.path.isdir(directory):
+        directory = self._path
+        if not _files.is_url(directory):  # a bucket's is written in place
+            directory += _TEMPORARY_SUFFIX
+        if not _files.isdir(directory):
             raise errors.FailedPreconditionError(
                 f"{directory}: rank {note.rank} does not see the directory that"
                 " the coordinator has made; all ranks must see one disk"
@@ -236,7 +250,7 @@ class StorageWriter(dcp.StorageWriter):  # type: ignore[misc]
                 part.tree(),
                 rank=note.rank,
                 is_primary=False,
-                **self._options,
+                **self._engine_options(),
             )
         return results
 
@@ -265,7 +279,7 @@ class StorageWriter(dcp.StorageWriter):  # type: ignore[misc]
                 item_custom_metadata=sidecar_of(
                     summary.objects(), summary.tuples()
                 ),
-                **self._options,
+                **self._engine_options(),
             )
             _engine.finish_item(
                 pending.directory,

@@ -75,10 +75,12 @@ bool GcsApi::IsOurServer(std::string_view url) const {
          url.substr(settings_.endpoint.size()).starts_with('/');
 }
 
-// An upload's own address may be at another server: it needs no token.
+// An upload's own address may be at another server: it needs no token. The
+// client may let go of a request on its own thread, late: it owns nothing here.
 void GcsApi::Authorize(HttpRequest& request) const {
   const bool with_token = IsOurServer(request.url);
-  request.prepare = [with_token, credentials = credentials_](HttpRequest& attempt) {
+  request.prepare = [with_token,
+                     credentials = credentials_.get()](HttpRequest& attempt) {
     const std::string value = with_token ? credentials->Current() : "";
     if (!value.empty()) attempt.headers.emplace_back("Authorization", value);
     return Status();
@@ -137,8 +139,7 @@ Status GcsApi::Error(const GcsAction& action, int status,
 }
 
 Status GcsApi::Context(const GcsAction& action, const Status& status) const {
-  return status.WithContext(std::string(action.verb) + " " +
-                            UrlOf(action.key));
+  return status.WithContext(std::string(action.verb) + " " + UrlOf(action.key));
 }
 
 }  // namespace holdfast

@@ -20,8 +20,8 @@ namespace {
 
 constexpr size_t kDeleteKeysMax = 1000;
 constexpr size_t kSinglesAtOnceMax = 1000;
-// Of an object whose size the caller did not say.
-constexpr uint64_t kWholeObjectBytesMax = uint64_t{1} << 30;
+// Of what is read without a target.
+constexpr uint64_t kReadBytesMax = 64 << 20;
 constexpr uint64_t kErrorBytesMax = 64 << 10;
 constexpr int kListEntriesMax = 1000;
 
@@ -50,16 +50,20 @@ S3Request ReadRequest(const GetRequest& get, const CancelToken* cancel) {
   const std::string range = RangeHeader(get.range);
   if (range.empty()) {
     request.target_status = 200;
-    request.body_bytes_max = kWholeObjectBytesMax;
   } else {
     request.headers.emplace_back("Range", range);
-    request.body_bytes_max =
-        std::clamp(get.range.byte_count, kErrorBytesMax, kWholeObjectBytesMax);
   }
+  request.body_bytes_max =
+      std::clamp(get.range.byte_count, kErrorBytesMax, kReadBytesMax);
   if (!get.version.empty()) {
     request.headers.emplace_back("If-Match", get.version);
   }
   return request;
+}
+
+bool IsTooMuch(const GetRequest& get) {
+  return get.target.empty() && get.range.byte_count != kToEnd &&
+         get.range.byte_count > kReadBytesMax;
 }
 
 void DropHeader(HttpHeaders& headers, std::string_view name) {
@@ -130,6 +134,10 @@ class S3Bucket : public Bucket {
  private:
   Result<GetResult> Judge(const GetRequest& get, const S3Request& request,
                           const Result<HttpResponse>& answer);
+  Status TooMuch(const GetRequest& get) const {
+    return ResourceExhaustedError(UrlOf(get.key) +
+                                  ": more than 64 MiB asked for at once");
+  }
   // A range that has no bytes, or begins past the end.
   Result<GetResult> WithoutBytes(const GetRequest& get);
   // Keys of a batch that are still to be deleted, one by one.
@@ -147,10 +155,18 @@ std::vector<Result<GetResult>> S3Bucket::Get(
     std::span<const GetRequest> requests, const CancelToken* cancel) {
   std::vector<Result<GetResult>> results(
       requests.size(), Result<GetResult>(InternalError("not read")));
+  if (cancel != nullptr && cancel->cancelled()) {
+    for (auto& result : results) result = cancel->Check();
+    return results;
+  }
   std::vector<S3Request> sent;
   std::vector<size_t> sent_index;
   for (size_t i = 0; i < requests.size(); ++i) {
     if (requests[i].range.byte_count == 0) continue;
+    if (IsTooMuch(requests[i])) {
+      results[i] = TooMuch(requests[i]);
+      continue;
+    }
     sent.push_back(ReadRequest(requests[i], cancel));
     sent_index.push_back(i);
   }
@@ -176,7 +192,15 @@ std::vector<Result<GetResult>> S3Bucket::Get(
 Result<GetResult> S3Bucket::Judge(const GetRequest& get,
                                   const S3Request& request,
                                   const Result<HttpResponse>& answer) {
-  if (!answer.ok()) return answer.status();
+  if (!answer.ok()) {
+    const bool is_open_end =
+        get.target.empty() && get.range.byte_count == kToEnd;
+    // The one thing that makes the client refuse a body.
+    if (is_open_end && answer.status().code() == StatusCode::kDataLoss) {
+      return TooMuch(get);
+    }
+    return answer.status();
+  }
   if (answer->status == 416) return WithoutBytes(get);
   if (answer->status != 200 && answer->status != 206) {
     return connection_->Failure(request, *answer);
@@ -305,7 +329,8 @@ Status S3Bucket::DeleteSingly(std::span<const std::string> keys) {
 
 Result<ListPage> S3Bucket::List(const ListRequest& list) {
   S3Request request;
-  request.action = "listing " + list.prefix;
+  request.action = "listing";
+  if (!list.prefix.empty()) request.action += " " + list.prefix;
   const int count = std::clamp(list.entry_count_max, 1, kListEntriesMax);
   request.query = {{"list-type", "2"}, {"encoding-type", "url"}};
   const auto add = [&](const char* name, const std::string& value) {
@@ -342,9 +367,8 @@ Result<std::vector<UnfinishedUpload>> S3Bucket::ListUploads(
   for (;;) {
     S3Request request;
     request.action = "listing uploads";
-    request.query = {{"uploads", ""},
-                     {"encoding-type", "url"},
-                     {"prefix", std::string(prefix)}};
+    // Keys as they are: Ceph escapes them on request and does not say so.
+    request.query = {{"prefix", std::string(prefix)}, {"uploads", ""}};
     if (!key_marker.empty()) {
       request.query.emplace_back("key-marker", key_marker);
       request.query.emplace_back("upload-id-marker", id_marker);

@@ -22,7 +22,8 @@ constexpr auto kMeanings = std::to_array<CodeMeaning>({
      "the upload was finished or aborted"},
     {"AccessDenied", StatusCode::kPermissionDenied,
      "these credentials have no right to this; without the right to list, S3 "
-     "answers so for objects that do not exist as well"},
+     "answers so for objects that do not exist as well, and some servers so "
+     "for a wrong secret key"},
     {"AllAccessDisabled", StatusCode::kPermissionDenied,
      "the bucket is closed to all"},
     {"AccountProblem", StatusCode::kPermissionDenied, ""},

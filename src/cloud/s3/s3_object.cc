@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <charconv>
 #include <cstring>
-#include <limits>
+#include <optional>
 
 #include "base/status_macros.h"
+#include "cloud/content_range.h"
 #include "cloud/s3/s3_xml.h"
 #include "http/http_date.h"
 
@@ -54,25 +55,6 @@ Result<ContentRange> AnsweredRange(const ByteRange& wanted,
 
 }  // namespace
 
-std::optional<ContentRange> ParseContentRange(std::string_view text) {
-  constexpr std::string_view kUnit = "bytes ";
-  if (!text.starts_with(kUnit)) return std::nullopt;
-  text.remove_prefix(kUnit.size());
-  const size_t dash = text.find('-');
-  const size_t slash = text.find('/');
-  if (dash == std::string_view::npos || slash == std::string_view::npos ||
-      dash > slash) {
-    return std::nullopt;
-  }
-  const auto first = ParseNumber(text.substr(0, dash));
-  const auto last = ParseNumber(text.substr(dash + 1, slash - dash - 1));
-  const auto whole = ParseNumber(text.substr(slash + 1));
-  if (!first || !last || !whole || *first > *last || *last >= *whole) {
-    return std::nullopt;
-  }
-  return ContentRange{*first, *last - *first + 1, *whole};
-}
-
 std::string RangeHeader(const ByteRange& range) {
   if (IsWholeObject(range)) return "";
   std::string text = "bytes=" + std::to_string(range.offset) + '-';
@@ -89,7 +71,7 @@ Result<ObjectEntry> EntryOf(std::string_view key,
   const auto length = FindHeader(response.headers, "content-length");
   const auto byte_count = length ? ParseNumber(*length) : std::nullopt;
   if (parsed) {
-    entry.byte_count = parsed->object_bytes;
+    entry.byte_count = parsed->total_bytes;
   } else if (byte_count) {
     entry.byte_count = *byte_count;
   } else {
@@ -131,7 +113,7 @@ Result<GetResult> GetResultOf(const GetRequest& request,
   result.object.key = request.key;
   HF_ASSIGN_OR_RETURN(const ContentRange range,
                       AnsweredRange(request.range, response));
-  result.object.byte_count = range.object_bytes;
+  result.object.byte_count = range.total_bytes;
   if (const auto etag = FindHeader(response.headers, "etag")) {
     result.object.version = UnquoteETag(*etag);
   }
@@ -143,7 +125,7 @@ Result<GetResult> GetResultOf(const GetRequest& request,
     return OtherVersion(result.object.version, request.version);
   }
   HF_ASSIGN_OR_RETURN(const ByteRange wanted,
-                      ClampRange(request.range, range.object_bytes));
+                      ClampRange(request.range, range.total_bytes));
   if (range.offset != wanted.offset || range.byte_count != wanted.byte_count) {
     return DataLossError("asked for " + RangeText(wanted) + ", got " +
                          RangeText({range.offset, range.byte_count}) +

@@ -7,7 +7,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 
@@ -16,14 +15,6 @@
 #include "http/http_client.h"
 
 namespace holdfast {
-
-// "bytes 0-9/100": first byte, bytes, bytes of the whole.
-struct ContentRange {
-  uint64_t offset = 0;
-  uint64_t byte_count = 0;
-  uint64_t object_bytes = 0;
-};
-std::optional<ContentRange> ParseContentRange(std::string_view text);
 
 // The Range header of a range that is neither empty nor the whole object;
 // "" for the whole object. REQUIRES: range.byte_count > 0.

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-from pathlib import Path
 from typing import Any
 
-from holdfast import _engine
+from holdfast import _engine, _files
+from holdfast._remote_path import plain_path
 from holdfast.megatron import _torch_file, ranks
 from holdfast.megatron._errors import from_engine
 from holdfast.megatron.core import CheckpointingException
@@ -84,7 +84,7 @@ class TorchCommonSaveStrategy(SaveCommonStrategy):
             with from_engine():
                 _engine.megatron_check_key(each.key)
             path = os.path.join(checkpoint_dir, f"{each.unique_key}.pt")
-            os.makedirs(os.path.dirname(path), exist_ok=True)
+            _files.makedirs(_files.dirname(path), exist_ok=True)
             _torch_file.write(path, each.data)
 
     @property
@@ -149,9 +149,11 @@ class TorchCommonLoadStrategy(LoadCommonStrategy):
     ) -> ShardedStateDict:
         """ShardedObjects without data, by unique key."""
         metadata: ShardedStateDict = {}
-        for directory in sorted(Path(checkpoint_dir).iterdir()):
-            if directory.is_dir():
-                metadata.update(_objects_in(directory))
+        with _files.scandir(checkpoint_dir) as entries:
+            names = sorted(entry.name for entry in entries if entry.is_dir())
+        for name in names:
+            directory = plain_path(checkpoint_dir) / name
+            metadata.update(_objects_in(directory))
         return metadata
 
     @property
@@ -165,7 +167,7 @@ class TorchCommonLoadStrategy(LoadCommonStrategy):
         """Every version's is."""
 
 
-def _objects_in(directory: Path) -> dict[str, ShardedObject]:
+def _objects_in(directory: Any) -> dict[str, ShardedObject]:
     objects = [
         ShardedObject.empty_from_unique_key(f"{directory.name}/{file.stem}")
         for file in sorted(directory.glob("shard_*.pt"))

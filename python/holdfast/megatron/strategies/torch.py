@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from holdfast import _engine, errors
+from holdfast import _engine, _files, errors
 from holdfast.megatron import _tensors, _torch_file
 from holdfast.megatron._errors import coded
 from holdfast.megatron.core import CheckpointingException
@@ -116,7 +116,7 @@ class TorchDistLoadShardedStrategy(LoadShardedStrategy):
 
 def load_object(checkpoint_dir: CheckpointDir, unique_key: str) -> Any:
     """One object. Raises FileNotFoundError when it is not there."""
-    if not os.path.exists(os.path.join(checkpoint_dir, _METADATA)):
+    if not _files.exists(os.path.join(checkpoint_dir, _METADATA)):
         raise FileNotFoundError(_METADATA)
     records = Records(checkpoint_dir)
     if unique_key not in records.object_keys:
@@ -226,7 +226,7 @@ class Records:
         self._directory = os.fspath(checkpoint_dir)
         path = os.path.join(self._directory, _METADATA)
         try:
-            with open(path, "rb") as file:
+            with _files.open(path, "rb") as file:
                 metadata = _engine.read_pickle(file.read())
         except FileNotFoundError as error:
             raise CheckpointingException(
@@ -314,14 +314,14 @@ class Records:
             )
         path, begin, length = place
         parts = path.split("/")
-        if os.path.isabs(path) or ".." in parts or "\0" in path:
+        if _files.isabs(path) or ".." in parts or "\0" in path:
             raise errors.DataLossError(
                 f"{self._directory}: {key}: its record is in {path!r}, outside"
                 " of the checkpoint"
             )
         whole = os.path.join(self._directory, path)
-        with open(whole, "rb") as file:
-            size = os.fstat(file.fileno()).st_size
+        with _files.open(whole, "rb") as file:
+            size = file.seek(0, os.SEEK_END)
             if begin < 0 or length < 0 or begin + length > size:
                 raise errors.DataLossError(
                     f"{whole}: {key}: its record of {length} bytes at {begin}"

@@ -11,12 +11,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from logging import getLogger
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from holdfast import _engine
+from holdfast._remote_path import plain_path
 from holdfast.megatron import _tensors, ranks
 from holdfast.megatron._errors import coded, from_engine
 from holdfast.megatron._rows import row_of
@@ -181,7 +181,7 @@ def _create_or_open_zarr_arrays(
     opened when another rank has created it, None for replicas that are not
     main. All ranks call it.
     """
-    directory = Path(checkpoint_dir)
+    directory = plain_path(checkpoint_dir)
     with ranks.call(directory) as group:
         arrays = [
             _create_zarr_array(each, directory)
@@ -239,7 +239,9 @@ def _create_zarr_array(
         _engine.megatron_create_arrays(
             [row_of(sharded_tensor)], directory, True, True
         )
-    return _open_zarr_array_verbose(Path(directory, sharded_tensor.key), "r+")
+    return _open_zarr_array_verbose(
+        plain_path(directory) / sharded_tensor.key, "r+"
+    )
 
 
 class ZarrLoadShardedStrategy(LoadShardedStrategy):
@@ -447,7 +449,7 @@ def load_zarr_based_sharded_metadata(
     """
     table = __getattr__("numpy_to_torch_dtype_dict")
     tensors = {}
-    for each in sorted(Path(checkpoint_dir).iterdir()):
+    for each in sorted(plain_path(checkpoint_dir).iterdir()):
         if each.suffix == ".sync" or not (each / ".zarray").exists():
             continue
         shape, dtype = get_shape_dtype_fn(str(each))

@@ -9,6 +9,7 @@ import os
 import uuid
 from typing import Any
 
+from holdfast import _files
 from holdfast.orbax._durable import sync_directory, write_text
 from holdfast.orbax.metadata.step import check_json_object
 
@@ -45,10 +46,10 @@ def read_root_metadata(directory: str) -> RootMetadata:
         OSError: no file there can be read.
         ValueError: a field has another type than Orbax writes.
     """
-    if not os.path.isdir(directory):
+    if not _files.isdir(directory):
         raise NotADirectoryError(f"Path is not a directory: {directory}")
     path = os.path.join(directory, ROOT_METADATA_FILENAME)
-    if not os.path.exists(path):
+    if not _files.exists(path):
         logging.warning(
             "New root metadata file not found in directory: %s. Will try to"
             " read legacy file.",
@@ -56,7 +57,7 @@ def read_root_metadata(directory: str) -> RootMetadata:
         )
         path = os.path.join(directory, _LEGACY_FILENAME)
     try:
-        with open(path, encoding="utf-8") as file:
+        with _files.open(path, encoding="utf-8") as file:
             data = json.load(file)
     except (OSError, ValueError) as error:
         raise OSError(f"Failed to read metadata from {path}") from error
@@ -80,9 +81,12 @@ def write_root_metadata(directory: str, custom_metadata: Any) -> None:
         "custom_metadata": check_json_object(custom_metadata),
     }
     path = os.path.join(directory, ROOT_METADATA_FILENAME)
+    if _files.is_url(path):
+        _files.write_bytes(path, json.dumps(data).encode())
+        return
     unnamed = f"{path}.{uuid.uuid4().hex}.tmp"
     write_text(unnamed, json.dumps(data))
-    os.rename(unnamed, path)
+    _files.rename(unnamed, path)
     sync_directory(directory)
 
 

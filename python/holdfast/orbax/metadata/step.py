@@ -6,8 +6,9 @@ import dataclasses
 import json
 import logging
 import os
-import pathlib
 from typing import Any
+
+from holdfast import _files
 
 STEP_METADATA_FILENAME = "_CHECKPOINT_METADATA"
 
@@ -148,11 +149,14 @@ def read_step_metadata(directory: str) -> Any | None:
     Raises:
         NotADirectoryError: `directory` is a file.
     """
-    if os.path.exists(directory) and not os.path.isdir(directory):
-        raise NotADirectoryError(f"Path is not a directory: {directory}")
-    file = pathlib.Path(directory, STEP_METADATA_FILENAME)
+    # A bucket's file has nothing below it.
+    may_be_file = not _files.is_url(directory)
+    if may_be_file and os.path.exists(directory):
+        if not os.path.isdir(directory):
+            raise NotADirectoryError(f"Path is not a directory: {directory}")
+    file = os.path.join(directory, STEP_METADATA_FILENAME)
     try:
-        return json.loads(file.read_text(encoding="utf-8"))
+        return json.loads(_files.read_bytes(file).decode())
     except FileNotFoundError:
         logging.warning("Metadata file does not exist: %s", file)
     except (OSError, ValueError) as error:

@@ -13,6 +13,8 @@ import os
 import threading
 from typing import Any, Protocol
 
+from holdfast import _files
+
 PathLike = str | os.PathLike[str]
 
 
@@ -41,7 +43,7 @@ class MetadataStore(Protocol):
 def _read(file_path: PathLike) -> dict[str, Any] | None:
     path = os.fspath(file_path)
     try:
-        with open(path, encoding="utf-8") as file:
+        with _files.open(path, encoding="utf-8") as file:
             data: dict[str, Any] = json.loads(file.read())
     except FileNotFoundError:
         logging.warning("Metadata file does not exist: %s", path)
@@ -55,7 +57,7 @@ def _read(file_path: PathLike) -> dict[str, Any] | None:
 
 
 def _write(file_path: PathLike, metadata: dict[str, Any]) -> None:
-    with open(os.fspath(file_path), "w", encoding="utf-8") as file:
+    with _files.open(os.fspath(file_path), "w", encoding="utf-8") as file:
         file.write(json.dumps(metadata))
 
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import shutil
 from typing import Any
 
+from holdfast import _files
 from holdfast.orbax._processes import Operation
 from holdfast.orbax._trash import Remover, move_to_trash
 from holdfast.orbax.v1._coroutines import AsyncResponse, BackgroundResponse
@@ -38,7 +38,7 @@ from holdfast.orbax.v1.errors import (
     DeletionRecoveryError,
     InvalidLayoutError,
 )
-from holdfast.orbax.v1.options import CheckpointLayout
+from holdfast.orbax.v1.options import CheckpointLayout, path_of
 
 
 def delete(
@@ -144,7 +144,7 @@ def start_deletion(
         Exception: what `delete` raises before anything is removed.
     """
     context = get_context()
-    path = context.file.path_class(path)
+    path = path_of(context.file, path)
     operation = start(context, path, is_save=True)
     with operation.phase("delete:prepare"):
         plan = _plan(path, checkpointable_name, missing_ok, context, is_step)
@@ -162,8 +162,8 @@ def start_deletion(
 def _publish(plan: _Plan, context: Context, remover: Remover) -> None:
     """What is deleted is gone for readers."""
     if plan.record is None:
-        path = os.path.abspath(plan.path)
-        remover.add(move_to_trash(os.path.dirname(path), [path]))
+        path = _files.abspath(plan.path)
+        remover.add(move_to_trash(_files.dirname(path), [path]))
     elif not plan.is_published:
         publish_record(
             plan.path, plan.record, context.file.path_permission_mode
@@ -177,8 +177,8 @@ def _finish(plan: _Plan | None, operation: Operation, remover: Remover) -> bool:
         is_primary = operation.processes.is_primary
         if plan is not None and plan.record is not None and is_primary:
             item = os.path.join(plan.path, plan.record.checkpointable_name)
-            if os.path.exists(item):
-                shutil.rmtree(item)
+            if _files.exists(item):
+                _files.rmtree(item)
             finish_record(plan.path, plan.record)
     return plan is not None
 
@@ -197,7 +197,7 @@ def _plan(
     """
     _check_arguments(name, missing_ok)
     _check_path(path)
-    if not os.path.exists(path):
+    if not _files.exists(path):
         if missing_ok:
             return None
         raise FileNotFoundError(f"Checkpoint does not exist: {path}.")
@@ -219,7 +219,7 @@ def _plan(
     try:
         _check_item(path, name, metadata)
     except FileNotFoundError:
-        if missing_ok and not os.path.exists(os.path.join(path, name)):
+        if missing_ok and not _files.exists(os.path.join(path, name)):
             return None
         raise
     return _Plan(path, new_record(name, metadata))
@@ -233,7 +233,7 @@ def _check_path(path: Any) -> None:
     """
     if not path.name or str(path) in (".", ".."):
         raise ValueError(f"Cannot delete a storage root: {path}.")
-    if os.path.islink(path):
+    if _files.islink(path):
         raise ValueError(
             f"Cannot delete a checkpoint through a symlink: {path}."
         )
@@ -247,7 +247,7 @@ def _check_checkpoint(path: Any, context: Context, is_step: bool) -> None:
         NotImplementedError: the context asks for another layout.
         InvalidLayoutError: it is something else.
     """
-    if not os.path.isdir(path):
+    if not _files.isdir(path):
         raise NotADirectoryError(f"Checkpoint path is not a directory: {path}.")
     if context.checkpoint_layout is CheckpointLayout.SAFETENSORS:
         raise NotImplementedError(
@@ -255,16 +255,16 @@ def _check_checkpoint(path: Any, context: Context, is_step: bool) -> None:
         )
     if is_step:
         return
-    parent = os.path.dirname(os.path.abspath(path))
+    parent = _files.dirname(_files.abspath(path))
     for marker in (INDICATOR_FILE, CHECKPOINT_METADATA_FILE, RECORD_FILE):
-        if os.path.exists(os.path.join(parent, marker)):
+        if _files.exists(os.path.join(parent, marker)):
             raise InvalidLayoutError(
                 f"{path} is a checkpointable directory. Delete from its"
                 " checkpoint root using checkpointable_name instead."
             )
     markers = (INDICATOR_FILE, CHECKPOINT_METADATA_FILE, TREE_METADATA_FILE)
-    is_marked = any(os.path.isfile(os.path.join(path, m)) for m in markers)
-    if not is_marked and os.listdir(path):
+    is_marked = any(_files.isfile(os.path.join(path, m)) for m in markers)
+    if not is_marked and _files.listdir(path):
         raise InvalidLayoutError(f"Not an Orbax checkpoint root: {path}.")
 
 
@@ -282,16 +282,16 @@ def _check_item(path: Any, name: str, metadata: dict[str, Any]) -> None:
             f"Checkpoint at {path} has no named checkpointables."
         )
     item = os.path.join(path, name)
-    if os.path.islink(item):
+    if _files.islink(item):
         raise ValueError(
             f"Cannot delete a checkpoint through a symlink: {item}."
         )
-    if name not in handlers or not os.path.isdir(item):
+    if name not in handlers or not _files.isdir(item):
         raise FileNotFoundError(
             f"Checkpointable {name!r} does not exist at {path}."
         )
     others = handlers.keys() - RESERVED_NAMES - {name}
-    if not any(os.path.isdir(os.path.join(path, other)) for other in others):
+    if not any(_files.isdir(os.path.join(path, other)) for other in others):
         raise ValueError(
             "Cannot delete the final checkpointable; delete the whole"
             " checkpoint instead."

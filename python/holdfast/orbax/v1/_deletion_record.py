@@ -14,6 +14,7 @@ import secrets
 from collections.abc import Collection
 from typing import Any
 
+from holdfast import _files
 from holdfast.orbax._crc32c import crc32c
 from holdfast.orbax._durable import sync_directory
 from holdfast.orbax.v1.errors import (
@@ -85,7 +86,7 @@ def _read_object(path: str) -> dict[str, Any]:
         OSError: the file cannot be read.
         ValueError: it is none.
     """
-    with open(path, encoding="utf-8") as file:
+    with _files.open(path, encoding="utf-8") as file:
         value = json.load(file)
     if not isinstance(value, dict):
         raise ValueError(f"Expected a metadata dictionary at {path}.")
@@ -115,7 +116,7 @@ def read_record(path: Any) -> DeletionRecord | None:
         DeletionRecoveryError: it says nothing that could be done.
     """
     record_path = os.path.join(path, RECORD_FILE)
-    if not os.path.lexists(record_path):
+    if not _files.lexists(record_path):
         return None
     try:
         value = _read_object(record_path)
@@ -200,6 +201,9 @@ def publish_record(
     """
     target = os.path.join(path, RECORD_FILE)
     text = json.dumps(dataclasses.asdict(record), sort_keys=True)
+    if _files.is_url(target):
+        _files.write_bytes(target, text.encode(), must_create=True)
+        return
     written = _write_new(target, text, mode)
     try:
         os.link(written, target)  # Unlike a rename it replaces nothing.
@@ -208,9 +212,17 @@ def publish_record(
     sync_directory(os.fspath(path))
 
 
+def _replace(target: str, text: str) -> None:
+    """Writes a file, whole and durable, in place of another."""
+    if _files.is_url(target):
+        _files.write_bytes(target, text.encode())
+    else:
+        os.replace(_write_new(target, text, None), target)
+
+
 def _write_new(target: str, text: str, mode: int | None) -> str:
     """A file beside `target`, whole and durable; returns its path."""
-    directory = os.path.dirname(target)
+    directory = _files.dirname(target)
     path = os.path.join(directory, f".orbax-delete-{secrets.token_hex(8)}")
     with open(path, "w", encoding="utf-8") as file:
         if os.path.exists(target):
@@ -235,9 +247,9 @@ def finish_record(path: Any, record: DeletionRecord) -> None:
     """
     metadata_path = os.path.join(path, _METADATA_FILE)
     text = json.dumps(record.updated_metadata)
-    os.replace(_write_new(metadata_path, text, None), metadata_path)
+    _replace(metadata_path, text)
     _forget_digests(path, record.checkpointable_name, text.encode())
-    os.unlink(os.path.join(path, RECORD_FILE))
+    _files.unlink(os.path.join(path, RECORD_FILE))
     sync_directory(os.fspath(path))
 
 
@@ -247,7 +259,7 @@ def _forget_digests(path: Any, name: str, metadata: bytes) -> None:
     Without them nothing is checked, so what cannot be understood goes.
     """
     target = os.path.join(path, _DIGESTS_FILE)
-    if not os.path.exists(target):
+    if not _files.exists(target):
         return
     try:
         digests = _read_object(target)
@@ -260,12 +272,12 @@ def _forget_digests(path: Any, name: str, metadata: bytes) -> None:
         digests["files"] = files
         del digests["crc32c"]
     except (ValueError, KeyError, TypeError, IndexError, AttributeError):
-        os.unlink(target)
+        _files.unlink(target)
         return
     compact = json.dumps(digests, separators=(",", ":"), ensure_ascii=False)
     body = compact[:-1]
     text = f'{body},"crc32c":"{crc32c(body.encode()):08x}"}}'
-    os.replace(_write_new(target, text, None), target)
+    _replace(target, text)
 
 
 def deleted_name(

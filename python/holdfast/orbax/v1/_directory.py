@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterable
 from typing import Any
 
-from holdfast import _engine
+from holdfast import _engine, _files
 from holdfast.orbax import _pending
 from holdfast.orbax._durable import sync_directory, write_text
 from holdfast.orbax._paths import COMMIT_SUCCESS_FILE, TMP_DIR_SUFFIX
@@ -18,6 +18,7 @@ from holdfast.orbax._shared_directory import discard
 from holdfast.orbax.options import FileOptions
 from holdfast.orbax.v1._deletion_record import check_not_deleting
 from holdfast.orbax.v1.context import Context
+from holdfast.orbax.v1.options import path_of
 
 _COMMITTED = "Checkpoint commit was successful to "
 
@@ -55,7 +56,7 @@ class Destination:
             ),
             atomicity_options=context.atomicity.v0(),
         )
-        self._path_class = context.file.path_class
+        self._file_options = context.file
         self._operation = operation
         self._is_step = is_step
         self._pending: Any | None = None
@@ -68,9 +69,9 @@ class Destination:
             ValueError: the path exists, or is relative.
         """
         check_not_deleting(self.path)
-        if os.path.lexists(self.path) and not self._overwrite:
+        if _files.lexists(self.path) and not self._overwrite:
             raise ValueError(f"Destination {self.path} already exists.")
-        if not os.path.isabs(self.path):
+        if not _files.isabs(self.path):
             raise ValueError(
                 "Checkpoint path should be absolute. Got "
                 f"{self.path}{TMP_DIR_SUFFIX}"
@@ -95,7 +96,7 @@ class Destination:
             pending = self.begin()
             if pending is not None:
                 for name in names:
-                    os.makedirs(os.path.join(pending.directory, name))
+                    _files.makedirs(os.path.join(pending.directory, name))
 
     def begin(self) -> Any | None:
         """The directory, a `Pending`, made by the first call.
@@ -111,7 +112,7 @@ class Destination:
         with self._lock:
             if self._pending is None:
                 self._pending = _pending.begin(
-                    os.path.abspath(self.path),
+                    _files.abspath(self.path),
                     self._commit,
                     overwrite=self._overwrite,
                 )
@@ -119,9 +120,11 @@ class Destination:
 
     def item(self, name: str) -> ItemDirectory:
         """The directory of a checkpointable."""
-        path = os.path.abspath(self.path)
+        path = _files.abspath(self.path)
         temporary = self._commit.temporary_path(path).get()
-        return ItemDirectory(self, name, self._path_class(os.fspath(temporary)))
+        return ItemDirectory(
+            self, name, path_of(self._file_options, os.fspath(temporary))
+        )
 
     def save_item(self, name: str, tree: Any, **options: Any) -> None:
         """Writes a pytree item, on the only process."""
@@ -141,9 +144,9 @@ class Destination:
             pending.write_file(name, content)
         elif pending is not None:
             path = os.path.join(pending.directory, name)
-            os.makedirs(os.path.dirname(path), exist_ok=True)
+            _files.makedirs(_files.dirname(path), exist_ok=True)
             write_text(path, content.decode())
-            sync_directory(os.path.dirname(path))
+            sync_directory(_files.dirname(path))
 
     def commit(self, item_handlers_json: str, custom_metadata: str) -> None:
         """Makes the checkpoint exist, on the primary."""
@@ -208,7 +211,7 @@ class ItemDirectory:
     async def await_creation(self) -> Any:
         """Makes the directory; returns its path."""
         self._destination.begin()
-        os.makedirs(self._path, exist_ok=True)
+        _files.makedirs(self._path, exist_ok=True)
         return self._path
 
     @property

@@ -7,6 +7,7 @@ import os
 from collections.abc import Awaitable
 from typing import Any, ClassVar
 
+from holdfast import _files
 from holdfast.orbax.v1._directory import ItemDirectory
 from holdfast.orbax.v1.path import PathAwaitingCreation
 
@@ -44,7 +45,7 @@ class JsonHandler:
                 directory.write_file(self._filenames[0], content)
                 return
             path = os.path.join(await directory.await_creation(), "")
-            with open(path + self._filenames[0], "wb") as file:
+            with _files.open(path + self._filenames[0], "wb") as file:
                 file.write(content)
 
         return write()
@@ -62,8 +63,8 @@ class JsonHandler:
         async def read() -> Any:
             for name in self._filenames:
                 path = os.path.join(directory, name)
-                if os.path.exists(path):
-                    with open(path, encoding="utf-8") as file:
+                if _files.exists(path):
+                    with _files.open(path, encoding="utf-8") as file:
                         return json.loads(file.read())
             raise FileNotFoundError(
                 f"Unable to parse JSON file in {directory}. Recognized "

@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+from holdfast import _files
 from holdfast.orbax._paths import is_path_temporary
 from holdfast.orbax.metadata.step import (
     StepMetadata,
@@ -47,11 +48,11 @@ class Layout:
 
     def has(self, *names: str) -> bool:
         """Whether there is such a file or directory below."""
-        return os.path.exists(os.path.join(self.path, *names))
+        return _files.exists(os.path.join(self.path, *names))
 
     def directories(self) -> list[str]:
         """Names of the subdirectories, sorted."""
-        with os.scandir(self.path) as entries:
+        with _files.scandir(self.path) as entries:
             return sorted(entry.name for entry in entries if entry.is_dir())
 
     def checkpointables(self, *wanted: str) -> list[str]:
@@ -172,9 +173,9 @@ def unnamed_error(path: Any) -> ValueError:
 
 
 def _check_directory(path: Any, atomicity: AtomicityOptions) -> None:
-    if not os.path.exists(path):
+    if not _files.exists(path):
         raise FileNotFoundError(f"Checkpoint path {path} does not exist.")
-    if not os.path.isdir(path):
+    if not _files.isdir(path):
         raise NotADirectoryError(f"Checkpoint path {path} is not a directory.")
     if is_path_temporary(path, atomicity_options=atomicity.v0()):
         raise ValueError(f"Found incomplete checkpoint at {path}.")
@@ -197,8 +198,8 @@ def _check_v1(layout: Layout, atomicity: AtomicityOptions) -> None:
 def _check_v0(layout: Layout, atomicity: AtomicityOptions) -> None:
     path = layout.path
     _check_directory(path, atomicity)
-    parent = os.path.dirname(os.path.normpath(path))
-    if os.path.exists(os.path.join(parent, CHECKPOINT_METADATA_FILE)):
+    parent = _files.dirname(_files.normpath(path))
+    if _files.exists(os.path.join(parent, CHECKPOINT_METADATA_FILE)):
         raise InvalidLayoutError(
             f"The path ({path}) configured for loading appears to be a "
             "subdirectory of an Orbax checkpoint. Please try loading from the "
@@ -246,9 +247,7 @@ def open_layout(path: Any, context: Context) -> Layout | SafetensorsCheckpoint:
     try:
         if kind is CheckpointLayout.SAFETENSORS:
             return SafetensorsCheckpoint(path)
-        layout = Layout(
-            path, os.path.exists(os.path.join(path, INDICATOR_FILE))
-        )
+        layout = Layout(path, _files.exists(os.path.join(path, INDICATOR_FILE)))
         check = _check_v1 if layout.is_v1 else _check_v0
         _check(check, layout, context.atomicity)
     except InvalidLayoutError as error:
@@ -264,7 +263,7 @@ def open_layout(path: Any, context: Context) -> Layout | SafetensorsCheckpoint:
 
 def _kind_by_markers(path: Any) -> CheckpointLayout:
     markers = (INDICATOR_FILE, CHECKPOINT_METADATA_FILE, TREE_METADATA_FILE)
-    if any(os.path.exists(os.path.join(path, name)) for name in markers):
+    if any(_files.exists(os.path.join(path, name)) for name in markers):
         return CheckpointLayout.ORBAX
     if is_safetensors(path):
         return CheckpointLayout.SAFETENSORS

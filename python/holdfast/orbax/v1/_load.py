@@ -27,7 +27,7 @@ from holdfast.orbax.v1._operations import start
 from holdfast.orbax.v1._safetensors import SafetensorsCheckpoint
 from holdfast.orbax.v1.context import Context, get_context
 from holdfast.orbax.v1.errors import InvalidLayoutError, NoEntryError
-from holdfast.orbax.v1.options import CheckpointLayout
+from holdfast.orbax.v1.options import CheckpointLayout, path_of
 
 PLACEHOLDER = ...
 
@@ -71,7 +71,7 @@ def load(
     context = get_context()
     operation = start(context, path, is_save=False)
     with operation.phase("_load_impl"):
-        layout = open_layout(context.file.path_class(path), context)
+        layout = open_layout(path_of(context.file, path), context)
         if isinstance(layout, SafetensorsCheckpoint):
             return layout.load(abstract, context)()
         name = layout.find_pytree(checkpointable_name)
@@ -110,7 +110,7 @@ def _load_several(
     path: Any, abstracts: Any, context: Context
 ) -> dict[str, Any]:
     """See `load_checkpointables`."""
-    layout = open_layout(context.file.path_class(path), context)
+    layout = open_layout(path_of(context.file, path), context)
     if isinstance(layout, SafetensorsCheckpoint):
         raise NotImplementedError(
             "SafetensorsLayout does not support `.load_checkpointables`. Use "
@@ -171,7 +171,7 @@ def load_async(
     check_name(checkpointable_name)
     if abstract is not None:
         check_abstract_state(abstract)
-    opened = open_layout(context.file.path_class(path), context)
+    opened = open_layout(path_of(context.file, path), context)
     assert isinstance(opened, SafetensorsCheckpoint)
     read = opened.load(abstract, context)
 

@@ -18,6 +18,7 @@ from holdfast.orbax.v1._metadata_types import CheckpointMetadata
 from holdfast.orbax.v1._safetensors import SafetensorsCheckpoint
 from holdfast.orbax.v1.context import Context, get_context
 from holdfast.orbax.v1.errors import InvalidLayoutError
+from holdfast.orbax.v1.options import path_of
 
 _logger = logging.getLogger(__name__)
 
@@ -41,7 +42,7 @@ def metadata(
     """
     check_name(checkpointable_name)
     context = get_context()
-    layout = open_layout(context.file.path_class(path), context)
+    layout = open_layout(path_of(context.file, path), context)
     if isinstance(layout, SafetensorsCheckpoint):
         return layout.metadata()
     name = layout.find_pytree(checkpointable_name)
@@ -65,7 +66,7 @@ def checkpointables_metadata(path: Any) -> CheckpointMetadata[dict[str, Any]]:
         InvalidLayoutError: no such checkpoint; the cause says why.
     """
     context = get_context()
-    layout = open_layout(context.file.path_class(path), context)
+    layout = open_layout(path_of(context.file, path), context)
     if isinstance(layout, SafetensorsCheckpoint):
         raise NotImplementedError(
             "SafetensorsLayout does not support `.checkpointables_metadata`. "
@@ -88,7 +89,7 @@ def checkpointables_metadata(path: Any) -> CheckpointMetadata[dict[str, Any]]:
 def is_orbax_checkpoint(path: Any) -> bool:
     """Whether `path` holds a checkpoint of the v1 layout or an older one."""
     context = get_context()
-    return holds_checkpoint(context.file.path_class(path), context)
+    return holds_checkpoint(path_of(context.file, path), context)
 
 
 def _item_metadata(layout: Layout, name: str, context: Context) -> Any:

@@ -9,11 +9,10 @@ from __future__ import annotations
 import ast
 import json
 import os
-import shutil
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from holdfast import _engine
+from holdfast import _engine, _files
 from holdfast.orbax._paths import TMP_DIR_SUFFIX
 from holdfast.orbax.base_pytree_checkpoint_handler import (
     PartialSaveReplacementError,
@@ -35,18 +34,18 @@ Names = tuple[str, ...]
 
 def parts(session: str) -> list[str]:
     """The directories of the saves of a session, in their order."""
-    if not os.path.isdir(session):
+    if not _files.isdir(session):
         return []
     return [
         os.path.join(session, name)
-        for name in sorted(os.listdir(session))
+        for name in sorted(_files.listdir(session))
         if PENDING_INFIX in name and TMP_DIR_SUFFIX not in name
     ]
 
 
 def _items(part: str) -> Iterator[tuple[str, str]]:
     """Name and path of what is saved in a part."""
-    with os.scandir(part) as entries:
+    with _files.scandir(part) as entries:
         for entry in entries:
             if entry.is_dir():
                 yield entry.name, entry.path
@@ -85,7 +84,7 @@ def _replaced(key: str) -> PartialSaveReplacementError:
 
 def _keys(path: str) -> list[Names]:
     """The keys of the leaves that a `_METADATA` describes."""
-    if not os.path.exists(path):
+    if not _files.exists(path):
         return []
     return [_names_of(key) for key in _read_json(path)["tree_metadata"]]
 
@@ -103,7 +102,7 @@ def _read_json(path: str) -> dict[str, Any]:
     Raises:
         ValueError: the file holds none.
     """
-    with open(path, encoding="utf-8") as file:
+    with _files.open(path, encoding="utf-8") as file:
         try:
             value = json.load(file)
         except ValueError as error:
@@ -118,16 +117,18 @@ def leave_to_the_merge(part: str) -> None:
     would not know how to merge."""
     for path in (part, *(path for _, path in _items(part))):
         _remove(os.path.join(path, _DIGESTS_FILE))
-        if any(name.startswith(_DATABASE_PREFIX) for name in os.listdir(path)):
+        if any(
+            name.startswith(_DATABASE_PREFIX) for name in _files.listdir(path)
+        ):
             for name in _OF_DATABASE:
                 _remove(os.path.join(path, name))
 
 
 def _remove(path: str) -> None:
-    if os.path.isdir(path):
-        shutil.rmtree(path)
-    elif os.path.lexists(path):
-        os.unlink(path)
+    if _files.isdir(path):
+        _files.rmtree(path)
+    elif _files.lexists(path):
+        _files.unlink(path)
 
 
 def make_checkpoint(session: str, path: str) -> None:
@@ -152,12 +153,12 @@ def make_checkpoint(session: str, path: str) -> None:
                 target = os.path.join(pending.directory, name)
                 _merge_item(source, target, part_id)
             metadata_path = os.path.join(part, CHECKPOINT_METADATA_FILE)
-            if os.path.exists(metadata_path):
+            if _files.exists(metadata_path):
                 metadata = _read_json(metadata_path)
                 handlers.update(metadata.get("item_handlers") or {})
                 custom_metadata.update(metadata.get("custom_metadata") or {})
         for _, item in _items(pending.directory):
-            names = os.listdir(item)
+            names = _files.listdir(item)
             if any(name.startswith(_DATABASE_PREFIX) for name in names):
                 _engine.merge_process_databases(item)
         pending.commit(
@@ -167,13 +168,13 @@ def make_checkpoint(session: str, path: str) -> None:
             else "",
             is_v1=True,
         )
-    shutil.rmtree(session)
+    _files.rmtree(session)
 
 
 def _merge_item(source: str, target: str, part_id: str) -> None:
     """Adds the files of an item in a part to the item of the checkpoint."""
-    os.makedirs(target, exist_ok=True)
-    names = set(os.listdir(source))
+    _files.makedirs(target, exist_ok=True)
+    names = set(_files.listdir(source))
     has_databases = any(name.startswith(_DATABASE_PREFIX) for name in names)
     skipped = {_DIGESTS_FILE, *(_OF_DATABASE if has_databases else ())}
     for name in sorted(names - skipped):
@@ -182,8 +183,8 @@ def _merge_item(source: str, target: str, part_id: str) -> None:
         if merge is not None:
             _merge_json(old, new, merge)
         elif name == _ARRAYS:
-            os.makedirs(new, exist_ok=True)
-            for child in sorted(os.listdir(old)):
+            _files.makedirs(new, exist_ok=True)
+            for child in sorted(_files.listdir(old)):
                 _merge_json(
                     os.path.join(old, child),
                     os.path.join(new, child),
@@ -202,9 +203,9 @@ def _merge_json(
     merge: Callable[[dict[str, Any], dict[str, Any]], dict[str, Any]],
 ) -> None:
     value = _read_json(old)
-    if os.path.exists(new):
+    if _files.exists(new):
         value = merge(_read_json(new), value)
-    with open(new, "w", encoding="utf-8") as file:
+    with _files.open(new, "w", encoding="utf-8") as file:
         json.dump(value, file)
 
 
@@ -260,17 +261,17 @@ def _link_all(source: str, target: str) -> None:
     Raises:
         FileExistsError: there is a file of that name.
     """
-    if os.path.isdir(source):
-        os.makedirs(target, exist_ok=True)
-        for name in os.listdir(source):
+    if _files.isdir(source):
+        _files.makedirs(target, exist_ok=True)
+        for name in _files.listdir(source):
             _link_all(os.path.join(source, name), os.path.join(target, name))
         return
-    if os.path.lexists(target):
+    if _files.lexists(target):
         raise FileExistsError(
             f"File collision on {os.path.basename(source)} during finalize."
             " Overwriting destination file is not allowed."
         )
     try:
-        os.link(source, target)
+        _files.link(source, target)
     except OSError:
-        shutil.copyfile(source, target)
+        _files.copyfile(source, target)

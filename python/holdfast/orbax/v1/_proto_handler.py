@@ -11,6 +11,7 @@ import sys
 from collections.abc import Awaitable
 from typing import Any, ClassVar
 
+from holdfast import _files
 from holdfast.orbax.v1._directory import ItemDirectory
 from holdfast.orbax.v1.path import PathAwaitingCreation
 
@@ -47,7 +48,9 @@ class ProtoHandler:
                 directory.write_file(self._filename, text.encode())
                 return
             path = os.path.join(await directory.await_creation(), "")
-            with open(path + self._filename, "w", encoding="utf-8") as file:
+            with _files.open(
+                path + self._filename, "w", encoding="utf-8"
+            ) as file:
                 file.write(text)
 
         return write()
@@ -74,7 +77,7 @@ class ProtoHandler:
 
         async def read() -> Any:
             path = os.path.join(directory, self._filename)
-            with open(path, encoding="utf-8") as file:
+            with _files.open(path, encoding="utf-8") as file:
                 text = file.read()
             return _text_format().Parse(text, abstract_checkpointable())
 

@@ -98,7 +98,8 @@ class PyTreeHandler:
                 path = await directory.await_creation()
                 _write_together(prepared, path, self._context)
             elif isinstance(directory, ItemDirectory) and not prepared.others:
-                directory.save_item(prepared.tree, **prepared.options)
+                options = prepared.options_at(os.fspath(directory.path))
+                directory.save_item(prepared.tree, **options)
             else:
                 prepared.write(await directory.await_creation())
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from holdfast import _dtypes, _engine
+from holdfast import _dtypes, _engine, _files
 from holdfast.orbax import multihost
 from holdfast.orbax._jax import require_jax
 from holdfast.orbax.tree_paths import tree_leaves
@@ -53,7 +53,7 @@ NumpyArray = np.ndarray[Any, np.dtype[Any]]
 
 def is_safetensors(path: Any) -> bool:
     """By names alone: such a file, or a directory that holds one."""
-    if not os.path.exists(path):
+    if not _files.exists(path):
         return False
     return os.fspath(path).endswith(SUFFIX) or bool(_files_in(path))
 
@@ -126,7 +126,7 @@ class SafetensorsCheckpoint:
         """
         self.path = path
         text = os.fspath(path)
-        if os.path.isfile(text):
+        if _files.isfile(text):
             if not text.endswith(SUFFIX):
                 raise InvalidLayoutError(
                     f"Failed to interpret path {path} as a SafeTensors "
@@ -134,7 +134,7 @@ class SafetensorsCheckpoint:
                     f"the '{SUFFIX}' suffix."
                 )
             self._files = [text]
-        elif os.path.isdir(text):
+        elif _files.isdir(text):
             self._files = _files_in(text)
             if not self._files:
                 raise InvalidLayoutError(
@@ -167,7 +167,7 @@ class SafetensorsCheckpoint:
             self.path,
             metadata=tensors,
             commit_timestamp_nsecs=max(
-                int(os.stat(file).st_mtime) for file in self._files
+                int(_files.stat(file).st_mtime) for file in self._files
             ),
             custom_metadata=custom_metadata,
         )
@@ -223,9 +223,9 @@ class SafetensorsCheckpoint:
 
 
 def _files_in(path: Any) -> list[str]:
-    if not os.path.isdir(path):
+    if not _files.isdir(path):
         return []
-    names = sorted(os.listdir(path))
+    names = sorted(_files.listdir(path))
     return [os.path.join(path, name) for name in names if name.endswith(SUFFIX)]
 
 
@@ -235,7 +235,7 @@ def _read_header(file: str) -> tuple[dict[str, Any], int]:
     Raises:
         ValueError: it is cut, or no JSON object.
     """
-    with open(file, "rb") as stream:
+    with _files.open(file, "rb") as stream:
         length = stream.read(_LENGTH_BYTES)
         if not length:
             raise ValueError(f"Could not read header size from {file}.")
@@ -258,7 +258,7 @@ def _check_lengths(tensors: Iterable[_Tensor]) -> None:
     for tensor in tensors:
         ends[tensor.file] = max(ends.get(tensor.file, 0), tensor.end())
     for file, wanted_bytes in ends.items():
-        file_bytes = os.stat(file).st_size
+        file_bytes = _files.stat(file).st_size
         if file_bytes < wanted_bytes:
             raise ValueError(
                 f"SafeTensors file {file} is truncated: its header declares "

@@ -36,7 +36,7 @@ from holdfast.orbax.v1._save_state import (
     check_cancelled,
 )
 from holdfast.orbax.v1.context import Context, get_context
-from holdfast.orbax.v1.options import CheckpointLayout
+from holdfast.orbax.v1.options import CheckpointLayout, path_of
 from holdfast.orbax.v1.tree import JsonType
 
 
@@ -171,7 +171,7 @@ class Save:
             self._items: dict[str, Any] = dict(checkpointables)
             if metrics:
                 self._items[METRICS_NAME] = metrics
-            self._path = context.file.path_class(path)
+            self._path = path_of(context.file, path)
             self._destination = Destination(
                 self._path, overwrite, context, self._operation, is_step
             )

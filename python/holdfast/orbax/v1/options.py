@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from holdfast._remote_path import as_path
 from holdfast.orbax import options
 from holdfast.orbax.options import AtomicityMode, PyTreeMetadataOptions
 from holdfast.orbax.v1._registry import (
@@ -103,6 +104,15 @@ class MultiprocessingOptions(_Options):
     primary_host: int | None = 0
     active_processes: set[int] | None = None
     barrier_sync_key_prefix: str | None = None
+
+
+def path_of(file: FileOptions, path: Any) -> Any:
+    """An object of the options' class; of a URL a RemotePath.
+
+    A class that the program has chosen itself gets URLs too.
+    """
+    is_default = file.path_class is _path_class()
+    return as_path(path) if is_default else file.path_class(path)
 
 
 def _path_class() -> type[Any]:

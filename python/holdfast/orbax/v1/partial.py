@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Awaitable
 from typing import Any
 
+from holdfast import _files
 from holdfast.orbax import _structure
 from holdfast.orbax._durable import sync_directory
 from holdfast.orbax._processes import Operation
@@ -27,6 +28,7 @@ from holdfast.orbax.v1._partial_merge import (
 from holdfast.orbax.v1._pytree_handler import PyTreeHandler
 from holdfast.orbax.v1._save import Save
 from holdfast.orbax.v1.context import get_context
+from holdfast.orbax.v1.options import path_of
 from holdfast.orbax.v1.path import PathAwaitingCreation
 from holdfast.orbax.v1.tree import JsonType
 
@@ -82,8 +84,8 @@ def save_async(
     Waits for an earlier save of the session.
     """
     context = get_context()
-    path = context.file.path_class(path)
-    session = f"{os.path.abspath(path)}{_SUFFIX}"
+    path = path_of(context.file, path)
+    session = f"{_files.abspath(path)}{_SUFFIX}"
     _wait_for_last(session)
     processes = processes_of(context)
     operation = processes.start(
@@ -117,11 +119,11 @@ def save_async(
 def _move(unfinished: str, part: str) -> None:
     """Makes what a save has written a part of its session."""
     leave_to_the_merge(unfinished)
-    session = os.path.dirname(part)
-    os.makedirs(session, exist_ok=True)
-    os.rename(unfinished, part)
+    session = _files.dirname(part)
+    _files.makedirs(session, exist_ok=True)
+    _files.rename(unfinished, part)
     sync_directory(session)
-    sync_directory(os.path.dirname(session))
+    sync_directory(_files.dirname(session))
 
 
 def _wait_for_last(session: str) -> None:
@@ -144,16 +146,16 @@ def finalize(path: Any) -> None:
         OSError: files cannot be read or written.
     """
     context = get_context()
-    text = os.path.abspath(context.file.path_class(path)).removesuffix(_SUFFIX)
+    text = _files.abspath(path_of(context.file, path)).removesuffix(_SUFFIX)
     session = text + _SUFFIX
     _wait_for_last(session)
     operation = start(context, text, is_save=True)
     with operation.phase("OcpPartialSaving:finalize_path_existence_start"):
-        if os.path.exists(text):
+        if _files.exists(text):
             raise FileExistsError(
                 f"Finalized checkpoint already exists at {text}."
             )
-        if not os.path.exists(session):
+        if not _files.exists(session):
             raise FileNotFoundError(
                 f"Partial save path {session} does not exist."
             )

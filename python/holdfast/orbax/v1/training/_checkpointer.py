@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import time
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
 
+from holdfast import _files
 from holdfast.orbax._paths import PathLike, handler_path
 from holdfast.orbax.logging import StandardLogger
 from holdfast.orbax.logging.step_statistics import SaveStepStatistics
@@ -333,7 +333,7 @@ class Checkpointer(StepReader, OlderNames):
         self._wait_for_deletion()
         self._run.wait()
         path = self._run.path(number)
-        if not os.path.exists(path) and not missing_ok:
+        if not _files.exists(path) and not missing_ok:
             raise StepNotFoundError(f"No checkpoint found at step {number}.")
         with get_context(self._context):
             response = start_deletion(

@@ -6,7 +6,7 @@ import contextlib
 import os
 from typing import Any
 
-from holdfast import _engine
+from holdfast import _engine, _files
 from holdfast import errors as holdfast_errors
 from holdfast.orbax._paths import TMP_DIR_SUFFIX
 from holdfast.orbax._pending import make_directories
@@ -44,19 +44,20 @@ def make_root(directory: Any, context: Context) -> None:
 def clean_up(directory: Any, context: Context) -> None:
     """Removes what saves that never ended have left; none that goes on,
     where checkpoints are renamed."""
-    if context.atomicity.mode is AtomicityMode.COMMIT_FILE:
+    is_marked = context.atomicity.mode is AtomicityMode.COMMIT_FILE
+    if is_marked or _files.is_url(directory):
         remove_temporary_paths(
             directory, atomicity_options=context.atomicity.v0()
         )
         return
-    for name in os.listdir(directory):
+    for name in _files.listdir(directory):
         final, suffix, _ = name.partition(TMP_DIR_SUFFIX)
         if not suffix or not final:
             continue
         # The engine makes sure that nobody is writing there.
         with contextlib.suppress(holdfast_errors.HoldfastError):
             _engine.PendingSave(
-                os.path.join(os.path.abspath(directory), final), overwrite=True
+                os.path.join(_files.abspath(directory), final), overwrite=True
             ).discard()
 
 
@@ -81,7 +82,7 @@ def write_custom_metadata(
         return None
     custom_metadata = check_json_object(dict(custom_metadata))
     metadata = os.path.join(directory, _METADATA_DIRECTORY)
-    is_new = not os.path.exists(os.path.join(metadata, ROOT_METADATA_FILENAME))
+    is_new = not _files.exists(os.path.join(metadata, ROOT_METADATA_FILENAME))
     if is_new and processes.is_primary:
         make_directories(metadata, None)
         write_root_metadata(metadata, custom_metadata)
@@ -98,6 +99,6 @@ def read_custom_metadata(directory: Any) -> dict[str, Any]:
         ValueError: it is of other types than Orbax writes.
     """
     path = os.path.join(directory, _METADATA_DIRECTORY)
-    if not os.path.exists(path):
+    if not _files.exists(path):
         return {}
     return read_root_metadata(path).custom_metadata or {}

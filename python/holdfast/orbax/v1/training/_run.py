@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 from typing import Any
 
+from holdfast import _files
 from holdfast import errors as holdfast_errors
 from holdfast.orbax import multihost
 from holdfast.orbax._jax import imported_jax
@@ -107,7 +107,7 @@ class Run:
         self._processes = processes_of(context)
         self._remover = Remover()
         if self._processes.is_primary:
-            self._remover.add(leftovers(os.path.abspath(directory)))
+            self._remover.add(leftovers(_files.abspath(directory)))
         self._steps = self._find(is_lightweight)
         self._pending: _Pending | None = None
 
@@ -156,7 +156,7 @@ class Run:
     def path(self, step: int) -> Any:
         """Where a step is, or will be."""
         path = self._directory / self._names.build_name(step)
-        if os.path.exists(path):
+        if _files.exists(path):
             return path
         try:
             return self._names.find_step(self._directory, step).path
@@ -224,7 +224,7 @@ class Run:
             path,
             request.checkpointables,
             # What is there and no step was never committed.
-            request.overwrite or os.path.lexists(path),
+            request.overwrite or _files.lexists(path),
             request.custom_metadata,
             metrics=request.metrics,
             is_step=True,
@@ -288,8 +288,8 @@ class Run:
     def _remove(self, superfluous: set[int]) -> bool:
         """Removes steps once the new one is committed; true."""
         if superfluous and self._processes.is_primary:
-            paths = [os.path.abspath(self.path(s)) for s in sorted(superfluous)]
-            root = os.path.abspath(self._directory)
+            paths = [_files.abspath(self.path(s)) for s in sorted(superfluous)]
+            root = _files.abspath(self._directory)
             self._remover.add(move_to_trash(root, paths))
         return True
 

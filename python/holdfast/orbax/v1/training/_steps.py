@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from holdfast import _files
 from holdfast.orbax._step_names import standard_name_format
 from holdfast.orbax.options import AtomicityOptions
 from holdfast.orbax.v1._layout import METRICS_NAME
@@ -112,7 +113,7 @@ def read_metrics(path: Any) -> Any | None:
     for name in (METRICS_NAME, "data.json", "metadata"):
         file_path = os.path.join(path, METRICS_NAME, name)
         try:
-            with open(file_path, encoding="utf-8") as file:
+            with _files.open(file_path, encoding="utf-8") as file:
                 return json.load(file)
         except (FileNotFoundError, NotADirectoryError):
             continue

@@ -1,0 +1,95 @@
+// Files and directories wherever checkpoints may lie: a path, or a URL
+// (gs://bucket/…, s3://bucket/…, https://host/… for reading).
+//
+// What a program needs that keeps files of its own beside a checkpoint's: to
+// look, list, read, write and remove. In an object store a directory is what
+// names have in common: it exists while an object lies below it, making one
+// does nothing, and removing the last object removes it. Nothing here follows
+// or makes symbolic links below a directory that is removed.
+//
+// Thread-safety: functions from any thread; a PlaceReader from any thread, a
+// PlaceWriter from one at a time. Ownership: readers and writers keep their
+// connections alive. Units: bytes; times are nanoseconds since 1970.
+// Errors: NotFound (no such file, directory or bucket), PermissionDenied
+// (missing, wrong or expired credentials; no right), InvalidArgument (a bad
+// URL), Unimplemented (what the store cannot do; no such scheme),
+// Unavailable, DeadlineExceeded; each with the path or URL.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "holdfast/status.h"
+
+namespace holdfast {
+
+// "scheme://…".
+bool IsPlaceUrl(std::string_view path);
+
+struct PlaceInfo {
+  enum class Kind : uint8_t { kMissing, kFile, kDirectory, kOther };
+  Kind kind = Kind::kMissing;
+  uint64_t byte_count = 0;  // of a file
+  int64_t modified_ns = 0;  // 0: not known, as for directories of buckets
+};
+// Links are followed. What is missing is no error; a bucket that is missing is.
+Result<PlaceInfo> StatPlace(const std::string& path);
+
+struct PlaceEntry {
+  std::string name;
+  PlaceInfo info;
+};
+// What a directory holds, by name.
+Result<std::vector<PlaceEntry>> ListPlace(const std::string& path);
+
+// A file that is read in pieces, all of one version: should it be replaced
+// meanwhile, reading on is DataLoss.
+class PlaceReader {
+ public:
+  static Result<std::unique_ptr<PlaceReader>> Open(const std::string& path);
+  virtual ~PlaceReader() = default;
+  virtual uint64_t byte_count() const = 0;
+  // Exactly these bytes; OutOfRange beyond the end.
+  virtual Result<std::string> Read(uint64_t offset, uint64_t byte_count) = 0;
+};
+// The whole file.
+Result<std::string> ReadPlace(const std::string& path);
+
+// A file that is written in pieces. It appears, whole, by Finish; without it
+// nothing does.
+class PlaceWriter {
+ public:
+  static Result<std::unique_ptr<PlaceWriter>> Open(const std::string& path);
+  virtual ~PlaceWriter() = default;
+  virtual Status Append(std::string_view piece) = 0;
+  virtual Status Finish() = 0;
+};
+// The whole file at once, durably. With `must_create` AlreadyExists when there
+// is one; of several that try so at once, one wins.
+Status WritePlace(const std::string& path, std::string_view content,
+                  bool must_create = false);
+// Replaces a file whose content is `expected` (absent: that does not exist);
+// FailedPrecondition when it is another. Object stores only.
+Status SwapPlace(const std::string& path,
+                 std::optional<std::string_view> expected,
+                 std::string_view content);
+
+// NotFound when there is no such file.
+Status RemovePlaceFile(const std::string& path);
+// A directory and all below it; markers of commits first.
+Status RemovePlaceTree(const std::string& path);
+// Copies a file, by the server within one bucket. It replaces what is there.
+Status CopyPlaceFile(const std::string& source, const std::string& target);
+// In an object store copied by the server within one bucket, then removed. A
+// file replaces what is at the target.
+Status RenamePlaceFile(const std::string& source, const std::string& target);
+// AlreadyExists when anything is at the target. In an object store it is no
+// single step; the marker of a commit is copied last and removed first.
+Status RenamePlaceDirectory(const std::string& source,
+                            const std::string& target);
+
+}  // namespace holdfast

@@ -1,0 +1,409 @@
+"""The functions of `os`, `os.path` and `shutil` that checkpoints need, for
+paths and URLs.
+
+A path goes to the function of the same name, unchanged. A URL (gs://, s3://,
+http(s):// for reading) goes to the engine. There a directory is what names
+have in common: making one does nothing, one that holds nothing does not exist,
+and listing it gives nothing. There are no links, no permissions, and nothing
+to sync, since what is written is durable.
+
+Thread-safety: any number of threads. Units: bytes; times are seconds since
+1970. Errors: OSError, as the function of the same name has it; for URLs
+`holdfast.errors`, whose classes are of the same kind: FileNotFoundError (a
+missing bucket too), FileExistsError, PermissionError (missing, wrong or
+expired credentials; no right), NotImplementedError (what the storage cannot
+do). What cannot be looked at is never taken for missing.
+"""
+
+from __future__ import annotations
+
+import builtins
+import dataclasses
+import os
+import posixpath
+import re
+import shutil
+import stat as stat_bits
+from collections.abc import Iterator
+from types import TracebackType
+from typing import IO, Any
+
+from holdfast import _engine, errors
+from holdfast._remote_files import open_url
+
+PathLike = str | os.PathLike[str]
+
+_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://[^/?#]*)([^?#]*)(.*)", re.DOTALL)
+
+_MISSING, _FILE, _DIRECTORY = 0, 1, 2  # PlaceInfo::Kind
+
+
+def is_url(path: Any) -> bool:
+    """Whether it is a text or path object of the form `scheme://…`."""
+    if isinstance(path, os.PathLike):
+        path = os.fspath(path)
+    return isinstance(path, str) and _URL.match(path) is not None
+
+
+def is_known(path: PathLike) -> bool:
+    """Whether it is a path, or a URL of a scheme that holdfast reads."""
+    scheme = os.fspath(path).partition("://")[0].lower()
+    return not is_url(path) or scheme in ("gs", "s3", "http", "https")
+
+
+def split_url(url: PathLike) -> tuple[str, str, str]:
+    """`("gs://bucket", "/a/b", "")`: root, path and query of a URL."""
+    match = _URL.fullmatch(os.fspath(url))
+    if match is None:
+        raise ValueError(f"{os.fspath(url)!r} is no URL")
+    return match[1], match[2], match[3]
+
+
+def data_file_bytes(path: PathLike) -> int:
+    """At which size data files are closed: 2 GiB, in buckets 400 MiB."""
+    return 400 << 20 if is_url(path) else 2 << 30
+
+
+# ---- names
+
+
+def abspath(path: PathLike) -> str:
+    """`os.path.abspath`; of a URL without `.`, `..` and superfluous slashes."""
+    if not is_url(path):
+        return os.path.abspath(path)
+    root, inside, query = split_url(path)
+    normal = posixpath.normpath("/" + inside.strip("/"))
+    return root + ("" if normal == "/" else normal) + query
+
+
+def normpath(path: PathLike) -> str:
+    """`os.path.normpath`; of a URL as `abspath`."""
+    return abspath(path) if is_url(path) else os.path.normpath(path)
+
+
+def isabs(path: PathLike) -> bool:
+    """`os.path.isabs`; true of URLs."""
+    return is_url(path) or os.path.isabs(path)
+
+
+def dirname(path: PathLike) -> str:
+    """`os.path.dirname`; a bucket is its own."""
+    if not is_url(path):
+        return os.path.dirname(path)
+    root, inside, _ = split_url(path)
+    return root + posixpath.dirname(inside).rstrip("/")
+
+
+# ---- looking
+
+
+def _info(path: PathLike) -> tuple[int, int, int]:
+    return _engine.stat_place(os.fspath(path))
+
+
+def _kind(path: PathLike) -> int:
+    try:
+        return _info(path)[0]
+    except errors.NotFoundError:  # the bucket
+        return _MISSING
+
+
+def exists(path: PathLike) -> bool:
+    """`os.path.exists`."""
+    if not is_url(path):
+        return os.path.exists(path)
+    return _kind(path) != _MISSING
+
+
+def lexists(path: PathLike) -> bool:
+    """`os.path.lexists`."""
+    return exists(path) if is_url(path) else os.path.lexists(path)
+
+
+def isdir(path: PathLike) -> bool:
+    """`os.path.isdir`."""
+    return _kind(path) == _DIRECTORY if is_url(path) else os.path.isdir(path)
+
+
+def isfile(path: PathLike) -> bool:
+    """`os.path.isfile`."""
+    return _kind(path) == _FILE if is_url(path) else os.path.isfile(path)
+
+
+def islink(path: PathLike) -> bool:
+    """`os.path.islink`."""
+    return not is_url(path) and os.path.islink(path)
+
+
+@dataclasses.dataclass(frozen=True)
+class RemoteStat:
+    """What is known of a URL; also with the names of `etils.epath`.
+
+    Attributes:
+        st_mode: a regular file or a directory, and all permissions.
+        st_size: bytes of a file; 0 for a directory.
+        st_mtime_ns: nanoseconds since 1970; 0: not known.
+    """
+
+    st_mode: int
+    st_size: int
+    st_mtime_ns: int
+
+    @property
+    def st_mtime(self) -> float:
+        """Seconds since 1970."""
+        return self.st_mtime_ns / 1e9
+
+    @property
+    def is_directory(self) -> bool:
+        """Whether it is a directory."""
+        return stat_bits.S_ISDIR(self.st_mode)
+
+    @property
+    def length(self) -> int:
+        """Bytes."""
+        return self.st_size
+
+    @property
+    def mtime(self) -> int:
+        """Whole seconds since 1970."""
+        return self.st_mtime_ns // 10**9
+
+
+def _stat_result(info: tuple[int, int, int]) -> RemoteStat:
+    kind, byte_count, modified_ns = info
+    mode = stat_bits.S_IFDIR | 0o777
+    if kind == _FILE:
+        mode = stat_bits.S_IFREG | 0o666
+    return RemoteStat(mode, byte_count, modified_ns)
+
+
+def stat(path: PathLike) -> os.stat_result | RemoteStat:
+    """`os.stat`; of a URL type, size and times (0: not known) alone."""
+    if not is_url(path):
+        return os.stat(path)
+    info = _info(path)
+    if info[0] == _MISSING:
+        raise errors.NotFoundError(f"stat {os.fspath(path)}: nothing is there")
+    return _stat_result(info)
+
+
+def getsize(path: PathLike) -> int:
+    """`os.path.getsize`."""
+    return stat(path).st_size
+
+
+class DirEntry:
+    """`os.DirEntry` of a URL's directory; asks nothing anew."""
+
+    def __init__(
+        self, directory: str, name: str, info: tuple[int, int, int]
+    ) -> None:
+        self.name = name
+        self.path = posixpath.join(directory, name)
+        self._info = info
+
+    def is_dir(self, *, follow_symlinks: bool = True) -> bool:
+        return self._info[0] == _DIRECTORY
+
+    def is_file(self, *, follow_symlinks: bool = True) -> bool:
+        return self._info[0] == _FILE
+
+    def is_symlink(self) -> bool:
+        return False
+
+    def stat(self, *, follow_symlinks: bool = True) -> RemoteStat:
+        return _stat_result(self._info)
+
+    def __fspath__(self) -> str:
+        return self.path
+
+
+AnyEntry = os.DirEntry[str] | DirEntry
+
+
+class _Entries:
+    """What `os.scandir` returns."""
+
+    def __init__(self, entries: list[DirEntry]) -> None:
+        self._entries = iter(entries)
+
+    def __iter__(self) -> Iterator[AnyEntry]:
+        return self
+
+    def __next__(self) -> AnyEntry:
+        return next(self._entries)
+
+    def __enter__(self) -> _Entries:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        return None
+
+
+def scandir(path: PathLike) -> Any:
+    """`os.scandir`; sorted by name in object stores."""
+    if not is_url(path):
+        return os.scandir(path)
+    text = os.fspath(path)
+    rows = _engine.list_place(text)
+    return _Entries([DirEntry(text, name, info) for name, info in rows])
+
+
+def listdir(path: PathLike) -> list[str]:
+    """`os.listdir`."""
+    if not is_url(path):
+        return os.listdir(path)
+    return [name for name, _ in _engine.list_place(os.fspath(path))]
+
+
+# ---- reading and writing
+
+
+def open(
+    path: PathLike, mode: str = "r", *, encoding: str | None = None
+) -> IO[Any]:
+    """The built-in `open`; of a URL without "+".
+
+    What is written to a URL appears, whole, when the file is closed; nothing
+    does if its `with` block fails. There is no `fileno`.
+    """
+    if not is_url(path):
+        return builtins.open(path, mode, encoding=encoding)
+    return open_url(os.fspath(path), mode, encoding=encoding)
+
+
+def sync(file: IO[Any]) -> None:
+    """Makes what was written to an open file durable; to a URL's by closing.
+
+    Raises:
+        OSError: it cannot be.
+    """
+    file.flush()
+    if not getattr(file, "is_remote", False):
+        os.fsync(file.fileno())
+
+
+def read_bytes(path: PathLike) -> bytes:
+    """The whole of a file.
+
+    Raises:
+        FileNotFoundError: there is none.
+    """
+    if is_url(path):
+        return _engine.read_place(os.fspath(path))
+    with builtins.open(path, "rb") as file:
+        return file.read()
+
+
+def write_bytes(
+    path: PathLike, content: bytes, *, must_create: bool = False
+) -> None:
+    """Writes the whole of a file.
+
+    Raises:
+        FileExistsError: with `must_create`, there is one.
+    """
+    if is_url(path):
+        _engine.write_place(os.fspath(path), content, must_create=must_create)
+        return
+    with builtins.open(path, "xb" if must_create else "wb") as file:
+        file.write(content)
+
+
+# ---- changing
+
+
+def mkdir(path: PathLike, mode: int = 0o777) -> None:
+    """`os.mkdir`."""
+    if not is_url(path):
+        os.mkdir(path, mode)
+
+
+def makedirs(path: PathLike, mode: int = 0o777, exist_ok: bool = False) -> None:
+    """`os.makedirs`."""
+    if not is_url(path):
+        os.makedirs(path, mode, exist_ok)
+
+
+def unlink(path: PathLike) -> None:
+    """`os.unlink`."""
+    if is_url(path):
+        _engine.remove_place_file(os.fspath(path))
+    else:
+        os.unlink(path)
+
+
+def rmdir(path: PathLike) -> None:
+    """`os.rmdir`."""
+    if not is_url(path):
+        os.rmdir(path)
+    elif listdir(path):
+        raise errors.FailedPreconditionError(
+            f"remove {os.fspath(path)}: the directory is not empty"
+        )
+
+
+def rmtree(path: PathLike, ignore_errors: bool = False) -> None:
+    """`shutil.rmtree`; of a URL markers of commits go first."""
+    if not is_url(path):
+        shutil.rmtree(path, ignore_errors)
+        return
+    try:
+        _engine.remove_place_tree(os.fspath(path))
+    except (OSError, errors.HoldfastError):
+        if not ignore_errors:
+            raise
+
+
+def rename(source: PathLike, target: PathLike) -> None:
+    """`os.rename`; in an object store copies, and then removes.
+
+    That is no single step, and a checkpoint's marker moves last.
+
+    Raises:
+        FileExistsError: a directory would replace something in a bucket.
+        NotImplementedError: one is a path and the other a URL, or they are in
+            two buckets.
+    """
+    if not is_url(source) and not is_url(target):
+        os.rename(source, target)
+        return
+    if not is_url(source) or not is_url(target):
+        raise errors.UnimplementedError(
+            f"rename {os.fspath(source)} to {os.fspath(target)}: one is in a"
+            " bucket and the other is not; holdfast.convert copies checkpoints"
+        )
+    is_directory = stat_bits.S_ISDIR(stat(source).st_mode)
+    _engine.rename_place(
+        os.fspath(source), os.fspath(target), is_directory=is_directory
+    )
+
+
+def replace(source: PathLike, target: PathLike) -> None:
+    """`os.replace`."""
+    if is_url(source) or is_url(target):
+        rename(source, target)
+    else:
+        os.replace(source, target)
+
+
+def copyfile(source: PathLike, target: PathLike) -> None:
+    """`shutil.copyfile`; within one bucket the server does it."""
+    if not is_url(source) and not is_url(target):
+        shutil.copyfile(source, target)
+        return
+    _engine.copy_place_file(os.fspath(source), os.fspath(target))
+
+
+def link(source: PathLike, target: PathLike) -> None:
+    """`os.link`; a URL's file is copied."""
+    if is_url(source) or is_url(target):
+        copyfile(source, target)
+    else:
+        os.link(source, target)

@@ -1,0 +1,31 @@
+"""Where libcurl is, when the system has none: the package pycurl brings one.
+
+It is looked for by its files; pycurl is never imported. The engine takes the
+system's libcurl first, and the one that HOLDFAST_LIBCURL names before all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import pathlib
+import sys
+
+from holdfast import _engine, errors
+
+
+def find_pycurls() -> str | None:
+    """The path of the library in `pycurl.libs/`, if that is installed."""
+    for entry in sys.path:
+        directory = pathlib.Path(entry or ".", "pycurl.libs")
+        found = sorted(directory.glob("libcurl*.so*"))
+        if found:
+            return str(found[0].resolve())
+    return None
+
+
+def tell_engine() -> None:
+    """Tells the engine of pycurl's library; nothing where it is not there."""
+    path = find_pycurls()
+    if path is not None:
+        with contextlib.suppress(errors.HoldfastError):  # one is loaded
+            _engine.set_libcurl_path(path)

@@ -1,0 +1,163 @@
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "arguments.h"
+#include "bindings.h"
+#include "blocking.h"
+#include "errors.h"
+#include "holdfast/places.h"
+#include "tree_output.h"
+
+namespace nb = nanobind;
+
+namespace holdfast::python {
+namespace {
+
+// `work` without the GIL, for its value or its Status.
+template <typename T, typename Work>
+T RunOnPlace(const Work& work) {
+  return RunForResult<T>({}, nb::none(),
+                         [&](const RunOptions&) { return work(); });
+}
+template <typename Work>
+void RunOnPlace(const Work& work) {
+  RunBlocking({}, nb::none(), [&](const RunOptions&) { return work(); });
+}
+
+nb::tuple InfoRow(const PlaceInfo& info) {
+  return nb::make_tuple(static_cast<int>(info.kind), info.byte_count,
+                        info.modified_ns);
+}
+
+nb::bytes ToBytes(const std::string& text) {
+  return nb::bytes(text.data(), text.size());
+}
+
+std::string_view ViewOf(const nb::bytes& bytes) {
+  return {bytes.c_str(), bytes.size()};
+}
+
+nb::tuple BindingStatPlace(nb::handle path) {
+  const std::string text = PathOf(path);
+  return InfoRow(RunOnPlace<PlaceInfo>([&] { return StatPlace(text); }));
+}
+
+nb::list BindingListPlace(nb::handle path) {
+  const std::string text = PathOf(path);
+  const auto entries =
+      RunOnPlace<std::vector<PlaceEntry>>([&] { return ListPlace(text); });
+  nb::list rows;
+  for (const PlaceEntry& entry : entries) {
+    rows.append(nb::make_tuple(ToPythonText(entry.name), InfoRow(entry.info)));
+  }
+  return rows;
+}
+
+nb::bytes BindingReadPlace(nb::handle path) {
+  const std::string text = PathOf(path);
+  return ToBytes(RunOnPlace<std::string>([&] { return ReadPlace(text); }));
+}
+
+void BindingWritePlace(nb::handle path, const nb::bytes& content,
+                       bool must_create) {
+  const std::string text = PathOf(path);
+  RunOnPlace([&] { return WritePlace(text, ViewOf(content), must_create); });
+}
+
+void BindingSwapPlace(nb::handle path, nb::handle expected,
+                      const nb::bytes& content) {
+  const std::string text = PathOf(path);
+  std::optional<std::string_view> old;
+  nb::bytes kept;
+  if (!expected.is_none()) {
+    kept = nb::cast<nb::bytes>(expected);
+    old = ViewOf(kept);
+  }
+  RunOnPlace([&] { return SwapPlace(text, old, ViewOf(content)); });
+}
+
+void BindingRemovePlaceFile(nb::handle path) {
+  const std::string text = PathOf(path);
+  RunOnPlace([&] { return RemovePlaceFile(text); });
+}
+
+void BindingRemovePlaceTree(nb::handle path) {
+  const std::string text = PathOf(path);
+  RunOnPlace([&] { return RemovePlaceTree(text); });
+}
+
+void BindingCopyPlaceFile(nb::handle source, nb::handle target) {
+  const std::string from = PathOf(source);
+  const std::string to = PathOf(target);
+  RunOnPlace([&] { return CopyPlaceFile(from, to); });
+}
+
+void BindingRenamePlace(nb::handle source, nb::handle target,
+                        bool is_directory) {
+  const std::string from = PathOf(source);
+  const std::string to = PathOf(target);
+  RunOnPlace([&] {
+    return is_directory ? RenamePlaceDirectory(from, to)
+                        : RenamePlaceFile(from, to);
+  });
+}
+
+std::unique_ptr<PlaceReader> BindingOpenReader(nb::handle path) {
+  const std::string text = PathOf(path);
+  return RunOnPlace<std::unique_ptr<PlaceReader>>(
+      [&] { return PlaceReader::Open(text); });
+}
+
+std::unique_ptr<PlaceWriter> BindingOpenWriter(nb::handle path) {
+  const std::string text = PathOf(path);
+  return RunOnPlace<std::unique_ptr<PlaceWriter>>(
+      [&] { return PlaceWriter::Open(text); });
+}
+
+nb::bytes BindingReaderRead(PlaceReader& self, uint64_t offset,
+                            uint64_t byte_count) {
+  return ToBytes(
+      RunOnPlace<std::string>([&] { return self.Read(offset, byte_count); }));
+}
+
+}  // namespace
+
+void BindPlaces(nb::module_& module) {
+  nb::class_<PlaceReader>(module, "PlaceReader")
+      .def_prop_ro("byte_count", &PlaceReader::byte_count)
+      .def("read", &BindingReaderRead, nb::arg("offset"),
+           nb::arg("byte_count"));
+  nb::class_<PlaceWriter>(module, "PlaceWriter")
+      .def(
+          "append",
+          [](PlaceWriter& self, const nb::bytes& piece) {
+            RunOnPlace([&] { return self.Append(ViewOf(piece)); });
+          },
+          nb::arg("piece"))
+      .def("finish", [](PlaceWriter& self) {
+        RunOnPlace([&] { return self.Finish(); });
+      });
+  module.def("open_place_reader", &BindingOpenReader, nb::arg("path"));
+  module.def("open_place_writer", &BindingOpenWriter, nb::arg("path"));
+  module.def("stat_place", &BindingStatPlace, nb::arg("path"));
+  module.def("list_place", &BindingListPlace, nb::arg("path"));
+  module.def("read_place", &BindingReadPlace, nb::arg("path"));
+  module.def("write_place", &BindingWritePlace, nb::arg("path"),
+             nb::arg("content"), nb::kw_only(), nb::arg("must_create") = false);
+  module.def("swap_place", &BindingSwapPlace, nb::arg("path"),
+             nb::arg("expected").none(), nb::arg("content"));
+  module.def("remove_place_file", &BindingRemovePlaceFile, nb::arg("path"));
+  module.def("remove_place_tree", &BindingRemovePlaceTree, nb::arg("path"));
+  module.def("copy_place_file", &BindingCopyPlaceFile, nb::arg("source"),
+             nb::arg("target"));
+  module.def("rename_place", &BindingRenamePlace, nb::arg("source"),
+             nb::arg("target"), nb::kw_only(), nb::arg("is_directory"));
+}
+
+}  // namespace holdfast::python

@@ -1,0 +1,99 @@
+// SaveLease: who may write a checkpoint in an object store, where there are no
+// locks: the file `_HOLDFAST_SAVE` in the checkpoint's directory.
+//
+// A lease is taken by creating the file, or by replacing the one of a dead or
+// rival save: the newcomer wins, and the other finds out before it commits. The
+// two steps that count, taking the lease and beginning the commit, are compare
+// and swap by the server, so of any number of savers one commits. A holder that
+// has begun its commit is left alone for kCommitSeconds by the server's clock;
+// it renews the lease well before they are over.
+//
+// A lease beside a commit marker means nothing. A lease without one says that
+// the directory is no checkpoint, whatever else is in it: a save has not ended,
+// or a removal (MarkForDeletion).
+//
+// A server that ignores conditions would let two savers commit. It is found out
+// at the first lease of a process in a bucket, and refused
+// (FailedPrecondition), unless HOLDFAST_ALLOW_UNSAFE_COMMIT=1 is set.
+//
+// Thread-safety: one thread; the free functions any. Ownership: a lease that is
+// dropped without Release stays in place.
+// Units: seconds; nanoseconds since 1970.
+// Errors: AlreadyExists (another save commits at this moment),
+// FailedPrecondition (taken over; says by whom), those of the bucket.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "holdfast/status.h"
+
+namespace holdfast {
+
+// What the file says.
+struct LeaseRecord {
+  enum class State : uint8_t { kWriting, kCommitting, kRemoving };
+  State state = State::kWriting;
+  std::string save_id;
+  std::string host;
+  int64_t pid = 0;
+  int64_t begun_ns = 0;
+  int64_t renewal_count = 0;
+
+  bool operator==(const LeaseRecord&) const = default;
+};
+std::string SerializeLease(const LeaseRecord& lease);
+// DataLoss for other texts.
+Result<LeaseRecord> ParseLease(std::string_view text);
+
+class SaveLease {
+ public:
+  static constexpr double kCommitSeconds = 60;
+
+  // Takes the lease on `directory` (a URL), whoever has it. `had_holder` says
+  // whether there was one to take over.
+  static Result<SaveLease> Take(const std::string& directory);
+
+  bool had_holder() const { return had_holder_; }
+  const std::string& save_id() const { return record_.save_id; }
+  bool is_committing() const {
+    return record_.state == LeaseRecord::State::kCommitting;
+  }
+
+  // Ok while it is ours.
+  Status CheckHeld() const;
+  // From now on nobody takes it over, for a while.
+  Status BeginCommit();
+  // Call between the steps of a commit; asks the server only when it is time.
+  Status KeepCommitting();
+  // Deletes the file, if it is ours. FailedPrecondition when it is not; any
+  // other failure leaves it to the next save.
+  Status Release();
+
+ private:
+  SaveLease(std::string directory, LeaseRecord record, bool had_holder);
+  Status Swap(LeaseRecord next);
+  Status TakenOver() const;
+
+  std::string directory_;
+  LeaseRecord record_;
+  std::string text_;  // of record_, as it is stored
+  bool had_holder_ = false;
+  std::chrono::steady_clock::time_point renewed_;
+};
+
+// False for paths of a file system, and for what cannot be looked at.
+bool HasLease(const std::string& directory);
+// Says of a finished checkpoint in an object store that it is one no more, so
+// that it can be removed piece by piece. Ok when nothing is there.
+Status MarkForDeletion(const std::string& directory);
+bool IsMarkedForDeletion(const std::string& directory);
+
+// How to wait while another save commits; null: really. For tests.
+void SetLeaseSleepForTest(std::function<void(double seconds)> sleep);
+
+}  // namespace holdfast

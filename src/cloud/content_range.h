@@ -1,0 +1,24 @@
+// The header Content-Range: which bytes of how many an answer has.
+//
+// Thread-safety: pure functions. Units: bytes. Errors: nullopt for anything
+// that is not exactly of the form (RFC 9110, 14.4), or whose numbers disagree.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace holdfast {
+
+struct ContentRange {
+  uint64_t offset = 0;
+  uint64_t byte_count = 0;  // > 0
+  uint64_t total_bytes = 0;
+};
+
+// "bytes 100-199/1234", of a 206.
+std::optional<ContentRange> ParseContentRange(std::string_view value);
+// 1234 of "bytes */1234", of a 416.
+std::optional<uint64_t> ParseUnsatisfiedRange(std::string_view value);
+
+}  // namespace holdfast

@@ -1,0 +1,468 @@
+#include "cloud/http_bucket.h"
+
+#include <algorithm>
+#include <atomic>
+#include <charconv>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include "base/status_macros.h"
+#include "cloud/content_range.h"
+#include "http/http_client.h"
+#include "http/http_date.h"
+#include "http/url.h"
+
+namespace holdfast {
+namespace {
+
+constexpr uint64_t kAnswerBytesMax = uint64_t{64} << 20;
+constexpr uint64_t kRefusalBytesMax = uint64_t{1} << 16;
+constexpr uint64_t kWebOffsetMax = std::numeric_limits<int64_t>::max();
+// How versions begin that are no ETag.
+constexpr std::string_view kModified = "modified ";
+constexpr std::string_view kSizeOnly = "bytes ";
+
+std::optional<uint64_t> ContentLength(const HttpHeaders& headers) {
+  const auto text = FindHeader(headers, "content-length");
+  if (!text) return std::nullopt;
+  uint64_t length = 0;
+  const auto [end, error] =
+      std::from_chars(text->data(), text->data() + text->size(), length);
+  if (error != std::errc() || end != text->data() + text->size()) {
+    return std::nullopt;
+  }
+  return length;
+}
+
+std::string WebVersion(const HttpHeaders& headers, uint64_t total_bytes) {
+  const std::string_view etag = FindHeader(headers, "etag").value_or("");
+  if (etag.size() > 2 && etag.front() == '"' && etag.back() == '"') {
+    return std::string(etag.substr(1, etag.size() - 2));
+  }
+  const std::string size = std::string(kSizeOnly) + std::to_string(total_bytes);
+  const auto modified = FindHeader(headers, "last-modified");
+  if (!modified || !ParseHttpDate(*modified)) return size;
+  return std::string(kModified) + std::string(*modified) + "; " + size;
+}
+
+void AddVersionHeader(std::string_view version, HttpHeaders& headers) {
+  if (version.empty() || version.starts_with(kSizeOnly)) return;
+  if (version.starts_with(kModified)) {
+    version.remove_prefix(kModified.size());
+    headers.emplace_back("If-Unmodified-Since",
+                         version.substr(0, version.rfind(';')));
+    return;
+  }
+  headers.emplace_back("If-Match", "\"" + std::string(version) + "\"");
+}
+
+// A read as it is sent.
+struct WebRead {
+  const GetRequest* request = nullptr;
+  bool is_exact = false;
+  uint64_t byte_count = 0;  // asked for
+  Buffer buffer;            // where an exact read without a target goes
+  std::span<char> target;   // empty: the answer's body
+};
+
+class HttpBucket : public Bucket {
+ public:
+  HttpBucket(const Url& root, const HttpOptions& options)
+      : origin_(OriginOf(root)),
+        path_(root.path),
+        query_(root.query),
+        client_(options) {
+    while (path_.ends_with('/')) path_.pop_back();
+    traits_.can_write = false;
+    traits_.can_list = false;
+    traits_.upload_conditions = false;
+  }
+
+  const BucketTraits& traits() const override { return traits_; }
+  std::string UrlOf(std::string_view key) const override {
+    return origin_ + path_ + "/" + EscapePath(key);
+  }
+  uint64_t part_bytes(uint64_t /*index*/) const override { return 16 << 20; }
+  int64_t ServerTimeNs() const override { return server_time_ns_; }
+
+  Result<BucketAccess> Access() override {
+    BucketAccess access;
+    access.endpoint = origin_;
+    access.credentials = query_.empty() ? "none" : "the query of the URL";
+    return access;
+  }
+
+  Result<ObjectEntry> Head(std::string_view key) override;
+  std::vector<Result<GetResult>> Get(
+      std::span<const GetRequest> requests,
+      const CancelToken* cancel = nullptr) override;
+
+  Result<std::string> Put(std::string_view key,
+                          std::span<const std::string_view> /*pieces*/,
+                          const Condition& /*condition*/) override {
+    return ReadOnly("write", key);
+  }
+  Result<std::unique_ptr<Upload>> StartUpload(std::string_view key) override {
+    return ReadOnly("write", key);
+  }
+  Status Delete(std::string_view key, const Condition& /*condition*/) override {
+    return ReadOnly("delete", key);
+  }
+  Status DeleteAll(std::span<const std::string> keys) override {
+    return keys.empty() ? Status() : ReadOnly("delete", keys.front());
+  }
+  Result<ListPage> List(const ListRequest& request) override {
+    return UnimplementedError("list " + UrlOf(request.prefix) +
+                              ": a web server tells no list of its files");
+  }
+  Result<std::string> Copy(std::string_view /*source*/, std::string_view target,
+                           const Condition& /*condition*/) override {
+    return ReadOnly("write", target);
+  }
+  Result<std::vector<UnfinishedUpload>> ListUploads(
+      std::string_view /*prefix*/) override {
+    return std::vector<UnfinishedUpload>();
+  }
+  Status AbortUpload(const UnfinishedUpload& upload) override {
+    return ReadOnly("write", upload.key);
+  }
+
+ private:
+  Status ReadOnly(std::string_view verb, std::string_view key) const {
+    return UnimplementedError(std::string(verb) + " " + UrlOf(key) +
+                              ": web servers are only read from");
+  }
+  std::string RequestUrl(std::string_view key) const {
+    return UrlOf(key) + (query_.empty() ? "" : "?" + query_);
+  }
+  Status CheckWebKey(std::string_view key) const;
+  Status StatusError(std::string_view key, int status) const;
+  void NoteTime(const HttpHeaders& headers);
+  ObjectEntry EntryOf(std::string_view key, const HttpHeaders& headers,
+                      uint64_t total_bytes) const;
+  Result<ObjectEntry> HeadByRange(std::string_view key);
+
+  Result<WebRead> Plan(const GetRequest& request) const;
+  HttpRequest ToHttp(const WebRead& read, const CancelToken* cancel) const;
+  Result<GetResult> Take(WebRead& read, HttpResponse& answer);
+  Result<GetResult> TakeRange(WebRead& read, HttpResponse& answer) const;
+  Result<GetResult> TakeWhole(WebRead& read, HttpResponse& answer) const;
+  Result<GetResult> TakeNothing(const GetRequest& request);
+  Status PastEnd(const GetRequest& request, uint64_t total_bytes) const;
+  Status CheckVersion(const GetRequest& request,
+                      const ObjectEntry& object) const;
+
+  const std::string origin_;
+  std::string path_;  // escaped, without a '/' at its end
+  const std::string query_;
+  BucketTraits traits_;
+  std::atomic<int64_t> server_time_ns_{0};
+  HttpClient client_;
+};
+
+Status HttpBucket::CheckWebKey(std::string_view key) const {
+  const bool is_good = !key.empty() && key.size() <= 1024 &&
+                       key.find('\0') == std::string_view::npos;
+  if (is_good) return {};
+  return InvalidArgumentError(UrlOf(key) + ": a key has 1 to 1024 bytes");
+}
+
+Status HttpBucket::StatusError(std::string_view key, int status) const {
+  const std::string where = "read " + UrlOf(key) + ": ";
+  const std::string what = "the server answers HTTP " + std::to_string(status);
+  switch (status) {
+    case 404:
+    case 410:
+      return NotFoundError(where + "no such file (HTTP " +
+                           std::to_string(status) + ")");
+    case 401:
+    case 403:
+      return PermissionDeniedError(
+          where + what +
+          (query_.empty() ? ""
+                          : "; what signs the URL may be wrong or expired"));
+    case 412:
+      return DataLossError(where + "the file changed while being read");
+    default:
+      break;
+  }
+  if (status == 408 || status == 429 || status >= 500) {
+    return UnavailableError(where + what);
+  }
+  return FailedPreconditionError(where + what);
+}
+
+void HttpBucket::NoteTime(const HttpHeaders& headers) {
+  const auto date = FindHeader(headers, "date");
+  const auto seconds = date ? ParseHttpDate(*date) : std::nullopt;
+  if (seconds) server_time_ns_ = *seconds * 1'000'000'000;
+}
+
+ObjectEntry HttpBucket::EntryOf(std::string_view key,
+                                const HttpHeaders& headers,
+                                uint64_t total_bytes) const {
+  ObjectEntry entry;
+  entry.key = key;
+  entry.byte_count = total_bytes;
+  entry.version = WebVersion(headers, total_bytes);
+  const auto modified = FindHeader(headers, "last-modified");
+  const auto seconds = modified ? ParseHttpDate(*modified) : std::nullopt;
+  if (seconds) entry.modified_ns = *seconds * 1'000'000'000;
+  return entry;
+}
+
+Result<ObjectEntry> HttpBucket::Head(std::string_view key) {
+  HF_RETURN_IF_ERROR(CheckWebKey(key));
+  HttpRequest request;
+  request.method = "HEAD";
+  request.url = RequestUrl(key);
+  HF_ASSIGN_OR_RETURN(const HttpResponse answer, client_.Send(request));
+  NoteTime(answer.headers);
+  const auto length = ContentLength(answer.headers);
+  if (answer.status == 200 && length) {
+    return EntryOf(key, answer.headers, *length);
+  }
+  // What is signed is signed for GET, and some servers know no HEAD.
+  const bool may_know_get = answer.status == 200 || answer.status == 400 ||
+                            answer.status == 403 || answer.status == 405 ||
+                            answer.status == 501;
+  if (may_know_get) return HeadByRange(key);
+  return StatusError(key, answer.status);
+}
+
+Result<ObjectEntry> HttpBucket::HeadByRange(std::string_view key) {
+  char byte = 0;
+  HttpRequest request;
+  request.url = RequestUrl(key);
+  request.headers = {{"Range", "bytes=0-0"}};
+  request.target = {&byte, 1};
+  request.body_bytes_max = kRefusalBytesMax;
+  HF_ASSIGN_OR_RETURN(const HttpResponse answer, client_.Send(request));
+  NoteTime(answer.headers);
+  const std::string_view range =
+      FindHeader(answer.headers, "content-range").value_or("");
+  std::optional<uint64_t> total;
+  if (answer.status == 206) {
+    const auto parsed = ParseContentRange(range);
+    if (parsed) total = parsed->total_bytes;
+  } else if (answer.status == 416) {
+    total = ParseUnsatisfiedRange(range);
+  } else if (answer.status == 200) {
+    total = ContentLength(answer.headers);
+  } else {
+    return StatusError(key, answer.status);
+  }
+  if (total) return EntryOf(key, answer.headers, *total);
+  return FailedPreconditionError("look at " + UrlOf(key) +
+                                 ": the server does not tell its size");
+}
+
+Result<WebRead> HttpBucket::Plan(const GetRequest& request) const {
+  HF_RETURN_IF_ERROR(CheckWebKey(request.key));
+  WebRead read;
+  read.request = &request;
+  read.target = request.target;
+  read.is_exact = !request.target.empty() || request.range.byte_count != kToEnd;
+  read.byte_count = !request.target.empty() ? request.target.size()
+                    : read.is_exact         ? request.range.byte_count
+                                            : kAnswerBytesMax;
+  if (request.range.offset > kWebOffsetMax - kAnswerBytesMax ||
+      read.byte_count > kWebOffsetMax - request.range.offset) {
+    return OutOfRangeError("read " + UrlOf(request.key) +
+                           ": no file is so long");
+  }
+  if (request.target.empty() && read.byte_count > kAnswerBytesMax) {
+    return ResourceExhaustedError("read " + UrlOf(request.key) +
+                                  ": too many bytes for one answer");
+  }
+  if (read.is_exact && request.target.empty() && read.byte_count > 0) {
+    read.buffer = Buffer::TryAllocate(read.byte_count);
+    if (read.buffer.data() == nullptr) {
+      return ResourceExhaustedError("read " + UrlOf(request.key) +
+                                    ": no memory for " +
+                                    std::to_string(read.byte_count) + " bytes");
+    }
+    read.target = {read.buffer.data(), read.byte_count};
+  }
+  return read;
+}
+
+HttpRequest HttpBucket::ToHttp(const WebRead& read,
+                               const CancelToken* cancel) const {
+  const GetRequest& request = *read.request;
+  HttpRequest http;
+  http.url = RequestUrl(request.key);
+  const uint64_t first = request.range.offset;
+  http.headers = {{"Range", "bytes=" + std::to_string(first) + "-" +
+                                std::to_string(first + read.byte_count - 1)}};
+  AddVersionHeader(request.version, http.headers);
+  http.target = read.target;
+  // A server without ranges may still answer with the whole that is wanted.
+  http.body_bytes_max = read.target.empty() ? kAnswerBytesMax
+                        : first == 0
+                            ? std::max(kRefusalBytesMax, read.byte_count)
+                            : kRefusalBytesMax;
+  http.may_hedge = true;
+  http.cancel = cancel;
+  return http;
+}
+
+Status HttpBucket::PastEnd(const GetRequest& request,
+                           uint64_t total_bytes) const {
+  ByteRange range = request.range;
+  if (!request.target.empty()) range.byte_count = request.target.size();
+  const Status status =
+      ResolveRange(range, total_bytes, UrlOf(request.key)).status();
+  if (!status.ok()) return status;
+  return DataLossError("read " + UrlOf(request.key) +
+                       ": the server gives another range than was asked for");
+}
+
+Status HttpBucket::CheckVersion(const GetRequest& request,
+                                const ObjectEntry& object) const {
+  if (request.version.empty() || request.version == object.version) return {};
+  return DataLossError("read " + UrlOf(request.key) +
+                       ": the file changed while being read (its version is "
+                       "now " +
+                       object.version + ", at first it was " + request.version +
+                       ")");
+}
+
+Result<GetResult> HttpBucket::TakeRange(WebRead& read,
+                                        HttpResponse& answer) const {
+  const GetRequest& request = *read.request;
+  const auto range = ParseContentRange(
+      FindHeader(answer.headers, "content-range").value_or(""));
+  if (!range) {
+    return DataLossError("read " + UrlOf(request.key) +
+                         ": the server does not say which range it gives");
+  }
+  GetResult result;
+  result.object = EntryOf(request.key, answer.headers, range->total_bytes);
+  HF_RETURN_IF_ERROR(CheckVersion(request, result.object));
+  if (request.range.offset != range->offset) {
+    return PastEnd(request, range->total_bytes);
+  }
+  const uint64_t rest = range->total_bytes - range->offset;
+  if (!read.is_exact && rest > kAnswerBytesMax) {
+    return ResourceExhaustedError("read " + UrlOf(request.key) + ": " +
+                                  std::to_string(rest) +
+                                  " bytes are too many for one answer");
+  }
+  const uint64_t wanted = read.is_exact ? read.byte_count : rest;
+  const uint64_t got =
+      read.target.empty() ? answer.body.size() : answer.target_bytes;
+  if (range->byte_count != wanted) return PastEnd(request, range->total_bytes);
+  if (got != wanted) {
+    return DataLossError("read " + UrlOf(request.key) + ": got " +
+                         std::to_string(got) + " bytes, want " +
+                         std::to_string(wanted));
+  }
+  if (read.target.empty()) {
+    result.bytes = std::move(answer.body);
+  } else if (request.target.empty()) {
+    result.bytes = Bytes(std::move(read.buffer), wanted);
+  }
+  return result;
+}
+
+// A 200: good only where all of the file is wanted.
+Result<GetResult> HttpBucket::TakeWhole(WebRead& read,
+                                        HttpResponse& answer) const {
+  const GetRequest& request = *read.request;
+  const uint64_t got = answer.body.size();
+  const uint64_t total = ContentLength(answer.headers).value_or(got);
+  GetResult result;
+  result.object = EntryOf(request.key, answer.headers, total);
+  HF_RETURN_IF_ERROR(CheckVersion(request, result.object));
+  const bool is_whole = request.range.offset == 0 && got == total &&
+                        (!read.is_exact || read.byte_count == total);
+  if (!is_whole) {
+    if (request.range.offset > total ||
+        (read.is_exact && read.byte_count > total - request.range.offset)) {
+      return PastEnd(request, total);
+    }
+    return FailedPreconditionError(
+        "read " + UrlOf(request.key) +
+        ": the server ignores ranges (got HTTP 200 with all of " +
+        std::to_string(total) + " bytes, want 206)");
+  }
+  if (read.target.empty() || request.target.empty()) {
+    result.bytes = std::move(answer.body);
+  } else if (total > 0) {
+    std::memcpy(read.target.data(), answer.body.data(), total);
+  }
+  return result;
+}
+
+// Reads of no bytes cannot be asked for.
+Result<GetResult> HttpBucket::TakeNothing(const GetRequest& request) {
+  GetResult result;
+  HF_ASSIGN_OR_RETURN(result.object, Head(request.key));
+  HF_RETURN_IF_ERROR(CheckVersion(request, result.object));
+  HF_ASSIGN_OR_RETURN(const ByteRange range,
+                      ResolveRange(request.range, result.object.byte_count,
+                                   UrlOf(request.key)));
+  if (range.byte_count > 0) return PastEnd(request, result.object.byte_count);
+  return result;
+}
+
+Result<GetResult> HttpBucket::Take(WebRead& read, HttpResponse& answer) {
+  NoteTime(answer.headers);
+  const GetRequest& request = *read.request;
+  if (answer.status == 206) return TakeRange(read, answer);
+  if (answer.status == 200) return TakeWhole(read, answer);
+  if (answer.status != 416) return StatusError(request.key, answer.status);
+  const auto total = ParseUnsatisfiedRange(
+      FindHeader(answer.headers, "content-range").value_or(""));
+  const bool is_end =
+      !read.is_exact && (!total || *total == request.range.offset);
+  if (is_end || !total) return TakeNothing(request);
+  return PastEnd(request, *total);
+}
+
+std::vector<Result<GetResult>> HttpBucket::Get(
+    std::span<const GetRequest> requests, const CancelToken* cancel) {
+  std::vector<Result<GetResult>> results;
+  std::vector<WebRead> reads;
+  std::vector<HttpRequest> sent;
+  std::vector<size_t> places;  // of what was sent
+  for (const GetRequest& request : requests) {
+    Result<WebRead> read = Plan(request);
+    if (!read.ok()) {
+      results.push_back(read.status());
+      continue;
+    }
+    if (read->byte_count == 0) {
+      results.push_back(TakeNothing(request));
+      continue;
+    }
+    sent.push_back(ToHttp(*read, cancel));
+    places.push_back(results.size());
+    results.push_back(InternalError("not sent"));
+    reads.push_back(*std::move(read));
+  }
+  std::vector<Result<HttpResponse>> answers = client_.SendAll(sent);
+  for (size_t i = 0; i < answers.size(); ++i) {
+    results[places[i]] = answers[i].ok()
+                             ? Take(reads[i], *answers[i])
+                             : Result<GetResult>(answers[i].status());
+  }
+  return results;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<Bucket>> OpenHttpBucket(const std::string& root_url,
+                                               const RemoteOptions& options) {
+  HF_ASSIGN_OR_RETURN(const Url root, ParseUrl(root_url));
+  if (root.scheme != "http" && root.scheme != "https") {
+    return InvalidArgumentError("open " + RedactUrl(root_url) +
+                                ": want http:// or https://");
+  }
+  return std::shared_ptr<Bucket>(
+      std::make_shared<HttpBucket>(root, options.http));
+}
+
+}  // namespace holdfast

@@ -1,0 +1,330 @@
+#include "holdfast/places.h"
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "place/bucket_listing.h"
+#include "place/bucket_registry.h"
+#include "place/directory_ops.h"
+#include "place/open_store.h"
+#include "place/swap_file.h"
+#include "storage/store.h"
+#include "storage/url_path.h"
+
+namespace holdfast {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr uint64_t kCopyPieceBytes = 8 << 20;
+
+struct StoreAndKey {
+  std::shared_ptr<Store> store;
+  std::string key;
+};
+
+Result<StoreAndKey> StoreOfFile(const std::string& path) {
+  const std::string absolute = AbsolutePath(path);
+  const std::string name = FileNameOf(absolute);
+  if (name.empty()) {
+    return InvalidArgumentError("file " + path + ": no name of a file");
+  }
+  auto store = OpenStore(ParentDirectory(absolute));
+  if (!store.ok()) return store.status();
+  return StoreAndKey{std::move(store).value(), name};
+}
+
+int64_t NanosecondsOf(fs::file_time_type time) {
+  const auto system = std::chrono::file_clock::to_sys(time);
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             system.time_since_epoch())
+      .count();
+}
+
+Result<PlaceInfo> StatLocalPlace(const std::string& path) {
+  const auto kind = GetPathKind(path);  // says what is wrong with a path
+  if (!kind.ok()) return kind.status();
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  PlaceInfo info;
+  if (status.type() == fs::file_type::not_found) return info;
+  if (status.type() == fs::file_type::regular) {
+    info.kind = PlaceInfo::Kind::kFile;
+    info.byte_count = fs::file_size(path, error);
+  } else {
+    info.kind = status.type() == fs::file_type::directory
+                    ? PlaceInfo::Kind::kDirectory
+                    : PlaceInfo::Kind::kOther;
+  }
+  const fs::file_time_type time = fs::last_write_time(path, error);
+  if (!error) info.modified_ns = NanosecondsOf(time);
+  return info;
+}
+
+Result<std::vector<PlaceEntry>> ListLocalPlace(const std::string& path) {
+  const auto names = ListDirectory(path);
+  if (!names.ok()) return names.status();
+  std::vector<PlaceEntry> entries;
+  for (const std::string& name : *names) {
+    auto info = StatLocalPlace(path + "/" + name);
+    if (!info.ok()) return info.status();
+    entries.push_back({name, *info});
+  }
+  return entries;
+}
+
+PlaceInfo FileInfo(const ObjectEntry& object) {
+  return {PlaceInfo::Kind::kFile, object.byte_count, object.modified_ns};
+}
+
+PlaceInfo DirectoryInfo() { return {PlaceInfo::Kind::kDirectory, 0, 0}; }
+
+Result<PlaceInfo> StatObject(const BucketPlace& place) {
+  const auto object = place.bucket->Head(place.key);
+  if (object.ok()) return FileInfo(*object);
+  if (object.status().code() != StatusCode::kNotFound) return object.status();
+  return PlaceInfo();
+}
+
+// Whether any key begins with "key/".
+Result<PlaceInfo> StatPrefix(const BucketPlace& place) {
+  const auto page = place.bucket->List({place.prefix(), "", "", "", 1});
+  if (!page.ok()) return page.status();
+  return page->objects.empty() ? PlaceInfo() : DirectoryInfo();
+}
+
+// One request, but for names that more than a page of others begin with.
+Result<PlaceInfo> StatRemotePlace(const std::string& path) {
+  const auto place = BucketRegistry::Default().Find(path);
+  if (!place.ok()) return place.status();
+  if (!place->bucket->traits().can_list) return StatObject(*place);
+  if (place->key.empty()) {
+    const auto page = place->bucket->List({"", "", "", "", 1});
+    if (!page.ok()) return page.status();
+    return DirectoryInfo();
+  }
+  const auto page = place->bucket->List({place->key, "/", "", "", 100});
+  if (page.status().code() == StatusCode::kPermissionDenied) {
+    return StatObject(*place);  // who may read need not be allowed to list
+  }
+  if (!page.ok()) return page.status();
+  for (const ObjectEntry& object : page->objects) {
+    if (object.key == place->key) return FileInfo(object);
+  }
+  for (const std::string& prefix : page->prefixes) {
+    if (prefix == place->prefix()) return DirectoryInfo();
+  }
+  if (page->next_page_token.empty()) return PlaceInfo();
+  return StatPrefix(*place);  // a file of that name comes first in the page
+}
+
+Result<std::vector<PlaceEntry>> ListRemotePlace(const std::string& path) {
+  const auto place = BucketRegistry::Default().Find(path);
+  if (!place.ok()) return place.status();
+  const auto listed = ListEntries(*place->bucket, place->prefix());
+  if (!listed.ok()) return listed.status();
+  std::vector<PlaceEntry> entries;
+  for (const ObjectEntry& file : listed->files) {
+    entries.push_back({std::string(NameOfKey(file.key)), FileInfo(file)});
+  }
+  for (const std::string& directory : listed->directories) {
+    entries.push_back({directory, DirectoryInfo()});
+  }
+  std::sort(
+      entries.begin(), entries.end(),
+      [](const PlaceEntry& a, const PlaceEntry& b) { return a.name < b.name; });
+  return entries;
+}
+
+// Two places of one bucket; without a value when they are not.
+struct TwoPlaces {
+  BucketPlace source;
+  BucketPlace target;
+};
+Result<std::optional<TwoPlaces>> InOneBucket(const std::string& source,
+                                             const std::string& target) {
+  if (!IsUrl(source) || !IsUrl(target)) return std::optional<TwoPlaces>();
+  auto from = BucketRegistry::Default().Find(source);
+  if (!from.ok()) return from.status();
+  auto to = BucketRegistry::Default().Find(target);
+  if (!to.ok()) return to.status();
+  if (from->bucket != to->bucket) return std::optional<TwoPlaces>();
+  return std::optional<TwoPlaces>(
+      {std::move(from).value(), std::move(to).value()});
+}
+
+Status RenameObject(const std::string& source, const std::string& target) {
+  const auto both = InOneBucket(source, target);
+  if (!both.ok()) return both.status();
+  if (!*both) {
+    return UnimplementedError("rename " + source + " to " + target +
+                              ": they are not in one bucket");
+  }
+  Bucket& bucket = *(*both)->source.bucket;
+  const auto copied = bucket.Copy((*both)->source.key, (*both)->target.key);
+  if (!copied.ok()) return copied.status();
+  return bucket.Delete((*both)->source.key);
+}
+
+// Through this process, in pieces.
+Status StreamFile(const std::string& source, const std::string& target) {
+  const auto reader = PlaceReader::Open(source);
+  if (!reader.ok()) return reader.status();
+  const auto writer = PlaceWriter::Open(target);
+  if (!writer.ok()) return writer.status();
+  const uint64_t byte_count = (*reader)->byte_count();
+  for (uint64_t offset = 0; offset < byte_count; offset += kCopyPieceBytes) {
+    const auto piece =
+        (*reader)->Read(offset, std::min(kCopyPieceBytes, byte_count - offset));
+    if (!piece.ok()) return piece.status();
+    Status status = (*writer)->Append(*piece);
+    if (!status.ok()) return status;
+  }
+  return (*writer)->Finish();
+}
+
+Status RenameLocalFile(const std::string& source, const std::string& target) {
+  std::error_code error;
+  fs::rename(source, target, error);
+  if (!error) return {};
+  const std::string what = "rename " + source + " to " + target + ": ";
+  return error == std::errc::no_such_file_or_directory
+             ? NotFoundError(what + "no such file")
+             : UnavailableError(what + error.message());
+}
+
+class StorePlaceReader : public PlaceReader {
+ public:
+  StorePlaceReader(StoreAndKey at, uint64_t byte_count)
+      : at_(std::move(at)), byte_count_(byte_count) {}
+
+  uint64_t byte_count() const override { return byte_count_; }
+  Result<std::string> Read(uint64_t offset, uint64_t byte_count) override {
+    const auto range = ResolveRange({offset, byte_count}, byte_count_,
+                                    at_.store->Describe(at_.key));
+    if (!range.ok()) return range.status();
+    std::string bytes(range->byte_count, '\0');
+    Status status = at_.store->ReadInto(at_.key, offset, bytes);
+    if (!status.ok()) return status;
+    return bytes;
+  }
+
+ private:
+  const StoreAndKey at_;
+  const uint64_t byte_count_;
+};
+
+class StorePlaceWriter : public PlaceWriter {
+ public:
+  StorePlaceWriter(StoreAndKey at, std::unique_ptr<ObjectWriter> writer)
+      : at_(std::move(at)), writer_(std::move(writer)) {}
+
+  Status Append(std::string_view piece) override {
+    Status status = writer_->WriteAt(byte_count_, std::span(&piece, 1));
+    byte_count_ += piece.size();
+    return status;
+  }
+  Status Finish() override {
+    Status status = writer_->Finish(true);
+    return status.ok() ? at_.store->SyncNames() : status;
+  }
+
+ private:
+  const StoreAndKey at_;  // outlives the writer
+  std::unique_ptr<ObjectWriter> writer_;
+  uint64_t byte_count_ = 0;
+};
+
+}  // namespace
+
+bool IsPlaceUrl(std::string_view path) { return IsUrl(path); }
+
+Result<PlaceInfo> StatPlace(const std::string& path) {
+  return IsUrl(path) ? StatRemotePlace(AbsolutePath(path))
+                     : StatLocalPlace(path);
+}
+
+Result<std::vector<PlaceEntry>> ListPlace(const std::string& path) {
+  return IsUrl(path) ? ListRemotePlace(AbsolutePath(path))
+                     : ListLocalPlace(path);
+}
+
+Result<std::unique_ptr<PlaceReader>> PlaceReader::Open(
+    const std::string& path) {
+  auto at = StoreOfFile(path);
+  if (!at.ok()) return at.status();
+  const auto object = at->store->Stat(at->key);
+  if (!object.ok()) return object.status();
+  return std::unique_ptr<PlaceReader>(std::make_unique<StorePlaceReader>(
+      std::move(at).value(), object->byte_count));
+}
+
+Result<std::string> ReadPlace(const std::string& path) {
+  const auto at = StoreOfFile(path);
+  if (!at.ok()) return at.status();
+  const auto bytes = at->store->Read(at->key);
+  if (!bytes.ok()) return bytes.status();
+  return std::string(bytes->view());
+}
+
+Result<std::unique_ptr<PlaceWriter>> PlaceWriter::Open(
+    const std::string& path) {
+  auto at = StoreOfFile(path);
+  if (!at.ok()) return at.status();
+  auto writer = at->store->Create(at->key);
+  if (!writer.ok()) return writer.status();
+  return std::unique_ptr<PlaceWriter>(std::make_unique<StorePlaceWriter>(
+      std::move(at).value(), std::move(writer).value()));
+}
+
+Status WritePlace(const std::string& path, std::string_view content,
+                  bool must_create) {
+  const auto at = StoreOfFile(path);
+  if (!at.ok()) return at.status();
+  WriteOptions options;
+  options.must_create = must_create;
+  Status status = at->store->Write(at->key, content, options);
+  return status.ok() ? at->store->SyncNames() : status;
+}
+
+Status SwapPlace(const std::string& path,
+                 std::optional<std::string_view> expected,
+                 std::string_view content) {
+  return SwapFile(AbsolutePath(path), expected, content);
+}
+
+Status RemovePlaceFile(const std::string& path) {
+  const auto at = StoreOfFile(path);
+  if (!at.ok()) return at.status();
+  const auto object = at->store->Stat(at->key);
+  if (!object.ok()) return object.status();
+  return at->store->Delete(at->key);
+}
+
+Status RemovePlaceTree(const std::string& path) {
+  return RemoveTree(AbsolutePath(path));
+}
+
+Status RenamePlaceFile(const std::string& source, const std::string& target) {
+  if (!IsUrl(source) && !IsUrl(target)) return RenameLocalFile(source, target);
+  return RenameObject(AbsolutePath(source), AbsolutePath(target));
+}
+
+Status CopyPlaceFile(const std::string& source, const std::string& target) {
+  const auto both = InOneBucket(source, target);
+  if (!both.ok()) return both.status();
+  if (!*both) return StreamFile(source, target);
+  return (*both)
+      ->source.bucket->Copy((*both)->source.key, (*both)->target.key)
+      .status();
+}
+
+Status RenamePlaceDirectory(const std::string& source,
+                            const std::string& target) {
+  return PublishDirectory(AbsolutePath(source), AbsolutePath(target));
+}
+
+}  // namespace holdfast

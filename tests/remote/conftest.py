@@ -1,0 +1,97 @@
+"""Fixtures of servers for pytest; and where the programs under test are.
+
+    python -m pytest tests/remote --cli build/dev/cli/holdfast
+        [--long]      also on Ceph, and what takes minutes
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+import servers  # noqa: E402
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The options of the head."""
+    parser.addoption("--cli", default=str(ROOT / "build/dev/cli/holdfast"))
+    parser.addoption("--long", action="store_true")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Says what `long` means."""
+    config.addinivalue_line("markers", "long: only with --long")
+
+
+def pytest_collection_modifyitems(config: pytest.Config,
+                                  items: list[pytest.Item]) -> None:
+    """Leaves the long ones out unless they are asked for."""
+    if config.getoption("--long"):
+        return
+    kept = [item for item in items if "long" not in item.keywords]
+    left_out = [item for item in items if "long" in item.keywords]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = kept
+
+
+@pytest.fixture(scope="session")
+def cli(request: pytest.FixtureRequest) -> str:
+    """The holdfast command."""
+    return str(Path(request.config.getoption("--cli")).resolve())
+
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture(scope="session")
+def run(cli: str) -> Run:
+    """run(server, *words, **variables): the command against that server."""
+    def run_cli(server: servers.Server, *words: str,
+                **variables: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([cli, *words], capture_output=True, text=True,
+                              check=False, timeout=120,
+                              env=server.environment(**variables))
+    return run_cli
+
+
+@pytest.fixture(scope="session")
+def moto() -> Iterator[servers.Server]:
+    """S3 with signatures checked."""
+    with servers.moto() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def lax_moto() -> Iterator[servers.Server]:
+    """S3 with nothing checked, for proxies that change what is signed."""
+    with servers.moto(checks_signatures=False) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def ceph() -> Iterator[servers.Ceph]:
+    """Ceph's S3 gateway."""
+    with servers.ceph() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def gcs() -> Iterator[servers.Server]:
+    """Our fake of Google's."""
+    with servers.gcs() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Iterator[servers.Server]:
+    """A plain web server of server.folder."""
+    with servers.files(tmp_path_factory.mktemp("files")) as server:
+        yield server

@@ -1,0 +1,121 @@
+"""Programs that tests/remote/test_python.py runs as other processes.
+
+    python python_programs.py NAME ARGUMENT...
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any
+
+import numpy as np
+
+
+def state_of(step: int) -> dict[str, Any]:
+    """The state of a training program after a step."""
+    rng = np.random.default_rng(step)
+    return {
+        "w": rng.standard_normal((64, 32), dtype=np.float32),
+        "b": np.arange(32, dtype=np.int32) + step,
+        "step": step,
+    }
+
+
+def train(url: str, last: str, stuck: str) -> None:
+    """Saves a step after the other; in step `stuck` it never ends."""
+    import jax
+    import jax.numpy as jnp
+
+    import holdfast.orbax as ocp
+
+    class Slow(ocp.JsonCheckpointHandler):
+        """Stands for a save that a machine dies in."""
+
+        def save(self, directory: Any, *args: Any, **kwargs: Any) -> None:
+            super().save(directory, *args, **kwargs)
+            if directory.parent.name == stuck:
+                print("in the middle", flush=True)
+                time.sleep(600)
+
+    options = ocp.CheckpointManagerOptions(
+        max_to_keep=2, enable_async_checkpointing=False
+    )
+    with ocp.CheckpointManager(
+        url,
+        options=options,
+        item_handlers={
+            "state": ocp.StandardCheckpointHandler(),
+            "cursor": Slow(),
+        },
+    ) as manager:
+        first = manager.latest_step()
+        state = jax.tree.map(jnp.asarray, state_of(0))
+        if first is not None:
+            restored = manager.restore(
+                first,
+                args=ocp.args.Composite(
+                    state=ocp.args.StandardRestore(state),
+                    cursor=ocp.args.JsonRestore(),
+                ),
+            )
+            assert restored.cursor == {"step": first}
+            np.testing.assert_array_equal(
+                restored.state["w"], state_of(first)["w"]
+            )
+        print(f"from {first}", flush=True)
+        for step in range((first or 0) + 1, int(last) + 1):
+            manager.save(
+                step,
+                args=ocp.args.Composite(
+                    state=ocp.args.StandardSave(
+                        jax.tree.map(jnp.asarray, state_of(step))
+                    ),
+                    cursor=ocp.args.JsonSave({"step": step}),
+                ),
+            )
+        print(f"steps {list(manager.all_steps())}", flush=True)
+
+
+def _orbax_on_remote_paths() -> Any:
+    """Stock Orbax, whose `epath.Path("gs://…")` is a RemotePath.
+
+    It has no way of its own to gs:// without Google's or TensorFlow's
+    packages; arrays go through TensorStore's own drivers.
+    """
+    from etils import epath
+
+    from holdfast import remote
+
+    epath.register_path_cls(["gs://", "s3://"])(remote.RemotePath)
+    import orbax.checkpoint as ocp
+
+    return ocp
+
+
+def orbax_saves(url: str) -> None:
+    """Stock Orbax saves step 3 there."""
+    ocp = _orbax_on_remote_paths()
+    with ocp.PyTreeCheckpointer() as checkpointer:
+        checkpointer.save(url, state_of(3))
+    print("saved", flush=True)
+
+
+def orbax_restores(url: str) -> None:
+    """Stock Orbax restores step 3 from there, or this fails."""
+    ocp = _orbax_on_remote_paths()
+    with ocp.PyTreeCheckpointer() as checkpointer:
+        restored = checkpointer.restore(url)
+    for name, value in state_of(3).items():
+        np.testing.assert_array_equal(np.asarray(restored[name]), value)
+    print("restored", flush=True)
+
+
+def main() -> None:
+    """Runs the program that the command line names."""
+    programs = {f.__name__: f for f in (train, orbax_saves, orbax_restores)}
+    programs[sys.argv[1]](*sys.argv[2:])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,373 @@
+"""Servers that lose, cut, repeat and refuse: right bytes or a clear error.
+
+bucket_client (a Store on a bucket, with short waits) and the holdfast command
+work on S3, on Google's and on plain web servers through the chaos proxy. Of
+every fault the test knows whether it must be survived; where it may end in an
+error, the bytes that come are never wrong ones.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import servers
+
+ROOT = Path(__file__).resolve().parents[2]
+MIB = 1 << 20
+# More than one part, and more than one ranged read; small; nothing.
+SIZES = {"large": 35 * MIB + 12345, "small": 70_000, "empty": 0}
+# Survived by asking again.
+LOSSES = ["lose_request", "lose_answer", "reset_body", "truncate_body",
+          "duplicate_request", "duplicate_answer"]
+LIES = ["ignore_range", "shift_range", "short_range"]
+
+
+@dataclass
+class Told:
+    """What bucket_client says at its end, and all that it printed."""
+
+    status: str
+    message: str
+    counters: dict[str, Any]
+    text: str
+
+
+class Client:
+    """bucket_client at one server, through a proxy."""
+
+    def __init__(self, program: str, server: servers.Server,
+                 proxy: servers.Chaos, folder: Path):
+        self.program = program
+        self.server = server
+        self.proxy = proxy
+        self.folder = folder
+        self.root = f"{proxy.root}/{uuid.uuid4().hex}"
+        self.seen_text = ""
+
+    def __call__(self, verb: str, name: str, file: Path | None = None,
+                 server: servers.Server | None = None,
+                 **options: str) -> Told:
+        variables = {f"HOLDFAST_TEST_{k.upper()}": v
+                     for k, v in options.items()}
+        words = [self.program, verb, f"{self.root}/{name}"]
+        done = subprocess.run(
+            words + ([str(file)] if file else []), capture_output=True,
+            text=True, check=False, timeout=120,
+            env=(server or self.proxy).environment(**variables))
+        text = done.stdout + done.stderr
+        self.seen_text += text
+        assert done.returncode in (0, 1), text
+        told = json.loads(done.stdout.splitlines()[-1])
+        assert (told["status"] == "OK") == (done.returncode == 0)
+        return Told(told["status"], told["message"], told, text)
+
+    def path(self, name: str) -> Path:
+        """A file of the test's own folder."""
+        return self.folder / name
+
+    def put(self, name: str, size: int, *, verb: str = "put") -> bytes:
+        """Random bytes, written to the server; what they were."""
+        content = random.Random(f"{name} {size}").randbytes(size)
+        self.path("in").write_bytes(content)
+        told = self(verb, name, self.path("in"))
+        assert told.status == "OK", told.message
+        return content
+
+    def get(self, name: str, **options: str) -> tuple[Told, bytes]:
+        """What came of reading, and the bytes read, if any."""
+        self.path("out").unlink(missing_ok=True)
+        told = self("get", name, self.path("out"), **options)
+        if told.status != "OK":
+            assert not self.path("out").exists()
+            return told, b""
+        return told, self.path("out").read_bytes()
+
+    def direct(self, name: str) -> bytes:
+        """What the server has, asked without the proxy's faults."""
+        self.proxy.set()
+        told, content = self.get(name)
+        assert told.status == "OK", told.message
+        return content
+
+
+@pytest.fixture(scope="session")
+def bucket_client(cli: str) -> str:
+    """The program beside the command's build."""
+    return str(Path(cli).parents[1] / "tests/remote/bucket_client")
+
+
+KINDS = ["moto", "gcs", pytest.param("ceph", marks=pytest.mark.long)]
+
+
+@pytest.fixture(scope="session")
+def proxies() -> Iterator[Callable[[servers.Server], servers.Chaos]]:
+    """One proxy a server, for all tests."""
+    running: dict[str, tuple[Any, servers.Chaos]] = {}
+
+    def of(server: servers.Server) -> servers.Chaos:
+        if server.url not in running:
+            context = servers.chaos(server)
+            running[server.url] = context, context.__enter__()
+        return running[server.url][1]
+    yield of
+    for context, _ in running.values():
+        context.__exit__(None, None, None)
+
+
+def client_of(request: pytest.FixtureRequest, kind: str,
+              folder: Path) -> Iterator[Client]:
+    """A client at the server of that name; afterwards, no secret was told."""
+    server = request.getfixturevalue(kind)
+    proxy = request.getfixturevalue("proxies")(server)
+    proxy.reset()
+    client = Client(request.getfixturevalue("bucket_client"), server, proxy,
+                    folder)
+    yield client
+    proxy.reset()
+    if server.secret_key:
+        assert server.secret_key not in client.seen_text
+    assert "Authorization" not in client.seen_text
+    assert "Signature" not in client.seen_text
+
+
+@pytest.fixture(params=KINDS)
+def client(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Client]:
+    """At each object store."""
+    yield from client_of(request, request.param, tmp_path)
+
+
+@pytest.fixture(params=["lax_moto", "gcs"])
+def unsigned(request: pytest.FixtureRequest,
+             tmp_path: Path) -> Iterator[Client]:
+    """At stores which let a proxy change requests."""
+    yield from client_of(request, request.param, tmp_path)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_clean(client: Client, size: str) -> None:
+    """Without faults, on few connections."""
+    content = client.put(size, SIZES[size])
+    told, read = client.get(size)
+    assert read == content
+    assert told.counters["retries"] == 0
+    assert told.counters["connections"] <= told.counters["requests"]
+    listed = client("list", "").text
+    assert f"{SIZES[size]} {size}" in listed
+
+
+@pytest.mark.parametrize("kind", LOSSES)
+@pytest.mark.parametrize("size", ["small", "large"])
+def test_reads_survive(client: Client, kind: str, size: str) -> None:
+    """Every third answer is lost or repeated, and yet all bytes are right."""
+    content = client.put(size, SIZES[size])
+    client.proxy.set(faults=[{"kind": kind, "match": "^GET", "every": 3,
+                              "after_bytes": SIZES[size] // 70}])
+    for _ in range(3):
+        told, read = client.get(size)
+        assert told.status == "OK", told.message
+        assert read == content
+    assert client.proxy.counters()[f"fault {kind}"] > 0
+
+
+@pytest.mark.parametrize("kind", [*LOSSES, "throttle"])
+@pytest.mark.parametrize("size", ["small", "large"])
+def test_writes_survive(client: Client, kind: str, size: str) -> None:
+    """Also the conditional ones, which must know their own work again."""
+    client.proxy.set(faults=[{"kind": kind, "match": "^(PUT|POST|DELETE)",
+                              "every": 2, "after_bytes": 10}])
+    content = client.put("made", SIZES[size])
+    created = client.put("created", SIZES[size], verb="create")
+    assert client.proxy.counters()[f"fault {kind}"] > 0
+    assert client.direct("made") == content
+    assert client.direct("created") == created
+    told = client("create", "created", client.path("in"))
+    assert told.status == "ALREADY_EXISTS", told.message
+
+
+@pytest.mark.parametrize("seconds", [
+    1.5, pytest.param(30, marks=pytest.mark.long)])
+def test_throttling(client: Client, seconds: float) -> None:
+    """Storms of 503 and 429 are sat out, with fewer requests at once."""
+    content = client.put("x", SIZES["large"])
+    # The real client's waits for the real storm.
+    waits = {} if seconds < 10 else {"backoff_ms": "100",
+                                     "backoff_max_ms": "20000",
+                                     "deadline_ms": "300000"}
+    for fault in ({"status": 503}, {"status": 429, "retry_after_s": 1}):
+        client.proxy.set(faults=[{"kind": "throttle", "seconds": seconds,
+                                  **fault}])
+        told, read = client.get("x", **waits)
+        assert told.status == "OK", told.message
+        assert read == content
+        assert told.counters["throttled"] > 0
+        assert "asked to slow down" in told.text
+
+
+def test_throttling_without_end(client: Client) -> None:
+    """Attempts are bounded, and the message says why."""
+    client.put("x", SIZES["small"])
+    client.proxy.set(faults=[{"kind": "throttle"}])
+    told, _ = client.get("x", attempts="5")
+    assert told.status == "UNAVAILABLE"
+    assert "503" in told.message or "slow" in told.message.lower()
+    assert f"{client.root}/x" in told.message
+
+
+def test_a_stalled_answer_is_asked_for_again(client: Client) -> None:
+    """When no byte came for the stall deadline."""
+    content = client.put("x", SIZES["small"])
+    client.proxy.set(faults=[{"kind": "stall_body", "match": "^GET",
+                              "times": 1, "after_bytes": 1000}])
+    told, read = client.get("x", stall_ms="300")
+    assert read == content
+    assert told.counters["retries"] == 1
+
+
+@pytest.mark.parametrize("kind", LIES)
+@pytest.mark.parametrize("size", ["small", "large"])
+def test_lies_about_ranges(unsigned: Client, kind: str, size: str) -> None:
+    """A server that ignores ranges or gives others: never wrong bytes."""
+    content = unsigned.put(size, SIZES[size])
+    for every in (1, 2):
+        unsigned.proxy.set(faults=[{"kind": kind, "every": every}])
+        told, read = unsigned.get(size)
+        if told.status == "OK":
+            assert read == content
+        else:
+            assert told.status in ("DATA_LOSS", "OUT_OF_RANGE", "UNAVAILABLE",
+                                   "FAILED_PRECONDITION"), told.message
+            assert f"{unsigned.root}/{size}" in told.message
+
+
+def test_a_clock_that_is_wrong(moto: servers.Server, tmp_path: Path,
+                               request: pytest.FixtureRequest) -> None:
+    """The client signs by the server's clock, or says that clocks differ."""
+    for client in client_of(request, "moto", tmp_path):
+        content = client.put("x", SIZES["small"])
+        for hours in (-2, 5):
+            client.proxy.set(date_offset_s=hours * 3600)
+            told, read = client.get("x")
+            if told.status == "OK":
+                assert read == content
+            else:
+                assert told.status == "PERMISSION_DENIED"
+                assert "clock" in told.message or "time" in told.message
+
+
+def test_a_server_that_goes_away(client: Client, tmp_path: Path) -> None:
+    """The first contact fails soon, with the server's place in the message."""
+    gone = servers.Chaos(**{**vars(client.proxy),
+                            "url": f"http://127.0.0.1:{servers.free_port()}"})
+    told = client("get", "x", tmp_path / "out", gone)
+    assert told.status == "UNAVAILABLE"
+    assert "connect" in told.message.lower()
+    assert told.counters["attempts"] <= 8
+
+
+def test_tls(tmp_path: Path, bucket_client: str) -> None:
+    """A certificate that nobody trusts is refused; a trusted one is not."""
+    folder = tmp_path / "files"
+    folder.mkdir()
+    (folder / "x").write_bytes(b"content")
+    certificate, key = servers.self_signed(tmp_path)
+    with servers.files(folder, certificate, key) as server:
+        out = tmp_path / "out"
+        command = [bucket_client, "get", f"{server.url}/x", str(out)]
+        done = subprocess.run(command, capture_output=True, text=True,
+                              check=False, env=server.environment())
+        told = json.loads(done.stdout.splitlines()[-1])
+        assert told["status"] == "FAILED_PRECONDITION"
+        assert "not trusted" in told["message"]
+        assert told["attempts"] == 1
+        assert not out.exists()
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False,
+            env=server.environment(HOLDFAST_CA_BUNDLE=certificate))
+        assert done.returncode == 0, done.stdout
+        assert out.read_bytes() == b"content"
+        # The right certificate for another name.
+        other = [*command[:2], command[2].replace("127.0.0.1", "localhost"),
+                 str(out)]
+        done = subprocess.run(
+            other, capture_output=True, text=True, check=False,
+            env=server.environment(HOLDFAST_CA_BUNDLE=certificate))
+        assert "not trusted" in done.stdout
+
+
+class TestWebServer:
+    """Plain web servers, which list nothing and check no signature."""
+
+    @pytest.fixture
+    def web(self, files: servers.Server, bucket_client: str, tmp_path: Path,
+            request: pytest.FixtureRequest) -> Client:
+        proxy = request.getfixturevalue("proxies")(files)
+        proxy.reset()
+        client = Client(bucket_client, files, proxy, tmp_path)
+        client.root = proxy.url
+        return client
+
+    def content_of(self, web: Client, size: str) -> bytes:
+        """A file in the server's folder."""
+        content = os.urandom(SIZES[size])
+        assert web.server.folder is not None
+        (web.server.folder / size).write_bytes(content)
+        return content
+
+    @pytest.mark.parametrize("size", SIZES)
+    def test_clean(self, web: Client, size: str) -> None:
+        content = self.content_of(web, size)
+        assert web.get(size)[1] == content
+
+    @pytest.mark.parametrize("kind", [*LOSSES, "throttle"])
+    def test_survives(self, web: Client, kind: str) -> None:
+        content = self.content_of(web, "large")
+        web.proxy.set(faults=[{"kind": kind, "every": 3}])
+        told, read = web.get("large")
+        assert told.status == "OK", told.message
+        assert read == content
+
+    @pytest.mark.parametrize("kind", LIES)
+    def test_lies(self, web: Client, kind: str) -> None:
+        content = self.content_of(web, "large")
+        web.proxy.set(faults=[{"kind": kind}])
+        told, read = web.get("large")
+        assert told.status != "OK" or read == content
+
+    def test_redirect(self, web: Client) -> None:
+        content = self.content_of(web, "small")
+        web.root += "/redirect"
+        told, read = web.get("small")
+        assert told.status == "OK", told.message
+        assert read == content
+
+    def test_another_file_meanwhile_is_no_mix(self, web: Client) -> None:
+        """Replaced between the ranges of one read."""
+        old = self.content_of(web, "large")
+        new = os.urandom(len(old))
+        assert web.server.folder is not None
+        web.proxy.set(latency_ms=0, bytes_per_second=40 * MIB)
+        process = subprocess.Popen(
+            [web.program, "get", f"{web.root}/large", str(web.path("out"))],
+            stdout=subprocess.PIPE, text=True,
+            env=web.proxy.environment(HOLDFAST_TEST_STALL_MS="10000"))
+        while "GET" not in " ".join(web.proxy.requests()):
+            pass
+        other = web.server.folder / "other"
+        other.write_bytes(new)
+        other.replace(web.server.folder / "large")
+        text, _ = process.communicate(timeout=60)
+        told = json.loads(text.splitlines()[-1])
+        if told["status"] == "OK":
+            assert web.path("out").read_bytes() in (old, new)
+        else:
+            assert told["status"] == "DATA_LOSS", told
