@@ -2,6 +2,8 @@
 
 #include <nanobind/stl/string.h>
 
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "errors.h"
