@@ -3,8 +3,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/status_macros.h"
-#include "cloud/gcs/gcs_settings.h"
 #include "cloud/gcs/gcs_json.h"
+#include "cloud/gcs/gcs_settings.h"
 
 namespace holdfast {
 namespace {
@@ -30,8 +30,8 @@ Status NeedText(const FileJson& json, const char* name, std::string& text) {
 Status NeedSafeUrl(const FileJson& json, const char* name, std::string& url) {
   HF_RETURN_IF_ERROR(NeedText(json, name, url));
   if (IsSafeForSecrets(url)) return Status();
-  return InvalidArgumentError(
-      std::string(name) + " is no https address: no secret is sent there");
+  return InvalidArgumentError(std::string(name) +
+                              " is no https address: no secret is sent there");
 }
 
 Status ReadServiceAccount(const FileJson& json, CredentialFile& file) {
@@ -108,7 +108,8 @@ std::string AccountOfImpersonationUrl(const std::string& url) {
   constexpr std::string_view kBefore = "/serviceAccounts/";
   const size_t at = url.rfind(kBefore);
   const size_t end = url.rfind(':');
-  if (at == std::string::npos || end == std::string::npos || end < at) return "";
+  if (at == std::string::npos || end == std::string::npos || end < at)
+    return "";
   return CleanServerText(
       url.substr(at + kBefore.size(), end - at - kBefore.size()), 200);
 }
@@ -172,7 +173,8 @@ Status ReadKind(const FileJson& json, int depth, CredentialFile& file) {
 
 Result<CredentialFile> FileOf(const FileJson& json, int depth) {
   if (depth > kImpersonationDepthMax) {
-    return InvalidArgumentError("too many source_credentials within each other");
+    return InvalidArgumentError(
+        "too many source_credentials within each other");
   }
   CredentialFile file;
   HF_RETURN_IF_ERROR(ReadKind(json, depth, file));

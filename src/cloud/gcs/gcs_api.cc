@@ -6,6 +6,21 @@
 #include "http/url.h"
 
 namespace holdfast {
+namespace {
+
+// A server may say the token back.
+std::string Without(std::string_view body, std::string_view token) {
+  std::string text(body);
+  if (token.starts_with("Bearer ")) token.remove_prefix(7);
+  if (token.empty()) return text;
+  for (size_t at = 0; (at = text.find(token, at)) != std::string::npos;) {
+    text.replace(at, token.size(), "(hidden)");
+    at += 8;
+  }
+  return text;
+}
+
+}  // namespace
 
 GcsApi::GcsApi(std::string bucket, GcsSettings settings, bool requester_pays,
                std::shared_ptr<HttpClient> client,
@@ -75,10 +90,12 @@ bool GcsApi::IsOurServer(std::string_view url) const {
          url.substr(settings_.endpoint.size()).starts_with('/');
 }
 
-// An upload's own address may be at another server: it needs no token.
+// An upload's own address may be at another server: it needs no token. The
+// client may let go of a request on its own thread, late: it owns nothing here.
 void GcsApi::Authorize(HttpRequest& request) const {
   const bool with_token = IsOurServer(request.url);
-  request.prepare = [with_token, credentials = credentials_](HttpRequest& attempt) {
+  request.prepare = [with_token,
+                     credentials = credentials_.get()](HttpRequest& attempt) {
     const std::string value = with_token ? credentials->Current() : "";
     if (!value.empty()) attempt.headers.emplace_back("Authorization", value);
     return Status();
@@ -133,12 +150,11 @@ Status GcsApi::Error(const GcsAction& action, int status,
   const std::string url = UrlOf(action.key);
   const std::string identity = credentials_->IdentityText();
   return GcsError({action.verb, url, action.permission, identity}, status,
-                  body);
+                  Without(body, credentials_->Current()));
 }
 
 Status GcsApi::Context(const GcsAction& action, const Status& status) const {
-  return status.WithContext(std::string(action.verb) + " " +
-                            UrlOf(action.key));
+  return status.WithContext(std::string(action.verb) + " " + UrlOf(action.key));
 }
 
 }  // namespace holdfast

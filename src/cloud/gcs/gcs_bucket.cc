@@ -171,9 +171,9 @@ Result<std::shared_ptr<Bucket>> OpenGcsBucketIn(
       find, /*plain_http=*/!IsSafeForSecrets(settings.endpoint), SystemNowNs);
   const bool requester_pays =
       options.requester_pays || !settings.user_project.empty();
-  return std::shared_ptr<Bucket>(std::make_shared<GcsBucket>(
-      std::make_shared<GcsApi>(bucket, settings, requester_pays, client,
-                               credentials)));
+  return std::shared_ptr<Bucket>(
+      std::make_shared<GcsBucket>(std::make_shared<GcsApi>(
+          bucket, settings, requester_pays, client, credentials)));
 }
 
 }  // namespace holdfast

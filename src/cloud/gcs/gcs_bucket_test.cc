@@ -146,8 +146,8 @@ TEST_F(GcsBucketTest, APartThatTheServerNeverTakesEnds) {
 // Sizes around the edges of parts, the last of them empty or whole.
 TEST_F(GcsBucketTest, AnyNumberOfPartsMakesTheObject) {
   const uint64_t part = bucket_->part_bytes(0);
-  for (const uint64_t size : {uint64_t{0}, uint64_t{1}, part, part + 1,
-                              2 * part}) {
+  for (const uint64_t size :
+       {uint64_t{0}, uint64_t{1}, part, part + 1, 2 * part}) {
     const std::string text = Pattern(size, 7);
     ASSERT_TRUE(Upload("parts/edge", text).ok()) << size;
     EXPECT_TRUE(GetText(*bucket_, "parts/edge") == text) << size;
@@ -234,9 +234,9 @@ TEST_F(GcsBucketTest, WhoMayReadButNotListIsTold) {
 }
 
 TEST_F(GcsBucketTest, AMissingBucketIsNamed) {
-  auto bucket = OpenGcsBucketIn(
-      "missing-bucket", QuickOptions(),
-      EnvironmentOf({{"STORAGE_EMULATOR_HOST", fake_.url()}}));
+  auto bucket =
+      OpenGcsBucketIn("missing-bucket", QuickOptions(),
+                      EnvironmentOf({{"STORAGE_EMULATOR_HOST", fake_.url()}}));
   ASSERT_TRUE(bucket.ok());
   const std::string want = "bucket does not exist";
   EXPECT_THAT(std::string((*bucket)->Head("a").status().message()),

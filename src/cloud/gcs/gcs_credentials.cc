@@ -77,7 +77,8 @@ Result<GcsIdentity> GcsCredentials::Identity() {
 
 std::string GcsCredentials::IdentityText() const {
   const std::lock_guard lock(mutex_);
-  return source_ == nullptr ? "not looked for yet" : IdentityOf(*source_).Text();
+  return source_ == nullptr ? "not looked for yet"
+                            : IdentityOf(*source_).Text();
 }
 
 Status GcsCredentials::FindSource() {

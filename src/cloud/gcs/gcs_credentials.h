@@ -48,7 +48,7 @@ class GcsCredentials {
   std::string IdentityText() const;
 
  private:
-  Status FindSource();  // REQUIRES: fetch_mutex_ is held
+  Status FindSource();          // REQUIRES: fetch_mutex_ is held
   Result<std::string> Fetch();  // likewise
 
   const Finder finder_;
@@ -57,7 +57,7 @@ class GcsCredentials {
   std::mutex fetch_mutex_;  // one fetch at a time
   mutable std::mutex mutex_;
   std::shared_ptr<const TokenSource> source_;  // guarded by mutex_
-  GcsToken token_;        // guarded by mutex_; text with "Bearer "
+  GcsToken token_;          // guarded by mutex_; text with "Bearer "
   bool has_token_ = false;  // guarded by mutex_
 };
 

@@ -34,8 +34,8 @@ std::string Advice(const GcsCallName& call, int status,
            "application-default login";
   }
   if (status == 403 && !IsRateLimit(refusal)) {
-    return "grant " + std::string(call.permission) + " (used: " +
-           std::string(call.identity) + ")";
+    return "grant " + std::string(call.permission) +
+           " (used: " + std::string(call.identity) + ")";
   }
   return "";
 }

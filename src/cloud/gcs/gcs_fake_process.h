@@ -25,9 +25,10 @@ class GcsFake {
   explicit GcsFake(std::vector<std::string> arguments = {"--bucket", "test"}) {
     int pipe_ends[2];
     if (pipe(pipe_ends) != 0) return;
-    arguments.insert(arguments.begin(),
-                     {"python3", HOLDFAST_SOURCE_DIR
-                      "/tests/remote/gcs_fake.py", "--port", "0"});
+    arguments.insert(
+        arguments.begin(),
+        {"python3", HOLDFAST_SOURCE_DIR "/tests/remote/gcs_fake.py", "--port",
+         "0"});
     std::vector<char*> argv;
     for (std::string& argument : arguments) argv.push_back(argument.data());
     argv.push_back(nullptr);
@@ -62,8 +63,7 @@ class GcsFake {
   std::string Tell(const std::string& verb, const std::string& json) {
     HttpRequest request;
     request.method = "POST";
-    request.url =
-        url_ + (verb.starts_with("/") ? verb : "/_fake/" + verb);
+    request.url = url_ + (verb.starts_with("/") ? verb : "/_fake/" + verb);
     request.body = {json};
     const auto answer = client_.Send(request);
     EXPECT_TRUE(answer.ok() && answer->status == 200) << verb;

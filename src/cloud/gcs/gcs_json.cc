@@ -140,10 +140,11 @@ std::optional<int64_t> ParseRfc3339Ns(std::string_view text) {
   if (!year || !month || !day || !hour || !minute || !second) {
     return std::nullopt;
   }
-  if (text[4] != '-' || text[7] != '-' || (text[10] != 'T' && text[10] != 't') ||
-      text[13] != ':' || text[16] != ':' || *year < 1970 || *year > 2200 ||
-      *month < 1 || *month > 12 || *day < 1 || *day > 31 || *hour > 23 ||
-      *minute > 59 || *second > 60) {
+  if (text[4] != '-' || text[7] != '-' ||
+      (text[10] != 'T' && text[10] != 't') || text[13] != ':' ||
+      text[16] != ':' || *year < 1970 || *year > 2200 || *month < 1 ||
+      *month > 12 || *day < 1 || *day > 31 || *hour > 23 || *minute > 59 ||
+      *second > 60) {
     return std::nullopt;
   }
   std::string_view rest = text.substr(19);
@@ -208,8 +209,7 @@ Result<GcsRewrite> ParseGcsRewrite(std::string_view json) {
 GcsRefusal ParseGcsRefusal(std::string_view body) {
   GcsRefusal refusal;
   constexpr size_t kMessageBytesMax = 400;
-  const Json json =
-      Json::parse(body, nullptr, /*allow_exceptions=*/false);
+  const Json json = Json::parse(body, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) {
     refusal.message = CleanServerText(body, kMessageBytesMax);
     return refusal;

@@ -4,6 +4,7 @@
 
 #include "base/crc32c.h"
 #include "base/status_macros.h"
+#include "cloud/content_range.h"
 #include "cloud/gcs/gcs_write.h"
 #include "http/http_date.h"
 
@@ -11,6 +12,8 @@ namespace holdfast {
 namespace {
 
 constexpr uint64_t kAnswerBytesMax = 1 << 20;  // of JSON and refusals
+// More goes to a target of the caller's.
+constexpr uint64_t kUntargetedBytesMax = 64 << 20;
 constexpr uint64_t kOffsetMax = std::numeric_limits<int64_t>::max();
 
 GcsAction ReadAction(std::string_view key) {
@@ -65,11 +68,11 @@ class Reader {
       return OutOfRangeError("no object is so long");
     }
     if (request.target.empty() && reading.is_exact && reading.byte_count > 0) {
-      reading.buffer = Buffer::TryAllocate(reading.byte_count);
+      if (reading.byte_count <= kUntargetedBytesMax) {
+        reading.buffer = Buffer::TryAllocate(reading.byte_count);
+      }
       if (reading.buffer.data() == nullptr) {
-        return ResourceExhaustedError("no memory for " +
-                                      std::to_string(reading.byte_count) +
-                                      " bytes");
+        return TooLong(reading.byte_count);
       }
       reading.target = {reading.buffer.data(), reading.byte_count};
     }
@@ -85,9 +88,9 @@ class Reader {
     HttpRequest http;
     http.url = api_.Url(api_.ObjectPath(request.key), parameters);
     const uint64_t first = request.range.offset;
-    http.headers = {{"Range", "bytes=" + std::to_string(first) + "-" +
-                                  std::to_string(first + reading.byte_count -
-                                                 1)}};
+    http.headers = {
+        {"Range", "bytes=" + std::to_string(first) + "-" +
+                      std::to_string(first + reading.byte_count - 1)}};
     http.target = reading.target;
     http.target_status = 206;
     http.body_bytes_max =
@@ -137,6 +140,13 @@ class Reader {
     return "read " + api_.UrlOf(request.key);
   }
 
+  static Status TooLong(uint64_t byte_count) {
+    return ResourceExhaustedError(
+        std::to_string(byte_count) +
+        " bytes are too many for one read without a target (at most " +
+        std::to_string(kUntargetedBytesMax) + ")");
+  }
+
   Status Changed(const GetRequest& request) const {
     return DataLossError(Where(request) +
                          ": changed or deleted while being read (generation " +
@@ -144,11 +154,10 @@ class Reader {
   }
 
   Status PastError(const GetRequest& request, uint64_t object_bytes) const {
-    return OutOfRangeError(
-        Where(request) + ": bytes at offset " +
-        std::to_string(request.range.offset) +
-        " are past the end (the object has " + std::to_string(object_bytes) +
-        " bytes)");
+    return OutOfRangeError(Where(request) + ": bytes at offset " +
+                           std::to_string(request.range.offset) +
+                           " are past the end (the object has " +
+                           std::to_string(object_bytes) + " bytes)");
   }
 
   // 416, which an empty object also gives for a read of all of it.
@@ -157,9 +166,9 @@ class Reader {
     if (!request.version.empty() && object.entry.version != request.version) {
       return Changed(request);
     }
-    const bool is_at_end =
-        request.target.empty() && request.range.byte_count == kToEnd &&
-        request.range.offset == object.entry.byte_count;
+    const bool is_at_end = request.target.empty() &&
+                           request.range.byte_count == kToEnd &&
+                           request.range.offset == object.entry.byte_count;
     if (!is_at_end) return PastError(request, object.entry.byte_count);
     return GetResult{Bytes(), std::move(object.entry)};
   }
@@ -169,33 +178,32 @@ class Reader {
     const auto header = FindHeader(answer.headers, "content-range");
     const auto range =
         header ? ParseContentRange(*header) : std::optional<ContentRange>();
-    const uint64_t got = reading.target.empty() ? answer.body.size()
-                                                : answer.target_bytes;
-    if (!range || range->first != request.range.offset ||
-        range->last - range->first + 1 != got || got > reading.byte_count) {
-      return DataLossError(Where(request) +
-                           ": the server answers with another range (want " +
-                           std::to_string(reading.byte_count) +
-                           " bytes at offset " +
-                           std::to_string(request.range.offset) + ")");
+    const uint64_t got =
+        reading.target.empty() ? answer.body.size() : answer.target_bytes;
+    if (!range || range->offset != request.range.offset ||
+        range->byte_count != got || got > reading.byte_count) {
+      return DataLossError(
+          Where(request) + ": the server answers with another range (want " +
+          std::to_string(reading.byte_count) + " bytes at offset " +
+          std::to_string(request.range.offset) + ")");
     }
-    if (got < reading.byte_count && range->last + 1 != range->total) {
+    const uint64_t total = range->total_bytes;
+    const bool is_at_end = total - range->offset == got;
+    if (got < reading.byte_count && !is_at_end) {
       return DataLossError(Where(request) + ": the range is cut short");
     }
     if (reading.is_exact && got < reading.byte_count) {
-      return PastError(request, range->total);
+      return PastError(request, total);
     }
     GetResult result;
-    HF_ASSIGN_OR_RETURN(result.object, EntryOf(request, answer, range->total));
+    HF_ASSIGN_OR_RETURN(result.object, EntryOf(request, answer, total));
     const std::string_view bytes =
-        reading.target.empty()
-            ? answer.body.view()
-            : std::string_view(reading.target.data(), got);
-    HF_RETURN_IF_ERROR(CheckHash(request, answer, bytes, range->total));
+        reading.target.empty() ? answer.body.view()
+                               : std::string_view(reading.target.data(), got);
+    HF_RETURN_IF_ERROR(CheckHash(request, answer, bytes, total));
     if (reading.target.empty()) {
       result.bytes = answer.body;
-      return range->last + 1 == range->total ? std::move(result)
-                                             : ReadRest(request, result);
+      return is_at_end ? std::move(result) : ReadRest(request, result);
     }
     if (request.target.empty()) {
       result.bytes = Bytes(std::move(reading.buffer), got);
@@ -211,8 +219,7 @@ class Reader {
     entry.byte_count = total;
     const auto generation = FindHeader(answer.headers, "x-goog-generation");
     if (!generation || !ParseDecimal(*generation)) {
-      return DataLossError(Where(request) +
-                           ": the answer names no generation");
+      return DataLossError(Where(request) + ": the answer names no generation");
     }
     entry.version = *generation;
     if (!request.version.empty() && entry.version != request.version) {
@@ -239,10 +246,10 @@ class Reader {
   // What the first request of a read to the end has left.
   Result<GetResult> ReadRest(const GetRequest& request, GetResult& first) {
     const uint64_t whole = first.object.byte_count - request.range.offset;
-    Buffer buffer = Buffer::TryAllocate(whole);
+    Buffer buffer;
+    if (whole <= kUntargetedBytesMax) buffer = Buffer::TryAllocate(whole);
     if (buffer.data() == nullptr) {
-      return ResourceExhaustedError(Where(request) + ": no memory for " +
-                                    std::to_string(whole) + " bytes");
+      return api_.Context(ReadAction(request.key), TooLong(whole));
     }
     const std::string_view begin = first.bytes.view();
     std::copy(begin.begin(), begin.end(), buffer.data());
@@ -266,24 +273,6 @@ class Reader {
 };
 
 }  // namespace
-
-std::optional<ContentRange> ParseContentRange(std::string_view text) {
-  if (!text.starts_with("bytes ")) return std::nullopt;
-  text.remove_prefix(6);
-  const size_t dash = text.find('-');
-  const size_t slash = text.find('/');
-  if (dash == std::string_view::npos || slash == std::string_view::npos ||
-      slash < dash) {
-    return std::nullopt;
-  }
-  const auto first = ParseDecimal(text.substr(0, dash));
-  const auto last = ParseDecimal(text.substr(dash + 1, slash - dash - 1));
-  const auto total = ParseDecimal(text.substr(slash + 1));
-  if (!first || !last || !total || *first > *last || *last >= *total) {
-    return std::nullopt;
-  }
-  return ContentRange{*first, *last, *total};
-}
 
 Result<GcsObject> GcsHead(GcsApi& api, std::string_view key) {
   HF_RETURN_IF_ERROR(CheckGcsKey(key));
@@ -310,8 +299,10 @@ std::vector<Result<GetResult>> GcsGet(GcsApi& api,
                                       std::span<const GetRequest> requests,
                                       uint64_t get_bytes_max,
                                       const CancelToken* cancel) {
-  const Status begun = api.Begin();
-  if (!begun.ok()) return std::vector<Result<GetResult>>(requests.size(), begun);
+  Status begun = cancel == nullptr ? Status() : cancel->Check();
+  if (begun.ok()) begun = api.Begin();
+  if (!begun.ok())
+    return std::vector<Result<GetResult>>(requests.size(), begun);
   Reader reader(api, get_bytes_max, cancel);
   std::vector<Result<GetResult>> results(requests.size(), GetResult{});
   std::vector<Reading> readings;
@@ -320,8 +311,7 @@ std::vector<Result<GetResult>> GcsGet(GcsApi& api,
   for (size_t i = 0; i < requests.size(); ++i) {
     auto reading = reader.Plan(requests[i]);
     if (!reading.ok()) {
-      results[i] =
-          api.Context(ReadAction(requests[i].key), reading.status());
+      results[i] = api.Context(ReadAction(requests[i].key), reading.status());
     } else if (reading->byte_count == 0) {
       results[i] = reader.ReadNothing(requests[i]);
     } else {
@@ -329,7 +319,8 @@ std::vector<Result<GetResult>> GcsGet(GcsApi& api,
       places.push_back(i);
     }
   }
-  for (const Reading& reading : readings) http.push_back(reader.ToHttp(reading));
+  for (const Reading& reading : readings)
+    http.push_back(reader.ToHttp(reading));
   auto answers = api.SendAll(http);
   for (size_t i = 0; i < answers.size(); ++i) {
     if (answers[i].ok()) {

@@ -24,13 +24,4 @@ std::vector<Result<GetResult>> GcsGet(GcsApi& api,
                                       uint64_t get_bytes_max,
                                       const CancelToken* cancel);
 
-// "bytes 5-9/20"; for parsing what a server says.
-struct ContentRange {
-  uint64_t first = 0;
-  uint64_t last = 0;
-  uint64_t total = 0;
-};
-// Absent where it is no such text, or says what cannot be.
-std::optional<ContentRange> ParseContentRange(std::string_view text);
-
 }  // namespace holdfast

@@ -53,7 +53,8 @@ struct FoundEndpoint {
 FoundEndpoint FindEndpoint(const RemoteOptions& options,
                            const GcsEnvironment& environment) {
   if (!options.endpoint.empty()) return {options.endpoint, "option endpoint"};
-  for (const char* name : {"STORAGE_EMULATOR_HOST", "TENSORSTORE_GCS_HTTP_URL"}) {
+  for (const char* name :
+       {"STORAGE_EMULATOR_HOST", "TENSORSTORE_GCS_HTTP_URL"}) {
     const std::string value = environment(name);
     if (!value.empty()) return {value, name};
   }

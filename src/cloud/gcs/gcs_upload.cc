@@ -57,13 +57,12 @@ GcsUpload::GcsUpload(std::shared_ptr<GcsApi> api, std::string key,
       part_bytes_(part_bytes),
       crc_(Crc32c("")) {}
 
-GcsUpload::~GcsUpload() {
-  Abort();
-}
+GcsUpload::~GcsUpload() { Abort(); }
 
 GcsAction GcsUpload::Action() const {
-  return {"write", key_, "storage.objects.create (and storage.objects.delete, "
-                         "to replace one)"};
+  return {"write", key_,
+          "storage.objects.create (and storage.objects.delete, "
+          "to replace one)"};
 }
 
 Status GcsUpload::Start() {
@@ -93,10 +92,9 @@ Status GcsUpload::Start() {
 Status GcsUpload::Part(uint64_t index, std::span<const std::string_view> pieces,
                        bool is_last) {
   if (is_over_ || has_last_part_ || index != next_index_) {
-    return InvalidArgumentError("write " + api_->UrlOf(key_) + ": part " +
-                                std::to_string(index) +
-                                " is not the next one (want " +
-                                std::to_string(next_index_) + ")");
+    return InvalidArgumentError(
+        "write " + api_->UrlOf(key_) + ": part " + std::to_string(index) +
+        " is not the next one (want " + std::to_string(next_index_) + ")");
   }
   const uint64_t byte_count = TotalBytes(pieces);
   if (is_last ? byte_count > part_bytes_ : byte_count != part_bytes_) {
@@ -130,10 +128,10 @@ Status GcsUpload::CheckCondition(const Condition& condition) const {
                          ? !object.ok()
                          : version == condition.version;
   if (holds) return Status();
-  return FailedPreconditionError(
-      "write " + api_->UrlOf(key_) +
-      (object.ok() ? ": generation " + version + " is there"
-                   : ": it is not there any more"));
+  return FailedPreconditionError("write " + api_->UrlOf(key_) +
+                                 (object.ok()
+                                      ? ": generation " + version + " is there"
+                                      : ": it is not there any more"));
 }
 
 Result<std::string> GcsUpload::Finish(const Condition& condition) {
@@ -250,8 +248,8 @@ Status GcsUpload::SendChunk(std::span<const std::string_view> pieces,
       return Status();
     }
     // Chunks begin at multiples of the unit; what is sent twice is ignored.
-    const uint64_t next = step->persisted / kGcsChunkUnitBytes *
-                          kGcsChunkUnitBytes;
+    const uint64_t next =
+        step->persisted / kGcsChunkUnitBytes * kGcsChunkUnitBytes;
     idle_count = step->persisted > at ? 0 : idle_count + 1;
     at = step->persisted == end ? end : std::max(next, begin);
   }

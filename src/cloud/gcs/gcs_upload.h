@@ -61,7 +61,7 @@ class GcsUpload : public Upload {
   uint32_t crc_;             // of all parts
   std::string last_part_;
   bool has_last_part_ = false;
-  bool is_over_ = false;  // finished, aborted, or dead
+  bool is_over_ = false;             // finished, aborted, or dead
   std::optional<GcsObject> object_;  // once the server has made it
 };
 

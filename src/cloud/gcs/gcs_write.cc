@@ -18,8 +18,9 @@ constexpr int kRewriteCallCountMax = 100'000;
 constexpr char kOctetStream[] = "application/octet-stream";
 
 GcsAction WriteAction(std::string_view key) {
-  return {"write", key, "storage.objects.create (and storage.objects.delete, "
-                        "to replace one)"};
+  return {"write", key,
+          "storage.objects.create (and storage.objects.delete, "
+          "to replace one)"};
 }
 
 GcsAction DeleteAction(std::string_view key) {
@@ -151,8 +152,7 @@ HttpRequest DeleteRequest(const GcsApi& api, std::string_view key,
                           const Condition& condition) {
   HttpRequest request;
   request.method = "DELETE";
-  request.url =
-      api.Url(api.ObjectPath(key), ConditionParameters(condition));
+  request.url = api.Url(api.ObjectPath(key), ConditionParameters(condition));
   request.body_bytes_max = kWriteAnswerBytesMax;
   return request;
 }
@@ -166,10 +166,10 @@ Status DeleteOneByOne(GcsApi& api, std::span<const std::string> keys) {
   const auto answers = api.SendAll(requests);
   Status first;
   for (size_t i = 0; i < answers.size(); ++i) {
-    Status status = answers[i].ok()
-                        ? FinishDelete(api, keys[i], {}, *answers[i])
-                        : api.Context(DeleteAction(keys[i]),
-                                      answers[i].status());
+    Status status =
+        answers[i].ok()
+            ? FinishDelete(api, keys[i], {}, *answers[i])
+            : api.Context(DeleteAction(keys[i]), answers[i].status());
     if (first.ok()) first = std::move(status);
   }
   return first;
@@ -315,7 +315,8 @@ Status GcsDeleteAll(GcsApi& api, std::span<const std::string> keys) {
   std::vector<GcsBatchBody> batches;
   for (size_t at = 0; at < keys.size(); at += kGcsBatchCallsMax) {
     std::vector<std::string> paths;
-    for (size_t i = at; i < std::min(at + kGcsBatchCallsMax, keys.size()); ++i) {
+    for (size_t i = at; i < std::min(at + kGcsBatchCallsMax, keys.size());
+         ++i) {
       paths.push_back(api.PathWith(api.ObjectPath(keys[i]), {}));
     }
     batches.push_back(MakeDeleteBatch(paths));

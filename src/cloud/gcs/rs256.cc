@@ -56,7 +56,8 @@ std::string EncodeBase64(std::string_view bytes, const char* alphabet,
     const size_t count = std::min<size_t>(3, bytes.size() - at);
     uint32_t group = 0;
     for (size_t i = 0; i < 3; ++i) {
-      group = group << 8 | (i < count ? static_cast<uint8_t>(bytes[at + i]) : 0);
+      group =
+          group << 8 | (i < count ? static_cast<uint8_t>(bytes[at + i]) : 0);
     }
     for (size_t i = 0; i < 4; ++i) {
       if (i <= count) {

@@ -14,7 +14,7 @@
 namespace holdfast {
 
 struct JwtClaims {
-  std::string issuer;    // the account's e-mail
+  std::string issuer;  // the account's e-mail
   std::string scope;
   std::string audience;  // the token endpoint
   std::string key_id;    // "": the header has none

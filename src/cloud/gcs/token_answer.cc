@@ -53,8 +53,8 @@ Result<GcsToken> ParseTokenAnswer(std::string_view text, int64_t now_ns) {
   HF_ASSIGN_OR_RETURN(const TokenJson json, ParseTokenJson(text));
   GcsToken token;
   HF_ASSIGN_OR_RETURN(token.text, TokenMember(json, "access_token"));
-  const uint64_t seconds =
-      std::min(SecondsMember(json, "expires_in").value_or(3600), kTokenSecondsMax);
+  const uint64_t seconds = std::min(
+      SecondsMember(json, "expires_in").value_or(3600), kTokenSecondsMax);
   token.expires_ns = now_ns + static_cast<int64_t>(seconds) * 1'000'000'000;
   return token;
 }
@@ -79,8 +79,8 @@ Result<std::string> ParseSubjectToken(std::string_view text,
     HF_ASSIGN_OR_RETURN(const TokenJson json, ParseTokenJson(text));
     return TokenMember(json, json_field.c_str());
   }
-  while (!text.empty() && (text.back() == '\n' || text.back() == '\r' ||
-                           text.back() == ' ')) {
+  while (!text.empty() &&
+         (text.back() == '\n' || text.back() == '\r' || text.back() == ' ')) {
     text.remove_suffix(1);
   }
   if (!IsHeaderText(text)) return DataLossError("it holds no token");

@@ -70,7 +70,8 @@ Result<HttpResponse> AskForToken(HttpClient& client,
 }
 
 Result<GcsToken> PostForm(HttpClient& client, const std::string& url,
-                          const Form& form, HttpHeaders headers, int64_t now_ns) {
+                          const Form& form, HttpHeaders headers,
+                          int64_t now_ns) {
   const std::string body = EncodeForm(form);
   HttpRequest request =
       TokenPost(url, "application/x-www-form-urlencoded", body);
@@ -130,8 +131,8 @@ class FileFetcher {
     const std::string body = EncodeForm(
         {{"grant_type", "urn:ietf:params:oauth:grant-type:jwt-bearer"},
          {"assertion", assertion}});
-    return client_->Send(TokenPost(
-        file_->token_url, "application/x-www-form-urlencoded", body));
+    return client_->Send(
+        TokenPost(file_->token_url, "application/x-www-form-urlencoded", body));
   }
 
   // By its Date header, where it is far from this machine's clock.
@@ -207,11 +208,10 @@ class FileFetcher {
           "Authorization",
           "Basic " + Base64(file_->client_id + ":" + file_->client_secret));
     } else if (!file_->workforce_user_project.empty()) {
-      form.emplace_back("options",
-                        nlohmann::json{{"userProject",
-                                        file_->workforce_user_project}}
-                            .dump(-1, ' ', false,
-                                  nlohmann::json::error_handler_t::replace));
+      form.emplace_back(
+          "options",
+          nlohmann::json{{"userProject", file_->workforce_user_project}}.dump(
+              -1, ' ', false, nlohmann::json::error_handler_t::replace));
     }
     HF_ASSIGN_OR_RETURN(GcsToken token,
                         PostForm(*client_, file_->token_url, form,

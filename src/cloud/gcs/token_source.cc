@@ -31,8 +31,7 @@ Result<TokenSource> SourceOfFile(const std::string& path,
   if (!text.ok()) return text.status().WithContext(where);
   auto file = ParseCredentialFile(*text);
   if (!file.ok()) return file.status().WithContext(where);
-  const auto shared =
-      std::make_shared<const CredentialFile>(*std::move(file));
+  const auto shared = std::make_shared<const CredentialFile>(*std::move(file));
   TokenSource source;
   source.where = where;
   source.kind = CredentialKindName(shared->kind);
@@ -76,8 +75,8 @@ std::optional<TokenSource> SourceOfMachine(
     const GcsEnvironment& environment,
     const std::shared_ptr<HttpClient>& client, const UnixClock& clock) {
   const std::string base = MetadataBase(environment);
-  const auto answer = AskMetadata(
-      *client, base, "instance/service-accounts/default/email");
+  const auto answer =
+      AskMetadata(*client, base, "instance/service-accounts/default/email");
   if (!answer.ok() ||
       FindHeader(answer->headers, "metadata-flavor") != "Google" ||
       answer->status != 200) {

@@ -46,11 +46,12 @@ TokenFetch FetchFromMetadataServer(std::string base,
                                    std::shared_ptr<HttpClient> client,
                                    UnixClock clock);
 
-// The first that is there: anonymous (asked for), GOOGLE_AUTH_TOKEN_FOR_TESTING,
-// nothing for an emulator, GOOGLE_APPLICATION_CREDENTIALS, gcloud's file, the
-// metadata server; else anonymous, and `where` lists the places looked at. What
-// is there but no good is an error: nothing else is tried.
-// Asks the metadata server, which may take 3 seconds where there is none.
+// The first that is there: anonymous (asked for),
+// GOOGLE_AUTH_TOKEN_FOR_TESTING, nothing for an emulator,
+// GOOGLE_APPLICATION_CREDENTIALS, gcloud's file, the metadata server; else
+// anonymous, and `where` lists the places looked at. What is there but no good
+// is an error: nothing else is tried. Asks the metadata server, which may take
+// 3 seconds where there is none.
 Result<TokenSource> FindTokenSource(const GcsEnvironment& environment,
                                     bool anonymous, bool is_emulator,
                                     const std::shared_ptr<HttpClient>& client,
