@@ -35,7 +35,7 @@ nb::tuple InfoRow(const PlaceInfo& info) {
                         info.modified_ns);
 }
 
-nb::bytes ToBytes(const std::string& text) {
+nb::bytes BytesOfText(const std::string& text) {
   return nb::bytes(text.data(), text.size());
 }
 
@@ -61,7 +61,7 @@ nb::list BindingListPlace(nb::handle path) {
 
 nb::bytes BindingReadPlace(nb::handle path) {
   const std::string text = PathOf(path);
-  return ToBytes(RunOnPlace<std::string>([&] { return ReadPlace(text); }));
+  return BytesOfText(RunOnPlace<std::string>([&] { return ReadPlace(text); }));
 }
 
 void BindingWritePlace(nb::handle path, const nb::bytes& content,
@@ -122,7 +122,7 @@ std::unique_ptr<PlaceWriter> BindingOpenWriter(nb::handle path) {
 
 nb::bytes BindingReaderRead(PlaceReader& self, uint64_t offset,
                             uint64_t byte_count) {
-  return ToBytes(
+  return BytesOfText(
       RunOnPlace<std::string>([&] { return self.Read(offset, byte_count); }));
 }
 

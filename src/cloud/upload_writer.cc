@@ -204,6 +204,14 @@ void UploadWriter::Sending::CutParts() {
                     part_begins_[index]);
   }
   is_sent_.resize(part_count_);
+  const auto last = parts_.find(part_count_ - 1);
+  const bool last_has_gone = last == parts_.end() ? is_sent_[part_count_ - 1]
+                                                  : last->second.is_under_way;
+  if (last_has_gone && target_.bucket->traits().parts_in_order) {
+    // It went as one of many: an empty one tells the end.
+    (void)PartOf(end_);
+    is_sent_.resize(++part_count_);
+  }
   // Whole parts that nobody wrote to are made of zeros as they are sent.
   for (uint64_t index = 0; index < part_count_; ++index) {
     if (is_sent_[index] || parts_.contains(index)) continue;
@@ -248,7 +256,9 @@ void UploadWriter::Sending::Abandon() {
 
 bool UploadWriter::Sending::IsSendable(uint64_t index, const Part& part) const {
   if (part.is_under_way || !part.buffer.is_full()) return false;
-  if (!is_finishing_ && index == parts_.rbegin()->first) return false;
+  // The first part alone may yet be a whole object, which is one PUT.
+  const bool may_be_all = index == 0 && part_begins_.size() == 2;
+  if (!is_finishing_ && may_be_all) return false;
   if (!target_.bucket->traits().parts_in_order) return true;
   return index == sent_count_ && parts_under_way_ == 0;
 }

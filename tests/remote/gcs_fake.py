@@ -36,7 +36,8 @@ requester-pays) and from how googleapis/storage-testbench answers:
 
 For tests, all POST with a JSON body (see the handlers of `Control`):
 /_fake/throttle, deny, tokens, lose, persist, quirk, service_account, reset, and
-GET /_fake/counters.
+GET /_fake/counters. Quirks: ignore_range, ignore_preconditions, wrong_hash,
+no_batch (true or false); rewrite_bytes, delay_ms (numbers).
 Also here, for application-default credentials: POST /token (RFC 7523 assertions
 whose RS256 signature is checked, refresh tokens), /computeMetadata/..., the STS
 exchange /v1/token and generateAccessToken.
@@ -90,7 +91,10 @@ _CRC_TABLE = _crc_table()
 def crc32c(data: Any) -> int | None:
     """CRC-32C of bytes; None where it would take too long."""
     if google_crc32c is not None:
-        return int(google_crc32c.value(bytes(data)))
+        view, found = memoryview(data), 0
+        for at in range(0, len(view), MIB):
+            found = google_crc32c.extend(found, bytes(view[at : at + MIB]))
+        return int(found)
     if len(data) > SLOW_CRC_BYTES_MAX:
         return None
     crc = 0xFFFFFFFF
@@ -249,7 +253,7 @@ class Control:
             self.losses.append(body)
         elif verb == "persist":  # {bytes: [n, ...]}: of the next chunks only so much
             self.persist_bytes = list(body.get("bytes", []))
-        elif verb == "quirk":  # ignore_range, ignore_preconditions, wrong_hash, no_batch
+        elif verb == "quirk":  # see the head
             self.quirks = body
         elif verb == "tokens":  # {require, seconds, add: [token], expire: true}
             self.require_token = body.get("require", self.require_token)
@@ -728,8 +732,10 @@ class Api:
         self.storage.check(bucket.objects.get(name), request.query)
         upload_id = "ABPnz" + secrets.token_urlsafe(24)
         self.storage.sessions[upload_id] = Session(bucket.name, name, dict(request.query), meta)
+        # As the client named the server: it may stand behind a proxy.
+        host = request.headers.get("host", self.storage.base_url[7:])
         location = (
-            f"{self.storage.base_url}/upload/storage/v1/b/{bucket.name}/o"
+            f"http://{host}/upload/storage/v1/b/{bucket.name}/o"
             f"?uploadType=resumable&name={quote(name, safe='')}&upload_id={upload_id}"
         )
         return Reply(200, {"Location": location, "X-GUploader-UploadID": upload_id})
@@ -1026,6 +1032,9 @@ class Connection:
         if request.headers.get("content-encoding") == "gzip":
             request.body = zlib.decompress(bytes(request.body), 31)
         reply = self.api.answer(request)
+        delay_ms = self.api.control.quirks.get("delay_ms", 0)
+        if delay_ms and not request.path.startswith("/_fake/"):
+            time.sleep(delay_ms / 1000)
         length = len(reply.body)
         head = [f"HTTP/1.1 {reply.status} {'OK' if reply.status < 300 else 'Other'}"]
         head += [f"{name}: {value}" for name, value in reply.headers.items()]

@@ -246,6 +246,7 @@ std::string CleanServerText(std::string_view text, size_t byte_count_max) {
   HideTokens(clean, "Bearer ");
   HideTokens(clean, "1//0");  // refresh tokens
   HideTokens(clean, "upload_id=");
+  clean.resize(std::min(clean.size(), byte_count_max));
   return clean;
 }
 
