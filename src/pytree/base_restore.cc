@@ -1,4 +1,3 @@
-#include "pytree/base_restore.h"
 
 #include <set>
 #include <unordered_map>
@@ -10,6 +9,8 @@
 #include "pytree/item_match.h"
 #include "pytree/messages.h"
 #include "pytree/rich_types.h"
+#include "storage/url_path.h"
+#include "storage/url_path.h"
 #include "tree/flatten.h"
 #include "tree/rebuild.h"
 
