@@ -1,3 +1,4 @@
+#include "pytree/base_restore.h"
 
 #include <set>
 #include <unordered_map>
@@ -9,7 +10,6 @@
 #include "pytree/item_match.h"
 #include "pytree/messages.h"
 #include "pytree/rich_types.h"
-#include "storage/url_path.h"
 #include "storage/url_path.h"
 #include "tree/flatten.h"
 #include "tree/rebuild.h"
