@@ -211,6 +211,36 @@ TEST_P(RemoteCommitTest, OverwritesAndClearsUp) {
   EXPECT_EQ(Keys(), keys);
 }
 
+// Beside those of its data file, which grows with the data.
+TEST_P(RemoteCommitTest, CostsTheSameForAnyNumberOfLeaves) {
+  const auto requests_of = [&](int leaf_count) {
+    std::vector<Tree::Member> members;
+    for (int i = 0; i < leaf_count; ++i) {
+      const float value = static_cast<float>(i);
+      members.emplace_back(
+          std::to_string(1000 + i),
+          Tree::JaxArray(Array::FromBytes(DType::kFloat32, {1}, &value)));
+    }
+    one_->SetFaults({});
+    const Status saved = Save(One(std::to_string(leaf_count)),
+                              Tree::Dict(std::move(members)), QuietOptions())
+                             .status();
+    EXPECT_TRUE(saved.ok()) << saved.ToString();
+    std::vector<std::string> requests;
+    for (const std::string& request : one_->requests()) {
+      if (request.find("/d/") == std::string::npos) requests.push_back(request);
+    }
+    return requests;
+  };
+  (void)requests_of(1);  // asks what the server honours
+  const auto few = requests_of(2);
+  const auto many = requests_of(60);  // more would need parts here
+  EXPECT_EQ(few.size(), many.size())
+      << ::testing::PrintToString(few) << ::testing::PrintToString(many);
+  RecordProperty("requests", static_cast<int>(few.size()));
+  EXPECT_LE(few.size(), 32u) << ::testing::PrintToString(few);
+}
+
 TEST_P(RemoteCommitTest, RefusesRenames) {
   SaveOptions options = QuietOptions();
   options.commit_mode = CommitMode::kRename;
@@ -440,7 +470,7 @@ TEST_P(RemoteCommitTest, OfTwoInterleavedSaversAtMostOneWins) {
       std::condition_variable changed;
       bool first_may_go = false;
       bool first_is_over = false;
-      Status second;
+      Status second = CancelledError("it never began");
       std::thread other;
       const auto let_first_go = [&] {
         const std::lock_guard lock(mutex);
