@@ -206,18 +206,17 @@ def test_cp_again(run: Run, store: servers.Server, place: str, checkpoint: Path,
 
 
 def test_cp_that_is_killed(run: Run, cli: str, store: servers.Server,
-                           place: str, checkpoint: Path) -> None:
+                           place: str, checkpoint: Path,
+                           tmp_path: Path) -> None:
     """Cut off in the middle it is no checkpoint; the same call ends it."""
-    with servers.chaos(store) as slow:
-        # Until the journal is there; then nothing is answered any more.
-        slow.set(latency_ms=400)
+    with servers.chaos(store, latency_ms=400) as slow:
         process = subprocess.Popen([cli, "cp", str(checkpoint), f"{place}/7"],
                                    env=slow.environment(),
                                    stderr=subprocess.DEVNULL)
-        journal = f"{place}/7/_HOLDFAST_COPY"
+        # The journal is the first that is there, long before the last.
         while (process.poll() is None
-               and run(store, "cp", journal, "/dev/null/none").stderr.find(
-                   "there is no file") >= 0):
+               and run(store, "cp", f"{place}/7/_HOLDFAST_COPY",
+                       str(tmp_path / "journal")).returncode != 0):
             pass
         process.kill()
         process.wait()
@@ -227,7 +226,8 @@ def test_cp_that_is_killed(run: Run, cli: str, store: servers.Server,
             == ok(run(store, "digest", str(checkpoint))))
 
 
-def test_doctor(run: Run, store: servers.Server, place: str) -> None:
+def test_doctor(run: Run, store: servers.Server, place: str,
+                tmp_path: Path) -> None:
     """All is well, and nothing is left behind."""
     said = json.loads(ok(run(store, "doctor", "--json", place)))
     assert said["ok"]
@@ -241,7 +241,8 @@ def test_doctor(run: Run, store: servers.Server, place: str) -> None:
     assert said["read_bytes_per_second"] > 0
     assert said["write_bytes_per_second"] > 0
     assert said["endpoint"].rstrip("/") == store.url
-    assert run(store, "cp", place, "/dev/null/none").stderr.find("no file") > 0
+    left = run(store, "cp", place, str(tmp_path / "left"))
+    assert "there is no file" in left.stderr
     text = ok(run(store, "doctor", "--read-only", place))
     assert "asked not to write" in text
 
