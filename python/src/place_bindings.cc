@@ -39,7 +39,7 @@ nb::bytes BytesOfText(const std::string& text) {
   return nb::bytes(text.data(), text.size());
 }
 
-std::string_view ViewOf(const nb::bytes& bytes) {
+std::string_view ContentOf(const nb::bytes& bytes) {
   return {bytes.c_str(), bytes.size()};
 }
 
@@ -67,7 +67,7 @@ nb::bytes BindingReadPlace(nb::handle path) {
 void BindingWritePlace(nb::handle path, const nb::bytes& content,
                        bool must_create) {
   const std::string text = PathOf(path);
-  RunOnPlace([&] { return WritePlace(text, ViewOf(content), must_create); });
+  RunOnPlace([&] { return WritePlace(text, ContentOf(content), must_create); });
 }
 
 void BindingSwapPlace(nb::handle path, nb::handle expected,
@@ -77,9 +77,9 @@ void BindingSwapPlace(nb::handle path, nb::handle expected,
   nb::bytes kept;
   if (!expected.is_none()) {
     kept = nb::cast<nb::bytes>(expected);
-    old = ViewOf(kept);
+    old = ContentOf(kept);
   }
-  RunOnPlace([&] { return SwapPlace(text, old, ViewOf(content)); });
+  RunOnPlace([&] { return SwapPlace(text, old, ContentOf(content)); });
 }
 
 void BindingRemovePlaceFile(nb::handle path) {
@@ -137,7 +137,7 @@ void BindPlaces(nb::module_& module) {
       .def(
           "append",
           [](PlaceWriter& self, const nb::bytes& piece) {
-            RunOnPlace([&] { return self.Append(ViewOf(piece)); });
+            RunOnPlace([&] { return self.Append(ContentOf(piece)); });
           },
           nb::arg("piece"))
       .def("finish", [](PlaceWriter& self) {
