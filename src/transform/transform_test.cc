@@ -125,8 +125,8 @@ TEST(CheckTransform, RefusesFieldsThatExcludeEachOther) {
   EXPECT_TRUE(CheckTransform(Transform{}).ok());
   EXPECT_TRUE(
       CheckTransform(Transform{.original_key = "a", .value_fn = Doubled}).ok());
-  using InputArgs = decltype(RestoreTransform::multi_value_fn_input_args);
-  const auto NoInputArgs = [] { return InputArgs(std::in_place); };
+  const decltype(RestoreTransform::multi_value_fn_input_args) no_input_args(
+      std::in_place);
   const AnyTransform bad[] = {
       Transform{.original_key = "a", .use_fallback = true},
       Transform{.use_fallback = true, .value_fn = Doubled},
@@ -135,7 +135,7 @@ TEST(CheckTransform, RefusesFieldsThatExcludeEachOther) {
       Transform{.value_fn = Doubled, .multi_value_fn = multi},
       RestoreTransform{.value_fn = Doubled, .multi_value_fn = args_multi},
       RestoreTransform{.original_key = "a",
-                       .multi_value_fn_input_args = NoInputArgs()},
+                       .multi_value_fn_input_args = no_input_args},
   };
   for (const AnyTransform& transform : bad) {
     EXPECT_EQ(CheckTransform(transform).code(), StatusCode::kInvalidArgument);
