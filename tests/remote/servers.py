@@ -20,6 +20,7 @@ import contextlib
 import ctypes
 import json
 import os
+import random
 import shutil
 import signal
 import socket
@@ -130,11 +131,13 @@ def boto_client(url: str, access_key: str, secret_key: str, service: str,
 
 
 def free_port() -> int:
-    """One that nobody listens at now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """One that nobody listens at now, by chance and below those that the system
+    gives to connections, so that it stays free until it is taken."""
+    while True:
+        port = random.SystemRandom().randrange(10_000, 32_000)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def await_port(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
