@@ -169,8 +169,8 @@ TEST_F(S3Server, SaysWhatIsWrongWithoutTellingSecrets) {
   const std::string wrong_secret = "wrong-secret-wrong-secret";
   wrong.keys.secret_access_key = wrong_secret;
   const auto bucket = MakeS3Bucket(std::make_shared<S3Connection>(
-      *settings, [wrong]() -> Result<AwsCredentials> { return wrong; },
-      client));
+      parts.settings, [wrong]() -> Result<AwsCredentials> { return wrong; },
+      parts.client));
   const std::string_view text = "x";
   for (const Status& status :
        {bucket->List({}).status(), bucket->Head(Key("x")).status(),
