@@ -134,6 +134,7 @@ def test_ceph_role(check: Check, ceph: servers.Ceph, tmp_path: Path) -> None:
         "source_profile = base\n",
         f"[base]\naws_access_key_id = {ceph.access_key}\n"
         f"aws_secret_access_key = {ceph.secret_key}\n")
-    # The role sees buckets, and is told so of missing ones in another way.
-    check(ceph, "--gtest_filter=-*SaysWhatIsWrong*", **variables,
+    # Ceph 16 refuses roles a copy into a part (boto3 too), and tells them of
+    # missing buckets in another way.
+    check(ceph, "--gtest_filter=-*SaysWhatIsWrong*:*CopiesInParts*", **variables,
           HOLDFAST_TEST_S3_SOURCE="role arn:aws:iam:::role/R")
