@@ -18,7 +18,7 @@ import servers
 # server these take long and ask it nothing new.
 SLOW = ["*ListMatchesAnObviousTwin*", "*AtomicReplaceIsNeverSeenHalfDone*",
         "*ManyPiecesKeepTheirOrder*"]
-# Amazon's API and Google's take keys of UTF-8 only.
+# Amazon's API and Google's take keys of UTF-8 only, Google's no line ends.
 VARIABLES = {"HOLDFAST_TEST_UTF8_KEYS": "1"}
 
 
