@@ -2,6 +2,8 @@
 
 #include <nanobind/stl/string.h>
 
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "errors.h"
@@ -10,12 +12,31 @@ namespace nb = nanobind;
 
 namespace holdfast::python {
 
+namespace {
+
+// pathlib makes "gs:/bucket" of "gs://bucket", which would be a directory
+// called "gs:".
+void RefuseCollapsedUrl(const std::string& path) {
+  for (const std::string_view scheme : {"gs:/", "s3:/", "http:/", "https:/"}) {
+    if (path.starts_with(scheme) &&
+        !path.substr(scheme.size()).starts_with('/')) {
+      ThrowValueError(
+          path + ": a URL that has lost a slash, as pathlib.Path" +
+          " makes them; give a str or a holdfast.remote.RemotePath");
+    }
+  }
+}
+
+}  // namespace
+
 std::string PathOf(nb::handle path) {
   PyObject* bytes = nullptr;
   if (!PyUnicode_FSConverter(path.ptr(), &bytes)) nb::raise_python_error();
   const nb::object held = nb::steal(bytes);
-  return std::string(PyBytes_AS_STRING(bytes),
-                     static_cast<size_t>(PyBytes_GET_SIZE(bytes)));
+  std::string text(PyBytes_AS_STRING(bytes),
+                   static_cast<size_t>(PyBytes_GET_SIZE(bytes)));
+  RefuseCollapsedUrl(text);
+  return text;
 }
 
 Shape ShapeOf(nb::handle sequence, const char* what) {

@@ -35,11 +35,11 @@ nb::tuple InfoRow(const PlaceInfo& info) {
                         info.modified_ns);
 }
 
-nb::bytes ToBytes(const std::string& text) {
+nb::bytes BytesOfText(const std::string& text) {
   return nb::bytes(text.data(), text.size());
 }
 
-std::string_view ViewOf(const nb::bytes& bytes) {
+std::string_view ContentOf(const nb::bytes& bytes) {
   return {bytes.c_str(), bytes.size()};
 }
 
@@ -61,13 +61,13 @@ nb::list BindingListPlace(nb::handle path) {
 
 nb::bytes BindingReadPlace(nb::handle path) {
   const std::string text = PathOf(path);
-  return ToBytes(RunOnPlace<std::string>([&] { return ReadPlace(text); }));
+  return BytesOfText(RunOnPlace<std::string>([&] { return ReadPlace(text); }));
 }
 
 void BindingWritePlace(nb::handle path, const nb::bytes& content,
                        bool must_create) {
   const std::string text = PathOf(path);
-  RunOnPlace([&] { return WritePlace(text, ViewOf(content), must_create); });
+  RunOnPlace([&] { return WritePlace(text, ContentOf(content), must_create); });
 }
 
 void BindingSwapPlace(nb::handle path, nb::handle expected,
@@ -77,9 +77,9 @@ void BindingSwapPlace(nb::handle path, nb::handle expected,
   nb::bytes kept;
   if (!expected.is_none()) {
     kept = nb::cast<nb::bytes>(expected);
-    old = ViewOf(kept);
+    old = ContentOf(kept);
   }
-  RunOnPlace([&] { return SwapPlace(text, old, ViewOf(content)); });
+  RunOnPlace([&] { return SwapPlace(text, old, ContentOf(content)); });
 }
 
 void BindingRemovePlaceFile(nb::handle path) {
@@ -122,7 +122,7 @@ std::unique_ptr<PlaceWriter> BindingOpenWriter(nb::handle path) {
 
 nb::bytes BindingReaderRead(PlaceReader& self, uint64_t offset,
                             uint64_t byte_count) {
-  return ToBytes(
+  return BytesOfText(
       RunOnPlace<std::string>([&] { return self.Read(offset, byte_count); }));
 }
 
@@ -137,7 +137,7 @@ void BindPlaces(nb::module_& module) {
       .def(
           "append",
           [](PlaceWriter& self, const nb::bytes& piece) {
-            RunOnPlace([&] { return self.Append(ViewOf(piece)); });
+            RunOnPlace([&] { return self.Append(ContentOf(piece)); });
           },
           nb::arg("piece"))
       .def("finish", [](PlaceWriter& self) {

@@ -91,9 +91,7 @@ nb::dict BindingRemoteCounters() {
   return values;
 }
 
-void BindingSetLibcurlPath(const std::string& path) {
-  Check(SetLibcurlPath(path));
-}
+void BindingSetLibcurlPath(const std::string& path) { SetLibcurlPath(path); }
 
 }  // namespace
 

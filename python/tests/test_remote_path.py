@@ -170,6 +170,17 @@ def test_unknown_schemes_are_refused_by_name():
         _files.rename("/x", "gs://b/x")
 
 
+def test_a_url_that_pathlib_has_spoilt_is_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    spoilt = pathlib.Path("gs://bucket/x")
+    for call in (holdfast.load, holdfast.open, holdfast.steps):
+        with pytest.raises(ValueError, match="has lost a slash"):
+            call(spoilt)
+    with pytest.raises(ValueError, match="has lost a slash"):
+        holdfast.save(spoilt, {"a": 1})
+    assert not list(tmp_path.iterdir())
+
+
 def test_finds_the_libcurl_of_pycurl(tmp_path, monkeypatch):
     libraries = tmp_path / "pycurl.libs"
     libraries.mkdir()

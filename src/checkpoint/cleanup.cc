@@ -45,6 +45,7 @@ Status Recover(const std::string& root, const std::string& name,
   std::optional<SaveLease> lease;
   if (IsUrl(final_path)) {
     HF_ASSIGN_OR_RETURN(lease, SaveLease::Take(final_path));
+    HF_RETURN_IF_ERROR(AbortUploadsBelow(final_path));
   }
   HF_ASSIGN_OR_RETURN(const Recovery recovery, RecoverReplaced(final_path));
   if (lease) (void)lease->Release();

@@ -130,7 +130,7 @@ ValueSinkOptions SinkOptions(const SavePlan& plan, const SaveOptions& options,
   ValueSinkOptions sink_options;
   sink_options.value_count = plan.value_count;
   sink_options.sync = files.sync();
-  sink_options.must_create = files.must_create();
+  sink_options.guarded_path = files.guarded_path();
   sink_options.write_digests = options.write_digests;
   sink_options.target_data_file_bytes = options.ocdbt_target_data_file_bytes;
   sink_options.commit_time_ns = options.now_ns();

@@ -93,7 +93,8 @@ PendingSaver::PendingSaver(std::unique_ptr<PendingCheckpoint> pending,
       options_(options),
       init_time_ns_(options.now_ns()),
       root_store_(StoreAt(directory_)),
-      root_files_(*root_store_, options.sync, IsUrl(directory_)) {}
+      root_files_(*root_store_, options.sync,
+                  IsUrl(directory_) ? directory_ : "") {}
 
 namespace {
 
@@ -238,8 +239,15 @@ Status PendingSaver::SavePlanned(const std::string& name, const SavePlan& plan,
                                  const SaveOptions& options,
                                  const nlohmann::ordered_json& custom_metadata,
                                  Run& run, Stopwatch& watch, Stats& stats) {
-  return Explained(
-      WritePlanned(name, plan, options, custom_metadata, run, watch, stats));
+  const auto write = [&]() -> Status {
+    HF_RETURN_IF_ERROR(CheckLeasesAbove(directory_, 0));
+    return WritePlanned(name, plan, options, custom_metadata, run, watch,
+                        stats);
+  };
+  return Explained(is_shared()
+                       ? WritePlanned(name, plan, options, custom_metadata, run,
+                                      watch, stats)
+                       : write());
 }
 
 Status PendingSaver::WritePlanned(const std::string& name, const SavePlan& plan,
@@ -280,7 +288,7 @@ Status PendingSaver::WriteSharedItem(
     Stopwatch& watch, Stats& stats) {
   const ProcessGroup& group = *options_.group;
   const ProcessPart part{group.rank(), is_primary(), "", save_id_};
-  FileWriter part_files(files.store(), files.sync(), files.must_create());
+  FileWriter part_files(files.store(), files.sync(), files.guarded_path());
   const auto write = [&]() -> Status {
     HF_RETURN_IF_ERROR(CheckFreeSpace(plan, options, directory()));
     return WriteItemPart(plan, options, part, custom_metadata, part_files, run,
@@ -302,8 +310,9 @@ Status PendingSaver::WriteItemBelow(
     const nlohmann::ordered_json& custom_metadata, Run& run, Stopwatch& watch,
     Stats& stats) {
   const std::shared_ptr<Store> store = StoreAt(directory() + "/" + name);
+  const bool is_guarded = IsUrl(directory()) && !options.adopt_existing;
   FileWriter files(*store, options_.sync,
-                   IsUrl(directory()) && !options.adopt_existing);
+                   is_guarded ? directory() + "/" + name : "");
   if (is_shared()) {
     HF_RETURN_IF_ERROR(WriteSharedItem(plan, options, custom_metadata, files,
                                        run, watch, stats));

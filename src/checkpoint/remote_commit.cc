@@ -124,6 +124,7 @@ RemoteCommit::~RemoteCommit() {
 void RemoteCommit::Abort() {
   if (!lease_.CheckHeld().ok()) return;
   if (is_ours_) {
+    if (!AbortUploadsBelow(path_).ok()) return;
     if (!RemoveAllBut(path_, {std::string(kSaveLease)}).ok()) return;
     may_release_ = true;
   }
@@ -139,8 +140,8 @@ Status RemoteCommit::WriteBegun(uint64_t now_ns) {
   metadata.init_timestamp_nsecs = now_ns;
   metadata.custom_metadata[kSaveIdKey] = lease_.save_id();
   begun_text_ = SerializeCheckpointMetadata(metadata);
-  const std::shared_ptr<Store> store = StoreAt(path_);
-  return Explain(store->Write(kCheckpointMetadataFile, begun_text_));
+  return Explain(SwapFile(FileAt(path_, kCheckpointMetadataFile), std::nullopt,
+                          begun_text_));
 }
 
 Status RemoteCommit::Explain(const Status& failure) const {

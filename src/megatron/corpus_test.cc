@@ -206,8 +206,8 @@ class LoadCase {
   void CheckError(const Status& status, const Json& want) {
     const auto error = ErrorOf(status);
     ASSERT_TRUE(error) << status.ToString();
-    EXPECT_EQ(error->code, want["code"]) << error->text;
-    EXPECT_EQ(error->python_class, want["class"]) << error->text;
+    EXPECT_EQ(Json(error->code), want["code"]) << error->text;
+    EXPECT_EQ(Json(error->python_class), want["class"]) << error->text;
     if (!want.contains("contains")) return;
     std::string fragment = want["contains"];
     if (const size_t at = fragment.find("{CKPT}"); at != fragment.npos) {
@@ -259,14 +259,14 @@ class LoadCase {
                    const std::string& key, const Json& want) {
     ASSERT_EQ(!got.has_value(), want.value("absent", false)) << key;
     if (!got) return;
-    EXPECT_EQ(DTypeName(got->array.dtype()), want["dtype"]) << key;
+    EXPECT_EQ(Json(DTypeName(got->array.dtype())), want["dtype"]) << key;
     EXPECT_EQ(Json(got->array.shape()), want["shape"]) << key;
     std::string bytes = PackedBytes(got->array.view());
     if (expected_["tensors"].contains(key) &&
         expected_["tensors"][key].value("nan_normalized", false)) {
       bytes = NormalizeNans(bytes, [](uint16_t) { return uint16_t{0x7FC0}; });
     }
-    EXPECT_EQ(Sha256Hex(bytes), want["sha256"]) << key;
+    EXPECT_EQ(Json(Sha256Hex(bytes)), want["sha256"]) << key;
   }
 
   const Json& json_;

@@ -64,10 +64,7 @@ Status CheckRefused(const BucketPlace& file, const GetResult& now,
   return FailedPreconditionError(
       "save to " + file.bucket->UrlOf("") + ": the server ignores " +
       std::string(header) +
-      ", so two saves at once could both count as complete; refused (" +
-      kAllowUnsafe +
-      "=1 saves all the same: see to it that only one process "
-      "saves to a path)");
+      ", so two saves at once could both count as complete");
 }
 
 Status AskServer(const BucketPlace& file) {
@@ -92,7 +89,12 @@ Status CheckServerHonoursConditions(const std::string& path) {
   const Status asked = AskServer(file);
   if (asked.code() == StatusCode::kFailedPrecondition) {
     const char* const allow = std::getenv(kAllowUnsafe);
-    if (allow == nullptr || std::string_view(allow) != "1") return asked;
+    if (allow == nullptr || std::string_view(allow) != "1") {
+      return FailedPreconditionError(
+          std::string(asked.message()) + "; refused (" + kAllowUnsafe +
+          "=1 saves all the same: see to it that only one process saves to a "
+          "path)");
+    }
     std::fprintf(stderr, "holdfast: %s\n",
                  std::string(asked.message()).c_str());
   } else {

@@ -10,6 +10,7 @@
 #include "pytree/item_match.h"
 #include "pytree/messages.h"
 #include "pytree/rich_types.h"
+#include "storage/url_path.h"
 #include "tree/flatten.h"
 #include "tree/rebuild.h"
 

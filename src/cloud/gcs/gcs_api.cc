@@ -6,6 +6,21 @@
 #include "http/url.h"
 
 namespace holdfast {
+namespace {
+
+// A server may say the token back.
+std::string Without(std::string_view body, std::string_view token) {
+  std::string text(body);
+  if (token.starts_with("Bearer ")) token.remove_prefix(7);
+  if (token.empty()) return text;
+  for (size_t at = 0; (at = text.find(token, at)) != std::string::npos;) {
+    text.replace(at, token.size(), "(hidden)");
+    at += 8;
+  }
+  return text;
+}
+
+}  // namespace
 
 GcsApi::GcsApi(std::string bucket, GcsSettings settings, bool requester_pays,
                std::shared_ptr<HttpClient> client,
@@ -42,8 +57,12 @@ Status GcsApi::Begin() {
   return Status();
 }
 
+std::string GcsApi::BucketPath() const {
+  return "/storage/v1/b/" + EscapeComponent(bucket_);
+}
+
 std::string GcsApi::ObjectsPath() const {
-  return "/storage/v1/b/" + EscapeComponent(bucket_) + "/o";
+  return BucketPath() + "/o";
 }
 
 std::string GcsApi::ObjectPath(std::string_view key) const {
@@ -135,7 +154,7 @@ Status GcsApi::Error(const GcsAction& action, int status,
   const std::string url = UrlOf(action.key);
   const std::string identity = credentials_->IdentityText();
   return GcsError({action.verb, url, action.permission, identity}, status,
-                  body);
+                  Without(body, credentials_->Current()));
 }
 
 Status GcsApi::Context(const GcsAction& action, const Status& status) const {
