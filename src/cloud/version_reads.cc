@@ -154,22 +154,57 @@ Status ReadVersions(Bucket& bucket, SeenVersions& seen,
 
 namespace {
 
-// An object of unknown size, in one request while it is small.
-Result<Bytes> ReadUnknown(Bucket& bucket, SeenVersions& seen,
-                          const std::string& key, const ByteRange& range) {
-  for (int round = 1;; ++round) {
-    const Seen known = seen.Look(key);
-    const GetRequest request{
-        .key = key, .range = range, .version = known.version};
-    Result<GetResult> answer = bucket.Get({&request, 1}).front();
-    if (answer.ok()) {
-      const ObjectEntry& object = answer->object;
-      seen.Found(key, known.epoch, object.version, object.byte_count);
-      return std::move(answer->bytes);
-    }
-    if (round < kAttemptsMax && HasMoved(seen, key, known)) continue;
-    return Explain(bucket, key, range, known, answer.status());
+// One request for what is known, or for anything where nothing is.
+Result<Bytes> GetOnce(Bucket& bucket, SeenVersions& seen,
+                      const std::string& key, const ByteRange& range,
+                      const Seen& known) {
+  const GetRequest request{
+      .key = key, .range = range, .version = known.version};
+  Result<GetResult> answer = bucket.Get({&request, 1}).front();
+  if (!answer.ok()) return answer.status();
+  const ObjectEntry& object = answer->object;
+  seen.Found(key, known.epoch, object.version, object.byte_count);
+  return std::move(answer->bytes);
+}
+
+Result<Bytes> GetInParts(Bucket& bucket, SeenVersions& seen,
+                         const std::string& key, const ByteRange& range) {
+  Buffer buffer = Buffer::TryAllocate(range.byte_count);
+  if (buffer.size() < range.byte_count) {
+    return ResourceExhaustedError("read " + bucket.UrlOf(key) +
+                                  ": no memory for " +
+                                  std::to_string(range.byte_count) + " bytes");
   }
+  const VersionRead read{key, range.offset, {buffer.data(), range.byte_count}};
+  HF_RETURN_IF_ERROR(ReadVersions(bucket, seen, {&read, 1}, nullptr));
+  return Bytes(std::move(buffer), range.byte_count);
+}
+
+// The read, by what was known of the object when it began.
+Result<Bytes> ReadKnown(Bucket& bucket, SeenVersions& seen,
+                        const std::string& key, const ByteRange& range,
+                        const Seen& known) {
+  const uint64_t step = bucket.traits().get_bytes_max;
+  ByteRange exact = range;
+  if (known.is_known) {
+    HF_ASSIGN_OR_RETURN(
+        exact, ResolveRange(range, known.byte_count, bucket.UrlOf(key)));
+  } else if (range.byte_count == kToEnd) {
+    Result<Bytes> bytes = GetOnce(bucket, seen, key, range, known);
+    // Its size is asked for only where it is too large for one answer.
+    if (bytes.status().code() != StatusCode::kResourceExhausted) return bytes;
+  }
+  if (exact.byte_count > 0 && exact.byte_count <= step) {
+    return GetOnce(bucket, seen, key, exact, known);
+  }
+  if (!known.is_known) {
+    // So that no memory is taken for what is not there.
+    HF_ASSIGN_OR_RETURN(const ObjectEntry entry,
+                        StatVersion(bucket, seen, key));
+    HF_ASSIGN_OR_RETURN(
+        exact, ResolveRange(range, entry.byte_count, bucket.UrlOf(key)));
+  }
+  return GetInParts(bucket, seen, key, exact);
 }
 
 }  // namespace
@@ -178,40 +213,19 @@ Result<Bytes> ReadVersion(Bucket& bucket, SeenVersions& seen,
                           const std::string& key, const ByteRange& range) {
   for (int round = 1;; ++round) {
     const Seen known = seen.Look(key);
-    const uint64_t step = bucket.traits().get_bytes_max;
-    if (!known.is_known && range.byte_count == kToEnd) {
-      // Its size is found out first where it may be large.
-      Result<Bytes> bytes = ReadUnknown(bucket, seen, key, range);
-      if (bytes.status().code() != StatusCode::kResourceExhausted) return bytes;
-      HF_RETURN_IF_ERROR(StatVersion(bucket, seen, key).status());
-      if (round == kAttemptsMax) return bytes;
-      continue;
+    Result<Bytes> bytes = ReadKnown(bucket, seen, key, range, known);
+    // By this store's own write the end may be elsewhere by now.
+    const bool is_whole =
+        range.byte_count != kToEnd ||
+        (bytes.ok() && bytes->size() <= bucket.traits().get_bytes_max);
+    if (bytes.ok() && is_whole) return bytes;
+    if (HasMoved(seen, key, known) && round < kAttemptsMax) continue;
+    if (bytes.ok() && !HasMoved(seen, key, known)) return bytes;
+    if (bytes.ok()) {
+      return UnavailableError("read " + bucket.UrlOf(key) +
+                              ": it is written all the time");
     }
-    ByteRange exact = range;
-    if (known.is_known) {
-      HF_ASSIGN_OR_RETURN(
-          exact, ResolveRange(range, known.byte_count, bucket.UrlOf(key)));
-    }
-    if (exact.byte_count > 0 && exact.byte_count <= step) {
-      return ReadUnknown(bucket, seen, key, exact);
-    }
-    if (!known.is_known) {
-      // So that no allocation is made for what is not there.
-      HF_ASSIGN_OR_RETURN(const ObjectEntry entry,
-                          StatVersion(bucket, seen, key));
-      HF_ASSIGN_OR_RETURN(
-          exact, ResolveRange(range, entry.byte_count, bucket.UrlOf(key)));
-    }
-    Buffer buffer = Buffer::TryAllocate(exact.byte_count);
-    if (buffer.size() < exact.byte_count) {
-      return ResourceExhaustedError(
-          "read " + bucket.UrlOf(key) + ": no memory for " +
-          std::to_string(exact.byte_count) + " bytes");
-    }
-    const VersionRead read{
-        key, exact.offset, {buffer.data(), exact.byte_count}};
-    HF_RETURN_IF_ERROR(ReadVersions(bucket, seen, {&read, 1}, nullptr));
-    return Bytes(std::move(buffer), exact.byte_count);
+    return Explain(bucket, key, range, known, bytes.status());
   }
 }
 

@@ -5,8 +5,8 @@
 // with endpoint and credentials in the environment, as any user gives them. The
 // bucket must exist. Everything is written below a prefix that no earlier run
 // has used, and removed at the end. HOLDFAST_TEST_MANY_KEYS: how many keys the
-// test of pages writes (default 1100). HOLDFAST_TEST_UTF8_KEYS=1: the server
-// takes only keys that are UTF-8.
+// test of pages writes (default 1100). HOLDFAST_TEST_UTF8_KEYS=1: keys of the
+// server are UTF-8 without line ends.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
