@@ -139,8 +139,7 @@ class HoldfastWorker:
         self.holdfast.save(url, trees.nested(tree))
 
     def list(self, url):
-        with self.holdfast.open(url) as checkpoint:
-            return len(checkpoint.leaves)
+        return len(self.holdfast.open(url).leaves)
 
     def load(self, url):
         return self.holdfast.load(url)

@@ -4,6 +4,8 @@
 
 #include <random>
 
+#include "storage/memory_store.h"
+
 namespace holdfast {
 namespace {
 
@@ -74,6 +76,32 @@ TEST(RestorePlan, CoversEveryChunkOnce) {
       }
     }
     ASSERT_EQ(next, plan.chunks.size());
+  }
+}
+
+class PlanFarStore final : public MemoryStore {
+ public:
+  PlanFarStore() : MemoryStore("far") {}
+  int requests_in_flight() const override { return 16; }
+};
+
+TEST(RestorePlan, FromServersNeighboursAreJoinedOverWiderGaps) {
+  PlanFarStore far;
+  MemoryStore near("near");
+  for (Store* store : {static_cast<Store*>(&far), static_cast<Store*>(&near)}) {
+    std::vector<PlannedChunk> chunks;
+    for (uint32_t i = 0; i < 20; ++i) {
+      chunks.push_back(Ranged(i, "d/a", i * 1'000'000, 100'000));
+    }
+    chunks.push_back(Ranged(20, "d/b", 0, 5 << 20));
+    chunks.push_back(Ranged(21, "d/b", 5 << 20, 10));
+    for (PlannedChunk& chunk : chunks) chunk.location.store = store;
+    const RestorePlan plan = MakeRestorePlan(std::move(chunks));
+    // 8 MiB hold nine chunks a megabyte apart.
+    EXPECT_EQ(plan.reads.size(), store == &far ? 3u + 2 : 20u + 2);
+    for (const PlannedRead& read : plan.reads) {
+      EXPECT_LE(read.byte_count, kRemoteJoinedBytesMax);
+    }
   }
 }
 

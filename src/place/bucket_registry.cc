@@ -3,20 +3,10 @@
 #include <utility>
 
 #include "base/status_macros.h"
-#include "storage/url_path.h"
-
-#if __has_include("cloud/http_bucket.h")
-#include "cloud/http_bucket.h"
-#define HOLDFAST_HAS_HTTP_BUCKET
-#endif
-#if __has_include("cloud/s3/s3_bucket.h")
-#include "cloud/s3/s3_bucket.h"
-#define HOLDFAST_HAS_S3_BUCKET
-#endif
-#if __has_include("cloud/gcs/gcs_bucket.h")
 #include "cloud/gcs/gcs_bucket.h"
-#define HOLDFAST_HAS_GCS_BUCKET
-#endif
+#include "cloud/http_bucket.h"
+#include "cloud/s3/s3_bucket.h"
+#include "storage/url_path.h"
 
 namespace holdfast {
 namespace {
@@ -77,29 +67,23 @@ bool IsWebScheme(std::string_view scheme) {
   return scheme == "http" || scheme == "https";
 }
 
-[[maybe_unused]] std::string NameOf(const std::string& root) {
+std::string NameOf(const std::string& root) {
   return root.substr(root.find("://") + 3);
 }
 
 }  // namespace
 
 BucketRegistry::BucketRegistry() {
-#ifdef HOLDFAST_HAS_S3_BUCKET
   factories_["s3"] = [](const std::string& root, const RemoteOptions& options) {
     return OpenS3Bucket(NameOf(root), options);
   };
-#endif
-#ifdef HOLDFAST_HAS_GCS_BUCKET
   factories_["gs"] = [](const std::string& root, const RemoteOptions& options) {
     return OpenGcsBucket(NameOf(root), options);
   };
-#endif
-#ifdef HOLDFAST_HAS_HTTP_BUCKET
   factories_["http"] = factories_["https"] = [](const std::string& root,
                                                 const RemoteOptions& options) {
     return OpenHttpBucket(root, options);
   };
-#endif
 }
 
 BucketRegistry& BucketRegistry::Default() {
