@@ -586,6 +586,53 @@ TEST_P(RemoteCommitTest, TheLeaseOfARemovalHidesACheckpoint) {
   EXPECT_EQ(memory_->object_count(), 0u);
 }
 
+TEST_P(RemoteCommitTest, ReadsWithoutTheRightToList) {
+  ASSERT_TRUE(SaveNumber(One("7"), 1).ok());
+  one_->SetHook([](BucketRequest kind, std::string_view) {
+    return kind == BucketRequest::kList
+               ? PermissionDeniedError("s3:ListBucket is not allowed")
+               : Status();
+  });
+  EXPECT_EQ(TextOfLoaded(One("7")), old_);
+  const Status saved = SaveNumber(One("8"), 1);
+  EXPECT_EQ(saved.code(), StatusCode::kPermissionDenied);
+  EXPECT_THAT(std::string(saved.message()), HasSubstr("s3:ListBucket"));
+  one_->SetHook(nullptr);
+}
+
+TEST_P(RemoteCommitTest, SaysWhatTheServerSays) {
+  ASSERT_TRUE(SaveNumber(One("7"), 1).ok());
+  for (const Status& answer : {PermissionDeniedError("the token has expired"),
+                               NotFoundError("no such bucket")}) {
+    one_->SetHook([&](BucketRequest, std::string_view) { return answer; });
+    const Status saved = SaveNumber(One("7"), 2, true);
+    EXPECT_EQ(saved.code(), answer.code()) << saved.ToString();
+    EXPECT_THAT(std::string(saved.message()),
+                HasSubstr(std::string(answer.message())));
+    one_->SetHook(nullptr);
+    EXPECT_EQ(TextOfLoaded(One("7")), old_);
+  }
+}
+
+// Of small files that came with the opening the old content would do.
+TEST_P(RemoteCommitTest, WhatChangesWhileItIsReadIsDataLoss) {
+  const std::vector<float> values(size_t{3} << 20, 0.5F);
+  const Tree tree = Tree::Dict(
+      {{"w", Tree(Array::FromBytes(DType::kFloat32, {3 << 10, 1 << 10},
+                                   values.data()))}});
+  ASSERT_TRUE(Save(One("7"), tree, QuietOptions()).ok());
+  const auto opened = OpenCheckpoint(One("7"));
+  ASSERT_TRUE(opened.ok()) << opened.status().ToString();
+  const Result<ListPage> page = memory_->List({});
+  for (const ObjectEntry& object : page->objects) {
+    if (object.key.find("/d/") != std::string::npos) {
+      memory_->Damage(object.key, 100);
+    }
+  }
+  const Status read = (*opened)->Read(0).status();
+  EXPECT_EQ(read.code(), StatusCode::kDataLoss) << read.ToString();
+}
+
 TEST_P(RemoteCommitTest, RanksSaveTogetherAndDieTogether) {
   const auto save = [&](int number) {
     std::vector<Status> statuses(3);

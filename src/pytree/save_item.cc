@@ -11,6 +11,7 @@
 #include "place/open_store.h"
 #include "pytree/messages.h"
 #include "pytree/rich_types.h"
+#include "storage/url_path.h"
 
 namespace holdfast {
 namespace {
