@@ -390,7 +390,7 @@ Status ApplyUndelete(std::string_view value, Args* args) {
 }
 
 Status ApplyEndpoint(std::string_view value, Args* args) {
-  if (value.empty()) {
+  if (!value.starts_with("http://") && !value.starts_with("https://")) {
     return BadValue("endpoint", value, "a URL such as http://127.0.0.1:9000");
   }
   args->remote.endpoint = value;
@@ -762,9 +762,7 @@ constexpr Example kDoctorExamples[] = {
     {"holdfast doctor s3://bucket/run", "try all that holdfast needs there"},
     {"holdfast doctor --read-only gs://bucket/run",
      "where nothing may be written"},
-    {"holdfast doctor --json s3://bucket | jq '.checks[] | "
-     "select(.outcome == \"failed\")'",
-     "what does not work"},
+    {"holdfast doctor --json s3://bucket | jq .checks", "for programs"},
 };
 constexpr Example kHelpExamples[] = {
     {"holdfast help cat", "help of one verb"},
@@ -885,7 +883,7 @@ constexpr Verb kVerbs[] = {
      "pieces under way, and the result is read back and compared.",
      kMergeExamples, Completion::kFile, "", false},
     {VerbId::kCp, "cp", "SOURCE TARGET", 2, 2,
-     "Copy a checkpoint or any tree of files, from anywhere to anywhere",
+     "Copy a checkpoint, or any files, from anywhere to anywhere",
      "Copies the file or directory SOURCE to TARGET, the exact place; both may "
      "be paths or URLs of object stores (gs://, s3://), SOURCE also of a web "
      "server. Bytes go through memory, bounded by --ram, and never through a "
@@ -896,7 +894,7 @@ constexpr Verb kVerbs[] = {
      "Unfinished checkpoints are left out.",
      kCpExamples, Completion::kFile, "", false},
     {VerbId::kDoctor, "doctor", "URL", 1, 1,
-     "Tell whether an object store can be used, and how fast it is",
+     "Tell whether an object store can be used, and how fast",
      "Tells which credentials are used for URL and where they were found, the "
      "endpoint, region, latency and throughput, how far the server's clock is "
      "from ours; and tries everything that holdfast needs below URL: listing, "

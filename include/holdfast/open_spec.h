@@ -2,9 +2,10 @@
 // TensorStore's JSON (spec.h builds them, Orbax and TensorStore do as well).
 //
 // Array drivers: zarr, zarr3, cast over one of them, json. Key-value drivers:
-// file, memory, ocdbt (over another one), as objects or URLs ("file:///a/",
-// "memory://", "file:///a/|ocdbt:b/"). gcs and s3 are checked like the others
-// and then refused; other drivers and members are refused by name.
+// file, memory, gcs, s3, http (read only), ocdbt (over another one), as objects
+// or URLs ("file:///a/", "memory://", "gs://bucket/a/|ocdbt:b/"). Other drivers
+// and members are refused by name. Object stores are reached as remote.h says,
+// but for what the spec itself says of endpoint, region and credentials.
 //
 // Writes to files take place at once. Writes to an OCDBT database are kept in
 // memory and become one generation by Commit, which must be called: without it

@@ -39,7 +39,7 @@ struct RemoteSettings {
   std::string user_project;  // GCS
 
   int requests_in_flight_max = 64;
-  int attempt_count_max = 8;  // of one request
+  int attempt_count_max = 12;  // of one request
   double connect_seconds = 10;
   double stall_seconds = 30;     // without a byte: a lost connection
   double request_seconds = 300;  // all attempts of a request

@@ -1,4 +1,4 @@
-"""torch tensors on the CPU to and from numpy, on the same memory.
+"""torch tensors to and from numpy; those on the CPU on the same memory.
 
 numpy has no bfloat16 or float8 of its own, so those pass as integers of the
 same width and take their ml_dtypes dtype on the numpy side. Only called when
@@ -40,17 +40,20 @@ def dtype_name(tensor: Any) -> str:
 
 
 def as_numpy(tensor: Any, name: str = "") -> np.ndarray[Any, np.dtype[Any]]:
-    """A numpy array on the tensor's memory, with its shape and strides.
+    """A numpy array with the tensor's elements and shape.
+
+    On the tensor's memory, with its strides, where that is the CPU's; of a
+    tensor on another device a copy.
 
     `name` is the leaf's, for errors. Raises InvalidArgumentError for tensors
-    that are not on the CPU, sparse, quantized, or of a dtype without a stored
-    form.
+    that are on the meta device, sparse, quantized, or of a dtype without a
+    stored form.
     """
     import torch
 
-    if tensor.device.type != "cpu":
+    if tensor.device.type == "meta":
         raise errors.InvalidArgumentError(
-            f"leaf {name!r}: the tensor is on {tensor.device}; save its .cpu()"
+            f"leaf {name!r}: the tensor is on meta, which has no elements"
         )
     if tensor.layout is not torch.strided or tensor.is_quantized:
         raise errors.InvalidArgumentError(
@@ -58,7 +61,7 @@ def as_numpy(tensor: Any, name: str = "") -> np.ndarray[Any, np.dtype[Any]]:
             f"{', quantized' if tensor.is_quantized else ''}; only dense ones"
             " can be saved, as .to_dense() and .dequantize() give them"
         )
-    tensor = tensor.detach()
+    tensor = tensor.detach().cpu()
     if tensor.is_conj() or tensor.is_neg():
         tensor = tensor.resolve_conj().resolve_neg()
     kind = dtype_name(tensor)

@@ -1,4 +1,7 @@
 // The functions of holdfast/commit.h.
+#include <algorithm>
+#include <optional>
+
 #include "base/status_macros.h"
 #include "checkpoint/format/directory_names.h"
 #include "checkpoint/layout.h"
@@ -6,6 +9,7 @@
 #include "checkpoint/unfinished.h"
 #include "holdfast/commit.h"
 #include "place/directory_ops.h"
+#include "place/look.h"
 #include "place/server_checks.h"
 #include "storage/url_path.h"
 
@@ -19,11 +23,17 @@ Result<bool> IsDirectoryItself(const std::string& path) {
 
 Status RemoveUnlocked(const std::string& path, CleanupResult& result) {
   HF_ASSIGN_OR_RETURN(const UniqueFd lock, LockDirectory(path));
-  if (IsUrl(path)) {
-    // Whoever still writes there will see that it is over.
-    HF_RETURN_IF_ERROR(SaveLease::Take(path).status());
-    HF_RETURN_IF_ERROR(AbortUploadsBelow(path));
-  }
+  HF_RETURN_IF_ERROR(RemoveTree(path));
+  result.removed.push_back(path);
+  return Status();
+}
+
+// Whoever still writes there will see that it is over; who has just committed
+// is left alone.
+Status RemoveLeased(const std::string& path, CleanupResult& result) {
+  HF_ASSIGN_OR_RETURN(SaveLease lease, SaveLease::Take(path));
+  if (HasCommitMarker(path)) return lease.Release();
+  HF_RETURN_IF_ERROR(AbortUploadsBelow(path));
   HF_RETURN_IF_ERROR(RemoveTree(path));
   result.removed.push_back(path);
   return Status();
@@ -35,14 +45,22 @@ Status Recover(const std::string& root, const std::string& name,
   std::optional<SaveLease> lease;
   if (IsUrl(final_path)) {
     HF_ASSIGN_OR_RETURN(lease, SaveLease::Take(final_path));
+    HF_RETURN_IF_ERROR(AbortUploadsBelow(final_path));
   }
   HF_ASSIGN_OR_RETURN(const Recovery recovery, RecoverReplaced(final_path));
-  if (lease) lease->Release();
+  if (lease) (void)lease->Release();
   if (recovery == Recovery::kRestored) result.restored.push_back(final_path);
   if (recovery == Recovery::kRemoved) {
     result.removed.push_back(root + "/" + name);
   }
   return Status();
+}
+
+bool IsLeftover(const std::string& path, const std::string& name,
+                CommitMode mode) {
+  return IsTemporaryName(name) || (HasLease(path) && !HasCommitMarker(path)) ||
+         (ResolvedCommitMode(path, mode) == CommitMode::kMarkerFile &&
+          IsBegunOnly(path));
 }
 
 Status Clean(const std::string& root, const std::string& name, CommitMode mode,
@@ -51,12 +69,33 @@ Status Clean(const std::string& root, const std::string& name, CommitMode mode,
   if (const auto final_name = NameOfReplaced(name)) {
     return Recover(root, name, *final_name, result);
   }
-  const bool is_leftover =
-      IsTemporaryName(name) ||
-      (HasLease(path) && !HasCommitMarker(path)) ||
-      (ResolvedCommitMode(path, mode) == CommitMode::kMarkerFile &&
-       IsBegunOnly(path));
-  return is_leftover ? RemoveUnlocked(path, result) : Status();
+  if (!IsLeftover(path, name, mode)) return Status();
+  return IsUrl(path) ? RemoveLeased(path, result)
+                     : RemoveUnlocked(path, result);
+}
+
+// Directories that are worth a second look; in an object store one listing
+// tells, and whatever is then done asks afresh.
+Result<std::vector<std::string>> Candidates(const std::string& root,
+                                            CommitMode mode) {
+  const LookScope scope(root);
+  HF_ASSIGN_OR_RETURN(std::vector<std::string> names, ListDirectory(root));
+  std::vector<std::string> candidates;
+  for (std::string& name : names) {
+    const std::string path = root + "/" + name;
+    HF_ASSIGN_OR_RETURN(const bool is_directory, IsDirectoryItself(path));
+    if (!is_directory) continue;
+    if (IsUrl(root) && !NameOfReplaced(name) && !IsLeftover(path, name, mode)) {
+      continue;
+    }
+    candidates.push_back(std::move(name));
+  }
+  if (!IsUrl(root)) return candidates;
+  // What was put aside comes first: its directory is a leftover as well.
+  std::stable_partition(
+      candidates.begin(), candidates.end(),
+      [](const std::string& name) { return NameOfReplaced(name).has_value(); });
+  return candidates;
 }
 
 }  // namespace
@@ -77,12 +116,9 @@ Result<CleanupResult> CleanupTemporaryPaths(const std::string& root,
                                             CommitMode mode) {
   const std::string path = AbsolutePath(root);
   HF_ASSIGN_OR_RETURN(const std::vector<std::string> names,
-                      ListDirectory(path));
+                      Candidates(path, mode));
   CleanupResult result;
   for (const std::string& name : names) {
-    HF_ASSIGN_OR_RETURN(const bool is_directory,
-                        IsDirectoryItself(path + "/" + name));
-    if (!is_directory) continue;
     const Status cleaned = Clean(path, name, mode, result);
     switch (cleaned.code()) {
       case StatusCode::kOk:

@@ -25,8 +25,8 @@
 // the same path out; one left behind by a dead process is removed.
 // Thread-safety: one thread. Ownership: owns the directory until Commit.
 // Errors: AlreadyExists (`Destination P already exists.`, or another save is
-// running), InvalidArgument (kRename in an object store), FailedPrecondition (overwrite of something that is no checkpoint),
-// and those of the file system.
+// running), InvalidArgument (kRename in an object store), FailedPrecondition
+// (overwrite of something that is no checkpoint), and those of the file system.
 #pragma once
 
 #include <cstdint>

@@ -3,6 +3,7 @@
 #include "base/crc32c.h"
 #include "base/status_macros.h"
 #include "checkpoint/format/directory_names.h"
+#include "checkpoint/lease.h"
 
 namespace holdfast {
 
@@ -16,9 +17,13 @@ void FileWriter::List(std::string_view name, std::string_view text) {
 }
 
 Status FileWriter::WriteUnlisted(std::string_view name, std::string_view text) {
+  if (must_create()) {
+    HF_RETURN_IF_ERROR(CheckLeasesAbove(guarded_path_, kLeaseGuardSeconds));
+  }
   WriteOptions options;
   options.sync = sync_;
-  options.must_create = must_create_;
+  options.must_create = must_create();
+  options.may_queue = must_create();
   options.atomic = false;  // nobody can look before the commit
   return store_.Write(name, text, options);
 }

@@ -5,7 +5,9 @@
 // Errors: those of the store.
 #pragma once
 
+#include <string>
 #include <string_view>
+#include <utility>
 
 #include "checkpoint/format/digest_file.h"
 #include "storage/store.h"
@@ -14,9 +16,11 @@ namespace holdfast {
 
 class FileWriter {
  public:
-  // `must_create`: no file is there yet, and one that is is not replaced.
-  FileWriter(Store& store, bool sync, bool must_create = false)
-      : store_(store), sync_(sync), must_create_(must_create) {}
+  // `guarded_path`: where the store is, in an object store, if no file of the
+  // writer's is there yet. None that is there is then replaced, and nothing is
+  // written when a lease above the path is lost (CheckLeasesAbove).
+  FileWriter(Store& store, bool sync, std::string guarded_path = "")
+      : store_(store), sync_(sync), guarded_path_(std::move(guarded_path)) {}
 
   // Also lists it, in place of what was listed under this name.
   Status Write(std::string_view name, std::string_view text);
@@ -31,14 +35,15 @@ class FileWriter {
 
   Store& store() { return store_; }
   bool sync() const { return sync_; }
-  bool must_create() const { return must_create_; }
+  const std::string& guarded_path() const { return guarded_path_; }
+  bool must_create() const { return !guarded_path_.empty(); }
   DigestFile& digests() { return digests_; }
   const DigestFile& digests() const { return digests_; }
 
  private:
   Store& store_;
   const bool sync_;
-  const bool must_create_;
+  const std::string guarded_path_;
   DigestFile digests_;
 };
 

@@ -130,7 +130,7 @@ ValueSinkOptions SinkOptions(const SavePlan& plan, const SaveOptions& options,
   ValueSinkOptions sink_options;
   sink_options.value_count = plan.value_count;
   sink_options.sync = files.sync();
-  sink_options.must_create = files.must_create();
+  sink_options.guarded_path = files.guarded_path();
   sink_options.write_digests = options.write_digests;
   sink_options.target_data_file_bytes = options.ocdbt_target_data_file_bytes;
   sink_options.commit_time_ns = options.now_ns();
@@ -143,6 +143,9 @@ Status WriteValues(const SavePlan& plan, bool use_ocdbt,
                    const ValueSinkOptions& sink_options, FileWriter& files,
                    Run& run, Stopwatch& watch, Stats& stats) {
   std::unique_ptr<ValueSink> sink;
+  // What waits to be sent comes on top of what is being encoded.
+  const uint64_t bytes_max = run.budget().bytes_max();
+  if (bytes_max != 0) files.store().BoundBuffers(bytes_max / 2);
   if (use_ocdbt) {
     HF_ASSIGN_OR_RETURN(sink, MakeOcdbtSink(&files.store(), sink_options));
   } else {

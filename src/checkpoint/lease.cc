@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "base/status_macros.h"
 #include "checkpoint/format/directory_names.h"
@@ -22,6 +23,14 @@
 #include "storage/url_path.h"
 
 namespace holdfast {
+
+struct HeldLease {
+  std::string directory;
+  std::mutex mutex;
+  std::string text;                            // of the record, as it is stored
+  std::chrono::steady_clock::time_point seen;  // held when last asked
+};
+
 namespace {
 
 // Who is asked to take a lease away this often in a row, gives up.
@@ -45,6 +54,32 @@ void SleepAWhile() {
   }
   if (sleep) return sleep(kPollSeconds);
   std::this_thread::sleep_for(std::chrono::duration<double>(kPollSeconds));
+}
+
+// The leases of this process. Never destroyed: threads may save until it ends.
+struct HeldLeases {
+  std::mutex mutex;
+  std::vector<std::weak_ptr<HeldLease>> leases;
+};
+
+HeldLeases& AllHeld() {
+  static auto* const held = new HeldLeases;
+  return *held;
+}
+
+std::vector<std::shared_ptr<HeldLease>> HeldAbove(const std::string& path) {
+  HeldLeases& all = AllHeld();
+  std::vector<std::shared_ptr<HeldLease>> above;
+  const std::lock_guard lock(all.mutex);
+  std::erase_if(all.leases, [](const auto& held) { return held.expired(); });
+  for (const std::weak_ptr<HeldLease>& weak : all.leases) {
+    const std::shared_ptr<HeldLease> held = weak.lock();
+    if (held == nullptr) continue;
+    const bool is_above =
+        path == held->directory || path.starts_with(held->directory + "/");
+    if (is_above) above.push_back(held);
+  }
+  return above;
 }
 
 std::string LeasePath(const std::string& directory) {
@@ -110,6 +145,22 @@ Status TakeOnce(const std::string& path, const std::string& text,
   return SwapFile(path, holder->content, text);
 }
 
+// Ok when the server still has `text`.
+Status CheckText(const std::string& directory, const std::string& text) {
+  const Result<FileState> now = ReadFileState(LeasePath(directory));
+  const std::string what = "save to " + directory + ": ";
+  if (now.status().code() == StatusCode::kNotFound) {
+    return FailedPreconditionError(
+        what + "its lease is gone: another save took over, or removed it");
+  }
+  HF_RETURN_IF_ERROR(now.status());
+  if (now->content == text) return Status();
+  const Result<LeaseRecord> holder = ParseLease(now->content);
+  return FailedPreconditionError(
+      what + "taken over by " +
+      (holder.ok() ? HolderText(*holder) : "something unreadable"));
+}
+
 }  // namespace
 
 std::string SerializeLease(const LeaseRecord& lease) {
@@ -162,9 +213,21 @@ Result<LeaseRecord> ParseLease(std::string_view text) {
 SaveLease::SaveLease(std::string directory, LeaseRecord record, bool had_holder)
     : directory_(std::move(directory)),
       record_(std::move(record)),
-      text_(SerializeLease(record_)),
+      held_(std::make_shared<HeldLease>()),
       had_holder_(had_holder),
-      renewed_(std::chrono::steady_clock::now()) {}
+      renewed_(std::chrono::steady_clock::now()) {
+  held_->directory = directory_;
+  held_->text = SerializeLease(record_);
+  held_->seen = renewed_;
+  HeldLeases& all = AllHeld();
+  const std::lock_guard lock(all.mutex);
+  all.leases.push_back(held_);
+}
+
+std::string SaveLease::Text() const {
+  const std::lock_guard lock(held_->mutex);
+  return held_->text;
+}
 
 Result<SaveLease> SaveLease::Take(const std::string& directory) {
   const LeaseRecord record = NewRecord();
@@ -184,41 +247,41 @@ Result<SaveLease> SaveLease::Take(const std::string& directory) {
   SaveLease lease(directory, record, had_holder);
   const Status checked = CheckServerHonoursConditions(path);
   if (!checked.ok()) {
-    lease.Release();
+    (void)lease.Release();
     return checked;
   }
   return lease;
 }
 
-Status SaveLease::TakenOver() const {
-  const Result<FileState> now = ReadFileState(LeasePath(directory_));
-  const std::string what = "save to " + directory_ + ": ";
-  if (now.status().code() == StatusCode::kNotFound) {
-    return FailedPreconditionError(
-        what + "its lease is gone: another save took over, or removed it");
-  }
-  HF_RETURN_IF_ERROR(now.status());
-  if (now->content == text_) return Status();
-  const Result<LeaseRecord> holder = ParseLease(now->content);
-  return FailedPreconditionError(
-      what + "taken over by " +
-      (holder.ok() ? HolderText(*holder) : "something unreadable"));
-}
+Status SaveLease::CheckHeld() const { return CheckText(directory_, Text()); }
 
-Status SaveLease::CheckHeld() const { return TakenOver(); }
+Status CheckLeasesAbove(const std::string& path, double age_seconds_max) {
+  if (!IsUrl(path)) return Status();
+  for (const std::shared_ptr<HeldLease>& held : HeldAbove(path)) {
+    const std::lock_guard lock(held->mutex);
+    const auto now = std::chrono::steady_clock::now();
+    const std::chrono::duration<double> age = now - held->seen;
+    if (age.count() < age_seconds_max) continue;
+    HF_RETURN_IF_ERROR(CheckText(held->directory, held->text));
+    held->seen = now;
+  }
+  return Status();
+}
 
 Status SaveLease::Swap(LeaseRecord next) {
   const std::string text = SerializeLease(next);
   const auto begun = std::chrono::steady_clock::now();
-  const Status swapped = SwapFile(LeasePath(directory_), text_, text);
+  const Status swapped = SwapFile(LeasePath(directory_), Text(), text);
   if (!swapped.ok()) {
     if (swapped.code() != StatusCode::kFailedPrecondition) return swapped;
-    const Status why = TakenOver();
+    const Status why = CheckHeld();
     return why.ok() ? swapped : why;
   }
   record_ = std::move(next);
-  text_ = text;
   renewed_ = begun;
+  const std::lock_guard lock(held_->mutex);
+  held_->text = text;
+  held_->seen = begun;
   return Status();
 }
 
@@ -237,8 +300,14 @@ Status SaveLease::KeepCommitting() {
   return Swap(std::move(next));
 }
 
-void SaveLease::Release() {
-  (void)DeleteFileIf(LeasePath(directory_), text_);
+Status SaveLease::Release() {
+  const std::string text = Text();
+  const Status deleted = DeleteFileIf(LeasePath(directory_), text);
+  if (deleted.code() != StatusCode::kFailedPrecondition) return Status();
+  // Somebody may have cleared a lease away that stood beside a marker.
+  const Result<FileState> now = ReadFileState(LeasePath(directory_));
+  const bool is_gone = now.status().code() == StatusCode::kNotFound;
+  return is_gone ? Status() : CheckText(directory_, text);
 }
 
 bool HasLease(const std::string& directory) {

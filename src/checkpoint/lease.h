@@ -26,6 +26,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -50,6 +51,8 @@ std::string SerializeLease(const LeaseRecord& lease);
 // DataLoss for other texts.
 Result<LeaseRecord> ParseLease(std::string_view text);
 
+struct HeldLease;  // what of a lease this process knows
+
 class SaveLease {
  public:
   static constexpr double kCommitSeconds = 60;
@@ -64,26 +67,33 @@ class SaveLease {
     return record_.state == LeaseRecord::State::kCommitting;
   }
 
-  // Ok while it is ours.
+  // Ok while it is ours. Asks the server.
   Status CheckHeld() const;
   // From now on nobody takes it over, for a while.
   Status BeginCommit();
   // Call between the steps of a commit; asks the server only when it is time.
   Status KeepCommitting();
-  // Deletes the file, if it is ours. A failure leaves it to the next save.
-  void Release();
+  // Deletes the file, if it is ours. FailedPrecondition when it is not; any
+  // other failure leaves it to the next save.
+  Status Release();
 
  private:
   SaveLease(std::string directory, LeaseRecord record, bool had_holder);
   Status Swap(LeaseRecord next);
-  Status TakenOver() const;
+  std::string Text() const;  // of record_, as it is stored
 
   std::string directory_;
   LeaseRecord record_;
-  std::string text_;  // of record_, as it is stored
+  std::shared_ptr<HeldLease> held_;
   bool had_holder_ = false;
   std::chrono::steady_clock::time_point renewed_;
 };
+
+// Ok unless this process has a lease on the directory or one above it, and has
+// lost it: then nothing must be written there any more. Asks the server when
+// the last answer is older than that.
+inline constexpr double kLeaseGuardSeconds = 2;
+Status CheckLeasesAbove(const std::string& path, double age_seconds_max);
 
 // False for paths of a file system, and for what cannot be looked at.
 bool HasLease(const std::string& directory);

@@ -93,7 +93,8 @@ PendingSaver::PendingSaver(std::unique_ptr<PendingCheckpoint> pending,
       options_(options),
       init_time_ns_(options.now_ns()),
       root_store_(StoreAt(directory_)),
-      root_files_(*root_store_, options.sync, IsUrl(directory_)) {}
+      root_files_(*root_store_, options.sync,
+                  IsUrl(directory_) ? directory_ : "") {}
 
 namespace {
 
@@ -144,8 +145,8 @@ Status WriteBegun(const std::string& directory,
   metadata.init_timestamp_nsecs = options.now_ns();
   const std::shared_ptr<Store> store = StoreAt(directory);
   return store->Write(kCheckpointMetadataFile,
-                     SerializeCheckpointMetadata(metadata),
-                     {.sync = options.sync, .atomic = true});
+                      SerializeCheckpointMetadata(metadata),
+                      {.sync = options.sync, .atomic = true});
 }
 
 }  // namespace
@@ -238,14 +239,21 @@ Status PendingSaver::SavePlanned(const std::string& name, const SavePlan& plan,
                                  const SaveOptions& options,
                                  const nlohmann::ordered_json& custom_metadata,
                                  Run& run, Stopwatch& watch, Stats& stats) {
-  return Explained(
-      WritePlanned(name, plan, options, custom_metadata, run, watch, stats));
+  const auto write = [&]() -> Status {
+    HF_RETURN_IF_ERROR(CheckLeasesAbove(directory_, 0));
+    return WritePlanned(name, plan, options, custom_metadata, run, watch,
+                        stats);
+  };
+  return Explained(is_shared()
+                       ? WritePlanned(name, plan, options, custom_metadata, run,
+                                      watch, stats)
+                       : write());
 }
 
-Status PendingSaver::WritePlanned(
-    const std::string& name, const SavePlan& plan, const SaveOptions& options,
-    const nlohmann::ordered_json& custom_metadata, Run& run, Stopwatch& watch,
-    Stats& stats) {
+Status PendingSaver::WritePlanned(const std::string& name, const SavePlan& plan,
+                                  const SaveOptions& options,
+                                  const nlohmann::ordered_json& custom_metadata,
+                                  Run& run, Stopwatch& watch, Stats& stats) {
   const bool is_taken = name.empty() ? has_root_item_
                                      : std::any_of(items_.begin(), items_.end(),
                                                    [&](const SavedItem& item) {
@@ -280,7 +288,7 @@ Status PendingSaver::WriteSharedItem(
     Stopwatch& watch, Stats& stats) {
   const ProcessGroup& group = *options_.group;
   const ProcessPart part{group.rank(), is_primary(), "", save_id_};
-  FileWriter part_files(files.store(), files.sync(), files.must_create());
+  FileWriter part_files(files.store(), files.sync(), files.guarded_path());
   const auto write = [&]() -> Status {
     HF_RETURN_IF_ERROR(CheckFreeSpace(plan, options, directory()));
     return WriteItemPart(plan, options, part, custom_metadata, part_files, run,
@@ -302,8 +310,9 @@ Status PendingSaver::WriteItemBelow(
     const nlohmann::ordered_json& custom_metadata, Run& run, Stopwatch& watch,
     Stats& stats) {
   const std::shared_ptr<Store> store = StoreAt(directory() + "/" + name);
+  const bool is_guarded = IsUrl(directory()) && !options.adopt_existing;
   FileWriter files(*store, options_.sync,
-                   IsUrl(directory()) && !options.adopt_existing);
+                   is_guarded ? directory() + "/" + name : "");
   if (is_shared()) {
     HF_RETURN_IF_ERROR(WriteSharedItem(plan, options, custom_metadata, files,
                                        run, watch, stats));
@@ -430,7 +439,7 @@ Status PendingSaver::WriteMetadata(const std::string& text) {
     return root_files_.WriteUnlisted(kCheckpointMetadataFile, text);
   }
   return root_store_->Write(kCheckpointMetadataFile, text,
-                           {.sync = options_.sync, .atomic = true});
+                            {.sync = options_.sync, .atomic = true});
 }
 
 // The permissions of all directories but the checkpoint's own.
@@ -446,10 +455,9 @@ Status PendingSaver::SetModesBelow() {
 
 // What the digests cover, and what Commit writes itself.
 std::set<std::string> PendingSaver::KnownFiles() const {
-  std::set<std::string> known = {std::string(kCheckpointMetadataFile),
-                                 std::string(kDigestFile),
-                                 std::string(kCommitMarkerFile),
-                                 std::string(kSaveLease)};
+  std::set<std::string> known = {
+      std::string(kCheckpointMetadataFile), std::string(kDigestFile),
+      std::string(kCommitMarkerFile), std::string(kSaveLease)};
   const auto add = [&](const std::string& name, const DigestFile& digests) {
     for (const FileDigest& row : digests.files) {
       known.insert(JoinName(name, row.path));

@@ -124,6 +124,7 @@ RemoteCommit::~RemoteCommit() {
 void RemoteCommit::Abort() {
   if (!lease_.CheckHeld().ok()) return;
   if (is_ours_) {
+    if (!AbortUploadsBelow(path_).ok()) return;
     if (!RemoveAllBut(path_, {std::string(kSaveLease)}).ok()) return;
     may_release_ = true;
   }
@@ -131,7 +132,7 @@ void RemoteCommit::Abort() {
     if (!RecoverReplaced(path_).ok()) return;
     may_release_ = true;
   }
-  if (may_release_) lease_.Release();
+  if (may_release_) (void)lease_.Release();
 }
 
 Status RemoteCommit::WriteBegun(uint64_t now_ns) {
@@ -139,8 +140,8 @@ Status RemoteCommit::WriteBegun(uint64_t now_ns) {
   metadata.init_timestamp_nsecs = now_ns;
   metadata.custom_metadata[kSaveIdKey] = lease_.save_id();
   begun_text_ = SerializeCheckpointMetadata(metadata);
-  const std::shared_ptr<Store> store = StoreAt(path_);
-  return Explain(store->Write(kCheckpointMetadataFile, begun_text_));
+  return Explain(SwapFile(FileAt(path_, kCheckpointMetadataFile), std::nullopt,
+                          begun_text_));
 }
 
 Status RemoteCommit::Explain(const Status& failure) const {
@@ -178,8 +179,8 @@ Status RemoteCommit::CheckComplete(const WrittenSizes& sizes) const {
 Status RemoteCommit::WriteMarker(const std::string& metadata,
                                  const std::string& marker) {
   HF_RETURN_IF_ERROR(lease_.BeginCommit());
-  HF_RETURN_IF_ERROR(SwapFile(FileAt(path_, kCheckpointMetadataFile),
-                              begun_text_, metadata));
+  HF_RETURN_IF_ERROR(
+      SwapFile(FileAt(path_, kCheckpointMetadataFile), begun_text_, metadata));
   HF_RETURN_IF_ERROR(lease_.KeepCommitting());
   return SwapFile(FileAt(path_, kCommitMarkerFile), std::nullopt, marker);
 }
@@ -192,10 +193,11 @@ Status RemoteCommit::Finish(const WrittenSizes& sizes,
   is_finished_ = true;
   // It is committed; what is left over now is cleared by whoever comes next.
   // The lease goes last: a save that waits for it may put this one aside.
-  const bool is_cleared =
-      !is_put_aside_ || RemoveTree(ReplacedName(path_)).ok();
-  if (is_cleared) lease_.Release();
-  return Status();
+  if (is_put_aside_) {
+    HF_RETURN_IF_ERROR(lease_.CheckHeld());
+    if (!RemoveTree(ReplacedName(path_)).ok()) return Status();
+  }
+  return lease_.Release();
 }
 
 }  // namespace holdfast

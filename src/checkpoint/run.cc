@@ -8,9 +8,6 @@
 namespace holdfast {
 namespace {
 
-// More waiting threads than this only take memory.
-constexpr int kWaitingThreadsMax = 64;
-
 int ThreadCount(const RunOptions& options, int requests_in_flight) {
   if (options.thread_count != 0 || requests_in_flight <= 1) {
     return options.thread_count;

@@ -19,6 +19,9 @@
 
 namespace holdfast {
 
+// More threads than this that wait for a server only take memory.
+inline constexpr int kWaitingThreadsMax = 64;
+
 // What a worker's scratch keeps between two uses, at most.
 inline constexpr size_t kKeptScratchBytesMax = 32 << 20;
 

@@ -8,6 +8,7 @@
 #include "checkpoint/item_parts.h"
 #include "checkpoint/item_writer.h"
 #include "checkpoint/layout.h"
+#include "checkpoint/lease.h"
 #include "holdfast/pending_save.h"
 #include "place/open_store.h"
 
@@ -22,8 +23,8 @@ Status CheckDirectory(const std::string& directory) {
 }
 
 // In an object store a save that was taken over may still be writing.
-bool MustCreate(const std::string& path, const SaveOptions& options) {
-  return IsUrl(path) && !options.adopt_existing;
+std::string GuardedPath(const std::string& path, const SaveOptions& options) {
+  return IsUrl(path) && !options.adopt_existing ? path : "";
 }
 
 // What lies in the directory and is no work of `files`; then the digests.
@@ -50,13 +51,14 @@ Result<SaveResult> SaveItem(const std::string& directory, const Tree& tree,
     HF_ASSIGN_OR_RETURN(const SavePlan plan, MakeSavePlan(tree, complete));
     const std::string path = AbsolutePath(directory);
     HF_RETURN_IF_ERROR(CheckFreeSpace(plan, complete, path));
+    HF_RETURN_IF_ERROR(CheckLeasesAbove(path, 0));
     const std::shared_ptr<Store> store = StoreAt(path);
     HF_RETURN_IF_ERROR(RemoveEarlierItem(complete.adopt_existing, *store));
     if (!complete.adopt_existing) {
       HF_RETURN_IF_ERROR(
           RemoveEarlierPart(ProcessDirectoryName({"0", false}), 0, *store));
     }
-    FileWriter files(*store, complete.sync, MustCreate(path, complete));
+    FileWriter files(*store, complete.sync, GuardedPath(path, complete));
     Run run(complete.run);
     SaveResult result;
     HF_RETURN_IF_ERROR(WriteItem(plan, complete, custom_metadata, files, run,
@@ -86,6 +88,7 @@ Result<SaveResult> SaveItemPart(const std::string& directory, const Tree& tree,
                         MakeSavePlan(tree, complete, plan_part));
     const std::string path = AbsolutePath(directory);
     HF_RETURN_IF_ERROR(CheckFreeSpace(plan, complete, path));
+    HF_RETURN_IF_ERROR(CheckLeasesAbove(path, 0));
     const std::shared_ptr<Store> store = StoreAt(path);
     if (part.is_primary) {
       HF_RETURN_IF_ERROR(RemoveEarlierItem(complete.adopt_existing, *store));
@@ -94,7 +97,7 @@ Result<SaveResult> SaveItemPart(const std::string& directory, const Tree& tree,
       HF_RETURN_IF_ERROR(
           RemoveEarlierPart(ProcessDirectoryOf(part), part.rank, *store));
     }
-    FileWriter files(*store, complete.sync, MustCreate(path, complete));
+    FileWriter files(*store, complete.sync, GuardedPath(path, complete));
     Run run(complete.run);
     SaveResult result;
     HF_RETURN_IF_ERROR(WriteItemPart(plan, complete, part, custom_metadata,
@@ -114,6 +117,7 @@ Status FinishItem(const std::string& directory,
     if (!complete.now_ns) complete.now_ns = sources.now_ns;
     if (!complete.random_hex) complete.random_hex = sources.random_hex;
     const std::string path = AbsolutePath(directory);
+    HF_RETURN_IF_ERROR(CheckLeasesAbove(path, 0));
     const std::shared_ptr<Store> store = StoreAt(path);
     FileWriter files(*store, complete.sync && !IsUrl(path));
     HF_RETURN_IF_ERROR(FinishItemParts(complete, files));

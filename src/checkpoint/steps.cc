@@ -7,8 +7,8 @@
 #include "checkpoint/format/directory_names.h"
 #include "checkpoint/layout.h"
 #include "place/directory_ops.h"
-#include "place/open_store.h"
 #include "place/file_walk.h"
+#include "place/open_store.h"
 
 namespace holdfast {
 namespace {

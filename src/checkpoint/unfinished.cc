@@ -14,9 +14,9 @@
 #include "checkpoint/layout.h"
 #include "checkpoint/lease.h"
 #include "place/directory_ops.h"
-#include "storage/errno_status.h"
 #include "place/open_store.h"
 #include "place/well_known_names.h"
+#include "storage/errno_status.h"
 #include "storage/new_file.h"
 #include "storage/url_path.h"
 

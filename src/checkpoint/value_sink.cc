@@ -8,6 +8,7 @@
 #include "base/status_macros.h"
 #include "checkpoint/adopt.h"
 #include "checkpoint/format/directory_names.h"
+#include "checkpoint/lease.h"
 #include "ocdbt/bulk_writer.h"
 #include "ocdbt/merge.h"
 
@@ -46,6 +47,11 @@ Result<ocdbt::Uuid> UuidFromHex(const std::string& hex) {
     uuid[i] = static_cast<uint8_t>(16 * high + low);
   }
   return uuid;
+}
+
+Status CheckGuard(const ValueSinkOptions& options, double seconds) {
+  if (options.guarded_path.empty()) return Status();
+  return CheckLeasesAbove(options.guarded_path, seconds);
 }
 
 class OcdbtSink final : public ValueSink {
@@ -99,6 +105,8 @@ class OcdbtSink final : public ValueSink {
 
   Status Finish(DigestFile& digests) override {
     std::vector<ocdbt::MergeChild> children;
+    // Now come the names that a rival has as well.
+    HF_RETURN_IF_ERROR(CheckGuard(options_, 0));
     if (writer_ != nullptr) {
       HF_ASSIGN_OR_RETURN(ocdbt::BulkWriteSummary summary, writer_->Finish());
       AddValueDigests(summary.entries, digests);
@@ -168,7 +176,9 @@ class DirectorySink final : public ValueSink {
              std::shared_ptr<const void> /*keepalive*/) override {
     WriteOptions write_options;
     write_options.sync = options_.sync;
-    write_options.must_create = options_.must_create;
+    write_options.must_create = !options_.guarded_path.empty();
+    write_options.may_queue = write_options.must_create;
+    HF_RETURN_IF_ERROR(CheckGuard(options_, kLeaseGuardSeconds));
     write_options.atomic = false;  // nobody can look before the commit
     HF_RETURN_IF_ERROR(store_->Write(key, value.pieces, write_options));
     if (options_.write_digests) {

@@ -46,9 +46,8 @@ class ValueSink {
 
 struct ValueSinkOptions {
   uint64_t value_count = 0;
-  // Nothing of this name is there; somebody who comes too late must not replace
-  // it either. (An OCDBT manifest is always written so.)
-  bool must_create = false;
+  // As FileWriter's. (An OCDBT manifest is never replaced.)
+  std::string guarded_path;
   bool sync = true;
   bool write_digests = true;
   int64_t target_data_file_bytes = 0;

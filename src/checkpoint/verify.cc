@@ -14,6 +14,7 @@
 #include "checkpoint/restore.h"
 #include "checkpoint/verify_share.h"
 #include "place/directory_ops.h"
+#include "place/look.h"
 #include "place/open_store.h"
 #include "zarr/format/chunk_key.h"
 
@@ -26,6 +27,7 @@ class Verifier {
       : options_(options), run_(run), share_(std::move(share)) {}
 
   Result<ShareReport> Execute(const std::string& path) {
+    const LookScope look(path);
     HF_ASSIGN_OR_RETURN(place_, FindPlace(path, options_));
     (void)share_.Takes(place_.info.path, 0);
     VerifyRootFiles();

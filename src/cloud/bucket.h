@@ -84,8 +84,9 @@ class Upload {
  public:
   virtual ~Upload() = default;
   // Parts are numbered from 0 and all but the last have bucket.part_bytes(i).
-  // Where the bucket says parts_in_order, in order and one at a time; else any
-  // thread, any order, each once.
+  // Where the bucket says parts_in_order, in order and one at a time, and the
+  // last, which may then be empty, must say so; else any thread, any order,
+  // each once.
   virtual Status Part(uint64_t index, std::span<const std::string_view> pieces,
                       bool is_last) = 0;
   // After all parts; the object's version.

@@ -15,6 +15,8 @@ constexpr int kSenderCountMax = 32;
 // What a queued write costs beside its bytes, so that their number is bounded.
 constexpr uint64_t kQueuedWriteBytes = 4096;
 constexpr int kListedAtOnce = 1000;
+// Objects whose parts go one after the other fill the way together.
+constexpr int kWritersInOrder = 8;
 
 std::string RootPrefix(std::string_view root_key) {
   return root_key.empty() ? "" : std::string(root_key) + "/";
@@ -31,6 +33,7 @@ BucketStore::BucketStore(std::shared_ptr<Bucket> bucket,
                          std::string_view root_key, BucketStoreOptions options)
     : bucket_(std::move(bucket)),
       root_(RootPrefix(root_key)),
+      buffered_bytes_max_(options.buffered_bytes_max),
       queue_(std::min(kSenderCountMax, bucket_->traits().requests_in_flight),
              options.buffered_bytes_max) {}
 
@@ -45,6 +48,15 @@ int BucketStore::requests_in_flight() const {
 void BucketStore::Remember(const ObjectEntry& entry) {
   seen_.Found(entry.key, seen_.Look(entry.key).epoch, entry.version,
               entry.byte_count);
+}
+
+int BucketStore::writers_in_flight() const {
+  return bucket_->traits().parts_in_order ? kWritersInOrder : 1;
+}
+
+void BucketStore::BoundBuffers(uint64_t bytes_max) {
+  const uint64_t least = 2 * bucket_->part_bytes(0);
+  queue_.SetBytesMax(std::min(buffered_bytes_max_, std::max(bytes_max, least)));
 }
 
 Result<ObjectInfo> BucketStore::Stat(std::string_view key) {
@@ -140,7 +152,8 @@ Status BucketStore::PutLater(const std::string& bucket_key,
                              std::span<const std::string_view> pieces,
                              const Condition& condition) {
   const uint64_t held_bytes = TotalBytes(pieces) + kQueuedWriteBytes;
-  HF_RETURN_IF_ERROR(queue_.Take(held_bytes));
+  HF_RETURN_IF_ERROR(queue_.Take(held_bytes)
+                         .WithContext("write " + bucket_->UrlOf(bucket_key)));
   Result<Bytes> bytes = JoinPieces(pieces, bucket_->UrlOf(bucket_key));
   if (!bytes.ok()) {
     queue_.Release(held_bytes);

@@ -55,6 +55,8 @@ class BucketStore : public Store {
 
   std::string Describe(std::string_view key) const override;
   int requests_in_flight() const override;
+  int writers_in_flight() const override;
+  void BoundBuffers(uint64_t bytes_max) override;
   Result<ObjectInfo> Stat(std::string_view key) override;
   Result<Bytes> Read(std::string_view key, ByteRange range = {}) override;
   Status ReadInto(std::string_view key, uint64_t offset,
@@ -98,6 +100,7 @@ class BucketStore : public Store {
 
   const std::shared_ptr<Bucket> bucket_;
   const std::string root_;  // "" or "a/b/"
+  const uint64_t buffered_bytes_max_;
   SeenVersions seen_;
   BufferPool pool_;
 

@@ -59,6 +59,7 @@ struct MemoryBucket::Contents {
     std::string key;
     int64_t begun_ns = 0;
     std::map<uint64_t, Bytes> parts;
+    bool has_last = false;
   };
 
   explicit Contents(MemoryBucketOptions given)
@@ -139,6 +140,7 @@ class MemoryBucket::PartUpload : public Upload {
     HF_ASSIGN_OR_RETURN(Contents::Parts* const upload, Find());
     HF_RETURN_IF_ERROR(CheckPart(*upload, index, bytes.size(), is_last));
     upload->parts.emplace(index, std::move(bytes));
+    if (is_last) upload->has_last = true;
     return {};
   }
 
@@ -153,7 +155,8 @@ class MemoryBucket::PartUpload : public Upload {
       byte_count += bytes.size();
     }
     if (upload->parts.empty() ||
-        upload->parts.rbegin()->first + 1 != upload->parts.size()) {
+        upload->parts.rbegin()->first + 1 != upload->parts.size() ||
+        (contents_->options.traits.parts_in_order && !upload->has_last)) {
       return InvalidArgumentError("finish upload of " +
                                   contents_->UrlOf(upload->key) +
                                   ": parts are missing");

@@ -65,6 +65,14 @@ void SendQueue::Work() {
   }
 }
 
+void SendQueue::SetBytesMax(uint64_t bytes_max) {
+  {
+    std::lock_guard lock(mutex_);
+    bytes_max_ = bytes_max;
+  }
+  changed_.notify_all();
+}
+
 Status SendQueue::Take(uint64_t byte_count) {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] {

@@ -36,14 +36,15 @@ class SendQueue {
   Status Take(uint64_t byte_count);
   void Release(uint64_t byte_count);
 
-  uint64_t bytes_max() const { return bytes_max_; }
+  // Of what is taken from now on.
+  void SetBytesMax(uint64_t bytes_max);
   uint64_t peak_bytes() const;
 
  private:
   void Work();
 
   const size_t thread_count_max_;
-  const uint64_t bytes_max_;
+
   mutable std::mutex mutex_;
   std::condition_variable work_;     // tasks_ or closed_ has changed
   std::condition_variable changed_;  // taken_bytes_ or running_count_ fell
@@ -51,6 +52,7 @@ class SendQueue {
   size_t running_count_ = 0;
   size_t idle_count_ = 0;
   bool closed_ = false;
+  uint64_t bytes_max_;
   uint64_t taken_bytes_ = 0;
   uint64_t peak_bytes_ = 0;
   std::vector<std::thread> threads_;

@@ -58,7 +58,7 @@ class UploadWriter::Sending : public std::enable_shared_from_this<Sending> {
   void PutWhole();
   void FinishUpload();
   // Ends a task: what failed ends all.
-  void EndTask(const Status& status);
+  void EndTask(Lock& lock, const Status& status);
   void Settle(Lock& lock, const Result<std::string>& version);
   void DropParts();
 
@@ -204,6 +204,14 @@ void UploadWriter::Sending::CutParts() {
                     part_begins_[index]);
   }
   is_sent_.resize(part_count_);
+  const auto last = parts_.find(part_count_ - 1);
+  const bool last_has_gone = last == parts_.end() ? is_sent_[part_count_ - 1]
+                                                  : last->second.is_under_way;
+  if (last_has_gone && target_.bucket->traits().parts_in_order) {
+    // It went as one of many: an empty one tells the end.
+    (void)PartOf(end_);
+    is_sent_.resize(++part_count_);
+  }
   // Whole parts that nobody wrote to are made of zeros as they are sent.
   for (uint64_t index = 0; index < part_count_; ++index) {
     if (is_sent_[index] || parts_.contains(index)) continue;
@@ -248,7 +256,9 @@ void UploadWriter::Sending::Abandon() {
 
 bool UploadWriter::Sending::IsSendable(uint64_t index, const Part& part) const {
   if (part.is_under_way || !part.buffer.is_full()) return false;
-  if (!is_finishing_ && index == parts_.rbegin()->first) return false;
+  // The first part alone may yet be a whole object, which is one PUT.
+  const bool may_be_all = index == 0 && part_begins_.size() == 2;
+  if (!is_finishing_ && may_be_all) return false;
   if (!target_.bucket->traits().parts_in_order) return true;
   return index == sent_count_ && parts_under_way_ == 0;
 }
@@ -294,12 +304,11 @@ void UploadWriter::Sending::StartTask(void (Sending::*task)()) {
 void UploadWriter::Sending::Begin() {
   Result<std::unique_ptr<Upload>> upload =
       target_.bucket->StartUpload(target_.key);
-  {
-    std::lock_guard lock(mutex_);
-    stage_ = Stage::kOpen;
-    if (upload.ok()) upload_ = *std::move(upload);
-  }
-  EndTask(upload.status());
+  Lock lock(mutex_);
+  stage_ = Stage::kOpen;
+  const Status status = upload.status();
+  if (upload.ok()) upload_ = *std::move(upload);
+  EndTask(lock, status);
 }
 
 void UploadWriter::Sending::SendPart(uint64_t index) {
@@ -319,8 +328,7 @@ void UploadWriter::Sending::SendPart(uint64_t index) {
     is_sent_.resize(std::max<size_t>(is_sent_.size(), index + 1));
     is_sent_[index] = true;
   }
-  lock.unlock();
-  EndTask(status);
+  EndTask(lock, status);
 }
 
 void UploadWriter::Sending::PutWhole() {
@@ -334,24 +342,21 @@ void UploadWriter::Sending::PutWhole() {
   }
   const Result<std::string> version =
       target_.bucket->Put(target_.key, pieces, target_.condition);
-  {
-    std::lock_guard lock(mutex_);
-    outcome_ = version;
-  }
-  EndTask(version.status());
+  Lock lock(mutex_);
+  outcome_ = version;
+  EndTask(lock, version.status());
 }
 
 void UploadWriter::Sending::FinishUpload() {
   const Result<std::string> version = upload_->Finish(target_.condition);
-  {
-    std::lock_guard lock(mutex_);
-    outcome_ = version;
-  }
-  EndTask(version.status());
+  Lock lock(mutex_);
+  outcome_ = version;
+  EndTask(lock, version.status());
 }
 
-void UploadWriter::Sending::EndTask(const Status& status) {
-  Lock lock(mutex_);
+// In the same breath as what the task did: nobody may see a part that is
+// neither there nor sent, and no failure.
+void UploadWriter::Sending::EndTask(Lock& lock, const Status& status) {
   --tasks_under_way_;
   if (status_.ok()) status_ = status;
   if (status_.ok() && !outcome_) {
@@ -360,10 +365,11 @@ void UploadWriter::Sending::EndTask(const Status& status) {
     DropParts();
   }
   if (tasks_under_way_ == 0 && is_finishing_ && !is_settled_) {
-    if (!status_.ok())
+    if (!status_.ok()) {
       Settle(lock, status_);
-    else if (outcome_)
+    } else if (outcome_) {
       Settle(lock, *outcome_);
+    }
   }
   changed_.notify_all();
 }

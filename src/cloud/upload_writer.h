@@ -2,8 +2,8 @@
 // filled. Nothing lies on disk, and in memory only what is being filled or
 // sent.
 //
-// A part is sent as soon as it is full and is known not to be the last; parts
-// of a bucket that wants them in order wait for those before them. An object
+// A part is sent as soon as it is full; parts of a bucket that wants them in
+// order wait for those before them. An object
 // that is finished before a part was sent and is no longer than `put_bytes_max`
 // is one PUT. Each buffer is taken from the queue's bound, so WriteAt waits
 // while it is reached and something is being sent. Thread-safety: as

@@ -18,6 +18,7 @@
 #include "convert/check_target.h"
 #include "convert/work_directory.h"
 #include "interop/tree_sidecar.h"
+#include "storage/url_path.h"
 
 namespace holdfast {
 namespace {
@@ -131,6 +132,13 @@ class FormatConverter {
   }
 
   Status BeginWork() {
+    if (IsUrl(target_path_)) {
+      return UnimplementedError(
+          "convert to " + target_path_ + ": " +
+          std::string(FormatName(access_.format)) +
+          " is written in no order, which an object store cannot do; convert "
+          "to a local path, and copy that (holdfast cp)");
+    }
     const JournalHead head{source_hash_,
                            PlanHash(plan_, access_.format, piece_bytes_max_)};
     HF_ASSIGN_OR_RETURN(

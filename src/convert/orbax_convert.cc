@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
-#include <filesystem>
 #include <utility>
 
 #include "base/coding.h"
@@ -26,6 +25,7 @@
 #include "interop/open.h"
 #include "place/directory_ops.h"
 #include "storage/errno_status.h"
+#include "storage/url_path.h"
 
 namespace holdfast {
 namespace {
@@ -103,7 +103,7 @@ class OrbaxConverter {
       }
       HF_ASSIGN_OR_RETURN(replaces_foreign_, ReplacesForeign());
       has_parts_ =
-          group_ == nullptr &&
+          group_ == nullptr && !IsUrl(target_path_) &&
           (replaces_foreign_ || PartCount(bytes, options_.part_bytes) > 1);
       return Status();
     });
@@ -114,6 +114,13 @@ class OrbaxConverter {
     if (!options_.overwrite) return false;
     HF_ASSIGN_OR_RETURN(const ForeignFormat format,
                         FindForeignFormat(AbsolutePath(target_path_)));
+    if (format != ForeignFormat::kNone && IsUrl(target_path_)) {
+      return UnimplementedError(
+          "overwrite " + target_path_ + ": it is a " +
+          std::string(ForeignFormatName(format)) +
+          " checkpoint, which has no marker that would say which of the two "
+          "counts; remove it first");
+    }
     if (format != ForeignFormat::kNone && group_ != nullptr) {
       return UnimplementedError(
           "overwrite " + target_path_ + ": it is a " +
@@ -207,7 +214,7 @@ class OrbaxConverter {
   Status SaveParts() {
     HF_ASSIGN_OR_RETURN(std::vector<PartedItem> items, PlanParts());
     const std::string target = AbsolutePath(target_path_);
-    if (IsTemporaryName(std::filesystem::path(target).filename().string())) {
+    if (IsTemporaryName(FileNameOf(target))) {
       return InvalidArgumentError(
           "convert to " + target +
           ": the name is that of a temporary directory");

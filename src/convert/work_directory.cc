@@ -18,8 +18,10 @@
 #include "codec/xxh64.h"
 #include "holdfast/checkpoint.h"
 #include "place/directory_ops.h"
+#include "remote/tree_listing.h"
 #include "storage/errno_status.h"
 #include "storage/path_parts.h"
+#include "storage/url_path.h"
 
 namespace holdfast {
 namespace {
@@ -79,6 +81,10 @@ void AddFile(const std::string& path, std::string_view name, Xxh64& hash) {
 }  // namespace
 
 uint64_t FilesHash(const std::string& path) {
+  if (IsUrl(path)) {
+    const Result<TreeListing> listing = ListWholeTree(path);
+    return listing.ok() ? ListingHash(*listing) : 0;
+  }
   Xxh64 hash;
   std::error_code error;
   std::vector<std::string> names;

@@ -81,8 +81,8 @@ class WorkDirectory {
   bool is_worth_keeping_ = false;
 };
 
-// Hash of names, sizes and times of all files at or below a path: whether a
-// source is still what it was.
+// Hash of names, sizes and times (of a URL: versions) of all files at or below
+// a path: whether a source is still what it was. 0 when that cannot be told.
 uint64_t FilesHash(const std::string& path);
 
 }  // namespace holdfast

@@ -79,7 +79,8 @@ Status Merge(const std::string& directory) {
   }
   ocdbt::BulkWriteOptions options;
   options.must_create = false;
-  return ocdbt::MergeEntries(store.get(), "", std::move(children), options).status();
+  return ocdbt::MergeEntries(store.get(), "", std::move(children), options)
+      .status();
 }
 
 }  // namespace

@@ -146,7 +146,7 @@ Result<std::vector<Array>> ReadBoxes(const ParamArrays& params,
     targets.push_back(TargetOf(params, reads[i], part));
     reads_of_targets.push_back(i);
   }
-  Run run({});
+  Run run({}, RequestsInFlight(targets));
   HF_ASSIGN_OR_RETURN(std::vector<PlannedChunk> chunks,
                       LocateChunks(targets, run));
   HF_RETURN_IF_ERROR(CheckMemory(params, reads));

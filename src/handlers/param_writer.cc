@@ -16,11 +16,10 @@
 #include "checkpoint/save_plan.h"
 #include "handlers/small_files.h"
 #include "holdfast/spec.h"
-#include "storage/file_store.h"
+#include "place/open_store.h"
 
 namespace holdfast {
 namespace {
-
 
 // Parameters that go to one place in one way are written together.
 using WriteWay = std::tuple<std::string, bool, bool, bool, int64_t>;
@@ -56,7 +55,10 @@ Status CheckDirectory(const ParamInfo& info) {
 class Writer {
  public:
   Writer(const ParamInfo& way, const ParamWriteOptions& options)
-      : way_(way), options_(options), files_(StoreAt(AbsolutePath(way.parent_dir))), store_(*files_) {}
+      : way_(way),
+        options_(options),
+        files_(StoreAt(AbsolutePath(way.parent_dir))),
+        store_(*files_) {}
 
   Status Write(const Tree& tree, std::map<std::string, SaveArgs> args) {
     SaveOptions save_options = MakeSaveOptions();

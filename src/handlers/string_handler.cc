@@ -58,7 +58,8 @@ Result<std::vector<Tree>> StringHandler::Deserialize(
     std::vector<Tree> values;
     for (const ParamInfo& info : infos) {
       HF_RETURN_IF_ERROR(CheckParentDir(info));
-      const std::shared_ptr<Store> store = StoreAt(AbsolutePath(info.parent_dir));
+      const std::shared_ptr<Store> store =
+          StoreAt(AbsolutePath(info.parent_dir));
       auto [file, is_new] = by_directory.try_emplace(info.parent_dir);
       if (is_new) {
         HF_ASSIGN_OR_RETURN(file->second, ReadStrings(*store, filename_));

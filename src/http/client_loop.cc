@@ -58,6 +58,11 @@ Status CheckRequest(const HttpRequest& request) {
   return {};
 }
 
+bool IsHttps(std::string_view url) {
+  const Result<Url> parsed = ParseUrl(url);
+  return parsed.ok() && parsed->scheme == "https";
+}
+
 milliseconds Until(Attempt::TimePoint from, Attempt::TimePoint to) {
   return std::chrono::ceil<milliseconds>(to - from);
 }
@@ -151,13 +156,13 @@ bool ClientLoop::TakeNew() {
 
 bool ClientLoop::OpenCurl() {
   const Result<const CurlCalls*> curl = LoadCurl();
-  const Result<std::string> ca_bundle = FindCaBundle(options_.ca_bundle);
-  const Status status = curl.ok() ? ca_bundle.status() : curl.status();
-  if (!status.ok()) {
-    FailEverything(status);
+  if (!curl.ok()) {
+    FailEverything(curl.status());
     return false;
   }
-  settings_.ca_bundle = *ca_bundle;
+  const Result<std::string> ca_bundle = FindCaBundle(options_.ca_bundle);
+  if (ca_bundle.ok()) settings_.ca_bundle = *ca_bundle;
+  ca_status_ = ca_bundle.status();
   curl_ = *curl;
   CURLM* multi = curl_->multi_init();
   if (multi == nullptr) {
@@ -234,6 +239,7 @@ Status ClientLoop::SetUpAttempt(Transfer& transfer, RunningAttempt& running,
     HF_RETURN_IF_ERROR(transfer.request.prepare(request));
     HF_RETURN_IF_ERROR(CheckRequest(request));
   }
+  if (IsHttps(request.url)) HF_RETURN_IF_ERROR(ca_status_);
   CURL* easy = TakeHandle();
   if (easy == nullptr) return ResourceExhaustedError("no memory");
   running.attempt = std::make_unique<Attempt>(*curl_, easy);

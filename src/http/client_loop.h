@@ -118,6 +118,7 @@ class ClientLoop {
 
   const HttpOptions options_;
   AttemptSettings settings_;
+  Status ca_status_;  // why https cannot be trusted
 
   std::mutex mutex_;
   std::condition_variable wake_;

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
+#include <cstdio>
+#include <cstdlib>
 #include <mutex>
 
 #include "holdfast/version.h"
@@ -23,9 +25,18 @@ bool IsSameName(std::string_view a, std::string_view b) {
   });
 }
 
-HttpOptions WithUserAgent(HttpOptions options) {
+void LogToStderr(std::string_view line) {
+  std::fprintf(stderr, "holdfast: %.*s\n", static_cast<int>(line.size()),
+               line.data());
+}
+
+HttpOptions WithDefaults(HttpOptions options) {
   if (options.user_agent.empty()) {
     options.user_agent = "holdfast/" HOLDFAST_VERSION;
+  }
+  const char* log = std::getenv("HOLDFAST_LOG");
+  if (!options.log && log != nullptr && std::string_view(log) == "stderr") {
+    options.log = LogToStderr;
   }
   return options;
 }
@@ -66,7 +77,7 @@ HttpCounters TotalHttpCounters() { return HttpCountersNow::OfProcess().Read(); }
 class HttpClient::Loop {
  public:
   explicit Loop(HttpOptions options)
-      : options_(WithUserAgent(std::move(options))) {}
+      : options_(WithDefaults(std::move(options))) {}
 
   ~Loop() {
     OfProcess* current = current_.load();

@@ -18,11 +18,12 @@
 // in any message or log.
 //
 // Thread-safety: any thread; callbacks run on the client's thread, must be
-// short, and must not call Send. After fork() the child's first request begins
-// with a thread and connections of its own; what was in flight in the parent
-// goes on there, and its callbacks never run in the child.
-// Ownership: a request borrows its body, target and cancel token until
-// its answer is given. Units: bytes, milliseconds.
+// short, and must neither call Send nor destroy the client. After fork() the
+// child's first request begins with a thread and connections of its own; what
+// was in flight in the parent goes on there, and its callbacks never run in the
+// child.
+// Ownership: a request borrows its body, target and cancel token until its
+// answer is given. Units: bytes, milliseconds.
 // Errors: of Send and callbacks, when no answer could be had: Unavailable (no
 // connection, lost connections, all attempts used up), DeadlineExceeded,
 // Cancelled, InvalidArgument (bad URL), FailedPrecondition (certificate not
@@ -111,7 +112,8 @@ struct HttpOptions {
   std::string user_agent;    // "": "holdfast/<version>"
   uint64_t jitter_seed = 0;  // 0: random
   // Told of throttling and retries, a line at most every ten seconds; on the
-  // client's thread.
+  // client's thread. Empty: standard error where HOLDFAST_LOG is "stderr", else
+  // nowhere.
   std::function<void(std::string_view line)> log;
 };
 

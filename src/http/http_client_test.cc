@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <string>
 #include <thread>
 #include <vector>
@@ -448,6 +449,21 @@ TEST(HttpClientTest, ThrottlingHalvesWhatIsInFlight) {
                  HasSubstr("at most 8 in flight"), Not(HasSubstr("secret"))));
 }
 
+TEST(HttpClientTest, TheEnvironmentMayAskForTheLog) {
+  HttpTestServer server([](const TestRequest& request) {
+    return TestAnswer{.status = request.index == 0 ? 503 : 200};
+  });
+  setenv("HOLDFAST_LOG", "stderr", 1);
+  HttpClient client(QuickOptions());
+  unsetenv("HOLDFAST_LOG");
+  ::testing::internal::CaptureStderr();
+  EXPECT_TRUE(client.Send(GetOf(server.Url("/x?secret=1"))).ok());
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(),
+            "holdfast: " + server.Url("") +
+                ": 1 requests sent again (1 times the server asked to slow "
+                "down), at most 32 in flight now\n");
+}
+
 TEST(HttpClientTest, PrepareIsAskedForEveryAttempt) {
   HttpTestServer server([](const TestRequest& request) {
     return TestAnswer{.status = request.index < 2 ? 500 : 200};
@@ -586,6 +602,18 @@ TEST(HttpClientTest, RefusesWhatIsNoRequest) {
     EXPECT_THAT(std::string(answer.status().message()),
                 Not(HasSubstr("secret")));
   }
+}
+
+TEST(HttpClientTest, OnlyHttpsNeedsCertificates) {
+  HttpTestServer server([](const TestRequest&) { return TestAnswer{}; });
+  HttpOptions options = QuickOptions();
+  options.ca_bundle = "/nowhere/ca.pem";
+  HttpClient client(options);
+  EXPECT_TRUE(client.Send(GetOf(server.Url("/x"))).ok());
+  const auto answer = client.Send(GetOf("HTTPS://127.0.0.1:1/x"));
+  EXPECT_EQ(answer.status().code(), StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(answer.status().message()),
+              HasSubstr("/nowhere/ca.pem"));
 }
 
 TEST(HttpClientTest, TheEndOfAClientCancelsAndAnswersAll) {

@@ -96,9 +96,7 @@ bool BecomeValue(const PickleValue& value, ExtentLeaf& leaf) {
 class DcpOpener {
  public:
   DcpOpener(std::string path, const OpenOptions& options)
-      : path_(std::move(path)),
-        options_(options),
-        store_(StoreAt(path_)) {}
+      : path_(std::move(path)), options_(options), store_(StoreAt(path_)) {}
 
   Result<std::unique_ptr<Checkpoint>> Open() {
     HF_ASSIGN_OR_RETURN(const Bytes text,

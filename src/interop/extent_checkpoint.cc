@@ -174,7 +174,7 @@ class ExtentCheckpoint final : public Checkpoint {
     return CatchBadAlloc([&]() -> Result<Stats> {
       Stopwatch watch, total;
       Stats stats;
-      Run run(options);
+      Run run(options, store_->requests_in_flight());
       std::vector<Job> jobs;
       for (const ReadRequest& request : requests) {
         HF_RETURN_IF_ERROR(PlanRequest(request, JobBytes(run), jobs, stats));

@@ -1,5 +1,6 @@
 #include "interop/file_set.h"
 
+#include <algorithm>
 #include <filesystem>
 
 #include "base/status_macros.h"
@@ -44,6 +45,13 @@ class FileSet final : public Store {
                   std::span<char> target) override {
     HF_ASSIGN_OR_RETURN(const File* file, Find(key));
     return file->store->ReadInto(file->name, offset, target);
+  }
+  int requests_in_flight() const override {
+    int count = 1;
+    for (const auto& [directory, store] : stores_) {
+      count = std::max(count, store->requests_in_flight());
+    }
+    return count;
   }
   Status List(
       std::string_view prefix,

@@ -135,7 +135,7 @@ Result<ForeignFormat> FormatOfFile(const std::string& path) {
   HF_ASSIGN_OR_RETURN(
       const Bytes start,
       store->Read(key, {0, std::min<uint64_t>(info.byte_count,
-                                             kSafetensorsLengthBytes + 1)}));
+                                              kSafetensorsLengthBytes + 1)}));
   if (LooksLikeSafetensors(start.view())) return ForeignFormat::kSafetensors;
   if (start.view().starts_with("PK\x03\x04")) return ForeignFormat::kNpz;
   return ForeignFormat::kNone;

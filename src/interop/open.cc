@@ -16,6 +16,7 @@
 #include "interop/tree_sidecar.h"
 #include "megatron/open.h"
 #include "place/directory_ops.h"
+#include "place/look.h"
 #include "place/open_store.h"
 #include "storage/url_path.h"
 
@@ -128,6 +129,7 @@ Result<LoadResult> LoadOrbax(const std::string& path,
 Result<LoadResult> LoadAny(const std::string& path,
                            const LoadOptions& options) {
   const std::string absolute = AbsolutePath(path);
+  const LookScope look(absolute);
   HF_ASSIGN_OR_RETURN(ForeignPlace place,
                       FindForeignPlace(absolute, options.open));
   if (place.format == ForeignFormat::kNone) return LoadOrbax(path, options);
@@ -193,6 +195,7 @@ Result<std::unique_ptr<Checkpoint>> Open(const std::string& path,
                                          const OpenOptions& options) {
   return CatchBadAlloc([&]() -> Result<std::unique_ptr<Checkpoint>> {
     const std::string absolute = AbsolutePath(path);
+    const LookScope look(absolute);
     HF_ASSIGN_OR_RETURN(const ForeignPlace place,
                         FindForeignPlace(absolute, options));
     if (place.format == ForeignFormat::kNone) return OpenOrbax(path, options);

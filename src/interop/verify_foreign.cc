@@ -9,6 +9,8 @@
 #include "checkpoint/run.h"
 #include "holdfast/torch_file.h"
 #include "interop/npz.h"
+#include "place/look.h"
+#include "place/open_store.h"
 
 namespace holdfast {
 namespace {
@@ -31,11 +33,11 @@ struct ReadUnit {
 
 class ForeignVerifier {
  public:
-  ForeignVerifier(const OpenOptions& options, const RunOptions& run,
-                  WorkShare share)
+  ForeignVerifier(const std::string& path, const OpenOptions& options,
+                  const RunOptions& run, WorkShare share)
       : options_(options),
         run_options_(run),
-        run_(run),
+        run_(run, StoreAt(path)->requests_in_flight()),
         share_(std::move(share)) {}
 
   Result<ShareReport> Execute(ForeignFormat format, const std::string& path) {
@@ -206,12 +208,14 @@ class ForeignVerifier {
 Result<ShareReport> VerifyForeign(ForeignFormat format, const std::string& path,
                                   const OpenOptions& options,
                                   const RunOptions& run, WorkShare share) {
-  return ForeignVerifier(options, run, std::move(share)).Execute(format, path);
+  return ForeignVerifier(path, options, run, std::move(share))
+      .Execute(format, path);
 }
 
 Result<VerifyReport> Verify(const std::string& path, const OpenOptions& options,
                             const RunOptions& run, ProcessGroup* group) {
   const std::string absolute = AbsolutePath(path);
+  const LookScope look(absolute);
   const Result<ForeignPlace> place = FindForeignPlace(absolute, options);
   if (place.ok() && place->format == ForeignFormat::kNone) {
     return VerifyCheckpoint(path, options, run, group);

@@ -11,9 +11,11 @@
 #include "manager/manager.h"
 #include "manager/manager_options.h"
 #include "manager/root_metadata.h"
+#include "place/directory_ops.h"
+#include "place/look.h"
 #include "steps/make_directories.h"
 #include "steps/step_scan.h"
-#include "place/directory_ops.h"
+#include "storage/url_path.h"
 
 namespace holdfast {
 namespace {
@@ -158,6 +160,7 @@ Status Manager::MakeCheckpointer(const ManagerItems& items) {
 }
 
 Status Manager::Load(bool with_metadata) {
+  const LookScope scope(directory_);
   HF_ASSIGN_OR_RETURN(const std::vector<FoundStep> found,
                       format_->FindAll(directory_, processes().group));
   std::vector<ScannedStep> steps;
@@ -274,8 +277,9 @@ Result<Tree> Manager::Restore(std::optional<int64_t> step,
 Result<std::unique_ptr<CheckpointManager>> CheckpointManager::Make(
     const std::string& directory, CheckpointManagerOptions options,
     const ManagerItems& items, const std::string& metadata) {
-  HF_ASSIGN_OR_RETURN(CheckpointManagerOptions resolved,
-                      ResolveOptions(AbsolutePath(directory), std::move(options)));
+  HF_ASSIGN_OR_RETURN(
+      CheckpointManagerOptions resolved,
+      ResolveOptions(AbsolutePath(directory), std::move(options)));
   HF_RETURN_IF_ERROR(CheckItems(items));
   auto manager =
       std::make_unique<Manager>(AbsolutePath(directory), std::move(resolved));

@@ -181,6 +181,7 @@ Status Manager::StartSave(int64_t step, const CheckpointArgs& args,
     whole.items[std::string(kMetricsItem)] =
         std::make_shared<JsonSave>(*options.metrics);
   }
+  disposal_.WaitFor(format_->BuildName(step));
   CheckpointerSaveOptions save;
   save.custom_metadata = options.custom_metadata;
   return checkpointer_->Save(BuildStepPath(directory_, *format_, step), whole,

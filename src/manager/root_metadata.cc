@@ -34,7 +34,7 @@ Status WriteRootMetadata(const std::string& root,
   WriteOptions options;
   options.must_create = true;
   const Status written = store->Write(RootMetadataKey(kRootMetadataFile),
-                                     SerializeRootMetadata(metadata), options);
+                                      SerializeRootMetadata(metadata), options);
   return written.code() == StatusCode::kAlreadyExists ? Status() : written;
 }
 

@@ -7,11 +7,13 @@
 
 #include "base/status_macros.h"
 #include "checkpoint/lease.h"
+#include "checkpoint/unfinished.h"
 #include "holdfast/steps.h"
+#include "place/directory_ops.h"
+#include "place/look.h"
 #include "steps/make_directories.h"
 #include "steps/step_scan.h"
 #include "storage/url_path.h"
-#include "place/directory_ops.h"
 
 namespace holdfast {
 namespace {
@@ -23,11 +25,26 @@ std::string TimeText() {
   std::tm parts{};
   ::localtime_r(&seconds, &parts);
   char text[48];
-  const size_t size = std::strftime(text, sizeof(text), "%Y%m%d-%H%M%S-", &parts);
+  const size_t size =
+      std::strftime(text, sizeof(text), "%Y%m%d-%H%M%S-", &parts);
   char micros[8];
   std::snprintf(micros, sizeof(micros), "%06d",
                 static_cast<int>(now_ns % kNsASecond / 1000));
   return std::string(text, size) + micros;
+}
+
+// In an object store: directories that a save or a removal has not done with.
+std::vector<std::string> UncommittedLeases(const std::string& root) {
+  std::vector<std::string> paths;
+  if (!IsUrl(root)) return paths;
+  const LookScope scope(root);
+  const auto names = ListDirectory(root);
+  if (!names.ok()) return paths;
+  for (const std::string& name : *names) {
+    const std::string path = root + "/" + name;
+    if (HasLease(path) && !HasCommitMarker(path)) paths.push_back(path);
+  }
+  return paths;
 }
 
 }  // namespace
@@ -44,11 +61,7 @@ void StepDisposal::RemoveLeftovers() {
                                           : step.is_being_removed;
     if (must_go) remover_.Remove(step.path);
   }
-  if (!IsUrl(options_.root)) return;
-  const auto names = ListDirectory(options_.root);
-  if (!names.ok()) return;
-  for (const std::string& name : *names) {
-    const std::string path = options_.root + "/" + name;
+  for (const std::string& path : UncommittedLeases(options_.root)) {
     if (IsMarkedForDeletion(path)) remover_.Remove(path);
   }
 }
@@ -89,7 +102,20 @@ Status StepDisposal::Move(const std::vector<std::string>& names) {
   HF_ASSIGN_OR_RETURN(const std::vector<std::string> paths,
                       TrashSteps(options_.root, names, TrashUse::kRemove));
   for (const std::string& path : paths) remover_.Remove(path);
+  if (IsUrl(options_.root)) {
+    const std::lock_guard lock(mutex_);
+    going_.insert(names.begin(), names.end());
+  }
   return Status();
+}
+
+void StepDisposal::WaitFor(const std::string& name) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!going_.contains(name)) return;
+    going_.clear();
+  }
+  remover_.Drain();
 }
 
 Status StepDisposal::MoveAside(const std::string& name) {
@@ -103,11 +129,12 @@ Status StepDisposal::MoveAside(const std::string& name) {
 
 Status StepDisposal::MoveInBucket(const std::string& name) {
   const std::string& root = options_.root;
-  const std::string bucket = root.substr(0, root.find('/', root.find("://") + 3));
+  const std::string bucket =
+      root.substr(0, root.find('/', root.find("://") + 3));
   const Status moved = PublishDirectory(
-      root + "/" + name, AbsolutePath(bucket + "/" +
-                                      *options_.todelete_full_path + "/" +
-                                      name + "-" + TimeText()));
+      root + "/" + name,
+      AbsolutePath(bucket + "/" + *options_.todelete_full_path + "/" + name +
+                   "-" + TimeText()));
   // Somebody else has deleted it.
   return moved.code() == StatusCode::kNotFound ? Status() : moved;
 }

@@ -6,7 +6,9 @@
 // Errors of removals are told by TakeError.
 #pragma once
 
+#include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -39,6 +41,9 @@ class StepDisposal {
                  const std::vector<std::string>& staying);
   // The one of this name goes, whatever stays.
   Status DisposeOf(const std::string& name);
+  // Before a step of this name is saved: in an object store its predecessor is
+  // removed under its own name.
+  void WaitFor(const std::string& name);
   void Finish() { remover_.Finish(); }
   Status TakeError() { return remover_.TakeError(); }
 
@@ -49,6 +54,8 @@ class StepDisposal {
 
   const DisposalOptions options_;
   StepRemover remover_;
+  std::mutex mutex_;
+  std::set<std::string> going_;  // names of steps that may still be removed
 };
 
 }  // namespace holdfast

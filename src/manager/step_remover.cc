@@ -25,7 +25,7 @@ void StepRemover::Run(std::function<Status()> job) {
       threads_.size() < std::min(thread_count_, jobs_.size())) {
     threads_.emplace_back([this] { Work(); });
   }
-  changed_.notify_one();
+  changed_.notify_all();
 }
 
 void StepRemover::Finish() {
@@ -40,6 +40,11 @@ void StepRemover::Finish() {
   is_finished_ = true;
 }
 
+void StepRemover::Drain() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return jobs_.empty() && running_count_ == 0; });
+}
+
 Status StepRemover::TakeError() {
   const std::lock_guard lock(mutex_);
   return std::exchange(error_, Status());
@@ -52,10 +57,13 @@ void StepRemover::Work() {
     if (jobs_.empty()) return;
     const std::function<Status()> job = std::move(jobs_.front());
     jobs_.pop_front();
+    ++running_count_;
     lock.unlock();
     Status done = job();
     lock.lock();
+    --running_count_;
     if (error_.ok()) error_ = std::move(done);
+    changed_.notify_all();
   }
 }
 

@@ -31,6 +31,8 @@ class StepRemover {
   // Removes the directory. Nothing happens after Finish.
   void Remove(std::string path);
   void Run(std::function<Status()> job);
+  // Waits until there is nothing to do.
+  void Drain();
   // Waits until no job is left, and ends the threads.
   void Finish();
   // The first error since the last call.
@@ -44,6 +46,7 @@ class StepRemover {
   std::condition_variable changed_;
   std::deque<std::function<Status()>> jobs_;
   std::vector<std::thread> threads_;
+  size_t running_count_ = 0;
   bool is_finishing_ = false;
   bool is_finished_ = false;
   Status error_;

@@ -206,8 +206,8 @@ class LoadCase {
   void CheckError(const Status& status, const Json& want) {
     const auto error = ErrorOf(status);
     ASSERT_TRUE(error) << status.ToString();
-    EXPECT_EQ(error->code, want["code"]) << error->text;
-    EXPECT_EQ(error->python_class, want["class"]) << error->text;
+    EXPECT_EQ(Json(error->code), want["code"]) << error->text;
+    EXPECT_EQ(Json(error->python_class), want["class"]) << error->text;
     if (!want.contains("contains")) return;
     std::string fragment = want["contains"];
     if (const size_t at = fragment.find("{CKPT}"); at != fragment.npos) {
@@ -259,7 +259,7 @@ class LoadCase {
                    const std::string& key, const Json& want) {
     ASSERT_EQ(!got.has_value(), want.value("absent", false)) << key;
     if (!got) return;
-    EXPECT_EQ(DTypeName(got->array.dtype()), want["dtype"]) << key;
+    EXPECT_EQ(Json(DTypeName(got->array.dtype())), want["dtype"]) << key;
     EXPECT_EQ(Json(got->array.shape()), want["shape"]) << key;
     std::string bytes = PackedBytes(got->array.view());
     if (expected_["tensors"].contains(key) &&

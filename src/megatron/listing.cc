@@ -165,8 +165,7 @@ Result<ObjectMetadata> ListObjects(const std::vector<std::string>& names,
 
 GetShapeDTypeFn StoredShapeDType(const std::string& root,
                                  bool allow_any_dtype) {
-  const auto store =
-      StoreForOneRead(root);
+  const auto store = StoreForOneRead(root);
   const size_t skip = JoinPath(root, "").size();
   return [store, skip, allow_any_dtype](
              const std::string& path) -> Result<std::pair<Shape, DType>> {

@@ -57,7 +57,7 @@ Status WriteObjectFiles(const std::string& checkpoint_dir,
     if (!IsMainReplica(object.replica_id)) continue;
     HF_RETURN_IF_ERROR(CheckKeyIsStorable(object.key));
     HF_RETURN_IF_ERROR(store->Write(object.UniqueKey() + ".pt", object.data,
-                                   {.sync = sync, .atomic = false}));
+                                    {.sync = sync, .atomic = false}));
   }
   return sync ? store->SyncNames() : Status();
 }

@@ -100,7 +100,7 @@ class MegatronCheckpoint final : public Checkpoint {
         HF_RETURN_IF_ERROR(Check(request, stats));
       }
       stats.plan_seconds = watch.Lap();
-      Run run(options);
+      Run run(options, StoreAt(info_.path)->requests_in_flight());
       run.StartPhase("read", stats.decoded_bytes);
       PartReader reader(LoadMode::kTensorStore, absent_chunks_, info_.path,
                         run);
@@ -174,7 +174,8 @@ Result<std::vector<OpenedLeaf>> OpenLeaves(const std::string& path,
   HF_ASSIGN_OR_RETURN(const CheckpointFiles files, ListCheckpoint(path));
   const auto store = StoreAt(path);
   std::vector<OpenedLeaf> leaves(files.arrays.size());
-  Executor executor;
+  const int at_once = store->requests_in_flight();
+  Executor executor(at_once > 1 ? at_once : 0);
   HF_RETURN_IF_ERROR(
       executor.ParallelFor(leaves.size(), [&](size_t i, int) -> Status {
         OpenedLeaf& leaf = leaves[i];

@@ -32,7 +32,9 @@ class MegatronVerifier {
  public:
   MegatronVerifier(std::string path, const OpenOptions& options,
                    const RunOptions& run)
-      : path_(std::move(path)), options_(options), run_(run) {}
+      : path_(std::move(path)),
+        options_(options),
+        run_(run, StoreAt(path_)->requests_in_flight()) {}
 
   Result<VerifyReport> Verify() {
     CheckpointingConfig config;

@@ -33,7 +33,7 @@ class Loader {
         targets_(targets),
         options_(options),
         store_(StoreAt(checkpoint_dir)),
-        run_(options.run),
+        run_(options.run, store_->requests_in_flight()),
         loading_(tensors.size()) {}
 
   Result<std::vector<LoadedTensor>> LoadAll() {

@@ -139,6 +139,8 @@ Result<uint64_t> PublishManifest(Store* store, const std::string& directory,
                                  const Manifest& manifest, bool must_create) {
   const bool sync_names = options.sync && options.is_visible;
   if (sync_names) HF_RETURN_IF_ERROR(store->SyncNames());
+  // What the manifest speaks of is there before it.
+  if (options.is_visible) HF_RETURN_IF_ERROR(store->Flush());
   HF_ASSIGN_OR_RETURN(
       const Bytes object,
       SealEnvelope(ObjectKind::kManifest, EncodeManifestBody(manifest).view(),
@@ -147,7 +149,8 @@ Result<uint64_t> PublishManifest(Store* store, const std::string& directory,
                                   object.view(),
                                   {.sync = options.sync,
                                    .atomic = options.is_visible,
-                                   .must_create = must_create}));
+                                   .must_create = must_create,
+                                   .may_queue = !options.is_visible}));
   if (sync_names) HF_RETURN_IF_ERROR(store->SyncNames());
   return object.size();
 }

@@ -1,5 +1,6 @@
 #include "ocdbt/data_file_appender.h"
 
+#include <algorithm>
 #include <cassert>
 #include <utility>
 
@@ -12,6 +13,9 @@ namespace {
 // TensorStore does.
 constexpr uint64_t kPadThresholdBytes = uint64_t{4} << 20;
 constexpr uint64_t kPadAlignBytes = 4096;
+// What one of several open files takes before it is the next one's turn: about
+// a part of an upload.
+constexpr uint64_t kTurnBytes = uint64_t{16} << 20;
 
 uint64_t PaddingBytes(uint64_t byte_count) {
   if (byte_count <= kPadThresholdBytes) return 0;
@@ -25,7 +29,8 @@ DataFileAppender::DataFileAppender(Store* store, DataFileOptions options,
     : store_(store),
       options_(std::move(options)),
       table_(files),
-      first_file_index_(files->size()) {}
+      first_file_index_(files->size()),
+      open_(static_cast<size_t>(std::max(1, store->writers_in_flight()))) {}
 
 DataFileAppender::~DataFileAppender() {
   if (finished_) return;
@@ -36,14 +41,30 @@ DataFileAppender::~DataFileAppender() {
   }
 }
 
-// The file that the next range goes to.
 DataFileAppender::File& DataFileAppender::OpenFile() {
-  if (!files_.empty() && !files_.back()->closed) return *files_.back();
+  if (open_[turn_] != nullptr) return *open_[turn_];
   const std::string relative = options_.prefix + options_.new_file_name();
   table_->push_back({relative, 0});
   files_.push_back(std::make_unique<File>());
-  files_.back()->path = options_.directory + relative;
-  return *files_.back();
+  File& file = *files_.back();
+  file.path = options_.directory + relative;
+  file.index = static_cast<uint32_t>(first_file_index_ + files_.size() - 1);
+  open_[turn_] = &file;
+  return file;
+}
+
+void DataFileAppender::Grow(File& file, uint64_t byte_count) {
+  file.byte_count += byte_count;
+  file.unwritten_byte_count += byte_count;
+  turn_bytes_ += byte_count;
+}
+
+void DataFileAppender::EndTurn(File& file) {
+  file.closed = IsFull(file);
+  if (file.closed) open_[turn_] = nullptr;
+  if (!file.closed && turn_bytes_ < kTurnBytes) return;
+  turn_ = (turn_ + 1) % open_.size();
+  turn_bytes_ = 0;
 }
 
 DataFileAppender::File& DataFileAppender::FileOf(const Reference& place) {
@@ -60,20 +81,16 @@ Reference DataFileAppender::Place(uint64_t byte_count) {
   assert(byte_count > 0);
   std::lock_guard lock(mutex_);
   File& file = OpenFile();
-  const Reference place{
-      static_cast<uint32_t>(first_file_index_ + files_.size() - 1),
-      file.byte_count, byte_count};
-  file.byte_count += byte_count;
-  file.unwritten_byte_count += byte_count;
-  file.closed = IsFull(file);
+  const Reference place{file.index, file.byte_count, byte_count};
+  Grow(file, byte_count);
+  EndTurn(file);
   return place;
 }
 
 Reference DataFileAppender::StartStream() {
   std::lock_guard lock(mutex_);
   const File& file = OpenFile();
-  return {static_cast<uint32_t>(first_file_index_ + files_.size() - 1),
-          file.byte_count, 0};
+  return {file.index, file.byte_count, 0};
 }
 
 Status DataFileAppender::AppendStream(std::span<const std::string_view> pieces,
@@ -82,8 +99,7 @@ Status DataFileAppender::AppendStream(std::span<const std::string_view> pieces,
   File& file = FileOf(place);
   {
     std::lock_guard lock(mutex_);
-    file.byte_count += byte_count;
-    file.unwritten_byte_count += byte_count;
+    Grow(file, byte_count);
   }
   const uint64_t offset = place.offset + place.byte_count;
   place.byte_count += byte_count;
@@ -95,7 +111,7 @@ Status DataFileAppender::EndStream(const Reference& place) {
   bool complete = false;
   {
     std::lock_guard lock(mutex_);
-    file.closed = IsFull(file);
+    EndTurn(file);
     complete = file.closed && file.unwritten_byte_count == 0;
   }
   return complete ? FinishFile(file) : Status();

@@ -2,8 +2,10 @@
 //
 // Place hands out ranges in the order it is called, as if all went to one
 // endless buffer; a file whose size reaches the target is closed and the next
-// range starts a new one. Bytes are written by any thread in any order, and a
-// closed file is finished as soon as its last byte was written.
+// range starts a new one. Where the store wants several objects written side by
+// side, as many files are open, and take turns of 16 MiB. Bytes are written by
+// any thread in any order, and a closed file is finished as soon as its last
+// byte was written.
 //
 // Thread-safety: Place and Write from any thread; Finish after all returned.
 // Ownership: borrows the store and the file table, which only it may extend
@@ -63,7 +65,8 @@ class DataFileAppender {
 
  private:
   struct File {
-    std::string path;  // key in the store
+    std::string path;    // key in the store
+    uint32_t index = 0;  // in the table
     uint64_t byte_count = 0;
     uint64_t unwritten_byte_count = 0;
     bool closed = false;  // no more placements
@@ -72,7 +75,10 @@ class DataFileAppender {
     std::unique_ptr<ObjectWriter> writer;
   };
 
-  File& OpenFile();  // REQUIRES: mutex_ held
+  // The file that the next range goes to. REQUIRES: mutex_ held
+  File& OpenFile();
+  void Grow(File& file, uint64_t byte_count);  // REQUIRES: mutex_ held
+  void EndTurn(File& file);                    // REQUIRES: mutex_ held
   File& FileOf(const Reference& place);
   bool IsFull(const File& file) const;
   Status WriteTo(File& file, uint64_t offset, uint64_t byte_count,
@@ -87,6 +93,9 @@ class DataFileAppender {
 
   std::mutex mutex_;
   std::vector<std::unique_ptr<File>> files_;
+  std::vector<File*> open_;  // null: none yet, or closed
+  size_t turn_ = 0;          // whose turn it is
+  uint64_t turn_bytes_ = 0;
   bool finished_ = false;
 };
 

@@ -131,6 +131,22 @@ Result<std::shared_ptr<Bucket>> BucketRegistry::Open(const std::string& url) {
   return std::move(place.bucket);
 }
 
+Result<std::shared_ptr<Bucket>> BucketRegistry::OpenWith(
+    const std::string& url, const RemoteOptions& options) {
+  if (!IsUrl(url)) return BadUrl(url, "is a path");
+  HF_ASSIGN_OR_RETURN(const UrlHalves halves, HalvesOf(url));
+  Factory factory;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = factories_.find(UrlScheme(url));
+    if (found != factories_.end()) factory = found->second;
+  }
+  if (factory == nullptr) {
+    return UnimplementedError("open " + url + ": no store for this scheme");
+  }
+  return factory(halves.root, options);
+}
+
 Result<BucketPlace> BucketRegistry::Find(const std::string& url) {
   if (!IsUrl(url)) return BadUrl(url, "is a path");
   HF_ASSIGN_OR_RETURN(UrlHalves halves, HalvesOf(url));

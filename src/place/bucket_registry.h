@@ -51,6 +51,9 @@ class BucketRegistry {
   RemoteOptions options() const;
 
   Result<std::shared_ptr<Bucket>> Open(const std::string& url);
+  // A bucket of its own with these options; the registry does not keep it.
+  Result<std::shared_ptr<Bucket>> OpenWith(const std::string& url,
+                                           const RemoteOptions& options);
   // Paths of s3:// and gs:// are keys as they stand; those of http(s):// are
   // unescaped, and must have no query.
   Result<BucketPlace> Find(const std::string& url);

@@ -336,8 +336,12 @@ std::shared_ptr<Look> CurrentLook(const BucketPlace& place) {
 
 LookScope::LookScope(const std::string& path) {
   if (!IsUrl(path)) return;
-  Result<BucketPlace> place =
-      BucketRegistry::Default().Find(AbsolutePath(path));
+  std::string directory = AbsolutePath(path);
+  // The file stands for what lies beside it.
+  if (IsOneOf(FileNameOf(directory), kBareNames)) {
+    directory = ParentDirectory(directory);
+  }
+  Result<BucketPlace> place = BucketRegistry::Default().Find(directory);
   if (!place.ok() || CurrentLook(*place) != nullptr) return;
   look_ = std::make_shared<Look>(std::move(place).value());
   looks.push_back(look_);

@@ -120,6 +120,10 @@ class LookStore final : public Store {
   }
   Status SyncNames() override { return inner().SyncNames(); }
   Status Flush() override { return inner().Flush(); }
+  int writers_in_flight() const override { return inner().writers_in_flight(); }
+  void BoundBuffers(uint64_t bytes_max) override {
+    inner().BoundBuffers(bytes_max);
+  }
 
  private:
   Store& inner() const { return look_->store(); }

@@ -148,6 +148,18 @@ TEST_F(LookTest, NothingIsKeptBetweenScopes) {
   EXPECT_EQ(GetPathKind("mem://test/c/new").value(), PathKind::kFile);
 }
 
+TEST_F(LookTest, ABareDatabaseIsSeenWithWhatLiesBesideIt) {
+  FillCheckpoint(mem_);
+  mem_.bucket->ResetCounters();
+  const LookScope scope("mem://test/c/state/manifest.ocdbt");
+  EXPECT_EQ(GetPathKind("mem://test/c/state/manifest.ocdbt").value(),
+            PathKind::kFile);
+  EXPECT_EQ(
+      StoreAt("mem://test/c/state")->Read("manifest.ocdbt").value().view(),
+      "m");
+  EXPECT_EQ(RoundTrips(), 2u);
+}
+
 TEST_F(LookTest, AFileIsNoDirectory) {
   FillCheckpoint(mem_);
   const LookScope scope("mem://test/cc/other");

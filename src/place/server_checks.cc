@@ -21,7 +21,8 @@ class AskedBuckets {
  public:
   bool Has(const std::shared_ptr<Bucket>& bucket) {
     const std::lock_guard lock(mutex_);
-    std::erase_if(asked_, [](const auto& entry) { return entry.second.expired(); });
+    std::erase_if(asked_,
+                  [](const auto& entry) { return entry.second.expired(); });
     const auto found = asked_.find(bucket.get());
     return found != asked_.end() && found->second.lock() == bucket;
   }
@@ -59,14 +60,11 @@ Status CheckRefused(const BucketPlace& file, const GetResult& now,
     return Status();
   }
   HF_RETURN_IF_ERROR(put);
-  HF_RETURN_IF_ERROR(
-      file.bucket->Put(file.key, std::span(pieces, 1)).status());
+  HF_RETURN_IF_ERROR(file.bucket->Put(file.key, std::span(pieces, 1)).status());
   return FailedPreconditionError(
       "save to " + file.bucket->UrlOf("") + ": the server ignores " +
       std::string(header) +
-      ", so two saves at once could both count as complete; refused (" +
-      kAllowUnsafe + "=1 saves all the same: see to it that only one process "
-      "saves to a path)");
+      ", so two saves at once could both count as complete");
 }
 
 Status AskServer(const BucketPlace& file) {
@@ -91,8 +89,14 @@ Status CheckServerHonoursConditions(const std::string& path) {
   const Status asked = AskServer(file);
   if (asked.code() == StatusCode::kFailedPrecondition) {
     const char* const allow = std::getenv(kAllowUnsafe);
-    if (allow == nullptr || std::string_view(allow) != "1") return asked;
-    std::fprintf(stderr, "holdfast: %s\n", std::string(asked.message()).c_str());
+    if (allow == nullptr || std::string_view(allow) != "1") {
+      return FailedPreconditionError(
+          std::string(asked.message()) + "; refused (" + kAllowUnsafe +
+          "=1 saves all the same: see to it that only one process saves to a "
+          "path)");
+    }
+    std::fprintf(stderr, "holdfast: %s\n",
+                 std::string(asked.message()).c_str());
   } else {
     HF_RETURN_IF_ERROR(asked);
   }

@@ -51,6 +51,10 @@ inline constexpr std::string_view kProbedNames[] = {
     "zarr.json",          "model.safetensors.index.json",
 };
 
+// A path to one of these means the bare arrays beside it.
+inline constexpr std::string_view kBareNames[] = {"manifest.ocdbt", ".zarray",
+                                                  "zarr.json"};
+
 // Files of OCDBT nodes and values lie in directories of this name.
 inline constexpr std::string_view kDataDirectory = "d";
 

@@ -6,11 +6,11 @@
 
 #include "base/status_macros.h"
 #include "checkpoint/format/directory_names.h"
+#include "place/directory_ops.h"
 #include "pytree/item_match.h"
 #include "pytree/messages.h"
 #include "pytree/rich_types.h"
 #include "storage/url_path.h"
-#include "place/directory_ops.h"
 #include "tree/flatten.h"
 #include "tree/rebuild.h"
 

@@ -9,10 +9,10 @@
 #include "checkpoint/format/aggregate.h"
 #include "checkpoint/format/directory_names.h"
 #include "holdfast/tree_utils.h"
-#include "pytree/map_leaves.h"
-#include "pytree/messages.h"
 #include "place/directory_ops.h"
 #include "place/open_store.h"
+#include "pytree/map_leaves.h"
+#include "pytree/messages.h"
 #include "tree/flatten.h"
 #include "tree/value_type.h"
 

@@ -10,6 +10,7 @@
 #include "base/no_throw.h"
 #include "base/status_macros.h"
 #include "checkpoint/format/directory_names.h"
+#include "place/directory_ops.h"
 #include "pytree/base_restore.h"
 #include "pytree/legacy_restore.h"
 #include "pytree/legacy_structure.h"
@@ -20,7 +21,6 @@
 #include "pytree/settings.h"
 #include "pytree/snapshot.h"
 #include "pytree/validate_array_metadatas.h"
-#include "place/directory_ops.h"
 
 namespace holdfast {
 namespace {

@@ -5,12 +5,12 @@
 
 #include "base/status_macros.h"
 #include "checkpoint/format/directory_names.h"
+#include "place/directory_ops.h"
 #include "pytree/base_restore.h"
 #include "pytree/handler_groups.h"
 #include "pytree/item_source.h"
 #include "pytree/map_leaves.h"
 #include "pytree/messages.h"
-#include "place/directory_ops.h"
 #include "tree/flatten.h"
 #include "tree/value_type.h"
 

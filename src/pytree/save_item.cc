@@ -8,13 +8,12 @@
 #include "checkpoint/item_writer.h"
 #include "checkpoint/save_plan.h"
 #include "holdfast/pending_save.h"
+#include "place/open_store.h"
 #include "pytree/messages.h"
 #include "pytree/rich_types.h"
-#include "place/open_store.h"
 
 namespace holdfast {
 namespace {
-
 
 Result<int64_t> DataFileBytes(const PyTreeSettings& settings,
                               const std::string& directory,
@@ -99,7 +98,8 @@ Result<PreparedSave> PrepareSave(const PyTreeSettings& settings,
   }
   PreparedSave prepared;
   prepared.directory = directory;
-  HF_ASSIGN_OR_RETURN(prepared.options, EngineOptions(settings, directory, args));
+  HF_ASSIGN_OR_RETURN(prepared.options,
+                      EngineOptions(settings, directory, args));
   HF_ASSIGN_OR_RETURN(const ParamInfo info,
                       CommonInfo(settings, directory, args));
   HF_ASSIGN_OR_RETURN(

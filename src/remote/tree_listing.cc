@@ -209,9 +209,15 @@ class DigestedTree {
 
 Status ListBucket(TreeListing& listing) {
   Bucket& bucket = *listing.bucket;
-  if (bucket.traits().can_list) {
-    HF_RETURN_IF_ERROR(
-        ListBelow(listing.key.empty() ? "" : listing.key + "/", listing));
+  bool can_list = bucket.traits().can_list;
+  if (can_list) {
+    const Status listed =
+        ListBelow(listing.key.empty() ? "" : listing.key + "/", listing);
+    // Who may not list may read all the same.
+    can_list = listed.code() != StatusCode::kPermissionDenied;
+    if (can_list) HF_RETURN_IF_ERROR(listed);
+  }
+  if (can_list) {
     if (!listing.files.empty() || listing.key.empty()) return Status();
   } else {
     // A server may answer for a directory as if it were a file.
@@ -222,7 +228,7 @@ Status ListBucket(TreeListing& listing) {
                       ObjectAt(bucket, listing.key, ""));
   listing.is_file = file.has_value();
   if (file) listing.files.push_back(*std::move(file));
-  if (listing.is_file || bucket.traits().can_list) return Status();
+  if (listing.is_file || can_list) return Status();
   return NotFoundError("list " + listing.place +
                        ": there is neither such a file nor a checkpoint with " +
                        std::string(kDigestFile) +

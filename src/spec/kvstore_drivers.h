@@ -39,10 +39,15 @@ Status ParseOcdbt(const zarr::Json& object, KvStoreSpec& spec);
 Result<OpenedKvStore> OpenOcdbt(const KvStoreSpec& spec,
                                 const OpenSpecOptions& options);
 
-// Checked here, opened in a later release.
 Status ParseGcs(const zarr::Json& object, KvStoreSpec& spec);
 Status GcsUrl(std::string_view rest, KvStoreSpec& spec);
 Status ParseS3(const zarr::Json& object, KvStoreSpec& spec);
 Status S3Url(std::string_view rest, KvStoreSpec& spec);
+Status ParseHttp(const zarr::Json& object, KvStoreSpec& spec);
+Status HttpUrl(std::string_view rest, KvStoreSpec& spec);
+Status HttpsUrl(std::string_view rest, KvStoreSpec& spec);
+// Of all of these.
+Result<OpenedKvStore> OpenRemote(const KvStoreSpec& spec,
+                                 const OpenSpecOptions& options);
 
 }  // namespace holdfast::spec

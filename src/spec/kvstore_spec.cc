@@ -20,7 +20,6 @@ struct Driver {
   Status (*parse)(const Json& object, KvStoreSpec& spec);
   // `rest` is what follows "scheme://".
   Status (*parse_url)(std::string_view rest, KvStoreSpec& spec);
-  // Null: a later release opens it.
   Result<OpenedKvStore> (*open)(const KvStoreSpec& spec,
                                 const OpenSpecOptions& options);
 };
@@ -29,12 +28,13 @@ constexpr Driver kDrivers[] = {
     {"file", "file", ParseFile, FileUrl, OpenFile},
     {"memory", "memory", ParseMemory, MemoryUrl, OpenMemory},
     {"ocdbt", "", ParseOcdbt, nullptr, OpenOcdbt},
-    {"gcs", "gs", ParseGcs, GcsUrl, nullptr},
-    {"s3", "s3", ParseS3, S3Url, nullptr},
+    {"gcs", "gs", ParseGcs, GcsUrl, OpenRemote},
+    {"s3", "s3", ParseS3, S3Url, OpenRemote},
+    {"http", "http", ParseHttp, HttpUrl, OpenRemote},
+    {"http", "https", ParseHttp, HttpsUrl, OpenRemote},
 };
 // Names that TensorStore knows, and this release does not read at all.
 constexpr std::string_view kLaterDrivers[] = {"gcs_grpc",
-                                              "http",
                                               "kvstack",
                                               "neuroglancer_uint64_sharded",
                                               "tsgrpc_kvstore",
@@ -144,19 +144,29 @@ KvStoreSpec AsDirectory(KvStoreSpec spec) {
 
 Result<OpenedKvStore> OpenStore(const KvStoreSpec& spec,
                                 const OpenSpecOptions& options) {
-  const Driver* const driver = FindDriver(spec.driver);
-  if (driver->open == nullptr) return LaterDriver(spec.driver);
-  return driver->open(spec, options);
+  return FindDriver(spec.driver)->open(spec, options);
 }
 
 OrderedJson KvStoreSpec::ToJson() const {
   OrderedJson json;
+  if (anonymous) {
+    json["aws_credentials"]["type"] = "anonymous";
+  } else if (!profile.empty()) {
+    json["aws_credentials"] = {{"profile", profile}, {"type", "profile"}};
+  }
+  if (!region.empty()) json["aws_region"] = region;
   if (base != nullptr) json["base"] = base->ToJson();
+  if (!base_url.empty()) json["base_url"] = base_url;
   if (!bucket.empty()) json["bucket"] = bucket;
   json["driver"] = driver;
+  if (!endpoint.empty()) json["endpoint"] = endpoint;
+  if (!user_project.empty()) {
+    json["gcs_user_project"]["project_id"] = user_project;
+  }
   if (!atomic) json["file_io_locking"]["mode"] = "non_atomic";
   if (!sync) json["file_io_sync"] = false;
   if (!path.empty()) json["path"] = path;
+  if (requester_pays) json["requester_pays"] = true;
   return json;
 }
 

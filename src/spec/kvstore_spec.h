@@ -24,6 +24,15 @@ struct KvStoreSpec {
   std::string driver;
   std::string path;    // in front of every key
   std::string bucket;  // gcs and s3
+  // Driver http: the URL without its path, which `path` has from its '/' on.
+  std::string base_url;
+  // Drivers gcs and s3; empty: as the process's settings and environment say.
+  std::string endpoint;
+  std::string region;
+  std::string profile;
+  std::string user_project;
+  bool anonymous = false;
+  bool requester_pays = false;
   // Driver file.
   bool sync = true;
   bool atomic = true;

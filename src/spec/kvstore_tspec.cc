@@ -36,7 +36,10 @@ void ReplaceAll(std::string_view from, std::string_view to, std::string& text) {
 std::string NormalizeDirectory(const std::string& directory) {
   std::string path = NormalizePath(directory);
   ReplaceAll("gs:/", kGcsPrefix, path);
-  if (directory.starts_with(kS3Prefix)) path.insert(3, "/");
+  if (directory.starts_with(kS3Prefix)) {
+    // Without a bucket it stays so, and is refused.
+    path.insert(3, directory.starts_with("s3:///") ? "//" : "/");
+  }
   return path;
 }
 

@@ -91,7 +91,8 @@ Status ReadPrefixes(const Json& object, ocdbt::BulkWriteOptions& write) {
 }
 
 bool IsSamePlace(const KvStoreSpec& a, const KvStoreSpec& b) {
-  if (a.driver != b.driver || a.path != b.path || a.bucket != b.bucket) {
+  if (a.driver != b.driver || a.path != b.path || a.bucket != b.bucket ||
+      a.base_url != b.base_url || a.endpoint != b.endpoint) {
     return false;
   }
   if (a.base == nullptr || b.base == nullptr) return a.base == b.base;

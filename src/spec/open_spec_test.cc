@@ -3,10 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <filesystem>
 #include <numeric>
 #include <string>
 #include <vector>
+
+#include "cloud/memory_bucket.h"
+#include "place/bucket_registry.h"
 
 namespace holdfast {
 namespace {
@@ -177,18 +181,147 @@ TEST_F(OpenSpecTest, MembersOfDocuments) {
                         "applied to number value: 2.5"));
 }
 
-TEST_F(OpenSpecTest, RemoteStoresAreCheckedAndThenRefused) {
-  EXPECT_EQ(ErrorOf(R"({"driver":"zarr","kvstore":"gs://bucket/x"})"),
-            "UNIMPLEMENTED: KvStore driver \"gcs\" is not part of this release "
-            "yet");
+// A bucket in memory in place of each store.
+class RemoteSpecTest : public OpenSpecTest {
+ protected:
+  void SetUp() override {
+    for (const char* const scheme : {"gs", "s3", "https"}) {
+      BucketRegistry::Default().Register(
+          scheme,
+          [this](const std::string& root, const RemoteOptions& options) {
+            roots_.push_back(root);
+            remote_options_ = options;
+            return Result<std::shared_ptr<Bucket>>(bucket_);
+          });
+    }
+  }
+
+  std::shared_ptr<MemoryBucket> bucket_ = std::make_shared<MemoryBucket>();
+  std::vector<std::string> roots_;
+  RemoteOptions remote_options_;
+};
+
+TEST_F(RemoteSpecTest, StoresAreWrittenAndReadByObjectAndByUrl) {
+  const std::pair<std::string, std::string> pairs[] = {
+      {R"({"driver":"gcs","bucket":"abc","path":"a/b/"})", "gs://abc/a/b/"},
+      {R"({"driver":"s3","bucket":"abc","path":"c/d"})", "s3://abc/c/d"},
+      {R"({"driver":"s3","bucket":"abc","path":"e"})", "s3://abc/e"},
+  };
+  for (const auto& [object, url] : pairs) {
+    SCOPED_TRACE(url);
+    auto written = OpenKvStore(object);
+    ASSERT_TRUE(written.ok()) << written.status().ToString();
+    ASSERT_TRUE((*written)->Write("x", "one").ok());
+    ASSERT_TRUE((*written)->Write("y/z", "two").ok());
+    ASSERT_TRUE((*written)->Commit().ok());
+    auto read = OpenKvStore('"' + url + '"');
+    ASSERT_TRUE(read.ok()) << read.status().ToString();
+    EXPECT_EQ(*(*read)->Read("x"), "one");
+    EXPECT_THAT(*(*read)->List(), ElementsAre("x", "y/z"));
+    EXPECT_EQ((*read)->spec_json(), (*written)->spec_json());
+    EXPECT_EQ((*read)->Read("none").status().code(), StatusCode::kNotFound);
+    ASSERT_TRUE((*read)->Delete("x").ok());
+    EXPECT_THAT(*(*written)->List(), ElementsAre("y/z"));
+  }
+  EXPECT_TRUE(bucket_->Head("a/b/y/z").ok());
+  EXPECT_TRUE(bucket_->Head("c/dy/z").ok());
+  EXPECT_TRUE(bucket_->Head("ey/z").ok());
+}
+
+TEST_F(RemoteSpecTest, ArraysOnOcdbtOnABucket) {
+  const std::string spec =
+      R"({"driver":"zarr","kvstore":"s3://abc/db/|ocdbt:w/",)"
+      R"("metadata":{"shape":[4],"chunks":[2],"dtype":"<i4"},"create":true})";
+  auto handle = Open(spec);
+  ASSERT_TRUE(handle.ok()) << handle.status().ToString();
+  const std::vector<int32_t> values = {1, 2, 3, 4};
+  const Array array = Array::FromBytes(DType::kInt32, {4}, values.data());
+  ASSERT_TRUE((*handle)->Write({0}, array.view()).ok());
+  ASSERT_TRUE((*handle)->Commit().ok());
+  auto again = Open(R"({"driver":"zarr","kvstore":{"driver":"ocdbt","base":)"
+                    R"({"driver":"s3","bucket":"abc","path":"db/"},)"
+                    R"("path":"w/"}})");
+  ASSERT_TRUE(again.ok()) << again.status().ToString();
+  const auto read = (*again)->Read({0}, {4});
+  ASSERT_TRUE(read.ok()) << read.status().ToString();
+  EXPECT_EQ(std::memcmp(read->view().data, values.data(), 16), 0);
+}
+
+TEST_F(RemoteSpecTest, WhatASpecSaysOfTheStoreCounts) {
+  ASSERT_TRUE(
+      OpenKvStore(R"({"driver":"s3","bucket":"own","endpoint":"http://h:1",)"
+                  R"("aws_region":"r","requester_pays":true,)"
+                  R"("use_conditional_write":false,)"
+                  R"("aws_credentials":{"type":"profile","profile":"p"}})")
+          .ok());
+  EXPECT_EQ(roots_.back(), "s3://own");
+  EXPECT_EQ(remote_options_.endpoint, "http://h:1");
+  EXPECT_EQ(remote_options_.region, "r");
+  EXPECT_EQ(remote_options_.profile, "p");
+  EXPECT_TRUE(remote_options_.requester_pays);
+  const size_t opened = roots_.size();
+  auto handle =
+      OpenKvStore(R"({"driver":"s3","bucket":"own","path":"q","endpoint":)"
+                  R"("http://h:1","aws_region":"r","requester_pays":true,)"
+                  R"("aws_credentials":{"type":"profile","profile":"p"}})");
+  EXPECT_EQ(roots_.size(), opened) << "the same store is not opened twice";
+  auto copy = OpenKvStore((*handle)->spec_json());
+  ASSERT_TRUE(copy.ok()) << copy.status().ToString();
+  EXPECT_EQ((*copy)->spec_json(), (*handle)->spec_json());
+  ASSERT_TRUE(OpenKvStore(R"({"driver":"gcs","bucket":"own",)"
+                          R"("gcs_user_project":{"project_id":"u"}})")
+                  .ok());
+  EXPECT_EQ(remote_options_.user_project, "u");
+  ASSERT_TRUE(OpenKvStore(R"({"driver":"s3","bucket":"other",)"
+                          R"("aws_credentials":{"type":"anonymous"}})")
+                  .ok());
+  EXPECT_TRUE(remote_options_.anonymous);
+}
+
+// The pairs of TensorStore's documentation.
+TEST_F(RemoteSpecTest, WebServersAreReadByAnySpelling) {
+  const std::string_view text = "text";
+  ASSERT_TRUE(bucket_->Put("my/path/to/my data", {&text, 1}).ok());
+  for (
+      const char* const json :
+      {R"({"driver":"http","base_url":"https://h/my/path/","path":"to/my data"})",
+       R"({"driver":"http","base_url":"https://h/my/path","path":"to/my data"})",
+       R"({"driver":"http","base_url":"https://h/my/path/to/my%20data"})",
+       R"({"driver":"http","base_url":"https://h","path":"/my/path/to/my data"})",
+       R"("https://h/my/path/to/my%20data")"}) {
+    SCOPED_TRACE(json);
+    auto handle = OpenKvStore(json);
+    ASSERT_TRUE(handle.ok()) << handle.status().ToString();
+    EXPECT_EQ(*(*handle)->Read(""), "text");
+  }
+  const auto error = [](const char* json) {
+    return OpenKvStore(json).status().ToString();
+  };
+  EXPECT_THAT(error(R"({"driver":"http","base_url":"ftp://h"})"),
+              HasSubstr("Invalid HTTP URL"));
+  EXPECT_THAT(
+      error(R"({"driver":"http","base_url":"https://h/a","path":"/b"})"),
+      HasSubstr("absolute path"));
+  EXPECT_THAT(error(R"({"driver":"http","base_url":"https://h",)"
+                    R"("headers":["Authorization: secret"]})"),
+              HasSubstr("\"headers\" of driver \"http\" is not part"));
+}
+
+TEST_F(OpenSpecTest, SpecsOfRemoteStoresAreChecked) {
   EXPECT_THAT(ErrorOf(R"({"driver":"zarr","kvstore":"gs://B/x"})"),
               HasSubstr("Invalid GCS bucket name: \"B\""));
   EXPECT_THAT(ErrorOf(R"({"driver":"zarr","kvstore":{"driver":"s3",)"
                       R"("bucket":"abc","foo":1}})"),
               HasSubstr("Object includes extra members: \"foo\""));
-  EXPECT_THAT(ErrorOf(R"({"driver":"zarr","kvstore":{"driver":"ocdbt",)"
-                      R"("base":"s3://bucket/x"}})"),
-              HasSubstr("\"s3\" is not part of this release yet"));
+  EXPECT_THAT(ErrorOf(R"({"driver":"zarr","kvstore":{"driver":"s3",)"
+                      R"("bucket":"abc","host_header":"x"}})"),
+              HasSubstr("\"host_header\" of driver \"s3\" is not part"));
+  EXPECT_THAT(ErrorOf(R"({"driver":"zarr","kvstore":{"driver":"s3",)"
+                      R"("bucket":"abc","aws_credentials":{"type":"x"}}})"),
+              HasSubstr("credentials provider"));
+  EXPECT_THAT(ErrorOf(R"({"driver":"zarr","kvstore":{"driver":"gcs_grpc",)"
+                      R"("bucket":"abc"}})"),
+              HasSubstr("\"gcs_grpc\" is not part of this release yet"));
 }
 
 TEST_F(OpenSpecTest, HostileTextIsRefused) {

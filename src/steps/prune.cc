@@ -8,9 +8,9 @@
 #include "base/status_macros.h"
 #include "checkpoint/layout.h"
 #include "holdfast/steps.h"
-#include "steps/step_scan.h"
 #include "place/directory_ops.h"
 #include "place/file_walk.h"
+#include "steps/step_scan.h"
 
 namespace holdfast {
 namespace {

@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "base/status_macros.h"
-#include "steps/make_directories.h"
 #include "place/directory_ops.h"
+#include "steps/make_directories.h"
 #include "storage/errno_status.h"
 #include "storage/url_path.h"
 

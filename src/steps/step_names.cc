@@ -11,8 +11,8 @@
 #include "checkpoint/format/directory_names.h"
 #include "checkpoint/layout.h"
 #include "checkpoint/unfinished.h"
-#include "steps/step_lists.h"
 #include "place/directory_ops.h"
+#include "steps/step_lists.h"
 #include "storage/url_path.h"
 
 namespace holdfast {
@@ -50,7 +50,8 @@ bool IsDirectory(const std::string& path) {
 
 bool IsLink(const std::string& path) {
   struct stat info;
-  return !IsUrl(path) && ::lstat(path.c_str(), &info) == 0 && S_ISLNK(info.st_mode);
+  return !IsUrl(path) && ::lstat(path.c_str(), &info) == 0 &&
+         S_ISLNK(info.st_mode);
 }
 
 // Names of entries; none when there is no such directory.

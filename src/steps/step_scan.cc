@@ -14,6 +14,7 @@
 #include "checkpoint/format/directory_names.h"
 #include "checkpoint/layout.h"
 #include "place/directory_ops.h"
+#include "place/look.h"
 #include "place/open_store.h"
 #include "storage/errno_status.h"
 #include "storage/file_calls.h"
@@ -89,6 +90,7 @@ Result<std::optional<std::string>> ReadStepObject(Store& store,
 // Objects have no directory whose time could stand in for the commit's.
 Result<bool> DescribeRemoteStep(const std::string& path,
                                 const CommittedBy& rule, ScannedStep& step) {
+  const LookScope scope(path);
   const std::shared_ptr<Store> store = StoreAt(path);
   HF_ASSIGN_OR_RETURN(step.committed, CheckPathFinalized(path, rule));
   HF_ASSIGN_OR_RETURN(step.metrics_json, ReadStepObject(*store, kMetricsFile));
@@ -171,6 +173,7 @@ Status DescribeSteps(const std::string& root, const CommittedBy& rule,
 Result<std::vector<ScannedStep>> ScanSteps(const std::string& root,
                                            const ScanOptions& options) {
   const std::string path = AbsolutePath(root);
+  const LookScope scope(path);
   const CommittedBy rule =
       options.format ? options.format->committed_by() : CommittedBy();
   std::vector<ScannedStep> steps;

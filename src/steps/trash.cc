@@ -13,10 +13,10 @@
 #include "checkpoint/lease.h"
 #include "checkpoint/unfinished.h"
 #include "holdfast/steps.h"
-#include "steps/step_scan.h"
 #include "place/directory_ops.h"
-#include "storage/errno_status.h"
 #include "place/file_walk.h"
+#include "steps/step_scan.h"
+#include "storage/errno_status.h"
 
 namespace holdfast {
 namespace {

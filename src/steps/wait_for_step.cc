@@ -7,8 +7,8 @@
 #include "checkpoint/layout.h"
 #include "holdfast/steps.h"
 #include "holdfast/wait_for_checkpoint.h"
-#include "steps/snapshot.h"
 #include "place/directory_ops.h"
+#include "steps/snapshot.h"
 
 namespace holdfast {
 namespace {

@@ -64,6 +64,10 @@ class CountingStore : public Store {
   Status Delete(std::string_view key) override;
   Status SyncNames() override;
   Status Flush() override { return inner_->Flush(); }
+  int writers_in_flight() const override { return inner_->writers_in_flight(); }
+  void BoundBuffers(uint64_t bytes_max) override {
+    inner_->BoundBuffers(bytes_max);
+  }
 
  private:
   class Writer;

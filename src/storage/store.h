@@ -114,6 +114,12 @@ class Store {
   // How many calls at once are worth having: 1 where an answer costs no waiting
   // (files, memory), many where each is a request to a server.
   virtual int requests_in_flight() const { return 1; }
+  // How many objects should be written side by side to fill the way to the
+  // store: more than 1 where the pieces of one go one after the other.
+  virtual int writers_in_flight() const { return 1; }
+  // At most about so much memory for writes that are under way, beside what
+  // callers hold. Stores that hold nothing take no notice.
+  virtual void BoundBuffers(uint64_t /*bytes_max*/) {}
   // Default: {this, key, 0, kToEnd} without looking.
   virtual Result<ObjectLocation> Locate(std::string_view key);
 

@@ -84,6 +84,15 @@ class Reader {
         group_(group),
         options_(options) {}
 
+  // Threads worth having where each answer takes a while.
+  int WaitingThreads() const {
+    int count = 1;
+    for (const auto& item : checkpoint_.items()) {
+      count = std::max(count, item->array_store().requests_in_flight());
+    }
+    return std::min(count, kWaitingThreadsMax);
+  }
+
   Result<ReadTogetherResult> Read() {
     Stopwatch total;
     const Status wanted = CatchBadAlloc([&] { return ListWanted(); });
@@ -92,7 +101,8 @@ class Reader {
     result_.note = neighbours_.note;
     RunOptions run_options = options_.run;
     if (run_options.thread_count == 0) {
-      run_options.thread_count = ShareOfCpus(neighbours_.ranks.size());
+      run_options.thread_count =
+          std::max(ShareOfCpus(neighbours_.ranks.size()), WaitingThreads());
     }
     Run run(run_options);
     const std::string call = "read " + std::to_string(neighbours_.call_number);

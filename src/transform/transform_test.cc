@@ -125,6 +125,8 @@ TEST(CheckTransform, RefusesFieldsThatExcludeEachOther) {
   EXPECT_TRUE(CheckTransform(Transform{}).ok());
   EXPECT_TRUE(
       CheckTransform(Transform{.original_key = "a", .value_fn = Doubled}).ok());
+  const decltype(RestoreTransform::multi_value_fn_input_args) no_input_args(
+      std::in_place);
   const AnyTransform bad[] = {
       Transform{.original_key = "a", .use_fallback = true},
       Transform{.use_fallback = true, .value_fn = Doubled},
@@ -132,7 +134,8 @@ TEST(CheckTransform, RefusesFieldsThatExcludeEachOther) {
       Transform{.original_key = "a", .multi_value_fn = multi},
       Transform{.value_fn = Doubled, .multi_value_fn = multi},
       RestoreTransform{.value_fn = Doubled, .multi_value_fn = args_multi},
-      RestoreTransform{.original_key = "a", .multi_value_fn_input_args = {{}}},
+      RestoreTransform{.original_key = "a",
+                       .multi_value_fn_input_args = no_input_args},
   };
   for (const AnyTransform& transform : bad) {
     EXPECT_EQ(CheckTransform(transform).code(), StatusCode::kInvalidArgument);

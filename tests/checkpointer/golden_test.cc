@@ -72,7 +72,7 @@ void CheckLeaf(const Tree& item, const ordered_json& want) {
   } else if (kind == "empty") {
     EXPECT_TRUE(leaf->is_none() || leaf->is_empty_container());
   } else {
-    EXPECT_EQ(DigestOf(*leaf), want["sha256"]) << want["param"];
+    EXPECT_EQ(ordered_json(DigestOf(*leaf)), want["sha256"]) << want["param"];
   }
 }
 

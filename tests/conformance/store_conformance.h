@@ -5,6 +5,9 @@
 //   };
 //   INSTANTIATE_TYPED_TEST_SUITE_P(Mine, StoreConformance, MyFactory);
 //
+// A factory with `static bool keys_are_utf8()` that says true is of a server
+// that takes no other keys.
+//
 // The factory lives as long as the store and may own what it stands on.
 // Thread-safety: the store is used from up to 16 threads.
 #pragma once
@@ -114,6 +117,16 @@ inline bool IsUniform(std::string_view value) {
 template <typename Factory>
 class StoreConformance : public testing::Test {
  protected:
+  static bool TakesKey(std::string_view key) {
+    if constexpr (requires { Factory::keys_are_utf8(); }) {
+      if (Factory::keys_are_utf8() &&
+          key.find('\xff') != std::string_view::npos) {
+        return false;
+      }
+    }
+    return true;
+  }
+
   void SetUp() override {
     owned_ = factory_.Make();
     store_ = owned_.get();
@@ -159,6 +172,7 @@ TYPED_TEST_P(StoreConformance, UnusualKeysWork) {
       "%2e.",
       "q/w/e/r/t/y",
       std::string(250, 'y') + "/" + std::string(255, 'z')};
+  std::erase_if(keys, [this](const auto& key) { return !this->TakesKey(key); });
   for (const std::string& key : keys) {
     ASSERT_EQ(store.Write(key, key).code(), StatusCode::kOk) << key;
   }
@@ -469,19 +483,22 @@ TYPED_TEST_P(StoreConformance, ListsByPrefixInByteOrder) {
   // '-' and '.' sort before '/', '0' after it.
   for (const char* key : {"a/x", "a.b", "a-b/x", "a0", "a/b/c", "a/b.c", "B",
                           "a/b/", "ab/\xff", "ab/z", "a/B"}) {
-    if (std::string_view(key).ends_with('/')) continue;
+    if (std::string_view(key).ends_with('/') || !this->TakesKey(key)) continue;
     ASSERT_TRUE(store.Write(key, key).ok());
   }
   using conformance::Listing;
   using testing::ElementsAre;
-  EXPECT_THAT(Listing(store, ""),
-              ElementsAre("B:1", "a-b/x:5", "a.b:3", "a/B:3", "a/b.c:5",
-                          "a/b/c:5", "a/x:3", "a0:2", "ab/z:4", "ab/\xff:4"));
+  std::vector<std::string> want = {"B:1",   "a-b/x:5", "a.b:3",
+                                   "a/B:3", "a/b.c:5", "a/b/c:5",
+                                   "a/x:3", "a0:2",    "ab/z:4"};
+  if (this->TakesKey("\xff")) want.push_back("ab/\xff:4");
+  EXPECT_EQ(Listing(store, ""), want);
   EXPECT_THAT(Listing(store, "a/"),
               ElementsAre("a/B:3", "a/b.c:5", "a/b/c:5", "a/x:3"));
   EXPECT_THAT(Listing(store, "a/b"), ElementsAre("a/b.c:5", "a/b/c:5"));
   EXPECT_THAT(Listing(store, "a/b/c"), ElementsAre("a/b/c:5"));
-  EXPECT_THAT(Listing(store, "ab"), ElementsAre("ab/z:4", "ab/\xff:4"));
+  want.erase(want.begin(), want.begin() + 8);
+  EXPECT_EQ(Listing(store, "ab"), want);
   for (const char* none : {"c", "a/b/c/", "a/b/cc", "/", "//", "../", "a//",
                            "./", "a/../", "a.b/", "no/no"}) {
     EXPECT_THAT(Listing(store, none), ElementsAre()) << none;

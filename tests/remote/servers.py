@@ -30,7 +30,7 @@ import time
 import urllib.request
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -255,7 +255,9 @@ def chaos(server: Server, **rules: Any) -> Iterator[Chaos]:
     """chaos_proxy.py before a server, with the rules given."""
     with printing_program([str(HERE / "chaos_proxy.py"), "--upstream",
                            server.url, "--rules", json.dumps(rules)]) as url:
-        yield Chaos(**{**vars(server), "url": url})
+        known = {item.name: getattr(server, item.name)
+                 for item in fields(Server)}
+        yield Chaos(**{**known, "url": url})
 
 
 def self_signed(folder: Path, host: str = "127.0.0.1") -> tuple[str, str]:

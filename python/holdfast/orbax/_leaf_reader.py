@@ -86,6 +86,7 @@ class _Reader:
     def __init__(self, arrays_at: ArraysAt) -> None:
         self._arrays_at = arrays_at
         self._requests: dict[int, tuple[Any, list[Any]]] = {}
+        self._puts: list[_placement.Put] = []
         self._placements: dict[Any, _placement.Placement] = {}
         self._shardings: dict[str, Any] = {}
         self._has_warned = False
@@ -116,6 +117,7 @@ class _Reader:
         for checkpoint, requests in self._requests.values():
             with reading():
                 checkpoint.read_into(requests, **budget)
+        _placement.put_all(self._puts)
         return [value() for value in finish]
 
     def _prepare(
@@ -232,9 +234,11 @@ class _Reader:
         _placement.check_shape(placement, tuple(stored.info.shape), strict)
         dtype = _dtype(stored, plan.args.dtype)
         parts = self._prepare_boxes(stored, placement, dtype)
+        put = _placement.Put(placement, parts, dtype)
+        self._puts.append(put)
 
         def finish() -> Any:
-            array = _make_array(jax, placement, parts, dtype)
+            array = put.array
             impl = stored.info.prng_impl
             return jax.random.wrap_key_data(array, impl=impl) if impl else array
 
@@ -360,28 +364,3 @@ def _empty(
     if byte_count < _SMALL_BYTES:
         return np.empty(shape, dtype)
     return _engine.empty(shape, dtype)
-
-
-def _make_array(
-    jax: Any,
-    placement: _placement.Placement,
-    parts: list[np.ndarray[Any, Any]],
-    dtype: np.dtype[Any],
-) -> Any:
-    """A jax.Array of host arrays, which CPU devices adopt without a copy."""
-    shape = placement.shape
-    if not parts:  # its devices are all those of other processes
-        return jax.make_array_from_single_device_arrays(
-            shape, placement.sharding, [], dtype=dtype
-        )
-    if len(parts) == 1:
-        only = parts[0]
-        return jax.make_array_from_callback(
-            shape, placement.sharding, lambda _: only
-        )
-    part_of = dict(zip(placement.boxes, parts, strict=True))
-    return jax.make_array_from_callback(
-        shape,
-        placement.sharding,
-        lambda index: part_of[_placement.bounds_of_index(index, shape)],
-    )

@@ -1,13 +1,16 @@
-"""Which boxes of an array the devices of a sharding need.
+"""Which boxes of an array the devices of a sharding need, and putting them
+there.
 
-Pure functions on shapes and jax shardings; nothing is read or placed here.
-All shapes and origins are in elements.
+Nothing is read here. All shapes and origins are in elements.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
 
 from holdfast.orbax._jax import is_format, is_prng_key_dtype, require_jax
 
@@ -147,3 +150,84 @@ def intersect(box: Bounds, stored: Shape) -> Bounds | None:
         for (start, stop), extent in zip(box, stored, strict=True)
     )
     return part if all(start < stop for start, stop in part) else None
+
+
+@dataclasses.dataclass
+class Put:
+    """Host arrays on their way to the devices of a placement.
+
+    Attributes:
+        placement: where they go.
+        parts: one a box of the placement, filled.
+        dtype: of all of them.
+        array: the jax.Array; set by `put_all`.
+    """
+
+    placement: Placement
+    parts: list[np.ndarray[Any, Any]]
+    dtype: np.dtype[Any]
+    array: Any = None
+
+
+def put_all(puts: Sequence[Put]) -> None:
+    """Makes the jax.Arrays of all `puts`.
+
+    What goes to a device's own memory goes in one call of jax, which lets the
+    transfers overlap: 3.75 GiB in 240 arrays took 0.1 s in one call to an H100
+    and 1 s in a call an array. CPU devices adopt the host arrays, which must
+    not change any more.
+    """
+    if not puts:
+        return
+    jax = require_jax("restoring a jax.Array")
+    plain = [put for put in puts if _is_plain(put)]
+    pieces = [piece for put in plain for piece in _pieces(put)]
+    arrays = [array for array, _ in pieces]
+    placed = iter(jax.device_put(arrays, [where for _, where in pieces]))
+    for put in plain:
+        sharding, shape = put.placement.sharding, put.placement.shape
+        parts = [next(placed) for _ in sharding.addressable_devices]
+        put.array = jax.make_array_from_single_device_arrays(
+            shape, sharding, parts
+        )
+    for put in puts:
+        if put.array is None:
+            put.array = _make_array(jax, put)
+
+
+def _is_plain(put: Put) -> bool:
+    """Whether the parts go to the devices' default memory, as they are."""
+    sharding = put.placement.sharding
+    if not put.parts or is_format(sharding):
+        return False
+    kind = sharding.memory_kind
+    return kind is None or all(
+        kind == device.default_memory().kind
+        for device in sharding.addressable_devices
+    )
+
+
+def _pieces(put: Put) -> list[tuple[np.ndarray[Any, Any], Any]]:
+    """What goes where, one a device of this process."""
+    shape = put.placement.shape
+    part_of = dict(zip(put.placement.boxes, put.parts, strict=True))
+    indices = put.placement.sharding.addressable_devices_indices_map(shape)
+    return [
+        (part_of[bounds_of_index(index, shape)], device)
+        for device, index in indices.items()
+    ]
+
+
+def _make_array(jax: Any, put: Put) -> Any:
+    """One jax.Array; its layout and memory are the sharding's business."""
+    shape, sharding = put.placement.shape, put.placement.sharding
+    if not put.parts:  # its devices are all those of other processes
+        return jax.make_array_from_single_device_arrays(
+            shape, sharding, [], dtype=put.dtype
+        )
+    part_of = dict(zip(put.placement.boxes, put.parts, strict=True))
+    return jax.make_array_from_callback(
+        shape,
+        sharding,
+        lambda index: part_of[bounds_of_index(index, shape)],
+    )

@@ -219,10 +219,13 @@ def test_context_and_debug_data() -> None:
     assert data[0]["name"] == "/holdfast/io/bytes_read"
 
 
-def test_stores_that_come_later_are_named() -> None:
+def test_stores_that_come_later_are_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TENSORSTORE_GCS_BACKEND", "gcs_grpc")
     with pytest.raises(
         NotImplementedError,
-        match='KvStore driver "gcs" is not part of this release yet',
+        match='KvStore driver "gcs_grpc" is not part of this release yet',
     ):
         handles.open_spec(
             ts_utils.ArrayReadSpec(

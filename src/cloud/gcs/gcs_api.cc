@@ -57,8 +57,12 @@ Status GcsApi::Begin() {
   return Status();
 }
 
+std::string GcsApi::BucketPath() const {
+  return "/storage/v1/b/" + EscapeComponent(bucket_);
+}
+
 std::string GcsApi::ObjectsPath() const {
-  return "/storage/v1/b/" + EscapeComponent(bucket_) + "/o";
+  return BucketPath() + "/o";
 }
 
 std::string GcsApi::ObjectPath(std::string_view key) const {

@@ -49,6 +49,8 @@ class GcsApi {
 
   // "/storage/v1/b/<bucket>/o/<key>", escaped.
   std::string ObjectPath(std::string_view key) const;
+  // "/storage/v1/b/<bucket>"
+  std::string BucketPath() const;
   // "/storage/v1/b/<bucket>/o"
   std::string ObjectsPath() const;
   // `path` with its query and the paying project; without the endpoint.

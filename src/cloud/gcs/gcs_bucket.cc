@@ -90,6 +90,8 @@ class GcsBucket : public Bucket {
   Result<BucketAccess> Access() override;
 
  private:
+  std::string Location();
+
   const std::shared_ptr<GcsApi> api_;
   const BucketTraits traits_;
 };
@@ -131,11 +133,24 @@ Result<ListPage> GcsBucket::List(const ListRequest& request) {
   return page;
 }
 
+// Where the bucket is; "" for who may not ask (storage.buckets.get).
+std::string GcsBucket::Location() {
+  const GcsAction action = {"look at", "", "storage.buckets.get"};
+  if (!api_->Begin().ok()) return "";
+  HttpRequest request;
+  request.url = api_->Url(api_->BucketPath(), {{"fields", "location"}});
+  request.body_bytes_max = 1 << 20;
+  const auto answer = api_->Send(std::move(request), action);
+  if (!answer.ok() || answer->status != 200) return "";
+  return ParseGcsLocation(answer->body.view());
+}
+
 Result<BucketAccess> GcsBucket::Access() {
   HF_ASSIGN_OR_RETURN(const GcsIdentity identity,
                       api_->credentials().Identity());
   BucketAccess access;
   access.endpoint = api_->endpoint();
+  access.region = Location();
   access.credentials = identity.kind == "anonymous"
                            ? "none (anonymous: " + identity.where + ")"
                            : identity.Text();

@@ -140,6 +140,9 @@ TEST_F(GcsCredentialsTest, AServiceAccountSignsForItsToken) {
               HasSubstr("service account robot@project.example from "
                         "GOOGLE_APPLICATION_CREDENTIALS ("));
   EXPECT_EQ(access->endpoint, fake_.url());
+  EXPECT_EQ(access->region, "nowhere");
+  fake_.Tell("deny", R"({"permissions":["storage.buckets.get"]})");
+  EXPECT_EQ(bucket->Access()->region, "");
 }
 
 TEST_F(GcsCredentialsTest, ATokenThatTheServerRefusesIsFetchedAnewOnce) {

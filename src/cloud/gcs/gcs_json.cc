@@ -206,6 +206,16 @@ Result<GcsRewrite> ParseGcsRewrite(std::string_view json) {
   return rewrite;
 }
 
+std::string ParseGcsLocation(std::string_view text) {
+  const auto answer = ParseJsonObject(text);
+  if (!answer.ok()) return "";
+  std::string location = CleanServerText(StringMember(*answer, "location"), 80);
+  for (char& c : location) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return location;
+}
+
 GcsRefusal ParseGcsRefusal(std::string_view body) {
   GcsRefusal refusal;
   constexpr size_t kMessageBytesMax = 400;
@@ -246,6 +256,7 @@ std::string CleanServerText(std::string_view text, size_t byte_count_max) {
   HideTokens(clean, "Bearer ");
   HideTokens(clean, "1//0");  // refresh tokens
   HideTokens(clean, "upload_id=");
+  clean.resize(std::min(clean.size(), byte_count_max));
   return clean;
 }
 

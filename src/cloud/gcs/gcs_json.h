@@ -41,6 +41,8 @@ Result<GcsObject> ParseGcsObject(std::string_view json);
 // Objects must be in the order of their keys.
 Result<ListPage> ParseGcsListPage(std::string_view json);
 Result<GcsRewrite> ParseGcsRewrite(std::string_view json);
+// Of a bucket's answer, in lower case ("europe-west4"); "" when it says none.
+std::string ParseGcsLocation(std::string_view json);
 // Takes any body: JSON in Google's form, or plain text.
 GcsRefusal ParseGcsRefusal(std::string_view body);
 

@@ -64,6 +64,7 @@ HttpRequest S3Connection::Build(const S3Request& request) const {
   built.target_status = request.target_status;
   built.body_bytes_max = request.body_bytes_max;
   built.may_hedge = request.may_hedge;
+  built.deadline = request.deadline;
   built.cancel = request.cancel;
   return built;
 }

@@ -12,6 +12,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -43,6 +44,7 @@ struct S3Request {
   int target_status = 206;
   uint64_t body_bytes_max = 16 << 20;
   bool may_hedge = false;
+  std::optional<std::chrono::milliseconds> deadline;  // absent: the client's
   const CancelToken* cancel = nullptr;
 };
 

@@ -16,6 +16,8 @@ namespace {
 constexpr uint64_t kCopiedPartBytes = 1 << 30;  // 5120 parts at most
 constexpr size_t kPartsAtOnceMax = 16;
 constexpr int kCopyAttemptMax = 5;
+// The server may copy 5 GiB before it answers.
+constexpr std::chrono::minutes kCopyDeadline{60};
 
 bool IsTooLargeToCopy(const HttpResponse& response, const S3Error& error) {
   return response.status == 413 || error.code == "EntityTooLarge" ||
@@ -30,6 +32,7 @@ Result<std::string> CopyObject(std::shared_ptr<S3Connection> connection,
   HF_RETURN_IF_ERROR(CheckCondition(*connection, target, condition));
   S3Request request;
   request.action = "copying";
+  request.deadline = kCopyDeadline;
   request.method = "PUT";
   request.key = std::string(target);
   const HttpHeaders headers = {

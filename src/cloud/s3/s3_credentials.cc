@@ -309,7 +309,8 @@ Result<S3Credentials::Pointer> S3Credentials::Get() {
     if (current->expires_ns == 0 || left_ns > kRenewBeforeNs) return current;
     if (left_ns > kMustRenewBeforeNs) {
       const std::unique_lock lock(fetch_mutex_, std::try_to_lock);
-      if (!lock.owns_lock() || Current() != current) return current;
+      if (!lock.owns_lock() || clock_() < next_try_ns_) return current;
+      next_try_ns_ = clock_() + kNsPerMinute;
       const auto renewed = Fetch(current);
       // The old ones are still good.
       return renewed.ok() ? renewed : current;

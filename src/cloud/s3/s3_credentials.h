@@ -72,7 +72,8 @@ class S3Credentials {
 
   const CredentialSource source_;
   const Clock clock_;
-  std::mutex fetch_mutex_;  // one fetch at a time
+  std::mutex fetch_mutex_;   // one fetch at a time
+  int64_t next_try_ns_ = 0;  // of renewing early; guarded by fetch_mutex_
   mutable std::mutex mutex_;
   Pointer current_;  // guarded by mutex_
 };

@@ -124,8 +124,8 @@ CodeMeaning MeaningOf(int status, std::string_view code) {
     return {code, StatusCode::kPermissionDenied,
             "the key that encrypts the object cannot be used"};
   }
-  // An error with status 200 of a code that nobody knows.
-  return MeaningOfStatus(status >= 300 ? status : 500);
+  // An error with status 200 of a code that nobody knows may pass.
+  return MeaningOfStatus(status >= 300 || code.empty() ? status : 500);
 }
 
 bool Holds(std::string_view text, const std::string& secret) {

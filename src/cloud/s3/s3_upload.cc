@@ -13,6 +13,10 @@ namespace {
 constexpr uint64_t kEqualPartCount = 1000;
 constexpr uint64_t kPartCountAStep = 120;
 constexpr int kCompleteAttemptMax = 5;
+// The server may put together 5 TiB, or copy a part, before it answers.
+constexpr std::chrono::minutes kLongDeadline{60};
+// A destructor waits for it.
+constexpr std::chrono::seconds kAbortDeadline{30};
 
 }  // namespace
 
@@ -98,6 +102,7 @@ Status S3Upload::CopyParts(std::string_view source,
   std::vector<S3Request> requests;
   for (const CopiedPart& part : parts) {
     S3Request request = PartRequest("copying a part", part.index);
+    request.deadline = kLongDeadline;
     const uint64_t last = part.offset + part.byte_count - 1;
     request.headers = {
         {"x-amz-copy-source", from},
@@ -180,6 +185,7 @@ Result<std::string> S3Upload::Complete(const std::vector<std::string>& etags,
   request.key = key_;
   request.query = {{"uploadId", upload_id_}};
   request.body = {xml};
+  request.deadline = kLongDeadline;
   Condition sent = condition;
   bool was_sent_before = false;
   for (int attempt = 0;; ++attempt) {
@@ -233,6 +239,7 @@ Status AbortS3Upload(S3Connection& connection, const std::string& key,
   request.method = "DELETE";
   request.key = key;
   request.query = {{"uploadId", upload_id}};
+  request.deadline = kAbortDeadline;
   HF_ASSIGN_OR_RETURN(const HttpResponse response, connection.Send(request));
   if (response.status >= 200 && response.status < 300) return {};
   const S3Error error = ErrorOfResponse(response);

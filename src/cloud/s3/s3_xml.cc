@@ -419,7 +419,10 @@ std::string UnquoteETag(std::string_view etag) {
   if (etag.starts_with("W/")) etag.remove_prefix(2);
   if (etag.starts_with('"')) etag.remove_prefix(1);
   if (etag.ends_with('"')) etag.remove_suffix(1);
-  return std::string(etag);
+  // It will be in headers of our own.
+  std::string plain(etag);
+  std::erase_if(plain, [](unsigned char c) { return c <= 0x20 || c == 0x7f; });
+  return plain;
 }
 
 }  // namespace holdfast

@@ -1,12 +1,11 @@
-// The promises of Bucket on a real S3 server, told by the environment as any
-// user tells it:
+// What S3Bucket promises beyond the suite of buckets, on a real server, told by
+// the environment as any user tells it:
 //
 //   AWS_ENDPOINT_URL_S3=http://127.0.0.1:5000 AWS_ACCESS_KEY_ID=...
-//   AWS_SECRET_ACCESS_KEY=... HOLDFAST_TEST_S3_BUCKET=name s3_conformance
+//   AWS_SECRET_ACCESS_KEY=... HOLDFAST_TEST_S3_BUCKET=name s3_server
 //
-// The bucket must exist. HOLDFAST_TEST_S3_MANY: keys for the test of pages
-// (default 1100). HOLDFAST_TEST_S3_STYLE=virtual: the bucket in the host's
-// name.
+// The bucket must exist. HOLDFAST_TEST_S3_STYLE=virtual: its name is in the
+// host's. HOLDFAST_TEST_S3_SOURCE: what the credentials' source must say.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -43,37 +42,25 @@ RemoteOptions Options() {
   return options;
 }
 
-// Everything below a prefix that no earlier run has used.
-struct RealBucket {
-  std::shared_ptr<Bucket> Make() {
-    const auto bucket = OpenS3Bucket(BucketName(), Options());
-    EXPECT_TRUE(bucket.ok()) << bucket.status().ToString();
-    return bucket.ok() ? *bucket : nullptr;
-  }
-  std::string prefix() const { return prefix_; }
-  bool keeps_conditions() const { return true; }
-  bool loses_answers() const { return false; }
-  int many_key_count() const {
-    return std::atoi(Variable("HOLDFAST_TEST_S3_MANY", "1100").c_str());
-  }
-
- private:
-  const std::string prefix_ = "t" + NewWriteId().substr(0, 12) + "/";
+// The parts of a bucket, to be put together with other clocks or keys.
+struct BucketParts {
+  AwsConfig config = *ReadAwsConfig("", ProcessEnvironment());
+  S3Settings settings = *MakeS3Settings(BucketName(), Options(), config);
+  std::shared_ptr<HttpClient> client = std::make_shared<HttpClient>();
+  CredentialSource source = *FindCredentialSource(config, false, client);
 };
-
-INSTANTIATE_TYPED_TEST_SUITE_P(Server, BucketConformance, RealBucket);
 
 class S3Server : public testing::Test {
  protected:
   void SetUp() override {
-    bucket_ = real_.Make();
-    ASSERT_NE(bucket_, nullptr);
+    const auto bucket = OpenS3Bucket(BucketName(), Options());
+    ASSERT_TRUE(bucket.ok()) << bucket.status().ToString();
+    bucket_ = *bucket;
   }
-  std::string Key(const std::string& name) const {
-    return real_.prefix() + name;
-  }
+  std::string Key(const std::string& name) const { return prefix_ + name; }
 
-  RealBucket real_;
+  // That no earlier run has used.
+  const std::string prefix_ = "t" + NewWriteId().substr(0, 12) + "/";
   std::shared_ptr<Bucket> bucket_;
 };
 
@@ -95,8 +82,7 @@ TEST_F(S3Server, HardKeysAreKeptAsTheyAre) {
     EXPECT_EQ(conformance::GetText(*bucket_, key, {}, *version), key);
   }
   std::sort(keys.begin(), keys.end());
-  EXPECT_EQ(conformance::ListAll(*bucket_, {.prefix = real_.prefix()}).keys,
-            keys);
+  EXPECT_EQ(conformance::ListAll(*bucket_, {.prefix = prefix_}).keys, keys);
   for (const std::string& key : keys) {
     const auto copied = bucket_->Copy(key, Key("copy"));
     ASSERT_TRUE(copied.ok()) << copied.status().ToString();
@@ -104,8 +90,7 @@ TEST_F(S3Server, HardKeysAreKeptAsTheyAre) {
   }
   keys.push_back(Key("copy"));
   ASSERT_TRUE(bucket_->DeleteAll(keys).ok());
-  EXPECT_TRUE(
-      conformance::ListAll(*bucket_, {.prefix = real_.prefix()}).keys.empty());
+  EXPECT_TRUE(conformance::ListAll(*bucket_, {.prefix = prefix_}).keys.empty());
 }
 
 TEST_F(S3Server, DeletesOnConditionOfAVersion) {
@@ -161,13 +146,9 @@ TEST_F(S3Server, CopiesInParts) {
   const std::string content = conformance::Pattern(12 << 20, 5);
   const auto version = conformance::PutText(*bucket_, source, content);
   ASSERT_TRUE(version.ok()) << version.status().ToString();
-  const auto config = ReadAwsConfig("", ProcessEnvironment());
-  const auto settings = MakeS3Settings(BucketName(), Options(), *config);
-  auto client = std::make_shared<HttpClient>();
-  const auto keys = FindCredentialSource(*config, false, client);
-  ASSERT_TRUE(keys.ok()) << keys.status().ToString();
-  const auto connection =
-      std::make_shared<S3Connection>(*settings, *keys, client);
+  const BucketParts parts;
+  const auto connection = std::make_shared<S3Connection>(
+      parts.settings, parts.source, parts.client);
   const auto entry = bucket_->Head(source);
   ASSERT_TRUE(entry.ok()) << entry.status().ToString();
   const auto copied = CopyObjectInParts(connection, *entry, target,
@@ -183,12 +164,8 @@ TEST_F(S3Server, SaysWhatIsWrongWithoutTellingSecrets) {
   EXPECT_EQ(no_bucket.code(), StatusCode::kNotFound);
   EXPECT_THAT(no_bucket.ToString(), HasSubstr("no such bucket"));
 
-  const auto config = ReadAwsConfig("", ProcessEnvironment());
-  const auto settings = MakeS3Settings(BucketName(), Options(), *config);
-  auto client = std::make_shared<HttpClient>();
-  const auto found = FindCredentialSource(*config, false, client);
-  ASSERT_TRUE(found.ok());
-  AwsCredentials wrong = *(*found)();
+  const BucketParts parts;
+  AwsCredentials wrong = *parts.source();
   const std::string wrong_secret = "wrong-secret-wrong-secret";
   wrong.keys.secret_access_key = wrong_secret;
   const auto bucket = MakeS3Bucket(std::make_shared<S3Connection>(
@@ -210,21 +187,17 @@ TEST_F(S3Server, SaysWhatIsWrongWithoutTellingSecrets) {
 }
 
 TEST_F(S3Server, WrongClockIsMended) {
-  const auto config = ReadAwsConfig("", ProcessEnvironment());
-  const auto settings = MakeS3Settings(BucketName(), Options(), *config);
-  auto client = std::make_shared<HttpClient>();
-  const auto found = FindCredentialSource(*config, false, client);
-  ASSERT_TRUE(found.ok());
+  const BucketParts parts;
   for (const int64_t offset_s : {-86400, 86400}) {
-    const auto bucket = MakeS3Bucket(
-        std::make_shared<S3Connection>(*settings, *found, client, [offset_s] {
+    const auto bucket = MakeS3Bucket(std::make_shared<S3Connection>(
+        parts.settings, parts.source, parts.client, [offset_s] {
           const auto now = std::chrono::system_clock::now().time_since_epoch();
           return (std::chrono::duration_cast<std::chrono::seconds>(now)
                       .count() +
                   offset_s) *
                  1'000'000'000;
         }));
-    const auto listed = bucket->List({.prefix = real_.prefix()});
+    const auto listed = bucket->List({.prefix = prefix_});
     EXPECT_TRUE(listed.ok()) << listed.status().ToString();
     EXPECT_EQ(bucket->Head(Key("none")).status().code(), StatusCode::kNotFound);
   }
@@ -237,6 +210,8 @@ TEST_F(S3Server, TellsHowItIsReached) {
   EXPECT_EQ(access->endpoint, Variable("AWS_ENDPOINT_URL_S3", usual.c_str()));
   const std::string key_id = Variable("AWS_ACCESS_KEY_ID", "none");
   EXPECT_EQ(access->credentials.find(key_id), std::string::npos);
+  EXPECT_THAT(access->credentials,
+              HasSubstr(Variable("HOLDFAST_TEST_S3_SOURCE")));
 }
 
 }  // namespace

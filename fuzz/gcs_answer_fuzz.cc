@@ -1,0 +1,77 @@
+// What Google Cloud Storage answers: pages, objects, copies, refusals, batches,
+// times and tokens. What parses keeps the promises of its header.
+#include <algorithm>
+
+#include "cloud/gcs/gcs_batch.h"
+#include "cloud/gcs/gcs_json.h"
+#include "cloud/gcs/token_source.h"
+#include "fuzz_util.h"
+
+namespace holdfast {
+namespace {
+
+void CheckPage(std::string_view input) {
+  const auto page = ParseGcsListPage(input);
+  if (!page.ok()) return;
+  for (size_t i = 0; i < page->objects.size(); ++i) {
+    const ObjectEntry& object = page->objects[i];
+    FUZZ_CHECK(!object.key.empty());
+    FUZZ_CHECK(ParseDecimal(object.version).has_value());
+    FUZZ_CHECK(i == 0 || page->objects[i - 1].key < object.key);
+  }
+  FUZZ_CHECK(std::is_sorted(page->prefixes.begin(), page->prefixes.end()));
+}
+
+void CheckClean(std::string_view text) {
+  FUZZ_CHECK(text.size() <= 400);
+  for (const char c : text) FUZZ_CHECK(static_cast<unsigned char>(c) >= 0x20);
+  FUZZ_CHECK(text.find("ya29.") == std::string_view::npos);
+}
+
+// The first line is the content type; the body need not come from our call.
+void CheckBatch(std::string_view input) {
+  const size_t end = std::min(input.find('\n'), input.size());
+  const std::string_view body = input.substr(std::min(end + 1, input.size()));
+  const auto answers = ParseGcsBatch(input.substr(0, end), body, 2);
+  if (!answers.ok()) return;
+  FUZZ_CHECK(answers->size() == 2);
+  for (const GcsBatchAnswer& answer : *answers) {
+    FUZZ_CHECK(answer.status >= 100 && answer.status <= 599);
+    FUZZ_CHECK(answer.body.empty() ||
+               (answer.body.data() >= body.data() &&
+                answer.body.data() + answer.body.size() <=
+                    body.data() + body.size()));
+  }
+}
+
+void CheckToken(const Result<GcsToken>& token) {
+  if (!token.ok()) return;
+  FUZZ_CHECK(!token->text.empty());
+  for (const char c : token->text) {
+    FUZZ_CHECK(c != '\r' && c != '\n' && c != ' ');
+  }
+}
+
+void CheckAll(std::string_view input) {
+  CheckPage(input);
+  const auto object = ParseGcsObject(input);
+  FUZZ_CHECK(!object.ok() || !object->entry.key.empty());
+  const auto rewrite = ParseGcsRewrite(input);
+  FUZZ_CHECK(!rewrite.ok() || rewrite->is_done == rewrite->token.empty());
+  const GcsRefusal refusal = ParseGcsRefusal(input);
+  CheckClean(refusal.reason);
+  CheckClean(refusal.message);
+  (void)ParseRfc3339Ns(input);
+  CheckBatch(input);
+  CheckToken(ParseTokenAnswer(input, 0));
+  CheckToken(ParseImpersonationAnswer(input));
+  (void)ParseSubjectToken(input, "id");
+}
+
+}  // namespace
+}  // namespace holdfast
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  holdfast::CheckAll(holdfast::FuzzText(data, size));
+  return 0;
+}

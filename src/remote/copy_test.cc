@@ -1,0 +1,437 @@
+// Copies between directories and buckets in memory; real servers have
+// tests/remote/test_cli.py.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+
+#include "cloud/fault_bucket.h"
+#include "cloud/memory_bucket.h"
+#include "holdfast/checkpoint.h"
+#include "holdfast/commit.h"
+#include "holdfast/remote.h"
+#include "place/bucket_registry.h"
+#include "remote/copy_files.h"
+#include "remote/copy_plan.h"
+
+namespace holdfast {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::Key;
+using ::testing::Not;
+
+using Files = std::map<std::string, std::string>;
+
+class CopyTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    root_ = fs::temp_directory_path().string() + "/remote_copy_test." +
+            std::to_string(::getpid());
+    fs::remove_all(root_);
+    fs::create_directories(root_);
+    UseBucket(MemoryBucketOptions::S3Like());
+  }
+  void TearDown() override { fs::remove_all(root_); }
+
+  void UseBucket(MemoryBucketOptions options) {
+    options.name = "b";
+    memory_ = std::make_shared<MemoryBucket>(options);
+    faults_ = std::make_shared<FaultBucket>(memory_);
+    BucketRegistry::Default().Register(
+        "mem", [this](const std::string&, const RemoteOptions&) {
+          return Result<std::shared_ptr<Bucket>>(faults_);
+        });
+  }
+
+  std::string Local(const std::string& name) const {
+    return root_ + "/" + name;
+  }
+
+  void Write(const std::string& name, const std::string& text) {
+    fs::create_directories(fs::path(Local(name)).parent_path());
+    std::ofstream(Local(name), std::ios::binary) << text;
+  }
+
+  // A checkpoint of several files, one of them of several pieces.
+  std::string SaveAt(const std::string& name, float value = 1,
+                     size_t element_count = 9 << 19) {
+    std::vector<float> values(element_count, value);
+    SaveOptions options;
+    options.sync = false;
+    options.compression = Compression::kNone;
+    fs::create_directories(fs::path(Local(name)).parent_path());
+    const auto saved =
+        Save(Local(name),
+             Tree::Dict(
+                 {{"w", Array::FromBytes(DType::kFloat32,
+                                         {static_cast<int64_t>(element_count)},
+                                         values.data())},
+                  {"step", 7}}),
+             options);
+    EXPECT_TRUE(saved.ok()) << saved.status().ToString();
+    return Local(name);
+  }
+
+  static Files FilesAt(const std::string& place) {
+    Files files;
+    const auto listing = ListWholeTree(place);
+    EXPECT_TRUE(listing.ok()) << listing.status().ToString();
+    if (!listing.ok()) return files;
+    for (const ListedFile& file : listing->files) {
+      const auto text = ReadListedFile(*listing, file);
+      EXPECT_TRUE(text.ok()) << text.status().ToString();
+      files[file.name] = text.ok() ? *text : "";
+    }
+    return files;
+  }
+
+  static CopyResult MustCopy(const std::string& source,
+                             const std::string& target,
+                             const CopyOptions& options = {}) {
+    const auto copied = Copy(source, target, options);
+    EXPECT_TRUE(copied.ok()) << copied.status().ToString();
+    return copied.ok() ? *copied : CopyResult();
+  }
+  static Status CopyStatus(const std::string& source, const std::string& target,
+                           const CopyOptions& options = {}) {
+    return Copy(source, target, options).status();
+  }
+
+  // Small copies in one thread, so that requests come in one order.
+  static CopyOptions OneThread() {
+    CopyOptions options;
+    options.run.thread_count = 1;
+    return options;
+  }
+
+  std::string root_;
+  std::shared_ptr<MemoryBucket> memory_;
+  std::shared_ptr<FaultBucket> faults_;
+};
+
+TEST_F(CopyTest, ThereAndBackIsTheSame) {
+  for (const auto& options :
+       {MemoryBucketOptions::S3Like(), MemoryBucketOptions::GcsLike()}) {
+    UseBucket(options);
+    fs::remove_all(root_);
+    const std::string source = SaveAt("7");
+    const CopyResult up = MustCopy(source, "mem://b/run/7");
+    EXPECT_EQ(up.checkpoint_count, 1u);
+    EXPECT_EQ(up.kept_file_count, 0u);
+    EXPECT_EQ(FilesAt("mem://b/run/7"), FilesAt(source));
+    MustCopy("mem://b/run/7", Local("back"));
+    EXPECT_EQ(FilesAt(Local("back")), FilesAt(source));
+    EXPECT_FALSE(fs::exists(Local("back") + std::string(kCopySuffix)));
+    EXPECT_TRUE(Verify(Local("back"), {}, {})->damages.empty());
+  }
+}
+
+TEST_F(CopyTest, TheServerCopiesWithinABucket) {
+  MustCopy(SaveAt("7"), "mem://b/7");
+  faults_->ResetCounters();
+  const CopyResult copied = MustCopy("mem://b/7", "mem://b/8");
+  EXPECT_EQ(copied.server_file_count, copied.file_count);
+  EXPECT_EQ(copied.server_byte_count, copied.byte_count);
+  EXPECT_EQ(FilesAt("mem://b/8"), FilesAt("mem://b/7"));
+}
+
+TEST_F(CopyTest, AgainIsNothingToDo) {
+  const std::string source = SaveAt("7");
+  for (const std::string& target : {std::string("mem://b/7"), Local("t/7")}) {
+    const CopyResult first = MustCopy(source, target);
+    faults_->ResetCounters();
+    const CopyResult again = MustCopy(source, target);
+    EXPECT_EQ(again.kept_file_count, first.file_count);
+    EXPECT_EQ(again.kept_byte_count, first.byte_count);
+    EXPECT_EQ(faults_->counters().of(BucketRequest::kPut), 0u);
+  }
+}
+
+TEST_F(CopyTest, AnotherCheckpointIsOnlyReplacedOnDemand) {
+  const std::string old_one = SaveAt("old", 1, 1000);
+  const std::string new_one = SaveAt("new", 2, 1000);
+  CopyOptions overwrite;
+  overwrite.overwrite = true;
+  for (const std::string& target : {std::string("mem://b/7"), Local("t/7")}) {
+    MustCopy(old_one, target);
+    const Status refused = CopyStatus(new_one, target);
+    EXPECT_EQ(refused.code(), StatusCode::kAlreadyExists);
+    EXPECT_EQ(FilesAt(target), FilesAt(old_one));
+    MustCopy(new_one, target, overwrite);
+    EXPECT_EQ(FilesAt(target), FilesAt(new_one));
+    EXPECT_TRUE(FilesAt(target + ".holdfast-replaced").empty());
+  }
+}
+
+TEST_F(CopyTest, OverwritingIsForCheckpoints) {
+  Write("home/letter.txt", "dear");
+  CopyOptions overwrite;
+  overwrite.overwrite = true;
+  const std::string source = SaveAt("7", 1, 10);
+  EXPECT_EQ(CopyStatus(source, Local("home"), overwrite).code(),
+            StatusCode::kFailedPrecondition);
+  EXPECT_TRUE(fs::exists(Local("home/letter.txt")));
+  MustCopy(Local("home"), "mem://b/home");
+  EXPECT_EQ(CopyStatus(source, "mem://b/home", overwrite).code(),
+            StatusCode::kFailedPrecondition);
+  EXPECT_THAT(FilesAt("mem://b/home"), Contains(Key("letter.txt")));
+}
+
+// Orbax saves none on disk; in an object store it is what counts.
+TEST_F(CopyTest, AMarkerIsAddedInABucket) {
+  const std::string source = SaveAt("7", 1, 10);
+  fs::remove(source + "/commit_success.txt");
+  MustCopy(source, "mem://b/7");
+  EXPECT_THAT(FilesAt("mem://b/7"), Contains(Key("commit_success.txt")));
+  EXPECT_EQ(MustCopy(source, "mem://b/7").kept_file_count,
+            FilesAt(source).size());
+  EXPECT_THAT(FilesAt(source), Not(Contains(Key("commit_success.txt"))));
+}
+
+TEST_F(CopyTest, UnfinishedStepsStayBehind) {
+  SaveAt("run/1", 1, 10);
+  SaveAt("run/2", 1, 10);
+  fs::rename(Local("run/2"), Local("run/2.orbax-checkpoint-tmp"));
+  const CopyResult copied = MustCopy(Local("run"), "mem://b/run");
+  EXPECT_EQ(copied.checkpoint_count, 1u);
+  for (const auto& [name, text] : FilesAt("mem://b/run")) {
+    EXPECT_TRUE(name.starts_with("1/")) << name;
+  }
+}
+
+TEST_F(CopyTest, NewStepsOfARootAreAdded) {
+  SaveAt("run/1", 1, 10);
+  Write("run/notes.txt", "n");
+  MustCopy(Local("run"), "mem://b/run");
+  SaveAt("run/2", 2, 10);
+  const CopyResult copied = MustCopy(Local("run"), "mem://b/run");
+  EXPECT_EQ(copied.kept_file_count, FilesAt(Local("run/1")).size() + 1);
+  EXPECT_EQ(FilesAt("mem://b/run"), FilesAt(Local("run")));
+  MustCopy("mem://b/run", Local("back"));
+  EXPECT_EQ(FilesAt(Local("back")), FilesAt(Local("run")));
+}
+
+TEST_F(CopyTest, SingleFiles) {
+  Write("a.bin", std::string(20 << 20, 'x'));
+  MustCopy(Local("a.bin"), "mem://b/d/a.bin");
+  MustCopy("mem://b/d/a.bin", Local("b.bin"));
+  EXPECT_EQ(FilesAt(Local("b.bin")), FilesAt(Local("a.bin")));
+  Write("c.bin", "other");
+  EXPECT_EQ(CopyStatus(Local("c.bin"), "mem://b/d/a.bin").code(),
+            StatusCode::kAlreadyExists);
+  CopyOptions overwrite;
+  overwrite.overwrite = true;
+  MustCopy(Local("c.bin"), "mem://b/d/a.bin", overwrite);
+  EXPECT_EQ(FilesAt("mem://b/d/a.bin"), (Files{{"", "other"}}));
+}
+
+TEST_F(CopyTest, WhatMakesNoSenseIsRefused) {
+  SaveAt("7", 1, 10);
+  EXPECT_EQ(CopyStatus(Local("7"), Local("7")).code(),
+            StatusCode::kInvalidArgument);
+  EXPECT_EQ(CopyStatus(Local("7"), Local("7/state")).code(),
+            StatusCode::kInvalidArgument);
+  EXPECT_EQ(CopyStatus(Local("none"), "mem://b/7").code(),
+            StatusCode::kNotFound);
+  EXPECT_EQ(CopyStatus("mem://b/none", Local("x")).code(),
+            StatusCode::kNotFound);
+  Write("plain/a", "a");
+  CopyOptions verify;
+  verify.verify = true;
+  EXPECT_EQ(CopyStatus(Local("plain"), "mem://b/p", verify).code(),
+            StatusCode::kFailedPrecondition);
+}
+
+TEST_F(CopyTest, VerifyReadsTheCopy) {
+  CopyOptions verify;
+  verify.verify = true;
+  const std::string source = SaveAt("7", 1, 1000);
+  EXPECT_TRUE(MustCopy(source, Local("t/7"), verify).is_verified);
+  // Damage that was there before the copy.
+  for (const auto& entry : fs::recursive_directory_iterator(source)) {
+    if (entry.path().filename() != "_sharding") continue;
+    std::ofstream(entry.path(), std::ios::app) << " ";
+  }
+  const Status status = CopyStatus(source, Local("t/8"), verify);
+  EXPECT_EQ(status.code(), StatusCode::kDataLoss) << status.ToString();
+}
+
+// At each request: what is there is no checkpoint, or it is whole; and the same
+// call goes on.
+TEST_F(CopyTest, ADeathAtAnyRequestLeavesNothingThatLooksFinished) {
+  const std::string source = SaveAt("7", 1, 9 << 19);
+  const Files wanted = FilesAt(source);
+  bool has_gone_on = false;
+  bool has_died = true;
+  for (uint64_t k = 1; has_died; ++k) {
+    SCOPED_TRACE(k);
+    UseBucket(MemoryBucketOptions::S3Like());
+    faults_->SetFaults({.fail_at = k, .dies = true});
+    const Status status = CopyStatus(source, "mem://b/7", OneThread());
+    has_died = faults_->died();
+    faults_->SetFaults({});
+    const Files left = FilesAt("mem://b/7");
+    if (left.contains("commit_success.txt")) {
+      for (const auto& [name, text] : wanted) EXPECT_EQ(left.at(name), text);
+    } else {
+      EXPECT_FALSE(status.ok());
+    }
+    const CopyResult copied = MustCopy(source, "mem://b/7", OneThread());
+    has_gone_on = has_gone_on || (copied.kept_file_count > 0 &&
+                                  copied.kept_file_count < copied.file_count);
+    EXPECT_EQ(FilesAt("mem://b/7"), wanted);
+    ASSERT_LT(k, 1000u);
+  }
+  EXPECT_TRUE(has_gone_on);
+}
+
+// The old checkpoint is whole under one of its two names all the time.
+TEST_F(CopyTest, ADeathWhileOverwritingKeepsTheOldOne) {
+  const std::string old_one = SaveAt("old", 1, 100);
+  const std::string new_one = SaveAt("new", 2, 100);
+  const Files old_files = FilesAt(old_one);
+  const Files new_files = FilesAt(new_one);
+  const auto holds = [](const Files& there, const Files& wanted) {
+    for (const auto& [name, text] : wanted) {
+      const auto found = there.find(name);
+      if (found == there.end() || found->second != text) return false;
+    }
+    return true;
+  };
+  CopyOptions overwrite = OneThread();
+  overwrite.overwrite = true;
+  bool has_died = true;
+  for (uint64_t k = 1; has_died; ++k) {
+    SCOPED_TRACE(k);
+    UseBucket(MemoryBucketOptions::GcsLike());
+    MustCopy(old_one, "mem://b/7");
+    faults_->SetFaults({.fail_at = k, .dies = true});
+    (void)CopyStatus(new_one, "mem://b/7", overwrite);
+    has_died = faults_->died();
+    faults_->SetFaults({});
+    const Files here = FilesAt("mem://b/7");
+    const Files aside = FilesAt("mem://b/7.holdfast-replaced");
+    EXPECT_TRUE(holds(here, old_files) || holds(aside, old_files) ||
+                holds(here, new_files));
+    MustCopy(new_one, "mem://b/7", overwrite);
+    EXPECT_EQ(FilesAt("mem://b/7"), new_files);
+    EXPECT_TRUE(FilesAt("mem://b/7.holdfast-replaced").empty());
+    ASSERT_LT(k, 1000u);
+  }
+}
+
+TEST_F(CopyTest, ADeadCopyToADirectoryHasNoName) {
+  MustCopy(SaveAt("7", 1, 9 << 19), "mem://b/7");
+  const Files wanted = FilesAt(Local("7"));
+  bool has_died = true;
+  bool has_gone_on = false;
+  for (uint64_t k = 1; has_died; ++k) {
+    SCOPED_TRACE(k);
+    fs::remove_all(Local("t"));
+    faults_->SetFaults({.fail_at = k, .dies = true});
+    const Status status = CopyStatus("mem://b/7", Local("t/7"), OneThread());
+    has_died = faults_->died();
+    faults_->SetFaults({});
+    EXPECT_EQ(fs::exists(Local("t/7")), status.ok());
+    const CopyResult copied = MustCopy("mem://b/7", Local("t/7"), OneThread());
+    has_gone_on = has_gone_on || (copied.kept_file_count > 0 &&
+                                  copied.kept_file_count < copied.file_count);
+    EXPECT_EQ(FilesAt(Local("t/7")), wanted);
+    ASSERT_LT(k, 1000u);
+  }
+  EXPECT_TRUE(has_gone_on);
+}
+
+TEST_F(CopyTest, ASourceThatChangesIsNoMix) {
+  MustCopy(SaveAt("7", 1, 9 << 19), "mem://b/7");
+  int get_count = 0;
+  faults_->SetHook([&](BucketRequest kind, std::string_view key) {
+    const bool is_data = key.find("/d/") != std::string_view::npos;
+    if (kind == BucketRequest::kGet && is_data && ++get_count == 2) {
+      memory_->Damage(key, 0);
+    }
+    return Status();
+  });
+  const Status status = CopyStatus("mem://b/7", Local("t/7"), OneThread());
+  faults_->SetHook({});
+  EXPECT_EQ(status.code(), StatusCode::kDataLoss) << status.ToString();
+  EXPECT_FALSE(fs::exists(Local("t/7")));
+}
+
+// What a web server is like: nothing is listed.
+TEST_F(CopyTest, DigestsNameTheFilesWhereNothingIsListed) {
+  const std::string source = SaveAt("7", 1, 1000);
+  MemoryBucketOptions options = MemoryBucketOptions::S3Like();
+  options.traits.can_list = false;
+  UseBucket(options);
+  for (const auto& [name, text] : FilesAt(source)) {
+    const std::string_view piece = text;
+    ASSERT_TRUE(memory_->Put("ckpt/7/" + name, {&piece, 1}).ok());
+  }
+  MustCopy("mem://b/ckpt/7", Local("t/7"));
+  EXPECT_EQ(FilesAt(Local("t/7")), FilesAt(source));
+  MustCopy("mem://b/ckpt/7/_CHECKPOINT_METADATA", Local("one"));
+  EXPECT_THAT(CopyStatus("mem://b/ckpt", Local("x")).ToString(),
+              HasSubstr("_HOLDFAST_DIGESTS"));
+}
+
+TEST_F(CopyTest, CancelLeavesNothingWithAName) {
+  std::atomic<bool> cancel = true;
+  CopyOptions options;
+  options.run.cancel = &cancel;
+  EXPECT_EQ(CopyStatus(SaveAt("7", 1, 1000), Local("t/7"), options).code(),
+            StatusCode::kCancelled);
+  EXPECT_FALSE(fs::exists(Local("t/7")));
+}
+
+TEST_F(CopyTest, DoctorFindsWhatIsMissing) {
+  const auto outcome = [](const Diagnosis& found, std::string_view name) {
+    for (const RemoteCheck& check : found.checks) {
+      if (check.name == name)
+        return std::string(CheckOutcomeName(check.outcome));
+    }
+    return std::string("none");
+  };
+  const auto fine = Diagnose("mem://b/run");
+  ASSERT_TRUE(fine.ok()) << fine.status().ToString();
+  EXPECT_FALSE(fine->has_failed());
+  for (const char* const name :
+       {"list", "read", "write", "conditional write", "multipart", "delete"}) {
+    EXPECT_EQ(outcome(*fine, name), "fine") << name;
+  }
+  EXPECT_EQ(memory_->object_count(), 0u);
+  EXPECT_GT(fine->latency_seconds, 0);
+
+  faults_->SetFaults({.ignores_conditions = true});
+  const auto ignoring = Diagnose("mem://b/run");
+  EXPECT_EQ(outcome(*ignoring, "conditional write"), "failed");
+  EXPECT_TRUE(ignoring->has_failed());
+
+  faults_->SetFaults({});
+  faults_->SetHook([](BucketRequest kind, std::string_view) {
+    return kind == BucketRequest::kList || kind == BucketRequest::kPut
+               ? PermissionDeniedError("no")
+               : Status();
+  });
+  const auto denied = Diagnose("mem://b/run");
+  faults_->SetHook({});
+  EXPECT_EQ(outcome(*denied, "list"), "failed");
+  EXPECT_EQ(outcome(*denied, "write"), "failed");
+  EXPECT_EQ(outcome(*denied, "delete"), "skipped");
+  EXPECT_EQ(Diagnose("/a/path").status().code(), StatusCode::kInvalidArgument);
+
+  DiagnoseOptions read_only;
+  read_only.read_only = true;
+  faults_->ResetCounters();
+  EXPECT_EQ(outcome(*Diagnose("mem://b/run", read_only), "write"), "skipped");
+  EXPECT_EQ(faults_->counters().of(BucketRequest::kPut), 0u);
+}
+
+}  // namespace
+}  // namespace holdfast

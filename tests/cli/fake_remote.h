@@ -1,0 +1,25 @@
+// Copies and diagnoses of a library of one's own: they say what a test laid
+// down, and keep what they were asked for.
+//
+// Thread-safety: one verb at a time. Ownership: static; tests reset it.
+#pragma once
+
+#include <string>
+
+#include "holdfast/remote.h"
+
+namespace holdfast::testing {
+
+struct FakeRemote {
+  RemoteSettings settings;  // as SetRemoteSettings got them
+  std::string source;
+  std::string target;
+  CopyOptions copy;
+  DiagnoseOptions diagnose;
+  Status status;  // of both
+  CopyResult copied;
+  Diagnosis found;
+};
+FakeRemote& TheRemote();
+
+}  // namespace holdfast::testing

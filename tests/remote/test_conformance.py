@@ -1,0 +1,73 @@
+"""The promises of Bucket and of Store on real servers.
+
+The program cloud_conformance, which is built beside the holdfast command, runs
+the suites of tests/conformance below a fresh prefix. What it does not run on a
+server, and why, is said here.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import servers
+
+# Suites of BucketStore over buckets in memory say the same of the store; on a
+# server these take long and ask it nothing new.
+SLOW = ["*ListMatchesAnObviousTwin*", "*AtomicReplaceIsNeverSeenHalfDone*",
+        "*ManyPiecesKeepTheirOrder*"]
+# Amazon's API and Google's take keys of UTF-8 only.
+VARIABLES = {"HOLDFAST_TEST_UTF8_KEYS": "1"}
+
+
+@pytest.fixture(scope="session")
+def cloud_conformance(cli: str) -> str:
+    """The program beside the command's build."""
+    return str(Path(cli).parents[1] / "tests/remote/cloud_conformance")
+
+
+def check(program: str, server: servers.Server, left_out: list[str],
+          **variables: str) -> None:
+    """Runs both suites at that server, but for what is left out."""
+    words = [program, f"{server.root}/conformance", "--gtest_brief=1"]
+    if left_out:
+        words.append("--gtest_filter=-" + ":".join(left_out))
+    ran = subprocess.run(words, capture_output=True, text=True, check=False,
+                         timeout=540,
+                         env=server.environment(**VARIABLES, **variables))
+    assert ran.returncode == 0, ran.stdout[-8000:] + ran.stderr[-2000:]
+    assert " 0 tests ran" not in ran.stdout
+
+
+def test_moto(cloud_conformance: str, moto: servers.Server) -> None:
+    """S3 with signatures checked."""
+    check(cloud_conformance, moto, SLOW)
+
+
+def test_gcs(cloud_conformance: str, gcs: servers.Server) -> None:
+    """Our fake of Google's, whole."""
+    check(cloud_conformance, gcs, [])
+
+
+@pytest.mark.long
+def test_ceph(cloud_conformance: str, ceph: servers.Server) -> None:
+    """A real server of S3, whole."""
+    check(cloud_conformance, ceph, [])
+
+
+@pytest.mark.long
+def test_moto_whole(cloud_conformance: str, moto: servers.Server) -> None:
+    """What the quick form leaves out."""
+    check(cloud_conformance, moto, [])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("fault", ["lose_answer", "throttle"])
+def test_through_chaos(cloud_conformance: str, gcs: servers.Server,
+                       fault: str) -> None:
+    """Answers that are lost, and a server that throttles, change nothing."""
+    with servers.chaos(gcs) as proxy:
+        proxy.set(faults=[{"kind": fault, "every": 7}])
+        check(cloud_conformance, proxy, SLOW, HOLDFAST_TEST_MANY_KEYS="1100")
