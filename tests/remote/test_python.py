@@ -218,6 +218,37 @@ def test_data_is_read_with_few_requests(root: RemotePath) -> None:
     assert after.received_bytes > before.received_bytes
 
 
+def test_web_servers_are_read(tmp_path: Path) -> None:
+    """Over TLS, whose certificates are checked."""
+    certificate, key = servers.self_signed(tmp_path)
+    folder = tmp_path / "files"
+    folder.mkdir()
+    holdfast.save(folder / "7", tree())
+    with servers.files(folder, certificate, key) as server:
+        with pytest.raises(holdfast.errors.HoldfastError, match="not trusted"):
+            holdfast.load(f"{server.url}/7")
+        remote.configure(ca_bundle=certificate)
+        same(holdfast.load(f"{server.url}/7"), tree())
+        with pytest.raises(FileNotFoundError):
+            holdfast.load(f"{server.url}/8")
+        remote.configure(remote.Settings())
+
+
+def test_torch_saves_and_loads(root: RemotePath) -> None:
+    torch = pytest.importorskip("torch")
+    import torch.distributed.checkpoint as dcp
+
+    from holdfast.torch import StorageReader, StorageWriter
+
+    state = {"w": torch.arange(12.0).reshape(3, 4)}
+    dcp.save(state, storage_writer=StorageWriter(str(root / "t")))
+    loaded = {"w": torch.zeros(3, 4)}
+    dcp.load(loaded, storage_reader=StorageReader(str(root / "t")))
+    assert torch.equal(loaded["w"], state["w"])
+    assert (root / "t" / "commit_success.txt").exists()
+    assert not (root / "t.orbax-checkpoint-tmp").exists()
+
+
 # ---- errors
 
 
