@@ -266,7 +266,7 @@ class LoadCase {
         expected_["tensors"][key].value("nan_normalized", false)) {
       bytes = NormalizeNans(bytes, [](uint16_t) { return uint16_t{0x7FC0}; });
     }
-    EXPECT_EQ(Sha256Hex(bytes), want["sha256"]) << key;
+    EXPECT_EQ(Json(Sha256Hex(bytes)), want["sha256"]) << key;
   }
 
   const Json& json_;
