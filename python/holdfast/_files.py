@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import builtins
 import dataclasses
+import errno
 import os
 import posixpath
 import re
@@ -344,8 +345,8 @@ def rmdir(path: PathLike) -> None:
     if not is_url(path):
         os.rmdir(path)
     elif listdir(path):
-        raise errors.FailedPreconditionError(
-            f"remove {os.fspath(path)}: the directory is not empty"
+        raise OSError(
+            errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), os.fspath(path)
         )
 
 

@@ -51,9 +51,9 @@ TEST(KvstoreTspecTest, S3IsWrittenAsGoogleStorageIs) {
       Text(AddOcdbtWriteOptions(R"({"driver":"ocdbt","base":{"driver":"s3"}})"))
           .find(R"("target_data_file_size":419430400)"),
       std::string::npos);
-  EXPECT_EQ(
-      Text(BuildKvstoreTspec("s3:///a", {.use_ocdbt = false})).substr(0, 17),
-      "INVALID_ARGUMENT:");
+  EXPECT_EQ(Text(BuildKvstoreTspec("s3://?a", {.use_ocdbt = false})),
+            "INVALID_ARGUMENT: The S3 path should contain the bucket name and "
+            "the file path inside the bucket. Got: s3://?a");
 }
 
 TEST(KvstoreTspecTest, ProcessesHaveSubdirectories) {

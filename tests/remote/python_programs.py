@@ -1,6 +1,6 @@
 """Programs that tests/remote/test_python.py runs as other processes.
 
-    python python_programs.py NAME ARGUMENT...
+python python_programs.py NAME ARGUMENT...
 """
 
 from __future__ import annotations
@@ -29,15 +29,16 @@ def train(url: str, last: str, stuck: str) -> None:
 
     import holdfast.orbax as ocp
 
-    class Slow(ocp.JsonCheckpointHandler):
-        """Stands for a save that a machine dies in."""
+    cursor = ocp.JsonCheckpointHandler()
+    write = cursor._write
 
-        def save(self, directory: Any, *args: Any, **kwargs: Any) -> None:
-            super().save(directory, *args, **kwargs)
-            if directory.parent.name == stuck:
-                print("in the middle", flush=True)
-                time.sleep(600)
+    def write_or_hang(directory: Any, text: str) -> None:
+        write(directory, text)
+        if directory.parent.name == stuck:  # the machine dies in this save
+            print("in the middle", flush=True)
+            time.sleep(600)
 
+    cursor._write = write_or_hang  # type: ignore[method-assign]
     options = ocp.CheckpointManagerOptions(
         max_to_keep=2, enable_async_checkpointing=False
     )
@@ -46,7 +47,7 @@ def train(url: str, last: str, stuck: str) -> None:
         options=options,
         item_handlers={
             "state": ocp.StandardCheckpointHandler(),
-            "cursor": Slow(),
+            "cursor": cursor,
         },
     ) as manager:
         first = manager.latest_step()

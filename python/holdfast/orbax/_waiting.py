@@ -69,6 +69,11 @@ class _Watch:
         self._snapshots = handler_path(
             snapshot_dir or self._directory / _SNAPSHOTS
         )
+        # Buckets know no links; there steps are held only where it is asked
+        # for, which is refused.
+        self._has_snapshots = snapshot_dir is not None or not _files.is_url(
+            self._directory
+        )
         self._ignores_errors = ignore_snapshot_errors
 
     def wait(
@@ -109,6 +114,8 @@ class _Watch:
             ValueError: the step has another name, or no snapshots can be made.
             FileNotFoundError: it was deleted meanwhile.
         """
+        if not self._has_snapshots:
+            return
         step_dir = self._name_format.find_step(self._directory, step).path
         try:
             _files.makedirs(self._snapshots, exist_ok=True)
@@ -129,6 +136,8 @@ class _Watch:
         """Removes the snapshot of a step."""
         if multihost.process_index() != 0:
             return
+        if not self._has_snapshots:
+            return
         snapshot = self._snapshots / self._name_format.build_name(step)
         with _maybe_without(
             self._ignores_errors, f"releasing snapshot for step: {step}"
@@ -137,7 +146,7 @@ class _Watch:
 
     def release_all(self) -> None:
         """Removes what an earlier program has left."""
-        if not _files.exists(self._snapshots):
+        if not self._has_snapshots or not _files.exists(self._snapshots):
             return
         for name in _files.listdir(self._snapshots):
             with _maybe_without(

@@ -112,7 +112,7 @@ class JsonCheckpointHandler(AsyncCheckpointHandler):
     def _write(self, directory: Any, text: str) -> None:
         if not is_primary_host(self._primary_host):
             return
-        with open(self._path(directory), "w", encoding="utf-8") as file:
+        with _files.open(self._path(directory), "w", encoding="utf-8") as file:
             file.write(text)
 
 

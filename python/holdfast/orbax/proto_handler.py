@@ -10,6 +10,7 @@ import importlib
 import os
 from typing import Any
 
+from holdfast import _files
 from holdfast._future import Future
 from holdfast.orbax._handler import AsyncCheckpointHandler, orbax_typestr
 from holdfast.orbax.checkpoint_args import (
@@ -121,7 +122,7 @@ class ProtoCheckpointHandler(AsyncCheckpointHandler):
                 " correct type."
             )
         message_class: Any = item if args is None else args.item
-        with open(self._path(directory), encoding="utf-8") as file:
+        with _files.open(self._path(directory), encoding="utf-8") as file:
             return _text_format().Parse(file.read(), message_class())
 
     def _path(self, directory: Any) -> str:
@@ -129,7 +130,9 @@ class ProtoCheckpointHandler(AsyncCheckpointHandler):
 
     def _write(self, directory: Any, text: str) -> None:
         if is_primary_host(self._primary_host):
-            with open(self._path(directory), "w", encoding="utf-8") as file:
+            with _files.open(
+                self._path(directory), "w", encoding="utf-8"
+            ) as file:
                 file.write(text)
 
 
