@@ -211,6 +211,7 @@ class UnitCopier {
   // A crash between the marker and the end of a copy leaves its journal.
   Status DropJournalLeft() {
     if (target_.Find(kCopyJournal) == nullptr) return Status();
+    HF_RETURN_IF_ERROR(RemoveReplaced());
     return StoreAt(target_.place)->Delete(kCopyJournal);
   }
 
@@ -312,8 +313,8 @@ class UnitCopier {
                                       CommitMarkerText(target_.place),
                                       {.must_create = true}));
     }
-    HF_RETURN_IF_ERROR(store->Delete(kCopyJournal));
-    return RemoveReplaced();
+    HF_RETURN_IF_ERROR(RemoveReplaced());
+    return store->Delete(kCopyJournal);
   }
 
   // Whether what is there is of an earlier run of this copy; else nothing is

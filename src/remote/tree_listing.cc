@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <mutex>
 #include <optional>
+#include <set>
 #include <variant>
 
 #include "base/coding.h"
@@ -16,7 +18,9 @@
 #include "checkpoint/format/digest_file.h"
 #include "checkpoint/format/directory_names.h"
 #include "codec/xxh64.h"
+#include "ocdbt/database.h"
 #include "place/bucket_registry.h"
+#include "place/open_store.h"
 #include "storage/errno_status.h"
 #include "storage/url_path.h"
 
@@ -109,7 +113,69 @@ Status ListBelow(const std::string& prefix, TreeListing& listing) {
   return Status();
 }
 
-// The files of a checkpoint that cannot be listed, as its digests name them.
+// Passes reads on, and keeps the names of what is read.
+class NameRecorder final : public Store {
+ public:
+  explicit NameRecorder(std::shared_ptr<Store> inner)
+      : inner_(std::move(inner)) {}
+
+  std::set<std::string> names() const {
+    const std::lock_guard lock(mutex_);
+    return names_;
+  }
+
+  std::string Describe(std::string_view key) const override {
+    return inner_->Describe(key);
+  }
+  Result<ObjectInfo> Stat(std::string_view key) override {
+    return Noted(key, inner_->Stat(key));
+  }
+  Result<Bytes> Read(std::string_view key, ByteRange range) override {
+    return Noted(key, inner_->Read(key, range));
+  }
+  Status ReadInto(std::string_view key, uint64_t offset,
+                  std::span<char> target) override {
+    const Status read = inner_->ReadInto(key, offset, target);
+    if (read.ok()) Note(key);
+    return read;
+  }
+  Status List(
+      std::string_view prefix,
+      const std::function<Status(std::string_view key, const ObjectInfo& info)>&
+          fn) override {
+    return inner_->List(prefix, fn);
+  }
+  Status Write(std::string_view key, std::span<const std::string_view>,
+               const WriteOptions&) override {
+    return ReadOnly(key);
+  }
+  Result<std::unique_ptr<ObjectWriter>> Create(std::string_view key) override {
+    return ReadOnly(key);
+  }
+  Status Delete(std::string_view key) override { return ReadOnly(key); }
+  Status SyncNames() override { return Status(); }
+
+ private:
+  void Note(std::string_view key) {
+    const std::lock_guard lock(mutex_);
+    names_.emplace(key);
+  }
+  template <typename T>
+  Result<T> Noted(std::string_view key, Result<T> result) {
+    if (result.ok()) Note(key);
+    return result;
+  }
+  Status ReadOnly(std::string_view key) const {
+    return UnimplementedError("write " + Describe(key) + ": only read here");
+  }
+
+  const std::shared_ptr<Store> inner_;
+  mutable std::mutex mutex_;
+  std::set<std::string> names_;
+};
+
+// The files of a checkpoint that cannot be listed: as its digests name them,
+// and, of databases, as their trees do.
 class DigestedTree {
  public:
   explicit DigestedTree(TreeListing& listing)
@@ -122,6 +188,7 @@ class DigestedTree {
     HF_ASSIGN_OR_RETURN(const bool is_there, AddItem(""));
     if (!is_there) return false;
     HF_RETURN_IF_ERROR(AddItems());
+    HF_RETURN_IF_ERROR(AddDatabases());
     names_.emplace_back(kCommitMarkerFile);
     HF_RETURN_IF_ERROR(AddFiles());
     return true;
@@ -163,6 +230,25 @@ class DigestedTree {
       HF_RETURN_IF_ERROR(CheckKey(item));
       HF_RETURN_IF_ERROR(AddItem(item + "/").status());
     }
+    return Status();
+  }
+
+  // Nodes have checksums of their own, so that no digest names their files.
+  Status AddDatabases() {
+    std::vector<std::string> directories;
+    for (const std::string& name : names_) {
+      if (FileNameOf("/" + name) == kManifestFile) {
+        directories.push_back(
+            name.substr(0, name.size() - kManifestFile.size()));
+      }
+    }
+    NameRecorder recorder(StoreAt(listing_.place));
+    for (const std::string& directory : directories) {
+      HF_ASSIGN_OR_RETURN(const auto database,
+                          ocdbt::Database::Open(&recorder, directory));
+      HF_RETURN_IF_ERROR(database->CheckAll());
+    }
+    for (const std::string& name : recorder.names()) names_.push_back(name);
     return Status();
   }
 
