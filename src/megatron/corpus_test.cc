@@ -340,7 +340,7 @@ TEST_P(CorpusTest, ListsAsRecorded) {
     const auto metadata = LoadShardedMetadata(ckpt_);
     if (want["status"] == "error") {
       ASSERT_FALSE(metadata.ok());
-      EXPECT_EQ(MegatronErrorCode(metadata.status()), want["code"]);
+      EXPECT_EQ(Json(MegatronErrorCode(metadata.status())), want["code"]);
       continue;
     }
     ASSERT_TRUE(metadata.ok()) << metadata.status().ToString();
