@@ -11,6 +11,7 @@
 #include "megatron/flat_boxes.h"
 #include "storage/errno_status.h"
 #include "storage/new_file.h"
+#include "storage/url_path.h"
 #include "tensor/copy.h"
 #include "zarr/format/chunk_key.h"
 
@@ -167,7 +168,20 @@ Result<std::vector<ChunkPart>> PlanParts(const ZarrArray::State& array,
   return parts;
 }
 
+namespace {
+
+Status SharedChunkAtUrlError(const ChunkPart& part, const std::string& key) {
+  return UnimplementedError(
+      "save " + part.array->store->Describe(key) +
+      ": several ranks or tensors share this chunk, and objects cannot be "
+      "written in parts by several writers; save to a local directory, and "
+      "copy it with `holdfast cp`");
+}
+
+}  // namespace
+
 Result<ChunkWriter> ChunkWriter::Open(const std::string& root) {
+  if (IsUrl(root)) return ChunkWriter(UniqueFd());
   UniqueFd fd(::open(root.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (!fd.valid()) return ErrnoStatus(errno, "open", root);
   return ChunkWriter(std::move(fd));
@@ -180,6 +194,7 @@ Result<bool> ChunkWriter::Write(const ChunkPart& part, bool sync) const {
     HF_RETURN_IF_ERROR(WriteWhole(part, key, sync));
     return false;
   }
+  if (!root_.valid()) return SharedChunkAtUrlError(part, key);
   HF_RETURN_IF_ERROR(WriteShared(part, key));
   return true;
 }

@@ -5,6 +5,7 @@
 // whoever comes first, nothing is read back and nothing locked, so that ranks
 // that share a chunk cannot lose each other's bytes.
 // Thread-safety: any thread, disjoint boxes; other processes alike.
+// In an object store a box that is less than a chunk is Unimplemented.
 // Ownership: borrows the state. Units: elements for boxes.
 // Errors: those of the store and of errno_status.h.
 #pragma once

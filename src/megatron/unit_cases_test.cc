@@ -191,8 +191,8 @@ Result<Json> Call(const Json& json, const std::string& fn) {
 void CheckError(const Status& status, const Json& want) {
   const auto error = ErrorOf(status);
   ASSERT_TRUE(error) << status.ToString();
-  EXPECT_EQ(error->code, want["code"]) << error->text;
-  EXPECT_EQ(error->python_class, want["class"]) << error->text;
+  EXPECT_EQ(Json(error->code), want["code"]) << error->text;
+  EXPECT_EQ(Json(error->python_class), want["class"]) << error->text;
   const std::string message = want["message"];
   if (message.find("{CKPT}") == std::string::npos) {
     EXPECT_NE(error->text.find(message), std::string::npos)

@@ -11,6 +11,7 @@
 #include "megatron/python_text.h"
 #include "place/directory_ops.h"
 #include "place/open_store.h"
+#include "storage/url_path.h"
 #include "zarr/format/chunk_key.h"
 
 namespace holdfast::megatron {
@@ -19,6 +20,8 @@ namespace {
 using Tensors = std::span<const ShardedTensor>;
 
 Result<std::shared_ptr<Store>> OpenForSave(const std::string& directory) {
+  // In an object store the first object makes the directory.
+  if (IsUrl(directory)) return StoreAt(directory);
   HF_ASSIGN_OR_RETURN(const bool exists, LeadsToDirectory(directory));
   if (!exists) {
     return MakeError(
