@@ -34,6 +34,11 @@ import servers  # noqa: E402
 STORES = {"moto": servers.moto, "gcs": servers.gcs, "ceph": servers.ceph}
 
 
+# Cases with a parameter whose name has a line end, which Google forbids and moto
+# does not find; Ceph stores it.
+UNSTORABLE = {kind: {"keys_odd_zarr2_dirs"} for kind in ("gcs", "moto")}
+
+
 class RemoteChecker(check_digests.Checker):  # type: ignore[misc]
     """Checks one case by its expected.json, at a URL."""
 
@@ -56,7 +61,9 @@ class RemoteChecker(check_digests.Checker):  # type: ignore[misc]
 class Copier:
     """What is done with each case at one store."""
 
-    def __init__(self, binary: str, server: servers.Server, work: Path) -> None:
+    def __init__(self, binary: str, kind: str, server: servers.Server,
+                 work: Path) -> None:
+        self.unstorable = UNSTORABLE.get(kind, set())
         self.binary = binary
         self.root = server.root
         self.environment = server.environment()
@@ -76,6 +83,8 @@ class Copier:
         url = f"{self.root}/orbax/{case.name}"
         if not files_of(case / "ckpt"):
             return []
+        if case.name in self.unstorable:
+            return self.check_refused(case, f"{url}/ckpt")
         try:
             self.call("cp", "--quiet", str(case / "ckpt"), f"{url}/ckpt")
             checker = RemoteChecker(self.binary, case, url, self.environment)
@@ -83,6 +92,14 @@ class Copier:
             return lines + self.check_back(case / "ckpt", f"{url}/ckpt")
         except RuntimeError as error:
             return [f"{case.name}: {error}"]
+
+    def check_refused(self, case: Path, url: str) -> list[str]:
+        """A case with a name that the store cannot have."""
+        try:
+            self.call("cp", "--quiet", str(case / "ckpt"), url)
+        except RuntimeError:
+            return []
+        return [f"{case.name}: was copied, though a name has a line end"]
 
     def check_megatron(self, checkpoint: Path, name: str) -> list[str]:
         """A checkpoint of Megatron's: the mismatches."""
@@ -101,7 +118,10 @@ class Copier:
         """The copy of the copy has the same files."""
         back = self.work / url.replace("/", "_").replace(":", "_")
         self.call("cp", "--quiet", url, str(back))
-        want, got = files_of(source), files_of(back)
+        # Saves that never ended are not copied.
+        want = {name: content for name, content in files_of(source).items()
+                if ".orbax-checkpoint-tmp/" not in name}
+        got = files_of(back)
         # What makes a step count in an object store.
         added = {name for name in got.keys() - want.keys()
                  if name.endswith("commit_success.txt")}
@@ -164,7 +184,7 @@ def check(binary: str, kind: str, corpus: Path, megatron: Path | None,
               if is_readable(binary, path)]
     with (tempfile.TemporaryDirectory() as work, STORES[kind]() as server,
           concurrent.futures.ThreadPoolExecutor(2) as pool):
-        copier = Copier(binary, server, Path(work))
+        copier = Copier(binary, kind, server, Path(work))
         jobs = [pool.submit(copier.check_case, case) for case in cases]
         jobs += [pool.submit(copier.check_megatron, path, name)
                  for path, name in others]
