@@ -32,8 +32,9 @@ bool IsPlainPath(const std::string& path) {
 }
 
 // Says nothing about what is there.
-bool MayComeAgain(const Status& status) {
+bool SaysNothing(const Status& status) {
   return status.code() == StatusCode::kUnavailable ||
+         status.code() == StatusCode::kFailedPrecondition ||
          status.code() == StatusCode::kDeadlineExceeded ||
          status.code() == StatusCode::kCancelled;
 }
@@ -46,7 +47,7 @@ Status Look::ProbeFile(const std::string& key) {
   if (object.ok()) {
     object->key = key;
     AddFile(std::move(object).value());
-  } else if (MayComeAgain(object.status())) {
+  } else if (SaysNothing(object.status())) {
     return object.status();
   } else {
     absent_.insert(key);
@@ -69,7 +70,7 @@ Status Look::ProbeNames(const std::vector<std::string>& prefixes) {
   }
   if (requests.empty()) return {};
   std::vector<Result<GetResult>> results = root_.bucket->Get(requests);
-  Status denied;
+  Status trouble;
   for (size_t i = 0; i < requests.size(); ++i) {
     const std::string& key = requests[i].key;
     const Status status = results[i].status();
@@ -78,18 +79,21 @@ Status Look::ProbeNames(const std::vector<std::string>& prefixes) {
       object.key = key;
       AddFile(std::move(object));
       Keep(key, std::move(results[i]->bytes));
-    } else if (MayComeAgain(status)) {
+    } else if (SaysNothing(status)) {
       for (const std::string& prefix : prefixes) probed_.erase(prefix);
       return status;
+    } else if (status.code() == StatusCode::kResourceExhausted) {
+      // Too large to be fetched before anybody asks.
+      HF_RETURN_IF_ERROR(ProbeFile(key));
     } else {
       absent_.insert(key);
       // A store whose list is closed says of what is missing that it is
       // forbidden.
-      if (status.code() == StatusCode::kPermissionDenied) denied = status;
+      if (status.code() != StatusCode::kNotFound) trouble = status;
     }
   }
   // Nothing but refusals: it is the credentials.
-  return contents_.empty() ? denied : Status();
+  return contents_.empty() ? trouble : Status();
 }
 
 void Look::AddFilesOfDigests(const std::string& prefix) {

@@ -228,6 +228,32 @@ TEST_F(LookTest, WhoMayDoNothingIsTold) {
   EXPECT_THAT(status.ToString(), HasSubstr("wrong key"));
 }
 
+TEST_F(LookTest, ServersThatAreNotTrustedSayNothing) {
+  MemBucketForTest web(WebServer());
+  FillCheckpoint(web);
+  web.bucket->SetHook([](BucketRequest, std::string_view) {
+    return FailedPreconditionError("the certificate is not trusted");
+  });
+  const LookScope scope(kRoot);
+  EXPECT_THAT(GetPathKind(kRoot).status().ToString(), HasSubstr("not trusted"));
+  EXPECT_THAT(ListDirectory(kRoot).status().ToString(),
+              HasSubstr("not trusted"));
+}
+
+TEST_F(LookTest, MetadataTooLargeToBeFetchedIsThere) {
+  MemBucketForTest web(WebServer());
+  FillCheckpoint(web);
+  web.Put("c/_CHECKPOINT_METADATA", R"({"item_handlers": {"state": "x"}})");
+  web.bucket->SetHook([](BucketRequest kind, std::string_view key) {
+    const bool is_too_large =
+        kind == BucketRequest::kGet && key.ends_with("state/_METADATA");
+    return is_too_large ? ResourceExhaustedError("too large") : Status();
+  });
+  const LookScope scope(kRoot);
+  EXPECT_EQ(GetPathKind("mem://test/c/state/_METADATA").value(),
+            PathKind::kFile);
+}
+
 TEST_F(LookTest, AFailureIsNotKnowledge) {
   FillCheckpoint(mem_);
   mem_.bucket->SetFaults({.fail_at = 1});
