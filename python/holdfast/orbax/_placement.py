@@ -173,9 +173,9 @@ def put_all(puts: Sequence[Put]) -> None:
     """Makes the jax.Arrays of all `puts`.
 
     What goes to a device's own memory goes in one call of jax, which lets the
-    transfers overlap: 3.75 GiB in 240 arrays took 0.1 s in one call to an H100
-    and 1 s in a call an array. CPU devices adopt the host arrays, which must
-    not change any more.
+    transfers overlap: holdfast.load, which does so, brought 3.75 GiB to an H100
+    in 1.0 s, a call an array took 1.9 s. CPU devices adopt the host arrays,
+    which must not change any more.
     """
     if not puts:
         return
