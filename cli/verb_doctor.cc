@@ -1,5 +1,7 @@
 // doctor: what is wrong with an object store, or that nothing is.
 
+#include <algorithm>
+#include <cmath>
 #include <cstdio>
 
 #include "cli/json_out.h"

@@ -104,7 +104,7 @@ class ProcessGroup;  // holdfast/process_group.h
 
 // How a checkpoint comes to exist at once.
 enum class CommitMode : uint8_t {
-  kAuto,  // kRename where the storage can, which local files can
+  kAuto,  // kRename for paths, kMarkerFile for URLs of object stores
   // Written as `<path>.orbax-checkpoint-tmp`, then renamed.
   kRename,
   // Written at `path` itself, where it does not count until
