@@ -24,8 +24,12 @@ endif()
 
 # holdfast_unity(target SOURCES|TESTS): the target's files as one translation
 # unit, when HOLDFAST_UNITY asks for it. All of them, so that what may not meet
-# does not depend on how many files there are.
+# does not depend on how many files there are. HOLDFAST_UNITY_EXCEPT names the
+# targets that somebody works on, and wants compiled a file at a time.
 function(holdfast_unity target kind)
+  if(target IN_LIST HOLDFAST_UNITY_EXCEPT)
+    return()
+  endif()
   if(NOT HOLDFAST_UNITY STREQUAL "ON" AND NOT HOLDFAST_UNITY STREQUAL kind)
     return()
   endif()
