@@ -34,6 +34,26 @@ uint32_t ExtendTable(uint32_t state, const char* p, size_t n) {
   return state;
 }
 
+// The product of two polynomials modulo the CRC's, all reflected: bit 31 is 1.
+constexpr uint32_t MultiplyModP(uint32_t a, uint32_t b) {
+  uint32_t product = 0;
+  for (int bit = 31; bit >= 0; --bit) {
+    if ((a >> bit) & 1) product ^= b;
+    b = StepBits(b, 1);
+  }
+  return product;
+}
+
+// x to the power 8 * 2^k: what 2^k zero bytes multiply a CRC with.
+constexpr std::array<uint32_t, 64> kZeroBytesFactor = [] {
+  std::array<uint32_t, 64> table{};
+  table[0] = uint32_t{1} << (31 - 8);
+  for (size_t k = 1; k < table.size(); ++k) {
+    table[k] = MultiplyModP(table[k - 1], table[k - 1]);
+  }
+  return table;
+}();
+
 #if defined(__x86_64__)
 
 // The crc32 instruction has a latency of 3 and a throughput of 1, so three
@@ -120,6 +140,13 @@ uint32_t Crc32c(std::string_view data) { return ExtendCrc32c(0, data); }
 
 uint32_t ExtendCrc32c(uint32_t crc, std::string_view data) {
   return ~Extend(~crc, data.data(), data.size());
+}
+
+uint32_t JoinCrc32c(uint32_t a, uint32_t b, uint64_t b_byte_count) {
+  for (size_t k = 0; b_byte_count != 0; ++k, b_byte_count >>= 1) {
+    if (b_byte_count & 1) a = MultiplyModP(kZeroBytesFactor[k], a);
+  }
+  return a ^ b;
 }
 
 uint32_t ExtendCrc32cSlow(uint32_t crc, std::string_view data) {

@@ -13,6 +13,9 @@ namespace holdfast {
 uint32_t Crc32c(std::string_view data);
 // CRC of A+data, given the CRC of A.
 uint32_t ExtendCrc32c(uint32_t crc, std::string_view data);
+// CRC of A+B, given the CRCs of A and of B and the size of B: no byte is read
+// again. Takes about a microsecond.
+uint32_t JoinCrc32c(uint32_t a, uint32_t b, uint64_t b_byte_count);
 // The slow, obvious twin, one bit at a time; for tests.
 uint32_t ExtendCrc32cSlow(uint32_t crc, std::string_view data);
 

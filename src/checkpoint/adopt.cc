@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <set>
 
-#include "base/crc32c.h"
 #include "base/status_macros.h"
 #include "checkpoint/digest_index.h"
 #include "checkpoint/format/directory_names.h"
+#include "checkpoint/value_sums.h"
 #include "ocdbt/database.h"
 #include "ocdbt/entry_list.h"
 #include "place/directory_ops.h"
@@ -120,9 +120,8 @@ Result<ocdbt::MergeChild> ReadAdoptedDatabase(Store& store,
                       ocdbt::Database::Open(&store, prefix, {}));
   HF_ASSIGN_OR_RETURN(ocdbt::EntryList list, ReadAllEntries(*database));
   if (digests == nullptr) return ocdbt::MergeChild{prefix, std::move(list)};
-  const std::string manifest = prefix + std::string(kManifestFile);
-  HF_ASSIGN_OR_RETURN(FileDigest row, SumFile(store, manifest));
-  digests->files.push_back(std::move(row));
+  HF_RETURN_IF_ERROR(
+      AddManifestRows(store, prefix + std::string(kManifestFile), *digests));
   for (const ocdbt::LeafEntry& entry : list.entries) {
     if (entry.is_inline()) continue;
     const std::string path = prefix + list.files[entry.file_index].path;
@@ -130,7 +129,7 @@ Result<ocdbt::MergeChild> ReadAdoptedDatabase(Store& store,
         const Bytes value,
         store.Read(path, {entry.offset, entry.value_byte_count}));
     digests->values.push_back(
-        {path, entry.offset, entry.value_byte_count, Crc32c(value.view())});
+        SumValue(path, entry.offset, value.view(), ValueKnownBy::kBlocks));
   }
   return ocdbt::MergeChild{prefix, std::move(list)};
 }

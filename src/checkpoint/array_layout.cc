@@ -55,6 +55,20 @@ bool EndsInCheckedFrame(const zarr::ArrayMetadata& metadata) {
           std::holds_alternative<Crc32cParams>(codecs.back()));
 }
 
+// A shard ends in its index, which says nothing of what is in it.
+ValueKnownBy KnownBy(const zarr::ArrayMetadata& metadata) {
+  if (metadata.sharding || metadata.bytes_codecs.empty()) {
+    return ValueKnownBy::kBlocks;
+  }
+  const BytesCodecParams& last = metadata.bytes_codecs.back();
+  if (std::holds_alternative<Crc32cParams>(last)) {
+    return ValueKnownBy::kCrc32cEnd;
+  }
+  const auto* zstd = std::get_if<ZstdParams>(&last);
+  return zstd != nullptr && zstd->checksum ? ValueKnownBy::kZstdEnd
+                                           : ValueKnownBy::kBlocks;
+}
+
 }  // namespace
 
 Result<std::shared_ptr<const ArrayLayout>> MakeArrayLayout(
@@ -68,6 +82,7 @@ Result<std::shared_ptr<const ArrayLayout>> MakeArrayLayout(
   layout->grid = {metadata.shape, metadata.chunk_shape};
   layout->is_readable_in_place = IsReadableInPlace(layout->format);
   layout->has_frame_checksum = EndsInCheckedFrame(metadata);
+  layout->known_by = KnownBy(metadata);
   layout->codecs_text = CodecsText(metadata);
   layout->codec_count = InnermostCodecs(metadata).size();
   // MakeChunkFormat has refused products that overflow.

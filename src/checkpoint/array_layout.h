@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 
+#include "checkpoint/value_sums.h"
 #include "holdfast/options.h"
 #include "tensor/grid.h"
 #include "zarr/format/metadata.h"
@@ -26,6 +27,7 @@ struct ArrayLayout {
   bool is_readable_in_place = false;
   // Every frame carries a checksum if holdfast wrote it.
   bool has_frame_checksum = false;
+  ValueKnownBy known_by = ValueKnownBy::kBlocks;  // a stored chunk
   std::string codecs_text;  // "zstd", "blosc lz4 bitshuffle", "none"
   size_t codec_count = 0;   // bytes->bytes codecs, inner ones included
   size_t chunk_bytes = 0;   // decoded bytes of one whole chunk

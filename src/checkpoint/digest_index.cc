@@ -8,6 +8,7 @@
 #include "base/crc32c.h"
 #include "base/status_macros.h"
 #include "checkpoint/format/directory_names.h"
+#include "checkpoint/format/part_file.h"
 
 namespace holdfast {
 namespace {
@@ -87,14 +88,24 @@ const FileDigest* DigestIndex::FindFile(std::string_view path) const {
   return row != digests_.files.end() && row->path == path ? &*row : nullptr;
 }
 
-bool DigestIndex::HasFile(std::string_view path) const {
-  return FindFile(path) != nullptr;
-}
-
 Status DigestIndex::CheckFile(std::string_view path,
                               std::string_view content) const {
   const FileDigest* row = FindFile(path);
   return row == nullptr ? Status() : CheckFile(*row, content);
+}
+
+std::span<const ValueDigest> DigestIndex::RowsOf(std::string_view path) const {
+  struct Less {
+    bool operator()(const ValueDigest& row, std::string_view wanted) const {
+      return row.path < wanted;
+    }
+    bool operator()(std::string_view wanted, const ValueDigest& row) const {
+      return wanted < row.path;
+    }
+  };
+  const auto [first, last] = std::equal_range(
+      digests_.values.begin(), digests_.values.end(), path, Less());
+  return {first, last};
 }
 
 Status DigestIndex::CheckFile(const FileDigest& row, std::string_view content) {
@@ -125,6 +136,9 @@ const ValueDigest* DigestIndex::FindValue(std::string_view path,
 
 Status DigestIndex::CheckValue(const ValueDigest& row,
                                std::string_view content) {
+  if (row.is_node && content.size() == row.byte_count) {
+    return CheckCrc(ManifestChecksum(content), row.crc32c);
+  }
   return CheckContent(row.byte_count, row.crc32c, content);
 }
 

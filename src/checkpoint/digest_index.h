@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,11 +25,21 @@ class DigestIndex {
   // Nullopt when the directory has no such file.
   static Result<std::optional<DigestIndex>> Read(Store& store);
 
-  bool HasFile(std::string_view path) const;
+  bool HasFile(std::string_view path) const {
+    return FindFile(path) != nullptr;
+  }
   // Ok when the file is not listed.
   Status CheckFile(std::string_view path, std::string_view content) const;
+  // Null when the file is not listed.
+  const FileDigest* FindFile(std::string_view path) const;
   // Null when the value is not listed.
   const ValueDigest* FindValue(std::string_view path, uint64_t offset) const;
+  // The values and nodes in one file, by offset.
+  std::span<const ValueDigest> RowsOf(std::string_view path) const;
+  // Whether anything of the file is listed.
+  bool Lists(std::string_view path) const {
+    return FindFile(path) != nullptr || !RowsOf(path).empty();
+  }
   static Status CheckValue(const ValueDigest& row, std::string_view content);
   static Status CheckFile(const FileDigest& row, std::string_view content);
   // Ok when `got` is what the row says.
@@ -36,10 +47,10 @@ class DigestIndex {
 
   const std::vector<FileDigest>& files() const { return digests_.files; }
   const std::vector<ValueDigest>& values() const { return digests_.values; }
+  uint64_t block_bytes() const { return digests_.block_bytes; }
 
  private:
   explicit DigestIndex(DigestFile digests);
-  const FileDigest* FindFile(std::string_view path) const;
 
   DigestFile digests_;  // rows sorted by path and offset
 };

@@ -128,7 +128,7 @@ class Encoder {
     return sink_.PutStream(
         batch.first,
         zarr::ChunkKey(ArrayPrefix(array.name), layout.format.metadata, index),
-        encode);
+        layout.known_by, encode);
   }
 
   // `box` is the chunk's; the array outlives the result.
@@ -176,7 +176,8 @@ class Encoder {
       EncodedChunk metadata;
       metadata.pieces.push_back(array.layout->metadata_text);
       metadata.byte_count = array.layout->metadata_text.size();
-      return sink_.Put(value, std::move(key), std::move(metadata), held);
+      return sink_.Put(value, std::move(key), std::move(metadata),
+                       ValueKnownBy::kBlocks, held);
     }
     const Shape index = layout.grid.ChunkIndex(array.ChunkOf(value));
     std::string key = zarr::ChunkKey(prefix, layout.format.metadata, index);
@@ -188,7 +189,8 @@ class Encoder {
       return encoded.status().WithContext("leaf " + array.name);
     }
     stored_bytes_.fetch_add(encoded->byte_count, std::memory_order_relaxed);
-    return sink_.Put(value, std::move(key), std::move(encoded).value(), held);
+    return sink_.Put(value, std::move(key), std::move(encoded).value(),
+                     layout.known_by, held);
   }
 
   // The elements in the dtype to be stored: where they lie, or in scratch.

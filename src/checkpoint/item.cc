@@ -5,6 +5,7 @@
 
 #include "base/status_macros.h"
 #include "checkpoint/array_index.h"
+#include "checkpoint/checked_store.h"
 #include "checkpoint/format/aggregate.h"
 #include "checkpoint/format/array_metadatas.h"
 #include "checkpoint/format/directory_names.h"
@@ -69,9 +70,7 @@ class ItemOpener {
   Result<std::unique_ptr<Item>> OpenArrays(
       const std::vector<Item::ArrayRequest>& requests) {
     OpenFiles();
-    if (options_.verify) {
-      HF_ASSIGN_OR_RETURN(item_->digests_, DigestIndex::Read(files()));
-    }
+    HF_RETURN_IF_ERROR(ReadDigests());
     SetMissingPolicy(false);
     if (item_->place_.kind == ItemKind::kOcdbt) {
       HF_RETURN_IF_ERROR(OpenDatabase());
@@ -91,9 +90,7 @@ class ItemOpener {
       HF_RETURN_IF_ERROR(AddJsonLeaf());
       return std::move(item_);
     }
-    if (options_.verify) {
-      HF_ASSIGN_OR_RETURN(item_->digests_, DigestIndex::Read(files()));
-    }
+    HF_RETURN_IF_ERROR(ReadDigests());
     if (item_->place_.kind == ItemKind::kPytree) {
       HF_RETURN_IF_ERROR(OpenPytree());
     } else {
@@ -109,6 +106,18 @@ class ItemOpener {
     item_->files_ = StoreAt(item_->place_.directory);
   }
   Store& files() { return *item_->files_; }
+
+  // From here on whatever is read of the item's files is checked.
+  Status ReadDigests() {
+    if (!options_.verify) return Status();
+    HF_ASSIGN_OR_RETURN(std::optional<DigestIndex> digests,
+                        DigestIndex::Read(files()));
+    if (!digests) return Status();
+    item_->digests_ = std::make_shared<const DigestIndex>(*std::move(digests));
+    item_->files_ =
+        std::make_shared<CheckedStore>(item_->files_, item_->digests_);
+    return Status();
+  }
 
   // A file of the item, checked against the digests.
   Result<Bytes> ReadFile(std::string_view name) {

@@ -80,7 +80,8 @@ class Item {
   ocdbt::Database* database() const {
     return use_ocdbt() ? &ocdbt_store_->database() : nullptr;
   }
-  const DigestIndex* digests() const { return digests_ ? &*digests_ : nullptr; }
+  // Null when nothing that is read can be compared with what was saved.
+  const DigestIndex* digests() const { return digests_.get(); }
   // Absent chunks are errors.
   bool refuses_missing_chunks() const { return refuses_missing_; }
 
@@ -91,7 +92,7 @@ class Item {
   ItemPlace place_;
   std::shared_ptr<Store> files_;
   std::unique_ptr<ocdbt::OcdbtStore> ocdbt_store_;
-  std::optional<DigestIndex> digests_;
+  std::shared_ptr<const DigestIndex> digests_;
   std::optional<TreeMetadata> tree_metadata_;
   ShardingFile shardings_;
   std::vector<StoredLeaf> leaves_;

@@ -15,6 +15,7 @@
 #include "checkpoint/format/tree_metadata.h"
 #include "checkpoint/plan_checksums.h"
 #include "checkpoint/value_sink.h"
+#include "checkpoint/value_sums.h"
 #include "distributed/rank_list.h"
 #include "ocdbt/database.h"
 #include "ocdbt/merge.h"
@@ -169,14 +170,13 @@ class PartMerger {
     if (children.empty()) return Status();
     HF_ASSIGN_OR_RETURN(const ocdbt::BulkWriteOptions write_options,
                         DatabaseWriteOptions(sink_options_));
-    HF_RETURN_IF_ERROR(
-        ocdbt::MergeEntries(&store_, "", std::move(children), write_options)
-            .status());
+    HF_ASSIGN_OR_RETURN(
+        const ocdbt::BulkWriteSummary merged,
+        ocdbt::MergeEntries(&store_, "", std::move(children), write_options));
     if (!options_.write_digests) return Status();
-    HF_ASSIGN_OR_RETURN(FileDigest row,
-                        SumFile(store_, std::string(kManifestFile)));
-    files_.digests().files.push_back(std::move(row));
-    return Status();
+    AddNodeRows(merged, files_.digests());
+    return AddManifestRows(store_, std::string(kManifestFile),
+                           files_.digests());
   }
 
   // A manifest that is not the one its process wrote is of another save.
@@ -241,7 +241,7 @@ class PartMerger {
     std::vector<std::string_view> keys;
     for (const PartFile& part : parts_) {
       for (const ValueDigest& row : part.digests.values) {
-        keys.push_back(row.path);
+        if (!row.is_node) keys.push_back(row.path);
       }
       for (const FileDigest& row : part.digests.files) {
         if (!IsMetadataKey(row.path)) continue;

@@ -13,9 +13,6 @@ namespace {
 // Chunks up to this size are not worth a look at their file.
 constexpr size_t kSmallChunkBytes = 1 << 20;
 
-// A wanted part of a chunk this small is not worth doing without a checksum.
-constexpr size_t kCheckedChunkBytesMax = 256 << 10;
-
 // Decoded bytes of the part of a chunk that all wants lie in, if reading it
 // alone saves something; else 0.
 uint64_t FindPartBytes(const PlannedChunk& chunk, const RestoreTarget& target,
@@ -25,10 +22,6 @@ uint64_t FindPartBytes(const PlannedChunk& chunk, const RestoreTarget& target,
                                            format.shard->entry_count() > 1);
   if (!has_parts || chunk.is_missing || chunk.location.inline_value ||
       !wanted || *wanted == chunk.box) {
-    return 0;
-  }
-  if (target.leaf->layout->chunk_bytes <= kCheckedChunkBytesMax &&
-      FindDigest(chunk, target) != nullptr) {
     return 0;
   }
   return BytesOf(*wanted, *target.leaf);

@@ -18,11 +18,11 @@ class NewDatabaseSink final : public ValueSink {
   explicit NewDatabaseSink(std::unique_ptr<ocdbt::BulkWriter> writer)
       : writer_(std::move(writer)) {}
 
-  Status Put(uint64_t index, std::string key, EncodedChunk value,
+  Status Put(uint64_t index, std::string key, EncodedChunk value, ValueKnownBy,
              std::shared_ptr<const void> keepalive) override {
     return writer_->Put(index, key, std::move(value), std::move(keepalive));
   }
-  Status PutStream(uint64_t index, std::string key,
+  Status PutStream(uint64_t index, std::string key, ValueKnownBy,
                    const StreamFn& produce) override {
     return writer_->PutStream(index, key, produce);
   }
@@ -48,14 +48,14 @@ class AppendSink final : public ValueSink {
   }
 
   Status Put(uint64_t /*index*/, std::string key, EncodedChunk value,
-             std::shared_ptr<const void> keepalive) override {
+             ValueKnownBy, std::shared_ptr<const void> keepalive) override {
     const std::lock_guard lock(mutex_);
     values_.push_back(
         {std::move(key), std::move(value), std::move(keepalive), {}});
     return Status();
   }
 
-  Status PutStream(uint64_t /*index*/, std::string key,
+  Status PutStream(uint64_t /*index*/, std::string key, ValueKnownBy,
                    const StreamFn& produce) override {
     const auto text = std::make_shared<std::string>();
     HF_RETURN_IF_ERROR(produce([&](std::span<const std::string_view> pieces) {

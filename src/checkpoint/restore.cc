@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "base/crc32c.h"
 #include "base/status_macros.h"
 #include "checkpoint/chunk_source.h"
 #include "checkpoint/counted_stores.h"
@@ -13,9 +12,6 @@
 
 namespace holdfast {
 namespace {
-
-// Small enough that the bytes are still in the cache when they are summed.
-constexpr size_t kVerifyPieceBytes = 256 << 10;
 
 // A read that no cancel interrupts.
 constexpr size_t kReadPieceBytes = 64 << 20;
@@ -32,12 +28,11 @@ bool IsRemote(const Store& store) { return store.requests_in_flight() > 1; }
 class Restorer {
  public:
   Restorer(const std::vector<RestoreTarget>& targets, const RestorePlan& plan,
-           const CountedStores& stores, const RestoreOptions& options, Run& run)
+           const CountedStores& stores, Run& run)
       : targets_(targets),
         groups_(GroupTargets(targets)),
         plan_(plan),
         stores_(stores),
-        options_(options),
         run_(run),
         kept_scratch_bytes_max_(KeptScratchBytesMax(run)),
         workers_(run.executor().thread_count()) {
@@ -168,36 +163,22 @@ class Restorer {
            FillsTarget(chunk, uses);
   }
 
-  // Null when the value needs no check beyond its codec's own.
-  const ValueDigest* DigestOf(const PlannedChunk& chunk) const {
-    return options_.verify ? FindDigest(chunk, TargetOf(chunk)) : nullptr;
-  }
-
   Status ReadInPlace(const PlannedChunk& chunk, const ChunkUses& uses) {
     const ArrayView view = ViewOf(*uses.target, chunk.box);
-    const ValueDigest* digest = DigestOf(chunk);
     const size_t byte_count = chunk.location.byte_count;
-    const size_t piece_bytes_max = IsRemote(*chunk.location.store)
+    // A store that checks its bytes cuts the read by itself.
+    const bool is_checked = TargetOf(chunk).item->digests() != nullptr;
+    const size_t piece_bytes_max = is_checked ? byte_count
+                                   : IsRemote(*chunk.location.store)
                                        ? kRemotePieceBytes
-                                   : digest != nullptr ? kVerifyPieceBytes
-                                                       : kReadPieceBytes;
-    uint32_t crc = 0;
+                                       : kReadPieceBytes;
     for (size_t done = 0; done < byte_count;) {
       HF_RETURN_IF_ERROR(run_.cancel().Check());
       const size_t piece_bytes = std::min(piece_bytes_max, byte_count - done);
-      const std::span<char> piece(view.data + done, piece_bytes);
-      HF_RETURN_IF_ERROR(
-          ReadPiece(chunk.location, done, piece)
-              .WithContext("leaf " + TargetOf(chunk).leaf->info.name));
-      if (digest != nullptr) {
-        crc = ExtendCrc32c(crc, {piece.data(), piece.size()});
-      }
+      const Status read =
+          ReadPiece(chunk.location, done, {view.data + done, piece_bytes});
+      HF_RETURN_IF_ERROR(read.WithContext(ChunkText(chunk)));
       done += piece_bytes;
-    }
-    if (digest != nullptr &&
-        (crc != digest->crc32c || byte_count != digest->byte_count)) {
-      return DataLossError(At(chunk, TargetOf(chunk)) +
-                           ": bytes differ from when they were saved");
     }
     run_.AddDone(byte_count);
     return Status();
@@ -206,9 +187,6 @@ class Restorer {
   // A batch of one: what can be cancelled is.
   Status ReadPiece(const ObjectLocation& where, uint64_t at,
                    std::span<char> target) const {
-    if (!IsRemote(*where.store)) {
-      return where.store->ReadInto(where.key, where.offset + at, target);
-    }
     const RangeRead request{where.key, where.offset + at, target};
     return where.store->ReadBatch({&request, 1}, &run_.cancel());
   }
@@ -216,10 +194,6 @@ class Restorer {
   Status Decode(const PlannedChunk& chunk, const ChunkUses& uses,
                 std::string_view encoded, Worker& worker) {
     const RestoreTarget& target = TargetOf(chunk);
-    if (const ValueDigest* digest = DigestOf(chunk)) {
-      const Status checked = DigestIndex::CheckValue(*digest, encoded);
-      if (!checked.ok()) return checked.WithContext(At(chunk, target));
-    }
     const Status decoded = uses.is_direct
                                ? DecodeDirect(chunk, uses, encoded, worker)
                                : DecodeToScratch(chunk, uses, encoded, worker);
@@ -298,11 +272,8 @@ class Restorer {
     if (!has_parts && !format.codec->is_streamable()) return false;
     const ByteBudget::Lease lease =
         Acquire(2 * run_.budget().piece_bytes(), worker);
-    ChunkSource source(chunk.location, stored_bytes, DigestOf(chunk),
-                       run_.cancel());
+    ChunkSource source(chunk.location, stored_bytes, run_.cancel());
     if (has_parts) {
-      const Status summed = source.CheckDigest();
-      if (!summed.ok()) return summed.WithContext(At(chunk, target));
       HF_RETURN_IF_ERROR(ReadBoxes(chunk, uses, worker));
       return true;
     }
@@ -519,6 +490,22 @@ class Restorer {
                      {scratch.data(), read.byte_count});
   }
 
+  // The failure of a joined read, in the name of the chunk that it is about:
+  // the first that cannot be read alone.
+  Status Blamed(const PlannedRead& read, const Status& failure,
+                Worker& worker) const {
+    for (size_t i = read.first; i < read.last; ++i) {
+      const PlannedChunk& chunk = plan_.chunks[i];
+      const ObjectLocation& where = chunk.location;
+      if (read.last - read.first == 1)
+        return failure.WithContext(ChunkText(chunk));
+      const Status alone = ReadToScratch(
+          {i, i + 1, where.offset, where.byte_count}, where, worker.encoded);
+      if (!alone.ok()) return alone.WithContext(ChunkText(chunk));
+    }
+    return failure;
+  }
+
   Status ExecuteRanged(const PlannedRead& read, Worker& worker) {
     const PlannedChunk& first = plan_.chunks[read.first];
     std::vector<ChunkUses> uses;
@@ -540,7 +527,7 @@ class Restorer {
     const ByteBudget::Lease lease =
         Acquire(read.byte_count + scratch_bytes, worker);
     const Status status = ReadToScratch(read, first.location, worker.encoded);
-    if (!status.ok()) return status.WithContext(At(first, TargetOf(first)));
+    if (!status.ok()) return Blamed(read, status, worker);
     for (size_t i = read.first; i < read.last; ++i) {
       const ObjectLocation& location = plan_.chunks[i].location;
       const std::string_view encoded(
@@ -557,7 +544,6 @@ class Restorer {
   const std::vector<TargetGroup> groups_;
   const RestorePlan& plan_;
   const CountedStores& stores_;
-  const RestoreOptions& options_;
   Run& run_;
   const size_t kept_scratch_bytes_max_;
   std::vector<Worker> workers_;
@@ -587,7 +573,7 @@ Status Restore(const std::vector<RestoreTarget>& targets,
   stats.chunk_count += plan.chunks.size();
   stats.decoded_bytes += total_bytes;
   run.StartPhase("read", total_bytes);
-  Restorer restorer(targets, plan, stores, options, run);
+  Restorer restorer(targets, plan, stores, run);
   HF_RETURN_IF_ERROR(run.executor().ParallelFor(
       plan.reads.size(),
       [&](size_t read, int worker) { return restorer.Execute(read, worker); },

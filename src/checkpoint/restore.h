@@ -14,17 +14,15 @@
 namespace holdfast {
 
 struct RestoreOptions {
-  // Check raw and blosc values against the digests, where there are some.
-  bool verify = true;
   // Decoded bytes that `chunks` give the targets, where that is not all that
   // the targets want.
   std::optional<uint64_t> wanted_bytes;
 };
 
 // `chunks` as LocateChunks gave them for the same targets. Of an uncompressed
-// chunk only the wanted bytes are read, unless it is small; the checksums of
-// digests cover whole chunks and are checked where one is read whole. What was
-// read of the stores, and of values in line, is added to stats.stored_bytes.
+// chunk only the wanted bytes are read. That they are those that were saved is
+// for the items' stores to find out (checked_store.h). What was read of the
+// stores, and of values in line, is added to stats.stored_bytes.
 Status Restore(const std::vector<RestoreTarget>& targets,
                std::vector<PlannedChunk> chunks, const RestoreOptions& options,
                Run& run, Stats& stats);

@@ -84,14 +84,4 @@ std::string At(const PlannedChunk& chunk, const RestoreTarget& target) {
   return text;
 }
 
-const ValueDigest* FindDigest(const PlannedChunk& chunk,
-                              const RestoreTarget& target) {
-  const DigestIndex* digests = target.item->digests();
-  if (digests == nullptr || target.leaf->layout->has_frame_checksum ||
-      chunk.location.inline_value || chunk.is_missing) {
-    return nullptr;
-  }
-  return digests->FindValue(chunk.location.key, chunk.location.offset);
-}
-
 }  // namespace holdfast

@@ -59,8 +59,4 @@ uint64_t BytesOf(const Box& box, const StoredLeaf& leaf);
 // "leaf a.b: chunk [0:4]: /ckpt/d/7a28 at 0", for messages.
 std::string At(const PlannedChunk& chunk, const RestoreTarget& target);
 
-// The checksum that nothing but the digests has of the stored chunk, or null.
-const ValueDigest* FindDigest(const PlannedChunk& chunk,
-                              const RestoreTarget& target);
-
 }  // namespace holdfast

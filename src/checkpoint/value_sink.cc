@@ -4,7 +4,6 @@
 #include <array>
 #include <mutex>
 
-#include "base/crc32c.h"
 #include "base/status_macros.h"
 #include "checkpoint/adopt.h"
 #include "checkpoint/format/directory_names.h"
@@ -17,14 +16,8 @@ namespace {
 
 constexpr uint32_t kMaxInlineValueBytes = 1024;  // Orbax's config
 
-uint32_t ExtendChecksum(uint32_t crc,
-                        std::span<const std::string_view> pieces) {
-  for (const std::string_view piece : pieces) crc = ExtendCrc32c(crc, piece);
-  return crc;
-}
-
-uint32_t ChecksumOf(const EncodedChunk& chunk) {
-  return ExtendChecksum(0, chunk.pieces);
+void AddPieces(std::span<const std::string_view> pieces, ValueSums& sums) {
+  for (const std::string_view piece : pieces) sums.Add(piece);
 }
 
 Result<ocdbt::Uuid> UuidFromHex(const std::string& hex) {
@@ -69,33 +62,31 @@ class OcdbtSink final : public ValueSink {
   }
 
   Status Put(uint64_t index, std::string key, EncodedChunk value,
+             ValueKnownBy known_by,
              std::shared_ptr<const void> keepalive) override {
     if (options_.write_digests && value.byte_count > kMaxInlineValueBytes) {
-      const uint32_t crc = ChecksumOf(value);
-      std::lock_guard lock(mutex_);
-      checksums_.emplace_back(key, crc);
+      ValueSums sums(known_by);
+      AddPieces(value.pieces, sums);
+      AddRow(key, sums.Finish());
     }
     return writer_->Put(index, key, std::move(value), std::move(keepalive));
   }
 
-  Status PutStream(uint64_t index, std::string key,
+  Status PutStream(uint64_t index, std::string key, ValueKnownBy known_by,
                    const StreamFn& produce) override {
     if (!options_.write_digests) {
       return writer_->PutStream(index, key, produce);
     }
-    uint64_t byte_count = 0;
-    uint32_t crc = 0;
+    ValueSums sums(known_by);
     const auto summing = [&](const WriteFn& write) {
       return produce([&](std::span<const std::string_view> pieces) {
-        byte_count += TotalBytes(pieces);
-        crc = ExtendChecksum(crc, pieces);
+        AddPieces(pieces, sums);
         return write(pieces);
       });
     };
     HF_RETURN_IF_ERROR(writer_->PutStream(index, key, summing));
-    if (byte_count <= kMaxInlineValueBytes) return Status();
-    std::lock_guard lock(mutex_);
-    checksums_.emplace_back(std::move(key), crc);
+    ValueDigest row = sums.Finish();
+    if (row.byte_count > kMaxInlineValueBytes) AddRow(key, std::move(row));
     return Status();
   }
 
@@ -110,8 +101,7 @@ class OcdbtSink final : public ValueSink {
     if (writer_ != nullptr) {
       HF_ASSIGN_OR_RETURN(ocdbt::BulkWriteSummary summary, writer_->Finish());
       AddValueDigests(summary.entries, digests);
-      HF_RETURN_IF_ERROR(
-          AddFileDigest(ProcessPrefix() + std::string(kManifestFile), digests));
+      HF_RETURN_IF_ERROR(AddManifest(ProcessPrefix(), digests));
       children.push_back({ProcessPrefix(), std::move(summary.entries)});
     }
     if (!options_.must_merge) return Status();
@@ -124,10 +114,11 @@ class OcdbtSink final : public ValueSink {
     }
     HF_ASSIGN_OR_RETURN(const ocdbt::BulkWriteOptions merge_options,
                         DatabaseWriteOptions(options_));
-    HF_RETURN_IF_ERROR(
-        ocdbt::MergeEntries(store_, "", std::move(children), merge_options)
-            .status());
-    return AddFileDigest(std::string(kManifestFile), digests);
+    HF_ASSIGN_OR_RETURN(
+        const ocdbt::BulkWriteSummary merged,
+        ocdbt::MergeEntries(store_, "", std::move(children), merge_options));
+    if (options_.write_digests) AddNodeRows(merged, digests);
+    return AddManifest("", digests);
   }
 
  private:
@@ -135,34 +126,39 @@ class OcdbtSink final : public ValueSink {
     return holdfast::ProcessPrefix(options_);
   }
 
-  // Entries are sorted by key, and so are the checksums here.
+  void AddRow(const std::string& key, ValueDigest row) {
+    std::lock_guard lock(mutex_);
+    rows_.emplace_back(key, std::move(row));
+  }
+
+  // Entries are sorted by key, and so are the rows here.
   void AddValueDigests(const ocdbt::EntryList& list, DigestFile& digests) {
-    std::sort(checksums_.begin(), checksums_.end());
-    auto checksum = checksums_.begin();
+    std::sort(rows_.begin(), rows_.end(),
+              [](const auto& a, const auto& b) { return a.first < b.first; });
+    auto next = rows_.begin();
     for (const ocdbt::LeafEntry& entry : list.entries) {
-      if (entry.is_inline() || checksum == checksums_.end()) continue;
-      if (checksum->first != entry.key) continue;
-      digests.values.push_back(
-          {ProcessPrefix() + list.files[entry.file_index].path, entry.offset,
-           entry.value_byte_count, checksum->second});
-      ++checksum;
+      if (entry.is_inline() || next == rows_.end()) continue;
+      if (next->first != entry.key) continue;
+      ValueDigest& row = digests.values.emplace_back(std::move(next->second));
+      row.path = ProcessPrefix() + list.files[entry.file_index].path;
+      row.offset = entry.offset;
+      ++next;
     }
   }
 
   // Manifests are small and were just written: reading one back also shows that
   // it arrived.
-  Status AddFileDigest(const std::string& path, DigestFile& digests) {
+  Status AddManifest(const std::string& prefix, DigestFile& digests) {
     if (!options_.write_digests) return Status();
-    HF_ASSIGN_OR_RETURN(const Bytes content, store_->Read(path));
-    digests.files.push_back({path, content.size(), Crc32c(content.view())});
-    return Status();
+    return AddManifestRows(*store_, prefix + std::string(kManifestFile),
+                           digests);
   }
 
   Store* const store_;
   const ValueSinkOptions options_;
   std::unique_ptr<ocdbt::BulkWriter> writer_;
   std::mutex mutex_;
-  std::vector<std::pair<std::string, uint32_t>> checksums_;
+  std::vector<std::pair<std::string, ValueDigest>> rows_;  // by key
 };
 
 class DirectorySink final : public ValueSink {
@@ -173,6 +169,7 @@ class DirectorySink final : public ValueSink {
   }
 
   Status Put(uint64_t index, std::string key, EncodedChunk value,
+             ValueKnownBy known_by,
              std::shared_ptr<const void> /*keepalive*/) override {
     WriteOptions write_options;
     write_options.sync = options_.sync;
@@ -182,28 +179,27 @@ class DirectorySink final : public ValueSink {
     write_options.atomic = false;  // nobody can look before the commit
     HF_RETURN_IF_ERROR(store_->Write(key, value.pieces, write_options));
     if (options_.write_digests) {
-      const uint32_t crc = ChecksumOf(value);
-      rows_[index] = {std::move(key), 0, value.byte_count, crc};
+      ValueSums sums(known_by);
+      AddPieces(value.pieces, sums);
+      SetRow(index, std::move(key), sums);
     }
     return Status();
   }
 
-  Status PutStream(uint64_t index, std::string key,
+  Status PutStream(uint64_t index, std::string key, ValueKnownBy known_by,
                    const StreamFn& produce) override {
     HF_ASSIGN_OR_RETURN(const std::unique_ptr<ObjectWriter> file,
                         store_->Create(key));
     uint64_t byte_count = 0;
-    uint32_t crc = 0;
+    ValueSums sums(known_by);
     HF_RETURN_IF_ERROR(produce([&](std::span<const std::string_view> pieces) {
       const uint64_t offset = byte_count;
       byte_count += TotalBytes(pieces);
-      if (options_.write_digests) crc = ExtendChecksum(crc, pieces);
+      if (options_.write_digests) AddPieces(pieces, sums);
       return file->WriteAt(offset, pieces);
     }));
     HF_RETURN_IF_ERROR(file->Finish(options_.sync));
-    if (options_.write_digests) {
-      rows_[index] = {std::move(key), 0, byte_count, crc};
-    }
+    if (options_.write_digests) SetRow(index, std::move(key), sums);
     return Status();
   }
 
@@ -223,6 +219,11 @@ class DirectorySink final : public ValueSink {
   }
 
  private:
+  void SetRow(uint64_t index, std::string key, ValueSums& sums) {
+    rows_[index] = sums.Finish();
+    rows_[index].path = std::move(key);
+  }
+
   Store* const store_;
   const ValueSinkOptions options_;
   std::vector<ValueDigest> rows_;  // each written by the one that puts it

@@ -13,6 +13,7 @@
 
 #include "checkpoint/format/digest_file.h"
 #include "checkpoint/format/directory_names.h"
+#include "checkpoint/value_sums.h"
 #include "codec/codec.h"
 #include "holdfast/options.h"
 #include "ocdbt/commit.h"
@@ -27,6 +28,7 @@ class ValueSink {
   // Value `index` of the plan, each once, in any order. `keepalive` is released
   // as soon as the value's bytes are written.
   virtual Status Put(uint64_t index, std::string key, EncodedChunk value,
+                     ValueKnownBy known_by,
                      std::shared_ptr<const void> keepalive) = 0;
 
   // Writes with `write` the encoded bytes of a value, in order.
@@ -34,7 +36,7 @@ class ValueSink {
   // As Put, for a value too large to be held: its bytes are written as
   // `produce` makes them, which may be called after values before it are put.
   virtual Status PutStream(uint64_t index, std::string key,
-                           const StreamFn& produce) = 0;
+                           ValueKnownBy known_by, const StreamFn& produce) = 0;
 
   // Ends all waiting of PutStream, which then returns `status`.
   virtual void Abort(const Status& status) = 0;

@@ -87,7 +87,25 @@ class Verifier {
         AddDamage("", Relative(directory, row.path), std::nullopt, status);
       }
     }
+    VerifyNodes(directory, *store, **digests);
     return std::move(digests).value();
+  }
+
+  // Whether the nodes of databases are those that were saved: any other ones
+  // would have good checksums of their own.
+  void VerifyNodes(const std::string& directory, Store& store,
+                   const DigestIndex& digests) {
+    for (const ValueDigest& row : digests.values()) {
+      if (!row.is_node || !share_.Takes(row.path, row.byte_count)) continue;
+      const Result<Bytes> node =
+          store.Read(row.path, {row.offset, row.byte_count});
+      const Status status = node.ok()
+                                ? DigestIndex::CheckValue(row, node->view())
+                                : node.status();
+      if (!status.ok()) {
+        AddDamage("", Relative(directory, row.path), row.offset, status);
+      }
+    }
   }
 
   Status VerifyItem(const ItemPlace& place) {

@@ -170,6 +170,7 @@ BulkWriteSummary Summarize(const BuiltTree& tree,
   summary.tree_height = tree.height;
   summary.manifest_byte_count = manifest_byte_count;
   summary.files = std::move(files);
+  summary.nodes = tree.nodes;
   summary.entries = std::move(list);
   return summary;
 }

@@ -58,7 +58,8 @@ struct BulkWriteSummary {
   uint8_t tree_height = 0;
   uint64_t manifest_byte_count = 0;
   std::vector<WrittenFile> files;
-  EntryList entries;  // for a merge into a parent
+  std::vector<WrittenNode> nodes;  // places in the files of `entries`
+  EntryList entries;               // for a merge into a parent
 };
 
 Status CheckBulkWriteOptions(const BulkWriteOptions& options,

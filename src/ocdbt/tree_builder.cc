@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/crc32c.h"
 #include "base/status_macros.h"
 #include "ocdbt/format/node_split.h"
 
@@ -74,7 +75,7 @@ class Builder {
     return parents;
   }
 
-  uint64_t node_count() const { return node_count_; }
+  std::vector<WrittenNode> TakeNodes() { return std::move(nodes_); }
 
  private:
   template <typename Entry>
@@ -111,16 +112,18 @@ class Builder {
     parent.key = run.front().key;
     parent.subtree_prefix_byte_count = static_cast<uint16_t>(cut);
     HF_ASSIGN_OR_RETURN(parent.node, sink_(object));
+    const std::string_view body = object.view();
+    nodes_.push_back(
+        {parent.node, Crc32c(body.substr(0, body.size() - sizeof(uint32_t)))});
     parent.statistics.tree_byte_count = object.size();
     for (const Entry& entry : run) parent.statistics.Add(StatisticsOf(entry));
-    ++node_count_;
     return parent;
   }
 
   const DataFileTable& files_;
   const TreeOptions& options_;
   const NodeSink& sink_;
-  uint64_t node_count_ = 0;
+  std::vector<WrittenNode> nodes_;
 };
 
 }  // namespace
@@ -142,7 +145,8 @@ Result<BuiltTree> BuildTree(std::span<const LeafEntry> entries,
   }
   tree.root = level.front().node;
   tree.statistics = level.front().statistics;
-  tree.node_count = builder.node_count();
+  tree.nodes = builder.TakeNodes();
+  tree.node_count = tree.nodes.size();
   return tree;
 }
 

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <vector>
 
 #include "base/bytes.h"
 #include "holdfast/status.h"
@@ -23,11 +24,19 @@ struct TreeOptions {
 // Stores one encoded node and says where. It may extend the file table.
 using NodeSink = std::function<Result<Reference>(const Bytes& object)>;
 
+// An encoded node, and the CRC-32C of all of it but its last four bytes, which
+// are a CRC themselves.
+struct WrittenNode {
+  Reference place;
+  uint32_t crc32c = 0;
+};
+
 struct BuiltTree {
   Reference root;
   uint8_t height = 0;
   Statistics statistics;
   uint64_t node_count = 0;
+  std::vector<WrittenNode> nodes;  // as written
 };
 
 // REQUIRES: at least one entry; keys increase and have at most kKeyBytesMax

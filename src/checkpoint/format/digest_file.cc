@@ -1,6 +1,9 @@
 #include "checkpoint/format/digest_file.h"
 
+#include <algorithm>
 #include <charconv>
+#include <iterator>
+#include <span>
 
 #include "base/crc32c.h"
 #include "checkpoint/format/directory_names.h"
@@ -12,6 +15,10 @@ namespace holdfast {
 namespace {
 
 constexpr uint64_t kDigestFileVersion = 1;
+// At the end of nodes, and of values with a tail.
+constexpr uint64_t kCrcBytes = 4;
+// A reader takes memory for a block.
+constexpr uint64_t kBlockBytesMax = 16 << 20;
 constexpr std::string_view kTrailerStart = ",\"crc32c\":\"";
 constexpr std::string_view kTrailerEnd = "\"}";
 constexpr size_t kTrailerBytes =
@@ -69,29 +76,162 @@ Status ReadFiles(JsonScanner& in, std::vector<FileDigest>& files) {
   });
 }
 
-Status ReadValues(JsonScanner& in, std::vector<ValueDigest>& values) {
+Status ReadValues(JsonScanner& in, bool is_node,
+                  std::vector<ValueDigest>& values) {
   return in.ReadArray([&] {
     ValueDigest& row = values.emplace_back();
     uint64_t numbers[2] = {};
     HF_RETURN_IF_ERROR(ReadRow(in, row.path, numbers, 2, row.crc32c));
     row.offset = numbers[0];
     row.byte_count = numbers[1];
+    row.is_node = is_node;
     return Status();
   });
 }
 
-Status ReadDigests(JsonScanner& in, DigestFile& digests) {
+// CRCs of one value row, by its number.
+struct NumberedCrcs {
+  uint64_t number = 0;
+  std::vector<uint32_t> crcs;
+};
+
+Status ReadNumberedCrcs(JsonScanner& in, std::vector<NumberedCrcs>& rows) {
+  std::string hex;
+  return in.ReadArray([&] {
+    NumberedCrcs& row = rows.emplace_back();
+    int column = 0;
+    HF_RETURN_IF_ERROR(in.ReadArray([&] {
+      if (column++ == 0) return in.ReadUint64(row.number);
+      if (column > 2) return in.Error("row is too long");
+      HF_RETURN_IF_ERROR(in.ReadString(hex));
+      row.crcs.resize(hex.size() / kCrcDigits);
+      bool is_hex = hex.size() % kCrcDigits == 0;
+      for (size_t i = 0; is_hex && i < row.crcs.size(); ++i) {
+        is_hex = ParseCrcHex(
+            std::string_view(hex).substr(i * kCrcDigits, kCrcDigits),
+            row.crcs[i]);
+      }
+      return is_hex ? Status() : in.Error("want groups of eight hex digits");
+    }));
+    return column == 2 ? Status() : in.Error("row is too short");
+  });
+}
+
+// Members as they stand in the text; rows refer to each other by number, and
+// may come in any order.
+struct DigestMembers {
+  std::vector<FileDigest> files;
+  std::vector<ValueDigest> values;
+  std::vector<ValueDigest> nodes;
+  std::vector<NumberedCrcs> blocks;
+  std::vector<NumberedCrcs> tails;
+  uint64_t block_bytes = kDigestBlockBytes;
+};
+
+Status ReadMembers(JsonScanner& in, DigestMembers& members) {
   bool has_version = false;
   HF_RETURN_IF_ERROR(in.ReadObject([&](std::string_view key) {
     if (key == "holdfast_digests") {
       has_version = true;
       return ReadSidecarVersion(in, kDigestFileVersion);
     }
-    if (key == "files") return ReadFiles(in, digests.files);
-    if (key == "values") return ReadValues(in, digests.values);
+    if (key == "files") return ReadFiles(in, members.files);
+    if (key == "values") return ReadValues(in, false, members.values);
+    if (key == "nodes") return ReadValues(in, true, members.nodes);
+    if (key == "block_bytes") return in.ReadUint64(members.block_bytes);
+    if (key == "blocks") return ReadNumberedCrcs(in, members.blocks);
+    if (key == "tails") return ReadNumberedCrcs(in, members.tails);
     return in.SkipValue();
   }));
   return has_version ? in.ReadEnd() : in.Error("want holdfast_digests");
+}
+
+Status WrongCount(std::string_view member, const NumberedCrcs& row,
+                  uint64_t want) {
+  return DataLossError(std::string(member) + ": value " +
+                       std::to_string(row.number) + " (got " +
+                       std::to_string(row.crcs.size()) + " checksums, want " +
+                       std::to_string(want) + ")");
+}
+
+Status JoinMembers(DigestMembers members, DigestFile& digests) {
+  if (members.block_bytes == 0 || members.block_bytes > kBlockBytesMax) {
+    return DataLossError("block_bytes: got " +
+                         std::to_string(members.block_bytes) + ", want 1 to " +
+                         std::to_string(kBlockBytesMax));
+  }
+  std::vector<ValueDigest>& values = members.values;
+  for (NumberedCrcs& row : members.blocks) {
+    if (row.number >= values.size()) return WrongCount("blocks", row, 0);
+    ValueDigest& value = values[row.number];
+    const uint64_t whole = value.byte_count / members.block_bytes;
+    const uint64_t want = whole + (value.byte_count % members.block_bytes != 0);
+    if (row.crcs.size() != want) return WrongCount("blocks", row, want);
+    value.block_crcs = std::move(row.crcs);
+  }
+  for (const NumberedCrcs& row : members.tails) {
+    const uint64_t want = row.number < values.size() &&
+                          values[row.number].byte_count >= kCrcBytes;
+    if (want != 1 || row.crcs.size() != 1)
+      return WrongCount("tails", row, want);
+    values[row.number].tail = row.crcs[0];
+  }
+  for (const ValueDigest& node : members.nodes) {
+    if (node.byte_count < kCrcBytes) {
+      return DataLossError("nodes: got " + std::to_string(node.byte_count) +
+                           " bytes, want 4 or more");
+    }
+  }
+  digests.files = std::move(members.files);
+  digests.values = std::move(values);
+  std::move(members.nodes.begin(), members.nodes.end(),
+            std::back_inserter(digests.values));
+  digests.block_bytes = members.block_bytes;
+  return Status();
+}
+
+void AppendValueRows(std::string& out, std::string_view member, bool is_node,
+                     const std::vector<ValueDigest>& values) {
+  out.append(",\"").append(member).append("\":[");
+  const char* separator = "[";
+  for (const ValueDigest& row : values) {
+    if (row.is_node != is_node) continue;
+    out += separator;
+    separator = ",[";
+    AppendCompactJsonString(out, row.path);
+    out += ',';
+    AppendNumber(out, row.offset);
+    out += ',';
+    AppendNumber(out, row.byte_count);
+    out += ",\"";
+    AppendCrcHex(out, row.crc32c);
+    out += "\"]";
+  }
+  out += ']';
+}
+
+// One row for each value that is no node and has CRCs of this kind, which
+// `crcs_of` gives; nothing when there is none.
+template <typename CrcsOf>
+void AppendNumberedCrcs(std::string& out, std::string_view member,
+                        const std::vector<ValueDigest>& values,
+                        const CrcsOf& crcs_of) {
+  uint64_t number = 0;
+  bool is_begun = false;
+  for (const ValueDigest& row : values) {
+    if (row.is_node) continue;
+    const std::span<const uint32_t> crcs = crcs_of(row);
+    const uint64_t this_number = number++;
+    if (crcs.empty()) continue;
+    if (!is_begun) out.append(",\"").append(member).append("\":");
+    out += is_begun ? ",[" : "[[";
+    is_begun = true;
+    AppendNumber(out, this_number);
+    out += ",\"";
+    for (const uint32_t crc : crcs) AppendCrcHex(out, crc);
+    out += "\"]";
+  }
+  if (is_begun) out += ']';
 }
 
 }  // namespace
@@ -109,21 +249,26 @@ std::string SerializeDigestFile(const DigestFile& digests) {
     AppendCrcHex(out, row.crc32c);
     out += "\"]";
   }
-  out += "],\"values\":[";
-  separator = "[";
-  for (const ValueDigest& row : digests.values) {
-    out += separator;
-    separator = ",[";
-    AppendCompactJsonString(out, row.path);
-    out += ',';
-    AppendNumber(out, row.offset);
-    out += ',';
-    AppendNumber(out, row.byte_count);
-    out += ",\"";
-    AppendCrcHex(out, row.crc32c);
-    out += "\"]";
-  }
   out += ']';
+  AppendValueRows(out, "values", false, digests.values);
+  const bool has_nodes =
+      std::any_of(digests.values.begin(), digests.values.end(),
+                  [](const ValueDigest& row) { return row.is_node; });
+  if (has_nodes) AppendValueRows(out, "nodes", true, digests.values);
+  const bool has_blocks = std::any_of(
+      digests.values.begin(), digests.values.end(),
+      [](const ValueDigest& row) { return !row.block_crcs.empty(); });
+  if (has_blocks) {
+    out += ",\"block_bytes\":";
+    AppendNumber(out, digests.block_bytes);
+  }
+  AppendNumberedCrcs(out, "blocks", digests.values, [](const ValueDigest& row) {
+    return std::span<const uint32_t>(row.block_crcs);
+  });
+  AppendNumberedCrcs(out, "tails", digests.values, [](const ValueDigest& row) {
+    return row.tail ? std::span<const uint32_t>(&*row.tail, 1)
+                    : std::span<const uint32_t>();
+  });
   const uint32_t crc = Crc32c(out);
   out += kTrailerStart;
   AppendCrcHex(out, crc);
@@ -134,8 +279,10 @@ std::string SerializeDigestFile(const DigestFile& digests) {
 Result<DigestFile> ParseDigestFile(std::string_view text) {
   Status status = CheckTrailer(text);
   DigestFile digests;
+  DigestMembers members;
   JsonScanner in(text);
-  if (status.ok()) status = ReadDigests(in, digests);
+  if (status.ok()) status = ReadMembers(in, members);
+  if (status.ok()) status = JoinMembers(std::move(members), digests);
   if (!status.ok()) return status.WithContext(kDigestFile);
   return digests;
 }
