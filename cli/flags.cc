@@ -404,19 +404,19 @@ Status ApplyRequests(std::string_view value, Args* args) {
   return Status();
 }
 
-template <std::string RemoteSettings::* member>
+template <std::string RemoteSettings::*member>
 Status SetRemote(std::string_view value, Args* args) {
   args->remote.*member = value;
   return Status();
 }
 
-template <bool RemoteSettings::* member>
+template <bool RemoteSettings::*member>
 Status SwitchRemote(std::string_view, Args* args) {
   args->remote.*member = true;
   return Status();
 }
 
-template <bool Args::* member, bool value = true>
+template <bool Args::*member, bool value = true>
 Status Switch(std::string_view, Args* args) {
   args->*member = value;
   return Status();
@@ -598,7 +598,7 @@ constexpr Flag kFlags[] = {
      kCat | kWork, "as the checkpoint says", Completion::kChoices,
      "fill|refuse", ApplyMissing},
     {"no-verify", 0, "", "Do not check the checkpoint's own file digests",
-     kOpen, "", Completion::kNothing, "", Switch<&Args::verify, false>},
+     kOpen | kCp, "", Completion::kNothing, "", Switch<&Args::verify, false>},
     {"no-sidecar", 0, "",
      "Give a foreign format's tensors as it has them, without the tree that "
      "holdfast keeps with them",

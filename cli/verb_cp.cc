@@ -15,6 +15,7 @@ Result<CopyResult> CopyWithProgress(const Args& args, Env& env) {
   options.run = RunOptionsOf(args, env);
   options.overwrite = args.overwrite;
   options.restart = args.restart;
+  options.check = args.verify;
   options.verify = args.verify_copy;
   const std::string& source = args.operands[0];
   const std::string& target = args.operands[1];

@@ -80,6 +80,9 @@ struct CopyOptions {
   RunOptions run;
   // Replace a checkpoint or file that is there. Without, AlreadyExists.
   bool overwrite = false;
+  // Compare what is copied with the digests of its checkpoint, where it has
+  // some: DataLoss names the first file that differs, and nothing is published.
+  bool check = true;
   // Verify the copy, as Verify does, where the source is a checkpoint.
   // FailedPrecondition when it is none; DataLoss names the first damage.
   bool verify = false;

@@ -38,5 +38,23 @@ TEST(Crc32c, ExtendsAcrossAnySplit) {
   }
 }
 
+TEST(Crc32c, JoinsPartsOfAnySize) {
+  std::mt19937 random(2);
+  std::string data(300'000, '\0');
+  for (char& byte : data) byte = static_cast<char>(random());
+  const std::string_view view(data);
+  const uint32_t whole = Crc32c(view);
+  for (const size_t split : {0, 1, 7, 4096, 65536, 65537, 299'999, 300'000}) {
+    EXPECT_EQ(JoinCrc32c(Crc32c(view.substr(0, split)),
+                         Crc32c(view.substr(split)), view.size() - split),
+              whole)
+        << split;
+  }
+  // Zeros of more bytes than fit in memory: twice n is n and n.
+  const uint64_t many = uint64_t{1} << 45;
+  const uint32_t once = JoinCrc32c(0x12345678, 0, many);
+  EXPECT_EQ(JoinCrc32c(once, 0, many), JoinCrc32c(0x12345678, 0, 2 * many));
+}
+
 }  // namespace
 }  // namespace holdfast

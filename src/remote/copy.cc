@@ -117,6 +117,9 @@ class UnitCopier {
   Status Execute() {
     HF_ASSIGN_OR_RETURN(const bool is_kept, KeepsTarget());
     if (is_kept) return DropJournalLeft();
+    if (options_.check) {
+      HF_ASSIGN_OR_RETURN(sums_, ReadListedSums(source_));
+    }
     HF_RETURN_IF_ERROR(target_.is_local() ? CopyToDirectory() : CopyToBucket());
     result_.server_file_count += copier_.server_file_count();
     result_.server_byte_count += copier_.server_byte_count();
@@ -233,7 +236,7 @@ class UnitCopier {
       }
     }
     Keep(kept);
-    return copier_.Copy(files, to);
+    return copier_.Copy(files, to, sums_);
   }
 
   // --- To a file system: beside the target, then renamed.
@@ -385,6 +388,7 @@ class UnitCopier {
   FileCopier copier_;
   const std::string journal_;
   std::vector<std::string> names_;
+  ListedSums sums_;
 };
 
 class TreeCopier {
@@ -537,7 +541,7 @@ class TreeCopier {
       if (error)
         return ErrnoStatus(error.value(), "create directory", directory);
     }
-    HF_RETURN_IF_ERROR(copier.Copy(files, to));
+    HF_RETURN_IF_ERROR(copier.Copy(files, to, {}));
     result_.server_file_count += copier.server_file_count();
     result_.server_byte_count += copier.server_byte_count();
     return Status();

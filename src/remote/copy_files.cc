@@ -90,10 +90,11 @@ class ObjectReader final : public ListedFileReader {
 class FileJob {
  public:
   FileJob(const TreeListing& source, const FileCopy& file,
-          const CopyTarget& target)
+          const CopyTarget& target, const std::vector<SummedRange>& ranges)
       : source_(source),
         file_(file),
         target_(target),
+        sums_(ranges),
         pieces_left_(piece_count()) {}
 
   uint64_t byte_count() const { return file_.source->byte_count; }
@@ -110,9 +111,10 @@ class FileJob {
     scratch.Reserve(count);
     HF_RETURN_IF_ERROR(reader_->Read(offset, {scratch.data(), count}));
     const std::string_view piece(scratch.data(), count);
+    sums_.Add(offset, piece);
     HF_RETURN_IF_ERROR(writer_->WriteAt(offset, {&piece, 1}));
     if (pieces_left_.fetch_sub(1) > 1) return Status();
-    HF_RETURN_IF_ERROR(reader_->CheckUnchanged());
+    HF_RETURN_IF_ERROR(CheckSource(*reader_));
     HF_RETURN_IF_ERROR(writer_->Finish(/*sync=*/true));
     Close();
     return Status();
@@ -130,12 +132,18 @@ class FileJob {
                         OpenListedFile(source_, *file_.source));
     scratch.Reserve(byte_count());
     HF_RETURN_IF_ERROR(reader->Read(0, {scratch.data(), byte_count()}));
-    HF_RETURN_IF_ERROR(reader->CheckUnchanged());
+    sums_.Add(0, {scratch.data(), byte_count()});
+    HF_RETURN_IF_ERROR(CheckSource(*reader));
     // An object store takes them in the background; FileCopier waits for all.
     const bool is_local = target_.bucket == nullptr;
     return target_.store->Write(file_.target,
                                 std::string_view(scratch.data(), byte_count()),
                                 {.sync = is_local, .atomic = is_local});
+  }
+
+  Status CheckSource(ListedFileReader& reader) {
+    HF_RETURN_IF_ERROR(reader.CheckUnchanged());
+    return sums_.Check(source_.PathOf(*file_.source));
   }
 
   Status Open() {
@@ -149,6 +157,7 @@ class FileJob {
   const TreeListing& source_;
   const FileCopy& file_;
   const CopyTarget& target_;
+  FileSums sums_;
   std::mutex mutex_;
   std::unique_ptr<ListedFileReader> reader_;
   std::unique_ptr<ObjectWriter> writer_;
@@ -167,7 +176,7 @@ bool IsServerCopy(const TreeListing& source, const CopyTarget& target) {
 }  // namespace
 
 Status FileCopier::Copy(std::span<const FileCopy> files,
-                        const CopyTarget& target) {
+                        const CopyTarget& target, const ListedSums& sums) {
   if (IsServerCopy(source_, target)) {
     return run_.executor().ParallelFor(
         files.size(),
@@ -185,9 +194,11 @@ Status FileCopier::Copy(std::span<const FileCopy> files,
   }
   std::vector<std::unique_ptr<FileJob>> jobs;
   std::vector<JobPiece> pieces;
+  const std::vector<SummedRange> none;
   for (const FileCopy& file : files) {
-    FileJob& job =
-        *jobs.emplace_back(std::make_unique<FileJob>(source_, file, target));
+    const auto listed = sums.find(file.source->name);
+    FileJob& job = *jobs.emplace_back(std::make_unique<FileJob>(
+        source_, file, target, listed == sums.end() ? none : listed->second));
     for (uint64_t i = 0; i < job.piece_count(); ++i)
       pieces.push_back({&job, i});
   }

@@ -16,6 +16,7 @@
 #include "base/bytes.h"
 #include "checkpoint/run.h"
 #include "holdfast/status.h"
+#include "remote/file_sums.h"
 #include "remote/tree_listing.h"
 #include "storage/store.h"
 
@@ -42,8 +43,11 @@ class FileCopier {
       : source_(source), run_(run) {}
 
   // All are there, whole and durable, when it returns ok. Progress tells of
-  // each piece.
-  Status Copy(std::span<const FileCopy> files, const CopyTarget& target);
+  // each piece. Bytes that `sums` knows otherwise are DataLoss, and their file
+  // is not written; what a server copies by itself passes nobody who could
+  // tell.
+  Status Copy(std::span<const FileCopy> files, const CopyTarget& target,
+              const ListedSums& sums);
 
   // Whether each file is, byte for byte, what is at the same place below
   // `other`. Sizes are known to be equal.

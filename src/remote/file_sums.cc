@@ -1,0 +1,107 @@
+#include "remote/file_sums.h"
+
+#include <algorithm>
+
+#include "base/crc32c.h"
+#include "base/status_macros.h"
+#include "checkpoint/format/digest_file.h"
+#include "checkpoint/format/directory_names.h"
+#include "remote/copy_files.h"
+#include "storage/url_path.h"
+
+namespace holdfast {
+namespace {
+
+// `is_whole`: the range is all of its file.
+Status AddRange(const TreeListing& listing, const std::string& name,
+                const SummedRange& range, bool is_whole, ListedSums& sums) {
+  const ListedFile* const file = listing.Find(name);
+  const std::string place = listing.place + "/" + name;
+  if (file == nullptr) {
+    return DataLossError(place +
+                         ": the file is missing, and the checkpoint was saved "
+                         "with it");
+  }
+  if (file->byte_count < range.end ||
+      (is_whole && file->byte_count != range.end)) {
+    return DataLossError(place + ": size differs from when it was saved (got " +
+                         std::to_string(file->byte_count) + " bytes, want " +
+                         std::to_string(range.end) + ")");
+  }
+  sums[name].push_back(range);
+  return Status();
+}
+
+Status AddDigests(const TreeListing& listing, const std::string& directory,
+                  const DigestFile& digests, ListedSums& sums) {
+  for (const FileDigest& row : digests.files) {
+    HF_RETURN_IF_ERROR(AddRange(listing, directory + row.path,
+                                {0, row.byte_count, row.crc32c},
+                                /*is_whole=*/true, sums));
+  }
+  for (const ValueDigest& row : digests.values) {
+    const uint64_t summed_bytes = row.byte_count - (row.is_node ? 4 : 0);
+    HF_RETURN_IF_ERROR(
+        AddRange(listing, directory + row.path,
+                 {row.offset, row.offset + summed_bytes, row.crc32c},
+                 /*is_whole=*/false, sums));
+  }
+  return Status();
+}
+
+}  // namespace
+
+Result<ListedSums> ReadListedSums(const TreeListing& listing) {
+  ListedSums sums;
+  for (const ListedFile& file : listing.files) {
+    if (FileNameOf("/" + file.name) != kDigestFile) continue;
+    HF_ASSIGN_OR_RETURN(const std::string text, ReadListedFile(listing, file));
+    const Result<DigestFile> digests = ParseDigestFile(text);
+    if (!digests.ok()) {
+      return digests.status().WithContext(listing.PathOf(file));
+    }
+    HF_RETURN_IF_ERROR(AddDigests(
+        listing, file.name.substr(0, file.name.size() - kDigestFile.size()),
+        *digests, sums));
+  }
+  for (auto& [name, ranges] : sums) {
+    std::sort(ranges.begin(), ranges.end(),
+              [](const SummedRange& a, const SummedRange& b) {
+                return a.end < b.end;
+              });
+  }
+  return sums;
+}
+
+void FileSums::Add(uint64_t offset, std::string_view piece) {
+  const uint64_t end = offset + piece.size();
+  auto range = std::partition_point(
+      ranges_.begin(), ranges_.end(),
+      [&](const SummedRange& range) { return range.end <= offset; });
+  for (; range != ranges_.end(); ++range) {
+    const uint64_t from = std::max(offset, range->begin);
+    const uint64_t to = std::min(end, range->end);
+    if (from >= to) continue;
+    const Part part{from, to - from,
+                    Crc32c(piece.substr(from - offset, to - from))};
+    const std::lock_guard lock(mutex_);
+    parts_[static_cast<size_t>(range - ranges_.begin())].push_back(part);
+  }
+}
+
+Status FileSums::Check(const std::string& path) {
+  for (size_t i = 0; i < ranges_.size(); ++i) {
+    std::sort(parts_[i].begin(), parts_[i].end(),
+              [](const Part& a, const Part& b) { return a.offset < b.offset; });
+    uint32_t crc = 0;
+    for (const Part& part : parts_[i]) {
+      crc = JoinCrc32c(crc, part.crc32c, part.byte_count);
+    }
+    if (crc == ranges_[i].crc32c) continue;
+    return DataLossError(path + " at " + std::to_string(ranges_[i].begin) +
+                         ": bytes differ from when they were saved");
+  }
+  return Status();
+}
+
+}  // namespace holdfast
