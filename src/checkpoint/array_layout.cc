@@ -48,13 +48,6 @@ bool IsReadableInPlace(const zarr::ChunkFormat& format) {
   return format.is_raw && dtype != DType::kBool && DTypeBits(dtype) >= 8;
 }
 
-bool EndsInCheckedFrame(const zarr::ArrayMetadata& metadata) {
-  const std::vector<BytesCodecParams>& codecs = InnermostCodecs(metadata);
-  return !codecs.empty() &&
-         (std::holds_alternative<ZstdParams>(codecs.back()) ||
-          std::holds_alternative<Crc32cParams>(codecs.back()));
-}
-
 // A shard ends in its index, which says nothing of what is in it.
 ValueKnownBy KnownBy(const zarr::ArrayMetadata& metadata) {
   if (metadata.sharding || metadata.bytes_codecs.empty()) {
@@ -81,7 +74,6 @@ Result<std::shared_ptr<const ArrayLayout>> MakeArrayLayout(
   HF_ASSIGN_OR_RETURN(layout->format, zarr::MakeChunkFormat(metadata, options));
   layout->grid = {metadata.shape, metadata.chunk_shape};
   layout->is_readable_in_place = IsReadableInPlace(layout->format);
-  layout->has_frame_checksum = EndsInCheckedFrame(metadata);
   layout->known_by = KnownBy(metadata);
   layout->codecs_text = CodecsText(metadata);
   layout->codec_count = InnermostCodecs(metadata).size();

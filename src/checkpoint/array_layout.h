@@ -25,8 +25,6 @@ struct ArrayLayout {
   // The stored bytes of a chunk are its elements in C order, as in memory, and
   // any bytes are valid elements: it can be read in place.
   bool is_readable_in_place = false;
-  // Every frame carries a checksum if holdfast wrote it.
-  bool has_frame_checksum = false;
   ValueKnownBy known_by = ValueKnownBy::kBlocks;  // a stored chunk
   std::string codecs_text;  // "zstd", "blosc lz4 bitshuffle", "none"
   size_t codec_count = 0;   // bytes->bytes codecs, inner ones included

@@ -13,6 +13,7 @@
 #include "checkpoint/opened_checkpoint.h"
 #include "checkpoint/restore.h"
 #include "checkpoint/verify_share.h"
+#include "codec/zstd_frame.h"
 #include "place/directory_ops.h"
 #include "place/look.h"
 #include "place/open_store.h"
@@ -216,7 +217,6 @@ class Verifier {
                            run_.codec_context(worker));
         },
         &run_.cancel()));
-    NoteUnchecked(item, index);
     return Status();
   }
 
@@ -227,15 +227,6 @@ class Verifier {
         "leaf " + (item_name.empty() ? "" : item_name + ".") + leaf.info.name +
         ": a TypeHandler for typestr \"" + leaf.info.value_type +
         "\" stored it; only the digests of its files can be checked");
-  }
-
-  void NoteUnchecked(const Item& item, const DigestIndex* index) {
-    if (index != nullptr) return;
-    const std::string& name = item.place().name;
-    report_.notes.push_back(
-        (name.empty() ? "there is no" : "item \"" + name + "\" has no") +
-        " _HOLDFAST_DIGESTS: values without a checksum of their own can be "
-        "wrong without a trace");
   }
 
   // Chunks [first, last) of one array, in C order: a task of one worker.
@@ -332,8 +323,8 @@ class Verifier {
     if (status.ok()) {
       status = DecodeWhole(layout, box, value->bytes.view(), decoded, context);
     }
-    const bool is_checksummed =
-        row != nullptr || value->is_inline || layout.has_frame_checksum;
+    const bool is_checksummed = row != nullptr || value->is_inline ||
+                                HasOwnChecksum(layout, value->bytes.view());
     if (!status.ok()) {
       const std::string file =
           value->is_inline ? "manifest.ocdbt: " + key : value->file;
@@ -341,6 +332,16 @@ class Verifier {
                 status);
     }
     CountChunk(layout, box, is_checksummed, value->bytes.size());
+  }
+
+  // Whether decoding the chunk has compared it with a checksum inside it.
+  static bool HasOwnChecksum(const ArrayLayout& layout,
+                             std::string_view encoded) {
+    if (layout.known_by == ValueKnownBy::kCrc32cEnd) return true;
+    if (layout.known_by != ValueKnownBy::kZstdEnd) return false;
+    const Result<ZstdFrameInfo> frame = InspectZstdHeader(
+        encoded.substr(0, std::min(encoded.size(), kZstdHeaderBytesMax)));
+    return frame.ok() && frame->has_checksum;
   }
 
   // Memory for no more than the stored bytes can become. A shard may leave out
@@ -399,15 +400,28 @@ class Verifier {
   VerifyReport report_;
 };
 
+// Once, with the count: it is a property of the format, and no damage.
+void NoteUnchecked(VerifyReport& report) {
+  const uint64_t count = report.chunk_count - report.checksummed_chunk_count;
+  if (count == 0) return;
+  report.notes.push_back(
+      std::to_string(count) + " of " + std::to_string(report.chunk_count) +
+      " chunks have no checksum, neither of their own nor in "
+      "_HOLDFAST_DIGESTS: a change in their bytes cannot be seen");
+}
+
 }  // namespace
 
 Result<VerifyReport> VerifyCheckpoint(const std::string& path,
                                       const OpenOptions& options,
                                       const RunOptions& run,
                                       ProcessGroup* group) {
-  return VerifyInShares(path, group, [&](WorkShare share) {
-    return Verifier(options, run, std::move(share)).Execute(path);
-  });
+  Result<VerifyReport> report =
+      VerifyInShares(path, group, [&](WorkShare share) {
+        return Verifier(options, run, std::move(share)).Execute(path);
+      });
+  if (report.ok()) NoteUnchecked(*report);
+  return report;
 }
 
 }  // namespace holdfast
