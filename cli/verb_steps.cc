@@ -37,8 +37,10 @@ std::string Join(const std::vector<std::string>& words) {
 }
 
 std::string StateText(const StepInfo& step, bool color) {
-  if (step.committed) return "committed";
-  const std::string why = "no: " + PrintableText(step.why_not);
+  if (step.committed && step.damage.empty()) return "committed";
+  const std::string why = step.committed
+                              ? "damaged: " + PrintableText(step.damage)
+                              : "no: " + PrintableText(step.why_not);
   return color ? "\x1b[33m" + why + "\x1b[0m" : why;
 }
 
@@ -73,6 +75,7 @@ void WriteStep(const StepInfo& step, JsonWriter* json) {
   json->Field("path", step.path);
   json->Field("committed", step.committed);
   json->Field("why_not", step.why_not);
+  json->Field("damage", step.damage);
   if (step.commit_timestamp_ns) {
     json->Field("commit_timestamp", IsoTime(*step.commit_timestamp_ns));
     json->Field("commit_timestamp_ns", *step.commit_timestamp_ns);

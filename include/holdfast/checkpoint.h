@@ -17,7 +17,9 @@
 // Errors: NotFound (no such path or leaf; a directory that is no checkpoint,
 // saying what was looked for), AlreadyExists (`Destination P already exists.`),
 // FailedPrecondition (temporary directory, unreadable metadata), DataLoss
-// (damaged bytes, naming tensor, file and offset), InvalidArgument,
+// (damaged bytes, naming tensor, file and offset; a file or item that was saved
+// and is gone; of a root, a newest step that was committed and is damaged,
+// naming it and the newest whole one), InvalidArgument,
 // ResourceExhausted (disk full), PermissionDenied, Cancelled. After a failed
 // Save nothing exists at `path` that was not there before.
 #pragma once
@@ -48,6 +50,7 @@ Result<SaveResult> Save(const std::string& path, const Tree& tree,
 struct LoadResult {
   Tree tree;
   Stats stats;
+  std::vector<std::string> notes;  // as CheckpointInfo
 };
 
 // Reads the tree back: tuples as lists and named tuples as dicts, as Orbax
@@ -135,6 +138,9 @@ struct CheckpointInfo {
   bool store_array_data_equal_to_fill_value = false;
   std::optional<int64_t> init_timestamp_ns;
   std::optional<int64_t> commit_timestamp_ns;
+  // What a reader ought to know, in words: that the checkpoint's list of
+  // checksums is gone, so that not all of it can be checked.
+  std::vector<std::string> notes;
 };
 
 // A damaged or missing part.
@@ -210,6 +216,9 @@ struct StepInfo {
   std::string path;
   bool committed = false;
   std::string why_not;  // empty when committed
+  // Why a committed step cannot be opened as it was saved: what of it is gone.
+  // Empty when nothing is. Bytes are not looked at; Verify does that.
+  std::string damage;
   std::optional<int64_t> commit_timestamp_ns;
   uint64_t bytes = 0;  // of all files below it
   std::vector<std::string> items;

@@ -2,6 +2,7 @@
 // impossible to corrupt quietly. Start with holdfast/checkpoint.h.
 #pragma once
 
+#include "holdfast/checked_file.h"
 #include "holdfast/checkpoint.h"
 #include "holdfast/checkpoint_handler.h"
 #include "holdfast/checkpoint_manager.h"

@@ -14,6 +14,7 @@
 #include "checkpoint/layout.h"
 #include "checkpoint/leaf_request.h"
 #include "checkpoint/opened_checkpoint.h"
+#include "checkpoint/place_check.h"
 #include "checkpoint/restore.h"
 #include "holdfast/torch_file.h"
 #include "place/look.h"
@@ -74,6 +75,8 @@ Result<std::unique_ptr<OpenedCheckpoint>> OpenedCheckpoint::Open(
     const std::string& path, const OpenOptions& options, ItemDetail detail) {
   const LookScope look(path);
   HF_ASSIGN_OR_RETURN(Place place, FindPlace(path, options));
+  HF_RETURN_IF_ERROR(place.damage);
+  if (options.verify) HF_RETURN_IF_ERROR(CheckPlace(options, place));
   std::unique_ptr<OpenedCheckpoint> opened(new OpenedCheckpoint);
   opened->info_ = std::move(place.info);
   const bool name_items = place.items.size() > 1;

@@ -72,11 +72,29 @@ Result<std::optional<DigestIndex>> DigestIndex::Read(Store& store) {
     return std::optional<DigestIndex>();
   }
   if (!text.ok()) return text.status();
-  Result<DigestFile> digests = ParseDigestFile(text->view());
-  if (!digests.ok()) {
-    return digests.status().WithContext(store.Describe(kDigestFile));
+  Result<DigestIndex> index = Parse(text->view());
+  if (!index.ok()) {
+    return index.status().WithContext(store.Describe(kDigestFile));
   }
-  return std::optional<DigestIndex>(DigestIndex(std::move(digests).value()));
+  return std::optional<DigestIndex>(std::move(index).value());
+}
+
+Result<DigestIndex> DigestIndex::Parse(std::string_view text) {
+  HF_ASSIGN_OR_RETURN(DigestFile digests, ParseDigestFile(text));
+  return DigestIndex(std::move(digests));
+}
+
+std::span<const FileDigest> DigestIndex::FilesBelow(
+    std::string_view prefix) const {
+  const auto first =
+      std::lower_bound(digests_.files.begin(), digests_.files.end(), prefix,
+                       [](const FileDigest& row, std::string_view wanted) {
+                         return row.path < wanted;
+                       });
+  const auto last = std::find_if(
+      first, digests_.files.end(),
+      [&](const FileDigest& row) { return !row.path.starts_with(prefix); });
+  return {first, last};
 }
 
 const FileDigest* DigestIndex::FindFile(std::string_view path) const {

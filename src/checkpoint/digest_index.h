@@ -24,6 +24,8 @@ class DigestIndex {
  public:
   // Nullopt when the directory has no such file.
   static Result<std::optional<DigestIndex>> Read(Store& store);
+  // Of the file's text. The caller adds the file to errors.
+  static Result<DigestIndex> Parse(std::string_view text);
 
   bool HasFile(std::string_view path) const {
     return FindFile(path) != nullptr;
@@ -46,6 +48,8 @@ class DigestIndex {
   static Status CheckSum(const FileDigest& row, const FileDigest& got);
 
   const std::vector<FileDigest>& files() const { return digests_.files; }
+  // Those whose paths begin with `prefix`.
+  std::span<const FileDigest> FilesBelow(std::string_view prefix) const;
   const std::vector<ValueDigest>& values() const { return digests_.values; }
   uint64_t block_bytes() const { return digests_.block_bytes; }
 

@@ -69,8 +69,7 @@ class ItemOpener {
 
   Result<std::unique_ptr<Item>> OpenArrays(
       const std::vector<Item::ArrayRequest>& requests) {
-    OpenFiles();
-    HF_RETURN_IF_ERROR(ReadDigests());
+    HF_RETURN_IF_ERROR(OpenFiles());
     SetMissingPolicy(false);
     if (item_->place_.kind == ItemKind::kOcdbt) {
       HF_RETURN_IF_ERROR(OpenDatabase());
@@ -85,13 +84,10 @@ class ItemOpener {
   }
 
   Result<std::unique_ptr<Item>> Open() {
-    OpenFiles();
+    HF_RETURN_IF_ERROR(OpenFiles());
     if (item_->place_.kind == ItemKind::kJson) {
       HF_RETURN_IF_ERROR(AddJsonLeaf());
-      return std::move(item_);
-    }
-    HF_RETURN_IF_ERROR(ReadDigests());
-    if (item_->place_.kind == ItemKind::kPytree) {
+    } else if (item_->place_.kind == ItemKind::kPytree) {
       HF_RETURN_IF_ERROR(OpenPytree());
     } else {
       HF_RETURN_IF_ERROR(OpenBareArrays());
@@ -100,40 +96,39 @@ class ItemOpener {
   }
 
  private:
-  void OpenFiles() {
+  Status OpenFiles() {
     item_->files_ = item_->place_.store;
-    if (item_->files_ != nullptr) return;
-    item_->files_ = StoreAt(item_->place_.directory);
-  }
-  Store& files() { return *item_->files_; }
-
-  // From here on whatever is read of the item's files is checked.
-  Status ReadDigests() {
+    if (item_->files_ == nullptr) {
+      item_->files_ = StoreAt(item_->place_.directory);
+    }
+    item_->checked_ = CheckedFiles::Unchecked(item_->files_);
     if (!options_.verify) return Status();
-    HF_ASSIGN_OR_RETURN(std::optional<DigestIndex> digests,
-                        DigestIndex::Read(files()));
-    if (!digests) return Status();
-    item_->digests_ = std::make_shared<const DigestIndex>(*std::move(digests));
-    item_->files_ =
-        std::make_shared<CheckedStore>(item_->files_, item_->digests_);
+    if (item_->place_.checked != nullptr) {
+      item_->checked_ = *item_->place_.checked;
+    } else {
+      HF_ASSIGN_OR_RETURN(item_->checked_,
+                          CheckedFiles::OfDirectory(item_->files_));
+    }
+    // From here on whatever is read of the item's files is checked.
+    if (const auto& list = item_->checked_.own_list()) {
+      item_->files_ = std::make_shared<CheckedStore>(item_->files_, list);
+    }
     return Status();
   }
+  Store& files() { return *item_->files_; }
+  const CheckedFiles& checked() { return item_->checked_; }
 
-  // A file of the item, checked against the digests.
-  Result<Bytes> ReadFile(std::string_view name) {
-    HF_ASSIGN_OR_RETURN(Bytes content, files().Read(name));
-    if (item_->digests_) {
-      HF_RETURN_IF_ERROR(item_->digests_->CheckFile(name, content.view())
-                             .WithContext(files().Describe(name)));
-    }
-    return content;
+  Result<Bytes> ReadFile(std::string_view name) { return checked().Read(name); }
+
+  // DataLoss for what is not there, and was when the item was saved.
+  Result<bool> Exists(std::string_view name) {
+    if (files().Stat(name).ok()) return true;
+    HF_RETURN_IF_ERROR(checked().CheckGone(name));
+    return false;
   }
 
-  bool Exists(std::string_view name) { return files().Stat(name).ok(); }
-
   Status AddJsonLeaf() {
-    HF_ASSIGN_OR_RETURN(const Bytes text,
-                        files().Read(item_->place_.json_file));
+    HF_ASSIGN_OR_RETURN(const Bytes text, ReadFile(item_->place_.json_file));
     StoredLeaf leaf;
     leaf.info.kind = ValueKind::kJson;
     leaf.info.stored_bytes = leaf.info.decoded_bytes = text.size();
@@ -143,16 +138,13 @@ class ItemOpener {
   }
 
   Status OpenDatabase() {
-    HF_RETURN_IF_ERROR(CheckListedFile(kManifestFile));
+    if (checked().Lists(kManifestFile)) {
+      HF_RETURN_IF_ERROR(ReadFile(kManifestFile).status());
+    }
     HF_ASSIGN_OR_RETURN(auto database, ocdbt::Database::Open(&files(), "", {}));
     item_->ocdbt_store_ =
         std::make_unique<ocdbt::OcdbtStore>(std::move(database));
     return Status();
-  }
-
-  Status CheckListedFile(std::string_view name) {
-    if (!item_->digests_) return Status();
-    return ReadFile(name).status();
   }
 
   void SetMissingPolicy(bool all_chunks_were_stored) {
@@ -166,6 +158,9 @@ class ItemOpener {
 
   Status OpenBareArrays() {
     SetMissingPolicy(false);
+    if (!item_->place_.is_named_by_file) {
+      HF_RETURN_IF_ERROR(Exists(kTreeMetadataFile).status());
+    }
     if (item_->place_.kind == ItemKind::kOcdbt) {
       HF_RETURN_IF_ERROR(OpenDatabase());
     }
@@ -191,7 +186,8 @@ class ItemOpener {
   }
 
   Status OpenPytree() {
-    const bool has_tree_metadata = Exists(kTreeMetadataFile);
+    HF_ASSIGN_OR_RETURN(const bool has_tree_metadata,
+                        Exists(kTreeMetadataFile));
     TreeMetadata metadata;
     if (has_tree_metadata) {
       HF_ASSIGN_OR_RETURN(const Bytes text, ReadFile(kTreeMetadataFile));
@@ -202,8 +198,9 @@ class ItemOpener {
       metadata = std::move(parsed).value();
     }
     SetMissingPolicy(metadata.store_array_data_equal_to_fill_value);
-    if (metadata.use_ocdbt.value_or(true) && Exists(kManifestFile)) {
-      HF_RETURN_IF_ERROR(OpenDatabase());
+    if (metadata.use_ocdbt.value_or(true)) {
+      HF_ASSIGN_OR_RETURN(const bool has_database, Exists(kManifestFile));
+      if (has_database) HF_RETURN_IF_ERROR(OpenDatabase());
     }
     // From a server all nodes come in few batches, and one by one they do not.
     const bool is_remote = files().requests_in_flight() > 1;
@@ -359,6 +356,7 @@ class ItemOpener {
       leaf.info.prng_impl = impl->second;
     }
     if (leaf.info.value_type == kValueTypeJaxArray) {
+      if (leaf.problem.ok()) leaf.problem = prng_impls_status_;
       const Result<std::string_view> sharding = ShardingOf(array_name);
       if (sharding.ok()) leaf.sharding_json = *sharding;
       if (!sharding.ok() && leaf.problem.ok()) leaf.problem = sharding.status();
@@ -379,13 +377,12 @@ class ItemOpener {
                         key.empty()
                             ? ReadArrayOfName(name)
                             : ReadStoredArray(item_->array_store(), name, key));
-    if (item_->digests_ && !item_->use_ocdbt()) {
+    if (!item_->use_ocdbt()) {
       const std::string file =
           ArrayPrefix(name) +
           (key.empty() ? std::string(zarr::MetadataKey(array.zarr_format))
                        : key);
-      HF_RETURN_IF_ERROR(item_->digests_->CheckFile(file, array.metadata.view())
-                             .WithContext(files().Describe(file)));
+      HF_RETURN_IF_ERROR(checked().Check(file, array.metadata.view()));
     }
     return array;
   }
@@ -466,11 +463,7 @@ class ItemOpener {
 
   Status ReadShardings() {
     const Result<Bytes> text = ReadFile(kShardingFile);
-    if (text.status().code() == StatusCode::kNotFound) {
-      const bool is_listed =
-          item_->digests_ && item_->digests_->HasFile(kShardingFile);
-      return is_listed ? text.status() : Status();
-    }
+    if (text.status().code() == StatusCode::kNotFound) return Status();
     if (!text.ok()) return text.status();
     Result<ShardingFile> parsed = ParseShardingFile(text->view());
     if (parsed.ok()) item_->shardings_ = std::move(parsed).value();
@@ -478,7 +471,9 @@ class ItemOpener {
   }
 
   // Every process leaves a file, as a rule about all arrays: one is enough
-  // then, of what may be thousands.
+  // then, of what may be thousands. A damaged one is a problem of all leaves
+  // that may be keys; one that never had a checksum and makes no sense is
+  // Verify's business.
   void ReadPrngImpls(const TreeMetadata& metadata) {
     std::unordered_set<std::string> unknown;
     for (const TreeMetadataEntry& entry : metadata.entries) {
@@ -489,8 +484,11 @@ class ItemOpener {
     if (unknown.empty()) return;
     const std::string prefix = std::string(kArrayMetadatasDirectory) + "/";
     (void)files().List(prefix, [&](std::string_view key, const ObjectInfo&) {
-      const Result<Bytes> text = files().Read(key);
-      if (!text.ok()) return Status();
+      const Result<Bytes> text = ReadFile(key);
+      if (!text.ok()) {
+        NotePrngProblem(text.status());
+        return Status();
+      }
       const auto records = ParseArrayMetadatas(text->view());
       if (!records.ok()) return Status();
       for (const ArrayMetadataRecord& record : *records) {
@@ -504,6 +502,20 @@ class ItemOpener {
       }
       return unknown.empty() ? CancelledError("all are known") : Status();
     });
+    if (unknown.empty()) {
+      prng_impls_status_ = Status();  // the other files have said it all
+      return;
+    }
+    checked().ForEachListed(prefix, [&](const FileDigest& row) {
+      if (!files().Stat(row.path).ok()) {
+        NotePrngProblem(checked().CheckGone(row.path));
+      }
+    });
+  }
+
+  void NotePrngProblem(const Status& problem) {
+    const bool is_damage = problem.code() == StatusCode::kDataLoss;
+    if (is_damage && prng_impls_status_.ok()) prng_impls_status_ = problem;
   }
 
   // 2^46 bytes of address space, at one byte an element or more.
@@ -519,6 +531,7 @@ class ItemOpener {
   std::optional<Result<StringsFile>> strings_;
   std::optional<Status> shardings_status_;
   std::unordered_map<std::string, std::string> prng_impls_;
+  Status prng_impls_status_;
 };
 
 Store& Item::array_store() const {

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "checkpoint/array_layout.h"
-#include "checkpoint/digest_index.h"
+#include "checkpoint/checked_files.h"
 #include "checkpoint/format/sharding_file.h"
 #include "checkpoint/format/tree_metadata.h"
 #include "checkpoint/layout.h"
@@ -80,19 +80,21 @@ class Item {
   ocdbt::Database* database() const {
     return use_ocdbt() ? &ocdbt_store_->database() : nullptr;
   }
-  // Null when nothing that is read can be compared with what was saved.
-  const DigestIndex* digests() const { return digests_.get(); }
+  // The item's own list of checksums, of values too; null when it has none, or
+  // nothing is to be checked.
+  const DigestIndex* digests() const { return checked_.own(); }
   // Absent chunks are errors.
   bool refuses_missing_chunks() const { return refuses_missing_; }
 
  private:
   friend class ItemOpener;
-  explicit Item(ItemPlace place) : place_(std::move(place)) {}
+  explicit Item(ItemPlace place)
+      : place_(std::move(place)), checked_(CheckedFiles::Unchecked(nullptr)) {}
 
   ItemPlace place_;
   std::shared_ptr<Store> files_;
+  CheckedFiles checked_;  // the same, and their checksums
   std::unique_ptr<ocdbt::OcdbtStore> ocdbt_store_;
-  std::shared_ptr<const DigestIndex> digests_;
   std::optional<TreeMetadata> tree_metadata_;
   ShardingFile shardings_;
   std::vector<StoredLeaf> leaves_;

@@ -56,11 +56,10 @@ Result<std::vector<std::string>> Subdirectories(const std::string& directory,
   return names;
 }
 
-// The document of a JSON item, by the names Orbax's handlers give it; "" when
-// there is none.
+// "" when there is none.
 std::string JsonFileOf(const std::string& directory, Sight& sight) {
-  for (const char* name : {"metadata", "data.json", "metrics"}) {
-    if (sight.HasFile(directory, name)) return name;
+  for (const std::string_view name : kJsonItemFiles) {
+    if (sight.HasFile(directory, name)) return std::string(name);
   }
   return "";
 }
@@ -104,15 +103,15 @@ Result<Place> PlaceOfFile(const std::string& path) {
                          " is a file: want a directory, or a manifest.ocdbt, "
                          ".zarray or zarr.json file");
   }
+  item.is_named_by_file = true;
   place.info.items[""] = "";
   place.items.push_back(std::move(item));
   return place;
 }
 
-// Items below `directory`; a composite may hold composites (random keys).
+// The items below `directory`; a composite may hold composites (random keys).
 Status CollectItems(const std::string& directory, const std::string& prefix,
-                    int depth_left, std::vector<ItemPlace>& items,
-                    Sight& sight) {
+                    int depth_left, Place& place, Sight& sight) {
   HF_ASSIGN_OR_RETURN(const std::vector<std::string> names,
                       Subdirectories(directory, sight));
   for (const std::string& name : names) {
@@ -121,30 +120,62 @@ Status CollectItems(const std::string& directory, const std::string& prefix,
     HF_ASSIGN_OR_RETURN(ItemPlace item, ClassifyItem(child));
     item.name = prefix.empty() ? name : prefix + "/" + name;
     if (item.kind != ItemKind::kUnknown) {
-      items.push_back(std::move(item));
+      place.items.push_back(std::move(item));
+    } else if (sight.HasFile(child, kDigestFile)) {
+      place.emptied_items.push_back(std::move(item));
     } else if (depth_left > 0) {
       HF_RETURN_IF_ERROR(
-          CollectItems(child, item.name, depth_left - 1, items, sight));
+          CollectItems(child, item.name, depth_left - 1, place, sight));
     }
   }
   return Status();
 }
 
-Status ReadCheckpointMetadata(const std::string& directory,
-                              CheckpointInfo& info, Sight& sight) {
-  if (!sight.HasFile(directory, kCheckpointMetadataFile)) return Status();
-  const std::shared_ptr<Store> store = StoreAt(directory);
-  HF_ASSIGN_OR_RETURN(const Bytes text, store->Read(kCheckpointMetadataFile));
-  if (IsValidUtf8(text.view())) info.checkpoint_metadata = text.ToString();
-  Result<CheckpointMetadata> metadata = ParseCheckpointMetadata(text.view());
+// Fills in what `_CHECKPOINT_METADATA` says; the names of the items that it
+// lists.
+Result<std::vector<std::string>> ReadCheckpointMetadata(Place& place,
+                                                        Sight& sight) {
+  CheckpointInfo& info = place.info;
+  std::vector<std::string> item_names;
+  if (!sight.HasFile(info.path, kCheckpointMetadataFile)) return item_names;
+  const std::shared_ptr<Store> store = StoreAt(info.path);
+  HF_ASSIGN_OR_RETURN(place.metadata_text,
+                      store->Read(kCheckpointMetadataFile));
+  const std::string_view text = place.metadata_text->view();
+  if (IsValidUtf8(text)) info.checkpoint_metadata = text;
+  Result<CheckpointMetadata> metadata = ParseCheckpointMetadata(text);
   // As Orbax: a damaged file hides the metadata, not the tensors. Verify
   // reports it.
-  if (!metadata.ok()) return Status();
+  if (!metadata.ok()) return item_names;
+  if (const auto* handlers =
+          std::get_if<CompositeHandlers>(&metadata->item_handlers)) {
+    for (const auto& [name, typestr] : *handlers) item_names.push_back(name);
+  }
   info.init_timestamp_ns = metadata->init_timestamp_nsecs;
   info.commit_timestamp_ns = metadata->commit_timestamp_nsecs;
   if (!metadata->custom_metadata.is_null() &&
       !metadata->custom_metadata.empty()) {
     info.custom_metadata = PythonJsonText(metadata->custom_metadata);
+  }
+  return item_names;
+}
+
+// Of a checkpoint of items: DataLoss when the directory of a listed one is not
+// there.
+Status CheckItemsAreThere(const std::string& directory,
+                          const std::vector<std::string>& item_names,
+                          const OpenOptions& options, Sight& sight) {
+  for (const std::string& name : item_names) {
+    if (!options.item.empty() && options.item != name) continue;
+    // Not every text is the name of a directory.
+    if (!CheckKey(name).ok()) continue;
+    const Result<PathKind> kind = GetPathKind(directory + "/" + name);
+    if (!kind.ok()) sight.Note(kind.status());
+    if (kind.ok() && *kind == PathKind::kMissing) {
+      return DataLossError("item \"" + name + "\" of " + directory +
+                           " is gone: " + std::string(kCheckpointMetadataFile) +
+                           " says that the checkpoint was saved with it");
+    }
   }
   return Status();
 }
@@ -171,50 +202,57 @@ bool IsV1Root(const std::string& directory, Sight& sight) {
   return sight.HasFile(directory, kV1MarkerFile);
 }
 
+void RememberItems(Place& place) {
+  place.info.items.clear();
+  for (const ItemPlace& item : place.items) {
+    place.info.items[item.name] = item.name;
+  }
+}
+
 Status SelectItem(const OpenOptions& options, Place& place) {
-  if (options.item.empty()) return Status();
+  const bool is_item = place.items.size() == 1 && place.items[0].name.empty();
+  if (options.item.empty() || is_item) return Status();
   std::erase_if(place.items, [&](const ItemPlace& item) {
     return item.name != options.item &&
            !item.name.starts_with(options.item + "/");
   });
+  RememberItems(place);
   if (!place.items.empty()) return Status();
   return NotFoundError("Item \"" + options.item +
                        "\" was not found in the checkpoint at " +
                        place.info.path);
 }
 
-void RememberItems(Place& place) {
-  for (const ItemPlace& item : place.items) {
-    place.info.items[item.name] = item.name;
-  }
-}
-
+// All items, whichever is asked for; what is asked for must be there.
 Result<Place> PlaceOfStepOrItem(const std::string& path,
                                 const OpenOptions& options, Sight& sight) {
   Place place;
   place.info.path = path;
   place.info.step = StepOfName(FileNameOf(path));
-  HF_RETURN_IF_ERROR(ReadCheckpointMetadata(path, place.info, sight));
+  HF_ASSIGN_OR_RETURN(const std::vector<std::string> item_names,
+                      ReadCheckpointMetadata(place, sight));
   HF_ASSIGN_OR_RETURN(ItemPlace self, ClassifyItem(path, options));
   if (self.kind != ItemKind::kUnknown) {
     place.info.format = FormatOfItem(self, sight);
     place.items.push_back(std::move(self));
   } else {
-    HF_RETURN_IF_ERROR(CollectItems(path, "", 2, place.items, sight));
+    place.damage = CheckItemsAreThere(path, item_names, options, sight);
+    HF_RETURN_IF_ERROR(CollectItems(path, "", 2, place, sight));
     place.info.format = IsV1Root(path, sight) ? "orbax-v1" : "orbax";
-    HF_RETURN_IF_ERROR(SelectItem(options, place));
+    if (place.items.empty()) HF_RETURN_IF_ERROR(place.damage);
   }
   if (place.items.empty()) return NoCheckpointError(path);
   RememberItems(place);
   return place;
 }
 
+using NamedStep = std::pair<int64_t, std::string>;
+
 // Step directories of `root`, newest first; empty when it is no manager root.
-Result<std::vector<std::pair<int64_t, std::string>>> StepsOf(
-    const std::string& root, Sight& sight) {
+Result<std::vector<NamedStep>> StepsOf(const std::string& root, Sight& sight) {
   HF_ASSIGN_OR_RETURN(const std::vector<std::string> names,
                       ListDirectory(root));
-  std::vector<std::pair<int64_t, std::string>> steps;
+  std::vector<NamedStep> steps;
   for (const std::string& name : names) {
     const std::optional<int64_t> step = StepOfName(name);
     if (step && !IsTemporaryName(name) &&
@@ -226,29 +264,83 @@ Result<std::vector<std::pair<int64_t, std::string>>> StepsOf(
   return steps;
 }
 
-Result<Place> PlaceOfManagerRoot(
-    const std::string& root,
-    const std::vector<std::pair<int64_t, std::string>>& steps,
-    const OpenOptions& options, Sight& sight) {
-  for (const auto& [step, name] : steps) {
-    if (options.step && *options.step != step) continue;
+// A step directory that some save has completed, by what is in it.
+bool SaysCommitted(const std::string& directory, Sight& sight) {
+  return HasOrbaxMarks(directory, sight) || IsV1Root(directory, sight) ||
+         sight.HasFile(directory, kDigestFile);
+}
+
+// Whether a step that cannot be opened was whole once.
+bool IsDamage(const std::string& directory, const Status& status,
+              Sight& sight) {
+  return status.code() == StatusCode::kDataLoss ||
+         (status.code() == StatusCode::kNotFound &&
+          SaysCommitted(directory, sight));
+}
+
+// Of the newest step of a root: an older one in its place would be a quiet loss
+// of work.
+Status DamagedStepError(const std::string& root, const NamedStep& damaged,
+                        const Status& why, std::optional<int64_t> whole_step) {
+  std::string message =
+      "step " + std::to_string(damaged.first) + " of " + root +
+      " was committed and is damaged: " + std::string(why.message());
+  if (whole_step) {
+    const std::string number = std::to_string(*whole_step);
+    message += "; the newest step that is whole is " + number +
+               ", which is read when step " + number + " is asked for";
+  } else {
+    message += "; no other step is whole";
+  }
+  return DataLossError(std::move(message));
+}
+
+Result<Place> SelectedPlace(const std::string& path, const OpenOptions& options,
+                            Sight& sight) {
+  HF_ASSIGN_OR_RETURN(Place place, PlaceOfStepOrItem(path, options, sight));
+  HF_RETURN_IF_ERROR(SelectItem(options, place));
+  return place;
+}
+
+Result<Place> PlaceOfStep(const std::string& root, int64_t step,
+                          const std::vector<NamedStep>& steps,
+                          const OpenOptions& options, Sight& sight) {
+  for (const auto& [number, name] : steps) {
+    if (number != step) continue;
     if (!IsFinishedStep(root + "/" + name, options.commit_mode)) {
-      if (options.step) return IncompleteError(root + "/" + name);
-      continue;
+      return IncompleteError(root + "/" + name);
     }
-    Result<Place> place = PlaceOfStepOrItem(root + "/" + name, options, sight);
-    // An older step may do when no particular one was asked for.
-    if (!place.ok() && !options.step &&
-        place.status().code() == StatusCode::kNotFound) {
-      continue;
+    return SelectedPlace(root + "/" + name, options, sight);
+  }
+  return NotFoundError("No step " + std::to_string(step) +
+                       " in the checkpoints at " + root);
+}
+
+// Directories that hold no checkpoint and never did are passed over.
+Result<Place> PlaceOfNewestStep(const std::string& root,
+                                const std::vector<NamedStep>& steps,
+                                const OpenOptions& options, Sight& sight) {
+  const NamedStep* damaged = nullptr;
+  Status why;
+  for (const NamedStep& step : steps) {
+    const std::string path = root + "/" + step.second;
+    if (!IsFinishedStep(path, options.commit_mode)) continue;
+    Result<Place> place = PlaceOfStepOrItem(path, options, sight);
+    const Status status = place.ok() ? place->damage : place.status();
+    if (status.ok()) {
+      // One without the item that is asked for is no damage.
+      if (!SelectItem(options, *place).ok()) continue;
+      if (damaged == nullptr) return place;
+      return DamagedStepError(root, *damaged, why, step.first);
     }
-    return place;
+    const bool is_damage = IsDamage(path, status, sight);
+    if (!is_damage && status.code() != StatusCode::kNotFound) return status;
+    if (!is_damage || damaged != nullptr) continue;
+    damaged = &step;
+    why = status;
   }
-  if (options.step) {
-    return NotFoundError("No step " + std::to_string(*options.step) +
-                         " in the checkpoints at " + root);
-  }
-  return NoCheckpointError(root);
+  if (damaged == nullptr) return NoCheckpointError(root);
+  return DamagedStepError(root, *damaged, why, std::nullopt);
 }
 
 }  // namespace
@@ -308,6 +400,21 @@ Result<ItemPlace> Classify(const std::string& directory,
   return item;
 }
 
+// None when the directory is itself a checkpoint: a root has steps and none of
+// the marks of one.
+Result<std::vector<NamedStep>> StepsOfRoot(const std::string& directory,
+                                           const OpenOptions& options,
+                                           Sight& sight) {
+  const bool has_marks = sight.HasFile(directory, kCheckpointMetadataFile) ||
+                         sight.HasFile(directory, kTreeMetadataFile) ||
+                         IsV1Root(directory, sight);
+  if (has_marks) return std::vector<NamedStep>();
+  HF_ASSIGN_OR_RETURN(auto steps, StepsOf(directory, sight));
+  HF_ASSIGN_OR_RETURN(const ItemPlace self, ClassifyItem(directory, options));
+  if (self.kind != ItemKind::kUnknown) steps.clear();
+  return steps;
+}
+
 Result<Place> Find(const std::string& path, const OpenOptions& options,
                    Sight& sight) {
   if (path.empty() || path.find('\0') != std::string::npos) {
@@ -322,16 +429,11 @@ Result<Place> Find(const std::string& path, const OpenOptions& options,
   if (IsTemporaryName(FileNameOf(absolute))) {
     return IncompleteError(absolute);
   }
-  // A root has steps and none of the marks of a checkpoint itself.
-  const bool has_marks = sight.HasFile(absolute, kCheckpointMetadataFile) ||
-                         sight.HasFile(absolute, kTreeMetadataFile) ||
-                         IsV1Root(absolute, sight);
-  if (!has_marks) {
-    HF_ASSIGN_OR_RETURN(const auto steps, StepsOf(absolute, sight));
-    HF_ASSIGN_OR_RETURN(const ItemPlace self, ClassifyItem(absolute, options));
-    if (!steps.empty() && self.kind == ItemKind::kUnknown) {
-      return PlaceOfManagerRoot(absolute, steps, options, sight);
-    }
+  HF_ASSIGN_OR_RETURN(const auto steps, StepsOfRoot(absolute, options, sight));
+  if (!steps.empty()) {
+    return options.step
+               ? PlaceOfStep(absolute, *options.step, steps, options, sight)
+               : PlaceOfNewestStep(absolute, steps, options, sight);
   }
   if (options.step) {
     return InvalidArgumentError("a step was asked for, but " + absolute +
@@ -340,10 +442,29 @@ Result<Place> Find(const std::string& path, const OpenOptions& options,
   if (!IsFinished(absolute, options.commit_mode)) {
     return IncompleteError(absolute);
   }
-  return PlaceOfStepOrItem(absolute, options, sight);
+  return SelectedPlace(absolute, options, sight);
 }
 
 }  // namespace
+
+bool IsDamagedStep(const std::string& directory, const Status& status) {
+  Sight sight;
+  return IsDamage(directory, status, sight);
+}
+
+Result<bool> IsManagerRoot(const std::string& path) {
+  Sight sight;
+  if (!sight.LeadsToDirectory(path)) return false;
+  HF_ASSIGN_OR_RETURN(const auto steps, StepsOfRoot(path, {}, sight));
+  const bool holds_any =
+      std::any_of(steps.begin(), steps.end(), [&](const NamedStep& step) {
+        const std::string directory = path + "/" + step.second;
+        return SaysCommitted(directory, sight) ||
+               PlaceOfStepOrItem(directory, {}, sight).ok();
+      });
+  HF_RETURN_IF_ERROR(sight.trouble);
+  return holds_any;
+}
 
 Result<ItemPlace> ClassifyItem(const std::string& directory,
                                const OpenOptions& options) {

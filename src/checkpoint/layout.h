@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/checked_files.h"
 #include "holdfast/checkpoint.h"
 #include "storage/store.h"
 #include "storage/url_path.h"
@@ -26,22 +27,45 @@ enum class ItemKind : uint8_t {
   kUnknown,  // a directory that holdfast has no reader for
 };
 
+// The document of a JSON item, by the names Orbax's handlers give it.
+inline constexpr std::string_view kJsonItemFiles[] = {"metadata", "data.json",
+                                                      "metrics"};
+
 struct ItemPlace {
   std::string name;       // "" when the checkpoint is the item
   std::string directory;  // absolute
   ItemKind kind = ItemKind::kUnknown;
   std::string json_file;  // kJson: its file name
+  // The caller has named a file of the arrays, to have them as they are.
+  bool is_named_by_file = false;
   // What holds the item's files; null: the files below `directory`.
   std::shared_ptr<Store> store;
+  // The same with their checksums, where these are known already.
+  std::shared_ptr<const CheckedFiles> checked;
 };
 
 struct Place {
   CheckpointInfo info;  // format, path, step, items, timestamps filled in
   std::vector<ItemPlace> items;
+  // Directories that hold no item any more, but the checksums of one.
+  std::vector<ItemPlace> emptied_items;
+  // DataLoss when it is a checkpoint of items, and one is not there that it
+  // lists.
+  Status damage;
+  // Of `_CHECKPOINT_METADATA`; absent when there is none.
+  std::optional<Bytes> metadata_text;
 };
 
 // REQUIRES: nothing; any path may be asked for.
 Result<Place> FindPlace(const std::string& path, const OpenOptions& options);
+
+// Whether a finished step, of which `status` is what FindPlace says, was
+// committed and has lost something since.
+bool IsDamagedStep(const std::string& directory, const Status& status);
+
+// Whether `path` is a directory of steps, rather than a checkpoint. Of them one
+// at least is a checkpoint, or says that it was.
+Result<bool> IsManagerRoot(const std::string& path);
 
 // "7", "step_00000007" -> 7; nullopt for other names.
 std::optional<int64_t> StepOfName(std::string_view name);

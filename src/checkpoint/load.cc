@@ -131,6 +131,7 @@ Result<LoadResult> LoadTree(const OpenedCheckpoint& checkpoint,
                             const LoadOptions& options) {
   Stopwatch total, watch;
   LoadResult result;
+  result.notes = checkpoint.info().notes;
   HF_ASSIGN_OR_RETURN(std::vector<ItemLoad> loads,
                       SelectLeaves(checkpoint, options.names));
   std::vector<RestoreTarget> targets;

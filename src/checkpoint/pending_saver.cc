@@ -326,12 +326,14 @@ Status PendingSaver::WriteItemBelow(
     HF_RETURN_IF_ERROR(AdoptFiles(directory() + "/" + name, options.use_ocdbt,
                                   options.write_digests, files));
   }
-  if (options.write_digests) HF_RETURN_IF_ERROR(files.WriteDigests());
-  HF_RETURN_IF_ERROR(files.SyncNames());
-  items_.push_back({name, {}, options_.sync});
+  SavedItem item{name, {}, "", options_.sync};
   if (options.write_digests) {
-    items_.back().digests = std::move(files.digests());
+    item.digest_text = SerializeDigestFile(files.digests());
+    HF_RETURN_IF_ERROR(files.WriteUnlisted(kDigestFile, item.digest_text));
+    item.digests = std::move(files.digests());
   }
+  HF_RETURN_IF_ERROR(files.SyncNames());
+  items_.push_back(std::move(item));
   return Status();
 }
 
@@ -388,7 +390,9 @@ Status PendingSaver::CommitOwnFiles(const ParsedRootRecord& root,
 Status PendingSaver::Publish(const ParsedRootRecord& root) {
   if (root.is_v1) HF_RETURN_IF_ERROR(root_files_.Write(kV1MarkerFile, ""));
   const std::string metadata = RootMetadataText(root);
-  const std::string marker = CommitMarkerText(final_path_);
+  const std::string marker =
+      CommitMarkerText(final_path_, options_.write_digests);
+  ListDigestFiles();
   root_files_.List(kCheckpointMetadataFile, metadata);
   root_files_.List(kCommitMarkerFile, marker);
   if (options_.write_digests) HF_RETURN_IF_ERROR(root_files_.WriteDigests());
@@ -410,6 +414,14 @@ Status PendingSaver::Publish(const ParsedRootRecord& root) {
   }
   HF_RETURN_IF_ERROR(root_files_.SyncNames());
   return pending_->Commit();
+}
+
+// The lists of the items: nobody can exchange them for another save's.
+void PendingSaver::ListDigestFiles() {
+  for (const SavedItem& item : items_) {
+    if (item.digest_text.empty()) continue;
+    root_files_.List(JoinName(item.name, kDigestFile), item.digest_text);
+  }
 }
 
 WrittenSizes PendingSaver::SizesOfFiles() const {
@@ -503,7 +515,7 @@ Status PendingSaver::AdoptItem(const std::string& name) {
     HF_RETURN_IF_ERROR(text.status());
     HF_ASSIGN_OR_RETURN(DigestFile digests, ParseDigestFile(text->view()));
     if (!name.empty()) {
-      items_.push_back({name, std::move(digests), true});
+      items_.push_back({name, std::move(digests), text->ToString(), true});
       return Status();
     }
     // The item's rows become the root's, whose file replaces the item's.

@@ -63,7 +63,8 @@ class PendingSaver final : public PendingSave {
   // An item in a directory of its own.
   struct SavedItem {
     std::string name;
-    DigestFile digests;  // empty when it has none
+    DigestFile digests;       // empty when it has none
+    std::string digest_text;  // of its file
     bool is_synced = false;
   };
 
@@ -78,6 +79,7 @@ class PendingSaver final : public PendingSave {
                       const nlohmann::ordered_json& custom_metadata, Run& run,
                       Stopwatch& watch, Stats& stats);
   Status WriteRootFile(std::string_view name, std::string_view content);
+  void ListDigestFiles();
   // All that the digests know of.
   WrittenSizes SizesOfFiles() const;
   bool is_shared() const { return options_.group != nullptr; }

@@ -52,12 +52,12 @@ StepInfo DescribeStep(const std::string& root, const std::string& name,
     return step;
   }
   const Result<Place> place = FindPlace(step.path, {.commit_mode = mode});
-  if (!place.ok()) {
-    step.why_not = place.status().message();
-    return step;
-  }
+  const Status damage = place.ok() ? place->damage : place.status();
+  // What was committed stays a step, whatever became of it.
+  step.committed = damage.ok() || IsDamagedStep(step.path, damage);
+  (step.committed ? step.damage : step.why_not) = damage.message();
+  if (!place.ok()) return step;
   for (const ItemPlace& item : place->items) step.items.push_back(item.name);
-  step.committed = true;
   return step;
 }
 

@@ -72,7 +72,9 @@ bool LacksOnlyTheMarker(const std::string& directory) {
 
 Status WriteCommitMarker(const std::string& directory) {
   const std::shared_ptr<Store> store = StoreAt(directory);
-  return store->Write(kCommitMarkerFile, CommitMarkerText(directory));
+  const Result<ObjectInfo> digests = store->Stat(kDigestFile);
+  return store->Write(kCommitMarkerFile,
+                      CommitMarkerText(directory, digests.ok()));
 }
 
 }  // namespace

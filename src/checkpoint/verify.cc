@@ -29,9 +29,18 @@ class Verifier {
 
   Result<ShareReport> Execute(const std::string& path) {
     const LookScope look(path);
-    HF_ASSIGN_OR_RETURN(place_, FindPlace(path, options_));
+    Result<Place> place = FindPlace(path, options_);
+    if (IsDamagedStep(AbsolutePath(path), place.status())) {
+      (void)share_.Takes(path, 0);
+      AddDamage("", "", std::nullopt, place.status());
+      return ShareReport{std::move(report_), share_.digest()};
+    }
+    HF_ASSIGN_OR_RETURN(place_, std::move(place));
     (void)share_.Takes(place_.info.path, 0);
     VerifyRootFiles();
+    for (const ItemPlace& item : place_.emptied_items) {
+      (void)VerifyListedFiles(item.directory);
+    }
     for (const ItemPlace& item : place_.items) {
       HF_RETURN_IF_ERROR(VerifyItem(item));
     }
@@ -60,6 +69,7 @@ class Verifier {
     const bool is_item =
         place_.items.size() == 1 && place_.items[0].name.empty();
     if (!is_item) (void)VerifyListedFiles(place_.info.path);
+    if (!place_.damage.ok()) AddDamage("", "", std::nullopt, place_.damage);
     const std::shared_ptr<Store> store = StoreAt(place_.info.path);
     const Result<Bytes> text = store->Read(kCheckpointMetadataFile);
     if (!text.ok()) return;
@@ -69,27 +79,39 @@ class Verifier {
     }
   }
 
-  // The list itself is returned, if there is one that can be trusted.
-  std::optional<DigestIndex> VerifyListedFiles(const std::string& directory) {
-    const std::shared_ptr<Store> store = StoreAt(directory);
-    Result<std::optional<DigestIndex>> digests = DigestIndex::Read(*store);
-    if (!digests.ok()) {
+  // By all lists that know of the directory's files; of an item of a checkpoint
+  // by its own, as the checkpoint's has had its turn.
+  Result<CheckedFiles> ListsOf(const std::string& directory) const {
+    return directory == place_.info.path
+               ? CheckedFiles::OfItem(directory)
+               : CheckedFiles::OfDirectory(StoreAt(directory));
+  }
+
+  // The lists themselves are returned, if they can be trusted.
+  std::optional<CheckedFiles> VerifyListedFiles(const std::string& directory) {
+    Result<CheckedFiles> files = ListsOf(directory);
+    if (!files.ok()) {
       AddDamage("", Relative(directory, kDigestFile), std::nullopt,
-                digests.status());
+                files.status());
       return std::nullopt;
     }
-    if (!*digests) return std::nullopt;
-    for (const FileDigest& row : (*digests)->files()) {
-      if (!share_.Takes(row.path, row.byte_count)) continue;
-      const Result<FileDigest> sum = SumFile(*store, row.path);
+    for (const std::string& note : files->notes()) {
+      AddDamage("", Relative(directory, kDigestFile), std::nullopt,
+                DataLossError(note));
+    }
+    files->ForEachListed("", [&](const FileDigest& row) {
+      if (!share_.Takes(row.path, row.byte_count)) return;
+      const Result<FileDigest> sum = SumFile(files->store(), row.path);
       const Status status =
           sum.ok() ? DigestIndex::CheckSum(row, *sum) : sum.status();
       if (!status.ok()) {
         AddDamage("", Relative(directory, row.path), std::nullopt, status);
       }
+    });
+    if (files->own() != nullptr) {
+      VerifyNodes(directory, files->store(), *files->own());
     }
-    VerifyNodes(directory, *store, **digests);
-    return std::move(digests).value();
+    return std::move(files).value();
   }
 
   // Whether the nodes of databases are those that were saved: any other ones
@@ -110,9 +132,9 @@ class Verifier {
   }
 
   Status VerifyItem(const ItemPlace& place) {
-    if (place.kind == ItemKind::kJson) return VerifyJsonItem(place);
-    const std::optional<DigestIndex> digests =
+    const std::optional<CheckedFiles> files =
         VerifyListedFiles(place.directory);
+    if (place.kind == ItemKind::kJson) return VerifyJsonItem(place);
     VerifySideFiles(place.directory);
     VerifyProcessDatabases(place.directory);
     // Damage to the listed files is in the report; the rest is still read.
@@ -131,7 +153,7 @@ class Verifier {
                   checked);
       }
     }
-    return VerifyLeaves(**item, digests ? &*digests : nullptr);
+    return VerifyLeaves(**item, files ? files->own() : nullptr);
   }
 
   Status VerifyJsonItem(const ItemPlace& place) {

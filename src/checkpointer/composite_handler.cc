@@ -367,8 +367,9 @@ class CompositeHandler final : public CompositeCheckpointHandler {
   Status WriteMarker(const std::string& path) const {
     if (!IsPrimaryHost(options_.multiprocessing_options)) return Status();
     const std::shared_ptr<Store> store = StoreAt(path);
-    HF_RETURN_IF_ERROR(store->Write(kCommitMarkerFile, CommitMarkerText(path),
-                                    {.sync = false, .atomic = false}));
+    HF_RETURN_IF_ERROR(store->Write(
+        kCommitMarkerFile, CommitMarkerText(path, /*has_digests=*/false),
+        {.sync = false, .atomic = false}));
     return store->Flush();
   }
 

@@ -116,7 +116,9 @@ Result<LoadResult> LoadOrbax(const std::string& path,
     HF_ASSIGN_OR_RETURN(const auto sidecar, OrbaxSidecar(*opened));
     if (sidecar) {
       HF_ASSIGN_OR_RETURN(const auto seen, OpenOrbax(path, options.open));
-      return LoadLeaves(*seen, options);
+      HF_ASSIGN_OR_RETURN(LoadResult loaded, LoadLeaves(*seen, options));
+      loaded.notes = opened->info().notes;
+      return loaded;
     }
   }
   const double open_seconds = watch.Lap();

@@ -312,9 +312,10 @@ class UnitCopier {
     HF_RETURN_IF_ERROR(CheckAllThere());
     HF_RETURN_IF_ERROR(CopyWave(unit_.last, nullptr, to));
     if (AddsMarker()) {
-      HF_RETURN_IF_ERROR(store->Write(kCommitMarkerFile,
-                                      CommitMarkerText(target_.place),
-                                      {.must_create = true}));
+      const bool has_digests = source_.Find(kDigestFile) != nullptr;
+      HF_RETURN_IF_ERROR(store->Write(
+          kCommitMarkerFile, CommitMarkerText(target_.place, has_digests),
+          {.must_create = true}));
     }
     HF_RETURN_IF_ERROR(RemoveReplaced());
     return store->Delete(kCopyJournal);

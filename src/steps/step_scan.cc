@@ -206,8 +206,9 @@ Result<std::vector<ScannedStep>> ScanSteps(const std::string& root,
 
 bool IsRootOfSteps(const std::string& path) {
   const std::string absolute = AbsolutePath(path);
-  const auto place = FindPlace(absolute, {});
-  return place.ok() && place->info.step && place->info.path != absolute;
+  const LookScope scope(absolute);
+  const Result<bool> is_root = IsManagerRoot(absolute);
+  return is_root.ok() && *is_root;
 }
 
 }  // namespace holdfast

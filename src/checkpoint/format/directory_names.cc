@@ -10,6 +10,8 @@ namespace holdfast {
 namespace {
 
 constexpr std::string_view kReplicaInfix = "replica_";
+constexpr std::string_view kDigestsLine =
+    "\nIts checksums are in _HOLDFAST_DIGESTS";
 
 bool IsProcessId(std::string_view id) {
   const auto is_alnum = [](char c) {
@@ -56,8 +58,15 @@ std::optional<std::string> FinalName(std::string_view temporary_name) {
   return std::string(temporary_name.substr(0, position));
 }
 
-std::string CommitMarkerText(std::string_view path) {
-  return "Checkpoint commit was successful to " + std::string(path);
+std::string CommitMarkerText(std::string_view path, bool has_digests) {
+  std::string text = "Checkpoint commit was successful to ";
+  text += path;
+  if (has_digests) text += kDigestsLine;
+  return text;
+}
+
+bool MarkerTellsOfDigests(std::string_view text) {
+  return text.ends_with(kDigestsLine);
 }
 
 std::string ArrayMetadatasFileName(int64_t process_index) {

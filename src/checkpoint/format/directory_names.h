@@ -41,8 +41,11 @@ std::string TemporaryName(std::string_view name);
 // The name before the suffix; nullopt when it is not temporary.
 std::optional<std::string> FinalName(std::string_view temporary_name);
 
-// The content of commit_success.txt: no newline at the end.
-std::string CommitMarkerText(std::string_view path);
+// The content of commit_success.txt: no newline at the end. Its second line is
+// ours; no reader of Orbax's looks into the file.
+std::string CommitMarkerText(std::string_view path, bool has_digests);
+// Whether the text says that `_HOLDFAST_DIGESTS` belongs to the checkpoint.
+bool MarkerTellsOfDigests(std::string_view text);
 
 // "process_<index>", in the directory array_metadatas.
 std::string ArrayMetadatasFileName(int64_t process_index);

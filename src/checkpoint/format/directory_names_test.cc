@@ -19,8 +19,14 @@ TEST(DirectoryNames, TemporaryNamesOldAndNew) {
 }
 
 TEST(DirectoryNames, CommitMarker) {
-  EXPECT_EQ(CommitMarkerText("/data/run/7"),
+  EXPECT_EQ(CommitMarkerText("/data/run/7", false),
             "Checkpoint commit was successful to /data/run/7");
+  EXPECT_EQ(CommitMarkerText("/data/run/7", true),
+            "Checkpoint commit was successful to /data/run/7\n"
+            "Its checksums are in _HOLDFAST_DIGESTS");
+  EXPECT_TRUE(MarkerTellsOfDigests(CommitMarkerText("/data/run/7", true)));
+  EXPECT_FALSE(MarkerTellsOfDigests(CommitMarkerText("/data/run/7", false)));
+  EXPECT_FALSE(MarkerTellsOfDigests(""));
 }
 
 TEST(DirectoryNames, ProcessDirectories) {

@@ -1,0 +1,20 @@
+// One file of a checkpoint, for readers of files that are no arrays: JSON
+// documents, texts, tables.
+//
+// Thread-safety: any thread. Ownership: none.
+// Errors: DataLoss for a file that differs from what `_HOLDFAST_DIGESTS`, of
+// its directory or of one above it up to the checkpoint's, says of it, or that
+// is listed there and gone; NotFound, and those of the file system.
+#pragma once
+
+#include <string>
+
+#include "holdfast/status.h"
+
+namespace holdfast {
+
+// The whole of the file at `path`, a path or URL. A file that no list has is
+// read as it is.
+Result<std::string> ReadCheckedFile(const std::string& path);
+
+}  // namespace holdfast
