@@ -1,10 +1,10 @@
 """Cells of the matrix of one layout: a wound, a way of reading, and what came.
 
-    right      the values that were saved
-    error      an error that says so
-    uncovered  wrong, in files without checksums, whose own tools give wrong
-               values as well; `verify` says that there are no checksums
-    wrong      anything else
+right      the values that were saved
+error      an error that says so
+uncovered  wrong, in files without checksums, whose own tools give wrong
+           values as well; `verify` says that there are no checksums
+wrong      anything else
 """
 
 from __future__ import annotations
@@ -170,9 +170,7 @@ class _LayoutRun:
 
     def _pairs(self, damages: list[str]) -> Iterator[tuple[str, str]]:
         if self.job.pairs is not None:
-            yield from (
-                pair for pair in self.job.pairs if pair[0] in damages
-            )
+            yield from (pair for pair in self.job.pairs if pair[0] in damages)
             return
         for i, way in enumerate(self.ways):
             yield damages[(i + self.job.index) % len(damages)], way

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,8 @@ class Layout:
       covered: every byte has a checksum that holdfast wrote. Else a reader
         without them is the yardstick.
       is_v1: which of Orbax's interfaces it was made for.
+      manager: a CheckpointManager made it.
+      lacks_text: its tree is `standard_tree`.
     """
 
     save: Callable[[Path, int], None]
@@ -57,10 +60,15 @@ class Layout:
     covered: bool = True
     is_v1: bool = False
     manager: bool = False
+    lacks_text: bool = False
 
     @property
     def is_orbax(self) -> bool:
         return self.kind in ("tree", "state", "items")
+
+    def tree(self, step: int) -> Any:
+        """What a step of one of Orbax's layouts holds."""
+        return standard_tree(step) if self.lacks_text else full_tree(step)
 
 
 def mesh() -> Any:
@@ -124,20 +132,6 @@ def standard_tree(step: int) -> Any:
     return tree
 
 
-def flat_names(tree: Any, prefix: str = "") -> dict[str, Any]:
-    """Leaf by name, joined with dots."""
-    found: dict[str, Any] = {}
-    if isinstance(tree, dict) and tree:
-        for key, value in tree.items():
-            found |= flat_names(value, f"{prefix}{key}.")
-    elif isinstance(tree, list) and tree:
-        for i, value in enumerate(tree):
-            found |= flat_names(value, f"{prefix}{i}.")
-    else:
-        found[prefix[:-1]] = tree
-    return found
-
-
 def _document(step: int) -> dict[str, Any]:
     return {**DOCUMENT, "step": step}
 
@@ -180,7 +174,7 @@ def _standard(package: Any) -> Layout:
         with package.StandardCheckpointer() as checkpointer:
             checkpointer.save(path, standard_tree(step))
 
-    return Layout(save, **_writer(package))
+    return Layout(save, lacks_text=True, **_writer(package))
 
 
 def _manager(package: Any, **options: Any) -> Layout:
@@ -222,9 +216,7 @@ def _v1_context(package: Any, options: dict[str, Any]) -> Any:
 def _v1(package: Any, **options: Any) -> Layout:
     def save(path: Path, step: int) -> None:
         with _v1_context(package, options):
-            package.save(
-                path, full_tree(step), custom_metadata=_custom(step)
-            )
+            package.save(path, full_tree(step), custom_metadata=_custom(step))
 
     return Layout(
         save, kind="state", item="state", is_v1=True, **_writer(package)
@@ -295,7 +287,7 @@ def _foreign(form: str, entry: str = "", **options: Any) -> Layout:
                 source, path / entry, format=form, durable=False, **options
             )
         finally:
-            _remove(source)
+            shutil.rmtree(source)
 
     return Layout(save, kind="foreign", entry=entry, covered=False)
 
@@ -312,12 +304,6 @@ def _save_by_torch(path: Path, step: int) -> None:
         if array.dtype != ml_dtypes.bfloat16
     }
     dcp.save({**tree, "count": step}, storage_writer=StorageWriter(path))
-
-
-def _remove(path: Path) -> None:
-    import shutil
-
-    shutil.rmtree(path)
 
 
 def _layouts() -> dict[str, Layout]:
@@ -347,13 +333,9 @@ def _layouts() -> dict[str, Layout]:
         "drop-in v1": _v1(dropin_v1),
         "drop-in v1 raw": _v1(dropin_v1, **raw),
         "drop-in v1 items": _v1_items(dropin_v1),
-        "drop-in v1 items directories raw": _v1_items(
-            dropin_v1, **flat, **raw
-        ),
+        "drop-in v1 items directories raw": _v1_items(dropin_v1, **flat, **raw),
         "torch storage": Layout(_save_by_torch, kind="torch"),
-        "megatron zarr": Layout(
-            _save_megatron, kind="megatron", covered=False
-        ),
+        "megatron zarr": Layout(_save_megatron, kind="megatron", covered=False),
         "safetensors": _foreign("safetensors", shard_bytes=1 << 19),
         "npz": _foreign("npz", "arrays.npz"),
         "dcp": _foreign("dcp"),

@@ -297,7 +297,8 @@ def swapped_files(scene: Scene) -> Iterable[Wound]:
 
 
 def stale_file(scene: Scene) -> Iterable[Wound]:
-    for name in scene.files:
+    """Of several: a single file is a whole checkpoint, older and sound."""
+    for name in scene.files if len(scene.files) > 1 else []:
         old = scene.old_name(name)
         if old is None:
             continue

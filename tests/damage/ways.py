@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from checkpoints import NEW, Layout
+from checkpoints import Layout
 from content import content
 
 
@@ -87,6 +87,15 @@ def is_tree(layout: Layout) -> bool:
     return layout.kind == "tree"
 
 
+def has_text(layout: Layout) -> bool:
+    """The tree is the full one."""
+    return layout.is_orbax and not layout.lacks_text
+
+
+def lacks_text(layout: Layout) -> bool:
+    return layout.is_orbax and layout.lacks_text
+
+
 def is_orbax(layout: Layout) -> bool:
     return layout.is_orbax
 
@@ -102,6 +111,5 @@ def load_ways() -> dict[str, Way]:
     import ways_dropin  # noqa: F401
     import ways_dropin_v1  # noqa: F401
     import ways_plain  # noqa: F401
-
 
     return WAYS

@@ -7,19 +7,11 @@ from typing import Any
 
 import jax
 import numpy as np
-from checkpoints import NEW, Layout, full_tree, standard_tree
+from checkpoints import NEW, Layout, full_tree
 from etils import epath
-from ways import Subject, is_orbax, is_tree, way
+from ways import Subject, has_text, is_orbax, lacks_text, way
 
 import holdfast.orbax as ocp
-
-
-def is_v0(layout: Layout) -> bool:
-    return layout.is_orbax and not layout.is_v1
-
-
-def is_composite(layout: Layout) -> bool:
-    return layout.kind in ("state", "items") and not layout.is_v1
 
 
 def is_managed(layout: Layout) -> bool:
@@ -39,15 +31,14 @@ def _abstract(leaf: Any) -> Any:
     return np.zeros_like(leaf) if isinstance(leaf, np.ndarray) else leaf
 
 
-def tree_of(subject: Subject) -> Any:
-    """As it was saved."""
-    found = (subject.whole / subject.layout.item / "_METADATA").read_text()
-    return full_tree(NEW) if "'text'" in found else standard_tree(NEW)
+def wanted_tree(subject: Subject) -> Any:
+    """A target like what was saved."""
+    return jax.tree.map(_abstract, subject.layout.tree(NEW))
 
 
 @way("PyTreeRestore with a target", is_orbax)
 def pytree_args(subject: Subject) -> Any:
-    wanted = jax.tree.map(_abstract, tree_of(subject))
+    wanted = wanted_tree(subject)
     with ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as checkpointer:
         return checkpointer.restore(
             subject.tree_path,
@@ -100,13 +91,10 @@ def standard(subject: Subject) -> Any:
         return checkpointer.restore(subject.tree_path)
 
 
-@way("StandardCheckpointer with a target", is_orbax)
+@way("StandardCheckpointer with a target", lacks_text)
 def standard_target(subject: Subject) -> Any:
-    wanted = dict(jax.tree.map(_abstract, tree_of(subject)))
-    if "text" in wanted:
-        return "not for trees with text"
     with ocp.StandardCheckpointer() as checkpointer:
-        return checkpointer.restore(subject.tree_path, wanted)
+        return checkpointer.restore(subject.tree_path, wanted_tree(subject))
 
 
 def _items() -> Any:
@@ -218,20 +206,14 @@ def json_alone(subject: Subject) -> Any:
     )
 
 
-def _is_in_tree(layout: Layout) -> bool:
-    return is_tree(layout) or layout.kind in ("state", "items")
-
-
 def _infos(subject: Subject, names: list[str]) -> list[Any]:
-    item = subject.tree_path
-    is_ocdbt = (item / "manifest.ocdbt").exists() or any(
-        (subject.whole / subject.layout.item).glob("manifest.ocdbt")
-    )
-    text = (subject.whole / subject.layout.item / "_METADATA").read_text()
+    whole = subject.whole / subject.layout.item
+    is_ocdbt = (whole / "manifest.ocdbt").exists()
+    text = (whole / "_METADATA").read_text()
     return [
         ocp.type_handlers.ParamInfo(
             name=name,
-            parent_dir=epath.Path(item),
+            parent_dir=epath.Path(subject.tree_path),
             is_ocdbt_checkpoint=is_ocdbt,
             use_zarr3='"use_zarr3": true' in text,
         )
@@ -239,14 +221,14 @@ def _infos(subject: Subject, names: list[str]) -> list[Any]:
     ]
 
 
-@way("NumpyHandler alone", _is_in_tree)
+@way("NumpyHandler alone", is_orbax)
 def numpy_handler(subject: Subject) -> Any:
     names = ["big", "a.w", "b.w", "wide", "low", "small"]
     handler = ocp.type_handlers.NumpyHandler()
     return asyncio.run(handler.deserialize(_infos(subject, names)))
 
 
-@way("ArrayHandler alone", _is_in_tree)
+@way("ArrayHandler alone", is_orbax)
 def array_handler(subject: Subject) -> Any:
     infos = _infos(subject, ["placed", "big"])
     args = [
@@ -259,15 +241,13 @@ def array_handler(subject: Subject) -> Any:
     return asyncio.run(handler.deserialize(infos, args))
 
 
-@way("ScalarHandler alone", _is_in_tree)
+@way("ScalarHandler alone", is_orbax)
 def scalar_handler(subject: Subject) -> Any:
     handler = ocp.type_handlers.ScalarHandler()
     return asyncio.run(handler.deserialize(_infos(subject, ["count", "rate"])))
 
 
-@way("StringHandler alone", _is_in_tree)
+@way("StringHandler alone", has_text)
 def string_handler(subject: Subject) -> Any:
-    if "text" not in tree_of(subject):
-        return "not for trees without text"
     handler = ocp.type_handlers.StringHandler()
     return asyncio.run(handler.deserialize(_infos(subject, ["text"])))

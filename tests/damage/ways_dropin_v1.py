@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax
 from checkpoints import NEW, Layout
 from ways import Subject, is_orbax, way
-from ways_dropin import _abstract, tree_of
+from ways_dropin import wanted_tree
 
 from holdfast.orbax import v1
 
@@ -32,8 +31,7 @@ def load(subject: Subject) -> Any:
 
 @way("v1.load with a target", is_orbax)
 def load_target(subject: Subject) -> Any:
-    wanted = jax.tree.map(_abstract, tree_of(subject))
-    return v1.load(subject.step, wanted, **_name(subject))
+    return v1.load(subject.step, wanted_tree(subject), **_name(subject))
 
 
 @way("v1.load_checkpointables", has_items)

@@ -15,7 +15,6 @@ from checkpoints import (
     NEW,
     RANKS,
     Layout,
-    full_tree,
     megatron_parts,
     numbers,
     plain_tree,
@@ -76,18 +75,14 @@ def abstract(leaf: Any) -> Any:
 
 
 def target(subject: Subject) -> Any:
-    full = is_orbax(subject.layout)
-    tree = full_tree(NEW) if full else plain_tree(NEW)
+    layout = subject.layout
+    tree = layout.tree(NEW) if layout.is_orbax else plain_tree(NEW)
     return jax.tree.map(abstract, tree)
 
 
 @way("load into a target", has_plain_tree)
 def load_target(subject: Subject) -> Any:
-    wanted = target(subject)
-    with contextlib.suppress(KeyError):
-        if "text" not in holdfast.open(subject.whole_path):
-            del wanted["text"]
-    return holdfast.load(subject.path, wanted, group=None)
+    return holdfast.load(subject.path, target(subject), group=None)
 
 
 @way("load of some keys")
@@ -292,9 +287,6 @@ def load_together(subject: Subject) -> Any:
             subject.path, target(subject), group=group, timeout=60.0
         )
 
-    subject_is_standard = "text" not in holdfast.open(subject.whole_path)
-    if subject_is_standard:
-        return "not for trees without text"
     with ThreadPoolExecutor(2) as ranks:
         return list(ranks.map(run, range(2)))
 
