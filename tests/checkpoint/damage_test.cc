@@ -215,6 +215,19 @@ TEST_P(Damage, EveryDeletedFileIsReportedButTheDigests) {
   EXPECT_EQ(tally_.irrelevant_by_file, want);
 }
 
+// The digests are the item's, one directory above.
+TEST_P(Damage, ArrayOpenedByItselfIsChecked) {
+  if (GetParam().use_ocdbt) return;
+  const std::string chunk = "loose/c/0/0";
+  ASSERT_TRUE(files_.contains(chunk));
+  ASSERT_TRUE(Load(PathOf("loose"), LoadOnOneThread()).ok());
+  SetByte(
+      chunk, files_.at(chunk).size() - 40,
+      static_cast<char>(files_.at(chunk)[files_.at(chunk).size() - 40] ^ 1));
+  EXPECT_EQ(Load(PathOf("loose"), LoadOnOneThread()).status().code(),
+            StatusCode::kDataLoss);
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Layouts, Damage,
     testing::Values(Layout{"OcdbtZarr2Zstd", 2, true, Compression::kZstd},
