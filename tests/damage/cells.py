@@ -22,7 +22,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import yardstick
-from checkpoints import LAYOUTS, NEW, OLD
+from checkpoints import LAYOUTS, NEW, OLD, numbers
+from content import sha1_of
 from damages import DAMAGES, Scene, Wound, copy_of
 from ways import Subject, Way, load_ways
 
@@ -126,6 +127,7 @@ class _LayoutRun:
         self.root.mkdir()
         self.layout.save(self.root / str(OLD), OLD)
         self.layout.save(self.root / str(NEW), NEW)
+        self._check_whole()
         wounds = self._wounds()
         cells = [
             self._cell(damage, wound, way)
@@ -139,6 +141,15 @@ class _LayoutRun:
             list(self.ways),
             0.0,
         )
+
+    def _check_whole(self) -> None:
+        """Undamaged, the values are those that were saved."""
+        if "load" not in self.ways:
+            return
+        text = self._wanted("load") or ""
+        for name in ("big", "wide"):
+            if sha1_of(numbers(NEW)[name]) not in text:
+                self.problems.append(f"{self.job.layout}: {name} is another")
 
     def _draw(self, *names: str) -> random.Random:
         text = " ".join([str(self.job.seed), self.job.layout, *names])
