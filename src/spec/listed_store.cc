@@ -1,7 +1,5 @@
 #include "spec/listed_store.h"
 
-#include <vector>
-
 #include "base/status_macros.h"
 #include "checkpoint/checked_store.h"
 #include "checkpoint/format/directory_names.h"
@@ -10,26 +8,23 @@
 
 namespace holdfast::spec {
 
-Result<ListedStore::Reader> ListedStore::FindReader() {
-  const std::string parent = ParentDirectory(directory_);
-  for (Reader reader :
-       {Reader{store_, ""},
-        Reader{StoreAt(parent), FileNameOf(directory_) + "/"}}) {
-    HF_ASSIGN_OR_RETURN(std::optional<DigestIndex> list,
-                        DigestIndex::Read(*reader.store));
-    if (!list) continue;
-    reader.store = std::make_shared<CheckedStore>(
-        reader.store, std::make_shared<const DigestIndex>(*std::move(list)));
-    return reader;
-  }
-  return Reader{store_, ""};
+Result<std::optional<DigestIndex>> ListedStore::FindList() const {
+  HF_ASSIGN_OR_RETURN(std::optional<DigestIndex> list,
+                      DigestIndex::Read(*store_));
+  if (list) return list;
+  return DigestIndex::ReadBelow(*StoreAt(ParentDirectory(directory_)),
+                                FileNameOf(directory_));
 }
 
-Result<ListedStore::Reader> ListedStore::ReaderNow() {
-  if (is_written_.load(std::memory_order_acquire)) return Reader{store_, ""};
+Result<std::shared_ptr<Store>> ListedStore::Reader() {
+  if (is_written_.load(std::memory_order_acquire)) return store_;
   const std::lock_guard lock(mutex_);
-  if (reader_.store == nullptr) {
-    HF_ASSIGN_OR_RETURN(reader_, FindReader());
+  if (reader_ != nullptr) return reader_;
+  HF_ASSIGN_OR_RETURN(std::optional<DigestIndex> list, FindList());
+  reader_ = store_;
+  if (list) {
+    reader_ = std::make_shared<CheckedStore>(
+        store_, std::make_shared<const DigestIndex>(*std::move(list)));
   }
   return reader_;
 }
@@ -50,32 +45,25 @@ Status ListedStore::DropList() {
 }
 
 Result<ObjectInfo> ListedStore::Stat(std::string_view key) {
-  HF_ASSIGN_OR_RETURN(const Reader reader, ReaderNow());
-  return reader.store->Stat(reader.prefix + std::string(key));
+  HF_ASSIGN_OR_RETURN(const std::shared_ptr<Store> reader, Reader());
+  return reader->Stat(key);
 }
 
 Result<Bytes> ListedStore::Read(std::string_view key, ByteRange range) {
-  HF_ASSIGN_OR_RETURN(const Reader reader, ReaderNow());
-  return reader.store->Read(reader.prefix + std::string(key), range);
+  HF_ASSIGN_OR_RETURN(const std::shared_ptr<Store> reader, Reader());
+  return reader->Read(key, range);
 }
 
 Status ListedStore::ReadInto(std::string_view key, uint64_t offset,
                              std::span<char> target) {
-  HF_ASSIGN_OR_RETURN(const Reader reader, ReaderNow());
-  return reader.store->ReadInto(reader.prefix + std::string(key), offset,
-                                target);
+  HF_ASSIGN_OR_RETURN(const std::shared_ptr<Store> reader, Reader());
+  return reader->ReadInto(key, offset, target);
 }
 
 Status ListedStore::ReadBatch(std::span<const RangeRead> requests,
                               const CancelToken* cancel) {
-  HF_ASSIGN_OR_RETURN(const Reader reader, ReaderNow());
-  std::vector<std::string> keys;
-  keys.reserve(requests.size());
-  std::vector<RangeRead> reads(requests.begin(), requests.end());
-  for (RangeRead& read : reads) {
-    read.key = keys.emplace_back(reader.prefix + std::string(read.key));
-  }
-  return reader.store->ReadBatch(reads, cancel);
+  HF_ASSIGN_OR_RETURN(const std::shared_ptr<Store> reader, Reader());
+  return reader->ReadBatch(requests, cancel);
 }
 
 Status ListedStore::Write(std::string_view key,

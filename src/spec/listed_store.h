@@ -12,8 +12,10 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 
+#include "checkpoint/digest_index.h"
 #include "holdfast/status.h"
 #include "storage/store.h"
 
@@ -57,21 +59,16 @@ class ListedStore final : public Store {
   Status Flush() override { return store_->Flush(); }
 
  private:
-  // What to read from, and what its keys begin with.
-  struct Reader {
-    std::shared_ptr<Store> store;
-    std::string prefix;
-  };
-
-  Result<Reader> ReaderNow();
-  Result<Reader> FindReader();
+  // What to read from.
+  Result<std::shared_ptr<Store>> Reader();
+  Result<std::optional<DigestIndex>> FindList() const;
   // Before anything is written.
   Status DropList();
 
   const std::shared_ptr<Store> store_;
   const std::string directory_;
   std::mutex mutex_;
-  Reader reader_;  // no store: not looked for yet
+  std::shared_ptr<Store> reader_;  // null: no list was looked for yet
   std::atomic<bool> is_written_{false};
 };
 

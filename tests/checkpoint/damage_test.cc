@@ -358,6 +358,17 @@ TEST(DamageOfSlices, StaleNodesAndManifestsAreNotTakenForOurs) {
   WriteTestFile(path + "/manifest.ocdbt", manifest);
   EXPECT_EQ(Load(path).status().code(), StatusCode::kDataLoss);
   EXPECT_FALSE(Verify(path)->damages.empty());
+// The digests are the item's, one directory above.
+TEST_P(Damage, ArrayOpenedByItselfIsChecked) {
+  if (GetParam().use_ocdbt) return;
+  const std::string chunk = "loose/c/0/0";
+  ASSERT_TRUE(files_.contains(chunk));
+  ASSERT_TRUE(Load(PathOf("loose"), LoadOnOneThread()).ok());
+  SetByte(
+      chunk, files_.at(chunk).size() - 40,
+      static_cast<char>(files_.at(chunk)[files_.at(chunk).size() - 40] ^ 1));
+  EXPECT_EQ(Load(PathOf("loose"), LoadOnOneThread()).status().code(),
+            StatusCode::kDataLoss);
 }
 
 INSTANTIATE_TEST_SUITE_P(
