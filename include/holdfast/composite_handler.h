@@ -100,8 +100,9 @@ class CompositeCheckpointHandler : public CheckpointHandler {
 };
 
 // `_CHECKPOINT_METADATA` of a directory alone, without item_metadata; defaults
-// where it is missing or damaged, as in Orbax.
-StepMetadata ReadStepMetadataFile(const std::string& directory);
+// where it is missing or makes no sense, as in Orbax. DataLoss when it is not
+// what was saved, by the checkpoint's checksums.
+Result<StepMetadata> ReadStepMetadataFile(const std::string& directory);
 
 // What a step directory is to a manager that was told of no items: it holds an
 // item directory "default" (kDefaultItem), it is an item itself (kFlat), or it

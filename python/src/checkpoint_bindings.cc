@@ -59,6 +59,12 @@ OpenOptions OpenOptionsOf(std::optional<int64_t> step, const std::string& item,
   return options;
 }
 
+nb::list ToPythonTexts(const std::vector<std::string>& texts) {
+  nb::list list;
+  for (const std::string& text : texts) list.append(ToPythonText(text));
+  return list;
+}
+
 nb::tuple BindingLoad(nb::handle path, std::optional<int64_t> step,
                       const std::string& item, nb::handle names,
                       const std::string& missing_chunks, bool verify,
@@ -80,7 +86,8 @@ nb::tuple BindingLoad(nb::handle path, std::optional<int64_t> step,
         options.run = run;
         return Load(source, options);
       });
-  return nb::make_tuple(ToPython(loaded.tree), loaded.stats);
+  return nb::make_tuple(ToPython(loaded.tree), loaded.stats,
+                        ToPythonTexts(loaded.notes));
 }
 
 void InitCheckpoint(PythonCheckpoint* self, nb::handle path,
@@ -234,9 +241,8 @@ nb::tuple BindingVerify(nb::handle path, std::optional<int64_t> step,
       [&](const RunOptions& run) { return Verify(source, options, run); });
   nb::list damages;
   for (const Damage& damage : report.damages) damages.append(damage);
-  nb::list notes;
-  for (const std::string& note : report.notes) notes.append(ToPythonText(note));
-  return nb::make_tuple(damages, notes, report.leaf_count, report.stats);
+  return nb::make_tuple(damages, ToPythonTexts(report.notes),
+                        report.leaf_count, report.stats);
 }
 
 nb::object ProblemOf(const PythonLeafInfo& self) {
@@ -323,6 +329,9 @@ void BindCheckpointInfo(nb::class_<PythonCheckpoint>& bound) {
           [](const C& c) { return c.checkpoint->info().item_custom_metadata; });
   DefText(bound, "value_metadata_tree",
           [](const C& c) { return c.checkpoint->info().value_metadata_tree; });
+  DefValue(bound, "notes", [](const C& c) {
+    return ToPythonTexts(c.checkpoint->info().notes);
+  });
   DefValue(bound, "step", [](const C& c) { return c.checkpoint->info().step; });
   DefValue(bound, "items", [](const C& c) {
     nb::dict items;
@@ -374,17 +383,14 @@ void BindStepInfo(nb::module_& module) {
   DefText(step, "name", [](const S& s) { return s.name; });
   DefText(step, "path", [](const S& s) { return s.path; });
   DefText(step, "why_not", [](const S& s) { return s.why_not; });
+  DefText(step, "damage", [](const S& s) { return s.damage; });
   DefText(step, "metrics", [](const S& s) { return s.metrics; });
   DefValue(step, "step", [](const S& s) { return s.step; });
   DefValue(step, "committed", [](const S& s) { return s.committed; });
   DefValue(step, "bytes", [](const S& s) { return s.bytes; });
   DefValue(step, "commit_timestamp_ns",
            [](const S& s) { return s.commit_timestamp_ns; });
-  DefValue(step, "items", [](const S& s) {
-    nb::list items;
-    for (const std::string& item : s.items) items.append(ToPythonText(item));
-    return items;
-  });
+  DefValue(step, "items", [](const S& s) { return ToPythonTexts(s.items); });
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "bindings.h"
 #include "blocking.h"
 #include "errors.h"
+#include "holdfast/checked_file.h"
 #include "holdfast/places.h"
 #include "tree_output.h"
 
@@ -62,6 +63,12 @@ nb::list BindingListPlace(nb::handle path) {
 nb::bytes BindingReadPlace(nb::handle path) {
   const std::string text = PathOf(path);
   return BytesOfText(RunOnPlace<std::string>([&] { return ReadPlace(text); }));
+}
+
+nb::bytes BindingReadCheckedFile(nb::handle path) {
+  const std::string text = PathOf(path);
+  return BytesOfText(
+      RunOnPlace<std::string>([&] { return ReadCheckedFile(text); }));
 }
 
 void BindingWritePlace(nb::handle path, const nb::bytes& content,
@@ -148,6 +155,7 @@ void BindPlaces(nb::module_& module) {
   module.def("stat_place", &BindingStatPlace, nb::arg("path"));
   module.def("list_place", &BindingListPlace, nb::arg("path"));
   module.def("read_place", &BindingReadPlace, nb::arg("path"));
+  module.def("read_checked_file", &BindingReadCheckedFile, nb::arg("path"));
   module.def("write_place", &BindingWritePlace, nb::arg("path"),
              nb::arg("content"), nb::kw_only(), nb::arg("must_create") = false);
   module.def("swap_place", &BindingSwapPlace, nb::arg("path"),

@@ -172,9 +172,7 @@ Status CheckItemsAreThere(const std::string& directory,
     const Result<PathKind> kind = GetPathKind(directory + "/" + name);
     if (!kind.ok()) sight.Note(kind.status());
     if (kind.ok() && *kind == PathKind::kMissing) {
-      return DataLossError("item \"" + name + "\" of " + directory +
-                           " is gone: " + std::string(kCheckpointMetadataFile) +
-                           " says that the checkpoint was saved with it");
+      return MissingItemError(directory, name);
     }
   }
   return Status();
@@ -218,6 +216,7 @@ Status SelectItem(const OpenOptions& options, Place& place) {
   });
   RememberItems(place);
   if (!place.items.empty()) return Status();
+  HF_RETURN_IF_ERROR(place.damage);
   return NotFoundError("Item \"" + options.item +
                        "\" was not found in the checkpoint at " +
                        place.info.path);
@@ -278,23 +277,6 @@ bool IsDamage(const std::string& directory, const Status& status,
           SaysCommitted(directory, sight));
 }
 
-// Of the newest step of a root: an older one in its place would be a quiet loss
-// of work.
-Status DamagedStepError(const std::string& root, const NamedStep& damaged,
-                        const Status& why, std::optional<int64_t> whole_step) {
-  std::string message =
-      "step " + std::to_string(damaged.first) + " of " + root +
-      " was committed and is damaged: " + std::string(why.message());
-  if (whole_step) {
-    const std::string number = std::to_string(*whole_step);
-    message += "; the newest step that is whole is " + number +
-               ", which is read when step " + number + " is asked for";
-  } else {
-    message += "; no other step is whole";
-  }
-  return DataLossError(std::move(message));
-}
-
 Result<Place> SelectedPlace(const std::string& path, const OpenOptions& options,
                             Sight& sight) {
   HF_ASSIGN_OR_RETURN(Place place, PlaceOfStepOrItem(path, options, sight));
@@ -331,7 +313,7 @@ Result<Place> PlaceOfNewestStep(const std::string& root,
       // One without the item that is asked for is no damage.
       if (!SelectItem(options, *place).ok()) continue;
       if (damaged == nullptr) return place;
-      return DamagedStepError(root, *damaged, why, step.first);
+      return DamagedStepError(root, damaged->first, why, step.first);
     }
     const bool is_damage = IsDamage(path, status, sight);
     if (!is_damage && status.code() != StatusCode::kNotFound) return status;
@@ -340,7 +322,7 @@ Result<Place> PlaceOfNewestStep(const std::string& root,
     why = status;
   }
   if (damaged == nullptr) return NoCheckpointError(root);
-  return DamagedStepError(root, *damaged, why, std::nullopt);
+  return DamagedStepError(root, damaged->first, why, std::nullopt);
 }
 
 }  // namespace
@@ -446,6 +428,33 @@ Result<Place> Find(const std::string& path, const OpenOptions& options,
 }
 
 }  // namespace
+
+Status MissingItemError(const std::string& directory, const std::string& name) {
+  return DataLossError("item \"" + name + "\" of " + directory +
+                       " is gone: " + std::string(kCheckpointMetadataFile) +
+                       " says that the checkpoint was saved with it");
+}
+
+// An older step in its place would be a quiet loss of work.
+Status DamagedStepError(const std::string& root, int64_t damaged_step,
+                        const Status& why, std::optional<int64_t> whole_step) {
+  std::string message =
+      "step " + std::to_string(damaged_step) + " of " + root +
+      " was committed and is damaged: " + std::string(why.message());
+  if (whole_step) {
+    const std::string number = std::to_string(*whole_step);
+    message += "; the newest step that is whole is " + number +
+               ", which is read when step " + number + " is asked for";
+  } else {
+    message += "; no other step is whole";
+  }
+  return DataLossError(std::move(message));
+}
+
+bool IsWholeStep(const std::string& directory) {
+  const Result<Place> place = FindPlace(directory, {});
+  return place.ok() && place->damage.ok();
+}
 
 bool IsDamagedStep(const std::string& directory, const Status& status) {
   Sight sight;

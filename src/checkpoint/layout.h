@@ -59,6 +59,16 @@ struct Place {
 // REQUIRES: nothing; any path may be asked for.
 Result<Place> FindPlace(const std::string& path, const OpenOptions& options);
 
+// DataLoss for an item that `_CHECKPOINT_METADATA` in `directory` lists.
+Status MissingItemError(const std::string& directory, const std::string& name);
+
+// DataLoss in place of the newest step of a root, which was committed and
+// cannot be read because of `why`; names the newest of the others that is
+// whole.
+Status DamagedStepError(const std::string& root, int64_t damaged_step,
+                        const Status& why, std::optional<int64_t> whole_step);
+// Whether all is there of it; bytes are not looked at.
+bool IsWholeStep(const std::string& directory);
 // Whether a finished step, of which `status` is what FindPlace says, was
 // committed and has lost something since.
 bool IsDamagedStep(const std::string& directory, const Status& status);

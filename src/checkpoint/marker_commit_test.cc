@@ -72,9 +72,7 @@ TEST_F(MarkerCommitTest, RefusesWhatIsThereWithoutOverwrite) {
 }
 
 TEST_F(MarkerCommitTest, AbortRemovesWhatItMade) {
-  {
-    auto pending = PendingCheckpoint::Begin(path_, kMarker);
-  }
+  { auto pending = PendingCheckpoint::Begin(path_, kMarker); }
   EXPECT_TRUE(fs::is_empty(root_));
 }
 

@@ -6,6 +6,7 @@
 #include "base/status_macros.h"
 #include "base/type_name.h"
 #include "checkpoint/format/directory_names.h"
+#include "checkpoint/layout.h"
 #include "checkpointer/args.h"
 #include "checkpointer/primary.h"
 #include "place/directory_ops.h"
@@ -172,7 +173,7 @@ class CompositeHandler final : public CompositeCheckpointHandler {
   Result<StepMetadata> ReadStepMetadata(const std::string& directory) override {
     HF_ASSIGN_OR_RETURN(const std::vector<std::string> existing,
                         ExistingItems(directory));
-    StepMetadata metadata = ReadStepMetadataFile(directory);
+    HF_ASSIGN_OR_RETURN(StepMetadata metadata, ReadStepMetadataFile(directory));
     if (std::holds_alternative<std::string>(metadata.item_handlers)) {
       return InvalidArgumentError(
           "StepMetadata.item_handlers must be a dict, but is a <class 'str'>. "
@@ -325,9 +326,13 @@ class CompositeHandler final : public CompositeCheckpointHandler {
 
   Result<CompositeResults> RestoreAll(
       const std::string& directory, const std::vector<std::string>& existing) {
-    const StepMetadata metadata = ReadStepMetadataFile(directory);
+    HF_ASSIGN_OR_RETURN(const StepMetadata metadata,
+                        ReadStepMetadataFile(directory));
     const auto* types =
         std::get_if<StepMetadata::ItemTypes>(&metadata.item_handlers);
+    if (types != nullptr) {
+      HF_RETURN_IF_ERROR(CheckNoneIsGone(directory, *types, existing));
+    }
     std::map<std::string, HandlerPtr> handlers;
     for (const std::string& name : existing) {
       HandlerPtr handler = FindByName(name);
@@ -344,6 +349,17 @@ class CompositeHandler final : public CompositeCheckpointHandler {
                           RestoreOne(*handler, directory, name, nullptr));
     }
     return results;
+  }
+
+  static Status CheckNoneIsGone(const std::string& directory,
+                                const StepMetadata::ItemTypes& types,
+                                const std::vector<std::string>& existing) {
+    for (const auto& [name, type] : types) {
+      if (std::find(existing.begin(), existing.end(), name) == existing.end()) {
+        return MissingItemError(directory, name);
+      }
+    }
+    return Status();
   }
 
   static Result<Tree> RestoreOne(CheckpointHandler& handler,

@@ -138,7 +138,7 @@ Result<StepMetadata> ReadMetadataWith(CheckpointHandler& handler,
   if (auto* composite = dynamic_cast<CompositeCheckpointHandler*>(&handler)) {
     return composite->ReadStepMetadata(path);
   }
-  StepMetadata metadata = ReadStepMetadataFile(path);
+  HF_ASSIGN_OR_RETURN(StepMetadata metadata, ReadStepMetadataFile(path));
   Result<Tree> item = handler.Metadata(path);
   metadata.item_metadata[""] =
       item.ok() ? std::optional<Tree>(std::move(item).value()) : std::nullopt;

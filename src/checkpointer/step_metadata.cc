@@ -4,18 +4,22 @@
 #include "checkpoint/format/directory_names.h"
 #include "checkpoint/format/json_text.h"
 #include "checkpoint/layout.h"
+#include "holdfast/checked_file.h"
 #include "holdfast/composite_handler.h"
 #include "place/directory_ops.h"
-#include "place/open_store.h"
 #include "storage/url_path.h"
 
 namespace holdfast {
 namespace {
 
 Result<CheckpointMetadata> ReadMetadataFile(const std::string& directory) {
-  const std::shared_ptr<Store> store = StoreAt(directory);
-  HF_ASSIGN_OR_RETURN(const Bytes text, store->Read(kCheckpointMetadataFile));
-  return ParseCheckpointMetadata(text.view());
+  const Result<std::string> text =
+      ReadCheckedFile(directory + "/" + std::string(kCheckpointMetadataFile));
+  // What was saved and is no more is told; what never made sense is not.
+  if (text.status().code() == StatusCode::kDataLoss) return text.status();
+  Result<CheckpointMetadata> metadata =
+      text.ok() ? ParseCheckpointMetadata(*text) : text.status();
+  return metadata.ok() ? std::move(metadata) : CheckpointMetadata();
 }
 
 StepMetadata::ItemTypes TypesOf(const CompositeHandlers& handlers) {
@@ -30,23 +34,22 @@ std::string ObjectText(const nlohmann::ordered_json& object) {
 
 }  // namespace
 
-StepMetadata ReadStepMetadataFile(const std::string& directory) {
+Result<StepMetadata> ReadStepMetadataFile(const std::string& directory) {
   StepMetadata step;
-  const Result<CheckpointMetadata> metadata =
-      ReadMetadataFile(AbsolutePath(directory));
-  if (!metadata.ok()) return step;
-  if (const auto* type = std::get_if<std::string>(&metadata->item_handlers)) {
+  HF_ASSIGN_OR_RETURN(const CheckpointMetadata metadata,
+                      ReadMetadataFile(AbsolutePath(directory)));
+  if (const auto* type = std::get_if<std::string>(&metadata.item_handlers)) {
     step.item_handlers = *type;
   }
   if (const auto* types =
-          std::get_if<CompositeHandlers>(&metadata->item_handlers)) {
+          std::get_if<CompositeHandlers>(&metadata.item_handlers)) {
     step.item_handlers = TypesOf(*types);
   }
-  step.metrics = ObjectText(metadata->metrics);
-  step.performance_metrics = ObjectText(metadata->performance_metrics);
-  step.custom_metadata = ObjectText(metadata->custom_metadata);
-  step.init_timestamp_ns = metadata->init_timestamp_nsecs;
-  step.commit_timestamp_ns = metadata->commit_timestamp_nsecs;
+  step.metrics = ObjectText(metadata.metrics);
+  step.performance_metrics = ObjectText(metadata.performance_metrics);
+  step.custom_metadata = ObjectText(metadata.custom_metadata);
+  step.init_timestamp_ns = metadata.init_timestamp_nsecs;
+  step.commit_timestamp_ns = metadata.commit_timestamp_nsecs;
   return step;
 }
 
@@ -57,7 +60,7 @@ Result<StepLayout> GetStepLayout(const std::string& directory) {
     if (IsUrl(path)) HF_RETURN_IF_ERROR(is_there.status());
     return NotFoundError("Checkpoint at " + path + " not found.");
   }
-  const StepMetadata metadata = ReadStepMetadataFile(path);
+  HF_ASSIGN_OR_RETURN(const StepMetadata metadata, ReadStepMetadataFile(path));
   if (std::holds_alternative<std::string>(metadata.item_handlers)) {
     return StepLayout::kFlat;
   }

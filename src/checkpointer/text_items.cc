@@ -7,6 +7,7 @@
 #include "checkpoint/format/checkpoint_metadata.h"
 #include "checkpointer/args.h"
 #include "checkpointer/primary.h"
+#include "holdfast/checked_file.h"
 #include "place/open_store.h"
 
 namespace holdfast {
@@ -41,14 +42,12 @@ class TextFile {
   }
 
   Result<std::string> Read(const std::string& directory) const {
-    const std::shared_ptr<Store> store = StoreAt(directory);
-    const Result<Bytes> text = store->Read(filename_);
+    Result<std::string> text = ReadCheckedFile(PathIn(directory));
     if (text.status().code() == StatusCode::kNotFound) {
       return NotFoundError("File " + directory + "/" + filename_ +
                            " not found.");
     }
-    HF_RETURN_IF_ERROR(text.status());
-    return text->ToString();
+    return text;
   }
 
   std::string PathIn(const std::string& directory) const {

@@ -64,10 +64,12 @@ class RecordedShardings {
  public:
   // Nullopt when the directory has no such file. NotFound without an entry.
   Result<std::optional<Sharding>> Find(const ParamInfo& info) {
-    const std::shared_ptr<Store> store = StoreAt(AbsolutePath(info.parent_dir));
+    const std::string directory = AbsolutePath(info.parent_dir);
     auto [file, is_new] = files_.try_emplace(info.parent_dir);
     if (is_new) {
-      Result<ShardingFile> read = ReadShardings(*store);
+      HF_ASSIGN_OR_RETURN(const CheckedFiles files,
+                          CheckedFiles::OfItem(directory));
+      Result<ShardingFile> read = ReadShardings(files);
       if (read.ok()) {
         file->second = std::move(read).value();
       } else if (read.status().code() != StatusCode::kNotFound) {
@@ -79,7 +81,7 @@ class RecordedShardings {
     if (entry == file->second->end()) {
       return NotFoundError("param " + info.name + ": JSON Pointer \"/" +
                            UrlSafeBase64Encode(info.name) + "\" is not in " +
-                           store->Describe(kShardingFile));
+                           StoreAt(directory)->Describe(kShardingFile));
     }
     HF_ASSIGN_OR_RETURN(Sharding sharding, ShardingFromJson(entry->second));
     return std::optional<Sharding>(std::move(sharding));
@@ -103,9 +105,10 @@ class RecordedKeyKinds {
   using Kinds = std::map<std::string, std::string>;
 
   static Status Read(const std::string& directory, Kinds& kinds) {
-    const std::shared_ptr<Store> store = StoreAt(AbsolutePath(directory));
+    HF_ASSIGN_OR_RETURN(const CheckedFiles files,
+                        CheckedFiles::OfItem(AbsolutePath(directory)));
     HF_ASSIGN_OR_RETURN(const std::vector<ArrayMetadataRecord> records,
-                        ReadArrayMetadataRecords(*store));
+                        ReadArrayMetadataRecords(files));
     for (const ArrayMetadataRecord& record : records) {
       if (!record.ext_metadata.is_object()) continue;
       const auto impl = record.ext_metadata.find("random_key_impl");

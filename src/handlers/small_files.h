@@ -2,13 +2,14 @@
 // new file replaces the old one in one step.
 //
 // Thread-safety: one writer a directory. Ownership: borrows the store.
-// Errors: DataLoss for a file that cannot be understood, naming it; those of
-// the store.
+// Errors: DataLoss for a file that cannot be understood, or is not what its
+// item's lists of checksums say, naming it; those of the store.
 #pragma once
 
 #include <string>
 #include <vector>
 
+#include "checkpoint/checked_files.h"
 #include "checkpoint/format/array_metadatas.h"
 #include "checkpoint/format/sharding_file.h"
 #include "checkpoint/format/strings_file.h"
@@ -17,16 +18,18 @@
 namespace holdfast {
 
 // NotFound when there is no file.
-Result<StringsFile> ReadStrings(Store& store, const std::string& filename);
+Result<StringsFile> ReadStrings(const CheckedFiles& files,
+                                const std::string& filename);
 Status AddStrings(Store& store, const std::string& filename,
                   const StringsFile& strings);
 
 // NotFound when there is no file.
-Result<ShardingFile> ReadShardings(Store& store);
+Result<ShardingFile> ReadShardings(const CheckedFiles& files);
 Status AddShardings(Store& store, const ShardingFile& shardings);
 
 // Empty when there is no file.
-Result<std::vector<ArrayMetadataRecord>> ReadArrayMetadataRecords(Store& store);
+Result<std::vector<ArrayMetadataRecord>> ReadArrayMetadataRecords(
+    const CheckedFiles& files);
 Status AddArrayMetadataRecords(Store& store,
                                std::vector<ArrayMetadataRecord> records);
 

@@ -58,16 +58,17 @@ Result<std::vector<Tree>> StringHandler::Deserialize(
     std::vector<Tree> values;
     for (const ParamInfo& info : infos) {
       HF_RETURN_IF_ERROR(CheckParentDir(info));
-      const std::shared_ptr<Store> store =
-          StoreAt(AbsolutePath(info.parent_dir));
+      const std::string directory = AbsolutePath(info.parent_dir);
       auto [file, is_new] = by_directory.try_emplace(info.parent_dir);
       if (is_new) {
-        HF_ASSIGN_OR_RETURN(file->second, ReadStrings(*store, filename_));
+        HF_ASSIGN_OR_RETURN(const CheckedFiles files,
+                            CheckedFiles::OfItem(directory));
+        HF_ASSIGN_OR_RETURN(file->second, ReadStrings(files, filename_));
       }
       const auto found = file->second.find(info.name);
       if (found == file->second.end()) {
         return NotFoundError("param " + info.name + " is not in " +
-                             store->Describe(filename_));
+                             StoreAt(directory)->Describe(filename_));
       }
       values.emplace_back(found->second);
     }

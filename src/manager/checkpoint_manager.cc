@@ -247,13 +247,33 @@ Result<std::string> Manager::RootMetadata() {
   return *root_metadata_;
 }
 
+// Damage is told with the step that may be asked for instead; other errors are
+// what they are.
+Status Manager::LatestStepError(int64_t step, const std::string& path,
+                                const Status& why) const {
+  // Of a whole step something was asked for that it never had.
+  const bool is_damage = why.code() == StatusCode::kDataLoss ||
+                         (IsDamagedStep(path, why) && !IsWholeStep(path));
+  if (!is_damage) return why;
+  std::optional<int64_t> whole_step;
+  for (auto known = list_.steps.rbegin(); known != list_.steps.rend();
+       ++known) {
+    if (known->record.step == step) continue;
+    if (!IsWholeStep(directory_ + "/" + known->name)) continue;
+    whole_step = known->record.step;
+    break;
+  }
+  return DamagedStepError(directory_, step, why, whole_step);
+}
+
 Result<Tree> Manager::Restore(std::optional<int64_t> step,
                               const CheckpointArgs* args,
                               const std::string& directory) {
   HF_RETURN_IF_ERROR(WaitUntilFinished());
   const std::string root =
       directory.empty() ? directory_ : AbsolutePath(directory);
-  if (!step && directory.empty()) step = LatestStep();
+  const bool is_latest = !step && directory.empty();
+  if (is_latest) step = LatestStep();
   if (!step && !directory.empty()) {
     HF_ASSIGN_OR_RETURN(const auto others, ScanSteps(root));
     if (!others.empty()) step = others.back().step;
@@ -264,7 +284,10 @@ Result<Tree> Manager::Restore(std::optional<int64_t> step,
   if (args != nullptr) HF_RETURN_IF_ERROR(CheckArgs(*args));
   const CompositeArgs whole =
       args == nullptr ? CompositeArgs() : WholeArgs(*args);
-  HF_ASSIGN_OR_RETURN(Tree restored, checkpointer_->Restore(path, &whole));
+  Result<Tree> read = checkpointer_->Restore(path, &whole);
+  if (!read.ok() && is_latest)
+    return LatestStepError(*step, path, read.status());
+  HF_ASSIGN_OR_RETURN(Tree restored, std::move(read));
   if (!*is_default_item_) return restored;
   const Tree* item = restored.FindPath({std::string(kDefaultItemName)});
   if (item != nullptr) return *item;

@@ -76,6 +76,8 @@ class Manager : public CheckpointManager {
   // Times and metrics that a light start has left out.
   Status EnsureMetadata();
   Result<bool> Decide(const StepRecord& step);
+  Status LatestStepError(int64_t step, const std::string& path,
+                         const Status& why) const;
   Result<std::string> ReadDirectoryOf(int64_t step,
                                       const std::string& root) const;
   Result<std::vector<int64_t>> AgreeOnRemoval(KnownStep saved);

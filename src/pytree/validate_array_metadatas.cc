@@ -6,12 +6,13 @@
 #include <utility>
 
 #include "base/status_macros.h"
+#include "checkpoint/checked_files.h"
 #include "checkpoint/format/array_metadatas.h"
 #include "checkpoint/format/directory_names.h"
 #include "checkpoint/format/json_text.h"
 #include "holdfast/pytree_checkpoint_handler.h"
 #include "place/directory_ops.h"
-#include "place/open_store.h"
+#include "storage/url_path.h"
 #include "tree/python_repr.h"
 
 namespace holdfast {
@@ -32,11 +33,12 @@ std::optional<int> ProcessOfFile(std::string_view name) {
   return is_number && process >= 0 ? std::optional<int>(process) : std::nullopt;
 }
 
-Result<Rows> ReadRows(Store& files, const std::string& name) {
+Result<Rows> ReadRows(const CheckedFiles& files, const std::string& name) {
   HF_ASSIGN_OR_RETURN(const Bytes text, files.Read(name));
   Result<std::vector<ArrayMetadataRecord>> records =
       ParseArrayMetadatas(text.view());
-  if (!records.ok()) return records.status().WithContext(files.Describe(name));
+  if (!records.ok())
+    return records.status().WithContext(files.store().Describe(name));
   Rows rows;
   for (ArrayMetadataRecord& record : *records) {
     rows.push_back({std::move(record.param_name), std::move(record.write_shape),
@@ -181,11 +183,14 @@ Result<ArrayMetadatasByProcess> ReadArrayMetadatas(
   HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(path));
   if (kind != PathKind::kDirectory) return metadatas;
   HF_ASSIGN_OR_RETURN(const auto names, ListDirectory(path));
-  const std::shared_ptr<Store> files = StoreAt(path);
+  HF_ASSIGN_OR_RETURN(const CheckedFiles files,
+                      CheckedFiles::OfItem(AbsolutePath(directory)));
   for (const std::string& name : names) {
     const std::optional<int> process = ProcessOfFile(name);
     if (!process) continue;
-    HF_ASSIGN_OR_RETURN(metadatas[*process], ReadRows(*files, name));
+    HF_ASSIGN_OR_RETURN(
+        metadatas[*process],
+        ReadRows(files, std::string(kArrayMetadatasDirectory) + "/" + name));
   }
   return metadatas;
 }
