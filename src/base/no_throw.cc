@@ -10,7 +10,7 @@ const Status& OutOfMemoryError() noexcept {
 
 namespace {
 
-[[maybe_unused]] const Status& made_at_start = OutOfMemoryError();
+[[maybe_unused]] const Status& out_of_memory_made_at_start = OutOfMemoryError();
 
 }  // namespace
 }  // namespace holdfast

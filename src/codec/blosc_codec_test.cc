@@ -69,9 +69,10 @@ TEST(BloscCodecTest, BytesAreThoseOfCBlosc) {
        {"blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd"}) {
     for (int clevel : {0, 1, 5, 9}) {
       for (int shuffle : {0, 1, 2}) {
-        for (size_t item_bytes : {1, 2, 3, 4, 8, 16, 17, 32}) {
+        for (size_t item_bytes : {1, 2, 3, 4, 8, 16, 17}) {
           // Blocks whose items are no multiple of 8, and a rest of an item.
-          for (size_t size : {100, 127, 128, 5003, 40000}) {
+          for (size_t size : {127, 128, 5003, 40000}) {
+            if (size > 5003 && clevel == 9) continue;  // slow
             const BloscParams params{cname, clevel, shuffle, 0, 0};
             ExpectLikeCBlosc(params, item_bytes, PatternBytes(size, 7));
             ExpectLikeCBlosc(params, item_bytes, RandomBytes(size, 8));
@@ -85,7 +86,7 @@ TEST(BloscCodecTest, BytesAreThoseOfCBlosc) {
 
 TEST(BloscCodecTest, LargeChunksAreThoseOfCBlosc) {
   for (const char* cname : {"blosclz", "lz4", "snappy", "zstd"}) {
-    for (int clevel = 1; clevel <= 9; clevel += cname[0] == 'z' ? 4 : 1) {
+    for (int clevel = 1; clevel <= 9; clevel += cname[0] == 'z' ? 5 : 2) {
       for (size_t blocksize : {0, 1, 5000}) {
         const BloscParams params{cname, clevel, 2, blocksize, 0};
         ExpectLikeCBlosc(params, 4, NormalFloats(700'012, 1));
