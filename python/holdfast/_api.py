@@ -11,7 +11,16 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal, overload
 
-from holdfast import _engine, _files, _mapping, _process_group, _stats, errors
+from holdfast import (
+    _array_kinds,
+    _engine,
+    _files,
+    _mapping,
+    _process_group,
+    _stats,
+    _target,
+    errors,
+)
 from holdfast._adapt import make_adapt
 from holdfast._future import Future, raise_earlier_failure
 from holdfast._process_group import ENGINES_FIRST_PHASE, GroupArgument
@@ -291,8 +300,6 @@ def load(
       errors.InvalidArgumentError: a target of another structure, or a leaf of
         another shape or dtype, naming it.
     """
-    from holdfast import _array_kinds, _target
-
     names = [keys] if isinstance(keys, str) else keys
     options: dict[str, Any] = _run_options(threads, memory_bytes)
     source = os.fspath(path)

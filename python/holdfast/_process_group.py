@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal, Protocol
 
 from holdfast import _engine, _files, errors
+from holdfast._lazy import importing
 
 __all__ = [
     "ENGINES_FIRST_PHASE",
@@ -548,7 +549,8 @@ class _TorchStore:
     _POLL_SECONDS_MAX = 0.05
 
     def __init__(self, store: Any, prefix: str) -> None:
-        import torch.distributed
+        with importing:
+            import torch.distributed
 
         try:
             store = store.clone()  # a connection of our own

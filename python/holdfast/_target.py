@@ -15,6 +15,7 @@ import numpy as np
 
 from holdfast import _engine, _gc, errors
 from holdfast._buffers import Request, read
+from holdfast._lazy import importing
 from holdfast._process_group import Call, agreement
 from holdfast._pytree import Level, jax_if_imported, joined, one_level
 from holdfast._target_leaves import LeafPlanner, Slot
@@ -130,7 +131,8 @@ def restore(
         group = None if call is None else call.engine
         stats = read(checkpoint, restored.requests, group, **options)
         if restored.placements:
-            from holdfast import _jax_arrays
+            with importing:
+                from holdfast import _jax_arrays
 
             _jax_arrays.put_all(restored.placements)
         return restored.build(), stats

@@ -90,7 +90,13 @@ class Attempt {
   }
 
   // Why the answer was not taken any further.
-  enum class Stop : uint8_t { kNone, kTooLong, kCutOff, kHeadersTooLong };
+  enum class Stop : uint8_t {
+    kNone,
+    kTooLong,
+    kCutOff,
+    kHeadersTooLong,
+    kNoMemory
+  };
 
   const CurlCalls& curl_;
   CURL* const easy_;

@@ -7,8 +7,12 @@
 #include <cassert>
 #include <ctime>
 #include <iterator>
+#include <new>
+#include <optional>
 #include <utility>
 
+#include "base/no_throw.h"
+#include "base/start_threads.h"
 #include "base/status_macros.h"
 #include "http/ca_bundle.h"
 #include "http/http_date.h"
@@ -96,7 +100,6 @@ ClientLoop::ClientLoop(const HttpOptions& options)
                                        : std::random_device()()) {
   settings_.connect_deadline = options_.connect_deadline;
   settings_.user_agent = options_.user_agent;
-  thread_ = std::thread([this] { Run(); });
 }
 
 ClientLoop::~ClientLoop() {
@@ -106,7 +109,7 @@ ClientLoop::~ClientLoop() {
     if (multi_ != nullptr) curl_->multi_wakeup(multi_);
     wake_.notify_all();
   }
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 void ClientLoop::Add(HttpRequest request, HttpClient::Callback callback) {
@@ -114,12 +117,26 @@ void ClientLoop::Add(HttpRequest request, HttpClient::Callback callback) {
   transfer->request = std::move(request);
   transfer->callback = std::move(callback);
   Count(&HttpCountersNow::requests);
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
+  if (!HasThread()) {
+    lock.unlock();
+    FinishTransfer(std::move(transfer),
+                   ResourceExhaustedError("HTTP: the system gives no thread"));
+    return;
+  }
   new_.push_back(std::move(transfer));
   // One that is there already has woken the thread.
   if (new_.size() > 1) return;
   if (multi_ != nullptr) curl_->multi_wakeup(multi_);
   wake_.notify_one();
+}
+
+// Tried again by the next request where there was none to be had.
+bool ClientLoop::HasThread() {
+  if (thread_.joinable()) return true;
+  std::optional<std::thread> thread = TryStartThread([this] { Run(); });
+  if (thread) thread_ = *std::move(thread);
+  return thread.has_value();
 }
 
 void ClientLoop::Count(Counter counter, uint64_t count) {
@@ -129,8 +146,17 @@ void ClientLoop::Count(Counter counter, uint64_t count) {
 
 void ClientLoop::Run() {
   BlockSignals();
-  while (TakeNew()) {
-    if (multi_ == nullptr && !OpenCurl()) continue;
+  while (RunRound()) {
+  }
+  FailEverything(CancelledError("the HTTP client was closed"));
+  CloseCurl();
+}
+
+// False: the client ends.
+bool ClientLoop::RunRound() {
+  try {
+    if (!TakeNew()) return false;
+    if (multi_ == nullptr && !OpenCurl()) return true;
     StartWaiting(steady_clock::now());
     int running_count = 0;
     curl_->multi_perform(multi_, &running_count);
@@ -139,9 +165,10 @@ void ClientLoop::Run() {
     const TimePoint now = steady_clock::now();
     StartWaiting(now);
     curl_->multi_poll(multi_, nullptr, 0, PollMilliseconds(now), nullptr);
+  } catch (const std::bad_alloc&) {
+    FailForWantOfMemory();
   }
-  FailEverything(CancelledError("the HTTP client was closed"));
-  CloseCurl();
+  return true;
 }
 
 bool ClientLoop::TakeNew() {
@@ -149,8 +176,11 @@ bool ClientLoop::TakeNew() {
   if (multi_ == nullptr) {
     wake_.wait(lock, [&] { return is_closed_ || !new_.empty(); });
   }
-  std::move(new_.begin(), new_.end(), std::back_inserter(waiting_));
-  new_.clear();
+  while (!new_.empty()) {
+    waiting_.push_back(nullptr);
+    std::swap(waiting_.back(), new_.front());
+    new_.pop_front();
+  }
   return !is_closed_;
 }
 
@@ -188,7 +218,11 @@ void ClientLoop::CloseCurl() {
 }
 
 CURL* ClientLoop::TakeHandle() {
-  if (idle_handles_.empty()) return curl_->easy_init();
+  if (idle_handles_.empty()) {
+    // So that giving one back takes no memory.
+    idle_handles_.reserve(by_handle_.size() + 1);
+    return curl_->easy_init();
+  }
   CURL* easy = idle_handles_.back();
   idle_handles_.pop_back();
   return easy;
@@ -225,9 +259,10 @@ bool ClientLoop::StartAttempt(ActiveList::iterator active, TimePoint now,
   }
   Count(&HttpCountersNow::attempts);
   transfer.attempt_count += is_hedge ? 0 : 1;
-  by_handle_[running.attempt->easy()] = active;
-  curl_->multi_add_handle(multi_, running.attempt->easy());
+  CURL* const easy = running.attempt->easy();
   transfer.running.push_back(std::move(running));
+  by_handle_[easy] = active;
+  curl_->multi_add_handle(multi_, easy);
   return true;
 }
 
@@ -570,6 +605,49 @@ void ClientLoop::FailEverything(const Status& status) {
     waiting_.pop_front();
     Status with_url = RequestContext(transfer->request, status);
     FinishTransfer(std::move(transfer), std::move(with_url));
+  }
+}
+
+// Takes no memory itself. Handles whose attempt has gone in the midst of
+// something go as well.
+void ClientLoop::FailForWantOfMemory() {
+  const auto fail = [this](TransferPtr transfer) {
+    if (transfer != nullptr) {
+      FinishTransfer(std::move(transfer), OutOfMemoryError());
+    }
+  };
+  for (const auto& [easy, active] : by_handle_) {
+    curl_->multi_remove_handle(multi_, easy);
+  }
+  for (const TransferPtr& transfer : active_) {
+    if (transfer != nullptr) transfer->running.clear();
+  }
+  for (const auto& [easy, active] : by_handle_) curl_->easy_cleanup(easy);
+  by_handle_.clear();
+  while (!active_.empty()) {
+    TransferPtr transfer = std::move(active_.front());
+    active_.pop_front();
+    fail(std::move(transfer));
+  }
+  while (!delayed_.empty()) {
+    TransferPtr transfer = std::move(delayed_.begin()->second);
+    delayed_.erase(delayed_.begin());
+    fail(std::move(transfer));
+  }
+  while (!waiting_.empty()) {
+    TransferPtr transfer = std::move(waiting_.front());
+    waiting_.pop_front();
+    fail(std::move(transfer));
+  }
+  while (true) {
+    TransferPtr transfer;
+    {
+      const std::lock_guard lock(mutex_);
+      if (new_.empty()) return;
+      transfer = std::move(new_.front());
+      new_.pop_front();
+    }
+    fail(std::move(transfer));
   }
 }
 

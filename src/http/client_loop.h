@@ -79,7 +79,10 @@ class ClientLoop {
   // Here and in the process.
   void Count(Counter counter, uint64_t count = 1);
 
+  bool HasThread();  // REQUIRES: mutex_ is held
   void Run();
+  bool RunRound();
+  void FailForWantOfMemory();
   bool OpenCurl();  // what waits has failed when it cannot be
   void CloseCurl();
   bool TakeNew();  // false: the client ends
@@ -142,7 +145,7 @@ class ClientLoop {
   uint64_t logged_retries_ = 0;
 
   HttpCountersNow counts_;
-  std::thread thread_;  // last: it uses all above
+  std::thread thread_;  // last: it uses all above; begins with a request
 };
 
 }  // namespace holdfast

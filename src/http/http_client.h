@@ -28,8 +28,9 @@
 // connection, lost connections, all attempts used up), DeadlineExceeded,
 // Cancelled, InvalidArgument (bad URL), FailedPrecondition (certificate not
 // trusted; no libcurl on this machine), DataLoss (an answer longer than its
-// target). Any HTTP status that remains after the retries is an answer and no
-// error.
+// target), ResourceExhausted (no memory, or no thread: then the callback runs
+// on the caller's). Any HTTP status that remains after the retries is an answer
+// and no error.
 #pragma once
 
 #include <chrono>

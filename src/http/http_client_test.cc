@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/thread_shortage_for_test.h"
 #include "http/http_test_server.h"
 
 namespace holdfast {
@@ -40,6 +41,22 @@ std::string Repeated(std::string_view text, size_t byte_count) {
   while (repeated.size() < byte_count) repeated += text;
   repeated.resize(byte_count);
   return repeated;
+}
+
+TEST(HttpClientTest, WithoutAThreadRequestsFailUntilThereIsOne) {
+  HttpTestServer server([](const TestRequest&) { return TestAnswer{}; });
+  HttpClient client(QuickOptions());
+  {
+    ThreadShortage shortage(0);
+    for (int i = 0; i < 2; ++i) {
+      const auto answer = client.Send(GetOf(server.Url("/a")));
+      EXPECT_EQ(answer.status().code(), StatusCode::kResourceExhausted);
+      EXPECT_EQ(answer.status().message(), "HTTP: the system gives no thread");
+    }
+    EXPECT_EQ(shortage.refused_count(), 2);
+  }
+  const auto answer = client.Send(GetOf(server.Url("/a")));
+  EXPECT_TRUE(answer.ok()) << answer.status().ToString();
 }
 
 TEST(HttpClientTest, GivesStatusHeadersAndBody) {

@@ -1,9 +1,13 @@
 // A manager's saves: deciding, saving, and what goes when the new step is
 // there.
 #include <algorithm>
+#include <optional>
 #include <set>
+#include <thread>
 #include <utility>
 
+#include "base/no_throw.h"
+#include "base/start_threads.h"
 #include "base/status_macros.h"
 #include "holdfast/item_handlers.h"
 #include "manager/manager.h"
@@ -199,18 +203,21 @@ void Manager::NoteSaved(KnownStep saved, const std::vector<int64_t>& removed) {
   for (const KnownStep& step : list_.steps) {
     finishing.staying.push_back(step.name);
   }
-  if (async_ == nullptr) {
-    finishing.status = DisposeOfOld(finishing);
-    finishing.is_done = true;
+  const auto finish = [this, &finishing] {
+    finishing.status = CatchBadAlloc([&]() -> Status {
+      if (async_ != nullptr) HF_RETURN_IF_ERROR(async_->WaitUntilFinished());
+      return DisposeOfOld(finishing);
+    });
     is_saving_ = false;
-    return;
+    finishing.is_done = true;
+  };
+  std::optional<std::thread> thread;
+  if (async_ != nullptr) thread = TryStartThread(finish);
+  if (thread) {
+    finishing.thread = *std::move(thread);
+  } else {
+    finish();  // nothing to wait for, or no thread to be had
   }
-  finishing.thread = std::thread([this, &finishing] {
-    finishing.status = async_->WaitUntilFinished();
-    if (finishing.status.ok()) finishing.status = DisposeOfOld(finishing);
-    is_saving_ = false;
-    finishing.is_done = true;
-  });
 }
 
 Status Manager::DisposeOfOld(const Finishing& finishing) {

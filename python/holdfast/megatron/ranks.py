@@ -9,6 +9,7 @@ next one, and one that does not come in time is named.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import pickle
 import threading
@@ -17,7 +18,9 @@ from typing import Any
 
 import numpy as np
 
-from holdfast import _engine, _process_group
+from holdfast import _engine, _process_group, errors
+from holdfast._lazy import importing
+from holdfast._threads import try_start
 from holdfast.megatron import _tensors
 from holdfast.megatron.core import CheckpointingException
 
@@ -142,7 +145,8 @@ class Ranks:
     def _share_by_torch(
         self, mine: dict[Any, Any], wanted: set[Any]
     ) -> dict[Any, Any]:
-        import torch
+        with importing:
+            import torch
 
         shared = dict(mine)
         forms = {k: (name, a.shape) for k, (name, a) in mine.items()}
@@ -299,7 +303,8 @@ def save_ranks(
 
     Each rank is a thread; the elements are written without the GIL.
     """
-    from holdfast.megatron.serialization import save
+    with importing:
+        from holdfast.megatron.serialization import save
 
     def one(rank: int) -> Any:
         return save(
@@ -324,7 +329,8 @@ def load_ranks(
 
     Returns what each rank's `load` returns. Arguments as for `save_ranks`.
     """
-    from holdfast.megatron.serialization import load
+    with importing:
+        from holdfast.megatron.serialization import load
 
     def one(rank: int) -> Any:
         return load(
@@ -356,7 +362,13 @@ def _run(
     board = _Board()
     results: list[Any] = [None] * count
 
+    go_on = threading.Event()  # ranks wait for each other: all, or none
+    started: list[threading.Thread] = []
+
     def one(rank: int) -> None:
+        go_on.wait()
+        if len(started) < count:
+            return
         _current.engine = groups[rank]
         _current.board = board
         try:
@@ -368,10 +380,14 @@ def _run(
         threading.Thread(target=one, args=(rank,), name=f"rank {rank}")
         for rank in range(count)
     ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
+    started += itertools.takewhile(try_start, threads)
+    go_on.set()
+    for thread in started:
         thread.join()
+    if len(started) < count:
+        raise errors.ResourceExhaustedError(
+            f"{count} ranks: the system gives only {len(started)} threads"
+        )
     failures = [r for r in results if isinstance(r, BaseException)]
     if return_exceptions or not failures:
         return results

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from enum import Enum
 from typing import Any
 
+from holdfast._lazy import importing
 from holdfast.megatron.core import CheckpointingException
 from holdfast.megatron.mapping import ShardedStateDict, StateDict
 
@@ -48,16 +49,19 @@ def get_default_strategy(
     Raises CheckpointingException when there is none.
     """
     if (backend, type(backend)) == ("zarr", str):
-        from holdfast.megatron.strategies import tensorstore, zarr
+        with importing:
+            from holdfast.megatron.strategies import tensorstore, zarr
 
         tensorstore.register_default_tensorstore_strategies()
         zarr.register_default_zarr_strategies()
     elif (backend, type(backend)) == ("torch_dist", str):
-        from holdfast.megatron.strategies import torch
+        with importing:
+            from holdfast.megatron.strategies import torch
 
         torch.register_default_torch_strategies()
     elif (backend, type(backend)) == ("torch", str):
-        from holdfast.megatron.strategies import common
+        with importing:
+            from holdfast.megatron.strategies import common
 
         common.register_default_common_strategies()
     try:

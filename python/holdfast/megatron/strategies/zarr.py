@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from holdfast import _engine
+from holdfast._lazy import importing
 from holdfast._remote_path import plain_path
 from holdfast.megatron import _tensors, ranks
 from holdfast.megatron._errors import coded, from_engine
@@ -86,7 +87,8 @@ def __getattr__(name: str) -> Any:
         np.dtype(each): _tensors.default_dtype(each) for each in _DTYPE_NAMES
     }
     try:
-        import ml_dtypes
+        with importing:
+            import ml_dtypes
 
         bfloat16: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
         table[bfloat16] = _tensors.default_dtype("bfloat16")
