@@ -76,9 +76,13 @@ class Manager : public CheckpointManager {
   // Times and metrics that a light start has left out.
   Status EnsureMetadata();
   Result<bool> Decide(const StepRecord& step);
+  Result<bool> DecideTogether(const StepRecord& step,
+                              const DecisionContext& context,
+                              ProcessGroup& group) const;
   Result<std::string> ReadDirectoryOf(int64_t step,
                                       const std::string& root) const;
-  Result<std::vector<int64_t>> AgreeOnRemoval(KnownStep saved);
+  // `ready`: a failure that this process has had already.
+  Result<std::vector<int64_t>> AgreeOnRemoval(KnownStep saved, Status ready);
   Result<std::optional<Metrics>> MetricsToSave(
       const ManagerSaveOptions& options) const;
   Status StartSave(int64_t step, const CheckpointArgs& args,
