@@ -23,7 +23,7 @@ from holdfast import (
 )
 from holdfast._adapt import make_adapt
 from holdfast._future import Future, raise_earlier_failure
-from holdfast._process_group import ENGINES_FIRST_PHASE, GroupArgument
+from holdfast._process_group import GroupArgument, telling
 from holdfast._progress import (
     ProgressArgument,
     ProgressFn,
@@ -192,21 +192,17 @@ def save(
     )
     call = None
     if processes is not None:
-        call = processes.begin(destination, _seconds("timeout", timeout))
+        call = processes.begin(
+            destination, _seconds("timeout", timeout), overlaps=background
+        )
         if call.rank != 0:
             progress = False
     start = time.perf_counter()
-    try:
+    with telling(call):
         raise_earlier_failure()
         built = _engine.build_tree(
             tree, adapt=make_adapt(processes), snapshot=background
         )
-    except BaseException as error:
-        if call is not None:
-            with call:
-                call.fail(ENGINES_FIRST_PHASE, error)
-                raise
-        raise
     snapshot_seconds = time.perf_counter() - start
 
     def run(progress_fn: ProgressFn | None) -> Stats:
@@ -229,12 +225,13 @@ def save(
             return run(cancelling(progress_fn, is_cancelled))
 
     if background:
-        return Future(
-            run_in_background,
-            what=f"save to {destination}",
-            raises_at_next_save=True,
-        )
-    with reporting(progress, "save") as progress_fn:
+        with telling(call):
+            return Future(
+                run_in_background,
+                what=f"save to {destination}",
+                raises_at_next_save=True,
+            )
+    with telling(call), reporting(progress, "save") as progress_fn:
         return _stats.remember(run(progress_fn))
 
 
@@ -312,7 +309,10 @@ def load(
             call = processes.begin(source, _seconds("timeout", timeout))
             if call.rank != 0:
                 progress = False
-    with reporting(progress, "load") as progress_fn:
+    with (
+        call or contextlib.nullcontext(),
+        reporting(progress, "load") as progress_fn,
+    ):
         if target is None:
             convert = _array_kinds.converter(arrays)
             tree, stats = _engine.load(
@@ -327,18 +327,17 @@ def load(
             if convert is not None:
                 tree = _array_kinds.with_arrays(tree, convert)
         else:
-            with call or contextlib.nullcontext():
-                tree, stats = _target.restore(
-                    lambda: _engine.Checkpoint(
-                        source, step=step, item=item or "", verify=verify
-                    ),
-                    target,
-                    strict=strict,
-                    keys=names,
-                    call=call,
-                    progress=progress_fn,
-                    **options,
-                )
+            tree, stats = _target.restore(
+                lambda: _engine.Checkpoint(
+                    source, step=step, item=item or "", verify=verify
+                ),
+                target,
+                strict=strict,
+                keys=names,
+                call=call,
+                progress=progress_fn,
+                **options,
+            )
     _stats.remember(_stats.from_engine(stats))
     return tree
 

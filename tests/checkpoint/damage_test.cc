@@ -358,6 +358,8 @@ TEST(DamageOfSlices, StaleNodesAndManifestsAreNotTakenForOurs) {
   WriteTestFile(path + "/manifest.ocdbt", manifest);
   EXPECT_EQ(Load(path).status().code(), StatusCode::kDataLoss);
   EXPECT_FALSE(Verify(path)->damages.empty());
+}
+
 // The digests are the item's, one directory above.
 TEST_P(Damage, ArrayOpenedByItselfIsChecked) {
   if (GetParam().use_ocdbt) return;

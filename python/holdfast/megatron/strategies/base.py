@@ -21,6 +21,7 @@ __all__ = [
     "SaveStrategyBase",
     "StrategyAction",
     "get_default_strategy",
+    "load_strategies",
     "register_default_strategy",
 ]
 
@@ -72,6 +73,15 @@ def get_default_strategy(
             f"Cannot find a default strategy for: {what}{_hint(action)}",
             code="UNKNOWN_STRATEGY",
         ) from None
+
+
+def load_strategies(given: Any) -> list[Any]:
+    """What a load of sharded tensors may use: `given`, or one of the defaults
+    where that names none.
+    """
+    if given is not None and not isinstance(given, tuple):
+        return [given]
+    return list(default_strategies[StrategyAction.LOAD_SHARDED.value].values())
 
 
 def _hint(action: StrategyAction) -> str:

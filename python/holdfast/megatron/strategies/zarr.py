@@ -164,6 +164,7 @@ class ZarrSaveShardedStrategy(SaveShardedStrategy):
         ]
         path = os.fspath(checkpoint_dir)
         with ranks.call(path) as group:
+            group.begin()
             with from_engine():
                 _engine.megatron_create_arrays(
                     created, path, self.sync, self.scalars
@@ -185,6 +186,7 @@ def _create_or_open_zarr_arrays(
     """
     directory = plain_path(checkpoint_dir)
     with ranks.call(directory) as group:
+        group.begin()
         arrays = [
             _create_zarr_array(each, directory)
             if _should_create_array(each)
