@@ -353,9 +353,9 @@ AttemptEnd Attempt::EndOfFailure(CURLcode code) {
     return {Kind::kFatal, {}, InvalidArgumentError(std::move(text))};
   }
   // A deadline of libcurl's is the one for connecting.
-  const bool has_begun = header_bytes_ > 0 || received_bytes_ > 0;
-  const bool is_connecting = code == CURLE_OPERATION_TIMEDOUT && !has_begun;
-  if (has_begun) {
+  const bool is_connecting =
+      code == CURLE_OPERATION_TIMEDOUT && !has_answer_begun();
+  if (has_answer_begun()) {
     text = "the connection was lost after " + std::to_string(received_bytes_) +
            " bytes of the answer (" + text + ")";
   }

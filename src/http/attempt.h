@@ -60,6 +60,7 @@ class Attempt {
 
   uint64_t sent_bytes() const;
   uint64_t received_bytes() const { return received_bytes_; }
+  bool has_answer_begun() const { return status_ != 0 || received_bytes_ > 0; }
   uint64_t connection_count() const;
   // How often the request was sent: more than once when a kept connection
   // turned out to be dead, and libcurl sent it again by itself.

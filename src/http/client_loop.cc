@@ -31,8 +31,10 @@ constexpr milliseconds kSweepEvery{50};
 constexpr milliseconds kHedgeSweepEvery{10};
 constexpr milliseconds kIdleWait{600'000};
 constexpr milliseconds kLogEvery{10'000};
-// Of a server that nobody has reached yet: its name is probably wrong.
+// Of a server that never answered: its name is probably wrong, or it is down.
+// Twelve attempts would take a minute to say so.
 constexpr int kFirstContactAttempts = 4;
+constexpr milliseconds kFirstContactTime{3'000};
 constexpr int kRedirectsMax = 5;
 
 // A library's thread must not run the program's signal handlers; and TLS writes
@@ -65,6 +67,11 @@ Status CheckRequest(const HttpRequest& request) {
 bool IsHttps(std::string_view url) {
   const Result<Url> parsed = ParseUrl(url);
   return parsed.ok() && parsed->scheme == "https";
+}
+
+std::string OriginOfUrl(std::string_view url) {
+  const Result<Url> parsed = ParseUrl(url);
+  return parsed.ok() ? OriginOf(*parsed) : std::string();
 }
 
 milliseconds Until(Attempt::TimePoint from, Attempt::TimePoint to) {
@@ -246,6 +253,7 @@ bool ClientLoop::StartAttempt(ActiveList::iterator active, TimePoint now,
                               bool is_hedge) {
   Transfer& transfer = **active;
   if (!transfer.deadline) {
+    transfer.first_begun = now;
     transfer.deadline =
         now + transfer.request.deadline.value_or(options_.request_deadline);
   }
@@ -343,11 +351,12 @@ void ClientLoop::OnFinished(CURL* easy, CURLcode code) {
   AttemptEnd end = running.attempt->End(code);
   transfer.unseen_send_count += running.attempt->send_count() - 1;
   const TimePoint now = steady_clock::now();
+  if (running.attempt->has_answer_begun()) {
+    answered_origins_.insert(OriginOfUrl(transfer.request.url));
+  }
   if (end.kind == AttemptEnd::Kind::kAnswer) {
-    was_ever_connected_ = true;
     OnAnswer(active, running, std::move(end), now);
   } else {
-    was_ever_connected_ |= end.kind == AttemptEnd::Kind::kLost;
     OnTrouble(active, std::move(end), now);
   }
   Release(std::move(running));
@@ -395,14 +404,25 @@ bool ClientLoop::FollowRedirect(ActiveList::iterator active,
   return true;
 }
 
-bool ClientLoop::MayTryAgain(const Transfer& transfer,
-                             const AttemptEnd& end) const {
-  using Kind = AttemptEnd::Kind;
-  if (end.kind == Kind::kFatal) return false;
-  if (end.kind == Kind::kNotConnected && !was_ever_connected_ &&
-      transfer.attempt_count >= kFirstContactAttempts) {
+// A server that has answered once is worth waiting for, whatever its trouble.
+bool ClientLoop::IsOutOfReach(const Transfer& transfer, const AttemptEnd& end,
+                              TimePoint now) const {
+  if (end.kind == AttemptEnd::Kind::kAnswer ||
+      answered_origins_.contains(OriginOfUrl(transfer.request.url))) {
     return false;
   }
+  if (transfer.attempt_count >= kFirstContactAttempts) return true;
+  // Connections that time out take long each.
+  return end.kind == AttemptEnd::Kind::kNotConnected &&
+         transfer.attempt_count > 1 &&
+         now - transfer.first_begun >= kFirstContactTime;
+}
+
+bool ClientLoop::MayTryAgain(const Transfer& transfer, const AttemptEnd& end,
+                             TimePoint now) const {
+  using Kind = AttemptEnd::Kind;
+  if (end.kind == Kind::kFatal) return false;
+  if (IsOutOfReach(transfer, end, now)) return false;
   if (transfer.attempt_count >= options_.attempt_count_max) return false;
   if (transfer.request.may_repeat) return true;
   return end.kind == Kind::kNotConnected ||
@@ -432,7 +452,7 @@ void ClientLoop::OnTrouble(ActiveList::iterator active, AttemptEnd end,
   // Of two the other may still come through.
   if (!transfer.running.empty() && end.kind != AttemptEnd::Kind::kFatal) return;
   DropAll(transfer);
-  const bool may_try_again = MayTryAgain(transfer, end);
+  const bool may_try_again = MayTryAgain(transfer, end, now);
   const milliseconds delay =
       may_try_again ? DelayOf(transfer, end) : milliseconds(0);
   if (may_try_again && now + delay < *transfer.deadline) {
@@ -467,13 +487,11 @@ void ClientLoop::Log(TimePoint now, std::string_view url) {
   last_log_ = now;
   const uint64_t throttled = counts_.throttled;
   const uint64_t retries = counts_.retries;
-  const Result<Url> parsed = ParseUrl(url);
-  options_.log((parsed.ok() ? OriginOf(*parsed) : std::string("HTTP")) + ": " +
-               std::to_string(retries - logged_retries_) +
-               " requests sent again (" +
-               std::to_string(throttled - logged_throttled_) +
-               " times the server asked to slow down), at most " +
-               std::to_string(limit_.limit()) + " in flight now");
+  options_.log(
+      OriginOfUrl(url) + ": " + std::to_string(retries - logged_retries_) +
+      " requests sent again (" + std::to_string(throttled - logged_throttled_) +
+      " times the server asked to slow down), at most " +
+      std::to_string(limit_.limit()) + " in flight now");
   logged_throttled_ = throttled;
   logged_retries_ = retries;
 }

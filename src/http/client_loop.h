@@ -17,6 +17,7 @@
 #include <mutex>
 #include <optional>
 #include <random>
+#include <set>
 #include <string>
 #include <thread>
 #include <unordered_map>
@@ -64,6 +65,7 @@ class ClientLoop {
   struct Transfer {
     HttpRequest request;  // the URL and headers after redirects
     HttpClient::Callback callback;
+    TimePoint first_begun = {};
     std::optional<TimePoint> deadline;  // from the first attempt on
     int attempt_count = 0;
     int unseen_send_count = 0;  // by libcurl itself
@@ -99,7 +101,10 @@ class ClientLoop {
                       const HttpResponse& response);
   void OnTrouble(ActiveList::iterator active, AttemptEnd end, TimePoint now);
   void Delay(ActiveList::iterator active, milliseconds delay, TimePoint now);
-  bool MayTryAgain(const Transfer& transfer, const AttemptEnd& end) const;
+  bool MayTryAgain(const Transfer& transfer, const AttemptEnd& end,
+                   TimePoint now) const;
+  bool IsOutOfReach(const Transfer& transfer, const AttemptEnd& end,
+                    TimePoint now) const;
   milliseconds DelayOf(const Transfer& transfer, const AttemptEnd& end);
   void Sweep(TimePoint now);
   void SweepWaiting(TimePoint now);
@@ -138,7 +143,8 @@ class ClientLoop {
   InFlightLimit limit_;
   LatencyBook latencies_;
   std::mt19937_64 random_;
-  bool was_ever_connected_ = false;
+  // "https://host:port" of whatever once began to answer.
+  std::set<std::string> answered_origins_;
   TimePoint last_sweep_ = {};
   TimePoint last_log_ = {};
   uint64_t logged_throttled_ = 0;
