@@ -7,6 +7,7 @@ import dataclasses
 import json
 import os
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal, overload
@@ -293,7 +294,13 @@ def load(
 
     Raises:
       errors.NotFoundError: no checkpoint at `path`, or no leaf for `keys`.
-      errors.DataLossError: damaged bytes, naming tensor, file and offset.
+      errors.DataLossError: damaged bytes, naming tensor, file and offset; or
+        the newest step was committed and is damaged, naming the newest whole
+        one, which `step` asks for.
+
+    Warns:
+      errors.HoldfastWarning: the list of checksums that the checkpoint was
+        saved with is gone.
       errors.InvalidArgumentError: a target of another structure, or a leaf of
         another shape or dtype, naming it.
     """
@@ -309,13 +316,22 @@ def load(
             call = processes.begin(source, _seconds("timeout", timeout))
             if call.rank != 0:
                 progress = False
+    notes: list[str] = []
+
+    def opened() -> _engine.Checkpoint:
+        checkpoint = _engine.Checkpoint(
+            source, step=step, item=item or "", verify=verify
+        )
+        notes.extend(checkpoint.notes)
+        return checkpoint
+
     with (
         call or contextlib.nullcontext(),
         reporting(progress, "load") as progress_fn,
     ):
         if target is None:
             convert = _array_kinds.converter(arrays)
-            tree, stats = _engine.load(
+            tree, stats, notes = _engine.load(
                 source,
                 step=step,
                 item=item or "",
@@ -328,9 +344,7 @@ def load(
                 tree = _array_kinds.with_arrays(tree, convert)
         else:
             tree, stats = _target.restore(
-                lambda: _engine.Checkpoint(
-                    source, step=step, item=item or "", verify=verify
-                ),
+                opened,
                 target,
                 strict=strict,
                 keys=names,
@@ -339,6 +353,7 @@ def load(
                 **options,
             )
     _stats.remember(_stats.from_engine(stats))
+    _warn(notes)
     return tree
 
 
@@ -354,15 +369,21 @@ def open(
     Returns a read-only mapping: `holdfast.open(path)["params.w"][0:10]` reads
     ten rows. Arguments and errors as of `load`.
     """
-    return _mapping.Checkpoint(
-        _engine.Checkpoint(
-            os.fspath(path),
-            step=step,
-            item=item or "",
-            verify=verify,
-            stored_sizes=True,
-        )
+    checkpoint = _engine.Checkpoint(
+        os.fspath(path),
+        step=step,
+        item=item or "",
+        verify=verify,
+        stored_sizes=True,
     )
+    _warn(checkpoint.notes)
+    return _mapping.Checkpoint(checkpoint)
+
+
+def _warn(notes: Sequence[str]) -> None:
+    """Tells the caller of `load` or `open` what the engine has noted."""
+    for note in notes:
+        warnings.warn(note, errors.HoldfastWarning, stacklevel=3)
 
 
 @overload
@@ -484,13 +505,17 @@ def verify(
 def steps(path: PathLike) -> list[int]:
     """The committed steps of a manager's directory, ascending.
 
-    Raises NotFoundError when it holds no step.
+    A step that was committed and is damaged is one of them. Raises
+    NotFoundError when there is none.
     """
-    return [
+    found = [
         info.step
         for info in _engine.list_steps(os.fspath(path))
         if info.committed and info.step is not None
     ]
+    if not found:
+        raise errors.NotFoundError(f"no committed steps in {os.fspath(path)}")
+    return found
 
 
 def _run_options(

@@ -310,9 +310,9 @@ def load(
     thread_count: int = 0,
     in_flight_bytes_max: int = 256 << 20,
     progress: ProgressFn | None = None,
-) -> tuple[Any, Stats]:
+) -> tuple[Any, Stats, list[str]]:
     """`holdfast::Load`: arrays as numpy arrays that own the engine's memory,
-    scalars as Python's, strings, None, typed empties, Ellipsis."""
+    scalars as Python's, strings, None, typed empties, Ellipsis; and notes."""
 
 class LeafInfo:
     """`holdfast::LeafInfo`. Attributes only."""
@@ -341,6 +341,7 @@ class Checkpoint:
 
     path: str  # absolute, after choosing the step
     format: str
+    notes: list[str]
     step: int | None
     items: dict[str, str]
     use_ocdbt: bool
@@ -464,6 +465,7 @@ class StepInfo:
     path: str
     committed: bool
     why_not: str  # empty when committed
+    damage: str  # of a committed one; empty when all is there
     commit_timestamp_ns: int | None
     bytes: int  # of all files below it
     items: list[str]
@@ -556,6 +558,7 @@ def open_place_writer(path: str) -> PlaceWriter: ...
 def stat_place(path: str) -> tuple[int, int, int]: ...
 def list_place(path: str) -> list[tuple[str, tuple[int, int, int]]]: ...
 def read_place(path: str) -> bytes: ...
+def read_checked_file(path: str) -> bytes: ...
 def write_place(
     path: str, content: bytes, *, must_create: bool = False
 ) -> None: ...

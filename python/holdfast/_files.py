@@ -302,6 +302,16 @@ def read_bytes(path: PathLike) -> bytes:
         return file.read()
 
 
+def read_checked(path: PathLike) -> bytes:
+    """The whole of a file of a checkpoint, as it was saved.
+
+    Raises:
+        FileNotFoundError: there is none.
+        DataLossError: it differs from its checksum, or has one and is gone.
+    """
+    return _engine.read_checked_file(os.fspath(path))
+
+
 def write_bytes(
     path: PathLike, content: bytes, *, must_create: bool = False
 ) -> None:

@@ -16,6 +16,7 @@ __all__ = [
     "DeletedArrayError",
     "FailedPreconditionError",
     "HoldfastError",
+    "HoldfastWarning",
     "InternalError",
     "InvalidArgumentError",
     "NotFoundError",
@@ -29,6 +30,10 @@ __all__ = [
 
 class HoldfastError(Exception):
     """The base of all others."""
+
+
+class HoldfastWarning(UserWarning):
+    """What was done is right, as far as anybody can tell; read on."""
 
 
 class InvalidArgumentError(HoldfastError, ValueError):

@@ -241,8 +241,8 @@ nb::tuple BindingVerify(nb::handle path, std::optional<int64_t> step,
       [&](const RunOptions& run) { return Verify(source, options, run); });
   nb::list damages;
   for (const Damage& damage : report.damages) damages.append(damage);
-  return nb::make_tuple(damages, ToPythonTexts(report.notes),
-                        report.leaf_count, report.stats);
+  return nb::make_tuple(damages, ToPythonTexts(report.notes), report.leaf_count,
+                        report.stats);
 }
 
 nb::object ProblemOf(const PythonLeafInfo& self) {

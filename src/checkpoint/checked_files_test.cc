@@ -157,7 +157,7 @@ TEST_F(DamagedFileTest, AMissingFileIsDataLoss) {
   for (const char* name :
        {"meta/metadata", "_CHECKPOINT_METADATA", "state/manifest.ocdbt",
         "state/array_metadatas/process_0", "state/_sharding",
-        "state/_strings.json", "state/_METADATA"}) {
+        "state/_strings.json"}) {
     SCOPED_TRACE(name);
     const std::string file = FileOf(5, name);
     const std::string saved = TextOfFile(file);

@@ -171,7 +171,8 @@ Status CheckItemsAreThere(const std::string& directory,
     if (!CheckKey(name).ok()) continue;
     const Result<PathKind> kind = GetPathKind(directory + "/" + name);
     if (!kind.ok()) sight.Note(kind.status());
-    if (kind.ok() && *kind == PathKind::kMissing) {
+    if (kind.ok() && *kind == PathKind::kMissing &&
+        !sight.HasFile(directory, kDeletionRecordFile)) {
       return MissingItemError(directory, name);
     }
   }

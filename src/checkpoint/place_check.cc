@@ -84,8 +84,10 @@ Status CheckPlace(const OpenOptions& options, Place& place) {
           ? files.Check(kCheckpointMetadataFile, place.metadata_text->view())
           : files.CheckGone(kCheckpointMetadataFile));
   if (!place.items.empty() && !place.items[0].name.empty()) {
-    HF_RETURN_IF_ERROR(CheckDocuments(files, options, place));
-    HF_RETURN_IF_ERROR(CheckEmptiedItems(files, options, place));
+    Status gone = CheckDocuments(files, options, place);
+    if (gone.ok()) gone = CheckEmptiedItems(files, options, place);
+    if (!gone.ok() && !files.store().Stat(kDeletionRecordFile).ok())
+      return gone;
   }
   place.info.notes = files.notes();
   return GiveItemsTheirFiles(files, place);

@@ -6,6 +6,7 @@
 #include "checkpoint/format/checkpoint_metadata.h"
 #include "checkpoint/format/directory_names.h"
 #include "checkpoint/layout.h"
+#include "holdfast/checked_file.h"
 #include "place/directory_ops.h"
 #include "place/file_walk.h"
 #include "place/open_store.h"
@@ -23,9 +24,9 @@ uint64_t BytesBelow(const std::string& directory) {
 }
 
 // Metrics of a step as its JSON item holds them.
-std::string MetricsText(Store& store) {
-  const Result<Bytes> text = store.Read("metrics/metrics");
-  return text.ok() ? text->ToString() : "";
+std::string MetricsText(const std::string& step_path) {
+  const auto text = ReadCheckedFile(step_path + "/metrics/metrics");
+  return text.ok() ? *text : "";
 }
 
 void ReadCommitTime(Store& store, StepInfo& step) {
@@ -45,7 +46,7 @@ StepInfo DescribeStep(const std::string& root, const std::string& name,
   step.step = StepOfName(FinalName(name).value_or(name));
   const std::shared_ptr<Store> store = StoreAt(step.path);
   step.bytes = BytesBelow(step.path);
-  step.metrics = MetricsText(*store);
+  step.metrics = MetricsText(step.path);
   ReadCommitTime(*store, step);
   if (IsTemporaryName(name)) {
     step.why_not = "temporary directory: a save is running or was interrupted";

@@ -13,6 +13,7 @@
 #include "checkpoint/format/checkpoint_metadata.h"
 #include "checkpoint/format/directory_names.h"
 #include "checkpoint/layout.h"
+#include "holdfast/checked_file.h"
 #include "place/directory_ops.h"
 #include "place/look.h"
 #include "place/open_store.h"
@@ -59,6 +60,15 @@ Result<std::optional<std::string>> ReadStepFile(int directory,
   return std::optional<std::string>(std::move(text));
 }
 
+// Metrics that are not those that were saved would choose the wrong steps.
+void DropDamagedMetrics(const std::string& path, ScannedStep& step) {
+  if (!step.metrics_json) return;
+  const auto checked = ReadCheckedFile(path + "/" + std::string(kMetricsFile));
+  if (checked.status().code() == StatusCode::kDataLoss) {
+    step.metrics_json.reset();
+  }
+}
+
 // What `_CHECKPOINT_METADATA` says of the times.
 Status TakeTimes(const std::string& path,
                  const std::optional<std::string>& text, ScannedStep& step) {
@@ -94,6 +104,7 @@ Result<bool> DescribeRemoteStep(const std::string& path,
   const std::shared_ptr<Store> store = StoreAt(path);
   HF_ASSIGN_OR_RETURN(step.committed, CheckPathFinalized(path, rule));
   HF_ASSIGN_OR_RETURN(step.metrics_json, ReadStepObject(*store, kMetricsFile));
+  DropDamagedMetrics(path, step);
   HF_ASSIGN_OR_RETURN(const auto text,
                       ReadStepObject(*store, kCheckpointMetadataFile));
   HF_RETURN_IF_ERROR(TakeTimes(path, text, step));
@@ -116,6 +127,7 @@ Result<bool> DescribeStep(const std::string& root, const CommittedBy& rule,
   step.commit_time_ns = int64_t{info.st_mtim.tv_sec} * kNsASecond;
   HF_ASSIGN_OR_RETURN(step.metrics_json,
                       ReadStepFile(fd.get(), path, kMetricsFile));
+  DropDamagedMetrics(path, step);
   HF_ASSIGN_OR_RETURN(const auto text,
                       ReadStepFile(fd.get(), path, kCheckpointMetadataFile));
   HF_RETURN_IF_ERROR(TakeTimes(path, text, step));

@@ -99,7 +99,8 @@ TEST_F(PendingSaveTest, ItemsAndFilesAppearTogether) {
       HasSubstr(R"("item_handlers": {"params": "a.B", "notes": null})"));
   EXPECT_EQ((*opened)->info().custom_metadata, R"({"k": [1]})");
   EXPECT_EQ(FileText(fs::path(path_) / "commit_success.txt"),
-            "Checkpoint commit was successful to " + path_);
+            "Checkpoint commit was successful to " + path_ +
+                "\nIts checksums are in _HOLDFAST_DIGESTS");
   EXPECT_THAT(DamagedFiles(), ElementsAre());
 }
 

@@ -78,7 +78,8 @@ TEST_F(CompositeTest, FilesAndMarkersAreOrbaxs) {
       Tree::Tuple({"MT19937", FloatArray({3}, 0), 624, 0, 0.0}));
   ASSERT_TRUE(saver->Save(path_, args).ok());
   EXPECT_EQ(ReadTestFile(path_ + "/commit_success.txt"),
-            "Checkpoint commit was successful to " + path_);
+            "Checkpoint commit was successful to " + path_ +
+                "\nIts checksums are in _HOLDFAST_DIGESTS");
   EXPECT_EQ(ReadTestFile(path_ + "/meta/commit_success.txt"),
             "Checkpoint commit was successful to " + path_ +
                 ".orbax-checkpoint-tmp/meta");

@@ -5,6 +5,8 @@ import pathlib
 
 import tensorstore as ts
 
+# What holdfast says in commit_success.txt, after Orbax's line.
+OWN_MARKER_LINE = b"\nIts checksums are in _HOLDFAST_DIGESTS"
 OURS_ALONE = ("_HOLDFAST_DIGESTS",)
 DATABASE_FILES = ("manifest.ocdbt",)
 METADATA_NAMES = (".zarray", "zarr.json")

@@ -21,6 +21,7 @@ import time
 import orbax_tools as tools
 import random_trees
 import tree_lines
+from orbax_files import OWN_MARKER_LINE
 
 # Data files and indices of a database: their names are random.
 DATABASE_FILES = ("d", "ocdbt.process_0")
@@ -130,6 +131,7 @@ class CaseTest:
             root = ours.parent
             want = want.replace(str(theirs.parent).encode(),
                                 str(root).encode())
+            got = got.removesuffix(OWN_MARKER_LINE)
         if self.case.compression != "none" and is_chunk_file(name):
             return
         if want != got:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from holdfast import _files
+from holdfast.orbax._durable import drop_stale_digests
 from holdfast.orbax.multihost import process_count
 
 _DIRECTORY = "array_metadatas"
@@ -90,9 +91,11 @@ class Store:
         Raises:
             OSError: it cannot be written.
         """
-        directory = os.path.join(os.fspath(checkpoint_dir), _DIRECTORY)
-        _files.makedirs(directory, exist_ok=True)
-        file = os.path.join(directory, f"process_{process_index}")
+        path = os.fspath(checkpoint_dir)
+        name = f"{_DIRECTORY}/process_{process_index}"
+        _files.makedirs(os.path.join(path, _DIRECTORY), exist_ok=True)
+        drop_stale_digests(path, name)
+        file = os.path.join(path, name)
         known = _read_file(file) if _files.exists(file) else []
         entries = [_as_json(array) for array in [*known, *array_metadatas]]
         with _files.open(file, "w", encoding="utf-8") as stream:
@@ -138,14 +141,14 @@ class Store:
 
 
 def _read_file(file: str) -> list[SerializedArrayMetadata]:
-    with _files.open(file, "rb") as stream:
-        try:
-            entries = json.loads(stream.read())["array_metadatas"]
-            return [_from_json(entry) for entry in entries]
-        except (KeyError, TypeError) as error:
-            raise ValueError(
-                f"{file}: not an array_metadatas file: no {error}"
-            ) from error
+    text = _files.read_checked(file)
+    try:
+        entries = json.loads(text)["array_metadatas"]
+        return [_from_json(entry) for entry in entries]
+    except (KeyError, TypeError) as error:
+        raise ValueError(
+            f"{file}: not an array_metadatas file: no {error}"
+        ) from error
 
 
 class Validator:

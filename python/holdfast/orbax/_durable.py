@@ -9,6 +9,8 @@ import os
 
 from holdfast import _files
 
+_DIGESTS_FILE = "_HOLDFAST_DIGESTS"
+
 
 def sync_directory(path: str) -> None:
     """Makes the names in a directory durable.
@@ -69,3 +71,20 @@ def write_text(path: str, text: str, *, is_durable: bool = True) -> None:
         file.write(text)
         if is_durable:
             _files.sync(file)
+
+
+def drop_stale_digests(directory: str, name: str) -> None:
+    """Removes the checksums of a directory one of whose files is changed.
+
+    Args:
+        directory: of an item.
+        name: of the file; checksums that do not list it stay.
+
+    Raises:
+        OSError: they cannot be removed.
+    """
+    path = os.path.join(directory, _DIGESTS_FILE)
+    if not _files.exists(path):
+        return
+    if f'["{name}",'.encode() in _files.read_bytes(path):
+        _files.unlink(path)

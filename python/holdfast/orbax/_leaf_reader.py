@@ -331,8 +331,10 @@ def _parse_sharding(text: str) -> Any | None:
 def _recorded_use_ocdbt(path: str) -> bool:
     """What `_METADATA` says, or else what the files say."""
     try:
-        with _files.open(os.path.join(path, TREE_METADATA_FILE), "rb") as file:
-            recorded = json.loads(file.read()).get("use_ocdbt")
+        text = _files.read_checked(os.path.join(path, TREE_METADATA_FILE))
+        recorded = json.loads(text).get("use_ocdbt")
+    except errors.DataLossError:
+        raise
     except (OSError, ValueError, AttributeError):
         recorded = None
     if recorded is not None:

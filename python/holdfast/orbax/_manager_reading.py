@@ -12,6 +12,7 @@ from typing import Any
 
 from holdfast import _files
 from holdfast.orbax._checkpointer import Checkpointer
+from holdfast.orbax._damaged_step import damaged_step_error
 from holdfast.orbax._manager_handlers import (
     DEFAULT_ITEM_NAME,
     METRIC_ITEM_NAME,
@@ -141,8 +142,43 @@ class ReadingManager:
             FileNotFoundError: there are no steps; not this one.
             KeyError: there is no such item.
             ValueError: the arguments do not fit; the step was never committed.
+            DataLossError: the last step was committed and is damaged.
             Exception: what an item's handler raises.
         """
+        if step is not None or directory is not None:
+            return self._restore(step, items, restore_kwargs, directory, args)
+        try:
+            return self._restore(step, items, restore_kwargs, directory, args)
+        except Exception as error:
+            damaged = self._latest_step_error(error)
+            if damaged is None:
+                raise
+            raise damaged from error
+
+    def _latest_step_error(self, error: Exception) -> Exception | None:
+        """What to raise where the latest step is damaged."""
+        latest = self.latest_step()
+        if latest is None:
+            return None
+        return damaged_step_error(
+            self._directory,
+            latest,
+            self._step_path(latest, self._directory),
+            error,
+            (
+                (step, self._step_path(step, self._directory))
+                for step in (info.step for info in self._infos.all())
+            ),
+        )
+
+    def _restore(
+        self,
+        step: int | None,
+        items: Any,
+        restore_kwargs: Any,
+        directory: PathLike | None,
+        args: CheckpointArgs | None,
+    ) -> Any:
         start = time.time()
         step = self._chosen_step(step, directory)
         path = self._step_path(step, handler_path(directory or self._directory))

@@ -6,7 +6,8 @@ import base64
 import json
 import os
 
-from holdfast import _files
+from holdfast import _files, errors
+from holdfast.orbax._durable import drop_stale_digests
 from holdfast.orbax._source import SHARDING_FILE, StoredLeaf
 
 
@@ -39,8 +40,9 @@ def entry_of_file(file: str, name: str) -> str:
         ValueError: there is none, or the file is not JSON.
     """
     try:
-        with _files.open(file, "rb") as stream:
-            entries = json.loads(stream.read())
+        entries = json.loads(_files.read_checked(file))
+    except errors.DataLossError:
+        raise
     except ValueError as error:
         raise ValueError(
             f'FAILED_PRECONDITION: Error reading local file "{file}": Invalid'
@@ -72,5 +74,6 @@ def add_shardings(path: str, shardings: dict[str, str]) -> None:
             entries = json.loads(stream.read())
     for name, text in shardings.items():
         entries[base64.urlsafe_b64encode(name.encode()).decode()] = text
+    drop_stale_digests(path, SHARDING_FILE)
     with _files.open(file, "w", encoding="utf-8") as stream:
         json.dump(entries, stream, separators=(",", ":"), sort_keys=True)

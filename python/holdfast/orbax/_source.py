@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import logging
 import os
 from typing import Any
 
@@ -207,11 +208,14 @@ def has_structure(path: str, aggregate_filename: str = AGGREGATE_FILE) -> bool:
 def _open(path: str, missing_chunks: str, aggregate_filename: str) -> Any:
     try:
         with reading():
-            return _engine.Checkpoint(
+            checkpoint = _engine.Checkpoint(
                 path,
                 missing_chunks=missing_chunks,
                 aggregate_filename=aggregate_filename,
             )
+        for note in checkpoint.notes:
+            logging.warning(note)
+        return checkpoint
     except ValueError:
         _explain_tree_metadata(path)
         raise

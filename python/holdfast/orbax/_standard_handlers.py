@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from holdfast import _files
+from holdfast.orbax._durable import drop_stale_digests
 from holdfast.orbax._leaf_args import (
     PLACEHOLDER,
     PLACEHOLDER_TYPESTR,
@@ -272,6 +273,7 @@ class StringHandler(TypeHandler):
             for parent in parents:
                 node = node.setdefault(parent, {})
             node[last] = text
+            drop_stale_digests(os.path.dirname(file), self._filename)
             with _files.open(file, "w", encoding="utf-8") as stream:
                 json.dump(
                     document, stream, separators=(",", ":"), sort_keys=True
@@ -279,10 +281,12 @@ class StringHandler(TypeHandler):
 
     def _find(self, info: ParamInfo) -> str:
         file = self._file(info)
-        if not _files.exists(file):
-            raise ValueError(f'NOT_FOUND: Error reading local file "{file}"')
-        with _files.open(file, encoding="utf-8") as stream:
-            node = json.load(stream)
+        try:
+            node = json.loads(_files.read_checked(file).decode())
+        except FileNotFoundError:
+            raise ValueError(
+                f'NOT_FOUND: Error reading local file "{file}"'
+            ) from None
         for part in info.name.split("/"):
             if not isinstance(node, dict) or part not in node:
                 raise ValueError(

@@ -31,6 +31,7 @@ from holdfast.orbax.checkpoint_args import (
 from holdfast.orbax.handler_registration import CheckpointHandlerRegistry
 from holdfast.orbax.metadata.step import (
     StepMetadata,
+    check_none_is_gone,
     deserialize,
     read_step_metadata,
 )
@@ -278,9 +279,11 @@ class CompositeCheckpointHandler(AsyncCheckpointHandler):
         Raises:
             ValueError: an item whose handler is not known, or whose arguments
                 have no defaults.
+            DataLossError: an item that was saved is gone.
         """
         known = self._handlers.known()
         recorded: Any = None
+        check_none_is_gone(directory, existing)
         args = {}
         for name in existing:
             handler: Any

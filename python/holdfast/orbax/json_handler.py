@@ -98,13 +98,14 @@ class JsonCheckpointHandler(AsyncCheckpointHandler):
 
         Raises:
             FileNotFoundError: there is no such file.
-            ValueError: the file is not JSON.
+            ValueError: the file is not JSON, or not what was saved.
         """
         path = self._path(directory)
-        if not _files.exists(path):
-            raise FileNotFoundError(f"File {path} not found.")
-        with _files.open(path, encoding="utf-8") as file:
-            return json.loads(file.read())
+        try:
+            text = _files.read_checked(path)
+        except FileNotFoundError:
+            raise FileNotFoundError(f"File {path} not found.") from None
+        return json.loads(text.decode())
 
     def _path(self, directory: Any) -> str:
         return os.path.join(os.fspath(directory), self._filename)

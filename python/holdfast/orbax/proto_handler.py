@@ -122,8 +122,8 @@ class ProtoCheckpointHandler(AsyncCheckpointHandler):
                 " correct type."
             )
         message_class: Any = item if args is None else args.item
-        with _files.open(self._path(directory), encoding="utf-8") as file:
-            return _text_format().Parse(file.read(), message_class())
+        text = _files.read_checked(self._path(directory)).decode()
+        return _text_format().Parse(text, message_class())
 
     def _path(self, directory: Any) -> str:
         return os.path.join(os.fspath(directory), self._filename)

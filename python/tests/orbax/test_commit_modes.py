@@ -49,8 +49,11 @@ def test_marked(tmp_path: Path) -> None:
     save(ours, tmp_path / "c", async_options=callback, **options)
     assert "commit_success.txt" not in seen[0]
     assert {"_METADATA", "manifest.ocdbt"} <= set(seen[0])
-    marker = (tmp_path / "c" / "commit_success.txt").read_text()
-    assert marker == f"Checkpoint commit was successful to {tmp_path / 'c'}"
+    marker = (tmp_path / "c" / "commit_success.txt").read_text().split("\n")
+    assert marker == [
+        f"Checkpoint commit was successful to {tmp_path / 'c'}",
+        "Its checksums are in _HOLDFAST_DIGESTS",
+    ]
     metadata = json.loads((tmp_path / "c/_CHECKPOINT_METADATA").read_text())
     assert metadata["custom_metadata"] == {"a": 1}
     assert metadata["item_handlers"].endswith(".StandardCheckpointHandler")

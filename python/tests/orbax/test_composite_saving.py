@@ -119,6 +119,7 @@ def described(path: Path) -> dict[str, Any]:
         texts = ("commit_success.txt", "metadata", "proto.pbtxt")
         if file.name in texts or file.name.endswith("_METADATA"):
             text = file.read_text().replace(str(path.parent), "")
+            text = text.removesuffix("\nIts checksums are in _HOLDFAST_DIGESTS")
             found[name] = re.sub(r"/?(ours|stock)", "", text)
         if file.name == "_CHECKPOINT_METADATA":
             data = json.loads(file.read_text())

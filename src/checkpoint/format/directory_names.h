@@ -26,6 +26,8 @@ inline constexpr std::string_view kV1MarkerFile = "orbax.checkpoint";
 inline constexpr std::string_view kAggregateFile = "checkpoint";
 inline constexpr std::string_view kRootMetadataDirectory = "metadata";
 inline constexpr std::string_view kRootMetadataFile = "_ROOT_METADATA";
+// While it is there, an item of the checkpoint is being deleted on purpose.
+inline constexpr std::string_view kDeletionRecordFile = "_CHECKPOINT_DELETION";
 // Holdfast's own; Orbax ignores it.
 inline constexpr std::string_view kDigestFile = "_HOLDFAST_DIGESTS";
 

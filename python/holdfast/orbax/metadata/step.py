@@ -6,11 +6,14 @@ import dataclasses
 import json
 import logging
 import os
+from collections.abc import Sequence
 from typing import Any
 
-from holdfast import _files
+from holdfast import _files, errors
 
 STEP_METADATA_FILENAME = "_CHECKPOINT_METADATA"
+# While it is there, an item is being deleted on purpose.
+DELETION_RECORD_FILENAME = "_CHECKPOINT_DELETION"
 
 
 @dataclasses.dataclass
@@ -147,6 +150,7 @@ def read_step_metadata(directory: str) -> Any | None:
     """The parsed `_CHECKPOINT_METADATA`; None, with a log, if it is unusable.
 
     Raises:
+        DataLossError: it is not what was saved, by the checkpoint's checksums.
         NotADirectoryError: `directory` is a file.
     """
     # A bucket's file has nothing below it.
@@ -156,7 +160,9 @@ def read_step_metadata(directory: str) -> Any | None:
             raise NotADirectoryError(f"Path is not a directory: {directory}")
     file = os.path.join(directory, STEP_METADATA_FILENAME)
     try:
-        return json.loads(_files.read_bytes(file).decode())
+        return json.loads(_files.read_checked(file).decode())
+    except errors.DataLossError:
+        raise
     except FileNotFoundError:
         logging.warning("Metadata file does not exist: %s", file)
     except (OSError, ValueError) as error:
@@ -164,6 +170,30 @@ def read_step_metadata(directory: str) -> Any | None:
             "Failed to read Metadata file: %s, error: %s", file, error
         )
     return None
+
+
+def check_none_is_gone(directory: Any, existing: Sequence[str]) -> None:
+    """Checks that all items are there that a checkpoint was saved with.
+
+    Args:
+        directory: the checkpoint's.
+        existing: names of its subdirectories.
+
+    Raises:
+        DataLossError: one is not.
+    """
+    path = os.fspath(directory)
+    handlers = (read_step_metadata(path) or {}).get("item_handlers")
+    if not isinstance(handlers, dict):
+        return
+    for name in handlers:
+        if name in existing:
+            continue
+        if not _files.exists(os.path.join(path, DELETION_RECORD_FILENAME)):
+            raise errors.DataLossError(
+                f'item "{name}" of {path} is gone: {STEP_METADATA_FILENAME}'
+                " says that the checkpoint was saved with it"
+            )
 
 
 def get_step_metadata(path: str | os.PathLike[str]) -> StepMetadata:

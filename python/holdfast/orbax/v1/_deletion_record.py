@@ -247,16 +247,23 @@ def finish_record(path: Any, record: DeletionRecord) -> None:
     """
     metadata_path = os.path.join(path, _METADATA_FILE)
     text = json.dumps(record.updated_metadata)
+    # At no moment is there a checksum of another text than is there.
+    _forget_digests(path, record.checkpointable_name, None)
     _replace(metadata_path, text)
     _forget_digests(path, record.checkpointable_name, text.encode())
     _files.unlink(os.path.join(path, RECORD_FILE))
     sync_directory(os.fspath(path))
 
 
-def _forget_digests(path: Any, name: str, metadata: bytes) -> None:
+def _forget_digests(path: Any, name: str, metadata: bytes | None) -> None:
     """Takes what was deleted out of holdfast's own digests.
 
     Without them nothing is checked, so what cannot be understood goes.
+
+    Args:
+        path: the checkpoint's.
+        name: of what was deleted.
+        metadata: what `_CHECKPOINT_METADATA` holds; None: not to be listed.
     """
     target = os.path.join(path, _DIGESTS_FILE)
     if not _files.exists(target):
@@ -264,11 +271,13 @@ def _forget_digests(path: Any, name: str, metadata: bytes) -> None:
     try:
         digests = _read_object(target)
         files = [
-            row for row in digests["files"] if not row[0].startswith(f"{name}/")
+            row
+            for row in digests["files"]
+            if row[0] != _METADATA_FILE and not row[0].startswith(f"{name}/")
         ]
-        for row in files:
-            if row[0] == _METADATA_FILE:
-                row[1:] = [len(metadata), f"{crc32c(metadata):08x}"]
+        if metadata is not None:
+            crc = f"{crc32c(metadata):08x}"
+            files.append([_METADATA_FILE, len(metadata), crc])
         digests["files"] = files
         del digests["crc32c"]
     except (ValueError, KeyError, TypeError, IndexError, AttributeError):

@@ -62,10 +62,11 @@ class JsonHandler:
 
         async def read() -> Any:
             for name in self._filenames:
-                path = os.path.join(directory, name)
-                if _files.exists(path):
-                    with _files.open(path, encoding="utf-8") as file:
-                        return json.loads(file.read())
+                try:
+                    text = _files.read_checked(os.path.join(directory, name))
+                except FileNotFoundError:
+                    continue
+                return json.loads(text.decode())
             raise FileNotFoundError(
                 f"Unable to parse JSON file in {directory}. Recognized "
                 f"filenames are: {self._filenames}"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+from holdfast import errors
+from holdfast.orbax.metadata.step import check_none_is_gone
 from holdfast.orbax.v1 import _registry
 from holdfast.orbax.v1._coroutines import (
     AsyncResponse,
@@ -123,6 +125,7 @@ def _load_several(
         )
     available = layout.checkpointables(*(abstracts or ()))
     if not abstracts:
+        check_none_is_gone(layout.path, layout.directories())
         names = [name for name in available if name not in RESERVED_NAMES]
         abstracts = dict.fromkeys(names)
     if any(name not in available for name in abstracts):
@@ -313,6 +316,8 @@ async def _results(
     for name, awaitable in awaitables.items():
         try:
             loaded[name] = await awaitable
+        except errors.DataLossError:
+            raise  # no other handler would help
         except Exception as error:
             raise NoEntryError(
                 f"Failed to load checkpointable: {name} due to incompatible "

@@ -102,11 +102,11 @@ def _read_json(path: str) -> dict[str, Any]:
     Raises:
         ValueError: the file holds none.
     """
-    with _files.open(path, encoding="utf-8") as file:
-        try:
-            value = json.load(file)
-        except ValueError as error:
-            raise ValueError(f"Failed to read metadata from {path}.") from error
+    text = _files.read_checked(path)
+    try:
+        value = json.loads(text.decode())
+    except ValueError as error:
+        raise ValueError(f"Failed to read metadata from {path}.") from error
     if not isinstance(value, dict):
         raise ValueError(f"{path} holds no JSON object")
     return value

@@ -77,8 +77,7 @@ class ProtoHandler:
 
         async def read() -> Any:
             path = os.path.join(directory, self._filename)
-            with _files.open(path, encoding="utf-8") as file:
-                text = file.read()
+            text = _files.read_checked(path).decode()
             return _text_format().Parse(text, abstract_checkpointable())
 
         return read()

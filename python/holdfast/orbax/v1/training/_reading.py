@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+from holdfast.orbax._damaged_step import damaged_step_error
 from holdfast.orbax.logging.step_statistics import RestoreStepStatistics
 from holdfast.orbax.v1._layout import STATE_NAME
 from holdfast.orbax.v1._leaves import check_abstract_state
@@ -84,14 +85,29 @@ class StepReader:
 
         Raises:
             StepNotFoundError: there is no such step.
+            DataLossError: the last step was committed and is damaged.
             Exception: what `holdfast.orbax.v1.load_checkpointables` raises.
         """
         begun = time.time()
         with get_context(self._context):
             number = self._run.find(number_of(step)).step
-            loaded = load_checkpointables(
-                self._run.path(number), abstract_checkpointables
-            )
+            path = self._run.path(number)
+            try:
+                loaded = load_checkpointables(path, abstract_checkpointables)
+            except Exception as error:
+                damaged = step is None and damaged_step_error(
+                    self._directory,
+                    number,
+                    path,
+                    error,
+                    (
+                        (info.step, self._run.path(info.step))
+                        for info in self._run.known()
+                    ),
+                )
+                if not damaged:
+                    raise
+                raise damaged from error
         facts = RestoreStepStatistics(
             step=number,
             directory=str(self._directory),

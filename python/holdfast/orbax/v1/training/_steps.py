@@ -113,8 +113,7 @@ def read_metrics(path: Any) -> Any | None:
     for name in (METRICS_NAME, "data.json", "metadata"):
         file_path = os.path.join(path, METRICS_NAME, name)
         try:
-            with _files.open(file_path, encoding="utf-8") as file:
-                return json.load(file)
+            return json.loads(_files.read_checked(file_path).decode())
         except (FileNotFoundError, NotADirectoryError):
             continue
     return None
