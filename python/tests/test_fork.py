@@ -154,17 +154,14 @@ def test_many_forks_at_any_moment_of_a_save(
 IMPORTING = """
 import os, sys, threading
 
-is_importing, go_on = threading.Event(), threading.Event()
-# Hooks that are registered later run earlier: the import that is under way goes
-# on only when a fork has begun.
 import holdfast._lazy
-os.register_at_fork(before=go_on.set)
+is_importing, has_forked = threading.Event(), threading.Event()
 
 class Slow:
     def find_spec(self, name, path=None, target=None):
         if name == "slow":
             is_importing.set()
-            go_on.wait(100)
+            has_forked.wait(2)  # in vain where forks wait for imports
         return None
 
 sys.meta_path.insert(0, Slow())
@@ -184,6 +181,7 @@ if child == 0:
     faulthandler.dump_traceback_later(20, exit=True)
     import_it()
     os._exit(0)
+has_forked.set()
 thread.join()
 assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 """
