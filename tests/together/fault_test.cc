@@ -188,6 +188,14 @@ class Liar : public ProcessGroup {
     return std::make_unique<Liar>(inner_->Subgroup(ranks, name), phase_,
                                   random_);
   }
+  void BeginCall() override { inner_->BeginCall(); }
+  void EndCall(const Status& mine, double wait_seconds_max) override {
+    inner_->EndCall(mine, wait_seconds_max);
+  }
+  uint64_t call_number() const override { return inner_->call_number(); }
+  std::vector<int64_t> failed_ranks() const override {
+    return inner_->failed_ranks();
+  }
 
  private:
   void Change(std::string& value) {
