@@ -106,16 +106,16 @@ class ProcessGroup {
 
   // What meets between the two is one call. They nest: the outermost counts. A
   // meeting outside of them is a call by itself.
-  virtual void BeginCall() {}
+  virtual void BeginCall() = 0;
   // `mine`: how it went here. A failure that the others do not know yet is told
   // them at the next meeting: rank 0 waits for them, `wait_seconds_max` at most
   // and no longer than at any meeting, and the others for nobody.
-  virtual void EndCall(const Status& /*mine*/, double /*wait_seconds_max*/) {}
+  virtual void EndCall(const Status& mine, double wait_seconds_max) = 0;
   // Of the call that goes on, or else of the next.
-  virtual uint64_t call_number() const { return 0; }
+  virtual uint64_t call_number() const = 0;
   // Who failed the call that goes on, or else the last; none: nobody, or nobody
   // but by not coming. Ascending, of this process's transport.
-  virtual std::vector<int64_t> failed_ranks() const { return {}; }
+  virtual std::vector<int64_t> failed_ranks() const = 0;
 };
 
 // BeginCall and EndCall as a scope. One that nobody ends is a failure.

@@ -35,8 +35,8 @@ __all__ = [
 # torch's by closing the connection.
 _PIECE_BYTES = 2 << 20
 _COUNT_BYTES = 4
-# Rank 0, when it must not stay because Control-C ended it, waits so long for the
-# others to come for its news.
+# Rank 0, when it must not stay because Control-C ended it, waits so long for
+# the others to come for its news.
 _LEAVE_SECONDS = 1.0
 
 

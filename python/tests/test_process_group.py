@@ -262,6 +262,7 @@ def test_a_rank_that_left_a_save_out_joins_the_others_in_the_next(
 
     with pytest.raises(errors.DeadlineExceededError):
         save(1 - idle, "a", 0)
+
     def save_in_order(rank: int, name: str, has_begun: threading.Event) -> Any:
         if rank != first:
             assert has_begun.wait(60)
