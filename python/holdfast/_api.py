@@ -297,12 +297,12 @@ def load(
       errors.DataLossError: damaged bytes, naming tensor, file and offset; or
         the newest step was committed and is damaged, naming the newest whole
         one, which `step` asks for.
+      errors.InvalidArgumentError: a target of another structure, or a leaf of
+        another shape or dtype, naming it.
 
     Warns:
       errors.HoldfastWarning: the list of checksums that the checkpoint was
         saved with is gone.
-      errors.InvalidArgumentError: a target of another structure, or a leaf of
-        another shape or dtype, naming it.
     """
     names = [keys] if isinstance(keys, str) else keys
     options: dict[str, Any] = _run_options(threads, memory_bytes)
