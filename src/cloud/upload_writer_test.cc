@@ -139,7 +139,8 @@ TEST(UploadWriterTest, WithoutAThreadWritesFailInWords) {
     EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
     EXPECT_EQ(status.message(), "uploads: the system gives no thread");
   }
-  const Status queued = store.Write("k", "x", {.sync = false});
+  const Status queued =
+      store.Write("k", "x", {.sync = false, .atomic = false});
   EXPECT_EQ(queued.code(), StatusCode::kResourceExhausted);
   EXPECT_TRUE(store.Flush().ok());  // the caller was told
   EXPECT_EQ(bucket->Head("k").status().code(), StatusCode::kNotFound);
