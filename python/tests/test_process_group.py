@@ -266,7 +266,7 @@ def test_a_rank_that_left_a_save_out_joins_the_others_in_the_next(
     def save_in_order(rank: int, name: str, has_begun: threading.Event) -> Any:
         if rank != first:
             assert has_begun.wait(60)
-        with post.noticing_sets(has_begun):
+        with post.noticing(has_begun):
             return save(rank, name)
 
     for name in "bcd":

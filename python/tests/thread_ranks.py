@@ -27,10 +27,10 @@ class Post:
             self._messages[key] = value
             self.value_bytes_max = max(self.value_bytes_max, len(value))
             self._changed.notify_all()
-        if self._noticed is not None:
-            self._noticed.set()
+        self._notice()
 
     def get(self, key: str, timeout_seconds: float) -> bytes | None:
+        self._notice()
         with self._changed:
             self._changed.wait_for(
                 lambda: key in self._messages, timeout_seconds
@@ -44,9 +44,13 @@ class Post:
     def keys(self) -> list[str]:
         return sorted(self._messages)
 
+    def _notice(self) -> None:
+        if self._noticed is not None:
+            self._noticed.set()
+
     @contextlib.contextmanager
-    def noticing_sets(self, event: threading.Event) -> Iterator[None]:
-        """Sets `event` when the next value is set."""
+    def noticing(self, event: threading.Event) -> Iterator[None]:
+        """Sets `event` when a rank next sends or looks for something."""
         self._noticed = event
         try:
             yield
