@@ -85,6 +85,31 @@ TEST_P(ManagerTest, SavesRestoresAndListsSteps) {
   EXPECT_TRUE(fs::exists(root_ + "/5/default"));
 }
 
+// An older step in place of the latest would be a quiet loss of work.
+TEST_P(ManagerTest, ADamagedLatestStepNamesTheOneThatIsWhole) {
+  const auto manager = Make(Options());
+  for (const int64_t step : {1, 3, 5}) EXPECT_TRUE(Save(*manager, step));
+  ASSERT_TRUE(manager->Close().ok());
+  fs::rename(root_ + "/5/default", scratch_ / "aside");
+  fs::remove_all(root_ + "/3/default");
+  const std::string words = "step 5 of " + root_ + " was committed";
+  const auto reader = Make(Options());
+  EXPECT_EQ(reader->LatestStep(), 5);
+  Status status = reader->Restore(std::nullopt).status();
+  EXPECT_EQ(status.code(), StatusCode::kDataLoss) << status.ToString();
+  EXPECT_THAT(status.message(), testing::HasSubstr(words));
+  EXPECT_THAT(status.message(), testing::HasSubstr("that is whole is 1"));
+  fs::rename(scratch_ / "aside", root_ + "/5/default");
+  const auto other = Make(Options());
+  EXPECT_TRUE(other->Restore(std::nullopt).ok());
+  WriteTestFile(root_ + "/5/default/metadata", R"({"epoch": 6})");
+  status = other->Restore(std::nullopt).status();
+  EXPECT_EQ(status.code(), StatusCode::kDataLoss) << status.ToString();
+  EXPECT_THAT(status.message(), testing::HasSubstr(words));
+  EXPECT_EQ(other->Restore(5).status().code(), StatusCode::kDataLoss);
+  EXPECT_TRUE(other->Restore(1).ok());
+}
+
 TEST_P(ManagerTest, ForceSavesOlderStepsAndOverwritesNone) {
   const auto manager = Make(Options());
   ManagerSaveOptions force;

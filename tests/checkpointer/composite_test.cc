@@ -1,4 +1,5 @@
 // CompositeCheckpointHandler, registries, the handlers of items, Checkpointer.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -67,6 +68,34 @@ TEST_F(CompositeTest, ItemsComeBackByTheirTypes) {
   EXPECT_TRUE(metadata.item_metadata.at("state").has_value());
   EXPECT_FALSE(metadata.item_metadata.at("meta").has_value());
   EXPECT_LE(*metadata.init_timestamp_ns, *metadata.commit_timestamp_ns);
+}
+
+// What was changed since it was saved, and what is gone, is never left out.
+TEST_F(CompositeTest, DamageBesideTheArraysIsSeen) {
+  auto saver = MakeCheckpointer(MakeComposite());
+  ASSERT_TRUE(
+      saver->Save(path_, StateAndMeta(), {.custom_metadata = R"({"k": 2})"})
+          .ok());
+  const std::string document = path_ + "/meta/metadata";
+  WriteTestFile(document, R"({"epoch": 4})");
+  auto reader = MakeCheckpointer(MakeComposite());
+  Status status = reader->Restore(path_).status();
+  EXPECT_EQ(status.code(), StatusCode::kDataLoss) << status.ToString();
+  EXPECT_THAT(status.message(), testing::HasSubstr("meta/metadata"));
+  WriteTestFile(document, R"({"epoch": 3})");
+  EXPECT_TRUE(reader->Restore(path_).ok());
+  fs::rename(path_ + "/meta", scratch_ / "aside");
+  status = reader->Restore(path_).status();
+  EXPECT_EQ(status.code(), StatusCode::kDataLoss) << status.ToString();
+  EXPECT_THAT(status.message(), testing::HasSubstr("item \"meta\""));
+  fs::rename(scratch_ / "aside", path_ + "/meta");
+  const std::string metadata = path_ + "/_CHECKPOINT_METADATA";
+  std::string text = ReadTestFile(metadata);
+  const size_t place = text.find(R"("k": 2)");
+  ASSERT_NE(place, std::string::npos);
+  WriteTestFile(metadata, text.replace(place, 6, R"("k": 3)"));
+  EXPECT_EQ(reader->Metadata(path_).status().code(), StatusCode::kDataLoss);
+  EXPECT_EQ(reader->Restore(path_).status().code(), StatusCode::kDataLoss);
 }
 
 TEST_F(CompositeTest, FilesAndMarkersAreOrbaxs) {
