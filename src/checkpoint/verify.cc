@@ -2,6 +2,7 @@
 // checksum there is, and keeps going after damage, so that one report names all
 // of it.
 #include <algorithm>
+#include <functional>
 #include <mutex>
 
 #include "base/no_throw.h"
@@ -30,7 +31,7 @@ class Verifier {
     const LookScope look(path);
     HF_ASSIGN_OR_RETURN(place_, FindPlace(path, options_));
     (void)share_.Takes(place_.info.path, 0);
-    VerifyRootFiles();
+    HF_RETURN_IF_ERROR(VerifyRootFiles());
     for (const ItemPlace& item : place_.items) {
       HF_RETURN_IF_ERROR(VerifyItem(item));
     }
@@ -40,11 +41,14 @@ class Verifier {
   }
 
  private:
-  void AddDamage(std::string leaf, std::string file,
-                 std::optional<uint64_t> offset, Status status) {
+  // Ok stays ok; so does what is damage.
+  Status Note(std::string leaf, std::string file, Status status,
+              std::optional<uint64_t> offset = std::nullopt) {
+    if (status.ok()) return status;
     std::lock_guard lock(mutex_);
-    report_.damages.push_back(
-        {std::move(leaf), std::move(file), offset, std::move(status)});
+    return AddDamage(
+        {std::move(leaf), std::move(file), offset, std::move(status)},
+        report_.damages);
   }
 
   std::string Relative(const std::string& directory,
@@ -55,62 +59,64 @@ class Verifier {
   }
 
   // A checkpoint of items has files of its own beside them.
-  void VerifyRootFiles() {
+  Status VerifyRootFiles() {
     const bool is_item =
         place_.items.size() == 1 && place_.items[0].name.empty();
-    if (!is_item) (void)VerifyListedFiles(place_.info.path);
-    const std::shared_ptr<Store> store = StoreAt(place_.info.path);
-    const Result<Bytes> text = store->Read(kCheckpointMetadataFile);
-    if (!text.ok()) return;
-    const Status parsed = ParseCheckpointMetadata(text->view()).status();
-    if (!parsed.ok()) {
-      AddDamage("", std::string(kCheckpointMetadataFile), std::nullopt, parsed);
+    if (!is_item) {
+      HF_RETURN_IF_ERROR(VerifyListedFiles(place_.info.path).status());
     }
+    return VerifyIfThere(place_.info.path, kCheckpointMetadataFile,
+                         [](std::string_view text) {
+                           return ParseCheckpointMetadata(text).status();
+                         });
+  }
+
+  Status VerifyIfThere(const std::string& directory, std::string_view file,
+                       const std::function<Status(std::string_view)>& parse) {
+    const Result<Bytes> text = StoreAt(directory)->Read(file);
+    if (text.status().code() == StatusCode::kNotFound) return Status();
+    return Note("", Relative(directory, file),
+                text.ok() ? parse(text->view()) : text.status());
   }
 
   // The list itself is returned, if there is one that can be trusted.
-  std::optional<DigestIndex> VerifyListedFiles(const std::string& directory) {
+  Result<std::optional<DigestIndex>> VerifyListedFiles(
+      const std::string& directory) {
     const std::shared_ptr<Store> store = StoreAt(directory);
     Result<std::optional<DigestIndex>> digests = DigestIndex::Read(*store);
     if (!digests.ok()) {
-      AddDamage("", Relative(directory, kDigestFile), std::nullopt,
-                digests.status());
-      return std::nullopt;
+      HF_RETURN_IF_ERROR(
+          Note("", Relative(directory, kDigestFile), digests.status()));
+      return std::optional<DigestIndex>();
     }
-    if (!*digests) return std::nullopt;
+    if (!*digests) return digests;
     for (const FileDigest& row : (*digests)->files()) {
       if (!share_.Takes(row.path, row.byte_count)) continue;
       const Result<FileDigest> sum = SumFile(*store, row.path);
-      const Status status =
-          sum.ok() ? DigestIndex::CheckSum(row, *sum) : sum.status();
-      if (!status.ok()) {
-        AddDamage("", Relative(directory, row.path), std::nullopt, status);
-      }
+      HF_RETURN_IF_ERROR(
+          Note("", Relative(directory, row.path),
+               sum.ok() ? DigestIndex::CheckSum(row, *sum) : sum.status()));
     }
-    return std::move(digests).value();
+    return digests;
   }
 
   Status VerifyItem(const ItemPlace& place) {
     if (place.kind == ItemKind::kJson) return VerifyJsonItem(place);
-    const std::optional<DigestIndex> digests =
-        VerifyListedFiles(place.directory);
-    VerifySideFiles(place.directory);
-    VerifyProcessDatabases(place.directory);
+    HF_ASSIGN_OR_RETURN(const std::optional<DigestIndex> digests,
+                        VerifyListedFiles(place.directory));
+    HF_RETURN_IF_ERROR(VerifySideFiles(place.directory));
+    HF_RETURN_IF_ERROR(VerifyProcessDatabases(place.directory));
     // Damage to the listed files is in the report; the rest is still read.
     OpenOptions options = options_;
     options.verify = false;
     Result<std::unique_ptr<Item>> item =
         Item::Open(place, options, ItemDetail::kForLoading);
     if (!item.ok()) {
-      AddDamage("", Relative(place.directory, ""), std::nullopt, item.status());
-      return Status();
+      return Note("", Relative(place.directory, ""), item.status());
     }
     if ((*item)->database() != nullptr && share_.Takes(place.directory, 0)) {
-      const Status checked = (*item)->database()->CheckAll(&run_.cancel());
-      if (!checked.ok()) {
-        AddDamage("", Relative(place.directory, kManifestFile), std::nullopt,
-                  checked);
-      }
+      HF_RETURN_IF_ERROR(Note("", Relative(place.directory, kManifestFile),
+                              (*item)->database()->CheckAll(&run_.cancel())));
     }
     return VerifyLeaves(**item, digests ? &*digests : nullptr);
   }
@@ -122,41 +128,35 @@ class Verifier {
     if (text.ok() && !nlohmann::json::accept(text->view())) {
       status = DataLossError("not a JSON document");
     }
-    if (!status.ok()) {
-      AddDamage(place.name, Relative(place.directory, place.json_file),
-                std::nullopt, status);
-    }
     ++report_.leaf_count;
-    return Status();
+    return Note(place.name, Relative(place.directory, place.json_file), status);
   }
 
   // Files no value depends on, but a restore by Orbax does.
-  void VerifySideFiles(const std::string& directory) {
+  Status VerifySideFiles(const std::string& directory) {
+    HF_RETURN_IF_ERROR(
+        VerifyIfThere(directory, kShardingFile, [](std::string_view text) {
+          return ParseShardingFile(text).status();
+        }));
     const std::shared_ptr<Store> store = StoreAt(directory);
-    const Result<Bytes> sharding = store->Read(kShardingFile);
-    if (sharding.ok()) {
-      const Status parsed = ParseShardingFile(sharding->view()).status();
-      if (!parsed.ok()) {
-        AddDamage("", Relative(directory, kShardingFile), std::nullopt, parsed);
-      }
-    }
     const std::string prefix = std::string(kArrayMetadatasDirectory) + "/";
-    (void)store->List(prefix, [&](std::string_view key, const ObjectInfo&) {
+    const auto check = [&](std::string_view key, const ObjectInfo&) {
       const Result<Bytes> text = store->Read(key);
-      const Status parsed = text.ok()
-                                ? ParseArrayMetadatas(text->view()).status()
-                                : text.status();
-      if (!parsed.ok()) {
-        AddDamage("", Relative(directory, key), std::nullopt, parsed);
-      }
-      return Status();
-    });
+      return Note("", Relative(directory, key),
+                  text.ok() ? ParseArrayMetadatas(text->view()).status()
+                            : text.status());
+    };
+    const Status listed = store->List(prefix, check);
+    // A web server lists nothing.
+    const bool can_list = listed.code() != StatusCode::kUnimplemented;
+    return can_list ? Note("", Relative(directory, prefix), listed) : Status();
   }
 
   // Each process's own database, which the merged one refers into.
-  void VerifyProcessDatabases(const std::string& directory) {
+  Status VerifyProcessDatabases(const std::string& directory) {
     const Result<std::vector<std::string>> names = ListDirectory(directory);
-    if (!names.ok()) return;
+    if (names.status().code() == StatusCode::kUnimplemented) return Status();
+    if (!names.ok()) return Note("", Relative(directory, ""), names.status());
     const std::shared_ptr<Store> store = StoreAt(directory);
     for (const std::string& name : *names) {
       if (!ParseProcessDirectory(name) || !share_.Takes(name, 0)) continue;
@@ -167,10 +167,9 @@ class Verifier {
       } else {
         status = database.status();
       }
-      if (!status.ok()) {
-        AddDamage("", Relative(directory, name), std::nullopt, status);
-      }
+      HF_RETURN_IF_ERROR(Note("", Relative(directory, name), status));
     }
+    return Status();
   }
 
   Status VerifyLeaves(const Item& item, const DigestIndex* index) {
@@ -180,13 +179,15 @@ class Verifier {
       if (leaf.is_external) {
         NoteExternal(item, leaf);
       } else if (!leaf.problem.ok()) {
-        AddDamage(leaf.info.name, Relative(item.place().directory, ""),
-                  std::nullopt, leaf.problem);
+        HF_RETURN_IF_ERROR(Note(leaf.info.name,
+                                Relative(item.place().directory, ""),
+                                leaf.problem));
       } else if (leaf.layout != nullptr) {
         arrays.push_back(&leaf);
       }
     }
-    const std::vector<ChunkRun> runs = MakeChunkRuns(arrays, item);
+    HF_ASSIGN_OR_RETURN(const std::vector<ChunkRun> runs,
+                        MakeChunkRuns(arrays, item));
     uint64_t total_bytes = 0;
     for (const ChunkRun& run : runs) total_bytes += run.byte_count;
     run_.StartPhase("verify", total_bytes);
@@ -229,26 +230,72 @@ class Verifier {
   };
 
   // Those of this process. Large arrays are shared by all workers.
-  std::vector<ChunkRun> MakeChunkRuns(
+  Result<std::vector<ChunkRun>> MakeChunkRuns(
       const std::vector<const StoredLeaf*>& arrays, const Item& item) {
     std::vector<ChunkRun> runs;
     for (const StoredLeaf* leaf : arrays) {
-      const Status count_status = CheckChunkCount(*leaf);
-      if (!count_status.ok()) {
-        AddDamage(leaf->info.name,
-                  Relative(item.place().directory, leaf->prefix), std::nullopt,
-                  count_status);
-        continue;
-      }
       const int64_t chunk_count = leaf->layout->grid.ChunkCount();
-      for (int64_t first = 0; first < chunk_count; first += kRunChunkCount) {
-        const int64_t last = std::min(chunk_count, first + kRunChunkCount);
-        const uint64_t byte_count = leaf->layout->chunk_bytes * (last - first);
-        if (!share_.Takes(leaf->info.name, byte_count)) continue;
-        runs.push_back({leaf, first, last, byte_count});
+      if (chunk_count > kWalkedChunksMax) {
+        HF_RETURN_IF_ERROR(AddStoredChunks(item, *leaf, runs));
+      } else {
+        AddRuns(*leaf, 0, chunk_count, runs);
       }
     }
     return runs;
+  }
+
+  void AddRuns(const StoredLeaf& leaf, int64_t first, int64_t end,
+               std::vector<ChunkRun>& runs) {
+    for (; first < end; first += kRunChunkCount) {
+      const int64_t last = std::min(end, first + kRunChunkCount);
+      const uint64_t byte_count = leaf.layout->chunk_bytes * (last - first);
+      if (!share_.Takes(leaf.info.name, byte_count)) continue;
+      runs.push_back({&leaf, first, last, byte_count});
+    }
+  }
+
+  // A grid is as large as the metadata says, what is stored is not: the keys
+  // that are there are what must be read.
+  Status AddStoredChunks(const Item& item, const StoredLeaf& leaf,
+                         std::vector<ChunkRun>& runs) {
+    const ArrayLayout& layout = *leaf.layout;
+    const Shape counts = layout.grid.ChunkCounts();
+    std::vector<int64_t> numbers;
+    const Status listed = item.array_store().List(
+        leaf.prefix, [&](std::string_view key, const ObjectInfo&) {
+          const auto index = zarr::ParseChunkKey(
+              layout.format.metadata, key.substr(leaf.prefix.size()));
+          if (!index) return Status();
+          int64_t number = 0;
+          for (size_t d = 0; d < counts.size(); ++d) {
+            number = number * counts[d] + (*index)[d];
+          }
+          numbers.push_back(number);
+          return Status();
+        });
+    const std::string where = Relative(item.place().directory, leaf.prefix);
+    if (listed.code() == StatusCode::kUnimplemented) {
+      return CheckChunkCount(leaf);
+    }
+    HF_RETURN_IF_ERROR(Note(leaf.info.name, where, listed));
+    std::sort(numbers.begin(), numbers.end());
+    for (size_t i = 0; i < numbers.size();) {
+      size_t end = i + 1;
+      while (end < numbers.size() &&
+             numbers[end] - numbers[i] == static_cast<int64_t>(end - i)) {
+        ++end;
+      }
+      AddRuns(leaf, numbers[i], numbers[i] + static_cast<int64_t>(end - i),
+              runs);
+      i = end;
+    }
+    const int64_t absent =
+        layout.grid.ChunkCount() - static_cast<int64_t>(numbers.size());
+    if (absent == 0 || !item.refuses_missing_chunks()) return Status();
+    return Note(leaf.info.name, where,
+                DataLossError(std::to_string(absent) + " of " +
+                              std::to_string(layout.grid.ChunkCount()) +
+                              " chunks are not there"));
   }
 
   Status VerifyRun(const Item& item, const ChunkRun& run,
@@ -258,8 +305,9 @@ class Verifier {
     for (int64_t number = run.first; number < run.last; ++number) {
       HF_RETURN_IF_ERROR(run_.cancel().Check());
       const ByteBudget::Lease lease = run_.budget().Acquire(layout.chunk_bytes);
-      VerifyChunk(item, *run.leaf, layout.grid.ChunkIndex(number), digests,
-                  decoded, context);
+      HF_RETURN_IF_ERROR(VerifyChunk(item, *run.leaf,
+                                     layout.grid.ChunkIndex(number), digests,
+                                     decoded, context));
     }
     return Status();
   }
@@ -288,9 +336,9 @@ class Verifier {
     return value;
   }
 
-  void VerifyChunk(const Item& item, const StoredLeaf& leaf, const Shape& index,
-                   const DigestIndex* digests, Buffer& decoded,
-                   CodecContext& context) {
+  Status VerifyChunk(const Item& item, const StoredLeaf& leaf,
+                     const Shape& index, const DigestIndex* digests,
+                     Buffer& decoded, CodecContext& context) {
     const ArrayLayout& layout = *leaf.layout;
     const std::string& directory = item.place().directory;
     const Box box = layout.grid.ChunkBox(index);
@@ -299,10 +347,8 @@ class Verifier {
     const Result<ReadValue> value = ReadStoredValue(item.array_store(), key);
     if (!value.ok()) {
       const bool is_absent = value.status().code() == StatusCode::kNotFound;
-      if (is_absent && !item.refuses_missing_chunks()) return;
-      AddDamage(leaf.info.name, Relative(directory, key), std::nullopt,
-                value.status());
-      return;
+      if (is_absent && !item.refuses_missing_chunks()) return Status();
+      return Note(leaf.info.name, Relative(directory, key), value.status());
     }
     const ValueDigest* row =
         digests == nullptr || value->is_inline
@@ -316,13 +362,11 @@ class Verifier {
     }
     const bool is_checksummed =
         row != nullptr || value->is_inline || layout.has_frame_checksum;
-    if (!status.ok()) {
-      const std::string file =
-          value->is_inline ? "manifest.ocdbt: " + key : value->file;
-      AddDamage(leaf.info.name, Relative(directory, file), value->offset,
-                status);
-    }
     CountChunk(layout, box, is_checksummed, value->bytes.size());
+    const std::string file =
+        value->is_inline ? "manifest.ocdbt: " + key : value->file;
+    return Note(leaf.info.name, Relative(directory, file), status,
+                value->offset);
   }
 
   // Memory for no more than the stored bytes can become. A shard may leave out
@@ -371,6 +415,8 @@ class Verifier {
   }
 
   static constexpr int64_t kRunChunkCount = 16;
+  // Of a larger grid the stored chunks are listed first.
+  static constexpr int64_t kWalkedChunksMax = int64_t{1} << 16;
 
   const OpenOptions options_;
   Run run_;
