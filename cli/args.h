@@ -122,6 +122,7 @@ struct Args {
 
   // cp
   bool verify_copy = false;
+  bool follow_links = false;
 
   // doctor
   bool read_only = false;

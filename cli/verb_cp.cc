@@ -17,6 +17,7 @@ Result<CopyResult> CopyWithProgress(const Args& args, Env& env) {
   options.restart = args.restart;
   options.check = args.verify;
   options.verify = args.verify_copy;
+  options.follow_links = args.follow_links;
   const std::string& source = args.operands[0];
   const std::string& target = args.operands[1];
   if (!UseProgress(args, env)) return Copy(source, target, options);

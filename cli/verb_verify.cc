@@ -51,11 +51,7 @@ Result<int> VerifyOne(const Args& args, Env& env, ProcessGroup* group) {
 Result<VerifyReport> VerifyStep(const std::string& path, const Args& args,
                                 Env& env, ProcessGroup* group) {
   Result<VerifyReport> report = VerifyWithProgress(path, args, env, group);
-  if (report.ok()) return report;
-  const StatusCode code = report.status().code();
-  const bool is_end =
-      code == StatusCode::kCancelled || code == StatusCode::kDeadlineExceeded;
-  if (is_end) return report;
+  if (report.ok() || !IsDamage(report.status())) return report;
   VerifyReport unreadable;
   unreadable.damages.push_back({"", "", std::nullopt, report.status()});
   return unreadable;

@@ -161,6 +161,11 @@ struct VerifyReport {
   Stats stats;
 };
 
+// Whether a failure tells of the stored bytes: they are damaged, missing, or
+// not what a checkpoint has. The others (no memory, no descriptor, no access,
+// no network, cancelled, a bug) tell of the machine, and nothing of the bytes.
+bool IsDamage(const Status& status);
+
 class Checkpoint {
  public:
   virtual ~Checkpoint() = default;
@@ -201,9 +206,11 @@ Result<std::unique_ptr<Checkpoint>> Open(const std::string& path,
 Result<std::string> DigestLeaf(const Checkpoint& checkpoint, size_t leaf);
 
 // Reads and checks every byte that a restore could depend on, and every
-// checksum there is. Fails only when the path is no checkpoint at all; damage
-// is in the report. With a group every rank calls it, checks a share of the
-// chunks and files, and gets the report of all; progress is of its own share.
+// checksum there is. Damage is in the report. Fails when the path is no
+// checkpoint at all, and with the first failure that is no damage (IsDamage),
+// since nothing is known then of what could not be read. With a group every
+// rank calls it, checks a share of the chunks and files, and gets the report of
+// all; progress is of its own share.
 Result<VerifyReport> Verify(const std::string& path,
                             const OpenOptions& options = {},
                             const RunOptions& run = {},

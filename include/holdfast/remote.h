@@ -88,6 +88,10 @@ struct CopyOptions {
   bool verify = false;
   // Copy files again that an earlier run has copied.
   bool restart = false;
+  // Copy what symbolic links below a local source lead to, wherever that is.
+  // Without, links to files below the source are followed, and any other is
+  // FailedPrecondition, naming the link. The source itself may be a link.
+  bool follow_links = false;
 };
 
 struct CopyResult {

@@ -2,6 +2,7 @@
 // checksum there is, and keeps going after damage, so that one report names all
 // of it.
 #include <algorithm>
+#include <functional>
 #include <mutex>
 
 #include "base/no_throw.h"
@@ -32,14 +33,14 @@ class Verifier {
     Result<Place> place = FindPlace(path, options_);
     if (IsDamagedStep(AbsolutePath(path), place.status())) {
       (void)share_.Takes(path, 0);
-      AddDamage("", "", std::nullopt, place.status());
+      HF_RETURN_IF_ERROR(Note("", "", place.status()));
       return ShareReport{std::move(report_), share_.digest()};
     }
     HF_ASSIGN_OR_RETURN(place_, std::move(place));
     (void)share_.Takes(place_.info.path, 0);
-    VerifyRootFiles();
+    HF_RETURN_IF_ERROR(VerifyRootFiles());
     for (const ItemPlace& item : place_.emptied_items) {
-      (void)VerifyListedFiles(item.directory);
+      HF_RETURN_IF_ERROR(VerifyListedFiles(item.directory).status());
     }
     for (const ItemPlace& item : place_.items) {
       HF_RETURN_IF_ERROR(VerifyItem(item));
@@ -50,11 +51,14 @@ class Verifier {
   }
 
  private:
-  void AddDamage(std::string leaf, std::string file,
-                 std::optional<uint64_t> offset, Status status) {
+  // Ok stays ok; so does what is damage.
+  Status Note(std::string leaf, std::string file, Status status,
+              std::optional<uint64_t> offset = std::nullopt) {
+    if (status.ok()) return status;
     std::lock_guard lock(mutex_);
-    report_.damages.push_back(
-        {std::move(leaf), std::move(file), offset, std::move(status)});
+    return AddDamage(
+        {std::move(leaf), std::move(file), offset, std::move(status)},
+        report_.damages);
   }
 
   std::string Relative(const std::string& directory,
@@ -65,18 +69,25 @@ class Verifier {
   }
 
   // A checkpoint of items has files of its own beside them.
-  void VerifyRootFiles() {
+  Status VerifyRootFiles() {
     const bool is_item =
         place_.items.size() == 1 && place_.items[0].name.empty();
-    if (!is_item) (void)VerifyListedFiles(place_.info.path);
-    if (!place_.damage.ok()) AddDamage("", "", std::nullopt, place_.damage);
-    const std::shared_ptr<Store> store = StoreAt(place_.info.path);
-    const Result<Bytes> text = store->Read(kCheckpointMetadataFile);
-    if (!text.ok()) return;
-    const Status parsed = ParseCheckpointMetadata(text->view()).status();
-    if (!parsed.ok()) {
-      AddDamage("", std::string(kCheckpointMetadataFile), std::nullopt, parsed);
+    if (!is_item) {
+      HF_RETURN_IF_ERROR(VerifyListedFiles(place_.info.path).status());
     }
+    HF_RETURN_IF_ERROR(Note("", "", place_.damage));
+    return VerifyIfThere(place_.info.path, kCheckpointMetadataFile,
+                         [](std::string_view text) {
+                           return ParseCheckpointMetadata(text).status();
+                         });
+  }
+
+  Status VerifyIfThere(const std::string& directory, std::string_view file,
+                       const std::function<Status(std::string_view)>& parse) {
+    const Result<Bytes> text = StoreAt(directory)->Read(file);
+    if (text.status().code() == StatusCode::kNotFound) return Status();
+    return Note("", Relative(directory, file),
+                text.ok() ? parse(text->view()) : text.status());
   }
 
   // By all lists that know of the directory's files; of an item of a checkpoint
@@ -88,70 +99,66 @@ class Verifier {
   }
 
   // The lists themselves are returned, if they can be trusted.
-  std::optional<CheckedFiles> VerifyListedFiles(const std::string& directory) {
+  Result<std::optional<CheckedFiles>> VerifyListedFiles(
+      const std::string& directory) {
     Result<CheckedFiles> files = ListsOf(directory);
     if (!files.ok()) {
-      AddDamage("", Relative(directory, kDigestFile), std::nullopt,
-                files.status());
-      return std::nullopt;
+      HF_RETURN_IF_ERROR(
+          Note("", Relative(directory, kDigestFile), files.status()));
+      return std::optional<CheckedFiles>();
     }
     for (const std::string& note : files->notes()) {
-      AddDamage("", Relative(directory, kDigestFile), std::nullopt,
-                DataLossError(note));
+      HF_RETURN_IF_ERROR(
+          Note("", Relative(directory, kDigestFile), DataLossError(note)));
     }
+    Status status;
     files->ForEachListed("", [&](const FileDigest& row) {
-      if (!share_.Takes(row.path, row.byte_count)) return;
+      if (!status.ok() || !share_.Takes(row.path, row.byte_count)) return;
       const Result<FileDigest> sum = SumFile(files->store(), row.path);
-      const Status status =
-          sum.ok() ? DigestIndex::CheckSum(row, *sum) : sum.status();
-      if (!status.ok()) {
-        AddDamage("", Relative(directory, row.path), std::nullopt, status);
-      }
+      status = Note("", Relative(directory, row.path),
+                    sum.ok() ? DigestIndex::CheckSum(row, *sum) : sum.status());
     });
+    HF_RETURN_IF_ERROR(status);
     if (files->own() != nullptr) {
-      VerifyNodes(directory, files->store(), *files->own());
+      HF_RETURN_IF_ERROR(VerifyNodes(directory, files->store(), *files->own()));
     }
-    return std::move(files).value();
+    return std::optional<CheckedFiles>(std::move(files).value());
   }
 
   // Whether the nodes of databases are those that were saved: any other ones
   // would have good checksums of their own.
-  void VerifyNodes(const std::string& directory, Store& store,
-                   const DigestIndex& digests) {
+  Status VerifyNodes(const std::string& directory, Store& store,
+                     const DigestIndex& digests) {
     for (const ValueDigest& row : digests.values()) {
       if (!row.is_node || !share_.Takes(row.path, row.byte_count)) continue;
       const Result<Bytes> node =
           store.Read(row.path, {row.offset, row.byte_count});
-      const Status status = node.ok()
-                                ? DigestIndex::CheckValue(row, node->view())
-                                : node.status();
-      if (!status.ok()) {
-        AddDamage("", Relative(directory, row.path), row.offset, status);
-      }
+      HF_RETURN_IF_ERROR(Note("", Relative(directory, row.path),
+                              node.ok()
+                                  ? DigestIndex::CheckValue(row, node->view())
+                                  : node.status(),
+                              row.offset));
     }
+    return Status();
   }
 
   Status VerifyItem(const ItemPlace& place) {
-    const std::optional<CheckedFiles> files =
-        VerifyListedFiles(place.directory);
+    HF_ASSIGN_OR_RETURN(const std::optional<CheckedFiles> files,
+                        VerifyListedFiles(place.directory));
     if (place.kind == ItemKind::kJson) return VerifyJsonItem(place);
-    VerifySideFiles(place.directory);
-    VerifyProcessDatabases(place.directory);
+    HF_RETURN_IF_ERROR(VerifySideFiles(place.directory));
+    HF_RETURN_IF_ERROR(VerifyProcessDatabases(place.directory));
     // Damage to the listed files is in the report; the rest is still read.
     OpenOptions options = options_;
     options.verify = false;
     Result<std::unique_ptr<Item>> item =
         Item::Open(place, options, ItemDetail::kForLoading);
     if (!item.ok()) {
-      AddDamage("", Relative(place.directory, ""), std::nullopt, item.status());
-      return Status();
+      return Note("", Relative(place.directory, ""), item.status());
     }
     if ((*item)->database() != nullptr && share_.Takes(place.directory, 0)) {
-      const Status checked = (*item)->database()->CheckAll(&run_.cancel());
-      if (!checked.ok()) {
-        AddDamage("", Relative(place.directory, kManifestFile), std::nullopt,
-                  checked);
-      }
+      HF_RETURN_IF_ERROR(Note("", Relative(place.directory, kManifestFile),
+                              (*item)->database()->CheckAll(&run_.cancel())));
     }
     return VerifyLeaves(**item, files ? files->own() : nullptr);
   }
@@ -163,41 +170,39 @@ class Verifier {
     if (text.ok() && !nlohmann::json::accept(text->view())) {
       status = DataLossError("not a JSON document");
     }
-    if (!status.ok()) {
-      AddDamage(place.name, Relative(place.directory, place.json_file),
-                std::nullopt, status);
-    }
     ++report_.leaf_count;
-    return Status();
+    return Note(place.name, Relative(place.directory, place.json_file), status);
   }
 
   // Files no value depends on, but a restore by Orbax does.
-  void VerifySideFiles(const std::string& directory) {
+  Status VerifySideFiles(const std::string& directory) {
+    HF_RETURN_IF_ERROR(
+        VerifyIfThere(directory, kShardingFile, [](std::string_view text) {
+          return ParseShardingFile(text).status();
+        }));
     const std::shared_ptr<Store> store = StoreAt(directory);
-    const Result<Bytes> sharding = store->Read(kShardingFile);
-    if (sharding.ok()) {
-      const Status parsed = ParseShardingFile(sharding->view()).status();
-      if (!parsed.ok()) {
-        AddDamage("", Relative(directory, kShardingFile), std::nullopt, parsed);
-      }
-    }
     const std::string prefix = std::string(kArrayMetadatasDirectory) + "/";
-    (void)store->List(prefix, [&](std::string_view key, const ObjectInfo&) {
+    const auto check = [&](std::string_view key, const ObjectInfo&) {
       const Result<Bytes> text = store->Read(key);
-      const Status parsed = text.ok()
-                                ? ParseArrayMetadatas(text->view()).status()
-                                : text.status();
-      if (!parsed.ok()) {
-        AddDamage("", Relative(directory, key), std::nullopt, parsed);
-      }
-      return Status();
-    });
+      return Note("", Relative(directory, key),
+                  text.ok() ? ParseArrayMetadatas(text->view()).status()
+                            : text.status());
+    };
+    const Status listed = store->List(prefix, check);
+    // A web server lists nothing.
+    const bool can_list = listed.code() != StatusCode::kUnimplemented;
+    return can_list ? Note("", Relative(directory, prefix), listed) : Status();
   }
 
   // Each process's own database, which the merged one refers into.
-  void VerifyProcessDatabases(const std::string& directory) {
+  Status VerifyProcessDatabases(const std::string& directory) {
     const Result<std::vector<std::string>> names = ListDirectory(directory);
-    if (!names.ok()) return;
+    // A web server lists nothing; that nothing is there is said by opening it.
+    if (names.status().code() == StatusCode::kUnimplemented ||
+        names.status().code() == StatusCode::kNotFound) {
+      return Status();
+    }
+    if (!names.ok()) return Note("", Relative(directory, ""), names.status());
     const std::shared_ptr<Store> store = StoreAt(directory);
     for (const std::string& name : *names) {
       if (!ParseProcessDirectory(name) || !share_.Takes(name, 0)) continue;
@@ -208,10 +213,9 @@ class Verifier {
       } else {
         status = database.status();
       }
-      if (!status.ok()) {
-        AddDamage("", Relative(directory, name), std::nullopt, status);
-      }
+      HF_RETURN_IF_ERROR(Note("", Relative(directory, name), status));
     }
+    return Status();
   }
 
   Status VerifyLeaves(const Item& item, const DigestIndex* index) {
@@ -221,13 +225,15 @@ class Verifier {
       if (leaf.is_external) {
         NoteExternal(item, leaf);
       } else if (!leaf.problem.ok()) {
-        AddDamage(leaf.info.name, Relative(item.place().directory, ""),
-                  std::nullopt, leaf.problem);
+        HF_RETURN_IF_ERROR(Note(leaf.info.name,
+                                Relative(item.place().directory, ""),
+                                leaf.problem));
       } else if (leaf.layout != nullptr) {
         arrays.push_back(&leaf);
       }
     }
-    const std::vector<ChunkRun> runs = MakeChunkRuns(arrays, item);
+    HF_ASSIGN_OR_RETURN(const std::vector<ChunkRun> runs,
+                        MakeChunkRuns(arrays, item));
     uint64_t total_bytes = 0;
     for (const ChunkRun& run : runs) total_bytes += run.byte_count;
     run_.StartPhase("verify", total_bytes);
@@ -260,26 +266,72 @@ class Verifier {
   };
 
   // Those of this process. Large arrays are shared by all workers.
-  std::vector<ChunkRun> MakeChunkRuns(
+  Result<std::vector<ChunkRun>> MakeChunkRuns(
       const std::vector<const StoredLeaf*>& arrays, const Item& item) {
     std::vector<ChunkRun> runs;
     for (const StoredLeaf* leaf : arrays) {
-      const Status count_status = CheckChunkCount(*leaf);
-      if (!count_status.ok()) {
-        AddDamage(leaf->info.name,
-                  Relative(item.place().directory, leaf->prefix), std::nullopt,
-                  count_status);
-        continue;
-      }
       const int64_t chunk_count = leaf->layout->grid.ChunkCount();
-      for (int64_t first = 0; first < chunk_count; first += kRunChunkCount) {
-        const int64_t last = std::min(chunk_count, first + kRunChunkCount);
-        const uint64_t byte_count = leaf->layout->chunk_bytes * (last - first);
-        if (!share_.Takes(leaf->info.name, byte_count)) continue;
-        runs.push_back({leaf, first, last, byte_count});
+      if (chunk_count > kWalkedChunksMax) {
+        HF_RETURN_IF_ERROR(AddStoredChunks(item, *leaf, runs));
+      } else {
+        AddRuns(*leaf, 0, chunk_count, runs);
       }
     }
     return runs;
+  }
+
+  void AddRuns(const StoredLeaf& leaf, int64_t first, int64_t end,
+               std::vector<ChunkRun>& runs) {
+    for (; first < end; first += kRunChunkCount) {
+      const int64_t last = std::min(end, first + kRunChunkCount);
+      const uint64_t byte_count = leaf.layout->chunk_bytes * (last - first);
+      if (!share_.Takes(leaf.info.name, byte_count)) continue;
+      runs.push_back({&leaf, first, last, byte_count});
+    }
+  }
+
+  // A grid is as large as the metadata says, what is stored is not: the keys
+  // that are there are what must be read.
+  Status AddStoredChunks(const Item& item, const StoredLeaf& leaf,
+                         std::vector<ChunkRun>& runs) {
+    const ArrayLayout& layout = *leaf.layout;
+    const Shape counts = layout.grid.ChunkCounts();
+    std::vector<int64_t> numbers;
+    const Status listed = item.array_store().List(
+        leaf.prefix, [&](std::string_view key, const ObjectInfo&) {
+          const auto index = zarr::ParseChunkKey(
+              layout.format.metadata, key.substr(leaf.prefix.size()));
+          if (!index) return Status();
+          int64_t number = 0;
+          for (size_t d = 0; d < counts.size(); ++d) {
+            number = number * counts[d] + (*index)[d];
+          }
+          numbers.push_back(number);
+          return Status();
+        });
+    const std::string where = Relative(item.place().directory, leaf.prefix);
+    if (listed.code() == StatusCode::kUnimplemented) {
+      return CheckChunkCount(leaf);
+    }
+    HF_RETURN_IF_ERROR(Note(leaf.info.name, where, listed));
+    std::sort(numbers.begin(), numbers.end());
+    for (size_t i = 0; i < numbers.size();) {
+      size_t end = i + 1;
+      while (end < numbers.size() &&
+             numbers[end] - numbers[i] == static_cast<int64_t>(end - i)) {
+        ++end;
+      }
+      AddRuns(leaf, numbers[i], numbers[i] + static_cast<int64_t>(end - i),
+              runs);
+      i = end;
+    }
+    const int64_t absent =
+        layout.grid.ChunkCount() - static_cast<int64_t>(numbers.size());
+    if (absent == 0 || !item.refuses_missing_chunks()) return Status();
+    return Note(leaf.info.name, where,
+                DataLossError(std::to_string(absent) + " of " +
+                              std::to_string(layout.grid.ChunkCount()) +
+                              " chunks are not there"));
   }
 
   Status VerifyRun(const Item& item, const ChunkRun& run,
@@ -289,8 +341,9 @@ class Verifier {
     for (int64_t number = run.first; number < run.last; ++number) {
       HF_RETURN_IF_ERROR(run_.cancel().Check());
       const ByteBudget::Lease lease = run_.budget().Acquire(layout.chunk_bytes);
-      VerifyChunk(item, *run.leaf, layout.grid.ChunkIndex(number), digests,
-                  decoded, context);
+      HF_RETURN_IF_ERROR(VerifyChunk(item, *run.leaf,
+                                     layout.grid.ChunkIndex(number), digests,
+                                     decoded, context));
     }
     return Status();
   }
@@ -319,9 +372,9 @@ class Verifier {
     return value;
   }
 
-  void VerifyChunk(const Item& item, const StoredLeaf& leaf, const Shape& index,
-                   const DigestIndex* digests, Buffer& decoded,
-                   CodecContext& context) {
+  Status VerifyChunk(const Item& item, const StoredLeaf& leaf,
+                     const Shape& index, const DigestIndex* digests,
+                     Buffer& decoded, CodecContext& context) {
     const ArrayLayout& layout = *leaf.layout;
     const std::string& directory = item.place().directory;
     const Box box = layout.grid.ChunkBox(index);
@@ -330,10 +383,8 @@ class Verifier {
     const Result<ReadValue> value = ReadStoredValue(item.array_store(), key);
     if (!value.ok()) {
       const bool is_absent = value.status().code() == StatusCode::kNotFound;
-      if (is_absent && !item.refuses_missing_chunks()) return;
-      AddDamage(leaf.info.name, Relative(directory, key), std::nullopt,
-                value.status());
-      return;
+      if (is_absent && !item.refuses_missing_chunks()) return Status();
+      return Note(leaf.info.name, Relative(directory, key), value.status());
     }
     const ValueDigest* row =
         digests == nullptr || value->is_inline
@@ -347,13 +398,11 @@ class Verifier {
     }
     const bool is_checksummed = row != nullptr || value->is_inline ||
                                 HasOwnChecksum(layout, value->bytes.view());
-    if (!status.ok()) {
-      const std::string file =
-          value->is_inline ? "manifest.ocdbt: " + key : value->file;
-      AddDamage(leaf.info.name, Relative(directory, file), value->offset,
-                status);
-    }
     CountChunk(layout, box, is_checksummed, value->bytes.size());
+    const std::string file =
+        value->is_inline ? "manifest.ocdbt: " + key : value->file;
+    return Note(leaf.info.name, Relative(directory, file), status,
+                value->offset);
   }
 
   // Whether decoding the chunk has compared it with a checksum inside it.
@@ -412,6 +461,8 @@ class Verifier {
   }
 
   static constexpr int64_t kRunChunkCount = 16;
+  // Of a larger grid the stored chunks are listed first.
+  static constexpr int64_t kWalkedChunksMax = int64_t{1} << 16;
 
   const OpenOptions options_;
   Run run_;

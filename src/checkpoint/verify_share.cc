@@ -204,6 +204,31 @@ Result<VerifyReport> MergeShareReports(std::vector<ShareReport> shares,
   return sum;
 }
 
+bool IsDamage(const Status& status) {
+  switch (status.code()) {
+    case StatusCode::kOk:
+    case StatusCode::kPermissionDenied:
+    case StatusCode::kResourceExhausted:
+    case StatusCode::kUnavailable:
+    case StatusCode::kCancelled:
+    case StatusCode::kDeadlineExceeded:
+    case StatusCode::kInternal:
+      return false;
+    default:
+      return true;
+  }
+}
+
+Status AddDamage(Damage damage, std::vector<Damage>& damages) {
+  if (!IsDamage(damage.status)) {
+    return damage.leaf.empty()
+               ? damage.status
+               : damage.status.WithContext("leaf " + damage.leaf);
+  }
+  damages.push_back(std::move(damage));
+  return Status();
+}
+
 void SortDamages(std::vector<Damage>& damages) {
   std::stable_sort(damages.begin(), damages.end(),
                    [](const Damage& a, const Damage& b) {

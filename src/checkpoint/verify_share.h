@@ -54,6 +54,10 @@ Result<VerifyReport> VerifyInShares(
     const std::string& path, ProcessGroup* group,
     const std::function<Result<ShareReport>(WorkShare share)>& check);
 
+// Adds what was found wrong to the damages. A failure that is no damage comes
+// back instead, and ends the verification.
+Status AddDamage(Damage damage, std::vector<Damage>& damages);
+
 // By leaf, file and offset: workers find damage in any order.
 void SortDamages(std::vector<Damage>& damages);
 

@@ -63,6 +63,29 @@ ShareReport SomeReport() {
   return share;
 }
 
+TEST(AddDamage, GivesBackWhatTellsOfTheMachine) {
+  for (const Status& status :
+       {DataLossError("x"), NotFoundError("x"), OutOfRangeError("x"),
+        InvalidArgumentError("x"), FailedPreconditionError("x"),
+        UnimplementedError("x")}) {
+    std::vector<Damage> damages;
+    EXPECT_TRUE(AddDamage({"a", "f", 3, status}, damages).ok());
+    ASSERT_EQ(damages.size(), 1u);
+    EXPECT_EQ(damages[0].status.code(), status.code());
+  }
+  for (const Status& status :
+       {PermissionDeniedError("x"), ResourceExhaustedError("x"),
+        UnavailableError("x"), CancelledError("x"), DeadlineExceededError("x"),
+        InternalError("x")}) {
+    std::vector<Damage> damages;
+    const Status back = AddDamage({"a", "f", 3, status}, damages);
+    EXPECT_EQ(back.code(), status.code());
+    EXPECT_EQ(back.message(), "leaf a: x");
+    EXPECT_EQ(AddDamage({"", "f", 3, status}, damages).message(), "x");
+    EXPECT_TRUE(damages.empty());
+  }
+}
+
 TEST(ShareReport, ComesBack) {
   const std::string bytes = EncodeShareReport(SomeReport());
   const auto share = DecodeShareReport(bytes);

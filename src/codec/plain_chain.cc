@@ -100,22 +100,6 @@ bool HasByteOrder(DType dtype) {
   return DTypeBytes(dtype) / parts > 1;
 }
 
-// `first_byte` is the place of the elements in their chunk.
-Status CheckBools(std::string_view elements, uint64_t first_byte = 0) {
-  // OR first: the usual answer costs one pass that the compiler vectorises.
-  unsigned char any = 0;
-  for (char element : elements) any |= static_cast<unsigned char>(element);
-  if (any <= 1) return Status();
-  for (size_t i = 0; i < elements.size(); ++i) {
-    const auto value = static_cast<unsigned char>(elements[i]);
-    if (value > 1) {
-      return DataLossError("Invalid bool value: " + std::to_string(value) +
-                           "; at byte " + std::to_string(first_byte + i));
-    }
-  }
-  return Status();
-}
-
 class PlainChunkCodec : public ChunkCodec {
  public:
   PlainChunkCodec(const PlainChainParams& params, std::vector<int> order,
@@ -158,6 +142,13 @@ class PlainChunkCodec : public ChunkCodec {
     return !swap_ && encoded_view.shape == encoded_shape_ &&
            IsContiguous(encoded_view);
   }
+  // The bytes of the chunk are the elements where they lie: no other bool is
+  // written than 0 and 1, which is all that TensorStore reads, and no bit above
+  // a sub-byte element.
+  bool IsEncodedInPlace(const ConstArrayView& encoded_view) const {
+    return IsPacked(encoded_view) &&
+           !HasUnusedBits(dtype_, {encoded_view.data, chunk_bytes_});
+  }
   // All codecs but the crc32c ones at the end, which only add a piece each.
   BytesCodecSpan compressors() const {
     return BytesCodecSpan(codecs_).first(codecs_.size() - crc_count_);
@@ -169,8 +160,7 @@ class PlainChunkCodec : public ChunkCodec {
                                   CodecContext& context) const;
   Result<EncodedChunk> Compress(std::string_view elements, bool may_borrow,
                                 CodecContext& context) const;
-  Status FinishElements(std::span<char> elements,
-                        uint64_t first_byte = 0) const;
+  void FinishElements(std::span<char> elements) const;
   const ZstdCodec* OnlyZstd() const;
   Status DecodeRawStream(EncodedSource& encoded, size_t piece_bytes,
                          DecodedSink& sink, CodecContext& context) const;
@@ -197,6 +187,7 @@ void PlainChunkCodec::Pack(const ConstArrayView& encoded_view,
   if (is_edge) FillStrided(whole, fill_element_.data());
   const ArrayView part{dtype_, target, encoded_view.shape, encoded_strides_};
   swap_ ? CopyByteSwapped(encoded_view, part) : CopyStrided(encoded_view, part);
+  FinishElements({target, chunk_bytes_});
 }
 
 // Null unless zstd is the only compressor.
@@ -233,7 +224,7 @@ Result<EncodedChunk> PlainChunkCodec::Compress(std::string_view elements,
 
 Result<EncodedChunk> PlainChunkCodec::EncodeView(
     const ConstArrayView& encoded_view, CodecContext& context) const {
-  const bool packed = IsPacked(encoded_view);
+  const bool packed = IsEncodedInPlace(encoded_view);
   if (!compressors().empty()) {
     Buffer& scratch = context.impl().elements;
     if (!packed) {
@@ -265,16 +256,9 @@ Result<EncodedChunk> PlainChunkCodec::Encode(const ConstArrayView& chunk,
 }
 
 // What every decoded chunk goes through, wherever it lies.
-Status PlainChunkCodec::FinishElements(std::span<char> elements,
-                                       uint64_t first_byte) const {
-  if (dtype_ == DType::kBool) {
-    return CheckBools({elements.data(), elements.size()}, first_byte);
-  }
-  // These dtypes take one byte an element; for others there is nothing to do.
-  if (DTypeBits(dtype_) < 8) {
-    ClearUnusedBits(dtype_, elements.data(), elements.size());
-  }
-  return Status();
+void PlainChunkCodec::FinishElements(std::span<char> elements) const {
+  // Changes only dtypes of one byte an element, and few of those.
+  ClearUnusedBits(dtype_, elements.data(), elements.size());
 }
 
 // Copies the part of a decoded chunk that the target wants.
@@ -298,19 +282,21 @@ Status PlainChunkCodec::Decode(std::string_view encoded, const Shape& origin,
   if (IsPacked(encoded_target)) {
     const std::span<char> elements(target.data, chunk_bytes_);
     HF_RETURN_IF_ERROR(DecodeBytesChain(codecs_, encoded, elements, context));
-    return FinishElements(elements);
+    FinishElements(elements);
+    return Status();
   }
-  if (compressors().empty() && DTypeBits(dtype_) >= 8) {
+  if (compressors().empty()) {
     HF_ASSIGN_OR_RETURN(const std::string_view elements,
                         DecodeInPlace(codecs_, encoded, chunk_bytes_, context));
-    if (dtype_ == DType::kBool) HF_RETURN_IF_ERROR(CheckBools(elements));
-    CopyPart(elements.data(), encoded_origin, encoded_target);
-    return Status();
+    if (!HasUnusedBits(dtype_, elements)) {
+      CopyPart(elements.data(), encoded_origin, encoded_target);
+      return Status();
+    }
   }
   HF_ASSIGN_OR_RETURN(const std::span<char> elements,
                       DecodeToScratch(codecs_, encoded, chunk_bytes_,
                                       context.impl().elements, context));
-  HF_RETURN_IF_ERROR(FinishElements(elements));
+  FinishElements(elements);
   CopyPart(elements.data(), encoded_origin, encoded_target);
   return Status();
 }
@@ -330,7 +316,8 @@ class PlainChunkCodec::PieceReader {
         chunk_(chunk),
         piece_bytes_(piece_bytes),
         scratch_(context.impl().elements),
-        is_packed_(chunk.view.data != nullptr && codec.IsPacked(chunk.view)),
+        is_packed_(chunk.view.data != nullptr &&
+                   codec.IsEncodedInPlace(chunk.view)),
         grid_(GridOf(piece_bytes)) {
     piece_count_ = is_packed_ ? 0 : grid_.ChunkCount();
   }
@@ -398,7 +385,9 @@ class PlainChunkCodec::PieceReader {
         HF_RETURN_IF_ERROR(chunk_.copy(*inside, part));
       }
     }
-    return std::string_view(target, ElementCount(box.shape) * item_bytes);
+    const size_t byte_count = ElementCount(box.shape) * item_bytes;
+    codec_.FinishElements({target, byte_count});
+    return std::string_view(target, byte_count);
   }
 
   const PlainChunkCodec& codec_;
@@ -453,10 +442,11 @@ class PlainChunkCodec::PieceSink final : public DecodedSink {
     return ReserveOrFail(
         ElementCount(grid_.chunk_shape) * DTypeBytes(codec_.dtype_), scratch_);
   }
-  // After the last: what is wrong with the elements themselves.
-  Status Finish() {
-    if (whole() == nullptr) return invalid_;
-    return codec_.FinishElements({whole(), codec_.chunk_bytes_});
+  // After the last.
+  void Finish() {
+    if (whole() != nullptr) {
+      codec_.FinishElements({whole(), codec_.chunk_bytes_});
+    }
   }
 
   uint64_t byte_count() const override { return codec_.chunk_bytes_; }
@@ -470,9 +460,7 @@ class PlainChunkCodec::PieceSink final : public DecodedSink {
 
   Status TakePiece() override {
     const std::span<char> elements(scratch_.data(), PieceBytes());
-    if (invalid_.ok()) invalid_ = codec_.FinishElements(elements, first_byte_);
-    first_byte_ += elements.size();
-    if (!invalid_.ok()) return Status();
+    codec_.FinishElements(elements);
     const auto common = Intersect(box_, target_.part);
     if (!common) return Status();
     const ConstArrayView piece{
@@ -494,8 +482,6 @@ class PlainChunkCodec::PieceSink final : public DecodedSink {
   const int64_t piece_count_;
   int64_t next_piece_ = 0;
   Box box_;
-  uint64_t first_byte_ = 0;
-  Status invalid_;
 };
 
 Status PlainChunkCodec::DecodeRawStream(EncodedSource& encoded,
@@ -533,7 +519,7 @@ Result<bool> PlainChunkCodec::DecodeStream(EncodedSource& encoded,
   } else {
     HF_RETURN_IF_ERROR(DecodeRawStream(encoded, piece_bytes, sink, context));
   }
-  HF_RETURN_IF_ERROR(sink.Finish());
+  sink.Finish();
   return true;
 }
 

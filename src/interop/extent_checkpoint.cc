@@ -442,21 +442,23 @@ class ExtentCheckpoint final : public Checkpoint {
     const ArrayReader& reader = *leaves_[job.request->leaf].reader;
     const size_t element_bytes = DTypeBytes(dtype);
     const uint64_t job_bytes = JobBytes(run);
-    const bool casts = job.request->target.dtype != dtype;
+    const bool changes =
+        job.request->target.dtype != dtype || dtype == DType::kBool;
     ByteBudget::Lease lease;
-    if (casts) lease = run.budget().Acquire(job_bytes);
+    if (changes) lease = run.budget().Acquire(job_bytes);
     const Shape order = ContiguousStrides(job.box.shape, element_bytes);
     for (const Box& part : CutBox(job.box, order, element_bytes, job_bytes)) {
       HF_RETURN_IF_ERROR(run.cancel().Check());
       const uint64_t bytes = ElementCount(part.shape) * element_bytes;
       const ArrayView target = TargetOf(job, part);
-      if (!casts) {
+      if (!changes) {
         HF_RETURN_IF_ERROR(reader.Read(part.origin, target));
       } else {
         scratch.span.Reserve(bytes);
         const ArrayView piece{dtype, scratch.span.data(), part.shape,
                               ContiguousStrides(part.shape, element_bytes)};
         HF_RETURN_IF_ERROR(reader.Read(part.origin, piece));
+        ClearUnusedBits(dtype, piece.data, bytes);
         ConvertStrided(piece, target);
       }
       read_bytes += bytes;

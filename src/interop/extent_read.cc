@@ -129,6 +129,7 @@ class BoxReader {
                                          {target + done, piece}));
       done += piece;
     }
+    ClearUnusedBits(read_.dtype, target, byte_count);
     read_bytes_ += byte_count;
     return Status();
   }

@@ -1,10 +1,12 @@
 #include "interop/file_set.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 
 #include "base/status_macros.h"
 #include "place/open_store.h"
+#include "storage/errno_status.h"
 #include "storage/url_path.h"
 
 namespace holdfast {
@@ -22,9 +24,12 @@ class FileSet final : public Store {
     }
     std::error_code error;
     const fs::path real = fs::canonical(path, error);
-    if (error || !fs::is_regular_file(real, error)) {
+    const bool is_file = !error && fs::is_regular_file(real, error);
+    if (!error && !is_file) error.assign(ENOENT, std::generic_category());
+    if (error.value() == ENOENT || error.value() == ENOTDIR) {
       return NotFoundError("read " + path + ": there is no such file");
     }
+    if (error) return ErrnoStatus(error.value(), "read", path);
     AddFile(name, path, real.parent_path().string(), real.filename().string());
     return Status();
   }

@@ -231,6 +231,21 @@ TEST(SafetensorsDirectory, OneTensorInTwoFilesIsRefused) {
               HasSubstr("tensor \"a\" is also in 1.safetensors"));
 }
 
+TEST(Safetensors, AnyByteOfABoolButZeroIsTrue) {
+  ScratchDirectory scratch;
+  WriteText(
+      scratch / "x.safetensors",
+      SafetensorsBytes(
+          R"({"a":{"dtype":"BOOL","shape":[2,2],"data_offsets":[0,4]}})",
+          std::string("\x00\x01\x02\xff", 4)));
+  const auto checkpoint = Opened(scratch / "x.safetensors");
+  ASSERT_NE(checkpoint, nullptr);
+  EXPECT_EQ(BytesOfLeaf(*checkpoint, 0), std::string("\0\1\1\1", 4));
+  const auto column = checkpoint->ReadBox(0, {0, 1}, {2, 1});
+  ASSERT_TRUE(column.ok()) << column.status().ToString();
+  EXPECT_EQ(std::string(column->view().data, 2), "\1\1");
+}
+
 TEST(SafetensorsDirectory, FollowsLinksAsModelHubsMakeThem) {
   ScratchDirectory scratch;
   std::filesystem::create_directories(scratch / "blobs");

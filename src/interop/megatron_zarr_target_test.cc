@@ -92,11 +92,12 @@ TEST_F(MegatronTargetTest, WritesTheFilesThatMegatronWrote) {
     ScratchDirectory scratch;
     const std::string written = scratch / "written";
     const auto target = MakeMegatronZarrTarget();
-    WriteAll(*target, plan,
-             [&](size_t i, const Box& box) {
-               return *(*source)->ReadBox(i, box.origin, box.shape);
-             },
-             written);
+    WriteAll(
+        *target, plan,
+        [&](size_t i, const Box& box) {
+          return *(*source)->ReadBox(i, box.origin, box.shape);
+        },
+        written);
     for (const auto& file : fs::recursive_directory_iterator(ckpt)) {
       const std::string path = fs::relative(file.path(), ckpt);
       if (!file.is_regular_file() || path.find(".sync/") != path.npos) continue;
@@ -106,7 +107,8 @@ TEST_F(MegatronTargetTest, WritesTheFilesThatMegatronWrote) {
     EXPECT_FALSE(fs::exists(written + "/_HOLDFAST_TREE"));
     const auto report = megatron::VerifyMegatronZarr(written);
     ASSERT_TRUE(report.ok());
-    EXPECT_TRUE(report->damages.empty()) << report->damages[0].leaf;
+    EXPECT_TRUE(report->report.damages.empty())
+        << report->report.damages[0].leaf;
   }
 }
 

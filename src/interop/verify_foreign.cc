@@ -9,6 +9,7 @@
 #include "checkpoint/run.h"
 #include "holdfast/torch_file.h"
 #include "interop/npz.h"
+#include "megatron/open.h"
 #include "place/look.h"
 #include "place/open_store.h"
 
@@ -18,10 +19,10 @@ namespace {
 // What a worker reads at a time.
 constexpr uint64_t kSlabBytes = uint64_t{16} << 20;
 
-bool IsDamage(const Status& status) {
+// Of opening; of the rest nothing could be checked.
+bool IsInvalidHead(const Status& status) {
   return status.code() == StatusCode::kDataLoss ||
-         status.code() == StatusCode::kFailedPrecondition ||
-         status.code() == StatusCode::kPermissionDenied;
+         status.code() == StatusCode::kFailedPrecondition;
 }
 
 // Parts of one leaf that one worker reads, in order.
@@ -45,6 +46,9 @@ class ForeignVerifier {
     // Members are checked once, by CheckMembers.
     if (format == ForeignFormat::kNpz) options_.verify = false;
     HF_RETURN_IF_ERROR(OpenBoth(format, path));
+    if (checkpoint_ != nullptr && format == ForeignFormat::kMegatronZarr) {
+      return VerifyMegatron();
+    }
     if (checkpoint_ != nullptr) {
       report_.leaf_count = checkpoint_->leaves().size();
       HF_RETURN_IF_ERROR(ReadAll());
@@ -62,33 +66,52 @@ class ForeignVerifier {
   }
 
  private:
-  void AddDamage(std::string leaf, Status status) {
+  // Its arrays may claim to be of any size: what is read is what is listed.
+  Result<ShareReport> VerifyMegatron() {
+    HF_ASSIGN_OR_RETURN(
+        ShareReport share,
+        megatron::VerifyMegatronZarr(checkpoint_->info().path, options_,
+                                     run_options_, std::move(share_)));
+    for (Damage& damage : report_.damages) {
+      share.report.damages.push_back(std::move(damage));
+    }
+    SortDamages(share.report.damages);
+    return share;
+  }
+
+  // Ok stays ok; so does what is damage.
+  Status Add(std::string leaf, Status status) {
+    if (status.ok()) return status;
     std::lock_guard lock(mutex_);
-    report_.damages.push_back(
-        {std::move(leaf), "", std::nullopt, std::move(status)});
+    return AddDamage({std::move(leaf), "", std::nullopt, std::move(status)},
+                     report_.damages);
   }
 
   // Without the sidecar when that is what is wrong.
   Status OpenBoth(ForeignFormat format, const std::string& path) {
     Result<std::unique_ptr<Checkpoint>> opened =
         OpenForeign(format, path, options_, options_.use_sidecar);
-    if (!opened.ok() && !IsDamage(opened.status())) return opened.status();
+    if (!opened.ok() && !IsInvalidHead(opened.status())) {
+      return opened.status();
+    }
     if (!opened.ok()) {
-      AddDamage("", opened.status());
+      HF_RETURN_IF_ERROR(Add("", opened.status()));
       if (!options_.use_sidecar) return Status();
       opened = OpenForeign(format, path, options_, false);
     }
+    // Then nothing more can be said, unless it is the machine's fault.
+    if (!opened.ok() && !IsDamage(opened.status())) return opened.status();
     if (opened.ok()) checkpoint_ = std::move(opened).value();
     return Status();
   }
 
-  std::vector<ReadUnit> MakeUnits() {
+  Result<std::vector<ReadUnit>> MakeUnits() {
     std::vector<ReadUnit> units;
     const std::vector<LeafInfo>& leaves = checkpoint_->leaves();
     for (size_t i = 0; i < leaves.size(); ++i) {
       const LeafInfo& leaf = leaves[i];
       if (!leaf.problem.ok()) {
-        AddDamage(leaf.name, leaf.problem);
+        HF_RETURN_IF_ERROR(Add(leaf.name, leaf.problem));
         continue;
       }
       const bool has_elements =
@@ -124,20 +147,15 @@ class ForeignVerifier {
   }
 
   Status ReadAll() {
-    const std::vector<ReadUnit> units = MakeUnits();
+    HF_ASSIGN_OR_RETURN(const std::vector<ReadUnit> units, MakeUnits());
     uint64_t total_bytes = 0;
     for (const ReadUnit& unit : units) total_bytes += unit.byte_count;
     run_.StartPhase("verify", total_bytes);
     return run_.executor().ParallelFor(
         units.size(),
         [&](size_t i, int) {
-          Status status = ReadUnitOf(units[i]);
-          if (status.code() == StatusCode::kCancelled) return status;
-          if (!status.ok()) {
-            AddDamage(checkpoint_->leaves()[units[i].leaf].name,
-                      std::move(status));
-          }
-          return Status();
+          return Add(checkpoint_->leaves()[units[i].leaf].name,
+                     ReadUnitOf(units[i]));
         },
         &run_.cancel());
   }
@@ -149,7 +167,11 @@ class ForeignVerifier {
       Count(1, text.size(), text.size());
       const bool is_object =
           checkpoint_->leaves()[unit.leaf].kind == ValueKind::kObject;
-      return is_object ? ReadTorchFile(text).status() : Status();
+      const Status status = is_object ? ReadTorchFile(text).status() : Status();
+      // What a pickle may not call is denied to it, not to us.
+      return status.code() == StatusCode::kPermissionDenied
+                 ? DataLossError(std::string(status.message()))
+                 : status;
     }
     const DType dtype = *checkpoint_->leaves()[unit.leaf].dtype;
     RunOptions alone = run_options_;
@@ -180,7 +202,7 @@ class ForeignVerifier {
                             member_count));
     report_.checksummed_chunk_count += member_count;
     for (Damage& damage : damages) {
-      report_.damages.push_back(std::move(damage));
+      HF_RETURN_IF_ERROR(AddDamage(std::move(damage), report_.damages));
     }
     return Status();
   }

@@ -31,8 +31,18 @@ size_t SplitAxis(const Shape& chunk_shape, const Box& box) {
   return split;
 }
 
+// Whether its bytes can be written where they lie.
+bool IsPlainRun(const ConstArrayView& view) {
+  return IsContiguous(view) &&
+         !HasUnusedBits(
+             view.dtype,
+             {view.data, static_cast<size_t>(ElementCount(view.shape)) *
+                             DTypeBytes(view.dtype)});
+}
+
 // Calls fn(offset in elements, elements) for each run of the box in its chunk,
-// gathered where the source does not lie together.
+// gathered where the source does not lie together, or has bools that are
+// neither 0 nor 1.
 Status ForEachRun(const Shape& chunk_shape, const Box& box,
                   const ConstArrayView& source,
                   const std::function<Status(int64_t, std::string_view)>& fn) {
@@ -44,8 +54,11 @@ Status ForEachRun(const Shape& chunk_shape, const Box& box,
   Shape piece_shape = box.shape;
   for (size_t i = 0; i < split; ++i) piece_shape[i] = 1;
   int64_t run_elements = ElementCount(piece_shape);
-  const bool is_direct = IsContiguous(
-      Subview(source, Box{Shape(piece_shape.size(), 0), piece_shape}));
+  const bool is_direct =
+      source.dtype == DType::kBool
+          ? IsPlainRun(source)
+          : IsContiguous(Subview(
+                source, Box{Shape(piece_shape.size(), 0), piece_shape}));
   Buffer scratch;
   if (!is_direct) {
     const Shape gathered = RowPieceShape(piece_shape, item_bytes, kGatherBytes);
@@ -68,6 +81,7 @@ Status ForEachRun(const Shape& chunk_shape, const Box& box,
           const ArrayView packed = {view.dtype, scratch.data(), view.shape,
                                     ContiguousStrides(view.shape, item_bytes)};
           CopyStrided(view, packed);
+          ClearUnusedBits(view.dtype, scratch.data(), byte_count);
           view = packed;
         }
         int64_t offset = 0;
@@ -202,7 +216,7 @@ Result<bool> ChunkWriter::Write(const ChunkPart& part, bool sync) const {
 Status ChunkWriter::WriteWhole(const ChunkPart& part, const std::string& key,
                                bool sync) const {
   Store& store = *part.array->store;
-  if (IsContiguous(part.source)) {
+  if (IsPlainRun(part.source)) {
     return store.Write(key,
                        std::string_view(part.source.data, part.byte_count()),
                        {.sync = sync, .atomic = false});

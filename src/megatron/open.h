@@ -12,6 +12,7 @@
 #include <memory>
 #include <string>
 
+#include "checkpoint/verify_share.h"
 #include "holdfast/checkpoint.h"
 
 namespace holdfast::megatron {
@@ -25,9 +26,13 @@ inline constexpr std::string_view kCommonLeaf = "common_state";
 Result<std::unique_ptr<Checkpoint>> OpenMegatronZarr(
     const std::string& path, const OpenOptions& options = {});
 
-// Reads every chunk and object. The format has no checksums, which a note says.
-Result<VerifyReport> VerifyMegatronZarr(const std::string& path,
-                                        const OpenOptions& options = {},
-                                        const RunOptions& run = {});
+// Reads every chunk and object that is there, of which this process's share.
+// What should be there and is not is damage, found by what is listed, however
+// large the metadata says an array is. The format has no checksums, which a
+// note says.
+Result<ShareReport> VerifyMegatronZarr(const std::string& path,
+                                       const OpenOptions& options = {},
+                                       const RunOptions& run = {},
+                                       WorkShare share = WorkShare(0, 1));
 
 }  // namespace holdfast::megatron

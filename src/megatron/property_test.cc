@@ -339,7 +339,7 @@ TEST(Crash, APartialSaveIsNeverACheckpointAndNeverReadsAsZeros) {
       << read.status().message();
   const auto report = VerifyMegatronZarr(scratch.path());
   ASSERT_TRUE(report.ok());
-  EXPECT_EQ(report->damages.size(), 2u);  // and no common.pt
+  EXPECT_EQ(report->report.damages.size(), 2u);  // and no common.pt
 }
 
 TEST(Refused, KeysThatLeaveTheDirectoryOrAreNotKeys) {
@@ -390,6 +390,23 @@ TEST(Metadata, TextIsPythonsAndReadsBack) {
   EXPECT_EQ(ConfigValueRepr(parsed->sharded_backend_version), "None");
 }
 
+TEST(Save, BoolsAreWrittenAsZeroAndOne) {
+  const std::string bytes("\x00\x01\x02\xff\x80\x00", 6);
+  const std::string want("\0\1\1\1\1\0", 6);
+  const Array data = Array::FromBytes(DType::kBool, {2, 3}, bytes.data());
+  const Shape transposed = {3, 2};
+  const ConstArrayView columns{DType::kBool, data.view().data, transposed,
+                               {1, 3}};
+  RankState rank;
+  rank.tensors = {*ShardedTensor::FromRankOffsets("rows", data.view(), {}),
+                  *ShardedTensor::FromRankOffsets("columns", columns, {})};
+  ScratchDirectory scratch;
+  ASSERT_TRUE(SaveCheckpoint({&rank, 1}, "x", scratch.path()).ok());
+  EXPECT_EQ(ReadTestFile(scratch / "rows/0.0"), want);
+  EXPECT_EQ(ReadTestFile(scratch / "columns/0.0"),
+            std::string("\0\1\1\1\1\0", 6));
+}
+
 TEST(Verify, FindsEveryKindOfDamage) {
   const Array data = Numbered({4, 2});
   std::vector<RankState> ranks(1);
@@ -405,8 +422,8 @@ TEST(Verify, FindsEveryKindOfDamage) {
   ASSERT_TRUE(SaveCheckpoint(ranks, common, scratch.path()).ok());
   const auto whole = VerifyMegatronZarr(scratch.path());
   ASSERT_TRUE(whole.ok());
-  EXPECT_TRUE(whole->damages.empty());
-  EXPECT_EQ(whole->chunk_count, 4u);
+  EXPECT_TRUE(whole->report.damages.empty());
+  EXPECT_EQ(whole->report.chunk_count, 4u);
   fs::remove(scratch / "w/1.0");
   fs::resize_file(scratch / "w/2.0", 7);
   fs::create_directory(scratch / "bad");
@@ -416,7 +433,7 @@ TEST(Verify, FindsEveryKindOfDamage) {
   const auto report = VerifyMegatronZarr(scratch.path());
   ASSERT_TRUE(report.ok());
   std::set<std::string> files;
-  for (const Damage& damage : report->damages) files.insert(damage.file);
+  for (const Damage& damage : report->report.damages) files.insert(damage.file);
   EXPECT_EQ(files, (std::set<std::string>{"w/1.0", "w/2.0", "bad/.zarray", "o",
                                           "common.pt"}));
 }

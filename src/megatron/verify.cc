@@ -1,10 +1,14 @@
 // Verifying a Megatron zarr checkpoint.
+#include <functional>
+#include <map>
+#include <optional>
 #include <set>
 
 #include "base/bytes.h"
 #include "base/no_throw.h"
 #include "base/status_macros.h"
 #include "checkpoint/run.h"
+#include "checkpoint/verify_share.h"
 #include "holdfast/torch_file.h"
 #include "megatron/chunk_read.h"
 #include "megatron/files.h"
@@ -24,19 +28,19 @@ constexpr size_t kStreamBytes = size_t{4} << 20;
 struct ChunkFile {
   const OpenedLeaf* leaf = nullptr;
   std::string key;
-  Shape index;
   uint64_t byte_count = 0;
 };
 
 class MegatronVerifier {
  public:
   MegatronVerifier(std::string path, const OpenOptions& options,
-                   const RunOptions& run)
+                   const RunOptions& run, WorkShare share)
       : path_(std::move(path)),
         options_(options),
-        run_(run, StoreAt(path_)->requests_in_flight()) {}
+        run_(run, StoreAt(path_)->requests_in_flight()),
+        share_(std::move(share)) {}
 
-  Result<VerifyReport> Verify() {
+  Result<ShareReport> Verify() {
     CheckpointingConfig config;
     HF_RETURN_IF_ERROR(CheckIsMegatronZarr(path_, &config));
     for (const std::string& name : config.unknown_members) {
@@ -44,24 +48,30 @@ class MegatronVerifier {
            "\" that is not understood");
     }
     HF_ASSIGN_OR_RETURN(const CheckpointFiles files, ListCheckpoint(path_));
-    NoteNames(files);
+    HF_RETURN_IF_ERROR(NoteNames(files));
     HF_RETURN_IF_ERROR(CheckArrays(files));
     HF_RETURN_IF_ERROR(CheckObjects(files));
-    CheckCommon(files);
-    Note("the format has no checksums: values can be wrong without a trace");
+    HF_RETURN_IF_ERROR(CheckCommon(files));
+    Note(
+        "megatron-zarr carries no checksum: values can be wrong without a "
+        "trace");
+    SortDamages(report_.damages);
     report_.stats.total_seconds = watch_.Lap();
-    return std::move(report_);
+    return ShareReport{std::move(report_), share_.digest()};
   }
 
  private:
   void Note(std::string text) { report_.notes.push_back(std::move(text)); }
 
-  void AddDamage(std::string leaf, std::string file, Status status) {
-    report_.damages.push_back(
-        {std::move(leaf), std::move(file), std::nullopt, PlainStatus(status)});
+  // Ok stays ok; so does what is damage.
+  Status Add(std::string leaf, std::string file, const Status& status) {
+    if (status.ok()) return status;
+    return AddDamage(
+        {std::move(leaf), std::move(file), std::nullopt, PlainStatus(status)},
+        report_.damages);
   }
 
-  void NoteNames(const CheckpointFiles& files) {
+  Status NoteNames(const CheckpointFiles& files) {
     for (const std::string& lock : files.locks) {
       Note("\"" + lock + "\" is a directory of lock files");
     }
@@ -69,10 +79,12 @@ class MegatronVerifier {
       Note("a directory whose name is not UTF-8 is left out: " + name);
     }
     for (const std::string& name : files.bad_objects) {
-      AddDamage("", name + ".pt",
-                DataLossError("the file is not named as an object shard is: "
-                              "<key>/shard_<offset>_<shape>.pt"));
+      HF_RETURN_IF_ERROR(
+          Add("", name + ".pt",
+              DataLossError("the file is not named as an object shard is: "
+                            "<key>/shard_<offset>_<shape>.pt")));
     }
+    return Status();
   }
 
   Status CheckArrays(const CheckpointFiles& files) {
@@ -87,7 +99,8 @@ class MegatronVerifier {
       Result<ArrayState> array =
           OpenArray(store, leaf.info.name, LoadMode::kTensorStore);
       if (!array.ok()) {
-        AddDamage(leaf.info.name, leaf.info.name + "/.zarray", array.status());
+        HF_RETURN_IF_ERROR(
+            Add(leaf.info.name, leaf.info.name + "/.zarray", array.status()));
         continue;
       }
       leaf.array = *std::move(array);
@@ -103,74 +116,96 @@ class MegatronVerifier {
         [&](size_t i, int worker) -> Status {
           statuses[i] = CheckChunk(chunks[i], worker);
           run_.AddDone(chunks[i].byte_count);
-          return statuses[i].code() == StatusCode::kCancelled ? statuses[i]
-                                                              : Status();
+          return statuses[i].ok() || IsDamage(statuses[i]) ? Status()
+                                                           : statuses[i];
         },
         &run_.cancel()));
     for (size_t i = 0; i < chunks.size(); ++i) {
-      if (statuses[i].ok()) continue;
-      AddDamage(chunks[i].leaf->info.name, chunks[i].key, statuses[i]);
+      HF_RETURN_IF_ERROR(
+          Add(chunks[i].leaf->info.name, chunks[i].key, statuses[i]));
     }
     return Status();
   }
 
+  // Every process sees all chunks, and reads its own.
+
   Status ListChunks(const OpenedLeaf& leaf, std::vector<ChunkFile>& chunks) {
     const ZarrArray::State& array = *leaf.array;
+    const std::optional<Shape> required = RequiredChunks(array);
     std::set<Shape> present;
+    int64_t optional_count = 0;
     HF_RETURN_IF_ERROR(array.store->List(
         array.prefix, [&](std::string_view key, const ObjectInfo& info) {
           const std::string_view name = key.substr(array.prefix.size());
           const auto index = zarr::ParseChunkKey(array.format.metadata, name);
-          if (index) {
+          if (!index) return Status();
+          if (share_.Takes(key, info.byte_count)) {
+            chunks.push_back({&leaf, std::string(key), info.byte_count});
+          }
+          if (required && IsBelow(*index, *required)) {
             present.insert(*index);
-            chunks.push_back(
-                {&leaf, std::string(key), *index, info.byte_count});
+          } else {
+            ++optional_count;
           }
           return Status();
         }));
-    FindAbsent(leaf, present);
-    return Status();
-  }
-
-  // Looks at no more of the grid than there are files and names to report.
-  void FindAbsent(const OpenedLeaf& leaf, const std::set<Shape>& present) {
-    const ZarrArray::State& array = *leaf.array;
-    const ChunkGrid grid = array.grid();
-    const int64_t chunk_count = grid.ChunkCount();
-    int64_t absent = chunk_count - static_cast<int64_t>(present.size());
-    uint64_t allowed = 0;
-    size_t named = 0;
-    for (int64_t i = 0; i < chunk_count && absent > 0; ++i) {
-      const Shape index = grid.ChunkIndex(i);
-      if (present.contains(index)) continue;
-      if (named + allowed >= kNamedChunksMax) break;
-      --absent;
-      if (IsAllowed(array, index)) {
-        ++allowed;
-        continue;
-      }
-      ++named;
-      const std::string key =
-          zarr::ChunkKey(array.prefix, array.format.metadata, index);
-      AddDamage(leaf.info.name, key,
-                DataLossError("the chunk is not there: its elements were "
-                              "never written, or are lost"));
-    }
-    if (absent > 0) {
-      AddDamage(
-          leaf.info.name, array.prefix,
-          DataLossError(std::to_string(absent) + " more chunks are not there"));
-    }
+    const int64_t required_count = required ? ElementCount(*required) : 0;
+    const int64_t allowed =
+        array.grid().ChunkCount() - required_count - optional_count;
     if (allowed > 0) {
       Note("array " + leaf.info.name + ": " + std::to_string(allowed) +
            " chunks that no rank writes are absent and read as the fill value");
     }
+    return required ? NameAbsent(leaf, *required, present) : Status();
   }
 
-  bool IsAllowed(const ZarrArray::State& array, const Shape& index) const {
-    if (options_.missing_chunks == MissingChunks::kFill) return true;
-    return options_.missing_chunks == MissingChunks::kAsRecorded &&
-           MayBeAbsent(array, index);
+  // How many chunks along each axis, from the first on, must be there; none
+  // need be where absent.
+  std::optional<Shape> RequiredChunks(const ZarrArray::State& array) const {
+    Shape counts = array.grid().ChunkCounts();
+    if (options_.missing_chunks == MissingChunks::kRefuse) return counts;
+    const zarr::ArrayMetadata& metadata = array.format.metadata;
+    if (options_.missing_chunks == MissingChunks::kFill ||
+        !metadata.fill_is_null) {
+      return std::nullopt;
+    }
+    // As MayBeAbsent has it.
+    for (size_t i = 0; i < counts.size(); ++i) {
+      const int64_t whole = metadata.shape[i] / metadata.chunk_shape[i];
+      if (whole > 0) counts[i] = whole;
+    }
+    return counts;
+  }
+
+  static bool IsBelow(const Shape& index, const Shape& counts) {
+    return std::equal(index.begin(), index.end(), counts.begin(),
+                      std::less<int64_t>());
+  }
+
+  // Looks at no more of the grid than there are files and names to report.
+  Status NameAbsent(const OpenedLeaf& leaf, const Shape& required,
+                    const std::set<Shape>& present) {
+    const ZarrArray::State& array = *leaf.array;
+    const ChunkGrid grid = {required, Shape(required.size(), 1)};
+    const int64_t chunk_count = grid.ChunkCount();
+    int64_t absent = chunk_count - static_cast<int64_t>(present.size());
+    size_t named = 0;
+    for (int64_t i = 0;
+         i < chunk_count && absent > 0 && named < kNamedChunksMax; ++i) {
+      const Shape index = grid.ChunkIndex(i);
+      if (present.contains(index)) continue;
+      --absent;
+      ++named;
+      HF_RETURN_IF_ERROR(
+          Add(leaf.info.name,
+              zarr::ChunkKey(array.prefix, array.format.metadata, index),
+              DataLossError("the chunk is not there: its elements were never "
+                            "written, or are lost")));
+    }
+    if (absent == 0) return Status();
+    return Add(
+        leaf.info.name, array.prefix,
+        DataLossError(std::to_string(absent) + " more chunks are not there"));
   }
 
   Status CheckChunk(const ChunkFile& chunk, int worker) {
@@ -184,6 +219,9 @@ class MegatronVerifier {
                              static_cast<uint64_t>(ElementCount(box.shape)) *
                                  DTypeBytes(format.metadata.dtype),
                              format.metadata.bytes_codecs.size()));
+    const ByteBudget::Lease lease =
+        run_.budget().Acquire(static_cast<size_t>(ElementCount(box.shape)) *
+                              DTypeBytes(format.metadata.dtype));
     HF_ASSIGN_OR_RETURN(Array elements,
                         Array::Allocate(format.metadata.dtype, box.shape));
     return ChunkError(
@@ -220,46 +258,50 @@ class MegatronVerifier {
     for (const auto& [name, object] : files.objects) {
       ++report_.leaf_count;
       by_key[object.key].push_back(&object);
-      const Result<std::string> bytes = ReadObjectFile(path_, object);
-      CheckTorchFile(name, name + ".pt", bytes);
+      if (!share_.Takes(name, 0)) continue;
+      HF_RETURN_IF_ERROR(
+          CheckTorchFile(name, name + ".pt", ReadObjectFile(path_, object)));
     }
     for (const auto& [key, objects] : by_key) {
       const int64_t want = ElementCount(objects[0]->global_shape);
       const auto got = static_cast<int64_t>(objects.size());
       if (got == want) continue;
-      AddDamage(
-          key, key,
-          DataLossError("there are " + std::to_string(got) +
-                        " shards of the object, want " + std::to_string(want)));
+      HF_RETURN_IF_ERROR(Add(key, key,
+                             DataLossError("there are " + std::to_string(got) +
+                                           " shards of the object, want " +
+                                           std::to_string(want))));
     }
     return Status();
   }
 
-  void CheckTorchFile(const std::string& leaf, const std::string& file,
-                      const Result<std::string>& bytes) {
-    if (!bytes.ok()) return AddDamage(leaf, file, bytes.status());
-    const Result<PickleValue> value = ReadTorchFile(*bytes);
-    if (value.ok()) return;
-    if (value.status().code() == StatusCode::kDataLoss) {
-      return AddDamage(leaf, file, value.status());
-    }
+  Status CheckTorchFile(const std::string& leaf, const std::string& file,
+                        const Result<std::string>& bytes) {
+    if (!bytes.ok()) return Add(leaf, file, bytes.status());
+    const Status status = ReadTorchFile(*bytes).status();
+    // What a pickle may not call is denied to it, not to us.
+    const bool is_refused = status.code() == StatusCode::kPermissionDenied ||
+                            status.code() == StatusCode::kUnimplemented;
+    if (!is_refused) return Add(leaf, file, status);
     Note("object " + leaf +
-         " is not looked into: " + std::string(value.status().message()));
+         " is not looked into: " + std::string(status.message()));
+    return Status();
   }
 
-  void CheckCommon(const CheckpointFiles& files) {
+  Status CheckCommon(const CheckpointFiles& files) {
     if (!files.has_common) {
-      return AddDamage(std::string(kCommonLeaf), "common.pt",
-                       NotFoundError("there is no common.pt"));
+      return Add(std::string(kCommonLeaf), "common.pt",
+                 NotFoundError("there is no common.pt"));
     }
     ++report_.leaf_count;
-    CheckTorchFile(std::string(kCommonLeaf), "common.pt",
-                   ReadCommonFile(path_));
+    if (!share_.Takes("common.pt", 0)) return Status();
+    return CheckTorchFile(std::string(kCommonLeaf), "common.pt",
+                          ReadCommonFile(path_));
   }
 
   const std::string path_;
   const OpenOptions& options_;
   Run run_;
+  WorkShare share_;
   Stopwatch watch_;
   std::vector<OpenedLeaf> leaves_;
   VerifyReport report_;
@@ -267,13 +309,14 @@ class MegatronVerifier {
 
 }  // namespace
 
-Result<VerifyReport> VerifyMegatronZarr(const std::string& path,
-                                        const OpenOptions& options,
-                                        const RunOptions& run) {
-  return CatchBadAlloc([&]() -> Result<VerifyReport> {
-    Result<VerifyReport> report = MegatronVerifier(path, options, run).Verify();
+Result<ShareReport> VerifyMegatronZarr(const std::string& path,
+                                       const OpenOptions& options,
+                                       const RunOptions& run, WorkShare share) {
+  return CatchBadAlloc([&]() -> Result<ShareReport> {
+    Result<ShareReport> report =
+        MegatronVerifier(path, options, run, std::move(share)).Verify();
     return report.ok() ? std::move(report)
-                       : Result<VerifyReport>(PlainStatus(report.status()));
+                       : Result<ShareReport>(PlainStatus(report.status()));
   });
 }
 

@@ -404,7 +404,10 @@ class TreeCopier {
 
   Result<CopyResult> Execute() {
     HF_RETURN_IF_ERROR(CheckPlaces(source_path_, target_path_));
-    HF_ASSIGN_OR_RETURN(source_, ListWholeTree(source_path_));
+    HF_ASSIGN_OR_RETURN(source_,
+                        ListWholeTree(source_path_, options_.follow_links
+                                                        ? LinkPolicy::kFollow
+                                                        : LinkPolicy::kInside));
     if (source_.files.empty()) {
       return NotFoundError("copy " + source_path_ + ": there is no file");
     }

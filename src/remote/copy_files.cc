@@ -39,6 +39,15 @@ class LocalFileReader final : public ListedFileReader {
     return is_same ? Status() : Changed();
   }
 
+  // Whoever puts a link there after the listing gives us nothing to read.
+  Status CheckIsListed() const {
+    struct stat info;
+    if (::fstat(fd_.get(), &info) != 0) {
+      return ErrnoStatus(errno, "stat", path_);
+    }
+    return VersionOfFile(info) == file_.version ? Status() : Changed();
+  }
+
  private:
   Status Changed() const {
     return FailedPreconditionError("read " + path_ +
@@ -275,10 +284,13 @@ Result<std::unique_ptr<ListedFileReader>> OpenListedFile(
         listing.bucket, listing.KeyOf(file), file.version));
   }
   std::string path = listing.PathOf(file);
-  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  UniqueFd fd(
+      ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!fd.valid()) return ErrnoStatus(errno, "open", path);
-  return std::unique_ptr<ListedFileReader>(
-      std::make_unique<LocalFileReader>(std::move(path), file, std::move(fd)));
+  auto reader =
+      std::make_unique<LocalFileReader>(std::move(path), file, std::move(fd));
+  HF_RETURN_IF_ERROR(reader->CheckIsListed());
+  return std::unique_ptr<ListedFileReader>(std::move(reader));
 }
 
 Result<std::string> ReadListedFile(const TreeListing& listing,

@@ -484,5 +484,63 @@ TEST_F(CopyTest, DoctorFindsWhatIsMissing) {
   EXPECT_EQ(faults_->counters().of(BucketRequest::kPut), 0u);
 }
 
+TEST_F(CopyTest, LinksThatLeadOutAreRefused) {
+  const std::string source = SaveAt("ckpt", 1, 100);
+  Write("secret/file", "nobody copies this");
+  const auto refusal = [&](const fs::path& target, const std::string& why) {
+    const std::string link = source + "/linked";
+    fs::remove(link);
+    fs::create_symlink(target, link);
+    const Status status = CopyStatus(source, Local("copy"));
+    EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition)
+        << status.ToString();
+    EXPECT_THAT(std::string(status.message()),
+                AllOf(HasSubstr(link), HasSubstr(why)));
+    EXPECT_FALSE(fs::exists(Local("copy")));
+    EXPECT_EQ(CopyStatus(source, "mem://b/copy").code(),
+              StatusCode::kFailedPrecondition);
+  };
+  refusal(Local("secret/file"), "leads out");
+  refusal("../secret/file", "leads out");
+  refusal(Local("secret"), "leads out");
+  refusal(source + "/d", "leads to a directory");
+  // A name that begins as the source's does is no part of it.
+  Write("ckpt-2/file", "nor this");
+  refusal(Local("ckpt-2/file"), "leads out");
+}
+
+TEST_F(CopyTest, LinksWithinAndTheSourceItselfAreFollowed) {
+  const std::string source = SaveAt("ckpt", 1, 100);
+  fs::create_symlink("commit_success.txt", source + "/linked");
+  fs::create_directory_symlink(source, Local("named"));
+  MustCopy(Local("named"), Local("copy"));
+  EXPECT_EQ(FilesAt(Local("copy")), FilesAt(source));
+  EXPECT_FALSE(fs::is_symlink(Local("copy/linked")));
+}
+
+TEST_F(CopyTest, LinksAreFollowedWhenAskedTo) {
+  const std::string source = SaveAt("ckpt", 1, 100);
+  Write("elsewhere/a/file", "wanted");
+  fs::create_symlink(Local("elsewhere/a/file"), source + "/linked");
+  fs::create_directory_symlink("../elsewhere", source + "/more");
+  CopyOptions options;
+  options.follow_links = true;
+  MustCopy(source, Local("copy"), options);
+  const Files files = FilesAt(Local("copy"));
+  EXPECT_EQ(files.at("linked"), "wanted");
+  EXPECT_EQ(files.at("more/a/file"), "wanted");
+}
+
+TEST_F(CopyTest, AFileThatBecameALinkIsNotRead) {
+  Write("tree/a", "1");
+  Write("secret", "2");
+  const auto listing = ListWholeTree(Local("tree"));
+  ASSERT_TRUE(listing.ok());
+  fs::remove(Local("tree/a"));
+  fs::create_symlink(Local("secret"), Local("tree/a"));
+  EXPECT_EQ(ReadListedFile(*listing, listing->files[0]).status().code(),
+            StatusCode::kFailedPrecondition);
+}
+
 }  // namespace
 }  // namespace holdfast

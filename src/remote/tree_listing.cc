@@ -32,12 +32,6 @@ namespace fs = std::filesystem;
 // What is read of a web server before it is understood, at most.
 constexpr uint64_t kDigestFileBytesMax = uint64_t{1} << 30;
 
-std::string VersionOfFile(const struct stat& info) {
-  return std::to_string(info.st_ino) + "." +
-         std::to_string(info.st_mtim.tv_sec) + "." +
-         std::to_string(info.st_mtim.tv_nsec);
-}
-
 Status AddLocalFile(const std::string& path, std::string name,
                     TreeListing& listing) {
   struct stat info;
@@ -48,23 +42,46 @@ Status AddLocalFile(const std::string& path, std::string name,
                              VersionOfFile(info)});
     return Status();
   }
-  if (S_ISDIR(info.st_mode)) {
-    return UnimplementedError("list " + path +
-                              ": a link to a directory, which is not followed");
-  }
   return FailedPreconditionError("list " + path +
                                  ": neither a file nor a directory");
 }
 
-Status AddLocalTree(TreeListing& listing) {
+// Of a link below `place`, which the directory `real_place` is.
+Status CheckLinkStaysInside(const std::string& path, const std::string& place,
+                            const fs::path& real_place) {
   std::error_code error;
-  fs::recursive_directory_iterator it(listing.place, error);
+  const fs::path target = fs::canonical(path, error);
+  if (error) return ErrnoStatus(error.value(), "follow link", path);
+  const auto [end, unused] = std::mismatch(real_place.begin(), real_place.end(),
+                                           target.begin(), target.end());
+  const bool is_inside = end == real_place.end();
+  if (is_inside && !fs::is_directory(target, error)) return Status();
+  return FailedPreconditionError(
+      "list " + place + ": symbolic link " + path + " -> " + target.string() +
+      (is_inside ? " leads to a directory" : " leads out of it") +
+      ": links are not followed there unless that is asked for");
+}
+
+Status AddLocalTree(TreeListing& listing, LinkPolicy links) {
+  std::error_code error;
+  const fs::path real_place = fs::canonical(listing.place, error);
+  if (error) return ErrnoStatus(error.value(), "list", listing.place);
+  const bool follows = links == LinkPolicy::kFollow;
+  fs::recursive_directory_iterator it(
+      listing.place,
+      follows ? fs::directory_options::follow_directory_symlink
+              : fs::directory_options::none,
+      error);
   for (const fs::recursive_directory_iterator end; !error && it != end;
        it.increment(error)) {
-    const fs::file_status status = it->symlink_status(error);
+    const fs::file_status status =
+        follows ? it->status(error) : it->symlink_status(error);
     if (error) break;
     if (fs::is_directory(status)) continue;
     const std::string path = it->path().string();
+    if (fs::is_symlink(status)) {
+      HF_RETURN_IF_ERROR(CheckLinkStaysInside(path, listing.place, real_place));
+    }
     HF_RETURN_IF_ERROR(AddLocalFile(
         path, path.substr(listing.place.size() + (listing.place != "/")),
         listing));
@@ -73,13 +90,13 @@ Status AddLocalTree(TreeListing& listing) {
   return ErrnoStatus(error.value(), "list", listing.place);
 }
 
-Status ListLocal(TreeListing& listing) {
+Status ListLocal(TreeListing& listing, LinkPolicy links) {
   struct stat info;
   if (::stat(listing.place.c_str(), &info) != 0) {
     if (errno == ENOENT || errno == ENOTDIR) return Status();
     return ErrnoStatus(errno, "stat", listing.place);
   }
-  if (S_ISDIR(info.st_mode)) return AddLocalTree(listing);
+  if (S_ISDIR(info.st_mode)) return AddLocalTree(listing, links);
   listing.is_file = true;
   return AddLocalFile(listing.place, "", listing);
 }
@@ -346,11 +363,17 @@ uint64_t TreeListing::byte_count() const {
   return sum;
 }
 
-Result<TreeListing> ListWholeTree(const std::string& place) {
+std::string VersionOfFile(const struct stat& info) {
+  return std::to_string(info.st_ino) + "." +
+         std::to_string(info.st_mtim.tv_sec) + "." +
+         std::to_string(info.st_mtim.tv_nsec);
+}
+
+Result<TreeListing> ListWholeTree(const std::string& place, LinkPolicy links) {
   TreeListing listing;
   listing.place = AbsolutePath(place);
   if (!IsUrl(place)) {
-    HF_RETURN_IF_ERROR(ListLocal(listing));
+    HF_RETURN_IF_ERROR(ListLocal(listing, links));
   } else {
     HF_ASSIGN_OR_RETURN(BucketPlace found,
                         BucketRegistry::Default().Find(listing.place));

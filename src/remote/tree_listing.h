@@ -3,9 +3,11 @@
 // Thread-safety: any thread. Ownership: values; a listing keeps its bucket
 // alive. Units: bytes; nanoseconds since 1970.
 // Errors: those of the file system and of cloud/bucket.h, with the place;
-// Unimplemented for a link to a directory (it is not followed, and must not be
-// left out quietly).
+// FailedPrecondition for a symbolic link below the place that is not to be
+// followed (it must not be left out quietly).
 #pragma once
+
+#include <sys/stat.h>
 
 #include <cstdint>
 #include <memory>
@@ -41,10 +43,22 @@ struct TreeListing {
   uint64_t byte_count() const;
 };
 
-// An absent place has no files. Links to files are followed.
+// Symbolic links below the place. The place itself may be one.
+enum class LinkPolicy : uint8_t {
+  // Followed to files below the place. What leads out of it, or to a directory,
+  // is an error: who made the tree must not choose which other files are read.
+  kInside,
+  kFollow,
+};
+
+// An absent place has no files.
 // Where nothing can be listed (http) a file, or the files that the
 // `_HOLDFAST_DIGESTS` of a checkpoint there names.
-Result<TreeListing> ListWholeTree(const std::string& place);
+Result<TreeListing> ListWholeTree(const std::string& place,
+                                  LinkPolicy links = LinkPolicy::kInside);
+
+// A local file's: another inode or time is another version.
+std::string VersionOfFile(const struct stat& info);
 
 // Differs whenever a name, size or version below does.
 uint64_t ListingHash(const TreeListing& listing);

@@ -1,8 +1,24 @@
 #include "storage/fd_cache.h"
 
+#include <sys/resource.h>
+
+#include <atomic>
 #include <utility>
 
 namespace holdfast {
+namespace {
+
+// Entries of all caches; one file may be in several.
+std::atomic<size_t> kept_count = 0;
+
+// Asked anew each time, since a program may change its limit.
+size_t KeptMax() {
+  struct rlimit limit;
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return 0;
+  return static_cast<size_t>(limit.rlim_cur / 4);
+}
+
+}  // namespace
 
 std::shared_ptr<const OpenFile> FdCache::Find(std::string_view key) {
   std::lock_guard lock(mutex_);
@@ -19,7 +35,12 @@ void FdCache::Insert(std::string_view key,
   EraseLocked(key);
   newest_first_.push_front({std::string(key), std::move(file)});
   by_key_.emplace(newest_first_.front().key, newest_first_.begin());
-  if (by_key_.size() > file_count_max_) EraseLocked(newest_first_.back().key);
+  ++kept_count;
+  const size_t kept_max = KeptMax();
+  while (by_key_.size() > file_count_max_ ||
+         (kept_count > kept_max && !by_key_.empty())) {
+    EraseLocked(newest_first_.back().key);
+  }
 }
 
 void FdCache::Erase(std::string_view key) {
@@ -33,10 +54,12 @@ void FdCache::EraseLocked(std::string_view key) {
   const auto entry = it->second;
   by_key_.erase(it);
   newest_first_.erase(entry);
+  --kept_count;
 }
 
 void FdCache::Clear() {
   std::lock_guard lock(mutex_);
+  kept_count -= by_key_.size();
   by_key_.clear();
   newest_first_.clear();
 }

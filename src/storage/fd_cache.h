@@ -1,6 +1,9 @@
 // FdCache: a bounded set of open files by key, least recently used out first,
 // so that thousands of ranged reads of one data file open it once.
 //
+// All caches of the process together keep at most a quarter of the descriptors
+// that it may have open (RLIMIT_NOFILE), however many stores there are.
+//
 // It does not know whether an entry still is the file of that name; the file
 // store asks the descriptor.
 // Thread-safety: any thread. Ownership: entries are shared; an evicted file
@@ -31,10 +34,14 @@ class FdCache {
  public:
   // 0 keeps nothing open.
   explicit FdCache(size_t file_count_max) : file_count_max_(file_count_max) {}
+  ~FdCache() { Clear(); }
+  FdCache(const FdCache&) = delete;
+  FdCache& operator=(const FdCache&) = delete;
 
   // Null when absent.
   std::shared_ptr<const OpenFile> Find(std::string_view key);
-  // Replaces an entry of the same key.
+  // Replaces an entry of the same key. Where other caches have all that may be
+  // kept, it is not kept.
   void Insert(std::string_view key, std::shared_ptr<const OpenFile> file);
   void Erase(std::string_view key);
   void Clear();

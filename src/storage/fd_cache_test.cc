@@ -1,6 +1,10 @@
 #include "storage/fd_cache.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <optional>
+#include <string>
 
 namespace holdfast {
 namespace {
@@ -41,6 +45,27 @@ TEST(FdCache, ZeroKeepsNothing) {
   FdCache cache(0);
   cache.Insert("k", File());
   EXPECT_EQ(cache.Find("k"), nullptr);
+}
+
+TEST(FdCache, AllTogetherKeepAQuarterOfTheDescriptors) {
+  rlimit before;
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlimit few = before;
+  few.rlim_cur = 32;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+  FdCache first(256);
+  std::optional<FdCache> second(256);
+  for (int i = 0; i < 6; ++i) second->Insert(std::to_string(i), File());
+  for (int i = 0; i < 100; ++i) first.Insert(std::to_string(i), File());
+  EXPECT_EQ(second->file_count(), 6u);
+  EXPECT_EQ(first.file_count(), 2u);
+  EXPECT_NE(first.Find("99"), nullptr);
+  second.reset();
+  for (int i = 0; i < 100; ++i) first.Insert(std::to_string(i), File());
+  EXPECT_EQ(first.file_count(), 8u);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  for (int i = 0; i < 100; ++i) first.Insert(std::to_string(i), File());
+  EXPECT_EQ(first.file_count(), 100u);
 }
 
 }  // namespace

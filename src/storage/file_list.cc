@@ -77,46 +77,54 @@ class Lister {
       errno = 0;
       const dirent* item = ::readdir(stream.get());
       if (item == nullptr) return errno;
-      AddEntry(descriptor, *item, directory, entries);
+      const int error = AddEntry(descriptor, *item, directory, entries);
+      if (error != 0) return error;
     }
   }
 
-  void AddEntry(int descriptor, const dirent& item,
-                const std::string& directory,
-                std::vector<Entry>& entries) const {
+  int AddEntry(int descriptor, const dirent& item, const std::string& directory,
+               std::vector<Entry>& entries) const {
     const std::string_view name = item.d_name;
-    if (name == "." || name == ".." || IsHiddenName(name)) return;
+    if (name == "." || name == ".." || IsHiddenName(name)) return 0;
     Entry entry{directory + std::string(name), 0};
     bool is_directory = item.d_type == DT_DIR;
-    if (!entry.key.starts_with(prefix_)) return;
+    if (!entry.key.starts_with(prefix_)) return 0;
     if (!is_directory) {
       struct stat info;
-      if (!Inspect(descriptor, item, entry.key, info)) return;
+      const int error = Inspect(descriptor, item, entry.key, info);
+      if (error != 0) return IsNothing(error) ? 0 : error;
       is_directory = S_ISDIR(info.st_mode);
       entry.byte_count = static_cast<uint64_t>(info.st_size);
     }
     if (is_directory) entry.key += '/';
     entries.push_back(std::move(entry));
+    return 0;
   }
 
-  // False for what is no file, no directory, or gone.
-  bool Inspect(int descriptor, const dirent& item, const std::string& key,
-               struct stat& info) const {
+  // What is gone, or a link that leads to nothing that may be listed. Not so a
+  // system that cannot tell: then a file would be missing without a word.
+  static bool IsNothing(int error) {
+    return error == ENOENT || error == ENOTDIR || error == ELOOP ||
+           error == EXDEV || error == EACCES || error == ENAMETOOLONG;
+  }
+
+  // ENOENT for what is no file and no directory.
+  int Inspect(int descriptor, const dirent& item, const std::string& key,
+              struct stat& info) const {
     if (::fstatat(descriptor, item.d_name, &info, AT_SYMLINK_NOFOLLOW) != 0) {
-      return false;
+      return errno;
     }
-    if (S_ISREG(info.st_mode) || S_ISDIR(info.st_mode)) return true;
-    return S_ISLNK(info.st_mode) && InspectLinked(key, info);
+    if (S_ISREG(info.st_mode) || S_ISDIR(info.st_mode)) return 0;
+    return S_ISLNK(info.st_mode) ? InspectLinked(key, info) : ENOENT;
   }
 
-  bool InspectLinked(const std::string& key, struct stat& info) const {
+  int InspectLinked(const std::string& key, struct stat& info) const {
     UniqueFd fd;
-    if (calls_.OpenBeneath(root_, key, O_PATH, FileCalls::Links::kInside, fd) !=
-            0 ||
-        calls_.Stat(fd.get(), key, info) != 0) {
-      return false;
-    }
-    return S_ISREG(info.st_mode);
+    int error =
+        calls_.OpenBeneath(root_, key, O_PATH, FileCalls::Links::kInside, fd);
+    if (error == 0) error = calls_.Stat(fd.get(), key, info);
+    if (error != 0) return error;
+    return S_ISREG(info.st_mode) ? 0 : ENOENT;
   }
 
   const FileCalls& calls_;

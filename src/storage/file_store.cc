@@ -95,6 +95,17 @@ std::string FileStore::Describe(std::string_view key) const {
   return (root_path_ == "/" ? "/" : root_path_ + "/") + std::string(key);
 }
 
+int FileStore::OpenBeneath(int root, const std::string& path, int flags,
+                           UniqueFd& fd) {
+  const auto open = [&] {
+    return calls_.OpenBeneath(root, path, flags, Links::kInside, fd);
+  };
+  const int error = open();
+  if (error != EMFILE && error != ENFILE) return error;
+  read_files_.Clear();  // our own descriptors may be what is short
+  return open();
+}
+
 Result<int> FileStore::OpenRoot(bool make) {
   constexpr int kFlags = O_PATH | O_DIRECTORY | O_CLOEXEC;
   std::lock_guard lock(root_mutex_);
@@ -157,8 +168,7 @@ Result<UniqueFd> FileStore::OpenParent(std::string_view key, bool make) {
   const std::string directory(ParentKey(key));
   UniqueFd fd;
   const auto open = [&] {
-    return calls_.OpenBeneath(root, directory, O_PATH | O_DIRECTORY,
-                              Links::kInside, fd);
+    return OpenBeneath(root, directory, O_PATH | O_DIRECTORY, fd);
   };
   int error = open();
   if (error == ENOENT && make) {
@@ -177,8 +187,8 @@ Status FileStore::MakeDirectories(int root, std::string_view directory) {
     const std::string_view made = directory.substr(0, end);
     const std::string_view parent = ParentKey(made);
     UniqueFd fd;
-    int error = calls_.OpenBeneath(root, std::string(parent),
-                                   O_PATH | O_DIRECTORY, Links::kInside, fd);
+    int error =
+        OpenBeneath(root, std::string(parent), O_PATH | O_DIRECTORY, fd);
     if (error == ENOTDIR) return ParentIsNoDirectory(Describe(made));
     if (error != 0) return PathError(error, "write", made, root);
     error = touched_.MakeInside(parent, [&] {
@@ -209,16 +219,8 @@ Result<FileStore::OpenedObject> FileStore::OpenForRead(std::string_view key) {
 
 Result<FileStore::OpenedObject> FileStore::OpenUncached(std::string_view key) {
   HF_ASSIGN_OR_RETURN(const int root, OpenRoot(false));
-  const std::string path(key);
   auto file = std::make_shared<OpenFile>();
-  const auto open = [&] {
-    return calls_.OpenBeneath(root, path, kReadFlags, Links::kInside, file->fd);
-  };
-  int error = open();
-  if (error == EMFILE || error == ENFILE) {
-    read_files_.Clear();  // our own descriptors may be what is short
-    error = open();
-  }
+  int error = OpenBeneath(root, std::string(key), kReadFlags, file->fd);
   if (error == ENXIO) return NotAFile("read", Describe(key));
   if (error != 0) return PathError(error, "read", key, root);
   struct stat info;
@@ -235,8 +237,7 @@ Result<ObjectInfo> FileStore::Stat(std::string_view key) {
   HF_RETURN_IF_ERROR(CheckKey(key));
   HF_ASSIGN_OR_RETURN(const int root, OpenRoot(false));
   UniqueFd fd;
-  int error =
-      calls_.OpenBeneath(root, std::string(key), O_PATH, Links::kInside, fd);
+  int error = OpenBeneath(root, std::string(key), O_PATH, fd);
   if (error != 0) return PathError(error, "stat", key, root);
   struct stat info;
   error = calls_.Stat(fd.get(), Describe(key), info);
@@ -341,8 +342,7 @@ Status FileStore::Delete(std::string_view key) {
 
 Status FileStore::SyncOneDirectory(int root, const std::string& directory) {
   UniqueFd fd;
-  int error = calls_.OpenBeneath(root, directory, O_RDONLY | O_DIRECTORY,
-                                 Links::kInside, fd);
+  int error = OpenBeneath(root, directory, O_RDONLY | O_DIRECTORY, fd);
   // Removed since: no name in it needs to last.
   if (error == ENOENT) return {};
   if (error == 0) error = calls_.SyncDirectory(fd.get(), Describe(directory));

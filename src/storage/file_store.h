@@ -80,6 +80,8 @@ class FileStore : public Store {
     uint64_t byte_count;
   };
 
+  // Links are followed that stay beneath the root. 0 or the errno.
+  int OpenBeneath(int root, const std::string& path, int flags, UniqueFd& fd);
   // The root's descriptor. NotFound when it is missing and not to be made.
   Result<int> OpenRoot(bool make);
   int MakeRoot(const std::string& path);

@@ -201,6 +201,13 @@ bool RunEquals(const char* data, size_t run_bytes, const char* element,
              0;
 }
 
+// Of a byte that holds an element; all bits where it holds no more than a part.
+unsigned char LargestPattern(DType dtype) {
+  if (dtype == DType::kBool) return 1;
+  const int bits = DTypeBits(dtype);
+  return static_cast<unsigned char>(bits < 8 ? (1 << bits) - 1 : 0xff);
+}
+
 }  // namespace
 
 void CopyStrided(const ConstArrayView& source, const ArrayView& target) {
@@ -283,12 +290,27 @@ bool AllEqual(const ConstArrayView& view, const char* element) {
 }
 
 void ClearUnusedBits(DType dtype, char* data, size_t element_count) {
-  const int bits = DTypeBits(dtype);
-  if (bits >= 8) return;
-  const auto mask = static_cast<unsigned char>((1u << bits) - 1);
-  for (size_t i = 0; i < element_count; ++i) {
-    data[i] = static_cast<char>(static_cast<unsigned char>(data[i]) & mask);
+  if (!HasUnusedBits(dtype, {data, element_count})) return;
+  if (dtype == DType::kBool) {
+    for (size_t i = 0; i < element_count; ++i) data[i] = data[i] != 0;
+    return;
   }
+  const unsigned char mask = LargestPattern(dtype);
+  const bool is_float = dtype == DType::kFloat4E2m1fn;
+  for (size_t i = 0; i < element_count; ++i) {
+    const auto byte = static_cast<unsigned char>(data[i]);
+    const unsigned sign = is_float && byte > mask ? (mask + 1u) / 2 : 0u;
+    data[i] = static_cast<char>((byte & mask) | sign);
+  }
+}
+
+bool HasUnusedBits(DType dtype, std::string_view data) {
+  const unsigned char largest = LargestPattern(dtype);
+  if (largest == 0xff) return false;
+  // One pass that the compiler vectorises.
+  unsigned char any = 0;
+  for (const char element : data) any |= static_cast<unsigned char>(element);
+  return any > largest;
 }
 
 }  // namespace holdfast

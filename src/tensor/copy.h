@@ -4,6 +4,8 @@
 // overlap. Errors: shape mismatches are the caller's bug (asserted).
 #pragma once
 
+#include <string_view>
+
 #include "holdfast/tensor.h"
 
 namespace holdfast {
@@ -38,8 +40,13 @@ void FillStrided(const ArrayView& target, const char* element);
 // True when every element equals `element` bit by bit.
 bool AllEqual(const ConstArrayView& view, const char* element);
 
-// In place: clears the bits above the value of sub-byte elements. Other dtypes
-// are left alone. `data` is contiguous.
+// In place: the one pattern of bits that each value has. Bits above sub-byte
+// elements are cleared; of a float4 any of them is the sign, as for ml_dtypes;
+// of bools any byte but 0 becomes 1, as for numpy. Other dtypes are left alone.
+// `data` is contiguous.
 void ClearUnusedBits(DType dtype, char* data, size_t element_count);
+
+// Whether ClearUnusedBits would change the elements that lie in `data`.
+bool HasUnusedBits(DType dtype, std::string_view data);
 
 }  // namespace holdfast

@@ -235,10 +235,24 @@ TEST(CopyTest, ClearUnusedBits) {
     return data;
   };
   EXPECT_EQ(cleared(DType::kInt4), std::string("\x0f\x05\x00\x07", 4));
-  EXPECT_EQ(cleared(DType::kFloat4E2m1fn), std::string("\x0f\x05\x00\x07", 4));
+  EXPECT_EQ(cleared(DType::kFloat4E2m1fn), std::string("\x0f\x0d\x08\x07", 4));
   EXPECT_EQ(cleared(DType::kUint2), std::string("\x03\x01\x00\x07", 4));
   EXPECT_EQ(cleared(DType::kInt8), dirty);
-  EXPECT_EQ(cleared(DType::kBool), dirty);
+  EXPECT_EQ(cleared(DType::kBool), std::string("\x01\x01\x01\x07", 4));
+}
+
+TEST(CopyTest, UnusedBitsAreSeenAnywhere) {
+  std::string bytes(1000, '\x01');
+  bytes[3] = '\0';
+  EXPECT_FALSE(HasUnusedBits(DType::kBool, bytes));
+  EXPECT_FALSE(HasUnusedBits(DType::kInt2, bytes));
+  bytes[999] = '\x04';
+  EXPECT_TRUE(HasUnusedBits(DType::kBool, bytes));
+  EXPECT_TRUE(HasUnusedBits(DType::kInt2, bytes));
+  EXPECT_FALSE(HasUnusedBits(DType::kInt4, bytes));
+  EXPECT_FALSE(HasUnusedBits(DType::kUint8, bytes));
+  EXPECT_FALSE(HasUnusedBits(DType::kFloat32, bytes));
+  EXPECT_FALSE(HasUnusedBits(DType::kBool, ""));
 }
 
 }  // namespace

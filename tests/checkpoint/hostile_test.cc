@@ -25,6 +25,9 @@ namespace holdfast {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::AnyOf;
+using ::testing::Eq;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
@@ -180,6 +183,61 @@ TEST(HostileSizes, HugeShapeInOneChunk) {
   EXPECT_THAT(BoundedLoad(scratch.path()),
               AllOf(StartsWith("DATA_LOSS: leaf w: shape "),
                     HasSubstr("too large for memory")));
+}
+
+// What Verify finds, within the time and memory of a child.
+std::string BoundedVerify(const std::string& path,
+                          const OpenOptions& options = {}) {
+  const ChildResult result = RunInChild([&] {
+    const auto report = Verify(path, options);
+    if (!report.ok()) return report.status().ToString();
+    std::string text = std::to_string(report->chunk_count) + " chunks, " +
+                       std::to_string(report->damages.size()) + " damages";
+    for (const Damage& damage : report->damages) {
+      text += "; " + damage.status.ToString();
+    }
+    return text;
+  });
+  EXPECT_EQ(result.wait_status, 0) << path;
+  if (!kSanitized) EXPECT_LT(result.growth_kib, kGrowthKibMax) << path;
+  return result.text;
+}
+
+TEST(HostileSizes, AHugeGridOfFewChunksIsVerifiedByWhatIsThere) {
+  const ScratchDirectory scratch;
+  for (const std::string fill : {"0", "null"}) {
+    std::string text = Zarray("[4294967296,2]", "[1,2]");
+    text.replace(text.find("\"fill_value\":null") + 13, 4, fill);
+    for (const std::string root : {"bare/", "megatron/"}) {
+      WriteTestFile(scratch / (root + "w/.zarray"), text);
+      WriteTestFile(scratch / (root + "w/0.0"), "ab");
+      WriteTestFile(scratch / (root + "w/4294967295.0"), "ab");
+    }
+    WriteTestFile(
+        scratch / "megatron/metadata.json",
+        R"({"sharded_backend": "zarr", "sharded_backend_version": 1,)"
+        R"( "common_backend": "torch", "common_backend_version": 1})");
+    OpenOptions options;
+    for (const MissingChunks missing :
+         {MissingChunks::kFill, MissingChunks::kRefuse}) {
+      options.missing_chunks = missing;
+      const bool is_fill = missing == MissingChunks::kFill;
+      EXPECT_EQ(BoundedVerify(scratch / "bare", options),
+                is_fill ? "2 chunks, 0 damages"
+                        : "2 chunks, 1 damages; DATA_LOSS: 4294967294 of "
+                          "4294967296 chunks are not there");
+      const std::string megatron = BoundedVerify(scratch / "megatron", options);
+      // The one: there is no common.pt.
+      EXPECT_THAT(megatron, StartsWith(is_fill ? "2 chunks, 1 damages"
+                                               : "2 chunks, 102 damages"));
+      if (!is_fill) {
+        EXPECT_THAT(megatron, HasSubstr("4294967194 more chunks"));
+      }
+    }
+    EXPECT_THAT(BoundedVerify(scratch / "megatron"),
+                StartsWith(fill == "0" ? "2 chunks, 1 damages"
+                                       : "2 chunks, 102 damages"));
+  }
 }
 
 TEST(HostileSizes, HugeChunkOfASmallArray) {
@@ -584,6 +642,82 @@ TEST(HostilePlaces, UnreadableDirectory) {
               AllOf(StartsWith("PERMISSION_DENIED: "),
                     HasSubstr(scratch / "checkpoint")));
   fs::permissions(scratch / "checkpoint", fs::perms::owner_all);
+}
+
+// What Verify says in a process that may open so many more files; "damages N"
+// when it came to an end.
+std::string VerifyWithDescriptors(const std::string& path, rlim_t more_count) {
+  const int first_free = ::open("/dev/null", O_RDONLY);
+  ::close(first_free);
+  const rlim_t most = static_cast<rlim_t>(first_free) + more_count;
+  const rlimit limit{most, most};
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+  RunOptions run;
+  run.thread_count = 2;
+  const auto report = Verify(path, {}, run);
+  return report.ok() ? "damages " + std::to_string(report->damages.size())
+                     : report.status().ToString();
+}
+
+TEST(HostileMachine, ManyLeavesVerifyWithFewDescriptors) {
+  const ScratchDirectory scratch;
+  Tree tree = Tree::Dict();
+  for (int i = 0; i < 600; ++i) {
+    tree.Add("leaf" + std::to_string(i),
+             Tree(RandomArray(DType::kUint8, {8}, static_cast<uint32_t>(i))));
+  }
+  SaveOptions options = Unsynced();
+  options.use_ocdbt = false;
+  const auto saved = Save(scratch / "orbax", tree, options);
+  ASSERT_TRUE(saved.ok()) << saved.status().ToString();
+  ConvertOptions convert;
+  convert.format = Format::kMegatronZarr;
+  convert.sync = false;
+  const auto converted =
+      Convert(scratch / "orbax", scratch / "megatron", convert);
+  ASSERT_TRUE(converted.ok()) << converted.status().ToString();
+  for (const char* const name : {"orbax", "megatron"}) {
+    const ChildResult result =
+        RunInChild([&] { return VerifyWithDescriptors(scratch / name, 40); });
+    EXPECT_EQ(result.text, "damages 0") << name;
+  }
+}
+
+TEST(HostileMachine, TooFewDescriptorsAreNoDamage) {
+  const ScratchDirectory scratch;
+  for (const bool use_ocdbt : {true, false}) {
+    SaveOptions options = Unsynced();
+    options.use_ocdbt = use_ocdbt;
+    SaveOrDie(scratch / (use_ocdbt ? "ocdbt" : "directories"), options);
+  }
+  std::vector<std::string> names = {"ocdbt", "directories"};
+  for (const Format format : {Format::kMegatronZarr, Format::kSafetensors,
+                              Format::kNpz, Format::kDcp}) {
+    ConvertOptions convert;
+    convert.format = format;
+    convert.sync = false;
+    names.emplace_back(FormatName(format));
+    if (format == Format::kSafetensors || format == Format::kNpz) {
+      names.back() = "w." + names.back();
+    }
+    const auto converted =
+        Convert(scratch / "ocdbt", scratch / names.back(), convert);
+    ASSERT_TRUE(converted.ok()) << converted.status().ToString();
+  }
+  for (const std::string& name : names) {
+    std::string text;
+    for (rlim_t count = 0; count < 20 && text != "damages 0"; ++count) {
+      text = RunInChild([&] {
+               return VerifyWithDescriptors(scratch / name, count);
+             }).text;
+      EXPECT_THAT(
+          text, AnyOf(Eq("damages 0"), AllOf(StartsWith("RESOURCE_EXHAUSTED: "),
+                                             HasSubstr("Too many open files"))))
+          << name << " with " << count;
+      if (count == 0) EXPECT_NE(text, "damages 0") << name;
+    }
+    EXPECT_EQ(text, "damages 0") << name;
+  }
 }
 
 // Destinations.

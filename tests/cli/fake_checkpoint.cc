@@ -209,6 +209,10 @@ Result<std::string> DigestLeaf(const Checkpoint& checkpoint, size_t leaf) {
   return digest;
 }
 
+bool IsDamage(const Status& status) {
+  return status.code() != StatusCode::kResourceExhausted;
+}
+
 Result<VerifyReport> Verify(const std::string& path, const OpenOptions& options,
                             const RunOptions& run, ProcessGroup* group) {
   if (group != nullptr) {
@@ -230,6 +234,7 @@ Result<VerifyReport> Verify(const std::string& path, const OpenOptions& options,
   if (run.cancel != nullptr && run.cancel->load()) {
     return CancelledError("cancelled");
   }
+  if (!found->second.verify_status.ok()) return found->second.verify_status;
   return found->second.report;
 }
 

@@ -28,6 +28,7 @@ struct FakeCheckpoint {
   CheckpointInfo info;
   std::vector<FakeLeaf> leaves;
   VerifyReport report;
+  Status verify_status;  // ok: the report
 };
 
 // What the verbs asked for.

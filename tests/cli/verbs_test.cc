@@ -458,6 +458,21 @@ TEST_F(Verbs, VerifyOfARootGoesDownToTheFirstSoundStep) {
   EXPECT_EQ(RunWords({"verify", "--all", "/c"}).code, 2);
 }
 
+TEST_F(Verbs, VerifyOfARootEndsWhereTheMachineFails) {
+  FakeCheckpoint fails;
+  fails.verify_status = ResourceExhaustedError("read /r/2/d/0: too many files");
+  PutCheckpoint("/r/1", FakeCheckpoint());
+  PutCheckpoint("/r/2", fails);
+  PutSteps("/r", {{.name = "1", .step = 1, .committed = true},
+                  {.name = "2", .step = 2, .committed = true}});
+  for (const char* const path : {"/r", "/r/2"}) {
+    const Ran ran = RunWords({"verify", path});
+    EXPECT_EQ(ran.code, 3);
+    EXPECT_EQ(ran.out, "");
+    EXPECT_EQ(ran.err, "holdfast: read /r/2/d/0: too many files\n");
+  }
+}
+
 TEST_F(Verbs, VerifyDrawsProgressOnTerminalsOnly) {
   PutProgress({{"verify", 1, 4}, {"verify", 2, 4}});
   double seconds = 0;
