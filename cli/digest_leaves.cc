@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <exception>
 #include <mutex>
+#include <new>
 #include <thread>
 
 namespace holdfast::cli {
@@ -23,8 +25,12 @@ class Work {
                               ? static_cast<size_t>(options_.thread_count)
                               : cpu_count;
     std::vector<std::jthread> threads;
-    for (size_t i = 1; i < std::min(wanted, leaves_.size()); ++i) {
-      threads.emplace_back([this] { TakeLeaves(); });
+    try {
+      for (size_t i = 1; i < std::min(wanted, leaves_.size()); ++i) {
+        threads.emplace_back([this] { TakeLeaves(); });
+      }
+    } catch (const std::exception&) {
+      // Fewer threads: the leaves are read all the same.
     }
     TakeLeaves();
   }
@@ -38,7 +44,11 @@ class Work {
       const uint64_t bytes = checkpoint_.leaves()[leaves_[i]].decoded_bytes;
       const uint64_t held = std::min(bytes, options_.ram_bytes_max);
       Acquire(held);
-      results_[i] = DigestLeaf(checkpoint_, leaves_[i]);
+      try {
+        results_[i] = DigestLeaf(checkpoint_, leaves_[i]);
+      } catch (const std::bad_alloc&) {
+        results_[i] = out_of_memory_;
+      }
       Release(held, bytes);
     }
   }
@@ -70,6 +80,9 @@ class Work {
   std::condition_variable released_;
   uint64_t in_flight_bytes_ = 0;  // guarded by mutex_
   uint64_t done_bytes_ = 0;       // guarded by mutex_
+  // Made while there is memory for it.
+  const Status out_of_memory_ =
+      ResourceExhaustedError("the process is out of memory");
 };
 
 }  // namespace

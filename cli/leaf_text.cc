@@ -53,6 +53,7 @@ void WriteLeafFields(const LeafInfo& leaf, JsonWriter* json) {
   json->Field("codecs", leaf.codecs);
   json->Field("value_type", leaf.value_type);
   if (!leaf.prng_impl.empty()) json->Field("prng_impl", leaf.prng_impl);
+  if (!leaf.problem.ok()) json->Field("error", leaf.problem.ToString());
 }
 
 void LeafTotals::Add(const LeafInfo& leaf) {

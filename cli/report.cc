@@ -1,5 +1,7 @@
 #include "cli/report.h"
 
+#include <algorithm>
+
 #include "cli/units.h"
 
 namespace holdfast::cli {
@@ -28,6 +30,28 @@ int Fail(Env& env, const Status& status, std::string_view hint) {
 
 int FailUsage(Env& env, std::string_view message, std::string_view hint) {
   return Fail(env, InvalidArgumentError(std::string(message)), hint);
+}
+
+int WorseExit(int a, int b) {
+  if (a == kExitInterrupted || b == kExitInterrupted) return kExitInterrupted;
+  if (a == kExitDamaged || b == kExitDamaged) return kExitDamaged;
+  return std::max(a, b);
+}
+
+int FailIfDamaged(Env& env, const LeafInfo& leaf) {
+  const StatusCode code = leaf.problem.code();
+  const bool lacks_reader = code == StatusCode::kUnimplemented ||
+                            code == StatusCode::kFailedPrecondition;
+  if (leaf.problem.ok() || lacks_reader) return kExitFine;
+  return Fail(env, leaf.problem);
+}
+
+int FailIfDamaged(Env& env, const std::vector<LeafInfo>& leaves) {
+  int code = kExitFine;
+  for (const LeafInfo& leaf : leaves) {
+    code = WorseExit(code, FailIfDamaged(env, leaf));
+  }
+  return code;
 }
 
 }  // namespace holdfast::cli

@@ -5,8 +5,10 @@
 #pragma once
 
 #include <string_view>
+#include <vector>
 
 #include "cli/env.h"
+#include "holdfast/checkpoint.h"
 #include "holdfast/status.h"
 
 namespace holdfast::cli {
@@ -23,5 +25,14 @@ int ExitCodeOf(const Status& status);
 // Prints and returns the exit code. An empty hint prints none.
 int Fail(Env& env, const Status& status, std::string_view hint = "");
 int FailUsage(Env& env, std::string_view message, std::string_view hint = "");
+
+// The worse exit code of two: damage is worse than failure, as it is the answer
+// to the question.
+int WorseExit(int a, int b);
+
+// Fails for a listed leaf of which nothing can be told, because its files are
+// damaged or gone; fine for one that is merely of a kind without a reader.
+int FailIfDamaged(Env& env, const LeafInfo& leaf);
+int FailIfDamaged(Env& env, const std::vector<LeafInfo>& leaves);
 
 }  // namespace holdfast::cli

@@ -1,7 +1,5 @@
 // digest: the sha256 of each leaf's value.
 
-#include <algorithm>
-
 #include "cli/digest_leaves.h"
 #include "cli/element_text.h"
 #include "cli/leaf_text.h"
@@ -14,14 +12,6 @@
 
 namespace holdfast::cli {
 namespace {
-
-// The worst exit code so far: damage is worse than failure, as it is the
-// answer to the question.
-int Worse(int a, int b) {
-  if (a == kExitInterrupted || b == kExitInterrupted) return kExitInterrupted;
-  if (a == kExitDamaged || b == kExitDamaged) return kExitDamaged;
-  return std::max(a, b);
-}
 
 std::vector<Result<std::string>> Digests(const Checkpoint& checkpoint,
                                          const std::vector<size_t>& selected,
@@ -102,7 +92,7 @@ int PrintDigestJson(const Checkpoint& checkpoint,
   for (size_t i = 0; i < selected.size(); ++i) {
     const Status status =
         WriteLeafDigest(checkpoint, selected[i], digests[i], &json);
-    if (!status.ok()) code = Worse(code, Fail(env, status));
+    if (!status.ok()) code = WorseExit(code, Fail(env, status));
   }
   json.EndArray();
   json.EndObject();
@@ -119,7 +109,7 @@ int PrintDigestText(const Checkpoint& checkpoint,
       env.out << *digests[i] << "  "
               << PrintableText(checkpoint.leaves()[selected[i]].name) << '\n';
     } else {
-      code = Worse(code, Fail(env, digests[i].status()));
+      code = WorseExit(code, Fail(env, digests[i].status()));
     }
   }
   return code;

@@ -183,7 +183,7 @@ int RunInfo(const Args& args, Env& env) {
   } else {
     PrintInfoText(checkpoint.info(), summary, args, env);
   }
-  return kExitFine;
+  return FailIfDamaged(env, checkpoint.leaves());
 }
 
 }  // namespace holdfast::cli

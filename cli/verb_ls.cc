@@ -117,7 +117,11 @@ int RunLs(const Args& args, Env& env) {
   } else {
     PrintLsText(checkpoint.leaves(), *selected, args, env);
   }
-  return kExitFine;
+  int code = kExitFine;
+  for (const size_t i : *selected) {
+    code = WorseExit(code, FailIfDamaged(env, checkpoint.leaves()[i]));
+  }
+  return code;
 }
 
 }  // namespace holdfast::cli

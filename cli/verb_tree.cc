@@ -195,7 +195,7 @@ int RunTree(const Args& args, Env& env) {
   const Forest forest(checkpoint.leaves());
   if (!args.json) {
     PrintTreeText(checkpoint, forest, args, env);
-    return kExitFine;
+    return FailIfDamaged(env, checkpoint.leaves());
   }
   JsonWriter json(env.out);
   json.BeginObject();
@@ -211,7 +211,7 @@ int RunTree(const Args& args, Env& env) {
   WriteTotals(forest.at(0).below, &json);
   json.EndObject();
   env.out << '\n';
-  return kExitFine;
+  return FailIfDamaged(env, checkpoint.leaves());
 }
 
 }  // namespace holdfast::cli

@@ -12,7 +12,8 @@ find_package(OpenSSL REQUIRED COMPONENTS Crypto)
 find_package(nlohmann_json 3.11 REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(zstd_pc REQUIRED IMPORTED_TARGET libzstd)
-pkg_check_modules(blosc_pc REQUIRED IMPORTED_TARGET blosc)
+pkg_check_modules(lz4_pc REQUIRED IMPORTED_TARGET liblz4)
+pkg_check_modules(snappy_pc REQUIRED IMPORTED_TARGET snappy)
 pkg_check_modules(pcre2_pc REQUIRED IMPORTED_TARGET libpcre2-8)
 pkg_check_modules(pugixml_pc REQUIRED IMPORTED_TARGET pugixml)
 find_path(CURL_INCLUDE_DIR curl/curl.h REQUIRED)
@@ -41,8 +42,8 @@ function(holdfast_archive name target)
 endfunction()
 
 holdfast_archive(holdfast_zstd PkgConfig::zstd_pc zstd)
-# blosc's own archive leaves its codecs to be linked.
-holdfast_archive(holdfast_blosc PkgConfig::blosc_pc blosc lz4 snappy zstd z)
+holdfast_archive(holdfast_lz4 PkgConfig::lz4_pc lz4)
+holdfast_archive(holdfast_snappy PkgConfig::snappy_pc snappy)
 holdfast_archive(holdfast_pcre2 PkgConfig::pcre2_pc pcre2-8)
 holdfast_archive(holdfast_pugixml PkgConfig::pugixml_pc pugixml)
 # libcurl is loaded when the first URL is used (src/http/curl_library.h): only
@@ -56,6 +57,7 @@ target_compile_definitions(holdfast_msgpack INTERFACE MSGPACK_NO_BOOST)
 
 if(HOLDFAST_BUILD_TESTS)
   find_package(GTest REQUIRED)
+  pkg_check_modules(blosc_pc REQUIRED IMPORTED_TARGET blosc)
 endif()
 
 # MPI, for libholdfast_mpi.so alone.

@@ -9,9 +9,23 @@
 // the caller drives (the client of jax.distributed, the store of
 // torch.distributed), or threads of this process.
 //
-// Every rank makes the same calls in the same order. Every wait has a deadline;
-// a rank that fails says so at the next meeting, so the others fail with it,
-// by its name, and do not wait.
+// Every rank makes the same calls in the same order. A call is some meetings,
+// and it ends as one:
+//
+// - Messages carry the number of the call and of the meeting in it, so nothing
+//   that is left of one call is ever taken for a part of another.
+// - A rank that fails says so at the next meeting, whatever the others meet
+//   there for. Rank 0 waits for all, so that nobody works on, and then all fail
+//   by its name and reason, and leave the call: the rest of its meetings fail
+//   at once with the same words, and nothing is sent.
+// - Every wait has a deadline. Who misses it finds the failure when it comes,
+//   while the others may be in their next call. Who gave up waiting for rank 0
+//   has left word of it: rank 0 goes no further than the next meeting.
+// - So a call in which something failed costs a rank no later call. Nothing
+//   that only one rank can fail in may follow the last meeting of a call.
+// - A rank that left a call out, though it should not, learns at its next one
+//   that the others were elsewhere (another phase or file), and follows them.
+//
 // Thread-safety: one thread a group at a time. Ownership: a group shares its
 // transport. Units: seconds; ranks count from 0.
 // Errors: DeadlineExceeded naming the ranks that did not come, the phase and
@@ -24,6 +38,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "holdfast/status.h"
@@ -60,6 +75,11 @@ struct ProcessGroupOptions {
   // Told apart from other groups on the same transport by this. All ranks give
   // the same.
   std::string name = "holdfast";
+  // The number of the first call. Calls that overlap need a group each, of one
+  // name and with numbers of their own; such a group follows nobody into the
+  // next call.
+  uint64_t first_call = 0;
+  bool may_follow = true;
 };
 
 class ProcessGroup {
@@ -83,7 +103,49 @@ class ProcessGroup {
   // calls, with the same `name`, new in this group; nothing is sent for it.
   virtual std::unique_ptr<ProcessGroup> Subgroup(
       const std::vector<int64_t>& ranks, std::string_view name) = 0;
+
+  // What meets between the two is one call. They nest: the outermost counts. A
+  // meeting outside of them is a call by itself.
+  virtual void BeginCall() = 0;
+  // `mine`: how it went here. A failure that the others do not know yet is told
+  // them at the next meeting: rank 0 waits for them, `wait_seconds_max` at most
+  // and no longer than at any meeting, and the others for nobody.
+  virtual void EndCall(const Status& mine, double wait_seconds_max) = 0;
+  // Of the call that goes on, or else of the next.
+  virtual uint64_t call_number() const = 0;
+  // Who failed the call that goes on, or else the last; none: nobody, or nobody
+  // but by not coming. Ascending, of this process's transport.
+  virtual std::vector<int64_t> failed_ranks() const = 0;
 };
+
+// BeginCall and EndCall as a scope. One that nobody ends is a failure.
+class GroupCall {
+ public:
+  // Null: nobody is told anything. Borrows the group.
+  explicit GroupCall(ProcessGroup* group);
+  GroupCall(GroupCall&& other) noexcept;
+  GroupCall& operator=(GroupCall&&) = delete;
+  ~GroupCall();
+
+  // Again: does nothing.
+  void End(const Status& mine);
+
+ private:
+  ProcessGroup* group_;
+};
+
+// What `work` gives, a Status or a Result, as one call of the group.
+template <typename Work>
+auto InGroupCall(ProcessGroup* group, const Work& work) {
+  GroupCall call(group);
+  auto result = work();
+  if constexpr (std::is_same_v<decltype(result), Status>) {
+    call.End(result);
+  } else {
+    call.End(result.status());
+  }
+  return result;
+}
 
 // Rank 0 collects and answers: two messages a rank and meeting.
 std::unique_ptr<ProcessGroup> MakeProcessGroup(

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from holdfast import _dtensor, _engine, _torch_arrays, errors
+from holdfast._lazy import importing
 from holdfast._process_group import ProcessGroup
 from holdfast._pytree import jax_if_imported, joined, one_level
 
@@ -86,7 +87,8 @@ def _of_jax(
     group: ProcessGroup | None,
     options: dict[str, Any],
 ) -> Any:
-    from holdfast import _jax_arrays
+    with importing:
+        from holdfast import _jax_arrays
 
     if not _jax_arrays.is_array(value):
         raise errors.InvalidArgumentError(

@@ -12,10 +12,19 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal, overload
 
-from holdfast import _engine, _files, _mapping, _process_group, _stats, errors
+from holdfast import (
+    _array_kinds,
+    _engine,
+    _files,
+    _mapping,
+    _process_group,
+    _stats,
+    _target,
+    errors,
+)
 from holdfast._adapt import make_adapt
 from holdfast._future import Future, raise_earlier_failure
-from holdfast._process_group import ENGINES_FIRST_PHASE, GroupArgument
+from holdfast._process_group import GroupArgument, telling
 from holdfast._progress import (
     ProgressArgument,
     ProgressFn,
@@ -184,21 +193,17 @@ def save(
     )
     call = None
     if processes is not None:
-        call = processes.begin(destination, _seconds("timeout", timeout))
+        call = processes.begin(
+            destination, _seconds("timeout", timeout), overlaps=background
+        )
         if call.rank != 0:
             progress = False
     start = time.perf_counter()
-    try:
+    with telling(call):
         raise_earlier_failure()
         built = _engine.build_tree(
             tree, adapt=make_adapt(processes), snapshot=background
         )
-    except BaseException as error:
-        if call is not None:
-            with call:
-                call.fail(ENGINES_FIRST_PHASE, error)
-                raise
-        raise
     snapshot_seconds = time.perf_counter() - start
 
     def run(progress_fn: ProgressFn | None) -> Stats:
@@ -221,12 +226,13 @@ def save(
             return run(cancelling(progress_fn, is_cancelled))
 
     if background:
-        return Future(
-            run_in_background,
-            what=f"save to {destination}",
-            raises_at_next_save=True,
-        )
-    with reporting(progress, "save") as progress_fn:
+        with telling(call):
+            return Future(
+                run_in_background,
+                what=f"save to {destination}",
+                raises_at_next_save=True,
+            )
+    with telling(call), reporting(progress, "save") as progress_fn:
         return _stats.remember(run(progress_fn))
 
 
@@ -291,15 +297,13 @@ def load(
       errors.DataLossError: damaged bytes, naming tensor, file and offset; or
         the newest step was committed and is damaged, naming the newest whole
         one, which `step` asks for.
+      errors.InvalidArgumentError: a target of another structure, or a leaf of
+        another shape or dtype, naming it.
 
     Warns:
       errors.HoldfastWarning: the list of checksums that the checkpoint was
         saved with is gone.
-      errors.InvalidArgumentError: a target of another structure, or a leaf of
-        another shape or dtype, naming it.
     """
-    from holdfast import _array_kinds, _target
-
     names = [keys] if isinstance(keys, str) else keys
     options: dict[str, Any] = _run_options(threads, memory_bytes)
     source = os.fspath(path)
@@ -321,7 +325,10 @@ def load(
         notes.extend(checkpoint.notes)
         return checkpoint
 
-    with reporting(progress, "load") as progress_fn:
+    with (
+        call or contextlib.nullcontext(),
+        reporting(progress, "load") as progress_fn,
+    ):
         if target is None:
             convert = _array_kinds.converter(arrays)
             tree, stats, notes = _engine.load(
@@ -336,16 +343,15 @@ def load(
             if convert is not None:
                 tree = _array_kinds.with_arrays(tree, convert)
         else:
-            with call or contextlib.nullcontext():
-                tree, stats = _target.restore(
-                    opened,
-                    target,
-                    strict=strict,
-                    keys=names,
-                    call=call,
-                    progress=progress_fn,
-                    **options,
-                )
+            tree, stats = _target.restore(
+                opened,
+                target,
+                strict=strict,
+                keys=names,
+                call=call,
+                progress=progress_fn,
+                **options,
+            )
     _stats.remember(_stats.from_engine(stats))
     _warn(notes)
     return tree

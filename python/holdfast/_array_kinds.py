@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from holdfast import _dtypes, errors
+from holdfast._lazy import importing
 
 __all__ = ["Converter", "converter", "with_arrays"]
 
@@ -69,7 +70,8 @@ def _to_torch(arrays: Sequence[NumpyArray]) -> Sequence[Any]:
 
 
 def _tensor(array: NumpyArray) -> Any:
-    from holdfast import _torch_arrays
+    with importing:
+        from holdfast import _torch_arrays
 
     kind = _dtypes.dtype_name(array.dtype)
     try:
@@ -81,7 +83,8 @@ def _tensor(array: NumpyArray) -> Any:
 
 
 def _to_jax(arrays: Sequence[NumpyArray]) -> Sequence[Any]:
-    import jax
+    with importing:
+        import jax
 
     for array in arrays:
         if jax.dtypes.canonicalize_dtype(array.dtype) != array.dtype:

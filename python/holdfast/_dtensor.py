@@ -19,6 +19,7 @@ import numpy as np
 
 from holdfast import _dtypes, _engine, _torch_arrays, errors
 from holdfast._buffers import Buffer
+from holdfast._lazy import importing
 
 __all__ = [
     "Part",
@@ -287,7 +288,8 @@ def array_leaf(tensor: Any, name: str = "") -> _engine.ArrayLeaf:
 
 def _local(tensor: Any) -> Any:
     """This rank's own tensor, without a copy and outside of autograd."""
-    import torch
+    with importing:
+        import torch
 
     with torch.no_grad():
         local = tensor.to_local()
@@ -319,8 +321,9 @@ def tensor_like(target: Any, local: NumpyArray) -> Any:
 
     A Parameter for a Parameter.
     """
-    import torch
-    from torch.distributed.tensor import DTensor
+    with importing:
+        import torch
+        from torch.distributed.tensor import DTensor
 
     mesh = target.device_mesh
     tensor = DTensor.from_local(

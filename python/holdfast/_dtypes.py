@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from holdfast._lazy import importing
+
 __all__ = ["dtype_name", "numpy_dtype"]
 
 _BUILTIN = frozenset(
@@ -30,7 +32,8 @@ def numpy_dtype(name: str, leaf: str = "") -> np.dtype[Any]:
         return np.dtype(name)
     whose = f"leaf {leaf!r}: " if leaf else ""
     try:
-        import ml_dtypes
+        with importing:
+            import ml_dtypes
     except ImportError as error:
         raise ImportError(
             f"{whose}dtype {name} needs the package ml_dtypes, which is not"

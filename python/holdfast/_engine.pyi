@@ -134,6 +134,23 @@ class ProcessGroup:
         *,
         timeout_seconds: float = 600,
         name: str = "holdfast",
+        first_call: int = 0,
+        may_follow: bool = True,
+    ) -> None: ...
+    # Of the call that goes on, or else of the next.
+    @property
+    def call_number(self) -> int: ...
+    # Of the call that goes on, or else of the last.
+    @property
+    def failed_ranks(self) -> list[int]: ...
+    # All meetings until end_call are one call, which fails as one.
+    def begin_call(self) -> None: ...
+    # `error` is told to the others where they do not know. Raises nothing.
+    def end_call(
+        self,
+        error: BaseException | None = None,
+        *,
+        wait_seconds_max: float = ...,
     ) -> None: ...
     # Raises unless all ranks bring None.
     def agree(

@@ -1,5 +1,6 @@
 """Future: a save that goes on in the background.
 
+Where the system gives no thread, it is done before the future is there.
 The thread is no daemon, so that an interpreter that ends waits for the
 checkpoint. An error that nobody asked for is reported when the future is
 dropped, as Python reports what it cannot raise; and the next save raises it.
@@ -20,6 +21,7 @@ from typing import Any, Generic, TypeVar
 
 from holdfast import errors
 from holdfast._stats import Stats
+from holdfast._threads import try_start
 
 __all__ = ["Future", "raise_earlier_failure"]
 
@@ -115,7 +117,9 @@ class Future(Generic[T]):
             daemon=False,
         )
         _running.add(self._shared)
-        self._thread.start()
+        if not try_start(self._thread):
+            # It is done when the caller goes on, then.
+            self._thread.run()
 
     @property
     def state(self) -> str:

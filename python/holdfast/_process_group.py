@@ -9,6 +9,7 @@ imported here.
 from __future__ import annotations
 
 import contextlib
+import math
 import sys
 import threading
 import time
@@ -17,16 +18,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal, Protocol
 
 from holdfast import _engine, _files, errors
+from holdfast._lazy import importing
 
 __all__ = [
-    "ENGINES_FIRST_PHASE",
     "Call",
     "GroupArgument",
     "ProcessGroup",
     "ProcessTransport",
-    "agreement",
     "chosen",
     "process_group",
+    "telling",
     "torch_world",
 ]
 
@@ -34,11 +35,9 @@ __all__ = [
 # torch's by closing the connection.
 _PIECE_BYTES = 2 << 20
 _COUNT_BYTES = 4
-# A rank that must not stay, because Control-C ended it, gives its news and
-# waits so long for others to hear them.
+# Rank 0, when it must not stay because Control-C ended it, waits so long for
+# the others to come for its news.
 _LEAVE_SECONDS = 1.0
-# Where the ranks of a save meet first, as the engine calls it.
-ENGINES_FIRST_PHASE = "begin"
 
 
 class ProcessTransport(Protocol):
@@ -94,10 +93,8 @@ class ProcessGroup:
             torch_ranks = range(transport.size)
         self.torch_ranks = frozenset(torch_ranks)
         self._lock = threading.Lock()
-        self._call_count = 0
-        self._open_calls: set[int] = set()
-        # As last seen; None: it has not begun any call.
-        self._number_of_rank_0: int | None = None
+        self._next_call = 0
+        self._open_count = 0
 
     @property
     def rank(self) -> int:
@@ -114,52 +111,31 @@ class ProcessGroup:
         """What carries the messages: "jax", "torch", ..."""
         return self._name
 
-    def begin(self, path: str, timeout_seconds: float) -> Call:
-        """What one save or load of `path` uses; numbered as on other ranks."""
-        with self._lock:
-            number = self._call_count
-            self._call_count += 1
-            self._open_calls.add(number)
-        return Call(self, number, _files.abspath(path), timeout_seconds)
+    def begin(
+        self, path: str, timeout_seconds: float, *, overlaps: bool = False
+    ) -> Call:
+        """What one save or load of `path` uses; numbered as on other ranks.
 
-    def end(self, call: Call, error: BaseException | None) -> None:
-        """After a call, with why it failed.
-
-        A rank that has left out a call, or was left behind by one, would miss
-        the others for ever. Rank 0 counts for all: who finds that it counts
-        otherwise lets the call fail that rank 0 is in, and follows.
+        It is to be entered, or ended. `overlaps`: others may begin before it
+        ends.
         """
         with self._lock:
-            self._open_calls.discard(call.number)
-            if self.rank == 0:
-                return
-            before = self._number_of_rank_0
-            if error is None:
-                self._number_of_rank_0 = call.number
-                call.forget_messages()
-                return
-            current = self._number_of_rank_0 = call.number_of_rank_0()
-            if self._open_calls or current is None or current == call.number:
-                return
-            is_behind = current >= self._call_count
-            if not is_behind:
-                if current == before:
-                    return  # rank 0 has left this one out, or may yet come
-                # What waits there for rank 0 must not be taken for the news of
-                # the calls that will have these numbers.
-                call.take_back_messages(current)
-                current = self._number_of_rank_0 = call.number_of_rank_0()
-                if current is None or current >= call.number:
-                    return  # it has come after all, and will miss this rank
-            self._call_count = current + 1
-        if is_behind:
-            late = Call(self, current, call.path, _LEAVE_SECONDS)
-            late.fail(
-                ENGINES_FIRST_PHASE,
-                errors.FailedPreconditionError(
-                    "was at an earlier call, or has left one out"
-                ),
+            engine = _engine.ProcessGroup(
+                self.transport,
+                timeout_seconds=timeout_seconds,
+                first_call=self._next_call,
+                may_follow=not overlaps and self._open_count == 0,
             )
+            self._next_call += 1
+            self._open_count += 1
+        engine.begin_call()
+        return Call(self, engine, _files.abspath(path))
+
+    def _end(self, call: Call) -> None:
+        with self._lock:
+            self._open_count -= 1
+            # More than one where this rank has left calls out.
+            self._next_call += call.engine.call_number - call.number - 1
 
     def __repr__(self) -> str:
         return (
@@ -169,49 +145,28 @@ class ProcessGroup:
 
 
 class Call:
-    """One save or load of a group, on this rank."""
+    """One save or load of a group, on this rank.
+
+    A context manager: what it is left with is how the call went here, and the
+    others hear of a failure that they do not know.
+    """
 
     def __init__(
-        self,
-        group: ProcessGroup,
-        number: int,
-        path: str,
-        timeout_seconds: float,
+        self, group: ProcessGroup, engine: _engine.ProcessGroup, path: str
     ) -> None:
         self.path = path
-        self.number = number
+        self.engine = engine
+        self.number = engine.call_number
         self._group = group
-        self.engine = self._engine_group(timeout_seconds)
-        if self.rank == 0 and self._counter is not None:
-            self._counter.note_call(number)
+        self._has_ended = False
 
     @property
     def rank(self) -> int:
         return self.engine.rank
 
-    @property
-    def _counter(self) -> _StoreTransport | None:
-        transport = self._group.transport
-        return transport if isinstance(transport, _StoreTransport) else None
-
-    def number_of_rank_0(self) -> int | None:
-        """Of the last call that rank 0 has begun; None: not known."""
-        if self.rank == 0 or self._counter is None:
-            return None
-        try:
-            return self._counter.last_call()
-        except Exception:  # the call has failed because of that already
-            return None
-
-    def forget_messages(self) -> None:
-        """This rank's calls up to this one need no taking back."""
-        if self._counter is not None:
-            self._counter.forget_sent(self.number)
-
-    def take_back_messages(self, after_number: int) -> None:
-        """Of this rank's calls after that one, what nobody has received."""
-        if self._counter is not None:
-            self._counter.take_back(after_number)
+    def agree(self, phase: str) -> None:
+        """Raises unless all ranks have come so far."""
+        self.engine.agree(phase, self.path)
 
     def __enter__(self) -> Call:
         return self
@@ -222,43 +177,34 @@ class Call:
         error: BaseException | None,
         trace: object,
     ) -> None:
-        self._group.end(self, error)
+        self.end(error)
 
-    def fail(self, phase: str, error: BaseException) -> None:
-        """Tells the others, at their first meeting, why this rank is not
-        coming. The caller raises `error`; nothing is raised here.
+    def end(self, error: BaseException | None = None) -> None:
+        """The call is over here; again: nothing.
 
-        Rank 0 waits for them as long as for any meeting, the others do not.
+        Without an error nothing is sent: the last meeting was that of all.
         """
-        stays = self.rank == 0 and isinstance(error, Exception)
-        group = self.engine if stays else self._engine_group(_LEAVE_SECONDS)
+        if self._has_ended:
+            return
+        self._has_ended = True
+        stays = error is None or isinstance(error, Exception)
         try:
-            group.agree(phase, self.path, error)
-        except Exception:  # the news of all, ours among them
-            pass
-
-    def _engine_group(self, timeout_seconds: float) -> _engine.ProcessGroup:
-        return _engine.ProcessGroup(
-            self._group.transport,
-            timeout_seconds=timeout_seconds,
-            name=str(self.number),
-        )
+            self.engine.end_call(
+                error, wait_seconds_max=math.inf if stays else _LEAVE_SECONDS
+            )
+        finally:
+            self._group._end(self)
 
 
 @contextlib.contextmanager
-def agreement(call: Call | None, phase: str) -> Iterator[None]:
-    """All ranks do the block, and go on when none of them has failed in it.
-
-    Raises what the block raises, or what the others' have; alone, nothing.
-    """
+def telling(call: Call | None) -> Iterator[None]:
+    """A failure in the block ends the call, and is told to the others."""
     try:
         yield
     except BaseException as error:
         if call is not None:
-            call.fail(phase, error)
+            call.end(error)
         raise
-    if call is not None:
-        call.engine.agree(phase, call.path)
 
 
 GroupArgument = (
@@ -429,10 +375,6 @@ class _StoreTransport:
         self._store = store
         self._rank = rank
         self._size = size
-        # By the number of their call, until another call has ended well: only
-        # what was sent to rank 0 since then may have been in vain.
-        self._sent_keys: dict[int, list[str]] = {}
-        self._lock = threading.Lock()
 
     @property
     def rank(self) -> int:
@@ -442,38 +384,9 @@ class _StoreTransport:
     def size(self) -> int:
         return self._size
 
-    def note_call(self, number: int) -> None:
-        """Rank 0 has begun its call of this number."""
-        self._store.set(_CALL_KEY, str(number).encode())
-
-    def last_call(self) -> int | None:
-        """What rank 0 has noted last; None: nothing yet."""
-        number = self._store.get(_CALL_KEY, 0)
-        return None if number is None else int(number)
-
-    def forget_sent(self, until_number: int) -> None:
-        """The calls up to this one will not be taken back."""
-        with self._lock:
-            for number in [n for n in self._sent_keys if n <= until_number]:
-                del self._sent_keys[number]
-
-    def take_back(self, after_number: int) -> None:
-        """Deletes what this rank sent in later calls and nobody received."""
-        with self._lock:
-            numbers = [n for n in self._sent_keys if n > after_number]
-            keys = [key for n in numbers for key in self._sent_keys.pop(n)]
-        for key in keys:
-            if self._store.get(key, 0) is not None:
-                self._store.delete(key)
-
     def send(self, to: int, topic: str, message: bytes) -> None:
         key = _key(self._rank, to, topic)
         pieces = _pieces(message)
-        number = topic.split("/", 1)[0]
-        if self._rank != 0 and number.isdecimal():
-            with self._lock:
-                sent_keys = self._sent_keys.setdefault(int(number), [])
-                sent_keys.append(key)
         # The first goes last: who has it finds the others.
         for i in reversed(range(1, len(pieces))):
             self._store.set(f"{key}~{i}", pieces[i])
@@ -498,9 +411,6 @@ class _StoreTransport:
             self._store.delete(f"{key}~{i}")
             pieces.append(piece)
         return b"".join(pieces)
-
-
-_CALL_KEY = "holdfast/call"
 
 
 def _key(from_: int, to: int, topic: str) -> str:
@@ -548,7 +458,8 @@ class _TorchStore:
     _POLL_SECONDS_MAX = 0.05
 
     def __init__(self, store: Any, prefix: str) -> None:
-        import torch.distributed
+        with importing:
+            import torch.distributed
 
         try:
             store = store.clone()  # a connection of our own

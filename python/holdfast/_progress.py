@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any, Protocol
 
 from holdfast import _stats, errors
+from holdfast._lazy import importing
 
 __all__ = ["ProgressArgument", "ProgressFn", "cancelling", "reporting"]
 
@@ -74,7 +75,8 @@ class _TqdmBar:
 
 def _make_bar(title: str) -> _Bar:
     try:
-        from tqdm.auto import tqdm
+        with importing:
+            from tqdm.auto import tqdm
     except ImportError:
         return _PlainBar(title)
     return _TqdmBar(title, tqdm)

@@ -15,7 +15,8 @@ import numpy as np
 
 from holdfast import _engine, _gc, errors
 from holdfast._buffers import Request, read
-from holdfast._process_group import Call, agreement
+from holdfast._lazy import importing
+from holdfast._process_group import Call
 from holdfast._pytree import Level, jax_if_imported, joined, one_level
 from holdfast._target_leaves import LeafPlanner, Slot
 
@@ -124,16 +125,21 @@ def restore(
     `options`: thread_count, in_flight_bytes_max and progress of the reading.
     """
     with _gc.paused():
-        with agreement(call, "plan the read"):
-            checkpoint = open_checkpoint()
-            restored = match(checkpoint, target, strict=strict, keys=keys)
+        checkpoint = open_checkpoint()
+        restored = match(checkpoint, target, strict=strict, keys=keys)
+        if call is not None:
+            call.agree("plan the read")
         group = None if call is None else call.engine
         stats = read(checkpoint, restored.requests, group, **options)
         if restored.placements:
-            from holdfast import _jax_arrays
+            with importing:
+                from holdfast import _jax_arrays
 
             _jax_arrays.put_all(restored.placements)
-        return restored.build(), stats
+        tree = restored.build()
+        if call is not None:
+            call.agree("build the tree")
+        return tree, stats
 
 
 def _pruned(node: Any, path: Path, keys: Sequence[str]) -> Any:

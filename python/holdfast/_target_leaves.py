@@ -15,6 +15,7 @@ import numpy as np
 
 from holdfast import _dtensor, _dtypes, _engine, _torch_arrays, errors
 from holdfast._buffers import Buffer, Request
+from holdfast._lazy import importing
 from holdfast._mapping import StoredArray
 from holdfast._pytree import jax_if_imported
 
@@ -174,7 +175,8 @@ class LeafPlanner:
     def _jax_slot(
         self, target: Any, leaf: int, info: _engine.LeafInfo, name: str
     ) -> Slot:
-        from holdfast import _jax_arrays
+        with importing:
+            from holdfast import _jax_arrays
 
         if _jax_arrays.is_key_dtype(target.dtype):
             return self._key_slot(target, leaf, info, name)
@@ -192,9 +194,10 @@ class LeafPlanner:
         self, target: Any, leaf: int, info: _engine.LeafInfo, name: str
     ) -> Slot:
         """A typed PRNG key: its data is read, and wrapped again."""
-        import jax
+        with importing:
+            import jax
 
-        from holdfast import _jax_arrays
+            from holdfast import _jax_arrays
 
         impl = str(
             jax.random.key_impl(target)

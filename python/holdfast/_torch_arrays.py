@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from holdfast import _dtypes, errors
+from holdfast._lazy import importing
 
 __all__ = ["as_numpy", "dtype_name", "is_tensor", "tensor_like", "tensor_on"]
 
@@ -49,7 +50,8 @@ def as_numpy(tensor: Any, name: str = "") -> np.ndarray[Any, np.dtype[Any]]:
     that are on the meta device, sparse, quantized, or of a dtype without a
     stored form.
     """
-    import torch
+    with importing:
+        import torch
 
     if tensor.device.type == "meta":
         raise errors.InvalidArgumentError(
@@ -82,7 +84,8 @@ def as_numpy(tensor: Any, name: str = "") -> np.ndarray[Any, np.dtype[Any]]:
 
 def tensor_on(array: np.ndarray[Any, np.dtype[Any]], kind: str) -> Any:
     """A tensor of torch dtype `kind` on the memory of `array`, writable."""
-    import torch
+    with importing:
+        import torch
 
     carrier = _CARRIERS.get(kind)
     if carrier is None:
@@ -96,7 +99,8 @@ def tensor_like(target: Any, array: np.ndarray[Any, np.dtype[Any]]) -> Any:
 
     On its device (the CPU for meta tensors), a Parameter for a Parameter.
     """
-    import torch
+    with importing:
+        import torch
 
     tensor = tensor_on(array, dtype_name(target))
     if target.device.type not in ("cpu", "meta"):

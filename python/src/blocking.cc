@@ -8,7 +8,6 @@
 #include <mutex>
 #include <new>
 #include <string>
-#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -75,6 +74,13 @@ class Monitor {
   std::vector<PhaseProgress> pending_;
 };
 
+// Made while there is memory for it.
+const Status& NoMemory() {
+  static const auto* const status =
+      new Status(ResourceExhaustedError("the process is out of memory"));
+  return *status;
+}
+
 // The engine reports failures as Status; what the standard library throws must
 // not leave the thread.
 Status RunGuarded(const std::function<Status(const RunOptions&)>& work,
@@ -82,7 +88,7 @@ Status RunGuarded(const std::function<Status(const RunOptions&)>& work,
   try {
     return work(run);
   } catch (const std::bad_alloc&) {
-    return ResourceExhaustedError("no memory");
+    return NoMemory();
   } catch (const std::exception& error) {
     return InternalError(error.what());
   } catch (...) {
@@ -137,6 +143,7 @@ void WaitAndPoll(nb::handle progress, Monitor& monitor) {
 
 void RunBlocking(RunOptions run, nb::handle progress,
                  const std::function<Status(const RunOptions&)>& work) {
+  (void)NoMemory();
   Monitor monitor;
   run.cancel = &monitor.cancel;
   if (!progress.is_none()) {
@@ -150,16 +157,18 @@ void RunBlocking(RunOptions run, nb::handle progress,
     }
     return Check(std::move(status));
   }
+  const auto run_all = [&] { monitor.Finish(RunGuarded(work, run)); };
   std::thread worker;
   try {
-    worker = std::thread([&] { monitor.Finish(RunGuarded(work, run)); });
-  } catch (const std::system_error& error) {
-    throw StatusError(
-        ResourceExhaustedError(std::string("start a thread: ") + error.what()));
+    worker = std::thread(run_all);
+  } catch (const std::exception&) {
+    // No thread to be had: signals and progress wait until it is done.
+    const nb::gil_scoped_release release;
+    run_all();
   }
   const auto join = [&worker] {
     const nb::gil_scoped_release release;
-    worker.join();
+    if (worker.joinable()) worker.join();
   };
   try {
     WaitAndPoll(progress, monitor);

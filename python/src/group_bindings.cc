@@ -3,6 +3,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <cmath>
+#include <limits>
 #include <memory>
 #include <string>
 #include <utility>
@@ -25,12 +26,14 @@ std::string BytesOf(const nb::bytes& value) {
   return std::string(value.c_str(), value.size());
 }
 
-ProcessGroupOptions GroupOptionsOf(double timeout_seconds, std::string name) {
+ProcessGroupOptions GroupOptionsOf(double timeout_seconds, std::string name,
+                                   uint64_t first_call = 0,
+                                   bool may_follow = true) {
   if (!(timeout_seconds >= 0)) {
     ThrowValueError("process group: timeout: got " +
                     std::to_string(timeout_seconds) + " s, want >= 0");
   }
-  return {timeout_seconds, std::move(name)};
+  return {timeout_seconds, std::move(name), first_call, may_follow};
 }
 
 void Agree(Group& self, const std::string& phase, nb::handle file,
@@ -74,6 +77,15 @@ nb::bytes Broadcast(Group& self, const std::string& phase, nb::handle file,
   return nb::bytes(got.data(), got.size());
 }
 
+// Raises Control-C alone: whoever ends a call has its own error to raise.
+void EndCall(Group& self, nb::handle error, double wait_seconds_max) {
+  const Status mine = error.is_none() ? Status() : StatusOf(nb::borrow(error));
+  self.Run<Nothing>({}, nb::none(), [&](const RunOptions&) -> Result<Nothing> {
+    self.group().EndCall(mine, wait_seconds_max);
+    return Nothing{};
+  });
+}
+
 nb::list ThreadGroups(int64_t size, double timeout_seconds,
                       const std::string& name) {
   if (size < 1) ThrowValueError("thread_groups: want at least one rank");
@@ -93,14 +105,25 @@ void BindGroup(nb::module_& module) {
       .def(
           "__init__",
           [](Group* self, nb::object transport, double timeout_seconds,
-             std::string name) {
+             std::string name, uint64_t first_call, bool may_follow) {
             new (self) Group(std::move(transport),
-                             GroupOptionsOf(timeout_seconds, std::move(name)));
+                             GroupOptionsOf(timeout_seconds, std::move(name),
+                                            first_call, may_follow));
           },
           nb::arg("transport"), nb::kw_only(), nb::arg("timeout_seconds") = 600,
-          nb::arg("name") = "holdfast")
+          nb::arg("name") = "holdfast", nb::arg("first_call") = 0,
+          nb::arg("may_follow") = true)
       .def_prop_ro("rank", [](Group& self) { return self.group().rank(); })
       .def_prop_ro("size", [](Group& self) { return self.group().size(); })
+      .def_prop_ro("call_number",
+                   [](Group& self) { return self.group().call_number(); })
+      .def_prop_ro("failed_ranks",
+                   [](Group& self) { return self.group().failed_ranks(); })
+      .def("begin_call", [](Group& self) { self.group().BeginCall(); })
+      .def(
+          "end_call", &EndCall, nb::arg("error").none() = nb::none(),
+          nb::kw_only(),
+          nb::arg("wait_seconds_max") = std::numeric_limits<double>::infinity())
       .def("agree", &Agree, nb::arg("phase"), nb::arg("file") = "",
            nb::arg("error") = nb::none())
       .def("all_gather", &AllGather, nb::arg("phase"), nb::arg("file"),

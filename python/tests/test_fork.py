@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 PROGRAM = """
-import os, sys, threading
+import os, signal, sys, threading
 import numpy as np
 import holdfast
 from holdfast import errors
@@ -130,6 +130,10 @@ for round_number in range(5):
     while not future.done() or forks == 0:
         child = os.fork()
         if child == 0:
+            signal.alarm(100)  # ends one that hangs
+            own = f"{root}/child"
+            holdfast.save(own, tree, overwrite=True, durable=False)
+            check(own)
             os._exit(0 if future.done() else 1)
         assert os.waitpid(child, 0)[1] == 0
         forks += 1
@@ -145,3 +149,46 @@ def test_many_forks_at_any_moment_of_a_save(
 ) -> None:
     """Children that are forked wherever the working thread just is."""
     run_python(MANY, tmp_path)
+
+
+IMPORTING = """
+import os, sys, threading
+
+import holdfast._lazy
+is_importing, has_forked = threading.Event(), threading.Event()
+
+class Slow:
+    def find_spec(self, name, path=None, target=None):
+        if name == "slow":
+            is_importing.set()
+            has_forked.wait(2)  # in vain where forks wait for imports
+        return None
+
+sys.meta_path.insert(0, Slow())
+open(sys.argv[1] + "/slow.py", "w").close()
+sys.path.insert(0, sys.argv[1])
+
+def import_it():
+    with holdfast._lazy.importing:
+        import slow
+
+thread = threading.Thread(target=import_it)
+thread.start()
+assert is_importing.wait(100)
+child = os.fork()
+if child == 0:
+    import faulthandler
+    faulthandler.dump_traceback_later(20, exit=True)
+    import_it()
+    os._exit(0)
+has_forked.set()
+thread.join()
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+"""
+
+
+def test_a_fork_waits_for_imports_under_way(
+    tmp_path: Path, run_python: Callable[..., object]
+) -> None:
+    """Else the child would have half a module, and its lock for ever."""
+    run_python(IMPORTING, tmp_path)

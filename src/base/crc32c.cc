@@ -89,6 +89,10 @@ const ShiftTable& LaneShiftTable() {
   return table;
 }
 
+// Made before there are threads: a child that is forked while one of them makes
+// it would wait for it for ever.
+[[maybe_unused]] const ShiftTable& lane_shifts_made_at_start = LaneShiftTable();
+
 uint32_t ShiftOneLane(const ShiftTable& table, uint32_t crc) {
   return table[0][crc & 0xff] ^ table[1][(crc >> 8) & 0xff] ^
          table[2][(crc >> 16) & 0xff] ^ table[3][crc >> 24];
@@ -126,9 +130,12 @@ __attribute__((target("sse4.2"))) uint32_t ExtendHardware(uint32_t state,
 
 #endif
 
+#if defined(__x86_64__)
+const bool has_sse42 = __builtin_cpu_supports("sse4.2");
+#endif
+
 uint32_t Extend(uint32_t state, const char* p, size_t n) {
 #if defined(__x86_64__)
-  static const bool has_sse42 = __builtin_cpu_supports("sse4.2");
   if (has_sse42) return ExtendHardware(state, p, n);
 #endif
   return ExtendTable(state, p, n);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/no_throw.h"
+#include "base/start_threads.h"
 
 namespace holdfast {
 namespace {
@@ -76,6 +77,18 @@ struct Executor::Pool {
   bool closing = false;
   std::vector<std::thread> threads;
 
+  void Invite(const std::shared_ptr<Loop>& loop, size_t helper_count) {
+    {
+      std::lock_guard lock(mutex);
+      try {
+        for (size_t i = 0; i < helper_count; ++i) invitations.push_back(loop);
+      } catch (const std::bad_alloc&) {
+        // Fewer helpers, then.
+      }
+    }
+    wake.notify_all();
+  }
+
   void Run() {
     in_parallel_loop = true;
     while (true) {
@@ -108,9 +121,8 @@ Executor::Executor(int thread_count)
     : thread_count_(thread_count > 0 ? thread_count : AvailableCpuCount()) {
   if (thread_count_ == 1) return;
   pool_ = std::make_unique<Pool>();
-  for (int i = 1; i < thread_count_; ++i) {
-    pool_->threads.emplace_back([pool = pool_.get()] { pool->Run(); });
-  }
+  StartThreads(static_cast<size_t>(thread_count_ - 1), pool_->threads,
+               [pool = pool_.get()] { pool->Run(); });
 }
 
 Executor::~Executor() {
@@ -132,15 +144,7 @@ Status Executor::ParallelFor(size_t item_count,
   loop->cancel = cancel;
   const bool alone = pool_ == nullptr || in_parallel_loop || item_count < 2;
   if (!alone) {
-    const size_t helper_count =
-        std::min<size_t>(thread_count_ - 1, item_count - 1);
-    {
-      std::lock_guard lock(pool_->mutex);
-      for (size_t i = 0; i < helper_count; ++i) {
-        pool_->invitations.push_back(loop);
-      }
-    }
-    pool_->wake.notify_all();
+    pool_->Invite(loop, std::min(pool_->threads.size(), item_count - 1));
   }
   const bool was_in_loop = std::exchange(in_parallel_loop, true);
   loop->Work();

@@ -3,9 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <mutex>
 #include <new>
+#include <set>
 #include <thread>
 #include <vector>
+
+#include "base/start_threads.h"
+#include "base/thread_shortage_for_test.h"
 
 namespace holdfast {
 namespace {
@@ -43,6 +48,40 @@ TEST(Executor, ShortMemoryIsAStatus) {
   const Status status = executor.ParallelFor(
       4, [](size_t, int) -> Status { throw std::bad_alloc(); });
   EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
+}
+
+TEST(Executor, WorksWithTheThreadsThatThereAre) {
+  for (const int started_max : {0, 1, 2}) {
+    ThreadShortage shortage(started_max);
+    Executor executor(8);
+    EXPECT_EQ(executor.thread_count(), 8);
+    std::vector<std::atomic<int>> runs(1000);
+    std::set<std::thread::id> threads;
+    std::mutex mutex;
+    const Status status = executor.ParallelFor(runs.size(), [&](size_t i, int) {
+      runs[i].fetch_add(1);
+      const std::lock_guard lock(mutex);
+      threads.insert(std::this_thread::get_id());
+      return Status();
+    });
+    ASSERT_TRUE(status.ok());
+    for (const auto& count : runs) ASSERT_EQ(count, 1);
+    EXPECT_LE(threads.size(), 1u + started_max);
+    EXPECT_EQ(shortage.refused_count(), 1);
+  }
+}
+
+TEST(StartThreads, TellsWhatThereIs) {
+  ThreadShortage shortage(1);
+  std::atomic<int> runs{0};
+  auto thread = TryStartThread([&] { ++runs; });
+  ASSERT_TRUE(thread.has_value());
+  thread->join();
+  EXPECT_FALSE(TryStartThread([&] { ++runs; }).has_value());
+  std::vector<std::thread> threads;
+  StartThreads(3, threads, [&] { ++runs; });
+  EXPECT_EQ(threads.size(), 0u);
+  EXPECT_EQ(runs, 1);
 }
 
 TEST(Executor, CancelledBeforeAndDuring) {

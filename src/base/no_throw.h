@@ -11,6 +11,10 @@
 
 namespace holdfast {
 
+// ResourceExhausted, made when the program starts: to say that there is no
+// memory takes none.
+const Status& OutOfMemoryError() noexcept;
+
 // fn(), or ResourceExhausted when memory ran out. `fn` returns a Status or a
 // Result.
 template <typename Fn>
@@ -18,7 +22,7 @@ auto CatchBadAlloc(Fn&& fn) -> decltype(fn()) {
   try {
     return std::forward<Fn>(fn)();
   } catch (const std::bad_alloc&) {
-    return ResourceExhaustedError("the process is out of memory");
+    return OutOfMemoryError();
   }
 }
 

@@ -2,12 +2,10 @@
 // the items below it.
 #include "holdfast/checkpoint.h"
 
-#include <openssl/evp.h>
-
 #include <algorithm>
 
-#include "base/coding.h"
 #include "base/no_throw.h"
+#include "base/sha256.h"
 #include "base/status_macros.h"
 #include "checkpoint/format/json_text.h"
 #include "checkpoint/item.h"
@@ -22,29 +20,6 @@
 
 namespace holdfast {
 namespace {
-
-class Sha256 {
- public:
-  Sha256() : context_(EVP_MD_CTX_new()) {
-    EVP_DigestInit_ex(context_, EVP_sha256(), nullptr);
-  }
-  ~Sha256() { EVP_MD_CTX_free(context_); }
-  Sha256(const Sha256&) = delete;
-  Sha256& operator=(const Sha256&) = delete;
-
-  void Update(std::string_view data) {
-    EVP_DigestUpdate(context_, data.data(), data.size());
-  }
-  std::string HexDigest() {
-    unsigned char digest[EVP_MAX_MD_SIZE];
-    unsigned int byte_count = 0;
-    EVP_DigestFinal_ex(context_, digest, &byte_count);
-    return ToHex({reinterpret_cast<const char*>(digest), byte_count});
-  }
-
- private:
-  EVP_MD_CTX* context_;
-};
 
 void DescribeLeaf(const StoredLeaf& leaf, LeafInfo& info) {
   info.key.reserve(leaf.path.size());

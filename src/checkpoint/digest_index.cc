@@ -41,6 +41,13 @@ Status CheckContent(uint64_t byte_count, uint32_t crc,
   return CheckCrc(Crc32c(content), crc);
 }
 
+template <typename Row>
+void KeepBelow(std::string_view prefix, std::vector<Row>& rows) {
+  std::erase_if(rows,
+                [&](const Row& row) { return !row.path.starts_with(prefix); });
+  for (Row& row : rows) row.path.erase(0, prefix.size());
+}
+
 }  // namespace
 
 Result<FileDigest> SumFile(Store& store, const std::string& path) {
@@ -95,6 +102,21 @@ std::span<const FileDigest> DigestIndex::FilesBelow(
       first, digests_.files.end(),
       [&](const FileDigest& row) { return !row.path.starts_with(prefix); });
   return {first, last};
+}
+
+Result<std::optional<DigestIndex>> DigestIndex::ReadBelow(
+    Store& store, std::string_view folder) {
+  Result<std::optional<DigestIndex>> all = Read(store);
+  if (all.status().code() == StatusCode::kDataLoss) return all.status();
+  if (!all.ok() || !*all) return std::optional<DigestIndex>();
+  DigestFile& digests = (*all)->digests_;
+  const std::string prefix = std::string(folder) + "/";
+  KeepBelow(prefix, digests.files);
+  KeepBelow(prefix, digests.values);
+  if (digests.files.empty() && digests.values.empty()) {
+    return std::optional<DigestIndex>();
+  }
+  return all;
 }
 
 const FileDigest* DigestIndex::FindFile(std::string_view path) const {

@@ -26,6 +26,10 @@ class DigestIndex {
   static Result<std::optional<DigestIndex>> Read(Store& store);
   // Of the file's text. The caller adds the file to errors.
   static Result<DigestIndex> Parse(std::string_view text);
+  // The rows below one folder of the directory, with paths from there on.
+  // Nullopt when there are none, or the directory cannot be read.
+  static Result<std::optional<DigestIndex>> ReadBelow(Store& store,
+                                                      std::string_view folder);
 
   bool HasFile(std::string_view path) const {
     return FindFile(path) != nullptr;

@@ -13,6 +13,7 @@
 #include "checkpoint/format/strings_file.h"
 #include "checkpoint/leaf_request.h"
 #include "place/open_store.h"
+#include "storage/url_path.h"
 #include "tree/flatten.h"
 #include "tree/value_type.h"
 
@@ -110,11 +111,26 @@ class ItemOpener {
                           CheckedFiles::OfDirectory(item_->files_));
     }
     // From here on whatever is read of the item's files is checked.
-    if (const auto& list = item_->checked_.own_list()) {
+    HF_ASSIGN_OR_RETURN(const auto list, ListOfFiles());
+    if (list != nullptr) {
       item_->files_ = std::make_shared<CheckedStore>(item_->files_, list);
     }
     return Status();
   }
+
+  // The item's own; of one array of an item, opened by itself, the item's.
+  Result<std::shared_ptr<const DigestIndex>> ListOfFiles() {
+    const ItemPlace& place = item_->place_;
+    const bool is_part = place.kind == ItemKind::kZarr && !place.store;
+    if (checked().own_list() || !is_part) return checked().own_list();
+    HF_ASSIGN_OR_RETURN(
+        std::optional<DigestIndex> list,
+        DigestIndex::ReadBelow(*StoreAt(ParentDirectory(place.directory)),
+                               FileNameOf(place.directory)));
+    if (!list) return std::shared_ptr<const DigestIndex>();
+    return std::make_shared<const DigestIndex>(*std::move(list));
+  }
+
   Store& files() { return *item_->files_; }
   const CheckedFiles& checked() { return item_->checked_; }
 

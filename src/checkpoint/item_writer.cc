@@ -1,13 +1,12 @@
 #include "checkpoint/item_writer.h"
 
-#include <openssl/rand.h>
 #include <sys/statvfs.h>
 
 #include <algorithm>
 #include <chrono>
 #include <map>
 
-#include "base/coding.h"
+#include "base/sha256.h"
 #include "base/status_macros.h"
 #include "checkpoint/adopt.h"
 #include "checkpoint/encode.h"
@@ -30,13 +29,6 @@ uint64_t SystemNowNs() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
              std::chrono::system_clock::now().time_since_epoch())
       .count();
-}
-
-std::string SystemRandomHex() {
-  char bytes[16];
-  // The system's generator does not fail once it is seeded.
-  RAND_bytes(reinterpret_cast<unsigned char*>(bytes), sizeof bytes);
-  return ToHex({bytes, sizeof bytes});
 }
 
 bool IsExternal(const FlatLeaf& leaf) {
@@ -167,7 +159,7 @@ Status WriteValues(const SavePlan& plan, bool use_ocdbt,
 
 SaveOptions WithSources(SaveOptions options) {
   if (!options.now_ns) options.now_ns = SystemNowNs;
-  if (!options.random_hex) options.random_hex = SystemRandomHex;
+  if (!options.random_hex) options.random_hex = RandomHex32;
   return options;
 }
 

@@ -85,7 +85,7 @@ Result<ParsedRootRecord> ParseRootRecord(const RootRecord& record) {
 
 PendingSaver::PendingSaver(std::unique_ptr<PendingCheckpoint> pending,
                            std::string final_path, std::string save_id,
-                           const PendingSaveOptions& options)
+                           const PendingSaveOptions& options, GroupCall call)
     : pending_(std::move(pending)),
       final_path_(std::move(final_path)),
       directory_(PendingDirectory(final_path_, options.commit_mode)),
@@ -94,7 +94,8 @@ PendingSaver::PendingSaver(std::unique_ptr<PendingCheckpoint> pending,
       init_time_ns_(options.now_ns()),
       root_store_(StoreAt(directory_)),
       root_files_(*root_store_, options.sync,
-                  IsUrl(directory_) ? directory_ : "") {}
+                  IsUrl(directory_) ? directory_ : ""),
+      call_(std::move(call)) {}
 
 namespace {
 
@@ -158,6 +159,15 @@ Result<std::unique_ptr<PendingSaver>> PendingSaver::Begin(
   if (own.group != nullptr && own.group->size() == 1) own.group = nullptr;
   // An object store makes durable what it has taken.
   if (IsUrl(path)) own.sync = false;
+  GroupCall call(own.group);
+  auto begun = BeginInCall(path, own, mine, call);
+  if (!begun.ok()) call.End(begun.status());
+  return begun;
+}
+
+Result<std::unique_ptr<PendingSaver>> PendingSaver::BeginInCall(
+    const std::string& path, const PendingSaveOptions& own, const Status& mine,
+    GroupCall& call) {
   ProcessGroup* const group = own.group;
   Status status = mine.ok() ? CheckPath(path) : mine;
   const std::string final_path = status.ok() ? AbsolutePath(path) : path;
@@ -184,14 +194,25 @@ Result<std::unique_ptr<PendingSaver>> PendingSaver::Begin(
     save_id = std::move(announced.save_id);
   }
   HF_RETURN_IF_ERROR(status);
-  return std::unique_ptr<PendingSaver>(new PendingSaver(
-      std::move(pending), final_path, std::move(save_id), own));
+  return std::unique_ptr<PendingSaver>(
+      new PendingSaver(std::move(pending), final_path, std::move(save_id), own,
+                       std::move(call)));
 }
 
 PlanPart PendingSaver::plan_part() const { return PlanPartOf(options_.group); }
 
 Status PendingSaver::Agree(std::string_view phase, const Status& mine) const {
   return is_shared() ? options_.group->Agree({phase, final_path_}, mine) : mine;
+}
+
+template <typename T>
+T PendingSaver::CallUnlessFailed(T result) {
+  if constexpr (std::is_same_v<T, Status>) {
+    if (!result.ok()) call_.End(result);
+  } else {
+    if (!result.ok()) call_.End(result.status());
+  }
+  return result;
 }
 
 Status PendingSaver::CheckOpen() const {
@@ -205,7 +226,7 @@ Result<SaveResult> PendingSaver::SaveItem(const std::string& name,
                                           const SaveOptions& options) {
   Stopwatch watch, total;
   HF_RETURN_IF_ERROR(CheckOpen());
-  return CatchBadAlloc([&]() -> Result<SaveResult> {
+  return CallUnlessFailed(CatchBadAlloc([&]() -> Result<SaveResult> {
     const SaveOptions complete = OptionsFor(directory_, ItemOptions(options));
     SavePlan plan;
     nlohmann::ordered_json custom_metadata;
@@ -227,7 +248,7 @@ Result<SaveResult> PendingSaver::SaveItem(const std::string& name,
     result.stats.commit_seconds = watch.Lap();
     result.stats.total_seconds = total.Lap();
     return result;
-  });
+  }));
 }
 
 Status PendingSaver::Explained(const Status& failure) const {
@@ -244,10 +265,10 @@ Status PendingSaver::SavePlanned(const std::string& name, const SavePlan& plan,
     return WritePlanned(name, plan, options, custom_metadata, run, watch,
                         stats);
   };
-  return Explained(is_shared()
-                       ? WritePlanned(name, plan, options, custom_metadata, run,
-                                      watch, stats)
-                       : write());
+  return CallUnlessFailed(
+      Explained(is_shared() ? WritePlanned(name, plan, options, custom_metadata,
+                                           run, watch, stats)
+                            : write()));
 }
 
 Status PendingSaver::WritePlanned(const std::string& name, const SavePlan& plan,
@@ -341,11 +362,11 @@ Status PendingSaver::WriteFile(std::string_view name,
                                std::string_view content) {
   HF_RETURN_IF_ERROR(CheckOpen());
   if (!is_primary()) return Status();  // rank 0 writes it
-  return CatchBadAlloc([&]() -> Status {
+  return CallUnlessFailed(CatchBadAlloc([&]() -> Status {
     const Status written = WriteRootFile(name, content);
     if (!written.ok()) is_done_ = true;
     return Explained(written);
-  });
+  }));
 }
 
 // The caller may write it again.
@@ -362,7 +383,7 @@ Status PendingSaver::WriteRootFile(std::string_view name,
 
 Status PendingSaver::Commit(const RootRecord& root) {
   HF_RETURN_IF_ERROR(CheckOpen());
-  return CatchBadAlloc([&]() -> Status {
+  const Status committed = CatchBadAlloc([&]() -> Status {
     const Result<ParsedRootRecord> parsed =
         is_primary() ? ParseRootRecord(root)
                      : Result<ParsedRootRecord>(ParsedRootRecord());
@@ -374,14 +395,21 @@ Status PendingSaver::Commit(const RootRecord& root) {
     };
     return Agree("commit", is_primary() ? commit() : Status());
   });
+  call_.End(committed);
+  return committed;
 }
 
 Status PendingSaver::CommitOwnFiles(const ParsedRootRecord& root,
                                     const Status& mine) {
   is_done_ = true;
   // A rank that will not, or cannot, says so before the checkpoint exists.
-  HF_RETURN_IF_ERROR(Agree("ready", mine));
-  return Agree("commit", is_primary() ? Explained(Publish(root)) : Status());
+  Status committed = Agree("ready", mine);
+  if (committed.ok()) {
+    committed =
+        Agree("commit", is_primary() ? Explained(Publish(root)) : Status());
+  }
+  call_.End(committed);
+  return committed;
 }
 
 // Renamed, the checkpoint is seen with all its files, so one sync of the names
@@ -509,7 +537,7 @@ bool PendingSaver::IsDatabaseFile(const std::string& path) const {
 Status PendingSaver::AdoptItem(const std::string& name) {
   HF_RETURN_IF_ERROR(CheckOpen());
   if (!is_primary()) return Status();
-  return CatchBadAlloc([&]() -> Status {
+  return CallUnlessFailed(CatchBadAlloc([&]() -> Status {
     const Result<Bytes> text = root_store_->Read(JoinName(name, kDigestFile));
     if (text.status().code() == StatusCode::kNotFound) return Status();
     HF_RETURN_IF_ERROR(text.status());
@@ -527,7 +555,7 @@ Status PendingSaver::AdoptItem(const std::string& name) {
     // Where it could only be created it has to go first.
     if (options_.write_digests && !root_files_.must_create()) return Status();
     return root_store_->Delete(kDigestFile);
-  });
+  }));
 }
 
 bool PendingSaver::IsInSyncedItem(const std::string& directory) const {

@@ -70,8 +70,16 @@ class PendingSaver final : public PendingSave {
 
   PendingSaver(std::unique_ptr<PendingCheckpoint> pending,
                std::string final_path, std::string save_id,
-               const PendingSaveOptions& options);
+               const PendingSaveOptions& options, GroupCall call);
+  // REQUIRES: what PendingSaver::Begin makes of its arguments.
+  static Result<std::unique_ptr<PendingSaver>> BeginInCall(
+      const std::string& path, const PendingSaveOptions& options,
+      const Status& mine, GroupCall& call);
   Status CheckOpen() const;
+  // What it is given, of an operation of this object: when that has failed, the
+  // call of the group is over, and the others hear of it.
+  template <typename T>
+  T CallUnlessFailed(T result);
   // A failure in the words of who has caused it.
   Status Explained(const Status& failure) const;
   Status WritePlanned(const std::string& name, const SavePlan& plan,
@@ -119,6 +127,7 @@ class PendingSaver final : public PendingSave {
   bool has_root_item_ = false;
   bool is_root_item_synced_ = false;
   bool is_done_ = false;  // committed, or a call has failed
+  GroupCall call_;        // until then
 };
 
 }  // namespace holdfast

@@ -75,8 +75,11 @@ Result<SaveResult> SaveTree(const std::string& path, const Tree& tree,
 Result<SaveResult> Save(const std::string& path, const Tree& tree,
                         const SaveOptions& options) {
   const Stopwatch watch;
-  return CatchBadAlloc([&] {
-    return SaveTree(path, tree, OptionsFor(path, WithSources(options)), watch);
+  return InGroupCall(options.group, [&] {
+    return CatchBadAlloc([&] {
+      return SaveTree(path, tree, OptionsFor(path, WithSources(options)),
+                      watch);
+    });
   });
 }
 

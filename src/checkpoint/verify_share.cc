@@ -129,12 +129,15 @@ Result<VerifyReport> VerifyInShares(
   const bool is_alone = group == nullptr || group->size() == 1;
   const WorkShare share(is_alone ? 0 : group->rank(),
                         is_alone ? 1 : group->size());
-  Result<ShareReport> mine = CatchBadAlloc([&] { return check(share); });
-  if (is_alone) {
-    if (!mine.ok()) return mine.status();
-    return std::move(mine->report);
-  }
-  return CatchBadAlloc([&] { return Combine(std::move(mine), path, *group); });
+  return InGroupCall(group, [&]() -> Result<VerifyReport> {
+    Result<ShareReport> mine = CatchBadAlloc([&] { return check(share); });
+    if (is_alone) {
+      if (!mine.ok()) return mine.status();
+      return std::move(mine->report);
+    }
+    return CatchBadAlloc(
+        [&] { return Combine(std::move(mine), path, *group); });
+  });
 }
 
 WorkShare::WorkShare(int64_t rank, int64_t rank_count)

@@ -20,14 +20,16 @@ class SyncCheckpointer final : public Checkpointer {
   Status Save(const std::string& path, const CheckpointArgs& args,
               const CheckpointerSaveOptions& save_options) override {
     HF_RETURN_IF_ERROR(CheckOpen());
-    return CatchBadAlloc([&]() -> Status {
-      HF_ASSIGN_OR_RETURN(SaveSteps steps,
-                          SaveSteps::Begin(handler_, group_, options_,
-                                           AbsolutePath(path), save_options));
-      HF_RETURN_IF_ERROR(
-          steps.Agree("saved", handler_->Save(steps.directory(), args)));
-      HF_RETURN_IF_ERROR(steps.Finalize());
-      return steps.Commit();
+    return InGroupCall(group_.get(), [&] {
+      return CatchBadAlloc([&]() -> Status {
+        HF_ASSIGN_OR_RETURN(SaveSteps steps,
+                            SaveSteps::Begin(handler_, group_, options_,
+                                             AbsolutePath(path), save_options));
+        HF_RETURN_IF_ERROR(
+            steps.Agree("saved", handler_->Save(steps.directory(), args)));
+        HF_RETURN_IF_ERROR(steps.Finalize());
+        return steps.Commit();
+      });
     });
   }
 

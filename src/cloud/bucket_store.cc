@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/no_throw.h"
 #include "base/status_macros.h"
 #include "cloud/upload_writer.h"
 #include "cloud/version_reads.h"
@@ -160,15 +161,21 @@ Status BucketStore::PutLater(const std::string& bucket_key,
     return bytes.status();
   }
   WriteBegins(bucket_key);
-  queue_.Start(
-      [this, bucket_key, bytes = *std::move(bytes), condition, held_bytes] {
-        const std::string_view piece = bytes.view();
-        const Result<std::string> version =
-            bucket_->Put(bucket_key, {&piece, 1}, condition);
-        queue_.Release(held_bytes);
-        WriteEnded(bucket_key, version, bytes.size(), false);
-      });
-  return {};
+  const auto put = [this, bucket_key, bytes = *std::move(bytes), condition,
+                    held_bytes] {
+    const std::string_view piece = bytes.view();
+    const Result<std::string> version = CatchBadAlloc([&] {
+      return bucket_->Put(bucket_key, {&piece, 1}, condition);
+    });
+    queue_.Release(held_bytes);
+    WriteEnded(bucket_key, version, bytes.size(), false);
+  };
+  const Status started = CatchBadAlloc([&] { return queue_.Start(put); });
+  if (!started.ok()) {
+    queue_.Release(held_bytes);
+    WriteEnded(bucket_key, started, 0, true);
+  }
+  return started;
 }
 
 Status BucketStore::PutInParts(const std::string& bucket_key,
@@ -237,7 +244,8 @@ void BucketStore::WriteEnded(const std::string& bucket_key,
   }
   std::lock_guard lock(mutex_);
   if (first_failure_.ok() && !is_told) {
-    first_failure_ = AsAlreadyExists(version.status());
+    first_failure_ =
+        CatchBadAlloc([&] { return AsAlreadyExists(version.status()); });
   }
   const auto it = queued_.find(bucket_key);
   if (--it->second == 0) queued_.erase(it);

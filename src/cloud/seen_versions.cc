@@ -1,5 +1,8 @@
 #include "cloud/seen_versions.h"
 
+#include <new>
+#include <utility>
+
 namespace holdfast {
 
 SeenVersions::Seen SeenVersions::Look(std::string_view key) const {
@@ -38,10 +41,13 @@ void SeenVersions::WriteEnded(std::string_view key, std::string_view version,
   std::lock_guard lock(mutex_);
   Entry& entry = EndWrite(key);
   if (entry.writes_under_way > 0) return;
-  if (!entry.overlapped) {
+  const bool overlapped = std::exchange(entry.overlapped, false);
+  if (overlapped) return;
+  try {
     entry.seen = {true, std::string(version), byte_count, entry.seen.epoch};
+  } catch (const std::bad_alloc&) {
+    // It is not remembered, then.
   }
-  entry.overlapped = false;
 }
 
 void SeenVersions::WriteEnded(std::string_view key) {

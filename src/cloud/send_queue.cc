@@ -2,8 +2,12 @@
 
 #include <algorithm>
 #include <cassert>
+#include <new>
 #include <string>
 #include <utility>
+
+#include "base/no_throw.h"
+#include "base/start_threads.h"
 
 namespace holdfast {
 namespace {
@@ -34,15 +38,23 @@ SendQueue::~SendQueue() {
   }
 }
 
-void SendQueue::Start(std::function<void()> task) {
+Status SendQueue::Start(std::function<void()> task) {
   {
     std::lock_guard lock(mutex_);
-    tasks_.push_back(std::move(task));
-    if (tasks_.size() > idle_count_ && threads_.size() < thread_count_max_) {
-      threads_.emplace_back([this] { Work(); });
+    if (tasks_.size() >= idle_count_ && threads_.size() < thread_count_max_) {
+      StartThreads(1, threads_, [this] { Work(); });
+    }
+    if (threads_.empty()) {
+      return ResourceExhaustedError("uploads: the system gives no thread");
+    }
+    try {
+      tasks_.push_back(std::move(task));
+    } catch (const std::bad_alloc&) {
+      return OutOfMemoryError();
     }
   }
   work_.notify_one();
+  return {};
 }
 
 void SendQueue::Work() {

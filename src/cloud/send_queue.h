@@ -1,7 +1,8 @@
 // SendQueue: the threads on which a store's uploads wait for their server, and
 // the bound on the bytes that lie in memory for them.
 //
-// Threads start when there is work for them and end with the queue. Bytes are
+// Threads start when there is work for them and end with the queue; where the
+// system gives fewer, those that there are do it. Bytes are
 // taken before a buffer is filled and given back when it was sent. Taking waits
 // while that can help: while something is being sent. When nothing is, every
 // buffer waits for writers, and to wait for buffers would be for ever; then the
@@ -30,7 +31,9 @@ class SendQueue {
   SendQueue(const SendQueue&) = delete;
   SendQueue& operator=(const SendQueue&) = delete;
 
-  void Start(std::function<void()> task);
+  // ResourceExhausted when there is no thread at all, or no memory; then the
+  // task never runs.
+  Status Start(std::function<void()> task);
 
   // Taken until Release. REQUIRES: the caller holds no lock that a task needs.
   Status Take(uint64_t byte_count);

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/no_throw.h"
 #include "base/status_macros.h"
 #include "cloud/part_buffer.h"
 
@@ -52,11 +53,14 @@ class UploadWriter::Sending : public std::enable_shared_from_this<Sending> {
   void Schedule();  // REQUIRES: mutex_ held
   void ScheduleParts();
   bool IsSendable(uint64_t index, const Part& part) const;
-  void StartTask(void (Sending::*task)());
+  // False when nobody can do it, by which all has failed.
+  template <typename Task>
+  bool StartTask(const Task& task);  // REQUIRES: mutex_ held
   void Begin();
   void SendPart(uint64_t index);
   void PutWhole();
   void FinishUpload();
+  void EndWith(Result<std::string> version);
   // Ends a task: what failed ends all.
   void EndTask(Lock& lock, const Status& status);
   void Settle(Lock& lock, const Result<std::string>& version);
@@ -233,11 +237,8 @@ Status UploadWriter::Sending::Finish(bool sync) {
   is_finishing_ = true;
   is_waited_for_ = sync;
   CutParts();
-  if (status_.ok()) {
-    Schedule();
-  } else if (tasks_under_way_ == 0) {
-    Settle(lock, status_);
-  }
+  Schedule();
+  if (!status_.ok() && tasks_under_way_ == 0) Settle(lock, status_);
   if (!sync) return {};
   changed_.wait(lock, [this] { return is_settled_; });
   return outcome_->status();
@@ -270,40 +271,47 @@ void UploadWriter::Sending::Schedule() {
   const uint64_t put_bytes_max = target_.bucket->traits().put_bytes_max;
   if (is_finishing_ && end_ <= put_bytes_max) {
     stage_ = Stage::kEnding;
-    return StartTask(&Sending::PutWhole);
+    StartTask([](Sending& self) { self.PutWhole(); });
+    return;
   }
   const bool has_work = std::any_of(
       parts_.begin(), parts_.end(),
       [this](const auto& part) { return IsSendable(part.first, part.second); });
   if (!has_work) return;
   stage_ = Stage::kBeginning;
-  StartTask(&Sending::Begin);
+  StartTask([](Sending& self) { self.Begin(); });
 }
 
 void UploadWriter::Sending::ScheduleParts() {
   for (auto& [index, part] : parts_) {
     if (!IsSendable(index, part)) continue;
+    if (!StartTask([index](Sending& self) { self.SendPart(index); })) return;
     part.is_under_way = true;
     ++parts_under_way_;
-    ++tasks_under_way_;
-    target_.queue->Start(
-        [self = shared_from_this(), index] { self->SendPart(index); });
   }
   if (is_finishing_ && sent_count_ == part_count_) {
     stage_ = Stage::kEnding;
-    StartTask(&Sending::FinishUpload);
+    StartTask([](Sending& self) { self.FinishUpload(); });
   }
 }
 
-void UploadWriter::Sending::StartTask(void (Sending::*task)()) {
-  ++tasks_under_way_;
-  target_.queue->Start(
-      [self = shared_from_this(), task] { (self.get()->*task)(); });
+template <typename Task>
+bool UploadWriter::Sending::StartTask(const Task& task) {
+  const Status started = CatchBadAlloc([&] {
+    return target_.queue->Start(
+        [self = shared_from_this(), task] { task(*self); });
+  });
+  if (started.ok()) {
+    ++tasks_under_way_;
+  } else if (status_.ok()) {
+    status_ = started;
+  }
+  return started.ok();
 }
 
 void UploadWriter::Sending::Begin() {
   Result<std::unique_ptr<Upload>> upload =
-      target_.bucket->StartUpload(target_.key);
+      CatchBadAlloc([&] { return target_.bucket->StartUpload(target_.key); });
   Lock lock(mutex_);
   stage_ = Stage::kOpen;
   const Status status = upload.status();
@@ -315,43 +323,53 @@ void UploadWriter::Sending::SendPart(uint64_t index) {
   Lock lock(mutex_);
   Status status = status_;
   const PartBuffer& buffer = parts_.find(index)->second.buffer;
-  const std::vector<std::string_view> pieces = buffer.Pieces();
+  std::vector<std::string_view> pieces;
+  const Status prepared = CatchBadAlloc([&] {
+    pieces = buffer.Pieces();
+    is_sent_.resize(std::max<size_t>(is_sent_.size(), index + 1));
+    return Status();
+  });
+  if (status.ok()) status = prepared;
   const bool is_last = is_finishing_ && index + 1 == part_count_;
   lock.unlock();
-  if (status.ok()) status = upload_->Part(index, pieces, is_last);
+  if (status.ok()) {
+    status =
+        CatchBadAlloc([&] { return upload_->Part(index, pieces, is_last); });
+  }
   lock.lock();
   target_.queue->Release(buffer.held_bytes());
   parts_.erase(index);
   --parts_under_way_;
   if (status.ok()) {
     ++sent_count_;
-    is_sent_.resize(std::max<size_t>(is_sent_.size(), index + 1));
     is_sent_[index] = true;
   }
   EndTask(lock, status);
 }
 
 void UploadWriter::Sending::PutWhole() {
-  std::vector<std::string_view> pieces;
-  {
-    std::lock_guard lock(mutex_);
-    for (const auto& [index, part] : parts_) {
-      const std::vector<std::string_view> more = part.buffer.Pieces();
-      pieces.insert(pieces.end(), more.begin(), more.end());
+  EndWith(CatchBadAlloc([&] {
+    std::vector<std::string_view> pieces;
+    {
+      std::lock_guard lock(mutex_);
+      for (const auto& [index, part] : parts_) {
+        const std::vector<std::string_view> more = part.buffer.Pieces();
+        pieces.insert(pieces.end(), more.begin(), more.end());
+      }
     }
-  }
-  const Result<std::string> version =
-      target_.bucket->Put(target_.key, pieces, target_.condition);
-  Lock lock(mutex_);
-  outcome_ = version;
-  EndTask(lock, version.status());
+    return target_.bucket->Put(target_.key, pieces, target_.condition);
+  }));
 }
 
 void UploadWriter::Sending::FinishUpload() {
-  const Result<std::string> version = upload_->Finish(target_.condition);
+  EndWith(CatchBadAlloc([&] { return upload_->Finish(target_.condition); }));
+}
+
+void UploadWriter::Sending::EndWith(Result<std::string> version) {
+  const Status status = version.status();
   Lock lock(mutex_);
-  outcome_ = version;
-  EndTask(lock, version.status());
+  outcome_ = std::move(version);
+  EndTask(lock, status);
 }
 
 // In the same breath as what the task did: nobody may see a part that is
@@ -359,11 +377,8 @@ void UploadWriter::Sending::FinishUpload() {
 void UploadWriter::Sending::EndTask(Lock& lock, const Status& status) {
   --tasks_under_way_;
   if (status_.ok()) status_ = status;
-  if (status_.ok() && !outcome_) {
-    Schedule();
-  } else if (!status_.ok()) {
-    DropParts();
-  }
+  if (status_.ok() && !outcome_) Schedule();
+  if (!status_.ok()) DropParts();
   if (tasks_under_way_ == 0 && is_finishing_ && !is_settled_) {
     if (!status_.ok()) {
       Settle(lock, status_);

@@ -9,6 +9,7 @@
 #include <string>
 #include <thread>
 
+#include "base/thread_shortage_for_test.h"
 #include "cloud/bucket_store.h"
 #include "cloud/fault_bucket.h"
 #include "cloud/memory_bucket.h"
@@ -125,6 +126,24 @@ TEST(UploadWriterTest, PartsGoWhileTheRestIsStillWritten) {
   lock.unlock();
   ASSERT_TRUE(writer->Finish(true).ok());
   EXPECT_TRUE(GetText(*bucket, "k") == Pattern(5500, 1));
+}
+
+TEST(UploadWriterTest, WithoutAThreadWritesFailInWords) {
+  const auto bucket = std::make_shared<MemoryBucket>(PartsOf(1000, false));
+  BucketStore store(bucket, "");
+  ThreadShortage shortage(0);
+  for (const uint64_t byte_count : {1, 5500}) {
+    auto writer = *store.Create("k");
+    Status status = WriteText(*writer, 0, Pattern(byte_count, 1));
+    if (status.ok()) status = writer->Finish(true);
+    EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
+    EXPECT_EQ(status.message(), "uploads: the system gives no thread");
+  }
+  const Status queued =
+      store.Write("k", "x", {.sync = false, .atomic = false});
+  EXPECT_EQ(queued.code(), StatusCode::kResourceExhausted);
+  EXPECT_TRUE(store.Flush().ok());  // the caller was told
+  EXPECT_EQ(bucket->Head("k").status().code(), StatusCode::kNotFound);
 }
 
 TEST(UploadWriterTest, OffsetsThatNoStoreTakesAreRefused) {

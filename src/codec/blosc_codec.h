@@ -1,11 +1,13 @@
 // The blosc codec: one chunk is one blosc 1.x container, which names its own
 // compressor, shuffle and sizes in a 16-byte header.
 //
-// Thread-safety: immutable; uses only blosc's *_ctx functions, which share no
-// state. Ownership: inputs are borrowed. Units: bytes.
+// Containers are written and read here, and not by c-blosc, which does not look
+// whether it was given the memory that it asks for. Its bytes are the same,
+// but for blosclz.
+// Thread-safety: immutable. Ownership: inputs are borrowed. Units: bytes.
 // Errors: DataLoss for a container that is damaged or of another size;
 // InvalidArgument for chunks above 2 GiB, which the format cannot hold;
-// Unimplemented for a compressor that the blosc library was built without.
+// ResourceExhausted when there is no memory.
 #pragma once
 
 #include "codec/codec.h"

@@ -4,6 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <string>
+
 #include "codec/codec_test_util.h"
 
 namespace holdfast {
@@ -23,6 +26,72 @@ TEST(BloscCodecTest, RoundTripsWithAllParameters) {
         const auto codec =
             MustMake(BloscParams{cname, clevel, shuffle, 0, 0}, 4);
         ExpectRoundTrips(*codec, {0, 1, 7, 128, 4099});
+      }
+    }
+  }
+}
+
+std::string OfCBlosc(const BloscParams& params, size_t item_bytes,
+                     std::string_view data) {
+  std::string out(data.size() + BLOSC_MAX_OVERHEAD, '\x55');
+  const int result = blosc_compress_ctx(
+      params.clevel, params.shuffle, item_bytes, data.size(), data.data(),
+      out.data(), out.size(), params.cname.c_str(), params.blocksize, 1);
+  EXPECT_GT(result, 0);
+  out.resize(static_cast<size_t>(std::max(result, 0)));
+  return out;
+}
+
+void ExpectLikeCBlosc(const BloscParams& params, size_t item_bytes,
+                      const std::string& data) {
+  SCOPED_TRACE(params.cname + " level " + std::to_string(params.clevel) +
+               " shuffle " + std::to_string(params.shuffle) + " items of " +
+               std::to_string(item_bytes) + ", " + std::to_string(data.size()) +
+               " bytes, blocks of " + std::to_string(params.blocksize));
+  const auto codec = MustMake(params, item_bytes);
+  const std::string ours = MustEncode(*codec, data);
+  const std::string theirs = OfCBlosc(params, item_bytes, data);
+  if (params.cname != "blosclz") {
+    ASSERT_TRUE(ours == theirs);
+  }
+  const auto decoded = TryDecode(*codec, theirs, data.size());
+  ASSERT_TRUE(decoded.ok()) << decoded.status().ToString();
+  ASSERT_TRUE(*decoded == data);
+  std::string by_them(data.size(), '\x55');
+  ASSERT_EQ(
+      blosc_decompress_ctx(ours.data(), by_them.data(), by_them.size(), 1),
+      static_cast<int>(data.size()));
+  ASSERT_TRUE(by_them == data);
+}
+
+TEST(BloscCodecTest, BytesAreThoseOfCBlosc) {
+  for (const char* cname :
+       {"blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd"}) {
+    for (int clevel : {0, 1, 5, 9}) {
+      for (int shuffle : {0, 1, 2}) {
+        for (size_t item_bytes : {1, 2, 3, 4, 8, 16, 17}) {
+          // Blocks whose items are no multiple of 8, and a rest of an item.
+          for (size_t size : {127, 128, 5003, 40000}) {
+            if (size > 5003 && clevel == 9) continue;  // slow
+            const BloscParams params{cname, clevel, shuffle, 0, 0};
+            ExpectLikeCBlosc(params, item_bytes, PatternBytes(size, 7));
+            ExpectLikeCBlosc(params, item_bytes, RandomBytes(size, 8));
+            if (HasFatalFailure()) return;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(BloscCodecTest, LargeChunksAreThoseOfCBlosc) {
+  for (const char* cname : {"blosclz", "lz4", "snappy", "zstd"}) {
+    for (int clevel = 1; clevel <= 9; clevel += cname[0] == 'z' ? 5 : 2) {
+      for (size_t blocksize : {0, 1, 5000}) {
+        const BloscParams params{cname, clevel, 2, blocksize, 0};
+        ExpectLikeCBlosc(params, 4, NormalFloats(700'012, 1));
+        ExpectLikeCBlosc(params, 2, NormalBfloat16s(300'002, 1));
+        if (HasFatalFailure()) return;
       }
     }
   }
@@ -107,6 +176,18 @@ TEST(BloscCodecTest, DamageNeverLeavesTheBuffers) {
       ASSERT_TRUE(code == StatusCode::kOk || code == StatusCode::kDataLoss)
           << cname << " bit " << bit;
     }
+  }
+}
+
+TEST(BloscCodecTest, BlosclzFindsMatchesNearAndFar) {
+  const auto codec = MustMake(BloscParams{"blosclz", 5, 0, 1 << 20, 0}, 17);
+  const std::string noise = RandomBytes(60'000, 5);
+  for (const size_t size : {1'000, 30'000, 60'000}) {
+    const std::string once = noise.substr(0, size);
+    const std::string encoded = MustEncode(*codec, once + once + once);
+    EXPECT_LT(encoded.size(), size + size / 8 + 600);
+    ExpectLikeCBlosc(BloscParams{"blosclz", 5, 0, 1 << 20, 0}, 17,
+                     once + once + once);
   }
 }
 

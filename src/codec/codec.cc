@@ -87,7 +87,7 @@ void CodecContext::set_cancel(const CancelToken* cancel) {
 
 void CodecContext::TrimScratch(size_t kept_bytes_max) {
   for (Buffer* buffer : {&impl_->elements, &impl_->stages[0], &impl_->stages[1],
-                         &impl_->window}) {
+                         &impl_->window, &impl_->filter}) {
     if (buffer->size() > kept_bytes_max) *buffer = Buffer();
   }
 }

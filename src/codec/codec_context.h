@@ -45,6 +45,8 @@ struct CodecContext::Impl {
   Buffer elements;   // one decoded chunk, elements packed in encoded order
   Buffer stages[2];  // what one bytes codec hands to the next, in turn
   Buffer window;     // encoded bytes of a chunk that goes piece by piece
+  Buffer filter;     // a block of a blosc container, twice
+  Buffer lz4hc;      // LZ4HC's state
   Buffer sample;     // windows of a chunk put together, and their compression
 };
 

@@ -47,6 +47,10 @@ const std::array<float, kWindowBytes + 1>& CountLogTable() {
   return table;
 }
 
+// Made before there are threads: a child that is forked while one of them makes
+// it would wait for it for ever.
+[[maybe_unused]] const auto& count_logs_made_at_start = CountLogTable();
+
 // By order-0 entropy, with Miller and Madow's correction: without it, a window
 // of 4096 random bytes would look 0.6 % compressible.
 // `block_bytes` is what shares one Huffman table of about 4 bits a symbol.

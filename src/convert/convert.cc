@@ -119,12 +119,14 @@ Result<ConvertResult> ConvertOpened(const Checkpoint& source,
 Result<ConvertResult> Convert(const std::string& source,
                               const std::string& target,
                               const ConvertOptions& options) {
-  return CatchBadAlloc([&]() -> Result<ConvertResult> {
-    HF_ASSIGN_OR_RETURN(const auto opened,
-                        SourceOpener(source, target, options).OpenSource());
-    const uint64_t source_hash =
-        IsShared(options) ? 0 : FilesHash(opened->info().path);
-    return ConvertOpened(*opened, source_hash, target, options);
+  return InGroupCall(options.group, [&] {
+    return CatchBadAlloc([&]() -> Result<ConvertResult> {
+      HF_ASSIGN_OR_RETURN(const auto opened,
+                          SourceOpener(source, target, options).OpenSource());
+      const uint64_t source_hash =
+          IsShared(options) ? 0 : FilesHash(opened->info().path);
+      return ConvertOpened(*opened, source_hash, target, options);
+    });
   });
 }
 

@@ -8,7 +8,7 @@
 namespace holdfast {
 namespace {
 
-constexpr char kVersion = 1;
+constexpr char kVersion = 2;
 enum Kind : uint8_t { kArrival = 0, kWaiting, kAnswer, kFailure };
 
 void PutStatus(std::string& out, const Status& status) {
@@ -41,6 +41,28 @@ bool ReadValues(Cursor& cursor, std::vector<std::string>& values) {
   return true;
 }
 
+bool ReadFlag(Cursor& cursor, bool& flag) {
+  uint8_t byte = 0;
+  if (!cursor.ReadByte(byte) || byte > 1) return false;
+  flag = byte == 1;
+  return true;
+}
+
+bool ReadRanks(Cursor& cursor, std::vector<int64_t>& ranks) {
+  uint64_t count = 0;
+  // A rank takes a byte at least.
+  if (!ReadVarint64(cursor, count) || count > cursor.remaining()) {
+    return false;
+  }
+  ranks.resize(count);
+  for (int64_t& rank : ranks) {
+    uint64_t number = 0;
+    if (!ReadVarint64(cursor, number)) return false;
+    rank = static_cast<int64_t>(number);
+  }
+  return true;
+}
+
 bool ReadFrame(Cursor& cursor, Frame& frame) {
   uint8_t version = 0;
   uint8_t kind = 0;
@@ -53,15 +75,21 @@ bool ReadFrame(Cursor& cursor, Frame& frame) {
       ArrivalFrame& arrival = frame.emplace<ArrivalFrame>();
       return ReadString(cursor, arrival.phase) &&
              ReadString(cursor, arrival.file) &&
-             ReadString(cursor, arrival.value);
+             ReadString(cursor, arrival.value) &&
+             ReadStatus(cursor, arrival.failure) &&
+             ReadFlag(cursor, arrival.leaves);
     }
     case kWaiting:
       return cursor.ReadU64Little(frame.emplace<WaitingFrame>().milliseconds);
     case kAnswer:
       return ReadValues(cursor, frame.emplace<AnswerFrame>().values);
     case kFailure: {
-      Status& status = frame.emplace<FailureFrame>().status;
-      return ReadStatus(cursor, status) && !status.ok();
+      FailureFrame& failure = frame.emplace<FailureFrame>();
+      return ReadStatus(cursor, failure.status) && !failure.status.ok() &&
+             ReadRanks(cursor, failure.failed_ranks) &&
+             ReadFlag(cursor, failure.was_missed) &&
+             ReadString(cursor, failure.phase) &&
+             ReadString(cursor, failure.file);
     }
     default:
       return false;
@@ -74,6 +102,8 @@ struct Encoder {
     PutString(out, arrival.phase);
     PutString(out, arrival.file);
     PutString(out, arrival.value);
+    PutStatus(out, arrival.failure);
+    out.push_back(arrival.leaves ? 1 : 0);
     return out;
   }
   std::string operator()(const WaitingFrame& waiting) const {
@@ -90,6 +120,13 @@ struct Encoder {
   std::string operator()(const FailureFrame& failure) const {
     std::string out = Start(kFailure);
     PutStatus(out, failure.status);
+    PutVarint(out, failure.failed_ranks.size());
+    for (const int64_t rank : failure.failed_ranks) {
+      PutVarint(out, static_cast<uint64_t>(rank));
+    }
+    out.push_back(failure.was_missed ? 1 : 0);
+    PutString(out, failure.phase);
+    PutString(out, failure.file);
     return out;
   }
 
@@ -112,19 +149,6 @@ Result<Frame> DecodeFrame(std::string_view bytes) {
                          " bytes that is none of a process group's");
   }
   return frame;
-}
-
-std::string EncodeStatus(const Status& status) {
-  std::string out;
-  if (!status.ok()) PutStatus(out, status);
-  return out;
-}
-
-bool DecodeStatus(std::string_view bytes, Status& status) {
-  status = Status();
-  if (bytes.empty()) return true;
-  Cursor cursor(bytes);
-  return ReadStatus(cursor, status) && cursor.remaining() == 0;
 }
 
 }  // namespace holdfast

@@ -11,9 +11,15 @@ namespace {
 std::vector<std::string> SomeFrames() {
   return {
       EncodeFrame(ArrivalFrame{"commit", "/ckpt/7", std::string("a\0b", 3)}),
+      EncodeFrame(ArrivalFrame{"", "/ckpt/7", "",
+                               ResourceExhaustedError("full"), true}),
       EncodeFrame(WaitingFrame{1500}),
       EncodeFrame(AnswerFrame{{"one", "", std::string(300, 'x')}}),
-      EncodeFrame(FailureFrame{DeadlineExceededError("rank 3 did not come")}),
+      EncodeFrame(FailureFrame{DeadlineExceededError("rank 3 did not come"),
+                               {2, 300},
+                               true,
+                               "commit",
+                               "/ckpt/7"}),
   };
 }
 
@@ -23,14 +29,23 @@ TEST(Frame, ComesBack) {
   EXPECT_EQ(arrival.phase, "commit");
   EXPECT_EQ(arrival.file, "/ckpt/7");
   EXPECT_EQ(arrival.value, std::string("a\0b", 3));
-  EXPECT_EQ(std::get<WaitingFrame>(*DecodeFrame(frames[1])).milliseconds,
+  EXPECT_TRUE(arrival.failure.ok());
+  EXPECT_FALSE(arrival.leaves);
+  const auto leaving = std::get<ArrivalFrame>(*DecodeFrame(frames[1]));
+  EXPECT_EQ(leaving.failure.ToString(), "RESOURCE_EXHAUSTED: full");
+  EXPECT_TRUE(leaving.leaves);
+  EXPECT_EQ(std::get<WaitingFrame>(*DecodeFrame(frames[2])).milliseconds,
             1500u);
-  const auto answer = std::get<AnswerFrame>(*DecodeFrame(frames[2]));
+  const auto answer = std::get<AnswerFrame>(*DecodeFrame(frames[3]));
   EXPECT_EQ(answer.values,
             (std::vector<std::string>{"one", "", std::string(300, 'x')}));
-  const auto failure = std::get<FailureFrame>(*DecodeFrame(frames[3]));
+  const auto failure = std::get<FailureFrame>(*DecodeFrame(frames[4]));
   EXPECT_EQ(failure.status.ToString(),
             "DEADLINE_EXCEEDED: rank 3 did not come");
+  EXPECT_EQ(failure.failed_ranks, (std::vector<int64_t>{2, 300}));
+  EXPECT_TRUE(failure.was_missed);
+  EXPECT_EQ(failure.phase, "commit");
+  EXPECT_EQ(failure.file, "/ckpt/7");
 }
 
 TEST(Frame, RefusesEveryPrefixAndMore) {
@@ -64,16 +79,6 @@ TEST(Frame, RefusesCountsLargerThanTheMessage) {
   std::string frame = EncodeFrame(AnswerFrame{});
   frame.back() = '\x7f';
   EXPECT_FALSE(DecodeFrame(frame).ok());
-}
-
-TEST(StatusValue, ComesBack) {
-  Status status = InternalError("old");
-  ASSERT_TRUE(DecodeStatus(EncodeStatus(Status()), status));
-  EXPECT_TRUE(status.ok());
-  ASSERT_TRUE(
-      DecodeStatus(EncodeStatus(ResourceExhaustedError("full")), status));
-  EXPECT_EQ(status.ToString(), "RESOURCE_EXHAUSTED: full");
-  EXPECT_FALSE(DecodeStatus("\xff", status));
 }
 
 }  // namespace

@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <cassert>
-#include <map>
+#include <limits>
+#include <optional>
 #include <utility>
 
 #include "base/coding.h"
@@ -14,7 +15,7 @@
 namespace holdfast {
 namespace {
 
-constexpr size_t kNameBytesMax = 150;  // leaves room for the rest of a topic
+constexpr size_t kNameBytesMax = 140;  // leaves room for the rest of a topic
 
 std::string Where(std::string_view phase, std::string_view file) {
   std::string text(phase);
@@ -45,43 +46,52 @@ std::string TopicName(std::string_view name) {
 
 using Values = std::vector<std::string>;
 // What rank 0 makes of all ranks' values.
-using AnswerFunction = Result<Values> (*)(const Values& values,
-                                          const std::vector<int64_t>& members,
-                                          int64_t root);
+using AnswerFunction = Values (*)(Values values, int64_t root);
 
-Result<Values> AllOf(const Values& values, const std::vector<int64_t>&,
-                     int64_t) {
-  return values;
-}
+Values AllOf(Values values, int64_t) { return values; }
+Values OneOf(Values values, int64_t root) { return {std::move(values[root])}; }
+Values NoneOf(Values, int64_t) { return {}; }
 
-Result<Values> OneOf(const Values& values, const std::vector<int64_t>&,
-                     int64_t root) {
-  return Values{values[root]};
-}
+// What this rank brings to a meeting, and wants of it.
+struct Visit {
+  Meeting meeting;
+  std::string value;
+  Status failure;
+  AnswerFunction answer = NoneOf;  // the same on all ranks
+  int64_t root = 0;
 
-Result<Values> NoneIfAllOk(const Values& values,
-                           const std::vector<int64_t>& members, int64_t) {
-  StatusCode code = StatusCode::kOk;
-  RanksByText failures;
-  for (size_t i = 0; i < values.size(); ++i) {
-    Status status;
-    if (!DecodeStatus(values[i], status)) {
-      status = DataLossError("sent a status that cannot be understood");
-    }
-    if (status.ok()) continue;
-    if (code == StatusCode::kOk) code = status.code();
-    failures.Add(std::string(status.message()), members[i]);
+  std::string where() const { return Where(meeting.phase, meeting.file); }
+  bool IsOf(std::string_view phase, std::string_view file) const {
+    return phase == meeting.phase && file == meeting.file;
   }
-  if (code == StatusCode::kOk) return Values{};
-  return Status(code, failures.Join(": "));
-}
+};
 
-// One meeting as rank 0 holds it.
+// How a meeting ended on this rank.
+struct Outcome {
+  Result<Values> values;
+  bool is_told = false;  // the failure: the others have it too, or will
+  bool is_past = false;  // its call was over, and none of this rank's
+  std::vector<int64_t> failed_ranks;
+};
+
+// One meeting as rank 0 holds it; all by member.
 struct Collected {
-  Values values;                              // by member
-  std::vector<int64_t> missing;               // members, ascending
-  std::vector<bool> was_told;                 // by member: got a WaitingFrame
-  std::map<int64_t, ArrivalFrame> strangers;  // members in other phases
+  std::vector<std::optional<ArrivalFrame>> arrivals;
+  std::vector<bool> was_told;  // got a WaitingFrame
+
+  std::vector<int64_t> Missing() const {
+    std::vector<int64_t> missing;
+    for (size_t i = 0; i < arrivals.size(); ++i) {
+      if (!arrivals[i]) missing.push_back(static_cast<int64_t>(i));
+    }
+    return missing;
+  }
+  bool HasStrangers() const {
+    return std::any_of(arrivals.begin(), arrivals.end(), [&](const auto& it) {
+      return it && it->failure.ok() && arrivals[0]->failure.ok() &&
+             it->phase != arrivals[0]->phase;
+    });
+  }
 };
 
 class StarGroup : public ProcessGroup {
@@ -92,7 +102,8 @@ class StarGroup : public ProcessGroup {
       : transport_(std::move(transport)),
         members_(std::move(members)),
         options_(std::move(options)),
-        topic_name_(TopicName(options_.name)) {
+        topic_name_(TopicName(options_.name)),
+        call_(options_.first_call) {
     const auto mine =
         std::find(members_.begin(), members_.end(), transport_->rank());
     assert(mine != members_.end());
@@ -105,7 +116,8 @@ class StarGroup : public ProcessGroup {
   }
 
   Result<Values> AllGather(const Meeting& meeting, std::string value) override {
-    HF_ASSIGN_OR_RETURN(Values all, Meet(meeting, std::move(value), AllOf, 0));
+    HF_ASSIGN_OR_RETURN(Values all,
+                        Meet({meeting, std::move(value), Status(), AllOf}));
     if (all.size() != members_.size()) return BadAnswer(meeting);
     return all;
   }
@@ -118,15 +130,15 @@ class StarGroup : public ProcessGroup {
                                   std::to_string(size()));
     }
     if (rank_ != root) value.clear();
-    HF_ASSIGN_OR_RETURN(Values one,
-                        Meet(meeting, std::move(value), OneOf, root));
+    HF_ASSIGN_OR_RETURN(
+        Values one, Meet({meeting, std::move(value), Status(), OneOf, root}));
     if (one.size() != 1) return BadAnswer(meeting);
     return std::move(one[0]);
   }
 
   Status Agree(const Meeting& meeting, const Status& mine) override {
     if (size() == 1) return mine;
-    return Meet(meeting, EncodeStatus(mine), NoneIfAllOk, 0).status();
+    return Meet({meeting, "", mine}).status();
   }
 
   std::unique_ptr<ProcessGroup> Subgroup(const std::vector<int64_t>& ranks,
@@ -138,50 +150,115 @@ class StarGroup : public ProcessGroup {
     }
     ProcessGroupOptions options = options_;
     options.name += "/" + std::string(name);
+    options.first_call = 0;
     return std::make_unique<StarGroup>(transport_, std::move(members),
                                        std::move(options));
   }
 
+  void BeginCall() override {
+    if (depth_++ == 0) failed_ranks_.clear();
+  }
+
+  void EndCall(const Status& mine, double wait_seconds_max) override {
+    if (depth_ == 0) return;
+    if (!mine.ok() && left_.ok() && size() > 1) Leave(mine, wait_seconds_max);
+    if (--depth_ > 0) return;
+    ++call_;
+    meeting_ = 0;
+    left_ = Status();
+  }
+
+  uint64_t call_number() const override { return call_; }
+  std::vector<int64_t> failed_ranks() const override { return failed_ranks_; }
+
  private:
-  Result<Values> Meet(const Meeting& meeting, std::string value,
-                      AnswerFunction answer, int64_t root) {
-    const uint64_t number = meeting_count_++;
-    if (rank_ == 0)
-      return Hold(number, meeting, std::move(value), answer, root);
-    return Attend(number, meeting, std::move(value));
+  Result<Values> Meet(Visit visit) {
+    if (!left_.ok()) return left_;
+    BeginCall();
+    Outcome outcome =
+        rank_ == 0 ? Hold(visit, options_.timeout_seconds) : Attend(visit);
+    while (outcome.is_past) {
+      ++call_;
+      if (!options_.may_follow) break;
+      outcome =
+          rank_ == 0 ? Hold(visit, options_.timeout_seconds) : Attend(visit);
+    }
+    ++meeting_;
+    failed_ranks_ = std::move(outcome.failed_ranks);
+    if (outcome.is_told) left_ = outcome.values.status();
+    // The scope around, if there is one, tells the others of what is not told.
+    EndCall(Status(), 0);
+    return std::move(outcome.values);
+  }
+
+  // Tells the others of a failure, whatever they will meet for next.
+  void Leave(const Status& failure, double wait_seconds_max) {
+    left_ = failure;
+    failed_ranks_ = {members_[rank_]};
+    if (rank_ == 0) {
+      (void)Hold({{}, "", failure},
+                 std::min(wait_seconds_max, options_.timeout_seconds));
+    } else {
+      SendLeave(meeting_, failure);
+    }
+  }
+
+  void SendLeave(uint64_t meeting, const Status& failure) {
+    // Where even this fails, the others' deadline is what is left.
+    (void)transport_->Send(
+        members_[0], Topic(meeting, "arrival"),
+        EncodeFrame(ArrivalFrame{"", "", "", failure, true}));
   }
 
   // The part of a rank other than 0.
-  Result<Values> Attend(uint64_t number, const Meeting& meeting,
-                        std::string value) {
-    const std::string where = Where(meeting.phase, meeting.file);
-    const ArrivalFrame arrival{std::string(meeting.phase),
-                               std::string(meeting.file), std::move(value)};
-    HF_RETURN_IF_ERROR(
-        transport_
-            ->Send(members_[0], Topic(number, "arrival"), EncodeFrame(arrival))
-            .WithContext(where));
-    HF_ASSIGN_OR_RETURN(
-        Frame frame, Await(number, "answer", where, options_.timeout_seconds));
-    if (const auto* waiting = std::get_if<WaitingFrame>(&frame)) {
-      const double seconds = static_cast<double>(waiting->milliseconds) / 1e3;
-      HF_ASSIGN_OR_RETURN(frame, Await(number, "verdict", where, seconds));
+  Outcome Attend(const Visit& visit) {
+    const ArrivalFrame arrival{std::string(visit.meeting.phase),
+                               std::string(visit.meeting.file), visit.value,
+                               visit.failure, false};
+    const Status sent =
+        transport_->Send(members_[0], Topic("arrival"), EncodeFrame(arrival));
+    if (!sent.ok()) {
+      const Status failure = sent.WithContext(visit.where());
+      SendLeave(meeting_, failure);
+      return {failure, true, false, {}};
     }
-    if (const auto* failure = std::get_if<FailureFrame>(&frame)) {
-      return failure->status;
+    Outcome outcome = Learn(visit);
+    // Rank 0 may think that all is well.
+    if (!outcome.values.ok() && !outcome.is_told) {
+      SendLeave(meeting_ + 1, outcome.values.status());
+      outcome.is_told = true;
     }
-    auto* given = std::get_if<AnswerFrame>(&frame);
-    if (given == nullptr) return BadAnswer(meeting);
-    return std::move(given->values);
+    return outcome;
   }
 
-  Result<Frame> Await(uint64_t number, std::string_view kind,
-                      const std::string& where, double seconds) {
+  Outcome Learn(const Visit& visit) {
+    const std::string where = visit.where();
+    Result<Frame> frame = Await("answer", where, options_.timeout_seconds);
+    if (!frame.ok()) return {frame.status(), false, false, {}};
+    if (const auto* waiting = std::get_if<WaitingFrame>(&*frame)) {
+      const double seconds = static_cast<double>(waiting->milliseconds) / 1e3;
+      frame = Await("verdict", where, seconds);
+      if (!frame.ok()) return {frame.status(), false, false, {}};
+    }
+    if (auto* failure = std::get_if<FailureFrame>(&*frame)) {
+      // A rank 0 that failed before it met anybody was nowhere.
+      const bool is_past = meeting_ == 0 && failure->was_missed &&
+                           !failure->phase.empty() &&
+                           !visit.IsOf(failure->phase, failure->file);
+      return {failure->status, true, is_past, std::move(failure->failed_ranks)};
+    }
+    auto* given = std::get_if<AnswerFrame>(&*frame);
+    if (given == nullptr) return {BadAnswer(visit.meeting), false, false, {}};
+    return {std::move(given->values), false, false, {}};
+  }
+
+  Result<Frame> Await(std::string_view kind, const std::string& where,
+                      double seconds) {
     // Longer than rank 0 waits, so that its answer, which names the ranks that
     // are missing, has the time to come.
     const double timeout_seconds = seconds + std::max(0.5, seconds / 10);
     Result<std::string> bytes =
-        transport_->Receive(members_[0], Topic(number, kind), timeout_seconds);
+        transport_->Receive(members_[0], Topic(kind), timeout_seconds);
     if (!bytes.ok() && bytes.status().code() == StatusCode::kDeadlineExceeded) {
       return DeadlineExceededError(where + ": " + RankList({members_[0]}) +
                                    " of " + std::to_string(size()) +
@@ -197,64 +274,63 @@ class StarGroup : public ProcessGroup {
   }
 
   // The part of rank 0.
-  Result<Values> Hold(uint64_t number, const Meeting& meeting,
-                      std::string value, AnswerFunction answer, int64_t root) {
+  Outcome Hold(const Visit& visit, double timeout_seconds) {
     Collected collected;
-    collected.values.resize(members_.size());
-    collected.values[0] = std::move(value);
+    collected.arrivals.resize(members_.size());
     collected.was_told.resize(members_.size());
-    const Status gathered = Collect(number, meeting, collected);
-    Result<Values> verdict = gathered.ok()
-                                 ? answer(collected.values, members_, root)
-                                 : Result<Values>(gathered);
-    const Status sent = Tell(number, meeting, collected, verdict);
-    if (verdict.ok() && !sent.ok()) return sent;
-    return verdict;
+    collected.arrivals[0] = ArrivalFrame{std::string(visit.meeting.phase),
+                                         std::string(visit.meeting.file),
+                                         visit.value, visit.failure, false};
+    const Status gathered = Collect(visit, timeout_seconds, collected);
+    if (visit.failure.ok() && gathered.ok()) {
+      if (auto other = DeadCall(visit, collected)) {
+        return FollowPast(*other, collected);
+      }
+    }
+    FailureFrame failure =
+        FailureOf(visit, gathered, timeout_seconds, collected);
+    if (!failure.status.ok()) {
+      (void)Tell(collected, failure);
+      return {failure.status, true, false, std::move(failure.failed_ranks)};
+    }
+    Values values;
+    for (auto& arrival : collected.arrivals) {
+      values.push_back(std::move(arrival->value));
+    }
+    AnswerFrame answer{visit.answer(std::move(values), visit.root)};
+    const Status sent = Tell(collected, answer);
+    if (!sent.ok()) return {sent.WithContext(visit.where()), false, false, {}};
+    return {std::move(answer.values), false, false, {}};
   }
 
-  Status Collect(uint64_t number, const Meeting& meeting,
+  // Fails when a message cannot be had or understood; not for what they say.
+  Status Collect(const Visit& visit, double timeout_seconds,
                  Collected& collected) {
     const auto start = WaitClock::now();
-    const auto deadline = start + WaitTime(options_.timeout_seconds);
-    for (int64_t member = 1; member < size(); ++member) {
-      collected.missing.push_back(member);
-    }
+    const auto deadline = start + WaitTime(timeout_seconds);
     // Those that wait must not take rank 0 for dead when it came late itself.
     const auto note_time =
-        start + WaitTime(std::min(1.0, options_.timeout_seconds / 20));
-    HF_RETURN_IF_ERROR(ReceiveMissing(number, meeting, note_time, collected));
-    if (!collected.missing.empty() && collected.strangers.empty()) {
-      HF_RETURN_IF_ERROR(SendNotes(number, meeting, deadline, collected));
-      HF_RETURN_IF_ERROR(ReceiveMissing(number, meeting, deadline, collected));
+        start + WaitTime(std::min(1.0, timeout_seconds / 20));
+    HF_RETURN_IF_ERROR(ReceiveMissing(visit, note_time, collected));
+    if (collected.Missing().empty() || collected.HasStrangers()) {
+      return Status();
     }
-    if (!collected.strangers.empty()) {
-      return DifferentPhases(meeting, collected);
-    }
-    if (!collected.missing.empty()) {
-      return DeadlineExceededError(Where(meeting.phase, meeting.file) + ": " +
-                                   RankList(WorldRanks(collected.missing)) +
-                                   " of " + std::to_string(size()) +
-                                   " did not come within " +
-                                   SecondsText(options_.timeout_seconds));
-    }
-    return Status();
+    HF_RETURN_IF_ERROR(SendNotes(visit, deadline, collected));
+    return ReceiveMissing(visit, deadline, collected);
   }
 
   // Once the deadline is over, looks at who has come.
-  Status ReceiveMissing(uint64_t number, const Meeting& meeting,
-                        WaitClock::time_point deadline, Collected& collected) {
-    std::vector<int64_t> missing;
-    const std::string topic = Topic(number, "arrival");
-    for (const int64_t member : collected.missing) {
-      Result<std::string> bytes =
-          transport_->Receive(members_[member], topic, SecondsUntil(deadline));
+  Status ReceiveMissing(const Visit& visit, WaitClock::time_point deadline,
+                        Collected& collected) {
+    for (const int64_t member : collected.Missing()) {
+      Result<std::string> bytes = transport_->Receive(
+          members_[member], Topic("arrival"), SecondsUntil(deadline));
       if (!bytes.ok() &&
           bytes.status().code() == StatusCode::kDeadlineExceeded) {
-        missing.push_back(member);
         continue;
       }
-      const std::string where = Where(meeting.phase, meeting.file) + ": " +
-                                RankList({members_[member]});
+      const std::string where =
+          visit.where() + ": " + RankList({members_[member]});
       if (!bytes.ok()) return bytes.status().WithContext(where);
       Result<Frame> frame = DecodeFrame(*bytes);
       if (!frame.ok()) return frame.status().WithContext(where);
@@ -262,74 +338,116 @@ class StarGroup : public ProcessGroup {
       if (arrival == nullptr) {
         return DataLossError(where + ": answers where it should ask");
       }
-      if (arrival->phase != meeting.phase) {
-        collected.strangers[member] = std::move(*arrival);
-        continue;
-      }
-      collected.values[member] = std::move(arrival->value);
+      collected.arrivals[member] = std::move(*arrival);
     }
-    collected.missing = std::move(missing);
     return Status();
   }
 
-  Status SendNotes(uint64_t number, const Meeting& meeting,
-                   WaitClock::time_point deadline, Collected& collected) {
+  Status SendNotes(const Visit& visit, WaitClock::time_point deadline,
+                   Collected& collected) {
     const std::string note = EncodeFrame(
         WaitingFrame{static_cast<uint64_t>(SecondsUntil(deadline) * 1e3)});
-    size_t next_missing = 0;
     for (int64_t member = 1; member < size(); ++member) {
-      if (next_missing < collected.missing.size() &&
-          collected.missing[next_missing] == member) {
-        ++next_missing;
-        continue;
-      }
+      const std::optional<ArrivalFrame>& arrival = collected.arrivals[member];
+      if (!arrival || arrival->leaves) continue;
       collected.was_told[member] = true;
       HF_RETURN_IF_ERROR(
-          transport_->Send(members_[member], Topic(number, "answer"), note)
-              .WithContext(Where(meeting.phase, meeting.file) + ": " +
+          transport_->Send(members_[member], Topic("answer"), note)
+              .WithContext(visit.where() + ": " +
                            RankList({members_[member]})));
     }
     return Status();
   }
 
-  Status DifferentPhases(const Meeting& meeting,
+  // Where the others were in this call, when it is none of rank 0's: they began
+  // another, and gave up waiting.
+  std::optional<ArrivalFrame> DeadCall(const Visit& visit,
+                                       const Collected& collected) {
+    if (meeting_ > 0) return std::nullopt;
+    for (int64_t member = 1; member < size(); ++member) {
+      const std::optional<ArrivalFrame>& arrival = collected.arrivals[member];
+      if (!arrival || !arrival->failure.ok()) continue;
+      if (visit.IsOf(arrival->phase, arrival->file)) continue;
+      const auto left =
+          transport_->Receive(members_[member], Topic(1, "arrival"), 0);
+      if (left.ok()) return arrival;
+    }
+    return std::nullopt;
+  }
+
+  Outcome FollowPast(const ArrivalFrame& other, const Collected& collected) {
+    const FailureFrame failure{
+        DeadlineExceededError(Where(other.phase, other.file) + ": " +
+                              RankList({members_[0]}) + " left it out"),
+        {},
+        false,
+        other.phase,
+        other.file};
+    (void)Tell(collected, failure);
+    return {failure.status, true, true, {}};
+  }
+
+  // Ok: there is none.
+  FailureFrame FailureOf(const Visit& visit, const Status& gathered,
+                         double timeout_seconds,
                          const Collected& collected) const {
+    FailureFrame failure{gathered,
+                         {},
+                         false,
+                         std::string(visit.meeting.phase),
+                         std::string(visit.meeting.file)};
+    RanksByText texts;
+    for (int64_t member = 0; member < size(); ++member) {
+      const std::optional<ArrivalFrame>& arrival = collected.arrivals[member];
+      if (!arrival || arrival->failure.ok()) continue;
+      if (failure.failed_ranks.empty()) failure.status = arrival->failure;
+      failure.failed_ranks.push_back(members_[member]);
+      texts.Add(std::string(arrival->failure.message()), members_[member]);
+    }
+    if (!failure.failed_ranks.empty()) {
+      failure.status = Status(failure.status.code(), texts.Join(": "));
+    } else if (gathered.ok() && collected.HasStrangers()) {
+      failure.status = DifferentPhases(visit, collected);
+    } else if (gathered.ok() && !collected.Missing().empty()) {
+      failure.status = DeadlineExceededError(
+          visit.where() + ": " + RankList(WorldRanks(collected.Missing())) +
+          " of " + std::to_string(size()) + " did not come within " +
+          SecondsText(timeout_seconds));
+    }
+    return failure;
+  }
+
+  Status DifferentPhases(const Visit& visit, const Collected& collected) const {
     RanksByText phases;
     for (int64_t member = 0; member < size(); ++member) {
-      if (std::binary_search(collected.missing.begin(), collected.missing.end(),
-                             member)) {
-        continue;
-      }
-      const auto stranger = collected.strangers.find(member);
-      if (stranger == collected.strangers.end()) {
-        phases.Add(std::string(meeting.phase), members_[member]);
-        continue;
-      }
-      const ArrivalFrame& arrival = stranger->second;
-      phases.Add(arrival.file == meeting.file
-                     ? arrival.phase
-                     : arrival.phase + " of " + arrival.file,
+      const std::optional<ArrivalFrame>& arrival = collected.arrivals[member];
+      if (!arrival) continue;
+      const bool is_stranger = arrival->phase != visit.meeting.phase;
+      phases.Add(is_stranger && arrival->file != visit.meeting.file
+                     ? arrival->phase + " of " + arrival->file
+                     : arrival->phase,
                  members_[member]);
     }
     return FailedPreconditionError(
-        Where(meeting.phase, meeting.file) +
+        visit.where() +
         ": the ranks are in different phases: " + phases.Join(" at "));
   }
 
   // Everybody is told, also who has not come yet: it finds the answer waiting.
-  Status Tell(uint64_t number, const Meeting& meeting,
-              const Collected& collected, const Result<Values>& verdict) {
-    const std::string bytes = verdict.ok()
-                                  ? EncodeFrame(AnswerFrame{*verdict})
-                                  : EncodeFrame(FailureFrame{verdict.status()});
+  Status Tell(const Collected& collected, Frame frame) {
     Status first;
     for (int64_t member = 1; member < size(); ++member) {
-      const std::string topic =
-          Topic(number, collected.was_told[member] ? "verdict" : "answer");
-      const Status sent = transport_->Send(members_[member], topic, bytes);
+      const std::optional<ArrivalFrame>& arrival = collected.arrivals[member];
+      if (arrival && arrival->leaves) continue;
+      if (auto* failure = std::get_if<FailureFrame>(&frame)) {
+        failure->was_missed = !arrival;
+      }
+      const std::string_view kind =
+          collected.was_told[member] ? "verdict" : "answer";
+      const Status sent =
+          transport_->Send(members_[member], Topic(kind), EncodeFrame(frame));
       if (sent.ok() || !first.ok()) continue;
-      first = sent.WithContext(Where(meeting.phase, meeting.file) + ": " +
-                               RankList({members_[member]}));
+      first = sent.WithContext(RankList({members_[member]}));
     }
     return first;
   }
@@ -347,8 +465,12 @@ class StarGroup : public ProcessGroup {
                          " sent an answer to another question");
   }
 
-  std::string Topic(uint64_t number, std::string_view kind) const {
-    return topic_name_ + "/" + std::to_string(number) + "/" + std::string(kind);
+  std::string Topic(std::string_view kind) const {
+    return Topic(meeting_, kind);
+  }
+  std::string Topic(uint64_t meeting, std::string_view kind) const {
+    return topic_name_ + "/" + std::to_string(call_) + "/" +
+           std::to_string(meeting) + "/" + std::string(kind);
   }
 
   std::shared_ptr<ProcessTransport> transport_;
@@ -356,7 +478,11 @@ class StarGroup : public ProcessGroup {
   ProcessGroupOptions options_;
   std::string topic_name_;
   int64_t rank_ = 0;
-  uint64_t meeting_count_ = 0;
+  uint64_t call_ = 0;     // this one, or else the next
+  uint64_t meeting_ = 0;  // the next, in this call
+  int depth_ = 0;         // of BeginCalls
+  Status left_;           // why this rank has left the call; ok: it has not
+  std::vector<int64_t> failed_ranks_;
 };
 
 }  // namespace
@@ -375,6 +501,21 @@ std::unique_ptr<ProcessGroup> MakeProcessGroup(
 
 std::unique_ptr<ProcessGroup> SingleProcessGroup() {
   return MakeProcessGroup(MakeThreadTransports(1)[0]);
+}
+
+GroupCall::GroupCall(ProcessGroup* group) : group_(group) {
+  if (group_ != nullptr) group_->BeginCall();
+}
+
+GroupCall::GroupCall(GroupCall&& other) noexcept
+    : group_(std::exchange(other.group_, nullptr)) {}
+
+GroupCall::~GroupCall() { End(CancelledError("left the call unfinished")); }
+
+void GroupCall::End(const Status& mine) {
+  if (group_ == nullptr) return;
+  std::exchange(group_, nullptr)
+      ->EndCall(mine, std::numeric_limits<double>::infinity());
 }
 
 }  // namespace holdfast

@@ -7,9 +7,12 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <random>
 #include <thread>
 
+#include "base/status_macros.h"
 #include "distributed/frame.h"
+#include "distributed/rank_list.h"
 
 namespace holdfast {
 namespace {
@@ -187,6 +190,159 @@ TEST(ProcessGroup, OneProcessWaitsForNobody) {
             "DATA_LOSS: torn");
 }
 
+// One rank fails where the others meet for something else.
+TEST(GroupCall, AFailureIsToldAtAnyMeeting) {
+  OnRanks(MakeThreadTransports(4), kPatience, [](ProcessGroup& group) {
+    for (const int64_t bad : {2, 0, 3}) {
+      const Status status = InGroupCall(&group, [&]() -> Status {
+        EXPECT_TRUE(group.Agree({"begin", "/c"}, Status()).ok());
+        if (group.rank() == bad) return NotFoundError("gone");
+        return group.AllGather({"plan", "/c"}, "x").status();
+      });
+      const std::string named = "rank " + std::to_string(bad) + ": ";
+      EXPECT_EQ(status.ToString(),
+                "NOT_FOUND: " + (group.rank() == bad ? "" : named) + "gone");
+      EXPECT_THAT(group.failed_ranks(), ElementsAre(bad));
+      // The call is over, and the next is another.
+      EXPECT_TRUE(group.Agree({"begin", "/c"}, Status()).ok());
+      EXPECT_THAT(group.failed_ranks(), ElementsAre());
+    }
+  });
+}
+
+TEST(GroupCall, NothingIsSentOnceItHasFailed) {
+  OnRanks(MakeThreadTransports(3), kPatience, [](ProcessGroup& group) {
+    GroupCall call(&group);
+    const Status mine = group.rank() == 1 ? DataLossError("torn") : Status();
+    const std::string failure = "DATA_LOSS: rank 1: torn";
+    EXPECT_EQ(group.Agree({"a", ""}, mine).ToString(), failure);
+    // Some of them ask no more, others do.
+    if (group.rank() < 2) {
+      EXPECT_EQ(group.AllGather({"b", ""}, "").status().ToString(), failure);
+      GroupCall nested(&group);
+      EXPECT_EQ(group.Agree({"c", ""}, Status()).ToString(), failure);
+    }
+    call.End(mine);
+    EXPECT_EQ(group.call_number(), 1u);
+    EXPECT_TRUE(group.Agree({"a", ""}, Status()).ok());
+  });
+}
+
+TEST(GroupCall, OneThatIsDroppedIsAFailure) {
+  OnRanks(MakeThreadTransports(3), kPatience, [](ProcessGroup& group) {
+    {
+      GroupCall call(&group);
+      if (group.rank() != 2) {
+        EXPECT_EQ(group.Agree({"a", ""}, Status()).ToString(),
+                  "CANCELLED: rank 2: left the call unfinished");
+      }
+    }
+    EXPECT_TRUE(group.Agree({"a", ""}, Status()).ok());
+  });
+}
+
+// Rank 0 comes late to a call of two meetings, which the others have given up:
+// it learns of that at the second, and does not keep them at their next call.
+TEST(GroupCall, WhoGivesUpOnRankZeroLeavesWord) {
+  const auto transports = MakeThreadTransports(3);
+  const auto two = [](ProcessGroup& group, const std::string& file) {
+    return InGroupCall(&group, [&]() -> Status {
+      HF_RETURN_IF_ERROR(group.Agree({"begin", file}, Status()));
+      return group.Agree({"end", file}, Status());
+    });
+  };
+  std::vector<std::unique_ptr<ProcessGroup>> groups;
+  for (const auto& transport : transports) {
+    groups.push_back(MakeProcessGroup(
+        transport, {.timeout_seconds = transport->rank() == 0 ? 1e6 : 0}));
+  }
+  for (const int rank : {1, 2}) {
+    EXPECT_EQ(two(*groups[rank], "/a").code(), StatusCode::kDeadlineExceeded);
+  }
+  EXPECT_THAT(two(*groups[0], "/a").ToString(),
+              HasSubstr("ranks 1, 2: begin: /a: rank 0 of 3 did not answer"));
+  EXPECT_EQ(groups[0]->call_number(), groups[1]->call_number());
+}
+
+// A rank that leaves a call out finds the others in their next one.
+TEST(GroupCall, FollowsTheOthers) {
+  for (const int64_t idle : {0, 1, 2}) {
+    const auto transports = MakeThreadTransports(3);
+    for (const auto& transport : transports) {
+      if (transport->rank() == idle) continue;
+      // Nobody waits for the one that is not there.
+      auto group = MakeProcessGroup(transport, {.timeout_seconds = 0});
+      EXPECT_EQ(group->Agree({"begin", "/a"}, Status()).code(),
+                StatusCode::kDeadlineExceeded);
+    }
+    OnRanks(transports, kPatience, [&](ProcessGroup& group) {
+      if (group.rank() != idle) GroupCall(&group).End(Status());  // the first
+      EXPECT_TRUE(group.Agree({"begin", "/b"}, Status()).ok());
+      EXPECT_EQ(group.call_number(), 2u);
+    });
+  }
+}
+
+// The property: whatever fails, wherever, every good call after it succeeds.
+TEST(GroupCall, RandomFailuresCostNoLaterCall) {
+  for (uint32_t seed = 0; seed < 40; ++seed) {
+    std::mt19937 random(seed);
+    const int64_t size = 2 + static_cast<int64_t>(random() % 7);
+    OnRanks(MakeThreadTransports(size), kPatience, [&](ProcessGroup& group) {
+      std::mt19937 plan(seed);  // the same on all ranks
+      for (int round = 0; round < 25; ++round) {
+        const int meeting_count = 1 + static_cast<int>(plan() % 5);
+        // At which meeting each rank fails, or never; before it or in it.
+        std::vector<int> fails_at;
+        int first = meeting_count;
+        for (int64_t rank = 0; rank < size; ++rank) {
+          const bool fails = plan() % 4 == 0;
+          fails_at.push_back(fails ? static_cast<int>(plan() % meeting_count)
+                                   : meeting_count);
+          first = std::min(first, fails_at.back());
+        }
+        const bool tells_itself = plan() % 2 == 0;
+        const int64_t rank = group.rank();
+        const std::string file = "/" + std::to_string(round);
+        const Status status = InGroupCall(&group, [&]() -> Status {
+          for (int i = 0; i < meeting_count; ++i) {
+            const std::string phase = "phase " + std::to_string(i);
+            const Status mine =
+                fails_at[rank] == i
+                    ? DataLossError("torn at " + std::to_string(i))
+                    : Status();
+            if (!mine.ok() && !tells_itself) return mine;
+            if (!mine.ok() || i % 2 == 0) {
+              HF_RETURN_IF_ERROR(group.Agree({phase, file}, mine));
+              continue;
+            }
+            HF_ASSIGN_OR_RETURN(
+                const auto all,
+                group.AllGather({phase, file}, std::to_string(rank)));
+            for (int64_t i = 0; i < size; ++i) {
+              EXPECT_EQ(all[i], std::to_string(i));
+            }
+          }
+          return Status();
+        });
+        EXPECT_EQ(status.ok(), first == meeting_count) << status.ToString();
+        EXPECT_EQ(group.call_number(), static_cast<uint64_t>(round) + 1);
+        if (first == meeting_count) continue;
+        EXPECT_EQ(status.code(), StatusCode::kDataLoss);
+        // All that failed there first are named.
+        if (!tells_itself && fails_at[rank] == first) continue;
+        std::vector<int64_t> failed;
+        for (int64_t i = 0; i < size; ++i) {
+          if (fails_at[i] == first) failed.push_back(i);
+        }
+        EXPECT_EQ(group.failed_ranks(), failed);
+        EXPECT_EQ(std::string(status.message()),
+                  RankList(failed) + ": torn at " + std::to_string(first));
+      }
+    });
+  }
+}
+
 // Gives rank `size` - 1 of a group whose others are written out in a test.
 class ScriptedTransport : public ProcessTransport {
  public:
@@ -222,13 +378,13 @@ TEST(ProcessGroup, RankZeroRefusesForeignMessages) {
        {std::string(), std::string("\xff\xff\xff"),
         EncodeFrame(AnswerFrame{{"x"}}), EncodeFrame(WaitingFrame{})}) {
     const auto transport = std::make_shared<ScriptedTransport>(
-        0, std::map<std::string, std::string>{{"holdfast/0/arrival", bytes}});
+        0, std::map<std::string, std::string>{{"holdfast/0/0/arrival", bytes}});
     const auto group = MakeProcessGroup(transport, {.timeout_seconds = 0.2});
     const Status status = group->Agree({"write", "/c"}, Status());
     EXPECT_EQ(status.code(), StatusCode::kDataLoss);
     EXPECT_THAT(status.ToString(), HasSubstr("write: /c: rank 1"));
     // The other rank hears of it.
-    const auto frame = DecodeFrame(transport->sent_.at("holdfast/0/answer"));
+    const auto frame = DecodeFrame(transport->sent_.at("holdfast/0/0/answer"));
     ASSERT_TRUE(frame.ok());
     EXPECT_EQ(std::get<FailureFrame>(*frame).status.ToString(),
               status.ToString());
@@ -242,7 +398,7 @@ TEST(ProcessGroup, OthersRefuseForeignAnswers) {
     const auto group = MakeProcessGroup(
         std::make_shared<ScriptedTransport>(
             1,
-            std::map<std::string, std::string>{{"holdfast/0/answer", bytes}}),
+            std::map<std::string, std::string>{{"holdfast/0/0/answer", bytes}}),
         {.timeout_seconds = 0.2});
     const Status status = group->AllGather({"write", "/c"}, "v").status();
     EXPECT_EQ(status.code(), StatusCode::kDataLoss);
@@ -269,7 +425,7 @@ TEST(ProcessGroup, AnyNameMakesATopic) {
     EXPECT_FALSE(group->Agree({"write", ""}, Status()).ok());
     EXPECT_FALSE(
         group->Subgroup({0, 1}, name)->Agree({"write", ""}, Status()).ok());
-    ASSERT_EQ(transport->sent_.size(), 2u);
+    ASSERT_EQ(transport->sent_.size(), 4u);  // and word of leaving, for each
     for (const auto& [topic, message] : transport->sent_) {
       for (const char c : topic) EXPECT_TRUE(c > ' ' && c < '\x7f') << topic;
     }

@@ -213,9 +213,16 @@ bool Attempt::SeekBody(uint64_t offset) {
   return true;
 }
 
+// No exception may cross libcurl.
 size_t Attempt::OnHeader(char* data, size_t size, size_t count, void* self) {
+  auto& attempt = *static_cast<Attempt*>(self);
   const std::string_view line(data, size * count);
-  return static_cast<Attempt*>(self)->TakeHeaderLine(line) ? line.size() : 0;
+  try {
+    return attempt.TakeHeaderLine(line) ? line.size() : 0;
+  } catch (const std::bad_alloc&) {
+    attempt.stop_ = Stop::kNoMemory;
+    return 0;
+  }
 }
 
 bool Attempt::TakeHeaderLine(std::string_view line) {
@@ -240,7 +247,12 @@ size_t Attempt::OnBody(char* data, size_t size, size_t count, void* self) {
   auto& attempt = *static_cast<Attempt*>(self);
   const std::string_view bytes(data, size * count);
   attempt.received_bytes_ += bytes.size();
-  return attempt.TakeBody(bytes) ? bytes.size() : 0;
+  try {
+    return attempt.TakeBody(bytes) ? bytes.size() : 0;
+  } catch (const std::bad_alloc&) {
+    attempt.stop_ = Stop::kNoMemory;
+    return 0;
+  }
 }
 
 bool Attempt::TakeBody(std::string_view bytes) {
@@ -324,7 +336,7 @@ AttemptEnd Attempt::EndOfFailure(CURLcode code) {
             DataLossError("the answer's headers are longer "
                           "than 256 KiB")};
   }
-  if (code == CURLE_OUT_OF_MEMORY) {
+  if (code == CURLE_OUT_OF_MEMORY || stop_ == Stop::kNoMemory) {
     return {Kind::kFatal, {}, ResourceExhaustedError("no memory")};
   }
   std::string text = curl_.easy_strerror(code);
@@ -341,9 +353,9 @@ AttemptEnd Attempt::EndOfFailure(CURLcode code) {
     return {Kind::kFatal, {}, InvalidArgumentError(std::move(text))};
   }
   // A deadline of libcurl's is the one for connecting.
-  const bool has_begun = header_bytes_ > 0 || received_bytes_ > 0;
-  const bool is_connecting = code == CURLE_OPERATION_TIMEDOUT && !has_begun;
-  if (has_begun) {
+  const bool is_connecting =
+      code == CURLE_OPERATION_TIMEDOUT && !has_answer_begun();
+  if (has_answer_begun()) {
     text = "the connection was lost after " + std::to_string(received_bytes_) +
            " bytes of the answer (" + text + ")";
   }

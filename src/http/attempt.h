@@ -60,6 +60,7 @@ class Attempt {
 
   uint64_t sent_bytes() const;
   uint64_t received_bytes() const { return received_bytes_; }
+  bool has_answer_begun() const { return status_ != 0 || received_bytes_ > 0; }
   uint64_t connection_count() const;
   // How often the request was sent: more than once when a kept connection
   // turned out to be dead, and libcurl sent it again by itself.
@@ -90,7 +91,13 @@ class Attempt {
   }
 
   // Why the answer was not taken any further.
-  enum class Stop : uint8_t { kNone, kTooLong, kCutOff, kHeadersTooLong };
+  enum class Stop : uint8_t {
+    kNone,
+    kTooLong,
+    kCutOff,
+    kHeadersTooLong,
+    kNoMemory
+  };
 
   const CurlCalls& curl_;
   CURL* const easy_;

@@ -7,8 +7,12 @@
 #include <cassert>
 #include <ctime>
 #include <iterator>
+#include <new>
+#include <optional>
 #include <utility>
 
+#include "base/no_throw.h"
+#include "base/start_threads.h"
 #include "base/status_macros.h"
 #include "http/ca_bundle.h"
 #include "http/http_date.h"
@@ -27,8 +31,10 @@ constexpr milliseconds kSweepEvery{50};
 constexpr milliseconds kHedgeSweepEvery{10};
 constexpr milliseconds kIdleWait{600'000};
 constexpr milliseconds kLogEvery{10'000};
-// Of a server that nobody has reached yet: its name is probably wrong.
+// Of a server that never answered: its name is probably wrong, or it is down.
+// Twelve attempts would take a minute to say so.
 constexpr int kFirstContactAttempts = 4;
+constexpr milliseconds kFirstContactTime{3'000};
 constexpr int kRedirectsMax = 5;
 
 // A library's thread must not run the program's signal handlers; and TLS writes
@@ -61,6 +67,11 @@ Status CheckRequest(const HttpRequest& request) {
 bool IsHttps(std::string_view url) {
   const Result<Url> parsed = ParseUrl(url);
   return parsed.ok() && parsed->scheme == "https";
+}
+
+std::string OriginOfUrl(std::string_view url) {
+  const Result<Url> parsed = ParseUrl(url);
+  return parsed.ok() ? OriginOf(*parsed) : std::string();
 }
 
 milliseconds Until(Attempt::TimePoint from, Attempt::TimePoint to) {
@@ -96,7 +107,6 @@ ClientLoop::ClientLoop(const HttpOptions& options)
                                        : std::random_device()()) {
   settings_.connect_deadline = options_.connect_deadline;
   settings_.user_agent = options_.user_agent;
-  thread_ = std::thread([this] { Run(); });
 }
 
 ClientLoop::~ClientLoop() {
@@ -106,7 +116,7 @@ ClientLoop::~ClientLoop() {
     if (multi_ != nullptr) curl_->multi_wakeup(multi_);
     wake_.notify_all();
   }
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 void ClientLoop::Add(HttpRequest request, HttpClient::Callback callback) {
@@ -114,12 +124,26 @@ void ClientLoop::Add(HttpRequest request, HttpClient::Callback callback) {
   transfer->request = std::move(request);
   transfer->callback = std::move(callback);
   Count(&HttpCountersNow::requests);
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
+  if (!HasThread()) {
+    lock.unlock();
+    FinishTransfer(std::move(transfer),
+                   ResourceExhaustedError("HTTP: the system gives no thread"));
+    return;
+  }
   new_.push_back(std::move(transfer));
   // One that is there already has woken the thread.
   if (new_.size() > 1) return;
   if (multi_ != nullptr) curl_->multi_wakeup(multi_);
   wake_.notify_one();
+}
+
+// Tried again by the next request where there was none to be had.
+bool ClientLoop::HasThread() {
+  if (thread_.joinable()) return true;
+  std::optional<std::thread> thread = TryStartThread([this] { Run(); });
+  if (thread) thread_ = *std::move(thread);
+  return thread.has_value();
 }
 
 void ClientLoop::Count(Counter counter, uint64_t count) {
@@ -129,8 +153,17 @@ void ClientLoop::Count(Counter counter, uint64_t count) {
 
 void ClientLoop::Run() {
   BlockSignals();
-  while (TakeNew()) {
-    if (multi_ == nullptr && !OpenCurl()) continue;
+  while (RunRound()) {
+  }
+  FailEverything(CancelledError("the HTTP client was closed"));
+  CloseCurl();
+}
+
+// False: the client ends.
+bool ClientLoop::RunRound() {
+  try {
+    if (!TakeNew()) return false;
+    if (multi_ == nullptr && !OpenCurl()) return true;
     StartWaiting(steady_clock::now());
     int running_count = 0;
     curl_->multi_perform(multi_, &running_count);
@@ -139,9 +172,10 @@ void ClientLoop::Run() {
     const TimePoint now = steady_clock::now();
     StartWaiting(now);
     curl_->multi_poll(multi_, nullptr, 0, PollMilliseconds(now), nullptr);
+  } catch (const std::bad_alloc&) {
+    FailForWantOfMemory();
   }
-  FailEverything(CancelledError("the HTTP client was closed"));
-  CloseCurl();
+  return true;
 }
 
 bool ClientLoop::TakeNew() {
@@ -149,8 +183,11 @@ bool ClientLoop::TakeNew() {
   if (multi_ == nullptr) {
     wake_.wait(lock, [&] { return is_closed_ || !new_.empty(); });
   }
-  std::move(new_.begin(), new_.end(), std::back_inserter(waiting_));
-  new_.clear();
+  while (!new_.empty()) {
+    waiting_.push_back(nullptr);
+    std::swap(waiting_.back(), new_.front());
+    new_.pop_front();
+  }
   return !is_closed_;
 }
 
@@ -188,7 +225,11 @@ void ClientLoop::CloseCurl() {
 }
 
 CURL* ClientLoop::TakeHandle() {
-  if (idle_handles_.empty()) return curl_->easy_init();
+  if (idle_handles_.empty()) {
+    // So that giving one back takes no memory.
+    idle_handles_.reserve(by_handle_.size() + 1);
+    return curl_->easy_init();
+  }
   CURL* easy = idle_handles_.back();
   idle_handles_.pop_back();
   return easy;
@@ -212,6 +253,7 @@ bool ClientLoop::StartAttempt(ActiveList::iterator active, TimePoint now,
                               bool is_hedge) {
   Transfer& transfer = **active;
   if (!transfer.deadline) {
+    transfer.first_begun = now;
     transfer.deadline =
         now + transfer.request.deadline.value_or(options_.request_deadline);
   }
@@ -225,9 +267,10 @@ bool ClientLoop::StartAttempt(ActiveList::iterator active, TimePoint now,
   }
   Count(&HttpCountersNow::attempts);
   transfer.attempt_count += is_hedge ? 0 : 1;
-  by_handle_[running.attempt->easy()] = active;
-  curl_->multi_add_handle(multi_, running.attempt->easy());
+  CURL* const easy = running.attempt->easy();
   transfer.running.push_back(std::move(running));
+  by_handle_[easy] = active;
+  curl_->multi_add_handle(multi_, easy);
   return true;
 }
 
@@ -308,11 +351,12 @@ void ClientLoop::OnFinished(CURL* easy, CURLcode code) {
   AttemptEnd end = running.attempt->End(code);
   transfer.unseen_send_count += running.attempt->send_count() - 1;
   const TimePoint now = steady_clock::now();
+  if (running.attempt->has_answer_begun()) {
+    answered_origins_.insert(OriginOfUrl(transfer.request.url));
+  }
   if (end.kind == AttemptEnd::Kind::kAnswer) {
-    was_ever_connected_ = true;
     OnAnswer(active, running, std::move(end), now);
   } else {
-    was_ever_connected_ |= end.kind == AttemptEnd::Kind::kLost;
     OnTrouble(active, std::move(end), now);
   }
   Release(std::move(running));
@@ -360,14 +404,25 @@ bool ClientLoop::FollowRedirect(ActiveList::iterator active,
   return true;
 }
 
-bool ClientLoop::MayTryAgain(const Transfer& transfer,
-                             const AttemptEnd& end) const {
-  using Kind = AttemptEnd::Kind;
-  if (end.kind == Kind::kFatal) return false;
-  if (end.kind == Kind::kNotConnected && !was_ever_connected_ &&
-      transfer.attempt_count >= kFirstContactAttempts) {
+// A server that has answered once is worth waiting for, whatever its trouble.
+bool ClientLoop::IsOutOfReach(const Transfer& transfer, const AttemptEnd& end,
+                              TimePoint now) const {
+  if (end.kind == AttemptEnd::Kind::kAnswer ||
+      answered_origins_.contains(OriginOfUrl(transfer.request.url))) {
     return false;
   }
+  if (transfer.attempt_count >= kFirstContactAttempts) return true;
+  // Connections that time out take long each.
+  return end.kind == AttemptEnd::Kind::kNotConnected &&
+         transfer.attempt_count > 1 &&
+         now - transfer.first_begun >= kFirstContactTime;
+}
+
+bool ClientLoop::MayTryAgain(const Transfer& transfer, const AttemptEnd& end,
+                             TimePoint now) const {
+  using Kind = AttemptEnd::Kind;
+  if (end.kind == Kind::kFatal) return false;
+  if (IsOutOfReach(transfer, end, now)) return false;
   if (transfer.attempt_count >= options_.attempt_count_max) return false;
   if (transfer.request.may_repeat) return true;
   return end.kind == Kind::kNotConnected ||
@@ -397,7 +452,7 @@ void ClientLoop::OnTrouble(ActiveList::iterator active, AttemptEnd end,
   // Of two the other may still come through.
   if (!transfer.running.empty() && end.kind != AttemptEnd::Kind::kFatal) return;
   DropAll(transfer);
-  const bool may_try_again = MayTryAgain(transfer, end);
+  const bool may_try_again = MayTryAgain(transfer, end, now);
   const milliseconds delay =
       may_try_again ? DelayOf(transfer, end) : milliseconds(0);
   if (may_try_again && now + delay < *transfer.deadline) {
@@ -432,13 +487,11 @@ void ClientLoop::Log(TimePoint now, std::string_view url) {
   last_log_ = now;
   const uint64_t throttled = counts_.throttled;
   const uint64_t retries = counts_.retries;
-  const Result<Url> parsed = ParseUrl(url);
-  options_.log((parsed.ok() ? OriginOf(*parsed) : std::string("HTTP")) + ": " +
-               std::to_string(retries - logged_retries_) +
-               " requests sent again (" +
-               std::to_string(throttled - logged_throttled_) +
-               " times the server asked to slow down), at most " +
-               std::to_string(limit_.limit()) + " in flight now");
+  options_.log(
+      OriginOfUrl(url) + ": " + std::to_string(retries - logged_retries_) +
+      " requests sent again (" + std::to_string(throttled - logged_throttled_) +
+      " times the server asked to slow down), at most " +
+      std::to_string(limit_.limit()) + " in flight now");
   logged_throttled_ = throttled;
   logged_retries_ = retries;
 }
@@ -570,6 +623,49 @@ void ClientLoop::FailEverything(const Status& status) {
     waiting_.pop_front();
     Status with_url = RequestContext(transfer->request, status);
     FinishTransfer(std::move(transfer), std::move(with_url));
+  }
+}
+
+// Takes no memory itself. Handles whose attempt has gone in the midst of
+// something go as well.
+void ClientLoop::FailForWantOfMemory() {
+  const auto fail = [this](TransferPtr transfer) {
+    if (transfer != nullptr) {
+      FinishTransfer(std::move(transfer), OutOfMemoryError());
+    }
+  };
+  for (const auto& [easy, active] : by_handle_) {
+    curl_->multi_remove_handle(multi_, easy);
+  }
+  for (const TransferPtr& transfer : active_) {
+    if (transfer != nullptr) transfer->running.clear();
+  }
+  for (const auto& [easy, active] : by_handle_) curl_->easy_cleanup(easy);
+  by_handle_.clear();
+  while (!active_.empty()) {
+    TransferPtr transfer = std::move(active_.front());
+    active_.pop_front();
+    fail(std::move(transfer));
+  }
+  while (!delayed_.empty()) {
+    TransferPtr transfer = std::move(delayed_.begin()->second);
+    delayed_.erase(delayed_.begin());
+    fail(std::move(transfer));
+  }
+  while (!waiting_.empty()) {
+    TransferPtr transfer = std::move(waiting_.front());
+    waiting_.pop_front();
+    fail(std::move(transfer));
+  }
+  while (true) {
+    TransferPtr transfer;
+    {
+      const std::lock_guard lock(mutex_);
+      if (new_.empty()) return;
+      transfer = std::move(new_.front());
+      new_.pop_front();
+    }
+    fail(std::move(transfer));
   }
 }
 

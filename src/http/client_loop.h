@@ -17,6 +17,7 @@
 #include <mutex>
 #include <optional>
 #include <random>
+#include <set>
 #include <string>
 #include <thread>
 #include <unordered_map>
@@ -64,6 +65,7 @@ class ClientLoop {
   struct Transfer {
     HttpRequest request;  // the URL and headers after redirects
     HttpClient::Callback callback;
+    TimePoint first_begun = {};
     std::optional<TimePoint> deadline;  // from the first attempt on
     int attempt_count = 0;
     int unseen_send_count = 0;  // by libcurl itself
@@ -79,7 +81,10 @@ class ClientLoop {
   // Here and in the process.
   void Count(Counter counter, uint64_t count = 1);
 
+  bool HasThread();  // REQUIRES: mutex_ is held
   void Run();
+  bool RunRound();
+  void FailForWantOfMemory();
   bool OpenCurl();  // what waits has failed when it cannot be
   void CloseCurl();
   bool TakeNew();  // false: the client ends
@@ -96,7 +101,10 @@ class ClientLoop {
                       const HttpResponse& response);
   void OnTrouble(ActiveList::iterator active, AttemptEnd end, TimePoint now);
   void Delay(ActiveList::iterator active, milliseconds delay, TimePoint now);
-  bool MayTryAgain(const Transfer& transfer, const AttemptEnd& end) const;
+  bool MayTryAgain(const Transfer& transfer, const AttemptEnd& end,
+                   TimePoint now) const;
+  bool IsOutOfReach(const Transfer& transfer, const AttemptEnd& end,
+                    TimePoint now) const;
   milliseconds DelayOf(const Transfer& transfer, const AttemptEnd& end);
   void Sweep(TimePoint now);
   void SweepWaiting(TimePoint now);
@@ -135,14 +143,15 @@ class ClientLoop {
   InFlightLimit limit_;
   LatencyBook latencies_;
   std::mt19937_64 random_;
-  bool was_ever_connected_ = false;
+  // "https://host:port" of whatever once began to answer.
+  std::set<std::string> answered_origins_;
   TimePoint last_sweep_ = {};
   TimePoint last_log_ = {};
   uint64_t logged_throttled_ = 0;
   uint64_t logged_retries_ = 0;
 
   HttpCountersNow counts_;
-  std::thread thread_;  // last: it uses all above
+  std::thread thread_;  // last: it uses all above; begins with a request
 };
 
 }  // namespace holdfast

@@ -8,7 +8,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>
+#include <new>
 
+#include "base/no_throw.h"
 #include "holdfast/version.h"
 #include "http/client_loop.h"
 
@@ -133,10 +135,15 @@ std::vector<Result<HttpResponse>> HttpClient::SendAll(
   std::vector<std::optional<Result<HttpResponse>>> answers(requests.size());
   AnswerCount count(requests.size());
   for (size_t i = 0; i < requests.size(); ++i) {
-    Start(requests[i], [&answers, &count, i](Result<HttpResponse> answer) {
+    const auto take = [&answers, &count, i](Result<HttpResponse> answer) {
       answers[i] = std::move(answer);
       count.Arrive();
-    });
+    };
+    try {
+      Start(requests[i], take);
+    } catch (const std::bad_alloc&) {
+      take(OutOfMemoryError());
+    }
   }
   count.Wait();
   std::vector<Result<HttpResponse>> results;

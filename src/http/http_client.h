@@ -5,10 +5,11 @@
 // interface); callers wait, or are called back. A request is sent again, after
 // an exponential backoff with jitter, when the answer is 408, 429, 500, 502,
 // 503 or 504 (a Retry-After is obeyed) or when the connection is lost before
-// the whole answer is there, as long as attempts and time are left; where no
-// connection was ever made, after four attempts it is given up. How many
-// requests are in flight is bounded, and the bound adapts: it grows while
-// answers come and is halved when a server asks to slow down.
+// the whole answer is there, as long as attempts and time are left. A server
+// that never began an answer to this client is given up after four attempts, or
+// after two when connecting took three seconds. How many requests are in flight
+// is bounded, and the bound adapts: it grows while answers come and is halved
+// when a server asks to slow down.
 // GET and HEAD without `prepare` follow up to five redirects, never from https
 // to http; to another server go no headers but those that say what is wanted.
 // Any other redirect is an answer.
@@ -28,8 +29,9 @@
 // connection, lost connections, all attempts used up), DeadlineExceeded,
 // Cancelled, InvalidArgument (bad URL), FailedPrecondition (certificate not
 // trusted; no libcurl on this machine), DataLoss (an answer longer than its
-// target). Any HTTP status that remains after the retries is an answer and no
-// error.
+// target), ResourceExhausted (no memory, or no thread: then the callback runs
+// on the caller's). Any HTTP status that remains after the retries is an answer
+// and no error.
 #pragma once
 
 #include <chrono>

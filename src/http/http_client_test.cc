@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/thread_shortage_for_test.h"
 #include "http/http_test_server.h"
 
 namespace holdfast {
@@ -40,6 +41,22 @@ std::string Repeated(std::string_view text, size_t byte_count) {
   while (repeated.size() < byte_count) repeated += text;
   repeated.resize(byte_count);
   return repeated;
+}
+
+TEST(HttpClientTest, WithoutAThreadRequestsFailUntilThereIsOne) {
+  HttpTestServer server([](const TestRequest&) { return TestAnswer{}; });
+  HttpClient client(QuickOptions());
+  {
+    ThreadShortage shortage(0);
+    for (int i = 0; i < 2; ++i) {
+      const auto answer = client.Send(GetOf(server.Url("/a")));
+      EXPECT_EQ(answer.status().code(), StatusCode::kResourceExhausted);
+      EXPECT_EQ(answer.status().message(), "HTTP: the system gives no thread");
+    }
+    EXPECT_EQ(shortage.refused_count(), 2);
+  }
+  const auto answer = client.Send(GetOf(server.Url("/a")));
+  EXPECT_TRUE(answer.ok()) << answer.status().ToString();
 }
 
 TEST(HttpClientTest, GivesStatusHeadersAndBody) {
@@ -243,6 +260,71 @@ TEST(HttpClientTest, AServerThatIsNotThereIsGivenUpEarly) {
   EXPECT_THAT(std::string(answer.status().message()),
               AllOf(HasSubstr("connect"), HasSubstr("attempt 4"),
                     Not(HasSubstr("secret"))));
+}
+
+// Nobody listens there, any more.
+std::string RefusingUrl() {
+  HttpTestServer server([](const TestRequest&) { return TestAnswer{}; });
+  return server.Url("/x");
+}
+
+TEST(HttpClientTest, TheAnswersOfOneServerMakeNoOtherWorthWaitingFor) {
+  HttpTestServer server([](const TestRequest&) { return TestAnswer{}; });
+  HttpClient client(QuickOptions());
+  ASSERT_TRUE(client.Send(GetOf(server.Url("/x"))).ok());
+  const std::string url = RefusingUrl();
+  const auto answer = client.Send(GetOf(url));
+  ASSERT_FALSE(answer.ok());
+  EXPECT_EQ(answer.status().code(), StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(answer.status().message()),
+              AllOf(HasSubstr(url), HasSubstr("attempt 4")));
+  EXPECT_EQ(client.counters().attempts, 5u);
+}
+
+TEST(HttpClientTest, AServerThatNeverAnswersIsGivenUpEarly) {
+  for (const bool reset : {false, true}) {
+    HttpTestServer server([&](const TestRequest&) {
+      return TestAnswer{.reset = reset, .silent = true};
+    });
+    HttpClient client(QuickOptions());
+    const std::string url = server.Url("/x");
+    const auto answer = client.Send(GetOf(url));
+    ASSERT_FALSE(answer.ok());
+    EXPECT_EQ(answer.status().code(), StatusCode::kUnavailable);
+    EXPECT_THAT(std::string(answer.status().message()),
+                AllOf(HasSubstr(url), HasSubstr("attempt 4")));
+    EXPECT_EQ(server.requests().size(), 4u);
+  }
+}
+
+TEST(HttpClientTest, AProxyThatLeadsNowhereIsGivenUpEarly) {
+  HttpTestServer proxy(
+      [](const TestRequest&) { return TestAnswer{.status = 403}; });
+  ASSERT_EQ(setenv("https_proxy", proxy.Url("").c_str(), 1), 0);
+  HttpOptions options = QuickOptions();
+  options.ca_bundle = "/etc/hostname";  // is never looked at
+  HttpClient client(options);
+  const auto answer = client.Send(GetOf("https://storage.example/x"));
+  unsetenv("https_proxy");
+  ASSERT_FALSE(answer.ok());
+  EXPECT_EQ(answer.status().code(), StatusCode::kUnavailable);
+  EXPECT_THAT(
+      std::string(answer.status().message()),
+      AllOf(HasSubstr("https://storage.example/x"), HasSubstr("attempt 4")));
+  ASSERT_EQ(proxy.requests().size(), 4u);
+  EXPECT_EQ(proxy.requests()[0].method, "CONNECT");
+}
+
+TEST(HttpClientTest, AServerThatAnsweredOnceIsWaitedFor) {
+  HttpTestServer server([&](const TestRequest& request) {
+    const bool answers = request.index == 0 || request.index == 8;
+    return TestAnswer{.silent = !answers};
+  });
+  HttpClient client(QuickOptions());
+  ASSERT_TRUE(client.Send(GetOf(server.Url("/x"))).ok());
+  const auto answer = client.Send(GetOf(server.Url("/y")));
+  ASSERT_TRUE(answer.ok()) << answer.status().ToString();
+  EXPECT_EQ(answer->attempt_count, 8);
 }
 
 TEST(HttpClientTest, WhatMayNotRepeatIsSentOnceOnItsOwnConnection) {

@@ -68,10 +68,30 @@ class FileSizes {
   std::unordered_map<std::string, uint64_t> sizes_;
 };
 
+// A check that has to succeed once.
+class Check {
+ public:
+  explicit Check(std::function<Status()> run) : run_(std::move(run)) {}
+
+  Status Pass() {
+    std::lock_guard lock(mutex_);
+    if (has_passed_) return Status();
+    HF_RETURN_IF_ERROR(run_());
+    has_passed_ = true;
+    return Status();
+  }
+
+ private:
+  const std::function<Status()> run_;
+  std::mutex mutex_;
+  bool has_passed_ = false;
+};
+
 struct CheckedLeaf {
   std::vector<Extent> extents;
   std::unique_ptr<const BoxIndex> boxes;  // when there are several
   std::shared_ptr<const ArrayReader> reader;
+  std::unique_ptr<Check> check;  // null: there is none
   std::string text;
   std::function<Result<std::string>()> read_text;
 };
@@ -181,6 +201,7 @@ class ExtentCheckpoint final : public Checkpoint {
       }
       std::stable_sort(jobs.begin(), jobs.end(), ComesBefore);
       stats.plan_seconds = watch.Lap();
+      HF_RETURN_IF_ERROR(CheckLeaves(requests, run));
       HF_RETURN_IF_ERROR(RunJobs(jobs, run, stats));
       stats.transfer_seconds = watch.Lap();
       stats.in_flight_bytes_peak = run.budget().peak_bytes();
@@ -214,6 +235,9 @@ class ExtentCheckpoint final : public Checkpoint {
     Describe(leaf);
     checked.extents = std::move(leaf.extents);
     checked.reader = std::move(leaf.reader);
+    if (leaf.check) {
+      checked.check = std::make_unique<Check>(std::move(leaf.check));
+    }
     checked.text = std::move(leaf.text);
     checked.read_text = std::move(leaf.read_text);
     infos_.push_back(std::move(info));
@@ -325,6 +349,31 @@ class ExtentCheckpoint final : public Checkpoint {
                          std::to_string(wanted_count - found_count) +
                          " elements of " + BoxToString(box) +
                          " are in no file");
+  }
+
+  bool NeedsCheck(const ReadRequest& request) const {
+    const CheckedLeaf& leaf = leaves_[request.leaf];
+    const bool is_whole = request.target.shape == infos_[request.leaf].shape;
+    return leaf.check != nullptr && !(is_whole && leaf.reader != nullptr) &&
+           ElementCount(request.target.shape) > 0;
+  }
+
+  Status CheckLeaves(const std::vector<ReadRequest>& requests, Run& run) const {
+    std::vector<size_t> leaves;
+    for (const ReadRequest& request : requests) {
+      if (NeedsCheck(request)) leaves.push_back(request.leaf);
+    }
+    std::sort(leaves.begin(), leaves.end());
+    leaves.erase(std::unique(leaves.begin(), leaves.end()), leaves.end());
+    if (leaves.empty()) return Status();
+    return run.executor().ParallelFor(
+        leaves.size(),
+        [&](size_t i, int) {
+          const Status passed = leaves_[leaves[i]].check->Pass();
+          if (passed.ok()) return passed;
+          return passed.WithContext("leaf " + infos_[leaves[i]].name);
+        },
+        &run.cancel());
   }
 
   Status CopyScalar(const LeafInfo& info, const CheckedLeaf& leaf,

@@ -47,6 +47,10 @@ struct ExtentLeaf {
   // (deflated, packed): this gives them; extents are empty then. Read is asked
   // for boxes of at most in_flight_bytes_max bytes, in C order for one target.
   std::shared_ptr<const ArrayReader> reader;
+  // Compares all that is stored of the leaf with its checksum; may be empty.
+  // Called before the first of its elements are given, and again only if it has
+  // failed. A `reader` that is asked for the whole leaf has to do so by itself.
+  std::function<Status()> check;
   // The value of a string, bytes, JSON or object leaf, and the element's bytes
   // of a scalar without extents and reader.
   std::string text;

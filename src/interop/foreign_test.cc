@@ -145,6 +145,35 @@ TEST(ForeignVerify, FindsAChangedByteWhereThereIsAChecksum) {
   EXPECT_EQ(report->notes.size(), 1u);
 }
 
+// One changed byte of a member: no part of the member is given, other members
+// are, and so is everything to who asks for no checks.
+TEST(ForeignVerify, NpzMembersAreCheckedBeforeAnyPartIsRead) {
+  for (const char* file : {"stored.npz", "deflated.npz"}) {
+    std::ifstream in(GoldenForeign(file), std::ios::binary);
+    std::string bytes((std::istreambuf_iterator<char>(in)), {});
+    ScratchDirectory scratch;
+    const size_t header = bytes.find("c.float64.npy");
+    // The array's last byte, before the next member begins.
+    bytes[bytes.find("PK\x03\x04", header) - 1] ^= 1;
+    std::ofstream(scratch / "x.npz", std::ios::binary) << bytes;
+    const auto npz = Opened(scratch / "x.npz");
+    const size_t damaged = npz->Find("c.float64").value();
+    const Shape& shape = npz->leaves()[damaged].shape;
+    const Shape zero(shape.size(), 0);
+    const auto first = npz->ReadBox(damaged, zero, Shape(shape.size(), 1));
+    EXPECT_EQ(first.status().code(), StatusCode::kDataLoss) << file;
+    EXPECT_THAT(first.status().ToString(), HasSubstr("c.float64.npy"));
+    EXPECT_EQ(npz->Read(damaged).status().code(), StatusCode::kDataLoss);
+    EXPECT_TRUE(npz->Read(npz->Find("c.float32").value()).ok()) << file;
+    OpenOptions unchecked;
+    unchecked.verify = false;
+    const auto open = Open(scratch / "x.npz", unchecked);
+    ASSERT_TRUE(open.ok());
+    const auto given = (*open)->ReadBox(damaged, zero, Shape(shape.size(), 1));
+    EXPECT_TRUE(given.ok()) << given.status().ToString();
+  }
+}
+
 std::string SafetensorsBytes(const std::string& json, const std::string& data) {
   std::string bytes;
   PutU64Little(bytes, json.size());

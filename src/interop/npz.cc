@@ -20,10 +20,25 @@ namespace {
 constexpr uint64_t kInflationMax = 1032;
 constexpr uint64_t kCrcPieceBytes = 1 << 20;
 
+// The stream's bytes against its CRC.
+Status CheckStored(const DeflatedStream& stream) {
+  uint32_t crc = 0;
+  for (uint64_t done = 0; done < stream.byte_count;) {
+    const uint64_t piece = std::min(kCrcPieceBytes, stream.byte_count - done);
+    HF_ASSIGN_OR_RETURN(
+        const Bytes bytes,
+        stream.store->Read(stream.file, {stream.offset + done, piece}));
+    crc = pickle::ZipCrc32(bytes.view(), crc);
+    done += piece;
+  }
+  if (crc == stream.crc32) return Status();
+  return DataLossError("its CRC-32 does not match");
+}
+
 class NpzOpener {
  public:
-  explicit NpzOpener(const std::string& path)
-      : path_(path), file_(FileNameOf(path)) {}
+  NpzOpener(const std::string& path, bool verify)
+      : path_(path), file_(FileNameOf(path)), verify_(verify) {}
 
   Status ReadDirectory() {
     HF_ASSIGN_OR_RETURN(store_, MakeFileSet({{file_, path_}}));
@@ -66,17 +81,7 @@ class NpzOpener {
   // The member's bytes against its CRC.
   Status CheckMember(const pickle::ZipEntry& entry) {
     HF_ASSIGN_OR_RETURN(const DeflatedStream stream, StreamOf(entry));
-    if (entry.is_deflated) return CheckDeflated(stream);
-    uint32_t crc = 0;
-    for (uint64_t done = 0; done < entry.byte_count;) {
-      const uint64_t piece = std::min(kCrcPieceBytes, entry.byte_count - done);
-      HF_ASSIGN_OR_RETURN(const Bytes bytes,
-                          store_->Read(file_, {stream.offset + done, piece}));
-      crc = pickle::ZipCrc32(bytes.view(), crc);
-      done += piece;
-    }
-    if (crc == entry.crc32) return Status();
-    return DataLossError("its CRC-32 does not match");
+    return entry.is_deflated ? CheckDeflated(stream) : CheckStored(stream);
   }
 
   const std::vector<pickle::ZipEntry>& entries() const {
@@ -118,12 +123,13 @@ class NpzOpener {
     leaf.info.key_is_sequence = {false};
     leaf.info.dtype = DType::kUint8;
     const Status filled = FillLeaf(entry, leaf);
-    if (!filled.ok()) {
-      leaf.info.problem = filled.WithContext(
-          path_ + ": member \"" + entry.name + "\" at offset " +
-          std::to_string(entry.header_offset));
-    }
+    if (!filled.ok()) leaf.info.problem = filled.WithContext(PlaceOf(entry));
     return leaf;
+  }
+
+  std::string PlaceOf(const pickle::ZipEntry& entry) const {
+    return path_ + ": member \"" + entry.name + "\" at offset " +
+           std::to_string(entry.header_offset);
   }
 
   Result<NpyHeader> ReadNpyHeader(const pickle::ZipEntry& entry,
@@ -155,6 +161,14 @@ class NpzOpener {
     leaf.info.shape = header.shape;
     leaf.info.value_type = header.descr;
     leaf.info.stored_bytes = entry.stored_byte_count;
+    if (verify_) {
+      leaf.check = [stream, is_deflated = entry.is_deflated,
+                    place = PlaceOf(entry)] {
+        const Status status =
+            is_deflated ? CheckDeflated(stream) : CheckStored(stream);
+        return status.ok() ? status : status.WithContext(place);
+      };
+    }
     if (entry.is_deflated) {
       leaf.info.codecs = "deflate";
       leaf.reader = MakeInflateReader(std::move(stream), std::move(header));
@@ -168,6 +182,7 @@ class NpzOpener {
 
   const std::string path_;
   const std::string file_;
+  const bool verify_;
   std::shared_ptr<Store> store_;
   std::unique_ptr<pickle::StoreSource> source_;
   std::unique_ptr<pickle::ZipReader> zip_;
@@ -176,8 +191,9 @@ class NpzOpener {
 }  // namespace
 
 Result<std::unique_ptr<Checkpoint>> OpenNpz(const std::string& path,
-                                            bool use_sidecar) {
-  return CatchBadAlloc([&] { return NpzOpener(path).Open(use_sidecar); });
+                                            bool use_sidecar, bool verify) {
+  return CatchBadAlloc(
+      [&] { return NpzOpener(path, verify).Open(use_sidecar); });
 }
 
 Result<std::vector<Damage>> CheckNpzMembers(
@@ -185,7 +201,7 @@ Result<std::vector<Damage>> CheckNpzMembers(
     const std::function<bool(const std::string& name, uint64_t byte_count)>&
         takes,
     uint64_t& member_count) {
-  NpzOpener opener(path);
+  NpzOpener opener(path, /*verify=*/false);
   HF_RETURN_IF_ERROR(opener.ReadDirectory());
   std::vector<const pickle::ZipEntry*> mine;
   for (const pickle::ZipEntry& entry : opener.entries()) {

@@ -22,9 +22,11 @@ namespace holdfast {
 inline constexpr std::string_view kNpySuffix = ".npy";
 
 // `path` is absolute. Leaves in the order of the members, without ".npy".
-// Stored members are read where they lie, deflated ones as streams.
+// Stored members are read where they lie, deflated ones as streams. With
+// `verify` the whole member is compared with its CRC before the first part of
+// it is given.
 Result<std::unique_ptr<Checkpoint>> OpenNpz(const std::string& path,
-                                            bool use_sidecar);
+                                            bool use_sidecar, bool verify);
 
 // Every member that `takes` takes, by its bytes and its CRC; `member_count` is
 // their number.

@@ -172,7 +172,7 @@ Result<std::unique_ptr<Checkpoint>> OpenForeign(ForeignFormat format,
     case ForeignFormat::kSafetensors:
       return OpenSafetensors(path, use_sidecar);
     case ForeignFormat::kNpz:
-      return OpenNpz(path, use_sidecar);
+      return OpenNpz(path, use_sidecar, options.verify);
     case ForeignFormat::kDcp:
     case ForeignFormat::kTorchDist: {
       OpenOptions dcp = options;

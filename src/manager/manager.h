@@ -78,9 +78,13 @@ class Manager : public CheckpointManager {
   Result<bool> Decide(const StepRecord& step);
   Status LatestStepError(int64_t step, const std::string& path,
                          const Status& why) const;
+  Result<bool> DecideTogether(const StepRecord& step,
+                              const DecisionContext& context,
+                              ProcessGroup& group) const;
   Result<std::string> ReadDirectoryOf(int64_t step,
                                       const std::string& root) const;
-  Result<std::vector<int64_t>> AgreeOnRemoval(KnownStep saved);
+  // `ready`: a failure that this process has had already.
+  Result<std::vector<int64_t>> AgreeOnRemoval(KnownStep saved, Status ready);
   Result<std::optional<Metrics>> MetricsToSave(
       const ManagerSaveOptions& options) const;
   Status StartSave(int64_t step, const CheckpointArgs& args,

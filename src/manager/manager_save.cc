@@ -1,9 +1,13 @@
 // A manager's saves: deciding, saving, and what goes when the new step is
 // there.
 #include <algorithm>
+#include <optional>
 #include <set>
+#include <thread>
 #include <utility>
 
+#include "base/no_throw.h"
+#include "base/start_threads.h"
 #include "base/status_macros.h"
 #include "holdfast/item_handlers.h"
 #include "manager/manager.h"
@@ -78,7 +82,7 @@ Result<bool> Manager::ShouldSave(int64_t step) {
 
 Result<bool> Manager::Decide(const StepRecord& step) {
   const bool is_continuous = IsContinuous(save_policy_);
-  if (is_continuous) HF_RETURN_IF_ERROR(EnsureMetadata());
+  const Status ready = is_continuous ? EnsureMetadata() : Status();
   DecisionContext context;
   context.is_saving_in_progress =
       options_.enable_should_save_is_saving_in_progress_check &&
@@ -88,17 +92,27 @@ Result<bool> Manager::Decide(const StepRecord& step) {
   const bool must_agree = group != nullptr && group->size() > 1 &&
                           (is_continuous || options_.reached_preemption);
   if (!must_agree) {
+    HF_RETURN_IF_ERROR(ready);
     return holdfast::ShouldSave(save_policy_, step, list_.Records(), context);
   }
+  return InGroupCall(group, [&]() -> Result<bool> {
+    HF_RETURN_IF_ERROR(ready);
+    return DecideTogether(step, context, *group);
+  });
+}
+
+Result<bool> Manager::DecideTogether(const StepRecord& step,
+                                     const DecisionContext& context,
+                                     ProcessGroup& group) const {
   const Meeting meeting{"whether to save", directory_};
   HF_ASSIGN_OR_RETURN(const std::vector<std::string> contexts,
-                      group->AllGather(meeting, ContextText(context)));
+                      group.AllGather(meeting, ContextText(context)));
   // The clocks of processes differ: that of rank 0 decides.
   const Result<bool> mine = holdfast::ShouldSave(
       save_policy_, step, list_.Records(), MergedContext(contexts));
-  HF_RETURN_IF_ERROR(group->Agree(meeting, mine.status()));
+  HF_RETURN_IF_ERROR(group.Agree(meeting, mine.status()));
   HF_ASSIGN_OR_RETURN(const std::string answer,
-                      group->Broadcast(meeting, 0, *mine ? "1" : "0"));
+                      group.Broadcast(meeting, 0, *mine ? "1" : "0"));
   return answer == "1";
 }
 
@@ -134,11 +148,13 @@ Result<bool> Manager::Save(int64_t step, const CheckpointArgs& args,
     return AlreadyExistsError("Checkpoint for step " + std::to_string(step) +
                               " already exists.");
   }
-  HF_ASSIGN_OR_RETURN(std::optional<Metrics> metrics, MetricsToSave(options));
-  const KnownStep saved{{step, NowNs(), std::move(metrics)},
-                        format_->BuildName(step)};
+  Result<std::optional<Metrics>> metrics = MetricsToSave(options);
+  Status ready = metrics.status();
+  const KnownStep saved{
+      {step, NowNs(), metrics.ok() ? *std::move(metrics) : std::nullopt},
+      format_->BuildName(step)};
   HF_ASSIGN_OR_RETURN(const std::vector<int64_t> removed,
-                      AgreeOnRemoval(saved));
+                      AgreeOnRemoval(saved, std::move(ready)));
   is_saving_ = true;
   const Status started = StartSave(step, args, options);
   if (!started.ok()) {
@@ -151,12 +167,14 @@ Result<bool> Manager::Save(int64_t step, const CheckpointArgs& args,
   return true;
 }
 
-Result<std::vector<int64_t>> Manager::AgreeOnRemoval(KnownStep saved) {
-  HF_RETURN_IF_ERROR(EnsureMetadata());
+Result<std::vector<int64_t>> Manager::AgreeOnRemoval(KnownStep saved,
+                                                     Status ready) {
+  if (ready.ok()) ready = EnsureMetadata();
   StepList with_it = list_;
   with_it.Add(std::move(saved));
-  const Result<std::vector<int64_t>> mine =
+  Result<std::vector<int64_t>> mine =
       StepsToRemove(preservation_policy_, with_it, NowNs());
+  if (!ready.ok()) mine = std::move(ready);
   if (!is_shared()) return mine;
   // The clocks of processes differ: that of the primary host decides.
   ProcessGroup& group = *processes().group;
@@ -199,18 +217,21 @@ void Manager::NoteSaved(KnownStep saved, const std::vector<int64_t>& removed) {
   for (const KnownStep& step : list_.steps) {
     finishing.staying.push_back(step.name);
   }
-  if (async_ == nullptr) {
-    finishing.status = DisposeOfOld(finishing);
-    finishing.is_done = true;
+  const auto finish = [this, &finishing] {
+    finishing.status = CatchBadAlloc([&]() -> Status {
+      if (async_ != nullptr) HF_RETURN_IF_ERROR(async_->WaitUntilFinished());
+      return DisposeOfOld(finishing);
+    });
     is_saving_ = false;
-    return;
+    finishing.is_done = true;
+  };
+  std::optional<std::thread> thread;
+  if (async_ != nullptr) thread = TryStartThread(finish);
+  if (thread) {
+    finishing.thread = *std::move(thread);
+  } else {
+    finish();  // nothing to wait for, or no thread to be had
   }
-  finishing.thread = std::thread([this, &finishing] {
-    finishing.status = async_->WaitUntilFinished();
-    if (finishing.status.ok()) finishing.status = DisposeOfOld(finishing);
-    is_saving_ = false;
-    finishing.is_done = true;
-  });
 }
 
 Status Manager::DisposeOfOld(const Finishing& finishing) {

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "base/thread_shortage_for_test.h"
 #include "holdfast/checkpoint_manager.h"
 #include "holdfast/item_handlers.h"
 #include "holdfast/preemption.h"
@@ -389,6 +390,22 @@ TEST(ManagerOptions, RefuseWhatOrbaxRefuses) {
   broadcast.step_name_format = StandardNameFormat();
   EXPECT_THAT(message(broadcast), HasSubstr("requires `step_name_format."
                                             "single_host_load_and_broadcast`"));
+}
+
+TEST(StepRemoverTest, RemovesWithoutAThreadOfItsOwn) {
+  ThreadShortage shortage(0);
+  ScratchDirectory scratch;
+  WriteTestFile(scratch / "a/file", "x");
+  StepRemover remover(2);
+  remover.Run([&] {
+    remover.Remove(scratch / "a");
+    return Status();
+  });
+  EXPECT_FALSE(fs::exists(scratch / "a"));
+  remover.Drain();
+  remover.Finish();
+  EXPECT_TRUE(remover.TakeError().ok());
+  EXPECT_GE(shortage.refused_count(), 1);
 }
 
 TEST(StepRemoverTest, DoesWhatJobsAddWhileItFinishes) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/no_throw.h"
+#include "base/start_threads.h"
 #include "holdfast/steps.h"
 
 namespace holdfast {
@@ -17,15 +19,16 @@ void StepRemover::Remove(std::string path) {
 }
 
 void StepRemover::Run(std::function<Status()> job) {
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   if (is_finished_) return;
   jobs_.push_back(std::move(job));
   // A job that adds another while Finish waits has its own thread go on.
   if (!is_finishing_ &&
       threads_.size() < std::min(thread_count_, jobs_.size())) {
-    threads_.emplace_back([this] { Work(); });
+    StartThreads(1, threads_, [this] { Work(); });
   }
   changed_.notify_all();
+  if (threads_.empty()) RunJobs(lock);
 }
 
 void StepRemover::Finish() {
@@ -55,11 +58,18 @@ void StepRemover::Work() {
   while (true) {
     changed_.wait(lock, [&] { return is_finishing_ || !jobs_.empty(); });
     if (jobs_.empty()) return;
+    RunJobs(lock);
+  }
+}
+
+// Until there is none. REQUIRES: lock holds mutex_.
+void StepRemover::RunJobs(std::unique_lock<std::mutex>& lock) {
+  while (!jobs_.empty()) {
     const std::function<Status()> job = std::move(jobs_.front());
     jobs_.pop_front();
     ++running_count_;
     lock.unlock();
-    Status done = job();
+    Status done = CatchBadAlloc(job);
     lock.lock();
     --running_count_;
     if (error_.ok()) error_ = std::move(done);

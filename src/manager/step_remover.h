@@ -2,7 +2,7 @@
 // saves.
 //
 // A job that fails is remembered and the next is tried. Threads start with the
-// first job.
+// first job; where the system gives none, Run does the job itself.
 // Thread-safety: any thread. Ownership: owns its threads; the destructor waits
 // for all jobs.
 // Errors: of jobs, told once by TakeError.
@@ -40,6 +40,7 @@ class StepRemover {
 
  private:
   void Work();
+  void RunJobs(std::unique_lock<std::mutex>& lock);
 
   const size_t thread_count_;
   std::mutex mutex_;

@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
+#include "base/sha256.h"
 #include "holdfast/megatron_state.h"
 #include "holdfast/megatron_zarr.h"
-#include "pickle/sha256.h"
 #include "storage/scratch_directory.h"
 #include "tensor/box.h"
 #include "tensor/copy.h"
@@ -43,9 +43,9 @@ inline Json ReadJson(const std::string& path) {
 }
 
 inline std::string Sha256Hex(std::string_view bytes) {
-  pickle::Sha256 hash;
-  hash.Add(bytes.data(), bytes.size());
-  return hash.Hex();
+  Sha256 hash;
+  hash.Update(bytes);
+  return hash.HexDigest();
 }
 
 // Checkpoints with the zarr back end.

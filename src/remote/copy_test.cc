@@ -142,6 +142,47 @@ TEST_F(CopyTest, ThereAndBackIsTheSame) {
   }
 }
 
+// In any file, in a value of many pieces, at its ends, and files that are gone.
+TEST_F(CopyTest, DamageIsNotCopied) {
+  const std::string source = SaveAt("7");
+  int damage_count = 0;
+  for (const auto& [name, good] : FilesAt(source)) {
+    if (name == "commit_success.txt") continue;
+    const std::string path = source + "/" + name;
+    for (const size_t at : {size_t{0}, good.size() / 2, good.size() - 1}) {
+      // What lies in nobody's range: the nodes of the process's own database.
+      if (name.starts_with("ocdbt.process_0/d/") && at >= 4 * (9 << 19)) {
+        continue;
+      }
+      std::string damaged = good;
+      damaged[at] ^= 1;
+      std::ofstream(path, std::ios::binary) << damaged;
+      for (const std::string& target :
+           {Local("t/7"), std::string("mem://b/7")}) {
+        const Status copied = CopyStatus(source, target);
+        // The checksum of a node is for its readers.
+        if (name.starts_with("d/") && at + 4 >= good.size()) continue;
+        EXPECT_EQ(copied.code(), StatusCode::kDataLoss) << name << " " << at;
+        ++damage_count;
+      }
+      EXPECT_FALSE(fs::exists(Local("t/7"))) << name << " " << at;
+      CopyOptions as_it_is;
+      as_it_is.check = false;
+      MustCopy(source, Local("t/7"), as_it_is);
+      fs::remove_all(Local("t"));
+    }
+    fs::remove(path);
+    if (name != "_HOLDFAST_DIGESTS") {
+      EXPECT_EQ(CopyStatus(source, Local("t/7")).code(), StatusCode::kDataLoss)
+          << name;
+    }
+    fs::remove_all(Local("t"));
+    std::ofstream(path, std::ios::binary) << good;
+  }
+  EXPECT_GT(damage_count, 30);
+  MustCopy(source, Local("t/7"));
+}
+
 TEST_F(CopyTest, TheServerCopiesWithinABucket) {
   MustCopy(SaveAt("7"), "mem://b/7");
   faults_->ResetCounters();

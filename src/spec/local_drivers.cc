@@ -4,8 +4,10 @@
 
 #include "base/status_macros.h"
 #include "spec/kvstore_drivers.h"
+#include "spec/listed_store.h"
 #include "storage/file_store.h"
 #include "storage/memory_store.h"
+#include "storage/url_path.h"
 
 namespace holdfast::spec {
 namespace {
@@ -120,7 +122,8 @@ Result<OpenedKvStore> OpenFile(const KvStoreSpec& spec,
   opened.commit = [store, sync = spec.sync] {
     return sync ? store->SyncNames() : Status();
   };
-  opened.store = store;
+  std::string directory = AbsolutePath(spec.path.substr(0, name_at));
+  opened.store = std::make_shared<ListedStore>(store, std::move(directory));
   return opened;
 }
 

@@ -112,11 +112,11 @@ class Reader {
     }
     HostRead host(checkpoint_, run, static_cast<uint32_t>(host_group_->rank()),
                   static_cast<uint32_t>(host_group_->size()));
-    const Status read = ReadOnHost(wanted, host);
+    Status read = ReadOnHost(wanted, host);
     if (IsLost(read)) return read;
     host.LetGo();
+    if (read.ok()) read = CatchBadAlloc([&] { return MakeArrays(host); });
     HF_RETURN_IF_ERROR(Finish(read));
-    HF_RETURN_IF_ERROR(MakeArrays(host));
     result_.stats.total_seconds = total.Lap();
     return std::move(result_);
   }
@@ -336,7 +336,8 @@ class Reader {
         [&](const WantedBox& wanted) { return host.MemoryOf(wanted); });
   }
 
-  // All have read, and what each has.
+  // All have read and have their arrays, and how much each has read: the last
+  // meeting of the call.
   Status Finish(const Status& mine) {
     std::string count;
     PutU64Little(count, result_.stats.stored_bytes);
@@ -407,12 +408,14 @@ class Reader {
 Result<ReadTogetherResult> ReadTogether(
     const Checkpoint& checkpoint, const std::vector<TogetherRequest>& requests,
     ProcessGroup& group, const ReadTogetherOptions& options) {
-  const auto* opened = dynamic_cast<const OpenedCheckpoint*>(&checkpoint);
-  if (opened == nullptr) {
-    return InvalidArgumentError("read: the checkpoint is not one of Open");
-  }
-  return CatchBadAlloc(
-      [&] { return Reader(*opened, requests, group, options).Read(); });
+  return InGroupCall(&group, [&]() -> Result<ReadTogetherResult> {
+    const auto* opened = dynamic_cast<const OpenedCheckpoint*>(&checkpoint);
+    if (opened == nullptr) {
+      return InvalidArgumentError("read: the checkpoint is not one of Open");
+    }
+    return CatchBadAlloc(
+        [&] { return Reader(*opened, requests, group, options).Read(); });
+  });
 }
 
 }  // namespace holdfast

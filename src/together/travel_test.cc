@@ -79,6 +79,14 @@ class CountingGroup : public ProcessGroup {
     return std::make_unique<CountingGroup>(inner_->Subgroup(ranks, name),
                                            largest_);
   }
+  void BeginCall() override { inner_->BeginCall(); }
+  void EndCall(const Status& mine, double wait_seconds_max) override {
+    inner_->EndCall(mine, wait_seconds_max);
+  }
+  uint64_t call_number() const override { return inner_->call_number(); }
+  std::vector<int64_t> failed_ranks() const override {
+    return inner_->failed_ranks();
+  }
 
  private:
   const std::unique_ptr<ProcessGroup> inner_;

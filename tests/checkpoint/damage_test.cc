@@ -76,6 +76,8 @@ class Damage : public testing::TestWithParam<Layout> {
       files_[name] = ReadTestFile(entry.path());
     }
     ASSERT_GE(files_.size(), 8u);
+    digests_ = DigestsOfLeaves();
+    ASSERT_EQ(digests_.size(), 5u);
   }
 
   void TearDown() override {
@@ -146,9 +148,33 @@ class Damage : public testing::TestWithParam<Layout> {
     }
   }
 
+  // What DigestLeaf says of each leaf; empty for one that cannot be read.
+  std::vector<std::string> DigestsOfLeaves() {
+    const auto checkpoint = Open(path_);
+    if (!checkpoint.ok()) return {};
+    std::vector<std::string> digests;
+    for (size_t i = 0; i < (*checkpoint)->leaves().size(); ++i) {
+      const auto digest = DigestLeaf(**checkpoint, i);
+      digests.push_back((*checkpoint)->leaves()[i].name + " " +
+                        (digest.ok() ? *digest : ""));
+    }
+    return digests;
+  }
+
+  // Leaf by leaf, as slices, `cat` and `digest` read.
+  void JudgeLeaves(const std::string& file, const std::string& how) {
+    for (const std::string& digest : DigestsOfLeaves()) {
+      const bool is_error = digest.ends_with(' ');
+      const bool is_right =
+          std::find(digests_.begin(), digests_.end(), digest) != digests_.end();
+      EXPECT_TRUE(is_error || is_right) << digest << ": " << file << " " << how;
+    }
+  }
+
   const ScratchDirectory scratch_;
   const std::string path_ = scratch_ / "checkpoint";
   const Tree tree_ = SmallTree();
+  std::vector<std::string> digests_;
   std::map<std::string, std::string> files_;  // by relative path
   Tally tally_;
 };
@@ -169,6 +195,7 @@ TEST_P(Damage, EveryChangedByteIsReportedOrIrrelevant) {
             "byte " + std::to_string(i) + " xor " + std::to_string(mask);
         Judge(file, how);
         if (mask == 0x01) JudgeLoad(file, how);
+        if (mask == 0x80) JudgeLeaves(file, how);
       }
       SetByte(file, i, content[i]);
     }
@@ -213,6 +240,137 @@ TEST_P(Damage, EveryDeletedFileIsReportedButTheDigests) {
   // Deleting the checksums loses the checks and nothing else.
   const std::map<std::string, int> want = {{"_HOLDFAST_DIGESTS", 1}};
   EXPECT_EQ(tally_.irrelevant_by_file, want);
+}
+
+// A row of a value of many blocks: refused if the damage is in its block, right
+// otherwise; and no more is read than its block.
+TEST(DamageOfSlices, ARowIsCheckedByItsBlock) {
+  constexpr int64_t kRows = 256;
+  constexpr int64_t kColumns = 1024;  // 4 KiB a row
+  constexpr uint64_t kRowBytes = 4096;
+  const ScratchDirectory scratch;
+  const std::string path = scratch / "checkpoint";
+  const Array array = RandomArray(DType::kFloat32, {kRows, kColumns}, 3);
+  SaveOptions options;
+  options.compression = Compression::kNone;
+  options.use_ocdbt = false;
+  options.sync = false;
+  ASSERT_TRUE(Save(path, Tree::Dict({{"w", Tree(array)}}), options).ok());
+  const std::string file = path + "/w/0.0";
+  const std::string content = ReadTestFile(file);
+  ASSERT_EQ(content.size(), kRows * kRowBytes);
+  constexpr uint64_t kBlockBytes = 64 << 10;
+  for (const uint64_t flipped : {uint64_t{0}, kBlockBytes - 1, kBlockBytes,
+                                 5 * kBlockBytes + 77, content.size() - 1}) {
+    std::string damaged = content;
+    damaged[flipped] ^= 0x10;
+    WriteTestFile(file, damaged);
+    const auto checkpoint = Open(path);
+    ASSERT_TRUE(checkpoint.ok()) << checkpoint.status().ToString();
+    for (int64_t row = 0; row < kRows; ++row) {
+      const auto read = (*checkpoint)->ReadBox(0, {row, 0}, {1, kColumns});
+      const bool is_near =
+          row * kRowBytes / kBlockBytes == flipped / kBlockBytes;
+      ASSERT_EQ(read.status().code(),
+                is_near ? StatusCode::kDataLoss : StatusCode::kOk)
+          << flipped << " " << row;
+      if (is_near) continue;
+      EXPECT_EQ(std::string_view(read->view().data, kRowBytes),
+                std::string_view(content).substr(row * kRowBytes, kRowBytes));
+    }
+  }
+}
+
+// Chunks of another save, or of another array: each is sound in itself.
+TEST(DamageOfSlices, AnothersChunkIsNotTakenForOurs) {
+  for (const Compression compression :
+       {Compression::kZstd, Compression::kFast, Compression::kNone}) {
+    const ScratchDirectory scratch;
+    const std::string path = scratch / "checkpoint";
+    SaveOptions options;
+    options.compression = compression;
+    options.use_ocdbt = false;
+    options.sync = false;
+    options.overwrite = true;
+    const auto tree = [](int seed) {
+      return Tree::Dict(
+          {{"a", Tree(RandomArray(DType::kFloat32, {300, 300}, seed))},
+           {"b", Tree(RandomArray(DType::kFloat32, {300, 300}, seed + 1))},
+           {"s", Tree(RandomArray(DType::kFloat32, {30}, seed + 2))}});
+    };
+    ASSERT_TRUE(Save(path, tree(1), options).ok());
+    std::map<std::string, std::string> stale;
+    for (const char* name : {"/a/0.0", "/s/0"}) {
+      stale[name] = ReadTestFile(path + name);
+    }
+    ASSERT_TRUE(Save(path, tree(7), options).ok());
+    const std::string good_a = ReadTestFile(path + "/a/0.0");
+    const std::string good_s = ReadTestFile(path + "/s/0");
+    const auto expect_refused = [&](size_t leaf, const char* what) {
+      EXPECT_EQ(Load(path).status().code(), StatusCode::kDataLoss) << what;
+      const auto checkpoint = Open(path);
+      ASSERT_TRUE(checkpoint.ok()) << checkpoint.status().ToString();
+      EXPECT_EQ((*checkpoint)->Read(leaf).status().code(),
+                StatusCode::kDataLoss)
+          << what;
+      const auto report = Verify(path);
+      ASSERT_TRUE(report.ok());
+      EXPECT_FALSE(report->damages.empty()) << what;
+    };
+    WriteTestFile(path + "/a/0.0", stale["/a/0.0"]);
+    expect_refused(0, "a stale chunk");
+    WriteTestFile(path + "/a/0.0", ReadTestFile(path + "/b/0.0"));
+    expect_refused(0, "a duplicated chunk");
+    WriteTestFile(path + "/a/0.0", good_a);
+    WriteTestFile(path + "/s/0", stale["/s/0"]);
+    expect_refused(2, "a small stale chunk");
+    WriteTestFile(path + "/s/0", good_s);
+    fs::remove(path + "/a/0.0");
+    expect_refused(0, "a chunk that is gone");
+  }
+}
+
+// The nodes of an older save of the same tree: same places, good checksums.
+TEST(DamageOfSlices, StaleNodesAndManifestsAreNotTakenForOurs) {
+  const ScratchDirectory scratch;
+  SaveOptions options;
+  options.sync = false;
+  const auto save = [&](const std::string& path, int step) {
+    return Save(path, Tree::Dict({{"step", Tree(step)}, {"lr", Tree(0.5)}}),
+                options)
+        .ok();
+  };
+  const std::string old_path = scratch / "old";
+  const std::string path = scratch / "new";
+  ASSERT_TRUE(save(old_path, 1000) && save(path, 2000));
+  const auto node_file = [](const std::string& root) {
+    return fs::directory_iterator(root + "/d")->path().string();
+  };
+  const std::string good = ReadTestFile(node_file(path));
+  WriteTestFile(node_file(path), ReadTestFile(node_file(old_path)));
+  EXPECT_EQ(Load(path).status().code(), StatusCode::kDataLoss);
+  EXPECT_FALSE(Verify(path)->damages.empty());
+  WriteTestFile(node_file(path), good);
+  ASSERT_TRUE(Load(path).ok());
+  // The manifest too, with the node that it leads to.
+  fs::copy(node_file(old_path), path + "/d/", fs::copy_options::skip_existing);
+  const std::string manifest = ReadTestFile(old_path + "/manifest.ocdbt");
+  WriteTestFile(path + "/manifest.ocdbt", manifest);
+  EXPECT_EQ(Load(path).status().code(), StatusCode::kDataLoss);
+  EXPECT_FALSE(Verify(path)->damages.empty());
+}
+
+// The digests are the item's, one directory above.
+TEST_P(Damage, ArrayOpenedByItselfIsChecked) {
+  if (GetParam().use_ocdbt) return;
+  const std::string chunk = "loose/c/0/0";
+  ASSERT_TRUE(files_.contains(chunk));
+  ASSERT_TRUE(Load(PathOf("loose"), LoadOnOneThread()).ok());
+  SetByte(
+      chunk, files_.at(chunk).size() - 40,
+      static_cast<char>(files_.at(chunk)[files_.at(chunk).size() - 40] ^ 1));
+  EXPECT_EQ(Load(PathOf("loose"), LoadOnOneThread()).status().code(),
+            StatusCode::kDataLoss);
 }
 
 INSTANTIATE_TEST_SUITE_P(

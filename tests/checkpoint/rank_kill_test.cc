@@ -63,6 +63,14 @@ class DyingGroup : public ProcessGroup {
                                          std::string_view name) override {
     return group_.Subgroup(ranks, name);
   }
+  void BeginCall() override { group_.BeginCall(); }
+  void EndCall(const Status& mine, double wait_seconds_max) override {
+    group_.EndCall(mine, wait_seconds_max);
+  }
+  uint64_t call_number() const override { return group_.call_number(); }
+  std::vector<int64_t> failed_ranks() const override {
+    return group_.failed_ranks();
+  }
 
  private:
   void DieIf(const Meeting& meeting, bool is_after) const {

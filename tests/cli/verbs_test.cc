@@ -78,6 +78,25 @@ TEST_F(Verbs, LsJsonReadsBack) {
   EXPECT_TRUE(json["leaves"][4]["dtype"].is_null());
 }
 
+TEST_F(Verbs, ListingsTellOfLeavesThatAreDamaged) {
+  FakeCheckpoint c;
+  c.leaves = {EmptyLeaf("lost", ValueKind::kArray),
+              EmptyLeaf("odd", ValueKind::kArray)};
+  c.leaves[0].info.problem = DataLossError("leaf lost: .zarray: got 1, want 2");
+  c.leaves[1].info.problem = FailedPreconditionError("leaf odd: no reader");
+  PutCheckpoint("/bad", c);
+  for (const char* verb : {"ls", "tree", "info"}) {
+    const Ran ran = RunWords({verb, "/bad"});
+    EXPECT_EQ(ran.code, 1) << verb;
+    EXPECT_EQ(ran.err, "holdfast: leaf lost: .zarray: got 1, want 2\n");
+  }
+  const auto json =
+      nlohmann::json::parse(RunWords({"ls", "--json", "/bad"}).out);
+  EXPECT_EQ(json["leaves"][0]["error"],
+            "DATA_LOSS: leaf lost: .zarray: got 1, want 2");
+  EXPECT_EQ(RunWords({"ls", "/bad", "odd"}).code, 0);
+}
+
 TEST_F(Verbs, LsTellsOfPatternsThatSelectNothing) {
   const Ran ran = RunWords({"ls", "/c", "nope*"});
   EXPECT_EQ(ran.code, 3);

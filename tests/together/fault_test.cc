@@ -8,8 +8,10 @@
 #include <mutex>
 #include <random>
 
+#include "base/status_macros.h"
 #include "checkpoint/test_trees.h"
 #include "distributed/local_ranks.h"
+#include "holdfast/pending_save.h"
 #include "holdfast/read_together.h"
 #include "storage/scratch_directory.h"
 
@@ -161,6 +163,68 @@ TEST_F(TogetherFault, DifferentCheckpointsAreFoundOut) {
   }
 }
 
+// One rank's part of a save, of a save in steps, or of a read; `is_bad`: the
+// rank fails in it, before it meets the others or between two meetings.
+Status OneCall(uint32_t kind, const std::string& path, bool is_bad,
+               ProcessGroup& group, const Checkpoint& checkpoint,
+               std::vector<TogetherRequest> requests) {
+  if (kind == 0) {
+    if (is_bad) requests[1].leaf = 999;
+    return ReadTogether(checkpoint, requests, group).status();
+  }
+  Tree tree = Tree::Dict();
+  tree.Add("w", Tree(RandomArray(DType::kFloat32, {4, 4}, 1)));
+  if (kind == 1) {
+    SaveOptions save;
+    save.sync = false;
+    save.group = &group;
+    if (is_bad) save.item_custom_metadata = "no json";
+    return Save(path, tree, save).status();
+  }
+  PendingSaveOptions options;
+  options.group = &group;
+  options.sync = false;
+  HF_ASSIGN_OR_RETURN(const auto pending, PendingSave::Begin(path, options));
+  SaveOptions save;
+  save.sync = false;
+  save.group = &group;
+  if (kind == 3 && is_bad) save.item_custom_metadata = "no json";
+  HF_RETURN_IF_ERROR(pending->SaveItem("item", tree, save).status());
+  // It goes, and drops what it has begun.
+  if (is_bad) return ResourceExhaustedError("disk full");
+  return pending->Commit({});
+}
+
+TEST_F(TogetherFault, RandomFailuresCostNoLaterCall) {
+  for (uint32_t seed = 0; seed < 3; ++seed) {
+    const int64_t size = std::vector<int64_t>{2, 4, 8}[seed];
+    OnThreads(size, kPatienceSeconds, [&](ProcessGroup& group) {
+      const auto opened = Open(path_);
+      ASSERT_TRUE(opened.ok());
+      std::mt19937 plan(seed);  // the same on all ranks
+      for (int round = 0; round < 24; ++round) {
+        const uint32_t kind = plan() % 4;
+        const uint32_t how = plan() % 4;
+        const auto one = static_cast<int64_t>(plan() % size);
+        const bool fails = how < 2;
+        const bool is_bad = how == 0 || (how == 1 && group.rank() == one);
+        const std::string path =
+            scratch_ / (std::to_string(seed) + "." + std::to_string(round));
+        const Status status =
+            OneCall(kind, path, is_bad, group, **opened, Everything());
+        EXPECT_EQ(status.ok(), !fails)
+            << kind << " " << how << ": " << status.ToString();
+        if (how == 1 && !is_bad) {
+          EXPECT_THAT(status.ToString(),
+                      HasSubstr("rank " + std::to_string(one) + ": "));
+        }
+        if (fails || kind == 0) continue;
+        EXPECT_TRUE(Open(path).ok()) << path;
+      }
+    });
+  }
+}
+
 // Changes what its rank says.
 class Liar : public ProcessGroup {
  public:
@@ -187,6 +251,14 @@ class Liar : public ProcessGroup {
                                          std::string_view name) override {
     return std::make_unique<Liar>(inner_->Subgroup(ranks, name), phase_,
                                   random_);
+  }
+  void BeginCall() override { inner_->BeginCall(); }
+  void EndCall(const Status& mine, double wait_seconds_max) override {
+    inner_->EndCall(mine, wait_seconds_max);
+  }
+  uint64_t call_number() const override { return inner_->call_number(); }
+  std::vector<int64_t> failed_ranks() const override {
+    return inner_->failed_ranks();
   }
 
  private:

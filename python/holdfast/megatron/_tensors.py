@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from holdfast import _dtypes
+from holdfast._lazy import importing
 
 __all__ = [
     "array_of",
@@ -78,7 +79,8 @@ _ABSENT = object()
 def _import_torch() -> Any | None:
     if importlib.util.find_spec("torch") is None:
         return None
-    import torch as module
+    with importing:
+        import torch as module
 
     return module
 

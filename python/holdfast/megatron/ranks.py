@@ -2,22 +2,26 @@
 
 They are the processes of torch.distributed where that is initialised, threads
 of this process in `save_ranks` and `load_ranks`, and else this process alone.
-They exchange metadata only, in meetings: a rank that has failed says so at the
-next one, and one that does not come in time is named.
+They exchange metadata only, in meetings. A call in which they meet ends with a
+meeting, so that a failure of one, wherever, is the failure of the call on all;
+one that does not come in time is named.
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import pickle
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from holdfast import _engine, _process_group
+from holdfast import _engine, _process_group, errors
+from holdfast._lazy import importing
+from holdfast._threads import try_start
 from holdfast.megatron import _tensors
 from holdfast.megatron.core import CheckpointingException
 
@@ -35,91 +39,93 @@ __all__ = [
 # How long a rank waits for the slowest of the others at one meeting.
 TIMEOUT_SECONDS = 600.0
 _PHASE = "megatron checkpoint"
-_NO_ERROR = b"\0"
-_ERROR = b"\1"
 
 
 class Ranks:
-    """The ranks of one save or load, as one of them sees them.
-
-    `meets_again`: another meeting of this call is to come, so that a rank which
-    fails must tell the others there.
-    """
+    """The ranks of one save or load, as one of them sees them."""
 
     def __init__(
         self,
         path: str,
         rank: int = 0,
         size: int = 1,
-        begin: Callable[[], _engine.ProcessGroup] | None = None,
+        make_call: Callable[[], _Call] | None = None,
         *,
         board: _Board | None = None,
         torch_group: Any = None,
     ) -> None:
-        """`begin` gives what the ranks meet by, at their first meeting: a call
-        without meetings may be one rank's alone.
+        """`make_call` gives what the ranks meet by; None: nobody else is
+        there.
         """
         self.path = path
         self.rank = rank
         self.size = size
         self.board = board
         self.torch_group = torch_group
-        self.meets_again = True
-        self._begin = begin
-        self._engine: _engine.ProcessGroup | None = None
+        self._make_call = make_call
+        self._call: _Call | None = None
+
+    @property
+    def meet(self) -> bool:
+        """All ranks make this call."""
+        return self._call is not None
+
+    def begin(self) -> None:
+        """All ranks make this call. The first meeting says so too, but a rank
+        may fail before that: who does not begin is one rank alone.
+        """
+        if self._call is None and self._make_call is not None:
+            self._call = self._make_call()
+
+    def end(self, error: BaseException | None) -> None:
+        """Meets for the last time, or tells the others why not."""
+        call, self._call = self._call, None
+        if call is None:
+            return
+        try:
+            if error is None:
+                self._all_gather(call, b"")
+        except BaseException as late:
+            call.end(late)
+            raise
+        call.end(error)
 
     def all_gather(self, value: Any) -> list[Any]:
         """The values of all ranks, which trust each other: by pickle."""
-        if self._begin is None:
+        self.begin()
+        if self._call is None:
             return [value]
-        return self._meet(_NO_ERROR + pickle.dumps(value))
+        values = self._all_gather(self._call, pickle.dumps(value))
+        return [pickle.loads(each) for each in values]
 
     def barrier(self) -> None:
         """All ranks have come here, and none has failed."""
-        if self._begin is not None:
-            self._meet(_NO_ERROR + pickle.dumps(None))
+        self.all_gather(None)
 
     def broadcast(self, value: Any) -> Any:
         """Rank 0's value."""
         values = self.all_gather(value if self.rank == 0 else None)
         return values[0]
 
-    def fail(self, error: BaseException) -> None:
-        """Tells the others, at the next meeting, why this rank stops."""
-        if self._begin is None or not self.meets_again:
-            return
-        text = f"{type(error).__name__}: {error}"
-        # The news of the others, if they failed too, help nobody here.
-        with contextlib.suppress(Exception):
-            self._meet(_ERROR + text.encode(errors="replace"))
-
-    def _meet(self, message: bytes) -> list[Any]:
-        if self._engine is None:
-            assert self._begin is not None
-            self._engine = self._begin()
-        messages = self._engine.all_gather(_PHASE, self.path, message)
-        failed = {
-            rank: each[1:].decode()
-            for rank, each in enumerate(messages)
-            if each[:1] == _ERROR
-        }
-        if failed:
-            reasons = "; ".join(f"rank {r}: {t}" for r, t in failed.items())
-            # It has told all that need to know.
-            self.meets_again = False
+    def _all_gather(self, call: _Call, value: bytes) -> list[bytes]:
+        try:
+            return call.engine.all_gather(_PHASE, self.path, value)
+        except errors.HoldfastError as error:
+            failed_count = len(call.engine.failed_ranks)
+            if failed_count == 0:
+                raise
             raise CheckpointingException(
-                f"{self.path}: {len(failed)} of {self.size} ranks failed:"
-                f" {reasons}",
+                f"{self.path}: {failed_count} of {self.size} ranks failed:"
+                f" {error}",
                 code="RANK_FAILED",
-            )
-        return [pickle.loads(each[1:]) for each in messages]
+            ) from error
 
     def share(self, mine: dict[Any, Any], wanted: set[Any]) -> dict[Any, Any]:
         """The tensors that are wanted here, of what all ranks have loaded.
 
         Each has one holder; (dtype name, carrier's array) by id.
         """
-        if self._begin is None:
+        if self._make_call is None:
             return dict(mine)
         if self.board is not None:
             return self._share_in_process(self.board, mine, wanted)
@@ -142,27 +148,50 @@ class Ranks:
     def _share_by_torch(
         self, mine: dict[Any, Any], wanted: set[Any]
     ) -> dict[Any, Any]:
-        import torch
+        with importing:
+            import torch
 
-        shared = dict(mine)
         forms = {k: (name, a.shape) for k, (name, a) in mine.items()}
-        for rank, held in enumerate(self.all_gather(forms)):
+        all_forms = self.all_gather(forms)
+        # All memory first: nobody may fail while torch's collectives go on.
+        arrays = {
+            (rank, key): np.ascontiguousarray(mine[key][1])
+            if rank == self.rank
+            else _tensors.empty(shape, name)
+            for rank, held in enumerate(all_forms)
+            for key, (name, shape) in held.items()
+        }
+        self.barrier()
+        shared = dict(mine)
+        for (rank, key), array in arrays.items():
             root = rank
             if self.torch_group is not None:
                 root = torch.distributed.get_global_rank(self.torch_group, rank)
-            for key, (name, shape) in held.items():
-                array = (
-                    np.ascontiguousarray(mine[key][1])
-                    if rank == self.rank
-                    else _tensors.empty(shape, name)
-                )
-                flat = torch.from_numpy(array.reshape(-1).view(np.uint8))
-                torch.distributed.broadcast(
-                    flat, src=root, group=self.torch_group
-                )
-                if rank != self.rank and key in wanted:
-                    shared[key] = (name, array)
+            flat = torch.from_numpy(array.reshape(-1).view(np.uint8))
+            torch.distributed.broadcast(flat, src=root, group=self.torch_group)
+            if rank != self.rank and key in wanted:
+                shared[key] = (all_forms[rank][key][0], array)
         return shared
+
+
+class _Call(Protocol):
+    """What `holdfast._process_group.Call` is too."""
+
+    @property
+    def engine(self) -> _engine.ProcessGroup: ...
+
+    def end(self, error: BaseException | None) -> None: ...
+
+
+class _ThreadCall:
+    """A call of ranks that are threads, which make one at a time."""
+
+    def __init__(self, engine: _engine.ProcessGroup) -> None:
+        self.engine = engine
+        engine.begin_call()
+
+    def end(self, error: BaseException | None) -> None:
+        self.engine.end_call(error)
 
 
 class _Board:
@@ -209,75 +238,86 @@ def call(
 ) -> Iterator[Ranks]:
     """One save or load of `path`, or the part of one that goes on already.
 
-    `is_collective`: all ranks make this call. A failure in the block is told
-    to the others.
+    `is_collective`: all ranks make this call, if they meet in it. A failure in
+    the block is told to the others.
     """
     if _current.ranks is not None:
         yield _current.ranks
         return
     if timeout_seconds is None:
         timeout_seconds = TIMEOUT_SECONDS
-    with contextlib.ExitStack() as stack:
-        made = _ranks(os.fspath(path), is_collective, timeout_seconds, stack)
-        _current.ranks = made
-        try:
+    made = _ranks(os.fspath(path), is_collective, timeout_seconds)
+    _current.ranks = made
+    try:
+        with _ending(made):
             yield made
-        except BaseException as error:
-            made.fail(error)
-            raise
-        finally:
-            _current.ranks = None
+    finally:
+        _current.ranks = None
 
 
-def _ranks(
-    path: str,
-    is_collective: bool,
-    timeout_seconds: float,
-    stack: contextlib.ExitStack,
-) -> Ranks:
+@contextlib.contextmanager
+def _ending(ranks: Ranks) -> Iterator[None]:
+    try:
+        yield
+    except BaseException as error:
+        ranks.end(error)
+        raise
+    ranks.end(None)
+
+
+def _ranks(path: str, is_collective: bool, timeout_seconds: float) -> Ranks:
     engine = _current.engine
     if is_collective and engine is not None:
         return Ranks(
             path,
             engine.rank,
             engine.size,
-            lambda: engine,
+            lambda: _ThreadCall(engine),
             board=_current.board,
         )
     group = _process_group.torch_world() if is_collective else None
     if group is None:
         return Ranks(path)
-    return _ranks_of(group, path, timeout_seconds, stack)
+    return _ranks_of(group, path, timeout_seconds)
 
 
 def _ranks_of(
     group: _process_group.ProcessGroup,
     path: str,
     timeout_seconds: float,
-    stack: contextlib.ExitStack,
     torch_group: Any = None,
 ) -> Ranks:
-    def begin() -> _engine.ProcessGroup:
-        return stack.enter_context(group.begin(path, timeout_seconds)).engine
-
-    return Ranks(path, group.rank, group.size, begin, torch_group=torch_group)
+    return Ranks(
+        path,
+        group.rank,
+        group.size,
+        lambda: group.begin(path, timeout_seconds),
+        torch_group=torch_group,
+    )
 
 
 @contextlib.contextmanager
 def subgroup(group: Any) -> Iterator[Ranks]:
     """The ranks of the call that belong to `group`: a process group of
     torch.distributed, or None for all.
+
+    Its members make a call of their own, all of them: where all ranks make the
+    call around, nobody has failed before.
     """
     ranks = current()
     if group is None or ranks.board is not None:
         yield ranks
         return
     made = _process_group.process_group(group)
+    if ranks.meet:
+        ranks.barrier()
     if made is None:
         yield Ranks(ranks.path)
         return
-    with contextlib.ExitStack() as stack:
-        yield _ranks_of(made, ranks.path, TIMEOUT_SECONDS, stack, group)
+    members = _ranks_of(made, ranks.path, TIMEOUT_SECONDS, group)
+    members.begin()
+    with _ending(members):
+        yield members
 
 
 def save_ranks(
@@ -299,7 +339,8 @@ def save_ranks(
 
     Each rank is a thread; the elements are written without the GIL.
     """
-    from holdfast.megatron.serialization import save
+    with importing:
+        from holdfast.megatron.serialization import save
 
     def one(rank: int) -> Any:
         return save(
@@ -324,7 +365,8 @@ def load_ranks(
 
     Returns what each rank's `load` returns. Arguments as for `save_ranks`.
     """
-    from holdfast.megatron.serialization import load
+    with importing:
+        from holdfast.megatron.serialization import load
 
     def one(rank: int) -> Any:
         return load(
@@ -356,7 +398,13 @@ def _run(
     board = _Board()
     results: list[Any] = [None] * count
 
+    go_on = threading.Event()  # ranks wait for each other: all, or none
+    started: list[threading.Thread] = []
+
     def one(rank: int) -> None:
+        go_on.wait()
+        if len(started) < count:
+            return
         _current.engine = groups[rank]
         _current.board = board
         try:
@@ -368,10 +416,14 @@ def _run(
         threading.Thread(target=one, args=(rank,), name=f"rank {rank}")
         for rank in range(count)
     ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
+    started += itertools.takewhile(try_start, threads)
+    go_on.set()
+    for thread in started:
         thread.join()
+    if len(started) < count:
+        raise errors.ResourceExhaustedError(
+            f"{count} ranks: the system gives only {len(started)} threads"
+        )
     failures = [r for r in results if isinstance(r, BaseException)]
     if return_exceptions or not failures:
         return results

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 from collections.abc import Callable
@@ -34,6 +35,7 @@ from holdfast.megatron.strategies.base import (
     SaveShardedStrategy,
     StrategyAction,
     get_default_strategy,
+    load_strategies,
 )
 from holdfast.megatron.utils import (
     extract_sharded_base,
@@ -126,12 +128,12 @@ def _load(
     validate_access_integrity: bool,
     strict: str | StrictHandling,
 ) -> Any:
-    group.meets_again = validate_access_integrity
+    # Known before anything can fail, so that a failure finds the others.
+    if validate_access_integrity or _meets(sharded_strategy, strict):
+        group.begin()
     sharded, common = verify_checkpoint_and_load_strategy(
         checkpoint_dir, sharded_strategy, common_strategy
     )
-    meets_in_strategy = getattr(sharded, "is_collective", False)
-    group.meets_again = validate_access_integrity or meets_in_strategy
     force_all_tensors_to_non_fp8(sharded_state_dict)
     state = common.load_common(checkpoint_dir)
     if not isinstance(state, dict):
@@ -145,15 +147,11 @@ def _load(
     request, _ = extract_sharded_base(request)
     mode = parse_strict_flag(strict)
     needs_all = StrictHandling.requires_global_app_metadata(mode)
-    group.meets_again = (
-        validate_access_integrity or needs_all or meets_in_strategy
-    )
     stored = local = everything = None
     if StrictHandling.requires_explicit_ckpt_mismatch_check(mode):
         stored = load_sharded_metadata(checkpoint_dir, sharded, common)
     if validate_access_integrity or needs_all:
         local, everything = determine_global_metadata(request)
-    group.meets_again = meets_in_strategy
     request, missing, unexpected = validate_integrity_and_strict_load(
         request, mode, validate_access_integrity, local, everything, stored
     )
@@ -168,6 +166,19 @@ def _load(
     if StrictHandling.requires_returning_mismatch_keys(mode):
         return state, missing, unexpected
     return state
+
+
+def _meets(sharded_strategy: Any, strict: str | StrictHandling) -> bool:
+    """The ranks exchange something in such a load."""
+    with contextlib.suppress(ValueError):  # raised where it is used
+        if StrictHandling.requires_global_app_metadata(
+            parse_strict_flag(strict)
+        ):
+            return True
+    return any(
+        getattr(each, "is_collective", False)
+        for each in load_strategies(sharded_strategy)
+    )
 
 
 def load_common_state_dict(checkpoint_dir: CheckpointDir) -> StateDict:
@@ -289,6 +300,7 @@ def save(
     """
     adopt_megatron_core()
     with ranks.call(checkpoint_dir, timeout_seconds=timeout_seconds) as group:
+        group.begin()
         if group.rank == 0:
             _look_at(checkpoint_dir)
         if common_strategy is not None:
@@ -314,11 +326,13 @@ def save(
             common.save_sharded_objects(objects, checkpoint_dir)
 
         def finish() -> None:
-            if ranks.this_rank() == 0:
-                config = CheckpointingConfig(sharded.backend, sharded.version)
-                save_config(config, checkpoint_dir)
             with ranks.call(checkpoint_dir) as all_ranks:
-                all_ranks.barrier()
+                all_ranks.begin()
+                if all_ranks.rank == 0:
+                    config = CheckpointingConfig(
+                        sharded.backend, sharded.version
+                    )
+                    save_config(config, checkpoint_dir)
 
         if not async_sharded_save:
             sharded.save(parts, checkpoint_dir)

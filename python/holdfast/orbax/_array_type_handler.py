@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from holdfast import _files
+from holdfast._lazy import importing
 from holdfast.orbax._array_metadata_store import Store
 from holdfast.orbax._jax import is_prng_key_dtype, require_jax
 from holdfast.orbax._leaf_args import (
@@ -142,7 +143,8 @@ class ArrayHandler(TypeHandler):
 
     def write_shape_of(self, array: Any) -> tuple[int, ...]:
         """What each device writes of an array, in elements."""
-        from holdfast import _jax_arrays
+        with importing:
+            from holdfast import _jax_arrays
 
         array = _data_of(array)
         return _jax_arrays.write_shape(
@@ -243,7 +245,8 @@ class ArrayHandler(TypeHandler):
         return arrays
 
     def _host_array(self, array: Any) -> HostArray:
-        from holdfast import _jax_arrays
+        with importing:
+            from holdfast import _jax_arrays
 
         array = _data_of(array)
         split = _jax_arrays.split_of(
@@ -378,7 +381,8 @@ def _batches(
 
 
 def _write_shardings(leaves: Sequence[_Leaf]) -> None:
-    from holdfast import _jax_arrays
+    with importing:
+        from holdfast import _jax_arrays
 
     entries = {}
     for value, info, _ in leaves:

@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 from typing import Any
 
+from holdfast._lazy import importing
 from holdfast.orbax._coroutines import run_sync
 from holdfast.orbax._leaf_args import RestoreArgs
 from holdfast.orbax._leaf_plan import Kind, LeafPlan
@@ -24,9 +25,10 @@ class HandlerKinds:
 
     def __init__(self, registry: TypeHandlerRegistry | None) -> None:
         if registry is None:
-            from holdfast.orbax._type_handler_registry import (
-                STANDARD_TYPE_HANDLER_REGISTRY,
-            )
+            with importing:
+                from holdfast.orbax._type_handler_registry import (
+                    STANDARD_TYPE_HANDLER_REGISTRY,
+                )
 
             registry = STANDARD_TYPE_HANDLER_REGISTRY
         self._registry = registry

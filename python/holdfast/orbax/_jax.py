@@ -10,6 +10,8 @@ import functools
 import sys
 from typing import Any
 
+from holdfast._lazy import importing
+
 
 def imported_jax() -> Any | None:
     """The jax module if the program has imported it, else None.
@@ -29,7 +31,8 @@ def require_jax(why: str) -> Any:
         ImportError: jax is not installed.
     """
     try:
-        import jax
+        with importing:
+            import jax
     except ImportError as error:
         raise ImportError(f"{why} needs jax, which is not installed") from error
     return jax
@@ -58,7 +61,8 @@ def is_prng_key_dtype(dtype: Any) -> bool:
 @functools.cache
 def format_class() -> Any:
     """jax's class of a sharding with a device-local layout."""
-    from jax.experimental import layout
+    with importing:
+        from jax.experimental import layout
 
     return getattr(layout, "Format", None) or layout.Layout
 

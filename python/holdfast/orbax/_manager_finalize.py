@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from holdfast._lazy import importing
 from holdfast.orbax._processes import Processes
 from holdfast.orbax.options import AsyncOptions, MultiprocessingOptions
 
@@ -29,6 +30,13 @@ class FinalizeThread(threading.Thread):
         self._error: BaseException | None = None
         self._told = threading.local()
 
+    def start(self) -> None:
+        """Starts; or does the work here, where the system gives no thread."""
+        try:
+            super().start()
+        except RuntimeError:
+            self.run()
+
     def run(self) -> None:
         try:
             self._work()
@@ -43,7 +51,8 @@ class FinalizeThread(threading.Thread):
         """
         if threading.current_thread() is self:
             return
-        self.join()
+        if self.ident is not None:  # else it has run in `start`
+            self.join()
         if self._error is None or getattr(self._told, "is_told", False):
             return
         self._told.is_told = True
@@ -100,6 +109,7 @@ class SaveProgress:
 
 def save_statistics(**values: Any) -> dict[str, Any]:
     """An entry for a manager's logger."""
-    from holdfast.orbax.logging.step_statistics import SaveStepStatistics
+    with importing:
+        from holdfast.orbax.logging.step_statistics import SaveStepStatistics
 
     return dict(vars(SaveStepStatistics(**values)))

@@ -56,14 +56,18 @@ class Failure:
         process: which.
         kind: name of the class in `holdfast.errors` that the others raise.
         text: the class and the message of what it raised itself.
+        directory: the checkpoint's that it was at.
     """
 
     process: int
     kind: str
     text: str
+    directory: str = ""
 
     @classmethod
-    def of(cls, process: int, error: BaseException) -> Failure:
+    def of(
+        cls, process: int, error: BaseException, directory: str = ""
+    ) -> Failure:
         """What `error` is for the other processes."""
         kind: type[errors.HoldfastError] = errors.InternalError
         for raised, seen in _CLASS_OF_FAILURE:
@@ -75,7 +79,7 @@ class Failure:
         text = type(error).__name__
         if str(error):
             text += f": {error}"
-        return cls(process, kind.__name__, text)
+        return cls(process, kind.__name__, text, directory)
 
 
 @dataclasses.dataclass
@@ -84,7 +88,7 @@ class Message:
 
     Attributes:
         id: of this message alone.
-        operation: "" where one begins.
+        operation: its id, or that of its beginning.
         value: what the others are to know: JSON.
     """
 
@@ -107,7 +111,7 @@ class Party:
     Attributes:
         process: this one.
         members: all that wait, in order.
-        operation: its id; "" where one begins.
+        operation: its id, or that of its beginning.
         directory: the checkpoint's, for messages.
     """
 
@@ -164,9 +168,9 @@ def reason_of(operation: str) -> Failure | None:
     """Why an operation has ended; None while it has not.
 
     Args:
-        operation: its id; "" where one begins.
+        operation: its id.
     """
-    text = try_get(_ended_key(operation)) if operation else None
+    text = try_get(_ended_key(operation))
     return None if text is None else Failure(**json.loads(text))
 
 

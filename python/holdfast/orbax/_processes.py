@@ -5,6 +5,12 @@ fails ends the operation for all: every other, at the next place, raises an
 error that names it and its reason. Where a process does not come in time,
 those that came name it.
 
+An operation has an id from where it begins: the place, and how often this
+process has begun one there. So one that never came about has an end too: who
+comes late to it finds that, and is not taken for one of the next. A process
+that has left one out, though it should not, finds it ended, and about another
+directory: it follows the others to the next.
+
 Units: seconds.
 """
 
@@ -13,17 +19,29 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import os
+import threading
 import time
+import urllib.parse
 import uuid
 from collections.abc import Iterator
 from typing import Any
 
 from holdfast.orbax import multihost
-from holdfast.orbax._meeting import Failure, Party, Wait, end_operation, get
+from holdfast.orbax._meeting import (
+    Failure,
+    Party,
+    Wait,
+    end_operation,
+    get,
+    reason_of,
+)
 from holdfast.orbax.options import MultiprocessingOptions
 
 # A wait that includes writing or reading, in waits that do not.
 _WORK_FACTOR = 4
+# How many operations this process has begun, by itself, place and members.
+_BEGUN_COUNTS: dict[tuple[int, str, tuple[int, ...]], int] = {}
+_BEGUN_LOCK = threading.Lock()
 
 
 class Processes:
@@ -124,11 +142,29 @@ class Operation:
         Raises:
             DeadlineExceededError: a process did not come.
         """
+        self.id = self._beginning(place)
         values = self.meet(
             place, [uuid.uuid4().hex, value], timeout_secs=timeout_secs
         )
         self.id = values[min(values)][0]
         self.values = {process: said for process, (_, said) in values.items()}
+
+    def _beginning(self, place: str) -> str:
+        """The id until all have met."""
+        who = self.processes
+        if not who.has_others:
+            return ""
+        name = multihost.unique_barrier_key(place, prefix=who.prefix)
+        counted = (who.index, name, who.members)
+        while True:
+            with _BEGUN_LOCK:
+                number = _BEGUN_COUNTS.get(counted, 0)
+                _BEGUN_COUNTS[counted] = number + 1
+            members = ",".join(map(str, who.members))
+            begun = urllib.parse.quote(f"{name} {members} {number}", safe="")
+            ended = reason_of(begun)
+            if ended is None or ended.directory == self.directory:
+                return begun
 
     @contextlib.contextmanager
     def phase(
@@ -200,7 +236,8 @@ class Operation:
         """
         if not self.id or not self.processes.has_others:
             return
-        end_operation(self.id, Failure.of(self.processes.index, reason))
+        failure = Failure.of(self.processes.index, reason, self.directory)
+        end_operation(self.id, failure)
 
     def leave(self) -> None:
         """Says that this process does nothing more for an ended operation."""

@@ -17,6 +17,7 @@ import numpy as np
 
 from holdfast import _engine, _files
 from holdfast._adapt import adapt, make_adapt
+from holdfast._lazy import importing
 from holdfast._progress import cancelling
 from holdfast.orbax import _structure
 from holdfast.orbax._array_type_handler import ArrayHandler, refuse_host_local
@@ -309,9 +310,10 @@ class _HandlerTable:
         self, registry: TypeHandlerRegistry | None, processes: Processes
     ) -> None:
         if registry is None:
-            from holdfast.orbax._type_handler_registry import (
-                STANDARD_TYPE_HANDLER_REGISTRY,
-            )
+            with importing:
+                from holdfast.orbax._type_handler_registry import (
+                    STANDARD_TYPE_HANDLER_REGISTRY,
+                )
 
             registry = STANDARD_TYPE_HANDLER_REGISTRY
         self._registry = registry

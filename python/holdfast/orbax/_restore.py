@@ -12,6 +12,7 @@ import os
 from typing import Any
 
 from holdfast import _files, _gc
+from holdfast._lazy import importing
 from holdfast.orbax import _structure
 from holdfast.orbax._handler_restore import (
     HandlerKinds,
@@ -110,7 +111,8 @@ def restore_pytree(
                 return restore_tree(
                     source, item, restore_args, partial_restore, options
                 )
-    from holdfast.orbax import _legacy_restore
+    with importing:
+        from holdfast.orbax import _legacy_restore
 
     return _legacy_restore.restore_legacy(
         directory,

@@ -20,6 +20,7 @@ import threading
 from collections.abc import Iterable
 
 from holdfast import _engine, _files, errors
+from holdfast._threads import try_start
 from holdfast.orbax._paths import COMMIT_SUCCESS_FILE
 
 TRASH_NAME = ".holdfast_trash"
@@ -53,8 +54,11 @@ class Remover:
                     thread = threading.Thread(
                         target=self._run, name="holdfast: remove"
                     )
-                    self._threads.add(thread)
-                    thread.start()
+                    if try_start(thread):
+                        self._threads.add(thread)
+            has_thread = bool(self._threads)
+        if not has_thread:
+            self._run()
 
     def wait(self) -> None:
         """Waits until everything is removed."""

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from holdfast import errors
+from holdfast._threads import try_start
 from holdfast.orbax._checkpointer import Checkpointer, construct_checkpoint_args
 from holdfast.orbax._coroutines import run_sync
 from holdfast.orbax._jax import require_jax
@@ -86,8 +87,11 @@ class _BackgroundSave:
 
         self._is_cancelled.clear()
         self._futures = futures
-        self._thread = threading.Thread(name="async_save", target=run)
-        self._thread.start()
+        thread = threading.Thread(name="async_save", target=run)
+        if try_start(thread):
+            self._thread = thread
+        else:
+            run()  # the caller's own thread is the only one
 
     def cancel(self) -> None:
         """Asks the running save to stop."""
@@ -274,7 +278,9 @@ class AsyncCheckpointer(Checkpointer):
             _cancel_all(save.futures)
             if isinstance(error, TimeoutError):
                 # What does not end cannot be waited for here.
-                threading.Thread(target=save.give_up, daemon=True).start()
+                thread = threading.Thread(target=save.give_up, daemon=True)
+                if not try_start(thread):
+                    logging.warning("%s: not cleaned up", save.path)
             else:
                 save.give_up()
             raise

@@ -16,6 +16,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Protocol
 
 from holdfast import errors
+from holdfast._threads import try_start
 from holdfast.orbax import multihost
 from holdfast.orbax._coroutines import run_in_new_loop
 from holdfast.orbax._signals import (
@@ -188,7 +189,15 @@ class CommitFuture(Future):
         self._thread = threading.Thread(
             target=contextvars.copy_context().run, args=(self._run,), name=name
         )
-        self._thread.start()
+        if try_start(self._thread):
+            return
+        if self._receive:
+            # They may be set by whom this call returns to.
+            self._coroutine.close()
+            raise errors.ResourceExhaustedError(
+                f"{name or 'a commit future'}: the system gives no thread"
+            )
+        self._thread.run()
 
     def _run(self) -> None:
         try:

@@ -13,6 +13,7 @@ import threading
 import time
 from typing import Any, Protocol
 
+from holdfast._lazy import importing
 from holdfast.orbax._jax import imported_jax, require_jax
 
 __all__ = [
@@ -74,7 +75,8 @@ def _global_state() -> Any | None:
     """The state of `jax.distributed`; None without jax."""
     if imported_jax() is None:
         return None
-    from jax._src import distributed
+    with importing:
+        from jax._src import distributed
 
     return distributed.global_state
 
@@ -89,7 +91,8 @@ def _has_processes() -> bool:
         return False
     if is_jax_distributed_client_initialized():
         return True
-    from jax._src import xla_bridge
+    with importing:
+        from jax._src import xla_bridge
 
     return bool(xla_bridge.backends_are_initialized())
 
@@ -260,7 +263,8 @@ def broadcast_one_to_all(in_tree: Any, is_source: bool | None = None) -> Any:
         in_tree: arrays of the same shapes and dtypes on all processes.
         is_source: whether this process's values count; None: the first's do.
     """
-    from jax.experimental import multihost_utils
+    with importing:
+        from jax.experimental import multihost_utils
 
     if is_source is None:
         is_source = process_index() == 0
@@ -274,7 +278,8 @@ def reached_preemption(step: int) -> bool:
         step: the number of the step, alike on all processes.
     """
     jax = require_jax("preemption")
-    from jax.experimental import multihost_utils
+    with importing:
+        from jax.experimental import multihost_utils
 
     try:
         is_reached = bool(multihost_utils.reached_preemption_sync_point(step))

@@ -7,6 +7,7 @@ import datetime
 from collections.abc import Container, Sequence
 from typing import Any, Protocol, runtime_checkable
 
+from holdfast._lazy import importing
 from holdfast.orbax.options import MultiprocessingOptions
 
 
@@ -127,7 +128,8 @@ def _as_primary_says(
         DeadlineExceededError: a process did not come.
     """
     # The meeting's modules are not needed to name policies.
-    from holdfast.orbax._processes import Processes
+    with importing:
+        from holdfast.orbax._processes import Processes
 
     processes = Processes(options)
     if not processes.has_others:

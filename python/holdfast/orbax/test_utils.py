@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from holdfast import _files
+from holdfast._lazy import importing
 from holdfast.orbax._jax import (
     imported_jax,
     is_jax_array,
@@ -300,7 +301,8 @@ def get_expected_chunk_shape(
     max_replicas_for_replica_parallel: int | None = None,
 ) -> tuple[int, ...]:
     """The shape, in elements, of what each device writes of a jax.Array."""
-    from holdfast import _jax_arrays
+    with importing:
+        from holdfast import _jax_arrays
 
     return _jax_arrays.write_shape(
         arr.sharding,

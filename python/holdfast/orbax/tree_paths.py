@@ -14,6 +14,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
+from holdfast._lazy import importing
 from holdfast.orbax._jax import imported_jax
 
 T = TypeVar("T")
@@ -433,7 +434,8 @@ def to_shape_dtype_struct(
     Raises:
         ValueError: `arr` has no shape.
     """
-    import jax
+    with importing:
+        import jax
 
     if isinstance(arr, jax.Array) and jax.dtypes.issubdtype(
         arr.dtype, jax.dtypes.prng_key

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from holdfast._lazy import importing
 from holdfast.orbax import _structure
 from holdfast.orbax._jax import require_jax
 from holdfast.orbax._paths import (
@@ -130,7 +131,8 @@ def all_leaves_are_placeholders(tree: Any) -> bool:
 
 def pytree_structure(directory: str | os.PathLike[str]) -> Any:
     """The tree that the names in an old item's directory suggest."""
-    from holdfast.orbax._source import names_of_directories
+    with importing:
+        from holdfast.orbax._source import names_of_directories
 
     return _structure.map_leaves(
         leaf_placeholder, names_of_directories(os.fspath(directory))

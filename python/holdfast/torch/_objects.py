@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from holdfast import errors
+from holdfast._lazy import importing
 from holdfast.torch._names import Path
 
 __all__ = [
@@ -70,7 +71,8 @@ def plain_of(data: bytes) -> tuple[bool, Any]:
     (False, None) for all others, and for what is no such file. Runs no code of
     the file's.
     """
-    import torch
+    with importing:
+        import torch
 
     try:
         value = torch.load(
@@ -88,7 +90,8 @@ def is_torch_file(data: bytes) -> bool:
 
 def file_of(value: Any) -> io.BytesIO:
     """A file of torch.save, at its beginning."""
-    import torch
+    with importing:
+        import torch
 
     file = io.BytesIO()
     torch.save(value, file)
@@ -104,7 +107,8 @@ def check_harmless(data: bytes, name: str) -> None:
       PermissionDeniedError: it asks for other classes or functions, naming the
         leaf and them.
     """
-    import torch
+    with importing:
+        import torch
 
     try:
         with _allowing_bytes_io():
@@ -121,7 +125,8 @@ def check_harmless(data: bytes, name: str) -> None:
 
 @contextlib.contextmanager
 def _allowing_bytes_io() -> Iterator[None]:
-    import torch
+    with importing:
+        import torch
 
     safe_globals = getattr(torch.serialization, "safe_globals", None)
     if safe_globals is None:  # before torch 2.5

@@ -20,6 +20,7 @@ from torch.distributed.checkpoint.planner import (
 from torch.distributed.checkpoint.storage import WriteResult
 
 from holdfast import _dtypes, _engine, _torch_arrays, errors
+from holdfast._lazy import importing
 from holdfast.torch._names import Path, nested, path_of
 from holdfast.torch._objects import (
     file_of,
@@ -279,7 +280,8 @@ class Summary:
 
     def _keep_as_object(self, name: str, tensor: _StoredTensor) -> None:
         """A tensor without elements: Orbax has no such arrays."""
-        import torch
+        with importing:
+            import torch
 
         empty = torch.empty(tensor.shape, dtype=getattr(torch, tensor.dtype))
         content = file_of(empty).getvalue()

@@ -1,40 +1,17 @@
 #include "cloud/s3/sigv4.h"
 
-#include <openssl/evp.h>
-#include <openssl/hmac.h>
-
 #include <algorithm>
 #include <cctype>
 #include <ctime>
 #include <utility>
 #include <vector>
 
+#include "base/coding.h"
+#include "base/sha256.h"
 #include "base/status_macros.h"
 
 namespace holdfast {
 namespace {
-
-std::string ToHex(const unsigned char* bytes, size_t byte_count) {
-  static constexpr char kDigits[] = "0123456789abcdef";
-  std::string hex(2 * byte_count, '0');
-  for (size_t i = 0; i < byte_count; ++i) {
-    hex[2 * i] = kDigits[bytes[i] >> 4];
-    hex[2 * i + 1] = kDigits[bytes[i] & 15];
-  }
-  return hex;
-}
-
-// "" when OpenSSL refuses.
-std::string HmacSha256(std::string_view key, std::string_view text) {
-  unsigned char mac[EVP_MAX_MD_SIZE];
-  unsigned mac_bytes = 0;
-  if (HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()),
-           reinterpret_cast<const unsigned char*>(text.data()), text.size(),
-           mac, &mac_bytes) == nullptr) {
-    return "";
-  }
-  return {reinterpret_cast<char*>(mac), mac_bytes};
-}
 
 std::string LowerCase(std::string_view text) {
   std::string lower(text);
@@ -119,17 +96,9 @@ void SetHeader(HttpHeaders& headers, std::string_view name,
 }  // namespace
 
 std::string Sha256Hex(std::span<const std::string_view> pieces) {
-  EVP_MD_CTX* context = EVP_MD_CTX_new();
-  unsigned char digest[EVP_MAX_MD_SIZE];
-  unsigned digest_bytes = 0;
-  bool ok = context != nullptr &&
-            EVP_DigestInit_ex(context, EVP_sha256(), nullptr) == 1;
-  for (const std::string_view piece : pieces) {
-    ok = ok && EVP_DigestUpdate(context, piece.data(), piece.size()) == 1;
-  }
-  ok = ok && EVP_DigestFinal_ex(context, digest, &digest_bytes) == 1;
-  EVP_MD_CTX_free(context);
-  return ok ? ToHex(digest, digest_bytes) : "";
+  Sha256 hash;
+  for (const std::string_view piece : pieces) hash.Update(piece);
+  return hash.HexDigest();
 }
 
 std::string Sha256Hex(std::string_view text) {
@@ -230,8 +199,8 @@ Status SignV4(const AwsKeys& keys, const SigningScope& scope,
   }
   SetHeader(request.headers, "Authorization",
             "AWS4-HMAC-SHA256 Credential=" + keys.access_key_id + '/' + place +
-                ",SignedHeaders=" + signed_headers + ",Signature=" +
-                ToHex(reinterpret_cast<const unsigned char*>(mac.data()), 32));
+                ",SignedHeaders=" + signed_headers +
+                ",Signature=" + ToHex(mac));
   return {};
 }
 

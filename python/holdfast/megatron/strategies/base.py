@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from enum import Enum
 from typing import Any
 
+from holdfast._lazy import importing
 from holdfast.megatron.core import CheckpointingException
 from holdfast.megatron.mapping import ShardedStateDict, StateDict
 
@@ -20,6 +21,7 @@ __all__ = [
     "SaveStrategyBase",
     "StrategyAction",
     "get_default_strategy",
+    "load_strategies",
     "register_default_strategy",
 ]
 
@@ -48,16 +50,19 @@ def get_default_strategy(
     Raises CheckpointingException when there is none.
     """
     if (backend, type(backend)) == ("zarr", str):
-        from holdfast.megatron.strategies import tensorstore, zarr
+        with importing:
+            from holdfast.megatron.strategies import tensorstore, zarr
 
         tensorstore.register_default_tensorstore_strategies()
         zarr.register_default_zarr_strategies()
     elif (backend, type(backend)) == ("torch_dist", str):
-        from holdfast.megatron.strategies import torch
+        with importing:
+            from holdfast.megatron.strategies import torch
 
         torch.register_default_torch_strategies()
     elif (backend, type(backend)) == ("torch", str):
-        from holdfast.megatron.strategies import common
+        with importing:
+            from holdfast.megatron.strategies import common
 
         common.register_default_common_strategies()
     try:
@@ -68,6 +73,15 @@ def get_default_strategy(
             f"Cannot find a default strategy for: {what}{_hint(action)}",
             code="UNKNOWN_STRATEGY",
         ) from None
+
+
+def load_strategies(given: Any) -> list[Any]:
+    """What a load of sharded tensors may use: `given`, or one of the defaults
+    where that names none.
+    """
+    if given is not None and not isinstance(given, tuple):
+        return [given]
+    return list(default_strategies[StrategyAction.LOAD_SHARDED.value].values())
 
 
 def _hint(action: StrategyAction) -> str:

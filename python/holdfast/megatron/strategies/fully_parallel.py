@@ -65,6 +65,8 @@ class FullyParallelSaveStrategyWrapper(AsyncSaveShardedStrategy):
         self.parallelization_group = parallelization_group
         self.do_cache_distribution = do_cache_distribution
         self.cached_distribution: ShardDistribution | None = None
+        # A rank alone in its group caches None.
+        self._has_cached = False
 
     def async_save(
         self,
@@ -96,20 +98,22 @@ class FullyParallelSaveStrategyWrapper(AsyncSaveShardedStrategy):
         self, sharded_state_dict: ShardedStateDict
     ) -> None:
         """Gives the shards replica ids: 0 where this rank saves them."""
+        was_cached = self._has_cached
         distribution = self.cached_distribution
-        if distribution is None:
+        if not was_cached:
             distribution = determine_main_replica_uniform_distribution(
                 sharded_state_dict, self.parallelization_group
             )
         distribute_main_replicas_with_precomputed_distribution(
             sharded_state_dict, self.parallelization_group, distribution
         )
-        if self.cached_distribution is None:
+        if not was_cached:
             validate_sharding_integrity(
                 determine_global_metadata(sharded_state_dict)[1]
             )
         if self.do_cache_distribution:
             self.cached_distribution = distribution
+            self._has_cached = True
 
     @property
     def can_handle_sharded_objects(self) -> bool:
@@ -143,6 +147,8 @@ class FullyParallelLoadStrategyWrapper(LoadShardedStrategy):
         self.do_cache_distribution = do_cache_distribution
         self.exchange_algo = exchange_algo
         self.cached_distribution: ShardDistribution | None = None
+        # A rank alone in its group caches None.
+        self._has_cached = False
 
     # It meets the other ranks after the request has been checked.
     is_collective = True
@@ -168,13 +174,14 @@ class FullyParallelLoadStrategyWrapper(LoadShardedStrategy):
     def _distribution(
         self, sharded_state_dict: ShardedStateDict
     ) -> ShardDistribution | None:
-        if self.cached_distribution is not None:
+        if self._has_cached:
             return self.cached_distribution
         distribution = determine_main_replica_uniform_distribution(
             sharded_state_dict, self.parallelization_group, True
         )
         if self.do_cache_distribution:
             self.cached_distribution = distribution
+            self._has_cached = True
         return distribution
 
     def _load(

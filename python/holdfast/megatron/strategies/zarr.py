@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from holdfast import _engine
+from holdfast._lazy import importing
 from holdfast._remote_path import plain_path
 from holdfast.megatron import _tensors, ranks
 from holdfast.megatron._errors import coded, from_engine
@@ -86,7 +87,8 @@ def __getattr__(name: str) -> Any:
         np.dtype(each): _tensors.default_dtype(each) for each in _DTYPE_NAMES
     }
     try:
-        import ml_dtypes
+        with importing:
+            import ml_dtypes
 
         bfloat16: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
         table[bfloat16] = _tensors.default_dtype("bfloat16")
@@ -162,6 +164,7 @@ class ZarrSaveShardedStrategy(SaveShardedStrategy):
         ]
         path = os.fspath(checkpoint_dir)
         with ranks.call(path) as group:
+            group.begin()
             with from_engine():
                 _engine.megatron_create_arrays(
                     created, path, self.sync, self.scalars
@@ -183,6 +186,7 @@ def _create_or_open_zarr_arrays(
     """
     directory = plain_path(checkpoint_dir)
     with ranks.call(directory) as group:
+        group.begin()
         arrays = [
             _create_zarr_array(each, directory)
             if _should_create_array(each)

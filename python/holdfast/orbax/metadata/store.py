@@ -120,7 +120,10 @@ class _NonBlocking(MetadataStore):
                 "Write requested but enable_write=false, path=%s", args[0]
             )
             return
-        self._writes.append(self._executor.submit(work, *args, **kwargs))
+        try:
+            self._writes.append(self._executor.submit(work, *args, **kwargs))
+        except RuntimeError:  # no thread to be had
+            work(*args, **kwargs)
 
     def wait_until_finished(self) -> None:
         while self._writes:

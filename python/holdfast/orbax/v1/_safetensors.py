@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from holdfast import _dtypes, _engine, _files
+from holdfast._lazy import importing
 from holdfast.orbax import multihost
 from holdfast.orbax._jax import require_jax
 from holdfast.orbax.tree_paths import tree_leaves
@@ -279,7 +280,8 @@ def _is_flat_dict(tree: Any) -> bool:
 
 def _abstract_array() -> Callable[[tuple[int, ...], np.dtype[Any]], Any]:
     try:
-        import jax
+        with importing:
+            import jax
     except ImportError:
         return lambda shape, dtype: NumpyMetadata(shape, dtype, None)
     struct: Callable[..., Any] = jax.ShapeDtypeStruct

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Collection
 
+from holdfast._lazy import importing
 from holdfast.orbax import multihost
 from holdfast.orbax._jax import require_jax
 from holdfast.orbax.multihost import (
@@ -27,7 +28,8 @@ def process_index() -> int:
     """Which process this is, as `jax.distributed` counts."""
     if not multihost.is_jax_distributed_client_initialized():
         return multihost.process_index()
-    from jax._src import distributed
+    with importing:
+        from jax._src import distributed
 
     return int(distributed.global_state.process_id)
 

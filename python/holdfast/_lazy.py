@@ -1,0 +1,48 @@
+"""Imports that wait until they are needed, in a process that may fork.
+
+A child that is forked while another thread imports a module has half of that
+module, and its lock for ever. So a fork waits for the imports of holdfast's
+that are under way: each stands in `with importing:`.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+
+__all__ = ["importing"]
+
+# A thread that imports may wait for a module that the forking thread is
+# importing itself: after this long the fork goes on.
+_PATIENCE_SECONDS = 10.0
+
+
+class _Importing:
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._is_held_for_fork = False
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *raised: object) -> None:
+        self._lock.release()
+
+    def before_fork(self) -> None:
+        self._is_held_for_fork = self._lock.acquire(timeout=_PATIENCE_SECONDS)
+
+    def after_in_parent(self) -> None:
+        if self._is_held_for_fork:
+            self._lock.release()
+
+    def after_in_child(self) -> None:
+        self._lock = threading.RLock()
+
+
+importing = _Importing()
+
+os.register_at_fork(
+    before=importing.before_fork,
+    after_in_parent=importing.after_in_parent,
+    after_in_child=importing.after_in_child,
+)

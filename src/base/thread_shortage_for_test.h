@@ -1,0 +1,50 @@
+// A system that gives no more threads: programs that include this have a
+// pthread_create of their own, which fails when it is told to.
+//
+// Thread-safety: one ThreadShortage at a time. Included by tests only.
+#pragma once
+
+#include <dlfcn.h>
+#include <pthread.h>
+
+#include <atomic>
+#include <cerrno>
+
+namespace holdfast {
+
+inline std::atomic<int> threads_to_start{-1};  // -1: any number
+inline std::atomic<int> refused_thread_count{0};
+
+// While it lives, `started_max` threads can be started, and then none.
+class ThreadShortage {
+ public:
+  explicit ThreadShortage(int started_max) {
+    refused_thread_count = 0;
+    threads_to_start = started_max;
+  }
+  ~ThreadShortage() { threads_to_start = -1; }
+  ThreadShortage(const ThreadShortage&) = delete;
+  ThreadShortage& operator=(const ThreadShortage&) = delete;
+
+  int refused_count() const { return refused_thread_count; }
+};
+
+}  // namespace holdfast
+
+extern "C" __attribute__((weak, used)) int pthread_create(
+    pthread_t* __restrict thread, const pthread_attr_t* __restrict attributes,
+    void* (*run)(void*), void* __restrict argument) noexcept {
+  using Create =
+      int (*)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*);
+  static const auto create =
+      reinterpret_cast<Create>(::dlsym(RTLD_NEXT, "pthread_create"));
+  int left = holdfast::threads_to_start;
+  while (left > 0 &&
+         !holdfast::threads_to_start.compare_exchange_weak(left, left - 1)) {
+  }
+  if (left == 0) {
+    ++holdfast::refused_thread_count;
+    return EAGAIN;
+  }
+  return create(thread, attributes, run, argument);
+}

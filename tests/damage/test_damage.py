@@ -1,0 +1,190 @@
+#!/usr/bin/env python3
+"""Damaged checkpoints are read right, or with an error; nothing else.
+
+usage: test_damage.py HOLDFAST READER [--full] [--seed S] [--jobs N]
+                      [--layout GLOB] [--damage GLOB] [--way GLOB]
+                      [--chunks N] [--show N] [--json FILE]
+
+HOLDFAST is the command, READER example_read_checkpoint. Every layout
+(checkpoints.py) is damaged in every way (damages.py) and read in every way
+(ways*.py). Without --full it is a seeded sample in which every pair of a
+damage and a layout, a damage and a way, a layout and a way occurs. Exit status
+1 when a cell is wrong, or an undamaged checkpoint cannot be read.
+
+Needs numpy, jax, torch, tensorstore and stock Orbax beside the package.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import concurrent.futures
+import dataclasses
+import fnmatch
+import json
+import logging
+import multiprocessing
+import os
+import sys
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+# Four devices to place arrays on; must be said before jax starts.
+os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=4"
+os.environ["JAX_PLATFORMS"] = "cpu"
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+# So that several workers do not take turns on few processors.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+logging.disable(logging.CRITICAL)
+warnings.filterwarnings("ignore")
+
+import cells  # noqa: E402
+from cells import OUTCOMES, Answer, Cell, Job  # noqa: E402
+from checkpoints import LAYOUTS  # noqa: E402
+from damages import DAMAGES  # noqa: E402
+from ways import WAYS, load_ways  # noqa: E402
+
+
+def arguments() -> Any:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("holdfast", type=Path)
+    parser.add_argument("reader", type=Path)
+    parser.add_argument("--full", action="store_true")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--layout", default="*")
+    parser.add_argument("--damage", default="*")
+    parser.add_argument("--way", default="*")
+    parser.add_argument("--chunks", type=int, default=3)
+    parser.add_argument("--show", type=int, default=40)
+    parser.add_argument("--json", type=Path)
+    args = parser.parse_args()
+    for name in ("holdfast", "reader"):
+        path = getattr(args, name).resolve()
+        if not os.access(path, os.X_OK):
+            parser.error(f"{path} is no program")
+        setattr(args, name, path)
+    return args
+
+
+def keep_only(args: Any) -> None:
+    """Drops from the tables what is not asked for."""
+    load_ways()
+    for table, pattern in (
+        (LAYOUTS, args.layout),
+        (DAMAGES, args.damage),
+        (WAYS, args.way),
+    ):
+        for name in list(table):
+            if not fnmatch.fnmatchcase(name, pattern):
+                del table[name]
+
+
+def job_of(args: Any, layout: str, index: int, **changes: Any) -> Job:
+    job = Job(
+        layout,
+        index,
+        args.seed,
+        args.full,
+        args.chunks,
+        args.holdfast,
+        args.reader,
+    )
+    return dataclasses.replace(job, **changes)
+
+
+def missing_jobs(args: Any, answers: list[Answer]) -> list[Job]:
+    """The pairs of a damage with a way or a layout that did not occur."""
+    seen = {(c.damage, c.way) for a in answers for c in a.cells}
+    more: dict[str, list[tuple[str, str]]] = collections.defaultdict(list)
+    for damage in DAMAGES:
+        for way in WAYS:
+            able = [
+                answer.layout
+                for answer in answers
+                if damage in answer.damages and way in answer.ways
+            ]
+            if able and (damage, way) not in seen:
+                # Few layouts, since each is made anew.
+                layout = min(able, key=lambda name: (name not in more, name))
+                more[layout].append((damage, way))
+    of_layout = {(c.damage, c.layout) for a in answers for c in a.cells}
+    for answer in answers:
+        for i, damage in enumerate(answer.damages):
+            if (damage, answer.layout) not in of_layout:
+                way = answer.ways[i % len(answer.ways)]
+                more[answer.layout].append((damage, way))
+    return [
+        job_of(args, name, 0, pairs=tuple(pairs))
+        for name, pairs in more.items()
+    ]
+
+
+def run_all(pool: Any, jobs: list[Job]) -> list[Answer]:
+    futures = {pool.submit(cells.run, job): job for job in jobs}
+    answers = []
+    for future in concurrent.futures.as_completed(futures):
+        answer = future.result()
+        answers.append(answer)
+        counts = collections.Counter(c.outcome for c in answer.cells)
+        told = ", ".join(f"{counts[o]} {o}" for o in OUTCOMES if counts[o])
+        print(f"{answer.layout}: {told} ({answer.seconds:.1f} s)", flush=True)
+    return answers
+
+
+def table(title: str, names: Any, found: list[Cell], key: str) -> None:
+    counts: dict[str, Any] = collections.defaultdict(collections.Counter)
+    for cell in found:
+        counts[getattr(cell, key)][cell.outcome] += 1
+    print(f"\n{title:48}" + "".join(f"{o:>10}" for o in OUTCOMES))
+    for name in names:
+        row = "".join(f"{counts[name][o]:10}" for o in OUTCOMES)
+        print(f"{name:48}{row}")
+
+
+def report(args: Any, answers: list[Answer], seconds: float) -> int:
+    found = [cell for answer in answers for cell in answer.cells]
+    problems = [text for answer in answers for text in answer.problems]
+    table("damage", DAMAGES, found, "damage")
+    table("layout", LAYOUTS, found, "layout")
+    table("way", WAYS, found, "way")
+    wrong = [cell for cell in found if cell.outcome == "wrong"]
+    for cell in wrong[: args.show]:
+        print(f"\nWRONG {cell.layout} | {cell.damage} | {cell.way}")
+        print(f"  {cell.text}")
+    for text in problems[: args.show]:
+        print(f"\nNOT READ {text}")
+    if args.json:
+        rows = [dataclasses.asdict(cell) for cell in found]
+        args.json.write_text(json.dumps(rows, indent=0))
+    counts = collections.Counter(cell.outcome for cell in found)
+    told = ", ".join(f"{counts[o]} {o}" for o in OUTCOMES)
+    print(
+        f"\n{len(found)} cells of {len(LAYOUTS)} layouts, {len(DAMAGES)} "
+        f"damages, {len(WAYS)} ways in {seconds:.0f} s: {told}"
+    )
+    return 1 if wrong or problems or not found else 0
+
+
+def main() -> int:
+    args = arguments()
+    # Workers read the same tables, whole: only this process chooses.
+    start = time.monotonic()
+    keep_only(args)
+    jobs = [job_of(args, name, i) for i, name in enumerate(LAYOUTS)]
+    with concurrent.futures.ProcessPoolExecutor(
+        args.jobs,
+        mp_context=multiprocessing.get_context("spawn"),
+        initializer=keep_only,
+        initargs=(args,),
+    ) as pool:
+        answers = run_all(pool, jobs)
+        if not args.full:
+            answers += run_all(pool, missing_jobs(args, answers))
+    return report(args, answers, time.monotonic() - start)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
