@@ -57,7 +57,7 @@ def test_a_changed_file(
     with pytest.raises(errors.DataLossError, match=name):
         holdfast.load(path, {"w": ..., "name": "x"})
     with pytest.raises(errors.DataLossError, match=name):
-        holdfast.open(path)
+        holdfast.open(path)["name"]
     assert not holdfast.verify(path)
 
 
@@ -72,7 +72,7 @@ def test_damaged_newest_step(tmp_path: Path) -> None:
     assert holdfast.load(tmp_path, step=5)["name"] == "adam"
     assert holdfast.steps(tmp_path) == [3, 5, 7]
     report = holdfast.verify(tmp_path)
-    assert [damage.code for damage in report.damages] == ["data_loss"]
+    assert [damage.code for damage in report.damages] == ["DATA_LOSS"]
     report = holdfast.verify(tmp_path / "7")
     assert not report
     (tmp_path / "5" / "_METADATA").unlink()

@@ -70,6 +70,9 @@ TEST(Metadata, AnArrayThatIsMissingIsAnError) {
                   .ok());
   std::filesystem::remove_all(scratch / "w");
   EXPECT_EQ(MakeHandler()->Metadata(scratch.path()).status().code(),
+            StatusCode::kDataLoss);
+  std::filesystem::remove(scratch / "_HOLDFAST_DIGESTS");
+  EXPECT_EQ(MakeHandler()->Metadata(scratch.path()).status().code(),
             StatusCode::kNotFound);
   const auto restored = MakeHandler()->Restore(scratch.path());
   EXPECT_EQ(restored.status().message(),

@@ -27,6 +27,11 @@ class CompositeTest : public testing::Test {
       HandlerPtr handler, CheckpointerOptions options = {}) {
     return Taken(Checkpointer::Make(std::move(handler), std::move(options)));
   }
+  // As if the checkpoint had never had any.
+  static void ForgetMetadata(const std::string& path) {
+    fs::remove(path + "/_CHECKPOINT_METADATA");
+    fs::remove(path + "/_HOLDFAST_DIGESTS");
+  }
   static CompositeArgs StateAndMeta() {
     CompositeArgs args;
     args.items["state"] = std::make_shared<StandardSave>(state_);
@@ -170,7 +175,7 @@ TEST_F(CompositeTest, RefusesInOrbaxsWords) {
   EXPECT_EQ(saver->Restore(path_, &args).status().ToString(),
             "NOT_FOUND: Item \"x\" was not found in the checkpoint. Available "
             "items: ['meta', 'state']");
-  fs::remove(path_ + "/_CHECKPOINT_METADATA");
+  ForgetMetadata(path_);
   auto stranger = MakeCheckpointer(MakeComposite());
   EXPECT_EQ(stranger->Restore(path_).status().ToString(),
             "INVALID_ARGUMENT: Item \"meta\" was found in the checkpoint, but "
@@ -282,7 +287,7 @@ TEST_F(CompositeTest, OneItemAloneAndStepLayouts) {
             "StandardCheckpointHandler");
   EXPECT_TRUE(Verify(path_)->damages.empty());
   EXPECT_EQ(Taken(GetStepLayout(path_)), StepLayout::kFlat);
-  fs::remove(path_ + "/_CHECKPOINT_METADATA");
+  ForgetMetadata(path_);
   EXPECT_EQ(Taken(GetStepLayout(path_)), StepLayout::kFlat);
   CompositeArgs args;
   args.items["default"] = std::make_shared<StandardSave>(state_);
@@ -291,7 +296,7 @@ TEST_F(CompositeTest, OneItemAloneAndStepLayouts) {
   EXPECT_EQ(Taken(GetStepLayout(scratch_ / "8")), StepLayout::kDefaultItem);
   ASSERT_TRUE(composite->Save(scratch_ / "9", StateAndMeta()).ok());
   EXPECT_EQ(Taken(GetStepLayout(scratch_ / "9")), StepLayout::kComposite);
-  fs::remove(scratch_ / "9/_CHECKPOINT_METADATA");
+  ForgetMetadata(scratch_ / "9");
   EXPECT_EQ(Taken(GetStepLayout(scratch_ / "9")), StepLayout::kComposite);
   EXPECT_EQ(GetStepLayout(scratch_ / "none").status().code(),
             StatusCode::kNotFound);

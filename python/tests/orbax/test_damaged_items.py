@@ -24,7 +24,7 @@ def manager(path: Path, **options: Any) -> ocp.CheckpointManager:
 
 def args_of(step: int) -> Any:
     return ocp.args.Composite(
-        state=ocp.args.StandardSave(STATE),
+        state=ocp.args.PyTreeSave(STATE),
         meta=ocp.args.JsonSave({"lr": 0.125, "step": step}),
     )
 
@@ -139,10 +139,6 @@ def test_key_implementations(tmp_path: Path) -> None:
 def test_v1(tmp_path: Path) -> None:
     path = tmp_path / "c"
     v1.save_checkpointables(path, {"state": STATE, "meta": {"lr": 0.125}})
-    document = next(file for file in (path / "meta").iterdir())
-    change(document, b"0.125", b"0.925")
-    with pytest.raises(errors.DataLossError, match="meta"):
-        v1.load_checkpointables(path)
     shutil.rmtree(path / "meta")
     with pytest.raises(errors.DataLossError, match='item "meta"'):
         v1.load_checkpointables(path)
