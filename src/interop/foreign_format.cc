@@ -22,6 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kBackendFile = "metadata.json";
+constexpr std::string_view kCommonFile = "common.pt";
 constexpr std::string_view kDcpFile = ".metadata";
 constexpr uint64_t kBackendFileBytesMax = 1 << 20;
 // Beside Megatron's `iter_…`; has a number, or "release".
@@ -79,6 +80,15 @@ Result<ForeignFormat> FormatOfDirectory(const std::string& directory) {
     HF_ASSIGN_OR_RETURN(const ForeignFormat format,
                         FormatOfMegatron(directory));
     if (format != ForeignFormat::kNone) return format;
+  }
+  // As another format its arrays could be read, and the rest be left out.
+  HF_ASSIGN_OR_RETURN(const bool has_common,
+                      HasFile(directory, names, kCommonFile));
+  if (has_common) {
+    return DataLossError(directory + "/" + std::string(kBackendFile) +
+                         ": it is " + (has_backend ? "damaged" : "missing") +
+                         ", and " + std::string(kCommonFile) +
+                         " says that this is Megatron's checkpoint");
   }
   HF_ASSIGN_OR_RETURN(const bool is_dcp, HasFile(directory, names, kDcpFile));
   if (is_dcp) return ForeignFormat::kDcp;

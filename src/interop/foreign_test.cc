@@ -530,6 +530,21 @@ TEST(FindForeignFormat, TellsByContent) {
   EXPECT_EQ(kind(scratch.path()), ForeignFormat::kNone);
 }
 
+// Read as bare arrays it would lose its common state without a word.
+TEST(FindForeignFormat, MegatronsCheckpointWithoutItsHeadIsDamaged) {
+  ScratchDirectory scratch;
+  WriteText(scratch / "common.pt", "x");
+  std::filesystem::create_directory(scratch / "w");
+  WriteText(scratch / "w/.zarray", "{}");
+  EXPECT_EQ(Open(scratch.path()).status().code(), StatusCode::kDataLoss);
+  WriteText(scratch / "metadata.json", R"({"sharded_backend":"za)");
+  const auto opened = Open(scratch.path());
+  EXPECT_EQ(opened.status().code(), StatusCode::kDataLoss);
+  EXPECT_THAT(opened.status().ToString(), HasSubstr("metadata.json: it is"));
+  WriteText(scratch / "metadata.json", R"({"sharded_backend":"zarr"})");
+  EXPECT_TRUE(Open(scratch.path()).ok());
+}
+
 TEST(FindForeignPlace, FollowsMegatronsTracker) {
   ScratchDirectory scratch;
   const auto path_of = [&](std::optional<int64_t> step) {

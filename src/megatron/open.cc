@@ -201,11 +201,13 @@ Result<std::vector<OpenedLeaf>> OpenLeaves(const std::string& path,
   std::sort(leaves.begin(), leaves.end(), [](const auto& a, const auto& b) {
     return a.info.name < b.info.name;
   });
-  if (files.has_common) {
-    OpenedLeaf leaf;
-    leaf.info = NamedLeaf(std::string(kCommonLeaf), ValueKind::kObject);
-    leaves.push_back(std::move(leaf));
+  OpenedLeaf common;
+  common.info = NamedLeaf(std::string(kCommonLeaf), ValueKind::kObject);
+  if (!files.has_common) {
+    common.info.problem = DataLossError(
+        path + ": there is no common.pt, without which none is saved");
   }
+  leaves.push_back(std::move(common));
   return leaves;
 }
 

@@ -340,6 +340,8 @@ TEST(Crash, APartialSaveIsNeverACheckpointAndNeverReadsAsZeros) {
   const auto report = VerifyMegatronZarr(scratch.path());
   ASSERT_TRUE(report.ok());
   EXPECT_EQ(report->report.damages.size(), 2u);  // and no common.pt
+  EXPECT_EQ((*opened)->leaves().back().name, "common_state");
+  EXPECT_EQ((*opened)->leaves().back().problem.code(), StatusCode::kDataLoss);
 }
 
 TEST(Refused, KeysThatLeaveTheDirectoryOrAreNotKeys) {

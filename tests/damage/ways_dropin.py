@@ -167,8 +167,9 @@ def manager_bare(subject: Subject) -> Any:
 def manager_metadata(subject: Subject) -> Any:
     with _manager(subject) as run:
         found = run.metadata(NEW)
+        items = found.item_metadata
         return [
-            repr(found.item_metadata),
+            [(name, repr(items[name])) for name in sorted(items.keys())],
             found.custom_metadata,
             found.init_timestamp_nsecs,
             found.commit_timestamp_nsecs,

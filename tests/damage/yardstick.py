@@ -32,6 +32,9 @@ def reads(subject: Subject) -> list[Callable[[], Any]]:
         lambda: _metadata(subject),
     ]
     if layout.manager:
+        # holdfast gives documents as the texts that they are, unparsed.
+        texts = ("meta/metadata", "metrics/metrics")
+        parts += [(subject.step / text).read_text for text in texts]
         parts.append(lambda: _manager(subject))
     if layout.is_v1:
         parts.append(lambda: v1.load_checkpointables(subject.step))
