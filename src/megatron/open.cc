@@ -28,8 +28,17 @@ LeafInfo NamedLeaf(const std::string& name, ValueKind kind) {
   return info;
 }
 
+// As of Orbax's arrays: sizes in bytes must not overflow, and no machine holds
+// more.
+constexpr int64_t kElementCountMax = int64_t{1} << 46;
+
 Status DescribeArray(const ZarrArray::State& array, LeafInfo& info) {
   const zarr::ArrayMetadata& metadata = array.format.metadata;
+  if (ElementCount(metadata.shape) > kElementCountMax) {
+    return DataLossError("leaf " + info.name + ": shape " +
+                         ShapeToString(metadata.shape) +
+                         " is too large for memory");
+  }
   info.dtype = metadata.dtype;
   info.shape = metadata.shape;
   info.chunk_shape = metadata.chunk_shape;
@@ -187,7 +196,8 @@ Result<std::vector<OpenedLeaf>> OpenLeaves(const std::string& path,
           return Status();
         }
         leaf.array = *std::move(array);
-        HF_RETURN_IF_ERROR(DescribeArray(*leaf.array, leaf.info));
+        leaf.info.problem = DescribeArray(*leaf.array, leaf.info);
+        if (!leaf.info.problem.ok()) return Status();
         if (!stored_sizes) return Status();
         HF_ASSIGN_OR_RETURN(leaf.info.stored_bytes, StoredBytesOf(*leaf.array));
         return Status();

@@ -185,6 +185,10 @@ TEST(HostileSizes, HugeShapeInOneChunk) {
                     HasSubstr("too large for memory")));
 }
 
+constexpr const char* kMegatronMetadata =
+    R"({"sharded_backend": "zarr", "sharded_backend_version": 1,)"
+    R"( "common_backend": "torch", "common_backend_version": 1})";
+
 // What Verify finds, within the time and memory of a child.
 std::string BoundedVerify(const std::string& path,
                           const OpenOptions& options = {}) {
@@ -199,7 +203,9 @@ std::string BoundedVerify(const std::string& path,
     return text;
   });
   EXPECT_EQ(result.wait_status, 0) << path;
-  if (!kSanitized) EXPECT_LT(result.growth_kib, kGrowthKibMax) << path;
+  if (!kSanitized) {
+    EXPECT_LT(result.growth_kib, kGrowthKibMax) << path;
+  }
   return result.text;
 }
 
@@ -213,10 +219,7 @@ TEST(HostileSizes, AHugeGridOfFewChunksIsVerifiedByWhatIsThere) {
       WriteTestFile(scratch / (root + "w/0.0"), "ab");
       WriteTestFile(scratch / (root + "w/4294967295.0"), "ab");
     }
-    WriteTestFile(
-        scratch / "megatron/metadata.json",
-        R"({"sharded_backend": "zarr", "sharded_backend_version": 1,)"
-        R"( "common_backend": "torch", "common_backend_version": 1})");
+    WriteTestFile(scratch / "megatron/metadata.json", kMegatronMetadata);
     OpenOptions options;
     for (const MissingChunks missing :
          {MissingChunks::kFill, MissingChunks::kRefuse}) {
@@ -238,6 +241,17 @@ TEST(HostileSizes, AHugeGridOfFewChunksIsVerifiedByWhatIsThere) {
                 StartsWith(fill == "0" ? "2 chunks, 1 damages"
                                        : "2 chunks, 102 damages"));
   }
+}
+
+TEST(HostileSizes, HugeShapeInMegatronsFormat) {
+  const ScratchDirectory scratch;
+  WriteTestFile(scratch / "metadata.json", kMegatronMetadata);
+  WriteTestFile(scratch / "w/.zarray",
+                Zarray("[1152921504606846976,8]", "[4,8]", "<f8"));
+  EXPECT_THAT(BoundedLoad(scratch.path()),
+              AllOf(StartsWith("DATA_LOSS: "),
+                    HasSubstr("leaf w: shape (1152921504606846976, 8) is too "
+                              "large for memory")));
 }
 
 TEST(HostileSizes, HugeChunkOfASmallArray) {
@@ -714,7 +728,9 @@ TEST(HostileMachine, TooFewDescriptorsAreNoDamage) {
           text, AnyOf(Eq("damages 0"), AllOf(StartsWith("RESOURCE_EXHAUSTED: "),
                                              HasSubstr("Too many open files"))))
           << name << " with " << count;
-      if (count == 0) EXPECT_NE(text, "damages 0") << name;
+      if (count == 0) {
+        EXPECT_NE(text, "damages 0") << name;
+      }
     }
     EXPECT_EQ(text, "damages 0") << name;
   }
