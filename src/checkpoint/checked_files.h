@@ -77,8 +77,8 @@ class CheckedFiles {
   std::vector<std::string> notes_;
 };
 
-// How far a file's directory is below its checkpoint's: random keys are items of
-// items, and array_metadatas is a directory in an item.
+// How far a file's directory is below its checkpoint's: random keys are items
+// of items, and array_metadatas is a directory in an item.
 inline constexpr int kLevelsAboveMax = 3;
 
 // DataLoss when `_HOLDFAST_DIGESTS` is not in a directory whose marker says

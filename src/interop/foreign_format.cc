@@ -22,7 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kBackendFile = "metadata.json";
-constexpr std::string_view kCommonFile = "common.pt";
+constexpr std::string_view kMegatronCommonFile = "common.pt";
 constexpr std::string_view kDcpFile = ".metadata";
 constexpr uint64_t kBackendFileBytesMax = 1 << 20;
 // Beside Megatron's `iter_…`; has a number, or "release".
@@ -83,11 +83,11 @@ Result<ForeignFormat> FormatOfDirectory(const std::string& directory) {
   }
   // As another format its arrays could be read, and the rest be left out.
   HF_ASSIGN_OR_RETURN(const bool has_common,
-                      HasFile(directory, names, kCommonFile));
+                      HasFile(directory, names, kMegatronCommonFile));
   if (has_common) {
     return DataLossError(directory + "/" + std::string(kBackendFile) +
                          ": it is " + (has_backend ? "damaged" : "missing") +
-                         ", and " + std::string(kCommonFile) +
+                         ", and " + std::string(kMegatronCommonFile) +
                          " says that this is Megatron's checkpoint");
   }
   HF_ASSIGN_OR_RETURN(const bool is_dcp, HasFile(directory, names, kDcpFile));
