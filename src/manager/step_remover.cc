@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "checkpoint/lease.h"
 #include "holdfast/steps.h"
+#include "storage/url_path.h"
 
 namespace holdfast {
 
@@ -13,7 +15,10 @@ StepRemover::StepRemover(int thread_count)
 StepRemover::~StepRemover() { Finish(); }
 
 void StepRemover::Remove(std::string path) {
-  Run([path = std::move(path)] { return RemoveDirectoryTree(path); });
+  // In a bucket a step keeps its name, and somebody may save there again.
+  Run([path = std::move(path)] {
+    return IsUrl(path) ? RemoveMarked(path) : RemoveDirectoryTree(path);
+  });
 }
 
 void StepRemover::Run(std::function<Status()> job) {
