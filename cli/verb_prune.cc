@@ -59,6 +59,10 @@ void PrintPruneText(const PrunePlan& plan, const Args& args, Env& env) {
   }
   table.Print(!args.quiet, env.out);
   if (args.quiet) return;
+  for (const LeftAlone& other : plan.left_alone) {
+    env.out << "left alone: " << PrintableText(other.name) << " (" << other.why
+            << ")\n";
+  }
   const uint64_t gone = GoneCount(plan);
   env.out << Counted(gone, "step", "steps") << ", "
           << HumanBytes(plan.freed_bytes)
@@ -91,6 +95,15 @@ void PrintPruneJson(const std::string& root, const PrunePlan& plan,
   json.BeginArray();
   for (const PruneRow& row : plan.rows) WriteRow(row, &json);
   json.EndArray();
+  json.Key("left_alone");
+  json.BeginArray();
+  for (const LeftAlone& other : plan.left_alone) {
+    json.BeginObject();
+    json.Field("name", other.name);
+    json.Field("why", other.why);
+    json.EndObject();
+  }
+  json.EndArray();
   json.EndObject();
   out << '\n';
 }
@@ -116,7 +129,7 @@ Result<EmptiedTrash> EmptyOrCount(const Args& args) {
   if (!trash.ok()) return trash.status();
   const auto usage = MeasureDiskUsage(args.operands[0]);
   if (!usage.ok()) return usage.status();
-  return EmptiedTrash{trash->size(), usage->trash_bytes};
+  return EmptiedTrash{trash->size(), usage->trash_bytes, {}};
 }
 
 int RunEmptyTrash(const Args& args, Env& env) {
@@ -128,9 +141,13 @@ int RunEmptyTrash(const Args& args, Env& env) {
     json.Field("dry_run", !args.yes);
     json.Field("removed_count", emptied->step_count);
     json.Field("freed_bytes", emptied->bytes);
+    json.StringsField("left_alone", emptied->left_alone);
     json.EndObject();
     env.out << '\n';
   } else if (!args.quiet) {
+    for (const std::string& path : emptied->left_alone) {
+      env.out << "left alone: " << PrintableText(path) << " (no checkpoint)\n";
+    }
     env.out << Counted(emptied->step_count, "step", "steps") << ", "
             << HumanBytes(emptied->bytes)
             << (args.yes ? ": removed\n"

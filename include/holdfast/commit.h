@@ -30,6 +30,23 @@ Result<bool> IsTemporaryCheckpoint(const std::string& path,
 Result<bool> IsCheckpointFinalized(const std::string& path,
                                    CommitMode mode = CommitMode::kAuto);
 
+// Whether a directory holds a checkpoint, whatever else is in it: it or, in old
+// checkpoints, its items have files that only checkpoints have. A name proves
+// nothing. False for a root of steps, for bare arrays, and for what is not
+// there.
+Result<bool> HoldsCheckpoint(const std::string& path);
+
+// Ok for a directory that an overwrite may replace: one that is empty, or is a
+// checkpoint of Orbax's (whole, or begun and never finished) in which every
+// file is a checkpoint's. Else FailedPrecondition, naming the first file that
+// is none: a root of steps, a project with a checkpoint in it, a checkpoint
+// with somebody's notes.
+Status CheckMayReplace(const std::string& path);
+
+// Removes a directory, unless a save of holdfast is writing in it: then it is
+// false. True when it is gone.
+Result<bool> RemoveUnused(const std::string& path);
+
 struct CleanupResult {
   std::vector<std::string> removed;   // absolute
   std::vector<std::string> restored;  // see below

@@ -98,9 +98,11 @@ Result<std::string> UndeleteStep(const std::string& root, int64_t step);
 struct EmptiedTrash {
   uint64_t step_count = 0;
   uint64_t bytes = 0;
+  // What holds no checkpoint, and was not to be removed at once, stays.
+  std::vector<std::string> left_alone;  // paths
 };
-// Removes what is in the trash: all of it, or only what was to be removed at
-// once (`only_leftovers`).
+// Removes what is in the trash: all checkpoints, or only what was to be removed
+// at once (`only_leftovers`).
 Result<EmptiedTrash> EmptyTrash(const std::string& root,
                                 bool only_leftovers = false);
 
@@ -118,8 +120,9 @@ struct PruneRule {
 struct PruneOptions {
   // A step is kept that one of them keeps. REQUIRES: at least one.
   std::vector<PruneRule> keep;
-  std::shared_ptr<const StepNameFormat> format;  // as ScanOptions
-  int64_t now_ns = 0;                            // 0: the clock
+  // Null: the one that most of the root's steps have.
+  std::shared_ptr<const StepNameFormat> format;
+  int64_t now_ns = 0;  // 0: the clock
 };
 
 struct PruneRow {
@@ -128,18 +131,29 @@ struct PruneRow {
   std::vector<std::string> kept_by;  // labels; none: it goes
 };
 
+// A directory of the root that is no step of it, whatever its name.
+struct LeftAlone {
+  std::string name;
+  std::string why;  // "no checkpoint", "not named as the steps are"
+};
+
 struct PrunePlan {
-  std::vector<PruneRow> rows;  // committed steps, sorted by step
+  // Committed steps, sorted by step: checkpoints by what is in them, and named
+  // as the steps of this root are. Nothing else is ever taken away.
+  std::vector<PruneRow> rows;
+  std::vector<LeftAlone> left_alone;  // sorted by name
   // Of what goes; what a step that stays shares by hard links is not counted.
   uint64_t freed_bytes = 0;
 };
 
 // Touches nothing. The newest committed step is kept always, by the label "the
-// newest". NotFound when there is no root.
+// newest". NotFound when there is no root; FailedPrecondition when no format
+// was given and as many steps are named one way as another.
 Result<PrunePlan> PlanPrune(const std::string& root,
                             const PruneOptions& options);
-// Puts into the trash what the plan does not keep; their names. Looks first
-// whether a step that the plan keeps is still there: FailedPrecondition else.
+// Puts into the trash what the plan does not keep, and still is a checkpoint;
+// their names. Looks first whether a step that the plan keeps is still there:
+// FailedPrecondition else.
 Result<std::vector<std::string>> Prune(const std::string& root,
                                        const PrunePlan& plan);
 

@@ -570,6 +570,19 @@ def rename_place(source: str, target: str, *, is_directory: bool) -> None: ...
 def remove_tree(path: str) -> None:
     """Removes a directory and all below it; links are never followed."""
 
+def remove_unused(path: str) -> bool:
+    """The same, unless a save of holdfast is writing in it: then False."""
+
+def holds_checkpoint(path: str) -> bool:
+    """`holdfast::HoldsCheckpoint`: whether a directory is one by its files."""
+
+def check_may_replace(path: str) -> None:
+    """`holdfast::CheckMayReplace`: refuses what is more than a checkpoint.
+
+    Raises:
+        FailedPreconditionError: with the first file that is none's.
+    """
+
 def build_kvstore_tspec(
     directory: str,
     name: str | None,

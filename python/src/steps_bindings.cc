@@ -12,6 +12,7 @@
 #include "bindings.h"
 #include "blocking.h"
 #include "errors.h"
+#include "holdfast/commit.h"
 #include "holdfast/steps.h"
 #include "tree_output.h"
 
@@ -112,6 +113,23 @@ void BindingRemoveTree(nb::handle path) {
   });
 }
 
+bool BindingRemoveUnused(nb::handle path) {
+  const std::string directory = PathOf(path);
+  return RunPlain<bool>([&] { return RemoveUnused(directory); });
+}
+
+bool BindingHoldsCheckpoint(nb::handle path) {
+  const std::string directory = PathOf(path);
+  return RunPlain<bool>([&] { return HoldsCheckpoint(directory); });
+}
+
+void BindingCheckMayReplace(nb::handle path) {
+  const std::string directory = PathOf(path);
+  RunBlocking({}, nb::none(), [&](const RunOptions&) {
+    return CheckMayReplace(directory);
+  });
+}
+
 }  // namespace
 
 void BindSteps(nb::module_& module) {
@@ -132,6 +150,9 @@ void BindSteps(nb::module_& module) {
   module.def("empty_trash", &BindingEmptyTrash, nb::arg("root"), nb::kw_only(),
              nb::arg("only_leftovers") = false);
   module.def("remove_tree", &BindingRemoveTree, nb::arg("path"));
+  module.def("remove_unused", &BindingRemoveUnused, nb::arg("path"));
+  module.def("holds_checkpoint", &BindingHoldsCheckpoint, nb::arg("path"));
+  module.def("check_may_replace", &BindingCheckMayReplace, nb::arg("path"));
 }
 
 }  // namespace holdfast::python

@@ -11,6 +11,7 @@
 #include "place/directory_ops.h"
 #include "place/look.h"
 #include "place/server_checks.h"
+#include "storage/directory_lock.h"
 #include "storage/url_path.h"
 
 namespace holdfast {
@@ -21,20 +22,14 @@ Result<bool> IsDirectoryItself(const std::string& path) {
   return kind == PathKind::kDirectory;
 }
 
-Status RemoveUnlocked(const std::string& path, CleanupResult& result) {
-  HF_ASSIGN_OR_RETURN(const UniqueFd lock, LockDirectory(path));
-  HF_RETURN_IF_ERROR(RemoveTree(path));
-  result.removed.push_back(path);
-  return Status();
-}
-
 // Whoever still writes there will see that it is over; who has just committed
 // is left alone.
 Status RemoveLeased(const std::string& path, CleanupResult& result) {
   HF_ASSIGN_OR_RETURN(SaveLease lease, SaveLease::Take(path));
   if (HasCommitMarker(path)) return lease.Release();
+  HF_RETURN_IF_ERROR(lease.BeginCommit());
   HF_RETURN_IF_ERROR(AbortUploadsBelow(path));
-  HF_RETURN_IF_ERROR(RemoveTree(path));
+  HF_RETURN_IF_ERROR(RemoveTree(path, [&] { return lease.KeepCommitting(); }));
   result.removed.push_back(path);
   return Status();
 }
@@ -43,11 +38,15 @@ Status Recover(const std::string& root, const std::string& name,
                const std::string& final_name, CleanupResult& result) {
   const std::string final_path = root + "/" + final_name;
   std::optional<SaveLease> lease;
+  MayGoOn keeps_lease;
   if (IsUrl(final_path)) {
     HF_ASSIGN_OR_RETURN(lease, SaveLease::Take(final_path));
+    HF_RETURN_IF_ERROR(lease->BeginCommit());
     HF_RETURN_IF_ERROR(AbortUploadsBelow(final_path));
+    keeps_lease = [&] { return lease->KeepCommitting(); };
   }
-  HF_ASSIGN_OR_RETURN(const Recovery recovery, RecoverReplaced(final_path));
+  HF_ASSIGN_OR_RETURN(const Recovery recovery,
+                      RecoverReplaced(final_path, keeps_lease));
   if (lease) (void)lease->Release();
   if (recovery == Recovery::kRestored) result.restored.push_back(final_path);
   if (recovery == Recovery::kRemoved) {
@@ -63,6 +62,16 @@ bool IsLeftover(const std::string& path, const std::string& name,
           IsBegunOnly(path));
 }
 
+// A save that ended since the look before has made a checkpoint of it.
+Status RemoveUnlocked(const std::string& path, const std::string& name,
+                      CommitMode mode, CleanupResult& result) {
+  HF_ASSIGN_OR_RETURN(DirectoryLock lock, DirectoryLock::Take(path));
+  if (!IsLeftover(path, name, mode)) return Status();
+  HF_RETURN_IF_ERROR(lock.Remove(path));
+  result.removed.push_back(path);
+  return Status();
+}
+
 Status Clean(const std::string& root, const std::string& name, CommitMode mode,
              CleanupResult& result) {
   const std::string path = root + "/" + name;
@@ -71,7 +80,7 @@ Status Clean(const std::string& root, const std::string& name, CommitMode mode,
   }
   if (!IsLeftover(path, name, mode)) return Status();
   return IsUrl(path) ? RemoveLeased(path, result)
-                     : RemoveUnlocked(path, result);
+                     : RemoveUnlocked(path, name, mode, result);
 }
 
 // Directories that are worth a second look; in an object store one listing
@@ -110,6 +119,21 @@ Result<bool> IsCheckpointFinalized(const std::string& path, CommitMode mode) {
   const std::string absolute = AbsolutePath(path);
   HF_ASSIGN_OR_RETURN(const bool is_directory, IsDirectoryItself(absolute));
   return is_directory && IsFinishedStep(absolute, mode);
+}
+
+Result<bool> RemoveUnused(const std::string& path) {
+  const std::string absolute = AbsolutePath(path);
+  if (IsUrl(absolute)) {
+    CleanupResult result;
+    HF_RETURN_IF_ERROR(RemoveLeased(absolute, result));
+    return !result.removed.empty();
+  }
+  Result<DirectoryLock> lock = DirectoryLock::Take(absolute);
+  if (lock.status().code() == StatusCode::kAlreadyExists) return false;
+  if (lock.status().code() == StatusCode::kNotFound) return true;
+  HF_RETURN_IF_ERROR(lock.status());
+  HF_RETURN_IF_ERROR(lock->Remove(absolute));
+  return true;
 }
 
 Result<CleanupResult> CleanupTemporaryPaths(const std::string& root,

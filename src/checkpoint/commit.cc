@@ -1,8 +1,12 @@
 #include "checkpoint/commit.h"
 
+#include <unistd.h>
+
+#include <utility>
+
 #include "base/status_macros.h"
 #include "checkpoint/format/directory_names.h"
-#include "checkpoint/layout.h"
+#include "checkpoint/replaceable.h"
 #include "checkpoint/unfinished.h"
 #include "place/directory_ops.h"
 #include "storage/path_parts.h"
@@ -10,6 +14,9 @@
 
 namespace holdfast {
 namespace {
+
+// A rival may delete, again and again, what is to be replaced.
+constexpr int kPublishAttempts = 100;
 
 Status CheckDestination(const std::string& path, bool overwrite) {
   HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(path));
@@ -24,8 +31,11 @@ Status RemoveLeftover(const std::string& directory) {
   HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(directory));
   if (kind == PathKind::kMissing) return Status();
   if (kind != PathKind::kDirectory) return DestinationExistsError(directory);
-  HF_ASSIGN_OR_RETURN(const UniqueFd lock, LockDirectory(directory));
-  return RemoveTree(directory);
+  Result<DirectoryLock> lock = DirectoryLock::Take(directory);
+  // Its save has ended just now, or somebody else clears up.
+  if (lock.status().code() == StatusCode::kNotFound) return Status();
+  HF_RETURN_IF_ERROR(lock.status());
+  return lock->Remove(directory);
 }
 
 Status CreateParents(const std::string& path) {
@@ -128,25 +138,20 @@ Status PendingCheckpoint::BeginInPlace() {
 // The directory at the final path may be replaced. What a dead save left is not
 // worth keeping.
 Status PendingCheckpoint::PutAsideOrRemove() {
-  HF_ASSIGN_OR_RETURN(const UniqueFd lock, LockDirectory(final_path_));
-  if (IsBegunOnly(final_path_)) return RemoveTree(final_path_);
-  HF_RETURN_IF_ERROR(PublishDirectory(final_path_, ReplacedName(final_path_)));
-  is_put_aside_ = true;
-  return Status();
+  HF_ASSIGN_OR_RETURN(replaced_, DirectoryLock::Take(final_path_));
+  // Another save may have ended since the look before.
+  HF_RETURN_IF_ERROR(CheckMayReplace(final_path_));
+  if (IsBegunOnly(final_path_)) return replaced_.Remove(final_path_);
+  return PublishDirectory(final_path_, ReplacedName(final_path_));
 }
 
 // Nobody else may look into a directory that is to be private, not even now;
 // the exact permissions come when it is complete, since they may forbid
 // writing.
 Status PendingCheckpoint::MakeDirectory() {
-  HF_RETURN_IF_ERROR(CreateDirectoryNew(directory_));
-  is_begun_ = true;
-  if (options_.directory_mode) {
-    HF_RETURN_IF_ERROR(
-        SetPermissions(directory_, *options_.directory_mode | 0700));
-  }
-  HF_ASSIGN_OR_RETURN(lock_, LockDirectory(directory_));
-  return Status();
+  HF_ASSIGN_OR_RETURN(lock_, DirectoryLock::Make(directory_));
+  if (!options_.directory_mode) return Status();
+  return SetPermissions(directory_, *options_.directory_mode | 0700);
 }
 
 PendingCheckpoint::~PendingCheckpoint() {
@@ -157,13 +162,14 @@ PendingCheckpoint::~PendingCheckpoint() {
 // same path. Without the marker nobody takes what is half removed for a
 // checkpoint.
 void PendingCheckpoint::Abort() {
-  if (is_begun_) {
+  const Result<bool> is_ours = lock_.IsAt(directory_);
+  if (is_ours.ok() && *is_ours) {
     if (is_committed_by_marker()) (void)RemoveCommitMarker(directory_);
-    (void)RemoveTree(directory_);
+    (void)lock_.Remove(directory_);
   }
-  if (is_put_aside_) {
-    (void)PublishDirectory(ReplacedName(final_path_), final_path_);
-  }
+  const std::string aside = ReplacedName(final_path_);
+  const Result<bool> is_aside = replaced_.IsAt(aside);
+  if (is_aside.ok() && *is_aside) (void)PublishDirectory(aside, final_path_);
 }
 
 Status PendingCheckpoint::Commit() {
@@ -171,36 +177,58 @@ Status PendingCheckpoint::Commit() {
     is_committed_ = true;
     return Status();
   }
-  if (!is_committed_by_marker()) return Rename();
+  HF_ASSIGN_OR_RETURN(const bool is_ours, lock_.IsAt(directory_));
+  if (!is_ours) {
+    return FailedPreconditionError("save to " + final_path_ +
+                                   ": somebody has removed or replaced " +
+                                   directory_ + " while it was being written");
+  }
+  if (!is_committed_by_marker()) {
+    const Status published = Publish();
+    if (!published.ok()) {
+      UndoRename();
+      return published;
+    }
+  }
   is_committed_ = true;
-  return is_put_aside_ ? RemoveTree(ReplacedName(final_path_)) : Status();
+  lock_.Unlock();
+  if (!replaced_.is_held()) return Status();
+  return replaced_.Remove(is_committed_by_marker() ? ReplacedName(final_path_)
+                                                   : directory_);
 }
 
-Status PendingCheckpoint::Rename() {
-  Status published = PublishDirectory(directory_, final_path_);
-  if (published.code() == StatusCode::kAlreadyExists) {
+// What is replaced has the temporary name then, and is locked: nobody takes it
+// for a leftover, or the name for his own, before it is removed.
+Status PendingCheckpoint::Publish() {
+  for (int attempt = 0; attempt < kPublishAttempts; ++attempt) {
+    const Status published = PublishDirectory(directory_, final_path_);
+    if (published.code() != StatusCode::kAlreadyExists) return published;
     if (!options_.overwrite) return DestinationExistsError(final_path_);
+    Result<DirectoryLock> replaced = DirectoryLock::Take(final_path_);
+    if (replaced.status().code() == StatusCode::kNotFound) continue;
+    HF_RETURN_IF_ERROR(replaced.status());
     HF_RETURN_IF_ERROR(CheckMayReplace(final_path_));
-    published = ExchangeDirectories(directory_, final_path_);
+    replaced_ = std::move(replaced).value();
+    return ExchangeDirectories(directory_, final_path_);
   }
-  if (!published.ok()) {
-    UndoRename();
-    return published;
-  }
-  is_committed_ = true;
-  // An old checkpoint now has the temporary name; it is no longer needed.
-  HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(directory_));
-  return kind == PathKind::kMissing ? Status() : RemoveTree(directory_);
+  return DestinationExistsError(final_path_);
 }
 
 // The names may have changed before the failure, as when only their sync
 // failed; a save that fails must not be visible.
 void PendingCheckpoint::UndoRename() {
-  if (!IsDirectoryOf(lock_.get(), final_path_)) return;
-  if (PublishDirectory(final_path_, directory_).code() ==
-      StatusCode::kAlreadyExists) {
+  const Result<bool> is_visible = lock_.IsAt(final_path_);
+  if (!is_visible.ok() || !*is_visible) return;
+  if (replaced_.is_held()) {
     (void)ExchangeDirectories(final_path_, directory_);
+    return;
   }
+  const Status undone = PublishDirectory(final_path_, directory_);
+  if (undone.code() != StatusCode::kAlreadyExists) return;
+  // The temporary name is a rival's by now.
+  const std::string aside = directory_ + "-" + std::to_string(::getpid());
+  (void)PublishDirectory(final_path_, aside);
+  (void)lock_.Remove(aside);
 }
 
 }  // namespace holdfast

@@ -21,12 +21,15 @@
 // remote(), before Commit.
 //
 // It promises atomicity on its own, and durability if everything below
-// directory() was synced before. A lock on directory() keeps a second save to
-// the same path out; one left behind by a dead process is removed.
-// Thread-safety: one thread. Ownership: owns the directory until Commit.
-// Errors: AlreadyExists (`Destination P already exists.`, or another save is
-// running), InvalidArgument (kRename in an object store), FailedPrecondition
-// (overwrite of something that is no checkpoint), and those of the file system.
+// directory() was synced before. A lock (storage/directory_lock.h) on
+// directory() keeps a second save to the same path out; one left behind by a
+// dead process is removed. What is replaced is locked before it gets another
+// name, and until it is removed: of two savers one may fail, and what is there
+// is whole. Thread-safety: one thread. Ownership: owns the directory until
+// Commit. Errors: AlreadyExists (`Destination P already exists.`, or another
+// save is running), InvalidArgument (kRename in an object store),
+// FailedPrecondition (overwrite of something that is no checkpoint; directory()
+// is no longer there at Commit), and those of the file system.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +40,7 @@
 #include "checkpoint/remote_commit.h"
 #include "holdfast/options.h"
 #include "holdfast/status.h"
-#include "storage/unique_fd.h"
+#include "storage/directory_lock.h"
 
 namespace holdfast {
 
@@ -83,17 +86,18 @@ class PendingCheckpoint {
   Status BeginInPlace();
   Status PutAsideOrRemove();
   Status MakeDirectory();
-  Status Rename();
+  Status Publish();
   void UndoRename();
   void Abort();
 
   const std::string final_path_;
   const CommitOptions options_;
   const std::string directory_;
-  bool is_begun_ = false;      // directory_ is there, and ours
-  bool is_put_aside_ = false;  // ReplacedName(final_path_) is to come back
   bool is_committed_ = false;
-  UniqueFd lock_;
+  DirectoryLock lock_;  // of directory_, once it is there
+  // Of what was at the final path, once it is on its way out: it is to come
+  // back unless this is committed.
+  DirectoryLock replaced_;
   std::unique_ptr<RemoteCommit> remote_;
 };
 

@@ -79,6 +79,44 @@ TEST_F(CommitTest, OverwriteReplacesACheckpointOnly) {
       StatusCode::kFailedPrecondition);  // "new" is no checkpoint
 }
 
+// Of the directory of a save that lives nothing may be taken away, by its name.
+TEST_F(CommitTest, WhatSomebodyHasPutInItsPlaceIsNotPublished) {
+  auto pending = PendingCheckpoint::Begin(path_);
+  ASSERT_TRUE(pending.ok());
+  const std::string temporary = (*pending)->directory();
+  fs::remove_all(temporary);
+  fs::create_directories(temporary);
+  Touch(temporary + "/of_a_rival");
+  EXPECT_EQ((*pending)->Commit().code(), StatusCode::kFailedPrecondition);
+  pending->reset();
+  EXPECT_TRUE(fs::exists(temporary + "/of_a_rival"));
+  EXPECT_FALSE(fs::exists(path_));
+}
+
+// Marked in place by one, while another has its own beside it.
+TEST_F(CommitTest, ASaveThatIsWrittenInPlaceIsNotReplaced) {
+  fs::create_directories(path_);
+  Touch(path_ + "/_METADATA");
+  auto renamed = PendingCheckpoint::Begin(path_, {.overwrite = true});
+  ASSERT_TRUE(renamed.ok());
+  auto in_place = PendingCheckpoint::Begin(
+      path_, {.overwrite = true, .mode = CommitMode::kMarkerFile});
+  ASSERT_TRUE(in_place.ok());
+  Touch(path_ + "/half");
+  EXPECT_EQ((*renamed)->Commit().code(), StatusCode::kAlreadyExists);
+  EXPECT_TRUE(fs::exists(path_ + "/half"));
+}
+
+TEST_F(CommitTest, ASaveThatHasEndedKeepsNobodyOut) {
+  auto first = PendingCheckpoint::Begin(path_);
+  ASSERT_TRUE(first.ok());
+  Touch((*first)->directory() + "/_METADATA");
+  ASSERT_TRUE((*first)->Commit().ok());
+  auto second = PendingCheckpoint::Begin(path_, {.overwrite = true});
+  ASSERT_TRUE(second.ok()) << second.status().ToString();
+  EXPECT_TRUE((*second)->Commit().ok());
+}
+
 TEST_F(CommitTest, RefusesNamesThatMeanTemporary) {
   EXPECT_EQ(
       PendingCheckpoint::Begin(path_ + ".orbax-checkpoint-tmp").status().code(),

@@ -116,12 +116,16 @@ std::string HolderText(const LeaseRecord& lease) {
          " (begun " + UtcText(lease.begun_ns) + ")";
 }
 
-// Whoever holds it is about to write the marker, or has, and clears up.
+// Whoever holds it is about to write the marker, or has, or clears up. A
+// removal that is only marked has not begun.
 bool IsCommittingNow(const FileState& state) {
   const Result<LeaseRecord> holder = ParseLease(state.content);
-  if (!holder.ok() || holder->state != LeaseRecord::State::kCommitting) {
+  if (!holder.ok() || holder->state == LeaseRecord::State::kWriting) {
     return false;
   }
+  const bool is_mark = holder->state == LeaseRecord::State::kRemoving &&
+                       holder->renewal_count == 0;
+  if (is_mark) return false;
   // Of a server without a clock nobody can say how old it is.
   const double age_seconds =
       static_cast<double>(state.server_ns - state.modified_ns) / kNsASecond;
@@ -140,7 +144,8 @@ Status TakeOnce(const std::string& path, const std::string& text,
   HF_RETURN_IF_ERROR(holder.status());
   if (IsCommittingNow(*holder)) {
     return AlreadyExistsError("save to " + ParentDirectory(path) +
-                              ": another save is committing there");
+                              ": another save is committing there, or a "
+                              "removal is under way");
   }
   return SwapFile(path, holder->content, text);
 }
@@ -300,6 +305,12 @@ Status SaveLease::KeepCommitting() {
   return Swap(std::move(next));
 }
 
+Status SaveLease::EndProtection() {
+  LeaseRecord next = record_;
+  next.state = LeaseRecord::State::kWriting;
+  return Swap(std::move(next));
+}
+
 Status SaveLease::Release() {
   const std::string text = Text();
   const Status deleted = DeleteFileIf(LeasePath(directory_), text);
@@ -331,6 +342,26 @@ bool IsMarkedForDeletion(const std::string& directory) {
   if (!state.ok()) return false;
   const Result<LeaseRecord> lease = ParseLease(state->content);
   return lease.ok() && lease->state == LeaseRecord::State::kRemoving;
+}
+
+Status RemoveMarked(const std::string& directory) {
+  const std::string path = LeasePath(directory);
+  const Result<FileState> state = ReadFileState(path);
+  if (state.status().code() == StatusCode::kNotFound) return Status();
+  HF_RETURN_IF_ERROR(state.status());
+  const Result<LeaseRecord> lease = ParseLease(state->content);
+  const bool is_marked =
+      lease.ok() && lease->state == LeaseRecord::State::kRemoving;
+  if (!is_marked || HasCommitMarker(directory)) return Status();
+  LeaseRecord record = NewRecord();
+  record.state = LeaseRecord::State::kRemoving;
+  record.renewal_count = 1;
+  const Status taken = SwapFile(path, state->content, SerializeLease(record));
+  // Somebody saves there, or removes it himself.
+  if (taken.code() == StatusCode::kFailedPrecondition) return Status();
+  HF_RETURN_IF_ERROR(taken);
+  SaveLease held(directory, record, /*had_holder=*/true);
+  return RemoveTree(directory, [&] { return held.KeepCommitting(); });
 }
 
 void SetLeaseSleepForTest(std::function<void(double seconds)> sleep) {

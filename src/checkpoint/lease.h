@@ -69,15 +69,21 @@ class SaveLease {
 
   // Ok while it is ours. Asks the server.
   Status CheckHeld() const;
-  // From now on nobody takes it over, for a while.
+  // From now on nobody takes it over, for a while: before a commit, and before
+  // objects are moved or removed, which must not go on under the hands of
+  // somebody who has taken over and written his own.
   Status BeginCommit();
-  // Call between the steps of a commit; asks the server only when it is time.
+  // Call between the steps of what BeginCommit protects; asks the server only
+  // when it is time.
   Status KeepCommitting();
+  // Nothing is moved or removed any more: it may be taken over again.
+  Status EndProtection();
   // Deletes the file, if it is ours. FailedPrecondition when it is not; any
   // other failure leaves it to the next save.
   Status Release();
 
  private:
+  friend Status RemoveMarked(const std::string& directory);
   SaveLease(std::string directory, LeaseRecord record, bool had_holder);
   Status Swap(LeaseRecord next);
   std::string Text() const;  // of record_, as it is stored
@@ -101,6 +107,9 @@ bool HasLease(const std::string& directory);
 // that it can be removed piece by piece. Ok when nothing is there.
 Status MarkForDeletion(const std::string& directory);
 bool IsMarkedForDeletion(const std::string& directory);
+// Removes what is marked so. Ok when it is not, or no longer: somebody may have
+// saved there since, and whoever saves next waits until this is over.
+Status RemoveMarked(const std::string& directory);
 
 // How to wait while another save commits; null: really. For tests.
 void SetLeaseSleepForTest(std::function<void(double seconds)> sleep);

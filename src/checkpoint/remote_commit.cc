@@ -9,6 +9,7 @@
 #include "checkpoint/format/checkpoint_metadata.h"
 #include "checkpoint/format/directory_names.h"
 #include "checkpoint/layout.h"
+#include "checkpoint/replaceable.h"
 #include "checkpoint/unfinished.h"
 #include "place/directory_ops.h"
 #include "place/open_store.h"
@@ -60,7 +61,7 @@ Status CheckContents(const std::string& path, const Contents& contents,
       contents.has_marker || (contents.has_more && !contents.has_lease);
   if (!is_checkpoint) return Status();
   if (!overwrite) return DestinationExistsError(path);
-  return contents.has_marker ? Status() : CheckMayReplace(path);
+  return CheckMayReplace(path);
 }
 
 std::string FileAt(const std::string& path, std::string_view name) {
@@ -86,7 +87,23 @@ Result<std::unique_ptr<RemoteCommit>> RemoteCommit::Begin(
 // With the lease in hand: another save may have ended since the look before.
 Status RemoteCommit::Prepare(bool overwrite) {
   may_release_ = !lease_.had_holder();
-  HF_RETURN_IF_ERROR(RecoverReplaced(path_).status());
+  HF_ASSIGN_OR_RETURN(const bool is_aside_there,
+                      LeadsToDirectory(ReplacedName(path_)));
+  HF_ASSIGN_OR_RETURN(const Contents found, ContentsOf(path_));
+  const bool is_empty = !found.has_marker && !found.has_more;
+  if (is_empty && !is_aside_there) {
+    if (lease_.had_holder()) HF_RETURN_IF_ERROR(AbortUploadsBelow(path_));
+    is_ours_ = true;
+    return Status();
+  }
+  HF_RETURN_IF_ERROR(lease_.BeginCommit());
+  HF_RETURN_IF_ERROR(ClearAway(overwrite));
+  return lease_.EndProtection();
+}
+
+// Moves and removes what is there; the lease is protected.
+Status RemoteCommit::ClearAway(bool overwrite) {
+  HF_RETURN_IF_ERROR(RecoverReplaced(path_, KeepsLease()).status());
   HF_ASSIGN_OR_RETURN(const Contents contents, ContentsOf(path_));
   if (contents.has_marker) may_release_ = true;
   const bool is_leftover =
@@ -100,11 +117,16 @@ Status RemoteCommit::Prepare(bool overwrite) {
       HF_RETURN_IF_ERROR(PutAside());
     }
   } else if (contents.has_more) {
-    HF_RETURN_IF_ERROR(RemoveAllBut(path_, {std::string(kSaveLease)}));
+    HF_RETURN_IF_ERROR(
+        RemoveAllBut(path_, {std::string(kSaveLease)}, KeepsLease()));
   }
   if (lease_.had_holder()) HF_RETURN_IF_ERROR(AbortUploadsBelow(path_));
   is_ours_ = true;
   return Status();
+}
+
+MayGoOn RemoteCommit::KeepsLease() {
+  return [this] { return lease_.KeepCommitting(); };
 }
 
 // The copy counts when its marker is there, so the original must have one.
@@ -113,7 +135,7 @@ Status RemoteCommit::PutAside() {
   // From here on both are ours to put right.
   is_put_aside_ = true;
   may_release_ = false;
-  return PublishDirectory(path_, ReplacedName(path_));
+  return PublishDirectory(path_, ReplacedName(path_), KeepsLease());
 }
 
 RemoteCommit::~RemoteCommit() {
@@ -122,14 +144,16 @@ RemoteCommit::~RemoteCommit() {
 
 // Best effort; while the lease stays, the next save goes on with it.
 void RemoteCommit::Abort() {
-  if (!lease_.CheckHeld().ok()) return;
+  if (!lease_.BeginCommit().ok()) return;
   if (is_ours_) {
     if (!AbortUploadsBelow(path_).ok()) return;
-    if (!RemoveAllBut(path_, {std::string(kSaveLease)}).ok()) return;
+    const Status removed =
+        RemoveAllBut(path_, {std::string(kSaveLease)}, KeepsLease());
+    if (!removed.ok()) return;
     may_release_ = true;
   }
   if (is_put_aside_) {
-    if (!RecoverReplaced(path_).ok()) return;
+    if (!RecoverReplaced(path_, KeepsLease()).ok()) return;
     may_release_ = true;
   }
   if (may_release_) (void)lease_.Release();
@@ -195,7 +219,7 @@ Status RemoteCommit::Finish(const WrittenSizes& sizes,
   // The lease goes last: a save that waits for it may put this one aside.
   if (is_put_aside_) {
     HF_RETURN_IF_ERROR(lease_.CheckHeld());
-    if (!RemoveTree(ReplacedName(path_)).ok()) return Status();
+    if (!RemoveTree(ReplacedName(path_), KeepsLease()).ok()) return Status();
   }
   return lease_.Release();
 }

@@ -29,6 +29,7 @@
 
 #include "checkpoint/lease.h"
 #include "holdfast/status.h"
+#include "place/directory_ops.h"
 
 namespace holdfast {
 
@@ -59,6 +60,8 @@ class RemoteCommit {
  private:
   RemoteCommit(std::string path, SaveLease lease);
   Status Prepare(bool overwrite);
+  Status ClearAway(bool overwrite);
+  MayGoOn KeepsLease();
   Status PutAside();
   Status CheckComplete(const WrittenSizes& sizes) const;
   Status WriteMarker(const std::string& metadata, const std::string& marker);

@@ -248,6 +248,18 @@ TEST_P(RemoteCommitTest, CostsTheSameForAnyNumberOfLeaves) {
   EXPECT_LE(few.size(), 32u) << ::testing::PrintToString(few);
 }
 
+TEST_P(RemoteCommitTest, OverwritesNothingButACheckpoint) {
+  ASSERT_TRUE(SaveNumber(One("7"), 1).ok());
+  const std::string_view notes[] = {"mine"};
+  ASSERT_TRUE(memory_->Put("run/7/notes.txt", notes).ok());
+  const Status refused = SaveNumber(One("7"), 2, true);
+  EXPECT_EQ(refused.code(), StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("notes.txt"));
+  EXPECT_EQ(TextOfLoaded(One("7")), old_);
+  EXPECT_EQ(SaveNumber("mem://one/run", 2, true).code(),
+            StatusCode::kFailedPrecondition);  // a root of steps
+}
+
 TEST_P(RemoteCommitTest, RefusesRenames) {
   SaveOptions options = QuietOptions();
   options.commit_mode = CommitMode::kRename;
@@ -461,6 +473,66 @@ TEST_P(RemoteCommitTest, OfTwoSaversOneWins) {
   }
   EXPECT_GT(second_wins, 10);
   EXPECT_GT(first_wins, 0);  // the second came while the first committed
+}
+
+// The same of two that replace a checkpoint: while the first moves and removes
+// objects, nobody takes over and has his own removed.
+TEST_P(RemoteCommitTest, OfTwoOverwritersNoneDestroysTheOthers) {
+  const std::string third = TextOfTree(NumberedTree(3));
+  int refused_count = 0, second_wins = 0;
+  for (uint64_t k = 1;; k += kPointStep) {
+    StartOver();
+    ASSERT_TRUE(SaveNumber(One("7"), 3).ok());
+    SetLeaseSleepForTest([](double) {});  // a minute does not pass meanwhile
+    std::atomic<uint64_t> request_count = 0;
+    Status second = CancelledError("it never began");
+    one_->SetHook([&](BucketRequest, std::string_view) {
+      if (request_count.fetch_add(1) + 1 == k) {
+        second = SaveNumber(Two("7"), 2, true);
+      }
+      return Status();
+    });
+    const Status first = SaveNumber(One("7"), 1, true);
+    one_->SetHook(nullptr);
+    if (second.code() == StatusCode::kCancelled) break;
+    SCOPED_TRACE("request " + std::to_string(k) + ": " + first.ToString() +
+                 " / " + second.ToString());
+    refused_count += second.code() == StatusCode::kAlreadyExists;
+    second_wins += second.ok() && !first.ok();
+    memory_->AdvanceTime(int64_t{61} * 1'000'000'000);
+    ASSERT_TRUE(CleanupTemporaryPaths("mem://one/run").ok());
+    EXPECT_EQ(TextOfLoaded(One("7")), first.ok()    ? old_
+                                      : second.ok() ? new_
+                                                    : third);
+    const auto report = VerifyCheckpoint(One("7"));
+    ASSERT_TRUE(report.ok()) << report.status().ToString();
+    EXPECT_TRUE(report->damages.empty());
+    const Status again = SaveNumber(One("7"), 2, true);
+    EXPECT_TRUE(again.ok()) << again.ToString();
+  }
+  EXPECT_GT(refused_count, 5);
+  EXPECT_GT(second_wins, 5);
+}
+
+// A removal that was marked goes on only while nobody saves there anew.
+TEST_P(RemoteCommitTest, ARemovalLeavesWhatIsSavedThereSince) {
+  ASSERT_TRUE(SaveNumber(One("7"), 1).ok());
+  ASSERT_TRUE(MarkForDeletion(One("7")).ok());
+  ASSERT_TRUE(SaveNumber(Two("7"), 2).ok());
+  ASSERT_TRUE(RemoveMarked(One("7")).ok());
+  EXPECT_EQ(TextOfLoaded(One("7")), new_);
+  ASSERT_TRUE(MarkForDeletion(One("7")).ok());
+  // In the midst of it somebody comes, and has to wait.
+  SetLeaseSleepForTest([](double) {});
+  Status second;
+  one_->SetHook([&](BucketRequest kind, std::string_view) {
+    if (kind == BucketRequest::kDeleteAll) second = SaveNumber(Two("7"), 3);
+    return Status();
+  });
+  EXPECT_TRUE(RemoveMarked(One("7")).ok());
+  one_->SetHook(nullptr);
+  EXPECT_EQ(second.code(), StatusCode::kAlreadyExists);
+  EXPECT_EQ(memory_->object_count(), 0u);
 }
 
 // The second begins before the k-th request of the first, and stops before its

@@ -1,7 +1,5 @@
 #include "checkpoint/unfinished.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,6 +14,7 @@
 #include "place/directory_ops.h"
 #include "place/open_store.h"
 #include "place/well_known_names.h"
+#include "storage/directory_lock.h"
 #include "storage/errno_status.h"
 #include "storage/new_file.h"
 #include "storage/url_path.h"
@@ -94,16 +93,6 @@ Status DestinationExistsError(const std::string& path) {
   return AlreadyExistsError("Destination " + path + " already exists.");
 }
 
-Status CheckMayReplace(const std::string& path) {
-  HF_ASSIGN_OR_RETURN(const bool holds_nothing, HoldsNothing(path));
-  if (holds_nothing || IsBegunOnly(path) || FindPlace(path, {}).ok()) {
-    return Status();
-  }
-  return FailedPreconditionError(
-      "overwrite " + path +
-      ": refused, because it is neither a checkpoint nor an empty directory");
-}
-
 bool IsFinished(const std::string& directory, CommitMode mode) {
   if (mode == CommitMode::kMarkerFile) return HasCommitMarker(directory);
   if (IsTemporaryName(FileNameOf(directory))) return false;
@@ -146,59 +135,59 @@ Status BothUnclearError(const std::string& final_path,
 // Of the two the one with the marker is whole: it comes last when a checkpoint
 // is copied, and goes first when the original is removed.
 Result<Recovery> RecoverRemote(const std::string& final_path,
-                               const std::string& replaced) {
+                               const std::string& replaced,
+                               const MayGoOn& may_go_on) {
   if (HasCommitMarker(final_path)) {
-    HF_RETURN_IF_ERROR(RemoveTree(replaced));
+    HF_RETURN_IF_ERROR(RemoveTree(replaced, may_go_on));
     return Recovery::kRemoved;
   }
   if (!HasCommitMarker(replaced)) return BothUnclearError(final_path, replaced);
-  HF_RETURN_IF_ERROR(RemoveAllBut(final_path, {std::string(kSaveLease)}));
+  HF_RETURN_IF_ERROR(
+      RemoveAllBut(final_path, {std::string(kSaveLease)}, may_go_on));
+  HF_RETURN_IF_ERROR(PublishDirectory(replaced, final_path, may_go_on));
+  return Recovery::kRestored;
+}
+
+// The save that has put it aside keeps it locked while it lives.
+Result<Recovery> RecoverLocal(const std::string& final_path,
+                              const std::string& replaced) {
+  Result<DirectoryLock> aside = DirectoryLock::Take(replaced);
+  if (aside.status().code() == StatusCode::kNotFound) return Recovery::kNothing;
+  HF_RETURN_IF_ERROR(aside.status());
+  HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(final_path));
+  if (kind == PathKind::kMissing) {
+    HF_RETURN_IF_ERROR(PublishDirectory(replaced, final_path));
+    return Recovery::kRestored;
+  }
+  if (kind != PathKind::kDirectory) {
+    return BothUnclearError(final_path, replaced);
+  }
+  HF_ASSIGN_OR_RETURN(DirectoryLock lock, DirectoryLock::Take(final_path));
+  if (LacksOnlyTheMarker(final_path)) {
+    HF_RETURN_IF_ERROR(WriteCommitMarker(final_path));
+  }
+  if (HasCommitMarker(final_path)) {
+    HF_RETURN_IF_ERROR(aside->Remove(replaced));
+    return Recovery::kRemoved;
+  }
+  HF_ASSIGN_OR_RETURN(const bool holds_nothing, HoldsNothing(final_path));
+  if (!holds_nothing && !IsBegunOnly(final_path)) {
+    return BothUnclearError(final_path, replaced);
+  }
+  HF_RETURN_IF_ERROR(lock.Remove(final_path));
   HF_RETURN_IF_ERROR(PublishDirectory(replaced, final_path));
   return Recovery::kRestored;
 }
 
 }  // namespace
 
-Result<Recovery> RecoverReplaced(const std::string& final_path) {
+Result<Recovery> RecoverReplaced(const std::string& final_path,
+                                 const MayGoOn& may_go_on) {
   const std::string replaced = ReplacedName(final_path);
   HF_ASSIGN_OR_RETURN(const PathKind aside, GetPathKind(replaced));
   if (aside != PathKind::kDirectory) return Recovery::kNothing;
-  if (IsUrl(final_path)) return RecoverRemote(final_path, replaced);
-  HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(final_path));
-  if (kind == PathKind::kMissing) {
-    HF_RETURN_IF_ERROR(PublishDirectory(replaced, final_path));
-    return Recovery::kRestored;
-  }
-  if (kind == PathKind::kDirectory) {
-    HF_ASSIGN_OR_RETURN(const UniqueFd lock, LockDirectory(final_path));
-    if (LacksOnlyTheMarker(final_path)) {
-      HF_RETURN_IF_ERROR(WriteCommitMarker(final_path));
-    }
-    if (HasCommitMarker(final_path)) {
-      HF_RETURN_IF_ERROR(RemoveTree(replaced));
-      return Recovery::kRemoved;
-    }
-    HF_ASSIGN_OR_RETURN(const bool holds_nothing, HoldsNothing(final_path));
-    if (holds_nothing || IsBegunOnly(final_path)) {
-      HF_RETURN_IF_ERROR(RemoveTree(final_path));
-      HF_RETURN_IF_ERROR(PublishDirectory(replaced, final_path));
-      return Recovery::kRestored;
-    }
-  }
-  return BothUnclearError(final_path, replaced);
-}
-
-Result<UniqueFd> LockDirectory(const std::string& path) {
-  if (IsUrl(path)) return UniqueFd();
-  UniqueFd fd(
-      open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
-  if (!fd.valid()) return ErrnoStatus(errno, "open", path);
-  if (flock(fd.get(), LOCK_EX | LOCK_NB) == 0) return fd;
-  if (errno == EWOULDBLOCK) {
-    return AlreadyExistsError("another save is writing " + path);
-  }
-  // File systems without locks: go on without the guard.
-  return fd;
+  if (IsUrl(final_path)) return RecoverRemote(final_path, replaced, may_go_on);
+  return RecoverLocal(final_path, replaced);
 }
 
 }  // namespace holdfast

@@ -11,7 +11,7 @@
 
 #include "holdfast/options.h"
 #include "holdfast/status.h"
-#include "storage/unique_fd.h"
+#include "place/directory_ops.h"
 
 namespace holdfast {
 
@@ -39,9 +39,6 @@ CommitMode ResolvedCommitMode(const std::string& path, CommitMode mode);
 
 // `Destination P already exists.`
 Status DestinationExistsError(const std::string& path);
-// FailedPrecondition for what is neither a checkpoint, begun or whole, nor
-// empty: a mistyped path must not cost a home directory.
-Status CheckMayReplace(const std::string& path);
 
 // Whether a directory of this path would be a finished checkpoint: with
 // kMarkerFile the marker must be there, with kRename the name must not be
@@ -57,17 +54,14 @@ Status WriteMissingMarker(const std::string& directory);
 // FailedPrecondition "Found incomplete checkpoint at P."
 Status IncompleteError(const std::string& directory);
 
-// In an object store the caller holds the lease.
+// In an object store the caller holds the lease, protected, and `may_go_on`
+// keeps it so.
 // Ends what an interrupted overwrite has begun at `final_path`: the checkpoint
 // put aside gets its name back, or is removed when the new one is finished.
 // AlreadyExists while a save is writing there;
 // FailedPrecondition when both are there and neither is a leftover.
 enum class Recovery : uint8_t { kNothing, kRestored, kRemoved };
-Result<Recovery> RecoverReplaced(const std::string& final_path);
-
-// Held by a living save on its directory. AlreadyExists while somebody else
-// holds it. No guard on file systems without locks, nor in object stores, where
-// there are leases.
-Result<UniqueFd> LockDirectory(const std::string& path);
+Result<Recovery> RecoverReplaced(const std::string& final_path,
+                                 const MayGoOn& may_go_on = nullptr);
 
 }  // namespace holdfast

@@ -13,10 +13,9 @@
 #include "base/coding.h"
 #include "base/status_macros.h"
 #include "base/string_coding.h"
-#include "checkpoint/layout.h"
-#include "checkpoint/unfinished.h"
 #include "codec/xxh64.h"
 #include "holdfast/checkpoint.h"
+#include "interop/may_replace.h"
 #include "place/directory_ops.h"
 #include "remote/tree_listing.h"
 #include "storage/errno_status.h"
@@ -47,16 +46,10 @@ Status CheckTarget(const std::string& path, bool overwrite) {
   if (!overwrite || (!is_dir && kind != PathKind::kFile)) {
     return TargetExistsError(path);
   }
-  if (is_dir) {
-    HF_ASSIGN_OR_RETURN(const bool holds_nothing, HoldsNothing(path));
-    if (holds_nothing || IsBegunOnly(path) || FindPlace(path, {}).ok()) {
-      return Status();
-    }
-  }
+  if (is_dir) return CheckMayReplaceAnyFormat(path);
   if (IsCheckpoint(path)) return Status();
-  return FailedPreconditionError(
-      "overwrite " + path +
-      ": refused, because it is neither a checkpoint nor an empty directory");
+  return FailedPreconditionError("overwrite " + path +
+                                 ": refused, because it is no checkpoint");
 }
 
 Status MakeParents(const std::string& path) {
@@ -128,12 +121,11 @@ Status WorkDirectory::Prepare() {
     return TargetExistsError(path_);
   }
   if (kind == PathKind::kMissing) {
-    HF_RETURN_IF_ERROR(CreateDirectoryNew(path_));
+    HF_ASSIGN_OR_RETURN(lock_, DirectoryLock::Make(path_));
     is_begun_ = true;
-    HF_ASSIGN_OR_RETURN(lock_, LockDirectory(path_));
     return StartAnew("");
   }
-  HF_ASSIGN_OR_RETURN(lock_, LockDirectory(path_));
+  HF_ASSIGN_OR_RETURN(lock_, DirectoryLock::Take(path_));
   HF_ASSIGN_OR_RETURN(FoundJournal found, ReadJournal(JournalPath()));
   is_begun_ = true;
   HF_ASSIGN_OR_RETURN(const PathKind data, GetPathKind(data_path()));
@@ -191,7 +183,7 @@ Status WorkDirectory::StartAnew(const std::string& why) {
 
 // Best effort: the next conversion to the same target looks at what is left.
 WorkDirectory::~WorkDirectory() {
-  if (is_begun_ && !is_worth_keeping_) (void)RemoveTree(path_);
+  if (is_begun_ && !is_worth_keeping_) (void)lock_.Remove(path_);
 }
 
 Status WorkDirectory::Append(std::span<const JournalRecord> records) {
@@ -223,12 +215,17 @@ Status WorkDirectory::Publish(const std::string& name) {
   HF_RETURN_IF_ERROR(DropJournal());
   const std::string source =
       name.empty() ? data_path() : data_path() + "/" + name;
+  DirectoryLock replaced;  // until it is removed with this directory
   int error = 0;
   if (::renameat2(AT_FDCWD, source.c_str(), AT_FDCWD, target_path_.c_str(),
                   RENAME_NOREPLACE) != 0) {
     error = errno;
   }
   if (error == EEXIST) {
+    HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(target_path_));
+    if (kind == PathKind::kDirectory) {
+      HF_ASSIGN_OR_RETURN(replaced, DirectoryLock::Take(target_path_));
+    }
     HF_RETURN_IF_ERROR(CheckTarget(target_path_, options_.overwrite));
     error = ::renameat2(AT_FDCWD, source.c_str(), AT_FDCWD,
                         target_path_.c_str(), RENAME_EXCHANGE) == 0
@@ -252,7 +249,7 @@ Status WorkDirectory::Publish(const std::string& name) {
 
 Status WorkDirectory::Remove() {
   is_begun_ = false;
-  return RemoveTree(path_);
+  return lock_.Remove(path_);
 }
 
 }  // namespace holdfast

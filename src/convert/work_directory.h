@@ -14,7 +14,7 @@
 
 #include "convert/journal.h"
 #include "holdfast/status.h"
-#include "storage/unique_fd.h"
+#include "storage/directory_lock.h"
 
 namespace holdfast {
 
@@ -73,7 +73,7 @@ class WorkDirectory {
   const std::string path_;
   const JournalHead head_;
   const Options options_;
-  UniqueFd lock_;
+  DirectoryLock lock_;
   FoundJournal found_;
   std::unique_ptr<Journal> journal_;
   std::string resume_text_;

@@ -6,6 +6,7 @@
 
 #include "base/status_macros.h"
 #include "checkpoint/layout.h"
+#include "checkpoint/replaceable.h"
 #include "holdfast/commit.h"
 #include "holdfast/item_handlers.h"
 #include "manager/manager.h"
@@ -173,7 +174,15 @@ Status Manager::Load(bool with_metadata) {
   }
   list_.steps.clear();
   for (const ScannedStep& step : steps) {
-    if (step.committed) list_.steps.push_back({RecordOf(step), step.name});
+    if (!step.committed) continue;
+    // A name alone makes no step: it would count as one that is kept, and go as
+    // one that is not. In an object store the marker has said so.
+    if (!IsUrl(directory_)) {
+      HF_ASSIGN_OR_RETURN(const bool is_checkpoint,
+                          HoldsCheckpoint(directory_ + "/" + step.name));
+      if (!is_checkpoint) continue;
+    }
+    list_.steps.push_back({RecordOf(step), step.name});
   }
   std::stable_sort(list_.steps.begin(), list_.steps.end(),
                    [](const KnownStep& a, const KnownStep& b) {

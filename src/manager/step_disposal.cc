@@ -13,6 +13,7 @@
 #include "place/look.h"
 #include "steps/make_directories.h"
 #include "steps/step_scan.h"
+#include "storage/directory_lock.h"
 #include "storage/url_path.h"
 
 namespace holdfast {
@@ -120,9 +121,12 @@ void StepDisposal::WaitFor(const std::string& name) {
 
 Status StepDisposal::MoveAside(const std::string& name) {
   const std::string directory = options_.root + "/" + *options_.todelete_subdir;
+  const std::string source = options_.root + "/" + name;
   HF_RETURN_IF_ERROR(MakeDirectories(directory, std::nullopt));
-  const Status moved =
-      PublishDirectory(options_.root + "/" + name, directory + "/" + name);
+  const Result<DirectoryLock> lock = DirectoryLock::Take(source);
+  const Status moved = lock.ok()
+                           ? PublishDirectory(source, directory + "/" + name)
+                           : lock.status();
   // Somebody else has deleted it.
   return moved.code() == StatusCode::kNotFound ? Status() : moved;
 }

@@ -5,7 +5,9 @@
 
 #include "base/no_throw.h"
 #include "base/start_threads.h"
+#include "checkpoint/lease.h"
 #include "holdfast/steps.h"
+#include "storage/url_path.h"
 
 namespace holdfast {
 
@@ -15,7 +17,10 @@ StepRemover::StepRemover(int thread_count)
 StepRemover::~StepRemover() { Finish(); }
 
 void StepRemover::Remove(std::string path) {
-  Run([path = std::move(path)] { return RemoveDirectoryTree(path); });
+  // In a bucket a step keeps its name, and somebody may save there again.
+  Run([path = std::move(path)] {
+    return IsUrl(path) ? RemoveMarked(path) : RemoveDirectoryTree(path);
+  });
 }
 
 void StepRemover::Run(std::function<Status()> job) {

@@ -18,6 +18,7 @@ constexpr size_t kDeleteBatchCount = 1000;
 
 // Copies are the server's work; so many are asked for at once.
 constexpr int kCopiesInFlight = 16;
+constexpr size_t kCopyGroupCount = 64;
 
 bool IsCommitMarker(std::string_view key) {
   return NameOfKey(key) == kPlaceCommitMarker;
@@ -56,9 +57,14 @@ Status CheckIsDirectory(const BucketPlace& place, std::string_view what) {
                                  ": is an object, not a directory");
 }
 
+Status Ask(const std::function<Status()>& may_go_on) {
+  return may_go_on ? may_go_on() : Status();
+}
+
 class KeyDeleter {
  public:
-  explicit KeyDeleter(Bucket& bucket) : bucket_(bucket) {}
+  KeyDeleter(Bucket& bucket, const std::function<Status()>& may_go_on)
+      : bucket_(bucket), may_go_on_(may_go_on) {}
 
   Status Add(std::string key) {
     keys_.push_back(std::move(key));
@@ -66,6 +72,7 @@ class KeyDeleter {
   }
   Status Flush() {
     if (keys_.empty()) return {};
+    HF_RETURN_IF_ERROR(Ask(may_go_on_));
     const Status status = bucket_.DeleteAll(keys_);
     keys_.clear();
     return status;
@@ -73,19 +80,27 @@ class KeyDeleter {
 
  private:
   Bucket& bucket_;
+  const std::function<Status()>& may_go_on_;
   std::vector<std::string> keys_;
 };
 
+// In groups, so that there is a moment to ask between them.
 Status CopyAll(Bucket& bucket, const std::vector<std::string>& keys,
                const std::string& source_prefix,
-               const std::string& target_prefix) {
+               const std::string& target_prefix,
+               const std::function<Status()>& may_go_on) {
   Executor executor(
       static_cast<int>(std::clamp<size_t>(keys.size(), 1, kCopiesInFlight)));
-  return executor.ParallelFor(keys.size(), [&](size_t i, int) {
-    const std::string target =
-        target_prefix + keys[i].substr(source_prefix.size());
-    return bucket.Copy(keys[i], target).status();
-  });
+  for (size_t done = 0; done < keys.size(); done += kCopyGroupCount) {
+    HF_RETURN_IF_ERROR(Ask(may_go_on));
+    const size_t count = std::min(kCopyGroupCount, keys.size() - done);
+    HF_RETURN_IF_ERROR(executor.ParallelFor(count, [&](size_t i, int) {
+      const std::string& key = keys[done + i];
+      return bucket.Copy(key, target_prefix + key.substr(source_prefix.size()))
+          .status();
+    }));
+  }
+  return {};
 }
 
 }  // namespace
@@ -186,7 +201,8 @@ Status CheckFreeInBucket(const BucketPlace& place) {
                             ": something is there already");
 }
 
-Status PublishInBucket(const BucketPlace& source, const BucketPlace& target) {
+Status PublishInBucket(const BucketPlace& source, const BucketPlace& target,
+                       const std::function<Status()>& may_go_on) {
   if (source.bucket != target.bucket) {
     return InvalidArgumentError("move " + source.url() + " to " + target.url() +
                                 ": the two are not in one bucket");
@@ -216,10 +232,11 @@ Status PublishInBucket(const BucketPlace& source, const BucketPlace& target) {
     (IsCommitMarker(object.key) ? markers : others).push_back(object.key);
   }
   Bucket& bucket = *source.bucket;
-  HF_RETURN_IF_ERROR(CopyAll(bucket, others, from, to));
-  HF_RETURN_IF_ERROR(CopyAll(bucket, markers, from, to));
+  HF_RETURN_IF_ERROR(CopyAll(bucket, others, from, to, may_go_on));
+  HF_RETURN_IF_ERROR(CopyAll(bucket, markers, from, to, may_go_on));
+  HF_RETURN_IF_ERROR(Ask(may_go_on));
   HF_RETURN_IF_ERROR(bucket.DeleteAll(markers));
-  KeyDeleter deleter(bucket);
+  KeyDeleter deleter(bucket, may_go_on);
   for (std::string& key : others) {
     HF_RETURN_IF_ERROR(deleter.Add(std::move(key)));
   }
@@ -227,7 +244,8 @@ Status PublishInBucket(const BucketPlace& source, const BucketPlace& target) {
 }
 
 Status RemoveFromBucket(const BucketPlace& place,
-                        const std::vector<std::string>& kept_names) {
+                        const std::vector<std::string>& kept_names,
+                        const std::function<Status()>& may_go_on) {
   const std::string prefix = place.prefix();
   if (prefix.empty()) {
     return InvalidArgumentError("remove " + place.url() +
@@ -250,8 +268,9 @@ Status RemoveFromBucket(const BucketPlace& place,
     if (!kept.empty()) return {};
     return CheckIsDirectory(place, "remove");
   }
+  HF_RETURN_IF_ERROR(Ask(may_go_on));
   if (!markers.empty()) HF_RETURN_IF_ERROR(bucket.DeleteAll(markers));
-  KeyDeleter deleter(bucket);
+  KeyDeleter deleter(bucket, may_go_on);
   for (std::string& key : others) {
     HF_RETURN_IF_ERROR(deleter.Add(std::move(key)));
   }

@@ -22,10 +22,12 @@ Status WalkBucket(const BucketPlace& place,
                   const std::function<void(const local::WalkedFile&)>& fn);
 
 Status CheckFreeInBucket(const BucketPlace& place);
-Status PublishInBucket(const BucketPlace& source, const BucketPlace& target);
+Status PublishInBucket(const BucketPlace& source, const BucketPlace& target,
+                       const std::function<Status()>& may_go_on);
 // All below the place but the files of these names directly below it.
 Status RemoveFromBucket(const BucketPlace& place,
-                        const std::vector<std::string>& kept_names);
+                        const std::vector<std::string>& kept_names,
+                        const std::function<Status()>& may_go_on);
 
 // The tree of files whose paths, relative to one directory, are given sorted.
 local::DirectoryTree TreeOfPaths(std::vector<std::string> paths);

@@ -89,7 +89,8 @@ Status SyncFile(const std::string& path) {
   return IsUrl(path) ? Status() : local::SyncFile(path);
 }
 
-Status PublishDirectory(const std::string& source, const std::string& target) {
+Status PublishDirectory(const std::string& source, const std::string& target,
+                        const MayGoOn& may_go_on) {
   if (!IsUrl(source) && !IsUrl(target)) {
     return local::PublishDirectory(source, target);
   }
@@ -97,7 +98,7 @@ Status PublishDirectory(const std::string& source, const std::string& target) {
   HF_ASSIGN_OR_RETURN(const BucketPlace to, FindDirectory(target));
   Forget(from);
   Forget(to);
-  return PublishInBucket(from, to);
+  return PublishInBucket(from, to, may_go_on);
 }
 
 Status ExchangeDirectories(const std::string& a, const std::string& b) {
@@ -106,14 +107,17 @@ Status ExchangeDirectories(const std::string& a, const std::string& b) {
                             ": object stores cannot");
 }
 
-Status RemoveTree(const std::string& path) { return RemoveAllBut(path, {}); }
+Status RemoveTree(const std::string& path, const MayGoOn& may_go_on) {
+  return RemoveAllBut(path, {}, may_go_on);
+}
 
 Status RemoveAllBut(const std::string& path,
-                    const std::vector<std::string>& kept_names) {
+                    const std::vector<std::string>& kept_names,
+                    const MayGoOn& may_go_on) {
   if (IsUrl(path)) {
     HF_ASSIGN_OR_RETURN(const BucketPlace place, FindDirectory(path));
     Forget(place);
-    return RemoveFromBucket(place, kept_names);
+    return RemoveFromBucket(place, kept_names, may_go_on);
   }
   if (kept_names.empty()) return local::RemoveTree(path);
   return UnimplementedError("remove all but some files of " + path +

@@ -14,6 +14,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -23,7 +24,6 @@
 namespace holdfast {
 
 using local::DirectoryTree;
-using local::IsDirectoryOf;
 using local::PathKind;
 
 Result<PathKind> GetPathKind(const std::string& path);
@@ -37,21 +37,28 @@ Status SetPermissions(const std::string& path, uint32_t mode);
 Status SyncDirectory(const std::string& path);
 Status SyncFile(const std::string& path);
 
+// Asked before each group of objects that is copied or deleted, which may take
+// long: a failure ends the operation there, and is its own. Null: go on.
+using MayGoOn = std::function<Status()>;
+
 // In an object store objects are copied by the server and then deleted, the
 // commit marker (commit_success.txt) last of the copies and first of what is
 // deleted: at every moment one of the two names has a whole checkpoint, if the
 // source was one. `source` and `target` must be in one bucket. The lease of a
 // save (`_HOLDFAST_SAVE`) directly in either stays where it is and is not in
 // the way.
-Status PublishDirectory(const std::string& source, const std::string& target);
+Status PublishDirectory(const std::string& source, const std::string& target,
+                        const MayGoOn& may_go_on = nullptr);
 // Unimplemented in object stores.
 Status ExchangeDirectories(const std::string& a, const std::string& b);
 // In an object store the commit markers below `path` go first, so that what is
 // half removed counts no more, and the leases last.
-Status RemoveTree(const std::string& path);
+Status RemoveTree(const std::string& path,
+                  const MayGoOn& may_go_on = nullptr);
 // The same, leaving files of these names directly in `path`; nothing else there
 // is then ok. Unimplemented for paths of a file system.
 Status RemoveAllBut(const std::string& path,
-                    const std::vector<std::string>& kept_names);
+                    const std::vector<std::string>& kept_names,
+                    const MayGoOn& may_go_on = nullptr);
 
 }  // namespace holdfast

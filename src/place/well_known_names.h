@@ -13,6 +13,8 @@ namespace holdfast {
 inline constexpr std::string_view kPlaceCommitMarker = "commit_success.txt";
 // Who saves here at the moment; lies directly in the checkpoint's directory.
 inline constexpr std::string_view kSaveLease = "_HOLDFAST_SAVE";
+// Of a copy that has not ended; there, too.
+inline constexpr std::string_view kCopyJournal = "_HOLDFAST_COPY";
 
 // Small files that opening a checkpoint reads, wherever in it they lie.
 inline constexpr std::string_view kOpeningNames[] = {

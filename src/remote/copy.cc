@@ -14,12 +14,15 @@
 #include "holdfast/checkpoint.h"
 #include "holdfast/commit.h"
 #include "holdfast/remote.h"
+#include "interop/may_replace.h"
 #include "place/bucket_registry.h"
 #include "place/directory_ops.h"
 #include "place/open_store.h"
+#include "place/well_known_names.h"
 #include "remote/copy_files.h"
 #include "remote/copy_plan.h"
 #include "remote/tree_listing.h"
+#include "storage/directory_lock.h"
 #include "storage/errno_status.h"
 #include "storage/url_path.h"
 
@@ -190,16 +193,7 @@ class UnitCopier {
                           "another checkpoint, or something else, is there "
                           "(overwrite replaces it)");
     }
-    // A mistyped path must not cost a home directory.
-    const bool is_checkpoint = std::any_of(
-        target_.files.begin(), target_.files.end(), [](const ListedFile& file) {
-          return IsUnitSign(FileNameOf(file.name)) ||
-                 FileNameOf(file.name).ends_with(".safetensors");
-        });
-    if (is_checkpoint) return Status();
-    return FailedPreconditionError(
-        "overwrite " + target_.place +
-        ": refused, because it is neither a checkpoint nor an empty directory");
+    return CheckMayReplaceAnyFormat(target_.place);
   }
 
   void Keep(const std::vector<std::string>& names) {
@@ -243,22 +237,13 @@ class UnitCopier {
 
   Status CopyToDirectory() {
     const std::string work = target_.place + std::string(kCopySuffix);
+    HF_ASSIGN_OR_RETURN(DirectoryLock lock, TakeWork(work));
     HF_ASSIGN_OR_RETURN(TreeListing earlier, ListWholeTree(work));
     HF_ASSIGN_OR_RETURN(const bool goes_on, GoesOn(earlier));
     if (!goes_on) {
-      HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(work));
-      if (kind != PathKind::kMissing) HF_RETURN_IF_ERROR(RemoveTree(work));
+      HF_RETURN_IF_ERROR(lock.Remove(work));
+      HF_ASSIGN_OR_RETURN(lock, DirectoryLock::Make(work));
       earlier.files.clear();
-    }
-    std::error_code error;
-    fs::create_directories(work, error);
-    if (error) return ErrnoStatus(error.value(), "create directory", work);
-    const UniqueFd lock = [&] {
-      Result<UniqueFd> locked = LockDirectory(work);
-      return locked.ok() ? std::move(locked).value() : UniqueFd();
-    }();
-    if (!lock.valid()) {
-      return AlreadyThere(target_.place, "another copy is being made there");
     }
     const std::shared_ptr<Store> store = StoreAt(work);
     if (!goes_on) HF_RETURN_IF_ERROR(store->Write(kCopyJournal, journal_));
@@ -271,6 +256,20 @@ class UnitCopier {
     return PublishWork(work);
   }
 
+  // The directory where the copy grows: what an earlier run left, or a new one.
+  static Result<DirectoryLock> TakeWork(const std::string& work) {
+    std::error_code error;
+    fs::create_directories(fs::path(work).parent_path(), error);
+    if (error) return ErrnoStatus(error.value(), "create directory", work);
+    HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(work));
+    Result<DirectoryLock> lock = kind == PathKind::kMissing
+                                     ? DirectoryLock::Make(work)
+                                     : DirectoryLock::Take(work);
+    if (lock.status().code() != StatusCode::kAlreadyExists) return lock;
+    return AlreadyThere(work.substr(0, work.size() - kCopySuffix.size()),
+                        "another copy is being made there");
+  }
+
   Status PublishWork(const std::string& work) {
     HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(target_.place));
     if (kind == PathKind::kMissing) {
@@ -279,16 +278,22 @@ class UnitCopier {
     if (kind != PathKind::kDirectory) {
       return AlreadyThere(target_.place, "a file is there");
     }
+    HF_ASSIGN_OR_RETURN(DirectoryLock replaced,
+                        DirectoryLock::Take(target_.place));
     HF_ASSIGN_OR_RETURN(const auto names, ListDirectory(target_.place));
     if (!names.empty() && !options_.overwrite) {
       return AlreadyThere(target_.place, "something is there");
     }
+    HF_RETURN_IF_ERROR(CheckMayReplaceAnyFormat(target_.place));
     const Status exchanged = ExchangeDirectories(work, target_.place);
-    if (exchanged.ok()) return RemoveTree(work);
+    if (exchanged.ok()) return replaced.Remove(work);
+    const bool can_exchange = exchanged.code() != StatusCode::kUnimplemented &&
+                              exchanged.code() != StatusCode::kInvalidArgument;
+    if (can_exchange) return exchanged;
     const std::string aside = ReplacedName(target_.place);
     HF_RETURN_IF_ERROR(PublishDirectory(target_.place, aside));
     HF_RETURN_IF_ERROR(PublishDirectory(work, target_.place));
-    return RemoveTree(aside);
+    return replaced.Remove(aside);
   }
 
   Result<bool> GoesOn(const TreeListing& earlier) const {

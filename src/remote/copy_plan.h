@@ -46,8 +46,6 @@ bool IsUnitSign(std::string_view file_name);
 // Whether a file of this name is no part of what it lies in: leases, journals.
 bool IsScaffold(std::string_view path);
 
-// The journal of a copy to an object store.
-inline constexpr std::string_view kCopyJournal = "_HOLDFAST_COPY";
 // Behind the name of a directory where a copy grows.
 inline constexpr std::string_view kCopySuffix = ".holdfast-copy-tmp";
 

@@ -6,16 +6,127 @@
 
 #include "base/executor.h"
 #include "base/status_macros.h"
+#include "checkpoint/format/directory_names.h"
 #include "checkpoint/layout.h"
+#include "checkpoint/replaceable.h"
 #include "holdfast/steps.h"
 #include "place/directory_ops.h"
 #include "place/file_walk.h"
+#include "place/look.h"
 #include "steps/step_scan.h"
 
 namespace holdfast {
 namespace {
 
 constexpr std::string_view kNewestLabel = "the newest";
+
+std::string PrefixOf(const std::string& name) {
+  return name.substr(0, name.rfind('_') + 1);  // npos + 1 is 0
+}
+
+// How steps with this prefix are named: zeros fill them up to the length that
+// most of those that begin with one have.
+std::shared_ptr<const StepNameFormat> FormatWithPrefix(
+    const std::string& prefix, const std::vector<ScannedStep>& steps) {
+  std::map<size_t, size_t> counts;
+  for (const ScannedStep& step : steps) {
+    const std::string digits = step.name.substr(PrefixOf(step.name).size());
+    const bool is_filled = digits.size() > 1 && digits[0] == '0';
+    if (PrefixOf(step.name) == prefix && is_filled) ++counts[digits.size()];
+  }
+  StandardNameOptions options;
+  if (!prefix.empty()) {
+    options.step_prefix = prefix.substr(0, prefix.size() - 1);
+  }
+  const auto most = std::max_element(
+      counts.begin(), counts.end(),
+      [](const auto& a, const auto& b) { return a.second < b.second; });
+  if (most != counts.end()) {
+    options.step_format_fixed_length = static_cast<int>(most->first);
+  }
+  return StandardNameFormat(options);
+}
+
+// The format that most of the steps have.
+Result<std::shared_ptr<const StepNameFormat>> FormatOf(
+    const std::string& root, const std::vector<ScannedStep>& steps) {
+  struct Candidate {
+    std::shared_ptr<const StepNameFormat> format;
+    size_t step_count = 0;
+    std::string example;
+  };
+  std::map<std::string, Candidate> candidates;
+  for (const ScannedStep& step : steps) {
+    const std::string prefix = PrefixOf(step.name);
+    Candidate& candidate = candidates[prefix];
+    if (candidate.format == nullptr) {
+      candidate.format = FormatWithPrefix(prefix, steps);
+    }
+    if (!candidate.format->StepOf(step.name)) continue;
+    ++candidate.step_count;
+    candidate.example = step.name;
+  }
+  const Candidate* best = nullptr;
+  const Candidate* second = nullptr;
+  for (const auto& [prefix, candidate] : candidates) {
+    if (best == nullptr || candidate.step_count > best->step_count) {
+      second = std::exchange(best, &candidate);
+    } else if (second == nullptr || candidate.step_count > second->step_count) {
+      second = &candidate;
+    }
+  }
+  if (best == nullptr) return StandardNameFormat();
+  if (second == nullptr || second->step_count < best->step_count) {
+    return best->format;
+  }
+  return FailedPreconditionError(
+      "prune " + root +
+      ": refused, because as many checkpoints are named like " + best->example +
+      " as like " + second->example +
+      ", and which of them are its steps cannot be told");
+}
+
+// Of directories with names of steps, those that are no checkpoints go.
+Status LeaveOutStrangers(const std::string& root,
+                         std::vector<ScannedStep>& steps,
+                         std::vector<LeftAlone>& left_alone) {
+  std::vector<ScannedStep> checkpoints;
+  for (ScannedStep& step : steps) {
+    HF_ASSIGN_OR_RETURN(const bool is_one,
+                        HoldsCheckpoint(root + "/" + step.name));
+    if (is_one) {
+      checkpoints.push_back(std::move(step));
+    } else {
+      left_alone.push_back({step.name, "no checkpoint"});
+    }
+  }
+  steps = std::move(checkpoints);
+  return Status();
+}
+
+// The directories that no row is of, and no save or prune has made.
+Status ListOthers(const std::string& root, const std::vector<PruneRow>& rows,
+                  std::vector<LeftAlone>& left_alone) {
+  std::set<std::string> known = {std::string(kTrashDirectoryName),
+                                 std::string(kRootMetadataDirectory)};
+  for (const PruneRow& row : rows) known.insert(row.step.name);
+  for (const LeftAlone& other : left_alone) known.insert(other.name);
+  HF_ASSIGN_OR_RETURN(const std::vector<std::string> names,
+                      ListDirectory(root));
+  for (const std::string& name : names) {
+    if (known.contains(name)) continue;
+    HF_ASSIGN_OR_RETURN(const bool is_directory,
+                        LeadsToDirectory(root + "/" + name));
+    if (!is_directory) continue;
+    left_alone.push_back({name, IsTemporaryName(name)
+                                    ? "a save that has not ended"
+                                    : "not named as the steps are"});
+  }
+  std::sort(
+      left_alone.begin(), left_alone.end(),
+      [](const LeftAlone& a, const LeftAlone& b) { return a.name < b.name; });
+  return Status();
+}
 
 // The files of each step, walked at once for all of them.
 Result<std::vector<std::vector<WalkedFile>>> FilesOf(
@@ -82,12 +193,12 @@ Status LabelRows(const PruneOptions& options, std::vector<PruneRow>& rows) {
 
 // Somebody else may prune the same root.
 Status CheckSomethingStays(const std::string& root, const PrunePlan& plan) {
-  const bool some_stay =
-      std::any_of(plan.rows.begin(), plan.rows.end(), [&](const PruneRow& row) {
-        return !row.kept_by.empty() &&
-               IsPathFinalized(root + "/" + row.step.name);
-      });
-  if (some_stay) return Status();
+  for (const PruneRow& row : plan.rows) {
+    if (row.kept_by.empty()) continue;
+    const std::string path = root + "/" + row.step.name;
+    HF_ASSIGN_OR_RETURN(const bool is_checkpoint, HoldsCheckpoint(path));
+    if (is_checkpoint && IsPathFinalized(path)) return Status();
+  }
   return FailedPreconditionError(
       "prune " + root +
       ": refused, because no step that the plan keeps is there any more");
@@ -98,6 +209,7 @@ Status CheckSomethingStays(const std::string& root, const PrunePlan& plan) {
 Result<PrunePlan> PlanPrune(const std::string& root,
                             const PruneOptions& options) {
   const std::string base = AbsolutePath(root);
+  const LookScope scope(base);
   HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(base));
   if (kind == PathKind::kMissing) {
     return NotFoundError("prune " + base + ": no such directory");
@@ -106,7 +218,16 @@ Result<PrunePlan> PlanPrune(const std::string& root,
   scan.format = options.format;
   HF_ASSIGN_OR_RETURN(std::vector<ScannedStep> steps, ScanSteps(base, scan));
   PrunePlan plan;
-  for (ScannedStep& step : steps) plan.rows.push_back({std::move(step), 0, {}});
+  HF_RETURN_IF_ERROR(LeaveOutStrangers(base, steps, plan.left_alone));
+  std::shared_ptr<const StepNameFormat> format = options.format;
+  if (format == nullptr) {
+    HF_ASSIGN_OR_RETURN(format, FormatOf(base, steps));
+  }
+  for (ScannedStep& step : steps) {
+    if (!format->StepOf(step.name)) continue;
+    plan.rows.push_back({std::move(step), 0, {}});
+  }
+  HF_RETURN_IF_ERROR(ListOthers(base, plan.rows, plan.left_alone));
   HF_RETURN_IF_ERROR(LabelRows(options, plan.rows));
   HF_ASSIGN_OR_RETURN(const auto files, FilesOf(base, plan.rows));
   for (size_t i = 0; i < files.size(); ++i) {
@@ -123,7 +244,10 @@ Result<std::vector<std::string>> Prune(const std::string& root,
   const std::string base = AbsolutePath(root);
   std::vector<std::string> names;
   for (const PruneRow& row : plan.rows) {
-    if (row.kept_by.empty()) names.push_back(row.step.name);
+    if (!row.kept_by.empty()) continue;
+    HF_ASSIGN_OR_RETURN(const bool is_checkpoint,
+                        HoldsCheckpoint(base + "/" + row.step.name));
+    if (is_checkpoint) names.push_back(row.step.name);
   }
   if (names.empty()) return names;
   HF_RETURN_IF_ERROR(CheckSomethingStays(base, plan));

@@ -223,11 +223,75 @@ TEST_F(Steps, PruneStopsWhenWhatItKeepsIsGone) {
   EXPECT_THAT(Numbers(), ElementsAre(1));
 }
 
+// A project that bears the name of a step, and a copy of a step that somebody
+// keeps beside the others.
+TEST_F(Steps, PruneLeavesAloneWhatIsNoStepOfTheRoot) {
+  for (const char* step : {"1", "2", "3"}) PutStep(root_, step, 1);
+  PutStep(root_, "best_9", 1);
+  WriteTestFile(root_ + "/data_2023/jan.csv", "1,2");
+  WriteTestFile(root_ + "/2023/notes/metadata", "mine");
+  WriteTestFile(root_ + "/scripts/train.py", "");
+  fs::create_directory(root_ + "/4.orbax-checkpoint-tmp");
+  const PrunePlan plan = Plan({{"the latest", LatestN{1}}});
+  std::vector<std::string> steps, others;
+  for (const PruneRow& row : plan.rows) steps.push_back(row.step.name);
+  for (const LeftAlone& other : plan.left_alone) {
+    others.push_back(other.name + ": " + other.why);
+  }
+  EXPECT_THAT(steps, ElementsAre("1", "2", "3"));
+  EXPECT_THAT(plan.rows.back().kept_by, ElementsAre("the latest"));
+  EXPECT_THAT(others,
+              ElementsAre("2023: no checkpoint",
+                          "4.orbax-checkpoint-tmp: a save that has not ended",
+                          "best_9: not named as the steps are",
+                          "data_2023: no checkpoint",
+                          "scripts: not named as the steps are"));
+  EXPECT_THAT(*Prune(root_, plan), ElementsAre("1", "2"));
+  for (const char* name : {"3", "best_9", "data_2023/jan.csv",
+                           "2023/notes/metadata", "scripts/train.py"}) {
+    EXPECT_TRUE(fs::exists(root_ + "/" + name)) << name;
+  }
+}
+
+TEST_F(Steps, PruneWantsToKnowWhichNamesAreTheSteps) {
+  for (const char* step : {"a_1", "a_2", "b_1", "b_2"}) PutStep(root_, step, 1);
+  PruneOptions options;
+  options.keep = {{"the latest", LatestN{1}}};
+  EXPECT_EQ(PlanPrune(root_, options).status().code(),
+            StatusCode::kFailedPrecondition);
+  options.format = StandardNameFormat({.step_prefix = "b"});
+  const auto plan = PlanPrune(root_, options);
+  ASSERT_TRUE(plan.ok()) << plan.status().ToString();
+  EXPECT_THAT(*Prune(root_, *plan), ElementsAre("b_1"));
+}
+
+TEST_F(Steps, PruneOfFilledNamesWantsTheirLength) {
+  for (const char* step : {"00000001", "00000002", "0099", "7"}) {
+    PutStep(root_, step, 1);
+  }
+  const PrunePlan plan = Plan({{"the latest", LatestN{1}}});
+  EXPECT_THAT(*Prune(root_, plan), ElementsAre("00000001"));
+}
+
+TEST_F(Steps, TheTrashIsEmptiedOfCheckpointsAlone) {
+  PutStep(root_, "1", 1);
+  WriteTestFile(root_ + "/data_2023/jan.csv", "1,2");
+  ASSERT_TRUE(TrashSteps(root_, {"1", "data_2023"}, TrashUse::kKeep).ok());
+  const auto emptied = EmptyTrash(root_);
+  ASSERT_TRUE(emptied.ok());
+  EXPECT_EQ(emptied->step_count, 1u);
+  ASSERT_EQ(emptied->left_alone.size(), 1u);
+  EXPECT_EQ(ReadTestFile(emptied->left_alone[0] + "/jan.csv"), "1,2");
+}
+
 TEST_F(Steps, SharedFilesAreFreedWithTheirLastName) {
   WriteTestFile(root_ + "/1/d/data", std::string(1000, 'x'));
   WriteTestFile(root_ + "/2/d/own", std::string(10, 'x'));
   WriteTestFile(root_ + "/3/d/own", std::string(1, 'x'));
   fs::create_hard_link(root_ + "/1/d/data", root_ + "/2/d/data");
+  for (const std::string step : {"1", "2", "3"}) {
+    WriteTestFile(root_ + "/" + step + "/_METADATA", "");
+  }
   EXPECT_EQ(Plan({{"2", CustomSteps{{2}}}}).freed_bytes, 0u);
   EXPECT_EQ(Plan({{"the latest", LatestN{1}}}).freed_bytes, 1010u);
 }

@@ -11,11 +11,13 @@
 #include "checkpoint/format/directory_names.h"
 #include "checkpoint/layout.h"
 #include "checkpoint/lease.h"
+#include "checkpoint/replaceable.h"
 #include "checkpoint/unfinished.h"
 #include "holdfast/steps.h"
 #include "place/directory_ops.h"
 #include "place/file_walk.h"
 #include "steps/step_scan.h"
+#include "storage/directory_lock.h"
 #include "storage/errno_status.h"
 
 namespace holdfast {
@@ -97,6 +99,12 @@ Result<std::optional<std::string>> MoveIntoTrash(const std::string& root,
   if (kind != PathKind::kDirectory) {
     return FailedPreconditionError("trash " + source + ": not a directory");
   }
+  // Not under the hands of a save that is writing there, or replacing it.
+  const Result<DirectoryLock> lock = DirectoryLock::Take(source);
+  if (lock.status().code() == StatusCode::kNotFound) {
+    return std::optional<std::string>();
+  }
+  HF_RETURN_IF_ERROR(lock.status());
   for (int64_t time_ns = ClockNs();; ++time_ns) {
     const std::string path = target.PathOf(name, time_ns);
     const int error = RenameIntoTrash(source, path);
@@ -155,12 +163,12 @@ Result<std::vector<std::string>> MarkForRemoval(
   std::vector<std::string> marked;
   bool has_renamed = false;
   for (const TrashedStep& step : steps) {
-    if (step.is_being_removed) {
+    if (IsUrl(root)) {
+      HF_RETURN_IF_ERROR(MarkForDeletion(step.path));
       marked.push_back(step.path);
       continue;
     }
-    if (IsUrl(root)) {
-      HF_RETURN_IF_ERROR(MarkForDeletion(step.path));
+    if (step.is_being_removed) {
       marked.push_back(step.path);
       continue;
     }
@@ -175,6 +183,25 @@ Result<std::vector<std::string>> MarkForRemoval(
   }
   if (has_renamed) HF_RETURN_IF_ERROR(SyncDirectory(TrashPath(root)));
   return marked;
+}
+
+// What was once taken for a step and is none is not ours to remove for good.
+Status LeaveStrangers(std::vector<TrashedStep>& steps,
+                      std::vector<std::string>& left_alone) {
+  std::vector<TrashedStep> checkpoints;
+  for (TrashedStep& step : steps) {
+    bool goes = step.is_being_removed;
+    if (!goes) {
+      HF_ASSIGN_OR_RETURN(goes, HoldsCheckpoint(step.path));
+    }
+    if (goes) {
+      checkpoints.push_back(std::move(step));
+    } else {
+      left_alone.push_back(step.path);
+    }
+  }
+  steps = std::move(checkpoints);
+  return Status();
 }
 
 // In the trash of an object store the marker says whether a step is whole: it
@@ -300,12 +327,14 @@ Result<EmptiedTrash> EmptyTrash(const std::string& root, bool only_leftovers) {
     std::erase_if(steps,
                   [](const TrashedStep& s) { return !s.is_being_removed; });
   }
+  EmptiedTrash emptied;
+  HF_RETURN_IF_ERROR(LeaveStrangers(steps, emptied.left_alone));
   HF_ASSIGN_OR_RETURN(const std::vector<std::string> paths,
                       MarkForRemoval(base, steps));
-  EmptiedTrash emptied;
   for (const std::string& path : paths) {
     const uint64_t bytes = BytesBelow(path);
-    HF_RETURN_IF_ERROR(RemoveDirectoryTree(path));
+    HF_RETURN_IF_ERROR(IsUrl(path) ? RemoveMarked(path)
+                                   : RemoveDirectoryTree(path));
     ++emptied.step_count;
     emptied.bytes += bytes;
   }

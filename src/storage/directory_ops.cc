@@ -160,12 +160,6 @@ Status SetPermissions(const std::string& path, uint32_t mode) {
   return ErrnoStatus(errno, "set permissions of", path);
 }
 
-bool IsDirectoryOf(int fd, const std::string& path) {
-  struct stat open_info, info;
-  return ::fstat(fd, &open_info) == 0 && ::lstat(path.c_str(), &info) == 0 &&
-         open_info.st_dev == info.st_dev && open_info.st_ino == info.st_ino;
-}
-
 Status SyncDirectory(const std::string& path) {
   UniqueFd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   const int error =
@@ -220,11 +214,15 @@ Status RemoveTree(const std::string& path) {
     return FailedPreconditionError("remove " + path + ": not a directory");
   }
   if (!fd.valid()) return ErrnoStatus(errno, "remove", path);
+  return RemoveOpenTree(fd.get(), trimmed);
+}
+
+Status RemoveOpenTree(int fd, const std::string& path) {
   struct stat info;
-  if (::fstat(fd.get(), &info) != 0) return ErrnoStatus(errno, "remove", path);
-  HF_RETURN_IF_ERROR(TreeRemover(info.st_dev).Empty(fd.get(), trimmed));
-  if (::rmdir(trimmed.c_str()) == 0) return {};
-  return ErrnoStatus(errno, "remove", path);
+  if (::fstat(fd, &info) != 0) return ErrnoStatus(errno, "remove", path);
+  HF_RETURN_IF_ERROR(TreeRemover(info.st_dev).Empty(fd, path));
+  return ::rmdir(path.c_str()) == 0 ? Status()
+                                    : ErrnoStatus(errno, "remove", path);
 }
 
 Result<std::vector<std::string>> ListDirectory(const std::string& path) {

@@ -33,9 +33,6 @@ Status CreateDirectoryNew(const std::string& path);
 // symbolic link is not followed. Durable when the directory is synced.
 Status SetPermissions(const std::string& path, uint32_t mode);
 
-// Whether `path` is the directory that the open descriptor is of.
-bool IsDirectoryOf(int fd, const std::string& path);
-
 // Makes the names in the directory durable. Ok where the file system knows no
 // such sync.
 Status SyncDirectory(const std::string& path);
@@ -62,6 +59,9 @@ Status ExchangeDirectories(const std::string& a, const std::string& b);
 // but a directory, or another file system is mounted below; InvalidArgument for
 // "", "/" and paths that end in "." or "..".
 Status RemoveTree(const std::string& path);
+// The same of a directory that is open as `fd`, and at `path`: what is in it is
+// found by the descriptor, whatever becomes of the name.
+Status RemoveOpenTree(int fd, const std::string& path);
 
 // Names of all entries, hidden ones too, in byte order.
 Result<std::vector<std::string>> ListDirectory(const std::string& path);

@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from holdfast import _files
+from holdfast import _engine, _files
 from holdfast.orbax._checkpointer import Checkpointer
 from holdfast.orbax._damaged_step import damaged_step_error
 from holdfast.orbax._manager_handlers import (
@@ -103,6 +103,9 @@ class ReadingManager:
     def _find_steps(self, *, with_metadata: bool) -> list[CheckpointInfo]:
         """The committed steps in order.
 
+        A directory that only bears the name of a step is none: it would count
+        as one that is kept, and go as one that is not.
+
         Args:
             with_metadata: let their times and metrics be read when they are
                 asked for.
@@ -114,6 +117,7 @@ class ReadingManager:
             if with_metadata
             else CheckpointInfo(found.step, datetime.datetime.min, None)
             for found in self._name_format.find_all(self._directory)
+            if _is_checkpoint(found.path)
         ]
         return sorted(infos, key=lambda info: info.step)
 
@@ -309,3 +313,8 @@ class ReadingManager:
             if metrics is not None:
                 metadata.metrics = check_json_object(dict(metrics))
         return metadata
+
+
+def _is_checkpoint(path: PathLike) -> bool:
+    # In an object store the marker has said so already.
+    return _files.is_url(path) or _engine.holds_checkpoint(os.fspath(path))

@@ -10,12 +10,17 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from holdfast import _engine, _files
 from holdfast.orbax._coroutines import run_sync
 from holdfast.orbax._durable import sync_directory
-from holdfast.orbax._paths import check_parents, handler_path
+from holdfast.orbax._paths import (
+    check_parents,
+    handler_path,
+    is_path_finalized,
+)
 from holdfast.orbax.atomicity import (
     AtomicRenameTemporaryPath,
     CommitFileTemporaryPath,
@@ -174,7 +179,16 @@ class _OwnPending:
         )
         self._path = path
         self._is_open = True
-        self._replaced = _set_aside(path) if overwrite else None
+        self._replaced = None
+        if overwrite:
+            self._replaced = _set_aside(
+                path,
+                lambda at: is_path_finalized(
+                    at,
+                    temporary_path_cls=options.temporary_path_class,
+                    atomicity_options=options.atomicity_options,
+                ),
+            )
         try:
             run_sync(self._temporary.create())
         except BaseException:
@@ -225,19 +239,33 @@ class _OwnPending:
             self.discard()
 
 
-def _set_aside(path: str) -> str | None:
-    """Moves what is at a path to a name that no reader takes for a step.
+def _set_aside(path: str, is_finalized: Callable[[str], bool]) -> str | None:
+    """Moves what is at a path to a name that no reader takes for a step, and
+    no cleanup for what is left over.
+
+    Args:
+        path: of a checkpoint.
+        is_finalized: whether one is complete.
 
     Returns:
         Where it is; None: there was nothing.
 
     Raises:
+        FailedPreconditionError: it is more than a checkpoint.
         OSError: it cannot be moved.
     """
+    aside = path + ".holdfast-replaced"
+    if _files.lexists(aside):
+        # An earlier save died: one of the two is whole.
+        if _files.lexists(path) and is_finalized(path):
+            _files.rmtree(aside)
+        else:
+            if _files.lexists(path):
+                _files.rmtree(path)
+            _files.rename(aside, path)
     if not _files.lexists(path):
         return None
-    aside = path + ".orbax-checkpoint-tmp-replaced"
-    if _files.lexists(aside):
-        _files.rmtree(aside)
+    if _files.isdir(path) and is_finalized(path):
+        _engine.check_may_replace(path)
     _files.rename(path, aside)
     return aside

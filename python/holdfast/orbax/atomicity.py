@@ -20,7 +20,8 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from holdfast import _files
+from holdfast import _engine, _files
+from holdfast.orbax._directory_lock import DirectoryLock
 from holdfast.orbax._durable import sync_directory, sync_tree, write_text
 from holdfast.orbax._jax import imported_jax
 from holdfast.orbax._paths import handler_path
@@ -119,6 +120,7 @@ class TemporaryPathBase(TemporaryPath):
         self._store = checkpoint_metadata_store
         options = file_options or FileOptions()
         self._path_permission_mode = options.path_permission_mode
+        self._lock: DirectoryLock | None = None
 
     def get(self) -> Any:
         """The temporary path.
@@ -150,8 +152,10 @@ class TemporaryPathBase(TemporaryPath):
                 " finalized.",
                 path,
             )
-            _files.rmtree(path)
+            if not _engine.remove_unused(path):
+                raise FileExistsError(f"another save is writing {path}")
         make_directory(path, self._path_permission_mode)
+        self._lock = DirectoryLock(path)
         if self._store is not None:
             file = os.path.join(path, STEP_METADATA_FILENAME)
             self._store.write(file_path=file, metadata=_initial_metadata())
@@ -197,6 +201,8 @@ class TemporaryPathBase(TemporaryPath):
         """
         self._write_commit_time()
         self.publish(is_durable=True)
+        if self._lock is not None:
+            self._lock.release()
 
 
 def make_directory(path: str, mode: int | None = None) -> None:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
-from holdfast import _files
+from holdfast import _engine, _files
 from holdfast.orbax import _paths
 from holdfast.orbax._paths import TMP_DIR_SUFFIX, PathLike, handler_path
 from holdfast.orbax.atomicity_defaults import get_default_temporary_path_class
@@ -122,6 +122,8 @@ def remove_temporary_paths(
 ) -> None:
     """Removes what was never committed, on the primary.
 
+    What a save of holdfast is writing at the moment is left alone.
+
     Args:
         directory: of the steps.
         multiprocessing_options: which process is the primary.
@@ -144,7 +146,8 @@ def remove_temporary_paths(
         if not _was_made_by_a_save(path):
             continue
         logging.info("Removing %s, which was never committed", path)
-        _files.rmtree(path)
+        if not _engine.remove_unused(path):
+            logging.info("Leaving %s alone: a save is writing there", path)
 
 
 # Of an object store: the lease, which a save writes first of all.

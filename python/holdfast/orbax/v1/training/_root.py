@@ -56,9 +56,7 @@ def clean_up(directory: Any, context: Context) -> None:
             continue
         # The engine makes sure that nobody is writing there.
         with contextlib.suppress(holdfast_errors.HoldfastError):
-            _engine.PendingSave(
-                os.path.join(_files.abspath(directory), final), overwrite=True
-            ).discard()
+            _engine.remove_unused(os.path.join(_files.abspath(directory), name))
 
 
 def write_custom_metadata(

@@ -1,0 +1,55 @@
+#include "interop/may_replace.h"
+
+#include <string_view>
+#include <vector>
+
+#include "base/status_macros.h"
+#include "checkpoint/replaceable.h"
+#include "interop/open.h"
+#include "interop/safetensors.h"
+#include "interop/tree_sidecar.h"
+#include "place/well_known_names.h"
+#include "storage/path_parts.h"
+
+namespace holdfast {
+namespace {
+
+bool IsOfMegatronAndDcp(std::string_view name) {
+  return name == "metadata.json" || name == "common.pt" ||
+         name == ".metadata" || name == kSidecarFile;
+}
+
+// Whether a format has files of that name in that place.
+bool IsFileOf(ForeignFormat format, std::string_view file) {
+  const std::string_view name = LastPart(file);
+  if (file == kCopyJournal) return true;
+  const bool is_direct = PartCount(file) == 1;
+  switch (format) {
+    case ForeignFormat::kSafetensors:
+      return is_direct && (name.ends_with(kSafetensorsSuffix) ||
+                           name.ends_with(kSafetensorsIndexSuffix));
+    case ForeignFormat::kDcp:
+    case ForeignFormat::kTorchDist:
+      return is_direct &&
+             (IsOfMegatronAndDcp(name) || name.ends_with(".distcp"));
+    case ForeignFormat::kMegatronZarr:
+      return (is_direct && IsOfMegatronAndDcp(name)) || name == ".zarray" ||
+             name.ends_with(".pt") || IsZarrChunkName(name);
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+Status CheckMayReplaceAnyFormat(const std::string& path) {
+  HF_ASSIGN_OR_RETURN(const ForeignFormat format, FindForeignFormat(path));
+  if (format == ForeignFormat::kNone) return CheckMayReplace(path);
+  HF_ASSIGN_OR_RETURN(const std::vector<std::string> files, EntriesBelow(path));
+  for (const std::string& file : files) {
+    if (!IsFileOf(format, file)) return HoldsMoreError(path, file);
+  }
+  return Status();
+}
+
+}  // namespace holdfast

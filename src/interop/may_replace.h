@@ -1,0 +1,18 @@
+// Which targets an overwrite may replace when they may be of any format.
+//
+// Thread-safety: pure functions of the file system, or of a bucket.
+// Errors: those of the file system, with the path.
+#pragma once
+
+#include <string>
+
+#include "holdfast/status.h"
+
+namespace holdfast {
+
+// As CheckMayReplace (checkpoint/replaceable.h), also for directories that are
+// checkpoints of foreign formats (interop/open.h), in which every file has a
+// name that the format gives.
+Status CheckMayReplaceAnyFormat(const std::string& path);
+
+}  // namespace holdfast

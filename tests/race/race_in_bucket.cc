@@ -1,0 +1,228 @@
+// Threads, each of which stands for a process with a client of its own, race
+// for one bucket in memory.
+#include <sched.h>
+
+#include <atomic>
+#include <cstdio>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "checkpoint/lease.h"
+#include "cloud/fault_bucket.h"
+#include "cloud/memory_bucket.h"
+#include "holdfast/commit.h"
+#include "holdfast/holdfast.h"
+#include "place/bucket_registry.h"
+#include "race/race.h"
+
+namespace holdfast {
+namespace {
+
+constexpr int kSaverCount = 3;
+constexpr int kPartyCount = 6;
+constexpr int kSavesEach = 4;
+constexpr int64_t kNumbersEach = 1000;
+constexpr int64_t kMinuteNs = int64_t{61} * 1'000'000'000;
+
+class BucketRound {
+ public:
+  explicit BucketRound(uint64_t seed)
+      : seed_(seed),
+        random_(seed),
+        memory_(std::make_shared<MemoryBucket>(
+            seed % 2 == 0 ? MemoryBucketOptions::GcsLike()
+                          : MemoryBucketOptions::S3Like())) {
+    for (int i = 0; i <= kPartyCount; ++i) {
+      buckets_.push_back(std::make_shared<FaultBucket>(memory_));
+    }
+    // A server's minute does not pass while somebody lives who would use it.
+    SetLeaseSleepForTest([this](double seconds) {
+      ::sched_yield();
+      if (running_ > 1) return;
+      memory_->AdvanceTime(static_cast<int64_t>(seconds * 1e9));
+    });
+    BucketRegistry::Default().Register(
+        "mem", [this](const std::string& root, const RemoteOptions&) {
+          const size_t party = std::stoul(root.substr(root.rfind('p') + 1));
+          return Result<std::shared_ptr<Bucket>>(buckets_[party]);
+        });
+  }
+  ~BucketRound() { SetLeaseSleepForTest(nullptr); }
+
+  RaceCounts Execute() {
+    counts_.rounds = 1;
+    Expect(SaveNumber(kPartyCount, "7", 0));
+    Race();
+    Judge();
+    return counts_;
+  }
+
+ private:
+  static std::string At(int party, const std::string& name) {
+    return "mem://p" + std::to_string(party) + "/run/" + name;
+  }
+  static Status SaveNumber(int party, const std::string& name, int64_t number) {
+    SaveOptions options;
+    options.overwrite = true;
+    options.run.thread_count = 1;
+    return Save(At(party, name), TreeOfNumber(number), options).status();
+  }
+
+  void Violation(const std::string& what) {
+    const std::lock_guard lock(mutex_);
+    ++counts_.violations;
+    std::fprintf(stderr, "bucket, seed %llu: %s\n",
+                 static_cast<unsigned long long>(seed_), what.c_str());
+  }
+  void Expect(const Status& status) {
+    if (!status.ok()) Violation(status.ToString());
+  }
+
+  // Stands still before requests that the seed chooses, until others have made
+  // some of theirs; dies at one of them.
+  void Disturb(int party) {
+    if (random_() % 3 == 0) {
+      buckets_[party]->SetFaults({.fail_at = 1 + random_() % 200,
+                                  .acts = random_() % 2 == 0,
+                                  .dies = true});
+    }
+    auto random = std::make_shared<std::mt19937_64>(random_());
+    auto mutex = std::make_shared<std::mutex>();
+    buckets_[party]->SetHook([=, this](BucketRequest, std::string_view) {
+      uint64_t wait = 0;
+      {
+        const std::lock_guard lock(*mutex);
+        if ((*random)() % 8 == 0) wait = (*random)() % 60;
+      }
+      const uint64_t last = ++request_count_ + wait;
+      for (int i = 0; request_count_ < last && running_ > 1 && i < 2000; ++i) {
+        ::sched_yield();
+      }
+      return Status();
+    });
+  }
+
+  void Race() {
+    std::vector<std::thread> parties;
+    for (int party = 0; party < kPartyCount; ++party) Disturb(party);
+    running_ = kPartyCount;
+    savers_running_ = kSaverCount + 1;
+    for (int party = 0; party < kPartyCount; ++party) {
+      parties.emplace_back([=, this] {
+        if (party < kSaverCount) Overwrite(party);
+        if (party == kSaverCount) SaveOwnSteps(party);
+        if (party <= kSaverCount) --savers_running_;
+        if (party == kSaverCount + 1) CleanUp(party);
+        if (party == kSaverCount + 2) ReadAll(party);
+        --running_;
+      });
+    }
+    for (std::thread& thread : parties) thread.join();
+    for (int party = 0; party < kPartyCount; ++party) {
+      counts_.died += buckets_[party]->died() ? 1 : 0;
+    }
+  }
+
+  void Count(int party, const Status& saved) {
+    if (buckets_[party]->died()) return;
+    const std::lock_guard lock(mutex_);
+    ++(saved.ok() ? counts_.saved : counts_.refused);
+  }
+  void Overwrite(int party) {
+    for (int i = 1; i <= kSavesEach && !buckets_[party]->died(); ++i) {
+      Count(party, SaveNumber(party, "7", (party + 1) * kNumbersEach + i));
+    }
+  }
+  void SaveOwnSteps(int party) {
+    for (int64_t step = 100; step < 100 + kSavesEach; ++step) {
+      const Status saved = SaveNumber(party, std::to_string(step), step);
+      Count(party, saved);
+      if (saved.ok()) own_steps_.push_back(step);
+    }
+  }
+  void CleanUp(int party) {
+    while (savers_running_ > 0 && !buckets_[party]->died()) {
+      (void)CleanupTemporaryPaths("mem://p" + std::to_string(party) + "/run");
+    }
+  }
+  void ReadAll(int party) {
+    LoadOptions options;
+    options.run.thread_count = 1;
+    while (savers_running_ > 0 && !buckets_[party]->died()) {
+      const auto loaded = Load(At(party, "7"), options);
+      const bool is_whole =
+          loaded.ok() && IsOfSomeSaver(NumberOfTree(loaded->tree));
+      if (loaded.ok() && !is_whole) {
+        Violation("a load gave what nobody saved");
+      }
+      const std::lock_guard lock(mutex_);
+      if (is_whole) ++counts_.whole;
+      if (!loaded.ok()) {
+        ++counts_.unread[std::string(StatusCodeName(loaded.status().code()))];
+      }
+    }
+  }
+  static bool IsOfSomeSaver(int64_t number) {
+    const int64_t saver = number / kNumbersEach, i = number % kNumbersEach;
+    return number == 0 ||
+           (saver >= 1 && saver <= kSaverCount && i >= 1 && i <= kSavesEach);
+  }
+
+  // Asked by a client that nothing happens to.
+  int64_t NumberAt(const std::string& name) {
+    const std::string path = At(kPartyCount, name);
+    const auto loaded = Load(path);
+    if (!loaded.ok()) {
+      Violation(path + ": " + loaded.status().ToString());
+      return -1;
+    }
+    const auto report = Verify(path);
+    if (!report.ok() || !report->damages.empty()) {
+      Violation(path + " is damaged");
+    }
+    return NumberOfTree(loaded->tree);
+  }
+  void Judge() {
+    memory_->AdvanceTime(kMinuteNs);
+    const std::string root = "mem://p" + std::to_string(kPartyCount) + "/run";
+    Expect(CleanupTemporaryPaths(root).status());
+    if (!IsOfSomeSaver(NumberAt("7"))) {
+      Violation("what is at the path is of nobody");
+    }
+    for (const int64_t step : own_steps_) {
+      if (NumberAt(std::to_string(step)) != step) {
+        Violation("an acknowledged step is lost");
+      }
+    }
+    Expect(SaveNumber(kPartyCount, "7", 1));
+    if (NumberAt("7") != 1) Violation("the next save is not there");
+    for (const char* leftover :
+         {"run/7.holdfast-replaced/", "run/7/_HOLDFAST_S"}) {
+      const auto page =
+          memory_->List({.prefix = leftover, .entry_count_max = 1});
+      if (!page.ok() || !page->objects.empty()) {
+        Violation(std::string("left over: ") + leftover);
+      }
+    }
+  }
+
+  const uint64_t seed_;
+  std::mt19937_64 random_;
+  const std::shared_ptr<MemoryBucket> memory_;
+  std::vector<std::shared_ptr<FaultBucket>> buckets_;
+  std::atomic<int> running_ = 0, savers_running_ = 0;
+  std::atomic<uint64_t> request_count_ = 0;
+  std::vector<int64_t> own_steps_;  // acknowledged
+  std::mutex mutex_;
+  RaceCounts counts_;
+};
+
+}  // namespace
+
+RaceCounts RaceInBucket(uint64_t seed) { return BucketRound(seed).Execute(); }
+
+}  // namespace holdfast
