@@ -86,7 +86,7 @@ def test_shards_must_cover_the_array_once(ckpt: Path) -> None:
         save((0, 0), (3, 0))
     assert not ckpt.exists()
     save((2, 0), (0, 0))
-    loaded, _ = _engine.load(str(ckpt))
+    loaded, _, _ = _engine.load(str(ckpt))
     assert loaded["a"].shape == (4, 4) and loaded["a"].sum() == 16
 
 
@@ -113,7 +113,7 @@ def test_nodes(ckpt: Path) -> None:
         "t": _engine.Node("sequence", [], []),
     }
     _engine.save(str(ckpt), build(tree))
-    loaded, _ = _engine.load(str(ckpt))
+    loaded, _, _ = _engine.load(str(ckpt))
     assert loaded["s"] == [3, {"z": 1, "a": 2}]
     assert loaded["e"] is None and loaded["t"] == ()
     names = json.loads((ckpt / "_METADATA").read_text())["tree_metadata"]
@@ -303,7 +303,7 @@ def test_parts_whose_processes_know_their_own_leaves(
         finish([0, 2], has_own_trees=True)
     write(1, {"m.v": Part({0: rows}), "m.w": Part({2: rows[2:4]})})
     finish([0, 1, 2], has_own_trees=True)
-    loaded, _ = _engine.load(str(ckpt))
+    loaded, _, _ = _engine.load(str(ckpt))
     assert loaded["step"] == 7
     np.testing.assert_array_equal(loaded["m"]["w"], rows)
     np.testing.assert_array_equal(loaded["m"]["v"], rows)
