@@ -296,7 +296,7 @@ Status WriteQuickPart(const Setup& setup, const VirtualSave& save,
           sink->Put(i,
                     zarr::ChunkKey(mine[i]->name + "/", layout.format.metadata,
                                    {chunk, 0}),
-                    std::move(value), nullptr));
+                    std::move(value), layout.known_by, nullptr));
     }
     HF_RETURN_IF_ERROR(sink->Finish(part.digests));
     HF_ASSIGN_OR_RETURN(const Bytes manifest,
