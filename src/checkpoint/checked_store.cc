@@ -70,6 +70,12 @@ Status CheckedStore::Explained(std::string_view key,
 Result<ObjectInfo> CheckedStore::Stat(std::string_view key) {
   const Result<ObjectInfo> info = inner_->Stat(key);
   if (!info.ok()) return Explained(key, info.status());
+  const Rows rows = digests_->RowsOf(key);
+  if (!rows.empty() && info->byte_count < EndOf(rows.back())) {
+    return DigestIndex::CheckSum({"", EndOf(rows.back()), 0},
+                                 {"", info->byte_count, 0})
+        .WithContext(Describe(key));
+  }
   return info;
 }
 

@@ -107,8 +107,13 @@ class ItemOpener {
     if (item_->place_.checked != nullptr) {
       item_->checked_ = *item_->place_.checked;
     } else {
+      // The lists above it too, where a look at them is no request.
+      const bool is_near =
+          item_->place_.store == nullptr && files().requests_in_flight() <= 1;
       HF_ASSIGN_OR_RETURN(item_->checked_,
-                          CheckedFiles::OfDirectory(item_->files_));
+                          is_near
+                              ? CheckedFiles::OfItem(item_->place_.directory)
+                              : CheckedFiles::OfDirectory(item_->files_));
     }
     // From here on whatever is read of the item's files is checked.
     HF_ASSIGN_OR_RETURN(const auto list, ListOfFiles());

@@ -292,6 +292,9 @@ class Restorer {
         DecodeInPieces(source, *format.codec, run_.budget().piece_bytes(),
                        decoded, *worker.context);
     Trim(worker);
+    if (!source.read_status().ok()) {
+      return source.read_status().WithContext(ChunkText(chunk));
+    }
     if (!done.ok()) return done.status().WithContext(At(chunk, target));
     if (*done && fills_target) run_.AddDone(BytesOf(chunk.box, *target.leaf));
     return done;
@@ -473,7 +476,9 @@ class Restorer {
                                const ObjectLocation& where) {
     HF_ASSIGN_OR_RETURN(const ObjectInfo info, where.store->Stat(where.key));
     if (info.byte_count >= read.byte_count) return Status();
-    return OutOfRangeError("the value is larger than its file (got " +
+    return OutOfRangeError(where.store->Describe(where.key) + " at " +
+                           std::to_string(where.offset) +
+                           ": the value is larger than its file (got " +
                            std::to_string(info.byte_count) + " bytes, want " +
                            std::to_string(read.byte_count) + ")");
   }
@@ -519,7 +524,7 @@ class Restorer {
     if (uses.size() == 1 &&
         run_.budget().WantsPieces(read.byte_count + scratch_bytes)) {
       const Status held = CheckFileHolds(read, first.location);
-      if (!held.ok()) return held.WithContext(At(first, TargetOf(first)));
+      if (!held.ok()) return held.WithContext(ChunkText(first));
       HF_ASSIGN_OR_RETURN(const bool is_done,
                           Stream(first, uses.front(), read.byte_count, worker));
       if (is_done) return Status();

@@ -52,10 +52,10 @@ RowChecker::RowChecker(const Store& store, std::string_view key,
     if (row.tail) {
       const bool has_tail = has_end && EndOf(row) - kTailBytes >= begin;
       states_[i].way = has_tail ? Way::kTail : Way::kNone;
-    } else if (is_inside) {
-      states_[i].way = Way::kWhole;
     } else if (!row.block_crcs.empty()) {
       states_[i].way = Way::kBlocks;
+    } else if (is_inside) {
+      states_[i].way = Way::kWhole;
     }
     const Way way = states_[i].way;
     sums_ = sums_ || way == Way::kWhole || way == Way::kBlocks;

@@ -1,9 +1,9 @@
 // RowChecker: compares the bytes of a range of a file, which come front to
 // back, with the rows of `_HOLDFAST_DIGESTS` about it.
 //
-// A row that lies inside the range is checked as a whole, or by its tail; of
-// one that reaches beyond it the blocks inside are checked, or its tail, if
-// that is inside. Other rows are not judged.
+// A row is checked by its blocks, or by its tail, if that is inside the range;
+// one that has neither as a whole, if it lies inside. Other rows are not
+// judged.
 // Thread-safety: one thread. Ownership: borrows rows and the store.
 // Units: bytes; offsets in the file.
 // Errors: DataLoss with file, offset and both checksums.

@@ -29,13 +29,17 @@ std::string MetricsText(const std::string& step_path) {
   return text.ok() ? *text : "";
 }
 
-void ReadCommitTime(Store& store, StepInfo& step) {
-  const Result<Bytes> text = store.Read(kCheckpointMetadataFile);
-  if (!text.ok()) return;
-  const Result<CheckpointMetadata> metadata =
-      ParseCheckpointMetadata(text->view());
-  if (metadata.ok())
-    step.commit_timestamp_ns = metadata->commit_timestamp_nsecs;
+// Ok where nothing says when the step was committed.
+Status ReadCommitTime(StepInfo& step) {
+  const std::string path =
+      step.path + "/" + std::string(kCheckpointMetadataFile);
+  const auto text = ReadCheckedFile(path);
+  if (text.status().code() == StatusCode::kNotFound) return Status();
+  HF_RETURN_IF_ERROR(text.status());
+  const Result<CheckpointMetadata> metadata = ParseCheckpointMetadata(*text);
+  if (!metadata.ok()) return metadata.status().WithContext(path);
+  step.commit_timestamp_ns = metadata->commit_timestamp_nsecs;
+  return Status();
 }
 
 StepInfo DescribeStep(const std::string& root, const std::string& name,
@@ -44,16 +48,16 @@ StepInfo DescribeStep(const std::string& root, const std::string& name,
   step.name = name;
   step.path = root + "/" + name;
   step.step = StepOfName(FinalName(name).value_or(name));
-  const std::shared_ptr<Store> store = StoreAt(step.path);
   step.bytes = BytesBelow(step.path);
   step.metrics = MetricsText(step.path);
-  ReadCommitTime(*store, step);
+  const Status time = ReadCommitTime(step);
   if (IsTemporaryName(name)) {
     step.why_not = "temporary directory: a save is running or was interrupted";
     return step;
   }
   const Result<Place> place = FindPlace(step.path, {.commit_mode = mode});
-  const Status damage = place.ok() ? place->damage : place.status();
+  Status damage = place.ok() ? place->damage : place.status();
+  if (damage.ok() && time.code() == StatusCode::kDataLoss) damage = time;
   // What was committed stays a step, whatever became of it.
   step.committed = damage.ok() || IsDamagedStep(step.path, damage);
   (step.committed ? step.damage : step.why_not) = damage.message();

@@ -153,8 +153,9 @@ TEST(ForeignVerify, NpzMembersAreCheckedBeforeAnyPartIsRead) {
     std::string bytes((std::istreambuf_iterator<char>(in)), {});
     ScratchDirectory scratch;
     const size_t header = bytes.find("c.float64.npy");
-    // The array's last byte, before the next member begins.
-    bytes[bytes.find("PK\x03\x04", header) - 1] ^= 1;
+    // Three quarters of the member, before the next one begins.
+    const size_t end = bytes.find("PK\x03\x04", header);
+    bytes[end - (end - header) / 4] ^= 1;
     std::ofstream(scratch / "x.npz", std::ios::binary) << bytes;
     const auto npz = Opened(scratch / "x.npz");
     const size_t damaged = npz->Find("c.float64").value();
@@ -233,11 +234,10 @@ TEST(SafetensorsDirectory, OneTensorInTwoFilesIsRefused) {
 
 TEST(Safetensors, AnyByteOfABoolButZeroIsTrue) {
   ScratchDirectory scratch;
-  WriteText(
-      scratch / "x.safetensors",
-      SafetensorsBytes(
-          R"({"a":{"dtype":"BOOL","shape":[2,2],"data_offsets":[0,4]}})",
-          std::string("\x00\x01\x02\xff", 4)));
+  WriteText(scratch / "x.safetensors",
+            SafetensorsBytes(
+                R"({"a":{"dtype":"BOOL","shape":[2,2],"data_offsets":[0,4]}})",
+                std::string("\x00\x01\x02\xff", 4)));
   const auto checkpoint = Opened(scratch / "x.safetensors");
   ASSERT_NE(checkpoint, nullptr);
   EXPECT_EQ(BytesOfLeaf(*checkpoint, 0), std::string("\0\1\1\1", 4));

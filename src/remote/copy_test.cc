@@ -154,14 +154,14 @@ TEST_F(CopyTest, DamageIsNotCopied) {
       if (name.starts_with("ocdbt.process_0/d/") && at >= 4 * (9 << 19)) {
         continue;
       }
+      // The checksum of a node is for its readers.
+      if (name.starts_with("d/") && at + 4 >= good.size()) continue;
       std::string damaged = good;
       damaged[at] ^= 1;
       std::ofstream(path, std::ios::binary) << damaged;
       for (const std::string& target :
            {Local("t/7"), std::string("mem://b/7")}) {
         const Status copied = CopyStatus(source, target);
-        // The checksum of a node is for its readers.
-        if (name.starts_with("d/") && at + 4 >= good.size()) continue;
         EXPECT_EQ(copied.code(), StatusCode::kDataLoss) << name << " " << at;
         ++damage_count;
       }

@@ -17,6 +17,10 @@ Status AddRange(const TreeListing& listing, const std::string& name,
                 const SummedRange& range, bool is_whole, ListedSums& sums) {
   const ListedFile* const file = listing.Find(name);
   const std::string place = listing.place + "/" + name;
+  // Other tools copy checkpoints without it, and a copy gets one of its own.
+  if (file == nullptr && FileNameOf("/" + name) == kCommitMarkerFile) {
+    return Status();
+  }
   if (file == nullptr) {
     return DataLossError(place +
                          ": the file is missing, and the checkpoint was saved "

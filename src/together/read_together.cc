@@ -117,6 +117,7 @@ class Reader {
     host.LetGo();
     if (read.ok()) read = CatchBadAlloc([&] { return MakeArrays(host); });
     HF_RETURN_IF_ERROR(Finish(read));
+    FillRepeated();
     result_.stats.total_seconds = total.Lap();
     return std::move(result_);
   }
@@ -373,21 +374,29 @@ class Reader {
       array = host.ArrayOf(wanted);
     }
     HF_RETURN_IF_ERROR(checkpoint_.ReadInto(rest, {}).status());
-    return CopyRepeated();
+    return SeparateRepeated();
   }
 
-  // Arrays of one call do not share memory with each other.
-  Status CopyRepeated() {
+  // Arrays of one call do not share memory with each other. Others may still be
+  // reading into it: it is copied when all are done.
+  Status SeparateRepeated() {
     std::unordered_set<const char*> addresses;
     for (Array& array : result_.arrays) {
       const char* const address = array.view().data;
       if (array.byte_count() == 0 || addresses.insert(address).second) continue;
       HF_ASSIGN_OR_RETURN(Array copy,
                           Array::Allocate(array.dtype(), array.shape()));
-      std::memcpy(copy.mutable_view().data, address, array.byte_count());
+      repeated_.push_back({std::move(array), copy.mutable_view().data});
       array = std::move(copy);
     }
     return Status();
+  }
+
+  void FillRepeated() {
+    for (const auto& [source, target] : repeated_) {
+      std::memcpy(target, source.view().data, source.byte_count());
+    }
+    repeated_.clear();
   }
 
   const OpenedCheckpoint& checkpoint_;
@@ -398,7 +407,9 @@ class Reader {
   Neighbours neighbours_;
   std::unique_ptr<ProcessGroup> host_group_;
   std::unique_ptr<ProcessGroup> leaders_;  // when this rank is one
-  std::vector<Trip> trips_;                // of a leader
+  // What is wanted twice, and where else it goes.
+  std::vector<std::pair<Array, char*>> repeated_;
+  std::vector<Trip> trips_;  // of a leader
   std::vector<std::string> introductions_;
   ReadTogetherResult result_;
 };

@@ -153,6 +153,8 @@ def steps(subject: Subject) -> Any:
     for step in (OLD, NEW):
         if step in found and not found[step]["committed"]:
             raise CommandError(found[step]["why_not"])
+        if step in found and found[step]["damage"]:
+            raise CommandError(found[step]["damage"])
     return [
         {key: value for key, value in each.items() if key != "bytes"}
         for each in found.values()

@@ -9,7 +9,7 @@ import os
 from types import TracebackType
 from typing import Any
 
-from holdfast import _files
+from holdfast import _files, errors
 from holdfast.orbax import _pending
 from holdfast.orbax._handler import CheckpointHandler
 from holdfast.orbax._paths import PathLike, handler_path, is_path_finalized
@@ -283,6 +283,7 @@ class Checkpointer(AbstractCheckpointer):
             NotADirectoryError: it is a file.
             ValueError: `_CHECKPOINT_METADATA` has fields of other types than
                 Orbax writes.
+            DataLossError: the files are not those that were saved.
         """
         if isinstance(self._handler, CompositeCheckpointHandler):
             return self._handler.metadata(directory)
@@ -292,6 +293,8 @@ class Checkpointer(AbstractCheckpointer):
             metadata.item_metadata = self._handler.metadata(
                 handler_path(directory)
             )
+        except errors.DataLossError:
+            raise
         except (FileNotFoundError, NotImplementedError, ValueError, TypeError):
             logging.warning(
                 "Failed to get item metadata from directory %s. Either it was"

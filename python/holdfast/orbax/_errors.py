@@ -29,7 +29,10 @@ def reading_error(error: Exception) -> Exception:
     """
     for kind, code in _CODE_OF_CLASS.items():
         if isinstance(error, kind):
-            return ValueError(f"{code}: {error}")
+            text = f"{code}: {error}"
+            # A ValueError too, which those can tell who may not pass it over.
+            is_damage = kind is errors.DataLossError
+            return errors.DataLossError(text) if is_damage else ValueError(text)
     return error
 
 

@@ -319,6 +319,7 @@ class CompositeCheckpointHandler(AsyncCheckpointHandler):
             NotADirectoryError: it is a file.
             ValueError: `_CHECKPOINT_METADATA` is not of several items; an
                 item's metadata cannot be read.
+            DataLossError: an item that was saved is gone.
         """
         directory = handler_path(directory)
         if not _files.exists(directory):
@@ -334,6 +335,7 @@ class CompositeCheckpointHandler(AsyncCheckpointHandler):
                     " metadata()."
                 )
         existing = _subdirectories(directory) if is_directory else []
+        check_none_is_gone(directory, existing)
         known = self._handlers.known()
         saved = deserialize(read_step_metadata(os.fspath(directory)) or {})
         item_metadata = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+from holdfast import errors
 from holdfast.orbax.v1._coroutines import run_sync
 from holdfast.orbax.v1._layout import (
     AUTO_NAME,
@@ -96,6 +97,8 @@ def _item_metadata(layout: Layout, name: str, context: Context) -> Any:
     handler = handler_for(layout, name, None, context)
     try:
         return run_sync(handler.metadata(item_path(layout, name)))
+    except errors.DataLossError:
+        raise
     except Exception as error:
         _logger.warning(
             "Failed to get metadata for checkpointable: %s due to incompatible "
