@@ -2,6 +2,8 @@
 // the items below it.
 #include "holdfast/checkpoint.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 
 #include "base/no_throw.h"
@@ -14,8 +16,10 @@
 #include "checkpoint/opened_checkpoint.h"
 #include "checkpoint/place_check.h"
 #include "checkpoint/restore.h"
+#include "checkpoint/unfinished.h"
 #include "holdfast/torch_file.h"
 #include "place/look.h"
+#include "storage/url_path.h"
 #include "tensor/copy.h"
 
 namespace holdfast {
@@ -46,14 +50,42 @@ int64_t ChunksTouched(const ChunkGrid& grid, const Box& box) {
 
 }  // namespace
 
+namespace {
+
+// Tells a directory on disk from any other that gets its name; "" for what is
+// not there, and in object stores, whose versions tell.
+std::string DirectoryId(const std::string& path) {
+  struct stat info;
+  if (IsUrl(path) || ::stat(path.c_str(), &info) != 0) return "";
+  return std::to_string(info.st_dev) + ":" + std::to_string(info.st_ino);
+}
+
+}  // namespace
+
+Status OpenedCheckpoint::CheckNotReplaced() const {
+  const std::string now = DirectoryId(info_.path);
+  if (now.empty() || now == directory_id_) return Status();
+  return UnavailableError("read " + info_.path +
+                          ": another checkpoint has taken its place while it "
+                          "was being read; read it again");
+}
+
 Result<std::unique_ptr<OpenedCheckpoint>> OpenedCheckpoint::Open(
     const std::string& path, const OpenOptions& options, ItemDetail detail) {
   const LookScope look(path);
+  const std::string before = DirectoryId(path);
   HF_ASSIGN_OR_RETURN(Place place, FindPlace(path, options));
   HF_RETURN_IF_ERROR(place.damage);
   if (options.verify) HF_RETURN_IF_ERROR(CheckPlace(options, place));
   std::unique_ptr<OpenedCheckpoint> opened(new OpenedCheckpoint);
   opened->info_ = std::move(place.info);
+  const bool is_itself = opened->info_.path == AbsolutePath(path);
+  opened->directory_id_ = is_itself ? before : DirectoryId(opened->info_.path);
+  // Of a root's steps the directory may be another's since it was looked at.
+  if (!is_itself && opened->info_.step && !IsUrl(path) &&
+      !IsFinishedStep(opened->info_.path, options.commit_mode)) {
+    return IncompleteError(opened->info_.path);
+  }
   const bool name_items = place.items.size() > 1;
   for (const ItemPlace& item_place : place.items) {
     HF_ASSIGN_OR_RETURN(std::unique_ptr<Item> item,
@@ -61,6 +93,7 @@ Result<std::unique_ptr<OpenedCheckpoint>> OpenedCheckpoint::Open(
     opened->AddItem(std::move(item), name_items, detail);
   }
   if (opened->items_.size() == 1) opened->AddItemInfo(*opened->items_[0]);
+  HF_RETURN_IF_ERROR(opened->CheckNotReplaced());
   return opened;
 }
 

@@ -493,8 +493,7 @@ class ItemOpener {
 
   // Every process leaves a file, as a rule about all arrays: one is enough
   // then, of what may be thousands. A damaged one is a problem of all leaves
-  // that may be keys; one that never had a checksum and makes no sense is
-  // Verify's business.
+  // that may be keys.
   void ReadPrngImpls(const TreeMetadata& metadata) {
     std::unordered_set<std::string> unknown;
     for (const TreeMetadataEntry& entry : metadata.entries) {
@@ -511,7 +510,10 @@ class ItemOpener {
         return Status();
       }
       const auto records = ParseArrayMetadatas(text->view());
-      if (!records.ok()) return Status();
+      if (!records.ok()) {
+        NotePrngProblem(records.status().WithContext(files().Describe(key)));
+        return Status();
+      }
       for (const ArrayMetadataRecord& record : *records) {
         if (unknown.erase(record.param_name) == 0) continue;
         const auto& ext = record.ext_metadata;

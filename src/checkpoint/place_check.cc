@@ -83,8 +83,8 @@ Status CheckPlace(const OpenOptions& options, Place& place) {
       place.metadata_text
           ? files.Check(kCheckpointMetadataFile, place.metadata_text->view())
           : files.CheckGone(kCheckpointMetadataFile));
-  if (place.info.format == "orbax" && files.Lists(kV1MarkerFile)) {
-    HF_RETURN_IF_ERROR(files.CheckGone(kV1MarkerFile));
+  if (files.Lists(kV1MarkerFile)) {
+    HF_RETURN_IF_ERROR(files.Read(kV1MarkerFile).status());
   }
   if (!place.items.empty() && !place.items[0].name.empty()) {
     Status gone = CheckDocuments(files, options, place);
