@@ -39,6 +39,10 @@ int ReadNames(int directory, std::vector<std::string>& names) {
   }
 }
 
+// The file by which readers know that the directory of a save without a marker
+// is no checkpoint: until it goes, they do not take the rest for one.
+constexpr std::string_view kRemovedLast = "_CHECKPOINT_METADATA";
+
 class TreeRemover {
  public:
   explicit TreeRemover(dev_t device) : device_(device) {}
@@ -48,6 +52,9 @@ class TreeRemover {
     std::vector<std::string> names;
     const int error = ReadNames(directory, names);
     if (error != 0) return ErrnoStatus(error, "remove", path);
+    std::stable_partition(
+        names.begin(), names.end(),
+        [](const std::string& name) { return name != kRemovedLast; });
     for (const std::string& name : names) {
       std::string entry_path = path;
       entry_path.append("/").append(name);

@@ -335,9 +335,9 @@ class CompositeCheckpointHandler(AsyncCheckpointHandler):
                     " metadata()."
                 )
         existing = _subdirectories(directory) if is_directory else []
-        check_none_is_gone(directory, existing)
         known = self._handlers.known()
         saved = deserialize(read_step_metadata(os.fspath(directory)) or {})
+        check_none_is_gone(directory, existing)
         item_metadata = {
             name: _metadata_of(directory / name, known.get(name))
             for name in existing

@@ -350,6 +350,7 @@ def test_steps_are_read_when_asked_for(tmp_path: Path) -> None:
     """Constructing a manager opens no file of any step."""
     for step in range(50):
         (tmp_path / str(step)).mkdir()
+        (tmp_path / str(step) / "_CHECKPOINT_METADATA").touch()
     found = ocp.CheckpointManager(tmp_path)
     assert found.latest_step() == 49
     for info in found._infos.all():
