@@ -62,6 +62,31 @@ std::string DirectoryId(const std::string& path) {
 
 }  // namespace
 
+namespace {
+
+// Arrays without any file of Orbax's beside them may be those of a save that
+// has just begun, or of a removal that is nearly done: then there are others
+// now, or none.
+Status CheckStillBare(const OpenedCheckpoint& checkpoint) {
+  for (const auto& item : checkpoint.items()) {
+    const ItemPlace& place = item->place();
+    if (place.kind == ItemKind::kPytree || place.kind == ItemKind::kJson ||
+        place.is_named_by_file || place.store != nullptr) {
+      continue;
+    }
+    const Result<ItemPlace> now = ClassifyItem(place.directory);
+    if (now.ok() && now->kind == place.kind &&
+        IsFinishedStep(place.directory, CommitMode::kAuto)) {
+      continue;
+    }
+    return UnavailableError("read " + place.directory +
+                            ": it is being written or removed; read it again");
+  }
+  return Status();
+}
+
+}  // namespace
+
 Status OpenedCheckpoint::CheckNotReplaced() const {
   const std::string now = DirectoryId(info_.path);
   if (now.empty() || now == directory_id_) return Status();
@@ -94,6 +119,7 @@ Result<std::unique_ptr<OpenedCheckpoint>> OpenedCheckpoint::Open(
   }
   if (opened->items_.size() == 1) opened->AddItemInfo(*opened->items_[0]);
   HF_RETURN_IF_ERROR(opened->CheckNotReplaced());
+  if (!IsUrl(path)) HF_RETURN_IF_ERROR(CheckStillBare(*opened));
   return opened;
 }
 
