@@ -18,8 +18,8 @@ namespace {
 
 struct Wanted {
   uint64_t seed = 1;
-  uint64_t disk_rounds = 60;
-  uint64_t bucket_rounds = 60;
+  uint64_t disk_rounds = 40;
+  uint64_t bucket_rounds = 30;
   uint64_t minutes = 0;
 };
 
