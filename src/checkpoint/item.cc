@@ -143,7 +143,10 @@ class ItemOpener {
 
   // DataLoss for what is not there, and was when the item was saved.
   Result<bool> Exists(std::string_view name) {
-    if (files().Stat(name).ok()) return true;
+    const Status found = files().Stat(name).status();
+    if (found.ok()) return true;
+    // What cannot be looked for may be there.
+    if (found.code() != StatusCode::kNotFound) return found;
     HF_RETURN_IF_ERROR(checked().CheckGone(name));
     return false;
   }
