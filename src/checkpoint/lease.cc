@@ -33,8 +33,10 @@ struct HeldLease {
 
 namespace {
 
-// Who is asked to take a lease away this often in a row, gives up.
+// A saver gives up after being taken over so often in a row.
 constexpr int kTakeAttempts = 100;
+// A server that does what it must not so often in a row ignores conditions.
+constexpr int kAskAttempts = 3;
 constexpr double kPollSeconds = 1;
 // Renewed when a third of the time is over.
 constexpr double kRenewSeconds = SaveLease::kCommitSeconds / 3;
@@ -234,28 +236,33 @@ std::string SaveLease::Text() const {
   return held_->text;
 }
 
-Result<SaveLease> SaveLease::Take(const std::string& directory) {
+Result<SaveLease> SaveLease::TakeUnasked(const std::string& directory) {
   const LeaseRecord record = NewRecord();
-  const std::string path = LeasePath(directory);
   Status taken;
   bool had_holder = false;
   for (int attempt = 0; attempt < kTakeAttempts; ++attempt) {
-    taken = TakeOnce(path, SerializeLease(record), had_holder);
-    if (taken.ok()) break;
+    taken = TakeOnce(LeasePath(directory), SerializeLease(record), had_holder);
+    if (taken.ok()) return SaveLease(directory, record, had_holder);
     if (taken.code() == StatusCode::kAlreadyExists) {
       SleepAWhile();
     } else if (taken.code() != StatusCode::kFailedPrecondition) {
       return taken;
     }
   }
-  HF_RETURN_IF_ERROR(taken);
-  SaveLease lease(directory, record, had_holder);
-  const Status checked = CheckServerHonoursConditions(path);
-  if (!checked.ok()) {
-    (void)lease.Release();
-    return checked;
+  return taken;
+}
+
+Result<SaveLease> SaveLease::Take(const std::string& directory) {
+  const std::string path = LeasePath(directory);
+  for (int ask = 0; ask < kAskAttempts; ++ask) {
+    HF_ASSIGN_OR_RETURN(SaveLease lease, TakeUnasked(directory));
+    const Result<bool> honours = HonoursConditions(path);
+    if (!honours.ok()) (void)lease.Release();
+    HF_RETURN_IF_ERROR(honours.status());
+    if (*honours) return lease;
   }
-  return lease;
+  HF_RETURN_IF_ERROR(TakeServerAsItIs(path));
+  return TakeUnasked(directory);
 }
 
 Status SaveLease::CheckHeld() const { return CheckText(directory_, Text()); }

@@ -84,6 +84,8 @@ class SaveLease {
 
  private:
   friend Status RemoveMarked(const std::string& directory);
+  // Whatever the server is.
+  static Result<SaveLease> TakeUnasked(const std::string& directory);
   SaveLease(std::string directory, LeaseRecord record, bool had_holder);
   Status Swap(LeaseRecord next);
   std::string Text() const;  // of record_, as it is stored

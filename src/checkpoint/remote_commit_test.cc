@@ -626,6 +626,56 @@ TEST_P(RemoteCommitTest, RefusesServersThatIgnoreConditions) {
   EXPECT_EQ(TextOfLoaded(One("7")), old_);
 }
 
+// The question is asked with writes to the lease, which a rival may have by
+// then: with any version, or let go.
+TEST_P(RemoteCommitTest, AskingTheServerNeverTakesALeaseFromARival) {
+  const std::string key = "run/7/_HOLDFAST_SAVE";
+  for (int i = 0; i < 100; ++i) {
+    const char digit = static_cast<char>('0' + i % 10);
+    StartOver();
+    memory_->AdvanceTime(i / 10);  // versions are times here
+    const auto fresh = std::make_shared<FaultBucket>(memory_);
+    BucketRegistry::Default().Register(
+        "mem", [&](const std::string&, const RemoteOptions&) {
+          return Result<std::shared_ptr<Bucket>>(fresh);
+        });
+    int put_count = 0;
+    fresh->SetHook([&](BucketRequest kind, std::string_view at) {
+      // Taken, asked for its absence, and now with a version.
+      if (kind != BucketRequest::kPut || at != key || ++put_count != 3) {
+        return Status();
+      }
+      std::string version;
+      do {
+        const std::string_view text = "a rival's";
+        version = *memory_->Put(key, {&text, 1});
+      } while (version.back() != digit && GetParam());
+      return Status();
+    });
+    const auto taken = SaveLease::Take(One("7"));
+    fresh->SetHook(nullptr);
+    ASSERT_EQ(put_count, 3);
+    EXPECT_EQ(taken->CheckHeld().code(), StatusCode::kFailedPrecondition);
+    const GetRequest request{.key = key};
+    EXPECT_EQ(memory_->Get({&request, 1})[0]->bytes.view(), "a rival's");
+  }
+}
+
+TEST_P(RemoteCommitTest, AsksAgainWhenTheLeaseHasGoneWhileTheServerWasAsked) {
+  const std::string key = "run/7/_HOLDFAST_SAVE";
+  int put_count = 0;
+  one_->SetHook([&](BucketRequest kind, std::string_view at) {
+    return kind == BucketRequest::kPut && at == key && ++put_count == 2
+               ? memory_->Delete(key)
+               : Status();
+  });
+  const auto taken = SaveLease::Take(One("7"));
+  one_->SetHook(nullptr);
+  ASSERT_TRUE(taken.ok()) << taken.status().ToString();
+  EXPECT_EQ(put_count, 5);  // taken, asked, taken again, asked twice
+  EXPECT_TRUE(taken->CheckHeld().ok());
+}
+
 TEST_P(RemoteCommitTest, WaitsForWhoCommitsAndThenSeesTheMarker) {
   ASSERT_TRUE(SaveNumber(One("7"), 1).ok());
   auto begun = RemoteCommit::Begin(One("8"), false);

@@ -5,11 +5,13 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/status_macros.h"
 #include "place/bucket_registry.h"
+#include "place/swap_file.h"
 
 namespace holdfast {
 namespace {
@@ -41,65 +43,78 @@ AskedBuckets& Asked() {
   return asked;
 }
 
-// One that looks like a version and is none of the object.
-std::string OtherVersion(const GetResult& now) {
-  std::string version = now.object.version;
-  if (!version.empty()) version.back() = version.back() == '7' ? '8' : '7';
+// One that looks like a version, and that the object never has again: numbers
+// grow with time, the rest are digests.
+std::string OtherVersion(std::string version) {
+  const bool is_number = !version.empty() && version.find_first_not_of(
+                                                 "0123456789") == version.npos;
+  const size_t last =
+      is_number ? version.find_last_not_of('0') : version.size() - 1;
+  if (version.empty() || last == version.npos) return version + "0";
+  char& digit = version[last];
+  digit = is_number ? static_cast<char>(digit - 1) : digit == '7' ? '8' : '7';
   return version;
 }
 
-// Ok when a write that must not happen was refused for its condition.
-Status CheckRefused(const BucketPlace& file, const GetResult& now,
-                    const Condition& condition, std::string_view header) {
+// Whether a write that must not happen is refused for its condition. One that
+// happens is undone.
+Result<bool> IsRefused(const std::string& path, const BucketPlace& file,
+                       const GetResult& now, const Condition& condition) {
   // Nearly what is there. Just that could pass for a write of ours that was
   // sent twice.
-  const std::string_view pieces[] = {now.bytes.view(), "\n"};
+  const std::string text = now.bytes.ToString() + "\n";
+  const std::string_view pieces[] = {text};
   const Status put = file.bucket->Put(file.key, pieces, condition).status();
   if (put.code() == StatusCode::kFailedPrecondition ||
       put.code() == StatusCode::kAlreadyExists) {
-    return Status();
+    return true;
   }
   HF_RETURN_IF_ERROR(put);
-  HF_RETURN_IF_ERROR(file.bucket->Put(file.key, std::span(pieces, 1)).status());
-  return FailedPreconditionError(
-      "save to " + file.bucket->UrlOf("") + ": the server ignores " +
-      std::string(header) +
-      ", so two saves at once could both count as complete");
-}
-
-Status AskServer(const BucketPlace& file) {
-  const GetRequest request{.key = file.key};
-  std::vector<Result<GetResult>> results = file.bucket->Get({&request, 1});
-  HF_RETURN_IF_ERROR(results.front().status());
-  const GetResult& now = *results.front();
-  HF_RETURN_IF_ERROR(CheckRefused(file, now, Condition::Absent(),
-                                  "the condition that an object be absent "
-                                  "(If-None-Match, ifGenerationMatch=0)"));
-  return CheckRefused(file, now, Condition::Version(OtherVersion(now)),
-                      "the condition that an object have a certain version "
-                      "(If-Match, ifGenerationMatch)");
+  const Status undone = DeleteFileIf(path, text);
+  // Somebody has taken it meanwhile.
+  if (undone.code() == StatusCode::kFailedPrecondition) return false;
+  HF_RETURN_IF_ERROR(undone);
+  return false;
 }
 
 }  // namespace
 
-Status CheckServerHonoursConditions(const std::string& path) {
+Result<bool> HonoursConditions(const std::string& path) {
   HF_ASSIGN_OR_RETURN(const BucketPlace file,
                       BucketRegistry::Default().Find(path));
-  if (Asked().Has(file.bucket)) return Status();
-  const Status asked = AskServer(file);
-  if (asked.code() == StatusCode::kFailedPrecondition) {
-    const char* const allow = std::getenv(kAllowUnsafe);
-    if (allow == nullptr || std::string_view(allow) != "1") {
-      return FailedPreconditionError(
-          std::string(asked.message()) + "; refused (" + kAllowUnsafe +
-          "=1 saves all the same: see to it that only one process saves to a "
-          "path)");
-    }
-    std::fprintf(stderr, "holdfast: %s\n",
-                 std::string(asked.message()).c_str());
-  } else {
-    HF_RETURN_IF_ERROR(asked);
+  if (Asked().Has(file.bucket)) return true;
+  const GetRequest request{.key = file.key};
+  std::vector<Result<GetResult>> results = file.bucket->Get({&request, 1});
+  if (results.front().status().code() == StatusCode::kNotFound) return false;
+  HF_RETURN_IF_ERROR(results.front().status());
+  const GetResult& now = *results.front();
+  for (const Condition& impossible :
+       {Condition::Absent(),
+        Condition::Version(OtherVersion(now.object.version))}) {
+    HF_ASSIGN_OR_RETURN(const bool is_refused,
+                        IsRefused(path, file, now, impossible));
+    if (!is_refused) return false;
   }
+  Asked().Add(file.bucket);
+  return true;
+}
+
+Status TakeServerAsItIs(const std::string& path) {
+  HF_ASSIGN_OR_RETURN(const BucketPlace file,
+                      BucketRegistry::Default().Find(path));
+  const std::string what =
+      "save to " + file.bucket->UrlOf("") +
+      ": the server ignores conditions of writes (If-None-Match and If-Match, "
+      "or ifGenerationMatch), so two saves at once could both count as "
+      "complete";
+  const char* const allow = std::getenv(kAllowUnsafe);
+  if (allow == nullptr || std::string_view(allow) != "1") {
+    return FailedPreconditionError(
+        what + "; refused (" + kAllowUnsafe +
+        "=1 saves all the same: see to it that only one process saves to a "
+        "path)");
+  }
+  std::fprintf(stderr, "holdfast: %s\n", what.c_str());
   Asked().Add(file.bucket);
   return Status();
 }

@@ -13,10 +13,14 @@ namespace holdfast {
 
 // Whether the server refuses to create the file `path` (a URL), which exists,
 // once more, and to replace a version of it that is none: without that two
-// writers may both win. FailedPrecondition when it does either. Asks once for
-// each bucket and process. HOLDFAST_ALLOW_UNSAFE_COMMIT=1 in the environment
-// takes any server, with a word on stderr.
-Status CheckServerHonoursConditions(const std::string& path);
+// writers may both win. Asks until the answer is yes once for each bucket and
+// process. False also when somebody has removed the file since: `path` is free
+// then, unless somebody else has taken it, and the caller may ask again.
+Result<bool> HonoursConditions(const std::string& path);
+// Says for the bucket of `path` that its server ignores conditions:
+// FailedPrecondition. HOLDFAST_ALLOW_UNSAFE_COMMIT=1 in the environment takes
+// any server, with a word on stderr; nobody is asked again then.
+Status TakeServerAsItIs(const std::string& path);
 
 // Aborts all unfinished uploads of objects below the directory `path`. Ok where
 // nobody may list them.

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdio>
+#include <fstream>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -58,6 +59,7 @@ class BucketRound {
     Expect(SaveNumber(kPartyCount, "7", 0));
     Race();
     Judge();
+    if (counts_.violations > 0) WriteTrace();
     return counts_;
   }
 
@@ -92,7 +94,8 @@ class BucketRound {
     }
     auto random = std::make_shared<std::mt19937_64>(random_());
     auto mutex = std::make_shared<std::mutex>();
-    buckets_[party]->SetHook([=, this](BucketRequest, std::string_view) {
+    buckets_[party]->SetHook([=, this](BucketRequest kind,
+                                       std::string_view key) {
       uint64_t wait = 0;
       {
         const std::lock_guard lock(*mutex);
@@ -102,8 +105,22 @@ class BucketRound {
       for (int i = 0; request_count_ < last && running_ > 1 && i < 2000; ++i) {
         ::sched_yield();
       }
+      Note(party, kind, key);
       return Status();
     });
+  }
+  // What led to it: the seed alone does not, for threads run as they like.
+  void WriteTrace() {
+    const std::string path = "race-" + std::to_string(seed_) + ".trace";
+    std::ofstream file(path);
+    for (const std::string& request : trace_) file << request << '\n';
+    std::fprintf(stderr, "all requests are in %s\n", path.c_str());
+  }
+  void Note(int party, BucketRequest kind, std::string_view key) {
+    const std::lock_guard lock(trace_mutex_);
+    trace_.push_back("p" + std::to_string(party) + " " +
+                     std::string(BucketRequestName(kind)) + " " +
+                     std::string(key));
   }
 
   void Race() {
@@ -219,6 +236,8 @@ class BucketRound {
   std::vector<int64_t> own_steps_;  // acknowledged
   std::mutex mutex_;
   RaceCounts counts_;
+  std::mutex trace_mutex_;
+  std::vector<std::string> trace_;  // requests of all, in order
 };
 
 }  // namespace
