@@ -52,65 +52,47 @@ int64_t ChunksTouched(const ChunkGrid& grid, const Box& box) {
 
 namespace {
 
-// Tells a directory on disk from any other that gets its name; "" for what is
-// not there, and in object stores, whose versions tell.
-std::string DirectoryId(const std::string& path) {
-  struct stat info;
-  if (IsUrl(path) || ::stat(path.c_str(), &info) != 0) return "";
-  return std::to_string(info.st_dev) + ":" + std::to_string(info.st_ino);
+bool IsBare(const ItemPlace& item) {
+  return item.kind != ItemKind::kPytree && item.kind != ItemKind::kJson;
 }
 
-}  // namespace
-
-namespace {
-
-// Arrays without any file of Orbax's beside them may be those of a save that
-// has just begun, or of a removal that is nearly done: then there are others
-// now, or none.
-Status CheckStillBare(const OpenedCheckpoint& checkpoint) {
-  for (const auto& item : checkpoint.items()) {
-    const ItemPlace& place = item->place();
-    if (place.kind == ItemKind::kPytree || place.kind == ItemKind::kJson ||
-        place.is_named_by_file || place.store != nullptr) {
-      continue;
-    }
-    const Result<ItemPlace> now = ClassifyItem(place.directory);
-    if (now.ok() && now->kind == place.kind &&
-        IsFinishedStep(place.directory, CommitMode::kAuto)) {
-      continue;
-    }
-    return UnavailableError("read " + place.directory +
-                            ": it is being written or removed; read it again");
+// The first look may have been at a directory that a save had just made, or at
+// one that a removal was emptying: what says so comes first, and goes last.
+Status CheckStillThat(const std::string& path, const OpenOptions& options,
+                      const Place& place) {
+  const std::vector<ItemPlace>& items = place.items;
+  if (items[0].is_named_by_file) return Status();
+  if (!IsFinished(place.info.path, options.commit_mode)) {
+    return IncompleteError(place.info.path);
   }
-  return Status();
+  const bool is_sure = place.metadata_text.has_value() &&
+                       std::none_of(items.begin(), items.end(), IsBare);
+  if (is_sure) return Status();
+  const Result<Place> now = FindPlace(path, options);
+  const bool is_same =
+      now.ok() && now->damage.ok() &&
+      std::equal(now->items.begin(), now->items.end(), items.begin(),
+                 items.end(), [](const ItemPlace& a, const ItemPlace& b) {
+                   return a.kind == b.kind && a.directory == b.directory;
+                 });
+  if (is_same) return Status();
+  return UnavailableError("read " + path +
+                          ": it is being written or removed; read it again");
 }
 
 }  // namespace
-
-Status OpenedCheckpoint::CheckNotReplaced() const {
-  const std::string now = DirectoryId(info_.path);
-  if (now.empty() || now == directory_id_) return Status();
-  return UnavailableError("read " + info_.path +
-                          ": another checkpoint has taken its place while it "
-                          "was being read; read it again");
-}
 
 Result<std::unique_ptr<OpenedCheckpoint>> OpenedCheckpoint::Open(
     const std::string& path, const OpenOptions& options, ItemDetail detail) {
   const LookScope look(path);
-  const std::string before = DirectoryId(path);
+  const std::string before = PlaceId(path);
   HF_ASSIGN_OR_RETURN(Place place, FindPlace(path, options));
   HF_RETURN_IF_ERROR(place.damage);
   if (options.verify) HF_RETURN_IF_ERROR(CheckPlace(options, place));
   std::unique_ptr<OpenedCheckpoint> opened(new OpenedCheckpoint);
-  opened->info_ = std::move(place.info);
+  opened->info_ = place.info;
   const bool is_itself = opened->info_.path == AbsolutePath(path);
-  opened->directory_id_ = is_itself ? before : DirectoryId(opened->info_.path);
-  // Of a root's steps the directory may be another's since it was looked at.
-  if (!is_itself && opened->info_.step && !IsUrl(path) &&
-      !IsFinishedStep(opened->info_.path, options.commit_mode)) {
-    return IncompleteError(opened->info_.path);
-  }
+  const std::string id = is_itself ? before : PlaceId(place.info.path);
   const bool name_items = place.items.size() > 1;
   for (const ItemPlace& item_place : place.items) {
     HF_ASSIGN_OR_RETURN(std::unique_ptr<Item> item,
@@ -118,8 +100,10 @@ Result<std::unique_ptr<OpenedCheckpoint>> OpenedCheckpoint::Open(
     opened->AddItem(std::move(item), name_items, detail);
   }
   if (opened->items_.size() == 1) opened->AddItemInfo(*opened->items_[0]);
-  HF_RETURN_IF_ERROR(opened->CheckNotReplaced());
-  if (!IsUrl(path)) HF_RETURN_IF_ERROR(CheckStillBare(*opened));
+  if (!IsUrl(path)) {
+    HF_RETURN_IF_ERROR(CheckStillThat(path, options, place));
+  }
+  HF_RETURN_IF_ERROR(CheckSamePlace(place.info.path, id));
   return opened;
 }
 

@@ -565,6 +565,10 @@ Store& Item::array_store() const {
   return *files_;
 }
 
+Status Item::CheckStillThere() const {
+  return CheckSamePlace(place_.directory, directory_id_);
+}
+
 Result<std::unique_ptr<Item>> Item::OpenArrays(
     const std::string& directory, bool use_ocdbt,
     const std::vector<ArrayRequest>& requests, const OpenOptions& options) {

@@ -83,15 +83,21 @@ class Item {
   // The item's own list of checksums, of values too; null when it has none, or
   // nothing is to be checked.
   const DigestIndex* digests() const { return checked_.own(); }
+  // Unavailable when the item's directory on disk is not that which was opened:
+  // what was read may be of another, and what was missing no fill value.
+  Status CheckStillThere() const;
   // Absent chunks are errors.
   bool refuses_missing_chunks() const { return refuses_missing_; }
 
  private:
   friend class ItemOpener;
   explicit Item(ItemPlace place)
-      : place_(std::move(place)), checked_(CheckedFiles::Unchecked(nullptr)) {}
+      : place_(std::move(place)),
+        directory_id_(PlaceId(place_.directory)),
+        checked_(CheckedFiles::Unchecked(nullptr)) {}
 
   ItemPlace place_;
+  std::string directory_id_;
   std::shared_ptr<Store> files_;
   CheckedFiles checked_;  // the same, and their checksums
   std::unique_ptr<ocdbt::OcdbtStore> ocdbt_store_;

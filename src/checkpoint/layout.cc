@@ -430,6 +430,20 @@ Result<Place> Find(const std::string& path, const OpenOptions& options,
 
 }  // namespace
 
+std::string PlaceId(const std::string& path) {
+  return IsUrl(path) ? "" : local::DirectoryId(path);
+}
+
+Status CheckSamePlace(const std::string& path, const std::string& id) {
+  const std::string now = PlaceId(path);
+  if (now == id) return Status();
+  return UnavailableError("read " + path + ": " +
+                          (now.empty()
+                               ? "it was removed or got another name"
+                               : "another checkpoint has taken its place") +
+                          " since it was opened; open it again");
+}
+
 Status MissingItemError(const std::string& directory, const std::string& name) {
   return DataLossError("item \"" + name + "\" of " + directory +
                        " is gone: " + std::string(kCheckpointMetadataFile) +

@@ -56,6 +56,13 @@ struct Place {
   std::optional<Bytes> metadata_text;
 };
 
+// Tells a directory on disk from any other that gets its name; "" for what is
+// not there, and in object stores, whose versions tell.
+std::string PlaceId(const std::string& path);
+// Unavailable when `path` leads to another directory than the one of `id`, or
+// to none.
+Status CheckSamePlace(const std::string& path, const std::string& id);
+
 // REQUIRES: nothing; any path may be asked for.
 Result<Place> FindPlace(const std::string& path, const OpenOptions& options);
 

@@ -169,9 +169,7 @@ Result<LoadResult> LoadCheckpoint(const std::string& path,
         const auto checkpoint,
         OpenedCheckpoint::Open(path, options.open, ItemDetail::kForLoading));
     const double open_seconds = watch.Lap();
-    Result<LoadResult> loaded = LoadTree(*checkpoint, options);
-    HF_RETURN_IF_ERROR(checkpoint->CheckNotReplaced());
-    HF_ASSIGN_OR_RETURN(LoadResult result, std::move(loaded));
+    HF_ASSIGN_OR_RETURN(LoadResult result, LoadTree(*checkpoint, options));
     result.stats.plan_seconds += open_seconds;
     result.stats.total_seconds += open_seconds;
     return result;

@@ -43,9 +43,6 @@ class OpenedCheckpoint final : public Checkpoint {
   Result<Tree> Structure() const override;
 
   const std::vector<std::unique_ptr<Item>>& items() const { return items_; }
-  // Unavailable when another directory has taken the checkpoint's place on disk
-  // since it was opened: what was read may be of both.
-  Status CheckNotReplaced() const;
   // What ReadInto asks of a request: the leaf is an array, the box inside it.
   Status CheckRequest(const ReadRequest& request) const;
   // leaves()[leaf], and the item that holds it.
@@ -68,7 +65,6 @@ class OpenedCheckpoint final : public Checkpoint {
   Result<Array> BoxOfValue(size_t leaf, const Box& box) const;
 
   CheckpointInfo info_;
-  std::string directory_id_;  // "" where there is none to be had
   std::vector<std::unique_ptr<Item>> items_;
   std::vector<LeafInfo> infos_;
   std::vector<std::pair<const Item*, const StoredLeaf*>> leaves_;  // as infos_

@@ -554,6 +554,16 @@ class Restorer {
   std::vector<Worker> workers_;
 };
 
+Status CheckStillThere(const std::vector<RestoreTarget>& targets) {
+  const Item* last = nullptr;
+  for (const RestoreTarget& target : targets) {
+    if (target.item == last) continue;
+    HF_RETURN_IF_ERROR(target.item->CheckStillThere());
+    last = target.item;
+  }
+  return Status();
+}
+
 }  // namespace
 
 Status Restore(const std::vector<RestoreTarget>& targets,
@@ -579,10 +589,13 @@ Status Restore(const std::vector<RestoreTarget>& targets,
   stats.decoded_bytes += total_bytes;
   run.StartPhase("read", total_bytes);
   Restorer restorer(targets, plan, stores, run);
-  HF_RETURN_IF_ERROR(run.executor().ParallelFor(
+  const Status restored = run.executor().ParallelFor(
       plan.reads.size(),
       [&](size_t read, int worker) { return restorer.Execute(read, worker); },
-      &run.cancel()));
+      &run.cancel());
+  // It explains what failed, too.
+  HF_RETURN_IF_ERROR(CheckStillThere(targets));
+  HF_RETURN_IF_ERROR(restored);
   stats.transfer_seconds += watch.Lap();
   stats.stored_bytes += inline_bytes + stores.read_bytes();
   stats.in_flight_bytes_peak = run.budget().peak_bytes();
@@ -593,8 +606,8 @@ Status RestoreBox(const Item& item, const StoredLeaf& leaf, const Box& box,
                   const ArrayView& view, CodecContext& context) {
   const ArrayLayout& layout = *leaf.layout;
   if (IsEmpty(box)) return Status();
-  return ForEachChunk(
-      layout.grid, box, [&](const Shape& chunk_index) -> Status {
+  const Status restored =
+      ForEachChunk(layout.grid, box, [&](const Shape& chunk_index) -> Status {
         const Box chunk_box = layout.grid.ChunkBox(chunk_index);
         const Box part = *Intersect(chunk_box, box);
         const std::string key =
@@ -611,6 +624,8 @@ Status RestoreBox(const Item& item, const StoredLeaf& leaf, const Box& box,
         return read.WithContext("leaf " + leaf.info.name + ": chunk " +
                                 BoxToString(chunk_box));
       });
+  HF_RETURN_IF_ERROR(item.CheckStillThere());
+  return restored;
 }
 
 }  // namespace holdfast

@@ -156,6 +156,12 @@ Result<bool> LeadsToAnything(const std::string& path) {
   return LookAt(path, info);
 }
 
+std::string DirectoryId(const std::string& path) {
+  struct stat info;
+  if (::stat(path.c_str(), &info) != 0) return "";
+  return std::to_string(info.st_dev) + ":" + std::to_string(info.st_ino);
+}
+
 Status CreateDirectoryNew(const std::string& path) {
   if (::mkdir(path.c_str(), 0777) == 0) return {};
   return ErrnoStatus(errno, "create directory", path);

@@ -24,6 +24,10 @@ Result<PathKind> GetPathKind(const std::string& path);
 Result<bool> LeadsToDirectory(const std::string& path);
 Result<bool> LeadsToAnything(const std::string& path);
 
+// Tells the directory a path leads to from any other that gets its name; ""
+// for what is not there, or cannot be looked at.
+std::string DirectoryId(const std::string& path);
+
 // Makes one directory, 0777 less the umask. AlreadyExists when anything is
 // there; NotFound when the parent is missing. Not durable until the parent is
 // synced.

@@ -283,6 +283,27 @@ uint64_t ReadByteCount() {
   return 0;
 }
 
+// A chunk that is missing means the fill value, where no checksum knows better.
+TEST(Load, OfWhatGoesAwayMeanwhileIsNoTreeOfFillValues) {
+  const ScratchDirectory scratch;
+  const std::string path = scratch / "ckpt";
+  SaveOptions options;
+  options.use_ocdbt = false;
+  options.write_digests = false;
+  options.chunk_bytes_target = 4 << 10;
+  options.sync = false;
+  const Array matrix = RandomArray(DType::kFloat32, {64, 64}, 9);
+  ASSERT_TRUE(Save(path, Tree::Dict({{"w", matrix}}), options).ok());
+  LoadOptions load;
+  load.run.thread_count = 1;
+  load.run.progress = [&](const Progress&) {
+    if (fs::exists(path)) fs::rename(path, scratch / "elsewhere");
+  };
+  const auto loaded = Load(path, load);
+  EXPECT_EQ(loaded.status().code(), StatusCode::kUnavailable)
+      << loaded.status().ToString();
+}
+
 // The default of 8 MiB chunks in an array of 1 GiB, at a scale of 1 to 16.
 TEST(ReadBox, ARowOfAChunkedMatrixReadsUnderOnePercent) {
   if (ReadByteCount() == 0) GTEST_SKIP() << "no /proc/self/io here";

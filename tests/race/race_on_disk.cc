@@ -267,9 +267,6 @@ class DiskRound {
   void ReadAll() {
     LoadOptions options;
     options.run.thread_count = 1;
-    // Where the marker commits, a reader has to ask for it: without, a
-    // directory whose save begins or ends just now can look like bare arrays.
-    options.open.commit_mode = setting_.mode;
     while (board_->savers_running > 0) {
       struct stat info;
       if (setting_.mode == CommitMode::kRename &&
