@@ -11,7 +11,9 @@
 #include <cstring>
 #include <exception>
 #include <iostream>
+#include <new>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/dispatch.h"
@@ -50,9 +52,7 @@ bool NoColor() {
   return value != nullptr && *value != '\0';
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int Run(int argc, char** argv) {
   std::ios::sync_with_stdio(false);
   // Listings of 100,000 leaves go out in few writes.
   static char buffer[1 << 16];
@@ -67,10 +67,25 @@ int main(int argc, char** argv) {
   env.cancel = &g_cancel;
   env.mpi_transport = [] { return holdfast::MpiTransport(); };
   env.is_started_by_mpi = holdfast::StartedByMpi();
-  // Only the standard library can throw here, for want of memory.
+  const std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
+  return holdfast::cli::RunCommand(words, env);
+}
+
+// Without std::cerr, whose buffer may be what there was no memory for.
+int FailOutOfMemory() {
+  constexpr std::string_view kText = "holdfast: the process is out of memory\n";
+  (void)!write(STDERR_FILENO, kText.data(), kText.size());
+  return holdfast::cli::kExitFailure;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  // Only the standard library can throw here.
   try {
-    const std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
-    return holdfast::cli::RunCommand(words, env);
+    return Run(argc, argv);
+  } catch (const std::bad_alloc&) {
+    return FailOutOfMemory();
   } catch (const std::exception& error) {
     std::cerr << "holdfast: " << error.what() << '\n';
     return holdfast::cli::kExitFailure;

@@ -23,7 +23,9 @@ int ExitCodeOf(const Status& status) {
 }
 
 int Fail(Env& env, const Status& status, std::string_view hint) {
-  env.err << "holdfast: " << PrintableText(status.message()) << '\n';
+  // First, since it may throw for want of memory.
+  const std::string text = PrintableText(status.message());
+  env.err << "holdfast: " << text << '\n';
   if (!hint.empty()) env.err << "hint: " << hint << '\n';
   return ExitCodeOf(status);
 }

@@ -151,6 +151,98 @@ def test_many_forks_at_any_moment_of_a_save(
     run_python(MANY, tmp_path)
 
 
+HUNDREDS = (
+    PROGRAM
+    + """
+import random, time
+
+CHILDREN, AT_ONCE, SECONDS_MAX = 200, 4, 20
+random = random.Random(7)
+small = {name: tree[name][:1000] for name in ("a1", "a2")}
+holdfast.save(root + "/first", tree)
+stops = threading.Event()
+
+def save_again_and_again():
+    path = root + "/saved"
+    while not stops.is_set():
+        holdfast.save(
+            path, tree, background=True, overwrite=True, durable=False
+        ).result()
+        assert holdfast.verify(path).ok
+
+def load_again_and_again():
+    while not stops.is_set():
+        check(root + "/first")
+
+def watched(work):
+    # A thread that fails ends the program, which would else go on without it.
+    try:
+        work()
+    except BaseException:
+        import traceback
+        traceback.print_exc()
+        os._exit(1)
+
+def child(number):
+    signal.alarm(SECONDS_MAX)  # ends one that hangs
+    own = f"{root}/child{number}"
+    holdfast.save(own, small, durable=False)
+    for name, array in holdfast.load(own).items():
+        assert (array == small[name]).all()
+    if number % 4 == 0:
+        check(root + "/first")
+
+def fork(number):
+    made = os.fork()
+    if made == 0:
+        code = 1
+        try:
+            child(number)
+            code = 0
+        except BaseException:
+            import traceback
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+    return made
+
+def reap(running):
+    made, status = os.wait()
+    number = running.pop(made)
+    assert status == 0, (
+        f"child {number}: {os.waitstatus_to_exitcode(status)}"
+        f" (-{signal.SIGALRM:d}: it hung)"
+    )
+
+threads = [
+    threading.Thread(target=watched, args=(work,), daemon=True)
+    for work in (save_again_and_again, load_again_and_again)
+]
+for thread in threads:
+    thread.start()
+running = {}
+for number in range(CHILDREN):
+    time.sleep(random.random() * 0.02)  # at any moment of their work
+    running[fork(number)] = number
+    if len(running) == AT_ONCE:
+        reap(running)
+while running:
+    reap(running)
+stops.set()
+for thread in threads:
+    thread.join(SECONDS_MAX)
+    assert not thread.is_alive(), "the parent hangs"
+"""
+)
+
+
+def test_hundreds_of_forks_while_threads_save_and_load(
+    tmp_path: Path, run_python: Callable[..., object]
+) -> None:
+    """No lock that a thread of the parent holds may stay locked in a child."""
+    run_python(HUNDREDS, tmp_path)
+
+
 IMPORTING = """
 import os, sys, threading
 

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "base/no_throw.h"
 #include "base/status_macros.h"
 #include "checkpoint/format/directory_names.h"
 #include "checkpoint/replaceable.h"
@@ -155,7 +156,11 @@ Status PendingCheckpoint::MakeDirectory() {
 }
 
 PendingCheckpoint::~PendingCheckpoint() {
-  if (!is_committed_) Abort();
+  if (is_committed_) return;
+  (void)CatchBadAlloc([&] {
+    Abort();
+    return Status();
+  });
 }
 
 // Best effort: leftovers are recognised, and removed by the next save to the

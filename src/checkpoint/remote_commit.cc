@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/no_throw.h"
 #include "base/status_macros.h"
 #include "checkpoint/format/checkpoint_metadata.h"
 #include "checkpoint/format/directory_names.h"
@@ -139,7 +140,11 @@ Status RemoteCommit::PutAside() {
 }
 
 RemoteCommit::~RemoteCommit() {
-  if (!is_finished_) Abort();
+  if (is_finished_) return;
+  (void)CatchBadAlloc([&] {
+    Abort();
+    return Status();
+  });
 }
 
 // Best effort; while the lease stays, the next save goes on with it.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/no_throw.h"
 #include "base/status_macros.h"
 #include "codec/xxh64.h"
 #include "tensor/copy.h"
@@ -162,7 +163,8 @@ Result<std::shared_ptr<Buffer>> ChunkFeed::Take(size_t unit,
     waiting_bytes_ += batch.byte_count;
     waiting_bytes_peak_ = std::max(waiting_bytes_peak_, waiting_bytes_);
     lock.unlock();
-    const Status status = Load(batch);
+    // Others wait for the batch, also when memory ran out.
+    const Status status = CatchBadAlloc([&] { return Load(batch); });
     lock.lock();
     batch.status = status;
     batch.state = status.ok() ? BatchState::kLoaded : BatchState::kFailed;

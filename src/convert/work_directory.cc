@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/coding.h"
+#include "base/no_throw.h"
 #include "base/status_macros.h"
 #include "base/string_coding.h"
 #include "codec/xxh64.h"
@@ -71,6 +72,30 @@ void AddFile(const std::string& path, std::string_view name, Xxh64& hash) {
   hash.Update(text);
 }
 
+// What is no directory: relative to `path`, with a slash before each. Not with
+// fs::recursive_directory_iterator, whose noexcept functions ask for memory.
+std::vector<std::string> FilesBelow(const std::string& path) {
+  std::vector<std::string> files;
+  std::vector<std::string> directories = {""};
+  while (!directories.empty()) {
+    const std::string prefix = std::move(directories.back()) + "/";
+    directories.pop_back();
+    const Result<std::vector<std::string>> names = ListDirectory(path + prefix);
+    if (!names.ok()) break;
+    for (const std::string& name : *names) {
+      const std::string entry = path + prefix + name;
+      const Result<PathKind> kind = GetPathKind(entry);
+      std::error_code ignored;
+      if (kind.ok() && *kind == PathKind::kDirectory) {
+        directories.push_back(prefix + name);
+      } else if (!fs::is_directory(entry, ignored)) {
+        files.push_back(prefix + name);
+      }
+    }
+  }
+  return files;
+}
+
 }  // namespace
 
 uint64_t FilesHash(const std::string& path) {
@@ -79,14 +104,7 @@ uint64_t FilesHash(const std::string& path) {
     return listing.ok() ? ListingHash(*listing) : 0;
   }
   Xxh64 hash;
-  std::error_code error;
-  std::vector<std::string> names;
-  for (fs::recursive_directory_iterator it(path, error), end;
-       !error && it != end; it.increment(error)) {
-    if (!it->is_directory(error)) {
-      names.push_back(it->path().string().substr(path.size()));
-    }
-  }
+  std::vector<std::string> names = FilesBelow(path);
   std::sort(names.begin(), names.end());
   if (names.empty()) AddFile(path, "", hash);
   for (const std::string& name : names) AddFile(path + name, name, hash);
@@ -183,7 +201,8 @@ Status WorkDirectory::StartAnew(const std::string& why) {
 
 // Best effort: the next conversion to the same target looks at what is left.
 WorkDirectory::~WorkDirectory() {
-  if (is_begun_ && !is_worth_keeping_) (void)lock_.Remove(path_);
+  if (!is_begun_ || is_worth_keeping_) return;
+  (void)CatchBadAlloc([&] { return lock_.Remove(path_); });
 }
 
 Status WorkDirectory::Append(std::span<const JournalRecord> records) {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/coding.h"
+#include "base/no_throw.h"
 #include "base/status_macros.h"
 #include "distributed/frame.h"
 #include "distributed/rank_list.h"
@@ -161,7 +162,9 @@ class StarGroup : public ProcessGroup {
 
   void EndCall(const Status& mine, double wait_seconds_max) override {
     if (depth_ == 0) return;
-    if (!mine.ok() && left_.ok() && size() > 1) Leave(mine, wait_seconds_max);
+    if (!mine.ok() && left_.ok() && size() > 1) {
+      TryLeave(mine, wait_seconds_max);
+    }
     if (--depth_ > 0) return;
     ++call_;
     meeting_ = 0;
@@ -201,6 +204,14 @@ class StarGroup : public ProcessGroup {
     } else {
       SendLeave(meeting_, failure);
     }
+  }
+
+  // From destructors too: without memory, as where sending fails.
+  void TryLeave(const Status& failure, double wait_seconds_max) {
+    (void)CatchBadAlloc([&] {
+      Leave(failure, wait_seconds_max);
+      return Status();
+    });
   }
 
   void SendLeave(uint64_t meeting, const Status& failure) {
@@ -510,7 +521,11 @@ GroupCall::GroupCall(ProcessGroup* group) : group_(group) {
 GroupCall::GroupCall(GroupCall&& other) noexcept
     : group_(std::exchange(other.group_, nullptr)) {}
 
-GroupCall::~GroupCall() { End(CancelledError("left the call unfinished")); }
+// Runs for every call that ended already, and when memory has run out.
+GroupCall::~GroupCall() {
+  if (group_ == nullptr) return;
+  End(CatchBadAlloc([] { return CancelledError("left the call unfinished"); }));
+}
 
 void GroupCall::End(const Status& mine) {
   if (group_ == nullptr) return;

@@ -4,6 +4,7 @@
 #include <cassert>
 #include <utility>
 
+#include "base/no_throw.h"
 #include "base/status_macros.h"
 
 namespace holdfast::ocdbt {
@@ -37,7 +38,8 @@ DataFileAppender::~DataFileAppender() {
   for (const std::unique_ptr<File>& file : files_) {
     // An unfinished writer removes its file itself. Nobody can be told of a
     // failure here; an unreferenced file does no harm.
-    if (file->finished) (void)store_->Delete(file->path);
+    if (!file->finished) continue;
+    (void)CatchBadAlloc([&] { return store_->Delete(file->path); });
   }
 }
 

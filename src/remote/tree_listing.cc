@@ -21,6 +21,7 @@
 #include "ocdbt/database.h"
 #include "place/bucket_registry.h"
 #include "place/open_store.h"
+#include "storage/directory_ops.h"
 #include "storage/errno_status.h"
 #include "storage/url_path.h"
 
@@ -62,32 +63,37 @@ Status CheckLinkStaysInside(const std::string& path, const std::string& place,
       ": links are not followed there unless that is asked for");
 }
 
+// Without fs::recursive_directory_iterator: in libstdc++ its noexcept functions
+// ask for memory, and end the process where there is none.
 Status AddLocalTree(TreeListing& listing, LinkPolicy links) {
   std::error_code error;
   const fs::path real_place = fs::canonical(listing.place, error);
   if (error) return ErrnoStatus(error.value(), "list", listing.place);
-  const bool follows = links == LinkPolicy::kFollow;
-  fs::recursive_directory_iterator it(
-      listing.place,
-      follows ? fs::directory_options::follow_directory_symlink
-              : fs::directory_options::none,
-      error);
-  for (const fs::recursive_directory_iterator end; !error && it != end;
-       it.increment(error)) {
-    const fs::file_status status =
-        follows ? it->status(error) : it->symlink_status(error);
-    if (error) break;
-    if (fs::is_directory(status)) continue;
-    const std::string path = it->path().string();
-    if (fs::is_symlink(status)) {
-      HF_RETURN_IF_ERROR(CheckLinkStaysInside(path, listing.place, real_place));
+  const std::string top = listing.place == "/" ? "" : listing.place;
+  std::vector<std::string> directories = {""};
+  while (!directories.empty()) {
+    const std::string prefix = std::move(directories.back());
+    directories.pop_back();
+    HF_ASSIGN_OR_RETURN(const std::vector<std::string> names,
+                        local::ListDirectory(top + "/" + prefix));
+    for (const std::string& name : names) {
+      const std::string path = top + "/" + prefix + name;
+      const fs::file_status status = links == LinkPolicy::kFollow
+                                         ? fs::status(path, error)
+                                         : fs::symlink_status(path, error);
+      if (error) return ErrnoStatus(error.value(), "list", listing.place);
+      if (fs::is_directory(status)) {
+        directories.push_back(prefix + name + "/");
+        continue;
+      }
+      if (fs::is_symlink(status)) {
+        HF_RETURN_IF_ERROR(
+            CheckLinkStaysInside(path, listing.place, real_place));
+      }
+      HF_RETURN_IF_ERROR(AddLocalFile(path, prefix + name, listing));
     }
-    HF_RETURN_IF_ERROR(AddLocalFile(
-        path, path.substr(listing.place.size() + (listing.place != "/")),
-        listing));
   }
-  if (!error) return Status();
-  return ErrnoStatus(error.value(), "list", listing.place);
+  return Status();
 }
 
 Status ListLocal(TreeListing& listing, LinkPolicy links) {

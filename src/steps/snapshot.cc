@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "base/no_throw.h"
 #include "base/status_macros.h"
 #include "place/directory_ops.h"
 #include "steps/make_directories.h"
@@ -90,6 +91,8 @@ Result<std::unique_ptr<Snapshot>> Snapshot::Make(const std::string& source,
   return snapshot;
 }
 
-Snapshot::~Snapshot() { (void)RemoveTree(path_); }
+Snapshot::~Snapshot() {
+  (void)CatchBadAlloc([&] { return RemoveTree(path_); });
+}
 
 }  // namespace holdfast

@@ -1,5 +1,7 @@
 #include "zarr/context_pool.h"
 
+#include "base/no_throw.h"
+
 namespace holdfast::zarr {
 
 CodecContextPool::Lease CodecContextPool::Take() {
@@ -17,7 +19,11 @@ CodecContextPool::Lease CodecContextPool::Take() {
 
 void CodecContextPool::Return(std::unique_ptr<CodecContext> context) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  free_.push_back(std::move(context));
+  // From a destructor. Without memory the context is not kept.
+  (void)CatchBadAlloc([&] {
+    free_.push_back(std::move(context));
+    return Status();
+  });
 }
 
 }  // namespace holdfast::zarr
