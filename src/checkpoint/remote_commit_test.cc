@@ -433,8 +433,8 @@ TEST_P(RemoteCommitTest, ResentRequestsAreNoConflicts) {
 // Another process saves, from its first request to its last, before the k-th
 // request of this one.
 TEST_P(RemoteCommitTest, OfTwoSaversOneWins) {
-  int first_wins = 0;
-  int second_wins = 0;
+  uint64_t first_wins = 0;
+  uint64_t second_wins = 0;
   for (uint64_t k = 1;; ++k) {
     StartOver();
     std::atomic<uint64_t> request_count = 0;
@@ -471,15 +471,15 @@ TEST_P(RemoteCommitTest, OfTwoSaversOneWins) {
         << report->damages[0].file << ": "
         << report->damages[0].status.ToString();
   }
-  EXPECT_GT(second_wins, 10);
-  EXPECT_GT(first_wins, 0);  // the second came while the first committed
+  EXPECT_GT(second_wins, 10 / kPointStep);
+  EXPECT_GT(first_wins, 0u);  // the second came while the first committed
 }
 
 // The same of two that replace a checkpoint: while the first moves and removes
 // objects, nobody takes over and has his own removed.
 TEST_P(RemoteCommitTest, OfTwoOverwritersNoneDestroysTheOthers) {
   const std::string third = TextOfTree(NumberedTree(3));
-  int refused_count = 0, second_wins = 0;
+  uint64_t refused_count = 0, second_wins = 0;
   for (uint64_t k = 1;; k += kPointStep) {
     StartOver();
     ASSERT_TRUE(SaveNumber(One("7"), 3).ok());
@@ -510,8 +510,8 @@ TEST_P(RemoteCommitTest, OfTwoOverwritersNoneDestroysTheOthers) {
     const Status again = SaveNumber(One("7"), 2, true);
     EXPECT_TRUE(again.ok()) << again.ToString();
   }
-  EXPECT_GT(refused_count, 5);
-  EXPECT_GT(second_wins, 5);
+  EXPECT_GT(refused_count, 5 / kPointStep);
+  EXPECT_GT(second_wins, 5 / kPointStep);
 }
 
 // A removal that was marked goes on only while nobody saves there anew.
