@@ -2,8 +2,6 @@
 // the items below it.
 #include "holdfast/checkpoint.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 
 #include "base/no_throw.h"
@@ -47,10 +45,6 @@ int64_t ChunksTouched(const ChunkGrid& grid, const Box& box) {
   }
   return count;
 }
-
-}  // namespace
-
-namespace {
 
 bool IsBare(const ItemPlace& item) {
   return item.kind != ItemKind::kPytree && item.kind != ItemKind::kJson;

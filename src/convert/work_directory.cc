@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 #include <utility>
@@ -14,6 +13,7 @@
 #include "base/no_throw.h"
 #include "base/status_macros.h"
 #include "base/string_coding.h"
+#include "checkpoint/replaceable.h"
 #include "codec/xxh64.h"
 #include "holdfast/checkpoint.h"
 #include "interop/may_replace.h"
@@ -72,25 +72,15 @@ void AddFile(const std::string& path, std::string_view name, Xxh64& hash) {
   hash.Update(text);
 }
 
-// What is no directory: relative to `path`, with a slash before each. Not with
-// fs::recursive_directory_iterator, whose noexcept functions ask for memory.
+// What is no directory: relative to `path`, with a slash before each.
 std::vector<std::string> FilesBelow(const std::string& path) {
   std::vector<std::string> files;
-  std::vector<std::string> directories = {""};
-  while (!directories.empty()) {
-    const std::string prefix = std::move(directories.back()) + "/";
-    directories.pop_back();
-    const Result<std::vector<std::string>> names = ListDirectory(path + prefix);
-    if (!names.ok()) break;
-    for (const std::string& name : *names) {
-      const std::string entry = path + prefix + name;
-      const Result<PathKind> kind = GetPathKind(entry);
-      std::error_code ignored;
-      if (kind.ok() && *kind == PathKind::kDirectory) {
-        directories.push_back(prefix + name);
-      } else if (!fs::is_directory(entry, ignored)) {
-        files.push_back(prefix + name);
-      }
+  const Result<std::vector<std::string>> entries = EntriesBelow(path);
+  if (!entries.ok()) return files;
+  for (const std::string& entry : *entries) {
+    std::error_code ignored;  // a link may lead to a directory
+    if (!fs::is_directory(path + "/" + entry, ignored)) {
+      files.push_back("/" + entry);
     }
   }
   return files;
@@ -104,8 +94,7 @@ uint64_t FilesHash(const std::string& path) {
     return listing.ok() ? ListingHash(*listing) : 0;
   }
   Xxh64 hash;
-  std::vector<std::string> names = FilesBelow(path);
-  std::sort(names.begin(), names.end());
+  const std::vector<std::string> names = FilesBelow(path);
   if (names.empty()) AddFile(path, "", hash);
   for (const std::string& name : names) AddFile(path + name, name, hash);
   return hash.Digest();

@@ -13,7 +13,7 @@ namespace holdfast {
 
 // Whether the server refuses to create the file `path` (a URL), which exists,
 // once more, and to replace a version of it that is none: without that two
-// writers may both win. Asks until the answer is yes once for each bucket and
+// writers may both win. A bucket that has said yes is not asked again by this
 // process. False also when somebody has removed the file since: `path` is free
 // then, unless somebody else has taken it, and the caller may ask again.
 Result<bool> HonoursConditions(const std::string& path);
