@@ -12,11 +12,11 @@
 
 #include "cli/env.h"
 #include "cli/layout_text.h"
-#include "holdfast/convert.h"
-#include "holdfast/merge.h"
 #include "holdfast/options.h"
-#include "holdfast/remote.h"
-#include "holdfast/steps.h"
+#include "holdfast/orbax/steps.h"
+#include "holdfast/tools/convert.h"
+#include "holdfast/tools/merge.h"
+#include "holdfast/tools/remote.h"
 
 namespace holdfast::cli {
 

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "cli/select.h"
-#include "holdfast/glob.h"
+#include "holdfast/tools/glob.h"
 
 namespace holdfast::cli {
 namespace {

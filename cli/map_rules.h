@@ -6,7 +6,7 @@
 #pragma once
 
 #include "cli/args.h"
-#include "holdfast/convert.h"
+#include "holdfast/tools/convert.h"
 
 namespace holdfast::cli {
 

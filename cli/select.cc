@@ -1,6 +1,6 @@
 #include "cli/select.h"
 
-#include "holdfast/glob.h"
+#include "holdfast/tools/glob.h"
 
 namespace holdfast::cli {
 

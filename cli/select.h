@@ -1,7 +1,7 @@
 // Which leaves a list of patterns selects.
 //
 // A pattern is a name, a name above ("params" selects "params.w"), or a glob
-// (holdfast/glob.h).
+// (holdfast/tools/glob.h).
 // Thread-safety: pure functions.
 // Errors: NotFound for a pattern that selects nothing.
 #pragma once

@@ -9,7 +9,7 @@
 #include "cli/units.h"
 #include "cli/verbs.h"
 #include "holdfast/checkpoint.h"
-#include "holdfast/torch_file.h"
+#include "holdfast/tools/torch_file.h"
 
 namespace holdfast::cli {
 namespace {

@@ -14,7 +14,7 @@
 #include "cli/units.h"
 #include "cli/verbs.h"
 #include "holdfast/checkpoint.h"
-#include "holdfast/convert.h"
+#include "holdfast/tools/convert.h"
 
 namespace holdfast::cli {
 namespace {

@@ -5,7 +5,7 @@
 #include "cli/report.h"
 #include "cli/units.h"
 #include "cli/verbs.h"
-#include "holdfast/remote.h"
+#include "holdfast/tools/remote.h"
 
 namespace holdfast::cli {
 namespace {

@@ -14,8 +14,8 @@
 #include "cli/units.h"
 #include "cli/verbs.h"
 #include "holdfast/checkpoint.h"
-#include "holdfast/diff.h"
-#include "holdfast/glob.h"
+#include "holdfast/tools/diff.h"
+#include "holdfast/tools/glob.h"
 
 namespace holdfast::cli {
 namespace {

@@ -6,7 +6,7 @@
 #include "cli/report.h"
 #include "cli/units.h"
 #include "cli/verbs.h"
-#include "holdfast/merge.h"
+#include "holdfast/tools/merge.h"
 
 namespace holdfast::cli {
 namespace {

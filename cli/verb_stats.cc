@@ -14,7 +14,7 @@
 #include "cli/units.h"
 #include "cli/verbs.h"
 #include "holdfast/checkpoint.h"
-#include "holdfast/stats.h"
+#include "holdfast/tools/stats.h"
 
 namespace holdfast::cli {
 namespace {

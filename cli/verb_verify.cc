@@ -10,7 +10,7 @@
 #include "cli/verbs.h"
 #include "cli/verify_report.h"
 #include "holdfast/checkpoint.h"
-#include "holdfast/steps.h"
+#include "holdfast/orbax/steps.h"
 
 namespace holdfast::cli {
 namespace {

@@ -1,3 +1,5 @@
+# holdfast_folders(table): the folders of tools/layers.json, from the ground up.
+#
 # holdfast_folder(path DEPS folders... LIBS targets...)
 #
 # src/<path>/*.cc become the object library holdfast_<path with _>; every
@@ -12,7 +14,8 @@ target_compile_options(holdfast_options INTERFACE
   # and overlaps in std::string that cannot be (GCC bug 105329).
   $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized -Wno-restrict>
   $<$<BOOL:${HOLDFAST_WERROR}>:-Werror>)
-target_link_libraries(holdfast_options INTERFACE Threads::Threads)
+target_link_libraries(holdfast_options INTERFACE Threads::Threads
+  ${CMAKE_DL_LIBS})
 # Assertions stay on outside Release builds.
 string(REPLACE "-DNDEBUG" "" CMAKE_CXX_FLAGS_RELWITHDEBINFO
   "${CMAKE_CXX_FLAGS_RELWITHDEBINFO}")
@@ -91,4 +94,52 @@ function(holdfast_folder path)
     add_test(NAME unit.${name} COMMAND ${name}_test)
     set_tests_properties(unit.${name} PROPERTIES LABELS unit TIMEOUT 600)
   endif()
+endfunction()
+
+function(holdfast_folders table)
+  file(READ ${table} text)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${table})
+  string(JSON count LENGTH "${text}" folders)
+  math(EXPR last "${count} - 1")
+  set(order)
+  foreach(i RANGE ${last})
+    string(JSON folder MEMBER "${text}" folders ${i})
+    list(APPEND order ${folder})
+  endforeach()
+  # CMake gives the members sorted by name: those whose folders are made go
+  # first, round by round.
+  set(made)
+  while(order)
+    set(waiting)
+    foreach(folder IN LISTS order)
+      holdfast_json_list(deps "${text}" folders ${folder} on)
+      holdfast_json_list(libs "${text}" folders ${folder} links)
+      set(missing ${deps})
+      list(REMOVE_ITEM missing ${made})
+      if(missing)
+        list(APPEND waiting ${folder})
+      else()
+        holdfast_folder(${folder} DEPS ${deps} LIBS ${libs})
+        list(APPEND made ${folder})
+      endif()
+    endforeach()
+    if("${waiting}" STREQUAL "${order}")
+      message(FATAL_ERROR "${table}: these wait for each other: ${order}")
+    endif()
+    set(order ${waiting})
+  endwhile()
+endfunction()
+
+# The strings of an array in a JSON text; none when it is not there.
+function(holdfast_json_list result text)
+  set(values)
+  string(JSON count ERROR_VARIABLE missing LENGTH "${text}" ${ARGN})
+  if(NOT missing AND count GREATER 0)
+    math(EXPR last "${count} - 1")
+    foreach(i RANGE ${last})
+      string(JSON value GET "${text}" ${ARGN} ${i})
+      list(APPEND values ${value})
+    endforeach()
+  endif()
+  set(${result} ${values} PARENT_SCOPE)
 endfunction()

@@ -1,7 +1,7 @@
 // megatron::ParseConfig (metadata.json): what parses is written to a text that
 // parses to the same, whatever else was in the file.
 #include "fuzz_util.h"
-#include "holdfast/megatron_zarr.h"
+#include "holdfast/megatron/zarr.h"
 
 namespace {
 

@@ -1,7 +1,7 @@
 // ReadPickle: what can be read has a canonical JSON, and, written and read
 // again, the same one.
 #include "fuzz_util.h"
-#include "holdfast/torch_file.h"
+#include "holdfast/tools/torch_file.h"
 #include "pickle/torch_writer.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -2,7 +2,7 @@
 // pickle alone is tried as the data.pkl of an archive, whose CRC a mutation
 // would not hit.
 #include "fuzz_util.h"
-#include "holdfast/torch_file.h"
+#include "holdfast/tools/torch_file.h"
 #include "pickle/zip_writer.h"
 
 namespace {

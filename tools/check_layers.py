@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Checks every #include against the include law of tools/layers.json.
 
-usage: check_layers.py [--root DIR]
+usage: check_layers.py [--root DIR] [--write]
 
-A folder of src/ includes only the folders that its row lists, and each
-third-party header only where the table says. Public headers include std and
+A folder of src/ includes only the folders that it stands on, and those that
+they stand on, and each third-party header only where the table says. Public headers include std and
 each other, and open with a comment. cli/, examples/ and the consumers in
-tests/ see public headers only. Also refuses cycles in the table.
+tests/ see public headers only. Also refuses cycles in the table, rows that say twice what it stands on, and a
+doc/architecture.md whose table is not made from it; --write makes it.
 Prints file:line for each problem; exit status 1 when there is one.
 """
 
@@ -28,7 +29,8 @@ class Law:
         self.root = root
         table = json.loads(
             (root / "tools" / "layers.json").read_text(encoding="utf-8"))
-        self.folders = table["folders"]
+        self.rows = table["folders"]
+        self.folders = {name: self.below(name) for name in self.rows}
         self.public_only = table["public_only"]
         self.outside = table["outside"]
         self.third_party = table["third_party"]
@@ -44,18 +46,35 @@ class Law:
                     found = folder
         return found
 
+    def below(self, name):
+        """All that a folder stands on; with itself when there is a cycle."""
+        reached, pending = set(), list(self.rows[name]["on"])
+        while pending:
+            folder = pending.pop()
+            if folder not in reached:
+                reached.add(folder)
+                pending += self.rows[folder]["on"]
+        return reached
+
     def cycle(self):
         """A folder that reaches itself, or None."""
-        for start in self.folders:
-            reached, pending = set(), list(self.folders[start])
-            while pending:
-                folder = pending.pop()
-                if folder == start:
-                    return start
-                if folder not in reached:
-                    reached.add(folder)
-                    pending += self.folders.get(folder, [])
-        return None
+        return next((name for name, below in self.folders.items()
+                     if name in below), None)
+
+    def said_twice(self):
+        """(folder, another it stands on by way of a third) of each row."""
+        for name, row in self.rows.items():
+            for direct in row["on"]:
+                if any(direct in self.folders[other] for other in row["on"]):
+                    yield name, direct
+
+    def document(self):
+        """The table of doc/architecture.md."""
+        lines = ["| folder | one idea | stands on |", "|---|---|---|"]
+        for name, row in self.rows.items():
+            on = ", ".join(row["on"]) or "std"
+            lines.append(f"| `src/{name}/` | {row['idea']} | {on} |")
+        return "\n".join(lines) + "\n"
 
 
 class Checker:
@@ -155,6 +174,22 @@ class Checker:
         return "neither beside it nor a public header"
 
 
+TABLE = re.compile(r"^\| folder \|.*\n(?:\|.*\n)*", re.M)
+
+
+def check_document(law, problems, write):
+    path = law.root / "doc" / "architecture.md"
+    text = path.read_text(encoding="utf-8")
+    wanted = TABLE.sub(lambda _: law.document(), text, count=1)
+    if text == wanted and TABLE.search(text):
+        return
+    if write:
+        path.write_text(wanted, encoding="utf-8")
+    else:
+        problems.add(path, 1, "its table of folders is not that of "
+                     "tools/layers.json; run tools/check_layers.py --write")
+
+
 def is_standard(included):
     """A C++ standard header has no dot and no slash."""
     return re.fullmatch(r"[a-z0-9_]+", included) is not None
@@ -176,12 +211,19 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--root", type=pathlib.Path,
                         default=repository_root())
-    root = parser.parse_args().root.resolve()
+    parser.add_argument("--write", action="store_true",
+                        help="write the table of doc/architecture.md")
+    arguments = parser.parse_args()
+    root = arguments.root.resolve()
     checker = Checker(root)
     cycle = checker.law.cycle()
     if cycle:
         checker.problems.add(root / "tools" / "layers.json", 1,
                              f"{cycle} reaches itself")
+    for name, direct in checker.law.said_twice():
+        checker.problems.add(root / "tools" / "layers.json", 1,
+                             f"{name} stands on {direct} twice")
+    check_document(checker.law, checker.problems, arguments.write)
     files = cpp_files(root)
     for path in files:
         checker.check_file(path)

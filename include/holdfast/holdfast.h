@@ -1,51 +1,23 @@
 // holdfast: checkpoints that are fast, byte-compatible with Orbax and
 // impossible to corrupt quietly. Start with holdfast/checkpoint.h.
+//
+// This is the root tier: save, load, open, and what they speak of. Three more
+// stand behind it: holdfast/orbax/orbax.h (Orbax's handlers, checkpointers,
+// managers and specs), holdfast/megatron/ (Megatron Core's sharded state and
+// its zarr checkpoints), and holdfast/tools/tools.h (convert, diff, merge,
+// stats, copies between stores, torch's files).
 #pragma once
 
-#include "holdfast/checked_file.h"
 #include "holdfast/checkpoint.h"
-#include "holdfast/checkpoint_handler.h"
-#include "holdfast/checkpoint_manager.h"
-#include "holdfast/checkpointer.h"
-#include "holdfast/commit.h"
-#include "holdfast/composite_handler.h"
-#include "holdfast/convert.h"
-#include "holdfast/diff.h"
 #include "holdfast/dtype.h"
-#include "holdfast/glob.h"
-#include "holdfast/item_handlers.h"
-#include "holdfast/megatron.h"
-#include "holdfast/megatron_state.h"
-#include "holdfast/megatron_zarr.h"
-#include "holdfast/merge.h"
 #include "holdfast/mpi.h"
-#include "holdfast/open_spec.h"
 #include "holdfast/options.h"
 #include "holdfast/pending_save.h"
-#include "holdfast/places.h"
-#include "holdfast/preemption.h"
-#include "holdfast/preservation_policy.h"
 #include "holdfast/process_group.h"
-#include "holdfast/pytree_checkpoint_handler.h"
-#include "holdfast/pytree_metadata.h"
 #include "holdfast/read_together.h"
-#include "holdfast/remote.h"
-#include "holdfast/restore_args.h"
-#include "holdfast/save_decision_policy.h"
 #include "holdfast/shard_plan.h"
 #include "holdfast/sharding.h"
-#include "holdfast/spec.h"
-#include "holdfast/stats.h"
 #include "holdfast/status.h"
-#include "holdfast/step_names.h"
-#include "holdfast/step_record.h"
-#include "holdfast/steps.h"
 #include "holdfast/tensor.h"
-#include "holdfast/torch_file.h"
-#include "holdfast/transform.h"
 #include "holdfast/tree.h"
-#include "holdfast/tree_utils.h"
-#include "holdfast/type_handlers.h"
-#include "holdfast/value_metadata.h"
 #include "holdfast/version.h"
-#include "holdfast/wait_for_checkpoint.h"

@@ -527,7 +527,7 @@ def undelete_step(root: str, step: int) -> str:
 def empty_trash(root: str, *, only_leftovers: bool = False) -> tuple[int, int]:
     """`holdfast::EmptyTrash`: how many steps and bytes went."""
 
-# ---- object stores: `holdfast/remote.h`, with its names
+# ---- object stores: `holdfast/tools/remote.h`, with its names
 
 def remote_settings() -> dict[str, Any]: ...
 def set_remote_settings(values: dict[str, Any]) -> None: ...
@@ -535,7 +535,7 @@ def remote_counters() -> dict[str, int]: ...
 def set_libcurl_path(path: str) -> None:
     """What is loaded where the system has no libcurl."""
 
-# ---- places: `holdfast/places.h`
+# ---- places: `holdfast/tools/places.h`
 
 class PlaceReader:
     """`holdfast::PlaceReader`: one version of a file, in pieces."""
@@ -834,7 +834,7 @@ def write_torch_file(
 
 def torch_file_json(data: bytes) -> str:
     """What a file of torch.save holds as canonical JSON on one line, as
-    `include/holdfast/torch_file.h` describes it."""
+    `include/holdfast/tools/torch_file.h` describes it."""
 
 def diff(
     a: str,

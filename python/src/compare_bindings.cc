@@ -16,9 +16,9 @@
 #include "bindings.h"
 #include "blocking.h"
 #include "errors.h"
-#include "holdfast/diff.h"
-#include "holdfast/merge.h"
-#include "holdfast/stats.h"
+#include "holdfast/tools/diff.h"
+#include "holdfast/tools/merge.h"
+#include "holdfast/tools/stats.h"
 #include "tree_output.h"
 
 namespace nb = nanobind;

@@ -13,7 +13,7 @@
 #include "bindings.h"
 #include "blocking.h"
 #include "errors.h"
-#include "holdfast/convert.h"
+#include "holdfast/tools/convert.h"
 
 namespace nb = nanobind;
 

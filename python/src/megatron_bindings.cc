@@ -16,8 +16,8 @@
 #include "bindings.h"
 #include "blocking.h"
 #include "errors.h"
-#include "holdfast/megatron.h"
-#include "holdfast/megatron_zarr.h"
+#include "holdfast/megatron/megatron.h"
+#include "holdfast/megatron/zarr.h"
 #include "numpy_arrays.h"
 
 namespace nb = nanobind;

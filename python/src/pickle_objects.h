@@ -7,7 +7,7 @@
 
 #include <nanobind/nanobind.h>
 
-#include "holdfast/torch_file.h"
+#include "holdfast/tools/torch_file.h"
 
 namespace holdfast::python {
 

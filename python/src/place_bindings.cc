@@ -11,8 +11,8 @@
 #include "bindings.h"
 #include "blocking.h"
 #include "errors.h"
-#include "holdfast/checked_file.h"
-#include "holdfast/places.h"
+#include "holdfast/tools/checked_file.h"
+#include "holdfast/tools/places.h"
 #include "tree_output.h"
 
 namespace nb = nanobind;

@@ -5,7 +5,7 @@
 
 #include "bindings.h"
 #include "errors.h"
-#include "holdfast/remote.h"
+#include "holdfast/tools/remote.h"
 
 namespace nb = nanobind;
 

@@ -17,8 +17,8 @@
 #include "errors.h"
 #include "group.h"
 #include "holdfast/checkpoint.h"
+#include "holdfast/orbax/type_handlers.h"
 #include "holdfast/pending_save.h"
-#include "holdfast/type_handlers.h"
 #include "tree_builder.h"
 #include "tree_output.h"
 

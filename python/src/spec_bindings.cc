@@ -15,8 +15,8 @@
 #include "bindings.h"
 #include "blocking.h"
 #include "errors.h"
-#include "holdfast/open_spec.h"
-#include "holdfast/spec.h"
+#include "holdfast/orbax/open_spec.h"
+#include "holdfast/orbax/spec.h"
 #include "numpy_arrays.h"
 
 namespace nb = nanobind;

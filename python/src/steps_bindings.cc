@@ -12,8 +12,8 @@
 #include "bindings.h"
 #include "blocking.h"
 #include "errors.h"
-#include "holdfast/commit.h"
-#include "holdfast/steps.h"
+#include "holdfast/orbax/steps.h"
+#include "holdfast/tools/commit.h"
 #include "tree_output.h"
 
 namespace nb = nanobind;
@@ -125,9 +125,8 @@ bool BindingHoldsCheckpoint(nb::handle path) {
 
 void BindingCheckMayReplace(nb::handle path) {
   const std::string directory = PathOf(path);
-  RunBlocking({}, nb::none(), [&](const RunOptions&) {
-    return CheckMayReplace(directory);
-  });
+  RunBlocking({}, nb::none(),
+              [&](const RunOptions&) { return CheckMayReplace(directory); });
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 
 #include "bindings.h"
 #include "errors.h"
-#include "holdfast/torch_file.h"
+#include "holdfast/tools/torch_file.h"
 #include "pickle_objects.h"
 
 namespace nb = nanobind;

@@ -1,5 +1,5 @@
 // Damage to what is no array: every reader of a checkpoint must see it.
-#include "checkpoint/checked_files.h"
+#include "checkpoint/check/checked_files.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,10 +9,10 @@
 #include <fstream>
 #include <iterator>
 
-#include "checkpoint/array_test_util.h"
 #include "checkpoint/opened_checkpoint.h"
-#include "holdfast/checked_file.h"
+#include "checkpoint/save/array_test_util.h"
 #include "holdfast/pending_save.h"
+#include "holdfast/tools/checked_file.h"
 #include "place/file_walk.h"
 #include "place/mem_bucket_for_test.h"
 #include "place/open_store.h"

@@ -6,9 +6,9 @@
 
 #include "base/no_throw.h"
 #include "base/status_macros.h"
-#include "checkpoint/leaf_request.h"
 #include "checkpoint/opened_checkpoint.h"
-#include "checkpoint/restore.h"
+#include "checkpoint/restore/leaf_request.h"
+#include "checkpoint/restore/restore.h"
 #include "tree/flatten.h"
 #include "tree/value_type.h"
 

@@ -5,11 +5,11 @@
 
 #include <filesystem>
 
-#include "checkpoint/commit.h"
+#include "checkpoint/commit/commit.h"
+#include "checkpoint/commit/unfinished.h"
 #include "checkpoint/opened_checkpoint.h"
-#include "checkpoint/unfinished.h"
-#include "holdfast/commit.h"
 #include "holdfast/pending_save.h"
+#include "holdfast/tools/commit.h"
 #include "storage/scratch_directory.h"
 
 namespace holdfast {
@@ -72,7 +72,9 @@ TEST_F(MarkerCommitTest, RefusesWhatIsThereWithoutOverwrite) {
 }
 
 TEST_F(MarkerCommitTest, AbortRemovesWhatItMade) {
-  { auto pending = PendingCheckpoint::Begin(path_, kMarker); }
+  {
+    auto pending = PendingCheckpoint::Begin(path_, kMarker);
+  }
   EXPECT_TRUE(fs::is_empty(root_));
 }
 

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "checkpoint/item.h"
+#include "checkpoint/restore/item.h"
 #include "holdfast/checkpoint.h"
 #include "tensor/box.h"
 #include "tree/flatten.h"

@@ -1,6 +1,6 @@
 // Saves to object stores: what is left when a process dies, a request fails or
 // somebody else saves to the same path, at every request of a save.
-#include "checkpoint/remote_commit.h"
+#include "checkpoint/commit/remote_commit.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,12 +13,12 @@
 #include <thread>
 
 #include "base/crc32c.h"
-#include "checkpoint/lease.h"
+#include "checkpoint/commit/lease.h"
 #include "checkpoint/opened_checkpoint.h"
 #include "distributed/local_ranks.h"
 #include "holdfast/checkpoint.h"
-#include "holdfast/commit.h"
 #include "holdfast/pending_save.h"
+#include "holdfast/tools/commit.h"
 #include "place/mem_bucket_for_test.h"
 
 namespace holdfast {

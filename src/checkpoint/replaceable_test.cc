@@ -1,5 +1,5 @@
 // What an overwrite may replace, and what it refuses to.
-#include "checkpoint/replaceable.h"
+#include "checkpoint/commit/replaceable.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -12,7 +12,7 @@
 #include "checkpoint/format/directory_names.h"
 #include "checkpoint/format/sharding_file.h"
 #include "checkpoint/opened_checkpoint.h"
-#include "checkpoint/restore.h"
+#include "checkpoint/restore/restore.h"
 #include "checkpoint/verify_share.h"
 #include "codec/zstd_frame.h"
 #include "place/directory_ops.h"

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "base/type_name.h"
-#include "holdfast/checkpoint_handler.h"
+#include "holdfast/orbax/checkpoint_handler.h"
 
 namespace holdfast {
 

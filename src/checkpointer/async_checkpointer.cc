@@ -5,9 +5,9 @@
 
 #include "base/no_throw.h"
 #include "base/status_macros.h"
-#include "checkpoint/layout.h"
+#include "checkpoint/commit/layout.h"
 #include "checkpointer/async_job.h"
-#include "holdfast/checkpointer.h"
+#include "holdfast/orbax/checkpointer.h"
 
 namespace holdfast {
 namespace {

@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "checkpointer/save_steps.h"
-#include "holdfast/checkpointer.h"
+#include "holdfast/orbax/checkpointer.h"
 
 namespace holdfast {
 

@@ -1,5 +1,5 @@
 // What a CheckpointHandler does unless it says otherwise.
-#include "holdfast/checkpoint_handler.h"
+#include "holdfast/orbax/checkpoint_handler.h"
 
 #include "base/status_macros.h"
 #include "checkpointer/args.h"

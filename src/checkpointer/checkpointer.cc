@@ -1,8 +1,8 @@
-#include "holdfast/checkpointer.h"
+#include "holdfast/orbax/checkpointer.h"
 
 #include "base/no_throw.h"
 #include "base/status_macros.h"
-#include "checkpoint/layout.h"
+#include "checkpoint/commit/layout.h"
 #include "checkpointer/save_steps.h"
 
 namespace holdfast {

@@ -1,12 +1,12 @@
-#include "holdfast/composite_handler.h"
+#include "holdfast/orbax/composite_handler.h"
 
 #include <algorithm>
 #include <set>
 
 #include "base/status_macros.h"
 #include "base/type_name.h"
+#include "checkpoint/commit/layout.h"
 #include "checkpoint/format/directory_names.h"
-#include "checkpoint/layout.h"
 #include "checkpointer/args.h"
 #include "checkpointer/primary.h"
 #include "place/directory_ops.h"

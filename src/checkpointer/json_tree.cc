@@ -3,7 +3,7 @@
 
 #include "base/status_macros.h"
 #include "checkpoint/format/json_text.h"
-#include "holdfast/item_handlers.h"
+#include "holdfast/orbax/item_handlers.h"
 #include "tree/rebuild.h"
 
 namespace holdfast {

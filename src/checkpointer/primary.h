@@ -3,8 +3,8 @@
 // Thread-safety: pure. Ownership: borrows the group. Errors: none.
 #pragma once
 
+#include "holdfast/orbax/pytree_checkpoint_handler.h"
 #include "holdfast/process_group.h"
-#include "holdfast/pytree_checkpoint_handler.h"
 
 namespace holdfast {
 

@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "holdfast/item_handlers.h"
-#include "holdfast/pytree_checkpoint_handler.h"
+#include "holdfast/orbax/item_handlers.h"
+#include "holdfast/orbax/pytree_checkpoint_handler.h"
 
 namespace holdfast {
 

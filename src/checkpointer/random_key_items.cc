@@ -3,8 +3,8 @@
 #include "base/status_macros.h"
 #include "checkpoint/format/checkpoint_metadata.h"
 #include "checkpointer/args.h"
-#include "holdfast/composite_handler.h"
-#include "holdfast/item_handlers.h"
+#include "holdfast/orbax/composite_handler.h"
+#include "holdfast/orbax/item_handlers.h"
 #include "tree/rebuild.h"
 
 namespace holdfast {

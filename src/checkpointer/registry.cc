@@ -6,7 +6,7 @@
 #include "base/status_macros.h"
 #include "base/type_name.h"
 #include "checkpointer/standard_types.h"
-#include "holdfast/checkpoint_handler.h"
+#include "holdfast/orbax/checkpoint_handler.h"
 
 namespace holdfast {
 namespace {

@@ -4,9 +4,9 @@
 
 #include "base/no_throw.h"
 #include "base/status_macros.h"
+#include "checkpoint/commit/unfinished.h"
 #include "checkpoint/format/json_text.h"
-#include "checkpoint/pending_saver.h"
-#include "checkpoint/unfinished.h"
+#include "checkpoint/save/pending_saver.h"
 #include "place/directory_ops.h"
 #include "pytree/settings.h"
 #include "storage/url_path.h"

@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-#include "holdfast/checkpointer.h"
+#include "holdfast/orbax/checkpointer.h"
 #include "holdfast/pending_save.h"
 
 namespace holdfast {

@@ -4,7 +4,7 @@
 
 #include "checkpoint/format/checkpoint_metadata.h"
 #include "checkpointer/text_items.h"
-#include "holdfast/item_handlers.h"
+#include "holdfast/orbax/item_handlers.h"
 
 namespace holdfast {
 namespace {

@@ -6,7 +6,7 @@
 
 #include <vector>
 
-#include "holdfast/checkpoint_handler.h"
+#include "holdfast/orbax/checkpoint_handler.h"
 
 namespace holdfast {
 

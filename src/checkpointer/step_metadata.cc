@@ -1,11 +1,11 @@
 // What a step directory says of itself.
 #include "base/status_macros.h"
+#include "checkpoint/commit/layout.h"
 #include "checkpoint/format/checkpoint_metadata.h"
 #include "checkpoint/format/directory_names.h"
 #include "checkpoint/format/json_text.h"
-#include "checkpoint/layout.h"
-#include "holdfast/checked_file.h"
-#include "holdfast/composite_handler.h"
+#include "holdfast/orbax/composite_handler.h"
+#include "holdfast/tools/checked_file.h"
 #include "place/directory_ops.h"
 #include "storage/url_path.h"
 

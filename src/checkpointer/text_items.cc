@@ -7,7 +7,7 @@
 #include "checkpoint/format/checkpoint_metadata.h"
 #include "checkpointer/args.h"
 #include "checkpointer/primary.h"
-#include "holdfast/checked_file.h"
+#include "holdfast/tools/checked_file.h"
 #include "place/open_store.h"
 
 namespace holdfast {

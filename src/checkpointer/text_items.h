@@ -6,7 +6,7 @@
 #include <memory>
 #include <string_view>
 
-#include "holdfast/item_handlers.h"
+#include "holdfast/orbax/item_handlers.h"
 
 namespace holdfast {
 

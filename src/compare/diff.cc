@@ -1,4 +1,4 @@
-#include "holdfast/diff.h"
+#include "holdfast/tools/diff.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-// Two runs of elements compared, as holdfast/diff.h defines it.
+// Two runs of elements compared, as holdfast/tools/diff.h defines it.
 //
 // Thread-safety: pure functions; one ElementDiff a thread, merged after.
 // Units: elements; positions are those of the run's first element and on.

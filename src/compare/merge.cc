@@ -1,4 +1,4 @@
-#include "holdfast/merge.h"
+#include "holdfast/tools/merge.h"
 
 #include <utility>
 
@@ -6,7 +6,7 @@
 #include "base/status_macros.h"
 #include "compare/merge_plan.h"
 #include "compare/merged_checkpoint.h"
-#include "holdfast/diff.h"
+#include "holdfast/tools/diff.h"
 
 namespace holdfast {
 namespace {

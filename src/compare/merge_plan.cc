@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/status_macros.h"
-#include "checkpoint/leaf_request.h"
+#include "checkpoint/restore/leaf_request.h"
 #include "compare/match_leaves.h"
 
 namespace holdfast {

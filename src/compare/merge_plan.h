@@ -2,13 +2,13 @@
 // read.
 //
 // Thread-safety: pure functions.
-// Errors: InvalidArgument, as holdfast/merge.h has them.
+// Errors: InvalidArgument, as holdfast/tools/merge.h has them.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "holdfast/merge.h"
+#include "holdfast/tools/merge.h"
 
 namespace holdfast {
 

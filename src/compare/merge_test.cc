@@ -1,4 +1,4 @@
-#include "holdfast/merge.h"
+#include "holdfast/tools/merge.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,8 +8,8 @@
 
 #include "compare/compare_test_util.h"
 #include "compare/store_numbers.h"
-#include "holdfast/diff.h"
-#include "holdfast/stats.h"
+#include "holdfast/tools/diff.h"
+#include "holdfast/tools/stats.h"
 
 namespace holdfast {
 namespace {

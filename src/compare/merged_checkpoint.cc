@@ -7,7 +7,7 @@
 
 #include "base/bytes.h"
 #include "base/status_macros.h"
-#include "checkpoint/leaf_request.h"
+#include "checkpoint/restore/leaf_request.h"
 #include "compare/load_numbers.h"
 #include "compare/slabs.h"
 #include "compare/store_numbers.h"

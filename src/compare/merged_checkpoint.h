@@ -10,9 +10,9 @@
 #include <string_view>
 #include <vector>
 
-#include "checkpoint/run.h"
 #include "compare/merge_plan.h"
 #include "holdfast/checkpoint.h"
+#include "run/run.h"
 #include "tensor/box.h"
 
 namespace holdfast {

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "holdfast/diff.h"
+#include "holdfast/tools/diff.h"
 
 namespace holdfast {
 

@@ -15,9 +15,9 @@
 #include <string_view>
 #include <vector>
 
-#include "checkpoint/run.h"
 #include "compare/slabs.h"
 #include "holdfast/checkpoint.h"
+#include "run/run.h"
 
 namespace holdfast {
 

@@ -1,4 +1,4 @@
-#include "holdfast/stats.h"
+#include "holdfast/tools/stats.h"
 
 #include <algorithm>
 #include <cmath>

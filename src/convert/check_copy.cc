@@ -6,7 +6,7 @@
 
 #include "base/buffer_pool.h"
 #include "base/status_macros.h"
-#include "checkpoint/run.h"
+#include "run/run.h"
 
 namespace holdfast {
 namespace {

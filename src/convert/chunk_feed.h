@@ -23,8 +23,8 @@
 
 #include "base/buffer_pool.h"
 #include "base/bytes.h"
-#include "checkpoint/run.h"
 #include "holdfast/checkpoint.h"
+#include "run/run.h"
 #include "tensor/box.h"
 #include "tensor/box_index.h"
 

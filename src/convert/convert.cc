@@ -1,4 +1,4 @@
-#include "holdfast/convert.h"
+#include "holdfast/tools/convert.h"
 
 #include <memory>
 #include <utility>

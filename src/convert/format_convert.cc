@@ -11,13 +11,13 @@
 #include "base/no_throw.h"
 #include "base/status_macros.h"
 #include "base/string_coding.h"
-#include "checkpoint/layout.h"
-#include "checkpoint/run.h"
+#include "checkpoint/commit/layout.h"
 #include "codec/xxh64.h"
 #include "convert/budgets.h"
 #include "convert/check_target.h"
 #include "convert/work_directory.h"
 #include "interop/tree_sidecar.h"
+#include "run/run.h"
 #include "storage/url_path.h"
 
 namespace holdfast {

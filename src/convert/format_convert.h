@@ -20,7 +20,7 @@
 
 #include "convert/chunk_feed.h"
 #include "convert/leaf_map.h"
-#include "holdfast/convert.h"
+#include "holdfast/tools/convert.h"
 #include "interop/target.h"
 
 namespace holdfast {

@@ -1,4 +1,4 @@
-#include "holdfast/glob.h"
+#include "holdfast/tools/glob.h"
 
 #include <cstddef>
 #include <optional>

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/status_macros.h"
-#include "checkpoint/leaf_request.h"
+#include "checkpoint/restore/leaf_request.h"
 #include "holdfast/shard_plan.h"
 #include "tree/flatten.h"
 #include "tree/value_type.h"

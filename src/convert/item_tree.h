@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "checkpoint/opened_checkpoint.h"
-#include "checkpoint/save_plan.h"
+#include "checkpoint/save/save_plan.h"
 #include "convert/chunk_feed.h"
 #include "holdfast/sharding.h"
 #include "interop/target.h"

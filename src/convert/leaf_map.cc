@@ -8,7 +8,7 @@
 
 #include "base/status_macros.h"
 #include "convert/name_set.h"
-#include "holdfast/glob.h"
+#include "holdfast/tools/glob.h"
 #include "transform/regex.h"
 
 namespace holdfast {

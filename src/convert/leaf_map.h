@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "holdfast/convert.h"
+#include "holdfast/tools/convert.h"
 #include "interop/target.h"
 
 namespace holdfast {

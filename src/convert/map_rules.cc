@@ -2,7 +2,7 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 
-#include "holdfast/convert.h"
+#include "holdfast/tools/convert.h"
 
 namespace holdfast {
 namespace {

@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <string>
 
-#include "holdfast/convert.h"
+#include "holdfast/tools/convert.h"
 
 namespace holdfast {
 

@@ -14,7 +14,7 @@
 #include "convert/item_tree.h"
 #include "convert/leaf_map.h"
 #include "convert/target_layout.h"
-#include "holdfast/convert.h"
+#include "holdfast/tools/convert.h"
 
 namespace holdfast {
 

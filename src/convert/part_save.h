@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <string>
 
-#include "checkpoint/save_plan.h"
+#include "checkpoint/save/save_plan.h"
 #include "holdfast/checkpoint.h"
 
 namespace holdfast {

@@ -1,7 +1,7 @@
 // ConvertReport as text and as JSON.
 #include <nlohmann/json.hpp>
 
-#include "holdfast/convert.h"
+#include "holdfast/tools/convert.h"
 
 namespace holdfast {
 

@@ -13,7 +13,7 @@
 #include "base/no_throw.h"
 #include "base/status_macros.h"
 #include "base/string_coding.h"
-#include "checkpoint/replaceable.h"
+#include "checkpoint/commit/replaceable.h"
 #include "codec/xxh64.h"
 #include "holdfast/checkpoint.h"
 #include "interop/may_replace.h"

@@ -4,13 +4,13 @@
 
 #include "base/no_throw.h"
 #include "base/status_macros.h"
+#include "checkpoint/commit/layout.h"
 #include "checkpoint/format/directory_names.h"
-#include "checkpoint/layout.h"
 #include "handlers/done_future.h"
 #include "handlers/param_writer.h"
 #include "handlers/sharded_read.h"
 #include "handlers/small_files.h"
-#include "holdfast/type_handlers.h"
+#include "holdfast/orbax/type_handlers.h"
 #include "place/open_store.h"
 
 namespace holdfast {

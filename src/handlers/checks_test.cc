@@ -4,7 +4,7 @@
 
 #include <thread>
 
-#include "holdfast/type_handlers.h"
+#include "holdfast/orbax/type_handlers.h"
 
 namespace holdfast {
 namespace {

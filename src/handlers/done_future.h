@@ -3,7 +3,7 @@
 // Thread-safety: pure. Errors: none.
 #pragma once
 
-#include "holdfast/type_handlers.h"
+#include "holdfast/orbax/type_handlers.h"
 
 namespace holdfast {
 

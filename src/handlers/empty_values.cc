@@ -1,4 +1,4 @@
-#include "holdfast/type_handlers.h"
+#include "holdfast/orbax/type_handlers.h"
 #include "tree/value_type.h"
 
 namespace holdfast {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "checkpoint/test_trees.h"
-#include "holdfast/type_handlers.h"
+#include "holdfast/orbax/type_handlers.h"
 #include "storage/scratch_directory.h"
 
 namespace holdfast {

@@ -2,7 +2,7 @@
 #include <condition_variable>
 #include <mutex>
 
-#include "holdfast/type_handlers.h"
+#include "holdfast/orbax/type_handlers.h"
 
 namespace holdfast {
 namespace {

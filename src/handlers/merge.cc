@@ -5,9 +5,9 @@
 
 #include "base/no_throw.h"
 #include "base/status_macros.h"
-#include "checkpoint/adopt.h"
 #include "checkpoint/format/directory_names.h"
-#include "holdfast/type_handlers.h"
+#include "checkpoint/save/adopt.h"
+#include "holdfast/orbax/type_handlers.h"
 #include "ocdbt/database.h"
 #include "place/directory_ops.h"
 #include "place/open_store.h"

@@ -5,7 +5,7 @@
 #include "handlers/done_future.h"
 #include "handlers/param_reader.h"
 #include "handlers/param_writer.h"
-#include "holdfast/type_handlers.h"
+#include "holdfast/orbax/type_handlers.h"
 
 namespace holdfast {
 

@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "base/status_macros.h"
-#include "checkpoint/layout.h"
-#include "checkpoint/restore.h"
-#include "holdfast/spec.h"
+#include "checkpoint/commit/layout.h"
+#include "checkpoint/restore/restore.h"
+#include "holdfast/orbax/spec.h"
 
 namespace holdfast {
 namespace {

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/item.h"
-#include "holdfast/type_handlers.h"
+#include "checkpoint/restore/item.h"
+#include "holdfast/orbax/type_handlers.h"
 #include "tensor/box.h"
 
 namespace holdfast {

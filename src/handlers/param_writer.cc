@@ -7,15 +7,15 @@
 #include <utility>
 
 #include "base/status_macros.h"
-#include "checkpoint/array_index.h"
-#include "checkpoint/encode.h"
+#include "checkpoint/commit/layout.h"
 #include "checkpoint/format/directory_names.h"
-#include "checkpoint/item_writer.h"
-#include "checkpoint/layout.h"
-#include "checkpoint/process_sink.h"
-#include "checkpoint/save_plan.h"
+#include "checkpoint/restore/array_index.h"
+#include "checkpoint/save/encode.h"
+#include "checkpoint/save/item_writer.h"
+#include "checkpoint/save/process_sink.h"
+#include "checkpoint/save/save_plan.h"
 #include "handlers/small_files.h"
-#include "holdfast/spec.h"
+#include "holdfast/orbax/spec.h"
 #include "place/open_store.h"
 
 namespace holdfast {

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "holdfast/type_handlers.h"
+#include "holdfast/orbax/type_handlers.h"
 
 namespace holdfast {
 

@@ -2,7 +2,7 @@
 #include <cassert>
 #include <utility>
 
-#include "holdfast/type_handlers.h"
+#include "holdfast/orbax/type_handlers.h"
 
 namespace holdfast {
 namespace {

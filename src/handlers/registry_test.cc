@@ -1,7 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "holdfast/type_handlers.h"
+#include "holdfast/orbax/type_handlers.h"
 
 namespace holdfast {
 namespace {

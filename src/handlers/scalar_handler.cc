@@ -6,7 +6,7 @@
 #include "base/status_macros.h"
 #include "checkpoint/format/json_text.h"
 #include "handlers/scalar_value.h"
-#include "holdfast/type_handlers.h"
+#include "holdfast/orbax/type_handlers.h"
 #include "tensor/copy.h"
 
 namespace holdfast {

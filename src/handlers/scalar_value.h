@@ -4,7 +4,7 @@
 // Errors: those of Python's int() and float().
 #pragma once
 
-#include "holdfast/restore_args.h"
+#include "holdfast/orbax/restore_args.h"
 #include "holdfast/status.h"
 #include "holdfast/tensor.h"
 #include "holdfast/tree.h"

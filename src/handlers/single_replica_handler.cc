@@ -1,5 +1,5 @@
 #include "base/status_macros.h"
-#include "holdfast/type_handlers.h"
+#include "holdfast/orbax/type_handlers.h"
 
 namespace holdfast {
 namespace {

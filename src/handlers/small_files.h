@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/checked_files.h"
+#include "checkpoint/check/checked_files.h"
 #include "checkpoint/format/array_metadatas.h"
 #include "checkpoint/format/sharding_file.h"
 #include "checkpoint/format/strings_file.h"

@@ -2,10 +2,10 @@
 
 #include "base/no_throw.h"
 #include "base/status_macros.h"
-#include "checkpoint/layout.h"
+#include "checkpoint/commit/layout.h"
 #include "handlers/done_future.h"
 #include "handlers/small_files.h"
-#include "holdfast/type_handlers.h"
+#include "holdfast/orbax/type_handlers.h"
 #include "place/open_store.h"
 
 namespace holdfast {

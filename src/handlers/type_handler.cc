@@ -1,6 +1,6 @@
 // What the interface does by itself, and the checks that handlers share.
 #include "base/status_macros.h"
-#include "holdfast/type_handlers.h"
+#include "holdfast/orbax/type_handlers.h"
 
 namespace holdfast {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "base/no_throw.h"
 #include "base/status_macros.h"
-#include "holdfast/torch_file.h"
+#include "holdfast/tools/torch_file.h"
 #include "interop/dcp_flat.h"
 #include "interop/dcp_metadata.h"
 #include "interop/extent_checkpoint.h"

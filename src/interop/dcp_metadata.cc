@@ -5,7 +5,7 @@
 #include <unordered_map>
 
 #include "base/status_macros.h"
-#include "holdfast/torch_file.h"
+#include "holdfast/tools/torch_file.h"
 #include "pickle/numpy_dtype.h"
 #include "pickle/torch_writer.h"
 #include "storage/store.h"

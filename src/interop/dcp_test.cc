@@ -9,7 +9,7 @@
 #include <numeric>
 #include <random>
 
-#include "holdfast/torch_file.h"
+#include "holdfast/tools/torch_file.h"
 #include "interop/dcp_flat.h"
 #include "interop/dcp_metadata.h"
 #include "interop/dcp_target.h"

@@ -7,9 +7,9 @@
 
 #include "base/no_throw.h"
 #include "base/status_macros.h"
-#include "checkpoint/leaf_request.h"
-#include "checkpoint/run.h"
+#include "checkpoint/restore/leaf_request.h"
 #include "interop/extent_read.h"
+#include "run/run.h"
 #include "tensor/box_index.h"
 #include "tensor/copy.h"
 

@@ -7,8 +7,8 @@
 
 #include "base/coding.h"
 #include "base/status_macros.h"
+#include "checkpoint/commit/layout.h"
 #include "checkpoint/format/directory_names.h"
-#include "checkpoint/layout.h"
 #include "interop/open.h"
 #include "interop/safetensors.h"
 #include "interop/safetensors_header.h"

@@ -3,9 +3,9 @@
 #include <cstring>
 
 #include "base/status_macros.h"
-#include "checkpoint/leaf_request.h"
-#include "checkpoint/run.h"
-#include "holdfast/torch_file.h"
+#include "checkpoint/restore/leaf_request.h"
+#include "holdfast/tools/torch_file.h"
+#include "run/run.h"
 #include "tree/flatten.h"
 #include "tree/value_type.h"
 

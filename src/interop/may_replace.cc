@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "base/status_macros.h"
-#include "checkpoint/replaceable.h"
+#include "checkpoint/commit/replaceable.h"
 #include "interop/open.h"
 #include "interop/safetensors.h"
 #include "interop/tree_sidecar.h"

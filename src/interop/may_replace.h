@@ -10,9 +10,9 @@
 
 namespace holdfast {
 
-// As CheckMayReplace (checkpoint/replaceable.h), also for directories that are
-// checkpoints of foreign formats (interop/open.h), in which every file has a
-// name that the format gives.
+// As CheckMayReplace (checkpoint/commit/replaceable.h), also for directories
+// that are checkpoints of foreign formats (interop/open.h), in which every file
+// has a name that the format gives.
 Status CheckMayReplaceAnyFormat(const std::string& path);
 
 }  // namespace holdfast

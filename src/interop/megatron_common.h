@@ -3,7 +3,7 @@
 // Thread-safety: pure.
 #pragma once
 
-#include "holdfast/torch_file.h"
+#include "holdfast/tools/torch_file.h"
 #include "interop/target.h"
 
 namespace holdfast {

@@ -6,8 +6,8 @@
 
 #include "base/no_throw.h"
 #include "base/status_macros.h"
-#include "holdfast/megatron_zarr.h"
-#include "holdfast/torch_file.h"
+#include "holdfast/megatron/zarr.h"
+#include "holdfast/tools/torch_file.h"
 #include "interop/megatron_common.h"
 #include "interop/target_pieces.h"
 #include "interop/target_sidecar.h"

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "holdfast/torch_file.h"
+#include "holdfast/tools/torch_file.h"
 #include "interop/tree_sidecar.h"
 #include "megatron/open.h"
 #include "storage/scratch_directory.h"

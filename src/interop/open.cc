@@ -6,9 +6,8 @@
 
 #include "base/no_throw.h"
 #include "base/status_macros.h"
-#include "checkpoint/layout.h"
+#include "checkpoint/commit/layout.h"
 #include "checkpoint/opened_checkpoint.h"
-#include "checkpoint/run.h"
 #include "interop/dcp.h"
 #include "interop/load_leaves.h"
 #include "interop/npz.h"
@@ -18,6 +17,7 @@
 #include "place/directory_ops.h"
 #include "place/look.h"
 #include "place/open_store.h"
+#include "run/run.h"
 #include "storage/url_path.h"
 
 namespace holdfast {

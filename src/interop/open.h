@@ -14,7 +14,7 @@
 namespace holdfast {
 
 enum class ForeignFormat : uint8_t {
-  kNone,  // Orbax's rules apply (checkpoint/layout.h)
+  kNone,  // Orbax's rules apply (checkpoint/commit/layout.h)
   kSafetensors,
   kNpz,
   kDcp,           // torch.distributed.checkpoint

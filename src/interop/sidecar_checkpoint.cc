@@ -6,10 +6,10 @@
 
 #include "base/no_throw.h"
 #include "base/status_macros.h"
-#include "checkpoint/leaf_request.h"
-#include "checkpoint/run.h"
+#include "checkpoint/restore/leaf_request.h"
 #include "interop/extent_read.h"
 #include "interop/tree_sidecar.h"
+#include "run/run.h"
 #include "tensor/box.h"
 #include "tensor/copy.h"
 

@@ -3,15 +3,15 @@
 #include <mutex>
 
 #include "base/status_macros.h"
-#include "checkpoint/layout.h"
-#include "checkpoint/leaf_request.h"
+#include "checkpoint/commit/layout.h"
 #include "checkpoint/opened_checkpoint.h"
-#include "checkpoint/run.h"
-#include "holdfast/torch_file.h"
+#include "checkpoint/restore/leaf_request.h"
+#include "holdfast/tools/torch_file.h"
 #include "interop/npz.h"
 #include "megatron/open.h"
 #include "place/look.h"
 #include "place/open_store.h"
+#include "run/run.h"
 
 namespace holdfast {
 namespace {

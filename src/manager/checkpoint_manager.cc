@@ -1,14 +1,14 @@
 // Making a manager, and the questions that it answers.
-#include "holdfast/checkpoint_manager.h"
+#include "holdfast/orbax/checkpoint_manager.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "base/status_macros.h"
-#include "checkpoint/layout.h"
-#include "checkpoint/replaceable.h"
-#include "holdfast/commit.h"
-#include "holdfast/item_handlers.h"
+#include "checkpoint/commit/layout.h"
+#include "checkpoint/commit/replaceable.h"
+#include "holdfast/orbax/item_handlers.h"
+#include "holdfast/tools/commit.h"
 #include "manager/manager.h"
 #include "manager/manager_options.h"
 #include "manager/root_metadata.h"

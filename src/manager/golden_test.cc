@@ -6,7 +6,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "holdfast/checkpoint_manager.h"
+#include "holdfast/orbax/checkpoint_manager.h"
 #include "storage/scratch_directory.h"
 
 namespace holdfast {

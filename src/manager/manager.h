@@ -14,7 +14,7 @@
 #include <thread>
 #include <vector>
 
-#include "holdfast/checkpoint_manager.h"
+#include "holdfast/orbax/checkpoint_manager.h"
 #include "manager/step_disposal.h"
 #include "manager/step_list.h"
 

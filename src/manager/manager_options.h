@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "holdfast/checkpoint_manager.h"
+#include "holdfast/orbax/checkpoint_manager.h"
 
 namespace holdfast {
 

@@ -9,7 +9,7 @@
 #include "base/no_throw.h"
 #include "base/start_threads.h"
 #include "base/status_macros.h"
-#include "holdfast/item_handlers.h"
+#include "holdfast/orbax/item_handlers.h"
 #include "manager/manager.h"
 #include "manager/manager_options.h"
 #include "steps/step_lists.h"

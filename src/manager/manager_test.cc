@@ -6,9 +6,9 @@
 #include <thread>
 
 #include "base/thread_shortage_for_test.h"
-#include "holdfast/checkpoint_manager.h"
-#include "holdfast/item_handlers.h"
-#include "holdfast/preemption.h"
+#include "holdfast/orbax/checkpoint_manager.h"
+#include "holdfast/orbax/item_handlers.h"
+#include "holdfast/orbax/preemption.h"
 #include "manager/step_remover.h"
 #include "storage/scratch_directory.h"
 

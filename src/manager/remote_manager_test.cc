@@ -6,10 +6,10 @@
 #include <set>
 
 #include "base/status_macros.h"
-#include "checkpoint/lease.h"
-#include "holdfast/checkpoint_manager.h"
-#include "holdfast/item_handlers.h"
-#include "holdfast/wait_for_checkpoint.h"
+#include "checkpoint/commit/lease.h"
+#include "holdfast/orbax/checkpoint_manager.h"
+#include "holdfast/orbax/item_handlers.h"
+#include "holdfast/orbax/wait_for_checkpoint.h"
 #include "place/mem_bucket_for_test.h"
 
 namespace holdfast {

@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "base/status_macros.h"
-#include "checkpoint/lease.h"
-#include "checkpoint/unfinished.h"
-#include "holdfast/steps.h"
+#include "checkpoint/commit/lease.h"
+#include "checkpoint/commit/unfinished.h"
+#include "holdfast/orbax/steps.h"
 #include "place/directory_ops.h"
 #include "place/look.h"
 #include "steps/make_directories.h"

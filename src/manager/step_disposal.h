@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "holdfast/orbax/step_names.h"
 #include "holdfast/status.h"
-#include "holdfast/step_names.h"
 #include "manager/step_remover.h"
 
 namespace holdfast {

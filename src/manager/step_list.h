@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "holdfast/preservation_policy.h"
+#include "holdfast/orbax/preservation_policy.h"
+#include "holdfast/orbax/step_record.h"
 #include "holdfast/status.h"
-#include "holdfast/step_record.h"
 
 namespace holdfast {
 

@@ -5,8 +5,8 @@
 
 #include "base/no_throw.h"
 #include "base/start_threads.h"
-#include "checkpoint/lease.h"
-#include "holdfast/steps.h"
+#include "checkpoint/commit/lease.h"
+#include "holdfast/orbax/steps.h"
 #include "storage/url_path.h"
 
 namespace holdfast {

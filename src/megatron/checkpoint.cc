@@ -1,5 +1,5 @@
 #include "base/status_macros.h"
-#include "holdfast/megatron_zarr.h"
+#include "holdfast/megatron/zarr.h"
 #include "megatron/error.h"
 #include "megatron/python_text.h"
 #include "place/directory_ops.h"

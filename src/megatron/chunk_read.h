@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/run.h"
 #include "megatron/zarr_load.h"
+#include "run/run.h"
 
 namespace holdfast::megatron {
 

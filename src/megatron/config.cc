@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "base/status_macros.h"
-#include "holdfast/megatron_zarr.h"
+#include "holdfast/megatron/zarr.h"
 #include "megatron/error.h"
 #include "megatron/files.h"
 #include "megatron/python_text.h"

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "base/sha256.h"
-#include "holdfast/megatron_state.h"
-#include "holdfast/megatron_zarr.h"
+#include "holdfast/megatron/state.h"
+#include "holdfast/megatron/zarr.h"
 #include "storage/scratch_directory.h"
 #include "tensor/box.h"
 #include "tensor/copy.h"

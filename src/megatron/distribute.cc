@@ -2,7 +2,7 @@
 #include <numeric>
 #include <tuple>
 
-#include "holdfast/megatron.h"
+#include "holdfast/megatron/megatron.h"
 
 namespace holdfast::megatron {
 

@@ -1,6 +1,6 @@
 #include <array>
 
-#include "holdfast/megatron_zarr.h"
+#include "holdfast/megatron/zarr.h"
 #include "megatron/python_text.h"
 
 namespace holdfast::megatron {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "holdfast/megatron.h"
+#include "holdfast/megatron/megatron.h"
 
 namespace holdfast::megatron {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <string_view>
 
-#include "holdfast/megatron.h"
+#include "holdfast/megatron/megatron.h"
 
 namespace holdfast::megatron {
 

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "holdfast/megatron.h"
+#include "holdfast/megatron/megatron.h"
 #include "tensor/box.h"
 
 namespace holdfast::megatron {

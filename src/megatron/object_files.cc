@@ -1,5 +1,5 @@
 #include "base/status_macros.h"
-#include "holdfast/megatron_zarr.h"
+#include "holdfast/megatron/zarr.h"
 #include "megatron/error.h"
 #include "megatron/files.h"
 #include "megatron/zarr_array.h"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "holdfast/checkpoint.h"
-#include "holdfast/megatron_zarr.h"
+#include "holdfast/megatron/zarr.h"
 #include "megatron/zarr_array.h"
 
 namespace holdfast::megatron {

@@ -2,7 +2,7 @@
 #include <memory>
 
 #include "base/status_macros.h"
-#include "holdfast/megatron_zarr.h"
+#include "holdfast/megatron/zarr.h"
 #include "megatron/flat_boxes.h"
 #include "megatron/zarr_load.h"
 #include "tensor/box.h"

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "holdfast/megatron_zarr.h"
+#include "holdfast/megatron/zarr.h"
 #include "megatron/corpus_test_util.h"
 #include "place/mem_bucket_for_test.h"
 

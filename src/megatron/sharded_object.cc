@@ -1,7 +1,7 @@
 #include <charconv>
 
 #include "base/status_macros.h"
-#include "holdfast/megatron.h"
+#include "holdfast/megatron/megatron.h"
 #include "megatron/python_text.h"
 
 namespace holdfast::megatron {

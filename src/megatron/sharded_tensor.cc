@@ -2,7 +2,7 @@
 #include <cassert>
 
 #include "base/status_macros.h"
-#include "holdfast/megatron.h"
+#include "holdfast/megatron/megatron.h"
 #include "megatron/error.h"
 #include "megatron/python_text.h"
 #include "tensor/box.h"

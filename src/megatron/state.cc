@@ -1,7 +1,8 @@
+#include "holdfast/megatron/state.h"
+
 #include <algorithm>
 
 #include "base/status_macros.h"
-#include "holdfast/megatron_state.h"
 #include "megatron/python_text.h"
 #include "tensor/box.h"
 #include "tensor/copy.h"

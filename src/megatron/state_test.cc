@@ -1,6 +1,7 @@
+#include "holdfast/megatron/state.h"
+
 #include <gtest/gtest.h>
 
-#include "holdfast/megatron_state.h"
 #include "megatron/corpus_test_util.h"
 
 namespace holdfast::megatron {

@@ -2,7 +2,7 @@
 #include <mutex>
 #include <tuple>
 
-#include "holdfast/megatron_zarr.h"
+#include "holdfast/megatron/zarr.h"
 #include "megatron/error.h"
 #include "megatron/python_text.h"
 

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <array>
 
-#include "holdfast/megatron.h"
+#include "holdfast/megatron/megatron.h"
 #include "megatron/error.h"
 #include "megatron/python_text.h"
 

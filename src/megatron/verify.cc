@@ -7,14 +7,14 @@
 #include "base/bytes.h"
 #include "base/no_throw.h"
 #include "base/status_macros.h"
-#include "checkpoint/run.h"
 #include "checkpoint/verify_share.h"
-#include "holdfast/torch_file.h"
+#include "holdfast/tools/torch_file.h"
 #include "megatron/chunk_read.h"
 #include "megatron/files.h"
 #include "megatron/open.h"
 #include "megatron/opened.h"
 #include "place/open_store.h"
+#include "run/run.h"
 #include "zarr/format/chunk_key.h"
 
 namespace holdfast::megatron {

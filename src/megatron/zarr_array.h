@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "holdfast/megatron_zarr.h"
+#include "holdfast/megatron/zarr.h"
 #include "storage/store.h"
 #include "tensor/grid.h"
 #include "zarr/read_chunk.h"

@@ -6,10 +6,10 @@
 
 #include "base/no_throw.h"
 #include "base/status_macros.h"
-#include "checkpoint/run.h"
 #include "megatron/chunk_read.h"
 #include "megatron/error.h"
 #include "place/open_store.h"
+#include "run/run.h"
 #include "tensor/copy.h"
 
 namespace holdfast::megatron {

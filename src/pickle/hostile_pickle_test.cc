@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/coding.h"
-#include "holdfast/torch_file.h"
+#include "holdfast/tools/torch_file.h"
 #include "pickle/pickle_writer.h"
 
 namespace holdfast {

@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "holdfast/torch_file.h"
+#include "holdfast/tools/torch_file.h"
 
 namespace holdfast::pickle {
 

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "holdfast/status.h"
-#include "holdfast/torch_file.h"
+#include "holdfast/tools/torch_file.h"
 
 namespace holdfast::pickle {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "holdfast/status.h"
-#include "holdfast/torch_file.h"
+#include "holdfast/tools/torch_file.h"
 #include "pickle/program.h"
 
 namespace holdfast::pickle {

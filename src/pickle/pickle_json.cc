@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "base/coding.h"
-#include "holdfast/torch_file.h"
+#include "holdfast/tools/torch_file.h"
 #include "pickle/decimal.h"
 #include "pickle/elements.h"
 #include "pickle/pickle_reader.h"

@@ -3,7 +3,7 @@
 #include <cassert>
 
 #include "base/coding.h"
-#include "holdfast/torch_file.h"
+#include "holdfast/tools/torch_file.h"
 #include "pickle/numpy_dtype.h"
 
 namespace holdfast {

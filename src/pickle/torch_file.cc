@@ -1,4 +1,4 @@
-#include "holdfast/torch_file.h"
+#include "holdfast/tools/torch_file.h"
 
 #include <map>
 #include <memory>

@@ -1,5 +1,5 @@
 // Files of torch.save: golden ones, and archives that lie.
-#include "holdfast/torch_file.h"
+#include "holdfast/tools/torch_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

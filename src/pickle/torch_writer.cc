@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/status_macros.h"
-#include "holdfast/torch_file.h"
+#include "holdfast/tools/torch_file.h"
 #include "pickle/elements.h"
 #include "pickle/numpy_dtype.h"
 #include "pickle/pickle_writer.h"

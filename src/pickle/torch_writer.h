@@ -11,7 +11,7 @@
 
 #include "holdfast/status.h"
 #include "holdfast/tensor.h"
-#include "holdfast/torch_file.h"
+#include "holdfast/tools/torch_file.h"
 
 namespace holdfast::pickle {
 

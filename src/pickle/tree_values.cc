@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/status_macros.h"
-#include "holdfast/torch_file.h"
+#include "holdfast/tools/torch_file.h"
 
 namespace holdfast {
 namespace {

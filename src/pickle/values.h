@@ -11,7 +11,7 @@
 #include <memory>
 
 #include "holdfast/status.h"
-#include "holdfast/torch_file.h"
+#include "holdfast/tools/torch_file.h"
 #include "pickle/program.h"
 #include "pickle/tensor_parts.h"
 

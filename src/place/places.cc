@@ -1,4 +1,4 @@
-#include "holdfast/places.h"
+#include "holdfast/tools/places.h"
 
 #include <algorithm>
 #include <chrono>

@@ -1,4 +1,4 @@
-#include "holdfast/places.h"
+#include "holdfast/tools/places.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

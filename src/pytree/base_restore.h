@@ -8,7 +8,7 @@
 #include <set>
 #include <string>
 
-#include "holdfast/pytree_checkpoint_handler.h"
+#include "holdfast/orbax/pytree_checkpoint_handler.h"
 #include "pytree/item_source.h"
 #include "pytree/leaf_reader.h"
 #include "pytree/settings.h"

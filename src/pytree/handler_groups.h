@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "holdfast/options.h"
+#include "holdfast/orbax/type_handlers.h"
 #include "holdfast/status.h"
 #include "holdfast/tree.h"
-#include "holdfast/type_handlers.h"
 
 namespace holdfast {
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/status_macros.h"
-#include "holdfast/tree_utils.h"
+#include "holdfast/orbax/tree_utils.h"
 #include "pytree/item_source.h"
 #include "pytree/map_leaves.h"
 #include "tree/rebuild.h"

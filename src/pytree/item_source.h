@@ -10,9 +10,9 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "checkpoint/leaf_request.h"
+#include "checkpoint/restore/leaf_request.h"
 #include "holdfast/checkpoint.h"
-#include "holdfast/pytree_metadata.h"
+#include "holdfast/orbax/pytree_metadata.h"
 #include "tree/key_path.h"
 
 namespace holdfast {

@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "holdfast/pytree_checkpoint_handler.h"
-#include "holdfast/restore_args.h"
+#include "holdfast/orbax/pytree_checkpoint_handler.h"
+#include "holdfast/orbax/restore_args.h"
 #include "holdfast/tree.h"
 #include "pytree/item_source.h"
 #include "tensor/box.h"

@@ -7,8 +7,8 @@
 
 #include <memory>
 
+#include "holdfast/orbax/type_handlers.h"
 #include "holdfast/status.h"
-#include "holdfast/type_handlers.h"
 #include "pytree/leaf_reader.h"
 
 namespace holdfast {

@@ -5,13 +5,13 @@
 
 #include "base/status_macros.h"
 #include "checkpoint/format/directory_names.h"
-#include "checkpoint/run.h"
 #include "handlers/scalar_value.h"
 #include "handlers/sharded_read.h"
 #include "pytree/leaf_placement.h"
 #include "pytree/leaf_plan.h"
 #include "pytree/leaf_value.h"
 #include "pytree/missing_leaf.h"
+#include "run/run.h"
 #include "tensor/box.h"
 
 namespace holdfast {

@@ -14,10 +14,10 @@
 #include <string>
 #include <vector>
 
-#include "holdfast/pytree_checkpoint_handler.h"
-#include "holdfast/pytree_metadata.h"
-#include "holdfast/restore_args.h"
-#include "holdfast/type_handlers.h"
+#include "holdfast/orbax/pytree_checkpoint_handler.h"
+#include "holdfast/orbax/pytree_metadata.h"
+#include "holdfast/orbax/restore_args.h"
+#include "holdfast/orbax/type_handlers.h"
 #include "pytree/item_source.h"
 #include "tree/key_path.h"
 

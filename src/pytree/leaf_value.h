@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "holdfast/restore_args.h"
+#include "holdfast/orbax/restore_args.h"
 #include "holdfast/tensor.h"
 #include "holdfast/tree.h"
 #include "pytree/leaf_placement.h"

@@ -9,7 +9,7 @@
 
 #include "base/status_macros.h"
 #include "checkpoint/format/directory_names.h"
-#include "holdfast/tree_utils.h"
+#include "holdfast/orbax/tree_utils.h"
 #include "place/directory_ops.h"
 #include "pytree/base_restore.h"
 #include "pytree/leaf_reader.h"

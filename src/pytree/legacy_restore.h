@@ -9,7 +9,7 @@
 
 #include <string>
 
-#include "holdfast/pytree_checkpoint_handler.h"
+#include "holdfast/orbax/pytree_checkpoint_handler.h"
 #include "pytree/settings.h"
 
 namespace holdfast {

@@ -8,7 +8,7 @@
 #include "base/status_macros.h"
 #include "checkpoint/format/aggregate.h"
 #include "checkpoint/format/directory_names.h"
-#include "holdfast/tree_utils.h"
+#include "holdfast/orbax/tree_utils.h"
 #include "place/directory_ops.h"
 #include "place/open_store.h"
 #include "pytree/map_leaves.h"

@@ -11,7 +11,7 @@
 #include <optional>
 #include <string>
 
-#include "holdfast/pytree_metadata.h"
+#include "holdfast/orbax/pytree_metadata.h"
 #include "holdfast/tree.h"
 #include "pytree/item_source.h"
 #include "pytree/settings.h"

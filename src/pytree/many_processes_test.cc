@@ -8,8 +8,8 @@
 
 #include "checkpoint/opened_checkpoint.h"
 #include "holdfast/checkpoint.h"
+#include "holdfast/orbax/pytree_checkpoint_handler.h"
 #include "holdfast/process_group.h"
-#include "holdfast/pytree_checkpoint_handler.h"
 #include "holdfast/shard_plan.h"
 #include "storage/scratch_directory.h"
 #include "tensor/box.h"

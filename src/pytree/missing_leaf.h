@@ -8,8 +8,8 @@
 
 #include <string>
 
+#include "holdfast/orbax/type_handlers.h"
 #include "holdfast/status.h"
-#include "holdfast/type_handlers.h"
 #include "pytree/item_source.h"
 
 namespace holdfast {

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "holdfast/orbax/pytree_checkpoint_handler.h"
 #include "holdfast/pending_save.h"
 #include "holdfast/process_group.h"
-#include "holdfast/pytree_checkpoint_handler.h"
 
 namespace holdfast {
 

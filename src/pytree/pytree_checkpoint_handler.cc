@@ -1,4 +1,4 @@
-#include "holdfast/pytree_checkpoint_handler.h"
+#include "holdfast/orbax/pytree_checkpoint_handler.h"
 
 #include <algorithm>
 #include <chrono>

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "holdfast/pytree_checkpoint_handler.h"
+#include "holdfast/orbax/pytree_checkpoint_handler.h"
 #include "tensor/copy.h"
 
 namespace holdfast {

@@ -7,7 +7,7 @@
 
 #include <string>
 
-#include "holdfast/pytree_metadata.h"
+#include "holdfast/orbax/pytree_metadata.h"
 #include "holdfast/status.h"
 #include "pytree/settings.h"
 

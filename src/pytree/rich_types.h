@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "checkpoint/save_plan.h"
+#include "checkpoint/save/save_plan.h"
 #include "holdfast/status.h"
 #include "holdfast/tree.h"
 #include "tree/key_path.h"

@@ -3,10 +3,10 @@
 #include <utility>
 
 #include "base/status_macros.h"
-#include "checkpoint/earlier_item.h"
 #include "checkpoint/format/directory_names.h"
-#include "checkpoint/item_writer.h"
-#include "checkpoint/save_plan.h"
+#include "checkpoint/save/earlier_item.h"
+#include "checkpoint/save/item_writer.h"
+#include "checkpoint/save/save_plan.h"
 #include "holdfast/pending_save.h"
 #include "place/open_store.h"
 #include "pytree/messages.h"

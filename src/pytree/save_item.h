@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "holdfast/orbax/pytree_checkpoint_handler.h"
 #include "holdfast/pending_save.h"
-#include "holdfast/pytree_checkpoint_handler.h"
 #include "holdfast/status.h"
 #include "pytree/handler_groups.h"
 #include "pytree/settings.h"

@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-#include "holdfast/pytree_checkpoint_handler.h"
+#include "holdfast/orbax/pytree_checkpoint_handler.h"
 #include "holdfast/status.h"
 
 namespace holdfast {

@@ -9,7 +9,7 @@
 
 #include <cstdint>
 
-#include "holdfast/pytree_checkpoint_handler.h"
+#include "holdfast/orbax/pytree_checkpoint_handler.h"
 #include "holdfast/status.h"
 #include "holdfast/tree.h"
 

@@ -6,11 +6,11 @@
 #include <utility>
 
 #include "base/status_macros.h"
-#include "checkpoint/checked_files.h"
+#include "checkpoint/check/checked_files.h"
 #include "checkpoint/format/array_metadatas.h"
 #include "checkpoint/format/directory_names.h"
 #include "checkpoint/format/json_text.h"
-#include "holdfast/pytree_checkpoint_handler.h"
+#include "holdfast/orbax/pytree_checkpoint_handler.h"
 #include "place/directory_ops.h"
 #include "storage/url_path.h"
 #include "tree/python_repr.h"

@@ -14,10 +14,10 @@
 #include <vector>
 
 #include "base/bytes.h"
-#include "checkpoint/run.h"
 #include "holdfast/status.h"
 #include "remote/file_sums.h"
 #include "remote/tree_listing.h"
+#include "run/run.h"
 #include "storage/store.h"
 
 namespace holdfast {

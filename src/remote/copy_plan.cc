@@ -6,9 +6,9 @@
 #include <optional>
 #include <set>
 
+#include "checkpoint/commit/layout.h"
+#include "checkpoint/commit/unfinished.h"
 #include "checkpoint/format/directory_names.h"
-#include "checkpoint/layout.h"
-#include "checkpoint/unfinished.h"
 #include "place/well_known_names.h"
 
 namespace holdfast {

@@ -9,7 +9,7 @@
 #include "base/no_throw.h"
 #include "base/status_macros.h"
 #include "cloud/bucket.h"
-#include "holdfast/remote.h"
+#include "holdfast/tools/remote.h"
 #include "http/ca_bundle.h"
 #include "http/libcurl_file.h"
 #include "http/url.h"

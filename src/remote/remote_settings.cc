@@ -1,7 +1,7 @@
 #include <mutex>
 
 #include "cloud/remote_options.h"
-#include "holdfast/remote.h"
+#include "holdfast/tools/remote.h"
 #include "http/http_client.h"
 #include "http/libcurl_file.h"
 #include "place/bucket_registry.h"

@@ -1,4 +1,4 @@
-#include "holdfast/restore_args.h"
+#include "holdfast/orbax/restore_args.h"
 
 #include <type_traits>
 

@@ -5,7 +5,7 @@
 
 #include "base/status_macros.h"
 #include "checkpoint/format/subchunking.h"
-#include "holdfast/spec.h"
+#include "holdfast/orbax/spec.h"
 #include "spec/kvstore_tspec.h"
 #include "spec/spec_json.h"
 

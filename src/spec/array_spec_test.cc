@@ -5,7 +5,7 @@
 #include <fstream>
 #include <string>
 
-#include "holdfast/spec.h"
+#include "holdfast/orbax/spec.h"
 #include "spec/result_test_util.h"
 
 namespace holdfast {

@@ -1,15 +1,15 @@
 // The kinds of SpecHandle: a zarr array, a cast over another handle, a member
 // of a JSON document.
 //
-// Thread-safety, errors: as in holdfast/open_spec.h. Ownership: handles own
-// what they are given.
+// Thread-safety, errors: as in holdfast/orbax/open_spec.h. Ownership: handles
+// own what they are given.
 #pragma once
 
 #include <memory>
 #include <optional>
 #include <string>
 
-#include "holdfast/open_spec.h"
+#include "holdfast/orbax/open_spec.h"
 #include "spec/array_metadata_spec.h"
 #include "spec/kvstore_spec.h"
 #include "zarr/array.h"

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/status_macros.h"
-#include "holdfast/spec.h"
+#include "holdfast/orbax/spec.h"
 #include "spec/kvstore_tspec.h"
 #include "spec/spec_json.h"
 

@@ -12,7 +12,7 @@
 #include <string>
 #include <string_view>
 
-#include "holdfast/open_spec.h"
+#include "holdfast/orbax/open_spec.h"
 #include "ocdbt/commit.h"
 #include "spec/spec_json.h"
 #include "storage/store.h"

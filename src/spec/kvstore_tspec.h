@@ -1,7 +1,7 @@
 // Building blocks of the public builders of key-value store specs.
 //
 // Thread-safety: pure functions, apart from the environment variable
-// TENSORSTORE_GCS_BACKEND. Units: bytes. Errors: as in holdfast/spec.h.
+// TENSORSTORE_GCS_BACKEND. Units: bytes. Errors: as in holdfast/orbax/spec.h.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "holdfast/spec.h"
+#include "holdfast/orbax/spec.h"
 #include "spec/spec_json.h"
 
 namespace holdfast::spec {

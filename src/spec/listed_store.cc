@@ -1,7 +1,7 @@
 #include "spec/listed_store.h"
 
 #include "base/status_macros.h"
-#include "checkpoint/checked_store.h"
+#include "checkpoint/check/checked_store.h"
 #include "checkpoint/format/directory_names.h"
 #include "place/open_store.h"
 #include "storage/url_path.h"

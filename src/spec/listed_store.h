@@ -6,7 +6,7 @@
 // A write makes it untrue: it is removed then, as by any handler that writes
 // into a checkpoint, and reads are as those of the store alone.
 // Thread-safety: any thread. Ownership: owns its stores. Units: bytes.
-// Errors: those of the store and of checkpoint/checked_store.h.
+// Errors: those of the store and of checkpoint/check/checked_store.h.
 #pragma once
 
 #include <atomic>
@@ -15,7 +15,7 @@
 #include <optional>
 #include <string>
 
-#include "checkpoint/digest_index.h"
+#include "checkpoint/check/digest_index.h"
 #include "holdfast/status.h"
 #include "storage/store.h"
 

@@ -1,4 +1,4 @@
-#include "holdfast/open_spec.h"
+#include "holdfast/orbax/open_spec.h"
 
 #include <initializer_list>
 #include <utility>

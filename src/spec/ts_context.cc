@@ -5,7 +5,7 @@
 #include <string>
 
 #include "base/status_macros.h"
-#include "holdfast/spec.h"
+#include "holdfast/orbax/spec.h"
 #include "spec/spec_json.h"
 
 namespace holdfast {

@@ -9,9 +9,9 @@
 
 #include "base/executor.h"
 #include "base/status_macros.h"
+#include "checkpoint/commit/layout.h"
 #include "checkpoint/format/directory_names.h"
-#include "checkpoint/layout.h"
-#include "holdfast/steps.h"
+#include "holdfast/orbax/steps.h"
 #include "place/directory_ops.h"
 #include "place/file_walk.h"
 #include "place/open_store.h"

@@ -4,8 +4,8 @@
 
 #include <cmath>
 
-#include "holdfast/preservation_policy.h"
-#include "holdfast/save_decision_policy.h"
+#include "holdfast/orbax/preservation_policy.h"
+#include "holdfast/orbax/save_decision_policy.h"
 #include "steps/golden_for_test.h"
 
 namespace holdfast {

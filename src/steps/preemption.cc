@@ -1,4 +1,4 @@
-#include "holdfast/preemption.h"
+#include "holdfast/orbax/preemption.h"
 
 #include <array>
 #include <atomic>

@@ -1,4 +1,4 @@
-#include "holdfast/preservation_policy.h"
+#include "holdfast/orbax/preservation_policy.h"
 
 #include <algorithm>
 #include <cmath>

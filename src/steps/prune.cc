@@ -6,10 +6,10 @@
 
 #include "base/executor.h"
 #include "base/status_macros.h"
+#include "checkpoint/commit/layout.h"
+#include "checkpoint/commit/replaceable.h"
 #include "checkpoint/format/directory_names.h"
-#include "checkpoint/layout.h"
-#include "checkpoint/replaceable.h"
-#include "holdfast/steps.h"
+#include "holdfast/orbax/steps.h"
 #include "place/directory_ops.h"
 #include "place/file_walk.h"
 #include "place/look.h"

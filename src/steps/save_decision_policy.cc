@@ -1,4 +1,4 @@
-#include "holdfast/save_decision_policy.h"
+#include "holdfast/orbax/save_decision_policy.h"
 
 #include "base/status_macros.h"
 #include "steps/step_scan.h"

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "holdfast/orbax/step_names.h"
 #include "holdfast/status.h"
-#include "holdfast/step_names.h"
 
 namespace holdfast {
 

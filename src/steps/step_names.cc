@@ -1,4 +1,4 @@
-#include "holdfast/step_names.h"
+#include "holdfast/orbax/step_names.h"
 
 #include <sys/stat.h>
 
@@ -8,9 +8,9 @@
 #include <set>
 
 #include "base/status_macros.h"
+#include "checkpoint/commit/layout.h"
+#include "checkpoint/commit/unfinished.h"
 #include "checkpoint/format/directory_names.h"
-#include "checkpoint/layout.h"
-#include "checkpoint/unfinished.h"
 #include "place/directory_ops.h"
 #include "steps/step_lists.h"
 #include "storage/url_path.h"

@@ -1,5 +1,5 @@
 // Against the real Orbax: tests/golden/manager/names.json.
-#include "holdfast/step_names.h"
+#include "holdfast/orbax/step_names.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

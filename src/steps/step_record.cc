@@ -1,4 +1,4 @@
-#include "holdfast/step_record.h"
+#include "holdfast/orbax/step_record.h"
 
 #include <limits>
 #include <nlohmann/json.hpp>

@@ -10,10 +10,10 @@
 
 #include "base/executor.h"
 #include "base/status_macros.h"
+#include "checkpoint/commit/layout.h"
 #include "checkpoint/format/checkpoint_metadata.h"
 #include "checkpoint/format/directory_names.h"
-#include "checkpoint/layout.h"
-#include "holdfast/checked_file.h"
+#include "holdfast/tools/checked_file.h"
 #include "place/directory_ops.h"
 #include "place/look.h"
 #include "place/open_store.h"

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "holdfast/steps.h"
+#include "holdfast/orbax/steps.h"
 
 namespace holdfast {
 

@@ -1,5 +1,5 @@
 // Scanning, the trash, pruning and disk usage, on directories of steps.
-#include "holdfast/steps.h"
+#include "holdfast/orbax/steps.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -8,12 +8,12 @@
 #include <charconv>
 
 #include "base/status_macros.h"
+#include "checkpoint/commit/layout.h"
+#include "checkpoint/commit/lease.h"
+#include "checkpoint/commit/replaceable.h"
+#include "checkpoint/commit/unfinished.h"
 #include "checkpoint/format/directory_names.h"
-#include "checkpoint/layout.h"
-#include "checkpoint/lease.h"
-#include "checkpoint/replaceable.h"
-#include "checkpoint/unfinished.h"
-#include "holdfast/steps.h"
+#include "holdfast/orbax/steps.h"
 #include "place/directory_ops.h"
 #include "place/file_walk.h"
 #include "steps/step_scan.h"

@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "base/status_macros.h"
-#include "checkpoint/layout.h"
-#include "holdfast/steps.h"
-#include "holdfast/wait_for_checkpoint.h"
+#include "checkpoint/commit/layout.h"
+#include "holdfast/orbax/steps.h"
+#include "holdfast/orbax/wait_for_checkpoint.h"
 #include "place/directory_ops.h"
 #include "steps/snapshot.h"
 

@@ -3,8 +3,8 @@
 
 #include <filesystem>
 
-#include "holdfast/preemption.h"
-#include "holdfast/wait_for_checkpoint.h"
+#include "holdfast/orbax/preemption.h"
+#include "holdfast/orbax/wait_for_checkpoint.h"
 #include "steps/steps_test_util.h"
 #include "storage/scratch_directory.h"
 

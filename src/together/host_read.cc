@@ -5,7 +5,7 @@
 
 #include "base/coding.h"
 #include "base/status_macros.h"
-#include "checkpoint/locate.h"
+#include "checkpoint/restore/locate.h"
 #include "codec/xxh64.h"
 
 namespace holdfast {

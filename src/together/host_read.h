@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "checkpoint/opened_checkpoint.h"
-#include "checkpoint/restore.h"
+#include "checkpoint/restore/restore.h"
 #include "holdfast/process_group.h"
 #include "together/host_plan.h"
 #include "together/shared_segment.h"

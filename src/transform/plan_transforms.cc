@@ -1,5 +1,5 @@
-// PlanTransforms of holdfast/transform.h: the rules run backwards, from the
-// keys of the item to the keys of the checkpoint.
+// PlanTransforms of holdfast/orbax/transform.h: the rules run backwards, from
+// the keys of the item to the keys of the checkpoint.
 
 #include <set>
 #include <string>
@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "base/status_macros.h"
-#include "holdfast/transform.h"
-#include "holdfast/tree_utils.h"
+#include "holdfast/orbax/transform.h"
+#include "holdfast/orbax/tree_utils.h"
 #include "transform/rule.h"
 #include "tree/key_path.h"
 

@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "holdfast/orbax/transform.h"
 #include "holdfast/status.h"
-#include "holdfast/transform.h"
 #include "transform/regex.h"
 
 namespace holdfast {

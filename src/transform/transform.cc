@@ -1,13 +1,13 @@
-// ApplyTransformations and TransformRestored of holdfast/transform.h.
+// ApplyTransformations and TransformRestored of holdfast/orbax/transform.h.
 
-#include "holdfast/transform.h"
+#include "holdfast/orbax/transform.h"
 
 #include <string>
 #include <unordered_map>
 #include <utility>
 
 #include "base/status_macros.h"
-#include "holdfast/tree_utils.h"
+#include "holdfast/orbax/tree_utils.h"
 #include "transform/code_points.h"
 #include "transform/rule.h"
 

@@ -1,4 +1,4 @@
-#include "holdfast/transform.h"
+#include "holdfast/orbax/transform.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// ToFlatDict and its kin of holdfast/tree_utils.h.
+// ToFlatDict and its kin of holdfast/orbax/tree_utils.h.
 
 #include <algorithm>
 #include <map>
@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/status_macros.h"
-#include "holdfast/tree_utils.h"
+#include "holdfast/orbax/tree_utils.h"
 #include "tree/flatten.h"
 #include "tree/python_repr.h"
 #include "tree/rebuild.h"

@@ -10,9 +10,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "holdfast/pytree_metadata.h"
+#include "holdfast/orbax/pytree_metadata.h"
+#include "holdfast/orbax/tree_utils.h"
 #include "holdfast/tree.h"
-#include "holdfast/tree_utils.h"
 #include "tree/key_path.h"
 
 namespace holdfast {

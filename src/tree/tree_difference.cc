@@ -1,10 +1,10 @@
-// TreeDifference of holdfast/tree_utils.h.
+// TreeDifference of holdfast/orbax/tree_utils.h.
 
 #include <unordered_map>
 #include <utility>
 
 #include "base/status_macros.h"
-#include "holdfast/tree_utils.h"
+#include "holdfast/orbax/tree_utils.h"
 #include "tree/flatten.h"
 #include "tree/rebuild.h"
 

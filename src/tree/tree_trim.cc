@@ -1,10 +1,10 @@
-// TreeTrim of holdfast/tree_utils.h.
+// TreeTrim of holdfast/orbax/tree_utils.h.
 
 #include <unordered_map>
 #include <utility>
 
 #include "base/status_macros.h"
-#include "holdfast/tree_utils.h"
+#include "holdfast/orbax/tree_utils.h"
 #include "tree/flatten.h"
 #include "tree/python_repr.h"
 #include "tree/rebuild.h"

@@ -1,4 +1,4 @@
-#include "holdfast/tree_utils.h"
+#include "holdfast/orbax/tree_utils.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

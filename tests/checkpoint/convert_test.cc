@@ -1,6 +1,6 @@
 // Convert over whole checkpoints: equal values, the layout asked for, one pass
 // over the source, bounded memory, several ranks.
-#include "holdfast/convert.h"
+#include "holdfast/tools/convert.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

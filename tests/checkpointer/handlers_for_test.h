@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "holdfast/checkpoint.h"
-#include "holdfast/checkpointer.h"
-#include "holdfast/composite_handler.h"
-#include "holdfast/item_handlers.h"
+#include "holdfast/orbax/checkpointer.h"
+#include "holdfast/orbax/composite_handler.h"
+#include "holdfast/orbax/item_handlers.h"
 
 namespace holdfast {
 

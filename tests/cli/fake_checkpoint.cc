@@ -4,10 +4,10 @@
 #include <mutex>
 #include <utility>
 
-#include "holdfast/diff.h"
-#include "holdfast/merge.h"
 #include "holdfast/process_group.h"
-#include "holdfast/stats.h"
+#include "holdfast/tools/diff.h"
+#include "holdfast/tools/merge.h"
+#include "holdfast/tools/stats.h"
 
 namespace holdfast {
 namespace testing {

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "holdfast/checkpoint.h"
-#include "holdfast/convert.h"
-#include "holdfast/steps.h"
+#include "holdfast/orbax/steps.h"
+#include "holdfast/tools/convert.h"
 
 namespace holdfast::testing {
 

@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "holdfast/remote.h"
+#include "holdfast/tools/remote.h"
 
 namespace holdfast::testing {
 

@@ -1,7 +1,7 @@
 // cat of a pickled object: what it says, or the file that holds it.
 #include <gtest/gtest.h>
 
-#include "holdfast/torch_file.h"
+#include "holdfast/tools/torch_file.h"
 #include "tests/cli/fake_checkpoint.h"
 #include "tests/cli/run_words.h"
 

@@ -7,7 +7,7 @@
 
 #include "cli/flags.h"
 #include "cli/select.h"
-#include "holdfast/glob.h"
+#include "holdfast/tools/glob.h"
 
 namespace holdfast::cli {
 namespace {

@@ -13,7 +13,7 @@ file(REMOVE_RECURSE ${SCRATCH_DIR})
 set(prefix ${SCRATCH_DIR}/prefix)
 run("install" ${CMAKE_COMMAND} --install ${BUILD_DIR} --prefix ${prefix})
 
-file(GLOB headers RELATIVE ${prefix}/include/holdfast
+file(GLOB_RECURSE headers RELATIVE ${prefix}/include/holdfast
   ${prefix}/include/holdfast/*.h)
 list(LENGTH headers header_count)
 if(header_count LESS 5)

@@ -12,11 +12,11 @@
 #include <thread>
 #include <vector>
 
-#include "checkpoint/lease.h"
+#include "checkpoint/commit/lease.h"
 #include "cloud/fault_bucket.h"
 #include "cloud/memory_bucket.h"
-#include "holdfast/commit.h"
 #include "holdfast/holdfast.h"
+#include "holdfast/tools/commit.h"
 #include "place/bucket_registry.h"
 #include "race/race.h"
 

@@ -19,9 +19,9 @@
 
 #include "crash/disk_mirror.h"
 #include "crash/libc_calls.h"
-#include "holdfast/commit.h"
 #include "holdfast/holdfast.h"
-#include "holdfast/steps.h"
+#include "holdfast/orbax/steps.h"
+#include "holdfast/tools/commit.h"
 #include "race/race.h"
 
 namespace holdfast {

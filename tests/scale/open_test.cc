@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "checkpoint/item.h"
+#include "checkpoint/restore/item.h"
 #include "scale/virtual_ranks.h"
 #include "storage/memory_store.h"
 

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "base/status_macros.h"
-#include "checkpoint/item_parts.h"
-#include "checkpoint/item_writer.h"
+#include "checkpoint/save/item_parts.h"
+#include "checkpoint/save/item_writer.h"
 
 namespace holdfast::testing {
 

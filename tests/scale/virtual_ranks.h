@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "checkpoint/format/digest_file.h"
-#include "checkpoint/save_plan.h"
+#include "checkpoint/save/save_plan.h"
 #include "holdfast/options.h"
 #include "holdfast/shard_plan.h"
 #include "holdfast/tree.h"

@@ -1,7 +1,7 @@
 """TensorStore's specs for the arrays of a checkpoint.
 
 The functions and results of Orbax 0.12.8 and the older names that it had in
-public. The rules are the engine's (`holdfast/spec.h`); nothing here needs
+public. The rules are the engine's (`holdfast/orbax/spec.h`); nothing here needs
 TensorStore. Where a function takes `info` it reads a ParamInfo's attributes.
 """
 

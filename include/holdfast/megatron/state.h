@@ -1,0 +1,114 @@
+// Nested sharded state dicts as Megatron's applications hand them over: dicts
+// and lists whose leaves are shards, factories of shards, objects that stay
+// local, and plain values (the common state). A tuple is a plain value.
+//
+// Thread-safety: values; factories are called by the calling thread.
+// Ownership: as megatron.h.
+// Errors: InvalidArgument, with Megatron's text where it has one.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "holdfast/megatron/megatron.h"
+#include "holdfast/tree.h"
+
+namespace holdfast::megatron {
+
+struct ShardedState;
+
+// Never stored; a load gives the caller's own value back.
+struct LocalNonpersistentObject {
+  Tree value;
+};
+
+// A tensor that is stored as other shards than it is held in memory.
+struct ShardedTensorFactory {
+  std::string key;
+  ConstArrayView data;
+  ReplicaId replica_id;
+  std::optional<FlatRange> flattened_range;
+  // The shards, in place of this factory.
+  std::function<Result<ShardedState>(const ShardedTensorFactory&)> build;
+  // The tensor again, from what the shards loaded as.
+  std::function<Result<Array>(const ShardedState&)> merge;
+};
+
+using StateKey = std::variant<std::string, int64_t>;
+using StateDict = std::vector<std::pair<StateKey, ShardedState>>;
+using StateList = std::vector<ShardedState>;
+
+// Array: a loaded tensor. Tree: a plain value.
+struct ShardedState {
+  std::variant<StateDict, StateList, ShardedTensor, ShardedObject,
+               ShardedTensorFactory, LocalNonpersistentObject, Array, Tree>
+      node;
+
+  bool is_dict() const { return node.index() == 0; }
+  bool is_list() const { return node.index() == 1; }
+  // Null when it is something else.
+  template <typename T>
+  const T* As() const {
+    return std::get_if<T>(&node);
+  }
+  template <typename T>
+  T* As() {
+    return std::get_if<T>(&node);
+  }
+};
+
+// "a.b.0": keys and list indices.
+using StatePath = std::vector<StateKey>;
+std::string StatePathToString(const StatePath& path);
+
+struct StateLeaf {
+  StatePath path;
+  const ShardedState* leaf;  // neither dict nor list
+};
+// Depth first, in order.
+std::vector<StateLeaf> FlattenState(const ShardedState& state);
+
+// The leaves that are `wanted`, and the rest. Containers stay where one of
+// their leaves is, and empty ones with the rest. Lists become dicts by index
+// on the wanted side (they may have gaps), as Megatron's do.
+struct StateSplit {
+  ShardedState matching;
+  ShardedState rest;
+};
+StateSplit SplitState(const ShardedState& state,
+                      const std::function<bool(const ShardedState&)>& wanted);
+// Shards, factories and nonpersistent objects.
+bool IsSharded(const ShardedState& leaf);
+
+// `b` merged into `a`: dicts by key, lists by index; a dict by index merges
+// into a list. `Cannot merge two lists with different lengths (…)`,
+// `Duplicate non-dict and non-list values encountered: …`.
+Result<ShardedState> MergeStates(ShardedState a, const ShardedState& b);
+
+// Each factory replaced by what it builds.
+Result<ShardedState> ApplyFactories(const ShardedState& state);
+// `loaded`, with what the factories of `state` built folded back.
+Result<ShardedState> ApplyFactoryMerges(const ShardedState& state,
+                                        ShardedState loaded);
+
+// What a rank saves or asks for: shards after ApplyFactories, without those
+// that have an empty flattened_range.
+Result<RankState> RankStateOf(const ShardedState& state);
+
+// A tensor of `part_count` equal parts along local axis `axis`, each of which
+// is cut over `fragment_count` ranks: part p of rank r is fragment
+// p * fragment_count + r of part_count * fragment_count (swiglu's fc1).
+// `offsets` are of the other axes. merge concatenates.
+Result<ShardedTensorFactory> MakeSplitFactory(
+    std::string key, const ConstArrayView& data, int axis, int part_count,
+    int64_t rank, int64_t fragment_count, std::vector<RankOffset> offsets,
+    const ShardArgs& args = {});
+
+// The arrays joined along `axis`. InvalidArgument unless the others agree.
+Result<Array> Concatenate(std::span<const Array> parts, int axis);
+
+}  // namespace holdfast::megatron

@@ -1,0 +1,125 @@
+// Checkpointer and AsyncCheckpointer: a CheckpointHandler's item, or several,
+// as a checkpoint that exists at once and durably, or not at all.
+//
+//   auto handler = CompositeCheckpointHandler::Make();
+//   auto checkpointer = AsyncCheckpointer::Make(*handler);
+//   (*checkpointer)->Save("/ckpt/7", args);   // returns when args may change
+//   ...
+//   Status saved = (*checkpointer)->WaitUntilFinished();
+//
+// Of several processes (MultiprocessingOptions::group) every one makes the same
+// calls; rank 0 of the active processes is the primary host.
+//
+// Thread-safety: one thread at a time; of an AsyncCheckpointer, state(),
+// IsSavingInProgress() and Cancel() from any. While it saves, its group is its
+// own. Ownership: a handler is shared, args are borrowed for the call, a group
+// until the checkpointer is gone.
+// Units: seconds; nanoseconds since 1970-01-01 UTC.
+// Errors: AlreadyExists "Destination P already exists.", NotFound "Checkpoint
+// at P not found.", FailedPrecondition "Found incomplete checkpoint at P.",
+// DeadlineExceeded naming phase and path, Cancelled, those of the handler and
+// of PendingSave. After a failed save nothing exists at the path that was not
+// there before.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "holdfast/options.h"
+#include "holdfast/orbax/checkpoint_handler.h"
+#include "holdfast/orbax/composite_handler.h"
+#include "holdfast/orbax/pytree_checkpoint_handler.h"
+#include "holdfast/status.h"
+#include "holdfast/tree.h"
+
+namespace holdfast {
+
+struct CheckpointerOptions {
+  MultiprocessingOptions multiprocessing_options;
+  CommitMode commit_mode = CommitMode::kAuto;  // as SaveOptions
+  std::optional<uint32_t> directory_mode;      // as SaveOptions
+  bool sync = true;                            // as SaveOptions
+  bool write_digests = true;                   // as SaveOptions
+  std::function<uint64_t()> now_ns;            // as SaveOptions
+};
+
+struct CheckpointerSaveOptions {
+  bool force = false;           // as SaveOptions::overwrite
+  std::string custom_metadata;  // a JSON object, or empty
+};
+
+class Checkpointer {
+ public:
+  // InvalidArgument for a null handler, and for processes that cannot be.
+  static Result<std::unique_ptr<Checkpointer>> Make(
+      std::shared_ptr<CheckpointHandler> handler,
+      CheckpointerOptions options = {});
+  virtual ~Checkpointer() = default;
+
+  // The checkpoint exists, durably, when it returns.
+  virtual Status Save(const std::string& path, const CheckpointArgs& args,
+                      const CheckpointerSaveOptions& options = {}) = 0;
+  // Null args: as it was saved. Of a composite: a Dict of its items.
+  virtual Result<Tree> Restore(const std::string& path,
+                               const CheckpointArgs* args = nullptr) = 0;
+  virtual Result<StepMetadata> Metadata(const std::string& path) = 0;
+  // Waits, then closes the handler; errors of a save that nobody has seen yet.
+  // Later calls but Close are FailedPrecondition.
+  virtual Status Close() = 0;
+  virtual const std::shared_ptr<CheckpointHandler>& handler() const = 0;
+};
+
+// What has become of the last save.
+enum class SaveState : uint8_t {
+  kNone,       // there was none
+  kStaging,    // args are being copied
+  kStaged,     // Save has returned, or will: args may change
+  kDurable,    // the checkpoint exists, and outlasts a power loss
+  kFailed,     // nothing exists; the error is, or was, to be reported
+  kCancelled,  // nothing exists, as Cancel asked
+};
+// "none", "staging", ...
+std::string_view SaveStateName(SaveState state);
+
+struct AsyncOptions {
+  // From the call of Save until the checkpoint is durable. InvalidArgument
+  // unless positive: "Timeout must be positive, but got T seconds."
+  double timeout_seconds = 1200;
+  // On the thread that saves, once the items are finalized, before the
+  // checkpoint becomes visible (as in Orbax). May be empty.
+  std::function<void()> post_finalization_callback;
+  // Of Orbax, where directories may cost seconds. Here they are made before
+  // Save returns, whatever this says.
+  bool create_directories_asynchronously = true;
+};
+
+class AsyncCheckpointer : public Checkpointer {
+ public:
+  static Result<std::unique_ptr<AsyncCheckpointer>> Make(
+      std::shared_ptr<CheckpointHandler> handler,
+      AsyncOptions async_options = {}, CheckpointerOptions options = {});
+  // Waits as WaitUntilFinished does; a save past its deadline is left to end,
+  // uncommitted, on its own.
+  ~AsyncCheckpointer() override = default;
+
+  // Waits for the save before, and reports its error in place of saving;
+  // returns when the args may change. Everything after that is told once, by
+  // the next Save, Restore, WaitUntilFinished, CheckForErrors or Close.
+  Status Save(const std::string& path, const CheckpointArgs& args,
+              const CheckpointerSaveOptions& options = {}) override = 0;
+  // Until the last save is durable, has failed or is past its deadline.
+  virtual Status WaitUntilFinished() = 0;
+  // Without waiting.
+  virtual Status CheckForErrors() = 0;
+  virtual bool IsSavingInProgress() const = 0;
+  virtual SaveState state() const = 0;
+  // Asks the save that runs to stop; what is not committed yet never will be.
+  // Not an error to anybody. Nothing happens when none runs.
+  virtual void Cancel() = 0;
+};
+
+}  // namespace holdfast

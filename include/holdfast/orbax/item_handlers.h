@@ -1,0 +1,144 @@
+// The handlers of Orbax's item types, with its type strings, files, arguments
+// and refusals, and the arguments each takes. All are registered globally.
+//
+//   auto handler = MakeJsonHandler();
+//   handler->Save(directory, JsonSave(Tree::Dict({{"epoch", 3}})));
+//   auto json = handler->Restore(directory, nullptr);
+//
+// Trees of JSON values: dicts, lists (tuples are written as such), strings,
+// Python's numbers, bools and None.
+//
+// Thread-safety, ownership: as checkpoint_handler.h.
+// Units: bytes.
+// Errors: as checkpoint_handler.h; args of another type are InvalidArgument.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "holdfast/orbax/checkpoint_handler.h"
+#include "holdfast/orbax/pytree_checkpoint_handler.h"
+#include "holdfast/orbax/restore_args.h"
+#include "holdfast/tree.h"
+
+namespace holdfast {
+
+// PyTreeCheckpointHandler (pytree_checkpoint_handler.h) as an item.
+struct PyTreeSave : CheckpointArgs {
+  PyTreeSave() = default;
+  explicit PyTreeSave(PyTreeSaveArgs a) : args(std::move(a)) {}
+  explicit PyTreeSave(Tree item) { args.item = std::move(item); }
+  PyTreeSaveArgs args;
+};
+struct PyTreeRestore : CheckpointArgs {
+  PyTreeRestore() = default;
+  explicit PyTreeRestore(PyTreeRestoreArgs a) : args(std::move(a)) {}
+  PyTreeRestoreArgs args;
+};
+// InvalidArgument as PyTreeCheckpointHandler::Make.
+Result<std::shared_ptr<CheckpointHandler>> MakePyTreeHandler(
+    PyTreeCheckpointHandlerOptions options = {});
+
+// A pytree of arrays and scalars alone; restored into the shapes, dtypes and
+// shardings of `item`'s leaves.
+struct StandardSave : CheckpointArgs {
+  StandardSave() = default;
+  explicit StandardSave(Tree i) : item(std::move(i)) {}
+  Tree item;
+  // By parameter name, as PyTreeSaveArgs::save_args.
+  std::map<std::string, SaveArgs> save_args;
+  std::string custom_metadata;  // a JSON object for `_METADATA`, or empty
+};
+struct StandardRestore : CheckpointArgs {
+  StandardRestore() = default;
+  explicit StandardRestore(Tree i) : item(std::move(i)) {}
+  std::optional<Tree> item;  // absent: as it was saved
+  // False: arrays are padded or truncated to the shapes of `item`.
+  bool strict = true;
+};
+Result<std::shared_ptr<CheckpointHandler>> MakeStandardHandler(
+    PyTreeCheckpointHandlerOptions options = {});
+
+// One JSON document, in a file of the directory.
+struct JsonSave : CheckpointArgs {
+  JsonSave() = default;
+  explicit JsonSave(Tree i) : item(std::move(i)) {}
+  Tree item;
+};
+struct JsonRestore : CheckpointArgs {};
+struct JsonHandlerOptions {
+  std::string filename = "metadata";
+  MultiprocessingOptions multiprocessing_options;
+};
+std::shared_ptr<CheckpointHandler> MakeJsonHandler(
+    JsonHandlerOptions options = {});
+// The text as Python's json.dumps writes it. InvalidArgument for a leaf that
+// JSON has no word for.
+Result<std::string> JsonTextOf(const Tree& value);
+// DataLoss for what is no JSON.
+Result<Tree> TreeOfJsonText(std::string_view text);
+
+// One array or scalar.
+struct ArraySave : CheckpointArgs {
+  ArraySave() = default;
+  explicit ArraySave(Tree i) : item(std::move(i)) {}
+  Tree item;
+  std::optional<SaveArgs> save_args;
+};
+struct ArrayRestore : CheckpointArgs {
+  std::optional<AnyRestoreArgs> restore_args;
+};
+struct ArrayHandlerOptions {
+  std::string checkpoint_name = "checkpoint";
+  MultiprocessingOptions multiprocessing_options;
+};
+Result<std::shared_ptr<CheckpointHandler>> MakeArrayHandler(
+    ArrayHandlerOptions options = {});
+
+// A protocol buffer, in the text form that the caller made of it; it comes back
+// as a string leaf.
+struct ProtoSave : CheckpointArgs {
+  ProtoSave() = default;
+  explicit ProtoSave(std::string t) : text(std::move(t)) {}
+  std::string text;
+};
+struct ProtoRestore : CheckpointArgs {};
+struct ProtoHandlerOptions {
+  std::string filename = "proto.pbtxt";
+  MultiprocessingOptions multiprocessing_options;
+};
+std::shared_ptr<CheckpointHandler> MakeProtoHandler(
+    ProtoHandlerOptions options = {});
+
+// A JAX random key: a jax array, typed (ArrayTraits::prng_impl) or not. As in
+// Orbax a typed key comes back with the default implementation.
+struct JaxRandomKeySave : CheckpointArgs {
+  JaxRandomKeySave() = default;
+  explicit JaxRandomKeySave(Tree i) : item(std::move(i)) {}
+  Tree item;
+  std::optional<SaveArgs> save_args;
+};
+struct JaxRandomKeyRestore : CheckpointArgs {
+  std::optional<AnyRestoreArgs> restore_args;
+};
+// numpy.random's state: a dict, or the legacy tuple.
+struct NumpyRandomKeySave : CheckpointArgs {
+  NumpyRandomKeySave() = default;
+  explicit NumpyRandomKeySave(Tree i) : item(std::move(i)) {}
+  Tree item;
+};
+struct NumpyRandomKeyRestore : CheckpointArgs {};
+struct RandomKeyHandlerOptions {
+  std::string key_name;  // empty: "jax_random_key", "np_random_key"
+  MultiprocessingOptions multiprocessing_options;
+};
+Result<std::shared_ptr<CheckpointHandler>> MakeJaxRandomKeyHandler(
+    RandomKeyHandlerOptions options = {});
+Result<std::shared_ptr<CheckpointHandler>> MakeNumpyRandomKeyHandler(
+    RandomKeyHandlerOptions options = {});
+
+}  // namespace holdfast

@@ -1,0 +1,26 @@
+// Orbax's own classes: type handlers, PyTreeCheckpointHandler, checkpointers,
+// CheckpointManager with its policies, steps, transforms and TensorStore specs.
+#pragma once
+
+#include "holdfast/orbax/aggregate_handlers.h"
+#include "holdfast/orbax/checkpoint_handler.h"
+#include "holdfast/orbax/checkpoint_manager.h"
+#include "holdfast/orbax/checkpointer.h"
+#include "holdfast/orbax/composite_handler.h"
+#include "holdfast/orbax/item_handlers.h"
+#include "holdfast/orbax/open_spec.h"
+#include "holdfast/orbax/preemption.h"
+#include "holdfast/orbax/preservation_policy.h"
+#include "holdfast/orbax/pytree_checkpoint_handler.h"
+#include "holdfast/orbax/pytree_metadata.h"
+#include "holdfast/orbax/restore_args.h"
+#include "holdfast/orbax/save_decision_policy.h"
+#include "holdfast/orbax/spec.h"
+#include "holdfast/orbax/step_names.h"
+#include "holdfast/orbax/step_record.h"
+#include "holdfast/orbax/steps.h"
+#include "holdfast/orbax/transform.h"
+#include "holdfast/orbax/tree_utils.h"
+#include "holdfast/orbax/type_handlers.h"
+#include "holdfast/orbax/value_metadata.h"
+#include "holdfast/orbax/wait_for_checkpoint.h"

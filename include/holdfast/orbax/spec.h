@@ -1,0 +1,288 @@
+// Specs: what to read or write, where and how, as TensorStore's JSON. The
+// builders give, member for member, what Orbax's tensorstore_utils gives;
+// OpenSpec and OpenKvStore (open_spec.h) turn such texts into arrays and
+// key-value stores.
+//
+//   auto spec = ArrayReadSpec::Make("/ckpt/7/state", "params.w",
+//                                   {.use_zarr3 = false, .use_ocdbt = true});
+//   auto array = OpenSpec(spec->json());
+//
+// JSON crosses as compact text whose members have Orbax's order. Keyword
+// arguments are members of option structs with the same names.
+//
+// Thread-safety: values and pure functions, but for AssertParameterFilesExist,
+// which looks at the disk, and PrintTsDebugData. Units: bytes; shapes in
+// elements. Source of the rules: orbax-checkpoint 0.12.8,
+// _src/serialization/tensorstore_utils.py.
+// Errors: InvalidArgument in Orbax's words where it raises ValueError; NotFound
+// where it raises FileNotFoundError.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "holdfast/dtype.h"
+#include "holdfast/options.h"
+#include "holdfast/orbax/restore_args.h"
+#include "holdfast/orbax/type_handlers.h"
+#include "holdfast/status.h"
+#include "holdfast/tensor.h"
+
+namespace holdfast {
+
+inline constexpr std::string_view kFileDriver = "file";
+inline constexpr std::string_view kDefaultDriver = kFileDriver;
+inline constexpr std::string_view kProcessSubdirPrefix = "ocdbt.process_";
+inline constexpr std::string_view kReplicaSubdirSuffix = "replica_";
+inline constexpr std::string_view kZarrVer2 = "zarr";
+inline constexpr std::string_view kZarrVer3 = "zarr3";
+// Chunks that equal the fill value are stored all the same, so that a missing
+// one is known to be lost.
+inline constexpr bool kStoreArrayDataEqualToFillValue = true;
+
+// --- Key-value stores.
+
+// Name of a process's subdirectory: "ocdbt.process_<id>", or
+// "ocdbt.process_replica_<id>".
+struct OcdbtProcessSpec {
+  std::string process_id;  // [A-Za-z0-9]+
+  bool use_replica_suffix = false;
+
+  static Result<OcdbtProcessSpec> Make(std::string process_id,
+                                       bool use_replica_suffix = false);
+  static Result<OcdbtProcessSpec> Parse(std::string_view text);
+  std::string ToString() const;
+};
+
+enum class OcdbtWriteMode : uint8_t { kWrite, kMerge, kCommitTemporary };
+
+struct OcdbtKvStoreWriteOptions {
+  OcdbtWriteMode mode = OcdbtWriteMode::kWrite;
+  // 0: no limit. Absent: 2 GiB, or 400 MiB on gs://.
+  std::optional<int64_t> target_data_file_size;
+  bool store_ocdbt_metadata_and_values_separately = false;
+};
+
+// B+tree nodes and manifest go to this directory until they are committed.
+struct OcdbtTemporaryMetadataContext {
+  std::string path;
+};
+
+struct KvstoreTspecOptions {
+  std::optional<std::string> name;  // of the parameter
+  bool use_ocdbt = true;
+  // The older way to name a process's subdirectory; with OCDBT only.
+  // `process_id must conform to [A-Za-z0-9]+ pattern, got X`.
+  std::optional<std::string> process_id;
+  bool replica_separate_folder = false;
+  std::optional<OcdbtProcessSpec> ocdbt_process_spec;
+  std::optional<OcdbtKvStoreWriteOptions> ocdbt_write_options;
+  std::optional<OcdbtTemporaryMetadataContext> ocdbt_temporary_metadata_context;
+};
+
+// The store of the item in `directory`, or of one parameter in it. `directory`
+// is absolute or gs://bucket/path (`Checkpoint path should be absolute. Got X`
+// with OCDBT).
+Result<std::string> BuildKvstoreTspec(const std::string& directory,
+                                      const KvstoreTspecOptions& options = {});
+
+// The store of a process's subdirectory, by its name.
+Result<std::string> BuildKvstoreTspecForMerge(const std::string& directory,
+                                              const std::string& subdir);
+
+// Adds what a database is written with. `OCDBT target_data_file_size must be
+// >= 0, where 0 means no limit; got X`.
+Result<std::string> AddOcdbtWriteOptions(
+    const std::string& kvstore_tspec,
+    std::optional<int64_t> target_data_file_size = std::nullopt);
+
+// True where the text (of an object, or a quoted URL) leads to gs:// or s3://.
+Result<bool> IsRemoteStorage(const std::string& tspec);
+
+// --- Arrays.
+
+struct ZarrShardAndChunkMetadataOptions {
+  Shape global_shape;
+  Shape shard_shape;  // has no say at present
+  bool use_compression = true;
+  bool use_zarr3 = false;
+  Shape chunk_shape;
+};
+std::string BuildZarrShardAndChunkMetadata(
+    const ZarrShardAndChunkMetadataOptions& options);
+
+// Orbax's older builder, which knows shapes of shards and of chunks in them.
+// Members "chunks" or "chunk_grid", and codecs; no "shape". A read_chunk_shape
+// that is absent is the write_chunk_shape.
+struct TsZarrShardAndChunkMetadataOptions {
+  Shape global_shape;
+  Shape shard_shape;
+  bool use_zarr3 = false;
+  DType dtype = DType::kFloat32;
+  std::optional<Shape> write_chunk_shape;
+  std::optional<Shape> read_chunk_shape;
+  std::optional<int64_t> chunk_byte_size;
+};
+Result<std::string> BuildTsZarrShardAndChunkMetadata(
+    const TsZarrShardAndChunkMetadataOptions& options);
+
+struct ChunkByteSizeOptions {
+  std::optional<int64_t> chunk_byte_size;
+  std::optional<int64_t> ocdbt_target_data_file_size;
+  std::optional<std::string> kvstore_spec;  // JSON text
+};
+// A chunk must fit a data file. Absent: no bound.
+Result<std::optional<int64_t>> CalculateChunkByteSize(
+    const Shape& write_shape, DType dtype, const ChunkByteSizeOptions& options);
+
+struct ArrayReadSpecOptions {
+  bool use_zarr3 = false;
+  bool use_ocdbt = true;
+  std::optional<std::string> metadata_key;
+  bool raise_array_data_missing_error = true;
+  std::optional<DType> target_dtype;  // cast to it
+};
+
+class ArrayReadSpec {
+ public:
+  static Result<ArrayReadSpec> Make(const std::string& directory,
+                                    const std::string& relative_array_filename,
+                                    const ArrayReadSpecOptions& options);
+  const std::string& json() const { return json_; }
+
+ private:
+  std::string json_;
+};
+
+struct ArrayWriteSpecOptions {
+  Shape global_shape;
+  Shape write_shape;
+  DType dtype = DType::kFloat32;
+  std::optional<DType> target_dtype;  // as stored; absent: dtype
+  std::optional<int64_t> chunk_byte_size;
+  std::vector<int64_t> shard_axes;
+  bool use_compression = true;
+  bool use_zarr3 = false;
+  bool use_ocdbt = true;
+  std::optional<int64_t> ocdbt_target_data_file_size;
+  std::optional<std::string> process_id;
+  std::optional<std::string> metadata_key;
+  bool replica_separate_folder = false;
+  std::string ext_metadata;  // a JSON object, or empty
+  bool store_ocdbt_metadata_and_values_separately = false;
+  std::optional<OcdbtTemporaryMetadataContext> ocdbt_temporary_metadata_context;
+};
+
+// What a checkpoint records of an array that is written by a spec.
+struct ArrayWriteMetadata {
+  std::string param_name;
+  Shape shape;
+  DType dtype = DType::kFloat32;
+  Shape write_shape;
+  Shape chunk_shape;
+  bool use_ocdbt = true;
+  bool use_zarr3 = false;
+  std::string ext_metadata;  // a JSON object, or empty
+  std::string compression_algorithm = "none";
+  std::optional<int> compression_level;
+};
+
+class ArrayWriteSpec {
+ public:
+  static Result<ArrayWriteSpec> Make(const std::string& directory,
+                                     const std::string& relative_array_filename,
+                                     const ArrayWriteSpecOptions& options);
+  const std::string& json() const { return json_; }
+  const ArrayWriteMetadata& metadata() const { return metadata_; }
+
+ private:
+  std::string json_;
+  ArrayWriteMetadata metadata_;
+};
+
+// --- The same for a ParamInfo: `Must provide info.name and info.parent_dir.`
+
+struct JsonTspecReadOptions {
+  std::optional<std::string> metadata_key;
+  bool raise_array_data_missing_error = true;
+  std::optional<DType> target_dtype;
+};
+Result<ArrayReadSpec> BuildArrayReadSpec(
+    const ParamInfo& info, bool use_ocdbt,
+    const JsonTspecReadOptions& options = {});
+Result<std::string> GetJsonTspecRead(const ParamInfo& info, bool use_ocdbt,
+                                     const JsonTspecReadOptions& options = {});
+
+struct JsonTspecWriteOptions {
+  Shape global_shape;
+  Shape local_shape;
+  DType dtype = DType::kFloat32;
+  std::optional<std::string> process_index;
+  bool replica_separate_folder = false;
+  std::optional<std::string> metadata_key;
+  std::string ext_metadata;  // a JSON object, or empty
+};
+Result<ArrayWriteSpec> BuildArrayWriteSpec(
+    const ParamInfo& info, const std::optional<SaveArgs>& arg, bool use_ocdbt,
+    const JsonTspecWriteOptions& options);
+// With arg->write_chunk_shape or arg->read_chunk_shape the chunks are those of
+// BuildTsZarrShardAndChunkMetadata.
+Result<std::string> GetJsonTspecWrite(
+    const ParamInfo& info, bool use_ocdbt, const JsonTspecWriteOptions& options,
+    const std::optional<SaveArgs>& arg = std::nullopt);
+
+// Puts a cast around a spec: values of `dtype` are stored as args.dtype.
+Result<std::string> GetCastTspecSerialize(const std::string& tspec, DType dtype,
+                                          const SaveArgs& args);
+// Values are read as the args' dtype; the spec itself where there is none.
+Result<std::string> GetCastTspecDeserialize(const std::string& tspec,
+                                            const AnyRestoreArgs& args);
+
+// A parameter's entry of `_sharding`: driver json.
+Result<std::string> GetShardingTensorstoreSpec(const std::string& directory,
+                                               const std::string& param_name);
+
+// NotFound `Individual parameter subdirectory not found at path: P.` or `File
+// not found: P. In many cases, ...`.
+Status AssertParameterFilesExist(
+    const std::string& param_dir,
+    const std::optional<std::string>& metadata_key = std::nullopt,
+    bool use_zarr3 = false);
+
+// --- Limits.
+
+// What everything that is opened with it shares.
+struct TsContext {
+  bool use_ocdbt = true;
+  // Reads and writes of files at once. Each thread has one in flight, so it
+  // bounds the threads as well.
+  int64_t file_io_concurrency_limit = 128;
+  // Threads that encode, decode and copy; absent: one per available CPU.
+  std::optional<int64_t> data_copy_concurrency_limit;
+  // Decoded B+tree nodes that a database keeps; 0 without OCDBT.
+  uint64_t cache_pool_bytes = 100000000;
+
+  // The resources in TensorStore's words.
+  std::string json() const;
+  RunOptions run_options() const;
+};
+
+struct TsContextOptions {
+  bool use_ocdbt = true;
+  std::optional<int64_t> file_io_concurrency_limit;
+  std::optional<int64_t> data_copy_concurrency_limit;
+};
+// InvalidArgument for a limit below 1.
+Result<TsContext> GetTsContext(const TsContextOptions& options = {});
+
+// A JSON array: what this process has read and written, then {"key": key} and
+// {"infos": [names]}.
+std::string PrintTsDebugData(const std::optional<std::string>& key,
+                             const std::vector<ParamInfo>& infos);
+
+}  // namespace holdfast

@@ -1,0 +1,183 @@
+// The steps of a root: what is there and how large it is, and taking some away.
+//
+//   auto plan = holdfast::PlanPrune("/run", {.keep = LatestN{3}});
+//   holdfast::Prune("/run", *plan);          // into the trash
+//   holdfast::UndeleteStep("/run", 7);       // and back
+//   holdfast::EmptyTrash("/run");
+//
+// A step goes by one rename, into `<root>/.holdfast_trash/`, and is removed
+// from there: at no moment is a part of it to be found under its name. What is
+// in the trash to be removed at once bears the suffix ".removing" and does not
+// come back; everything else there waits for EmptyTrash. Thread-safety: any
+// thread; several processes may do all of this at once. Ownership: none. Units:
+// bytes; nanoseconds since 1970-01-01 UTC. Errors: NotFound (no root, no such
+// step), those of the file system.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "holdfast/checkpoint.h"
+#include "holdfast/orbax/preservation_policy.h"
+#include "holdfast/orbax/step_names.h"
+#include "holdfast/orbax/step_record.h"
+#include "holdfast/status.h"
+
+namespace holdfast {
+
+inline constexpr std::string_view kTrashDirectoryName = ".holdfast_trash";
+
+// A directory of a root whose name says that it is a step's.
+struct ScannedStep {
+  int64_t step = 0;
+  std::string name;
+  // By its name, or its marker; and `_CHECKPOINT_METADATA` does not say that
+  // the save was begun and not finished.
+  bool committed = false;
+  // As recorded; else the directory's own time, in whole seconds.
+  int64_t commit_time_ns = 0;
+  std::optional<std::string> metrics_json;  // text of its metrics item
+};
+
+struct ScanOptions {
+  // Null: every format that Orbax's checkpoint_steps knows, digits at the end.
+  std::shared_ptr<const StepNameFormat> format;
+  // Temporary directories too (not committed), by the step in their name.
+  bool include_uncommitted = false;
+  // False: names alone; commit_time_ns is 0, and nothing is opened.
+  bool read_metadata = true;
+  // 0: as suits the number of steps.
+  int thread_count = 0;
+};
+
+// Sorted by step, then name. None when there is no `root`; a step that somebody
+// removes meanwhile is left out.
+Result<std::vector<ScannedStep>> ScanSteps(const std::string& root,
+                                           const ScanOptions& options = {});
+
+// Whether `path` is a directory of steps, rather than a checkpoint.
+bool IsRootOfSteps(const std::string& path);
+
+// --- Trash ---
+
+enum class TrashUse : uint8_t {
+  kKeep,    // until EmptyTrash; UndeleteStep brings it back
+  kRemove,  // to be removed now, or by whoever cleans up after a crash
+};
+
+// Renames `<root>/<name>`s into the trash and makes that durable; their paths
+// there. Names that are gone already are left out. InvalidArgument for a name
+// that is no plain name of a directory. Where there is no trash and none can be
+// made, what is to be removed gets a temporary name in the root instead.
+Result<std::vector<std::string>> TrashSteps(
+    const std::string& root, const std::vector<std::string>& names,
+    TrashUse use);
+// One of them. NotFound when it is gone already.
+Result<std::string> TrashStep(const std::string& root, const std::string& name,
+                              TrashUse use = TrashUse::kRemove);
+
+struct TrashedStep {
+  std::string name;  // as it was in the root
+  int64_t step = 0;
+  std::string path;
+  int64_t trashed_time_ns = 0;
+  bool is_being_removed = false;
+};
+// Oldest first; none when there is no trash.
+Result<std::vector<TrashedStep>> ListTrash(const std::string& root);
+
+// Gives the step that went into the trash last its name back; the step's path.
+// NotFound when it is not in the trash (any more); AlreadyExists when a step of
+// its name is there.
+Result<std::string> UndeleteStep(const std::string& root, int64_t step);
+
+struct EmptiedTrash {
+  uint64_t step_count = 0;
+  uint64_t bytes = 0;
+  // What holds no checkpoint, and was not to be removed at once, stays.
+  std::vector<std::string> left_alone;  // paths
+};
+// Removes what is in the trash: all checkpoints, or only what was to be removed
+// at once (`only_leftovers`).
+Result<EmptiedTrash> EmptyTrash(const std::string& root,
+                                bool only_leftovers = false);
+
+// Removes a directory and all below it. Links are removed, never followed. Ok
+// when it is gone already.
+Status RemoveDirectoryTree(const std::string& path);
+
+// --- Pruning ---
+
+struct PruneRule {
+  std::string label;  // for messages: "the latest 3"
+  PreservationPolicy policy;
+};
+
+struct PruneOptions {
+  // A step is kept that one of them keeps. REQUIRES: at least one.
+  std::vector<PruneRule> keep;
+  // Null: the one that most of the root's steps have.
+  std::shared_ptr<const StepNameFormat> format;
+  int64_t now_ns = 0;  // 0: the clock
+};
+
+struct PruneRow {
+  ScannedStep step;
+  uint64_t bytes = 0;
+  std::vector<std::string> kept_by;  // labels; none: it goes
+};
+
+// A directory of the root that is no step of it, whatever its name.
+struct LeftAlone {
+  std::string name;
+  std::string why;  // "no checkpoint", "not named as the steps are"
+};
+
+struct PrunePlan {
+  // Committed steps, sorted by step: checkpoints by what is in them, and named
+  // as the steps of this root are. Nothing else is ever taken away.
+  std::vector<PruneRow> rows;
+  std::vector<LeftAlone> left_alone;  // sorted by name
+  // Of what goes; what a step that stays shares by hard links is not counted.
+  uint64_t freed_bytes = 0;
+};
+
+// Touches nothing. The newest committed step is kept always, by the label "the
+// newest". NotFound when there is no root; FailedPrecondition when no format
+// was given and as many steps are named one way as another.
+Result<PrunePlan> PlanPrune(const std::string& root,
+                            const PruneOptions& options);
+// Puts into the trash what the plan does not keep, and still is a checkpoint;
+// their names. Looks first whether a step that the plan keeps is still there:
+// FailedPrecondition else.
+Result<std::vector<std::string>> Prune(const std::string& root,
+                                       const PrunePlan& plan);
+
+// --- Disk usage ---
+
+// Files of one kind in one item of one step.
+struct UsageRow {
+  std::string step;  // name of the directory
+  std::string item;  // "" for files of the step itself
+  std::string kind;  // "data", "manifest", "metadata", "checksums"
+  uint64_t file_count = 0;
+  uint64_t bytes = 0;         // counted here
+  uint64_t shared_bytes = 0;  // hard links to what an earlier row has counted
+};
+
+struct DiskUsage {
+  std::vector<UsageRow> rows;  // by step, item, kind
+  uint64_t temporary_bytes = 0;
+  uint64_t trash_bytes = 0;
+  uint64_t other_bytes = 0;  // everything else in the root
+  uint64_t total_bytes = 0;  // each file once
+  uint64_t shared_bytes = 0;
+};
+
+Result<DiskUsage> MeasureDiskUsage(const std::string& root);
+
+}  // namespace holdfast

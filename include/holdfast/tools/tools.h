@@ -1,0 +1,14 @@
+// What is done with finished checkpoints: converted, compared, measured, merged,
+// copied between stores, checked; and the files of torch.save.
+#pragma once
+
+#include "holdfast/tools/checked_file.h"
+#include "holdfast/tools/commit.h"
+#include "holdfast/tools/convert.h"
+#include "holdfast/tools/diff.h"
+#include "holdfast/tools/glob.h"
+#include "holdfast/tools/merge.h"
+#include "holdfast/tools/places.h"
+#include "holdfast/tools/remote.h"
+#include "holdfast/tools/stats.h"
+#include "holdfast/tools/torch_file.h"

@@ -1,0 +1,154 @@
+#include "checkpoint/check/checked_files.h"
+
+#include <utility>
+
+#include "base/no_throw.h"
+#include "base/status_macros.h"
+#include "checkpoint/format/directory_names.h"
+#include "holdfast/tools/checked_file.h"
+#include "place/open_store.h"
+#include "storage/url_path.h"
+
+namespace holdfast {
+
+CheckedFiles CheckedFiles::Unchecked(std::shared_ptr<Store> store) {
+  return CheckedFiles(std::move(store));
+}
+
+Status CheckDigestsAreThere(Store& store) {
+  const Result<Bytes> marker = store.Read(kCommitMarkerFile);
+  if (!marker.ok() || !MarkerTellsOfDigests(marker->view())) return Status();
+  return DataLossError(
+      store.Describe(kDigestFile) +
+      " is gone: " + std::string(kCommitMarkerFile) +
+      " says that the checkpoint was saved with it; without it bytes can be "
+      "wrong without a trace");
+}
+
+Result<CheckedFiles::List> CheckedFiles::ReadList(Store& store, Bytes& text) {
+  Result<Bytes> read = store.Read(kDigestFile);
+  if (read.status().code() == StatusCode::kNotFound) {
+    const Status there = CheckDigestsAreThere(store);
+    if (!there.ok()) notes_.emplace_back(there.message());
+    return List();
+  }
+  if (!read.ok()) return read.status();
+  text = std::move(read).value();
+  Result<DigestIndex> list = DigestIndex::Parse(text.view());
+  if (!list.ok()) return list.status().WithContext(store.Describe(kDigestFile));
+  return std::make_shared<const DigestIndex>(std::move(list).value());
+}
+
+void CheckedFiles::AddList(List list, std::string prefix) {
+  if (list != nullptr) sums_.push_back({std::move(list), std::move(prefix)});
+}
+
+// Another save's list would vouch for another save's files.
+Status CheckedFiles::CheckOwnList(const Bytes& text) {
+  if (own_ != nullptr) return Check(kDigestFile, text.view());
+  const Status gone = CheckGone(kDigestFile);
+  if (!gone.ok()) notes_.emplace_back(gone.message());
+  return Status();
+}
+
+Result<CheckedFiles> CheckedFiles::OfDirectory(std::shared_ptr<Store> store) {
+  CheckedFiles files(std::move(store));
+  Bytes text;
+  HF_ASSIGN_OR_RETURN(files.own_, files.ReadList(*files.store_, text));
+  files.AddList(files.own_, "");
+  return files;
+}
+
+Result<CheckedFiles> CheckedFiles::OfItem(const std::string& directory) {
+  CheckedFiles files(StoreAt(directory));
+  Bytes own_text;
+  HF_ASSIGN_OR_RETURN(files.own_, files.ReadList(*files.store_, own_text));
+  files.AddList(files.own_, "");
+  std::string above = directory;
+  std::string prefix;
+  List list = files.own_;
+  for (int level = 0; level < kLevelsAboveMax; ++level) {
+    if (list != nullptr && list->HasFile(kCheckpointMetadataFile)) break;
+    const std::string parent = ParentDirectory(above);
+    if (parent == above) break;
+    prefix = FileNameOf(above) + "/" + prefix;
+    above = parent;
+    Bytes text;
+    Result<List> read = files.ReadList(*StoreAt(above), text);
+    // Who may read an item need not see what is above it.
+    if (read.status().code() == StatusCode::kPermissionDenied) break;
+    HF_ASSIGN_OR_RETURN(list, std::move(read));
+    files.AddList(list, prefix);
+  }
+  HF_RETURN_IF_ERROR(files.CheckOwnList(own_text));
+  return files;
+}
+
+Result<CheckedFiles> CheckedFiles::Below(std::string_view name,
+                                         std::shared_ptr<Store> store) const {
+  CheckedFiles below(std::move(store));
+  Bytes own_text;
+  HF_ASSIGN_OR_RETURN(below.own_, below.ReadList(*below.store_, own_text));
+  below.AddList(below.own_, "");
+  for (const Sums& sums : sums_) {
+    below.AddList(sums.list, sums.prefix + std::string(name) + "/");
+  }
+  HF_RETURN_IF_ERROR(below.CheckOwnList(own_text));
+  return below;
+}
+
+Result<Bytes> CheckedFiles::Read(std::string_view name) const {
+  Result<Bytes> content = store_->Read(name);
+  if (content.status().code() == StatusCode::kNotFound) {
+    HF_RETURN_IF_ERROR(CheckGone(name));
+  }
+  if (content.ok()) HF_RETURN_IF_ERROR(Check(name, content->view()));
+  return content;
+}
+
+Status CheckedFiles::Check(std::string_view name,
+                           std::string_view content) const {
+  for (const Sums& sums : sums_) {
+    HF_RETURN_IF_ERROR(
+        sums.list->CheckFile(sums.prefix + std::string(name), content)
+            .WithContext(store_->Describe(name)));
+  }
+  return Status();
+}
+
+Status CheckedFiles::CheckGone(std::string_view name) const {
+  if (!Lists(name)) return Status();
+  return DataLossError(store_->Describe(name) +
+                       " is gone: " + std::string(kDigestFile) +
+                       " says that the checkpoint was saved with it");
+}
+
+bool CheckedFiles::Lists(std::string_view name) const {
+  for (const Sums& sums : sums_) {
+    if (sums.list->HasFile(sums.prefix + std::string(name))) return true;
+  }
+  return false;
+}
+
+void CheckedFiles::ForEachListed(
+    std::string_view prefix,
+    const std::function<void(const FileDigest&)>& visit) const {
+  for (const Sums& sums : sums_) {
+    const std::string wanted = sums.prefix + std::string(prefix);
+    for (const FileDigest& row : sums.list->FilesBelow(wanted)) {
+      visit({row.path.substr(sums.prefix.size()), row.byte_count, row.crc32c});
+    }
+  }
+}
+
+Result<std::string> ReadCheckedFile(const std::string& path) {
+  return CatchBadAlloc([&]() -> Result<std::string> {
+    const std::string absolute = AbsolutePath(path);
+    HF_ASSIGN_OR_RETURN(const CheckedFiles files,
+                        CheckedFiles::OfItem(ParentDirectory(absolute)));
+    HF_ASSIGN_OR_RETURN(const Bytes content, files.Read(FileNameOf(absolute)));
+    return content.ToString();
+  });
+}
+
+}  // namespace holdfast

@@ -1,0 +1,185 @@
+#include "checkpoint/check/digest_index.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <string>
+#include <tuple>
+
+#include "base/crc32c.h"
+#include "base/status_macros.h"
+#include "checkpoint/format/directory_names.h"
+#include "checkpoint/format/part_file.h"
+
+namespace holdfast {
+namespace {
+
+std::string Hex(uint32_t value) {
+  char text[9];
+  std::snprintf(text, sizeof text, "%08x", value);
+  return text;
+}
+
+// How much of a file is in memory while it is summed.
+constexpr uint64_t kSumPieceBytes = 1 << 20;
+
+Status SizeError(uint64_t got, uint64_t want) {
+  return DataLossError("size differs from when it was saved (got " +
+                       std::to_string(got) + " bytes, want " +
+                       std::to_string(want) + ")");
+}
+
+Status CheckCrc(uint32_t got, uint32_t want) {
+  if (got == want) return Status();
+  return DataLossError("bytes differ from when they were saved (got crc32c " +
+                       Hex(got) + ", want " + Hex(want) + ")");
+}
+
+Status CheckContent(uint64_t byte_count, uint32_t crc,
+                    std::string_view content) {
+  if (content.size() != byte_count)
+    return SizeError(content.size(), byte_count);
+  return CheckCrc(Crc32c(content), crc);
+}
+
+template <typename Row>
+void KeepBelow(std::string_view prefix, std::vector<Row>& rows) {
+  std::erase_if(rows,
+                [&](const Row& row) { return !row.path.starts_with(prefix); });
+  for (Row& row : rows) row.path.erase(0, prefix.size());
+}
+
+}  // namespace
+
+Result<FileDigest> SumFile(Store& store, const std::string& path) {
+  HF_ASSIGN_OR_RETURN(const ObjectInfo info, store.Stat(path));
+  FileDigest sum{path, info.byte_count, 0};
+  Buffer piece(std::min(kSumPieceBytes, info.byte_count));
+  for (uint64_t done = 0; done < info.byte_count;) {
+    const size_t byte_count = std::min(kSumPieceBytes, info.byte_count - done);
+    HF_RETURN_IF_ERROR(store.ReadInto(path, done, {piece.data(), byte_count}));
+    sum.crc32c = ExtendCrc32c(sum.crc32c, {piece.data(), byte_count});
+    done += byte_count;
+  }
+  return sum;
+}
+
+DigestIndex::DigestIndex(DigestFile digests) : digests_(std::move(digests)) {
+  std::sort(
+      digests_.files.begin(), digests_.files.end(),
+      [](const FileDigest& a, const FileDigest& b) { return a.path < b.path; });
+  std::sort(digests_.values.begin(), digests_.values.end(),
+            [](const ValueDigest& a, const ValueDigest& b) {
+              return std::tie(a.path, a.offset) < std::tie(b.path, b.offset);
+            });
+}
+
+Result<std::optional<DigestIndex>> DigestIndex::Read(Store& store) {
+  const Result<Bytes> text = store.Read(kDigestFile);
+  if (text.status().code() == StatusCode::kNotFound) {
+    return std::optional<DigestIndex>();
+  }
+  if (!text.ok()) return text.status();
+  Result<DigestIndex> index = Parse(text->view());
+  if (!index.ok()) {
+    return index.status().WithContext(store.Describe(kDigestFile));
+  }
+  return std::optional<DigestIndex>(std::move(index).value());
+}
+
+Result<DigestIndex> DigestIndex::Parse(std::string_view text) {
+  HF_ASSIGN_OR_RETURN(DigestFile digests, ParseDigestFile(text));
+  return DigestIndex(std::move(digests));
+}
+
+std::span<const FileDigest> DigestIndex::FilesBelow(
+    std::string_view prefix) const {
+  const auto first =
+      std::lower_bound(digests_.files.begin(), digests_.files.end(), prefix,
+                       [](const FileDigest& row, std::string_view wanted) {
+                         return row.path < wanted;
+                       });
+  const auto last = std::find_if(
+      first, digests_.files.end(),
+      [&](const FileDigest& row) { return !row.path.starts_with(prefix); });
+  return {first, last};
+}
+
+Result<std::optional<DigestIndex>> DigestIndex::ReadBelow(
+    Store& store, std::string_view folder) {
+  Result<std::optional<DigestIndex>> all = Read(store);
+  if (all.status().code() == StatusCode::kDataLoss) return all.status();
+  if (!all.ok() || !*all) return std::optional<DigestIndex>();
+  DigestFile& digests = (*all)->digests_;
+  const std::string prefix = std::string(folder) + "/";
+  KeepBelow(prefix, digests.files);
+  KeepBelow(prefix, digests.values);
+  if (digests.files.empty() && digests.values.empty()) {
+    return std::optional<DigestIndex>();
+  }
+  return all;
+}
+
+const FileDigest* DigestIndex::FindFile(std::string_view path) const {
+  const auto row =
+      std::lower_bound(digests_.files.begin(), digests_.files.end(), path,
+                       [](const FileDigest& row, std::string_view wanted) {
+                         return row.path < wanted;
+                       });
+  return row != digests_.files.end() && row->path == path ? &*row : nullptr;
+}
+
+Status DigestIndex::CheckFile(std::string_view path,
+                              std::string_view content) const {
+  const FileDigest* row = FindFile(path);
+  return row == nullptr ? Status() : CheckFile(*row, content);
+}
+
+std::span<const ValueDigest> DigestIndex::RowsOf(std::string_view path) const {
+  struct Less {
+    bool operator()(const ValueDigest& row, std::string_view wanted) const {
+      return row.path < wanted;
+    }
+    bool operator()(std::string_view wanted, const ValueDigest& row) const {
+      return wanted < row.path;
+    }
+  };
+  const auto [first, last] = std::equal_range(
+      digests_.values.begin(), digests_.values.end(), path, Less());
+  return {first, last};
+}
+
+Status DigestIndex::CheckFile(const FileDigest& row, std::string_view content) {
+  return CheckContent(row.byte_count, row.crc32c, content);
+}
+
+Status DigestIndex::CheckSum(const FileDigest& row, const FileDigest& got) {
+  if (got.byte_count != row.byte_count) {
+    return SizeError(got.byte_count, row.byte_count);
+  }
+  return CheckCrc(got.crc32c, row.crc32c);
+}
+
+const ValueDigest* DigestIndex::FindValue(std::string_view path,
+                                          uint64_t offset) const {
+  const std::pair wanted(path, offset);
+  const auto row = std::lower_bound(
+      digests_.values.begin(), digests_.values.end(), wanted,
+      [](const ValueDigest& row, const auto& wanted) {
+        return std::pair(std::string_view(row.path), row.offset) < wanted;
+      });
+  if (row == digests_.values.end() || row->path != path ||
+      row->offset != offset) {
+    return nullptr;
+  }
+  return &*row;
+}
+
+Status DigestIndex::CheckValue(const ValueDigest& row,
+                               std::string_view content) {
+  if (row.is_node && content.size() == row.byte_count) {
+    return CheckCrc(ManifestChecksum(content), row.crc32c);
+  }
+  return CheckContent(row.byte_count, row.crc32c, content);
+}
+
+}  // namespace holdfast

@@ -1,0 +1,104 @@
+// PendingCheckpoint: a checkpoint directory that does not count yet.
+//
+// Files are written below directory(). Commit makes them a checkpoint;
+// destruction without Commit removes them, and what was at the final path is
+// there again. Two ways (CommitMode):
+//
+// kRename: directory() is a sibling of the final path named
+// `<final>.orbax-checkpoint-tmp`; Commit renames it in one step. An overwrite
+// exchanges the two names and removes the old checkpoint.
+//
+// kMarkerFile: directory() is the final path itself, which is no checkpoint
+// before the caller has written `commit_success.txt`, as the last file. An
+// overwrite needs both checkpoints at one path, so the old one is first put
+// aside as `<final>.holdfast-replaced`, complete and durable; Commit removes
+// it, an abort gives it its name back, and after a crash so does the next
+// Begin, or CleanupTemporaryPaths. (Orbax removes the old checkpoint before it
+// writes the new one.)
+//
+// In object stores only kMarkerFile can be: see remote_commit.h, by which all
+// of this happens there; the caller has it write the last two files, by
+// remote(), before Commit.
+//
+// It promises atomicity on its own, and durability if everything below
+// directory() was synced before. A lock (storage/directory_lock.h) on
+// directory() keeps a second save to the same path out; one left behind by a
+// dead process is removed. What is replaced is locked before it gets another
+// name, and until it is removed: of two savers one may fail, and what is there
+// is whole. Thread-safety: one thread. Ownership: owns the directory until
+// Commit. Errors: AlreadyExists (`Destination P already exists.`, or another
+// save is running), InvalidArgument (kRename in an object store),
+// FailedPrecondition (overwrite of something that is no checkpoint; directory()
+// is no longer there at Commit), and those of the file system.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "checkpoint/commit/remote_commit.h"
+#include "holdfast/options.h"
+#include "holdfast/status.h"
+#include "storage/directory_lock.h"
+
+namespace holdfast {
+
+struct CommitOptions {
+  // An existing checkpoint (or an empty directory) is replaced at Commit;
+  // nothing else ever is.
+  bool overwrite = false;
+  CommitMode mode = CommitMode::kAuto;
+  // As SaveOptions::directory_mode.
+  std::optional<uint32_t> directory_mode;
+};
+
+// Where a save to `final_path` puts its files until it is committed.
+std::string PendingDirectory(const std::string& final_path, CommitMode mode);
+
+class PendingCheckpoint {
+ public:
+  // `final_path` is absolute.
+  static Result<std::unique_ptr<PendingCheckpoint>> Begin(
+      const std::string& final_path, const CommitOptions& options = {});
+  ~PendingCheckpoint();
+  PendingCheckpoint(const PendingCheckpoint&) = delete;
+  PendingCheckpoint& operator=(const PendingCheckpoint&) = delete;
+
+  const std::string& directory() const { return directory_; }
+  const std::string& final_path() const { return final_path_; }
+  // Whether the marker is what commits, so that everything else must be durable
+  // before it is written.
+  bool is_committed_by_marker() const {
+    return options_.mode == CommitMode::kMarkerFile;
+  }
+
+  // Null for paths of a file system.
+  RemoteCommit* remote() const { return remote_.get(); }
+
+  // Once, when everything below directory() is written, the marker too. The
+  // checkpoint is durable when it returns.
+  Status Commit();
+
+ private:
+  PendingCheckpoint(std::string final_path, const CommitOptions& options);
+  Status BeginTemporary();
+  Status BeginInPlace();
+  Status PutAsideOrRemove();
+  Status MakeDirectory();
+  Status Publish();
+  void UndoRename();
+  void Abort();
+
+  const std::string final_path_;
+  const CommitOptions options_;
+  const std::string directory_;
+  bool is_committed_ = false;
+  DirectoryLock lock_;  // of directory_, once it is there
+  // Of what was at the final path, once it is on its way out: it is to come
+  // back unless this is committed.
+  DirectoryLock replaced_;
+  std::unique_ptr<RemoteCommit> remote_;
+};
+
+}  // namespace holdfast

@@ -1,0 +1,508 @@
+#include "checkpoint/commit/layout.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "base/status_macros.h"
+#include "checkpoint/commit/unfinished.h"
+#include "checkpoint/format/checkpoint_metadata.h"
+#include "checkpoint/format/directory_names.h"
+#include "checkpoint/format/json_text.h"
+#include "place/directory_ops.h"
+#include "place/open_store.h"
+#include "tree/utf8.h"
+
+namespace holdfast {
+namespace {
+
+// Looks for names. What could not be looked at is not there for the moment, and
+// `trouble` has the first reason: nobody may conclude anything without asking.
+struct Sight {
+  Status trouble;
+
+  bool HasKind(const std::string& path, PathKind wanted) {
+    const Result<PathKind> kind = GetPathKind(path);
+    if (!kind.ok()) Note(kind.status());
+    return kind.ok() && *kind == wanted;
+  }
+  bool HasFile(const std::string& directory, std::string_view name) {
+    return HasKind(directory + "/" + std::string(name), PathKind::kFile);
+  }
+  bool IsDirectory(const std::string& path) {
+    return HasKind(path, PathKind::kDirectory);
+  }
+  // Steps may be links to directories elsewhere; items may not.
+  bool LeadsToDirectory(const std::string& path) {
+    const Result<bool> leads = holdfast::LeadsToDirectory(path);
+    if (!leads.ok()) Note(leads.status());
+    return leads.ok() && *leads;
+  }
+  void Note(const Status& status) {
+    if (trouble.ok()) trouble = status;
+  }
+};
+
+bool HasZarrMetadata(const std::string& directory, Sight& sight) {
+  return sight.HasFile(directory, ".zarray") ||
+         sight.HasFile(directory, "zarr.json");
+}
+
+Result<std::vector<std::string>> Subdirectories(const std::string& directory,
+                                                Sight& sight) {
+  HF_ASSIGN_OR_RETURN(std::vector<std::string> names, ListDirectory(directory));
+  std::erase_if(names, [&](const std::string& name) {
+    return !sight.IsDirectory(directory + "/" + name);
+  });
+  return names;
+}
+
+// "" when there is none.
+std::string JsonFileOf(const std::string& directory, Sight& sight) {
+  for (const std::string_view name : kJsonItemFiles) {
+    if (sight.HasFile(directory, name)) return std::string(name);
+  }
+  return "";
+}
+
+bool HasOrbaxMarks(const std::string& directory, Sight& sight) {
+  return sight.HasFile(directory, kCheckpointMetadataFile) ||
+         sight.HasFile(directory, kShardingFile) ||
+         sight.HasFile(directory, kCommitMarkerFile);
+}
+
+Status MissingTreeMetadataError(const std::string& directory) {
+  return NotFoundError(
+      "Metadata file (named _METADATA) does not exist at " + directory +
+      ": the structure of the tree cannot be known; the arrays themselves can "
+      "be read by giving the path of the manifest.ocdbt, .zarray or zarr.json "
+      "file (got no _METADATA and no msgpack file `checkpoint`, want one)");
+}
+
+Status NoCheckpointError(const std::string& path) {
+  return NotFoundError(
+      "No structure could be identified for the checkpoint at " + path +
+      ": looked for _METADATA, checkpoint, manifest.ocdbt, .zarray, zarr.json, "
+      "item directories holding them, and step directories");
+}
+
+// A file stands for the bare arrays beside it.
+Result<Place> PlaceOfFile(const std::string& path) {
+  const std::string file = FileNameOf(path);
+  ItemPlace item;
+  item.directory = ParentDirectory(path);
+  Place place;
+  place.info.path = item.directory;
+  if (file == "manifest.ocdbt") {
+    item.kind = ItemKind::kOcdbt;
+    place.info.format = "ocdbt";
+  } else if (file == ".zarray" || file == "zarr.json") {
+    item.kind = ItemKind::kZarr;
+    place.info.format = file == ".zarray" ? "zarr" : "zarr3";
+  } else {
+    return NotFoundError("Checkpoint at " + path +
+                         " is a file: want a directory, or a manifest.ocdbt, "
+                         ".zarray or zarr.json file");
+  }
+  item.is_named_by_file = true;
+  place.info.items[""] = "";
+  place.items.push_back(std::move(item));
+  return place;
+}
+
+// The items below `directory`; a composite may hold composites (random keys).
+Status CollectItems(const std::string& directory, const std::string& prefix,
+                    int depth_left, Place& place, Sight& sight) {
+  HF_ASSIGN_OR_RETURN(const std::vector<std::string> names,
+                      Subdirectories(directory, sight));
+  for (const std::string& name : names) {
+    if (IsTemporaryName(name)) continue;
+    const std::string child = directory + "/" + name;
+    HF_ASSIGN_OR_RETURN(ItemPlace item, ClassifyItem(child));
+    item.name = prefix.empty() ? name : prefix + "/" + name;
+    if (item.kind != ItemKind::kUnknown) {
+      place.items.push_back(std::move(item));
+    } else if (sight.HasFile(child, kDigestFile)) {
+      place.emptied_items.push_back(std::move(item));
+    } else if (depth_left > 0) {
+      HF_RETURN_IF_ERROR(
+          CollectItems(child, item.name, depth_left - 1, place, sight));
+    }
+  }
+  return Status();
+}
+
+// Fills in what `_CHECKPOINT_METADATA` says; the names of the items that it
+// lists.
+Result<std::vector<std::string>> ReadCheckpointMetadata(Place& place,
+                                                        Sight& sight) {
+  CheckpointInfo& info = place.info;
+  std::vector<std::string> item_names;
+  if (!sight.HasFile(info.path, kCheckpointMetadataFile)) return item_names;
+  const std::shared_ptr<Store> store = StoreAt(info.path);
+  HF_ASSIGN_OR_RETURN(place.metadata_text,
+                      store->Read(kCheckpointMetadataFile));
+  const std::string_view text = place.metadata_text->view();
+  if (IsValidUtf8(text)) info.checkpoint_metadata = text;
+  Result<CheckpointMetadata> metadata = ParseCheckpointMetadata(text);
+  // As Orbax: a damaged file hides the metadata, not the tensors. Verify
+  // reports it.
+  if (!metadata.ok()) return item_names;
+  if (const auto* handlers =
+          std::get_if<CompositeHandlers>(&metadata->item_handlers)) {
+    for (const auto& [name, typestr] : *handlers) item_names.push_back(name);
+  }
+  info.init_timestamp_ns = metadata->init_timestamp_nsecs;
+  info.commit_timestamp_ns = metadata->commit_timestamp_nsecs;
+  if (!metadata->custom_metadata.is_null() &&
+      !metadata->custom_metadata.empty()) {
+    info.custom_metadata = PythonJsonText(metadata->custom_metadata);
+  }
+  return item_names;
+}
+
+// Of a checkpoint of items: DataLoss when the directory of a listed one is not
+// there.
+Status CheckItemsAreThere(const std::string& directory,
+                          const std::vector<std::string>& item_names,
+                          const OpenOptions& options, Sight& sight) {
+  for (const std::string& name : item_names) {
+    if (!options.item.empty() && options.item != name) continue;
+    // Not every text is the name of a directory.
+    if (!CheckKey(name).ok()) continue;
+    const Result<PathKind> kind = GetPathKind(directory + "/" + name);
+    if (!kind.ok()) sight.Note(kind.status());
+    if (kind.ok() && *kind == PathKind::kMissing &&
+        !sight.HasFile(directory, kDeletionRecordFile)) {
+      return MissingItemError(directory, name);
+    }
+  }
+  return Status();
+}
+
+std::string FormatOfItem(const ItemPlace& item, Sight& sight) {
+  if (item.kind == ItemKind::kOcdbt) return "ocdbt";
+  if (item.kind != ItemKind::kZarr) return "orbax";
+  if (sight.HasFile(item.directory, "zarr.json")) return "zarr3";
+  if (sight.HasFile(item.directory, ".zarray")) return "zarr";
+  const Result<std::vector<std::string>> names =
+      Subdirectories(item.directory, sight);
+  if (!names.ok()) sight.Note(names.status());
+  if (names.ok()) {
+    for (const std::string& name : *names) {
+      if (sight.HasFile(item.directory + "/" + name, "zarr.json")) {
+        return "zarr3";
+      }
+    }
+  }
+  return "zarr";
+}
+
+bool IsV1Root(const std::string& directory, Sight& sight) {
+  return sight.HasFile(directory, kV1MarkerFile);
+}
+
+void RememberItems(Place& place) {
+  place.info.items.clear();
+  for (const ItemPlace& item : place.items) {
+    place.info.items[item.name] = item.name;
+  }
+}
+
+Status SelectItem(const OpenOptions& options, Place& place) {
+  const bool is_item = place.items.size() == 1 && place.items[0].name.empty();
+  if (options.item.empty() || is_item) return Status();
+  std::erase_if(place.items, [&](const ItemPlace& item) {
+    return item.name != options.item &&
+           !item.name.starts_with(options.item + "/");
+  });
+  RememberItems(place);
+  if (!place.items.empty()) return Status();
+  HF_RETURN_IF_ERROR(place.damage);
+  return NotFoundError("Item \"" + options.item +
+                       "\" was not found in the checkpoint at " +
+                       place.info.path);
+}
+
+// All items, whichever is asked for; what is asked for must be there.
+Result<Place> PlaceOfStepOrItem(const std::string& path,
+                                const OpenOptions& options, Sight& sight) {
+  Place place;
+  place.info.path = path;
+  place.info.step = StepOfName(FileNameOf(path));
+  HF_ASSIGN_OR_RETURN(const std::vector<std::string> item_names,
+                      ReadCheckpointMetadata(place, sight));
+  HF_ASSIGN_OR_RETURN(ItemPlace self, ClassifyItem(path, options));
+  if (self.kind != ItemKind::kUnknown) {
+    place.info.format = FormatOfItem(self, sight);
+    place.items.push_back(std::move(self));
+  } else {
+    place.damage = CheckItemsAreThere(path, item_names, options, sight);
+    HF_RETURN_IF_ERROR(CollectItems(path, "", 2, place, sight));
+    place.info.format = IsV1Root(path, sight) ? "orbax-v1" : "orbax";
+    if (place.items.empty()) HF_RETURN_IF_ERROR(place.damage);
+  }
+  if (place.items.empty()) return NoCheckpointError(path);
+  RememberItems(place);
+  return place;
+}
+
+using NamedStep = std::pair<int64_t, std::string>;
+
+// Step directories of `root`, newest first; empty when it is no manager root.
+Result<std::vector<NamedStep>> StepsOf(const std::string& root, Sight& sight) {
+  HF_ASSIGN_OR_RETURN(const std::vector<std::string> names,
+                      ListDirectory(root));
+  std::vector<NamedStep> steps;
+  for (const std::string& name : names) {
+    const std::optional<int64_t> step = StepOfName(name);
+    if (step && !IsTemporaryName(name) &&
+        sight.LeadsToDirectory(root + "/" + name)) {
+      steps.emplace_back(*step, name);
+    }
+  }
+  std::sort(steps.rbegin(), steps.rend());
+  return steps;
+}
+
+// A step directory that some save has completed, by what is in it.
+bool SaysCommitted(const std::string& directory, Sight& sight) {
+  return HasOrbaxMarks(directory, sight) || IsV1Root(directory, sight) ||
+         sight.HasFile(directory, kDigestFile);
+}
+
+// Whether a step that cannot be opened was whole once.
+bool IsDamage(const std::string& directory, const Status& status,
+              Sight& sight) {
+  return status.code() == StatusCode::kDataLoss ||
+         (status.code() == StatusCode::kNotFound &&
+          SaysCommitted(directory, sight));
+}
+
+Result<Place> SelectedPlace(const std::string& path, const OpenOptions& options,
+                            Sight& sight) {
+  HF_ASSIGN_OR_RETURN(Place place, PlaceOfStepOrItem(path, options, sight));
+  HF_RETURN_IF_ERROR(SelectItem(options, place));
+  return place;
+}
+
+Result<Place> PlaceOfStep(const std::string& root, int64_t step,
+                          const std::vector<NamedStep>& steps,
+                          const OpenOptions& options, Sight& sight) {
+  for (const auto& [number, name] : steps) {
+    if (number != step) continue;
+    if (!IsFinishedStep(root + "/" + name, options.commit_mode)) {
+      return IncompleteError(root + "/" + name);
+    }
+    return SelectedPlace(root + "/" + name, options, sight);
+  }
+  return NotFoundError("No step " + std::to_string(step) +
+                       " in the checkpoints at " + root);
+}
+
+// Directories that hold no checkpoint and never did are passed over.
+Result<Place> PlaceOfNewestStep(const std::string& root,
+                                const std::vector<NamedStep>& steps,
+                                const OpenOptions& options, Sight& sight) {
+  const NamedStep* damaged = nullptr;
+  Status why;
+  for (const NamedStep& step : steps) {
+    const std::string path = root + "/" + step.second;
+    if (!IsFinishedStep(path, options.commit_mode)) continue;
+    Result<Place> place = PlaceOfStepOrItem(path, options, sight);
+    const Status status = place.ok() ? place->damage : place.status();
+    if (status.ok()) {
+      // One without the item that is asked for is no damage.
+      if (!SelectItem(options, *place).ok()) continue;
+      if (damaged == nullptr) return place;
+      return DamagedStepError(root, damaged->first, why, step.first);
+    }
+    const bool is_damage = IsDamage(path, status, sight);
+    if (!is_damage && status.code() != StatusCode::kNotFound) return status;
+    if (!is_damage || damaged != nullptr) continue;
+    damaged = &step;
+    why = status;
+  }
+  if (damaged == nullptr) return NoCheckpointError(root);
+  return DamagedStepError(root, damaged->first, why, std::nullopt);
+}
+
+}  // namespace
+
+std::optional<int64_t> StepOfName(std::string_view name) {
+  const size_t last_separator = name.rfind('_');
+  const std::string_view digits = last_separator == std::string_view::npos
+                                      ? name
+                                      : name.substr(last_separator + 1);
+  int64_t step = 0;
+  const char* end = digits.data() + digits.size();
+  const auto [stop, error] = std::from_chars(digits.data(), end, step);
+  if (digits.empty() || error != std::errc() || stop != end || step < 0) {
+    return std::nullopt;
+  }
+  return step;
+}
+
+namespace {
+
+Result<ItemPlace> Classify(const std::string& directory,
+                           const OpenOptions& options, Sight& sight) {
+  ItemPlace item;
+  item.directory = directory;
+  if (sight.HasFile(directory, kTreeMetadataFile) ||
+      sight.HasFile(directory, options.aggregate_filename)) {
+    item.kind = ItemKind::kPytree;
+    return item;
+  }
+  const bool has_manifest = sight.HasFile(directory, "manifest.ocdbt");
+  const bool has_marks = HasOrbaxMarks(directory, sight);
+  if (has_manifest && has_marks) return MissingTreeMetadataError(directory);
+  if (has_manifest) {
+    item.kind = ItemKind::kOcdbt;
+    return item;
+  }
+  item.json_file = JsonFileOf(directory, sight);
+  if (!item.json_file.empty()) {
+    item.kind = ItemKind::kJson;
+    return item;
+  }
+  HF_ASSIGN_OR_RETURN(const std::vector<std::string> names,
+                      Subdirectories(directory, sight));
+  const bool has_arrays =
+      HasZarrMetadata(directory, sight) ||
+      std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+        const std::string below = directory + "/" + name;
+        // An item whose whole tree is one array is an item all the same.
+        return HasZarrMetadata(below, sight) &&
+               !sight.HasFile(below, kTreeMetadataFile);
+      });
+  if (!has_arrays) return item;
+  // ArrayCheckpointHandler's item of one array never had `_METADATA`.
+  const bool is_array_item = names == std::vector<std::string>{"checkpoint"};
+  if (has_marks && !is_array_item) return MissingTreeMetadataError(directory);
+  item.kind = ItemKind::kZarr;
+  return item;
+}
+
+// None when the directory is itself a checkpoint: a root has steps and none of
+// the marks of one.
+Result<std::vector<NamedStep>> StepsOfRoot(const std::string& directory,
+                                           const OpenOptions& options,
+                                           Sight& sight) {
+  const bool has_marks = sight.HasFile(directory, kCheckpointMetadataFile) ||
+                         sight.HasFile(directory, kTreeMetadataFile) ||
+                         IsV1Root(directory, sight);
+  if (has_marks) return std::vector<NamedStep>();
+  HF_ASSIGN_OR_RETURN(auto steps, StepsOf(directory, sight));
+  HF_ASSIGN_OR_RETURN(const ItemPlace self, ClassifyItem(directory, options));
+  if (self.kind != ItemKind::kUnknown) steps.clear();
+  return steps;
+}
+
+Result<Place> Find(const std::string& path, const OpenOptions& options,
+                   Sight& sight) {
+  if (path.empty() || path.find('\0') != std::string::npos) {
+    return InvalidArgumentError("checkpoint path is empty or holds a NUL byte");
+  }
+  const std::string absolute = AbsolutePath(path);
+  HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(absolute));
+  if (kind == PathKind::kMissing) {
+    return NotFoundError("Checkpoint at " + absolute + " not found.");
+  }
+  if (!sight.LeadsToDirectory(absolute)) return PlaceOfFile(absolute);
+  if (IsTemporaryName(FileNameOf(absolute))) {
+    return IncompleteError(absolute);
+  }
+  HF_ASSIGN_OR_RETURN(const auto steps, StepsOfRoot(absolute, options, sight));
+  if (!steps.empty()) {
+    return options.step
+               ? PlaceOfStep(absolute, *options.step, steps, options, sight)
+               : PlaceOfNewestStep(absolute, steps, options, sight);
+  }
+  if (options.step) {
+    return InvalidArgumentError("a step was asked for, but " + absolute +
+                                " is not a directory of steps");
+  }
+  if (!IsFinished(absolute, options.commit_mode)) {
+    return IncompleteError(absolute);
+  }
+  return SelectedPlace(absolute, options, sight);
+}
+
+}  // namespace
+
+std::string PlaceId(const std::string& path) {
+  return IsUrl(path) ? "" : local::DirectoryId(path);
+}
+
+Status CheckSamePlace(const std::string& path, const std::string& id) {
+  const std::string now = PlaceId(path);
+  if (now == id) return Status();
+  return UnavailableError("read " + path + ": " +
+                          (now.empty()
+                               ? "it was removed or got another name"
+                               : "another checkpoint has taken its place") +
+                          " since it was opened; open it again");
+}
+
+Status MissingItemError(const std::string& directory, const std::string& name) {
+  return DataLossError("item \"" + name + "\" of " + directory +
+                       " is gone: " + std::string(kCheckpointMetadataFile) +
+                       " says that the checkpoint was saved with it");
+}
+
+// An older step in its place would be a quiet loss of work.
+Status DamagedStepError(const std::string& root, int64_t damaged_step,
+                        const Status& why, std::optional<int64_t> whole_step) {
+  std::string message =
+      "step " + std::to_string(damaged_step) + " of " + root +
+      " was committed and is damaged: " + std::string(why.message());
+  if (whole_step) {
+    const std::string number = std::to_string(*whole_step);
+    message += "; the newest step that is whole is " + number +
+               ", which is read when step " + number + " is asked for";
+  } else {
+    message += "; no other step is whole";
+  }
+  return DataLossError(std::move(message));
+}
+
+bool IsWholeStep(const std::string& directory) {
+  const Result<Place> place = FindPlace(directory, {});
+  return place.ok() && place->damage.ok();
+}
+
+bool IsDamagedStep(const std::string& directory, const Status& status) {
+  Sight sight;
+  return IsDamage(directory, status, sight);
+}
+
+Result<bool> IsManagerRoot(const std::string& path) {
+  Sight sight;
+  if (!sight.LeadsToDirectory(path)) return false;
+  HF_ASSIGN_OR_RETURN(const auto steps, StepsOfRoot(path, {}, sight));
+  const bool holds_any =
+      std::any_of(steps.begin(), steps.end(), [&](const NamedStep& step) {
+        const std::string directory = path + "/" + step.second;
+        return SaysCommitted(directory, sight) ||
+               PlaceOfStepOrItem(directory, {}, sight).ok();
+      });
+  HF_RETURN_IF_ERROR(sight.trouble);
+  return holds_any;
+}
+
+Result<ItemPlace> ClassifyItem(const std::string& directory,
+                               const OpenOptions& options) {
+  Sight sight;
+  Result<ItemPlace> item = Classify(directory, options, sight);
+  HF_RETURN_IF_ERROR(sight.trouble);
+  return item;
+}
+
+Result<Place> FindPlace(const std::string& path, const OpenOptions& options) {
+  Sight sight;
+  Result<Place> place = Find(path, options, sight);
+  HF_RETURN_IF_ERROR(sight.trouble);
+  return place;
+}
+
+}  // namespace holdfast

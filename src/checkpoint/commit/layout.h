@@ -1,0 +1,94 @@
+// What a path is: a manager root, a step, a composite of items, one item, a
+// bare OCDBT database or bare zarr arrays; and where its items lie.
+//
+// The answer follows from names alone (see doc/architecture.md, "Telling a
+// checkpoint apart"); no tensor metadata is read.
+// Thread-safety: pure functions of the file system.
+// Errors: NotFound (nothing there, or no checkpoint: says what was looked
+// for), FailedPrecondition (temporary directory), InvalidArgument.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "checkpoint/check/checked_files.h"
+#include "holdfast/checkpoint.h"
+#include "storage/store.h"
+#include "storage/url_path.h"
+
+namespace holdfast {
+
+enum class ItemKind : uint8_t {
+  kPytree,   // `_METADATA`, or an older Orbax item without it
+  kOcdbt,    // a bare database of zarr arrays
+  kZarr,     // bare zarr arrays in directories, or one array
+  kJson,     // one JSON document
+  kUnknown,  // a directory that holdfast has no reader for
+};
+
+// The document of a JSON item, by the names Orbax's handlers give it.
+inline constexpr std::string_view kJsonItemFiles[] = {"metadata", "data.json",
+                                                      "metrics"};
+
+struct ItemPlace {
+  std::string name;       // "" when the checkpoint is the item
+  std::string directory;  // absolute
+  ItemKind kind = ItemKind::kUnknown;
+  std::string json_file;  // kJson: its file name
+  // The caller has named a file of the arrays, to have them as they are.
+  bool is_named_by_file = false;
+  // What holds the item's files; null: the files below `directory`.
+  std::shared_ptr<Store> store;
+  // The same with their checksums, where these are known already.
+  std::shared_ptr<const CheckedFiles> checked;
+};
+
+struct Place {
+  CheckpointInfo info;  // format, path, step, items, timestamps filled in
+  std::vector<ItemPlace> items;
+  // Directories that hold no item any more, but the checksums of one.
+  std::vector<ItemPlace> emptied_items;
+  // DataLoss when it is a checkpoint of items, and one is not there that it
+  // lists.
+  Status damage;
+  // Of `_CHECKPOINT_METADATA`; absent when there is none.
+  std::optional<Bytes> metadata_text;
+};
+
+// Tells a directory on disk from any other that gets its name; "" for what is
+// not there, and in object stores, whose versions tell.
+std::string PlaceId(const std::string& path);
+// Unavailable when `path` leads to another directory than the one of `id`, or
+// to none.
+Status CheckSamePlace(const std::string& path, const std::string& id);
+
+// REQUIRES: nothing; any path may be asked for.
+Result<Place> FindPlace(const std::string& path, const OpenOptions& options);
+
+// DataLoss for an item that `_CHECKPOINT_METADATA` in `directory` lists.
+Status MissingItemError(const std::string& directory, const std::string& name);
+
+// DataLoss in place of the newest step of a root, which was committed and
+// cannot be read because of `why`; names the newest of the others that is
+// whole.
+Status DamagedStepError(const std::string& root, int64_t damaged_step,
+                        const Status& why, std::optional<int64_t> whole_step);
+// Whether all is there of it; bytes are not looked at.
+bool IsWholeStep(const std::string& directory);
+// Whether a finished step, of which `status` is what FindPlace says, was
+// committed and has lost something since.
+bool IsDamagedStep(const std::string& directory, const Status& status);
+
+// Whether `path` is a directory of steps, rather than a checkpoint. Of them one
+// at least is a checkpoint, or says that it was.
+Result<bool> IsManagerRoot(const std::string& path);
+
+// "7", "step_00000007" -> 7; nullopt for other names.
+std::optional<int64_t> StepOfName(std::string_view name);
+
+// The kind of one directory on its own; kUnknown when it is none.
+Result<ItemPlace> ClassifyItem(const std::string& directory,
+                               const OpenOptions& options = {});
+
+}  // namespace holdfast

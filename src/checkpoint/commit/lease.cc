@@ -1,0 +1,378 @@
+#include "checkpoint/commit/lease.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <ctime>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/status_macros.h"
+#include "checkpoint/commit/unfinished.h"
+#include "checkpoint/format/directory_names.h"
+#include "checkpoint/format/json_text.h"
+#include "place/directory_ops.h"
+#include "place/open_store.h"
+#include "place/server_checks.h"
+#include "place/swap_file.h"
+#include "place/well_known_names.h"
+#include "storage/url_path.h"
+
+namespace holdfast {
+
+struct HeldLease {
+  std::string directory;
+  std::mutex mutex;
+  std::string text;                            // of the record, as it is stored
+  std::chrono::steady_clock::time_point seen;  // held when last asked
+};
+
+namespace {
+
+// A saver gives up after being taken over so often in a row.
+constexpr int kTakeAttempts = 100;
+// A server that does what it must not so often in a row ignores conditions.
+constexpr int kAskAttempts = 3;
+constexpr double kPollSeconds = 1;
+// Renewed when a third of the time is over.
+constexpr double kRenewSeconds = SaveLease::kCommitSeconds / 3;
+constexpr int64_t kNsASecond = 1'000'000'000;
+
+constexpr std::array<std::string_view, 3> kStateNames = {
+    "writing", "committing", "removing"};
+
+std::mutex sleep_mutex;
+std::function<void(double)> sleep_for_test;
+
+void SleepAWhile() {
+  std::function<void(double)> sleep;
+  {
+    const std::lock_guard lock(sleep_mutex);
+    sleep = sleep_for_test;
+  }
+  if (sleep) return sleep(kPollSeconds);
+  std::this_thread::sleep_for(std::chrono::duration<double>(kPollSeconds));
+}
+
+// The leases of this process. Never destroyed: threads may save until it ends.
+struct HeldLeases {
+  std::mutex mutex;
+  std::vector<std::weak_ptr<HeldLease>> leases;
+};
+
+HeldLeases& AllHeld() {
+  static auto* const held = new HeldLeases;
+  return *held;
+}
+
+std::vector<std::shared_ptr<HeldLease>> HeldAbove(const std::string& path) {
+  HeldLeases& all = AllHeld();
+  std::vector<std::shared_ptr<HeldLease>> above;
+  const std::lock_guard lock(all.mutex);
+  std::erase_if(all.leases, [](const auto& held) { return held.expired(); });
+  for (const std::weak_ptr<HeldLease>& weak : all.leases) {
+    const std::shared_ptr<HeldLease> held = weak.lock();
+    if (held == nullptr) continue;
+    const bool is_above =
+        path == held->directory || path.starts_with(held->directory + "/");
+    if (is_above) above.push_back(held);
+  }
+  return above;
+}
+
+std::string LeasePath(const std::string& directory) {
+  return directory + "/" + std::string(kSaveLease);
+}
+
+std::string HostName() {
+  char name[256] = {};
+  return ::gethostname(name, sizeof(name) - 1) == 0 ? name : "unknown";
+}
+
+LeaseRecord NewRecord() {
+  const SaveOptions sources = WithSources({});
+  LeaseRecord record;
+  record.save_id = sources.random_hex();
+  record.host = HostName();
+  record.pid = ::getpid();
+  record.begun_ns = static_cast<int64_t>(sources.now_ns());
+  return record;
+}
+
+std::string UtcText(int64_t ns) {
+  const auto seconds = static_cast<std::time_t>(ns / kNsASecond);
+  std::tm parts{};
+  if (::gmtime_r(&seconds, &parts) == nullptr) return "an unknown time";
+  char text[48];
+  const size_t size =
+      std::strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S UTC", &parts);
+  return std::string(text, size);
+}
+
+std::string HolderText(const LeaseRecord& lease) {
+  return "process " + std::to_string(lease.pid) + " on host " + lease.host +
+         " (begun " + UtcText(lease.begun_ns) + ")";
+}
+
+// Whoever holds it is about to write the marker, or has, or clears up. A
+// removal that is only marked has not begun.
+bool IsCommittingNow(const FileState& state) {
+  const Result<LeaseRecord> holder = ParseLease(state.content);
+  if (!holder.ok() || holder->state == LeaseRecord::State::kWriting) {
+    return false;
+  }
+  const bool is_mark = holder->state == LeaseRecord::State::kRemoving &&
+                       holder->renewal_count == 0;
+  if (is_mark) return false;
+  // Of a server without a clock nobody can say how old it is.
+  const double age_seconds =
+      static_cast<double>(state.server_ns - state.modified_ns) / kNsASecond;
+  return state.modified_ns == 0 || age_seconds < SaveLease::kCommitSeconds;
+}
+
+// Replaces what is there, or creates it. FailedPrecondition when somebody else
+// was faster; Unavailable while the holder commits.
+Status TakeOnce(const std::string& path, const std::string& text,
+                bool& had_holder) {
+  const Result<FileState> holder = ReadFileState(path);
+  had_holder = holder.ok();
+  if (holder.status().code() == StatusCode::kNotFound) {
+    return SwapFile(path, std::nullopt, text);
+  }
+  HF_RETURN_IF_ERROR(holder.status());
+  if (IsCommittingNow(*holder)) {
+    return AlreadyExistsError("save to " + ParentDirectory(path) +
+                              ": another save is committing there, or a "
+                              "removal is under way");
+  }
+  return SwapFile(path, holder->content, text);
+}
+
+// Ok when the server still has `text`.
+Status CheckText(const std::string& directory, const std::string& text) {
+  const Result<FileState> now = ReadFileState(LeasePath(directory));
+  const std::string what = "save to " + directory + ": ";
+  if (now.status().code() == StatusCode::kNotFound) {
+    return FailedPreconditionError(
+        what + "its lease is gone: another save took over, or removed it");
+  }
+  HF_RETURN_IF_ERROR(now.status());
+  if (now->content == text) return Status();
+  const Result<LeaseRecord> holder = ParseLease(now->content);
+  return FailedPreconditionError(
+      what + "taken over by " +
+      (holder.ok() ? HolderText(*holder) : "something unreadable"));
+}
+
+}  // namespace
+
+std::string SerializeLease(const LeaseRecord& lease) {
+  nlohmann::ordered_json json;
+  json["save_id"] = lease.save_id;
+  json["host"] = lease.host;
+  json["pid"] = lease.pid;
+  json["begun_ns"] = lease.begun_ns;
+  json["state"] = kStateNames[static_cast<size_t>(lease.state)];
+  json["renewal_count"] = lease.renewal_count;
+  return json.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+}
+
+Result<LeaseRecord> ParseLease(std::string_view text) {
+  const auto json = ParseJsonText(text);
+  const auto bad = [](std::string_view why) {
+    return DataLossError(std::string(kSaveLease) + ": " + std::string(why));
+  };
+  if (!json.ok() || !json->is_object()) return bad("not a JSON object");
+  LeaseRecord lease;
+  const auto text_of = [&](const char* key, std::string& out) {
+    const auto found = json->find(key);
+    if (found == json->end() || !found->is_string()) return false;
+    out = found->get<std::string>();
+    return true;
+  };
+  const auto number_of = [&](const char* key, int64_t& out) {
+    const auto found = json->find(key);
+    if (found == json->end() || !found->is_number_integer()) return false;
+    out = found->get<int64_t>();
+    return true;
+  };
+  std::string state;
+  if (!text_of("save_id", lease.save_id) || !text_of("host", lease.host) ||
+      !text_of("state", state)) {
+    return bad("want texts save_id, host and state");
+  }
+  if (!number_of("pid", lease.pid) || !number_of("begun_ns", lease.begun_ns) ||
+      !number_of("renewal_count", lease.renewal_count)) {
+    return bad("want integers pid, begun_ns and renewal_count");
+  }
+  for (size_t i = 0; i < kStateNames.size(); ++i) {
+    if (state != kStateNames[i]) continue;
+    lease.state = static_cast<LeaseRecord::State>(i);
+    return lease;
+  }
+  return bad("unknown state");
+}
+
+SaveLease::SaveLease(std::string directory, LeaseRecord record, bool had_holder)
+    : directory_(std::move(directory)),
+      record_(std::move(record)),
+      held_(std::make_shared<HeldLease>()),
+      had_holder_(had_holder),
+      renewed_(std::chrono::steady_clock::now()) {
+  held_->directory = directory_;
+  held_->text = SerializeLease(record_);
+  held_->seen = renewed_;
+  HeldLeases& all = AllHeld();
+  const std::lock_guard lock(all.mutex);
+  all.leases.push_back(held_);
+}
+
+std::string SaveLease::Text() const {
+  const std::lock_guard lock(held_->mutex);
+  return held_->text;
+}
+
+Result<SaveLease> SaveLease::TakeUnasked(const std::string& directory) {
+  const LeaseRecord record = NewRecord();
+  Status taken;
+  bool had_holder = false;
+  for (int attempt = 0; attempt < kTakeAttempts; ++attempt) {
+    taken = TakeOnce(LeasePath(directory), SerializeLease(record), had_holder);
+    if (taken.ok()) return SaveLease(directory, record, had_holder);
+    if (taken.code() == StatusCode::kAlreadyExists) {
+      SleepAWhile();
+    } else if (taken.code() != StatusCode::kFailedPrecondition) {
+      return taken;
+    }
+  }
+  return taken;
+}
+
+Result<SaveLease> SaveLease::Take(const std::string& directory) {
+  const std::string path = LeasePath(directory);
+  for (int ask = 0; ask < kAskAttempts; ++ask) {
+    HF_ASSIGN_OR_RETURN(SaveLease lease, TakeUnasked(directory));
+    const Result<bool> honours = HonoursConditions(path);
+    if (!honours.ok()) (void)lease.Release();
+    HF_RETURN_IF_ERROR(honours.status());
+    if (*honours) return lease;
+  }
+  HF_RETURN_IF_ERROR(TakeServerAsItIs(path));
+  return TakeUnasked(directory);
+}
+
+Status SaveLease::CheckHeld() const { return CheckText(directory_, Text()); }
+
+Status CheckLeasesAbove(const std::string& path, double age_seconds_max) {
+  if (!IsUrl(path)) return Status();
+  for (const std::shared_ptr<HeldLease>& held : HeldAbove(path)) {
+    const std::lock_guard lock(held->mutex);
+    const auto now = std::chrono::steady_clock::now();
+    const std::chrono::duration<double> age = now - held->seen;
+    if (age.count() < age_seconds_max) continue;
+    HF_RETURN_IF_ERROR(CheckText(held->directory, held->text));
+    held->seen = now;
+  }
+  return Status();
+}
+
+Status SaveLease::Swap(LeaseRecord next) {
+  const std::string text = SerializeLease(next);
+  const auto begun = std::chrono::steady_clock::now();
+  const Status swapped = SwapFile(LeasePath(directory_), Text(), text);
+  if (!swapped.ok()) {
+    if (swapped.code() != StatusCode::kFailedPrecondition) return swapped;
+    const Status why = CheckHeld();
+    return why.ok() ? swapped : why;
+  }
+  record_ = std::move(next);
+  renewed_ = begun;
+  const std::lock_guard lock(held_->mutex);
+  held_->text = text;
+  held_->seen = begun;
+  return Status();
+}
+
+Status SaveLease::BeginCommit() {
+  LeaseRecord next = record_;
+  next.state = LeaseRecord::State::kCommitting;
+  return Swap(std::move(next));
+}
+
+Status SaveLease::KeepCommitting() {
+  const std::chrono::duration<double> age =
+      std::chrono::steady_clock::now() - renewed_;
+  if (age.count() < kRenewSeconds) return Status();
+  LeaseRecord next = record_;
+  ++next.renewal_count;
+  return Swap(std::move(next));
+}
+
+Status SaveLease::EndProtection() {
+  LeaseRecord next = record_;
+  next.state = LeaseRecord::State::kWriting;
+  return Swap(std::move(next));
+}
+
+Status SaveLease::Release() {
+  const std::string text = Text();
+  const Status deleted = DeleteFileIf(LeasePath(directory_), text);
+  if (deleted.code() != StatusCode::kFailedPrecondition) return Status();
+  // Somebody may have cleared a lease away that stood beside a marker.
+  const Result<FileState> now = ReadFileState(LeasePath(directory_));
+  const bool is_gone = now.status().code() == StatusCode::kNotFound;
+  return is_gone ? Status() : CheckText(directory_, text);
+}
+
+bool HasLease(const std::string& directory) {
+  if (!IsUrl(directory)) return false;
+  const Result<PathKind> kind = GetPathKind(LeasePath(directory));
+  return kind.ok() && *kind == PathKind::kFile;
+}
+
+// The lease first: from then on no marker means no checkpoint.
+Status MarkForDeletion(const std::string& directory) {
+  LeaseRecord record = NewRecord();
+  record.state = LeaseRecord::State::kRemoving;
+  const std::shared_ptr<Store> store = StoreAt(directory);
+  HF_RETURN_IF_ERROR(store->Write(kSaveLease, SerializeLease(record)));
+  return store->Delete(kCommitMarkerFile);
+}
+
+bool IsMarkedForDeletion(const std::string& directory) {
+  if (!HasLease(directory) || HasCommitMarker(directory)) return false;
+  const Result<FileState> state = ReadFileState(LeasePath(directory));
+  if (!state.ok()) return false;
+  const Result<LeaseRecord> lease = ParseLease(state->content);
+  return lease.ok() && lease->state == LeaseRecord::State::kRemoving;
+}
+
+Status RemoveMarked(const std::string& directory) {
+  const std::string path = LeasePath(directory);
+  const Result<FileState> state = ReadFileState(path);
+  if (state.status().code() == StatusCode::kNotFound) return Status();
+  HF_RETURN_IF_ERROR(state.status());
+  const Result<LeaseRecord> lease = ParseLease(state->content);
+  const bool is_marked =
+      lease.ok() && lease->state == LeaseRecord::State::kRemoving;
+  if (!is_marked || HasCommitMarker(directory)) return Status();
+  LeaseRecord record = NewRecord();
+  record.state = LeaseRecord::State::kRemoving;
+  record.renewal_count = 1;
+  const Status taken = SwapFile(path, state->content, SerializeLease(record));
+  // Somebody saves there, or removes it himself.
+  if (taken.code() == StatusCode::kFailedPrecondition) return Status();
+  HF_RETURN_IF_ERROR(taken);
+  SaveLease held(directory, record, /*had_holder=*/true);
+  return RemoveTree(directory, [&] { return held.KeepCommitting(); });
+}
+
+void SetLeaseSleepForTest(std::function<void(double seconds)> sleep) {
+  const std::lock_guard lock(sleep_mutex);
+  sleep_for_test = std::move(sleep);
+}
+
+}  // namespace holdfast

@@ -1,0 +1,16 @@
+// What the lists of checksums of a checkpoint say of the place it was found at.
+//
+// Thread-safety: any thread. Errors: DataLoss naming what differs, or is gone.
+#pragma once
+
+#include "checkpoint/commit/layout.h"
+#include "holdfast/options.h"
+#include "holdfast/status.h"
+
+namespace holdfast {
+
+// Checks what FindPlace has read, and that the items that are asked for are all
+// there; gives each of them its CheckedFiles, and `info` its notes.
+Status CheckPlace(const OpenOptions& options, Place& place);
+
+}  // namespace holdfast

@@ -1,0 +1,232 @@
+#include "checkpoint/commit/remote_commit.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "base/no_throw.h"
+#include "base/status_macros.h"
+#include "checkpoint/commit/layout.h"
+#include "checkpoint/commit/replaceable.h"
+#include "checkpoint/commit/unfinished.h"
+#include "checkpoint/format/checkpoint_metadata.h"
+#include "checkpoint/format/directory_names.h"
+#include "place/directory_ops.h"
+#include "place/open_store.h"
+#include "place/server_checks.h"
+#include "place/swap_file.h"
+#include "place/well_known_names.h"
+
+namespace holdfast {
+namespace {
+
+// In `_CHECKPOINT_METADATA` while the save runs, so that no two saves have the
+// same text there.
+constexpr const char* kSaveIdKey = "holdfast_save_id";
+
+// What is directly in a directory.
+struct Contents {
+  bool has_marker = false;
+  bool has_lease = false;
+  bool has_more = false;
+};
+
+Result<Contents> ContentsOf(const std::string& path) {
+  Contents contents;
+  const Result<std::vector<std::string>> names = ListDirectory(path);
+  if (names.status().code() == StatusCode::kNotFound) {
+    // An object of that very name would hide below the checkpoint.
+    HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(path));
+    if (kind == PathKind::kMissing) return contents;
+    return DestinationExistsError(path);
+  }
+  HF_RETURN_IF_ERROR(names.status());
+  for (const std::string& name : *names) {
+    if (name == kCommitMarkerFile) {
+      contents.has_marker = true;
+    } else if (name == kSaveLease) {
+      contents.has_lease = true;
+    } else {
+      contents.has_more = true;
+    }
+  }
+  return contents;
+}
+
+// What can be said without a lease, so that a save that is refused disturbs
+// nobody.
+Status CheckContents(const std::string& path, const Contents& contents,
+                     bool overwrite) {
+  const bool is_checkpoint =
+      contents.has_marker || (contents.has_more && !contents.has_lease);
+  if (!is_checkpoint) return Status();
+  if (!overwrite) return DestinationExistsError(path);
+  return CheckMayReplace(path);
+}
+
+std::string FileAt(const std::string& path, std::string_view name) {
+  return path + "/" + std::string(name);
+}
+
+}  // namespace
+
+RemoteCommit::RemoteCommit(std::string path, SaveLease lease)
+    : path_(std::move(path)), lease_(std::move(lease)) {}
+
+Result<std::unique_ptr<RemoteCommit>> RemoteCommit::Begin(
+    const std::string& path, bool overwrite) {
+  HF_ASSIGN_OR_RETURN(const Contents contents, ContentsOf(path));
+  HF_RETURN_IF_ERROR(CheckContents(path, contents, overwrite));
+  HF_ASSIGN_OR_RETURN(SaveLease lease, SaveLease::Take(path));
+  std::unique_ptr<RemoteCommit> commit(
+      new RemoteCommit(path, std::move(lease)));
+  HF_RETURN_IF_ERROR(commit->Explain(commit->Prepare(overwrite)));
+  return commit;
+}
+
+// With the lease in hand: another save may have ended since the look before.
+Status RemoteCommit::Prepare(bool overwrite) {
+  may_release_ = !lease_.had_holder();
+  HF_ASSIGN_OR_RETURN(const bool is_aside_there,
+                      LeadsToDirectory(ReplacedName(path_)));
+  HF_ASSIGN_OR_RETURN(const Contents found, ContentsOf(path_));
+  const bool is_empty = !found.has_marker && !found.has_more;
+  if (is_empty && !is_aside_there) {
+    if (lease_.had_holder()) HF_RETURN_IF_ERROR(AbortUploadsBelow(path_));
+    is_ours_ = true;
+    return Status();
+  }
+  HF_RETURN_IF_ERROR(lease_.BeginCommit());
+  HF_RETURN_IF_ERROR(ClearAway(overwrite));
+  return lease_.EndProtection();
+}
+
+// Moves and removes what is there; the lease is protected.
+Status RemoteCommit::ClearAway(bool overwrite) {
+  HF_RETURN_IF_ERROR(RecoverReplaced(path_, KeepsLease()).status());
+  HF_ASSIGN_OR_RETURN(const Contents contents, ContentsOf(path_));
+  if (contents.has_marker) may_release_ = true;
+  const bool is_leftover =
+      !contents.has_marker &&
+      (lease_.had_holder() || (contents.has_more && IsBegunOnly(path_)));
+  if (!is_leftover) {
+    Contents without_lease = contents;
+    without_lease.has_lease = false;
+    HF_RETURN_IF_ERROR(CheckContents(path_, without_lease, overwrite));
+    if (contents.has_marker || contents.has_more) {
+      HF_RETURN_IF_ERROR(PutAside());
+    }
+  } else if (contents.has_more) {
+    HF_RETURN_IF_ERROR(
+        RemoveAllBut(path_, {std::string(kSaveLease)}, KeepsLease()));
+  }
+  if (lease_.had_holder()) HF_RETURN_IF_ERROR(AbortUploadsBelow(path_));
+  is_ours_ = true;
+  return Status();
+}
+
+MayGoOn RemoteCommit::KeepsLease() {
+  return [this] { return lease_.KeepCommitting(); };
+}
+
+// The copy counts when its marker is there, so the original must have one.
+Status RemoteCommit::PutAside() {
+  HF_RETURN_IF_ERROR(WriteMissingMarker(path_));
+  // From here on both are ours to put right.
+  is_put_aside_ = true;
+  may_release_ = false;
+  return PublishDirectory(path_, ReplacedName(path_), KeepsLease());
+}
+
+RemoteCommit::~RemoteCommit() {
+  if (is_finished_) return;
+  (void)CatchBadAlloc([&] {
+    Abort();
+    return Status();
+  });
+}
+
+// Best effort; while the lease stays, the next save goes on with it.
+void RemoteCommit::Abort() {
+  if (!lease_.BeginCommit().ok()) return;
+  if (is_ours_) {
+    if (!AbortUploadsBelow(path_).ok()) return;
+    const Status removed =
+        RemoveAllBut(path_, {std::string(kSaveLease)}, KeepsLease());
+    if (!removed.ok()) return;
+    may_release_ = true;
+  }
+  if (is_put_aside_) {
+    if (!RecoverReplaced(path_, KeepsLease()).ok()) return;
+    may_release_ = true;
+  }
+  if (may_release_) (void)lease_.Release();
+}
+
+Status RemoteCommit::WriteBegun(uint64_t now_ns) {
+  CheckpointMetadata metadata;
+  metadata.init_timestamp_nsecs = now_ns;
+  metadata.custom_metadata[kSaveIdKey] = lease_.save_id();
+  begun_text_ = SerializeCheckpointMetadata(metadata);
+  return Explain(SwapFile(FileAt(path_, kCheckpointMetadataFile), std::nullopt,
+                          begun_text_));
+}
+
+Status RemoteCommit::Explain(const Status& failure) const {
+  if (failure.ok() || failure.code() == StatusCode::kCancelled) return failure;
+  const Status held = lease_.CheckHeld();
+  return held.code() == StatusCode::kFailedPrecondition ? held : failure;
+}
+
+Status RemoteCommit::CheckComplete(const WrittenSizes& sizes) const {
+  WrittenSizes missing = sizes;
+  Status wrong;
+  const auto check = [&](std::string_view key, const ObjectInfo& info) {
+    const auto found = missing.find(std::string(key));
+    if (found == missing.end()) return Status();
+    const WrittenSize& want = found->second;
+    const bool is_right = want.is_exact ? info.byte_count == want.byte_count
+                                        : info.byte_count >= want.byte_count;
+    if (!is_right && wrong.ok()) {
+      wrong = DataLossError("save to " + path_ + ": " + std::string(key) +
+                            " has " + std::to_string(info.byte_count) +
+                            " bytes (want " + std::to_string(want.byte_count) +
+                            (want.is_exact ? ")" : " or more)"));
+    }
+    missing.erase(found);
+    return Status();
+  };
+  HF_RETURN_IF_ERROR(StoreAt(path_)->List("", check));
+  HF_RETURN_IF_ERROR(wrong);
+  if (missing.empty()) return Status();
+  return DataLossError("save to " + path_ + ": " + missing.begin()->first +
+                       " was written and is not there; somebody has removed "
+                       "it");
+}
+
+Status RemoteCommit::WriteMarker(const std::string& metadata,
+                                 const std::string& marker) {
+  HF_RETURN_IF_ERROR(lease_.BeginCommit());
+  HF_RETURN_IF_ERROR(
+      SwapFile(FileAt(path_, kCheckpointMetadataFile), begun_text_, metadata));
+  HF_RETURN_IF_ERROR(lease_.KeepCommitting());
+  return SwapFile(FileAt(path_, kCommitMarkerFile), std::nullopt, marker);
+}
+
+Status RemoteCommit::Finish(const WrittenSizes& sizes,
+                            const std::string& metadata,
+                            const std::string& marker) {
+  HF_RETURN_IF_ERROR(Explain(CheckComplete(sizes)));
+  HF_RETURN_IF_ERROR(Explain(WriteMarker(metadata, marker)));
+  is_finished_ = true;
+  // It is committed; what is left over now is cleared by whoever comes next.
+  // The lease goes last: a save that waits for it may put this one aside.
+  if (is_put_aside_) {
+    HF_RETURN_IF_ERROR(lease_.CheckHeld());
+    if (!RemoveTree(ReplacedName(path_), KeepsLease()).ok()) return Status();
+  }
+  return lease_.Release();
+}
+
+}  // namespace holdfast

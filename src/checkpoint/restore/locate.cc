@@ -1,0 +1,221 @@
+#include "checkpoint/restore/locate.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "base/status_macros.h"
+#include "zarr/format/chunk_key.h"
+#include "zarr/read_chunk.h"
+
+namespace holdfast {
+namespace {
+
+// Chunks up to this size are not worth a look at their file.
+constexpr size_t kSmallChunkBytes = 1 << 20;
+
+// Decoded bytes of the part of a chunk that all wants lie in, if reading it
+// alone saves something; else 0.
+uint64_t FindPartBytes(const PlannedChunk& chunk, const RestoreTarget& target,
+                       const std::optional<Box>& wanted) {
+  const zarr::ChunkFormat& format = target.leaf->layout->format;
+  const bool has_parts = format.is_raw || (format.shard != nullptr &&
+                                           format.shard->entry_count() > 1);
+  if (!has_parts || chunk.is_missing || chunk.location.inline_value ||
+      !wanted || *wanted == chunk.box) {
+    return 0;
+  }
+  return BytesOf(*wanted, *target.leaf);
+}
+
+Result<PlannedChunk> LocateChunk(const RestoreTarget& target, uint32_t number,
+                                 const Shape& chunk_index) {
+  const ArrayLayout& layout = *target.leaf->layout;
+  PlannedChunk chunk;
+  chunk.target = number;
+  chunk.box = layout.grid.ChunkBox(chunk_index);
+  const std::string key =
+      zarr::ChunkKey(target.leaf->prefix, layout.format.metadata, chunk_index);
+  Result<ObjectLocation> location = target.item->array_store().Locate(key);
+  if (location.ok()) {
+    chunk.location = std::move(location).value();
+    return chunk;
+  }
+  if (location.status().code() != StatusCode::kNotFound) {
+    return location.status().WithContext("leaf " + target.leaf->info.name);
+  }
+  if (target.item->refuses_missing_chunks()) {
+    return NotFoundError(
+        "leaf " + target.leaf->info.name + ": chunk " + BoxToString(chunk.box) +
+        " is missing: " + std::string(location.status().message()));
+  }
+  chunk.is_missing = true;
+  return chunk;
+}
+
+// Sizes come from a file: a chunk must be explained by its stored bytes before
+// memory is taken for it.
+Status CheckStoredSize(const PlannedChunk& chunk, const RestoreTarget& target) {
+  const ArrayLayout& layout = *target.leaf->layout;
+  // A shard may leave out what equals the fill value.
+  const bool may_be_sparse =
+      layout.format.shard != nullptr && !target.item->refuses_missing_chunks();
+  if (chunk.is_missing || may_be_sparse ||
+      layout.chunk_bytes <= kSmallChunkBytes) {
+    return Status();
+  }
+  uint64_t stored_bytes = chunk.location.byte_count;
+  if (chunk.location.inline_value) {
+    stored_bytes = chunk.location.inline_value->size();
+  } else if (stored_bytes == kToEnd) {
+    // A request for each would cost more than it saves; the decoder checks.
+    if (chunk.location.store->requests_in_flight() > 1) return Status();
+    const Result<ObjectInfo> info =
+        chunk.location.store->Stat(chunk.location.key);
+    if (!info.ok()) return Status();  // absent: found out when it is read
+    stored_bytes = info->byte_count;
+  }
+  return zarr::CheckExpansion(stored_bytes, layout.chunk_bytes,
+                              layout.codec_count);
+}
+
+// Finds the chunks of one group of targets.
+class Locator {
+ public:
+  Locator(const std::vector<RestoreTarget>& targets, const TargetGroup& group,
+          uint32_t group_number, const CancelToken& cancel,
+          std::vector<PlannedChunk>& chunks)
+      : targets_(targets),
+        group_(group),
+        group_number_(group_number),
+        cancel_(cancel),
+        target_(targets[group.first]),
+        grid_(target_.leaf->layout->grid),
+        chunks_(chunks) {}
+
+  Status Locate() {
+    if (group_.boxes != nullptr) return LocateShared();
+    const Box box = BoxOfTarget(target_);
+    HF_RETURN_IF_ERROR(CheckCount(CountChunks(box)));
+    return ForEachChunk(grid_, box,
+                        [&](const Shape& index) { return Add(index); });
+  }
+
+ private:
+  int64_t CountChunks(const Box& box) const {
+    Shape counts(box.shape.size());
+    for (size_t d = 0; d < counts.size(); ++d) {
+      const int64_t extent = grid_.chunk_shape[d];
+      const int64_t last = (box.origin[d] + box.shape[d] - 1) / extent;
+      counts[d] = IsEmpty(box) ? 0 : last - box.origin[d] / extent + 1;
+    }
+    return ElementCount(counts);
+  }
+
+  Status CheckCount(int64_t chunk_count) const {
+    if (chunk_count <= kChunkCountMax) return Status();
+    return ResourceExhaustedError(
+        "leaf " + target_.leaf->info.name +
+        ": too many chunks to read at once (got " +
+        std::to_string(chunk_count) + ", want at most " +
+        std::to_string(kChunkCountMax) + "); read it in slices");
+  }
+
+  // Chunks that several targets touch are taken once.
+  Status LocateShared() {
+    const Shape counts = grid_.ChunkCounts();
+    std::vector<int64_t> numbers;
+    for (size_t i = 0; i < group_.boxes->size(); ++i) {
+      const Box& box = group_.boxes->box(i);
+      HF_RETURN_IF_ERROR(CheckCount(CountChunks(box)));
+      HF_RETURN_IF_ERROR(ForEachChunk(grid_, box, [&](const Shape& index) {
+        int64_t number = 0;
+        for (size_t d = 0; d < index.size(); ++d) {
+          number = number * counts[d] + index[d];
+        }
+        numbers.push_back(number);
+        return cancel_.Check();
+      }));
+      // Many wholes of one array take no more memory than one.
+      if (numbers.size() > 2 * unique_count_ + kUniqueSlack)
+        MakeUnique(numbers);
+      HF_RETURN_IF_ERROR(CheckCount(unique_count_));
+    }
+    MakeUnique(numbers);
+    HF_RETURN_IF_ERROR(CheckCount(unique_count_));
+    for (const int64_t number : numbers) {
+      HF_RETURN_IF_ERROR(Add(grid_.ChunkIndex(number)));
+    }
+    return Status();
+  }
+
+  void MakeUnique(std::vector<int64_t>& numbers) {
+    std::sort(numbers.begin(), numbers.end());
+    numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
+    unique_count_ = numbers.size();
+  }
+
+  Status Add(const Shape& index) {
+    HF_RETURN_IF_ERROR(cancel_.Check());
+    HF_ASSIGN_OR_RETURN(PlannedChunk chunk,
+                        LocateChunk(target_, group_number_, index));
+    const Status size_status = CheckStoredSize(chunk, target_);
+    if (!size_status.ok()) return size_status.WithContext(At(chunk, target_));
+    if (group_.boxes != nullptr || !target_.origin.empty()) {
+      chunk.part_bytes = FindPartBytes(chunk, target_, WantedBox(chunk.box));
+    }
+    chunks_.push_back(std::move(chunk));
+    return Status();
+  }
+
+  std::optional<Box> WantedBox(const Box& chunk_box) const {
+    std::optional<Box> wanted;
+    ForEachUse(targets_, group_, chunk_box,
+               [&](const RestoreTarget&, const Box& common) {
+                 wanted = wanted ? Hull(*wanted, common) : common;
+               });
+    return wanted;
+  }
+
+  static constexpr size_t kUniqueSlack = 1 << 16;
+
+  const std::vector<RestoreTarget>& targets_;
+  const TargetGroup& group_;
+  const uint32_t group_number_;
+  const CancelToken& cancel_;
+  const RestoreTarget& target_;
+  const ChunkGrid& grid_;
+  std::vector<PlannedChunk>& chunks_;
+  size_t unique_count_ = 0;
+};
+
+}  // namespace
+
+Status CheckChunkCount(const StoredLeaf& leaf) {
+  const int64_t chunk_count = leaf.layout->grid.ChunkCount();
+  if (chunk_count <= kChunkCountMax) return Status();
+  return ResourceExhaustedError(
+      "leaf " + leaf.info.name + ": too many chunks to read at once (got " +
+      std::to_string(chunk_count) + ", want at most " +
+      std::to_string(kChunkCountMax) + "); read it in slices");
+}
+
+Result<std::vector<PlannedChunk>> LocateChunks(
+    const std::vector<RestoreTarget>& targets, Run& run) {
+  const std::vector<TargetGroup> groups = GroupTargets(targets);
+  std::vector<std::vector<PlannedChunk>> parts(groups.size());
+  HF_RETURN_IF_ERROR(run.executor().ParallelFor(
+      groups.size(),
+      [&](size_t i, int) {
+        return Locator(targets, groups[i], static_cast<uint32_t>(i),
+                       run.cancel(), parts[i])
+            .Locate();
+      },
+      &run.cancel()));
+  std::vector<PlannedChunk> chunks;
+  for (std::vector<PlannedChunk>& part : parts) {
+    std::move(part.begin(), part.end(), std::back_inserter(chunks));
+  }
+  return chunks;
+}
+
+}  // namespace holdfast

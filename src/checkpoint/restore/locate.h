@@ -1,0 +1,30 @@
+// Locating: which stored chunks the targets of a restore need, and where they
+// lie. Reads metadata only.
+//
+// Thread-safety: one call a Run at a time.
+// Errors: DataLoss, NotFound and ResourceExhausted, naming leaf and chunk;
+// Cancelled.
+#pragma once
+
+#include <vector>
+
+#include "checkpoint/restore/restore_plan.h"
+#include "checkpoint/restore/restore_target.h"
+#include "run/run.h"
+
+namespace holdfast {
+
+// More chunks than this in one array are refused: the plan itself would not fit
+// in memory, and no checkpoint has them. Slices have no such limit.
+inline constexpr int64_t kChunkCountMax = int64_t{1} << 22;
+// ResourceExhausted, naming the leaf.
+Status CheckChunkCount(const StoredLeaf& leaf);
+
+// The chunks of all targets, located, each once; the views of whole leaves are
+// not needed yet. Reads metadata only. DataLoss when an array claims more
+// elements than its stored bytes can hold: call it before taking memory for
+// them. REQUIRES: targets of one leaf are neighbours, and not empty.
+Result<std::vector<PlannedChunk>> LocateChunks(
+    const std::vector<RestoreTarget>& targets, Run& run);
+
+}  // namespace holdfast

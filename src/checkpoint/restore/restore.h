@@ -1,0 +1,35 @@
+// Restore: fills host arrays with the values of stored arrays, reading each
+// needed byte once, in file order, within a byte budget.
+//
+// Thread-safety: one call a Run at a time.
+// Errors: DataLoss or NotFound naming leaf, file and offset; Cancelled.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "checkpoint/restore/locate.h"
+#include "checkpoint/restore/restore_target.h"
+
+namespace holdfast {
+
+struct RestoreOptions {
+  // Decoded bytes that `chunks` give the targets, where that is not all that
+  // the targets want.
+  std::optional<uint64_t> wanted_bytes;
+};
+
+// `chunks` as LocateChunks gave them for the same targets. Of an uncompressed
+// chunk only the wanted bytes are read. That they are those that were saved is
+// for the items' stores to find out (checked_store.h). What was read of the
+// stores, and of values in line, is added to stats.stored_bytes.
+Status Restore(const std::vector<RestoreTarget>& targets,
+               std::vector<PlannedChunk> chunks, const RestoreOptions& options,
+               Run& run, Stats& stats);
+
+// The part of one leaf at `box`; reads only the chunks it touches, and only
+// parts of them where the codec allows. For callers that read slices.
+Status RestoreBox(const Item& item, const StoredLeaf& leaf, const Box& box,
+                  const ArrayView& view, CodecContext& context);
+
+}  // namespace holdfast

@@ -1,0 +1,87 @@
+#include "checkpoint/restore/restore_target.h"
+
+#include <algorithm>
+
+namespace holdfast {
+
+Box BoxOfTarget(const RestoreTarget& target) {
+  if (target.origin.empty())
+    return BoxOf(target.leaf->layout->grid.array_shape);
+  return {target.origin, target.view.shape};
+}
+
+std::vector<TargetGroup> GroupTargets(
+    const std::vector<RestoreTarget>& targets) {
+  std::vector<TargetGroup> groups;
+  groups.reserve(targets.size());
+  for (size_t i = 0; i < targets.size(); ++i) {
+    if (i > 0 && targets[i].leaf == targets[i - 1].leaf) {
+      groups.back().last = i + 1;
+    } else {
+      groups.push_back({i, i + 1, nullptr});
+    }
+  }
+  for (TargetGroup& group : groups) {
+    if (group.last - group.first == 1) continue;
+    std::vector<Box> boxes;
+    for (size_t i = group.first; i < group.last; ++i) {
+      boxes.push_back(BoxOfTarget(targets[i]));
+    }
+    group.boxes = std::make_unique<const BoxIndex>(std::move(boxes));
+  }
+  return groups;
+}
+
+void ForEachUse(const std::vector<RestoreTarget>& targets,
+                const TargetGroup& group, const Box& chunk_box,
+                const UseFn& fn) {
+  if (group.boxes != nullptr) {
+    group.boxes->ForEachOverlap(chunk_box, [&](size_t i, const Box& common) {
+      fn(targets[group.first + i], common);
+    });
+    return;
+  }
+  const RestoreTarget& target = targets[group.first];
+  if (target.origin.empty()) return fn(target, chunk_box);
+  const auto common = Intersect(BoxOfTarget(target), chunk_box);
+  if (common) fn(target, *common);
+}
+
+int RequestsInFlight(const std::vector<RestoreTarget>& targets) {
+  int count = 1;
+  const Item* last = nullptr;
+  for (const RestoreTarget& target : targets) {
+    if (target.item == last) continue;
+    last = target.item;
+    count = std::max(count, last->array_store().requests_in_flight());
+  }
+  return count;
+}
+
+Box Hull(const Box& a, const Box& b) {
+  Box hull = a;
+  for (size_t d = 0; d < a.shape.size(); ++d) {
+    const int64_t end =
+        std::max(a.origin[d] + a.shape[d], b.origin[d] + b.shape[d]);
+    hull.origin[d] = std::min(a.origin[d], b.origin[d]);
+    hull.shape[d] = end - hull.origin[d];
+  }
+  return hull;
+}
+
+uint64_t BytesOf(const Box& box, const StoredLeaf& leaf) {
+  return ElementCount(box.shape) *
+         DTypeBytes(leaf.layout->format.metadata.dtype);
+}
+
+std::string At(const PlannedChunk& chunk, const RestoreTarget& target) {
+  std::string text =
+      "leaf " + target.leaf->info.name + ": chunk " + BoxToString(chunk.box);
+  if (chunk.location.store != nullptr && !chunk.location.inline_value) {
+    text += ": " + chunk.location.store->Describe(chunk.location.key) + " at " +
+            std::to_string(chunk.location.offset);
+  }
+  return text;
+}
+
+}  // namespace holdfast

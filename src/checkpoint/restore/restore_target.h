@@ -1,0 +1,62 @@
+// RestoreTarget: what is wanted of a stored array, and where it goes; and the
+// few questions that planning and reading both ask about many of them.
+//
+// Thread-safety: values and pure functions. Ownership: items, leaves and the
+// memory behind views are borrowed. Units: elements; bytes where named so.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "checkpoint/restore/item.h"
+#include "checkpoint/restore/restore_plan.h"
+#include "tensor/box_index.h"
+
+namespace holdfast {
+
+// A part of a stored array, and the memory it goes to.
+struct RestoreTarget {
+  const Item* item = nullptr;
+  const StoredLeaf* leaf = nullptr;  // with a layout
+  // Where the part starts in the leaf; empty: it is the whole leaf.
+  Shape origin;
+  ArrayView view;  // of the part's shape; elements are cast to its dtype
+};
+
+// The targets [first, last) of one leaf.
+struct TargetGroup {
+  size_t first = 0;
+  size_t last = 0;
+  // Their boxes, when there are several.
+  std::unique_ptr<const BoxIndex> boxes;
+};
+
+// In order. REQUIRES: targets of one leaf are neighbours, and not empty.
+std::vector<TargetGroup> GroupTargets(
+    const std::vector<RestoreTarget>& targets);
+
+// The part of the leaf that the target wants.
+Box BoxOfTarget(const RestoreTarget& target);
+
+// Calls fn(target, common part) for each target of the group that wants some of
+// `chunk_box`.
+using UseFn =
+    std::function<void(const RestoreTarget& target, const Box& common)>;
+void ForEachUse(const std::vector<RestoreTarget>& targets,
+                const TargetGroup& group, const Box& chunk_box,
+                const UseFn& fn);
+
+// How many requests at once are worth having for what holds the targets.
+int RequestsInFlight(const std::vector<RestoreTarget>& targets);
+
+// The least box that holds both.
+Box Hull(const Box& a, const Box& b);
+// Bytes of the stored elements in a box of the leaf.
+uint64_t BytesOf(const Box& box, const StoredLeaf& leaf);
+
+// "leaf a.b: chunk [0:4]: /ckpt/d/7a28 at 0", for messages.
+std::string At(const PlannedChunk& chunk, const RestoreTarget& target);
+
+}  // namespace holdfast

@@ -1,0 +1,19 @@
+// Encode: the values of a SavePlan become bytes in a ValueSink, on all threads.
+//
+// Thread-safety: one call a Run at a time.
+// Ownership: borrows the plan's tree until the sink's Finish returns.
+// Units: bytes.
+// Errors: Cancelled, those of the codecs (naming the leaf) and of the sink.
+#pragma once
+
+#include "checkpoint/save/save_plan.h"
+#include "checkpoint/save/value_sink.h"
+#include "run/run.h"
+
+namespace holdfast {
+
+// Adds the encoded chunks' bytes to stats.stored_bytes.
+Status EncodeValues(const SavePlan& plan, ValueSink& sink, Run& run,
+                    Stats& stats);
+
+}  // namespace holdfast

@@ -1,0 +1,309 @@
+#include "checkpoint/save/item_parts.h"
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "base/executor.h"
+#include "base/status_macros.h"
+#include "checkpoint/check/digest_index.h"
+#include "checkpoint/check/value_sums.h"
+#include "checkpoint/format/directory_names.h"
+#include "checkpoint/format/part_file.h"
+#include "checkpoint/format/tree_metadata.h"
+#include "checkpoint/restore/array_layout.h"
+#include "checkpoint/save/adopt.h"
+#include "checkpoint/save/chunk_cover.h"
+#include "checkpoint/save/plan_checksums.h"
+#include "checkpoint/save/value_sink.h"
+#include "distributed/rank_list.h"
+#include "ocdbt/database.h"
+#include "ocdbt/merge.h"
+
+namespace holdfast {
+namespace {
+
+constexpr size_t kNamedMax = 8;  // leaves in one message
+// Small reads, which wait for the store rather than for a processor.
+constexpr int kReaderCountMax = 16;
+
+class PartMerger {
+ public:
+  PartMerger(const FinishItemOptions& options, FileWriter& files)
+      : options_(options),
+        files_(files),
+        store_(files.store()),
+        readers_(std::min<int>(kReaderCountMax, options.ranks.size())),
+        layouts_(MissingChunks::kRefuse) {}
+
+  Status Merge() {
+    HF_RETURN_IF_ERROR(ReadParts());
+    HF_RETURN_IF_ERROR(CheckOneSave());
+    if (!options_.has_own_trees) HF_RETURN_IF_ERROR(CheckPlans());
+    if (options_.use_ocdbt) {
+      HF_RETURN_IF_ERROR(MergeAllDatabases());
+    } else {
+      HF_RETURN_IF_ERROR(CheckFiles());
+    }
+    TakeDigests();
+    for (const int64_t rank : options_.ranks) {
+      HF_RETURN_IF_ERROR(store_.Delete(PartFileName(rank)));
+    }
+    return Status();
+  }
+
+ private:
+  Status ReadParts() {
+    std::vector<std::optional<PartFile>> found(options_.ranks.size());
+    HF_RETURN_IF_ERROR(
+        readers_.ParallelFor(found.size(), [&](size_t i, int) -> Status {
+          HF_ASSIGN_OR_RETURN(found[i], ReadPart(options_.ranks[i]));
+          return Status();
+        }));
+    std::vector<int64_t> missing;
+    for (size_t i = 0; i < found.size(); ++i) {
+      if (found[i]) {
+        parts_.push_back(*std::move(found[i]));
+      } else {
+        missing.push_back(options_.ranks[i]);
+      }
+    }
+    if (missing.empty()) return Status();
+    return FailedPreconditionError(
+        store_.Describe("") + ": " + RankList(missing) +
+        " left no part of the checkpoint (want parts of " +
+        std::to_string(options_.ranks.size()) + " ranks)");
+  }
+
+  // Nullopt when there is none.
+  Result<std::optional<PartFile>> ReadPart(int64_t rank) {
+    const std::string name = PartFileName(rank);
+    const Result<Bytes> text = store_.Read(name);
+    if (text.status().code() == StatusCode::kNotFound) {
+      return std::optional<PartFile>();
+    }
+    if (!text.ok()) return text.status();
+    Result<PartFile> part = ParsePartFile(text->view());
+    if (!part.ok()) return part.status().WithContext(store_.Describe(name));
+    if (part->rank == rank) return std::optional(std::move(part).value());
+    return DataLossError(store_.Describe(name) + ": it is of rank " +
+                         std::to_string(part->rank));
+  }
+
+  Status CheckOneSave() {
+    std::vector<int64_t> foreign;
+    for (const PartFile& part : parts_) {
+      if (part.save_id != options_.save_id) foreign.push_back(part.rank);
+      if (!part.is_primary) continue;
+      if (primary_ != nullptr) {
+        return FailedPreconditionError(
+            store_.Describe("") + ": ranks " + std::to_string(primary_->rank) +
+            " and " + std::to_string(part.rank) + " are both primary");
+      }
+      primary_ = &part;
+    }
+    if (!foreign.empty()) {
+      return FailedPreconditionError(store_.Describe("") + ": the parts of " +
+                                     RankList(foreign) +
+                                     " are of another save");
+    }
+    if (primary_ != nullptr) return Status();
+    return FailedPreconditionError(store_.Describe("") +
+                                   ": no rank is primary");
+  }
+
+  Status CheckPlans() {
+    std::vector<int64_t> differing;
+    const PartFile* first = nullptr;
+    for (const PartFile& part : parts_) {
+      if (part.plan == primary_->plan) continue;
+      differing.push_back(part.rank);
+      if (first == nullptr) first = &part;
+    }
+    if (differing.empty()) return Status();
+    std::string message = store_.Describe("") + ": " + RankList(differing) +
+                          " saved another tree than rank " +
+                          std::to_string(primary_->rank);
+    if (first->plan.leaf_count != primary_->plan.leaf_count) {
+      message += " (rank " + std::to_string(first->rank) + ": " +
+                 std::to_string(first->plan.leaf_count) + " leaves, rank " +
+                 std::to_string(primary_->rank) + ": " +
+                 std::to_string(primary_->plan.leaf_count) + ")";
+    }
+    return FailedPreconditionError(message + Suspects(first->plan));
+  }
+
+  // Which leaves it may be about, as far as the primary's list tells.
+  std::string Suspects(const PlanChecksums& other) {
+    const Result<Bytes> text = store_.Read(kTreeMetadataFile);
+    if (!text.ok()) return "";
+    const Result<TreeMetadata> metadata = ParseTreeMetadata(text->view());
+    if (!metadata.ok()) return "";
+    std::vector<std::string> names;
+    for (const TreeMetadataEntry& entry : metadata->entries) {
+      names.push_back(ParamName(entry.path));
+    }
+    std::string list;
+    for (const std::string& name :
+         SuspectLeaves(names, primary_->plan, other, kNamedMax)) {
+      list += (list.empty() ? "" : ", ") + name;
+    }
+    if (list.empty()) return "";
+    return "; they differ in the name, type, dtype, shape, chunks or sharding "
+           "of one of: " +
+           list;
+  }
+
+  Status MergeAllDatabases() {
+    std::vector<const PartFile*> with_database;
+    for (const PartFile& part : parts_) {
+      if (!part.database.empty()) with_database.push_back(&part);
+    }
+    std::vector<ocdbt::MergeChild> children(with_database.size());
+    HF_RETURN_IF_ERROR(
+        readers_.ParallelFor(children.size(), [&](size_t i, int) -> Status {
+          HF_ASSIGN_OR_RETURN(children[i], ReadDatabase(*with_database[i]));
+          return Status();
+        }));
+    if (!options_.is_partial) HF_RETURN_IF_ERROR(CheckDatabases(children));
+    if (options_.adopt_existing) HF_RETURN_IF_ERROR(AddAdopted(children));
+    if (children.empty()) return Status();
+    HF_ASSIGN_OR_RETURN(const ocdbt::BulkWriteOptions write_options,
+                        DatabaseWriteOptions(sink_options_));
+    HF_ASSIGN_OR_RETURN(
+        const ocdbt::BulkWriteSummary merged,
+        ocdbt::MergeEntries(&store_, "", std::move(children), write_options));
+    if (!options_.write_digests) return Status();
+    AddNodeRows(merged, files_.digests());
+    return AddManifestRows(store_, std::string(kManifestFile),
+                           files_.digests());
+  }
+
+  // A manifest that is not the one its process wrote is of another save.
+  Result<ocdbt::MergeChild> ReadDatabase(const PartFile& part) {
+    if (!IsDatabaseName(part.database)) {
+      return DataLossError(store_.Describe(PartFileName(part.rank)) +
+                           ": bad database \"" + part.database + "\"");
+    }
+    const std::string manifest = part.database + std::string(kManifestFile);
+    HF_ASSIGN_OR_RETURN(const Bytes content, store_.Read(manifest));
+    if (ManifestChecksum(content.view()) != part.manifest_checksum) {
+      return DataLossError(store_.Describe(manifest) +
+                           ": it is not the one that rank " +
+                           std::to_string(part.rank) + " wrote");
+    }
+    HF_ASSIGN_OR_RETURN(const auto database,
+                        ocdbt::Database::Open(&store_, part.database));
+    HF_ASSIGN_OR_RETURN(ocdbt::EntryList entries, ReadAllEntries(*database));
+    return ocdbt::MergeChild{part.database, std::move(entries)};
+  }
+
+  static bool IsDatabaseName(const std::string& prefix) {
+    return prefix.ends_with('/') &&
+           ParseProcessDirectory(prefix.substr(0, prefix.size() - 1));
+  }
+
+  Status AddAdopted(std::vector<ocdbt::MergeChild>& children) {
+    HF_ASSIGN_OR_RETURN(const std::vector<std::string> found,
+                        FindProcessDatabases(store_));
+    for (const std::string& prefix : found) {
+      const bool is_part = std::any_of(
+          parts_.begin(), parts_.end(),
+          [&](const PartFile& part) { return part.database == prefix; });
+      if (is_part) continue;
+      HF_ASSIGN_OR_RETURN(
+          ocdbt::MergeChild child,
+          ReadAdoptedDatabase(
+              store_, prefix,
+              options_.write_digests ? &files_.digests() : nullptr));
+      children.push_back(std::move(child));
+    }
+    return Status();
+  }
+
+  Status CheckDatabases(const std::vector<ocdbt::MergeChild>& children) {
+    std::vector<CoveredArray> arrays;
+    std::vector<std::string_view> keys;
+    for (const ocdbt::MergeChild& child : children) {
+      for (const ocdbt::LeafEntry& entry : child.entries.entries) {
+        keys.push_back(entry.key);
+        if (!IsMetadataKey(entry.key)) continue;
+        HF_ASSIGN_OR_RETURN(const Bytes text, ValueOf(child, entry));
+        HF_RETURN_IF_ERROR(AddArray(entry.key, text.view(), arrays));
+      }
+    }
+    return Located(CheckChunkCover(arrays, keys));
+  }
+
+  Status CheckFiles() {
+    if (options_.is_partial) return Status();
+    std::vector<CoveredArray> arrays;
+    std::vector<std::string_view> keys;
+    for (const PartFile& part : parts_) {
+      for (const ValueDigest& row : part.digests.values) {
+        if (!row.is_node) keys.push_back(row.path);
+      }
+      for (const FileDigest& row : part.digests.files) {
+        if (!IsMetadataKey(row.path)) continue;
+        HF_ASSIGN_OR_RETURN(const Bytes text, store_.Read(row.path));
+        HF_RETURN_IF_ERROR(AddArray(row.path, text.view(), arrays));
+      }
+    }
+    return Located(CheckChunkCover(arrays, keys));
+  }
+
+  Status Located(const Status& status) {
+    return status.ok() ? status : status.WithContext(store_.Describe(""));
+  }
+
+  static bool IsMetadataKey(std::string_view key) {
+    const std::string_view name = key.substr(key.rfind('/') + 1);
+    return name == ".zarray" || name == "zarr.json";
+  }
+
+  // In line as a rule; reading it otherwise costs a small read an array.
+  Result<Bytes> ValueOf(const ocdbt::MergeChild& child,
+                        const ocdbt::LeafEntry& entry) {
+    if (entry.is_inline()) return Bytes(std::string(entry.inline_value()));
+    return store_.Read(
+        child.subdirectory + child.entries.files[entry.file_index].path,
+        {entry.offset, entry.value_byte_count});
+  }
+
+  Status AddArray(std::string_view key, std::string_view text,
+                  std::vector<CoveredArray>& arrays) {
+    Result<std::shared_ptr<const ArrayLayout>> layout = layouts_.Get(text);
+    if (!layout.ok()) return layout.status().WithContext(key);
+    arrays.push_back({std::string(key.substr(0, key.rfind('/') + 1)), *layout});
+    return Status();
+  }
+
+  void TakeDigests() {
+    DigestFile& all = files_.digests();
+    for (PartFile& part : parts_) {
+      all.files.insert(all.files.end(), part.digests.files.begin(),
+                       part.digests.files.end());
+      all.values.insert(all.values.end(), part.digests.values.begin(),
+                        part.digests.values.end());
+    }
+  }
+
+  const FinishItemOptions& options_;
+  FileWriter& files_;
+  Store& store_;
+  Executor readers_;
+  ArrayLayoutCache layouts_;
+  ValueSinkOptions sink_options_{.sync = files_.sync(),
+                                 .commit_time_ns = options_.now_ns(),
+                                 .random_hex = options_.random_hex};
+  std::vector<PartFile> parts_;
+  const PartFile* primary_ = nullptr;
+};
+
+}  // namespace
+
+Status FinishItemParts(const FinishItemOptions& options, FileWriter& files) {
+  return PartMerger(options, files).Merge();
+}
+
+}  // namespace holdfast

@@ -1,0 +1,20 @@
+// One item of the parts that several processes wrote (item_writer.h).
+//
+// Thread-safety: one thread an item. Ownership: borrows stores.
+// Errors: those of FinishItem in holdfast/pending_save.h, and of the store.
+#pragma once
+
+#include <string>
+
+#include "checkpoint/commit/file_writer.h"
+#include "holdfast/pending_save.h"
+
+namespace holdfast {
+
+// Checks the parts, merges their databases into the store's root, removes the
+// parts' files, and adds to `files` the digests of all that is there. Does not
+// list or sync what others left in the directory (AdoptFiles), nor writes the
+// digests. REQUIRES: options.now_ns and random_hex.
+Status FinishItemParts(const FinishItemOptions& options, FileWriter& files);
+
+}  // namespace holdfast

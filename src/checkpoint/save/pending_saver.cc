@@ -1,0 +1,623 @@
+#include "checkpoint/save/pending_saver.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/no_throw.h"
+#include "base/status_macros.h"
+#include "checkpoint/check/digest_index.h"
+#include "checkpoint/commit/layout.h"
+#include "checkpoint/format/directory_names.h"
+#include "checkpoint/save/adopt.h"
+#include "checkpoint/save/item_parts.h"
+#include "checkpoint/save/item_writer.h"
+#include "place/directory_ops.h"
+#include "place/open_store.h"
+#include "place/well_known_names.h"
+#include "storage/new_file.h"
+#include "storage/path_parts.h"
+#include "storage/url_path.h"
+#include "tree/utf8.h"
+
+namespace holdfast {
+namespace {
+
+Result<ItemHandlers> ParseHandlers(const std::string& text) {
+  const auto json = nlohmann::ordered_json::parse(text, nullptr, false);
+  if (json.is_null()) return ItemHandlers();
+  if (json.is_string()) return ItemHandlers(json.get<std::string>());
+  CompositeHandlers handlers;
+  bool is_valid = json.is_object();
+  if (is_valid) {
+    for (const auto& [name, typestr] : json.items()) {
+      is_valid = is_valid && (typestr.is_string() || typestr.is_null());
+      handlers.emplace_back(name, std::nullopt);
+      if (typestr.is_string()) {
+        handlers.back().second = typestr.get<std::string>();
+      }
+    }
+  }
+  if (is_valid) return ItemHandlers(std::move(handlers));
+  return InvalidArgumentError(
+      "item_handlers_json must be the text of null, a string, or an object of "
+      "strings (got " +
+      text.substr(0, 60) + ")");
+}
+
+std::string JoinName(const std::string& directory, std::string_view name) {
+  return directory.empty() ? std::string(name)
+                           : directory + "/" + std::string(name);
+}
+
+FinishItemOptions FinishOptionsOf(const SaveOptions& options,
+                                  const std::string& save_id) {
+  FinishItemOptions finish;
+  finish.save_id = save_id;
+  finish.use_ocdbt = options.use_ocdbt;
+  finish.sync = options.sync;
+  finish.write_digests = options.write_digests;
+  finish.adopt_existing = options.adopt_existing;
+  finish.now_ns = options.now_ns;
+  finish.random_hex = options.random_hex;
+  return finish;
+}
+
+}  // namespace
+
+PlanPart PlanPartOf(const ProcessGroup* group) {
+  if (group == nullptr || group->size() == 1) return {};
+  return {true, group->rank() == 0, group->rank(), group->size()};
+}
+
+Result<ParsedRootRecord> ParseRootRecord(const RootRecord& record) {
+  ParsedRootRecord parsed;
+  HF_ASSIGN_OR_RETURN(parsed.handlers,
+                      ParseHandlers(record.item_handlers_json));
+  HF_ASSIGN_OR_RETURN(
+      nlohmann::ordered_json custom_metadata,
+      ParseJsonObject(record.custom_metadata, "custom_metadata"));
+  if (!custom_metadata.is_null()) {
+    parsed.custom_metadata = std::move(custom_metadata);
+  }
+  parsed.is_v1 = record.is_v1;
+  return parsed;
+}
+
+PendingSaver::PendingSaver(std::unique_ptr<PendingCheckpoint> pending,
+                           std::string final_path, std::string save_id,
+                           const PendingSaveOptions& options, GroupCall call)
+    : pending_(std::move(pending)),
+      final_path_(std::move(final_path)),
+      directory_(PendingDirectory(final_path_, options.commit_mode)),
+      save_id_(std::move(save_id)),
+      options_(options),
+      init_time_ns_(options.now_ns()),
+      root_store_(StoreAt(directory_)),
+      root_files_(*root_store_, options.sync,
+                  IsUrl(directory_) ? directory_ : ""),
+      call_(std::move(call)) {}
+
+namespace {
+
+Status CheckPath(const std::string& path) {
+  if (!path.empty() && path.find('\0') == std::string::npos) return Status();
+  return InvalidArgumentError("checkpoint path is empty or holds a NUL byte");
+}
+
+// The primary's word to the others: the save's id and path.
+struct SaveAnnouncement {
+  std::string save_id;
+  std::string final_path;
+};
+
+Result<SaveAnnouncement> Announce(ProcessGroup& group, const Meeting& meeting,
+                                  const std::string& path) {
+  SaveAnnouncement mine{WithSources({}).random_hex(), path};
+  HF_ASSIGN_OR_RETURN(
+      const std::string text,
+      group.Broadcast(meeting, 0, mine.save_id + mine.final_path));
+  if (text.size() < mine.save_id.size()) {
+    return InternalError("save to " + path + ": rank 0 sent too little");
+  }
+  return SaveAnnouncement{text.substr(0, mine.save_id.size()),
+                          text.substr(mine.save_id.size())};
+}
+
+// Whether this process sees what rank 0 has made.
+Status CheckAnnouncement(const SaveAnnouncement& announced,
+                         const std::string& path, CommitMode mode) {
+  if (announced.final_path != path) {
+    return FailedPreconditionError("save to " + path +
+                                   ": rank 0 saves to another path (" +
+                                   announced.final_path + ")");
+  }
+  const std::string directory = PendingDirectory(path, mode);
+  HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(directory));
+  if (kind == PathKind::kDirectory) return Status();
+  return FailedPreconditionError(
+      "save to " + path + ": " + directory +
+      ", which rank 0 has made, is not here; all ranks must see one disk");
+}
+
+// What tells others, while it has the final name, that it is no checkpoint yet.
+Status WriteBegun(const std::string& directory,
+                  const PendingSaveOptions& options) {
+  CheckpointMetadata metadata;
+  metadata.init_timestamp_nsecs = options.now_ns();
+  const std::shared_ptr<Store> store = StoreAt(directory);
+  return store->Write(kCheckpointMetadataFile,
+                      SerializeCheckpointMetadata(metadata),
+                      {.sync = options.sync, .atomic = true});
+}
+
+}  // namespace
+
+Result<std::unique_ptr<PendingSaver>> PendingSaver::Begin(
+    const std::string& path, const PendingSaveOptions& options,
+    const Status& mine) {
+  PendingSaveOptions own = options;
+  if (own.group != nullptr && own.group->size() == 1) own.group = nullptr;
+  // An object store makes durable what it has taken.
+  if (IsUrl(path)) own.sync = false;
+  GroupCall call(own.group);
+  auto begun = BeginInCall(path, own, mine, call);
+  if (!begun.ok()) call.End(begun.status());
+  return begun;
+}
+
+Result<std::unique_ptr<PendingSaver>> PendingSaver::BeginInCall(
+    const std::string& path, const PendingSaveOptions& own, const Status& mine,
+    GroupCall& call) {
+  ProcessGroup* const group = own.group;
+  Status status = mine.ok() ? CheckPath(path) : mine;
+  const std::string final_path = status.ok() ? AbsolutePath(path) : path;
+  std::unique_ptr<PendingCheckpoint> pending;
+  if (status.ok() && (group == nullptr || group->rank() == 0)) {
+    auto begun = PendingCheckpoint::Begin(
+        final_path, {own.overwrite, own.commit_mode, own.directory_mode});
+    status = begun.status();
+    if (begun.ok()) pending = std::move(begun).value();
+    if (status.ok() && pending->remote() != nullptr) {
+      status = pending->remote()->WriteBegun(own.now_ns());
+    } else if (status.ok() && pending->is_committed_by_marker()) {
+      status = WriteBegun(pending->directory(), own);
+    }
+  }
+  std::string save_id;
+  if (group != nullptr) {
+    const Meeting meeting{"begin", final_path};
+    HF_RETURN_IF_ERROR(group->Agree(meeting, status));
+    HF_ASSIGN_OR_RETURN(SaveAnnouncement announced,
+                        Announce(*group, meeting, final_path));
+    HF_RETURN_IF_ERROR(group->Agree(
+        meeting, CheckAnnouncement(announced, final_path, own.commit_mode)));
+    save_id = std::move(announced.save_id);
+  }
+  HF_RETURN_IF_ERROR(status);
+  return std::unique_ptr<PendingSaver>(
+      new PendingSaver(std::move(pending), final_path, std::move(save_id), own,
+                       std::move(call)));
+}
+
+PlanPart PendingSaver::plan_part() const { return PlanPartOf(options_.group); }
+
+Status PendingSaver::Agree(std::string_view phase, const Status& mine) const {
+  return is_shared() ? options_.group->Agree({phase, final_path_}, mine) : mine;
+}
+
+template <typename T>
+T PendingSaver::CallUnlessFailed(T result) {
+  if constexpr (std::is_same_v<T, Status>) {
+    if (!result.ok()) call_.End(result);
+  } else {
+    if (!result.ok()) call_.End(result.status());
+  }
+  return result;
+}
+
+Status PendingSaver::CheckOpen() const {
+  if (!is_done_) return Status();
+  return FailedPreconditionError("save to " + final_path_ +
+                                 ": it is committed, or has failed");
+}
+
+Result<SaveResult> PendingSaver::SaveItem(const std::string& name,
+                                          const Tree& tree,
+                                          const SaveOptions& options) {
+  Stopwatch watch, total;
+  HF_RETURN_IF_ERROR(CheckOpen());
+  return CallUnlessFailed(CatchBadAlloc([&]() -> Result<SaveResult> {
+    const SaveOptions complete = OptionsFor(directory_, ItemOptions(options));
+    SavePlan plan;
+    nlohmann::ordered_json custom_metadata;
+    const auto prepare = [&]() -> Status {
+      if (!name.empty()) {
+        HF_RETURN_IF_ERROR(CheckKey(name).WithContext("item name"));
+      }
+      HF_ASSIGN_OR_RETURN(custom_metadata,
+                          ParseJsonObject(options.item_custom_metadata,
+                                          "item_custom_metadata"));
+      HF_ASSIGN_OR_RETURN(plan, MakeSavePlan(tree, complete, plan_part()));
+      return Status();
+    };
+    HF_RETURN_IF_ERROR(Agree("plan", prepare()));
+    Run run(complete.run);
+    SaveResult result;
+    HF_RETURN_IF_ERROR(SavePlanned(name, plan, complete, custom_metadata, run,
+                                   watch, result.stats));
+    result.stats.commit_seconds = watch.Lap();
+    result.stats.total_seconds = total.Lap();
+    return result;
+  }));
+}
+
+Status PendingSaver::Explained(const Status& failure) const {
+  if (!is_primary() || pending_->remote() == nullptr) return failure;
+  return pending_->remote()->Explain(failure);
+}
+
+Status PendingSaver::SavePlanned(const std::string& name, const SavePlan& plan,
+                                 const SaveOptions& options,
+                                 const nlohmann::ordered_json& custom_metadata,
+                                 Run& run, Stopwatch& watch, Stats& stats) {
+  const auto write = [&]() -> Status {
+    HF_RETURN_IF_ERROR(CheckLeasesAbove(directory_, 0));
+    return WritePlanned(name, plan, options, custom_metadata, run, watch,
+                        stats);
+  };
+  return CallUnlessFailed(
+      Explained(is_shared() ? WritePlanned(name, plan, options, custom_metadata,
+                                           run, watch, stats)
+                            : write()));
+}
+
+Status PendingSaver::WritePlanned(const std::string& name, const SavePlan& plan,
+                                  const SaveOptions& options,
+                                  const nlohmann::ordered_json& custom_metadata,
+                                  Run& run, Stopwatch& watch, Stats& stats) {
+  const bool is_taken = name.empty() ? has_root_item_
+                                     : std::any_of(items_.begin(), items_.end(),
+                                                   [&](const SavedItem& item) {
+                                                     return item.name == name;
+                                                   });
+  if (is_taken) {
+    return InvalidArgumentError("item \"" + name + "\" is saved twice");
+  }
+  // Half an item must not be published.
+  is_done_ = true;
+  if (!name.empty()) {
+    HF_RETURN_IF_ERROR(WriteItemBelow(name, plan, options, custom_metadata, run,
+                                      watch, stats));
+  } else if (is_shared()) {
+    HF_RETURN_IF_ERROR(WriteSharedItem(plan, options, custom_metadata,
+                                       root_files_, run, watch, stats));
+    has_root_item_ = true;
+  } else {
+    HF_RETURN_IF_ERROR(CheckFreeSpace(plan, options, directory()));
+    HF_RETURN_IF_ERROR(WriteItem(plan, options, custom_metadata, root_files_,
+                                 run, watch, stats));
+    has_root_item_ = true;
+  }
+  is_done_ = false;
+  return Status();
+}
+
+// Every rank's part, then on rank 0 the whole.
+Status PendingSaver::WriteSharedItem(
+    const SavePlan& plan, const SaveOptions& options,
+    const nlohmann::ordered_json& custom_metadata, FileWriter& files, Run& run,
+    Stopwatch& watch, Stats& stats) {
+  const ProcessGroup& group = *options_.group;
+  const ProcessPart part{group.rank(), is_primary(), "", save_id_};
+  FileWriter part_files(files.store(), files.sync(), files.guarded_path());
+  const auto write = [&]() -> Status {
+    HF_RETURN_IF_ERROR(CheckFreeSpace(plan, options, directory()));
+    return WriteItemPart(plan, options, part, custom_metadata, part_files, run,
+                         watch, stats);
+  };
+  HF_RETURN_IF_ERROR(Agree("write", write()));
+  Status merged;
+  if (is_primary()) {
+    FinishItemOptions finish = FinishOptionsOf(options, save_id_);
+    finish.ranks.resize(group.size());
+    std::iota(finish.ranks.begin(), finish.ranks.end(), int64_t{0});
+    merged = FinishItemParts(finish, files);
+  }
+  return Agree("merge", merged);
+}
+
+Status PendingSaver::WriteItemBelow(
+    const std::string& name, const SavePlan& plan, const SaveOptions& options,
+    const nlohmann::ordered_json& custom_metadata, Run& run, Stopwatch& watch,
+    Stats& stats) {
+  const std::shared_ptr<Store> store = StoreAt(directory() + "/" + name);
+  const bool is_guarded = IsUrl(directory()) && !options.adopt_existing;
+  FileWriter files(*store, options_.sync,
+                   is_guarded ? directory() + "/" + name : "");
+  if (is_shared()) {
+    HF_RETURN_IF_ERROR(WriteSharedItem(plan, options, custom_metadata, files,
+                                       run, watch, stats));
+    if (!is_primary()) return Status();
+  } else {
+    HF_RETURN_IF_ERROR(CheckFreeSpace(plan, options, directory()));
+    HF_RETURN_IF_ERROR(
+        WriteItem(plan, options, custom_metadata, files, run, watch, stats));
+  }
+  if (options.adopt_existing) {
+    HF_RETURN_IF_ERROR(AdoptFiles(directory() + "/" + name, options.use_ocdbt,
+                                  options.write_digests, files));
+  }
+  SavedItem item{name, {}, "", options_.sync};
+  if (options.write_digests) {
+    item.digest_text = SerializeDigestFile(files.digests());
+    HF_RETURN_IF_ERROR(files.WriteUnlisted(kDigestFile, item.digest_text));
+    item.digests = std::move(files.digests());
+  }
+  HF_RETURN_IF_ERROR(files.SyncNames());
+  items_.push_back(std::move(item));
+  return Status();
+}
+
+Status PendingSaver::WriteFile(std::string_view name,
+                               std::string_view content) {
+  HF_RETURN_IF_ERROR(CheckOpen());
+  if (!is_primary()) return Status();  // rank 0 writes it
+  return CallUnlessFailed(CatchBadAlloc([&]() -> Status {
+    const Status written = WriteRootFile(name, content);
+    if (!written.ok()) is_done_ = true;
+    return Explained(written);
+  }));
+}
+
+// The caller may write it again.
+Status PendingSaver::WriteRootFile(std::string_view name,
+                                   std::string_view content) {
+  const size_t replaced_count =
+      std::erase_if(root_files_.digests().files,
+                    [&](const FileDigest& row) { return row.path == name; });
+  if (replaced_count > 0 && root_files_.must_create()) {
+    HF_RETURN_IF_ERROR(root_store_->Delete(name));
+  }
+  return root_files_.Write(name, content);
+}
+
+Status PendingSaver::Commit(const RootRecord& root) {
+  HF_RETURN_IF_ERROR(CheckOpen());
+  const Status committed = CatchBadAlloc([&]() -> Status {
+    const Result<ParsedRootRecord> parsed =
+        is_primary() ? ParseRootRecord(root)
+                     : Result<ParsedRootRecord>(ParsedRootRecord());
+    HF_RETURN_IF_ERROR(Agree("ready", parsed.status()));
+    is_done_ = true;
+    const auto commit = [&]() -> Status {
+      HF_RETURN_IF_ERROR(Explained(AdoptCallerFiles()));
+      return Explained(Publish(*parsed));
+    };
+    return Agree("commit", is_primary() ? commit() : Status());
+  });
+  call_.End(committed);
+  return committed;
+}
+
+Status PendingSaver::CommitOwnFiles(const ParsedRootRecord& root,
+                                    const Status& mine) {
+  is_done_ = true;
+  // A rank that will not, or cannot, says so before the checkpoint exists.
+  Status committed = Agree("ready", mine);
+  if (committed.ok()) {
+    committed =
+        Agree("commit", is_primary() ? Explained(Publish(root)) : Status());
+  }
+  call_.End(committed);
+  return committed;
+}
+
+// Renamed, the checkpoint is seen with all its files, so one sync of the names
+// serves all. Where the marker commits, everything else is durable before the
+// files that say that it is complete.
+Status PendingSaver::Publish(const ParsedRootRecord& root) {
+  if (root.is_v1) HF_RETURN_IF_ERROR(root_files_.Write(kV1MarkerFile, ""));
+  const std::string metadata = RootMetadataText(root);
+  const std::string marker =
+      CommitMarkerText(final_path_, options_.write_digests);
+  ListDigestFiles();
+  root_files_.List(kCheckpointMetadataFile, metadata);
+  root_files_.List(kCommitMarkerFile, marker);
+  if (options_.write_digests) HF_RETURN_IF_ERROR(root_files_.WriteDigests());
+  if (pending_->remote() != nullptr) {
+    HF_RETURN_IF_ERROR(root_files_.SyncNames());
+    HF_RETURN_IF_ERROR(
+        pending_->remote()->Finish(SizesOfFiles(), metadata, marker));
+    return pending_->Commit();
+  }
+  if (pending_->is_committed_by_marker()) {
+    HF_RETURN_IF_ERROR(SetModesBelow());
+    HF_RETURN_IF_ERROR(root_files_.SyncNames());
+  }
+  HF_RETURN_IF_ERROR(WriteMetadata(metadata));
+  HF_RETURN_IF_ERROR(root_files_.WriteUnlisted(kCommitMarkerFile, marker));
+  if (!pending_->is_committed_by_marker()) HF_RETURN_IF_ERROR(SetModesBelow());
+  if (options_.directory_mode) {
+    HF_RETURN_IF_ERROR(SetPermissions(directory(), *options_.directory_mode));
+  }
+  HF_RETURN_IF_ERROR(root_files_.SyncNames());
+  return pending_->Commit();
+}
+
+// The lists of the items: nobody can exchange them for another save's.
+void PendingSaver::ListDigestFiles() {
+  for (const SavedItem& item : items_) {
+    if (item.digest_text.empty()) continue;
+    root_files_.List(JoinName(item.name, kDigestFile), item.digest_text);
+  }
+}
+
+WrittenSizes PendingSaver::SizesOfFiles() const {
+  WrittenSizes sizes;
+  const auto add = [&](const std::string& name, const DigestFile& digests) {
+    for (const FileDigest& row : digests.files) {
+      sizes[JoinName(name, row.path)] = {row.byte_count, true};
+    }
+    for (const ValueDigest& row : digests.values) {
+      WrittenSize& size =
+          sizes.try_emplace(JoinName(name, row.path), WrittenSize{0, false})
+              .first->second;
+      size.byte_count = std::max(size.byte_count, row.offset + row.byte_count);
+    }
+  };
+  add("", root_files_.digests());
+  for (const SavedItem& item : items_) add(item.name, item.digests);
+  // Still to come.
+  sizes.erase(std::string(kCheckpointMetadataFile));
+  sizes.erase(std::string(kCommitMarkerFile));
+  return sizes;
+}
+
+// Where others may look already, they find the old text or the new one.
+Status PendingSaver::WriteMetadata(const std::string& text) {
+  if (!pending_->is_committed_by_marker()) {
+    return root_files_.WriteUnlisted(kCheckpointMetadataFile, text);
+  }
+  return root_store_->Write(kCheckpointMetadataFile, text,
+                            {.sync = options_.sync, .atomic = true});
+}
+
+// The permissions of all directories but the checkpoint's own.
+Status PendingSaver::SetModesBelow() {
+  if (!options_.directory_mode) return Status();
+  HF_ASSIGN_OR_RETURN(const DirectoryTree tree, ListTree(directory()));
+  for (const std::string& path : tree.directories) {
+    HF_RETURN_IF_ERROR(
+        SetPermissions(directory() + "/" + path, *options_.directory_mode));
+  }
+  return Status();
+}
+
+// What the digests cover, and what Commit writes itself.
+std::set<std::string> PendingSaver::KnownFiles() const {
+  std::set<std::string> known = {
+      std::string(kCheckpointMetadataFile), std::string(kDigestFile),
+      std::string(kCommitMarkerFile), std::string(kSaveLease)};
+  const auto add = [&](const std::string& name, const DigestFile& digests) {
+    for (const FileDigest& row : digests.files) {
+      known.insert(JoinName(name, row.path));
+    }
+    for (const ValueDigest& row : digests.values) {
+      known.insert(JoinName(name, row.path));
+    }
+  };
+  add("", root_files_.digests());
+  for (const SavedItem& item : items_) {
+    add(item.name, item.digests);
+    if (!item.digests.files.empty()) {
+      known.insert(JoinName(item.name, kDigestFile));
+    }
+  }
+  return known;
+}
+
+// The nodes of a database have checksums of their own, and no row.
+bool PendingSaver::IsDatabaseFile(const std::string& path) const {
+  const auto is_in = [&](const std::string& item) {
+    const std::string prefix = item.empty() ? "" : item + "/";
+    if (!path.starts_with(prefix)) return false;
+    const std::string_view rest = std::string_view(path).substr(prefix.size());
+    const size_t slash = rest.find('/');
+    return rest.starts_with("d/") ||
+           (slash != std::string_view::npos &&
+            ParseProcessDirectory(rest.substr(0, slash)).has_value());
+  };
+  if (has_root_item_ && is_in("")) return true;
+  return std::any_of(items_.begin(), items_.end(), [&](const SavedItem& item) {
+    return !item.digests.files.empty() && is_in(item.name);
+  });
+}
+
+// An item that this object has not written, but the engine has.
+Status PendingSaver::AdoptItem(const std::string& name) {
+  HF_RETURN_IF_ERROR(CheckOpen());
+  if (!is_primary()) return Status();
+  return CallUnlessFailed(CatchBadAlloc([&]() -> Status {
+    const Result<Bytes> text = root_store_->Read(JoinName(name, kDigestFile));
+    if (text.status().code() == StatusCode::kNotFound) return Status();
+    HF_RETURN_IF_ERROR(text.status());
+    HF_ASSIGN_OR_RETURN(DigestFile digests, ParseDigestFile(text->view()));
+    if (!name.empty()) {
+      items_.push_back({name, std::move(digests), text->ToString(), true});
+      return Status();
+    }
+    // The item's rows become the root's, whose file replaces the item's.
+    std::vector<FileDigest>& files = root_files_.digests().files;
+    files.insert(files.end(), digests.files.begin(), digests.files.end());
+    root_files_.digests().values = std::move(digests.values);
+    has_root_item_ = true;
+    is_root_item_synced_ = true;
+    // Where it could only be created it has to go first.
+    if (options_.write_digests && !root_files_.must_create()) return Status();
+    return root_store_->Delete(kDigestFile);
+  }));
+}
+
+bool PendingSaver::IsInSyncedItem(const std::string& directory) const {
+  if (is_root_item_synced_) return true;
+  return std::any_of(items_.begin(), items_.end(), [&](const SavedItem& item) {
+    return item.is_synced &&
+           (directory == item.name || directory.starts_with(item.name + "/"));
+  });
+}
+
+Status PendingSaver::SyncCallerDirectories(
+    const DirectoryTree& tree, const std::set<std::string>& touched) const {
+  for (const std::string& path : tree.directories) {
+    if (IsInSyncedItem(path) && !touched.contains(path)) continue;
+    HF_RETURN_IF_ERROR(SyncDirectory(directory() + "/" + path));
+  }
+  return Status();
+}
+
+// Files that came into directory() without this object: made durable, and
+// listed.
+Status PendingSaver::AdoptCallerFiles() {
+  HF_ASSIGN_OR_RETURN(const DirectoryTree tree, ListTree(directory()));
+  const std::set<std::string> known = KnownFiles();
+  std::set<std::string> touched;  // directories with files of the caller's
+  for (const std::string& path : tree.files) {
+    if (known.contains(path) || IsDatabaseFile(path)) continue;
+    touched.insert(std::string(ParentKey(path)));
+    if (options_.sync) {
+      HF_RETURN_IF_ERROR(SyncFile(directory() + "/" + path));
+    }
+    if (options_.write_digests) HF_RETURN_IF_ERROR(AddFileDigest(path));
+  }
+  return options_.sync ? SyncCallerDirectories(tree, touched) : Status();
+}
+
+// Names that the list cannot spell, or that no reader would find, are left out.
+Status PendingSaver::AddFileDigest(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  const std::string_view name =
+      std::string_view(path).substr(slash == std::string::npos ? 0 : slash + 1);
+  if (!IsValidUtf8(path) || IsHiddenName(name)) return Status();
+  HF_ASSIGN_OR_RETURN(FileDigest row, SumFile(*root_store_, path));
+  root_files_.digests().files.push_back(std::move(row));
+  return Status();
+}
+
+std::string PendingSaver::RootMetadataText(const ParsedRootRecord& root) {
+  CheckpointMetadata metadata;
+  metadata.item_handlers = root.handlers;
+  metadata.init_timestamp_nsecs = init_time_ns_;
+  metadata.commit_timestamp_nsecs = options_.now_ns();
+  metadata.custom_metadata = root.custom_metadata;
+  return SerializeCheckpointMetadata(metadata);
+}
+
+Result<std::unique_ptr<PendingSave>> PendingSave::Begin(
+    const std::string& path, const PendingSaveOptions& options) {
+  PendingSaveOptions complete = options;
+  if (!complete.now_ns) complete.now_ns = WithSources({}).now_ns;
+  HF_ASSIGN_OR_RETURN(auto saver, PendingSaver::Begin(path, complete));
+  return std::unique_ptr<PendingSave>(std::move(saver));
+}
+
+}  // namespace holdfast

@@ -1,0 +1,270 @@
+#include "checkpoint/save/value_sink.h"
+
+#include <algorithm>
+#include <array>
+#include <mutex>
+
+#include "base/status_macros.h"
+#include "checkpoint/commit/lease.h"
+#include "checkpoint/format/directory_names.h"
+#include "checkpoint/save/adopt.h"
+#include "ocdbt/bulk_writer.h"
+#include "ocdbt/merge.h"
+
+namespace holdfast {
+namespace {
+
+constexpr uint32_t kMaxInlineValueBytes = 1024;  // Orbax's config
+
+void AddPieces(std::span<const std::string_view> pieces, ValueSums& sums) {
+  for (const std::string_view piece : pieces) sums.Add(piece);
+}
+
+Result<ocdbt::Uuid> UuidFromHex(const std::string& hex) {
+  ocdbt::Uuid uuid{};
+  const auto digit = [](char c) {
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                                  : -1;
+  };
+  if (hex.size() != 2 * uuid.size()) {
+    return InvalidArgumentError("random_hex gave \"" + hex +
+                                "\", want 32 hex digits");
+  }
+  for (size_t i = 0; i < uuid.size(); ++i) {
+    const int high = digit(hex[2 * i]), low = digit(hex[2 * i + 1]);
+    if (high < 0 || low < 0) {
+      return InvalidArgumentError("random_hex gave \"" + hex +
+                                  "\", want 32 lowercase hex digits");
+    }
+    uuid[i] = static_cast<uint8_t>(16 * high + low);
+  }
+  return uuid;
+}
+
+Status CheckGuard(const ValueSinkOptions& options, double seconds) {
+  if (options.guarded_path.empty()) return Status();
+  return CheckLeasesAbove(options.guarded_path, seconds);
+}
+
+class OcdbtSink final : public ValueSink {
+ public:
+  OcdbtSink(Store* store, ValueSinkOptions options)
+      : store_(store), options_(std::move(options)) {}
+
+  Status Open() {
+    if (options_.value_count == 0) return Status();
+    HF_ASSIGN_OR_RETURN(const ocdbt::BulkWriteOptions write_options,
+                        DatabaseWriteOptions(options_));
+    HF_ASSIGN_OR_RETURN(writer_, ocdbt::BulkWriter::Create(
+                                     store_, ProcessPrefix(), write_options));
+    return Status();
+  }
+
+  Status Put(uint64_t index, std::string key, EncodedChunk value,
+             ValueKnownBy known_by,
+             std::shared_ptr<const void> keepalive) override {
+    if (options_.write_digests && value.byte_count > kMaxInlineValueBytes) {
+      ValueSums sums(known_by);
+      AddPieces(value.pieces, sums);
+      AddRow(key, sums.Finish());
+    }
+    return writer_->Put(index, key, std::move(value), std::move(keepalive));
+  }
+
+  Status PutStream(uint64_t index, std::string key, ValueKnownBy known_by,
+                   const StreamFn& produce) override {
+    if (!options_.write_digests) {
+      return writer_->PutStream(index, key, produce);
+    }
+    ValueSums sums(known_by);
+    const auto summing = [&](const WriteFn& write) {
+      return produce([&](std::span<const std::string_view> pieces) {
+        AddPieces(pieces, sums);
+        return write(pieces);
+      });
+    };
+    HF_RETURN_IF_ERROR(writer_->PutStream(index, key, summing));
+    ValueDigest row = sums.Finish();
+    if (row.byte_count > kMaxInlineValueBytes) AddRow(key, std::move(row));
+    return Status();
+  }
+
+  void Abort(const Status& status) override {
+    if (writer_ != nullptr) writer_->Abort(status);
+  }
+
+  Status Finish(DigestFile& digests) override {
+    std::vector<ocdbt::MergeChild> children;
+    // Now come the names that a rival has as well.
+    HF_RETURN_IF_ERROR(CheckGuard(options_, 0));
+    if (writer_ != nullptr) {
+      HF_ASSIGN_OR_RETURN(ocdbt::BulkWriteSummary summary, writer_->Finish());
+      AddValueDigests(summary.entries, digests);
+      HF_RETURN_IF_ERROR(AddManifest(ProcessPrefix(), digests));
+      children.push_back({ProcessPrefix(), std::move(summary.entries)});
+    }
+    if (!options_.must_merge) return Status();
+    for (const std::string& prefix : options_.adopted_databases) {
+      HF_ASSIGN_OR_RETURN(
+          ocdbt::MergeChild child,
+          ReadAdoptedDatabase(*store_, prefix,
+                              options_.write_digests ? &digests : nullptr));
+      children.push_back(std::move(child));
+    }
+    HF_ASSIGN_OR_RETURN(const ocdbt::BulkWriteOptions merge_options,
+                        DatabaseWriteOptions(options_));
+    HF_ASSIGN_OR_RETURN(
+        const ocdbt::BulkWriteSummary merged,
+        ocdbt::MergeEntries(store_, "", std::move(children), merge_options));
+    if (options_.write_digests) AddNodeRows(merged, digests);
+    return AddManifest("", digests);
+  }
+
+ private:
+  std::string ProcessPrefix() const {
+    return holdfast::ProcessPrefix(options_);
+  }
+
+  void AddRow(const std::string& key, ValueDigest row) {
+    std::lock_guard lock(mutex_);
+    rows_.emplace_back(key, std::move(row));
+  }
+
+  // Entries are sorted by key, and so are the rows here.
+  void AddValueDigests(const ocdbt::EntryList& list, DigestFile& digests) {
+    std::sort(rows_.begin(), rows_.end(),
+              [](const auto& a, const auto& b) { return a.first < b.first; });
+    auto next = rows_.begin();
+    for (const ocdbt::LeafEntry& entry : list.entries) {
+      if (entry.is_inline() || next == rows_.end()) continue;
+      if (next->first != entry.key) continue;
+      ValueDigest& row = digests.values.emplace_back(std::move(next->second));
+      row.path = ProcessPrefix() + list.files[entry.file_index].path;
+      row.offset = entry.offset;
+      ++next;
+    }
+  }
+
+  // Manifests are small and were just written: reading one back also shows that
+  // it arrived.
+  Status AddManifest(const std::string& prefix, DigestFile& digests) {
+    if (!options_.write_digests) return Status();
+    return AddManifestRows(*store_, prefix + std::string(kManifestFile),
+                           digests);
+  }
+
+  Store* const store_;
+  const ValueSinkOptions options_;
+  std::unique_ptr<ocdbt::BulkWriter> writer_;
+  std::mutex mutex_;
+  std::vector<std::pair<std::string, ValueDigest>> rows_;  // by key
+};
+
+class DirectorySink final : public ValueSink {
+ public:
+  DirectorySink(Store* store, ValueSinkOptions options)
+      : store_(store), options_(std::move(options)) {
+    if (options_.write_digests) rows_.resize(options_.value_count);
+  }
+
+  Status Put(uint64_t index, std::string key, EncodedChunk value,
+             ValueKnownBy known_by,
+             std::shared_ptr<const void> /*keepalive*/) override {
+    WriteOptions write_options;
+    write_options.sync = options_.sync;
+    write_options.must_create = !options_.guarded_path.empty();
+    write_options.may_queue = write_options.must_create;
+    HF_RETURN_IF_ERROR(CheckGuard(options_, kLeaseGuardSeconds));
+    write_options.atomic = false;  // nobody can look before the commit
+    HF_RETURN_IF_ERROR(store_->Write(key, value.pieces, write_options));
+    if (options_.write_digests) {
+      ValueSums sums(known_by);
+      AddPieces(value.pieces, sums);
+      SetRow(index, std::move(key), sums);
+    }
+    return Status();
+  }
+
+  Status PutStream(uint64_t index, std::string key, ValueKnownBy known_by,
+                   const StreamFn& produce) override {
+    HF_ASSIGN_OR_RETURN(const std::unique_ptr<ObjectWriter> file,
+                        store_->Create(key));
+    uint64_t byte_count = 0;
+    ValueSums sums(known_by);
+    HF_RETURN_IF_ERROR(produce([&](std::span<const std::string_view> pieces) {
+      const uint64_t offset = byte_count;
+      byte_count += TotalBytes(pieces);
+      if (options_.write_digests) AddPieces(pieces, sums);
+      return file->WriteAt(offset, pieces);
+    }));
+    HF_RETURN_IF_ERROR(file->Finish(options_.sync));
+    if (options_.write_digests) SetRow(index, std::move(key), sums);
+    return Status();
+  }
+
+  void Abort(const Status& /*status*/) override {}
+
+  Status Finish(DigestFile& digests) override {
+    for (ValueDigest& row : rows_) {
+      if (row.path.ends_with(".zarray") || row.path.ends_with("zarr.json")) {
+        digests.files.push_back(
+            {std::move(row.path), row.byte_count, row.crc32c});
+      } else {
+        digests.values.push_back(std::move(row));
+      }
+    }
+    rows_.clear();
+    return Status();
+  }
+
+ private:
+  void SetRow(uint64_t index, std::string key, ValueSums& sums) {
+    rows_[index] = sums.Finish();
+    rows_[index].path = std::move(key);
+  }
+
+  Store* const store_;
+  const ValueSinkOptions options_;
+  std::vector<ValueDigest> rows_;  // each written by the one that puts it
+};
+
+}  // namespace
+
+std::string ProcessPrefix(const ValueSinkOptions& options) {
+  const std::string prefix = ProcessDirectoryName(options.process) + "/";
+  const auto& taken = options.adopted_databases;
+  if (std::find(taken.begin(), taken.end(), prefix) == taken.end()) {
+    return prefix;
+  }
+  const ProcessDirectory own{"holdfast" + options.process.id,
+                             options.process.is_replica};
+  return ProcessDirectoryName(own) + "/";
+}
+
+Result<ocdbt::BulkWriteOptions> DatabaseWriteOptions(
+    const ValueSinkOptions& options) {
+  ocdbt::BulkWriteOptions write_options;
+  HF_ASSIGN_OR_RETURN(write_options.uuid, UuidFromHex(options.random_hex()));
+  write_options.max_inline_value_bytes = kMaxInlineValueBytes;
+  write_options.target_data_file_bytes = options.target_data_file_bytes;
+  write_options.commit_time_ns = options.commit_time_ns;
+  write_options.new_file_name = options.random_hex;
+  write_options.sync = options.sync;
+  write_options.is_visible = false;  // FileWriter::SyncNames comes last
+  return write_options;
+}
+
+Result<std::unique_ptr<ValueSink>> MakeOcdbtSink(Store* store,
+                                                 ValueSinkOptions options) {
+  auto sink = std::make_unique<OcdbtSink>(store, std::move(options));
+  HF_RETURN_IF_ERROR(sink->Open());
+  return std::unique_ptr<ValueSink>(std::move(sink));
+}
+
+std::unique_ptr<ValueSink> MakeDirectorySink(Store* store,
+                                             ValueSinkOptions options) {
+  return std::make_unique<DirectorySink>(store, std::move(options));
+}
+
+}  // namespace holdfast

@@ -1,0 +1,83 @@
+// ValueSink: where a save's encoded values go: one OCDBT database, or files.
+//
+// Thread-safety: Put from any thread; the rest from one.
+// Ownership: borrows the store; a put value may borrow the saved arrays, which
+// must stay until Finish.
+// Units: bytes. Errors: those of the store.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "checkpoint/check/value_sums.h"
+#include "checkpoint/format/digest_file.h"
+#include "checkpoint/format/directory_names.h"
+#include "codec/codec.h"
+#include "holdfast/options.h"
+#include "ocdbt/commit.h"
+#include "storage/store.h"
+
+namespace holdfast {
+
+class ValueSink {
+ public:
+  virtual ~ValueSink() = default;
+
+  // Value `index` of the plan, each once, in any order. `keepalive` is released
+  // as soon as the value's bytes are written.
+  virtual Status Put(uint64_t index, std::string key, EncodedChunk value,
+                     ValueKnownBy known_by,
+                     std::shared_ptr<const void> keepalive) = 0;
+
+  // Writes with `write` the encoded bytes of a value, in order.
+  using StreamFn = std::function<Status(const WriteFn& write)>;
+  // As Put, for a value too large to be held: its bytes are written as
+  // `produce` makes them, which may be called after values before it are put.
+  virtual Status PutStream(uint64_t index, std::string key,
+                           ValueKnownBy known_by, const StreamFn& produce) = 0;
+
+  // Ends all waiting of PutStream, which then returns `status`.
+  virtual void Abort(const Status& status) = 0;
+
+  // After the last Put. Leaves everything written and, if asked for, synced;
+  // adds the checksums of what was written to `digests`.
+  virtual Status Finish(DigestFile& digests) = 0;
+};
+
+struct ValueSinkOptions {
+  uint64_t value_count = 0;
+  // As FileWriter's. (An OCDBT manifest is never replaced.)
+  std::string guarded_path;
+  bool sync = true;
+  bool write_digests = true;
+  int64_t target_data_file_bytes = 0;
+  uint64_t commit_time_ns = 0;
+  std::function<std::string()> random_hex;  // 32 lowercase hex digits
+  // The process's own database.
+  ProcessDirectory process{"0", false};
+  // False: somebody else will merge it.
+  bool must_merge = true;
+  // Databases that are in the store already, "ocdbt.process_0/" and the like:
+  // merged into the root with the sink's own.
+  std::vector<std::string> adopted_databases;
+};
+
+// The directory of the sink's own database, ending in '/'. Where a database of
+// that name is adopted, "holdfast" comes before its id.
+std::string ProcessPrefix(const ValueSinkOptions& options);
+
+// How a sink writes a database, the merged one too.
+Result<ocdbt::BulkWriteOptions> DatabaseWriteOptions(
+    const ValueSinkOptions& options);
+
+// That database, none without values, and the merged one above it, as Orbax
+// leaves them.
+Result<std::unique_ptr<ValueSink>> MakeOcdbtSink(Store* store,
+                                                 ValueSinkOptions options);
+// One file a value.
+std::unique_ptr<ValueSink> MakeDirectorySink(Store* store,
+                                             ValueSinkOptions options);
+
+}  // namespace holdfast
