@@ -14,6 +14,7 @@ list only shrinks. Prints file:line; exit status 1 when there is a problem.
 """
 
 import argparse
+import json
 import pathlib
 import re
 import subprocess
@@ -173,13 +174,13 @@ class Tidy:
 
     def check_tests_known(self):
         """src/*_test.cc are globbed a folder at a time: each folder must be
-        in a holdfast_folder() call. Others must be named in a CMakeLists."""
-        cmake = (self.root / "CMakeLists.txt").read_text(encoding="utf-8")
-        folders = set(re.findall(r"holdfast_folder(?:_if)?\((\S+)", cmake))
+        row of tools/layers.json. Others must be named in a CMakeLists."""
+        folders = json.loads((self.root / "tools" / "layers.json").read_text(
+            encoding="utf-8"))["folders"]
         for path in sorted((self.root / "src").rglob("*_test.cc")):
             folder = path.parent.relative_to(self.root / "src").as_posix()
             if folder not in folders:
-                self.problems.add(path, 1, f"no holdfast_folder({folder})")
+                self.problems.add(path, 1, f"{folder} is not in layers.json")
         for top in ("tests", "cli", "bench", "fuzz"):
             for path in sorted((self.root / top).rglob("*_test.cc")):
                 if not self.is_named(path):

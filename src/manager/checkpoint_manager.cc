@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/clock.h"
 #include "base/status_macros.h"
 #include "checkpoint/commit/layout.h"
 #include "checkpoint/commit/replaceable.h"
@@ -80,7 +81,8 @@ Status Manager::Agree(std::string_view phase, const Status& mine) const {
 }
 
 int64_t Manager::NowNs() const {
-  return options_.now_ns ? static_cast<int64_t>(options_.now_ns()) : ClockNs();
+  return options_.now_ns ? static_cast<int64_t>(options_.now_ns())
+                         : SystemNowNs();
 }
 
 Status Manager::OpenRoot(const std::string& metadata) {

@@ -5,6 +5,7 @@
 #include <ctime>
 #include <utility>
 
+#include "base/clock.h"
 #include "base/status_macros.h"
 #include "checkpoint/commit/lease.h"
 #include "checkpoint/commit/unfinished.h"
@@ -21,7 +22,7 @@ namespace {
 
 // As Orbax names what it moves: "20260131-235959-123456", local time.
 std::string TimeText() {
-  const int64_t now_ns = ClockNs();
+  const int64_t now_ns = SystemNowNs();
   const auto seconds = static_cast<std::time_t>(now_ns / kNsASecond);
   std::tm parts{};
   ::localtime_r(&seconds, &parts);

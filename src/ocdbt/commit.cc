@@ -1,10 +1,10 @@
 #include "ocdbt/commit.h"
 
-#include <chrono>
 #include <cstring>
 #include <random>
 #include <utility>
 
+#include "base/clock.h"
 #include "base/status_macros.h"
 #include "ocdbt/database.h"
 #include "ocdbt/format/manifest.h"
@@ -95,10 +95,7 @@ Status CheckKeysDiffer(const std::vector<LeafEntry>& entries) {
 
 uint64_t CommitTimeNs(const BulkWriteOptions& options) {
   if (options.commit_time_ns != 0) return options.commit_time_ns;
-  return static_cast<uint64_t>(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(
-          std::chrono::system_clock::now().time_since_epoch())
-          .count());
+  return static_cast<uint64_t>(SystemNowNs());
 }
 
 Result<BuiltTree> WriteTree(const BulkWriteOptions& options,

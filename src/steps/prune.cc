@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "base/clock.h"
 #include "base/executor.h"
 #include "base/status_macros.h"
 #include "checkpoint/commit/layout.h"
@@ -176,7 +177,7 @@ Status LabelRows(const PruneOptions& options, std::vector<PruneRow>& rows) {
   std::vector<StepRecord> records;
   for (const PruneRow& row : rows) records.push_back(RecordOf(row.step));
   const PreservationContext context{options.now_ns > 0 ? options.now_ns
-                                                       : ClockNs()};
+                                                       : SystemNowNs()};
   for (const PruneRule& rule : options.keep) {
     HF_ASSIGN_OR_RETURN(const std::vector<bool> keep,
                         ShouldPreserve(rule.policy, records, context));

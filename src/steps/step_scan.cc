@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 
 #include "base/executor.h"
 #include "base/status_macros.h"
@@ -150,12 +149,6 @@ std::optional<int64_t> WantedStep(const std::string& name,
 }
 
 }  // namespace
-
-int64_t ClockNs() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
 
 StepRecord RecordOf(const ScannedStep& step) {
   StepRecord record{step.step, step.commit_time_ns, std::nullopt};

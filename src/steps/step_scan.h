@@ -22,7 +22,5 @@ Status DescribeSteps(const std::string& root, const CommittedBy& rule,
 StepRecord RecordOf(const ScannedStep& step);
 
 inline constexpr int64_t kNsASecond = 1'000'000'000;
-// Nanoseconds since 1970-01-01 UTC.
-int64_t ClockNs();
 
 }  // namespace holdfast

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <charconv>
 
+#include "base/clock.h"
 #include "base/status_macros.h"
 #include "checkpoint/commit/layout.h"
 #include "checkpoint/commit/lease.h"
@@ -105,7 +106,7 @@ Result<std::optional<std::string>> MoveIntoTrash(const std::string& root,
     return std::optional<std::string>();
   }
   HF_RETURN_IF_ERROR(lock.status());
-  for (int64_t time_ns = ClockNs();; ++time_ns) {
+  for (int64_t time_ns = SystemNowNs();; ++time_ns) {
     const std::string path = target.PathOf(name, time_ns);
     const int error = RenameIntoTrash(source, path);
     if (error == 0) return std::optional<std::string>(path);
@@ -141,7 +142,7 @@ Result<std::optional<std::string>> TrashRemoteStep(const std::string& root,
     HF_RETURN_IF_ERROR(WriteMissingMarker(source));
   }
   const TrashTarget target{TrashPath(root), use, false};
-  const std::string path = target.PathOf(name, ClockNs());
+  const std::string path = target.PathOf(name, SystemNowNs());
   HF_RETURN_IF_ERROR(PublishDirectory(source, path));
   return std::optional<std::string>(path);
 }

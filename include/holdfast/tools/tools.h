@@ -1,5 +1,5 @@
-// What is done with finished checkpoints: converted, compared, measured, merged,
-// copied between stores, checked; and the files of torch.save.
+// What is done with finished checkpoints: they are converted, compared,
+// measured, merged, copied between stores and checked; and files of torch.save.
 #pragma once
 
 #include "holdfast/tools/checked_file.h"

@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/clock.h"
+#include "base/sha256.h"
 #include "base/status_macros.h"
 #include "checkpoint/commit/unfinished.h"
 #include "checkpoint/format/directory_names.h"
@@ -93,12 +95,11 @@ std::string HostName() {
 }
 
 LeaseRecord NewRecord() {
-  const SaveOptions sources = WithSources({});
   LeaseRecord record;
-  record.save_id = sources.random_hex();
+  record.save_id = RandomHex32();
   record.host = HostName();
   record.pid = ::getpid();
-  record.begun_ns = static_cast<int64_t>(sources.now_ns());
+  record.begun_ns = SystemNowNs();
   return record;
 }
 

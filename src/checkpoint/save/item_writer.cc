@@ -3,9 +3,9 @@
 #include <sys/statvfs.h>
 
 #include <algorithm>
-#include <chrono>
 #include <map>
 
+#include "base/clock.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
 #include "checkpoint/format/array_metadatas.h"
@@ -24,12 +24,6 @@
 
 namespace holdfast {
 namespace {
-
-uint64_t SystemNowNs() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
 
 bool IsExternal(const FlatLeaf& leaf) {
   return leaf.leaf->is_leaf() && leaf.leaf->leaf_kind() == LeafKind::kExternal;

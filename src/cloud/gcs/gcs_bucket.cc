@@ -1,8 +1,8 @@
 #include "cloud/gcs/gcs_bucket.h"
 
 #include <algorithm>
-#include <chrono>
 
+#include "base/clock.h"
 #include "base/status_macros.h"
 #include "cloud/gcs/gcs_api.h"
 #include "cloud/gcs/gcs_json.h"
@@ -155,12 +155,6 @@ Result<BucketAccess> GcsBucket::Access() {
                            ? "none (anonymous: " + identity.where + ")"
                            : identity.Text();
   return access;
-}
-
-int64_t SystemNowNs() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
 }
 
 }  // namespace

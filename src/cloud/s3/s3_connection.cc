@@ -1,8 +1,8 @@
 #include "cloud/s3/s3_connection.h"
 
-#include <chrono>
 #include <cstdlib>
 
+#include "base/clock.h"
 #include "base/status_macros.h"
 #include "http/http_date.h"
 #include "http/url.h"
@@ -13,12 +13,6 @@ namespace {
 constexpr int64_t kNsInSecond = 1'000'000'000;
 // S3 refuses signatures that are 15 minutes off; nearer clocks are left alone.
 constexpr int64_t kSkewNsMin = 240 * kNsInSecond;
-
-int64_t WallClockNs() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
 
 bool IsTls(const HttpRequest& request) {
   return request.url.starts_with("https://");
@@ -31,7 +25,7 @@ S3Connection::S3Connection(S3Settings settings, CredentialSource source,
                            S3Credentials::Clock clock)
     : settings_(std::move(settings)),
       client_(std::move(client)),
-      clock_(clock ? std::move(clock) : S3Credentials::Clock(&WallClockNs)),
+      clock_(clock ? std::move(clock) : S3Credentials::Clock(&SystemNowNs)),
       credentials_(std::move(source), clock_),
       region_(settings_.region) {}
 

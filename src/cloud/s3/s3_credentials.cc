@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "base/clock.h"
 #include "base/status_macros.h"
 #include "cloud/s3/credential_sources.h"
 #include "cloud/s3/s3_settings.h"
@@ -17,12 +18,6 @@ constexpr int64_t kNsPerMinute = 60'000'000'000;
 // One thread fetches anew when less is left; all wait for it when hardly any.
 constexpr int64_t kRenewBeforeNs = 10 * kNsPerMinute;
 constexpr int64_t kMustRenewBeforeNs = 2 * kNsPerMinute;
-
-int64_t SystemClockNs() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
 
 CredentialSource FixedSource(AwsCredentials credentials) {
   return [credentials = std::move(credentials)]() -> Result<AwsCredentials> {
@@ -295,7 +290,7 @@ Result<CredentialSource> FindCredentialSource(
 
 S3Credentials::S3Credentials(CredentialSource source, Clock clock)
     : source_(std::move(source)),
-      clock_(clock ? std::move(clock) : Clock(&SystemClockNs)) {}
+      clock_(clock ? std::move(clock) : Clock(&SystemNowNs)) {}
 
 std::shared_ptr<const AwsCredentials> S3Credentials::Current() const {
   const std::lock_guard lock(mutex_);
