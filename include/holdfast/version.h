@@ -1,4 +1,16 @@
-// The version of the library the program was built with.
+// The version: the macro has that of the headers a program was compiled with,
+// Version() that of the library it runs with.
+//
+// Thread-safety: a pure function.
 #pragma once
 
+#include <string_view>
+
 #define HOLDFAST_VERSION "0.1.0"
+
+namespace holdfast {
+
+// "0.1.0".
+std::string_view Version();
+
+}  // namespace holdfast

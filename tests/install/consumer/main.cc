@@ -29,6 +29,10 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "the tree came back different\n");
     return 1;
   }
+  if (holdfast::Version() != HOLDFAST_VERSION) {
+    std::fprintf(stderr, "the headers are of another version\n");
+    return 1;
+  }
   std::printf("holdfast %s: equal\n", HOLDFAST_VERSION);
   return 0;
 }

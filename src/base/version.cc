@@ -1,0 +1,7 @@
+#include "holdfast/version.h"
+
+namespace holdfast {
+
+std::string_view Version() { return HOLDFAST_PROJECT_VERSION; }
+
+}  // namespace holdfast
