@@ -3,6 +3,7 @@
 // saves a small model with its weights in bfloat16, restores them cut over two
 // devices, and restores them again under other names.
 #include <holdfast/holdfast.h>
+#include <holdfast/orbax/orbax.h>
 
 #include <cstdio>
 #include <string>
@@ -18,7 +19,7 @@ using holdfast::Tree;
 
 holdfast::Array Weights() {
   const std::vector<float> values = {0, 1, 2, 3, 4, 5, 6, 7};
-  return holdfast::Array::FromBytes(DType::kFloat32, {4, 2}, values.data());
+  return holdfast::Array::Of(values, {4, 2}).value();
 }
 
 Status Save(holdfast::PyTreeCheckpointHandler& handler,
@@ -45,11 +46,13 @@ Status RestoreSharded(holdfast::PyTreeCheckpointHandler& handler,
   const auto state = handler.Restore(directory, args);
   if (!state.ok()) return state.status();
   for (const auto& shard : state->FindPath({"params", "dense0"})->shards()) {
-    const auto* first = reinterpret_cast<const float*>(shard.array.view().data);
+    const auto values = shard.array.As<float>();
+    if (!values.ok()) return values.status();
     std::printf("rows from %d: %s of shape %s, first element %.0f\n",
                 static_cast<int>(shard.origin[0]),
                 std::string(DTypeName(shard.array.dtype())).c_str(),
-                holdfast::ShapeToString(shard.array.shape()).c_str(), *first);
+                holdfast::ShapeToString(shard.array.shape()).c_str(),
+                (*values)[0]);
   }
   return Status();
 }

@@ -4,19 +4,13 @@
 #include <holdfast/holdfast.h>
 
 #include <cstdio>
+#include <numeric>
 
 namespace {
 
 int Fail(const holdfast::Status& status) {
   std::fprintf(stderr, "%s\n", status.ToString().c_str());
   return 1;
-}
-
-double Sum(const holdfast::Array& array) {
-  const auto* values = reinterpret_cast<const float*>(array.view().data);
-  double sum = 0;
-  for (int64_t i = 0; i < array.element_count(); ++i) sum += values[i];
-  return sum;
 }
 
 }  // namespace
@@ -32,11 +26,10 @@ int main(int argc, char** argv) {
   if (!leaf.ok()) return Fail(leaf.status());
   const auto array = (*checkpoint)->Read(*leaf);
   if (!array.ok()) return Fail(array.status());
-  if (array->dtype() != holdfast::DType::kFloat32) {
-    std::fprintf(stderr, "%s is no float32 array\n", argv[2]);
-    return 1;
-  }
+  const auto values = array->As<float>();
+  if (!values.ok()) return Fail(values.status());
   std::printf("%s: float32 %s, sum %.3f\n", argv[2],
-              holdfast::ShapeToString(array->shape()).c_str(), Sum(*array));
+              holdfast::ShapeToString(array->shape()).c_str(),
+              std::accumulate(values->begin(), values->end(), 0.0));
   return 0;
 }

@@ -23,11 +23,11 @@ int main(int argc, char** argv) {
   }
   const std::string path = std::string(argv[1]) + "/checkpoint";
 
-  const std::vector<float> weights = {0, 1, 2, 3, 4, 5};
+  const std::vector<float> values = {0, 1, 2, 3, 4, 5};
+  const auto weights = holdfast::Array::Of(values, {2, 3});
+  if (!weights.ok()) return Fail(weights.status());
   const holdfast::Tree state = holdfast::Tree::Dict({
-      {"params", holdfast::Tree::Dict({{"w", holdfast::Array::FromBytes(
-                                                 holdfast::DType::kFloat32,
-                                                 {2, 3}, weights.data())}})},
+      {"params", holdfast::Tree::Dict({{"w", *weights}})},
       {"step", 7},
   });
   const auto saved = holdfast::Save(path, state);
@@ -44,7 +44,8 @@ int main(int argc, char** argv) {
   if (!leaf.ok()) return Fail(leaf.status());
   const auto row = (*checkpoint)->ReadBox(*leaf, {1, 0}, {1, 3});
   if (!row.ok()) return Fail(row.status());
-  const auto* values = reinterpret_cast<const float*>(row->view().data);
-  std::printf("params.w[1] = %g %g %g\n", values[0], values[1], values[2]);
+  const auto read = row->As<float>();
+  if (!read.ok()) return Fail(read.status());
+  std::printf("params.w[1] = %g %g %g\n", (*read)[0], (*read)[1], (*read)[2]);
   return is_same ? 0 : 1;
 }

@@ -3,6 +3,7 @@
 //
 //   example_training_run DIRECTORY STEPS
 #include <holdfast/holdfast.h>
+#include <holdfast/orbax/orbax.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -17,16 +18,12 @@ int Fail(const holdfast::Status& status) {
 }
 
 holdfast::Tree StateOf(const std::vector<float>& weights) {
-  return holdfast::Tree::Dict(
-      {{"w", holdfast::Array::FromBytes(holdfast::DType::kFloat32,
-                                        {static_cast<int64_t>(weights.size())},
-                                        weights.data())}});
+  return holdfast::Tree::Dict({{"w", holdfast::Array::Of(weights)}});
 }
 
 std::vector<float> WeightsOf(const holdfast::Tree& state) {
-  const holdfast::Array& array = state.FindPath({"w"})->array();
-  const auto* first = reinterpret_cast<const float*>(array.view().data);
-  return std::vector<float>(first, first + array.shape()[0]);
+  const auto values = state.FindPath({"w"})->array().As<float>().value();
+  return {values.begin(), values.end()};
 }
 
 }  // namespace

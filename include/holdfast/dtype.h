@@ -7,10 +7,12 @@
 // Thread-safety: pure functions.
 #pragma once
 
+#include <complex>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <type_traits>
 
 namespace holdfast {
 
@@ -55,5 +57,39 @@ size_t DTypeBytes(DType dtype);
 // Bits that carry the value: 2, 4, 8, ...; bool has 8.
 int DTypeBits(DType dtype);
 DTypeKind DTypeKindOf(DType dtype);
+
+// DTypeOf<T>::value is the dtype whose elements are values of the C++ type T.
+// C++20 has no type for the others (float16, bfloat16, ...); a program that has
+// one specialises DTypeOf for it, with a trivial type of the element's layout.
+template <typename T>
+struct DTypeOf;
+template <DType dtype>
+using DTypeConstant = std::integral_constant<DType, dtype>;
+template <>
+struct DTypeOf<bool> : DTypeConstant<DType::kBool> {};
+template <>
+struct DTypeOf<int8_t> : DTypeConstant<DType::kInt8> {};
+template <>
+struct DTypeOf<int16_t> : DTypeConstant<DType::kInt16> {};
+template <>
+struct DTypeOf<int32_t> : DTypeConstant<DType::kInt32> {};
+template <>
+struct DTypeOf<int64_t> : DTypeConstant<DType::kInt64> {};
+template <>
+struct DTypeOf<uint8_t> : DTypeConstant<DType::kUint8> {};
+template <>
+struct DTypeOf<uint16_t> : DTypeConstant<DType::kUint16> {};
+template <>
+struct DTypeOf<uint32_t> : DTypeConstant<DType::kUint32> {};
+template <>
+struct DTypeOf<uint64_t> : DTypeConstant<DType::kUint64> {};
+template <>
+struct DTypeOf<float> : DTypeConstant<DType::kFloat32> {};
+template <>
+struct DTypeOf<double> : DTypeConstant<DType::kFloat64> {};
+template <>
+struct DTypeOf<std::complex<float>> : DTypeConstant<DType::kComplex64> {};
+template <>
+struct DTypeOf<std::complex<double>> : DTypeConstant<DType::kComplex128> {};
 
 }  // namespace holdfast

@@ -9,7 +9,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "holdfast/dtype.h"
@@ -32,6 +35,12 @@ struct ConstArrayView {
   const char* data = nullptr;
   Shape shape;
   Shape strides;  // bytes, same rank as shape
+
+  // The elements, in C order, as values of their C++ type: one that DTypeOf
+  // knows. InvalidArgument when T is not the dtype's, the view is not
+  // contiguous, its memory is not aligned for T, or a bool is neither 0 nor 1.
+  template <typename T>
+  Result<std::span<const T>> As() const;
 };
 
 struct ArrayView {
@@ -43,10 +52,17 @@ struct ArrayView {
   operator ConstArrayView() const {  // NOLINT: a view of more is a view of less
     return {dtype, data, shape, strides};
   }
+  // As of a ConstArrayView.
+  template <typename T>
+  Result<std::span<T>> As() const;
 };
 
 // True when the elements lie in C order without gaps.
 bool IsContiguous(const ConstArrayView& view);
+// Why the view's elements are no run of values of a C++ type that has this
+// dtype and alignment (ConstArrayView::As), or ok.
+Status CheckElements(const ConstArrayView& view, DType dtype,
+                     size_t alignment_bytes);
 
 // A host array with shared ownership of its memory.
 class Array {
@@ -57,6 +73,13 @@ class Array {
   static Result<Array> Allocate(DType dtype, Shape shape);
   // Copies `bytes` (C order, little endian). REQUIRES: exact size.
   static Array FromBytes(DType dtype, Shape shape, const void* bytes);
+  // Copies a vector, span or std::array of a C++ type that DTypeOf knows: one
+  // dimension, or of a shape in C order, which is InvalidArgument when it has
+  // another number of elements. (A std::vector<bool> has no bools to copy.)
+  template <typename Values>
+  static Array Of(const Values& values);
+  template <typename Values>
+  static Result<Array> Of(const Values& values, Shape shape);
   // Borrows memory that `owner` keeps alive (null owner: the caller does).
   static Array Borrow(ConstArrayView view, std::shared_ptr<const void> owner);
 
@@ -66,12 +89,52 @@ class Array {
   // Bytes of the elements themselves, whatever the strides.
   size_t byte_count() const;
   const ConstArrayView& view() const { return view_; }
+  // As of the view, and valid as long as an Array shares the memory.
+  template <typename T>
+  Result<std::span<const T>> As() const {
+    return view_.As<T>();
+  }
   // Only for an Array from Allocate/FromBytes whose owner is not shared yet.
   ArrayView mutable_view();
 
  private:
+  static Result<Array> FromElements(DType dtype, Shape shape,
+                                    const void* elements, size_t count);
+
   ConstArrayView view_;
   std::shared_ptr<const void> owner_;
 };
+
+template <typename T>
+Result<std::span<const T>> ConstArrayView::As() const {
+  const Status status = CheckElements(*this, DTypeOf<T>::value, alignof(T));
+  if (!status.ok()) return status;
+  return std::span(reinterpret_cast<const T*>(data),
+                   static_cast<size_t>(ElementCount(shape)));
+}
+
+template <typename T>
+Result<std::span<T>> ArrayView::As() const {
+  const Status status = CheckElements(*this, DTypeOf<T>::value, alignof(T));
+  if (!status.ok()) return status;
+  return std::span(reinterpret_cast<T*>(data),
+                   static_cast<size_t>(ElementCount(shape)));
+}
+
+template <typename Values>
+Array Array::Of(const Values& values) {
+  const std::span elements(values);
+  using T = std::remove_cv_t<typename decltype(elements)::element_type>;
+  return FromBytes(DTypeOf<T>::value, {static_cast<int64_t>(elements.size())},
+                   elements.data());
+}
+
+template <typename Values>
+Result<Array> Array::Of(const Values& values, Shape shape) {
+  const std::span elements(values);
+  using T = std::remove_cv_t<typename decltype(elements)::element_type>;
+  return FromElements(DTypeOf<T>::value, std::move(shape), elements.data(),
+                      elements.size());
+}
 
 }  // namespace holdfast

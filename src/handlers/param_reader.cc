@@ -45,7 +45,7 @@ Box StoredPart(const Box& box, const Shape& stored_shape) {
   return part;
 }
 
-DType DTypeOf(const ParamArrays& params, const BoxRead& read) {
+DType DTypeOfRead(const ParamArrays& params, const BoxRead& read) {
   return read.dtype.value_or(*params.leaf(read.param).info.dtype);
 }
 
@@ -53,7 +53,7 @@ Status CheckMemory(const ParamArrays& params, std::span<const BoxRead> reads) {
   uint64_t byte_count = 0;
   const uint64_t physical_bytes = PhysicalMemoryBytes();
   for (const BoxRead& read : reads) {
-    const uint64_t element_bytes = DTypeBytes(DTypeOf(params, read));
+    const uint64_t element_bytes = DTypeBytes(DTypeOfRead(params, read));
     const uint64_t element_count = ElementCount(read.box.shape);
     if (element_count > physical_bytes / element_bytes) {
       byte_count = physical_bytes;
@@ -73,7 +73,7 @@ RestoreTarget TargetOf(const ParamArrays& params, const BoxRead& read,
   target.item = &params.item(read.param);
   target.leaf = &params.leaf(read.param);
   if (part.shape != params.shape(read.param)) target.origin = part.origin;
-  target.view.dtype = DTypeOf(params, read);
+  target.view.dtype = DTypeOfRead(params, read);
   target.view.shape = part.shape;
   target.view.strides =
       ContiguousStrides(read.box.shape, DTypeBytes(target.view.dtype));
@@ -152,8 +152,8 @@ Result<std::vector<Array>> ReadBoxes(const ParamArrays& params,
   HF_RETURN_IF_ERROR(CheckMemory(params, reads));
   std::vector<Array> arrays;
   for (const BoxRead& read : reads) {
-    HF_ASSIGN_OR_RETURN(Array array,
-                        Array::Allocate(DTypeOf(params, read), read.box.shape));
+    HF_ASSIGN_OR_RETURN(Array array, Array::Allocate(DTypeOfRead(params, read),
+                                                     read.box.shape));
     const Box part = StoredPart(read.box, params.shape(read.param));
     if (part.shape != read.box.shape) {
       std::memset(array.mutable_view().data, 0, array.byte_count());

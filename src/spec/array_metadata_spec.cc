@@ -88,7 +88,7 @@ Result<ArrayMetadata> Parse(int zarr_format, const Json& json) {
   return zarr_format == 3 ? zarr::ParseV3(text) : zarr::ParseV2(text);
 }
 
-Result<DType> DTypeOf(const ArrayConstraints& constraints) {
+Result<DType> DTypeOfConstraints(const ArrayConstraints& constraints) {
   const bool is_v3 = constraints.zarr_format == 3;
   const char* const member = is_v3 ? "data_type" : "dtype";
   const Json* const value = constraints.metadata.is_object()
@@ -166,7 +166,7 @@ Status CheckConstraints(const ArrayConstraints& constraints) {
 }
 
 Result<ArrayMetadata> CompleteMetadata(const ArrayConstraints& constraints) {
-  HF_ASSIGN_OR_RETURN(const DType dtype, DTypeOf(constraints));
+  HF_ASSIGN_OR_RETURN(const DType dtype, DTypeOfConstraints(constraints));
   HF_ASSIGN_OR_RETURN(const Shape shape, ShapeOf(constraints));
   HF_ASSIGN_OR_RETURN(Json json,
                       Template(constraints.zarr_format, shape, dtype));

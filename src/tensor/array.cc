@@ -1,6 +1,9 @@
+#include <algorithm>
 #include <cassert>
 #include <cstring>
 #include <limits>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "base/bytes.h"
@@ -15,6 +18,22 @@ constexpr int64_t kInt64Max = std::numeric_limits<int64_t>::max();
 int64_t SaturatingProduct(int64_t a, int64_t b) {
   int64_t product = 0;
   return __builtin_mul_overflow(a, b, &product) ? kInt64Max : product;
+}
+
+Status NotAs(const ConstArrayView& view, const std::string& why) {
+  return InvalidArgumentError("elements of an array of shape " +
+                              ShapeToString(view.shape) + ": " + why);
+}
+
+// A byte of a file that is no bool must not become one in C++.
+Status CheckBools(const ConstArrayView& view) {
+  const std::string_view bytes(view.data,
+                               static_cast<size_t>(ElementCount(view.shape)));
+  const size_t wrong = bytes.find_first_not_of(std::string_view("\0\1", 2));
+  if (wrong == std::string_view::npos) return Status();
+  return NotAs(view, "element " + std::to_string(wrong) + " is no bool (got " +
+                         std::to_string(static_cast<uint8_t>(bytes[wrong])) +
+                         ", want 0 or 1)");
 }
 
 }  // namespace
@@ -61,6 +80,25 @@ bool IsContiguous(const ConstArrayView& view) {
   return true;
 }
 
+Status CheckElements(const ConstArrayView& view, DType dtype,
+                     size_t alignment_bytes) {
+  if (view.dtype != dtype) {
+    return NotAs(view, "another dtype (got " +
+                           std::string(DTypeName(view.dtype)) + ", want " +
+                           std::string(DTypeName(dtype)) + ")");
+  }
+  if (!IsContiguous(view)) {
+    return NotAs(view, "not contiguous (got strides of " +
+                           ShapeToString(view.strides) + " bytes)");
+  }
+  if (ElementCount(view.shape) == 0) return Status();
+  if (reinterpret_cast<uintptr_t>(view.data) % alignment_bytes != 0) {
+    return NotAs(view, "not aligned (want " + std::to_string(alignment_bytes) +
+                           " bytes)");
+  }
+  return dtype == DType::kBool ? CheckBools(view) : Status();
+}
+
 Result<Array> Array::Allocate(DType dtype, Shape shape) {
   const auto element_bytes = static_cast<int64_t>(DTypeBytes(dtype));
   const int64_t byte_count =
@@ -89,6 +127,23 @@ Array Array::FromBytes(DType dtype, Shape shape, const void* bytes) {
   const size_t byte_count = array.byte_count();
   if (byte_count > 0) {
     std::memcpy(array.mutable_view().data, bytes, byte_count);
+  }
+  return array;
+}
+
+Result<Array> Array::FromElements(DType dtype, Shape shape,
+                                  const void* elements, size_t count) {
+  const bool is_negative =
+      std::any_of(shape.begin(), shape.end(), [](int64_t n) { return n < 0; });
+  const int64_t want = is_negative ? -1 : ElementCount(shape);
+  if (want < 0 || static_cast<size_t>(want) != count) {
+    return InvalidArgumentError("array of shape " + ShapeToString(shape) +
+                                ": another number of elements (got " +
+                                std::to_string(count) + ")");
+  }
+  Result<Array> array = Allocate(dtype, std::move(shape));
+  if (array.ok() && count > 0) {
+    std::memcpy(array->mutable_view().data, elements, array->byte_count());
   }
   return array;
 }

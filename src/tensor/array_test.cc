@@ -1,9 +1,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -92,8 +95,7 @@ TEST(ArrayTest, FromBytesCopies) {
   std::vector<int32_t> values = {1, 2, 3};
   const Array array = Array::FromBytes(DType::kInt32, {3}, values.data());
   values[1] = 99;
-  const auto* held = reinterpret_cast<const int32_t*>(array.view().data);
-  EXPECT_THAT(std::vector<int32_t>(held, held + 3), ElementsAre(1, 2, 3));
+  EXPECT_THAT(*array.As<int32_t>(), ElementsAre(1, 2, 3));
   EXPECT_EQ(Array::FromBytes(DType::kInt32, {0}, nullptr).byte_count(), 0u);
 }
 
@@ -105,7 +107,7 @@ TEST(ArrayTest, CopiesShareTheMemory) {
     copy = array;
     EXPECT_EQ(copy.view().data, array.view().data);
   }
-  EXPECT_EQ(reinterpret_cast<const float*>(copy.view().data)[1], 2.5f);
+  EXPECT_EQ((*copy.As<float>())[1], 2.5f);
 }
 
 TEST(ArrayTest, BorrowKeepsTheOwnerAlive) {
@@ -118,6 +120,72 @@ TEST(ArrayTest, BorrowKeepsTheOwnerAlive) {
   EXPECT_EQ(array.byte_count(), 4u);
   array = Array();
   EXPECT_TRUE(watch.expired());
+}
+
+// What As refuses of the view, in words.
+template <typename T>
+std::string WhyNot(const ConstArrayView& view) {
+  const Result<std::span<const T>> elements = view.As<T>();
+  if (elements.ok()) return "";
+  EXPECT_EQ(elements.status().code(), StatusCode::kInvalidArgument);
+  return std::string(elements.status().message());
+}
+
+TEST(ArrayTest, AsGivesTheElementsWhereTheyLie) {
+  Array array = *Array::Of(std::vector<double>{1, 2, 3, 4}, {2, 2});
+  EXPECT_THAT(*array.As<double>(), ElementsAre(1, 2, 3, 4));
+  (*array.mutable_view().As<double>())[3] = 5;
+  EXPECT_EQ(array.As<double>()->data()[3], 5);
+  EXPECT_TRUE(Array::Allocate(DType::kInt64, {2, 0})->As<int64_t>()->empty());
+  EXPECT_EQ(Array::Allocate(DType::kInt64, {})->As<int64_t>()->size(), 1u);
+}
+
+TEST(ArrayTest, AsRefusesWhatIsNoRunOfThatType) {
+  alignas(8) char bytes[16] = {};
+  const ConstArrayView view{DType::kFloat32, bytes, {2}, {4}};
+  EXPECT_EQ(WhyNot<float>(view), "");
+  EXPECT_THAT(WhyNot<int64_t>(view), HasSubstr("(got float32, want int64)"));
+  EXPECT_THAT(WhyNot<int32_t>(view), HasSubstr("(got float32, want int32)"));
+  EXPECT_THAT(WhyNot<float>({DType::kFloat32, bytes, {2}, {8}}),
+              HasSubstr("not contiguous"));
+  EXPECT_THAT(WhyNot<float>({DType::kFloat32, bytes + 2, {2}, {4}}),
+              HasSubstr("not aligned"));
+  EXPECT_THAT(WhyNot<uint16_t>({DType::kBfloat16, bytes, {2}, {2}}),
+              HasSubstr("(got bfloat16, want uint16)"));
+}
+
+TEST(ArrayTest, AsMakesNoBoolOfAnotherByte) {
+  const char bytes[] = {0, 1, 2};
+  EXPECT_EQ(WhyNot<bool>({DType::kBool, bytes, {2}, {1}}), "");
+  EXPECT_THAT(WhyNot<bool>({DType::kBool, bytes, {3}, {1}}),
+              HasSubstr("element 2 is no bool (got 2, want 0 or 1)"));
+}
+
+TEST(ArrayTest, OfCopiesValuesWithAShape) {
+  std::vector<float> values = {0, 1, 2, 3, 4, 5};
+  const Array flat = Array::Of(values);
+  const Array square = *Array::Of(std::span<const float>(values), {2, 3});
+  values[1] = 9;
+  EXPECT_EQ(flat.dtype(), DType::kFloat32);
+  EXPECT_THAT(flat.shape(), ElementsAre(6));
+  EXPECT_THAT(square.shape(), ElementsAre(2, 3));
+  EXPECT_THAT(*square.As<float>(), ElementsAre(0, 1, 2, 3, 4, 5));
+  EXPECT_EQ(Array::Of(std::array<bool, 2>{true, false}).dtype(), DType::kBool);
+  EXPECT_EQ(Array::Of(std::vector<int8_t>()).element_count(), 0);
+  EXPECT_EQ(Array::Of(std::array<int8_t, 1>{7}, {})->element_count(), 1);
+}
+
+TEST(ArrayTest, OfRefusesAnotherCount) {
+  const std::vector<int16_t> values(6);
+  for (const Shape& shape : {Shape{5}, Shape{2, 4}, Shape{}, Shape{-2, -3},
+                             Shape{kHuge, kHuge}, Shape{0}}) {
+    const Result<Array> array = Array::Of(values, shape);
+    ASSERT_FALSE(array.ok());
+    EXPECT_EQ(array.status().code(), StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(array.status().message()),
+                HasSubstr(ShapeToString(shape) +
+                          ": another number of elements (got 6)"));
+  }
 }
 
 }  // namespace

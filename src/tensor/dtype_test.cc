@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <complex>
 #include <set>
 #include <string>
+#include <string_view>
 
 namespace holdfast {
 namespace {
@@ -16,6 +18,27 @@ TEST(DTypeTest, NamesGoBothWays) {
     EXPECT_EQ(DTypeFromName(DTypeName(dtype)), dtype);
   }
   EXPECT_EQ(names.size(), static_cast<size_t>(kDTypeCount));
+}
+
+// Of each kind and size the type that the name says, and no other.
+TEST(DTypeTest, TypesOfCpp) {
+  const auto fits = []<typename T>(std::string_view name, T) {
+    constexpr DType dtype = DTypeOf<T>::value;
+    return DTypeName(dtype) == name && DTypeBytes(dtype) == sizeof(T);
+  };
+  EXPECT_TRUE(fits("bool", false));
+  EXPECT_TRUE(fits("int8", int8_t()));
+  EXPECT_TRUE(fits("int16", int16_t()));
+  EXPECT_TRUE(fits("int32", int32_t()));
+  EXPECT_TRUE(fits("int64", int64_t()));
+  EXPECT_TRUE(fits("uint8", uint8_t()));
+  EXPECT_TRUE(fits("uint16", uint16_t()));
+  EXPECT_TRUE(fits("uint32", uint32_t()));
+  EXPECT_TRUE(fits("uint64", uint64_t()));
+  EXPECT_TRUE(fits("float32", float()));
+  EXPECT_TRUE(fits("float64", double()));
+  EXPECT_TRUE(fits("complex64", std::complex<float>()));
+  EXPECT_TRUE(fits("complex128", std::complex<double>()));
 }
 
 TEST(DTypeTest, UnknownNames) {

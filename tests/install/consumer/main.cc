@@ -12,8 +12,7 @@ int main(int argc, char** argv) {
   const holdfast::Tree saved = holdfast::Tree::Dict({
       {"name", "consumer"},
       {"step", 7},
-      {"w", holdfast::Array::FromBytes(holdfast::DType::kFloat32, {2, 3},
-                                       values.data())},
+      {"w", holdfast::Array::Of(values, {2, 3}).value()},
   });
   const auto result = holdfast::Save(argv[1], saved);
   if (!result.ok()) {
