@@ -46,6 +46,14 @@ holdfast_archive(holdfast_lz4 PkgConfig::lz4_pc lz4)
 holdfast_archive(holdfast_snappy PkgConfig::snappy_pc snappy)
 holdfast_archive(holdfast_pcre2 PkgConfig::pcre2_pc pcre2-8)
 holdfast_archive(holdfast_pugixml PkgConfig::pugixml_pc pugixml)
+# What a shared library or module of the folders links: Debian's archives are
+# not all position-independent, so the compressors come as shared libraries. What
+# is in the other archives stays inside.
+add_library(holdfast_shared_needs INTERFACE)
+target_link_options(holdfast_shared_needs INTERFACE -Wl,--exclude-libs,ALL)
+target_link_libraries(holdfast_shared_needs INTERFACE
+  PkgConfig::zstd_pc PkgConfig::lz4_pc PkgConfig::snappy_pc PkgConfig::pcre2_pc
+  holdfast_pugixml ZLIB::ZLIB OpenSSL::Crypto Threads::Threads ${CMAKE_DL_LIBS})
 # libcurl is loaded when the first URL is used (src/http/curl_library.h): only
 # its headers are needed here.
 add_library(holdfast_curl INTERFACE)

@@ -58,6 +58,9 @@ function(holdfast_folder path)
   endif()
   add_library(holdfast_${name} OBJECT ${sources})
   holdfast_unity(holdfast_${name} SOURCES)
+  # Public headers say what a shared library shows (HOLDFAST_EXPORT).
+  set_target_properties(holdfast_${name} PROPERTIES
+    CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
   target_link_libraries(holdfast_${name} PUBLIC holdfast_options)
   target_link_libraries(holdfast_${name} PRIVATE ${arg_LIBS})
   set(closure holdfast_${name})

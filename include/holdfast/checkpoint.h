@@ -32,12 +32,13 @@
 #include <string_view>
 #include <vector>
 
+#include "holdfast/export.h"
 #include "holdfast/options.h"
 #include "holdfast/status.h"
 #include "holdfast/tensor.h"
 #include "holdfast/tree.h"
 
-namespace holdfast {
+namespace holdfast HOLDFAST_EXPORT {
 
 struct SaveResult {
   Stats stats;

@@ -14,7 +14,9 @@
 #include <string_view>
 #include <type_traits>
 
-namespace holdfast {
+#include "holdfast/export.h"
+
+namespace holdfast HOLDFAST_EXPORT {
 
 enum class DType : uint8_t {
   kBool,

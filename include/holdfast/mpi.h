@@ -22,10 +22,11 @@
 #include <memory>
 #include <optional>
 
+#include "holdfast/export.h"
 #include "holdfast/process_group.h"
 #include "holdfast/status.h"
 
-namespace holdfast {
+namespace holdfast HOLDFAST_EXPORT {
 
 inline constexpr int kMpiTag = 27961;
 

@@ -26,8 +26,9 @@
 #include <vector>
 
 #include "holdfast/checkpoint.h"
+#include "holdfast/export.h"
 
-namespace holdfast {
+namespace holdfast HOLDFAST_EXPORT {
 
 struct PendingSaveOptions {
   // As SaveOptions::group: every rank begins, saves the same items and commits,

@@ -41,9 +41,10 @@
 #include <type_traits>
 #include <vector>
 
+#include "holdfast/export.h"
 #include "holdfast/status.h"
 
-namespace holdfast {
+namespace holdfast HOLDFAST_EXPORT {
 
 // How one rank's messages reach another.
 //

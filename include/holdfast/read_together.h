@@ -29,9 +29,10 @@
 #include <vector>
 
 #include "holdfast/checkpoint.h"
+#include "holdfast/export.h"
 #include "holdfast/process_group.h"
 
-namespace holdfast {
+namespace holdfast HOLDFAST_EXPORT {
 
 struct TogetherRequest {
   size_t leaf = 0;  // index into leaves(); an array or scalar

@@ -30,11 +30,12 @@
 #include <span>
 #include <vector>
 
+#include "holdfast/export.h"
 #include "holdfast/sharding.h"
 #include "holdfast/status.h"
 #include "holdfast/tensor.h"
 
-namespace holdfast {
+namespace holdfast HOLDFAST_EXPORT {
 
 // Which process each device belongs to.
 struct DeviceProcesses {

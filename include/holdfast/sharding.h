@@ -19,10 +19,11 @@
 #include <variant>
 #include <vector>
 
+#include "holdfast/export.h"
 #include "holdfast/status.h"
 #include "holdfast/tensor.h"
 
-namespace holdfast {
+namespace holdfast HOLDFAST_EXPORT {
 
 // Devices in a grid with named axes.
 struct Mesh {

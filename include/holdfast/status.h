@@ -14,7 +14,9 @@
 #include <string_view>
 #include <utility>
 
-namespace holdfast {
+#include "holdfast/export.h"
+
+namespace holdfast HOLDFAST_EXPORT {
 
 // Values are part of the API and of `--json` output: do not renumber.
 enum class StatusCode : uint8_t {

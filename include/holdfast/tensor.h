@@ -16,9 +16,10 @@
 #include <vector>
 
 #include "holdfast/dtype.h"
+#include "holdfast/export.h"
 #include "holdfast/status.h"
 
-namespace holdfast {
+namespace holdfast HOLDFAST_EXPORT {
 
 using Shape = std::vector<int64_t>;
 inline constexpr int kRankMax = 32;

@@ -31,9 +31,10 @@
 #include <vector>
 
 #include "holdfast/dtype.h"
+#include "holdfast/export.h"
 #include "holdfast/tensor.h"
 
-namespace holdfast {
+namespace holdfast HOLDFAST_EXPORT {
 
 enum class NodeKind : uint8_t { kDict, kList, kTuple, kNamedTuple, kLeaf };
 

@@ -6,9 +6,11 @@
 
 #include <string_view>
 
+#include "holdfast/export.h"
+
 #define HOLDFAST_VERSION "0.1.0"
 
-namespace holdfast {
+namespace holdfast HOLDFAST_EXPORT {
 
 // "0.1.0".
 std::string_view Version();

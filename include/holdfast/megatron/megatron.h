@@ -25,10 +25,12 @@
 #include <string_view>
 #include <vector>
 
+#include "holdfast/export.h"
 #include "holdfast/status.h"
 #include "holdfast/tensor.h"
 
-namespace holdfast::megatron {
+namespace holdfast HOLDFAST_EXPORT {
+namespace megatron {
 
 struct Error {
   std::string code;          // "ARRAY_NOT_FOUND"
@@ -243,4 +245,5 @@ Result<StrictOutcome> ApplyStrictness(StrictHandling strict,
                                       const KeySet& this_rank,
                                       const KeySet& all_ranks);
 
-}  // namespace holdfast::megatron
+}  // namespace megatron
+}  // namespace holdfast

@@ -14,10 +14,12 @@
 #include <variant>
 #include <vector>
 
+#include "holdfast/export.h"
 #include "holdfast/megatron/megatron.h"
 #include "holdfast/tree.h"
 
-namespace holdfast::megatron {
+namespace holdfast HOLDFAST_EXPORT {
+namespace megatron {
 
 struct ShardedState;
 
@@ -111,4 +113,5 @@ Result<ShardedTensorFactory> MakeSplitFactory(
 // The arrays joined along `axis`. InvalidArgument unless the others agree.
 Result<Array> Concatenate(std::span<const Array> parts, int axis);
 
-}  // namespace holdfast::megatron
+}  // namespace megatron
+}  // namespace holdfast

@@ -28,10 +28,12 @@
 #include <variant>
 #include <vector>
 
+#include "holdfast/export.h"
 #include "holdfast/megatron/megatron.h"
 #include "holdfast/options.h"
 
-namespace holdfast::megatron {
+namespace holdfast HOLDFAST_EXPORT {
+namespace megatron {
 
 // ---- metadata.json
 
@@ -360,4 +362,5 @@ Result<std::vector<RankResult>> LoadCheckpoint(
     std::span<const RankState> ranks, const std::string& checkpoint_dir,
     const LoadCheckpointOptions& options = {});
 
-}  // namespace holdfast::megatron
+}  // namespace megatron
+}  // namespace holdfast

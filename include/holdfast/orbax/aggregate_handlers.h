@@ -11,10 +11,11 @@
 
 #include <string>
 
+#include "holdfast/export.h"
 #include "holdfast/status.h"
 #include "holdfast/tree.h"
 
-namespace holdfast {
+namespace holdfast HOLDFAST_EXPORT {
 
 class AggregateHandler {
  public:

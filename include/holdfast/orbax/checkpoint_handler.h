@@ -39,11 +39,12 @@
 #include <utility>
 #include <vector>
 
+#include "holdfast/export.h"
 #include "holdfast/orbax/type_handlers.h"
 #include "holdfast/status.h"
 #include "holdfast/tree.h"
 
-namespace holdfast {
+namespace holdfast HOLDFAST_EXPORT {
 
 // What to save, or how to restore. Each item type has structs of its own.
 struct CheckpointArgs {

@@ -39,6 +39,7 @@
 #include <string_view>
 #include <vector>
 
+#include "holdfast/export.h"
 #include "holdfast/orbax/checkpoint_handler.h"
 #include "holdfast/orbax/checkpointer.h"
 #include "holdfast/orbax/preservation_policy.h"
@@ -49,7 +50,7 @@
 #include "holdfast/status.h"
 #include "holdfast/tree.h"
 
-namespace holdfast {
+namespace holdfast HOLDFAST_EXPORT {
 
 struct CheckpointManagerOptions {
   // --- When to save; save_decision_policy alone, when it is there ---

@@ -29,6 +29,7 @@
 #include <string>
 #include <string_view>
 
+#include "holdfast/export.h"
 #include "holdfast/options.h"
 #include "holdfast/orbax/checkpoint_handler.h"
 #include "holdfast/orbax/composite_handler.h"
@@ -36,7 +37,7 @@
 #include "holdfast/status.h"
 #include "holdfast/tree.h"
 
-namespace holdfast {
+namespace holdfast HOLDFAST_EXPORT {
 
 struct CheckpointerOptions {
   MultiprocessingOptions multiprocessing_options;

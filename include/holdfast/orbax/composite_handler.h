@@ -29,10 +29,11 @@
 #include <variant>
 #include <vector>
 
+#include "holdfast/export.h"
 #include "holdfast/orbax/checkpoint_handler.h"
 #include "holdfast/orbax/pytree_checkpoint_handler.h"
 
-namespace holdfast {
+namespace holdfast HOLDFAST_EXPORT {
 
 // The item that a manager saves when it was told of no items.
 inline constexpr std::string_view kDefaultItemName = "default";

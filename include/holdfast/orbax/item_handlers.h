@@ -20,12 +20,13 @@
 #include <string_view>
 #include <utility>
 
+#include "holdfast/export.h"
 #include "holdfast/orbax/checkpoint_handler.h"
 #include "holdfast/orbax/pytree_checkpoint_handler.h"
 #include "holdfast/orbax/restore_args.h"
 #include "holdfast/tree.h"
 
-namespace holdfast {
+namespace holdfast HOLDFAST_EXPORT {
 
 // PyTreeCheckpointHandler (pytree_checkpoint_handler.h) as an item.
 struct PyTreeSave : CheckpointArgs {

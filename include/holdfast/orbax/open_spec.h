@@ -28,6 +28,7 @@
 #include <vector>
 
 #include "holdfast/dtype.h"
+#include "holdfast/export.h"
 #include "holdfast/orbax/spec.h"
 #include "holdfast/orbax/type_handlers.h"
 #include "holdfast/orbax/value_metadata.h"
@@ -35,7 +36,7 @@
 #include "holdfast/status.h"
 #include "holdfast/tensor.h"
 
-namespace holdfast {
+namespace holdfast HOLDFAST_EXPORT {
 
 // The databases of driver "memory"; handles that share it see the same keys.
 class SpecMemory {

@@ -12,9 +12,10 @@
 
 #include <csignal>
 
+#include "holdfast/export.h"
 #include "holdfast/status.h"
 
-namespace holdfast {
+namespace holdfast HOLDFAST_EXPORT {
 
 // From now on the signal is noted. Again for the same signal: nothing happens.
 Status WatchForPreemption(int signal_number = SIGTERM);

@@ -38,6 +38,7 @@
 #include <variant>
 #include <vector>
 
+#include "holdfast/export.h"
 #include "holdfast/options.h"
 #include "holdfast/orbax/aggregate_handlers.h"
 #include "holdfast/orbax/pytree_metadata.h"
@@ -49,7 +50,7 @@
 #include "holdfast/status.h"
 #include "holdfast/tree.h"
 
-namespace holdfast {
+namespace holdfast HOLDFAST_EXPORT {
 
 inline constexpr std::string_view kPytreeMetadataFile = "_METADATA";
 // Orbax's default bound, made for the largest hosts; in 10^9 bytes.

@@ -10,11 +10,12 @@
 #include <string>
 #include <vector>
 
+#include "holdfast/export.h"
 #include "holdfast/orbax/value_metadata.h"
 #include "holdfast/tensor.h"
 #include "holdfast/tree.h"
 
-namespace holdfast {
+namespace holdfast HOLDFAST_EXPORT {
 
 // An entry of `_METADATA`.
 struct ValueMetadataEntry {

@@ -16,11 +16,12 @@
 #include <vector>
 
 #include "holdfast/dtype.h"
+#include "holdfast/export.h"
 #include "holdfast/sharding.h"
 #include "holdfast/status.h"
 #include "holdfast/tensor.h"
 
-namespace holdfast {
+namespace holdfast HOLDFAST_EXPORT {
 
 // What a leaf becomes, whatever it was saved as.
 enum class RestoreType : uint8_t {

@@ -19,10 +19,11 @@
 #include <variant>
 #include <vector>
 
+#include "holdfast/export.h"
 #include "holdfast/orbax/step_record.h"
 #include "holdfast/status.h"
 
-namespace holdfast {
+namespace holdfast HOLDFAST_EXPORT {
 
 // Steps that `interval` divides.
 struct FixedIntervalPolicy {

@@ -27,13 +27,14 @@
 #include <vector>
 
 #include "holdfast/dtype.h"
+#include "holdfast/export.h"
 #include "holdfast/options.h"
 #include "holdfast/orbax/restore_args.h"
 #include "holdfast/orbax/type_handlers.h"
 #include "holdfast/status.h"
 #include "holdfast/tensor.h"
 
-namespace holdfast {
+namespace holdfast HOLDFAST_EXPORT {
 
 inline constexpr std::string_view kFileDriver = "file";
 inline constexpr std::string_view kDefaultDriver = kFileDriver;

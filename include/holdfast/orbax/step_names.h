@@ -20,11 +20,12 @@
 #include <string_view>
 #include <vector>
 
+#include "holdfast/export.h"
 #include "holdfast/options.h"
 #include "holdfast/process_group.h"
 #include "holdfast/status.h"
 
-namespace holdfast {
+namespace holdfast HOLDFAST_EXPORT {
 
 // What makes a directory a checkpoint rather than a part of one.
 struct CommittedBy {

@@ -12,7 +12,9 @@
 #include <type_traits>
 #include <variant>
 
-namespace holdfast {
+#include "holdfast/export.h"
+
+namespace holdfast HOLDFAST_EXPORT {
 
 // The metrics item of a step.
 struct Metrics {

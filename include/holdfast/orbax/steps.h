@@ -22,12 +22,13 @@
 #include <vector>
 
 #include "holdfast/checkpoint.h"
+#include "holdfast/export.h"
 #include "holdfast/orbax/preservation_policy.h"
 #include "holdfast/orbax/step_names.h"
 #include "holdfast/orbax/step_record.h"
 #include "holdfast/status.h"
 
-namespace holdfast {
+namespace holdfast HOLDFAST_EXPORT {
 
 inline constexpr std::string_view kTrashDirectoryName = ".holdfast_trash";
 

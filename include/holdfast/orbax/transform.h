@@ -29,12 +29,13 @@
 #include <variant>
 #include <vector>
 
+#include "holdfast/export.h"
 #include "holdfast/orbax/restore_args.h"
 #include "holdfast/orbax/tree_utils.h"
 #include "holdfast/status.h"
 #include "holdfast/tree.h"
 
-namespace holdfast {
+namespace holdfast HOLDFAST_EXPORT {
 
 // Where the value of a key of the new tree comes from.
 struct Transform {

@@ -21,10 +21,11 @@
 #include <utility>
 #include <vector>
 
+#include "holdfast/export.h"
 #include "holdfast/status.h"
 #include "holdfast/tree.h"
 
-namespace holdfast {
+namespace holdfast HOLDFAST_EXPORT {
 
 // Keys from the root: dict keys, field names, decimal indices.
 using TreePath = std::vector<std::string>;

@@ -40,6 +40,7 @@
 #include <utility>
 #include <vector>
 
+#include "holdfast/export.h"
 #include "holdfast/options.h"
 #include "holdfast/orbax/restore_args.h"
 #include "holdfast/orbax/value_metadata.h"
@@ -47,7 +48,7 @@
 #include "holdfast/tensor.h"
 #include "holdfast/tree.h"
 
-namespace holdfast {
+namespace holdfast HOLDFAST_EXPORT {
 
 // Bounds the bytes in flight of many calls together.
 class LimitInFlightBytes {

@@ -9,10 +9,11 @@
 #include <variant>
 
 #include "holdfast/dtype.h"
+#include "holdfast/export.h"
 #include "holdfast/sharding.h"
 #include "holdfast/tensor.h"
 
-namespace holdfast {
+namespace holdfast HOLDFAST_EXPORT {
 
 // How an array is stored.
 struct StorageMetadata {

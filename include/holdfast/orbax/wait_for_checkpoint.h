@@ -14,10 +14,11 @@
 #include <optional>
 #include <string>
 
+#include "holdfast/export.h"
 #include "holdfast/orbax/step_names.h"
 #include "holdfast/status.h"
 
-namespace holdfast {
+namespace holdfast HOLDFAST_EXPORT {
 
 struct WaitOptions {
   // Null: every format, as Orbax's checkpoint_steps.

@@ -9,9 +9,10 @@
 
 #include <string>
 
+#include "holdfast/export.h"
 #include "holdfast/status.h"
 
-namespace holdfast {
+namespace holdfast HOLDFAST_EXPORT {
 
 // The whole of the file at `path`, a path or URL. A file that no list has is
 // read as it is.

@@ -19,10 +19,11 @@
 #include <string>
 #include <vector>
 
+#include "holdfast/export.h"
 #include "holdfast/options.h"
 #include "holdfast/status.h"
 
-namespace holdfast {
+namespace holdfast HOLDFAST_EXPORT {
 
 // Both are false for what is no directory, or is not there.
 Result<bool> IsTemporaryCheckpoint(const std::string& path,

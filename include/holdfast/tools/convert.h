@@ -33,11 +33,12 @@
 #include <vector>
 
 #include "holdfast/checkpoint.h"
+#include "holdfast/export.h"
 #include "holdfast/options.h"
 #include "holdfast/sharding.h"
 #include "holdfast/status.h"
 
-namespace holdfast {
+namespace holdfast HOLDFAST_EXPORT {
 
 // Which leaves of the source the new checkpoint has, and under which names.
 //

@@ -39,12 +39,13 @@
 #include <vector>
 
 #include "holdfast/checkpoint.h"
+#include "holdfast/export.h"
 #include "holdfast/options.h"
 #include "holdfast/status.h"
 #include "holdfast/tools/convert.h"
 #include "holdfast/tree.h"
 
-namespace holdfast {
+namespace holdfast HOLDFAST_EXPORT {
 
 struct DiffOptions {
   // Threads, memory, progress (phase "compare", bytes of both sides), cancel.

@@ -8,7 +8,9 @@
 
 #include <string_view>
 
-namespace holdfast {
+#include "holdfast/export.h"
+
+namespace holdfast HOLDFAST_EXPORT {
 
 bool GlobMatches(std::string_view glob, std::string_view text);
 // The glob matches the name, or is the name or one above it.

@@ -25,11 +25,12 @@
 #include <vector>
 
 #include "holdfast/checkpoint.h"
+#include "holdfast/export.h"
 #include "holdfast/options.h"
 #include "holdfast/status.h"
 #include "holdfast/tools/convert.h"
 
-namespace holdfast {
+namespace holdfast HOLDFAST_EXPORT {
 
 // What a leaf is taken from when several sources have its name.
 enum class MergePrefer : uint8_t { kRefuse, kFirst, kLast };

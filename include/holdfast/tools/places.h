@@ -23,9 +23,10 @@
 #include <string_view>
 #include <vector>
 
+#include "holdfast/export.h"
 #include "holdfast/status.h"
 
-namespace holdfast {
+namespace holdfast HOLDFAST_EXPORT {
 
 // "scheme://…".
 bool IsPlaceUrl(std::string_view path);

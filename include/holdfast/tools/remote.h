@@ -21,10 +21,11 @@
 #include <string_view>
 #include <vector>
 
+#include "holdfast/export.h"
 #include "holdfast/options.h"
 #include "holdfast/status.h"
 
-namespace holdfast {
+namespace holdfast HOLDFAST_EXPORT {
 
 struct RemoteSettings {
   // S3: "": AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, the profile's, Amazon's.

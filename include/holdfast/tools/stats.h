@@ -27,11 +27,12 @@
 #include <vector>
 
 #include "holdfast/checkpoint.h"
+#include "holdfast/export.h"
 #include "holdfast/options.h"
 #include "holdfast/status.h"
 #include "holdfast/tree.h"
 
-namespace holdfast {
+namespace holdfast HOLDFAST_EXPORT {
 
 struct StatsOptions {
   // Threads, memory, progress (phase "stats", decoded bytes), cancel.

@@ -30,11 +30,12 @@
 #include <vector>
 
 #include "holdfast/dtype.h"
+#include "holdfast/export.h"
 #include "holdfast/status.h"
 #include "holdfast/tensor.h"
 #include "holdfast/tree.h"
 
-namespace holdfast {
+namespace holdfast HOLDFAST_EXPORT {
 
 enum class PickleKind : uint8_t {
   kNone,
