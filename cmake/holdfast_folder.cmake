@@ -83,7 +83,7 @@ function(holdfast_folder path)
     add_executable(${name}_test ${tests})
     holdfast_unity(${name}_test TESTS)
     target_link_libraries(${name}_test PRIVATE
-      holdfast_options GTest::gmock GTest::gtest_main ${libs})
+      holdfast_options holdfast_twins GTest::gmock GTest::gtest_main ${libs})
     # Linked with the folder and everything downstairs, and nothing upstairs.
     foreach(library IN LISTS closure)
       target_sources(${name}_test PRIVATE $<TARGET_OBJECTS:${library}>)

@@ -4,9 +4,11 @@
 usage: check_layers.py [--root DIR] [--write]
 
 A folder of src/ includes only the folders that it stands on, and those that
-they stand on, and each third-party header only where the table says. Public headers include std (of C
-those in c/) and each other, and open with a comment. cli/, examples/ and the consumers in
-tests/ see public headers only. Also refuses cycles in the table, rows that say twice what it stands on, and a
+they stand on, and each third-party header only where the table says. Public
+headers include std (of C those in c/) and each other, and open with a comment.
+cli/, examples/ and the consumers in tests/ see public headers only; the twins
+are for tests, each on the floor whose headers it includes. Also refuses cycles
+in the table, rows that say twice what a folder stands on, and a
 doc/architecture.md whose table is not made from it; --write makes it.
 Prints file:line for each problem; exit status 1 when there is one.
 """
@@ -36,6 +38,7 @@ class Law:
         self.third_party = table["third_party"]
         self.any_third_party = table["any_third_party"]
         self.public_headers = table["public_headers"]
+        self.twins = table["twins"]
 
     def folder_of(self, name):
         """The longest src folder that holds `name`, or None."""
@@ -147,15 +150,39 @@ class Checker:
             home = self.home(name)
             if home is None:
                 return "the file lies in no folder of the table"
+            if target is None and (self.root / "tests" / included).exists():
+                return self.tests_refusal(name, home, included)
             if target is None:
-                if (name.endswith("_test.cc") and
-                        (self.root / "tests" / included).exists()):
-                    return None
                 return "the included file lies in no folder of src/"
             if target != home and target not in self.law.folders[home]:
                 return f"{home} may not see {target}"
             return None
         return self.outside_refusal(name, included, target)
+
+    def tests_refusal(self, name, home, included):
+        """Of a file in tests/ that a file of the folder `home` includes."""
+        if not name.endswith(("_test.cc", "_test_util.h")):
+            return "only tests may"
+        path = self.root / "tests" / included
+        if path.is_relative_to(self.root / self.law.twins):
+            for floor in sorted(self.floors(path)):
+                if floor != home and floor not in self.law.folders[home]:
+                    return f"{home} may not see {floor}, which it includes"
+        return None
+
+    def floors(self, twin):
+        """The folders of src/ whose headers a twin's header includes."""
+        found = set()
+        for line in twin.read_text(encoding="utf-8").splitlines():
+            match = INCLUDE.match(line)
+            if not match or match.group(1) == "<":
+                continue
+            path = self.root / "tests" / match.group(2)
+            if path.exists():
+                found |= self.floors(path)
+            elif not match.group(2).startswith("holdfast/"):
+                found.add(self.law.folder_of(match.group(2)))
+        return found - {None}
 
     def outside_refusal(self, name, included, target):
         if any(name.startswith(folder + "/")

@@ -14,9 +14,9 @@
 #include "holdfast/pending_save.h"
 #include "holdfast/tools/checked_file.h"
 #include "place/file_walk.h"
-#include "place/mem_bucket_for_test.h"
 #include "place/open_store.h"
-#include "storage/scratch_directory.h"
+#include "twins/mem_bucket.h"
+#include "twins/scratch_directory.h"
 
 namespace holdfast {
 namespace {

@@ -10,7 +10,7 @@
 #include "checkpoint/opened_checkpoint.h"
 #include "holdfast/pending_save.h"
 #include "holdfast/tools/commit.h"
-#include "storage/scratch_directory.h"
+#include "twins/scratch_directory.h"
 
 namespace holdfast {
 namespace {

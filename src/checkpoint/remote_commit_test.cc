@@ -19,7 +19,7 @@
 #include "holdfast/checkpoint.h"
 #include "holdfast/pending_save.h"
 #include "holdfast/tools/commit.h"
-#include "place/mem_bucket_for_test.h"
+#include "twins/mem_bucket.h"
 
 namespace holdfast {
 namespace {

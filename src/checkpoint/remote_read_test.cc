@@ -13,9 +13,9 @@
 #include "place/directory_ops.h"
 #include "place/file_walk.h"
 #include "place/look.h"
-#include "place/mem_bucket_for_test.h"
 #include "place/open_store.h"
-#include "storage/scratch_directory.h"
+#include "twins/mem_bucket.h"
+#include "twins/scratch_directory.h"
 
 namespace holdfast {
 namespace {

@@ -9,7 +9,7 @@
 #include "checkpoint/opened_checkpoint.h"
 #include "holdfast/checkpoint.h"
 #include "holdfast/pending_save.h"
-#include "storage/scratch_directory.h"
+#include "twins/scratch_directory.h"
 
 namespace holdfast {
 namespace {

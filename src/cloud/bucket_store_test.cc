@@ -2,10 +2,10 @@
 
 #include <condition_variable>
 
-#include "cloud/fault_bucket.h"
-#include "cloud/memory_bucket.h"
-#include "conformance/bucket_conformance.h"
+#include "conformance/bucket_calls.h"
 #include "conformance/store_conformance.h"
+#include "twins/fault_bucket.h"
+#include "twins/memory_bucket.h"
 
 namespace holdfast {
 namespace {

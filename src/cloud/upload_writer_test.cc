@@ -11,10 +11,10 @@
 
 #include "base/thread_shortage_for_test.h"
 #include "cloud/bucket_store.h"
-#include "cloud/fault_bucket.h"
-#include "cloud/memory_bucket.h"
 #include "cloud/part_buffer.h"
-#include "conformance/bucket_conformance.h"
+#include "conformance/bucket_calls.h"
+#include "twins/fault_bucket.h"
+#include "twins/memory_bucket.h"
 
 namespace holdfast {
 namespace {
@@ -139,8 +139,7 @@ TEST(UploadWriterTest, WithoutAThreadWritesFailInWords) {
     EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
     EXPECT_EQ(status.message(), "uploads: the system gives no thread");
   }
-  const Status queued =
-      store.Write("k", "x", {.sync = false, .atomic = false});
+  const Status queued = store.Write("k", "x", {.sync = false, .atomic = false});
   EXPECT_EQ(queued.code(), StatusCode::kResourceExhausted);
   EXPECT_TRUE(store.Flush().ok());  // the caller was told
   EXPECT_EQ(bucket->Head("k").status().code(), StatusCode::kNotFound);

@@ -22,7 +22,7 @@
 #include "interop/safetensors.h"
 #include "interop/safetensors_target.h"
 #include "interop/tree_sidecar.h"
-#include "storage/scratch_directory.h"
+#include "twins/scratch_directory.h"
 
 namespace holdfast {
 namespace {

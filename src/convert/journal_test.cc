@@ -8,7 +8,7 @@
 #include <random>
 #include <sstream>
 
-#include "storage/scratch_directory.h"
+#include "twins/scratch_directory.h"
 
 namespace holdfast {
 namespace {

@@ -12,7 +12,7 @@
 #include "interop/safetensors_target.h"
 #include "interop/target_sidecar.h"
 #include "interop/tree_sidecar.h"
-#include "storage/scratch_directory.h"
+#include "twins/scratch_directory.h"
 
 namespace holdfast {
 namespace {

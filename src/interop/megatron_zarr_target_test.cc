@@ -9,8 +9,8 @@
 #include "holdfast/tools/torch_file.h"
 #include "interop/tree_sidecar.h"
 #include "megatron/open.h"
-#include "storage/scratch_directory.h"
 #include "tensor/copy.h"
+#include "twins/scratch_directory.h"
 
 namespace holdfast {
 namespace {

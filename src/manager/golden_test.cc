@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "holdfast/orbax/checkpoint_manager.h"
-#include "storage/scratch_directory.h"
+#include "twins/scratch_directory.h"
 
 namespace holdfast {
 namespace {

@@ -10,7 +10,7 @@
 #include "holdfast/orbax/item_handlers.h"
 #include "holdfast/orbax/preemption.h"
 #include "manager/step_remover.h"
-#include "storage/scratch_directory.h"
+#include "twins/scratch_directory.h"
 
 namespace holdfast {
 namespace {

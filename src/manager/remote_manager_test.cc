@@ -10,7 +10,7 @@
 #include "holdfast/orbax/checkpoint_manager.h"
 #include "holdfast/orbax/item_handlers.h"
 #include "holdfast/orbax/wait_for_checkpoint.h"
-#include "place/mem_bucket_for_test.h"
+#include "twins/mem_bucket.h"
 
 namespace holdfast {
 namespace {

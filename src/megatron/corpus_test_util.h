@@ -14,9 +14,9 @@
 #include "base/sha256.h"
 #include "holdfast/megatron/state.h"
 #include "holdfast/megatron/zarr.h"
-#include "storage/scratch_directory.h"
 #include "tensor/box.h"
 #include "tensor/copy.h"
+#include "twins/scratch_directory.h"
 
 namespace holdfast::megatron {
 

@@ -6,7 +6,7 @@
 
 #include "holdfast/megatron/zarr.h"
 #include "megatron/corpus_test_util.h"
-#include "place/mem_bucket_for_test.h"
+#include "twins/mem_bucket.h"
 
 namespace holdfast::megatron {
 namespace {

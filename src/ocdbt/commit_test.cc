@@ -9,7 +9,7 @@
 
 #include "ocdbt/database_test_util.h"
 #include "ocdbt/merge.h"
-#include "storage/fault_store.h"
+#include "twins/fault_store.h"
 
 namespace holdfast::ocdbt {
 namespace {

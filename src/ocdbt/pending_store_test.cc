@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "ocdbt/database_test_util.h"
-#include "storage/fault_store.h"
+#include "twins/fault_store.h"
 
 namespace holdfast::ocdbt {
 namespace {

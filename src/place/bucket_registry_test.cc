@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "cloud/memory_bucket.h"
+#include "twins/memory_bucket.h"
 
 namespace holdfast {
 namespace {

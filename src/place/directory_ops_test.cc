@@ -6,8 +6,8 @@
 #include <map>
 
 #include "place/file_walk.h"
-#include "place/mem_bucket_for_test.h"
 #include "place/well_known_names.h"
+#include "twins/mem_bucket.h"
 
 namespace holdfast {
 namespace {

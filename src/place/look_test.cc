@@ -5,8 +5,8 @@
 
 #include "place/directory_ops.h"
 #include "place/file_walk.h"
-#include "place/mem_bucket_for_test.h"
 #include "place/open_store.h"
+#include "twins/mem_bucket.h"
 
 namespace holdfast {
 namespace {

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <random>
 
-#include "place/mem_bucket_for_test.h"
+#include "twins/mem_bucket.h"
 
 namespace holdfast {
 namespace {

@@ -5,7 +5,7 @@
 #include <atomic>
 #include <thread>
 
-#include "place/mem_bucket_for_test.h"
+#include "twins/mem_bucket.h"
 
 namespace holdfast {
 namespace {

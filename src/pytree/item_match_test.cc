@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "pytree/pytree_test_util.h"
-#include "storage/scratch_directory.h"
+#include "twins/scratch_directory.h"
 
 namespace holdfast {
 namespace {

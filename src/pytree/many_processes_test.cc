@@ -11,9 +11,9 @@
 #include "holdfast/orbax/pytree_checkpoint_handler.h"
 #include "holdfast/process_group.h"
 #include "holdfast/shard_plan.h"
-#include "storage/scratch_directory.h"
 #include "tensor/box.h"
 #include "tensor/copy.h"
+#include "twins/scratch_directory.h"
 
 namespace holdfast {
 namespace {

@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "pytree/pytree_test_util.h"
-#include "storage/scratch_directory.h"
+#include "twins/scratch_directory.h"
 
 namespace holdfast {
 namespace {

@@ -5,7 +5,7 @@
 #include "holdfast/checkpoint.h"
 #include "pytree/base_restore.h"
 #include "pytree/pytree_test_util.h"
-#include "storage/scratch_directory.h"
+#include "twins/scratch_directory.h"
 
 namespace holdfast {
 namespace {

@@ -7,7 +7,7 @@
 #include "checkpoint/opened_checkpoint.h"
 #include "holdfast/checkpoint.h"
 #include "pytree/pytree_test_util.h"
-#include "storage/scratch_directory.h"
+#include "twins/scratch_directory.h"
 
 namespace holdfast {
 namespace {

@@ -8,14 +8,14 @@
 #include <fstream>
 #include <map>
 
-#include "cloud/fault_bucket.h"
-#include "cloud/memory_bucket.h"
 #include "holdfast/checkpoint.h"
 #include "holdfast/tools/commit.h"
 #include "holdfast/tools/remote.h"
 #include "place/bucket_registry.h"
 #include "remote/copy_files.h"
 #include "remote/copy_plan.h"
+#include "twins/fault_bucket.h"
+#include "twins/memory_bucket.h"
 
 namespace holdfast {
 namespace {

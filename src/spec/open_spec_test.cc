@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "cloud/memory_bucket.h"
 #include "place/bucket_registry.h"
+#include "twins/memory_bucket.h"
 
 namespace holdfast {
 namespace {

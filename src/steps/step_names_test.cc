@@ -10,7 +10,7 @@
 
 #include "steps/golden_for_test.h"
 #include "steps/steps_test_util.h"
-#include "storage/scratch_directory.h"
+#include "twins/scratch_directory.h"
 
 namespace holdfast {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "steps/steps_test_util.h"
 #include "steps/trash.h"
-#include "storage/scratch_directory.h"
+#include "twins/scratch_directory.h"
 
 namespace holdfast {
 namespace {

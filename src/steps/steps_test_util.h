@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "storage/scratch_directory.h"
+#include "twins/scratch_directory.h"
 
 namespace holdfast {
 

@@ -6,7 +6,7 @@
 #include "holdfast/orbax/preemption.h"
 #include "holdfast/orbax/wait_for_checkpoint.h"
 #include "steps/steps_test_util.h"
-#include "storage/scratch_directory.h"
+#include "twins/scratch_directory.h"
 
 namespace holdfast {
 namespace {

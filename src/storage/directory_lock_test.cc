@@ -6,7 +6,7 @@
 
 #include <filesystem>
 
-#include "storage/scratch_directory.h"
+#include "twins/scratch_directory.h"
 
 namespace holdfast {
 namespace {

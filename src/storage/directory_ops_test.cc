@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <thread>
 
-#include "storage/scratch_directory.h"
+#include "twins/scratch_directory.h"
 
 namespace holdfast::local {
 namespace {

@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <vector>
 
-#include "storage/scratch_directory.h"
+#include "twins/scratch_directory.h"
 
 namespace holdfast {
 namespace {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "storage/scratch_directory.h"
+#include "twins/scratch_directory.h"
 
 namespace holdfast {
 namespace {

@@ -13,7 +13,7 @@
 
 #include "base/status_macros.h"
 #include "conformance/store_conformance.h"
-#include "storage/scratch_directory.h"
+#include "twins/scratch_directory.h"
 
 namespace holdfast {
 namespace {

@@ -10,7 +10,7 @@
 
 #include <cstring>
 
-#include "storage/scratch_directory.h"
+#include "twins/scratch_directory.h"
 
 namespace holdfast {
 namespace {

@@ -15,7 +15,7 @@
 #include "convert/check_copy.h"
 #include "holdfast/process_group.h"
 #include "holdfast/shard_plan.h"
-#include "storage/scratch_directory.h"
+#include "twins/scratch_directory.h"
 
 namespace holdfast {
 namespace {

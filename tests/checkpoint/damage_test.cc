@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "checkpoint/test_trees.h"
-#include "storage/scratch_directory.h"
+#include "twins/scratch_directory.h"
 
 namespace holdfast {
 namespace {

@@ -9,7 +9,7 @@
 #include "ocdbt/append.h"
 #include "ocdbt/ocdbt_store.h"
 #include "storage/file_store.h"
-#include "storage/scratch_directory.h"
+#include "twins/scratch_directory.h"
 
 namespace holdfast {
 namespace {

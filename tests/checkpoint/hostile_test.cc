@@ -19,7 +19,7 @@
 #include "checkpoint/test_trees.h"
 #include "ocdbt/format/btree_node.h"
 #include "ocdbt/format/manifest.h"
-#include "storage/scratch_directory.h"
+#include "twins/scratch_directory.h"
 
 namespace holdfast {
 namespace {

@@ -11,9 +11,9 @@
 #include "checkpoint/test_trees.h"
 #include "holdfast/pending_save.h"
 #include "holdfast/process_group.h"
-#include "storage/scratch_directory.h"
 #include "tensor/box.h"
 #include "tensor/copy.h"
+#include "twins/scratch_directory.h"
 
 namespace holdfast {
 namespace {

@@ -8,7 +8,7 @@
 #include <iterator>
 
 #include "checkpoint/test_trees.h"
-#include "storage/scratch_directory.h"
+#include "twins/scratch_directory.h"
 
 namespace holdfast {
 namespace {

@@ -7,9 +7,9 @@
 #include <fstream>
 
 #include "checkpoint/test_trees.h"
-#include "storage/scratch_directory.h"
 #include "tensor/box.h"
 #include "tensor/copy.h"
+#include "twins/scratch_directory.h"
 
 namespace holdfast {
 namespace {

@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "cloud/bucket_store.h"
-#include "cloud/fault_bucket.h"
-#include "cloud/memory_bucket.h"
 #include "ocdbt/bulk_writer.h"
 #include "ocdbt/ocdbt_store.h"
+#include "twins/fault_bucket.h"
+#include "twins/memory_bucket.h"
 
 namespace holdfast {
 namespace {

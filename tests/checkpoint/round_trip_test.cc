@@ -7,8 +7,8 @@
 #include <random>
 
 #include "checkpoint/test_trees.h"
-#include "storage/scratch_directory.h"
 #include "tensor/copy.h"
+#include "twins/scratch_directory.h"
 
 namespace holdfast {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "checkpoint/test_trees.h"
 #include "holdfast/holdfast.h"
-#include "storage/scratch_directory.h"
+#include "twins/scratch_directory.h"
 
 namespace holdfast {
 namespace {

@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include "checkpointer/handlers_for_test.h"
-#include "storage/scratch_directory.h"
+#include "twins/scratch_directory.h"
 
 namespace holdfast {
 namespace {

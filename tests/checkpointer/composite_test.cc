@@ -8,7 +8,7 @@
 
 #include "checkpointer/handlers_for_test.h"
 #include "place/directory_ops.h"
-#include "storage/scratch_directory.h"
+#include "twins/scratch_directory.h"
 
 namespace holdfast {
 namespace {

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "checkpointer/handlers_for_test.h"
-#include "storage/scratch_directory.h"
+#include "twins/scratch_directory.h"
 
 namespace holdfast {
 namespace {

@@ -14,7 +14,7 @@
 #include "crash/judge.h"
 #include "crash/recorder.h"
 #include "crash/scenarios.h"
-#include "storage/scratch_directory.h"
+#include "twins/scratch_directory.h"
 
 namespace holdfast {
 namespace {

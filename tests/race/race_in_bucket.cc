@@ -13,12 +13,12 @@
 #include <vector>
 
 #include "checkpoint/commit/lease.h"
-#include "cloud/fault_bucket.h"
-#include "cloud/memory_bucket.h"
 #include "holdfast/holdfast.h"
 #include "holdfast/tools/commit.h"
 #include "place/bucket_registry.h"
 #include "race/race.h"
+#include "twins/fault_bucket.h"
+#include "twins/memory_bucket.h"
 
 namespace holdfast {
 namespace {

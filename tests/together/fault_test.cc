@@ -13,7 +13,7 @@
 #include "distributed/local_ranks.h"
 #include "holdfast/pending_save.h"
 #include "holdfast/read_together.h"
-#include "storage/scratch_directory.h"
+#include "twins/scratch_directory.h"
 
 namespace holdfast {
 namespace {

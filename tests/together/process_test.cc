@@ -9,7 +9,7 @@
 #include "checkpoint/test_trees.h"
 #include "distributed/local_ranks.h"
 #include "holdfast/read_together.h"
-#include "storage/scratch_directory.h"
+#include "twins/scratch_directory.h"
 
 namespace holdfast {
 namespace {

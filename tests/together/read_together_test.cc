@@ -9,8 +9,8 @@
 
 #include "checkpoint/test_trees.h"
 #include "distributed/local_ranks.h"
-#include "storage/scratch_directory.h"
 #include "tensor/copy.h"
+#include "twins/scratch_directory.h"
 
 namespace holdfast {
 namespace {

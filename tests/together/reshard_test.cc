@@ -10,9 +10,9 @@
 #include "distributed/local_ranks.h"
 #include "holdfast/read_together.h"
 #include "holdfast/sharding.h"
-#include "storage/scratch_directory.h"
 #include "tensor/box.h"
 #include "tensor/copy.h"
+#include "twins/scratch_directory.h"
 
 namespace holdfast {
 namespace {

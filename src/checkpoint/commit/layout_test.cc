@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "storage/scratch_directory.h"
+#include "twins/scratch_directory.h"
 
 namespace holdfast {
 namespace {

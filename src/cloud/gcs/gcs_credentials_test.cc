@@ -14,7 +14,7 @@
 #include <thread>
 
 #include "cloud/gcs/gcs_fake_process.h"
-#include "conformance/bucket_conformance.h"
+#include "conformance/bucket_calls.h"
 #include "http/http_test_server.h"
 
 namespace holdfast {

@@ -1,7 +1,7 @@
-#include "cloud/memory_bucket.h"
+#include "twins/memory_bucket.h"
 
-#include "cloud/fault_bucket.h"
 #include "conformance/bucket_conformance.h"
+#include "twins/fault_bucket.h"
 
 namespace holdfast {
 namespace {

@@ -1,4 +1,4 @@
-#include "cloud/fault_bucket.h"
+#include "twins/fault_bucket.h"
 
 #include <algorithm>
 #include <utility>

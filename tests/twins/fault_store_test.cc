@@ -1,4 +1,4 @@
-#include "storage/fault_store.h"
+#include "twins/fault_store.h"
 
 #include <set>
 

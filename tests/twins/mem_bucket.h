@@ -7,9 +7,9 @@
 #include <string>
 #include <string_view>
 
-#include "cloud/fault_bucket.h"
-#include "cloud/memory_bucket.h"
 #include "place/bucket_registry.h"
+#include "twins/fault_bucket.h"
+#include "twins/memory_bucket.h"
 
 namespace holdfast {
 

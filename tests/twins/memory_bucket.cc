@@ -1,4 +1,4 @@
-#include "cloud/memory_bucket.h"
+#include "twins/memory_bucket.h"
 
 #include <algorithm>
 #include <cassert>
