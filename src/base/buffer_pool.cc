@@ -19,6 +19,9 @@ std::shared_ptr<Buffer> BufferPool::Get(uint64_t byte_count) {
     std::vector<Buffer>& spares = spares_->buffers;
     const auto found =
         std::find_if(spares.begin(), spares.end(), [&](const Buffer& spare) {
+          // A spare may be up to a quarter too large: neighbouring pieces of a
+          // tensor differ a little, and a much larger spare would waste memory
+          // that no budget counts.
           return spare.size() >= byte_count &&
                  spare.size() - byte_count <= byte_count / 4;
         });
@@ -26,7 +29,8 @@ std::shared_ptr<Buffer> BufferPool::Get(uint64_t byte_count) {
       buffer = std::move(*found);
       spares.erase(found);
     } else {
-      // So that all of them together do not grow, as much goes as is made.
+      // No spare fits. The oldest ones are dropped, as many bytes as are about
+      // to be allocated, so that the pool does not grow when sizes change.
       uint64_t dropped_bytes = 0;
       while (!spares.empty() && dropped_bytes < byte_count) {
         dropped_bytes += spares.front().size();
@@ -44,7 +48,7 @@ std::shared_ptr<Buffer> BufferPool::Get(uint64_t byte_count) {
         try {
           spares->buffers.push_back(std::move(*owner));
         } catch (const std::bad_alloc&) {
-          // It is not kept, then.
+          // No memory for the list: the buffer is freed and not kept.
         }
       });
 }

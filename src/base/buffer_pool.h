@@ -1,8 +1,8 @@
 // BufferPool: memory for pieces of tensors, used again and again.
 //
-// Touching new memory costs more than filling it: of a conversion of 1 GiB it
-// was half the time of the processors. A buffer of 1 MiB or more that is given
-// back waits for the next one that wants about as much; malloc sees to smaller
+// Touching new memory costs more than filling it: it was half the processor
+// time of a conversion of 1 GiB. A buffer of 1 MiB or more that is given back
+// waits for the next request for about as many bytes; malloc keeps smaller
 // ones.
 // Thread-safety: any thread. Ownership: buffers that were got keep the pool's
 // memory alive, not the pool's object. Units: bytes.
@@ -19,8 +19,8 @@ namespace holdfast {
 
 class BufferPool {
  public:
-  // byte_count bytes, or up to a quarter more; null when there is no
-  // memory. It comes back when the last owner lets go of it.
+  // byte_count bytes, or up to a quarter more; null when there is no memory.
+  // The pool takes the buffer back when its last owner lets go of it.
   std::shared_ptr<Buffer> Get(uint64_t byte_count);
 
  private:

@@ -40,7 +40,8 @@ class ByteBudget {
   // Nullopt where Acquire would block.
   std::optional<Lease> TryAcquire(size_t byte_count);
 
-  // Whether a request of this size would go alone, though it could be cut.
+  // True for a request of this size that would run alone although its work
+  // could be done in pieces.
   bool WantsPieces(size_t byte_count) const;
   // Size of the pieces that such work is cut to; it holds two at a time.
   size_t piece_bytes() const;

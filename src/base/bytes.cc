@@ -10,15 +10,15 @@
 namespace holdfast {
 namespace {
 
-// A cache line, and what jax wants of memory that it adopts without a copy.
+// A cache line; jax adopts memory without a copy only at this alignment.
 constexpr size_t kAlignmentBytes = 64;
-// No process can have more (47-bit user addresses); refused before malloc sees
-// it.
+// No process can have more (47-bit user addresses). Larger sizes are refused
+// before malloc sees them.
 constexpr size_t kAddressableBytes = size_t{1} << 46;
 
-// From here on blocks are mapped, and given back to the system when they are
-// freed: malloc would keep them in the arena of each thread that had some,
-// which no budget knows of.
+// Blocks of this size and more are mapped, and go back to the system when they
+// are freed. malloc would keep them in the arena of each thread that had some,
+// and no budget counts those.
 constexpr size_t kMappedBytesMin = size_t{1} << 20;
 
 constexpr size_t RoundedUp(size_t byte_count, size_t unit) {
@@ -43,11 +43,14 @@ char* AllocateRaw(size_t byte_count) {
   if (byte_count > kAddressableBytes) return nullptr;
   if (byte_count >= kMappedBytesMin) return Map(byte_count);
   const size_t rounded =
+      // aligned_alloc wants a multiple of the alignment; 0 bytes become one
+      // unit, so that null always means "no memory".
       std::max(kAlignmentBytes, RoundedUp(byte_count, kAlignmentBytes));
   return static_cast<char*>(std::aligned_alloc(kAlignmentBytes, rounded));
 }
 
-// REQUIRES: of AllocateRaw with the same count, or null.
+// REQUIRES: AllocateRaw made `block` with the same count, or it is null. The
+// count tells munmap from free.
 void FreeRaw(char* block, size_t byte_count) {
   if (block == nullptr) return;
   if (byte_count >= kMappedBytesMin) {
@@ -85,6 +88,7 @@ Buffer Buffer::TryAllocate(size_t byte_count) {
 
 void Buffer::Reserve(size_t byte_count) {
   if (byte_count <= size_) return;
+  // The old block is freed first: both together might not fit.
   FreeRaw(std::exchange(data_, nullptr), std::exchange(size_, 0));
   *this = Buffer(byte_count);
 }

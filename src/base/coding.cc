@@ -70,6 +70,8 @@ Cursor::VarintResult Cursor::ReadVarint(uint64_t value_max, uint64_t& value) {
     const int shift = 7 * i;
     const int bits_left = bits - shift;
     const uint8_t payload = byte & 0x7f;
+    // The last byte has room for few bits: the 10th of a 64-bit varint may only
+    // hold bit 63.
     if (bits_left < 7 && (payload >> bits_left) != 0) {
       return VarintResult::kTooLarge;
     }

@@ -44,7 +44,8 @@ constexpr uint32_t MultiplyModP(uint32_t a, uint32_t b) {
   return product;
 }
 
-// x to the power 8 * 2^k: what 2^k zero bytes multiply a CRC with.
+// x to the power 8 * 2^k: appending 2^k zero bytes to the data multiplies its
+// CRC by this.
 constexpr std::array<uint32_t, 64> kZeroBytesFactor = [] {
   std::array<uint32_t, 64> table{};
   table[0] = uint32_t{1} << (31 - 8);
@@ -68,6 +69,8 @@ const ShiftTable& LaneShiftTable() {
   static const ShiftTable table = [] {
     std::array<uint32_t, 32> column{};  // the image of each single bit
     for (int bit = 0; bit < 32; ++bit) {
+      // A shift over zero bytes is linear over bits: the image of a word is the
+      // xor of the images of its set bits.
       uint32_t crc = uint32_t{1} << bit;
       for (size_t i = 0; i < kLaneBytes; ++i) {
         crc = kByteTable[crc & 0xff] ^ (crc >> 8);
@@ -89,8 +92,8 @@ const ShiftTable& LaneShiftTable() {
   return table;
 }
 
-// Made before there are threads: a child that is forked while one of them makes
-// it would wait for it for ever.
+// Made before there are threads: if a thread forks while another makes the
+// table, the child waits for it for ever.
 [[maybe_unused]] const ShiftTable& lane_shifts_made_at_start = LaneShiftTable();
 
 uint32_t ShiftOneLane(const ShiftTable& table, uint32_t crc) {
@@ -110,6 +113,7 @@ __attribute__((target("sse4.2"))) uint32_t ExtendHardware(uint32_t state,
         b = _mm_crc32_u64(b, LoadLittle<uint64_t>(p + kLaneBytes + i));
         c = _mm_crc32_u64(c, LoadLittle<uint64_t>(p + 2 * kLaneBytes + i));
       }
+      // CRC(a b) = shift(CRC(a)) ^ CRC(b), when lane b started from state 0.
       state = ShiftOneLane(table, static_cast<uint32_t>(a)) ^
               static_cast<uint32_t>(b);
       state = ShiftOneLane(table, state) ^ static_cast<uint32_t>(c);
@@ -150,6 +154,7 @@ uint32_t ExtendCrc32c(uint32_t crc, std::string_view data) {
 }
 
 uint32_t JoinCrc32c(uint32_t a, uint32_t b, uint64_t b_byte_count) {
+  // Each set bit of the length is one factor: 5 zero bytes are 4 and 1.
   for (size_t k = 0; b_byte_count != 0; ++k, b_byte_count >>= 1) {
     if (b_byte_count & 1) a = MultiplyModP(kZeroBytesFactor[k], a);
   }

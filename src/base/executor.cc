@@ -16,6 +16,7 @@
 namespace holdfast {
 namespace {
 
+// True on pool threads and inside any loop: a nested loop then runs alone.
 thread_local bool in_parallel_loop = false;
 
 int AvailableCpuCount() {
@@ -44,6 +45,8 @@ struct Loop {
   void Fail(size_t item, Status status) {
     std::lock_guard lock(mutex);
     stopped.store(true, std::memory_order_relaxed);
+    // The lowest index wins, so that one failing item gives one message for any
+    // number of threads.
     if (item >= failed_item) return;
     failed_item = item;
     failure = std::move(status);
@@ -83,7 +86,7 @@ struct Executor::Pool {
       try {
         for (size_t i = 0; i < helper_count; ++i) invitations.push_back(loop);
       } catch (const std::bad_alloc&) {
-        // Fewer helpers, then.
+        // The caller's thread works too, so fewer helpers only cost time.
       }
     }
     wake.notify_all();
@@ -96,6 +99,7 @@ struct Executor::Pool {
       {
         std::unique_lock lock(mutex);
         wake.wait(lock, [&] { return closing || !invitations.empty(); });
+        // Closing, and no loop is left to join.
         if (invitations.empty()) return;
         loop = std::move(invitations.front());
         invitations.pop_front();
@@ -104,7 +108,8 @@ struct Executor::Pool {
     }
   }
 
-  // A loop whose caller already returned has no work left and is not touched.
+  // A caller that returned has set next_item to the end: HasWork is false, and
+  // `fn`, which died with the caller, is not called.
   static void Join(Loop& loop) {
     {
       std::lock_guard lock(loop.mutex);
@@ -150,7 +155,8 @@ Status Executor::ParallelFor(size_t item_count,
   loop->Work();
   in_parallel_loop = was_in_loop;
   std::unique_lock lock(loop->mutex);
-  // Late helpers must find nothing to do once `fn` is gone.
+  // `fn` is gone when this returns: helpers that come late must find nothing to
+  // do.
   loop->next_item.store(item_count, std::memory_order_relaxed);
   loop->finished.wait(lock, [&] { return loop->active_worker_count == 0; });
   return loop->failure;

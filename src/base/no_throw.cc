@@ -3,6 +3,7 @@
 namespace holdfast {
 
 const Status& OutOfMemoryError() noexcept {
+  // Never freed: threads may still return it while the process exits.
   static const auto* const status =
       new Status(ResourceExhaustedError("the process is out of memory"));
   return *status;

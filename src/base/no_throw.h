@@ -11,8 +11,8 @@
 
 namespace holdfast {
 
-// ResourceExhausted, made when the program starts: to say that there is no
-// memory takes none.
+// ResourceExhausted, made when the program starts, because nothing can be
+// allocated any more when it is needed.
 const Status& OutOfMemoryError() noexcept;
 
 // fn(), or ResourceExhausted when memory ran out. `fn` returns a Status or a

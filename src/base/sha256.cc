@@ -29,6 +29,7 @@ std::string Sha256::HexDigest() {
 
 std::string HmacSha256(std::string_view key, std::string_view text) {
   std::array<char, SHA256_CBLOCK> block{};
+  // RFC 2104: a key longer than a block is replaced by its hash.
   if (key.size() > block.size()) {
     Sha256 hash;
     hash.Update(key);

@@ -30,7 +30,8 @@ bool ReadStatus(Cursor& cursor, Status& status) {
 
 bool ReadValues(Cursor& cursor, std::vector<std::string>& values) {
   uint64_t count = 0;
-  // A value takes a byte at least.
+  // A value takes at least one byte: a larger count is refused before memory is
+  // taken for it.
   if (!ReadVarint64(cursor, count) || count > cursor.remaining()) {
     return false;
   }
@@ -50,7 +51,7 @@ bool ReadFlag(Cursor& cursor, bool& flag) {
 
 bool ReadRanks(Cursor& cursor, std::vector<int64_t>& ranks) {
   uint64_t count = 0;
-  // A rank takes a byte at least.
+  // A rank takes at least one byte, as above.
   if (!ReadVarint64(cursor, count) || count > cursor.remaining()) {
     return false;
   }

@@ -61,7 +61,7 @@ class SocketTransport : public ProcessTransport {
     for (size_t done = 0; done < frame.size();) {
       const ssize_t sent = ::send(fds_[to], frame.data() + done,
                                   frame.size() - done, MSG_NOSIGNAL);
-      // The other is dead: it is missed at the meeting.
+      // The other rank is dead; the meeting finds it missing.
       if (sent <= 0) return Status();
       done += sent;
     }
@@ -138,8 +138,8 @@ class SocketMesh {
     }
   }
 
-  // In the child that is `rank`: closes the others' ends, so that the end of a
-  // rank closes its sockets.
+  // For the child that is `rank`. Closes the others' ends, so that a rank that
+  // dies closes its sockets.
   std::shared_ptr<ProcessTransport> TransportOf(int64_t rank) const {
     for (size_t other = 0; other < fds_.size(); ++other) {
       if (static_cast<int64_t>(other) != rank) Close(fds_[other]);
@@ -147,7 +147,7 @@ class SocketMesh {
     return std::make_shared<SocketTransport>(rank, fds_[rank]);
   }
 
-  // In the parent, when all are forked.
+  // For the parent, when all are forked.
   void CloseAll() const {
     for (const std::vector<int>& row : fds_) Close(row);
   }

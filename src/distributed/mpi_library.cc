@@ -19,8 +19,8 @@ namespace {
 constexpr const char* kLibrary = "libholdfast_mpi.so";
 constexpr const char* kLibraryVariable = "HOLDFAST_MPI_LIBRARY";
 
-// The folder of the file that this code is in: of the program, or of
-// libholdfast.so. Empty when nobody knows.
+// The folder of the file that holds this code: the program's, or that of
+// libholdfast.so. Empty when it cannot be found.
 std::string OwnFolder() {
   Dl_info info = {};
   std::array<char, PATH_MAX> resolved = {};
@@ -49,13 +49,14 @@ std::vector<std::string> Candidates() {
 using CallsFunction = const HoldfastMpiCalls* (*)();
 
 Result<CallsFunction> FindCalls() {
-  // Linked with the program.
+  // The program may be linked with the library itself.
   if (void* symbol = dlsym(RTLD_DEFAULT, "holdfast_mpi_calls")) {
     return reinterpret_cast<CallsFunction>(symbol);
   }
   std::string tried;
   for (const std::string& file : Candidates()) {
-    // MPI loads parts of its own, which look for its symbols everywhere.
+    // RTLD_GLOBAL: MPI loads plug-ins of its own, which look for its symbols
+    // everywhere.
     void* library = dlopen(file.c_str(), RTLD_NOW | RTLD_GLOBAL);
     if (library == nullptr) {
       const char* why = dlerror();
@@ -117,8 +118,8 @@ std::optional<long> NumberFromEnvironment(
 
 Result<std::shared_ptr<ProcessTransport>> MpiTransport(
     const MpiOptions& options) {
-  // Two on one communicator would take each other's messages. Never destroyed:
-  // they may be asked for while the process exits.
+  // One transport a communicator: two would take each other's messages. The map
+  // is never destroyed: transports may be asked for while the process exits.
   static std::mutex mutex;
   static auto* transports =
       new std::map<std::optional<int>, std::shared_ptr<ProcessTransport>>;
@@ -131,11 +132,11 @@ Result<std::shared_ptr<ProcessTransport>> MpiTransport(
 }
 
 bool StartedByMpi() {
-  // Open MPI; MPICH and its kin, also below srun.
+  // Open MPI sets the first; MPICH and its kin set the second, also below srun.
   const std::optional<long> size =
       NumberFromEnvironment({"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"});
   if (size) return *size > 1;
-  // srun with PMIx tells the rank alone.
+  // srun with PMIx sets the rank alone.
   return NumberFromEnvironment({"PMIX_RANK"}).has_value();
 }
 

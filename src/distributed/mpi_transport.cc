@@ -47,7 +47,8 @@ class MpiMessages : public ProcessTransport {
     const auto deadline = WaitClock::now() + WaitTime(timeout_seconds);
     auto pause = std::chrono::duration_cast<WaitClock::duration>(kPauseMin);
     for (;;) {
-      // All that has come, before the clock decides.
+      // The clock decides only after every message that has come is taken: a
+      // receiver that was late itself must not call others missing.
       HF_ASSIGN_OR_RETURN(const bool has_come, TakeOne());
       const auto found = waiting_.find(key);
       if (found != waiting_.end()) {
@@ -60,6 +61,8 @@ class MpiMessages : public ProcessTransport {
                                      std::to_string(from) + " on " +
                                      key.second);
       }
+      // The pause doubles, so that a quick answer costs microseconds and a long
+      // wait no processor time.
       std::this_thread::sleep_for(std::min(pause, deadline - now));
       pause = std::min<WaitClock::duration>(pause * 2, kPauseMax);
     }

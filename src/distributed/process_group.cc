@@ -319,7 +319,7 @@ class StarGroup : public ProcessGroup {
                  Collected& collected) {
     const auto start = WaitClock::now();
     const auto deadline = start + WaitTime(timeout_seconds);
-    // Those that wait must not take rank 0 for dead when it came late itself.
+    // Ranks that wait must not take rank 0 for dead when it came late itself.
     const auto note_time =
         start + WaitTime(std::min(1.0, timeout_seconds / 20));
     HF_RETURN_IF_ERROR(ReceiveMissing(visit, note_time, collected));
@@ -370,8 +370,8 @@ class StarGroup : public ProcessGroup {
     return Status();
   }
 
-  // Where the others were in this call, when it is none of rank 0's: they began
-  // another, and gave up waiting.
+  // Where the others were in this call, when they are in a call that rank 0
+  // left out: they began it alone, and gave up waiting.
   std::optional<ArrivalFrame> DeadCall(const Visit& visit,
                                        const Collected& collected) {
     if (meeting_ > 0) return std::nullopt;
@@ -398,7 +398,7 @@ class StarGroup : public ProcessGroup {
     return {failure.status, true, true, {}};
   }
 
-  // Ok: there is none.
+  // An ok status means that there is no failure.
   FailureFrame FailureOf(const Visit& visit, const Status& gathered,
                          double timeout_seconds,
                          const Collected& collected) const {
@@ -444,7 +444,8 @@ class StarGroup : public ProcessGroup {
         ": the ranks are in different phases: " + phases.Join(" at "));
   }
 
-  // Everybody is told, also who has not come yet: it finds the answer waiting.
+  // Every rank is told, also one that has not come yet: it finds the answer
+  // waiting.
   Status Tell(const Collected& collected, Frame frame) {
     Status first;
     for (int64_t member = 1; member < size(); ++member) {
@@ -521,7 +522,7 @@ GroupCall::GroupCall(ProcessGroup* group) : group_(group) {
 GroupCall::GroupCall(GroupCall&& other) noexcept
     : group_(std::exchange(other.group_, nullptr)) {}
 
-// Runs for every call that ended already, and when memory has run out.
+// Runs for calls that ended already, too, and when memory has run out.
 GroupCall::~GroupCall() {
   if (group_ == nullptr) return;
   End(CatchBadAlloc([] { return CancelledError("left the call unfinished"); }));

@@ -10,7 +10,7 @@
 namespace holdfast {
 namespace {
 
-// Where all ranks leave their messages.
+// All ranks leave their messages here.
 class Mailboxes {
  public:
   Status Put(int64_t from, int64_t to, std::string_view topic,

@@ -9,7 +9,7 @@ namespace holdfast {
 
 using WaitClock = std::chrono::steady_clock;
 
-// What is not a number, or negative, is 0; what no clock can hold, some years.
+// NaN and negative numbers become 0; what no clock can hold becomes some years.
 inline WaitClock::duration WaitTime(double seconds) {
   constexpr double kSecondsMax = 1e8;
   if (!(seconds > 0)) return WaitClock::duration(0);

@@ -69,6 +69,7 @@ std::string ShapeToString(const Shape& shape) {
 }
 
 bool IsContiguous(const ConstArrayView& view) {
+  // An extent of 1 may have any stride: it is never taken.
   assert(view.shape.size() == view.strides.size());
   if (ElementCount(view.shape) == 0) return true;
   auto stride = static_cast<int64_t>(DTypeBytes(view.dtype));

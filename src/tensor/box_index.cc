@@ -8,7 +8,8 @@
 namespace holdfast {
 namespace {
 
-// The axis with most distinct origins.
+// The axis with most distinct origins: sorting along it leaves the fewest boxes
+// to scan for one query.
 size_t ChooseAxis(const std::vector<Box>& boxes) {
   const size_t rank = boxes.empty() ? 0 : boxes[0].origin.size();
   size_t best = 0, best_count = 0;
@@ -78,6 +79,9 @@ void BoxIndex::ForEachOverlap(
                                [&](size_t i, int64_t wanted) {
                                  return boxes_[i].origin[axis_] < wanted;
                                });
+  // Boxes are sorted by origin, so the scan goes backwards from the first one
+  // that begins after the query. A long box may lie far back; ends_max_ says
+  // when no earlier one can reach the query.
   for (size_t at = stop - order_.begin(); at > 0; --at) {
     if (ends_max_[at - 1] <= begin) break;  // nor does any box before
     const size_t i = order_[at - 1];
@@ -112,7 +116,8 @@ Status BoxIndex::CheckCover(const Shape& shape) const {
   // Wide enough for any number of boxes.
   unsigned __int128 element_count = 0;
   for (const Box& box : boxes_) element_count += ElementCount(box.shape);
-  // Disjoint boxes inside the shape: the sum is at most the whole.
+  // Disjoint boxes inside the shape: the sum is at most the whole, so equal
+  // counts mean that no element is missing.
   const int64_t want = ElementCount(shape);
   const int64_t got = static_cast<int64_t>(element_count);
   if (got == want) return Status();

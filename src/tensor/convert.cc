@@ -164,6 +164,8 @@ struct Steps {
 
 template <typename Wide>
 bool InPlace(const char* data, int64_t stride) {
+  // Both the stride and the address must fit before elements may be read as a
+  // Wide array.
   return stride == sizeof(Wide) &&
          reinterpret_cast<uintptr_t>(data) % alignof(Wide) == 0;
 }
@@ -287,6 +289,7 @@ void ConvertStrided(const ConstArrayView& source, const ArrayView& target) {
   if (GoesThroughDouble(source.dtype, target.dtype)) {
     return ConvertThrough<double>(source, target);
   }
+  // A NaN of float8_e5m2 has payload bits that float32 would lose.
   if (source.dtype == DType::kFloat8E5m2 && target.dtype == DType::kFloat16) {
     return ConvertThrough<int64_t>({LoadRun<IntegerElement<uint8_t>, int64_t>,
                                     StoreRun<Float16FromE5m2Element, int64_t>},

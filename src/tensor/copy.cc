@@ -106,8 +106,8 @@ void CopyTiled(const char* source, char* target, const LoopDim& outer,
   }
 }
 
-// The dimension along which the source is contiguous, moved next to the
-// innermost one; false when there is none that makes tiles worth while.
+// Moves the dimension along which the source is contiguous next to the
+// innermost one; false when no dimension makes tiles worth while.
 template <int64_t N>
 bool PrepareTiles(StridedLoops& loops) {
   constexpr int64_t kWorthExtent = 4;
@@ -117,6 +117,8 @@ bool PrepareTiles(StridedLoops& loops) {
   for (int i = 0; i + 1 < loops.rank; ++i) {
     const LoopDim dim = loops.dims[i];
     if (dim.source_stride != N || dim.extent < kWorthExtent) continue;
+    // Every other dimension keeps its place, so that the target is still
+    // written in order.
     for (int j = i; j + 2 < loops.rank; ++j) loops.dims[j] = loops.dims[j + 1];
     loops.dims[loops.rank - 2] = dim;
     return true;
@@ -201,7 +203,8 @@ bool RunEquals(const char* data, size_t run_bytes, const char* element,
              0;
 }
 
-// Of a byte that holds an element; all bits where it holds no more than a part.
+// The largest bit pattern of a byte that holds one element; 0xff where an
+// element takes a whole byte or several.
 unsigned char LargestPattern(DType dtype) {
   if (dtype == DType::kBool) return 1;
   const int bits = DTypeBits(dtype);
@@ -299,6 +302,7 @@ void ClearUnusedBits(DType dtype, char* data, size_t element_count) {
   const bool is_float = dtype == DType::kFloat4E2m1fn;
   for (size_t i = 0; i < element_count; ++i) {
     const auto byte = static_cast<unsigned char>(data[i]);
+    // ml_dtypes reads any bit above a float4 as its sign.
     const unsigned sign = is_float && byte > mask ? (mask + 1u) / 2 : 0u;
     data[i] = static_cast<char>((byte & mask) | sign);
   }

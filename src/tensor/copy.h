@@ -40,10 +40,10 @@ void FillStrided(const ArrayView& target, const char* element);
 // True when every element equals `element` bit by bit.
 bool AllEqual(const ConstArrayView& view, const char* element);
 
-// In place: the one pattern of bits that each value has. Bits above sub-byte
-// elements are cleared; of a float4 any of them is the sign, as for ml_dtypes;
-// of bools any byte but 0 becomes 1, as for numpy. Other dtypes are left alone.
-// `data` is contiguous.
+// In place: gives each value its one pattern of bits. Bits above sub-byte
+// elements are cleared; any such bit of a float4 is its sign, as for ml_dtypes;
+// any byte of a bool but 0 becomes 1, as for numpy. Other dtypes are left
+// alone. `data` is contiguous.
 void ClearUnusedBits(DType dtype, char* data, size_t element_count);
 
 // Whether ClearUnusedBits would change the elements that lie in `data`.

@@ -175,7 +175,8 @@ struct E5m2FromFloat16Element : SmallFloatElement<kFloat8E5m2Format> {
   }
 };
 
-// And back, every pattern: through int64_t, as no float keeps all NaNs.
+// The way back keeps every pattern. It goes through int64_t, as no float keeps
+// all NaNs.
 struct Float16FromE5m2Element {
   using Storage = uint16_t;
   static uint16_t Store(int64_t stored) {
@@ -184,8 +185,9 @@ struct Float16FromE5m2Element {
 };
 
 // TensorStore takes float8_e8m0fnu for a type with bias 63, a zero (pattern 0)
-// and a sign (its top bit, which also counts in the exponent), and so casts to
-// and from it are not by value; what is not cast keeps its bits.
+// and a sign (its top bit, which also counts in the exponent). Casts to and
+// from it are therefore not by value. Elements that are not cast keep their
+// bits.
 enum class E8m0Decoding : uint8_t { kExact, kWrapped, kToInteger, kToFloat4 };
 
 // +-2^(pattern - 63), infinite where Real is too small.
@@ -293,7 +295,7 @@ struct Bfloat16Element {
   }
 };
 
-// The NaNs of 8-bit floats have no payload to keep.
+// 8-bit floats have NaNs without a payload to keep.
 struct Bfloat16FromFloat8Element : Bfloat16Element {
   static uint16_t Store(float value) {
     return static_cast<uint16_t>(EncodeFloat(kBfloat16Format, value));

@@ -21,6 +21,8 @@ bool OutsideOf(const LoopDim& a, const LoopDim& b) {
   if (a.target_stride != b.target_stride) {
     return a.target_stride > b.target_stride;
   }
+  // Equal target strides: broadcast dimensions of one view. Order by the
+  // source.
   return std::abs(a.source_stride) > std::abs(b.source_stride);
 }
 
@@ -56,6 +58,8 @@ StridedLoops PlanLoops(const ConstArrayView& source, const ArrayView& target) {
   loops.empty = ElementCount(target.shape) == 0;
   if (loops.empty) return loops;
   for (size_t i = 0; i < target.shape.size(); ++i) {
+    // An extent of 1 is never stepped along, and its stride (any number) would
+    // keep its neighbours from merging.
     if (target.shape[i] == 1) continue;
     LoopDim& dim = loops.dims[loops.rank++];
     dim = {target.shape[i], source.strides[i], target.strides[i]};
