@@ -62,7 +62,8 @@ struct BloscHeader {
   bool shuffles_bytes() const {
     return Has(kByteShuffleFlag) && item_bytes > 1;
   }
-  // Of a block of that size.
+  // For a block of `byte_count` bytes: c-blosc leaves a block below one item
+  // alone.
   bool ShufflesBits(size_t byte_count) const {
     return Has(kBitShuffleFlag) && byte_count >= item_bytes;
   }
@@ -123,8 +124,10 @@ class BloscDecoder {
       : header_(header), in_(in), out_(out), context_(context) {}
 
   Status Decode() {
+    // An empty container has no blocks, whatever its header says of their size.
     if (header_.decoded_bytes == 0) return Status();
     if (header_.Has(kStoredFlag)) return Copy();
+    // The offsets of all blocks must be there before memory is taken for one.
     if (header_.block_count() >
         (in_.size() - kBloscHeaderBytes) / kBloscWordBytes) {
       return DoesNotDecode();
@@ -197,6 +200,7 @@ class BloscDecoder {
   }
 
   Status DecodeStream(std::string_view stream, std::span<char> out) {
+    // c-blosc stores a stream that would not shrink; only its size says so.
     if (stream.size() == out.size()) {
       std::memcpy(out.data(), stream.data(), out.size());
       return Status();
@@ -213,7 +217,7 @@ class BloscDecoder {
   CodecContext& context_;
 };
 
-// The four that follow choose as c-blosc does, so that its bytes are ours.
+// The next four functions choose as c-blosc does, so that the bytes are equal.
 
 bool IsForHighRatio(BloscCompressor compressor) {
   return compressor == BloscCompressor::kLz4hc ||
@@ -299,6 +303,7 @@ class BloscEncoder {
     for (size_t block = 0; block < header_.block_count(); ++block) {
       HF_RETURN_IF_ERROR(context_.impl().CheckCancel());
       const size_t word_at = kBloscHeaderBytes + block * kBloscWordBytes;
+      // An encoding that reaches the size of the stored form is given up.
       if (at_ >= out_.size()) return false;
       StoreBloscWord(at_, out_.data() + word_at);
       HF_ASSIGN_OR_RETURN(const bool fits, EncodeBlock(block));
@@ -312,6 +317,7 @@ class BloscEncoder {
     const std::string_view in =
         in_.substr(block * header_.block_bytes, byte_count);
     const std::string_view filtered = Filtered(in);
+    // c-blosc never splits the last block when it is shorter than the others.
     const bool is_last_part = byte_count < header_.block_bytes;
     const bool is_split = !header_.Has(kOneStreamFlag) && !is_last_part;
     const size_t count = is_split ? header_.item_bytes : 1;
@@ -343,6 +349,7 @@ class BloscEncoder {
     if (out_.size() - at_ <= kBloscWordBytes) return false;
     at_ += kBloscWordBytes;
     size_t room = in.size();
+    // Snappy refuses a target below its worst case, though it would need less.
     if (header_.compressor == BloscCompressor::kSnappy) {
       room = SnappyBytesMax(in.size());
     }
@@ -350,6 +357,7 @@ class BloscEncoder {
     HF_ASSIGN_OR_RETURN(size_t byte_count,
                         CompressBloscStream(header_.compressor, level_, in,
                                             out_.subspan(at_, room), context_));
+    // A stream of its decoded size would be taken for stored bytes.
     if (byte_count == 0 || byte_count == in.size()) {
       if (out_.size() - at_ < in.size()) return false;
       std::memcpy(out_.data() + at_, in.data(), in.size());
@@ -430,6 +438,8 @@ Result<Bytes> BloscCodec::DecodeBounded(std::string_view in,
     return DecodedSizeError("blosc container", decoded_bytes_max,
                             decoded_bytes);
   }
+  // The header's claim alone justifies no memory: a header of 16 bytes may
+  // claim 2 GiB.
   if (decoded_bytes > DecodedBytesMax(in)) {
     return DecodedSizeError("blosc container", decoded_bytes,
                             DecodedBytesMax(in));

@@ -26,7 +26,7 @@ Vector HighInterleaved(Vector a, Vector b) {
 // Moves the byte at index i of all the vectors' bytes to the index that is i
 // with its bits rotated to the left, `kRounds` times. So 16 items of kCount
 // bytes (index: item, byte) become kCount vectors of a byte each (byte, item)
-// in 4 rounds, as 16 lanes have 4 bits, and again items in log2(kCount).
+// in 4 rounds, as 16 lanes have 4 bits; log2(kCount) rounds give items again.
 // Unrolled, so that the vectors stay in registers: a third fewer instructions.
 template <int kRounds, size_t kCount>
 [[gnu::always_inline]] inline void RotateIndexes(Vector (&v)[kCount]) {
@@ -43,7 +43,8 @@ template <int kRounds, size_t kCount>
   }
 }
 
-// Of `in`, item by item, from `first` on.
+// Shuffles the items of `in` from `first` on, one at a time: the rest that is
+// less than a vector.
 void ShuffleItems(size_t item_bytes, size_t first, size_t item_count,
                   const char* in, char* out) {
   for (size_t i = first; i < item_count; ++i) {
@@ -208,6 +209,7 @@ void UnshuffleBytes(size_t item_bytes, std::string_view in, char* out) {
 void ShuffleBits(size_t item_bytes, std::string_view in, char* out,
                  char* scratch) {
   const size_t item_count = in.size() / item_bytes;
+  // c-blosc leaves a count that is no multiple of 8 unfiltered.
   if (item_count % 8 != 0) return CopyRest(0, in, out);
   const char* bytes = in.data();
   if (item_bytes > 1) {

@@ -66,11 +66,12 @@ Result<size_t> CompressZstd(int level, std::string_view in, std::span<char> out,
   ZSTD_CCtx* const compressor = context.impl().ZstdCompressor();
   if (compressor == nullptr) return NoMemoryFor(BloscCompressor::kZstd);
   ZSTD_CCtx_reset(compressor, ZSTD_reset_session_and_parameters);
-  // As c-blosc has it.
+  // c-blosc's levels 1 to 9, spread over zstd's.
   const int zstd_level = level < 9 ? level * 2 - 1 : ZSTD_maxCLevel();
   const size_t result = ZSTD_compressCCtx(compressor, out.data(), out.size(),
                                           in.data(), in.size(), zstd_level);
   if (!ZSTD_isError(result)) return result;
+  // The target is too small: the caller stores the stream as it is.
   if (ZSTD_getErrorCode(result) == ZSTD_error_memory_allocation) {
     return NoMemoryFor(BloscCompressor::kZstd);
   }
@@ -125,6 +126,7 @@ std::optional<BloscCompressor> BloscCompressorNamed(std::string_view cname) {
 }
 
 uint8_t BloscFormatOf(BloscCompressor compressor) {
+  // LZ4 and LZ4HC are two compressors with one format.
   const auto index = static_cast<uint8_t>(compressor);
   return compressor < BloscCompressor::kLz4hc ? index : index - 1;
 }

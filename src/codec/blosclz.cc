@@ -12,7 +12,7 @@ namespace holdfast {
 namespace {
 
 constexpr size_t kLiteralsMax = 32;
-// Nearer ones have two bytes for their distance, others four.
+// A nearer match has two bytes for its distance, a farther one four.
 constexpr size_t kNearDistanceMax = 8191;
 constexpr size_t kDistanceMax = kNearDistanceMax + 65535;
 constexpr size_t kMatchBytesMin = 5;
@@ -56,7 +56,7 @@ class BlosclzWriter {
     Byte((bias - kNearDistanceMax) & 0xFF);
   }
 
-  // 0 when it did not fit.
+  // Returns 0 when the stream did not fit.
   size_t Finish() {
     if (is_full_ || size_ == 0) return 0;
     out_[0] = static_cast<char>(out_[0] | kFirstTokenFlag);
@@ -97,6 +97,7 @@ class BlosclzReader {
 
   bool Read() {
     if (in_.empty()) return out_.empty();
+    // The first token is always literals; its upper bits are flags.
     uint8_t token = Next() % kLiteralsMax;
     while (true) {
       if (token < kLiteralsMax ? !CopyLiterals(token + 1u)
@@ -131,6 +132,8 @@ class BlosclzReader {
       }
     }
     if (!Has(1)) return std::nullopt;
+    // The distance is checked only against what has been decoded (CopyMatch),
+    // so a damaged one cannot reach outside `out`.
     const uint8_t low = Next();
     const size_t bias = (token & 31u) << 8 | low;
     if (bias < kNearDistanceMax) return BlosclzMatch{byte_count, bias + 1};
@@ -150,6 +153,8 @@ class BlosclzReader {
     if (match->distance >= match->byte_count) {
       std::memcpy(to, from, match->byte_count);
     } else {
+      // The match overlaps what it makes: "abab" is 2 bytes repeated, byte by
+      // byte.
       for (size_t i = 0; i < match->byte_count; ++i) to[i] = from[i];
     }
     done_ += match->byte_count;
@@ -168,6 +173,8 @@ size_t CompressBlosclz(std::string_view in, std::span<char> out) {
   if (in.size() <= kLastLiterals) return 0;
   BlosclzWriter writer(out);
   std::array<uint32_t, size_t{1} << kHashBits> last_at{};  // by hash
+  // The last bytes are literals, as the format wants: a reader may copy in
+  // words.
   const size_t end = in.size() - kLastLiterals;
   size_t literals_at = 0;
   size_t at = 1;  // it begins with a literal
@@ -176,6 +183,8 @@ size_t CompressBlosclz(std::string_view in, std::span<char> out) {
     uint32_t& entry = last_at[word * 2654435761u >> (32 - kHashBits)];
     const size_t candidate = entry;
     entry = static_cast<uint32_t>(at);
+    // Entries start at 0, so a hash that was never seen gives a candidate at 0.
+    // The comparison of bytes finds it out.
     const size_t distance = at - candidate;
     const size_t byte_count =
         distance <= kDistanceMax ? CommonBytes(in, candidate, at, end) : 0;

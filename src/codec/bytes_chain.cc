@@ -30,8 +30,9 @@ Result<Bytes> DecodeToFirst(BytesCodecSpan codecs, std::string_view in,
   for (size_t i = codecs.size(); i-- > 1;) {
     HF_ASSIGN_OR_RETURN(Bytes decoded, codecs[i]->DecodeBounded(
                                            data.view(), bounds[i], context));
-    // A slice of what is about to go has to keep it alive. Memory of its own
-    // may begin right behind it.
+    // A slice of `data`, which is about to be dropped, must keep it alive. A
+    // buffer of its own may begin right behind `data`, hence the check of both
+    // ends.
     const bool is_slice =
         decoded.data() >= data.data() &&
         decoded.data() + decoded.size() <= data.data() + data.size();
@@ -64,6 +65,7 @@ Result<EncodedChunk> EncodeBytesChain(BytesCodecSpan codecs,
   for (size_t i = 0; i < codecs.size(); ++i) {
     const bool last = i + 1 == codecs.size();
     const size_t bytes_max = codecs[i]->EncodedBytesMax(in.size());
+    // Two scratch buffers in turn: a codec reads one while it writes the other.
     Buffer& target = last ? chunk.storage : context.impl().stages[i % 2];
     HF_RETURN_IF_ERROR(
         ReserveOrFail(bytes_max + (last ? spare_bytes : 0), target));
@@ -108,7 +110,8 @@ Result<std::span<char>> DecodeToScratch(BytesCodecSpan codecs,
       codecs.empty() ? data.size() : codecs[0]->DecodedBytesMax(data.view());
   if (justified < decoded_bytes) {
     if (codecs.empty()) return CheckSize(decoded_bytes, justified);
-    // Only the codec can say whether it is damaged or just short.
+    // The size cannot be right. Only the codec can say whether the bytes are
+    // damaged or just short.
     HF_ASSIGN_OR_RETURN(
         const Bytes decoded,
         codecs[0]->DecodeBounded(data.view(), decoded_bytes, context));

@@ -27,8 +27,8 @@ using WriteFn = std::function<Status(std::span<const std::string_view> pieces)>;
 struct ChunkElements {
   DType dtype = DType::kUint8;
   Shape shape;
-  // Where they lie, in memory that stays until the chunk is encoded; null data:
-  // they are asked for with `copy`.
+  // The elements, in memory that stays until the chunk is encoded; with null
+  // data they are fetched by `copy`.
   ConstArrayView view;
   // target = the elements at `box`.
   std::function<Status(const Box& box, const ArrayView& target)> copy;

@@ -40,8 +40,9 @@ class CodecContext {
   // but not the same as for 0.
   void set_zstd_worker_count(int worker_count);
 
-  // Asked between pieces of large zstd frames, which then are Cancelled.
-  // Borrowed; null (the default): nobody cancels.
+  // This token is asked between pieces of large zstd frames, whose work then
+  // ends as Cancelled. Borrowed; null (the default): the work is never
+  // cancelled.
   void set_cancel(const CancelToken* cancel);
 
   // Gives back scratch buffers of more than `kept_bytes_max` bytes.
@@ -94,7 +95,7 @@ class BytesCodec {
     return std::nullopt;
   }
   virtual size_t EncodedBytesMax(size_t decoded_bytes) const = 0;
-  // What `in` can decode to at most, judged by how many bytes it has and not
+  // The most that `in` can decode to, judged by how many bytes it has and not
   // by what they claim: the memory that it justifies.
   virtual uint64_t DecodedBytesMax(std::string_view in) const = 0;
   // Returns the bytes written. REQUIRES: out.size() >= EncodedBytesMax.

@@ -47,13 +47,14 @@ const std::array<float, kWindowBytes + 1>& CountLogTable() {
   return table;
 }
 
-// Made before there are threads: a child that is forked while one of them makes
-// it would wait for it for ever.
+// Made before there are threads: if a thread forks while another makes the
+// table, the child waits for it for ever.
 [[maybe_unused]] const auto& count_logs_made_at_start = CountLogTable();
 
-// By order-0 entropy, with Miller and Madow's correction: without it, a window
-// of 4096 random bytes would look 0.6 % compressible.
-// `block_bytes` is what shares one Huffman table of about 4 bits a symbol.
+// The part of the window that order-0 entropy coding saves, with Miller and
+// Madow's correction: without it, a window of 4096 random bytes would look 0.6
+// % compressible. The bytes of one `block_bytes` share one Huffman table of
+// about 4 bits a symbol.
 double WindowSaving(std::string_view window, size_t block_bytes) {
   const Histogram counts = CountBytes(window);
   const auto& logs = CountLogTable();
@@ -88,7 +89,7 @@ bool ComesAgain(std::string_view in, size_t probe) {
   const auto word = LoadLittle<uint64_t>(in.data() + probe);
   const std::string_view rest =
       in.substr(probe + 8, std::min(kRepeatSearchBytes, in.size() - probe - 8));
-  // Without an early exit, so that the compiler can vectorise it.
+  // No early exit, so that the compiler can vectorise the loop.
   bool found = false;
   for (size_t i = 0; i + 8 <= rest.size(); i += 8) {
     found |= LoadLittle<uint64_t>(rest.data() + i) == word;
@@ -124,7 +125,8 @@ double EstimateMatchSaving(std::string_view in, CodecContext& context) {
     std::memcpy(sample + sample_bytes, window.data(), window.size());
     sample_bytes += window.size();
   });
-  // Negative levels leave literals as they are: what is saved, matches save.
+  // Negative levels leave literals as they are: all that is saved, matches
+  // save.
   ZSTD_CCtx_reset(compressor, ZSTD_reset_session_and_parameters);
   ZSTD_CCtx_setParameter(compressor, ZSTD_c_compressionLevel, -1);
   const size_t encoded_bytes =
@@ -135,6 +137,8 @@ double EstimateMatchSaving(std::string_view in, CodecContext& context) {
 }
 
 bool HasDistantRepeat(std::string_view in) {
+  // A repeat over more than a window's distance (say, two equal layers in one
+  // chunk) shows in no window.
   return ComesAgain(in, in.size() / 3) || ComesAgain(in, in.size() / 3 * 2);
 }
 

@@ -18,12 +18,12 @@
 
 namespace holdfast {
 
-// What entropy coding of single bytes would save, each window on its own,
-// less the room that the code table takes.
+// The part that entropy coding of single bytes would save, each window on its
+// own, less the room that the code table takes.
 double EstimateLiteralSaving(std::string_view in);
 
-// What repeated strings would save, within and among the windows. 0 when there
-// is no memory to try.
+// The part that repeated strings would save, within and among the windows. 0
+// when there is no memory to try.
 double EstimateMatchSaving(std::string_view in, CodecContext& context);
 
 // True when 8 bytes from inside the input (two places are tried) come again

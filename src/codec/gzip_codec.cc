@@ -39,8 +39,8 @@ void Refill(z_stream& stream, size_t& in_left, size_t& out_left) {
   if (stream.avail_out == 0) stream.avail_out = TakePart(out_left);
 }
 
-// zlib refuses null pointers even for no bytes; the stream itself will do, for
-// nothing is read from or written to it.
+// zlib refuses null pointers even for no bytes. The stream's own address will
+// do, as nothing is read from or written to it.
 void Attach(z_stream& stream, std::string_view in, std::span<char> out) {
   auto* const unused = reinterpret_cast<Bytef*>(&stream);
   stream.next_in = in.empty()
@@ -78,6 +78,8 @@ Result<size_t> GzipCodec::Encode(std::string_view in, std::span<char> out,
   int code = Z_OK;
   while (code == Z_OK) {
     Refill(stream, in_left, out_left);
+    // Z_FINISH only with the last part in hand, or zlib would end the stream
+    // early.
     code = deflate(&stream, in_left == 0 ? Z_FINISH : Z_NO_FLUSH);
   }
   const size_t encoded_bytes = stream.total_out;
@@ -111,6 +113,8 @@ Result<size_t> GzipCodec::Inflate(std::string_view in,
   if (code == Z_MEM_ERROR) {
     return ResourceExhaustedError(std::string(name()) + ": no memory");
   }
+  // Z_BUF_ERROR means "no progress": with all input read the stream is cut
+  // short; with input left the target is full.
   if (code == Z_BUF_ERROR && unread_bytes == 0) return DataError("truncated");
   if (code == Z_BUF_ERROR) {
     return DataError("End of data expected; decodes to more than the " +
@@ -134,6 +138,7 @@ Status GzipCodec::Decode(std::string_view in, std::span<char> out,
 Result<Bytes> GzipCodec::DecodeBounded(std::string_view in,
                                        size_t decoded_bytes_max,
                                        CodecContext&) const {
+  // Memory for what the bytes can decode to, not for what the caller allows.
   const size_t byte_count =
       std::min<uint64_t>(decoded_bytes_max, DecodedBytesMax(in));
   Buffer buffer;

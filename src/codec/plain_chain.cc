@@ -86,7 +86,7 @@ Result<size_t> CheckedChunkBytes(const Shape& shape, size_t item_bytes) {
   return static_cast<size_t>(byte_count);
 }
 
-// The element as it lies in an encoded chunk.
+// The element in the byte order of an encoded chunk.
 std::string SwapElement(DType dtype, const std::string& element) {
   std::string swapped(element.size(), '\0');
   CopyByteSwapped(ConstArrayView{dtype, element.data(), {}, {}},
@@ -94,7 +94,8 @@ std::string SwapElement(DType dtype, const std::string& element) {
   return swapped;
 }
 
-// Bytes that must change places between memory and a big-endian chunk.
+// True for types whose bytes are reversed between memory and a big-endian
+// chunk.
 bool HasByteOrder(DType dtype) {
   const size_t parts = DTypeKindOf(dtype) == DTypeKind::kComplex ? 2 : 1;
   return DTypeBytes(dtype) / parts > 1;
@@ -114,6 +115,8 @@ class PlainChunkCodec : public ChunkCodec {
         fill_element_(swap_ ? SwapElement(dtype_, params.fill_element)
                             : params.fill_element),
         codecs_(std::move(codecs)) {
+    // crc32c codecs at the end only add bytes behind the others' output: they
+    // need no pass of their own (AppendCrc32cPiece).
     while (crc_count_ < codecs_.size() &&
            DecodesInPlace({&codecs_[codecs_.size() - crc_count_ - 1], 1})) {
       ++crc_count_;
@@ -142,9 +145,9 @@ class PlainChunkCodec : public ChunkCodec {
     return !swap_ && encoded_view.shape == encoded_shape_ &&
            IsContiguous(encoded_view);
   }
-  // The bytes of the chunk are the elements where they lie: no other bool is
-  // written than 0 and 1, which is all that TensorStore reads, and no bit above
-  // a sub-byte element.
+  // True when the chunk's bytes are the elements where they lie. A bool must be
+  // 0 or 1, which is all that TensorStore reads, and no bit above a sub-byte
+  // element may be set.
   bool IsEncodedInPlace(const ConstArrayView& encoded_view) const {
     return IsPacked(encoded_view) &&
            !HasUnusedBits(dtype_, {encoded_view.data, chunk_bytes_});
@@ -184,6 +187,7 @@ void PlainChunkCodec::Pack(const ConstArrayView& encoded_view,
                            char* target) const {
   const ArrayView whole{dtype_, target, encoded_shape_, encoded_strides_};
   const bool is_edge = encoded_view.shape != encoded_shape_;
+  // Padding is written too, so that equal elements give equal bytes.
   if (is_edge) FillStrided(whole, fill_element_.data());
   const ArrayView part{dtype_, target, encoded_view.shape, encoded_strides_};
   swap_ ? CopyByteSwapped(encoded_view, part) : CopyStrided(encoded_view, part);
@@ -202,6 +206,8 @@ Result<EncodedChunk> PlainChunkCodec::Compress(std::string_view elements,
                                                bool may_borrow,
                                                CodecContext& context) const {
   const ZstdCodec* const zstd = OnlyZstd();
+  // A stored frame points at the elements instead of copying them, which only
+  // works while they stay.
   if (!may_borrow || zstd == nullptr) {
     return EncodeBytesChain(compressors(), elements, spare_bytes(), context);
   }
@@ -255,9 +261,9 @@ Result<EncodedChunk> PlainChunkCodec::Encode(const ConstArrayView& chunk,
   return encoded;
 }
 
-// What every decoded chunk goes through, wherever it lies.
+// Every decoded chunk goes through this, wherever it lies.
 void PlainChunkCodec::FinishElements(std::span<char> elements) const {
-  // Changes only dtypes of one byte an element, and few of those.
+  // This changes only dtypes of one byte an element, and few of those.
   ClearUnusedBits(dtype_, elements.data(), elements.size());
 }
 
@@ -279,6 +285,7 @@ Status PlainChunkCodec::Decode(std::string_view encoded, const Shape& origin,
   assert(target.dtype == dtype_ && target.shape.size() == order_.size());
   const ArrayView encoded_target = PermuteView(target, order_);
   const Shape encoded_origin = Permute(origin, order_);
+  // The target has the chunk's own layout: decode straight into it, no copy.
   if (IsPacked(encoded_target)) {
     const std::span<char> elements(target.data, chunk_bytes_);
     HF_RETURN_IF_ERROR(DecodeBytesChain(codecs_, encoded, elements, context));
@@ -288,6 +295,8 @@ Status PlainChunkCodec::Decode(std::string_view encoded, const Shape& origin,
   if (compressors().empty()) {
     HF_ASSIGN_OR_RETURN(const std::string_view elements,
                         DecodeInPlace(codecs_, encoded, chunk_bytes_, context));
+    // Elements with unused bits need a copy that may be changed; `encoded` is
+    // not ours.
     if (!HasUnusedBits(dtype_, elements)) {
       CopyPart(elements.data(), encoded_origin, encoded_target);
       return Status();
@@ -335,7 +344,8 @@ class PlainChunkCodec::PieceReader {
     return Gather(box, scratch_.data());
   }
 
-  // What a strategy is chosen by: all of it, or runs from several places.
+  // The bytes that a strategy is chosen by: all of them, or runs from several
+  // places.
   Result<std::string_view> Sample() {
     if (is_packed_) {
       return std::string_view(chunk_.view.data, codec_.chunk_bytes_);
@@ -374,6 +384,7 @@ class PlainChunkCodec::PieceReader {
     const ArrayView piece{codec_.dtype_, target, box.shape,
                           ContiguousStrides(box.shape, item_bytes)};
     const auto inside = Intersect(box, BoxOf(chunk_.shape));
+    // Only a piece that sticks out of the array has padding.
     if (!inside || *inside != box) {
       FillStrided(piece, codec_.fill_element_.data());
     }
@@ -436,13 +447,13 @@ class PlainChunkCodec::PieceSink final : public DecodedSink {
                             piece_bytes)},
         piece_count_(grid_.ChunkCount()) {}
 
-  // Before the first piece.
+  // Call it before the first piece.
   Status Reserve() {
     if (whole() != nullptr) return Status();
     return ReserveOrFail(
         ElementCount(grid_.chunk_shape) * DTypeBytes(codec_.dtype_), scratch_);
   }
-  // After the last.
+  // Call it after the last piece.
   void Finish() {
     if (whole() != nullptr) {
       codec_.FinishElements({whole(), codec_.chunk_bytes_});

@@ -38,7 +38,7 @@ size_t Configure(const ZstdParams& params, ZstdStrategy strategy,
                  int worker_count, ZSTD_CCtx* context) {
   ZSTD_CCtx_reset(context, ZSTD_reset_session_and_parameters);
   if (worker_count > 0) {
-    // Refused by a libzstd without threads, which then works alone.
+    // A libzstd without threads refuses this, and then works alone.
     (void)ZSTD_CCtx_setParameter(context, ZSTD_c_nbWorkers, worker_count);
   }
   const bool literals_only = strategy == ZstdStrategy::kLiterals;
@@ -54,7 +54,7 @@ size_t Configure(const ZstdParams& params, ZstdStrategy strategy,
   return ZSTD_CCtx_setParameter(context, ZSTD_c_compressionLevel, level);
 }
 
-// `is_sized`: the frame itself says that it holds `expected_bytes`, so only
+// With `is_sized` the frame itself says that it holds `expected_bytes`, so only
 // damage makes it decode to more.
 Status DecodeError(size_t result, size_t expected_bytes, bool is_sized) {
   const auto corruption = static_cast<size_t>(-ZSTD_error_corruption_detected);
@@ -84,6 +84,7 @@ Result<size_t> CompressInPieces(std::string_view in, std::span<char> out,
                                 const CodecContext::Impl& impl) {
   (void)ZSTD_CCtx_setParameter(compressor, ZSTD_c_stableInBuffer, 1);
   (void)ZSTD_CCtx_setParameter(compressor, ZSTD_c_stableOutBuffer, 1);
+  // The frame header then has the size, as after ZSTD_compress2.
   (void)ZSTD_CCtx_setPledgedSrcSize(compressor, in.size());
   ZSTD_inBuffer input{in.data(), 0, 0};
   ZSTD_outBuffer output{out.data(), out.size(), 0};
@@ -137,7 +138,8 @@ Result<size_t> DecodeFrame(std::string_view in, const ZstdFrameInfo& info,
     HF_ASSIGN_OR_RETURN(
         const std::optional<size_t> got,
         DecompressInPieces(in, out, decompressor, context.impl()));
-    // A damaged frame is decoded again for its error.
+    // The one-shot decoder has the better error, so a damaged frame is decoded
+    // a second time.
     if (got) return *got;
   }
   const size_t result = ZSTD_decompressDCtx(decompressor, out.data(),
@@ -184,9 +186,9 @@ class StreamOutput {
   ZSTD_outBuffer buffer_;
 };
 
-// Memory that stays is ended with its last bytes in hand, as in one go, so that
-// the bytes are the same; pieces are not, for then they would depend on where
-// the last one starts.
+// Memory that stays is ended while its last bytes are in hand, as
+// ZSTD_compress2 does, so that the bytes are the same. Pieces are not: the
+// bytes would depend on where the last piece starts.
 Status CompressStream(ZSTD_CCtx* compressor, uint64_t content_bytes,
                       bool is_stable, const NextBytesFn& next,
                       const CodecContext::Impl& impl, StreamOutput& output) {
@@ -199,6 +201,8 @@ Status CompressStream(ZSTD_CCtx* compressor, uint64_t content_bytes,
     if (wants_more) {
       HF_RETURN_IF_ERROR(impl.CheckCancel());
       HF_ASSIGN_OR_RETURN(const std::string_view bytes, next());
+      // With stable input libzstd sees one buffer that grows; it reads back
+      // into it for matches.
       if (is_stable && input.src != nullptr) {
         input.size += bytes.size();
       } else {
@@ -214,14 +218,14 @@ Status CompressStream(ZSTD_CCtx* compressor, uint64_t content_bytes,
   return output.Flush();
 }
 
-// Where one pass over a frame ended.
+// How far one pass over a frame came.
 struct StreamEnd {
   size_t result = 1;        // libzstd's last word
   uint64_t read_bytes = 0;  // of the frame
   uint64_t got_bytes = 0;   // decoded
 };
 
-// Decodes window by window; the first is in `window` already.
+// Decodes window by window; the first window is in `window` already.
 class StreamDecoder {
  public:
   StreamDecoder(ZSTD_DCtx* decompressor, EncodedSource& in, DecodedSink& sink,
@@ -266,7 +270,8 @@ class StreamDecoder {
     return end_.result != 0 && !ZSTD_isError(end_.result);
   }
 
-  // Behind the last piece one byte more shows that there are too many.
+  // After the last piece one byte of room shows whether the frame holds too
+  // much.
   void StartPiece() {
     const std::span<char> piece = sink_.NextPiece();
     is_past_end_ = piece.empty();
@@ -311,7 +316,7 @@ class StreamDecoder {
   StreamEnd end_;
 };
 
-// What Decode says of a frame that a stream could not decode.
+// The error that Decode would give for a frame that a stream could not decode.
 Status StreamError(EncodedSource& in, uint64_t want, const StreamEnd& end) {
   if (ZSTD_getErrorCode(end.result) == ZSTD_error_memory_allocation) {
     return OutOfMemory();
@@ -341,6 +346,8 @@ Status StreamError(EncodedSource& in, uint64_t want, const StreamEnd& end) {
 ZstdStrategy ChooseZstdStrategy(std::string_view in, int level,
                                 CodecContext& context) {
   if (in.size() <= kAlwaysStoredBytesMax) return ZstdStrategy::kStored;
+  // Other levels are the caller's wish: only the default range is
+  // second-guessed.
   if (level < 0 || level > 3) return ZstdStrategy::kSearch;
   const bool code_literals = EstimateLiteralSaving(in) >= kLiteralSavingMin;
   if (in.size() < kSkipSearchBytesMin) {
@@ -420,7 +427,7 @@ Status ZstdCodec::EncodeStream(ZstdStrategy strategy, uint64_t content_bytes,
   StreamOutput output({impl.window.data(), out_bytes}, write);
   const Status status =
       CompressStream(compressor, content_bytes, is_stable, next, impl, output);
-  // Nothing may point at the elements any more.
+  // The context must not point at the elements after this returns.
   ZSTD_CCtx_reset(compressor, ZSTD_reset_session_and_parameters);
   return status;
 }
@@ -440,6 +447,7 @@ Result<bool> ZstdCodec::DecodeStream(EncodedSource& in, size_t piece_bytes,
   if (!info.ok() || info->content_bytes.value_or(want) != want) {
     return StreamError(in, want, {});
   }
+  // A large window would be a second copy of the whole chunk in memory.
   if (sink.whole() == nullptr && info->window_bytes > kStreamWindowBytesMax) {
     return false;
   }

@@ -28,7 +28,7 @@ namespace holdfast {
 inline constexpr double kLiteralSavingMin = 0.125;
 // Below this fraction saved by repeats in a sample there is nothing to search.
 inline constexpr double kMatchSavingMin = 0.02;
-// In smaller chunks the search (6 GB/s when in vain) is never left out.
+// Smaller chunks always get the search (6 GB/s when it finds nothing).
 inline constexpr size_t kSkipSearchBytesMin = size_t{256} << 10;
 // Chunks from here on are compressed by libzstd's own workers, if allowed.
 inline constexpr size_t kZstdWorkerBytesMin = size_t{64} << 20;

@@ -160,6 +160,8 @@ Result<Header> ReadHeader(AnyCursor& cursor) {
       !ReadLittle(cursor, field_bytes, content_bytes)) {
     return FrameError("truncated header", cursor.offset());
   }
+  // RFC 8878: a field of 2 bytes has an offset of 256, as smaller sizes fit in
+  // one byte.
   if (field_bytes == 2) content_bytes += 256;
 
   Header header;
@@ -168,6 +170,7 @@ Result<Header> ReadHeader(AnyCursor& cursor) {
   if (field_bytes > 0) header.info.content_bytes = content_bytes;
   header.info.window_bytes =
       single_segment ? content_bytes : WindowBytes(window);
+  // No block is larger than the window, whatever its header says.
   header.block_bytes_max =
       std::min<uint64_t>(kZstdBlockBytesMax, header.info.window_bytes);
   return header;
@@ -209,6 +212,7 @@ Status WalkBlocks(AnyCursor& cursor, Header& header) {
     }
     const bool compressed = block.type == kCompressed;
     header.info.stored &= !compressed;
+    // A compressed block decodes to at most one block; the others say exactly.
     header.info.decoded_bytes_max +=
         compressed ? header.block_bytes_max : block.size;
   }
@@ -325,7 +329,8 @@ size_t StoredZstdFrameBytes(uint64_t content_bytes, bool checksum) {
   return content_bytes + StoredOverheadBytes(content_bytes, checksum);
 }
 
-// Copying and hashing block by block keeps the second pass in the cache.
+// Copies and hashes block by block, so that the second pass finds the block in
+// the cache.
 size_t WriteStoredZstdFrame(std::string_view content, bool checksum,
                             std::span<char> out) {
   assert(out.size() >= StoredZstdFrameBytes(content.size(), checksum));
@@ -404,6 +409,8 @@ Status StoredZstdFrameWriter::Append(std::string_view content) {
   const auto is_last = [&](size_t more) {
     return done_bytes_ + more == content_bytes_;
   };
+  // Blocks have a fixed size whatever the pieces are, so that the bytes do not
+  // depend on them. The rest of a piece waits in carry_.
   if (!carry_.empty()) {
     const std::string_view more =
         content.substr(0, kZstdBlockBytesMax - carry_.size());
@@ -455,6 +462,7 @@ Status DecodeStoredZstdFrame(std::string_view in, const ZstdFrameInfo& info,
         !cursor.ReadBytes(block.stored_bytes(), data)) {
       return FrameError("truncated block", cursor.offset());
     }
+    // An empty block has no byte that an RLE block could repeat.
     if (block.size == 0) continue;
     if (block.type == kRle) {
       std::memset(p, data[0], block.size);

@@ -26,7 +26,7 @@ inline constexpr size_t kZstdBlockBytesMax = size_t{128} << 10;
 struct ZstdFrameInfo {
   size_t header_bytes = 0;  // magic, descriptor, window, content size
   std::optional<uint64_t> content_bytes;
-  // What the blocks can decode to at most; exact when stored.
+  // The most that the blocks can decode to; exact when stored.
   uint64_t decoded_bytes_max = 0;
   bool has_checksum = false;
   bool stored = true;  // every block is raw or RLE
@@ -41,7 +41,7 @@ struct ZstdFrameInfo {
 Result<ZstdFrameInfo> InspectZstdFrame(std::string_view in);
 // The same, reading nothing but headers; also the errors of the source.
 Result<ZstdFrameInfo> InspectZstdFrame(EncodedSource& in);
-// What the header alone says, of a frame that begins with `head`.
+// What the header alone says. `head` is the start of a frame.
 Result<ZstdFrameInfo> InspectZstdHeader(std::string_view head);
 // Bytes of `head` that InspectZstdHeader needs at most.
 inline constexpr size_t kZstdHeaderBytesMax = 18;
@@ -66,7 +66,7 @@ class StoredZstdFrameWriter {
                         const WriteFn& write);
   // REQUIRES: `content_bytes` bytes in all.
   Status Append(std::string_view content);
-  // After the last Append.
+  // Call it after the last Append.
   Status Finish();
 
  private:
@@ -82,7 +82,7 @@ class StoredZstdFrameWriter {
   Xxh64 hash_;
 };
 
-// For a stored frame that does not decode: its one possible fault.
+// The error for a stored frame that does not decode: it has one possible fault.
 Status StoredZstdChecksumError(uint64_t frame_bytes);
 
 // Decodes a frame for which InspectZstdFrame said `stored`, and compares the

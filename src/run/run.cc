@@ -12,6 +12,8 @@ int ThreadCount(const RunOptions& options, int requests_in_flight) {
   if (options.thread_count != 0 || requests_in_flight <= 1) {
     return options.thread_count;
   }
+  // Threads of a remote read mostly wait, so more of them than CPUs keep the
+  // requests in flight that the store can take.
   const int cpu_count = static_cast<int>(std::thread::hardware_concurrency());
   return std::max(cpu_count, std::min(requests_in_flight, kWaitingThreadsMax));
 }

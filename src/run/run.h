@@ -22,14 +22,14 @@ namespace holdfast {
 // More threads than this that wait for a server only take memory.
 inline constexpr int kWaitingThreadsMax = 64;
 
-// What a worker's scratch keeps between two uses, at most.
+// A worker keeps at most this much scratch memory between two uses.
 inline constexpr size_t kKeptScratchBytesMax = 32 << 20;
 
 class Run {
  public:
-  // `requests_in_flight`: of the stores it reads from. Where each answer takes
-  // a while, threads that wait are many more than those that compute, unless
-  // the options say how many.
+  // `requests_in_flight` is that of the stores it reads from. Where an answer
+  // takes a while, more threads are started than there are CPUs, as they mostly
+  // wait; an explicit thread_count wins.
   explicit Run(const RunOptions& options, int requests_in_flight = 1);
 
   Executor& executor() { return executor_; }
@@ -51,7 +51,7 @@ class Run {
   Progress progress_;
 };
 
-// What the machine has: no array can be larger. Units: bytes.
+// The memory of the machine: no array can be larger. Units: bytes.
 uint64_t PhysicalMemoryBytes();
 
 // Seconds since construction or the last Lap.

@@ -17,7 +17,8 @@
 namespace holdfast {
 namespace {
 
-// A new directory is taken for a leftover at most so often in a row.
+// A rival may take a new directory for a leftover and remove it; after this
+// many times in a row Make gives up.
 constexpr int kMakeAttempts = 100;
 
 Status LockedByAnother(const std::string& path) {
@@ -40,7 +41,7 @@ Result<DirectoryLock> DirectoryLock::Take(const std::string& path) {
     return LockedByAnother(path);
   }
   DirectoryLock lock(std::move(fd));
-  // The name may have gone to another directory before the lock was ours.
+  // The name may have gone to another directory between open and flock.
   HF_ASSIGN_OR_RETURN(const bool is_there, lock.IsAt(path));
   if (is_there) return lock;
   return NotFoundError("lock " + path + ": somebody has just moved it");
@@ -56,12 +57,12 @@ Result<DirectoryLock> DirectoryLock::Make(const std::string& path) {
     if (lock.ok()) {
       HF_ASSIGN_OR_RETURN(const std::vector<std::string> names,
                           local::ListDirectory(path));
-      // In the place of ours a rival has put his own.
+      // A rival removed the empty directory and made his own under its name.
       if (!names.empty()) return LockedByAnother(path);
       return lock;
     }
-    // A cleaner or a rival found it empty and without a lock, and takes it for
-    // what a dead save has left.
+    // A cleaner or a rival found the directory empty and unlocked, and took it
+    // for the leftover of a dead save.
     const bool is_lost = lock.status().code() == StatusCode::kAlreadyExists ||
                          lock.status().code() == StatusCode::kNotFound;
     if (!is_lost) {
@@ -85,6 +86,7 @@ Result<bool> DirectoryLock::IsAt(const std::string& path) const {
     if (errno == ENOENT || errno == ENOTDIR) return false;
     return ErrnoStatus(errno, "stat", path);
   }
+  // Device and inode name the directory itself; a name may change hands.
   return mine.st_dev == there.st_dev && mine.st_ino == there.st_ino;
 }
 
@@ -98,7 +100,8 @@ Status DirectoryLock::Remove(const std::string& path) {
   return Status();
 }
 
-// Forked children have the lock as well; closing alone would leave it theirs.
+// Forked children share the lock. Closing the descriptor alone would leave it
+// held by them.
 void DirectoryLock::Unlock() {
   if (is_held()) (void)::flock(fd_.get(), LOCK_UN);
   fd_.Reset();

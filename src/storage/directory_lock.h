@@ -1,12 +1,11 @@
 // DirectoryLock: the right to rename, empty or remove a directory.
 //
-// Whoever does any of that to a directory that others know by its name takes
-// its lock first, and keeps it until it is done. So the name of a locked
+// Anybody who renames, empties or removes a directory that others know by its
+// name takes its lock first, and keeps it to the end. So the name of a locked
 // directory stays its own: a rival cannot move it away, and put his own there,
-// between a look and a removal. Readers take no locks. The lock is of the
-// directory, not of its name: it stays with it when it is renamed, and goes
-// with the process that dies.
-//
+// between a look and a removal. Readers take no locks. The lock belongs to the
+// directory, not to its name: a rename does not free it, and the death of the
+// process does.
 // No guard on file systems without locks.
 // Thread-safety: one owner. Ownership: the lock; never the directory.
 // Errors: AlreadyExists (another holds the lock, in this process or another),
@@ -31,9 +30,10 @@ class DirectoryLock {
   DirectoryLock& operator=(DirectoryLock&& other) noexcept;
   ~DirectoryLock() { Unlock(); }
 
-  // Of the directory at `path`, which the name leads to still.
+  // Locks the directory at `path`, and checks that the name still leads to it.
   static Result<DirectoryLock> Take(const std::string& path);
-  // Of a new and empty one. AlreadyExists when anything is there.
+  // Makes a new, empty directory and locks it. AlreadyExists when anything is
+  // there.
   static Result<DirectoryLock> Make(const std::string& path);
 
   // False in a child of the process that took it, too.

@@ -25,7 +25,7 @@ constexpr int kOpenDirectoryFlags =
 
 // Names in the directory, unsorted, without "." and "..". 0 or an errno.
 int ReadNames(int directory, std::vector<std::string>& names) {
-  // The stream closes its descriptor, so it gets its own.
+  // The stream closes its descriptor, so it gets one of its own.
   const int own = ::openat(directory, ".", kOpenDirectoryFlags);
   if (own < 0) return errno;
   DirectoryStream stream(::fdopendir(own));
@@ -39,8 +39,9 @@ int ReadNames(int directory, std::vector<std::string>& names) {
   }
 }
 
-// The file by which readers know that the directory of a save without a marker
-// is no checkpoint: until it goes, they do not take the rest for one.
+// Readers know by this file that the directory of a save without a marker is no
+// checkpoint. It is removed last, so that a half-removed directory is never
+// taken for one.
 constexpr std::string_view kRemovedLast = "_CHECKPOINT_METADATA";
 
 class TreeRemover {
@@ -66,6 +67,7 @@ class TreeRemover {
  private:
   Status RemoveEntry(int parent, const std::string& name,
                      const std::string& path) {
+    // Try unlink first: most entries are files, and this saves a stat for each.
     if (::unlinkat(parent, name.c_str(), 0) == 0) return {};
     // Linux says EISDIR for a directory, POSIX EPERM.
     if (errno != EISDIR && errno != EPERM) return Ignored(errno, path);
@@ -75,13 +77,14 @@ class TreeRemover {
       const bool was_file = errno == ENOTDIR || errno == ELOOP;
       return Ignored(was_file ? unlink_error : errno, path);
     }
+    // A mount below would be emptied as if it belonged to the tree.
     HF_RETURN_IF_ERROR(CheckSameDevice(fd.get(), path));
     HF_RETURN_IF_ERROR(Empty(fd.get(), path));
     if (::unlinkat(parent, name.c_str(), AT_REMOVEDIR) == 0) return {};
     return Ignored(errno, path);
   }
 
-  // Gone already is as good as removed.
+  // An entry that is gone already is as good as removed.
   static Status Ignored(int error, const std::string& path) {
     return error == ENOENT ? Status() : ErrnoStatus(error, "remove", path);
   }
@@ -111,6 +114,8 @@ int RenameNew(const std::string& source, const std::string& target) {
                   RENAME_NOREPLACE) == 0) {
     return 0;
   }
+  // A file system without RENAME_NOREPLACE: look first, then rename. The gap
+  // between the two is the caller's risk (directory_ops.h).
   if (errno != EINVAL && errno != ENOSYS) return errno;
   struct stat info;
   if (::lstat(target.c_str(), &info) == 0) return EEXIST;
@@ -133,7 +138,7 @@ Result<PathKind> GetPathKind(const std::string& path) {
 
 namespace {
 
-// False: nothing is there.
+// Returns false when nothing is there.
 Result<bool> LookAt(const std::string& path, struct stat& info) {
   if (::stat(path.c_str(), &info) == 0) return true;
   const bool is_answer = errno == ENOENT || errno == ENOTDIR ||
@@ -181,6 +186,7 @@ Status SyncDirectory(const std::string& path) {
 }
 
 Status SyncFile(const std::string& path) {
+  // O_NONBLOCK: opening a FIFO must not wait for a writer.
   UniqueFd fd(
       ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (!fd.valid()) return ErrnoStatus(errno, "sync", path);
@@ -202,6 +208,7 @@ Status PublishDirectory(const std::string& source, const std::string& target) {
   }
   const int error = RenameNew(from, to);
   if (error != 0) return ErrnoStatus(error, "publish " + from + " as", to);
+  // Both parents are synced: the new name must be there, and the old one gone.
   HF_RETURN_IF_ERROR(SyncDirectory(ParentPath(to)));
   if (ParentPath(from) == ParentPath(to)) return {};
   return SyncDirectory(ParentPath(from));
@@ -249,7 +256,7 @@ Result<std::vector<std::string>> ListDirectory(const std::string& path) {
 
 Result<DirectoryTree> ListTree(const std::string& path) {
   DirectoryTree tree;
-  // Grows while it is walked: parents come before what is in them.
+  // The list grows while it is walked: parents come before what is in them.
   std::vector<std::string> directories = {""};
   for (size_t i = 0; i < directories.size(); ++i) {
     const std::string prefix =
@@ -263,6 +270,7 @@ Result<DirectoryTree> ListTree(const std::string& path) {
       if (kind == PathKind::kDirectory) directories.push_back(prefix + name);
     }
   }
+  // Deepest first, as removing and syncing want it, without the root itself.
   tree.directories.assign(directories.rbegin(), directories.rend() - 1);
   return tree;
 }

@@ -15,12 +15,12 @@ namespace holdfast::local {
 
 enum class PathKind : uint8_t { kMissing, kFile, kDirectory, kSymlink, kOther };
 
-// What is at `path` itself: a symbolic link is not followed.
+// The kind of `path` itself: a symbolic link is not followed.
 Result<PathKind> GetPathKind(const std::string& path);
 
-// Whether the path leads to a directory, or to anything, symbolic links
-// followed. What is missing, a link in a circle, or what may not be looked at
-// leads nowhere; a device or a kernel that cannot tell is an error.
+// True when the path leads to a directory, or to anything, through symbolic
+// links. A missing path, a circle of links, and a path that may not be looked
+// at lead nowhere; a device or a kernel that cannot tell is an error.
 Result<bool> LeadsToDirectory(const std::string& path);
 Result<bool> LeadsToAnything(const std::string& path);
 

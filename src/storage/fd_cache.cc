@@ -8,13 +8,14 @@
 namespace holdfast {
 namespace {
 
-// Entries of all caches; one file may be in several.
+// Entries of all caches; one file may be in several of them.
 std::atomic<size_t> kept_count = 0;
 
-// Asked anew each time, since a program may change its limit.
+// The limit is asked each time, since a program may change it.
 size_t KeptMax() {
   struct rlimit limit;
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return 0;
+  // A quarter: the program needs descriptors of its own.
   return static_cast<size_t>(limit.rlim_cur / 4);
 }
 

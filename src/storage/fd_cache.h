@@ -40,8 +40,8 @@ class FdCache {
 
   // Null when absent.
   std::shared_ptr<const OpenFile> Find(std::string_view key);
-  // Replaces an entry of the same key. Where other caches have all that may be
-  // kept, it is not kept.
+  // Replaces an entry of the same key. The file is not kept when other caches
+  // hold all the descriptors that may be held.
   void Insert(std::string_view key, std::shared_ptr<const OpenFile> file);
   void Erase(std::string_view key);
   void Clear();

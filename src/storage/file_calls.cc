@@ -21,7 +21,7 @@ constexpr mode_t kDirectoryMode = 0777;
 constexpr size_t kVectorsMax = std::min(IOV_MAX, 1024);
 // One system call moves at most 0x7ffff000 bytes; stay below and page aligned.
 constexpr size_t kCallBytesMax = size_t{1} << 30;
-// RESOLVE_BENEATH may say EAGAIN while somebody renames directories.
+// RESOLVE_BENEATH may say EAGAIN while another process renames directories.
 constexpr int kResolveAttemptsMax = 64;
 
 // `call` returns -1 and sets errno on failure. Gives 0 or the errno.
@@ -81,6 +81,8 @@ int OpenByComponents(int root, std::string_view path, int flags, UniqueFd& fd) {
     const size_t slash = path.find('/');
     const std::string name(path.substr(0, slash));
     const bool last = slash == std::string_view::npos;
+    // Without openat2 each part is opened by itself, never through a link, so
+    // only ".." could lead out of the root.
     if (name == "..") return EXDEV;
     const int step_flags = last ? flags | O_NOFOLLOW
                                 : O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
@@ -106,6 +108,7 @@ int FileCalls::OpenBeneath(int root, const std::string& path, int flags,
   flags |= O_CLOEXEC;
   if (use_openat2_) {
     const int error = OpenWithKernelCheck(root, name.c_str(), flags, links, fd);
+    // Old kernels say ENOSYS; some seccomp filters say EPERM.
     if (error != ENOSYS && error != EPERM) return error;
   }
   return OpenByComponents(root, name, flags, fd);
@@ -142,6 +145,7 @@ int FileCalls::ReadFull(int fd, uint64_t offset, std::span<char> target,
                            static_cast<off_t>(offset + read_bytes));
     });
     if (error != 0) return error;
+    // The end of the file: the caller decides whether that is an error.
     if (got == 0) return 0;
     read_bytes += static_cast<size_t>(got);
   }
@@ -171,6 +175,7 @@ int FileCalls::WriteFull(int fd, uint64_t offset,
 void FileCalls::StartWriteback(int fd, uint64_t offset, uint64_t byte_count,
                                std::string_view path) const {
   if (Ask("writeback", path) != 0) return;
+  // Only a hint: a failed write shows in the sync that follows.
   (void)::sync_file_range(fd, static_cast<off64_t>(offset),
                           static_cast<off64_t>(byte_count),
                           SYNC_FILE_RANGE_WRITE);
@@ -184,6 +189,8 @@ int FileCalls::SyncData(int fd, std::string_view path) const {
 int FileCalls::SyncDirectory(int fd, std::string_view path) const {
   if (const int error = Ask("fsync_directory", path)) return error;
   const int error = Retrying([&] { return ::fsync(fd); });
+  // Some file systems cannot sync a directory, and make names durable by
+  // themselves.
   return error == EINVAL || error == EOPNOTSUPP ? 0 : error;
 }
 
@@ -196,6 +203,8 @@ int FileCalls::Rename(int directory, const std::string& source,
     return ::renameat2(directory, source.c_str(), directory, target.c_str(),
                        flags);
   });
+  // A link can only be made where nothing is, which is what must_create asks
+  // for.
   if (!must_create || (error != EINVAL && error != ENOSYS)) return error;
   // This file system has no RENAME_NOREPLACE; a hard link is as atomic.
   const int link_error = Retrying([&] {

@@ -71,7 +71,7 @@ class FileCalls {
              std::string_view path) const;
   int Unlink(int directory, const std::string& name,
              std::string_view path) const;
-  // For calls made elsewhere: the hook's verdict.
+  // The hook's verdict on a call that is made elsewhere.
   int Ask(std::string_view call, std::string_view path) const {
     return hook_ ? hook_(call, path) : 0;
   }

@@ -48,7 +48,8 @@ class Lister {
   }
 
  private:
-  // Sorted. A directory that is gone, or is a symbolic link, is empty.
+  // Returns them sorted. A directory that is gone, or is a symbolic link, is
+  // empty.
   Result<std::vector<Entry>> ReadEntries(const std::string& directory) const {
     std::vector<Entry> entries;
     const std::string path(ParentKey(directory));  // without the last '/'
@@ -87,6 +88,8 @@ class Lister {
     const std::string_view name = item.d_name;
     if (name == "." || name == ".." || IsHiddenName(name)) return 0;
     Entry entry{directory + std::string(name), 0};
+    // d_type may be unknown, and is not a file for a link: such names are
+    // looked at.
     bool is_directory = item.d_type == DT_DIR;
     if (!entry.key.starts_with(prefix_)) return 0;
     if (!is_directory) {
@@ -108,7 +111,7 @@ class Lister {
            error == EXDEV || error == EACCES || error == ENAMETOOLONG;
   }
 
-  // ENOENT for what is no file and no directory.
+  // ENOENT for anything that is neither a file nor a directory.
   int Inspect(int descriptor, const dirent& item, const std::string& key,
               struct stat& info) const {
     if (::fstatat(descriptor, item.d_name, &info, AT_SYMLINK_NOFOLLOW) != 0) {
@@ -140,7 +143,8 @@ Status ListFiles(const FileCalls& calls, int root, std::string_view root_path,
                  std::string_view prefix, const ListFunction& fn) {
   const std::string_view parent = ParentKey(prefix);
   const bool has_slash = prefix.find('/') != std::string_view::npos;
-  // No key starts like this, and the walk must not start outside the root.
+  // No key starts like this prefix, and the walk must not start outside the
+  // root.
   if (has_slash && !CheckKey(parent).ok()) return {};
   const std::string start = has_slash ? std::string(parent) + "/" : "";
   return Lister(calls, root, root_path, prefix, fn).Walk(start);

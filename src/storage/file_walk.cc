@@ -39,11 +39,12 @@ class FileWalker {
  private:
   Status VisitDirectory(const std::string& path, bool may_be_gone) {
     const std::string full = path.empty() ? root_ : root_ + "/" + path;
-    // The root may be a link; what is below it may not.
+    // The root may be a link; a link below it is not followed.
     const int follow = path.empty() ? 0 : O_NOFOLLOW;
     UniqueFd fd(
         ::open(full.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | follow));
     if (!fd.valid()) {
+      // A directory that went away meanwhile has no files.
       if (may_be_gone && errno == ENOENT) return Status();
       return ErrnoStatus(errno, "list", full);
     }
@@ -63,6 +64,7 @@ class FileWalker {
 
   void VisitEntry(int directory, const std::string& parent, const char* name) {
     struct stat info;
+    // The same for an entry: somebody removed it.
     if (::fstatat(directory, name, &info, AT_SYMLINK_NOFOLLOW) != 0) return;
     std::string path = parent.empty() ? name : parent + "/" + name;
     if (S_ISDIR(info.st_mode)) waiting_.push_back(std::move(path));

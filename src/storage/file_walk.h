@@ -18,13 +18,13 @@ namespace holdfast::local {
 struct WalkedFile {
   std::string path;  // relative to the directory
   uint64_t byte_count = 0;
-  // Which file it is, whatever its names.
+  // Device and inode: which file it is, whatever its names.
   uint64_t device = 0;
   uint64_t inode = 0;
   uint64_t link_count = 1;
 };
 
-// In no order.
+// Files come in no order.
 Status WalkFiles(const std::string& directory,
                  const std::function<void(const WalkedFile&)>& fn);
 

@@ -25,7 +25,7 @@ struct JoinOptions {
   uint64_t gap_bytes_max = 1'000'000;
   // A joined read ends here; a longer range is read alone.
   uint64_t joined_bytes_max = 8 << 20;
-  // Of one batch.
+  // Bound of the bytes of one batch.
   uint64_t batch_bytes_max = 64 << 20;
 };
 

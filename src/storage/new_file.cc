@@ -39,6 +39,7 @@ bool IsTempName(std::string_view name) {
 std::string_view CutName(std::string_view name, size_t byte_count_max) {
   if (name.size() <= byte_count_max) return name;
   size_t end = byte_count_max;
+  // Bytes 10xxxxxx continue a character.
   while (end > 0 && (name[end] & 0xC0) == 0x80) --end;
   return name.substr(0, end);
 }
@@ -88,7 +89,8 @@ NewFile::NewFile(const FileCalls* calls, UniqueFd directory, std::string name,
 
 NewFile::~NewFile() {
   if (!removed_if_dropped_) return;
-  // Past the hook: a test that fails every call still expects no leftover.
+  // Not through the hook: a test that fails every call still expects no
+  // leftover.
   (void)::unlinkat(directory_.get(), grown_name_.c_str(), 0);
 }
 
@@ -106,7 +108,8 @@ Status NewFile::OpenHidden() {
 Status NewFile::OpenInPlace() {
   grown_name_ = name_;
   int error = calls_->CreateFile(directory_.get(), name_, path_, fd_);
-  // Again and again only if others make the same name at the same time.
+  // A second round is needed only when others make the same name at the same
+  // time.
   for (int i = 0; i < kNameAttemptsMax && error == EEXIST; ++i) {
     if (must_create_) break;
     error = calls_->Unlink(directory_.get(), name_, path_);
@@ -156,6 +159,8 @@ Status NewFile::SyncData() {
 
 Status NewFile::Publish() {
   HF_RETURN_IF_ERROR(CheckLive());
+  // Dead even if the rename fails: the caller cannot know which name the file
+  // has, and must not write to it again.
   dead_ = true;
   if (grown_name_ != name_) {
     const int error = calls_->Rename(directory_.get(), grown_name_, name_,

@@ -101,8 +101,8 @@ class Store {
   virtual std::string Describe(std::string_view key) const = 0;
 
   virtual Result<ObjectInfo> Stat(std::string_view key) = 0;
-  // With byte_count = kToEnd: from offset to the end (offset may equal size).
-  // Otherwise exactly byte_count bytes, or OutOfRange.
+  // kToEnd reads from offset to the end (offset may equal the size). Another
+  // byte_count gives exactly that many bytes, or OutOfRange.
   virtual Result<Bytes> Read(std::string_view key, ByteRange range = {}) = 0;
   // Fills `target` exactly.
   virtual Status ReadInto(std::string_view key, uint64_t offset,
@@ -117,8 +117,8 @@ class Store {
   // How many objects should be written side by side to fill the way to the
   // store: more than 1 where the pieces of one go one after the other.
   virtual int writers_in_flight() const { return 1; }
-  // At most about so much memory for writes that are under way, beside what
-  // callers hold. Stores that hold nothing take no notice.
+  // Bounds the memory for writes that are under way, beside what callers hold.
+  // Stores that hold nothing ignore it.
   virtual void BoundBuffers(uint64_t /*bytes_max*/) {}
   // Default: {this, key, 0, kToEnd} without looking.
   virtual Result<ObjectLocation> Locate(std::string_view key);
@@ -142,8 +142,8 @@ class Store {
   // every directory touched, deepest first). Object stores only Flush.
   virtual Status SyncNames() = 0;
   // Waits for writes that the store has only queued (may_queue, or neither sync
-  // nor atomic); their first failure, told once. Syncs nothing; SyncNames does
-  // this, too. What one store has queued, its other calls see.
+  // nor atomic) and returns their first failure, once. Syncs nothing; SyncNames
+  // waits, too. Other calls of the same store see what it has queued.
   virtual Status Flush() { return Status(); }
 
   // Convenience for one piece.

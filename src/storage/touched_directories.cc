@@ -12,7 +12,8 @@ void TouchedDirectories::Touch(std::string_view directory) {
 }
 
 void TouchedDirectories::TouchLocked(std::string_view directory) {
-  // An entry is never without its parents, so the first one found ends it.
+  // Every entry has all its parents as entries, so the first one found ends the
+  // walk.
   while (touched_.find(directory) == touched_.end()) {
     touched_.emplace(directory, false);
     if (directory.empty()) return;
@@ -23,6 +24,7 @@ void TouchedDirectories::TouchLocked(std::string_view directory) {
 int TouchedDirectories::MakeInside(std::string_view directory,
                                    const std::function<int()>& make) {
   std::lock_guard lock(mutex_);
+  // Under the lock: nobody may find the new directory before it is noted here.
   const int error = make();
   if (error != 0) return error;
   TouchLocked(directory);
@@ -39,6 +41,7 @@ std::vector<std::string> TouchedDirectories::Take() {
   std::vector<std::string> directories;
   directories.reserve(taken.size());
   for (auto& [directory, made] : taken) directories.push_back(directory);
+  // Deepest first: a name is durable only when the directory that holds it is.
   std::stable_sort(directories.begin(), directories.end(),
                    [](const std::string& a, const std::string& b) {
                      return PartCount(a) > PartCount(b);
@@ -50,7 +53,7 @@ void TouchedDirectories::PutBack(std::span<const std::string> directories) {
   std::lock_guard lock(mutex_);
   for (const std::string& directory : directories) {
     TouchLocked(directory);
-    // Take forgot whether this is so; if not, it costs a sync.
+    // Take forgot this flag. If it was false, setting it costs one sync.
     touched_[directory] = true;
   }
 }

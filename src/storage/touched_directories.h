@@ -21,16 +21,16 @@ class TouchedDirectories {
   // A file's name in `directory` changed. Its parents up to the root count as
   // touched too: another process may have made them and not synced them.
   void Touch(std::string_view directory);
-  // Calls `make`, which makes a directory inside `directory` and gives 0 or an
-  // errno, and notes its success before anybody can Take or ask ChainOf:
-  // whoever finds the new directory also finds it noted.
+  // Calls `make`, which makes a directory inside `directory` and returns 0 or
+  // an errno, and notes its success before anybody can Take or ask ChainOf. A
+  // thread that finds the new directory therefore also finds it noted.
   int MakeInside(std::string_view directory, const std::function<int()>& make);
 
   // All touched directories, deepest first, then in byte order; forgets them.
   std::vector<std::string> Take();
   // Still not durable, after a failed sync.
   void PutBack(std::span<const std::string> directories);
-  // What must be synced, deepest first, for a name in `directory` to be
+  // The directories to sync, deepest first, before a name in `directory` is
   // durable: itself and each parent in which this store made a directory.
   std::vector<std::string> ChainOf(std::string_view directory) const;
 

@@ -9,7 +9,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Where the bucket or host begins; npos of what is no URL.
+// Where the bucket or host begins; npos when `path` is no URL.
 size_t AuthorityStart(std::string_view path) {
   const size_t colon = path.find("://");
   if (colon == std::string_view::npos || colon == 0) return colon;
@@ -40,6 +40,7 @@ UrlParts SplitUrl(std::string_view url) {
 
 std::string NormalizedUrl(std::string_view url) {
   const UrlParts parts = SplitUrl(url);
+  // lexically_normal() keeps a trailing slash and a leading "//".
   std::string path =
       fs::path("/" + std::string(parts.path)).lexically_normal().string();
   while (!path.empty() && path.back() == '/') path.pop_back();

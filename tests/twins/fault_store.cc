@@ -12,7 +12,7 @@
 namespace holdfast {
 namespace {
 
-// What disks write whole.
+// Disks write sectors of this size whole.
 constexpr size_t kSectorBytes = 512;
 
 std::string WriteName(std::string_view key, const WriteOptions& options) {
@@ -158,7 +158,7 @@ Status FaultStore::List(
     std::string_view prefix,
     const std::function<Status(std::string_view, const ObjectInfo&)>& fn) {
   HF_RETURN_IF_ERROR(Begin("list " + std::string(prefix)));
-  // A copy, so that fn may call this store.
+  // Collected first, so that fn may call this store.
   std::vector<std::pair<std::string, ObjectInfo>> found;
   {
     std::lock_guard lock(mutex_);
@@ -184,11 +184,12 @@ void FaultStore::TearWrite(std::string_view key, const Bytes& value,
                            bool atomic) {
   std::lock_guard lock(mutex_);
   if (!options_.torn_writes) return;
+  // An atomic write is torn in time only: its rename happened or not.
   if (atomic) {
     if (Chance()) AddVersion(key, {value, true});
     return;
   }
-  // The failed write removes its file, but a crash may bring part of it back.
+  // The failed write removed its file, but a crash may bring part of it back.
   const size_t kept_bytes = random_() % (value.size() + 1);
   AddVersion(key, {value.Slice(0, kept_bytes), false});
   AddVersion(key, {std::nullopt, true});
@@ -210,6 +211,8 @@ Status FaultStore::Write(std::string_view key,
   }
   AddVersion(key, {std::move(value), options.sync});
   if (!options.sync || !options.atomic) return {};
+  // A synced atomic write is durable with its name: no older version can come
+  // back after a crash.
   History& history = objects_.find(key)->second;
   history.erase(history.begin(), history.end() - 1);
   return {};
@@ -226,6 +229,7 @@ Status FaultStore::Delete(std::string_view key) {
   HF_RETURN_IF_ERROR(CheckKey(key));
   Status status = Begin("delete " + std::string(key));
   std::lock_guard lock(mutex_);
+  // A delete that failed may have happened all the same.
   if (!status.ok() && !(options_.torn_writes && Chance())) return status;
   if (FindLocked(key) != nullptr) AddVersion(key, {std::nullopt, true});
   return status;

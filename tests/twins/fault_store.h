@@ -61,15 +61,15 @@ class FaultStore : public Store {
   // Stat, Read, ReadInto, List, Write, Create, WriteAt, Finish, Delete and
   // SyncNames, each once, also when it failed.
   uint64_t operation_count() const;
-  // What was asked, in order: "write a/b sync atomic", "finish a/b sync",
-  // "sync_names", … Words: stat, read, list, create, write_at, delete; flags of
-  // write: sync, atomic, must_create.
+  // The operations so far, in order: "write a/b sync atomic", "finish a/b
+  // sync", "sync_names", … Words: stat, read, list, create, write_at, delete;
+  // flags of write: sync, atomic, must_create.
   std::vector<std::string> operations() const;
 
   // The power fails: what survives is all there is, durable; later operations
   // do not fail, and the writers open now are dead (FailedPrecondition).
   void Crash(uint64_t seed, CrashLoss loss = CrashLoss::kBySeed);
-  // What Crash would leave, as a store of its own; this one goes on.
+  // A store with what Crash would leave; this one goes on.
   std::unique_ptr<MemoryStore> AfterCrash(
       uint64_t seed, CrashLoss loss = CrashLoss::kBySeed) const;
 
