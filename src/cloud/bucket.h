@@ -39,7 +39,7 @@ struct ObjectEntry {
   int64_t modified_ns = 0;
 };
 
-// What must hold for a write or delete to happen.
+// A write or delete happens only when this holds.
 struct Condition {
   enum class Kind : uint8_t { kNone, kAbsent, kVersion };
   Kind kind = Kind::kNone;
@@ -89,7 +89,7 @@ class Upload {
   // each once.
   virtual Status Part(uint64_t index, std::span<const std::string_view> pieces,
                       bool is_last) = 0;
-  // After all parts; the object's version.
+  // Call it after all parts. Returns the object's version.
   virtual Result<std::string> Finish(const Condition& condition) = 0;
   virtual void Abort() = 0;
 };
@@ -104,12 +104,12 @@ struct BucketTraits {
   bool can_write = true;
   bool can_list = true;
   bool parts_in_order = false;
-  // Whether Finish of an upload honours its condition. Where not, Finish checks
-  // by a look before and says so here.
+  // True when Finish of an upload honours its condition. Otherwise Finish looks
+  // before it acts, and another writer may come between.
   bool upload_conditions = true;
   // More in one request is not asked for.
   uint64_t get_bytes_max = 16 << 20;
-  // From this size on an object is uploaded in parts.
+  // Objects of this size and more are uploaded in parts.
   uint64_t put_bytes_max = 16 << 20;
   int requests_in_flight = 32;  // worth having at once
 };
@@ -118,7 +118,7 @@ struct BucketTraits {
 struct BucketAccess {
   std::string endpoint;  // "https://s3.eu-west-1.amazonaws.com"
   std::string region;    // "" where there is none
-  // Where the credentials are from and whose: "environment, access key
+  // The kind of credentials and their owner: "environment, access key
   // AKIA…WXYZ", "none (anonymous)".
   std::string credentials;
 };
@@ -149,15 +149,15 @@ class Bucket {
   // Absent is ok, unless the condition names a version.
   virtual Status Delete(std::string_view key,
                         const Condition& condition = {}) = 0;
-  // In as few requests as the store allows; the first failure, after all have
-  // been tried. Absent is ok.
+  // Uses as few requests as the store allows and returns the first failure,
+  // after all have been tried. An absent key is ok.
   virtual Status DeleteAll(std::span<const std::string> keys) = 0;
   virtual Result<ListPage> List(const ListRequest& request) = 0;
   // Within the bucket, by the server; the new version.
   virtual Result<std::string> Copy(std::string_view source,
                                    std::string_view target,
                                    const Condition& condition = {}) = 0;
-  // Uploads below a prefix that nobody has finished or aborted.
+  // Uploads below a prefix that are neither finished nor aborted.
   virtual Result<std::vector<UnfinishedUpload>> ListUploads(
       std::string_view prefix) = 0;
   virtual Status AbortUpload(const UnfinishedUpload& upload) = 0;

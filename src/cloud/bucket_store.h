@@ -45,8 +45,8 @@ class BucketStore : public Store {
   BucketStore(std::shared_ptr<Bucket> bucket, std::string_view root_key,
               BucketStoreOptions options = {});
 
-  // What a listing or a look elsewhere saw of an object of this store, by its
-  // key in the bucket: as if this store had seen it.
+  // A listing or a look elsewhere saw this object of this store (by its key in
+  // the bucket): remembers it as if this store had seen it.
   void Remember(const ObjectEntry& entry);
 
   Bucket& bucket() { return *bucket_; }
@@ -106,7 +106,7 @@ class BucketStore : public Store {
 
   std::mutex mutex_;
   std::condition_variable settled_;
-  // Writes under way whose callers have gone, by key.
+  // Writes under way, by key, whose callers do not wait for them.
   std::map<std::string, int, std::less<>> queued_;
   Status first_failure_;
 

@@ -19,7 +19,7 @@ namespace {
 constexpr uint64_t kAnswerBytesMax = uint64_t{64} << 20;
 constexpr uint64_t kRefusalBytesMax = uint64_t{1} << 16;
 constexpr uint64_t kWebOffsetMax = std::numeric_limits<int64_t>::max();
-// How versions begin that are no ETag.
+// Versions that are no ETag begin with one of these.
 constexpr std::string_view kModified = "modified ";
 constexpr std::string_view kSizeOnly = "bytes ";
 
@@ -47,6 +47,8 @@ std::string WebVersion(const HttpHeaders& headers, uint64_t total_bytes) {
 }
 
 void AddVersionHeader(std::string_view version, HttpHeaders& headers) {
+  // A size is no condition that a server understands: it is compared
+  // afterwards.
   if (version.empty() || version.starts_with(kSizeOnly)) return;
   if (version.starts_with(kModified)) {
     version.remove_prefix(kModified.size());
@@ -223,7 +225,7 @@ Result<ObjectEntry> HttpBucket::Head(std::string_view key) {
   if (answer.status == 200 && length) {
     return EntryOf(key, answer.headers, *length);
   }
-  // What is signed is signed for GET, and some servers know no HEAD.
+  // A presigned URL is signed for GET alone, and some servers know no HEAD.
   const bool may_know_get = answer.status == 200 || answer.status == 400 ||
                             answer.status == 403 || answer.status == 405 ||
                             answer.status == 501;
@@ -298,7 +300,8 @@ HttpRequest HttpBucket::ToHttp(const WebRead& read,
                                 std::to_string(first + read.byte_count - 1)}};
   AddVersionHeader(request.version, http.headers);
   http.target = read.target;
-  // A server without ranges may still answer with the whole that is wanted.
+  // A server without ranges answers with the whole file, which is good if all
+  // of it is wanted.
   http.body_bytes_max = read.target.empty() ? kAnswerBytesMax
                         : first == 0
                             ? std::max(kRefusalBytesMax, read.byte_count)
@@ -367,7 +370,7 @@ Result<GetResult> HttpBucket::TakeRange(WebRead& read,
   return result;
 }
 
-// A 200: good only where all of the file is wanted.
+// An answer 200: good only where the whole file is wanted.
 Result<GetResult> HttpBucket::TakeWhole(WebRead& read,
                                         HttpResponse& answer) const {
   const GetRequest& request = *read.request;
@@ -396,7 +399,7 @@ Result<GetResult> HttpBucket::TakeWhole(WebRead& read,
   return result;
 }
 
-// Reads of no bytes cannot be asked for.
+// HTTP has no range of no bytes.
 Result<GetResult> HttpBucket::TakeNothing(const GetRequest& request) {
   GetResult result;
   HF_ASSIGN_OR_RETURN(result.object, Head(request.key));

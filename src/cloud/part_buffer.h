@@ -25,7 +25,7 @@ class PartBuffer {
 
   uint64_t byte_count() const { return byte_count_; }
   bool is_full() const { return filled_bytes_ == byte_count_; }
-  // What all its blocks hold together.
+  // Bytes that all its blocks hold together.
   uint64_t held_bytes() const { return held_bytes_; }
 
   uint64_t block_bytes(uint64_t offset) const;
@@ -34,7 +34,7 @@ class PartBuffer {
   void SetBlock(uint64_t offset, std::shared_ptr<Buffer> block);
   // These bytes are written; false when some of them were before.
   [[nodiscard]] bool MarkFilled(uint64_t offset, uint64_t byte_count);
-  // The part ends here; what nobody wrote is zero.
+  // Ends the part here; bytes that nobody wrote become zero.
   void Cut(uint64_t byte_count);
 
   // The bytes in order. REQUIRES: is_full(). Valid while the blocks live.

@@ -27,15 +27,15 @@ class SeenVersions {
   };
 
   Seen Look(std::string_view key) const;
-  // What a read, look or listing found that began at `epoch`: kept when nothing
-  // is known and no write of ours came between.
+  // A read, look or listing that began at `epoch` found this version: it is
+  // kept when none is known and no write of this store came between.
   void Found(std::string_view key, uint64_t epoch, std::string_view version,
              uint64_t byte_count);
   // Around each write and delete of this store.
   void WriteBegins(std::string_view key);
   void WriteEnded(std::string_view key, std::string_view version,
                   uint64_t byte_count);
-  // Of a failure, whose effect is unknown, and of a delete.
+  // For a write that failed, whose effect is unknown, and for a delete.
   void WriteEnded(std::string_view key);
 
  private:

@@ -26,7 +26,8 @@ SendQueue::~SendQueue() {
     closed_ = true;
   }
   work_.notify_all();
-  // Work only grows threads_ from Start, which nobody but a task calls now.
+  // Only Start grows threads_, and only a running task can call it now; hence a
+  // size that is looked at again in each round.
   for (size_t i = 0;; ++i) {
     std::thread thread;
     {
@@ -63,7 +64,8 @@ void SendQueue::Work() {
     ++idle_count_;
     work_.wait(lock, [this] { return !tasks_.empty() || closed_; });
     --idle_count_;
-    // A running task may start another: its own thread takes that one.
+    // A running task may start another: its own thread takes that one, so an
+    // idle thread may end.
     if (tasks_.empty()) return;
     std::function<void()> task = std::move(tasks_.front());
     tasks_.pop_front();
@@ -88,6 +90,8 @@ void SendQueue::SetBytesMax(uint64_t bytes_max) {
 Status SendQueue::Take(uint64_t byte_count) {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] {
+    // When nothing is queued or running, nobody will give memory back: waiting
+    // would never end, so the bound gives way (and below it ends).
     return taken_bytes_ + byte_count <= bytes_max_ ||
            (tasks_.empty() && running_count_ == 0);
   });

@@ -39,7 +39,7 @@ class SendQueue {
   Status Take(uint64_t byte_count);
   void Release(uint64_t byte_count);
 
-  // Of what is taken from now on.
+  // For bytes that are taken from now on.
   void SetBytesMax(uint64_t bytes_max);
   uint64_t peak_bytes() const;
 

@@ -17,12 +17,12 @@
 namespace holdfast {
 namespace {
 
-// More parts than any store takes: an offset beyond them is a mistake.
+// No store takes more parts: an offset beyond them is a mistake.
 constexpr uint64_t kPartCountMax = 100'000;
 
 }  // namespace
 
-// What the writer and the tasks that send its parts share.
+// The writer and the tasks that send its parts share this.
 class UploadWriter::Sending : public std::enable_shared_from_this<Sending> {
  public:
   explicit Sending(UploadTarget target) : target_(std::move(target)) {}
@@ -53,7 +53,7 @@ class UploadWriter::Sending : public std::enable_shared_from_this<Sending> {
   void Schedule();  // REQUIRES: mutex_ held
   void ScheduleParts();
   bool IsSendable(uint64_t index, const Part& part) const;
-  // False when nobody can do it, by which all has failed.
+  // Returns false when no thread can do it; then everything has failed.
   template <typename Task>
   bool StartTask(const Task& task);  // REQUIRES: mutex_ held
   void Begin();
@@ -61,7 +61,7 @@ class UploadWriter::Sending : public std::enable_shared_from_this<Sending> {
   void PutWhole();
   void FinishUpload();
   void EndWith(Result<std::string> version);
-  // Ends a task: what failed ends all.
+  // Ends a task; if it failed, the whole upload fails.
   void EndTask(Lock& lock, const Status& status);
   void Settle(Lock& lock, const Result<std::string>& version);
   void DropParts();
@@ -117,8 +117,8 @@ Result<uint64_t> UploadWriter::Sending::PartOf(uint64_t offset) {
   return static_cast<uint64_t>(after - part_begins_.begin()) - 1;
 }
 
-// The block that `offset` of the part lies in, made if need be. Memory is
-// waited for without the lock.
+// The block that `offset` of the part lies in, made if need be. Waits for
+// memory without the lock.
 Result<std::shared_ptr<Buffer>> UploadWriter::Sending::BlockFor(
     Lock& lock, uint64_t index, uint64_t offset) {
   if (index < is_sent_.size() && is_sent_[index]) {
@@ -139,6 +139,8 @@ Result<std::shared_ptr<Buffer>> UploadWriter::Sending::BlockFor(
   lock.unlock();
   const Status taken = target_.queue->Take(block_bytes);
   std::shared_ptr<Buffer> fresh;
+  // The lock was not held: another writer may have made the block, or the
+  // upload may have failed.
   if (taken.ok()) fresh = target_.pool->Get(block_bytes);
   lock.lock();
   if (!taken.ok()) return taken.WithContext("write " + Url());
@@ -170,6 +172,7 @@ Status UploadWriter::Sending::Copy(uint64_t offset, std::string_view bytes) {
         std::min<uint64_t>(bytes.size(), block_bytes - block_offset);
     lock.unlock();
     std::memcpy(block->data() + block_offset, bytes.data(), count);
+    // Marked after the copy: a full buffer is sent at once, by another thread.
     lock.lock();
     HF_RETURN_IF_ERROR(CheckLive());
     PartBuffer& buffer = parts_[index].buffer;
@@ -198,7 +201,7 @@ Status UploadWriter::Sending::WriteAt(
   return {};
 }
 
-// The size is known now: the last part ends there, and gaps are zero.
+// The size is known now: the last part ends there, and gaps become zero.
 void UploadWriter::Sending::CutParts() {
   part_count_ = end_ == 0 ? 1 : *PartOf(end_ - 1) + 1;
   if (end_ == 0) (void)PartOf(0);
@@ -212,11 +215,11 @@ void UploadWriter::Sending::CutParts() {
   const bool last_has_gone = last == parts_.end() ? is_sent_[part_count_ - 1]
                                                   : last->second.is_under_way;
   if (last_has_gone && target_.bucket->traits().parts_in_order) {
-    // It went as one of many: an empty one tells the end.
+    // The last part went as one of many; an empty one now marks the end.
     (void)PartOf(end_);
     is_sent_.resize(++part_count_);
   }
-  // Whole parts that nobody wrote to are made of zeros as they are sent.
+  // Parts that nobody wrote to are made of zeros when they are sent.
   for (uint64_t index = 0; index < part_count_; ++index) {
     if (is_sent_[index] || parts_.contains(index)) continue;
     const uint64_t end = std::min(part_begins_[index + 1], end_);
@@ -257,7 +260,8 @@ void UploadWriter::Sending::Abandon() {
 
 bool UploadWriter::Sending::IsSendable(uint64_t index, const Part& part) const {
   if (part.is_under_way || !part.buffer.is_full()) return false;
-  // The first part alone may yet be a whole object, which is one PUT.
+  // If there is only a first part, it may become the whole object, which is one
+  // PUT.
   const bool may_be_all = index == 0 && part_begins_.size() == 2;
   if (!is_finishing_ && may_be_all) return false;
   if (!target_.bucket->traits().parts_in_order) return true;
@@ -372,8 +376,8 @@ void UploadWriter::Sending::EndWith(Result<std::string> version) {
   EndTask(lock, status);
 }
 
-// In the same breath as what the task did: nobody may see a part that is
-// neither there nor sent, and no failure.
+// Called under the lock that also noted what the task did: a part that is
+// neither there nor sent must never be seen without a failure.
 void UploadWriter::Sending::EndTask(Lock& lock, const Status& status) {
   --tasks_under_way_;
   if (status_.ok()) status_ = status;
@@ -389,7 +393,7 @@ void UploadWriter::Sending::EndTask(Lock& lock, const Status& status) {
   changed_.notify_all();
 }
 
-// The object is there, or will not be.
+// Called when the object is there, or will never be.
 void UploadWriter::Sending::Settle(Lock& lock,
                                    const Result<std::string>& version) {
   DropParts();
@@ -403,7 +407,7 @@ void UploadWriter::Sending::Settle(Lock& lock,
   changed_.notify_all();
 }
 
-// REQUIRES: mutex_ held. What is being sent stays until it was.
+// REQUIRES: mutex_ held. A part that is being sent stays until that ends.
 void UploadWriter::Sending::DropParts() {
   for (auto it = parts_.begin(); it != parts_.end();) {
     if (it->second.is_under_way) {

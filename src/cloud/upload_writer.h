@@ -42,12 +42,13 @@ struct UploadTarget {
 class UploadWriter : public ObjectWriter {
  public:
   explicit UploadWriter(UploadTarget target);
-  // Without Finish: waits for what is being sent, and aborts.
+  // Without Finish: waits for parts that are being sent, and aborts.
   ~UploadWriter() override;
 
   Status WriteAt(uint64_t offset,
                  std::span<const std::string_view> pieces) override;
-  // With `sync` waits for the object; else `ended` tells of it.
+  // With `sync` waits for the object; otherwise `ended` is called when it is
+  // there.
   Status Finish(bool sync) override;
 
  private:

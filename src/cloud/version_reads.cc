@@ -12,7 +12,7 @@ namespace {
 
 using Seen = SeenVersions::Seen;
 
-// How often a read that meets this store's own writes is begun again.
+// A read that meets this store's own writes begins again at most this often.
 constexpr int kAttemptsMax = 100;
 
 // One read with what was known of its object when it was sent.
@@ -38,14 +38,14 @@ void AddRequests(const Bucket& bucket, Attempt& attempt,
   attempt.request_count = requests.size() - attempt.first_request;
 }
 
-// Whether a write of this store came between, so that asking again may help.
+// True when a write of this store came between, so that asking again may help.
 bool HasMoved(const SeenVersions& seen, const std::string& key,
               const Seen& before) {
   return seen.Look(key).epoch != before.epoch;
 }
 
-// A failure in the words of a store: which range of how long an object, and
-// whether the object is another one by now.
+// Puts a failure in a store's words: which range of how long an object, and
+// whether the object was replaced meanwhile.
 Status Explain(Bucket& bucket, const std::string& key, const ByteRange& range,
                const Seen& seen, const Status& status) {
   if (status.code() == StatusCode::kOutOfRange) {
@@ -72,7 +72,7 @@ Status Explain(Bucket& bucket, const std::string& key, const ByteRange& range,
                        ")");
 }
 
-// All answers to one read are of one version, which is then known.
+// All answers to one read must be of one version, which is then remembered.
 Status Settle(Bucket& bucket, SeenVersions& seen, const Attempt& attempt,
               std::span<const Result<GetResult>> answers) {
   const VersionRead& read = *attempt.read;
@@ -90,6 +90,7 @@ Status Settle(Bucket& bucket, SeenVersions& seen, const Attempt& attempt,
                          ")");
   }
   seen.Found(read.key, attempt.seen.epoch, object.version, object.byte_count);
+  // Another thread may have read another version first.
   const Seen now = seen.Look(read.key);
   if (!now.is_known || now.epoch != attempt.seen.epoch ||
       now.version == object.version) {
@@ -100,7 +101,8 @@ Status Settle(Bucket& bucket, SeenVersions& seen, const Attempt& attempt,
                        now.version + " and " + object.version + ")");
 }
 
-// Reads that need no request: of nothing, and past an end that is known.
+// Answers reads that need no request: of no bytes, and past an end that is
+// known.
 Result<bool> IsAnsweredAtOnce(Bucket& bucket, SeenVersions& seen,
                               const VersionRead& read, const Seen& known) {
   uint64_t byte_count = known.byte_count;
@@ -154,7 +156,7 @@ Status ReadVersions(Bucket& bucket, SeenVersions& seen,
 
 namespace {
 
-// One request for what is known, or for anything where nothing is.
+// Sends one request, for the known version, or for any when none is known.
 Result<Bytes> GetOnce(Bucket& bucket, SeenVersions& seen,
                       const std::string& key, const ByteRange& range,
                       const Seen& known) {
@@ -180,7 +182,7 @@ Result<Bytes> GetInParts(Bucket& bucket, SeenVersions& seen,
   return Bytes(std::move(buffer), range.byte_count);
 }
 
-// The read, by what was known of the object when it began.
+// Reads with what was known of the object when the read began.
 Result<Bytes> ReadKnown(Bucket& bucket, SeenVersions& seen,
                         const std::string& key, const ByteRange& range,
                         const Seen& known) {
@@ -191,14 +193,15 @@ Result<Bytes> ReadKnown(Bucket& bucket, SeenVersions& seen,
         exact, ResolveRange(range, known.byte_count, bucket.UrlOf(key)));
   } else if (range.byte_count == kToEnd) {
     Result<Bytes> bytes = GetOnce(bucket, seen, key, range, known);
-    // Its size is asked for only where it is too large for one answer.
+    // The size is asked for only when the object is too large for one answer.
     if (bytes.status().code() != StatusCode::kResourceExhausted) return bytes;
   }
   if (exact.byte_count > 0 && exact.byte_count <= step) {
     return GetOnce(bucket, seen, key, exact, known);
   }
   if (!known.is_known) {
-    // So that no memory is taken for what is not there.
+    // Ask for the size first, so that no memory is taken for an object that is
+    // not there.
     HF_ASSIGN_OR_RETURN(const ObjectEntry entry,
                         StatVersion(bucket, seen, key));
     HF_ASSIGN_OR_RETURN(
@@ -214,7 +217,7 @@ Result<Bytes> ReadVersion(Bucket& bucket, SeenVersions& seen,
   for (int round = 1;; ++round) {
     const Seen known = seen.Look(key);
     Result<Bytes> bytes = ReadKnown(bucket, seen, key, range, known);
-    // By this store's own write the end may be elsewhere by now.
+    // This store's own write may have moved the end meanwhile.
     const bool is_whole =
         range.byte_count != kToEnd ||
         (bytes.ok() && bytes->size() <= bucket.traits().get_bytes_max);

@@ -27,7 +27,7 @@ Status ReadVersions(Bucket& bucket, SeenVersions& seen,
                     std::span<const VersionRead> reads,
                     const CancelToken* cancel);
 
-// With kToEnd up to the end.
+// kToEnd reads up to the end.
 Result<Bytes> ReadVersion(Bucket& bucket, SeenVersions& seen,
                           const std::string& key, const ByteRange& range);
 

@@ -17,7 +17,7 @@ constexpr int64_t kReceiveBytesMax = 512 << 10;
 constexpr int64_t kSendBytesMax = 2 << 20;
 constexpr int64_t kBufferBytesMin = 64 << 10;
 
-// libcurl's would leak into programs that the process starts.
+// libcurl's own sockets would leak into programs that the process starts.
 curl_socket_t OpenSocket(void*, curlsocktype, curl_sockaddr* address) {
   return socket(address->family, address->socktype | SOCK_CLOEXEC,
                 address->protocol);
@@ -34,7 +34,8 @@ std::string_view Trimmed(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(" \t\r\n") - begin + 1);
 }
 
-// Of "HTTP/1.1 206 Partial Content"; 0 when it is none.
+// The status of a line like "HTTP/1.1 206 Partial Content"; 0 for any other
+// line.
 int StatusOfLine(std::string_view line) {
   const size_t space = line.find(' ');
   if (space == std::string_view::npos) return 0;
@@ -58,8 +59,8 @@ bool IsDistrust(CURLcode code) {
          code == CURLE_SSL_ENGINE_SETFAILED;
 }
 
-// Codes whose texts of libcurl name hosts and reasons, and nothing of the
-// request.
+// True for codes whose texts (libcurl's) name hosts and reasons, and nothing of
+// the request, which may hold secrets.
 bool HasSafeText(CURLcode code) {
   return IsNotConnected(code) || IsDistrust(code) ||
          code == CURLE_SSL_CONNECT_ERROR || code == CURLE_PARTIAL_FILE;
@@ -79,6 +80,8 @@ Status Attempt::SetUp(HttpRequest request, const AttemptSettings& settings,
                       bool is_hedge) {
   request_ = std::move(request);
   target_ = request_.target;
+  // Two attempts must not write into one target: only the winner copies its
+  // bytes there (CopyToTarget).
   if (is_hedge && !target_.empty()) {
     hedge_buffer_ = Buffer::TryAllocate(target_.size());
     if (hedge_buffer_.data() == nullptr) {
@@ -108,7 +111,8 @@ Status Attempt::SetUpHeaders() {
     lines.push_back(value.empty() ? name + ";" : name + ": " + value);
     has_expect = has_expect || name == "Expect";
   }
-  // A server that says nothing to it would cost a second.
+  // libcurl would send "Expect: 100-continue" with a body, and wait a second
+  // for a server that does not answer it.
   if (!has_expect) lines.push_back("Expect:");
   for (const std::string& line : lines) {
     curl_slist* longer = curl_.slist_append(header_list_, line.c_str());
@@ -163,7 +167,8 @@ void Attempt::SetUpConnection(const AttemptSettings& settings) {
   }
   Set(CURLOPT_USERAGENT, settings.user_agent.c_str());
   Set(CURLOPT_ERRORBUFFER, &error_text_[0]);
-  // On a kept connection that has died libcurl sends again by itself.
+  // libcurl sends again by itself when a kept connection has died. A request
+  // that must not be sent twice gets a fresh one.
   if (!request_.may_repeat) Set(CURLOPT_FRESH_CONNECT, 1L);
   Set(CURLOPT_PREREQFUNCTION, &Attempt::OnSend);
   Set(CURLOPT_PREREQDATA, static_cast<void*>(this));
@@ -213,7 +218,7 @@ bool Attempt::SeekBody(uint64_t offset) {
   return true;
 }
 
-// No exception may cross libcurl.
+// libcurl is C: no exception may cross it.
 size_t Attempt::OnHeader(char* data, size_t size, size_t count, void* self) {
   auto& attempt = *static_cast<Attempt*>(self);
   const std::string_view line(data, size * count);
@@ -227,11 +232,14 @@ size_t Attempt::OnHeader(char* data, size_t size, size_t count, void* self) {
 
 bool Attempt::TakeHeaderLine(std::string_view line) {
   if (line.starts_with("HTTP/")) {  // also after an answer 100
+    // A new status line: what came before were the headers of an interim
+    // answer.
     status_ = StatusOfLine(line);
     headers_.clear();
     return true;
   }
   header_bytes_ += line.size();
+  // A server must not fill the memory with headers.
   if (header_bytes_ > kHeaderBytesMax) {
     stop_ = Stop::kHeadersTooLong;
     return false;
@@ -267,6 +275,8 @@ bool Attempt::TakeBody(std::string_view bytes) {
   body_ += bytes.substr(0, room);
   const bool is_wanted =
       request_.target.empty() && status_ >= 200 && status_ < 300;
+  // An answer that was asked for must be whole; the text of a refusal may end
+  // anywhere.
   stop_ = is_wanted ? Stop::kTooLong : Stop::kCutOff;
   return false;
 }
@@ -352,7 +362,8 @@ AttemptEnd Attempt::EndOfFailure(CURLcode code) {
   if (code == CURLE_URL_MALFORMAT || code == CURLE_UNSUPPORTED_PROTOCOL) {
     return {Kind::kFatal, {}, InvalidArgumentError(std::move(text))};
   }
-  // A deadline of libcurl's is the one for connecting.
+  // libcurl has one deadline here, for connecting: a timeout before any answer
+  // means that the server was never reached.
   const bool is_connecting =
       code == CURLE_OPERATION_TIMEDOUT && !has_answer_begun();
   if (has_answer_begun()) {

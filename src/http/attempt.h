@@ -55,7 +55,7 @@ class Attempt {
   TimePoint LastProgress(TimePoint now);
   // Once, after the transfer is done with `code`.
   AttemptEnd End(CURLcode code);
-  // Of a hedge: from its own buffer to the request's target.
+  // For a hedge: copies from its own buffer to the request's target.
   void CopyToTarget();
 
   uint64_t sent_bytes() const;
@@ -83,7 +83,7 @@ class Attempt {
   bool SeekBody(uint64_t offset);
   AttemptEnd EndOfAnswer();
   AttemptEnd EndOfFailure(CURLcode code);
-  // Of an integer CURLINFO_..._T.
+  // Reads an integer CURLINFO_..._T.
   curl_off_t Info(CURLINFO what) const;
   template <typename Value>
   void Set(CURLoption option, Value value) {

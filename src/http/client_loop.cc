@@ -26,13 +26,13 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-// How often cancel tokens, deadlines and stalls are looked at.
+// Cancel tokens, deadlines and stalls are looked at this often.
 constexpr milliseconds kSweepEvery{50};
 constexpr milliseconds kHedgeSweepEvery{10};
 constexpr milliseconds kIdleWait{600'000};
 constexpr milliseconds kLogEvery{10'000};
-// Of a server that never answered: its name is probably wrong, or it is down.
-// Twelve attempts would take a minute to say so.
+// These bounds are for a server that never answered: its name is probably
+// wrong, or it is down. Twelve attempts would take a minute to say so.
 constexpr int kFirstContactAttempts = 4;
 constexpr milliseconds kFirstContactTime{3'000};
 constexpr int kRedirectsMax = 5;
@@ -132,13 +132,13 @@ void ClientLoop::Add(HttpRequest request, HttpClient::Callback callback) {
     return;
   }
   new_.push_back(std::move(transfer));
-  // One that is there already has woken the thread.
+  // Another new request is in the queue, so the thread was woken already.
   if (new_.size() > 1) return;
   if (multi_ != nullptr) curl_->multi_wakeup(multi_);
   wake_.notify_one();
 }
 
-// Tried again by the next request where there was none to be had.
+// The system may have had no thread to give; the next request tries again.
 bool ClientLoop::HasThread() {
   if (thread_.joinable()) return true;
   std::optional<std::thread> thread = TryStartThread([this] { Run(); });
@@ -159,11 +159,13 @@ void ClientLoop::Run() {
   CloseCurl();
 }
 
-// False: the client ends.
+// Returns false when the client ends.
 bool ClientLoop::RunRound() {
   try {
     if (!TakeNew()) return false;
     if (multi_ == nullptr && !OpenCurl()) return true;
+    // Before multi_perform, so that transfers of this round begin at once; and
+    // again below, for turns that became free in it.
     StartWaiting(steady_clock::now());
     int running_count = 0;
     curl_->multi_perform(multi_, &running_count);
@@ -181,9 +183,12 @@ bool ClientLoop::RunRound() {
 bool ClientLoop::TakeNew() {
   std::unique_lock lock(mutex_);
   if (multi_ == nullptr) {
+    // Without libcurl there is nothing to poll: wait on the condition variable.
     wake_.wait(lock, [&] { return is_closed_ || !new_.empty(); });
   }
   while (!new_.empty()) {
+    // Memory is taken before the transfer leaves new_: a bad_alloc must not
+    // lose it.
     waiting_.push_back(nullptr);
     std::swap(waiting_.back(), new_.front());
     new_.pop_front();
@@ -212,7 +217,8 @@ bool ClientLoop::OpenCurl() {
                       static_cast<long>(options_.in_flight_max) * 2);
   const std::lock_guard lock(mutex_);
   multi_ = multi;
-  // Who came meanwhile could not wake what was not there.
+  // Requests that came meanwhile could not wake a handle that did not exist
+  // yet.
   if (!new_.empty()) curl_->multi_wakeup(multi_);
   return true;
 }
@@ -226,7 +232,8 @@ void ClientLoop::CloseCurl() {
 
 CURL* ClientLoop::TakeHandle() {
   if (idle_handles_.empty()) {
-    // So that giving one back takes no memory.
+    // Room for all handles that are out, so that giving one back takes no
+    // memory.
     idle_handles_.reserve(by_handle_.size() + 1);
     return curl_->easy_init();
   }
@@ -248,10 +255,13 @@ void ClientLoop::StartWaiting(TimePoint now) {
   }
 }
 
-// False: none was started; unless it was a hedge, the transfer is done.
+// Returns false when no attempt was started; unless it was a hedge, the
+// transfer is done then.
 bool ClientLoop::StartAttempt(ActiveList::iterator active, TimePoint now,
                               bool is_hedge) {
   Transfer& transfer = **active;
+  // The deadline counts from the first attempt: waiting for a turn is not the
+  // server's fault.
   if (!transfer.deadline) {
     transfer.first_begun = now;
     transfer.deadline =
@@ -279,6 +289,7 @@ Status ClientLoop::SetUpAttempt(Transfer& transfer, RunningAttempt& running,
   HF_RETURN_IF_ERROR(CheckRequest(transfer.request));
   HttpRequest request = transfer.request;
   if (request.prepare) {
+    // A signature names the time, so every attempt is signed anew.
     HF_RETURN_IF_ERROR(transfer.request.prepare(request));
     HF_RETURN_IF_ERROR(CheckRequest(request));
   }
@@ -367,6 +378,8 @@ void ClientLoop::OnAnswer(ActiveList::iterator active,
                           TimePoint now) {
   Transfer& transfer = **active;
   const int status = end.response.status;
+  // The epoch says which bound the attempt was sent under: many 503s of one
+  // burst halve the bound once.
   if (IsThrottleStatus(status)) {
     Count(&HttpCountersNow::throttled);
     limit_.OnThrottled(running.limit_epoch);
@@ -381,7 +394,7 @@ void ClientLoop::OnAnswer(ActiveList::iterator active,
   latencies_.Add(SizeOf(transfer.request),
                  std::chrono::duration_cast<std::chrono::microseconds>(
                      now - running.begun));
-  // Nobody else may write into the target from here on.
+  // Nothing else may write into the target from here on.
   DropAll(transfer);
   running.attempt->CopyToTarget();
   end.response.attempt_count =
@@ -398,13 +411,15 @@ bool ClientLoop::FollowRedirect(ActiveList::iterator active,
   }
   DropAll(transfer);
   ++transfer.redirect_count;
+  // A redirect is progress: it uses up no attempt.
   --transfer.attempt_count;
   waiting_.push_front(std::move(*active));
   active_.erase(active);
   return true;
 }
 
-// A server that has answered once is worth waiting for, whatever its trouble.
+// Returns false for a server that has answered once: it is worth waiting for,
+// whatever its trouble.
 bool ClientLoop::IsOutOfReach(const Transfer& transfer, const AttemptEnd& end,
                               TimePoint now) const {
   if (end.kind == AttemptEnd::Kind::kAnswer ||
@@ -412,7 +427,7 @@ bool ClientLoop::IsOutOfReach(const Transfer& transfer, const AttemptEnd& end,
     return false;
   }
   if (transfer.attempt_count >= kFirstContactAttempts) return true;
-  // Connections that time out take long each.
+  // Two are enough here, since connections that time out take long.
   return end.kind == AttemptEnd::Kind::kNotConnected &&
          transfer.attempt_count > 1 &&
          now - transfer.first_begun >= kFirstContactTime;
@@ -425,6 +440,8 @@ bool ClientLoop::MayTryAgain(const Transfer& transfer, const AttemptEnd& end,
   if (IsOutOfReach(transfer, end, now)) return false;
   if (transfer.attempt_count >= options_.attempt_count_max) return false;
   if (transfer.request.may_repeat) return true;
+  // A request that must not repeat is sent again only when the server surely
+  // did not act on it: it was never reached, or it refused (429).
   return end.kind == Kind::kNotConnected ||
          (end.kind == Kind::kAnswer && end.response.status == 429);
 }
@@ -436,6 +453,8 @@ milliseconds ClientLoop::DelayOf(const Transfer& transfer,
       BackoffDelay(options_.backoff_first, options_.backoff_max,
                    transfer.attempt_count, random);
   const auto asked = FindHeader(end.response.headers, "Retry-After");
+  // Retry-After may be a date by the server's clock: its own Date tells the
+  // time.
   if (!asked) return delay;
   const auto date = FindHeader(end.response.headers, "Date");
   const auto server_now = ParseHttpDate(date.value_or(""));
@@ -449,12 +468,13 @@ void ClientLoop::OnTrouble(ActiveList::iterator active, AttemptEnd end,
   const bool is_answer = end.kind == AttemptEnd::Kind::kAnswer;
   transfer.last_trouble = is_answer ? StatusText(end.response.status)
                                     : std::string(end.why.message());
-  // Of two the other may still come through.
+  // When two attempts run (a hedge), the other one may still succeed.
   if (!transfer.running.empty() && end.kind != AttemptEnd::Kind::kFatal) return;
   DropAll(transfer);
   const bool may_try_again = MayTryAgain(transfer, end, now);
   const milliseconds delay =
       may_try_again ? DelayOf(transfer, end) : milliseconds(0);
+  // A wait that would end after the deadline is not begun.
   if (may_try_again && now + delay < *transfer.deadline) {
     Delay(active, delay, now);
     return;
@@ -518,7 +538,7 @@ void ClientLoop::Sweep(TimePoint now) {
   last_sweep_ = now;
   SweepWaiting(now);
   for (auto active = active_.begin(); active != active_.end();) {
-    // Each of these may end it.
+    // Each of these calls may end the transfer and remove it from the list.
     const auto next = std::next(active);
     if (const auto end = EndOf(**active, now)) {
       Finish(active, *end);
@@ -555,7 +575,8 @@ void ClientLoop::SweepStalled(ActiveList::iterator active, TimePoint now) {
     }
   }
   for (CURL* easy : stalled) {
-    // The first of two may have ended the transfer, and the other with it.
+    // With two attempts, the first may have ended the transfer, and the other
+    // one with it.
     if (!by_handle_.contains(easy)) continue;
     RunningAttempt running = TakeRunning(**active, easy);
     const uint64_t received_bytes = running.attempt->received_bytes();
@@ -573,6 +594,8 @@ void ClientLoop::SweepStalled(ActiveList::iterator active, TimePoint now) {
 
 void ClientLoop::SweepHedge(ActiveList::iterator active, TimePoint now) {
   Transfer& transfer = **active;
+  // One hedge a request: when the whole server is slow, more copies make it
+  // slower.
   if (!options_.hedge || !transfer.request.may_hedge || transfer.was_hedged ||
       transfer.request.method != "GET" || transfer.running.size() != 1) {
     return;
@@ -605,6 +628,8 @@ void ClientLoop::Finish(ActiveList::iterator active,
 void ClientLoop::FinishTransfer(TransferPtr transfer,
                                 Result<HttpResponse> result) {
   const HttpClient::Callback callback = std::move(transfer->callback);
+  // The callback may free what the request points to, so the transfer goes
+  // first.
   transfer.reset();
   callback(std::move(result));
 }
@@ -626,8 +651,8 @@ void ClientLoop::FailEverything(const Status& status) {
   }
 }
 
-// Takes no memory itself. Handles whose attempt has gone in the midst of
-// something go as well.
+// Takes no memory itself. Handles are destroyed too: a bad_alloc may have left
+// their attempts half done.
 void ClientLoop::FailForWantOfMemory() {
   const auto fail = [this](TransferPtr transfer) {
     if (transfer != nullptr) {

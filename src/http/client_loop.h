@@ -37,7 +37,7 @@ struct HttpCountersNow {
       hedges{0}, connections{0}, sent_bytes{0}, received_bytes{0};
 
   HttpCounters Read() const;
-  // Of all clients that this process ever had.
+  // The counters of all clients that this process ever had.
   static HttpCountersNow& OfProcess();
 };
 

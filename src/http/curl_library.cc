@@ -70,7 +70,8 @@ Result<CurlCalls> LoadCurlFrom(const std::vector<std::string>& files) {
   std::string tried;
   for (const std::string& file : files) {
     if (!tried.empty()) tried += "; ";
-    // Local: its TLS library must not take the place of the program's own.
+    // RTLD_LOCAL: libcurl's TLS library must not take the place of the
+    // program's own.
     void* library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) {
       const char* why = dlerror();

@@ -74,8 +74,8 @@ std::optional<std::string_view> FindHeader(const HttpHeaders& headers,
 
 HttpCounters TotalHttpCounters() { return HttpCountersNow::OfProcess().Read(); }
 
-// The loop of this process. A thread does not come along through fork(), and
-// its locks may be held for ever: the child leaves the parent's loop alone.
+// The loop of this process. fork() does not copy its thread, and its locks may
+// be held for ever: a child leaves the parent's loop alone.
 class HttpClient::Loop {
  public:
   explicit Loop(HttpOptions options)
@@ -83,6 +83,7 @@ class HttpClient::Loop {
 
   ~Loop() {
     OfProcess* current = current_.load();
+    // A child must not join a thread that it does not have.
     if (current != nullptr && current->pid == getpid()) delete current;
   }
 
@@ -91,6 +92,8 @@ class HttpClient::Loop {
     OfProcess* current = current_.load();
     while (current == nullptr || current->pid != pid) {
       auto mine = std::make_unique<OfProcess>(pid, options_);
+      // Threads race to make the loop; the loser deletes its own, which has no
+      // thread yet.
       if (current_.compare_exchange_strong(current, mine.get())) {
         current = mine.release();
       }

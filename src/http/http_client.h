@@ -68,11 +68,11 @@ struct HttpRequest {
   // the request.
   std::function<Status(HttpRequest& attempt)> prepare;
 
-  // Where the body of an answer with status `target_status` goes, from the
-  // first byte; a longer body is DataLoss. Bodies of other answers, and all
-  // where the target is empty, go to HttpResponse::body; of more than
-  // `body_bytes_max` the rest is cut off, but where it is what was asked for
-  // (2xx, no target) it is DataLoss.
+  // The body of an answer with status `target_status` goes here, from the first
+  // byte; a longer body is DataLoss. Other bodies, and all bodies where the
+  // target is empty, go to HttpResponse::body. They are cut at
+  // `body_bytes_max`, except that an answer that was asked for (2xx, no target)
+  // is DataLoss when it is longer.
   std::span<char> target;
   int target_status = 206;
   uint64_t body_bytes_max = 64 << 20;
@@ -130,7 +130,7 @@ struct HttpCounters {
   uint64_t received_bytes = 0;  // bodies
 };
 
-// Of all clients that this process has had.
+// The counters of all clients that this process has had.
 HttpCounters TotalHttpCounters();
 
 class HttpClient {

@@ -15,7 +15,7 @@ int DigitsAt(std::string_view text, size_t offset, size_t count) {
   return number;
 }
 
-// From 1; 0 when it is none.
+// Counted from 1; 0 when the name is no month.
 int MonthNumber(std::string_view name) {
   constexpr std::array<std::string_view, 12> kNames = {
       "Jan", "Feb", "Mar", "Apr", "May", "Jun",
@@ -36,7 +36,7 @@ int DaysOfMonth(int year, int month) {
 }  // namespace
 
 int64_t DaysSince1970(int64_t year, int month, int day) {
-  // Years from March, so that the leap day is the last one.
+  // Years are counted from March, so that the leap day is the last one.
   const int64_t y = month <= 2 ? year - 1 : year;
   const int64_t months = (month + 9) % 12;
   const int64_t days_of_year = (153 * months + 2) / 5 + day - 1;

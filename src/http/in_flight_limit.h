@@ -17,7 +17,7 @@ class InFlightLimit {
   explicit InFlightLimit(int max) : max_(std::max(max, 1)), limit_(max_) {}
 
   int limit() const { return limit_; }
-  // To be remembered with a request when it begins.
+  // A request remembers the epoch in which it began.
   uint64_t epoch() const { return epoch_; }
 
   void OnAnswer() {

@@ -8,6 +8,8 @@ namespace holdfast {
 using std::chrono::microseconds;
 
 void LatencyBook::Add(uint64_t byte_count, microseconds took) {
+  // Classes by powers of two: a read of 8 MiB is not late because one of 4 KiB
+  // was quick.
   SizeClass& kept = classes_[std::bit_width(byte_count)];
   kept.took[kept.seen_count++ % kKept] = took;
 }
@@ -20,6 +22,7 @@ std::optional<microseconds> LatencyBook::LagsAfter(uint64_t byte_count) const {
   auto sorted = kept.took;
   const auto rank = sorted.begin() + count * 9 / 10;
   std::nth_element(sorted.begin(), rank, sorted.begin() + count);
+  // Three times the 90th percentile, so that few requests are sent twice.
   return std::max(*rank * 3, kLeast);
 }
 

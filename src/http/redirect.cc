@@ -25,6 +25,7 @@ bool SaysWhatIsWanted(const std::pair<std::string, std::string>& header) {
 }  // namespace
 
 bool FollowsRedirect(HttpRequest& request, const HttpResponse& response) {
+  // A signed request cannot be redirected: its signature names the host.
   if (!IsRedirectStatus(response.status) || request.prepare ||
       (request.method != "GET" && request.method != "HEAD")) {
     return false;
@@ -39,6 +40,8 @@ bool FollowsRedirect(HttpRequest& request, const HttpResponse& response) {
       (from->scheme == "https" && to->scheme == "http")) {
     return false;
   }
+  // Another server gets no credentials; only headers that say what is wanted go
+  // along.
   if (OriginOf(*from) != OriginOf(*to)) {
     std::erase_if(request.headers,
                   [](const auto& header) { return !SaysWhatIsWanted(header); });

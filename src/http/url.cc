@@ -49,7 +49,7 @@ bool IsHost(std::string_view host) {
   return std::all_of(host.begin(), host.end(), IsHostCharacter);
 }
 
-// Where the port's ':' is in "host:port", "[::1]:port"; npos: no port.
+// The place of the port's ':' in "host:port" or "[::1]:port"; npos: no port.
 size_t PortColon(std::string_view authority) {
   const size_t bracket = authority.rfind(']');
   return authority.find(':', bracket == std::string_view::npos ? 0 : bracket);
@@ -133,6 +133,7 @@ Result<Url> ParseUrl(std::string_view text) {
   Url url;
   url.scheme = LowerCase(parts->scheme);
   const bool is_http = url.scheme == "http" || url.scheme == "https";
+  // Messages and logs would show them.
   if (parts->authority.find('@') != std::string_view::npos) {
     return BadUrl(text, "has a user or password, which is refused");
   }
@@ -167,7 +168,8 @@ std::string RedactUrl(std::string_view text) {
   const size_t end = std::min(text.find_first_of("?#"), text.size());
   const size_t scheme_end = text.find("://");
   if (scheme_end == std::string_view::npos || scheme_end > end) {
-    // Nobody knows what this is; a password may be before an '@'.
+    // This is no URL. A password may be before an '@', so all before it is left
+    // out.
     const size_t at = text.substr(0, end).rfind('@');
     return WithoutControls(at == std::string_view::npos
                                ? text.substr(0, end)
@@ -178,7 +180,8 @@ std::string RedactUrl(std::string_view text) {
   const size_t slash = std::min(rest.find('/'), rest.size());
   const size_t at = rest.substr(0, slash).rfind('@');
   if (at != std::string_view::npos) rest = rest.substr(at + 1);
-  // A password with a '/' or '?' in it ends what looks like a host.
+  // A password with a '/' or '?' in it looks like the end of a host:
+  // "http://u:a/b@host" seems to have the port "a".
   const std::string_view authority = rest.substr(0, rest.find('/'));
   const size_t colon = PortColon(authority);
   if (colon != std::string_view::npos &&

@@ -29,12 +29,12 @@ Result<Url> ParseUrl(std::string_view text);
 std::string EscapePath(std::string_view text);
 std::string EscapeComponent(std::string_view text);
 
-// For messages: without user, password, query and fragment. Of what is no URL,
-// no more than is surely none of them.
+// For messages: without user, password, query and fragment. A text that is no
+// URL is cut down to what is surely none of these.
 std::string RedactUrl(std::string_view text);
 
-// What a Location header `reference` in an answer of `base` means. ".." stays
-// as it is.
+// The URL that a Location header `reference` in an answer of `base` stands for.
+// ".." stays as it is.
 Result<std::string> ResolveUrl(std::string_view base,
                                std::string_view reference);
 

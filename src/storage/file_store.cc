@@ -100,7 +100,6 @@ int FileStore::OpenBeneath(int root, const std::string& path, int flags,
                            UniqueFd& fd) {
   const auto open = [&] {
     return calls_.OpenBeneath(root, path, flags, Links::kInside, fd);
-  // The root is opened once and held: the store follows it when it is renamed.
   };
   const int error = open();
   if (error != EMFILE && error != ENFILE) return error;
@@ -111,6 +110,7 @@ int FileStore::OpenBeneath(int root, const std::string& path, int flags,
 Result<int> FileStore::OpenRoot(bool make) {
   constexpr int kFlags = O_PATH | O_DIRECTORY | O_CLOEXEC;
   std::lock_guard lock(root_mutex_);
+  // Opened once and held: the store follows its root when that is renamed.
   if (root_.valid()) return root_.get();
   int error = calls_.Ask("open_root", root_path_);
   if (error == 0) {

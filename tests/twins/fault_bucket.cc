@@ -14,7 +14,8 @@ constexpr std::string_view kRequestNames[kBucketRequestKinds] = {
     "part",       "finish_upload", "abort_upload", "delete",
     "delete_all", "list",          "copy",         "list_uploads"};
 
-// Uploads of processes that died: nobody aborts them. Never destroyed.
+// Keeps the uploads of processes that died, since nobody aborts them. Never
+// destroyed.
 void Bury(std::unique_ptr<Upload> upload) {
   static std::mutex mutex;
   static auto* const buried = new std::vector<std::unique_ptr<Upload>>;
@@ -98,8 +99,8 @@ struct FaultBucket::State {
     counters.*counter += byte_count;
   }
 
-  // One request: `act` does it, `again` is what a second sending of one that
-  // acted answers.
+  // One request: `act` does it; `again` gives the answer to a second sending
+  // after the first one acted.
   template <typename T>
   T Run(BucketRequest kind, std::string_view key, std::string_view what,
         const std::function<T()>& act, const std::function<T()>& again) {
@@ -173,7 +174,7 @@ class FaultBucket::FaultUpload : public Upload {
       if (version.ok()) is_over_ = true;
       return version;
     };
-    // Servers answer the second Finish with the first one's success.
+    // Servers answer a second Finish with the first one's success.
     return state_->Run<Result<std::string>>(BucketRequest::kFinishUpload, key_,
                                             key_, act, [&] { return version; });
   }
@@ -282,7 +283,8 @@ Result<std::string> FaultBucket::Put(std::string_view key,
 
 Result<std::unique_ptr<Upload>> FaultBucket::StartUpload(std::string_view key) {
   state_->AddRoundTrip();
-  // The answer has the upload's id: whoever loses it cannot use or abort it.
+  // The answer has the upload's id: a client that loses the answer can neither
+  // use nor abort the upload.
   using Started = Result<std::shared_ptr<std::unique_ptr<Upload>>>;
   std::vector<std::unique_ptr<Upload>> lost;
   const auto act = [&]() -> Started {
@@ -313,7 +315,7 @@ Status FaultBucket::Delete(std::string_view key, const Condition& condition) {
   const auto act = [&] {
     return inner_->Delete(key, state_->Filter(condition));
   };
-  // What is gone by the first sending is what was asked for.
+  // A second sending of a delete finds nothing, which is what was asked for.
   return state_->Run<Status>(BucketRequest::kDelete, key, key, act,
                              [] { return Status(); });
 }

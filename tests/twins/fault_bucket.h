@@ -52,8 +52,8 @@ struct BucketFaults {
   bool acts = false;
   // The process dies with that request: all after it fail and do nothing.
   bool dies = false;
-  // What failed is sent again, as an HTTP client does, and what that answers is
-  // what the caller sees. (A part, a copy and a list may be sent twice without
+  // A failed request is sent again, as an HTTP client does, and the caller sees
+  // the second answer. (A part, a copy and a list may be sent twice without
   // harm; a conditional write is settled as settle_put.h says.)
   bool resends = false;
   // A server that knows no conditions.

@@ -22,7 +22,7 @@ std::string_view TrimSpaces(std::string_view text) {
   return text.substr(first, text.find_last_not_of(" \t\r") - first + 1);
 }
 
-// What is before " #" or " ;".
+// The value before " #" or " ;".
 std::string_view WithoutComment(std::string_view value) {
   for (size_t i = 1; i < value.size(); ++i) {
     const bool begins = value[i] == '#' || value[i] == ';';
@@ -37,7 +37,7 @@ bool IsComment(std::string_view trimmed) {
   return trimmed.empty() || trimmed[0] == '#' || trimmed[0] == ';';
 }
 
-// "profile x" with any space between; "x".
+// Turns "profile x" with any space between into "profile x"; "x" stays.
 std::string NormalSectionName(std::string_view name) {
   std::string normal;
   for (const char c : TrimSpaces(name)) {
@@ -57,7 +57,7 @@ Status IniError(const std::string& path, size_t line_number,
                               ": " + std::string(what));
 }
 
-// "" when there is no such file.
+// Returns "" when there is no such file.
 Result<std::string> ReadSmallFile(const std::string& path) {
   const std::unique_ptr<FILE, int (*)(FILE*)> file(
       std::fopen(path.c_str(), "re"), &std::fclose);

@@ -32,7 +32,7 @@ struct Pipe {
   int ends[2] = {-1, -1};
 };
 
-// What comes out of `reader` until its end.
+// Reads `reader` up to its end.
 Result<std::string> ReadOutput(int reader,
                                std::chrono::steady_clock::time_point deadline) {
   std::string output;
@@ -69,7 +69,7 @@ Result<std::vector<std::string>> SplitCommand(std::string_view command) {
     const bool is_escape = c == '\\' && quote != '\'';
     if (is_escape && i + 1 < command.size()) {
       const char next = command[i + 1];
-      // Within double quotes only these two lose their backslash.
+      // Within double quotes only these two characters lose their backslash.
       if (quote == '"' && next != '"' && next != '\\') word += c;
       word += next;
       ++i;
@@ -125,9 +125,11 @@ Result<std::string> RunCredentialProcess(std::string_view command,
     return PermissionDeniedError(what +
                                  ": cannot be run: " + std::strerror(error));
   }
+  // Our copy of the writing end would keep the pipe open after the child's end.
   pipe.CloseWriter();
   const Result<std::string> output =
       ReadOutput(pipe.ends[0], std::chrono::steady_clock::now() + deadline);
+  // A child that did not end in time is killed before it is waited for.
   if (!output.ok()) kill(child, SIGKILL);
   int status = 0;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {

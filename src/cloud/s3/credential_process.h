@@ -17,8 +17,8 @@
 
 namespace holdfast {
 
-// By spaces, with 'single' and "double" quotes and backslashes, as a shell
-// would; nothing is expanded.
+// Splits at spaces, with 'single' and "double" quotes and backslashes, as a
+// shell would; expands nothing.
 Result<std::vector<std::string>> SplitCommand(std::string_view command);
 
 Result<std::string> RunCredentialProcess(std::string_view command,

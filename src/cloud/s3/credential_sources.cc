@@ -88,7 +88,7 @@ Result<AwsCredentials> SendToSts(const AssumeRole& role,
       "role " + role.role_arn + " of STS"};
 }
 
-// Hosts that a container may be told to send its token to without TLS.
+// A container may send its token to these hosts without TLS.
 bool IsLocalHost(const std::string& host) {
   return host == "localhost" || host == "[::1]" || host == "::1" ||
          host.rfind("127.", 0) == 0 || host == "169.254.170.2" ||
@@ -165,6 +165,8 @@ Result<AwsCredentials> ContainerCredentials(const Environment& environment,
   std::string url = environment("AWS_CONTAINER_CREDENTIALS_FULL_URI");
   if (!relative.empty()) url = std::string(kContainerHost) + relative;
   HF_ASSIGN_OR_RETURN(const Url parts, ParseUrl(url));
+  // The variable could otherwise send the container's token to any host in the
+  // clear.
   if (parts.scheme != "https" && !IsLocalHost(parts.host)) {
     return PermissionDeniedError(
         "AWS_CONTAINER_CREDENTIALS_FULL_URI: " + RedactUrl(url) +
@@ -201,6 +203,8 @@ Result<AwsCredentials> InstanceCredentials(const Environment& environment,
                       MetadataEndpoint(environment));
   const std::string source = "instance metadata " + RedactUrl(endpoint);
   HttpRequest request;
+  // IMDSv2: first a session token, by PUT, which a naive proxy does not
+  // forward.
   request.method = "PUT";
   request.url = endpoint + "/latest/api/token";
   request.headers = {{"X-aws-ec2-metadata-token-ttl-seconds", "21600"}};

@@ -26,11 +26,11 @@ struct AssumeRole {
   std::string token_file;        // of a web identity
 };
 
-// With keys of one's own.
+// Assumes the role with the given keys.
 Result<AwsCredentials> AssumeRoleWithKeys(const AssumeRole& role,
                                           const AwsKeys& keys,
                                           HttpClient& client);
-// With the token in role.token_file, read anew at each call.
+// Assumes the role with the token in role.token_file, read anew at each call.
 Result<AwsCredentials> AssumeRoleWithToken(const AssumeRole& role,
                                            HttpClient& client);
 

@@ -20,13 +20,13 @@ namespace {
 
 constexpr size_t kDeleteKeysMax = 1000;
 constexpr size_t kSinglesAtOnceMax = 1000;
-// Of what is read without a target.
+// Bound of a read without a target.
 constexpr uint64_t kReadBytesMax = 64 << 20;
 constexpr uint64_t kErrorBytesMax = 64 << 10;
 constexpr int kListEntriesMax = 1000;
 
 // Base64 of the MD5, which batches of deletes must carry; "" where OpenSSL has
-// none (FIPS).
+// no MD5 (FIPS).
 std::string ContentMd5(std::string_view body) {
   unsigned char digest[EVP_MAX_MD_SIZE];
   unsigned digest_bytes = 0;
@@ -138,9 +138,9 @@ class S3Bucket : public Bucket {
     return ResourceExhaustedError(UrlOf(get.key) +
                                   ": more than 64 MiB asked for at once");
   }
-  // A range that has no bytes, or begins past the end.
+  // For a range that has no bytes, or begins past the end.
   Result<GetResult> WithoutBytes(const GetRequest& get);
-  // Keys of a batch that are still to be deleted, one by one.
+  // The keys of a batch that remain, to be deleted one by one.
   Result<std::vector<std::string>> LeftOfBatch(
       const S3Request& request, const Result<HttpResponse>& answer,
       std::span<const std::string> keys);
@@ -172,8 +172,9 @@ std::vector<Result<GetResult>> S3Bucket::Get(
   }
   auto answers = connection_->SendAll(sent);
   for (size_t k = 0; k < sent.size(); ++k) {
-    // Another version; or a server that wants ETags in quotes. The ETag of the
-    // answer decides.
+    // The object has another version, or the server wants ETags in quotes. The
+    // read is repeated without the condition, and the ETag of its answer
+    // decides.
     if (answers[k].ok() && answers[k]->status == 412) {
       DropHeader(sent[k].headers, "If-Match");
       answers[k] = connection_->Send(sent[k]);
@@ -195,7 +196,7 @@ Result<GetResult> S3Bucket::Judge(const GetRequest& get,
   if (!answer.ok()) {
     const bool is_open_end =
         get.target.empty() && get.range.byte_count == kToEnd;
-    // The one thing that makes the client refuse a body.
+    // The client refuses a body for one reason: it is too long.
     if (is_open_end && answer.status().code() == StatusCode::kDataLoss) {
       return TooMuch(get);
     }
@@ -282,6 +283,7 @@ Result<std::vector<std::string>> S3Bucket::LeftOfBatch(
                                 status == 400 ||
                                 (status == 404 && error.code != "NoSuchBucket");
   if (knows_no_batches) {
+    // Remembered: the next call sends no batch to this server.
     has_batches_ = false;
     return std::vector<std::string>(keys.begin(), keys.end());
   }
@@ -293,7 +295,7 @@ Result<std::vector<std::string>> S3Bucket::LeftOfBatch(
   }
   const auto failures = ParseDeleteResult(answer->body.view());
   if (!failures.ok()) return failures.status().WithContext(UrlOf(""));
-  // Alone they are tried again, and their errors said in full.
+  // Single deletes are retried, and give full error messages.
   std::vector<std::string> left;
   for (const DeleteFailure& failed : *failures) {
     if (failed.code != "NoSuchKey") left.push_back(failed.key);
@@ -367,7 +369,8 @@ Result<std::vector<UnfinishedUpload>> S3Bucket::ListUploads(
   for (;;) {
     S3Request request;
     request.action = "listing uploads";
-    // Keys as they are: Ceph escapes them on request and does not say so.
+    // Keys are asked for unescaped: Ceph escapes them on request and does not
+    // say so.
     request.query = {{"prefix", std::string(prefix)}, {"uploads", ""}};
     if (!key_marker.empty()) {
       request.query.emplace_back("key-marker", key_marker);
@@ -386,6 +389,7 @@ Result<std::vector<UnfinishedUpload>> S3Bucket::ListUploads(
       if (upload.key.starts_with(prefix)) uploads.push_back(std::move(upload));
     }
     if (page->next_key.empty()) return uploads;
+    // A page that repeats would loop for ever.
     if (page->next_key == key_marker && page->next_upload_id == id_marker) {
       return DataLossError(
           UrlOf(prefix) +
@@ -416,7 +420,8 @@ Result<std::shared_ptr<Bucket>> OpenS3Bucket(const std::string& bucket,
   HF_ASSIGN_OR_RETURN(S3Settings settings,
                       MakeS3Settings(bucket, options, config));
   auto client = std::make_shared<HttpClient>(options.http);
-  // What is missing is told by the first request, as any refusal is.
+  // Missing credentials are reported by the first request, as any refusal is,
+  // so that opening a URL asks nobody.
   auto source = FindCredentialSource(config, options.anonymous, client);
   if (!source.ok()) {
     if (source.status().code() != StatusCode::kPermissionDenied) {

@@ -11,7 +11,8 @@ namespace holdfast {
 namespace {
 
 constexpr int64_t kNsInSecond = 1'000'000'000;
-// S3 refuses signatures that are 15 minutes off; nearer clocks are left alone.
+// S3 refuses signatures that are 15 minutes off; smaller differences are left
+// alone.
 constexpr int64_t kSkewNsMin = 240 * kNsInSecond;
 
 bool IsTls(const HttpRequest& request) {
@@ -93,6 +94,8 @@ std::vector<Result<HttpResponse>> S3Connection::SendAll(
         continue;
       }
       HttpRequest built = Build(requests[i]);
+      // TLS guards the body, so that hashing gigabytes for the signature is
+      // left out.
       built.prepare =
           [this, region = region(),
            hash = IsTls(built) ? std::string(kUnsignedPayload)
@@ -129,6 +132,8 @@ void S3Connection::LearnTime(const HttpResponse& response) {
 bool S3Connection::MendFor(const HttpResponse& response, unsigned& done) {
   if (response.status < 300) return false;
   const S3Error error = ErrorOfResponse(response);
+  // Each remedy is tried once a request: a server that gives the same answer
+  // again must not make an endless loop.
   const auto once = [&](Mend mend, bool helps) {
     if (!helps) return false;
     done |= mend;
@@ -167,7 +172,7 @@ bool S3Connection::LearnRegion(const HttpResponse& response,
 
 bool S3Connection::LearnClock(const HttpResponse& response,
                               const S3Error& error) {
-  // HEAD's answers do not say why: there the times themselves must do.
+  // Answers to HEAD have no error code: there the times themselves must tell.
   if (!error.code.empty() && error.code != "RequestTimeTooSkewed" &&
       error.code != "RequestExpired") {
     return false;
@@ -186,7 +191,7 @@ bool S3Connection::RenewToken(const S3Error& error, int status) {
   if (current == nullptr || current->keys.session_token.empty()) return false;
   const bool is_expired = error.code == "ExpiredToken" ||
                           error.code == "TokenRefreshRequired" ||
-                          // HEAD's answers do not say why.
+                          // Answers to HEAD have no error code.
                           (error.code.empty() && status == 400);
   if (!is_expired) return false;
   const auto renewed = credentials_.Renew(current);

@@ -36,7 +36,7 @@ struct S3Request {
   std::string action;  // for messages: "reading"
   std::string method = "GET";
   std::string key;  // "": the bucket
-  // Not escaped.
+  // Keys and values are not escaped.
   std::vector<std::pair<std::string, std::string>> query;
   HttpHeaders headers;
   std::vector<std::string_view> body;
@@ -66,7 +66,7 @@ class S3Connection {
   Status Failure(const S3Request& request, int status,
                  const S3Error& error) const;
 
-  // Of the last answer's Date; 0 before the first.
+  // The time of the last answer's Date; 0 before the first.
   int64_t server_time_ns() const { return server_time_ns_; }
   std::string region() const;
   const S3Settings& settings() const { return settings_; }

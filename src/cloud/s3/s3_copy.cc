@@ -62,6 +62,7 @@ Result<std::string> CopyObject(std::shared_ptr<S3Connection> connection,
       continue;
     }
     if (IsTooLargeToCopy(response, error)) {
+      // An error may mean "too large" or something else, so the size decides.
       HF_ASSIGN_OR_RETURN(const ObjectEntry entry,
                           HeadObject(*connection, source));
       if (entry.byte_count > kCopiedPartBytes) {

@@ -15,7 +15,8 @@ namespace holdfast {
 namespace {
 
 constexpr int64_t kNsPerMinute = 60'000'000'000;
-// One thread fetches anew when less is left; all wait for it when hardly any.
+// When less than this is left, one thread fetches new credentials; when hardly
+// any is left, all threads wait for them.
 constexpr int64_t kRenewBeforeNs = 10 * kNsPerMinute;
 constexpr int64_t kMustRenewBeforeNs = 2 * kNsPerMinute;
 
@@ -25,7 +26,7 @@ CredentialSource FixedSource(AwsCredentials credentials) {
   };
 }
 
-// The names of the profiles on the way, so that a circle is found.
+// The names of the profiles on the way here, so that a circle is found.
 using ProfileNames = std::set<std::string, std::less<>>;
 
 // Makes the source of one profile and of those that it stands on.
@@ -110,7 +111,7 @@ class ProfileSources {
     });
   }
 
-  // Whose keys ask for the role.
+  // The credentials with which the role is asked for.
   Result<CredentialSource> BaseOf(const std::string& name) {
     const auto source_profile = config_.Profile(name, "source_profile");
     const auto named_source = config_.Profile(name, "credential_source");
@@ -124,7 +125,7 @@ class ProfileSources {
       if (!config_.HasProfile(from)) {
         return Wrong(name, "its source_profile " + from + " does not exist");
       }
-      // A profile may stand on its own keys.
+      // A profile may name itself as its source: its own keys are meant.
       HF_ASSIGN_OR_RETURN(CredentialSource source,
                           from == name ? WithoutRole(name) : Find(from));
       if (source) return source;
@@ -212,7 +213,7 @@ Result<CredentialSource> EnvironmentKeys(const AwsConfig& config) {
   return FixedSource(std::move(own));
 }
 
-// The service that this machine's or container's environment tells of.
+// The service that the environment of this machine or container names.
 CredentialSource ServiceSource(const AwsConfig& config,
                                const std::shared_ptr<HttpClient>& client) {
   const Environment environment = config.environment;
@@ -256,7 +257,7 @@ Status NoneFound(const AwsConfig& config, const std::string& metadata) {
 
 std::string AwsCredentials::key_id_tail() const {
   const std::string& id = keys.access_key_id;
-  // Of a short id less than half is told.
+  // Less than half of a short id is shown.
   const size_t char_count = std::min<size_t>(4, id.size() / 3);
   return id.substr(id.size() - char_count);
 }
@@ -304,10 +305,12 @@ Result<S3Credentials::Pointer> S3Credentials::Get() {
     if (current->expires_ns == 0 || left_ns > kRenewBeforeNs) return current;
     if (left_ns > kMustRenewBeforeNs) {
       const std::unique_lock lock(fetch_mutex_, std::try_to_lock);
+      // Another thread fetches, or just failed: the current credentials still
+      // work.
       if (!lock.owns_lock() || clock_() < next_try_ns_) return current;
       next_try_ns_ = clock_() + kNsPerMinute;
       const auto renewed = Fetch(current);
-      // The old ones are still good.
+      // If renewing failed, the old credentials are still good.
       return renewed.ok() ? renewed : current;
     }
   }
@@ -321,6 +324,7 @@ Result<S3Credentials::Pointer> S3Credentials::Renew(const Pointer& stale) {
 
 Result<S3Credentials::Pointer> S3Credentials::Fetch(const Pointer& stale) {
   const Pointer current = Current();
+  // Another thread renewed them while this one waited for the lock.
   if (current != nullptr && current != stale) return current;  // by another
   auto fetched = source_();
   if (!fetched.ok()) return fetched.status();

@@ -59,7 +59,7 @@ class S3Credentials {
 
   // Fetches them, or anew when they expire soon. May wait for the network.
   Result<std::shared_ptr<const AwsCredentials>> Get();
-  // As last fetched; null before the first. Never waits.
+  // The credentials last fetched; null before the first. Never waits.
   std::shared_ptr<const AwsCredentials> Current() const;
   // The server says that `stale` is no good any more: fetch anew, unless that
   // was done already.

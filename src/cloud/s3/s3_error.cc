@@ -124,7 +124,7 @@ CodeMeaning MeaningOf(int status, std::string_view code) {
     return {code, StatusCode::kPermissionDenied,
             "the key that encrypts the object cannot be used"};
   }
-  // An error with status 200 of a code that nobody knows may pass.
+  // An unknown error that came with status 200 may pass.
   return MeaningOfStatus(status >= 300 || code.empty() ? status : 500);
 }
 
@@ -135,6 +135,7 @@ bool Holds(std::string_view text, const std::string& secret) {
 // A server's words, fit for a message.
 std::string ServerText(std::string_view text,
                        const AwsCredentials* credentials) {
+  // Some servers repeat the string that was signed, or parts of it.
   if (credentials != nullptr &&
       (Holds(text, credentials->keys.secret_access_key) ||
        Holds(text, credentials->keys.session_token) ||

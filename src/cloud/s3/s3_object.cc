@@ -31,13 +31,13 @@ bool IsWholeObject(const ByteRange& range) {
   return range.offset == 0 && range.byte_count == kToEnd;
 }
 
-// How many bytes the answer's body has, wherever they were put.
+// The number of bytes in the answer's body, wherever they were put.
 uint64_t ReceivedBytes(const HttpResponse& response) {
   return response.target_bytes > 0 ? response.target_bytes
                                    : response.body.size();
 }
 
-// What part of which whole the answer says that it is.
+// The part, and of which whole, that the answer says it is.
 Result<ContentRange> AnsweredRange(const ByteRange& wanted,
                                    const HttpResponse& response) {
   const auto header = FindHeader(response.headers, "content-range");

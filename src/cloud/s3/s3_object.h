@@ -20,15 +20,15 @@ namespace holdfast {
 // "" for the whole object. REQUIRES: range.byte_count > 0.
 std::string RangeHeader(const ByteRange& range);
 
-// From Content-Length or Content-Range, ETag and Last-Modified.
+// Taken from Content-Length or Content-Range, ETag and Last-Modified.
 Result<ObjectEntry> EntryOf(std::string_view key, const HttpResponse& response);
 
-// Of an answer with status 200 or 206 to `request`: the wanted bytes, in the
-// target or in the answer, of the wanted version; else why not.
+// For an answer with status 200 or 206 to `request`: the wanted bytes of the
+// wanted version, in the target or in the answer; or why there are none.
 Result<GetResult> GetResultOf(const GetRequest& request,
                               const HttpResponse& response);
 
-// Of a range of an object whose size is known, without bytes: kToEnd becomes a
+// For a range of an object whose size is known, without bytes: kToEnd becomes a
 // number. OutOfRange when it ends after the object.
 Result<ByteRange> ClampRange(const ByteRange& range, uint64_t object_bytes);
 

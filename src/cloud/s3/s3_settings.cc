@@ -16,7 +16,7 @@ bool IsLowerOrDigit(char c) {
   return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
 }
 
-// What any server may take as a bucket's name, in a path.
+// Accepts every bucket name that some server takes in a path.
 Status CheckBucketName(const std::string& bucket) {
   if (bucket.starts_with("arn:")) {
     return UnimplementedError("s3://" + bucket +
@@ -41,7 +41,7 @@ Status CheckBucketName(const std::string& bucket) {
   return {};
 }
 
-// A bucket whose name may be part of a host's, also under TLS, where a
+// True when the bucket's name may be part of a host's, also under TLS, where a
 // certificate's '*' stands for no dot.
 bool FitsHostName(std::string_view bucket) {
   return bucket.size() <= 63 && IsLowerOrDigit(bucket.front()) &&
@@ -59,7 +59,7 @@ Status CheckRegion(const AwsSetting& region) {
                               ": not the name of a region");
 }
 
-// Without default ports and slashes at the end, as it will be signed.
+// Removes default ports and slashes at the end, as the URL will be signed.
 Result<std::string> NormalEndpoint(const AwsSetting& endpoint) {
   const auto url = ParseUrl(endpoint.value);
   const bool is_http =

@@ -33,7 +33,7 @@ Result<S3Settings> MakeS3Settings(const std::string& bucket,
 
 // "https://s3.eu-west-1.amazonaws.com", or the endpoint that is set.
 std::string EndpointUrl(const S3Settings& settings, std::string_view region);
-// What comes before "/key": with the bucket in host or path.
+// The URL before "/key", with the bucket in host or path.
 std::string BucketUrl(const S3Settings& settings, std::string_view region);
 
 // "amazonaws.com", or "amazonaws.com.cn" of China's regions.

@@ -15,7 +15,7 @@ constexpr uint64_t kPartCountAStep = 120;
 constexpr int kCompleteAttemptMax = 5;
 // The server may put together 5 TiB, or copy a part, before it answers.
 constexpr std::chrono::minutes kLongDeadline{60};
-// A destructor waits for it.
+// A destructor waits for this request.
 constexpr std::chrono::seconds kAbortDeadline{30};
 
 }  // namespace
@@ -119,7 +119,7 @@ Status S3Upload::CopyParts(std::string_view source,
       return PartFailure(requests[i], *answers[i]);
     }
     auto etag = ParseResultETag(xml);
-    // Ceph's answer cannot be parsed.
+    // Ceph's answer cannot be parsed; the list of parts has the ETag.
     if (!etag.ok()) etag = ListedETag(static_cast<int>(parts[i].index + 1));
     if (!etag.ok()) return etag.status().WithContext(connection_->UrlOf(key_));
     const std::lock_guard lock(mutex_);
@@ -203,7 +203,7 @@ Result<std::string> S3Upload::Complete(const std::vector<std::string>& etags,
     }
     was_sent_before |= attempt > 0 || response.attempt_count > 1;
     const S3Error error = ErrorOfResponse(response);
-    // An answer was lost: the upload is gone because it is finished.
+    // An answer was lost: the upload is gone because it was finished.
     const bool is_gone = error.code == "NoSuchUpload" || response.status == 404;
     const bool has_failed = IsFailedCondition(sent, response.status, error);
     if (was_sent_before && (is_gone || has_failed)) {
@@ -228,7 +228,7 @@ Result<std::string> S3Upload::Complete(const std::vector<std::string>& etags,
 void S3Upload::Abort() {
   if (is_over_ || upload_id_.empty()) return;
   is_over_ = true;
-  // What stays is found by ListUploads.
+  // If this fails, ListUploads still finds the upload.
   (void)AbortS3Upload(*connection_, key_, upload_id_);
 }
 

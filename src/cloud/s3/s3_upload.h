@@ -24,8 +24,8 @@ inline constexpr uint64_t kS3PartCountMax = 10'000;
 inline constexpr uint64_t kS3ObjectBytesMax = uint64_t{5} << 40;  // 5 TiB
 inline constexpr uint64_t kS3PartBytesMin = 16 << 20;
 
-// Of the i-th part from 0 on. The first 1000 are alike, for servers that want
-// all alike; then they grow, so that 10,000 parts hold 5 TiB.
+// Bytes of the i-th part, from 0 on. The first 1000 are alike, for servers that
+// want all alike; then they grow, so that 10,000 parts hold 5 TiB.
 uint64_t S3PartBytes(uint64_t index);
 
 class S3Upload : public Upload {

@@ -13,7 +13,7 @@ namespace holdfast {
 namespace {
 
 constexpr char kWriteIdHeader[] = "x-amz-meta-holdfast-write";
-// How often two writes may meet before the caller is told.
+// Two writes may collide this often before the caller is told.
 constexpr int kConflictAttemptMax = 4;
 
 Result<std::string> VersionOfWrite(S3Connection& connection,
@@ -27,7 +27,7 @@ Result<std::string> VersionOfWrite(S3Connection& connection,
   return entry.version;
 }
 
-// HEAD's answers say no more than a status: a read of one byte tells why.
+// Answers to HEAD have only a status. A read of one byte gives the reason.
 Status WhyNot(S3Connection& connection, const S3Request& head,
               const HttpResponse& answer) {
   S3Request request;

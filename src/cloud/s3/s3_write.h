@@ -19,7 +19,7 @@
 
 namespace holdfast {
 
-// 32 hexadecimal digits that nobody else has.
+// 32 hexadecimal digits, used once.
 std::string NewWriteId();
 void AddWriteId(const std::string& id, HttpHeaders& headers);
 // If-None-Match: * or If-Match: <version>, without quotes: Ceph takes only
@@ -40,8 +40,8 @@ std::optional<std::string> FindOwnWrite(S3Connection& connection,
                                         std::string_view key,
                                         const std::string& id);
 
-// Looks: FailedPrecondition when the condition does not hold now. For requests
-// of which not every server heeds conditions.
+// Looks, and returns FailedPrecondition when the condition does not hold now.
+// For requests whose conditions some servers ignore.
 Status CheckCondition(S3Connection& connection, std::string_view key,
                       const Condition& condition);
 

@@ -180,7 +180,7 @@ Result<ListPage> ParseListPage(std::string_view xml) {
   for (const pugi::xml_node& node : root.children("CommonPrefixes")) {
     page.prefixes.push_back(key_of(node, "Prefix"));
   }
-  // By bytes, as Bucket promises; Amazon's answers are sorted so already.
+  // Bucket promises the order of bytes; Amazon's answers have it already.
   std::sort(page.objects.begin(), page.objects.end(),
             [](const auto& a, const auto& b) { return a.key < b.key; });
   std::sort(page.prefixes.begin(), page.prefixes.end());
@@ -356,7 +356,7 @@ bool CanBeInXml(std::string_view text) {
   for (size_t i = 0; i < text.size();) {
     const auto lead = static_cast<unsigned char>(text[i]);
     if (lead < 0x80) {
-      // XML 1.0 has three control characters; some servers lose those too.
+      // XML 1.0 allows three control characters; some servers lose those too.
       if (lead < 0x20 || lead == 0x7f) return false;
       ++i;
       continue;
@@ -419,7 +419,7 @@ std::string UnquoteETag(std::string_view etag) {
   if (etag.starts_with("W/")) etag.remove_prefix(2);
   if (etag.starts_with('"')) etag.remove_prefix(1);
   if (etag.ends_with('"')) etag.remove_suffix(1);
-  // It will be in headers of our own.
+  // The text will be in headers that we send: it must not break a line.
   std::string plain(etag);
   std::erase_if(plain, [](unsigned char c) { return c <= 0x20 || c == 0x7f; });
   return plain;

@@ -21,7 +21,7 @@ std::string LowerCase(std::string_view text) {
   return lower;
 }
 
-// Without space at the ends, and runs of spaces as one.
+// Removes space at the ends, and makes one space of each run.
 std::string TrimmedValue(std::string_view value) {
   std::string trimmed;
   for (const char c : value) {
@@ -36,7 +36,7 @@ std::string TrimmedValue(std::string_view value) {
   return trimmed;
 }
 
-// Set by the connection, or changed on the way.
+// Headers that the connection sets, or that change on the way, are not signed.
 bool IsSignedHeader(std::string_view lower_name) {
   return lower_name != "authorization" && lower_name != "connection" &&
          lower_name != "content-length" && lower_name != "expect" &&

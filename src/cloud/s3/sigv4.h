@@ -26,7 +26,7 @@ struct AwsKeys {
   std::string session_token;  // "": none
 };
 
-// In place of a hash where TLS already guards the body.
+// Stands in place of a hash where TLS already guards the body.
 inline constexpr std::string_view kUnsignedPayload = "UNSIGNED-PAYLOAD";
 
 // Lower-case hex of the SHA-256 of the pieces put together.
