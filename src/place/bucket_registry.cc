@@ -27,7 +27,7 @@ Result<UrlHalves> HalvesOf(std::string_view url) {
   const std::string_view name = url.substr(authority, slash - authority);
   if (name.empty()) return BadUrl(url, "names no bucket or host");
   if (name.find('@') != std::string_view::npos) {
-    // The message must not repeat what may be a password.
+    // The message must not repeat a possible password.
     return BadUrl(UrlScheme(url) + "://…",
                   "has a user or password, which belong in the environment");
   }
@@ -45,7 +45,7 @@ int HexDigit(char c) {
   return -1;
 }
 
-// What is no escape stands for itself.
+// Anything that is no escape stands for itself.
 std::string Unescaped(std::string_view text) {
   std::string plain;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -87,6 +87,7 @@ BucketRegistry::BucketRegistry() {
 }
 
 BucketRegistry& BucketRegistry::Default() {
+  // Never destroyed: other static objects may use it while the process exits.
   static BucketRegistry* const registry = new BucketRegistry;
   return *registry;
 }
@@ -94,6 +95,7 @@ BucketRegistry& BucketRegistry::Default() {
 void BucketRegistry::Register(const std::string& scheme, Factory factory) {
   const std::lock_guard lock(mutex_);
   factories_[scheme] = std::move(factory);
+  // Buckets made by the old factory would live on otherwise.
   std::erase_if(buckets_, [&](const auto& entry) {
     return UrlScheme(entry.first) == scheme;
   });

@@ -12,11 +12,11 @@
 namespace holdfast {
 namespace {
 
-// Keys of one listing are held at most so many at a time while they are
+// At most this many keys of one listing are held at a time while they are
 // deleted.
 constexpr size_t kDeleteBatchCount = 1000;
 
-// Copies are the server's work; so many are asked for at once.
+// The server does the copying; this many copies are asked for at once.
 constexpr int kCopiesInFlight = 16;
 constexpr size_t kCopyGroupCount = 64;
 
@@ -48,7 +48,7 @@ Result<std::vector<ObjectEntry>> AllObjects(const BucketPlace& place) {
   return objects;
 }
 
-// What is no directory cannot be removed or moved as one.
+// Only a directory can be removed or moved as one.
 Status CheckIsDirectory(const BucketPlace& place, std::string_view what) {
   HF_ASSIGN_OR_RETURN(const local::PathKind kind, KindInBucket(place));
   if (kind == local::PathKind::kDirectory) return {};
@@ -84,7 +84,7 @@ class KeyDeleter {
   std::vector<std::string> keys_;
 };
 
-// In groups, so that there is a moment to ask between them.
+// Copies in groups, so that there is a moment to ask between them.
 Status CopyAll(Bucket& bucket, const std::vector<std::string>& keys,
                const std::string& source_prefix,
                const std::string& target_prefix,
@@ -111,6 +111,7 @@ Result<local::PathKind> KindInBucket(const BucketPlace& place) {
   const Result<bool> has_below =
       can_list ? HasObjectsBelow(place) : Result<bool>(false);
   if (has_below.ok() && *has_below) return local::PathKind::kDirectory;
+  // The root of a bucket is a directory even when it is empty.
   if (place.key.empty()) {
     if (has_below.ok()) return local::PathKind::kDirectory;
     if (has_below.status().code() != StatusCode::kNotFound) {
@@ -120,7 +121,7 @@ Result<local::PathKind> KindInBucket(const BucketPlace& place) {
   }
   const Result<ObjectEntry> object = place.bucket->Head(place.key);
   if (object.ok()) return local::PathKind::kFile;
-  // Whoever may not list is not told what is missing either.
+  // Without the right to list, a missing object is reported as forbidden, too.
   if (!has_below.ok()) return has_below.status();
   if (object.status().code() == StatusCode::kNotFound) {
     return local::PathKind::kMissing;
@@ -148,6 +149,7 @@ local::DirectoryTree TreeOfPaths(std::vector<std::string> paths) {
     for (size_t slash = path.rfind('/');
          slash != std::string::npos && slash > 0;
          slash = path.rfind('/', slash - 1)) {
+      // All parents of a known directory are known.
       if (!directories.insert(path.substr(0, slash)).second) break;
     }
   }
@@ -227,11 +229,14 @@ Status PublishInBucket(const BucketPlace& source, const BucketPlace& target,
                       AllObjects(source));
   std::vector<std::string> markers, others;
   for (const ObjectEntry& object : objects) {
-    // The lease is of whoever saves at the source, and stays.
+    // The lease belongs to the saver at the source, and stays.
     if (object.key == from + std::string(kSaveLease)) continue;
     (IsCommitMarker(object.key) ? markers : others).push_back(object.key);
   }
   Bucket& bucket = *source.bucket;
+  // Data first, markers last: the target is a checkpoint only when all of it is
+  // there. Then the source loses its markers first, so that it is none any more
+  // before it loses data.
   HF_RETURN_IF_ERROR(CopyAll(bucket, others, from, to, may_go_on));
   HF_RETURN_IF_ERROR(CopyAll(bucket, markers, from, to, may_go_on));
   HF_RETURN_IF_ERROR(Ask(may_go_on));
@@ -275,7 +280,8 @@ Status RemoveFromBucket(const BucketPlace& place,
     HF_RETURN_IF_ERROR(deleter.Add(std::move(key)));
   }
   HF_RETURN_IF_ERROR(deleter.Flush());
-  // Last, so that who finds a half removed directory sees whose it was.
+  // Leases go last, so that a cleaner that finds a half-removed directory sees
+  // whose it was.
   return leases.empty() ? Status() : bucket.DeleteAll(leases);
 }
 

@@ -21,7 +21,8 @@ DirectoryTree TreeOfObjects(const std::vector<ObjectEntry>& objects,
   return TreeOfPaths(std::move(paths));
 }
 
-// Before something changes in a bucket.
+// Call this before something changes in a bucket: what was seen is then out of
+// date.
 void Forget(const BucketPlace& place) {
   if (const auto look = CurrentLook(place)) look->Forget();
 }

@@ -13,7 +13,7 @@
 namespace holdfast {
 namespace {
 
-// Of one batch.
+// Bound of one batch.
 constexpr size_t kFetchCountMax = 128;
 constexpr uint64_t kOpeningFileBytesMax = 16 << 20;
 constexpr uint64_t kDataFileBytesMax = 1 << 20;
@@ -43,7 +43,8 @@ size_t DepthOf(std::string_view key) {
   return std::count(key.begin(), key.end(), '/');
 }
 
-// The first key after all that begin with `prefix`, which ends in '/'.
+// The first key after all that begin with `prefix`, which ends in '/' (the next
+// byte is '0').
 std::string EndOf(const std::string& prefix) {
   std::string end = prefix;
   if (!end.empty()) end.back() = '/' + 1;
@@ -88,7 +89,7 @@ Status Look::Start() {
   mode_ = Mode::kListing;
   const Status listed = ListFlat();
   if (listed.ok()) return listed;
-  // Some may read and not list.
+  // Some credentials may read and not list.
   if (listed.code() == StatusCode::kPermissionDenied ||
       listed.code() == StatusCode::kUnimplemented) {
     mode_ = Mode::kProbing;
@@ -103,6 +104,8 @@ Status Look::ListFlat() {
   ListRequest request{.prefix = root_.prefix()};
   for (int page_count = 0; page_count < kFlatPagesMax; ++page_count) {
     HF_ASSIGN_OR_RETURN(ListPage page, root_.bucket->List(request));
+    // Pages come in order, so everything up to the last key is known even if
+    // the listing is cut off here.
     if (!page.objects.empty()) known_until_ = page.objects.back().key;
     for (ObjectEntry& object : page.objects) AddFile(std::move(object));
     request.page_token = std::move(page.next_page_token);
@@ -234,8 +237,8 @@ void Look::Keep(const std::string& key, Bytes content) {
   contents_.insert_or_assign(key, std::move(content));
 }
 
-// `key` first, then all opening files below its directory, the highest first,
-// then data files.
+// Gives `key` first, then all opening files below its directory, the highest
+// first, then data files.
 std::vector<const ObjectEntry*> Look::WorthFetching(
     const std::string& key) const {
   const std::string around = ParentPrefix(key);
@@ -257,6 +260,8 @@ std::vector<const ObjectEntry*> Look::WorthFetching(
   };
   std::stable_sort(opening.begin(), opening.end(), comes_first);
   std::stable_sort(data.begin(), data.end(), comes_first);
+  // Half of the batch is kept for data files, so that many items cannot
+  // displace the data of a small one.
   if (opening.size() > kFetchCountMax / 2) opening.resize(kFetchCountMax / 2);
   uint64_t data_bytes = 0;
   for (const ObjectEntry* object : data) {
@@ -283,7 +288,7 @@ Status Look::FetchAround(const std::string& key) {
   std::vector<Result<GetResult>> results = root_.bucket->Get(requests);
   for (size_t i = 0; i < requests.size(); ++i) {
     if (!results[i].ok()) {
-      // Whoever reads another of them is told then.
+      // A reader that asks for one of the others is told then.
       if (requests[i].key == key) return results[i].status();
       continue;
     }
@@ -320,6 +325,8 @@ void Look::Forget() {
 
 void Look::Settle() {
   const std::lock_guard lock(mutex_);
+  // Metadata is read once, on opening. Data files are kept for the reads that
+  // follow.
   std::erase_if(contents_, [&](const auto& content) {
     if (IsDataFile(content.first)) return false;
     content_bytes_ -= content.second.size();
@@ -337,7 +344,7 @@ std::shared_ptr<Look> CurrentLook(const BucketPlace& place) {
 LookScope::LookScope(const std::string& path) {
   if (!IsUrl(path)) return;
   std::string directory = AbsolutePath(path);
-  // The file stands for what lies beside it.
+  // A bare file stands for what lies beside it.
   if (IsOneOf(FileNameOf(directory), kBareNames)) {
     directory = ParentDirectory(directory);
   }

@@ -16,7 +16,7 @@ constexpr std::string_view kDigestsName = "_HOLDFAST_DIGESTS";
 constexpr uint64_t kParsedBytesMax = 64 << 20;
 constexpr size_t kItemCountMax = 64;
 
-// Items that have these names often, where no metadata names any.
+// Items often have these names; they are tried where no metadata names any.
 constexpr std::string_view kUsualItems[] = {"default", "state", "params",
                                             "pytree", "model"};
 
@@ -31,7 +31,7 @@ bool IsPlainPath(const std::string& path) {
   return path.size() <= 1024 && CheckKey(path).ok();
 }
 
-// Says nothing about what is there.
+// True for failures that say nothing about what is there.
 bool SaysNothing(const Status& status) {
   return status.code() == StatusCode::kUnavailable ||
          status.code() == StatusCode::kFailedPrecondition ||
@@ -55,7 +55,7 @@ Status Look::ProbeFile(const std::string& key) {
   return {};
 }
 
-// The opening files directly in each directory.
+// Asks for the opening files directly in each directory.
 Status Look::ProbeNames(const std::vector<std::string>& prefixes) {
   std::vector<GetRequest> requests;
   for (const std::string& prefix : prefixes) {
@@ -87,12 +87,12 @@ Status Look::ProbeNames(const std::vector<std::string>& prefixes) {
       HF_RETURN_IF_ERROR(ProbeFile(key));
     } else {
       absent_.insert(key);
-      // A store whose list is closed says of what is missing that it is
-      // forbidden.
+      // A store whose list is closed says "forbidden" about missing objects,
+      // too.
       if (status.code() != StatusCode::kNotFound) trouble = status;
     }
   }
-  // Nothing but refusals: it is the credentials.
+  // Nothing but refusals: the credentials are wrong.
   return contents_.empty() ? trouble : Status();
 }
 
@@ -135,7 +135,7 @@ Status Look::Probe(const std::string& prefix) {
   if (probed_.contains(prefix)) return {};
   HF_RETURN_IF_ERROR(ProbeNames({prefix}));
   AddFilesOfDigests(prefix);
-  // Items hold no items: those below the root are enough.
+  // Items hold no items, so those directly below the root are enough.
   if (prefix != root_.prefix()) return {};
   std::vector<std::string> items;
   for (const std::string& name : ItemNames(prefix)) {

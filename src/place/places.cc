@@ -89,14 +89,14 @@ Result<PlaceInfo> StatObject(const BucketPlace& place) {
   return PlaceInfo();
 }
 
-// Whether any key begins with "key/".
+// Looks whether any key begins with "key/".
 Result<PlaceInfo> StatPrefix(const BucketPlace& place) {
   const auto page = place.bucket->List({place.prefix(), "", "", "", 1});
   if (!page.ok()) return page.status();
   return page->objects.empty() ? PlaceInfo() : DirectoryInfo();
 }
 
-// One request, but for names that more than a page of others begin with.
+// One request, unless more than a page of other names begin with this one.
 Result<PlaceInfo> StatRemotePlace(const std::string& path) {
   const auto place = BucketRegistry::Default().Find(path);
   if (!place.ok()) return place.status();
@@ -139,7 +139,7 @@ Result<std::vector<PlaceEntry>> ListRemotePlace(const std::string& path) {
   return entries;
 }
 
-// Two places of one bucket; without a value when they are not.
+// Two places of one bucket; without a value when they are in two.
 struct TwoPlaces {
   BucketPlace source;
   BucketPlace target;
@@ -169,7 +169,7 @@ Status RenameObject(const std::string& source, const std::string& target) {
   return bucket.Delete((*both)->source.key);
 }
 
-// Through this process, in pieces.
+// Copies through this process, in pieces.
 Status StreamFile(const std::string& source, const std::string& target) {
   const auto reader = PlaceReader::Open(source);
   if (!reader.ok()) return reader.status();
@@ -229,6 +229,7 @@ class StorePlaceWriter : public PlaceWriter {
   }
   Status Finish() override {
     Status status = writer_->Finish(true);
+    // The file first, then its name: see Store::SyncNames.
     return status.ok() ? at_.store->SyncNames() : status;
   }
 

@@ -18,13 +18,14 @@ namespace {
 
 constexpr const char* kAllowUnsafe = "HOLDFAST_ALLOW_UNSAFE_COMMIT";
 
-// The buckets that have been asked, by identity.
+// The buckets that were asked already, by identity.
 class AskedBuckets {
  public:
   bool Has(const std::shared_ptr<Bucket>& bucket) {
     const std::lock_guard lock(mutex_);
     std::erase_if(asked_,
                   [](const auto& entry) { return entry.second.expired(); });
+    // A new bucket may have the address of one that is gone.
     const auto found = asked_.find(bucket.get());
     return found != asked_.end() && found->second.lock() == bucket;
   }
@@ -43,7 +44,7 @@ AskedBuckets& Asked() {
   return asked;
 }
 
-// One that looks like a version, and that the object never has again: numbers
+// A text that looks like a version and that the object never has again: numbers
 // grow with time, the rest are digests.
 std::string OtherVersion(std::string version) {
   const bool is_number = !version.empty() && version.find_first_not_of(
@@ -56,12 +57,12 @@ std::string OtherVersion(std::string version) {
   return version;
 }
 
-// Whether a write that must not happen is refused for its condition. One that
-// happens is undone.
+// True when a write that must not happen is refused for its condition. If it
+// happens, it is undone.
 Result<bool> IsRefused(const std::string& path, const BucketPlace& file,
                        const GetResult& now, const Condition& condition) {
-  // Nearly what is there. Just that could pass for a write of ours that was
-  // sent twice.
+  // Nearly the present content. An equal one could pass for a write of ours
+  // that was sent twice.
   const std::string text = now.bytes.ToString() + "\n";
   const std::string_view pieces[] = {text};
   const Status put = file.bucket->Put(file.key, pieces, condition).status();
@@ -71,7 +72,7 @@ Result<bool> IsRefused(const std::string& path, const BucketPlace& file,
   }
   HF_RETURN_IF_ERROR(put);
   const Status undone = DeleteFileIf(path, text);
-  // Somebody has taken it meanwhile.
+  // Another saver took the file meanwhile.
   if (undone.code() == StatusCode::kFailedPrecondition) return false;
   HF_RETURN_IF_ERROR(undone);
   return false;
@@ -124,6 +125,8 @@ Status AbortUploadsBelow(const std::string& path) {
                       BucketRegistry::Default().Find(path));
   const auto uploads = place.bucket->ListUploads(place.prefix());
   if (!uploads.ok()) {
+    // A checkpoint can be saved without the right to see uploads; they cost
+    // storage, and nothing else.
     const bool is_refused =
         uploads.status().code() == StatusCode::kPermissionDenied ||
         uploads.status().code() == StatusCode::kUnimplemented;

@@ -37,7 +37,7 @@ Status AnotherContent(const BucketPlace& file, std::string_view what) {
 }
 
 // A condition that failed may have failed on our own write, whose answer was
-// lost.
+// lost: then our content is there.
 Status AfterLostRace(const BucketPlace& file, std::string_view content,
                      const Status& put) {
   const Result<GetResult> now = GetSmall(file);
@@ -77,6 +77,7 @@ Status SwapFile(const std::string& path,
   if (now->bytes.view() != *expected) {
     return AnotherContent(file, "another content is there");
   }
+  // The version closes the gap between the look and the write.
   return PutIf(file, content, Condition::Version(now->object.version));
 }
 

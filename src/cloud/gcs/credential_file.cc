@@ -89,6 +89,7 @@ Status ReadSubjectSource(const FileJson& json, SubjectTokenSource& subject) {
   }
   subject.file = TextOf(*source, "file");
   subject.url = TextOf(*source, "url");
+  // Exactly one of the two: with both it is unclear which token is meant.
   if (subject.file.empty() == subject.url.empty()) {
     return InvalidArgumentError("credential_source has neither file nor url");
   }
@@ -103,7 +104,7 @@ Status ReadSubjectSource(const FileJson& json, SubjectTokenSource& subject) {
   return ReadSubjectFormat(*source, subject);
 }
 
-// ".../serviceAccounts/<e-mail>:generateAccessToken"
+// Reads the account in ".../serviceAccounts/<e-mail>:generateAccessToken".
 std::string AccountOfImpersonationUrl(const std::string& url) {
   constexpr std::string_view kBefore = "/serviceAccounts/";
   const size_t at = url.rfind(kBefore);
@@ -172,6 +173,7 @@ Status ReadKind(const FileJson& json, int depth, CredentialFile& file) {
 }
 
 Result<CredentialFile> FileOf(const FileJson& json, int depth) {
+  // The file says how deep it nests; the stack must not.
   if (depth > kImpersonationDepthMax) {
     return InvalidArgumentError(
         "too many source_credentials within each other");

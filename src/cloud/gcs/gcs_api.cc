@@ -8,7 +8,7 @@
 namespace holdfast {
 namespace {
 
-// A server may say the token back.
+// A server may repeat the token in its answer; messages must not.
 std::string Without(std::string_view body, std::string_view token) {
   std::string text(body);
   if (token.starts_with("Bearer ")) token.remove_prefix(7);
@@ -41,6 +41,8 @@ Status GcsApi::Begin() {
     if (has_project_) return Status();
   }
   std::string project = settings_.user_project;
+  // The project of the credentials is asked for only when it is needed, since
+  // that may ask a metadata server.
   if (project.empty() && requester_pays_) {
     HF_ASSIGN_OR_RETURN(const GcsIdentity identity, credentials_->Identity());
     project = identity.project;
@@ -94,8 +96,9 @@ bool GcsApi::IsOurServer(std::string_view url) const {
          url.substr(settings_.endpoint.size()).starts_with('/');
 }
 
-// An upload's own address may be at another server: it needs no token. The
-// client may let go of a request on its own thread, late: it owns nothing here.
+// An upload's own address may be at another server, which must not get the
+// token. The client may destroy a request late, on its own thread, so the
+// closure owns nothing.
 void GcsApi::Authorize(HttpRequest& request) const {
   const bool with_token = IsOurServer(request.url);
   request.prepare = [with_token,
@@ -131,6 +134,8 @@ std::vector<Result<HttpResponse>> GcsApi::SendAll(
   auto answers = client_->SendAll(requests);
   for (size_t i = 0; i < answers.size(); ++i) {
     Note(answers[i]);
+    // 401: the token may have been revoked before it expired. It is renewed
+    // once.
     if (!answers[i].ok() || answers[i]->status != 401 || token->empty()) {
       continue;
     }

@@ -32,7 +32,7 @@ std::string_view TrimSpaces(std::string_view text) {
   return text;
 }
 
-// The line up to '\n', which is taken off with it; without its '\r'.
+// Returns the line up to '\n', without its '\r', and removes it from `text`.
 std::string_view TakeLine(std::string_view& text) {
   const size_t end = std::min(text.find('\n'), text.size());
   std::string_view line = text.substr(0, end);
@@ -62,7 +62,7 @@ std::optional<std::string_view> BoundaryOf(std::string_view content_type) {
   return std::nullopt;
 }
 
-// "<response-7>", "response-7": the call's number.
+// Reads the call's number from "<response-7>" or "response-7".
 std::optional<size_t> CallOfContentId(std::string_view value) {
   const size_t at = value.rfind("response-");
   if (at == std::string_view::npos) return std::nullopt;
@@ -74,7 +74,7 @@ std::optional<size_t> CallOfContentId(std::string_view value) {
   return static_cast<size_t>(*number);
 }
 
-// The part's own headers, up to its empty line, are taken off `part`.
+// Removes the part's own headers, up to its empty line, from `part`.
 std::optional<size_t> TakePartHeaders(std::string_view& part) {
   std::optional<size_t> call;
   while (!part.empty()) {
@@ -87,7 +87,7 @@ std::optional<size_t> TakePartHeaders(std::string_view& part) {
   return call;
 }
 
-// "HTTP/1.1 204 No Content", headers, an empty line, the body.
+// Reads "HTTP/1.1 204 No Content", headers, an empty line, the body.
 std::optional<GcsBatchAnswer> InnerAnswer(std::string_view text) {
   const std::string_view line = TakeLine(text);
   if (!StartsWithNoCase(line, "HTTP/") || line.find(' ') > line.size()) {
@@ -145,6 +145,7 @@ Result<std::vector<GcsBatchAnswer>> ParseGcsBatch(std::string_view content_type,
     if (!call || *call >= call_count || !answer) {
       return DataLossError("a part of the batch is no answer to a call");
     }
+    // Answers may come in any order; each call has exactly one.
     if (answers[*call].status != 0) {
       return DataLossError("two answers to one call of the batch");
     }

@@ -118,13 +118,15 @@ Result<ListPage> GcsBucket::List(const ListRequest& request) {
   if (answer.status != 200) return api_->Error(action, answer);
   auto page = ParseGcsListPage(answer.body.view());
   if (!page.ok()) return api_->Context(action, page.status());
+  // A server that ignores the prefix would make us delete or read strangers'
+  // objects.
   for (const ObjectEntry& object : page->objects) {
     if (!object.key.starts_with(request.prefix)) {
       return DataLossError("list " + UrlOf(request.prefix) +
                            ": the server names an object outside the prefix");
     }
   }
-  // The server's offset is inclusive.
+  // The server's start offset is inclusive.
   if (!request.start_after.empty()) {
     std::erase_if(page->objects, [&](const ObjectEntry& object) {
       return object.key <= request.start_after;
@@ -133,7 +135,8 @@ Result<ListPage> GcsBucket::List(const ListRequest& request) {
   return page;
 }
 
-// Where the bucket is; "" for who may not ask (storage.buckets.get).
+// The bucket's location; "" when the credentials may not ask
+// (storage.buckets.get).
 std::string GcsBucket::Location() {
   const GcsAction action = {"look at", "", "storage.buckets.get"};
   if (!api_->Begin().ok()) return "";

@@ -34,6 +34,8 @@ Result<std::string> GcsCredentials::Get() {
       if (token_.expires_ns == 0 || left_ns > kFetchBeforeNs) {
         return token_.text;
       }
+      // The token still works for a while: one thread renews it, the others go
+      // on.
       must_wait = left_ns <= kWaitBeforeNs;
     }
   }
@@ -51,7 +53,7 @@ Result<std::string> GcsCredentials::Get() {
     }
   }
   auto fetched = Fetch();
-  // The old one is still good for a while.
+  // If renewing failed, the old token is still good for a while.
   if (!fetched.ok() && !must_wait) return Current();
   return fetched;
 }
@@ -64,6 +66,7 @@ std::string GcsCredentials::Current() const {
 Result<std::string> GcsCredentials::Renew(const std::string& stale) {
   const std::lock_guard fetching(fetch_mutex_);
   const std::string current = Current();
+  // Another thread has renewed it.
   if (current != stale) return current;
   return Fetch();
 }
@@ -87,6 +90,7 @@ Status GcsCredentials::FindSource() {
     if (source_ != nullptr) return Status();
   }
   HF_ASSIGN_OR_RETURN(TokenSource source, finder_());
+  // A token sent over plain HTTP can be read by anybody on the way.
   if (plain_http_ && !source.is_test_token && source.kind != "anonymous") {
     return FailedPreconditionError(
         "the endpoint is plain http on another machine: no token of " +

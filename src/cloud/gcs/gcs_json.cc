@@ -20,7 +20,7 @@ Result<Json> ParseJsonObject(std::string_view text) {
   return json;
 }
 
-// "" where there is no such member or it is no string.
+// Returns "" where there is no such member or it is no string.
 std::string StringMember(const Json& json, const char* name) {
   const auto found = json.find(name);
   if (found == json.end() || !found->is_string()) return "";
@@ -62,6 +62,7 @@ Status CheckOrder(const ListPage& page) {
   const auto later = [](const ObjectEntry& a, const ObjectEntry& b) {
     return a.key >= b.key;
   };
+  // Bucket promises this order, and readers search by it.
   if (std::adjacent_find(page.objects.begin(), page.objects.end(), later) !=
       page.objects.end()) {
     return DataLossError("the objects of a list are not in order");
@@ -78,7 +79,7 @@ std::optional<int> DigitsAt(std::string_view text, size_t at,
   return static_cast<int>(*value);
 }
 
-// Of ".123456" at the front of `text`, which loses it.
+// Reads ".123456" at the front of `text`, and removes it.
 int64_t TakeFractionNs(std::string_view& text) {
   if (text.empty() || text.front() != '.') return 0;
   text.remove_prefix(1);
@@ -92,7 +93,7 @@ int64_t TakeFractionNs(std::string_view& text) {
   return ns;
 }
 
-// "Z", "+01:30"; seconds to subtract.
+// Reads "Z" or "+01:30" as seconds to subtract.
 std::optional<int64_t> ZoneSeconds(std::string_view zone) {
   if (zone == "Z" || zone == "z") return 0;
   if (zone.size() != 6 || zone[3] != ':') return std::nullopt;

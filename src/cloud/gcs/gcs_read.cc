@@ -12,7 +12,7 @@ namespace holdfast {
 namespace {
 
 constexpr uint64_t kAnswerBytesMax = 1 << 20;  // of JSON and refusals
-// More goes to a target of the caller's.
+// Longer reads need a target of the caller's.
 constexpr uint64_t kUntargetedBytesMax = 64 << 20;
 constexpr uint64_t kOffsetMax = std::numeric_limits<int64_t>::max();
 
@@ -105,6 +105,7 @@ class Reader {
     if (answer.status == 206) return Take(reading, answer);
     if (!request.version.empty() &&
         (answer.status == 412 || answer.status == 404 ||
+         // The object with this generation is gone.
          answer.status == 304)) {
       return Changed(request);
     }
@@ -123,7 +124,7 @@ class Reader {
     return api_.Error(ReadAction(request.key), answer);
   }
 
-  // An empty range cannot be asked for.
+  // HTTP has no empty range.
   Result<GetResult> ReadNothing(const GetRequest& request) {
     HF_ASSIGN_OR_RETURN(GcsObject object, GcsHead(api_, request.key));
     if (!request.version.empty() && object.entry.version != request.version) {
@@ -160,7 +161,7 @@ class Reader {
                            std::to_string(object_bytes) + " bytes)");
   }
 
-  // 416, which an empty object also gives for a read of all of it.
+  // Answer 416, which an empty object also gives for a read of all of it.
   Result<GetResult> PastTheEnd(const GetRequest& request) {
     HF_ASSIGN_OR_RETURN(GcsObject object, GcsHead(api_, request.key));
     if (!request.version.empty() && object.entry.version != request.version) {
@@ -243,7 +244,7 @@ class Reader {
                          ", want " + CleanServerText(want, 16) + ")");
   }
 
-  // What the first request of a read to the end has left.
+  // Reads what the first request of a read to the end has left.
   Result<GetResult> ReadRest(const GetRequest& request, GetResult& first) {
     const uint64_t whole = first.object.byte_count - request.range.offset;
     Buffer buffer;

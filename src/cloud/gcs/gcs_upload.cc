@@ -32,7 +32,8 @@ std::string TotalText(std::optional<uint64_t> total) {
   return total ? std::to_string(*total) : "*";
 }
 
-// "bytes=0-262143": how many bytes are kept; absent where it is no such text.
+// Reads how many bytes are kept from "bytes=0-262143"; absent for any other
+// text.
 std::optional<uint64_t> PersistedBytes(std::string_view text) {
   for (const std::string_view start : {"bytes=0-", "bytes 0-", "0-"}) {
     if (!text.starts_with(start)) continue;
@@ -106,6 +107,8 @@ Status GcsUpload::Part(uint64_t index, std::span<const std::string_view> pieces,
   ++next_index_;
   for (const std::string_view piece : pieces) crc_ = ExtendCrc32c(crc_, piece);
   if (is_last) {
+    // The last part waits for Finish: the request that sends it also ends the
+    // upload and carries its size.
     last_part_.reserve(byte_count);
     for (const std::string_view piece : pieces) last_part_ += piece;
     has_last_part_ = true;
@@ -140,6 +143,7 @@ Result<std::string> GcsUpload::Finish(const Condition& condition) {
                                    ": the upload is not whole");
   }
   const std::string_view last = last_part_;
+  // All fits into one part: a single PUT, whose condition the server checks.
   if (session_url_.empty()) {
     is_over_ = true;
     return GcsPut(*api_, key_, {&last, 1}, condition);
@@ -167,7 +171,7 @@ void GcsUpload::Abort() {
   request.url = session_url_;
   request.body_bytes_max = kUploadAnswerBytesMax;
   request.deadline = std::chrono::seconds(10);
-  // As far as the server can be reached; it forgets the session in a week.
+  // Best effort: the server forgets the session in a week.
   (void)api_->Send(std::move(request), Action());
 }
 
@@ -228,7 +232,7 @@ Status GcsUpload::SendChunk(std::span<const std::string_view> pieces,
   uint64_t at = begin;
   for (int idle_count = 0; idle_count < kIdleRoundCountMax;) {
     auto step = SendFrom(at, pieces, total);
-    // The answer may have been lost, not the bytes.
+    // The answer may have been lost, though the bytes arrived.
     if (step.status().code() == StatusCode::kUnavailable) step = Ask(total);
     if (!step.ok()) return step.status();
     if (step->object && is_last) {
@@ -247,7 +251,8 @@ Status GcsUpload::SendChunk(std::span<const std::string_view> pieces,
       sent_bytes_ = end;
       return Status();
     }
-    // Chunks begin at multiples of the unit; what is sent twice is ignored.
+    // Chunks begin at multiples of the unit; the server ignores bytes it
+    // already has.
     const uint64_t next =
         step->persisted / kGcsChunkUnitBytes * kGcsChunkUnitBytes;
     idle_count = step->persisted > at ? 0 : idle_count + 1;

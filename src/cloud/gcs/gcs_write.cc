@@ -52,11 +52,13 @@ uint32_t CrcOf(std::span<const std::string_view> pieces) {
 }
 
 bool MayBeOurs(const HttpResponse& answer, const Condition& condition) {
+  // A conditional write that was sent twice may have failed on its own first
+  // success.
   return condition.kind != Condition::Kind::kNone && answer.status == 412 &&
          answer.attempt_count > 1;
 }
 
-// The generation, when the object there is the one of this write.
+// Returns the generation when the object there is the one of this write.
 std::optional<std::string> FindOurs(GcsApi& api, std::string_view key,
                                     const std::string& write_id) {
   const auto object = GcsHead(api, key);
@@ -92,7 +94,7 @@ Result<std::string> PutPlain(GcsApi& api, std::string_view key,
   return FinishPut(api, key, pieces, answer);
 }
 
-// multipart/related: the metadata and the bytes.
+// Sends multipart/related: the metadata, then the bytes.
 Result<std::string> PutIf(GcsApi& api, std::string_view key,
                           std::span<const std::string_view> pieces,
                           const Condition& condition) {
@@ -124,8 +126,8 @@ Result<std::string> PutIf(GcsApi& api, std::string_view key,
   return FinishPut(api, key, pieces, answer);
 }
 
-// Absent and no condition is ok; a condition's version that is not there is
-// not, but where our own lost first attempt deleted it.
+// Without a condition an absent object is ok. With one, a version that is not
+// there is an error, unless our own lost first attempt deleted it.
 Status FinishDelete(GcsApi& api, std::string_view key,
                     const Condition& condition, const HttpResponse& answer) {
   if (answer.status == 200 || answer.status == 204) return Status();
@@ -157,7 +159,7 @@ HttpRequest DeleteRequest(const GcsApi& api, std::string_view key,
   return request;
 }
 
-// Each by a request of its own, all at once.
+// Deletes each key by a request of its own, all at once.
 Status DeleteOneByOne(GcsApi& api, std::span<const std::string> keys) {
   std::vector<HttpRequest> requests;
   for (const std::string& key : keys) {
@@ -179,12 +181,12 @@ bool IsPassing(int status) {
   return status == 401 || status == 408 || status == 429 || status >= 500;
 }
 
-// What one batch's answer says of its keys. Those that may go better alone are
-// put into `again`.
+// What one batch's answer says about its keys. Keys that may go better alone
+// are put into `again`.
 Status FinishBatch(GcsApi& api, std::span<const std::string> keys,
                    const HttpResponse& answer,
                    std::vector<std::string>& again) {
-  // Emulators without batches, and batches that came back in pieces.
+  // Emulators have no batches, and some batches come back in pieces.
   const auto parts =
       answer.status == 200
           ? ParseGcsBatch(

@@ -1,4 +1,4 @@
-// What token endpoints answer.
+// Reads the answers of token endpoints.
 #include <nlohmann/json.hpp>
 
 #include "base/status_macros.h"
@@ -13,7 +13,7 @@ using TokenJson = nlohmann::json;
 constexpr uint64_t kTokenSecondsMax = 7 * 24 * 3600;
 constexpr size_t kTokenBytesMax = 16 << 10;
 
-// A token goes into a header: it must not end it.
+// A token goes into a header, which it must not end.
 bool IsHeaderText(std::string_view text) {
   for (const char c : text) {
     if (c <= 0x20 || c == 0x7f) return false;
@@ -36,7 +36,7 @@ Result<std::string> TokenMember(const TokenJson& json, const char* name) {
   return found->get<std::string>();
 }
 
-// As a number, or as digits.
+// Takes a number, or digits in a string.
 std::optional<uint64_t> SecondsMember(const TokenJson& json, const char* name) {
   const auto found = json.find(name);
   if (found == json.end()) return std::nullopt;

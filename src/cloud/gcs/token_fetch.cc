@@ -135,7 +135,7 @@ class FileFetcher {
         TokenPost(file_->token_url, "application/x-www-form-urlencoded", body));
   }
 
-  // By its Date header, where it is far from this machine's clock.
+  // The server's time, by its Date header, when it is far from this machine's.
   static std::optional<int64_t> OtherClock(const HttpResponse& answer,
                                            int64_t now_s) {
     const auto date = FindHeader(answer.headers, "date");
@@ -151,6 +151,8 @@ class FileFetcher {
     const int64_t now_ns = clock_();
     const int64_t now_s = now_ns / kNsPerSecond;
     HF_ASSIGN_OR_RETURN(HttpResponse answer, SendAssertion(scope, now_s));
+    // The assertion may be refused because this machine's clock is wrong: it is
+    // sent once more with the server's time.
     if (answer.status == 400 || answer.status == 401) {
       const auto server_s = OtherClock(answer, now_s);
       if (server_s) {

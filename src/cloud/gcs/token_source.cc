@@ -70,7 +70,7 @@ Result<HttpResponse> AskMetadata(HttpClient& client, const std::string& base,
   return client.Send(request);
 }
 
-// Absent where no metadata server answers, or one that is not Google's.
+// Absent when no metadata server answers, or one that is not Google's.
 std::optional<TokenSource> SourceOfMachine(
     const GcsEnvironment& environment,
     const std::shared_ptr<HttpClient>& client, const UnixClock& clock) {

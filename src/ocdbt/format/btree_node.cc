@@ -11,7 +11,8 @@
 namespace holdfast::ocdbt {
 namespace {
 
-// Least sizes of an entry: one byte a column. The first lacks a key prefix.
+// Smallest size of an entry: one byte a column. The first entry lacks a key
+// prefix.
 constexpr uint64_t kLeafEntryBytesMin = 3;
 constexpr uint64_t kInteriorEntryBytesMin = 8;
 
@@ -71,7 +72,7 @@ Status CheckKeyLengths(const BodyReader& reader,
   return Status();
 }
 
-// The part of the prefix columns that all keys share: it is stored once.
+// The part of the prefix columns that all keys share. It is stored once.
 uint32_t SharedPrefix(std::span<const KeyLengths> lengths) {
   if (lengths.size() < 2) return 0;
   uint32_t shared = lengths[1].prefix;
@@ -89,6 +90,8 @@ Result<Buffer> KeyMemory(const BodyReader& reader,
       kExpansionBytesFree +
       kExpansionRatioMax * (reader.offset() + reader.remaining());
   if (total > total_max) {
+    // Prefixes let a few bytes stand for long keys. Memory is bounded by the
+    // bytes that were really there.
     return reader.DataLoss("Keys of node take " + std::to_string(total) +
                            " bytes, which exceeds limit of " +
                            std::to_string(total_max));
@@ -123,6 +126,7 @@ Status ReadKeys(BodyReader& reader, std::span<const KeyLengths> lengths,
       continue;
     }
     const size_t kept = lengths[i].prefix - shared;
+    // Keys must rise, or binary searches in the node would miss some.
     if (previous.substr(kept) >= suffix) {
       return reader.DataLoss("Invalid key order");
     }

@@ -142,7 +142,7 @@ Result<DataFileTable> ReadDataFileTable(BodyReader& reader,
                                         std::string_view transitive_base) {
   uint64_t file_count = 0;
   HF_RETURN_IF_ERROR(reader.ReadVarint64(file_count));
-  // Two bytes a file, plus one for each but the first.
+  // A file takes two bytes at least, and all but the first take one more.
   HF_RETURN_IF_ERROR(reader.CheckRoomFor(file_count, 2));
   if (file_count > std::numeric_limits<uint32_t>::max()) {
     return reader.DataLoss("num_files=" + std::to_string(file_count) +
@@ -235,7 +235,8 @@ Status ReadStatistics(BodyReader& reader, std::span<Statistics> statistics) {
 
 void DataFileTableWriter::Use(uint32_t file_index) {
   assert(file_index < files_.size());
-  // Neighbours mostly lie in the same file.
+  // Neighbours mostly lie in the same file, which keeps the list short before
+  // it is sorted.
   if (!used_.empty() && used_.back().file_index == file_index) return;
   used_.push_back({file_index, 0});
 }
@@ -254,6 +255,7 @@ void DataFileTableWriter::Sort() {
   std::vector<Used*> order;
   order.reserve(used_.size());
   for (Used& used : used_) order.push_back(&used);
+  // By base and path, as TensorStore writes it; equal files get one entry.
   std::sort(order.begin(), order.end(), [this](Used* a, Used* b) {
     const DataFile& file_a = files_[a->file_index];
     const DataFile& file_b = files_[b->file_index];

@@ -17,7 +17,7 @@ constexpr uint64_t kObjectBytesMin = 16;
 constexpr size_t kMagicBytes = 4;
 constexpr size_t kLengthEnd = 12;
 constexpr size_t kCrcBytes = 4;
-// Magic, length, and two varints that are one byte each in what we write.
+// Magic, length, and two varints that take one byte each in our own objects.
 constexpr size_t kWrittenHeaderBytes = kLengthEnd + 2;
 
 std::string HexBytes(std::string_view bytes) {
