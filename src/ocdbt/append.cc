@@ -29,8 +29,8 @@ Result<BulkWriteSummary> CreateDatabase(Store* store,
   return writer->Finish();
 }
 
-// Of the options the database's own configuration decides what its nodes and
-// values look like.
+// The database's own configuration decides how its nodes and values look; the
+// rest is taken from the options.
 BulkWriteOptions ConfiguredBy(const Config& config, BulkWriteOptions options) {
   options.max_inline_value_bytes = config.max_inline_value_bytes;
   options.max_decoded_node_bytes = config.max_decoded_node_bytes;
@@ -39,8 +39,8 @@ BulkWriteOptions ConfiguredBy(const Config& config, BulkWriteOptions options) {
   return options;
 }
 
-// Paths of a decoded table start with the database's directory; those of a
-// written one must not.
+// Paths of a decoded table start with the database's directory; written ones
+// must not.
 DataFileTable RelativeTo(const std::string& directory,
                          const DataFileTable& files) {
   DataFileTable result;
@@ -53,7 +53,7 @@ DataFileTable RelativeTo(const std::string& directory,
 
 using IsRemoved = std::function<bool(std::string_view key)>;
 
-// Sorted `added` wins over sorted `old`.
+// Where a key is in both (sorted) lists, `added` wins.
 std::vector<LeafEntry> MergeSorted(const std::vector<LeafEntry>& old,
                                    const std::vector<LeafEntry>& added) {
   std::vector<LeafEntry> merged;
@@ -97,7 +97,7 @@ Result<std::vector<LeafEntry>> PlaceValues(std::span<const AppendEntry> entries,
 
 // Moves the versions of a full manifest into version tree nodes, so that the
 // next generation starts a new list. At each height a node either takes the
-// next child, or is complete and becomes itself the child of the next height.
+// next child, or is complete and becomes a child of the next height.
 class VersionArchiver {
  public:
   VersionArchiver(Database& database, DataFileAppender& appender,
@@ -228,6 +228,7 @@ Result<BulkWriteSummary> AppendTo(Database& database,
   list.entries = MergeSorted(list.entries, added);
   HF_ASSIGN_OR_RETURN(const BuiltTree tree, WriteTree(options, appender, list));
 
+  // Commit times must rise even if the clock went back.
   const Version newest = manifest.versions.back();
   const uint64_t generation = newest.generation + 1;
   const uint64_t list_span = uint64_t{1} << options.version_tree_arity_log2;
@@ -263,6 +264,7 @@ Result<BulkWriteSummary> AppendEntries(Store* store,
   HF_RETURN_IF_ERROR(CheckBulkWriteOptions(options, directory));
   const Result<std::unique_ptr<Database>> database =
       Database::Open(store, directory);
+  // Nothing there yet: the first append makes the database.
   if (!database.ok() && database.status().code() == StatusCode::kNotFound) {
     return CreateDatabase(store, directory, entries, options);
   }

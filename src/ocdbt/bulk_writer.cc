@@ -10,7 +10,7 @@
 namespace holdfast::ocdbt {
 namespace {
 
-// One system call takes about this much at once.
+// One system call takes about this much.
 constexpr uint64_t kBatchBytesMax = uint64_t{8} << 20;
 constexpr size_t kBatchPiecesMax = 1024;
 
@@ -72,7 +72,7 @@ Status BulkWriter::MarkKnown(size_t index, std::string_view key) {
   return Status();
 }
 
-// Takes the value, unless it is to be copied to `inline_target`.
+// Takes the value, unless the caller must copy it to `inline_target`.
 Status BulkWriter::Record(size_t index, std::string_view key, Value& value,
                           char*& inline_target) {
   const uint64_t byte_count = value.chunk.byte_count;
@@ -81,6 +81,8 @@ Status BulkWriter::Record(size_t index, std::string_view key, Value& value,
   HF_RETURN_IF_ERROR(MarkKnown(index, key));
   LeafEntry& entry = list_.entries[index];
   if (byte_count <= options_.max_inline_value_bytes) {
+    // Reserved under the lock, copied outside it: large copies must not stop
+    // others.
     if (byte_count != 0) inline_target = arena_->Allocate(byte_count);
     entry.SetInline({inline_target, static_cast<size_t>(byte_count)});
   } else {
@@ -91,6 +93,9 @@ Status BulkWriter::Record(size_t index, std::string_view key, Value& value,
 }
 
 void BulkWriter::PlaceReady() {
+  // Places are given strictly in index order, whatever order values come in: so
+  // any number of threads gives the same bytes. E.g. when 0, 2 and 3 are known,
+  // 2 and 3 wait for 1.
   for (; next_index_ < known_.size() && known_[next_index_]; ++next_index_) {
     const auto waiting = waiting_.find(next_index_);
     if (waiting == waiting_.end()) continue;  // inline
@@ -137,8 +142,8 @@ Status BulkWriter::WriteBatch(const Batch& batch) {
   return appender_.Write(range, pieces);
 }
 
-// Writes what has its place by now. Values are independent, so every thread
-// that passes by takes a share.
+// Writes the values that have their places. They are independent, so every
+// thread that passes by takes a share.
 Status BulkWriter::WriteReady() {
   for (Batch batch = TakeBatch(); !batch.empty(); batch = TakeBatch()) {
     const Status status = WriteBatch(batch);
@@ -154,11 +159,12 @@ void BulkWriter::Abort(const Status& status) {
     std::lock_guard lock(mutex_);
     if (status_.ok()) status_ = status;
   }
+  // Streams that wait for their turn must see the failure.
   turn_.notify_all();
 }
 
-// A value that comes in pieces: kept until it is too large for the tree, then
-// written behind what has its place.
+// A value that comes in pieces: kept in memory until it is too large for the
+// tree, then written behind the values that have their places.
 class BulkWriter::StreamedValue {
  public:
   StreamedValue(uint64_t inline_bytes_max, DataFileAppender& appender)
@@ -181,7 +187,7 @@ class BulkWriter::StreamedValue {
 
   Status Finish() { return place_ ? appender_.EndStream(*place_) : Status(); }
 
-  // Nullopt: it goes into the tree.
+  // Nullopt means that the value goes into the tree.
   const std::optional<Reference>& place() const { return place_; }
   std::string_view inline_value() const { return head_; }
 
@@ -194,6 +200,8 @@ class BulkWriter::StreamedValue {
 
 Status BulkWriter::WaitForTurn(size_t index) {
   std::unique_lock lock(mutex_);
+  // While a stream is written nothing else may be placed behind it, as its size
+  // is unknown.
   turn_.wait(lock, [&] { return !status_.ok() || next_index_ >= index; });
   return status_;
 }
@@ -233,6 +241,7 @@ Result<BulkWriteSummary> BulkWriter::Finish() {
                                    " of " + std::to_string(known_.size()) +
                                    " was never given");
   }
+  // A second Finish must fail.
   status_ = FailedPreconditionError("The database was finished already");
   SortByKey(list_.entries);
   HF_RETURN_IF_ERROR(CheckKeysDiffer(list_.entries));

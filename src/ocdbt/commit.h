@@ -43,9 +43,9 @@ struct BulkWriteOptions {
   // Everything is on stable storage when the write returns; the data before
   // the manifest.
   bool sync = true;
-  // False: nobody looks into the directory, or relies on it, before the caller
-  // has made all names durable (Store::SyncNames). Only bytes are synced then,
-  // and the manifest need not appear in one step.
+  // False while no reader looks into the directory, or relies on it, before the
+  // caller has made all names durable (Store::SyncNames). Only bytes are synced
+  // then, and the manifest need not appear in one step.
   bool is_visible = true;
 };
 

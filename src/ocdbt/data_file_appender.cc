@@ -14,8 +14,8 @@ namespace {
 // TensorStore does.
 constexpr uint64_t kPadThresholdBytes = uint64_t{4} << 20;
 constexpr uint64_t kPadAlignBytes = 4096;
-// What one of several open files takes before it is the next one's turn: about
-// a part of an upload.
+// With several files open, each takes this much before the next one's turn:
+// about a part of an upload.
 constexpr uint64_t kTurnBytes = uint64_t{16} << 20;
 
 uint64_t PaddingBytes(uint64_t byte_count) {
@@ -36,8 +36,8 @@ DataFileAppender::DataFileAppender(Store* store, DataFileOptions options,
 DataFileAppender::~DataFileAppender() {
   if (finished_) return;
   for (const std::unique_ptr<File>& file : files_) {
-    // An unfinished writer removes its file itself. Nobody can be told of a
-    // failure here; an unreferenced file does no harm.
+    // An unfinished writer removes its file itself. A destructor cannot report
+    // a failure, and an unreferenced file does no harm.
     if (!file->finished) continue;
     (void)CatchBadAlloc([&] { return store_->Delete(file->path); });
   }
@@ -120,6 +120,8 @@ Status DataFileAppender::EndStream(const Reference& place) {
 }
 
 Status DataFileAppender::Create(File& file) {
+  // The file is made by the first thread that writes to it, without mutex_:
+  // others go on placing meanwhile.
   std::lock_guard lock(file.create_mutex);
   if (file.writer != nullptr) return Status();
   HF_ASSIGN_OR_RETURN(file.writer, store_->Create(file.path));
@@ -143,6 +145,7 @@ Status DataFileAppender::WriteTo(File& file, uint64_t offset,
     file.unwritten_byte_count -= byte_count;
     complete = file.closed && file.unwritten_byte_count == 0;
   }
+  // The last writer of a closed file finishes it, whichever range it wrote.
   return complete ? FinishFile(file) : Status();
 }
 

@@ -53,8 +53,8 @@ class DataFileAppender {
   Status Write(const Reference& place,
                std::span<const std::string_view> pieces);
 
-  // A value whose size is not known before its last byte: it starts here, grows
-  // by each append, and no Place may come before EndStream.
+  // For a value whose size is known only after its last byte: it starts here
+  // and grows by each append. No Place may come before EndStream.
   Reference StartStream();
   Status AppendStream(std::span<const std::string_view> pieces,
                       Reference& place);

@@ -18,8 +18,8 @@ VersionRecord Record(const Version& version, const DataFileTable& files) {
   return {version, files[version.root.file_index]};
 }
 
-// "manifest.%016x"; TensorStore sees only numbers that start with a decimal
-// digit, and ignores zero and uppercase digits. 0: not such a name.
+// Reads "manifest.%016x". TensorStore sees only numbers that start with a
+// decimal digit, and ignores zero and uppercase digits. 0: not such a name.
 uint64_t ParseNumberedManifest(std::string_view name) {
   if (!name.starts_with(kNumberedManifestPrefix)) return 0;
   name.remove_prefix(kNumberedManifestPrefix.size());
@@ -41,7 +41,7 @@ std::string NumberedManifestName(uint64_t generation) {
   return name;
 }
 
-// All that decides the outcome of a walk.
+// Names everything that decides the outcome of a walk.
 std::string RootIdentity(const VersionRecord& record) {
   const Version& version = record.version;
   std::string identity = record.root_file.path;
@@ -70,7 +70,7 @@ Status CheckVersionNode(const VersionTreeNode& node,
       " but received: " + std::to_string(node.LastGeneration()));
 }
 
-// The sizes of data files, each asked for once.
+// The sizes of data files. Each is asked for once.
 class FileSizes {
  public:
   explicit FileSizes(Store& store) : store_(store) {}
@@ -214,7 +214,7 @@ Result<VersionRecord> Database::FindVersion(uint64_t generation) {
   const Status absent =
       NotFoundError("Generation " + std::to_string(generation) + " is not in " +
                     ManifestText());
-  // Turned, step by step, into the node that must hold the generation.
+  // This becomes, step by step, the node that must hold the generation.
   VersionTreeNode node;
   node.files = manifest_.files;
   node.versions = manifest_.versions;
@@ -332,6 +332,7 @@ Status Database::CheckAll(const CancelToken* cancel, CheckReport* report) {
   std::set<std::string> seen;  // generations may share a root
   for (const VersionRecord& record : versions) {
     if (record.version.root.missing()) continue;
+    // The same root with the same statistics gives the same result.
     if (!seen.insert(RootIdentity(record)).second) continue;
     HF_ASSIGN_OR_RETURN(
         const WalkCounts walk,

@@ -108,8 +108,8 @@ class Database {
   Manifest manifest_;
   std::optional<VersionRecord> version_;
 
-  // Where the last Find ended: keys asked for in their order, as a whole
-  // checkpoint's are, need no descent.
+  // The leaf in which the last Find ended. Keys that are asked for in order, as
+  // those of a whole checkpoint are, then need no descent.
   std::mutex last_leaf_mutex_;
   std::shared_ptr<const TreeLeaf> last_leaf_;
 };

@@ -17,8 +17,8 @@ constexpr size_t kArenaChunkBytes = size_t{1} << 20;
 
 bool KeyLess(const LeafEntry& a, const LeafEntry& b) { return a.key < b.key; }
 
-// The first eight bytes as a number that orders like the bytes; missing ones
-// count as zero, so equal heads need a comparison of the keys.
+// The first eight bytes as a number that orders like the bytes. Missing bytes
+// count as zero, so keys with equal heads must be compared themselves.
 uint64_t KeyHead(std::string_view key) {
   char bytes[sizeof(uint64_t)] = {};
   if (!key.empty()) {
@@ -36,7 +36,7 @@ size_t SharedPrefixBytes(const std::vector<LeafEntry>& entries) {
   return shared;
 }
 
-// Numbers data files as they come.
+// Numbers data files in the order in which they come.
 class FileNumbers {
  public:
   FileNumbers(size_t directory_byte_count, DataFileTable& files)
@@ -70,6 +70,7 @@ class FileNumbers {
 }  // namespace
 
 char* TextArena::Allocate(size_t byte_count) {
+  // A long text would waste the rest of a chunk.
   if (byte_count > kArenaChunkBytes / 4) {
     chunks_.emplace_back(byte_count);
     return chunks_.back().data();
@@ -121,8 +122,8 @@ Result<EntryList> ReadAllEntries(Database& database,
 
 void SortByKey(std::vector<LeafEntry>& entries) {
   if (std::is_sorted(entries.begin(), entries.end(), KeyLess)) return;
-  // Sorting numbers, not strings: keys mostly differ within eight bytes after
-  // what all of them share.
+  // Numbers are sorted, not strings: keys mostly differ within the eight bytes
+  // that follow what all of them share.
   struct Item {
     uint64_t head;
     size_t index;

@@ -38,7 +38,7 @@ Status CheckMergedKeysDiffer(const std::vector<MergeChild>& children,
   return DuplicateKey(children, found->key);
 }
 
-// The path from parent to child goes in front of the base path.
+// Puts the path from parent to child in front of the base path.
 Status AppendFiles(const MergeChild& child, DataFileTable& files) {
   const std::string& subdirectory = child.subdirectory;
   for (const DataFile& file : child.entries.files) {
@@ -54,7 +54,7 @@ Status AppendFiles(const MergeChild& child, DataFileTable& files) {
   return Status();
 }
 
-// All children in one list, sorted, file indexes those of the parent's table.
+// All children in one sorted list, with file indexes of the parent's table.
 Result<EntryList> Join(const std::vector<MergeChild>& children) {
   EntryList joined;
   size_t entry_count = 0;
@@ -64,6 +64,7 @@ Result<EntryList> Join(const std::vector<MergeChild>& children) {
   joined.entries.reserve(entry_count);
   for (const MergeChild& child : children) {
     const EntryList& list = child.entries;
+    // Indexes of a child count from its own first file.
     const auto first_file = static_cast<uint32_t>(joined.files.size());
     HF_RETURN_IF_ERROR(AppendFiles(child, joined.files));
     for (LeafEntry entry : list.entries) {
@@ -81,6 +82,7 @@ Result<EntryList> Join(const std::vector<MergeChild>& children) {
 Status WriteOutLongValues(uint64_t inline_bytes_max, DataFileAppender& appender,
                           std::vector<LeafEntry>& entries) {
   for (LeafEntry& entry : entries) {
+    // A child may have a larger limit for inline values than the parent.
     if (!entry.is_inline() || entry.value_byte_count <= inline_bytes_max) {
       continue;
     }

@@ -23,20 +23,20 @@
 namespace holdfast::ocdbt {
 
 struct MergeChild {
-  // From the parent's directory on, ending in '/', e.g. "ocdbt.process_0/".
-  // Empty: entries of the parent itself, which is replaced.
+  // Path from the parent's directory, ending in '/', e.g. "ocdbt.process_0/".
+  // Empty means the parent's own entries, which are replaced.
   std::string subdirectory;
   EntryList entries;
 };
 
-// With the newest version of each child. A '/' at the end of a subdirectory
-// is added where it is missing.
+// Takes the newest version of each child, and adds a missing '/' at the end of
+// a subdirectory.
 Result<BulkWriteSummary> MergeDatabases(
     Store* store, const std::string& directory,
     const std::vector<std::string>& subdirectories,
     const BulkWriteOptions& options, const CancelToken* cancel = nullptr);
 
-// With entries that the caller has, e.g. from BulkWriteSummary.
+// Takes entries that the caller has, e.g. from BulkWriteSummary.
 Result<BulkWriteSummary> MergeEntries(Store* store,
                                       const std::string& directory,
                                       std::vector<MergeChild> children,

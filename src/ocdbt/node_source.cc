@@ -8,16 +8,16 @@
 namespace holdfast::ocdbt {
 namespace {
 
-// A longer read is checked against the file's size first, so that no buffer
-// is taken for a length that a damaged reference claims.
+// A longer read is checked against the file's size first, so that no buffer is
+// taken for a length that a damaged reference claims.
 constexpr uint64_t kUncheckedReadBytesMax = uint64_t{1} << 20;
 
-// Of one batch of nodes; larger nodes are read when they are needed.
+// Bound of one batch of nodes; larger nodes are read when they are needed.
 constexpr uint64_t kAheadBytesMax = uint64_t{32} << 20;
 constexpr uint64_t kAheadNodeBytesMax = uint64_t{8} << 20;
 
-// The base path decides what references inside the node mean, so it is part
-// of the node's identity.
+// The base path decides what references inside the node mean, so it is part of
+// the node's identity.
 std::string CacheKey(const DataFile& file, const Reference& range) {
   return file.path + '\0' + std::to_string(file.base_byte_count) + ' ' +
          std::to_string(range.offset) + ' ' + std::to_string(range.byte_count);
@@ -111,6 +111,7 @@ void NodeSource::FetchAhead(const std::vector<NodePlace>& places) {
   std::vector<RangeRead> requests;
   uint64_t byte_count = 0;
   for (const NodePlace& place : places) {
+    // A node that is being read already (TryBeginRead) is left to its reader.
     const uint64_t node_bytes = place.range.byte_count;
     if (node_bytes == 0 || node_bytes > kAheadNodeBytesMax ||
         byte_count + node_bytes > kAheadBytesMax ||
@@ -125,6 +126,8 @@ void NodeSource::FetchAhead(const std::vector<NodePlace>& places) {
                         place.range.offset,
                         {buffers.back().data(), node_bytes}});
   }
+  // A failure is not reported here: the reader that needs the node reads it
+  // again and gets the error.
   const bool is_read = !requests.empty() && store_->ReadBatch(requests).ok();
   for (size_t i = 0; i < asked.size(); ++i) {
     std::shared_ptr<const BtreeNode> node;
@@ -152,6 +155,8 @@ std::shared_ptr<const BtreeNode> NodeSource::BeginRead(
                           found->second.place);
       return found->second.node;
     }
+    // An empty entry: another thread reads this node, and wakes us when it is
+    // there.
     read_ended_.wait(lock);
   }
 }
@@ -163,6 +168,7 @@ void NodeSource::EndRead(const std::string& cache_key,
     const bool keep =
         node != nullptr && node->memory_byte_count() <= cache_bytes_max_;
     if (!keep) {
+      // The entry must go, also on failure, or waiters would wait for ever.
       cache_.erase(cache_key);
     } else {
       cache_byte_count_ += node->memory_byte_count();

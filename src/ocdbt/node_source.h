@@ -36,9 +36,9 @@ class NodeSource {
   // `file` and `range` name the place of the node.
   Result<std::shared_ptr<const BtreeNode>> ReadBtreeNode(
       const DataFile& file, const Reference& range);
-  // Reads nodes that will be asked for next, all at once, into the cache: from
-  // a server each would cost a round trip. What goes wrong is told to whoever
-  // asks for the node.
+  // Reads nodes that will be needed next, all at once, into the cache: from a
+  // server each one would cost a round trip. Failures are reported to the
+  // reader that asks for the node.
   struct NodePlace {
     DataFile file;
     Reference range;

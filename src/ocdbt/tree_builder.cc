@@ -23,7 +23,7 @@ Statistics StatisticsOf(const LeafEntry& entry) {
 }
 Statistics StatisticsOf(const ChildEntry& entry) { return entry.statistics; }
 
-// Keys are whole here; a child's subtree prefix limits what may be cut.
+// Keys are whole here. A child's subtree prefix limits how much may be cut.
 size_t CutMax(const LeafEntry& entry) { return entry.key.size(); }
 size_t CutMax(const ChildEntry& entry) {
   return entry.subtree_prefix_byte_count;
@@ -114,6 +114,7 @@ class Builder {
     HF_ASSIGN_OR_RETURN(parent.node, sink_(object));
     const std::string_view body = object.view();
     nodes_.push_back(
+        // The CRC of the object is its last four bytes and not part of the sum.
         {parent.node, Crc32c(body.substr(0, body.size() - sizeof(uint32_t)))});
     parent.statistics.tree_byte_count = object.size();
     for (const Entry& entry : run) parent.statistics.Add(StatisticsOf(entry));
@@ -135,8 +136,8 @@ Result<BuiltTree> BuildTree(std::span<const LeafEntry> entries,
   BuiltTree tree;
   HF_ASSIGN_OR_RETURN(std::vector<ChildEntry> level,
                       builder.WriteLevel(entries, 0));
-  // An interior node takes at least two entries, so levels shrink fast and
-  // the height stays far below 255.
+  // An interior node has at least two entries, so levels shrink fast and the
+  // height stays far below 255.
   while (level.size() > 1) {
     ++tree.height;
     HF_ASSIGN_OR_RETURN(

@@ -10,12 +10,13 @@
 namespace holdfast::ocdbt {
 namespace {
 
-// Nodes asked for at once where each takes a request.
+// Nodes asked for at once, where each takes a request.
 constexpr size_t kAheadNodeCount = 256;
 
 using NodePtr = std::shared_ptr<const BtreeNode>;
 
-// A node on the way from the root, with the entries still to be visited.
+// A node on the way from the root, with the entries that are still to be
+// visited.
 struct Frame {
   Subtree subtree;
   NodePtr node;
@@ -33,8 +34,8 @@ std::string FullKey(const Frame& frame, size_t i) {
   return key;
 }
 
-// First entry of a node with this full prefix whose full key is >= bound (or >
-// bound, if `after_equal`).
+// The first entry of a node with this full prefix whose full key is >= bound
+// (or > bound, if `after_equal`).
 size_t Bound(const BtreeNode& node, std::string_view prefix,
              std::string_view bound, bool after_equal) {
   const size_t count = node.entry_count();
@@ -76,6 +77,8 @@ Status CheckAgainstParent(const Frame& frame) {
         " but received: " + std::to_string(frame.node->height));
   }
   HF_RETURN_IF_ERROR(CheckKeyLengths(frame));
+  // The parent says which keys the node may hold. A node of another tree,
+  // however valid, must not be taken for this one.
   const std::string first = FullKey(frame, 0);
   if (first < subtree.inclusive_min) {
     return DataLossError("First key \"" + first +
@@ -131,6 +134,8 @@ void Clip(Frame& frame, const KeyRange& range) {
   if (frame.node->height == 0) {
     frame.next = Bound(frame, range.inclusive_min, /*after_equal=*/false);
   } else {
+    // A child begins at its key and ends before the next child's, so the last
+    // child that begins at or before the bound may hold it.
     const size_t after = Bound(frame, range.inclusive_min, true);
     frame.next = after == 0 ? 0 : after - 1;
   }
@@ -150,8 +155,8 @@ class LeafValues {
   Result<const ValueRef*> Get(size_t i) {
     const LeafEntry& entry = node_.leaves[i];
     value_.byte_count = entry.value_byte_count;
-    // TensorStore reads a range of length 0, too, and fails on an empty path;
-    // there is nothing to read.
+    // TensorStore reads a range of length 0, too, and fails on an empty path.
+    // Here there is nothing to read.
     value_.is_inline = entry.is_inline() || entry.value_byte_count == 0;
     if (value_.is_inline) {
       value_.inline_value =
@@ -209,6 +214,7 @@ class Walk {
   }
 
   void FetchAhead(Frame& frame) {
+    // Once a round: children before `fetched` were asked for.
     if (frame.next < frame.fetched || !source_.fetches_ahead()) return;
     std::vector<NodeSource::NodePlace> places;
     for (size_t i = frame.next;
@@ -244,6 +250,7 @@ class Walk {
   Status Pop() {
     const Frame done = std::move(stack_.back());
     stack_.pop_back();
+    // Only a subtree that was walked whole can be compared with its statistics.
     if (done.whole && done.sum != done.subtree.statistics) {
       return DataLossError(
           "B-tree statistics " + StatisticsText(done.subtree.statistics) +
@@ -271,6 +278,7 @@ KeyRange KeyRange::WithPrefix(std::string_view prefix) {
   KeyRange range;
   range.inclusive_min = prefix;
   std::string end(prefix);
+  // "ab\xff" ends before "ac": bytes 0xff at the end have no successor.
   while (!end.empty() && static_cast<uint8_t>(end.back()) == 0xff) {
     end.pop_back();
   }

@@ -23,13 +23,13 @@
 
 namespace holdfast::ocdbt {
 
-// Where a value is.
+// The place of a value.
 struct ValueRef {
   std::shared_ptr<const void> owner;  // keeps the views alive
   bool is_inline = true;
   std::string_view inline_value;
-  // Unless inline: the key of the data file in the base store (a valid one),
-  // of which the first bytes are the base path, and the range in it.
+  // Unless inline: the (valid) key of the data file in the base store, whose
+  // first bytes are the base path, and the range in it.
   std::string_view file;
   size_t file_base_byte_count = 0;
   uint64_t offset = 0;
@@ -81,7 +81,7 @@ Result<WalkCounts> WalkTree(NodeSource& source, const Subtree& root,
                             const KeyRange& range, const WalkLimits& limits,
                             const KeyFn& fn);
 
-// A leaf node, and the keys whose place is in it, there or not.
+// A leaf node, and the range of keys that belong into it, present or not.
 struct TreeLeaf {
   std::shared_ptr<const BtreeNode> node;
   std::string prefix;  // full prefix of node->relative_key(i)

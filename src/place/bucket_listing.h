@@ -18,7 +18,7 @@ namespace holdfast {
 Status ForEachObject(Bucket& bucket, const std::string& prefix,
                      const std::function<Status(const ObjectEntry&)>& fn);
 
-// What is directly below a directory.
+// The entries directly below a directory.
 struct DirectoryEntries {
   std::vector<std::string> directories;  // names, sorted
   std::vector<ObjectEntry> files;        // full keys, sorted

@@ -22,12 +22,12 @@
 
 namespace holdfast {
 
-// What a URL names: an object, or the directory of those below it.
+// The place that a URL names: an object, or the directory of objects below it.
 struct BucketPlace {
   std::shared_ptr<Bucket> bucket;
   std::string key;  // "" for the whole bucket; no slash at either end
 
-  // What keys below the place begin with: "key/", or "".
+  // Keys below the place begin with this: "key/", or "".
   std::string prefix() const { return key.empty() ? "" : key + "/"; }
   std::string url() const { return bucket->UrlOf(key); }
 };
@@ -46,7 +46,7 @@ class BucketRegistry {
 
   // Replaces what is there for the scheme, and forgets its buckets.
   void Register(const std::string& scheme, Factory factory);
-  // For buckets not opened yet; those that are open are forgotten.
+  // For buckets that are opened later; open ones are forgotten.
   void SetOptions(RemoteOptions options);
   RemoteOptions options() const;
 

@@ -51,8 +51,8 @@ Status PublishDirectory(const std::string& source, const std::string& target,
                         const MayGoOn& may_go_on = nullptr);
 // Unimplemented in object stores.
 Status ExchangeDirectories(const std::string& a, const std::string& b);
-// In an object store the commit markers below `path` go first, so that what is
-// half removed counts no more, and the leases last.
+// In an object store the commit markers below `path` go first, so that a
+// half-removed checkpoint no longer counts, and the leases go last.
 Status RemoveTree(const std::string& path,
                   const MayGoOn& may_go_on = nullptr);
 // The same, leaving files of these names directly in `path`; nothing else there

@@ -19,7 +19,7 @@ constexpr uint64_t kOpeningFileBytesMax = 16 << 20;
 constexpr uint64_t kDataFileBytesMax = 1 << 20;
 constexpr uint64_t kDataBytesMax = 16 << 20;
 
-// "a" of "x/a/b".
+// Returns "a" for "x/a/b".
 std::string_view DirectoryPart(std::string_view key) {
   const size_t slash = key.rfind('/');
   return slash == std::string_view::npos ? "" : NameOfKey(key.substr(0, slash));

@@ -59,7 +59,7 @@ class Look {
   using MaybeObjects = std::optional<std::vector<ObjectEntry>>;
   using MaybeBytes = std::optional<Bytes>;
 
-  // Of full keys at or below the root. Nullopt: ask the bucket.
+  // For full keys at or below the root. Nullopt means: ask the bucket.
   Result<MaybeKind> Kind(const std::string& key);
   Result<MaybeNames> Names(const std::string& key);
   // All objects whose keys begin with `prefix`, sorted.
@@ -70,7 +70,7 @@ class Look {
     Presence presence = Presence::kUnknown;
     ObjectEntry object;  // when present
   };
-  // What is known without asking for more.
+  // Answers from what is known, without a request.
   Known Find(const std::string& key);
   // The content, where it is one of the files that are fetched together, and
   // fetches it and those around it on first use.

@@ -83,7 +83,7 @@ Status Look::ProbeNames(const std::vector<std::string>& prefixes) {
       for (const std::string& prefix : prefixes) probed_.erase(prefix);
       return status;
     } else if (status.code() == StatusCode::kResourceExhausted) {
-      // Too large to be fetched before anybody asks.
+      // Too large to be fetched before a reader wants it.
       HF_RETURN_IF_ERROR(ProbeFile(key));
     } else {
       absent_.insert(key);

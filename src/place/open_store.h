@@ -15,7 +15,7 @@
 namespace holdfast {
 
 Result<std::shared_ptr<Store>> OpenStore(const std::string& directory);
-// The same; what would not open is a store whose every call fails so.
+// The same; if it cannot be opened, every call of the store gives the reason.
 std::shared_ptr<Store> StoreAt(const std::string& directory);
 
 }  // namespace holdfast

@@ -1,5 +1,5 @@
-// What a writer wants to know of, and do to, an object store beyond files:
-// whether it keeps its word on conditions, and what killed uploads have left.
+// What a writer asks of an object store beyond files: whether the server
+// honours conditions, and the removal of uploads that killed writers left.
 //
 // Thread-safety: any thread. Ownership: none.
 // Errors: FailedPrecondition (conditions are ignored), those of the bucket.
@@ -11,19 +11,19 @@
 
 namespace holdfast {
 
-// Whether the server refuses to create the file `path` (a URL), which exists,
-// once more, and to replace a version of it that is none: without that two
-// writers may both win. A bucket that has said yes is not asked again by this
-// process. False also when somebody has removed the file since: `path` is free
-// then, unless somebody else has taken it, and the caller may ask again.
+// True when the server refuses to create the file `path` (a URL) again, which
+// exists, and to replace a version of it that never was: without that two
+// writers may both win. A bucket that passed is not asked again by this
+// process. Also false when another process has removed the file since: `path`
+// is free then, unless a third one has taken it, and the caller may ask again.
 Result<bool> HonoursConditions(const std::string& path);
-// Says for the bucket of `path` that its server ignores conditions:
-// FailedPrecondition. HOLDFAST_ALLOW_UNSAFE_COMMIT=1 in the environment takes
-// any server, with a word on stderr; nobody is asked again then.
+// Reports for the bucket of `path` that its server ignores conditions:
+// FailedPrecondition. With HOLDFAST_ALLOW_UNSAFE_COMMIT=1 in the environment it
+// prints a warning to stderr instead, and the server is not asked again.
 Status TakeServerAsItIs(const std::string& path);
 
-// Aborts all unfinished uploads of objects below the directory `path`. Ok where
-// nobody may list them.
+// Aborts all unfinished uploads of objects below the directory `path`. Ok when
+// the credentials may not list them.
 Status AbortUploadsBelow(const std::string& path);
 
 }  // namespace holdfast

@@ -1,5 +1,5 @@
-// SwapFile: compare and swap on the content of a file in an object store, by
-// which writers that know nothing of each other agree.
+// SwapFile: compare and swap on the content of a file in an object store.
+// Writers that know nothing of each other agree by it.
 //
 // Thread-safety: any thread, any process. Ownership: contents are borrowed.
 // Units: bytes.
@@ -17,10 +17,11 @@
 
 namespace holdfast {
 
-// Makes `content` the content of the file `path`, if it is `expected` now
-// (nullopt: if there is no file) and nobody else writes meanwhile. `content`
-// must be unlike any other writer's (have an id in it): where it is found in
-// place when the answer of the server was lost, it is ours, and that is ok.
+// Makes `content` the content of the file `path` if it is `expected` now
+// (nullopt: if there is no file) and no other writer comes between. `content`
+// must differ from any other writer's (have an id in it): when the server's
+// answer was lost and this content is found in place, it is ours, and the call
+// succeeds.
 Status SwapFile(const std::string& path,
                 std::optional<std::string_view> expected,
                 std::string_view content);
@@ -36,7 +37,7 @@ Result<FileState> ReadFileState(const std::string& path);
 
 // Deletes the file if its content is `expected`. FailedPrecondition when it is
 // another; ok when there is none. Where the server cannot delete on a
-// condition, somebody who writes between the look and the deletion loses.
+// condition, a write between the look and the deletion is lost.
 Status DeleteFileIf(const std::string& path, std::string_view expected);
 
 }  // namespace holdfast

@@ -11,9 +11,10 @@ namespace holdfast {
 // Orbax's: a checkpoint in an object store is finished when it is there. (The
 // formats' own kCommitMarkerFile, which lives upstairs.)
 inline constexpr std::string_view kPlaceCommitMarker = "commit_success.txt";
-// Who saves here at the moment; lies directly in the checkpoint's directory.
+// Names the saver that writes here now; lies directly in the checkpoint's
+// directory.
 inline constexpr std::string_view kSaveLease = "_HOLDFAST_SAVE";
-// Of a copy that has not ended; there, too.
+// Belongs to a copy that has not ended; lies there, too.
 inline constexpr std::string_view kCopyJournal = "_HOLDFAST_COPY";
 
 // Small files that opening a checkpoint reads, wherever in it they lie.
@@ -42,7 +43,7 @@ inline constexpr std::string_view kOpeningNames[] = {
 // ("array_metadatas/process_0").
 inline constexpr std::string_view kOpeningDirectories[] = {"array_metadatas"};
 
-// What is asked for where nothing can be listed: surely small, and surely no
+// Asked for where nothing can be listed: surely small, and surely no
 // directories.
 inline constexpr std::string_view kProbedNames[] = {
     "commit_success.txt", "_CHECKPOINT_METADATA",

@@ -13,7 +13,7 @@
 namespace holdfast::zarr {
 namespace {
 
-// Chunks planned at a time.
+// Chunks are planned this many at a time.
 constexpr int64_t kPlanChunksMax = 4096;
 
 std::string Driver(std::string_view metadata_key) {
@@ -87,7 +87,7 @@ struct Array::State {
   std::string prefix;
   ArrayOptions options;
   ChunkFormat format;
-  // Reads what a partial write keeps: there, missing chunks are the fill value
+  // Reads what a partial write keeps. Missing chunks are the fill value there,
   // whatever the options say.
   ChunkFormat update_format;
   CodecContextPool contexts;

@@ -32,7 +32,7 @@ struct ArrayOptions {
   bool store_data_equal_to_fill_value = true;
   // Content checksums in zstd frames (ChunkCodecOptions).
   bool zstd_checksums = true;
-  // Of chunks, and of the metadata object.
+  // For chunks, and for the metadata object.
   WriteOptions write;
   // Create: replace metadata that exists, and leave its chunks as they are.
   bool overwrite = false;

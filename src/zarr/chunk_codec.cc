@@ -9,7 +9,7 @@ namespace {
 // A zstd block of 128 KiB takes at least 4 bytes (32768 to one), a deflate
 // stream gives about 1032 to one, blosc less. Twice the worst is the bound.
 constexpr int kExpansionBitsMax = 16;
-// Below this nobody minds.
+// Smaller chunks are not checked.
 constexpr uint64_t kAlwaysFineBytes = uint64_t{64} << 20;
 
 }  // namespace
@@ -47,6 +47,7 @@ Result<std::shared_ptr<const ChunkCodec>> MakeChunkCodec(
 
 Status CheckExpansion(uint64_t encoded_bytes, uint64_t decoded_bytes,
                       size_t codec_count) {
+  // Each codec may expand once more, so the bound is a power of their number.
   if (decoded_bytes <= kAlwaysFineBytes || codec_count > 3) return Status();
   const int bits = kExpansionBitsMax * static_cast<int>(codec_count);
   if ((decoded_bytes >> bits) <= encoded_bytes) return Status();

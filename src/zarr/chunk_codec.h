@@ -12,7 +12,7 @@
 
 namespace holdfast::zarr {
 
-// What a chunk, or an inner chunk of a shard, that is not stored means.
+// The meaning of a chunk, or an inner chunk of a shard, that is not stored.
 enum class MissingChunks : uint8_t {
   kFill,    // every element is the fill value
   kRefuse,  // NotFound: Orbax writes every chunk, so it was lost

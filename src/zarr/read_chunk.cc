@@ -13,15 +13,15 @@ namespace {
 // Reads that are in flight together hold at most about this much scratch.
 constexpr uint64_t kBatchBytes = uint64_t{16} << 20;
 constexpr size_t kBatchRequests = 256;
-// Inner chunks this close are read together.
+// Inner chunks this close to each other are read together.
 constexpr uint64_t kInnerGapBytesMax = uint64_t{64} << 10;
-// The same for bytes of a server, and what may be joined there though it could
-// be read in place.
+// The same for bytes of a server; below the second bound, bytes are joined
+// there though they could be read in place.
 constexpr int64_t kRemoteGapBytesMax = 1'000'000;
 constexpr int64_t kRemoteDirectBytesMin = int64_t{4} << 20;
 // Larger shards are never held whole.
 constexpr uint64_t kWholeShardBytesMax = uint64_t{64} << 20;
-// From here on a copy costs more than a second request.
+// From this size on a copy costs more than a second request.
 constexpr uint64_t kDirectInnerBytesMin = uint64_t{256} << 10;
 
 Status NoMemory(uint64_t byte_count) {
@@ -29,7 +29,7 @@ Status NoMemory(uint64_t byte_count) {
                                 " bytes of a chunk");
 }
 
-// One object with its size known, wherever the store keeps it.
+// One object whose size is known, wherever the store keeps it.
 struct Located {
   Store* store;
   std::string key;
@@ -105,7 +105,7 @@ struct ChunkReader::PieceRange {
   ShardEntry entry;
 };
 
-// Inner chunks that are read by one request.
+// Inner chunks that one request reads.
 struct ChunkReader::Group {
   uint64_t offset;
   uint64_t end;
@@ -114,6 +114,8 @@ struct ChunkReader::Group {
 };
 
 bool ChunkReader::WantsRanges(const std::vector<InnerPiece>& pieces) const {
+  // A shard of which only some inner chunks are wanted is read by ranges. One
+  // that is wanted whole costs one request, unless it is too large to hold.
   const uint64_t entry_count = format_.shard->entry_count();
   if (pieces.size() < entry_count) return true;
   if (entry_count > 1 &&
@@ -287,7 +289,7 @@ Status ChunkReader::ReadGroups(const Located& object,
   return Status();
 }
 
-// `ranges` sorted by offset; overlaps are allowed.
+// REQUIRES: `ranges` sorted by offset; they may overlap.
 Status ChunkReader::ReadJoinedPieces(const Located& object,
                                      std::span<const PieceRange> ranges,
                                      const ArrayView& target) {
@@ -332,6 +334,7 @@ Status ChunkReader::ReadShard(const Located& object,
     const Result<ShardEntry> entry =
         index.Entry(piece.number, object.byte_count);
     if (!entry.ok()) return format_.shard->AtPiece(piece, entry.status());
+    // Known from the index alone: no request.
     if (entry->missing()) {
       HF_RETURN_IF_ERROR(format_.shard->MissingPiece(piece, encoded_target));
       continue;
@@ -357,6 +360,7 @@ Status ChunkReader::Read(const Box& box, const ArrayView& target) {
   }
   const Result<ObjectLocation> location = store_.Locate(key_);
   if (!location.ok()) return AtKey(location.status());
+  // A small value lies in the database's node, which is in memory.
   if (location->inline_value) {
     return AtKey(DecodeWhole(location->inline_value->view(), box, target));
   }
@@ -377,7 +381,7 @@ Result<ChunkFormat> MakeChunkFormat(const ArrayMetadata& metadata,
   if (metadata.sharding) {
     format.shard = static_cast<const ShardCodec*>(format.codec.get());
   }
-  // Bools and sub-byte elements are checked or cleaned when decoded.
+  // Bools and sub-byte elements are checked or cleaned when they are decoded.
   format.is_raw = !metadata.sharding && metadata.bytes_codecs.empty() &&
                   metadata.endian == Endian::kLittle &&
                   IsIdentity(ChunkPermutation(metadata)) &&

@@ -22,7 +22,7 @@ Touched TouchedAlong(const ArrayMetadata& metadata, const Box& box, size_t i) {
   return {box.origin[i] / chunk, (box.origin[i] + box.shape[i] - 1) / chunk};
 }
 
-// Saturates.
+// Saturates at the largest int64_t.
 int64_t TouchedCount(const ArrayMetadata& metadata, const Box& box) {
   int64_t count = 1;
   for (size_t i = 0; i < box.shape.size(); ++i) {
@@ -42,7 +42,7 @@ void Split(const ArrayMetadata& metadata, const Box& box,
     boxes.push_back(box);
     return;
   }
-  // The outermost dimension with more than one chunk keeps C order.
+  // Halving the outermost dimension with more than one chunk keeps C order.
   size_t i = 0;
   while (TouchedAlong(metadata, box, i).first ==
          TouchedAlong(metadata, box, i).last) {

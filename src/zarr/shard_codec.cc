@@ -194,7 +194,7 @@ bool ShardCodec::Elided(const ConstArrayView& part) const {
 }
 
 // The inner chunks to store, in C order. `view` is the part of the shard inside
-// the array, in the encoded frame; inner chunks that it does not touch are
+// the array, in the encoded frame. Inner chunks that it does not touch lie
 // outside the array.
 Result<std::vector<ShardCodec::EncodedInner>> ShardCodec::EncodeInner(
     const ConstArrayView& view, CodecContext& context) const {
@@ -218,6 +218,7 @@ Result<EncodedChunk> ShardCodec::Join(std::vector<EncodedInner> inner) const {
   uint64_t offset = at_start ? index_bytes_ : 0;
   size_t copied_bytes = index_bytes_;
   for (const EncodedInner& item : inner) {
+    // Entries of inner chunks that are left out stay "missing".
     entries[item.number] = {offset, item.chunk.byte_count};
     offset += item.chunk.byte_count;
     for (std::string_view piece : item.chunk.pieces) {
@@ -235,7 +236,8 @@ Result<EncodedChunk> ShardCodec::Join(std::vector<EncodedInner> inner) const {
   char* end = shard.storage.data() + index_bytes_;
   if (at_start) shard.pieces.push_back(index);
   for (const EncodedInner& item : inner) {
-    // Memory of the encoded array is passed on; it is not copied.
+    // Memory of the caller's array is passed on without a copy; only the
+    // codec's own memory is copied, since it goes with `inner`.
     for (std::string_view piece : item.chunk.pieces) {
       if (Within(piece, item.chunk.storage)) {
         std::memcpy(end, piece.data(), piece.size());
@@ -285,7 +287,7 @@ ChunkElements PartOf(const ChunkElements& chunk, const Box& box) {
 
 }  // namespace
 
-// Inner chunks of up to a piece are put together and encoded in one go.
+// Gathers and encodes inner chunks of up to a piece in one go.
 Status ShardCodec::EncodeInnerStream(const ChunkElements& inner,
                                      size_t piece_bytes, const WriteFn& write,
                                      CodecContext& context) const {
@@ -337,6 +339,8 @@ Result<bool> ShardCodec::DecodeStream(EncodedSource& encoded,
                                       const DecodedTarget& target,
                                       CodecContext& context) const {
   assert(is_streamable());
+  // With several inner chunks the sizes of pieces say nothing about their
+  // places: Decode does it.
   if (entry_count_ > 1) return false;
   const uint64_t shard_bytes = encoded.byte_count();
   HF_RETURN_IF_ERROR(CheckShardBytes(shard_bytes, index_bytes_));

@@ -18,7 +18,7 @@ namespace holdfast {
 
 inline constexpr size_t kCredentialFileBytesMax = 256 << 10;
 
-// Where an external account's own token is from.
+// The place of an external account's own token.
 struct SubjectTokenSource {
   std::string file;  // or:
   std::string url;
@@ -50,7 +50,7 @@ struct CredentialFile {
   std::string subject_token_type;
   std::string workforce_user_project;
   SubjectTokenSource subject;
-  // kImpersonated, and of kExternalAccount "" when there is none.
+  // For kImpersonated; for kExternalAccount "" when there is none.
   std::string impersonation_url;
   std::vector<std::string> delegates;
   std::shared_ptr<const CredentialFile> source;  // kImpersonated

@@ -22,10 +22,10 @@
 
 namespace holdfast {
 
-// Of a query: name and value, escaped when the URL is made.
+// Parameters of a query: name and value, escaped when the URL is made.
 using GcsParameters = std::vector<std::pair<std::string_view, std::string>>;
 
-// What a request is for, for messages.
+// The purpose of a request, for messages.
 struct GcsAction {
   std::string_view verb;        // "read"
   std::string_view key;         // "" for the bucket
@@ -64,14 +64,14 @@ class GcsApi {
   // Failures have no action in front.
   std::vector<Result<HttpResponse>> SendAll(std::span<HttpRequest> requests);
 
-  // What an answer that is no success means.
+  // The meaning of an answer that is no success.
   Status Error(const GcsAction& action, const HttpResponse& answer) const;
   Status Error(const GcsAction& action, int status,
                std::string_view body) const;
   // A failure that is not the server's, with the action in front.
   Status Context(const GcsAction& action, const Status& status) const;
 
-  // Of the last answer's Date; 0 when there was none.
+  // The time of the last answer's Date; 0 when there was none.
   int64_t server_time_ns() const { return server_time_ns_.load(); }
 
  private:

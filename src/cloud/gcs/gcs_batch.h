@@ -30,7 +30,7 @@ struct GcsBatchAnswer {
 // One DELETE a path: "/storage/v1/b/bucket/o/name?…", escaped.
 GcsBatchBody MakeDeleteBatch(std::span<const std::string> paths);
 
-// By call. Answers may come in any order: their Content-ID tells.
+// One answer for each call. They may come in any order: their Content-ID tells.
 Result<std::vector<GcsBatchAnswer>> ParseGcsBatch(std::string_view content_type,
                                                   std::string_view body,
                                                   size_t call_count);

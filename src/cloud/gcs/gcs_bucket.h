@@ -24,7 +24,7 @@ namespace holdfast {
 // No I/O. InvalidArgument for a bucket's name or an endpoint that cannot be.
 Result<std::shared_ptr<Bucket>> OpenGcsBucket(const std::string& bucket,
                                               const RemoteOptions& options);
-// With another environment than the process's.
+// Uses another environment than the process's.
 Result<std::shared_ptr<Bucket>> OpenGcsBucketIn(
     const std::string& bucket, const RemoteOptions& options,
     const GcsEnvironment& environment);

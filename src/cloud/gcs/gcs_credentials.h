@@ -17,7 +17,7 @@
 
 namespace holdfast {
 
-// For people: never a secret.
+// For people: never holds a secret.
 struct GcsIdentity {
   std::string kind;     // "service account", "anonymous", …
   std::string account;  // e-mail, where known
@@ -38,7 +38,7 @@ class GcsCredentials {
 
   // "Bearer …", or "" to send none. May wait for the network.
   Result<std::string> Get();
-  // As last fetched, "" before; never waits.
+  // The token last fetched, "" before the first; never waits.
   std::string Current() const;
   // The server refused `stale`: fetches anew, unless that was done already.
   Result<std::string> Renew(const std::string& stale);

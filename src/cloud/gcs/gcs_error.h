@@ -1,4 +1,4 @@
-// What an answer of Google Cloud Storage that is no success means, in words
+// The meaning of answers of Google Cloud Storage that are no success, in words
 // that say what to do.
 //
 // Thread-safety: pure functions. Units: none.

@@ -15,8 +15,8 @@
 
 namespace holdfast {
 
-// Custom metadata under which a conditional write leaves who made it, so that
-// a write whose answer was lost is known again.
+// A conditional write leaves its id under this key of the custom metadata, so
+// that a write whose answer was lost is known again.
 inline constexpr std::string_view kGcsWriteIdKey = "holdfast-write-id";
 
 struct GcsObject {
@@ -31,7 +31,7 @@ struct GcsRewrite {
   GcsObject object;   // when done
 };
 
-// What an answer that is no success says of itself.
+// An error answer's own words.
 struct GcsRefusal {
   std::string reason;   // "notFound", "conditionNotMet"; "" when it has none
   std::string message;  // one line, at most 400 bytes
@@ -41,7 +41,8 @@ Result<GcsObject> ParseGcsObject(std::string_view json);
 // Objects must be in the order of their keys.
 Result<ListPage> ParseGcsListPage(std::string_view json);
 Result<GcsRewrite> ParseGcsRewrite(std::string_view json);
-// Of a bucket's answer, in lower case ("europe-west4"); "" when it says none.
+// The location in a bucket's answer, in lower case ("europe-west4"); "" when
+// there is none.
 std::string ParseGcsLocation(std::string_view json);
 // Takes any body: JSON in Google's form, or plain text.
 GcsRefusal ParseGcsRefusal(std::string_view body);

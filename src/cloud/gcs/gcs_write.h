@@ -28,7 +28,7 @@ Result<std::string> GcsCopy(GcsApi& api, std::string_view source,
                             std::string_view target,
                             const Condition& condition);
 Status GcsDelete(GcsApi& api, std::string_view key, const Condition& condition);
-// In batches; the first failure, after all have been tried.
+// Deletes in batches; returns the first failure, after all have been tried.
 Status GcsDeleteAll(GcsApi& api, std::span<const std::string> keys);
 
 // DataLoss when what the server stored has another size or crc32c (absent: not
@@ -36,7 +36,7 @@ Status GcsDeleteAll(GcsApi& api, std::span<const std::string> keys);
 Status CheckStored(const GcsApi& api, std::string_view key, uint64_t got_bytes,
                    std::string_view got_crc32c, uint64_t sent_bytes,
                    uint32_t sent_crc32c);
-// As Google writes it: big-endian, in base64.
+// The checksum as Google writes it: big-endian, in base64.
 std::string GcsCrc32cText(uint32_t crc);
 
 }  // namespace holdfast

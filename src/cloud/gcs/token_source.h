@@ -46,20 +46,19 @@ TokenFetch FetchFromMetadataServer(std::string base,
                                    std::shared_ptr<HttpClient> client,
                                    UnixClock clock);
 
-// The first that is there: anonymous (asked for),
-// GOOGLE_AUTH_TOKEN_FOR_TESTING, nothing for an emulator,
-// GOOGLE_APPLICATION_CREDENTIALS, gcloud's file, the metadata server; else
-// anonymous, and `where` lists the places looked at. What is there but no good
-// is an error: nothing else is tried. Asks the metadata server, which may take
-// 3 seconds where there is none.
+// Takes the first of: anonymous (asked for), GOOGLE_AUTH_TOKEN_FOR_TESTING,
+// nothing for an emulator, GOOGLE_APPLICATION_CREDENTIALS, gcloud's file, the
+// metadata server. Otherwise anonymous, and `where` lists the places looked at.
+// Credentials that are there but no good are an error: nothing else is tried.
+// Asks the metadata server, which may take 3 seconds where there is none.
 Result<TokenSource> FindTokenSource(const GcsEnvironment& environment,
                                     bool anonymous, bool is_emulator,
                                     const std::shared_ptr<HttpClient>& client,
                                     const UnixClock& clock);
 
-// What a token endpoint answers. `now_ns` is when it was asked.
+// Reads the answer of a token endpoint. `now_ns` is when it was asked.
 Result<GcsToken> ParseTokenAnswer(std::string_view json, int64_t now_ns);
-// What generateAccessToken answers.
+// Reads the answer of generateAccessToken.
 Result<GcsToken> ParseImpersonationAnswer(std::string_view json);
 // The token in the text that a file or URL of a workload identity holds.
 Result<std::string> ParseSubjectToken(std::string_view text,

@@ -55,7 +55,7 @@ struct Reference {
   bool operator==(const Reference&) const = default;
 };
 
-// What lies below a node, itself included.
+// Sums over everything below a node, itself included.
 struct Statistics {
   uint64_t key_count = 0;
   uint64_t tree_byte_count = 0;  // of the encoded nodes
@@ -93,7 +93,7 @@ class DataFileTableWriter {
 
   // Marks files[file_index] as used.
   void Use(uint32_t file_index);
-  // After the last Use: sorts and numbers the files.
+  // Call it after the last Use: sorts and numbers the files.
   void Sort();
   // REQUIRES: Sort() was called, for these two and WrittenIndex.
   uint64_t BytesMax() const;

@@ -33,7 +33,7 @@ std::string_view ObjectKindName(ObjectKind kind);
 
 struct OpenedObject {
   Bytes body;
-  // Where the body starts in the object; 0 if it was compressed. For messages.
+  // The place of the body in the object; 0 if it was compressed. For messages.
   uint64_t body_offset = 0;
   // Bytes between the end of the zstd frame and the checksum: an error, but
   // one that counts only if the body itself was in order.

@@ -24,7 +24,7 @@ inline constexpr uint64_t kExpansionBytesFree = uint64_t{64} << 20;
 inline constexpr uint64_t kExpansionRatioMax = 64;
 
 struct DecodeLimits {
-  // Of the body of one object.
+  // Bound of the body of one object.
   uint64_t decompressed_bytes_max = uint64_t{1} << 30;
 };
 

@@ -9,7 +9,7 @@
 namespace holdfast::ocdbt {
 namespace {
 
-// Least sizes of a record: one byte a varint column, eight a time.
+// Smallest size of a record: one byte a varint column, eight a time.
 constexpr uint64_t kVersionBytesMin = 1 + 1 + 3 + 3 + 8;
 constexpr uint64_t kVersionNodeReferenceBytesMin = 1 + 3 + 1 + 8;
 
@@ -109,7 +109,7 @@ Status CheckChild(const BodyReader& reader,
   return CheckGenerationCount(reader, i, children[i], step);
 }
 
-// `height` >= 1 is that of the node itself.
+// `height` (>= 1) is that of the node itself.
 Status CheckChildren(const BodyReader& reader,
                      const std::vector<VersionNodeReference>& children,
                      int arity_log2, int height) {

@@ -17,8 +17,8 @@ namespace holdfast::zarr {
 std::string ChunkKey(std::string_view prefix, const ArrayMetadata& metadata,
                      const Shape& index);
 
-// The index of the chunk whose key (without prefix) this is. Nullopt when no
-// chunk of this array has exactly that key.
+// The index of the chunk with this key (without prefix). Nullopt when no chunk
+// of this array has exactly that key.
 std::optional<Shape> ParseChunkKey(const ArrayMetadata& metadata,
                                    std::string_view key);
 

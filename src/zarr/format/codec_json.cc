@@ -64,7 +64,8 @@ Result<BytesCodecParams> ParseGzipV2(const Json& object, bool zlib_header) {
   return BytesCodecParams(params);
 }
 
-// A valid bz2 compressor is real zarr, which is why its members are checked.
+// A valid bz2 compressor is real zarr, so its members are checked before it is
+// refused as unsupported.
 Result<BytesCodecParams> ParseBz2V2(const Json& object) {
   HF_RETURN_IF_ERROR(CheckMembers(object, {"id", "level"}));
   HF_RETURN_IF_ERROR(OptionalLevel(object, "level", 1, 1, 9).status());
@@ -120,7 +121,7 @@ Result<BytesCodecParams> ParseGzipV3(const Json& configuration) {
   return BytesCodecParams(params);
 }
 
-// typesize means nothing without a shuffle, and is then neither required nor
+// Without a shuffle typesize means nothing, and is then neither required nor
 // kept.
 Result<size_t> ReadTypesize(const Json& configuration, int shuffle) {
   const Json* value = Find(configuration, "typesize");

@@ -30,8 +30,8 @@ uint64_t ValueMask(DType dtype) {
 }
 
 uint64_t FloatBits(DType dtype, double value) {
-  // float8_e8m0fnu has no zero; TensorStore takes 0.0 for the bits 00, and
-  // 0.0 is what every checkpoint has there.
+  // float8_e8m0fnu has no zero. TensorStore takes 0.0 for the bits 00, and
+  // every checkpoint has 0.0 there.
   if (dtype == DType::kFloat8E8m0fnu && value == 0) return 0;
   return DoubleToFloatBits(dtype, value);
 }
@@ -40,7 +40,8 @@ uint64_t DefaultNan(DType dtype) {
   return DoubleToFloatBits(dtype, std::numeric_limits<double>::quiet_NaN());
 }
 
-// Decimal numbers only; TensorStore's v2 driver also takes C hexadecimal ones.
+// Accepts decimal numbers only; TensorStore's v2 driver also takes C
+// hexadecimal ones.
 std::optional<double> ParseDecimal(std::string_view text) {
   if (text.empty() ||
       text.find_first_not_of("0123456789+-.eE") != std::string_view::npos) {
@@ -152,8 +153,8 @@ Result<std::string> ParseInteger(DType dtype, const Json* value,
 constexpr std::string_view kBase64 =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-// v2 stores types that TensorStore cannot print as base64; here that is only
-// float4_e2m1fn, one byte.
+// v2 stores types that TensorStore cannot print as base64; here only
+// float4_e2m1fn is such a type, of one byte.
 Result<std::string> ParseBase64Byte(DType dtype, const Json* value) {
   if (value != nullptr && value->is_string()) {
     const std::string& text = value->get_ref<const std::string&>();

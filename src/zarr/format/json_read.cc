@@ -8,7 +8,7 @@
 namespace holdfast::zarr {
 namespace {
 
-// Values quoted in messages are cut: they come from a file.
+// Values quoted in messages are cut, as they come from a file.
 constexpr size_t kQuotedBytesMax = 300;
 
 std::string Quote(const Json& value) {
@@ -18,7 +18,8 @@ std::string Quote(const Json& value) {
   return text + "...";
 }
 
-// Brackets outside strings; enough to bound the depth before parsing.
+// Counts brackets outside strings, to bound the depth before parsing: the
+// parser is recursive.
 bool DeeperThan(std::string_view text, int depth_max) {
   int depth = 0;
   bool in_string = false;

@@ -43,7 +43,7 @@ Result<std::string> ReadString(const Json* value);
 Result<std::string> ReadOneOf(const Json* value,
                               std::initializer_list<std::string_view> choices);
 Result<const Json*> ReadObject(const Json* value);
-// With `rank`: the length the array must have.
+// `rank` gives the length that the array must have.
 Result<const Json*> ReadArray(const Json* value,
                               std::optional<size_t> rank = std::nullopt);
 // A list of extents >= low, of at most kRankMax.

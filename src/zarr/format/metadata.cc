@@ -29,7 +29,7 @@ bool IsPermutation(const std::vector<int>& order, size_t rank) {
   return order.size() == rank && IsIdentity(sorted);
 }
 
-// The rules; `code_` is what a broken one reports.
+// The rules. Breaking one gives `code_`.
 class Checker {
  public:
   Checker(const ArrayMetadata& metadata, StatusCode code)
@@ -182,7 +182,7 @@ class Checker {
     return Status();
   }
 
-  // What the JSON of v3 has no words for.
+  // The JSON of v3 has no words for these.
   Status CheckBytesCodecs(const std::vector<BytesCodecParams>& codecs) const {
     for (const BytesCodecParams& codec : codecs) {
       const auto* gzip = std::get_if<GzipParams>(&codec);

@@ -57,7 +57,8 @@ struct ArrayMetadata {
   int zarr_format = 2;
   Shape shape;
   DType dtype = DType::kUint8;
-  // Of the stored elements; kLittle for one-byte types. Not used if sharded.
+  // Byte order of the stored elements; kLittle for one-byte types. Not used if
+  // sharded.
   Endian endian = Endian::kLittle;
   Shape chunk_shape;  // of the grid: for a sharded array the shards' shape
   std::optional<ShardingParams> sharding;
@@ -65,7 +66,7 @@ struct ArrayMetadata {
   // sharding_indexed). Encoded dimension i is decoded dimension order[i].
   std::vector<std::vector<int>> transposes;
   // Not used if sharded. v2: at most one, the compressor. ZstdParams::checksum
-  // is the word that a v3 codec object stores; v2 has no such word.
+  // is what a v3 codec object says; v2 has no such member.
   std::vector<BytesCodecParams> bytes_codecs;
   // DTypeBytes(dtype) bytes as in memory.
   std::string fill_element;
@@ -95,14 +96,14 @@ Status CheckMetadata(const ArrayMetadata& metadata,
 // The stored text. InvalidArgument/Unimplemented as CheckMetadata.
 Result<std::string> SerializeV2(const ArrayMetadata& metadata);
 Result<std::string> SerializeV3(const ArrayMetadata& metadata);
-// By metadata.zarr_format.
+// In the format that metadata.zarr_format names.
 Result<std::string> SerializeMetadata(const ArrayMetadata& metadata);
 
 // ".zarray" or "zarr.json". REQUIRES: zarr_format is 2 or 3.
 std::string_view MetadataKey(int zarr_format);
 
-// All array->array steps of the grid's chunks as one permutation: v2 order 'F'
-// and v3 transposes alike. Identity when there is none.
+// All array->array steps of the grid's chunks as one permutation, for v2 order
+// 'F' and v3 transposes alike. Identity when there is none.
 std::vector<int> ChunkPermutation(const ArrayMetadata& metadata);
 bool IsIdentity(const std::vector<int>& permutation);
 // result[i] = shape[permutation[i]].
