@@ -23,7 +23,8 @@ class ByteSource {
   virtual Status Read(uint64_t offset, std::span<char> target) const = 0;
 
   // The same into a string. REQUIRES: the caller knows that the source is at
-  // least that long (so that nobody's lie is allocated).
+  // least that long, so that no memory is taken for a length that a file merely
+  // claims.
   Result<std::string> ReadString(uint64_t offset, uint64_t byte_count) const;
 };
 

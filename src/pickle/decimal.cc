@@ -31,7 +31,7 @@ void Negate(std::string& bytes) {
   }
 }
 
-// Divides in place; the remainder.
+// Divides in place and returns the remainder.
 uint32_t DivideByBillion(std::vector<uint32_t>& words) {
   uint64_t rest = 0;
   for (size_t i = words.size(); i-- > 0;) {
@@ -124,7 +124,7 @@ std::string PythonFloat(double value) {
     return std::string(text.substr(0, e)) + (exponent < 0 ? "e-" : "e+") +
            (tens.size() < 2 ? "0" : "") + tens;
   }
-  // Never more than 17 digits: fixed notation shows them all.
+  // No number here has more than 17 digits, which fixed notation shows in full.
   const auto fixed = std::to_chars(buffer.data(), buffer.data() + buffer.size(),
                                    value, std::chars_format::fixed);
   std::string result(buffer.data(), fixed.ptr);

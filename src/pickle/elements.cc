@@ -10,7 +10,7 @@
 namespace holdfast::pickle {
 namespace {
 
-// What is put into C order at a time.
+// Elements are put into C order this many bytes at a time.
 constexpr int64_t kScratchBytes = 256 << 10;
 
 // The first axes one by one, until what is left of the array fits the scratch
@@ -33,7 +33,7 @@ void Walk(const ConstArrayView& view, Buffer& scratch,
   ConstArrayView row = view;
   row.shape.erase(row.shape.begin());
   row.strides.erase(row.strides.begin());
-  // A long last axis has no rows: its parts are.
+  // A long last axis has no rows: it is cut into parts.
   if (row.shape.empty()) {
     const int64_t step = kScratchBytes / element_bytes;
     for (int64_t at = 0; at < view.shape[0]; at += step) {

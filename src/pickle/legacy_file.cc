@@ -14,7 +14,7 @@
 namespace holdfast::pickle {
 namespace {
 
-// Pickle of 0x1950a86a20f9469cfc6c.
+// The pickle of the number 0x1950a86a20f9469cfc6c, as torch writes it.
 constexpr std::string_view kMagic(
     "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19\x2e", 15);
 constexpr int64_t kProtocol = 1001;
@@ -23,7 +23,7 @@ Status BadLegacy(const std::string& what) {
   return DataLossError("torch file of before 1.6: " + what);
 }
 
-// The next pickle, which `bytes` loses.
+// Reads the next pickle, and removes it from `bytes`.
 Result<Program> NextPickle(std::string_view& bytes, bool persistent_ids) {
   HF_ASSIGN_OR_RETURN(Program program,
                       RunPickle(bytes, {.persistent_ids = persistent_ids}));
@@ -55,7 +55,8 @@ Status CheckHead(std::string_view& bytes) {
   return {};
 }
 
-// Of every storage that the pickle names, whole storages alone.
+// Element sizes of the storages that the pickle names. Only whole storages
+// count: a view has the key of the storage that it lies in.
 Result<std::map<std::string_view, size_t>> ElementSizes(
     const Program& program) {
   std::map<std::string_view, size_t> sizes;
@@ -71,7 +72,8 @@ Result<std::map<std::string_view, size_t>> ElementSizes(
 
 using Storages = std::map<std::string, std::string_view, std::less<>>;
 
-// After the pickle: the list of keys, then each one's count and elements.
+// Reads what follows the pickle: the list of keys, then each storage's count
+// and elements.
 Result<Storages> ReadStorages(
     std::string_view bytes,
     const std::map<std::string_view, size_t>& element_sizes) {
@@ -92,6 +94,7 @@ Result<Storages> ReadStorages(
     if (bytes.size() < 8) return BadLegacy("it is cut before a storage");
     const auto count = LoadLittle<int64_t>(bytes.data());
     bytes.remove_prefix(8);
+    // Divided, not multiplied: a huge count must not overflow.
     if (count < 0 ||
         static_cast<uint64_t>(count) > bytes.size() / size->second) {
       return BadLegacy("storage \"" + std::string(key.text) + "\" of " +

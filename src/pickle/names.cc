@@ -72,7 +72,7 @@ constexpr std::array<KnownName, 52> kKnownNames = {{
     {"torch.serialization", "_get_layout", NameUse::kTorchLayout},
 }};
 
-// Modules that act on the machine, run what they are given, or lead to those
+// Modules that act on the machine, run code they are given, or lead to modules
 // that do.
 constexpr std::array<std::string_view, 92> kActingModules = {
     "os",
@@ -168,7 +168,7 @@ constexpr std::array<std::string_view, 92> kActingModules = {
     "unittest",
     "doctest"};
 
-// Parts of packages that have harmless ones too.
+// Submodules of packages that have harmless parts, too.
 constexpr std::array<std::string_view, 15> kActingSubmodules = {
     "torch.hub",
     "torch.utils",
@@ -221,7 +221,8 @@ bool IsActing(std::string_view module, std::string_view name) {
       return true;
     }
   }
-  // A way through attributes, or through modules that a module imported.
+  // A name may reach a dangerous module through attributes ("a.os.system") or
+  // through a module that imported it.
   if (module.find('.') != std::string_view::npos &&
       !AllParts(module.substr(module.find('.') + 1), [](std::string_view part) {
         return part != "os" && part != "sys" && part != "subprocess" &&
@@ -241,7 +242,7 @@ bool IsNumpyCore(std::string_view module, std::string_view last) {
          module.substr(module.rfind('.') + 1) == last;
 }
 
-// Classes are written in capitals by custom; functions are not.
+// By custom classes are written with a capital, and functions are not.
 bool LooksLikeClass(std::string_view name) {
   std::string_view last = name.substr(name.rfind('.') + 1);
   while (last.starts_with('_')) last.remove_prefix(1);

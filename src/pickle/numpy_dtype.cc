@@ -59,7 +59,7 @@ constexpr std::array<TorchName, 20> kTorchNames = {{
     {DType::kComplex128, "complex128", "cdouble", "ComplexDoubleStorage"},
 }};
 
-// dtypes of torch whose values holdfast does not have.
+// torch has these dtypes, too; holdfast does not have their values.
 constexpr std::array<std::string_view, 31> kOtherTorchNames = {
     "complex32",
     "chalf",
@@ -129,7 +129,7 @@ std::optional<NumpyDType> ParseNumpyDType(std::string_view kind,
                              std::to_string(bytes / unit);
     return NumpyDType{name, std::nullopt, bytes, is_big && unit > 1 ? unit : 0};
   }
-  // The types of ml_dtypes go by their names.
+  // The types of ml_dtypes are called by their names.
   if (const auto dtype = DTypeFromName(kind)) {
     return NumpyDType{NumpyDTypeName(*dtype), dtype,
                       static_cast<int64_t>(DTypeBytes(*dtype)), 0};

@@ -13,7 +13,7 @@
 
 namespace holdfast::pickle {
 
-// What one element of a numpy array is.
+// The type of one element of a numpy array.
 struct NumpyDType {
   std::string name;            // dtype.str, little endian: "<f4", "|S3", "<U5"
   std::optional<DType> dtype;  // when holdfast has it

@@ -22,7 +22,7 @@ const Node* Arg(const Program& program, const std::vector<NodeIndex>& args,
   return &program.node(args[i]);
 }
 
-// numpy.dtype('f4', False, True) with the state (version, byte order,
+// Reads numpy.dtype('f4', False, True) with the state (version, byte order,
 // subarray, names, fields, element size, alignment, flags, ...).
 Result<NumpyDType> DTypeOfNode(const Program& program, const Node& node) {
   if (node.kind != NodeKind::kObject ||
@@ -76,7 +76,7 @@ void SwapParts(std::string& bytes, int64_t part) {
   }
 }
 
-// `bytes` in C or Fortran order as a value. The size is checked first.
+// Makes a value of `bytes` in C or Fortran order. The size is checked first.
 Result<PickleValue> Assemble(PickleKind kind, const NumpyDType& dtype,
                              const Shape& shape, bool is_fortran,
                              std::string bytes) {
@@ -90,7 +90,7 @@ Result<PickleValue> Assemble(PickleKind kind, const NumpyDType& dtype,
       return BadNumpy("has the shape " + ShapeToString(shape));
     }
   }
-  // An extent of zero hides what the others would have overflowed.
+  // An extent of zero makes the array empty, even if the others would overflow.
   if (ElementCount(shape) == 0) count = 0;
   if (count != static_cast<int64_t>(bytes.size())) {
     return BadNumpy("of shape " + ShapeToString(shape) + " and dtype " +
@@ -106,6 +106,8 @@ Result<PickleValue> Assemble(PickleKind kind, const NumpyDType& dtype,
     std::ranges::reverse(strides);
   }
   for (int64_t& stride : strides) stride *= dtype.element_bytes;
+  // Strings and raw bytes have no dtype here: they become uint8 with one more
+  // axis.
   if (!dtype.dtype) {
     extents.push_back(dtype.element_bytes);
     strides.push_back(1);
@@ -119,7 +121,8 @@ Result<PickleValue> Assemble(PickleKind kind, const NumpyDType& dtype,
                             dtype.name, shape);
 }
 
-// Of __setstate__((version, shape, dtype, is_fortran, bytes)).
+// Reads the arguments of __setstate__((version, shape, dtype, is_fortran,
+// bytes)).
 Result<PickleValue> OfState(const Program& program, const Object& object) {
   if (!object.state) return BadNumpy("is an array without a state");
   const Node& state = program.node(*object.state);
@@ -139,7 +142,7 @@ Result<PickleValue> OfState(const Program& program, const Object& object) {
                   std::move(bytes));
 }
 
-// _frombuffer(buffer, dtype, shape, order).
+// Reads the arguments of _frombuffer(buffer, dtype, shape, order).
 Result<PickleValue> OfBuffer(const Program& program,
                              const std::vector<NodeIndex>& args) {
   const Node* order = Arg(program, args, 3, NodeKind::kString);

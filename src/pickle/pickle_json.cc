@@ -11,7 +11,7 @@
 namespace holdfast {
 namespace {
 
-// Elements up to which a tensor's bytes are shown.
+// The bytes of a tensor are shown up to this many elements.
 constexpr int64_t kShownElementsMax = 16;
 
 // REQUIRES: a unit of UTF-16.
@@ -106,7 +106,7 @@ std::string SetJson(const std::vector<PickleValue>& values) {
 
 using Pairs = std::vector<PickleValue::Pair>;
 
-// In their own order.
+// Keeps the pairs in their order.
 std::string PairsJson(const Pairs& pairs) {
   std::vector<std::string> parts;
   for (const auto& [key, value] : pairs) {
@@ -120,7 +120,7 @@ bool IsPlainKey(const PickleValue& key) {
   return key.is(PickleKind::kString) && !key.text().starts_with('$');
 }
 
-// By code point, which is the order of the bytes of UTF-8.
+// Sorts by code point, which is also the order of UTF-8's bytes.
 std::string ObjectJson(const Pairs& pairs) {
   std::vector<const PickleValue::Pair*> sorted;
   for (const auto& pair : pairs) sorted.push_back(&pair);

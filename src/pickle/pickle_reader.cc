@@ -38,7 +38,7 @@ std::optional<char> SimpleEscape(char name) {
   return std::nullopt;
 }
 
-// One escape at `position`, which is past its backslash.
+// Reads one escape; `position` is past its backslash.
 bool Unescape(std::string_view text, size_t& position, std::string& out) {
   if (position >= text.size()) return false;
   const char name = text[position++];

@@ -27,12 +27,12 @@ class PickleReader {
   Result<uint64_t> Unsigned(size_t width);
   Result<int64_t> Int32();
   Result<double> BigEndianDouble();
-  // `width` bytes of length (a negative one of 4 signed bytes is refused), then
-  // as many bytes.
+  // Reads `width` bytes of length (a negative one of 4 signed bytes is
+  // refused), then as many bytes.
   Result<std::string_view> Counted(size_t width, bool is_signed = false);
   // Up to the next newline, without it.
   Result<std::string_view> Line();
-  // The same, whose text is a Python literal in quotes.
+  // The same for a Python literal in quotes.
   Result<std::string_view> QuotedLine();
   // The same, in raw-unicode-escape.
   Result<std::string_view> UnicodeLine();

@@ -36,7 +36,7 @@ bool IsArray(PickleKind kind) {
 
 bool IsRecord(PickleKind kind) { return kind >= PickleKind::kEnum; }
 
-// The sign alone says what the bytes above would be.
+// Drops top bytes that only repeat the sign, so that each number has one form.
 std::string_view WithoutSignBytes(std::string_view bytes) {
   while (bytes.size() > 1) {
     const char top = bytes.back();

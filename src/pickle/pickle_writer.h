@@ -26,7 +26,7 @@ class PickleWriter {
   void PutBigInt(std::string_view bytes);
   void PutFloat(double value);
   void PutString(std::string_view utf8);
-  // As protocol 2 has bytes: a call of _codecs.encode.
+  // Bytes as protocol 2 writes them: a call of _codecs.encode.
   void PutBytes(std::string_view bytes);
   void PutGlobal(std::string_view module, std::string_view name);
   // A tuple of ints.
@@ -38,7 +38,7 @@ class PickleWriter {
   void PutTensor(DType dtype, const Shape& shape, std::string_view key);
   void Append(std::string_view opcodes) { out_ += opcodes; }
 
-  // With its STOP.
+  // Adds the STOP.
   std::string Finish() {
     Put(Opcode::kStop);
     return std::move(out_);

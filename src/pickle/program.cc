@@ -23,7 +23,7 @@ constexpr std::array<std::string_view, 16> kNodeKindNames = {
     "a frozenset", "a class or function",
     "an object",   "a persistent id"};
 
-// What MEMOIZE and PUT keep. Numbers that grow one by one lie in a row.
+// Values kept by MEMOIZE and PUT. Keys mostly grow one by one and lie in a row.
 class Memo {
  public:
   size_t size() const { return dense_.size() + sparse_.size(); }
@@ -63,6 +63,8 @@ class Machine {
     while (true) {
       HF_ASSIGN_OR_RETURN(const uint8_t code, reader_.Opcode());
       if (static_cast<Opcode>(code) == Opcode::kStop) break;
+      // A few bytes (DUP, memo) can make many values: their number is bounded,
+      // not only the input.
       if (program_.nodes.size() > kNodesMax) {
         return reader_.Error("it makes more than " + std::to_string(kNodesMax) +
                              " values");
@@ -98,7 +100,7 @@ class Machine {
   Status PushInt(int64_t value) {
     return PushNew({.kind = NodeKind::kInt, .number = value});
   }
-  // Nothing below the topmost mark is reached by an opcode that doesn't say so.
+  // An opcode reaches below the topmost mark only when it says so.
   size_t floor() const { return marks_.empty() ? 0 : marks_.back(); }
   Status Need(size_t count) const {
     if (stack_.size() - floor() >= count) return {};
@@ -133,7 +135,7 @@ class Machine {
   Status StepObject(Opcode opcode);
 
   Status Text(NodeKind kind, Result<std::string_view> text);
-  // A str of Python 2: bytes if it isn't text.
+  // A str of Python 2, which becomes bytes when it is no text.
   Status OldString(Result<std::string_view> text);
   Status Long(Result<std::string_view> bytes);
   Status TextInt(std::string_view line);
@@ -607,8 +609,8 @@ bool IsPlain(const Program& program, const Node& value, int depth = 0) {
   return value.kind <= NodeKind::kBytes;
 }
 
-// Whether the callee may be called with these arguments. What is not in the
-// table may be an enum, which pickles as cls(value).
+// True when the callee may be called with these arguments. A class that is not
+// in the table may be an enum, which pickles as cls(value).
 Status Machine::CheckCall(const Global& global, const Node& args) const {
   const auto refuse = [&] {
     return PermissionDeniedError("pickle calls " + global.FullName() +

@@ -9,7 +9,7 @@
 
 namespace holdfast::pickle {
 
-// Of the elements in C order, little endian.
+// The hash of the elements in C order, little endian.
 std::string Sha256OfElements(const ConstArrayView& view);
 
 }  // namespace holdfast::pickle

@@ -21,7 +21,7 @@ const std::vector<NodeIndex>& ArgsOf(const Program& program, const Node& node) {
   return program.node(program.object(node).args).children;
 }
 
-// count * size, if it is a size that memory can have.
+// count * size, if memory can have such a size.
 Result<int64_t> BytesOf(int64_t count, int64_t element_bytes) {
   int64_t bytes = 0;
   if (count < 0 || __builtin_mul_overflow(count, element_bytes, &bytes)) {
@@ -35,7 +35,7 @@ Status CheckView(const Program& program, const Node& metadata) {
       (metadata.kind == NodeKind::kDict && metadata.children.empty())) {
     return {};
   }
-  // {"conj": True} or {"neg": True}: the elements are to be changed on the way.
+  // With {"conj": True} or {"neg": True} the elements would have to be changed.
   if (metadata.kind == NodeKind::kDict && metadata.children.size() >= 2 &&
       program.node(metadata.children[0]).kind == NodeKind::kString) {
     return UnimplementedError(
@@ -46,7 +46,8 @@ Status CheckView(const Program& program, const Node& metadata) {
   return BadTensor("has metadata that is no dict");
 }
 
-// Rejects an element outside the storage, whatever the sizes and strides say.
+// Refuses a tensor that reaches outside its storage, whatever its sizes and
+// strides say.
 Status CheckInside(const TensorParts& tensor) {
   int64_t end = tensor.offset_bytes;
   for (size_t i = 0; i < tensor.shape.size(); ++i) {

@@ -18,7 +18,7 @@ namespace holdfast::pickle {
 struct StorageId {
   std::string_view key;
   int64_t byte_count = 0;
-  // Of the elements that the storage is made of; uint8 when it has no type.
+  // The dtype of the storage's elements; uint8 when it has no type.
   DType dtype = DType::kUint8;
   // Files before torch 1.6: a storage may be a part of another one.
   std::string_view view_of;

@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::string_view kPickleName = "data.pkl";
 
-// "root/" of the entry root/data.pkl.
+// Returns "root/" for the entry root/data.pkl.
 Result<std::string> FindRoot(const ZipReader& zip) {
   std::string root;
   for (const ZipEntry& entry : zip.entries()) {

@@ -33,7 +33,7 @@ class TorchArchive {
   std::string root_;  // with its '/'
 };
 
-// Where the elements of the one tensor that an archive holds lie.
+// The place of the elements of an archive's one tensor.
 struct TensorPlace {
   DType dtype = DType::kUint8;
   Shape shape;

@@ -14,7 +14,7 @@
 namespace holdfast {
 namespace {
 
-// Storages of an archive, each read once.
+// The storages of an archive. Each is read once.
 class ArchiveStorages {
  public:
   explicit ArchiveStorages(const pickle::TorchArchive& archive)
@@ -25,7 +25,7 @@ class ArchiveStorages {
                         archive_.FindStorage(id));
     auto& buffer = buffers_[entry];
     if (!buffer) {
-      // At least one byte: an empty tensor has an address too.
+      // At least one byte, as an empty tensor has an address, too.
       auto read =
           std::make_shared<Buffer>(Buffer::TryAllocate(entry->byte_count + 1));
       if (read->data() == nullptr) {

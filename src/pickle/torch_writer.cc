@@ -23,7 +23,7 @@ std::string EntryName(std::string_view name) {
   return std::string(kRoot) + "/" + std::string(name);
 }
 
-// What torch writes before the storages.
+// The entries that torch writes before the storages.
 void AddHead(ZipWriter& zip, std::string_view pickle) {
   zip.Add(EntryName("data.pkl"), pickle);
   zip.Add(EntryName(".format_version"), "1");
@@ -36,7 +36,7 @@ void AddTail(ZipWriter& zip) {
   zip.Finish(kRoot);
 }
 
-// The archive up to its tensor's elements.
+// Writes the archive up to its tensor's elements.
 void AddTensorHead(ZipWriter& zip, const TensorFilePlan& plan) {
   PickleWriter pickle;
   pickle.PutTensor(plan.dtype, plan.shape, "0");
@@ -49,7 +49,7 @@ Status NoTorchDType(DType dtype) {
                               std::string(DTypeName(dtype)));
 }
 
-// A file's entries with another pickle.
+// The entries of a file around another pickle.
 std::string WithPickle(
     std::string_view pickle,
     const std::vector<std::pair<std::string, std::string>>& storages) {
@@ -60,7 +60,7 @@ std::string WithPickle(
   return zip.TakeBytes();
 }
 
-// "data/..." of an archive.
+// The entries "data/..." of an archive.
 Result<std::vector<std::pair<std::string, std::string>>> StoragesOf(
     const TorchArchive& archive) {
   std::vector<std::pair<std::string, std::string>> storages;
@@ -74,8 +74,8 @@ Result<std::vector<std::pair<std::string, std::string>>> StoragesOf(
   return storages;
 }
 
-// Protocol 2 without frames, whose memo numbers are written out: opcodes can be
-// put before and after its own.
+// True for protocol 2 without frames, whose memo numbers are written out:
+// opcodes may be put before and after its own.
 bool IsPlainProtocol2(std::string_view pickle) {
   return pickle.starts_with("\x80\x02") && pickle.ends_with('.');
 }
@@ -116,6 +116,7 @@ Result<std::string> WrapInList(std::string_view torch_file) {
   }
   HF_RETURN_IF_ERROR(RunPickle(pickle, {.persistent_ids = true}).status());
   HF_ASSIGN_OR_RETURN(const auto storages, StoragesOf(archive));
+  // Without the protocol's two bytes and the STOP.
   const std::string_view inner(pickle.data() + 2, pickle.size() - 3);
   return WithPickle("\x80\x02]" + std::string(inner) + "a.", storages);
 }

@@ -28,11 +28,12 @@ struct TensorFilePlan {
 
 // InvalidArgument for a dtype that torch does not have.
 Result<TensorFilePlan> PlanTensorFile(DType dtype, const Shape& shape);
-// What follows the elements, whose CRC-32 is known by then.
+// The bytes that follow the elements, whose CRC-32 is known by then.
 std::string TensorFileTail(const TensorFilePlan& plan, uint32_t crc32);
 
-// torch.save([x]) of torch.save(x), and back; storages are copied as they are.
-// What the file says is kept, also where holdfast could not write it.
+// Makes torch.save([x]) of torch.save(x), and back; storages are copied as they
+// are. Everything in the file is kept, also what holdfast could not write
+// itself.
 Result<std::string> WrapInList(std::string_view torch_file);
 Result<std::string> UnwrapFromList(std::string_view torch_file);
 

@@ -18,14 +18,14 @@ Status BadEntry(std::string_view name, const std::string& what) {
   return DataLossError("zip: entry \"" + std::string(name) + "\" " + what);
 }
 
-// Where the directory of entries is.
+// The place of the directory of entries.
 struct Directory {
   uint64_t offset = 0;
   uint64_t byte_count = 0;
   uint64_t entry_count = 0;
 };
 
-// The end record in `tail`, whose comment must reach the end exactly.
+// Finds the end record in `tail`; its comment must reach the end exactly.
 std::optional<size_t> FindEndRecord(std::string_view tail) {
   if (tail.size() < kEndBytes) return std::nullopt;
   for (size_t at = tail.size() - kEndBytes + 1; at-- > 0;) {
@@ -68,7 +68,7 @@ Result<Directory> ReadEnd64(const ByteSource& source, uint64_t end_offset) {
 
 Result<Directory> FindDirectory(const ByteSource& source) {
   constexpr uint64_t kCommentMax = 0xffff;
-  // A comment is rare: most archives end with the record.
+  // Most archives end with the record, as comments are rare.
   for (const uint64_t want : {uint64_t{kEndBytes}, kEndBytes + kCommentMax}) {
     const uint64_t tail_bytes = std::min(source.size(), want);
     HF_ASSIGN_OR_RETURN(
@@ -105,7 +105,7 @@ Result<Directory> FindDirectory(const ByteSource& source) {
   return BadZip("it has no end record: it is no zip archive, or cut");
 }
 
-// Replaces what is marked as 64-bit by the values of the extra field.
+// Replaces values that are marked as 64-bit by those of the extra field.
 Status ReadExtra64(std::string_view extra, ZipEntry& entry) {
   while (extra.size() >= 4) {
     const auto id = LoadLittle<uint16_t>(extra.data());
@@ -144,7 +144,7 @@ Status CheckMethod(std::string_view name, uint16_t flags, uint16_t method,
   return {};
 }
 
-// The entry at `position`, which moves past it.
+// Reads the entry at `position`, which moves past it.
 Result<ZipEntry> ReadCentral(std::string_view directory, size_t& position,
                              bool allow_deflated) {
   if (directory.size() - position < kCentralBytes ||
@@ -190,7 +190,8 @@ Status CheckNames(const std::vector<ZipEntry>& entries) {
   return BadEntry(*twice, "appears twice");
 }
 
-// Entries lie one after the other; what one may occupy ends at the next.
+// Entries lie one after the other, so an entry may take the space up to the
+// next.
 Status CheckPlaces(std::vector<ZipEntry>& entries, uint64_t directory_offset) {
   std::ranges::stable_sort(entries, {}, &ZipEntry::header_offset);
   for (size_t i = 0; i < entries.size(); ++i) {

@@ -34,11 +34,11 @@ class ZipReader {
   static Result<ZipReader> Open(const ByteSource& source,
                                 bool allow_deflated = false);
 
-  // By where they lie.
+  // Sorted by their place in the archive.
   const std::vector<ZipEntry>& entries() const { return entries_; }
   // Null when there is none.
   const ZipEntry* Find(std::string_view name) const;
-  // Where the entry's bytes begin; its own header is checked.
+  // The place of the entry's bytes; its own header is checked.
   Result<uint64_t> DataOffset(const ZipEntry& entry) const;
   // Its bytes, checked against its CRC. REQUIRES: not deflated.
   Result<std::string> Read(const ZipEntry& entry) const;

@@ -23,7 +23,7 @@ class ZipWriter {
   // Its header; then come `byte_count` bytes, and EndEntry.
   void BeginEntry(std::string_view name, uint64_t byte_count);
   void Put(std::string_view bytes);
-  // The next bytes are written by somebody else.
+  // Leaves room for bytes that the caller writes.
   void Skip(uint64_t byte_count) { offset_ += byte_count; }
   void EndEntry(uint32_t crc32);
   // The entry .data/serialization_id below `root`, a number that tells one
@@ -32,9 +32,9 @@ class ZipWriter {
   // The directory alone, as other programs expect it.
   void FinishPlain() { PutDirectory(); }
 
-  // Where the next byte goes, in the archive.
+  // The place of the next byte in the archive.
   uint64_t offset() const { return offset_; }
-  // What has been written since the last call.
+  // Returns the bytes written since the last call.
   std::string TakeBytes() { return std::exchange(out_, {}); }
 
  private:
@@ -54,7 +54,7 @@ class ZipWriter {
 
 // The CRC-32 of zip archives.
 uint32_t ZipCrc32(std::string_view bytes, uint32_t seed = 0);
-// Of two texts one after the other, from the CRC of each.
+// The CRC of two texts one after the other, from the CRC of each.
 uint32_t CombineZipCrc32(uint32_t first, uint32_t second,
                          uint64_t second_byte_count);
 

@@ -32,8 +32,8 @@ Ranges ChunksOf(const Ranges& elements, const Shape& chunk_shape) {
   return ranges;
 }
 
-// The cells that the borders of some boxes cut space into, which are few where
-// boxes are those of a mesh. Each box is a whole number of cells.
+// The cells that the borders of some boxes cut space into; they are few when
+// the boxes are those of a mesh. Each box is a whole number of cells.
 class Cells {
  public:
   explicit Cells(const std::vector<Ranges>& boxes) {
@@ -54,8 +54,8 @@ class Cells {
     for (const Ranges& box : boxes) Cover(box, 0, 0);
   }
 
-  // Sums the product over the dimensions of `length(d, range)` of all cells
-  // that a box covers.
+  // Sums, over all cells that a box covers, the product over the dimensions of
+  // `length(d, range)`.
   template <typename Length>
   int64_t Sum(const Length& length) const {
     return Sum(length, 0, 0, 1);
@@ -101,6 +101,7 @@ ChunkNeed NeedOfBoxes(const Shape& array_shape, const Shape& chunk_shape,
   assert(array_shape.size() == chunk_shape.size());
   std::vector<Ranges> elements, chunks;
   for (const DeviceShard& box : boxes) {
+    // An empty box has no last element, so no last chunk.
     if (ElementCount(box.shape) == 0) continue;
     elements.push_back(ElementsOf(box));
     chunks.push_back(ChunksOf(elements.back(), chunk_shape));

@@ -13,7 +13,7 @@
 namespace holdfast {
 namespace {
 
-// A mesh of one device, which nothing is cut over.
+// A mesh of one device, over which nothing is cut.
 Mesh MeshOfOne(const SingleDeviceSharding& single) {
   return {.device_ids = {DeviceNumber(single.device_str)}};
 }
@@ -122,7 +122,8 @@ Result<ShardPlanner::Cut> ShardPlanner::CutOf(const Shape& array_shape) const {
                       PartCounts(sharding_, spec_axes_, array_shape));
   cut.moves_box.resize(sharding_.mesh.shape.size());
   for (size_t d = 0; d < spec_axes_.size(); ++d) {
-    // All parts of nothing are the same.
+    // All parts of an empty array are the same, so every device holds a
+    // replica.
     if (array_shape[d] == 0) continue;
     for (const size_t axis : spec_axes_[d]) cut.moves_box[axis] = true;
   }
@@ -140,8 +141,8 @@ DeviceShard ShardPlanner::ShardOf(const Device& device,
     place /= mesh_shape[axis];
   }
   DeviceShard shard{device.id, 0, Shape(array_shape.size(), 0), array_shape};
-  // Replicas differ in the axes that do not move the box, and are numbered in
-  // C order of those.
+  // Replicas differ in the axes that do not move the box, and are numbered in C
+  // order of those.
   for (size_t axis = 0; axis < mesh_shape.size(); ++axis) {
     if (cut.moves_box[axis]) continue;
     shard.replica_id = shard.replica_id * mesh_shape[axis] + coordinates[axis];
@@ -184,6 +185,8 @@ Result<WriteLayout> ShardPlanner::Layout(const Shape& array_shape,
   }
   alone.write_shape = alone.shard_shape;
   const int64_t writer_count =
+      // Slicing only pays, and is only possible, when some dimension divides
+      // evenly among the replicas that write.
       std::min(alone.replica_count, options.max_replicas);
   if (!options.use_replica_parallel || writer_count <= 1 ||
       ElementCount(alone.shard_shape) == 0) {
@@ -199,7 +202,7 @@ Result<WriteLayout> ShardPlanner::Layout(const Shape& array_shape,
   sliced.writer_count = writer_count;
   sliced.axis = found - alone.shard_shape.begin();
   sliced.write_shape[sliced.axis] /= writer_count;
-  // Elements that fit into one byte less than the least number of bytes.
+  // The largest count of elements that is still smaller than min_slice_bytes.
   const int64_t too_few = (options.min_slice_bytes - 1) / element_bytes;
   const bool is_enough = options.min_slice_bytes <= 0 ||
                          ElementCount(sliced.write_shape) > too_few;

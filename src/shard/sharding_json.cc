@@ -15,7 +15,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kAxisTypePrefix = "AxisType.";
 
-// As json.dumps quotes it: ASCII only.
+// Quotes as json.dumps does: ASCII only.
 std::string Quoted(const std::string& text) {
   return Json(text).dump(-1, ' ', true, Json::error_handler_t::replace);
 }
@@ -41,7 +41,7 @@ std::vector<std::string> AxisTypes(const Mesh& mesh) {
   return std::vector<std::string>(mesh.shape.size(), "Auto");
 }
 
-// The devices as lists in lists, from the one numbered `next` on.
+// The devices as lists in lists, beginning with device number `next`.
 std::string DevicesText(const Mesh& mesh, size_t dim, size_t& next) {
   if (dim == mesh.shape.size()) {
     const size_t i = next++;
@@ -112,7 +112,7 @@ std::optional<PartitionSpec> Spec(const Json& json) {
   return spec;
 }
 
-// Lists in lists of {"id": n}, of any shape: their number is what counts.
+// Reads lists in lists of {"id": n} of any shape: only their number counts.
 bool AddDevices(const Json& json, size_t depth, std::vector<int64_t>& ids) {
   if (json.is_object()) {
     const auto id = json.find("id");

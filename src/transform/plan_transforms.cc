@@ -1,4 +1,4 @@
-// PlanTransforms of holdfast/orbax/transform.h: the rules run backwards, from
+// PlanTransforms of holdfast/orbax/transform.h: runs the rules backwards, from
 // the keys of the item to the keys of the checkpoint.
 
 #include <set>
@@ -44,7 +44,7 @@ class ItemArgs {
   std::set<TreePath> stored_;
 };
 
-// A rule, and for each original key the item's key that is made of it.
+// A rule, and for each original key the item's key that is made from it.
 class BackwardRule {
  public:
   BackwardRule(Rule rule, const FlatDict& item)
@@ -58,7 +58,7 @@ class BackwardRule {
 
   Rule& rule() { return rule_; }
 
-  // The first of the item's keys; null: none.
+  // The first of the item's keys; null when there is none.
   Result<const TreePath*> OutputOf(const std::string& key) {
     if (!is_matched_) {
       is_matched_ = true;
@@ -66,7 +66,7 @@ class BackwardRule {
     }
     const auto output = output_of_.find(key);
     if (output != output_of_.end()) return output->second;
-    // It counts for the keys that were not found before it.
+    // It applies to the keys that were not found before it.
     if (!error_.ok()) return error_;
     return static_cast<const TreePath*>(nullptr);
   }

@@ -30,7 +30,7 @@ class Translator {
   }
 
  private:
-  // What stands before a repetition.
+  // The thing before a repetition.
   enum class Item { kNone, kRepeatable, kPosition, kRepetition };
 
   bool AtEnd() const { return position_ == pattern_.size(); }
@@ -60,7 +60,7 @@ class Translator {
     AppendUtf8(result_.text, c);
   }
 
-  // Up to the end or a closing parenthesis.
+  // Reads up to the end or a closing parenthesis.
   Status Alternatives() {
     Item item = Item::kNone;
     while (!AtEnd() && Peek() != ')') {
@@ -156,7 +156,7 @@ class Translator {
     return RegexError("bad escape " + EscapeText(start), start);
   }
 
-  // After the backslash and the letter x, u or U.
+  // Reads what follows the backslash and the letter x, u or U.
   Status HexEscape(size_t start, size_t digit_count) {
     uint32_t value = 0;
     for (size_t i = 0; i < digit_count; ++i) {
@@ -172,7 +172,8 @@ class Translator {
     return Status();
   }
 
-  // What means the same inside a class and outside; false: neither.
+  // Handles escapes that mean the same inside a class and outside; false for
+  // others.
   Result<bool> CommonEscape(size_t start, char32_t c) {
     switch (c) {
       case 'x':
@@ -228,7 +229,7 @@ class Translator {
     return Status();
   }
 
-  // Up to `more_max` octal digits after the one that was taken.
+  // Reads up to `more_max` octal digits after the one that was taken.
   Status Octal(size_t start, size_t more_max) {
     uint32_t value = pattern_[position_ - 1] - '0';
     for (size_t i = 0; i < more_max && !AtEnd() && IsOctal(Peek()); ++i) {
@@ -362,7 +363,8 @@ class Translator {
     return Status();
   }
 
-  // Dropped: what stands before it can still be repeated after it.
+  // The comment is dropped: what stands before it can still be repeated after
+  // it.
   Status Comment(size_t start) {
     while (!AtEnd()) {
       if (pattern_[position_++] == ')') return Status();
@@ -382,7 +384,7 @@ class Translator {
     return UnknownExtension(start);
   }
 
-  // Up to the terminator, which is taken.
+  // Reads up to the terminator, and takes it.
   Result<std::u32string> Name(char32_t terminator) {
     const size_t start = position_;
     const size_t end = pattern_.find(terminator, start);
@@ -453,7 +455,7 @@ class Translator {
     return Body(start, "(?(" + group + ")");
   }
 
-  // (?im) at the start, (?i:...) and (?-i:...) anywhere.
+  // Reads (?im) at the start, and (?i:...) and (?-i:...) anywhere.
   Status Flags(size_t start, Item& item) {
     std::string flags;
     bool is_off = false;

@@ -14,7 +14,7 @@
 namespace holdfast {
 namespace {
 
-// Far beyond what keys of trees need; PCRE2's own bounds allow minutes.
+// Far more than keys of trees need; PCRE2's own bounds allow minutes.
 constexpr uint32_t kMatchSteps = 1'000'000;
 constexpr uint32_t kMatchHeapKib = 16 << 10;
 constexpr size_t kPatternBytesMax = 64 << 10;

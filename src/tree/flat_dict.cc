@@ -18,7 +18,7 @@ bool IsEmptyNode(const Tree& node) {
   return node.is_none() || node.is_empty_container();
 }
 
-// For FromFlatDict's dicts, whose children are found by key.
+// FromFlatDict builds its dicts of these, as it must find children by key.
 struct DictNode {
   std::vector<std::pair<std::string, DictNode>> children;
   std::unordered_map<std::string, size_t> index_of_key;
@@ -84,7 +84,7 @@ Result<std::vector<FlatLeaf>> Leaves(const Tree& tree, bool keep_empty_nodes) {
   return leaves;
 }
 
-// Later paths win; the order is that of the first time.
+// Later values of a path win; the order is that of first appearance.
 class OrderedLeaves {
  public:
   Status Add(const Tree& tree) {

@@ -52,7 +52,7 @@ std::string_view ValueTypeOf(const Tree& node, const FlattenOptions& options) {
   return LeafValueType(node);
 }
 
-// The text becomes a part of a JSON file.
+// The text becomes a part of a JSON file, which is UTF-8.
 bool IsJsonText(const Tree& node) {
   return node.is_leaf() && (node.leaf_kind() == LeafKind::kString ||
                             node.leaf_kind() == LeafKind::kExternal);
@@ -102,7 +102,7 @@ class Flattener {
     return CheckUnique(node);
   }
 
-  // UTF-8 bytes sort as code points do.
+  // Sorting UTF-8 bytes sorts by code point.
   static std::vector<size_t> ChildOrder(const Tree& node) {
     std::vector<size_t> order(node.size());
     std::iota(order.begin(), order.end(), size_t{0});
@@ -140,7 +140,7 @@ bool StoresValue(const FlatLeaf& leaf) {
          leaf.value_type != kValueTypePlaceholder;
 }
 
-// "3" for 3; nothing else, so that one index has one spelling.
+// True for "3" and 3 only, so that one index has one spelling.
 bool IsIndex(const std::string& key, size_t index) {
   return key == std::to_string(index);
 }
@@ -151,7 +151,7 @@ class Unflattener {
       : entries_(entries) {}
 
   // The node that entries [begin, end) share at `depth`. They are sorted, and
-  // none is a prefix of another.
+  // no entry is a prefix of another.
   Result<Tree> Build(size_t begin, size_t end, size_t depth) {
     const KeyPath& first = entries_[begin].path;
     if (first.size() == depth) return std::move(entries_[begin].leaf);
@@ -199,8 +199,8 @@ class Unflattener {
   std::vector<UnflattenEntry>& entries_;
 };
 
-// Compares exactly, kinds included: the same keys of another kind are a
-// contradiction for Build to report.
+// Compares exactly, kinds included: equal keys of different kinds are a
+// contradiction, which Build reports.
 bool IsExactPrefix(const KeyPath& prefix, const KeyPath& path) {
   return prefix.size() <= path.size() &&
          std::equal(prefix.begin(), prefix.end(), path.begin());
@@ -258,7 +258,8 @@ Result<Tree> Unflatten(std::vector<UnflattenEntry> entries) {
   const auto less = [](const UnflattenEntry& a, const UnflattenEntry& b) {
     return KeyPathLess(a.path, b.path);
   };
-  // Stored entries come sorted already, but for sequences beyond ten items.
+  // Stored entries are sorted already, except sequences of more than ten items
+  // ("10" comes before "2").
   if (!std::is_sorted(entries.begin(), entries.end(), less)) {
     std::sort(entries.begin(), entries.end(), less);
   }

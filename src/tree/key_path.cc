@@ -7,8 +7,8 @@
 namespace holdfast {
 namespace {
 
-// Negative, 0 or positive. An index is compared as a number: with equal
-// lengths by its digits, else the longer one is larger.
+// Negative, 0 or positive. Indexes are compared as numbers: the longer one is
+// larger, and equal lengths are compared digit by digit.
 int CompareElements(const KeyElement& a, const KeyElement& b) {
   if (a.is_sequence != b.is_sequence) return a.is_sequence ? -1 : 1;
   if (a.is_sequence && a.key.size() != b.key.size()) {

@@ -81,6 +81,8 @@ MatchResult MatchStructure(const std::vector<MatchItem>& wanted,
   const std::vector<size_t> have_order = KeyOrder(stored);
   size_t w = 0;
   size_t s = 0;
+  // A merge of two sorted lists: what is only in one of them is missing or
+  // unexpected.
   while (w < want_order.size() && s < have_order.size()) {
     const size_t want = want_order[w];
     const size_t have = have_order[s];

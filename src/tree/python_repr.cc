@@ -52,6 +52,8 @@ bool IsPlain(char c) {
 
 void AppendPythonRepr(std::string& out, std::string_view text) {
   const bool has_single = text.find('\'') != text.npos;
+  // Python prefers single quotes, and takes double ones only when that saves
+  // escapes.
   const char quote = has_single && text.find('"') == text.npos ? '"' : '\'';
   out += quote;
   for (size_t position = 0; position < text.size();) {

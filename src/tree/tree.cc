@@ -41,7 +41,7 @@ bool SameElements(const ConstArrayView& a, const ConstArrayView& b) {
   });
 }
 
-// The parts of any array: its shards, or itself.
+// The parts of any array: its shards, or the array itself.
 std::vector<ArrayShard> PartsOf(const Tree& leaf) {
   if (leaf.is_sharded()) return leaf.shards();
   return {{Shape(leaf.array_shape().size(), 0), leaf.array()}};
@@ -55,7 +55,7 @@ ConstArrayView PartOf(const ArrayShard& shard, Box box) {
 }
 
 // REQUIRES: equal dtype and shape. Shards that are cut alike are compared one
-// by one; otherwise the elements that two of them share are.
+// by one; other shards by the elements that they share.
 bool SameParts(const Tree& a, const Tree& b) {
   const std::vector<ArrayShard> a_parts = PartsOf(a), b_parts = PartsOf(b);
   std::vector<Box> b_boxes;
@@ -79,6 +79,7 @@ bool SameParts(const Tree& a, const Tree& b) {
     for (const ArrayShard& part : parts) count += part.array.element_count();
     return count;
   };
+  // Equal elements are not enough: both must hold the same part of the array.
   return compared == held(a_parts) && compared == held(b_parts);
 }
 
@@ -155,7 +156,7 @@ Tree Tree::ShardedArray(Shape shape, std::vector<ArrayShard> shards,
 
 namespace {
 
-// Says what the elements are, and has none.
+// Has a dtype and a shape, but no elements.
 Array Elsewhere(DType dtype, const Shape& shape) {
   return Array::Borrow({dtype, nullptr, shape, Shape(shape.size(), 0)},
                        nullptr);
@@ -383,6 +384,7 @@ bool SameLeaf(const Tree& a, const Tree& b) {
       a.array_shape() != b.array_shape()) {
     return false;
   }
+  // Elements behind a reader cannot be compared without reading them.
   if (a.reader() != nullptr || b.reader() != nullptr) {
     return a.reader() == b.reader();
   }

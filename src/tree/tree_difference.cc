@@ -70,7 +70,7 @@ class Differ {
     for (size_t i = 0; i < a.size(); ++i) {
       a_of_key.emplace(a.keys()[i], &a.children()[i]);
     }
-    // A merge of two sorted lists.
+    // Merges two sorted lists of keys.
     size_t next_b = 0;
     const auto report_b_before = [&](const std::string* key) {
       for (; next_b < b_order.size(); ++next_b) {

@@ -14,6 +14,7 @@ size_t SequenceBytes(uint8_t lead) {
   return lead < 0xF5 ? 4 : 0;
 }
 
+// Overlong forms and surrogates: an encoder never writes them.
 bool IsMisplaced(char32_t code_point, size_t byte_count) {
   if (byte_count == 3) {
     return code_point < 0x800 || (code_point >= 0xD800 && code_point < 0xE000);

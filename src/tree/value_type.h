@@ -27,7 +27,8 @@ constexpr bool IsEmptyValueType(std::string_view value_type) {
          value_type == kValueTypeNamedTuple;
 }
 
-// Not one of a TypeHandler of the caller's own. Old checkpoints have none.
+// False for the type of a caller's own TypeHandler. True for "", as old
+// checkpoints record no type.
 constexpr bool IsStandardValueType(std::string_view value_type) {
   return IsEmptyValueType(value_type) || value_type.empty() ||
          value_type == kValueTypeJaxArray || value_type == kValueTypeNumpy ||
