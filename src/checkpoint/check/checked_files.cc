@@ -43,7 +43,7 @@ void CheckedFiles::AddList(List list, std::string prefix) {
   if (list != nullptr) sums_.push_back({std::move(list), std::move(prefix)});
 }
 
-// Another save's list would vouch for another save's files.
+// A list that another save left would vouch for that save's files.
 Status CheckedFiles::CheckOwnList(const Bytes& text) {
   if (own_ != nullptr) return Check(kDigestFile, text.view());
   const Status gone = CheckGone(kDigestFile);
@@ -67,6 +67,8 @@ Result<CheckedFiles> CheckedFiles::OfItem(const std::string& directory) {
   std::string above = directory;
   std::string prefix;
   List list = files.own_;
+  // A list higher up may cover the item, so the search ends at the checkpoint's
+  // own root: the directory whose list has `_CHECKPOINT_METADATA`.
   for (int level = 0; level < kLevelsAboveMax; ++level) {
     if (list != nullptr && list->HasFile(kCheckpointMetadataFile)) break;
     const std::string parent = ParentDirectory(above);
@@ -75,7 +77,7 @@ Result<CheckedFiles> CheckedFiles::OfItem(const std::string& directory) {
     above = parent;
     Bytes text;
     Result<List> read = files.ReadList(*StoreAt(above), text);
-    // Who may read an item need not see what is above it.
+    // The right to read an item does not include the directories above it.
     if (read.status().code() == StatusCode::kPermissionDenied) break;
     HF_ASSIGN_OR_RETURN(list, std::move(read));
     files.AddList(list, prefix);
@@ -99,6 +101,8 @@ Result<CheckedFiles> CheckedFiles::Below(std::string_view name,
 
 Result<Bytes> CheckedFiles::Read(std::string_view name) const {
   Result<Bytes> content = store_->Read(name);
+  // A listed file that is gone is damage, not "not found": a caller must not
+  // fall back to a default.
   if (content.status().code() == StatusCode::kNotFound) {
     HF_RETURN_IF_ERROR(CheckGone(name));
   }

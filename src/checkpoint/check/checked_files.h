@@ -25,11 +25,11 @@ namespace holdfast {
 
 class CheckedFiles {
  public:
-  // Of no list at all: nothing is checked.
+  // Has no list: nothing is checked.
   static CheckedFiles Unchecked(std::shared_ptr<Store> store);
-  // With the directory's own list alone.
+  // Has only the directory's own list.
   static Result<CheckedFiles> OfDirectory(std::shared_ptr<Store> store);
-  // With the lists above `directory` too: at most kLevelsAboveMax of them, and
+  // Also has the lists above `directory`: at most kLevelsAboveMax of them, and
   // none above the checkpoint's, which is the one that lists
   // `_CHECKPOINT_METADATA`.
   static Result<CheckedFiles> OfItem(const std::string& directory);
@@ -50,7 +50,7 @@ class CheckedFiles {
   // The directory's own list; null when it has none.
   const DigestIndex* own() const { return own_.get(); }
   const std::shared_ptr<const DigestIndex>& own_list() const { return own_; }
-  // In words, which lists ought to be there and are not.
+  // Says in words which lists are missing.
   const std::vector<std::string>& notes() const { return notes_; }
   Store& store() const { return *store_; }
 
@@ -81,8 +81,8 @@ class CheckedFiles {
 // of items, and array_metadatas is a directory in an item.
 inline constexpr int kLevelsAboveMax = 3;
 
-// DataLoss when `_HOLDFAST_DIGESTS` is not in a directory whose marker says
-// that it is one of the checkpoint's files.
+// DataLoss when the directory's marker says that `_HOLDFAST_DIGESTS` is one of
+// the checkpoint's files, and it is gone.
 Status CheckDigestsAreThere(Store& store);
 
 }  // namespace holdfast

@@ -10,14 +10,14 @@
 namespace holdfast {
 namespace {
 
-// Read and summed at a time: still in the cache when it is summed.
+// Bytes are read and summed in steps of this size, while they are in the cache.
 constexpr uint64_t kStepBytes = 256 << 10;
 // A value without blocks is one block up to this size.
 constexpr uint64_t kWholeValueBytesMax = 256 << 10;
-// Of larger reads only the blocks at the ends go through memory of their own.
+// Only the blocks at the ends of larger reads go through scratch memory.
 constexpr uint64_t kSplitBytesMin = 1 << 20;
 constexpr uint64_t kRemoteSplitBytesMin = 8 << 20;
-// Memory for blocks, at a time.
+// Bound of the memory for blocks.
 constexpr uint64_t kScratchBytesMax = 8 << 20;
 
 }  // namespace
@@ -32,7 +32,7 @@ struct CheckedStore::Extent {
 };
 
 // One read of the inner store: straight into a request's memory, or into
-// scratch, for the requests that want some of it.
+// scratch memory for requests that want some of it.
 struct CheckedStore::Fetch {
   Extent extent;
   std::vector<RangeRead> requests;  // not empty; all of one key
@@ -71,6 +71,8 @@ Result<ObjectInfo> CheckedStore::Stat(std::string_view key) {
   const Result<ObjectInfo> info = inner_->Stat(key);
   if (!info.ok()) return Explained(key, info.status());
   const Rows rows = digests_->RowsOf(key);
+  // A file that was cut is noticed here, before memory is taken for its
+  // content.
   if (!rows.empty() && info->byte_count < EndOf(rows.back())) {
     return DigestIndex::CheckSum({"", EndOf(rows.back()), 0},
                                  {"", info->byte_count, 0})
@@ -96,7 +98,7 @@ Result<Bytes> CheckedStore::ReadWhole(std::string_view key) {
         described(DigestIndex::CheckFile(*file, content->view())));
   }
   const Rows rows = digests_->RowsOf(key);
-  // A value that is a file.
+  // One row that covers the file: the value is a file.
   if (rows.size() == 1 && rows[0].byte_count != content->size()) {
     HF_RETURN_IF_ERROR(
         described(DigestIndex::CheckValue(rows[0], content->view())));
@@ -136,7 +138,7 @@ Status CheckedStore::CheckBytes(const Extent& extent, std::string_view key,
       .Feed(bytes);
 }
 
-// The range of a listed file that can be checked, around the one asked for.
+// Widens a range of a listed file to one that can be checked.
 Result<CheckedStore::Extent> CheckedStore::Widen(std::string_view key,
                                                  uint64_t offset,
                                                  uint64_t byte_count,
@@ -167,7 +169,8 @@ Result<CheckedStore::Extent> CheckedStore::Widen(std::string_view key,
   return extent;
 }
 
-// `offset`, or where it goes for the sake of a row that it would cut.
+// Returns `offset`, or the nearest border at which a row that it would cut can
+// be checked.
 Result<uint64_t> CheckedStore::Border(const ValueDigest& row, uint64_t offset,
                                       bool is_behind,
                                       const CancelToken* cancel) {
@@ -184,6 +187,8 @@ Result<uint64_t> CheckedStore::Border(const ValueDigest& row, uint64_t offset,
 
 Status CheckedStore::CheckWhole(const ValueDigest& row,
                                 const CancelToken* cancel) {
+  // A large value without blocks is read once as a whole; later reads trust
+  // that.
   std::atomic<bool>& is_checked =
       is_checked_[static_cast<size_t>(&row - digests_->values().data())];
   if (is_checked.load(std::memory_order_acquire)) return Status();
@@ -208,7 +213,7 @@ Status CheckedStore::CheckWhole(const ValueDigest& row,
   return Status();
 }
 
-// Files are small: metadata and manifests.
+// Listed files are small (metadata and manifests), so they are summed whole.
 Status CheckedStore::CheckListedFile(const FileDigest& row) {
   const Result<FileDigest> sum = SumFile(*inner_, row.path);
   if (!sum.ok()) return Explained(row.path, sum.status());
@@ -216,8 +221,8 @@ Status CheckedStore::CheckListedFile(const FileDigest& row) {
   return checked.ok() ? checked : checked.WithContext(Describe(row.path));
 }
 
-// The request, and of a large one its ends apart, so that what lies between
-// them is read in place.
+// Adds the request. A large one is split from its ragged ends, so that its
+// middle is read in place.
 Status CheckedStore::AddRequest(const RangeRead& request,
                                 const CancelToken* cancel,
                                 std::vector<Fetch>& fetches) {
@@ -250,7 +255,7 @@ Status CheckedStore::AddRequest(const RangeRead& request,
   return Status();
 }
 
-// Requests that want the same blocks share a read.
+// Lets requests that want the same blocks share a read.
 void CheckedStore::AddFetch(const RangeRead& request, Extent extent,
                             std::vector<Fetch>& fetches) {
   if (!fetches.empty() && fetches.back().key() == request.key) {
@@ -300,7 +305,7 @@ Status CheckedStore::Reserve(uint64_t byte_count, Buffer& scratch) {
                                 " bytes of blocks");
 }
 
-// Step by step, so that bytes are summed while they are in the cache.
+// Goes step by step, so that bytes are summed while they are in the cache.
 Status CheckedStore::RunAlone(const Fetch& fetch, const CancelToken* cancel,
                               Buffer& scratch) {
   const Extent& extent = fetch.extent;
@@ -326,8 +331,8 @@ Status CheckedStore::RunAlone(const Fetch& fetch, const CancelToken* cancel,
   return Status();
 }
 
-// One batch of the inner store, or several where blocks would take more memory
-// than they should.
+// Makes one batch of the inner store, or several where blocks would take too
+// much memory.
 Status CheckedStore::RunTogether(std::span<const Fetch> fetches,
                                  const CancelToken* cancel) {
   while (!fetches.empty()) {

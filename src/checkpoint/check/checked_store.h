@@ -73,7 +73,8 @@ class CheckedStore final : public ReadOnlyStore {
 
   const std::shared_ptr<Store> inner_;
   const std::shared_ptr<const DigestIndex> digests_;
-  // By the number of a row: it has been read as a whole, and was right.
+  // True, by the number of a row, for values that were read whole and were
+  // right.
   std::vector<std::atomic<bool>> is_checked_;
 };
 

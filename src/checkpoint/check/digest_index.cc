@@ -19,7 +19,7 @@ std::string Hex(uint32_t value) {
   return text;
 }
 
-// How much of a file is in memory while it is summed.
+// A file is summed in pieces of this size.
 constexpr uint64_t kSumPieceBytes = 1 << 20;
 
 Status SizeError(uint64_t got, uint64_t want) {
@@ -64,6 +64,8 @@ Result<FileDigest> SumFile(Store& store, const std::string& path) {
 }
 
 DigestIndex::DigestIndex(DigestFile digests) : digests_(std::move(digests)) {
+  // Sorted by path and offset: lookups are binary searches, and the rows of a
+  // file lie together.
   std::sort(
       digests_.files.begin(), digests_.files.end(),
       [](const FileDigest& a, const FileDigest& b) { return a.path < b.path; });

@@ -24,7 +24,7 @@ class DigestIndex {
  public:
   // Nullopt when the directory has no such file.
   static Result<std::optional<DigestIndex>> Read(Store& store);
-  // Of the file's text. The caller adds the file to errors.
+  // Parses the file's text. The caller adds the file's name to errors.
   static Result<DigestIndex> Parse(std::string_view text);
   // The rows below one folder of the directory, with paths from there on.
   // Nullopt when there are none, or the directory cannot be read.
@@ -52,7 +52,7 @@ class DigestIndex {
   static Status CheckSum(const FileDigest& row, const FileDigest& got);
 
   const std::vector<FileDigest>& files() const { return digests_.files; }
-  // Those whose paths begin with `prefix`.
+  // Files whose paths begin with `prefix`.
   std::span<const FileDigest> FilesBelow(std::string_view prefix) const;
   const std::vector<ValueDigest>& values() const { return digests_.values; }
   uint64_t block_bytes() const { return digests_.block_bytes; }

@@ -12,7 +12,8 @@ namespace {
 
 constexpr uint64_t kTailBytes = sizeof(uint32_t);
 
-// What of the bytes of a row counts: of a node not the CRC at its end.
+// The bytes of a row that are summed: those of a node without the CRC at its
+// end.
 std::string_view Summed(const ValueDigest& row, uint64_t offset,
                         std::string_view bytes) {
   if (!row.is_node) return bytes;
@@ -23,6 +24,7 @@ std::string_view Summed(const ValueDigest& row, uint64_t offset,
 }  // namespace
 
 uint64_t EndOf(const ValueDigest& row) {
+  // A row comes from a file: its end must not overflow.
   const uint64_t room = std::numeric_limits<uint64_t>::max() - row.offset;
   return row.offset + std::min(room, row.byte_count);
 }
@@ -49,6 +51,7 @@ RowChecker::RowChecker(const Store& store, std::string_view key,
     const ValueDigest& row = rows[i];
     const bool has_end = EndOf(row) <= end;
     const bool is_inside = row.offset >= begin && has_end;
+    // A row that the read cuts can only be checked by its blocks or its tail.
     if (row.tail) {
       const bool has_tail = has_end && EndOf(row) - kTailBytes >= begin;
       states_[i].way = has_tail ? Way::kTail : Way::kNone;
@@ -72,6 +75,7 @@ Status RowChecker::Feed(std::string_view bytes) {
       HF_RETURN_IF_ERROR(FeedRow(row, states_[i], from,
                                  bytes.substr(from - offset_, to - from)));
     }
+    // Rows that end here need not be looked at again.
     if (i == first_ && EndOf(row) <= end) ++first_;
   }
   offset_ = end;

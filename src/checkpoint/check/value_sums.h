@@ -16,7 +16,7 @@
 
 namespace holdfast {
 
-// What readers need of a value beside the CRC of all of it.
+// What a reader needs to know a value by, beside the CRC of all of it.
 enum class ValueKnownBy : uint8_t {
   kBlocks,    // the CRCs of its blocks: parts of it are read
   kZstdEnd,   // its end: the checksum of a zstd frame
@@ -29,7 +29,7 @@ class ValueSums {
 
   // The next bytes of the value.
   void Add(std::string_view bytes);
-  // Of all bytes; the row's path and offset are the caller's to fill in.
+  // Covers all bytes added; the caller fills in the row's path and offset.
   ValueDigest Finish();
 
  private:
@@ -43,7 +43,7 @@ class ValueSums {
   uint32_t end_ = 0;  // the last four bytes
 };
 
-// As ValueSums of `bytes`, where they lie at `offset` of a file.
+// The row of `bytes` that lie at `offset` of a file.
 ValueDigest SumValue(std::string path, uint64_t offset, std::string_view bytes,
                      ValueKnownBy known_by);
 
@@ -52,7 +52,7 @@ ValueDigest SumValue(std::string path, uint64_t offset, std::string_view bytes,
 // a node has that of all but the last four bytes, and a manifest has one, too.
 Status AddManifestRows(Store& store, const std::string& path,
                        DigestFile& digests);
-// Of the nodes that a write into the directory of `digests` has left.
+// Adds rows for the nodes that a write into the directory of `digests` made.
 void AddNodeRows(const ocdbt::BulkWriteSummary& summary, DigestFile& digests);
 
 }  // namespace holdfast

@@ -22,8 +22,8 @@ Result<bool> IsDirectoryItself(const std::string& path) {
   return kind == PathKind::kDirectory;
 }
 
-// Whoever still writes there will see that it is over; who has just committed
-// is left alone.
+// A saver that still writes there sees that its save is over; a checkpoint that
+// was committed just now stays.
 Status RemoveLeased(const std::string& path, CleanupResult& result) {
   HF_ASSIGN_OR_RETURN(SaveLease lease, SaveLease::Take(path));
   if (HasCommitMarker(path)) return lease.Release();
@@ -39,6 +39,7 @@ Status Recover(const std::string& root, const std::string& name,
   const std::string final_path = root + "/" + final_name;
   std::optional<SaveLease> lease;
   MayGoOn keeps_lease;
+  // The lease of the final path keeps a new save away meanwhile.
   if (IsUrl(final_path)) {
     HF_ASSIGN_OR_RETURN(lease, SaveLease::Take(final_path));
     HF_RETURN_IF_ERROR(lease->BeginCommit());
@@ -83,8 +84,8 @@ Status Clean(const std::string& root, const std::string& name, CommitMode mode,
                      : RemoveUnlocked(path, name, mode, result);
 }
 
-// Directories that are worth a second look; in an object store one listing
-// tells, and whatever is then done asks afresh.
+// Directories that are worth a second look. In an object store one listing
+// tells; everything done afterwards asks again.
 Result<std::vector<std::string>> Candidates(const std::string& root,
                                             CommitMode mode) {
   const LookScope scope(root);
@@ -100,7 +101,8 @@ Result<std::vector<std::string>> Candidates(const std::string& root,
     candidates.push_back(std::move(name));
   }
   if (!IsUrl(root)) return candidates;
-  // What was put aside comes first: its directory is a leftover as well.
+  // A checkpoint that was put aside comes first: its directory is a leftover,
+  // too.
   std::stable_partition(
       candidates.begin(), candidates.end(),
       [](const std::string& name) { return NameOfReplaced(name).has_value(); });

@@ -16,7 +16,7 @@
 namespace holdfast {
 namespace {
 
-// A rival may delete, again and again, what is to be replaced.
+// A rival may delete the checkpoint that is to be replaced, again and again.
 constexpr int kPublishAttempts = 100;
 
 Status CheckDestination(const std::string& path, bool overwrite) {
@@ -33,7 +33,7 @@ Status RemoveLeftover(const std::string& directory) {
   if (kind == PathKind::kMissing) return Status();
   if (kind != PathKind::kDirectory) return DestinationExistsError(directory);
   Result<DirectoryLock> lock = DirectoryLock::Take(directory);
-  // Its save has ended just now, or somebody else clears up.
+  // Its save has ended just now, or another process clears up.
   if (lock.status().code() == StatusCode::kNotFound) return Status();
   HF_RETURN_IF_ERROR(lock.status());
   return lock->Remove(directory);
@@ -51,7 +51,7 @@ Status CreateParents(const std::string& path) {
   }
   HF_RETURN_IF_ERROR(CreateParents(parent));
   const Status created = CreateDirectoryNew(parent);
-  // Somebody else may have made it just now.
+  // Another process may have made it just now.
   if (created.code() == StatusCode::kAlreadyExists) return Status();
   HF_RETURN_IF_ERROR(created);
   return SyncDirectory(ParentDirectory(parent));
@@ -136,8 +136,8 @@ Status PendingCheckpoint::BeginInPlace() {
   return SyncDirectory(ParentPath(final_path_));
 }
 
-// The directory at the final path may be replaced. What a dead save left is not
-// worth keeping.
+// The directory at the final path may be replaced. The leftover of a dead save
+// is not worth keeping.
 Status PendingCheckpoint::PutAsideOrRemove() {
   HF_ASSIGN_OR_RETURN(replaced_, DirectoryLock::Take(final_path_));
   // Another save may have ended since the look before.
@@ -146,9 +146,8 @@ Status PendingCheckpoint::PutAsideOrRemove() {
   return PublishDirectory(final_path_, ReplacedName(final_path_));
 }
 
-// Nobody else may look into a directory that is to be private, not even now;
-// the exact permissions come when it is complete, since they may forbid
-// writing.
+// A private directory must be private from the start. Its exact permissions are
+// set when it is complete, since they may forbid writing.
 Status PendingCheckpoint::MakeDirectory() {
   HF_ASSIGN_OR_RETURN(lock_, DirectoryLock::Make(directory_));
   if (!options_.directory_mode) return Status();
@@ -163,9 +162,9 @@ PendingCheckpoint::~PendingCheckpoint() {
   });
 }
 
-// Best effort: leftovers are recognised, and removed by the next save to the
-// same path. Without the marker nobody takes what is half removed for a
-// checkpoint.
+// Best effort: the next save to the same path recognises leftovers and removes
+// them. The marker goes first, so that a half-removed directory is not taken
+// for a checkpoint.
 void PendingCheckpoint::Abort() {
   const Result<bool> is_ours = lock_.IsAt(directory_);
   if (is_ours.ok() && *is_ours) {
@@ -182,6 +181,7 @@ Status PendingCheckpoint::Commit() {
     is_committed_ = true;
     return Status();
   }
+  // The name may have been taken over while this process was stopped.
   HF_ASSIGN_OR_RETURN(const bool is_ours, lock_.IsAt(directory_));
   if (!is_ours) {
     return FailedPreconditionError("save to " + final_path_ +
@@ -196,20 +196,23 @@ Status PendingCheckpoint::Commit() {
     }
   }
   is_committed_ = true;
+  // The lock of what was replaced is kept until it is removed.
   lock_.Unlock();
   if (!replaced_.is_held()) return Status();
   return replaced_.Remove(is_committed_by_marker() ? ReplacedName(final_path_)
                                                    : directory_);
 }
 
-// What is replaced has the temporary name then, and is locked: nobody takes it
-// for a leftover, or the name for his own, before it is removed.
+// After the exchange the replaced checkpoint has the temporary name and is
+// locked: no other process takes it for a leftover, or the name for its own,
+// before it is removed.
 Status PendingCheckpoint::Publish() {
   for (int attempt = 0; attempt < kPublishAttempts; ++attempt) {
     const Status published = PublishDirectory(directory_, final_path_);
     if (published.code() != StatusCode::kAlreadyExists) return published;
     if (!options_.overwrite) return DestinationExistsError(final_path_);
     Result<DirectoryLock> replaced = DirectoryLock::Take(final_path_);
+    // A rival removed it between the two calls: rename again.
     if (replaced.status().code() == StatusCode::kNotFound) continue;
     HF_RETURN_IF_ERROR(replaced.status());
     HF_RETURN_IF_ERROR(CheckMayReplace(final_path_));
@@ -219,8 +222,8 @@ Status PendingCheckpoint::Publish() {
   return DestinationExistsError(final_path_);
 }
 
-// The names may have changed before the failure, as when only their sync
-// failed; a save that fails must not be visible.
+// The names may have changed although the call failed, as when only their sync
+// failed. A save that fails must not be visible.
 void PendingCheckpoint::UndoRename() {
   const Result<bool> is_visible = lock_.IsAt(final_path_);
   if (!is_visible.ok() || !*is_visible) return;
@@ -230,7 +233,7 @@ void PendingCheckpoint::UndoRename() {
   }
   const Status undone = PublishDirectory(final_path_, directory_);
   if (undone.code() != StatusCode::kAlreadyExists) return;
-  // The temporary name is a rival's by now.
+  // A rival has taken the temporary name meanwhile.
   const std::string aside = directory_ + "-" + std::to_string(::getpid());
   (void)PublishDirectory(final_path_, aside);
   (void)lock_.Remove(aside);

@@ -53,7 +53,8 @@ struct CommitOptions {
   std::optional<uint32_t> directory_mode;
 };
 
-// Where a save to `final_path` puts its files until it is committed.
+// The directory in which a save to `final_path` puts its files until it is
+// committed.
 std::string PendingDirectory(const std::string& final_path, CommitMode mode);
 
 class PendingCheckpoint {
@@ -95,8 +96,8 @@ class PendingCheckpoint {
   const std::string directory_;
   bool is_committed_ = false;
   DirectoryLock lock_;  // of directory_, once it is there
-  // Of what was at the final path, once it is on its way out: it is to come
-  // back unless this is committed.
+  // The checkpoint that was at the final path, once it is moved away: it comes
+  // back unless this save is committed.
   DirectoryLock replaced_;
   std::unique_ptr<RemoteCommit> remote_;
 };

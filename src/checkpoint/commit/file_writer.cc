@@ -17,6 +17,7 @@ void FileWriter::List(std::string_view name, std::string_view text) {
 }
 
 Status FileWriter::WriteUnlisted(std::string_view name, std::string_view text) {
+  // A saver that lost its lease must not write into another save's directory.
   if (must_create()) {
     HF_RETURN_IF_ERROR(CheckLeasesAbove(guarded_path_, kLeaseGuardSeconds));
   }

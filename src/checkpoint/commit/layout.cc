@@ -15,8 +15,9 @@
 namespace holdfast {
 namespace {
 
-// Looks for names. What could not be looked at is not there for the moment, and
-// `trouble` has the first reason: nobody may conclude anything without asking.
+// Looks for names. A name that could not be looked at counts as absent for the
+// moment, and `trouble` keeps the first reason: the caller must ask for it
+// before it concludes anything.
 struct Sight {
   Status trouble;
 
@@ -56,7 +57,7 @@ Result<std::vector<std::string>> Subdirectories(const std::string& directory,
   return names;
 }
 
-// "" when there is none.
+// Returns "" when there is none.
 std::string JsonFileOf(const std::string& directory, Sight& sight) {
   for (const std::string_view name : kJsonItemFiles) {
     if (sight.HasFile(directory, name)) return std::string(name);
@@ -109,7 +110,8 @@ Result<Place> PlaceOfFile(const std::string& path) {
   return place;
 }
 
-// The items below `directory`; a composite may hold composites (random keys).
+// Collects the items below `directory`; a composite may hold composites (random
+// keys).
 Status CollectItems(const std::string& directory, const std::string& prefix,
                     int depth_left, Place& place, Sight& sight) {
   HF_ASSIGN_OR_RETURN(const std::vector<std::string> names,
@@ -131,8 +133,8 @@ Status CollectItems(const std::string& directory, const std::string& prefix,
   return Status();
 }
 
-// Fills in what `_CHECKPOINT_METADATA` says; the names of the items that it
-// lists.
+// Fills in what `_CHECKPOINT_METADATA` says, and returns the names of the items
+// that it lists.
 Result<std::vector<std::string>> ReadCheckpointMetadata(Place& place,
                                                         Sight& sight) {
   CheckpointInfo& info = place.info;
@@ -144,7 +146,7 @@ Result<std::vector<std::string>> ReadCheckpointMetadata(Place& place,
   const std::string_view text = place.metadata_text->view();
   if (IsValidUtf8(text)) info.checkpoint_metadata = text;
   Result<CheckpointMetadata> metadata = ParseCheckpointMetadata(text);
-  // As Orbax: a damaged file hides the metadata, not the tensors. Verify
+  // As in Orbax: a damaged file hides the metadata, not the tensors. Verify
   // reports it.
   if (!metadata.ok()) return item_names;
   if (const auto* handlers =
@@ -160,14 +162,14 @@ Result<std::vector<std::string>> ReadCheckpointMetadata(Place& place,
   return item_names;
 }
 
-// Of a checkpoint of items: DataLoss when the directory of a listed one is not
-// there.
+// For a checkpoint of items: DataLoss when the directory of a listed item is
+// not there.
 Status CheckItemsAreThere(const std::string& directory,
                           const std::vector<std::string>& item_names,
                           const OpenOptions& options, Sight& sight) {
   for (const std::string& name : item_names) {
     if (!options.item.empty() && options.item != name) continue;
-    // Not every text is the name of a directory.
+    // A text in the file need not be the name of a directory.
     if (!CheckKey(name).ok()) continue;
     const Result<PathKind> kind = GetPathKind(directory + "/" + name);
     if (!kind.ok()) sight.Note(kind.status());
@@ -223,7 +225,7 @@ Status SelectItem(const OpenOptions& options, Place& place) {
                        place.info.path);
 }
 
-// All items, whichever is asked for; what is asked for must be there.
+// Finds all items, whichever is asked for; the one asked for must be there.
 Result<Place> PlaceOfStepOrItem(const std::string& path,
                                 const OpenOptions& options, Sight& sight) {
   Place place;
@@ -264,13 +266,13 @@ Result<std::vector<NamedStep>> StepsOf(const std::string& root, Sight& sight) {
   return steps;
 }
 
-// A step directory that some save has completed, by what is in it.
+// True for a step directory that a save has completed, as its files tell.
 bool SaysCommitted(const std::string& directory, Sight& sight) {
   return HasOrbaxMarks(directory, sight) || IsV1Root(directory, sight) ||
          sight.HasFile(directory, kDigestFile);
 }
 
-// Whether a step that cannot be opened was whole once.
+// True when a step that cannot be opened was whole once.
 bool IsDamage(const std::string& directory, const Status& status,
               Sight& sight) {
   return status.code() == StatusCode::kDataLoss ||
@@ -299,7 +301,7 @@ Result<Place> PlaceOfStep(const std::string& root, int64_t step,
                        " in the checkpoints at " + root);
 }
 
-// Directories that hold no checkpoint and never did are passed over.
+// Passes over directories that hold no checkpoint and never did.
 Result<Place> PlaceOfNewestStep(const std::string& root,
                                 const std::vector<NamedStep>& steps,
                                 const OpenOptions& options, Sight& sight) {
@@ -311,8 +313,10 @@ Result<Place> PlaceOfNewestStep(const std::string& root,
     Result<Place> place = PlaceOfStepOrItem(path, options, sight);
     const Status status = place.ok() ? place->damage : place.status();
     if (status.ok()) {
-      // One without the item that is asked for is no damage.
+      // A step that never had the item asked for is not damaged.
       if (!SelectItem(options, *place).ok()) continue;
+      // A damaged newer step is an error: reading an older one instead would
+      // lose work without a word.
       if (damaged == nullptr) return place;
       return DamagedStepError(root, damaged->first, why, step.first);
     }
@@ -371,7 +375,7 @@ Result<ItemPlace> Classify(const std::string& directory,
       HasZarrMetadata(directory, sight) ||
       std::any_of(names.begin(), names.end(), [&](const std::string& name) {
         const std::string below = directory + "/" + name;
-        // An item whose whole tree is one array is an item all the same.
+        // An item whose whole tree is one array is still an item.
         return HasZarrMetadata(below, sight) &&
                !sight.HasFile(below, kTreeMetadataFile);
       });
@@ -383,8 +387,8 @@ Result<ItemPlace> Classify(const std::string& directory,
   return item;
 }
 
-// None when the directory is itself a checkpoint: a root has steps and none of
-// the marks of one.
+// Empty when the directory is itself a checkpoint: a root has steps and none of
+// a checkpoint's marks.
 Result<std::vector<NamedStep>> StepsOfRoot(const std::string& directory,
                                            const OpenOptions& options,
                                            Sight& sight) {
@@ -450,7 +454,7 @@ Status MissingItemError(const std::string& directory, const std::string& name) {
                        " says that the checkpoint was saved with it");
 }
 
-// An older step in its place would be a quiet loss of work.
+// Reading an older step instead would lose work without a word.
 Status DamagedStepError(const std::string& root, int64_t damaged_step,
                         const Status& why, std::optional<int64_t> whole_step) {
   std::string message =

@@ -38,7 +38,7 @@ struct ItemPlace {
   std::string json_file;  // kJson: its file name
   // The caller has named a file of the arrays, to have them as they are.
   bool is_named_by_file = false;
-  // What holds the item's files; null: the files below `directory`.
+  // The store of the item's files; null: the files below `directory`.
   std::shared_ptr<Store> store;
   // The same with their checksums, where these are known already.
   std::shared_ptr<const CheckedFiles> checked;
@@ -52,12 +52,12 @@ struct Place {
   // DataLoss when it is a checkpoint of items, and one is not there that it
   // lists.
   Status damage;
-  // Of `_CHECKPOINT_METADATA`; absent when there is none.
+  // The text of `_CHECKPOINT_METADATA`; absent when there is none.
   std::optional<Bytes> metadata_text;
 };
 
-// Tells a directory on disk from any other that gets its name; "" for what is
-// not there, and in object stores, whose versions tell.
+// Tells a directory on disk from another that gets its name later. "" for a
+// missing one, and in object stores, whose versions tell.
 std::string PlaceId(const std::string& path);
 // Unavailable when `path` leads to another directory than the one of `id`, or
 // to none.
@@ -76,18 +76,18 @@ Status DamagedStepError(const std::string& root, int64_t damaged_step,
                         const Status& why, std::optional<int64_t> whole_step);
 // Whether all is there of it; bytes are not looked at.
 bool IsWholeStep(const std::string& directory);
-// Whether a finished step, of which `status` is what FindPlace says, was
-// committed and has lost something since.
+// True when a finished step was committed and has lost something since.
+// `status` is what FindPlace says about it.
 bool IsDamagedStep(const std::string& directory, const Status& status);
 
-// Whether `path` is a directory of steps, rather than a checkpoint. Of them one
-// at least is a checkpoint, or says that it was.
+// True when `path` is a directory of steps rather than a checkpoint, and at
+// least one of them is a checkpoint, or says that it was one.
 Result<bool> IsManagerRoot(const std::string& path);
 
 // "7", "step_00000007" -> 7; nullopt for other names.
 std::optional<int64_t> StepOfName(std::string_view name);
 
-// The kind of one directory on its own; kUnknown when it is none.
+// The kind of one directory alone; kUnknown when it is no item.
 Result<ItemPlace> ClassifyItem(const std::string& directory,
                                const OpenOptions& options = {});
 

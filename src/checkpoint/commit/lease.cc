@@ -34,12 +34,12 @@ struct HeldLease {
 
 namespace {
 
-// A saver gives up after being taken over so often in a row.
+// A saver gives up after being taken over this often in a row.
 constexpr int kTakeAttempts = 100;
-// A server that does what it must not so often in a row ignores conditions.
+// A server that breaks its word this often in a row ignores conditions.
 constexpr int kAskAttempts = 3;
 constexpr double kPollSeconds = 1;
-// Renewed when a third of the time is over.
+// A lease is renewed when a third of its time is over.
 constexpr double kRenewSeconds = SaveLease::kCommitSeconds / 3;
 constexpr int64_t kNsASecond = 1'000'000'000;
 
@@ -118,8 +118,8 @@ std::string HolderText(const LeaseRecord& lease) {
          " (begun " + UtcText(lease.begun_ns) + ")";
 }
 
-// Whoever holds it is about to write the marker, or has, or clears up. A
-// removal that is only marked has not begun.
+// True while the holder is about to write the marker, has just written it, or
+// clears up. A removal that is only marked has not begun.
 bool IsCommittingNow(const FileState& state) {
   const Result<LeaseRecord> holder = ParseLease(state.content);
   if (!holder.ok() || holder->state == LeaseRecord::State::kWriting) {
@@ -128,14 +128,15 @@ bool IsCommittingNow(const FileState& state) {
   const bool is_mark = holder->state == LeaseRecord::State::kRemoving &&
                        holder->renewal_count == 0;
   if (is_mark) return false;
-  // Of a server without a clock nobody can say how old it is.
+  // Without a clock of the server's the age is unknown, and the lease is
+  // respected.
   const double age_seconds =
       static_cast<double>(state.server_ns - state.modified_ns) / kNsASecond;
   return state.modified_ns == 0 || age_seconds < SaveLease::kCommitSeconds;
 }
 
-// Replaces what is there, or creates it. FailedPrecondition when somebody else
-// was faster; Unavailable while the holder commits.
+// Replaces the holder's lease, or creates one. FailedPrecondition when a rival
+// was faster; AlreadyExists while the holder commits.
 Status TakeOnce(const std::string& path, const std::string& text,
                 bool& had_holder) {
   const Result<FileState> holder = ReadFileState(path);
@@ -152,7 +153,7 @@ Status TakeOnce(const std::string& path, const std::string& text,
   return SwapFile(path, holder->content, text);
 }
 
-// Ok when the server still has `text`.
+// Ok while the server still has `text`.
 Status CheckText(const std::string& directory, const std::string& text) {
   const Result<FileState> now = ReadFileState(LeasePath(directory));
   const std::string what = "save to " + directory + ": ";
@@ -254,6 +255,7 @@ Result<SaveLease> SaveLease::TakeUnasked(const std::string& directory) {
 
 Result<SaveLease> SaveLease::Take(const std::string& directory) {
   const std::string path = LeasePath(directory);
+  // The lease itself is the file on which the server's honesty is tried.
   for (int ask = 0; ask < kAskAttempts; ++ask) {
     HF_ASSIGN_OR_RETURN(SaveLease lease, TakeUnasked(directory));
     const Result<bool> honours = HonoursConditions(path);
@@ -282,6 +284,7 @@ Status CheckLeasesAbove(const std::string& path, double age_seconds_max) {
 
 Status SaveLease::Swap(LeaseRecord next) {
   const std::string text = SerializeLease(next);
+  // Taken before the request: the server's time of the write is not earlier.
   const auto begun = std::chrono::steady_clock::now();
   const Status swapped = SwapFile(LeasePath(directory_), Text(), text);
   if (!swapped.ok()) {
@@ -322,7 +325,8 @@ Status SaveLease::Release() {
   const std::string text = Text();
   const Status deleted = DeleteFileIf(LeasePath(directory_), text);
   if (deleted.code() != StatusCode::kFailedPrecondition) return Status();
-  // Somebody may have cleared a lease away that stood beside a marker.
+  // A lease beside a marker is a leftover, and another process may have removed
+  // it.
   const Result<FileState> now = ReadFileState(LeasePath(directory_));
   const bool is_gone = now.status().code() == StatusCode::kNotFound;
   return is_gone ? Status() : CheckText(directory_, text);
@@ -334,7 +338,7 @@ bool HasLease(const std::string& directory) {
   return kind.ok() && *kind == PathKind::kFile;
 }
 
-// The lease first: from then on no marker means no checkpoint.
+// The lease comes first: with it, a missing marker means "no checkpoint".
 Status MarkForDeletion(const std::string& directory) {
   LeaseRecord record = NewRecord();
   record.state = LeaseRecord::State::kRemoving;
@@ -364,7 +368,7 @@ Status RemoveMarked(const std::string& directory) {
   record.state = LeaseRecord::State::kRemoving;
   record.renewal_count = 1;
   const Status taken = SwapFile(path, state->content, SerializeLease(record));
-  // Somebody saves there, or removes it himself.
+  // Another process saves there, or removes it itself.
   if (taken.code() == StatusCode::kFailedPrecondition) return Status();
   HF_RETURN_IF_ERROR(taken);
   SaveLease held(directory, record, /*had_holder=*/true);

@@ -35,7 +35,7 @@
 
 namespace holdfast {
 
-// What the file says.
+// The content of the lease file.
 struct LeaseRecord {
   enum class State : uint8_t { kWriting, kCommitting, kRemoving };
   State state = State::kWriting;
@@ -57,8 +57,8 @@ class SaveLease {
  public:
   static constexpr double kCommitSeconds = 60;
 
-  // Takes the lease on `directory` (a URL), whoever has it. `had_holder` says
-  // whether there was one to take over.
+  // Takes the lease on `directory` (a URL) from any holder. `had_holder` says
+  // whether there was one.
   static Result<SaveLease> Take(const std::string& directory);
 
   bool had_holder() const { return had_holder_; }
@@ -69,9 +69,9 @@ class SaveLease {
 
   // Ok while it is ours. Asks the server.
   Status CheckHeld() const;
-  // From now on nobody takes it over, for a while: before a commit, and before
-  // objects are moved or removed, which must not go on under the hands of
-  // somebody who has taken over and written his own.
+  // Protects the lease for a while: nobody takes it over. Call it before a
+  // commit, and before objects are moved or removed, which must not go on when
+  // another saver has taken over and written its own.
   Status BeginCommit();
   // Call between the steps of what BeginCommit protects; asks the server only
   // when it is time.
@@ -84,7 +84,7 @@ class SaveLease {
 
  private:
   friend Status RemoveMarked(const std::string& directory);
-  // Whatever the server is.
+  // Takes the lease without trying the server.
   static Result<SaveLease> TakeUnasked(const std::string& directory);
   SaveLease(std::string directory, LeaseRecord record, bool had_holder);
   Status Swap(LeaseRecord next);
@@ -109,8 +109,9 @@ bool HasLease(const std::string& directory);
 // that it can be removed piece by piece. Ok when nothing is there.
 Status MarkForDeletion(const std::string& directory);
 bool IsMarkedForDeletion(const std::string& directory);
-// Removes what is marked so. Ok when it is not, or no longer: somebody may have
-// saved there since, and whoever saves next waits until this is over.
+// Removes a directory that is marked for it. Ok when it is not marked, or no
+// longer: another save may have written there since, and the next saver waits
+// until this is over.
 Status RemoveMarked(const std::string& directory);
 
 // How to wait while another save commits; null: really. For tests.

@@ -27,8 +27,8 @@ bool IsFound(const Place& place, std::string_view item_name) {
       [&](const ItemPlace& item) { return item.name == item_name; });
 }
 
-// An item whose one document is gone cannot be told from a directory that
-// never was an item.
+// A directory whose one document is gone looks like one that never was an item;
+// the list of files knows better.
 Status CheckDocuments(const CheckedFiles& files, const OpenOptions& options,
                       const Place& place) {
   Status gone;
@@ -45,7 +45,8 @@ Status CheckDocuments(const CheckedFiles& files, const OpenOptions& options,
   return gone;
 }
 
-// Likewise a tree without the files that say it is one; but it has a list.
+// A tree without the files that make it one looks the same; but it has a list
+// of its own.
 Status CheckEmptiedItems(const CheckedFiles& files, const OpenOptions& options,
                          const Place& place) {
   for (const ItemPlace& item : place.emptied_items) {

@@ -1,4 +1,4 @@
-// What the lists of checksums of a checkpoint say of the place it was found at.
+// Compares a checkpoint's place with the lists of checksums that it has.
 //
 // Thread-safety: any thread. Errors: DataLoss naming what differs, or is gone.
 #pragma once

@@ -21,11 +21,11 @@
 namespace holdfast {
 namespace {
 
-// In `_CHECKPOINT_METADATA` while the save runs, so that no two saves have the
-// same text there.
+// Stands in `_CHECKPOINT_METADATA` while the save runs, so that no two saves
+// have the same text there.
 constexpr const char* kSaveIdKey = "holdfast_save_id";
 
-// What is directly in a directory.
+// The entries directly in a directory.
 struct Contents {
   bool has_marker = false;
   bool has_lease = false;
@@ -54,7 +54,7 @@ Result<Contents> ContentsOf(const std::string& path) {
   return contents;
 }
 
-// What can be said without a lease, so that a save that is refused disturbs
+// Refuses what can be refused without a lease, so that such a save disturbs
 // nobody.
 Status CheckContents(const std::string& path, const Contents& contents,
                      bool overwrite) {
@@ -85,7 +85,8 @@ Result<std::unique_ptr<RemoteCommit>> RemoteCommit::Begin(
   return commit;
 }
 
-// With the lease in hand: another save may have ended since the look before.
+// Runs with the lease in hand: another save may have ended since the look
+// before.
 Status RemoteCommit::Prepare(bool overwrite) {
   may_release_ = !lease_.had_holder();
   HF_ASSIGN_OR_RETURN(const bool is_aside_there,
@@ -102,7 +103,7 @@ Status RemoteCommit::Prepare(bool overwrite) {
   return lease_.EndProtection();
 }
 
-// Moves and removes what is there; the lease is protected.
+// Moves and removes what is there. REQUIRES: the lease is protected.
 Status RemoteCommit::ClearAway(bool overwrite) {
   HF_RETURN_IF_ERROR(RecoverReplaced(path_, KeepsLease()).status());
   HF_ASSIGN_OR_RETURN(const Contents contents, ContentsOf(path_));
@@ -130,10 +131,11 @@ MayGoOn RemoteCommit::KeepsLease() {
   return [this] { return lease_.KeepCommitting(); };
 }
 
-// The copy counts when its marker is there, so the original must have one.
+// The copy counts as soon as its marker is there, so the original must have
+// one.
 Status RemoteCommit::PutAside() {
   HF_RETURN_IF_ERROR(WriteMissingMarker(path_));
-  // From here on both are ours to put right.
+  // From here on this save must put both in order.
   is_put_aside_ = true;
   may_release_ = false;
   return PublishDirectory(path_, ReplacedName(path_), KeepsLease());
@@ -147,8 +149,9 @@ RemoteCommit::~RemoteCommit() {
   });
 }
 
-// Best effort; while the lease stays, the next save goes on with it.
+// Best effort: while the lease stays, the next save goes on with the cleaning.
 void RemoteCommit::Abort() {
+  // Without the protection another saver may be writing there already.
   if (!lease_.BeginCommit().ok()) return;
   if (is_ours_) {
     if (!AbortUploadsBelow(path_).ok()) return;
@@ -207,6 +210,8 @@ Status RemoteCommit::CheckComplete(const WrittenSizes& sizes) const {
 
 Status RemoteCommit::WriteMarker(const std::string& metadata,
                                  const std::string& marker) {
+  // The list was checked under the lease, and the marker is written under it,
+  // so that both are about the same objects.
   HF_RETURN_IF_ERROR(lease_.BeginCommit());
   HF_RETURN_IF_ERROR(
       SwapFile(FileAt(path_, kCheckpointMetadataFile), begun_text_, metadata));
@@ -220,8 +225,8 @@ Status RemoteCommit::Finish(const WrittenSizes& sizes,
   HF_RETURN_IF_ERROR(Explain(CheckComplete(sizes)));
   HF_RETURN_IF_ERROR(Explain(WriteMarker(metadata, marker)));
   is_finished_ = true;
-  // It is committed; what is left over now is cleared by whoever comes next.
-  // The lease goes last: a save that waits for it may put this one aside.
+  // It is committed; the next save clears what is left over. The lease goes
+  // last, as a save that waits for it may put this checkpoint aside.
   if (is_put_aside_) {
     HF_RETURN_IF_ERROR(lease_.CheckHeld());
     if (!RemoveTree(ReplacedName(path_), KeepsLease()).ok()) return Status();

@@ -33,7 +33,7 @@
 
 namespace holdfast {
 
-// What a file must have: all of them, or (of OCDBT data) at least these.
+// The size a file must have: exactly this, or (for OCDBT data) at least this.
 struct WrittenSize {
   uint64_t byte_count = 0;
   bool is_exact = true;

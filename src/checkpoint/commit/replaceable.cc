@@ -31,7 +31,7 @@ constexpr std::string_view kDeletionRecord = "_CHECKPOINT_DELETION";
 constexpr std::string_view kPartPrefix = "_HOLDFAST_PART_";
 constexpr std::string_view kZarrNames[] = {".zarray", ".zattrs", ".zgroup",
                                            ".zmetadata", "zarr.json"};
-// Directly in a checkpoint, or an item, whatever is in it.
+// Files that may lie directly in a checkpoint or an item, whatever it holds.
 constexpr std::string_view kItemFiles[] = {
     kTreeMetadataFile, kCheckpointMetadataFile,
     kShardingFile,     kStringsFile,
@@ -39,7 +39,7 @@ constexpr std::string_view kItemFiles[] = {
     kV1MarkerFile,     kDigestFile,
     kSaveLease,        kCopyJournal,
     kDeletionRecord};
-// Of these one is enough to tell a checkpoint.
+// One of these is enough to tell a checkpoint.
 constexpr std::string_view kCheckpointSigns[] = {
     kCheckpointMetadataFile, kTreeMetadataFile, kV1MarkerFile,
     kCommitMarkerFile};
@@ -57,8 +57,8 @@ std::string_view FirstPart(std::string_view path) {
   return path.substr(0, path.find('/'));
 }
 
-// All that is below a directory and is no directory: links and devices, too,
-// would be lost.
+// Collects everything below a directory that is no directory: links and devices
+// would be lost, too.
 Status CollectEntries(const std::string& root, const std::string& directory,
                       std::vector<std::string>& files) {
   HF_ASSIGN_OR_RETURN(
@@ -76,8 +76,8 @@ Status CollectEntries(const std::string& root, const std::string& directory,
   return Status();
 }
 
-// Whether a file called `checkpoint` is one of flax's: a msgpack map whose
-// first key is a text, and not what TensorFlow or a pickle has there.
+// True when a file called `checkpoint` is flax's: a msgpack map whose first key
+// is a text. TensorFlow and pickles begin in another way.
 bool IsAggregate(Store& store) {
   const auto info = store.Stat(kAggregateFile);
   if (!info.ok() || info->byte_count == 0) return false;
@@ -100,8 +100,8 @@ bool IsAggregate(Store& store) {
   return (text >= 0xa0 && text <= 0xbf) || (text >= 0xd9 && text <= 0xdb);
 }
 
-// What Orbax writes into one directory: that of an item, or a checkpoint that
-// is one item.
+// The files that Orbax writes into one directory: that of an item, or of a
+// checkpoint that is one item.
 class ItemFiles {
  public:
   // `files`: of the whole checkpoint, sorted; `directory`: the item's in it.
@@ -193,7 +193,7 @@ class ItemFiles {
       if (above.empty()) return false;
     }
   }
-  // A handler of types writes into files and directories of that name.
+  // A type handler writes into files and directories named after it.
   bool IsOfParameter(std::string_view file) const {
     for (std::string_view at = file; !at.empty(); at = ParentKey(at)) {
       if (parameters_.contains(std::string(at))) return true;
@@ -210,10 +210,10 @@ class ItemFiles {
   bool has_digests_ = false;
 };
 
-// What `_CHECKPOINT_METADATA` says of the items.
+// The items, as `_CHECKPOINT_METADATA` describes them.
 struct NamedItems {
   std::vector<std::string> names;
-  // The checkpoint is one item, of a handler that may write anything.
+  // The checkpoint is one item, whose handler may write anything.
   bool is_of_another_handler = false;
   bool are_known = false;
 };
@@ -237,7 +237,7 @@ NamedItems ReadNamedItems(const std::string& path) {
   return items;
 }
 
-// Whose files the files of a checkpoint are.
+// Tells for each file of the checkpoint which item it belongs to.
 class Owners {
  public:
   Owners(const std::string& path, const std::vector<std::string>& files)
@@ -250,7 +250,7 @@ class Owners {
            root_.HasArrays();
   }
 
-  // Null: all of them are the checkpoint's.
+  // Null means that all files are the checkpoint's own.
   Result<const std::string*> FirstForeign() {
     named_ = ReadNamedItems(path_);
     HF_RETURN_IF_ERROR(FindItems());
@@ -261,8 +261,8 @@ class Owners {
   }
 
  private:
-  // Those that are named, and the items in them. Where nobody has named any:
-  // what looks like one, and is no checkpoint itself.
+  // The items that are named, and those inside them. Where none is named:
+  // directories that look like an item and are no checkpoint themselves.
   Status FindItems() {
     std::set<std::string> names(named_.names.begin(), named_.names.end());
     std::set<std::string> directories;

@@ -16,20 +16,20 @@ namespace {
 
 uint64_t BytesBelow(const std::string& directory) {
   uint64_t byte_count = 0;
-  // What disappears meanwhile counts for nothing.
+  // A directory that disappears meanwhile is not counted.
   (void)WalkFiles(directory, [&](const WalkedFile& file) {
     byte_count += file.byte_count;
   });
   return byte_count;
 }
 
-// Metrics of a step as its JSON item holds them.
+// The metrics of a step, as its JSON item holds them.
 std::string MetricsText(const std::string& step_path) {
   const auto text = ReadCheckedFile(step_path + "/metrics/metrics");
   return text.ok() ? *text : "";
 }
 
-// Ok where nothing says when the step was committed.
+// Ok when nothing says when the step was committed.
 Status ReadCommitTime(StepInfo& step) {
   const std::string path =
       step.path + "/" + std::string(kCheckpointMetadataFile);
@@ -58,7 +58,7 @@ StepInfo DescribeStep(const std::string& root, const std::string& name,
   const Result<Place> place = FindPlace(step.path, {.commit_mode = mode});
   Status damage = place.ok() ? place->damage : place.status();
   if (damage.ok() && time.code() == StatusCode::kDataLoss) damage = time;
-  // What was committed stays a step, whatever became of it.
+  // A committed step stays a step, even when it is damaged.
   step.committed = damage.ok() || IsDamagedStep(step.path, damage);
   (step.committed ? step.damage : step.why_not) = damage.message();
   if (!place.ok()) return step;

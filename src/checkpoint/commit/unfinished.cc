@@ -61,8 +61,8 @@ std::optional<CheckpointMetadata> MetadataOf(const std::string& directory) {
   return std::move(metadata).value();
 }
 
-// Of a save that died between its last two files: the time of its commit says
-// that all else is there.
+// True for a save that died between its last two files: the time of its commit
+// says that everything else is there.
 bool LacksOnlyTheMarker(const std::string& directory) {
   const auto metadata = MetadataOf(directory);
   return metadata && metadata->init_timestamp_nsecs &&
@@ -132,8 +132,8 @@ Status BothUnclearError(const std::string& final_path,
       "is here now is neither finished nor a leftover; remove one of them");
 }
 
-// Of the two the one with the marker is whole: it comes last when a checkpoint
-// is copied, and goes first when the original is removed.
+// The one with the marker is whole: the marker comes last when a checkpoint is
+// copied, and goes first when the original is removed.
 Result<Recovery> RecoverRemote(const std::string& final_path,
                                const std::string& replaced,
                                const MayGoOn& may_go_on) {
@@ -148,7 +148,7 @@ Result<Recovery> RecoverRemote(const std::string& final_path,
   return Recovery::kRestored;
 }
 
-// The save that has put it aside keeps it locked while it lives.
+// The save that put it aside keeps it locked while it lives.
 Result<Recovery> RecoverLocal(const std::string& final_path,
                               const std::string& replaced) {
   Result<DirectoryLock> aside = DirectoryLock::Take(replaced);

@@ -1,4 +1,4 @@
-// Which directories are checkpoints whose save has not ended, or never will.
+// Which directories hold a checkpoint whose save has not ended, or never will.
 //
 // Thread-safety: any thread. Ownership: none.
 // Errors: those of the file system, with the path.
@@ -15,7 +15,7 @@
 
 namespace holdfast {
 
-// What a checkpoint is called while another takes its place.
+// The name of a checkpoint while another takes its place.
 std::string ReplacedName(const std::string& name);
 // The name it had; absent for other names.
 std::optional<std::string> NameOfReplaced(std::string_view name);
@@ -25,7 +25,7 @@ std::optional<std::string> NameOfReplaced(std::string_view name);
 Result<bool> HoldsNothing(const std::string& directory);
 
 bool HasCommitMarker(const std::string& directory);
-// Ok when there is none.
+// Ok when there is no marker.
 Status RemoveCommitMarker(const std::string& directory);
 
 // Whether the directory says of itself that it was begun and not committed:
@@ -33,7 +33,7 @@ Status RemoveCommitMarker(const std::string& directory);
 // marker.
 bool IsBegunOnly(const std::string& directory);
 
-// What kAuto comes to at a path: nothing can be renamed in an object store, so
+// The meaning of kAuto at a path: nothing can be renamed in an object store, so
 // there it is kMarkerFile, as in Orbax on gs://.
 CommitMode ResolvedCommitMode(const std::string& path, CommitMode mode);
 
@@ -46,10 +46,11 @@ Status DestinationExistsError(const std::string& path);
 // object store kAuto takes the marker, or the absence of all signs of a save or
 // a removal: what other tools have copied there is to be found by its path.
 bool IsFinished(const std::string& directory, CommitMode mode);
-// For one of the steps of a root, which nobody has asked for by its path: with
-// kAuto the marker must be there in an object store.
+// For a step of a root that was not asked for by its path: with kAuto the
+// marker must be there in an object store.
 bool IsFinishedStep(const std::string& directory, CommitMode mode);
-// Gives a checkpoint without a marker, whose path is its own word, one.
+// Gives a marker to a checkpoint that has none and counts because its user
+// named its path.
 Status WriteMissingMarker(const std::string& directory);
 // FailedPrecondition "Found incomplete checkpoint at P."
 Status IncompleteError(const std::string& directory);

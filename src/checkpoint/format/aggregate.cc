@@ -42,7 +42,7 @@ Status ParseMsgpack(std::string_view data, Visitor& visitor) {
                        ": not a msgpack value");
 }
 
-// What both visitors below share: parse errors end the parse.
+// Both visitors below share this: a parse error ends the parse.
 struct VisitorBase : msgpack::null_visitor {
   Status status;
 
@@ -60,8 +60,8 @@ struct VisitorBase : msgpack::null_visitor {
   }
 };
 
-// The payload of extensions 1 and 3, [[extent, ...], dtype name, bytes], and
-// of 2, [real, imaginary].
+// Reads the payload of extensions 1 and 3, [[extent, ...], dtype name, bytes],
+// and of extension 2, [real, imaginary].
 struct ArrayVisitor : VisitorBase {
   int depth = 0;
   uint32_t outer_count = 0;
@@ -80,8 +80,8 @@ struct ArrayVisitor : VisitorBase {
   bool start_map(uint32_t) {
     return Fail(DataLossError("map inside an array"));
   }
-  // Integers are extents, but beside each other they are numbers: a packer
-  // may write 2.0 as 2.
+  // Inner integers are extents. Integers beside each other are numbers, as a
+  // packer may write 2.0 as 2.
   bool visit_positive_integer(uint64_t value) {
     if (depth == 1) return visit_float64(static_cast<double>(value));
     if (value > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) {
@@ -125,6 +125,7 @@ Result<Array> ParseArray(std::string_view payload) {
   }
   const int64_t element_count = ElementCount(visitor.shape);
   const size_t element_bytes = DTypeBytes(*dtype);
+  // Sizes must agree before memory is taken for the array.
   if (bytes.size() % element_bytes != 0 ||
       static_cast<uint64_t>(element_count) != bytes.size() / element_bytes) {
     return DataLossError("array: got " + std::to_string(bytes.size()) +
@@ -168,7 +169,7 @@ Result<Tree> ParseText(std::string_view text) {
   return Tree(text);
 }
 
-// The children of {"0": a, "1": b, ...} in that order.
+// Returns the children of {"0": a, "1": b, ...} in that order.
 Result<std::vector<const Tree*>> Numbered(const Tree* dict) {
   if (dict == nullptr || dict->kind() != NodeKind::kDict) {
     return DataLossError("chunked array: want dicts 'shape' and 'chunks'");
@@ -205,7 +206,7 @@ Result<Shape> ChunkedShape(const Tree& dict) {
   return shape;
 }
 
-// The arrays of "chunks", all of one dtype and together `byte_count` bytes.
+// Returns the arrays of "chunks", all of one dtype.
 Result<std::vector<const Array*>> ChunkedParts(const Tree& dict) {
   HF_ASSIGN_OR_RETURN(auto chunks, Numbered(dict.Find("chunks")));
   std::vector<const Array*> parts;
@@ -243,7 +244,7 @@ Result<Tree> ParseValue(std::string_view data, int depth);
 
 class TreeVisitor : public VisitorBase {
  public:
-  // `depth` containers and tuples are around this value already.
+  // `depth` counts the containers and tuples around this value.
   explicit TreeVisitor(int depth) : depth_(depth), is_root_(depth == 0) {}
 
   Tree root;
@@ -325,7 +326,8 @@ class TreeVisitor : public VisitorBase {
     return true;
   }
 
-  // Orbax joins chunked arrays in dicts of dicts, not below lists and tuples.
+  // Orbax joins chunked arrays only in dicts of dicts, not below lists and
+  // tuples.
   bool IsJoinable() const {
     if (!is_root_) return false;
     for (const Frame& frame : frames_) {
@@ -354,6 +356,8 @@ class TreeVisitor : public VisitorBase {
     return std::adjacent_find(keys.begin(), keys.end()) == keys.end();
   }
 
+  // A tuple is a payload of its own, parsed by a new visitor: depth goes along
+  // so that nesting stays bounded.
   bool AddTuple(std::string_view payload) {
     const int depth = depth_ + static_cast<int>(frames_.size()) + 1;
     if (depth > kDepthMax) return Fail(DataLossError("nested too deep"));

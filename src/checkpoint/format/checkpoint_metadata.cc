@@ -59,7 +59,7 @@ Status WrongType(std::string_view member, std::string_view want,
                        got.type_name() + ", want " + std::string(want) + ")");
 }
 
-// The member as an object; an empty one when it is absent or null.
+// Takes the member as an object; an empty one when it is absent or null.
 Result<ordered_json> TakeObject(ordered_json& document,
                                 std::string_view member) {
   const auto found = document.find(member);
@@ -111,7 +111,7 @@ Status TakeHandlers(const ordered_json& document, ItemHandlers& handlers) {
   return Status();
 }
 
-// Moves the members beyond `known` into `custom`.
+// Moves the members that are not in `known` into `custom`.
 template <size_t kCount>
 Status FoldUnknown(ordered_json& document,
                    const std::array<std::string_view, kCount>& known,

@@ -57,7 +57,7 @@ inline constexpr std::string_view kV1StatefulHandlerTypestr =
     "orbax.checkpoint.experimental.v1._src.handlers."
     "stateful_checkpointable_handler.StatefulCheckpointableHandler";
 
-// What a handler reads, whichever of its names was written.
+// The type of item that a handler reads, under whichever of its names.
 enum class ItemType : uint8_t {
   kUnknown,
   kPyTree,
@@ -92,8 +92,8 @@ struct CheckpointMetadata {
 // Byte for byte as Orbax 0.12.8 writes it.
 std::string SerializeCheckpointMetadata(const CheckpointMetadata& metadata);
 
-// Members it does not know are added to custom_metadata; DataLoss when
-// custom_metadata has members of its own then, as in Orbax.
+// Unknown members are added to custom_metadata. DataLoss when custom_metadata
+// has members of its own then, as in Orbax.
 Result<CheckpointMetadata> ParseCheckpointMetadata(std::string_view text);
 
 // `metadata/_ROOT_METADATA` of a manager's root.

@@ -15,9 +15,9 @@ namespace holdfast {
 namespace {
 
 constexpr uint64_t kDigestFileVersion = 1;
-// At the end of nodes, and of values with a tail.
+// A CRC of this size lies at the end of nodes, and of values with a tail.
 constexpr uint64_t kCrcBytes = 4;
-// A reader takes memory for a block.
+// A reader takes memory for one block, so its size is bounded.
 constexpr uint64_t kBlockBytesMax = 16 << 20;
 constexpr std::string_view kTrailerStart = ",\"crc32c\":\"";
 constexpr std::string_view kTrailerEnd = "\"}";
@@ -89,7 +89,7 @@ Status ReadValues(JsonScanner& in, bool is_node,
   });
 }
 
-// CRCs of one value row, by its number.
+// The CRCs of one value row, which its number names.
 struct NumberedCrcs {
   uint64_t number = 0;
   std::vector<uint32_t> crcs;
@@ -117,8 +117,8 @@ Status ReadNumberedCrcs(JsonScanner& in, std::vector<NumberedCrcs>& rows) {
   });
 }
 
-// Members as they stand in the text; rows refer to each other by number, and
-// may come in any order.
+// Members as they stand in the text. Rows refer to each other by number, and
+// members may come in any order.
 struct DigestMembers {
   std::vector<FileDigest> files;
   std::vector<ValueDigest> values;
@@ -176,6 +176,7 @@ Status JoinMembers(DigestMembers members, DigestFile& digests) {
       return WrongCount("tails", row, want);
     values[row.number].tail = row.crcs[0];
   }
+  // A node's last four bytes are its CRC.
   for (const ValueDigest& node : members.nodes) {
     if (node.byte_count < kCrcBytes) {
       return DataLossError("nodes: got " + std::to_string(node.byte_count) +
@@ -210,7 +211,7 @@ void AppendValueRows(std::string& out, std::string_view member, bool is_node,
   out += ']';
 }
 
-// One row for each value that is no node and has CRCs of this kind, which
+// Writes a row for each value that is no node and has CRCs of this kind, which
 // `crcs_of` gives; nothing when there is none.
 template <typename CrcsOf>
 void AppendNumberedCrcs(std::string& out, std::string_view member,
@@ -269,6 +270,8 @@ std::string SerializeDigestFile(const DigestFile& digests) {
     return row.tail ? std::span<const uint32_t>(&*row.tail, 1)
                     : std::span<const uint32_t>();
   });
+  // The trailer covers everything before it, so that a damaged list cannot
+  // vouch for damaged files.
   const uint32_t crc = Crc32c(out);
   out += kTrailerStart;
   AppendCrcHex(out, crc);

@@ -44,7 +44,7 @@ struct FileDigest {
   friend bool operator==(const FileDigest&, const FileDigest&) = default;
 };
 
-// What blocks have unless a sidecar says otherwise.
+// The size of blocks unless a sidecar says otherwise.
 inline constexpr uint64_t kDigestBlockBytes = 64 << 10;
 
 struct ValueDigest {

@@ -33,14 +33,14 @@ std::string_view KindOf(char c) {
   }
 }
 
-// The position after the digits from `position`; the same when there is none.
+// Returns the position after the digits that begin at `position`.
 size_t SkipDigits(std::string_view text, size_t position) {
   while (position < text.size() && IsDigit(text[position])) ++position;
   return position;
 }
 
-// ordered_json finds a member by looking at each one; the index keeps an
-// object with many members linear.
+// ordered_json finds a member by looking at each one. The index keeps an object
+// with many members linear.
 class ObjectBuilder {
  public:
   explicit ObjectBuilder(nlohmann::ordered_json& value)
@@ -48,6 +48,8 @@ class ObjectBuilder {
 
   nlohmann::ordered_json& Member(std::string_view key) {
     const auto [entry, is_new] =
+        // As Python does, the last of equal keys wins, in the place of the
+        // first.
         index_.emplace(std::string(key), members_.size());
     if (is_new) members_.emplace_back(entry->first, nullptr);
     return (members_.begin() + entry->second)->second;
@@ -139,7 +141,7 @@ Status JsonScanner::ReadStringView(std::string& scratch,
   return Error("string does not end");
 }
 
-// The rest of a string whose first escape is at offset_.
+// Reads the rest of a string whose first escape is at offset_.
 Status JsonScanner::ReadEscapes(size_t start, std::string& value) {
   value.assign(text_.substr(start, offset_ - start));
   while (offset_ < text_.size()) {
@@ -269,7 +271,8 @@ Status JsonScanner::ReadInteger(Int& value) {
 Status JsonScanner::ReadInt64(int64_t& value) { return ReadInteger(value); }
 Status JsonScanner::ReadUint64(uint64_t& value) { return ReadInteger(value); }
 
-// Too large for a double is infinity and too small is zero, as in Python.
+// A number too large for a double is infinity, and a too small one is zero, as
+// in Python.
 Status JsonScanner::ReadNumber(nlohmann::ordered_json& value) {
   std::string_view token;
   bool is_integer = false;

@@ -81,7 +81,8 @@ void AppendArray(std::string& out, const ordered_json& value) {
   out += ']';
 }
 
-// `digits` without a point, `exponent` of the first one: 1.5e3 is "15", 3.
+// Puts the point into `digits`; `exponent` is that of the first one: 1.5e3 is
+// "15" and 3.
 std::string FixedPoint(const std::string& digits, int exponent) {
   if (exponent < 0) return "0." + std::string(-exponent - 1, '0') + digits;
   const size_t integer_count = exponent + 1;
@@ -140,7 +141,7 @@ void AppendPythonJsonFloat(std::string& out, double value) {
   const int exponent = std::atoi(std::string(text.substr(e + 1)).c_str());
   std::string digits(1, text[0]);
   if (e > 2) digits += text.substr(2, e - 2);
-  // The bounds of repr(): float_repr_style "short".
+  // repr() switches notation at these bounds (float_repr_style "short").
   const bool fixed = exponent >= -4 && exponent < 16;
   out += fixed ? FixedPoint(digits, exponent) : Scientific(digits, exponent);
 }

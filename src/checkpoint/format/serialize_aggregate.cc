@@ -21,7 +21,8 @@ namespace {
 
 using Packer = msgpack::packer<msgpack::sbuffer>;
 
-// Larger arrays are cut into pieces of this size, each an array of its own.
+// Larger arrays are cut into pieces of this size, as flax does, since a msgpack
+// extension ends at 4 GiB.
 constexpr size_t kArrayBytesMax = size_t{1} << 30;
 
 Status Refused(const std::vector<std::string>& path, std::string_view why) {
@@ -42,7 +43,7 @@ void PackExtension(Packer& packer, int8_t type, const msgpack::sbuffer& body) {
   packer.pack_ext_body(body.data(), static_cast<uint32_t>(body.size()));
 }
 
-// [shape, dtype name, bytes].
+// Packs [shape, dtype name, bytes].
 void PackElements(Packer& packer, int8_t type, const Shape& shape, DType dtype,
                   std::string_view bytes) {
   msgpack::sbuffer body;
@@ -56,7 +57,7 @@ void PackElements(Packer& packer, int8_t type, const Shape& shape, DType dtype,
   PackExtension(packer, type, body);
 }
 
-// The elements of a leaf in C order.
+// Gathers the elements of a leaf in C order.
 Result<Array> Gather(const Tree& leaf) {
   HF_ASSIGN_OR_RETURN(Array whole,
                       Array::Allocate(leaf.array_dtype(), leaf.array_shape()));
@@ -77,7 +78,7 @@ Result<Array> Gather(const Tree& leaf) {
   return whole;
 }
 
-// {"0": ..., "1": ...}
+// Packs {"0": ..., "1": ...}.
 template <typename Pack>
 void PackNumbered(Packer& packer, size_t count, const Pack& pack) {
   packer.pack_map(static_cast<uint32_t>(count));

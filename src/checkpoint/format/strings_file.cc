@@ -13,7 +13,7 @@
 namespace holdfast {
 namespace {
 
-// A pointer element as the member it names; nullopt for a stray "~".
+// Decodes a part of a JSON pointer; nullopt for a stray "~".
 std::optional<std::string> MemberOf(std::string_view element) {
   std::string member;
   for (size_t i = 0; i < element.size(); ++i) {
@@ -88,8 +88,8 @@ class StringsParser {
  private:
   Status ReadMember(std::string name, std::string_view member) {
     AppendElement(name, member);
-    // Of two objects with one name, parsers keep one: which is not for us to
-    // guess.
+    // Of two members with one name a parser keeps one, and we must not guess
+    // which.
     if (!names_.insert(name).second) return in_.Error("member is given twice");
     if (in_.Peek() == '{') {
       name += '/';

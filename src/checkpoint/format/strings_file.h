@@ -22,9 +22,8 @@ namespace holdfast {
 // Parameter name -> text.
 using StringsFile = std::map<std::string, std::string, std::less<>>;
 
-// InvalidArgument, naming the leaf: a "~" that is not "~0" or "~1", names of
-// which one is a path inside the other ("a" and "a/b"), text that is not
-// UTF-8.
+// InvalidArgument, naming the leaf, for: a "~" that is not "~0" or "~1"; a name
+// that is a path inside another ("a" and "a/b"); text that is not UTF-8.
 Result<std::string> SerializeStringsFile(const StringsFile& strings);
 // Values by the parameter name that leads to them.
 Result<StringsFile> ParseStringsFile(std::string_view text);

@@ -177,6 +177,8 @@ class TreeMetadataParser {
                      ", want 1 or 2)");
   }
 
+  // Eighteen digits fit an int64_t; Unflatten compares indexes as text of equal
+  // length.
   Status CheckIndex(const KeyElement& element) const {
     if (!element.is_sequence) return Status();
     const bool digits_only =
@@ -219,7 +221,7 @@ class TreeMetadataParser {
 uint64_t HashKeys(const KeyPath& path) {
   uint64_t hash = path.size();
   for (const KeyElement& element : path) {
-    // The odd multiplier of FNV-1a spreads the order of the elements.
+    // The odd multiplier of FNV-1a makes the order of the elements matter.
     hash = hash * 0x100000001b3 ^ std::hash<std::string>()(element.key);
   }
   return hash;
