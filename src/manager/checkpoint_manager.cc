@@ -1,4 +1,4 @@
-// Making a manager, and the questions that it answers.
+// Makes a manager, and answers its questions.
 #include "holdfast/orbax/checkpoint_manager.h"
 
 #include <algorithm>
@@ -177,8 +177,9 @@ Status Manager::Load(bool with_metadata) {
   list_.steps.clear();
   for (const ScannedStep& step : steps) {
     if (!step.committed) continue;
-    // A name alone makes no step: it would count as one that is kept, and go as
-    // one that is not. In an object store the marker has said so.
+    // A name alone makes no step: it would count as one that is kept, and be
+    // removed as one that is not. In an object store the marker has decided
+    // already.
     if (!IsUrl(directory_)) {
       HF_ASSIGN_OR_RETURN(const bool is_checkpoint,
                           HoldsCheckpoint(directory_ + "/" + step.name));
@@ -258,11 +259,11 @@ Result<std::string> Manager::RootMetadata() {
   return *root_metadata_;
 }
 
-// Damage is told with the step that may be asked for instead; other errors are
-// what they are.
+// Reports damage together with the step to ask for instead; other errors stay
+// as they are.
 Status Manager::LatestStepError(int64_t step, const std::string& path,
                                 const Status& why) const {
-  // Of a whole step something was asked for that it never had.
+  // A whole step may lack the item that was asked for: that is no damage.
   const bool is_damage = why.code() == StatusCode::kDataLoss ||
                          (IsDamagedStep(path, why) && !IsWholeStep(path));
   if (!is_damage) return why;

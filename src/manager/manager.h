@@ -26,7 +26,7 @@ class Manager : public CheckpointManager {
   Manager(std::string directory, CheckpointManagerOptions options);
   ~Manager() override;
 
-  // In this order, each once.
+  // Call each once, in this order.
   Status OpenRoot(const std::string& metadata);
   Status MakeCheckpointer(const ManagerItems& items);
 
@@ -73,7 +73,7 @@ class Manager : public CheckpointManager {
   // The composite of items that is saved or restored for `args`.
   CompositeArgs WholeArgs(const CheckpointArgs& args) const;
   Status Load(bool with_metadata);
-  // Times and metrics that a light start has left out.
+  // Reads times and metrics that a light start left out.
   Status EnsureMetadata();
   Result<bool> Decide(const StepRecord& step);
   Status LatestStepError(int64_t step, const std::string& path,
@@ -83,16 +83,16 @@ class Manager : public CheckpointManager {
                               ProcessGroup& group) const;
   Result<std::string> ReadDirectoryOf(int64_t step,
                                       const std::string& root) const;
-  // `ready`: a failure that this process has had already.
+  // `ready` is a failure that this process had before.
   Result<std::vector<int64_t>> AgreeOnRemoval(KnownStep saved, Status ready);
   Result<std::optional<Metrics>> MetricsToSave(
       const ManagerSaveOptions& options) const;
   Status StartSave(int64_t step, const CheckpointArgs& args,
                    const ManagerSaveOptions& options);
   void NoteSaved(KnownStep saved, const std::vector<int64_t>& removed);
-  // After the commit.
+  // Runs after the commit.
   Status DisposeOfOld(const Finishing& finishing);
-  // The list as the save that is under way will leave it.
+  // Brings the list to what it will be after the save that is under way.
   void ApplyFinishing();
   // Joins the thread, and takes back what a failed save had changed.
   Status TakeFinished();
@@ -108,7 +108,7 @@ class Manager : public CheckpointManager {
   AsyncCheckpointer* async_ = nullptr;  // checkpointer_, if it is one
   StepList list_;
   bool has_metadata_ = false;  // list_ has times and metrics
-  // Whether checkpoints are one item without a name; absent: not known yet.
+  // True when checkpoints are one item without a name; absent while unknown.
   std::optional<bool> is_default_item_;
   std::optional<std::string> root_metadata_;
   std::unique_ptr<Finishing> finishing_;

@@ -63,7 +63,7 @@ Status CheckDeletion(const std::string& directory,
   return Status();
 }
 
-// What Orbax would find out only when it has saved a step.
+// Refuses at once what Orbax would find out only after it has saved a step.
 Status CheckPolicies(const CheckpointManagerOptions& options) {
   if (options.preservation_policy &&
       (options.keep_time_interval_seconds.value_or(0) != 0 ||

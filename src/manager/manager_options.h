@@ -21,7 +21,7 @@ PreservationPolicy PreservationPolicyOf(
 std::shared_ptr<const StepNameFormat> NameFormatOf(
     const CheckpointManagerOptions& options);
 
-// Whether processes could come to different decisions by themselves.
+// True when processes could decide differently by themselves.
 bool IsContinuous(const SaveDecisionPolicy& policy);
 
 }  // namespace holdfast

@@ -1,5 +1,5 @@
-// A manager's saves: deciding, saving, and what goes when the new step is
-// there.
+// A manager's saves: the decision, the save, and the removal of old steps when
+// the new one is there.
 #include <algorithm>
 #include <optional>
 #include <set>
@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::string_view kMetricsItem = "metrics";
 
-// What one process knows that the others may not, as one letter each.
+// Things that one process knows and others may not, as one letter each.
 std::string ContextText(const DecisionContext& context) {
   return std::string(context.reached_preemption ? "p" : "") +
          (context.is_saving_in_progress ? "s" : "");
@@ -38,7 +38,7 @@ Status AfterClose(const std::string& directory) {
   return FailedPreconditionError("manager of " + directory + ": it is closed");
 }
 
-// A value that is borrowed, as what is to be shared.
+// Wraps a borrowed value for callers that want a shared one.
 std::shared_ptr<const CheckpointArgs> Borrowed(const CheckpointArgs& args) {
   return std::shared_ptr<const CheckpointArgs>(
       std::shared_ptr<const CheckpointArgs>(), &args);
@@ -107,7 +107,7 @@ Result<bool> Manager::DecideTogether(const StepRecord& step,
   const Meeting meeting{"whether to save", directory_};
   HF_ASSIGN_OR_RETURN(const std::vector<std::string> contexts,
                       group.AllGather(meeting, ContextText(context)));
-  // The clocks of processes differ: that of rank 0 decides.
+  // The clocks of processes differ, so rank 0 decides.
   const Result<bool> mine = holdfast::ShouldSave(
       save_policy_, step, list_.Records(), MergedContext(contexts));
   HF_RETURN_IF_ERROR(group.Agree(meeting, mine.status()));
@@ -176,7 +176,7 @@ Result<std::vector<int64_t>> Manager::AgreeOnRemoval(KnownStep saved,
       StepsToRemove(preservation_policy_, with_it, NowNs());
   if (!ready.ok()) mine = std::move(ready);
   if (!is_shared()) return mine;
-  // The clocks of processes differ: that of the primary host decides.
+  // The clocks of processes differ, so the primary host decides.
   ProcessGroup& group = *processes().group;
   const Meeting meeting{"steps to remove", directory_};
   HF_RETURN_IF_ERROR(group.Agree(meeting, mine.status()));
@@ -199,6 +199,7 @@ Status Manager::StartSave(int64_t step, const CheckpointArgs& args,
     whole.items[std::string(kMetricsItem)] =
         std::make_shared<JsonSave>(*options.metrics);
   }
+  // A step of that name may still be on its way out.
   disposal_.WaitFor(format_->BuildName(step));
   CheckpointerSaveOptions save;
   save.custom_metadata = options.custom_metadata;
@@ -210,6 +211,8 @@ void Manager::NoteSaved(KnownStep saved, const std::vector<int64_t>& removed) {
   finishing_ = std::make_unique<Finishing>();
   Finishing& finishing = *finishing_;
   finishing.saved = std::move(saved);
+  // The list shows the outcome at once; a save that fails takes it back
+  // (TakeFinished).
   list_.Add(finishing.saved);
   const std::set<int64_t> going(removed.begin(), removed.end());
   finishing.removed = list_.Take(
@@ -255,7 +258,7 @@ Status Manager::TakeFinished() {
   if (finishing_->thread.joinable()) finishing_->thread.join();
   const std::unique_ptr<Finishing> finished = std::move(finishing_);
   if (finished->status.ok()) return Status();
-  // What is there counts, whatever has failed.
+  // After a failure the files decide which steps there are.
   const auto is_gone = [&](const std::string& name) {
     return !IsPathFinalized(directory_ + "/" + name, format_->committed_by());
   };

@@ -13,7 +13,7 @@
 
 namespace holdfast {
 
-// Durable when it returns. Nothing happens when there is one already.
+// Durable when it returns. Keeps an existing file.
 Status WriteRootMetadata(const std::string& root,
                          const std::string& custom_metadata_json);
 // The custom metadata as a JSON object; nullopt without a metadata directory.

@@ -20,7 +20,8 @@
 namespace holdfast {
 namespace {
 
-// As Orbax names what it moves: "20260131-235959-123456", local time.
+// Named as Orbax names directories that it moves: "20260131-235959-123456",
+// local time.
 std::string TimeText() {
   const int64_t now_ns = SystemNowNs();
   const auto seconds = static_cast<std::time_t>(now_ns / kNsASecond);
@@ -35,7 +36,7 @@ std::string TimeText() {
   return std::string(text, size) + micros;
 }
 
-// In an object store: directories that a save or a removal has not done with.
+// In an object store: directories that a save or a removal has not finished.
 std::vector<std::string> UncommittedLeases(const std::string& root) {
   std::vector<std::string> paths;
   if (!IsUrl(root)) return paths;
@@ -128,7 +129,7 @@ Status StepDisposal::MoveAside(const std::string& name) {
   const Status moved = lock.ok()
                            ? PublishDirectory(source, directory + "/" + name)
                            : lock.status();
-  // Somebody else has deleted it.
+  // Another process has deleted it.
   return moved.code() == StatusCode::kNotFound ? Status() : moved;
 }
 
@@ -140,7 +141,7 @@ Status StepDisposal::MoveInBucket(const std::string& name) {
       root + "/" + name,
       AbsolutePath(bucket + "/" + *options_.todelete_full_path + "/" + name +
                    "-" + TimeText()));
-  // Somebody else has deleted it.
+  // Another process has deleted it.
   return moved.code() == StatusCode::kNotFound ? Status() : moved;
 }
 

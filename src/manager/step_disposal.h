@@ -20,9 +20,9 @@ namespace holdfast {
 
 struct DisposalOptions {
   std::string root;  // absolute
-  // Nothing in object stores, as in Orbax: steps are removed there.
+  // Ignored in object stores, as in Orbax: steps are removed there.
   std::optional<std::string> todelete_subdir;
-  // In object stores: where steps go, in their bucket, under names with the
+  // For object stores: steps go there, in their bucket, under names with the
   // time.
   std::optional<std::string> todelete_full_path;
   bool in_background = false;  // the renames, too
@@ -34,15 +34,16 @@ class StepDisposal {
  public:
   explicit StepDisposal(DisposalOptions options);
 
-  // Removes what crashed managers have left in the trash.
+  // Removes what crashed managers left in the trash.
   void RemoveLeftovers();
-  // The steps of these names go, once one of `staying` is seen to be there.
+  // Removes the steps of these names, once one of `staying` is seen to be
+  // there.
   Status Dispose(const std::vector<std::string>& names,
                  const std::vector<std::string>& staying);
-  // The one of this name goes, whatever stays.
+  // Removes the step of this name, whatever stays.
   Status DisposeOf(const std::string& name);
-  // Before a step of this name is saved: in an object store its predecessor is
-  // removed under its own name.
+  // Call it before a step of this name is saved: in an object store its
+  // predecessor is removed under its own name.
   void WaitFor(const std::string& name);
   void Finish() { remover_.Finish(); }
   Status TakeError() { return remover_.TakeError(); }

@@ -28,9 +28,9 @@ struct StepList {
   std::vector<int64_t> Numbers() const;
   std::optional<int64_t> Latest() const;
   bool Has(int64_t step) const;
-  // At its place by step, behind equal ones.
+  // Inserts it by step, behind equal ones.
   void Add(KnownStep step);
-  // Takes out what `is_wanted` says; what was taken.
+  // Takes out the steps for which `is_wanted` is true, and returns them.
   std::vector<KnownStep> Take(
       const std::function<bool(const KnownStep&)>& is_wanted);
 };

@@ -17,7 +17,7 @@ StepRemover::StepRemover(int thread_count)
 StepRemover::~StepRemover() { Finish(); }
 
 void StepRemover::Remove(std::string path) {
-  // In a bucket a step keeps its name, and somebody may save there again.
+  // In a bucket a step keeps its name, and another save may write there again.
   Run([path = std::move(path)] {
     return IsUrl(path) ? RemoveMarked(path) : RemoveDirectoryTree(path);
   });
@@ -27,7 +27,8 @@ void StepRemover::Run(std::function<Status()> job) {
   std::unique_lock lock(mutex_);
   if (is_finished_) return;
   jobs_.push_back(std::move(job));
-  // A job that adds another while Finish waits has its own thread go on.
+  // When Finish waits, the thread of the job that adds another does that one,
+  // too.
   if (!is_finishing_ &&
       threads_.size() < std::min(thread_count_, jobs_.size())) {
     StartThreads(1, threads_, [this] { Work(); });
@@ -67,7 +68,7 @@ void StepRemover::Work() {
   }
 }
 
-// Until there is none. REQUIRES: lock holds mutex_.
+// Runs jobs until there are none. REQUIRES: lock holds mutex_.
 void StepRemover::RunJobs(std::unique_lock<std::mutex>& lock) {
   while (!jobs_.empty()) {
     const std::function<Status()> job = std::move(jobs_.front());

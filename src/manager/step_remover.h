@@ -28,8 +28,8 @@ class StepRemover {
   StepRemover(const StepRemover&) = delete;
   StepRemover& operator=(const StepRemover&) = delete;
 
-  // Removes the directory; of a bucket, if it is marked for it. Nothing happens
-  // after Finish.
+  // Removes the directory; in a bucket only if it is marked for removal. Does
+  // nothing after Finish.
   void Remove(std::string path);
   void Run(std::function<Status()> job);
   // Waits until there is nothing to do.

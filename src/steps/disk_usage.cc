@@ -1,4 +1,5 @@
-// MeasureDiskUsage: whose bytes they are.
+// MeasureDiskUsage: which step, item and kind of file the bytes on disk belong
+// to.
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -22,7 +23,7 @@ namespace {
 
 using Inode = std::pair<uint64_t, uint64_t>;
 
-// What one entry of the root is.
+// One entry of the root.
 struct RootEntry {
   enum class Kind : uint8_t { kStep, kTemporary, kTrash, kOther };
   std::string name;
@@ -60,8 +61,8 @@ std::string_view KindOfFile(std::string_view path) {
   return is_array_metadata ? "metadata" : "data";
 }
 
-// The directory that an item of a composite is in; "" for files of the step
-// itself, and of a step that is one item.
+// The directory of an item of a composite; "" for files of the step itself, and
+// for a step that is one item.
 std::string_view ItemOfFile(std::string_view path, bool is_one_item) {
   const size_t slash = path.find('/');
   if (is_one_item || slash == path.npos) return "";
@@ -94,7 +95,8 @@ Result<std::vector<RootEntry>> EntriesOf(const std::string& root) {
       entries.push_back(std::move(entry));
     }
   }
-  // Steps first and by number, so that what they share is the oldest's.
+  // Steps come first and by number, so that shared files count for the oldest
+  // step.
   std::stable_sort(entries.begin(), entries.end(),
                    [](const RootEntry& a, const RootEntry& b) {
                      if (a.kind != b.kind) return a.kind < b.kind;
@@ -117,7 +119,7 @@ Status AddLooseFile(const std::string& root, RootEntry& entry) {
   return Status();
 }
 
-// A checkpoint by itself is its only step, by the name ".".
+// A checkpoint that is no root counts as its only step, named ".".
 Result<std::vector<RootEntry>> EntriesOfPath(const std::string& path) {
   const auto place = FindPlace(path, {});
   if (!place.ok() || place->info.path != path) return EntriesOf(path);
@@ -131,7 +133,7 @@ Status WalkEntry(const std::string& root, RootEntry& entry) {
   if (!entry.is_directory) return AddLooseFile(root, entry);
   const Status walked =
       WalkFiles(entry.name == "." ? root : root + "/" + entry.name, keep);
-  // Removed by somebody meanwhile.
+  // Another process removed it meanwhile.
   return walked.code() == StatusCode::kNotFound ? Status() : walked;
 }
 
@@ -141,6 +143,7 @@ class UsageCounter {
     const bool is_one_item = IsOneItem(entry.files);
     std::vector<UsageRow> rows;
     for (const WalkedFile& file : entry.files) {
+      // A file with several names is counted where it is first seen.
       const bool is_new =
           file.link_count == 1 ||
           counted_.insert(Inode{file.device, file.inode}).second;

@@ -11,7 +11,7 @@
 
 namespace holdfast {
 
-// Of directories that are made, `mode` are the permissions whatever the umask
+// Directories that it makes get the permissions `mode`, whatever the umask
 // says; absent: 0777 less the umask.
 Status MakeDirectories(const std::string& path, std::optional<uint32_t> mode);
 

@@ -13,15 +13,15 @@ namespace {
 
 using Answer = std::vector<bool>;
 
-// The first of `count` items that Python's slice [-n:] holds.
+// Index of the first of `count` items in Python's slice [-n:].
 size_t TailStart(int64_t n, size_t count) {
   const auto size = static_cast<int64_t>(count);
   if (n <= 0) return static_cast<size_t>(std::min(-n, size));
   return static_cast<size_t>(std::max<int64_t>(size - n, 0));
 }
 
-// Of what is kept, all but the last so many are not. 0 is no bound: what
-// Python's slice [:-0] holds is nothing.
+// Keeps only the last `max_to_keep` of those kept. 0 means no bound, because
+// Python's slice [:-0] is empty.
 void KeepLast(const std::optional<int64_t>& max_to_keep, Answer& keep) {
   if (!max_to_keep || *max_to_keep == 0) return;
   const auto kept =
@@ -88,7 +88,7 @@ struct Preserver {
   Result<Answer> operator()(const EveryNStepsClosest& policy) const {
     if (policy.interval_steps == 0) return ZeroInterval();
     const auto interval = static_cast<double>(policy.interval_steps);
-    // By multiple: the nearest step's index, and how far it is.
+    // For each multiple: the index of the nearest step, and its distance.
     std::map<double, std::pair<size_t, double>> nearest;
     for (size_t i = 0; i < steps.size(); ++i) {
       const auto step = static_cast<double>(steps[i].step);
@@ -139,6 +139,8 @@ struct Preserver {
       const auto age_ns = static_cast<double>(context.now_ns - step.time_ns);
       const bool is_young =
           age_ns <= policy.seconds * static_cast<double>(kNsASecond);
+      // A step older than the duration stays when the one before it stays, as
+      // in Orbax.
       keep.push_back(is_young || (!keep.empty() && keep.back()));
     }
     return keep;
@@ -174,7 +176,7 @@ std::vector<size_t> SortedByMetric(const MetricFn& get_metric_fn, bool reverse,
   }
   std::stable_sort(sorted.begin(), sorted.end(),
                    [&](const auto& a, const auto& b) {
-                     // Not-a-number orders with nothing: it comes first.
+                     // NaN orders with nothing; it comes first.
                      if (std::isnan(a.first) || std::isnan(b.first)) {
                        return std::isnan(a.first) && !std::isnan(b.first);
                      }

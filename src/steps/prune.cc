@@ -1,4 +1,4 @@
-// PlanPrune and Prune: which steps go, and their going.
+// PlanPrune and Prune: which steps go, and how they are removed.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -25,8 +25,8 @@ std::string PrefixOf(const std::string& name) {
   return name.substr(0, name.rfind('_') + 1);  // npos + 1 is 0
 }
 
-// How steps with this prefix are named: zeros fill them up to the length that
-// most of those that begin with one have.
+// The format of names with this prefix. Zeros fill them up to the length that
+// most of the names that begin with a zero have.
 std::shared_ptr<const StepNameFormat> FormatWithPrefix(
     const std::string& prefix, const std::vector<ScannedStep>& steps) {
   std::map<size_t, size_t> counts;
@@ -77,6 +77,7 @@ Result<std::shared_ptr<const StepNameFormat>> FormatOf(
     }
   }
   if (best == nullptr) return StandardNameFormat();
+  // Two formats with as many steps each: a guess would remove the wrong ones.
   if (second == nullptr || second->step_count < best->step_count) {
     return best->format;
   }
@@ -87,7 +88,7 @@ Result<std::shared_ptr<const StepNameFormat>> FormatOf(
       ", and which of them are its steps cannot be told");
 }
 
-// Of directories with names of steps, those that are no checkpoints go.
+// Leaves out directories that are named like steps and are no checkpoints.
 Status LeaveOutStrangers(const std::string& root,
                          std::vector<ScannedStep>& steps,
                          std::vector<LeftAlone>& left_alone) {
@@ -105,7 +106,7 @@ Status LeaveOutStrangers(const std::string& root,
   return Status();
 }
 
-// The directories that no row is of, and no save or prune has made.
+// Lists the directories that belong to no row and that no save or prune made.
 Status ListOthers(const std::string& root, const std::vector<PruneRow>& rows,
                   std::vector<LeftAlone>& left_alone) {
   std::set<std::string> known = {std::string(kTrashDirectoryName),
@@ -129,7 +130,7 @@ Status ListOthers(const std::string& root, const std::vector<PruneRow>& rows,
   return Status();
 }
 
-// The files of each step, walked at once for all of them.
+// The files of each step; all steps are walked at once.
 Result<std::vector<std::vector<WalkedFile>>> FilesOf(
     const std::string& root, const std::vector<PruneRow>& rows) {
   std::vector<std::vector<WalkedFile>> files(rows.size());
@@ -138,7 +139,7 @@ Result<std::vector<std::vector<WalkedFile>>> FilesOf(
     const std::string path = root + "/" + rows[i].step.name;
     const Status walked = WalkFiles(
         path, [&](const WalkedFile& file) { files[i].push_back(file); });
-    // Removed by somebody else meanwhile: nothing to count.
+    // Another process removed it meanwhile: nothing to count.
     return walked.code() == StatusCode::kNotFound ? Status() : walked;
   }));
   return files;
@@ -185,14 +186,14 @@ Status LabelRows(const PruneOptions& options, std::vector<PruneRow>& rows) {
       if (keep[i]) rows[i].kept_by.push_back(rule.label);
     }
   }
-  // Whoever resumes will look for it.
+  // The newest step always stays: a run that resumes looks for it.
   if (!rows.empty() && rows.back().kept_by.empty()) {
     rows.back().kept_by.emplace_back(kNewestLabel);
   }
   return Status();
 }
 
-// Somebody else may prune the same root.
+// Another process may prune the same root.
 Status CheckSomethingStays(const std::string& root, const PrunePlan& plan) {
   for (const PruneRow& row : plan.rows) {
     if (row.kept_by.empty()) continue;

@@ -18,10 +18,10 @@
 namespace holdfast {
 namespace {
 
-// Tells ours from what else may lie there.
+// Tells our snapshots from anything else in the directory.
 constexpr std::string_view kSnapshotInfix = ".snapshot_";
 
-// Not valid while somebody else has the lock.
+// Not valid while another process has the lock.
 UniqueFd LockSnapshot(const std::string& path) {
   UniqueFd fd(
       ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
@@ -29,7 +29,7 @@ UniqueFd LockSnapshot(const std::string& path) {
   return fd;
 }
 
-// What dead processes have left.
+// Removes what dead processes left.
 void RemoveAbandoned(const std::string& directory) {
   const auto names = ListDirectory(directory);
   if (!names.ok()) return;
@@ -43,7 +43,7 @@ void RemoveAbandoned(const std::string& directory) {
 
 Status LinkInto(const std::string& source, const std::string& target) {
   HF_ASSIGN_OR_RETURN(const DirectoryTree tree, ListTree(source));
-  // Parents come last in the list.
+  // The list has parents last.
   for (auto directory = tree.directories.rbegin();
        directory != tree.directories.rend(); ++directory) {
     HF_RETURN_IF_ERROR(CreateDirectoryNew(target + "/" + *directory));
@@ -55,8 +55,8 @@ Status LinkInto(const std::string& source, const std::string& target) {
       return ErrnoStatus(errno, "link " + from + " as", to);
     }
   }
-  // Files that went while the names were read would be missed; the step goes as
-  // a whole, and is still there.
+  // A listing that ran while the step was removed would miss files. A step goes
+  // as a whole, so it is enough that its directory is still there.
   HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(source));
   if (kind == PathKind::kDirectory) return Status();
   return NotFoundError("link " + source + ": it is gone");
@@ -85,7 +85,7 @@ Result<std::unique_ptr<Snapshot>> Snapshot::Make(const std::string& source,
     (void)RemoveTree(path);
     return UnavailableError("snapshot " + path + ": it cannot be locked");
   }
-  // Removes it when the links fail.
+  // From here on the destructor removes it when the links fail.
   std::unique_ptr<Snapshot> snapshot(new Snapshot(path, std::move(lock)));
   HF_RETURN_IF_ERROR(LinkInto(source, path));
   return snapshot;

@@ -18,8 +18,8 @@ namespace holdfast {
 
 class Snapshot {
  public:
-  // Of the directory `source`, as a directory in `directory` whose name begins
-  // with `name`.
+  // Makes one of the directory `source`, in `directory`, under a name that
+  // begins with `name`.
   static Result<std::unique_ptr<Snapshot>> Make(const std::string& source,
                                                 const std::string& directory,
                                                 const std::string& name);

@@ -24,7 +24,7 @@ bool AreDigits(std::string_view text) {
   });
 }
 
-// nullopt too for what no int64 holds.
+// Also nullopt for a number that no int64 holds.
 std::optional<int64_t> NumberOf(std::string_view digits) {
   if (!AreDigits(digits)) return std::nullopt;
   int64_t number = 0;
@@ -221,7 +221,7 @@ class CompositeFormat : public StepNameFormat {
   const std::vector<std::shared_ptr<const StepNameFormat>> read_;
 };
 
-// Two objects that make and find the same names are one format.
+// Two objects are one format when they make and find the same names.
 bool IsSameFormat(const StepNameFormat& a, const StepNameFormat& b) {
   if (&a == &b) return true;
   if (!a.is_standard() || !b.is_standard()) return false;
@@ -318,7 +318,7 @@ Result<std::string> FindStepPath(const std::string& root,
 Result<std::optional<FoundStep>> LatestStepIn(const std::string& root,
                                               const StepNameFormat& format) {
   HF_ASSIGN_OR_RETURN(const std::vector<FoundStep> found, format.FindAll(root));
-  // Of two spellings of one step the later name, as Orbax's sort has it.
+  // When one step has two spellings the later name wins, as in Orbax's sort.
   const auto latest = std::max_element(
       found.begin(), found.end(), [](const FoundStep& a, const FoundStep& b) {
         return a.step != b.step ? a.step < b.step : a.name < b.name;
@@ -352,7 +352,7 @@ Result<int64_t> StepFromCheckpointName(std::string_view name) {
     const auto step = NumberOf(name.substr(underscore + 1));
     if (step) return *step;
   }
-  // The digits before the first suffix that has some.
+  // Takes the digits before the first suffix that has some.
   for (size_t suffix = name.find(kTemporarySuffix); suffix != name.npos;
        suffix = name.find(kTemporarySuffix, suffix + 1)) {
     size_t start = suffix;

@@ -8,7 +8,7 @@
 namespace holdfast {
 namespace {
 
-// Deeper metrics are not looked into; the parser has bounds of its own.
+// Metrics nested deeper are ignored; the parser has bounds of its own.
 constexpr int kMetricDepthMax = 64;
 
 void CollectNumbers(const nlohmann::ordered_json& value,

@@ -24,9 +24,9 @@ namespace holdfast {
 namespace {
 
 constexpr std::string_view kMetricsFile = "metrics/metrics";
-// Larger ones are no metrics and no metadata of ours; their steps have none.
+// A larger file is neither metrics nor our metadata; its step has none.
 constexpr int64_t kStepFileBytesMax = int64_t{64} << 20;
-// A thread costs more than reading fewer steps than that.
+// Reading fewer steps than this costs less than a thread.
 constexpr size_t kStepsAThread = 128;
 constexpr size_t kThreadCountMax = 8;
 
@@ -35,7 +35,7 @@ bool IsAbsence(int error) {
          error == EACCES;
 }
 
-// nullopt for what is missing, or may not be read.
+// nullopt for a missing file, or one that may not be read.
 Result<std::optional<std::string>> ReadStepFile(int directory,
                                                 const std::string& step_path,
                                                 std::string_view name) {
@@ -59,7 +59,7 @@ Result<std::optional<std::string>> ReadStepFile(int directory,
   return std::optional<std::string>(std::move(text));
 }
 
-// Metrics that are not those that were saved would choose the wrong steps.
+// Metrics that differ from the saved ones would choose the wrong steps.
 void DropDamagedMetrics(const std::string& path, ScannedStep& step) {
   if (!step.metrics_json) return;
   const auto checked = ReadCheckedFile(path + "/" + std::string(kMetricsFile));
@@ -68,7 +68,7 @@ void DropDamagedMetrics(const std::string& path, ScannedStep& step) {
   }
 }
 
-// What `_CHECKPOINT_METADATA` says of the times.
+// Takes the times from `_CHECKPOINT_METADATA`.
 Status TakeTimes(const std::string& path,
                  const std::optional<std::string>& text, ScannedStep& step) {
   const auto metadata = text ? ParseCheckpointMetadata(*text)
@@ -77,7 +77,7 @@ Status TakeTimes(const std::string& path,
   if (metadata->commit_timestamp_nsecs) {
     step.commit_time_ns = *metadata->commit_timestamp_nsecs;
   } else if (metadata->init_timestamp_nsecs && step.committed) {
-    // Begun, and never finished: the marker alone would say otherwise.
+    // The save began and never finished, unless the marker says otherwise.
     HF_ASSIGN_OR_RETURN(
         step.committed,
         LeadsToAnything(path + "/" + std::string(kCommitMarkerFile)));
@@ -85,7 +85,7 @@ Status TakeTimes(const std::string& path,
   return Status();
 }
 
-// As ReadStepFile.
+// As ReadStepFile, for an object store.
 Result<std::optional<std::string>> ReadStepObject(Store& store,
                                                   std::string_view name) {
   const Result<Bytes> text = store.Read(name);
@@ -111,7 +111,7 @@ Result<bool> DescribeRemoteStep(const std::string& path,
   return LeadsToDirectory(path);
 }
 
-// False when the step is gone.
+// Returns false when the step is gone.
 Result<bool> DescribeStep(const std::string& root, const CommittedBy& rule,
                           ScannedStep& step) {
   const std::string path = root + "/" + step.name;
@@ -133,7 +133,7 @@ Result<bool> DescribeStep(const std::string& root, const CommittedBy& rule,
   return true;
 }
 
-// The step of a directory's name, or nullopt when it is none that is wanted.
+// The step that a directory's name stands for; nullopt when it is not wanted.
 std::optional<int64_t> WantedStep(const std::string& name,
                                   const ScanOptions& options) {
   const std::optional<std::string> final_name = FinalName(name);

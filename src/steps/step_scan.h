@@ -13,12 +13,12 @@
 
 namespace holdfast {
 
-// Fills in everything but step and name, and leaves out what is gone. 0
-// threads: as suits the number of steps.
+// Fills in everything but step and name, and leaves out steps that are gone. 0
+// threads: chosen by the number of steps.
 Status DescribeSteps(const std::string& root, const CommittedBy& rule,
                      int thread_count, std::vector<ScannedStep>& steps);
 
-// What a policy is to know of it.
+// The record of it that policies see.
 StepRecord RecordOf(const ScannedStep& step);
 
 inline constexpr int64_t kNsASecond = 1'000'000'000;

@@ -36,7 +36,7 @@ Status CheckPlainName(const std::string& name) {
                               "\" is not the name of a step");
 }
 
-// Makes the trash, durably.
+// Makes the trash, and its name durable.
 Status MakeTrash(const std::string& root) {
   const std::string trash = TrashPath(root);
   const Status made = CreateDirectoryNew(trash);
@@ -46,12 +46,12 @@ Status MakeTrash(const std::string& root) {
   return kind == PathKind::kDirectory ? Status() : made;
 }
 
-// Where steps go.
+// The place to which steps go.
 struct TrashTarget {
   std::string directory;
   TrashUse use = TrashUse::kKeep;
-  // There is no trash, and none can be made: the disk may be full, and what is
-  // to be removed has to make room. A temporary name hides a step as well.
+  // True when there is no trash and none can be made: the disk may be full, and
+  // the removal must make room. A temporary name hides a step as well.
   bool is_temporary_name = false;
 
   std::string PathOf(const std::string& name, int64_t time_ns) const {
@@ -79,18 +79,19 @@ Result<bool> IsAnyThere(const std::string& root,
   return false;
 }
 
-// 0 or an errno; never replaces.
+// Returns 0 or an errno; never replaces anything.
 int RenameIntoTrash(const std::string& source, const std::string& target) {
   if (::renameat2(AT_FDCWD, source.c_str(), AT_FDCWD, target.c_str(),
                   RENAME_NOREPLACE) == 0) {
     return 0;
   }
   if (errno != EINVAL && errno != ENOSYS) return errno;
-  // Without it a directory can only replace an empty one, and none of ours is.
+  // Without RENAME_NOREPLACE a rename can only replace an empty directory, and
+  // none of ours is empty.
   return ::rename(source.c_str(), target.c_str()) == 0 ? 0 : errno;
 }
 
-// The path in the trash, or nullopt when the step was gone already.
+// Returns the path in the trash, or nullopt when the step was gone already.
 Result<std::optional<std::string>> MoveIntoTrash(const std::string& root,
                                                  const std::string& name,
                                                  const TrashTarget& target) {
@@ -100,7 +101,7 @@ Result<std::optional<std::string>> MoveIntoTrash(const std::string& root,
   if (kind != PathKind::kDirectory) {
     return FailedPreconditionError("trash " + source + ": not a directory");
   }
-  // Not under the hands of a save that is writing there, or replacing it.
+  // A save that writes there, or replaces the step, must not lose it meanwhile.
   const Result<DirectoryLock> lock = DirectoryLock::Take(source);
   if (lock.status().code() == StatusCode::kNotFound) {
     return std::optional<std::string>();
@@ -119,15 +120,15 @@ Result<std::optional<std::string>> MoveIntoTrash(const std::string& root,
 
 uint64_t BytesBelow(const std::string& path) {
   uint64_t bytes = 0;
-  // What cannot be counted is removed all the same.
+  // A directory that cannot be counted is removed all the same.
   (void)WalkFiles(path,
                   [&](const WalkedFile& file) { bytes += file.byte_count; });
   return bytes;
 }
 
-// In an object store the files of a step would have to be copied to have
-// another name. What is to go at once stays where it is, marked as no
-// checkpoint any more; only what may come back is copied.
+// A new name would mean a copy of all files in an object store. A step that is
+// to go at once therefore stays where it is, marked as no checkpoint; only a
+// step that may come back is copied.
 Result<std::optional<std::string>> TrashRemoteStep(const std::string& root,
                                                    const std::string& name,
                                                    TrashUse use) {
@@ -158,7 +159,7 @@ Result<std::vector<std::string>> TrashRemoteSteps(
   return paths;
 }
 
-// Marks what is to go, so that no half-removed step can ever be brought back.
+// Marks the steps first, so that no half-removed step can be brought back.
 Result<std::vector<std::string>> MarkForRemoval(
     const std::string& root, const std::vector<TrashedStep>& steps) {
   std::vector<std::string> marked;
@@ -186,7 +187,8 @@ Result<std::vector<std::string>> MarkForRemoval(
   return marked;
 }
 
-// What was once taken for a step and is none is not ours to remove for good.
+// Something that was once taken for a step, and is none, must not be removed
+// for good.
 Status LeaveStrangers(std::vector<TrashedStep>& steps,
                       std::vector<std::string>& left_alone) {
   std::vector<TrashedStep> checkpoints;
@@ -251,7 +253,7 @@ Result<std::vector<std::string>> TrashSteps(
   }
   if (IsUrl(base)) return TrashRemoteSteps(base, names, use);
   std::vector<std::string> paths;
-  // No trash is made for what is gone already.
+  // No trash is made when all steps are gone already.
   HF_ASSIGN_OR_RETURN(const bool is_any_there, IsAnyThere(base, names));
   if (!is_any_there) return paths;
   HF_ASSIGN_OR_RETURN(const TrashTarget target, PrepareTrash(base, use));
@@ -265,7 +267,7 @@ Result<std::vector<std::string>> TrashSteps(
     if (*path) paths.push_back(std::move(**path));
   }
   if (!paths.empty()) {
-    // The new names first: until both are durable nothing may be removed.
+    // The new names first: nothing may be removed before both are durable.
     HF_RETURN_IF_ERROR(SyncDirectory(target.directory));
     if (target.directory != base) HF_RETURN_IF_ERROR(SyncDirectory(base));
   }

@@ -18,7 +18,7 @@ struct TrashName {
 };
 
 std::string TrashNameText(const TrashName& name);
-// nullopt for names of other makers: never touched.
+// nullopt for names that others made: those are never touched.
 std::optional<TrashName> ParseTrashName(std::string_view text);
 
 std::string TrashPath(const std::string& root);

@@ -1,4 +1,5 @@
-// WaitForNewCheckpoint and CheckpointsIterator: steps that others save.
+// WaitForNewCheckpoint and CheckpointsIterator: steps that other processes
+// save.
 #include <chrono>
 #include <thread>
 #include <utility>
@@ -50,7 +51,7 @@ class Pinned : public PinnedStep {
   const std::unique_ptr<Snapshot> snapshot_;
 };
 
-// The step, pinned; null when it is gone again.
+// Pins the step; null when it is gone again.
 Result<std::unique_ptr<PinnedStep>> Pin(const std::string& root,
                                         const ScannedStep& step,
                                         const WaitOptions& options) {
@@ -67,7 +68,7 @@ Result<std::unique_ptr<PinnedStep>> Pin(const std::string& root,
   return std::unique_ptr<PinnedStep>(std::make_unique<Pinned>(step.step, path));
 }
 
-// The latest step when it is far enough, pinned; else null.
+// Pins the latest step when it is far enough; else null.
 Result<std::unique_ptr<PinnedStep>> LookForStep(const std::string& root,
                                                 const WaitOptions& options) {
   ScanOptions scan;
