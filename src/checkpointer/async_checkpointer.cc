@@ -99,7 +99,7 @@ class BackgroundCheckpointer final : public AsyncCheckpointer {
   }
 
  private:
-  // The handler is nobody's but the caller's when it returns Ok.
+  // When it returns Ok, the handler belongs to the caller alone.
   Status BecomeIdle() {
     if (is_closed_) {
       return FailedPreconditionError("the checkpointer is closed");
@@ -119,7 +119,7 @@ class BackgroundCheckpointer final : public AsyncCheckpointer {
     Result<std::vector<CommitFuture>> futures =
         handler_->AsyncSave(steps.directory(), args);
     if (!futures.ok()) {
-      // The others are told where they wait for what has been written.
+      // The other processes are told when they wait for the written files.
       (void)steps.Agree("written", futures.status());
       return futures.status();
     }
@@ -127,7 +127,7 @@ class BackgroundCheckpointer final : public AsyncCheckpointer {
     return Status();
   }
 
-  // A thread of its own, or this one where none can be had.
+  // Starts a thread, or runs here when the system gives none.
   void Start(const std::shared_ptr<AsyncJob>& job) {
     try {
       thread_ = std::thread([job] { job->Run(); });

@@ -27,25 +27,25 @@ class AsyncJob {
   AsyncJob(std::shared_ptr<CheckpointHandler> handler, std::string path,
            const AsyncOptions& options);
 
-  // Everything is copied that the caller may change.
+  // Call it when everything that the caller may change is copied.
   void Staged(SaveSteps steps, std::vector<CommitFuture> futures);
-  // It ends before it was staged; `status`, which the caller reports itself, is
-  // not Ok.
+  // Ends the job before it was staged; `status`, which the caller reports
+  // itself, is not Ok.
   void FailedToStage(const Status& status);
-  // The rest. Once, on the thread that does it. What is not committed is gone
-  // when others see the end.
+  // Does the rest, once, on the thread of the job. An uncommitted checkpoint is
+  // removed before others see the end.
   void Run();
 
   void Cancel();
-  // Until the end, or the deadline. False: the job goes on by itself; it will
-  // not commit unless it has begun to.
+  // Waits for the end, or the deadline. False: the job goes on by itself, and
+  // will not commit unless it has begun to.
   bool WaitUntilDeadline();
-  // Without waiting: false once WaitUntilDeadline would give that.
+  // Does not wait: false when WaitUntilDeadline would return false.
   bool IsWithinDeadline();
   bool has_ended() const;
   bool is_in_progress() const;
   SaveState state() const;
-  // The error, once.
+  // Returns the error, once.
   Status TakeError();
   const std::string& path() const { return path_; }
 
@@ -53,7 +53,7 @@ class AsyncJob {
   Status RunSteps();
   Status WaitForFutures();
   void StartPhase(std::string_view phase);
-  // Before the checkpoint becomes visible: whether it still may.
+  // Asked before the checkpoint becomes visible: may it still?
   Status EnterCommit();
   void End(const Status& status);
   void Expire();

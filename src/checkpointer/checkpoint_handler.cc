@@ -1,4 +1,4 @@
-// What a CheckpointHandler does unless it says otherwise.
+// The defaults of a CheckpointHandler.
 #include "holdfast/orbax/checkpoint_handler.h"
 
 #include "base/status_macros.h"

@@ -53,7 +53,7 @@ std::string ListText(const std::vector<std::string>& names) {
   return text + "]";
 }
 
-// A name that becomes a directory beside the checkpoint's own files.
+// The name becomes a directory beside the checkpoint's own files.
 Status CheckItemName(const std::string& name) {
   if (name.empty() || name.starts_with("__") || IsTemporaryName(name) ||
       name.find('/') != std::string::npos) {
@@ -65,7 +65,7 @@ Status CheckItemName(const std::string& name) {
   return CheckDirectoryParamName(name).WithContext("item name");
 }
 
-// Of several processes each makes it, so that none has to wait.
+// Every process makes it, so that none has to wait for another.
 Status MakeItemDirectory(const std::string& path,
                          const std::optional<uint32_t>& mode) {
   if (IsUrl(path)) return Status();
@@ -75,7 +75,7 @@ Status MakeItemDirectory(const std::string& path,
   return mode ? SetPermissions(path, *mode | 0700) : Status();
 }
 
-// Directories are items; what an interrupted save of Orbax left is not.
+// Directories are items, except those that an interrupted save of Orbax left.
 Result<std::vector<std::string>> ExistingItems(const std::string& directory) {
   HF_ASSIGN_OR_RETURN(const PathKind root, GetPathKind(directory));
   if (root == PathKind::kMissing) {
@@ -119,7 +119,7 @@ class CompositeHandler final : public CompositeCheckpointHandler {
                    return Status();
                  });
     if (begun.ok()) return futures;
-    // Nobody may write into a directory that is given up.
+    // Nothing may write into a directory that is given up.
     Cancel();
     for (const CommitFuture& future : futures) future.wait();
     return begun;
@@ -243,7 +243,7 @@ class CompositeHandler final : public CompositeCheckpointHandler {
     HF_ASSIGN_OR_RETURN(const CompositeArgs* composite,
                         ArgsAs<CompositeArgs>(TypeStr(), args));
     saved_.clear();
-    // All that can be refused is refused before anything is written.
+    // Everything that can be refused is refused before anything is written.
     std::map<std::string, HandlerPtr> handlers;
     for (const auto& [name, item] : composite->items) {
       HF_RETURN_IF_ERROR(CheckItemName(name));
@@ -260,8 +260,8 @@ class CompositeHandler final : public CompositeCheckpointHandler {
     return Status();
   }
 
-  // What was registered for the item, for the args, or by default; remembered
-  // for the item.
+  // The handler registered for the item, for the args, or by default;
+  // remembered for the item.
   Result<HandlerPtr> HandlerOf(const std::string& name,
                                const CheckpointArgs* args) {
     if (args == nullptr) {
@@ -291,7 +291,7 @@ class CompositeHandler final : public CompositeCheckpointHandler {
     return handler;
   }
 
-  // An item has one handler; with a list of items no others are taken.
+  // An item has one handler; a list of items excludes all others.
   bool MayRegister(const std::string& name) const {
     if (FindByName(name) != nullptr) return false;
     if (!options_.item_names) return true;
@@ -299,7 +299,8 @@ class CompositeHandler final : public CompositeCheckpointHandler {
     return std::find(names.begin(), names.end(), name) != names.end();
   }
 
-  // For the args it came with, and those that are registered with it.
+  // Registers it for the args that came with it, and those registered with
+  // them.
   Status Remember(const std::string& name, const HandlerPtr& handler,
                   std::type_index type) {
     const Result<RegisteredArgs> args = RegisteredArgsOf(handler->TypeStr());
@@ -318,7 +319,7 @@ class CompositeHandler final : public CompositeCheckpointHandler {
     return nullptr;
   }
 
-  // Null where nobody knows it, or how to make it.
+  // Null for a type that is unknown, or that cannot be made by default.
   static HandlerPtr MakeOfType(const std::string& typestr) {
     const Result<CheckpointHandlerType> type = HandlerTypeOf(typestr);
     return type.ok() && type->make ? type->make() : nullptr;
@@ -379,7 +380,8 @@ class CompositeHandler final : public CompositeCheckpointHandler {
     return std::move(metadata).value();
   }
 
-  // As of a save of its own, though the directory has its final name already.
+  // As after a save of its own, though the directory has its final name
+  // already.
   Status WriteMarker(const std::string& path) const {
     if (!IsPrimaryHost(options_.multiprocessing_options)) return Status();
     const std::shared_ptr<Store> store = StoreAt(path);

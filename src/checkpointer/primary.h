@@ -1,4 +1,4 @@
-// Which process of MultiprocessingOptions writes what is not sharded.
+// Which process of MultiprocessingOptions writes data that is not sharded.
 //
 // Thread-safety: pure. Ownership: borrows the group. Errors: none.
 #pragma once
@@ -8,7 +8,7 @@
 
 namespace holdfast {
 
-// Each one, where each is for itself.
+// True on every process when each works for itself.
 inline bool IsPrimaryHost(const MultiprocessingOptions& options) {
   if (options.group == nullptr || options.group->size() == 1) return true;
   return !options.primary_host ||

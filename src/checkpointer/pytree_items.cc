@@ -7,7 +7,7 @@
 namespace holdfast {
 namespace {
 
-// The index at each leaf, replaced by what it stands for.
+// Replaces the index at each leaf by the value that it stands for.
 Tree WithValues(const Tree& structure,
                 const std::vector<ValueMetadata>& values) {
   if (structure.is_leaf()) {

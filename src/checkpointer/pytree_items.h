@@ -47,8 +47,8 @@ class StoppablePyTree {
   std::unique_ptr<PyTreeCheckpointHandler> handler_;  // goes first
 };
 
-// What handlers of items that are trees have in common: all but what their args
-// mean.
+// Common to the handlers of items that are trees; only the meaning of their
+// args differs.
 class TreeItemHandler : public CheckpointHandler {
  public:
   TreeItemHandler(std::unique_ptr<StoppablePyTree> tree,

@@ -10,7 +10,7 @@
 namespace holdfast {
 namespace {
 
-// What jax.random.wrap_key_data takes key data for.
+// jax.random.wrap_key_data assumes this implementation for key data.
 constexpr std::string_view kDefaultPrngImpl = "threefry2x32";
 
 Status UnsupportedType(const Tree& item) {
@@ -108,7 +108,7 @@ class JaxRandomKeyHandler final : public RandomKeyHandler {
     return KeyItem{std::move(key), Tree::Dict({{"typed", is_typed}})};
   }
 
-  // The array without a word of its implementation.
+  // The array, without the name of its implementation.
   static Tree KeyData(const Tree& item) {
     auto traits = std::make_shared<ArrayTraits>(item.array_traits());
     traits->prng_impl.clear();

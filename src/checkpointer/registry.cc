@@ -50,7 +50,8 @@ class GlobalRegistrations {
 
   Result<CheckpointHandlerType> OfArgs(std::type_index args) const {
     const std::lock_guard lock(mutex_);
-    // What saves wins over what restores, and the latest over the others.
+    // A handler that saves wins over one that restores, and the latest wins
+    // otherwise.
     const Registration* found = nullptr;
     for (const Registration& row : rows_) {
       if (row.is_alias || row.args.type != args) continue;

@@ -64,7 +64,7 @@ Result<std::shared_ptr<ProcessGroup>> SavingGroup(
         std::to_string(first) + ")");
   }
   if (!active) {
-    // The caller's; it outlives the checkpointer.
+    // The group is the caller's; it outlives the checkpointer.
     return std::shared_ptr<ProcessGroup>(std::shared_ptr<void>(),
                                          options.group);
   }

@@ -15,13 +15,13 @@
 
 namespace holdfast {
 
-// Those who save together, the primary host first; null: this process alone.
-// InvalidArgument for processes that cannot be, Unimplemented for a primary
-// host that is not the first of them.
+// The processes that save together, the primary host first; null: this process
+// alone. InvalidArgument for impossible lists of processes, Unimplemented for a
+// primary host that is not the first of them.
 Result<std::shared_ptr<ProcessGroup>> SavingGroup(
     const MultiprocessingOptions& options);
 
-// `mine` alone without a group.
+// Without a group, returns `mine`.
 Status AgreeWith(ProcessGroup* group, std::string_view phase,
                  const std::string& path, const Status& mine);
 

@@ -1,5 +1,5 @@
-// StandardCheckpointHandler: what it refuses, and the restore arguments it
-// makes of a target.
+// StandardCheckpointHandler: the leaves it refuses, and the restore arguments
+// it makes of a target.
 #include "base/status_macros.h"
 #include "checkpoint/format/checkpoint_metadata.h"
 #include "checkpointer/args.h"
@@ -56,7 +56,7 @@ Status CheckSave(const StandardSave& save) {
   return CheckStandardLeaves(save.item);
 }
 
-// np.number's elements are saved as arrays of no dimensions.
+// Elements of np.number are saved as arrays of no dimensions.
 Tree WithArraysForNumbers(const Tree& item) {
   return MapLeaves(item, [](const KeyPath&, const Tree& leaf) -> Tree {
     if (!leaf.is_leaf() || !IsNumber(leaf) || leaf.scalar().is_python) {

@@ -14,8 +14,8 @@ struct StandardType {
   CheckpointHandlerType handler;
   CheckpointArgsType save;
   CheckpointArgsType restore;
-  // Another name of a type above it: reads what is recorded so, and is not what
-  // its arguments lead to.
+  // Another name of a type above it: items recorded under it are read, but its
+  // arguments do not lead to it.
   bool is_alias = false;
 };
 

@@ -1,4 +1,4 @@
-// What a step directory says of itself.
+// What a step directory says about itself.
 #include "base/status_macros.h"
 #include "checkpoint/commit/layout.h"
 #include "checkpoint/format/checkpoint_metadata.h"
@@ -15,7 +15,8 @@ namespace {
 Result<CheckpointMetadata> ReadMetadataFile(const std::string& directory) {
   const Result<std::string> text =
       ReadCheckedFile(directory + "/" + std::string(kCheckpointMetadataFile));
-  // What was saved and is no more is told; what never made sense is not.
+  // Damage to a saved file is reported; a file that never made sense is
+  // ignored.
   if (text.status().code() == StatusCode::kDataLoss) return text.status();
   Result<CheckpointMetadata> metadata =
       text.ok() ? ParseCheckpointMetadata(*text) : text.status();
