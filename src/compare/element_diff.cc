@@ -55,7 +55,7 @@ class PairComparer {
     number_ -= is_number;
   }
 
-  // Of `count` elements added.
+  // The counts after adding `count` elements.
   BlockCounts Counts(uint64_t count) const {
     BlockCounts counts;
     const auto sum = [](MaskPair lanes) {
@@ -95,12 +95,12 @@ BlockCounts CompareAnyDoubles(const double* a, const double* b, size_t count,
   return comparer.Counts(even + (even < count ? 2 : 0));
 }
 
-// What most blocks are: finite numbers, and no tolerance to look at.
+// The common kind of block: finite numbers, and no tolerance to look at.
 struct FiniteBlock {
   uint64_t different = 0;
   double max_abs_error = 0;
   bool is_finite = false;
-  // Whether a relative error is above the one given.
+  // True when a relative error is above the one given.
   bool has_larger_ratio = false;
 };
 
@@ -227,7 +227,7 @@ BlockCounts CompareIntegers(const char* a, const char* b, size_t count,
   return counts;
 }
 
-// Whether the elements at `i` differ in their value bits.
+// True when the elements at `i` differ in their value bits.
 bool BitsDiffer(DType dtype, const char* a, const char* b) {
   const size_t bytes = DTypeBytes(dtype);
   if (DTypeBits(dtype) >= 8) return std::memcmp(a, b, bytes) != 0;
@@ -342,7 +342,7 @@ class RunComparer {
   void CountBits(const char* a, const char* b, size_t count,
                  uint64_t different_count) {
     if (closeness_.equal_nan || different_count == 0) {
-      // Whose values differ, their bits do.
+      // Elements whose values differ have different bits, too.
       result_.bits_only_count +=
           CountBitsDiffer(dtype_a_, a, b, count) - different_count;
       return;

@@ -39,7 +39,7 @@ struct ElementStats {
   double min = std::numeric_limits<double>::infinity();
   double max = -std::numeric_limits<double>::infinity();
   double absmax = 0;
-  // Of integers, instead of min, max and the mean.
+  // For integers, instead of min, max and the mean.
   int64_t signed_min = std::numeric_limits<int64_t>::max();
   int64_t signed_max = std::numeric_limits<int64_t>::min();
   uint64_t unsigned_min = std::numeric_limits<uint64_t>::max();

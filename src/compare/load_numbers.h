@@ -10,8 +10,8 @@
 
 namespace holdfast {
 
-// Whether float64 holds every value: all but integers of 64 bits. Complex
-// numbers count as their two parts.
+// True when float64 holds every value: for all dtypes but integers of 64 bits.
+// Complex numbers count as their two parts.
 bool FitsDouble(DType dtype);
 // 2 for complex dtypes, else 1.
 int PartsOf(DType dtype);

@@ -13,7 +13,7 @@ bool IsSelected(const LeafInfo& leaf, const DiffOptions& options) {
   return !options.select || options.select(leaf);
 }
 
-// What a leaf of A should be in B.
+// The metadata that a leaf of A should have in B.
 struct Expected {
   size_t leaf = 0;
   std::string name;
@@ -29,7 +29,7 @@ Result<std::vector<Expected>> ExpectedInB(const std::vector<LeafInfo>& a,
     }
     return expected;
   }
-  // What cannot be read is found later, leaf by leaf.
+  // A leaf that cannot be read is reported later, with its name.
   std::vector<LeafInfo> sound = a;
   for (LeafInfo& leaf : sound) leaf.problem = Status();
   HF_ASSIGN_OR_RETURN(const MappedLeaves mapped, MapLeaves(sound, {}, map));

@@ -11,7 +11,7 @@
 namespace holdfast {
 namespace {
 
-// What is no mean has to be the same everywhere.
+// Leaves that are not averaged must be the same everywhere.
 Status CheckEqual(const std::vector<MergePart>& parts,
                   const MergeOptions& options) {
   DiffOptions diff;

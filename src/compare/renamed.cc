@@ -14,7 +14,7 @@
 namespace holdfast {
 namespace {
 
-// Beyond so many pairs of one value, names are not looked at.
+// With more pairs of one value than this, names are not compared.
 constexpr size_t kPairsMax = 1 << 16;
 
 // Kind, dtype and shape in one text.
@@ -31,7 +31,7 @@ size_t CommonEnds(const std::string& a, const std::string& b) {
   const auto after =
       std::mismatch(a.rbegin(), a.rend(), b.rbegin(), b.rend()).first -
       a.rbegin();
-  // What a name ends with says more: w, bias, scale.
+  // The end of a name says more than its beginning: w, bias, scale.
   return static_cast<size_t>(before + 4 * after);
 }
 
@@ -90,7 +90,7 @@ uint64_t HashOfSlab(const Slab& slab, DType dtype) {
   return hash.Digest();
 }
 
-// The candidates of one side, with the hashes of what they hold.
+// The candidates of one side, with the hashes of their values.
 class Candidates {
  public:
   Candidates(const Checkpoint& checkpoint, std::vector<size_t> leaves)

@@ -25,8 +25,8 @@ std::vector<std::pair<size_t, size_t>> PairRenamed(
     const std::vector<RenameCandidate>& a,
     const std::vector<RenameCandidate>& b);
 
-// Sets LeafDiff::renamed. Reads only leaves of which the other side has one
-// of equal kind, dtype and shape.
+// Sets LeafDiff::renamed. Reads a leaf only if the other side has one of equal
+// kind, dtype and shape.
 Status FindRenamed(const Checkpoint& a, const Checkpoint& b,
                    const RunOptions& run, std::vector<LeafDiff>& diffs,
                    Stats& stats);

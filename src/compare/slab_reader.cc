@@ -23,7 +23,7 @@ struct CutTensor {
   std::vector<DType> dtypes;  // one a side
   std::vector<size_t> element_bytes;
 
-  // Of one slab on one side, as it lies in the buffer.
+  // Bytes of one slab on one side, as it lies in the buffer.
   size_t SlabBytes(size_t side, int64_t element_count) const {
     const size_t bytes =
         static_cast<size_t>(element_count) * element_bytes[side];
@@ -142,7 +142,8 @@ class SlabReader {
     });
     Status status = RunSlabs(slabs, worker);
     if (status.ok() || run_.cancel().cancelled()) return status;
-    // Whose fault is it?
+    // The batch failed: read the slabs one by one to see which leaf is to
+    // blame.
     for (Slab& slab : slabs) {
       std::vector<Slab> alone{std::move(slab)};
       if (slabs.size() > 1) status = RunSlabs(alone, worker);

@@ -21,14 +21,14 @@ struct SlabSizes {
   uint64_t bytes_max = 0;
 };
 
-// Of one side: a quarter of the budget at most (0: no budget).
+// Sizes for one side: a quarter of the budget at most (0: no budget).
 SlabSizes SlabSizesOf(uint64_t in_flight_bytes_max);
 
 class SlabGrid {
  public:
   SlabGrid() = default;
-  // `chunk_shapes`: of those who hold the tensor; of other ranks: left out.
-  // `element_bytes` is at least 1.
+  // `chunk_shapes` come from the sides that hold the tensor; shapes of another
+  // rank are ignored. `element_bytes` is at least 1.
   SlabGrid(Shape shape, const std::vector<Shape>& chunk_shapes,
            uint64_t element_bytes, const SlabSizes& sizes);
 
@@ -37,7 +37,7 @@ class SlabGrid {
   const Shape& slab_shape() const { return slab_; }
   // REQUIRES: number < count(). In C order of their origins.
   Box At(uint64_t number) const;
-  // Of the largest.
+  // Elements of the largest slab.
   uint64_t element_count_max() const;
 
  private:

@@ -1,5 +1,5 @@
 // Copy: plans (copy_plan.h), moves bytes (copy_files.h), and publishes each
-// checkpoint by the rule of the place where it goes.
+// checkpoint by the rule of its target.
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -72,7 +72,7 @@ Status CheckPlaces(const std::string& source, const std::string& target) {
   return Status();
 }
 
-// What is below a directory of a listing, as a listing of its own.
+// The entries below a directory of a listing, as a listing of its own.
 TreeListing PartOf(const TreeListing& whole, const std::string& directory) {
   TreeListing part = whole;
   part.files.clear();
@@ -89,7 +89,8 @@ TreeListing PartOf(const TreeListing& whole, const std::string& directory) {
   return part;
 }
 
-// What a copy was begun from: a later run with an equal text may go on.
+// Names what a copy was made from: a later run with an equal text may continue
+// it.
 std::string JournalText(const std::string& source, uint64_t hash) {
   nlohmann::ordered_json json;
   json["holdfast_copy"] = 1;
@@ -98,7 +99,7 @@ std::string JournalText(const std::string& source, uint64_t hash) {
   return json.dump();
 }
 
-// One checkpoint of the source, and where it goes.
+// Copies one checkpoint of the source to its place.
 class UnitCopier {
  public:
   UnitCopier(const TreeListing& source, const CopyUnit& unit,
@@ -144,8 +145,8 @@ class UnitCopier {
     return !unit_.last.empty() && target_.Find(unit_.last[0]) != nullptr;
   }
 
-  // Whether the target holds this very checkpoint. AlreadyExists when it holds
-  // anything else that may not be replaced.
+  // True when the target holds this very checkpoint. AlreadyExists when it
+  // holds anything else that may not be replaced.
   Result<bool> KeepsTarget() {
     if (target_.is_file) {
       return AlreadyThere(target_.place, "a file is there");
@@ -326,11 +327,11 @@ class UnitCopier {
     return store->Delete(kCopyJournal);
   }
 
-  // Whether what is there is of an earlier run of this copy; else nothing is
-  // there but this one's journal when it returns.
+  // True when an earlier run of this copy left files there. Otherwise, when it
+  // returns, the target holds only this run's journal.
   Result<bool> PrepareBucket(Store& store) {
     if (IsTargetFinished()) {
-      // Of an overwrite that was cut off before it had put anything aside.
+      // An overwrite was cut off before it had put anything aside.
       HF_RETURN_IF_ERROR(RemoveReplaced());
       HF_RETURN_IF_ERROR(
           PublishDirectory(target_.place, ReplacedName(target_.place)));
@@ -353,7 +354,8 @@ class UnitCopier {
     return false;
   }
 
-  // What the server lists, not what we believe to have sent; and still ours.
+  // Checks what the server lists, not what we believe to have sent, and that
+  // the lease is still ours.
   Status CheckAllThere() {
     HF_ASSIGN_OR_RETURN(const TreeListing now, ListWholeTree(target_.place));
     for (const auto* wave : {&unit_.data, &unit_.heads}) {
@@ -378,7 +380,8 @@ class UnitCopier {
                                    ": another copy to this place has begun");
   }
 
-  // What an overwrite has put aside, in this run or an earlier one.
+  // Removes the checkpoint that an overwrite put aside, in this run or an
+  // earlier one.
   Status RemoveReplaced() {
     const std::string aside = ReplacedName(target_.place);
     HF_ASSIGN_OR_RETURN(const bool is_there, LeadsToDirectory(aside));
@@ -458,7 +461,7 @@ class TreeCopier {
                                source_path_.ends_with(".npz"));
   }
 
-  // Saves that have not ended, by what the directories say of themselves.
+  // Leaves out saves that have not ended, as their directories say.
   Status LeaveOutUnfinished() {
     std::vector<CopyUnit> finished;
     for (CopyUnit& unit : plan_.units) {

@@ -39,7 +39,7 @@ class LocalFileReader final : public ListedFileReader {
     return is_same ? Status() : Changed();
   }
 
-  // Whoever puts a link there after the listing gives us nothing to read.
+  // A link that was put there after the listing must not be read.
   Status CheckIsListed() const {
     struct stat info;
     if (::fstat(fd_.get(), &info) != 0) {
@@ -129,7 +129,7 @@ class FileJob {
     return Status();
   }
 
-  // What is unfinished leaves nothing.
+  // An unfinished file is removed.
   void Close() {
     writer_.reset();
     reader_.reset();

@@ -29,10 +29,11 @@ struct FileCopy {
   std::string target;  // its key in the target store
 };
 
-// Where files go.
+// The place that files are copied to.
 struct CopyTarget {
   Store* store = nullptr;
-  // Of an object store: its bucket, and what keys of `store` have in front.
+  // For an object store: its bucket, and the prefix that keys of `store` have
+  // in it.
   Bucket* bucket = nullptr;
   std::string prefix;
 };
@@ -42,15 +43,15 @@ class FileCopier {
   FileCopier(const TreeListing& source, Run& run)
       : source_(source), run_(run) {}
 
-  // All are there, whole and durable, when it returns ok. Progress tells of
-  // each piece. Bytes that `sums` knows otherwise are DataLoss, and their file
-  // is not written; what a server copies by itself passes nobody who could
-  // tell.
+  // When it returns ok all files are there, whole and durable. Progress is
+  // reported for each piece. Bytes that differ from `sums` are DataLoss, and
+  // their file is not written; files that a server copies by itself are not
+  // checked.
   Status Copy(std::span<const FileCopy> files, const CopyTarget& target,
               const ListedSums& sums);
 
-  // Whether each file is, byte for byte, what is at the same place below
-  // `other`. Sizes are known to be equal.
+  // True, for each file, when it equals the file at the same place below
+  // `other` byte for byte. REQUIRES: equal sizes.
   Result<bool> Equal(const std::vector<std::string>& names,
                      const TreeListing& other, std::string_view other_prefix);
 
@@ -75,7 +76,7 @@ class ListedFileReader {
 };
 Result<std::unique_ptr<ListedFileReader>> OpenListedFile(
     const TreeListing& listing, const ListedFile& file);
-// All of a small file.
+// Reads all of a small file.
 Result<std::string> ReadListedFile(const TreeListing& listing,
                                    const ListedFile& file);
 

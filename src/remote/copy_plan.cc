@@ -110,8 +110,7 @@ class Planner {
     }
   }
 
-  // Before `_CHECKPOINT_METADATA` only the items of a step had files by which
-  // they are known.
+  // Releases before `_CHECKPOINT_METADATA` marked only the items of a step.
   std::string StepAbove(std::string_view sign) const {
     const std::string_view directory = DirectoryPart(sign);
     const std::string_view name = FileOf(sign);
@@ -126,7 +125,7 @@ class Planner {
     return std::string(is_step ? above : directory);
   }
 
-  // Names sort before what is below them, but others may stand between.
+  // A name sorts before everything below it, but others may stand between.
   bool IsBelowAny(std::string_view directory) const {
     while (!directory.empty()) {
       directory = DirectoryPart(directory);

@@ -1,4 +1,5 @@
-// What a copy of a tree does in which order: a value, made from names alone.
+// The order in which a copy of a tree is made: a value, computed from names
+// alone.
 //
 // A unit is a topmost directory that holds a checkpoint: it is published as a
 // whole. Its files come in three waves: what its heads point to, the heads
@@ -19,7 +20,8 @@ namespace holdfast {
 
 struct CopyUnit {
   std::string directory;  // relative to the place; "" the place itself
-  // Of Orbax's kind, which in an object store counts by `commit_success.txt`.
+  // True for Orbax's kind, which in an object store counts by
+  // `commit_success.txt`.
   bool is_orbax = false;
   // The names of its files, relative to the directory, of each wave.
   std::vector<std::string> data;
@@ -35,15 +37,15 @@ struct TreeCopyPlan {
   std::vector<std::string> unfinished;
 };
 
-// `files` are relative names, sorted; `place_name` is what the place itself is
-// called ("7").
+// `files` are relative names, sorted; `place_name` is the name of the place
+// itself ("7").
 TreeCopyPlan PlanTreeCopy(const std::vector<ListedFile>& files,
                           std::string_view place_name);
 
-// Whether a directory that holds a file of this name is a checkpoint's.
+// True when only a checkpoint's directory holds a file of this name.
 bool IsUnitSign(std::string_view file_name);
 
-// Whether a file of this name is no part of what it lies in: leases, journals.
+// True for leases and journals, which are no part of the directory they lie in.
 bool IsScaffold(std::string_view path);
 
 // Behind the name of a directory where a copy grows.

@@ -22,7 +22,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::string_view kProbeDirectory = ".holdfast-doctor-";
-// From this on signatures are refused, or will soon be.
+// With a larger difference signatures are refused, or will soon be.
 constexpr double kSkewSecondsMax = 300;
 constexpr double kSkewSecondsNoted = 5;
 
@@ -43,7 +43,7 @@ std::string StoreOfScheme(std::string_view scheme) {
   return std::string(scheme);
 }
 
-// What a failure means for somebody who sets a store up.
+// Explains a failure to somebody who sets a store up.
 std::string InWords(const Status& status, std::string_view right) {
   std::string text(status.message());
   if (status.code() == StatusCode::kPermissionDenied) {
@@ -202,12 +202,12 @@ class Examination {
     Status cancelled = CheckCancelled();
     if (cancelled.ok()) WriteOnCondition();
     if (cancelled.ok()) UploadParts();
-    // What was written goes in any case.
+    // The probe is deleted in any case.
     Delete();
     return cancelled;
   }
 
-  // Of what lies there already, where no probe can be written.
+  // Reads a file that lies there already, where no probe can be written.
   void ReadSample() {
     if (sample_.key.empty()) {
       const Result<ObjectEntry> object =

@@ -1,5 +1,5 @@
-// Whether the bytes of files that are copied are those that `_HOLDFAST_DIGESTS`
-// lists, found out on their way, in pieces of any order.
+// Checks the bytes of files that are copied against `_HOLDFAST_DIGESTS`, on
+// their way, in pieces of any order.
 //
 // Thread-safety: ListedSums is a value; FileSums::Add from any thread.
 // Units: bytes. Ownership: FileSums borrows its ranges.
@@ -26,10 +26,10 @@ struct SummedRange {
   uint32_t crc32c = 0;
 };
 
-// By the names of a listing's files.
+// Keyed by the names of a listing's files.
 using ListedSums = std::unordered_map<std::string, std::vector<SummedRange>>;
 
-// What all the digests in a listing say.
+// The rows of all digest files in a listing.
 Result<ListedSums> ReadListedSums(const TreeListing& listing);
 
 class FileSums {
@@ -39,7 +39,7 @@ class FileSums {
 
   // A piece of the file; each byte once.
   void Add(uint64_t offset, std::string_view piece);
-  // After all of them; `path` is for the message.
+  // Call it after all pieces; `path` is for the message.
   Status Check(const std::string& path);
 
  private:

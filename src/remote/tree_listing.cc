@@ -30,7 +30,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What is read of a web server before it is understood, at most.
+// A file of a web server larger than this is not read for its list.
 constexpr uint64_t kDigestFileBytesMax = uint64_t{1} << 30;
 
 Status AddLocalFile(const std::string& path, std::string name,
@@ -47,7 +47,7 @@ Status AddLocalFile(const std::string& path, std::string name,
                                  ": neither a file nor a directory");
 }
 
-// Of a link below `place`, which the directory `real_place` is.
+// Checks a link below `place`, which is the directory `real_place`.
 Status CheckLinkStaysInside(const std::string& path, const std::string& place,
                             const fs::path& real_place) {
   std::error_code error;
@@ -63,8 +63,8 @@ Status CheckLinkStaysInside(const std::string& path, const std::string& place,
       ": links are not followed there unless that is asked for");
 }
 
-// Without fs::recursive_directory_iterator: in libstdc++ its noexcept functions
-// ask for memory, and end the process where there is none.
+// Avoids fs::recursive_directory_iterator: in libstdc++ its noexcept functions
+// take memory, and end the process when there is none.
 Status AddLocalTree(TreeListing& listing, LinkPolicy links) {
   std::error_code error;
   const fs::path real_place = fs::canonical(listing.place, error);
@@ -136,7 +136,7 @@ Status ListBelow(const std::string& prefix, TreeListing& listing) {
   return Status();
 }
 
-// Passes reads on, and keeps the names of what is read.
+// Passes reads on, and remembers the names of what is read.
 class NameRecorder final : public Store {
  public:
   explicit NameRecorder(std::shared_ptr<Store> inner)
@@ -218,7 +218,7 @@ class DigestedTree {
   }
 
  private:
-  // What the digests of one directory ("" or "state/") name.
+  // Adds the files that the digests of one directory ("" or "state/") name.
   Result<bool> AddItem(const std::string& item) {
     const std::string name = item + std::string(kDigestFile);
     Result<std::string> text = ReadSmall(name);
@@ -322,7 +322,7 @@ Status ListBucket(TreeListing& listing) {
   if (can_list) {
     const Status listed =
         ListBelow(listing.key.empty() ? "" : listing.key + "/", listing);
-    // Who may not list may read all the same.
+    // Credentials that may not list may still read.
     can_list = listed.code() != StatusCode::kPermissionDenied;
     if (can_list) HF_RETURN_IF_ERROR(listed);
   }

@@ -31,12 +31,12 @@ struct TreeListing {
   std::string place;  // absolute
   bool is_file = false;
   std::vector<ListedFile> files;  // by name
-  // Of URLs: where; null: a local place.
+  // For URLs: the bucket; null for a local place.
   std::shared_ptr<Bucket> bucket;
   std::string key;
 
   bool is_local() const { return bucket == nullptr; }
-  // Of a file: its path or URL, and its key in the bucket.
+  // The path or URL of a file, and its key in the bucket.
   std::string PathOf(const ListedFile& file) const;
   std::string KeyOf(const ListedFile& file) const;
   const ListedFile* Find(std::string_view name) const;
@@ -45,15 +45,16 @@ struct TreeListing {
 
 // Symbolic links below the place. The place itself may be one.
 enum class LinkPolicy : uint8_t {
-  // Followed to files below the place. What leads out of it, or to a directory,
-  // is an error: who made the tree must not choose which other files are read.
+  // Links are followed to files below the place. A link that leads out of it,
+  // or to a directory, is an error: the maker of the tree must not choose which
+  // other files are read.
   kInside,
   kFollow,
 };
 
-// An absent place has no files.
-// Where nothing can be listed (http) a file, or the files that the
-// `_HOLDFAST_DIGESTS` of a checkpoint there names.
+// An absent place has no files. Where nothing can be listed (http), the result
+// is a file, or the files that the `_HOLDFAST_DIGESTS` of a checkpoint there
+// names.
 Result<TreeListing> ListWholeTree(const std::string& place,
                                   LinkPolicy links = LinkPolicy::kInside);
 

@@ -15,7 +15,8 @@ namespace holdfast {
 std::string HostKey();
 
 // For each rank, the ranks that share its host, ascending and itself included.
-// `shares` says which can share at all; of a host where one cannot, none does.
+// `shares` says which ranks can share at all; if one rank of a host cannot,
+// none of them does.
 std::vector<std::vector<int64_t>> RanksByHost(
     const std::vector<std::string>& keys, const std::vector<bool>& shares);
 

@@ -29,8 +29,8 @@ uint64_t RoundUp(uint64_t value, uint64_t unit) {
   return (value + unit - 1) / unit * unit;
 }
 
-// Of the ranks that need a slot, the one that makes the least of what several
-// need.
+// Gives a slot that several ranks need to the one of them that makes the fewest
+// such slots.
 uint32_t HomeOf(const Slot& slot, const std::vector<SegmentSizes>& segments) {
   if (slot.travel != Slot::Travel::kNone) return 0;
   return *std::min_element(

@@ -66,8 +66,8 @@ struct MemoryPlan {
   std::vector<SegmentSizes> segments;  // by rank
 };
 
-// From here on a slot starts at a page, so that its memory can be given back by
-// itself.
+// A slot of this size and more starts at a page, so that its memory can be
+// given back by itself.
 inline constexpr uint64_t kPageSlotBytesMin = 64 << 10;
 
 // REQUIRES: the sum of all slots is far from overflow.

@@ -16,7 +16,7 @@ ArrayView ViewAt(const WantedBox& wanted, char* data) {
           ContiguousStrides(wanted.box.shape, DTypeBytes(wanted.dtype))};
 }
 
-// What reading the chunk moves from the store.
+// Bytes that reading the chunk moves from the store.
 uint64_t StoredBytes(const PlannedChunk& chunk, const ArrayLayout& layout) {
   if (chunk.is_missing) return 0;
   if (chunk.part_bytes > 0) return chunk.part_bytes;
@@ -25,7 +25,7 @@ uint64_t StoredBytes(const PlannedChunk& chunk, const ArrayLayout& layout) {
   return is_known ? chunk.location.byte_count : layout.chunk_bytes;
 }
 
-// Gives the pages of one array back when it goes.
+// Gives the pages of one array back when it is destroyed.
 class SlotMemory {
  public:
   SlotMemory(std::shared_ptr<const Mapping> mapping, size_t offset,
@@ -66,7 +66,7 @@ void AddChunk(const PlannedChunk& chunk, Xxh64& hash) {
   if (location.inline_value) AddText(location.inline_value->view(), hash);
 }
 
-// What HostRead::Introduction says.
+// The content of HostRead::Introduction.
 struct Introduced {
   uint64_t hash = 0;
   std::vector<SegmentName> names;  // by kind
@@ -175,7 +175,7 @@ void HostRead::MakeUnits() {
   }
 }
 
-// Of all that the ranks must see alike, and cannot see in what they were told.
+// Hashes everything that the ranks must see alike and cannot compare otherwise.
 void HostRead::MakeHash() {
   Xxh64 hash;
   const CheckpointInfo& info = checkpoint_.info();
@@ -239,7 +239,7 @@ std::string HostRead::Introduction() const {
   return bytes;
 }
 
-// By slot: whether this rank puts something there.
+// By slot: true when this rank fills it.
 std::vector<bool> HostRead::SlotsToFill() const {
   std::vector<bool> fills(slots_.size(), false);
   for (size_t i = 0; i < units_.size(); ++i) {
@@ -308,7 +308,7 @@ Status HostRead::MapSegment(const SegmentName& name, const SegmentNeed& need,
     segment.own = segment.shared;
     return Status();
   }
-  // Nobody looks at it before all have stopped writing.
+  // No rank looks at it before all have stopped writing.
   HF_ASSIGN_OR_RETURN(segment.own,
                       segment.file->Map(SharedSegment::Sharing::kOwn));
   return Status();

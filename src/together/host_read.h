@@ -42,7 +42,8 @@ class HostRead {
   Status Plan();
   // Takes this rank's memory.
   Status Allocate();
-  // What the others must know to map it, and that their plan is the same.
+  // Tells the others how to map this rank's segment, and that its plan is the
+  // same.
   std::string Introduction() const;
   // `introductions` by rank.
   Status MapOthers(const std::vector<std::string>& introductions);
@@ -62,7 +63,7 @@ class HostRead {
     std::shared_ptr<const Mapping> shared;  // to be filled
     std::shared_ptr<const Mapping> own;     // to be kept
   };
-  // What this rank does with a segment.
+  // The use that this rank makes of a segment.
   struct SegmentNeed {
     bool is_filled = false;
     bool is_kept = false;

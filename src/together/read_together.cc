@@ -1,5 +1,5 @@
-// The meetings of ReadTogether: of all ranks, of those of a host, of one rank a
-// host. What is done between them is in the other modules.
+// The meetings of ReadTogether: of all ranks, of the ranks of a host, of one
+// rank a host. The other modules do the work between meetings.
 #include "holdfast/read_together.h"
 
 #include <sched.h>
@@ -35,7 +35,7 @@ int ShareOfCpus(size_t rank_count) {
   return std::max(1, CPU_COUNT(&set) / static_cast<int>(rank_count));
 }
 
-// What ranks say of themselves first.
+// Each rank first tells this about itself.
 struct Greeting {
   uint64_t call_number = 0;
   SegmentName probe;  // to find out whether memory can be shared
@@ -63,7 +63,7 @@ struct Greeting {
   }
 };
 
-// Where this rank stands among hosts.
+// The place of this rank among hosts.
 struct Neighbours {
   std::vector<int64_t> ranks;    // of this host, of the group
   std::vector<int64_t> leaders;  // lowest rank of each host, ascending
@@ -141,7 +141,7 @@ class Reader {
         values.begin(), values.end(),
         [](const std::string& value) { return value.starts_with(kWell); });
     if (!all_are_well) {
-      // Which gives the failures their words.
+      // This meeting gives failures their words.
       HF_RETURN_IF_ERROR(group.Agree(meeting, mine.status()));
       return DataLossError("a rank says that it failed, and does not say how");
     }
@@ -160,7 +160,7 @@ class Reader {
     return status.code() == StatusCode::kDeadlineExceeded;
   }
 
-  // What is to be read, of all that was asked for.
+  // Lists the boxes to read, out of all that were asked for.
   Status ListWanted() {
     for (const TogetherRequest& request : requests_) {
       if (request.leaf >= checkpoint_.leaves().size()) {
@@ -259,8 +259,8 @@ class Reader {
     neighbours_.call_number = greetings[0].call_number;
   }
 
-  // A rank that failed comes to every meeting all the same, with its failure,
-  // so that nobody waits for it; one that missed another leaves.
+  // A rank that failed still comes to every meeting, with its failure, so that
+  // no rank waits for it; a rank that missed another leaves.
   Status ReadOnHost(Status mine, HostRead& host) {
     auto lists = Meet(*host_group_, At("read: requests"),
                       ValueOr(mine, [&] { return EncodeWanted(wanted_); }));
@@ -407,7 +407,7 @@ class Reader {
   Neighbours neighbours_;
   std::unique_ptr<ProcessGroup> host_group_;
   std::unique_ptr<ProcessGroup> leaders_;  // when this rank is one
-  // What is wanted twice, and where else it goes.
+  // Boxes that are wanted twice, and the other places they go to.
   std::vector<std::pair<Array, char*>> repeated_;
   std::vector<Trip> trips_;  // of a leader
   std::vector<std::string> introductions_;

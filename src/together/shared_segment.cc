@@ -26,7 +26,7 @@ constexpr int kSizeSeals = F_SEAL_SHRINK | F_SEAL_GROW;
 // A thread takes the pages of so much at a time.
 constexpr size_t kPopulateBytes = 32 << 20;
 
-// From here on huge pages are worth their rounding.
+// From this size on huge pages are worth their rounding.
 constexpr size_t kHugePageBytesMin = 4 << 20;
 
 std::string BytesText(size_t byte_count) {
@@ -165,7 +165,7 @@ Result<std::shared_ptr<const Mapping>> SharedSegment::MapUntouched(
 Result<std::shared_ptr<const Mapping>> SharedSegment::Map(
     Sharing sharing) const {
   HF_ASSIGN_OR_RETURN(auto mapping, MapUntouched(sharing));
-  // Only speed depends on it.
+  // The result is ignored: only speed depends on it.
   ::madvise(mapping->data(), size_, MADV_POPULATE_READ);
   return mapping;
 }

@@ -43,7 +43,7 @@ class Mapping {
   const size_t size_;
 };
 
-// How other processes find a segment.
+// Other processes find a segment by this.
 struct SegmentName {
   int64_t process_id = 0;
   int64_t fd = -1;
@@ -69,8 +69,8 @@ class SharedSegment {
     kShared,  // writes are seen by all
     kOwn,     // what this process writes to becomes its own copy
   };
-  // All of it, with page tables filled: a first touch of each page would cost
-  // ten times as much.
+  // Maps all of it, with page tables filled: a first touch of each page would
+  // cost ten times as much.
   Result<std::shared_ptr<const Mapping>> Map(Sharing sharing) const;
 
  private:

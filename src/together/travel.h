@@ -26,8 +26,8 @@ struct Trip {
 // `wanted` by host, each box once. Those of equal hosts are neighbours.
 std::vector<Trip> PlanTrips(const std::vector<std::vector<WantedBox>>& wanted);
 
-// Sets Slot::travel of the slots of `host`, and adds its rank 0 to those that
-// travel. REQUIRES: what was wanted by `host` were these slots.
+// Sets Slot::travel of the slots of `host`, and adds its rank 0 to the slots
+// that travel. REQUIRES: `host` wanted exactly these slots.
 void MarkTravel(const std::vector<Trip>& trips, uint32_t host,
                 std::vector<Slot>& slots);
 // The marks, a byte a slot, as rank 0 of a host tells the others.

@@ -22,7 +22,7 @@ struct WantedBox {
 
   bool operator==(const WantedBox&) const = default;
 };
-// By leaf first.
+// Orders by leaf first.
 bool operator<(const WantedBox& a, const WantedBox& b);
 
 // Saturates. Bytes of its memory.

@@ -55,13 +55,15 @@ class CheckpointHandler {
  public:
   virtual ~CheckpointHandler() = default;
 
-  // As `_CHECKPOINT_METADATA` records it; stock Orbax picks its class by it.
+  // The name that `_CHECKPOINT_METADATA` records; stock Orbax picks its class
+  // by it.
   virtual std::string TypeStr() const = 0;
   // `directory` is absolute and exists; of several processes each calls it.
   virtual Status Save(const std::string& directory,
                       const CheckpointArgs& args) = 0;
-  // Takes what it needs of `args` before it returns: the caller may change its
-  // values then. The futures do the rest. By default Save, and no futures.
+  // Takes what it needs of `args` before it returns, as the caller may change
+  // its values then. The futures do the rest. By default calls Save, and gives
+  // no futures.
   virtual Result<std::vector<CommitFuture>> AsyncSave(
       const std::string& directory, const CheckpointArgs& args);
   // Null: as it was saved.
@@ -69,7 +71,7 @@ class CheckpointHandler {
                                const CheckpointArgs* args) = 0;
   // What Restore would give, without the values. By default Unimplemented.
   virtual Result<Tree> Metadata(const std::string& directory);
-  // After all futures, before the directory counts as complete.
+  // Called after all futures, before the directory counts as complete.
   virtual Status Finalize(const std::string& directory);
   // Waits for what AsyncSave began.
   virtual void Close();
@@ -77,8 +79,8 @@ class CheckpointHandler {
   // Cancelled. From any thread; until the next Save or AsyncSave.
   virtual void Cancel();
   // Directories, relative to the item's ("" is itself), in which SaveItem or
-  // FinishItem of pending_save.h has left items that are synced: no need to
-  // sync or read them again. What else there is the Checkpointer syncs.
+  // FinishItem of pending_save.h left items that are synced: the Checkpointer
+  // need not sync or read them again. It syncs everything else.
   virtual std::vector<std::string> SyncedItems() const;
 };
 
@@ -116,8 +118,8 @@ Status RegisterCheckpointArgs(const CheckpointArgsType& args,
 // InvalidArgument "Unable to find registered `CheckpointHandler` for X. Use
 // `register_with_handler`."
 Result<CheckpointHandlerType> RegisteredHandlerType(std::type_index args);
-// By TypeStr; also by the names that older and newer releases of Orbax write.
-// NotFound.
+// Finds it by TypeStr, or by the names that older and newer releases of Orbax
+// write. NotFound.
 Result<CheckpointHandlerType> HandlerTypeOf(std::string_view typestr);
 // The args that were registered first for saves, and for restores, of handlers
 // of this TypeStr. InvalidArgument "Unable to find registered `CheckpointArgs`

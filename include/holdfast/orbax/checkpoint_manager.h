@@ -61,12 +61,12 @@ struct CheckpointManagerOptions {
   std::optional<SaveDecisionPolicy> save_decision_policy;
   // False: policies are told that no save runs.
   bool enable_should_save_is_saving_in_progress_check = true;
-  // Whether the machine is about to be taken away (preemption.h). Of several
-  // processes each must get the same answer, unless there is a decision_group.
+  // Tells whether the machine is about to be taken away (preemption.h). Every
+  // process must get the same answer, unless there is a decision_group.
   std::function<bool(int64_t step)> reached_preemption;
   // A group on a transport of its own, by which processes agree on decisions
-  // while a save uses the other. Needed for ContinuousCheckpointingPolicy of
-  // several processes. Borrowed.
+  // while a save uses the other. Several processes need it for
+  // ContinuousCheckpointingPolicy. Borrowed.
   ProcessGroup* decision_group = nullptr;
 
   // --- What to keep: what any of these keeps ---
@@ -91,11 +91,11 @@ struct CheckpointManagerOptions {
 
   // --- The directory ---
   bool create = true;
-  // What interrupted saves have left goes, and nothing else.
+  // Removes what interrupted saves left, and nothing else.
   bool cleanup_tmp_directories = false;
   bool read_only = false;
   bool save_root_metadata = true;
-  // The steps' times and metrics are not read before somebody asks.
+  // The steps' times and metrics are read only when they are asked for.
   bool lightweight_initialize = false;
 
   // --- Deletion ---
@@ -121,7 +121,7 @@ struct CheckpointManagerOptions {
   std::function<void(const std::string&)> warn;  // empty: nobody is told
 };
 
-// Who handles which item; at most one of them.
+// The handlers of items; set at most one of these members.
 struct ManagerItems {
   std::optional<std::vector<std::string>> item_names;
   std::map<std::string, std::shared_ptr<CheckpointHandler>> item_handlers;
@@ -133,7 +133,8 @@ struct ManagerItems {
 struct ManagerSaveOptions {
   // A Dict of numbers; saved when there is a best_fn.
   std::optional<Tree> metrics;
-  // Whatever the policy says, and in a read-only manager too. Never overwrites.
+  // Saves whatever the policy says, and in a read-only manager too. Never
+  // overwrites.
   bool force = false;
   std::string custom_metadata;  // a JSON object, or empty
 };
@@ -144,45 +145,47 @@ class CheckpointManager {
   static Result<std::unique_ptr<CheckpointManager>> Make(
       const std::string& directory, CheckpointManagerOptions options = {},
       const ManagerItems& items = {}, const std::string& metadata = "");
-  // As Close, but nobody hears of errors.
+  // As Close, but errors are lost.
   virtual ~CheckpointManager() = default;
 
   virtual const std::string& directory() const = 0;
 
-  // Whether it saved: false when the policy says no, or a later step exists.
+  // True when it saved: false when the policy says no, or a later step exists.
   // Returns when the args may change. AlreadyExists "Checkpoint for step N
   // already exists."; the error of the save before, in place of saving.
   virtual Result<bool> Save(int64_t step, const CheckpointArgs& args,
                             const ManagerSaveOptions& options = {}) = 0;
-  // Of one item without a name its value, else a Dict of items. No step: the
-  // latest. Null args: as it was saved. `directory`: another root. Waits for a
-  // save that runs.
+  // One item without a name gives its value, several a Dict of items. No step:
+  // the latest. Null args: as it was saved. `directory`: another root. Waits
+  // for a running save.
   virtual Result<Tree> Restore(std::optional<int64_t> step,
                                const CheckpointArgs* args = nullptr,
                                const std::string& directory = "") = 0;
 
-  // As of the last Save, Delete or Reload; the one that is being saved counts.
+  // As of the last Save, Delete or Reload; includes the step that is being
+  // saved.
   virtual std::vector<int64_t> AllSteps() = 0;
   virtual std::optional<int64_t> LatestStep() = 0;
-  // By best_fn; without one the latest. Absent when no step has metrics.
+  // The best by best_fn; without one the latest. Absent when no step has
+  // metrics.
   virtual std::optional<int64_t> BestStep() = 0;
   virtual Result<bool> ShouldSave(int64_t step) = 0;
   virtual bool ReachedPreemption(int64_t step) = 0;
-  // From the step's directory; absent when it has none.
+  // Read from the step's directory; absent when it has none.
   virtual Result<std::optional<Metrics>> StepMetrics(int64_t step) = 0;
   // Waits for a save that runs.
   virtual Result<StepMetadata> Metadata(int64_t step) = 0;
   // The JSON object given to Make when the root was new; "{}" without one.
   virtual Result<std::string> RootMetadata() = 0;
 
-  // NotFound "Requested deleting a non-existent step: N." The last step goes,
-  // too, when it is named.
+  // NotFound "Requested deleting a non-existent step: N." Deletes the last
+  // step, too, when it is named.
   virtual Status Delete(int64_t step) = 0;
   virtual Status Reload() = 0;
-  // Until the step that is being saved is durable and older ones are out of the
-  // way; not until their files are removed.
+  // Waits until the step that is being saved is durable and older ones are out
+  // of the way; not until their files are removed.
   virtual Status WaitUntilFinished() = 0;
-  // Without waiting; also errors of removals.
+  // Does not wait; also reports errors of removals.
   virtual Status CheckForErrors() = 0;
   virtual bool IsSavingInProgress() const = 0;
   // Waits for the save and the removals. Later calls but Close are

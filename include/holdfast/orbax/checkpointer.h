@@ -64,17 +64,17 @@ class Checkpointer {
   // The checkpoint exists, durably, when it returns.
   virtual Status Save(const std::string& path, const CheckpointArgs& args,
                       const CheckpointerSaveOptions& options = {}) = 0;
-  // Null args: as it was saved. Of a composite: a Dict of its items.
+  // Null args: restored as it was saved. A composite gives a Dict of its items.
   virtual Result<Tree> Restore(const std::string& path,
                                const CheckpointArgs* args = nullptr) = 0;
   virtual Result<StepMetadata> Metadata(const std::string& path) = 0;
-  // Waits, then closes the handler; errors of a save that nobody has seen yet.
-  // Later calls but Close are FailedPrecondition.
+  // Waits, then closes the handler; returns the error of a save that was not
+  // reported yet. Later calls but Close are FailedPrecondition.
   virtual Status Close() = 0;
   virtual const std::shared_ptr<CheckpointHandler>& handler() const = 0;
 };
 
-// What has become of the last save.
+// The state of the last save.
 enum class SaveState : uint8_t {
   kNone,       // there was none
   kStaging,    // args are being copied
@@ -87,14 +87,15 @@ enum class SaveState : uint8_t {
 std::string_view SaveStateName(SaveState state);
 
 struct AsyncOptions {
-  // From the call of Save until the checkpoint is durable. InvalidArgument
-  // unless positive: "Timeout must be positive, but got T seconds."
+  // Counts from the call of Save until the checkpoint is durable.
+  // InvalidArgument unless positive: "Timeout must be positive, but got T
+  // seconds."
   double timeout_seconds = 1200;
   // On the thread that saves, once the items are finalized, before the
   // checkpoint becomes visible (as in Orbax). May be empty.
   std::function<void()> post_finalization_callback;
-  // Of Orbax, where directories may cost seconds. Here they are made before
-  // Save returns, whatever this says.
+  // Ignored; accepted because Orbax has it, where directories may cost seconds.
+  // Here they are always made before Save returns.
   bool create_directories_asynchronously = true;
 };
 
@@ -108,18 +109,18 @@ class AsyncCheckpointer : public Checkpointer {
   ~AsyncCheckpointer() override = default;
 
   // Waits for the save before, and reports its error in place of saving;
-  // returns when the args may change. Everything after that is told once, by
-  // the next Save, Restore, WaitUntilFinished, CheckForErrors or Close.
+  // returns when the args may change. Later errors are reported once, by the
+  // next Save, Restore, WaitUntilFinished, CheckForErrors or Close.
   Status Save(const std::string& path, const CheckpointArgs& args,
               const CheckpointerSaveOptions& options = {}) override = 0;
-  // Until the last save is durable, has failed or is past its deadline.
+  // Waits until the last save is durable, has failed or is past its deadline.
   virtual Status WaitUntilFinished() = 0;
-  // Without waiting.
+  // Does not wait.
   virtual Status CheckForErrors() = 0;
   virtual bool IsSavingInProgress() const = 0;
   virtual SaveState state() const = 0;
-  // Asks the save that runs to stop; what is not committed yet never will be.
-  // Not an error to anybody. Nothing happens when none runs.
+  // Asks the running save to stop; what is not committed yet never will be.
+  // This is reported as no error. Does nothing when no save runs.
   virtual void Cancel() = 0;
 };
 

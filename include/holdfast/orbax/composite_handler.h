@@ -41,17 +41,17 @@ inline constexpr std::string_view kDefaultItemName = "default";
 struct CompositeArgs : CheckpointArgs {
   std::map<std::string, std::shared_ptr<const CheckpointArgs>> items;
 };
-// What Restore gives, item by item.
+// The result of Restore, item by item.
 using CompositeResults = std::map<std::string, Tree>;
 
-// `_CHECKPOINT_METADATA` and what the handlers say of their items.
+// `_CHECKPOINT_METADATA`, and what the handlers know about their items.
 struct StepMetadata {
   // Null (monostate), the type string of a checkpoint that is one item, or one
   // (or none) an item.
   using ItemTypes = std::map<std::string, std::optional<std::string>>;
   std::variant<std::monostate, std::string, ItemTypes> item_handlers;
-  // Of a checkpoint that is one item under the name ""; absent where no handler
-  // can tell.
+  // A checkpoint that is one item has it under the name "". Absent where no
+  // handler can tell.
   std::map<std::string, std::optional<Tree>> item_metadata;
   std::string metrics = "{}";  // JSON objects
   std::string performance_metrics = "{}";
@@ -68,7 +68,7 @@ struct CompositeOptions {
   const CheckpointHandlerRegistry* registry = nullptr;
   // Handlers by item name, as CreateDefaultHandlerRegistry enters them.
   std::map<std::string, std::shared_ptr<CheckpointHandler>> handlers;
-  // With it only these items (and those of `handlers`) may be saved.
+  // When given, only these items (and those of `handlers`) may be saved.
   std::optional<std::vector<std::string>> item_names;
 };
 
@@ -105,10 +105,11 @@ class CompositeCheckpointHandler : public CheckpointHandler {
 // what was saved, by the checkpoint's checksums.
 Result<StepMetadata> ReadStepMetadataFile(const std::string& directory);
 
-// What a step directory is to a manager that was told of no items: it holds an
-// item directory "default" (kDefaultItem), it is an item itself (kFlat), or it
-// has items by name (kComposite). `_CHECKPOINT_METADATA` decides, else the
-// names in the directory. NotFound when there is no directory.
+// The layout of a step directory, for a manager that was told of no items: it
+// holds an item directory "default" (kDefaultItem), it is an item itself
+// (kFlat), or it has items by name (kComposite). `_CHECKPOINT_METADATA`
+// decides, else the names in the directory. NotFound when there is no
+// directory.
 enum class StepLayout : uint8_t { kDefaultItem, kFlat, kComposite };
 Result<StepLayout> GetStepLayout(const std::string& directory);
 

@@ -80,7 +80,7 @@ std::shared_ptr<CheckpointHandler> MakeJsonHandler(
 // The text as Python's json.dumps writes it. InvalidArgument for a leaf that
 // JSON has no word for.
 Result<std::string> JsonTextOf(const Tree& value);
-// DataLoss for what is no JSON.
+// DataLoss for a text that is no JSON.
 Result<Tree> TreeOfJsonText(std::string_view text);
 
 // One array or scalar.

@@ -61,10 +61,10 @@ class SpecHandle {
   virtual ~SpecHandle() = default;
 
   virtual const std::string& driver() const = 0;  // "zarr", "cast", "json", ...
-  // The spec with what is known by now: dtype, shape and all metadata.
+  // The spec with everything known by now: dtype, shape and all metadata.
   virtual std::string spec_json() const = 0;
 
-  // Of arrays; a JSON member has neither (kUint8, no dimensions).
+  // For arrays; a JSON member has neither (kUint8, no dimensions).
   virtual DType dtype() const = 0;  // as read and written: after a cast
   virtual const Shape& shape() const = 0;
   virtual const Shape& read_chunk_shape() const = 0;
@@ -75,7 +75,7 @@ class SpecHandle {
                           const ArrayView& target) const = 0;
   virtual Status Write(const Shape& origin, const ConstArrayView& source) = 0;
 
-  // Of driver json: the member as text.
+  // For driver json: the member as text.
   virtual Result<std::string> ReadJson() const = 0;
   virtual Status WriteJson(std::string_view text) = 0;
 
@@ -86,7 +86,7 @@ class SpecHandle {
 Result<std::unique_ptr<SpecHandle>> OpenSpec(
     const std::string& json, const OpenSpecOptions& options = {});
 
-// What an opened array says of itself, and `info` of its parameter.
+// The metadata that an opened array gives, and `info` of its parameter.
 ArrayMetadata ArrayMetadataFromTensorstore(
     const SpecHandle& t, const ParamInfo& info,
     const std::optional<Sharding>& sharding = std::nullopt);
@@ -102,7 +102,7 @@ class KvStoreHandle {
   // NotFound for an absent key.
   virtual Result<std::string> Read(std::string_view key) const = 0;
   virtual Status Write(std::string_view key, std::string_view value) = 0;
-  // Deleting what is absent is ok.
+  // Deleting an absent key is ok.
   virtual Status Delete(std::string_view key) = 0;
   virtual Status Commit() = 0;
 };

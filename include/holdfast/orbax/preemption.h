@@ -17,9 +17,10 @@
 
 namespace holdfast HOLDFAST_EXPORT {
 
-// From now on the signal is noted. Again for the same signal: nothing happens.
+// From now on the signal is noted. A second call for the same signal does
+// nothing.
 Status WatchForPreemption(int signal_number = SIGTERM);
-// Whether one has come since, or NotePreemption was called.
+// True when a signal has come since, or NotePreemption was called.
 bool PreemptionSignalled();
 // For other sources than signals, and for tests.
 void NotePreemption();

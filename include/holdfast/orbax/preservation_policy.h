@@ -43,12 +43,12 @@ struct EveryNSteps {
   // True: steps that the interval divides. False: the first, and from there
   // each that is so much further than the last kept.
   bool exact_interval = true;
-  // Of these the last so many; absent, or 0 as in Orbax: all.
+  // Keeps the last so many of these; absent, or 0 as in Orbax: all.
   std::optional<int64_t> max_to_keep;
 };
 
-// For each multiple of the interval the step that is nearest to it, the later
-// of two; and the last step.
+// Keeps, for each multiple of the interval, the step nearest to it (the later
+// of two), and the last step.
 struct EveryNStepsClosest {
   int64_t interval_steps = 1;
   std::optional<int64_t> max_to_keep;  // as EveryNSteps
@@ -68,7 +68,7 @@ struct BestN {
   bool keep_checkpoints_without_metrics = true;
 };
 
-// From the first that is at most so old on.
+// Keeps steps from the first one of at most this age on.
 struct LatestDuration {
   double seconds = 0;
 };
@@ -85,7 +85,7 @@ struct CustomPreservationPolicy {
 };
 
 struct PreservationPolicy;
-// What one of them keeps.
+// Keeps what any one of them keeps.
 struct AnyPreservationPolicy {
   std::vector<PreservationPolicy> policies;
 };
@@ -108,8 +108,9 @@ Result<std::vector<bool>> ShouldPreserve(const PreservationPolicy& policy,
                                          std::span<const StepRecord> steps,
                                          const PreservationContext& context);
 
-// The steps' indices from the worst to the best, those without metrics left
-// out. `reverse`: the lowest is the best. Of equal ones the later is better.
+// The steps' indices from the worst to the best, without steps that have no
+// metrics. `reverse`: the lowest is the best. The later of equal ones is
+// better.
 std::vector<size_t> SortedByMetric(const MetricFn& get_metric_fn, bool reverse,
                                    std::span<const StepRecord> steps);
 

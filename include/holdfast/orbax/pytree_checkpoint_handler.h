@@ -67,7 +67,7 @@ struct PyTreeSaveArgs {
   std::string custom_metadata;  // a JSON object for `_METADATA`, or empty
 };
 
-// What a LegacyTransformFn gives back: two trees of one structure.
+// The result of a LegacyTransformFn: two trees of one structure.
 struct LegacyTransformed {
   Tree structure;
   Tree param_infos;
@@ -108,16 +108,16 @@ struct PyTreeRestoreArgs : BasePyTreeRestoreArgs {
 // Processes that save and restore together. Every one makes the same calls;
 // each gives, and gets, the shards of its own devices.
 struct MultiprocessingOptions {
-  // The process that writes metadata, and what is not sharded; absent: each is
-  // for itself, on a disk of its own. Of one process: 0 or absent.
+  // The process that writes metadata and data that is not sharded; absent: each
+  // process works alone, on a disk of its own. With one process: 0 or absent.
   std::optional<int> primary_host = 0;
   // Absent: all. Must hold this process and the primary host.
   std::optional<std::set<int>> active_processes;
-  // Of the names of what processes wait for.
+  // Stands before the names by which processes wait for each other.
   std::optional<std::string> barrier_sync_key_prefix;
   // Borrowed. Null: this process is the only one.
   ProcessGroup* group = nullptr;
-  // Whose devices are whose, in the shardings of a restore.
+  // The process of each device, for the shardings of a restore.
   DeviceProcesses devices;
 };
 
@@ -141,10 +141,10 @@ using ArrayMetadataValidator =
 // write shapes and the same PRNG implementation.
 Status ValidateAllArrayMetadatas(const ArrayMetadatasByProcess& metadatas);
 
-// Whether the leaf at this path is to be taken before others.
+// True when the leaf at this path is to be taken before others.
 using IsPrioritizedKeyFn =
     std::function<bool(const std::vector<std::string>& keypath)>;
-// Whether nobody changes, or frees, this array leaf while it is saved.
+// True when this array leaf is neither changed nor freed while it is saved.
 using IsImmutableFn = std::function<bool(const Tree& leaf)>;
 
 // The calls that PyTreeCheckpointHandler makes for everything but transforms
@@ -211,8 +211,8 @@ class PyTreeCheckpointHandler {
   // write. Handlers of other types have been called then.
   virtual Result<std::vector<CommitFuture>> AsyncSave(
       const std::string& directory, const PyTreeSaveArgs& args) = 0;
-  // Reads the arrays where they lie, without a copy. Of several processes, all
-  // have written when it returns Ok.
+  // Reads the arrays where they lie, without a copy. With several processes,
+  // all have written when it returns Ok.
   virtual Status Save(const std::string& directory,
                       const PyTreeSaveArgs& args) = 0;
   // Arrays with a sharding come back as ShardedArrays with one shard a distinct
@@ -221,8 +221,8 @@ class PyTreeCheckpointHandler {
   virtual Result<Tree> Restore(const std::string& directory,
                                const PyTreeRestoreArgs& args = {}) = 0;
   virtual Result<PyTreeMetadata> Metadata(const std::string& directory) = 0;
-  // After all futures, before the directory counts as complete. Of several
-  // processes every one calls it: the primary host merges their parts.
+  // Called after all futures, before the directory counts as complete. With
+  // several processes every one calls it: the primary host merges their parts.
   virtual Status Finalize(const std::string& directory) = 0;
   // Waits for what AsyncSave began.
   virtual void Close() = 0;

@@ -20,7 +20,7 @@ namespace holdfast HOLDFAST_EXPORT {
 // An entry of `_METADATA`.
 struct ValueMetadataEntry {
   std::string value_type;  // "np.ndarray", "jax.Array", "scalar", ...
-  // The value lies in the msgpack file, or there is none (empties).
+  // The value lies in the msgpack file, or it is an empty and has none.
   bool skip_deserialize = false;
   std::optional<Shape> write_shape;
 

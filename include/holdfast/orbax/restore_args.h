@@ -23,7 +23,7 @@
 
 namespace holdfast HOLDFAST_EXPORT {
 
-// What a leaf becomes, whatever it was saved as.
+// The type that a leaf becomes, whatever it was saved as.
 enum class RestoreType : uint8_t {
   kAsSaved,
   kNumpy,     // np.ndarray: a plain host array
@@ -60,7 +60,7 @@ struct ArrayRestoreArgs {
 // ArrayRestoreArgs.
 struct SingleReplicaArrayRestoreArgs : ArrayRestoreArgs {
   std::optional<Sharding> single_replica_sharding;
-  // Of older releases; the handler's options count.
+  // From older releases, and ignored: the handler's options count.
   std::optional<int64_t> replica_axis_index = 0;
   std::optional<int64_t> primary_replica_id = 0;
 };
@@ -76,7 +76,7 @@ RestoreType RestoreTypeOf(const AnyRestoreArgs& args);
 // Null for plain RestoreArgs.
 const ArrayRestoreArgs* AsArrayRestoreArgs(const AnyRestoreArgs& args);
 
-// What `mesh` and `mesh_axes`, or else `sharding`, ask for.
+// The sharding that `mesh` and `mesh_axes`, or else `sharding`, ask for.
 std::optional<Sharding> WantedSharding(const ArrayRestoreArgs& args);
 
 // InvalidArgument "If `shape` and `global_shape` are both provided, they must

@@ -34,8 +34,8 @@ struct SpecificStepsPolicy {
   std::set<int64_t> steps;
 };
 
-// As often as possible: whenever no save runs, and the last one was made at
-// least so long ago.
+// Saves as often as possible: when no save runs, and the last one is at least
+// this old.
 struct ContinuousCheckpointingPolicy {
   std::optional<int64_t> minimum_interval_secs;
 };

@@ -96,7 +96,7 @@ Result<std::string> BuildKvstoreTspec(const std::string& directory,
 Result<std::string> BuildKvstoreTspecForMerge(const std::string& directory,
                                               const std::string& subdir);
 
-// Adds what a database is written with. `OCDBT target_data_file_size must be
+// Adds the options for writing a database. `OCDBT target_data_file_size must be
 // >= 0, where 0 means no limit; got X`.
 Result<std::string> AddOcdbtWriteOptions(
     const std::string& kvstore_tspec,
@@ -179,7 +179,7 @@ struct ArrayWriteSpecOptions {
   std::optional<OcdbtTemporaryMetadataContext> ocdbt_temporary_metadata_context;
 };
 
-// What a checkpoint records of an array that is written by a spec.
+// A checkpoint's record of an array that is written by a spec.
 struct ArrayWriteMetadata {
   std::string param_name;
   Shape shape;
@@ -240,7 +240,8 @@ Result<std::string> GetJsonTspecWrite(
 // Puts a cast around a spec: values of `dtype` are stored as args.dtype.
 Result<std::string> GetCastTspecSerialize(const std::string& tspec, DType dtype,
                                           const SaveArgs& args);
-// Values are read as the args' dtype; the spec itself where there is none.
+// Values are read as the args' dtype; without one the spec is returned as it
+// is.
 Result<std::string> GetCastTspecDeserialize(const std::string& tspec,
                                             const AnyRestoreArgs& args);
 
@@ -257,7 +258,7 @@ Status AssertParameterFilesExist(
 
 // --- Limits.
 
-// What everything that is opened with it shares.
+// Everything that is opened with it shares this.
 struct TsContext {
   bool use_ocdbt = true;
   // Reads and writes of files at once. Each thread has one in flight, so it

@@ -32,14 +32,14 @@ struct CommittedBy {
   // kMarkerFile: commit_success.txt in it. Else its name, which a save gives it
   // last: it lacks ".orbax-checkpoint-tmp".
   CommitMode mode = CommitMode::kAuto;
-  // With kMarkerFile: a directory without the file counts by its name, too.
+  // With kMarkerFile: a directory without the file may count by its name, too.
   bool allow_legacy_atomic_rename = false;
 
   bool operator==(const CommittedBy&) const = default;
 };
 
-// Whether the directory at `path` is a committed checkpoint, or a temporary
-// one. Neither holds of files; of symbolic links only the first can.
+// True when the directory at `path` is a committed checkpoint, or a temporary
+// one. Both are false for files; for symbolic links only the first can be true.
 bool IsPathFinalized(const std::string& path, const CommittedBy& rule = {});
 // The same; an error where the device cannot tell, which IsPathFinalized takes
 // for no.

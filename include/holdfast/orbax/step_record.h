@@ -29,10 +29,10 @@ struct Metrics {
   }
 };
 
-// Of what is no JSON object: `json` alone.
+// A text that is no JSON object gives `json` alone.
 Metrics MetricsOfJson(std::string_view json);
 
-// How good metrics are. Not-a-number is worse than all else.
+// How good metrics are. NaN is worse than everything else.
 using MetricFn = std::function<double(const Metrics&)>;
 // The number of that name; not-a-number where it is missing.
 MetricFn MetricNamed(std::string name);
@@ -44,7 +44,7 @@ struct StepRecord {
   std::optional<Metrics> metrics;
 };
 
-// Whether T is one of the variant's types itself.
+// True when T is one of the variant's types itself.
 template <typename T, typename Variant>
 inline constexpr bool kIsAlternative = false;
 template <typename T, typename... Types>

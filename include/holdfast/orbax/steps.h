@@ -36,8 +36,8 @@ inline constexpr std::string_view kTrashDirectoryName = ".holdfast_trash";
 struct ScannedStep {
   int64_t step = 0;
   std::string name;
-  // By its name, or its marker; and `_CHECKPOINT_METADATA` does not say that
-  // the save was begun and not finished.
+  // Committed by its name, or its marker; and `_CHECKPOINT_METADATA` does not
+  // say that the save began and never finished.
   bool committed = false;
   // As recorded; else the directory's own time, in whole seconds.
   int64_t commit_time_ns = 0;
@@ -55,12 +55,12 @@ struct ScanOptions {
   int thread_count = 0;
 };
 
-// Sorted by step, then name. None when there is no `root`; a step that somebody
-// removes meanwhile is left out.
+// Sorted by step, then name. Empty when there is no `root`; a step that
+// disappears meanwhile is left out.
 Result<std::vector<ScannedStep>> ScanSteps(const std::string& root,
                                            const ScanOptions& options = {});
 
-// Whether `path` is a directory of steps, rather than a checkpoint.
+// True when `path` is a directory of steps rather than a checkpoint.
 bool IsRootOfSteps(const std::string& path);
 
 // --- Trash ---
@@ -70,10 +70,11 @@ enum class TrashUse : uint8_t {
   kRemove,  // to be removed now, or by whoever cleans up after a crash
 };
 
-// Renames `<root>/<name>`s into the trash and makes that durable; their paths
-// there. Names that are gone already are left out. InvalidArgument for a name
-// that is no plain name of a directory. Where there is no trash and none can be
-// made, what is to be removed gets a temporary name in the root instead.
+// Renames `<root>/<name>`s into the trash, makes that durable, and returns
+// their paths there. Names that are gone already are left out. InvalidArgument
+// for a name that is no plain name of a directory. When there is no trash and
+// none can be made, a step that is to be removed gets a temporary name in the
+// root instead.
 Result<std::vector<std::string>> TrashSteps(
     const std::string& root, const std::vector<std::string>& names,
     TrashUse use);
@@ -99,11 +100,12 @@ Result<std::string> UndeleteStep(const std::string& root, int64_t step);
 struct EmptiedTrash {
   uint64_t step_count = 0;
   uint64_t bytes = 0;
-  // What holds no checkpoint, and was not to be removed at once, stays.
+  // Directories that hold no checkpoint, and were not to be removed at once,
+  // stay.
   std::vector<std::string> left_alone;  // paths
 };
-// Removes what is in the trash: all checkpoints, or only what was to be removed
-// at once (`only_leftovers`).
+// Removes what is in the trash: all checkpoints, or only those that were to be
+// removed at once (`only_leftovers`).
 Result<EmptiedTrash> EmptyTrash(const std::string& root,
                                 bool only_leftovers = false);
 
@@ -143,18 +145,19 @@ struct PrunePlan {
   // as the steps of this root are. Nothing else is ever taken away.
   std::vector<PruneRow> rows;
   std::vector<LeftAlone> left_alone;  // sorted by name
-  // Of what goes; what a step that stays shares by hard links is not counted.
+  // Bytes that the removal frees; a file that a remaining step shares by hard
+  // links is not counted.
   uint64_t freed_bytes = 0;
 };
 
-// Touches nothing. The newest committed step is kept always, by the label "the
-// newest". NotFound when there is no root; FailedPrecondition when no format
-// was given and as many steps are named one way as another.
+// Changes nothing. The newest committed step is always kept, under the label
+// "the newest". NotFound when there is no root; FailedPrecondition when no
+// format was given and as many steps are named one way as another.
 Result<PrunePlan> PlanPrune(const std::string& root,
                             const PruneOptions& options);
-// Puts into the trash what the plan does not keep, and still is a checkpoint;
-// their names. Looks first whether a step that the plan keeps is still there:
-// FailedPrecondition else.
+// Moves into the trash the steps that the plan does not keep and that still are
+// checkpoints, and returns their names. First checks that a step that the plan
+// keeps is still there: FailedPrecondition otherwise.
 Result<std::vector<std::string>> Prune(const std::string& root,
                                        const PrunePlan& plan);
 

@@ -37,7 +37,7 @@
 
 namespace holdfast HOLDFAST_EXPORT {
 
-// Where the value of a key of the new tree comes from.
+// The source of the value of a key of the new tree.
 struct Transform {
   // The key in the original tree; \1, \g<1> and \g<name> stand for groups of
   // the rule's expression. Absent: the same key.
@@ -51,17 +51,17 @@ struct Transform {
       multi_value_fn;
 };
 
-// A rule for restores, where what no rule needs is not read.
+// A rule for restores, which read only the leaves that some rule needs.
 struct RestoreTransform {
   std::optional<std::string> original_key;
   bool use_fallback = false;
   std::function<Result<Tree>(const Tree& value)> value_fn;
-  // As Transform's, and gets what the caller wants of `key`.
+  // As Transform's; also gets what the caller wants for `key`.
   std::function<Result<Tree>(std::string_view key, const Tree& original,
                              const AnyRestoreArgs& args)>
       multi_value_fn;
-  // What `multi_value_fn` needs: expressions of original keys, and how the
-  // leaves are to be restored. Other leaves of `original` were not read.
+  // The leaves that `multi_value_fn` needs: expressions of original keys, and
+  // how to restore them. Other leaves of `original` were not read.
   std::optional<std::vector<std::pair<std::string, AnyRestoreArgs>>>
       multi_value_fn_input_args;
 };

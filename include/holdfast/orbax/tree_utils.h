@@ -50,8 +50,8 @@ Result<Tree> FromFlatDict(const FlatDict& flat_dict,
 Result<Tree> SerializeTree(const Tree& tree, bool keep_empty_nodes = false);
 
 // `target`'s containers with the values of a serialized tree. NotFound where
-// `serialized` lacks a path of the target. With `keep_empty_nodes` what stands
-// at None and empty containers of the target is taken, too.
+// `serialized` lacks a path of the target. With `keep_empty_nodes` values at
+// None and empty containers of the target are taken, too.
 Result<Tree> DeserializeTree(const Tree& serialized, const Tree& target,
                              bool keep_empty_nodes = false);
 

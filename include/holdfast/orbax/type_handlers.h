@@ -59,12 +59,12 @@ class LimitInFlightBytes {
   virtual int64_t bytes_max() const = 0;
   // Waits until more than `requested_bytes` are free, and takes them.
   // InvalidArgument `Requested more bytes than we reserved space for: N > MAX`
-  // for what is not below the bound.
+  // when they are not below the bound.
   virtual Status WaitForBytes(int64_t requested_bytes) = 0;
   virtual void ReleaseBytes(int64_t requested_bytes) = 0;
 };
 
-// What a handler is told of a leaf: everything that no user has a say in.
+// What a handler is told about a leaf beside the user's arguments.
 struct ParamInfo {
   std::string name;        // of the parameter: keys joined with "."
   std::string parent_dir;  // absolute; the item's directory
@@ -97,7 +97,7 @@ class TypeHandler {
   virtual Result<std::vector<ValueMetadata>> Metadata(
       std::span<const ParamInfo> infos) = 0;
   // Takes what it needs of `values` (leaves of a Tree) before it returns.
-  // `args` is empty or has one a value.
+  // `args` is empty or has one element a value.
   virtual Result<std::vector<CommitFuture>> Serialize(
       std::span<const Tree* const> values, std::span<const ParamInfo> infos,
       std::span<const SaveArgs> args) = 0;
@@ -105,7 +105,8 @@ class TypeHandler {
   virtual Result<std::vector<Tree>> Deserialize(
       std::span<const ParamInfo> infos,
       std::span<const AnyRestoreArgs> args) = 0;
-  // After all futures of all handlers, before the item counts as complete.
+  // Called after all futures of all handlers, before the item counts as
+  // complete.
   virtual Status Finalize(const std::string& directory);
   // (bytes written, bytes read) of each value; for budgets and progress.
   virtual std::vector<std::pair<uint64_t, uint64_t>> MemorySize(
@@ -119,7 +120,7 @@ Status CheckInputArguments(std::initializer_list<size_t> lengths);
 Status CheckArrayValues(std::span<const Tree* const> values,
                         std::span<const ParamInfo> infos);
 
-// How `_METADATA` spells empties.
+// The value types of empties in `_METADATA`.
 inline constexpr std::string_view kRestoreTypeNone = "None";
 inline constexpr std::string_view kRestoreTypeDict = "Dict";
 inline constexpr std::string_view kRestoreTypeList = "List";
@@ -132,11 +133,11 @@ bool IsEmptyTypestr(std::string_view typestr);
 Result<Tree> GetEmptyValueFromTypestr(std::string_view typestr,
                                       bool support_rich_types = false);
 
-// What a value of an old checkpoint becomes that records no type: an array with
-// a sharding for ArrayRestoreArgs, a host array otherwise.
+// The type that a value becomes when its old checkpoint records none: an array
+// with a sharding for ArrayRestoreArgs, a host array otherwise.
 RestoreType DefaultRestoreType(const AnyRestoreArgs& args);
 
-// Whether the directory holds a merged database.
+// True when the directory holds a merged database.
 bool IsOcdbtCheckpoint(const std::string& directory);
 // Merges `ocdbt.process_*` into one database in `directory`, which refers to
 // their values where they lie. Keys that it had before stay. Ok where there are
@@ -148,7 +149,7 @@ std::optional<std::string> GetProcessIndexForSubdir(
     bool use_ocdbt,
     const std::optional<std::string>& override_ocdbt_process_id = {});
 
-// What a leaf is, as a registry sees it.
+// The type of a leaf, as a registry sees it.
 struct LeafType {
   // "int", "float", "complex", "bool", "bytes", "np.number", "np.ndarray",
   // "jax.Array", "str", "placeholder", "external", "reference"; "NoneType",
@@ -171,7 +172,7 @@ class TypeHandlerRegistry {
   using Matches = std::function<bool(const LeafType&)>;
   using Entry = std::pair<LeafType, std::shared_ptr<TypeHandler>>;
 
-  // Only these.
+  // Holds these handlers only.
   explicit TypeHandlerRegistry(std::vector<Entry> entries = {});
 
   // `func` decides which leaf types the handler serves; absent: `type` alone,
@@ -197,7 +198,7 @@ class TypeHandlerRegistry {
   std::vector<std::pair<std::string, std::shared_ptr<TypeHandler>>> typestrs_;
 };
 
-// With the standard handlers for every standard leaf type.
+// Has the standard handlers for every standard leaf type.
 std::shared_ptr<TypeHandlerRegistry> CreateTypeHandlerRegistry();
 std::shared_ptr<TypeHandlerRegistry> CreateTypeHandlerRegistry(
     std::vector<TypeHandlerRegistry::Entry> entries);
@@ -307,8 +308,8 @@ class ArrayHandler : public TypeHandler {
   Options options_;
 };
 
-// Orbax: one replica reads and sends to the others. In one process every box is
-// read once anyway; what the args must be is checked as Orbax does.
+// In Orbax one replica reads and sends to the others. In one process every box
+// is read once anyway; the args are checked as Orbax checks them.
 class SingleReplicaArrayHandler : public ArrayHandler {
  public:
   struct Options {

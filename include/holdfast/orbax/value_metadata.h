@@ -42,7 +42,7 @@ struct StringMetadata {
   std::string directory;
 };
 
-// Of a leaf that a handler of the caller's own serves.
+// For a leaf that a caller's own handler serves.
 struct CustomMetadata {
   std::string name;
   std::string directory;

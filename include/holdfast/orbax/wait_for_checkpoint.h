@@ -1,5 +1,5 @@
-// Waiting for the steps that somebody else saves: for programs that evaluate a
-// run while it trains.
+// Waits for steps that another process saves: for programs that evaluate a run
+// while it trains.
 //
 // Thread-safety: one thread a call and an iterator.
 // Ownership: a PinnedStep keeps its files until it is gone.
@@ -26,14 +26,14 @@ struct WaitOptions {
   std::optional<int64_t> until_step;  // at least this one
   double poll_seconds = 1;
   std::optional<double> timeout_seconds;
-  // Asked when the time is over: false goes on waiting. Empty: gives up.
+  // Called when the time is over: false means to wait on. Empty: gives up.
   std::function<bool()> timeout_fn;
   // Keep the step's files while the caller reads them, by hard links below
   // `<root>/_SNAPSHOTS`; where that cannot be, the step itself is given.
   bool snapshot = true;
   std::string snapshot_directory;             // empty: `<root>/_SNAPSHOTS`
   const std::atomic<bool>* cancel = nullptr;  // borrowed
-  // For tests: how time passes. Empty: the clock, and sleep.
+  // For tests: how time passes. Empty: the real clock, and sleep.
   std::function<double()> now_seconds;
   std::function<void(double seconds)> sleep;
 };

@@ -1,5 +1,5 @@
-// Whether a directory is a finished checkpoint, and the removal of what
-// interrupted saves have left.
+// Tells whether a directory is a finished checkpoint, and removes what
+// interrupted saves left.
 //
 //   for (const std::string& path : *CleanupTemporaryPaths("/ckpt")) ...
 //
@@ -25,23 +25,23 @@
 
 namespace holdfast HOLDFAST_EXPORT {
 
-// Both are false for what is no directory, or is not there.
+// Both are false for a path that is no directory, or is not there.
 Result<bool> IsTemporaryCheckpoint(const std::string& path,
                                    CommitMode mode = CommitMode::kAuto);
 Result<bool> IsCheckpointFinalized(const std::string& path,
                                    CommitMode mode = CommitMode::kAuto);
 
-// Whether a directory holds a checkpoint, whatever else is in it: it or, in old
-// checkpoints, its items have files that only checkpoints have. A name proves
-// nothing. False for a root of steps, for bare arrays, and for what is not
-// there.
+// True when a directory holds a checkpoint, whatever else is in it: it or, in
+// old checkpoints, its items have files that only checkpoints have. A name
+// proves nothing. False for a root of steps, for bare arrays, and for a missing
+// path.
 Result<bool> HoldsCheckpoint(const std::string& path);
 
-// Ok for a directory that an overwrite may replace: one that is empty, or is a
-// checkpoint of Orbax's (whole, or begun and never finished) in which every
-// file is a checkpoint's. Else FailedPrecondition, naming the first file that
-// is none: a root of steps, a project with a checkpoint in it, a checkpoint
-// with somebody's notes.
+// Ok for a directory that an overwrite may replace: an empty one, or one of
+// Orbax's checkpoints (whole, or begun and never finished) in which every file
+// belongs to the checkpoint. Else FailedPrecondition, naming the first file
+// that does not: a root of steps, a project with a checkpoint in it, a
+// checkpoint with notes beside it.
 Status CheckMayReplace(const std::string& path);
 
 // Removes a directory, unless a save of holdfast is writing in it: then it is

@@ -63,9 +63,10 @@ struct LeafMap {
     std::string glob;
     DType dtype = DType::kFloat32;
   };
-  // How many parts each axis of an array is cut into, of arrays with as many
-  // axes. The last that matches counts. For megatron-zarr, dcp and torch-dist;
-  // InvalidArgument with other formats (Orbax's: ConvertOptions::sharding).
+  // The number of parts that each axis of an array is cut into, for arrays with
+  // as many axes. The last one that matches counts. For megatron-zarr, dcp and
+  // torch-dist; InvalidArgument with other formats (Orbax's:
+  // ConvertOptions::sharding).
   struct Shards {
     std::string glob;
     Shape part_counts;
@@ -108,8 +109,8 @@ struct ConvertOptions {
   std::vector<std::string> names;
   LeafMap map;
 
-  // Absent: as the source has it; Orbax's, zarr 2 and OCDBT for a source that
-  // is none of Orbax's and whose format nothing writes.
+  // Absent: the source's format. A source that is none of Orbax's, and whose
+  // format nothing writes, becomes Orbax's with zarr 2 and OCDBT.
   std::optional<Format> format;
   std::optional<int> zarr_format;
   std::optional<bool> use_ocdbt;
@@ -126,23 +127,25 @@ struct ConvertOptions {
   // chunks that a run with it would have written. Empty, or nullopt: as it was.
   // The same on every rank.
   std::function<Result<std::optional<Sharding>>(const LeafInfo&)> sharding;
-  // Then: whether replicas write a slice each, as Orbax has it by default.
+  // With it: replicas write a slice each, as Orbax does by default.
   bool use_replica_parallel = true;
 
   // Read the new checkpoint and compare it with checksums of what was read.
   bool check = true;
 
-  // Of one data file; 0: as the format has it. Formats other than Orbax's.
+  // Bound of one data file; 0: the format's own. For formats other than
+  // Orbax's.
   uint64_t shard_bytes_max = 0;
   // Do not go on with what an earlier conversion left; begin anew.
   bool restart = false;
-  // What is finished is kept for a later run in units of this size. Of one
-  // process that writes one of Orbax's formats each is a part of its own, at
-  // most 256 of them. 0: Orbax's formats in one go, others now and then.
+  // Finished work is kept for a later run in units of this size. When one
+  // process writes one of Orbax's formats each unit is a part of its own, at
+  // most 256 of them. 0: Orbax's formats are written in one go, others keep
+  // their work now and then.
   uint64_t part_bytes = uint64_t{1} << 30;
 };
 
-// What became of the leaves, in the order of the source.
+// The new places of the leaves, in the order of the source.
 struct ConvertReport {
   struct Entry {
     std::string leaf;      // its name in the source
@@ -153,7 +156,8 @@ struct ConvertReport {
   };
   std::vector<Entry> entries;      // only those of which there is something
   std::vector<std::string> notes;  // rules that matched nothing, and the like
-  // "": nothing was there to go on with; else what was done with it and why.
+  // "" when there was nothing to continue; else what was done with the earlier
+  // run's work, and why.
   std::string resume_text;
   bool is_resumed = false;
   uint64_t kept_bytes = 0;  // decoded, of pieces that were there already
@@ -171,8 +175,8 @@ struct ConvertResult {
   uint64_t written_bytes = 0;
   uint64_t checked_bytes = 0;  // decoded; 0 without check
   double total_seconds = 0;
-  // Of one rank, the largest: bytes that were held of chunks read and not yet
-  // written.
+  // Bytes of chunks that were read and not yet written: the largest number of
+  // any rank.
   uint64_t waiting_bytes_peak = 0;
   Format format = Format::kOrbax;  // of the new checkpoint
   ConvertReport report;
@@ -183,9 +187,9 @@ Result<ConvertResult> Convert(const std::string& source,
                               const std::string& target,
                               const ConvertOptions& options = {});
 
-// The same of a checkpoint that is open already, or is none that lies anywhere.
-// Nothing tells whether it has changed, so no earlier conversion is gone on
-// with. With a group each rank has one of its own.
+// The same for a checkpoint that is open already, or that lies nowhere. Nothing
+// tells whether it has changed, so no earlier conversion is continued. With a
+// group each rank has a checkpoint of its own.
 Result<ConvertResult> ConvertFrom(const Checkpoint& source,
                                   const std::string& target,
                                   const ConvertOptions& options = {});

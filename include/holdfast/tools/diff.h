@@ -62,11 +62,10 @@ struct DiffOptions {
   // Look for leaves that were renamed: of one kind, dtype, shape and value.
   // Costs a read of those that could be.
   bool find_renamed = true;
-  // Which leaves of each side take part; empty: all.
+  // Selects the leaves of each side that take part; empty: all.
   std::function<bool(const LeafInfo&)> select;
-  // How the leaves of A became those of B, as of a conversion: their names, and
-  // which are left out. A dtype that it casts to is the one expected in B, and
-  // no difference.
+  // How a conversion made B's leaves of A's: their names, and which are left
+  // out. A dtype that it casts to is the one expected in B, and no difference.
   LeafMap map;
 };
 
@@ -93,8 +92,8 @@ struct LeafDiff {
   std::optional<size_t> b;
   std::string name;    // in A; in B where A does not have it
   std::string name_b;  // in B, where it is another one
-  // Of a leaf on one side: the one on the other side that it may have become,
-  // as both hold the same value.
+  // For a leaf on one side only: the leaf of the other side that it may have
+  // become, as both hold the same value.
   std::optional<size_t> renamed;
 
   // Elements; 0 where values were not compared.
@@ -108,13 +107,13 @@ struct LeafDiff {
   double max_rel_error = 0;
   // The same exactly, for two integer tensors.
   std::optional<uint64_t> max_abs_error_exact;
-  // The first element in C order that is not equal, or of which only bits are
-  // different when there is none; and what it is on both sides. Absent for
-  // leaves without elements.
+  // The first element in C order that is not equal (or, when all are equal,
+  // whose bits differ), and its value on both sides. Absent for leaves without
+  // elements.
   std::optional<Shape> first_index;
   Scalar first_a;
   Scalar first_b;
-  // Of texts and objects: the first byte that is different.
+  // For texts and objects: the first byte that differs.
   std::optional<uint64_t> first_byte;
   Status problem;  // why it could not be compared
 };
@@ -142,9 +141,9 @@ struct DiffResult {
 Result<DiffResult> Diff(const Checkpoint& a, const Checkpoint& b,
                         const DiffOptions& options = {});
 
-// Indices into result.leaves of what is not the same, the worst first: leaves
-// that cannot be read, structure, kinds, shapes, dtypes, then values by NaN on
-// one side only, relative error and absolute error.
+// Indices into result.leaves of the leaves that are not the same, the worst
+// first: leaves that cannot be read, structure, kinds, shapes, dtypes, then
+// values by NaN on one side only, relative error and absolute error.
 std::vector<size_t> WorstFirst(const DiffResult& result);
 
 }  // namespace holdfast

@@ -32,18 +32,18 @@
 
 namespace holdfast HOLDFAST_EXPORT {
 
-// What a leaf is taken from when several sources have its name.
+// The source of a leaf that several sources have under its name.
 enum class MergePrefer : uint8_t { kRefuse, kFirst, kLast };
 
 struct MergeOptions {
-  // How sources are compared where `average` needs that; no progress is told.
+  // How sources are compared where `average` needs that; reports no progress.
   RunOptions run;
   MergePrefer prefer = MergePrefer::kRefuse;
   bool average = false;
   // One a source, of a sum above 0; empty: all alike.
   std::vector<double> weights;
-  // With `average`: what is no float is taken from the first source, equal or
-  // not.
+  // With `average`: leaves that are no floats are taken from the first source,
+  // equal or not.
   bool take_first = false;
 };
 

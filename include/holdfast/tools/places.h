@@ -37,14 +37,14 @@ struct PlaceInfo {
   uint64_t byte_count = 0;  // of a file
   int64_t modified_ns = 0;  // 0: not known, as for directories of buckets
 };
-// Links are followed. What is missing is no error; a bucket that is missing is.
+// Follows links. A missing file is no error; a missing bucket is.
 Result<PlaceInfo> StatPlace(const std::string& path);
 
 struct PlaceEntry {
   std::string name;
   PlaceInfo info;
 };
-// What a directory holds, by name.
+// The entries of a directory, by name.
 Result<std::vector<PlaceEntry>> ListPlace(const std::string& path);
 
 // A file that is read in pieces, all of one version: should it be replaced
@@ -73,8 +73,8 @@ class PlaceWriter {
 // is one; of several that try so at once, one wins.
 Status WritePlace(const std::string& path, std::string_view content,
                   bool must_create = false);
-// Replaces a file whose content is `expected` (absent: that does not exist);
-// FailedPrecondition when it is another. Object stores only.
+// Replaces a file whose content is `expected` (absent: the file must not
+// exist); FailedPrecondition when it is another. Object stores only.
 Status SwapPlace(const std::string& path,
                  std::optional<std::string_view> expected,
                  std::string_view content);
@@ -83,10 +83,11 @@ Status SwapPlace(const std::string& path,
 Status RemovePlaceFile(const std::string& path);
 // A directory and all below it; markers of commits first.
 Status RemovePlaceTree(const std::string& path);
-// Copies a file, by the server within one bucket. It replaces what is there.
+// Copies a file; within one bucket the server does it. Replaces an existing
+// target.
 Status CopyPlaceFile(const std::string& source, const std::string& target);
-// In an object store copied by the server within one bucket, then removed. A
-// file replaces what is at the target.
+// In an object store the server copies the file within one bucket, then it is
+// removed. Replaces an existing target.
 Status RenamePlaceFile(const std::string& source, const std::string& target);
 // AlreadyExists when anything is at the target. In an object store it is no
 // single step; the marker of a commit is copied last and removed first.

@@ -59,7 +59,7 @@ RemoteSettings GetRemoteSettings();
 // before all). Before the first request.
 void SetLibcurlPath(const std::string& path);
 
-// What this process has asked of object stores since it began.
+// Counts the requests of this process to object stores since it began.
 struct RemoteCounters {
   uint64_t requests = 0;
   uint64_t attempts = 0;
@@ -81,10 +81,10 @@ struct CopyOptions {
   RunOptions run;
   // Replace a checkpoint or file that is there. Without, AlreadyExists.
   bool overwrite = false;
-  // Compare what is copied with the digests of its checkpoint, where it has
+  // Compares what is copied with the digests of its checkpoint, where it has
   // some: DataLoss names the first file that differs, and nothing is published.
   bool check = true;
-  // Verify the copy, as Verify does, where the source is a checkpoint.
+  // Verifies the copy, as Verify does, when the source is a checkpoint.
   // FailedPrecondition when it is none; DataLoss names the first damage.
   bool verify = false;
   // Copy files again that an earlier run has copied.
@@ -98,8 +98,8 @@ struct CopyOptions {
 struct CopyResult {
   uint64_t file_count = 0;
   uint64_t byte_count = 0;  // of all files
-  // Of those: what was there already from an earlier run, and what a server
-  // copied by itself.
+  // Part of those: files that were there from an earlier run, and bytes that a
+  // server copied by itself.
   uint64_t kept_file_count = 0;
   uint64_t kept_byte_count = 0;
   uint64_t server_file_count = 0;
@@ -170,8 +170,8 @@ struct Diagnosis {
   bool has_failed() const;
 };
 
-// Tries all that holdfast needs of the store at `url`, below that place. What
-// does not work is in `checks` and no error; nothing is left behind.
+// Tries everything that holdfast needs of the store at `url`, below that place.
+// Failures are listed in `checks` and are no error; nothing is left behind.
 // Errors: InvalidArgument (no URL of a store), Cancelled.
 Result<Diagnosis> Diagnose(const std::string& url,
                            const DiagnoseOptions& options = {});

@@ -37,7 +37,7 @@ namespace holdfast HOLDFAST_EXPORT {
 struct StatsOptions {
   // Threads, memory, progress (phase "stats", decoded bytes), cancel.
   RunOptions run;
-  // Which leaves; empty: all. Only arrays and scalars have statistics.
+  // Selects leaves; empty: all. Only arrays and scalars have statistics.
   std::function<bool(const LeafInfo&)> select;
 };
 

@@ -1,5 +1,5 @@
-// What is done with finished checkpoints: they are converted, compared,
-// measured, merged, copied between stores and checked; and files of torch.save.
+// Tools for finished checkpoints: convert, compare, measure, merge, copy
+// between stores and check them; and files of torch.save.
 #pragma once
 
 #include "holdfast/tools/checked_file.h"

@@ -159,7 +159,7 @@ class PickleValue {
 struct PickleRecord {
   std::string module;
   std::string name;  // qualified
-  // How it was to be made: cls.__new__(cls, *args), or cls(*args).
+  // The call that makes it: cls.__new__(cls, *args), or cls(*args).
   bool is_called = false;
   // An enum: one argument, its value; or, when by_name, its name.
   bool by_name = false;
