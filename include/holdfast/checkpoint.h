@@ -117,7 +117,7 @@ struct ReadRequest {
   ArrayView target;
 };
 
-// What a path turned out to be, and where its parts are.
+// What kind of checkpoint a path holds, and where its parts are.
 struct CheckpointInfo {
   std::string path;  // absolute, after choosing the step
   // "orbax", "orbax-v1", "ocdbt", "zarr", "zarr3"; of foreign formats
@@ -133,13 +133,13 @@ struct CheckpointInfo {
   std::string checkpoint_metadata;
   std::string item_custom_metadata;
   std::string value_metadata_tree;
-  // What `_METADATA` says, when there is one.
+  // True when there is an `_METADATA`.
   bool has_tree_metadata = false;
   bool use_zarr3 = false;
   bool store_array_data_equal_to_fill_value = false;
   std::optional<int64_t> init_timestamp_ns;
   std::optional<int64_t> commit_timestamp_ns;
-  // What a reader ought to know, in words: that the checkpoint's list of
+  // Notes for the reader, in words: e.g. that the checkpoint's list of
   // checksums is gone, so that not all of it can be checked.
   std::vector<std::string> notes;
 };
@@ -162,9 +162,10 @@ struct VerifyReport {
   Stats stats;
 };
 
-// Whether a failure tells of the stored bytes: they are damaged, missing, or
-// not what a checkpoint has. The others (no memory, no descriptor, no access,
-// no network, cancelled, a bug) tell of the machine, and nothing of the bytes.
+// True when a failure is about the stored bytes: they are damaged, missing, or
+// no checkpoint's. Other failures (no memory, no descriptor, no access, no
+// network, cancelled, a bug) are about the machine, and say nothing about the
+// bytes.
 bool IsDamage(const Status& status);
 
 class Checkpoint {

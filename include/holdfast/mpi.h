@@ -35,14 +35,14 @@ struct MpiOptions {
   std::optional<int> communicator;
 };
 
-// Initialises MPI if nobody has; then, and only then, also ends it when the
-// process exits. It waits ten seconds there for the others, and aborts them
-// if they do not come. The same transport for each call with the same
-// communicator.
+// Initialises MPI unless that was done; only then it also ends MPI when the
+// process exits. It waits ten seconds there for the other ranks, and aborts
+// them if they do not come. Returns the same transport for each call with the
+// same communicator.
 Result<std::shared_ptr<ProcessTransport>> MpiTransport(
     const MpiOptions& options = {});
 
-// Whether the environment says that mpirun, mpiexec or srun started this
+// True when the environment says that mpirun, mpiexec or srun started this
 // process as one of several.
 bool StartedByMpi();
 

@@ -19,7 +19,7 @@
 
 namespace holdfast HOLDFAST_EXPORT {
 
-// What a long call has done so far.
+// The progress of a long call.
 struct Progress {
   std::string_view phase;   // "plan", "write", "read", "verify", "commit"
   uint64_t done_bytes = 0;  // decoded bytes of tensors finished
@@ -27,7 +27,7 @@ struct Progress {
 };
 using ProgressFn = std::function<void(const Progress&)>;
 
-// Where the time went, in seconds of wall clock, and what moved.
+// Where the time went, in seconds of wall clock, and how many bytes moved.
 struct Stats {
   double plan_seconds = 0;
   double transfer_seconds = 0;  // read+decode, or encode+write
@@ -85,7 +85,7 @@ enum class Compression : uint8_t {
 
 // How one array is stored; the names and rules of Orbax's SaveArgs.
 struct SaveArgs {
-  // Of old releases, which kept such leaves in the msgpack file; ignored.
+  // From old releases, which kept such leaves in the msgpack file; ignored.
   bool aggregate = false;
   // Elements are cast to it as TensorStore casts; absent: stored as they are.
   std::optional<DType> dtype;
@@ -154,25 +154,25 @@ struct SaveOptions {
   // By parameter name (keys joined with "."). A name that the tree does not
   // have is InvalidArgument.
   std::map<std::string, SaveArgs> save_args;
-  // What TypeHandlers have put into the item's directory before, for its
-  // External leaves, becomes part of the item: their databases
-  // `ocdbt.process_*` are merged, their entries of `_strings.json`, `_sharding`
-  // and `array_metadatas` kept, and their files are checksummed. An earlier
-  // item's values in the same directory count as theirs.
+  // Makes what TypeHandlers put into the item's directory before, for its
+  // External leaves, part of the item: their databases `ocdbt.process_*` are
+  // merged, their entries of `_strings.json`, `_sharding` and `array_metadatas`
+  // kept, and their files checksummed. Values of an earlier item in the same
+  // directory count as theirs.
   bool adopt_existing = false;
   // Write `_HOLDFAST_DIGESTS`: checksums of every file and stored value.
   bool write_digests = true;
   // Wait for stable storage at each step of the commit. False gives up
   // durability across power loss, not atomicity across crashes of the process.
   bool sync = true;
-  // Sources of what would differ between two equal saves; the defaults are the
-  // clock and the system's random bytes. Same sources, same files, for any
-  // thread count.
+  // Sources of everything in which two equal saves would differ; the defaults
+  // are the clock and the system's random bytes. The same sources give the same
+  // files, for any thread count.
   std::function<uint64_t()> now_ns;         // since 1970-01-01 UTC
   std::function<std::string()> random_hex;  // 32 lowercase hex digits
 };
 
-// What to do with chunks that the store does not have.
+// How chunks that the store does not have are read.
 enum class MissingChunks : uint8_t {
   kAsRecorded,  // refused if the checkpoint says all chunks were stored
   kRefuse,

@@ -42,7 +42,7 @@ struct PendingSaveOptions {
   std::optional<uint32_t> directory_mode;      // as SaveOptions::directory_mode
 };
 
-// What `_CHECKPOINT_METADATA` says of the whole.
+// What `_CHECKPOINT_METADATA` says about the whole checkpoint.
 struct RootRecord {
   // The JSON value of "item_handlers": a string for a bare item
   // (`"orbax.checkpoint...."`, quotes included), an object of name -> type
@@ -59,11 +59,11 @@ class PendingSave {
       const std::string& path, const PendingSaveOptions& options);
   virtual ~PendingSave() = default;
 
-  // Where the files go until Commit; absolute.
+  // The files lie here until Commit; absolute.
   virtual const std::string& directory() const = 0;
 
   // Writes a pytree item into `directory()/name`, or into directory() itself
-  // when `name` is empty. Of `options` the fields about the whole checkpoint
+  // when `name` is empty. The fields of `options` about the whole checkpoint
   // (format, overwrite, custom_metadata, checkpointable_name, sync) are
   // ignored; zarr_format 0 means 2. A name can be saved once.
   virtual Result<SaveResult> SaveItem(const std::string& name, const Tree& tree,
@@ -97,13 +97,14 @@ Result<SaveResult> SaveItem(const std::string& directory, const Tree& tree,
 //   FinishItem(directory, finish);                 // on the primary
 struct ProcessPart {
   int64_t rank = 0;  // of this process
-  // Writes what is not sharded, and the files that describe the item. One
-  // process of an item.
+  // Writes the data that is not sharded, and the files that describe the item.
+  // One process of an item is primary.
   bool is_primary = true;
   // Its database is `ocdbt.process_<id>`: letters and digits, no other
   // process's; empty: the rank.
   std::string id;
-  // Of this save, alike on all processes and in no other save; may be empty.
+  // The save's id: the same on all its processes, and in no other save; may be
+  // empty.
   std::string save_id;
 };
 

@@ -64,21 +64,21 @@ class ProcessTransport {
                                       double timeout_seconds) = 0;
 };
 
-// Where ranks meet, for messages.
+// The point where ranks meet, for messages.
 struct Meeting {
   std::string_view phase;  // "write", "commit", ...
   std::string_view file;   // the checkpoint; may be empty
 };
 
 struct ProcessGroupOptions {
-  // How long a rank waits for the slowest of the others at one meeting.
+  // At one meeting a rank waits this long for the slowest of the others.
   double timeout_seconds = 600;
   // Told apart from other groups on the same transport by this. All ranks give
   // the same.
   std::string name = "holdfast";
   // The number of the first call. Calls that overlap need a group each, of one
-  // name and with numbers of their own; such a group follows nobody into the
-  // next call.
+  // name and with numbers of their own; such a group does not follow the others
+  // into the next call.
   uint64_t first_call = 0;
   bool may_follow = true;
 };
@@ -105,24 +105,27 @@ class ProcessGroup {
   virtual std::unique_ptr<ProcessGroup> Subgroup(
       const std::vector<int64_t>& ranks, std::string_view name) = 0;
 
-  // What meets between the two is one call. They nest: the outermost counts. A
-  // meeting outside of them is a call by itself.
+  // All meetings between the two are one call. They nest: the outermost counts.
+  // A meeting outside of them is a call by itself.
   virtual void BeginCall() = 0;
-  // `mine`: how it went here. A failure that the others do not know yet is told
-  // them at the next meeting: rank 0 waits for them, `wait_seconds_max` at most
-  // and no longer than at any meeting, and the others for nobody.
+  // `mine` is the outcome here. A failure that the others do not know yet is
+  // reported to them at the next meeting: rank 0 waits for them,
+  // `wait_seconds_max` at most and no longer than at any meeting; other ranks
+  // do not wait.
   virtual void EndCall(const Status& mine, double wait_seconds_max) = 0;
-  // Of the call that goes on, or else of the next.
+  // The number of the running call, or else of the next.
   virtual uint64_t call_number() const = 0;
-  // Who failed the call that goes on, or else the last; none: nobody, or nobody
-  // but by not coming. Ascending, of this process's transport.
+  // The ranks that failed the running call, or else the last one, ascending, by
+  // this process's transport. Empty when no rank failed, or when some only did
+  // not come.
   virtual std::vector<int64_t> failed_ranks() const = 0;
 };
 
-// BeginCall and EndCall as a scope. One that nobody ends is a failure.
+// BeginCall and EndCall as a scope. A scope that is left without End is a
+// failure.
 class GroupCall {
  public:
-  // Null: nobody is told anything. Borrows the group.
+  // Null: does nothing. Borrows the group.
   explicit GroupCall(ProcessGroup* group);
   GroupCall(GroupCall&& other) noexcept;
   GroupCall& operator=(GroupCall&&) = delete;
@@ -135,7 +138,7 @@ class GroupCall {
   ProcessGroup* group_;
 };
 
-// What `work` gives, a Status or a Result, as one call of the group.
+// The result of `work`, a Status or a Result, as one call of the group.
 template <typename Work>
 auto InGroupCall(ProcessGroup* group, const Work& work) {
   GroupCall call(group);
@@ -153,7 +156,7 @@ std::unique_ptr<ProcessGroup> MakeProcessGroup(
     std::shared_ptr<ProcessTransport> transport,
     const ProcessGroupOptions& options = {});
 
-// One process, which waits for nobody.
+// A group of one process, which never waits.
 std::unique_ptr<ProcessGroup> SingleProcessGroup();
 
 // `size` transports that talk through this process's memory: ranks that are

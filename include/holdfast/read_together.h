@@ -47,7 +47,7 @@ struct ReadTogetherOptions {
   RunOptions run;
   // 0: every host reads what it wants from the store. Otherwise a box that
   // several hosts want is read by one of them and sent to the others through
-  // the group, in messages of at most so many bytes.
+  // the group, in messages of at most this many bytes.
   uint64_t broadcast_bytes_max = 0;
   // Ranks share memory only where this is equal. Empty: found out (one kernel,
   // one namespace of processes, one user).
@@ -56,7 +56,7 @@ struct ReadTogetherOptions {
 
 struct ReadTogetherResult {
   std::vector<Array> arrays;  // one a request, contiguous
-  // Of this rank; stored_bytes is what it read.
+  // This rank's numbers; stored_bytes is what it read.
   Stats stats;
   // Ranks that shared memory with this one, itself included.
   int64_t host_rank_count = 1;

@@ -1,5 +1,5 @@
-// Who holds, writes and needs which part of a sharded array: worked out by any
-// process for any process, alike and without a message.
+// Which process holds, writes and needs which part of a sharded array: worked
+// out by any process for any process, alike and without a message.
 //
 //   auto mine = ShardPlanner::OfRank(sharding, {.ids_per_process = 4}, rank);
 //   for (each array) {
@@ -37,7 +37,7 @@
 
 namespace holdfast HOLDFAST_EXPORT {
 
-// Which process each device belongs to.
+// The process of each device.
 struct DeviceProcesses {
   // Device `id` belongs to process id / ids_per_process. JAX's CPU devices have
   // 2048 ids a process: 0 and 1 are the first's, 2048 and 2049 the second's.
@@ -71,7 +71,7 @@ struct WriteLayout {
   Shape shard_shape;          // of what a device holds
   Shape write_shape;          // of what a device writes, if it does
   int64_t replica_count = 1;  // devices that hold the same box
-  // Of them, the ones that write: replicas 0 to writer_count - 1.
+  // Replicas 0 to writer_count - 1 write.
   int64_t writer_count = 1;
   // They share the box along this axis.
   size_t axis = 0;
@@ -82,8 +82,8 @@ struct WriteLayout {
 // The part of one device in one array.
 struct DeviceShare {
   DeviceShard shard;  // what it holds
-  // What it writes begins here, in the whole array, with the shape
-  // WriteLayout::write_shape; absent: nothing.
+  // The part that it writes begins here, in the whole array, with the shape
+  // WriteLayout::write_shape; absent: it writes nothing.
   std::optional<Shape> write_origin;
 
   bool operator==(const DeviceShare&) const = default;
@@ -91,10 +91,10 @@ struct DeviceShare {
 
 class ShardPlanner {
  public:
-  // For all devices.
+  // Plans for all devices.
   static Result<ShardPlanner> OfAll(const Sharding& sharding);
-  // For the devices of one process alone, of which there may be none.
-  // REQUIRES: rank >= 0.
+  // Plans for the devices of one process, which may have none. REQUIRES: rank
+  // >= 0.
   static Result<ShardPlanner> OfRank(const Sharding& sharding,
                                      const DeviceProcesses& processes,
                                      int64_t rank);
@@ -117,7 +117,7 @@ class ShardPlanner {
   // How the spec cuts one array.
   struct Cut {
     Shape parts;  // of each dimension
-    // For each axis of the mesh, whether moving along it changes the box.
+    // For each axis of the mesh: true when moving along it changes the box.
     std::vector<bool> moves_box;
   };
 
@@ -126,13 +126,13 @@ class ShardPlanner {
   DeviceShard ShardOf(const Device& device, const Shape& array_shape,
                       const Cut& cut) const;
 
-  // Without device ids, which devices_ has.
+  // Has no device ids: those are in devices_.
   NamedSharding sharding_;
   std::vector<std::vector<size_t>> spec_axes_;  // one entry a spec's
   std::vector<Device> devices_;
 };
 
-// What must be read of an array that is stored in chunks.
+// The bytes and chunks that must be read of an array that is stored in chunks.
 struct ChunkNeed {
   int64_t chunk_count = 0;    // chunks that the boxes touch
   int64_t read_elements = 0;  // in them, without what sticks out of the array

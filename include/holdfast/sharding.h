@@ -55,7 +55,7 @@ struct SingleDeviceSharding {
 
 using Sharding = std::variant<SingleDeviceSharding, NamedSharding>;
 
-// What one device holds.
+// The part that one device holds.
 struct DeviceShard {
   int64_t device_id = 0;
   int64_t replica_id = 0;  // 0 for the first device with this box

@@ -50,7 +50,7 @@ enum class LeafKind : uint8_t {
   kObject,  // a value of the caller's own C++ type; a TypeHandler stores it
 };
 
-// What an array was in the program that saved it.
+// The type of an array in the program that saved it.
 enum class ArrayKind : uint8_t { kNumpy, kJax };
 
 // Containers deeper than this are refused by everything that walks a Tree.
@@ -68,8 +68,9 @@ struct ArrayTraits {
   // The implementation of a typed PRNG key ("threefry2x32"); empty: no key.
   // The array then holds the key data.
   std::string prng_impl;
-  // What one process writes as a unit, and so the largest chunk: the shape of a
-  // shard after Orbax's replica slicing. Empty: the array's own shape.
+  // The part that one process writes as a unit, and so the largest chunk: the
+  // shape of a shard after Orbax's replica slicing. Empty: the array's own
+  // shape.
   Shape write_shape;
 
   bool operator==(const ArrayTraits&) const = default;
@@ -189,8 +190,8 @@ class Tree {
   const std::vector<Tree>& children() const;
   // One key a child for dicts and named tuples; empty for sequences.
   const std::vector<std::string>& keys() const;
-  // A child by key, or by decimal index in a sequence; null when there is
-  // none. Takes time linear in size().
+  // A child by key, or by decimal index in a sequence; null when there is none.
+  // Takes time linear in size().
   const Tree* Find(std::string_view key) const;
   const Tree* FindPath(const std::vector<std::string>& path) const;
   // REQUIRES: a dict or named tuple without this key (Flatten reports
@@ -207,11 +208,11 @@ class Tree {
   // Leaves.
   LeafKind leaf_kind() const;
   bool is_none() const { return is_leaf() && leaf_kind() == LeafKind::kNone; }
-  // REQUIRES: the leaf kind that the name says.
-  // Of a sharded array: the first shard, which must be there.
+  // REQUIRES: the leaf kind in the name. A sharded array gives its first shard,
+  // which must be there.
   const Array& array() const;
   ArrayKind array_kind() const;
-  // Of the whole array.
+  // The dtype of the whole array.
   DType array_dtype() const;
   const Shape& array_shape() const;
   bool is_sharded() const;

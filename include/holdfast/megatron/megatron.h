@@ -94,7 +94,7 @@ struct ShardArgs {
 struct ShardedTensor {
   std::string key;  // identifies the global tensor; its directory on disk
   DType dtype = DType::kFloat32;
-  // Without the prepended axes, which the next three have.
+  // The shape without the prepended axes, which the next three have.
   Shape local_shape;
   Shape global_shape;
   Shape global_offset;
@@ -109,7 +109,7 @@ struct ShardedTensor {
   // The elements; `data.data` null: none (a load request, or metadata). Of
   // shape local_shape, or 1-D with a flattened_range.
   ConstArrayView data;
-  // Whether there are elements: a shard of none has data without a pointer.
+  // True when there are elements: a shard of none has data without a pointer.
   bool has_data = false;
 
   // Fills in shapes and offsets for `data` cut as the offsets say; the axes
@@ -133,7 +133,7 @@ struct ShardedTensor {
   std::vector<SliceItem> GlobalSlice() const;
   // The local part with all axes; prepended ones have extent 1.
   Shape BoxShape() const;
-  // Which fragment along each axis. EMPTY_AXIS for an empty shard.
+  // The fragment's index along each axis. EMPTY_AXIS for an empty shard.
   Result<Shape> LocalChunkOffsetInGlobal() const;
   // One vector an axis: the coordinates of each element of flattened_range.
   // InvalidArgument without one.
@@ -173,7 +173,8 @@ struct ShardedObject {
   std::string ToString() const;
 };
 
-// What one rank saves or asks for, factories built and flattened.
+// Everything that one rank saves or asks for, with factories built and
+// flattened.
 struct RankState {
   std::vector<ShardedTensor> tensors;
   std::vector<ShardedObject> objects;
@@ -205,14 +206,14 @@ struct ShardHolders {
   uint64_t byte_count = 0;
   bool is_cross_group = false;  // another group's ranks take it too
 };
-// For each shard the rank that writes (or reads) it. Greedy: not cross-group
-// first, then fewest holders, most bytes, id; to the holder with the least
-// bytes so far, the first listed on ties. InvalidArgument for a rank outside
-// [0, rank_count).
+// For each shard the rank that writes (or reads) it. Greedy: shards of one
+// group first, then those with the fewest holders, the most bytes, by id; each
+// goes to the holder with the least bytes so far, the first listed on ties.
+// InvalidArgument for a rank outside [0, rank_count).
 Result<std::vector<int>> DistributeShardsToRanks(
     std::span<const ShardHolders> shards, int rank_count);
 
-// What a load does about keys that only one side has.
+// How a load treats keys that only one side has.
 enum class StrictHandling : uint8_t {
   kAssumeOkUnexpected,  // the default: nothing is compared
   kLogUnexpected,
@@ -226,7 +227,7 @@ enum class StrictHandling : uint8_t {
 std::string_view StrictHandlingName(StrictHandling strict);
 // INVALID_STRICT.
 Result<StrictHandling> ParseStrictFlag(std::string_view name);
-// Whether the checkpoint's keys, and the keys that all ranks ask for, matter.
+// True when the checkpoint's keys, and the keys that all ranks ask for, matter.
 bool NeedsCheckpointKeys(StrictHandling strict);
 bool NeedsAllRanksKeys(StrictHandling strict);
 bool ReturnsMismatchKeys(StrictHandling strict);

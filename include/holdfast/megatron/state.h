@@ -36,7 +36,7 @@ struct ShardedTensorFactory {
   std::optional<FlatRange> flattened_range;
   // The shards, in place of this factory.
   std::function<Result<ShardedState>(const ShardedTensorFactory&)> build;
-  // The tensor again, from what the shards loaded as.
+  // Makes the tensor again from the loaded shards.
   std::function<Result<Array>(const ShardedState&)> merge;
 };
 
@@ -91,13 +91,13 @@ bool IsSharded(const ShardedState& leaf);
 // `Duplicate non-dict and non-list values encountered: …`.
 Result<ShardedState> MergeStates(ShardedState a, const ShardedState& b);
 
-// Each factory replaced by what it builds.
+// Replaces each factory by what it builds.
 Result<ShardedState> ApplyFactories(const ShardedState& state);
-// `loaded`, with what the factories of `state` built folded back.
+// `loaded`, with the parts that the factories of `state` built folded back.
 Result<ShardedState> ApplyFactoryMerges(const ShardedState& state,
                                         ShardedState loaded);
 
-// What a rank saves or asks for: shards after ApplyFactories, without those
+// What a rank saves or asks for: the shards after ApplyFactories, without those
 // that have an empty flattened_range.
 Result<RankState> RankStateOf(const ShardedState& state);
 

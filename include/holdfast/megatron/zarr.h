@@ -65,7 +65,7 @@ Result<CheckpointingConfig> ParseConfig(
 Result<std::optional<CheckpointingConfig>> MaybeLoadConfig(
     const std::string& checkpoint_dir,
     UnknownMembers unknown = UnknownMembers::kRefuse);
-// In one step, after everything else in the directory itself is durable.
+// Written in one step, after everything else in the directory is durable.
 Status SaveConfig(const CheckpointingConfig& config,
                   const std::string& checkpoint_dir, bool sync = true);
 Result<bool> CheckIsDistributedCheckpoint(const std::string& checkpoint_dir);
@@ -109,13 +109,13 @@ class ZarrArray {
   std::shared_ptr<const State> state_;
 };
 
-// Which errors a loader gives, and what it does with slices past the end.
+// The errors that a loader gives, and how it treats slices past the end.
 enum class LoadMode : uint8_t {
   kTensorStore,  // Megatron's default loader
   kZarr,         // its ZarrLoadShardedStrategy
 };
-// A chunk that no file is there for. Where it is filled, its elements are the
-// fill value, or zeros, and it is listed in the result.
+// How a chunk without a file is treated. A filled chunk has the fill value, or
+// zeros, and is listed in the result.
 enum class AbsentChunks : uint8_t {
   // Refused with ABSENT_CHUNK, listing them, if Megatron would have written it:
   // the save did not finish, or the file was lost. Filled if it may be absent:
@@ -151,8 +151,8 @@ Status SaveToExistingArray(const ShardedTensor& tensor,
                            bool sync = true);
 
 struct LoadedTensor {
-  // Of the stored dtype; local_shape, or 1-D with a flattened_range. When a
-  // target was given: a view of it.
+  // Has the stored dtype; local_shape, or 1-D with a flattened_range. A view of
+  // the target when one was given.
   Array array;
   std::vector<std::string> absent_chunks;  // "w/0.1"
 };
@@ -160,8 +160,8 @@ struct LoadedTensor {
 struct ZarrLoadOptions {
   LoadMode mode = LoadMode::kTensorStore;
   AbsentChunks absent_chunks = AbsentChunks::kAsRecorded;
-  // What pads a tensor past the stored extent (allow_shape_mismatch): zeros, or
-  // its last row (DIST_CKPT_PAD_REPLICATE=1).
+  // Pads a tensor past the stored extent (allow_shape_mismatch) with its last
+  // row (DIST_CKPT_PAD_REPLICATE=1) instead of zeros.
   bool pad_replicate = false;
   RunOptions run;
 };
@@ -195,13 +195,14 @@ using GetShapeDTypeFn =
     std::function<Result<std::pair<Shape, DType>>(const std::string& path)>;
 
 struct ListOptions {
-  // Also arrays whose key has a '/', which Megatron's listings do not see.
+  // Also lists arrays whose key has a '/', which Megatron's listings do not
+  // see.
   bool recursive = false;
   // Leave arrays of a dtype that Megatron's table lacks in the listing.
   bool allow_any_dtype = false;
   int thread_count = 0;
 };
-// One ShardedTensor for each array directory ("*.sync" is none).
+// One ShardedTensor for each array directory (never for "*.sync").
 Result<TensorMetadata> LoadZarrBasedShardedMetadata(
     const std::string& checkpoint_dir, const GetShapeDTypeFn& get_shape_dtype,
     const ListOptions& options = {});
@@ -250,7 +251,7 @@ class ZarrSaveShardedStrategy : public Strategy {
   std::string_view class_name() const override {
     return "ZarrSaveShardedStrategy";
   }
-  // Phase 1: the arrays whose first shard is this rank's.
+  // Phase 1: creates the arrays whose first shard is this rank's.
   Status CreateArrays(std::span<const ShardedTensor> tensors,
                       const std::string& checkpoint_dir,
                       const ZarrSaveOptions& options = {}) const;
@@ -287,7 +288,7 @@ class ZarrLoadShardedStrategy : public Strategy {
       std::span<const ArrayView> targets = {}) const;
   Result<TensorMetadata> LoadTensorsMetadata(
       const std::string& checkpoint_dir) const;
-  // Ok for zarr and version 1; FailedPrecondition else, saying what the
+  // Ok for zarr and version 1; else FailedPrecondition, which says what the
   // checkpoint is and how to convert it.
   Status CheckBackendCompatibility(const ConfigValue& loaded_backend) const;
   Status CheckVersionCompatibility(const ConfigValue& loaded_version) const;
@@ -356,8 +357,8 @@ struct RankResult {
   std::vector<std::optional<std::string>> objects;  // torch.save files
   StrictOutcome strict;
 };
-// What is wrong for all ranks alike (no checkpoint, unknown back end) is the
-// error of the call.
+// An error that is the same for all ranks (no checkpoint, unknown back end) is
+// the error of the call.
 Result<std::vector<RankResult>> LoadCheckpoint(
     std::span<const RankState> ranks, const std::string& checkpoint_dir,
     const LoadCheckpointOptions& options = {});
