@@ -51,7 +51,7 @@ enum class SortKey : uint8_t {
   kCheckpoint,
   kName,
   kSize,
-  // Of stats alone.
+  // For stats alone.
   kMean,
   kStd,
   kL2,
@@ -131,7 +131,7 @@ struct Args {
   RemoteSettings remote;
 
   bool all = false;
-  // What to keep, as typed; the labels say it again.
+  // The steps to keep, as typed; the labels repeat it.
   std::vector<PruneRule> keep;
   std::optional<int64_t> keep_best;
   std::string metric;
@@ -147,12 +147,12 @@ struct Args {
 };
 
 OpenOptions OpenOptionsOf(const Args& args);
-// Without progress: the verb adds its own.
+// Without progress: each verb adds its own.
 RunOptions RunOptionsOf(const Args& args, const Env& env);
 
-// Whether escape sequences may go to env.out.
+// True when escape sequences may go to env.out.
 bool UseColor(const Args& args, const Env& env);
-// Whether a progress bar may be drawn on env.err.
+// True when a progress bar may be drawn on env.err.
 bool UseProgress(const Args& args, const Env& env);
 
 }  // namespace holdfast::cli

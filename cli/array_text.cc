@@ -134,7 +134,7 @@ class Printer {
     const size_t indent = axis + 1;
     const size_t line_end = kArrayLineWidth - view_.shape.size();
     std::string line(indent, ' ');
-    // What was written before the line began: the opening brackets.
+    // Columns written before the line began: the opening brackets.
     size_t written = indent;
     const auto put = [&](const std::string& word) {
       if (line.size() > indent && line.size() + 1 + word.size() > line_end) {

@@ -23,7 +23,7 @@ std::string VerbNames() {
   return names;
 }
 
-// What may follow as an operand, or empty when it is a file.
+// The words that may follow as an operand; empty when it is a file.
 std::string OperandWords(const Verb& verb) {
   if (verb.id == VerbId::kHelp) return VerbNames();
   return Words(verb.choices);

@@ -10,7 +10,7 @@
 namespace holdfast::cli {
 namespace {
 
-// Which bit patterns of a small float are not plain numbers.
+// The bit patterns of a small float that are not plain numbers.
 enum class Specials : uint8_t {
   kIeee,             // top exponent: infinity and NaN
   kNanAllOnes,       // only S.1..1.1..1 is NaN ("fn")

@@ -26,7 +26,7 @@ struct Env {
   int columns = 80;
   std::function<double()> now_seconds;  // steady; empty: the real one
   const std::atomic<bool>* cancel = nullptr;
-  // How to reach the others that mpirun started; empty: there is no way.
+  // Reaches the other processes that mpirun started; empty: there is no way.
   std::function<Result<std::shared_ptr<ProcessTransport>>()> mpi_transport;
   bool is_started_by_mpi = false;
 

@@ -14,7 +14,7 @@
 
 namespace holdfast::cli {
 
-// What a shell should offer as a value.
+// The kind of value that a shell should offer.
 enum class Completion : uint8_t { kNothing, kFile, kChoices };
 
 struct Flag {
@@ -64,7 +64,7 @@ bool Applies(const Flag& flag, VerbId verb);
 // --help and --version: good without a verb too.
 bool IsGlobal(const Flag& flag);
 
-// What every verb promises, for the help and the man page.
+// The exit codes that every verb keeps to, for the help and the man page.
 struct ExitCode {
   int code;
   std::string_view meaning;

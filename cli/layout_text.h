@@ -17,7 +17,7 @@
 
 namespace holdfast::cli {
 
-// Which arrays are cut how.
+// Says how some arrays are cut.
 struct SpecRule {
   // Absent: all arrays that have a dimension for each entry.
   std::optional<std::string> pattern;

@@ -65,7 +65,7 @@ std::optional<Sharding> OnMesh(const LeafInfo& leaf, const Mesh& mesh,
   return NamedSharding{mesh, {}};
 }
 
-// What a leaf's sharding is; absent: it is not spread over devices.
+// The sharding of a leaf; absent: it is not spread over devices.
 Result<std::optional<Sharding>> ChooseSharding(const LeafInfo& leaf,
                                                const LayoutRequest& request,
                                                StoredShardings* cache) {

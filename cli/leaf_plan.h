@@ -59,7 +59,7 @@ class LeafPlanner {
   int64_t process_count() const { return process_count_; }
   int64_t device_count() const { return device_count_; }
   const std::vector<const LeafInfo*>& leaves() const { return leaves_; }
-  // Of leaves()[i].
+  // The plan of leaves()[i].
   PlannedLeaf Plan(size_t i) const;
 
  private:
@@ -83,13 +83,13 @@ class LeafPlanner {
   std::vector<Result<std::optional<size_t>>> planner_of_leaf_;
 };
 
-// What the array would be on this mesh: as the last rule that matches says, as
-// it is stored where the mesh has its axes, else a copy on each device. Absent:
+// The array on this mesh: as the last rule that matches says; without one as it
+// is stored, where the mesh has its axes; else a copy on each device. Absent:
 // it is no array of devices.
 std::optional<Sharding> ShardingOnMesh(const LeafInfo& leaf, const Mesh& mesh,
                                        const std::vector<SpecRule>& rules);
 
-// Whether a leaf has elements, and so a plan.
+// True when a leaf has elements, and so a plan.
 bool IsPlannable(const LeafInfo& leaf);
 
 }  // namespace holdfast::cli

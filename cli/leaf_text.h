@@ -17,7 +17,7 @@ std::string TypeText(const LeafInfo& leaf);
 // "bfloat16[2,3] 12 B", "string", "int64", "empty_dict".
 std::string SummaryText(const LeafInfo& leaf);
 
-// Whether a leaf has a shape of its own.
+// True when a leaf has a shape of its own.
 bool HasShape(const LeafInfo& leaf);
 
 // The members of a leaf's object, without its braces.

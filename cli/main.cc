@@ -71,7 +71,7 @@ int Run(int argc, char** argv) {
   return holdfast::cli::RunCommand(words, env);
 }
 
-// Without std::cerr, whose buffer may be what there was no memory for.
+// Avoids std::cerr, whose buffer may be what there was no memory for.
 int FailOutOfMemory() {
   constexpr std::string_view kText = "holdfast: the process is out of memory\n";
   (void)!write(STDERR_FILENO, kText.data(), kText.size());

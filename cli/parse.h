@@ -23,8 +23,8 @@ Result<Args> ParseArgs(const std::vector<std::string>& words);
 // words.
 size_t EditDistance(std::string_view a, std::string_view b);
 
-// The candidate nearest to `word`, or empty when none is near enough to be
-// what was meant.
+// The candidate nearest to `word`; empty when none is near enough to be a
+// typing error.
 std::string_view Nearest(std::string_view word,
                          const std::vector<std::string_view>& candidates);
 

@@ -30,8 +30,8 @@ int FailUsage(Env& env, std::string_view message, std::string_view hint = "");
 // to the question.
 int WorseExit(int a, int b);
 
-// Fails for a listed leaf of which nothing can be told, because its files are
-// damaged or gone; fine for one that is merely of a kind without a reader.
+// Fails for a listed leaf that cannot be described because its files are
+// damaged or gone; passes for one of a kind that has no reader.
 int FailIfDamaged(Env& env, const LeafInfo& leaf);
 int FailIfDamaged(Env& env, const std::vector<LeafInfo>& leaves);
 

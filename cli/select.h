@@ -1,4 +1,4 @@
-// Which leaves a list of patterns selects.
+// Selects leaves by a list of patterns.
 //
 // A pattern is a name, a name above ("params" selects "params.w"), or a glob
 // (holdfast/tools/glob.h).

@@ -42,7 +42,7 @@ struct NameAndSlice {
 };
 std::optional<NameAndSlice> SplitName(std::string_view text);
 
-// Shape of what is selected: dropped axes are absent.
+// The shape of the selection, without dropped axes.
 Shape SelectedShape(const Selection& selection);
 
 // The smallest box around the selection. REQUIRES: no count is 0.

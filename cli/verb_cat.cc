@@ -14,7 +14,7 @@
 namespace holdfast::cli {
 namespace {
 
-// What the second operand asks for.
+// The thing that the second operand asks for.
 struct Wanted {
   size_t leaf = 0;
   std::optional<std::string> slice;
@@ -179,7 +179,7 @@ class Cat {
     return Status();
   }
 
-  // The file of torch.save with --raw, else what it says.
+  // Prints the file of torch.save with --raw, else its content.
   Status RunObject() {
     const auto file = checkpoint_.ReadText(leaf_);
     if (!file.ok()) return file.status();

@@ -91,7 +91,7 @@ Result<ConvertResult> ConvertWithProgress(const Args& args, Env& env,
   return Convert(args.operands[0], args.operands[1], options);
 }
 
-// How many leaves there is something to tell of.
+// Counts the leaves that something happened to.
 std::string Changes(const ConvertReport& report) {
   size_t left_out = 0, renamed = 0, others = 0;
   for (const ConvertReport::Entry& entry : report.entries) {

@@ -1,4 +1,4 @@
-// diff: what is different between two checkpoints.
+// diff: the differences between two checkpoints.
 
 #include <algorithm>
 #include <cstdio>
@@ -96,7 +96,7 @@ std::string ErrorText(double error) {
   return text;
 }
 
-// How a leaf looks on one side.
+// Describes a leaf on one side.
 std::string SideText(const Checkpoint& checkpoint,
                      const std::optional<size_t>& leaf) {
   if (!leaf) return "-";
@@ -305,7 +305,7 @@ void PrintDiffJson(const TwoCheckpoints& both, const DiffResult& result,
   out << '\n';
 }
 
-// Damage and differences are answers; another failure is none.
+// Damage and differences are answers; any other failure is an error.
 int CodeOf(const DiffResult& result) {
   if (result.is_same()) return kExitFine;
   const bool is_only_unreadable =

@@ -1,4 +1,4 @@
-// doctor: what is wrong with an object store, or that nothing is.
+// doctor: finds out what is wrong with an object store.
 
 #include <algorithm>
 #include <cmath>

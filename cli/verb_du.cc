@@ -1,4 +1,4 @@
-// du: whose the bytes on disk are.
+// du: the disk space of each step, item and kind of file.
 
 #include "cli/json_out.h"
 #include "cli/report.h"

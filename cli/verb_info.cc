@@ -1,4 +1,4 @@
-// info: what a checkpoint is, in a screenful.
+// info: a checkpoint in a screenful.
 
 #include <cstdio>
 #include <map>

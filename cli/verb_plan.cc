@@ -1,4 +1,4 @@
-// plan: who would hold, write and read what, under a mesh and specs.
+// plan: what each process would hold, write and read, under a mesh and specs.
 
 #include <algorithm>
 #include <cstdio>

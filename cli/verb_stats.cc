@@ -1,4 +1,4 @@
-// stats: what the numbers of each tensor are like.
+// stats: the numbers in each tensor, summed up.
 
 #include <algorithm>
 #include <cmath>
@@ -46,7 +46,7 @@ double AbsMaxOfLeaf(const LeafStats& leaf) {
              : leaf.absmax->As<double>();
 }
 
-// What --sort compares; the largest is first, NaN before all.
+// --sort compares this; the largest comes first, NaN before all.
 double SortValue(const LeafStats& leaf, SortKey key) {
   double value = 0;
   if (key == SortKey::kSize) value = static_cast<double>(leaf.bytes);

@@ -1,4 +1,4 @@
-// What verify found, as text and as JSON.
+// Prints the findings of verify as text and as JSON.
 //
 // Thread-safety: one thread at a time. Ownership: borrows what it is given.
 #pragma once

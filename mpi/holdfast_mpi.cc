@@ -28,7 +28,8 @@ struct Connection {
   std::vector<char> received;
 };
 
-// Of this process; never destroyed, as MPI ends in an exit handler.
+// The connections of this process; never destroyed, as MPI ends in an exit
+// handler.
 std::list<Connection>& Connections() {
   static auto* connections = new std::list<Connection>;
   return *connections;
@@ -57,7 +58,8 @@ int DropFinishedSends(Connection& connection) {
   return MPI_SUCCESS;
 }
 
-// Whether all ranks have come here. MPI_Finalize would wait for them for ever.
+// True when all ranks have come here. MPI_Finalize would wait for them for
+// ever.
 bool AllAreLeaving() {
   MPI_Request request = MPI_REQUEST_NULL;
   if (MPI_Ibarrier(MPI_COMM_WORLD, &request) != MPI_SUCCESS) return false;
@@ -80,7 +82,7 @@ void EndMpi() {
   if (!AllAreLeaving()) MPI_Abort(MPI_COMM_WORLD, kExitCode);
   for (Connection& connection : Connections()) {
     DropFinishedSends(connection);
-    // What nobody took: its receiver has given up.
+    // Messages that were never received: the receiver has given up.
     for (PendingSend& send : connection.sends) {
       MPI_Cancel(&send.request);
       MPI_Request_free(&send.request);

@@ -16,7 +16,7 @@ namespace nb = nanobind;
 namespace holdfast::python {
 namespace {
 
-// How soon a signal or new progress is noticed.
+// A signal or new progress is noticed this soon.
 constexpr std::chrono::milliseconds kPollInterval{20};
 
 struct PhaseProgress {
@@ -25,7 +25,7 @@ struct PhaseProgress {
   uint64_t total_bytes = 0;
 };
 
-// What the working and the waiting thread share.
+// The working and the waiting thread share this.
 class Monitor {
  public:
   void Report(const Progress& progress) {
@@ -81,8 +81,8 @@ const Status& NoMemory() {
   return *status;
 }
 
-// The engine reports failures as Status; what the standard library throws must
-// not leave the thread.
+// The engine reports failures as Status; exceptions of the standard library
+// must not leave the thread.
 Status RunGuarded(const std::function<Status(const RunOptions&)>& work,
                   const RunOptions& run) noexcept {
   try {

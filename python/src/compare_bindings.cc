@@ -43,7 +43,7 @@ std::unique_ptr<Checkpoint> Opened(nb::handle path,
   return opened;
 }
 
-// As numbers; None where there is none.
+// The scalar as a number; None when there is none.
 nb::object NumberOf(const std::optional<Scalar>& scalar) {
   if (!scalar) return nb::none();
   if (scalar->dtype == DType::kInt64) return nb::int_(scalar->As<int64_t>());

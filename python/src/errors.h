@@ -41,9 +41,10 @@ T Check(Result<T> result) {
 PyObject* NewException(const Status& status);
 // Sets the current Python error.
 void SetPythonError(const Status& status);
-// The way back: the code whose class `exception` is an instance of, or the code
-// of the built-in that comes closest; kUnavailable for others. The message is
-// its text, with the class in front unless it is one of `holdfast.errors`.
+// Turns an exception into a Status: its code is the one whose class `exception`
+// is an instance of, or that of the nearest built-in; kUnavailable for others.
+// The message is its text, with the class in front unless that is one of
+// `holdfast.errors`.
 Status StatusOf(nanobind::handle exception);
 // Registers the translation of StatusError.
 void RegisterErrors();

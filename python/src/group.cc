@@ -85,8 +85,8 @@ class PythonTransport : public ProcessTransport {
   // Ends waits while a call lasts; borrowed.
   void SetCancel(const std::atomic<bool>* cancel) { cancel_ = cancel; }
 
-  // What the transport raised first since the last time; null: nothing. Needs
-  // the GIL.
+  // The first exception that the transport raised since the last call; null:
+  // none. Needs the GIL.
   nb::object TakeRaised() { return std::exchange(raised_, nb::object()); }
 
  private:

@@ -29,7 +29,7 @@ class PythonTransport;
 class Group {
  public:
   Group(nanobind::object transport, const ProcessGroupOptions& options);
-  // Of messages that never leave C++.
+  // For messages that never leave C++.
   Group(std::shared_ptr<ProcessTransport> transport,
         const ProcessGroupOptions& options);
   ~Group();
@@ -63,7 +63,7 @@ class Group {
 
  private:
   void SetCancel(const std::atomic<bool>* cancel);
-  // Throws what the transport raised if that may be why the call failed.
+  // Throws the transport's exception when that may be why the call failed.
   void EndCall(const Status& status);
 
   std::mutex mutex_;

@@ -19,7 +19,7 @@ namespace nb = nanobind;
 namespace holdfast::python {
 namespace {
 
-// What RunForResult gives for calls that give nothing.
+// The result of RunForResult for calls that return nothing.
 struct Nothing {};
 
 std::string BytesOf(const nb::bytes& value) {
@@ -77,7 +77,7 @@ nb::bytes Broadcast(Group& self, const std::string& phase, nb::handle file,
   return nb::bytes(got.data(), got.size());
 }
 
-// Raises Control-C alone: whoever ends a call has its own error to raise.
+// Raises Control-C alone: the caller has its own error to raise.
 void EndCall(Group& self, nb::handle error, double wait_seconds_max) {
   const Status mine = error.is_none() ? Status() : StatusOf(nb::borrow(error));
   self.Run<Nothing>({}, nb::none(), [&](const RunOptions&) -> Result<Nothing> {

@@ -1,4 +1,4 @@
-// LeafRows: what is known of all leaves at once, for callers that look at every
+// LeafRows: the metadata of all leaves at once, for callers that look at every
 // one of them.
 //
 // Thread-safety: needs the GIL. Errors: nb::python_error.

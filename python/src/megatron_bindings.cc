@@ -74,8 +74,8 @@ auto RunMegatron(const Work& work) {
   return *std::move(result);
 }
 
-// As the file system spells it, so that a key that is no UTF-8 gets to where it
-// is refused.
+// Spelled as the file system does, so that a key that is no UTF-8 reaches the
+// check that refuses it.
 std::string FileSystemKey(nb::handle key) { return PathOf(key); }
 
 megatron::ReplicaId ReplicaIdOf(nb::handle id) {
@@ -178,7 +178,7 @@ megatron::LoadMode LoadModeOf(const std::string& mode) {
   ThrowValueError("mode: got '" + mode + "', want 'tensorstore' or 'zarr'");
 }
 
-// What RunMegatron gives for calls that give nothing.
+// The result of RunMegatron for calls that return nothing.
 struct Done {};
 Result<Done> DoneUnless(const Status& status) {
   if (!status.ok()) return status;

@@ -35,7 +35,7 @@ nb::object IntObject(const PickleValue& value) {
                           nb::arg("signed") = true);
 }
 
-// What `torch.name` is when the program has torch; else null.
+// `torch.name`, when the program has torch; else null.
 nb::object TorchAttribute(const char* name) {
   const nb::dict modules =
       nb::cast<nb::dict>(nb::module_::import_("sys").attr("modules"));

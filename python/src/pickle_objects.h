@@ -16,8 +16,8 @@ namespace holdfast::python {
 nanobind::object ToPython(const PickleValue& value,
                           nanobind::handle make_tensor);
 
-// `take_tensor(object)` gives (array, dtype_name) for what is a torch tensor
-// and None for what is not; None: there are no torch tensors.
+// `take_tensor(object)` returns (array, dtype_name) for a torch tensor and None
+// for anything else; None means that there are no torch tensors.
 PickleValue FromPython(nanobind::handle object, nanobind::handle take_tensor);
 
 }  // namespace holdfast::python

@@ -53,7 +53,7 @@ SaveOptions ItemOptions(int zarr_format, bool use_ocdbt,
   return options;
 }
 
-// Runs `call` with these options; gives what the save measured.
+// Runs `call` with these options, and returns what the save measured.
 template <typename Call>
 Stats RunSave(SaveOptions options, nb::handle progress, const Call& call,
               Group* group = nullptr) {

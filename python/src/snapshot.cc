@@ -11,7 +11,7 @@
 namespace holdfast::python {
 namespace {
 
-// What a thread copies at a time; threads share the large arrays.
+// A thread copies this many bytes at a time; threads share the large arrays.
 constexpr size_t kPieceBytes = size_t{4} << 20;
 
 // Bytes from the first to behind the last one that a view touches, and where

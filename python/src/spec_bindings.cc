@@ -213,7 +213,7 @@ std::string BindingDebugData(const OptionalText& key,
   return PrintTsDebugData(key, infos);
 }
 
-// What handles share in Python: limits, and the memory of driver "memory".
+// Handles in Python share this: limits, and the memory of driver "memory".
 struct PythonContext {
   TsContext context;
   std::shared_ptr<SpecMemory> memory;

@@ -21,7 +21,7 @@ namespace nb = nanobind;
 namespace holdfast::python {
 namespace {
 
-// Of a numpy dtype, or what numpy makes one of.
+// Reads a numpy dtype, or something that numpy makes one of.
 DType StoredDTypeOf(nb::handle dtype, const char* what) {
   const nb::object descr =
       nb::module_::import_("numpy").attr("dtype")(nb::borrow(dtype));
@@ -89,8 +89,8 @@ void InitNode(Node* self, const std::string& kind, nb::handle keys,
   new (self) Node(std::move(node));
 }
 
-// Of memory that starts at a multiple of kAdoptableBytes, which is what XLA
-// asks of memory that it does not copy.
+// The memory starts at a multiple of kAdoptableBytes, as XLA asks of memory
+// that it adopts without a copy.
 Array AllocateAligned(DType dtype, Shape shape) {
   constexpr uintptr_t kAdoptableBytes = 64;
   const int64_t count = ElementCount(shape);

@@ -302,8 +302,8 @@ Tree TreeBuilder::VisitDict(PyObject* dict) {
            " are one name, '" + std::string(names[i].first) +
            "', in a checkpoint");
   }
-  // 2 sorts before 10 as keys do, not as their texts do: members in an order
-  // of their own are what a named tuple has.
+  // Keys sort as numbers (2 before 10), not as texts. Members in an order of
+  // their own belong to a named tuple.
   if (members.empty()) return Tree::Dict();
   return Tree::NamedTuple("", "", std::move(members));
 }
