@@ -427,12 +427,12 @@ constexpr Flag kFlags[] = {
     {"json", 0, "", "Print one JSON value instead of text", kReports, "",
      Completion::kNothing, "", Switch<&Args::json>},
     {"long", 'l', "",
-     "ls: add value types, chunk shapes and exact byte counts; plan: add a "
-     "line a device",
+     "ls: add value types, chunk shapes and exact byte counts; plan: add one "
+     "line for each device",
      kLs | kPlan, "", Completion::kNothing, "", Switch<&Args::long_listing>},
     {"sort", 0, "KEY",
-     "Order leaves by name, or by another key with the largest first; all but "
-     "name and size are of stats alone",
+     "Order leaves by name, or by another key with the largest first; ls "
+     "knows only name and size",
      kLs | kStats, "the checkpoint's own order", Completion::kChoices,
      "name|size|mean|std|l2|absmax|zeros", ApplySort},
     {"depth", 0, "N", "Show N levels and count what is below them", kTree,
@@ -453,28 +453,29 @@ constexpr Flag kFlags[] = {
     {"zarr", 0, "N", "Write arrays as zarr 2 or zarr 3", kConvert | kMerge,
      "as in the source", Completion::kChoices, "2|3", ApplyZarr},
     {"ocdbt", 0, "WHETHER",
-     "Write one OCDBT database, or a directory a parameter", kConvert | kMerge,
-     "as in the source", Completion::kChoices, "yes|no", ApplyOcdbt},
+     "Write one OCDBT database (yes), or one directory for each parameter "
+     "(no)",
+     kConvert | kMerge, "as in the source", Completion::kChoices, "yes|no",
+     ApplyOcdbt},
     {"compression", 0, "NAME",
      "Compress chunks: zstd; fast, blosc with lz4; or not at all", kWrite,
      "zstd", Completion::kChoices, "zstd|fast|none", ApplyCompression},
     {"chunk-bytes", 0, "SIZE",
      "Cut larger arrays into chunks of about SIZE bytes; 0: as Orbax does",
      kWrite, "8M", Completion::kNothing, "", ApplyChunkBytes},
-    {"overwrite", 0, "", "Replace what is at TARGET, when the new one is whole",
+    {"overwrite", 0, "", "Replace what is at TARGET once the new one is whole",
      kWrite | kCp, "", Completion::kNothing, "", Switch<&Args::overwrite>},
     {"no-check", 0, "", "Do not read the new checkpoint back to compare it",
      kWrite, "", Completion::kNothing, "", Switch<&Args::check, false>},
     {"map", 0, "PATTERN=NEW",
-     "Rename leaves whose keys, joined with /, or whose name PATTERN matches: "
-     "a "
-     "regular expression in Python's syntax, \\1 in NEW its first group. May "
-     "be "
-     "repeated; the first that matches counts",
+     "Rename leaves. PATTERN is a regular expression in Python's syntax and "
+     "is matched with the leaf's keys, joined with /, and with its name; \\1 "
+     "in NEW is its first group. May be repeated; the first that matches "
+     "counts",
      kMapped, "", Completion::kNothing, "", ApplyMap},
     {"map-file", 0, "FILE",
-     "Rename by a table: a line a rule of --map, or a JSON object of old name "
-     "to new name",
+     "Rename by a table: each line a rule as for --map, or a JSON object of "
+     "old name to new name",
      kMapped, "", Completion::kFile, "", ApplyMapFile},
     {"select", 0, "GLOB", "Write only these leaves; may be repeated", kMapped,
      "all", Completion::kNothing, "", ApplySelect},
@@ -484,14 +485,16 @@ constexpr Flag kFlags[] = {
      "Cast these arrays; may be repeated, the last that matches counts",
      kMapped, "", Completion::kNothing, "", ApplyCast},
     {"shards", 0, "GLOB=N,...",
-     "Cut the axes of these arrays into so many chunks, in Megatron's zarr "
-     "format; may be repeated, the last that matches counts",
+     "Cut each axis of these arrays into this many chunks, in Megatron's "
+     "zarr format; may be repeated, the last that matches counts",
      kRewrite, "as stored", Completion::kNothing, "", ApplyShards},
     {"nest", 0, "", "Split names at their dots into nested dicts", kMapped, "",
      Completion::kNothing, "", ApplyNest},
     {"strict", 0, "", "Fail when a rule matches no leaf", kMapped, "",
      Completion::kNothing, "", ApplyStrict},
-    {"shard-bytes", 0, "SIZE", "Begin another data file at this size",
+    {"shard-bytes", 0, "SIZE",
+     "Begin a new data file when one reaches this "
+     "size",
      kConvert | kMerge, "as the format has it", Completion::kNothing, "",
      ApplyShardBytes},
     {"verify", 0, "", "Read the copy back and check every checksum", kCp, "",
@@ -501,15 +504,15 @@ constexpr Flag kFlags[] = {
      Completion::kNothing, "", Switch<&Args::follow_links>},
     {"read-only", 0, "", "Write nothing, not even a probe", kDoctor, "",
      Completion::kNothing, "", Switch<&Args::read_only>},
-    {"restart", 0, "", "Begin anew, whatever an earlier run has left",
+    {"restart", 0, "", "Start over, whatever an earlier run left",
      kRewrite | kCp, "", Completion::kNothing, "", Switch<&Args::restart>},
     {"report", 0, "FILE",
      "Write what was renamed, cast and left out to FILE, as JSON; - prints it "
      "as text",
      kRewrite, "", Completion::kFile, "", ApplyReport},
     {"atol", 0, "X",
-     "Let elements differ by X, and by R times the larger of the two as "
-     "--rtol R says",
+     "Let elements differ by X, plus R times the larger of the two when "
+     "--rtol R is given",
      kDiff, "0", Completion::kNothing, "",
      [](std::string_view value, Args* args) {
        return ApplyTolerance("atol", value, &args->atol);
@@ -520,7 +523,7 @@ constexpr Flag kFlags[] = {
        return ApplyTolerance("rtol", value, &args->rtol);
      }},
     {"bits", 0, "",
-     "Count equal values of different bits as different: -0.0 and 0.0, NaNs",
+     "Count equal values with different bits as different: -0.0 and 0.0, NaNs",
      kDiff, "", Completion::kNothing, "", Switch<&Args::equal_bits>},
     {"unequal-nan", 0, "", "Count NaN as different from NaN", kDiff, "",
      Completion::kNothing, "", Switch<&Args::equal_nan, false>},
@@ -537,21 +540,23 @@ constexpr Flag kFlags[] = {
      "one",
      kStats, "", Completion::kNothing, "", Switch<&Args::only_non_finite>},
     {"prefer", 0, "WHICH",
-     "Take leaves that several sources have from the first or the last", kMerge,
-     "refuse", Completion::kChoices, "first|last", ApplyPrefer},
+     "Take a leaf that several sources have from the first or the last of "
+     "them",
+     kMerge, "refuse", Completion::kChoices, "first|last", ApplyPrefer},
     {"prefix", 0, "NAME,...",
-     "Put the leaves of each source below a name; one a source, may be empty",
+     "Put the leaves of each source below a name; one name for each source, "
+     "may be empty",
      kMerge, "", Completion::kNothing, "", ApplyPrefix},
     {"average", 0, "",
      "Average the float tensors of sources with the same leaves", kMerge, "",
      Completion::kNothing, "", Switch<&Args::average>},
-    {"weights", 0, "W,...", "Average with these weights, one a source", kMerge,
-     "all alike", Completion::kNothing, "", ApplyWeights},
+    {"weights", 0, "W,...", "Average with these weights, one for each source",
+     kMerge, "all alike", Completion::kNothing, "", ApplyWeights},
     {"take-first", 0, "",
-     "Of an average take what is no float from the first source; by default "
-     "it has to be equal in all",
+     "With --average, take leaves that are not floats from the first source; "
+     "by default they must be equal in all",
      kMerge, "", Completion::kNothing, "", Switch<&Args::take_first>},
-    {"all", 0, "", "Of a directory of steps check all of them", kVerify, "",
+    {"all", 0, "", "Check all steps of a directory of steps", kVerify, "",
      Completion::kNothing, "", Switch<&Args::all>},
     {"keep-latest", 0, "N", "Keep the last N steps", kPrune, "",
      Completion::kNothing, "", ApplyKeepLatest},
@@ -560,19 +565,21 @@ constexpr Flag kFlags[] = {
     {"keep-best", 0, "N", "Keep the N steps whose --metric is best", kPrune, "",
      Completion::kNothing, "", ApplyKeepBest},
     {"metric", 0, "NAME",
-     "Judge steps by this number of their metrics; NAME.NAME in nested ones",
+     "Rank steps by this number in their metrics; NAME.NAME in nested ones",
      kPrune, "", Completion::kNothing, "", ApplyMetric},
-    {"mode", 0, "WHICH", "Say which --metric is best", kPrune, "max",
-     Completion::kChoices, "min|max", ApplyMode},
+    {"mode", 0, "WHICH",
+     "Say whether the least or the greatest --metric is "
+     "best",
+     kPrune, "max", Completion::kChoices, "min|max", ApplyMode},
     {"keep-since", 0, "TIME",
-     "Keep steps of the last TIME: a number with s, m, h, d or w", kPrune, "",
+     "Keep steps younger than TIME: a number with s, m, h, d or w", kPrune, "",
      Completion::kNothing, "", ApplyKeepSince},
     {"keep-interval", 0, "TIME",
-     "Keep the first step, and one whenever TIME has passed", kPrune, "",
-     Completion::kNothing, "", ApplyKeepInterval},
+     "Keep the first step, and then the next one whenever TIME has passed",
+     kPrune, "", Completion::kNothing, "", ApplyKeepInterval},
     {"keep-steps", 0, "N,...", "Keep these steps; may be repeated", kPrune, "",
      Completion::kNothing, "", ApplyKeepSteps},
-    {"yes", 'y', "", "Do it; without, prune only tells what it would do",
+    {"yes", 'y', "", "Do it; without --yes, prune only says what it would do",
      kPrune, "", Completion::kNothing, "", Switch<&Args::yes>},
     {"undelete", 0, "STEP", "Take a step back out of the trash", kPrune, "",
      Completion::kNothing, "", ApplyUndelete},
@@ -583,19 +590,21 @@ constexpr Flag kFlags[] = {
      "data=4,model=2",
      kPlan | kReshard, "as stored", Completion::kNothing, "", ApplyMesh},
     {"spec", 0, "[PATTERN=]SPEC",
-     "Cut arrays by these axes: one entry a dimension, AXIS, AXIS+AXIS or "
-     "None; without PATTERN all arrays with that many dimensions. May be "
-     "repeated; the last that matches counts",
+     "Cut arrays by these axes: one entry for each dimension, AXIS, "
+     "AXIS+AXIS or None; without PATTERN it goes for all arrays with that "
+     "many dimensions. May be repeated; the last that matches counts",
      kPlan | kReshard, "as stored, otherwise a copy on each device",
      Completion::kNothing, "", ApplySpec},
-    {"ranks", 0, "N", "Share the devices by N processes, in order of their ids",
+    {"ranks", 0, "N",
+     "Share the devices among N processes, in order of "
+     "device ids",
      kPlan, "one a device", Completion::kNothing, "", ApplyRanks},
-    {"rank", 0, "R", "Tell of process R alone", kPlan, "all",
-     Completion::kNothing, "", ApplyRank},
+    {"rank", 0, "R", "Show process R alone", kPlan, "all", Completion::kNothing,
+     "", ApplyRank},
     {"step", 0, "N", "Read step N when PATH is a directory of steps", kOpen,
      "the newest committed step", Completion::kNothing, "", ApplyStep},
-    {"item", 0, "NAME", "Read only this item of a checkpoint of several", kOpen,
-     "all", Completion::kNothing, "", ApplyItem},
+    {"item", 0, "NAME", "Read only this item of a checkpoint that has several",
+     kOpen, "all", Completion::kNothing, "", ApplyItem},
     {"missing", 0, "WHAT",
      "Treat chunks that are not stored as fill values, or refuse them",
      kCat | kWork, "as the checkpoint says", Completion::kChoices,
@@ -603,20 +612,23 @@ constexpr Flag kFlags[] = {
     {"no-verify", 0, "", "Do not check the checkpoint's own file digests",
      kOpen | kCp, "", Completion::kNothing, "", Switch<&Args::verify, false>},
     {"no-sidecar", 0, "",
-     "Give a foreign format's tensors as it has them, without the tree that "
-     "holdfast keeps with them",
+     "Show a foreign format's tensors as that format has them, and ignore "
+     "the tree that holdfast keeps beside them",
      kOpen, "", Completion::kNothing, "", Switch<&Args::use_sidecar, false>},
     {"threads", 'j', "N", "Work on N threads; 0: one per available CPU", kLong,
      "0", Completion::kNothing, "", ApplyThreads},
     {"ram", 0, "SIZE",
-     "Hold at most SIZE bytes of tensors in memory; a larger chunk goes alone",
+     "Hold at most SIZE bytes of tensors in memory; a chunk larger than that "
+     "is handled alone",
      kLong | kCat, "256M", Completion::kNothing, "", ApplyRam},
-    {"mpi", 0, "WHEN", "Split the work over the processes that mpirun started",
+    {"mpi", 0, "WHEN",
+     "Split the work among the processes that mpirun "
+     "started",
      kRanks, "auto: when it did", Completion::kChoices, kWhen,
      [](std::string_view value, Args* args) {
        return ApplyWhen("mpi", value, &args->mpi);
      }},
-    {"timeout", 0, "SECONDS", "Wait at most so long for another process",
+    {"timeout", 0, "SECONDS", "Wait at most SECONDS for another process",
      kRanks, "600", Completion::kNothing, "", ApplyTimeout},
     {"progress", 0, "WHEN", "Draw a progress bar on standard error", kLong,
      "auto: on a terminal, after one second", Completion::kChoices, kWhen,
@@ -624,7 +636,7 @@ constexpr Flag kFlags[] = {
        return ApplyWhen("progress", value, &args->progress);
      }},
     {"endpoint", 0, "URL",
-     "Ask this server, and not Amazon's or Google's, for s3:// and gs://",
+     "Use this server for s3:// and gs:// instead of Amazon's or Google's",
      kReports, "as the environment says", Completion::kNothing, "",
      ApplyEndpoint},
     {"region", 0, "NAME", "Say which region s3:// is in", kReports,
@@ -635,14 +647,19 @@ constexpr Flag kFlags[] = {
      SetRemote<&RemoteSettings::profile>},
     {"anonymous", 0, "", "Send no credentials to object stores", kReports, "",
      Completion::kNothing, "", SwitchRemote<&RemoteSettings::anonymous>},
-    {"requester-pays", 0, "", "Pay for what is read of s3://", kReports, "",
+    {"requester-pays", 0, "", "Pay for reads from s3://", kReports, "",
      Completion::kNothing, "", SwitchRemote<&RemoteSettings::requester_pays>},
-    {"user-project", 0, "ID", "Let this project pay for gs://", kReports, "",
-     Completion::kNothing, "", SetRemote<&RemoteSettings::user_project>},
-    {"requests", 0, "N", "Have at most N requests to a store under way",
+    {"user-project", 0, "ID", "Bill gs:// requests to this project", kReports,
+     "", Completion::kNothing, "", SetRemote<&RemoteSettings::user_project>},
+    {"requests", 0, "N",
+     "Have at most N requests to a store under way at "
+     "once",
      kReports, "64", Completion::kNothing, "", ApplyRequests},
-    {"hedge", 0, "", "Ask again for what lags far behind other reads", kReports,
-     "", Completion::kNothing, "", SwitchRemote<&RemoteSettings::hedge>},
+    {"hedge", 0, "",
+     "Send a read a second time when it lags far behind the "
+     "others",
+     kReports, "", Completion::kNothing, "",
+     SwitchRemote<&RemoteSettings::hedge>},
     {"ca-bundle", 0, "FILE", "Trust the certificates in FILE", kReports,
      "the system's", Completion::kFile, "",
      SetRemote<&RemoteSettings::ca_bundle>},
@@ -794,9 +811,9 @@ constexpr Verb kVerbs[] = {
      "read.",
      kTreeExamples, Completion::kFile, "", false},
     {VerbId::kInfo, "info", "PATH", 1, 1, "Summarise a checkpoint",
-     "Tells the format, step, items and layout of a checkpoint, how many "
-     "leaves and bytes it has, their dtypes, its metadata and times. No tensor "
-     "is read.",
+     "Shows the format, step, items and layout of a checkpoint, how many "
+     "leaves and bytes it has, their dtypes, its metadata and times. No "
+     "tensor is read.",
      kInfoExamples, Completion::kFile, "", false},
     {VerbId::kCat, "cat", "PATH [NAME[SLICE]]", 1, 2, "Print one value",
      "Prints a leaf, or a slice of it written as in numpy: integers, a:b:c, "
@@ -815,95 +832,101 @@ constexpr Verb kVerbs[] = {
     {VerbId::kVerify, "verify", "PATH", 1, 1, "Check every byte",
      "Reads everything that a restore could depend on, checks every checksum "
      "there is, and names each damaged leaf, file and offset. Exit code 1 "
-     "means damage. Of a directory of steps it goes from the newest committed "
-     "one down to the first that is sound, and names that. Processes started "
-     "by mpirun check a part each; the first of them prints.",
+     "means damage. For a directory of steps it checks the newest committed "
+     "step, then older ones until one is sound, and names that. Processes "
+     "started by mpirun check a part each; the first of them prints.",
      kVerifyExamples, Completion::kFile, "", false},
     {VerbId::kSteps, "steps", "ROOT", 1, 1, "List the steps of a root",
      "Lists the step directories of a root: time, size, items, metrics, and "
      "whether each is committed or why not.",
      kStepsExamples, Completion::kFile, "", false},
-    {VerbId::kPrune, "prune", "ROOT", 1, 1, "Take steps away that are not kept",
-     "Takes away the committed steps of a root that none of the --keep options "
-     "keeps; the newest always stays. Tells what it would do, and does it with "
-     "--yes: a step is moved into ROOT/.holdfast_trash by one rename, and "
-     "stays there until --empty-trash --yes; --undelete brings it back.",
+    {VerbId::kPrune, "prune", "ROOT", 1, 1,
+     "Remove the steps that no --keep "
+     "option keeps",
+     "Removes the committed steps of a root that no --keep option keeps; the "
+     "newest always stays. Without --yes it only says what it would do. With "
+     "--yes it moves each step into ROOT/.holdfast_trash by one rename; the "
+     "step stays there until --empty-trash --yes, and --undelete brings it "
+     "back.",
      kPruneExamples, Completion::kFile, "", false},
-    {VerbId::kDu, "du", "ROOT", 1, 1, "Tell whose the bytes on disk are",
-     "Tells how many bytes each step, item and kind of file takes. A file of "
-     "several names (hard links) is counted once, for the oldest step; its "
-     "other names are shown as shared.",
+    {VerbId::kDu, "du", "ROOT", 1, 1, "Show what takes the disk space",
+     "Shows how many bytes each step, item and kind of file takes. A file "
+     "with several names (hard links) is counted once, for the oldest step; "
+     "its other names are shown as shared.",
      kDuExamples, Completion::kFile, "", false},
     {VerbId::kPlan, "plan", "PATH [PATTERN...]", 1, kAny,
-     "Show who would hold, write and read what",
-     "Shows, for a mesh of devices and processes, which box of each array each "
-     "device holds and writes, which chunks each process reads to restore, and "
-     "how even that is. Bytes are those of the elements, not compressed. No "
-     "tensor is read. PATTERN is as for ls.",
+     "Show what each process would hold, write and read",
+     "Shows, for a mesh of devices and processes, which box of each array "
+     "each device holds and writes, which chunks each process reads to "
+     "restore, and how even that is. Bytes are those of the elements, "
+     "uncompressed. No tensor is read. PATTERN is as for ls.",
      kPlanExamples, Completion::kFile, "", false},
     {VerbId::kConvert, "convert", "SOURCE TARGET [PATTERN...]", 2, kAny,
      "Write a checkpoint again in another layout",
      "Writes the checkpoint SOURCE again at TARGET, in another format, "
-     "chunking or compression, without holding it in memory, and then compares "
-     "the two. Names, values and metadata stay. A stored chunk is read again "
-     "only if it is larger than what --ram allows, or needed at places that "
-     "are further apart than that. Processes started by mpirun read and write "
-     "a part each; --ram is of each. What was cut off goes on when the same "
-     "command is given again. PATTERN is as for ls.",
+     "chunking or compression, without holding it in memory, and then "
+     "compares the two. Names, values and metadata stay. A stored chunk is "
+     "read more than once only if it is larger than --ram allows, or if the "
+     "places that need it are further apart than that. Processes started by "
+     "mpirun read and write a part each, and each may use --ram. An "
+     "interrupted conversion continues when you run the same command again. "
+     "PATTERN is as for ls.",
      kConvertExamples, Completion::kFile, "", false},
     {VerbId::kReshard, "reshard", "SOURCE TARGET [PATTERN...]", 2, kAny,
      "Write a checkpoint again for another mesh",
-     "Writes the checkpoint SOURCE again at TARGET as a run on the devices of "
-     "--mesh would have saved it: the shardings it records, and chunks that no "
-     "border between devices cuts; or, with --shards, Megatron's zarr arrays "
-     "in "
-     "other chunks. Everything else is as for convert. Any checkpoint can be "
-     "restored on any mesh; this makes it fast.",
+     "Writes the checkpoint SOURCE again at TARGET as a run on the devices "
+     "of --mesh would have saved it: the shardings it records, and chunks "
+     "that no border between devices cuts; or, with --shards, it writes "
+     "Megatron's zarr arrays in other chunks. Everything else is as for "
+     "convert. Any checkpoint can be restored on any mesh; this makes it "
+     "fast.",
      kReshardExamples, Completion::kFile, "", false},
     {VerbId::kDiff, "diff", "A B [PATTERN...]", 2, kAny,
-     "Tell what is different between two checkpoints",
-     "Compares two checkpoints of any formats: names first, then kinds, shapes "
-     "and dtypes, then every value, exactly. Prints the worst leaves first, "
-     "with how many elements differ, the largest |a - b|, the largest "
+     "Show the differences between two checkpoints",
+     "Compares two checkpoints of any formats: names first, then kinds, "
+     "shapes and dtypes, then every value, exactly. Prints the worst leaves "
+     "first, with how many elements differ, the largest |a - b|, the largest "
      "|a - b| / max(|a|, |b|), and the first place. NaN equals NaN. With "
      "--atol and --rtol elements may differ by atol + rtol * max(|a|, |b|). "
-     "Leaves that seem to be renamed are named as such; --map and the others "
-     "say how leaves of A are called in B. Exit code 1 means that they "
+     "Leaves that seem to be renamed are shown as such; --map and its kin "
+     "say what leaves of A are called in B. Exit code 1 means that they "
      "differ. PATTERN is as for ls.",
      kDiffExamples, Completion::kFile, "", false},
     {VerbId::kStats, "stats", "PATH [PATTERN...]", 1, kAny,
-     "Tell what the numbers of each tensor are like",
-     "Prints least and largest element, mean, standard deviation, l2 norm, and "
-     "how many elements are 0, NaN or infinite, of each tensor and of all. "
-     "Only finite elements count for all but the counts. PATTERN is as for ls.",
+     "Summarise the numbers of each tensor",
+     "Prints, for each tensor and for all together, the least and the "
+     "largest element, mean, standard deviation, l2 norm, and how many "
+     "elements are 0, NaN or infinite. Everything but these counts is "
+     "computed from finite elements alone. PATTERN is as for ls.",
      kStatsExamples, Completion::kFile, "", false},
     {VerbId::kMerge, "merge", "SOURCE SOURCE... TARGET", 3, kAny,
      "Make one checkpoint of several",
      "Writes the leaves of all SOURCEs as one checkpoint at TARGET, or with "
      "--average the mean of each float tensor, weighted and rounded once. "
-     "Sources may have any formats. A name in two of them is an error, unless "
-     "--prefer or --prefix say otherwise. Nothing is held in memory but the "
-     "pieces under way, and the result is read back and compared.",
+     "Sources may have any formats. A name that two of them have is an "
+     "error, unless --prefer or --prefix say otherwise. Only the pieces "
+     "under way are held in memory, and the result is read back and compared.",
      kMergeExamples, Completion::kFile, "", false},
     {VerbId::kCp, "cp", "SOURCE TARGET", 2, 2,
      "Copy a checkpoint, or any files, from anywhere to anywhere",
-     "Copies the file or directory SOURCE to TARGET, the exact place; both may "
-     "be paths or URLs of object stores (gs://, s3://), SOURCE also of a web "
-     "server. Bytes go through memory, bounded by --ram, and never through a "
-     "temporary file; within one bucket the server copies. A checkpoint "
-     "counts at TARGET only when it is whole: in an object store its marker "
-     "comes last, on disk its name. What was cut off goes on when the same "
-     "command is given again, and what is there and equal is left alone. "
-     "Unfinished checkpoints are left out.",
+     "Copies the file or directory SOURCE to TARGET, the exact place; both "
+     "may be paths or URLs of object stores (gs://, s3://), SOURCE also of a "
+     "web server. Bytes go through memory, bounded by --ram, and never "
+     "through a temporary file; within one bucket the server copies. A "
+     "checkpoint counts at TARGET only once it is whole: an object store "
+     "gets its marker last, and on disk it gets its name last. An "
+     "interrupted copy continues when you run the same command again; files "
+     "that are at TARGET already and equal are left alone. Unfinished "
+     "checkpoints are not copied.",
      kCpExamples, Completion::kFile, "", false},
     {VerbId::kDoctor, "doctor", "URL", 1, 1,
-     "Tell whether an object store can be used, and how fast",
-     "Tells which credentials are used for URL and where they were found, the "
-     "endpoint, region, latency and throughput, how far the server's clock is "
-     "from ours; and tries everything that holdfast needs below URL: listing, "
-     "reading, writing, writing on a condition, uploads in parts, deleting. "
-     "What it writes it removes. Secrets are never shown. Exit code 3 means "
-     "that something does not work.",
+     "Check that an object store can be used, and how fast it is",
+     "Shows which credentials are used for URL and where they were found, "
+     "the endpoint, region, latency and throughput, and how far the server's "
+     "clock is from ours; then tries everything that holdfast needs below "
+     "URL: listing, reading, writing, writing on a condition, uploads in "
+     "parts, deleting. It removes what it writes. Secrets are never shown. "
+     "Exit code 3 means that something does not work.",
      kDoctorExamples, Completion::kNothing, "", false},
     {VerbId::kHelp, "help", "[VERB]", 0, 1, "Print help",
      "Prints help for all verbs or for one.", kHelpExamples,
