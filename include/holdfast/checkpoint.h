@@ -168,33 +168,66 @@ struct VerifyReport {
 // bytes.
 bool IsDamage(const Status& status);
 
+// One opened checkpoint, of any format. Its questions and checks are the same
+// for all of them; a format gives its leaves and implements the three Do
+// functions.
 class Checkpoint {
  public:
   virtual ~Checkpoint() = default;
 
-  virtual const CheckpointInfo& info() const = 0;
+  const CheckpointInfo& info() const { return info_; }
   // In the checkpoint's own order.
-  virtual const std::vector<LeafInfo>& leaves() const = 0;
+  const std::vector<LeafInfo>& leaves() const { return infos_; }
   // Index into leaves(); NotFound names close matches.
-  virtual Result<size_t> Find(std::string_view name) const = 0;
+  Result<size_t> Find(std::string_view name) const;
 
-  // A whole leaf: array and scalar.
-  virtual Result<Array> Read(size_t leaf) const = 0;
+  // A whole leaf: array and scalar. OutOfRange for a number that is no leaf's,
+  // NotFound for a name that is none, InvalidArgument for a leaf that is no
+  // array; so for all below.
+  Result<Array> Read(size_t leaf) const;
+  Result<Array> Read(std::string_view name) const;
   // The box at `origin` with extents `shape`; reads only the chunks it needs.
-  virtual Result<Array> ReadBox(size_t leaf, const Shape& origin,
-                                const Shape& shape) const = 0;
+  // OutOfRange for a box that is not inside the leaf.
+  Result<Array> ReadBox(size_t leaf, const Shape& origin,
+                        const Shape& shape) const;
+  Result<Array> ReadBox(std::string_view name, const Shape& origin,
+                        const Shape& shape) const;
   // All requests in one pass: each stored chunk is read once however many
   // requests share it, in file order, by the threads and within the budget of
-  // `run`. OutOfRange for a box that is not inside its leaf. Checked as Load
-  // checks, except where only a part of a large uncompressed chunk is wanted:
-  // then only its bytes are read, and the chunk's checksum cannot be.
-  virtual Result<Stats> ReadInto(const std::vector<ReadRequest>& requests,
-                                 const RunOptions& run = {}) const = 0;
+  // `run`. Checked as Load checks, except where only a part of a large
+  // uncompressed chunk is wanted: then only its bytes are read, and the chunk's
+  // checksum cannot be.
+  Result<Stats> ReadInto(const std::vector<ReadRequest>& requests,
+                         const RunOptions& run = {}) const;
+  // Ok when ReadInto would try: the leaf can be read, the box is inside it, the
+  // target has a stride for each axis and a dtype that the elements can become.
+  Status CheckRequest(const ReadRequest& request) const;
   // String, bytes, JSON and object leaves.
-  virtual Result<std::string> ReadText(size_t leaf) const = 0;
+  Result<std::string> ReadText(size_t leaf) const;
+  Result<std::string> ReadText(std::string_view name) const;
   // The tree that Load would give, each leaf replaced by its index in leaves()
   // as an int64 scalar; typed empties (None, {}, [], ()) stay themselves.
-  virtual Result<Tree> Structure() const = 0;
+  Result<Tree> Structure() const;
+
+ protected:
+  Checkpoint() = default;
+  Checkpoint(const Checkpoint&) = delete;
+  Checkpoint& operator=(const Checkpoint&) = delete;
+
+  // What is asked of a format has been checked: requests pass CheckRequest and
+  // have elements, `leaf` is one with text. std::bad_alloc may leave them.
+  virtual Result<Stats> DoReadInto(const std::vector<ReadRequest>& requests,
+                                   const RunOptions& run) const = 0;
+  virtual Result<std::string> DoReadText(size_t leaf) const = 0;
+  // By the key paths of the leaves, unless a format knows better.
+  virtual Result<Tree> DoStructure() const;
+
+  CheckpointInfo info_;
+  std::vector<LeafInfo> infos_;
+
+ private:
+  Status CheckNumber(size_t leaf) const;
+  Status CheckHasElements(size_t leaf) const;
 };
 
 // Reads metadata only.

@@ -83,6 +83,10 @@ struct Executor::Pool {
   void Invite(const std::shared_ptr<Loop>& loop, size_t helper_count) {
     {
       std::lock_guard lock(mutex);
+      if (threads.size() < helper_count) {
+        StartThreads(helper_count - threads.size(), threads, [this] { Run(); });
+        helper_count = std::min(helper_count, threads.size());
+      }
       try {
         for (size_t i = 0; i < helper_count; ++i) invitations.push_back(loop);
       } catch (const std::bad_alloc&) {
@@ -124,10 +128,7 @@ struct Executor::Pool {
 
 Executor::Executor(int thread_count)
     : thread_count_(thread_count > 0 ? thread_count : AvailableCpuCount()) {
-  if (thread_count_ == 1) return;
-  pool_ = std::make_unique<Pool>();
-  StartThreads(static_cast<size_t>(thread_count_ - 1), pool_->threads,
-               [pool = pool_.get()] { pool->Run(); });
+  if (thread_count_ > 1) pool_ = std::make_unique<Pool>();
 }
 
 Executor::~Executor() {
@@ -149,7 +150,8 @@ Status Executor::ParallelFor(size_t item_count,
   loop->cancel = cancel;
   const bool alone = pool_ == nullptr || in_parallel_loop || item_count < 2;
   if (!alone) {
-    pool_->Invite(loop, std::min(pool_->threads.size(), item_count - 1));
+    const auto helper_count_max = static_cast<size_t>(thread_count_ - 1);
+    pool_->Invite(loop, std::min(helper_count_max, item_count - 1));
   }
   const bool was_in_loop = std::exchange(in_parallel_loop, true);
   loop->Work();

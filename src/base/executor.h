@@ -20,7 +20,8 @@ namespace holdfast {
 
 class Executor {
  public:
-  // 0 means one per available CPU. With 1 no thread is started.
+  // 0 means one per available CPU. Threads are started by the first loop that
+  // has work for them: calls of one item pay for none.
   explicit Executor(int thread_count = 0);
   ~Executor();
   Executor(const Executor&) = delete;

@@ -1,312 +1,174 @@
-// OpenCheckpoint and the Checkpoint it returns; loading and DigestLeaf build on
-// the items below it.
+// Checkpoint: what is the same for every format, before its own reading begins.
 #include "holdfast/checkpoint.h"
 
 #include <algorithm>
 
 #include "base/no_throw.h"
-#include "base/sha256.h"
 #include "base/status_macros.h"
-#include "checkpoint/commit/layout.h"
-#include "checkpoint/commit/place_check.h"
-#include "checkpoint/commit/unfinished.h"
-#include "checkpoint/format/json_text.h"
-#include "checkpoint/opened_checkpoint.h"
-#include "checkpoint/restore/item.h"
 #include "checkpoint/restore/leaf_request.h"
-#include "checkpoint/restore/restore.h"
-#include "holdfast/tools/torch_file.h"
-#include "place/look.h"
-#include "storage/url_path.h"
-#include "tensor/copy.h"
+#include "tensor/box.h"
 
 namespace holdfast {
 namespace {
 
-void DescribeLeaf(const StoredLeaf& leaf, LeafInfo& info) {
-  info.key.reserve(leaf.path.size());
-  info.key_is_sequence.reserve(leaf.path.size());
-  for (const KeyElement& element : leaf.path) {
-    info.key.push_back(element.key);
-    info.key_is_sequence.push_back(element.is_sequence);
+// Names close to the wanted one, for the error message.
+std::string CloseNames(const std::vector<LeafInfo>& leaves,
+                       std::string_view name) {
+  std::string text;
+  int count = 0;
+  for (const LeafInfo& leaf : leaves) {
+    const bool is_close =
+        leaf.name.find(name) != std::string::npos ||
+        (!leaf.name.empty() && name.find(leaf.name) != std::string_view::npos);
+    if (!is_close) continue;
+    if (++count > 5) return text + ", ...";
+    text += (count == 1 ? "; close: " : ", ") + leaf.name;
   }
-  info.sharding_json = leaf.sharding_json;
-  if (leaf.layout != nullptr) info.array_metadata = leaf.layout->text;
-  info.problem = leaf.problem;
+  return text;
 }
 
-int64_t ChunksTouched(const ChunkGrid& grid, const Box& box) {
-  int64_t count = 1;
-  for (size_t d = 0; d < box.shape.size(); ++d) {
-    if (box.shape[d] == 0) return 0;
-    const int64_t extent = grid.chunk_shape[d];
-    const int64_t last = (box.origin[d] + box.shape[d] - 1) / extent;
-    count *= last - box.origin[d] / extent + 1;
-  }
-  return count;
+Status WrongKindError(const LeafInfo& leaf, const char* wanted) {
+  const std::string kind(ValueKindName(leaf.kind));
+  const bool has_vowel =
+      std::string_view("aeio").find(kind[0]) != std::string_view::npos;
+  return InvalidArgumentError("leaf " + leaf.name + " is " +
+                              (has_vowel ? "an " : "a ") + kind + ", not " +
+                              wanted);
 }
 
-bool IsBare(const ItemPlace& item) {
-  return item.kind != ItemKind::kPytree && item.kind != ItemKind::kJson;
+// Ok when the box of `shape` at `origin` is inside the leaf.
+Status CheckLeafBox(const LeafInfo& leaf, const Shape& origin,
+                    const Shape& shape) {
+  const size_t rank = leaf.shape.size();
+  if (origin.size() != rank || shape.size() != rank) {
+    return InvalidArgumentError("leaf " + leaf.name + ": slice of rank " +
+                                std::to_string(shape.size()) +
+                                " of an array of shape " +
+                                ShapeToString(leaf.shape));
+  }
+  for (size_t d = 0; d < rank; ++d) {
+    if (origin[d] >= 0 && shape[d] >= 0 && origin[d] <= leaf.shape[d] &&
+        shape[d] <= leaf.shape[d] - origin[d]) {
+      continue;
+    }
+    return OutOfRangeError(
+        "leaf " + leaf.name + ": slice " + BoxToString({origin, shape}) +
+        " is not inside an array of shape " + ShapeToString(leaf.shape));
+  }
+  return Status();
 }
 
-// The first look may have been at a directory that a save had just made, or at
-// one that a removal was emptying: what says so comes first, and goes last.
-Status CheckStillThat(const std::string& path, const OpenOptions& options,
-                      const Place& place) {
-  const std::vector<ItemPlace>& items = place.items;
-  if (items[0].is_named_by_file) return Status();
-  if (!IsFinished(place.info.path, options.commit_mode)) {
-    return IncompleteError(place.info.path);
+Status CheckTarget(const LeafInfo& leaf, const ArrayView& target) {
+  if (target.strides.size() != target.shape.size()) {
+    return InvalidArgumentError("leaf " + leaf.name + ": the target has " +
+                                std::to_string(target.strides.size()) +
+                                " strides, want " +
+                                std::to_string(target.shape.size()));
   }
-  const bool is_sure = place.metadata_text.has_value() &&
-                       std::none_of(items.begin(), items.end(), IsBare);
-  if (is_sure) return Status();
-  const Result<Place> now = FindPlace(path, options);
-  const bool is_same =
-      now.ok() && now->damage.ok() &&
-      std::equal(now->items.begin(), now->items.end(), items.begin(),
-                 items.end(), [](const ItemPlace& a, const ItemPlace& b) {
-                   return a.kind == b.kind && a.directory == b.directory;
-                 });
-  if (is_same) return Status();
-  return UnavailableError("read " + path +
-                          ": it is being written or removed; read it again");
+  // The one cast that TensorStore refuses, in its words.
+  if (target.dtype == DType::kBool &&
+      DTypeKindOf(*leaf.dtype) == DTypeKind::kComplex) {
+    return InvalidArgumentError("Source does not support reading.");
+  }
+  return Status();
 }
 
 }  // namespace
 
-Result<std::unique_ptr<OpenedCheckpoint>> OpenedCheckpoint::Open(
-    const std::string& path, const OpenOptions& options, ItemDetail detail) {
-  const LookScope look(path);
-  const std::string before = PlaceId(path);
-  HF_ASSIGN_OR_RETURN(Place place, FindPlace(path, options));
-  HF_RETURN_IF_ERROR(place.damage);
-  if (options.verify) HF_RETURN_IF_ERROR(CheckPlace(options, place));
-  std::unique_ptr<OpenedCheckpoint> opened(new OpenedCheckpoint);
-  opened->info_ = place.info;
-  const bool is_itself = opened->info_.path == AbsolutePath(path);
-  const std::string id = is_itself ? before : PlaceId(place.info.path);
-  const bool name_items = place.items.size() > 1;
-  for (const ItemPlace& item_place : place.items) {
-    HF_ASSIGN_OR_RETURN(std::unique_ptr<Item> item,
-                        Item::Open(item_place, options, detail));
-    opened->AddItem(std::move(item), name_items, detail);
+Result<size_t> Checkpoint::Find(std::string_view name) const {
+  for (size_t i = 0; i < infos_.size(); ++i) {
+    if (infos_[i].name == name) return i;
   }
-  if (opened->items_.size() == 1) opened->AddItemInfo(*opened->items_[0]);
-  if (!IsUrl(path)) {
-    HF_RETURN_IF_ERROR(CheckStillThat(path, options, place));
-  }
-  HF_RETURN_IF_ERROR(CheckSamePlace(place.info.path, id));
-  return opened;
+  return NotFoundError("leaf \"" + std::string(name) + "\" is not in " +
+                       info_.path + CloseNames(infos_, name));
 }
 
-void OpenedCheckpoint::AddItem(std::unique_ptr<Item> item, bool name_it,
-                               ItemDetail detail) {
-  const std::string& item_name = item->place().name;
-  for (const StoredLeaf& leaf : item->leaves()) {
-    leaves_.push_back({item.get(), &leaf});
-    if (name_it) {
-      names_.push_back(leaf.path.empty() ? item_name
-                                         : item_name + "." + leaf.info.name);
-    }
-    if (detail == ItemDetail::kForLoading) continue;
-    LeafInfo& info = infos_.emplace_back(leaf.info);
-    DescribeLeaf(leaf, info);
-    if (name_it) {
-      info.name = names_.back();
-      info.key.insert(info.key.begin(), item_name);
-      info.key_is_sequence.insert(info.key_is_sequence.begin(), false);
-    }
-  }
-  info_.use_ocdbt |= item->use_ocdbt();
-  if (item->zarr_format() != 0) info_.zarr_format = item->zarr_format();
-  items_.push_back(std::move(item));
+Status Checkpoint::CheckNumber(size_t leaf) const {
+  if (leaf < infos_.size()) return infos_[leaf].problem;
+  return OutOfRangeError("leaf number " + std::to_string(leaf) + " of " +
+                         std::to_string(infos_.size()));
 }
 
-// What `_METADATA` says beside its entries.
-void OpenedCheckpoint::AddItemInfo(const Item& item) {
-  const TreeMetadata* metadata = item.tree_metadata();
-  if (metadata == nullptr) return;
-  info_.has_tree_metadata = true;
-  info_.use_zarr3 = metadata->use_zarr3;
-  info_.store_array_data_equal_to_fill_value =
-      metadata->store_array_data_equal_to_fill_value;
-  if (!metadata->custom_metadata.is_null()) {
-    info_.item_custom_metadata = PythonJsonText(metadata->custom_metadata);
-  }
-  info_.value_metadata_tree = metadata->value_metadata_tree.value_or("");
-}
-
-std::string_view OpenedCheckpoint::LeafName(size_t leaf) const {
-  return names_.empty() ? leaves_[leaf].second->info.name : names_[leaf];
-}
-
-Result<size_t> OpenedCheckpoint::Find(std::string_view name) const {
-  return FindLeaf(infos_, info_.path, name);
-}
-
-Result<Array> OpenedCheckpoint::Read(size_t leaf) const {
+Status Checkpoint::CheckHasElements(size_t leaf) const {
+  HF_RETURN_IF_ERROR(CheckNumber(leaf));
   const LeafInfo& info = infos_[leaf];
-  return ReadBox(leaf, Shape(info.shape.size(), 0), info.shape);
+  if (HasElements(info.kind) && info.dtype) return Status();
+  return WrongKindError(info, "an array");
 }
 
-Result<Array> OpenedCheckpoint::ReadBox(size_t leaf, const Shape& origin,
-                                        const Shape& shape) const {
-  HF_RETURN_IF_ERROR(leaves_[leaf].second->problem);
-  HF_RETURN_IF_ERROR(CheckLeafBox(infos_[leaf], origin, shape));
-  return CatchBadAlloc([&] { return ReadCheckedBox(leaf, {origin, shape}); });
+Result<Array> Checkpoint::Read(size_t leaf) const {
+  HF_RETURN_IF_ERROR(CheckHasElements(leaf));
+  const Shape& shape = infos_[leaf].shape;
+  return ReadBox(leaf, Shape(shape.size(), 0), shape);
 }
 
-Result<Array> OpenedCheckpoint::ReadCheckedBox(size_t leaf,
-                                               const Box& box) const {
-  const auto& [item, stored] = leaves_[leaf];
-  if (stored->layout == nullptr) return BoxOfValue(leaf, box);
-  HF_ASSIGN_OR_RETURN(
-      Array array,
-      Array::Allocate(stored->layout->format.metadata.dtype, box.shape));
-  const int64_t chunk_count = ChunksTouched(stored->layout->grid, box);
-  const int request_count = item->array_store().requests_in_flight();
-  if (request_count > 1 && chunk_count > 1) {
-    RunOptions run;
-    run.thread_count =
-        static_cast<int>(std::min<int64_t>(chunk_count, request_count));
+Result<Array> Checkpoint::Read(std::string_view name) const {
+  HF_ASSIGN_OR_RETURN(const size_t leaf, Find(name));
+  return Read(leaf);
+}
+
+Result<Array> Checkpoint::ReadBox(size_t leaf, const Shape& origin,
+                                  const Shape& shape) const {
+  return CatchBadAlloc([&]() -> Result<Array> {
+    HF_RETURN_IF_ERROR(CheckHasElements(leaf));
+    HF_RETURN_IF_ERROR(CheckLeafBox(infos_[leaf], origin, shape));
+    HF_ASSIGN_OR_RETURN(Array array,
+                        Array::Allocate(*infos_[leaf].dtype, shape));
+    if (array.byte_count() == 0) return array;
     HF_RETURN_IF_ERROR(
-        ReadInto({{leaf, box.origin, array.mutable_view()}}, run).status());
+        DoReadInto({{leaf, origin, array.mutable_view()}}, {}).status());
     return array;
-  }
-  CodecContext context;
-  HF_RETURN_IF_ERROR(
-      RestoreBox(*item, *stored, box, array.mutable_view(), context));
-  return array;
+  });
 }
 
-Result<ConstArrayView> OpenedCheckpoint::ViewOfValue(size_t leaf) const {
-  const Tree& value = leaves_[leaf].second->value;
-  if (value.is_leaf() && value.leaf_kind() == LeafKind::kScalar) {
-    const Scalar& scalar = value.scalar();
-    return ConstArrayView{scalar.dtype, scalar.bytes.data(), {}, {}};
-  }
-  if (value.is_leaf() && value.leaf_kind() == LeafKind::kArray) {
-    return value.array().view();
-  }
-  return InvalidArgumentError("leaf " + infos_[leaf].name + " is a " +
-                              std::string(ValueKindName(infos_[leaf].kind)) +
-                              ", not an array");
+Result<Array> Checkpoint::ReadBox(std::string_view name, const Shape& origin,
+                                  const Shape& shape) const {
+  HF_ASSIGN_OR_RETURN(const size_t leaf, Find(name));
+  return ReadBox(leaf, origin, shape);
 }
 
-Result<Array> OpenedCheckpoint::BoxOfValue(size_t leaf, const Box& box) const {
-  HF_ASSIGN_OR_RETURN(const ConstArrayView whole, ViewOfValue(leaf));
-  HF_ASSIGN_OR_RETURN(Array part, Array::Allocate(whole.dtype, box.shape));
-  CopyStrided(Subview(whole, box), part.mutable_view());
-  return part;
+Status Checkpoint::CheckRequest(const ReadRequest& request) const {
+  HF_RETURN_IF_ERROR(CheckHasElements(request.leaf));
+  const LeafInfo& leaf = infos_[request.leaf];
+  HF_RETURN_IF_ERROR(CheckTarget(leaf, request.target));
+  return CheckLeafBox(leaf, request.origin, request.target.shape);
 }
 
-Status OpenedCheckpoint::CheckRequest(const ReadRequest& request) const {
-  if (request.leaf >= leaves_.size()) {
-    return OutOfRangeError("leaf number " + std::to_string(request.leaf) +
-                           " of " + std::to_string(leaves_.size()));
-  }
-  const StoredLeaf& stored = *leaves_[request.leaf].second;
-  HF_RETURN_IF_ERROR(stored.problem);
-  if (stored.layout == nullptr) {
-    HF_RETURN_IF_ERROR(ViewOfValue(request.leaf).status());
-  }
-  return CheckReadTarget(infos_[request.leaf], request);
-}
-
-Result<Stats> OpenedCheckpoint::ReadInto(
-    const std::vector<ReadRequest>& requests,
-    const RunOptions& run_options) const {
+Result<Stats> Checkpoint::ReadInto(const std::vector<ReadRequest>& requests,
+                                   const RunOptions& run) const {
+  const auto is_empty = [](const ReadRequest& request) {
+    return ElementCount(request.target.shape) == 0;
+  };
   return CatchBadAlloc([&]() -> Result<Stats> {
-    Stopwatch watch, total;
-    std::vector<size_t> order;
-    for (size_t i = 0; i < requests.size(); ++i) {
-      HF_RETURN_IF_ERROR(CheckRequest(requests[i]));
-      const Shape& shape = requests[i].target.shape;
-      if (ElementCount(shape) > 0) order.push_back(i);
+    for (const ReadRequest& request : requests) {
+      HF_RETURN_IF_ERROR(CheckRequest(request));
     }
-    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-      return requests[a].leaf < requests[b].leaf;
-    });
-    std::vector<RestoreTarget> targets;
-    for (const size_t i : order) {
-      const ReadRequest& request = requests[i];
-      const auto& [item, stored] = leaves_[request.leaf];
-      if (stored->layout != nullptr) {
-        const bool is_whole =
-            request.target.shape == infos_[request.leaf].shape;
-        targets.push_back({item, stored, is_whole ? Shape() : request.origin,
-                           request.target});
-        continue;
-      }
-      HF_ASSIGN_OR_RETURN(const ConstArrayView value,
-                          ViewOfValue(request.leaf));
-      ConvertStrided(Subview(value, {request.origin, request.target.shape}),
-                     request.target);
+    if (std::none_of(requests.begin(), requests.end(), is_empty)) {
+      return DoReadInto(requests, run);
     }
-    Run run(run_options, RequestsInFlight(targets));
-    Stats stats;
-    HF_ASSIGN_OR_RETURN(std::vector<PlannedChunk> chunks,
-                        LocateChunks(targets, run));
-    stats.plan_seconds = watch.Lap();
-    HF_RETURN_IF_ERROR(Restore(targets, std::move(chunks), {}, run, stats));
-    stats.total_seconds = total.Lap();
-    return stats;
+    std::vector<ReadRequest> full;
+    std::remove_copy_if(requests.begin(), requests.end(),
+                        std::back_inserter(full), is_empty);
+    return DoReadInto(full, run);
   });
 }
 
-Result<Tree> OpenedCheckpoint::TreeOf(std::vector<ItemEntries> items) const {
-  std::vector<Tree::Member> members;
-  for (ItemEntries& item : items) {
-    HF_ASSIGN_OR_RETURN(Tree tree, Unflatten(std::move(item.entries)));
-    members.emplace_back(item.item->place().name, std::move(tree));
-  }
-  const bool is_single = items_.size() == 1 && members.size() == 1;
-  return is_single ? std::move(members.front().second)
-                   : Tree::Dict(std::move(members));
+Result<std::string> Checkpoint::ReadText(size_t leaf) const {
+  HF_RETURN_IF_ERROR(CheckNumber(leaf));
+  if (!HasText(infos_[leaf].kind)) return WrongKindError(infos_[leaf], "text");
+  return CatchBadAlloc([&] { return DoReadText(leaf); });
 }
 
-Result<Tree> OpenedCheckpoint::Structure() const {
-  return CatchBadAlloc([&] {
-    std::vector<ItemEntries> items;
-    for (size_t i = 0; i < leaves_.size(); ++i) {
-      const auto& [item, stored] = leaves_[i];
-      if (items.empty() || items.back().item != item) {
-        items.push_back({item, {}});
-      }
-      const Tree number(static_cast<int64_t>(i));
-      items.back().entries.push_back(
-          {stored->path,
-           IsEmptyKind(stored->info.kind) ? stored->value : number});
-    }
-    return TreeOf(std::move(items));
-  });
+Result<std::string> Checkpoint::ReadText(std::string_view name) const {
+  HF_ASSIGN_OR_RETURN(const size_t leaf, Find(name));
+  return ReadText(leaf);
 }
 
-Result<std::string> OpenedCheckpoint::ReadText(size_t leaf) const {
-  const StoredLeaf& stored = *leaves_[leaf].second;
-  HF_RETURN_IF_ERROR(stored.problem);
-  const ValueKind kind = stored.info.kind;
-  if (kind == ValueKind::kString || kind == ValueKind::kBytes ||
-      kind == ValueKind::kJson) {
-    return stored.value.text();
-  }
-  return InvalidArgumentError("leaf " + infos_[leaf].name + " is a " +
-                              std::string(ValueKindName(kind)) + ", not text");
+Result<Tree> Checkpoint::Structure() const {
+  return CatchBadAlloc([&] { return DoStructure(); });
 }
 
-Result<std::unique_ptr<Checkpoint>> OpenCheckpoint(const std::string& path,
-                                                   const OpenOptions& options) {
-  return CatchBadAlloc([&]() -> Result<std::unique_ptr<Checkpoint>> {
-    HF_ASSIGN_OR_RETURN(
-        auto opened,
-        OpenedCheckpoint::Open(path, options,
-                               options.stored_sizes ? ItemDetail::kFull
-                                                    : ItemDetail::kForReading));
-    return std::unique_ptr<Checkpoint>(std::move(opened));
-  });
-}
+Result<Tree> Checkpoint::DoStructure() const { return StructureOf(infos_); }
 
 std::string_view ValueKindName(ValueKind kind) {
   switch (kind) {
@@ -334,52 +196,6 @@ std::string_view ValueKindName(ValueKind kind) {
       return "object";
   }
   return "unknown";
-}
-
-namespace {
-
-// Memory of a digest.
-constexpr uint64_t kDigestSlabBytes = uint64_t{64} << 20;
-
-Status DigestArray(const Checkpoint& checkpoint, size_t leaf, Sha256& sha256) {
-  for (const Box& slab : SlabsOf(checkpoint.leaves()[leaf], kDigestSlabBytes)) {
-    HF_ASSIGN_OR_RETURN(const Array array,
-                        checkpoint.ReadBox(leaf, slab.origin, slab.shape));
-    sha256.Update({array.view().data, array.byte_count()});
-  }
-  return Status();
-}
-
-}  // namespace
-
-Result<std::string> DigestLeaf(const Checkpoint& checkpoint, size_t leaf) {
-  Sha256 sha256;
-  switch (checkpoint.leaves()[leaf].kind) {
-    case ValueKind::kArray:
-    case ValueKind::kScalar:
-      HF_RETURN_IF_ERROR(DigestArray(checkpoint, leaf, sha256));
-      break;
-    case ValueKind::kString:
-    case ValueKind::kBytes:
-    case ValueKind::kJson: {
-      HF_ASSIGN_OR_RETURN(const std::string text, checkpoint.ReadText(leaf));
-      sha256.Update(text);
-      break;
-    }
-    case ValueKind::kObject: {
-      HF_ASSIGN_OR_RETURN(const std::string file, checkpoint.ReadText(leaf));
-      const Result<PickleValue> value = ReadTorchFile(file);
-      if (!value.ok()) {
-        return value.status().WithContext("leaf " +
-                                          checkpoint.leaves()[leaf].name);
-      }
-      sha256.Update(PickleValueToJson(*value));
-      break;
-    }
-    default:
-      break;
-  }
-  return sha256.HexDigest();
 }
 
 }  // namespace holdfast

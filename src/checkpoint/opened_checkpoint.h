@@ -31,20 +31,7 @@ class OpenedCheckpoint final : public Checkpoint {
   static Result<std::unique_ptr<OpenedCheckpoint>> Open(
       const std::string& path, const OpenOptions& options, ItemDetail detail);
 
-  const CheckpointInfo& info() const override { return info_; }
-  const std::vector<LeafInfo>& leaves() const override { return infos_; }
-  Result<size_t> Find(std::string_view name) const override;
-  Result<Array> Read(size_t leaf) const override;
-  Result<Array> ReadBox(size_t leaf, const Shape& origin,
-                        const Shape& shape) const override;
-  Result<Stats> ReadInto(const std::vector<ReadRequest>& requests,
-                         const RunOptions& run) const override;
-  Result<std::string> ReadText(size_t leaf) const override;
-  Result<Tree> Structure() const override;
-
   const std::vector<std::unique_ptr<Item>>& items() const { return items_; }
-  // What ReadInto asks of a request: the leaf is an array, the box inside it.
-  Status CheckRequest(const ReadRequest& request) const;
   // leaves()[leaf], and the item that holds it.
   std::pair<const Item*, const StoredLeaf*> StoredLeafAt(size_t leaf) const {
     return leaves_[leaf];
@@ -54,19 +41,20 @@ class OpenedCheckpoint final : public Checkpoint {
   // One tree of some or all items: the item's own when it is the only one.
   Result<Tree> TreeOf(std::vector<ItemEntries> items) const;
 
+ protected:
+  Result<Stats> DoReadInto(const std::vector<ReadRequest>& requests,
+                           const RunOptions& run) const override;
+  Result<std::string> DoReadText(size_t leaf) const override;
+  Result<Tree> DoStructure() const override;
+
  private:
   OpenedCheckpoint() = default;
   void AddItem(std::unique_ptr<Item> item, bool name_it, ItemDetail detail);
   void AddItemInfo(const Item& item);
   // The leaf has no layout: the old msgpack file holds the value in line.
   Result<ConstArrayView> ViewOfValue(size_t leaf) const;
-  // The leaf has no problem and the box is inside it.
-  Result<Array> ReadCheckedBox(size_t leaf, const Box& box) const;
-  Result<Array> BoxOfValue(size_t leaf, const Box& box) const;
 
-  CheckpointInfo info_;
   std::vector<std::unique_ptr<Item>> items_;
-  std::vector<LeafInfo> infos_;
   std::vector<std::pair<const Item*, const StoredLeaf*>> leaves_;  // as infos_
   std::vector<std::string> names_;  // of leaves_, when items have names
 };

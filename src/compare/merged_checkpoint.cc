@@ -7,7 +7,6 @@
 
 #include "base/bytes.h"
 #include "base/status_macros.h"
-#include "checkpoint/restore/leaf_request.h"
 #include "compare/load_numbers.h"
 #include "compare/slabs.h"
 #include "compare/store_numbers.h"
@@ -66,29 +65,7 @@ MergedCheckpoint::MergedCheckpoint(std::vector<MergePart> parts,
   }
 }
 
-Result<size_t> MergedCheckpoint::Find(std::string_view name) const {
-  return FindLeaf(infos_, info_.path, name);
-}
-
-Result<Array> MergedCheckpoint::Read(size_t leaf) const {
-  return ReadBox(leaf, Shape(infos_[leaf].shape.size(), 0), infos_[leaf].shape);
-}
-
-Result<Array> MergedCheckpoint::ReadBox(size_t leaf, const Shape& origin,
-                                        const Shape& shape) const {
-  const MergedLeaf& merged = leaves_[leaf];
-  if (!merged.is_average) {
-    const MergeOrigin& from = merged.origins[0];
-    return PartOf(from).ReadBox(from.leaf, origin, shape);
-  }
-  HF_RETURN_IF_ERROR(CheckLeafBox(infos_[leaf], origin, shape));
-  HF_ASSIGN_OR_RETURN(Array array, Array::Allocate(*infos_[leaf].dtype, shape));
-  HF_RETURN_IF_ERROR(
-      ReadInto({{leaf, origin, array.mutable_view()}}, {}).status());
-  return array;
-}
-
-Result<Stats> MergedCheckpoint::ReadInto(
+Result<Stats> MergedCheckpoint::DoReadInto(
     const std::vector<ReadRequest>& requests, const RunOptions& run) const {
   std::vector<ReadRequest> plain, averages;
   for (const ReadRequest& request : requests) {
@@ -128,7 +105,6 @@ Status MergedCheckpoint::ReadAverages(const std::vector<ReadRequest>& requests,
   std::vector<AveragePiece> pieces;
   for (const ReadRequest& request : requests) {
     const MergedLeaf& leaf = leaves_[request.leaf];
-    HF_RETURN_IF_ERROR(CheckReadTarget(leaf.info, request));
     std::vector<Shape> chunks;
     for (const MergeOrigin& origin : leaf.origins) {
       chunks.push_back(PartOf(origin).leaves()[origin.leaf].chunk_shape);
@@ -152,13 +128,10 @@ Status MergedCheckpoint::ReadAverages(const std::vector<ReadRequest>& requests,
         read.thread_count = 1;
         read.in_flight_bytes_max = bytes;
         read.cancel = options.cancel;
-        Box in_leaf = box;
-        for (size_t d = 0; d < box.origin.size(); ++d) {
-          in_leaf.origin[d] += request->origin[d];
-        }
         Stats mine;
-        HF_RETURN_IF_ERROR(ReadAverage(
-            request->leaf, in_leaf, Subview(request->target, box), read, mine));
+        HF_RETURN_IF_ERROR(
+            ReadAverage(request->leaf, Absolute(box, request->origin),
+                        Subview(request->target, box), read, mine));
         const std::lock_guard lock(mutex);
         AddTo(mine, stats);
         return Status();
@@ -205,11 +178,9 @@ Status MergedCheckpoint::ReadAverage(size_t leaf, const Box& box,
   return Status();
 }
 
-Result<std::string> MergedCheckpoint::ReadText(size_t leaf) const {
+Result<std::string> MergedCheckpoint::DoReadText(size_t leaf) const {
   const MergeOrigin& from = leaves_[leaf].origins[0];
   return PartOf(from).ReadText(from.leaf);
 }
-
-Result<Tree> MergedCheckpoint::Structure() const { return StructureOf(infos_); }
 
 }  // namespace holdfast

@@ -23,16 +23,10 @@ class MergedCheckpoint final : public Checkpoint {
   MergedCheckpoint(std::vector<MergePart> parts, std::vector<MergedLeaf> leaves,
                    std::vector<double> weights);
 
-  const CheckpointInfo& info() const override { return info_; }
-  const std::vector<LeafInfo>& leaves() const override { return infos_; }
-  Result<size_t> Find(std::string_view name) const override;
-  Result<Array> Read(size_t leaf) const override;
-  Result<Array> ReadBox(size_t leaf, const Shape& origin,
-                        const Shape& shape) const override;
-  Result<Stats> ReadInto(const std::vector<ReadRequest>& requests,
-                         const RunOptions& run) const override;
-  Result<std::string> ReadText(size_t leaf) const override;
-  Result<Tree> Structure() const override;
+ protected:
+  Result<Stats> DoReadInto(const std::vector<ReadRequest>& requests,
+                           const RunOptions& run) const override;
+  Result<std::string> DoReadText(size_t leaf) const override;
 
  private:
   const Checkpoint& PartOf(const MergeOrigin& origin) const {
@@ -49,8 +43,6 @@ class MergedCheckpoint final : public Checkpoint {
   const std::vector<MergePart> parts_;
   const std::vector<MergedLeaf> leaves_;
   const std::vector<double> weights_;
-  std::vector<LeafInfo> infos_;
-  CheckpointInfo info_;
 };
 
 }  // namespace holdfast

@@ -25,17 +25,8 @@ void AppendPieces(const FeedUnit& unit, uint64_t bytes_max,
     units.push_back(unit);
     return;
   }
-  const ChunkGrid grid{
-      unit.box.shape,
-      RowPieceShape(unit.box.shape, DTypeBytes(unit.dtype), bytes_max)};
-  const int64_t piece_count = grid.ChunkCount();
-  for (int64_t number = 0; number < piece_count; ++number) {
-    FeedUnit piece{unit.leaf, unit.dtype,
-                   grid.ChunkBox(grid.ChunkIndex(number))};
-    for (size_t d = 0; d < piece.box.origin.size(); ++d) {
-      piece.box.origin[d] += unit.box.origin[d];
-    }
-    units.push_back(std::move(piece));
+  for (Box& box : RowPieces(unit.box, DTypeBytes(unit.dtype), bytes_max)) {
+    units.push_back({unit.leaf, unit.dtype, std::move(box)});
   }
 }
 

@@ -25,11 +25,15 @@ class FakeSource : public Checkpoint {
                 static_cast<int32_t>(n) * 1000000);
       arrays_.push_back(
           Array::FromBytes(DType::kInt32, shapes[n], elements.data()));
+      LeafInfo& info = infos_.emplace_back();
+      info.dtype = DType::kInt32;
+      info.shape = shapes[n];
     }
   }
 
-  Result<Stats> ReadInto(const std::vector<ReadRequest>& requests,
-                         const RunOptions&) const override {
+ protected:
+  Result<Stats> DoReadInto(const std::vector<ReadRequest>& requests,
+                           const RunOptions&) const override {
     ++pass_count_;
     if (fails_) return DataLossError("torn");
     Stats stats;
@@ -41,25 +45,17 @@ class FakeSource : public Checkpoint {
     }
     return stats;
   }
-  const CheckpointInfo& info() const override { return info_; }
-  const std::vector<LeafInfo>& leaves() const override { return leaves_; }
-  Result<size_t> Find(std::string_view) const override { return Never(); }
-  Result<Array> Read(size_t) const override { return Never(); }
-  Result<Array> ReadBox(size_t, const Shape&, const Shape&) const override {
-    return Never();
+  Result<std::string> DoReadText(size_t) const override {
+    return InternalError("not asked for");
   }
-  Result<std::string> ReadText(size_t) const override { return Never(); }
-  Result<Tree> Structure() const override { return Never(); }
 
+ public:
   const Array& array(size_t n) const { return arrays_[n]; }
   int pass_count() const { return pass_count_; }
   void Fail() { fails_ = true; }
 
  private:
-  static Status Never() { return InternalError("not asked for"); }
   std::vector<Array> arrays_;
-  CheckpointInfo info_;
-  std::vector<LeafInfo> leaves_;
   mutable std::atomic<int> pass_count_ = 0;
   bool fails_ = false;
 };

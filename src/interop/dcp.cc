@@ -285,8 +285,7 @@ class DcpOpener {
       }
       ForEachBoxOfRun(local, begin, end, [&](const Box& box, int64_t first) {
         Extent& part = leaf.extents.emplace_back(cell);
-        part.box = box;
-        for (size_t i = 0; i < rank; ++i) part.box.origin[i] += corner[i];
+        part.box = Absolute(box, corner);
         part.offset += static_cast<uint64_t>((first - begin) * element);
         part.strides.clear();
       });

@@ -17,6 +17,7 @@
 #include "pickle/zip_writer.h"
 #include "place/directory_ops.h"
 #include "storage/positioned_file.h"
+#include "tensor/grid.h"
 #include "tree/utf8.h"
 
 namespace holdfast {
@@ -64,27 +65,6 @@ Shape RecordShape(const TargetLeaf& leaf, uint64_t bytes_max) {
     bytes = step * static_cast<uint64_t>(shape[i]);
   }
   return shape;
-}
-
-// The boxes of a grid of `step`, in C order.
-std::vector<Box> GridBoxes(const Shape& shape, const Shape& step) {
-  if (ElementCount(shape) == 0) return {BoxOf(shape)};
-  std::vector<Box> boxes;
-  Shape origin(shape.size(), 0);
-  while (true) {
-    Box box{origin, step};
-    for (size_t i = 0; i < shape.size(); ++i) {
-      box.shape[i] = std::min(step[i], shape[i] - origin[i]);
-    }
-    boxes.push_back(std::move(box));
-    size_t axis = shape.size();
-    while (axis-- > 0) {
-      origin[axis] += step[axis];
-      if (origin[axis] < shape[axis]) break;
-      origin[axis] = 0;
-    }
-    if (axis == static_cast<size_t>(-1)) return boxes;
-  }
 }
 
 bool IsUniqueKey(std::string_view name) {
@@ -149,10 +129,7 @@ class DcpTarget final : public FormatTarget {
     if (plan_.leaves[leaf].byte_count() == 0) return pieces;
     for (const PlannedRecord& record : planned_[leaf].records) {
       for (Box& piece : CPiecesOf(PartOf(leaf, record), bytes_max)) {
-        for (size_t i = 0; i < piece.origin.size(); ++i) {
-          piece.origin[i] += record.box.origin[i];
-        }
-        pieces.push_back(std::move(piece));
+        pieces.push_back(Absolute(std::move(piece), record.box.origin));
       }
     }
     return pieces;
@@ -334,7 +311,9 @@ class DcpTarget final : public FormatTarget {
     if (step.size() != leaf.shape.size()) {
       return Refuse(leaf, "a chunk shape of another rank");
     }
-    for (Box& box : GridBoxes(leaf.shape, step)) {
+    std::vector<Box> boxes = ChunkGrid{leaf.shape, step}.ChunkBoxes();
+    if (boxes.empty()) boxes.push_back(BoxOf(leaf.shape));
+    for (Box& box : boxes) {
       HF_ASSIGN_OR_RETURN(const pickle::TensorFilePlan file,
                           pickle::PlanTensorFile(stored.dtype, box.shape));
       PlannedRecord record;

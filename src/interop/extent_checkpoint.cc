@@ -12,6 +12,7 @@
 #include "run/run.h"
 #include "tensor/box_index.h"
 #include "tensor/copy.h"
+#include "tensor/grid.h"
 
 namespace holdfast {
 namespace {
@@ -19,19 +20,8 @@ namespace {
 // What one worker reads at a time: enough that a call costs nothing, and little
 // enough that all have work.
 constexpr uint64_t kJobBytesMax = uint64_t{8} << 20;
-// Boxes smaller than this are read by the calling thread alone.
-constexpr uint64_t kManyThreadsBytesMin = uint64_t{4} << 20;
 // What a leaf may be larger than its file (strides of zero).
 constexpr uint64_t kRepeatedBytesMax = uint64_t{64} << 20;
-
-bool HasElements(ValueKind kind) {
-  return kind == ValueKind::kArray || kind == ValueKind::kScalar;
-}
-
-bool HasText(ValueKind kind) {
-  return kind == ValueKind::kString || kind == ValueKind::kBytes ||
-         kind == ValueKind::kJson || kind == ValueKind::kObject;
-}
 
 // Bytes of an array; nullopt on overflow or a negative extent.
 std::optional<uint64_t> ArrayBytes(const Shape& shape, size_t element_bytes) {
@@ -153,73 +143,38 @@ struct Job {
 class ExtentCheckpoint final : public Checkpoint {
  public:
   ExtentCheckpoint(CheckpointInfo info, std::shared_ptr<Store> store)
-      : info_(std::move(info)), store_(std::move(store)) {}
+      : store_(std::move(store)) {
+    info_ = std::move(info);
+  }
 
   void AddLeaves(std::vector<ExtentLeaf> leaves) {
     LeafChecker checker(*store_);
     for (ExtentLeaf& leaf : leaves) AddLeaf(std::move(leaf), checker);
   }
 
-  const CheckpointInfo& info() const override { return info_; }
-  const std::vector<LeafInfo>& leaves() const override { return infos_; }
-  Result<size_t> Find(std::string_view name) const override {
-    return FindLeaf(infos_, info_.path, name);
-  }
-  Result<Tree> Structure() const override {
-    return CatchBadAlloc([&] { return StructureOf(infos_); });
-  }
-  Result<Array> Read(size_t leaf) const override {
-    const Shape& shape = infos_[leaf].shape;
-    return ReadBox(leaf, Shape(shape.size(), 0), shape);
-  }
-
-  Result<Array> ReadBox(size_t leaf, const Shape& origin,
-                        const Shape& shape) const override {
-    const LeafInfo& info = infos_[leaf];
-    HF_RETURN_IF_ERROR(info.problem);
-    HF_RETURN_IF_ERROR(CheckIsArray(info));
-    HF_RETURN_IF_ERROR(CheckLeafBox(info, origin, shape));
-    return CatchBadAlloc([&]() -> Result<Array> {
-      HF_ASSIGN_OR_RETURN(Array array, Array::Allocate(*info.dtype, shape));
-      RunOptions run;
-      if (array.byte_count() < kManyThreadsBytesMin) run.thread_count = 1;
-      HF_RETURN_IF_ERROR(
-          ReadInto({{leaf, origin, array.mutable_view()}}, run).status());
-      return array;
-    });
-  }
-
-  Result<Stats> ReadInto(const std::vector<ReadRequest>& requests,
-                         const RunOptions& options) const override {
-    return CatchBadAlloc([&]() -> Result<Stats> {
-      Stopwatch watch, total;
-      Stats stats;
-      Run run(options, store_->requests_in_flight());
-      std::vector<Job> jobs;
-      for (const ReadRequest& request : requests) {
-        HF_RETURN_IF_ERROR(PlanRequest(request, JobBytes(run), jobs, stats));
-      }
-      std::stable_sort(jobs.begin(), jobs.end(), ComesBefore);
-      stats.plan_seconds = watch.Lap();
-      HF_RETURN_IF_ERROR(CheckLeaves(requests, run));
-      HF_RETURN_IF_ERROR(RunJobs(jobs, run, stats));
-      stats.transfer_seconds = watch.Lap();
-      stats.in_flight_bytes_peak = run.budget().peak_bytes();
-      stats.total_seconds = total.Lap();
-      return stats;
-    });
-  }
-
-  Result<std::string> ReadText(size_t leaf) const override {
-    const LeafInfo& info = infos_[leaf];
-    HF_RETURN_IF_ERROR(info.problem);
-    if (!HasText(info.kind)) {
-      return InvalidArgumentError("leaf " + info.name + " is a " +
-                                  std::string(ValueKindName(info.kind)) +
-                                  ", not text");
+ protected:
+  Result<Stats> DoReadInto(const std::vector<ReadRequest>& requests,
+                           const RunOptions& options) const override {
+    Stopwatch watch, total;
+    Stats stats;
+    Run run(options, store_->requests_in_flight());
+    std::vector<Job> jobs;
+    for (const ReadRequest& request : requests) {
+      HF_RETURN_IF_ERROR(PlanRequest(request, JobBytes(run), jobs, stats));
     }
-    if (!leaves_[leaf].read_text) return leaves_[leaf].text;
-    return CatchBadAlloc([&] { return leaves_[leaf].read_text(); });
+    std::stable_sort(jobs.begin(), jobs.end(), ComesBefore);
+    stats.plan_seconds = watch.Lap();
+    HF_RETURN_IF_ERROR(CheckLeaves(requests, run));
+    HF_RETURN_IF_ERROR(RunJobs(jobs, run, stats));
+    stats.transfer_seconds = watch.Lap();
+    stats.in_flight_bytes_peak = run.budget().peak_bytes();
+    stats.total_seconds = total.Lap();
+    return stats;
+  }
+
+  Result<std::string> DoReadText(size_t leaf) const override {
+    return leaves_[leaf].read_text ? leaves_[leaf].read_text()
+                                   : leaves_[leaf].text;
   }
 
  private:
@@ -283,13 +238,6 @@ class ExtentCheckpoint final : public Checkpoint {
     }
   }
 
-  static Status CheckIsArray(const LeafInfo& info) {
-    if (HasElements(info.kind)) return Status();
-    return InvalidArgumentError("leaf " + info.name + " is a " +
-                                std::string(ValueKindName(info.kind)) +
-                                ", not an array");
-  }
-
   static uint64_t JobBytes(Run& run) {
     const uint64_t budget_bytes = run.budget().bytes_max();
     if (budget_bytes == 0) return kJobBytesMax;
@@ -307,17 +255,9 @@ class ExtentCheckpoint final : public Checkpoint {
 
   Status PlanRequest(const ReadRequest& request, uint64_t job_bytes,
                      std::vector<Job>& jobs, Stats& stats) const {
-    if (request.leaf >= infos_.size()) {
-      return OutOfRangeError("leaf number " + std::to_string(request.leaf) +
-                             " of " + std::to_string(infos_.size()));
-    }
     const LeafInfo& info = infos_[request.leaf];
-    HF_RETURN_IF_ERROR(info.problem);
-    HF_RETURN_IF_ERROR(CheckIsArray(info));
-    HF_RETURN_IF_ERROR(CheckReadTarget(info, request));
     const Box box{request.origin, request.target.shape};
     const int64_t wanted_count = ElementCount(box.shape);
-    if (wanted_count == 0) return Status();
     const CheckedLeaf& leaf = leaves_[request.leaf];
     const size_t element_bytes = DTypeBytes(*info.dtype);
     stats.decoded_bytes += wanted_count * element_bytes;
@@ -354,8 +294,7 @@ class ExtentCheckpoint final : public Checkpoint {
   bool NeedsCheck(const ReadRequest& request) const {
     const CheckedLeaf& leaf = leaves_[request.leaf];
     const bool is_whole = request.target.shape == infos_[request.leaf].shape;
-    return leaf.check != nullptr && !(is_whole && leaf.reader != nullptr) &&
-           ElementCount(request.target.shape) > 0;
+    return leaf.check != nullptr && !(is_whole && leaf.reader != nullptr);
   }
 
   Status CheckLeaves(const std::vector<ReadRequest>& requests, Run& run) const {
@@ -446,8 +385,7 @@ class ExtentCheckpoint final : public Checkpoint {
         job.request->target.dtype != dtype || dtype == DType::kBool;
     ByteBudget::Lease lease;
     if (changes) lease = run.budget().Acquire(job_bytes);
-    const Shape order = ContiguousStrides(job.box.shape, element_bytes);
-    for (const Box& part : CutBox(job.box, order, element_bytes, job_bytes)) {
+    for (const Box& part : RowPieces(job.box, element_bytes, job_bytes)) {
       HF_RETURN_IF_ERROR(run.cancel().Check());
       const uint64_t bytes = ElementCount(part.shape) * element_bytes;
       const ArrayView target = TargetOf(job, part);
@@ -467,9 +405,7 @@ class ExtentCheckpoint final : public Checkpoint {
     return Status();
   }
 
-  const CheckpointInfo info_;
   const std::shared_ptr<Store> store_;
-  std::vector<LeafInfo> infos_;
   std::vector<CheckedLeaf> leaves_;  // as infos_
 };
 

@@ -79,16 +79,9 @@ class MegatronZarrTarget final : public FormatTarget {
     const size_t item_bytes = DTypeBytes(plan_.leaves[leaf].dtype);
     for (int64_t i = 0; i < grid.ChunkCount(); ++i) {
       const Box chunk = grid.ChunkBox(grid.ChunkIndex(i));
-      const ChunkGrid rows = {chunk.shape,
-                              RowPieceShape(chunk.shape, item_bytes,
-                                            static_cast<size_t>(bytes_max))};
-      for (int64_t n = 0; n < rows.ChunkCount(); ++n) {
-        Box piece = rows.ChunkBox(rows.ChunkIndex(n));
-        for (size_t axis = 0; axis < piece.origin.size(); ++axis) {
-          piece.origin[axis] += chunk.origin[axis];
-        }
-        pieces.push_back(std::move(piece));
-      }
+      std::vector<Box> rows =
+          RowPieces(chunk, item_bytes, static_cast<size_t>(bytes_max));
+      std::move(rows.begin(), rows.end(), std::back_inserter(pieces));
     }
     return pieces;
   }

@@ -7,11 +7,10 @@
 #include "base/no_throw.h"
 #include "base/status_macros.h"
 #include "checkpoint/restore/leaf_request.h"
-#include "interop/extent_read.h"
 #include "interop/tree_sidecar.h"
 #include "run/run.h"
-#include "tensor/box.h"
 #include "tensor/copy.h"
+#include "tensor/grid.h"
 
 namespace holdfast {
 namespace {
@@ -19,15 +18,6 @@ namespace {
 constexpr size_t kNoBase = std::numeric_limits<size_t>::max();
 // What is cast from raw bits goes through this much memory.
 constexpr uint64_t kCastBytesMax = uint64_t{4} << 20;
-
-bool IsNumeric(ValueKind kind) {
-  return kind == ValueKind::kArray || kind == ValueKind::kScalar;
-}
-
-bool IsText(ValueKind kind) {
-  return kind == ValueKind::kString || kind == ValueKind::kBytes ||
-         kind == ValueKind::kJson || kind == ValueKind::kObject;
-}
 
 // A leaf, and where the base has it.
 struct SeenLeaf {
@@ -39,7 +29,9 @@ struct SeenLeaf {
 class SidecarCheckpoint final : public Checkpoint {
  public:
   explicit SidecarCheckpoint(std::unique_ptr<Checkpoint> base)
-      : base_(std::move(base)), info_(base_->info()) {}
+      : base_(std::move(base)) {
+    info_ = base_->info();
+  }
 
   Status Apply(const TreeSidecar& sidecar) {
     for (size_t i = 0; i < base_->leaves().size(); ++i) {
@@ -56,69 +48,31 @@ class SidecarCheckpoint final : public Checkpoint {
     return Status();
   }
 
-  const CheckpointInfo& info() const override { return info_; }
-  const std::vector<LeafInfo>& leaves() const override { return infos_; }
-  Result<size_t> Find(std::string_view name) const override {
-    return FindLeaf(infos_, info_.path, name);
-  }
-  Result<Tree> Structure() const override {
-    return CatchBadAlloc([&] { return StructureOf(infos_); });
-  }
-  Result<Array> Read(size_t leaf) const override {
-    const Shape& shape = infos_[leaf].shape;
-    return ReadBox(leaf, Shape(shape.size(), 0), shape);
-  }
-
-  Result<Array> ReadBox(size_t leaf, const Shape& origin,
-                        const Shape& shape) const override {
-    HF_RETURN_IF_ERROR(infos_[leaf].problem);
-    HF_RETURN_IF_ERROR(CheckNumeric(infos_[leaf]));
-    HF_RETURN_IF_ERROR(CheckLeafBox(infos_[leaf], origin, shape));
-    return CatchBadAlloc([&]() -> Result<Array> {
-      HF_ASSIGN_OR_RETURN(Array array,
-                          Array::Allocate(*infos_[leaf].dtype, shape));
-      RunOptions run;
-      if (array.byte_count() < kCastBytesMax) run.thread_count = 1;
-      HF_RETURN_IF_ERROR(
-          ReadInto({{leaf, origin, array.mutable_view()}}, run).status());
-      return array;
-    });
-  }
-
-  Result<Stats> ReadInto(const std::vector<ReadRequest>& requests,
-                         const RunOptions& run) const override {
-    return CatchBadAlloc([&]() -> Result<Stats> {
-      std::vector<ReadRequest> passed;
-      std::vector<const ReadRequest*> cast;
-      for (const ReadRequest& request : requests) {
-        HF_RETURN_IF_ERROR(CheckRequest(request));
-        if (leaves_[request.leaf].base == kNoBase) {
-          CopyScalar(request);
-        } else if (CanPass(request)) {
-          passed.push_back(Passed(request));
-        } else {
-          cast.push_back(&request);
-        }
+ protected:
+  Result<Stats> DoReadInto(const std::vector<ReadRequest>& requests,
+                           const RunOptions& run) const override {
+    std::vector<ReadRequest> passed;
+    std::vector<const ReadRequest*> cast;
+    for (const ReadRequest& request : requests) {
+      if (leaves_[request.leaf].base == kNoBase) {
+        CopyScalar(request);
+      } else if (CanPass(request)) {
+        passed.push_back(Passed(request));
+      } else {
+        cast.push_back(&request);
       }
-      HF_ASSIGN_OR_RETURN(Stats stats, base_->ReadInto(passed, run));
-      for (const ReadRequest* request : cast) {
-        HF_RETURN_IF_ERROR(ReadAndCast(*request, run, stats));
-      }
-      return stats;
-    });
-  }
-
-  Result<std::string> ReadText(size_t leaf) const override {
-    const LeafInfo& info = infos_[leaf];
-    HF_RETURN_IF_ERROR(info.problem);
-    if (!IsText(info.kind)) {
-      return InvalidArgumentError("leaf " + info.name + " is a " +
-                                  std::string(ValueKindName(info.kind)) +
-                                  ", not text");
     }
+    HF_ASSIGN_OR_RETURN(Stats stats, base_->ReadInto(passed, run));
+    for (const ReadRequest* request : cast) {
+      HF_RETURN_IF_ERROR(ReadAndCast(*request, run, stats));
+    }
+    return stats;
+  }
+
+  Result<std::string> DoReadText(size_t leaf) const override {
     const SeenLeaf& seen = leaves_[leaf];
     if (seen.base == kNoBase) return seen.text;
-    if (IsText(base_->leaves()[seen.base].kind)) {
+    if (HasText(base_->leaves()[seen.base].kind)) {
       return base_->ReadText(seen.base);
     }
     HF_ASSIGN_OR_RETURN(const Array bytes, base_->Read(seen.base));
@@ -202,7 +156,7 @@ class SidecarCheckpoint final : public Checkpoint {
       HF_RETURN_IF_ERROR(CheckFits(leaf, base));
       info = base;
       seen.adds_axis =
-          IsNumeric(leaf.kind) && base.shape.size() > leaf.shape.size();
+          HasElements(leaf.kind) && base.shape.size() > leaf.shape.size();
       if (seen.adds_axis && !info.chunk_shape.empty()) {
         info.chunk_shape.pop_back();
       }
@@ -237,15 +191,15 @@ class SidecarCheckpoint final : public Checkpoint {
 
   Status CheckFits(const SidecarLeaf& leaf, const LeafInfo& base) const {
     if (!base.problem.ok()) return Status();  // which reading tells
-    if (IsText(leaf.kind) && IsText(base.kind)) return Status();
-    const bool is_numeric = IsNumeric(base.kind) && base.dtype.has_value();
-    if (IsText(leaf.kind)) {
+    if (HasText(leaf.kind) && HasText(base.kind)) return Status();
+    const bool is_numeric = HasElements(base.kind) && base.dtype.has_value();
+    if (HasText(leaf.kind)) {
       if (is_numeric && base.shape.size() == 1 && *base.dtype == DType::kUint8)
         return Status();
       return Contradiction("tensor " + leaf.stored +
                            " is no uint8 array of one axis");
     }
-    if (!IsNumeric(leaf.kind) || !is_numeric) {
+    if (!HasElements(leaf.kind) || !is_numeric) {
       return Contradiction("tensor " + leaf.stored + " is a " +
                            std::string(ValueKindName(leaf.kind)));
     }
@@ -260,24 +214,6 @@ class SidecarCheckpoint final : public Checkpoint {
         "tensor " + leaf.stored + " is " + std::string(DTypeName(*base.dtype)) +
         ShapeToString(base.shape) + ", want the bytes of " +
         std::string(DTypeName(*leaf.dtype)) + ShapeToString(leaf.shape));
-  }
-
-  static Status CheckNumeric(const LeafInfo& info) {
-    if (IsNumeric(info.kind)) return Status();
-    return InvalidArgumentError("leaf " + info.name + " is a " +
-                                std::string(ValueKindName(info.kind)) +
-                                ", not an array");
-  }
-
-  Status CheckRequest(const ReadRequest& request) const {
-    if (request.leaf >= infos_.size()) {
-      return OutOfRangeError("leaf number " + std::to_string(request.leaf) +
-                             " of " + std::to_string(infos_.size()));
-    }
-    const LeafInfo& info = infos_[request.leaf];
-    HF_RETURN_IF_ERROR(info.problem);
-    HF_RETURN_IF_ERROR(CheckNumeric(info));
-    return CheckReadTarget(info, request);
   }
 
   void CopyScalar(const ReadRequest& request) const {
@@ -318,13 +254,10 @@ class SidecarCheckpoint final : public Checkpoint {
                      Stats& stats) const {
     const DType dtype = *infos_[request.leaf].dtype;
     const Shape& shape = request.target.shape;
-    const size_t element_bytes = DTypeBytes(dtype);
     for (const Box& part :
-         CutBox(BoxOf(shape), ContiguousStrides(shape, element_bytes),
-                element_bytes, kCastBytesMax)) {
+         RowPieces(BoxOf(shape), DTypeBytes(dtype), kCastBytesMax)) {
       HF_ASSIGN_OR_RETURN(Array piece, Array::Allocate(dtype, part.shape));
-      Shape origin = request.origin;
-      for (size_t d = 0; d < origin.size(); ++d) origin[d] += part.origin[d];
+      const Shape origin = Absolute(part, request.origin).origin;
       HF_ASSIGN_OR_RETURN(
           const Stats more,
           base_->ReadInto(
@@ -337,8 +270,6 @@ class SidecarCheckpoint final : public Checkpoint {
   }
 
   const std::unique_ptr<Checkpoint> base_;
-  CheckpointInfo info_;
-  std::vector<LeafInfo> infos_;
   std::vector<SeenLeaf> leaves_;                     // as infos_
   std::unordered_map<std::string, size_t> numbers_;  // of the base, by name
 };

@@ -1,6 +1,6 @@
 #include "interop/target_pieces.h"
 
-#include "interop/extent_read.h"
+#include "tensor/grid.h"
 
 namespace holdfast {
 
@@ -10,9 +10,7 @@ bool HasPieces(const TargetLeaf& leaf) {
 
 std::vector<Box> CPiecesOf(const TargetLeaf& leaf, uint64_t bytes_max) {
   if (!HasPieces(leaf)) return {};
-  const size_t element_bytes = DTypeBytes(leaf.dtype);
-  return CutBox(BoxOf(leaf.shape), ContiguousStrides(leaf.shape, element_bytes),
-                element_bytes, bytes_max);
+  return RowPieces(BoxOf(leaf.shape), DTypeBytes(leaf.dtype), bytes_max);
 }
 
 Result<uint64_t> CPieceOffset(const TargetLeaf& leaf, const Box& box,

@@ -5,7 +5,6 @@
 #include "base/no_throw.h"
 #include "base/status_macros.h"
 #include "checkpoint/restore/array_layout.h"
-#include "checkpoint/restore/leaf_request.h"
 #include "holdfast/megatron/zarr.h"
 #include "megatron/chunk_read.h"
 #include "megatron/files.h"
@@ -69,111 +68,53 @@ class MegatronCheckpoint final : public Checkpoint {
  public:
   MegatronCheckpoint(CheckpointInfo info, std::vector<OpenedLeaf> leaves,
                      AbsentChunks absent_chunks)
-      : info_(std::move(info)),
-        opened_(std::move(leaves)),
-        absent_chunks_(absent_chunks) {
+      : opened_(std::move(leaves)), absent_chunks_(absent_chunks) {
+    info_ = std::move(info);
     for (OpenedLeaf& leaf : opened_) infos_.push_back(std::move(leaf.info));
   }
 
-  const CheckpointInfo& info() const override { return info_; }
-  const std::vector<LeafInfo>& leaves() const override { return infos_; }
-  Result<size_t> Find(std::string_view name) const override {
-    return FindLeaf(infos_, info_.path, name);
-  }
-
-  Result<Array> Read(size_t leaf) const override {
-    const LeafInfo& info = infos_[leaf];
-    return ReadBox(leaf, Shape(info.shape.size(), 0), info.shape);
-  }
-
-  Result<Array> ReadBox(size_t leaf, const Shape& origin,
-                        const Shape& shape) const override {
-    return CatchBadAlloc([&]() -> Result<Array> {
-      HF_RETURN_IF_ERROR(CheckIsArray(leaf));
-      HF_RETURN_IF_ERROR(CheckLeafBox(infos_[leaf], origin, shape));
-      HF_ASSIGN_OR_RETURN(Array array,
-                          Array::Allocate(*infos_[leaf].dtype, shape));
-      HF_RETURN_IF_ERROR(
-          ReadInto({{leaf, origin, array.mutable_view()}}, RunOptions{})
-              .status());
-      return array;
-    });
-  }
-
-  Result<Stats> ReadInto(const std::vector<ReadRequest>& requests,
-                         const RunOptions& options) const override {
-    return CatchBadAlloc([&]() -> Result<Stats> {
-      Stopwatch watch;
-      Stats stats;
-      for (const ReadRequest& request : requests) {
-        HF_RETURN_IF_ERROR(Check(request, stats));
-      }
-      stats.plan_seconds = watch.Lap();
-      Run run(options, StoreAt(info_.path)->requests_in_flight());
-      run.StartPhase("read", stats.decoded_bytes);
-      PartReader reader(LoadMode::kTensorStore, absent_chunks_, info_.path,
-                        run);
-      for (const ReadRequest& request : requests) {
-        HF_RETURN_IF_ERROR(PlainStatus(Add(request, reader)));
-      }
-      HF_RETURN_IF_ERROR(PlainStatus(reader.Finish().status()));
-      stats.chunk_count = reader.chunk_count();
-      stats.stored_bytes = stats.decoded_bytes;
-      stats.transfer_seconds = watch.Lap();
-      stats.in_flight_bytes_peak = run.budget().peak_bytes();
-      stats.total_seconds = stats.plan_seconds + stats.transfer_seconds;
-      return stats;
-    });
-  }
-
-  Result<std::string> ReadText(size_t leaf) const override {
-    const LeafInfo& info = infos_[leaf];
-    HF_RETURN_IF_ERROR(info.problem);
-    if (info.kind != ValueKind::kObject) {
-      return InvalidArgumentError("leaf " + info.name + " is an " +
-                                  std::string(ValueKindName(info.kind)) +
-                                  ", not text");
+ protected:
+  Result<Stats> DoReadInto(const std::vector<ReadRequest>& requests,
+                           const RunOptions& options) const override {
+    Stopwatch watch;
+    Stats stats;
+    for (const ReadRequest& request : requests) {
+      stats.decoded_bytes +=
+          static_cast<uint64_t>(ElementCount(request.target.shape)) *
+          DTypeBytes(*infos_[request.leaf].dtype);
     }
-    return CatchBadAlloc([&]() -> Result<std::string> {
-      const auto& object = opened_[leaf].object;
-      Result<std::string> bytes = object ? ReadObjectFile(info_.path, *object)
-                                         : ReadCommonFile(info_.path);
-      return bytes.ok() ? std::move(bytes)
-                        : Result<std::string>(PlainStatus(bytes.status()));
-    });
+    stats.plan_seconds = watch.Lap();
+    Run run(options, StoreAt(info_.path)->requests_in_flight());
+    run.StartPhase("read", stats.decoded_bytes);
+    PartReader reader(LoadMode::kTensorStore, absent_chunks_, info_.path, run);
+    for (const ReadRequest& request : requests) {
+      HF_RETURN_IF_ERROR(PlainStatus(Add(request, reader)));
+    }
+    HF_RETURN_IF_ERROR(PlainStatus(reader.Finish().status()));
+    stats.chunk_count = reader.chunk_count();
+    stats.stored_bytes = stats.decoded_bytes;
+    stats.transfer_seconds = watch.Lap();
+    stats.in_flight_bytes_peak = run.budget().peak_bytes();
+    stats.total_seconds = stats.plan_seconds + stats.transfer_seconds;
+    return stats;
   }
 
-  Result<Tree> Structure() const override { return StructureOf(infos_); }
+  Result<std::string> DoReadText(size_t leaf) const override {
+    const auto& object = opened_[leaf].object;
+    Result<std::string> bytes = object ? ReadObjectFile(info_.path, *object)
+                                       : ReadCommonFile(info_.path);
+    return bytes.ok() ? std::move(bytes)
+                      : Result<std::string>(PlainStatus(bytes.status()));
+  }
 
  private:
-  Status CheckIsArray(size_t leaf) const {
-    const LeafInfo& info = infos_[leaf];
-    HF_RETURN_IF_ERROR(info.problem);
-    if (info.kind == ValueKind::kArray) return Status();
-    return InvalidArgumentError("leaf " + info.name + " is an " +
-                                std::string(ValueKindName(info.kind)) +
-                                ", not an array");
-  }
-
-  Status Check(const ReadRequest& request, Stats& stats) const {
-    HF_RETURN_IF_ERROR(CheckIsArray(request.leaf));
-    HF_RETURN_IF_ERROR(CheckReadTarget(infos_[request.leaf], request));
-    stats.decoded_bytes +=
-        static_cast<uint64_t>(ElementCount(request.target.shape)) *
-        DTypeBytes(*infos_[request.leaf].dtype);
-    return Status();
-  }
-
   Status Add(const ReadRequest& request, PartReader& reader) const {
     const StoredPart part = {{request.origin, request.target.shape},
                              request.target};
-    if (IsEmpty(part.box)) return Status();
     return reader.Add(opened_[request.leaf].array.get(), request.leaf, part);
   }
 
-  CheckpointInfo info_;
   std::vector<OpenedLeaf> opened_;
-  std::vector<LeafInfo> infos_;
   AbsentChunks absent_chunks_;
 };
 

@@ -25,15 +25,30 @@ uint64_t PhysicalMemoryBytes() {
          sysconf(_SC_PAGE_SIZE);
 }
 
+Status CheckMemoryFor(uint64_t byte_count) {
+  const uint64_t physical_bytes = PhysicalMemoryBytes();
+  if (byte_count <= physical_bytes) return Status();
+  return ResourceExhaustedError(
+      "load: the tensors take more memory than the machine has (got " +
+      std::to_string(physical_bytes) + " bytes, want " +
+      std::to_string(byte_count) + "); load fewer leaves by name");
+}
+
 Run::Run(const RunOptions& options, int requests_in_flight)
     : executor_(ThreadCount(options, requests_in_flight)),
       budget_(options.in_flight_bytes_max),
       cancel_(options.cancel),
       progress_fn_(options.progress) {
-  for (int i = 0; i < executor_.thread_count(); ++i) {
-    contexts_.push_back(std::make_unique<CodecContext>());
-    contexts_.back()->set_cancel(&cancel_);
+  contexts_.resize(executor_.thread_count());
+}
+
+CodecContext& Run::codec_context(int worker) {
+  std::unique_ptr<CodecContext>& context = contexts_[worker];
+  if (context == nullptr) {
+    context = std::make_unique<CodecContext>();
+    context->set_cancel(&cancel_);
   }
+  return *context;
 }
 
 void Run::StartPhase(std::string_view phase, uint64_t total_bytes) {

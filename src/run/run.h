@@ -35,8 +35,8 @@ class Run {
   Executor& executor() { return executor_; }
   ByteBudget& budget() { return budget_; }
   const CancelToken& cancel() const { return cancel_; }
-  // Scratch of one worker of executor().ParallelFor.
-  CodecContext& codec_context(int worker) { return *contexts_[worker]; }
+  // Scratch of one worker of executor().ParallelFor, made when it first asks.
+  CodecContext& codec_context(int worker);
 
   void StartPhase(std::string_view phase, uint64_t total_bytes);
   void AddDone(uint64_t byte_count);
@@ -53,6 +53,9 @@ class Run {
 
 // The memory of the machine: no array can be larger. Units: bytes.
 uint64_t PhysicalMemoryBytes();
+// ResourceExhausted when tensors of this many bytes take more memory than the
+// machine has.
+Status CheckMemoryFor(uint64_t byte_count);
 
 // Seconds since construction or the last Lap.
 class Stopwatch {

@@ -59,6 +59,11 @@ Box Relative(Box box, const Shape& origin) {
   return box;
 }
 
+Box Absolute(Box box, const Shape& origin) {
+  for (size_t d = 0; d < origin.size(); ++d) box.origin[d] += origin[d];
+  return box;
+}
+
 std::string BoxToString(const Box& box) {
   std::string text = "[";
   for (size_t i = 0; i < box.shape.size(); ++i) {

@@ -22,6 +22,8 @@ bool IsEmpty(const Box& box);
 std::optional<Box> Intersect(const Box& a, const Box& b);
 // The box seen from `origin` as zero; an empty origin is all zeros.
 Box Relative(Box box, const Shape& origin);
+// Its inverse: a box seen from `origin`, where it lies.
+Box Absolute(Box box, const Shape& origin);
 // "[0:2, 4:8]".
 std::string BoxToString(const Box& box);
 

@@ -114,5 +114,12 @@ TEST(BoxTest, RelativeMovesTheOriginAlone) {
   EXPECT_EQ(Relative(box, {}), box);
 }
 
+TEST(Box, AbsoluteUndoesRelative) {
+  const Box box{{3, 5}, {2, 4}};
+  EXPECT_EQ(Absolute(box, {10, 20}), (Box{{13, 25}, {2, 4}}));
+  EXPECT_EQ(Absolute(Relative(box, {1, 7}), {1, 7}), box);
+  EXPECT_EQ(Absolute(box, {}), box);
+}
+
 }  // namespace
 }  // namespace holdfast

@@ -74,6 +74,15 @@ Box ChunkGrid::ChunkBox(const Shape& index) const {
   return box;
 }
 
+std::vector<Box> ChunkGrid::ChunkBoxes() const {
+  std::vector<Box> boxes;
+  const int64_t count = ChunkCount();
+  for (int64_t number = 0; number < count; ++number) {
+    boxes.push_back(ChunkBox(ChunkIndex(number)));
+  }
+  return boxes;
+}
+
 Status ForEachChunk(const ChunkGrid& grid, const Box& box,
                     const std::function<Status(const Shape& index)>& fn) {
   if (IsEmpty(box)) return Status();
@@ -98,6 +107,17 @@ Shape RowPieceShape(const Shape& shape, size_t item_bytes,
     left /= piece[d];
   }
   return piece;
+}
+
+std::vector<Box> RowPieces(const Box& box, size_t item_bytes,
+                           size_t piece_bytes_max) {
+  if (IsEmpty(box)) return {};
+  std::vector<Box> pieces =
+      ChunkGrid{box.shape,
+                RowPieceShape(box.shape, item_bytes, piece_bytes_max)}
+          .ChunkBoxes();
+  for (Box& piece : pieces) piece = Absolute(std::move(piece), box.origin);
+  return pieces;
 }
 
 }  // namespace holdfast

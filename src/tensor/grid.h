@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <vector>
 
 #include "tensor/box.h"
 
@@ -22,6 +23,8 @@ struct ChunkGrid {
   Shape ChunkIndex(int64_t number) const;
   // The chunk at `index` cut to the array.
   Box ChunkBox(const Shape& index) const;
+  // Those of all chunks, in C order.
+  std::vector<Box> ChunkBoxes() const;
 };
 
 // Calls fn(index) for each chunk that `box` touches, in C order, until fn
@@ -34,5 +37,9 @@ Status ForEachChunk(const ChunkGrid& grid, const Box& box,
 // grid they follow each other in a contiguous array. REQUIRES: no extent of 0.
 Shape RowPieceShape(const Shape& shape, size_t item_bytes,
                     size_t piece_bytes_max);
+// The pieces of that shape that `box` is made of, in C order; none when it is
+// empty.
+std::vector<Box> RowPieces(const Box& box, size_t item_bytes,
+                           size_t piece_bytes_max);
 
 }  // namespace holdfast

@@ -136,5 +136,23 @@ TEST(ChunkGrid, NumbersCountInTheOrderOfForEachChunk) {
   EXPECT_EQ((ChunkGrid{{}, {}}).ChunkIndex(0), Shape{});
 }
 
+TEST(RowPieces, FollowEachOtherInCOrder) {
+  const Box box{{7, 1, 2}, {3, 4, 5}};
+  for (const size_t bytes_max : {1, 8, 16, 20, 40, 41, 80, 160, 1000}) {
+    int64_t next = 0;
+    for (const Box& piece : RowPieces(box, 4, bytes_max)) {
+      const Box within = Relative(piece, box.origin);
+      const int64_t first =
+          (within.origin[0] * 4 + within.origin[1]) * 5 + within.origin[2];
+      EXPECT_EQ(first, next) << BoxToString(piece) << " of " << bytes_max;
+      next += ElementCount(piece.shape);
+      EXPECT_LE(ElementCount(piece.shape) * 4,
+                std::max<int64_t>(4, static_cast<int64_t>(bytes_max)));
+    }
+    EXPECT_EQ(next, 60);
+  }
+  EXPECT_TRUE(RowPieces({{1}, {0}}, 4, 100).empty());
+}
+
 }  // namespace
 }  // namespace holdfast

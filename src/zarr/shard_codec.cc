@@ -276,11 +276,8 @@ ChunkElements PartOf(const ChunkElements& chunk, const Box& box) {
   part.dtype = chunk.dtype;
   part.shape = box.shape;
   if (chunk.view.data != nullptr) part.view = Subview(chunk.view, box);
-  part.copy = [&chunk, box](Box within, const ArrayView& target) {
-    for (size_t d = 0; d < box.origin.size(); ++d) {
-      within.origin[d] += box.origin[d];
-    }
-    return chunk.copy(within, target);
+  part.copy = [&chunk, box](const Box& within, const ArrayView& target) {
+    return chunk.copy(Absolute(within, box.origin), target);
   };
   return part;
 }

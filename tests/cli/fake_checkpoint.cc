@@ -8,6 +8,8 @@
 #include "holdfast/tools/diff.h"
 #include "holdfast/tools/merge.h"
 #include "holdfast/tools/stats.h"
+#include "tensor/box.h"
+#include "tensor/copy.h"
 
 namespace holdfast {
 namespace testing {
@@ -39,72 +41,42 @@ std::vector<std::string> SplitKey(const std::string& name) {
 class OpenedFake : public Checkpoint {
  public:
   explicit OpenedFake(const FakeCheckpoint& fake) : fake_(fake) {
-    for (const FakeLeaf& leaf : fake.leaves) leaves_.push_back(leaf.info);
-  }
-  const CheckpointInfo& info() const override { return fake_.info; }
-  const std::vector<LeafInfo>& leaves() const override { return leaves_; }
-
-  Result<size_t> Find(std::string_view name) const override {
-    for (size_t i = 0; i < leaves_.size(); ++i) {
-      if (leaves_[i].name == name) return i;
+    info_ = fake.info;
+    for (const FakeLeaf& leaf : fake.leaves) {
+      infos_.push_back(leaf.info);
+      infos_.back().problem = leaf.status;
     }
-    return NotFoundError("leaf \"" + std::string(name) + "\" is not here");
   }
 
-  Result<Array> Read(size_t leaf) const override {
-    if (!fake_.leaves[leaf].status.ok()) return fake_.leaves[leaf].status;
-    Count([](FakeCalls& calls) { ++calls.read_count; });
-    return Whole(leaf);
-  }
-
-  Result<Array> ReadBox(size_t leaf, const Shape& origin,
-                        const Shape& shape) const override {
-    if (!fake_.leaves[leaf].status.ok()) return fake_.leaves[leaf].status;
-    Count([&](FakeCalls& calls) { calls.boxes.emplace_back(origin, shape); });
-    auto box = Array::Allocate(*leaves_[leaf].dtype, shape);
-    if (!box.ok()) return box.status();
-    const Array whole = Whole(leaf);
-    const char* from = whole.view().data;
-    for (size_t d = 0; d < shape.size(); ++d) {
-      if (origin[d] < 0 || origin[d] + shape[d] > leaves_[leaf].shape[d]) {
-        return OutOfRangeError("box outside of the array");
-      }
-      from += origin[d] * whole.view().strides[d];
+ protected:
+  Result<Stats> DoReadInto(const std::vector<ReadRequest>& requests,
+                           const RunOptions& /*run*/) const override {
+    for (const ReadRequest& request : requests) {
+      const Array whole = Whole(request.leaf);
+      const bool is_whole = request.target.shape == whole.shape();
+      Count([&](FakeCalls& calls) {
+        if (is_whole) {
+          ++calls.read_count;
+        } else {
+          calls.boxes.emplace_back(request.origin, request.target.shape);
+        }
+      });
+      CopyStrided(Subview(whole.view(), {request.origin, request.target.shape}),
+                  request.target);
     }
-    Copy(whole.view(), box->mutable_view(), 0, from, box->mutable_view().data);
-    return box;
+    return Stats();
   }
-
-  Result<std::string> ReadText(size_t leaf) const override {
-    if (!fake_.leaves[leaf].status.ok()) return fake_.leaves[leaf].status;
+  Result<std::string> DoReadText(size_t leaf) const override {
     return fake_.leaves[leaf].bytes;
   }
 
-  Result<Stats> ReadInto(const std::vector<ReadRequest>& /*requests*/,
-                         const RunOptions& /*run*/) const override {
-    return UnimplementedError("the command reads whole boxes");
-  }
-  Result<Tree> Structure() const override {
-    return UnimplementedError("the command reads the leaves");
-  }
-
+ public:
   const FakeLeaf& fake_leaf(size_t leaf) const { return fake_.leaves[leaf]; }
 
  private:
   Array Whole(size_t leaf) const {
-    return Array::FromBytes(*leaves_[leaf].dtype, leaves_[leaf].shape,
+    return Array::FromBytes(*infos_[leaf].dtype, infos_[leaf].shape,
                             fake_.leaves[leaf].bytes.data());
-  }
-  static void Copy(const ConstArrayView& source, const ArrayView& target,
-                   size_t axis, const char* from, char* to) {
-    if (axis == target.shape.size()) {
-      std::memcpy(to, from, DTypeBytes(target.dtype));
-      return;
-    }
-    for (int64_t i = 0; i < target.shape[axis]; ++i) {
-      Copy(source, target, axis + 1, from + i * source.strides[axis],
-           to + i * target.strides[axis]);
-    }
   }
   template <typename F>
   static void Count(F count) {
@@ -113,7 +85,6 @@ class OpenedFake : public Checkpoint {
   }
 
   const FakeCheckpoint& fake_;
-  std::vector<LeafInfo> leaves_;
 };
 
 }  // namespace
@@ -175,14 +146,6 @@ FakeLeaf EmptyLeaf(const std::string& name, ValueKind kind) {
 }  // namespace testing
 
 using testing::TheWorld;
-
-std::string_view ValueKindName(ValueKind kind) {
-  constexpr std::string_view kNames[] = {
-      "array",       "scalar",     "string",     "bytes",
-      "none",        "empty_dict", "empty_list", "empty_tuple",
-      "placeholder", "json",       "object"};
-  return kNames[static_cast<size_t>(kind)];
-}
 
 Result<std::unique_ptr<Checkpoint>> Open(const std::string& path,
                                          const OpenOptions& options) {

@@ -2,78 +2,10 @@
 
 #include <algorithm>
 
-#include "base/status_macros.h"
-#include "run/run.h"
 #include "tensor/box.h"
 #include "tree/flatten.h"
 
 namespace holdfast {
-namespace {
-
-// Names close to the wanted one, for the error message.
-std::string CloseNames(const std::vector<LeafInfo>& leaves,
-                       std::string_view name) {
-  std::string text;
-  int count = 0;
-  for (const LeafInfo& leaf : leaves) {
-    const bool is_close =
-        leaf.name.find(name) != std::string::npos ||
-        (!leaf.name.empty() && name.find(leaf.name) != std::string_view::npos);
-    if (!is_close) continue;
-    if (++count > 5) return text + ", ...";
-    text += (count == 1 ? "; close: " : ", ") + leaf.name;
-  }
-  return text;
-}
-
-}  // namespace
-
-Result<size_t> FindLeaf(const std::vector<LeafInfo>& leaves,
-                        std::string_view path, std::string_view name) {
-  for (size_t i = 0; i < leaves.size(); ++i) {
-    if (leaves[i].name == name) return i;
-  }
-  return NotFoundError("leaf \"" + std::string(name) + "\" is not in " +
-                       std::string(path) + CloseNames(leaves, name));
-}
-
-Status CheckLeafBox(const LeafInfo& leaf, const Shape& origin,
-                    const Shape& shape) {
-  const size_t rank = leaf.shape.size();
-  if (origin.size() != rank || shape.size() != rank) {
-    return InvalidArgumentError("leaf " + leaf.name + ": slice of rank " +
-                                std::to_string(shape.size()) +
-                                " of an array of shape " +
-                                ShapeToString(leaf.shape));
-  }
-  for (size_t d = 0; d < rank; ++d) {
-    if (origin[d] >= 0 && shape[d] >= 0 && origin[d] <= leaf.shape[d] &&
-        shape[d] <= leaf.shape[d] - origin[d]) {
-      continue;
-    }
-    return OutOfRangeError(
-        "leaf " + leaf.name + ": slice " + BoxToString({origin, shape}) +
-        " is not inside an array of shape " + ShapeToString(leaf.shape));
-  }
-  return Status();
-}
-
-Status CheckReadTarget(const LeafInfo& leaf, const ReadRequest& request) {
-  const ArrayView& target = request.target;
-  if (target.strides.size() != target.shape.size()) {
-    return InvalidArgumentError("leaf " + leaf.name + ": the target has " +
-                                std::to_string(target.strides.size()) +
-                                " strides, want " +
-                                std::to_string(target.shape.size()));
-  }
-  // The one cast that TensorStore refuses, in its words.
-  if (target.dtype == DType::kBool && leaf.dtype &&
-      DTypeKindOf(*leaf.dtype) == DTypeKind::kComplex) {
-    return InvalidArgumentError("Source does not support reading.");
-  }
-  return CheckLeafBox(leaf, request.origin, target.shape);
-}
-
 KeyPath PathOf(const LeafInfo& leaf) {
   KeyPath path;
   for (size_t i = 0; i < leaf.key.size(); ++i) {
@@ -139,13 +71,13 @@ Status CheckNamesExist(const std::vector<std::string>& names,
   return Status();
 }
 
-Status CheckMemoryFor(uint64_t byte_count) {
-  const uint64_t physical_bytes = PhysicalMemoryBytes();
-  if (byte_count <= physical_bytes) return Status();
-  return ResourceExhaustedError(
-      "load: the tensors take more memory than the machine has (got " +
-      std::to_string(physical_bytes) + " bytes, want " +
-      std::to_string(byte_count) + "); load fewer leaves by name");
+bool HasElements(ValueKind kind) {
+  return kind == ValueKind::kArray || kind == ValueKind::kScalar;
+}
+
+bool HasText(ValueKind kind) {
+  return kind == ValueKind::kString || kind == ValueKind::kBytes ||
+         kind == ValueKind::kJson || kind == ValueKind::kObject;
 }
 
 bool IsEmptyKind(ValueKind kind) {

@@ -1,5 +1,6 @@
-// What every Checkpoint asks of a request, whatever format it reads: the leaf
-// by name, the box inside it, the tree of its leaves.
+// What is asked of the leaves of any Checkpoint: where they are in its tree,
+// which of them are wanted, and how they are cut for readers with little
+// memory.
 //
 // Thread-safety: pure functions. Units: elements.
 // Errors: as holdfast/checkpoint.h has them for the methods of Checkpoint.
@@ -14,18 +15,6 @@
 #include "tree/key_path.h"
 
 namespace holdfast {
-
-// Checkpoint::Find; `path` is for the message.
-Result<size_t> FindLeaf(const std::vector<LeafInfo>& leaves,
-                        std::string_view path, std::string_view name);
-
-// Ok when the box of `shape` at `origin` is inside the leaf.
-Status CheckLeafBox(const LeafInfo& leaf, const Shape& origin,
-                    const Shape& shape);
-
-// The target's strides, its dtype and its box. REQUIRES: `leaf` is the
-// request's, an array or scalar.
-Status CheckReadTarget(const LeafInfo& leaf, const ReadRequest& request);
 
 // Where the leaf is in the tree: key and key_is_sequence.
 KeyPath PathOf(const LeafInfo& leaf);
@@ -46,10 +35,10 @@ bool IsSelected(const std::vector<std::string>& names,
 Status CheckNamesExist(const std::vector<std::string>& names,
                        const std::vector<std::string_view>& leaf_names);
 
-// ResourceExhausted when tensors of this many bytes take more memory than the
-// machine has.
-Status CheckMemoryFor(uint64_t byte_count);
-
+// Arrays and scalars: what Read gives.
+bool HasElements(ValueKind kind);
+// What ReadText gives.
+bool HasText(ValueKind kind);
 // None and the empty containers: a value that needs no bytes.
 bool IsEmptyKind(ValueKind kind);
 // The value of an empty kind, or a placeholder; None for all others.

@@ -35,15 +35,14 @@ class Restorer {
         stores_(stores),
         run_(run),
         kept_scratch_bytes_max_(KeptScratchBytesMax(run)),
-        workers_(run.executor().thread_count()) {
-    for (size_t i = 0; i < workers_.size(); ++i) {
-      workers_[i].context = &run.codec_context(static_cast<int>(i));
-    }
-  }
+        workers_(run.executor().thread_count()) {}
 
   Status Execute(size_t read_index, int worker_index) {
     const PlannedRead& read = plan_.reads[read_index];
     Worker& worker = workers_[worker_index];
+    if (worker.context == nullptr) {
+      worker.context = &run_.codec_context(worker_index);
+    }
     if (read.byte_count == 0) return ExecuteUnranged(read, worker);
     const PlannedChunk& first = plan_.chunks[read.first];
     if (read.last - read.first == 1) {
@@ -284,7 +283,7 @@ class Restorer {
     } else {
       decoded.part = Relative(uses.hull(), chunk.box.origin);
       decoded.take = [&](const Box& part, const ConstArrayView& elements) {
-        HandOut(chunk, InLeaf(part, chunk), elements);
+        HandOut(chunk, Absolute(part, chunk.box.origin), elements);
         return Status();
       };
     }
@@ -298,14 +297,6 @@ class Restorer {
     if (!done.ok()) return done.status().WithContext(At(chunk, target));
     if (*done && fills_target) run_.AddDone(BytesOf(chunk.box, *target.leaf));
     return done;
-  }
-
-  // A box of the chunk as one of the leaf.
-  static Box InLeaf(Box box, const PlannedChunk& chunk) {
-    for (size_t d = 0; d < box.origin.size(); ++d) {
-      box.origin[d] += chunk.box.origin[d];
-    }
-    return box;
   }
 
   void Fill(const PlannedChunk& chunk) {
@@ -404,22 +395,13 @@ class Restorer {
     const bool in_pieces = run_.budget().WantsPieces(hull_bytes);
     const size_t box_bytes =
         in_pieces ? run_.budget().piece_bytes() : hull_bytes;
-    const ChunkGrid boxes{
-        hull.shape,
-        RowPieceShape(hull.shape, DTypeBytes(StoredDType(*uses.target)),
-                      box_bytes)};
-    return ForEachChunk(boxes, BoxOf(hull.shape),
-                        [&](const Shape& index) -> Status {
-                          Box box = boxes.ChunkBox(index);
-                          for (size_t d = 0; d < box.origin.size(); ++d) {
-                            box.origin[d] += hull.origin[d];
-                          }
-                          HF_ASSIGN_OR_RETURN(const ArrayView view,
-                                              ScratchFor(chunk, box, worker));
-                          HF_RETURN_IF_ERROR(ReadBox(chunk, box, view, worker));
-                          HandOut(chunk, box, view);
-                          return Status();
-                        });
+    for (const Box& box :
+         RowPieces(hull, DTypeBytes(StoredDType(*uses.target)), box_bytes)) {
+      HF_ASSIGN_OR_RETURN(const ArrayView view, ScratchFor(chunk, box, worker));
+      HF_RETURN_IF_ERROR(ReadBox(chunk, box, view, worker));
+      HandOut(chunk, box, view);
+    }
+    return Status();
   }
 
   Status ReadBox(const PlannedChunk& chunk, const Box& box,
@@ -600,32 +582,6 @@ Status Restore(const std::vector<RestoreTarget>& targets,
   stats.stored_bytes += inline_bytes + stores.read_bytes();
   stats.in_flight_bytes_peak = run.budget().peak_bytes();
   return Status();
-}
-
-Status RestoreBox(const Item& item, const StoredLeaf& leaf, const Box& box,
-                  const ArrayView& view, CodecContext& context) {
-  const ArrayLayout& layout = *leaf.layout;
-  if (IsEmpty(box)) return Status();
-  const Status restored =
-      ForEachChunk(layout.grid, box, [&](const Shape& chunk_index) -> Status {
-        const Box chunk_box = layout.grid.ChunkBox(chunk_index);
-        const Box part = *Intersect(chunk_box, box);
-        const std::string key =
-            zarr::ChunkKey(leaf.prefix, layout.format.metadata, chunk_index);
-        const ArrayView target = Subview(view, Relative(part, box.origin));
-        const Status read = zarr::ReadChunkBox(
-            item.array_store(), key, layout.format,
-            Relative(part, chunk_box.origin), target, context);
-        if (read.code() == StatusCode::kNotFound &&
-            !item.refuses_missing_chunks()) {
-          FillStrided(target, layout.format.metadata.fill_element.data());
-          return Status();
-        }
-        return read.WithContext("leaf " + leaf.info.name + ": chunk " +
-                                BoxToString(chunk_box));
-      });
-  HF_RETURN_IF_ERROR(item.CheckStillThere());
-  return restored;
 }
 
 }  // namespace holdfast

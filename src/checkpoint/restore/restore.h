@@ -27,9 +27,4 @@ Status Restore(const std::vector<RestoreTarget>& targets,
                std::vector<PlannedChunk> chunks, const RestoreOptions& options,
                Run& run, Stats& stats);
 
-// The part of one leaf at `box`; reads only the chunks it touches, and only
-// parts of them where the codec allows. For callers that read slices.
-Status RestoreBox(const Item& item, const StoredLeaf& leaf, const Box& box,
-                  const ArrayView& view, CodecContext& context);
-
 }  // namespace holdfast

@@ -1,0 +1,215 @@
+#include "checkpoint/opened_checkpoint.h"
+
+#include <algorithm>
+
+#include "base/no_throw.h"
+#include "base/status_macros.h"
+#include "checkpoint/commit/layout.h"
+#include "checkpoint/commit/place_check.h"
+#include "checkpoint/commit/unfinished.h"
+#include "checkpoint/format/json_text.h"
+#include "checkpoint/restore/leaf_request.h"
+#include "checkpoint/restore/restore.h"
+#include "place/look.h"
+#include "storage/url_path.h"
+#include "tensor/copy.h"
+
+namespace holdfast {
+namespace {
+
+void DescribeLeaf(const StoredLeaf& leaf, LeafInfo& info) {
+  info.key.reserve(leaf.path.size());
+  info.key_is_sequence.reserve(leaf.path.size());
+  for (const KeyElement& element : leaf.path) {
+    info.key.push_back(element.key);
+    info.key_is_sequence.push_back(element.is_sequence);
+  }
+  info.sharding_json = leaf.sharding_json;
+  if (leaf.layout != nullptr) info.array_metadata = leaf.layout->text;
+  info.problem = leaf.problem;
+}
+
+bool IsBare(const ItemPlace& item) {
+  return item.kind != ItemKind::kPytree && item.kind != ItemKind::kJson;
+}
+
+// The first look may have been at a directory that a save had just made, or at
+// one that a removal was emptying: what says so comes first, and goes last.
+Status CheckStillThat(const std::string& path, const OpenOptions& options,
+                      const Place& place) {
+  const std::vector<ItemPlace>& items = place.items;
+  if (items[0].is_named_by_file) return Status();
+  if (!IsFinished(place.info.path, options.commit_mode)) {
+    return IncompleteError(place.info.path);
+  }
+  const bool is_sure = place.metadata_text.has_value() &&
+                       std::none_of(items.begin(), items.end(), IsBare);
+  if (is_sure) return Status();
+  const Result<Place> now = FindPlace(path, options);
+  const bool is_same =
+      now.ok() && now->damage.ok() &&
+      std::equal(now->items.begin(), now->items.end(), items.begin(),
+                 items.end(), [](const ItemPlace& a, const ItemPlace& b) {
+                   return a.kind == b.kind && a.directory == b.directory;
+                 });
+  if (is_same) return Status();
+  return UnavailableError("read " + path +
+                          ": it is being written or removed; read it again");
+}
+
+}  // namespace
+
+Result<std::unique_ptr<OpenedCheckpoint>> OpenedCheckpoint::Open(
+    const std::string& path, const OpenOptions& options, ItemDetail detail) {
+  const LookScope look(path);
+  const std::string before = PlaceId(path);
+  HF_ASSIGN_OR_RETURN(Place place, FindPlace(path, options));
+  HF_RETURN_IF_ERROR(place.damage);
+  if (options.verify) HF_RETURN_IF_ERROR(CheckPlace(options, place));
+  std::unique_ptr<OpenedCheckpoint> opened(new OpenedCheckpoint);
+  opened->info_ = place.info;
+  const bool is_itself = opened->info_.path == AbsolutePath(path);
+  const std::string id = is_itself ? before : PlaceId(place.info.path);
+  const bool name_items = place.items.size() > 1;
+  for (const ItemPlace& item_place : place.items) {
+    HF_ASSIGN_OR_RETURN(std::unique_ptr<Item> item,
+                        Item::Open(item_place, options, detail));
+    opened->AddItem(std::move(item), name_items, detail);
+  }
+  if (opened->items_.size() == 1) opened->AddItemInfo(*opened->items_[0]);
+  if (!IsUrl(path)) {
+    HF_RETURN_IF_ERROR(CheckStillThat(path, options, place));
+  }
+  HF_RETURN_IF_ERROR(CheckSamePlace(place.info.path, id));
+  return opened;
+}
+
+void OpenedCheckpoint::AddItem(std::unique_ptr<Item> item, bool name_it,
+                               ItemDetail detail) {
+  const std::string& item_name = item->place().name;
+  for (const StoredLeaf& leaf : item->leaves()) {
+    leaves_.push_back({item.get(), &leaf});
+    if (name_it) {
+      names_.push_back(leaf.path.empty() ? item_name
+                                         : item_name + "." + leaf.info.name);
+    }
+    if (detail == ItemDetail::kForLoading) continue;
+    LeafInfo& info = infos_.emplace_back(leaf.info);
+    DescribeLeaf(leaf, info);
+    if (name_it) {
+      info.name = names_.back();
+      info.key.insert(info.key.begin(), item_name);
+      info.key_is_sequence.insert(info.key_is_sequence.begin(), false);
+    }
+  }
+  info_.use_ocdbt |= item->use_ocdbt();
+  if (item->zarr_format() != 0) info_.zarr_format = item->zarr_format();
+  items_.push_back(std::move(item));
+}
+
+// What `_METADATA` says beside its entries.
+void OpenedCheckpoint::AddItemInfo(const Item& item) {
+  const TreeMetadata* metadata = item.tree_metadata();
+  if (metadata == nullptr) return;
+  info_.has_tree_metadata = true;
+  info_.use_zarr3 = metadata->use_zarr3;
+  info_.store_array_data_equal_to_fill_value =
+      metadata->store_array_data_equal_to_fill_value;
+  if (!metadata->custom_metadata.is_null()) {
+    info_.item_custom_metadata = PythonJsonText(metadata->custom_metadata);
+  }
+  info_.value_metadata_tree = metadata->value_metadata_tree.value_or("");
+}
+
+std::string_view OpenedCheckpoint::LeafName(size_t leaf) const {
+  return names_.empty() ? leaves_[leaf].second->info.name : names_[leaf];
+}
+
+Result<ConstArrayView> OpenedCheckpoint::ViewOfValue(size_t leaf) const {
+  const Tree& value = leaves_[leaf].second->value;
+  if (value.is_leaf() && value.leaf_kind() == LeafKind::kScalar) {
+    const Scalar& scalar = value.scalar();
+    return ConstArrayView{scalar.dtype, scalar.bytes.data(), {}, {}};
+  }
+  if (value.is_leaf() && value.leaf_kind() == LeafKind::kArray) {
+    return value.array().view();
+  }
+  return DataLossError("leaf " + infos_[leaf].name + " has no elements");
+}
+
+Result<Stats> OpenedCheckpoint::DoReadInto(
+    const std::vector<ReadRequest>& requests,
+    const RunOptions& run_options) const {
+  Stopwatch watch, total;
+  std::vector<const ReadRequest*> order;
+  for (const ReadRequest& request : requests) order.push_back(&request);
+  std::stable_sort(order.begin(), order.end(),
+                   [](const ReadRequest* a, const ReadRequest* b) {
+                     return a->leaf < b->leaf;
+                   });
+  std::vector<RestoreTarget> targets;
+  for (const ReadRequest* request : order) {
+    const auto& [item, stored] = leaves_[request->leaf];
+    const ArrayView& target = request->target;
+    if (stored->layout != nullptr) {
+      const bool is_whole = target.shape == infos_[request->leaf].shape;
+      targets.push_back(
+          {item, stored, is_whole ? Shape() : request->origin, target});
+      continue;
+    }
+    HF_ASSIGN_OR_RETURN(const ConstArrayView value, ViewOfValue(request->leaf));
+    ConvertStrided(Subview(value, {request->origin, target.shape}), target);
+  }
+  Run run(run_options, RequestsInFlight(targets));
+  Stats stats;
+  HF_ASSIGN_OR_RETURN(std::vector<PlannedChunk> chunks,
+                      LocateChunks(targets, run));
+  stats.plan_seconds = watch.Lap();
+  HF_RETURN_IF_ERROR(Restore(targets, std::move(chunks), {}, run, stats));
+  stats.total_seconds = total.Lap();
+  return stats;
+}
+
+Result<Tree> OpenedCheckpoint::TreeOf(std::vector<ItemEntries> items) const {
+  std::vector<Tree::Member> members;
+  for (ItemEntries& item : items) {
+    HF_ASSIGN_OR_RETURN(Tree tree, Unflatten(std::move(item.entries)));
+    members.emplace_back(item.item->place().name, std::move(tree));
+  }
+  const bool is_single = items_.size() == 1 && members.size() == 1;
+  return is_single ? std::move(members.front().second)
+                   : Tree::Dict(std::move(members));
+}
+
+Result<Tree> OpenedCheckpoint::DoStructure() const {
+  std::vector<ItemEntries> items;
+  for (size_t i = 0; i < leaves_.size(); ++i) {
+    const auto& [item, stored] = leaves_[i];
+    if (items.empty() || items.back().item != item) {
+      items.push_back({item, {}});
+    }
+    const Tree number(static_cast<int64_t>(i));
+    items.back().entries.push_back({stored->path, IsEmptyKind(stored->info.kind)
+                                                      ? stored->value
+                                                      : number});
+  }
+  return TreeOf(std::move(items));
+}
+
+Result<std::string> OpenedCheckpoint::DoReadText(size_t leaf) const {
+  return leaves_[leaf].second->value.text();
+}
+
+Result<std::unique_ptr<Checkpoint>> OpenCheckpoint(const std::string& path,
+                                                   const OpenOptions& options) {
+  return CatchBadAlloc([&]() -> Result<std::unique_ptr<Checkpoint>> {
+    HF_ASSIGN_OR_RETURN(
+        auto opened,
+        OpenedCheckpoint::Open(path, options,
+                               options.stored_sizes ? ItemDetail::kFull
+                                                    : ItemDetail::kForReading));
+    return std::unique_ptr<Checkpoint>(std::move(opened));
+  });
+}
+
+}  // namespace holdfast
