@@ -91,6 +91,7 @@ struct LeafInfo {
   std::optional<DType> dtype;  // arrays and scalars
   Shape shape;
   Shape chunk_shape;   // smallest unit of decoding (inner chunk if sharded)
+  Shape shard_shape;   // what is stored as one object, where it is sharded
   std::string codecs;  // "zstd", "blosc lz4 bitshuffle", "none", ...
   uint64_t chunk_count = 0;   // chunks of the grid
   uint64_t stored_bytes = 0;  // 0 unless OpenOptions::stored_sizes

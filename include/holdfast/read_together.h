@@ -66,7 +66,7 @@ struct ReadTogetherResult {
   std::string note;
 };
 
-// `checkpoint` as Open gave it.
+// `checkpoint` of any format.
 Result<ReadTogetherResult> ReadTogether(
     const Checkpoint& checkpoint, const std::vector<TogetherRequest>& requests,
     ProcessGroup& group, const ReadTogetherOptions& options = {});

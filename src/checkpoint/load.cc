@@ -145,7 +145,7 @@ Result<LoadResult> LoadTree(const OpenedCheckpoint& checkpoint,
   HF_RETURN_IF_ERROR(AllocateArrays(loads, targets));
   result.stats.plan_seconds = watch.Lap();
   HF_RETURN_IF_ERROR(
-      Restore(targets, std::move(chunks), {}, run, result.stats));
+      Restore(targets, std::move(chunks), run, result.stats));
   TraitsPool traits;
   std::vector<ItemEntries> items;
   for (ItemLoad& load : loads) items.push_back(EntriesOf(load, traits));

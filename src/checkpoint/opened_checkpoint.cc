@@ -165,7 +165,7 @@ Result<Stats> OpenedCheckpoint::DoReadInto(
   HF_ASSIGN_OR_RETURN(std::vector<PlannedChunk> chunks,
                       LocateChunks(targets, run));
   stats.plan_seconds = watch.Lap();
-  HF_RETURN_IF_ERROR(Restore(targets, std::move(chunks), {}, run, stats));
+  HF_RETURN_IF_ERROR(Restore(targets, std::move(chunks), run, stats));
   stats.total_seconds = total.Lap();
   return stats;
 }

@@ -164,7 +164,7 @@ Result<std::vector<Array>> ReadBoxes(const ParamArrays& params,
     targets[n].view.data = arrays[reads_of_targets[n]].mutable_view().data;
   }
   Stats stats;
-  HF_RETURN_IF_ERROR(Restore(targets, std::move(chunks), {}, run, stats));
+  HF_RETURN_IF_ERROR(Restore(targets, std::move(chunks), run, stats));
   return arrays;
 }
 

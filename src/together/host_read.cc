@@ -5,27 +5,38 @@
 
 #include "base/coding.h"
 #include "base/status_macros.h"
-#include "checkpoint/restore/locate.h"
+#include "checkpoint/commit/layout.h"
 #include "codec/xxh64.h"
+#include "tensor/box_index.h"
+#include "tensor/grid.h"
 
 namespace holdfast {
 namespace {
+
+// Small chunks that follow each other are read by one rank up to this size, so
+// that it can join them to one read.
+constexpr uint64_t kJoinedBytesMax = uint64_t{1} << 20;
+// As in one process (kChunkCountMax of checkpoint/restore/locate.h).
+constexpr size_t kPieceCountMax = size_t{1} << 22;
 
 ArrayView ViewAt(const WantedBox& wanted, char* data) {
   return {wanted.dtype, data, wanted.box.shape,
           ContiguousStrides(wanted.box.shape, DTypeBytes(wanted.dtype))};
 }
 
-// Bytes that reading the chunk moves from the store.
-uint64_t StoredBytes(const PlannedChunk& chunk, const ArrayLayout& layout) {
-  if (chunk.is_missing) return 0;
-  if (chunk.part_bytes > 0) return chunk.part_bytes;
-  if (chunk.location.inline_value) return chunk.location.inline_value->size();
-  const bool is_known = chunk.location.byte_count != kToEnd;
-  return is_known ? chunk.location.byte_count : layout.chunk_bytes;
+// What one rank reads at a time of a leaf: what is stored as one object or
+// range, so that nobody reads half of it twice.
+ChunkGrid GridOf(const LeafInfo& leaf) {
+  const Shape& stored =
+      leaf.shard_shape.empty() ? leaf.chunk_shape : leaf.shard_shape;
+  ChunkGrid grid{leaf.shape, stored.empty() ? leaf.shape : stored};
+  for (int64_t& extent : grid.chunk_shape) {
+    extent = std::max<int64_t>(extent, 1);
+  }
+  return grid;
 }
 
-// Gives the pages of one array back when it is destroyed.
+// Gives the pages of one array back when it goes.
 class SlotMemory {
  public:
   SlotMemory(std::shared_ptr<const Mapping> mapping, size_t offset,
@@ -56,17 +67,15 @@ void AddText(std::string_view text, Xxh64& hash) {
   hash.Update(text);
 }
 
-void AddChunk(const PlannedChunk& chunk, Xxh64& hash) {
-  const ObjectLocation& location = chunk.location;
-  AddText(location.key, hash);
-  AddNumber(location.offset, hash);
-  AddNumber(location.byte_count, hash);
-  AddNumber(chunk.is_missing, hash);
-  AddNumber(chunk.part_bytes, hash);
-  if (location.inline_value) AddText(location.inline_value->view(), hash);
+void AddLeaf(const LeafInfo& leaf, Xxh64& hash) {
+  AddText(leaf.name, hash);
+  AddNumber(static_cast<uint64_t>(leaf.dtype.value_or(DType::kUint8)), hash);
+  AddText(ShapeToString(leaf.shape), hash);
+  AddText(ShapeToString(leaf.chunk_shape), hash);
+  AddText(leaf.array_metadata, hash);
 }
 
-// The content of HostRead::Introduction.
+// What HostRead::Introduction says.
 struct Introduced {
   uint64_t hash = 0;
   std::vector<SegmentName> names;  // by kind
@@ -104,9 +113,7 @@ Status HostRead::SetWanted(std::vector<std::string> lists,
       const Status checked = checkpoint_.CheckRequest(
           {one.leaf, one.box.origin, ViewAt(one, nullptr)});
       if (!checked.ok()) return checked.WithContext(who);
-      const bool is_stored =
-          checkpoint_.StoredLeafAt(one.leaf).second->layout != nullptr;
-      if (!is_stored || IsEmpty(one.box)) {
+      if (IsEmpty(one.box)) {
         return DataLossError(who + ": wants a box that needs no reading");
       }
     }
@@ -128,61 +135,91 @@ Status HostRead::Plan() {
         "(got " +
         std::to_string(memory_bytes) + " bytes); read fewer leaves at a time");
   }
-  MakeTargets();
-  HF_ASSIGN_OR_RETURN(std::vector<PlannedChunk> chunks,
-                      LocateChunks(targets_, run_));
-  plan_ = MakeRestorePlan(std::move(chunks));
-  MakeUnits();
+  for (size_t first = 0; first < slots_.size();) {
+    size_t last = first + 1;
+    while (last < slots_.size() &&
+           slots_[last].wanted.leaf == slots_[first].wanted.leaf) {
+      ++last;
+    }
+    HF_RETURN_IF_ERROR(AddPieces(first, last));
+    first = last;
+  }
   readers_ = DivideUnits(units_, slots_, rank_count_);
   memory_ = PlanMemory(slots_, units_, readers_, rank_count_, PageBytes());
   MakeHash();
   return Status();
 }
 
-void HostRead::MakeTargets() {
-  for (size_t i = 0; i < slots_.size(); ++i) {
-    const WantedBox& wanted = slots_[i].wanted;
+// Of the slots [first, last), which want parts of one leaf.
+Status HostRead::AddPieces(size_t first_slot, size_t last_slot) {
+  const LeafInfo& leaf = checkpoint_.leaves()[slots_[first_slot].wanted.leaf];
+  const ChunkGrid grid = GridOf(leaf);
+  const Shape counts = grid.ChunkCounts();
+  std::vector<Box> boxes;
+  std::vector<uint32_t> box_slots;
+  std::vector<int64_t> numbers;  // of the chunks that are wanted
+  for (size_t i = first_slot; i < last_slot; ++i) {
     if (slots_[i].travel == Slot::Travel::kReceived) continue;
-    const auto [item, leaf] = checkpoint_.StoredLeafAt(wanted.leaf);
-    const bool is_whole =
-        wanted.box.shape == leaf->layout->format.metadata.shape;
-    targets_.push_back({item, leaf, is_whole ? Shape() : wanted.box.origin,
-                        ViewAt(wanted, nullptr)});
-    target_slots_.push_back(static_cast<uint32_t>(i));
+    const Box& box = boxes.emplace_back(slots_[i].wanted.box);
+    box_slots.push_back(static_cast<uint32_t>(i));
+    HF_RETURN_IF_ERROR(ForEachChunk(grid, box, [&](const Shape& index) {
+      int64_t number = 0;
+      for (size_t d = 0; d < index.size(); ++d) {
+        number = number * counts[d] + index[d];
+      }
+      numbers.push_back(number);
+      if (numbers.size() <= kPieceCountMax) return Status();
+      return ResourceExhaustedError("leaf " + leaf.name +
+                                    ": too many chunks to read at once; read "
+                                    "it in slices");
+    }));
   }
+  std::sort(numbers.begin(), numbers.end());
+  numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
+  const size_t element_bytes = DTypeBytes(leaf.dtype.value_or(DType::kUint8));
+  const BoxIndex index(std::move(boxes));
+  for (const int64_t number : numbers) {
+    Piece piece{grid.ChunkBox(grid.ChunkIndex(number)), 0, {}};
+    uint64_t wanted_count = 0;
+    index.ForEachOverlap(piece.box, [&](size_t i, const Box& common) {
+      piece.slots.push_back(box_slots[i]);
+      wanted_count += ElementCount(common.shape);
+    });
+    std::sort(piece.slots.begin(), piece.slots.end());
+    // Of raw elements only those are moved that are wanted.
+    const bool is_raw = leaf.codecs == "none";
+    const uint64_t read_count = is_raw ? 0 : ElementCount(piece.box.shape);
+    AddPiece(std::move(piece), (read_count + wanted_count) * element_bytes);
+  }
+  return Status();
 }
 
-void HostRead::MakeUnits() {
-  const std::vector<TargetGroup> groups = GroupTargets(targets_);
-  for (const PlannedRead& read : plan_.reads) {
-    ReadUnit& unit = units_.emplace_back();
-    uint64_t& wanted_bytes = wanted_bytes_.emplace_back(0);
-    for (size_t i = read.first; i < read.last; ++i) {
-      const PlannedChunk& chunk = plan_.chunks[i];
-      const TargetGroup& group = groups[chunk.target];
-      const StoredLeaf& leaf = *targets_[group.first].leaf;
-      unit.byte_count += StoredBytes(chunk, *leaf.layout);
-      ForEachUse(targets_, group, chunk.box,
-                 [&](const RestoreTarget& target, const Box& common) {
-                   unit.slots.push_back(target_slots_[&target - &targets_[0]]);
-                   wanted_bytes += BytesOf(common, leaf);
-                 });
-    }
-    unit.byte_count += wanted_bytes;
-    std::sort(unit.slots.begin(), unit.slots.end());
-    unit.slots.erase(std::unique(unit.slots.begin(), unit.slots.end()),
-                     unit.slots.end());
-  }
+// To the last unit, where that stays small and is for the same ranks' sake.
+void HostRead::AddPiece(Piece piece, uint64_t byte_count) {
+  const bool joins = !units_.empty() &&
+                     units_.back().byte_count + byte_count <= kJoinedBytesMax;
+  ReadUnit& unit = joins ? units_.back() : units_.emplace_back();
+  piece.unit = units_.size() - 1;
+  unit.byte_count += byte_count;
+  std::vector<uint32_t> slots;
+  std::set_union(unit.slots.begin(), unit.slots.end(), piece.slots.begin(),
+                 piece.slots.end(), std::back_inserter(slots));
+  unit.slots = std::move(slots);
+  pieces_.push_back(std::move(piece));
 }
 
-// Hashes everything that the ranks must see alike and cannot compare otherwise.
+// Of all that the ranks must see alike, and cannot see in what they were told.
 void HostRead::MakeHash() {
   Xxh64 hash;
   const CheckpointInfo& info = checkpoint_.info();
   AddNumber(info.step.value_or(-1), hash);
   AddNumber(info.init_timestamp_ns.value_or(-1), hash);
   AddText(info.checkpoint_metadata, hash);
-  for (const PlannedChunk& chunk : plan_.chunks) AddChunk(chunk, hash);
+  // The ranks of a host see one file system.
+  AddText(PlaceId(info.path), hash);
+  for (const Slot& slot : slots_) {
+    AddLeaf(checkpoint_.leaves()[slot.wanted.leaf], hash);
+  }
   for (const uint32_t reader : readers_) AddNumber(reader, hash);
   for (size_t i = 0; i < slots_.size(); ++i) {
     AddNumber(static_cast<uint64_t>(slots_[i].travel), hash);
@@ -204,6 +241,7 @@ const HostRead::Segment& HostRead::SegmentOf(const SlotPlace& place) const {
 }
 
 Status HostRead::Allocate() {
+  Executor executor(options_.thread_count);
   for (const SegmentSizes& sizes : memory_.segments) {
     segments_.emplace_back().byte_count = sizes.exclusive_bytes;
     segments_.emplace_back().byte_count = sizes.common_bytes;
@@ -211,9 +249,8 @@ Status HostRead::Allocate() {
   for (size_t kind = 0; kind < kSegmentKindCount; ++kind) {
     Segment& segment = segments_[rank_ * kSegmentKindCount + kind];
     if (segment.byte_count == 0) continue;
-    HF_ASSIGN_OR_RETURN(
-        NewSegment made,
-        SharedSegment::Create(segment.byte_count, run_.executor()));
+    HF_ASSIGN_OR_RETURN(NewSegment made,
+                        SharedSegment::Create(segment.byte_count, executor));
     segment.file = std::move(made.segment);
     segment.shared = std::move(made.mapping);
   }
@@ -239,7 +276,7 @@ std::string HostRead::Introduction() const {
   return bytes;
 }
 
-// By slot: true when this rank fills it.
+// By slot: whether this rank puts something there.
 std::vector<bool> HostRead::SlotsToFill() const {
   std::vector<bool> fills(slots_.size(), false);
   for (size_t i = 0; i < units_.size(); ++i) {
@@ -308,7 +345,7 @@ Status HostRead::MapSegment(const SegmentName& name, const SegmentNeed& need,
     segment.own = segment.shared;
     return Status();
   }
-  // No rank looks at it before all have stopped writing.
+  // Nobody looks at it before all have stopped writing.
   HF_ASSIGN_OR_RETURN(segment.own,
                       segment.file->Map(SharedSegment::Sharing::kOwn));
   return Status();
@@ -323,23 +360,24 @@ char* HostRead::FillAddress(size_t slot) {
 }
 
 Status HostRead::ReadMine(Stats& stats) {
-  const std::vector<bool> fills = SlotsToFill();
-  for (size_t i = 0; i < targets_.size(); ++i) {
-    const uint32_t slot = target_slots_[i];
-    if (fills[slot]) targets_[i].view.data = FillAddress(slot);
+  std::vector<ReadRequest> requests;
+  for (const Piece& piece : pieces_) {
+    if (readers_[piece.unit] != rank_) continue;
+    for (const uint32_t slot : piece.slots) {
+      const WantedBox& wanted = slots_[slot].wanted;
+      const Box common = *Intersect(piece.box, wanted.box);
+      const ArrayView target = ViewAt(wanted, FillAddress(slot));
+      requests.push_back(
+          {wanted.leaf, common.origin,
+           Subview(target, Relative(common, wanted.box.origin))});
+    }
   }
-  std::vector<PlannedChunk> chunks;
-  uint64_t wanted_bytes = 0;
-  for (size_t i = 0; i < units_.size(); ++i) {
-    if (readers_[i] != rank_) continue;
-    wanted_bytes += wanted_bytes_[i];
-    const PlannedRead& read = plan_.reads[i];
-    std::move(plan_.chunks.begin() + read.first,
-              plan_.chunks.begin() + read.last, std::back_inserter(chunks));
-  }
-  RestoreOptions options;
-  options.wanted_bytes = wanted_bytes;
-  return Restore(targets_, std::move(chunks), options, run_, stats);
+  HF_ASSIGN_OR_RETURN(const Stats read,
+                      checkpoint_.ReadInto(requests, options_));
+  const double plan_seconds = stats.plan_seconds + read.plan_seconds;
+  stats = read;
+  stats.plan_seconds = plan_seconds;
+  return Status();
 }
 
 char* HostRead::MemoryOf(const WantedBox& wanted) {

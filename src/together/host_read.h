@@ -4,8 +4,10 @@
 // The steps are called in order, by every rank of the host, and none meets the
 // others: what they must know of each other the caller passes between them.
 // After a step that failed there are no further ones.
-// Thread-safety: one thread. Ownership: borrows the checkpoint and the run; the
-// arrays own their memory. Units: bytes; ranks of the host.
+// The work is divided by chunks of the leaves, whatever the format; how a chunk
+// is found and read is the checkpoint's own affair (Checkpoint::ReadInto).
+// Thread-safety: one thread. Ownership: borrows the checkpoint and the options;
+// the arrays own their memory. Units: bytes; ranks of the host.
 // Errors: as holdfast/read_together.h.
 #pragma once
 
@@ -14,9 +16,9 @@
 #include <optional>
 #include <vector>
 
-#include "checkpoint/opened_checkpoint.h"
-#include "checkpoint/restore/restore.h"
+#include "holdfast/checkpoint.h"
 #include "holdfast/process_group.h"
+#include "run/run.h"
 #include "together/host_plan.h"
 #include "together/shared_segment.h"
 
@@ -24,10 +26,10 @@ namespace holdfast {
 
 class HostRead {
  public:
-  HostRead(const OpenedCheckpoint& checkpoint, Run& run, uint32_t rank,
-           uint32_t rank_count)
+  HostRead(const Checkpoint& checkpoint, const RunOptions& options,
+           uint32_t rank, uint32_t rank_count)
       : checkpoint_(checkpoint),
-        run_(run),
+        options_(options),
         rank_(rank),
         rank_count_(rank_count) {}
 
@@ -38,7 +40,7 @@ class HostRead {
   // The caller may set Slot::travel before the next step.
   std::vector<Slot>& slots() { return slots_; }
 
-  // Locates, divides, lays out.
+  // Divides, lays out.
   Status Plan();
   // Takes this rank's memory.
   Status Allocate();
@@ -70,8 +72,15 @@ class HostRead {
   };
   enum SegmentKind : size_t { kExclusive, kCommon, kSegmentKindCount };
 
-  void MakeTargets();
-  void MakeUnits();
+  // A chunk of a leaf, or what of it is wanted, and who wants it.
+  struct Piece {
+    Box box;      // of the leaf
+    size_t unit;  // that it belongs to
+    std::vector<uint32_t> slots;
+  };
+
+  Status AddPieces(size_t first_slot, size_t last_slot);
+  void AddPiece(Piece piece, uint64_t byte_count);
   void MakeHash();
   Segment& SegmentOf(const SlotPlace& place);
   const Segment& SegmentOf(const SlotPlace& place) const;
@@ -81,18 +90,15 @@ class HostRead {
                     SegmentKind kind, Segment& segment);
   char* FillAddress(size_t slot);
 
-  const OpenedCheckpoint& checkpoint_;
-  Run& run_;
+  const Checkpoint& checkpoint_;
+  const RunOptions& options_;
   const uint32_t rank_;
   const uint32_t rank_count_;
 
   std::vector<Slot> slots_;
-  std::vector<RestoreTarget> targets_;
-  std::vector<uint32_t> target_slots_;  // by target
-  RestorePlan plan_;
-  std::vector<ReadUnit> units_;         // by read of the plan
-  std::vector<uint64_t> wanted_bytes_;  // by unit
-  std::vector<uint32_t> readers_;       // by unit
+  std::vector<Piece> pieces_;
+  std::vector<ReadUnit> units_;
+  std::vector<uint32_t> readers_;  // by unit
   MemoryPlan memory_;
   uint64_t hash_ = 0;
   std::vector<Array> private_arrays_;  // by slot; empty where not private

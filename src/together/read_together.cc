@@ -13,6 +13,7 @@
 #include "base/coding.h"
 #include "base/no_throw.h"
 #include "base/status_macros.h"
+#include "storage/url_path.h"
 #include "together/host.h"
 #include "together/host_read.h"
 #include "together/travel.h"
@@ -76,22 +77,13 @@ struct Neighbours {
 // One call, on one rank.
 class Reader {
  public:
-  Reader(const OpenedCheckpoint& checkpoint,
+  Reader(const Checkpoint& checkpoint,
          const std::vector<TogetherRequest>& requests, ProcessGroup& group,
          const ReadTogetherOptions& options)
       : checkpoint_(checkpoint),
         requests_(requests),
         group_(group),
         options_(options) {}
-
-  // Threads worth having where each answer takes a while.
-  int WaitingThreads() const {
-    int count = 1;
-    for (const auto& item : checkpoint_.items()) {
-      count = std::max(count, item->array_store().requests_in_flight());
-    }
-    return std::min(count, kWaitingThreadsMax);
-  }
 
   Result<ReadTogetherResult> Read() {
     Stopwatch total;
@@ -100,17 +92,17 @@ class Reader {
     result_.host_rank_count = static_cast<int64_t>(neighbours_.ranks.size());
     result_.note = neighbours_.note;
     RunOptions run_options = options_.run;
-    if (run_options.thread_count == 0) {
-      run_options.thread_count =
-          std::max(ShareOfCpus(neighbours_.ranks.size()), WaitingThreads());
+    // Threads that wait for a server take no processor: Run counts those.
+    if (run_options.thread_count == 0 && !IsUrl(checkpoint_.info().path)) {
+      run_options.thread_count = ShareOfCpus(neighbours_.ranks.size());
     }
-    Run run(run_options);
     const std::string call = "read " + std::to_string(neighbours_.call_number);
     host_group_ = group_.Subgroup(neighbours_.ranks, call + " host");
     if (has_travel() && neighbours_.leads(group_.rank())) {
       leaders_ = group_.Subgroup(neighbours_.leaders, call + " leaders");
     }
-    HostRead host(checkpoint_, run, static_cast<uint32_t>(host_group_->rank()),
+    HostRead host(checkpoint_, run_options,
+                  static_cast<uint32_t>(host_group_->rank()),
                   static_cast<uint32_t>(host_group_->size()));
     Status read = ReadOnHost(wanted, host);
     if (IsLost(read)) return read;
@@ -174,7 +166,7 @@ class Reader {
            wanted.box.origin,
            {wanted.dtype, nullptr, wanted.box.shape,
             ContiguousStrides(wanted.box.shape, DTypeBytes(wanted.dtype))}}));
-      if (IsRead(wanted)) wanted_.push_back(wanted);
+      if (!IsEmpty(wanted.box)) wanted_.push_back(wanted);
     }
     return Status();
   }
@@ -185,12 +177,6 @@ class Reader {
     return {request.leaf,
             {request.origin, request.shape},
             request.dtype.value_or(stored_dtype)};
-  }
-
-  // Empty boxes, and values that opening the checkpoint gave, are not.
-  bool IsRead(const WantedBox& wanted) const {
-    return !IsEmpty(wanted.box) &&
-           checkpoint_.StoredLeafAt(wanted.leaf).second->layout != nullptr;
   }
 
   Status FindNeighbours() {
@@ -361,19 +347,16 @@ class Reader {
   }
 
   Status MakeArrays(const HostRead& host) {
-    std::vector<ReadRequest> rest;  // needs no reading
     for (const TogetherRequest& request : requests_) {
       const WantedBox wanted = WantedOf(request);
       Array& array = result_.arrays.emplace_back();
-      if (!IsRead(wanted)) {
+      if (IsEmpty(wanted.box)) {
         HF_ASSIGN_OR_RETURN(array,
                             Array::Allocate(wanted.dtype, wanted.box.shape));
-        rest.push_back({wanted.leaf, wanted.box.origin, array.mutable_view()});
         continue;
       }
       array = host.ArrayOf(wanted);
     }
-    HF_RETURN_IF_ERROR(checkpoint_.ReadInto(rest, {}).status());
     return SeparateRepeated();
   }
 
@@ -399,7 +382,7 @@ class Reader {
     repeated_.clear();
   }
 
-  const OpenedCheckpoint& checkpoint_;
+  const Checkpoint& checkpoint_;
   const std::vector<TogetherRequest>& requests_;
   ProcessGroup& group_;
   const ReadTogetherOptions& options_;
@@ -420,12 +403,8 @@ Result<ReadTogetherResult> ReadTogether(
     const Checkpoint& checkpoint, const std::vector<TogetherRequest>& requests,
     ProcessGroup& group, const ReadTogetherOptions& options) {
   return InGroupCall(&group, [&]() -> Result<ReadTogetherResult> {
-    const auto* opened = dynamic_cast<const OpenedCheckpoint*>(&checkpoint);
-    if (opened == nullptr) {
-      return InvalidArgumentError("read: the checkpoint is not one of Open");
-    }
     return CatchBadAlloc(
-        [&] { return Reader(*opened, requests, group, options).Read(); });
+        [&] { return Reader(checkpoint, requests, group, options).Read(); });
   });
 }
 

@@ -436,6 +436,7 @@ class ItemOpener {
     item_->zarr_format_ = array.zarr_format;
     leaf.info.dtype = metadata.dtype;
     leaf.info.shape = metadata.shape;
+    if (metadata.sharding) leaf.info.shard_shape = metadata.chunk_shape;
     leaf.info.chunk_shape = metadata.sharding ? metadata.sharding->chunk_shape
                                               : metadata.chunk_shape;
     leaf.info.codecs = leaf.layout->codecs_text;

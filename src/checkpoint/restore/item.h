@@ -19,7 +19,7 @@
 #include "checkpoint/commit/layout.h"
 #include "checkpoint/format/sharding_file.h"
 #include "checkpoint/format/tree_metadata.h"
-#include "checkpoint/restore/array_layout.h"
+#include "checkpoint/restore/array_home.h"
 #include "ocdbt/ocdbt_store.h"
 #include "storage/store.h"
 #include "tree/key_path.h"
@@ -40,6 +40,9 @@ struct StoredLeaf {
   // Only a TypeHandler of the caller's own can read it, as `problem` says.
   bool is_external = false;
   Status problem;
+
+  // REQUIRES: a layout.
+  StoredArray array() const { return {info.name, prefix, layout.get()}; }
 };
 
 // How much Open finds out.
@@ -49,7 +52,7 @@ enum class ItemDetail : uint8_t {
   kFull,        // also stored sizes, which costs a walk of the directories
 };
 
-class Item {
+class Item final : public ArrayHome {
  public:
   static Result<std::unique_ptr<Item>> Open(const ItemPlace& place,
                                             const OpenOptions& options,
@@ -75,7 +78,7 @@ class Item {
     return tree_metadata_ ? &*tree_metadata_ : nullptr;
   }
   // Holds the arrays: the OCDBT database, or the files.
-  Store& array_store() const;
+  Store& array_store() const override;
   // Null when the arrays are files.
   ocdbt::Database* database() const {
     return use_ocdbt() ? &ocdbt_store_->database() : nullptr;
@@ -83,11 +86,15 @@ class Item {
   // The item's own list of checksums, of values too; null when it has none, or
   // nothing is to be checked.
   const DigestIndex* digests() const { return checked_.own(); }
+  ByteCheck byte_check() const override {
+    return digests() != nullptr ? ByteCheck::kListed
+                                : ByteCheck::kByCodecAlone;
+  }
   // Unavailable when the item's directory on disk is not that which was opened:
   // what was read may be of another, and what was missing no fill value.
-  Status CheckStillThere() const;
+  Status CheckStillThere() const override;
   // Absent chunks are errors.
-  bool refuses_missing_chunks() const { return refuses_missing_; }
+  bool refuses_missing_chunks() const override { return refuses_missing_; }
 
  private:
   friend class ItemOpener;

@@ -17,35 +17,35 @@ constexpr size_t kSmallChunkBytes = 1 << 20;
 // alone saves something; else 0.
 uint64_t FindPartBytes(const PlannedChunk& chunk, const RestoreTarget& target,
                        const std::optional<Box>& wanted) {
-  const zarr::ChunkFormat& format = target.leaf->layout->format;
+  const zarr::ChunkFormat& format = target.array.layout->format;
   const bool has_parts = format.is_raw || (format.shard != nullptr &&
                                            format.shard->entry_count() > 1);
   if (!has_parts || chunk.is_missing || chunk.location.inline_value ||
       !wanted || *wanted == chunk.box) {
     return 0;
   }
-  return BytesOf(*wanted, *target.leaf);
+  return BytesOf(*wanted, target.array);
 }
 
 Result<PlannedChunk> LocateChunk(const RestoreTarget& target, uint32_t number,
                                  const Shape& chunk_index) {
-  const ArrayLayout& layout = *target.leaf->layout;
+  const ArrayLayout& layout = *target.array.layout;
   PlannedChunk chunk;
   chunk.target = number;
   chunk.box = layout.grid.ChunkBox(chunk_index);
   const std::string key =
-      zarr::ChunkKey(target.leaf->prefix, layout.format.metadata, chunk_index);
-  Result<ObjectLocation> location = target.item->array_store().Locate(key);
+      zarr::ChunkKey(target.array.prefix, layout.format.metadata, chunk_index);
+  Result<ObjectLocation> location = target.home->array_store().Locate(key);
   if (location.ok()) {
     chunk.location = std::move(location).value();
     return chunk;
   }
   if (location.status().code() != StatusCode::kNotFound) {
-    return location.status().WithContext("leaf " + target.leaf->info.name);
+    return location.status().WithContext("leaf " + std::string(target.array.name));
   }
-  if (target.item->refuses_missing_chunks()) {
+  if (target.home->refuses_missing_chunks()) {
     return NotFoundError(
-        "leaf " + target.leaf->info.name + ": chunk " + BoxToString(chunk.box) +
+        "leaf " + std::string(target.array.name) + ": chunk " + BoxToString(chunk.box) +
         " is missing: " + std::string(location.status().message()));
   }
   chunk.is_missing = true;
@@ -55,10 +55,10 @@ Result<PlannedChunk> LocateChunk(const RestoreTarget& target, uint32_t number,
 // Sizes come from a file: a chunk must be explained by its stored bytes before
 // memory is taken for it.
 Status CheckStoredSize(const PlannedChunk& chunk, const RestoreTarget& target) {
-  const ArrayLayout& layout = *target.leaf->layout;
+  const ArrayLayout& layout = *target.array.layout;
   // A shard may leave out what equals the fill value.
   const bool may_be_sparse =
-      layout.format.shard != nullptr && !target.item->refuses_missing_chunks();
+      layout.format.shard != nullptr && !target.home->refuses_missing_chunks();
   if (chunk.is_missing || may_be_sparse ||
       layout.chunk_bytes <= kSmallChunkBytes) {
     return Status();
@@ -89,7 +89,7 @@ class Locator {
         group_number_(group_number),
         cancel_(cancel),
         target_(targets[group.first]),
-        grid_(target_.leaf->layout->grid),
+        grid_(target_.array.layout->grid),
         chunks_(chunks) {}
 
   Status Locate() {
@@ -114,7 +114,7 @@ class Locator {
   Status CheckCount(int64_t chunk_count) const {
     if (chunk_count <= kChunkCountMax) return Status();
     return ResourceExhaustedError(
-        "leaf " + target_.leaf->info.name +
+        "leaf " + std::string(target_.array.name) +
         ": too many chunks to read at once (got " +
         std::to_string(chunk_count) + ", want at most " +
         std::to_string(kChunkCountMax) + "); read it in slices");

@@ -90,12 +90,12 @@ class Restorer {
   const TargetGroup& GroupOf(const PlannedChunk& chunk) const {
     return groups_[chunk.target];
   }
-  // The first of its targets: item and leaf are those of all.
+  // The first of its targets: home and array are those of all.
   const RestoreTarget& TargetOf(const PlannedChunk& chunk) const {
     return targets_[GroupOf(chunk).first];
   }
   static const ArrayLayout& LayoutOf(const RestoreTarget& target) {
-    return *target.leaf->layout;
+    return *target.array.layout;
   }
   static DType StoredDType(const RestoreTarget& target) {
     return LayoutOf(target).format.metadata.dtype;
@@ -166,7 +166,7 @@ class Restorer {
     const ArrayView view = ViewOf(*uses.target, chunk.box);
     const size_t byte_count = chunk.location.byte_count;
     // A store that checks its bytes cuts the read by itself.
-    const bool is_checked = TargetOf(chunk).item->digests() != nullptr;
+    const bool is_checked = TargetOf(chunk).home->byte_check() == ByteCheck::kListed;
     const size_t piece_bytes_max = is_checked ? byte_count
                                    : IsRemote(*chunk.location.store)
                                        ? kRemotePieceBytes
@@ -205,7 +205,7 @@ class Restorer {
     HF_RETURN_IF_ERROR(LayoutOf(target).format.codec->Decode(
         encoded, Relative(uses.hull(), chunk.box.origin).origin,
         ViewOf(target, uses.hull()), *worker.context));
-    run_.AddDone(BytesOf(uses.hull(), *target.leaf));
+    run_.AddDone(BytesOf(uses.hull(), target.array));
     return Status();
   }
 
@@ -233,7 +233,7 @@ class Restorer {
   Result<ArrayView> ScratchFor(const PlannedChunk& chunk, const Box& wanted,
                                Worker& worker) const {
     const RestoreTarget& target = TargetOf(chunk);
-    const size_t byte_count = BytesOf(wanted, *target.leaf);
+    const size_t byte_count = BytesOf(wanted, target.array);
     if (worker.decoded.size() < byte_count) {
       worker.decoded = Buffer();
       worker.decoded = Buffer::TryAllocate(byte_count);
@@ -256,7 +256,7 @@ class Restorer {
     const auto copy = [&](const RestoreTarget& target, const Box& common) {
       ConvertStrided(Subview(source, Relative(common, box.origin)),
                      ViewOf(target, common));
-      run_.AddDone(BytesOf(common, *target.leaf));
+      run_.AddDone(BytesOf(common, target.array));
     };
     holdfast::ForEachUse(targets_, GroupOf(chunk), *inside, copy);
   }
@@ -295,7 +295,7 @@ class Restorer {
       return source.read_status().WithContext(ChunkText(chunk));
     }
     if (!done.ok()) return done.status().WithContext(At(chunk, target));
-    if (*done && fills_target) run_.AddDone(BytesOf(chunk.box, *target.leaf));
+    if (*done && fills_target) run_.AddDone(BytesOf(chunk.box, target.array));
     return done;
   }
 
@@ -322,7 +322,7 @@ class Restorer {
     // Where the elements do not lie as in the chunk, it is decoded aside first.
     const uint64_t aside_bytes = is_packed ? 0 : AsideBytes(layout);
     return aside_bytes +
-           (uses.is_direct ? 0 : BytesOf(uses.hull(), *target.leaf));
+           (uses.is_direct ? 0 : BytesOf(uses.hull(), target.array));
   }
 
   static uint64_t AsideBytes(const ArrayLayout& layout) {
@@ -361,7 +361,7 @@ class Restorer {
   Status FillIfAbsent(const PlannedChunk& chunk, const Status& read) {
     const RestoreTarget& target = TargetOf(chunk);
     const bool is_absent = read.code() == StatusCode::kNotFound;
-    if (is_absent && !target.item->refuses_missing_chunks()) {
+    if (is_absent && !target.home->refuses_missing_chunks()) {
       Fill(chunk);
       return Status();
     }
@@ -387,11 +387,11 @@ class Restorer {
     if (uses.is_direct) {
       HF_RETURN_IF_ERROR(ReadBox(chunk, uses.hull(),
                                  ViewOf(*uses.target, uses.hull()), worker));
-      run_.AddDone(BytesOf(uses.hull(), *uses.target->leaf));
+      run_.AddDone(BytesOf(uses.hull(), uses.target->array));
       return Status();
     }
     const Box& hull = uses.hull();
-    const uint64_t hull_bytes = BytesOf(hull, *uses.target->leaf);
+    const uint64_t hull_bytes = BytesOf(hull, uses.target->array);
     const bool in_pieces = run_.budget().WantsPieces(hull_bytes);
     const size_t box_bytes =
         in_pieces ? run_.budget().piece_bytes() : hull_bytes;
@@ -413,12 +413,12 @@ class Restorer {
       index[d] /= format.metadata.chunk_shape[d];
     }
     const std::string key =
-        zarr::ChunkKey(target.leaf->prefix, format.metadata, index);
+        zarr::ChunkKey(target.array.prefix, format.metadata, index);
     const Status read = zarr::ReadChunkBox(
-        stores_.Of(target.item->array_store()), key, format,
+        stores_.Of(target.home->array_store()), key, format,
         Relative(box, chunk.box.origin), view, *worker.context, &run_.cancel());
     if (read.code() == StatusCode::kNotFound &&
-        !target.item->refuses_missing_chunks()) {
+        !target.home->refuses_missing_chunks()) {
       FillStrided(view, format.metadata.fill_element.data());
       return Status();
     }
@@ -426,7 +426,7 @@ class Restorer {
   }
 
   std::string ChunkText(const PlannedChunk& chunk) const {
-    return "leaf " + TargetOf(chunk).leaf->info.name + ": chunk " +
+    return "leaf " + std::string(TargetOf(chunk).array.name) + ": chunk " +
            BoxToString(chunk.box);
   }
 
@@ -537,11 +537,11 @@ class Restorer {
 };
 
 Status CheckStillThere(const std::vector<RestoreTarget>& targets) {
-  const Item* last = nullptr;
+  const ArrayHome* last = nullptr;
   for (const RestoreTarget& target : targets) {
-    if (target.item == last) continue;
-    HF_RETURN_IF_ERROR(target.item->CheckStillThere());
-    last = target.item;
+    if (target.home == last) continue;
+    HF_RETURN_IF_ERROR(target.home->CheckStillThere());
+    last = target.home;
   }
   return Status();
 }
@@ -549,15 +549,13 @@ Status CheckStillThere(const std::vector<RestoreTarget>& targets) {
 }  // namespace
 
 Status Restore(const std::vector<RestoreTarget>& targets,
-               std::vector<PlannedChunk> chunks, const RestoreOptions& options,
-               Run& run, Stats& stats) {
+               std::vector<PlannedChunk> chunks, Run& run, Stats& stats) {
   Stopwatch watch;
-  uint64_t total_bytes = options.wanted_bytes.value_or(0);
+  uint64_t total_bytes = 0;
   CountedStores stores;
   for (const RestoreTarget& target : targets) {
-    stores.Add(&target.item->array_store());
-    if (options.wanted_bytes) continue;
-    total_bytes += BytesOf(BoxOfTarget(target), *target.leaf);
+    stores.Add(&target.home->array_store());
+    total_bytes += BytesOf(BoxOfTarget(target), target.array);
   }
   uint64_t inline_bytes = 0;
   for (PlannedChunk& chunk : chunks) {

@@ -5,7 +5,6 @@
 // Errors: DataLoss or NotFound naming leaf, file and offset; Cancelled.
 #pragma once
 
-#include <optional>
 #include <vector>
 
 #include "checkpoint/restore/locate.h"
@@ -13,18 +12,11 @@
 
 namespace holdfast {
 
-struct RestoreOptions {
-  // Decoded bytes that `chunks` give the targets, where that is not all that
-  // the targets want.
-  std::optional<uint64_t> wanted_bytes;
-};
-
 // `chunks` as LocateChunks gave them for the same targets. Of an uncompressed
 // chunk only the wanted bytes are read. That they are those that were saved is
 // for the items' stores to find out (checked_store.h). What was read of the
 // stores, and of values in line, is added to stats.stored_bytes.
 Status Restore(const std::vector<RestoreTarget>& targets,
-               std::vector<PlannedChunk> chunks, const RestoreOptions& options,
-               Run& run, Stats& stats);
+               std::vector<PlannedChunk> chunks, Run& run, Stats& stats);
 
 }  // namespace holdfast

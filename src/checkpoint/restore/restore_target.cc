@@ -6,7 +6,7 @@ namespace holdfast {
 
 Box BoxOfTarget(const RestoreTarget& target) {
   if (target.origin.empty())
-    return BoxOf(target.leaf->layout->grid.array_shape);
+    return BoxOf(target.array.layout->grid.array_shape);
   return {target.origin, target.view.shape};
 }
 
@@ -15,7 +15,8 @@ std::vector<TargetGroup> GroupTargets(
   std::vector<TargetGroup> groups;
   groups.reserve(targets.size());
   for (size_t i = 0; i < targets.size(); ++i) {
-    if (i > 0 && targets[i].leaf == targets[i - 1].leaf) {
+    if (i > 0 && targets[i].array == targets[i - 1].array &&
+        targets[i].home == targets[i - 1].home) {
       groups.back().last = i + 1;
     } else {
       groups.push_back({i, i + 1, nullptr});
@@ -49,10 +50,10 @@ void ForEachUse(const std::vector<RestoreTarget>& targets,
 
 int RequestsInFlight(const std::vector<RestoreTarget>& targets) {
   int count = 1;
-  const Item* last = nullptr;
+  const ArrayHome* last = nullptr;
   for (const RestoreTarget& target : targets) {
-    if (target.item == last) continue;
-    last = target.item;
+    if (target.home == last) continue;
+    last = target.home;
     count = std::max(count, last->array_store().requests_in_flight());
   }
   return count;
@@ -69,14 +70,13 @@ Box Hull(const Box& a, const Box& b) {
   return hull;
 }
 
-uint64_t BytesOf(const Box& box, const StoredLeaf& leaf) {
-  return ElementCount(box.shape) *
-         DTypeBytes(leaf.layout->format.metadata.dtype);
+uint64_t BytesOf(const Box& box, const StoredArray& array) {
+  return ElementCount(box.shape) * DTypeBytes(array.dtype());
 }
 
 std::string At(const PlannedChunk& chunk, const RestoreTarget& target) {
   std::string text =
-      "leaf " + target.leaf->info.name + ": chunk " + BoxToString(chunk.box);
+      "leaf " + std::string(target.array.name) + ": chunk " + BoxToString(chunk.box);
   if (chunk.location.store != nullptr && !chunk.location.inline_value) {
     text += ": " + chunk.location.store->Describe(chunk.location.key) + " at " +
             std::to_string(chunk.location.offset);

@@ -1,7 +1,7 @@
 // RestoreTarget: what is wanted of a stored array, and where it goes; and the
 // few questions that planning and reading both ask about many of them.
 //
-// Thread-safety: values and pure functions. Ownership: items, leaves and the
+// Thread-safety: values and pure functions. Ownership: homes, arrays and the
 // memory behind views are borrowed. Units: elements; bytes where named so.
 #pragma once
 
@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/restore/item.h"
+#include "checkpoint/restore/array_home.h"
 #include "checkpoint/restore/restore_plan.h"
 #include "tensor/box_index.h"
 
@@ -18,14 +18,14 @@ namespace holdfast {
 
 // A part of a stored array, and the memory it goes to.
 struct RestoreTarget {
-  const Item* item = nullptr;
-  const StoredLeaf* leaf = nullptr;  // with a layout
-  // Where the part starts in the leaf; empty: it is the whole leaf.
+  const ArrayHome* home = nullptr;
+  StoredArray array;
+  // Where the part starts in the array; empty: it is the whole array.
   Shape origin;
   ArrayView view;  // of the part's shape; elements are cast to its dtype
 };
 
-// The targets [first, last) of one leaf.
+// The targets [first, last) of one array.
 struct TargetGroup {
   size_t first = 0;
   size_t last = 0;
@@ -33,11 +33,11 @@ struct TargetGroup {
   std::unique_ptr<const BoxIndex> boxes;
 };
 
-// In order. REQUIRES: targets of one leaf are neighbours, and not empty.
+// In order. REQUIRES: targets of one array are neighbours, and not empty.
 std::vector<TargetGroup> GroupTargets(
     const std::vector<RestoreTarget>& targets);
 
-// The part of the leaf that the target wants.
+// The part of the array that the target wants.
 Box BoxOfTarget(const RestoreTarget& target);
 
 // Calls fn(target, common part) for each target of the group that wants some of
@@ -53,8 +53,8 @@ int RequestsInFlight(const std::vector<RestoreTarget>& targets);
 
 // The least box that holds both.
 Box Hull(const Box& a, const Box& b);
-// Bytes of the stored elements in a box of the leaf.
-uint64_t BytesOf(const Box& box, const StoredLeaf& leaf);
+// Bytes of the stored elements in a box of the array.
+uint64_t BytesOf(const Box& box, const StoredArray& array);
 
 // "leaf a.b: chunk [0:4]: /ckpt/d/7a28 at 0", for messages.
 std::string At(const PlannedChunk& chunk, const RestoreTarget& target);

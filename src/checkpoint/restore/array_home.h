@@ -1,0 +1,45 @@
+// ArrayHome: where the arrays of one place lie, and what is promised of their
+// bytes; StoredArray: one of them. An Item is a home, and so is whatever else
+// keeps zarr arrays: a Megatron checkpoint, the key-value store of a spec.
+//
+// Thread-safety: const methods from any thread. Ownership: a StoredArray
+// borrows; the home outlives what reads from it.
+// Errors: of CheckStillThere: Unavailable.
+#pragma once
+
+#include <string_view>
+
+#include "checkpoint/restore/array_layout.h"
+#include "storage/store.h"
+
+namespace holdfast {
+
+// How the bytes of a home are known to be those that were saved.
+enum class ByteCheck : uint8_t {
+  // Its store compares all that it gives with the list of the save.
+  kListed,
+  // Nobody listed them: only what a codec keeps in the bytes themselves tells.
+  kByCodecAlone,
+};
+
+class ArrayHome {
+ public:
+  virtual ~ArrayHome() = default;
+  virtual Store& array_store() const = 0;
+  virtual ByteCheck byte_check() const = 0;
+  // Absent chunks are errors; otherwise they are the fill value.
+  virtual bool refuses_missing_chunks() const = 0;
+  // Whether what was read can still be what was opened.
+  virtual Status CheckStillThere() const { return Status(); }
+};
+
+struct StoredArray {
+  std::string_view name;    // of the leaf, for messages
+  std::string_view prefix;  // of its keys in the home's store
+  const ArrayLayout* layout = nullptr;
+
+  DType dtype() const { return layout->format.metadata.dtype; }
+  bool operator==(const StoredArray&) const = default;
+};
+
+}  // namespace holdfast
