@@ -26,17 +26,10 @@ struct ItemLoad {
 Status AddTargets(const ItemLoad& load, std::vector<RestoreTarget>& targets) {
   for (const StoredLeaf* leaf : load.leaves) {
     HF_RETURN_IF_ERROR(leaf->problem);
-    if (leaf->layout != nullptr) targets.push_back({load.item, leaf, {}, {}});
+    if (leaf->layout != nullptr)
+      targets.push_back({load.item, leaf->array(), {}, {}});
   }
   return Status();
-}
-
-Status CheckMemory(const std::vector<RestoreTarget>& targets) {
-  uint64_t byte_count = 0;
-  for (const RestoreTarget& target : targets) {
-    byte_count += target.leaf->info.decoded_bytes;
-  }
-  return CheckMemoryFor(byte_count);
 }
 
 // Gives every target its memory; `arrays` keep it, one for each wanted leaf.
@@ -141,11 +134,11 @@ Result<LoadResult> LoadTree(const OpenedCheckpoint& checkpoint,
   Run run(options.run, RequestsInFlight(targets));
   HF_ASSIGN_OR_RETURN(std::vector<PlannedChunk> chunks,
                       LocateChunks(targets, run));
-  HF_RETURN_IF_ERROR(CheckMemory(targets));
+  HF_RETURN_IF_ERROR(CheckMemoryFor(WantedBytes(targets)));
   HF_RETURN_IF_ERROR(AllocateArrays(loads, targets));
   result.stats.plan_seconds = watch.Lap();
-  HF_RETURN_IF_ERROR(
-      Restore(targets, std::move(chunks), run, result.stats));
+  run.StartPhase("read", WantedBytes(targets));
+  HF_RETURN_IF_ERROR(Restore(targets, std::move(chunks), run, result.stats));
   TraitsPool traits;
   std::vector<ItemEntries> items;
   for (ItemLoad& load : loads) items.push_back(EntriesOf(load, traits));

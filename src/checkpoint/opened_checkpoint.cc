@@ -153,8 +153,8 @@ Result<Stats> OpenedCheckpoint::DoReadInto(
     const ArrayView& target = request->target;
     if (stored->layout != nullptr) {
       const bool is_whole = target.shape == infos_[request->leaf].shape;
-      targets.push_back(
-          {item, stored, is_whole ? Shape() : request->origin, target});
+      targets.push_back({item, stored->array(),
+                         is_whole ? Shape() : request->origin, target});
       continue;
     }
     HF_ASSIGN_OR_RETURN(const ConstArrayView value, ViewOfValue(request->leaf));
@@ -165,6 +165,7 @@ Result<Stats> OpenedCheckpoint::DoReadInto(
   HF_ASSIGN_OR_RETURN(std::vector<PlannedChunk> chunks,
                       LocateChunks(targets, run));
   stats.plan_seconds = watch.Lap();
+  run.StartPhase("read", WantedBytes(targets));
   HF_RETURN_IF_ERROR(Restore(targets, std::move(chunks), run, stats));
   stats.total_seconds = total.Lap();
   return stats;

@@ -311,7 +311,7 @@ class Verifier {
         });
     const std::string where = Relative(item.place().directory, leaf.prefix);
     if (listed.code() == StatusCode::kUnimplemented) {
-      return CheckChunkCount(leaf);
+      return CheckChunkCount(leaf.info.name, leaf.layout->grid.ChunkCount());
     }
     HF_RETURN_IF_ERROR(Note(leaf.info.name, where, listed));
     std::sort(numbers.begin(), numbers.end());

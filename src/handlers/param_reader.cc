@@ -70,8 +70,8 @@ Status CheckMemory(const ParamArrays& params, std::span<const BoxRead> reads) {
 RestoreTarget TargetOf(const ParamArrays& params, const BoxRead& read,
                        const Box& part) {
   RestoreTarget target;
-  target.item = &params.item(read.param);
-  target.leaf = &params.leaf(read.param);
+  target.home = &params.item(read.param);
+  target.array = params.leaf(read.param).array();
   if (part.shape != params.shape(read.param)) target.origin = part.origin;
   target.view.dtype = DTypeOfRead(params, read);
   target.view.shape = part.shape;

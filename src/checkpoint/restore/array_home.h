@@ -7,6 +7,7 @@
 // Errors: of CheckStillThere: Unavailable.
 #pragma once
 
+#include <optional>
 #include <string_view>
 
 #include "checkpoint/restore/array_layout.h"
@@ -22,6 +23,15 @@ enum class ByteCheck : uint8_t {
   kByCodecAlone,
 };
 
+struct StoredArray {
+  std::string_view name;    // of the leaf, for messages
+  std::string_view prefix;  // of its keys in the home's store
+  const ArrayLayout* layout = nullptr;
+
+  DType dtype() const { return layout->format.metadata.dtype; }
+  bool operator==(const StoredArray&) const = default;
+};
+
 class ArrayHome {
  public:
   virtual ~ArrayHome() = default;
@@ -31,15 +41,13 @@ class ArrayHome {
   virtual bool refuses_missing_chunks() const = 0;
   // Whether what was read can still be what was opened.
   virtual Status CheckStillThere() const { return Status(); }
-};
-
-struct StoredArray {
-  std::string_view name;    // of the leaf, for messages
-  std::string_view prefix;  // of its keys in the home's store
-  const ArrayLayout* layout = nullptr;
-
-  DType dtype() const { return layout->format.metadata.dtype; }
-  bool operator==(const StoredArray&) const = default;
+  // The words of the home's own world for a chunk that cannot be read; nullopt
+  // where it has none. `failure` names the place of the chunk.
+  virtual std::optional<Status> Explain(const StoredArray& /*array*/,
+                                        std::string_view /*key*/,
+                                        const Status& /*failure*/) const {
+    return std::nullopt;
+  }
 };
 
 }  // namespace holdfast

@@ -42,12 +42,6 @@ std::string CodecsText(const zarr::ArrayMetadata& metadata) {
   return text.empty() ? "none" : text;
 }
 
-// Bools and sub-byte elements have bytes that mean nothing.
-bool IsReadableInPlace(const zarr::ChunkFormat& format) {
-  const DType dtype = format.metadata.dtype;
-  return format.is_raw && dtype != DType::kBool && DTypeBits(dtype) >= 8;
-}
-
 // A shard ends in its index, which says nothing of what is in it.
 ValueKnownBy KnownBy(const zarr::ArrayMetadata& metadata) {
   if (metadata.sharding || metadata.bytes_codecs.empty()) {
@@ -73,7 +67,6 @@ Result<std::shared_ptr<const ArrayLayout>> MakeArrayLayout(
                         : zarr::MissingChunks::kRefuse;
   HF_ASSIGN_OR_RETURN(layout->format, zarr::MakeChunkFormat(metadata, options));
   layout->grid = {metadata.shape, metadata.chunk_shape};
-  layout->is_readable_in_place = IsReadableInPlace(layout->format);
   layout->known_by = KnownBy(metadata);
   layout->codecs_text = CodecsText(metadata);
   layout->codec_count = InnermostCodecs(metadata).size();

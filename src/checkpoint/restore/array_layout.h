@@ -22,9 +22,6 @@ namespace holdfast {
 struct ArrayLayout {
   zarr::ChunkFormat format;  // metadata and codec
   ChunkGrid grid;
-  // The stored bytes of a chunk are its elements in C order, as in memory, and
-  // any bytes are valid elements: it can be read in place.
-  bool is_readable_in_place = false;
   ValueKnownBy known_by = ValueKnownBy::kBlocks;  // a stored chunk
   std::string codecs_text;  // "zstd", "blosc lz4 bitshuffle", "none"
   size_t codec_count = 0;   // bytes->bytes codecs, inner ones included

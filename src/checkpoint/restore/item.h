@@ -87,8 +87,7 @@ class Item final : public ArrayHome {
   // nothing is to be checked.
   const DigestIndex* digests() const { return checked_.own(); }
   ByteCheck byte_check() const override {
-    return digests() != nullptr ? ByteCheck::kListed
-                                : ByteCheck::kByCodecAlone;
+    return digests() != nullptr ? ByteCheck::kListed : ByteCheck::kByCodecAlone;
   }
   // Unavailable when the item's directory on disk is not that which was opened:
   // what was read may be of another, and what was missing no fill value.

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "base/status_macros.h"
-#include "zarr/format/chunk_key.h"
+#include "tensor/grid.h"
 #include "zarr/read_chunk.h"
 
 namespace holdfast {
@@ -13,18 +13,28 @@ namespace {
 // Chunks up to this size are not worth a look at their file.
 constexpr size_t kSmallChunkBytes = 1 << 20;
 
-// Decoded bytes of the part of a chunk that all wants lie in, if reading it
-// alone saves something; else 0.
-uint64_t FindPartBytes(const PlannedChunk& chunk, const RestoreTarget& target,
-                       const std::optional<Box>& wanted) {
+// No list of checksums wants the chunk whole, and no server makes each piece of
+// it a request that waits.
+bool CanCut(const PlannedChunk& chunk, const RestoreTarget& target) {
+  return target.home->byte_check() == ByteCheck::kByCodecAlone &&
+         chunk.location.store->requests_in_flight() <= 1;
+}
+
+// Raw parts above this are cut, so that many threads share them.
+constexpr uint64_t kRawPieceBytes = uint64_t{8} << 20;
+
+// Whether the part of the chunk that all wants lie in is read by itself:
+// because that saves something, or because a file of raw elements is read
+// straight to where they go.
+bool ReadsPart(const PlannedChunk& chunk, const RestoreTarget& target,
+               const Box& wanted) {
   const zarr::ChunkFormat& format = target.array.layout->format;
-  const bool has_parts = format.is_raw || (format.shard != nullptr &&
-                                           format.shard->entry_count() > 1);
-  if (!has_parts || chunk.is_missing || chunk.location.inline_value ||
-      !wanted || *wanted == chunk.box) {
-    return 0;
+  if (chunk.is_missing || chunk.location.inline_value) return false;
+  if (wanted != chunk.box) {
+    return format.is_raw ||
+           (format.shard != nullptr && format.shard->entry_count() > 1);
   }
-  return BytesOf(*wanted, target.array);
+  return format.is_raw && CanCut(chunk, target);
 }
 
 Result<PlannedChunk> LocateChunk(const RestoreTarget& target, uint32_t number,
@@ -33,20 +43,20 @@ Result<PlannedChunk> LocateChunk(const RestoreTarget& target, uint32_t number,
   PlannedChunk chunk;
   chunk.target = number;
   chunk.box = layout.grid.ChunkBox(chunk_index);
-  const std::string key =
-      zarr::ChunkKey(target.array.prefix, layout.format.metadata, chunk_index);
+  const std::string key = ChunkKeyOf(target.array, chunk.box);
   Result<ObjectLocation> location = target.home->array_store().Locate(key);
   if (location.ok()) {
     chunk.location = std::move(location).value();
     return chunk;
   }
   if (location.status().code() != StatusCode::kNotFound) {
-    return location.status().WithContext("leaf " + std::string(target.array.name));
+    return location.status().WithContext("leaf " +
+                                         std::string(target.array.name));
   }
   if (target.home->refuses_missing_chunks()) {
-    return NotFoundError(
-        "leaf " + std::string(target.array.name) + ": chunk " + BoxToString(chunk.box) +
-        " is missing: " + std::string(location.status().message()));
+    return NotFoundError("leaf " + std::string(target.array.name) + ": chunk " +
+                         BoxToString(chunk.box) + " is missing: " +
+                         std::string(location.status().message()));
   }
   chunk.is_missing = true;
   return chunk;
@@ -112,12 +122,7 @@ class Locator {
   }
 
   Status CheckCount(int64_t chunk_count) const {
-    if (chunk_count <= kChunkCountMax) return Status();
-    return ResourceExhaustedError(
-        "leaf " + std::string(target_.array.name) +
-        ": too many chunks to read at once (got " +
-        std::to_string(chunk_count) + ", want at most " +
-        std::to_string(kChunkCountMax) + "); read it in slices");
+    return CheckChunkCount(target_.array.name, chunk_count);
   }
 
   // Chunks that several targets touch are taken once.
@@ -159,21 +164,39 @@ class Locator {
     HF_ASSIGN_OR_RETURN(PlannedChunk chunk,
                         LocateChunk(target_, group_number_, index));
     const Status size_status = CheckStoredSize(chunk, target_);
-    if (!size_status.ok()) return size_status.WithContext(At(chunk, target_));
-    if (group_.boxes != nullptr || !target_.origin.empty()) {
-      chunk.part_bytes = FindPartBytes(chunk, target_, WantedBox(chunk.box));
+    if (!size_status.ok()) {
+      return ChunkFailure(chunk, target_, size_status, /*adds_place=*/true);
     }
-    chunks_.push_back(std::move(chunk));
+    const bool is_whole = group_.boxes == nullptr && target_.origin.empty();
+    const Box wanted = is_whole ? chunk.box : WantedBox(chunk.box);
+    if (!ReadsPart(chunk, target_, wanted)) {
+      chunks_.push_back(std::move(chunk));
+      return Status();
+    }
+    chunk.part_bytes = BytesOf(wanted, target_.array);
+    const bool is_raw = target_.array.layout->format.is_raw;
+    if (!is_raw || chunk.part_bytes <= kRawPieceBytes ||
+        !CanCut(chunk, target_)) {
+      chunks_.push_back(std::move(chunk));
+      return Status();
+    }
+    for (Box& piece :
+         RowPieces(wanted, DTypeBytes(target_.array.dtype()), kRawPieceBytes)) {
+      PlannedChunk& part = chunks_.emplace_back(chunk);
+      part.box = std::move(piece);
+      part.part_bytes = BytesOf(part.box, target_.array);
+    }
     return Status();
   }
 
-  std::optional<Box> WantedBox(const Box& chunk_box) const {
+  // REQUIRES: some target wants some of the chunk.
+  Box WantedBox(const Box& chunk_box) const {
     std::optional<Box> wanted;
     ForEachUse(targets_, group_, chunk_box,
                [&](const RestoreTarget&, const Box& common) {
                  wanted = wanted ? Hull(*wanted, common) : common;
                });
-    return wanted;
+    return *std::move(wanted);
   }
 
   static constexpr size_t kUniqueSlack = 1 << 16;
@@ -190,13 +213,13 @@ class Locator {
 
 }  // namespace
 
-Status CheckChunkCount(const StoredLeaf& leaf) {
-  const int64_t chunk_count = leaf.layout->grid.ChunkCount();
+Status CheckChunkCount(std::string_view leaf_name, int64_t chunk_count) {
   if (chunk_count <= kChunkCountMax) return Status();
   return ResourceExhaustedError(
-      "leaf " + leaf.info.name + ": too many chunks to read at once (got " +
-      std::to_string(chunk_count) + ", want at most " +
-      std::to_string(kChunkCountMax) + "); read it in slices");
+      "leaf " + std::string(leaf_name) +
+      ": too many chunks to read at once (got " + std::to_string(chunk_count) +
+      ", want at most " + std::to_string(kChunkCountMax) +
+      "); read it in slices");
 }
 
 Result<std::vector<PlannedChunk>> LocateChunks(

@@ -6,6 +6,7 @@
 // Cancelled.
 #pragma once
 
+#include <string_view>
 #include <vector>
 
 #include "checkpoint/restore/restore_plan.h"
@@ -18,7 +19,7 @@ namespace holdfast {
 // in memory, and no checkpoint has them. Slices have no such limit.
 inline constexpr int64_t kChunkCountMax = int64_t{1} << 22;
 // ResourceExhausted, naming the leaf.
-Status CheckChunkCount(const StoredLeaf& leaf);
+Status CheckChunkCount(std::string_view leaf_name, int64_t chunk_count);
 
 // The chunks of all targets, located, each once; the views of whole leaves are
 // not needed yet. Reads metadata only. DataLoss when an array claims more

@@ -1,13 +1,14 @@
 #include "checkpoint/restore/restore.h"
 
 #include <algorithm>
+#include <mutex>
+#include <tuple>
 
 #include "base/status_macros.h"
 #include "checkpoint/restore/chunk_source.h"
 #include "checkpoint/restore/counted_stores.h"
 #include "tensor/copy.h"
 #include "tensor/grid.h"
-#include "zarr/format/chunk_key.h"
 #include "zarr/read_chunk.h"
 
 namespace holdfast {
@@ -28,12 +29,14 @@ bool IsRemote(const Store& store) { return store.requests_in_flight() > 1; }
 class Restorer {
  public:
   Restorer(const std::vector<RestoreTarget>& targets, const RestorePlan& plan,
-           const CountedStores& stores, Run& run)
+           const CountedStores& stores, Run& run,
+           std::vector<AbsentChunk>* absent)
       : targets_(targets),
         groups_(GroupTargets(targets)),
         plan_(plan),
         stores_(stores),
         run_(run),
+        absent_(absent),
         kept_scratch_bytes_max_(KeptScratchBytesMax(run)),
         workers_(run.executor().thread_count()) {}
 
@@ -157,7 +160,7 @@ class Restorer {
   // The stored bytes are the wanted bytes, in the wanted order.
   static bool ReadsInPlace(const PlannedChunk& chunk, const ChunkUses& uses) {
     const ArrayLayout& layout = LayoutOf(*uses.target);
-    return layout.is_readable_in_place &&
+    return layout.format.is_raw &&
            chunk.location.byte_count == layout.chunk_bytes &&
            FillsTarget(chunk, uses);
   }
@@ -166,7 +169,8 @@ class Restorer {
     const ArrayView view = ViewOf(*uses.target, chunk.box);
     const size_t byte_count = chunk.location.byte_count;
     // A store that checks its bytes cuts the read by itself.
-    const bool is_checked = TargetOf(chunk).home->byte_check() == ByteCheck::kListed;
+    const bool is_checked =
+        TargetOf(chunk).home->byte_check() == ByteCheck::kListed;
     const size_t piece_bytes_max = is_checked ? byte_count
                                    : IsRemote(*chunk.location.store)
                                        ? kRemotePieceBytes
@@ -176,7 +180,7 @@ class Restorer {
       const size_t piece_bytes = std::min(piece_bytes_max, byte_count - done);
       const Status read =
           ReadPiece(chunk.location, done, {view.data + done, piece_bytes});
-      HF_RETURN_IF_ERROR(read.WithContext(ChunkText(chunk)));
+      if (!read.ok()) return Failed(chunk, read);
       done += piece_bytes;
     }
     run_.AddDone(byte_count);
@@ -192,11 +196,10 @@ class Restorer {
 
   Status Decode(const PlannedChunk& chunk, const ChunkUses& uses,
                 std::string_view encoded, Worker& worker) {
-    const RestoreTarget& target = TargetOf(chunk);
     const Status decoded = uses.is_direct
                                ? DecodeDirect(chunk, uses, encoded, worker)
                                : DecodeToScratch(chunk, uses, encoded, worker);
-    return decoded.ok() ? decoded : decoded.WithContext(At(chunk, target));
+    return decoded.ok() ? decoded : FailedToDecode(chunk, decoded);
   }
 
   Status DecodeDirect(const PlannedChunk& chunk, const ChunkUses& uses,
@@ -214,7 +217,7 @@ class Restorer {
                          std::string_view encoded, Worker& worker) {
     const ArrayLayout& layout = LayoutOf(*uses.target);
     const DType dtype = layout.format.metadata.dtype;
-    if (layout.is_readable_in_place && encoded.size() == layout.chunk_bytes) {
+    if (layout.format.is_raw && encoded.size() == layout.chunk_bytes) {
       const Shape& shape = layout.grid.chunk_shape;
       HandOut(chunk, {chunk.box.origin, shape},
               {dtype, encoded.data(), shape,
@@ -292,14 +295,15 @@ class Restorer {
                        decoded, *worker.context);
     Trim(worker);
     if (!source.read_status().ok()) {
-      return source.read_status().WithContext(ChunkText(chunk));
+      return Failed(chunk, source.read_status());
     }
-    if (!done.ok()) return done.status().WithContext(At(chunk, target));
+    if (!done.ok()) return FailedToDecode(chunk, done.status());
     if (*done && fills_target) run_.AddDone(BytesOf(chunk.box, target.array));
     return done;
   }
 
   void Fill(const PlannedChunk& chunk) {
+    NoteAbsent(chunk);
     const RestoreTarget& first = TargetOf(chunk);
     const std::string& fill = LayoutOf(first).format.metadata.fill_element;
     ForEachUse(chunk, [&](const RestoreTarget& target, const Box& common) {
@@ -315,7 +319,7 @@ class Restorer {
                         const ChunkUses& uses) const {
     const RestoreTarget& target = TargetOf(chunk);
     const ArrayLayout& layout = LayoutOf(target);
-    if (layout.is_readable_in_place) return 0;
+    if (layout.format.is_raw) return 0;
     const bool is_packed = uses.is_direct
                                ? FillsTarget(chunk, uses)
                                : uses.hull().shape == layout.grid.chunk_shape;
@@ -365,7 +369,7 @@ class Restorer {
       Fill(chunk);
       return Status();
     }
-    return read.WithContext(ChunkText(chunk));
+    return Failed(chunk, read);
   }
 
   // Moves only the bytes of the wanted part.
@@ -408,26 +412,35 @@ class Restorer {
                  const ArrayView& view, Worker& worker) {
     const RestoreTarget& target = TargetOf(chunk);
     const zarr::ChunkFormat& format = LayoutOf(target).format;
-    Shape index = chunk.box.origin;
-    for (size_t d = 0; d < index.size(); ++d) {
-      index[d] /= format.metadata.chunk_shape[d];
-    }
-    const std::string key =
-        zarr::ChunkKey(target.array.prefix, format.metadata, index);
     const Status read = zarr::ReadChunkBox(
-        stores_.Of(target.home->array_store()), key, format,
-        Relative(box, chunk.box.origin), view, *worker.context, &run_.cancel());
+        stores_.Of(target.home->array_store()),
+        ChunkKeyOf(target.array, chunk.box), format,
+        Relative(box, ChunkOriginOf(target.array, chunk.box)), view,
+        *worker.context, &run_.cancel());
     if (read.code() == StatusCode::kNotFound &&
         !target.home->refuses_missing_chunks()) {
       FillStrided(view, format.metadata.fill_element.data());
+      NoteAbsent(chunk);
       return Status();
     }
-    return read.ok() ? read : read.WithContext(ChunkText(chunk));
+    return read.ok() ? read : Failed(chunk, read);
   }
 
-  std::string ChunkText(const PlannedChunk& chunk) const {
-    return "leaf " + std::string(TargetOf(chunk).array.name) + ": chunk " +
-           BoxToString(chunk.box);
+  Status Failed(const PlannedChunk& chunk, const Status& failure) const {
+    return ChunkFailure(chunk, TargetOf(chunk), failure, /*adds_place=*/false);
+  }
+  Status FailedToDecode(const PlannedChunk& chunk,
+                        const Status& failure) const {
+    return ChunkFailure(chunk, TargetOf(chunk), failure, /*adds_place=*/true);
+  }
+
+  void NoteAbsent(const PlannedChunk& chunk) {
+    if (absent_ == nullptr) return;
+    const std::string key = ChunkKeyOf(TargetOf(chunk).array, chunk.box);
+    const std::lock_guard lock(absent_mutex_);
+    ForEachUse(chunk, [&](const RestoreTarget& target, const Box&) {
+      absent_->push_back({static_cast<size_t>(&target - &targets_[0]), key});
+    });
   }
 
   // A file a chunk: its size is not known before it is opened.
@@ -484,11 +497,10 @@ class Restorer {
     for (size_t i = read.first; i < read.last; ++i) {
       const PlannedChunk& chunk = plan_.chunks[i];
       const ObjectLocation& where = chunk.location;
-      if (read.last - read.first == 1)
-        return failure.WithContext(ChunkText(chunk));
+      if (read.last - read.first == 1) return Failed(chunk, failure);
       const Status alone = ReadToScratch(
           {i, i + 1, where.offset, where.byte_count}, where, worker.encoded);
-      if (!alone.ok()) return alone.WithContext(ChunkText(chunk));
+      if (!alone.ok()) return Failed(chunk, alone);
     }
     return failure;
   }
@@ -506,7 +518,7 @@ class Restorer {
     if (uses.size() == 1 &&
         run_.budget().WantsPieces(read.byte_count + scratch_bytes)) {
       const Status held = CheckFileHolds(read, first.location);
-      if (!held.ok()) return held.WithContext(ChunkText(first));
+      if (!held.ok()) return Failed(first, held);
       HF_ASSIGN_OR_RETURN(const bool is_done,
                           Stream(first, uses.front(), read.byte_count, worker));
       if (is_done) return Status();
@@ -532,6 +544,8 @@ class Restorer {
   const RestorePlan& plan_;
   const CountedStores& stores_;
   Run& run_;
+  std::vector<AbsentChunk>* const absent_;  // null: nobody asks
+  std::mutex absent_mutex_;
   const size_t kept_scratch_bytes_max_;
   std::vector<Worker> workers_;
 };
@@ -549,13 +563,12 @@ Status CheckStillThere(const std::vector<RestoreTarget>& targets) {
 }  // namespace
 
 Status Restore(const std::vector<RestoreTarget>& targets,
-               std::vector<PlannedChunk> chunks, Run& run, Stats& stats) {
+               std::vector<PlannedChunk> chunks, Run& run, Stats& stats,
+               std::vector<AbsentChunk>* absent) {
   Stopwatch watch;
-  uint64_t total_bytes = 0;
   CountedStores stores;
   for (const RestoreTarget& target : targets) {
     stores.Add(&target.home->array_store());
-    total_bytes += BytesOf(BoxOfTarget(target), target.array);
   }
   uint64_t inline_bytes = 0;
   for (PlannedChunk& chunk : chunks) {
@@ -566,9 +579,8 @@ Status Restore(const std::vector<RestoreTarget>& targets,
   const RestorePlan plan = MakeRestorePlan(std::move(chunks));
   stats.plan_seconds += watch.Lap();
   stats.chunk_count += plan.chunks.size();
-  stats.decoded_bytes += total_bytes;
-  run.StartPhase("read", total_bytes);
-  Restorer restorer(targets, plan, stores, run);
+  stats.decoded_bytes += WantedBytes(targets);
+  Restorer restorer(targets, plan, stores, run, absent);
   const Status restored = run.executor().ParallelFor(
       plan.reads.size(),
       [&](size_t read, int worker) { return restorer.Execute(read, worker); },
@@ -579,6 +591,12 @@ Status Restore(const std::vector<RestoreTarget>& targets,
   stats.transfer_seconds += watch.Lap();
   stats.stored_bytes += inline_bytes + stores.read_bytes();
   stats.in_flight_bytes_peak = run.budget().peak_bytes();
+  if (absent != nullptr) {
+    std::sort(absent->begin(), absent->end(),
+              [](const AbsentChunk& a, const AbsentChunk& b) {
+                return std::tie(a.target, a.key) < std::tie(b.target, b.key);
+              });
+  }
   return Status();
 }
 

@@ -5,6 +5,7 @@
 // Errors: DataLoss or NotFound naming leaf, file and offset; Cancelled.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "checkpoint/restore/locate.h"
@@ -12,11 +13,20 @@
 
 namespace holdfast {
 
+// A chunk that was not there and gave a target the fill value.
+struct AbsentChunk {
+  size_t target = 0;  // its number among the targets
+  std::string key;    // of the chunk in the home's store
+};
+
 // `chunks` as LocateChunks gave them for the same targets. Of an uncompressed
-// chunk only the wanted bytes are read. That they are those that were saved is
-// for the items' stores to find out (checked_store.h). What was read of the
-// stores, and of values in line, is added to stats.stored_bytes.
+// chunk only the wanted bytes are read. Whether they are those that were saved
+// is for the homes' stores to find out (ArrayHome::byte_check). What was read
+// of the stores, and of values in line, is added to stats.stored_bytes;
+// progress is told to the run's phase, which the caller has started. `absent`,
+// unless null, gets the chunks that were not there, sorted by target and key.
 Status Restore(const std::vector<RestoreTarget>& targets,
-               std::vector<PlannedChunk> chunks, Run& run, Stats& stats);
+               std::vector<PlannedChunk> chunks, Run& run, Stats& stats,
+               std::vector<AbsentChunk>* absent = nullptr);
 
 }  // namespace holdfast

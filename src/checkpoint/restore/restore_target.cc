@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "zarr/format/chunk_key.h"
+
 namespace holdfast {
 
 Box BoxOfTarget(const RestoreTarget& target) {
@@ -74,14 +76,52 @@ uint64_t BytesOf(const Box& box, const StoredArray& array) {
   return ElementCount(box.shape) * DTypeBytes(array.dtype());
 }
 
-std::string At(const PlannedChunk& chunk, const RestoreTarget& target) {
-  std::string text =
-      "leaf " + std::string(target.array.name) + ": chunk " + BoxToString(chunk.box);
-  if (chunk.location.store != nullptr && !chunk.location.inline_value) {
-    text += ": " + chunk.location.store->Describe(chunk.location.key) + " at " +
-            std::to_string(chunk.location.offset);
+uint64_t WantedBytes(const std::vector<RestoreTarget>& targets) {
+  uint64_t byte_count = 0;
+  for (const RestoreTarget& target : targets) {
+    byte_count += BytesOf(BoxOfTarget(target), target.array);
   }
-  return text;
+  return byte_count;
+}
+
+Shape ChunkIndexOf(const StoredArray& array, const Box& box) {
+  Shape index = box.origin;
+  for (size_t d = 0; d < index.size(); ++d) {
+    index[d] /= array.layout->grid.chunk_shape[d];
+  }
+  return index;
+}
+
+Shape ChunkOriginOf(const StoredArray& array, const Box& box) {
+  Shape origin = box.origin;
+  for (size_t d = 0; d < origin.size(); ++d) {
+    origin[d] -= origin[d] % array.layout->grid.chunk_shape[d];
+  }
+  return origin;
+}
+
+std::string ChunkKeyOf(const StoredArray& array, const Box& box) {
+  return zarr::ChunkKey(array.prefix, array.layout->format.metadata,
+                        ChunkIndexOf(array, box));
+}
+
+Status ChunkFailure(const PlannedChunk& chunk, const RestoreTarget& target,
+                    const Status& failure, bool adds_place) {
+  const ObjectLocation& location = chunk.location;
+  const bool has_place =
+      adds_place && location.store != nullptr && !location.inline_value;
+  const std::string place =
+      has_place ? location.store->Describe(location.key) : "";
+  const std::string key = ChunkKeyOf(target.array, chunk.box);
+  const std::optional<Status> words = target.home->Explain(
+      target.array, key,
+      has_place ? failure.WithContext("Error reading \"" + place + "\"")
+                : failure);
+  if (words) return *words;
+  std::string at = "leaf " + std::string(target.array.name) + ": chunk " +
+                   BoxToString(chunk.box);
+  if (has_place) at += ": " + place + " at " + std::to_string(location.offset);
+  return failure.WithContext(at);
 }
 
 }  // namespace holdfast

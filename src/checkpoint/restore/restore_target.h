@@ -51,12 +51,24 @@ void ForEachUse(const std::vector<RestoreTarget>& targets,
 // How many requests at once are worth having for what holds the targets.
 int RequestsInFlight(const std::vector<RestoreTarget>& targets);
 
+// Bytes of all that the targets want, as they are stored decoded.
+uint64_t WantedBytes(const std::vector<RestoreTarget>& targets);
+
 // The least box that holds both.
 Box Hull(const Box& a, const Box& b);
 // Bytes of the stored elements in a box of the array.
 uint64_t BytesOf(const Box& box, const StoredArray& array);
 
-// "leaf a.b: chunk [0:4]: /ckpt/d/7a28 at 0", for messages.
-std::string At(const PlannedChunk& chunk, const RestoreTarget& target);
+// The chunk that `box`, a chunk or a part of one, lies in: its index in the
+// grid, and its first element.
+Shape ChunkIndexOf(const StoredArray& array, const Box& box);
+Shape ChunkOriginOf(const StoredArray& array, const Box& box);
+std::string ChunkKeyOf(const StoredArray& array, const Box& box);
+
+// What could not be done with the chunk, in the words of its home, or ours:
+// "leaf a.b: chunk [0:4]: " and the failure, which names the place; with
+// `adds_place` it does not, and is told where: "/ckpt/d/7a28 at 0".
+Status ChunkFailure(const PlannedChunk& chunk, const RestoreTarget& target,
+                    const Status& failure, bool adds_place);
 
 }  // namespace holdfast
