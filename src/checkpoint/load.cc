@@ -132,13 +132,13 @@ Result<LoadResult> LoadTree(const OpenedCheckpoint& checkpoint,
     HF_RETURN_IF_ERROR(AddTargets(load, targets));
   }
   Run run(options.run, RequestsInFlight(targets));
-  HF_ASSIGN_OR_RETURN(std::vector<PlannedChunk> chunks,
-                      LocateChunks(targets, run));
-  HF_RETURN_IF_ERROR(CheckMemoryFor(WantedBytes(targets)));
-  HF_RETURN_IF_ERROR(AllocateArrays(loads, targets));
+  HF_ASSIGN_OR_RETURN(RestorePlan plan, PlanRestore(std::move(targets), run));
+  const uint64_t wanted_bytes = WantedBytes(plan.targets);
+  HF_RETURN_IF_ERROR(CheckMemoryFor(wanted_bytes));
+  HF_RETURN_IF_ERROR(AllocateArrays(loads, plan.targets));
   result.stats.plan_seconds = watch.Lap();
-  run.StartPhase("read", WantedBytes(targets));
-  HF_RETURN_IF_ERROR(Restore(targets, std::move(chunks), run, result.stats));
+  run.StartPhase("read", wanted_bytes);
+  HF_RETURN_IF_ERROR(Restore(std::move(plan), run, result.stats));
   TraitsPool traits;
   std::vector<ItemEntries> items;
   for (ItemLoad& load : loads) items.push_back(EntriesOf(load, traits));
@@ -158,9 +158,8 @@ Result<LoadResult> LoadCheckpoint(const std::string& path,
                                   const LoadOptions& options) {
   return CatchBadAlloc([&]() -> Result<LoadResult> {
     Stopwatch watch;
-    HF_ASSIGN_OR_RETURN(
-        const auto checkpoint,
-        OpenedCheckpoint::Open(path, options.open, ItemDetail::kForLoading));
+    HF_ASSIGN_OR_RETURN(const auto checkpoint,
+                        OpenedCheckpoint::Open(path, options.open));
     const double open_seconds = watch.Lap();
     HF_ASSIGN_OR_RETURN(LoadResult result, LoadTree(*checkpoint, options));
     result.stats.plan_seconds += open_seconds;

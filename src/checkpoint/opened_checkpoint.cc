@@ -60,7 +60,7 @@ Status CheckStillThat(const std::string& path, const OpenOptions& options,
 }  // namespace
 
 Result<std::unique_ptr<OpenedCheckpoint>> OpenedCheckpoint::Open(
-    const std::string& path, const OpenOptions& options, ItemDetail detail) {
+    const std::string& path, const OpenOptions& options) {
   const LookScope look(path);
   const std::string before = PlaceId(path);
   HF_ASSIGN_OR_RETURN(Place place, FindPlace(path, options));
@@ -73,8 +73,8 @@ Result<std::unique_ptr<OpenedCheckpoint>> OpenedCheckpoint::Open(
   const bool name_items = place.items.size() > 1;
   for (const ItemPlace& item_place : place.items) {
     HF_ASSIGN_OR_RETURN(std::unique_ptr<Item> item,
-                        Item::Open(item_place, options, detail));
-    opened->AddItem(std::move(item), name_items, detail);
+                        Item::Open(item_place, options));
+    opened->AddItem(std::move(item), name_items);
   }
   if (opened->items_.size() == 1) opened->AddItemInfo(*opened->items_[0]);
   if (!IsUrl(path)) {
@@ -84,8 +84,7 @@ Result<std::unique_ptr<OpenedCheckpoint>> OpenedCheckpoint::Open(
   return opened;
 }
 
-void OpenedCheckpoint::AddItem(std::unique_ptr<Item> item, bool name_it,
-                               ItemDetail detail) {
+void OpenedCheckpoint::AddItem(std::unique_ptr<Item> item, bool name_it) {
   const std::string& item_name = item->place().name;
   for (const StoredLeaf& leaf : item->leaves()) {
     leaves_.push_back({item.get(), &leaf});
@@ -93,18 +92,22 @@ void OpenedCheckpoint::AddItem(std::unique_ptr<Item> item, bool name_it,
       names_.push_back(leaf.path.empty() ? item_name
                                          : item_name + "." + leaf.info.name);
     }
-    if (detail == ItemDetail::kForLoading) continue;
-    LeafInfo& info = infos_.emplace_back(leaf.info);
-    DescribeLeaf(leaf, info);
-    if (name_it) {
-      info.name = names_.back();
-      info.key.insert(info.key.begin(), item_name);
-      info.key_is_sequence.insert(info.key_is_sequence.begin(), false);
-    }
   }
   info_.use_ocdbt |= item->use_ocdbt();
   if (item->zarr_format() != 0) info_.zarr_format = item->zarr_format();
   items_.push_back(std::move(item));
+}
+
+void OpenedCheckpoint::DescribeLeaves() {
+  for (size_t i = 0; i < leaves_.size(); ++i) {
+    const auto& [item, leaf] = leaves_[i];
+    LeafInfo& info = infos_.emplace_back(leaf->info);
+    DescribeLeaf(*leaf, info);
+    if (names_.empty()) continue;
+    info.name = names_[i];
+    info.key.insert(info.key.begin(), item->place().name);
+    info.key_is_sequence.insert(info.key_is_sequence.begin(), false);
+  }
 }
 
 // What `_METADATA` says beside its entries.
@@ -162,11 +165,10 @@ Result<Stats> OpenedCheckpoint::DoReadInto(
   }
   Run run(run_options, RequestsInFlight(targets));
   Stats stats;
-  HF_ASSIGN_OR_RETURN(std::vector<PlannedChunk> chunks,
-                      LocateChunks(targets, run));
+  HF_ASSIGN_OR_RETURN(RestorePlan plan, PlanRestore(std::move(targets), run));
   stats.plan_seconds = watch.Lap();
-  run.StartPhase("read", WantedBytes(targets));
-  HF_RETURN_IF_ERROR(Restore(targets, std::move(chunks), run, stats));
+  run.StartPhase("read", WantedBytes(plan.targets));
+  HF_RETURN_IF_ERROR(Restore(std::move(plan), run, stats));
   stats.total_seconds = total.Lap();
   return stats;
 }
@@ -204,11 +206,8 @@ Result<std::string> OpenedCheckpoint::DoReadText(size_t leaf) const {
 Result<std::unique_ptr<Checkpoint>> OpenCheckpoint(const std::string& path,
                                                    const OpenOptions& options) {
   return CatchBadAlloc([&]() -> Result<std::unique_ptr<Checkpoint>> {
-    HF_ASSIGN_OR_RETURN(
-        auto opened,
-        OpenedCheckpoint::Open(path, options,
-                               options.stored_sizes ? ItemDetail::kFull
-                                                    : ItemDetail::kForReading));
+    HF_ASSIGN_OR_RETURN(auto opened, OpenedCheckpoint::Open(path, options));
+    opened->DescribeLeaves();
     return std::unique_ptr<Checkpoint>(std::move(opened));
   });
 }

@@ -26,10 +26,13 @@ struct ItemEntries {
 
 class OpenedCheckpoint final : public Checkpoint {
  public:
-  // With kForLoading leaves() stays empty, and so must be left alone what needs
-  // it: LeafName, items and TreeOf remain.
+  // leaves() stays empty, and so must be left alone what needs it, until
+  // DescribeLeaves: a load does without. LeafName, items and TreeOf work at
+  // once.
   static Result<std::unique_ptr<OpenedCheckpoint>> Open(
-      const std::string& path, const OpenOptions& options, ItemDetail detail);
+      const std::string& path, const OpenOptions& options);
+
+  void DescribeLeaves();
 
   const std::vector<std::unique_ptr<Item>>& items() const { return items_; }
   // leaves()[leaf], and the item that holds it.
@@ -49,7 +52,7 @@ class OpenedCheckpoint final : public Checkpoint {
 
  private:
   OpenedCheckpoint() = default;
-  void AddItem(std::unique_ptr<Item> item, bool name_it, ItemDetail detail);
+  void AddItem(std::unique_ptr<Item> item, bool name_it);
   void AddItemInfo(const Item& item);
   // The leaf has no layout: the old msgpack file holds the value in line.
   Result<ConstArrayView> ViewOfValue(size_t leaf) const;
@@ -64,7 +67,7 @@ Result<std::unique_ptr<Checkpoint>> OpenCheckpoint(
 
 Result<LoadResult> LoadCheckpoint(const std::string& path,
                                   const LoadOptions& options = {});
-// REQUIRES: opened with kForLoading and options.open.
+// REQUIRES: opened with options.open.
 Result<LoadResult> LoadCheckpoint(const OpenedCheckpoint& checkpoint,
                                   const LoadOptions& options);
 

@@ -219,7 +219,7 @@ TEST_F(RemoteReadTest, ABoxOfManyChunksReadsThemAtOnce) {
 
 TEST_F(RemoteReadTest, AReplacedObjectIsNeverMixedIn) {
   SaveToBucket(ManyLeaves(5));
-  const auto opened = OpenedCheckpoint::Open(kUrl, {}, ItemDetail::kForLoading);
+  const auto opened = OpenedCheckpoint::Open(kUrl, {});
   ASSERT_TRUE(opened.ok());
   // Another save puts other data under the names that were seen.
   const auto names = ListDirectory(std::string(kUrl) + "/d");

@@ -151,8 +151,7 @@ class Verifier {
     // Damage to the listed files is in the report; the rest is still read.
     OpenOptions options = options_;
     options.verify = false;
-    Result<std::unique_ptr<Item>> item =
-        Item::Open(place, options, ItemDetail::kForLoading);
+    Result<std::unique_ptr<Item>> item = Item::Open(place, options);
     if (!item.ok()) {
       return Note("", Relative(place.directory, ""), item.status());
     }

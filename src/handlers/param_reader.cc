@@ -147,8 +147,7 @@ Result<std::vector<Array>> ReadBoxes(const ParamArrays& params,
     reads_of_targets.push_back(i);
   }
   Run run({}, RequestsInFlight(targets));
-  HF_ASSIGN_OR_RETURN(std::vector<PlannedChunk> chunks,
-                      LocateChunks(targets, run));
+  HF_ASSIGN_OR_RETURN(RestorePlan plan, PlanRestore(std::move(targets), run));
   HF_RETURN_IF_ERROR(CheckMemory(params, reads));
   std::vector<Array> arrays;
   for (const BoxRead& read : reads) {
@@ -160,11 +159,11 @@ Result<std::vector<Array>> ReadBoxes(const ParamArrays& params,
     }
     arrays.push_back(std::move(array));
   }
-  for (size_t n = 0; n < targets.size(); ++n) {
-    targets[n].view.data = arrays[reads_of_targets[n]].mutable_view().data;
+  for (size_t n = 0; n < plan.targets.size(); ++n) {
+    plan.targets[n].view.data = arrays[reads_of_targets[n]].mutable_view().data;
   }
   Stats stats;
-  HF_RETURN_IF_ERROR(Restore(targets, std::move(chunks), run, stats));
+  HF_RETURN_IF_ERROR(Restore(std::move(plan), run, stats));
   return arrays;
 }
 

@@ -240,7 +240,7 @@ class MegatronZarrTarget final : public FormatTarget {
       part.chunk_index.push_back(index);
       part.box_in_chunk.origin[axis] -= index * grid.chunk_shape[axis];
     }
-    const DType dtype = array.format.metadata.dtype;
+    const DType dtype = array.metadata().dtype;
     part.source = {dtype, elements.data(), box.shape,
                    ContiguousStrides(box.shape, DTypeBytes(dtype))};
     if (part.byte_count() != elements.size()) {
@@ -250,8 +250,8 @@ class MegatronZarrTarget final : public FormatTarget {
           std::to_string(elements.size()));
     }
     HF_RETURN_IF_ERROR(writer_->Write(part, /*sync=*/false).status());
-    NoteDirty(array.path, zarr::ChunkKey(array.prefix, array.format.metadata,
-                                         part.chunk_index));
+    NoteDirty(array.path,
+              zarr::ChunkKey(array.prefix, array.metadata(), part.chunk_index));
     return Status();
   }
 
@@ -325,7 +325,7 @@ class MegatronZarrTarget final : public FormatTarget {
     }
     if (leaf.kind == ValueKind::kObject) return true;
     return leaf.kind == ValueKind::kArray &&
-           arrays_[i]->format.metadata.dtype == leaf.dtype;
+           arrays_[i]->metadata().dtype == leaf.dtype;
   }
 
   TargetPlan plan_;

@@ -95,13 +95,14 @@ Result<std::optional<TreeSidecar>> OrbaxSidecar(
 
 Result<std::unique_ptr<Checkpoint>> OpenOrbax(const std::string& path,
                                               const OpenOptions& options) {
-  HF_ASSIGN_OR_RETURN(std::unique_ptr<Checkpoint> checkpoint,
-                      OpenCheckpoint(path, options));
-  const auto* orbax = dynamic_cast<const OpenedCheckpoint*>(checkpoint.get());
-  if (!options.use_sidecar || orbax == nullptr) return checkpoint;
-  HF_ASSIGN_OR_RETURN(const auto sidecar, OrbaxSidecar(*orbax));
-  if (!sidecar) return checkpoint;
-  return WithSidecar(std::move(checkpoint), *sidecar);
+  HF_ASSIGN_OR_RETURN(std::unique_ptr<OpenedCheckpoint> opened,
+                      OpenedCheckpoint::Open(path, options));
+  opened->DescribeLeaves();
+  if (!options.use_sidecar)
+    return std::unique_ptr<Checkpoint>(std::move(opened));
+  HF_ASSIGN_OR_RETURN(const auto sidecar, OrbaxSidecar(*opened));
+  if (!sidecar) return std::unique_ptr<Checkpoint>(std::move(opened));
+  return WithSidecar(std::move(opened), *sidecar);
 }
 
 // Orbax's checkpoints are restored chunk by chunk, unless a sidecar says that
@@ -109,15 +110,17 @@ Result<std::unique_ptr<Checkpoint>> OpenOrbax(const std::string& path,
 Result<LoadResult> LoadOrbax(const std::string& path,
                              const LoadOptions& options) {
   Stopwatch watch;
-  HF_ASSIGN_OR_RETURN(
-      const auto opened,
-      OpenedCheckpoint::Open(path, options.open, ItemDetail::kForLoading));
-  if (options.open.use_sidecar) {
+  OpenOptions open = options.open;
+  open.stored_sizes = false;
+  HF_ASSIGN_OR_RETURN(auto opened, OpenedCheckpoint::Open(path, open));
+  if (open.use_sidecar) {
     HF_ASSIGN_OR_RETURN(const auto sidecar, OrbaxSidecar(*opened));
     if (sidecar) {
-      HF_ASSIGN_OR_RETURN(const auto seen, OpenOrbax(path, options.open));
+      opened->DescribeLeaves();
+      HF_ASSIGN_OR_RETURN(const auto seen,
+                          WithSidecar(std::move(opened), *sidecar));
       HF_ASSIGN_OR_RETURN(LoadResult loaded, LoadLeaves(*seen, options));
-      loaded.notes = opened->info().notes;
+      loaded.notes = seen->info().notes;
       return loaded;
     }
   }

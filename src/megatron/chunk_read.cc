@@ -1,21 +1,18 @@
 #include "megatron/chunk_read.h"
 
 #include <algorithm>
-#include <mutex>
 
 #include "base/status_macros.h"
 #include "megatron/error.h"
-#include "tensor/copy.h"
+#include "tensor/grid.h"
 #include "zarr/format/chunk_key.h"
 #include "zarr/read_plan.h"
 
 namespace holdfast::megatron {
 namespace {
 
-// Parts of uncompressed chunks above this are cut for more threads.
-constexpr size_t kPieceBytesMax = size_t{8} << 20;
 // Chunks planned and read at a time.
-constexpr size_t kPlannedChunksMax = size_t{1} << 15;
+constexpr int64_t kPlannedChunksMax = int64_t{1} << 15;
 
 std::string SizeText(uint64_t stored_bytes, uint64_t chunk_bytes) {
   if (stored_bytes > chunk_bytes) {
@@ -36,13 +33,12 @@ std::string NumpyTuple(const Shape& shape) {
   return "(" + text + (shape.size() == 1 ? ",)" : ")");
 }
 
-Status ChunkSizeError(const ZarrArray::State& array, const std::string& key,
-                      LoadMode mode, uint64_t stored_bytes,
-                      uint64_t chunk_bytes) {
+Status ChunkSizeError(const ZarrArray::State& array, std::string_view key,
+                      uint64_t stored_bytes, uint64_t chunk_bytes) {
   const std::string place = array.store->Describe(key);
-  const size_t item_bytes = DTypeBytes(array.format.metadata.dtype);
+  const size_t item_bytes = DTypeBytes(array.metadata().dtype);
   std::string text;
-  if (mode == LoadMode::kTensorStore) {
+  if (array.mode == LoadMode::kTensorStore) {
     text = "FAILED_PRECONDITION: Error reading local file \"" + place +
            "\": " + SizeText(stored_bytes, chunk_bytes);
   } else if (stored_bytes % item_bytes != 0) {
@@ -53,96 +49,31 @@ Status ChunkSizeError(const ZarrArray::State& array, const std::string& key,
   } else {
     text = "cannot reshape array of size " +
            std::to_string(stored_bytes / item_bytes) + " into shape " +
-           NumpyTuple(array.format.metadata.chunk_shape) + ". Chunk " + place +
+           NumpyTuple(array.metadata().chunk_shape) + ". Chunk " + place +
            ": " + SizeText(stored_bytes, chunk_bytes);
   }
   return MakeError(StatusCode::kDataLoss, "CHUNK_SIZE", "ValueError", text);
 }
 
-uint64_t StoredBytes(const ChunkRead& read) {
-  return static_cast<uint64_t>(ElementCount(read.box_in_chunk.shape)) *
-         DTypeBytes(read.array->format.metadata.dtype);
-}
-
-// False when there is no such chunk; `target` then has the fill value.
-Result<bool> ReadStored(const ChunkRead& read, const ArrayView& target,
-                        LoadMode mode, Run& run, int worker) {
-  const zarr::ChunkFormat& format = read.array->format;
-  ByteBudget::Lease lease;
-  if (!format.is_raw) {
-    lease = run.budget().Acquire(
-        static_cast<size_t>(ElementCount(format.metadata.chunk_shape)) *
-        DTypeBytes(format.metadata.dtype));
-  }
-  const Status status = zarr::ReadChunkBox(
-      *read.array->store, read.key, format, read.box_in_chunk, target,
-      run.codec_context(worker), &run.cancel());
-  if (status.ok()) return true;
-  if (status.code() != StatusCode::kNotFound) {
-    return ChunkError(*read.array, read.key, mode, status);
-  }
-  FillStrided(target, format.metadata.fill_element.data());
-  return false;
-}
-
-// As ReadStored, elements cast where the target has another dtype.
-Result<bool> ReadOne(const ChunkRead& read, LoadMode mode, Run& run,
-                     int worker) {
-  const DType stored = read.array->format.metadata.dtype;
-  if (read.target.dtype == stored) {
-    return ReadStored(read, read.target, mode, run, worker);
-  }
-  HF_ASSIGN_OR_RETURN(Array scratch,
-                      Array::Allocate(stored, read.box_in_chunk.shape));
-  HF_ASSIGN_OR_RETURN(
-      const bool is_there,
-      ReadStored(read, scratch.mutable_view(), mode, run, worker));
-  ConvertStrided(scratch.view(), read.target);
-  return is_there;
-}
-
 }  // namespace
 
-void PlanReads(const ZarrArray::State* array, size_t tensor,
-               const StoredPart& part, std::vector<ChunkRead>& reads) {
-  const zarr::ArrayMetadata& metadata = array->format.metadata;
-  const size_t item_bytes = DTypeBytes(metadata.dtype);
-  for (zarr::ReadItem& item :
-       zarr::PlanRead(metadata, array->prefix, part.box)) {
-    const ArrayView target = Subview(part.target, item.box_in_target);
-    const Shape& shape = item.box_in_chunk.shape;
-    const auto byte_count =
-        static_cast<uint64_t>(ElementCount(shape)) * item_bytes;
-    if (!array->format.is_raw || byte_count <= kPieceBytesMax) {
-      reads.push_back({array, tensor, std::move(item.key),
-                       std::move(item.box_in_chunk), target});
-      continue;
-    }
-    const ChunkGrid pieces = {shape,
-                              RowPieceShape(shape, item_bytes, kPieceBytesMax)};
-    for (int64_t i = 0; i < pieces.ChunkCount(); ++i) {
-      Box piece = pieces.ChunkBox(pieces.ChunkIndex(i));
-      const ArrayView piece_target = Subview(target, piece);
-      for (size_t axis = 0; axis < piece.origin.size(); ++axis) {
-        piece.origin[axis] += item.box_in_chunk.origin[axis];
-      }
-      reads.push_back(
-          {array, tensor, item.key, std::move(piece), piece_target});
-    }
-  }
+std::optional<Status> ZarrArray::State::Explain(const ReadableArray& /*array*/,
+                                                std::string_view key,
+                                                const Status& failure) const {
+  return ChunkError(*this, key, failure);
 }
 
-Status ChunkError(const ZarrArray::State& array, const std::string& key,
-                  LoadMode mode, const Status& status) {
+Status ChunkError(const ZarrArray::State& array, std::string_view key,
+                  const Status& status) {
   if (status.code() != StatusCode::kDataLoss) return status;
-  const zarr::ArrayMetadata& metadata = array.format.metadata;
+  const zarr::ArrayMetadata& metadata = array.metadata();
   const uint64_t chunk_bytes =
       static_cast<uint64_t>(ElementCount(metadata.chunk_shape)) *
       DTypeBytes(metadata.dtype);
   if (metadata.bytes_codecs.empty()) {
     const Result<ObjectInfo> info = array.store->Stat(key);
     if (info.ok() && info->byte_count != chunk_bytes) {
-      return ChunkSizeError(array, key, mode, info->byte_count, chunk_bytes);
+      return ChunkSizeError(array, key, info->byte_count, chunk_bytes);
     }
   }
   return MakeError(StatusCode::kDataLoss, "CHUNK_DAMAGED", "ValueError",
@@ -150,7 +81,7 @@ Status ChunkError(const ZarrArray::State& array, const std::string& key,
 }
 
 bool MayBeAbsent(const ZarrArray::State& array, const Shape& chunk_index) {
-  const zarr::ArrayMetadata& metadata = array.format.metadata;
+  const zarr::ArrayMetadata& metadata = array.metadata();
   if (!metadata.fill_is_null) return true;
   for (size_t i = 0; i < chunk_index.size(); ++i) {
     const int64_t whole_chunks = metadata.shape[i] / metadata.chunk_shape[i];
@@ -159,17 +90,17 @@ bool MayBeAbsent(const ZarrArray::State& array, const Shape& chunk_index) {
   return false;
 }
 
-Status PartReader::CheckAbsent(const std::vector<AbsentChunk>& absent) const {
+Status PartReader::CheckAbsent(const std::vector<AbsentPart>& absent) const {
   constexpr size_t kNamedMax = 20;
   if (absent_chunks_ == AbsentChunks::kFill) return Status();
   size_t count = 0;
   std::string names;
   std::string_view last;
-  for (const AbsentChunk& chunk : absent) {
+  for (const AbsentPart& chunk : absent) {
     if (chunk.key == last) continue;
     last = chunk.key;
     const auto index = zarr::ParseChunkKey(
-        chunk.array->format.metadata,
+        chunk.array->metadata(),
         std::string_view(chunk.key).substr(chunk.array->prefix.size()));
     if (absent_chunks_ == AbsentChunks::kAsRecorded && index &&
         MayBeAbsent(*chunk.array, *index)) {
@@ -188,45 +119,48 @@ Status PartReader::CheckAbsent(const std::vector<AbsentChunk>& absent) const {
 
 Status PartReader::Add(const ZarrArray::State* array, size_t tensor,
                        const StoredPart& part) {
-  for (const Box& box : zarr::SplitByChunks(array->format.metadata, part.box,
-                                            kPlannedChunksMax)) {
+  for (const Box& box :
+       zarr::SplitByChunks(array->metadata(), part.box, kPlannedChunksMax)) {
     const ArrayView target =
         Subview(part.target, Relative(box, part.box.origin));
-    PlanReads(array, tensor, {box, target}, planned_);
-    if (planned_.size() >= kPlannedChunksMax) {
+    planned_.push_back(
+        {{array, array->stored(), box.origin, target}, array, tensor});
+    planned_chunk_count_ += CountChunks(array->grid(), box);
+    if (planned_chunk_count_ >= kPlannedChunksMax) {
       HF_RETURN_IF_ERROR(ReadPlanned());
     }
   }
   return Status();
 }
 
-Result<std::vector<AbsentChunk>> PartReader::Finish() {
+Result<std::vector<AbsentPart>> PartReader::Finish(Stats& stats) {
   HF_RETURN_IF_ERROR(ReadPlanned());
+  stats = stats_;
   return std::move(absent_);
 }
 
 Status PartReader::ReadPlanned() {
-  std::mutex mutex;
-  std::vector<size_t> missing;
-  HF_RETURN_IF_ERROR(run_.executor().ParallelFor(
-      planned_.size(),
-      [&](size_t i, int worker) -> Status {
-        HF_ASSIGN_OR_RETURN(const bool is_there,
-                            ReadOne(planned_[i], mode_, run_, worker));
-        run_.AddDone(StoredBytes(planned_[i]));
-        if (is_there) return Status();
-        std::lock_guard lock(mutex);
-        missing.push_back(i);
-        return Status();
-      },
-      &run_.cancel()));
-  std::sort(missing.begin(), missing.end());
-  std::vector<AbsentChunk> absent;
-  for (const size_t i : missing) {
-    absent.push_back({planned_[i].array, planned_[i].tensor, planned_[i].key});
+  // Restore wants the targets of an array beside each other.
+  std::stable_sort(planned_.begin(), planned_.end(),
+                   [](const Wanted& a, const Wanted& b) {
+                     return std::less<>()(a.array, b.array);
+                   });
+  std::vector<RestoreTarget> targets;
+  for (const Wanted& wanted : planned_) targets.push_back(wanted.target);
+  HF_ASSIGN_OR_RETURN(RestorePlan plan, PlanRestore(std::move(targets), run_));
+  std::vector<AbsentChunk> missing;
+  HF_RETURN_IF_ERROR(Restore(std::move(plan), run_, stats_, &missing));
+  std::vector<AbsentPart> absent;
+  for (AbsentChunk& chunk : missing) {
+    const Wanted& wanted = planned_[chunk.target];
+    absent.push_back({wanted.array, wanted.tensor, std::move(chunk.key)});
   }
-  chunk_count_ += planned_.size();
+  std::stable_sort(absent.begin(), absent.end(),
+                   [](const AbsentPart& a, const AbsentPart& b) {
+                     return a.tensor < b.tensor;
+                   });
   planned_.clear();
+  planned_chunk_count_ = 0;
   HF_RETURN_IF_ERROR(CheckAbsent(absent));
   const size_t kept =
       std::min(absent.size(), kListedAbsentMax - absent_.size());

@@ -1,36 +1,23 @@
-// Reading parts of chunks of many arrays in one parallel pass.
+// Reading parts of many arrays by Restore, in Megatron's words.
 //
 // Thread-safety: one call a Run at a time.
-// Errors: CHUNK_SIZE with the text of the loader that `mode` stands for,
+// Errors: CHUNK_SIZE with the text of the loader that an array was opened for,
 // CHUNK_DAMAGED for bytes that do not decode; those of the store.
 #pragma once
 
 #include <string>
 #include <vector>
 
+#include "checkpoint/restore/restore.h"
 #include "megatron/zarr_load.h"
-#include "run/run.h"
 
 namespace holdfast::megatron {
 
-struct ChunkRead {
+// A chunk that was not there, and gave a part of a tensor the fill value.
+struct AbsentPart {
   const ZarrArray::State* array = nullptr;
   size_t tensor = 0;  // the caller's number
   std::string key;    // of the chunk in the store
-  Box box_in_chunk;
-  ArrayView target;
-};
-
-// Adds the reads of a part. Large parts of uncompressed chunks are cut, so that
-// many threads share them. The target may be of another dtype: elements are
-// then cast.
-void PlanReads(const ZarrArray::State* array, size_t tensor,
-               const StoredPart& part, std::vector<ChunkRead>& reads);
-
-struct AbsentChunk {
-  const ZarrArray::State* array = nullptr;
-  size_t tensor = 0;
-  std::string key;
 };
 
 // Reads parts of any number, planned and read a few ten thousand chunks at a
@@ -38,32 +25,34 @@ struct AbsentChunk {
 class PartReader {
  public:
   // `place`: of the checkpoint, for messages.
-  PartReader(LoadMode mode, AbsentChunks absent_chunks, std::string place,
-             Run& run)
-      : mode_(mode),
-        absent_chunks_(absent_chunks),
-        place_(std::move(place)),
-        run_(run) {}
+  PartReader(AbsentChunks absent_chunks, std::string place, Run& run)
+      : absent_chunks_(absent_chunks), place_(std::move(place)), run_(run) {}
 
-  // The target is filled after Finish. ABSENT_CHUNK as absent_chunks says.
+  // The target is filled after Finish; it may be of another dtype, to which
+  // elements are then cast. ABSENT_CHUNK as absent_chunks says.
   Status Add(const ZarrArray::State* array, size_t tensor,
              const StoredPart& part);
-  // The chunks that were not there and gave the fill value, in the order of
-  // Add; at most kListedAbsentMax of them.
-  Result<std::vector<AbsentChunk>> Finish();
-  uint64_t chunk_count() const { return chunk_count_; }
+  // The chunks that were not there, by tensor and key; at most
+  // kListedAbsentMax of them. Adds what was done to `stats`.
+  Result<std::vector<AbsentPart>> Finish(Stats& stats);
 
  private:
-  Status ReadPlanned();
-  Status CheckAbsent(const std::vector<AbsentChunk>& absent) const;
+  struct Wanted {
+    RestoreTarget target;
+    const ZarrArray::State* array;
+    size_t tensor;
+  };
 
-  const LoadMode mode_;
+  Status ReadPlanned();
+  Status CheckAbsent(const std::vector<AbsentPart>& absent) const;
+
   const AbsentChunks absent_chunks_;
   const std::string place_;
   Run& run_;
-  std::vector<ChunkRead> planned_;
-  std::vector<AbsentChunk> absent_;
-  uint64_t chunk_count_ = 0;
+  std::vector<Wanted> planned_;
+  int64_t planned_chunk_count_ = 0;
+  std::vector<AbsentPart> absent_;
+  Stats stats_;
 };
 inline constexpr size_t kListedAbsentMax = size_t{1} << 16;
 
@@ -71,7 +60,7 @@ inline constexpr size_t kListedAbsentMax = size_t{1} << 16;
 bool MayBeAbsent(const ZarrArray::State& array, const Shape& chunk_index);
 
 // What a failed read of a chunk means in Megatron's words.
-Status ChunkError(const ZarrArray::State& array, const std::string& key,
-                  LoadMode mode, const Status& status);
+Status ChunkError(const ZarrArray::State& array, std::string_view key,
+                  const Status& status);
 
 }  // namespace holdfast::megatron

@@ -95,9 +95,8 @@ Status ForEachRun(const Shape& chunk_shape, const Box& box,
 Status OutOfRange(const ZarrArray::State& array, const ShardedTensor& tensor) {
   return MakeError(StatusCode::kOutOfRange, "OUT_OF_RANGE", "ValueError",
                    "shard is outside of the array at " + array.path +
-                       " of shape " +
-                       ShapeToString(array.format.metadata.shape) + ": " +
-                       tensor.ToString());
+                       " of shape " + ShapeToString(array.metadata().shape) +
+                       ": " + tensor.ToString());
 }
 
 void AppendParts(const ZarrArray::State& array, const Box& box,
@@ -126,7 +125,7 @@ ConstArrayView WithPrepended(const ConstArrayView& view, size_t count) {
 }  // namespace
 
 Status CheckIsPlain(const ZarrArray::State& array) {
-  const zarr::ArrayMetadata& metadata = array.format.metadata;
+  const zarr::ArrayMetadata& metadata = array.metadata();
   if (metadata.bytes_codecs.empty() && metadata.endian == Endian::kLittle &&
       metadata.order == 'C' && metadata.chunk_key_encoding.separator == '.') {
     return Status();
@@ -141,7 +140,7 @@ Result<std::vector<ChunkPart>> PlanParts(const ZarrArray::State& array,
                                          const ShardedTensor& tensor) {
   HF_RETURN_IF_ERROR(tensor.Check());
   HF_RETURN_IF_ERROR(CheckIsPlain(array));
-  const zarr::ArrayMetadata& metadata = array.format.metadata;
+  const zarr::ArrayMetadata& metadata = array.metadata();
   if (tensor.dtype != metadata.dtype || tensor.data.dtype != tensor.dtype) {
     return MakeError(StatusCode::kInvalidArgument, "DTYPE_MISMATCH",
                      "ValueError",
@@ -203,8 +202,8 @@ Result<ChunkWriter> ChunkWriter::Open(const std::string& root) {
 
 Result<bool> ChunkWriter::Write(const ChunkPart& part, bool sync) const {
   const std::string key = zarr::ChunkKey(
-      part.array->prefix, part.array->format.metadata, part.chunk_index);
-  if (part.box_in_chunk.shape == part.array->format.metadata.chunk_shape) {
+      part.array->prefix, part.array->metadata(), part.chunk_index);
+  if (part.box_in_chunk.shape == part.array->metadata().chunk_shape) {
     HF_RETURN_IF_ERROR(WriteWhole(part, key, sync));
     return false;
   }
@@ -266,7 +265,7 @@ Result<UniqueFd> ChunkWriter::OpenShared(const std::string& key,
 
 Status ChunkWriter::WriteShared(const ChunkPart& part,
                                 const std::string& key) const {
-  const Shape& chunk_shape = part.array->format.metadata.chunk_shape;
+  const Shape& chunk_shape = part.array->metadata().chunk_shape;
   const size_t item_bytes = DTypeBytes(part.source.dtype);
   const uint64_t chunk_bytes =
       static_cast<uint64_t>(ElementCount(chunk_shape)) * item_bytes;

@@ -172,7 +172,7 @@ GetShapeDTypeFn StoredShapeDType(const std::string& root,
     HF_ASSIGN_OR_RETURN(const ArrayState array,
                         OpenArray(store, std::string_view(path).substr(skip),
                                   LoadMode::kTensorStore));
-    const zarr::ArrayMetadata& metadata = array->format.metadata;
+    const zarr::ArrayMetadata& metadata = array->metadata();
     if (!allow_any_dtype && !TorchToNumpyDType(metadata.dtype).ok()) {
       HF_RETURN_IF_ERROR(NumpyToTorchDType(DTypeName(metadata.dtype)).status());
     }

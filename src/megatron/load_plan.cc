@@ -63,7 +63,7 @@ std::optional<Box> StoredBox(const ZarrArray::State& array,
   for (size_t i = 0; i < local.origin.size(); ++i) {
     box.origin[prepended + i] += local.origin[i];
   }
-  const Shape& stored = array.format.metadata.shape;
+  const Shape& stored = array.metadata().shape;
   for (size_t i = 0; i < stored.size(); ++i) {
     const int64_t end = std::min(box.origin[i] + box.shape[i], stored[i]);
     if (end <= box.origin[i]) return std::nullopt;
@@ -95,7 +95,7 @@ Result<TensorPlan> PlanTensor(const ZarrArray::State& array,
                               const ShardedTensor& tensor, LoadMode mode,
                               bool pad_replicate) {
   HF_RETURN_IF_ERROR(tensor.WithoutData().Check());
-  const Shape& stored = array.format.metadata.shape;
+  const Shape& stored = array.metadata().shape;
   const bool same_shape = tensor.global_shape == stored;
   if (!same_shape && !tensor.allow_shape_mismatch) {
     return CheckpointingError(
@@ -129,7 +129,7 @@ Result<TensorPlan> PlanTensor(const ZarrArray::State& array,
 Shape StoredLocalShape(const ZarrArray::State& array,
                        const ShardedTensor& tensor) {
   const auto prepended = static_cast<size_t>(tensor.prepend_axis_num);
-  const Shape& stored = array.format.metadata.shape;
+  const Shape& stored = array.metadata().shape;
   Shape shape = tensor.local_shape;
   for (size_t i = 0; i < prepended; ++i) {
     // A prepended index that is not there leaves nothing of the shard.

@@ -32,7 +32,7 @@ LeafInfo NamedLeaf(const std::string& name, ValueKind kind) {
 constexpr int64_t kElementCountMax = int64_t{1} << 46;
 
 Status DescribeArray(const ZarrArray::State& array, LeafInfo& info) {
-  const zarr::ArrayMetadata& metadata = array.format.metadata;
+  const zarr::ArrayMetadata& metadata = array.metadata();
   if (ElementCount(metadata.shape) > kElementCountMax) {
     return DataLossError("leaf " + info.name + ": shape " +
                          ShapeToString(metadata.shape) +
@@ -41,9 +41,7 @@ Status DescribeArray(const ZarrArray::State& array, LeafInfo& info) {
   info.dtype = metadata.dtype;
   info.shape = metadata.shape;
   info.chunk_shape = metadata.chunk_shape;
-  HF_ASSIGN_OR_RETURN(const auto layout,
-                      MakeArrayLayout(metadata, MissingChunks::kFill));
-  info.codecs = layout->codecs_text;
+  info.codecs = array.layout->codecs_text;
   info.chunk_count = static_cast<uint64_t>(array.grid().ChunkCount());
   info.decoded_bytes = static_cast<uint64_t>(ElementCount(metadata.shape)) *
                        DTypeBytes(metadata.dtype);
@@ -56,7 +54,7 @@ Result<uint64_t> StoredBytesOf(const ZarrArray::State& array) {
   HF_RETURN_IF_ERROR(array.store->List(
       array.prefix, [&](std::string_view key, const ObjectInfo& info) {
         const std::string_view name = key.substr(array.prefix.size());
-        if (zarr::ParseChunkKey(array.format.metadata, name)) {
+        if (zarr::ParseChunkKey(array.metadata(), name)) {
           bytes += info.byte_count;
         }
         return Status();
@@ -78,24 +76,20 @@ class MegatronCheckpoint final : public Checkpoint {
                            const RunOptions& options) const override {
     Stopwatch watch;
     Stats stats;
+    uint64_t wanted_bytes = 0;
     for (const ReadRequest& request : requests) {
-      stats.decoded_bytes +=
+      wanted_bytes +=
           static_cast<uint64_t>(ElementCount(request.target.shape)) *
           DTypeBytes(*infos_[request.leaf].dtype);
     }
-    stats.plan_seconds = watch.Lap();
     Run run(options, StoreAt(info_.path)->requests_in_flight());
-    run.StartPhase("read", stats.decoded_bytes);
-    PartReader reader(LoadMode::kTensorStore, absent_chunks_, info_.path, run);
+    run.StartPhase("read", wanted_bytes);
+    PartReader reader(absent_chunks_, info_.path, run);
     for (const ReadRequest& request : requests) {
       HF_RETURN_IF_ERROR(PlainStatus(Add(request, reader)));
     }
-    HF_RETURN_IF_ERROR(PlainStatus(reader.Finish().status()));
-    stats.chunk_count = reader.chunk_count();
-    stats.stored_bytes = stats.decoded_bytes;
-    stats.transfer_seconds = watch.Lap();
-    stats.in_flight_bytes_peak = run.budget().peak_bytes();
-    stats.total_seconds = stats.plan_seconds + stats.transfer_seconds;
+    HF_RETURN_IF_ERROR(PlainStatus(reader.Finish(stats).status()));
+    stats.total_seconds = watch.Lap();
     return stats;
   }
 

@@ -397,8 +397,8 @@ TEST(Save, BoolsAreWrittenAsZeroAndOne) {
   const std::string want("\0\1\1\1\1\0", 6);
   const Array data = Array::FromBytes(DType::kBool, {2, 3}, bytes.data());
   const Shape transposed = {3, 2};
-  const ConstArrayView columns{DType::kBool, data.view().data, transposed,
-                               {1, 3}};
+  const ConstArrayView columns{
+      DType::kBool, data.view().data, transposed, {1, 3}};
   RankState rank;
   rank.tensors = {*ShardedTensor::FromRankOffsets("rows", data.view(), {}),
                   *ShardedTensor::FromRankOffsets("columns", columns, {})};

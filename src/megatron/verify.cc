@@ -137,7 +137,7 @@ class MegatronVerifier {
     HF_RETURN_IF_ERROR(array.store->List(
         array.prefix, [&](std::string_view key, const ObjectInfo& info) {
           const std::string_view name = key.substr(array.prefix.size());
-          const auto index = zarr::ParseChunkKey(array.format.metadata, name);
+          const auto index = zarr::ParseChunkKey(array.metadata(), name);
           if (!index) return Status();
           if (share_.Takes(key, info.byte_count)) {
             chunks.push_back({&leaf, std::string(key), info.byte_count});
@@ -164,7 +164,7 @@ class MegatronVerifier {
   std::optional<Shape> RequiredChunks(const ZarrArray::State& array) const {
     Shape counts = array.grid().ChunkCounts();
     if (options_.missing_chunks == MissingChunks::kRefuse) return counts;
-    const zarr::ArrayMetadata& metadata = array.format.metadata;
+    const zarr::ArrayMetadata& metadata = array.metadata();
     if (options_.missing_chunks == MissingChunks::kFill ||
         !metadata.fill_is_null) {
       return std::nullopt;
@@ -196,11 +196,10 @@ class MegatronVerifier {
       if (present.contains(index)) continue;
       --absent;
       ++named;
-      HF_RETURN_IF_ERROR(
-          Add(leaf.info.name,
-              zarr::ChunkKey(array.prefix, array.format.metadata, index),
-              DataLossError("the chunk is not there: its elements were never "
-                            "written, or are lost")));
+      HF_RETURN_IF_ERROR(Add(
+          leaf.info.name, zarr::ChunkKey(array.prefix, array.metadata(), index),
+          DataLossError("the chunk is not there: its elements were never "
+                        "written, or are lost")));
     }
     if (absent == 0) return Status();
     return Add(
@@ -210,7 +209,7 @@ class MegatronVerifier {
 
   Status CheckChunk(const ChunkFile& chunk, int worker) {
     const ZarrArray::State& array = *chunk.leaf->array;
-    const zarr::ChunkFormat& format = array.format;
+    const zarr::ChunkFormat& format = array.layout->format;
     HF_RETURN_IF_ERROR(run_.cancel().Check());
     if (format.is_raw) return StreamChunk(chunk);
     const Box box = BoxOf(format.metadata.chunk_shape);
@@ -225,7 +224,7 @@ class MegatronVerifier {
     HF_ASSIGN_OR_RETURN(Array elements,
                         Array::Allocate(format.metadata.dtype, box.shape));
     return ChunkError(
-        array, chunk.key, LoadMode::kTensorStore,
+        array, chunk.key,
         zarr::ReadChunkBox(*array.store, chunk.key, format, box,
                            elements.mutable_view(), run_.codec_context(worker),
                            &run_.cancel()));
@@ -235,11 +234,10 @@ class MegatronVerifier {
   Status StreamChunk(const ChunkFile& chunk) {
     const ZarrArray::State& array = *chunk.leaf->array;
     const uint64_t want =
-        static_cast<uint64_t>(ElementCount(array.format.metadata.chunk_shape)) *
-        DTypeBytes(array.format.metadata.dtype);
+        static_cast<uint64_t>(ElementCount(array.metadata().chunk_shape)) *
+        DTypeBytes(array.metadata().dtype);
     if (chunk.byte_count != want) {
-      return ChunkError(array, chunk.key, LoadMode::kTensorStore,
-                        DataLossError("wrong length"));
+      return ChunkError(array, chunk.key, DataLossError("wrong length"));
     }
     Buffer buffer = Buffer::TryAllocate(std::min<uint64_t>(want, kStreamBytes));
     if (buffer.data() == nullptr && want > 0) {

@@ -92,11 +92,11 @@ std::string MetadataText(const Shape& shape, const Shape& chunks,
 }  // namespace
 
 const std::string& ZarrArray::path() const { return state_->path; }
-const Shape& ZarrArray::shape() const { return state_->format.metadata.shape; }
+const Shape& ZarrArray::shape() const { return state_->metadata().shape; }
 const Shape& ZarrArray::chunks() const {
-  return state_->format.metadata.chunk_shape;
+  return state_->metadata().chunk_shape;
 }
-DType ZarrArray::dtype() const { return state_->format.metadata.dtype; }
+DType ZarrArray::dtype() const { return state_->metadata().dtype; }
 const std::string& ZarrArray::dtype_name() const { return state_->dtype_name; }
 
 Status CheckKeyIsInside(std::string_view key) {
@@ -156,7 +156,9 @@ Result<ArrayState> OpenArray(const std::shared_ptr<Store>& store,
   if (!metadata.ok()) {
     return InvalidMetadata(mode, state->path, metadata.status());
   }
-  HF_ASSIGN_OR_RETURN(state->format, zarr::MakeChunkFormat(*metadata, {}));
+  HF_ASSIGN_OR_RETURN(state->layout,
+                      MakeArrayLayout(*metadata, MissingChunks::kFill));
+  state->mode = mode;
   state->dtype_name =
       zarr::DTypeToV2({metadata->dtype, metadata->endian}).value_or("");
   return ArrayState(std::move(state));
@@ -207,7 +209,8 @@ Result<ArrayState> AssumeArray(const std::shared_ptr<Store>& store,
   state->prefix = std::string(key) + "/";
   state->path = PathOf(*store, state->prefix);
   state->dtype_name = array.dtype_name;
-  HF_ASSIGN_OR_RETURN(state->format, zarr::MakeChunkFormat(array.metadata, {}));
+  HF_ASSIGN_OR_RETURN(state->layout,
+                      MakeArrayLayout(array.metadata, MissingChunks::kFill));
   return ArrayState(std::move(state));
 }
 

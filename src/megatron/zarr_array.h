@@ -7,23 +7,33 @@
 #include <memory>
 #include <string>
 
+#include "checkpoint/restore/array_home.h"
 #include "holdfast/megatron/zarr.h"
-#include "storage/store.h"
-#include "tensor/grid.h"
-#include "zarr/read_chunk.h"
 
 namespace holdfast::megatron {
 
-struct ZarrArray::State {
+struct ZarrArray::State final : ArrayHome {
   std::shared_ptr<Store> store;  // of the checkpoint directory
   std::string prefix;            // "" or "<key>/"
   std::string path;              // of the array's directory
   std::string dtype_name;        // as .zarray spells it
-  zarr::ChunkFormat format;
+  std::shared_ptr<const ArrayLayout> layout;
+  LoadMode mode = LoadMode::kTensorStore;  // whose words failures have
 
-  ChunkGrid grid() const {
-    return {format.metadata.shape, format.metadata.chunk_shape};
+  const zarr::ArrayMetadata& metadata() const {
+    return layout->format.metadata;
   }
+  const ChunkGrid& grid() const { return layout->grid; }
+  ReadableArray stored() const { return {prefix, prefix, layout.get()}; }
+
+  Store& array_store() const override { return *store; }
+  // Megatron lists no checksums.
+  ByteCheck byte_check() const override { return ByteCheck::kByCodecAlone; }
+  // Whoever reads decides what absent chunks mean (PartReader).
+  bool refuses_missing_chunks() const override { return false; }
+  std::optional<Status> Explain(const ReadableArray& array,
+                                std::string_view key,
+                                const Status& failure) const override;
 };
 using ArrayState = std::shared_ptr<const ZarrArray::State>;
 

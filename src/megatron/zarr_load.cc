@@ -42,12 +42,13 @@ class Loader {
       HF_RETURN_IF_ERROR(Prepare(i));
     }
     run_.StartPhase("read", ReadBytes());
-    PartReader reader(options_.mode, options_.absent_chunks,
-                      store_->Describe(""), run_);
+    PartReader reader(options_.absent_chunks, store_->Describe(""), run_);
     for (size_t i = 0; i < tensors_.size(); ++i) {
       HF_RETURN_IF_ERROR(Read(i, reader));
     }
-    HF_ASSIGN_OR_RETURN(const std::vector<AbsentChunk> absent, reader.Finish());
+    Stats stats;
+    HF_ASSIGN_OR_RETURN(const std::vector<AbsentPart> absent,
+                        reader.Finish(stats));
     return Collect(absent);
   }
 
@@ -76,7 +77,7 @@ class Loader {
     HF_ASSIGN_OR_RETURN(loading.plan,
                         PlanTensor(*loading.array, tensors_[i], options_.mode,
                                    options_.pad_replicate));
-    const DType dtype = loading.array->format.metadata.dtype;
+    const DType dtype = loading.array->metadata().dtype;
     if (i < targets_.size() && targets_[i].data != nullptr) {
       HF_RETURN_IF_ERROR(CheckTarget(i, dtype));
       loading.target = targets_[i];
@@ -134,13 +135,13 @@ class Loader {
   }
 
   Result<std::vector<LoadedTensor>> Collect(
-      const std::vector<AbsentChunk>& absent) {
+      const std::vector<AbsentPart>& absent) {
     std::vector<LoadedTensor> loaded(tensors_.size());
     for (size_t i = 0; i < tensors_.size(); ++i) {
       HF_RETURN_IF_ERROR(Finish(i));
       loaded[i].array = std::move(loading_[i].result);
     }
-    for (const AbsentChunk& chunk : absent) {
+    for (const AbsentPart& chunk : absent) {
       auto& names = loaded[chunk.tensor].absent_chunks;
       if (names.empty() || names.back() != chunk.key) {
         names.push_back(chunk.key);

@@ -100,7 +100,7 @@ class PartWriter {
  private:
   void NoteShared(const ChunkPart& part) {
     const std::string key = zarr::ChunkKey(
-        part.array->prefix, part.array->format.metadata, part.chunk_index);
+        part.array->prefix, part.array->metadata(), part.chunk_index);
     std::lock_guard lock(mutex_);
     files_.insert(part.array->store->Describe(key));
     directories_.insert(part.array->path);
@@ -133,7 +133,7 @@ Status CheckChunkFiles(const ZarrArray::State& array,
   return ForEachChunk(
       grid, WrittenBox(tensor, chunks), [&](const Shape& index) -> Status {
         const std::string key =
-            zarr::ChunkKey(array.prefix, array.format.metadata, index);
+            zarr::ChunkKey(array.prefix, array.metadata(), index);
         const Result<ObjectInfo> info = array.store->Stat(key);
         if (info.status().code() == StatusCode::kNotFound) {
           return CheckpointingError(

@@ -4,9 +4,12 @@
 #include "base/cancel.h"
 #include "base/executor.h"
 #include "base/status_macros.h"
+#include "checkpoint/restore/restore.h"
 #include "spec/handles.h"
 #include "spec/spec_json.h"
 #include "tensor/copy.h"
+#include "zarr/format/chunk_key.h"
+#include "zarr/read_plan.h"
 
 namespace holdfast::spec {
 namespace {
@@ -15,16 +18,21 @@ std::string DriverOfFormat(int zarr_format) {
   return std::string(zarr_format == 3 ? kZarrVer3 : kZarrVer2);
 }
 
-class ZarrHandle final : public SpecHandle {
+// Also the home of its one array: what fails is told in TensorStore's words.
+class ZarrHandle final : public SpecHandle, private ArrayHome {
  public:
   ZarrHandle(OpenedKvStore kvstore, OrderedJson kvstore_json, zarr::Array array,
+             std::shared_ptr<const ArrayLayout> layout, bool refuses_missing,
              const OpenSpecOptions& options)
       : kvstore_(std::move(kvstore)),
         kvstore_json_(std::move(kvstore_json)),
         array_(std::move(array)),
+        layout_(std::move(layout)),
+        refuses_missing_(refuses_missing),
         driver_(DriverOfFormat(array_.metadata().zarr_format)),
-        thread_count_(options.context.run_options().thread_count),
+        run_options_(options.context.run_options()),
         cancel_(options.cancel) {
+    run_options_.cancel = options.cancel;
     const auto& sharding = array_.metadata().sharding;
     read_chunk_shape_ =
         sharding ? sharding->chunk_shape : array_.metadata().chunk_shape;
@@ -57,15 +65,15 @@ class ZarrHandle final : public SpecHandle {
 
   Status ReadInto(const Shape& origin, const ArrayView& target) const override {
     HF_RETURN_IF_ERROR(CheckBox(origin, target.shape));
-    const Box box{origin, target.shape};
-    if (target.dtype == dtype()) {
-      return array_.Read(box, target, &executor(), &cancel_);
-    }
-    HF_ASSIGN_OR_RETURN(Array stored, Array::Allocate(dtype(), target.shape));
-    HF_RETURN_IF_ERROR(
-        array_.Read(box, stored.mutable_view(), &executor(), &cancel_));
-    ConvertStrided(stored.view(), target);
-    return Status();
+    if (ElementCount(target.shape) == 0) return Status();
+    Run run(run_options_, array_store().requests_in_flight());
+    HF_ASSIGN_OR_RETURN(
+        RestorePlan plan,
+        PlanRestore(
+            {{this, {"", kvstore_.prefix, layout_.get()}, origin, target}},
+            run));
+    Stats stats;
+    return Restore(std::move(plan), run, stats);
   }
 
   Status Write(const Shape& origin, const ConstArrayView& source) override {
@@ -84,6 +92,20 @@ class ZarrHandle final : public SpecHandle {
   Status Commit() override { return kvstore_.commit(); }
 
  private:
+  Store& array_store() const override { return *kvstore_.store; }
+  ByteCheck byte_check() const override { return ByteCheck::kByCodecAlone; }
+  bool refuses_missing_chunks() const override { return refuses_missing_; }
+  std::optional<Status> Explain(const ReadableArray& array,
+                                std::string_view key,
+                                const Status& failure) const override {
+    const auto index =
+        zarr::ParseChunkKey(array_.metadata(), key.substr(array.prefix.size()));
+    if (failure.code() != StatusCode::kNotFound || !index) return failure;
+    return failure.WithContext(
+        zarr::DescribeChunk(*index, array_store().Describe(key)) +
+        " is missing");
+  }
+
   Status NoJson() const {
     return InvalidArgumentError("driver \"" + driver_ + "\" holds no JSON");
   }
@@ -103,10 +125,10 @@ class ZarrHandle final : public SpecHandle {
                            ShapeToString(whole));
   }
 
-  // Threads start with the first read or write.
+  // Threads start with the first write.
   Executor& executor() const {
     std::call_once(executor_once_, [this] {
-      executor_ = std::make_unique<Executor>(thread_count_);
+      executor_ = std::make_unique<Executor>(run_options_.thread_count);
     });
     return *executor_;
   }
@@ -114,8 +136,10 @@ class ZarrHandle final : public SpecHandle {
   const OpenedKvStore kvstore_;
   const OrderedJson kvstore_json_;
   const zarr::Array array_;
+  const std::shared_ptr<const ArrayLayout> layout_;
+  const bool refuses_missing_;
   const std::string driver_;
-  const int thread_count_;
+  RunOptions run_options_;
   const CancelToken cancel_;
   Shape read_chunk_shape_;
   mutable std::once_flag executor_once_;
@@ -130,9 +154,6 @@ class ZarrOpener {
         spec.metadata_key.empty()
             ? std::string(zarr::MetadataKey(spec.constraints.zarr_format))
             : spec.metadata_key;
-    array_options_.missing = spec.fill_missing_data_reads
-                                 ? zarr::MissingChunks::kFill
-                                 : zarr::MissingChunks::kRefuse;
     array_options_.store_data_equal_to_fill_value =
         spec.store_data_equal_to_fill_value;
     array_options_.write = kvstore.write;
@@ -238,15 +259,21 @@ Result<std::unique_ptr<SpecHandle>> OpenZarr(const ZarrSpec& spec,
   HF_ASSIGN_OR_RETURN(OpenedKvStore kvstore, OpenStore(spec.kvstore, options));
   Result<zarr::Array> array = ZarrOpener(spec, kvstore).Run();
   if (!array.ok()) {
-    // Array::Create and Open say so themselves where they fail.
+    // Array::Create says so themselves where they fail.
     const std::string context = "Error opening \"" +
                                 DriverOfFormat(spec.constraints.zarr_format) +
                                 "\" driver";
     if (array.status().message().starts_with(context)) return array.status();
     return array.status().WithContext(context);
   }
+  const bool refuses_missing = !spec.fill_missing_data_reads;
+  HF_ASSIGN_OR_RETURN(std::shared_ptr<const ArrayLayout> layout,
+                      MakeArrayLayout(array->metadata(),
+                                      refuses_missing ? MissingChunks::kRefuse
+                                                      : MissingChunks::kFill));
   return std::unique_ptr<SpecHandle>(std::make_unique<ZarrHandle>(
-      std::move(kvstore), spec.kvstore.ToJson(), *std::move(array), options));
+      std::move(kvstore), spec.kvstore.ToJson(), *std::move(array),
+      std::move(layout), refuses_missing, options));
 }
 
 }  // namespace holdfast::spec

@@ -83,6 +83,17 @@ std::vector<Box> ChunkGrid::ChunkBoxes() const {
   return boxes;
 }
 
+int64_t CountChunks(const ChunkGrid& grid, const Box& box) {
+  if (IsEmpty(box)) return 0;
+  Shape counts(box.shape.size());
+  for (size_t d = 0; d < counts.size(); ++d) {
+    const int64_t extent = grid.chunk_shape[d];
+    const int64_t last = (box.origin[d] + box.shape[d] - 1) / extent;
+    counts[d] = last - box.origin[d] / extent + 1;
+  }
+  return ElementCount(counts);
+}
+
 Status ForEachChunk(const ChunkGrid& grid, const Box& box,
                     const std::function<Status(const Shape& index)>& fn) {
   if (IsEmpty(box)) return Status();

@@ -27,6 +27,9 @@ struct ChunkGrid {
   std::vector<Box> ChunkBoxes() const;
 };
 
+// Chunks that `box` touches; saturates. REQUIRES: box within the array.
+int64_t CountChunks(const ChunkGrid& grid, const Box& box);
+
 // Calls fn(index) for each chunk that `box` touches, in C order, until fn
 // fails. REQUIRES: box within the array.
 Status ForEachChunk(const ChunkGrid& grid, const Box& box,

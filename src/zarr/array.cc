@@ -16,68 +16,10 @@ namespace {
 // Chunks are planned this many at a time.
 constexpr int64_t kPlanChunksMax = 4096;
 
-std::string Driver(std::string_view metadata_key) {
-  return metadata_key == MetadataKey(3) ? "zarr3" : "zarr";
-}
-
-Status AtOpen(std::string_view metadata_key, const Status& status) {
-  return status.WithContext("Error opening \"" + Driver(metadata_key) +
-                            "\" driver");
-}
-
-Result<ArrayMetadata> ParseAs(std::string_view metadata_key,
-                              std::string_view text) {
-  if (metadata_key == MetadataKey(2)) return ParseV2(text);
-  if (metadata_key == MetadataKey(3)) return ParseV3(text);
-  return ParseMetadata(text);
-}
-
-Result<ArrayMetadata> ReadMetadata(Store& store, const std::string& prefix,
-                                   std::string_view metadata_key) {
-  const std::string key = prefix + std::string(metadata_key);
-  const Result<Bytes> text = store.Read(key);
-  const std::string place = "\"" + store.Describe(key) + "\"";
-  if (text.status().code() == StatusCode::kNotFound) {
-    return AtOpen(metadata_key,
-                  NotFoundError("Metadata at " + place + " does not exist"));
-  }
-  if (!text.ok()) return AtOpen(metadata_key, text.status());
-  Result<ArrayMetadata> metadata = ParseAs(metadata_key, text->view());
-  if (metadata.ok()) return metadata;
-  return AtOpen(metadata_key,
-                metadata.status().WithContext("Error reading " + place));
-}
-
-Result<ArrayMetadata> FindMetadata(Store& store, const std::string& prefix,
-                                   const std::string& metadata_key) {
-  if (!metadata_key.empty()) return ReadMetadata(store, prefix, metadata_key);
-  Result<ArrayMetadata> v2 = ReadMetadata(store, prefix, MetadataKey(2));
-  if (v2.status().code() != StatusCode::kNotFound) return v2;
-  Result<ArrayMetadata> v3 = ReadMetadata(store, prefix, MetadataKey(3));
-  if (v3.status().code() != StatusCode::kNotFound) return v3;
-  return NotFoundError("no zarr array at \"" + store.Describe(prefix) +
-                       "\": neither .zarray nor zarr.json exists");
-}
-
 Status CheckPrefix(const std::string& prefix) {
   if (prefix.empty() || prefix.back() == '/') return Status();
   return InvalidArgumentError("prefix of a zarr array: got \"" + prefix +
                               "\", want \"\" or one that ends in '/'");
-}
-
-// Runs fn for each item, in parallel if there is an executor.
-template <typename Plan, typename Fn>
-Status ForEachItem(const Plan& plan, Executor* executor,
-                   const CancelToken* cancel, Fn fn) {
-  if (executor != nullptr) {
-    return executor->ParallelFor(
-        plan.size(), [&](size_t i, int) { return fn(plan[i]); }, cancel);
-  }
-  for (const auto& item : plan) {
-    if (cancel != nullptr) HF_RETURN_IF_ERROR(cancel->Check());
-    HF_RETURN_IF_ERROR(fn(item));
-  }
-  return Status();
 }
 
 }  // namespace
@@ -87,14 +29,9 @@ struct Array::State {
   std::string prefix;
   ArrayOptions options;
   ChunkFormat format;
-  // Reads what a partial write keeps. Missing chunks are the fill value there,
-  // whatever the options say.
-  ChunkFormat update_format;
   CodecContextPool contexts;
 
   Status CheckView(const Box& box, const ConstArrayView& view) const;
-  Status ReadOne(const ReadItem& item, const ArrayView& target,
-                 const CancelToken* cancel);
   Status WriteOne(const WriteItem& item, const ConstArrayView& source,
                   const CancelToken* cancel);
   Status Update(const WriteItem& item, const ConstArrayView& part,
@@ -128,22 +65,6 @@ Status Array::State::CheckView(const Box& box,
   return Status();
 }
 
-Status Array::State::ReadOne(const ReadItem& item, const ArrayView& target,
-                             const CancelToken* cancel) {
-  CodecContextPool::Lease context = contexts.Take();
-  const ArrayView part = Subview(target, item.box_in_target);
-  const Status status = ReadChunkBox(*store, item.key, format,
-                                     item.box_in_chunk, part, *context, cancel);
-  if (status.code() != StatusCode::kNotFound) return status;
-  if (options.missing == MissingChunks::kFill) {
-    FillStrided(part, format.metadata.fill_element.data());
-    return Status();
-  }
-  return status.WithContext(
-      DescribeChunk(item.chunk_index, store->Describe(item.key)) +
-      " is missing");
-}
-
 // Reads the chunk, puts `part` in its place and writes the chunk back.
 Status Array::State::Update(const WriteItem& item, const ConstArrayView& part,
                             CodecContext& context, const CancelToken* cancel) {
@@ -152,8 +73,8 @@ Status Array::State::Update(const WriteItem& item, const ConstArrayView& part,
       holdfast::Array::Allocate(format.metadata.dtype, item.stored_shape));
   const ArrayView view = chunk.mutable_view();
   const Status status =
-      ReadChunkBox(*store, item.key, update_format, BoxOf(item.stored_shape),
-                   view, context, cancel);
+      ReadChunkBox(*store, item.key, format, BoxOf(item.stored_shape), view,
+                   context, cancel);
   if (status.code() == StatusCode::kNotFound) {
     FillStrided(view, format.metadata.fill_element.data());
   } else {
@@ -185,24 +106,13 @@ Result<Array> Array::Assume(Store* store, std::string prefix,
   state->store = store;
   state->prefix = std::move(prefix);
   state->options = options;
-  HF_ASSIGN_OR_RETURN(state->update_format,
-                      MakeChunkFormat(metadata, codec_options));
-  codec_options.missing = options.missing;
   HF_ASSIGN_OR_RETURN(state->format, MakeChunkFormat(metadata, codec_options));
   return Array(std::move(state));
 }
 
-Result<Array> Array::Open(Store* store, std::string prefix,
-                          const OpenOptions& options) {
-  HF_RETURN_IF_ERROR(CheckPrefix(prefix));
-  HF_ASSIGN_OR_RETURN(const ArrayMetadata metadata,
-                      FindMetadata(*store, prefix, options.metadata_key));
-  return Assume(store, std::move(prefix), metadata, options);
-}
-
 Result<Array> Array::Create(Store* store, std::string prefix,
                             const ArrayMetadata& metadata,
-                            const CreateOptions& options) {
+                            const ArrayOptions& options) {
   HF_ASSIGN_OR_RETURN(Array array, Assume(store, prefix, metadata, options));
   HF_ASSIGN_OR_RETURN(const std::string text, SerializeMetadata(metadata));
   const std::string key =
@@ -219,30 +129,18 @@ const ArrayMetadata& Array::metadata() const { return state_->format.metadata; }
 
 const std::string& Array::prefix() const { return state_->prefix; }
 
-Status Array::Read(const Box& box, const ArrayView& target, Executor* executor,
-                   const CancelToken* cancel) const {
-  HF_RETURN_IF_ERROR(state_->CheckView(box, target));
-  for (const Box& part : SplitByChunks(metadata(), box, kPlanChunksMax)) {
-    const ArrayView view = Subview(target, Relative(part, box.origin));
-    const ReadPlan plan = PlanRead(metadata(), prefix(), part);
-    HF_RETURN_IF_ERROR(
-        ForEachItem(plan, executor, cancel, [&](const ReadItem& item) {
-          return state_->ReadOne(item, view, cancel);
-        }));
-  }
-  return Status();
-}
-
 Status Array::Write(const Box& box, const ConstArrayView& source,
                     Executor* executor, const CancelToken* cancel) const {
   HF_RETURN_IF_ERROR(state_->CheckView(box, source));
+  Executor alone(1);
+  if (executor == nullptr) executor = &alone;
   for (const Box& part : SplitByChunks(metadata(), box, kPlanChunksMax)) {
     const ConstArrayView view = Subview(source, Relative(part, box.origin));
     const WritePlan plan = PlanWrite(metadata(), prefix(), part);
-    HF_RETURN_IF_ERROR(
-        ForEachItem(plan, executor, cancel, [&](const WriteItem& item) {
-          return state_->WriteOne(item, view, cancel);
-        }));
+    HF_RETURN_IF_ERROR(executor->ParallelFor(
+        plan.size(),
+        [&](size_t i, int) { return state_->WriteOne(plan[i], view, cancel); },
+        cancel));
   }
   return Status();
 }

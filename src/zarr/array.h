@@ -1,15 +1,14 @@
-// Array: a zarr v2 or v3 array in a Store, read and written by boxes.
+// Array: a zarr v2 or v3 array in a Store, written by boxes. (What reads boxes
+// of arrays is checkpoint/restore.)
 //
-// Thread-safety: Read and Write may be called from any thread; writes that
-// touch the same chunk must not run at once with each other or with reads of it
-// (a partly covered chunk is read, changed and written back).
+// Thread-safety: Write may be called from any thread; writes that touch the
+// same chunk must not run at once with each other or with reads of it (a partly
+// covered chunk is read, changed and written back).
 // Ownership: borrows the Store, which must outlive it; copies share the rest.
 // Units: boxes in elements, outermost dimension first.
-// Errors: NotFound when there is no metadata, or for a missing chunk under
-// MissingChunks::kRefuse (key and chunk index in the message);
-// InvalidArgument for a box outside the array or a view of another dtype or
-// shape; those of metadata, chunks and the store. A failed Read leaves the
-// target partly written, a failed Write the array.
+// Errors: AlreadyExists for metadata that is there; InvalidArgument for a box
+// outside the array or a view of another dtype or shape; those of metadata,
+// chunks and the store. A failed Write leaves the array partly written.
 #pragma once
 
 #include <memory>
@@ -24,10 +23,8 @@
 namespace holdfast::zarr {
 
 struct ArrayOptions {
-  // Key of the metadata after the prefix. Empty: ".zarray" or "zarr.json"
-  // (Open takes what is there, ".zarray" first).
+  // Key of the metadata after the prefix. Empty: ".zarray" or "zarr.json".
   std::string metadata_key;
-  MissingChunks missing = MissingChunks::kFill;
   // False leaves out chunks and inner chunks equal to the fill value.
   bool store_data_equal_to_fill_value = true;
   // Content checksums in zstd frames (ChunkCodecOptions).
@@ -37,18 +34,14 @@ struct ArrayOptions {
   // Create: replace metadata that exists, and leave its chunks as they are.
   bool overwrite = false;
 };
-using OpenOptions = ArrayOptions;
-using CreateOptions = ArrayOptions;
 
 class Array {
  public:
-  // `prefix` is "" or ends in '/': "a.b/".
-  static Result<Array> Open(Store* store, std::string prefix,
-                            const OpenOptions& options = {});
-  // Writes the metadata. AlreadyExists unless options.overwrite.
+  // `prefix` is "" or ends in '/': "a.b/". Writes the metadata. AlreadyExists
+  // unless options.overwrite.
   static Result<Array> Create(Store* store, std::string prefix,
                               const ArrayMetadata& metadata,
-                              const CreateOptions& options = {});
+                              const ArrayOptions& options = {});
   // No I/O: the metadata is known, or another process writes it.
   static Result<Array> Assume(Store* store, std::string prefix,
                               const ArrayMetadata& metadata,
@@ -59,11 +52,8 @@ class Array {
   DType dtype() const { return metadata().dtype; }
   const std::string& prefix() const;
 
-  // target = the box. `executor` and `cancel` may be null.
-  Status Read(const Box& box, const ArrayView& target,
-              Executor* executor = nullptr,
-              const CancelToken* cancel = nullptr) const;
-  // The box = source. Chunks are stored in no particular order.
+  // The box = source. Chunks are stored in no particular order. `executor` and
+  // `cancel` may be null.
   Status Write(const Box& box, const ConstArrayView& source,
                Executor* executor = nullptr,
                const CancelToken* cancel = nullptr) const;

@@ -294,8 +294,7 @@ TEST(CheckCopy, FindsWhatDiffers) {
         {{"a", std::move(more)},
          {"w", Tree(Array::FromBytes(DType::kInt32, {100}, values.data()))}});
     EXPECT_TRUE(Save(scratch.path() + "/" + name, tree).ok());
-    return std::move(OpenedCheckpoint::Open(scratch.path() + "/" + name, {},
-                                            ItemDetail::kForReading))
+    return std::move(OpenedCheckpoint::Open(scratch.path() + "/" + name, {}))
         .value();
   };
   const auto source = save("s", Tree("text"));

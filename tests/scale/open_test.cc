@@ -37,7 +37,7 @@ std::string PrngImplOf(std::shared_ptr<Store> store) {
   place.directory = "memory";
   place.kind = ItemKind::kPytree;
   place.store = std::move(store);
-  const auto item = Item::Open(place, {}, ItemDetail::kForReading);
+  const auto item = Item::Open(place, {});
   EXPECT_TRUE(item.ok()) << item.status().ToString();
   return (*item)->leaves()[0].info.prng_impl;
 }

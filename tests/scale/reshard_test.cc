@@ -280,7 +280,7 @@ void RestoreRank(const std::vector<Subject>& subjects,
   place.directory = "memory";
   place.kind = ItemKind::kPytree;
   place.store = std::move(store);
-  auto item = Item::Open(place, {}, ItemDetail::kForReading);
+  auto item = Item::Open(place, {});
   ASSERT_TRUE(item.ok()) << item.status().ToString();
   const ParamArrays params = ParamArrays::Of(std::move(item).value());
   ASSERT_EQ(params.size(), subjects.size());

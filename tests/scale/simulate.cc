@@ -398,8 +398,7 @@ Status OpenMerged(std::shared_ptr<Store> store, CountingStore& counting) {
   place.store = std::move(store);
   counting.ResetCounters();
   Clock clock;
-  HF_ASSIGN_OR_RETURN(const auto item,
-                      Item::Open(place, {}, ItemDetail::kForLoading));
+  HF_ASSIGN_OR_RETURN(const auto item, Item::Open(place, {}));
   clock.Report("open");
   Report("open, bytes read", counting.counters().read_bytes / 1e6, "MB");
   for (const StoredLeaf& leaf : item->leaves()) {

@@ -1,8 +1,8 @@
 // ArrayHome: where the arrays of one place lie, and what is promised of their
-// bytes; StoredArray: one of them. An Item is a home, and so is whatever else
+// bytes; ReadableArray: one of them. An Item is a home, and so is whatever else
 // keeps zarr arrays: a Megatron checkpoint, the key-value store of a spec.
 //
-// Thread-safety: const methods from any thread. Ownership: a StoredArray
+// Thread-safety: const methods from any thread. Ownership: a ReadableArray
 // borrows; the home outlives what reads from it.
 // Errors: of CheckStillThere: Unavailable.
 #pragma once
@@ -23,13 +23,13 @@ enum class ByteCheck : uint8_t {
   kByCodecAlone,
 };
 
-struct StoredArray {
+struct ReadableArray {
   std::string_view name;    // of the leaf, for messages
   std::string_view prefix;  // of its keys in the home's store
   const ArrayLayout* layout = nullptr;
 
   DType dtype() const { return layout->format.metadata.dtype; }
-  bool operator==(const StoredArray&) const = default;
+  bool operator==(const ReadableArray&) const = default;
 };
 
 class ArrayHome {
@@ -43,7 +43,7 @@ class ArrayHome {
   virtual Status CheckStillThere() const { return Status(); }
   // The words of the home's own world for a chunk that cannot be read; nullopt
   // where it has none. `failure` names the place of the chunk.
-  virtual std::optional<Status> Explain(const StoredArray& /*array*/,
+  virtual std::optional<Status> Explain(const ReadableArray& /*array*/,
                                         std::string_view /*key*/,
                                         const Status& /*failure*/) const {
     return std::nullopt;

@@ -64,9 +64,8 @@ ValueKind KindOfValue(const Tree& value) {
 // Opens one item, step by step; each step fills in part of the Item.
 class ItemOpener {
  public:
-  ItemOpener(const ItemPlace& place, const OpenOptions& options,
-             ItemDetail detail)
-      : item_(new Item(place)), options_(options), detail_(detail) {}
+  ItemOpener(const ItemPlace& place, const OpenOptions& options)
+      : item_(new Item(place)), options_(options) {}
 
   Result<std::unique_ptr<Item>> OpenArrays(
       const std::vector<Item::ArrayRequest>& requests) {
@@ -228,7 +227,7 @@ class ItemOpener {
     }
     // From a server all nodes come in few batches, and one by one they do not.
     const bool is_remote = files().requests_in_flight() > 1;
-    if (detail_ == ItemDetail::kFull || (is_remote && item_->use_ocdbt())) {
+    if (options_.stored_sizes || (is_remote && item_->use_ocdbt())) {
       HF_RETURN_IF_ERROR(BuildIndex());
     } else if (is_remote) {
       ReadArraysAhead(metadata);
@@ -441,7 +440,7 @@ class ItemOpener {
                                               : metadata.chunk_shape;
     leaf.info.codecs = leaf.layout->codecs_text;
     leaf.info.chunk_count = leaf.layout->grid.ChunkCount();
-    if (detail_ == ItemDetail::kFull) {
+    if (options_.stored_sizes) {
       leaf.info.stored_bytes = array.stored_bytes;
     }
     leaf.info.decoded_bytes =
@@ -550,7 +549,6 @@ class ItemOpener {
 
   std::unique_ptr<Item> item_;
   const OpenOptions& options_;
-  const ItemDetail detail_;
   std::optional<ArrayLayoutCache> layouts_;
   std::optional<ArrayIndex> index_;
   std::unordered_map<std::string, Result<StoredArray>> arrays_ahead_;
@@ -576,14 +574,12 @@ Result<std::unique_ptr<Item>> Item::OpenArrays(
   ItemPlace place;
   place.directory = directory;
   place.kind = use_ocdbt ? ItemKind::kOcdbt : ItemKind::kZarr;
-  return ItemOpener(place, options, ItemDetail::kForReading)
-      .OpenArrays(requests);
+  return ItemOpener(place, options).OpenArrays(requests);
 }
 
 Result<std::unique_ptr<Item>> Item::Open(const ItemPlace& place,
-                                         const OpenOptions& options,
-                                         ItemDetail detail) {
-  return ItemOpener(place, options, detail).Open();
+                                         const OpenOptions& options) {
+  return ItemOpener(place, options).Open();
 }
 
 }  // namespace holdfast

@@ -42,21 +42,13 @@ struct StoredLeaf {
   Status problem;
 
   // REQUIRES: a layout.
-  StoredArray array() const { return {info.name, prefix, layout.get()}; }
-};
-
-// How much Open finds out.
-enum class ItemDetail : uint8_t {
-  kForLoading,  // what Load and Verify need
-  kForReading,  // also what tells people about the leaves
-  kFull,        // also stored sizes, which costs a walk of the directories
+  ReadableArray array() const { return {info.name, prefix, layout.get()}; }
 };
 
 class Item final : public ArrayHome {
  public:
   static Result<std::unique_ptr<Item>> Open(const ItemPlace& place,
-                                            const OpenOptions& options,
-                                            ItemDetail detail);
+                                            const OpenOptions& options);
 
   // Of the arrays asked for alone, in that order, by their own metadata: one
   // that is not there keeps its place with the reason.

@@ -41,7 +41,7 @@ Result<PlannedChunk> LocateChunk(const RestoreTarget& target, uint32_t number,
                                  const Shape& chunk_index) {
   const ArrayLayout& layout = *target.array.layout;
   PlannedChunk chunk;
-  chunk.target = number;
+  chunk.group = number;
   chunk.box = layout.grid.ChunkBox(chunk_index);
   const std::string key = ChunkKeyOf(target.array, chunk.box);
   Result<ObjectLocation> location = target.home->array_store().Locate(key);
@@ -54,6 +54,9 @@ Result<PlannedChunk> LocateChunk(const RestoreTarget& target, uint32_t number,
                                          std::string(target.array.name));
   }
   if (target.home->refuses_missing_chunks()) {
+    const std::optional<Status> words =
+        target.home->Explain(target.array, key, location.status());
+    if (words) return *words;
     return NotFoundError("leaf " + std::string(target.array.name) + ": chunk " +
                          BoxToString(chunk.box) + " is missing: " +
                          std::string(location.status().message()));
@@ -105,22 +108,12 @@ class Locator {
   Status Locate() {
     if (group_.boxes != nullptr) return LocateShared();
     const Box box = BoxOfTarget(target_);
-    HF_RETURN_IF_ERROR(CheckCount(CountChunks(box)));
+    HF_RETURN_IF_ERROR(CheckCount(CountChunks(grid_, box)));
     return ForEachChunk(grid_, box,
                         [&](const Shape& index) { return Add(index); });
   }
 
  private:
-  int64_t CountChunks(const Box& box) const {
-    Shape counts(box.shape.size());
-    for (size_t d = 0; d < counts.size(); ++d) {
-      const int64_t extent = grid_.chunk_shape[d];
-      const int64_t last = (box.origin[d] + box.shape[d] - 1) / extent;
-      counts[d] = IsEmpty(box) ? 0 : last - box.origin[d] / extent + 1;
-    }
-    return ElementCount(counts);
-  }
-
   Status CheckCount(int64_t chunk_count) const {
     return CheckChunkCount(target_.array.name, chunk_count);
   }
@@ -131,7 +124,7 @@ class Locator {
     std::vector<int64_t> numbers;
     for (size_t i = 0; i < group_.boxes->size(); ++i) {
       const Box& box = group_.boxes->box(i);
-      HF_RETURN_IF_ERROR(CheckCount(CountChunks(box)));
+      HF_RETURN_IF_ERROR(CheckCount(CountChunks(grid_, box)));
       HF_RETURN_IF_ERROR(ForEachChunk(grid_, box, [&](const Shape& index) {
         int64_t number = 0;
         for (size_t d = 0; d < index.size(); ++d) {
@@ -222,9 +215,8 @@ Status CheckChunkCount(std::string_view leaf_name, int64_t chunk_count) {
       "); read it in slices");
 }
 
-Result<std::vector<PlannedChunk>> LocateChunks(
-    const std::vector<RestoreTarget>& targets, Run& run) {
-  const std::vector<TargetGroup> groups = GroupTargets(targets);
+Result<RestorePlan> PlanRestore(std::vector<RestoreTarget> targets, Run& run) {
+  std::vector<TargetGroup> groups = GroupTargets(targets);
   std::vector<std::vector<PlannedChunk>> parts(groups.size());
   HF_RETURN_IF_ERROR(run.executor().ParallelFor(
       groups.size(),
@@ -238,7 +230,10 @@ Result<std::vector<PlannedChunk>> LocateChunks(
   for (std::vector<PlannedChunk>& part : parts) {
     std::move(part.begin(), part.end(), std::back_inserter(chunks));
   }
-  return chunks;
+  RestorePlan plan = JoinChunks(std::move(chunks));
+  plan.targets = std::move(targets);
+  plan.groups = std::move(groups);
+  return plan;
 }
 
 }  // namespace holdfast

@@ -1,5 +1,5 @@
-// Locating: which stored chunks the targets of a restore need, and where they
-// lie. Reads metadata only.
+// PlanRestore: which stored chunks the targets of a restore need, where they
+// lie, and how they are read. Reads metadata only.
 //
 // Thread-safety: one call a Run at a time.
 // Errors: DataLoss, NotFound and ResourceExhausted, naming leaf and chunk;
@@ -21,11 +21,11 @@ inline constexpr int64_t kChunkCountMax = int64_t{1} << 22;
 // ResourceExhausted, naming the leaf.
 Status CheckChunkCount(std::string_view leaf_name, int64_t chunk_count);
 
-// The chunks of all targets, located, each once; the views of whole leaves are
-// not needed yet. Reads metadata only. DataLoss when an array claims more
-// elements than its stored bytes can hold: call it before taking memory for
-// them. REQUIRES: targets of one leaf are neighbours, and not empty.
-Result<std::vector<PlannedChunk>> LocateChunks(
-    const std::vector<RestoreTarget>& targets, Run& run);
+// The chunks of all targets, located, each once, and joined into reads; the
+// views of whole arrays are not needed yet. Reads metadata only. DataLoss when
+// an array claims more elements than its stored bytes can hold: call it before
+// taking memory for them. REQUIRES: targets of one array are neighbours, and
+// not empty.
+Result<RestorePlan> PlanRestore(std::vector<RestoreTarget> targets, Run& run);
 
 }  // namespace holdfast

@@ -28,11 +28,10 @@ bool IsRemote(const Store& store) { return store.requests_in_flight() > 1; }
 // Runs the reads of a plan.
 class Restorer {
  public:
-  Restorer(const std::vector<RestoreTarget>& targets, const RestorePlan& plan,
-           const CountedStores& stores, Run& run,
+  Restorer(const RestorePlan& plan, const CountedStores& stores, Run& run,
            std::vector<AbsentChunk>* absent)
-      : targets_(targets),
-        groups_(GroupTargets(targets)),
+      : targets_(plan.targets),
+        groups_(plan.groups),
         plan_(plan),
         stores_(stores),
         run_(run),
@@ -91,7 +90,7 @@ class Restorer {
   }
 
   const TargetGroup& GroupOf(const PlannedChunk& chunk) const {
-    return groups_[chunk.target];
+    return groups_[chunk.group];
   }
   // The first of its targets: home and array are those of all.
   const RestoreTarget& TargetOf(const PlannedChunk& chunk) const {
@@ -540,7 +539,7 @@ class Restorer {
   }
 
   const std::vector<RestoreTarget>& targets_;
-  const std::vector<TargetGroup> groups_;
+  const std::vector<TargetGroup>& groups_;
   const RestorePlan& plan_;
   const CountedStores& stores_;
   Run& run_;
@@ -562,31 +561,29 @@ Status CheckStillThere(const std::vector<RestoreTarget>& targets) {
 
 }  // namespace
 
-Status Restore(const std::vector<RestoreTarget>& targets,
-               std::vector<PlannedChunk> chunks, Run& run, Stats& stats,
+Status Restore(RestorePlan plan, Run& run, Stats& stats,
                std::vector<AbsentChunk>* absent) {
   Stopwatch watch;
   CountedStores stores;
-  for (const RestoreTarget& target : targets) {
+  for (const RestoreTarget& target : plan.targets) {
     stores.Add(&target.home->array_store());
   }
   uint64_t inline_bytes = 0;
-  for (PlannedChunk& chunk : chunks) {
+  for (PlannedChunk& chunk : plan.chunks) {
     ObjectLocation& location = chunk.location;
     if (location.inline_value) inline_bytes += location.inline_value->size();
     if (location.store) location.store = stores.Add(location.store);
   }
-  const RestorePlan plan = MakeRestorePlan(std::move(chunks));
   stats.plan_seconds += watch.Lap();
   stats.chunk_count += plan.chunks.size();
-  stats.decoded_bytes += WantedBytes(targets);
-  Restorer restorer(targets, plan, stores, run, absent);
+  stats.decoded_bytes += WantedBytes(plan.targets);
+  Restorer restorer(plan, stores, run, absent);
   const Status restored = run.executor().ParallelFor(
       plan.reads.size(),
       [&](size_t read, int worker) { return restorer.Execute(read, worker); },
       &run.cancel());
   // It explains what failed, too.
-  HF_RETURN_IF_ERROR(CheckStillThere(targets));
+  HF_RETURN_IF_ERROR(CheckStillThere(plan.targets));
   HF_RETURN_IF_ERROR(restored);
   stats.transfer_seconds += watch.Lap();
   stats.stored_bytes += inline_bytes + stores.read_bytes();

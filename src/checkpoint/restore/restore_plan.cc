@@ -15,7 +15,7 @@ bool IsRanged(const PlannedChunk& chunk) {
 bool ChunkLess(const PlannedChunk& a, const PlannedChunk& b) {
   const bool a_ranged = IsRanged(a), b_ranged = IsRanged(b);
   if (a_ranged != b_ranged) return b_ranged;
-  if (!a_ranged) return a.target < b.target;
+  if (!a_ranged) return a.group < b.group;
   return std::tie(a.location.key, a.location.offset) <
          std::tie(b.location.key, b.location.offset);
 }
@@ -88,7 +88,7 @@ void JoinRanged(size_t first, RestorePlan& plan) {
 
 }  // namespace
 
-RestorePlan MakeRestorePlan(std::vector<PlannedChunk> chunks) {
+RestorePlan JoinChunks(std::vector<PlannedChunk> chunks) {
   RestorePlan plan;
   plan.chunks = std::move(chunks);
   if (!std::is_sorted(plan.chunks.begin(), plan.chunks.end(), ChunkLess)) {

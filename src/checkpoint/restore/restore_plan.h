@@ -11,21 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "storage/store.h"
-#include "tensor/box.h"
+#include "checkpoint/restore/restore_target.h"
 
 namespace holdfast {
-
-// One stored chunk that is wanted.
-struct PlannedChunk {
-  uint32_t target = 0;  // number of the wanted array
-  Box box;              // the part of the array it covers
-  ObjectLocation location;
-  bool is_missing = false;  // filled with the fill value
-  // Decoded bytes of the part that is wanted and can be read by itself; 0: the
-  // whole chunk is read.
-  uint64_t part_bytes = 0;
-};
 
 // Chunks [first, last) read together.
 struct PlannedRead {
@@ -36,6 +24,9 @@ struct PlannedRead {
 };
 
 struct RestorePlan {
+  // What is wanted; their views may be set, or moved, until the plan is run.
+  std::vector<RestoreTarget> targets;
+  std::vector<TargetGroup> groups;   // of the targets
   std::vector<PlannedChunk> chunks;  // inline first, then by file and offset
   std::vector<PlannedRead> reads;
 };
@@ -52,7 +43,7 @@ inline constexpr uint64_t kRemoteAloneBytesMin = 4 << 20;
 // Inline and missing chunks handed to a thread at a time.
 inline constexpr size_t kInlineBatchCount = 128;
 
-// Sorts `chunks` and joins them into reads.
-RestorePlan MakeRestorePlan(std::vector<PlannedChunk> chunks);
+// Sorts `chunks` and joins them into reads, for no targets.
+RestorePlan JoinChunks(std::vector<PlannedChunk> chunks);
 
 }  // namespace holdfast

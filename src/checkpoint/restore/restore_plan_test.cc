@@ -12,7 +12,7 @@ namespace {
 PlannedChunk Ranged(uint32_t target, std::string key, uint64_t offset,
                     uint64_t byte_count) {
   PlannedChunk chunk;
-  chunk.target = target;
+  chunk.group = target;
   chunk.location.key = std::move(key);
   chunk.location.offset = offset;
   chunk.location.byte_count = byte_count;
@@ -21,15 +21,15 @@ PlannedChunk Ranged(uint32_t target, std::string key, uint64_t offset,
 
 PlannedChunk Inline(uint32_t target) {
   PlannedChunk chunk;
-  chunk.target = target;
+  chunk.group = target;
   chunk.location.inline_value = Bytes(std::string("x"));
   return chunk;
 }
 
 TEST(RestorePlan, JoinsNeighboursInOffsetOrder) {
   const RestorePlan plan =
-      MakeRestorePlan({Ranged(0, "d/b", 0, 10), Ranged(1, "d/a", 100, 50),
-                       Ranged(2, "d/a", 0, 100), Inline(3)});
+      JoinChunks({Ranged(0, "d/b", 0, 10), Ranged(1, "d/a", 100, 50),
+                  Ranged(2, "d/a", 0, 100), Inline(3)});
   ASSERT_EQ(plan.reads.size(), 3u);
   EXPECT_EQ(plan.chunks[plan.reads[0].first].target, 3u);
   EXPECT_EQ(plan.chunks[plan.reads[1].first].target, 2u);
@@ -40,7 +40,7 @@ TEST(RestorePlan, JoinsNeighboursInOffsetOrder) {
 }
 
 TEST(RestorePlan, LargeChunksAndFarNeighboursAreReadAlone) {
-  const RestorePlan plan = MakeRestorePlan(
+  const RestorePlan plan = JoinChunks(
       {Ranged(0, "d", 0, kJoinedReadBytesMax),
        Ranged(1, "d", kJoinedReadBytesMax, 1),
        Ranged(2, "d", kJoinedReadBytesMax + 2 + kReadGapBytesMax, 1)});
@@ -61,7 +61,7 @@ TEST(RestorePlan, CoversEveryChunkOnce) {
                                 random() % 10'000'000, random() % 300'000));
       }
     }
-    const RestorePlan plan = MakeRestorePlan(std::move(chunks));
+    const RestorePlan plan = JoinChunks(std::move(chunks));
     size_t next = 0;
     for (const PlannedRead& read : plan.reads) {
       ASSERT_EQ(read.first, next);
@@ -96,7 +96,7 @@ TEST(RestorePlan, FromServersNeighboursAreJoinedOverWiderGaps) {
     chunks.push_back(Ranged(20, "d/b", 0, 5 << 20));
     chunks.push_back(Ranged(21, "d/b", 5 << 20, 10));
     for (PlannedChunk& chunk : chunks) chunk.location.store = store;
-    const RestorePlan plan = MakeRestorePlan(std::move(chunks));
+    const RestorePlan plan = JoinChunks(std::move(chunks));
     // 8 MiB hold nine chunks a megabyte apart.
     EXPECT_EQ(plan.reads.size(), store == &far ? 3u + 2 : 20u + 2);
     for (const PlannedRead& read : plan.reads) {

@@ -72,7 +72,7 @@ Box Hull(const Box& a, const Box& b) {
   return hull;
 }
 
-uint64_t BytesOf(const Box& box, const StoredArray& array) {
+uint64_t BytesOf(const Box& box, const ReadableArray& array) {
   return ElementCount(box.shape) * DTypeBytes(array.dtype());
 }
 
@@ -84,7 +84,7 @@ uint64_t WantedBytes(const std::vector<RestoreTarget>& targets) {
   return byte_count;
 }
 
-Shape ChunkIndexOf(const StoredArray& array, const Box& box) {
+Shape ChunkIndexOf(const ReadableArray& array, const Box& box) {
   Shape index = box.origin;
   for (size_t d = 0; d < index.size(); ++d) {
     index[d] /= array.layout->grid.chunk_shape[d];
@@ -92,7 +92,7 @@ Shape ChunkIndexOf(const StoredArray& array, const Box& box) {
   return index;
 }
 
-Shape ChunkOriginOf(const StoredArray& array, const Box& box) {
+Shape ChunkOriginOf(const ReadableArray& array, const Box& box) {
   Shape origin = box.origin;
   for (size_t d = 0; d < origin.size(); ++d) {
     origin[d] -= origin[d] % array.layout->grid.chunk_shape[d];
@@ -100,7 +100,7 @@ Shape ChunkOriginOf(const StoredArray& array, const Box& box) {
   return origin;
 }
 
-std::string ChunkKeyOf(const StoredArray& array, const Box& box) {
+std::string ChunkKeyOf(const ReadableArray& array, const Box& box) {
   return zarr::ChunkKey(array.prefix, array.layout->format.metadata,
                         ChunkIndexOf(array, box));
 }

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "checkpoint/restore/array_home.h"
-#include "checkpoint/restore/restore_plan.h"
 #include "tensor/box_index.h"
 
 namespace holdfast {
@@ -19,10 +18,21 @@ namespace holdfast {
 // A part of a stored array, and the memory it goes to.
 struct RestoreTarget {
   const ArrayHome* home = nullptr;
-  StoredArray array;
+  ReadableArray array;
   // Where the part starts in the array; empty: it is the whole array.
   Shape origin;
   ArrayView view;  // of the part's shape; elements are cast to its dtype
+};
+
+// One stored chunk that is wanted.
+struct PlannedChunk {
+  uint32_t group = 0;  // of targets: the number of the wanted array
+  Box box;             // the part of the array it covers
+  ObjectLocation location;
+  bool is_missing = false;  // filled with the fill value
+  // Decoded bytes of the part that is wanted and can be read by itself; 0: the
+  // whole chunk is read.
+  uint64_t part_bytes = 0;
 };
 
 // The targets [first, last) of one array.
@@ -57,13 +67,13 @@ uint64_t WantedBytes(const std::vector<RestoreTarget>& targets);
 // The least box that holds both.
 Box Hull(const Box& a, const Box& b);
 // Bytes of the stored elements in a box of the array.
-uint64_t BytesOf(const Box& box, const StoredArray& array);
+uint64_t BytesOf(const Box& box, const ReadableArray& array);
 
 // The chunk that `box`, a chunk or a part of one, lies in: its index in the
 // grid, and its first element.
-Shape ChunkIndexOf(const StoredArray& array, const Box& box);
-Shape ChunkOriginOf(const StoredArray& array, const Box& box);
-std::string ChunkKeyOf(const StoredArray& array, const Box& box);
+Shape ChunkIndexOf(const ReadableArray& array, const Box& box);
+Shape ChunkOriginOf(const ReadableArray& array, const Box& box);
+std::string ChunkKeyOf(const ReadableArray& array, const Box& box);
 
 // What could not be done with the chunk, in the words of its home, or ours:
 // "leaf a.b: chunk [0:4]: " and the failure, which names the place; with
