@@ -2,6 +2,7 @@
 #include "checkpoint/opened_checkpoint.h"
 #include "handlers/handler_test_util.h"
 #include "holdfast/holdfast.h"
+#include "holdfast/orbax/orbax.h"
 
 namespace holdfast {
 namespace {

@@ -4,6 +4,7 @@
 #include "checkpoint/opened_checkpoint.h"
 #include "handlers/handler_test_util.h"
 #include "holdfast/holdfast.h"
+#include "holdfast/orbax/orbax.h"
 #include "ocdbt/database.h"
 #include "storage/file_store.h"
 

@@ -8,6 +8,7 @@
 // steps FIRST, FIRST + 1, ... . 0, "none" and "" leave an option out. Prints
 // one line of JSON: the steps that are known in the end, the best, and `w`.
 #include <holdfast/holdfast.h>
+#include <holdfast/orbax/orbax.h>
 
 #include <cstdio>
 #include <cstdlib>

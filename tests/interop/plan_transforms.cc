@@ -14,6 +14,7 @@
 // or "error CODE HEX".
 
 #include <holdfast/holdfast.h>
+#include <holdfast/orbax/orbax.h>
 
 #include <iostream>
 #include <optional>

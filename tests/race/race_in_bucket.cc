@@ -15,6 +15,7 @@
 #include "checkpoint/commit/lease.h"
 #include "holdfast/holdfast.h"
 #include "holdfast/tools/commit.h"
+#include "holdfast/tools/tools.h"
 #include "place/bucket_registry.h"
 #include "race/race.h"
 #include "twins/fault_bucket.h"

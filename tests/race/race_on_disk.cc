@@ -20,8 +20,10 @@
 #include "crash/disk_mirror.h"
 #include "crash/libc_calls.h"
 #include "holdfast/holdfast.h"
+#include "holdfast/orbax/orbax.h"
 #include "holdfast/orbax/steps.h"
 #include "holdfast/tools/commit.h"
+#include "holdfast/tools/tools.h"
 #include "race/race.h"
 
 namespace holdfast {

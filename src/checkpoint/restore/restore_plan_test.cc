@@ -31,8 +31,8 @@ TEST(RestorePlan, JoinsNeighboursInOffsetOrder) {
       JoinChunks({Ranged(0, "d/b", 0, 10), Ranged(1, "d/a", 100, 50),
                   Ranged(2, "d/a", 0, 100), Inline(3)});
   ASSERT_EQ(plan.reads.size(), 3u);
-  EXPECT_EQ(plan.chunks[plan.reads[0].first].target, 3u);
-  EXPECT_EQ(plan.chunks[plan.reads[1].first].target, 2u);
+  EXPECT_EQ(plan.chunks[plan.reads[0].first].group, 3u);
+  EXPECT_EQ(plan.chunks[plan.reads[1].first].group, 2u);
   EXPECT_EQ(plan.reads[1].last - plan.reads[1].first, 2u);
   EXPECT_EQ(plan.reads[1].offset, 0u);
   EXPECT_EQ(plan.reads[1].byte_count, 150u);
