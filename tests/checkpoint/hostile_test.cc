@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "checkpoint/test_trees.h"
+#include "holdfast/tools/convert.h"
 #include "ocdbt/format/btree_node.h"
 #include "ocdbt/format/manifest.h"
 #include "twins/scratch_directory.h"
@@ -312,7 +313,7 @@ void WriteDatabase(const std::string& path, const ocdbt::LeafEntry& chunk) {
   WriteTestFile(path + "/d/data", node.view());
   Manifest manifest;
   manifest.files = files;
-  Version version;
+  ocdbt::Version version;
   version.generation = 1;
   version.commit_time_ns = 1;
   version.root = {0, 0, node.size()};

@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "holdfast/holdfast.h"
+#include "holdfast/orbax/orbax.h"
+#include "holdfast/tools/tools.h"
 
 namespace holdfast {
 

@@ -21,8 +21,6 @@
 #include "crash/libc_calls.h"
 #include "holdfast/holdfast.h"
 #include "holdfast/orbax/orbax.h"
-#include "holdfast/orbax/steps.h"
-#include "holdfast/tools/commit.h"
 #include "holdfast/tools/tools.h"
 #include "race/race.h"
 
