@@ -32,7 +32,7 @@ def read_headers(root):
     spellings = json.loads(
         (root / "tools" / "name_spellings.json").read_text("utf-8"))
     texts = {path.name: path.read_text("utf-8")
-             for path in sorted(folder.glob("*.h"))}
+             for path in sorted(folder.rglob("*.h"))}
     return Headers(texts, spellings)
 
 

@@ -31,9 +31,10 @@ struct ZarrArray::State final : ArrayHome {
   ByteCheck byte_check() const override { return ByteCheck::kByCodecAlone; }
   // Whoever reads decides what absent chunks mean (PartReader).
   bool refuses_missing_chunks() const override { return false; }
-  std::optional<Status> Explain(const ReadableArray& array,
-                                std::string_view key,
-                                const Status& failure) const override;
+  // ZarrArray is public; this is not.
+  __attribute__((visibility("hidden"))) std::optional<Status> Explain(
+      const ReadableArray& array, std::string_view key,
+      const Status& failure) const override;
 };
 using ArrayState = std::shared_ptr<const ZarrArray::State>;
 

@@ -42,16 +42,15 @@ class OpenedFake : public Checkpoint {
  public:
   explicit OpenedFake(const FakeCheckpoint& fake) : fake_(fake) {
     info_ = fake.info;
-    for (const FakeLeaf& leaf : fake.leaves) {
-      infos_.push_back(leaf.info);
-      infos_.back().problem = leaf.status;
-    }
+    for (const FakeLeaf& leaf : fake.leaves) infos_.push_back(leaf.info);
   }
 
  protected:
   Result<Stats> DoReadInto(const std::vector<ReadRequest>& requests,
                            const RunOptions& /*run*/) const override {
     for (const ReadRequest& request : requests) {
+      const Status& status = fake_.leaves[request.leaf].status;
+      if (!status.ok()) return status;
       const Array whole = Whole(request.leaf);
       const bool is_whole = request.target.shape == whole.shape();
       Count([&](FakeCalls& calls) {
@@ -67,7 +66,8 @@ class OpenedFake : public Checkpoint {
     return Stats();
   }
   Result<std::string> DoReadText(size_t leaf) const override {
-    return fake_.leaves[leaf].bytes;
+    const FakeLeaf& fake = fake_.leaves[leaf];
+    return fake.status.ok() ? Result<std::string>(fake.bytes) : fake.status;
   }
 
  public:
