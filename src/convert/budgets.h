@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "holdfast/options.h"
+
 namespace holdfast {
 
 struct Budgets {
@@ -21,6 +23,13 @@ struct Budgets {
     if (bytes_max == 0) return;
     read_bytes = std::max<uint64_t>(1, bytes_max / 8);
     write_bytes = std::max<uint64_t>(1, bytes_max / 4);
+  }
+
+  // Of one pass over the source.
+  RunOptions ReadOptions(const RunOptions& run) const {
+    return {.thread_count = run.thread_count,
+            .in_flight_bytes_max = read_bytes,
+            .cancel = run.cancel};
   }
 };
 

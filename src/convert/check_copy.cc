@@ -11,15 +11,6 @@
 namespace holdfast {
 namespace {
 
-std::string KeyText(const std::vector<std::string>& keys) {
-  std::string text;
-  for (const std::string& key : keys) {
-    text += key;
-    text += '\0';
-  }
-  return text;
-}
-
 class Checker {
  public:
   Checker(const Checkpoint& source, const Checkpoint& target,
@@ -44,22 +35,29 @@ class Checker {
   }
 
  private:
-  Status Differs(const LeafInfo& leaf, const std::string& why) const {
-    return DataLossError("convert: leaf " + leaf.name + " in " +
-                         target_.info().path + ": " + why);
+  Status Differs(size_t source, const std::string& why) const {
+    return DataLossError("convert: leaf " + source_.leaves()[source].name +
+                         " in " + target_.info().path + ": " + why);
+  }
+
+  // By which leaves are known in the target.
+  std::string KeyText(const std::vector<std::string>& key) const {
+    if (!options_.has_keys) return Joined(key, '.');
+    return std::to_string(key.size()) + Joined(key, '\0');
   }
 
   Status MatchLeaves(const std::vector<CopiedItem>& items) {
     std::unordered_map<std::string, size_t> by_key;
     for (size_t i = 0; i < target_.leaves().size(); ++i) {
-      by_key.emplace(KeyText(target_.leaves()[i].key), i);
+      const LeafInfo& leaf = target_.leaves()[i];
+      by_key.emplace(options_.has_keys ? KeyText(leaf.key) : leaf.name, i);
     }
     size_t count = 0;
     for (const CopiedItem& item : items) {
       for (const CopiedLeaf& leaf : item.leaves) {
         const auto found = by_key.find(KeyText(leaf.key));
         if (found == by_key.end()) {
-          return Differs(source_.leaves()[leaf.source], "it is missing");
+          return Differs(leaf.source, "it is missing");
         }
         match_[leaf.source] = found->second;
         ++count;
@@ -74,20 +72,20 @@ class Checker {
   // What the metadata says, and the values that are no arrays.
   Status CheckLeaves(const CopiedItem& item) {
     for (const CopiedLeaf& leaf : item.leaves) {
-      const LeafInfo& info = source_.leaves()[leaf.source];
       const size_t number = match_[leaf.source];
       const LeafInfo& copy = target_.leaves()[number];
-      HF_RETURN_IF_ERROR(copy.problem);
-      if (copy.kind != leaf.kind || copy.dtype != leaf.dtype ||
-          copy.shape != leaf.shape) {
-        return Differs(info, "its kind, dtype or shape differs");
+      HF_RETURN_IF_ERROR(copy.problem.WithContext("leaf " + copy.name));
+      const bool has_dtype = options_.has_keys || copy.dtype;
+      if (copy.kind != leaf.kind || copy.shape != leaf.shape ||
+          (has_dtype && copy.dtype != leaf.dtype)) {
+        return Differs(leaf.source, "its kind, dtype or shape differs");
       }
       if (leaf.kind == ValueKind::kArray || !options_.checks_small) continue;
       HF_ASSIGN_OR_RETURN(const std::string want,
                           DigestLeaf(source_, leaf.source));
       HF_ASSIGN_OR_RETURN(const std::string got, DigestLeaf(target_, number));
       if (got != want) {
-        return Differs(info,
+        return Differs(leaf.source,
                        "sha256 differs (got " + got + ", want " + want + ")");
       }
     }
@@ -158,9 +156,8 @@ class Checker {
       }
       if (got[i - first] == want) continue;
       const FeedUnit& unit = item.units[i];
-      return Differs(
-          source_.leaves()[unit.leaf],
-          "elements " + BoxToString(unit.box) + " are not those of the source");
+      return Differs(unit.leaf, "elements " + BoxToString(unit.box) +
+                                    " are not those of the source");
     }
     return Status();
   }

@@ -14,7 +14,7 @@
 #include "checkpoint/commit/layout.h"
 #include "codec/xxh64.h"
 #include "convert/budgets.h"
-#include "convert/check_target.h"
+#include "convert/check_copy.h"
 #include "convert/work_directory.h"
 #include "interop/tree_sidecar.h"
 #include "run/run.h"
@@ -183,13 +183,7 @@ class FormatConverter {
     return Status();
   }
 
-  RunOptions ReadOptions() const {
-    RunOptions run;
-    run.thread_count = options_.run.thread_count;
-    run.in_flight_bytes_max = budgets_.read_bytes;
-    run.cancel = options_.run.cancel;
-    return run;
-  }
+  RunOptions ReadOptions() const { return budgets_.ReadOptions(options_.run); }
 
   Status WritePieces() {
     uint64_t total_bytes = 0;
@@ -265,11 +259,19 @@ class FormatConverter {
     const std::string path =
         work_->data_path() + (one_file.empty() ? "" : "/" + one_file);
     HF_ASSIGN_OR_RETURN(const auto target, access_.open(path));
-    const CheckTargetOptions check{ReadOptions(), options_.run.progress,
-                                   budgets_.waiting_bytes};
-    HF_ASSIGN_OR_RETURN(
-        result_.checked_bytes,
-        CheckTarget(source_, *target, plan_, copy_, hashes_, check));
+    CopiedItem copied;
+    copied.units = copy_.units;
+    copied.hashes.assign(hashes_.begin(), hashes_.end());
+    for (const TargetLeaf& leaf : plan_.leaves) {
+      copied.leaves.push_back(
+          {leaf.source, leaf.key, leaf.kind, leaf.dtype, leaf.shape});
+    }
+    const CheckOptions check{.run = ReadOptions(),
+                             .progress = options_.run.progress,
+                             .bytes_max = budgets_.waiting_bytes,
+                             .has_keys = false};
+    HF_ASSIGN_OR_RETURN(result_.checked_bytes,
+                        CheckCopy(source_, *target, {copied}, check));
     return Status();
   }
 

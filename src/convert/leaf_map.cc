@@ -12,7 +12,6 @@
 #include "transform/regex.h"
 
 namespace holdfast {
-namespace {
 
 std::string Joined(const std::vector<std::string>& keys, char separator) {
   std::string text;
@@ -22,6 +21,8 @@ std::string Joined(const std::vector<std::string>& keys, char separator) {
   }
   return text;
 }
+
+namespace {
 
 std::vector<std::string> SplitAt(const std::string& text, char separator) {
   std::vector<std::string> parts;

@@ -17,6 +17,9 @@
 
 namespace holdfast {
 
+// The keys with `separator` between them.
+std::string Joined(const std::vector<std::string>& keys, char separator);
+
 struct MappedLeaves {
   // In the order of the source; their texts are empty still.
   std::vector<TargetLeaf> leaves;

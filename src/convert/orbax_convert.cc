@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <span>
 #include <utility>
 
 #include "base/coding.h"
@@ -14,6 +15,7 @@
 #include "checkpoint/commit/layout.h"
 #include "checkpoint/format/directory_names.h"
 #include "checkpoint/save/pending_saver.h"
+#include "checkpoint/save/save_options.h"
 #include "codec/xxh64.h"
 #include "convert/budgets.h"
 #include "convert/check_copy.h"
@@ -34,7 +36,7 @@ namespace {
 constexpr std::string_view kWhole = "checkpoint";
 
 // Hashes of a part's units, for the journal.
-std::string HashesMark(const std::vector<std::optional<uint64_t>>& hashes) {
+std::string HashesMark(std::span<const std::optional<uint64_t>> hashes) {
   std::string mark;
   for (const std::optional<uint64_t>& hash : hashes) {
     mark += hash ? '\1' : '\0';
@@ -150,10 +152,10 @@ class OrbaxConverter {
     return save;
   }
 
-  Result<std::unique_ptr<PendingSave>> BeginPending(
+  Result<std::unique_ptr<PendingSaver>> BeginPending(
       const std::string& path) const {
-    return PendingSave::Begin(path, {group_, options_.overwrite, options_.sync,
-                                     options_.write_digests, options_.now_ns});
+    return PendingSaver::Begin(path, {group_, options_.overwrite, options_.sync,
+                                      options_.write_digests, options_.now_ns});
   }
 
   // All at once, as Save does it.
@@ -165,7 +167,7 @@ class OrbaxConverter {
     return pending->Commit(plan_.root);
   }
 
-  Status SaveItem(PendingSave& pending, PlannedItem& item) {
+  Status SaveItem(PendingSaver& pending, PlannedItem& item) {
     CopiedItem& copied = copied_.emplace_back();
     copied.leaves = item.leaves;
     if (!item.place.json_file.empty()) {
@@ -173,38 +175,43 @@ class OrbaxConverter {
                                 item.place.name + "/" + item.place.json_file,
                                 item.text));
     }
-    const SaveOptions save = SaveOptionsOf(item);
-    // A plan that fails here fails in the same words in the save, where the
-    // other ranks hear of it.
+    const Stopwatch begun;
     const Result<SavePlan> plan =
-        MakeSavePlan(item.tree.tree, save, PlanPartOf(group_));
+        pending.Plan(item.tree.tree, SaveOptionsOf(item));
     std::vector<FeedUnit> units;
     if (plan.ok()) units = UnitsOf(*plan, budgets_.waiting_bytes / 2);
+    return Feed(item, std::move(units), copied, [&] {
+      return pending.SavePlanned(item.place.name, plan, begun);
+    });
+  }
+
+  // Calls `save`, whose arrays' readers find the units, which it adds to
+  // `copied` with their hashes.
+  template <typename SaveFn>
+  Status Feed(PlannedItem& item, std::vector<FeedUnit> units,
+              CopiedItem& copied, const SaveFn& save) {
     ChunkFeed feed(source_, std::move(units),
                    {ReadOptions(), budgets_.waiting_bytes});
     *item.tree.feed = &feed;
-    const Result<SaveResult> saved =
-        pending.SaveItem(item.place.name, item.tree.tree, save);
+    const Result<SaveResult> saved = save();
     *item.tree.feed = nullptr;
     HF_RETURN_IF_ERROR(saved.status());
-    AddStats(saved->stats, feed);
-    copied.units = feed.units();
-    copied.hashes = feed.hashes();
-    return Status();
-  }
-
-  void AddStats(const Stats& stats, const ChunkFeed& feed) {
+    const Stats& stats = saved->stats;
     result_.decoded_bytes += stats.decoded_bytes;
     result_.written_bytes += stats.stored_bytes;
     result_.read_bytes += feed.stored_bytes();
     result_.waiting_bytes_peak =
         std::max(result_.waiting_bytes_peak, feed.waiting_bytes_peak());
+    copied.units.insert(copied.units.end(), feed.units().begin(),
+                        feed.units().end());
+    copied.hashes.insert(copied.hashes.end(), feed.hashes().begin(),
+                         feed.hashes().end());
+    return Status();
   }
 
   // One item that is a tree, in parts.
   struct PartedItem {
     PlannedItem* item = nullptr;
-    SaveOptions save;
     std::vector<SavePlan> parts;
     std::string directory;
     uint64_t first_record = 0;  // of the parts in the journal, then of the item
@@ -258,17 +265,16 @@ class OrbaxConverter {
       if (!item.place.json_file.empty()) continue;
       PartedItem& parted = items.emplace_back();
       parted.item = &item;
-      parted.save = SaveOptionsOf(item);
-      HF_ASSIGN_OR_RETURN(const SavePlan whole,
-                          PlanSavePart(item.tree.tree, parted.save, 0, 1));
-      const int64_t count = PartCount(whole.decoded_bytes, options_.part_bytes);
-      for (int64_t i = 0; i < count; ++i) {
-        HF_ASSIGN_OR_RETURN(
-            parted.parts.emplace_back(),
-            PlanSavePart(item.tree.tree, parted.save, i, count));
+      SaveOptions save = ItemOptions(target_path_, SaveOptionsOf(item));
+      if (options_.run.progress) {
+        save.run.progress = [this](const Progress& progress) {
+          Report(progress);
+        };
       }
+      HF_ASSIGN_OR_RETURN(parted.parts, PlanSaveParts(item.tree.tree, save,
+                                                      options_.part_bytes));
       parted.first_record = record;
-      record += count + 1;
+      record += parted.parts.size() + 1;
     }
     return items;
   }
@@ -285,7 +291,7 @@ class OrbaxConverter {
     PutVarint(text, budgets_.waiting_bytes);
     for (const PartedItem& item : items) {
       PutVarint(text, item.parts.size());
-      PutU64Little(text, SavePlanHash(item.parts[0], item.save));
+      PutU64Little(text, SavePlanHash(item.parts[0]));
     }
     return ElementsHash(text);
   }
@@ -317,43 +323,33 @@ class OrbaxConverter {
   Status WritePart(PartedItem& item, size_t part, CopiedItem& copied) {
     const SavePlan& plan = item.parts[part];
     const uint64_t record = item.first_record + part;
-    std::vector<FeedUnit> units = UnitsOf(plan, budgets_.waiting_bytes / 2);
     const auto found = work_->found().marks.find(record);
-    const bool is_kept = found != work_->found().marks.end() &&
-                         TakeHashes(found->second, units.size(), copied.hashes);
-    if (is_kept) {
-      result_.report.kept_bytes += plan.decoded_bytes;
-      result_.decoded_bytes += plan.decoded_bytes;
-      copied.units.insert(copied.units.end(), units.begin(), units.end());
-      Report({.phase = "write", .done_bytes = plan.decoded_bytes});
-      progress_.done_bytes += plan.decoded_bytes;
+    std::vector<FeedUnit> units = UnitsOf(plan, budgets_.waiting_bytes / 2);
+    const size_t first = copied.units.size();
+    if (found != work_->found().marks.end() &&
+        TakeHashes(found->second, units.size(), copied.hashes)) {
+      KeepPart(plan, units, copied);
       return Status();
     }
-    copied.hashes.resize(copied.units.size());
-    ChunkFeed feed(source_, std::move(units),
-                   {ReadOptions(), budgets_.waiting_bytes});
-    SaveOptions save = item.save;
-    if (options_.run.progress) {
-      save.run.progress = [this](const Progress& progress) {
-        Report(progress);
-      };
-    }
-    *item.item->tree.feed = &feed;
-    Stats stats;
-    const Status written = CatchBadAlloc([&] {
-      return WriteSavePart(item.directory, plan, save,
-                           static_cast<int64_t>(part), stats);
-    });
-    *item.item->tree.feed = nullptr;
-    HF_RETURN_IF_ERROR(written);
-    AddStats(stats, feed);
+    copied.hashes.resize(first);
+    HF_RETURN_IF_ERROR(Feed(*item.item, std::move(units), copied, [&] {
+      return CatchBadAlloc([&] {
+        return WriteSavePart(item.directory, plan, static_cast<int64_t>(part));
+      });
+    }));
     progress_.done_bytes += plan.decoded_bytes;
-    copied.units.insert(copied.units.end(), feed.units().begin(),
-                        feed.units().end());
-    copied.hashes.insert(copied.hashes.end(), feed.hashes().begin(),
-                         feed.hashes().end());
-    const JournalRecord done{record, HashesMark(feed.hashes())};
+    const JournalRecord done{
+        record, HashesMark(std::span(copied.hashes).subspan(first))};
     return work_->Append({&done, 1});
+  }
+
+  void KeepPart(const SavePlan& plan, const std::vector<FeedUnit>& units,
+                CopiedItem& copied) {
+    result_.report.kept_bytes += plan.decoded_bytes;
+    result_.decoded_bytes += plan.decoded_bytes;
+    copied.units.insert(copied.units.end(), units.begin(), units.end());
+    Report({.phase = "write", .done_bytes = plan.decoded_bytes});
+    progress_.done_bytes += plan.decoded_bytes;
   }
 
   void Report(const Progress& part) const {
@@ -365,16 +361,9 @@ class OrbaxConverter {
   Status FinishParts(const PartedItem& item) {
     const uint64_t record = item.first_record + item.parts.size();
     if (work_->found().marks.contains(record)) return Status();
-    FinishItemOptions finish;
-    for (size_t i = 0; i < item.parts.size(); ++i) {
-      finish.ranks.push_back(static_cast<int64_t>(i));
-    }
-    finish.use_ocdbt = plan_.use_ocdbt;
-    finish.sync = options_.sync;
-    finish.write_digests = options_.write_digests;
-    finish.now_ns = options_.now_ns;
-    finish.random_hex = options_.random_hex;
-    HF_RETURN_IF_ERROR(FinishItem(item.directory, finish));
+    HF_RETURN_IF_ERROR(FinishItem(
+        item.directory,
+        FinishOptionsOf(*item.parts[0].options, "", std::ssize(item.parts))));
     const JournalRecord done{record, ""};
     return work_->Append({&done, 1});
   }
@@ -422,13 +411,7 @@ class OrbaxConverter {
     return ErrnoStatus(errno, "rename " + from + " to", to);
   }
 
-  RunOptions ReadOptions() const {
-    RunOptions run;
-    run.thread_count = options_.run.thread_count;
-    run.in_flight_bytes_max = budgets_.read_bytes;
-    run.cancel = options_.run.cancel;
-    return run;
-  }
+  RunOptions ReadOptions() const { return budgets_.ReadOptions(options_.run); }
 
   Status Check() {
     return CatchBadAlloc([&]() -> Status {
@@ -451,40 +434,33 @@ class OrbaxConverter {
     result_.total_seconds = watch_.Lap();
     if (group_ == nullptr) return std::move(result_);
     std::string mine;
-    for (const uint64_t value :
-         {result_.decoded_bytes, result_.read_bytes, result_.written_bytes,
-          result_.checked_bytes, result_.waiting_bytes_peak}) {
-      PutVarint(mine, value);
-    }
+    for (const auto field : kSummed) PutVarint(mine, result_.*field);
+    PutVarint(mine, result_.waiting_bytes_peak);
     HF_ASSIGN_OR_RETURN(const std::vector<std::string> all,
                         group_->AllGather({"done", target_path_}, mine));
-    ConvertResult sum;
-    sum.leaf_count = result_.leaf_count;
-    sum.total_seconds = result_.total_seconds;
-    sum.format = result_.format;
-    sum.report = std::move(result_.report);
-    for (const std::string& bytes : all) HF_RETURN_IF_ERROR(Add(bytes, sum));
-    return sum;
+    for (const auto field : kSummed) result_.*field = 0;
+    for (const std::string& bytes : all) HF_RETURN_IF_ERROR(Add(bytes));
+    return std::move(result_);
   }
 
-  static Status Add(std::string_view bytes, ConvertResult& sum) {
+  Status Add(std::string_view bytes) {
     Cursor cursor(bytes);
-    ConvertResult one;
-    if (!ReadVarint64(cursor, one.decoded_bytes) ||
-        !ReadVarint64(cursor, one.read_bytes) ||
-        !ReadVarint64(cursor, one.written_bytes) ||
-        !ReadVarint64(cursor, one.checked_bytes) ||
-        !ReadVarint64(cursor, one.waiting_bytes_peak)) {
+    bool is_read = true;
+    uint64_t value = 0;
+    for (const auto field : kSummed) {
+      is_read = is_read && ReadVarint64(cursor, value);
+      result_.*field += value;
+    }
+    if (!is_read || !ReadVarint64(cursor, value)) {
       return DataLossError("convert: a report that cannot be understood");
     }
-    sum.decoded_bytes += one.decoded_bytes;
-    sum.read_bytes += one.read_bytes;
-    sum.written_bytes += one.written_bytes;
-    sum.checked_bytes += one.checked_bytes;
-    sum.waiting_bytes_peak =
-        std::max(sum.waiting_bytes_peak, one.waiting_bytes_peak);
+    result_.waiting_bytes_peak = std::max(result_.waiting_bytes_peak, value);
     return Status();
   }
+
+  static constexpr uint64_t ConvertResult::* kSummed[] = {
+      &ConvertResult::decoded_bytes, &ConvertResult::read_bytes,
+      &ConvertResult::written_bytes, &ConvertResult::checked_bytes};
 
   const Checkpoint& source_;
   const uint64_t source_hash_;

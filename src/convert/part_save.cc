@@ -5,10 +5,8 @@
 #include "base/coding.h"
 #include "base/status_macros.h"
 #include "base/string_coding.h"
-#include "checkpoint/save/earlier_item.h"
-#include "checkpoint/save/item_writer.h"
+#include "checkpoint/save/save_item.h"
 #include "codec/xxh64.h"
-#include "place/open_store.h"
 #include "tree/key_path.h"
 
 namespace holdfast {
@@ -20,36 +18,33 @@ int64_t PartCount(uint64_t bytes, uint64_t part_bytes) {
       std::min<uint64_t>(count, static_cast<uint64_t>(kSavePartsMax)));
 }
 
-Result<SavePlan> PlanSavePart(const Tree& tree, const SaveOptions& options,
-                              int64_t index, int64_t count) {
-  return MakeSavePlan(tree, ItemOptions(options),
-                      {.is_partial = true,
-                       .is_primary = index == 0,
-                       .index = index,
-                       .count = count});
+Result<std::vector<SavePlan>> PlanSaveParts(const Tree& tree,
+                                            const SaveOptions& options,
+                                            uint64_t part_bytes) {
+  PlanPart part{.is_partial = true};
+  std::vector<SavePlan> plans(1);
+  HF_ASSIGN_OR_RETURN(plans[0], MakeSavePlan(tree, options, part));
+  part.count = PartCount(plans[0].decoded_bytes, part_bytes);
+  if (part.count == 1) return plans;
+  const std::shared_ptr<const SaveOptions> shared = plans[0].options;
+  plans.resize(part.count);
+  for (SavePlan& plan : plans) {
+    HF_ASSIGN_OR_RETURN(plan, MakeSavePlan(tree, *shared, part));
+    plan.options = shared;  // one copy for all
+    part.is_primary = false;
+    ++part.index;
+  }
+  return plans;
 }
 
-Status WriteSavePart(const std::string& directory, const SavePlan& plan,
-                     const SaveOptions& options, int64_t index, Stats& stats) {
-  Stopwatch watch;
-  const SaveOptions complete = ItemOptions(options);
-  HF_ASSIGN_OR_RETURN(
-      const nlohmann::ordered_json custom_metadata,
-      ParseJsonObject(options.item_custom_metadata, "item_custom_metadata"));
+Result<SaveResult> WriteSavePart(const std::string& directory,
+                                 const SavePlan& plan, int64_t index) {
   const ProcessPart part{.rank = index, .is_primary = index == 0};
-  HF_RETURN_IF_ERROR(CheckFreeSpace(plan, complete, directory));
-  const std::shared_ptr<Store> opened = StoreAt(directory);
-  Store& store = *opened;
-  if (part.is_primary) HF_RETURN_IF_ERROR(RemoveEarlierItem(false, store));
-  HF_RETURN_IF_ERROR(
-      RemoveEarlierPart(ProcessDirectoryOf(part), part.rank, store));
-  FileWriter files(store, complete.sync);
-  Run run(complete.run);
-  return WriteItemPart(plan, complete, part, custom_metadata, files, run, watch,
-                       stats);
+  return SavePlannedItem(directory, plan, &part, Stopwatch());
 }
 
-uint64_t SavePlanHash(const SavePlan& plan, const SaveOptions& options) {
+uint64_t SavePlanHash(const SavePlan& plan) {
+  const SaveOptions& options = *plan.options;
   Xxh64 hash;
   const auto add = [&hash](std::string_view text) {
     std::string bytes;

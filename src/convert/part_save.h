@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "checkpoint/save/save_plan.h"
 #include "holdfast/checkpoint.h"
@@ -18,15 +19,17 @@ inline constexpr int64_t kSavePartsMax = 256;
 // How many parts an item of `bytes` has, none of much more than part_bytes.
 int64_t PartCount(uint64_t bytes, uint64_t part_bytes);
 
-// What part `index` of `count` writes.
-Result<SavePlan> PlanSavePart(const Tree& tree, const SaveOptions& options,
-                              int64_t index, int64_t count);
+// What each part of an item writes.
+Result<std::vector<SavePlan>> PlanSaveParts(const Tree& tree,
+                                            const SaveOptions& options,
+                                            uint64_t part_bytes);
 
-// Writes it into `directory`, which exists; durable with options.sync.
-Status WriteSavePart(const std::string& directory, const SavePlan& plan,
-                     const SaveOptions& options, int64_t index, Stats& stats);
+// Writes part `index` into `directory`, which exists; durable as its options
+// say.
+Result<SaveResult> WriteSavePart(const std::string& directory,
+                                 const SavePlan& plan, int64_t index);
 
 // Everything that decides what the parts hold, but the elements of arrays.
-uint64_t SavePlanHash(const SavePlan& plan, const SaveOptions& options);
+uint64_t SavePlanHash(const SavePlan& plan);
 
 }  // namespace holdfast

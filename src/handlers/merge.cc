@@ -8,7 +8,6 @@
 #include "checkpoint/format/directory_names.h"
 #include "checkpoint/save/adopt.h"
 #include "holdfast/orbax/type_handlers.h"
-#include "ocdbt/database.h"
 #include "place/directory_ops.h"
 #include "place/open_store.h"
 
@@ -49,28 +48,18 @@ bool IsMerged(const Places& root, const Places& wanted) {
   return std::includes(root.begin(), root.end(), wanted.begin(), wanted.end());
 }
 
-// The root as it is, without what its children have.
-Result<ocdbt::MergeChild> ReadRoot(Store& store) {
-  HF_ASSIGN_OR_RETURN(const auto database, ocdbt::Database::Open(&store, ""));
-  HF_ASSIGN_OR_RETURN(ocdbt::EntryList entries, ReadAllEntries(*database));
-  return ocdbt::MergeChild{"", std::move(entries)};
-}
-
 Status Merge(const std::string& directory) {
   const std::shared_ptr<Store> store = StoreAt(directory);
   HF_ASSIGN_OR_RETURN(const std::vector<std::string> prefixes,
                       FindProcessDatabases(*store));
   if (prefixes.empty()) return Status();
   std::vector<ocdbt::MergeChild> children;
-  for (const std::string& prefix : prefixes) {
-    HF_ASSIGN_OR_RETURN(ocdbt::MergeChild child,
-                        ReadAdoptedDatabase(*store, prefix, nullptr));
-    children.push_back(std::move(child));
-  }
+  HF_RETURN_IF_ERROR(AddAdoptedDatabases(*store, prefixes, nullptr, children));
   if (IsOcdbtCheckpoint(directory)) {
-    HF_ASSIGN_OR_RETURN(ocdbt::MergeChild root, ReadRoot(*store));
+    HF_ASSIGN_OR_RETURN(ocdbt::MergeChild root, ReadDatabase(*store, ""));
     const Places wanted = PlacesOf(children);
     if (IsMerged(PlacesOf({root}), wanted)) return Status();
+    // What its children have is theirs to say.
     std::erase_if(root.entries.entries, [&](const ocdbt::LeafEntry& entry) {
       return HasKey(wanted, std::string(entry.key));
     });

@@ -1,6 +1,5 @@
 #include "handlers/param_writer.h"
 
-#include <limits>
 #include <map>
 #include <memory>
 #include <tuple>
@@ -10,10 +9,8 @@
 #include "checkpoint/commit/layout.h"
 #include "checkpoint/format/directory_names.h"
 #include "checkpoint/restore/array_index.h"
-#include "checkpoint/save/encode.h"
 #include "checkpoint/save/item_writer.h"
-#include "checkpoint/save/process_sink.h"
-#include "checkpoint/save/save_plan.h"
+#include "checkpoint/save/save_options.h"
 #include "handlers/small_files.h"
 #include "holdfast/orbax/spec.h"
 #include "place/open_store.h"
@@ -52,90 +49,81 @@ Status CheckDirectory(const ParamInfo& info) {
                               info.parent_dir);
 }
 
-class Writer {
- public:
-  Writer(const ParamInfo& way, const ParamWriteOptions& options)
-      : way_(way),
-        options_(options),
-        files_(StoreAt(AbsolutePath(way.parent_dir))),
-        store_(*files_) {}
+Result<bool> HasDatabase(Store& store, const ProcessDirectory& process) {
+  const Status found = store
+                           .Stat(ProcessDirectoryName(process) + "/" +
+                                 std::string(kManifestFile))
+                           .status();
+  if (found.ok()) return true;
+  if (found.code() == StatusCode::kNotFound) return false;
+  return found;
+}
 
-  Status Write(const Tree& tree, std::map<std::string, SaveArgs> args) {
-    SaveOptions save_options = MakeSaveOptions();
-    save_options.save_args = std::move(args);
-    save_options = WithSources(std::move(save_options));
-    HF_ASSIGN_OR_RETURN(plan_, MakeSavePlan(tree, save_options));
-    plan_.metadata_key = options_.metadata_key.value_or("");
-    HF_RETURN_IF_ERROR(DropDigests(store_));
-    HF_ASSIGN_OR_RETURN(const std::unique_ptr<ValueSink> sink,
-                        MakeSink(save_options));
-    Run run(save_options.run);
-    Stats stats;
-    HF_RETURN_IF_ERROR(EncodeValues(plan_, *sink, run, stats));
-    DigestFile unused;
-    HF_RETURN_IF_ERROR(sink->Finish(unused));
-    HF_RETURN_IF_ERROR(store_.SyncNames());
-    return Status();
+SaveOptions SaveOptionsOf(const ParamInfo& way,
+                          std::map<std::string, SaveArgs> args) {
+  SaveOptions options;
+  options.zarr_format = way.use_zarr3 ? 3 : 2;
+  options.use_ocdbt = way.is_ocdbt_checkpoint;
+  if (!way.use_compression) options.compression = Compression::kNone;
+  options.chunk_bytes_target = 0;
+  options.ocdbt_target_data_file_bytes =
+      way.ocdbt_target_data_file_size.value_or(
+          DefaultDataFileBytes(way.parent_dir));
+  options.write_digests = false;
+  // A store at a URL is durable when its queue is empty.
+  options.sync = !IsUrl(way.parent_dir);
+  options.save_args = std::move(args);
+  return options;
+}
+
+// Of arrays that are replaced by those of the other zarr format.
+Status RemoveOtherMetadata(const SavePlan& plan, Store& store) {
+  for (const PlannedArray& array : plan.arrays) {
+    HF_RETURN_IF_ERROR(
+        store.Delete(ArrayPrefix(array.name) +
+                     (plan.zarr_format == 3 ? ".zarray" : "zarr.json")));
   }
+  return Status();
+}
 
-  const SavePlan& plan() const { return plan_; }
+std::vector<std::string> NamesOf(const SavePlan& plan) {
+  std::vector<std::string> names;
+  for (const PlannedArray& array : plan.arrays) names.push_back(array.name);
+  return names;
+}
 
- private:
-  SaveOptions MakeSaveOptions() const {
-    SaveOptions options;
-    options.zarr_format = way_.use_zarr3 ? 3 : 2;
-    options.use_ocdbt = way_.is_ocdbt_checkpoint;
-    if (!way_.use_compression) options.compression = Compression::kNone;
-    options.chunk_bytes_target = 0;
-    options.ocdbt_target_data_file_bytes =
-        way_.ocdbt_target_data_file_size.value_or(
-            DefaultDataFileBytes(way_.parent_dir));
-    return options;
+// Writes the values of parameters of one way, and gives the plan they followed.
+Result<SavePlan> WriteTree(const Tree& tree, const ParamInfo& way,
+                           std::map<std::string, SaveArgs> args,
+                           const ParamWriteOptions& options) {
+  const Stopwatch begun;
+  const std::shared_ptr<Store> store = StoreAt(AbsolutePath(way.parent_dir));
+  SaveOptions save_options = SaveOptionsOf(way, std::move(args));
+  ProcessDirectory process{"0", false};
+  bool has_database = false;
+  if (save_options.use_ocdbt) {
+    process.id = *GetProcessIndexForSubdir(true, options.ocdbt_process_id);
+    HF_RETURN_IF_ERROR(OcdbtProcessSpec::Make(process.id).status());
+    HF_ASSIGN_OR_RETURN(has_database, HasDatabase(*store, process));
   }
-
-  Result<std::unique_ptr<ValueSink>> MakeSink(SaveOptions& options) {
-    ValueSinkOptions sink_options;
-    sink_options.value_count = plan_.value_count;
-    // SyncNames waits for what is queued.
-    sink_options.sync = !IsUrl(way_.parent_dir);
-    sink_options.write_digests = false;
-    sink_options.target_data_file_bytes = options.ocdbt_target_data_file_bytes;
-    sink_options.commit_time_ns = options.now_ns();
-    sink_options.random_hex = options.random_hex;
-    if (!way_.is_ocdbt_checkpoint) {
-      HF_RETURN_IF_ERROR(RemoveOtherMetadata());
-      return MakeDirectorySink(&store_, sink_options);
-    }
-    const std::string id =
-        *GetProcessIndexForSubdir(true, options_.ocdbt_process_id);
-    HF_ASSIGN_OR_RETURN(const OcdbtProcessSpec process,
-                        OcdbtProcessSpec::Make(id));
-    const std::string directory = process.ToString() + "/";
-    if (store_.Stat(directory + std::string(kManifestFile)).ok()) {
-      // The sink of a further generation holds everything until its end.
-      options.run.in_flight_bytes_max = std::numeric_limits<int64_t>::max();
-    }
-    std::vector<std::string> names;
-    for (const PlannedArray& array : plan_.arrays) names.push_back(array.name);
-    return MakeProcessSink(&store_, directory, std::move(names), sink_options);
+  // The sink of a further generation holds everything until its end.
+  if (has_database) save_options.run.in_flight_bytes_max = 0;
+  HF_ASSIGN_OR_RETURN(SavePlan plan, MakeSavePlan(tree, save_options));
+  plan.metadata_key = options.metadata_key.value_or("");
+  HF_RETURN_IF_ERROR(DropDigests(*store));
+  if (!save_options.use_ocdbt) {
+    HF_RETURN_IF_ERROR(RemoveOtherMetadata(plan, *store));
   }
-
-  // Of an array that is replaced by one of the other zarr format.
-  Status RemoveOtherMetadata() {
-    for (const PlannedArray& array : plan_.arrays) {
-      HF_RETURN_IF_ERROR(
-          store_.Delete(ArrayPrefix(array.name) +
-                        (way_.use_zarr3 ? ".zarray" : "zarr.json")));
-    }
-    return Status();
-  }
-
-  const ParamInfo& way_;
-  const ParamWriteOptions& options_;
-  const std::shared_ptr<Store> files_;
-  Store& store_;
-  SavePlan plan_;
-};
+  FileWriter files(*store, save_options.sync);
+  ValueSinkOptions sink = SinkOptionsOf(plan, files);
+  sink.process = std::move(process);
+  sink.must_merge = false;
+  if (has_database) sink.replaced = NamesOf(plan);
+  SaveCall call(plan, begun);
+  HF_RETURN_IF_ERROR(WriteValues(sink, files, call));
+  HF_RETURN_IF_ERROR(files.SyncNames());
+  return plan;
+}
 
 }  // namespace
 
@@ -158,9 +146,10 @@ Result<std::vector<WrittenParam>> WriteParams(
       if (!args.empty()) args_by_name[infos[i].name] = args[i];
       index_by_name[infos[i].name] = i;
     }
-    Writer writer(infos[indexes.front()], options);
-    HF_RETURN_IF_ERROR(writer.Write(tree, std::move(args_by_name)));
-    for (const PlannedArray& array : writer.plan().arrays) {
+    HF_ASSIGN_OR_RETURN(const SavePlan plan,
+                        WriteTree(tree, infos[indexes.front()],
+                                  std::move(args_by_name), options));
+    for (const PlannedArray& array : plan.arrays) {
       written[index_by_name[array.name]] = {
           array.layout->write_shape,
           array.layout->array->format.metadata.chunk_shape};

@@ -39,11 +39,6 @@ Status Replace(Store& store, const std::string& name, const std::string& text) {
   return store.Write(name, text);
 }
 
-std::string ArrayMetadatasPath() {
-  return std::string(kArrayMetadatasDirectory) + "/" +
-         ArrayMetadatasFileName(0);
-}
-
 }  // namespace
 
 Result<StringsFile> ReadStrings(const CheckedFiles& files,
@@ -75,7 +70,7 @@ Status AddShardings(Store& store, const ShardingFile& shardings) {
 
 Result<std::vector<ArrayMetadataRecord>> ReadArrayMetadataRecords(
     const CheckedFiles& files) {
-  auto records = ReadChecked(files, ArrayMetadatasPath(), ParseArrayMetadatas);
+  auto records = ReadChecked(files, ArrayMetadatasPath(0), ParseArrayMetadatas);
   if (records.status().code() == StatusCode::kNotFound) {
     return std::vector<ArrayMetadataRecord>();
   }
@@ -87,7 +82,7 @@ Status AddArrayMetadataRecords(Store& store,
   if (records.empty()) return Status();
   HF_ASSIGN_OR_RETURN(
       std::vector<ArrayMetadataRecord> all,
-      ReadOrEmpty(store, ArrayMetadatasPath(), ParseArrayMetadatas));
+      ReadOrEmpty(store, ArrayMetadatasPath(0), ParseArrayMetadatas));
   std::set<std::string> names;
   for (const ArrayMetadataRecord& record : records) {
     names.insert(record.param_name);
@@ -96,7 +91,7 @@ Status AddArrayMetadataRecords(Store& store,
     return names.contains(record.param_name);
   });
   for (ArrayMetadataRecord& record : records) all.push_back(std::move(record));
-  return Replace(store, ArrayMetadatasPath(), SerializeArrayMetadatas(all));
+  return Replace(store, ArrayMetadatasPath(0), SerializeArrayMetadatas(all));
 }
 
 Status DropDigests(Store& store) { return store.Delete(kDigestFile); }

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <thread>
 
 #include "checkpoint/opened_checkpoint.h"
@@ -78,7 +80,7 @@ class HandlerOfMany : public testing::Test {
         const auto group =
             MakeProcessGroup(transports[rank], {.timeout_seconds = 60});
         processes.group = group.get();
-        PyTreeCheckpointHandlerOptions options;
+        PyTreeCheckpointHandlerOptions options = options_;
         options.multiprocessing_options = processes;
         const auto handler = PyTreeCheckpointHandler::Make(options);
         statuses[rank] =
@@ -106,6 +108,7 @@ class HandlerOfMany : public testing::Test {
 
   const ScratchDirectory scratch_;
   const std::string directory_ = scratch_ / "item";
+  PyTreeCheckpointHandlerOptions options_;
 };
 
 TEST_F(HandlerOfMany, OtherRanksOnAnotherMeshGetTheirShards) {
@@ -148,6 +151,16 @@ TEST_F(HandlerOfMany, ReplicasShareTheWriting) {
   ASSERT_TRUE(opened.ok());
   const LeafInfo& w = (*opened)->leaves()[*(*opened)->Find("w")];
   EXPECT_EQ(w.chunk_shape, (Shape{4, 6}));
+  EXPECT_TRUE(VerifyCheckpoint(directory_)->damages.empty());
+}
+
+TEST_F(HandlerOfMany, RichTypesTellOfArraysThatAreSpread) {
+  fs::create_directory(directory_);
+  options_.pytree_metadata_options.support_rich_types = true;
+  Save(4, OnMesh({4, 1}, {{"data"}}), /*is_async=*/true);
+  std::ifstream file(directory_ + "/_METADATA");
+  const std::string metadata((std::istreambuf_iterator<char>(file)), {});
+  EXPECT_THAT(metadata, HasSubstr(R"(\"write_shape\": [2, 12])"));
   EXPECT_TRUE(VerifyCheckpoint(directory_)->damages.empty());
 }
 

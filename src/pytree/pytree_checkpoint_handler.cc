@@ -4,12 +4,12 @@
 #include <chrono>
 #include <future>
 #include <mutex>
-#include <system_error>
 #include <utility>
 
 #include "base/no_throw.h"
 #include "base/status_macros.h"
 #include "checkpoint/format/directory_names.h"
+#include "handlers/done_future.h"
 #include "place/directory_ops.h"
 #include "pytree/base_restore.h"
 #include "pytree/legacy_restore.h"
@@ -19,34 +19,10 @@
 #include "pytree/read_metadata.h"
 #include "pytree/save_item.h"
 #include "pytree/settings.h"
-#include "pytree/snapshot.h"
 #include "pytree/validate_array_metadatas.h"
 
 namespace holdfast {
 namespace {
-
-CommitFuture ReadyFuture(Status status) {
-  std::promise<Status> promise;
-  promise.set_value(std::move(status));
-  return promise.get_future().share();
-}
-
-// A thread of its own, or this one where none can be had.
-CommitFuture WriteInBackground(PreparedSave prepared,
-                               std::vector<CommitFuture> futures,
-                               std::optional<ProcessPart> part) {
-  auto write = [prepared = std::move(prepared), futures = std::move(futures),
-                part = std::move(part)] {
-    return CatchBadAlloc([&] {
-      return WritePrepared(prepared, futures, part ? &*part : nullptr);
-    });
-  };
-  try {
-    return std::async(std::launch::async, write).share();
-  } catch (const std::system_error&) {
-    return ReadyFuture(write());
-  }
-}
 
 bool Exists(const std::string& path) {
   const Result<PathKind> kind = GetPathKind(path);
@@ -64,39 +40,29 @@ class EngineHandler final : public BasePyTreeCheckpointHandler {
   Result<std::vector<CommitFuture>> AsyncSave(
       const std::string& directory, const PyTreeSaveArgs& args) override {
     return CatchBadAlloc([&]() -> Result<std::vector<CommitFuture>> {
-      HF_ASSIGN_OR_RETURN(PreparedSave prepared,
-                          PrepareSave(settings_, directory, args));
-      HF_ASSIGN_OR_RETURN(std::vector<CommitFuture> futures, Begin(prepared));
-      const std::optional<ProcessPart> part = Part();
-      const std::optional<int64_t> bytes_max = TransferBytesMax(settings_);
-      const uint64_t byte_count =
-          ArrayBytes(prepared.parts.tree, settings_.options.is_immutable_fn);
-      if (bytes_max && byte_count > static_cast<uint64_t>(*bytes_max)) {
-        return std::vector{Remember(ReadyFuture(
-            WritePrepared(prepared, futures, part ? &*part : nullptr)))};
+      HF_ASSIGN_OR_RETURN(const std::shared_ptr<PreparedSave> prepared,
+                          PrepareSave(settings_, directory, args, Part(),
+                                      /*is_async=*/true));
+      HF_ASSIGN_OR_RETURN(std::vector<CommitFuture> futures, Begin(*prepared));
+      if (!prepared->is_copy) {
+        return std::vector{
+            Remember(DoneFuture(WritePrepared(*prepared, futures)))};
       }
-      Result<Tree> copy =
-          Snapshot(prepared.parts.tree, settings_.options.is_prioritized_key_fn,
-                   settings_.options.is_immutable_fn);
-      if (!copy.ok()) {
-        for (const CommitFuture& future : futures) future.wait();
-        return copy.status();
-      }
-      prepared.parts.tree = std::move(copy).value();
-      return std::vector{Remember(
-          WriteInBackground(std::move(prepared), std::move(futures), part))};
+      return std::vector{
+          Remember(InBackground([prepared, futures = std::move(futures)] {
+            return WritePrepared(*prepared, futures);
+          }))};
     });
   }
 
   Status Save(const std::string& directory,
               const PyTreeSaveArgs& args) override {
     const Status written = CatchBadAlloc([&]() -> Status {
-      HF_ASSIGN_OR_RETURN(const PreparedSave prepared,
-                          PrepareSave(settings_, directory, args));
+      HF_ASSIGN_OR_RETURN(const std::shared_ptr<PreparedSave> prepared,
+                          PrepareSave(settings_, directory, args, Part()));
       HF_ASSIGN_OR_RETURN(const std::vector<CommitFuture> futures,
-                          Begin(prepared));
-      const std::optional<ProcessPart> part = Part();
-      return WritePrepared(prepared, futures, part ? &*part : nullptr);
+                          Begin(*prepared));
+      return WritePrepared(*prepared, futures);
     });
     return processes_.Agree("save", directory, written);
   }

@@ -3,14 +3,13 @@
 #include <utility>
 
 #include "base/status_macros.h"
-#include "checkpoint/format/directory_names.h"
 #include "checkpoint/save/earlier_item.h"
-#include "checkpoint/save/item_writer.h"
-#include "checkpoint/save/save_plan.h"
-#include "holdfast/pending_save.h"
+#include "checkpoint/save/save_item.h"
+#include "checkpoint/save/save_options.h"
 #include "place/open_store.h"
 #include "pytree/messages.h"
 #include "pytree/rich_types.h"
+#include "pytree/snapshot.h"
 #include "storage/url_path.h"
 
 namespace holdfast {
@@ -70,13 +69,34 @@ Result<ParamInfo> CommonInfo(const PyTreeSettings& settings,
   return info;
 }
 
-// Any text will do for the plan, which looks only at whether there is one.
-Status AddRichTypes(PreparedSave& prepared) {
-  prepared.options.value_metadata_tree = "{}";
-  HF_ASSIGN_OR_RETURN(const SavePlan plan,
-                      MakeSavePlan(prepared.parts.tree, prepared.options));
-  prepared.options.value_metadata_tree =
-      RichTreeJson(prepared.parts.tree, plan);
+Result<SavePlan> PlanOf(const PreparedSave& prepared, bool has_rich_types) {
+  SaveOptions options = ItemOptions(prepared.directory, prepared.options);
+  // Any text will do for the plan, which looks only at whether there is one.
+  if (has_rich_types) options.value_metadata_tree = "{}";
+  const ProcessPart* part = prepared.part ? &*prepared.part : nullptr;
+  HF_ASSIGN_OR_RETURN(SavePlan plan, MakeSavePlan(prepared.parts.tree, options,
+                                                  PlanPartOf(part)));
+  if (has_rich_types) {
+    options = *plan.options;
+    options.value_metadata_tree = RichTreeJson(prepared.parts.tree, plan);
+    plan.options = std::make_shared<const SaveOptions>(std::move(options));
+  }
+  return plan;
+}
+
+// Nothing where the copy would be too large.
+Status TakeSnapshot(const PyTreeSettings& settings, PreparedSave& prepared) {
+  const std::optional<int64_t> bytes_max = TransferBytesMax(settings);
+  const uint64_t byte_count =
+      ArrayBytes(prepared.parts.tree, settings.options.is_immutable_fn);
+  if (bytes_max && byte_count > static_cast<uint64_t>(*bytes_max)) {
+    return Status();
+  }
+  HF_ASSIGN_OR_RETURN(
+      prepared.parts.tree,
+      Snapshot(prepared.parts.tree, settings.options.is_prioritized_key_fn,
+               settings.options.is_immutable_fn));
+  prepared.is_copy = true;
   return Status();
 }
 
@@ -91,14 +111,17 @@ Status WaitForAll(const std::vector<CommitFuture>& futures) {
 
 }  // namespace
 
-Result<PreparedSave> PrepareSave(const PyTreeSettings& settings,
-                                 const std::string& directory,
-                                 const PyTreeSaveArgs& args) {
+Result<std::shared_ptr<PreparedSave>> PrepareSave(
+    const PyTreeSettings& settings, const std::string& directory,
+    const PyTreeSaveArgs& args, std::optional<ProcessPart> part,
+    bool is_async) {
   if (!IsAbsoluteOrUrl(directory)) {
     return InvalidArgumentError(NotAbsoluteText(directory));
   }
-  PreparedSave prepared;
+  const auto made = std::make_shared<PreparedSave>();
+  PreparedSave& prepared = *made;
   prepared.directory = directory;
+  prepared.part = std::move(part);
   HF_ASSIGN_OR_RETURN(prepared.options,
                       EngineOptions(settings, directory, args));
   HF_ASSIGN_OR_RETURN(const ParamInfo info,
@@ -108,15 +131,15 @@ Result<PreparedSave> PrepareSave(const PyTreeSettings& settings,
       SplitByHandler(args.item, args.save_args,
                      *settings.options.type_handler_registry, info));
   prepared.options.save_args = prepared.parts.save_args;
-  // The handlers write first; nothing must be refused after them.
   prepared.options.adopt_existing = !prepared.parts.groups.empty();
-  if (settings.options.pytree_metadata_options.support_rich_types) {
-    HF_RETURN_IF_ERROR(AddRichTypes(prepared));
-  } else if (prepared.options.adopt_existing) {
-    HF_RETURN_IF_ERROR(
-        MakeSavePlan(prepared.parts.tree, prepared.options).status());
+  if (is_async) HF_RETURN_IF_ERROR(TakeSnapshot(settings, prepared));
+  const bool has_rich_types =
+      settings.options.pytree_metadata_options.support_rich_types;
+  // The handlers write first; nothing must be refused after them.
+  if (has_rich_types || prepared.options.adopt_existing) {
+    HF_ASSIGN_OR_RETURN(prepared.plan, PlanOf(prepared, has_rich_types));
   }
-  return prepared;
+  return made;
 }
 
 Result<std::vector<CommitFuture>> SerializeGroups(const PreparedSave& prepared,
@@ -124,9 +147,7 @@ Result<std::vector<CommitFuture>> SerializeGroups(const PreparedSave& prepared,
   std::vector<CommitFuture> all;
   if (prepared.parts.groups.empty() || !is_primary) return all;
   const std::shared_ptr<Store> store = StoreAt(prepared.directory);
-  HF_RETURN_IF_ERROR(RemoveEarlierItem(/*adopt_existing=*/false, *store));
-  HF_RETURN_IF_ERROR(
-      RemoveEarlierPart(ProcessDirectoryName({"0", false}), 0, *store));
+  HF_RETURN_IF_ERROR(RemoveEarlierItem({}, /*adopt_existing=*/false, *store));
   for (const SaveGroup& group : prepared.parts.groups) {
     std::vector<const Tree*> values;
     for (const Tree& value : group.values) values.push_back(&value);
@@ -143,18 +164,20 @@ Result<std::vector<CommitFuture>> SerializeGroups(const PreparedSave& prepared,
 
 // The handlers are finalized first, so that the digests cover what that leaves.
 Status WritePrepared(const PreparedSave& prepared,
-                     const std::vector<CommitFuture>& futures,
-                     const ProcessPart* part) {
+                     const std::vector<CommitFuture>& futures) {
+  const Stopwatch begun;
   HF_RETURN_IF_ERROR(WaitForAll(futures));
-  if (part != nullptr) {
-    return SaveItemPart(prepared.directory, prepared.parts.tree,
-                        prepared.options, *part)
-        .status();
+  std::optional<SavePlan> own;
+  if (!prepared.plan) {
+    HF_ASSIGN_OR_RETURN(own, PlanOf(prepared, /*has_rich_types=*/false));
   }
-  for (const SaveGroup& group : prepared.parts.groups) {
-    HF_RETURN_IF_ERROR(group.handler->Finalize(prepared.directory));
+  if (!prepared.part) {
+    for (const SaveGroup& group : prepared.parts.groups) {
+      HF_RETURN_IF_ERROR(group.handler->Finalize(prepared.directory));
+    }
   }
-  return SaveItem(prepared.directory, prepared.parts.tree, prepared.options)
+  return SavePlannedItem(prepared.directory, own ? *own : *prepared.plan,
+                         prepared.part ? &*prepared.part : nullptr, begun)
       .status();
 }
 

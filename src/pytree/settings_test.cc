@@ -88,7 +88,7 @@ TEST(Settings, TheSaveBoundReachesTheEngine) {
   const auto prepared = PrepareSave(*settings, "/nowhere",
                                     {.item = Tree::Dict({{"a", Tree(1)}})});
   ASSERT_TRUE(prepared.ok()) << prepared.status().ToString();
-  EXPECT_EQ(prepared->options.run.in_flight_bytes_max, 2000000u);
+  EXPECT_EQ((*prepared)->options.run.in_flight_bytes_max, 2000000u);
 }
 
 TEST(Settings, TheRestoreBoundReachesTheEngine) {

@@ -35,8 +35,8 @@
 #include "checkpoint/format/directory_names.h"
 #include "checkpoint/format/part_file.h"
 #include "checkpoint/restore/item.h"
-#include "checkpoint/save/item_writer.h"
 #include "checkpoint/save/plan_checksums.h"
+#include "checkpoint/save/save_options.h"
 #include "checkpoint/save/value_sink.h"
 #include "run/run.h"
 #include "scale/virtual_ranks.h"
@@ -271,7 +271,7 @@ Status WriteQuickPart(const Setup& setup, const VirtualSave& save,
       mine.push_back(&array);
     }
   }
-  const SaveOptions options = ItemOptions(save.options);
+  const SaveOptions options = WithSources(save.options);
   ValueSinkOptions sink_options;
   sink_options.value_count = mine.size();
   sink_options.sync = false;
@@ -286,7 +286,7 @@ Status WriteQuickPart(const Setup& setup, const VirtualSave& save,
   part.plan = checksums;
   if (!mine.empty()) {
     part.database = ProcessPrefix(sink_options);
-    HF_ASSIGN_OR_RETURN(const auto sink, MakeOcdbtSink(&store, sink_options));
+    HF_ASSIGN_OR_RETURN(const auto sink, MakeValueSink(&store, sink_options));
     for (size_t i = 0; i < mine.size(); ++i) {
       EncodedChunk value;
       value.byte_count = setup.value_bytes;

@@ -1,11 +1,11 @@
 #include "scale/virtual_ranks.h"
 
-#include <numeric>
 #include <vector>
 
 #include "base/status_macros.h"
 #include "checkpoint/save/item_parts.h"
 #include "checkpoint/save/item_writer.h"
+#include "checkpoint/save/save_options.h"
 
 namespace holdfast::testing {
 
@@ -51,28 +51,19 @@ PlanPart PartOfRank(const VirtualSave& save, int64_t rank) {
 
 Status SaveRank(const VirtualSave& save, int64_t rank, const Tree& tree,
                 Store& store) {
-  const SaveOptions options = ItemOptions(save.options);
-  Stopwatch watch;
+  const Stopwatch begun;
   HF_ASSIGN_OR_RETURN(const SavePlan plan,
-                      MakeSavePlan(tree, options, PartOfRank(save, rank)));
+                      MakeSavePlan(tree, save.options, PartOfRank(save, rank)));
   FileWriter files(store, false);
-  Run run(options.run);
-  Stats stats;
+  SaveCall call(plan, begun);
   const ProcessPart part{
       .rank = rank, .is_primary = rank == 0, .save_id = kVirtualSaveId};
-  return WriteItemPart(plan, options, part, {}, files, run, watch, stats);
+  return WriteItem(&part, files, call);
 }
 
 Result<DigestFile> Finish(const VirtualSave& save, Store& store) {
-  const SaveOptions sources = ItemOptions(save.options);
-  FinishItemOptions finish;
-  finish.ranks.resize(save.process_count);
-  std::iota(finish.ranks.begin(), finish.ranks.end(), 0);
-  finish.save_id = kVirtualSaveId;
-  finish.use_ocdbt = sources.use_ocdbt;
-  finish.write_digests = sources.write_digests;
-  finish.now_ns = sources.now_ns;
-  finish.random_hex = sources.random_hex;
+  const FinishItemOptions finish = FinishOptionsOf(
+      WithSources(save.options), kVirtualSaveId, save.process_count);
   FileWriter files(store, false);
   HF_RETURN_IF_ERROR(FinishItemParts(finish, files));
   if (finish.write_digests) HF_RETURN_IF_ERROR(files.WriteDigests());

@@ -30,7 +30,8 @@ Status FileWriter::WriteUnlisted(std::string_view name, std::string_view text) {
 }
 
 Status FileWriter::WriteDigests() {
-  return WriteUnlisted(kDigestFile, SerializeDigestFile(digests_));
+  digest_text_ = SerializeDigestFile(digests_);
+  return WriteUnlisted(kDigestFile, digest_text_);
 }
 
 Status FileWriter::SyncNames() {

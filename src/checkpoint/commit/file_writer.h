@@ -29,6 +29,8 @@ class FileWriter {
   Status WriteUnlisted(std::string_view name, std::string_view text);
   // `_HOLDFAST_DIGESTS` itself, of all that is listed.
   Status WriteDigests();
+  // What that has written; empty before.
+  const std::string& digest_text() const { return digest_text_; }
   // Names are durable when it returns, if the writer syncs; in any case the
   // store has written what was queued.
   Status SyncNames();
@@ -45,6 +47,7 @@ class FileWriter {
   const bool sync_;
   const std::string guarded_path_;
   DigestFile digests_;
+  std::string digest_text_;
 };
 
 }  // namespace holdfast

@@ -70,8 +70,9 @@ bool MarkerTellsOfDigests(std::string_view text) {
   return text.ends_with(kDigestsLine);
 }
 
-std::string ArrayMetadatasFileName(int64_t process_index) {
-  return "process_" + std::to_string(process_index);
+std::string ArrayMetadatasPath(int64_t process_index) {
+  return std::string(kArrayMetadatasDirectory) + "/process_" +
+         std::to_string(process_index);
 }
 
 std::optional<ProcessDirectory> ParseProcessDirectory(std::string_view name) {

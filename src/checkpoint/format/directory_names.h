@@ -49,8 +49,8 @@ std::string CommitMarkerText(std::string_view path, bool has_digests);
 // Whether the text says that `_HOLDFAST_DIGESTS` belongs to the checkpoint.
 bool MarkerTellsOfDigests(std::string_view text);
 
-// "process_<index>", in the directory array_metadatas.
-std::string ArrayMetadatasFileName(int64_t process_index);
+// "array_metadatas/process_<index>".
+std::string ArrayMetadatasPath(int64_t process_index);
 
 struct ProcessDirectory {
   std::string id;  // letters and digits: a process index, or a custom one

@@ -11,6 +11,7 @@
 #include "ocdbt/entry_list.h"
 #include "place/directory_ops.h"
 #include "storage/new_file.h"
+#include "storage/path_parts.h"
 #include "tree/utf8.h"
 
 namespace holdfast {
@@ -18,11 +19,6 @@ namespace {
 
 std::string_view FirstElement(std::string_view path) {
   return path.substr(0, path.find('/'));
-}
-
-std::string_view LastElement(std::string_view path) {
-  const size_t slash = path.rfind('/');
-  return path.substr(slash == std::string_view::npos ? 0 : slash + 1);
 }
 
 // Parses the file with `parse`; an absent file leaves `value` as it is.
@@ -44,14 +40,8 @@ bool IsRootFile(std::string_view path) {
          path == kV1MarkerFile || path == kDigestFile;
 }
 
-bool IsDatabaseFile(std::string_view path) {
-  const std::string_view first = FirstElement(path);
-  return path == kManifestFile || path.starts_with("d/") ||
-         (first.size() < path.size() && ParseProcessDirectory(first));
-}
-
 bool IsArrayMetadata(std::string_view path) {
-  const std::string_view name = LastElement(path);
+  const std::string_view name = LastPart(path);
   return name == ".zarray" || name == "zarr.json";
 }
 
@@ -60,7 +50,7 @@ std::set<std::string, std::less<>> ArrayDirectories(
   std::set<std::string, std::less<>> directories;
   for (const std::string& path : paths) {
     if (!IsArrayMetadata(path)) continue;
-    directories.insert(path.substr(0, path.size() - LastElement(path).size()));
+    directories.insert(path.substr(0, path.size() - LastPart(path).size()));
   }
   return directories;
 }
@@ -75,14 +65,19 @@ bool IsChunk(std::string_view path,
   return array_directories.contains(std::string_view());
 }
 
-std::set<std::string> ListedPaths(const DigestFile& digests) {
-  std::set<std::string> paths;
-  for (const FileDigest& row : digests.files) paths.insert(row.path);
-  for (const ValueDigest& row : digests.values) paths.insert(row.path);
-  return paths;
+}  // namespace
+
+bool IsDatabaseFile(std::string_view path) {
+  const std::string_view first = FirstElement(path);
+  return path.starts_with("d/") ||
+         (first.size() < path.size() && ParseProcessDirectory(first));
 }
 
-}  // namespace
+void AddListedPaths(const DigestFile& digests, const std::string& prefix,
+                    std::set<std::string>& paths) {
+  for (const FileDigest& row : digests.files) paths.insert(prefix + row.path);
+  for (const ValueDigest& row : digests.values) paths.insert(prefix + row.path);
+}
 
 Result<std::vector<std::string>> FindProcessDatabases(Store& store) {
   std::set<std::string> prefixes;
@@ -106,49 +101,87 @@ Result<AdoptedFiles> ReadAdoptedFiles(Store& store, int64_t rank) {
                                  ParseStringsFile, adopted.strings));
   HF_RETURN_IF_ERROR(ReadIfThere(store, std::string(kShardingFile),
                                  ParseShardingFile, adopted.shardings));
-  HF_RETURN_IF_ERROR(ReadIfThere(store,
-                                 std::string(kArrayMetadatasDirectory) + "/" +
-                                     ArrayMetadatasFileName(rank),
+  HF_RETURN_IF_ERROR(ReadIfThere(store, ArrayMetadatasPath(rank),
                                  ParseArrayMetadatas, adopted.array_metadatas));
   return adopted;
 }
 
-Result<ocdbt::MergeChild> ReadAdoptedDatabase(Store& store,
-                                              const std::string& prefix,
-                                              DigestFile* digests) {
+Result<ocdbt::MergeChild> ReadDatabase(Store& store,
+                                       const std::string& prefix) {
   HF_ASSIGN_OR_RETURN(const auto database,
-                      ocdbt::Database::Open(&store, prefix, {}));
-  HF_ASSIGN_OR_RETURN(ocdbt::EntryList list, ReadAllEntries(*database));
-  if (digests == nullptr) return ocdbt::MergeChild{prefix, std::move(list)};
+                      ocdbt::Database::Open(&store, prefix));
+  HF_ASSIGN_OR_RETURN(ocdbt::EntryList entries, ReadAllEntries(*database));
+  return ocdbt::MergeChild{prefix, std::move(entries)};
+}
+
+namespace {
+
+// The rows of a database that somebody else has written.
+Status SumDatabase(Store& store, const ocdbt::MergeChild& child,
+                   DigestFile& digests) {
+  const std::string& prefix = child.subdirectory;
+  const ocdbt::EntryList& list = child.entries;
   HF_RETURN_IF_ERROR(
-      AddManifestRows(store, prefix + std::string(kManifestFile), *digests));
+      AddManifestRows(store, prefix + std::string(kManifestFile), digests));
   for (const ocdbt::LeafEntry& entry : list.entries) {
     if (entry.is_inline()) continue;
     const std::string path = prefix + list.files[entry.file_index].path;
     HF_ASSIGN_OR_RETURN(
         const Bytes value,
         store.Read(path, {entry.offset, entry.value_byte_count}));
-    digests->values.push_back(
+    digests.values.push_back(
         SumValue(path, entry.offset, value.view(), ValueKnownBy::kBlocks));
   }
-  return ocdbt::MergeChild{prefix, std::move(list)};
+  return Status();
 }
 
-Status AdoptFiles(const std::string& directory, bool use_ocdbt,
-                  bool write_digests, FileWriter& files) {
+}  // namespace
+
+Status AddAdoptedDatabases(Store& store,
+                           const std::vector<std::string>& prefixes,
+                           DigestFile* digests,
+                           std::vector<ocdbt::MergeChild>& children) {
+  for (const std::string& prefix : prefixes) {
+    HF_ASSIGN_OR_RETURN(children.emplace_back(), ReadDatabase(store, prefix));
+    if (digests == nullptr) continue;
+    HF_RETURN_IF_ERROR(SumDatabase(store, children.back(), *digests));
+  }
+  return Status();
+}
+
+AdoptRules RulesOfItem(bool use_ocdbt, const FileWriter& files) {
+  std::set<std::string> listed;
+  AddListedPaths(files.digests(), "", listed);
+  return {.is_known =
+              [listed = std::move(listed)](const std::string& path) {
+                return listed.contains(path);
+              },
+          .is_unlisted =
+              [use_ocdbt](const std::string& path) {
+                return IsRootFile(path) ||
+                       (use_ocdbt &&
+                        (path == kManifestFile || IsDatabaseFile(path)));
+              },
+          .has_arrays = true};
+}
+
+Status AdoptFiles(const std::string& directory, bool write_digests,
+                  const AdoptRules& rules, FileWriter& files) {
   HF_ASSIGN_OR_RETURN(const DirectoryTree tree, ListTree(directory));
-  const std::set<std::string> listed = ListedPaths(files.digests());
-  const auto array_directories = ArrayDirectories(tree.files);
+  std::set<std::string, std::less<>> arrays;
+  if (rules.has_arrays) arrays = ArrayDirectories(tree.files);
+  std::set<std::string_view> touched;  // directories with such files
   for (const std::string& path : tree.files) {
-    if (listed.contains(path)) continue;
+    if (rules.is_known(path)) continue;
+    touched.insert(ParentKey(path));
     if (files.sync()) HF_RETURN_IF_ERROR(SyncFile(directory + "/" + path));
-    if (!write_digests || IsRootFile(path) || !IsValidUtf8(path) ||
-        IsHiddenName(LastElement(path)) ||
-        (use_ocdbt && IsDatabaseFile(path))) {
+    // Names that the list cannot spell, or that no reader would find.
+    if (!write_digests || !IsValidUtf8(path) || IsHiddenName(LastPart(path)) ||
+        (rules.is_unlisted && rules.is_unlisted(path))) {
       continue;
     }
     HF_ASSIGN_OR_RETURN(FileDigest row, SumFile(files.store(), path));
-    if (IsChunk(path, array_directories)) {
+    if (IsChunk(path, arrays)) {
       files.digests().values.push_back(
           {std::move(row.path), 0, row.byte_count, row.crc32c});
     } else {
@@ -157,6 +190,9 @@ Status AdoptFiles(const std::string& directory, bool use_ocdbt,
   }
   if (!files.sync()) return Status();
   for (const std::string& path : tree.directories) {
+    if (rules.is_synced && rules.is_synced(path) && !touched.contains(path)) {
+      continue;
+    }
     HF_RETURN_IF_ERROR(SyncDirectory(directory + "/" + path));
   }
   return Status();

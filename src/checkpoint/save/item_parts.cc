@@ -162,25 +162,18 @@ class PartMerger {
     std::vector<ocdbt::MergeChild> children(with_database.size());
     HF_RETURN_IF_ERROR(
         readers_.ParallelFor(children.size(), [&](size_t i, int) -> Status {
-          HF_ASSIGN_OR_RETURN(children[i], ReadDatabase(*with_database[i]));
+          HF_ASSIGN_OR_RETURN(children[i], ReadDatabaseOf(*with_database[i]));
           return Status();
         }));
     if (!options_.is_partial) HF_RETURN_IF_ERROR(CheckDatabases(children));
     if (options_.adopt_existing) HF_RETURN_IF_ERROR(AddAdopted(children));
     if (children.empty()) return Status();
-    HF_ASSIGN_OR_RETURN(const ocdbt::BulkWriteOptions write_options,
-                        DatabaseWriteOptions(sink_options_));
-    HF_ASSIGN_OR_RETURN(
-        const ocdbt::BulkWriteSummary merged,
-        ocdbt::MergeEntries(&store_, "", std::move(children), write_options));
-    if (!options_.write_digests) return Status();
-    AddNodeRows(merged, files_.digests());
-    return AddManifestRows(store_, std::string(kManifestFile),
-                           files_.digests());
+    return MergeIntoRoot(&store_, sink_options_, std::move(children),
+                         files_.digests());
   }
 
   // A manifest that is not the one its process wrote is of another save.
-  Result<ocdbt::MergeChild> ReadDatabase(const PartFile& part) {
+  Result<ocdbt::MergeChild> ReadDatabaseOf(const PartFile& part) {
     if (!IsDatabaseName(part.database)) {
       return DataLossError(store_.Describe(PartFileName(part.rank)) +
                            ": bad database \"" + part.database + "\"");
@@ -192,10 +185,7 @@ class PartMerger {
                            ": it is not the one that rank " +
                            std::to_string(part.rank) + " wrote");
     }
-    HF_ASSIGN_OR_RETURN(const auto database,
-                        ocdbt::Database::Open(&store_, part.database));
-    HF_ASSIGN_OR_RETURN(ocdbt::EntryList entries, ReadAllEntries(*database));
-    return ocdbt::MergeChild{part.database, std::move(entries)};
+    return ReadDatabase(store_, part.database);
   }
 
   static bool IsDatabaseName(const std::string& prefix) {
@@ -204,21 +194,12 @@ class PartMerger {
   }
 
   Status AddAdopted(std::vector<ocdbt::MergeChild>& children) {
-    HF_ASSIGN_OR_RETURN(const std::vector<std::string> found,
+    HF_ASSIGN_OR_RETURN(std::vector<std::string> found,
                         FindProcessDatabases(store_));
-    for (const std::string& prefix : found) {
-      const bool is_part = std::any_of(
-          parts_.begin(), parts_.end(),
-          [&](const PartFile& part) { return part.database == prefix; });
-      if (is_part) continue;
-      HF_ASSIGN_OR_RETURN(
-          ocdbt::MergeChild child,
-          ReadAdoptedDatabase(
-              store_, prefix,
-              options_.write_digests ? &files_.digests() : nullptr));
-      children.push_back(std::move(child));
-    }
-    return Status();
+    for (const PartFile& part : parts_) std::erase(found, part.database);
+    return AddAdoptedDatabases(
+        store_, found, options_.write_digests ? &files_.digests() : nullptr,
+        children);
   }
 
   Status CheckDatabases(const std::vector<ocdbt::MergeChild>& children) {
@@ -294,6 +275,7 @@ class PartMerger {
   Executor readers_;
   ArrayLayoutCache layouts_;
   ValueSinkOptions sink_options_{.sync = files_.sync(),
+                                 .write_digests = options_.write_digests,
                                  .commit_time_ns = options_.now_ns(),
                                  .random_hex = options_.random_hex};
   std::vector<PartFile> parts_;

@@ -5,12 +5,9 @@
 #include <algorithm>
 #include <map>
 
-#include "base/clock.h"
-#include "base/sha256.h"
 #include "base/status_macros.h"
 #include "checkpoint/format/array_metadatas.h"
 #include "checkpoint/format/directory_names.h"
-#include "checkpoint/format/json_text.h"
 #include "checkpoint/format/part_file.h"
 #include "checkpoint/format/sharding_file.h"
 #include "checkpoint/format/strings_file.h"
@@ -18,7 +15,7 @@
 #include "checkpoint/save/adopt.h"
 #include "checkpoint/save/encode.h"
 #include "checkpoint/save/plan_checksums.h"
-#include "checkpoint/save/value_sink.h"
+#include "checkpoint/save/save_options.h"
 #include "storage/url_path.h"
 #include "tree/value_type.h"
 
@@ -29,16 +26,14 @@ bool IsExternal(const FlatLeaf& leaf) {
   return leaf.leaf->is_leaf() && leaf.leaf->leaf_kind() == LeafKind::kExternal;
 }
 
-TreeMetadata MakeTreeMetadata(const SavePlan& plan, const SaveOptions& options,
-                              const nlohmann::ordered_json& custom_metadata,
+TreeMetadata MakeTreeMetadata(const SavePlan& plan,
                               const std::map<std::string, Shape>& adopted) {
   TreeMetadata metadata;
-  metadata.use_ocdbt = options.use_ocdbt;
+  metadata.use_ocdbt = plan.options->use_ocdbt;
   metadata.use_zarr3 = plan.zarr_format == 3;
   metadata.store_array_data_equal_to_fill_value = true;
-  metadata.custom_metadata = custom_metadata;
-  if (!options.value_metadata_tree.empty()) {
-    metadata.value_metadata_tree = options.value_metadata_tree;
+  if (!plan.options->value_metadata_tree.empty()) {
+    metadata.value_metadata_tree = plan.options->value_metadata_tree;
   }
   metadata.entries.reserve(plan.leaves.size());
   for (const FlatLeaf& leaf : plan.leaves) {
@@ -92,8 +87,7 @@ Status WriteJaxFiles(const SavePlan& plan, AdoptedFiles adopted, int64_t rank,
     HF_RETURN_IF_ERROR(
         files.Write(kShardingFile, SerializeShardingFile(shardings)));
   }
-  return files.Write(std::string(kArrayMetadatasDirectory) + "/" +
-                         ArrayMetadatasFileName(rank),
+  return files.Write(ArrayMetadatasPath(rank),
                      SerializeArrayMetadatas(records));
 }
 
@@ -110,117 +104,6 @@ Status WriteStrings(const SavePlan& plan, StringsFile strings,
   return files.Write(kStringsFile, text);
 }
 
-ValueSinkOptions SinkOptions(const SavePlan& plan, const SaveOptions& options,
-                             const AdoptedFiles& adopted,
-                             const FileWriter& files) {
-  ValueSinkOptions sink_options;
-  sink_options.value_count = plan.value_count;
-  sink_options.sync = files.sync();
-  sink_options.guarded_path = files.guarded_path();
-  sink_options.write_digests = options.write_digests;
-  sink_options.target_data_file_bytes = options.ocdbt_target_data_file_bytes;
-  sink_options.commit_time_ns = options.now_ns();
-  sink_options.random_hex = options.random_hex;
-  sink_options.adopted_databases = adopted.databases;
-  return sink_options;
-}
-
-Status WriteValues(const SavePlan& plan, bool use_ocdbt,
-                   const ValueSinkOptions& sink_options, FileWriter& files,
-                   Run& run, Stopwatch& watch, Stats& stats) {
-  std::unique_ptr<ValueSink> sink;
-  // What waits to be sent comes on top of what is being encoded.
-  const uint64_t bytes_max = run.budget().bytes_max();
-  if (bytes_max != 0) files.store().BoundBuffers(bytes_max / 2);
-  if (use_ocdbt) {
-    HF_ASSIGN_OR_RETURN(sink, MakeOcdbtSink(&files.store(), sink_options));
-  } else {
-    sink = MakeDirectorySink(&files.store(), sink_options);
-  }
-  run.StartPhase("write", plan.decoded_bytes);
-  HF_RETURN_IF_ERROR(EncodeValues(plan, *sink, run, stats));
-  stats.transfer_seconds = watch.Lap();
-  run.StartPhase("sync", 0);
-  HF_RETURN_IF_ERROR(sink->Finish(files.digests()));
-  stats.sync_seconds = watch.Lap();
-  stats.decoded_bytes = plan.decoded_bytes;
-  stats.chunk_count = plan.chunk_count;
-  stats.in_flight_bytes_peak = run.budget().peak_bytes();
-  return Status();
-}
-
-}  // namespace
-
-SaveOptions WithSources(SaveOptions options) {
-  if (!options.now_ns) options.now_ns = SystemNowNs;
-  if (!options.random_hex) options.random_hex = RandomHex32;
-  return options;
-}
-
-SaveOptions ItemOptions(SaveOptions options) {
-  options.format = Format::kOrbax;
-  return WithSources(std::move(options));
-}
-
-Result<nlohmann::ordered_json> ParseJsonObject(const std::string& text,
-                                               const char* what) {
-  if (text.empty()) return nlohmann::ordered_json();
-  Result<nlohmann::ordered_json> json = ParseJsonText(text);
-  if (json.ok() && json->is_object()) return json;
-  return InvalidArgumentError(std::string(what) +
-                              " must be the text of a JSON object (got " +
-                              text.substr(0, 60) + ")");
-}
-
-int64_t DefaultDataFileBytes(const std::string& directory) {
-  constexpr int64_t kRemoteDataFileBytes = int64_t{400} << 20;
-  return IsUrl(directory) ? kRemoteDataFileBytes
-                          : SaveOptions().ocdbt_target_data_file_bytes;
-}
-
-SaveOptions OptionsFor(const std::string& path, SaveOptions options) {
-  if (!IsUrl(path)) return options;
-  options.sync = false;
-  if (options.ocdbt_target_data_file_bytes ==
-      SaveOptions().ocdbt_target_data_file_bytes) {
-    options.ocdbt_target_data_file_bytes = DefaultDataFileBytes(path);
-  }
-  return options;
-}
-
-Status CheckFreeSpace(const SavePlan& plan, const SaveOptions& options,
-                      const std::string& directory) {
-  if (IsUrl(directory)) return Status();
-  struct statvfs info;
-  if (statvfs(directory.c_str(), &info) != 0) return Status();
-  const uint64_t free_bytes = uint64_t{info.f_bavail} * info.f_frsize;
-  // Compressed data may take less; only the hopeless case is refused.
-  if (options.compression != Compression::kNone ||
-      free_bytes >= plan.decoded_bytes) {
-    return Status();
-  }
-  return ResourceExhaustedError("save to " + directory +
-                                ": not enough free space (got " +
-                                std::to_string(free_bytes) + " bytes, want " +
-                                std::to_string(plan.decoded_bytes) + ")");
-}
-
-std::string ProcessDirectoryOf(const ProcessPart& part) {
-  return std::string(kProcessDirectoryPrefix) +
-         (part.id.empty() ? std::to_string(part.rank) : part.id);
-}
-
-Status CheckProcessPart(const ProcessPart& part) {
-  if (part.rank >= 0 && ParseProcessDirectory(ProcessDirectoryOf(part))) {
-    return Status();
-  }
-  return InvalidArgumentError("process " + std::to_string(part.rank) +
-                              ": bad rank or id \"" + part.id +
-                              "\" (want letters and digits)");
-}
-
-namespace {
-
 std::map<std::string, Shape> WriteShapesOf(const AdoptedFiles& adopted) {
   std::map<std::string, Shape> write_shapes;
   for (const ArrayMetadataRecord& record : adopted.array_metadatas) {
@@ -230,86 +113,160 @@ std::map<std::string, Shape> WriteShapesOf(const AdoptedFiles& adopted) {
 }
 
 // What speaks of the item as a whole, values and shardings excepted.
-Status WriteTreeFiles(const SavePlan& plan, const SaveOptions& options,
-                      const nlohmann::ordered_json& custom_metadata,
+Status WriteTreeFiles(const SavePlan& plan,
                       const std::map<std::string, Shape>& write_shapes,
                       StringsFile strings, FileWriter& files) {
   HF_RETURN_IF_ERROR(WriteStrings(plan, std::move(strings), files));
-  return files.Write(kTreeMetadataFile,
-                     SerializeTreeMetadata(MakeTreeMetadata(
-                         plan, options, custom_metadata, write_shapes)));
+  TreeMetadata metadata = MakeTreeMetadata(plan, write_shapes);
+  HF_ASSIGN_OR_RETURN(metadata.custom_metadata,
+                      ParseJsonObject(plan.options->item_custom_metadata,
+                                      "item_custom_metadata"));
+  return files.Write(kTreeMetadataFile, SerializeTreeMetadata(metadata));
 }
 
-}  // namespace
-
-Status WriteItem(const SavePlan& plan, const SaveOptions& options,
-                 const nlohmann::ordered_json& custom_metadata,
-                 FileWriter& files, Run& run, Stopwatch& watch, Stats& stats) {
-  stats.plan_seconds = watch.Lap();
-  AdoptedFiles adopted;
-  if (options.adopt_existing) {
-    HF_ASSIGN_OR_RETURN(adopted, ReadAdoptedFiles(files.store()));
+// Where there are values, or databases of others to be merged. Gives the
+// database that is a part's, if it has one.
+Result<std::string> WriteItemValues(const ProcessPart* part,
+                                    const AdoptedFiles& adopted,
+                                    FileWriter& files, SaveCall& call) {
+  const SavePlan& plan = call.plan;
+  const bool must_merge =
+      part == nullptr && plan.options->use_ocdbt && !adopted.databases.empty();
+  if (plan.value_count == 0 && !must_merge) return std::string();
+  ValueSinkOptions sink = SinkOptionsOf(plan, files);
+  sink.adopted_databases = adopted.databases;
+  if (part != nullptr) {
+    sink.process = *ParseProcessDirectory(ProcessDirectoryOf(*part));
+    sink.must_merge = false;
+    // Of values in files the rows are also the list of what is there.
+    sink.write_digests |= !sink.use_ocdbt;
   }
-  const std::map<std::string, Shape> write_shapes = WriteShapesOf(adopted);
-  const bool must_merge = options.use_ocdbt && !adopted.databases.empty();
-  if (!plan.arrays.empty() || must_merge) {
-    HF_RETURN_IF_ERROR(WriteValues(plan, options.use_ocdbt,
-                                   SinkOptions(plan, options, adopted, files),
-                                   files, run, watch, stats));
-  }
-  StringsFile strings = std::move(adopted.strings);
-  if (plan.has_jax_arrays) {
-    HF_RETURN_IF_ERROR(WriteJaxFiles(plan, std::move(adopted), 0, true, files));
-  }
-  return WriteTreeFiles(plan, options, custom_metadata, write_shapes,
-                        std::move(strings), files);
+  HF_RETURN_IF_ERROR(WriteValues(sink, files, call));
+  const bool has_database = part != nullptr && sink.use_ocdbt;
+  return has_database ? ProcessPrefix(sink) : std::string();
 }
 
-Status WriteItemPart(const SavePlan& plan, const SaveOptions& options,
-                     const ProcessPart& part,
-                     const nlohmann::ordered_json& custom_metadata,
-                     FileWriter& files, Run& run, Stopwatch& watch,
-                     Stats& stats) {
-  stats.plan_seconds = watch.Lap();
-  AdoptedFiles adopted;
-  if (options.adopt_existing) {
-    HF_ASSIGN_OR_RETURN(adopted, ReadAdoptedFiles(files.store(), part.rank));
-  }
+// Last of a part, since it tells of all the others.
+Status WritePartFile(const ProcessPart& part, const SavePlan& plan,
+                     const std::string& database, FileWriter& files) {
   PartFile record;
   record.rank = part.rank;
   record.is_primary = part.is_primary;
   record.save_id = part.save_id;
   record.plan = ChecksumsOf(plan);
-  if (plan.value_count > 0) {
-    ValueSinkOptions sink = SinkOptions(plan, options, adopted, files);
-    sink.process = *ParseProcessDirectory(ProcessDirectoryOf(part));
-    sink.must_merge = false;
-    // Of values in files the rows are also the list of what is there.
-    sink.write_digests |= !options.use_ocdbt;
-    if (options.use_ocdbt) record.database = ProcessPrefix(sink);
-    HF_RETURN_IF_ERROR(
-        WriteValues(plan, options.use_ocdbt, sink, files, run, watch, stats));
-  }
-  if (!record.database.empty()) {
+  record.database = database;
+  if (!database.empty()) {
     HF_ASSIGN_OR_RETURN(
         const Bytes manifest,
-        files.store().Read(record.database + std::string(kManifestFile)));
+        files.store().Read(database + std::string(kManifestFile)));
     record.manifest_checksum = ManifestChecksum(manifest.view());
-  }
-  const std::map<std::string, Shape> write_shapes = WriteShapesOf(adopted);
-  StringsFile strings = std::move(adopted.strings);
-  if (plan.has_jax_arrays) {
-    HF_RETURN_IF_ERROR(WriteJaxFiles(plan, std::move(adopted), part.rank,
-                                     part.is_primary, files));
-  }
-  if (part.is_primary) {
-    HF_RETURN_IF_ERROR(WriteTreeFiles(plan, options, custom_metadata,
-                                      write_shapes, std::move(strings), files));
   }
   record.digests = std::move(files.digests());
   HF_RETURN_IF_ERROR(
       files.WriteUnlisted(PartFileName(part.rank), SerializePartFile(record)));
   return files.SyncNames();
+}
+
+}  // namespace
+
+SaveCall::SaveCall(const SavePlan& save_plan, const Stopwatch& begun)
+    : plan(save_plan), run(plan.options->run), watch(begun), total(begun) {
+  stats.plan_seconds = watch.Lap();
+}
+
+SaveResult SaveCall::Result() {
+  stats.commit_seconds = watch.Lap();
+  stats.total_seconds = total.Lap();
+  return {stats};
+}
+
+Status CheckFreeSpace(const SavePlan& plan, const std::string& directory) {
+  if (IsUrl(directory)) return Status();
+  struct statvfs info;
+  if (statvfs(directory.c_str(), &info) != 0) return Status();
+  const uint64_t free_bytes = uint64_t{info.f_bavail} * info.f_frsize;
+  // Compressed data may take less; only the hopeless case is refused.
+  if (plan.options->compression != Compression::kNone ||
+      free_bytes >= plan.decoded_bytes) {
+    return Status();
+  }
+  return ResourceExhaustedError("save to " + directory +
+                                ": not enough free space (got " +
+                                std::to_string(free_bytes) + " bytes, want " +
+                                std::to_string(plan.decoded_bytes) + ")");
+}
+
+ValueSinkOptions SinkOptionsOf(const SavePlan& plan, const FileWriter& files) {
+  const SaveOptions& options = *plan.options;
+  ValueSinkOptions sink_options;
+  sink_options.use_ocdbt = options.use_ocdbt;
+  sink_options.value_count = plan.value_count;
+  sink_options.sync = files.sync();
+  sink_options.guarded_path = files.guarded_path();
+  sink_options.write_digests = options.write_digests;
+  sink_options.target_data_file_bytes = options.ocdbt_target_data_file_bytes;
+  sink_options.commit_time_ns = options.now_ns();
+  sink_options.random_hex = options.random_hex;
+  return sink_options;
+}
+
+Status WriteValues(const ValueSinkOptions& options, FileWriter& files,
+                   SaveCall& call) {
+  Run& run = call.run;
+  // What waits to be sent comes on top of what is being encoded.
+  const uint64_t bytes_max = run.budget().bytes_max();
+  if (bytes_max != 0) files.store().BoundBuffers(bytes_max / 2);
+  HF_ASSIGN_OR_RETURN(const std::unique_ptr<ValueSink> sink,
+                      MakeValueSink(&files.store(), options));
+  run.StartPhase("write", call.plan.decoded_bytes);
+  HF_RETURN_IF_ERROR(EncodeValues(call.plan, *sink, run, call.stats));
+  call.stats.transfer_seconds = call.watch.Lap();
+  run.StartPhase("sync", 0);
+  HF_RETURN_IF_ERROR(sink->Finish(files.digests()));
+  call.stats.sync_seconds = call.watch.Lap();
+  call.stats.decoded_bytes = call.plan.decoded_bytes;
+  call.stats.chunk_count = call.plan.chunk_count;
+  call.stats.in_flight_bytes_peak = run.budget().peak_bytes();
+  return Status();
+}
+
+Status WriteItem(const ProcessPart* part, FileWriter& files, SaveCall& call) {
+  const SavePlan& plan = call.plan;
+  const ProcessPart mine = part != nullptr ? *part : ProcessPart();
+  AdoptedFiles adopted;
+  if (plan.options->adopt_existing) {
+    HF_ASSIGN_OR_RETURN(adopted, ReadAdoptedFiles(files.store(), mine.rank));
+  }
+  const std::map<std::string, Shape> write_shapes = WriteShapesOf(adopted);
+  HF_ASSIGN_OR_RETURN(const std::string database,
+                      WriteItemValues(part, adopted, files, call));
+  StringsFile strings = std::move(adopted.strings);
+  if (plan.has_jax_arrays) {
+    HF_RETURN_IF_ERROR(WriteJaxFiles(plan, std::move(adopted), mine.rank,
+                                     mine.is_primary, files));
+  }
+  if (mine.is_primary) {
+    HF_RETURN_IF_ERROR(
+        WriteTreeFiles(plan, write_shapes, std::move(strings), files));
+  }
+  return part == nullptr ? Status()
+                         : WritePartFile(mine, plan, database, files);
+}
+
+Status CloseItem(const std::string& directory, const FinishItemOptions& options,
+                 FileWriter& files) {
+  if (options.adopt_existing) {
+    HF_RETURN_IF_ERROR(AdoptFiles(directory, options.write_digests,
+                                  RulesOfItem(options.use_ocdbt, files),
+                                  files));
+  }
+  if (options.write_digests) HF_RETURN_IF_ERROR(files.WriteDigests());
+  return files.SyncNames();
+}
+
+std::string ProcessDirectoryOf(const ProcessPart& part) {
+  return std::string(kProcessDirectoryPrefix) +
+         (part.id.empty() ? std::to_string(part.rank) : part.id);
 }
 
 }  // namespace holdfast

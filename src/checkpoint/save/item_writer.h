@@ -1,63 +1,61 @@
-// Writing one pytree item: its values, then the files that describe them.
+// Writing one pytree item. Every save goes this way, so that none forgets a
+// step: WriteItem puts the values where they belong and then the files that
+// describe them; CloseItem takes up what others have left in the directory and
+// makes it whole with the digests and durable names.
 //
-// Thread-safety: one call a Run at a time.
-// Ownership: borrows the plan's tree for the call.
+// Thread-safety: one call a SaveCall at a time.
+// Ownership: borrows the plan and its tree for the call.
 // Errors: those of Save.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string>
 
 #include "checkpoint/commit/file_writer.h"
 #include "checkpoint/save/save_plan.h"
+#include "checkpoint/save/value_sink.h"
 #include "holdfast/pending_save.h"
 #include "run/run.h"
 
 namespace holdfast {
 
-// The options with the system's clock and random bytes where none are given.
-SaveOptions WithSources(SaveOptions options);
+// A save that runs: what it follows, its threads, and what it has measured.
+struct SaveCall {
+  // `begun` when the caller called.
+  SaveCall(const SavePlan& save_plan, const Stopwatch& begun);
+  // When all is written.
+  SaveResult Result();
 
-// Those of a tree saved by itself, or of an item of several: zarr_format 0
-// is 2.
-SaveOptions ItemOptions(SaveOptions options);
-
-// Null for empty text; InvalidArgument, naming `what`, for anything that is not
-// an object.
-Result<nlohmann::ordered_json> ParseJsonObject(const std::string& text,
-                                               const char* what);
+  const SavePlan& plan;
+  Run run;
+  Stopwatch watch;
+  Stopwatch total;
+  Stats stats;
+};
 
 // An early, clear refusal when the values cannot fit on the disk of
 // `directory`; running out later is handled as well.
-// Orbax's bound on OCDBT data files: 2 GiB, in object stores 400 MiB.
-int64_t DefaultDataFileBytes(const std::string& directory);
-// What a save to `path` does of `options`: in an object store nothing is
-// synced (writes are queued, and flushed before the commit), and data files
-// have the bound that suits it if nobody has chosen another.
-SaveOptions OptionsFor(const std::string& path, SaveOptions options);
+Status CheckFreeSpace(const SavePlan& plan, const std::string& directory);
 
-Status CheckFreeSpace(const SavePlan& plan, const SaveOptions& options,
-                      const std::string& directory);
+// How the plan's values go into the store of `files`, unless a caller changes
+// it.
+ValueSinkOptions SinkOptionsOf(const SavePlan& plan, const FileWriter& files);
+// The values alone, synced where `options` says so.
+Status WriteValues(const ValueSinkOptions& options, FileWriter& files,
+                   SaveCall& call);
 
-// Writes everything but the digests, which `files` remembers, and syncs it
-// where the options say so (names excepted). `watch` has run since the call
-// began. REQUIRES: options WithSources.
-Status WriteItem(const SavePlan& plan, const SaveOptions& options,
-                 const nlohmann::ordered_json& custom_metadata,
-                 FileWriter& files, Run& run, Stopwatch& watch, Stats& stats);
+// Everything but what CloseItem does, synced where `files` says so (names
+// excepted). With `part`, what one of several processes writes: its values in a
+// database of its own, its array metadata, on the primary also the files about
+// all; last the file that tells item_parts.h about them, with the digests that
+// `files` had. Names are synced too then.
+Status WriteItem(const ProcessPart* part, FileWriter& files, SaveCall& call);
 
-// What one of several processes writes of an item: its values in a database of
-// its own, its array metadata, on the primary also the files about all; last
-// the file that tells item_parts.h about them. Names are synced too.
-Status WriteItemPart(const SavePlan& plan, const SaveOptions& options,
-                     const ProcessPart& part,
-                     const nlohmann::ordered_json& custom_metadata,
-                     FileWriter& files, Run& run, Stopwatch& watch,
-                     Stats& stats);
+// What lies in the directory and is no work of `files`, if options say that it
+// is to be adopted; the digests; the names.
+Status CloseItem(const std::string& directory, const FinishItemOptions& options,
+                 FileWriter& files);
 
 // "ocdbt.process_<id>".
 std::string ProcessDirectoryOf(const ProcessPart& part);
-// InvalidArgument for ids and ranks that cannot be in a file name.
-Status CheckProcessPart(const ProcessPart& part);
 
 }  // namespace holdfast

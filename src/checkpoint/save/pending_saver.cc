@@ -1,7 +1,6 @@
 #include "checkpoint/save/pending_saver.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "base/no_throw.h"
 #include "base/status_macros.h"
@@ -10,7 +9,7 @@
 #include "checkpoint/format/directory_names.h"
 #include "checkpoint/save/adopt.h"
 #include "checkpoint/save/item_parts.h"
-#include "checkpoint/save/item_writer.h"
+#include "checkpoint/save/save_options.h"
 #include "place/directory_ops.h"
 #include "place/open_store.h"
 #include "place/well_known_names.h"
@@ -47,19 +46,6 @@ Result<ItemHandlers> ParseHandlers(const std::string& text) {
 std::string JoinName(const std::string& directory, std::string_view name) {
   return directory.empty() ? std::string(name)
                            : directory + "/" + std::string(name);
-}
-
-FinishItemOptions FinishOptionsOf(const SaveOptions& options,
-                                  const std::string& save_id) {
-  FinishItemOptions finish;
-  finish.save_id = save_id;
-  finish.use_ocdbt = options.use_ocdbt;
-  finish.sync = options.sync;
-  finish.write_digests = options.write_digests;
-  finish.adopt_existing = options.adopt_existing;
-  finish.now_ns = options.now_ns;
-  finish.random_hex = options.random_hex;
-  return finish;
 }
 
 }  // namespace
@@ -156,6 +142,7 @@ Result<std::unique_ptr<PendingSaver>> PendingSaver::Begin(
     const std::string& path, const PendingSaveOptions& options,
     const Status& mine) {
   PendingSaveOptions own = options;
+  if (!own.now_ns) own.now_ns = WithSources({}).now_ns;
   if (own.group != nullptr && own.group->size() == 1) own.group = nullptr;
   // An object store makes durable what it has taken.
   if (IsUrl(path)) own.sync = false;
@@ -199,8 +186,6 @@ Result<std::unique_ptr<PendingSaver>> PendingSaver::BeginInCall(
                        std::move(call)));
 }
 
-PlanPart PendingSaver::plan_part() const { return PlanPartOf(options_.group); }
-
 Status PendingSaver::Agree(std::string_view phase, const Status& mine) const {
   return is_shared() ? options_.group->Agree({phase, final_path_}, mine) : mine;
 }
@@ -221,33 +206,33 @@ Status PendingSaver::CheckOpen() const {
                                  ": it is committed, or has failed");
 }
 
+Result<SavePlan> PendingSaver::Plan(const Tree& tree,
+                                    const SaveOptions& options) const {
+  return CatchBadAlloc([&] {
+    return MakeSavePlan(tree, ItemOptions(directory_, options),
+                        PlanPartOf(options_.group));
+  });
+}
+
 Result<SaveResult> PendingSaver::SaveItem(const std::string& name,
                                           const Tree& tree,
                                           const SaveOptions& options) {
-  Stopwatch watch, total;
+  const Stopwatch begun;
+  HF_RETURN_IF_ERROR(CheckOpen());
+  return SavePlanned(name, Plan(tree, options), begun);
+}
+
+Result<SaveResult> PendingSaver::SavePlanned(const std::string& name,
+                                             const Result<SavePlan>& plan,
+                                             const Stopwatch& begun) {
   HF_RETURN_IF_ERROR(CheckOpen());
   return CallUnlessFailed(CatchBadAlloc([&]() -> Result<SaveResult> {
-    const SaveOptions complete = OptionsFor(directory_, ItemOptions(options));
-    SavePlan plan;
-    nlohmann::ordered_json custom_metadata;
-    const auto prepare = [&]() -> Status {
-      if (!name.empty()) {
-        HF_RETURN_IF_ERROR(CheckKey(name).WithContext("item name"));
-      }
-      HF_ASSIGN_OR_RETURN(custom_metadata,
-                          ParseJsonObject(options.item_custom_metadata,
-                                          "item_custom_metadata"));
-      HF_ASSIGN_OR_RETURN(plan, MakeSavePlan(tree, complete, plan_part()));
-      return Status();
-    };
-    HF_RETURN_IF_ERROR(Agree("plan", prepare()));
-    Run run(complete.run);
-    SaveResult result;
-    HF_RETURN_IF_ERROR(SavePlanned(name, plan, complete, custom_metadata, run,
-                                   watch, result.stats));
-    result.stats.commit_seconds = watch.Lap();
-    result.stats.total_seconds = total.Lap();
-    return result;
+    Status mine = name.empty() ? Status() : CheckKey(name);
+    mine = mine.ok() ? plan.status() : mine.WithContext("item name");
+    HF_RETURN_IF_ERROR(Agree("plan", mine));
+    SaveCall call(*plan, begun);
+    HF_RETURN_IF_ERROR(Write(name, call));
+    return call.Result();
   }));
 }
 
@@ -256,104 +241,59 @@ Status PendingSaver::Explained(const Status& failure) const {
   return pending_->remote()->Explain(failure);
 }
 
-Status PendingSaver::SavePlanned(const std::string& name, const SavePlan& plan,
-                                 const SaveOptions& options,
-                                 const nlohmann::ordered_json& custom_metadata,
-                                 Run& run, Stopwatch& watch, Stats& stats) {
+Status PendingSaver::Write(const std::string& name, SaveCall& call) {
   const auto write = [&]() -> Status {
-    HF_RETURN_IF_ERROR(CheckLeasesAbove(directory_, 0));
-    return WritePlanned(name, plan, options, custom_metadata, run, watch,
-                        stats);
+    if (!is_shared()) HF_RETURN_IF_ERROR(CheckLeasesAbove(directory_, 0));
+    const bool is_taken = name.empty()
+                              ? has_root_item_
+                              : std::any_of(items_.begin(), items_.end(),
+                                            [&](const SavedItem& item) {
+                                              return item.name == name;
+                                            });
+    if (is_taken) {
+      return InvalidArgumentError("item \"" + name + "\" is saved twice");
+    }
+    // Half an item must not be published.
+    is_done_ = true;
+    HF_RETURN_IF_ERROR(name.empty() ? WriteItemOfAll(root_files_, call)
+                                    : WriteItemBelow(name, call));
+    has_root_item_ |= name.empty();
+    is_done_ = false;
+    return Status();
   };
-  return CallUnlessFailed(
-      Explained(is_shared() ? WritePlanned(name, plan, options, custom_metadata,
-                                           run, watch, stats)
-                            : write()));
+  return CallUnlessFailed(Explained(write()));
 }
 
-Status PendingSaver::WritePlanned(const std::string& name, const SavePlan& plan,
-                                  const SaveOptions& options,
-                                  const nlohmann::ordered_json& custom_metadata,
-                                  Run& run, Stopwatch& watch, Stats& stats) {
-  const bool is_taken = name.empty() ? has_root_item_
-                                     : std::any_of(items_.begin(), items_.end(),
-                                                   [&](const SavedItem& item) {
-                                                     return item.name == name;
-                                                   });
-  if (is_taken) {
-    return InvalidArgumentError("item \"" + name + "\" is saved twice");
-  }
-  // Half an item must not be published.
-  is_done_ = true;
-  if (!name.empty()) {
-    HF_RETURN_IF_ERROR(WriteItemBelow(name, plan, options, custom_metadata, run,
-                                      watch, stats));
-  } else if (is_shared()) {
-    HF_RETURN_IF_ERROR(WriteSharedItem(plan, options, custom_metadata,
-                                       root_files_, run, watch, stats));
-    has_root_item_ = true;
-  } else {
-    HF_RETURN_IF_ERROR(CheckFreeSpace(plan, options, directory()));
-    HF_RETURN_IF_ERROR(WriteItem(plan, options, custom_metadata, root_files_,
-                                 run, watch, stats));
-    has_root_item_ = true;
-  }
-  is_done_ = false;
-  return Status();
-}
-
-// Every rank's part, then on rank 0 the whole.
-Status PendingSaver::WriteSharedItem(
-    const SavePlan& plan, const SaveOptions& options,
-    const nlohmann::ordered_json& custom_metadata, FileWriter& files, Run& run,
-    Stopwatch& watch, Stats& stats) {
+// Of several ranks every one's part, then on rank 0 the whole.
+Status PendingSaver::WriteItemOfAll(FileWriter& files, SaveCall& call) {
+  const auto write = [&](const ProcessPart* part, FileWriter& own) -> Status {
+    HF_RETURN_IF_ERROR(CheckFreeSpace(call.plan, directory()));
+    return WriteItem(part, own, call);
+  };
+  if (!is_shared()) return write(nullptr, files);
   const ProcessGroup& group = *options_.group;
   const ProcessPart part{group.rank(), is_primary(), "", save_id_};
   FileWriter part_files(files.store(), files.sync(), files.guarded_path());
-  const auto write = [&]() -> Status {
-    HF_RETURN_IF_ERROR(CheckFreeSpace(plan, options, directory()));
-    return WriteItemPart(plan, options, part, custom_metadata, part_files, run,
-                         watch, stats);
-  };
-  HF_RETURN_IF_ERROR(Agree("write", write()));
+  HF_RETURN_IF_ERROR(Agree("write", write(&part, part_files)));
   Status merged;
   if (is_primary()) {
-    FinishItemOptions finish = FinishOptionsOf(options, save_id_);
-    finish.ranks.resize(group.size());
-    std::iota(finish.ranks.begin(), finish.ranks.end(), int64_t{0});
-    merged = FinishItemParts(finish, files);
+    merged = FinishItemParts(
+        FinishOptionsOf(*call.plan.options, save_id_, group.size()), files);
   }
   return Agree("merge", merged);
 }
 
-Status PendingSaver::WriteItemBelow(
-    const std::string& name, const SavePlan& plan, const SaveOptions& options,
-    const nlohmann::ordered_json& custom_metadata, Run& run, Stopwatch& watch,
-    Stats& stats) {
-  const std::shared_ptr<Store> store = StoreAt(directory() + "/" + name);
-  const bool is_guarded = IsUrl(directory()) && !options.adopt_existing;
-  FileWriter files(*store, options_.sync,
-                   is_guarded ? directory() + "/" + name : "");
-  if (is_shared()) {
-    HF_RETURN_IF_ERROR(WriteSharedItem(plan, options, custom_metadata, files,
-                                       run, watch, stats));
-    if (!is_primary()) return Status();
-  } else {
-    HF_RETURN_IF_ERROR(CheckFreeSpace(plan, options, directory()));
-    HF_RETURN_IF_ERROR(
-        WriteItem(plan, options, custom_metadata, files, run, watch, stats));
-  }
-  if (options.adopt_existing) {
-    HF_RETURN_IF_ERROR(AdoptFiles(directory() + "/" + name, options.use_ocdbt,
-                                  options.write_digests, files));
-  }
-  SavedItem item{name, {}, "", options_.sync};
-  if (options.write_digests) {
-    item.digest_text = SerializeDigestFile(files.digests());
-    HF_RETURN_IF_ERROR(files.WriteUnlisted(kDigestFile, item.digest_text));
-    item.digests = std::move(files.digests());
-  }
-  HF_RETURN_IF_ERROR(files.SyncNames());
+Status PendingSaver::WriteItemBelow(const std::string& name, SaveCall& call) {
+  const SaveOptions& options = *call.plan.options;
+  const std::string path = directory() + "/" + name;
+  const std::shared_ptr<Store> store = StoreAt(path);
+  const bool is_guarded = IsUrl(path) && !options.adopt_existing;
+  FileWriter files(*store, options_.sync, is_guarded ? path : "");
+  HF_RETURN_IF_ERROR(WriteItemOfAll(files, call));
+  if (!is_primary()) return Status();
+  HF_RETURN_IF_ERROR(CloseItem(path, FinishOptionsOf(options, "", 1), files));
+  SavedItem item{name, {}, files.digest_text(), options_.sync};
+  if (options.write_digests) item.digests = std::move(files.digests());
   items_.push_back(std::move(item));
   return Status();
 }
@@ -498,17 +438,9 @@ std::set<std::string> PendingSaver::KnownFiles() const {
   std::set<std::string> known = {
       std::string(kCheckpointMetadataFile), std::string(kDigestFile),
       std::string(kCommitMarkerFile), std::string(kSaveLease)};
-  const auto add = [&](const std::string& name, const DigestFile& digests) {
-    for (const FileDigest& row : digests.files) {
-      known.insert(JoinName(name, row.path));
-    }
-    for (const ValueDigest& row : digests.values) {
-      known.insert(JoinName(name, row.path));
-    }
-  };
-  add("", root_files_.digests());
+  AddListedPaths(root_files_.digests(), "", known);
   for (const SavedItem& item : items_) {
-    add(item.name, item.digests);
+    AddListedPaths(item.digests, item.name + "/", known);
     if (!item.digests.files.empty()) {
       known.insert(JoinName(item.name, kDigestFile));
     }
@@ -517,19 +449,12 @@ std::set<std::string> PendingSaver::KnownFiles() const {
 }
 
 // The nodes of a database have checksums of their own, and no row.
-bool PendingSaver::IsDatabaseFile(const std::string& path) const {
-  const auto is_in = [&](const std::string& item) {
-    const std::string prefix = item.empty() ? "" : item + "/";
-    if (!path.starts_with(prefix)) return false;
-    const std::string_view rest = std::string_view(path).substr(prefix.size());
-    const size_t slash = rest.find('/');
-    return rest.starts_with("d/") ||
-           (slash != std::string_view::npos &&
-            ParseProcessDirectory(rest.substr(0, slash)).has_value());
-  };
-  if (has_root_item_ && is_in("")) return true;
+bool PendingSaver::IsInDatabase(const std::string& path) const {
+  if (has_root_item_ && IsDatabaseFile(path)) return true;
   return std::any_of(items_.begin(), items_.end(), [&](const SavedItem& item) {
-    return !item.digests.files.empty() && is_in(item.name);
+    const std::string prefix = item.name + "/";
+    return !item.digests.files.empty() && path.starts_with(prefix) &&
+           IsDatabaseFile(std::string_view(path).substr(prefix.size()));
   });
 }
 
@@ -566,41 +491,18 @@ bool PendingSaver::IsInSyncedItem(const std::string& directory) const {
   });
 }
 
-Status PendingSaver::SyncCallerDirectories(
-    const DirectoryTree& tree, const std::set<std::string>& touched) const {
-  for (const std::string& path : tree.directories) {
-    if (IsInSyncedItem(path) && !touched.contains(path)) continue;
-    HF_RETURN_IF_ERROR(SyncDirectory(directory() + "/" + path));
-  }
-  return Status();
-}
-
-// Files that came into directory() without this object: made durable, and
-// listed.
+// Files that came into directory() without this object.
 Status PendingSaver::AdoptCallerFiles() {
-  HF_ASSIGN_OR_RETURN(const DirectoryTree tree, ListTree(directory()));
   const std::set<std::string> known = KnownFiles();
-  std::set<std::string> touched;  // directories with files of the caller's
-  for (const std::string& path : tree.files) {
-    if (known.contains(path) || IsDatabaseFile(path)) continue;
-    touched.insert(std::string(ParentKey(path)));
-    if (options_.sync) {
-      HF_RETURN_IF_ERROR(SyncFile(directory() + "/" + path));
-    }
-    if (options_.write_digests) HF_RETURN_IF_ERROR(AddFileDigest(path));
-  }
-  return options_.sync ? SyncCallerDirectories(tree, touched) : Status();
-}
-
-// Names that the list cannot spell, or that no reader would find, are left out.
-Status PendingSaver::AddFileDigest(const std::string& path) {
-  const size_t slash = path.rfind('/');
-  const std::string_view name =
-      std::string_view(path).substr(slash == std::string::npos ? 0 : slash + 1);
-  if (!IsValidUtf8(path) || IsHiddenName(name)) return Status();
-  HF_ASSIGN_OR_RETURN(FileDigest row, SumFile(*root_store_, path));
-  root_files_.digests().files.push_back(std::move(row));
-  return Status();
+  const AdoptRules rules{
+      .is_known =
+          [&](const std::string& path) {
+            return known.contains(path) || IsInDatabase(path);
+          },
+      .is_synced =
+          [&](const std::string& path) { return IsInSyncedItem(path); },
+  };
+  return AdoptFiles(directory(), options_.write_digests, rules, root_files_);
 }
 
 std::string PendingSaver::RootMetadataText(const ParsedRootRecord& root) {
@@ -614,9 +516,7 @@ std::string PendingSaver::RootMetadataText(const ParsedRootRecord& root) {
 
 Result<std::unique_ptr<PendingSave>> PendingSave::Begin(
     const std::string& path, const PendingSaveOptions& options) {
-  PendingSaveOptions complete = options;
-  if (!complete.now_ns) complete.now_ns = WithSources({}).now_ns;
-  HF_ASSIGN_OR_RETURN(auto saver, PendingSaver::Begin(path, complete));
+  HF_ASSIGN_OR_RETURN(auto saver, PendingSaver::Begin(path, options));
   return std::unique_ptr<PendingSave>(std::move(saver));
 }
 

@@ -11,10 +11,9 @@
 #include "checkpoint/commit/commit.h"
 #include "checkpoint/commit/file_writer.h"
 #include "checkpoint/format/checkpoint_metadata.h"
-#include "checkpoint/save/save_plan.h"
+#include "checkpoint/save/item_writer.h"
 #include "holdfast/pending_save.h"
 #include "holdfast/process_group.h"
-#include "place/directory_ops.h"
 #include "run/run.h"
 #include "storage/store.h"
 
@@ -35,13 +34,13 @@ Result<ParsedRootRecord> ParseRootRecord(const RootRecord& record);
 class PendingSaver final : public PendingSave {
  public:
   // `mine`: a failure that this process has had already, and that the others of
-  // the group must hear of. REQUIRES: options.now_ns.
+  // the group must hear of.
   static Result<std::unique_ptr<PendingSaver>> Begin(
       const std::string& path, const PendingSaveOptions& options,
       const Status& mine = {});
 
-  // What this process plans of an item.
-  PlanPart plan_part() const;
+  // What this process writes of an item, planned as SaveItem wants it.
+  Result<SavePlan> Plan(const Tree& tree, const SaveOptions& options) const;
   const std::string& directory() const override { return directory_; }
   Result<SaveResult> SaveItem(const std::string& name, const Tree& tree,
                               const SaveOptions& options) override;
@@ -49,12 +48,13 @@ class PendingSaver final : public PendingSave {
   Status AdoptItem(const std::string& name) override;
   Status Commit(const RootRecord& root) override;
 
-  // SaveItem of a tree that is planned already as plan_part() says, or could
-  // not be. REQUIRES: options WithSources.
-  Status SavePlanned(const std::string& name, const SavePlan& plan,
-                     const SaveOptions& options,
-                     const nlohmann::ordered_json& custom_metadata, Run& run,
-                     Stopwatch& watch, Stats& stats);
+  // SaveItem of a tree that Plan has planned, or could not: the others of the
+  // group hear of it here.
+  Result<SaveResult> SavePlanned(const std::string& name,
+                                 const Result<SavePlan>& plan,
+                                 const Stopwatch& begun);
+  // As SavePlanned, when all ranks have agreed on their plans.
+  Status Write(const std::string& name, SaveCall& call);
   // Commit when nothing but this object has put files into directory(). With
   // `mine` a failure, on any rank, nothing is committed.
   Status CommitOwnFiles(const ParsedRootRecord& root, const Status& mine);
@@ -82,10 +82,9 @@ class PendingSaver final : public PendingSave {
   T CallUnlessFailed(T result);
   // A failure in the words of who has caused it.
   Status Explained(const Status& failure) const;
-  Status WritePlanned(const std::string& name, const SavePlan& plan,
-                      const SaveOptions& options,
-                      const nlohmann::ordered_json& custom_metadata, Run& run,
-                      Stopwatch& watch, Stats& stats);
+  Status WriteItemBelow(const std::string& name, SaveCall& call);
+  // The item of all ranks in `files`' store, not closed.
+  Status WriteItemOfAll(FileWriter& files, SaveCall& call);
   Status WriteRootFile(std::string_view name, std::string_view content);
   void ListDigestFiles();
   // All that the digests know of.
@@ -94,22 +93,10 @@ class PendingSaver final : public PendingSave {
   bool is_primary() const { return pending_ != nullptr; }
   // All ranks' status, this one's being `mine`; `mine` itself alone.
   Status Agree(std::string_view phase, const Status& mine) const;
-  Status WriteItemBelow(const std::string& name, const SavePlan& plan,
-                        const SaveOptions& options,
-                        const nlohmann::ordered_json& custom_metadata, Run& run,
-                        Stopwatch& watch, Stats& stats);
-  // The item of all ranks in `files`' store.
-  Status WriteSharedItem(const SavePlan& plan, const SaveOptions& options,
-                         const nlohmann::ordered_json& custom_metadata,
-                         FileWriter& files, Run& run, Stopwatch& watch,
-                         Stats& stats);
   std::set<std::string> KnownFiles() const;
-  bool IsDatabaseFile(const std::string& path) const;
+  bool IsInDatabase(const std::string& path) const;
   bool IsInSyncedItem(const std::string& directory) const;
-  Status SyncCallerDirectories(const DirectoryTree& tree,
-                               const std::set<std::string>& touched) const;
   Status AdoptCallerFiles();
-  Status AddFileDigest(const std::string& path);
   std::string RootMetadataText(const ParsedRootRecord& root);
   Status WriteMetadata(const std::string& text);
   Status SetModesBelow();

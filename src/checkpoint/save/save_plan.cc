@@ -12,6 +12,7 @@
 #include "base/type_name.h"
 #include "checkpoint/format/directory_names.h"
 #include "checkpoint/format/subchunking.h"
+#include "checkpoint/save/save_options.h"
 #include "shard/chunk_split.h"
 #include "tree/value_type.h"
 
@@ -210,7 +211,8 @@ Status CheckOptions(const SaveOptions& options) {
         "got " +
         std::to_string(options.ocdbt_target_data_file_bytes));
   }
-  return Status();
+  return ParseJsonObject(options.item_custom_metadata, "item_custom_metadata")
+      .status();
 }
 
 // The part of the array that one process writes as a unit.
@@ -403,6 +405,7 @@ Result<SavePlan> MakeSavePlan(const Tree& tree, const SaveOptions& options,
                               const PlanPart& part) {
   HF_RETURN_IF_ERROR(CheckOptions(options));
   SavePlan plan;
+  plan.options = std::make_shared<const SaveOptions>(WithSources(options));
   const int default_format = options.format == Format::kOrbaxV1 ? 3 : 2;
   plan.zarr_format =
       options.zarr_format == 0 ? default_format : options.zarr_format;

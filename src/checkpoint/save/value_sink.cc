@@ -8,6 +8,7 @@
 #include "checkpoint/commit/lease.h"
 #include "checkpoint/format/directory_names.h"
 #include "checkpoint/save/adopt.h"
+#include "checkpoint/save/append_sink.h"
 #include "ocdbt/bulk_writer.h"
 #include "ocdbt/merge.h"
 
@@ -47,17 +48,41 @@ Status CheckGuard(const ValueSinkOptions& options, double seconds) {
   return CheckLeasesAbove(options.guarded_path, seconds);
 }
 
+// How a sink writes a database, the merged one too.
+Result<ocdbt::BulkWriteOptions> DatabaseWriteOptions(
+    const ValueSinkOptions& options) {
+  ocdbt::BulkWriteOptions write_options;
+  HF_ASSIGN_OR_RETURN(write_options.uuid, UuidFromHex(options.random_hex()));
+  write_options.max_inline_value_bytes = kMaxInlineValueBytes;
+  write_options.target_data_file_bytes = options.target_data_file_bytes;
+  write_options.commit_time_ns = options.commit_time_ns;
+  write_options.new_file_name = options.random_hex;
+  write_options.sync = options.sync;
+  write_options.is_visible = false;  // FileWriter::SyncNames comes last
+  return write_options;
+}
+
+// Manifests are small and were just written: reading one back also shows that
+// it arrived.
+Status AddManifest(Store& store, const ValueSinkOptions& options,
+                   const std::string& prefix, DigestFile& digests) {
+  if (!options.write_digests) return Status();
+  return AddManifestRows(store, prefix + std::string(kManifestFile), digests);
+}
+
 class OcdbtSink final : public ValueSink {
  public:
   OcdbtSink(Store* store, ValueSinkOptions options)
-      : store_(store), options_(std::move(options)) {}
+      : store_(store),
+        options_(std::move(options)),
+        prefix_(ProcessPrefix(options_)) {}
 
   Status Open() {
     if (options_.value_count == 0) return Status();
     HF_ASSIGN_OR_RETURN(const ocdbt::BulkWriteOptions write_options,
                         DatabaseWriteOptions(options_));
-    HF_ASSIGN_OR_RETURN(writer_, ocdbt::BulkWriter::Create(
-                                     store_, ProcessPrefix(), write_options));
+    HF_ASSIGN_OR_RETURN(
+        writer_, ocdbt::BulkWriter::Create(store_, prefix_, write_options));
     return Status();
   }
 
@@ -101,31 +126,17 @@ class OcdbtSink final : public ValueSink {
     if (writer_ != nullptr) {
       HF_ASSIGN_OR_RETURN(ocdbt::BulkWriteSummary summary, writer_->Finish());
       AddValueDigests(summary.entries, digests);
-      HF_RETURN_IF_ERROR(AddManifest(ProcessPrefix(), digests));
-      children.push_back({ProcessPrefix(), std::move(summary.entries)});
+      HF_RETURN_IF_ERROR(AddManifest(*store_, options_, prefix_, digests));
+      children.push_back({prefix_, std::move(summary.entries)});
     }
     if (!options_.must_merge) return Status();
-    for (const std::string& prefix : options_.adopted_databases) {
-      HF_ASSIGN_OR_RETURN(
-          ocdbt::MergeChild child,
-          ReadAdoptedDatabase(*store_, prefix,
-                              options_.write_digests ? &digests : nullptr));
-      children.push_back(std::move(child));
-    }
-    HF_ASSIGN_OR_RETURN(const ocdbt::BulkWriteOptions merge_options,
-                        DatabaseWriteOptions(options_));
-    HF_ASSIGN_OR_RETURN(
-        const ocdbt::BulkWriteSummary merged,
-        ocdbt::MergeEntries(store_, "", std::move(children), merge_options));
-    if (options_.write_digests) AddNodeRows(merged, digests);
-    return AddManifest("", digests);
+    HF_RETURN_IF_ERROR(AddAdoptedDatabases(
+        *store_, options_.adopted_databases,
+        options_.write_digests ? &digests : nullptr, children));
+    return MergeIntoRoot(store_, options_, std::move(children), digests);
   }
 
  private:
-  std::string ProcessPrefix() const {
-    return holdfast::ProcessPrefix(options_);
-  }
-
   void AddRow(const std::string& key, ValueDigest row) {
     std::lock_guard lock(mutex_);
     rows_.emplace_back(key, std::move(row));
@@ -140,22 +151,15 @@ class OcdbtSink final : public ValueSink {
       if (entry.is_inline() || next == rows_.end()) continue;
       if (next->first != entry.key) continue;
       ValueDigest& row = digests.values.emplace_back(std::move(next->second));
-      row.path = ProcessPrefix() + list.files[entry.file_index].path;
+      row.path = prefix_ + list.files[entry.file_index].path;
       row.offset = entry.offset;
       ++next;
     }
   }
 
-  // Manifests are small and were just written: reading one back also shows that
-  // it arrived.
-  Status AddManifest(const std::string& prefix, DigestFile& digests) {
-    if (!options_.write_digests) return Status();
-    return AddManifestRows(*store_, prefix + std::string(kManifestFile),
-                           digests);
-  }
-
   Store* const store_;
   const ValueSinkOptions options_;
+  const std::string prefix_;
   std::unique_ptr<ocdbt::BulkWriter> writer_;
   std::mutex mutex_;
   std::vector<std::pair<std::string, ValueDigest>> rows_;  // by key
@@ -242,29 +246,33 @@ std::string ProcessPrefix(const ValueSinkOptions& options) {
   return ProcessDirectoryName(own) + "/";
 }
 
-Result<ocdbt::BulkWriteOptions> DatabaseWriteOptions(
-    const ValueSinkOptions& options) {
-  ocdbt::BulkWriteOptions write_options;
-  HF_ASSIGN_OR_RETURN(write_options.uuid, UuidFromHex(options.random_hex()));
-  write_options.max_inline_value_bytes = kMaxInlineValueBytes;
-  write_options.target_data_file_bytes = options.target_data_file_bytes;
-  write_options.commit_time_ns = options.commit_time_ns;
-  write_options.new_file_name = options.random_hex;
-  write_options.sync = options.sync;
-  write_options.is_visible = false;  // FileWriter::SyncNames comes last
-  return write_options;
+Status MergeIntoRoot(Store* store, const ValueSinkOptions& options,
+                     std::vector<ocdbt::MergeChild> children,
+                     DigestFile& digests) {
+  HF_ASSIGN_OR_RETURN(const ocdbt::BulkWriteOptions write_options,
+                      DatabaseWriteOptions(options));
+  HF_ASSIGN_OR_RETURN(
+      const ocdbt::BulkWriteSummary merged,
+      ocdbt::MergeEntries(store, "", std::move(children), write_options));
+  if (options.write_digests) AddNodeRows(merged, digests);
+  return AddManifest(*store, options, "", digests);
 }
 
-Result<std::unique_ptr<ValueSink>> MakeOcdbtSink(Store* store,
+Result<std::unique_ptr<ValueSink>> MakeValueSink(Store* store,
                                                  ValueSinkOptions options) {
+  if (!options.use_ocdbt) {
+    return std::unique_ptr<ValueSink>(
+        std::make_unique<DirectorySink>(store, std::move(options)));
+  }
+  if (options.replaced) {
+    HF_ASSIGN_OR_RETURN(ocdbt::BulkWriteOptions write_options,
+                        DatabaseWriteOptions(options));
+    write_options.is_visible = true;  // readers see the old one or the new one
+    return MakeAppendSink(store, options, std::move(write_options));
+  }
   auto sink = std::make_unique<OcdbtSink>(store, std::move(options));
   HF_RETURN_IF_ERROR(sink->Open());
   return std::unique_ptr<ValueSink>(std::move(sink));
-}
-
-std::unique_ptr<ValueSink> MakeDirectorySink(Store* store,
-                                             ValueSinkOptions options) {
-  return std::make_unique<DirectorySink>(store, std::move(options));
 }
 
 }  // namespace holdfast

@@ -1,4 +1,4 @@
-// ValueSink: where a save's encoded values go: one OCDBT database, or files.
+// ValueSink: where a save's encoded values go: a database, or files.
 //
 // Thread-safety: Put from any thread; the rest from one.
 // Ownership: borrows the store; a put value may borrow the saved arrays, which
@@ -8,6 +8,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,7 +17,7 @@
 #include "checkpoint/format/directory_names.h"
 #include "codec/codec.h"
 #include "holdfast/options.h"
-#include "ocdbt/commit.h"
+#include "ocdbt/merge.h"
 #include "storage/store.h"
 
 namespace holdfast {
@@ -47,6 +48,7 @@ class ValueSink {
 };
 
 struct ValueSinkOptions {
+  bool use_ocdbt = true;  // false: one file a value
   uint64_t value_count = 0;
   // As FileWriter's. (An OCDBT manifest is never replaced.)
   std::string guarded_path;
@@ -62,22 +64,25 @@ struct ValueSinkOptions {
   // Databases that are in the store already, "ocdbt.process_0/" and the like:
   // merged into the root with the sink's own.
   std::vector<std::string> adopted_databases;
+  // Present: the process's database is there, and the values become its next
+  // generation (append_sink.h), in which these arrays, by parameter name, lose
+  // the keys that they had.
+  std::optional<std::vector<std::string>> replaced;
 };
 
 // The directory of the sink's own database, ending in '/'. Where a database of
 // that name is adopted, "holdfast" comes before its id.
 std::string ProcessPrefix(const ValueSinkOptions& options);
 
-// How a sink writes a database, the merged one too.
-Result<ocdbt::BulkWriteOptions> DatabaseWriteOptions(
-    const ValueSinkOptions& options);
+// The root database, with what the children have by reference, and the rows of
+// its nodes and manifest.
+Status MergeIntoRoot(Store* store, const ValueSinkOptions& options,
+                     std::vector<ocdbt::MergeChild> children,
+                     DigestFile& digests);
 
-// That database, none without values, and the merged one above it, as Orbax
-// leaves them.
-Result<std::unique_ptr<ValueSink>> MakeOcdbtSink(Store* store,
+// With OCDBT that database, none without values, and the merged one above it,
+// as Orbax leaves them.
+Result<std::unique_ptr<ValueSink>> MakeValueSink(Store* store,
                                                  ValueSinkOptions options);
-// One file a value.
-std::unique_ptr<ValueSink> MakeDirectorySink(Store* store,
-                                             ValueSinkOptions options);
 
 }  // namespace holdfast

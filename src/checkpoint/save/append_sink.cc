@@ -1,48 +1,25 @@
-#include "checkpoint/save/process_sink.h"
+#include "checkpoint/save/append_sink.h"
 
 #include <mutex>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "base/status_macros.h"
-#include "checkpoint/format/directory_names.h"
 #include "checkpoint/restore/array_index.h"
 #include "ocdbt/append.h"
-#include "ocdbt/bulk_writer.h"
 
 namespace holdfast {
 namespace {
 
-class NewDatabaseSink final : public ValueSink {
- public:
-  explicit NewDatabaseSink(std::unique_ptr<ocdbt::BulkWriter> writer)
-      : writer_(std::move(writer)) {}
-
-  Status Put(uint64_t index, std::string key, EncodedChunk value, ValueKnownBy,
-             std::shared_ptr<const void> keepalive) override {
-    return writer_->Put(index, key, std::move(value), std::move(keepalive));
-  }
-  Status PutStream(uint64_t index, std::string key, ValueKnownBy,
-                   const StreamFn& produce) override {
-    return writer_->PutStream(index, key, produce);
-  }
-  void Abort(const Status& status) override { writer_->Abort(status); }
-  Status Finish(DigestFile& /*digests*/) override {
-    return writer_->Finish().status();
-  }
-
- private:
-  const std::unique_ptr<ocdbt::BulkWriter> writer_;
-};
-
 class AppendSink final : public ValueSink {
  public:
-  AppendSink(Store* store, std::string directory,
-             std::vector<std::string> replaced, ocdbt::BulkWriteOptions options)
+  AppendSink(Store* store, const ValueSinkOptions& options,
+             ocdbt::BulkWriteOptions write_options)
       : store_(store),
-        directory_(std::move(directory)),
-        options_(std::move(options)) {
-    for (const std::string& name : replaced) {
+        directory_(ProcessPrefix(options)),
+        options_(std::move(write_options)) {
+    for (const std::string& name : *options.replaced) {
       replaced_.insert(ArrayPrefix(name));
     }
   }
@@ -111,26 +88,10 @@ class AppendSink final : public ValueSink {
 
 }  // namespace
 
-Result<std::unique_ptr<ValueSink>> MakeProcessSink(
-    Store* store, std::string directory, std::vector<std::string> replaced,
-    ValueSinkOptions options) {
-  ocdbt::BulkWriteOptions write_options;
-  write_options.target_data_file_bytes = options.target_data_file_bytes;
-  write_options.commit_time_ns = options.commit_time_ns;
-  write_options.sync = options.sync;
-  const Status found =
-      store->Stat(directory + std::string(kManifestFile)).status();
-  if (found.ok()) {
-    return std::unique_ptr<ValueSink>(std::make_unique<AppendSink>(
-        store, std::move(directory), std::move(replaced), write_options));
-  }
-  if (found.code() != StatusCode::kNotFound) return found;
-  write_options.is_visible = false;  // FileWriter::SyncNames comes last
-  HF_ASSIGN_OR_RETURN(
-      auto writer,
-      ocdbt::BulkWriter::Create(store, std::move(directory), write_options));
-  return std::unique_ptr<ValueSink>(
-      std::make_unique<NewDatabaseSink>(std::move(writer)));
+std::unique_ptr<ValueSink> MakeAppendSink(
+    Store* store, const ValueSinkOptions& options,
+    ocdbt::BulkWriteOptions write_options) {
+  return std::make_unique<AppendSink>(store, options, std::move(write_options));
 }
 
 }  // namespace holdfast

@@ -1,0 +1,40 @@
+// What a save does of the options it was called with.
+//
+// Thread-safety: pure functions. Errors: InvalidArgument for texts.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "holdfast/options.h"
+#include "holdfast/pending_save.h"
+#include "holdfast/status.h"
+
+namespace holdfast {
+
+// The options with the system's clock and random bytes where none are given.
+SaveOptions WithSources(SaveOptions options);
+
+// Those of a tree saved by itself, or of an item of several, into `path`:
+// zarr_format 0 is 2. In an object store nothing is synced (writes are queued,
+// and flushed before the commit), and data files have the bound that suits it
+// if nobody has chosen another.
+SaveOptions ItemOptions(const std::string& path, SaveOptions options);
+// Of the last two, what a save of any format to `path` does.
+SaveOptions OptionsFor(const std::string& path, SaveOptions options);
+
+// Orbax's bound on OCDBT data files: 2 GiB, in object stores 400 MiB.
+int64_t DefaultDataFileBytes(const std::string& directory);
+
+// Null for empty text; InvalidArgument, naming `what`, for anything that is not
+// an object.
+Result<nlohmann::ordered_json> ParseJsonObject(const std::string& text,
+                                               const char* what);
+
+// What puts together the parts that ranks 0 to `rank_count` save so.
+FinishItemOptions FinishOptionsOf(const SaveOptions& options,
+                                  const std::string& save_id,
+                                  int64_t rank_count);
+
+}  // namespace holdfast
