@@ -16,20 +16,9 @@ bool IsArrayOrScalar(const Tree& item) {
 
 class ArrayItemHandler final : public TreeItemHandler {
  public:
-  ArrayItemHandler(std::unique_ptr<StoppablePyTree> tree, std::string name)
-      : TreeItemHandler(std::move(tree), kArrayHandlerTypestr),
-        name_(std::move(name)) {}
+  explicit ArrayItemHandler(std::string name)
+      : TreeItemHandler(kArrayHandlerTypestr), name_(std::move(name)) {}
 
-  Status Save(const std::string& directory,
-              const CheckpointArgs& args) override {
-    HF_ASSIGN_OR_RETURN(const PyTreeSaveArgs save, SaveArgsOf(args));
-    return tree_->Save(directory, save);
-  }
-  Result<std::vector<CommitFuture>> AsyncSave(
-      const std::string& directory, const CheckpointArgs& args) override {
-    HF_ASSIGN_OR_RETURN(const PyTreeSaveArgs save, SaveArgsOf(args));
-    return tree_->AsyncSave(directory, save);
-  }
   Result<Tree> Restore(const std::string& directory,
                        const CheckpointArgs* args) override {
     HF_ASSIGN_OR_RETURN(const ArrayRestore* restore,
@@ -39,24 +28,27 @@ class ArrayItemHandler final : public TreeItemHandler {
       pytree.restore_args.emplace();
       pytree.restore_args->emplace(name_, *restore->restore_args);
     }
-    HF_ASSIGN_OR_RETURN(const Tree tree, tree_->Restore(directory, pytree));
+    HF_ASSIGN_OR_RETURN(const Tree tree, tree().Restore(directory, pytree));
     const Tree* leaf = tree.Find(name_);
     if (leaf != nullptr) return *leaf;
     return NotFoundError(directory + ": no array named " + name_);
   }
+  Result<Tree> Metadata(const std::string& directory) override {
+    return CheckpointHandler::Metadata(directory);  // Orbax's has none
+  }
 
  private:
-  Result<PyTreeSaveArgs> SaveArgsOf(const CheckpointArgs& args) const {
+  Result<const PyTreeSaveArgs*> SaveArgsOf(const CheckpointArgs& args,
+                                           PyTreeSaveArgs& pytree) override {
     HF_ASSIGN_OR_RETURN(const ArraySave* save,
                         ArgsAs<ArraySave>(TypeStr(), args));
     if (!IsArrayOrScalar(save->item)) {
       return InvalidArgumentError(
           "Unsupported type: " + PythonClassText(save->item) + ".");
     }
-    PyTreeSaveArgs pytree;
     pytree.item = Tree::Dict({{name_, save->item}});
     if (save->save_args) pytree.save_args[name_] = *save->save_args;
-    return pytree;
+    return &pytree;
   }
 
   const std::string name_;
@@ -69,12 +61,10 @@ Result<std::shared_ptr<CheckpointHandler>> MakeArrayHandler(
   PyTreeCheckpointHandlerOptions pytree;
   pytree.use_ocdbt = false;
   pytree.multiprocessing_options = options.multiprocessing_options;
-  HF_ASSIGN_OR_RETURN(auto tree, StoppablePyTree::Make(std::move(pytree)));
   const std::string name = options.checkpoint_name.empty()
                                ? std::string(kAggregateFile)
                                : options.checkpoint_name;
-  return std::shared_ptr<CheckpointHandler>(
-      std::make_shared<ArrayItemHandler>(std::move(tree), name));
+  return OpenItems(std::make_shared<ArrayItemHandler>(name), std::move(pytree));
 }
 
 }  // namespace holdfast

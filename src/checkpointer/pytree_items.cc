@@ -24,72 +24,70 @@ Tree WithValues(const Tree& structure,
 
 class PyTreeItemHandler final : public TreeItemHandler {
  public:
-  explicit PyTreeItemHandler(std::unique_ptr<StoppablePyTree> tree)
-      : TreeItemHandler(std::move(tree), kPyTreeHandlerTypestr) {}
+  PyTreeItemHandler() : TreeItemHandler(kPyTreeHandlerTypestr) {}
 
-  Status Save(const std::string& directory,
-              const CheckpointArgs& args) override {
-    HF_ASSIGN_OR_RETURN(const PyTreeSave* save,
-                        ArgsAs<PyTreeSave>(TypeStr(), args));
-    return tree_->Save(directory, save->args);
-  }
-  Result<std::vector<CommitFuture>> AsyncSave(
-      const std::string& directory, const CheckpointArgs& args) override {
-    HF_ASSIGN_OR_RETURN(const PyTreeSave* save,
-                        ArgsAs<PyTreeSave>(TypeStr(), args));
-    return tree_->AsyncSave(directory, save->args);
-  }
   Result<Tree> Restore(const std::string& directory,
                        const CheckpointArgs* args) override {
     HF_ASSIGN_OR_RETURN(const PyTreeRestore* restore,
                         OptionalArgsAs<PyTreeRestore>(TypeStr(), args));
-    return tree_->Restore(
+    return tree().Restore(
         directory, restore == nullptr ? PyTreeRestoreArgs() : restore->args);
   }
-  Result<Tree> Metadata(const std::string& directory) override {
-    return tree_->Metadata(directory);
+
+ private:
+  Result<const PyTreeSaveArgs*> SaveArgsOf(const CheckpointArgs& args,
+                                           PyTreeSaveArgs& /*made*/) override {
+    HF_ASSIGN_OR_RETURN(const PyTreeSave* save,
+                        ArgsAs<PyTreeSave>(TypeStr(), args));
+    return &save->args;
   }
 };
 
 }  // namespace
 
-Result<std::unique_ptr<StoppablePyTree>> StoppablePyTree::Make(
-    PyTreeCheckpointHandlerOptions options) {
-  std::unique_ptr<StoppablePyTree> tree(new StoppablePyTree);
-  if (options.cancel == nullptr) options.cancel = &tree->is_cancelled_;
-  tree->is_synced_ = options.sync && options.handler_impl == nullptr;
-  HF_ASSIGN_OR_RETURN(tree->handler_,
-                      PyTreeCheckpointHandler::Make(std::move(options)));
-  return tree;
+Status TreeItemHandler::Open(PyTreeCheckpointHandlerOptions options) {
+  if (options.cancel == nullptr) options.cancel = &is_cancelled_;
+  is_synced_ = options.sync && options.handler_impl == nullptr;
+  HF_ASSIGN_OR_RETURN(tree_, PyTreeCheckpointHandler::Make(std::move(options)));
+  return Status();
 }
 
-Status StoppablePyTree::Save(const std::string& directory,
-                             const PyTreeSaveArgs& args) {
+Status TreeItemHandler::Save(const std::string& directory,
+                             const CheckpointArgs& args) {
+  PyTreeSaveArgs made;
+  HF_ASSIGN_OR_RETURN(const PyTreeSaveArgs* save, SaveArgsOf(args, made));
   is_cancelled_ = false;
-  return handler_->Save(directory, args);
+  return tree_->Save(directory, *save);
 }
 
-Result<std::vector<CommitFuture>> StoppablePyTree::AsyncSave(
-    const std::string& directory, const PyTreeSaveArgs& args) {
+Result<std::vector<CommitFuture>> TreeItemHandler::AsyncSave(
+    const std::string& directory, const CheckpointArgs& args) {
+  PyTreeSaveArgs made;
+  HF_ASSIGN_OR_RETURN(const PyTreeSaveArgs* save, SaveArgsOf(args, made));
   is_cancelled_ = false;
-  return handler_->AsyncSave(directory, args);
+  return tree_->AsyncSave(directory, *save);
 }
 
-Result<Tree> StoppablePyTree::Metadata(const std::string& directory) {
+Result<Tree> TreeItemHandler::Metadata(const std::string& directory) {
   HF_ASSIGN_OR_RETURN(const PyTreeMetadata metadata,
-                      handler_->Metadata(directory));
+                      tree_->Metadata(directory));
   return WithValues(metadata.structure, metadata.values);
 }
 
-std::vector<std::string> StoppablePyTree::SyncedItems() const {
+std::vector<std::string> TreeItemHandler::SyncedItems() const {
   return is_synced_ ? std::vector<std::string>{""} : std::vector<std::string>();
+}
+
+Result<std::shared_ptr<CheckpointHandler>> OpenItems(
+    std::shared_ptr<TreeItemHandler> handler,
+    PyTreeCheckpointHandlerOptions options) {
+  HF_RETURN_IF_ERROR(handler->Open(std::move(options)));
+  return std::shared_ptr<CheckpointHandler>(std::move(handler));
 }
 
 Result<std::shared_ptr<CheckpointHandler>> MakePyTreeHandler(
     PyTreeCheckpointHandlerOptions options) {
-  HF_ASSIGN_OR_RETURN(auto tree, StoppablePyTree::Make(std::move(options)));
-  return std::shared_ptr<CheckpointHandler>(
-      std::make_shared<PyTreeItemHandler>(std::move(tree)));
+  return OpenItems(std::make_shared<PyTreeItemHandler>(), std::move(options));
 }
 
 }  // namespace holdfast

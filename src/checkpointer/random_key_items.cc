@@ -18,6 +18,15 @@ Status UnsupportedType(const Tree& item) {
                               ".");
 }
 
+// `impl` empty: the data of the key, without the name of its implementation.
+Tree WithPrngImpl(const Tree& item, std::string_view impl) {
+  auto traits = std::make_shared<ArrayTraits>(item.array_traits());
+  traits->prng_impl = impl;
+  if (!item.is_sharded()) return Tree::JaxArray(item.array(), traits);
+  return Tree::ShardedArray(item.array_dtype(), item.array_shape(),
+                            item.shards(), traits);
+}
+
 bool IsTrue(const Tree& metadata, std::string_view key) {
   const Tree* value = metadata.Find(key);
   return value != nullptr && value->is_leaf() &&
@@ -103,18 +112,9 @@ class JaxRandomKeyHandler final : public RandomKeyHandler {
       return UnsupportedType(item);
     }
     const bool is_typed = !item.array_traits().prng_impl.empty();
-    auto key = std::make_shared<ArraySave>(KeyData(item));
+    auto key = std::make_shared<ArraySave>(WithPrngImpl(item, ""));
     key->save_args = save->save_args;
     return KeyItem{std::move(key), Tree::Dict({{"typed", is_typed}})};
-  }
-
-  // The array, without the name of its implementation.
-  static Tree KeyData(const Tree& item) {
-    auto traits = std::make_shared<ArrayTraits>(item.array_traits());
-    traits->prng_impl.clear();
-    if (!item.is_sharded()) return Tree::JaxArray(item.array(), traits);
-    return Tree::ShardedArray(item.array_dtype(), item.array_shape(),
-                              item.shards(), traits);
   }
 
   Result<std::shared_ptr<const CheckpointArgs>> KeyRestoreArgs(
@@ -130,11 +130,7 @@ class JaxRandomKeyHandler final : public RandomKeyHandler {
     if (!IsTrue(metadata, "typed") || item.leaf_kind() != LeafKind::kArray) {
       return item;
     }
-    auto traits = std::make_shared<ArrayTraits>(item.array_traits());
-    traits->prng_impl = kDefaultPrngImpl;
-    if (!item.is_sharded()) return Tree::JaxArray(item.array(), traits);
-    return Tree::ShardedArray(item.array_dtype(), item.array_shape(),
-                              item.shards(), traits);
+    return WithPrngImpl(item, kDefaultPrngImpl);
   }
 };
 
@@ -173,16 +169,22 @@ class NumpyRandomKeyHandler final : public RandomKeyHandler {
   }
 };
 
-// The items' handlers work with the same processes.
-Result<std::shared_ptr<CompositeCheckpointHandler>> MakeItems(
-    const std::string& key_name, std::shared_ptr<CheckpointHandler> key,
-    const MultiprocessingOptions& processes) {
+// A `Handler` of the key and the word about it, whose handlers work with the
+// same processes.
+template <typename Handler>
+Result<std::shared_ptr<CheckpointHandler>> MakeHandler(
+    const std::string& key_name, const MultiprocessingOptions& processes,
+    Result<std::shared_ptr<CheckpointHandler>> key) {
+  HF_RETURN_IF_ERROR(key.status());
   CompositeOptions composite;
   composite.multiprocessing_options = processes;
-  composite.handlers[key_name] = std::move(key);
+  composite.handlers[key_name] = *std::move(key);
   composite.handlers[key_name + "_metadata"] =
       MakeJsonHandler({.multiprocessing_options = processes});
-  return CompositeCheckpointHandler::Make(std::move(composite));
+  HF_ASSIGN_OR_RETURN(auto items,
+                      CompositeCheckpointHandler::Make(std::move(composite)));
+  return std::shared_ptr<CheckpointHandler>(
+      std::make_shared<Handler>(std::move(items), key_name));
 }
 
 }  // namespace
@@ -190,27 +192,19 @@ Result<std::shared_ptr<CompositeCheckpointHandler>> MakeItems(
 Result<std::shared_ptr<CheckpointHandler>> MakeJaxRandomKeyHandler(
     RandomKeyHandlerOptions options) {
   if (options.key_name.empty()) options.key_name = "jax_random_key";
-  HF_ASSIGN_OR_RETURN(auto key,
-                      MakeArrayHandler({.multiprocessing_options =
-                                            options.multiprocessing_options}));
-  HF_ASSIGN_OR_RETURN(auto items, MakeItems(options.key_name, std::move(key),
-                                            options.multiprocessing_options));
-  return std::shared_ptr<CheckpointHandler>(
-      std::make_shared<JaxRandomKeyHandler>(std::move(items),
-                                            options.key_name));
+  const MultiprocessingOptions& processes = options.multiprocessing_options;
+  return MakeHandler<JaxRandomKeyHandler>(
+      options.key_name, processes,
+      MakeArrayHandler({.multiprocessing_options = processes}));
 }
 
 Result<std::shared_ptr<CheckpointHandler>> MakeNumpyRandomKeyHandler(
     RandomKeyHandlerOptions options) {
   if (options.key_name.empty()) options.key_name = "np_random_key";
-  HF_ASSIGN_OR_RETURN(auto key,
-                      MakePyTreeHandler({.multiprocessing_options =
-                                             options.multiprocessing_options}));
-  HF_ASSIGN_OR_RETURN(auto items, MakeItems(options.key_name, std::move(key),
-                                            options.multiprocessing_options));
-  return std::shared_ptr<CheckpointHandler>(
-      std::make_shared<NumpyRandomKeyHandler>(std::move(items),
-                                              options.key_name));
+  const MultiprocessingOptions& processes = options.multiprocessing_options;
+  return MakeHandler<NumpyRandomKeyHandler>(
+      options.key_name, processes,
+      MakePyTreeHandler({.multiprocessing_options = processes}));
 }
 
 }  // namespace holdfast

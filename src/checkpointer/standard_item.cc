@@ -114,40 +114,26 @@ Result<PyTreeRestoreArgs> PyTreeArgsOf(const StandardRestore* restore) {
 
 class StandardItemHandler final : public TreeItemHandler {
  public:
-  explicit StandardItemHandler(std::unique_ptr<StoppablePyTree> tree)
-      : TreeItemHandler(std::move(tree), kStandardHandlerTypestr) {}
+  StandardItemHandler() : TreeItemHandler(kStandardHandlerTypestr) {}
 
-  Status Save(const std::string& directory,
-              const CheckpointArgs& args) override {
-    HF_ASSIGN_OR_RETURN(const PyTreeSaveArgs save, SaveArgsOf(args));
-    return tree_->Save(directory, save);
-  }
-  Result<std::vector<CommitFuture>> AsyncSave(
-      const std::string& directory, const CheckpointArgs& args) override {
-    HF_ASSIGN_OR_RETURN(const PyTreeSaveArgs save, SaveArgsOf(args));
-    return tree_->AsyncSave(directory, save);
-  }
   Result<Tree> Restore(const std::string& directory,
                        const CheckpointArgs* args) override {
     HF_ASSIGN_OR_RETURN(const StandardRestore* restore,
                         OptionalArgsAs<StandardRestore>(TypeStr(), args));
     HF_ASSIGN_OR_RETURN(const PyTreeRestoreArgs pytree, PyTreeArgsOf(restore));
-    return tree_->Restore(directory, pytree);
-  }
-  Result<Tree> Metadata(const std::string& directory) override {
-    return tree_->Metadata(directory);
+    return tree().Restore(directory, pytree);
   }
 
  private:
-  Result<PyTreeSaveArgs> SaveArgsOf(const CheckpointArgs& args) const {
+  Result<const PyTreeSaveArgs*> SaveArgsOf(const CheckpointArgs& args,
+                                           PyTreeSaveArgs& pytree) override {
     HF_ASSIGN_OR_RETURN(const StandardSave* save,
                         ArgsAs<StandardSave>(TypeStr(), args));
     HF_RETURN_IF_ERROR(CheckSave(*save));
-    PyTreeSaveArgs pytree;
     pytree.item = WithArraysForNumbers(save->item);
     pytree.save_args = save->save_args;
     pytree.custom_metadata = save->custom_metadata;
-    return pytree;
+    return &pytree;
   }
 };
 
@@ -155,9 +141,7 @@ class StandardItemHandler final : public TreeItemHandler {
 
 Result<std::shared_ptr<CheckpointHandler>> MakeStandardHandler(
     PyTreeCheckpointHandlerOptions options) {
-  HF_ASSIGN_OR_RETURN(auto tree, StoppablePyTree::Make(std::move(options)));
-  return std::shared_ptr<CheckpointHandler>(
-      std::make_shared<StandardItemHandler>(std::move(tree)));
+  return OpenItems(std::make_shared<StandardItemHandler>(), std::move(options));
 }
 
 }  // namespace holdfast

@@ -1,12 +1,10 @@
 #include "checkpointer/text_items.h"
 
-#include <system_error>
-
-#include "base/no_throw.h"
 #include "base/status_macros.h"
 #include "checkpoint/format/checkpoint_metadata.h"
 #include "checkpointer/args.h"
 #include "checkpointer/primary.h"
+#include "handlers/done_future.h"
 #include "holdfast/tools/checked_file.h"
 #include "place/open_store.h"
 
@@ -29,16 +27,9 @@ class TextFile {
 
   std::vector<CommitFuture> WriteLater(const std::string& directory,
                                        std::string text) const {
-    const auto write = [file = *this, directory, text = std::move(text)] {
-      return CatchBadAlloc([&] { return file.Write(directory, text); });
-    };
-    try {
-      return {std::async(std::launch::async, write).share()};
-    } catch (const std::system_error&) {  // no thread to be had
-      std::promise<Status> done;
-      done.set_value(write());
-      return {done.get_future().share()};
-    }
+    return {InBackground([file = *this, directory, text = std::move(text)] {
+      return file.Write(directory, text);
+    })};
   }
 
   Result<std::string> Read(const std::string& directory) const {
