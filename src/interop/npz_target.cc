@@ -3,7 +3,6 @@
 #include <charconv>
 #include <map>
 #include <mutex>
-#include <unordered_set>
 
 #include "base/no_throw.h"
 #include "base/status_macros.h"
@@ -20,8 +19,6 @@ namespace holdfast {
 namespace {
 
 constexpr std::string_view kNpzFile = "arrays.npz";
-// A longer text is an array of its own.
-constexpr size_t kNpzInlineBytesMax = 4096;
 
 // What a member holds: a header of npy, then the elements of a leaf.
 struct NpzMember {
@@ -84,14 +81,8 @@ class NpzTarget final : public FormatTarget {
       return DataLossError("the mark of a piece of leaf " + leaves_[leaf].name +
                            " is no CRC");
     }
-    const Shape strides =
-        ContiguousStrides(leaves_[leaf].shape, DTypeBytes(leaves_[leaf].dtype));
-    uint64_t offset = 0;
-    for (size_t d = 0; d < strides.size(); ++d) {
-      offset += box.origin[d] * strides[d];
-    }
     AddPiece(
-        leaf, offset,
+        leaf, COffset(leaves_[leaf], box),
         {ElementCount(box.shape) * DTypeBytes(leaves_[leaf].dtype), crc32});
     return Status();
   }
@@ -110,43 +101,23 @@ class NpzTarget final : public FormatTarget {
   }
 
  private:
-  static Status Refuse(const TargetLeaf& leaf, const std::string& why) {
-    return InvalidArgumentError("leaf " + leaf.name + ": npz: " + why);
-  }
-
   Status PlanMembers() {
-    std::unordered_set<std::string_view> names;
+    // Names of members have 16 bits for their length.
+    constexpr auto kCanBeName = [](const std::string& name) {
+      return IsValidUtf8(name) && name.size() <= 60000 &&
+             name.find('\0') == std::string::npos;
+    };
+    HF_ASSIGN_OR_RETURN(const std::vector<RawValue> values,
+                        RawValuesOf(leaves_, "npz", "member", kCanBeName));
     stored_.resize(leaves_.size());
     member_of_.resize(leaves_.size());
-    for (size_t i = 0; i < leaves_.size(); ++i) {
-      const TargetLeaf& leaf = leaves_[i];
-      const bool has_elements =
-          HasPieces(leaf) || leaf.kind == ValueKind::kScalar;
-      if (!has_elements && leaf.text.size() <= kNpzInlineBytesMax) continue;
-      if (!names.insert(leaf.name).second) {
-        return Refuse(leaf, "there are two leaves of this name");
-      }
-      // Names of members have 16 bits for their length.
-      if (!IsValidUtf8(leaf.name) || leaf.name.size() > 60000 ||
-          leaf.name.find('\0') != std::string::npos) {
-        return Refuse(leaf, "no member can have this name");
-      }
-      StoredAs stored{DType::kUint8, 0};
-      Shape shape = {static_cast<int64_t>(leaf.text.size())};
-      if (has_elements) {
-        stored = StorableDType("npz", leaf.dtype);
-        shape = StorableShape(stored, leaf.shape);
-      }
-      const uint64_t byte_count =
-          has_elements ? leaf.byte_count() : leaf.text.size();
-      if (leaf.kind == ValueKind::kScalar && leaf.text.size() != byte_count) {
-        return Refuse(
-            leaf, "a scalar of " + std::to_string(leaf.text.size()) + " bytes");
-      }
-      stored_[i] = leaf.name;
-      member_of_[i] = members_.size();
-      members_.push_back({i, leaf.name + std::string(kNpySuffix),
-                          NpyHeaderBytes(stored.dtype, shape), byte_count, 0});
+    for (const RawValue& value : values) {
+      const std::string& name = leaves_[value.leaf].name;
+      stored_[value.leaf] = name;
+      member_of_[value.leaf] = members_.size();
+      members_.push_back({value.leaf, name + std::string(kNpySuffix),
+                          NpyHeaderBytes(value.dtype, value.shape),
+                          value.byte_count, 0});
     }
     return Status();
   }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
-#include <unordered_set>
 
 #include "base/no_throw.h"
 #include "base/status_macros.h"
@@ -19,8 +18,6 @@ namespace holdfast {
 namespace {
 
 constexpr uint64_t kShardBytesDefault = 5'000'000'000;
-// A longer text is a tensor of its own.
-constexpr size_t kInlineTextBytesMax = 4096;
 
 using StringMap = std::map<std::string, std::string>;
 
@@ -124,42 +121,22 @@ class SafetensorsTarget final : public FormatTarget {
   }
 
  private:
-  Status Refuse(const TargetLeaf& leaf, const std::string& why) const {
-    return InvalidArgumentError("leaf " + leaf.name + ": safetensors: " + why);
-  }
-
   // Every value that has a tensor; `stored_` names them.
   Result<std::vector<PlannedTensor>> PlanTensors() {
-    std::unordered_set<std::string_view> names;
+    constexpr auto kCanBeName = [](const std::string& name) {
+      return name != kSafetensorsMetadataKey && IsValidUtf8(name);
+    };
+    HF_ASSIGN_OR_RETURN(
+        std::vector<RawValue> values,
+        RawValuesOf(leaves_, "safetensors", "tensor", kCanBeName));
     std::vector<PlannedTensor> tensors;
     stored_.resize(leaves_.size());
-    for (size_t i = 0; i < leaves_.size(); ++i) {
-      const TargetLeaf& leaf = leaves_[i];
-      const bool has_elements =
-          HasPieces(leaf) || leaf.kind == ValueKind::kScalar;
-      if (!has_elements && leaf.text.size() <= kInlineTextBytesMax) continue;
-      if (!names.insert(leaf.name).second) {
-        return Refuse(leaf, "there are two leaves of this name");
-      }
-      if (leaf.name == kSafetensorsMetadataKey || !IsValidUtf8(leaf.name)) {
-        return Refuse(leaf, "no tensor can have this name");
-      }
-      StoredAs stored{DType::kUint8, 0};
-      Shape shape = {static_cast<int64_t>(leaf.text.size())};
-      if (has_elements) {
-        stored = StorableDType("safetensors", leaf.dtype);
-        shape = StorableShape(stored, leaf.shape);
-      }
-      const uint64_t byte_count =
-          has_elements ? leaf.byte_count() : leaf.text.size();
-      if (leaf.kind == ValueKind::kScalar && leaf.text.size() != byte_count) {
-        return Refuse(
-            leaf, "a scalar of " + std::to_string(leaf.text.size()) + " bytes");
-      }
-      stored_[i] = leaf.name;
-      tensors.push_back({i,
-                         {leaf.name, &SafetensorsDTypeOf(stored.dtype),
-                          std::move(shape), 0, byte_count}});
+    for (RawValue& value : values) {
+      const std::string& name = leaves_[value.leaf].name;
+      stored_[value.leaf] = name;
+      tensors.push_back({value.leaf,
+                         {name, &SafetensorsDTypeOf(value.dtype),
+                          std::move(value.shape), 0, value.byte_count}});
     }
     return tensors;
   }

@@ -1,5 +1,9 @@
 #include "interop/target_pieces.h"
 
+#include <unordered_set>
+
+#include "base/status_macros.h"
+#include "interop/tree_sidecar.h"
 #include "tensor/grid.h"
 
 namespace holdfast {
@@ -13,25 +17,78 @@ std::vector<Box> CPiecesOf(const TargetLeaf& leaf, uint64_t bytes_max) {
   return RowPieces(BoxOf(leaf.shape), DTypeBytes(leaf.dtype), bytes_max);
 }
 
+uint64_t COffset(const TargetLeaf& leaf, const Box& box) {
+  const Shape strides = ContiguousStrides(leaf.shape, DTypeBytes(leaf.dtype));
+  uint64_t offset = 0;
+  for (size_t d = 0; d < strides.size(); ++d) {
+    offset += box.origin[d] * strides[d];
+  }
+  return offset;
+}
+
 Result<uint64_t> CPieceOffset(const TargetLeaf& leaf, const Box& box,
                               std::string_view elements) {
-  const Shape strides = ContiguousStrides(leaf.shape, DTypeBytes(leaf.dtype));
   bool is_run = box.shape.size() == leaf.shape.size();
-  uint64_t offset = 0;
   uint64_t byte_count = DTypeBytes(leaf.dtype);
   // A run: ones, then any extent, then whole axes.
   bool is_cut = false;
   for (size_t d = leaf.shape.size(); is_run && d-- > 0;) {
     is_run = !is_cut || box.shape[d] == 1;
     is_cut |= box.shape[d] != leaf.shape[d];
-    offset += box.origin[d] * strides[d];
     byte_count *= box.shape[d];
   }
-  if (is_run && byte_count == elements.size()) return offset;
+  if (is_run && byte_count == elements.size()) {
+    return COffset(leaf, box);
+  }
   return InvalidArgumentError("leaf " + leaf.name + ": " + BoxToString(box) +
                               " with " + std::to_string(elements.size()) +
                               " bytes is no piece of an array of shape " +
                               ShapeToString(leaf.shape));
+}
+
+namespace {
+
+// A longer text is an array of its own.
+constexpr size_t kInlineTextBytesMax = 4096;
+
+}  // namespace
+
+Result<std::vector<RawValue>> RawValuesOf(
+    const std::vector<TargetLeaf>& leaves, const std::string& format,
+    const std::string& what, bool (*can_be_name)(const std::string& name)) {
+  const auto refuse = [&](const TargetLeaf& leaf, const std::string& why) {
+    return InvalidArgumentError("leaf " + leaf.name + ": " + format + ": " +
+                                why);
+  };
+  std::unordered_set<std::string_view> names;
+  std::vector<RawValue> values;
+  for (size_t i = 0; i < leaves.size(); ++i) {
+    const TargetLeaf& leaf = leaves[i];
+    const bool is_scalar = leaf.kind == ValueKind::kScalar;
+    const bool has_elements = HasPieces(leaf) || is_scalar;
+    if (!has_elements && leaf.text.size() <= kInlineTextBytesMax) continue;
+    if (!names.insert(leaf.name).second) {
+      return refuse(leaf, "there are two leaves of this name");
+    }
+    if (!can_be_name(leaf.name)) {
+      return refuse(leaf, "no " + what + " can have this name");
+    }
+    RawValue value{i,
+                   DType::kUint8,
+                   {static_cast<int64_t>(leaf.text.size())},
+                   leaf.text.size()};
+    if (has_elements) {
+      const StoredAs stored = StorableDType(format, leaf.dtype);
+      value = {i, stored.dtype, StorableShape(stored, leaf.shape),
+               leaf.byte_count()};
+    }
+    if (is_scalar && leaf.text.size() != value.byte_count) {
+      return refuse(
+          leaf, "a scalar of " + std::to_string(leaf.text.size()) + " bytes");
+    }
+    values.push_back(std::move(value));
+  }
+  return values;
 }
 
 }  // namespace holdfast
