@@ -8,8 +8,7 @@
 #include <vector>
 
 #include "ocdbt/database_test_util.h"
-#include "ocdbt/merge.h"
-#include "twins/fault_store.h"
+#include "storage/fault_store.h"
 
 namespace holdfast::ocdbt {
 namespace {
@@ -100,7 +99,8 @@ TEST(CommitTest, MergeReportsEveryFailure) {
     BulkWriteOptions options = FixedOptions('e');
     options.max_inline_value_bytes = 3;
     options.sync = true;
-    const Status status = MergeDatabases(&store, "", {"one"}, options).status();
+    const Status status =
+        MergeDatabases(&store, "", {"one/"}, options).status();
     *operation_count = store.operation_count();
     return status;
   };

@@ -11,10 +11,12 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/status_macros.h"
 #include "ocdbt/bulk_writer.h"
 #include "ocdbt/database.h"
+#include "ocdbt/merge.h"
 #include "storage/memory_store.h"
 
 namespace holdfast::ocdbt {
@@ -117,6 +119,21 @@ inline Result<BulkWriteSummary> WriteItems(Store& store,
     HF_RETURN_IF_ERROR(writer->Put(index++, key, Chunk(value)));
   }
   return writer->Finish();
+}
+
+// Merges databases as they are in the store.
+inline Result<BulkWriteSummary> MergeDatabases(
+    Store* store, const std::string& directory,
+    const std::vector<std::string>& subdirectories,
+    const BulkWriteOptions& options) {
+  std::vector<MergeChild> children;
+  for (const std::string& subdirectory : subdirectories) {
+    HF_ASSIGN_OR_RETURN(const std::unique_ptr<Database> database,
+                        Database::Open(store, directory + subdirectory));
+    HF_ASSIGN_OR_RETURN(EntryList entries, ReadAllEntries(*database));
+    children.push_back({subdirectory, std::move(entries)});
+  }
+  return MergeEntries(store, directory, std::move(children), options);
 }
 
 }  // namespace holdfast::ocdbt

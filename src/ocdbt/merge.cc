@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "base/status_macros.h"
-#include "ocdbt/database.h"
 #include "ocdbt/format/limits.h"
 
 namespace holdfast::ocdbt {
@@ -115,22 +114,6 @@ Result<BulkWriteSummary> MergeEntries(Store* store,
   HF_RETURN_IF_ERROR(WriteOutLongValues(options.max_inline_value_bytes,
                                         appender, joined.entries));
   return CommitEntries(store, directory, options, appender, joined);
-}
-
-Result<BulkWriteSummary> MergeDatabases(
-    Store* store, const std::string& directory,
-    const std::vector<std::string>& subdirectories,
-    const BulkWriteOptions& options, const CancelToken* cancel) {
-  HF_RETURN_IF_ERROR(CheckBulkWriteOptions(options, directory));
-  std::vector<MergeChild> children;
-  for (std::string subdirectory : subdirectories) {
-    if (!subdirectory.ends_with('/')) subdirectory += '/';
-    HF_ASSIGN_OR_RETURN(const std::unique_ptr<Database> database,
-                        Database::Open(store, directory + subdirectory));
-    HF_ASSIGN_OR_RETURN(EntryList entries, ReadAllEntries(*database, cancel));
-    children.push_back({std::move(subdirectory), std::move(entries)});
-  }
-  return MergeEntries(store, directory, std::move(children), options);
 }
 
 }  // namespace holdfast::ocdbt

@@ -14,7 +14,6 @@
 #include <string>
 #include <vector>
 
-#include "base/cancel.h"
 #include "holdfast/status.h"
 #include "ocdbt/commit.h"
 #include "ocdbt/entry_list.h"
@@ -29,14 +28,6 @@ struct MergeChild {
   EntryList entries;
 };
 
-// Takes the newest version of each child, and adds a missing '/' at the end of
-// a subdirectory.
-Result<BulkWriteSummary> MergeDatabases(
-    Store* store, const std::string& directory,
-    const std::vector<std::string>& subdirectories,
-    const BulkWriteOptions& options, const CancelToken* cancel = nullptr);
-
-// Takes entries that the caller has, e.g. from BulkWriteSummary.
 Result<BulkWriteSummary> MergeEntries(Store* store,
                                       const std::string& directory,
                                       std::vector<MergeChild> children,

@@ -54,8 +54,7 @@ TEST(MergeTest, ParentHasAllKeysAndRefersToChildren) {
             .ok());
   }
   const auto summary =
-      MergeDatabases(&store, "dir/", {kOne, kTwo, "ocdbt.process_replica_xyz"},
-                     FixedOptions('e'));
+      MergeDatabases(&store, "dir/", {kOne, kTwo, kThree}, FixedOptions('e'));
   ASSERT_TRUE(summary.ok()) << summary.status().ToString();
   const auto items = ReadItems(store, "dir/");
   ASSERT_TRUE(items.ok()) << items.status().ToString();
@@ -132,10 +131,10 @@ TEST(MergeTest, NestedMergesAccumulateBasePaths) {
   ASSERT_TRUE(WriteItems(store, "inner/two/", sets[1], FixedOptions('b')).ok());
   ASSERT_TRUE(WriteItems(store, "three/", sets[2], FixedOptions('c')).ok());
   auto inner =
-      MergeDatabases(&store, "inner/", {"one", "two"}, FixedOptions('e'));
+      MergeDatabases(&store, "inner/", {"one/", "two/"}, FixedOptions('e'));
   ASSERT_TRUE(inner.ok()) << inner.status().ToString();
   ASSERT_TRUE(
-      MergeDatabases(&store, "", {"inner", "three"}, FixedOptions('f')).ok());
+      MergeDatabases(&store, "", {"inner/", "three/"}, FixedOptions('f')).ok());
   EXPECT_EQ(*ReadItems(store), Union(sets));
 
   const auto database = Database::Open(&store, "");
