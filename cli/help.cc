@@ -182,7 +182,7 @@ std::string GeneralHelp() {
          VerbEntries(false) + "\nFor packagers and shells:\n" +
          VerbEntries(true) + "\nOptions:\n" + FlagEntries(global) +
          "\nExit codes:\n" + ExitCodes() +
-         "\nholdfast help VERB tells more about a verb.\n";
+         "\nholdfast help VERB says more about a verb.\n";
 }
 
 std::string VerbHelp(const Verb& verb) {

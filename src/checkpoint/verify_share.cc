@@ -177,7 +177,7 @@ Result<ShareReport> DecodeShareReport(std::string_view bytes) {
   Cursor cursor(bytes);
   ShareReport share;
   if (!ReadShare(cursor, share)) {
-    return DataLossError("verify: a report that cannot be understood");
+    return DataLossError("verify: a rank's report cannot be understood");
   }
   return share;
 }

@@ -116,7 +116,7 @@ class HttpBucket : public Bucket {
   }
   Result<ListPage> List(const ListRequest& request) override {
     return UnimplementedError("list " + UrlOf(request.prefix) +
-                              ": a web server tells no list of its files");
+                              ": a web server does not list its files");
   }
   Result<std::string> Copy(std::string_view /*source*/, std::string_view target,
                            const Condition& /*condition*/) override {
@@ -183,7 +183,7 @@ Status HttpBucket::StatusError(std::string_view key, int status) const {
       return PermissionDeniedError(
           where + what +
           (query_.empty() ? ""
-                          : "; what signs the URL may be wrong or expired"));
+                          : "; the URL's signature may be wrong or expired"));
     case 412:
       return DataLossError(where + "the file changed while being read");
     default:
@@ -257,7 +257,7 @@ Result<ObjectEntry> HttpBucket::HeadByRange(std::string_view key) {
   }
   if (total) return EntryOf(key, answer.headers, *total);
   return FailedPreconditionError("look at " + UrlOf(key) +
-                                 ": the server does not tell its size");
+                                 ": the server does not say its size");
 }
 
 Result<WebRead> HttpBucket::Plan(const GetRequest& request) const {
@@ -319,7 +319,7 @@ Status HttpBucket::PastEnd(const GetRequest& request,
       ResolveRange(range, total_bytes, UrlOf(request.key)).status();
   if (!status.ok()) return status;
   return DataLossError("read " + UrlOf(request.key) +
-                       ": the server gives another range than was asked for");
+                       ": the server gives a range that was not asked for");
 }
 
 Status HttpBucket::CheckVersion(const GetRequest& request,

@@ -99,7 +99,7 @@ Status SendQueue::Take(uint64_t byte_count) {
       taken_bytes_ + byte_count > kGiveWayFactor * bytes_max_) {
     return ResourceExhaustedError(
         "writes are too far out of order: " + std::to_string(taken_bytes_) +
-        " bytes wait for what lies before them");
+        " bytes wait for the bytes before them");
   }
   taken_bytes_ += byte_count;
   peak_bytes_ = std::max(peak_bytes_, taken_bytes_);

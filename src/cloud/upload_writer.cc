@@ -107,7 +107,8 @@ Result<uint64_t> UploadWriter::Sending::PartOf(uint64_t offset) {
     if (index == kPartCountMax) {
       return InvalidArgumentError("write " + Url() + ": offset " +
                                   std::to_string(offset) +
-                                  " is past what the store can hold");
+                                  " is past the largest object that the "
+                                  "store can hold");
     }
     part_begins_.push_back(part_begins_.back() +
                            target_.bucket->part_bytes(index));

@@ -123,7 +123,7 @@ Status CheckDescriptor(uint8_t descriptor) {
   if (descriptor & kUnusedBit) return FrameError("unused bit is set", 4);
   if (descriptor & kReservedBit) return FrameError("reserved bit is set", 4);
   if (descriptor & kDictionaryIdMask) {
-    return FrameError("needs a dictionary, and chunks have none", 4);
+    return FrameError("needs a dictionary, but chunks have no dictionary", 4);
   }
   return Status();
 }

@@ -102,7 +102,7 @@ Result<ConvertResult> ConvertOpened(const Checkpoint& source,
   }
   if (IsShared(options)) {
     return UnimplementedError("convert to " + std::string(FormatName(format)) +
-                              ": is the work of one process");
+                              ": only one process may do this");
   }
   if (options.sharding) {
     return InvalidArgumentError("convert to " +

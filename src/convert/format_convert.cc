@@ -136,8 +136,8 @@ class FormatConverter {
       return UnimplementedError(
           "convert to " + target_path_ + ": " +
           std::string(FormatName(access_.format)) +
-          " is written in no order, which an object store cannot do; convert "
-          "to a local path, and copy that (holdfast cp)");
+          " is written in no particular order, which an object store cannot "
+          "do; convert to a local path, and copy that (holdfast cp)");
     }
     const JournalHead head{source_hash_,
                            PlanHash(plan_, access_.format, piece_bytes_max_)};

@@ -258,7 +258,7 @@ TEST_F(FormatConvert, GoesOnAfterAnyFailure) {
     if (k > 0) {
       EXPECT_THAT(std::string(full.message()),
                   HasSubstr("kept in " + work +
-                            ": make room, and the same call goes on"));
+                            ": make room, and the same call continues"));
     }
     Faults later;
     const auto done = ConvertTo(name, &later);
@@ -290,18 +290,18 @@ TEST_F(FormatConvert, BeginsAnewWhenItMust) {
   };
   cut();
   options_.map.casts = {{"w1", DType::kFloat16}};
-  EXPECT_EQ(again(), "began anew: an earlier conversion had other options");
+  EXPECT_EQ(again(), "started over: an earlier conversion had other options");
   cut();
   options_.restart = true;
-  EXPECT_EQ(again(), "began anew: as it was asked to");
+  EXPECT_EQ(again(), "started over: because restart was asked for");
   options_.restart = false;
   cut();
   fs::resize_file(PathOf("t.safetensors.holdfast-convert-tmp/journal"), 20);
   EXPECT_EQ(again(),
-            "began anew: the journal of an earlier conversion is damaged");
+            "started over: the journal of an earlier conversion is damaged");
   cut();
   fs::remove(PathOf("t.safetensors.holdfast-convert-tmp/journal"));
-  EXPECT_EQ(again(), "began anew: an earlier conversion left no journal");
+  EXPECT_EQ(again(), "started over: an earlier conversion left no journal");
   cut();
   fs::last_write_time(source_path_ + "/_METADATA", fs::file_time_type::min());
   EXPECT_THAT(again(), HasSubstr("has changed"));

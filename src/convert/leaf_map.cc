@@ -380,8 +380,8 @@ class Mapper {
       broken.insert(parent);
       mapped_.report.notes.push_back(
           Joined(parent, '.') +
-          ": was a list, is a dict of its indices, since "
-          "some are not there");
+          ": was a list and becomes a dict of its indices, because some "
+          "items are left out");
     }
     if (broken.empty()) return;
     for (TargetLeaf& leaf : mapped_.leaves) {

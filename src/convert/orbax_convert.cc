@@ -245,8 +245,8 @@ class OrbaxConverter {
         written.code() != StatusCode::kResourceExhausted) {
       // What was left behind was not what the journal says.
       HF_RETURN_IF_ERROR(
-          work_->StartAnew("what an earlier conversion left "
-                           "cannot be used (" +
+          work_->StartAnew("the files of an earlier conversion cannot be "
+                           "used (" +
                            written.ToString() + ")"));
       copied_.clear();
       progress_.done_bytes = 0;
@@ -452,7 +452,7 @@ class OrbaxConverter {
       result_.*field += value;
     }
     if (!is_read || !ReadVarint64(cursor, value)) {
-      return DataLossError("convert: a report that cannot be understood");
+      return DataLossError("convert: a rank's report cannot be understood");
     }
     result_.waiting_bytes_peak = std::max(result_.waiting_bytes_peak, value);
     return Status();

@@ -50,7 +50,7 @@ Status CheckTarget(const std::string& path, bool overwrite) {
   if (is_dir) return CheckMayReplaceAnyFormat(path);
   if (IsCheckpoint(path)) return Status();
   return FailedPreconditionError("overwrite " + path +
-                                 ": refused, because it is no checkpoint");
+                                 ": refused, because it is not a checkpoint");
 }
 
 Status MakeParents(const std::string& path) {
@@ -137,7 +137,7 @@ Status WorkDirectory::Prepare() {
   is_begun_ = true;
   HF_ASSIGN_OR_RETURN(const PathKind data, GetPathKind(data_path()));
   using State = FoundJournal::State;
-  if (options_.restart) return StartAnew("as it was asked to");
+  if (options_.restart) return StartAnew("because restart was asked for");
   if (found.state == State::kMissing) {
     return StartAnew("an earlier conversion left no journal");
   }
@@ -146,7 +146,7 @@ Status WorkDirectory::Prepare() {
   }
   if (found.head.source_hash != head_.source_hash) {
     return StartAnew(
-        "the source is another, or has changed, since an earlier "
+        "the source is another one or has changed since an earlier "
         "conversion began");
   }
   if (found.head.plan_hash != head_.plan_hash) {
@@ -160,12 +160,12 @@ Status WorkDirectory::Prepare() {
   HF_ASSIGN_OR_RETURN(journal_,
                       Journal::Continue(JournalPath(), found, options_.sync));
   found_ = std::move(found);
-  resume_text_ = "goes on with what an earlier conversion has left in " + path_;
+  resume_text_ = "continues an earlier conversion, whose files are in " + path_;
   return Status();
 }
 
 Status WorkDirectory::StartAnew(const std::string& why) {
-  resume_text_ = why.empty() ? "" : "began anew: " + why;
+  resume_text_ = why.empty() ? "" : "started over: " + why;
   found_ = FoundJournal();
   is_worth_keeping_ = false;
   journal_.reset();
@@ -206,8 +206,8 @@ Status WorkDirectory::WithAdvice(const Status& failure) const {
     return failure;
   }
   return ResourceExhaustedError(
-      std::string(failure.message()) + "; what is finished is kept in " +
-      path_ + ": make room, and the same call goes on from there");
+      std::string(failure.message()) + "; the finished part is kept in " +
+      path_ + ": make room, and the same call continues from there");
 }
 
 Status WorkDirectory::DropJournal() {

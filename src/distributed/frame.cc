@@ -147,7 +147,7 @@ Result<Frame> DecodeFrame(std::string_view bytes) {
   Frame frame;
   if (!ReadFrame(cursor, frame) || cursor.remaining() != 0) {
     return DataLossError("a message of " + std::to_string(bytes.size()) +
-                         " bytes that is none of a process group's");
+                         " bytes that does not come from a process group");
   }
   return frame;
 }

@@ -67,7 +67,7 @@ Result<CallsFunction> FindCalls() {
     if (void* symbol = dlsym(library, "holdfast_mpi_calls")) {
       return reinterpret_cast<CallsFunction>(symbol);
     }
-    return FailedPreconditionError(file + ": is no library of holdfast's");
+    return FailedPreconditionError(file + ": is not a library of holdfast");
   }
   return FailedPreconditionError(
       std::string(kLibrary) +

@@ -105,7 +105,7 @@ Status Attempt::SetUpHeaders() {
   for (const auto& [name, value] : request_.headers) {
     if (name.empty() || HasLineBreak(name) || HasLineBreak(value) ||
         name.find(':') != std::string::npos) {
-      return InvalidArgumentError("a header that is none");
+      return InvalidArgumentError("a header with a bad name or a line break");
     }
     // libcurl's way to send a header without a value.
     lines.push_back(value.empty() ? name + ";" : name + ": " + value);

@@ -150,7 +150,7 @@ Result<Url> ParseUrl(std::string_view text) {
   if (is_http) url.host = LowerCase(url.host);
   if (colon != std::string_view::npos) {
     const auto port = ParsePort(parts->authority.substr(colon + 1));
-    if (!port) return BadUrl(text, "has a port that is no number to 65535");
+    if (!port) return BadUrl(text, "has a port that is not 0 to 65535");
     url.port = *port;
   }
   url.path = parts->path;

@@ -87,7 +87,7 @@ class MetadataParser {
     DcpMetadata metadata;
     for (const auto& [name, value] : entries->pairs()) {
       if (!name.is(PickleKind::kString)) {
-        return BadMetadata("a name is no str");
+        return BadMetadata("a name is not a str");
       }
       HF_ASSIGN_OR_RETURN(DcpEntry entry, ReadEntry(name.text(), value));
       places_.emplace(entry.name, metadata.entries.size());
@@ -230,7 +230,7 @@ class MetadataParser {
       for (const PickleValue& part : path.items()) {
         const bool is_index = part.is(PickleKind::kInt);
         if (!is_index && !part.is(PickleKind::kString)) {
-          return BadEntry(entry.name, "has a path that is none");
+          return BadEntry(entry.name, "has a path part that is no int or str");
         }
         entry.key.push_back(is_index ? PickleValueToJson(part) : part.text());
         entry.key_is_sequence.push_back(is_index);

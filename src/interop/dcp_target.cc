@@ -167,7 +167,8 @@ class DcpTarget final : public FormatTarget {
     };
     if (!read(piece.offset) || !read(piece.byte_count) || !read(piece.crc32)) {
       return DataLossError("leaf " + plan_.leaves[leaf].name +
-                           ": a mark of its pieces is none: \"" +
+                           ": the record of its written pieces has a broken "
+                           "entry: \"" +
                            std::string(mark) + "\"");
     }
     record->pieces.push_back(piece);
@@ -211,7 +212,7 @@ class DcpTarget final : public FormatTarget {
   }
 
   Status NoPiece(size_t leaf, const Box& box) const {
-    return Refuse(plan_.leaves[leaf], BoxToString(box) + " is no piece of it");
+    return Refuse(plan_.leaves[leaf], BoxToString(box) + " is not part of it");
   }
 
   // A record as a leaf of its own, for what target_pieces.h does.

@@ -42,7 +42,7 @@ Result<uint64_t> CPieceOffset(const TargetLeaf& leaf, const Box& box,
   }
   return InvalidArgumentError("leaf " + leaf.name + ": " + BoxToString(box) +
                               " with " + std::to_string(elements.size()) +
-                              " bytes is no piece of an array of shape " +
+                              " bytes is not a piece of an array of shape " +
                               ShapeToString(leaf.shape));
 }
 

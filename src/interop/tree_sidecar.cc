@@ -97,7 +97,7 @@ class Parser {
       return Bad("it has no version");
     }
     if (*version != kVersion) {
-      return Bad("its version is not 1, the one that is known");
+      return Bad("its version is not 1, the only known one");
     }
     TreeSidecar sidecar;
     HF_RETURN_IF_ERROR(TakeTop(document, sidecar));
@@ -203,7 +203,7 @@ class Parser {
     std::string dtype;
     HF_RETURN_IF_ERROR(TakeText(from, "dtype", dtype));
     leaf.dtype = DTypeFromName(dtype);
-    if (!leaf.dtype) return Bad("it has no dtype that is known");
+    if (!leaf.dtype) return Bad("it has no known dtype");
     HF_RETURN_IF_ERROR(TakeShape(from, "shape", leaf.shape));
     if (!leaf.stored.empty()) return Status();
     if (leaf.kind == ValueKind::kArray) {

@@ -80,7 +80,7 @@ Status StepDisposal::Dispose(const std::vector<std::string>& names,
   if (!some_stay) {
     return FailedPreconditionError(
         "delete old steps of " + options_.root +
-        ": refused, because none of those that stay is there any more");
+        ": refused, because none of the steps to keep exists any more");
   }
   if (!options_.in_background) return Move(names);
   remover_.Run([this, names] { return Move(names); });

@@ -150,7 +150,7 @@ Result<std::vector<OpenedLeaf>> OpenLeaves(const std::string& path,
   common.info = NamedLeaf(std::string(kCommonLeaf), ValueKind::kObject);
   if (!files.has_common) {
     common.info.problem = DataLossError(
-        path + ": there is no common.pt, without which none is saved");
+        path + ": there is no common.pt, which every save writes");
   }
   leaves.push_back(std::move(common));
   return leaves;

@@ -53,7 +53,7 @@ StrategyTable& Table() {
 // What a back end is, and the way out of it.
 std::string BackendAdvice(const ConfigValue& backend) {
   const auto* name = std::get_if<std::string>(&backend);
-  if (name == nullptr) return "it is no name of a back end";
+  if (name == nullptr) return "it is not the name of a back end";
   if (*name == "torch_dist") {
     return "it is a PyTorch distributed checkpoint (torch_dist): `holdfast "
            "convert SRC DST --to megatron-zarr` makes a zarr checkpoint of it";

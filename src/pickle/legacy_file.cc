@@ -40,7 +40,7 @@ Status CheckHead(std::string_view& bytes) {
   HF_ASSIGN_OR_RETURN(const Program info, NextPickle(bytes, false));
   const Node& system = info.node(info.root);
   if (system.kind != NodeKind::kDict) {
-    return BadLegacy("it does not say what machine wrote it");
+    return BadLegacy("it does not say which kind of machine wrote it");
   }
   for (size_t i = 0; i + 1 < system.children.size(); i += 2) {
     const Node& key = info.node(system.children[i]);
@@ -89,7 +89,7 @@ Result<Storages> ReadStorages(
                           ? element_sizes.find(key.text)
                           : element_sizes.end();
     if (size == element_sizes.end()) {
-      return BadLegacy("it stores what its pickle does not name");
+      return BadLegacy("it has a storage that its pickle does not name");
     }
     if (bytes.size() < 8) return BadLegacy("it is cut before a storage");
     const auto count = LoadLittle<int64_t>(bytes.data());

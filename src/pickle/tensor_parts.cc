@@ -43,7 +43,7 @@ Status CheckView(const Program& program, const Node& metadata) {
         std::string(program.node(metadata.children[0]).text) +
         "), which is not read; save tensor.resolve_conj().resolve_neg()");
   }
-  return BadTensor("has metadata that is no dict");
+  return BadTensor("has metadata that is not a dict");
 }
 
 // Refuses a tensor that reaches outside its storage, whatever its sizes and
@@ -116,7 +116,7 @@ Result<Shape> ParseInts(const Program& program, const Node& node) {
   const Global* callee = CalleeOf(program, node);
   if (callee != nullptr && callee->use == NameUse::kTorchSize) {
     const auto& args = ArgsOf(program, node);
-    if (args.size() != 1) return DataLossError("pickle: a torch.Size of none");
+    if (args.size() != 1) return DataLossError("pickle: a broken torch.Size");
     ints = &program.node(args[0]);
   }
   if (ints->kind != NodeKind::kTuple && ints->kind != NodeKind::kList) {

@@ -172,17 +172,17 @@ std::vector<ZipLie> LiesAboutEntries() {
          StoreLittle<uint32_t>(record + 20, 0xfffffff0);
          StoreLittle<uint32_t>(record + 24, 0xfffffff0);
        },
-       "overlaps what comes next"},
+       "overlaps the next part"},
       {"64-bit without the field", pickle::kCentralSignature,
        [](char* record) {
          StoreLittle<uint32_t>(record + 20, 0xffffffff);
          StoreLittle<uint32_t>(record + 24, 0xffffffff);
        },
-       "overlaps what comes next"},
+       "overlaps the next part"},
       {"an offset of another entry", pickle::kCentralSignature,
-       Put<uint32_t>(42, 128), "overlaps what comes next"},
+       Put<uint32_t>(42, 128), "overlaps the next part"},
       {"an offset past the end", pickle::kCentralSignature,
-       Put<uint32_t>(42, 0x7fffffff), "overlaps what comes next"},
+       Put<uint32_t>(42, 0x7fffffff), "overlaps the next part"},
       {"an offset of nothing", pickle::kCentralSignature, Put<uint32_t>(42, 1),
        "entry \"a/x\" has no header at offset 1"},
   };
@@ -195,7 +195,7 @@ std::vector<ZipLie> LiesAboutHeaders() {
       {"a longer name in its own header", pickle::kLocalSignature,
        Put<uint16_t>(26, 0xffff), "has another name in its own header"},
       {"more padding than there is", pickle::kLocalSignature,
-       Put<uint16_t>(28, 0xffff), "reaches into what comes next"},
+       Put<uint16_t>(28, 0xffff), "reaches into the next part"},
       {"a longer name", pickle::kCentralSignature, Put<uint16_t>(28, 0xffff),
        "its directory is cut"},
       {"no directory", pickle::kCentralSignature, Put<uint32_t>(0, 0),

@@ -439,7 +439,7 @@ Result<PickleValue> Builder::MakeDevice(const Indices& args) {
 }
 
 Result<PickleValue> Builder::MakeSize(const Indices& args) {
-  if (args.size() != 1) return DataLossError("pickle: a torch.Size of none");
+  if (args.size() != 1) return DataLossError("pickle: a broken torch.Size");
   HF_ASSIGN_OR_RETURN(const Shape shape, ParseInts(program_, node(args[0])));
   HF_RETURN_IF_ERROR(Weigh(shape.size() * sizeof(PickleValue)));
   Values items;

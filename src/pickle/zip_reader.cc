@@ -102,7 +102,7 @@ Result<Directory> FindDirectory(const ByteSource& source) {
     }
     return directory;
   }
-  return BadZip("it has no end record: it is no zip archive, or cut");
+  return BadZip("it has no end record: it is not a zip archive, or cut");
 }
 
 // Replaces values that are marked as 64-bit by those of the extra field.
@@ -207,7 +207,7 @@ Status CheckPlaces(std::vector<ZipEntry>& entries, uint64_t directory_offset) {
                                       std::to_string(entry.stored_byte_count) +
                                       " bytes at offset " +
                                       std::to_string(entry.header_offset) +
-                                      " overlaps what comes next, at offset " +
+                                      " overlaps the next part, at offset " +
                                       std::to_string(entry.end_max));
     }
   }
@@ -273,7 +273,7 @@ Result<uint64_t> ZipReader::DataOffset(const ZipEntry& entry) const {
     return BadEntry(entry.name,
                     "of " + std::to_string(entry.stored_byte_count) +
                         " bytes at offset " + std::to_string(offset) +
-                        " reaches into what comes next, at " +
+                        " reaches into the next part, at " +
                         std::to_string(entry.end_max));
   }
   return offset;

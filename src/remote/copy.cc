@@ -343,7 +343,7 @@ class UnitCopier {
     const bool is_a_copys = target_.Find(kCopyJournal) != nullptr;
     if (!target_.files.empty() && !is_a_copys && !options_.overwrite) {
       return AlreadyThere(target_.place,
-                          "files are there that are no finished checkpoint "
+                          "the files there are not a finished checkpoint "
                           "(overwrite removes them)");
     }
     if (!target_.files.empty()) {

@@ -254,7 +254,7 @@ class Examination {
     }
     const bool is_probe = key == probe_ + "data";
     if (is_probe && bytes != ProbeBytes()) {
-      Add("read", Outcome::kFailed, "what was read is not what was written");
+      Add("read", Outcome::kFailed, "the bytes read differ from those written");
       return;
     }
     Add("read", Outcome::kFine, "may read");
@@ -369,13 +369,13 @@ class Examination {
       return;
     }
     Add("delete", Outcome::kWarning,
-        "what was deleted is still there: " + bucket_.UrlOf(keys[0]));
+        "the deleted object is still there: " + bucket_.UrlOf(keys[0]));
   }
 
   void CompareClocks() {
     const int64_t server_ns = bucket_.ServerTimeNs();
     if (server_ns == 0) {
-      Add("clock", Outcome::kSkipped, "the server tells no time");
+      Add("clock", Outcome::kSkipped, "the server does not say its time");
       return;
     }
     timespec now{};

@@ -60,7 +60,7 @@ Status CheckLinkStaysInside(const std::string& path, const std::string& place,
   return FailedPreconditionError(
       "list " + place + ": symbolic link " + path + " -> " + target.string() +
       (is_inside ? " leads to a directory" : " leads out of it") +
-      ": links are not followed there unless that is asked for");
+      ": links are not followed there unless follow_links is set");
 }
 
 // Avoids fs::recursive_directory_iterator: in libstdc++ its noexcept functions
@@ -189,7 +189,7 @@ class NameRecorder final : public Store {
     return result;
   }
   Status ReadOnly(std::string_view key) const {
-    return UnimplementedError("write " + Describe(key) + ": only read here");
+    return UnimplementedError("write " + Describe(key) + ": can only be read");
   }
 
   const std::shared_ptr<Store> inner_;

@@ -85,7 +85,7 @@ Result<std::shared_ptr<const StepNameFormat>> FormatOf(
       "prune " + root +
       ": refused, because as many checkpoints are named like " + best->example +
       " as like " + second->example +
-      ", and which of them are its steps cannot be told");
+      ", so it is unclear which of them are its steps");
 }
 
 // Leaves out directories that are named like steps and are no checkpoints.
@@ -121,7 +121,7 @@ Status ListOthers(const std::string& root, const std::vector<PruneRow>& rows,
                         LeadsToDirectory(root + "/" + name));
     if (!is_directory) continue;
     left_alone.push_back({name, IsTemporaryName(name)
-                                    ? "a save that has not ended"
+                                    ? "an unfinished save"
                                     : "not named as the steps are"});
   }
   std::sort(
@@ -203,7 +203,7 @@ Status CheckSomethingStays(const std::string& root, const PrunePlan& plan) {
   }
   return FailedPreconditionError(
       "prune " + root +
-      ": refused, because no step that the plan keeps is there any more");
+      ": refused, because no step that the plan keeps exists any more");
 }
 
 }  // namespace

@@ -240,12 +240,11 @@ TEST_F(Steps, PruneLeavesAloneWhatIsNoStepOfTheRoot) {
   }
   EXPECT_THAT(steps, ElementsAre("1", "2", "3"));
   EXPECT_THAT(plan.rows.back().kept_by, ElementsAre("the latest"));
-  EXPECT_THAT(others,
-              ElementsAre("2023: no checkpoint",
-                          "4.orbax-checkpoint-tmp: a save that has not ended",
-                          "best_9: not named as the steps are",
-                          "data_2023: no checkpoint",
-                          "scripts: not named as the steps are"));
+  EXPECT_THAT(others, ElementsAre("2023: no checkpoint",
+                                  "4.orbax-checkpoint-tmp: an unfinished save",
+                                  "best_9: not named as the steps are",
+                                  "data_2023: no checkpoint",
+                                  "scripts: not named as the steps are"));
   EXPECT_THAT(*Prune(root_, plan), ElementsAre("1", "2"));
   for (const char* name : {"3", "best_9", "data_2023/jan.csv",
                            "2023/notes/metadata", "scripts/train.py"}) {

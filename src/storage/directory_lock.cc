@@ -44,7 +44,7 @@ Result<DirectoryLock> DirectoryLock::Take(const std::string& path) {
   // The name may have gone to another directory between open and flock.
   HF_ASSIGN_OR_RETURN(const bool is_there, lock.IsAt(path));
   if (is_there) return lock;
-  return NotFoundError("lock " + path + ": somebody has just moved it");
+  return NotFoundError("lock " + path + ": another process has just moved it");
 }
 
 Result<DirectoryLock> DirectoryLock::Make(const std::string& path) {

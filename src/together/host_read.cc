@@ -131,8 +131,8 @@ Status HostRead::Plan() {
     total_bytes += std::min(byte_count, memory_bytes + 1);
     if (total_bytes <= memory_bytes) continue;
     return ResourceExhaustedError(
-        "read: what the ranks of this host want takes more memory than it has "
-        "(got " +
+        "read: the arrays that the ranks of this host want take more memory "
+        "than it has (got " +
         std::to_string(memory_bytes) + " bytes); read fewer leaves at a time");
   }
   for (size_t first = 0; first < slots_.size();) {

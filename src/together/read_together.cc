@@ -135,7 +135,7 @@ class Reader {
     if (!all_are_well) {
       // This meeting gives failures their words.
       HF_RETURN_IF_ERROR(group.Agree(meeting, mine.status()));
-      return DataLossError("a rank says that it failed, and does not say how");
+      return DataLossError("a rank says that it failed, but not why");
     }
     for (std::string& value : values) value.erase(0, 1);
     return values;

@@ -185,7 +185,7 @@ Status PendingCheckpoint::Commit() {
   HF_ASSIGN_OR_RETURN(const bool is_ours, lock_.IsAt(directory_));
   if (!is_ours) {
     return FailedPreconditionError("save to " + final_path_ +
-                                   ": somebody has removed or replaced " +
+                                   ": another process removed or replaced " +
                                    directory_ + " while it was being written");
   }
   if (!is_committed_by_marker()) {

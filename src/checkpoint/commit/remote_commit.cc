@@ -204,8 +204,8 @@ Status RemoteCommit::CheckComplete(const WrittenSizes& sizes) const {
   HF_RETURN_IF_ERROR(wrong);
   if (missing.empty()) return Status();
   return DataLossError("save to " + path_ + ": " + missing.begin()->first +
-                       " was written and is not there; somebody has removed "
-                       "it");
+                       " was written and is gone; another process has "
+                       "removed it");
 }
 
 Status RemoteCommit::WriteMarker(const std::string& metadata,

@@ -347,8 +347,8 @@ bool IsZarrChunkName(std::string_view name) {
 
 Status HoldsMoreError(const std::string& path, std::string_view file) {
   return RefusedError(path, std::string(file) +
-                                " in it is no file of the checkpoint's, and "
-                                "would be lost");
+                                " in it does not belong to the checkpoint, "
+                                "and would be lost");
 }
 
 Status CheckMayReplace(const std::string& path) {

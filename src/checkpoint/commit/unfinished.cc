@@ -128,8 +128,9 @@ Status BothUnclearError(const std::string& final_path,
                         const std::string& replaced) {
   return FailedPreconditionError(
       final_path + ": " + replaced +
-      " is a checkpoint that an interrupted overwrite has put aside, and what "
-      "is here now is neither finished nor a leftover; remove one of them");
+      " is a checkpoint that an interrupted overwrite put aside, and the "
+      "directory here is neither a finished checkpoint nor a leftover; "
+      "remove one of the two");
 }
 
 // The one with the marker is whole: the marker comes last when a checkpoint is

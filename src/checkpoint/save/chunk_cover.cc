@@ -57,7 +57,7 @@ Status Explain(const CoveredArray& array, const Lookup& lookup, size_t number,
     if (!zarr::ParseChunkKey(array.layout->format.metadata,
                              key.substr(array.prefix.size()))) {
       return FailedPreconditionError(NameOf(array) + ": \"" + std::string(key) +
-                                     "\" is no chunk of it");
+                                     "\" is not a chunk of it");
     }
     if (!found.insert(key).second) {
       return FailedPreconditionError(NameOf(array) + ": chunk \"" +

@@ -41,7 +41,7 @@ TEST(ChunkCover, WhatIsMissingTwiceOrForeignIsNamed) {
   EXPECT_EQ(Check({"a/0.0", "a/1.0", "a/1.0", "a/b/c/0", "a/b/c/1", "0"}),
             "array a: chunk \"a/1.0\" was written by two processes");
   EXPECT_EQ(Check({"a/0.0", "a/1.0", "a/7.0", "a/b/c/0", "a/b/c/1", "0"}),
-            "array a: \"a/7.0\" is no chunk of it");
+            "array a: \"a/7.0\" is not a chunk of it");
   EXPECT_EQ(Check({"a/0.0", "a/1.0", "a/b/c/0", "a/b/c/1"}),
             "the array: no process wrote chunk \"0\" (got 0 chunks, want 1)");
 }

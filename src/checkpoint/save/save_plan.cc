@@ -57,7 +57,8 @@ Status CheckExternal(const FlatLeaf& leaf) {
   if (!value_type.empty() && !IsEmptyValueType(value_type)) return Status();
   return InvalidArgumentError("leaf " + ParamName(leaf.path) +
                               ": value_type \"" + value_type +
-                              "\" is none that a TypeHandler may have");
+                              "\" is empty or reserved, so no TypeHandler "
+                              "may have it");
 }
 
 Status CheckLeaf(const FlatLeaf& leaf) {
@@ -227,7 +228,7 @@ Result<Shape> WriteShape(const FlatLeaf& leaf, const Shape& shape) {
   if (fits) return write_shape;
   return InvalidArgumentError("leaf " + ParamName(leaf.path) +
                               ": write_shape=" + ShapeToString(write_shape) +
-                              " is no part of the shape " +
+                              " is not a part of the shape " +
                               ShapeToString(shape));
 }
 

@@ -138,9 +138,9 @@ TEST(SavePlan, RefusesArgumentsThatCannotBe) {
             "Error parsing object member \"dtype\": Unsupported data type: "
             "\"uint4\"");
   EXPECT_EQ(refusal(WithWriteShape(whole, {8, 4}), {}),
-            "leaf w: write_shape=(8, 4) is no part of the shape (4, 4)");
+            "leaf w: write_shape=(8, 4) is not a part of the shape (4, 4)");
   EXPECT_EQ(refusal(WithWriteShape(whole, {4}), {}),
-            "leaf w: write_shape=(4,) is no part of the shape (4, 4)");
+            "leaf w: write_shape=(4,) is not a part of the shape (4, 4)");
 }
 
 TEST(SavePlan, ShardsMustCoverTheArrayOnce) {

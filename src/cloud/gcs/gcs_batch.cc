@@ -127,7 +127,7 @@ Result<std::vector<GcsBatchAnswer>> ParseGcsBatch(std::string_view content_type,
                                                   std::string_view body,
                                                   size_t call_count) {
   const auto boundary = BoundaryOf(content_type);
-  if (!boundary) return DataLossError("the answer is no multipart/mixed");
+  if (!boundary) return DataLossError("the answer is not multipart/mixed");
   const std::string mark = "--" + std::string(*boundary);
   std::vector<GcsBatchAnswer> answers(call_count);
   size_t at = body.find(mark);
@@ -143,7 +143,7 @@ Result<std::vector<GcsBatchAnswer>> ParseGcsBatch(std::string_view content_type,
     const auto call = TakePartHeaders(part);
     const auto answer = InnerAnswer(part);
     if (!call || *call >= call_count || !answer) {
-      return DataLossError("a part of the batch is no answer to a call");
+      return DataLossError("a part of the batch is not an answer to a call");
     }
     // Answers may come in any order; each call has exactly one.
     if (answers[*call].status != 0) {

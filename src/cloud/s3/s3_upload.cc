@@ -68,7 +68,7 @@ Status S3Upload::PartFailure(const S3Request& request,
   const S3Error error = ErrorOfResponse(response);
   if (error.code == "NoSuchUpload") {
     return FailedPreconditionError(connection_->UrlOf(key_) +
-                                   ": somebody has aborted its upload");
+                                   ": another process has aborted its upload");
   }
   return connection_->Failure(request, response.status, error);
 }
@@ -87,7 +87,7 @@ Status S3Upload::Part(uint64_t index, std::span<const std::string_view> pieces,
   const auto etag = FindHeader(response.headers, "etag");
   if (!etag) {
     return DataLossError(connection_->UrlOf(key_) +
-                         ": the server took a part and told no ETag");
+                         ": the server took a part and gave no ETag");
   }
   const std::lock_guard lock(mutex_);
   etags_[index] = UnquoteETag(*etag);
