@@ -51,7 +51,8 @@ def _adapt(
             array.shape,
             [((0,) * array.ndim, array)],
             kind="numpy",
-            # What only rank 0 writes need not be copied elsewhere.
+            # Rank 0 alone writes these leaves, so other ranks need not copy
+            # them.
             immutable=group is not None and group.rank != 0,
         )
     try:
@@ -105,7 +106,7 @@ def _of_jax(
 
 def _of_level(value: Any, level: Any) -> Any:
     if not level.children:
-        # As Orbax records empties: by what they resemble.
+        # Orbax records an empty container by the plain type that it resembles.
         if level.kind == "dict":
             return {}
         if level.kind == "sequence":

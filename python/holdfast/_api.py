@@ -135,12 +135,13 @@ def save(
       ocdbt: one database; False: a directory for each array.
       compression: "zstd", "fast" (lz4 with bit shuffle) or None.
       overwrite: replace what is at `path`, after the new one is complete.
-      background: copy what may change, go on in a thread, return a Future.
-        Writing to the arrays afterwards does not change the checkpoint.
+      background: copy everything that may change, continue in a thread and
+        return a Future. Writing to the arrays afterwards does not change the
+        checkpoint.
       progress: True for a bar, or f(phase, done_bytes, total_bytes).
       custom_metadata: a JSON object stored beside the tree.
-      chunk_bytes: larger arrays are cut into chunks of about so many bytes; 0:
-        not at all, as Orbax does.
+      chunk_bytes: larger arrays are cut into chunks of about this many bytes;
+        0: not at all, as Orbax does.
       data_file_bytes: data files are closed at this size; 0: never; None: 2
         GiB, in buckets 400 MiB.
       threads: None: one a CPU.
@@ -148,9 +149,9 @@ def save(
         MiB.
       durable: wait until the disk has everything.
       group: the processes that save this checkpoint together: all of them make
-        this call, with trees of the same structure, and each writes its own
-        parts of jax.Arrays and DTensors that are spread over them; everything
-        else is rank 0's. "jax" or "torch": those of `jax.distributed` or
+        this call, with trees of the same structure. Each writes its own parts
+        of jax.Arrays and DTensors that are spread over them; rank 0 writes
+        everything else. "jax" or "torch": those of `jax.distributed` or
         `torch.distributed`; one of torch's process groups; a
         `holdfast.ProcessGroup`; None: this process alone. "auto": all of
         `jax.distributed` where that is initialised; all of `torch.distributed`
@@ -168,8 +169,8 @@ def save(
       errors.ResourceExhaustedError, errors.PermissionDeniedError: the disk.
       errors.DeadlineExceededError: ranks that did not come, naming them.
       KeyboardInterrupt: within moments of the signal, nothing being left.
-      Exception: what made an earlier background save fail, if nobody has asked
-        its Future for it; it is raised once, and this save is not begun.
+      Exception: the error of an earlier background save, if nobody has asked
+        its Future for it; it is raised once, and this save does not begin.
     """
     options: dict[str, Any] = {
         "format": format,
@@ -254,26 +255,26 @@ def load(
 ) -> Any:
     """Reads a checkpoint: Orbax's, holdfast's, or of a foreign format.
 
-    Foreign formats are safetensors (a file, or a directory of shards), npz,
-    and the directories of torch.distributed.checkpoint and of Megatron; they
-    are told by what is there. Their tensors come by name, or as the tree that
-    holdfast has kept with them. A pickled object in them becomes the plain
-    value that it stands for; no code of it runs.
+    Foreign formats are safetensors (a file, or a directory of shards), npz, and
+    the directories of torch.distributed.checkpoint and of Megatron; load
+    recognises them by their files. It gives their tensors by name, or as the
+    tree that holdfast has kept with them. A pickled object in them becomes the
+    plain value that it stands for; no code of it runs.
 
     Args:
       path: a checkpoint, a step, a manager's directory of steps, an OCDBT
         database, a zarr array or a directory of such.
       target: a tree that says what to return: its containers, with leaves of
-        its leaves' kinds, shapes and dtypes. numpy arrays, numbers and
-        strings, jax.Array and jax.ShapeDtypeStruct (with their shardings:
-        each device's part is read once), torch tensors, DTensors (each rank
-        reads its own part); `...` for what not to read. None: dicts and lists
+        its leaves' kinds, shapes and dtypes. numpy arrays, numbers and strings,
+        jax.Array and jax.ShapeDtypeStruct (with their shardings: each device's
+        part is read once), torch tensors, DTensors (each rank reads its own
+        part); `...` for leaves that should not be read. None: dicts and lists
         with numpy arrays.
       keys: names, or the beginnings of names ("params" selects "params.w"),
         of the leaves to read; None: all.
-      arrays: what arrays become without a target: "numpy", "torch" (tensors
-        on the CPU) or "jax" (on jax's default device); on the memory that was
-        read into where the library can adopt it.
+      arrays: the kind of arrays to return without a target: "numpy", "torch"
+        (tensors on the CPU) or "jax" (on jax's default device); the library
+        adopts the memory that was read into, if it can.
       step: of a manager's directory; None: the newest.
       item: of a composite checkpoint; None: all, as a dict.
       strict: refuse dtypes other than the target's; False casts them.
@@ -281,12 +282,12 @@ def load(
       threads: None: one a CPU.
       memory_bytes: the most bytes between disk and memory at once; None: 256
         MiB.
-      verify: check the checksums of what is read.
-      group: as of `save`; the processes that make this call together, each
-        with a target of its own, and read what several of one host want once.
-        "auto": all of `jax.distributed` or `torch.distributed` when the target
-        has arrays that are spread over processes, else None. Without a target
-        each process reads by itself.
+      verify: check the checksums of all bytes that are read.
+      group: as for `save`; the processes that make this call together, each
+        with a target of its own. Chunks that several processes of one host want
+        are read once. "auto": all of `jax.distributed` or `torch.distributed`
+        when the target has arrays that are spread over processes, else None.
+        Without a target each process reads by itself.
       timeout: seconds that a rank waits for the others at each meeting.
 
     Returns:
@@ -295,8 +296,8 @@ def load(
     Raises:
       errors.NotFoundError: no checkpoint at `path`, or no leaf for `keys`.
       errors.DataLossError: damaged bytes, naming tensor, file and offset; or
-        the newest step was committed and is damaged, naming the newest whole
-        one, which `step` asks for.
+        the newest step was committed and is damaged; the error names the newest
+        whole step, and `step` reads that one.
       errors.InvalidArgumentError: a target of another structure, or a leaf of
         another shape or dtype, naming it.
 
@@ -381,7 +382,7 @@ def open(
 
 
 def _warn(notes: Sequence[str]) -> None:
-    """Tells the caller of `load` or `open` what the engine has noted."""
+    """Warns the caller of `load` or `open` of all that the engine noted."""
     for note in notes:
         warnings.warn(note, errors.HoldfastWarning, stacklevel=3)
 
@@ -481,8 +482,8 @@ def verify(
 ) -> VerifyReport:
     """Reads and checks every byte that a restore could depend on.
 
-    Damage is in the report; what is raised is about a `path` that is no
-    checkpoint at all (NotFoundError). Arguments as of `load`.
+    The report lists all damage; verify raises only if `path` is not a
+    checkpoint at all (NotFoundError). Arguments as for `load`.
     """
     source = os.fspath(path)
     with reporting(progress, "verify") as progress_fn:

@@ -210,7 +210,7 @@ def diff(
     threads: int | None = None,
     memory_bytes: int | None = None,
 ) -> DiffResult:
-    """Tells what is different between two checkpoints of any formats.
+    """Finds the differences between two checkpoints of any formats.
 
     Leaves are matched by name; kind, shape and dtype are compared, then every
     element, exactly: in its dtype, or as a number where the dtypes differ.
@@ -219,7 +219,7 @@ def diff(
       a, b: checkpoints of any formats.
       atol, rtol: elements may differ by atol + rtol * max(|a|, |b|).
       equal_nan: NaN equals NaN.
-      equal_bits: equal values of other bits are different.
+      equal_bits: equal values with different bits are different.
       ignore_dtype: compare values alone.
       structure_only: compare everything but values.
       find_renamed: look for leaves that were renamed.
@@ -282,7 +282,7 @@ def stats(
     threads: int | None = None,
     memory_bytes: int | None = None,
 ) -> StatsResult:
-    """Tells what the numbers of each tensor of a checkpoint are like.
+    """Summarises the numbers of each tensor of a checkpoint.
 
     Read once, piece by piece; the results do not depend on `threads`. Arguments
     as of `diff`; leaves that cannot be read are in the result.
@@ -328,21 +328,23 @@ def merge(
 
     The result has the leaves of all sources; or, with `average`, the mean of
     each float tensor: sum(w * x) / sum(w) in float64, rounded once to the dtype
-    of the first source. What is no float has to be equal in all of them then.
+    of the first source. Leaves that are not floats must then be equal in all of
+    them.
 
     Args:
       sources: paths; or {prefix: path}, whose leaves go below "prefix." ("":
         where they are).
       target: the exact place of the new checkpoint.
       prefer: which source counts for a name that several have; None: an error.
-      average: True, or one weight a source.
-      take_first: of an average, take what is no float from the first source.
+      average: True, or one weight for each source.
+      take_first: with `average`, take leaves that are not floats from the first
+        source.
       format, zarr_format, ocdbt, compression, chunk_bytes, overwrite, check,
         progress, threads, memory_bytes, durable: as of `convert`.
 
     Raises:
       ValueError: names that collide; leaves that are missing, of other shapes,
-        or not equal where they have to be.
+        or not equal although they must be.
       holdfast.errors.AlreadyExistsError: something is at `target`.
     """
     pairs = (

@@ -32,7 +32,7 @@ _MEMORY_BYTES = 256 << 20
 
 @dataclasses.dataclass(frozen=True)
 class ConvertedLeaf:
-    """A leaf of which there is something to tell.
+    """A leaf that the conversion changed or left out.
 
     Attributes:
       leaf: its name in the source.
@@ -60,8 +60,8 @@ class ConvertResult:
       total_seconds: of the whole call.
       leaves: those that were renamed, cast, left out or stored as bits.
       notes: rules that matched no leaf, and the like.
-      resumed: whether it went on with what an earlier call had left.
-      resume_text: with what, or why it began anew; may be empty.
+      resumed: whether it continued an earlier call.
+      resume_text: what it continued, or why it started over; may be empty.
       kept_bytes: decoded bytes that were there already.
     """
 
@@ -127,11 +127,11 @@ def convert(
 ) -> ConvertResult:
     """Writes any checkpoint that `open` reads again, in another format.
 
-    Arrays stream from file to file: nothing but what `memory_bytes` allows is
-    held. The target exists all at once or not at all. A call that was cut off
-    leaves `<target>.holdfast-convert-tmp`; the same call goes on from there.
-    What the new format cannot say goes into a sidecar, so that converting back
-    gives every leaf with its keys, kind, dtype and bits.
+    Arrays stream from file to file, and no more than `memory_bytes` of them are
+    held. The target exists all at once or not at all. An interrupted call
+    leaves `<target>.holdfast-convert-tmp`; the same call continues from there.
+    A sidecar keeps everything that the new format cannot say, so that
+    converting back gives every leaf with its keys, kind, dtype and bits.
 
     Args:
       source: a checkpoint of any format.
@@ -156,11 +156,11 @@ def convert(
       zarr_format: 2 or 3, for Orbax's formats; None: as the source has it.
       ocdbt: one database, or a directory for each array; None: as the source.
       compression: "zstd", "fast" or None, for Orbax's formats.
-      chunk_bytes: larger arrays are cut into chunks of about so many bytes.
-      shard_bytes: another data file begins at this size; 0: as the format has
-        it.
+      chunk_bytes: larger arrays are cut into chunks of about this many bytes.
+      shard_bytes: a new data file begins when one reaches this size; 0: as the
+        format has it.
       overwrite: replace a checkpoint at `target`, once the new one is whole.
-      restart: begin anew, whatever an earlier call has left.
+      restart: start over, whatever an earlier call left.
       check: read the new checkpoint back and compare it.
       progress: True for a bar, or f(phase, done_bytes, total_bytes).
       threads: None: one a CPU.

@@ -34,7 +34,7 @@ __all__ = [
 NumpyArray = np.ndarray[Any, np.dtype[Any]]
 # Elements [start, stop) along one axis.
 Run = tuple[int, int]
-# How one mesh axis cuts a tensor's axis: into how many shards, and a
+# One mesh axis's cut of a tensor's axis: the number of shards, and a
 # _StridedShard's split factor, which is 1 for Shard.
 Cut = tuple[int, int]
 
@@ -79,9 +79,9 @@ class Layout:
     Attributes:
         local_shape: of its local tensor.
         parts: boxes that make up its local tensor; empty ones are left out.
-        is_writer: it is the lowest rank that holds them.
-        write_shape: boxes of this shape, counted from the origin, are cut by
-            no border between processes.
+        is_writer: this process is the lowest rank that holds them.
+        write_shape: no border between processes cuts a box of this shape,
+            counted from the origin.
     """
 
     local_shape: tuple[int, ...]
@@ -93,8 +93,8 @@ class Layout:
 def layout_of(tensor: Any, name: str = "") -> Layout:
     """Where the elements of a DTensor are.
 
-    Raises InvalidArgumentError, naming the leaf, for placements that do not
-    say where elements are: Partial ones, and those of others' making.
+    Raises InvalidArgumentError, naming the leaf, for placements that do not say
+    where elements are: Partial ones, and placements of unknown classes.
     """
     try:
         return _layout(
@@ -167,7 +167,7 @@ def _is_lowest(mesh: Any, where: Sequence[int], sharded: set[int]) -> bool:
 def _runs(
     extent: int, cuts: tuple[Cut, ...]
 ) -> dict[tuple[int, ...], tuple[Run, ...]]:
-    """What is held along one axis, by place on the mesh axes that cut it."""
+    """The runs held along one axis, by place on the mesh axes that cut it."""
     held: dict[tuple[int, ...], list[Run]] = {
         (): [(0, extent)] if extent > 0 else []
     }

@@ -24,9 +24,8 @@ _BUILTIN = frozenset(
 def numpy_dtype(name: str, leaf: str = "") -> np.dtype[Any]:
     """The dtype called `name` ("float32", "bfloat16", "int4", ...).
 
-    `leaf` names whose dtype it is, in errors. Raises ImportError when the
-    dtype needs ml_dtypes and that is absent, TypeError when there is none of
-    that name.
+    `leaf` is the name of the leaf for errors. Raises ImportError when the dtype
+    needs ml_dtypes and that is absent, TypeError when no dtype has that name.
     """
     if name in _BUILTIN:
         return np.dtype(name)

@@ -77,7 +77,7 @@ class ExternalLeaf:
     def __init__(self, value_type: str) -> None: ...
 
 class Tree:
-    """A tree ready to be saved; keeps references to what it borrows."""
+    """A tree ready to be saved; keeps references to the objects it borrows."""
 
     leaf_count: int
     byte_count: int  # decoded bytes of all arrays and scalars
@@ -122,8 +122,8 @@ class Transport(Protocol):
     ) -> bytes | None: ...
 
 class ProcessGroup:
-    """`holdfast::ProcessGroup`; one call at a time. What the transport raises
-    fails the call, and is raised there."""
+    """`holdfast::ProcessGroup`; one call at a time. An exception of the
+    transport fails the call, which raises it."""
 
     rank: int
     size: int
@@ -137,10 +137,10 @@ class ProcessGroup:
         first_call: int = 0,
         may_follow: bool = True,
     ) -> None: ...
-    # Of the call that goes on, or else of the next.
+    # The number of the call that goes on, or else of the next.
     @property
     def call_number(self) -> int: ...
-    # Of the call that goes on, or else of the last.
+    # The number of the call that goes on, or else of the last.
     @property
     def failed_ranks(self) -> list[int]: ...
     # All meetings until end_call are one call, which fails as one.
@@ -533,7 +533,7 @@ def remote_settings() -> dict[str, Any]: ...
 def set_remote_settings(values: dict[str, Any]) -> None: ...
 def remote_counters() -> dict[str, int]: ...
 def set_libcurl_path(path: str) -> None:
-    """What is loaded where the system has no libcurl."""
+    """Sets the library to load when the system has no libcurl."""
 
 # ---- places: `holdfast/tools/places.h`
 
@@ -815,7 +815,7 @@ def read_torch_file(
     arrays. Tensors that share a storage share their memory.
 
     Raises DataLossError (damaged), PermissionDeniedError (names what is not
-    run), UnimplementedError (what it is).
+    run), UnimplementedError (naming the unsupported part).
     """
 
 def read_pickle(data: bytes) -> Any:

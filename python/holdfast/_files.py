@@ -2,17 +2,17 @@
 paths and URLs.
 
 A path goes to the function of the same name, unchanged. A URL (gs://, s3://,
-http(s):// for reading) goes to the engine. There a directory is what names
-have in common: making one does nothing, one that holds nothing does not exist,
-and listing it gives nothing. There are no links, no permissions, and nothing
-to sync, since what is written is durable.
+http(s):// for reading) goes to the engine. A directory there is only a common
+beginning of names: making one does nothing, an empty one does not exist, and
+listing it gives nothing. There are no links, no permissions, and nothing to
+sync, since written bytes are durable.
 
 Thread-safety: any number of threads. Units: bytes; times are seconds since
 1970. Errors: OSError, as the function of the same name has it; for URLs
 `holdfast.errors`, whose classes are of the same kind: FileNotFoundError (a
-missing bucket too), FileExistsError, PermissionError (missing, wrong or
-expired credentials; no right), NotImplementedError (what the storage cannot
-do). What cannot be looked at is never taken for missing.
+missing bucket too), FileExistsError, PermissionError (missing, wrong or expired
+credentials; no right), NotImplementedError (what the storage cannot do). An
+object that cannot be looked at is never taken for missing.
 """
 
 from __future__ import annotations
@@ -195,7 +195,7 @@ def getsize(path: PathLike) -> int:
 
 
 class DirEntry:
-    """`os.DirEntry` of a URL's directory; asks nothing anew."""
+    """`os.DirEntry` of a URL's directory; sends no further requests."""
 
     def __init__(
         self, directory: str, name: str, info: tuple[int, int, int]
@@ -271,8 +271,8 @@ def open(
 ) -> IO[Any]:
     """The built-in `open`; of a URL without "+".
 
-    What is written to a URL appears, whole, when the file is closed; nothing
-    does if its `with` block fails. There is no `fileno`.
+    A file at a URL appears, whole, when it is closed; nothing appears if its
+    `with` block fails. There is no `fileno`.
     """
     if not is_url(path):
         return builtins.open(path, mode, encoding=encoding)
@@ -280,7 +280,7 @@ def open(
 
 
 def sync(file: IO[Any]) -> None:
-    """Makes what was written to an open file durable; to a URL's by closing.
+    """Makes the bytes written to an open file durable; a URL's by closing it.
 
     Raises:
         OSError: it cannot be.
@@ -307,7 +307,8 @@ def read_checked(path: PathLike) -> bytes:
 
     Raises:
         FileNotFoundError: there is none.
-        DataLossError: it differs from its checksum, or has one and is gone.
+        DataLossError: it differs from its checksum, or has a checksum but is
+            gone.
     """
     return _engine.read_checked_file(os.fspath(path))
 

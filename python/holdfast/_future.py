@@ -1,12 +1,13 @@
 """Future: a save that goes on in the background.
 
-Where the system gives no thread, it is done before the future is there.
-The thread is no daemon, so that an interpreter that ends waits for the
-checkpoint. An error that nobody asked for is reported when the future is
-dropped, as Python reports what it cannot raise; and the next save raises it.
+If the system gives no thread, the save is done before the caller gets the
+future. The thread is no daemon, so that an interpreter that ends waits for the
+checkpoint. If nobody asks for an error, it is reported when the future is
+dropped, as Python reports errors that it cannot raise; and the next save raises
+it.
 
-A child that was forked has its parent's futures, but not their threads: there
-they end at once, with an error that says so.
+A forked child has its parent's futures, but not their threads: there they end
+at once, with an error that says so.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ T = TypeVar("T")
 
 
 class _Shared(Generic[T]):
-    """What the working thread needs; it must not keep the Future alive."""
+    """The state that the thread needs; it must not keep the Future alive."""
 
     def __init__(self, what: str, raises_at_next_save: bool) -> None:
         self.what = what
@@ -65,14 +66,14 @@ class _Shared(Generic[T]):
 _failures: list[_Shared[Any]] = []
 _failures_lock = threading.Lock()
 
-# Those of which a thread of this process may still be at work.
+# The futures whose threads of this process may still be at work.
 _running: weakref.WeakSet[_Shared[Any]] = weakref.WeakSet()
 
 
 def raise_earlier_failure() -> None:
     """Raises the error of an earlier background save, once.
 
-    Nothing when there is none, or when somebody asked its future for it.
+    Does nothing when there is none, or when somebody asked its future for it.
     """
     with _failures_lock:
         pending, _failures[:] = list(_failures), []
@@ -91,8 +92,8 @@ def raise_earlier_failure() -> None:
 class Future(Generic[T]):
     """The result of an operation that runs in a thread of its own.
 
-    `state` is "staged" (what is to be saved has been taken hold of, and is
-    being written), "durable" (it has ended well), "failed" or "cancelled".
+    `state` is "staged" (the values have been taken hold of and are being
+    written), "durable" (it has ended well), "failed" or "cancelled".
     """
 
     def __init__(
@@ -118,7 +119,7 @@ class Future(Generic[T]):
         )
         _running.add(self._shared)
         if not try_start(self._thread):
-            # It is done when the caller goes on, then.
+            # Without a thread the save is done before the caller goes on.
             self._thread.run()
 
     @property
@@ -152,7 +153,7 @@ class Future(Generic[T]):
         return self.state == "cancelled"
 
     def result(self, timeout: float | None = None) -> T:
-        """Waits for the end and gives the result, or raises what went wrong.
+        """Waits for the end and gives the result, or raises the error.
 
         Raises DeadlineExceededError when `timeout` seconds pass first; the
         operation goes on.

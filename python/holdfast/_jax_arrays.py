@@ -73,8 +73,9 @@ def array_leaf(
 
     `name` is the leaf's, or the path of its keys, for errors. The arguments
     after it are Orbax's options of the same meaning; `use_replica_parallel`
-    None: yes unless JAX_PLATFORMS names a GPU. `own_part_only`: what this
-    process writes where all that have a part of the array write together.
+    None: yes unless JAX_PLATFORMS names a GPU. `own_part_only`: only the part
+    that this process writes when all processes that have a part of the array
+    write together.
     Typed PRNG keys become their key data.
 
     Raises DeletedArrayError for an array that was deleted or donated, and
@@ -165,8 +166,8 @@ class Split:
     """How replicas of a shard share it.
 
     Attributes:
-        axis: along which it is cut; None: one replica writes all of it.
-        shape: what each device writes, in elements.
+        axis: the axis that is cut; None: one replica writes all of it.
+        shape: the shape that each device writes, in elements.
         replica_count: how many share it.
     """
 
@@ -181,7 +182,7 @@ Part = tuple[tuple[int, ...], "np.ndarray[Any, np.dtype[Any]]"]
 def own_parts(
     array: jax.Array, split: Split, replica_id: int | None = 0
 ) -> list[Part]:
-    """What this process writes of an array: (origin, values) pairs.
+    """The parts of an array that this process writes: (origin, values) pairs.
 
     Args:
         array: over devices of any processes; no typed PRNG key.
@@ -366,14 +367,14 @@ class Placement:
     dtype: np.dtype[Any]
     sharding: jax.sharding.Sharding
     buffers: dict[Box, Buffer]
-    # Which box each device of this process holds.
+    # The box that each device of this process holds.
     boxes: dict[Any, Box]
     prng_impl: str | None = None
     # Set by put_all: the parts on their devices.
     parts: list[jax.Array] = dataclasses.field(default_factory=list)
 
     def sources(self) -> list[tuple[np.ndarray[Any, np.dtype[Any]], Any]]:
-        """What goes where, one a part."""
+        """The source of each part."""
         if self._is_whole():
             (buffer,) = self.buffers.values()
             return [(buffer.array, self.sharding)]
@@ -391,7 +392,7 @@ class Placement:
         if self._is_whole():
             (array,) = self.parts
         else:
-            # Without parts only their dtype can say what they would be.
+            # Without parts, only the dtype can say what the parts would be.
             of_none = {} if self.parts else {"dtype": self.dtype}
             array = jax.make_array_from_single_device_arrays(
                 self.shape, self.sharding, self.parts, **of_none
@@ -454,7 +455,7 @@ def placement(
 def _boxes(
     sharding: jax.sharding.Sharding, shape: tuple[int, ...]
 ) -> dict[Any, Box]:
-    """What each device of this process holds."""
+    """The box that each device of this process holds."""
     indices = sharding.addressable_devices_indices_map(shape)
     return {
         device: _box(index, shape)

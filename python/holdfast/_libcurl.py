@@ -1,7 +1,7 @@
 """Where libcurl is, when the system has none: the package pycurl brings one.
 
-It is looked for by its files; pycurl is never imported. The engine takes the
-system's libcurl first, and the one that HOLDFAST_LIBCURL names before all.
+The package is found by its files; pycurl is never imported. The engine takes
+the libcurl that HOLDFAST_LIBCURL names, else the system's, else this one.
 """
 
 from __future__ import annotations

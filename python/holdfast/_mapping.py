@@ -68,7 +68,7 @@ class StoredArray:
 
     @property
     def chunks(self) -> tuple[int, ...]:
-        """The shape of what is read and decoded as a unit."""
+        """The shape of the unit that is read and decoded at once."""
         return self._info.chunk_shape
 
     def __len__(self) -> int:
@@ -129,7 +129,7 @@ class Checkpoint(Mapping[str, Any]):
 
     @property
     def step(self) -> int | None:
-        """Of a manager's step; None for others."""
+        """The number of a manager's step; None for other checkpoints."""
         return self._engine.step
 
     @property
@@ -139,7 +139,7 @@ class Checkpoint(Mapping[str, Any]):
 
     @property
     def custom_metadata(self) -> Any:
-        """What the program that saved it put beside the tree, or None."""
+        """The metadata that the saving program put beside the tree, or None."""
         text = self._engine.custom_metadata
         return json.loads(text) if text else None
 
@@ -248,7 +248,7 @@ def _read_apart(
     ranges: list[range],
     strided: list[int],
 ) -> npt.NDArray[Any]:
-    """One read for each index of the strided axes: what is between stays."""
+    """Reads each index of the strided axes by itself, so gaps are not read."""
     full = _engine.empty(
         tuple(len(r) for r in ranges),
         _dtypes.numpy_dtype(info.dtype or "", info.name),
@@ -292,7 +292,7 @@ def _normalise(
 
 
 def _without_ellipsis(name: str, parts: list[Any], rank: int) -> list[Any]:
-    """One part an axis. Refuses what is no basic index."""
+    """The index with one part for each axis. Refuses all but basic indices."""
     for part in parts:
         _check_basic(name, part)
     dots = [i for i, part in enumerate(parts) if part is ...]

@@ -10,9 +10,9 @@ from typing import Any
 class PickleRecord:
     """An object in a pickle, as the pickle describes it; nothing was run.
 
-    `module` and `name` are its class's. `args` are what it was to be made of,
-    `state` what was to be put into it (often its `__dict__`), `items` and
-    `pairs` what was to be appended and set. `kind` is "record", "enum" (one
+    `module` and `name` are its class's. `args` are the arguments it was to be
+    made with, `state` the state it was to get (often its `__dict__`), `items`
+    and `pairs` the items to append and to set. `kind` is "record", "enum" (one
     argument: the member's value, or with `by_name` its name) or "global" (a
     class or function that is only mentioned).
 

@@ -43,8 +43,8 @@ _LEAVE_SECONDS = 1.0
 class ProcessTransport(Protocol):
     """What carries a group's messages between processes.
 
-    Used by threads of the engine's, several at once when background saves
-    overlap. What a method raises fails the save or load, which raises it.
+    Threads of the engine use it, several at once when background saves overlap.
+    If a method raises, the save or load fails and raises that.
     """
 
     @property
@@ -147,8 +147,8 @@ class ProcessGroup:
 class Call:
     """One save or load of a group, on this rank.
 
-    A context manager: what it is left with is how the call went here, and the
-    others hear of a failure that they do not know.
+    A context manager: the exception it is left with, or none, says how the call
+    went here, and the other ranks hear of a failure that they do not know.
     """
 
     def __init__(
@@ -286,7 +286,8 @@ def _several(group: ProcessGroup | None) -> ProcessGroup | None:
     return None if group is None or group.size == 1 else group
 
 
-# By the engine's object for the connection, so that a new one starts anew.
+# Keyed by the engine's object for the connection, so that a new connection
+# starts at zero.
 _groups: weakref.WeakKeyDictionary[Any, ProcessGroup] = (
     weakref.WeakKeyDictionary()
 )
@@ -327,7 +328,7 @@ def _is_torch_group(value: Any) -> bool:
 
 
 def _torch_group(group: Any) -> ProcessGroup | None:
-    """Of a process group of torch's; None: the default one."""
+    """The transport for a process group of torch; None: the default group."""
     distributed = _torch_distributed()
     if distributed is None:
         return None
@@ -360,10 +361,10 @@ class _Store(Protocol):
     """Keys and values that all processes see."""
 
     def set(self, key: str, value: bytes) -> None:
-        """Replaces what is there."""
+        """Stores a value in place of an old one."""
 
     def get(self, key: str, timeout_seconds: float) -> bytes | None:
-        """None when nobody has set it in time."""
+        """The value; None when nobody has set it in time."""
 
     def delete(self, key: str) -> None: ...
 

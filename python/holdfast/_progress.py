@@ -2,7 +2,8 @@
 
 False: silence. True: a bar on standard error, tqdm's when it is installed. A
 callable: called as `f(phase, done_bytes, total_bytes)` on the thread that made
-the call; an exception of its own cancels the work and is raised there.
+the call; if it raises, the work is cancelled and the call raises that
+exception.
 """
 
 from __future__ import annotations

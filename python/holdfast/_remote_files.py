@@ -4,7 +4,8 @@ A reader asks for pieces of one version of the object; a writer sends pieces
 while they are made, and the object appears, whole, when it is closed.
 
 Thread-safety: one thread at a time, as files. Units: bytes.
-Errors: `holdfast.errors`; io.UnsupportedOperation for what they cannot do.
+Errors: `holdfast.errors`; io.UnsupportedOperation for operations that they
+    lack.
 """
 
 from __future__ import annotations
@@ -180,7 +181,7 @@ class RemoteWriter(io.RawIOBase):
         self.close()
 
     def __del__(self) -> None:
-        # Who forgets to close, or dies, has not written.
+        # A writer that forgets to close, or dies, has written nothing.
         if not self.closed:
             self.discard()
 

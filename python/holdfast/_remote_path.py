@@ -173,11 +173,11 @@ class RemotePath(os.PathLike[str]):
         return self.joinpath(other)
 
     def __rtruediv__(self, other: PathLike) -> RemotePath:
-        # Of two absolute paths the second one counts.
+        # When both paths are absolute, the second one counts.
         return self
 
     def joinpath(self, *others: PathLike) -> RemotePath:
-        """Below it; a URL or an absolute path begins anew."""
+        """The path below it; a URL or an absolute path replaces it."""
         return type(self)(self, *others)
 
     def with_name(self, name: str) -> RemotePath:
@@ -212,7 +212,7 @@ class RemotePath(os.PathLike[str]):
         return True
 
     def relative_to(self, *others: PathLike) -> pathlib.PurePosixPath:
-        """What has to be joined to `others` to get this path.
+        """The path to join to `others` to get this path.
 
         Raises:
             ValueError: it is not below.
@@ -281,12 +281,12 @@ class RemotePath(os.PathLike[str]):
         return _files.stat(self)
 
     def iterdir(self) -> Iterator[RemotePath]:
-        """What lies in it, by name; nothing where nothing is."""
+        """The children of it, by name; none if nothing is there."""
         for name in _files.listdir(self):
             yield self / name
 
     def glob(self, pattern: str) -> Iterator[RemotePath]:
-        """What lies below it and matches, as `pathlib.Path.glob`.
+        """The paths below it that match, as `pathlib.Path.glob`.
 
         Raises:
             ValueError: an empty or an absolute pattern.
@@ -328,7 +328,7 @@ class RemotePath(os.PathLike[str]):
     def walk(
         self, *, top_down: bool = True
     ) -> Iterator[tuple[RemotePath, list[str], list[str]]]:
-        """Directories with what they hold, as `os.walk`."""
+        """Directories with their contents, as `os.walk`."""
         entries = list(_files.scandir(self))
         directories = [e.name for e in entries if e.is_dir()]
         files = [e.name for e in entries if not e.is_dir()]

@@ -1,6 +1,6 @@
 """Whether a tree holds arrays that are spread over several processes.
 
-Such a tree can only be one of a call that all of those processes make.
+A call with such a tree is a call that all of those processes make.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ __all__ = ["Stats", "from_engine", "last", "remember"]
 
 @dataclasses.dataclass(frozen=True)
 class Stats:
-    """Of one save, load or verify.
+    """The numbers of one save, load or verify.
 
     Attributes:
       decoded_bytes: bytes of the tensors themselves.
@@ -94,8 +94,8 @@ def remember(stats: Stats) -> Stats:
 
 
 def last() -> Stats | None:
-    """Of the last save, load or verify that this thread has finished.
+    """The Stats of the last save, load or verify that this thread finished.
 
-    None when there was none. A background save's are its future's `stats`.
+    None when there was none. A background save's are in its future's `stats`.
     """
     return _local.stats

@@ -1,4 +1,4 @@
-"""What a person sees of an opened checkpoint: a table of its leaves."""
+"""The text form of an opened checkpoint: a table of its leaves."""
 
 from __future__ import annotations
 

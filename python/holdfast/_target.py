@@ -189,7 +189,7 @@ class _Matcher:
         self.mismatch = _Mismatch()
 
     def match(self, target: Any, stored: Any, path: Path) -> Callable[[], Any]:
-        """What builds the target's node at `path`, once all is read."""
+        """The builder of the target's node at `path`, for when all is read."""
         if target is ...:
             return lambda: ...
         if stored is ...:

@@ -28,7 +28,7 @@ class Slot:
 
     requests: list[Request]
     finish: Callable[[], Any]
-    # Of a jax array: what must be on its devices before `finish`.
+    # For a jax array: the parts that must be on its devices before `finish`.
     placement: Any = None
 
 
@@ -241,7 +241,7 @@ class LeafPlanner:
 
 
 def _number_dtype(kind: type, stored: str) -> str | None:
-    """What a Python number of this kind is read as; None: does not fit."""
+    """The dtype to read a Python number of this kind as; None: does not fit."""
     if kind is bool:
         return "bool" if stored == "bool" else None
     if kind is int:

@@ -8,7 +8,7 @@ __all__ = ["try_start"]
 
 
 def try_start(thread: threading.Thread) -> bool:
-    """Starts the thread; false when there is none to be had."""
+    """Starts the thread; false when the system gives none."""
     try:
         thread.start()
     except RuntimeError:  # can't start new thread

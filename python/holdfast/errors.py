@@ -33,7 +33,7 @@ class HoldfastError(Exception):
 
 
 class HoldfastWarning(UserWarning):
-    """What was done is right, as far as anybody can tell; read on."""
+    """The result is right as far as anybody can tell, but read the warning."""
 
 
 class InvalidArgumentError(HoldfastError, ValueError):

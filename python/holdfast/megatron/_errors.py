@@ -1,8 +1,8 @@
 """Errors of the original's classes that also say which condition they are.
 
 Megatron Core raises AssertionError, KeyError and the like where a check of its
-own is missing. What is raised here is an instance of that class, so programs
-that catch it go on to, and of CheckpointingException, with a `code`.
+own is missing. Errors here are instances of that class, so that programs that
+catch it still do, and of CheckpointingException, with a `code`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What says that a directory is a distributed checkpoint: `metadata.json`.
+"""`metadata.json`, which says that a directory is a distributed checkpoint.
 
 It names the back ends that wrote the tensors and everything else, and their
 versions. It is written last, so a checkpoint without it is not complete.
@@ -72,7 +72,7 @@ def check_is_distributed_checkpoint(
 def maybe_load_config(
     checkpoint_dir: str | os.PathLike[str],
 ) -> CheckpointingConfig | None:
-    """What `metadata.json` says; None when there is none.
+    """The config in `metadata.json`; None when there is none.
 
     Raises json.JSONDecodeError for text that is no JSON, TypeError for a key
     that is not known, a missing `sharded_backend`, or a document that is no

@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class ShardDistribution(NamedTuple):
-    """Who does which shard, in one group of ranks."""
+    """The rank for each shard, in one group of ranks."""
 
     main_rank_for_shard: dict[ShardId, int]
     shards_in_this_group: set[ShardId]

@@ -57,7 +57,7 @@ def is_main_replica(replica_id: ReplicaId) -> bool:
 
 
 class LocalNonpersistentObject(metaclass=ABCMeta):  # noqa: B024
-    """What is not saved; at load the caller's own object comes back."""
+    """An object that is not saved; at load the caller's own one comes back."""
 
     def __init__(self, obj: Any) -> None:
         self.obj = obj
@@ -142,7 +142,7 @@ class ShardedTensorFactory(ShardedBase):
 
     Before a save or load `build_fn(key, data, replica_id, flattened_range)`
     makes the sharded state dict that takes its place; after a load `merge_fn`
-    makes a tensor of what was loaded there.
+    makes a tensor of the loaded parts.
     """
 
     key: str
@@ -188,7 +188,7 @@ def adopt_megatron_core() -> None:
 
 
 def apply_factories(sharded_state_dict: ShardedStateDict) -> None:
-    """Replaces factories by what they build, in place."""
+    """Replaces factories by the state dicts they build, in place."""
 
     def built(x: Any) -> Any:
         return x.build() if isinstance(x, ShardedTensorFactory) else x

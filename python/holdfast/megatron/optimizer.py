@@ -33,7 +33,8 @@ Sharded = ShardedTensor | ShardedTensorFactory
 def get_optim_param_to_id_map(
     optim_params_iter: Iterable[Any],
 ) -> dict[int, int]:
-    """Of each parameter's `id`, its number in the optimizer."""
+    """The number in the optimizer of each parameter, by the parameter's `id`.
+    """
     numbers: dict[int, int] = {}
     for each in optim_params_iter:
         numbers.setdefault(id(each), len(numbers))

@@ -54,8 +54,8 @@ class Ranks:
         board: _Board | None = None,
         torch_group: Any = None,
     ) -> None:
-        """`make_call` gives what the ranks meet by; None: nobody else is
-        there.
+        """`make_call` gives the call in which ranks meet; None: there is one
+        rank.
         """
         self.path = path
         self.rank = rank
@@ -175,7 +175,7 @@ class Ranks:
 
 
 class _Call(Protocol):
-    """What `holdfast._process_group.Call` is too."""
+    """The protocol that `holdfast._process_group.Call` follows too."""
 
     @property
     def engine(self) -> _engine.ProcessGroup: ...
@@ -195,7 +195,7 @@ class _ThreadCall:
 
 
 class _Board:
-    """Where ranks that are threads leave tensors for each other."""
+    """The place where ranks that are threads leave tensors for each other."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -204,7 +204,7 @@ class _Board:
 
 class _Current(threading.local):
     ranks: Ranks | None = None
-    # Of a thread of save_ranks or load_ranks.
+    # The rank of a thread of save_ranks or load_ranks.
     engine: _engine.ProcessGroup | None = None
     board: _Board | None = None
 
@@ -213,14 +213,14 @@ _current = _Current()
 
 
 def current() -> Ranks:
-    """Those of the call that goes on in this thread."""
+    """The ranks of the call that goes on in this thread."""
     if _current.ranks is None:
         raise RuntimeError("no save or load goes on in this thread")
     return _current.ranks
 
 
 def this_rank() -> int:
-    """Of this process or thread, whether or not a call goes on."""
+    """The rank of this process or thread, whether or not a call goes on."""
     if _current.ranks is not None:
         return _current.ranks.rank
     if _current.engine is not None:

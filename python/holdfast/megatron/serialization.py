@@ -89,7 +89,7 @@ def load(
         it stays as it is, except that ShardedObjects lose their data.
       checkpoint_dir: a directory with `metadata.json`.
       sharded_strategy: how tensors are loaded; None: as metadata.json says.
-      common_strategy: the same for the rest.
+      common_strategy: how everything else is loaded.
       validate_access_integrity: the main replicas of all ranks must cover
         every tensor that is asked for once. Rank 0 checks.
       strict: what to do about keys that only one side has.
@@ -182,7 +182,7 @@ def _meets(sharded_strategy: Any, strict: str | StrictHandling) -> bool:
 
 
 def load_common_state_dict(checkpoint_dir: CheckpointDir) -> StateDict:
-    """What is not sharded. Raises CheckpointingException."""
+    """The state that is not sharded. Raises CheckpointingException."""
     _, common = verify_checkpoint_and_load_strategy(checkpoint_dir)
     return common.load_common(checkpoint_dir)
 
@@ -231,7 +231,7 @@ def load_content_metadata(
     *,
     preloaded_state_dict: StateDict | None = None,
 ) -> dict[Any, Any] | None:
-    """What `save(..., content_metadata=...)` was given; None: nothing.
+    """The `content_metadata` that `save` was given; None: none.
 
     `preloaded_state_dict`: a loaded common state, so that nothing is read.
     """

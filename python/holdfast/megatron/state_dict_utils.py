@@ -1,4 +1,4 @@
-"""What is done to a state dict before it is saved or loaded."""
+"""Preparing a state dict before it is saved or loaded."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def load_preprocess(
         return_lists_as_dicts=True,
     )
     apply_factories(copy)
-    # Their data is in what they have built.
+    # Their data is in the state dicts they have built.
     dict_list_map_inplace(lambda x: x.without_data(), factories)
     nonpersistent, copy = extract_nonpersistent(copy)
     dict_list_map_inplace(lambda x: x.unwrap(), nonpersistent)

@@ -1,4 +1,4 @@
-"""What must agree: the shards of all ranks, and they with the checkpoint."""
+"""Checks of agreement: of the shards of all ranks, and with the checkpoint."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class StrictHandling(Enum):
     checkpoint, asked for by no rank.
     """
 
-    # Nothing is compared; the loader raises for what it does not find.
+    # Nothing is compared; the loader raises for keys that it does not find.
     ASSUME_OK_UNEXPECTED = "assume_ok_unexpected"
     # Unexpected keys are left out of the request, and logged.
     LOG_UNEXPECTED = "log_unexpected"
@@ -311,7 +311,7 @@ def _metadata_of(sharded_state_dict: ShardedStateDict) -> LocalMetadata:
 def determine_global_metadata(
     sharded_state_dict: ShardedStateDict,
 ) -> tuple[LocalMetadata, GlobalMetadata]:
-    """What this rank and what all ranks have, without data."""
+    """The keys of this rank and those of all ranks, without data."""
     local = _metadata_of(sharded_state_dict)
     with ranks.call("") as group:
         return local, group.all_gather(local)

@@ -154,7 +154,8 @@ class Checkpointer(AbstractCheckpointer):
             *args: the handler's CheckpointArgs, or what they are made of.
             force: replace a checkpoint that is there.
             custom_metadata: a JSON object for `_CHECKPOINT_METADATA`.
-            save_context: accepted; only measurements use it.
+            save_context: ignored; accepted because Orbax has it (it only serves
+                measurements).
             **kwargs: more of what the arguments are made of.
 
         Raises:

@@ -193,7 +193,7 @@ def wait_for_new_checkpoint(
         step_format_fixed_length: as `step_prefix`.
         step_name_format: the format of names.
         snapshot_dir: of the snapshots; None: `_SNAPSHOTS` beside the steps.
-        set_immutable: accepted.
+        set_immutable: ignored; accepted because Orbax has it.
         ignore_snapshot_errors: go on where the step is deleted meanwhile.
 
     Yields:
@@ -245,7 +245,7 @@ def checkpoints_iterator(
         step_format_fixed_length: as `step_prefix`.
         step_name_format: the format of names.
         snapshot_dir: of the snapshots.
-        set_immutable: accepted.
+        set_immutable: ignored; accepted because Orbax has it.
         ignore_snapshot_errors: go on where a step is deleted meanwhile.
 
     Yields:

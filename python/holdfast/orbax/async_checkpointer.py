@@ -1,8 +1,8 @@
 """AsyncCheckpointer: saves in the background.
 
 `save` copies what the caller may change, and returns; a thread called
-`async_save` waits for what the handler writes and makes the checkpoint exist.
-What goes wrong there is raised once, by the next call that asks.
+`async_save` waits until the handler has written and makes the checkpoint exist.
+An error there is raised once, by the next call that asks.
 
 Units: seconds.
 """
@@ -204,14 +204,15 @@ class AsyncCheckpointer(Checkpointer):
     ) -> None:
         """Copies an object and starts to save it; waits for the save before.
 
-        Once it has returned, the caller may change what was given.
+        Once it has returned, the caller may change the object.
 
         Args:
             directory: absolute path of the checkpoint to make.
             *args: the handler's CheckpointArgs, or what they are made of.
             force: replace a checkpoint that is there.
             custom_metadata: a JSON object for `_CHECKPOINT_METADATA`.
-            save_context: accepted; only measurements use it.
+            save_context: ignored; accepted because Orbax has it (it only serves
+                measurements).
             **kwargs: more of what the arguments are made of.
 
         Raises:
@@ -277,7 +278,7 @@ class AsyncCheckpointer(Checkpointer):
             operation.end(error)
             _cancel_all(save.futures)
             if isinstance(error, TimeoutError):
-                # What does not end cannot be waited for here.
+                # A save that does not end cannot be waited for here.
                 thread = threading.Thread(target=save.give_up, daemon=True)
                 if not try_start(thread):
                     logging.warning("%s: not cleaned up", save.path)

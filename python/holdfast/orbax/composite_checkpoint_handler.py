@@ -58,7 +58,8 @@ class CompositeOptions:
         temporary_path_class: makes and finalizes the items' directories.
         file_options: modes of these.
         atomicity_options: whether items are renamed or marked.
-        async_options: accepted; the directories are made at once.
+        async_options: ignored; accepted because Orbax has it. The directories
+            are made at once.
     """
 
     multiprocessing_options: MultiprocessingOptions = dataclasses.field(
@@ -326,7 +327,8 @@ class CompositeCheckpointHandler(AsyncCheckpointHandler):
             raise FileNotFoundError(f"Directory does not exist: {directory}")
         is_directory = _files.isdir(directory)
         for item in self._saving.values():
-            # Where an item is renamed, this is no item.
+            # When items are committed by a rename, this directory is not an
+            # item.
             name = os.path.basename(item.temporary.get())
             if _files.exists(directory / name):
                 raise ValueError(

@@ -50,8 +50,8 @@ class PathDeleter:
         """Makes one.
 
         Args:
-            directory: accepted.
-            num_threads: accepted.
+            directory: ignored; accepted because Orbax has it.
+            num_threads: ignored; accepted because Orbax has it.
         """
 
     def delete(
@@ -109,7 +109,7 @@ class StandardCheckpointDeleter:
             primary_host: the process that deletes; None: each.
             todelete_subdir: move steps there, in `directory`, instead.
             todelete_full_path: the same, in a bucket.
-            duration_metric: accepted.
+            duration_metric: ignored; accepted because Orbax has it.
             num_threads: at most so many steps are removed at once.
         """
         self._directory = handler_path(directory)

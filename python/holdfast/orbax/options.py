@@ -21,8 +21,9 @@ class AsyncOptions:
         barrier_sync_fn: waits for other processes as well, before holdfast
             does; called with `key` and `timeout_ms`.
         post_finalization_callback: called before the checkpoint appears.
-        create_directories_asynchronously: accepted; directories are made
-            before `save` returns in either case, which takes microseconds.
+        create_directories_asynchronously: ignored; accepted because Orbax has
+            it. Directories are always made before `save` returns, which takes
+            microseconds.
     """
 
     timeout_secs: int = 1200

@@ -28,7 +28,7 @@ __all__ = [
     "request_row",
 ]
 
-# So many absent chunks are named in a warning.
+# A warning names this many absent chunks.
 _CHUNKS_NAMED = 20
 
 
@@ -45,7 +45,7 @@ def load_tensors(
     apply_flattened_range: bool = True,
     thread_count: int = 0,
 ) -> list[Any]:
-    """What each ShardedTensor stands for, all read at once.
+    """The values of all ShardedTensors, read at once.
 
     `mode`: whose errors, "zarr" or "tensorstore". `apply_flattened_range`:
     else the whole local box.

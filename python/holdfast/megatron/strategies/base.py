@@ -133,7 +133,7 @@ class SaveStrategyBase(ABC):  # noqa: B024
 
 
 class LoadCommonStrategy(LoadStrategyBase):
-    """Loads what is not sharded."""
+    """Loads the state that is not sharded."""
 
     @abstractmethod
     def load_common(self, checkpoint_dir: CheckpointDir) -> StateDict:
@@ -157,7 +157,7 @@ class LoadCommonStrategy(LoadStrategyBase):
 
 
 class LoadShardedStrategy(LoadStrategyBase):
-    """Loads what is sharded."""
+    """Loads the sharded state."""
 
     @abstractmethod
     def load(
@@ -194,7 +194,7 @@ class LoadShardedStrategy(LoadStrategyBase):
 
 
 class SaveCommonStrategy(SaveStrategyBase):
-    """Saves what is not sharded."""
+    """Saves the state that is not sharded."""
 
     @abstractmethod
     def save_common(
@@ -212,7 +212,7 @@ class SaveCommonStrategy(SaveStrategyBase):
 
 
 class SaveShardedStrategy(SaveStrategyBase):
-    """Saves what is sharded."""
+    """Saves the sharded state."""
 
     @abstractmethod
     def save(

@@ -96,7 +96,7 @@ class TorchCommonLoadStrategy(LoadCommonStrategy):
     """Reads files of torch.save without running them."""
 
     def load_common(self, checkpoint_dir: CheckpointDir) -> StateDict:
-        """What common.pt holds; tensors on the CPU.
+        """The contents of common.pt; tensors on the CPU.
 
         The newest torch_dist checkpoints keep it as an object instead. Raises
         CheckpointingException when there is neither.

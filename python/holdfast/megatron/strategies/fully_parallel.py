@@ -1,7 +1,7 @@
 """Saves and loads in which replicas share the work.
 
-The wrapped strategy does a part of the shards on each rank that has them; a
-load hands the others what they want.
+The wrapped strategy handles a part of the shards on each rank that has them;
+after a load the ranks hand each other the shards they want.
 """
 
 from __future__ import annotations
@@ -127,8 +127,8 @@ class FullyParallelLoadStrategyWrapper(LoadShardedStrategy):
       strategy: does the loading.
       parallelization_group: the ranks among which it is shared; None: all.
       do_cache_distribution: later loads ask for the same shards on each rank.
-      exchange_algo: "broadcast", "gather_object" or "gather_rounds"; the
-        results are the same, and so is what is done.
+      exchange_algo: "broadcast", "gather_object" or "gather_rounds"; all three
+        do the same here.
     """
 
     def __init__(

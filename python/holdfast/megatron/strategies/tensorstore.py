@@ -1,8 +1,8 @@
 """The default loader of zarr checkpoints.
 
-The original's used TensorStore. This one is the engine's, as
-`ZarrLoadShardedStrategy` is, and differs from that as the originals did: in
-error texts, and in what it does with slices past the end.
+Megatron Core's loader used TensorStore. This one uses the engine, as
+`ZarrLoadShardedStrategy` does. The two differ as the originals did: in error
+texts, and for slices past the end.
 """
 
 from __future__ import annotations

@@ -192,7 +192,7 @@ class StoredTensor:
 
     @property
     def cell_shape(self) -> Shape:
-        """Of a flattened tensor, what lies in one row."""
+        """The shape of the elements in one row of a flattened tensor."""
         return tuple(
             s // n
             for s, n in zip(self.true_shape, self.shape[:-1], strict=True)

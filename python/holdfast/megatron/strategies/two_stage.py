@@ -33,7 +33,7 @@ __all__ = [
 
 
 def sharded_tensor_chunk_id(sharded_tensor: ShardedTensor) -> tuple[Any, ...]:
-    """Of the box: a flattened range has that of the whole."""
+    """The id of the box: a flattened range has that of the whole box."""
     return (sharded_tensor.key, sharded_tensor.global_offset)
 
 

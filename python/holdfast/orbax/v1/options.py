@@ -173,8 +173,9 @@ class ArrayOptions(_Options):
             use_zarr3: zarr format 3 instead of 2.
             use_compression: zstd.
             ocdbt_target_data_file_size: bytes; 0: unlimited; None: 2 GiB.
-            enable_pinned_host_transfer: accepted.
-            enable_post_merge_validation: accepted.
+            enable_pinned_host_transfer: ignored; accepted because Orbax has it.
+            enable_post_merge_validation: ignored; accepted because Orbax has
+                it.
             use_replica_parallel: let each device of a replicated array write
                 a slice; None: yes unless JAX_PLATFORMS names a GPU.
             min_slice_bytes_for_replica_parallel: smallest such slice.
@@ -286,11 +287,12 @@ class MemoryOptions(_Options):
     Attributes:
         write_concurrent_bytes: encoded and not yet written.
         read_concurrent_bytes: read and not yet decoded.
-        transfer_concurrent_bytes: accepted; host arrays are borrowed.
+        transfer_concurrent_bytes: ignored; accepted because Orbax has it. Host
+            arrays are borrowed, not transferred.
         regulator_options: must be None.
-        expected_surge_bytes: accepted.
-        is_prioritized_key_fn: accepted; everything is copied before
-            `save_async` returns.
+        expected_surge_bytes: ignored; accepted because Orbax has it.
+        is_prioritized_key_fn: ignored; accepted because Orbax has it.
+            Everything is copied before `save_async` returns.
         serialization_status_callback: must be None.
         deepcopy_host_arrays: copy numpy arrays before `save_async` returns.
     """
@@ -310,7 +312,8 @@ class SafetensorsOptions(_Options):
     """How safetensors are read.
 
     Attributes:
-        max_over_read_ratio: accepted; only what is needed is read.
+        max_over_read_ratio: ignored; accepted because Orbax has it. Only the
+            needed bytes are read.
         read_chunk_bytes: must be positive; the engine chooses the sizes of its
             reads. `MemoryOptions.read_concurrent_bytes` bounds them together
             (None: 2 GiB).
