@@ -249,7 +249,7 @@ def _check_same_array(
 
 
 def validate_item(validator: Any, store: Any, directory: Any) -> None:
-    """Shows the validator what was written; nothing where nothing was.
+    """Shows the validator the written metadata; does nothing if there is none.
 
     Raises:
         ValueError: what the validator refuses.

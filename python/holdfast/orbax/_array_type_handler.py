@@ -45,7 +45,7 @@ from holdfast.orbax.multihost import (
     process_index,
 )
 
-# An array, what is known of it, and the caller's arguments.
+# An array, its parameter and the caller's arguments.
 _Leaf = tuple[Any, ParamInfo, SaveArgs]
 
 
@@ -123,7 +123,7 @@ class ArrayHandler(TypeHandler):
         )
 
     def jax_options(self) -> dict[str, Any]:
-        """What `make_adapt` is to be called with.
+        """The arguments to call `make_adapt` with.
 
         Raises:
             ValueError: replicas cannot share what no replica is chosen of.
@@ -142,7 +142,7 @@ class ArrayHandler(TypeHandler):
         }
 
     def write_shape_of(self, array: Any) -> tuple[int, ...]:
-        """What each device writes of an array, in elements."""
+        """The shape that each device writes of an array, in elements."""
         with importing:
             from holdfast import _jax_arrays
 
@@ -341,7 +341,7 @@ def refuse_host_local(array: Any, name: str, typestr: str) -> None:
 
 
 def _data_of(array: Any) -> Any:
-    """What is stored of an array: the data of typed PRNG keys."""
+    """The array to store: of typed PRNG keys, their data."""
     if not is_prng_key_dtype(array.dtype):
         return array
     return require_jax("typed PRNG keys").random.key_data(array)

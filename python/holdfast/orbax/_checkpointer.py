@@ -55,7 +55,7 @@ class AbstractCheckpointer(abc.ABC):
         """Restores from that directory."""
 
     def metadata(self, directory: PathLike) -> Any | None:
-        """What can be said without restoring."""
+        """The metadata that is known without restoring."""
         return None
 
     def close(self) -> None:  # noqa: B027
@@ -65,7 +65,7 @@ class AbstractCheckpointer(abc.ABC):
 def construct_checkpoint_args(
     handler: CheckpointHandler, for_save: bool, *args: Any, **kwargs: Any
 ) -> CheckpointArgs:
-    """The handler's arguments: those given, or made of what is given."""
+    """The handler's arguments: the given ones, or made of the given objects."""
     for given in (*args, *kwargs.values()):
         if isinstance(given, CheckpointArgs):
             return given
@@ -146,7 +146,7 @@ class Checkpointer(AbstractCheckpointer):
     ) -> None:
         """Saves an object; afterwards the checkpoint is complete on disk.
 
-        Of several processes all call it. Where one fails, the others raise an
+        With several processes, all call it. When one fails, the others raise an
         error that names it, and nothing is left.
 
         Args:
@@ -217,13 +217,13 @@ class Checkpointer(AbstractCheckpointer):
         return _pending.begin(path, self._commit_options, overwrite=force)
 
     def _directory_of(self, shared: SharedDirectory, final: PathLike) -> Any:
-        """Where the handler writes."""
+        """The directory where the handler writes."""
         path = _files.normpath(os.fspath(final))
         temporary = self._commit_options.temporary_path(path)
         return handler_path(shared.path(temporary.get()))
 
     def _typestrs_json(self) -> str:
-        """What `_CHECKPOINT_METADATA` has; asked for before `finalize`."""
+        """The texts for `_CHECKPOINT_METADATA`; asked for before `finalize`."""
         if isinstance(self._handler, CompositeCheckpointHandler):
             return json.dumps(self._handler.typestrs_of_saved())
         return json.dumps(typestr_of(self._handler))
@@ -259,7 +259,7 @@ class Checkpointer(AbstractCheckpointer):
             return self._restore(directory, *args, **kwargs)
 
     def _restore(self, directory: PathLike, *args: Any, **kwargs: Any) -> Any:
-        """What this process restores; see `restore`."""
+        """The part that this process restores; see `restore`."""
         path = os.fspath(directory)
         if not _files.exists(path):
             raise FileNotFoundError(f"Checkpoint at {directory} not found.")

@@ -76,11 +76,11 @@ class Composite(Mapping[str, Any]):
         return self._items.get(key, default)
 
     def __and__(self, other: Mapping[str, Any]) -> Composite:
-        """What both have names for, from this one."""
+        """The items whose names both have, from this one."""
         return Composite(**{k: v for k, v in self._items.items() if k in other})
 
     def __or__(self, other: Mapping[str, Any]) -> Composite:
-        """What either has, the other's first."""
+        """The items of both; the other's count where both have one."""
         return Composite(**{**self._items, **other})
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""Running coroutines from calls that are none."""
+"""Running coroutines from ordinary calls."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ _TABLE = _table()
 
 
 def crc32c(data: bytes) -> int:
-    """Of all the bytes."""
+    """The checksum of all the bytes."""
     crc = 0xFFFFFFFF
     for byte in data:
         crc = (crc >> 8) ^ _TABLE[(crc ^ byte) & 0xFF]

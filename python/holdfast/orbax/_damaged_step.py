@@ -1,4 +1,4 @@
-"""What a manager says of its newest step when that step is damaged."""
+"""The error of a manager whose newest step is damaged."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def damaged_step_error(
     error: Exception,
     others: Iterable[tuple[int, Any]],
 ) -> errors.DataLossError | None:
-    """What to raise in place of `error`; None if the step is not damaged.
+    """The error to raise in place of `error`; None if the step is not damaged.
 
     An older step in its place would be a quiet loss of work; so the error names
     the newest of the others that is whole.

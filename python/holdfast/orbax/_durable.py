@@ -1,6 +1,6 @@
 """Making files and names durable, where the engine does not write them.
 
-What was written to a URL is durable.
+Bytes written to a URL are durable at once.
 """
 
 from __future__ import annotations

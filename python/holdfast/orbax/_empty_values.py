@@ -97,7 +97,7 @@ def get_empty_value_from_typestr(
     not recorded.
 
     Raises:
-        ValueError: the text is none of an empty value.
+        ValueError: the text does not stand for an empty value.
     """
     if typestr == RESTORE_TYPE_LIST:
         return []

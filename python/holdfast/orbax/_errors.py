@@ -22,7 +22,7 @@ _CODE_OF_CLASS: dict[type[Exception], str] = {
 
 
 def reading_error(error: Exception) -> Exception:
-    """What Orbax raises where the engine raised `error` while reading.
+    """The error that Orbax raises when the engine raised `error` while reading.
 
     Errors that say something about this process (memory, cancellation) are
     returned as they are.

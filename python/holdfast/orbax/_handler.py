@@ -1,4 +1,5 @@
-"""What a handler is: saves and restores one object in one directory."""
+"""The interface of handlers, which save and restore one object in a directory.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +21,14 @@ class CheckpointHandler(abc.ABC):
         """Reads the object back."""
 
     def metadata(self, directory: Any) -> Any | None:
-        """What can be said about the object without reading it whole."""
+        """The metadata of the object, found without reading it whole."""
         return None
 
     def finalize(self, directory: Any) -> None:  # noqa: B027
         """Called once after everything is written, before the commit."""
 
     def close(self) -> None:  # noqa: B027
-        """Gives up what the handler holds."""
+        """Releases everything that the handler holds."""
 
     @classmethod
     def typestr(cls) -> str:

@@ -17,7 +17,7 @@ from holdfast.orbax._type_handler import TypeHandler, TypeHandlerRegistry
 
 
 class HandlerKinds:
-    """What types and recorded texts are restored as, by a registry.
+    """The kinds as which types and recorded texts are restored, by a registry.
 
     Args:
         registry: its handlers; None: the standard ones.
@@ -56,14 +56,14 @@ class HandlerKinds:
 
 @dataclasses.dataclass(frozen=True)
 class StoredItem:
-    """What the parameters of an item have in common.
+    """The settings that all parameters of an item share.
 
     Attributes:
         directory: the item's.
         use_ocdbt: arrays lie in a database.
         use_zarr3: arrays are zarr 3.
         raise_array_data_missing_error: missing chunks are errors.
-        byte_limiter: bounds what is read at once.
+        byte_limiter: bounds the bytes read at once.
     """
 
     directory: Any
@@ -98,7 +98,7 @@ class _Group:
 def read_other_leaves(
     plans: list[LeafPlan], keypaths: list[Any], item: StoredItem
 ) -> dict[int, Any]:
-    """What handlers make of the plans of Kind.OTHER.
+    """The values that handlers make of the plans of Kind.OTHER.
 
     Args:
         plans: n plans of any kind.

@@ -73,7 +73,7 @@ def is_format(value: Any) -> bool:
 
 
 def sharding_or_format(value: Any, support_format: bool) -> Any | None:
-    """What a target leaf says about placement.
+    """The placement that a target leaf asks for.
 
     Args:
         value: a jax.Array, ShapeDtypeStruct, ArrayMetadata or anything else.

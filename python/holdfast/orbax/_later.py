@@ -1,4 +1,4 @@
-"""How a name answers that a later release will bring."""
+"""The answer of a name that a later release will bring."""
 
 from __future__ import annotations
 

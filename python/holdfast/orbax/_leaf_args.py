@@ -1,4 +1,4 @@
-"""What a caller may say about one leaf of a save or a restore."""
+"""The caller's arguments for one leaf of a save or a restore."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ class SaveArgs:
         dtype: a numpy dtype to store instead of the leaf's own.
         chunk_byte_size: upper bound of a chunk's decoded bytes.
         shard_axes: axes to split first when chunks are made smaller.
-        write_chunk_shape: of what is written as one object, in elements; a
-            divisor of the shard's shape. Needs zarr 3.
-        read_chunk_shape: of the chunks inside it; a divisor of
+        write_chunk_shape: shape of one written object, in elements; a divisor
+            of the shard's shape. Needs zarr 3.
+        read_chunk_shape: shape of the chunks inside it; a divisor of
             `write_chunk_shape`. Needs zarr 3.
     """
 
@@ -159,10 +159,10 @@ class SingleReplicaArrayRestoreArgs(ArrayRestoreArgs):
 
 
 def default_restore_type(args: RestoreArgs) -> Any:
-    """What a leaf without a recorded type is restored as.
+    """The type as which a leaf without a recorded type is restored.
 
     Raises:
-        ValueError: `args` are no RestoreArgs.
+        ValueError: `args` are not RestoreArgs.
     """
     if isinstance(args, ArrayRestoreArgs):
         return _jax_array_type()

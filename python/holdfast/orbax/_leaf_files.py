@@ -1,4 +1,5 @@
-"""What saves of leaves have in common, with a tree around them or without."""
+"""The parts that all saves of leaves share, with or without a tree around them.
+"""
 
 from __future__ import annotations
 
@@ -112,7 +113,7 @@ def common_ocdbt_setting(infos: Sequence[ParamInfo]) -> bool:
     """Whether the parameters lie in a database.
 
     Raises:
-        ValueError: they do not agree, or none says.
+        ValueError: they do not agree, or none of them says.
     """
     use_ocdbt = infos[0].is_ocdbt_checkpoint
     for info in infos:

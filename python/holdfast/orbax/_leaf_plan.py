@@ -1,4 +1,4 @@
-"""What to make of each stored leaf: decided before anything is read.
+"""Decides, before anything is read, what each stored leaf becomes.
 
 Pure functions on dataclasses; `_leaf_reader` carries plans out.
 """
@@ -25,7 +25,7 @@ from holdfast.orbax.options import (
 
 
 class Kind(enum.Enum):
-    """What a leaf becomes."""
+    """The kind of value that a leaf becomes."""
 
     VALUE = enum.auto()  # known without reading
     NUMPY = enum.auto()
@@ -40,7 +40,7 @@ class LeafPlan:
     """One leaf of a restore.
 
     Attributes:
-        kind: what it becomes.
+        kind: the kind of value it becomes.
         name: the parameter's.
         stored: where it lies; None: nothing is stored under that name.
         args: the caller's wishes.
@@ -66,7 +66,7 @@ _KIND_OF_TYPESTR = {
 
 
 def kind_of_type(requested: Any) -> Kind | None:
-    """What a `restore_type` or a recorded `value_type` asks for.
+    """The kind that a `restore_type` or a recorded `value_type` asks for.
 
     Args:
         requested: a class, or the recorded text.
@@ -99,13 +99,13 @@ def empty_value(
     """The empty container of that recorded type.
 
     Raises:
-        ValueError: the type is none of an empty container.
+        ValueError: the type is not that of an empty container.
     """
     return get_empty_value_from_typestr(value_type, options)
 
 
-# A class or a recorded text -> what it asks for, and the handler of OTHER;
-# (None, None): nothing has a handler for it.
+# Maps a class or a recorded text to the kind it asks for and, for OTHER, its
+# handler; (None, None): no handler takes it.
 KindOf = Callable[[Any], tuple[Kind | None, Any]]
 
 
@@ -122,12 +122,12 @@ def plan_leaf(
     kind_of: KindOf = _standard_kind,
     options: PyTreeMetadataOptions = PYTREE_METADATA_OPTIONS,
 ) -> LeafPlan:
-    """What to do with a leaf that has an entry.
+    """The plan for a leaf that has an entry.
 
     Args:
         name: the parameter's.
         stored: where it lies, or None.
-        entry: what is recorded of it.
+        entry: its recorded metadata.
         args: the caller's wishes.
         keypath: called for the key path's text, for messages.
         kind_of: which types are restored as what.
@@ -162,7 +162,7 @@ def complete_args(target: Any, args: Any) -> RestoreArgs:
 
     Args:
         target: the item's leaf.
-        args: what the caller's `restore_args` have there.
+        args: the caller's `restore_args` at that place.
     """
     if not isinstance(args, ArrayRestoreArgs):
         return args if isinstance(args, RestoreArgs) else RestoreArgs()
@@ -171,7 +171,7 @@ def complete_args(target: Any, args: Any) -> RestoreArgs:
     shape = getattr(target, "shape", None)
     dtype = getattr(target, "dtype", None)
     if not shape or dtype is None or not isinstance(dtype, np.dtype):
-        # Scalars, and typed PRNG keys, whose dtype is none of numpy's.
+        # Scalars, and typed PRNG keys, whose dtype numpy does not have.
         return args
     updates: dict[str, Any] = {}
     if args.global_shape is None and args.shape is None:

@@ -48,13 +48,13 @@ _NO_SHARDING_WARNING = (
 
 @dataclasses.dataclass(frozen=True)
 class ArraysAt:
-    """Where arrays are looked for, for messages.
+    """The place where arrays are looked for, for messages.
 
     Attributes:
         path: the item's directory.
         use_ocdbt: they lie in a database there; None: `_METADATA` says.
         metadata_key: name of an array's metadata file.
-        byte_limiter: bounds what is read at once; None: the engine's budget.
+        byte_limiter: bounds the bytes read at once; None: the engine's budget.
     """
 
     path: str
@@ -92,8 +92,8 @@ class _Reader:
         self._has_warned = False
 
     def read(self, plans: list[LeafPlan]) -> list[Any]:
-        # In Orbax's order: what is not there is reported before what cannot be
-        # divided, and that before shapes that do not fit.
+        # Errors come in Orbax's order: missing leaves first, then shapes that
+        # cannot be divided, then shapes that do not fit.
         if self._arrays_at.use_ocdbt is not True:
             for plan in plans:
                 if plan.kind in (Kind.NUMPY, Kind.SCALAR):
@@ -329,7 +329,7 @@ def _parse_sharding(text: str) -> Any | None:
 
 
 def _recorded_use_ocdbt(path: str) -> bool:
-    """What `_METADATA` says, or else what the files say."""
+    """The setting that `_METADATA` records, or else the one the files show."""
     try:
         text = _files.read_checked(os.path.join(path, TREE_METADATA_FILE))
         recorded = json.loads(text).get("use_ocdbt")

@@ -149,7 +149,7 @@ class LeafWriter:
     def _spec(
         self, array: HostArray, info: ParamInfo, arg: SaveArgs
     ) -> tuple[dict[str, Any], tuple[int, ...]]:
-        """What to open for writing, and the shape of its chunks."""
+        """The spec to open for writing, and the shape of its chunks."""
         dtype = array.dtype.name
         directory = os.fspath(info.parent_dir)
         process_id = self._process_id() if info.is_ocdbt_checkpoint else None
@@ -196,7 +196,8 @@ class LeafWriter:
         return self.process_id or str(process_index())
 
     def _move(self, context: Any, info: ParamInfo, is_replicated: bool) -> None:
-        """Moves what was written in memory to the process's database."""
+        """Moves values that were written in memory to the process's database.
+        """
         source = _engine.open_kv_store(
             json.dumps(_memory_store(is_replicated)), context
         )

@@ -1,8 +1,7 @@
 """Restores with transforms, and of older items.
 
-What the caller's item and the stored tree have not in common is not an error
-here; only what the item asks for must exist. Chunks that are missing read as
-fill values.
+The caller's item and the stored tree may differ here; only the leaves that the
+item asks for must exist. Missing chunks read as fill values.
 """
 
 from __future__ import annotations
@@ -197,7 +196,7 @@ def _with_default_types(structure: Any, restore_args: Any) -> Any:
     """The structure; leaves of no recorded type have what the caller wants.
 
     Raises:
-        ValueError: trees that do not match; arguments that are none.
+        ValueError: trees that do not match; arguments of a wrong type.
     """
     flat = _structure.flatten(structure)
     args = _structure.match_up_to(structure, restore_args, any_empties=False)
@@ -279,10 +278,10 @@ def _read_plans(
 
 
 def _is_to_be_read(entry: Any, args: Any) -> bool:
-    """Whether a handler is to read the leaf; else its entry stays.
+    """Whether a handler should read the leaf; else its entry stays.
 
     Raises:
-        AssertionError: it has no entry, or arguments that are none.
+        AssertionError: it has no entry, or arguments of a wrong type.
     """
     if not isinstance(args, RestoreArgs):
         if is_empty_node(args):

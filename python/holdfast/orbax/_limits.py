@@ -12,7 +12,8 @@ from typing import Protocol
 
 
 class ByteLimiter(Protocol):
-    """What handlers ask before they take memory, and tell afterwards."""
+    """The budget that handlers ask before they take memory and tell afterwards.
+    """
 
     async def wait_for_bytes(self, requested_bytes: int) -> None:
         """Returns once that many bytes may be used."""

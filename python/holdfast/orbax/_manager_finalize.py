@@ -1,4 +1,4 @@
-"""What a manager does after a save, in the background."""
+"""The work of a manager after a save, in the background."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class SaveProgress:
         self._is_running = threading.Event()
 
     def get(self) -> bool:
-        """Whether one is."""
+        """Whether a save is running."""
         return self._is_running.is_set()
 
     def set(self, is_running: bool) -> None:

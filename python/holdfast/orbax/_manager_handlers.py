@@ -80,7 +80,7 @@ def check_exclusive(
 def metrics_handler(
     options: MultiprocessingOptions | None = None,
 ) -> JsonCheckpointHandler:
-    """What writes and reads a step's metrics."""
+    """The handler that writes and reads a step's metrics."""
     return JsonCheckpointHandler(
         filename=METRIC_ITEM_NAME, multiprocessing_options=options
     )
@@ -103,7 +103,7 @@ def make_checkpointer(
     is_async: bool,
     timeout_secs: int | None = None,
 ) -> Checkpointer:
-    """What saves and restores steps.
+    """The checkpointer that saves and restores steps.
 
     Args:
         handler: of a step's items.
@@ -139,7 +139,7 @@ def make_checkpointer(
 def checkpointer_of_checkpointers(
     checkpointers: Checkpointers, options: CheckpointManagerOptions
 ) -> Checkpointer:
-    """What saves as the caller's checkpointers would.
+    """A checkpointer that saves as the caller's checkpointers would.
 
     Raises:
         ValueError: they are no Checkpointers; another primary host than 0.

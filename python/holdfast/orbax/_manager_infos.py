@@ -10,7 +10,7 @@ from typing import Any
 
 from holdfast.orbax._manager_policy import CheckpointInfo
 
-# Of a step that has gone before its time was asked for.
+# The time of a step that was removed before anybody asked for it.
 _UNKNOWN_TIME = datetime.datetime.fromtimestamp(0, tz=datetime.timezone.utc)
 
 
@@ -26,7 +26,7 @@ class StoredCheckpointInfo(CheckpointInfo):
         """Reads nothing.
 
         Args:
-            found: what the name format has found.
+            found: the step that the name format has found.
             read_metrics: reads those of a step.
         """
         self.step = found.step
@@ -46,7 +46,8 @@ class StoredCheckpointInfo(CheckpointInfo):
         return self._read(lambda _: self._found.commit_timestamp, _UNKNOWN_TIME)
 
     def _read(self, read: Callable[[int], Any], unknown: Any) -> Any:
-        """What is read; one damaged step must not stop a run's saves."""
+        """Reads time and metrics; one damaged step must not stop a run's saves.
+        """
         try:
             return read(self.step)
         except FileNotFoundError:

@@ -35,17 +35,17 @@ class CheckpointManagerOptions:
         step_format_fixed_length: least number of digits in names.
         step_name_format: instead of the two above.
         create: make the directory.
-        cleanup_tmp_directories: remove what was never committed.
+        cleanup_tmp_directories: remove checkpoints that were never committed.
         save_on_steps: save at these steps as well.
         single_host_load_and_broadcast: one process lists for all.
         todelete_subdir: move steps there instead of deleting them.
         todelete_full_path: the same, in a bucket.
         enable_background_delete: `delete` returns before the files are gone;
             deleting after a save never waits for them.
-        num_deletion_threads: at most so many steps are removed at once.
+        num_deletion_threads: at most this many steps are removed at once.
         read_only: neither save nor delete; sets such options to nothing.
         enable_async_checkpointing: save in the background.
-        async_options: how.
+        async_options: options of saves in the background.
         multiprocessing_options: which processes take part.
         should_save_fn: called with the step and the latest one; says whether
             to save, instead of `save_interval_steps` and `save_on_steps`.
@@ -53,7 +53,7 @@ class CheckpointManagerOptions:
         atomicity_options: how steps are committed.
         save_root_metadata: write the manager's metadata.
         temporary_path_class: makes and finalizes the directories of steps and
-            items, instead of what `atomicity_options` say.
+            items, and overrides `atomicity_options`.
         save_decision_policy: says when to save, instead of the options above.
         preservation_policy: says what to keep, instead of the options above.
         prevent_write_metrics: do not store metrics.

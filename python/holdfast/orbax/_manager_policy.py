@@ -1,4 +1,4 @@
-"""What a manager knows of a step, and when it says that one is to be saved."""
+"""The facts that a manager knows about a step, and when it saves one."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class _ShouldSaveFnPolicy(SaveDecisionPolicy):
 def default_preservation_policy(
     options: CheckpointManagerOptions,
 ) -> PreservationPolicy:
-    """What the options keep, if they have no policy of their own."""
+    """The policy of options that do not name one."""
     policies: list[PreservationPolicy] = []
     if options.keep_period is not None:
         policies.append(EveryNSteps(options.keep_period))

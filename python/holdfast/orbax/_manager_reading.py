@@ -1,4 +1,4 @@
-"""What a manager knows and reads: steps, items, metrics and metadata."""
+"""The reading half of a manager: steps, items, metrics and metadata."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ METADATA_ITEM_NAME = "metadata"
 class ReadingManager:
     """The steps in a directory, and restoring from them.
 
-    A derived class sets what is declared here.
-    Thread-safety: one call at a time.
+    A derived class sets the attributes declared here. Thread-safety: one call
+    at a time.
     """
 
     _options: CheckpointManagerOptions
@@ -55,7 +55,7 @@ class ReadingManager:
     _checkpointer: Checkpointer
     _root_metadata: RootMetadata
     _logger: Any
-    # Whether steps hold a single item; None: the first call tells.
+    # Whether steps hold a single item; None: the first call decides.
     _holds_single_item: bool | None = None
 
     @property
@@ -103,8 +103,8 @@ class ReadingManager:
     def _find_steps(self, *, with_metadata: bool) -> list[CheckpointInfo]:
         """The committed steps in order.
 
-        A directory that only bears the name of a step is none: it would count
-        as one that is kept, and go as one that is not.
+        A directory that only has the name of a step is not a step: else a
+        policy could count it as kept, or delete it.
 
         Args:
             with_metadata: let their times and metrics be read when they are
@@ -160,7 +160,7 @@ class ReadingManager:
             raise damaged from error
 
     def _latest_step_error(self, error: Exception) -> Exception | None:
-        """What to raise where the latest step is damaged."""
+        """The error to raise when the latest step is damaged."""
         latest = self.latest_step()
         if latest is None:
             return None
@@ -239,7 +239,7 @@ class ReadingManager:
         return build_step_path(directory, self._name_format, step)
 
     def _is_single_item(self, path: Any) -> bool:
-        """Whether steps hold a single item; the first one asked for tells."""
+        """Whether steps hold a single item; the first one asked for decides."""
         if self._holds_single_item is None:
             self._holds_single_item = _files.exists(path / DEFAULT_ITEM_NAME)
         return self._holds_single_item

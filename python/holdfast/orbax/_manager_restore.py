@@ -51,11 +51,12 @@ def legacy_args(
     restore_kwargs: Any,
     is_single: bool,
 ) -> CompositeArgs:
-    """Arguments of what to restore like and of options.
+    """Arguments made of items to restore like and of options.
 
     Args:
         registry: the manager's handlers.
-        items: what the single item is restored like, or that by item, or None.
+        items: the object that the single item is restored like, or these by
+            item, or None.
         restore_kwargs: options likewise.
         is_single: steps hold a single item.
 

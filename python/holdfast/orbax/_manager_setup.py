@@ -1,4 +1,4 @@
-"""What a manager does in its directory before the first step."""
+"""The work of a manager in its directory before the first step."""
 
 from __future__ import annotations
 
@@ -101,10 +101,10 @@ def save_root_metadata(
         metadata: a JSON object, or None.
 
     Returns:
-        What is known before the file is read.
+        The metadata known before the file is read.
 
     Raises:
-        ValueError: metadata that is no JSON object.
+        ValueError: metadata that is not a JSON object.
         OSError: the file cannot be written.
     """
     directory = os.path.join(root, METADATA_ITEM_NAME)

@@ -26,9 +26,10 @@ from holdfast.orbax import multihost
 
 # The store is asked again this often, so that Ctrl-C and news are noticed.
 _POLL_SECONDS = 1.0
-# Of all processes together: one server answers them.
+# A budget for all processes together, because one server answers them.
 _POLLS_PER_SECOND_MAX = 500
-# What a process's failure is for the others: the first that fits.
+# The error that a process's failure becomes for the others: the first class
+# that fits.
 _CLASS_OF_FAILURE: tuple[
     tuple[type[BaseException], type[errors.HoldfastError]], ...
 ] = (
@@ -68,7 +69,7 @@ class Failure:
     def of(
         cls, process: int, error: BaseException, directory: str = ""
     ) -> Failure:
-        """What `error` is for the other processes."""
+        """The failure that `error` is for the other processes."""
         kind: type[errors.HoldfastError] = errors.InternalError
         for raised, seen in _CLASS_OF_FAILURE:
             if isinstance(error, raised):
@@ -84,10 +85,10 @@ class Failure:
 
 @dataclasses.dataclass
 class Message:
-    """What a process brings to a place.
+    """The message that a process brings to a place.
 
     Attributes:
-        id: of this message alone.
+        id: identifies this message alone.
         operation: its id, or that of its beginning.
         value: what the others are to know: JSON.
     """
@@ -106,7 +107,7 @@ class Message:
 
 @dataclasses.dataclass(frozen=True)
 class Party:
-    """Who waits, and what for.
+    """The processes that wait, and what they wait for.
 
     Attributes:
         process: this one.
@@ -122,7 +123,7 @@ class Party:
 
 
 def try_get(key: str) -> str | None:
-    """What lies in the store under a key; else None."""
+    """The value that the store has under a key; else None."""
     client = multihost.get_jax_distributed_client()
     if not hasattr(client, "key_value_try_get"):
         return get(key, 1)  # older releases of jax
@@ -136,7 +137,7 @@ def try_get(key: str) -> str | None:
 
 
 def get(key: str, timeout_ms: int) -> str | None:
-    """What lies in the store under a key, or will in time; else None."""
+    """The value that the store has, or gets in time, under a key; else None."""
     client = multihost.get_jax_distributed_client()
     try:
         text: str = client.blocking_key_value_get(key, timeout_ms)
@@ -181,8 +182,8 @@ def _place_key(name: str) -> str:
     return _PLACES + urllib.parse.quote(name, safe=":")
 
 
-# What was answered last, by place and process, where this one answers; what a
-# process brought is soon gone, so the oldest are forgotten.
+# The last answer by place and process, where this process answers. A process
+# soon removes what it brought, so the oldest answers are forgotten.
 _ANSWERED_PLACES_MAX = 100
 _ANSWERED: dict[tuple[str, int], str] = {}
 
@@ -214,7 +215,8 @@ class Wait:
         self._key = _place_key(name)
         polls = _POLLS_PER_SECOND_MAX
         self._poll_seconds = max(_POLL_SECONDS, len(who.members) / polls)
-        # Who was here at some time, as far as this process has looked.
+        # The processes that were here at some time, as far as this one has
+        # looked.
         self._seen: set[int] = set()
 
     def run(self) -> dict[int, Any]:
@@ -267,9 +269,9 @@ class Wait:
     def _receive(self, process: int) -> Message:
         """The message of a process, about this operation.
 
-        What a process brings to an operation that has ended is passed over;
-        it will find that out by itself. So is what has been answered, which
-        the process is about to remove.
+        A message for an operation that has ended is passed over; its process
+        will find that out by itself. So is an answered message, which its
+        process is about to remove.
 
         Raises:
             DeadlineExceededError: it did not come.
@@ -286,7 +288,7 @@ class Wait:
             time.sleep(_POLL_SECONDS / 100)
 
     def _ask(self, name: str) -> str:
-        """What somebody has put, or will put, under a name.
+        """The value that another process has put, or will put, under a name.
 
         Raises:
             DeadlineExceededError: nobody has in time.
@@ -303,14 +305,15 @@ class Wait:
                 self._look_around()
             if left <= 0:
                 late = self._timed_out(set())
-                # Who is here was true when there was no answer yet.
+                # An answer may have come while the error was made: look again.
                 text = try_get(f"{self._key}/{name}")
                 if text is None:
                     raise late
                 return text
 
     def _timed_out(self, late: set[int]) -> errors.DeadlineExceededError:
-        """The error that names who is not here, or is `late`."""
+        """The error that names the processes that are not here, or are `late`.
+        """
         self._look_around()
         present = self._seen - late
         missing = [p for p in self._who.members if p not in present]
@@ -338,7 +341,7 @@ class Wait:
                 self._seen.add(process)
 
     def _waiting(self) -> dict[int, Message]:
-        """Who is here."""
+        """The processes that are here."""
         found = self._client.key_value_dir_get(f"{self._key}/in/")
         return {
             int(key.rsplit("/", 1)[1]): Message.from_text(text)
@@ -346,7 +349,7 @@ class Wait:
         }
 
     def _elsewhere(self) -> dict[int, str]:
-        """Where processes wait that are not here, for the message."""
+        """The places where the missing processes wait, for the message."""
         places = {}
         for key, _ in self._client.key_value_dir_get(_PLACES):
             place, direction, *rest = key.removeprefix(_PLACES).split("/")

@@ -1,4 +1,4 @@
-"""How much may be copied from devices at once, steered by what was used.
+"""Adjusts how much may be copied from devices at once by how much was used.
 
 A profiler tells the peak of a save; a PID controller makes the next save's
 limit of it. All sizes in GiB (2^30 bytes) unless named otherwise.
@@ -45,12 +45,12 @@ class MemoryProfiler(abc.ABC):
         return 0.0
 
     def get_expected_surge_gib(self) -> float:
-        """What somebody else is going to use besides."""
+        """The memory that other users are going to take."""
         return 0.0
 
     @property
     def total_memory_gib(self) -> float:
-        """What the machine has.
+        """The memory of the machine.
 
         Raises:
             NotImplementedError: the profiler does not know.
@@ -148,10 +148,10 @@ class MemoryRegulator:
         Args:
             current_limit_gib: that save's limit.
             peak_memory_usage_gib: what it used.
-            blocking_time_sec: not used.
-            expected_surge_gib: room to leave for somebody else; while there
-                is any, the limit does not rise and nothing is learnt.
-            total_memory_gib: what the machine has.
+            blocking_time_sec: ignored; accepted because Orbax has it.
+            expected_surge_gib: room to leave for somebody else; while this is
+                above 0, the limit does not rise and nothing is learnt.
+            total_memory_gib: the memory of the machine.
 
         Returns:
             The next limit; the current one where a reading makes no sense.
@@ -203,7 +203,7 @@ class MemoryRegulator:
         *,
         expected_surge_bytes: float | None = None,
     ) -> int:
-        """The next limit in bytes, from what the profiler tells.
+        """The next limit in bytes, from the profiler's readings.
 
         Args:
             current_limit_bytes: the limit to change; None: the current one.

@@ -1,4 +1,4 @@
-"""What one replica has read, on all replicas.
+"""Puts the values that one replica has read onto all replicas.
 
 A mesh's axis counts replicas: each index along it is a set of devices that
 hold all of an array. The devices of the primary replica bring its elements,
@@ -62,7 +62,7 @@ def local_replica_sharding(sharding: Any, axis: int, preferred: int = 0) -> Any:
 
 
 def bytes_per_device(array: Any) -> int:
-    """What a device holds of an array, or of a ShapeDtypeStruct."""
+    """The bytes that a device holds of an array, or of a ShapeDtypeStruct."""
     shard_shape = array.sharding.shard_shape(array.shape)
     return int(math.prod(shard_shape) * array.dtype.itemsize)
 
@@ -208,7 +208,7 @@ def _with_leading_axis(part: Any, device: Any) -> Any:
 
 
 def _sum_bits(stacked: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Sums over the first dimension, of which one index is not zero."""
+    """Sums over the first dimension, where only one index is not zero."""
     return tuple(_sum_bits_of(array) for array in stacked)
 
 

@@ -26,12 +26,12 @@ async def merge_ocdbt_per_process_files(
 ) -> None:
     """Merges `ocdbt.process_*` into the database of the directory.
 
-    The merged database refers to their values, so they must stay. Nothing is
-    done where there are none.
+    The merged database refers to their values, so they must stay. If there are
+    none, nothing is done.
 
     Args:
         directory: the item's.
-        ts_context: not used.
+        ts_context: ignored; accepted because Orbax has it.
         use_zarr3: arrays are zarr 3, which are not validated.
         enable_validation: refuse arrays without metadata or without chunks.
         store_ocdbt_metadata_and_values_separately: not part of this release.
@@ -78,7 +78,7 @@ _CHUNK_SUFFIX = re.compile(r"(?:^|/)\d+(\.\d+)*$")
 
 
 def _check_arrays(path: str) -> None:
-    """Refuses arrays of which a part is missing.
+    """Refuses arrays that lack a part.
 
     Raises:
         ValueError: naming them.
@@ -129,7 +129,7 @@ def _process_directories(directory: Any) -> list[str]:
 def get_process_index_for_subdir(
     use_ocdbt: bool, override_ocdbt_process_id: str | None = None
 ) -> int | str | None:
-    """What names this process's database; None where there is none.
+    """The id of this process's database; None if it has none.
 
     Args:
         use_ocdbt: arrays lie in databases.

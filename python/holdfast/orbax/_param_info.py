@@ -113,7 +113,7 @@ class ParamInfo:
 
     @property
     def path(self) -> Any:
-        """Where the parameter's own files may lie: `parent_dir / name`.
+        """The place of the parameter's own files: `parent_dir / name`.
 
         Raises:
             ValueError: the directory does not exist yet, or there is no path.

@@ -25,7 +25,7 @@ class Parameters:
     """n parameters of one directory.
 
     Args:
-        infos: what is known of them.
+        infos: their ParamInfos.
         metadata_key: name of array metadata files; None: the format's.
 
     Raises:

@@ -1,4 +1,4 @@
-"""PartsOf: a tree of which some leaves are missing."""
+"""PartsOf: a tree that lacks some leaves."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PLACEHOLDER = ...
 
 
 class Error(ValueError):
-    """What `PartsOf` refuses."""
+    """An operation that `PartsOf` refuses."""
 
 
 class TreeNotCompleteError(Error):

@@ -95,7 +95,7 @@ def is_path_finalized(
     if temporary_path_cls is not None:
         return _is_valid(temporary_path_cls.validate_final, path)
     if _files.is_url(text) and _wants_commit_file(text, atomicity_options):
-        # Where the marker is, the directory is.
+        # If the marker is there, the directory is.
         if _is_committed(path):
             return True
         if not _allows_legacy(atomicity_options):
@@ -110,7 +110,7 @@ def is_path_finalized(
 
 
 def _is_valid(validate: Any, path: PathLike) -> bool:
-    """What a class of temporary paths says of a path."""
+    """The answer of a class of temporary paths about a path."""
     try:
         run_sync(validate(handler_path(path)))
     except ValueError:

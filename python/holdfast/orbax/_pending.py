@@ -36,7 +36,7 @@ class Pending(Protocol):
 
     @property
     def directory(self) -> str:
-        """Where the files go; absolute."""
+        """The directory for the files; absolute."""
 
     def adopt_item(self, name: str = "") -> None:
         """Tells of an item that the engine has written into `directory`.
@@ -68,14 +68,14 @@ class Pending(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class CommitOptions:
-    """How checkpoints come to exist.
+    """The way in which checkpoints are committed.
 
     Attributes:
         file_options: modes of directories.
         atomicity_options: renamed, or marked.
         metadata_store: writes `_CHECKPOINT_METADATA`; None: the engine.
-        temporary_path_class: makes and finalizes the directory, instead of
-            what the atomicity options say.
+        temporary_path_class: makes and finalizes the directory, and overrides
+            the atomicity options.
     """
 
     file_options: FileOptions = dataclasses.field(default_factory=FileOptions)
@@ -240,15 +240,15 @@ class _OwnPending:
 
 
 def _set_aside(path: str, is_finalized: Callable[[str], bool]) -> str | None:
-    """Moves what is at a path to a name that no reader takes for a step, and
-    no cleanup for what is left over.
+    """Moves the checkpoint at a path to a name that no reader takes for a step
+    and no cleanup for a leftover.
 
     Args:
         path: of a checkpoint.
         is_finalized: whether one is complete.
 
     Returns:
-        Where it is; None: there was nothing.
+        Its new path; None: there was nothing.
 
     Raises:
         FailedPreconditionError: it is more than a checkpoint.

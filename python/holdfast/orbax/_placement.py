@@ -1,5 +1,5 @@
-"""Which boxes of an array the devices of a sharding need, and putting them
-there.
+"""Finds the boxes of an array that the devices of a sharding need, and puts
+them there.
 
 Nothing is read here. All shapes and origins are in elements.
 """
@@ -208,7 +208,7 @@ def _is_plain(put: Put) -> bool:
 
 
 def _pieces(put: Put) -> list[tuple[np.ndarray[Any, Any], Any]]:
-    """What goes where, one a device of this process."""
+    """The pieces, one for each device of this process."""
     shape = put.placement.shape
     part_of = dict(zip(put.placement.boxes, put.parts, strict=True))
     indices = put.placement.sharding.addressable_devices_indices_map(shape)

@@ -18,7 +18,8 @@ _MODULE = "composite_checkpoint_handler"
 
 
 class PlainHandler(CheckpointHandler):
-    """A handler without registered arguments, called with what it is given."""
+    """A handler without registered arguments: it gets the caller's arguments.
+    """
 
     def __init__(self, handler: Any) -> None:
         self._handler = handler
@@ -68,7 +69,7 @@ class AsyncPlainHandler(PlainHandler, AsyncCheckpointHandler):
 
 @register_with_handler(PlainHandler, for_save=True, for_restore=True)
 class PlainArgs(CheckpointArgs):
-    """What such a handler is called with."""
+    """The arguments of such a handler."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self.args = args
@@ -77,7 +78,7 @@ class PlainArgs(CheckpointArgs):
 
 @register_with_handler(AsyncPlainHandler, for_save=True, for_restore=True)
 class AsyncPlainArgs(PlainArgs):
-    """What an asynchronous one is called with."""
+    """The arguments of an asynchronous one."""
 
 
 def wrap(handler: Any) -> PlainHandler:

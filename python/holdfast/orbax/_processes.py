@@ -87,7 +87,8 @@ class Processes:
 
     @property
     def writers(self) -> list[int]:
-        """Whose parts make an item in a directory of this process."""
+        """The processes whose parts make an item in this process's directory.
+        """
         if self.primary is None:
             return [self.index]
         return list(self.members)
@@ -128,7 +129,7 @@ class Operation:
         self.directory = directory
         # Alike on all processes, and no other operation's.
         self.id = ""
-        # What each process said at the beginning.
+        # The value that each process brought to the beginning.
         self.values: dict[int, Any] = {}
 
     def begin(
@@ -177,7 +178,7 @@ class Operation:
             deadline: of the monotonic clock; None: as long as work may take.
 
         Raises:
-            Exception: what the block raises; otherwise what `meet` raises.
+            Exception: any that the block raises; otherwise those of `meet`.
         """
         try:
             yield

@@ -88,7 +88,7 @@ def _describe(source: Source, options: RestoreOptions) -> TreeMetadata:
 
 
 def _describe_leaves(source: Source, options: RestoreOptions) -> list[Any]:
-    """What each leaf of the source is."""
+    """The description of each leaf of the source."""
     describer = _Describer(source, options.metadata_options)
     kinds = HandlerKinds(options.registry)
     described: list[Any] = []

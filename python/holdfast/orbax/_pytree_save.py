@@ -46,8 +46,8 @@ class SaveOptions:
 
     Attributes:
         registry: handlers of leaf types; None: the standard ones.
-        byte_limiter: bounds what is written at once.
-        device_host_byte_limiter: bounds what is copied from devices at once.
+        byte_limiter: bounds the bytes written at once.
+        device_host_byte_limiter: bounds the bytes copied from devices at once.
         processes: that save together; None: all of the program.
     """
 
@@ -66,7 +66,7 @@ class SaveOptions:
 
 @dataclasses.dataclass
 class HandlerLeaves:
-    """What one handler is called with.
+    """The arguments that one handler is called with.
 
     Attributes:
         handler: that handler.
@@ -148,12 +148,12 @@ class PreparedSave:
     ) -> None:
         """Writes the item's files into an existing directory.
 
-        Of several processes each writes its part, of which the primary makes
-        an item with `finish_item` when all have.
+        With several processes each writes its part; when all have, the primary
+        makes an item of the parts with `finish_item`.
 
         Args:
             directory: the item's.
-            futures: what `serialize` returned; None: it is called here.
+            futures: the result of `serialize`; None: it is called here.
             is_cancelled: asked now and then whether to stop.
 
         Raises:
@@ -204,7 +204,7 @@ def finish_item(
     use_ocdbt: bool,
     adopt_existing: bool = False,
 ) -> None:
-    """Makes one item of what the processes have written.
+    """Makes one item of the parts that the processes have written.
 
     Args:
         directory: the item's.
@@ -228,7 +228,7 @@ def finish_item(
 
 
 def wait_for_all(futures: Iterable[Any]) -> None:
-    """Waits for every future, then raises what the first failure was.
+    """Waits for every future, then raises the first failure.
 
     Raises:
         Exception: what a future raises.
@@ -304,7 +304,7 @@ def prepare_save(
 
 
 class _HandlerTable:
-    """Which handler serves leaves of which class."""
+    """The handlers of leaves, by the class of the leaf."""
 
     def __init__(
         self, registry: TypeHandlerRegistry | None, processes: Processes
@@ -324,7 +324,7 @@ class _HandlerTable:
         self.has_others = False
 
     def of(self, leaf: Any) -> TypeHandler | None:
-        """The leaf's handler; None where the engine does its work.
+        """The leaf's handler; None if the engine does its work.
 
         Raises:
             ValueError: there is none.
@@ -346,11 +346,11 @@ class _HandlerTable:
         return None
 
     def typestr_of(self, leaf: Any) -> str:
-        """What `_METADATA` has for the leaf."""
+        """The type text of the leaf for `_METADATA`."""
         return self._registry.get(type(leaf)).typestr()
 
     def write_shape_of(self, leaf: Any) -> tuple[int, ...] | None:
-        """What `_METADATA` has for the shards of a jax.Array; else None."""
+        """The shard shape of a jax.Array for `_METADATA`; else None."""
         if not is_jax_array(leaf):
             return None
         handler = self._registry.get(type(leaf))

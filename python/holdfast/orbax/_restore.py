@@ -50,7 +50,7 @@ class RestoreOptions:
     Attributes:
         registry: handlers of leaf types; None: the standard ones.
         metadata_options: whether recorded tuples come back as such.
-        byte_limiter: bounds what is read at once.
+        byte_limiter: bounds the bytes read at once.
         aggregate_filename: of the msgpack file of old items.
         fills_missing: chunks that are not stored are zeros.
     """
@@ -188,7 +188,7 @@ def check_absolute(path: str) -> None:
 def arrays_at(
     source: Source, byte_limiter: ByteLimiter | None = None
 ) -> ArraysAt:
-    """Where the item's arrays are looked for."""
+    """The place where the item's arrays are looked for."""
     return ArraysAt(
         path=source.path,
         use_ocdbt=True if source.use_ocdbt else None,
@@ -243,7 +243,7 @@ def _read(
 def stored_item(
     source: Source, options: RestoreOptions | None = None
 ) -> StoredItem:
-    """What handlers are told of every parameter of the item."""
+    """The facts that handlers get about every parameter of the item."""
     return StoredItem(
         as_path(source.directory),
         source.use_ocdbt,

@@ -38,7 +38,7 @@ def value_metadata_tree_json(
     Args:
         item: the tree.
         typestr_of: the text of a leaf's type.
-        write_shape_of: what is recorded of a leaf's shards, in elements.
+        write_shape_of: the recorded shape of a leaf's shards, in elements.
     """
 
     def entry(value: Any) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """Signals that handlers may wait for before they write.
 
-A save says which signals will come, under a key of its own; whoever writes in
-the background waits for these. They go through the key-value store of
-`jax.distributed`, or one in this process where there is none.
+A save says which signals will come, under a key of its own; a handler that
+writes in the background waits for these. They go through the key-value store of
+`jax.distributed`, or one in this process if there is none.
 
 Units: seconds.
 """
@@ -21,7 +21,7 @@ _DONE = "signal_action_success"
 
 
 class HandlerAwaitableSignal(enum.Enum):
-    """What a handler can wait for.
+    """A signal that a handler can wait for.
 
     Attributes:
         AWAITABLE_SIGNALS_CONTRACT: no signal: the list of those that come.

@@ -1,4 +1,4 @@
-"""A handler of jax.Arrays of which one replica reads for all."""
+"""A handler of jax.Arrays that lets one replica read for all."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A step that stays while somebody reads it, whoever deletes the original.
+"""A step that stays while somebody reads it, even if the original is deleted.
 
-The files are linked where the file system can, else copied: those of a
-committed step never change.
+The files are linked if the file system can, else copied: files of a committed
+step never change.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def create_snapshot(source: str, snapshot: str) -> None:
         )
     if not os.path.exists(source):
         raise ValueError(f"Snapshot source does not exist: {source}'.")
-    # Whoever finds the snapshot finds all of it.
+    # The rename makes the snapshot appear whole.
     unfinished = f"{snapshot}.pending_{uuid.uuid4().hex}"
     try:
         _copy_tree(source, unfinished)

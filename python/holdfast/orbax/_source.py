@@ -1,7 +1,7 @@
-"""What lies in an item's directory: its leaves and how to read them.
+"""The contents of an item's directory: its leaves and how to read them.
 
-Opening reads metadata only. Items with `_METADATA` or the old msgpack file
-have a tree; of others only the arrays are known, by name.
+Opening reads metadata only. Items with `_METADATA` or the old msgpack file have
+a tree; for other items only the arrays are known, by name.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class StoredLeaf:
         names: the keys.
         checkpoint: the open checkpoint.
         index: in that checkpoint's leaves.
-        info: what the checkpoint knows of it.
+        info: the checkpoint's metadata of it.
         value_type: as recorded; "" when nothing is.
         skip_deserialize: as recorded.
     """

@@ -53,7 +53,8 @@ from holdfast.orbax.multihost import process_index
 class NumpyHandler(TypeHandler):
     """Stores numpy arrays; the first process writes them."""
 
-    # What a leaf becomes when the engine reads it for this handler.
+    # The kind of value that a leaf becomes when the engine reads it for this
+    # handler.
     KIND = Kind.NUMPY
 
     def __init__(

@@ -111,7 +111,7 @@ def build_step_metadatas(
     step_paths: Iterable[Any],
     build_metadata: Callable[[Any], MetadataT | None],
 ) -> Iterator[MetadataT]:
-    """What `build_metadata` makes of the paths, without what is None."""
+    """The results of `build_metadata` for the paths, except for None."""
     for path in step_paths:
         metadata = build_metadata(path)
         if metadata is not None:
@@ -159,7 +159,7 @@ class _StandardNameFormat(NameFormat):
         return self._find_all(base_path)
 
     def _find_once_for_all(self, base_path: PathLike) -> list[Metadata]:
-        """What the first process finds, on all of them."""
+        """The steps that the first process finds, on all of them."""
         found = []
         if process_index() == 0:
             found = [metadata.step for metadata in self._find_all(base_path)]
@@ -314,7 +314,7 @@ def composite_name_format(
         read_name_formats: names that are found, the preferred one first.
 
     Raises:
-        ValueError: what is written would not be found.
+        ValueError: steps with the written name would not be found.
     """
     return _CompositeNameFormat(write_name_format, read_name_formats)
 

@@ -208,8 +208,8 @@ def flat_dict(serialized: Any) -> FlatDict:
 def difference(a: Any, b: Any) -> Any | None:
     """Where two serialized trees differ in structure; None: nowhere.
 
-    A tree like `a` with a `Diff` at each difference; of dicts only the keys
-    that differ, of lists None for elements that do not.
+    A tree like `a` with a `Diff` at each difference; a dict keeps only the keys
+    that differ, and a list has None for elements that do not.
     """
     kind = type(a)
     a_is_node = kind in (dict, list) and bool(a)

@@ -1,4 +1,4 @@
-"""Which stored leaves a restore with transforms reads, and how.
+"""Decides which stored leaves a restore with transforms reads, and how.
 
 Pure: decided from keys alone, before anything is read. The rules run backwards
 here, from the keys of the caller's item to the keys of the checkpoint.
@@ -112,7 +112,7 @@ class _Rule:
             self._error = error
 
     def input_args(self, key: str) -> Any | None:
-        """What `multi_value_fn_input_args` has for this original key.
+        """The entry of `multi_value_fn_input_args` for this original key.
 
         Raises:
             ValueError: the transform cannot say.
@@ -170,7 +170,7 @@ def transform_restored(
     transforms: Any,
     default_to_original: bool,
 ) -> Any:
-    """The item's tree, made of what was restored.
+    """The item's tree, made of the restored leaves.
 
     Args:
         item: the tree that is wanted.

@@ -1,10 +1,10 @@
-"""Removing steps without making anybody wait, or half of one visible.
+"""Removes steps without making anybody wait and without showing half of one.
 
 A step that is to go is renamed first, into `<root>/.holdfast_trash/`, which no
-reader takes for a step, and removed on a thread of its own afterwards. What a
-program that ended too early has left there is removed by the next one. In a
-bucket, where nothing can be renamed, its marker is removed first; what is left
-of it then is a checkpoint that was never committed.
+reader takes for a step, and removed on a thread of its own afterwards. The next
+program removes what one that ended too early has left there. In a bucket, where
+nothing can be renamed, the step's marker is removed first; the rest then looks
+like a checkpoint that was never committed.
 
 Units: none. Errors: OSError where a step cannot be renamed; removing is tried
 again later.
@@ -36,7 +36,7 @@ class Remover:
         """Starts nothing.
 
         Args:
-            thread_count: at most so many directories at once.
+            thread_count: at most this many directories at once.
         """
         self._thread_count = max(1, thread_count)
         self._paths: collections.deque[str] = collections.deque()
@@ -94,8 +94,8 @@ def remove_entry(path: str) -> None:
 def move_to_trash(root: str, paths: Iterable[str]) -> list[str]:
     """Renames directories of a root into its trash, durably.
 
-    A bucket cannot rename: there a step loses its marker, by which it is one no
-    longer, and stays where it is.
+    A bucket cannot rename: there a step loses its marker, so that it is no
+    longer a step, and stays where it is.
 
     Args:
         root: the directory of the steps.
@@ -117,7 +117,7 @@ def move_to_trash(root: str, paths: Iterable[str]) -> list[str]:
 
 
 def leftovers(root: str) -> list[str]:
-    """What a program has left in the trash of a root before it was removed."""
+    """The directories that an earlier program left in the trash of a root."""
     if _files.is_url(root):
         return []
     try:

@@ -53,7 +53,7 @@ class TypeHandler(abc.ABC):
         infos: Sequence[ParamInfo],
         args: Sequence[SaveArgs] | None = None,
     ) -> Sequence[CommitFuture]:
-        """Takes what it needs of the values, and begins to write them.
+        """Takes all that it needs from the values, and begins to write them.
 
         Args:
             values: n leaves.
@@ -97,7 +97,7 @@ class TypeHandler(abc.ABC):
 
 
 class TypeHandlerRegistry(Protocol):
-    """Which handler serves which type; the first match counts."""
+    """The handlers of types; the first match counts."""
 
     def add(
         self,
@@ -124,7 +124,7 @@ class SerializationStatusCallback(Protocol):
     """Told of each array on its way; may be called from any thread."""
 
     def key_priority(self, keypath: Any) -> TransferPriority:
-        """How the array at `keypath` is prioritized."""
+        """The priority of the array at `keypath`."""
 
     def on_transfer_start(self, keypath: Any) -> None:
         """Reserved; not called."""

@@ -144,7 +144,7 @@ def standard_registry() -> _TypeHandlerRegistryImpl:
 
 
 GLOBAL_TYPE_HANDLER_REGISTRY: TypeHandlerRegistry = standard_registry()
-# What it was before anybody registered anything.
+# The registry as it was before anybody registered anything.
 STANDARD_TYPE_HANDLER_REGISTRY: TypeHandlerRegistry = standard_registry()
 
 

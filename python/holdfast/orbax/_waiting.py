@@ -28,7 +28,7 @@ _TIMED_OUT = -1
 def get_snapshot_dir_from_step_dir(
     step_dir: PathLike, snapshot_dir: PathLike | None = None
 ) -> Any:
-    """Where the snapshot of a step is.
+    """The path of the snapshot of a step.
 
     Args:
         step_dir: the step's directory.
@@ -42,7 +42,7 @@ def get_snapshot_dir_from_step_dir(
 
 @contextlib.contextmanager
 def _maybe_without(ignore_errors: bool | None, what: str) -> Iterator[None]:
-    """Lets what has gone be gone."""
+    """Ignores that a step or a snapshot is already gone."""
     try:
         yield
     except FileNotFoundError:
