@@ -134,7 +134,7 @@ Result<LoadResult> LoadTree(const OpenedCheckpoint& checkpoint,
   Run run(options.run, RequestsInFlight(targets));
   HF_ASSIGN_OR_RETURN(RestorePlan plan, PlanRestore(std::move(targets), run));
   const uint64_t wanted_bytes = WantedBytes(plan.targets);
-  HF_RETURN_IF_ERROR(CheckMemoryFor(wanted_bytes));
+  HF_RETURN_IF_ERROR(MemoryNeed().Add(wanted_bytes));
   HF_RETURN_IF_ERROR(AllocateArrays(loads, plan.targets));
   result.stats.plan_seconds = watch.Lap();
   run.StartPhase("read", wanted_bytes);

@@ -50,19 +50,17 @@ DType DTypeOfRead(const ParamArrays& params, const BoxRead& read) {
 }
 
 Status CheckMemory(const ParamArrays& params, std::span<const BoxRead> reads) {
-  uint64_t byte_count = 0;
-  const uint64_t physical_bytes = PhysicalMemoryBytes();
+  MemoryNeed need;
   for (const BoxRead& read : reads) {
-    const uint64_t element_bytes = DTypeBytes(DTypeOfRead(params, read));
-    const uint64_t element_count = ElementCount(read.box.shape);
-    if (element_count > physical_bytes / element_bytes) {
-      byte_count = physical_bytes;
+    uint64_t byte_count = DTypeBytes(DTypeOfRead(params, read));
+    if (__builtin_mul_overflow(byte_count, ElementCount(read.box.shape),
+                               &byte_count)) {
+      byte_count = UINT64_MAX;
     }
-    byte_count += element_count * element_bytes;
-    if (byte_count <= physical_bytes) continue;
-    return ResourceExhaustedError("param " + params.leaf(read.param).info.name +
-                                  ": shape " + ShapeToString(read.box.shape) +
-                                  " takes more memory than the machine has");
+    const Status fits = need.Add(byte_count);
+    if (fits.ok()) continue;
+    return fits.WithContext("param " + params.leaf(read.param).info.name +
+                            ": shape " + ShapeToString(read.box.shape));
   }
   return Status();
 }

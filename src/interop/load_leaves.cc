@@ -22,7 +22,6 @@ class LeafLoader {
   Result<LoadResult> Load() {
     Stopwatch watch;
     HF_RETURN_IF_ERROR(Select());
-    HF_RETURN_IF_ERROR(CheckMemoryFor(wanted_bytes_));
     HF_RETURN_IF_ERROR(Allocate());
     HF_ASSIGN_OR_RETURN(Stats stats,
                         checkpoint_.ReadInto(requests_, options_.run));
@@ -42,10 +41,6 @@ class LeafLoader {
   }
 
  private:
-  static bool HasElements(const LeafInfo& leaf) {
-    return leaf.kind == ValueKind::kArray || leaf.kind == ValueKind::kScalar;
-  }
-
   Status Select() {
     std::vector<std::string_view> names;
     for (size_t i = 0; i < leaves_.size(); ++i) {
@@ -54,7 +49,8 @@ class LeafLoader {
       if (!IsSelected(options_.names, leaf.name)) continue;
       HF_RETURN_IF_ERROR(leaf.problem);
       selected_.push_back(i);
-      if (HasElements(leaf)) wanted_bytes_ += leaf.decoded_bytes;
+      if (!HasElements(leaf.kind)) continue;
+      HF_RETURN_IF_ERROR(need_.Add(leaf.decoded_bytes));
     }
     return CheckNamesExist(options_.names, names);
   }
@@ -63,7 +59,7 @@ class LeafLoader {
     for (const size_t i : selected_) {
       const LeafInfo& leaf = leaves_[i];
       Array& array = arrays_.emplace_back();
-      if (!HasElements(leaf)) continue;
+      if (!HasElements(leaf.kind)) continue;
       HF_ASSIGN_OR_RETURN(array, Array::Allocate(*leaf.dtype, leaf.shape));
       requests_.push_back(
           {i, Shape(leaf.shape.size(), 0), array.mutable_view()});
@@ -126,7 +122,7 @@ class LeafLoader {
   std::vector<Array>
       arrays_;  // as selected_; empty where there are no elements
   std::vector<ReadRequest> requests_;
-  uint64_t wanted_bytes_ = 0;
+  MemoryNeed need_;
 };
 
 }  // namespace

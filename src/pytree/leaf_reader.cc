@@ -97,14 +97,7 @@ class Reader {
     HF_ASSIGN_OR_RETURN(const DType dtype,
                         ResultDType(*leaf.dtype, RestoreDType(request.args)));
     HF_ASSIGN_OR_RETURN(Array array, Array::Allocate(dtype, std::move(shape)));
-    byte_count_ += array.byte_count();
-    const uint64_t physical_bytes = PhysicalMemoryBytes();
-    if (byte_count_ > physical_bytes) {
-      return ResourceExhaustedError(
-          "restore: the tensors take more memory than the machine has (got " +
-          std::to_string(physical_bytes) + " bytes, want at least " +
-          std::to_string(byte_count_) + "); restore fewer leaves");
-    }
+    HF_RETURN_IF_ERROR(need_.Add(array.byte_count()));
     return array;
   }
 
@@ -221,7 +214,7 @@ class Reader {
   std::vector<ReadRequest> reads_;
   std::vector<HandlerBatch> batches_;
   std::vector<std::function<Status()>> finishers_;  // after the reads
-  uint64_t byte_count_ = 0;
+  MemoryNeed need_;
 };
 
 }  // namespace

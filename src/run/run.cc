@@ -25,13 +25,16 @@ uint64_t PhysicalMemoryBytes() {
          sysconf(_SC_PAGE_SIZE);
 }
 
-Status CheckMemoryFor(uint64_t byte_count) {
+Status MemoryNeed::Add(uint64_t byte_count) {
   const uint64_t physical_bytes = PhysicalMemoryBytes();
-  if (byte_count <= physical_bytes) return Status();
+  if (__builtin_add_overflow(byte_count_, byte_count, &byte_count_)) {
+    byte_count_ = UINT64_MAX;
+  }
+  if (byte_count_ <= physical_bytes) return Status();
   return ResourceExhaustedError(
-      "load: the tensors take more memory than the machine has (got " +
-      std::to_string(physical_bytes) + " bytes, want " +
-      std::to_string(byte_count) + "); load fewer leaves by name");
+      "the tensors take more memory than the machine has (got " +
+      std::to_string(physical_bytes) + " bytes, want at least " +
+      std::to_string(byte_count_) + "); read fewer leaves at a time");
 }
 
 Run::Run(const RunOptions& options, int requests_in_flight)

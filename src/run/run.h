@@ -53,9 +53,15 @@ class Run {
 
 // The memory of the machine: no array can be larger. Units: bytes.
 uint64_t PhysicalMemoryBytes();
-// ResourceExhausted when tensors of this many bytes take more memory than the
-// machine has.
-Status CheckMemoryFor(uint64_t byte_count);
+// How much memory the tensors of a call take, one after the other.
+class MemoryNeed {
+ public:
+  // ResourceExhausted when all that was added takes more than the machine has.
+  Status Add(uint64_t byte_count);
+
+ private:
+  uint64_t byte_count_ = 0;
+};
 
 // Seconds since construction or the last Lap.
 class Stopwatch {

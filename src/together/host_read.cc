@@ -124,16 +124,9 @@ Status HostRead::SetWanted(std::vector<std::string> lists,
 }
 
 Status HostRead::Plan() {
-  uint64_t total_bytes = 0;
-  const uint64_t memory_bytes = PhysicalMemoryBytes();
+  MemoryNeed need;  // of all ranks of the host
   for (const Slot& slot : slots_) {
-    const uint64_t byte_count = MemoryBytesOf(slot.wanted);
-    total_bytes += std::min(byte_count, memory_bytes + 1);
-    if (total_bytes <= memory_bytes) continue;
-    return ResourceExhaustedError(
-        "read: the arrays that the ranks of this host want take more memory "
-        "than it has (got " +
-        std::to_string(memory_bytes) + " bytes); read fewer leaves at a time");
+    HF_RETURN_IF_ERROR(need.Add(MemoryBytesOf(slot.wanted)));
   }
   for (size_t first = 0; first < slots_.size();) {
     size_t last = first + 1;
