@@ -7,8 +7,9 @@
 
 #include "base/no_throw.h"
 #include "base/status_macros.h"
+#include "checkpoint/restore/extent_read.h"
 #include "checkpoint/restore/leaf_request.h"
-#include "interop/extent_read.h"
+#include "checkpoint/restore/restore.h"
 #include "run/run.h"
 #include "tensor/box_index.h"
 #include "tensor/copy.h"
@@ -17,9 +18,6 @@
 namespace holdfast {
 namespace {
 
-// What one worker reads at a time: enough that a call costs nothing, and little
-// enough that all have work.
-constexpr uint64_t kJobBytesMax = uint64_t{8} << 20;
 // What a leaf may be larger than its file (strides of zero).
 constexpr uint64_t kRepeatedBytesMax = uint64_t{64} << 20;
 
@@ -78,9 +76,7 @@ class Check {
 };
 
 struct CheckedLeaf {
-  std::vector<Extent> extents;
-  std::unique_ptr<const BoxIndex> boxes;  // when there are several
-  std::shared_ptr<const ArrayReader> reader;
+  RawArray raw;                  // of arrays and scalars
   std::unique_ptr<Check> check;  // null: there is none
   std::string text;
   std::function<Result<std::string>()> read_text;
@@ -133,14 +129,7 @@ class LeafChecker {
   FileSizes sizes_;
 };
 
-// A part of one request that one worker does.
-struct Job {
-  const ReadRequest* request = nullptr;
-  const Extent* extent = nullptr;  // null: the leaf's reader
-  Box box;                         // of the leaf
-};
-
-class ExtentCheckpoint final : public Checkpoint {
+class ExtentCheckpoint final : public Checkpoint, private ArrayHome {
  public:
   ExtentCheckpoint(CheckpointInfo info, std::shared_ptr<Store> store)
       : store_(std::move(store)) {
@@ -158,16 +147,31 @@ class ExtentCheckpoint final : public Checkpoint {
     Stopwatch watch, total;
     Stats stats;
     Run run(options, store_->requests_in_flight());
-    std::vector<Job> jobs;
-    for (const ReadRequest& request : requests) {
-      HF_RETURN_IF_ERROR(PlanRequest(request, JobBytes(run), jobs, stats));
-    }
-    std::stable_sort(jobs.begin(), jobs.end(), ComesBefore);
-    stats.plan_seconds = watch.Lap();
     HF_RETURN_IF_ERROR(CheckLeaves(requests, run));
-    HF_RETURN_IF_ERROR(RunJobs(jobs, run, stats));
-    stats.transfer_seconds = watch.Lap();
-    stats.in_flight_bytes_peak = run.budget().peak_bytes();
+    std::vector<RestoreTarget> targets;
+    for (const ReadRequest& request : requests) {
+      const LeafInfo& info = infos_[request.leaf];
+      const CheckedLeaf& leaf = leaves_[request.leaf];
+      const bool is_in_file =
+          !leaf.raw.extents.empty() || leaf.raw.reader != nullptr;
+      if (info.kind == ValueKind::kScalar && !is_in_file) {
+        HF_RETURN_IF_ERROR(CopyScalar(info, leaf, request.target));
+        stats.decoded_bytes += leaf.text.size();
+        continue;
+      }
+      targets.push_back({this,
+                         {info.name, "", nullptr, &leaf.raw},
+                         request.origin,
+                         request.target});
+    }
+    std::stable_sort(targets.begin(), targets.end(),
+                     [](const RestoreTarget& a, const RestoreTarget& b) {
+                       return std::less<>()(a.array.raw, b.array.raw);
+                     });
+    HF_ASSIGN_OR_RETURN(RestorePlan plan, PlanRestore(std::move(targets), run));
+    stats.plan_seconds = watch.Lap();
+    run.StartPhase("read", WantedBytes(plan.targets));
+    HF_RETURN_IF_ERROR(Restore(std::move(plan), run, stats));
     stats.total_seconds = total.Lap();
     return stats;
   }
@@ -178,6 +182,11 @@ class ExtentCheckpoint final : public Checkpoint {
   }
 
  private:
+  Store& array_store() const override { return *store_; }
+  // What these formats keep of checksums covers a leaf: CheckLeaves.
+  ByteCheck byte_check() const override { return ByteCheck::kByCodecAlone; }
+  bool refuses_missing_chunks() const override { return true; }
+
   void AddLeaf(ExtentLeaf leaf, LeafChecker& checker) {
     LeafInfo& info = leaf.info;
     CheckedLeaf checked;
@@ -185,11 +194,13 @@ class ExtentCheckpoint final : public Checkpoint {
       info.problem = checker.Check(info, leaf.extents);
     }
     if (info.problem.ok() && leaf.extents.size() > 1) {
-      info.problem = IndexExtents(info, leaf.extents, checked);
+      info.problem = IndexExtents(info, leaf.extents, checked.raw);
     }
     Describe(leaf);
-    checked.extents = std::move(leaf.extents);
-    checked.reader = std::move(leaf.reader);
+    checked.raw.dtype = info.dtype.value_or(DType::kUint8);
+    checked.raw.shape = info.shape;
+    checked.raw.extents = std::move(leaf.extents);
+    checked.raw.reader = std::move(leaf.reader);
     if (leaf.check) {
       checked.check = std::make_unique<Check>(std::move(leaf.check));
     }
@@ -201,11 +212,11 @@ class ExtentCheckpoint final : public Checkpoint {
 
   static Status IndexExtents(const LeafInfo& info,
                              const std::vector<Extent>& extents,
-                             CheckedLeaf& checked) {
+                             RawArray& raw) {
     std::vector<Box> boxes;
     for (const Extent& extent : extents) boxes.push_back(extent.box);
-    checked.boxes = std::make_unique<const BoxIndex>(std::move(boxes));
-    const Status disjoint = checked.boxes->CheckDisjoint(info.shape);
+    raw.boxes = std::make_unique<const BoxIndex>(std::move(boxes));
+    const Status disjoint = raw.boxes->CheckDisjoint(info.shape);
     if (disjoint.ok()) return disjoint;
     return DataLossError("leaf " + info.name + ": " +
                          std::string(disjoint.message()));
@@ -238,63 +249,10 @@ class ExtentCheckpoint final : public Checkpoint {
     }
   }
 
-  static uint64_t JobBytes(Run& run) {
-    const uint64_t budget_bytes = run.budget().bytes_max();
-    if (budget_bytes == 0) return kJobBytesMax;
-    const uint64_t share = budget_bytes / (2 * run.executor().thread_count());
-    return std::clamp<uint64_t>(share, 16, kJobBytesMax);
-  }
-
-  static bool ComesBefore(const Job& a, const Job& b) {
-    if (a.extent == nullptr || b.extent == nullptr) {
-      return a.extent == nullptr && b.extent != nullptr;  // the slow ones first
-    }
-    return std::tie(a.extent->file, a.extent->offset) <
-           std::tie(b.extent->file, b.extent->offset);
-  }
-
-  Status PlanRequest(const ReadRequest& request, uint64_t job_bytes,
-                     std::vector<Job>& jobs, Stats& stats) const {
-    const LeafInfo& info = infos_[request.leaf];
-    const Box box{request.origin, request.target.shape};
-    const int64_t wanted_count = ElementCount(box.shape);
-    const CheckedLeaf& leaf = leaves_[request.leaf];
-    const size_t element_bytes = DTypeBytes(*info.dtype);
-    stats.decoded_bytes += wanted_count * element_bytes;
-    if (leaf.reader != nullptr) {
-      jobs.push_back({&request, nullptr, box});
-      return Status();
-    }
-    if (leaf.extents.empty() && info.kind == ValueKind::kScalar) {
-      return CopyScalar(info, leaf, request.target);
-    }
-    int64_t found_count = 0;
-    const auto add = [&](const Extent& extent, const Box& common) {
-      found_count += ElementCount(common.shape);
-      for (Box& part : CutBox(common, ExtentStrides(extent, element_bytes),
-                              element_bytes, job_bytes)) {
-        jobs.push_back({&request, &extent, std::move(part)});
-      }
-    };
-    if (leaf.boxes != nullptr) {
-      leaf.boxes->ForEachOverlap(box, [&](size_t i, const Box& common) {
-        add(leaf.extents[i], common);
-      });
-    } else if (!leaf.extents.empty()) {
-      const auto common = Intersect(leaf.extents[0].box, box);
-      if (common) add(leaf.extents[0], *common);
-    }
-    if (found_count == wanted_count) return Status();
-    return DataLossError("leaf " + info.name + ": " +
-                         std::to_string(wanted_count - found_count) +
-                         " elements of " + BoxToString(box) +
-                         " are in no file");
-  }
-
   bool NeedsCheck(const ReadRequest& request) const {
     const CheckedLeaf& leaf = leaves_[request.leaf];
     const bool is_whole = request.target.shape == infos_[request.leaf].shape;
-    return leaf.check != nullptr && !(is_whole && leaf.reader != nullptr);
+    return leaf.check != nullptr && !(is_whole && leaf.raw.reader != nullptr);
   }
 
   Status CheckLeaves(const std::vector<ReadRequest>& requests, Run& run) const {
@@ -325,83 +283,6 @@ class ExtentCheckpoint final : public Checkpoint {
     ConvertStrided({*info.dtype, leaf.text.data(), target.shape,
                     Shape(target.shape.size(), 0)},
                    target);
-    return Status();
-  }
-
-  Status RunJobs(const std::vector<Job>& jobs, Run& run, Stats& stats) const {
-    run.StartPhase("read", stats.decoded_bytes);
-    std::vector<ExtentScratch> scratch(run.executor().thread_count());
-    std::vector<uint64_t> read_bytes(scratch.size());
-    HF_RETURN_IF_ERROR(run.executor().ParallelFor(
-        jobs.size(),
-        [&](size_t i, int worker) {
-          return RunJob(jobs[i], run, scratch[worker], read_bytes[worker]);
-        },
-        &run.cancel()));
-    for (const uint64_t bytes : read_bytes) stats.stored_bytes += bytes;
-    stats.chunk_count += jobs.size();
-    return Status();
-  }
-
-  Status RunJob(const Job& job, Run& run, ExtentScratch& scratch,
-                uint64_t& read_bytes) const {
-    const LeafInfo& info = infos_[job.request->leaf];
-    const Status status =
-        job.extent != nullptr
-            ? RunExtentJob(job, *info.dtype, run, scratch, read_bytes)
-            : RunReaderJob(job, *info.dtype, run, scratch, read_bytes);
-    if (!status.ok()) return status.WithContext("leaf " + info.name);
-    return status;
-  }
-
-  static ArrayView TargetOf(const Job& job, const Box& box) {
-    return Subview(job.request->target, Relative(box, job.request->origin));
-  }
-
-  Status RunExtentJob(const Job& job, DType dtype, Run& run,
-                      ExtentScratch& scratch, uint64_t& read_bytes) const {
-    const ExtentRead read{job.extent, dtype, job.box, TargetOf(job, job.box)};
-    const uint64_t job_bytes = JobBytes(run);
-    ByteBudget::Lease lease;
-    if (!ReadsInPlace(read)) {
-      const bool swaps = job.extent->is_big_endian;
-      lease = run.budget().Acquire(swaps ? 2 * job_bytes : job_bytes);
-    }
-    HF_ASSIGN_OR_RETURN(
-        const uint64_t bytes,
-        ReadExtentBox(*store_, read, job_bytes, scratch, run.cancel()));
-    read_bytes += bytes;
-    run.AddDone(ElementCount(job.box.shape) * DTypeBytes(dtype));
-    return Status();
-  }
-
-  // Piece after piece in C order, as a stream gives them.
-  Status RunReaderJob(const Job& job, DType dtype, Run& run,
-                      ExtentScratch& scratch, uint64_t& read_bytes) const {
-    const ArrayReader& reader = *leaves_[job.request->leaf].reader;
-    const size_t element_bytes = DTypeBytes(dtype);
-    const uint64_t job_bytes = JobBytes(run);
-    const bool changes =
-        job.request->target.dtype != dtype || dtype == DType::kBool;
-    ByteBudget::Lease lease;
-    if (changes) lease = run.budget().Acquire(job_bytes);
-    for (const Box& part : RowPieces(job.box, element_bytes, job_bytes)) {
-      HF_RETURN_IF_ERROR(run.cancel().Check());
-      const uint64_t bytes = ElementCount(part.shape) * element_bytes;
-      const ArrayView target = TargetOf(job, part);
-      if (!changes) {
-        HF_RETURN_IF_ERROR(reader.Read(part.origin, target));
-      } else {
-        scratch.span.Reserve(bytes);
-        const ArrayView piece{dtype, scratch.span.data(), part.shape,
-                              ContiguousStrides(part.shape, element_bytes)};
-        HF_RETURN_IF_ERROR(reader.Read(part.origin, piece));
-        ClearUnusedBits(dtype, piece.data, bytes);
-        ConvertStrided(piece, target);
-      }
-      read_bytes += bytes;
-      run.AddDone(bytes);
-    }
     return Status();
   }
 

@@ -16,23 +16,12 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/restore/raw_array.h"
 #include "holdfast/checkpoint.h"
 #include "holdfast/tree.h"
 #include "storage/store.h"
-#include "tensor/box.h"
 
 namespace holdfast {
-
-// Elements of one box of a leaf, little endian unless `is_big_endian`.
-struct Extent {
-  Box box;
-  std::string file;     // relative path in the directory: the store's key
-  uint64_t offset = 0;  // of the box's first element, in bytes
-  // Between the box's elements in the file, in bytes, none negative. Empty: C
-  // order without gaps.
-  Shape strides;
-  bool is_big_endian = false;
-};
 
 // A leaf, and where its value is. LeafInfo: `name`, `key`, `key_is_sequence`,
 // `kind` and what applies of the rest; an empty chunk_shape of an array becomes

@@ -10,7 +10,7 @@
 #include <numeric>
 #include <random>
 
-#include "interop/extent_read.h"
+#include "checkpoint/restore/extent_read.h"
 #include "storage/memory_store.h"
 #include "tensor/copy.h"
 

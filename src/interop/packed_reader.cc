@@ -1,7 +1,7 @@
 #include "interop/packed_reader.h"
 
 #include "base/status_macros.h"
-#include "interop/extent_read.h"
+#include "checkpoint/restore/extent_read.h"
 #include "tensor/box.h"
 
 namespace holdfast {

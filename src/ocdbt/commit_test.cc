@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "ocdbt/database_test_util.h"
-#include "storage/fault_store.h"
+#include "twins/fault_store.h"
 
 namespace holdfast::ocdbt {
 namespace {

@@ -1,6 +1,7 @@
 // ArrayHome: where the arrays of one place lie, and what is promised of their
 // bytes; ReadableArray: one of them. An Item is a home, and so is whatever else
-// keeps zarr arrays: a Megatron checkpoint, the key-value store of a spec.
+// keeps arrays: a Megatron checkpoint, the key-value store of a spec, the files
+// of a foreign format.
 //
 // Thread-safety: const methods from any thread. Ownership: a ReadableArray
 // borrows; the home outlives what reads from it.
@@ -11,6 +12,7 @@
 #include <string_view>
 
 #include "checkpoint/restore/array_layout.h"
+#include "checkpoint/restore/raw_array.h"
 #include "storage/store.h"
 
 namespace holdfast {
@@ -23,12 +25,19 @@ enum class ByteCheck : uint8_t {
   kByCodecAlone,
 };
 
+// A zarr array has a layout; any other is raw.
 struct ReadableArray {
   std::string_view name;    // of the leaf, for messages
   std::string_view prefix;  // of its keys in the home's store
   const ArrayLayout* layout = nullptr;
+  const RawArray* raw = nullptr;
 
-  DType dtype() const { return layout->format.metadata.dtype; }
+  DType dtype() const {
+    return raw != nullptr ? raw->dtype : layout->format.metadata.dtype;
+  }
+  const Shape& shape() const {
+    return raw != nullptr ? raw->shape : layout->grid.array_shape;
+  }
   bool operator==(const ReadableArray&) const = default;
 };
 

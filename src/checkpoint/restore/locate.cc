@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "base/status_macros.h"
+#include "checkpoint/restore/extent_read.h"
 #include "tensor/grid.h"
 #include "zarr/read_chunk.h"
 
@@ -90,6 +91,73 @@ Status CheckStoredSize(const PlannedChunk& chunk, const RestoreTarget& target) {
   return zarr::CheckExpansion(stored_bytes, layout.chunk_bytes,
                               layout.codec_count);
 }
+
+// Finds the parts of extents that one target wants of a raw array. A part is
+// what one worker reads at a time: enough that a call costs nothing, and little
+// enough that all have work.
+class RawLocator {
+ public:
+  RawLocator(const RestoreTarget& target, uint32_t target_number,
+             uint32_t group_number, uint64_t part_bytes,
+             std::vector<PlannedChunk>& chunks)
+      : target_(target),
+        raw_(*target.array.raw),
+        target_number_(target_number),
+        group_number_(group_number),
+        part_bytes_(part_bytes),
+        chunks_(chunks) {}
+
+  Status Locate() {
+    const Box box = BoxOfTarget(target_);
+    if (raw_.reader != nullptr) {
+      Add(box).part_bytes = BytesOf(box, target_.array);
+      return Status();
+    }
+    int64_t found_count = 0;
+    raw_.ForEachExtent(box, [&](const Extent& extent, const Box& common) {
+      found_count += ElementCount(common.shape);
+      AddParts(extent, common);
+    });
+    const int64_t missing_count = ElementCount(box.shape) - found_count;
+    if (missing_count == 0) return Status();
+    return DataLossError("leaf " + std::string(target_.array.name) + ": " +
+                         std::to_string(missing_count) + " elements of " +
+                         BoxToString(box) + " are in no file");
+  }
+
+ private:
+  PlannedChunk& Add(Box box) {
+    PlannedChunk& chunk = chunks_.emplace_back();
+    chunk.group = group_number_;
+    chunk.raw_target = target_number_;
+    chunk.box = std::move(box);
+    chunk.location.store = &target_.home->array_store();
+    chunk.location.byte_count = kToEnd;
+    return chunk;
+  }
+
+  void AddParts(const Extent& extent, const Box& common) {
+    const size_t element_bytes = DTypeBytes(raw_.dtype);
+    for (Box& box : CutBox(common, ExtentStrides(extent, element_bytes),
+                           element_bytes, part_bytes_)) {
+      const uint64_t byte_count = BytesOf(box, target_.array);
+      const bool is_plain = IsPlainRange(extent, raw_.dtype, box);
+      PlannedChunk& chunk = Add(std::move(box));
+      chunk.extent = &extent;
+      chunk.location.key = extent.file;
+      chunk.location.offset = OffsetInFile(extent, raw_.dtype, chunk.box);
+      chunk.location.byte_count = byte_count;
+      if (!is_plain) chunk.part_bytes = byte_count;
+    }
+  }
+
+  const RestoreTarget& target_;
+  const RawArray& raw_;
+  const uint32_t target_number_;
+  const uint32_t group_number_;
+  const uint64_t part_bytes_;
+  std::vector<PlannedChunk>& chunks_;
+};
 
 // Finds the chunks of one group of targets.
 class Locator {
@@ -215,15 +283,40 @@ Status CheckChunkCount(std::string_view leaf_name, int64_t chunk_count) {
       "); read it in slices");
 }
 
+namespace {
+
+Status LocateGroup(const std::vector<RestoreTarget>& targets,
+                   const TargetGroup& group, uint32_t group_number, Run& run,
+                   std::vector<PlannedChunk>& chunks) {
+  if (targets[group.first].array.raw == nullptr) {
+    return Locator(targets, group, group_number, run.cancel(), chunks).Locate();
+  }
+  for (size_t i = group.first; i < group.last; ++i) {
+    HF_RETURN_IF_ERROR(RawLocator(targets[i], static_cast<uint32_t>(i),
+                                  group_number, RawPartBytes(run), chunks)
+                           .Locate());
+  }
+  return Status();
+}
+
+}  // namespace
+
+uint64_t RawPartBytes(Run& run) {
+  const uint64_t budget_bytes = run.budget().bytes_max();
+  if (budget_bytes == 0) return kRawPieceBytes;
+  const uint64_t share_bytes =
+      budget_bytes / (2 * run.executor().thread_count());
+  return std::clamp<uint64_t>(share_bytes, 16, kRawPieceBytes);
+}
+
 Result<RestorePlan> PlanRestore(std::vector<RestoreTarget> targets, Run& run) {
   std::vector<TargetGroup> groups = GroupTargets(targets);
   std::vector<std::vector<PlannedChunk>> parts(groups.size());
   HF_RETURN_IF_ERROR(run.executor().ParallelFor(
       groups.size(),
       [&](size_t i, int) {
-        return Locator(targets, groups[i], static_cast<uint32_t>(i),
-                       run.cancel(), parts[i])
-            .Locate();
+        return LocateGroup(targets, groups[i], static_cast<uint32_t>(i), run,
+                           parts[i]);
       },
       &run.cancel()));
   std::vector<PlannedChunk> chunks;

@@ -21,6 +21,9 @@ inline constexpr int64_t kChunkCountMax = int64_t{1} << 22;
 // ResourceExhausted, naming the leaf.
 Status CheckChunkCount(std::string_view leaf_name, int64_t chunk_count);
 
+// What a worker reads of a raw array at a time.
+uint64_t RawPartBytes(Run& run);
+
 // The chunks of all targets, located, each once, and joined into reads; the
 // views of whole arrays are not needed yet. Reads metadata only. DataLoss when
 // an array claims more elements than its stored bytes can hold: call it before

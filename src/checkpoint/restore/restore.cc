@@ -1,12 +1,14 @@
 #include "checkpoint/restore/restore.h"
 
 #include <algorithm>
+#include <atomic>
 #include <mutex>
 #include <tuple>
 
 #include "base/status_macros.h"
 #include "checkpoint/restore/chunk_source.h"
 #include "checkpoint/restore/counted_stores.h"
+#include "checkpoint/restore/extent_read.h"
 #include "tensor/copy.h"
 #include "tensor/grid.h"
 #include "zarr/read_chunk.h"
@@ -39,6 +41,9 @@ class Restorer {
         kept_scratch_bytes_max_(KeptScratchBytesMax(run)),
         workers_(run.executor().thread_count()) {}
 
+  // What readers of raw arrays gave, which no store counts.
+  uint64_t reader_bytes() const { return reader_bytes_; }
+
   Status Execute(size_t read_index, int worker_index) {
     const PlannedRead& read = plan_.reads[read_index];
     Worker& worker = workers_[worker_index];
@@ -61,6 +66,7 @@ class Restorer {
     CodecContext* context = nullptr;
     Buffer encoded;
     Buffer decoded;  // what is then cast, or goes to several targets
+    ExtentScratch extent;
   };
 
   // What idle threads keep is no more than the budget.
@@ -72,7 +78,8 @@ class Restorer {
   }
 
   void Trim(Worker& worker) const {
-    for (Buffer* buffer : {&worker.encoded, &worker.decoded}) {
+    for (Buffer* buffer : {&worker.encoded, &worker.decoded,
+                           &worker.extent.span, &worker.extent.swapped}) {
       if (buffer->size() > kept_scratch_bytes_max_) *buffer = Buffer();
     }
     worker.context->TrimScratch(kept_scratch_bytes_max_);
@@ -100,7 +107,13 @@ class Restorer {
     return *target.array.layout;
   }
   static DType StoredDType(const RestoreTarget& target) {
-    return LayoutOf(target).format.metadata.dtype;
+    return target.array.dtype();
+  }
+  // The first chunk.location.byte_count bytes are its elements in C order.
+  static bool IsRaw(const PlannedChunk& chunk, const RestoreTarget& target) {
+    return chunk.extent != nullptr ||
+           (LayoutOf(target).format.is_raw &&
+            chunk.location.byte_count == LayoutOf(target).chunk_bytes);
   }
 
   // What is to be done with the elements of a chunk.
@@ -120,7 +133,11 @@ class Restorer {
     ChunkUses uses;
     uses.chunk_box = &chunk.box;
     const TargetGroup& group = GroupOf(chunk);
-    if (group.boxes == nullptr && TargetOf(chunk).origin.empty()) {
+    if (TargetOf(chunk).array.raw != nullptr) {
+      uses.count = 1;
+      uses.target = &targets_[chunk.raw_target];
+      uses.is_all = true;
+    } else if (group.boxes == nullptr && TargetOf(chunk).origin.empty()) {
       uses.count = 1;
       uses.target = &TargetOf(chunk);
       uses.is_all = true;
@@ -152,16 +169,14 @@ class Restorer {
   // The target's memory is that of a whole decoded chunk.
   static bool FillsTarget(const PlannedChunk& chunk, const ChunkUses& uses) {
     return uses.is_direct && uses.is_all &&
-           chunk.box.shape == LayoutOf(*uses.target).grid.chunk_shape &&
+           (chunk.extent != nullptr ||
+            chunk.box.shape == LayoutOf(*uses.target).grid.chunk_shape) &&
            IsContiguous(ViewOf(*uses.target, chunk.box));
   }
 
   // The stored bytes are the wanted bytes, in the wanted order.
   static bool ReadsInPlace(const PlannedChunk& chunk, const ChunkUses& uses) {
-    const ArrayLayout& layout = LayoutOf(*uses.target);
-    return layout.format.is_raw &&
-           chunk.location.byte_count == layout.chunk_bytes &&
-           FillsTarget(chunk, uses);
+    return IsRaw(chunk, *uses.target) && FillsTarget(chunk, uses);
   }
 
   Status ReadInPlace(const PlannedChunk& chunk, const ChunkUses& uses) {
@@ -195,6 +210,7 @@ class Restorer {
 
   Status Decode(const PlannedChunk& chunk, const ChunkUses& uses,
                 std::string_view encoded, Worker& worker) {
+    if (chunk.extent != nullptr) return CopyOut(chunk, uses, encoded);
     const Status decoded = uses.is_direct
                                ? DecodeDirect(chunk, uses, encoded, worker)
                                : DecodeToScratch(chunk, uses, encoded, worker);
@@ -208,6 +224,18 @@ class Restorer {
         encoded, Relative(uses.hull(), chunk.box.origin).origin,
         ViewOf(target, uses.hull()), *worker.context));
     run_.AddDone(BytesOf(uses.hull(), target.array));
+    return Status();
+  }
+
+  // Elements of a raw array, which one target wants.
+  Status CopyOut(const PlannedChunk& chunk, const ChunkUses& uses,
+                 std::string_view elements) {
+    const DType dtype = StoredDType(*uses.target);
+    const Shape& shape = chunk.box.shape;
+    ConvertStrided({dtype, elements.data(), shape,
+                    ContiguousStrides(shape, DTypeBytes(dtype))},
+                   ViewOf(*uses.target, chunk.box));
+    run_.AddDone(elements.size());
     return Status();
   }
 
@@ -316,6 +344,7 @@ class Restorer {
   // Bytes of scratch that decoding the chunk takes.
   uint64_t ScratchBytes(const PlannedChunk& chunk,
                         const ChunkUses& uses) const {
+    if (chunk.extent != nullptr) return 0;
     const RestoreTarget& target = TargetOf(chunk);
     const ArrayLayout& layout = LayoutOf(target);
     if (layout.format.is_raw) return 0;
@@ -341,7 +370,9 @@ class Restorer {
       } else if (chunk.location.inline_value) {
         HF_RETURN_IF_ERROR(DecodeInline(chunk, worker));
       } else if (chunk.part_bytes > 0) {
-        HF_RETURN_IF_ERROR(ReadPart(chunk, worker));
+        HF_RETURN_IF_ERROR(TargetOf(chunk).array.raw != nullptr
+                               ? ReadRaw(chunk, worker)
+                               : ReadPart(chunk, worker));
       } else {
         HF_RETURN_IF_ERROR(ReadWholeObject(chunk, worker));
       }
@@ -369,6 +400,55 @@ class Restorer {
       return Status();
     }
     return Failed(chunk, read);
+  }
+
+  // A part of a raw array that is no plain range of a file.
+  Status ReadRaw(const PlannedChunk& chunk, Worker& worker) {
+    const RestoreTarget& target = targets_[chunk.raw_target];
+    if (chunk.extent == nullptr) {
+      const Status read = ReadByReader(chunk, target, worker);
+      return read.WithContext("leaf " + std::string(target.array.name));
+    }
+    const ExtentRead read{chunk.extent, target.array.dtype(), chunk.box,
+                          ViewOf(target, chunk.box)};
+    const uint64_t part_bytes = RawPartBytes(run_);
+    ByteBudget::Lease lease;
+    if (!holdfast::ReadsInPlace(read)) {
+      lease = Acquire(chunk.extent->is_big_endian ? 2 * part_bytes : part_bytes,
+                      worker);
+    }
+    const Result<uint64_t> done = ReadExtentBox(
+        *chunk.location.store, read, part_bytes, worker.extent, run_.cancel());
+    if (!done.ok()) return Failed(chunk, done.status());
+    run_.AddDone(chunk.part_bytes);
+    return Status();
+  }
+
+  // Piece after piece in C order, as a stream gives them.
+  Status ReadByReader(const PlannedChunk& chunk, const RestoreTarget& target,
+                      Worker& worker) {
+    const DType dtype = target.array.dtype();
+    const uint64_t part_bytes = RawPartBytes(run_);
+    const bool changes = target.view.dtype != dtype || dtype == DType::kBool;
+    ByteBudget::Lease lease;
+    if (changes) lease = Acquire(part_bytes, worker);
+    for (const Box& box : RowPieces(chunk.box, DTypeBytes(dtype), part_bytes)) {
+      HF_RETURN_IF_ERROR(run_.cancel().Check());
+      const uint64_t byte_count = BytesOf(box, target.array);
+      const ArrayView view = ViewOf(target, box);
+      if (changes) {
+        HF_ASSIGN_OR_RETURN(const ArrayView piece,
+                            ScratchFor(chunk, box, worker));
+        HF_RETURN_IF_ERROR(target.array.raw->reader->Read(box.origin, piece));
+        ClearUnusedBits(dtype, piece.data, byte_count);
+        ConvertStrided(piece, view);
+      } else {
+        HF_RETURN_IF_ERROR(target.array.raw->reader->Read(box.origin, view));
+      }
+      run_.AddDone(byte_count);
+      reader_bytes_ += byte_count;
+    }
+    return Status();
   }
 
   // Moves only the bytes of the wanted part.
@@ -514,7 +594,7 @@ class Restorer {
       uses.push_back(UsesOf(chunk));
       scratch_bytes = std::max(scratch_bytes, ScratchBytes(chunk, uses.back()));
     }
-    if (uses.size() == 1 &&
+    if (uses.size() == 1 && first.extent == nullptr &&
         run_.budget().WantsPieces(read.byte_count + scratch_bytes)) {
       const Status held = CheckFileHolds(read, first.location);
       if (!held.ok()) return Failed(first, held);
@@ -546,6 +626,7 @@ class Restorer {
   std::vector<AbsentChunk>* const absent_;  // null: nobody asks
   std::mutex absent_mutex_;
   const size_t kept_scratch_bytes_max_;
+  std::atomic<uint64_t> reader_bytes_ = 0;
   std::vector<Worker> workers_;
 };
 
@@ -586,7 +667,8 @@ Status Restore(RestorePlan plan, Run& run, Stats& stats,
   HF_RETURN_IF_ERROR(CheckStillThere(plan.targets));
   HF_RETURN_IF_ERROR(restored);
   stats.transfer_seconds += watch.Lap();
-  stats.stored_bytes += inline_bytes + stores.read_bytes();
+  stats.stored_bytes +=
+      inline_bytes + stores.read_bytes() + restorer.reader_bytes();
   stats.in_flight_bytes_peak = run.budget().peak_bytes();
   if (absent != nullptr) {
     std::sort(absent->begin(), absent->end(),

@@ -7,8 +7,7 @@
 namespace holdfast {
 
 Box BoxOfTarget(const RestoreTarget& target) {
-  if (target.origin.empty())
-    return BoxOf(target.array.layout->grid.array_shape);
+  if (target.origin.empty()) return BoxOf(target.array.shape());
   return {target.origin, target.view.shape};
 }
 
@@ -112,7 +111,9 @@ Status ChunkFailure(const PlannedChunk& chunk, const RestoreTarget& target,
       adds_place && location.store != nullptr && !location.inline_value;
   const std::string place =
       has_place ? location.store->Describe(location.key) : "";
-  const std::string key = ChunkKeyOf(target.array, chunk.box);
+  const std::string key = target.array.raw != nullptr
+                              ? location.key
+                              : ChunkKeyOf(target.array, chunk.box);
   const std::optional<Status> words = target.home->Explain(
       target.array, key,
       has_place ? failure.WithContext("Error reading \"" + place + "\"")

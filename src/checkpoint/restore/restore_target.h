@@ -33,6 +33,10 @@ struct PlannedChunk {
   // Decoded bytes of the part that is wanted and can be read by itself; 0: the
   // whole chunk is read.
   uint64_t part_bytes = 0;
+  // Of a raw array: what it is a part of (null: of what its reader gives), and
+  // the number of the one target that it is for.
+  const Extent* extent = nullptr;
+  uint32_t raw_target = 0;
 };
 
 // The targets [first, last) of one array.

@@ -1,4 +1,4 @@
-#include "interop/extent_read.h"
+#include "checkpoint/restore/extent_read.h"
 
 #include <algorithm>
 #include <cassert>
@@ -113,12 +113,10 @@ class BoxReader {
     return Status();
   }
 
+  // `box` in the extent.
   uint64_t OffsetOf(const Box& box) const {
-    uint64_t offset = read_.extent->offset;
-    for (size_t d = 0; d < box.origin.size(); ++d) {
-      offset += static_cast<uint64_t>(box.origin[d]) * strides_[d];
-    }
-    return offset;
+    return OffsetInFile(*read_.extent, read_.dtype,
+                        Absolute(box, read_.extent->box.origin));
   }
 
   Status ReadBytes(uint64_t offset, char* target, uint64_t byte_count) {
@@ -230,6 +228,37 @@ std::vector<Box> CutBox(const Box& box, const Shape& strides,
   std::vector<Box> parts;
   if (!IsEmpty(box)) CutInto(box, strides, element_bytes, bytes_max, parts);
   return parts;
+}
+
+bool IsPlainRange(const Extent& extent, DType dtype, const Box& box) {
+  const size_t element_bytes = DTypeBytes(dtype);
+  const bool has_plain_bits = DTypeBits(dtype) >= 8 && dtype != DType::kBool;
+  return has_plain_bits && (!extent.is_big_endian || element_bytes == 1) &&
+         LiesAlike(box.shape, ExtentStrides(extent, element_bytes),
+                   ContiguousStrides(box.shape, element_bytes), element_bytes);
+}
+
+uint64_t OffsetInFile(const Extent& extent, DType dtype, const Box& box) {
+  const Shape strides = ExtentStrides(extent, DTypeBytes(dtype));
+  uint64_t offset = extent.offset;
+  for (size_t d = 0; d < strides.size(); ++d) {
+    offset += static_cast<uint64_t>(box.origin[d] - extent.box.origin[d]) *
+              strides[d];
+  }
+  return offset;
+}
+
+void RawArray::ForEachExtent(
+    const Box& box,
+    const std::function<void(const Extent& extent, const Box& common)>& fn)
+    const {
+  if (boxes != nullptr) {
+    boxes->ForEachOverlap(
+        box, [&](size_t i, const Box& common) { fn(extents[i], common); });
+  } else if (!extents.empty()) {
+    const auto common = Intersect(extents[0].box, box);
+    if (common) fn(extents[0], *common);
+  }
 }
 
 bool ReadsInPlace(const ExtentRead& read) {

@@ -17,7 +17,8 @@
 
 #include "base/bytes.h"
 #include "base/cancel.h"
-#include "interop/extent_checkpoint.h"
+#include "checkpoint/restore/raw_array.h"
+#include "storage/store.h"
 
 namespace holdfast {
 
@@ -45,6 +46,12 @@ struct ExtentRead {
   Box box;                      // of the leaf, inside the extent's
   ArrayView target;             // of the box's shape
 };
+
+// True when the elements of a box of the extent, C order, are a range of its
+// file as they are in memory: no gaps, no bytes to swap, no bits to clear.
+bool IsPlainRange(const Extent& extent, DType dtype, const Box& box);
+// Where the first element of a box of the array lies in the extent's file.
+uint64_t OffsetInFile(const Extent& extent, DType dtype, const Box& box);
 
 // True when the whole of the read goes straight into the target's memory.
 bool ReadsInPlace(const ExtentRead& read);
