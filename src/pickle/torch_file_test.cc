@@ -277,7 +277,7 @@ TEST(TorchFileLies, AreRefused) {
   EXPECT_THAT(ReadingTorch({{"a/data.pkl", pickle}, {"a/constants.pkl", ""}}),
               HasSubstr("TorchScript"));
   EXPECT_THAT(ReadTorchFile("not a zip").status().ToString(),
-              HasSubstr("no zip archive"));
+              HasSubstr("not a zip archive"));
 }
 
 TEST(TensorLies, AreRefused) {
