@@ -353,6 +353,8 @@ char* HostRead::FillAddress(size_t slot) {
 }
 
 Status HostRead::ReadMine(Stats& stats) {
+  // A rank that has nothing to read can be cancelled, too.
+  HF_RETURN_IF_ERROR(CancelToken(options_.cancel).Check());
   std::vector<ReadRequest> requests;
   for (const Piece& piece : pieces_) {
     if (readers_[piece.unit] != rank_) continue;

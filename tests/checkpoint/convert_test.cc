@@ -294,8 +294,7 @@ TEST(CheckCopy, FindsWhatDiffers) {
         {{"a", std::move(more)},
          {"w", Tree(Array::FromBytes(DType::kInt32, {100}, values.data()))}});
     EXPECT_TRUE(Save(scratch.path() + "/" + name, tree).ok());
-    return std::move(OpenedCheckpoint::Open(scratch.path() + "/" + name, {}))
-        .value();
+    return OpenCheckpoint(scratch.path() + "/" + name).value();
   };
   const auto source = save("s", Tree("text"));
   const auto text = save("text", Tree("other"));
@@ -313,7 +312,7 @@ TEST(CheckCopy, FindsWhatDiffers) {
   for (size_t i = 0; i < 5; ++i) item.hashes[i] = ElementsHash(zeros);
   const CheckOptions options{.bytes_max = 100};
   EXPECT_EQ(*CheckCopy(*source, *source, {item}, options), 400u);
-  const auto why = [&](const OpenedCheckpoint& target) {
+  const auto why = [&](const Checkpoint& target) {
     const Status status = CheckCopy(*source, target, {item}, options).status();
     EXPECT_EQ(status.code(), StatusCode::kDataLoss);
     return std::string(status.message());

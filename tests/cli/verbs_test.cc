@@ -245,7 +245,7 @@ TEST_F(Verbs, CatNeedsNoNameForASingleLeaf) {
 TEST_F(Verbs, CatRefusals) {
   const Ran missing = RunWords({"cat", "/c", "params.x[0]"});
   EXPECT_EQ(missing.code, 3);
-  EXPECT_THAT(missing.err, HasSubstr("\"params.x\" is not here"));
+  EXPECT_THAT(missing.err, HasSubstr("\"params.x\" is not in /c"));
   EXPECT_THAT(missing.err, HasSubstr("hint: holdfast ls /c lists the names"));
   EXPECT_EQ(RunWords({"cat", "/c", "params.w[9]"}).code, 2);
   EXPECT_EQ(RunWords({"cat", "/c", "params.w[None]"}).code, 2);
