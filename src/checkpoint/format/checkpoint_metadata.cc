@@ -85,32 +85,6 @@ Result<std::optional<int64_t>> TakeTimestamp(const ordered_json& document,
   return std::optional<int64_t>(found->get<int64_t>());
 }
 
-Status TakeComposite(const ordered_json& items, ItemHandlers& handlers) {
-  CompositeHandlers& composite = handlers.emplace<CompositeHandlers>();
-  for (const auto& [name, typestr] : items.items()) {
-    if (!typestr.is_string() && !typestr.is_null()) {
-      return WrongType("item_handlers: " + name, "a string", typestr);
-    }
-    composite.emplace_back(name, std::nullopt);
-    if (typestr.is_string()) {
-      composite.back().second = typestr.get<std::string>();
-    }
-  }
-  return Status();
-}
-
-Status TakeHandlers(const ordered_json& document, ItemHandlers& handlers) {
-  constexpr std::string_view kMember = "item_handlers";
-  const auto found = document.find(kMember);
-  if (found == document.end() || found->is_null()) return Status();
-  if (found->is_object()) return TakeComposite(*found, handlers);
-  if (!found->is_string()) {
-    return WrongType(kMember, "a string or an object", *found);
-  }
-  handlers = found->get<std::string>();
-  return Status();
-}
-
 // Moves the members that are not in `known` into `custom`.
 template <size_t kCount>
 Status FoldUnknown(ordered_json& document,
@@ -142,7 +116,10 @@ Result<ordered_json> ParseObject(std::string_view text) {
 Result<CheckpointMetadata> ParseCheckpoint(std::string_view text) {
   HF_ASSIGN_OR_RETURN(ordered_json document, ParseObject(text));
   CheckpointMetadata metadata;
-  HF_RETURN_IF_ERROR(TakeHandlers(document, metadata.item_handlers));
+  if (const auto found = document.find("item_handlers");
+      found != document.end()) {
+    HF_ASSIGN_OR_RETURN(metadata.item_handlers, ItemHandlersOf(*found));
+  }
   HF_ASSIGN_OR_RETURN(metadata.metrics, TakeObject(document, "metrics"));
   HF_ASSIGN_OR_RETURN(ordered_json performance,
                       TakeObject(document, "performance_metrics"));
@@ -175,6 +152,25 @@ Result<RootMetadata> ParseRoot(std::string_view text) {
 }
 
 }  // namespace
+
+Result<ItemHandlers> ItemHandlersOf(const ordered_json& json) {
+  if (json.is_null()) return ItemHandlers();
+  if (json.is_string()) return ItemHandlers(json.get<std::string>());
+  if (!json.is_object()) {
+    return WrongType("item_handlers", "a string or an object", json);
+  }
+  CompositeHandlers composite;
+  for (const auto& [name, typestr] : json.items()) {
+    if (!typestr.is_string() && !typestr.is_null()) {
+      return WrongType("item_handlers: " + name, "a string", typestr);
+    }
+    composite.emplace_back(name, std::nullopt);
+    if (typestr.is_string()) {
+      composite.back().second = typestr.get<std::string>();
+    }
+  }
+  return ItemHandlers(std::move(composite));
+}
 
 ItemType ItemTypeFromTypestr(std::string_view typestr) {
   constexpr std::string_view kV0Prefix = "orbax.checkpoint.v0._src.";

@@ -13,6 +13,7 @@
 #include "storage/new_file.h"
 #include "storage/path_parts.h"
 #include "tree/utf8.h"
+#include "zarr/format/metadata.h"
 
 namespace holdfast {
 namespace {
@@ -40,16 +41,11 @@ bool IsRootFile(std::string_view path) {
          path == kV1MarkerFile || path == kDigestFile;
 }
 
-bool IsArrayMetadata(std::string_view path) {
-  const std::string_view name = LastPart(path);
-  return name == ".zarray" || name == "zarr.json";
-}
-
 std::set<std::string, std::less<>> ArrayDirectories(
     const std::vector<std::string>& paths) {
   std::set<std::string, std::less<>> directories;
   for (const std::string& path : paths) {
-    if (!IsArrayMetadata(path)) continue;
+    if (!zarr::IsMetadataKey(path)) continue;
     directories.insert(path.substr(0, path.size() - LastPart(path).size()));
   }
   return directories;
@@ -57,7 +53,7 @@ std::set<std::string, std::less<>> ArrayDirectories(
 
 bool IsChunk(std::string_view path,
              const std::set<std::string, std::less<>>& array_directories) {
-  if (IsArrayMetadata(path)) return false;
+  if (zarr::IsMetadataKey(path)) return false;
   for (size_t end = path.rfind('/'); end != std::string_view::npos && end > 0;
        end = path.rfind('/', end - 1)) {
     if (array_directories.contains(path.substr(0, end + 1))) return true;

@@ -7,6 +7,7 @@
 
 #include "base/status_macros.h"
 #include "zarr/format/chunk_key.h"
+#include "zarr/format/metadata.h"
 
 namespace holdfast {
 namespace {
@@ -42,10 +43,6 @@ class Lookup {
   std::unordered_map<std::string_view, size_t> by_prefix_;
 };
 
-bool IsMetadataKey(std::string_view key) {
-  return key.ends_with(".zarray") || key.ends_with("zarr.json");
-}
-
 // The slow way, for an array that is known to be wrong.
 Status Explain(const CoveredArray& array, const Lookup& lookup, size_t number,
                std::span<const std::string_view> keys) {
@@ -53,7 +50,8 @@ Status Explain(const CoveredArray& array, const Lookup& lookup, size_t number,
   std::set<std::string_view> found;
   for (const std::string_view key : keys) {
     const size_t* owner = lookup.Find(key);
-    if (owner == nullptr || *owner != number || IsMetadataKey(key)) continue;
+    if (owner == nullptr || *owner != number || zarr::IsMetadataKey(key))
+      continue;
     if (!zarr::ParseChunkKey(array.layout->format.metadata,
                              key.substr(array.prefix.size()))) {
       return FailedPreconditionError(NameOf(array) + ": \"" + std::string(key) +
@@ -85,7 +83,7 @@ Status CheckChunkCover(std::span<const CoveredArray> arrays,
   const Lookup lookup(arrays);
   std::vector<int64_t> counts(arrays.size(), 0);
   for (const std::string_view key : keys) {
-    if (IsMetadataKey(key)) continue;
+    if (zarr::IsMetadataKey(key)) continue;
     if (const size_t* owner = lookup.Find(key)) ++counts[*owner];
   }
   // As many as there should be, each once, are all of them.

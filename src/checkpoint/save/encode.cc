@@ -140,11 +140,7 @@ class Encoder {
       if (auto view = array.source.Find(box)) elements.view = *std::move(view);
     }
     elements.copy = [&array, box](const Box& part, const ArrayView& target) {
-      Box in_array = part;
-      for (size_t d = 0; d < box.origin.size(); ++d) {
-        in_array.origin[d] += box.origin[d];
-      }
-      return array.source.CopyTo(in_array, target);
+      return array.source.CopyTo(Absolute(part, box.origin), target);
     };
     return elements;
   }

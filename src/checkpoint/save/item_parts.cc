@@ -17,8 +17,7 @@
 #include "checkpoint/save/plan_checksums.h"
 #include "checkpoint/save/value_sink.h"
 #include "distributed/rank_list.h"
-#include "ocdbt/database.h"
-#include "ocdbt/merge.h"
+#include "zarr/format/metadata.h"
 
 namespace holdfast {
 namespace {
@@ -208,7 +207,7 @@ class PartMerger {
     for (const ocdbt::MergeChild& child : children) {
       for (const ocdbt::LeafEntry& entry : child.entries.entries) {
         keys.push_back(entry.key);
-        if (!IsMetadataKey(entry.key)) continue;
+        if (!zarr::IsMetadataKey(entry.key)) continue;
         HF_ASSIGN_OR_RETURN(const Bytes text, ValueOf(child, entry));
         HF_RETURN_IF_ERROR(AddArray(entry.key, text.view(), arrays));
       }
@@ -225,7 +224,7 @@ class PartMerger {
         if (!row.is_node) keys.push_back(row.path);
       }
       for (const FileDigest& row : part.digests.files) {
-        if (!IsMetadataKey(row.path)) continue;
+        if (!zarr::IsMetadataKey(row.path)) continue;
         HF_ASSIGN_OR_RETURN(const Bytes text, store_.Read(row.path));
         HF_RETURN_IF_ERROR(AddArray(row.path, text.view(), arrays));
       }
@@ -235,11 +234,6 @@ class PartMerger {
 
   Status Located(const Status& status) {
     return status.ok() ? status : status.WithContext(store_.Describe(""));
-  }
-
-  static bool IsMetadataKey(std::string_view key) {
-    const std::string_view name = key.substr(key.rfind('/') + 1);
-    return name == ".zarray" || name == "zarr.json";
   }
 
   // In line as a rule; reading it otherwise costs a small read an array.

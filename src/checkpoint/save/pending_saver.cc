@@ -22,21 +22,9 @@ namespace holdfast {
 namespace {
 
 Result<ItemHandlers> ParseHandlers(const std::string& text) {
-  const auto json = nlohmann::ordered_json::parse(text, nullptr, false);
-  if (json.is_null()) return ItemHandlers();
-  if (json.is_string()) return ItemHandlers(json.get<std::string>());
-  CompositeHandlers handlers;
-  bool is_valid = json.is_object();
-  if (is_valid) {
-    for (const auto& [name, typestr] : json.items()) {
-      is_valid = is_valid && (typestr.is_string() || typestr.is_null());
-      handlers.emplace_back(name, std::nullopt);
-      if (typestr.is_string()) {
-        handlers.back().second = typestr.get<std::string>();
-      }
-    }
-  }
-  if (is_valid) return ItemHandlers(std::move(handlers));
+  Result<ItemHandlers> handlers =
+      ItemHandlersOf(nlohmann::ordered_json::parse(text, nullptr, false));
+  if (handlers.ok()) return handlers;
   return InvalidArgumentError(
       "item_handlers_json must be the text of null, a string, or an object of "
       "strings (got " +

@@ -11,6 +11,7 @@
 #include "checkpoint/save/append_sink.h"
 #include "ocdbt/bulk_writer.h"
 #include "ocdbt/merge.h"
+#include "zarr/format/metadata.h"
 
 namespace holdfast {
 namespace {
@@ -211,7 +212,7 @@ class DirectorySink final : public ValueSink {
 
   Status Finish(DigestFile& digests) override {
     for (ValueDigest& row : rows_) {
-      if (row.path.ends_with(".zarray") || row.path.ends_with("zarr.json")) {
+      if (zarr::IsMetadataKey(row.path)) {
         digests.files.push_back(
             {std::move(row.path), row.byte_count, row.crc32c});
       } else {

@@ -276,6 +276,11 @@ std::string_view MetadataKey(int zarr_format) {
   return zarr_format == 2 ? ".zarray" : "zarr.json";
 }
 
+bool IsMetadataKey(std::string_view key) {
+  const std::string_view name = key.substr(key.rfind('/') + 1);
+  return name == MetadataKey(2) || name == MetadataKey(3);
+}
+
 std::vector<int> ChunkPermutation(const ArrayMetadata& metadata) {
   std::vector<int> permutation(metadata.shape.size());
   std::iota(permutation.begin(), permutation.end(), 0);

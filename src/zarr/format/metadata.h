@@ -101,6 +101,8 @@ Result<std::string> SerializeMetadata(const ArrayMetadata& metadata);
 
 // ".zarray" or "zarr.json". REQUIRES: zarr_format is 2 or 3.
 std::string_view MetadataKey(int zarr_format);
+// Whether the last part of a key is one of the two.
+bool IsMetadataKey(std::string_view key);
 
 // All array->array steps of the grid's chunks as one permutation, for v2 order
 // 'F' and v3 transposes alike. Identity when there is none.
