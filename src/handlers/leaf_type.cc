@@ -1,22 +1,9 @@
 #include "base/type_name.h"
 #include "holdfast/orbax/type_handlers.h"
+#include "tree/rebuild.h"
 
 namespace holdfast {
 namespace {
-
-std::string ScalarTypeName(const Scalar& scalar) {
-  if (!scalar.is_python) return "np.number";
-  switch (scalar.dtype) {
-    case DType::kBool:
-      return "bool";
-    case DType::kFloat64:
-      return "float";
-    case DType::kComplex128:
-      return "complex";
-    default:
-      return "int";
-  }
-}
 
 std::string ContainerTypeName(NodeKind kind) {
   switch (kind) {
@@ -36,7 +23,9 @@ std::string LeafTypeName(const Tree& leaf) {
     case LeafKind::kArray:
       return leaf.array_kind() == ArrayKind::kJax ? "jax.Array" : "np.ndarray";
     case LeafKind::kScalar:
-      return ScalarTypeName(leaf.scalar());
+      return leaf.scalar().is_python
+                 ? std::string(PythonNumberClass(leaf.scalar()))
+                 : "np.number";
     case LeafKind::kString:
       return "str";
     case LeafKind::kBytes:

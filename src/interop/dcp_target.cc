@@ -11,6 +11,7 @@
 #include "holdfast/tools/torch_file.h"
 #include "interop/dcp.h"
 #include "interop/dcp_metadata.h"
+#include "interop/megatron_common.h"
 #include "interop/target_pieces.h"
 #include "interop/target_sidecar.h"
 #include "pickle/torch_writer.h"
@@ -76,20 +77,16 @@ bool IsUniqueKey(std::string_view name) {
 // The value of a leaf that is no array; nullopt where torch has none.
 std::optional<PickleValue> ValueOfLeaf(const TargetLeaf& leaf) {
   switch (leaf.kind) {
-    case ValueKind::kNone:
-      return PickleValue::None();
-    case ValueKind::kEmptyDict:
-      return PickleValue::Dict({});
-    case ValueKind::kEmptyList:
-      return PickleValue::List({});
-    case ValueKind::kEmptyTuple:
-      return PickleValue::Tuple({});
-    case ValueKind::kBytes:
-      return PickleValue::Bytes(leaf.text);
     case ValueKind::kString:
     case ValueKind::kJson:
       if (!IsValidUtf8(leaf.text)) return std::nullopt;
-      return PickleValue::String(leaf.text);
+      return SmallPickleValue(leaf);
+    case ValueKind::kNone:
+    case ValueKind::kEmptyDict:
+    case ValueKind::kEmptyList:
+    case ValueKind::kEmptyTuple:
+    case ValueKind::kBytes:
+      return SmallPickleValue(leaf);
     case ValueKind::kScalar:
       break;
     default:

@@ -11,6 +11,7 @@
 #include "megatron/flat_boxes.h"
 #include "storage/errno_status.h"
 #include "storage/new_file.h"
+#include "storage/path_parts.h"
 #include "storage/url_path.h"
 #include "tensor/copy.h"
 #include "zarr/format/chunk_key.h"
@@ -169,13 +170,10 @@ Result<std::vector<ChunkPart>> PlanParts(const ZarrArray::State& array,
   }
   for (const FlatBox& flat :
        FlatBoxes(tensor.local_shape, *tensor.flattened_range)) {
-    Box global = {tensor.global_offset, Shape(prepended, 1)};
-    global.shape.insert(global.shape.end(), flat.box.shape.begin(),
-                        flat.box.shape.end());
-    for (size_t i = 0; i < flat.box.origin.size(); ++i) {
-      global.origin[prepended + i] += flat.box.origin[i];
-    }
-    AppendParts(array, global,
+    Box part = flat.box;
+    part.origin.insert(part.origin.begin(), prepended, 0);
+    part.shape.insert(part.shape.begin(), prepended, 1);
+    AppendParts(array, Absolute(std::move(part), tensor.global_offset),
                 WithPrepended(FlatView(tensor.data, flat), prepended), parts);
   }
   return parts;
@@ -236,9 +234,8 @@ Status ChunkWriter::WriteWhole(const ChunkPart& part, const std::string& key,
 // chunk sets the same length, so the order does not matter.
 Result<UniqueFd> ChunkWriter::OpenShared(const std::string& key,
                                          uint64_t chunk_bytes) const {
-  const size_t slash = key.rfind('/');
-  const std::string parent = slash == key.npos ? "" : key.substr(0, slash);
-  const std::string name = slash == key.npos ? key : key.substr(slash + 1);
+  const std::string parent(ParentKey(key));
+  const std::string name(LastPart(key));
   UniqueFd directory;
   if (const int error =
           calls_.OpenBeneath(root_.get(), parent, O_PATH | O_DIRECTORY,

@@ -16,6 +16,7 @@
 #include "place/directory_ops.h"
 #include "place/file_walk.h"
 #include "place/open_store.h"
+#include "storage/path_parts.h"
 #include "storage/url_path.h"
 
 namespace holdfast {
@@ -31,10 +32,6 @@ struct RootEntry {
   bool is_directory = false;
   std::vector<WalkedFile> files;
 };
-
-std::string_view FileName(std::string_view path) {
-  return path.substr(path.rfind('/') + 1);
-}
 
 bool IsMetadataFile(std::string_view name) {
   constexpr std::array kNames = {kTreeMetadataFile,
@@ -52,7 +49,7 @@ bool IsMetadataFile(std::string_view name) {
 
 // `path` is relative to the step.
 std::string_view KindOfFile(std::string_view path) {
-  const std::string_view name = FileName(path);
+  const std::string_view name = LastPart(path);
   if (name == kDigestFile) return "checksums";
   if (name == kManifestFile) return "manifest";
   if (IsMetadataFile(name)) return "metadata";

@@ -10,16 +10,7 @@
 #include "tree/python_repr.h"
 
 namespace holdfast {
-namespace {
-
-const ValueMetadataEntry* EntryIn(const Tree& object) {
-  return std::any_cast<ValueMetadataEntry>(&object.object());
-}
-
-std::string ScalarClass(const Scalar& scalar) {
-  if (!scalar.is_python) {
-    return "numpy." + std::string(DTypeName(scalar.dtype));
-  }
+std::string_view PythonNumberClass(const Scalar& scalar) {
   switch (scalar.dtype) {
     case DType::kBool:
       return "bool";
@@ -30,6 +21,17 @@ std::string ScalarClass(const Scalar& scalar) {
     default:
       return "int";
   }
+}
+
+namespace {
+
+const ValueMetadataEntry* EntryIn(const Tree& object) {
+  return std::any_cast<ValueMetadataEntry>(&object.object());
+}
+
+std::string ScalarClass(const Scalar& scalar) {
+  if (scalar.is_python) return std::string(PythonNumberClass(scalar));
+  return "numpy." + std::string(DTypeName(scalar.dtype));
 }
 
 std::string LeafClass(const Tree& leaf) {

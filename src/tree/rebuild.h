@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -38,5 +39,8 @@ std::string PythonEntryText(const ValueMetadataEntry& entry);
 
 // The indices of a node's children in JAX's order: dicts by key.
 std::vector<size_t> SortedChildren(const Tree& node);
+
+// "bool", "int", "float" or "complex". REQUIRES: scalar.is_python.
+std::string_view PythonNumberClass(const Scalar& scalar);
 
 }  // namespace holdfast
