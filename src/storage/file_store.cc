@@ -100,7 +100,6 @@ int FileStore::OpenBeneath(int root, const std::string& path, int flags,
                            UniqueFd& fd) {
   const auto open = [&] {
     return calls_.OpenBeneath(root, path, flags, Links::kInside, fd);
-  // The root is opened once and held: the store follows it when it is renamed.
   };
   const int error = open();
   if (error != EMFILE && error != ENFILE) return error;
