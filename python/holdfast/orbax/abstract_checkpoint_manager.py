@@ -1,4 +1,4 @@
-"""What a manager can do, for those who write one of their own."""
+"""The interface of managers, for programs that write their own."""
 
 from __future__ import annotations
 

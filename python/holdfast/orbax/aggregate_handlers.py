@@ -64,7 +64,7 @@ class MsgpackHandler(AggregateHandler):
         self._pytree_metadata_options = pytree_metadata_options
 
     async def serialize(self, path: Any, item: PyTree) -> Future[None]:
-        """Returns a future that writes the file, in place of what was there.
+        """Returns a future that writes the file, and replaces an old one.
 
         Args:
             path: the file's.

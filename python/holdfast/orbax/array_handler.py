@@ -53,7 +53,7 @@ class ArrayCheckpointHandler(AsyncCheckpointHandler):
     def prepare(
         self, args: ArraySaveArgs, *, snapshot: bool = True
     ) -> PreparedSave:
-        """Checks and copies what is to be saved; writing it comes later.
+        """Checks and copies the array; writing it comes later.
 
         Args:
             args: the array and its options.

@@ -101,13 +101,13 @@ class _BackgroundSave:
         _cancel_all(self._futures)
 
     def raise_error(self) -> None:
-        """Raises what the last save raised, once."""
+        """Raises the error of the last save, once."""
         error, self._error = self._error, None
         if error is not None:
             raise error
 
     def wait(self) -> None:
-        """Waits for the save, then raises what it raised."""
+        """Waits for the save, then raises its error."""
         thread = self._thread
         if thread is not None:
             thread.join()
@@ -248,7 +248,8 @@ class AsyncCheckpointer(Checkpointer):
         self._background.start(futures, lambda: self._finish(save))
 
     def _start_handler(self, path: Any, save_args: Any) -> list[Any]:
-        """Lets the handler copy the object; returns what it writes."""
+        """Lets the handler copy the object; returns the futures of its writes.
+        """
         if not hasattr(self._handler, "async_save"):
             self._handler.save(path, args=save_args)
             return []
@@ -369,7 +370,7 @@ class AsyncCheckpointer(Checkpointer):
         self._wait_for_store()
 
     def wait_until_finished(self) -> None:
-        """Waits for the running save, then raises what it raised, once."""
+        """Waits for the running save, then raises its error, once."""
         self._background.wait()
         self._wait_for_store()
 

@@ -88,7 +88,7 @@ def _initial_metadata() -> dict[str, Any]:
 
 
 class TemporaryPathBase(TemporaryPath):
-    """What both kinds have in common."""
+    """The common part of both kinds."""
 
     def __init__(
         self,
@@ -182,7 +182,7 @@ class TemporaryPathBase(TemporaryPath):
             OSError: it cannot be.
         """
         path = os.fspath(self.get())
-        # The marker must not outlive what it speaks of.
+        # The marker must not outlive the files that it vouches for.
         if is_durable:
             sync_tree(path)
         write_text(
@@ -391,7 +391,7 @@ class ReadOnlyTemporaryPath(TemporaryPath):
 
     @classmethod
     def from_bytes(cls, data: bytes) -> ReadOnlyTemporaryPath:
-        """From what `to_bytes` returned."""
+        """The reverse of `to_bytes`."""
         paths = json.loads(data.decode("utf-8"))
         return cls(
             temporary_path=handler_path(paths["tmp_path"]),

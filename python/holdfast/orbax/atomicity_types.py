@@ -1,4 +1,4 @@
-"""What a temporary path is: Orbax's `atomicity_types`."""
+"""The interface of temporary paths: Orbax's `atomicity_types`."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ class BasePyTreeCheckpointHandler(AsyncCheckpointHandler):
         """Makes a handler.
 
         Args:
-            save_concurrent_bytes: bound of bytes being written; what is larger
+            save_concurrent_bytes: bound of bytes being written; a larger array
                 is written in pieces. None: the engine's own budget.
             restore_concurrent_bytes: bound of bytes being read, likewise.
             save_device_host_concurrent_bytes: bound of bytes copied from
@@ -96,16 +96,16 @@ class BasePyTreeCheckpointHandler(AsyncCheckpointHandler):
             use_ocdbt: store arrays in one database, not as files.
             use_zarr3: store them as zarr 3.
             use_compression: compress chunks with zstd.
-            multiprocessing_options: which processes save together, and which
-                of them writes what all share.
+            multiprocessing_options: which processes save together, and which of
+                them writes the shared files.
             type_handler_registry: handlers of leaf types.
-            enable_post_merge_validation: look whether merged arrays are whole.
+            enable_post_merge_validation: check that merged arrays are whole.
             pytree_metadata_options: record tuples and namedtuples as such.
             array_metadata_validator: compares what processes wrote.
             enable_pinned_host_transfer: copy through pinned memory; None: on
                 GPUs.
-            is_prioritized_key_fn: which arrays are copied first where
-                copies are bounded.
+            is_prioritized_key_fn: which arrays are copied first when copies are
+                bounded.
 
         Raises:
             ValueError: "auto" without an upper end, or with too little room.
@@ -129,7 +129,7 @@ class BasePyTreeCheckpointHandler(AsyncCheckpointHandler):
         options = multiprocessing_options or MultiprocessingOptions()
         self._multiprocessing_options = options
         self._primary_host = options.primary_host
-        # Whether handlers of the caller's write into the item being saved.
+        # Whether the caller's own handlers write into the item being saved.
         self._has_other_writers = False
 
     @classmethod
@@ -148,7 +148,7 @@ class BasePyTreeCheckpointHandler(AsyncCheckpointHandler):
     def prepare(
         self, args: BasePyTreeSaveArgs, *, snapshot: bool = True
     ) -> PreparedSave:
-        """Checks and copies what is to be saved; writing it comes later.
+        """Checks and copies the tree; writing it comes later.
 
         Args:
             args: the tree and its options.
@@ -264,7 +264,7 @@ class BasePyTreeCheckpointHandler(AsyncCheckpointHandler):
         )
 
     def restore_options(self) -> RestoreOptions:
-        """How this handler reads an item.
+        """The options with which this handler reads an item.
 
         Raises:
             ValueError: a bound that is not positive.
@@ -276,7 +276,7 @@ class BasePyTreeCheckpointHandler(AsyncCheckpointHandler):
         )
 
     def metadata(self, directory: Any) -> TreeMetadata:
-        """What each leaf is, without reading any.
+        """The metadata of each leaf, without reading any values.
 
         Raises:
             FileNotFoundError: there is no `_METADATA`.

@@ -70,7 +70,7 @@ def typestr_of(handler: CheckpointHandler | _HandlerType) -> str:
 def _register_handler_type(handler_cls: _HandlerType) -> None:
     typestr = typestr_of(handler_cls)
     known = _handler_of_typestr.get(typestr)
-    # A module that is loaded again makes the same class anew.
+    # Loading a module again makes the same class a second time.
     same_name = known is None or (
         known.__module__ == handler_cls.__module__
         and known.__qualname__ == handler_cls.__qualname__

@@ -209,7 +209,7 @@ class CheckpointManager(ReadingManager, AbstractCheckpointManager):
         item_handlers: ItemHandlers | None,
         handler_registry: CheckpointHandlerRegistry | None,
     ) -> Checkpointer:
-        """What saves and restores steps.
+        """The checkpointer that saves and restores steps.
 
         Raises:
             ValueError: handlers or options that do not fit.
@@ -282,8 +282,8 @@ class CheckpointManager(ReadingManager, AbstractCheckpointManager):
     ) -> bool:
         """Saves a step if the options say so; in the background by default.
 
-        Once it has returned, the caller may change what was given. It waits
-        for the save before, never for deletions.
+        Once it has returned, the caller may change the items. It waits for the
+        previous save, never for deletions.
 
         Args:
             step: its number.
@@ -441,7 +441,7 @@ class CheckpointManager(ReadingManager, AbstractCheckpointManager):
     def _still_there(
         self, infos: Sequence[CheckpointInfo]
     ) -> list[CheckpointInfo]:
-        """Those of which the directory exists."""
+        """The steps whose directories exist."""
         found = {i.step for i in self._find_steps(with_metadata=False)}
         return [info for info in infos if info.step in found]
 
@@ -480,7 +480,7 @@ class CheckpointManager(ReadingManager, AbstractCheckpointManager):
         return self._progress.get()
 
     def wait_until_finished(self) -> None:
-        """Waits for the running save, then raises what it raised, once.
+        """Waits for the running save, then raises its error, once.
 
         Files of deleted steps may still be there afterwards; `close` waits for
         them as well.

@@ -1,4 +1,4 @@
-"""What a directory holds: Orbax's `format_utils`."""
+"""The kind of contents of a directory: Orbax's `format_utils`."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ CANCELLED = (
 
 
 class Future(Protocol):
-    """What is running, and can be waited for."""
+    """An operation that is running, and can be waited for."""
 
     def result(self, timeout: float | None = None) -> Any:
         """Waits for the end.
@@ -66,7 +66,7 @@ class Future(Protocol):
 
 
 class NoopFuture:
-    """What has ended already."""
+    """An operation that has ended already."""
 
     def result(self, timeout: float | None = None) -> Any:
         """None."""
@@ -79,7 +79,7 @@ class NoopFuture:
 def get_remaining_time(
     start_time: float, timeout_secs: float | None
 ) -> float | None:
-    """What is left of a timeout.
+    """The time that is left of a timeout.
 
     Args:
         start_time: when it began, as `time.time` has it.

@@ -1,7 +1,7 @@
-"""Which handler serves an item: Orbax's `handler_registration`.
+"""The registry of handlers for items: Orbax's `handler_registration`.
 
-Entries are for an item and a class of arguments, or for a class of arguments
-whatever the item.
+An entry is for one item and a class of arguments, or for a class of arguments
+with any item.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class NoEntryError(KeyError):
 
 
 class CheckpointHandlerRegistry(Protocol):
-    """What looks up handlers; see DefaultCheckpointHandlerRegistry."""
+    """The interface of registries; see DefaultCheckpointHandlerRegistry."""
 
     def add(
         self,

@@ -93,8 +93,8 @@ class JsonCheckpointHandler(AsyncCheckpointHandler):
 
         Args:
             directory: anything with a path.
-            item: ignored.
-            args: ignored.
+            item: ignored; accepted because Orbax has it.
+            args: ignored; accepted because Orbax has it.
 
         Raises:
             FileNotFoundError: there is no such file.

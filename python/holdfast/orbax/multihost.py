@@ -45,7 +45,7 @@ _DISCOVERY_TIMEOUT_MS = 5 * 60 * 1000
 
 
 class _State:
-    """What calls of this module have set."""
+    """The settings made by calls of this module."""
 
     coordination_timeout_secs = 300
     runtime_to_distributed_ids: list[int] | None = None

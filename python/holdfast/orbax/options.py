@@ -37,8 +37,9 @@ class MultiprocessingOptions:
     """Which processes take part, and which of them writes shared files.
 
     Attributes:
-        primary_host: it makes directories and writes what is not sharded;
-            None: every process saves what it has to a directory of its own.
+        primary_host: the process that makes directories and writes everything
+            that is not sharded; None: every process saves all it has to a
+            directory of its own.
         active_processes: those that save and restore; None: all.
         barrier_sync_key_prefix: comes before the names of barriers.
     """
@@ -49,7 +50,7 @@ class MultiprocessingOptions:
 
 
 class AtomicityMode(str, enum.Enum):
-    """How a checkpoint comes to exist at once."""
+    """The way in which a checkpoint appears all at once."""
 
     AUTO = "auto"
     COMMIT_FILE = "commit_file"
@@ -94,7 +95,7 @@ class MemoryLimitOptions:
 
 @dataclasses.dataclass(kw_only=True)
 class PyTreeMetadataOptions:
-    """What `_METADATA` records about containers.
+    """The containers that `_METADATA` records.
 
     Attributes:
         support_rich_types: record tuples and namedtuples as such.

@@ -30,7 +30,7 @@ __all__ = [
 
 @dataclasses.dataclass(kw_only=True)
 class PreservationContext:
-    """What else a policy knows: nothing yet."""
+    """Further facts for a policy: none yet."""
 
 
 class PreservationPolicy(Protocol):
@@ -46,7 +46,7 @@ class PreservationPolicy(Protocol):
 
         Args:
             checkpoints: n steps, in order.
-            context: what else is known.
+            context: further facts.
 
         Returns:
             n answers.
@@ -89,7 +89,7 @@ class EveryNSeconds(PreservationPolicy):
     """The first step, and each that is so much newer than the one kept last.
 
     Attributes:
-        interval_secs: at least so many seconds between two.
+        interval_secs: at least this many seconds between two.
     """
 
     interval_secs: int
@@ -225,7 +225,7 @@ class CustomSteps(PreservationPolicy):
 
 @dataclasses.dataclass
 class AnyPreservationPolicy(PreservationPolicy):
-    """What any of `policies` keeps."""
+    """Keeps each step that any of `policies` keeps."""
 
     policies: Sequence[PreservationPolicy]
 

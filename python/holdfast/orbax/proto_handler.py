@@ -139,7 +139,7 @@ class ProtoCheckpointHandler(AsyncCheckpointHandler):
 @register_with_handler(ProtoCheckpointHandler, for_save=True)
 @dataclasses.dataclass
 class ProtoSaveArgs(CheckpointArgs):
-    """What to save: a message."""
+    """The message to save."""
 
     item: Any
 

@@ -116,17 +116,17 @@ class PyTreeCheckpointHandler(AsyncCheckpointHandler):
         Args:
             aggregate_filename: name of the msgpack file of old items;
                 "checkpoint" by default.
-            save_concurrent_gb: bound of what is being written; a shard of a
+            save_concurrent_gb: bound of the bytes being written; a shard of a
                 jax.Array must be smaller. None: 96.
-            restore_concurrent_gb: bound of what is being read, likewise.
-            save_device_host_concurrent_gb: bound of what is copied from
+            restore_concurrent_gb: bound of the bytes being read, likewise.
+            save_device_host_concurrent_gb: bound of the bytes copied from
                 devices at once, or "auto". None: no bound.
             memory_limit_options: the upper end of "auto".
             use_ocdbt: store arrays in one database, not as files.
             use_zarr3: store them as zarr 3.
             use_compression: compress chunks with zstd.
-            multiprocessing_options: which processes save together, and which
-                of them writes what all share.
+            multiprocessing_options: which processes save together, and which of
+                them writes the shared files.
             type_handler_registry: handlers of leaf types.
             handler_impl: does everything but transforms and old items, instead
                 of a BasePyTreeCheckpointHandler with the other options.
@@ -134,8 +134,8 @@ class PyTreeCheckpointHandler(AsyncCheckpointHandler):
             array_metadata_validator: compares what processes wrote.
             enable_pinned_host_transfer: copy through pinned memory; None: on
                 GPUs.
-            is_prioritized_key_fn: which arrays are copied first where copies
-                are bounded.
+            is_prioritized_key_fn: which arrays are copied first when copies are
+                bounded.
 
         Raises:
             ValueError: "auto" without an upper end, or with too little room.
@@ -173,7 +173,7 @@ class PyTreeCheckpointHandler(AsyncCheckpointHandler):
     def prepare(
         self, args: PyTreeSaveArgs, *, snapshot: bool = True
     ) -> PreparedSave:
-        """Checks and copies what is to be saved; writing it comes later.
+        """Checks and copies the tree; writing it comes later.
 
         Args:
             args: the tree and its options.
@@ -318,7 +318,7 @@ class PyTreeCheckpointHandler(AsyncCheckpointHandler):
         )
 
     def metadata(self, directory: Any) -> TreeMetadata:
-        """What each leaf is, without reading any.
+        """The metadata of each leaf, without reading any values.
 
         Raises:
             FileNotFoundError: there is no `_METADATA`.
@@ -371,7 +371,7 @@ class PyTreeSaveArgs(CheckpointArgs):
 @register_with_handler(PyTreeCheckpointHandler, for_restore=True)
 @dataclasses.dataclass
 class PyTreeRestoreArgs(CheckpointArgs):
-    """What to restore; trees may be TreeMetadata.
+    """The tree to restore; trees may be TreeMetadata.
 
     Attributes:
         item: gives the result's structure.

@@ -51,7 +51,7 @@ class BaseRandomKeyCheckpointHandler(AsyncCheckpointHandler):
 
     @abc.abstractmethod
     def post_restore(self, item: Any, metadata: Any) -> Any:
-        """The key, of what was stored and the document about it."""
+        """The key, made of the stored data and the document about it."""
 
     @abc.abstractmethod
     def checkpoint_save_args(

@@ -12,7 +12,7 @@ from holdfast.orbax.options import MultiprocessingOptions
 
 
 class PolicyCheckpointInfo(Protocol):
-    """What a policy knows of a step.
+    """The facts that a policy has about a step.
 
     Attributes:
         step: its number.
@@ -27,7 +27,7 @@ class PolicyCheckpointInfo(Protocol):
 
 @dataclasses.dataclass(kw_only=True)
 class DecisionContext:
-    """What else a policy knows.
+    """Further facts for a policy.
 
     Attributes:
         is_saving_in_progress: a save runs in the background.
@@ -56,7 +56,7 @@ class SaveDecisionPolicy(Protocol):
         Args:
             step: the one in question.
             previous_steps: those that were saved, in order.
-            context: what else is known.
+            context: further facts.
         """
 
 
@@ -97,7 +97,8 @@ class ContinuousCheckpointingPolicy(SaveDecisionPolicy):
     """Every step, while no save is running.
 
     Attributes:
-        minimum_interval_secs: at least so many seconds after the one before.
+        minimum_interval_secs: at least this many seconds after the previous
+            step.
     """
 
     minimum_interval_secs: int | None = None
@@ -154,7 +155,7 @@ class PreemptionCheckpointingPolicy(SaveDecisionPolicy):
 
 
 class InitialSavePolicy(SaveDecisionPolicy):
-    """Any step, while there is none."""
+    """Any step, while no step exists."""
 
     def should_save(
         self,
@@ -168,7 +169,7 @@ class InitialSavePolicy(SaveDecisionPolicy):
 
 @dataclasses.dataclass
 class AnySavePolicy(SaveDecisionPolicy):
-    """What any of `policies` says."""
+    """Saves when any of `policies` says so."""
 
     policies: Sequence[SaveDecisionPolicy]
 

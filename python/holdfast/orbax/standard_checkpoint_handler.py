@@ -80,7 +80,7 @@ class StandardCheckpointHandler(AsyncCheckpointHandler):
     def prepare(
         self, args: StandardSaveArgs, *, snapshot: bool = True
     ) -> PreparedSave:
-        """Checks and copies what is to be saved; writing it comes later.
+        """Checks and copies the tree; writing it comes later.
 
         Raises:
             ValueError: a tree that cannot be saved, or a leaf that is neither
@@ -158,7 +158,7 @@ class StandardCheckpointHandler(AsyncCheckpointHandler):
         )
 
     def metadata(self, directory: Any) -> TreeMetadata:
-        """What each leaf is, without reading any.
+        """The metadata of each leaf, without reading any values.
 
         Raises:
             FileNotFoundError: there is no `_METADATA`.
@@ -192,7 +192,7 @@ class StandardCheckpointHandler(AsyncCheckpointHandler):
 
 
 def _impl_args(args: StandardSaveArgs) -> PyTreeSaveArgs:
-    """What PyTreeCheckpointHandler is to save.
+    """The arguments for PyTreeCheckpointHandler to save.
 
     Raises:
         ValueError: a leaf that is neither an array nor a number.
@@ -380,7 +380,8 @@ class StandardRestoreArgs(CheckpointArgs):
         strict: refuse shapes that differ from the stored ones; else pad with
             zeros, or cut, at the end of each dimension.
         support_layout: take layouts from the target, not only shardings.
-        fallback_sharding: where the recorded devices are not there.
+        fallback_sharding: the sharding to use if the recorded devices are
+            missing.
     """
 
     item: PyTree | None = None

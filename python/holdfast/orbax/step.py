@@ -90,7 +90,7 @@ def step_metadata_of_checkpoint_path(
     """The step whose directory that is.
 
     Raises:
-        ValueError: it is none of that format.
+        ValueError: it is not of that format.
     """
     path = handler_path(checkpoint_path)
     found = list(name_format.find_all(path.parent))

@@ -1,4 +1,4 @@
-"""Finding and removing what was never committed: Orbax's `temporary_paths`."""
+"""Finds and removes uncommitted checkpoints: Orbax's `temporary_paths`."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ async def is_path_finalized(
 
 
 def temporary_path_names(root: PathLike, **how: Any) -> list[str]:
-    """The names of what was never committed in a directory.
+    """The names of the uncommitted checkpoints in a directory.
 
     Args:
         root: the directory.
@@ -120,9 +120,9 @@ def remove_temporary_paths(
     temporary_path_cls: type[TemporaryPath] | None = None,
     atomicity_options: AtomicityOptions | None = None,
 ) -> None:
-    """Removes what was never committed, on the primary.
+    """Removes uncommitted checkpoints, on the primary.
 
-    What a save of holdfast is writing at the moment is left alone.
+    A checkpoint that a save of holdfast is writing at the moment is left alone.
 
     Args:
         directory: of the steps.
@@ -150,7 +150,7 @@ def remove_temporary_paths(
             logging.info("Leaving %s alone: a save is writing there", path)
 
 
-# Of an object store: the lease, which a save writes first of all.
+# In an object store: the lease, which a save writes first of all.
 _MADE_BY_A_SAVE = frozenset({STEP_METADATA_FILENAME, "_HOLDFAST_SAVE"})
 
 

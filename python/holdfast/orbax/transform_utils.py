@@ -45,13 +45,14 @@ def _require(holds: bool) -> None:
 
 @dataclasses.dataclass
 class Transform:
-    r"""Where the value of a key of the new tree comes from.
+    r"""The source of the value of a key of the new tree.
 
     Attributes:
         original_key: key in the original tree, joined with "/"; may hold back
             references to the rule's groups (`\1`). None: the same key.
-        use_fallback: the value comes from where unnamed keys do not come from:
-            from the new tree if they come from the original, and the reverse.
+        use_fallback: take the value from the tree that does not serve the
+            unnamed keys: from the new tree if they come from the original, and
+            the reverse.
         value_fn: called with the original value; returns the new one.
         multi_value_fn: called with the new key and the whole original tree;
             returns the new value.
@@ -164,7 +165,7 @@ def _ruled_value(
     original: dict[str, Any],
     original_tree: PyTree,
 ) -> Any:
-    """What a rule without fallback makes of the key that it matched."""
+    """The value that a rule without fallback gives the key it matched."""
     if rule.multi_value_fn is not None:
         if rule.value_fn is not None:
             raise ValueError(

@@ -162,7 +162,7 @@ def unflatten_like(
 
 
 def is_leaf_node(value: Any) -> bool:
-    """True for what is no container, registered ones included."""
+    """True for all but containers, registered ones included."""
     return children_with_keys(value) is None
 
 
@@ -200,10 +200,10 @@ _FIELDS = {
 
 
 def _raw_key(key: Any) -> Any:
-    """What the key entry holds.
+    """The value that the key entry holds.
 
     Raises:
-        ValueError: it is none of jax's kinds of key.
+        ValueError: it is not one of jax's kinds of key.
     """
     field = _FIELDS.get(type(key).__name__)
     if field is None:
@@ -215,7 +215,7 @@ def get_key_name(key: Any) -> int | str:
     """The index, or the text of the key, of one key entry.
 
     Raises:
-        ValueError: `key` is none of jax's kinds of key.
+        ValueError: `key` is not one of jax's kinds of key.
     """
     raw: int | str = _raw_key(key)
     return str(raw) if type(key).__name__ == "DictKey" else raw
@@ -316,7 +316,7 @@ def _look_up(node: Any, key: Any) -> Any:
 
 
 def _child_at(node: Any, key: Any) -> Any:
-    """What a node that is no plain container has at a key entry."""
+    """The child at a key entry of a node that is not a plain container."""
     if type(key).__name__ == "FlattenedIndexKey":
         return (children_with_keys(node) or [])[_raw_key(key)][1]
     if type(key).__name__ == "GetAttrKey":
@@ -335,7 +335,7 @@ def deserialize_tree(
         keep_empty_nodes: take empty containers of `target` from `serialized`.
 
     Raises:
-        KeyError: `target` has a path that `serialized` has not.
+        KeyError: `target` has a path that `serialized` lacks.
     """
     is_leaf = is_empty_or_leaf if keep_empty_nodes else None
     values = []
@@ -403,12 +403,12 @@ def from_flat_dict(
     Args:
         flat_dict: path to leaf.
         target: gives the structure; None gives nested dicts.
-        sep: what the paths are joined with, None for tuples.
+        sep: the separator of joined paths, None for tuples.
         inplace: empty `flat_dict` on the way, which saves memory.
 
     Raises:
         ValueError: `inplace` without a dict; () beside other paths.
-        KeyError: `target` has a path that `flat_dict` has not.
+        KeyError: `target` has a path that `flat_dict` lacks.
     """
     if inplace and not isinstance(flat_dict, dict):
         raise ValueError("Inplace operations require flat_dict to be a dict.")

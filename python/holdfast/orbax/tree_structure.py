@@ -1,4 +1,4 @@
-"""How two trees differ, one tree cut to another's shape, trees merged."""
+"""Compares two trees, cuts one to another's shape, and merges trees."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TrimCallback = Callable[[Path, Any], None]
 
 
 class Diff(NamedTuple):
-    """What stands in the first tree and in the second at one place."""
+    """The values of the first and of the second tree at one place."""
 
     lhs: Any
     rhs: Any
@@ -42,13 +42,14 @@ def tree_difference(
     Args:
         a: the first tree.
         b: the second tree.
-        is_leaf: what to compare as a leaf; by default what jax takes for one.
+        is_leaf: which nodes to compare as leaves; by default those that jax
+            takes for leaves.
         leaves_equal: equality of leaves; by default, of their types.
 
     Returns:
-        A tree like `a` with a `Diff` at each difference and None where there
-        is none, or None for trees without differences. Of dicts only the keys
-        that differ are kept.
+        A tree like `a` with a `Diff` at each difference and None where there is
+        none, or None for trees without differences. A dict keeps only the keys
+        that differ.
     """
     is_leaf = is_leaf or is_leaf_node
     if is_leaf(a) and is_leaf(b):

@@ -106,7 +106,7 @@ def leaf_is_placeholder(leaf: Any) -> bool:
 
 
 def leaf_placeholder(name: str) -> str:
-    """What the old msgpack file has for the array stored as `name`."""
+    """The text in the old msgpack file for the array stored as `name`."""
     return _PLACEHOLDER_PREFIX + name
 
 

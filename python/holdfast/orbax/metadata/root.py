@@ -1,4 +1,4 @@
-"""`metadata/_ROOT_METADATA`: what is said once for all steps."""
+"""`metadata/_ROOT_METADATA`: the metadata that all steps share."""
 
 from __future__ import annotations
 

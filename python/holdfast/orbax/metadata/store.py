@@ -28,13 +28,13 @@ class MetadataStore(Protocol):
         """Writes a file, whether it exists or not."""
 
     def read(self, file_path: PathLike) -> dict[str, Any] | None:
-        """What a file has; None, with a log, if it cannot be read."""
+        """The metadata in a file; None, with a log, if it cannot be read."""
 
     def update(self, file_path: PathLike, **kwargs: Any) -> None:
         """Sets members of the object in a file, which may not exist yet."""
 
     def wait_until_finished(self) -> None:
-        """Waits for what is being written."""
+        """Waits until everything is written."""
 
     def close(self) -> None:
         """Ends the use of the store."""

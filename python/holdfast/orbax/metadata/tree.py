@@ -11,12 +11,12 @@ from holdfast.orbax._jax import imported_jax
 
 @dataclasses.dataclass
 class ValueMetadataEntry:
-    """What `_METADATA` says about a leaf.
+    """The entry of a leaf in `_METADATA`.
 
     Attributes:
         value_type: "np.ndarray", "jax.Array", "scalar", "string", ...
         skip_deserialize: the leaf has no stored array of its own.
-        write_shape: what one device wrote, in elements.
+        write_shape: the shape that one device wrote, in elements.
     """
 
     value_type: str

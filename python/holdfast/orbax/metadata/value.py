@@ -1,4 +1,4 @@
-"""What `metadata()` says about a leaf: `orbax.checkpoint.metadata.value`."""
+"""The results of `metadata()` for a leaf: `orbax.checkpoint.metadata.value`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Shape = tuple[int, ...]
 
 @dataclasses.dataclass
 class Metadata:
-    """A leaf of which nothing more is known.
+    """A leaf about which nothing more is known.
 
     Attributes:
         name: the parameter's, its keys joined with dots.
@@ -148,11 +148,11 @@ class Zarr3Metadata(ZarrMetadata):
 
 @dataclasses.dataclass(frozen=True)
 class StorageMetadata:
-    """How an array lies in the checkpoint; shapes in elements.
+    """The layout of an array in the checkpoint; shapes in elements.
 
     Attributes:
         chunk_shape: the smallest unit of reading.
-        write_shape: what one device wrote, as recorded.
+        write_shape: the shape that one device wrote, as recorded.
         zarr_metadata: the stored array's own metadata.
     """
 

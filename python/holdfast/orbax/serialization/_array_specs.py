@@ -22,17 +22,17 @@ ExtMetadata: TypeAlias = dict[str, Any]
 
 @dataclasses.dataclass(frozen=True)
 class ArrayMetadata:
-    """What a checkpoint records of an array that a spec writes.
+    """The record in a checkpoint of an array that a spec writes.
 
     Attributes:
         param_name: its keys joined with dots.
         shape: of the whole array, in elements, as the following ones.
         dtype: as stored.
-        write_shape: what one device writes.
-        chunk_shape: of a stored chunk.
+        write_shape: the shape that one device writes.
+        chunk_shape: the shape of a stored chunk.
         use_ocdbt: it lies in a database.
         use_zarr3: zarr 3, else zarr 2.
-        ext_metadata: more that is recorded with it.
+        ext_metadata: further metadata to record with it.
         compression_algorithm: "zstd" or "none".
         compression_level: None without compression.
     """
@@ -169,5 +169,5 @@ class ArrayWriteSpec:
 
     @property
     def metadata(self) -> ArrayMetadata:
-        """What the checkpoint records."""
+        """The array's record for the checkpoint."""
         return self._metadata

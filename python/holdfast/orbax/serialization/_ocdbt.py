@@ -55,7 +55,7 @@ class OcdbtProcessSpec:
 
 @enum.unique
 class OcdbtWriteMode(enum.Enum):
-    """What a database is opened for.
+    """The purpose for which a database is opened.
 
     WRITE: values of one process. MERGE: the parent of the processes'
     databases. COMMIT_TEMPORARY: nodes that lay in a temporary directory.
@@ -71,7 +71,7 @@ class OcdbtKvStoreWriteOptions:
     """How a database is written.
 
     Attributes:
-        mode: what for.
+        mode: the purpose.
         target_data_file_size: bytes at which a data file is closed; 0: no
             limit; None: 2 GiB, or 400 MiB on gs://.
         store_ocdbt_metadata_and_values_separately: nodes and values go to

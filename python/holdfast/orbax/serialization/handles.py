@@ -1,4 +1,4 @@
-"""What specs open to: arrays, JSON members and key-value stores.
+"""The objects that specs open: arrays, JSON members and key-value stores.
 
 TensorStore's JSON specs (from `tensorstore_utils`, Orbax or TensorStore) are
 opened by the engine. Writes to an OCDBT database exist after `commit()`.
@@ -78,7 +78,7 @@ class ArrayHandle:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """As read and written: of a cast, what it casts to."""
+        """The dtype as read and written: of a cast, the one it casts to."""
         return numpy_dtype(self._handle.dtype)
 
     @property
@@ -92,7 +92,7 @@ class ArrayHandle:
 
     @property
     def base(self) -> _Base | None:
-        """What a cast is over; None for other arrays."""
+        """The array under a cast; None for other arrays."""
         base = self.spec().to_json().get("base")
         return None if base is None else _Base(base)
 
@@ -214,7 +214,7 @@ def open_spec(
         context: limits; None: the defaults.
         open: an existing array will do; wins over the spec, as do the others.
         create: make it where it is absent.
-        delete_existing: remove what is there first.
+        delete_existing: first remove what is there.
         assume_metadata: believe the spec without reading metadata.
 
     Raises:
@@ -222,7 +222,7 @@ def open_spec(
             says.
         FileNotFoundError: no array.
         FileExistsError: an array where a new one should go.
-        NotImplementedError: what is not part of this release yet.
+        NotImplementedError: a feature that is not part of this release yet.
     """
     handle = _engine.open_spec(
         json.dumps(spec),

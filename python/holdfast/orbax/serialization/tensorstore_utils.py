@@ -249,7 +249,7 @@ def calculate_chunk_byte_size(
     """Bytes that a chunk may take, so that it fits a data file.
 
     Args:
-        write_shape: of what is written as one, in elements.
+        write_shape: the shape written as one unit, in elements.
         dtype: of its elements.
         chunk_byte_size: what was asked for.
         ocdbt_target_data_file_size: bytes; 0: no limit; None: as
@@ -454,7 +454,7 @@ def get_cast_tspec_deserialize(tspec: JsonSpec, args: Any) -> JsonSpec:
 def array_metadata_from_tensorstore(
     t: Any, info: Any, sharding: Any | None = None
 ) -> value_metadata.ArrayMetadata:
-    """What an opened array says of itself.
+    """The metadata of an opened array.
 
     Args:
         t: a `handles.ArrayHandle`, or a tensorstore.TensorStore.
