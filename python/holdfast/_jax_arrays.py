@@ -374,7 +374,7 @@ class Placement:
     parts: list[jax.Array] = dataclasses.field(default_factory=list)
 
     def sources(self) -> list[tuple[np.ndarray[Any, np.dtype[Any]], Any]]:
-        """The source of each part."""
+        """(array, the device or sharding it goes to), one for each part."""
         if self._is_whole():
             (buffer,) = self.buffers.values()
             return [(buffer.array, self.sharding)]

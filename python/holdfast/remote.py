@@ -1,4 +1,4 @@
-"""Object stores: how they are reached, and what was asked of them.
+"""Object stores: how they are reached, and counts of requests to them.
 
 Every path that holdfast takes may be `gs://bucket/…`, `s3://bucket/…` or, for
 reading, `https://…`. Nothing has to be set up: credentials, regions and
@@ -89,7 +89,7 @@ def configure(
 ) -> Settings:
     """Changes how this process reaches object stores.
 
-    What is open already keeps the settings that it was opened with.
+    Checkpoints that are open keep the settings that they were opened with.
 
     Args:
         new: the settings; None: those that hold now.
@@ -114,7 +114,7 @@ def configure(
 
 @dataclasses.dataclass(frozen=True)
 class Counters:
-    """What this process has asked of object stores since it began.
+    """Counts of this process's requests to object stores since it began.
 
     Attributes:
         requests: that callers made.

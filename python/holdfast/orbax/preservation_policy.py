@@ -86,7 +86,7 @@ class LatestN(PreservationPolicy):
 
 @dataclasses.dataclass
 class EveryNSeconds(PreservationPolicy):
-    """The first step, and each that is so much newer than the one kept last.
+    """The first step, and each that is much newer than the last kept one.
 
     Attributes:
         interval_secs: at least this many seconds between two.

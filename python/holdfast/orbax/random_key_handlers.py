@@ -211,7 +211,7 @@ class NumpyRandomKeyCheckpointHandler(BaseRandomKeyCheckpointHandler):
 @register_with_handler(NumpyRandomKeyCheckpointHandler, for_save=True)
 @dataclasses.dataclass
 class NumpyRandomKeySaveArgs(CheckpointArgs):
-    """What to save: `np.random.get_state(legacy=True)`'s tuple, or the dict."""
+    """The state: `np.random.get_state(legacy=True)`'s tuple, or the dict."""
 
     item: tuple[Any, ...] | dict[str, Any]
 

@@ -6,8 +6,8 @@
     dcp.save(state_dict, storage_writer=StorageWriter("/ckpt/7"))
     dcp.load(state_dict, storage_reader=StorageReader("/ckpt/7"))
 
-What is written is an Orbax checkpoint, which `holdfast.load`, the command line
-and stock Orbax read; what can be read is everything that `holdfast.open` opens.
+The writer makes an Orbax checkpoint, which `holdfast.load`, the command line
+and stock Orbax read; the reader reads everything that `holdfast.open` opens.
 The ranks, the planners, resharding and asynchronous saves are those of
 torch.distributed.checkpoint.
 """

@@ -1,4 +1,4 @@
-"""How arrays are cut so that every rank writes whole chunks of its own."""
+"""Cuts arrays so that every rank writes whole chunks of its own."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from holdfast import errors
 
 __all__ = ["write_shapes"]
 
-# Of an array whose borders between ranks leave nothing but thin chunks.
+# The most chunks of an array whose borders between ranks leave thin ones.
 _CHUNK_COUNT_MAX = 1 << 20
 
 
@@ -21,8 +21,8 @@ def write_shapes(plans: Iterable[Any]) -> dict[str, tuple[int, ...]]:
       plans: torch's SavePlans of all ranks.
 
     Returns:
-      Of the tensors that have such borders; boxes of these extents, counted
-      from the origin, are cut by none of them. In elements.
+      The extents for each tensor that has such borders, in elements: no border
+      cuts a box of these extents, counted from the origin.
 
     Raises:
       InvalidArgumentError: a tensor that is spread so unevenly that it would

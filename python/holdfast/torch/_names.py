@@ -17,15 +17,15 @@ Path = tuple[str | int, ...]
 
 
 def name_of(path: Path) -> str:
-    """As torch names what is at `path`."""
+    """The name that torch gives the value at `path`."""
     return ".".join(map(str, path))
 
 
 def path_of(name: str, planner_data: Any) -> Path:
     """Where the value called `name` belongs in the tree.
 
-    `planner_data`: of the checkpoint's Metadata. What it does not tell, or
-    tells of a path with another name, is one key at the top.
+    `planner_data`: of the checkpoint's Metadata. A name that it lacks, or has
+    for a path with another name, is one key at the top.
     """
     if isinstance(planner_data, Mapping):
         path = planner_data.get(name)
@@ -43,7 +43,8 @@ def path_of(name: str, planner_data: Any) -> Path:
 def nested(values: Iterable[tuple[Path, Any]]) -> dict[str, Any]:
     """The tree of these values: dicts, and lists where indices are.
 
-    What a list lacks is None, which torch too makes of the empty dicts in it.
+    A missing list element becomes None, which torch too makes of empty dicts in
+    a list.
 
     Raises:
       InvalidArgumentError: a value where another has its container, naming

@@ -1,9 +1,9 @@
-"""What is no tensor: plain values, which Orbax has leaves for, and objects.
+"""Values that are not tensors: plain ones, which are Orbax leaves, and objects.
 
 torch.distributed.checkpoint hands over every such value as a file of
 torch.save. None, bool, int, float, str, and lists and tuples of them become
 leaves of their own kinds; anything else stays that file, as an array of bytes.
-The item's custom metadata tells which arrays those are, and which lists were
+The item's custom metadata says which arrays those are, and which lists were
 tuples.
 """
 
@@ -68,8 +68,8 @@ def tuples_in(value: Any, path: Path) -> Iterator[Path]:
 def plain_of(data: bytes) -> tuple[bool, Any]:
     """(True, the value) of a file of torch.save that holds a plain one.
 
-    (False, None) for all others, and for what is no such file. Runs no code of
-    the file's.
+    (False, None) for all others, and for anything but such a file. Runs no code
+    of the file.
     """
     with importing:
         import torch
@@ -84,7 +84,7 @@ def plain_of(data: bytes) -> tuple[bool, Any]:
 
 
 def is_torch_file(data: bytes) -> bool:
-    """Whether it is what torch.save has written since torch 1.6: a zip."""
+    """Whether it is a file as torch.save has written since torch 1.6: a zip."""
     return data.startswith(b"PK\x03\x04")
 
 
@@ -115,7 +115,7 @@ def check_harmless(data: bytes, name: str) -> None:
             torch.load(io.BytesIO(data), weights_only=True, map_location="cpu")
     except Exception as error:
         lines = str(error).splitlines() or [type(error).__name__]
-        # torch explains at length; this line says what it did not take.
+        # torch explains at length; this line names the class that it refused.
         reason = next((line for line in lines if "GLOBAL" in line), lines[0])
         raise errors.PermissionDeniedError(
             f"leaf {name!r}: a Python object that torch.load(weights_only=True)"

@@ -1,4 +1,4 @@
-"""What one rank writes of a state dict, and what all of them have written."""
+"""The part of a state dict that one rank writes, and the sum of all parts."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class RankPlan:
 
 @dataclasses.dataclass(frozen=True)
 class _StoredTensor:
-    """What a rank has written of a tensor."""
+    """A tensor of which a rank has written parts."""
 
     rank: int
     shape: tuple[int, ...]
@@ -85,7 +85,7 @@ class _Leaf:
 
 
 class Part:
-    """What one rank writes."""
+    """The part of a state dict that one rank writes."""
 
     def __init__(self, note: RankPlan) -> None:
         self._note = note
@@ -97,7 +97,7 @@ class Part:
         return bool(self._shards)
 
     def add(self, item: WriteItem, planner: SavePlanner) -> WriteResult:
-        """Takes hold of what an item stands for; what is to be told of it."""
+        """Takes hold of the value of an item; returns the facts to report."""
         if item.type != WriteItemType.BYTE_IO:
             return self._add_tensor(item, planner.resolve_data(item))
         if _only_pickles(planner):
@@ -165,7 +165,7 @@ class Part:
 
 
 def _only_pickles(planner: SavePlanner) -> bool:
-    """Whether it does nothing to values but to make files of them."""
+    """Whether it only makes files of values and does nothing else to them."""
     kind = type(planner)
     return (
         isinstance(planner, DefaultSavePlanner)
@@ -194,7 +194,7 @@ def _array_leaf(
 
 
 class Summary:
-    """What all ranks have written, and what is yet to be."""
+    """Everything that all ranks have written, and the rest to be written."""
 
     def __init__(
         self, metadata: Metadata, results: list[list[WriteResult]]
@@ -205,7 +205,7 @@ class Summary:
         self._objects: dict[str, str] = {}  # kinds by name
         # Those that the coordinator writes.
         self._contents: dict[str, bytes] = {}
-        # Of the parts, ascending.
+        # The ranks that have written a part, ascending.
         self.ranks: list[int] = []
         for rank, of_rank in enumerate(results):
             has_part = False
@@ -240,7 +240,7 @@ class Summary:
         )
 
     def tuples(self) -> list[Path]:
-        """Of the lists that are to be tuples again."""
+        """The names of the lists that were tuples."""
         return [
             path
             for name, value in self._values.items()
@@ -255,7 +255,7 @@ class Summary:
         ]
 
     def _add(self, result: WriteResult) -> bool:
-        """Whether it is of an array that has elements."""
+        """Adds a record; whether its array has elements."""
         name, stored = result.index.fqn, result.storage_data
         if isinstance(stored, _PlainValue):
             self._values[name] = stored.value
@@ -290,7 +290,7 @@ class Summary:
         self._tensors[name] = _object_tensor(tensor.rank, len(content))
 
     def _add_unwritten(self, metadata: Metadata) -> None:
-        """Tensors of which no rank had a part."""
+        """Adds the tensors of which no rank had a part."""
         for name, described in metadata.state_dict_metadata.items():
             if name in self._tensors or name in self._values:
                 continue

@@ -56,8 +56,8 @@ class StorageReader(dcp.StorageReader):  # type: ignore[misc]
     other formats. Names are the keys that lead to a leaf, joined with dots;
     arrays are tensors, a list without arrays or dicts below it is one value, as
     torch takes it, and every other leaf a value: None, bool, int, float, str,
-    or an object that holdfast.torch.StorageWriter has kept. Leaves that torch
-    has no values for (dtypes of 4 bits, say) raise when they are asked for.
+    or an object that holdfast.torch.StorageWriter has kept. A leaf that torch
+    has no value for (a 4-bit dtype, say) raises when it is asked for.
 
     Each rank reads the parts that its tensors ask for, with checksums, on any
     number of ranks. Tensors of another dtype than the stored one are converted
@@ -85,7 +85,7 @@ class StorageReader(dcp.StorageReader):  # type: ignore[misc]
           verify: check the checksums of what is read.
           weights_only: refuse Python objects that are more than containers,
             numbers, tensors and BytesIOs: torch's planners load them with
-            `torch.load(weights_only=False)`, which runs what is in the file.
+            `torch.load(weights_only=False)`, which runs code from the file.
           threads: of this rank; None: one a CPU.
           memory_bytes: the most bytes between disk and memory at once, of this
             rank; None: 256 MiB.
@@ -121,7 +121,7 @@ class StorageReader(dcp.StorageReader):  # type: ignore[misc]
         return _files.is_known(checkpoint_id)
 
     def reset(self, checkpoint_id: PathLike | None = None) -> None:
-        """Begins anew, at another path if one is given."""
+        """Starts over, at another path if one is given."""
         self._catalogue = None
         if checkpoint_id is not None:
             self._path = _files.abspath(os.fspath(checkpoint_id))
@@ -328,7 +328,8 @@ def _can_be_filled(target: Any, dtype: str) -> bool:
 def _within(
     requests: Sequence[_Request], staged_bytes_max: int
 ) -> Iterator[list[_Request]]:
-    """Runs of them that stage so many bytes together, or one that is larger."""
+    """Runs of them that together stage at most the budget, or one larger one.
+    """
     some: list[_Request] = []
     staged_bytes = 0
     for request in requests:

@@ -1,4 +1,4 @@
-"""What Orbax's leaves do not tell of a state dict: the item's metadata."""
+"""The item's metadata, for everything that Orbax's leaves do not say."""
 
 from __future__ import annotations
 

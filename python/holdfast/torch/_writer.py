@@ -39,7 +39,7 @@ _HANDLER = (
 
 @dataclasses.dataclass(frozen=True)
 class _LocalPlan:
-    """What a rank tells the coordinator."""
+    """The message of a rank to the coordinator."""
 
     path: str
 
@@ -49,11 +49,10 @@ class StorageWriter(dcp.StorageWriter):  # type: ignore[misc]
     checkpoint.
 
     The checkpoint appears at its path all at once, when every rank has written
-    its parts, or not at all; what was there before stays until then. Tensors
-    become plain arrays, whole ones, whatever the ranks hold of them; None,
-    bool, int, float, str and lists of them become leaves of those kinds; any
-    other object is kept as torch.save writes it, in an array of bytes (uint8,
-    one axis).
+    its parts, or not at all; an old one stays until then. Tensors become plain,
+    whole arrays, however they are spread over the ranks; None, bool, int,
+    float, str and lists of them become leaves of those kinds; any other object
+    is kept as torch.save writes it, in an array of bytes (uint8, one axis).
 
     All ranks must see one file system. One save at a time with one writer;
     it may be used again, with `checkpoint_id` for another path.
@@ -82,7 +81,8 @@ class StorageWriter(dcp.StorageWriter):  # type: ignore[misc]
           zarr_format: 2 or 3.
           ocdbt: one database; False: a directory for each array.
           compression: "zstd", "fast" (lz4 with bit shuffle) or None.
-          chunk_bytes: larger parts are cut into chunks of about so many bytes.
+          chunk_bytes: larger parts are cut into chunks of about this many
+            bytes.
           data_file_bytes: data files are closed at this size; 0: never; None:
             2 GiB, in buckets 400 MiB.
           custom_metadata: a JSON object stored beside the tree.
@@ -116,7 +116,7 @@ class StorageWriter(dcp.StorageWriter):  # type: ignore[misc]
         self._pending: _engine.PendingSave | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without a save that goes on: that is this process's."""
+        """The state without a running save, which belongs to this process."""
         return {**self.__dict__, "_pending": None}
 
     def _engine_options(self) -> dict[str, Any]:
@@ -145,9 +145,9 @@ class StorageWriter(dcp.StorageWriter):  # type: ignore[misc]
         return StorageMeta(checkpoint_id=self._path, save_id=self._save_id)
 
     def reset(self, checkpoint_id: PathLike | None = None) -> None:
-        """Begins anew, at another path if one is given.
+        """Starts over, at another path if one is given.
 
-        What a save that failed has left in the temporary directory is removed.
+        Removes the temporary directory of a save that failed.
         """
         self._discard()
         if checkpoint_id is not None:
@@ -257,7 +257,7 @@ class StorageWriter(dcp.StorageWriter):  # type: ignore[misc]
     def finish(
         self, metadata: Metadata, results: list[list[WriteResult]]
     ) -> None:
-        """Makes the checkpoint of what all ranks have written.
+        """Makes the checkpoint from the parts that all ranks have written.
 
         `metadata` gets this writer's `storage_meta`.
 

@@ -202,7 +202,7 @@ class _TreeMetadataImpl:
 
 @dataclasses.dataclass(frozen=True)
 class _Aux:
-    """What a flattened TreeMetadata keeps; hashable, as jax wants it."""
+    """The extra data of a flattened TreeMetadata; hashable, as jax wants it."""
 
     kind: type
     keys: tuple[Any, ...] | None

@@ -1,4 +1,4 @@
-"""What an OCDBT database of a checkpoint is written with, as plain data."""
+"""The options for writing a checkpoint's OCDBT database, as plain data."""
 
 from __future__ import annotations
 

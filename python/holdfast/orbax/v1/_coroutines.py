@@ -24,7 +24,7 @@ class AsyncResponse(Protocol[T_co]):
     """The result of an operation that goes on in the background."""
 
     def result(self, timeout: float | None = None) -> T_co:
-        """Waits for the end; raises what went wrong.
+        """Waits for the end; raises the error, if any.
 
         Args:
             timeout: seconds to wait at most; None: forever.
@@ -78,7 +78,7 @@ class BackgroundResponse(Generic[T]):
     def cancel(self) -> bool:
         """Asks it to stop; False when it has ended already.
 
-        What is cancelled leaves nothing behind, and `result` raises
+        A cancelled operation leaves nothing behind, and its `result` raises
         CancelledError, unless it had got past the point of no return.
         """
         return self._future.cancel()
@@ -89,7 +89,7 @@ class BackgroundResponse(Generic[T]):
         return self._future.result()
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        """Waits for the end and gives what went wrong, or None.
+        """Waits for the end and gives the error, or None.
 
         Raises:
             TimeoutError: it has not ended in `timeout` seconds; it goes on.
@@ -104,7 +104,7 @@ class BackgroundResponse(Generic[T]):
 
     @property
     def error_was_seen(self) -> bool:
-        """Whether `result` or `exception` has said what went wrong."""
+        """Whether `result` or `exception` has reported the error."""
         return self._error_was_seen
 
     def on_complete(self, callback: Callable[[T], object]) -> None:

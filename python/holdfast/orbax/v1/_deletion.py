@@ -80,7 +80,7 @@ def delete_async(
 ) -> AsyncResponse[bool]:
     """As `delete`, but removes files in the background.
 
-    What is deleted is gone for readers when the call returns.
+    When the call returns, readers no longer see the deleted part.
     """
     return start_deletion(
         path, checkpointable_name=checkpointable_name, missing_ok=missing_ok
@@ -111,8 +111,7 @@ def _check_arguments(name: Any, missing_ok: Any) -> None:
 
 @dataclasses.dataclass
 class _Plan:
-    """What a deletion does: removes all of a checkpoint, or what a record
-    says.
+    """A deletion: of a whole checkpoint, or of the part that a record names.
 
     Attributes:
         path: the checkpoint's.
@@ -132,7 +131,7 @@ def start_deletion(
     missing_ok: bool,
     is_step: bool = False,
 ) -> BackgroundResponse[bool]:
-    """Begins a deletion: what is deleted is gone when it returns.
+    """Begins a deletion: readers no longer see the part when it returns.
 
     Args:
         path: as for `delete`, and the next two too.
@@ -171,7 +170,7 @@ def _publish(plan: _Plan, context: Context, remover: Remover) -> None:
 
 
 def _finish(plan: _Plan | None, operation: Operation, remover: Remover) -> bool:
-    """Removes what is gone for readers."""
+    """Removes the files that readers no longer see."""
     with operation.phase("delete:finalize"):
         remover.wait()
         is_primary = operation.processes.is_primary
@@ -190,7 +189,7 @@ def _plan(
     context: Context,
     is_step: bool,
 ) -> _Plan | None:
-    """What is to be done; None: nothing is there. Changes nothing.
+    """The plan of the deletion; None: nothing is there. Changes nothing.
 
     Raises:
         Exception: what `delete` raises.
@@ -226,7 +225,7 @@ def _plan(
 
 
 def _check_path(path: Any) -> None:
-    """Refuses what is no place for a checkpoint.
+    """Refuses a path that cannot be a checkpoint's.
 
     Raises:
         ValueError: the root, or a link.
@@ -240,7 +239,7 @@ def _check_path(path: Any) -> None:
 
 
 def _check_checkpoint(path: Any, context: Context, is_step: bool) -> None:
-    """Checks that a path is a checkpoint, or what is left of one.
+    """Checks that a path is a checkpoint, or the remains of one.
 
     Raises:
         NotADirectoryError: it is a file.

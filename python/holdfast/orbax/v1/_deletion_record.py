@@ -1,7 +1,7 @@
 """The record of a checkpointable that is being deleted.
 
-It lies in the checkpoint, as Orbax's: from when it is there the checkpointable
-is gone for those who read, and whoever deletes it again finishes the work.
+It lies in the checkpoint, as Orbax's: once it is there, readers no longer see
+the checkpointable, and deleting it again finishes the work.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _logger = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DeletionRecord:
-    """What is being deleted, as the file has it.
+    """The contents of the file about a deletion.
 
     Attributes:
-        operation_id: 32 hex digits, no other deletion's.
-        checkpointable_name: what is deleted.
+        operation_id: 32 hex digits, unique to this deletion.
+        checkpointable_name: the part that is deleted.
         destination: where Orbax moves it to; None: it is removed.
         original_metadata: the checkpoint's metadata before.
         updated_metadata: and after.
@@ -84,7 +84,7 @@ def _read_object(path: str) -> dict[str, Any]:
 
     Raises:
         OSError: the file cannot be read.
-        ValueError: it is none.
+        ValueError: it is not a JSON object.
     """
     with _files.open(path, encoding="utf-8") as file:
         value = json.load(file)
@@ -256,9 +256,10 @@ def finish_record(path: Any, record: DeletionRecord) -> None:
 
 
 def _forget_digests(path: Any, name: str, metadata: bytes | None) -> None:
-    """Takes what was deleted out of holdfast's own digests.
+    """Removes the deleted part from holdfast's own digests.
 
-    Without them nothing is checked, so what cannot be understood goes.
+    Without digests nothing is checked, so digests that cannot be understood are
+    removed.
 
     Args:
         path: the checkpoint's.
@@ -292,11 +293,11 @@ def _forget_digests(path: Any, name: str, metadata: bytes | None) -> None:
 def deleted_name(
     path: Any, requested: Collection[str] | None = None
 ) -> str | None:
-    """The checkpointable that is being deleted: it is not there for readers.
+    """The checkpointable that is being deleted, which readers must not see.
 
     Args:
         path: the checkpoint's.
-        requested: what somebody wants to read; None: whatever there is.
+        requested: the checkpointable to read; None: any.
 
     Raises:
         DeletionInProgressError: what is wanted is being deleted.

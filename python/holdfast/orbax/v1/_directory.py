@@ -205,7 +205,7 @@ class ItemDirectory:
 
     @property
     def path(self) -> Any:
-        """Where the directory will be."""
+        """The path that the directory will have."""
         return self._path
 
     async def await_creation(self) -> Any:

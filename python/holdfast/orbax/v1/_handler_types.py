@@ -1,4 +1,4 @@
-"""What a checkpointable is, and what saves and loads one."""
+"""The interfaces of checkpointables and of their handlers."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class CheckpointableHandler(Protocol[_Value, _Abstract]):
         ...
 
     async def metadata(self, directory: Any) -> _Abstract:
-        """What is saved in `directory`, without reading it all."""
+        """The metadata of the object in `directory`, without reading it all."""
         ...
 
     def is_handleable(self, checkpointable: Any) -> bool:

@@ -96,7 +96,7 @@ class Layout:
             name: its name; None for the directory itself.
 
         Raises:
-            InvalidLayoutError: it is none; the cause says why.
+            InvalidLayoutError: it is not; the cause says why.
         """
         try:
             self._check_pytree(name)

@@ -1,4 +1,4 @@
-"""Which leaves can be saved and loaded, and how each is asked for."""
+"""The leaves that can be saved and loaded, and how each is asked for."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from holdfast.orbax.v1.errors import UnregisteredTypeError
 from holdfast.orbax.v1.tree import AbstractLeaf, Leaf
 
 _ACCEPTED = (np.ndarray, int, float, np.number, bytes, bool, str)
-# Of the numpy scalars only np.float64 is one of these: it is a float.
+# Among numpy scalars only np.float64 is one of these: it is a float.
 _STORABLE = (np.ndarray, int, float, bytes, str)
 _SCALARS = (int, float, np.number, bytes, bool)
 
@@ -83,10 +83,10 @@ def _stands_for_sharded_array(kind: type) -> bool:
 
 
 def check_abstract_state(abstract: Any) -> None:
-    """Checks the types of the leaves of what the caller wants to load.
+    """Checks the types of the leaves of the caller's abstract state.
 
     Raises:
-        TypeError: a leaf that stands for nothing that can be loaded.
+        TypeError: a leaf of a type that cannot be loaded.
     """
     for _, leaf in flatten_with_path(abstract):
         kind = leaf if isinstance(leaf, type) else type(leaf)

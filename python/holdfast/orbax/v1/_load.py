@@ -49,8 +49,8 @@ def load(
         abstract_state: gives the result's structure and how each leaf is
             restored: a `jax.ShapeDtypeStruct` as a jax.Array with that
             sharding, a numpy array as one of that dtype, int, float and str
-            (values or types) as such, `PLACEHOLDER` not at all. What
-            `metadata(path)` returns will do. None: as it was saved.
+            (values or types) as such, `PLACEHOLDER` not at all. The result of
+            `metadata(path)` will do. None: as it was saved.
         checkpointable_name: the subdirectory that the tree lies in. "AUTO":
             "state", else the first that is a tree, else `path` itself. None:
             `path` itself, of older checkpoints.

@@ -1,4 +1,5 @@
-"""What `metadata` returns: abstract leaves, and facts of the checkpoint."""
+"""The results of `metadata`: abstract leaves, and facts about the checkpoint.
+"""
 
 from __future__ import annotations
 
@@ -127,7 +128,7 @@ def _abstract_leaf(leaf: StoredLeaf, described: Any) -> Any:
 
 
 class CheckpointMetadata(Generic[T]):
-    """What is known of a checkpoint, without its values.
+    """The facts about a checkpoint, without its values.
 
     `metadata` may be passed to `load` as the abstract state, and so may the
     whole object.

@@ -26,7 +26,7 @@ PENDING_INFIX = ".pending_"
 _DATABASE_PREFIX = "ocdbt.process_"
 _DIGESTS_FILE = "_HOLDFAST_DIGESTS"
 _ARRAYS = "array_metadatas"
-# Of the directory itself; the merge makes new ones of all parts.
+# Files of the directory itself; the merge makes new ones for all parts.
 _OF_DATABASE = ("manifest.ocdbt", "d")
 
 Names = tuple[str, ...]
@@ -44,7 +44,7 @@ def parts(session: str) -> list[str]:
 
 
 def _items(part: str) -> Iterator[tuple[str, str]]:
-    """Name and path of what is saved in a part."""
+    """The names and paths of the items in a part."""
     with _files.scandir(part) as entries:
         for entry in entries:
             if entry.is_dir():

@@ -212,7 +212,7 @@ def _restore(directory: Any, abstract: Any, context: Context) -> Any:
 
 
 def _broadcasting_registry(loading: ArrayOptions.Loading) -> Any:
-    """The standard handlers, of which one replica reads jax.Arrays for all."""
+    """The standard handlers, but one replica reads jax.Arrays for all."""
     given = loading.load_and_broadcast_options
     handler = SingleReplicaArrayHandler(
         replica_axis_index=given.replica_axis_index,
@@ -230,7 +230,7 @@ def _broadcasting_registry(loading: ArrayOptions.Loading) -> Any:
 def _separating_registry(
     saving: ArrayOptions.Saving, primary_host: int | None
 ) -> Any:
-    """The standard handlers, of which jax.Arrays' has two databases."""
+    """The standard handlers, but the one of jax.Arrays has two databases."""
     handler = ArrayHandler(
         primary_host=primary_host,
         replica_id=None if primary_host is None else 0,
@@ -354,7 +354,7 @@ def _save_args_tree(tree: Any, saving: ArrayOptions.Saving) -> Any | None:
 def _save_args(
     path: PyTreePath, leaf: Any, saving: ArrayOptions.Saving
 ) -> SaveArgs:
-    """How a leaf is stored: its own options before those of all."""
+    """The options of a leaf: its own go before those of all leaves."""
     of_all = saving.storage_options or StorageOptions()
     own = None
     if saving.scoped_storage_options_creator is not None:

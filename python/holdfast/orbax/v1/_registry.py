@@ -1,4 +1,4 @@
-"""Which handler saves or loads which checkpointable."""
+"""The handlers that save and load checkpointables."""
 
 from __future__ import annotations
 
@@ -298,10 +298,10 @@ def resolve_for_load(
 
     Args:
         registry: where to look.
-        abstract: what the caller wants, or None.
+        abstract: the caller's abstract value, or None.
         name: the checkpointable's.
         recorded: the name of the handler that saved it, if known.
-        fallback_name: whose handler to use when none is found.
+        fallback_name: the name whose handler to use when none is found.
 
     Raises:
         NoEntryError: not even that one is registered.

@@ -61,7 +61,7 @@ def is_safetensors(path: Any) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class _Tensor:
-    """What a header says of one tensor."""
+    """The facts in a header about one tensor."""
 
     name: str
     file: str
@@ -99,7 +99,7 @@ class _Tensor:
         return _dtypes.numpy_dtype(name, self.name)
 
     def end(self) -> int:
-        """Of its bytes in the file."""
+        """The end of its bytes in the file."""
         offsets = self.entry.get("data_offsets")
         if (
             not isinstance(offsets, list)
@@ -176,18 +176,18 @@ class SafetensorsCheckpoint:
     def load(
         self, abstract: Any | None, context: Context
     ) -> Callable[[], dict[str, Any]]:
-        """Checks what is asked for; the result reads it.
+        """Checks the request; the result reads the tensors.
 
         Args:
-            abstract: name -> what stands for an array, whose sharding says
-                which parts this process's devices hold (None: all of it on
-                each device); None: every tensor, as a numpy array.
+            abstract: name -> an abstract array, whose sharding says which parts
+                this process's devices hold (None: all of it on each device);
+                None: every tensor, as a numpy array.
             context: its limit of bytes in flight counts.
 
         Raises:
             ValueError: no flat dict; a damaged or cut file; a name that two
                 files have. The result also: a shape other than the stored one,
-                a dtype that is none of Orbax's, shapes and offsets that do not
+                a dtype that Orbax does not have, shapes and offsets that do not
                 fit each other.
             KeyError: by the result: a name that is not there.
         """
@@ -202,7 +202,8 @@ class SafetensorsCheckpoint:
         return run
 
     def _tensors(self, custom_metadata: dict[str, Any]) -> dict[str, _Tensor]:
-        """By name; adds to `custom_metadata` what the files have."""
+        """The tensors by name; adds the files' metadata to `custom_metadata`.
+        """
         found: dict[str, _Tensor] = {}
         for file in self._files:
             header, start = _read_header(file)
@@ -310,7 +311,7 @@ def _read(
                     f"Tensor '{name}' not found in Safetensors checkpoint."
                 )
         names = sorted(abstract)
-    # All before there is memory for what they claim to hold.
+    # All headers are checked before memory is taken for the bytes they claim.
     for name in names:
         tensors[name].check_size()
     opened = {
@@ -362,7 +363,7 @@ class _Whole(_Wanted):
 
 
 class _Sharded(_Wanted):
-    """As a jax.Array, of which this process holds what its devices do."""
+    """The tensor as a jax.Array: this process holds its devices' parts."""
 
     def __init__(self, tensor: _Tensor, abstract: Any) -> None:
         super().__init__(tensor)

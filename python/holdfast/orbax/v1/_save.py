@@ -98,8 +98,8 @@ def save_checkpointables(
     Args:
         path: an absolute path that does not exist, unless `overwrite`.
         checkpointables: name -> a tree, a JSON value, an object that saves
-            itself (`StatefulCheckpointable`), or what a registered handler
-            takes. Each goes to a subdirectory of its name.
+            itself (`StatefulCheckpointable`), or any object that a registered
+            handler takes. Each goes to a subdirectory of its name.
         overwrite: replace what is at `path`, in one step.
         custom_metadata: a JSON object to keep with the checkpoint.
 
@@ -129,7 +129,7 @@ _NO_STATE = object()
 
 
 def _nothing() -> None:
-    """What is to be done after a save that is no step."""
+    """The work after a save that is not a step: none."""
 
 
 class Save:
@@ -206,7 +206,7 @@ class Save:
         return BackgroundResponse(run, what=f"save to {self._path}")
 
     def _prepare(self) -> tuple[str, list[Awaitable[None]]]:
-        """Everything that may refuse; what is left to be done."""
+        """Does everything that may fail early; returns the rest of the work."""
         operation = self._operation
         with operation.phase(f"{_PLACES}:maybe_overwrite_existing:pre"):
             if self._checks_first:
@@ -290,11 +290,11 @@ def _handlers(items: dict[str, Any], context: Context) -> dict[str, Any]:
 
 
 def check_names(checkpointables: Any) -> None:
-    """Checks the names of what is to be saved.
+    """Checks the names of the checkpointables.
 
     Raises:
         ValueError: no dict, nothing in it, or a name that cannot be.
-        TypeError: a name that is no text.
+        TypeError: a name that is not a str.
     """
     if not checkpointables or not isinstance(checkpointables, dict):
         raise ValueError(

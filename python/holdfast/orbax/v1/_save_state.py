@@ -40,7 +40,7 @@ _IS_CANCELLED: contextvars.ContextVar[Callable[[], bool] | None] = (
 
 @contextlib.contextmanager
 def cancellable(is_cancelled: Callable[[], bool]) -> Iterator[None]:
-    """What is written within the block stops when `is_cancelled()`."""
+    """Writing within the block stops when `is_cancelled()`."""
     token = _IS_CANCELLED.set(is_cancelled)
     try:
         yield

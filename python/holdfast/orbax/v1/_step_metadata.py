@@ -1,4 +1,4 @@
-"""What is known of a step, and of all steps together."""
+"""The facts about a step, and about all steps together."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 @final
 class CheckpointMetadata(PathMetadata[T]):
-    """What is known of a step, without its values.
+    """The facts about a step, without its values.
 
     `metadata` may be passed to `load` as the abstract state; the whole object
     stands for the step's number wherever a Checkpointer asks for one.

@@ -16,7 +16,7 @@ _CONTEXT: contextvars.ContextVar[Context | None] = contextvars.ContextVar(
     "holdfast_orbax_context", default=None
 )
 
-# Of each `with` block that is entered: the context and the frozen ids outside.
+# For each `with` block that is entered: the context and the frozen ids outside.
 _OUTER: contextvars.ContextVar[tuple[Any, ...]] = contextvars.ContextVar(
     "holdfast_orbax_outer_contexts", default=()
 )
@@ -114,7 +114,7 @@ class Context:
 
     @property
     def checkpoint_layout(self) -> CheckpointLayout:
-        """What kind of checkpoint a path is taken for."""
+        """The kind of checkpoint that a path is taken for."""
         layout: CheckpointLayout = vars(self)["_checkpoint_layout"]
         return layout
 

@@ -22,11 +22,11 @@ class NoEntryError(KeyError):
 
 
 class UnregisteredTypeError(ValueError):
-    """A leaf's type is none of those that can be saved."""
+    """A leaf's type cannot be saved."""
 
 
 class DeletionInProgressError(RuntimeError):
-    """What is wanted is being deleted."""
+    """The requested checkpointable is being deleted."""
 
 
 class DeletionRecoveryError(RuntimeError):

@@ -143,7 +143,7 @@ class PyTreeOptions(_Options):
 
     @dataclasses.dataclass(kw_only=True)
     class Saving(_Options):
-        """What `_METADATA` records about containers."""
+        """The containers that `_METADATA` records."""
 
         pytree_metadata_options: PyTreeMetadataOptions = dataclasses.field(
             default_factory=PyTreeMetadataOptions
@@ -151,7 +151,8 @@ class PyTreeOptions(_Options):
 
     @dataclasses.dataclass(kw_only=True)
     class Loading(_Options):
-        """With `partial_load`, only what the abstract tree has is loaded."""
+        """With `partial_load`, only the leaves of the abstract tree are loaded.
+        """
 
         partial_load: bool = False
 
@@ -169,7 +170,7 @@ class ArrayOptions(_Options):
 
         Attributes:
             storage_options: of every leaf.
-            use_ocdbt: one database instead of a directory an array.
+            use_ocdbt: one database instead of a directory for each array.
             use_zarr3: zarr format 3 instead of 2.
             use_compression: zstd.
             ocdbt_target_data_file_size: bytes; 0: unlimited; None: 2 GiB.
@@ -251,7 +252,7 @@ class ArrayOptions(_Options):
 
 @dataclasses.dataclass(kw_only=True)
 class CheckpointablesOptions(_Options):
-    """Which handlers save and load what is no tree."""
+    """The handlers that save and load objects other than trees."""
 
     registry: CheckpointableHandlerRegistry = dataclasses.field(
         default_factory=lambda: ReadOnlyRegistry(local_registry())
@@ -267,7 +268,7 @@ class PathwaysOptions(_Options):
 
 @dataclasses.dataclass(kw_only=True)
 class DeletionOptions(_Options):
-    """Where deleted checkpoints go: only object stores have such a place."""
+    """The place for deleted checkpoints: only object stores have one."""
 
     @dataclasses.dataclass(kw_only=True)
     class GcsDeletionOptions(_Options):
@@ -324,7 +325,7 @@ class SafetensorsOptions(_Options):
 
 
 class CheckpointLayout(enum.Enum):
-    """What kind of checkpoint a path is taken for."""
+    """The kind of checkpoint that a path is taken for."""
 
     ORBAX = "orbax"
     SAFETENSORS = "safetensors"

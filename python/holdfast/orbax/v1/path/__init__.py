@@ -28,7 +28,7 @@ class PathAwaitingCreation(Protocol):
 
     @property
     def path(self) -> Any:
-        """Where the directory will be."""
+        """The path that the directory will have."""
         ...
 
     async def await_creation(self) -> Any:

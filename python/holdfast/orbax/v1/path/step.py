@@ -113,7 +113,7 @@ def composite_name_format(
         read_name_formats: names that are found, the preferred one first.
 
     Raises:
-        ValueError: what is written would not be found.
+        ValueError: steps with the written name would not be found.
     """
     formats: Any = (write_name_format, read_name_formats)
     composite: Any = _step_names.composite_name_format(*formats)

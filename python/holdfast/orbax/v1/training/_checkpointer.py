@@ -54,8 +54,8 @@ class Checkpointer(StepReader, OlderNames):
     """The steps in a directory.
 
     Saves when a policy says so, one step at a time; keeps the steps that
-    another policy says, and removes the others once the new one is committed.
-    A context manager: leaving it waits for what goes on in the background.
+    another policy names, and removes the others once the new one is committed.
+    A context manager: leaving it waits for all work in the background.
     Thread-safety: one call at a time. With several processes all make the same
     calls.
     """
@@ -367,10 +367,10 @@ class Checkpointer(StepReader, OlderNames):
         return self._run.is_saving()
 
     def wait(self) -> None:
-        """Waits for what goes on in the background.
+        """Waits for all work in the background.
 
         Raises:
-            Exception: what made a save or a deletion fail, if nobody has been
+            Exception: the error of a save or a deletion, if nobody has been
                 told yet.
         """
         self._wait_for_deletion()

@@ -28,7 +28,7 @@ def number_of(step: Any) -> Any:
 
 
 class StepReader:
-    """What a Checkpointer reads; it sets the attributes.
+    """The reading half of a Checkpointer, which sets the attributes.
 
     Attributes:
         _run: the steps.

@@ -1,4 +1,4 @@
-"""The directory of all steps: making it, and what is said of all of them."""
+"""The directory of all steps: making it, and the metadata of the run."""
 
 from __future__ import annotations
 
@@ -70,10 +70,10 @@ def write_custom_metadata(
         processes: that do so together.
 
     Returns:
-        What is there now; None where it is to be read.
+        The metadata there now; None if it must be read.
 
     Raises:
-        ValueError: no JSON object.
+        ValueError: not a JSON object.
         OSError: the file cannot be written.
     """
     if custom_metadata is None:

@@ -125,7 +125,8 @@ class Run:
         found = self._find(is_lightweight=False)
         pending = self._pending
         if pending is not None and self.is_saving():
-            # What its save makes superfluous is still there, or just going.
+            # The steps that its save makes superfluous are still there, or just
+            # being removed.
             found.take({info.step for info in pending.forgotten})
             found.put_back([i for i in self._steps if i.step == pending.step])
         self._steps = found
@@ -136,7 +137,7 @@ class Run:
         return self._steps
 
     def find(self, step: int | None) -> StepInfo:
-        """What is known of a step; None: of the one of the largest number.
+        """The facts about a step; None: about the one with the largest number.
 
         Raises:
             StepNotFoundError: there is none.
@@ -154,7 +155,7 @@ class Run:
         raise StepNotFoundError(f"No checkpoint found at step {step}.")
 
     def path(self, step: int) -> Any:
-        """Where a step is, or will be."""
+        """The path of a step that is or will be there."""
         path = self._directory / self._names.build_name(step)
         if _files.exists(path):
             return path
@@ -205,7 +206,7 @@ class Run:
 
         Raises:
             StepAlreadyExistsError: there is such a step.
-            Exception: what `Save` raises; what made the save before fail.
+            Exception: any that `Save` raises; the error of the previous save.
         """
         step = request.step
         if not request.overwrite and step in self.known():
@@ -223,7 +224,7 @@ class Run:
         save = Save(
             path,
             request.checkpointables,
-            # What is there and no step was never committed.
+            # A directory that is there but is not a step was never committed.
             request.overwrite or _files.lexists(path),
             request.custom_metadata,
             metrics=request.metrics,
@@ -250,14 +251,14 @@ class Run:
         return response
 
     def _know(self, added: StepInfo, superfluous: set[int]) -> list[StepInfo]:
-        """Knows a new step; returns what it takes the place of."""
+        """Records a new step; returns the steps whose place it takes."""
         forgotten = self._steps.take({added.step, *superfluous})
         if added.step not in superfluous:
             self._steps.add(added)
         return forgotten
 
     def _agree(self, decision: bool) -> bool:
-        """What the primary process has decided."""
+        """The decision of the primary process."""
         if not self._processes.has_others:
             return decision
         operation = self._processes.start(
@@ -301,7 +302,7 @@ class Run:
         """Stops a save that goes on in the background, and waits for that.
 
         Raises:
-            Exception: what made it fail before.
+            Exception: the error with which it failed before.
         """
         if self._pending is not None:
             self._pending.response.cancel()
@@ -311,7 +312,7 @@ class Run:
         """Waits for a save that goes on in the background.
 
         Raises:
-            Exception: what made it fail, unless somebody has been told.
+            Exception: its error, unless somebody has been told.
         """
         pending = self._pending
         if pending is None:
@@ -325,7 +326,7 @@ class Run:
         raise error
 
     def _end_if_failed(self) -> None:
-        """Knows again what was there before a save that has failed."""
+        """Restores the record of the steps before a save that has failed."""
         pending = self._pending
         if pending is None or pending.has_failed or not pending.response.done():
             return

@@ -14,7 +14,7 @@ from holdfast.orbax.options import AtomicityOptions
 from holdfast.orbax.v1._layout import METRICS_NAME
 from holdfast.orbax.v1.path.step import StandardNameFormat
 
-# Of steps whose time is not asked for.
+# The time of a step whose metadata nobody asked for.
 _NO_TIME = datetime.datetime.min.replace(tzinfo=datetime.timezone.utc)
 
 
@@ -91,7 +91,7 @@ def new_step(step: int, metrics: Any | None) -> StepInfo:
 
 
 def names_of(step_name_format: Any | None, atomicity: AtomicityOptions) -> Any:
-    """What finds the steps, and names new ones.
+    """The name format that finds the steps and names new ones.
 
     Args:
         step_name_format: the user's; None: bare numbers.
@@ -143,13 +143,13 @@ class Steps:
         self._infos.append(info)
 
     def take(self, steps: set[int]) -> list[StepInfo]:
-        """Forgets some steps; returns what was known of them."""
+        """Forgets some steps; returns their facts."""
         taken = [info for info in self._infos if info.step in steps]
         self._infos = [info for info in self._infos if info.step not in steps]
         return taken
 
     def put_back(self, infos: list[StepInfo]) -> None:
-        """Knows again what was taken."""
+        """Takes forgotten steps back."""
         self._infos = sorted([*self._infos, *infos], key=lambda info: info.step)
 
     def last(self) -> int | None:

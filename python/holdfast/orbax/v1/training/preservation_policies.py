@@ -1,4 +1,5 @@
-"""Which steps are kept: `v1.training.preservation_policies`."""
+"""Policies that say which steps to keep: `v1.training.preservation_policies`.
+"""
 
 from __future__ import annotations
 
