@@ -28,7 +28,7 @@ Status CannotCreate(const std::string& why) {
 
 Json CompleteCodecs(const Json& codecs);
 
-// Members that may be left out of a spec but not of what is stored.
+// Adds the members that a spec may leave out but stored metadata may not.
 Json CompleteCodec(Json codec) {
   const Json* const name = Find(codec, "name");
   if (name == nullptr) return codec;

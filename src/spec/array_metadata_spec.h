@@ -1,6 +1,5 @@
-// The "metadata" member of a zarr spec: what a new array gets where it says
-// nothing (TensorStore's defaults), and whether an array that exists is as it
-// says.
+// The "metadata" member of a zarr spec: the defaults of a new array for members
+// that it lacks (TensorStore's), and the check of an existing array against it.
 //
 // Thread-safety: pure functions. Units: elements.
 // Errors: InvalidArgument for metadata that makes no sense or is not enough,
@@ -15,7 +14,7 @@
 
 namespace holdfast::spec {
 
-// What a spec demands of an array; a null member is no demand.
+// The demands of a spec on an array; a null member demands nothing.
 struct ArrayConstraints {
   int zarr_format = 2;
   std::optional<DType> dtype;
@@ -28,7 +27,7 @@ Status CheckConstraints(const ArrayConstraints& constraints);
 Result<zarr::ArrayMetadata> CompleteMetadata(
     const ArrayConstraints& constraints);
 
-// `text` is what is stored, which `stored` was parsed from.
+// `text` is the stored document, from which `stored` was parsed.
 Status CheckStored(const ArrayConstraints& constraints, std::string_view text,
                    const zarr::ArrayMetadata& stored);
 

@@ -67,8 +67,7 @@ Status ReadUserProject(const Json& object, KvStoreSpec& spec) {
                   ReadOptionalString(*member, "project_id", spec.user_project));
 }
 
-// Which kind of credentials; where each kind lies is looked up in the usual
-// places.
+// The kind of credentials; each kind is looked up in its usual places.
 Status ReadCredentials(const Json& object, KvStoreSpec& spec) {
   const Json* const member = Find(object, "aws_credentials");
   if (member == nullptr || !member->is_object()) return Status();
@@ -228,7 +227,7 @@ Status ParseS3(const Json& object, KvStoreSpec& spec) {
       ReadOptionalBool(object, "requester_pays", spec.requester_pays));
   HF_RETURN_IF_ERROR(
       AtMember("aws_credentials", ReadCredentials(object, spec)));
-  // What has to hold for a write is the writer's to say.
+  // Ignored: every writer here says itself which condition its write needs.
   bool use_conditional_write = true;
   HF_RETURN_IF_ERROR(
       ReadOptionalBool(object, "use_conditional_write", use_conditional_write));
@@ -279,7 +278,7 @@ Status HttpsUrl(std::string_view rest, KvStoreSpec& spec) {
   return WebUrl("https", rest, spec);
 }
 
-// As of files: the store's root is the directory that the path leads to.
+// As for files: the store's root is the directory that the path leads to.
 Result<OpenedKvStore> OpenRemote(const KvStoreSpec& spec,
                                  const OpenSpecOptions& /*options*/) {
   std::string_view path = spec.path;

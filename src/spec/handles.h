@@ -2,7 +2,7 @@
 // of a JSON document.
 //
 // Thread-safety, errors: as in holdfast/orbax/open_spec.h. Ownership: handles
-// own what they are given.
+// own their arguments.
 #pragma once
 
 #include <memory>
@@ -22,7 +22,7 @@ struct OpenMode {
   bool delete_existing = false;
   bool assume_metadata = false;
 };
-// What is not said is "open", unless there is "create".
+// The default is "open", unless the spec has "create".
 Result<OpenMode> CheckMode(const std::optional<bool>& open,
                            const std::optional<bool>& create,
                            bool delete_existing, bool assume_metadata);
@@ -45,7 +45,7 @@ struct JsonMemberSpec {
   KvStoreSpec kvstore;  // of the document
   std::string pointer;
 };
-// InvalidArgument for a pointer that is none.
+// InvalidArgument for a text that is not a JSON Pointer.
 Status CheckJsonPointer(const std::string& pointer);
 Result<std::unique_ptr<SpecHandle>> OpenJsonMember(
     const JsonMemberSpec& spec, const OpenSpecOptions& options);

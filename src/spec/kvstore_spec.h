@@ -53,7 +53,7 @@ struct OpenedKvStore {
   std::shared_ptr<Store> store;
   std::string prefix;  // of keys, in the store
   WriteOptions write;
-  // Makes what was written so far exist, down to the lowest store.
+  // Makes all writes so far visible, down to the lowest store.
   std::function<Status()> commit;
 };
 Result<OpenedKvStore> OpenStore(const KvStoreSpec& spec,

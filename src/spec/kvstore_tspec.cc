@@ -37,7 +37,7 @@ std::string NormalizeDirectory(const std::string& directory) {
   std::string path = NormalizePath(directory);
   ReplaceAll("gs:/", kGcsPrefix, path);
   if (directory.starts_with(kS3Prefix)) {
-    // Without a bucket it stays so, and is refused.
+    // A path without a bucket keeps its empty bucket, and is refused later.
     path.insert(3, directory.starts_with("s3:///") ? "//" : "/");
   }
   return path;
@@ -85,8 +85,8 @@ void SplitFileBase(OcdbtParts& parts) {
   parts.base["file_io_locking"]["mode"] = "non_atomic";
 }
 
-// Nodes and manifest are routed to the temporary directory: a stack of two
-// stores of which the second takes one prefix.
+// Routes nodes and manifest to the temporary directory, by a stack of two
+// stores: the second takes all keys with one prefix.
 Status RouteToTemporary(const KvstoreTspecOptions& options, OcdbtParts& parts) {
   const auto& context = options.ocdbt_temporary_metadata_context;
   const auto& write = options.ocdbt_write_options;

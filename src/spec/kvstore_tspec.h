@@ -20,7 +20,7 @@ std::string NormalizePath(std::string_view path);
 std::string JoinPaths(std::string_view first, std::string_view second);
 
 bool IsRemote(const OrderedJson& tspec);
-// What a data file may take at most by default: less on gs://.
+// The default for the largest data file: smaller on gs://.
 int64_t DefaultDataFileBytes(const OrderedJson* kvstore_tspec);
 
 Status AddWriteOptions(std::optional<int64_t> target_data_file_size,

@@ -59,10 +59,10 @@ class ListedStore final : public Store {
   Status Flush() override { return store_->Flush(); }
 
  private:
-  // What to read from.
+  // The store to read from: checked as long as nothing is written.
   Result<std::shared_ptr<Store>> Reader();
   Result<std::optional<DigestIndex>> FindList() const;
-  // Before anything is written.
+  // Removes the list, before anything is written.
   Status DropList();
 
   const std::shared_ptr<Store> store_;

@@ -99,8 +99,9 @@ bool IsSamePlace(const KvStoreSpec& a, const KvStoreSpec& b) {
   return IsSamePlace(*a.base, *b.base);
 }
 
-// Data files may be written without a rename, the manifest may not: that is
-// what the two specs are for. Here each object is written as it needs to be.
+// TensorStore takes two specs because data files may be written without a
+// rename and the manifest may not. Here each object is written as it needs to
+// be, so both must name one place.
 Status ReadBase(const Json& object, KvStoreSpec& spec) {
   const Json* const base = Find(object, "base");
   if (base == nullptr) {
@@ -145,6 +146,7 @@ Status ParseOcdbt(const Json& object, KvStoreSpec& spec) {
     HF_RETURN_IF_ERROR(AtMember("config", ReadConfig(*config, spec.write)));
   }
   if (const Json* const size = Find(object, "target_data_file_size")) {
+    // 2^62 keeps sums of two sizes inside an int64_t.
     const bool fits = size->is_number_unsigned() &&
                       size->get<uint64_t>() <= uint64_t{1} << 62;
     if (!fits) {
@@ -185,6 +187,8 @@ Result<OpenedKvStore> OpenOcdbt(const KvStoreSpec& spec,
       ocdbt::PendingStore::Open(base.store, base.prefix, write, open));
   OpenedKvStore opened;
   opened.prefix = spec.path;
+  // From the top down: the base must not become visible before the entries that
+  // this database puts into it.
   opened.commit = [store, commit_base = base.commit] {
     HF_RETURN_IF_ERROR(store->Commit());
     return commit_base();

@@ -18,7 +18,7 @@ using zarr::Find;
 using zarr::InMember;
 using zarr::Json;
 
-// A spec that makes sense. Exactly one of the first three is there.
+// A valid spec. Exactly one of the first three members is set.
 struct ParsedArray {
   std::optional<spec::ZarrSpec> zarr;
   std::optional<spec::JsonMemberSpec> json;
@@ -26,7 +26,7 @@ struct ParsedArray {
   DType cast_dtype = DType::kUint8;
 };
 
-// What a cast's base inherits from the spec around it.
+// The flags that a cast's base inherits from the spec around it.
 struct Inherited {
   std::optional<bool> open;
   std::optional<bool> create;
@@ -286,8 +286,9 @@ Result<std::unique_ptr<SpecHandle>> OpenParsed(const ParsedArray& parsed,
   return spec::MakeCast(std::move(base), parsed.cast_dtype);
 }
 
-// The readers of JSON are those of stored metadata, where what is wrong is the
-// state of the world; what is wrong with a spec is wrong with the request.
+// The readers of JSON were made for stored metadata, where a mistake is a bad
+// state of the world (FailedPrecondition); a mistake in a spec is a bad request
+// (InvalidArgument).
 template <typename T>
 Result<T> OfRequest(Result<T> parsed) {
   if (parsed.status().code() != StatusCode::kFailedPrecondition) return parsed;

@@ -1,4 +1,4 @@
-// Limits that specs are opened with, and counters of what was done.
+// The limits with which specs are opened, and counters of the work done.
 #include <algorithm>
 #include <fstream>
 #include <limits>

@@ -110,7 +110,7 @@ class ZarrHandle final : public SpecHandle, private ArrayHome {
     return InvalidArgumentError("driver \"" + driver_ + "\" holds no JSON");
   }
 
-  // Before memory is taken for it.
+  // Checked before memory is taken for the box: its shape comes from a caller.
   Status CheckBox(const Shape& origin, const Shape& shape) const {
     const Shape& whole = array_.shape();
     bool inside = origin.size() == whole.size() && shape.size() == whole.size();
@@ -161,6 +161,7 @@ class ZarrOpener {
 
   Result<zarr::Array> Run() const {
     if (spec_.mode.assume_metadata) return Assume();
+    // CheckMode allows delete_existing only without `open`, so Create follows.
     if (spec_.mode.delete_existing) HF_RETURN_IF_ERROR(DeleteAll());
     if (spec_.mode.open) {
       Result<zarr::Array> array = Open();
@@ -217,6 +218,7 @@ class ZarrOpener {
           keys.emplace_back(key);
           return Status();
         }));
+    // Not during the listing: a store may skip keys when others vanish.
     for (const std::string& key : keys) {
       HF_RETURN_IF_ERROR(kvstore_.store->Delete(key));
     }
