@@ -25,7 +25,7 @@ class ParamArrays {
       std::span<const ParamInfo> infos,
       const std::optional<std::string>& metadata_key);
 
-  // All of an item that are there, in the order of its leaves.
+  // All arrays that the item has, in the order of its leaves.
   static ParamArrays Of(std::unique_ptr<Item> item);
 
   // In the order of the infos.
@@ -45,7 +45,8 @@ class ParamArrays {
   std::vector<Param> params_;
 };
 
-// A box of one array, which may reach beyond its end: what lies there is zero.
+// A box of one array, which may reach beyond the array's end: elements there
+// are zero.
 struct BoxRead {
   size_t param = 0;
   Box box;

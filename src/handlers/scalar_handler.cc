@@ -20,7 +20,7 @@ T ElementAs(const Array& array, DType dtype) {
   return value;
 }
 
-// What numpy's item() gives.
+// The Python number that numpy's item() gives.
 Tree PythonNumber(const Array& array) {
   switch (DTypeKindOf(array.dtype())) {
     case DTypeKind::kBool:

@@ -15,7 +15,7 @@
 
 namespace holdfast {
 
-// What one parameter is to become.
+// The wanted form of one parameter.
 struct ShardedWish {
   Sharding sharding;
   std::optional<Shape> shape;  // of the whole; absent: as stored

@@ -1,9 +1,9 @@
-// The JSON files of an item that handlers add to: what is there stays, and the
-// new file replaces the old one in one step.
+// The JSON files of an item that handlers add to: old entries stay, and the new
+// file replaces the old one in one step.
 //
-// Thread-safety: one writer a directory. Ownership: borrows the store.
-// Errors: DataLoss for a file that cannot be understood, or is not what its
-// item's lists of checksums say, naming it; those of the store.
+// Thread-safety: one writer a directory. Ownership: borrows the store. Errors:
+// DataLoss for a file that cannot be understood, or that differs from its
+// checksum in the item's lists, naming it; those of the store.
 #pragma once
 
 #include <string>

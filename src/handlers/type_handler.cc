@@ -1,4 +1,4 @@
-// What the interface does by itself, and the checks that handlers share.
+// The default methods of the interface, and the checks that handlers share.
 #include "base/status_macros.h"
 #include "holdfast/orbax/type_handlers.h"
 
