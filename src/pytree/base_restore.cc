@@ -22,7 +22,7 @@ struct ShapeAndDType {
   DType dtype;
 };
 
-// Of arrays with dimensions only: Orbax looks no further for others.
+// Only for arrays with dimensions: Orbax looks no further for other values.
 std::optional<ShapeAndDType> DescribeTarget(const Tree& leaf) {
   if (!leaf.is_leaf() || leaf.leaf_kind() != LeafKind::kArray) return {};
   if (leaf.array_shape().empty()) return {};
@@ -94,7 +94,7 @@ class RecordedRestore {
   const BasePyTreeRestoreArgs& args_;
 };
 
-// Puts values where they were asked for; what was left out stays.
+// Puts values at the places that asked for them; the item's other leaves stay.
 Tree Rebuild(const Tree& item, const std::vector<ItemMatch>& matches,
              std::vector<Tree> values) {
   std::unordered_map<const Tree*, Tree> value_of;

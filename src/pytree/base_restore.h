@@ -24,7 +24,8 @@ Result<Tree> RestoreRecorded(const PyTreeSettings& settings,
 Result<Tree> StoredStructure(const PyTreeSettings& settings,
                              const ItemSource& source, const Tree& entries);
 
-// What all leaves of an opened item have in common; `source` may be null.
+// The parts of ParamInfo that all leaves of an opened item share; `source` may
+// be null.
 Result<ParamInfo> CommonRestoreInfo(const PyTreeSettings& settings,
                                     const std::string& directory,
                                     const ItemSource* source);

@@ -1,5 +1,5 @@
-// Which handler serves which leaf: the engine those of the standard handlers,
-// every other handler its own leaves, all at once.
+// Assigns leaves to handlers: the engine takes those of the standard handlers,
+// every other handler gets its own leaves, all at once.
 //
 // Thread-safety: pure functions of an unchanging registry.
 // Ownership: groups share leaves and handlers.
@@ -18,8 +18,9 @@
 
 namespace holdfast {
 
-// What the engine does by itself as this handler would: one of the standard
-// classes, not a class made of one, with options that change no file.
+// Whether the engine itself does what this handler would: it is one of the
+// standard classes, not a class derived from one, and its options change no
+// file.
 bool IsStandardHandler(const TypeHandler& handler);
 
 // Leaves for one handler.

@@ -19,7 +19,7 @@ bool IsPlaceholder(const Tree& node) {
   return node.is_leaf() && node.leaf_kind() == LeafKind::kPlaceholder;
 }
 
-// A child of an entry tree, whose dicts are sorted.
+// A child of an entry tree; binary search works because its dicts are sorted.
 const Tree* EntryChild(const Tree& entries, const std::string& key) {
   const auto& keys = entries.keys();
   const auto found = std::lower_bound(keys.begin(), keys.end(), key);
@@ -127,6 +127,8 @@ class Matcher {
       AddMissing(item.children()[i]);
       path_.pop_back();
     }
+    // Keys that only the checkpoint has. A partial restore just leaves them
+    // out.
     differs_ |= !is_partial_ && found_count != entries.size();
     return Status();
   }
@@ -144,8 +146,8 @@ class Matcher {
   std::vector<ItemMatch> matches_;
 };
 
-// What the item has as an empty container and the checkpoint as a leaf is no
-// difference.
+// An empty container in the item that is a leaf in the checkpoint is not a
+// difference, so it becomes a leaf before trees are compared.
 Tree WithoutEmpties(const Tree& item, const Tree& entries) {
   if (item.size() == 0) {
     return item.is_leaf() || !entries.is_leaf() ? item : Tree(0);

@@ -39,7 +39,7 @@ ValueMetadataEntry EntryOf(const LeafInfo& leaf) {
 }
 
 Result<Tree> EmptyOfType(std::string_view value_type) {
-  // Without rich types an empty named tuple was None.
+  // Without rich types, Orbax restores an empty named tuple as None.
   if (value_type == kValueTypeNone || value_type == kValueTypeNamedTuple) {
     return Tree::None();
   }

@@ -1,5 +1,5 @@
-// Where the parts of a restored jax.Array come from: its sharding, the boxes
-// that it makes of the wanted shape, and the part of each that is stored.
+// The sources of the parts of a restored jax.Array: its sharding, the boxes
+// that the sharding makes of the wanted shape, and the stored part of each.
 //
 // Thread-safety: a Placer is used by one thread. Ownership: placements are
 // shared. Units: elements.

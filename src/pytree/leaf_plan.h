@@ -1,4 +1,4 @@
-// What is to be done with one leaf of a restore.
+// Decides what to do with one leaf of a restore.
 //
 // Thread-safety: pure functions of an unchanging registry.
 // Errors: InvalidArgument "TypeHandler lookup failed for: ..." for a type that
@@ -28,7 +28,7 @@ struct LeafPlan {
   std::shared_ptr<TypeHandler> handler;  // of kHandler
 };
 
-// Remembers what it looked up.
+// Remembers the handlers that it looked up.
 class LeafPlanner {
  public:
   explicit LeafPlanner(const TypeHandlerRegistry& registry)

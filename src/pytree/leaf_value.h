@@ -1,4 +1,4 @@
-// Values of leaves: made of what was read, or converted in memory.
+// Values of leaves: made of arrays that were read, or converted in memory.
 //
 // Thread-safety: pure functions. Ownership: results own or share their arrays.
 // Errors: InvalidArgument with Orbax's or Python's texts.
@@ -25,8 +25,8 @@ Tree JaxArrayOf(const LeafPlacement& placement, DType dtype,
                 std::vector<ArrayShard> shards);
 
 // A value that is in memory already, cast to the dtype that is asked for; with
-// ArrayRestoreArgs also reshaped and laid out. What is no array or number stays
-// as it is.
+// ArrayRestoreArgs also reshaped and laid out. Everything but arrays and
+// numbers stays as it is.
 Result<Tree> ConvertValue(const Tree& value, const AnyRestoreArgs& args);
 
 }  // namespace holdfast

@@ -23,7 +23,7 @@
 namespace holdfast {
 namespace {
 
-// One leaf of the structure, and what is to become of it.
+// One leaf of the structure, and the request to read it.
 struct LegacyLeaf {
   const Tree* leaf = nullptr;
   LeafRequest request;
@@ -52,7 +52,7 @@ Result<std::vector<LegacyLeaf>> LeavesOf(const Tree& structure,
   return leaves;
 }
 
-// By the names that the leaves have in the result.
+// Arguments go by the names that the leaves have in the result.
 Status SetArgsByName(const std::optional<RestoreArgsMap>& args,
                      std::vector<LegacyLeaf>& leaves) {
   if (!args) return Status();
@@ -66,7 +66,7 @@ Status SetArgsByName(const std::optional<RestoreArgsMap>& args,
   return CheckArgNames(*args, names);
 }
 
-// Chooses what the transforms need; the rest is not read.
+// Chooses the leaves that the transforms need; the others are not read.
 Status SetArgsByTransforms(const PyTreeRestoreArgs& args,
                            std::vector<LegacyLeaf>& leaves) {
   std::vector<TreePath> stored;
@@ -98,7 +98,7 @@ Tree InfoTree(const Tree& structure, const std::vector<LegacyLeaf>& leaves) {
   return RebuildWith(structure, infos);
 }
 
-// The leaves of what the caller's function made.
+// The leaves of the structure that the caller's function made.
 Result<std::vector<LegacyLeaf>> LeavesOfTransformed(const Tree& structure,
                                                     const Tree& param_infos,
                                                     const ParamInfo& common) {
@@ -129,7 +129,7 @@ Result<std::vector<LegacyLeaf>> LeavesOfTransformed(const Tree& structure,
   return leaves;
 }
 
-// Without `_METADATA` the arguments say what a leaf is.
+// Without `_METADATA` only the arguments say which type a leaf has.
 void SetDefaultTypes(std::vector<LegacyLeaf>& leaves) {
   for (LegacyLeaf& leaf : leaves) {
     std::string& type = leaf.request.entry.value_type;
@@ -199,7 +199,8 @@ class LegacyRestore {
     const bool has_metadata = kind != PathKind::kMissing;
     Result<std::unique_ptr<ItemSource>> source =
         ItemSource::Open(directory_, MissingChunks::kFill);
-    // Without `_METADATA` all values may lie in the msgpack file.
+    // Without `_METADATA` all values may lie in the msgpack file, and then
+    // there are no arrays to open.
     if (!source.ok() && has_metadata) return source.status();
     if (source.ok()) source_ = std::move(source).value();
     HF_ASSIGN_OR_RETURN(

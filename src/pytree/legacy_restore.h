@@ -1,10 +1,9 @@
 // Restores that change the tree, and those of older items: no `_METADATA`, or
 // values in a msgpack file.
 //
-// What the caller's item and the stored tree have not in common is no error
-// here; only what the item asks for must exist.
-// Thread-safety: pure function of the file system.
-// Errors: those of PyTreeCheckpointHandler::Restore.
+// The caller's item and the stored tree may differ here; only the leaves that
+// the item asks for must exist. Thread-safety: pure function of the file
+// system. Errors: those of PyTreeCheckpointHandler::Restore.
 #pragma once
 
 #include <string>

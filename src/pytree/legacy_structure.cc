@@ -73,7 +73,7 @@ KeyPath PathOfName(const std::string& name) {
   return path;
 }
 
-// One parameter a directory; nullopt when there is none.
+// The structure when each parameter is a directory; nullopt when none is.
 Result<std::optional<Tree>> StructureOfDirectories(
     const std::string& directory) {
   HF_ASSIGN_OR_RETURN(const auto names, ListDirectory(directory));

@@ -22,7 +22,7 @@ struct LookupFailure {
 };
 std::string LookupFailureText(const LookupFailure& failure);
 
-// Of a path that should be absolute.
+// The message for a path that should be absolute.
 std::string NotAbsoluteText(std::string_view path);
 
 }  // namespace holdfast

@@ -1,5 +1,4 @@
-// Leaves that lie outside the arrays, or nowhere: strings, and Orbax's words
-// for what is missing.
+// Leaves without an array: strings, and Orbax's words for missing ones.
 //
 // Thread-safety: pure functions of the file system. Errors: NotFound where
 // Orbax raises FileNotFoundError, InvalidArgument where it raises ValueError,
@@ -14,8 +13,8 @@
 
 namespace holdfast {
 
-// Why the array of `info` cannot be had. `problem`: what the engine says; ok
-// when it knows of no such leaf.
+// The error for the missing array of `info`. `problem`: the engine's error; ok
+// when the engine knows no such leaf.
 Status MissingArrayError(const ParamInfo& info, const Status& problem);
 
 // A value of `_strings.json`. `source` may be null.

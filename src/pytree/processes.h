@@ -1,4 +1,4 @@
-// Processes: who saves an item together, as MultiprocessingOptions say.
+// Processes: those that save an item together, by MultiprocessingOptions.
 //
 // Thread-safety: one thread at a time. Ownership: borrows the group.
 // Errors: those of ProcessGroup and of FinishItem.
@@ -24,10 +24,11 @@ class Processes {
   bool are_many() const { return group_ != nullptr; }
   bool is_primary() const { return is_primary_; }
   ProcessPart part() const;
-  // Of all processes that take part; `mine` alone where each is for itself.
+  // The first failure of all processes that take part; `mine` if each saves for
+  // itself.
   Status Agree(std::string_view phase, const std::string& directory,
                const Status& mine);
-  // What FinishItem wants to know of them.
+  // Sets the options of FinishItem that describe the processes.
   void Describe(FinishItemOptions& options) const;
 
  private:

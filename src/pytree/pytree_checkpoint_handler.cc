@@ -94,7 +94,7 @@ class EngineHandler final : public BasePyTreeCheckpointHandler {
   void Close() override { (void)WaitForBegun(); }
 
  private:
-  // What the processes wrote of arrays, against each other.
+  // Compares the array metadata that the processes wrote with each other.
   Status Validate(const std::string& directory) const {
     if (!settings_.options.multiprocessing_options.primary_host) {
       return Status();  // each process is for itself

@@ -1,4 +1,4 @@
-// What the leaves of an item are, without reading any.
+// Metadata of the leaves of an item, without reading values.
 //
 // Thread-safety: pure function of the file system.
 // Errors: NotFound without `_METADATA`; DataLoss; InvalidArgument for a type

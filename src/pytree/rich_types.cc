@@ -90,7 +90,7 @@ class Writer {
     text_ += "]}";
   }
 
-  // By sorted key, as jax makes dicts.
+  // In order of sorted keys, as jax flattens dicts.
   void WriteDict(const Tree& node) {
     std::map<std::string_view, size_t> order;
     for (size_t i = 0; i < node.size(); ++i) order[node.keys()[i]] = i;

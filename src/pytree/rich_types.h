@@ -1,8 +1,8 @@
 // `value_metadata_tree` of `_METADATA`: tuples and named tuples recorded as
-// such, each leaf with what `tree_metadata` has of it.
+// such, each leaf with its entry of `tree_metadata`.
 //
 // Source: orbax-checkpoint 0.12.8, _src/metadata/tree_rich_types.py.
-// Thread-safety: pure functions. Errors: DataLoss for a text that is none.
+// Thread-safety: pure functions. Errors: DataLoss for any other text.
 #pragma once
 
 #include <functional>

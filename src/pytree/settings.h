@@ -19,7 +19,7 @@ struct PyTreeSettings {
   // Absent: the engine's own.
   std::optional<int64_t> save_bytes_max;
   std::optional<int64_t> restore_bytes_max;
-  // Of AsyncSave's copy; absent: no bound.
+  // The bound of AsyncSave's copy; absent: no bound.
   std::optional<int64_t> transfer_bytes_max;
   bool is_transfer_auto = false;
 };

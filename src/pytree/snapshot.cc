@@ -14,16 +14,16 @@
 namespace holdfast {
 namespace {
 
-// What one thread copies at a time of an array without gaps: large enough that
-// handing it out costs nothing, small enough that one large array keeps all
-// threads busy.
+// One thread copies this much at a time of an array without gaps: large enough
+// that handing it out costs nothing, small enough that one large array keeps
+// all threads busy.
 constexpr size_t kPieceBytes = size_t{4} << 20;
 
 struct PlannedCopy {
   ConstArrayView source;
   ArrayView target;
   bool is_first = false;
-  // Of arrays without gaps: the part to copy.
+  // The part to copy of an array without gaps; byte_count 0: copy all of it.
   size_t offset = 0;
   size_t byte_count = 0;
 
@@ -56,6 +56,7 @@ class SnapshotPlanner {
 
   const Status& status() const { return status_; }
   std::vector<PlannedCopy> TakeCopies() {
+    // Stable: within each class, copies keep the order of the memory they read.
     std::stable_sort(copies_.begin(), copies_.end(),
                      [](const PlannedCopy& a, const PlannedCopy& b) {
                        return a.is_first > b.is_first;

@@ -2,9 +2,8 @@
 // them.
 //
 // Thread-safety: pure functions of the tree; the copy is made by all threads.
-// Ownership: the result shares nothing with the tree but what cannot change.
-// Units: bytes.
-// Errors: ResourceExhausted.
+// Ownership: the result shares only immutable arrays with the tree. Units:
+// bytes. Errors: ResourceExhausted.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +14,7 @@
 
 namespace holdfast {
 
-// What Snapshot would copy.
+// The bytes that Snapshot would copy.
 uint64_t ArrayBytes(const Tree& tree, const IsImmutableFn& is_immutable = {});
 
 // `is_first` (may be empty) says which leaves are copied before all others,
