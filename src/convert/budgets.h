@@ -1,6 +1,6 @@
 // How the bytes of a whole conversion are shared: chunks that were read and
-// wait, what reading and writing hold beside them, and a rest for what has no
-// account.
+// wait, the memory that reading and writing hold beside them, and a rest for
+// everything without an account.
 //
 // Thread-safety: a value. Units: bytes; 0 is no bound.
 #pragma once

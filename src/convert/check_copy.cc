@@ -69,7 +69,7 @@ class Checker {
                          " leaves, want " + std::to_string(count));
   }
 
-  // What the metadata says, and the values that are no arrays.
+  // Compares the metadata, and the values that are not arrays.
   Status CheckLeaves(const CopiedItem& item) {
     for (const CopiedLeaf& leaf : item.leaves) {
       const size_t number = match_[leaf.source];
@@ -149,7 +149,8 @@ class Checker {
       if (item.hashes[i]) {
         want = *item.hashes[i];
       } else {
-        // It went past the batches: what it was is known to the source alone.
+        // The unit was never in a batch, so its hash must be made from the
+        // source again.
         HF_ASSIGN_OR_RETURN(const std::vector<uint64_t> read,
                             HashesIn(source_, item, i, i + 1, false));
         want = read[0];

@@ -1,4 +1,4 @@
-// Whether a new checkpoint holds what was read for it.
+// Checks that a new checkpoint holds the values that were read for it.
 //
 // Thread-safety: one call at a time for a source. Units: bytes.
 // Errors: DataLoss naming the leaf and the box that differ; those of reading.
@@ -13,11 +13,11 @@
 
 namespace holdfast {
 
-// What one process has read, and is to check.
+// The item that one process has read and must check.
 struct CopiedItem {
   std::vector<FeedUnit> units;
   std::vector<std::optional<uint64_t>> hashes;  // of the units
-  // Of the whole item.
+  // The leaves of the whole item.
   std::vector<CopiedLeaf> leaves;
 };
 

@@ -30,7 +30,7 @@
 
 namespace holdfast {
 
-// What the save asks for.
+// One box that the save asks for.
 struct FeedUnit {
   size_t leaf = 0;  // of the source
   DType dtype = DType::kUint8;
@@ -68,7 +68,7 @@ class ChunkFeed {
              const std::function<Status(std::string_view elements)>& fn);
 
   const std::vector<FeedUnit>& units() const { return units_; }
-  // ElementsHash of what was read; absent for a unit that was never read in a
+  // The ElementsHash of each unit; absent for a unit that was never read in a
   // batch, nor used. REQUIRES: no Read or Use of it is under way.
   const std::vector<std::optional<uint64_t>>& hashes() const { return hashes_; }
   // Read from storage so far.
@@ -84,7 +84,7 @@ class ChunkFeed {
     BatchState state = BatchState::kNew;
     Status status;
   };
-  // Of a unit, from when it is read until all of it was asked for.
+  // A unit from the moment it is read until all of it was asked for.
   struct Waiting {
     std::shared_ptr<Buffer> elements;
     int64_t left_count = 0;

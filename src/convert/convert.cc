@@ -13,14 +13,14 @@
 namespace holdfast {
 namespace {
 
-// Of a source that nothing writes (bare zarr arrays) Orbax's.
+// A source that no save writes (bare zarr arrays) becomes Orbax's format.
 Format FormatOf(const Checkpoint& source, const ConvertOptions& options) {
   if (options.format) return *options.format;
   return FormatFromName(source.info().format).value_or(Format::kOrbax);
 }
 
-// Where it is the save that plans the chunks, or the format has none, the rules
-// would be ignored.
+// The rules would be ignored when the save plans the chunks, or when the format
+// has none; so they are refused.
 Status CheckShards(Format format, const LeafMap& map) {
   const bool takes_shards = format == Format::kMegatronZarr ||
                             format == Format::kDcp ||

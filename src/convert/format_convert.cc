@@ -27,7 +27,7 @@ namespace {
 constexpr uint64_t kJournalBytes = uint64_t{256} << 20;
 constexpr uint64_t kPieceBytesMax = uint64_t{8} << 20;
 
-// What the journal keeps of a piece: its hash, then the target's mark.
+// The journal's entry for a piece: its hash, then the target's mark.
 std::string MarkOf(uint64_t hash, std::string_view target_mark) {
   std::string mark;
   PutU64Little(mark, hash);
@@ -115,8 +115,9 @@ class FormatConverter {
     return FillTexts(source_, plan_);
   }
 
-  // Names that a format cannot hold get others; the sidecar has the keys. Of a
-  // bare leaf the name is empty; no member of an archive has a NUL in its name.
+  // Names that a format cannot hold get others; the sidecar has the keys. The
+  // name of a bare leaf is empty; no member of an archive has a NUL in its
+  // name.
   void NameForFormat() {
     std::set<std::string> taken;
     for (const TargetLeaf& leaf : plan_.leaves) taken.insert(leaf.name);
@@ -214,8 +215,8 @@ class FormatConverter {
     return Status();
   }
 
-  // Pieces [first, last) of those that are left. What was written before a
-  // failure is kept for the next run.
+  // Writes pieces [first, last) of those that are left. After a failure, the
+  // written pieces are kept for the next run.
   Status WriteGroup(ChunkFeed& feed, size_t first, size_t last) {
     std::vector<std::string> marks(last - first);
     std::vector<char> is_done(last - first);

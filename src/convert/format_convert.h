@@ -25,7 +25,7 @@
 
 namespace holdfast {
 
-// How one format is written and read back.
+// The functions that write one format and read it back.
 struct FormatAccess {
   Format format = Format::kSafetensors;
   std::unique_ptr<FormatTarget> target;
@@ -35,7 +35,7 @@ struct FormatAccess {
 // Unimplemented for Orbax's formats.
 Result<FormatAccess> AccessOf(Format format);
 
-// What is read and written, in order.
+// The pieces to read and write, in order.
 struct CopyPlan {
   std::vector<FeedUnit> units;        // by leaf of the source
   std::vector<size_t> target_leaves;  // of the units, in TargetPlan::leaves
@@ -44,14 +44,14 @@ struct CopyPlan {
 CopyPlan MakeCopyPlan(const TargetPlan& plan, const FormatTarget& target,
                       uint64_t piece_bytes_max);
 
-// Everything of a plan but where it goes and how it is run.
+// A hash of everything in a plan except its target's path and its run options.
 uint64_t PlanHash(const TargetPlan& plan, Format format,
                   uint64_t piece_bytes_max);
 
 // Reads the values of leaves that are no arrays.
 Status FillTexts(const Checkpoint& source, TargetPlan& plan);
 
-// Adds to the report what a format can store only as bits.
+// Adds to the report the leaves that a format can store only as bits.
 void ReportStoredBits(const TargetPlan& plan, Format format,
                       ConvertReport& report);
 

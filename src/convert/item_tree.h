@@ -34,11 +34,11 @@ struct ItemTree {
   // Leaves that Orbax has no kind for, and that the tree holds as bytes, or not
   // at all.
   std::vector<SidecarLeaf> sidecar;
-  // Where the readers look; empty until there is a feed.
+  // The place where the readers look; empty until there is a feed.
   std::shared_ptr<ChunkFeed*> feed;
 };
 
-// Of the leaves in `leaves`, numbers in checkpoint.leaves(), all of one item.
+// The tree of `leaves`: numbers in checkpoint.leaves(), all of one item.
 Result<ItemTree> MakeItemTree(const OpenedCheckpoint& checkpoint,
                               const std::vector<size_t>& leaves,
                               const ItemTreeOptions& options);
@@ -52,8 +52,8 @@ Result<ItemTree> MakeMappedTree(const Checkpoint& checkpoint,
                                 const std::vector<MappedLeaf>& leaves,
                                 const ItemTreeOptions& options);
 
-// What a save by `plan` of such a tree asks its readers for, in its order, in
-// pieces of at most `bytes_max` bytes.
+// The boxes that a save by `plan` of such a tree asks its readers for, in its
+// order, in pieces of at most `bytes_max` bytes.
 std::vector<FeedUnit> UnitsOf(const SavePlan& plan, uint64_t bytes_max);
 
 }  // namespace holdfast

@@ -20,7 +20,7 @@
 
 namespace holdfast {
 
-// What a journal is of. Equal plans have equal pieces.
+// The conversion that a journal belongs to. Equal plans have equal pieces.
 struct JournalHead {
   uint64_t source_hash = 0;  // of the files that are read
   uint64_t plan_hash = 0;    // of everything else that decides the result
@@ -33,7 +33,7 @@ struct JournalRecord {
   std::string mark;  // any bytes
 };
 
-// What an earlier run left.
+// The journal of an earlier run.
 struct FoundJournal {
   enum class State : uint8_t { kMissing, kDamaged, kGood };
   State state = State::kMissing;

@@ -207,7 +207,8 @@ class Mapper {
     return Status();
   }
 
-  // What is alike at the end stays an index in a list.
+  // The last keys that did not change stay list indices, e.g. "0" in "a/0"
+  // renamed to "b/0".
   static void SetKeys(std::vector<std::string> keys, TargetLeaf& leaf) {
     std::vector<bool> is_sequence(keys.size());
     size_t from_end = 1;
@@ -223,7 +224,7 @@ class Mapper {
     leaf.name = Joined(leaf.key, '.');
   }
 
-  // Whether a key was split.
+  // Splits keys at their dots; true if one was split.
   static bool Nest(TargetLeaf& leaf) {
     std::vector<std::string> keys;
     std::vector<bool> is_sequence;
@@ -242,7 +243,7 @@ class Mapper {
     return true;
   }
 
-  // What to report of it.
+  // Casts the leaf; returns the text for the report.
   std::string Cast(const LeafInfo& info, TargetLeaf& leaf) {
     std::optional<DType> wanted;
     for (size_t i = 0; i < map_.casts.size(); ++i) {

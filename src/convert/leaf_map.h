@@ -21,7 +21,7 @@ namespace holdfast {
 std::string Joined(const std::vector<std::string>& keys, char separator);
 
 struct MappedLeaves {
-  // In the order of the source; their texts are empty still.
+  // In the order of the source; their texts are still empty.
   std::vector<TargetLeaf> leaves;
   ConvertReport report;
 };

@@ -1,4 +1,4 @@
-// NameSet: which leaves some names select: themselves, and what lies below.
+// NameSet: the leaves that names select: those with the name, and those below.
 //
 // Thread-safety: one thread at a time. Errors: none.
 #pragma once

@@ -32,7 +32,7 @@
 namespace holdfast {
 namespace {
 
-// In the work directory, beside the items by number.
+// The whole checkpoint's name in the work directory, beside items by number.
 constexpr std::string_view kWhole = "checkpoint";
 
 // Hashes of a part's units, for the journal.
@@ -243,7 +243,7 @@ class OrbaxConverter {
     if (!written.ok() && work_->is_resumed() &&
         written.code() != StatusCode::kCancelled &&
         written.code() != StatusCode::kResourceExhausted) {
-      // What was left behind was not what the journal says.
+      // The files left behind did not match the journal.
       HF_RETURN_IF_ERROR(
           work_->StartAnew("the files of an earlier conversion cannot be "
                            "used (" +
@@ -389,7 +389,7 @@ class OrbaxConverter {
     return pending->Commit(plan_.root);
   }
 
-  // Whatever checkpoint had the target's name goes now.
+  // Now the old checkpoint of any format goes that had the target's name.
   Status Publish() {
     is_published_ = true;
     return work_->Publish(std::string(kWhole));

@@ -16,7 +16,7 @@
 namespace holdfast {
 
 // With a group every rank calls it, each with a source of its own.
-// `source_hash`: FilesHash of the source; 0: none that tells it from another.
+// `source_hash`: FilesHash of the source; 0: it has no hash that identifies it.
 Result<ConvertResult> ConvertToOrbax(const Checkpoint& source,
                                      uint64_t source_hash,
                                      const std::string& target_path,

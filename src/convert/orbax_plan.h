@@ -1,5 +1,5 @@
-// What a conversion to one of Orbax's formats writes: the items of the new
-// checkpoint, the trees of those, and what its root says.
+// The plan of a conversion to one of Orbax's formats: the items of the new
+// checkpoint, their trees, and the record of its root.
 //
 // An Orbax source without rules keeps its items as they are; any other
 // checkpoint goes by its leaves alone.

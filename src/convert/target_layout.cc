@@ -19,7 +19,7 @@ Result<ItemHandlers> SourceHandlers(const CheckpointInfo& source) {
   return std::move(metadata.item_handlers);
 }
 
-// What the source says of one item; empty: nothing.
+// The handler that the source records for one item; empty: none.
 std::string HandlerOf(const ItemHandlers& handlers, const std::string& name) {
   if (const auto* one = std::get_if<std::string>(&handlers)) {
     return name.empty() ? *one : "";
@@ -73,7 +73,8 @@ Result<TargetLayout> MakeTargetLayout(const CheckpointInfo& source,
   for (const SourceItem& item : items) {
     TargetItem& target = layout.items.emplace_back();
     target.name = item.name;
-    // v1 has no items at the root, and what is one tree there is one here.
+    // v1 has no item at the root itself: a tree there goes to "state". The
+    // other way, a single tree goes to the root.
     if (is_v1 && item.name.empty()) target.name = "state";
     const bool is_one_tree = items.size() == 1 && !item.is_json;
     if (!is_v1 && was_v1 && is_one_tree) target.name.clear();

@@ -1,4 +1,4 @@
-// Where the items of a source go in the new checkpoint, and what its root says.
+// The places of a source's items in the new checkpoint, and its root's record.
 //
 // Thread-safety: pure functions. Errors: Unimplemented for an item that is
 // neither a tree nor JSON, FailedPrecondition for a damaged root record.

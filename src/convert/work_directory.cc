@@ -72,7 +72,7 @@ void AddFile(const std::string& path, std::string_view name, Xxh64& hash) {
   hash.Update(text);
 }
 
-// What is no directory: relative to `path`, with a slash before each.
+// All files, but no directories: relative to `path`, with a slash before each.
 std::vector<std::string> FilesBelow(const std::string& path) {
   std::vector<std::string> files;
   const Result<std::vector<std::string>> entries = EntriesBelow(path);
@@ -155,7 +155,7 @@ Status WorkDirectory::Prepare() {
   if (data != PathKind::kDirectory || found.marks.empty()) {
     return StartAnew("an earlier conversion had finished nothing");
   }
-  // Whatever fails from here on.
+  // From here on, any failure leaves something to continue from.
   is_worth_keeping_ = true;
   HF_ASSIGN_OR_RETURN(journal_,
                       Journal::Continue(JournalPath(), found, options_.sync));
@@ -188,7 +188,7 @@ Status WorkDirectory::StartAnew(const std::string& why) {
   return SyncDirectory(ParentPath(path_));
 }
 
-// Best effort: the next conversion to the same target looks at what is left.
+// Best effort: the next conversion to the same target removes leftovers.
 WorkDirectory::~WorkDirectory() {
   if (!is_begun_ || is_worth_keeping_) return;
   (void)CatchBadAlloc([&] { return lock_.Remove(path_); });

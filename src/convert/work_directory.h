@@ -1,5 +1,5 @@
-// WorkDirectory: `<target>.holdfast-convert-tmp`, where a conversion writes
-// what is to become the target, beside a journal of what is finished.
+// WorkDirectory: `<target>.holdfast-convert-tmp`, where a conversion writes the
+// future target, beside a journal of its finished pieces.
 //
 // Thread-safety: one thread. Ownership: holds a lock on the directory, which
 // keeps a second conversion to the same target out.
@@ -27,8 +27,8 @@ class WorkDirectory {
     bool restart = false;
     bool sync = true;
   };
-  // Looks at the target and at what an earlier run left; what cannot be gone on
-  // with is removed.
+  // Looks at the target and at the files of an earlier run; removes those that
+  // it cannot continue from.
   static Result<std::unique_ptr<WorkDirectory>> Begin(
       const std::string& target_path, const JournalHead& head,
       const Options& options);
@@ -38,16 +38,16 @@ class WorkDirectory {
   WorkDirectory& operator=(const WorkDirectory&) = delete;
 
   const std::string& path() const { return path_; }
-  // Where the target grows.
+  // The path where the target grows.
   std::string data_path() const { return path_ + "/data"; }
   // Finished pieces of an earlier run; empty when this is the first.
   const FoundJournal& found() const { return found_; }
   bool is_resumed() const { return !found_.marks.empty(); }
-  // Why it was begun anew, or that it goes on; empty: nothing was there.
+  // Says that it continues, or why it started over; empty: nothing was there.
   const std::string& resume_text() const { return resume_text_; }
 
   Status Append(std::span<const JournalRecord> records);
-  // A failure, with what the caller can do about it: go on from here when
+  // The failure with advice for the caller: to continue from here when
   // something is kept.
   Status WithAdvice(const Status& failure) const;
   // Nothing here is worth going on with: it is damaged, say.
@@ -56,9 +56,9 @@ class WorkDirectory {
   Status StartAnew(const std::string& why);
 
   // The entry `name` of data_path() (data_path() itself when empty) becomes the
-  // target, durably; what was there goes. The directory is removed.
+  // target, durably, in place of an old one. The directory is removed.
   Status Publish(const std::string& name);
-  // All that was here lies elsewhere now.
+  // Removes the directory, once all of its contents lie elsewhere.
   Status Remove();
   // No later run may go on with this.
   Status DropJournal();
@@ -81,8 +81,9 @@ class WorkDirectory {
   bool is_worth_keeping_ = false;
 };
 
-// Hash of names, sizes and times (of a URL: versions) of all files at or below
-// a path: whether a source is still what it was. 0 when that cannot be told.
+// A hash of names, sizes and times (of a URL: versions) of all files at or
+// below a path, to see whether a source has changed. 0 when there is no such
+// hash.
 uint64_t FilesHash(const std::string& path);
 
 }  // namespace holdfast
