@@ -50,6 +50,7 @@ ChunkFeed::ChunkFeed(const Checkpoint& source, std::vector<FeedUnit> units,
 }
 
 void ChunkFeed::MakeBatches() {
+  // Half of the budget: while one batch is used up, the next can be read.
   const uint64_t batch_bytes_max = options_.bytes_max / 2;
   for (size_t i = 0; i < units_.size(); ++i) {
     const uint64_t byte_count = units_[i].byte_count();
@@ -94,6 +95,8 @@ Status ChunkFeed::Read(size_t leaf, const Shape& origin,
   if (element_count != ElementCount(box.shape)) {
     return ReadAlone(leaf, origin, target);
   }
+  // In the order of the batches: an earlier one is used up, and its memory
+  // free, before a later one is loaded.
   std::sort(parts.begin(), parts.end(),
             [](const Part& a, const Part& b) { return a.unit < b.unit; });
   for (const Part& part : parts) {
@@ -164,6 +167,7 @@ Result<std::shared_ptr<Buffer>> ChunkFeed::Take(size_t unit,
   loaded_.wait(lock, [&] { return batch.state != BatchState::kLoading; });
   HF_RETURN_IF_ERROR(batch.status);
   const Waiting& waiting = waiting_[unit];
+  // Given back already: the caller asks a second time and must read for itself.
   if (waiting.left_count < element_count) return std::shared_ptr<Buffer>();
   return waiting.elements;
 }

@@ -62,6 +62,7 @@ class FormatConverter {
     if (!done.ok()) {
       if (done.code() == StatusCode::kDataLoss ||
           done.code() == StatusCode::kInvalidArgument) {
+        // Another run from these files would fail in the same way.
         work_->Discard();
       }
       return work_->WithAdvice(done);
@@ -237,6 +238,8 @@ class FormatConverter {
           return Status();
         },
         &run_.cancel());
+    // Also after a failure: the pieces that were written need not be written
+    // again.
     const Status noted = Note(feed, first, marks, is_done);
     return written.ok() ? noted : written;
   }
@@ -244,6 +247,8 @@ class FormatConverter {
   Status Note(const ChunkFeed& feed, size_t first,
               const std::vector<std::string>& marks,
               const std::vector<char>& is_done) {
+    // The data must be durable before the journal names them: a crash in
+    // between only costs these pieces again.
     HF_RETURN_IF_ERROR(access_.target->SyncData());
     std::vector<JournalRecord> records;
     for (size_t item = 0; item < marks.size(); ++item) {
@@ -301,6 +306,8 @@ CopyPlan MakeCopyPlan(const TargetPlan& plan, const FormatTarget& target,
   std::iota(order.begin(), order.end(), size_t{0});
   std::vector<uint64_t> positions;
   for (const size_t i : order) positions.push_back(target.FilePosition(i));
+  // Writing in file order lets the disk work sequentially; stable, so that
+  // equal plans number their pieces alike and a journal fits.
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
     return positions[a] < positions[b];
   });

@@ -163,6 +163,7 @@ Result<std::unique_ptr<Journal>> Journal::Continue(const std::string& path,
   UniqueFd fd(
       ::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW));
   if (!fd.valid()) return ErrnoStatus(errno, "open", path);
+  // A half line at the end would merge with the next record and damage it.
   if (::ftruncate(fd.get(), static_cast<off_t>(found.byte_count)) != 0) {
     return ErrnoStatus(errno, "truncate", path);
   }

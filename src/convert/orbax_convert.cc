@@ -288,6 +288,8 @@ class OrbaxConverter {
       PutString(text, item.text);
       for (const CopiedLeaf& leaf : item.leaves) PutVarint(text, leaf.source);
     }
+    // The budget decides how units are cut, and the journal has one hash for
+    // each unit.
     PutVarint(text, budgets_.waiting_bytes);
     for (const PartedItem& item : items) {
       PutVarint(text, item.parts.size());
@@ -375,6 +377,7 @@ class OrbaxConverter {
   // Moves the items to where a save would have written them, and commits that.
   Status CommitParts(const std::vector<PartedItem>& items) {
     HF_ASSIGN_OR_RETURN(const auto pending, BeginPending(WholePath()));
+    // The items move away now, so the journal would name files that are gone.
     HF_RETURN_IF_ERROR(work_->DropJournal());
     for (const PartedItem& item : items) {
       const std::string& name = item.item->place.name;

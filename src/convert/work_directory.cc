@@ -132,6 +132,7 @@ Status WorkDirectory::Prepare() {
     is_begun_ = true;
     return StartAnew("");
   }
+  // Locked before the journal is read: another conversion may be appending.
   HF_ASSIGN_OR_RETURN(lock_, DirectoryLock::Take(path_));
   HF_ASSIGN_OR_RETURN(FoundJournal found, ReadJournal(JournalPath()));
   is_begun_ = true;
