@@ -366,7 +366,7 @@ class DcpOpener {
     return Status();
   }
 
-  // What only stands for something in the sidecar gives way to it.
+  // Drops leaves that only stand in for a leaf of the sidecar.
   void DropStandIns() {
     if (!sidecar_ || sidecar_->is_partial) return;
     std::unordered_set<std::string_view> stored;

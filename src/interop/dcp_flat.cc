@@ -30,7 +30,7 @@ void ForEachBoxOfRun(const Shape& shape, int64_t begin, int64_t end,
   }
   int64_t at = begin;
   while (at < end) {
-    // The outermost axis of which a whole step begins here and still fits.
+    // The outermost axis along which a whole step begins here and still fits.
     size_t axis = shape.size() - 1;
     int64_t step = 1;
     while (axis > 0 && at % (step * shape[axis]) == 0 &&

@@ -24,7 +24,7 @@ namespace holdfast {
 
 inline constexpr std::string_view kDcpMetadataFile = ".metadata";
 
-// Where the record of one chunk, or of one object, lies.
+// The place of the record of one chunk, or of one object.
 struct DcpRecord {
   std::string file;  // relative path in the directory
   uint64_t offset = 0;
@@ -38,7 +38,7 @@ struct DcpChunk {
 
 struct DcpEntry {
   std::string name;  // torch calls it fqn
-  // Of its path in the state dict; empty where the file does not say.
+  // The keys of its path in the state dict; empty if the file does not say.
   std::vector<std::string> key;
   std::vector<bool> key_is_sequence;
   bool is_object = false;

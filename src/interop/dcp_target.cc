@@ -178,7 +178,8 @@ class DcpTarget final : public FormatTarget {
     return SyncDirectory(directory_);
   }
 
-  // Metadata come last: without them nobody takes it for a checkpoint.
+  // Metadata come last: without them nobody takes the directory for a
+  // checkpoint.
   Status Finish() override {
     return CatchBadAlloc([&]() -> Status {
       for (size_t i = 0; i < planned_.size(); ++i) {
@@ -259,7 +260,7 @@ class DcpTarget final : public FormatTarget {
     return record;
   }
 
-  // What the format calls a leaf.
+  // The name of a leaf in the format.
   std::string StoredName(const TargetLeaf& leaf) const {
     if (!is_megatron_ || leaf.kind == ValueKind::kArray ||
         IsUniqueKey(leaf.name)) {
@@ -326,7 +327,7 @@ class DcpTarget final : public FormatTarget {
     return Status();
   }
 
-  // The record of what is no array; empty when it has none.
+  // The record of a leaf that is not an array; empty when it has none.
   Result<std::string> ObjectBytes(const TargetLeaf& leaf) const {
     if (leaf.kind == ValueKind::kObject) {
       if (!is_megatron_) return leaf.text;
@@ -393,7 +394,7 @@ class DcpTarget final : public FormatTarget {
     return leaf.key.empty() || (leaf.key.size() == 1 && leaf.key[0].empty());
   }
 
-  // Whether the format itself tells a reader all of the leaf.
+  // Whether the format alone tells a reader everything about the leaf.
   bool IsPlainLeaf(size_t i) const {
     const TargetLeaf& leaf = plan_.leaves[i];
     if (!leaf.value_type.empty() || !leaf.prng_impl.empty() ||

@@ -29,16 +29,16 @@ namespace holdfast {
 // decoded_bytes are filled in where they are 0.
 struct ExtentLeaf {
   LeafInfo info;
-  // Arrays and scalars that lie in files: boxes that cover the leaf. What no
-  // box covers is refused when it is read.
+  // Arrays and scalars that lie in files: boxes that cover the leaf. Reading
+  // elements that no box covers is refused.
   std::vector<Extent> extents;
-  // Arrays and scalars whose elements do not lie in a file as they are
-  // (deflated, packed): this gives them; extents are empty then. Read is asked
-  // for boxes of at most in_flight_bytes_max bytes, in C order for one target.
+  // Gives the elements of arrays and scalars that are not stored as they are
+  // (deflated, packed); extents are empty then. Read is asked for boxes of at
+  // most in_flight_bytes_max bytes, in C order for one target.
   std::shared_ptr<const ArrayReader> reader;
-  // Compares all that is stored of the leaf with its checksum; may be empty.
+  // Compares all stored bytes of the leaf with its checksum; may be empty.
   // Called before the first of its elements are given, and again only if it has
-  // failed. A `reader` that is asked for the whole leaf has to do so by itself.
+  // failed. A `reader` that is asked for the whole leaf must do so by itself.
   std::function<Status()> check;
   // The value of a string, bytes, JSON or object leaf, and the element's bytes
   // of a scalar without extents and reader.

@@ -16,7 +16,8 @@ namespace fs = std::filesystem;
 
 class FileSet final : public Store {
  public:
-  // Whether an object is there is for its first reader to find out.
+  // Nothing looks for the object here: its first reader finds out whether it
+  // exists, which saves a request.
   Status Add(const std::string& name, const std::string& path) {
     if (IsUrl(path)) {
       AddFile(name, path, ParentDirectory(path), FileNameOf(path));

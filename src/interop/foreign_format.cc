@@ -29,8 +29,8 @@ constexpr uint64_t kBackendFileBytesMax = 1 << 20;
 constexpr std::string_view kTrackerFile = "latest_checkpointed_iteration.txt";
 constexpr uint64_t kTrackerFileBytesMax = 64;
 
-// By the word that Megatron's metadata.json has for what wrote the tensors;
-// kNone when it is no such file.
+// Decided by the name of the back end in Megatron's metadata.json; kNone for
+// any other file.
 Result<ForeignFormat> FormatOfMegatron(const std::string& directory) {
   const std::shared_ptr<Store> store = StoreAt(directory);
   HF_ASSIGN_OR_RETURN(const ObjectInfo info, store->Stat(kBackendFile));
@@ -81,7 +81,7 @@ Result<ForeignFormat> FormatOfDirectory(const std::string& directory) {
                         FormatOfMegatron(directory));
     if (format != ForeignFormat::kNone) return format;
   }
-  // As another format its arrays could be read, and the rest be left out.
+  // Another format might read its arrays and silently leave out the rest.
   HF_ASSIGN_OR_RETURN(const bool has_common,
                       HasFile(directory, names, kMegatronCommonFile));
   if (has_common) {
@@ -231,7 +231,7 @@ Result<ForeignPlace> FindForeignPlace(const std::string& path,
   }
   const std::string step_path = path + "/" + name;
   HF_ASSIGN_OR_RETURN(const ForeignFormat format, FindForeignFormat(step_path));
-  // Whatever else it is, Orbax's rules may know.
+  // Orbax's rules may recognise any other directory.
   if (format == ForeignFormat::kNone) return place;
   place = {format, step_path, options};
   place.options.step.reset();

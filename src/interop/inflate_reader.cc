@@ -50,6 +50,7 @@ class Inflater {
       done += got;
       position_ += got;
     }
+    // The CRC covers the whole stream, so only its last read can be checked.
     if (position_ == stream_.byte_count && crc_ != stream_.crc32) {
       return DataLossError(
           "the deflated bytes are damaged: their CRC-32 does not match");

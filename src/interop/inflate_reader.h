@@ -31,7 +31,7 @@ struct DeflatedStream {
 Result<std::string> InflateStart(const DeflatedStream& stream,
                                  uint64_t byte_count);
 
-// Inflates all of it. DataLoss when it is not what the stream says.
+// Inflates all of it. DataLoss when the result is not as the stream says.
 Status CheckDeflated(const DeflatedStream& stream);
 
 std::shared_ptr<const ArrayReader> MakeInflateReader(DeflatedStream stream,

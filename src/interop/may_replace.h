@@ -1,4 +1,4 @@
-// Which targets an overwrite may replace when they may be of any format.
+// Says which targets of any format an overwrite may replace.
 //
 // Thread-safety: pure functions of the file system, or of a bucket.
 // Errors: those of the file system, with the path.

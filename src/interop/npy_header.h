@@ -1,4 +1,4 @@
-// The header of an npy file: what numpy.lib.format writes before the elements.
+// The header of an npy file, which numpy.lib.format writes before the elements.
 //
 //   \x93NUMPY, major and minor version, the header's length (2 bytes in version
 //   1, 4 in 2 and 3, little endian), a dict in Python's syntax with the keys
@@ -19,15 +19,15 @@
 
 namespace holdfast {
 
-// What a header is, at most. (numpy itself trusts 10000 bytes.)
+// The largest header. (numpy itself trusts 10000 bytes.)
 inline constexpr uint64_t kNpyHeaderBytesMax = 1 << 20;
 // Magic, version and the longest length.
 inline constexpr uint64_t kNpyStartBytes = 12;
 
 struct NpyHeader {
   DType dtype = DType::kUint8;
-  // Of `dtype`: texts and raw bytes have a last axis more than numpy's, of code
-  // points or bytes.
+  // In elements of `dtype`: texts and raw bytes have one more axis than
+  // numpy's, of code points or bytes.
   Shape shape;
   Shape strides;  // bytes
   bool is_big_endian = false;

@@ -16,7 +16,7 @@
 namespace holdfast {
 namespace {
 
-// What deflate can make of a byte, at most.
+// The most bytes that deflate can make of one.
 constexpr uint64_t kInflationMax = 1032;
 constexpr uint64_t kCrcPieceBytes = 1 << 20;
 

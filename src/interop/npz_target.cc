@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::string_view kNpzFile = "arrays.npz";
 
-// What a member holds: a header of npy, then the elements of a leaf.
+// A member of the archive: a header of npy, then the elements of a leaf.
 struct NpzMember {
   size_t leaf = 0;
   std::string name;

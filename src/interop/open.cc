@@ -23,7 +23,7 @@
 namespace holdfast {
 namespace {
 
-// What a sidecar may be at most; it is read whole.
+// The largest sidecar; it is read whole.
 constexpr uint64_t kSidecarBytesMax = uint64_t{1} << 30;
 
 Status CheckForeignOptions(const std::string& path,
@@ -70,7 +70,7 @@ void AddItemName(const std::string& item, SidecarLeaf& leaf) {
   if (!leaf.stored.empty()) leaf.stored = item + "." + leaf.stored;
 }
 
-// What the sidecars of all items say of the whole.
+// One sidecar for the whole checkpoint, made of those of its items.
 Result<std::optional<TreeSidecar>> OrbaxSidecar(
     const OpenedCheckpoint& checkpoint) {
   std::optional<TreeSidecar> all;

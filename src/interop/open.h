@@ -1,4 +1,4 @@
-// Formats that are not Orbax's: telling them by what is there, and opening
+// Formats that are not Orbax's: recognising them by their files, and opening
 // them. Open, Load and Verify of holdfast/checkpoint.h are built on it.
 //
 // Thread-safety: pure functions of the file system.
@@ -25,8 +25,8 @@ enum class ForeignFormat : uint8_t {
 // The name that CheckpointInfo::format has for it; "" for kNone.
 std::string_view ForeignFormatName(ForeignFormat format);
 
-// By the name of a file and its first bytes, or by the names in a directory.
-// `path` may be anything, a missing one too (kNone).
+// Decided by the name of a file and its first bytes, or by the names in a
+// directory. `path` may be anything, a missing one too (kNone).
 Result<ForeignFormat> FindForeignFormat(const std::string& path);
 
 struct ForeignPlace {
@@ -35,7 +35,7 @@ struct ForeignPlace {
   OpenOptions options;  // without a step that led there
 };
 
-// As FindForeignFormat, but of a root of Megatron's runs, which has a file
+// As FindForeignFormat; but for a root of Megatron's runs, which has a file
 // `latest_checkpointed_iteration.txt`, the checkpoint that this file names:
 // `iter_0000100`, `release`; or that of options.step.
 Result<ForeignPlace> FindForeignPlace(const std::string& path,

@@ -27,7 +27,7 @@ class NibbleReader final : public ArrayReader {
     return first;
   }
 
-  // From axis `axis` on the elements of the box are one run.
+  // Whether the elements of the box are one run from axis `axis` on.
   bool IsRun(size_t axis, const ArrayView& target) const {
     for (size_t d = axis; d + 1 < target.shape.size(); ++d) {
       if (target.shape[d + 1] * strides_[d + 1] != strides_[d]) return false;

@@ -19,7 +19,8 @@
 namespace holdfast {
 namespace {
 
-// More than any list of names needs; what is read before it is understood.
+// More than any list of names needs; it bounds a file that is read before it is
+// understood.
 constexpr uint64_t kIndexBytesMax = uint64_t{256} << 20;
 
 using Metadata = std::map<std::string, std::string>;
@@ -38,7 +39,7 @@ Result<SafetensorsHeader> ReadHeader(Store& store, const std::string& file,
   return ParseSafetensorsHeader(json.view(), info.byte_count - data_offset);
 }
 
-// Which tensor is in which file, and what else the index says.
+// The file of each tensor, and everything else in the index.
 struct SafetensorsIndex {
   std::map<std::string, std::string> file_of;
   Metadata metadata;

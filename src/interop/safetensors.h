@@ -17,7 +17,7 @@ namespace holdfast {
 inline constexpr std::string_view kSafetensorsSuffix = ".safetensors";
 inline constexpr std::string_view kSafetensorsIndexSuffix =
     ".safetensors.index.json";
-// What HF's libraries write, and so does holdfast.
+// The name that HF's libraries write, and so does holdfast.
 inline constexpr std::string_view kSafetensorsIndexFile =
     "model.safetensors.index.json";
 inline constexpr std::string_view kSafetensorsFile = "model.safetensors";

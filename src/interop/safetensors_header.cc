@@ -40,7 +40,7 @@ constexpr std::array<SafetensorsDType, 22> kSafetensorsDTypes = {{
     {"U64", 64, DType::kUint64},
 }};
 
-// Takes the header as it is parsed: nothing is kept but what it will say.
+// Takes the header while it is parsed, and keeps only the result.
 class HeaderSax : public nlohmann::json_sax<nlohmann::json> {
  public:
   SafetensorsHeader header;
@@ -181,7 +181,7 @@ class HeaderSax : public nlohmann::json_sax<nlohmann::json> {
     return false;
   }
 
-  // A value where another kind is wanted, or one that nobody asks for.
+  // Handles a value of a wrong kind, or one that nobody asked for.
   bool Value(const char* what) {
     if (skip_depth_ > 0) return true;
     if (place_ == Place::kUnknownField) {

@@ -26,7 +26,7 @@
 
 namespace holdfast {
 
-// As the reference reader: what is larger is no header.
+// As in the reference reader, which refuses larger headers.
 inline constexpr uint64_t kSafetensorsHeaderBytesMax = 100'000'000;
 inline constexpr uint64_t kSafetensorsLengthBytes = 8;
 inline constexpr std::string_view kSafetensorsMetadataKey = "__metadata__";
@@ -62,7 +62,8 @@ struct SafetensorsHeader {
 Result<uint64_t> SafetensorsHeaderLength(std::string_view first_bytes,
                                          uint64_t file_bytes);
 
-// `json` is the header without its length; `data_bytes` what follows it.
+// `json` is the header without its length; `data_bytes` is the size of the data
+// that follow it.
 Result<SafetensorsHeader> ParseSafetensorsHeader(std::string_view json,
                                                  uint64_t data_bytes);
 

@@ -34,7 +34,7 @@ std::optional<StringMap> StringsOf(const std::string& json) {
   return strings;
 }
 
-// A tensor to be written, and whose it is.
+// A tensor to be written, and the leaf that it belongs to.
 struct PlannedTensor {
   size_t leaf = 0;
   SafetensorsEntry entry;
@@ -141,8 +141,9 @@ class SafetensorsTarget final : public FormatTarget {
     return tensors;
   }
 
-  // As HF's split of a state dict: in order, a new file when the next tensor
-  // does not fit, and a file of its own for one that is too large for any.
+  // Splits as HF splits a state dict: in order, with a new file when the next
+  // tensor does not fit, and a file of its own for one that is too large for
+  // any.
   void PlanFiles(const TargetPlan& plan, std::vector<PlannedTensor> tensors) {
     const uint64_t bytes_max = plan.options.shard_bytes_max != 0
                                    ? plan.options.shard_bytes_max
@@ -197,6 +198,8 @@ class SafetensorsTarget final : public FormatTarget {
     uint64_t number = 0;
     for (size_t i = 0; i < files_.size(); ++i) {
       PlannedFile& file = files_[i];
+      // The reference writer sorts like this, wide dtypes first, so that every
+      // tensor is aligned; equal sources give equal files.
       std::sort(file.tensors.begin(), file.tensors.end(), ComesBefore);
       SafetensorsHeader header;
       if (files_.size() == 1) {
@@ -221,7 +224,8 @@ class SafetensorsTarget final : public FormatTarget {
     return Status();
   }
 
-  // Each file says what the source said of all; the tree is in the index.
+  // Each file has the metadata of the whole source, except the tree, which is
+  // in the index.
   void HeadersOfShard(StringMap& metadata) const {
     metadata = metadata_;
     metadata.erase(std::string(kSidecarKey));

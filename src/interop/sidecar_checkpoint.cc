@@ -16,7 +16,7 @@ namespace holdfast {
 namespace {
 
 constexpr size_t kNoBase = std::numeric_limits<size_t>::max();
-// What is cast from raw bits goes through this much memory.
+// Casts from raw bits go through this much memory.
 constexpr uint64_t kCastBytesMax = uint64_t{4} << 20;
 
 // A leaf, and where the base has it.
@@ -134,7 +134,7 @@ class SidecarCheckpoint final : public Checkpoint {
         leaves_.push_back({i, false, ""});
       }
     }
-    // What the format has no tensor for.
+    // Leaves for which the format has no tensor.
     for (const SidecarLeaf& leaf : sidecar.leaves) {
       if (leaf.stored.empty()) HF_RETURN_IF_ERROR(AddSeen(leaf));
     }

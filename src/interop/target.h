@@ -51,7 +51,7 @@ struct TargetLeaf {
   std::string prng_impl;
   std::string sharding_json;
   std::optional<Shape> write_shape;
-  // Of a format that cuts arrays into chunks; empty: its own choice.
+  // For formats that cut arrays into chunks; empty: the format chooses.
   Shape chunk_shape;
 
   uint64_t byte_count() const {
@@ -60,7 +60,7 @@ struct TargetLeaf {
 };
 
 struct TargetOptions {
-  // Where the checkpoint will be in the end; for its name and messages alone.
+  // The final path of the checkpoint; used only for its name and in messages.
   std::string final_path;
   uint64_t shard_bytes_max = 0;  // of one data file; 0: the format's choice
   uint64_t chunk_bytes_target = uint64_t{8} << 20;  // formats with chunks
@@ -79,7 +79,7 @@ class FormatTarget {
 
   // Decides names, offsets and file sizes: a pure function of the plan. Creates
   // the files in `directory`, which exists and is not yet the checkpoint. With
-  // `resume` it keeps what is there, which an equal plan has begun.
+  // `resume` it keeps the files that are there, which an equal plan has begun.
   virtual Status Begin(const TargetPlan& plan, const std::string& directory,
                        bool resume) = 0;
   // Not empty: the checkpoint is this one file of the directory, which alone
@@ -87,9 +87,9 @@ class FormatTarget {
   virtual std::string OneFile() const { return ""; }
   // The boxes that a leaf of the plan is written in, each of at most bytes_max
   // bytes (at least one element), in the order of its file. They cover the
-  // leaf. Empty for what is no array, or has no elements.
+  // leaf. Empty for all but arrays with elements.
   virtual std::vector<Box> PiecesOf(size_t leaf, uint64_t bytes_max) const = 0;
-  // Where the first byte of a leaf lies: leaves are written in increasing
+  // The position of the first byte of a leaf: leaves are written in increasing
   // order of it. By default in the order of the plan.
   virtual uint64_t FilePosition(size_t leaf) const { return leaf; }
   // Elements of a box in C order, little endian, of the leaf's dtype. Returns a
@@ -100,7 +100,7 @@ class FormatTarget {
   // Instead of Write: the piece was written, and synced, by an earlier run.
   virtual Status Restore(size_t leaf, const Box& box,
                          std::string_view mark) = 0;
-  // All that was written is on stable storage, under the names it has.
+  // Puts everything written on stable storage, under its present names.
   virtual Status SyncData() = 0;
   // Headers, indexes, metadata, the sidecar; all synced, names too.
   virtual Status Finish() = 0;

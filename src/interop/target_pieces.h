@@ -15,8 +15,9 @@ namespace holdfast {
 // FormatTarget::PiecesOf: runs of the C order.
 std::vector<Box> CPiecesOf(const TargetLeaf& leaf, uint64_t bytes_max);
 
-// Where a piece of CPiecesOf begins, from the leaf's first byte.
-// InvalidArgument when the box is none, or `elements` are not its bytes.
+// The offset of a piece of CPiecesOf from the leaf's first byte.
+// InvalidArgument when the box is not such a piece, or `elements` are not its
+// bytes.
 Result<uint64_t> CPieceOffset(const TargetLeaf& leaf, const Box& box,
                               std::string_view elements);
 

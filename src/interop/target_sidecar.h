@@ -1,4 +1,4 @@
-// The sidecar of a conversion's target: when one is needed, and what it says.
+// The sidecar of a conversion's target: when it is needed, and its contents.
 //
 // Thread-safety: pure functions. Errors: none.
 #pragma once

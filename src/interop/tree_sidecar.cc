@@ -207,7 +207,7 @@ class Parser {
     HF_RETURN_IF_ERROR(TakeShape(from, "shape", leaf.shape));
     if (!leaf.stored.empty()) return Status();
     if (leaf.kind == ValueKind::kArray) {
-      // Of an array without elements nothing need be stored.
+      // An array without elements needs no stored bytes.
       const bool is_void = ElementCount(leaf.shape) == 0 && leaf.text.empty();
       return is_void ? Status() : Bad("it names no tensor");
     }

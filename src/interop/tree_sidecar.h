@@ -48,8 +48,8 @@ struct SidecarLeaf {
 
 struct TreeSidecar {
   std::vector<SidecarLeaf> leaves;  // in the order of leaves()
-  // Only what differs: every other tensor is a leaf as the format has it, in
-  // its place.
+  // It has only the leaves that differ: every other tensor is a leaf as the
+  // format has it, in its place.
   bool is_partial = false;
   std::map<std::string, std::string> items;  // as CheckpointInfo::items
   // JSON texts, or empty, as in CheckpointInfo.
@@ -75,8 +75,8 @@ Result<std::unique_ptr<Checkpoint>> WithSidecar(
 Result<std::unique_ptr<Checkpoint>> WithSidecarFile(
     std::unique_ptr<Checkpoint> base, const std::string& directory);
 
-// As what a format stores elements of `dtype`: itself when it can, otherwise
-// raw bits that only the sidecar can tell from numbers.
+// The dtype as which a format stores elements of `dtype`: itself if it can,
+// otherwise raw bits that only the sidecar can tell from numbers.
 struct StoredAs {
   DType dtype = DType::kUint8;
   // A last axis of this extent is added; 0: none (complex as two floats).

@@ -16,10 +16,10 @@
 namespace holdfast {
 namespace {
 
-// What a worker reads at a time.
+// A worker reads this much at a time.
 constexpr uint64_t kSlabBytes = uint64_t{16} << 20;
 
-// Of opening; of the rest nothing could be checked.
+// Whether opening failed so early that nothing else can be checked.
 bool IsInvalidHead(const Status& status) {
   return status.code() == StatusCode::kDataLoss ||
          status.code() == StatusCode::kFailedPrecondition;
@@ -66,7 +66,7 @@ class ForeignVerifier {
   }
 
  private:
-  // Its arrays may claim to be of any size: what is read is what is listed.
+  // Its arrays may claim any size, so only listed files are read.
   Result<ShareReport> VerifyMegatron() {
     HF_ASSIGN_OR_RETURN(
         ShareReport share,
@@ -79,7 +79,7 @@ class ForeignVerifier {
     return share;
   }
 
-  // Ok stays ok; so does what is damage.
+  // Records damage and returns ok for it; returns any other failure.
   Status Add(std::string leaf, Status status) {
     if (status.ok()) return status;
     std::lock_guard lock(mutex_);
@@ -87,7 +87,7 @@ class ForeignVerifier {
                      report_.damages);
   }
 
-  // Without the sidecar when that is what is wrong.
+  // Opens it without the sidecar when the sidecar is the damaged part.
   Status OpenBoth(ForeignFormat format, const std::string& path) {
     Result<std::unique_ptr<Checkpoint>> opened =
         OpenForeign(format, path, options_, options_.use_sidecar);
@@ -99,7 +99,8 @@ class ForeignVerifier {
       if (!options_.use_sidecar) return Status();
       opened = OpenForeign(format, path, options_, false);
     }
-    // Then nothing more can be said, unless it is the machine's fault.
+    // If even that fails with damage, the report says all; other failures are
+    // the machine's fault.
     if (!opened.ok() && !IsDamage(opened.status())) return opened.status();
     if (opened.ok()) checkpoint_ = std::move(opened).value();
     return Status();
@@ -130,7 +131,8 @@ class ForeignVerifier {
     return units;
   }
 
-  // What must be decoded from its beginning is one unit; raw bytes are many.
+  // A stream that must be decoded from its beginning is one unit; raw bytes are
+  // many.
   void AddSlabs(size_t i, std::vector<ReadUnit>& units) {
     const LeafInfo& leaf = checkpoint_->leaves()[i];
     std::vector<Box> slabs = SlabsOf(leaf, kSlabBytes);
@@ -168,7 +170,8 @@ class ForeignVerifier {
       const bool is_object =
           checkpoint_->leaves()[unit.leaf].kind == ValueKind::kObject;
       const Status status = is_object ? ReadTorchFile(text).status() : Status();
-      // What a pickle may not call is denied to it, not to us.
+      // The pickle was refused permission to call something; we were not
+      // refused anything.
       return status.code() == StatusCode::kPermissionDenied
                  ? DataLossError(std::string(status.message()))
                  : status;

@@ -80,6 +80,7 @@ class BoxReader {
     if (IsInPlace(box.shape, target)) return ReadStraight(box, target);
     const int axis = OuterAxis(box.shape, strides_);
     const uint64_t span = SpanOf(box.shape, strides_, element_bytes_);
+    // A single element that needs a cast or a byte swap.
     if (axis < 0) return ReadSpan(box, target, span);
     Shape row = box.shape;
     row[axis] = 1;
@@ -127,6 +128,8 @@ class BoxReader {
                                          {target + done, piece}));
       done += piece;
     }
+    // Files of others may have bits above a sub-byte value; equal values must
+    // have equal bytes here.
     ClearUnusedBits(read_.dtype, target, byte_count);
     read_bytes_ += byte_count;
     return Status();
@@ -139,6 +142,7 @@ class BoxReader {
 
   static Status Reserve(Buffer& buffer, uint64_t byte_count) {
     if (buffer.size() >= byte_count) return Status();
+    // The old buffer goes first, so that both never exist at once.
     buffer = Buffer();
     buffer = Buffer::TryAllocate(byte_count);
     if (buffer.data() != nullptr) return Status();

@@ -1,5 +1,5 @@
 // Reading boxes out of extents: which ranges of the files are read, and how
-// what they hold comes to its place.
+// their bytes come to their places.
 //
 // A box is cut along the axis of the largest stride in the file until each part
 // is one range of the file that is worth reading whole: gaps of up to
