@@ -32,7 +32,7 @@ size_t SplitAxis(const Shape& chunk_shape, const Box& box) {
   return split;
 }
 
-// Whether its bytes can be written where they lie.
+// Whether its bytes can be written straight from their memory.
 bool IsPlainRun(const ConstArrayView& view) {
   return IsContiguous(view) &&
          !HasUnusedBits(
@@ -50,8 +50,8 @@ Status ForEachRun(const Shape& chunk_shape, const Box& box,
   const size_t item_bytes = DTypeBytes(source.dtype);
   const Shape strides = ContiguousStrides(chunk_shape, 1);
   const size_t split = SplitAxis(chunk_shape, box);
-  // One index of the axes before the split at a time, and of the split axis as
-  // many rows as are gathered at once.
+  // A piece has one index of each axis before the split, and as many rows of
+  // the split axis as are gathered at once.
   Shape piece_shape = box.shape;
   for (size_t i = 0; i < split; ++i) piece_shape[i] = 1;
   int64_t run_elements = ElementCount(piece_shape);

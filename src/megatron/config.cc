@@ -16,7 +16,7 @@ using nlohmann::json;
 using nlohmann::ordered_json;
 
 constexpr std::string_view kConfigName = "metadata.json";
-// Far more than any writer makes; a larger file is none of theirs.
+// Far more than any writer makes; a larger file is not one of theirs.
 constexpr size_t kConfigBytesMax = size_t{1} << 20;
 
 Status BadConfig(std::string_view python_class, std::string_view text) {
@@ -53,7 +53,7 @@ ordered_json JsonOf(const ConfigValue& value) {
       value);
 }
 
-// Where the parser stopped, as Python counts.
+// The place where the parser stopped, as Python counts.
 std::string SyntaxText(std::string_view text, size_t byte) {
   const size_t at = byte == 0 ? 0 : std::min(byte - 1, text.size());
   size_t line = 1;

@@ -22,7 +22,7 @@ std::string JoinPath(std::string_view directory, std::string_view name);
 // larger than `bytes_max`.
 Result<std::string> ReadWholeFile(const std::string& path, size_t bytes_max);
 
-// The file as a whole, in place of what is there, in one step. With `sync`
+// Writes the whole file in one step, in place of an old one. With `sync`
 // content and name are on stable storage. Its directory exists.
 Status PutFile(const std::string& path, std::string_view content, bool sync);
 

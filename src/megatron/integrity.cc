@@ -22,7 +22,7 @@ struct Held {
 using HeldTensor = Held<ShardedTensor>;
 using HeldObject = Held<ShardedObject>;
 
-// A cell of the fragmentation grid: who holds it.
+// A cell of the fragmentation grid and the rank that holds it.
 struct Cell {
   std::vector<HeldTensor> main;
   std::vector<HeldTensor> all;

@@ -131,7 +131,7 @@ Status AddObjects(std::vector<ShardedObject> objects,
   return Status();
 }
 
-// Of a "/" key too: EmptyFromUniqueKey takes one level.
+// Handles "/" keys too: EmptyFromUniqueKey takes only one level.
 Result<ShardedObject> ParseShardedObject(const std::string& unique_key,
                                          bool recursive) {
   const size_t slash = unique_key.rfind('/');

@@ -10,7 +10,8 @@ namespace {
 
 constexpr size_t kTorchFileBytesMax = size_t{1} << 40;
 
-// The name of before 0.8, whose with_suffix cut what follows the last dot.
+// The name used before 0.8, whose with_suffix cut everything after the last
+// dot.
 std::string OldName(const std::string& unique_key) {
   const size_t slash = unique_key.rfind('/');
   const size_t dot = unique_key.rfind('.');

@@ -27,7 +27,7 @@ LeafInfo NamedLeaf(const std::string& name, ValueKind kind) {
   return info;
 }
 
-// As of Orbax's arrays: sizes in bytes must not overflow, and no machine holds
+// As for Orbax's arrays: sizes in bytes must not overflow, and no machine holds
 // more.
 constexpr int64_t kElementCountMax = int64_t{1} << 46;
 

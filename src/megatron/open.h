@@ -26,10 +26,9 @@ inline constexpr std::string_view kCommonLeaf = "common_state";
 Result<std::unique_ptr<Checkpoint>> OpenMegatronZarr(
     const std::string& path, const OpenOptions& options = {});
 
-// Reads every chunk and object that is there, of which this process's share.
-// What should be there and is not is damage, found by what is listed, however
-// large the metadata says an array is. The format has no checksums, which a
-// note says.
+// Reads this process's share of the chunks and objects that are there. A
+// missing one is damage; it is found from the listing, however large the
+// metadata says an array is. The format has no checksums, which a note says.
 Result<ShareReport> VerifyMegatronZarr(const std::string& path,
                                        const OpenOptions& options = {},
                                        const RunOptions& run = {},

@@ -1,4 +1,4 @@
-// What opening and verifying a Megatron zarr checkpoint share.
+// The code that opening and verifying a Megatron zarr checkpoint share.
 //
 // Thread-safety: pure functions of the file system.
 #pragma once
@@ -19,7 +19,7 @@ struct OpenedLeaf {
   std::optional<ShardedObject> object;  // of objects; nullopt: common.pt
 };
 
-// What lies in a checkpoint's directory, keys with '/' too.
+// The contents of a checkpoint's directory, keys with '/' too.
 struct CheckpointFiles {
   std::vector<std::string> arrays;       // keys
   ObjectMetadata objects;                // by unique_key

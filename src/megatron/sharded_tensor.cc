@@ -36,7 +36,7 @@ bool InRange(const Shape& extents) {
                      [](int64_t n) { return n >= 0 && n <= kExtentMax; });
 }
 
-// What our arithmetic relies on; Megatron's would go wrong later.
+// Our arithmetic relies on these bounds; Megatron's would go wrong later.
 Status CheckNumbers(const ShardedTensor& tensor) {
   if (tensor.prepend_axis_num < 0 ||
       tensor.global_shape.size() > static_cast<size_t>(kRankMax)) {

@@ -50,7 +50,7 @@ StrategyTable& Table() {
   return *table;
 }
 
-// What a back end is, and the way out of it.
+// Explains the back end, and how to convert it.
 std::string BackendAdvice(const ConfigValue& backend) {
   const auto* name = std::get_if<std::string>(&backend);
   if (name == nullptr) return "it is not the name of a back end";

@@ -63,7 +63,7 @@ class MegatronVerifier {
  private:
   void Note(std::string text) { report_.notes.push_back(std::move(text)); }
 
-  // Ok stays ok; so does what is damage.
+  // Records damage and returns ok for it; returns any other failure.
   Status Add(std::string leaf, std::string file, const Status& status) {
     if (status.ok()) return status;
     return AddDamage(
@@ -159,8 +159,8 @@ class MegatronVerifier {
     return required ? NameAbsent(leaf, *required, present) : Status();
   }
 
-  // How many chunks along each axis, from the first on, must be there; none
-  // need be where absent.
+  // How many chunks along each axis, from the first on, must be there; nullopt:
+  // none need be.
   std::optional<Shape> RequiredChunks(const ZarrArray::State& array) const {
     Shape counts = array.grid().ChunkCounts();
     if (options_.missing_chunks == MissingChunks::kRefuse) return counts;
@@ -169,7 +169,7 @@ class MegatronVerifier {
         !metadata.fill_is_null) {
       return std::nullopt;
     }
-    // As MayBeAbsent has it.
+    // The same rule as in MayBeAbsent.
     for (size_t i = 0; i < counts.size(); ++i) {
       const int64_t whole = metadata.shape[i] / metadata.chunk_shape[i];
       if (whole > 0) counts[i] = whole;
@@ -276,7 +276,8 @@ class MegatronVerifier {
                         const Result<std::string>& bytes) {
     if (!bytes.ok()) return Add(leaf, file, bytes.status());
     const Status status = ReadTorchFile(*bytes).status();
-    // What a pickle may not call is denied to it, not to us.
+    // The pickle was refused permission to call something; we were not refused
+    // anything.
     const bool is_refused = status.code() == StatusCode::kPermissionDenied ||
                             status.code() == StatusCode::kUnimplemented;
     if (!is_refused) return Add(leaf, file, status);

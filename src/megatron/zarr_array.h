@@ -45,7 +45,8 @@ Status CheckKeyIsInside(std::string_view key);
 Result<ArrayState> OpenArray(const std::shared_ptr<Store>& store,
                              std::string_view key, LoadMode mode);
 
-// What CreateZarrArray writes: the metadata of a tensor's array, and its text.
+// The files that CreateZarrArray writes: the metadata of a tensor's array, and
+// its text.
 struct NewArray {
   zarr::ArrayMetadata metadata;
   std::string dtype_name;

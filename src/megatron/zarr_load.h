@@ -17,7 +17,7 @@ struct StoredPart {
   ArrayView target;  // of the box's shape
 };
 
-// What one tensor needs of its array.
+// The parts that one tensor needs of its array.
 struct TensorPlan {
   Shape shape;  // of the result: local_shape, or 1-D
   // Nothing stored for part of it: zeros must be there first.
@@ -41,7 +41,7 @@ std::vector<StoredPart> StoredParts(const ZarrArray::State& array,
 Shape StoredLocalShape(const ZarrArray::State& array,
                        const ShardedTensor& tensor);
 
-// Repeats the last stored row (of each axis in turn) over what is padded.
+// Repeats the last stored row (of each axis in turn) over the padding.
 void ReplicatePadding(const ArrayView& local, const Shape& stored_shape);
 
 }  // namespace holdfast::megatron

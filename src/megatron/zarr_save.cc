@@ -67,7 +67,7 @@ class OpenArrays {
   Executor& executor_;
 };
 
-// Writes parts and makes durable what they share with other ranks.
+// Writes parts and makes the files durable that they share with other ranks.
 class PartWriter {
  public:
   PartWriter(ChunkWriter writer, bool sync)
