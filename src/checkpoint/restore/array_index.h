@@ -46,8 +46,7 @@ Result<StoredArray> ReadStoredArray(Store& store, const std::string& name);
 // the names. `prefers_zarr3`: which of the two files is looked for first.
 std::vector<Result<StoredArray>> ReadStoredArrays(
     Store& store, const std::vector<std::string>& names, bool prefers_zarr3);
-// With metadata in the file of this name alone; its format is what its text
-// says.
+// Reads an array whose metadata file has this name; its text says its format.
 Result<StoredArray> ReadStoredArray(Store& store, const std::string& name,
                                     const std::string& metadata_key);
 

@@ -1,5 +1,5 @@
 // CountedStores: the stores that one restore reads from, each behind a counter,
-// so that its statistics say what was read and not what was planned.
+// so that its statistics count real reads, not planned ones.
 //
 // Thread-safety: Add before other threads come; then any thread.
 // Ownership: borrows the stores; owns what it returns. Units: bytes.

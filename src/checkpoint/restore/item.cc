@@ -114,7 +114,7 @@ class ItemOpener {
                               ? CheckedFiles::OfItem(item_->place_.directory)
                               : CheckedFiles::OfDirectory(item_->files_));
     }
-    // From here on whatever is read of the item's files is checked.
+    // From here on every read of the item's files is checked.
     HF_ASSIGN_OR_RETURN(const auto list, ListOfFiles());
     if (list != nullptr) {
       item_->files_ = std::make_shared<CheckedStore>(item_->files_, list);
@@ -140,11 +140,11 @@ class ItemOpener {
 
   Result<Bytes> ReadFile(std::string_view name) { return checked().Read(name); }
 
-  // DataLoss for what is not there, and was when the item was saved.
+  // DataLoss for a file that is missing but existed when the item was saved.
   Result<bool> Exists(std::string_view name) {
     const Status found = files().Stat(name).status();
     if (found.ok()) return true;
-    // What cannot be looked for may be there.
+    // A file that cannot be looked for may be there.
     if (found.code() != StatusCode::kNotFound) return found;
     HF_RETURN_IF_ERROR(checked().CheckGone(name));
     return false;
@@ -225,7 +225,8 @@ class ItemOpener {
       HF_ASSIGN_OR_RETURN(const bool has_database, Exists(kManifestFile));
       if (has_database) HF_RETURN_IF_ERROR(OpenDatabase());
     }
-    // From a server all nodes come in few batches, and one by one they do not.
+    // From a server it is faster to read all nodes in a few batches than those
+    // that are needed one by one.
     const bool is_remote = files().requests_in_flight() > 1;
     if (options_.stored_sizes || (is_remote && item_->use_ocdbt())) {
       HF_RETURN_IF_ERROR(BuildIndex());
@@ -494,9 +495,9 @@ class ItemOpener {
     return Status();
   }
 
-  // Every process leaves a file, as a rule about all arrays: one is enough
-  // then, of what may be thousands. A damaged one is a problem of all leaves
-  // that may be keys.
+  // Every process leaves a file, as a rule about all arrays: then one of
+  // perhaps thousands is enough. A damaged file is a problem of all leaves that
+  // may be keys.
   void ReadPrngImpls(const TreeMetadata& metadata) {
     std::unordered_set<std::string> unknown;
     for (const TreeMetadataEntry& entry : metadata.entries) {

@@ -6,7 +6,7 @@
 namespace holdfast {
 namespace {
 
-// Chunks whose extent in a file is known, and so can be joined.
+// Whether the chunk's extent in a file is known, so that it can be joined.
 bool IsRanged(const PlannedChunk& chunk) {
   return !chunk.is_missing && !chunk.location.inline_value &&
          chunk.location.byte_count != kToEnd;
@@ -14,6 +14,8 @@ bool IsRanged(const PlannedChunk& chunk) {
 
 bool ChunkLess(const PlannedChunk& a, const PlannedChunk& b) {
   const bool a_ranged = IsRanged(a), b_ranged = IsRanged(b);
+  // Ranged chunks come last, sorted by place: JoinRanged joins neighbours, and
+  // files are read from front to back.
   if (a_ranged != b_ranged) return b_ranged;
   if (!a_ranged) return a.group < b.group;
   return std::tie(a.location.key, a.location.offset) <
@@ -53,7 +55,8 @@ bool IsObject(const PlannedChunk& chunk) {
   return !chunk.is_missing && !chunk.location.inline_value;
 }
 
-// A file a chunk is a task of its own; what costs no read shares one.
+// A chunk in its own file is a task of its own; chunks without a read share
+// one.
 void BatchUnranged(size_t count, RestorePlan& plan) {
   for (size_t first = 0; first < count;) {
     size_t last = first + 1;
