@@ -1,5 +1,5 @@
-// ArraySource: where the elements of one array or scalar to be saved lie: in
-// one piece, in shards, of which this process may have some only, or behind an
+// ArraySource: the place of the elements of one array or scalar to be saved:
+// one piece of memory, shards, of which this process may have only some, or an
 // ArrayReader.
 //
 // Thread-safety: immutable; const methods may run concurrently.
@@ -51,7 +51,7 @@ class ArraySource {
   bool FindsChunksPacked(const ChunkGrid& grid) const;
 
  private:
-  // Without data when there are shards.
+  // Has no data when there are shards.
   ConstArrayView whole_;
   const std::vector<ArrayShard>* shards_ = nullptr;
   const ArrayReader* reader_ = nullptr;

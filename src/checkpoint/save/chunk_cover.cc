@@ -86,7 +86,8 @@ Status CheckChunkCover(std::span<const CoveredArray> arrays,
     if (zarr::IsMetadataKey(key)) continue;
     if (const size_t* owner = lookup.Find(key)) ++counts[*owner];
   }
-  // As many as there should be, each once, are all of them.
+  // An array with the right number of keys, none of them twice, has all its
+  // chunks; so only others need the slow look of Explain.
   std::vector<std::string_view> sorted(keys.begin(), keys.end());
   std::sort(sorted.begin(), sorted.end());
   const auto twice = std::adjacent_find(sorted.begin(), sorted.end());

@@ -1,4 +1,4 @@
-// Whether the keys that several processes wrote are those of whole arrays.
+// Checks that the keys which several processes wrote cover whole arrays.
 //
 // Thread-safety: pure functions. Ownership: borrows keys and layouts.
 // Errors: FailedPrecondition naming the array, a chunk of it, and how many are

@@ -44,7 +44,7 @@ class BatchQueue {
   size_t next_ = 0;
 };
 
-// What the values of a batch need until they are written.
+// The memory that the values of a batch need until they are written.
 struct Held {
   ByteBudget::Lease lease;
   std::vector<std::shared_ptr<Buffer>> scratch;
@@ -95,6 +95,8 @@ class Encoder {
       ByteBudget::Lease lease;
       const PlannedBatch* batch = queue_.Take(lease);
       if (batch == nullptr) break;
+      // Shared with the sink: the bytes count until the data file has them,
+      // which may be long after this thread has gone on.
       const auto held = std::make_shared<Held>();
       held->lease = std::move(lease);
       HF_RETURN_IF_ERROR(queue_.IsStreamed(*batch)

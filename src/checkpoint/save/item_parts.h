@@ -12,9 +12,9 @@
 namespace holdfast {
 
 // Checks the parts, merges their databases into the store's root, removes the
-// parts' files, and adds to `files` the digests of all that is there. Does not
-// list or sync what others left in the directory (AdoptFiles), nor writes the
-// digests. REQUIRES: options.now_ns and random_hex.
+// parts' files, and adds to `files` the digests of all parts. Neither lists nor
+// syncs files that others left in the directory (AdoptFiles), and does not
+// write the digests. REQUIRES: options.now_ns and random_hex.
 Status FinishItemParts(const FinishItemOptions& options, FileWriter& files);
 
 }  // namespace holdfast

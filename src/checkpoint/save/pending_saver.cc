@@ -97,7 +97,7 @@ Result<SaveAnnouncement> Announce(ProcessGroup& group, const Meeting& meeting,
                           text.substr(mine.save_id.size())};
 }
 
-// Whether this process sees what rank 0 has made.
+// Checks that this process sees the directory that rank 0 has made.
 Status CheckAnnouncement(const SaveAnnouncement& announced,
                          const std::string& path, CommitMode mode) {
   if (announced.final_path != path) {
@@ -113,7 +113,8 @@ Status CheckAnnouncement(const SaveAnnouncement& announced,
       ", which rank 0 has made, is not here; all ranks must see one disk");
 }
 
-// What tells others, while it has the final name, that it is no checkpoint yet.
+// Writes the file that says, while the directory has its final name, that it is
+// not a checkpoint yet.
 Status WriteBegun(const std::string& directory,
                   const PendingSaveOptions& options) {
   CheckpointMetadata metadata;
@@ -132,7 +133,7 @@ Result<std::unique_ptr<PendingSaver>> PendingSaver::Begin(
   PendingSaveOptions own = options;
   if (!own.now_ns) own.now_ns = WithSources({}).now_ns;
   if (own.group != nullptr && own.group->size() == 1) own.group = nullptr;
-  // An object store makes durable what it has taken.
+  // An object store has made every accepted object durable already.
   if (IsUrl(path)) own.sync = false;
   GroupCall call(own.group);
   auto begun = BeginInCall(path, own, mine, call);
@@ -297,7 +298,7 @@ Status PendingSaver::WriteFile(std::string_view name,
   }));
 }
 
-// The caller may write it again.
+// The caller may write the same file again: the last content counts.
 Status PendingSaver::WriteRootFile(std::string_view name,
                                    std::string_view content) {
   const size_t replaced_count =
@@ -340,9 +341,9 @@ Status PendingSaver::CommitOwnFiles(const ParsedRootRecord& root,
   return committed;
 }
 
-// Renamed, the checkpoint is seen with all its files, so one sync of the names
-// serves all. Where the marker commits, everything else is durable before the
-// files that say that it is complete.
+// With a rename, the checkpoint appears with all its files, so one sync of the
+// names serves all. With a marker, everything else must be durable before the
+// files that say that the checkpoint is complete.
 Status PendingSaver::Publish(const ParsedRootRecord& root) {
   if (root.is_v1) HF_RETURN_IF_ERROR(root_files_.Write(kV1MarkerFile, ""));
   const std::string metadata = RootMetadataText(root);
@@ -372,7 +373,8 @@ Status PendingSaver::Publish(const ParsedRootRecord& root) {
   return pending_->Commit();
 }
 
-// The lists of the items: nobody can exchange them for another save's.
+// Lists the items' own lists, so that they cannot be exchanged for another
+// save's.
 void PendingSaver::ListDigestFiles() {
   for (const SavedItem& item : items_) {
     if (item.digest_text.empty()) continue;
@@ -395,13 +397,13 @@ WrittenSizes PendingSaver::SizesOfFiles() const {
   };
   add("", root_files_.digests());
   for (const SavedItem& item : items_) add(item.name, item.digests);
-  // Still to come.
+  // These two are written later.
   sizes.erase(std::string(kCheckpointMetadataFile));
   sizes.erase(std::string(kCommitMarkerFile));
   return sizes;
 }
 
-// Where others may look already, they find the old text or the new one.
+// Others may look at a final path already: they find the old text or the new.
 Status PendingSaver::WriteMetadata(const std::string& text) {
   if (!pending_->is_committed_by_marker()) {
     return root_files_.WriteUnlisted(kCheckpointMetadataFile, text);
@@ -421,7 +423,7 @@ Status PendingSaver::SetModesBelow() {
   return Status();
 }
 
-// What the digests cover, and what Commit writes itself.
+// The files that the digests cover, and those that Commit writes itself.
 std::set<std::string> PendingSaver::KnownFiles() const {
   std::set<std::string> known = {
       std::string(kCheckpointMetadataFile), std::string(kDigestFile),
@@ -465,7 +467,7 @@ Status PendingSaver::AdoptItem(const std::string& name) {
     root_files_.digests().values = std::move(digests.values);
     has_root_item_ = true;
     is_root_item_synced_ = true;
-    // Where it could only be created it has to go first.
+    // If files can only be created, the old one must go first.
     if (options_.write_digests && !root_files_.must_create()) return Status();
     return root_store_->Delete(kDigestFile);
   }));

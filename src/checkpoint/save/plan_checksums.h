@@ -1,4 +1,4 @@
-// Whether processes that planned alone made the same plan.
+// Shows whether processes that planned alone made the same plan.
 //
 // Thread-safety: pure functions.
 #pragma once
@@ -12,7 +12,8 @@
 namespace holdfast {
 
 // Over every leaf's name and kind, and dtype, shape, write shape, chunks,
-// codecs and sharding of arrays; not over what one process alone writes.
+// codecs and sharding of arrays; not over anything that differs between
+// processes.
 PlanChecksums ChecksumsOf(const SavePlan& plan);
 
 // Names of the leaves whose buckets differ, at most `count_max`, sorted: one of

@@ -140,7 +140,7 @@ class LayoutMaker {
                             chunk_byte_size, key.shard_axes);
   }
 
-  // What is stored as one object, and the chunks in it where those differ.
+  // The shape stored as one object, and that of the chunks in it if it differs.
   Result<ChunkShapes> ShapesOf(const LayoutKey& key) const {
     if (key.write_chunk_shape || key.read_chunk_shape) {
       return ChooseChunkShapes({.global_shape = key.shape,
@@ -232,7 +232,7 @@ Result<Shape> WriteShape(const FlatLeaf& leaf, const Shape& shape) {
                               ShapeToString(shape));
 }
 
-// Only what is compressed must lie in C order, whole.
+// Only compressed chunks need their elements in C order, in one piece.
 bool NeedsPacking(const PlannedArray& array) {
   const ArrayLayout& layout = *array.layout->array;
   if (layout.codec_count == 0) return false;
@@ -265,7 +265,7 @@ class ArrayPlanner {
                     has_args ? args->second : no_args_);
   }
 
-  // After the last leaf.
+  // Called after the last leaf, when all names are known.
   Status CheckArgsUsed() const {
     if (args_used_ == options_.save_args.size()) return Status();
     std::set<std::string> names;

@@ -2,12 +2,12 @@
 //
 // Values (zarr metadata and chunks) are numbered in the order of their arrays,
 // sorted by name, so that equal trees give equal files for any thread count.
-// Of several processes each plans alone: all see every array, and number only
+// With several processes each plans alone: all see every array, and number only
 // the values that they write. Sharded arrays are written where their shards
 // are, deferred ones by all, a run of chunks each, the rest by the primary.
 // Thread-safety: immutable. Ownership: borrows the Tree it was made from.
-// Units: bytes.
-// Errors: InvalidArgument with Orbax's texts for what it refuses to save.
+// Units: bytes. Errors: InvalidArgument with Orbax's texts for what it refuses
+// to save.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +24,8 @@
 
 namespace holdfast {
 
-// How one dtype and shape is stored; shared by all arrays that have them and
-// are to be stored alike.
+// The layout of one dtype and shape; shared by all arrays that have them and
+// are stored alike.
 struct SaveLayout {
   std::shared_ptr<const ArrayLayout> array;
   Shape write_shape;
@@ -46,8 +46,8 @@ struct PlannedArray {
   // Chunks are put in C order, or padded, before they are compressed: as much
   // scratch again.
   bool needs_packing = false;
-  // What this process writes of it: the metadata, and these chunks (ascending
-  // numbers in the grid; absent: all).
+  // The part that this process writes: the metadata, and these chunks
+  // (ascending numbers in the grid; absent: all).
   bool has_metadata = true;
   std::optional<std::vector<uint64_t>> chunks;
   uint64_t first_value = 0;  // number of its metadata, if any; chunks follow
@@ -64,11 +64,11 @@ struct PlannedArray {
   }
 };
 
-// Which of several processes plans.
+// Identifies the one of several processes that plans.
 struct PlanPart {
   bool is_partial = false;  // others have the shards that are not here
   bool is_primary = true;   // writes metadata, and what is not sharded
-  // Deferred arrays are divided over so many, of which this is one.
+  // Deferred arrays are divided among `count` processes; this is one of them.
   int64_t index = 0;
   int64_t count = 1;
 };

@@ -122,7 +122,8 @@ class OcdbtSink final : public ValueSink {
 
   Status Finish(DigestFile& digests) override {
     std::vector<ocdbt::MergeChild> children;
-    // Now come the names that a rival has as well.
+    // From here on file names are fixed, so a rival that took over has them
+    // too.
     HF_RETURN_IF_ERROR(CheckGuard(options_, 0));
     if (writer_ != nullptr) {
       HF_ASSIGN_OR_RETURN(ocdbt::BulkWriteSummary summary, writer_->Finish());
@@ -180,6 +181,8 @@ class DirectorySink final : public ValueSink {
     write_options.sync = options_.sync;
     write_options.must_create = !options_.guarded_path.empty();
     write_options.may_queue = write_options.must_create;
+    // Every name here is fixed, so a saver that was taken over must notice
+    // before each write.
     HF_RETURN_IF_ERROR(CheckGuard(options_, kLeaseGuardSeconds));
     write_options.atomic = false;  // nobody can look before the commit
     HF_RETURN_IF_ERROR(store_->Write(key, value.pieces, write_options));
