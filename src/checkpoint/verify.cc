@@ -51,7 +51,7 @@ class Verifier {
   }
 
  private:
-  // Ok stays ok; so does what is damage.
+  // Records damage and returns ok for it; returns any other failure.
   Status Note(std::string leaf, std::string file, Status status,
               std::optional<uint64_t> offset = std::nullopt) {
     if (status.ok()) return status;
@@ -90,8 +90,8 @@ class Verifier {
                 text.ok() ? parse(text->view()) : text.status());
   }
 
-  // By all lists that know of the directory's files; of an item of a checkpoint
-  // by its own, as the checkpoint's has had its turn.
+  // Checked by all lists that have the directory's files; for an item of a
+  // checkpoint only by its own, because the checkpoint's was checked before.
   Result<CheckedFiles> ListsOf(const std::string& directory) const {
     return directory == place_.info.path
                ? CheckedFiles::OfItem(directory)
@@ -125,8 +125,8 @@ class Verifier {
     return std::optional<CheckedFiles>(std::move(files).value());
   }
 
-  // Whether the nodes of databases are those that were saved: any other ones
-  // would have good checksums of their own.
+  // Checks that the nodes of databases are the saved ones: nodes of another
+  // save would have good checksums of their own.
   Status VerifyNodes(const std::string& directory, Store& store,
                      const DigestIndex& digests) {
     for (const ValueDigest& row : digests.values()) {
@@ -247,7 +247,8 @@ class Verifier {
     return Status();
   }
 
-  // Its files are checked if they are listed; which they are, nobody knows.
+  // Its files are checked if they are listed; only its handler knows which they
+  // are.
   void NoteExternal(const Item& item, const StoredLeaf& leaf) {
     const std::string& item_name = item.place().name;
     report_.notes.push_back(
@@ -289,8 +290,8 @@ class Verifier {
     }
   }
 
-  // A grid is as large as the metadata says, what is stored is not: the keys
-  // that are there are what must be read.
+  // Metadata may claim a grid of any size, but storage holds only what was
+  // written: so the stored keys are read, not the grid.
   Status AddStoredChunks(const Item& item, const StoredLeaf& leaf,
                          std::vector<ChunkRun>& runs) {
     const ArrayLayout& layout = *leaf.layout;
@@ -414,8 +415,8 @@ class Verifier {
     return frame.ok() && frame->has_checksum;
   }
 
-  // Memory for no more than the stored bytes can become. A shard may leave out
-  // what equals the fill value, so only the machine bounds it.
+  // No memory is taken for more than the stored bytes can become. A shard may
+  // leave out chunks that equal the fill value, so only the machine bounds it.
   static Status CheckClaimedSize(const ArrayLayout& layout,
                                  uint64_t stored_bytes, uint64_t byte_count) {
     if (byte_count > PhysicalMemoryBytes()) {
@@ -460,7 +461,7 @@ class Verifier {
   }
 
   static constexpr int64_t kRunChunkCount = 16;
-  // Of a larger grid the stored chunks are listed first.
+  // For a larger grid the stored chunks are listed first.
   static constexpr int64_t kWalkedChunksMax = int64_t{1} << 16;
 
   const OpenOptions options_;

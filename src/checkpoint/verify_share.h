@@ -1,5 +1,5 @@
-// What each of several processes checks of a checkpoint, and one report of all
-// their reports.
+// The share of a checkpoint that each of several processes checks, and one
+// report made of all their reports.
 //
 // Each process goes through the same units of work in the same order and takes
 // some of them, so that their bytes are shared evenly. That all have seen the
@@ -26,7 +26,8 @@ class WorkShare {
   // REQUIRES: 0 <= rank < rank_count.
   WorkShare(int64_t rank, int64_t rank_count);
 
-  // Whether this process does it: the one with the least work so far does.
+  // Whether this process does the unit: the one with the least work so far
+  // does.
   bool Takes(std::string_view unit, uint64_t byte_count);
   uint64_t digest() const { return digest_; }
 
@@ -44,7 +45,8 @@ struct ShareReport {
 std::string EncodeShareReport(const ShareReport& share);
 Result<ShareReport> DecodeShareReport(std::string_view bytes);
 
-// Of all ranks, by rank. What several found counts once. `path` for messages.
+// Merges the reports of all ranks, in order of rank. Damage that several found
+// counts once. `path` is for messages.
 Result<VerifyReport> MergeShareReports(std::vector<ShareReport> shares,
                                        std::string_view path);
 
@@ -54,11 +56,11 @@ Result<VerifyReport> VerifyInShares(
     const std::string& path, ProcessGroup* group,
     const std::function<Result<ShareReport>(WorkShare share)>& check);
 
-// Adds what was found wrong to the damages. A failure that is no damage comes
-// back instead, and ends the verification.
+// Adds damage to `damages`. A failure that is not damage comes back instead,
+// and ends the verification.
 Status AddDamage(Damage damage, std::vector<Damage>& damages);
 
-// By leaf, file and offset: workers find damage in any order.
+// Sorts by leaf, file and offset: workers find damage in any order.
 void SortDamages(std::vector<Damage>& damages);
 
 }  // namespace holdfast
