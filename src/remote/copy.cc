@@ -47,6 +47,8 @@ RunOptions RunOptionsOfCopy(const RunOptions& given, bool is_remote) {
         static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   }
   if (run.in_flight_bytes_max != 0) {
+    // Each thread holds one piece, so the number of threads bounds the memory,
+    // and nothing else needs to count it.
     const uint64_t pieces = run.in_flight_bytes_max / kCopyPieceBytes;
     run.thread_count = static_cast<int>(std::clamp<uint64_t>(
         pieces, 1, static_cast<uint64_t>(run.thread_count)));
@@ -140,6 +142,7 @@ class UnitCopier {
 
   bool IsTargetFinished() const {
     if (target_.files.empty()) return false;
+    // A directory gets its name only when it is whole.
     if (target_.is_local()) return true;
     if (unit_.is_orbax) return target_.Find(kCommitMarkerFile) != nullptr;
     return !unit_.last.empty() && target_.Find(unit_.last[0]) != nullptr;
@@ -281,6 +284,8 @@ class UnitCopier {
     }
     HF_ASSIGN_OR_RETURN(DirectoryLock replaced,
                         DirectoryLock::Take(target_.place));
+    // Looked at under its lock, so that no other process can fill it after the
+    // check.
     HF_ASSIGN_OR_RETURN(const auto names, ListDirectory(target_.place));
     if (!names.empty() && !options_.overwrite) {
       return AlreadyThere(target_.place, "something is there");
@@ -288,6 +293,8 @@ class UnitCopier {
     HF_RETURN_IF_ERROR(CheckMayReplaceAnyFormat(target_.place));
     const Status exchanged = ExchangeDirectories(work, target_.place);
     if (exchanged.ok()) return replaced.Remove(work);
+    // Some file systems cannot exchange names: there the old directory is put
+    // aside by a rename first, and for a moment neither has the name.
     const bool can_exchange = exchanged.code() != StatusCode::kUnimplemented &&
                               exchanged.code() != StatusCode::kInvalidArgument;
     if (can_exchange) return exchanged;
@@ -316,6 +323,8 @@ class UnitCopier {
     HF_RETURN_IF_ERROR(CopyWave(unit_.data, earlier, to));
     HF_RETURN_IF_ERROR(CopyWave(unit_.heads, earlier, to));
     HF_RETURN_IF_ERROR(CheckAllThere());
+    // Never kept from an earlier run: what readers look for is written only
+    // now.
     HF_RETURN_IF_ERROR(CopyWave(unit_.last, nullptr, to));
     if (AddsMarker()) {
       const bool has_digests = source_.Find(kDigestFile) != nullptr;
@@ -434,6 +443,7 @@ class TreeCopier {
       HF_RETURN_IF_ERROR(
           UnitCopier(from, unit, to, options_, run_, result_).Execute());
     }
+    // After the checkpoints; the pointers to checkpoints come last of all.
     HF_RETURN_IF_ERROR(CopyLoose(plan_.loose));
     HF_RETURN_IF_ERROR(CopyLoose(plan_.pointers));
     if (options_.verify) HF_RETURN_IF_ERROR(VerifyCopy());
