@@ -71,6 +71,7 @@ Mapping::~Mapping() { ::munmap(data_, size_); }
 
 void Mapping::Discard(size_t offset, size_t byte_count) const {
   const size_t page_bytes = PageBytes();
+  // Only whole pages: those at the ends hold bytes of other arrays.
   const size_t first = (offset + page_bytes - 1) / page_bytes * page_bytes;
   const size_t last = (offset + byte_count) / page_bytes * page_bytes;
   if (first < last) ::madvise(data_ + first, last - first, MADV_REMOVE);
@@ -107,12 +108,16 @@ Result<NewSegment> SharedSegment::Create(size_t byte_count,
   if (!fd.valid()) {
     return ErrnoStatus(errno, "make a shared", BytesText(byte_count));
   }
+  // Sealed, because a process that shrank the file would kill all others that
+  // read their mapping (SIGBUS).
   if (::ftruncate(fd.get(), static_cast<off_t>(byte_count)) != 0 ||
       ::fcntl(fd.get(), F_ADD_SEALS, kSizeSeals) != 0) {
     return ErrnoStatus(errno, "size a shared", BytesText(byte_count));
   }
   SharedSegment segment(std::move(fd), byte_count);
   HF_ASSIGN_OR_RETURN(auto mapping, segment.MapUntouched(Sharing::kShared));
+  // Taken now, so that a lack of memory is an error here and not a SIGBUS at
+  // the first write.
   HF_RETURN_IF_ERROR(Populate(segment.fd_.get(), *mapping, executor));
   return NewSegment{std::move(segment), std::move(mapping)};
 }
