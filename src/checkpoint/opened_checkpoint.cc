@@ -36,7 +36,7 @@ bool IsBare(const ItemPlace& item) {
 // The first look may have been at a directory that a save had just made, or at
 // one that a removal was emptying: what says so comes first, and goes last.
 Status CheckStillThat(const std::string& path, const OpenOptions& options,
-                      const Place& place) {
+                      const FoundCheckpoint& place) {
   const std::vector<ItemPlace>& items = place.items;
   if (items[0].is_named_by_file) return Status();
   if (!IsFinished(place.info.path, options.commit_mode)) {
@@ -45,12 +45,13 @@ Status CheckStillThat(const std::string& path, const OpenOptions& options,
   const bool is_sure = place.metadata_text.has_value() &&
                        std::none_of(items.begin(), items.end(), IsBare);
   if (is_sure) return Status();
-  const Result<Place> now = FindPlace(path, options);
+  const Result<FoundCheckpoint> now = FindCheckpoint(path, options);
   const bool is_same =
       now.ok() && now->damage.ok() &&
       std::equal(now->items.begin(), now->items.end(), items.begin(),
                  items.end(), [](const ItemPlace& a, const ItemPlace& b) {
-                   return a.kind == b.kind && a.directory == b.directory;
+                   return a.kind == b.kind &&
+                          a.directory.path() == b.directory.path();
                  });
   if (is_same) return Status();
   return UnavailableError("read " + path +
@@ -63,9 +64,10 @@ Result<std::unique_ptr<OpenedCheckpoint>> OpenedCheckpoint::Open(
     const std::string& path, const OpenOptions& options) {
   const LookScope look(path);
   const std::string before = PlaceId(path);
-  HF_ASSIGN_OR_RETURN(Place place, FindPlace(path, options));
+  HF_ASSIGN_OR_RETURN(FoundCheckpoint place,
+                      FindCheckpoint(look.place(), options));
   HF_RETURN_IF_ERROR(place.damage);
-  if (options.verify) HF_RETURN_IF_ERROR(CheckPlace(options, place));
+  if (options.verify) HF_RETURN_IF_ERROR(CheckFound(options, place));
   std::unique_ptr<OpenedCheckpoint> opened(new OpenedCheckpoint);
   opened->info_ = place.info;
   const bool is_itself = opened->info_.path == AbsolutePath(path);
@@ -77,7 +79,7 @@ Result<std::unique_ptr<OpenedCheckpoint>> OpenedCheckpoint::Open(
     opened->AddItem(std::move(item), name_items);
   }
   if (opened->items_.size() == 1) opened->AddItemInfo(*opened->items_[0]);
-  if (!IsUrl(path)) {
+  if (!look.place().is_remote()) {
     HF_RETURN_IF_ERROR(CheckStillThat(path, options, place));
   }
   HF_RETURN_IF_ERROR(CheckSamePlace(place.info.path, id));

@@ -30,8 +30,8 @@ class Verifier {
 
   Result<ShareReport> Execute(const std::string& path) {
     const LookScope look(path);
-    Result<Place> place = FindPlace(path, options_);
-    if (IsDamagedStep(AbsolutePath(path), place.status())) {
+    Result<FoundCheckpoint> place = FindCheckpoint(look.place(), options_);
+    if (IsDamagedStep(look.place().Absolute(), place.status())) {
       (void)share_.Takes(path, 0);
       HF_RETURN_IF_ERROR(Note("", "", place.status()));
       return ShareReport{std::move(report_), share_.digest()};
@@ -61,9 +61,8 @@ class Verifier {
         report_.damages);
   }
 
-  std::string Relative(const std::string& directory,
-                       std::string_view file) const {
-    std::string text = directory + "/" + std::string(file);
+  std::string Relative(const Place& directory, std::string_view file) const {
+    std::string text = directory.path() + "/" + std::string(file);
     const std::string root = place_.info.path + "/";
     return text.starts_with(root) ? text.substr(root.size()) : text;
   }
@@ -73,16 +72,16 @@ class Verifier {
     const bool is_item =
         place_.items.size() == 1 && place_.items[0].name.empty();
     if (!is_item) {
-      HF_RETURN_IF_ERROR(VerifyListedFiles(place_.info.path).status());
+      HF_RETURN_IF_ERROR(VerifyListedFiles(place_.directory).status());
     }
     HF_RETURN_IF_ERROR(Note("", "", place_.damage));
-    return VerifyIfThere(place_.info.path, kCheckpointMetadataFile,
+    return VerifyIfThere(place_.directory, kCheckpointMetadataFile,
                          [](std::string_view text) {
                            return ParseCheckpointMetadata(text).status();
                          });
   }
 
-  Status VerifyIfThere(const std::string& directory, std::string_view file,
+  Status VerifyIfThere(const Place& directory, std::string_view file,
                        const std::function<Status(std::string_view)>& parse) {
     const Result<Bytes> text = StoreAt(directory)->Read(file);
     if (text.status().code() == StatusCode::kNotFound) return Status();
@@ -92,15 +91,15 @@ class Verifier {
 
   // Checked by all lists that have the directory's files; for an item of a
   // checkpoint only by its own, because the checkpoint's was checked before.
-  Result<CheckedFiles> ListsOf(const std::string& directory) const {
-    return directory == place_.info.path
+  Result<CheckedFiles> ListsOf(const Place& directory) const {
+    return directory.path() == place_.info.path
                ? CheckedFiles::OfItem(directory)
                : CheckedFiles::OfDirectory(StoreAt(directory));
   }
 
   // The lists themselves are returned, if they can be trusted.
   Result<std::optional<CheckedFiles>> VerifyListedFiles(
-      const std::string& directory) {
+      const Place& directory) {
     Result<CheckedFiles> files = ListsOf(directory);
     if (!files.ok()) {
       HF_RETURN_IF_ERROR(
@@ -127,7 +126,7 @@ class Verifier {
 
   // Checks that the nodes of databases are the saved ones: nodes of another
   // save would have good checksums of their own.
-  Status VerifyNodes(const std::string& directory, Store& store,
+  Status VerifyNodes(const Place& directory, Store& store,
                      const DigestIndex& digests) {
     for (const ValueDigest& row : digests.values()) {
       if (!row.is_node || !share_.Takes(row.path, row.byte_count)) continue;
@@ -155,7 +154,8 @@ class Verifier {
     if (!item.ok()) {
       return Note("", Relative(place.directory, ""), item.status());
     }
-    if ((*item)->database() != nullptr && share_.Takes(place.directory, 0)) {
+    if ((*item)->database() != nullptr &&
+        share_.Takes(place.directory.path(), 0)) {
       HF_RETURN_IF_ERROR(Note("", Relative(place.directory, kManifestFile),
                               (*item)->database()->CheckAll(&run_.cancel())));
     }
@@ -174,7 +174,7 @@ class Verifier {
   }
 
   // Files no value depends on, but a restore by Orbax does.
-  Status VerifySideFiles(const std::string& directory) {
+  Status VerifySideFiles(const Place& directory) {
     HF_RETURN_IF_ERROR(
         VerifyIfThere(directory, kShardingFile, [](std::string_view text) {
           return ParseShardingFile(text).status();
@@ -194,7 +194,7 @@ class Verifier {
   }
 
   // Each process's own database, which the merged one refers into.
-  Status VerifyProcessDatabases(const std::string& directory) {
+  Status VerifyProcessDatabases(const Place& directory) {
     const Result<std::vector<std::string>> names = ListDirectory(directory);
     // A web server lists nothing; that nothing is there is said by opening it.
     if (names.status().code() == StatusCode::kUnimplemented ||
@@ -376,7 +376,7 @@ class Verifier {
                      const Shape& index, const DigestIndex* digests,
                      Buffer& decoded, CodecContext& context) {
     const ArrayLayout& layout = *leaf.layout;
-    const std::string& directory = item.place().directory;
+    const Place& directory = item.place().directory;
     const Box box = layout.grid.ChunkBox(index);
     const std::string key =
         zarr::ChunkKey(leaf.prefix, layout.format.metadata, index);
@@ -467,7 +467,7 @@ class Verifier {
   const OpenOptions options_;
   Run run_;
   Stopwatch watch_;
-  Place place_;
+  FoundCheckpoint place_;
   WorkShare share_;
   std::mutex mutex_;
   VerifyReport report_;

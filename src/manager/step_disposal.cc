@@ -37,15 +37,17 @@ std::string TimeText() {
 }
 
 // In an object store: directories that a save or a removal has not finished.
-std::vector<std::string> UncommittedLeases(const std::string& root) {
+std::vector<std::string> UncommittedLeases(const Place& root) {
   std::vector<std::string> paths;
-  if (!IsUrl(root)) return paths;
+  if (root.can_rename()) return paths;
   const LookScope scope(root);
-  const auto names = ListDirectory(root);
+  const auto names = ListDirectory(scope.place());
   if (!names.ok()) return paths;
   for (const std::string& name : *names) {
-    const std::string path = root + "/" + name;
-    if (HasLease(path) && !HasCommitMarker(path)) paths.push_back(path);
+    const Place below = scope.place() / name;
+    if (HasLease(below) && !HasCommitMarker(below)) {
+      paths.push_back(below.path());
+    }
   }
   return paths;
 }

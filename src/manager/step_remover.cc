@@ -5,9 +5,7 @@
 
 #include "base/no_throw.h"
 #include "base/start_threads.h"
-#include "checkpoint/commit/lease.h"
-#include "holdfast/orbax/steps.h"
-#include "storage/url_path.h"
+#include "steps/trash.h"
 
 namespace holdfast {
 
@@ -17,10 +15,7 @@ StepRemover::StepRemover(int thread_count)
 StepRemover::~StepRemover() { Finish(); }
 
 void StepRemover::Remove(std::string path) {
-  // In a bucket a step keeps its name, and another save may write there again.
-  Run([path = std::move(path)] {
-    return IsUrl(path) ? RemoveMarked(path) : RemoveDirectoryTree(path);
-  });
+  Run([path = std::move(path)] { return RemoveTrashed(path); });
 }
 
 void StepRemover::Run(std::function<Status()> job) {

@@ -19,18 +19,9 @@
 #include "cloud/bucket.h"
 #include "cloud/remote_options.h"
 #include "holdfast/status.h"
+#include "place/place.h"
 
 namespace holdfast {
-
-// The place that a URL names: an object, or the directory of objects below it.
-struct BucketPlace {
-  std::shared_ptr<Bucket> bucket;
-  std::string key;  // "" for the whole bucket; no slash at either end
-
-  // Keys below the place begin with this: "key/", or "".
-  std::string prefix() const { return key.empty() ? "" : key + "/"; }
-  std::string url() const { return bucket->UrlOf(key); }
-};
 
 class BucketRegistry {
  public:

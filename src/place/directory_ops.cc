@@ -3,14 +3,9 @@
 #include "base/status_macros.h"
 #include "place/bucket_tree.h"
 #include "place/look.h"
-#include "storage/url_path.h"
 
 namespace holdfast {
 namespace {
-
-Result<BucketPlace> FindDirectory(const std::string& url) {
-  return BucketRegistry::Default().Find(url);
-}
 
 DirectoryTree TreeOfObjects(const std::vector<ObjectEntry>& objects,
                             size_t prefix_byte_count) {
@@ -23,105 +18,106 @@ DirectoryTree TreeOfObjects(const std::vector<ObjectEntry>& objects,
 
 // Call this before something changes in a bucket: what was seen is then out of
 // date.
-void Forget(const BucketPlace& place) {
-  if (const auto look = CurrentLook(place)) look->Forget();
+void Forget(const Place& place) {
+  if (place.look() != nullptr) place.look()->Forget();
 }
 
 }  // namespace
 
-Result<PathKind> GetPathKind(const std::string& path) {
-  if (!IsUrl(path)) return local::GetPathKind(path);
-  HF_ASSIGN_OR_RETURN(const BucketPlace place, FindDirectory(path));
-  if (const auto look = CurrentLook(place)) {
-    HF_ASSIGN_OR_RETURN(const auto kind, look->Kind(place.key));
+Result<PathKind> GetPathKind(const Place& place) {
+  if (!place.is_remote()) return local::GetPathKind(place.path());
+  HF_ASSIGN_OR_RETURN(const BucketPlace at, place.InBucket());
+  if (Look* const look = place.look().get()) {
+    HF_ASSIGN_OR_RETURN(const auto kind, look->Kind(at.key));
     if (kind) return *kind;
   }
-  return KindInBucket(place);
+  return KindInBucket(at);
 }
 
-Result<bool> LeadsToDirectory(const std::string& path) {
-  if (!IsUrl(path)) return local::LeadsToDirectory(path);
-  HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(path));
+Result<bool> LeadsToDirectory(const Place& place) {
+  if (!place.is_remote()) return local::LeadsToDirectory(place.path());
+  HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(place));
   return kind == PathKind::kDirectory;
 }
 
-Result<bool> LeadsToAnything(const std::string& path) {
-  if (!IsUrl(path)) return local::LeadsToAnything(path);
-  HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(path));
+Result<bool> LeadsToAnything(const Place& place) {
+  if (!place.is_remote()) return local::LeadsToAnything(place.path());
+  HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(place));
   return kind != PathKind::kMissing;
 }
 
-Result<std::vector<std::string>> ListDirectory(const std::string& path) {
-  if (!IsUrl(path)) return local::ListDirectory(path);
-  HF_ASSIGN_OR_RETURN(const BucketPlace place, FindDirectory(path));
-  if (const auto look = CurrentLook(place)) {
-    HF_ASSIGN_OR_RETURN(auto names, look->Names(place.key));
+Result<std::vector<std::string>> ListDirectory(const Place& place) {
+  if (!place.is_remote()) return local::ListDirectory(place.path());
+  HF_ASSIGN_OR_RETURN(const BucketPlace at, place.InBucket());
+  if (Look* const look = place.look().get()) {
+    HF_ASSIGN_OR_RETURN(auto names, look->Names(at.key));
     if (names) return *std::move(names);
   }
-  return NamesInBucket(place);
+  return NamesInBucket(at);
 }
 
-Result<DirectoryTree> ListTree(const std::string& path) {
-  if (!IsUrl(path)) return local::ListTree(path);
-  HF_ASSIGN_OR_RETURN(const BucketPlace place, FindDirectory(path));
-  if (const auto look = CurrentLook(place)) {
-    HF_ASSIGN_OR_RETURN(const auto objects, look->Below(place.prefix()));
-    if (objects) return TreeOfObjects(*objects, place.prefix().size());
+Result<DirectoryTree> ListTree(const Place& place) {
+  if (!place.is_remote()) return local::ListTree(place.path());
+  HF_ASSIGN_OR_RETURN(const BucketPlace at, place.InBucket());
+  if (Look* const look = place.look().get()) {
+    HF_ASSIGN_OR_RETURN(const auto objects, look->Below(at.prefix()));
+    if (objects) return TreeOfObjects(*objects, at.prefix().size());
   }
-  return TreeInBucket(place);
+  return TreeInBucket(at);
 }
 
-Status CreateDirectoryNew(const std::string& path) {
-  if (!IsUrl(path)) return local::CreateDirectoryNew(path);
-  HF_ASSIGN_OR_RETURN(const BucketPlace place, FindDirectory(path));
+Status CreateDirectoryNew(const Place& place) {
+  if (!place.is_remote()) return local::CreateDirectoryNew(place.path());
+  HF_ASSIGN_OR_RETURN(const BucketPlace at, place.InBucket());
   Forget(place);
-  return CheckFreeInBucket(place);
+  return CheckFreeInBucket(at);
 }
 
-Status SetPermissions(const std::string& path, uint32_t mode) {
-  return IsUrl(path) ? Status() : local::SetPermissions(path, mode);
+Status SetPermissions(const Place& place, uint32_t mode) {
+  return place.is_remote() ? Status()
+                           : local::SetPermissions(place.path(), mode);
 }
 
-Status SyncDirectory(const std::string& path) {
-  return IsUrl(path) ? Status() : local::SyncDirectory(path);
+Status SyncDirectory(const Place& place) {
+  return place.needs_sync() ? local::SyncDirectory(place.path()) : Status();
 }
 
-Status SyncFile(const std::string& path) {
-  return IsUrl(path) ? Status() : local::SyncFile(path);
+Status SyncFile(const Place& place) {
+  return place.needs_sync() ? local::SyncFile(place.path()) : Status();
 }
 
-Status PublishDirectory(const std::string& source, const std::string& target,
+Status PublishDirectory(const Place& source, const Place& target,
                         const MayGoOn& may_go_on) {
-  if (!IsUrl(source) && !IsUrl(target)) {
-    return local::PublishDirectory(source, target);
+  if (source.can_rename() && target.can_rename()) {
+    return local::PublishDirectory(source.path(), target.path());
   }
-  HF_ASSIGN_OR_RETURN(const BucketPlace from, FindDirectory(source));
-  HF_ASSIGN_OR_RETURN(const BucketPlace to, FindDirectory(target));
-  Forget(from);
-  Forget(to);
+  HF_ASSIGN_OR_RETURN(const BucketPlace from, source.InBucket());
+  HF_ASSIGN_OR_RETURN(const BucketPlace to, target.InBucket());
+  Forget(source);
+  Forget(target);
   return PublishInBucket(from, to, may_go_on);
 }
 
-Status ExchangeDirectories(const std::string& a, const std::string& b) {
-  if (!IsUrl(a)) return local::ExchangeDirectories(a, b);
-  return UnimplementedError("exchange " + a + " and " + b +
+Status ExchangeDirectories(const Place& a, const Place& b) {
+  if (a.can_rename()) return local::ExchangeDirectories(a.path(), b.path());
+  return UnimplementedError("exchange " + a.path() + " and " + b.path() +
                             ": object stores cannot");
 }
 
-Status RemoveTree(const std::string& path, const MayGoOn& may_go_on) {
-  return RemoveAllBut(path, {}, may_go_on);
+Status RemoveTree(const Place& place, const MayGoOn& may_go_on) {
+  return RemoveAllBut(place, {}, may_go_on);
 }
 
-Status RemoveAllBut(const std::string& path,
+Status RemoveAllBut(const Place& place,
                     const std::vector<std::string>& kept_names,
                     const MayGoOn& may_go_on) {
-  if (IsUrl(path)) {
-    HF_ASSIGN_OR_RETURN(const BucketPlace place, FindDirectory(path));
+  if (place.is_remote()) {
+    HF_ASSIGN_OR_RETURN(const BucketPlace at, place.InBucket());
     Forget(place);
-    return RemoveFromBucket(place, kept_names, may_go_on);
+    return RemoveFromBucket(at, kept_names, may_go_on);
   }
-  if (kept_names.empty()) return local::RemoveTree(path);
-  return UnimplementedError("remove all but some files of " + path +
+  if (kept_names.empty()) return local::RemoveTree(place.path());
+  return UnimplementedError("remove all but some files of " + place.path() +
                             ": only in object stores");
 }
 

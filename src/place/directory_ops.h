@@ -1,12 +1,12 @@
 // What checkpoints ask of directories, whether they are of a file system or of
-// an object store: the functions of storage/directory_ops.h for paths and URLs.
+// an object store: the functions of storage/directory_ops.h for any place.
 //
 // In an object store a directory is what keys have in common: "a/" exists while
 // an object has a key below it. So making one only asks whether the name is
 // free, and there is nothing to sync, no permissions and no links. An object
 // named "a/" (a marker that other tools leave) makes a directory and is in no
 // listing. A web server has files only; what a directory there holds is known
-// where a Look (look.h) found out.
+// where the Look (look.h) of the place found out.
 //
 // Thread-safety: any thread. Ownership: none. Units: bytes.
 // Errors: of storage/directory_ops.h and of cloud/bucket.h, with the path;
@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "holdfast/status.h"
+#include "place/place.h"
 #include "storage/directory_ops.h"
 
 namespace holdfast {
@@ -26,16 +27,16 @@ namespace holdfast {
 using local::DirectoryTree;
 using local::PathKind;
 
-Result<PathKind> GetPathKind(const std::string& path);
-Result<bool> LeadsToDirectory(const std::string& path);
-Result<bool> LeadsToAnything(const std::string& path);
-Result<std::vector<std::string>> ListDirectory(const std::string& path);
-Result<DirectoryTree> ListTree(const std::string& path);
+Result<PathKind> GetPathKind(const Place& place);
+Result<bool> LeadsToDirectory(const Place& place);
+Result<bool> LeadsToAnything(const Place& place);
+Result<std::vector<std::string>> ListDirectory(const Place& place);
+Result<DirectoryTree> ListTree(const Place& place);
 
-Status CreateDirectoryNew(const std::string& path);
-Status SetPermissions(const std::string& path, uint32_t mode);
-Status SyncDirectory(const std::string& path);
-Status SyncFile(const std::string& path);
+Status CreateDirectoryNew(const Place& place);
+Status SetPermissions(const Place& place, uint32_t mode);
+Status SyncDirectory(const Place& place);
+Status SyncFile(const Place& place);
 
 // Asked before each group of objects that is copied or deleted, which may take
 // long: a failure ends the operation there, and is its own. Null: go on.
@@ -47,17 +48,16 @@ using MayGoOn = std::function<Status()>;
 // source was one. `source` and `target` must be in one bucket. The lease of a
 // save (`_HOLDFAST_SAVE`) directly in either stays where it is and is not in
 // the way.
-Status PublishDirectory(const std::string& source, const std::string& target,
+Status PublishDirectory(const Place& source, const Place& target,
                         const MayGoOn& may_go_on = nullptr);
 // Unimplemented in object stores.
-Status ExchangeDirectories(const std::string& a, const std::string& b);
+Status ExchangeDirectories(const Place& a, const Place& b);
 // In an object store the commit markers below `path` go first, so that a
 // half-removed checkpoint no longer counts, and the leases go last.
-Status RemoveTree(const std::string& path,
-                  const MayGoOn& may_go_on = nullptr);
+Status RemoveTree(const Place& place, const MayGoOn& may_go_on = nullptr);
 // The same, leaving files of these names directly in `path`; nothing else there
 // is then ok. Unimplemented for paths of a file system.
-Status RemoveAllBut(const std::string& path,
+Status RemoveAllBut(const Place& place,
                     const std::vector<std::string>& kept_names,
                     const MayGoOn& may_go_on = nullptr);
 

@@ -1,4 +1,4 @@
-// WalkFiles for paths and URLs; see storage/file_walk.h. Objects have no
+// WalkFiles for any place; see storage/file_walk.h. Objects have no
 // device, inode or links: 0, 0 and 1.
 //
 // Thread-safety, ownership, units, errors: of storage/file_walk.h and
@@ -6,16 +6,16 @@
 #pragma once
 
 #include <functional>
-#include <string>
 
 #include "holdfast/status.h"
+#include "place/place.h"
 #include "storage/file_walk.h"
 
 namespace holdfast {
 
 using local::WalkedFile;
 
-Status WalkFiles(const std::string& directory,
+Status WalkFiles(const Place& directory,
                  const std::function<void(const WalkedFile&)>& fn);
 
 }  // namespace holdfast

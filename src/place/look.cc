@@ -8,7 +8,6 @@
 #include "cloud/bucket_store.h"
 #include "place/bucket_listing.h"
 #include "place/well_known_names.h"
-#include "storage/url_path.h"
 
 namespace holdfast {
 namespace {
@@ -341,16 +340,14 @@ std::shared_ptr<Look> CurrentLook(const BucketPlace& place) {
   return nullptr;
 }
 
-LookScope::LookScope(const std::string& path) {
-  if (!IsUrl(path)) return;
-  std::string directory = AbsolutePath(path);
+LookScope::LookScope(const Place& place) : place_(place) {
   // A bare file stands for what lies beside it.
-  if (IsOneOf(FileNameOf(directory), kBareNames)) {
-    directory = ParentDirectory(directory);
-  }
-  Result<BucketPlace> place = BucketRegistry::Default().Find(directory);
-  if (!place.ok() || CurrentLook(*place) != nullptr) return;
-  look_ = std::make_shared<Look>(std::move(place).value());
+  const bool is_bare = IsOneOf(place.name(), kBareNames);
+  const Result<BucketPlace> root =
+      is_bare ? place.parent().InBucket() : place.InBucket();
+  if (!root.ok() || place.look() != nullptr) return;
+  look_ = std::make_shared<Look>(*root);
+  place_ = place.WithLook(look_);
   looks.push_back(look_);
 }
 

@@ -2,26 +2,26 @@
 // an object store, so that opening a checkpoint costs a few round trips and not
 // one for each question.
 //
-// While a LookScope lives, the questions of directory_ops.h and the stores of
-// open_store.h that its thread asks for below its path are answered by its
-// Look. The first question lists everything below the path, flat, in at most
-// kFlatPagesMax pages; what those did not reach is listed directory by
-// directory when somebody asks, and kept. The first read of one of the small
-// files that checkpoints are opened with (well_known_names.h) fetches all of
-// them around it in one batch, and small data files with them.
-// Where nothing can be listed (a web server, or credentials that may read but
-// not list), the known names are asked for, all at once, and
+// A LookScope gives a place a Look. The questions of directory_ops.h about that
+// place, and about all places made from it, are answered by the Look, and so
+// are their stores; while the scope lives, also those of places that its thread
+// makes from paths below. The first question lists everything below the place,
+// flat, in at most kFlatPagesMax pages; what those did not reach is listed
+// directory by directory when somebody asks, and kept. The first read of one of
+// the small files that checkpoints are opened with (well_known_names.h) fetches
+// all of them around it in one batch, and small data files with them. Where
+// nothing can be listed (a web server, or credentials that may read but not
+// list), the known names are asked for, all at once, and
 // `_HOLDFAST_DIGESTS` and `_CHECKPOINT_METADATA` tell of other files.
 //
-// Nothing gets stale: a Look is as old as the opening of a checkpoint. Stores
-// opened in its scope keep it, and with it the versions it saw; an object that
-// was replaced meanwhile is DataLoss, never a mix of two. Whoever writes below
-// the path through this thread's stores and directory functions makes the Look
-// forget all.
+// Nothing gets stale: a Look is as old as the opening of a checkpoint. Its
+// places and stores keep it, and with it the versions it saw; an object that
+// was replaced meanwhile is DataLoss, never a mix of two. A write through one
+// of them makes the Look forget all.
 //
 // Thread-safety: a scope belongs to the thread that made it, and scopes end in
 // the order in which they were begun; a Look is for any thread.
-// Ownership: shared by the scope and the stores opened in it.
+// Ownership: shared by the places and stores that carry it.
 // Units: bytes; at most kFetchedBytesMax are held, most of them until the scope
 // ends. Errors: those of the bucket.
 #pragma once
@@ -37,6 +37,7 @@
 
 #include "base/bytes.h"
 #include "place/bucket_registry.h"
+#include "place/place.h"
 #include "storage/directory_ops.h"
 #include "storage/store.h"
 
@@ -129,14 +130,18 @@ std::shared_ptr<Look> CurrentLook(const BucketPlace& place);
 
 class LookScope {
  public:
-  // Nothing for paths, for URLs that lead nowhere, and where a Look of this
-  // thread covers `path` already.
-  explicit LookScope(const std::string& path);
+  // No new Look for paths, for URLs that lead nowhere, and for a place that has
+  // one.
+  explicit LookScope(const Place& place);
   ~LookScope();
   LookScope(const LookScope&) = delete;
   LookScope& operator=(const LookScope&) = delete;
 
+  // The one that was given, with the Look.
+  const Place& place() const { return place_; }
+
  private:
+  Place place_;
   std::shared_ptr<Look> look_;
 };
 

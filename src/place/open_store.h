@@ -1,21 +1,18 @@
-// The Store of a directory, wherever it is: a path, gs://, s3://, http(s)://,
-// or a scheme that a test registered.
+// The Store of a directory given by its path or URL: for those who have no
+// Place yet.
 //
-// Thread-safety: any thread. Ownership: a store keeps its connections alive.
-// Errors: OpenStore: InvalidArgument (bad URL), Unimplemented (no such scheme).
-// No I/O happens here.
+// Thread-safety: any thread. Ownership, errors: of Place::OpenStore.
 #pragma once
 
 #include <memory>
-#include <string>
 
-#include "holdfast/status.h"
+#include "place/place.h"
 #include "storage/store.h"
 
 namespace holdfast {
 
-Result<std::shared_ptr<Store>> OpenStore(const std::string& directory);
-// The same; if it cannot be opened, every call of the store gives the reason.
-std::shared_ptr<Store> StoreAt(const std::string& directory);
+inline std::shared_ptr<Store> StoreAt(const Place& directory) {
+  return directory.OpenStore();
+}
 
 }  // namespace holdfast

@@ -9,7 +9,6 @@
 #include "place/bucket_listing.h"
 #include "place/bucket_registry.h"
 #include "place/directory_ops.h"
-#include "place/open_store.h"
 #include "place/swap_file.h"
 #include "storage/store.h"
 #include "storage/url_path.h"
@@ -27,14 +26,11 @@ struct StoreAndKey {
 };
 
 Result<StoreAndKey> StoreOfFile(const std::string& path) {
-  const std::string absolute = AbsolutePath(path);
-  const std::string name = FileNameOf(absolute);
-  if (name.empty()) {
+  const Place file(AbsolutePath(path));
+  if (file.name().empty()) {
     return InvalidArgumentError("file " + path + ": no name of a file");
   }
-  auto store = OpenStore(ParentDirectory(absolute));
-  if (!store.ok()) return store.status();
-  return StoreAndKey{std::move(store).value(), name};
+  return StoreAndKey{file.parent().OpenStore(), file.name()};
 }
 
 int64_t NanosecondsOf(fs::file_time_type time) {
@@ -82,49 +78,49 @@ PlaceInfo FileInfo(const ObjectEntry& object) {
 
 PlaceInfo DirectoryInfo() { return {PlaceInfo::Kind::kDirectory, 0, 0}; }
 
-Result<PlaceInfo> StatObject(const BucketPlace& place) {
-  const auto object = place.bucket->Head(place.key);
+Result<PlaceInfo> StatObject(const BucketPlace& at) {
+  const auto object = at.bucket->Head(at.key);
   if (object.ok()) return FileInfo(*object);
   if (object.status().code() != StatusCode::kNotFound) return object.status();
   return PlaceInfo();
 }
 
 // Looks whether any key begins with "key/".
-Result<PlaceInfo> StatPrefix(const BucketPlace& place) {
-  const auto page = place.bucket->List({place.prefix(), "", "", "", 1});
+Result<PlaceInfo> StatPrefix(const BucketPlace& at) {
+  const auto page = at.bucket->List({at.prefix(), "", "", "", 1});
   if (!page.ok()) return page.status();
   return page->objects.empty() ? PlaceInfo() : DirectoryInfo();
 }
 
 // One request, unless more than a page of other names begin with this one.
-Result<PlaceInfo> StatRemotePlace(const std::string& path) {
-  const auto place = BucketRegistry::Default().Find(path);
-  if (!place.ok()) return place.status();
-  if (!place->bucket->traits().can_list) return StatObject(*place);
-  if (place->key.empty()) {
-    const auto page = place->bucket->List({"", "", "", "", 1});
+Result<PlaceInfo> StatRemotePlace(const Place& place) {
+  const auto at = place.InBucket();
+  if (!at.ok()) return at.status();
+  if (!at->bucket->traits().can_list) return StatObject(*at);
+  if (at->key.empty()) {
+    const auto page = at->bucket->List({"", "", "", "", 1});
     if (!page.ok()) return page.status();
     return DirectoryInfo();
   }
-  const auto page = place->bucket->List({place->key, "/", "", "", 100});
+  const auto page = at->bucket->List({at->key, "/", "", "", 100});
   if (page.status().code() == StatusCode::kPermissionDenied) {
-    return StatObject(*place);  // who may read need not be allowed to list
+    return StatObject(*at);  // who may read need not be allowed to list
   }
   if (!page.ok()) return page.status();
   for (const ObjectEntry& object : page->objects) {
-    if (object.key == place->key) return FileInfo(object);
+    if (object.key == at->key) return FileInfo(object);
   }
   for (const std::string& prefix : page->prefixes) {
-    if (prefix == place->prefix()) return DirectoryInfo();
+    if (prefix == at->prefix()) return DirectoryInfo();
   }
   if (page->next_page_token.empty()) return PlaceInfo();
-  return StatPrefix(*place);  // a file of that name comes first in the page
+  return StatPrefix(*at);  // a file of that name comes first in the page
 }
 
-Result<std::vector<PlaceEntry>> ListRemotePlace(const std::string& path) {
-  const auto place = BucketRegistry::Default().Find(path);
-  if (!place.ok()) return place.status();
-  const auto listed = ListEntries(*place->bucket, place->prefix());
+Result<std::vector<PlaceEntry>> ListRemotePlace(const Place& place) {
+  const auto at = place.InBucket();
+  if (!at.ok()) return at.status();
+  const auto listed = ListEntries(*at->bucket, at->prefix());
   if (!listed.ok()) return listed.status();
   std::vector<PlaceEntry> entries;
   for (const ObjectEntry& file : listed->files) {
@@ -144,24 +140,26 @@ struct TwoPlaces {
   BucketPlace source;
   BucketPlace target;
 };
-Result<std::optional<TwoPlaces>> InOneBucket(const std::string& source,
-                                             const std::string& target) {
-  if (!IsUrl(source) || !IsUrl(target)) return std::optional<TwoPlaces>();
-  auto from = BucketRegistry::Default().Find(source);
+Result<std::optional<TwoPlaces>> InOneBucket(const Place& source,
+                                             const Place& target) {
+  if (!source.is_remote() || !target.is_remote()) {
+    return std::optional<TwoPlaces>();
+  }
+  auto from = source.InBucket();
   if (!from.ok()) return from.status();
-  auto to = BucketRegistry::Default().Find(target);
+  auto to = target.InBucket();
   if (!to.ok()) return to.status();
   if (from->bucket != to->bucket) return std::optional<TwoPlaces>();
   return std::optional<TwoPlaces>(
       {std::move(from).value(), std::move(to).value()});
 }
 
-Status RenameObject(const std::string& source, const std::string& target) {
+Status RenameObject(const Place& source, const Place& target) {
   const auto both = InOneBucket(source, target);
   if (!both.ok()) return both.status();
   if (!*both) {
-    return UnimplementedError("rename " + source + " to " + target +
-                              ": they are not in one bucket");
+    return UnimplementedError("rename " + source.path() + " to " +
+                              target.path() + ": they are not in one bucket");
   }
   Bucket& bucket = *(*both)->source.bucket;
   const auto copied = bucket.Copy((*both)->source.key, (*both)->target.key);
@@ -244,13 +242,13 @@ class StorePlaceWriter : public PlaceWriter {
 bool IsPlaceUrl(std::string_view path) { return IsUrl(path); }
 
 Result<PlaceInfo> StatPlace(const std::string& path) {
-  return IsUrl(path) ? StatRemotePlace(AbsolutePath(path))
-                     : StatLocalPlace(path);
+  const Place place(path);
+  return place.is_remote() ? StatRemotePlace(place) : StatLocalPlace(path);
 }
 
 Result<std::vector<PlaceEntry>> ListPlace(const std::string& path) {
-  return IsUrl(path) ? ListRemotePlace(AbsolutePath(path))
-                     : ListLocalPlace(path);
+  const Place place(path);
+  return place.is_remote() ? ListRemotePlace(place) : ListLocalPlace(path);
 }
 
 Result<std::unique_ptr<PlaceReader>> PlaceReader::Open(
@@ -310,8 +308,11 @@ Status RemovePlaceTree(const std::string& path) {
 }
 
 Status RenamePlaceFile(const std::string& source, const std::string& target) {
-  if (!IsUrl(source) && !IsUrl(target)) return RenameLocalFile(source, target);
-  return RenameObject(AbsolutePath(source), AbsolutePath(target));
+  const Place from(source), to(target);
+  if (from.can_rename() && to.can_rename()) {
+    return RenameLocalFile(source, target);
+  }
+  return RenameObject(from, to);
 }
 
 Status CopyPlaceFile(const std::string& source, const std::string& target) {

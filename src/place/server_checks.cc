@@ -59,7 +59,7 @@ std::string OtherVersion(std::string version) {
 
 // True when a write that must not happen is refused for its condition. If it
 // happens, it is undone.
-Result<bool> IsRefused(const std::string& path, const BucketPlace& file,
+Result<bool> IsRefused(const Place& place, const BucketPlace& file,
                        const GetResult& now, const Condition& condition) {
   // Nearly the present content. An equal one could pass for a write of ours
   // that was sent twice.
@@ -71,7 +71,7 @@ Result<bool> IsRefused(const std::string& path, const BucketPlace& file,
     return true;
   }
   HF_RETURN_IF_ERROR(put);
-  const Status undone = DeleteFileIf(path, text);
+  const Status undone = DeleteFileIf(place, text);
   // Another saver took the file meanwhile.
   if (undone.code() == StatusCode::kFailedPrecondition) return false;
   HF_RETURN_IF_ERROR(undone);
@@ -80,9 +80,8 @@ Result<bool> IsRefused(const std::string& path, const BucketPlace& file,
 
 }  // namespace
 
-Result<bool> HonoursConditions(const std::string& path) {
-  HF_ASSIGN_OR_RETURN(const BucketPlace file,
-                      BucketRegistry::Default().Find(path));
+Result<bool> HonoursConditions(const Place& place) {
+  HF_ASSIGN_OR_RETURN(const BucketPlace file, place.InBucket());
   if (Asked().Has(file.bucket)) return true;
   const GetRequest request{.key = file.key};
   std::vector<Result<GetResult>> results = file.bucket->Get({&request, 1});
@@ -93,16 +92,15 @@ Result<bool> HonoursConditions(const std::string& path) {
        {Condition::Absent(),
         Condition::Version(OtherVersion(now.object.version))}) {
     HF_ASSIGN_OR_RETURN(const bool is_refused,
-                        IsRefused(path, file, now, impossible));
+                        IsRefused(place, file, now, impossible));
     if (!is_refused) return false;
   }
   Asked().Add(file.bucket);
   return true;
 }
 
-Status TakeServerAsItIs(const std::string& path) {
-  HF_ASSIGN_OR_RETURN(const BucketPlace file,
-                      BucketRegistry::Default().Find(path));
+Status TakeServerAsItIs(const Place& place) {
+  HF_ASSIGN_OR_RETURN(const BucketPlace file, place.InBucket());
   const std::string what =
       "save to " + file.bucket->UrlOf("") +
       ": the server ignores conditions of writes (If-None-Match and If-Match, "
@@ -120,10 +118,9 @@ Status TakeServerAsItIs(const std::string& path) {
   return Status();
 }
 
-Status AbortUploadsBelow(const std::string& path) {
-  HF_ASSIGN_OR_RETURN(const BucketPlace place,
-                      BucketRegistry::Default().Find(path));
-  const auto uploads = place.bucket->ListUploads(place.prefix());
+Status AbortUploadsBelow(const Place& place) {
+  HF_ASSIGN_OR_RETURN(const BucketPlace at, place.InBucket());
+  const auto uploads = at.bucket->ListUploads(at.prefix());
   if (!uploads.ok()) {
     // A checkpoint can be saved without the right to see uploads; they cost
     // storage, and nothing else.
@@ -134,7 +131,7 @@ Status AbortUploadsBelow(const std::string& path) {
   }
   Status first;
   for (const UnfinishedUpload& upload : *uploads) {
-    const Status aborted = place.bucket->AbortUpload(upload);
+    const Status aborted = at.bucket->AbortUpload(upload);
     const bool is_gone = aborted.code() == StatusCode::kNotFound;
     if (first.ok() && !is_gone) first = aborted;
   }

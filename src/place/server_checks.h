@@ -5,9 +5,8 @@
 // Errors: FailedPrecondition (conditions are ignored), those of the bucket.
 #pragma once
 
-#include <string>
-
 #include "holdfast/status.h"
+#include "place/place.h"
 
 namespace holdfast {
 
@@ -16,14 +15,14 @@ namespace holdfast {
 // writers may both win. A bucket that passed is not asked again by this
 // process. Also false when another process has removed the file since: `path`
 // is free then, unless a third one has taken it, and the caller may ask again.
-Result<bool> HonoursConditions(const std::string& path);
+Result<bool> HonoursConditions(const Place& place);
 // Reports for the bucket of `path` that its server ignores conditions:
 // FailedPrecondition. With HOLDFAST_ALLOW_UNSAFE_COMMIT=1 in the environment it
 // prints a warning to stderr instead, and the server is not asked again.
-Status TakeServerAsItIs(const std::string& path);
+Status TakeServerAsItIs(const Place& place);
 
 // Aborts all unfinished uploads of objects below the directory `path`. Ok when
 // the credentials may not list them.
-Status AbortUploadsBelow(const std::string& path);
+Status AbortUploadsBelow(const Place& place);
 
 }  // namespace holdfast

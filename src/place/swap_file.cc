@@ -4,19 +4,16 @@
 
 #include "base/status_macros.h"
 #include "place/bucket_registry.h"
-#include "storage/url_path.h"
 
 namespace holdfast {
 namespace {
 
 constexpr uint64_t kStateBytesMax = 1 << 20;
 
-Result<BucketPlace> FindFile(const std::string& path) {
-  if (!IsUrl(path)) {
-    return UnimplementedError("swap " + path +
-                              ": file systems have no compare and swap");
-  }
-  return BucketRegistry::Default().Find(path);
+Result<BucketPlace> ObjectAt(const Place& file) {
+  if (file.is_remote()) return file.InBucket();
+  return UnimplementedError("swap " + file.path() +
+                            ": file systems have no compare and swap");
 }
 
 Result<GetResult> GetSmall(const BucketPlace& file) {
@@ -64,10 +61,9 @@ Status PutIf(const BucketPlace& file, std::string_view content,
 
 }  // namespace
 
-Status SwapFile(const std::string& path,
-                std::optional<std::string_view> expected,
+Status SwapFile(const Place& place, std::optional<std::string_view> expected,
                 std::string_view content) {
-  HF_ASSIGN_OR_RETURN(const BucketPlace file, FindFile(path));
+  HF_ASSIGN_OR_RETURN(const BucketPlace file, ObjectAt(place));
   if (!expected) return PutIf(file, content, Condition::Absent());
   Result<GetResult> now = GetSmall(file);
   if (now.status().code() == StatusCode::kNotFound) {
@@ -81,15 +77,15 @@ Status SwapFile(const std::string& path,
   return PutIf(file, content, Condition::Version(now->object.version));
 }
 
-Result<FileState> ReadFileState(const std::string& path) {
-  HF_ASSIGN_OR_RETURN(const BucketPlace file, FindFile(path));
+Result<FileState> ReadFileState(const Place& place) {
+  HF_ASSIGN_OR_RETURN(const BucketPlace file, ObjectAt(place));
   HF_ASSIGN_OR_RETURN(const GetResult now, GetSmall(file));
   return FileState{now.bytes.ToString(), now.object.modified_ns,
                    file.bucket->ServerTimeNs()};
 }
 
-Status DeleteFileIf(const std::string& path, std::string_view expected) {
-  HF_ASSIGN_OR_RETURN(const BucketPlace file, FindFile(path));
+Status DeleteFileIf(const Place& place, std::string_view expected) {
+  HF_ASSIGN_OR_RETURN(const BucketPlace file, ObjectAt(place));
   const Result<GetResult> now = GetSmall(file);
   if (now.status().code() == StatusCode::kNotFound) return {};
   HF_RETURN_IF_ERROR(now.status());

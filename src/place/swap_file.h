@@ -14,6 +14,7 @@
 #include <string_view>
 
 #include "holdfast/status.h"
+#include "place/place.h"
 
 namespace holdfast {
 
@@ -22,8 +23,7 @@ namespace holdfast {
 // must differ from any other writer's (have an id in it): when the server's
 // answer was lost and this content is found in place, it is ours, and the call
 // succeeds.
-Status SwapFile(const std::string& path,
-                std::optional<std::string_view> expected,
+Status SwapFile(const Place& file, std::optional<std::string_view> expected,
                 std::string_view content);
 
 struct FileState {
@@ -33,11 +33,11 @@ struct FileState {
 };
 // A small file as it is now; no Look answers. NotFound when missing; DataLoss
 // when it is larger than 1 MiB.
-Result<FileState> ReadFileState(const std::string& path);
+Result<FileState> ReadFileState(const Place& file);
 
 // Deletes the file if its content is `expected`. FailedPrecondition when it is
 // another; ok when there is none. Where the server cannot delete on a
 // condition, a write between the look and the deletion is lost.
-Status DeleteFileIf(const std::string& path, std::string_view expected);
+Status DeleteFileIf(const Place& file, std::string_view expected);
 
 }  // namespace holdfast

@@ -294,8 +294,9 @@ Result<OpenedKvStore> OpenRemote(const KvStoreSpec& spec,
     opened.store =
         std::make_shared<BucketStore>(std::move(bucket), std::string(root));
   } else {
-    HF_ASSIGN_OR_RETURN(opened.store,
-                        holdfast::OpenStore(UrlOfDirectory(spec, root)));
+    const Place directory(UrlOfDirectory(spec, root));
+    HF_RETURN_IF_ERROR(directory.InBucket().status());
+    opened.store = directory.OpenStore();
   }
   opened.commit = [store = opened.store] { return store->Flush(); };
   return opened;

@@ -118,7 +118,7 @@ Status AddLooseFile(const std::string& root, RootEntry& entry) {
 
 // A checkpoint that is no root counts as its only step, named ".".
 Result<std::vector<RootEntry>> EntriesOfPath(const std::string& path) {
-  const auto place = FindPlace(path, {});
+  const auto place = FindCheckpoint(path, {});
   if (!place.ok() || place->info.path != path) return EntriesOf(path);
   return std::vector<RootEntry>{{".", RootEntry::Kind::kStep, true, {}}};
 }

@@ -1,7 +1,5 @@
 #include "holdfast/orbax/step_names.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
@@ -12,8 +10,9 @@
 #include "checkpoint/commit/unfinished.h"
 #include "checkpoint/format/directory_names.h"
 #include "place/directory_ops.h"
+#include "place/look.h"
 #include "steps/step_lists.h"
-#include "storage/url_path.h"
+#include "steps/step_scan.h"
 
 namespace holdfast {
 namespace {
@@ -39,23 +38,8 @@ std::string_view LastElement(std::string_view path) {
   return slash == path.npos ? path : path.substr(slash + 1);
 }
 
-bool IsDirectory(const std::string& path) {
-  if (IsUrl(path)) {
-    const Result<bool> is_directory = LeadsToDirectory(path);
-    return is_directory.ok() && *is_directory;
-  }
-  struct stat info;
-  return ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
-}
-
-bool IsLink(const std::string& path) {
-  struct stat info;
-  return !IsUrl(path) && ::lstat(path.c_str(), &info) == 0 &&
-         S_ISLNK(info.st_mode);
-}
-
 // Names of entries; none when there is no such directory.
-Result<std::vector<std::string>> NamesIn(const std::string& root) {
+Result<std::vector<std::string>> NamesIn(const Place& root) {
   HF_ASSIGN_OR_RETURN(const bool is_directory, LeadsToDirectory(root));
   return is_directory ? ListDirectory(root) : std::vector<std::string>();
 }
@@ -129,14 +113,15 @@ class StandardFormat : public StepNameFormat {
   }
 
   Result<std::vector<FoundStep>> FindHere(const std::string& root) const {
-    HF_ASSIGN_OR_RETURN(const std::vector<std::string> names, NamesIn(root));
+    const LookScope scope(root);
+    HF_ASSIGN_OR_RETURN(const auto names, NamesIn(scope.place()));
     std::vector<FoundStep> found;
     for (const std::string& name : names) {
       const std::optional<int64_t> step = StepOf(name);
       if (!step) continue;
       HF_ASSIGN_OR_RETURN(
           const bool is_there,
-          CheckPathFinalized(root + "/" + name, options_.committed_by));
+          CheckPlaceFinalized(scope.place() / name, options_.committed_by));
       if (is_there) found.push_back({*step, name});
     }
     return found;
@@ -235,14 +220,17 @@ bool IsSameFormat(const StepNameFormat& a, const StepNameFormat& b) {
 
 Result<bool> CheckPathFinalized(const std::string& path,
                                 const CommittedBy& rule) {
-  const bool is_named_so = !IsTemporaryName(LastElement(path));
-  const CommitMode mode = ResolvedCommitMode(path, rule.mode);
-  HF_ASSIGN_OR_RETURN(const bool is_directory, LeadsToDirectory(path));
+  return CheckPlaceFinalized(path, rule);
+}
+
+Result<bool> CheckPlaceFinalized(const Place& place, const CommittedBy& rule) {
+  const bool is_named_so = !IsTemporaryName(LastElement(place.path()));
+  const CommitMode mode = ResolvedCommitMode(place, rule.mode);
+  HF_ASSIGN_OR_RETURN(const bool is_directory, LeadsToDirectory(place));
   if (!is_directory) return false;
   if (mode != CommitMode::kMarkerFile) return is_named_so;
-  HF_ASSIGN_OR_RETURN(
-      const bool has_marker,
-      LeadsToAnything(path + "/" + std::string(kCommitMarkerFile)));
+  HF_ASSIGN_OR_RETURN(const bool has_marker,
+                      LeadsToAnything(place / kCommitMarkerFile));
   return has_marker || (rule.allow_legacy_atomic_rename && is_named_so);
 }
 
@@ -252,7 +240,8 @@ bool IsPathFinalized(const std::string& path, const CommittedBy& rule) {
 }
 
 bool IsPathTemporary(const std::string& path, const CommittedBy& rule) {
-  if (!IsDirectory(path) || IsLink(path)) return false;
+  const Result<PathKind> kind = GetPathKind(path);
+  if (!kind.ok() || *kind != PathKind::kDirectory) return false;
   if (ResolvedCommitMode(path, rule.mode) == CommitMode::kMarkerFile) {
     return !IsPathFinalized(path, rule);
   }

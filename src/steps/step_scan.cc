@@ -9,13 +9,12 @@
 
 #include "base/executor.h"
 #include "base/status_macros.h"
+#include "checkpoint/check/checked_files.h"
 #include "checkpoint/commit/layout.h"
 #include "checkpoint/format/checkpoint_metadata.h"
 #include "checkpoint/format/directory_names.h"
-#include "holdfast/tools/checked_file.h"
 #include "place/directory_ops.h"
 #include "place/look.h"
-#include "place/open_store.h"
 #include "storage/errno_status.h"
 #include "storage/file_calls.h"
 #include "storage/unique_fd.h"
@@ -60,17 +59,17 @@ Result<std::optional<std::string>> ReadStepFile(int directory,
 }
 
 // Metrics that differ from the saved ones would choose the wrong steps.
-void DropDamagedMetrics(const std::string& path, ScannedStep& step) {
+void DropDamagedMetrics(const Place& place, ScannedStep& step) {
   if (!step.metrics_json) return;
-  const auto checked = ReadCheckedFile(path + "/" + std::string(kMetricsFile));
+  const auto checked = ReadChecked(place / kMetricsFile);
   if (checked.status().code() == StatusCode::kDataLoss) {
     step.metrics_json.reset();
   }
 }
 
 // Takes the times from `_CHECKPOINT_METADATA`.
-Status TakeTimes(const std::string& path,
-                 const std::optional<std::string>& text, ScannedStep& step) {
+Status TakeTimes(const Place& place, const std::optional<std::string>& text,
+                 ScannedStep& step) {
   const auto metadata = text ? ParseCheckpointMetadata(*text)
                              : Result<CheckpointMetadata>(NotFoundError(""));
   if (!metadata.ok()) return Status();
@@ -78,9 +77,8 @@ Status TakeTimes(const std::string& path,
     step.commit_time_ns = *metadata->commit_timestamp_nsecs;
   } else if (metadata->init_timestamp_nsecs && step.committed) {
     // The save began and never finished, unless the marker says otherwise.
-    HF_ASSIGN_OR_RETURN(
-        step.committed,
-        LeadsToAnything(path + "/" + std::string(kCommitMarkerFile)));
+    HF_ASSIGN_OR_RETURN(step.committed,
+                        LeadsToAnything(place / kCommitMarkerFile));
   }
   return Status();
 }
@@ -97,39 +95,40 @@ Result<std::optional<std::string>> ReadStepObject(Store& store,
 }
 
 // Objects have no directory whose time could stand in for the commit's.
-Result<bool> DescribeRemoteStep(const std::string& path,
-                                const CommittedBy& rule, ScannedStep& step) {
-  const LookScope scope(path);
-  const std::shared_ptr<Store> store = StoreAt(path);
-  HF_ASSIGN_OR_RETURN(step.committed, CheckPathFinalized(path, rule));
+Result<bool> DescribeRemoteStep(const Place& at, const CommittedBy& rule,
+                                ScannedStep& step) {
+  const LookScope scope(at);
+  const Place& place = scope.place();
+  const std::shared_ptr<Store> store = place.OpenStore();
+  HF_ASSIGN_OR_RETURN(step.committed, CheckPlaceFinalized(place, rule));
   HF_ASSIGN_OR_RETURN(step.metrics_json, ReadStepObject(*store, kMetricsFile));
-  DropDamagedMetrics(path, step);
+  DropDamagedMetrics(place, step);
   HF_ASSIGN_OR_RETURN(const auto text,
                       ReadStepObject(*store, kCheckpointMetadataFile));
-  HF_RETURN_IF_ERROR(TakeTimes(path, text, step));
+  HF_RETURN_IF_ERROR(TakeTimes(place, text, step));
   if (step.committed || text) return true;
-  return LeadsToDirectory(path);
+  return LeadsToDirectory(place);
 }
 
 // Returns false when the step is gone.
-Result<bool> DescribeStep(const std::string& root, const CommittedBy& rule,
+Result<bool> DescribeStep(const Place& place, const CommittedBy& rule,
                           ScannedStep& step) {
-  const std::string path = root + "/" + step.name;
-  if (IsUrl(path)) return DescribeRemoteStep(path, rule, step);
+  if (place.is_remote()) return DescribeRemoteStep(place, rule, step);
+  const std::string& path = place.path();
   UniqueFd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   struct stat info;
   if (!fd.valid() || ::fstat(fd.get(), &info) != 0) {
     if (IsAbsence(errno)) return false;
     return ErrnoStatus(errno, "open", path);
   }
-  HF_ASSIGN_OR_RETURN(step.committed, CheckPathFinalized(path, rule));
+  HF_ASSIGN_OR_RETURN(step.committed, CheckPlaceFinalized(place, rule));
   step.commit_time_ns = int64_t{info.st_mtim.tv_sec} * kNsASecond;
   HF_ASSIGN_OR_RETURN(step.metrics_json,
                       ReadStepFile(fd.get(), path, kMetricsFile));
-  DropDamagedMetrics(path, step);
+  DropDamagedMetrics(place, step);
   HF_ASSIGN_OR_RETURN(const auto text,
                       ReadStepFile(fd.get(), path, kCheckpointMetadataFile));
-  HF_RETURN_IF_ERROR(TakeTimes(path, text, step));
+  HF_RETURN_IF_ERROR(TakeTimes(place, text, step));
   return true;
 }
 
@@ -156,16 +155,19 @@ StepRecord RecordOf(const ScannedStep& step) {
   return record;
 }
 
-Status DescribeSteps(const std::string& root, const CommittedBy& rule,
+Status DescribeSteps(const Place& root, const CommittedBy& rule,
                      int thread_count, std::vector<ScannedStep>& steps) {
-  const size_t steps_a_thread = IsUrl(root) ? 1 : kStepsAThread;
+  const size_t steps_a_thread = root.is_remote() ? 1 : kStepsAThread;
   const size_t suitable =
       std::min(steps.size() / steps_a_thread + 1, kThreadCountMax);
   Executor executor(thread_count > 0 ? thread_count
                                      : static_cast<int>(suitable));
   std::vector<uint8_t> is_there(steps.size());
+  // Each step has a Look of its own: one for all would fetch step after step.
+  const Place bare = root.WithLook(nullptr);
   HF_RETURN_IF_ERROR(executor.ParallelFor(steps.size(), [&](size_t i, int) {
-    HF_ASSIGN_OR_RETURN(const bool is_here, DescribeStep(root, rule, steps[i]));
+    HF_ASSIGN_OR_RETURN(const bool is_here,
+                        DescribeStep(bare / steps[i].name, rule, steps[i]));
     is_there[i] = is_here ? 1 : 0;
     return Status();
   }));
@@ -177,27 +179,26 @@ Status DescribeSteps(const std::string& root, const CommittedBy& rule,
 
 Result<std::vector<ScannedStep>> ScanSteps(const std::string& root,
                                            const ScanOptions& options) {
-  const std::string path = AbsolutePath(root);
-  const LookScope scope(path);
+  const LookScope scope(Place(root).Absolute());
+  const Place& place = scope.place();
   const CommittedBy rule =
       options.format ? options.format->committed_by() : CommittedBy();
   std::vector<ScannedStep> steps;
-  HF_ASSIGN_OR_RETURN(const bool has_root, LeadsToDirectory(path));
+  HF_ASSIGN_OR_RETURN(const bool has_root, LeadsToDirectory(place));
   if (!has_root) return steps;
   HF_ASSIGN_OR_RETURN(const std::vector<std::string> names,
-                      ListDirectory(path));
+                      ListDirectory(place));
   for (const std::string& name : names) {
     const std::optional<int64_t> step = WantedStep(name, options);
     if (!step) continue;
-    const std::string step_path = path + "/" + name;
-    HF_ASSIGN_OR_RETURN(const bool is_step, LeadsToDirectory(step_path));
+    const Place below = place / name;
+    HF_ASSIGN_OR_RETURN(const bool is_step, LeadsToDirectory(below));
     if (!is_step) continue;
-    HF_ASSIGN_OR_RETURN(const bool committed,
-                        CheckPathFinalized(step_path, rule));
+    HF_ASSIGN_OR_RETURN(const bool committed, CheckPlaceFinalized(below, rule));
     steps.push_back({*step, name, committed});
   }
   if (options.read_metadata) {
-    HF_RETURN_IF_ERROR(DescribeSteps(path, rule, options.thread_count, steps));
+    HF_RETURN_IF_ERROR(DescribeSteps(place, rule, options.thread_count, steps));
   }
   if (!options.include_uncommitted) {
     std::erase_if(steps, [](const ScannedStep& s) { return !s.committed; });
@@ -210,9 +211,8 @@ Result<std::vector<ScannedStep>> ScanSteps(const std::string& root,
 }
 
 bool IsRootOfSteps(const std::string& path) {
-  const std::string absolute = AbsolutePath(path);
-  const LookScope scope(absolute);
-  const Result<bool> is_root = IsManagerRoot(absolute);
+  const LookScope scope(Place(path).Absolute());
+  const Result<bool> is_root = IsManagerRoot(scope.place());
   return is_root.ok() && *is_root;
 }
 

@@ -10,13 +10,17 @@
 #include <vector>
 
 #include "holdfast/orbax/steps.h"
+#include "place/place.h"
 
 namespace holdfast {
 
 // Fills in everything but step and name, and leaves out steps that are gone. 0
 // threads: chosen by the number of steps.
-Status DescribeSteps(const std::string& root, const CommittedBy& rule,
+Status DescribeSteps(const Place& root, const CommittedBy& rule,
                      int thread_count, std::vector<ScannedStep>& steps);
+
+// CheckPathFinalized of a place.
+Result<bool> CheckPlaceFinalized(const Place& place, const CommittedBy& rule);
 
 // The record of it that policies see.
 StepRecord RecordOf(const ScannedStep& step);

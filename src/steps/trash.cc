@@ -210,7 +210,7 @@ Status LeaveStrangers(std::vector<TrashedStep>& steps,
 // In the trash of an object store the marker says whether a step is whole: it
 // is the last file to come and the first to go.
 bool IsHalfGone(const std::string& path) {
-  return IsUrl(path) && !HasCommitMarker(path);
+  return !Place(path).can_rename() && !HasCommitMarker(path);
 }
 
 }  // namespace
@@ -323,6 +323,11 @@ Result<std::string> UndeleteStep(const std::string& root, int64_t step) {
   return target;
 }
 
+Status RemoveTrashed(const std::string& path) {
+  return Place(path).can_rename() ? RemoveDirectoryTree(path)
+                                  : RemoveMarked(path);
+}
+
 Result<EmptiedTrash> EmptyTrash(const std::string& root, bool only_leftovers) {
   const std::string base = AbsolutePath(root);
   HF_ASSIGN_OR_RETURN(std::vector<TrashedStep> steps, ListTrash(base));
@@ -336,8 +341,7 @@ Result<EmptiedTrash> EmptyTrash(const std::string& root, bool only_leftovers) {
                       MarkForRemoval(base, steps));
   for (const std::string& path : paths) {
     const uint64_t bytes = BytesBelow(path);
-    HF_RETURN_IF_ERROR(IsUrl(path) ? RemoveMarked(path)
-                                   : RemoveDirectoryTree(path));
+    HF_RETURN_IF_ERROR(RemoveTrashed(path));
     ++emptied.step_count;
     emptied.bytes += bytes;
   }

@@ -6,8 +6,6 @@
 #include "base/status_macros.h"
 #include "checkpoint/format/directory_names.h"
 #include "holdfast/tools/checked_file.h"
-#include "place/open_store.h"
-#include "storage/url_path.h"
 
 namespace holdfast {
 
@@ -59,24 +57,24 @@ Result<CheckedFiles> CheckedFiles::OfDirectory(std::shared_ptr<Store> store) {
   return files;
 }
 
-Result<CheckedFiles> CheckedFiles::OfItem(const std::string& directory) {
-  CheckedFiles files(StoreAt(directory));
+Result<CheckedFiles> CheckedFiles::OfItem(const Place& directory) {
+  CheckedFiles files(directory.OpenStore());
   Bytes own_text;
   HF_ASSIGN_OR_RETURN(files.own_, files.ReadList(*files.store_, own_text));
   files.AddList(files.own_, "");
-  std::string above = directory;
+  Place above = directory;
   std::string prefix;
   List list = files.own_;
   // A list higher up may cover the item, so the search ends at the checkpoint's
   // own root: the directory whose list has `_CHECKPOINT_METADATA`.
   for (int level = 0; level < kLevelsAboveMax; ++level) {
     if (list != nullptr && list->HasFile(kCheckpointMetadataFile)) break;
-    const std::string parent = ParentDirectory(above);
-    if (parent == above) break;
-    prefix = FileNameOf(above) + "/" + prefix;
-    above = parent;
+    Place parent = above.parent();
+    if (parent.path() == above.path()) break;
+    prefix = above.name() + "/" + prefix;
+    above = std::move(parent);
     Bytes text;
-    Result<List> read = files.ReadList(*StoreAt(above), text);
+    Result<List> read = files.ReadList(*above.OpenStore(), text);
     // The right to read an item does not include the directories above it.
     if (read.status().code() == StatusCode::kPermissionDenied) break;
     HF_ASSIGN_OR_RETURN(list, std::move(read));
@@ -145,12 +143,16 @@ void CheckedFiles::ForEachListed(
   }
 }
 
+Result<Bytes> ReadChecked(const Place& file) {
+  HF_ASSIGN_OR_RETURN(const CheckedFiles files,
+                      CheckedFiles::OfItem(file.parent()));
+  return files.Read(file.name());
+}
+
 Result<std::string> ReadCheckedFile(const std::string& path) {
   return CatchBadAlloc([&]() -> Result<std::string> {
-    const std::string absolute = AbsolutePath(path);
-    HF_ASSIGN_OR_RETURN(const CheckedFiles files,
-                        CheckedFiles::OfItem(ParentDirectory(absolute)));
-    HF_ASSIGN_OR_RETURN(const Bytes content, files.Read(FileNameOf(absolute)));
+    HF_ASSIGN_OR_RETURN(const Bytes content,
+                        ReadChecked(Place(path).Absolute()));
     return content.ToString();
   });
 }

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "checkpoint/check/digest_index.h"
+#include "place/place.h"
 #include "storage/store.h"
 
 namespace holdfast {
@@ -32,7 +33,7 @@ class CheckedFiles {
   // Also has the lists above `directory`: at most kLevelsAboveMax of them, and
   // none above the checkpoint's, which is the one that lists
   // `_CHECKPOINT_METADATA`.
-  static Result<CheckedFiles> OfItem(const std::string& directory);
+  static Result<CheckedFiles> OfItem(const Place& directory);
   // Those of the directory `name` below this one: with its own list.
   Result<CheckedFiles> Below(std::string_view name,
                              std::shared_ptr<Store> store) const;
@@ -76,6 +77,9 @@ class CheckedFiles {
   std::vector<Sums> sums_;
   std::vector<std::string> notes_;
 };
+
+// ReadCheckedFile (holdfast/tools/checked_file.h) of a place.
+Result<Bytes> ReadChecked(const Place& file);
 
 // How far a file's directory is below its checkpoint's: random keys are items
 // of items, and array_metadatas is a directory in an item.

@@ -12,95 +12,90 @@
 #include "place/look.h"
 #include "place/server_checks.h"
 #include "storage/directory_lock.h"
-#include "storage/url_path.h"
 
 namespace holdfast {
 namespace {
 
-Result<bool> IsDirectoryItself(const std::string& path) {
-  HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(path));
+Result<bool> IsDirectoryItself(const Place& place) {
+  HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(place));
   return kind == PathKind::kDirectory;
 }
 
 // A saver that still writes there sees that its save is over; a checkpoint that
 // was committed just now stays.
-Status RemoveLeased(const std::string& path, CleanupResult& result) {
-  HF_ASSIGN_OR_RETURN(SaveLease lease, SaveLease::Take(path));
-  if (HasCommitMarker(path)) return lease.Release();
+Status RemoveLeased(const Place& place, CleanupResult& result) {
+  HF_ASSIGN_OR_RETURN(SaveLease lease, SaveLease::Take(place));
+  if (HasCommitMarker(place)) return lease.Release();
   HF_RETURN_IF_ERROR(lease.BeginCommit());
-  HF_RETURN_IF_ERROR(AbortUploadsBelow(path));
-  HF_RETURN_IF_ERROR(RemoveTree(path, [&] { return lease.KeepCommitting(); }));
-  result.removed.push_back(path);
+  HF_RETURN_IF_ERROR(AbortUploadsBelow(place));
+  HF_RETURN_IF_ERROR(RemoveTree(place, [&] { return lease.KeepCommitting(); }));
+  result.removed.push_back(place.path());
   return Status();
 }
 
-Status Recover(const std::string& root, const std::string& name,
-               const std::string& final_name, CleanupResult& result) {
-  const std::string final_path = root + "/" + final_name;
+Status Recover(const Place& replaced, const Place& final_place,
+               CleanupResult& result) {
   std::optional<SaveLease> lease;
   MayGoOn keeps_lease;
   // The lease of the final path keeps a new save away meanwhile.
-  if (IsUrl(final_path)) {
-    HF_ASSIGN_OR_RETURN(lease, SaveLease::Take(final_path));
+  if (!final_place.can_rename()) {
+    HF_ASSIGN_OR_RETURN(lease, SaveLease::Take(final_place));
     HF_RETURN_IF_ERROR(lease->BeginCommit());
-    HF_RETURN_IF_ERROR(AbortUploadsBelow(final_path));
+    HF_RETURN_IF_ERROR(AbortUploadsBelow(final_place));
     keeps_lease = [&] { return lease->KeepCommitting(); };
   }
   HF_ASSIGN_OR_RETURN(const Recovery recovery,
-                      RecoverReplaced(final_path, keeps_lease));
+                      RecoverReplaced(final_place, keeps_lease));
   if (lease) (void)lease->Release();
-  if (recovery == Recovery::kRestored) result.restored.push_back(final_path);
-  if (recovery == Recovery::kRemoved) {
-    result.removed.push_back(root + "/" + name);
+  if (recovery == Recovery::kRestored) {
+    result.restored.push_back(final_place.path());
   }
+  if (recovery == Recovery::kRemoved) result.removed.push_back(replaced.path());
   return Status();
 }
 
-bool IsLeftover(const std::string& path, const std::string& name,
-                CommitMode mode) {
-  return IsTemporaryName(name) || (HasLease(path) && !HasCommitMarker(path)) ||
-         (ResolvedCommitMode(path, mode) == CommitMode::kMarkerFile &&
-          IsBegunOnly(path));
+bool IsLeftover(const Place& place, CommitMode mode) {
+  return IsTemporaryName(place.name()) ||
+         (HasLease(place) && !HasCommitMarker(place)) ||
+         (ResolvedCommitMode(place, mode) == CommitMode::kMarkerFile &&
+          IsBegunOnly(place));
 }
 
 // A save that ended since the look before has made a checkpoint of it.
-Status RemoveUnlocked(const std::string& path, const std::string& name,
-                      CommitMode mode, CleanupResult& result) {
-  HF_ASSIGN_OR_RETURN(DirectoryLock lock, DirectoryLock::Take(path));
-  if (!IsLeftover(path, name, mode)) return Status();
-  HF_RETURN_IF_ERROR(lock.Remove(path));
-  result.removed.push_back(path);
+Status RemoveUnlocked(const Place& place, CommitMode mode,
+                      CleanupResult& result) {
+  HF_ASSIGN_OR_RETURN(DirectoryLock lock, DirectoryLock::Take(place.path()));
+  if (!IsLeftover(place, mode)) return Status();
+  HF_RETURN_IF_ERROR(lock.Remove(place.path()));
+  result.removed.push_back(place.path());
   return Status();
 }
 
-Status Clean(const std::string& root, const std::string& name, CommitMode mode,
-             CleanupResult& result) {
-  const std::string path = root + "/" + name;
-  if (const auto final_name = NameOfReplaced(name)) {
-    return Recover(root, name, *final_name, result);
+Status Clean(const Place& place, CommitMode mode, CleanupResult& result) {
+  if (const auto final_name = NameOfReplaced(place.name())) {
+    return Recover(place, place.parent() / *final_name, result);
   }
-  if (!IsLeftover(path, name, mode)) return Status();
-  return IsUrl(path) ? RemoveLeased(path, result)
-                     : RemoveUnlocked(path, name, mode, result);
+  if (!IsLeftover(place, mode)) return Status();
+  return place.can_rename() ? RemoveUnlocked(place, mode, result)
+                            : RemoveLeased(place, result);
 }
 
 // Directories that are worth a second look. In an object store one listing
 // tells; everything done afterwards asks again.
-Result<std::vector<std::string>> Candidates(const std::string& root,
+Result<std::vector<std::string>> Candidates(const Place& root,
                                             CommitMode mode) {
   const LookScope scope(root);
-  HF_ASSIGN_OR_RETURN(std::vector<std::string> names, ListDirectory(root));
+  HF_ASSIGN_OR_RETURN(std::vector<std::string> names,
+                      ListDirectory(scope.place()));
   std::vector<std::string> candidates;
   for (std::string& name : names) {
-    const std::string path = root + "/" + name;
-    HF_ASSIGN_OR_RETURN(const bool is_directory, IsDirectoryItself(path));
+    const Place below = scope.place() / name;
+    HF_ASSIGN_OR_RETURN(const bool is_directory, IsDirectoryItself(below));
     if (!is_directory) continue;
-    if (IsUrl(root) && !NameOfReplaced(name) && !IsLeftover(path, name, mode)) {
-      continue;
-    }
+    if (!NameOfReplaced(name) && !IsLeftover(below, mode)) continue;
     candidates.push_back(std::move(name));
   }
-  if (!IsUrl(root)) return candidates;
+  if (root.can_rename()) return candidates;
   // A checkpoint that was put aside comes first: its directory is a leftover,
   // too.
   std::stable_partition(
@@ -112,47 +107,47 @@ Result<std::vector<std::string>> Candidates(const std::string& root,
 }  // namespace
 
 Result<bool> IsTemporaryCheckpoint(const std::string& path, CommitMode mode) {
-  const std::string absolute = AbsolutePath(path);
-  HF_ASSIGN_OR_RETURN(const bool is_directory, IsDirectoryItself(absolute));
-  return is_directory && !IsFinishedStep(absolute, mode);
+  const Place place = Place(path).Absolute();
+  HF_ASSIGN_OR_RETURN(const bool is_directory, IsDirectoryItself(place));
+  return is_directory && !IsFinishedStep(place, mode);
 }
 
 Result<bool> IsCheckpointFinalized(const std::string& path, CommitMode mode) {
-  const std::string absolute = AbsolutePath(path);
-  HF_ASSIGN_OR_RETURN(const bool is_directory, IsDirectoryItself(absolute));
-  return is_directory && IsFinishedStep(absolute, mode);
+  const Place place = Place(path).Absolute();
+  HF_ASSIGN_OR_RETURN(const bool is_directory, IsDirectoryItself(place));
+  return is_directory && IsFinishedStep(place, mode);
 }
 
 Result<bool> RemoveUnused(const std::string& path) {
-  const std::string absolute = AbsolutePath(path);
-  if (IsUrl(absolute)) {
+  const Place place = Place(path).Absolute();
+  if (!place.can_rename()) {
     CleanupResult result;
-    HF_RETURN_IF_ERROR(RemoveLeased(absolute, result));
+    HF_RETURN_IF_ERROR(RemoveLeased(place, result));
     return !result.removed.empty();
   }
-  Result<DirectoryLock> lock = DirectoryLock::Take(absolute);
+  Result<DirectoryLock> lock = DirectoryLock::Take(place.path());
   if (lock.status().code() == StatusCode::kAlreadyExists) return false;
   if (lock.status().code() == StatusCode::kNotFound) return true;
   HF_RETURN_IF_ERROR(lock.status());
-  HF_RETURN_IF_ERROR(lock->Remove(absolute));
+  HF_RETURN_IF_ERROR(lock->Remove(place.path()));
   return true;
 }
 
 Result<CleanupResult> CleanupTemporaryPaths(const std::string& root,
                                             CommitMode mode) {
-  const std::string path = AbsolutePath(root);
+  const Place place = Place(root).Absolute();
   HF_ASSIGN_OR_RETURN(const std::vector<std::string> names,
-                      Candidates(path, mode));
+                      Candidates(place, mode));
   CleanupResult result;
   for (const std::string& name : names) {
-    const Status cleaned = Clean(path, name, mode, result);
+    const Status cleaned = Clean(place / name, mode, result);
     switch (cleaned.code()) {
       case StatusCode::kOk:
       case StatusCode::kNotFound:            // somebody else was faster
       case StatusCode::kFailedPrecondition:  // not ours to decide
         break;
       case StatusCode::kAlreadyExists:
-        result.in_use.push_back(path + "/" + name);
+        result.in_use.push_back((place / name).path());
         break;
       default:
         return cleaned;

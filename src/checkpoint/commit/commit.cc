@@ -10,8 +10,6 @@
 #include "checkpoint/commit/unfinished.h"
 #include "checkpoint/format/directory_names.h"
 #include "place/directory_ops.h"
-#include "storage/path_parts.h"
-#include "storage/url_path.h"
 
 namespace holdfast {
 namespace {
@@ -19,98 +17,98 @@ namespace {
 // A rival may delete the checkpoint that is to be replaced, again and again.
 constexpr int kPublishAttempts = 100;
 
-Status CheckDestination(const std::string& path, bool overwrite) {
-  HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(path));
+Status CheckDestination(const Place& place, bool overwrite) {
+  HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(place));
   if (kind == PathKind::kMissing) return Status();
   if (!overwrite || kind != PathKind::kDirectory) {
-    return DestinationExistsError(path);
+    return DestinationExistsError(place);
   }
-  return CheckMayReplace(path);
+  return CheckMayReplace(place.path());
 }
 
-Status RemoveLeftover(const std::string& directory) {
+Status RemoveLeftover(const Place& directory) {
   HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(directory));
   if (kind == PathKind::kMissing) return Status();
   if (kind != PathKind::kDirectory) return DestinationExistsError(directory);
-  Result<DirectoryLock> lock = DirectoryLock::Take(directory);
+  Result<DirectoryLock> lock = DirectoryLock::Take(directory.path());
   // Its save has ended just now, or another process clears up.
   if (lock.status().code() == StatusCode::kNotFound) return Status();
   HF_RETURN_IF_ERROR(lock.status());
-  return lock->Remove(directory);
+  return lock->Remove(directory.path());
 }
 
-Status CreateParents(const std::string& path) {
-  const std::string parent = ParentDirectory(path);
+Status CreateParents(const Place& place) {
+  const Place parent = place.parent();
   HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(parent));
   if (kind == PathKind::kDirectory || kind == PathKind::kSymlink) {
     return Status();
   }
   if (kind == PathKind::kFile) {
-    return FailedPreconditionError("save to " + path + ": " + parent +
-                                   " is a file");
+    return FailedPreconditionError("save to " + place.path() + ": " +
+                                   parent.path() + " is a file");
   }
   HF_RETURN_IF_ERROR(CreateParents(parent));
   const Status created = CreateDirectoryNew(parent);
   // Another process may have made it just now.
   if (created.code() == StatusCode::kAlreadyExists) return Status();
   HF_RETURN_IF_ERROR(created);
-  return SyncDirectory(ParentDirectory(parent));
+  return SyncDirectory(parent.parent());
 }
 
-Status CheckName(const std::string& final_path) {
-  const std::string name = FileNameOf(final_path);
+Status CheckName(const Place& final_place) {
+  const std::string name = final_place.name();
   if (name.empty()) {
-    return InvalidArgumentError("save to " + final_path +
+    return InvalidArgumentError("save to " + final_place.path() +
                                 ": the path names no directory");
   }
   if (IsTemporaryName(name) || NameOfReplaced(name)) {
-    return InvalidArgumentError("save to " + final_path +
+    return InvalidArgumentError("save to " + final_place.path() +
                                 ": the name is that of a temporary directory");
   }
   return Status();
 }
 
-CommitMode ChosenMode(const std::string& path, CommitMode mode) {
-  const CommitMode resolved = ResolvedCommitMode(path, mode);
+CommitMode ChosenMode(const Place& place, CommitMode mode) {
+  const CommitMode resolved = ResolvedCommitMode(place, mode);
   return resolved == CommitMode::kAuto ? CommitMode::kRename : resolved;
 }
 
-CommitOptions WithMode(const std::string& path, CommitOptions options) {
-  options.mode = ChosenMode(path, options.mode);
+CommitOptions WithMode(const Place& place, CommitOptions options) {
+  options.mode = ChosenMode(place, options.mode);
   return options;
 }
 
-Status CheckMode(const std::string& final_path, CommitMode mode) {
-  if (!IsUrl(final_path) || mode != CommitMode::kRename) return Status();
+Status CheckMode(const Place& final_place, CommitMode mode) {
+  if (final_place.can_rename() || mode != CommitMode::kRename) return Status();
   return InvalidArgumentError(
-      "save to " + final_path +
+      "save to " + final_place.path() +
       ": commit mode kRename needs a file system that renames directories, and "
       "an object store has no rename (want kAuto or kMarkerFile)");
 }
 
 }  // namespace
 
-std::string PendingDirectory(const std::string& final_path, CommitMode mode) {
-  return ChosenMode(final_path, mode) == CommitMode::kMarkerFile
-             ? final_path
-             : TemporaryName(final_path);
+Place PendingDirectory(const Place& final_place, CommitMode mode) {
+  return ChosenMode(final_place, mode) == CommitMode::kMarkerFile
+             ? final_place
+             : final_place.parent() / TemporaryName(final_place.name());
 }
 
-PendingCheckpoint::PendingCheckpoint(std::string final_path,
+PendingCheckpoint::PendingCheckpoint(Place final_place,
                                      const CommitOptions& options)
-    : final_path_(std::move(final_path)),
-      options_(WithMode(final_path_, options)),
-      directory_(PendingDirectory(final_path_, options_.mode)) {}
+    : final_place_(std::move(final_place)),
+      options_(WithMode(final_place_, options)),
+      directory_(PendingDirectory(final_place_, options_.mode)) {}
 
 Result<std::unique_ptr<PendingCheckpoint>> PendingCheckpoint::Begin(
-    const std::string& final_path, const CommitOptions& options) {
-  HF_RETURN_IF_ERROR(CheckName(final_path));
-  HF_RETURN_IF_ERROR(CheckMode(final_path, options.mode));
+    const Place& final_place, const CommitOptions& options) {
+  HF_RETURN_IF_ERROR(CheckName(final_place));
+  HF_RETURN_IF_ERROR(CheckMode(final_place, options.mode));
   std::unique_ptr<PendingCheckpoint> pending(
-      new PendingCheckpoint(final_path, options));
-  if (IsUrl(final_path)) {
+      new PendingCheckpoint(final_place, options));
+  if (!final_place.can_rename()) {
     HF_ASSIGN_OR_RETURN(pending->remote_,
-                        RemoteCommit::Begin(final_path, options.overwrite));
+                        RemoteCommit::Begin(final_place, options.overwrite));
     return pending;
   }
   HF_RETURN_IF_ERROR(pending->is_committed_by_marker()
@@ -120,36 +118,36 @@ Result<std::unique_ptr<PendingCheckpoint>> PendingCheckpoint::Begin(
 }
 
 Status PendingCheckpoint::BeginTemporary() {
-  HF_RETURN_IF_ERROR(CheckDestination(final_path_, options_.overwrite));
-  HF_RETURN_IF_ERROR(CreateParents(final_path_));
+  HF_RETURN_IF_ERROR(CheckDestination(final_place_, options_.overwrite));
+  HF_RETURN_IF_ERROR(CreateParents(final_place_));
   HF_RETURN_IF_ERROR(RemoveLeftover(directory_));
   return MakeDirectory();
 }
 
 Status PendingCheckpoint::BeginInPlace() {
-  HF_RETURN_IF_ERROR(CreateParents(final_path_));
-  HF_RETURN_IF_ERROR(RecoverReplaced(final_path_).status());
-  HF_RETURN_IF_ERROR(CheckDestination(final_path_, options_.overwrite));
-  HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(final_path_));
+  HF_RETURN_IF_ERROR(CreateParents(final_place_));
+  HF_RETURN_IF_ERROR(RecoverReplaced(final_place_).status());
+  HF_RETURN_IF_ERROR(CheckDestination(final_place_, options_.overwrite));
+  HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(final_place_));
   if (kind == PathKind::kDirectory) HF_RETURN_IF_ERROR(PutAsideOrRemove());
   HF_RETURN_IF_ERROR(MakeDirectory());
-  return SyncDirectory(ParentPath(final_path_));
+  return SyncDirectory(final_place_.parent());
 }
 
 // The directory at the final path may be replaced. The leftover of a dead save
 // is not worth keeping.
 Status PendingCheckpoint::PutAsideOrRemove() {
-  HF_ASSIGN_OR_RETURN(replaced_, DirectoryLock::Take(final_path_));
+  HF_ASSIGN_OR_RETURN(replaced_, DirectoryLock::Take(final_place_.path()));
   // Another save may have ended since the look before.
-  HF_RETURN_IF_ERROR(CheckMayReplace(final_path_));
-  if (IsBegunOnly(final_path_)) return replaced_.Remove(final_path_);
-  return PublishDirectory(final_path_, ReplacedName(final_path_));
+  HF_RETURN_IF_ERROR(CheckMayReplace(final_place_.path()));
+  if (IsBegunOnly(final_place_)) return replaced_.Remove(final_place_.path());
+  return PublishDirectory(final_place_, ReplacedPlace(final_place_));
 }
 
 // A private directory must be private from the start. Its exact permissions are
 // set when it is complete, since they may forbid writing.
 Status PendingCheckpoint::MakeDirectory() {
-  HF_ASSIGN_OR_RETURN(lock_, DirectoryLock::Make(directory_));
+  HF_ASSIGN_OR_RETURN(lock_, DirectoryLock::Make(directory()));
   if (!options_.directory_mode) return Status();
   return SetPermissions(directory_, *options_.directory_mode | 0700);
 }
@@ -166,14 +164,14 @@ PendingCheckpoint::~PendingCheckpoint() {
 // them. The marker goes first, so that a half-removed directory is not taken
 // for a checkpoint.
 void PendingCheckpoint::Abort() {
-  const Result<bool> is_ours = lock_.IsAt(directory_);
+  const Result<bool> is_ours = lock_.IsAt(directory());
   if (is_ours.ok() && *is_ours) {
     if (is_committed_by_marker()) (void)RemoveCommitMarker(directory_);
-    (void)lock_.Remove(directory_);
+    (void)lock_.Remove(directory());
   }
-  const std::string aside = ReplacedName(final_path_);
-  const Result<bool> is_aside = replaced_.IsAt(aside);
-  if (is_aside.ok() && *is_aside) (void)PublishDirectory(aside, final_path_);
+  const Place aside = ReplacedPlace(final_place_);
+  const Result<bool> is_aside = replaced_.IsAt(aside.path());
+  if (is_aside.ok() && *is_aside) (void)PublishDirectory(aside, final_place_);
 }
 
 Status PendingCheckpoint::Commit() {
@@ -182,11 +180,11 @@ Status PendingCheckpoint::Commit() {
     return Status();
   }
   // The name may have been taken over while this process was stopped.
-  HF_ASSIGN_OR_RETURN(const bool is_ours, lock_.IsAt(directory_));
+  HF_ASSIGN_OR_RETURN(const bool is_ours, lock_.IsAt(directory()));
   if (!is_ours) {
-    return FailedPreconditionError("save to " + final_path_ +
+    return FailedPreconditionError("save to " + final_path() +
                                    ": another process removed or replaced " +
-                                   directory_ + " while it was being written");
+                                   directory() + " while it was being written");
   }
   if (!is_committed_by_marker()) {
     const Status published = Publish();
@@ -199,8 +197,9 @@ Status PendingCheckpoint::Commit() {
   // The lock of what was replaced is kept until it is removed.
   lock_.Unlock();
   if (!replaced_.is_held()) return Status();
-  return replaced_.Remove(is_committed_by_marker() ? ReplacedName(final_path_)
-                                                   : directory_);
+  return replaced_.Remove(is_committed_by_marker()
+                              ? ReplacedPlace(final_place_).path()
+                              : directory());
 }
 
 // After the exchange the replaced checkpoint has the temporary name and is
@@ -208,34 +207,34 @@ Status PendingCheckpoint::Commit() {
 // before it is removed.
 Status PendingCheckpoint::Publish() {
   for (int attempt = 0; attempt < kPublishAttempts; ++attempt) {
-    const Status published = PublishDirectory(directory_, final_path_);
+    const Status published = PublishDirectory(directory_, final_place_);
     if (published.code() != StatusCode::kAlreadyExists) return published;
-    if (!options_.overwrite) return DestinationExistsError(final_path_);
-    Result<DirectoryLock> replaced = DirectoryLock::Take(final_path_);
+    if (!options_.overwrite) return DestinationExistsError(final_place_);
+    Result<DirectoryLock> replaced = DirectoryLock::Take(final_place_.path());
     // A rival removed it between the two calls: rename again.
     if (replaced.status().code() == StatusCode::kNotFound) continue;
     HF_RETURN_IF_ERROR(replaced.status());
-    HF_RETURN_IF_ERROR(CheckMayReplace(final_path_));
+    HF_RETURN_IF_ERROR(CheckMayReplace(final_place_.path()));
     replaced_ = std::move(replaced).value();
-    return ExchangeDirectories(directory_, final_path_);
+    return ExchangeDirectories(directory_, final_place_);
   }
-  return DestinationExistsError(final_path_);
+  return DestinationExistsError(final_place_);
 }
 
 // The names may have changed although the call failed, as when only their sync
 // failed. A save that fails must not be visible.
 void PendingCheckpoint::UndoRename() {
-  const Result<bool> is_visible = lock_.IsAt(final_path_);
+  const Result<bool> is_visible = lock_.IsAt(final_path());
   if (!is_visible.ok() || !*is_visible) return;
   if (replaced_.is_held()) {
-    (void)ExchangeDirectories(final_path_, directory_);
+    (void)ExchangeDirectories(final_place_, directory_);
     return;
   }
-  const Status undone = PublishDirectory(final_path_, directory_);
+  const Status undone = PublishDirectory(final_place_, directory_);
   if (undone.code() != StatusCode::kAlreadyExists) return;
   // A rival has taken the temporary name meanwhile.
-  const std::string aside = directory_ + "-" + std::to_string(::getpid());
-  (void)PublishDirectory(final_path_, aside);
+  const std::string aside = directory() + "-" + std::to_string(::getpid());
+  (void)PublishDirectory(final_place_, aside);
   (void)lock_.Remove(aside);
 }
 

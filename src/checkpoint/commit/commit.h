@@ -55,19 +55,19 @@ struct CommitOptions {
 
 // The directory in which a save to `final_path` puts its files until it is
 // committed.
-std::string PendingDirectory(const std::string& final_path, CommitMode mode);
+Place PendingDirectory(const Place& final_place, CommitMode mode);
 
 class PendingCheckpoint {
  public:
-  // `final_path` is absolute.
+  // `final_place` is absolute.
   static Result<std::unique_ptr<PendingCheckpoint>> Begin(
-      const std::string& final_path, const CommitOptions& options = {});
+      const Place& final_place, const CommitOptions& options = {});
   ~PendingCheckpoint();
   PendingCheckpoint(const PendingCheckpoint&) = delete;
   PendingCheckpoint& operator=(const PendingCheckpoint&) = delete;
 
-  const std::string& directory() const { return directory_; }
-  const std::string& final_path() const { return final_path_; }
+  const std::string& directory() const { return directory_.path(); }
+  const std::string& final_path() const { return final_place_.path(); }
   // Whether the marker is what commits, so that everything else must be durable
   // before it is written.
   bool is_committed_by_marker() const {
@@ -82,7 +82,7 @@ class PendingCheckpoint {
   Status Commit();
 
  private:
-  PendingCheckpoint(std::string final_path, const CommitOptions& options);
+  PendingCheckpoint(Place final_place, const CommitOptions& options);
   Status BeginTemporary();
   Status BeginInPlace();
   Status PutAsideOrRemove();
@@ -91,9 +91,9 @@ class PendingCheckpoint {
   void UndoRename();
   void Abort();
 
-  const std::string final_path_;
+  const Place final_place_;
   const CommitOptions options_;
-  const std::string directory_;
+  const Place directory_;
   bool is_committed_ = false;
   DirectoryLock lock_;  // of directory_, once it is there
   // The checkpoint that was at the final path, once it is moved away: it comes

@@ -9,7 +9,6 @@
 #include "checkpoint/format/directory_names.h"
 #include "checkpoint/format/json_text.h"
 #include "place/directory_ops.h"
-#include "place/open_store.h"
 #include "tree/utf8.h"
 
 namespace holdfast {
@@ -21,20 +20,20 @@ namespace {
 struct Sight {
   Status trouble;
 
-  bool HasKind(const std::string& path, PathKind wanted) {
-    const Result<PathKind> kind = GetPathKind(path);
+  bool HasKind(const Place& place, PathKind wanted) {
+    const Result<PathKind> kind = GetPathKind(place);
     if (!kind.ok()) Note(kind.status());
     return kind.ok() && *kind == wanted;
   }
-  bool HasFile(const std::string& directory, std::string_view name) {
-    return HasKind(directory + "/" + std::string(name), PathKind::kFile);
+  bool HasFile(const Place& directory, std::string_view name) {
+    return HasKind(directory / name, PathKind::kFile);
   }
-  bool IsDirectory(const std::string& path) {
-    return HasKind(path, PathKind::kDirectory);
+  bool IsDirectory(const Place& place) {
+    return HasKind(place, PathKind::kDirectory);
   }
   // Steps may be links to directories elsewhere; items may not.
-  bool LeadsToDirectory(const std::string& path) {
-    const Result<bool> leads = holdfast::LeadsToDirectory(path);
+  bool LeadsToDirectory(const Place& place) {
+    const Result<bool> leads = holdfast::LeadsToDirectory(place);
     if (!leads.ok()) Note(leads.status());
     return leads.ok() && *leads;
   }
@@ -43,56 +42,57 @@ struct Sight {
   }
 };
 
-bool HasZarrMetadata(const std::string& directory, Sight& sight) {
+bool HasZarrMetadata(const Place& directory, Sight& sight) {
   return sight.HasFile(directory, ".zarray") ||
          sight.HasFile(directory, "zarr.json");
 }
 
-Result<std::vector<std::string>> Subdirectories(const std::string& directory,
+Result<std::vector<std::string>> Subdirectories(const Place& directory,
                                                 Sight& sight) {
   HF_ASSIGN_OR_RETURN(std::vector<std::string> names, ListDirectory(directory));
   std::erase_if(names, [&](const std::string& name) {
-    return !sight.IsDirectory(directory + "/" + name);
+    return !sight.IsDirectory(directory / name);
   });
   return names;
 }
 
 // Returns "" when there is none.
-std::string JsonFileOf(const std::string& directory, Sight& sight) {
+std::string JsonFileOf(const Place& directory, Sight& sight) {
   for (const std::string_view name : kJsonItemFiles) {
     if (sight.HasFile(directory, name)) return std::string(name);
   }
   return "";
 }
 
-bool HasOrbaxMarks(const std::string& directory, Sight& sight) {
+bool HasOrbaxMarks(const Place& directory, Sight& sight) {
   return sight.HasFile(directory, kCheckpointMetadataFile) ||
          sight.HasFile(directory, kShardingFile) ||
          sight.HasFile(directory, kCommitMarkerFile);
 }
 
-Status MissingTreeMetadataError(const std::string& directory) {
+Status MissingTreeMetadataError(const Place& directory) {
   return NotFoundError(
-      "Metadata file (named _METADATA) does not exist at " + directory +
+      "Metadata file (named _METADATA) does not exist at " + directory.path() +
       ": the structure of the tree cannot be known; the arrays themselves can "
       "be read by giving the path of the manifest.ocdbt, .zarray or zarr.json "
       "file (got no _METADATA and no msgpack file `checkpoint`, want one)");
 }
 
-Status NoCheckpointError(const std::string& path) {
+Status NoCheckpointError(const Place& place) {
   return NotFoundError(
-      "No structure could be identified for the checkpoint at " + path +
+      "No structure could be identified for the checkpoint at " + place.path() +
       ": looked for _METADATA, checkpoint, manifest.ocdbt, .zarray, zarr.json, "
       "item directories holding them, and step directories");
 }
 
 // A file stands for the bare arrays beside it.
-Result<Place> PlaceOfFile(const std::string& path) {
-  const std::string file = FileNameOf(path);
+Result<FoundCheckpoint> PlaceOfFile(const Place& at) {
+  const std::string file = at.name();
   ItemPlace item;
-  item.directory = ParentDirectory(path);
-  Place place;
-  place.info.path = item.directory;
+  item.directory = at.parent();
+  FoundCheckpoint place;
+  place.directory = item.directory;
+  place.info.path = item.directory.path();
   if (file == "manifest.ocdbt") {
     item.kind = ItemKind::kOcdbt;
     place.info.format = "ocdbt";
@@ -100,7 +100,7 @@ Result<Place> PlaceOfFile(const std::string& path) {
     item.kind = ItemKind::kZarr;
     place.info.format = file == ".zarray" ? "zarr" : "zarr3";
   } else {
-    return NotFoundError("Checkpoint at " + path +
+    return NotFoundError("Checkpoint at " + at.path() +
                          " is a file: want a directory, or a manifest.ocdbt, "
                          ".zarray or zarr.json file");
   }
@@ -112,13 +112,13 @@ Result<Place> PlaceOfFile(const std::string& path) {
 
 // Collects the items below `directory`; a composite may hold composites (random
 // keys).
-Status CollectItems(const std::string& directory, const std::string& prefix,
-                    int depth_left, Place& place, Sight& sight) {
+Status CollectItems(const Place& directory, const std::string& prefix,
+                    int depth_left, FoundCheckpoint& place, Sight& sight) {
   HF_ASSIGN_OR_RETURN(const std::vector<std::string> names,
                       Subdirectories(directory, sight));
   for (const std::string& name : names) {
     if (IsTemporaryName(name)) continue;
-    const std::string child = directory + "/" + name;
+    const Place child = directory / name;
     HF_ASSIGN_OR_RETURN(ItemPlace item, ClassifyItem(child));
     item.name = prefix.empty() ? name : prefix + "/" + name;
     if (item.kind != ItemKind::kUnknown) {
@@ -135,12 +135,13 @@ Status CollectItems(const std::string& directory, const std::string& prefix,
 
 // Fills in what `_CHECKPOINT_METADATA` says, and returns the names of the items
 // that it lists.
-Result<std::vector<std::string>> ReadCheckpointMetadata(Place& place,
+Result<std::vector<std::string>> ReadCheckpointMetadata(FoundCheckpoint& place,
                                                         Sight& sight) {
   CheckpointInfo& info = place.info;
   std::vector<std::string> item_names;
-  if (!sight.HasFile(info.path, kCheckpointMetadataFile)) return item_names;
-  const std::shared_ptr<Store> store = StoreAt(info.path);
+  if (!sight.HasFile(place.directory, kCheckpointMetadataFile))
+    return item_names;
+  const std::shared_ptr<Store> store = place.directory.OpenStore();
   HF_ASSIGN_OR_RETURN(place.metadata_text,
                       store->Read(kCheckpointMetadataFile));
   const std::string_view text = place.metadata_text->view();
@@ -164,18 +165,18 @@ Result<std::vector<std::string>> ReadCheckpointMetadata(Place& place,
 
 // For a checkpoint of items: DataLoss when the directory of a listed item is
 // not there.
-Status CheckItemsAreThere(const std::string& directory,
+Status CheckItemsAreThere(const Place& directory,
                           const std::vector<std::string>& item_names,
                           const OpenOptions& options, Sight& sight) {
   for (const std::string& name : item_names) {
     if (!options.item.empty() && options.item != name) continue;
     // A text in the file need not be the name of a directory.
     if (!CheckKey(name).ok()) continue;
-    const Result<PathKind> kind = GetPathKind(directory + "/" + name);
+    const Result<PathKind> kind = GetPathKind(directory / name);
     if (!kind.ok()) sight.Note(kind.status());
     if (kind.ok() && *kind == PathKind::kMissing &&
         !sight.HasFile(directory, kDeletionRecordFile)) {
-      return MissingItemError(directory, name);
+      return MissingItemError(directory.path(), name);
     }
   }
   return Status();
@@ -191,7 +192,7 @@ std::string FormatOfItem(const ItemPlace& item, Sight& sight) {
   if (!names.ok()) sight.Note(names.status());
   if (names.ok()) {
     for (const std::string& name : *names) {
-      if (sight.HasFile(item.directory + "/" + name, "zarr.json")) {
+      if (sight.HasFile(item.directory / name, "zarr.json")) {
         return "zarr3";
       }
     }
@@ -199,18 +200,18 @@ std::string FormatOfItem(const ItemPlace& item, Sight& sight) {
   return "zarr";
 }
 
-bool IsV1Root(const std::string& directory, Sight& sight) {
+bool IsV1Root(const Place& directory, Sight& sight) {
   return sight.HasFile(directory, kV1MarkerFile);
 }
 
-void RememberItems(Place& place) {
+void RememberItems(FoundCheckpoint& place) {
   place.info.items.clear();
   for (const ItemPlace& item : place.items) {
     place.info.items[item.name] = item.name;
   }
 }
 
-Status SelectItem(const OpenOptions& options, Place& place) {
+Status SelectItem(const OpenOptions& options, FoundCheckpoint& place) {
   const bool is_item = place.items.size() == 1 && place.items[0].name.empty();
   if (options.item.empty() || is_item) return Status();
   std::erase_if(place.items, [&](const ItemPlace& item) {
@@ -226,24 +227,26 @@ Status SelectItem(const OpenOptions& options, Place& place) {
 }
 
 // Finds all items, whichever is asked for; the one asked for must be there.
-Result<Place> PlaceOfStepOrItem(const std::string& path,
-                                const OpenOptions& options, Sight& sight) {
-  Place place;
-  place.info.path = path;
-  place.info.step = StepOfName(FileNameOf(path));
+Result<FoundCheckpoint> PlaceOfStepOrItem(const Place& at,
+                                          const OpenOptions& options,
+                                          Sight& sight) {
+  FoundCheckpoint place;
+  place.directory = at;
+  place.info.path = at.path();
+  place.info.step = StepOfName(at.name());
   HF_ASSIGN_OR_RETURN(const std::vector<std::string> item_names,
                       ReadCheckpointMetadata(place, sight));
-  HF_ASSIGN_OR_RETURN(ItemPlace self, ClassifyItem(path, options));
+  HF_ASSIGN_OR_RETURN(ItemPlace self, ClassifyItem(at, options));
   if (self.kind != ItemKind::kUnknown) {
     place.info.format = FormatOfItem(self, sight);
     place.items.push_back(std::move(self));
   } else {
-    place.damage = CheckItemsAreThere(path, item_names, options, sight);
-    HF_RETURN_IF_ERROR(CollectItems(path, "", 2, place, sight));
-    place.info.format = IsV1Root(path, sight) ? "orbax-v1" : "orbax";
+    place.damage = CheckItemsAreThere(at, item_names, options, sight);
+    HF_RETURN_IF_ERROR(CollectItems(at, "", 2, place, sight));
+    place.info.format = IsV1Root(at, sight) ? "orbax-v1" : "orbax";
     if (place.items.empty()) HF_RETURN_IF_ERROR(place.damage);
   }
-  if (place.items.empty()) return NoCheckpointError(path);
+  if (place.items.empty()) return NoCheckpointError(at);
   RememberItems(place);
   return place;
 }
@@ -251,14 +254,13 @@ Result<Place> PlaceOfStepOrItem(const std::string& path,
 using NamedStep = std::pair<int64_t, std::string>;
 
 // Step directories of `root`, newest first; empty when it is no manager root.
-Result<std::vector<NamedStep>> StepsOf(const std::string& root, Sight& sight) {
+Result<std::vector<NamedStep>> StepsOf(const Place& root, Sight& sight) {
   HF_ASSIGN_OR_RETURN(const std::vector<std::string> names,
                       ListDirectory(root));
   std::vector<NamedStep> steps;
   for (const std::string& name : names) {
     const std::optional<int64_t> step = StepOfName(name);
-    if (step && !IsTemporaryName(name) &&
-        sight.LeadsToDirectory(root + "/" + name)) {
+    if (step && !IsTemporaryName(name) && sight.LeadsToDirectory(root / name)) {
       steps.emplace_back(*step, name);
     }
   }
@@ -267,50 +269,52 @@ Result<std::vector<NamedStep>> StepsOf(const std::string& root, Sight& sight) {
 }
 
 // True for a step directory that a save has completed, as its files tell.
-bool SaysCommitted(const std::string& directory, Sight& sight) {
+bool SaysCommitted(const Place& directory, Sight& sight) {
   return HasOrbaxMarks(directory, sight) || IsV1Root(directory, sight) ||
          sight.HasFile(directory, kDigestFile);
 }
 
 // True when a step that cannot be opened was whole once.
-bool IsDamage(const std::string& directory, const Status& status,
-              Sight& sight) {
+bool IsDamage(const Place& directory, const Status& status, Sight& sight) {
   return status.code() == StatusCode::kDataLoss ||
          (status.code() == StatusCode::kNotFound &&
           SaysCommitted(directory, sight));
 }
 
-Result<Place> SelectedPlace(const std::string& path, const OpenOptions& options,
-                            Sight& sight) {
-  HF_ASSIGN_OR_RETURN(Place place, PlaceOfStepOrItem(path, options, sight));
+Result<FoundCheckpoint> SelectedPlace(const Place& at,
+                                      const OpenOptions& options,
+                                      Sight& sight) {
+  HF_ASSIGN_OR_RETURN(FoundCheckpoint place,
+                      PlaceOfStepOrItem(at, options, sight));
   HF_RETURN_IF_ERROR(SelectItem(options, place));
   return place;
 }
 
-Result<Place> PlaceOfStep(const std::string& root, int64_t step,
-                          const std::vector<NamedStep>& steps,
-                          const OpenOptions& options, Sight& sight) {
+Result<FoundCheckpoint> PlaceOfStep(const Place& root, int64_t step,
+                                    const std::vector<NamedStep>& steps,
+                                    const OpenOptions& options, Sight& sight) {
   for (const auto& [number, name] : steps) {
     if (number != step) continue;
-    if (!IsFinishedStep(root + "/" + name, options.commit_mode)) {
-      return IncompleteError(root + "/" + name);
+    if (!IsFinishedStep(root / name, options.commit_mode)) {
+      return IncompleteError(root / name);
     }
-    return SelectedPlace(root + "/" + name, options, sight);
+    return SelectedPlace(root / name, options, sight);
   }
   return NotFoundError("No step " + std::to_string(step) +
-                       " in the checkpoints at " + root);
+                       " in the checkpoints at " + root.path());
 }
 
 // Passes over directories that hold no checkpoint and never did.
-Result<Place> PlaceOfNewestStep(const std::string& root,
-                                const std::vector<NamedStep>& steps,
-                                const OpenOptions& options, Sight& sight) {
+Result<FoundCheckpoint> PlaceOfNewestStep(const Place& root,
+                                          const std::vector<NamedStep>& steps,
+                                          const OpenOptions& options,
+                                          Sight& sight) {
   const NamedStep* damaged = nullptr;
   Status why;
   for (const NamedStep& step : steps) {
-    const std::string path = root + "/" + step.second;
-    if (!IsFinishedStep(path, options.commit_mode)) continue;
-    Result<Place> place = PlaceOfStepOrItem(path, options, sight);
+    const Place at = root / step.second;
+    if (!IsFinishedStep(at, options.commit_mode)) continue;
+    Result<FoundCheckpoint> place = PlaceOfStepOrItem(at, options, sight);
     const Status status = place.ok() ? place->damage : place.status();
     if (status.ok()) {
       // A step that never had the item asked for is not damaged.
@@ -318,16 +322,16 @@ Result<Place> PlaceOfNewestStep(const std::string& root,
       // A damaged newer step is an error: reading an older one instead would
       // lose work without a word.
       if (damaged == nullptr) return place;
-      return DamagedStepError(root, damaged->first, why, step.first);
+      return DamagedStepError(root.path(), damaged->first, why, step.first);
     }
-    const bool is_damage = IsDamage(path, status, sight);
+    const bool is_damage = IsDamage(at, status, sight);
     if (!is_damage && status.code() != StatusCode::kNotFound) return status;
     if (!is_damage || damaged != nullptr) continue;
     damaged = &step;
     why = status;
   }
   if (damaged == nullptr) return NoCheckpointError(root);
-  return DamagedStepError(root, damaged->first, why, std::nullopt);
+  return DamagedStepError(root.path(), damaged->first, why, std::nullopt);
 }
 
 }  // namespace
@@ -348,8 +352,8 @@ std::optional<int64_t> StepOfName(std::string_view name) {
 
 namespace {
 
-Result<ItemPlace> Classify(const std::string& directory,
-                           const OpenOptions& options, Sight& sight) {
+Result<ItemPlace> Classify(const Place& directory, const OpenOptions& options,
+                           Sight& sight) {
   ItemPlace item;
   item.directory = directory;
   if (sight.HasFile(directory, kTreeMetadataFile) ||
@@ -374,7 +378,7 @@ Result<ItemPlace> Classify(const std::string& directory,
   const bool has_arrays =
       HasZarrMetadata(directory, sight) ||
       std::any_of(names.begin(), names.end(), [&](const std::string& name) {
-        const std::string below = directory + "/" + name;
+        const Place below = directory / name;
         // An item whose whole tree is one array is still an item.
         return HasZarrMetadata(below, sight) &&
                !sight.HasFile(below, kTreeMetadataFile);
@@ -389,7 +393,7 @@ Result<ItemPlace> Classify(const std::string& directory,
 
 // Empty when the directory is itself a checkpoint: a root has steps and none of
 // a checkpoint's marks.
-Result<std::vector<NamedStep>> StepsOfRoot(const std::string& directory,
+Result<std::vector<NamedStep>> StepsOfRoot(const Place& directory,
                                            const OpenOptions& options,
                                            Sight& sight) {
   const bool has_marks = sight.HasFile(directory, kCheckpointMetadataFile) ||
@@ -402,18 +406,18 @@ Result<std::vector<NamedStep>> StepsOfRoot(const std::string& directory,
   return steps;
 }
 
-Result<Place> Find(const std::string& path, const OpenOptions& options,
-                   Sight& sight) {
-  if (path.empty() || path.find('\0') != std::string::npos) {
+Result<FoundCheckpoint> Find(const Place& place, const OpenOptions& options,
+                             Sight& sight) {
+  if (place.path().empty() || place.path().find('\0') != std::string::npos) {
     return InvalidArgumentError("checkpoint path is empty or holds a NUL byte");
   }
-  const std::string absolute = AbsolutePath(path);
+  const Place absolute = place.Absolute();
   HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(absolute));
   if (kind == PathKind::kMissing) {
-    return NotFoundError("Checkpoint at " + absolute + " not found.");
+    return NotFoundError("Checkpoint at " + absolute.path() + " not found.");
   }
   if (!sight.LeadsToDirectory(absolute)) return PlaceOfFile(absolute);
-  if (IsTemporaryName(FileNameOf(absolute))) {
+  if (IsTemporaryName(absolute.name())) {
     return IncompleteError(absolute);
   }
   HF_ASSIGN_OR_RETURN(const auto steps, StepsOfRoot(absolute, options, sight));
@@ -423,7 +427,7 @@ Result<Place> Find(const std::string& path, const OpenOptions& options,
                : PlaceOfNewestStep(absolute, steps, options, sight);
   }
   if (options.step) {
-    return InvalidArgumentError("a step was asked for, but " + absolute +
+    return InvalidArgumentError("a step was asked for, but " + absolute.path() +
                                 " is not a directory of steps");
   }
   if (!IsFinished(absolute, options.commit_mode)) {
@@ -434,14 +438,14 @@ Result<Place> Find(const std::string& path, const OpenOptions& options,
 
 }  // namespace
 
-std::string PlaceId(const std::string& path) {
-  return IsUrl(path) ? "" : local::DirectoryId(path);
+std::string PlaceId(const Place& place) {
+  return place.is_remote() ? "" : local::DirectoryId(place.path());
 }
 
-Status CheckSamePlace(const std::string& path, const std::string& id) {
-  const std::string now = PlaceId(path);
+Status CheckSamePlace(const Place& place, const std::string& id) {
+  const std::string now = PlaceId(place);
   if (now == id) return Status();
-  return UnavailableError("read " + path + ": " +
+  return UnavailableError("read " + place.path() + ": " +
                           (now.empty()
                                ? "it was removed or got another name"
                                : "another checkpoint has taken its place") +
@@ -470,23 +474,23 @@ Status DamagedStepError(const std::string& root, int64_t damaged_step,
   return DataLossError(std::move(message));
 }
 
-bool IsWholeStep(const std::string& directory) {
-  const Result<Place> place = FindPlace(directory, {});
+bool IsWholeStep(const Place& directory) {
+  const Result<FoundCheckpoint> place = FindCheckpoint(directory, {});
   return place.ok() && place->damage.ok();
 }
 
-bool IsDamagedStep(const std::string& directory, const Status& status) {
+bool IsDamagedStep(const Place& directory, const Status& status) {
   Sight sight;
   return IsDamage(directory, status, sight);
 }
 
-Result<bool> IsManagerRoot(const std::string& path) {
+Result<bool> IsManagerRoot(const Place& place) {
   Sight sight;
-  if (!sight.LeadsToDirectory(path)) return false;
-  HF_ASSIGN_OR_RETURN(const auto steps, StepsOfRoot(path, {}, sight));
+  if (!sight.LeadsToDirectory(place)) return false;
+  HF_ASSIGN_OR_RETURN(const auto steps, StepsOfRoot(place, {}, sight));
   const bool holds_any =
       std::any_of(steps.begin(), steps.end(), [&](const NamedStep& step) {
-        const std::string directory = path + "/" + step.second;
+        const Place directory = place / step.second;
         return SaysCommitted(directory, sight) ||
                PlaceOfStepOrItem(directory, {}, sight).ok();
       });
@@ -494,7 +498,7 @@ Result<bool> IsManagerRoot(const std::string& path) {
   return holds_any;
 }
 
-Result<ItemPlace> ClassifyItem(const std::string& directory,
+Result<ItemPlace> ClassifyItem(const Place& directory,
                                const OpenOptions& options) {
   Sight sight;
   Result<ItemPlace> item = Classify(directory, options, sight);
@@ -502,9 +506,10 @@ Result<ItemPlace> ClassifyItem(const std::string& directory,
   return item;
 }
 
-Result<Place> FindPlace(const std::string& path, const OpenOptions& options) {
+Result<FoundCheckpoint> FindCheckpoint(const Place& at,
+                                       const OpenOptions& options) {
   Sight sight;
-  Result<Place> place = Find(path, options, sight);
+  Result<FoundCheckpoint> place = Find(at, options, sight);
   HF_RETURN_IF_ERROR(sight.trouble);
   return place;
 }

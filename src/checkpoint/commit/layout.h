@@ -14,8 +14,8 @@
 
 #include "checkpoint/check/checked_files.h"
 #include "holdfast/checkpoint.h"
+#include "place/place.h"
 #include "storage/store.h"
-#include "storage/url_path.h"
 
 namespace holdfast {
 
@@ -32,8 +32,8 @@ inline constexpr std::string_view kJsonItemFiles[] = {"metadata", "data.json",
                                                       "metrics"};
 
 struct ItemPlace {
-  std::string name;       // "" when the checkpoint is the item
-  std::string directory;  // absolute
+  std::string name;  // "" when the checkpoint is the item
+  Place directory;   // absolute
   ItemKind kind = ItemKind::kUnknown;
   std::string json_file;  // kJson: its file name
   // The caller has named a file of the arrays, to have them as they are.
@@ -44,8 +44,9 @@ struct ItemPlace {
   std::shared_ptr<const CheckedFiles> checked;
 };
 
-struct Place {
+struct FoundCheckpoint {
   CheckpointInfo info;  // format, path, step, items, timestamps filled in
+  Place directory;      // where that is
   std::vector<ItemPlace> items;
   // Directories that hold no item any more, but the checksums of one.
   std::vector<ItemPlace> emptied_items;
@@ -58,13 +59,14 @@ struct Place {
 
 // Tells a directory on disk from another that gets its name later. "" for a
 // missing one, and in object stores, whose versions tell.
-std::string PlaceId(const std::string& path);
+std::string PlaceId(const Place& place);
 // Unavailable when `path` leads to another directory than the one of `id`, or
 // to none.
-Status CheckSamePlace(const std::string& path, const std::string& id);
+Status CheckSamePlace(const Place& place, const std::string& id);
 
 // REQUIRES: nothing; any path may be asked for.
-Result<Place> FindPlace(const std::string& path, const OpenOptions& options);
+Result<FoundCheckpoint> FindCheckpoint(const Place& place,
+                                       const OpenOptions& options);
 
 // DataLoss for an item that `_CHECKPOINT_METADATA` in `directory` lists.
 Status MissingItemError(const std::string& directory, const std::string& name);
@@ -75,20 +77,20 @@ Status MissingItemError(const std::string& directory, const std::string& name);
 Status DamagedStepError(const std::string& root, int64_t damaged_step,
                         const Status& why, std::optional<int64_t> whole_step);
 // Whether all is there of it; bytes are not looked at.
-bool IsWholeStep(const std::string& directory);
+bool IsWholeStep(const Place& directory);
 // True when a finished step was committed and has lost something since.
 // `status` is what FindPlace says about it.
-bool IsDamagedStep(const std::string& directory, const Status& status);
+bool IsDamagedStep(const Place& directory, const Status& status);
 
 // True when `path` is a directory of steps rather than a checkpoint, and at
 // least one of them is a checkpoint, or says that it was one.
-Result<bool> IsManagerRoot(const std::string& path);
+Result<bool> IsManagerRoot(const Place& place);
 
 // "7", "step_00000007" -> 7; nullopt for other names.
 std::optional<int64_t> StepOfName(std::string_view name);
 
 // The kind of one directory alone; kUnknown when it is no item.
-Result<ItemPlace> ClassifyItem(const std::string& directory,
+Result<ItemPlace> ClassifyItem(const Place& directory,
                                const OpenOptions& options = {});
 
 }  // namespace holdfast

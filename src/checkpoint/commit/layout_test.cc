@@ -19,8 +19,9 @@ class LayoutTest : public testing::Test {
     fs::create_directories(path.parent_path());
     std::ofstream(path) << text;
   }
-  Result<Place> Find(const std::string& name, OpenOptions options = {}) {
-    return FindPlace(name.empty() ? root_ : root_ + "/" + name, options);
+  Result<FoundCheckpoint> Find(const std::string& name,
+                               OpenOptions options = {}) {
+    return FindCheckpoint(name.empty() ? root_ : root_ + "/" + name, options);
   }
 
   ScratchDirectory scratch_;

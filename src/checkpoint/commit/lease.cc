@@ -17,16 +17,14 @@
 #include "checkpoint/format/directory_names.h"
 #include "checkpoint/format/json_text.h"
 #include "place/directory_ops.h"
-#include "place/open_store.h"
 #include "place/server_checks.h"
 #include "place/swap_file.h"
 #include "place/well_known_names.h"
-#include "storage/url_path.h"
 
 namespace holdfast {
 
 struct HeldLease {
-  std::string directory;
+  Place directory;
   std::mutex mutex;
   std::string text;                            // of the record, as it is stored
   std::chrono::steady_clock::time_point seen;  // held when last asked
@@ -78,16 +76,14 @@ std::vector<std::shared_ptr<HeldLease>> HeldAbove(const std::string& path) {
   for (const std::weak_ptr<HeldLease>& weak : all.leases) {
     const std::shared_ptr<HeldLease> held = weak.lock();
     if (held == nullptr) continue;
-    const bool is_above =
-        path == held->directory || path.starts_with(held->directory + "/");
+    const bool is_above = path == held->directory.path() ||
+                          path.starts_with(held->directory.path() + "/");
     if (is_above) above.push_back(held);
   }
   return above;
 }
 
-std::string LeasePath(const std::string& directory) {
-  return directory + "/" + std::string(kSaveLease);
-}
+Place LeaseOf(const Place& directory) { return directory / kSaveLease; }
 
 std::string HostName() {
   char name[256] = {};
@@ -137,26 +133,25 @@ bool IsCommittingNow(const FileState& state) {
 
 // Replaces the holder's lease, or creates one. FailedPrecondition when a rival
 // was faster; AlreadyExists while the holder commits.
-Status TakeOnce(const std::string& path, const std::string& text,
-                bool& had_holder) {
-  const Result<FileState> holder = ReadFileState(path);
+Status TakeOnce(const Place& place, const std::string& text, bool& had_holder) {
+  const Result<FileState> holder = ReadFileState(place);
   had_holder = holder.ok();
   if (holder.status().code() == StatusCode::kNotFound) {
-    return SwapFile(path, std::nullopt, text);
+    return SwapFile(place, std::nullopt, text);
   }
   HF_RETURN_IF_ERROR(holder.status());
   if (IsCommittingNow(*holder)) {
-    return AlreadyExistsError("save to " + ParentDirectory(path) +
+    return AlreadyExistsError("save to " + place.parent().path() +
                               ": another save is committing there, or a "
                               "removal is under way");
   }
-  return SwapFile(path, holder->content, text);
+  return SwapFile(place, holder->content, text);
 }
 
 // Ok while the server still has `text`.
-Status CheckText(const std::string& directory, const std::string& text) {
-  const Result<FileState> now = ReadFileState(LeasePath(directory));
-  const std::string what = "save to " + directory + ": ";
+Status CheckText(const Place& directory, const std::string& text) {
+  const Result<FileState> now = ReadFileState(LeaseOf(directory));
+  const std::string what = "save to " + directory.path() + ": ";
   if (now.status().code() == StatusCode::kNotFound) {
     return FailedPreconditionError(
         what + "its lease is gone: another save took over, or removed it");
@@ -218,7 +213,7 @@ Result<LeaseRecord> ParseLease(std::string_view text) {
   return bad("unknown state");
 }
 
-SaveLease::SaveLease(std::string directory, LeaseRecord record, bool had_holder)
+SaveLease::SaveLease(Place directory, LeaseRecord record, bool had_holder)
     : directory_(std::move(directory)),
       record_(std::move(record)),
       held_(std::make_shared<HeldLease>()),
@@ -237,12 +232,12 @@ std::string SaveLease::Text() const {
   return held_->text;
 }
 
-Result<SaveLease> SaveLease::TakeUnasked(const std::string& directory) {
+Result<SaveLease> SaveLease::TakeUnasked(const Place& directory) {
   const LeaseRecord record = NewRecord();
   Status taken;
   bool had_holder = false;
   for (int attempt = 0; attempt < kTakeAttempts; ++attempt) {
-    taken = TakeOnce(LeasePath(directory), SerializeLease(record), had_holder);
+    taken = TakeOnce(LeaseOf(directory), SerializeLease(record), had_holder);
     if (taken.ok()) return SaveLease(directory, record, had_holder);
     if (taken.code() == StatusCode::kAlreadyExists) {
       SleepAWhile();
@@ -253,24 +248,23 @@ Result<SaveLease> SaveLease::TakeUnasked(const std::string& directory) {
   return taken;
 }
 
-Result<SaveLease> SaveLease::Take(const std::string& directory) {
-  const std::string path = LeasePath(directory);
+Result<SaveLease> SaveLease::Take(const Place& directory) {
+  const Place place = LeaseOf(directory);
   // The lease itself is the file on which the server's honesty is tried.
   for (int ask = 0; ask < kAskAttempts; ++ask) {
     HF_ASSIGN_OR_RETURN(SaveLease lease, TakeUnasked(directory));
-    const Result<bool> honours = HonoursConditions(path);
+    const Result<bool> honours = HonoursConditions(place);
     if (!honours.ok()) (void)lease.Release();
     HF_RETURN_IF_ERROR(honours.status());
     if (*honours) return lease;
   }
-  HF_RETURN_IF_ERROR(TakeServerAsItIs(path));
+  HF_RETURN_IF_ERROR(TakeServerAsItIs(place));
   return TakeUnasked(directory);
 }
 
 Status SaveLease::CheckHeld() const { return CheckText(directory_, Text()); }
 
 Status CheckLeasesAbove(const std::string& path, double age_seconds_max) {
-  if (!IsUrl(path)) return Status();
   for (const std::shared_ptr<HeldLease>& held : HeldAbove(path)) {
     const std::lock_guard lock(held->mutex);
     const auto now = std::chrono::steady_clock::now();
@@ -286,7 +280,7 @@ Status SaveLease::Swap(LeaseRecord next) {
   const std::string text = SerializeLease(next);
   // Taken before the request: the server's time of the write is not earlier.
   const auto begun = std::chrono::steady_clock::now();
-  const Status swapped = SwapFile(LeasePath(directory_), Text(), text);
+  const Status swapped = SwapFile(LeaseOf(directory_), Text(), text);
   if (!swapped.ok()) {
     if (swapped.code() != StatusCode::kFailedPrecondition) return swapped;
     const Status why = CheckHeld();
@@ -323,41 +317,41 @@ Status SaveLease::EndProtection() {
 
 Status SaveLease::Release() {
   const std::string text = Text();
-  const Status deleted = DeleteFileIf(LeasePath(directory_), text);
+  const Status deleted = DeleteFileIf(LeaseOf(directory_), text);
   if (deleted.code() != StatusCode::kFailedPrecondition) return Status();
   // A lease beside a marker is a leftover, and another process may have removed
   // it.
-  const Result<FileState> now = ReadFileState(LeasePath(directory_));
+  const Result<FileState> now = ReadFileState(LeaseOf(directory_));
   const bool is_gone = now.status().code() == StatusCode::kNotFound;
   return is_gone ? Status() : CheckText(directory_, text);
 }
 
-bool HasLease(const std::string& directory) {
-  if (!IsUrl(directory)) return false;
-  const Result<PathKind> kind = GetPathKind(LeasePath(directory));
+bool HasLease(const Place& directory) {
+  if (directory.can_rename()) return false;
+  const Result<PathKind> kind = GetPathKind(LeaseOf(directory));
   return kind.ok() && *kind == PathKind::kFile;
 }
 
 // The lease comes first: with it, a missing marker means "no checkpoint".
-Status MarkForDeletion(const std::string& directory) {
+Status MarkForDeletion(const Place& directory) {
   LeaseRecord record = NewRecord();
   record.state = LeaseRecord::State::kRemoving;
-  const std::shared_ptr<Store> store = StoreAt(directory);
+  const std::shared_ptr<Store> store = directory.OpenStore();
   HF_RETURN_IF_ERROR(store->Write(kSaveLease, SerializeLease(record)));
   return store->Delete(kCommitMarkerFile);
 }
 
-bool IsMarkedForDeletion(const std::string& directory) {
+bool IsMarkedForDeletion(const Place& directory) {
   if (!HasLease(directory) || HasCommitMarker(directory)) return false;
-  const Result<FileState> state = ReadFileState(LeasePath(directory));
+  const Result<FileState> state = ReadFileState(LeaseOf(directory));
   if (!state.ok()) return false;
   const Result<LeaseRecord> lease = ParseLease(state->content);
   return lease.ok() && lease->state == LeaseRecord::State::kRemoving;
 }
 
-Status RemoveMarked(const std::string& directory) {
-  const std::string path = LeasePath(directory);
-  const Result<FileState> state = ReadFileState(path);
+Status RemoveMarked(const Place& directory) {
+  const Place place = LeaseOf(directory);
+  const Result<FileState> state = ReadFileState(place);
   if (state.status().code() == StatusCode::kNotFound) return Status();
   HF_RETURN_IF_ERROR(state.status());
   const Result<LeaseRecord> lease = ParseLease(state->content);
@@ -367,7 +361,7 @@ Status RemoveMarked(const std::string& directory) {
   LeaseRecord record = NewRecord();
   record.state = LeaseRecord::State::kRemoving;
   record.renewal_count = 1;
-  const Status taken = SwapFile(path, state->content, SerializeLease(record));
+  const Status taken = SwapFile(place, state->content, SerializeLease(record));
   // Another process saves there, or removes it itself.
   if (taken.code() == StatusCode::kFailedPrecondition) return Status();
   HF_RETURN_IF_ERROR(taken);

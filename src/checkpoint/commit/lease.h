@@ -32,6 +32,7 @@
 #include <string_view>
 
 #include "holdfast/status.h"
+#include "place/place.h"
 
 namespace holdfast {
 
@@ -59,7 +60,7 @@ class SaveLease {
 
   // Takes the lease on `directory` (a URL) from any holder. `had_holder` says
   // whether there was one.
-  static Result<SaveLease> Take(const std::string& directory);
+  static Result<SaveLease> Take(const Place& directory);
 
   bool had_holder() const { return had_holder_; }
   const std::string& save_id() const { return record_.save_id; }
@@ -83,14 +84,14 @@ class SaveLease {
   Status Release();
 
  private:
-  friend Status RemoveMarked(const std::string& directory);
+  friend Status RemoveMarked(const Place& directory);
   // Takes the lease without trying the server.
-  static Result<SaveLease> TakeUnasked(const std::string& directory);
-  SaveLease(std::string directory, LeaseRecord record, bool had_holder);
+  static Result<SaveLease> TakeUnasked(const Place& directory);
+  SaveLease(Place directory, LeaseRecord record, bool had_holder);
   Status Swap(LeaseRecord next);
   std::string Text() const;  // of record_, as it is stored
 
-  std::string directory_;
+  Place directory_;
   LeaseRecord record_;
   std::shared_ptr<HeldLease> held_;
   bool had_holder_ = false;
@@ -104,15 +105,15 @@ inline constexpr double kLeaseGuardSeconds = 2;
 Status CheckLeasesAbove(const std::string& path, double age_seconds_max);
 
 // False for paths of a file system, and for what cannot be looked at.
-bool HasLease(const std::string& directory);
+bool HasLease(const Place& directory);
 // Says of a finished checkpoint in an object store that it is one no more, so
 // that it can be removed piece by piece. Ok when nothing is there.
-Status MarkForDeletion(const std::string& directory);
-bool IsMarkedForDeletion(const std::string& directory);
+Status MarkForDeletion(const Place& directory);
+bool IsMarkedForDeletion(const Place& directory);
 // Removes a directory that is marked for it. Ok when it is not marked, or no
 // longer: another save may have written there since, and the next saver waits
 // until this is over.
-Status RemoveMarked(const std::string& directory);
+Status RemoveMarked(const Place& directory);
 
 // How to wait while another save commits; null: really. For tests.
 void SetLeaseSleepForTest(std::function<void(double seconds)> sleep);

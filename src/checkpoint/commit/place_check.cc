@@ -5,7 +5,6 @@
 
 #include "base/status_macros.h"
 #include "checkpoint/format/directory_names.h"
-#include "place/open_store.h"
 #include "storage/path_parts.h"
 
 namespace holdfast {
@@ -21,7 +20,7 @@ bool IsJsonItemFile(std::string_view name) {
                    name) != std::end(kJsonItemFiles);
 }
 
-bool IsFound(const Place& place, std::string_view item_name) {
+bool IsFound(const FoundCheckpoint& place, std::string_view item_name) {
   return std::any_of(
       place.items.begin(), place.items.end(),
       [&](const ItemPlace& item) { return item.name == item_name; });
@@ -30,7 +29,7 @@ bool IsFound(const Place& place, std::string_view item_name) {
 // A directory whose one document is gone looks like one that never was an item;
 // the list of files knows better.
 Status CheckDocuments(const CheckedFiles& files, const OpenOptions& options,
-                      const Place& place) {
+                      const FoundCheckpoint& place) {
   Status gone;
   files.ForEachListed("", [&](const FileDigest& row) {
     const std::string_view item = ParentKey(row.path);
@@ -48,25 +47,25 @@ Status CheckDocuments(const CheckedFiles& files, const OpenOptions& options,
 // A tree without the files that make it one looks the same; but it has a list
 // of its own.
 Status CheckEmptiedItems(const CheckedFiles& files, const OpenOptions& options,
-                         const Place& place) {
+                         const FoundCheckpoint& place) {
   for (const ItemPlace& item : place.emptied_items) {
     if (!IsAskedFor(item.name, options)) continue;
     HF_ASSIGN_OR_RETURN(const CheckedFiles below,
-                        files.Below(item.name, StoreAt(item.directory)));
+                        files.Below(item.name, item.directory.OpenStore()));
     HF_RETURN_IF_ERROR(
         below.CheckGone(kTreeMetadataFile).WithContext("item " + item.name));
   }
   return Status();
 }
 
-Status GiveItemsTheirFiles(const CheckedFiles& files, Place& place) {
+Status GiveItemsTheirFiles(const CheckedFiles& files, FoundCheckpoint& place) {
   for (ItemPlace& item : place.items) {
     if (item.name.empty()) {
       item.checked = std::make_shared<const CheckedFiles>(files);
       continue;
     }
     HF_ASSIGN_OR_RETURN(CheckedFiles below,
-                        files.Below(item.name, StoreAt(item.directory)));
+                        files.Below(item.name, item.directory.OpenStore()));
     place.info.notes.insert(place.info.notes.end(), below.notes().begin(),
                             below.notes().end());
     item.checked = std::make_shared<const CheckedFiles>(std::move(below));
@@ -76,10 +75,10 @@ Status GiveItemsTheirFiles(const CheckedFiles& files, Place& place) {
 
 }  // namespace
 
-Status CheckPlace(const OpenOptions& options, Place& place) {
+Status CheckFound(const OpenOptions& options, FoundCheckpoint& place) {
   if (!place.items.empty() && place.items[0].is_named_by_file) return Status();
   HF_ASSIGN_OR_RETURN(const CheckedFiles files,
-                      CheckedFiles::OfItem(place.info.path));
+                      CheckedFiles::OfItem(place.directory));
   HF_RETURN_IF_ERROR(
       place.metadata_text
           ? files.Check(kCheckpointMetadataFile, place.metadata_text->view())

@@ -9,8 +9,8 @@
 
 namespace holdfast {
 
-// Checks what FindPlace has read, and that the items that are asked for are all
-// there; gives each of them its CheckedFiles, and `info` its notes.
-Status CheckPlace(const OpenOptions& options, Place& place);
+// Checks what FindCheckpoint has read, and that the items that are asked for
+// are all there; gives each of them its CheckedFiles, and `info` its notes.
+Status CheckFound(const OpenOptions& options, FoundCheckpoint& place);
 
 }  // namespace holdfast

@@ -13,7 +13,6 @@
 #include "checkpoint/format/checkpoint_metadata.h"
 #include "checkpoint/format/directory_names.h"
 #include "place/directory_ops.h"
-#include "place/open_store.h"
 #include "place/server_checks.h"
 #include "place/swap_file.h"
 #include "place/well_known_names.h"
@@ -32,14 +31,14 @@ struct Contents {
   bool has_more = false;
 };
 
-Result<Contents> ContentsOf(const std::string& path) {
+Result<Contents> ContentsOf(const Place& place) {
   Contents contents;
-  const Result<std::vector<std::string>> names = ListDirectory(path);
+  const Result<std::vector<std::string>> names = ListDirectory(place);
   if (names.status().code() == StatusCode::kNotFound) {
     // An object of that very name would hide below the checkpoint.
-    HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(path));
+    HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(place));
     if (kind == PathKind::kMissing) return contents;
-    return DestinationExistsError(path);
+    return DestinationExistsError(place);
   }
   HF_RETURN_IF_ERROR(names.status());
   for (const std::string& name : *names) {
@@ -56,31 +55,27 @@ Result<Contents> ContentsOf(const std::string& path) {
 
 // Refuses what can be refused without a lease, so that such a save disturbs
 // nobody.
-Status CheckContents(const std::string& path, const Contents& contents,
+Status CheckContents(const Place& place, const Contents& contents,
                      bool overwrite) {
   const bool is_checkpoint =
       contents.has_marker || (contents.has_more && !contents.has_lease);
   if (!is_checkpoint) return Status();
-  if (!overwrite) return DestinationExistsError(path);
-  return CheckMayReplace(path);
-}
-
-std::string FileAt(const std::string& path, std::string_view name) {
-  return path + "/" + std::string(name);
+  if (!overwrite) return DestinationExistsError(place);
+  return CheckMayReplace(place.path());
 }
 
 }  // namespace
 
-RemoteCommit::RemoteCommit(std::string path, SaveLease lease)
-    : path_(std::move(path)), lease_(std::move(lease)) {}
+RemoteCommit::RemoteCommit(Place place, SaveLease lease)
+    : place_(std::move(place)), lease_(std::move(lease)) {}
 
-Result<std::unique_ptr<RemoteCommit>> RemoteCommit::Begin(
-    const std::string& path, bool overwrite) {
-  HF_ASSIGN_OR_RETURN(const Contents contents, ContentsOf(path));
-  HF_RETURN_IF_ERROR(CheckContents(path, contents, overwrite));
-  HF_ASSIGN_OR_RETURN(SaveLease lease, SaveLease::Take(path));
+Result<std::unique_ptr<RemoteCommit>> RemoteCommit::Begin(const Place& place,
+                                                          bool overwrite) {
+  HF_ASSIGN_OR_RETURN(const Contents contents, ContentsOf(place));
+  HF_RETURN_IF_ERROR(CheckContents(place, contents, overwrite));
+  HF_ASSIGN_OR_RETURN(SaveLease lease, SaveLease::Take(place));
   std::unique_ptr<RemoteCommit> commit(
-      new RemoteCommit(path, std::move(lease)));
+      new RemoteCommit(place, std::move(lease)));
   HF_RETURN_IF_ERROR(commit->Explain(commit->Prepare(overwrite)));
   return commit;
 }
@@ -90,11 +85,11 @@ Result<std::unique_ptr<RemoteCommit>> RemoteCommit::Begin(
 Status RemoteCommit::Prepare(bool overwrite) {
   may_release_ = !lease_.had_holder();
   HF_ASSIGN_OR_RETURN(const bool is_aside_there,
-                      LeadsToDirectory(ReplacedName(path_)));
-  HF_ASSIGN_OR_RETURN(const Contents found, ContentsOf(path_));
+                      LeadsToDirectory(ReplacedPlace(place_)));
+  HF_ASSIGN_OR_RETURN(const Contents found, ContentsOf(place_));
   const bool is_empty = !found.has_marker && !found.has_more;
   if (is_empty && !is_aside_there) {
-    if (lease_.had_holder()) HF_RETURN_IF_ERROR(AbortUploadsBelow(path_));
+    if (lease_.had_holder()) HF_RETURN_IF_ERROR(AbortUploadsBelow(place_));
     is_ours_ = true;
     return Status();
   }
@@ -105,24 +100,24 @@ Status RemoteCommit::Prepare(bool overwrite) {
 
 // Moves and removes what is there. REQUIRES: the lease is protected.
 Status RemoteCommit::ClearAway(bool overwrite) {
-  HF_RETURN_IF_ERROR(RecoverReplaced(path_, KeepsLease()).status());
-  HF_ASSIGN_OR_RETURN(const Contents contents, ContentsOf(path_));
+  HF_RETURN_IF_ERROR(RecoverReplaced(place_, KeepsLease()).status());
+  HF_ASSIGN_OR_RETURN(const Contents contents, ContentsOf(place_));
   if (contents.has_marker) may_release_ = true;
   const bool is_leftover =
       !contents.has_marker &&
-      (lease_.had_holder() || (contents.has_more && IsBegunOnly(path_)));
+      (lease_.had_holder() || (contents.has_more && IsBegunOnly(place_)));
   if (!is_leftover) {
     Contents without_lease = contents;
     without_lease.has_lease = false;
-    HF_RETURN_IF_ERROR(CheckContents(path_, without_lease, overwrite));
+    HF_RETURN_IF_ERROR(CheckContents(place_, without_lease, overwrite));
     if (contents.has_marker || contents.has_more) {
       HF_RETURN_IF_ERROR(PutAside());
     }
   } else if (contents.has_more) {
     HF_RETURN_IF_ERROR(
-        RemoveAllBut(path_, {std::string(kSaveLease)}, KeepsLease()));
+        RemoveAllBut(place_, {std::string(kSaveLease)}, KeepsLease()));
   }
-  if (lease_.had_holder()) HF_RETURN_IF_ERROR(AbortUploadsBelow(path_));
+  if (lease_.had_holder()) HF_RETURN_IF_ERROR(AbortUploadsBelow(place_));
   is_ours_ = true;
   return Status();
 }
@@ -134,11 +129,11 @@ MayGoOn RemoteCommit::KeepsLease() {
 // The copy counts as soon as its marker is there, so the original must have
 // one.
 Status RemoteCommit::PutAside() {
-  HF_RETURN_IF_ERROR(WriteMissingMarker(path_));
+  HF_RETURN_IF_ERROR(WriteMissingMarker(place_));
   // From here on this save must put both in order.
   is_put_aside_ = true;
   may_release_ = false;
-  return PublishDirectory(path_, ReplacedName(path_), KeepsLease());
+  return PublishDirectory(place_, ReplacedPlace(place_), KeepsLease());
 }
 
 RemoteCommit::~RemoteCommit() {
@@ -154,14 +149,14 @@ void RemoteCommit::Abort() {
   // Without the protection another saver may be writing there already.
   if (!lease_.BeginCommit().ok()) return;
   if (is_ours_) {
-    if (!AbortUploadsBelow(path_).ok()) return;
+    if (!AbortUploadsBelow(place_).ok()) return;
     const Status removed =
-        RemoveAllBut(path_, {std::string(kSaveLease)}, KeepsLease());
+        RemoveAllBut(place_, {std::string(kSaveLease)}, KeepsLease());
     if (!removed.ok()) return;
     may_release_ = true;
   }
   if (is_put_aside_) {
-    if (!RecoverReplaced(path_, KeepsLease()).ok()) return;
+    if (!RecoverReplaced(place_, KeepsLease()).ok()) return;
     may_release_ = true;
   }
   if (may_release_) (void)lease_.Release();
@@ -172,8 +167,8 @@ Status RemoteCommit::WriteBegun(uint64_t now_ns) {
   metadata.init_timestamp_nsecs = now_ns;
   metadata.custom_metadata[kSaveIdKey] = lease_.save_id();
   begun_text_ = SerializeCheckpointMetadata(metadata);
-  return Explain(SwapFile(FileAt(path_, kCheckpointMetadataFile), std::nullopt,
-                          begun_text_));
+  return Explain(
+      SwapFile(place_ / kCheckpointMetadataFile, std::nullopt, begun_text_));
 }
 
 Status RemoteCommit::Explain(const Status& failure) const {
@@ -192,18 +187,20 @@ Status RemoteCommit::CheckComplete(const WrittenSizes& sizes) const {
     const bool is_right = want.is_exact ? info.byte_count == want.byte_count
                                         : info.byte_count >= want.byte_count;
     if (!is_right && wrong.ok()) {
-      wrong = DataLossError("save to " + path_ + ": " + std::string(key) +
-                            " has " + std::to_string(info.byte_count) +
-                            " bytes (want " + std::to_string(want.byte_count) +
-                            (want.is_exact ? ")" : " or more)"));
+      wrong =
+          DataLossError("save to " + place_.path() + ": " + std::string(key) +
+                        " has " + std::to_string(info.byte_count) +
+                        " bytes (want " + std::to_string(want.byte_count) +
+                        (want.is_exact ? ")" : " or more)"));
     }
     missing.erase(found);
     return Status();
   };
-  HF_RETURN_IF_ERROR(StoreAt(path_)->List("", check));
+  HF_RETURN_IF_ERROR(place_.OpenStore()->List("", check));
   HF_RETURN_IF_ERROR(wrong);
   if (missing.empty()) return Status();
-  return DataLossError("save to " + path_ + ": " + missing.begin()->first +
+  return DataLossError("save to " + place_.path() + ": " +
+                       missing.begin()->first +
                        " was written and is gone; another process has "
                        "removed it");
 }
@@ -214,9 +211,9 @@ Status RemoteCommit::WriteMarker(const std::string& metadata,
   // so that both are about the same objects.
   HF_RETURN_IF_ERROR(lease_.BeginCommit());
   HF_RETURN_IF_ERROR(
-      SwapFile(FileAt(path_, kCheckpointMetadataFile), begun_text_, metadata));
+      SwapFile(place_ / kCheckpointMetadataFile, begun_text_, metadata));
   HF_RETURN_IF_ERROR(lease_.KeepCommitting());
-  return SwapFile(FileAt(path_, kCommitMarkerFile), std::nullopt, marker);
+  return SwapFile(place_ / kCommitMarkerFile, std::nullopt, marker);
 }
 
 Status RemoteCommit::Finish(const WrittenSizes& sizes,
@@ -229,7 +226,7 @@ Status RemoteCommit::Finish(const WrittenSizes& sizes,
   // last, as a save that waits for it may put this checkpoint aside.
   if (is_put_aside_) {
     HF_RETURN_IF_ERROR(lease_.CheckHeld());
-    if (!RemoveTree(ReplacedName(path_), KeepsLease()).ok()) return Status();
+    if (!RemoveTree(ReplacedPlace(place_), KeepsLease()).ok()) return Status();
   }
   return lease_.Release();
 }

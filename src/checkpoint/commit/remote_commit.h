@@ -42,8 +42,8 @@ using WrittenSizes = std::map<std::string, WrittenSize>;
 
 class RemoteCommit {
  public:
-  // `path`: an absolute URL.
-  static Result<std::unique_ptr<RemoteCommit>> Begin(const std::string& path,
+  // `place`: absolute, in an object store.
+  static Result<std::unique_ptr<RemoteCommit>> Begin(const Place& place,
                                                      bool overwrite);
   ~RemoteCommit();
   RemoteCommit(const RemoteCommit&) = delete;
@@ -58,7 +58,7 @@ class RemoteCommit {
                 const std::string& marker);
 
  private:
-  RemoteCommit(std::string path, SaveLease lease);
+  RemoteCommit(Place place, SaveLease lease);
   Status Prepare(bool overwrite);
   Status ClearAway(bool overwrite);
   MayGoOn KeepsLease();
@@ -67,11 +67,11 @@ class RemoteCommit {
   Status WriteMarker(const std::string& metadata, const std::string& marker);
   void Abort();
 
-  const std::string path_;
+  const Place place_;
   SaveLease lease_;
   std::string begun_text_;
   bool is_ours_ = false;       // what is in the directory
-  bool is_put_aside_ = false;  // ReplacedName(path_) is to come back
+  bool is_put_aside_ = false;  // ReplacedPlace(place_) is to come back
   bool is_finished_ = false;
   bool may_release_ = true;  // the lease marks no leftovers
 };

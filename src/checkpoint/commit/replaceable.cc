@@ -17,11 +17,9 @@
 #include "checkpoint/format/tree_metadata.h"
 #include "place/directory_ops.h"
 #include "place/look.h"
-#include "place/open_store.h"
 #include "place/well_known_names.h"
 #include "storage/new_file.h"
 #include "storage/path_parts.h"
-#include "storage/url_path.h"
 #include "tree/key_path.h"
 
 namespace holdfast {
@@ -59,14 +57,13 @@ std::string_view FirstPart(std::string_view path) {
 
 // Collects everything below a directory that is no directory: links and devices
 // would be lost, too.
-Status CollectEntries(const std::string& root, const std::string& directory,
+Status CollectEntries(const Place& root, const std::string& directory,
                       std::vector<std::string>& files) {
-  HF_ASSIGN_OR_RETURN(
-      const std::vector<std::string> names,
-      ListDirectory(directory.empty() ? root : root + "/" + directory));
+  HF_ASSIGN_OR_RETURN(const std::vector<std::string> names,
+                      ListDirectory(root / directory));
   for (const std::string& name : names) {
     const std::string path = directory.empty() ? name : directory + "/" + name;
-    HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(root + "/" + path));
+    HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(root / path));
     if (kind == PathKind::kDirectory) {
       HF_RETURN_IF_ERROR(CollectEntries(root, path, files));
     } else if (kind != PathKind::kMissing) {
@@ -105,7 +102,7 @@ bool IsAggregate(Store& store) {
 class ItemFiles {
  public:
   // `files`: of the whole checkpoint, sorted; `directory`: the item's in it.
-  ItemFiles(const std::string& root, std::string directory,
+  ItemFiles(const Place& root, std::string directory,
             const std::vector<std::string>& files)
       : directory_(std::move(directory)) {
     const std::string prefix = directory_.empty() ? "" : directory_ + "/";
@@ -118,7 +115,7 @@ class ItemFiles {
         arrays_.insert(std::string(ParentKey(name)));
       }
     }
-    ReadFiles(directory_.empty() ? root : root + "/" + directory_);
+    ReadFiles(*(root / directory_).OpenStore());
   }
 
   bool Has(std::string_view name) const {
@@ -147,11 +144,10 @@ class ItemFiles {
   }
 
  private:
-  void ReadFiles(const std::string& path) {
-    const std::shared_ptr<Store> store = StoreAt(path);
-    if (Has(kAggregateFile)) has_aggregate_ = IsAggregate(*store);
+  void ReadFiles(Store& store) {
+    if (Has(kAggregateFile)) has_aggregate_ = IsAggregate(store);
     if (Has(kDigestFile)) {
-      const auto digests = DigestIndex::Read(*store);
+      const auto digests = DigestIndex::Read(store);
       has_digests_ = digests.ok() && digests->has_value();
       if (has_digests_) {
         for (const FileDigest& row : (*digests)->files()) {
@@ -163,7 +159,7 @@ class ItemFiles {
       }
     }
     if (!Has(kTreeMetadataFile)) return;
-    const auto text = store->Read(kTreeMetadataFile);
+    const auto text = store.Read(kTreeMetadataFile);
     if (!text.ok()) return;
     const auto metadata = ParseTreeMetadata(text->view());
     if (!metadata.ok()) return;
@@ -218,9 +214,9 @@ struct NamedItems {
   bool are_known = false;
 };
 
-NamedItems ReadNamedItems(const std::string& path) {
+NamedItems ReadNamedItems(const Place& place) {
   NamedItems items;
-  const auto text = StoreAt(path)->Read(kCheckpointMetadataFile);
+  const auto text = place.OpenStore()->Read(kCheckpointMetadataFile);
   if (!text.ok()) return items;
   const auto metadata = ParseCheckpointMetadata(text->view());
   if (!metadata.ok()) return items;
@@ -240,8 +236,8 @@ NamedItems ReadNamedItems(const std::string& path) {
 // Tells for each file of the checkpoint which item it belongs to.
 class Owners {
  public:
-  Owners(const std::string& path, const std::vector<std::string>& files)
-      : path_(path), files_(files), root_(path, "", files) {}
+  Owners(const Place& place, const std::vector<std::string>& files)
+      : place_(place), files_(files), root_(place, "", files) {}
 
   bool IsCheckpoint() const {
     return std::any_of(std::begin(kCheckpointSigns), std::end(kCheckpointSigns),
@@ -252,7 +248,7 @@ class Owners {
 
   // Null means that all files are the checkpoint's own.
   Result<const std::string*> FirstForeign() {
-    named_ = ReadNamedItems(path_);
+    named_ = ReadNamedItems(place_);
     HF_RETURN_IF_ERROR(FindItems());
     for (const std::string& file : files_) {
       if (!IsOwned(file)) return &file;
@@ -276,13 +272,13 @@ class Owners {
     }
     for (const std::string& name : directories) {
       if (named_.are_known || !MayBeItem(name)) continue;
-      const auto item = ClassifyItem(path_ + "/" + name);
+      const auto item = ClassifyItem(place_ / name);
       const bool is_item = item.ok() && (item->kind == ItemKind::kPytree ||
                                          item->kind == ItemKind::kJson);
       if (is_item) names.insert(name);
     }
     for (const std::string& name : names) {
-      items_.emplace_back(name, ItemFiles(path_, name, files_));
+      items_.emplace_back(name, ItemFiles(place_, name, files_));
     }
     return Status();
   }
@@ -313,7 +309,7 @@ class Owners {
     return false;
   }
 
-  const std::string& path_;
+  const Place& place_;
   const std::vector<std::string>& files_;
   const ItemFiles root_;
   NamedItems named_;
@@ -327,13 +323,13 @@ Status RefusedError(const std::string& path, const std::string& why) {
 
 }  // namespace
 
-Result<std::vector<std::string>> EntriesBelow(const std::string& path) {
+Result<std::vector<std::string>> EntriesBelow(const Place& place) {
   std::vector<std::string> files;
-  if (IsUrl(path)) {
-    HF_ASSIGN_OR_RETURN(DirectoryTree tree, ListTree(path));
+  if (place.is_remote()) {
+    HF_ASSIGN_OR_RETURN(DirectoryTree tree, ListTree(place));
     files = std::move(tree.files);
   } else {
-    HF_RETURN_IF_ERROR(CollectEntries(path, "", files));
+    HF_RETURN_IF_ERROR(CollectEntries(place, "", files));
   }
   std::sort(files.begin(), files.end());
   return files;
@@ -353,10 +349,11 @@ Status HoldsMoreError(const std::string& path, std::string_view file) {
 
 Status CheckMayReplace(const std::string& path) {
   const LookScope scope(path);
-  HF_ASSIGN_OR_RETURN(const bool holds_nothing, HoldsNothing(path));
-  if (holds_nothing || IsBegunOnly(path)) return Status();
-  HF_ASSIGN_OR_RETURN(const std::vector<std::string> files, EntriesBelow(path));
-  Owners owners(path, files);
+  const Place& place = scope.place();
+  HF_ASSIGN_OR_RETURN(const bool holds_nothing, HoldsNothing(place));
+  if (holds_nothing || IsBegunOnly(place)) return Status();
+  HF_ASSIGN_OR_RETURN(const auto files, EntriesBelow(place));
+  Owners owners(place, files);
   if (!owners.IsCheckpoint()) {
     return RefusedError(
         path, "it is neither a checkpoint nor an empty directory" +
@@ -368,34 +365,32 @@ Status CheckMayReplace(const std::string& path) {
 
 Result<bool> HoldsCheckpoint(const std::string& path) {
   const LookScope scope(path);
-  HF_ASSIGN_OR_RETURN(const bool is_there, LeadsToDirectory(path));
+  const Place& place = scope.place();
+  HF_ASSIGN_OR_RETURN(const bool is_there, LeadsToDirectory(place));
   if (!is_there) return false;
   for (const std::string_view sign : kCheckpointSigns) {
-    HF_ASSIGN_OR_RETURN(const PathKind kind,
-                        GetPathKind(path + "/" + std::string(sign)));
+    HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(place / sign));
     if (kind == PathKind::kFile) return true;
   }
   HF_ASSIGN_OR_RETURN(const std::vector<std::string> names,
-                      ListDirectory(path));
+                      ListDirectory(place));
   const auto has = [&](std::string_view name) { return IsOneOf(names, name); };
   // Of other formats: DCP, Megatron, safetensors.
   if (has(".metadata") || (has("metadata.json") && has("common.pt"))) {
     return true;
   }
-  if (has(kAggregateFile) && IsAggregate(*StoreAt(path))) return true;
+  if (has(kAggregateFile) && IsAggregate(*place.OpenStore())) return true;
   for (const std::string& name : names) {
     if (name.ends_with(".safetensors")) return true;
-    const std::string below = path + "/" + name;
+    const Place below = place / name;
     HF_ASSIGN_OR_RETURN(const bool is_directory, LeadsToDirectory(below));
     if (!is_directory) continue;
-    HF_ASSIGN_OR_RETURN(
-        const PathKind own,
-        GetPathKind(below + "/" + std::string(kCheckpointMetadataFile)));
+    HF_ASSIGN_OR_RETURN(const PathKind own,
+                        GetPathKind(below / kCheckpointMetadataFile));
     if (own != PathKind::kMissing) continue;  // a checkpoint, and no item
-    HF_ASSIGN_OR_RETURN(
-        const PathKind tree,
-        GetPathKind(below + "/" + std::string(kTreeMetadataFile)));
-    if (tree == PathKind::kFile || IsAggregate(*StoreAt(below))) return true;
+    HF_ASSIGN_OR_RETURN(const PathKind tree,
+                        GetPathKind(below / kTreeMetadataFile));
+    if (tree == PathKind::kFile || IsAggregate(*below.OpenStore())) return true;
   }
   return false;
 }

@@ -18,13 +18,14 @@
 
 #include "holdfast/status.h"
 #include "holdfast/tools/commit.h"
+#include "place/place.h"
 
 namespace holdfast {
 
 // For the same question of another format:
 // All that is below a directory and is no directory, sorted: links and devices,
 // too, would be lost.
-Result<std::vector<std::string>> EntriesBelow(const std::string& path);
+Result<std::vector<std::string>> EntriesBelow(const Place& place);
 // "0.0", "c/0/1".
 bool IsZarrChunkName(std::string_view name);
 // The refusal that names `file`.

@@ -9,12 +9,11 @@
 #include "holdfast/tools/checked_file.h"
 #include "place/directory_ops.h"
 #include "place/file_walk.h"
-#include "place/open_store.h"
 
 namespace holdfast {
 namespace {
 
-uint64_t BytesBelow(const std::string& directory) {
+uint64_t BytesBelow(const Place& directory) {
   uint64_t byte_count = 0;
   // A directory that disappears meanwhile is not counted.
   (void)WalkFiles(directory, [&](const WalkedFile& file) {
@@ -42,27 +41,28 @@ Status ReadCommitTime(StepInfo& step) {
   return Status();
 }
 
-StepInfo DescribeStep(const std::string& root, const std::string& name,
-                      CommitMode mode) {
+StepInfo DescribeStep(const Place& place, CommitMode mode) {
+  const std::string name = place.name();
   StepInfo step;
   step.name = name;
-  step.path = root + "/" + name;
+  step.path = place.path();
   step.step = StepOfName(FinalName(name).value_or(name));
-  step.bytes = BytesBelow(step.path);
+  step.bytes = BytesBelow(place);
   step.metrics = MetricsText(step.path);
   const Status time = ReadCommitTime(step);
   if (IsTemporaryName(name)) {
     step.why_not = "temporary directory: a save is running or was interrupted";
     return step;
   }
-  const Result<Place> place = FindPlace(step.path, {.commit_mode = mode});
-  Status damage = place.ok() ? place->damage : place.status();
+  const Result<FoundCheckpoint> found =
+      FindCheckpoint(place, {.commit_mode = mode});
+  Status damage = found.ok() ? found->damage : found.status();
   if (damage.ok() && time.code() == StatusCode::kDataLoss) damage = time;
   // A committed step stays a step, even when it is damaged.
-  step.committed = damage.ok() || IsDamagedStep(step.path, damage);
+  step.committed = damage.ok() || IsDamagedStep(place, damage);
   (step.committed ? step.damage : step.why_not) = damage.message();
-  if (!place.ok()) return step;
-  for (const ItemPlace& item : place->items) step.items.push_back(item.name);
+  if (!found.ok()) return step;
+  for (const ItemPlace& item : found->items) step.items.push_back(item.name);
   return step;
 }
 
@@ -70,27 +70,27 @@ StepInfo DescribeStep(const std::string& root, const std::string& name,
 
 Result<std::vector<StepInfo>> ListSteps(const std::string& root,
                                         CommitMode mode) {
-  const std::string path = AbsolutePath(root);
-  HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(path));
+  const Place place = Place(root).Absolute();
+  HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(place));
   if (kind == PathKind::kMissing) {
-    return NotFoundError("Checkpoint at " + path + " not found.");
+    return NotFoundError("Checkpoint at " + place.path() + " not found.");
   }
   HF_ASSIGN_OR_RETURN(const std::vector<std::string> names,
-                      ListDirectory(path));
+                      ListDirectory(place));
   std::vector<std::string> step_names;
   for (const std::string& name : names) {
     if (!StepOfName(FinalName(name).value_or(name))) continue;
-    HF_ASSIGN_OR_RETURN(const PathKind child, GetPathKind(path + "/" + name));
+    HF_ASSIGN_OR_RETURN(const PathKind child, GetPathKind(place / name));
     if (child == PathKind::kDirectory) step_names.push_back(name);
   }
   std::vector<StepInfo> steps(step_names.size());
   Executor executor;
   HF_RETURN_IF_ERROR(executor.ParallelFor(steps.size(), [&](size_t i, int) {
-    steps[i] = DescribeStep(path, step_names[i], mode);
+    steps[i] = DescribeStep(place / step_names[i], mode);
     return Status();
   }));
   if (steps.empty()) {
-    return NotFoundError("no steps in " + path +
+    return NotFoundError("no steps in " + place.path() +
                          ": looked for directories named as numbers, with or "
                          "without a prefix and \"_\"");
   }

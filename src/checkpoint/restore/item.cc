@@ -99,7 +99,7 @@ class ItemOpener {
   Status OpenFiles() {
     item_->files_ = item_->place_.store;
     if (item_->files_ == nullptr) {
-      item_->files_ = StoreAt(item_->place_.directory);
+      item_->files_ = item_->place_.directory.OpenStore();
     }
     item_->checked_ = CheckedFiles::Unchecked(item_->files_);
     if (!options_.verify) return Status();
@@ -129,8 +129,8 @@ class ItemOpener {
     if (checked().own_list() || !is_part) return checked().own_list();
     HF_ASSIGN_OR_RETURN(
         std::optional<DigestIndex> list,
-        DigestIndex::ReadBelow(*StoreAt(ParentDirectory(place.directory)),
-                               FileNameOf(place.directory)));
+        DigestIndex::ReadBelow(*place.directory.parent().OpenStore(),
+                               place.directory.name()));
     if (!list) return std::shared_ptr<const DigestIndex>();
     return std::make_shared<const DigestIndex>(*std::move(list));
   }
@@ -194,7 +194,7 @@ class ItemOpener {
       AddArrayLeaf(std::move(leaf), array.name);
     }
     if (!item_->leaves_.empty()) return Status();
-    return NotFoundError("no zarr array in " + item_->place_.directory +
+    return NotFoundError("no zarr array in " + item_->place_.directory.path() +
                          ": looked for keys ending in .zarray or zarr.json");
   }
 

@@ -62,7 +62,7 @@ PendingSaver::PendingSaver(std::unique_ptr<PendingCheckpoint> pending,
                            const PendingSaveOptions& options, GroupCall call)
     : pending_(std::move(pending)),
       final_path_(std::move(final_path)),
-      directory_(PendingDirectory(final_path_, options.commit_mode)),
+      directory_(PendingDirectory(final_path_, options.commit_mode).path()),
       save_id_(std::move(save_id)),
       options_(options),
       init_time_ns_(options.now_ns()),
@@ -105,7 +105,7 @@ Status CheckAnnouncement(const SaveAnnouncement& announced,
                                    ": rank 0 saves to another path (" +
                                    announced.final_path + ")");
   }
-  const std::string directory = PendingDirectory(path, mode);
+  const std::string directory = PendingDirectory(path, mode).path();
   HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(directory));
   if (kind == PathKind::kDirectory) return Status();
   return FailedPreconditionError(
