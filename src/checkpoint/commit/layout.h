@@ -79,7 +79,7 @@ Status DamagedStepError(const std::string& root, int64_t damaged_step,
 // Whether all is there of it; bytes are not looked at.
 bool IsWholeStep(const Place& directory);
 // True when a finished step was committed and has lost something since.
-// `status` is what FindPlace says about it.
+// `status` is what FindCheckpoint says about it.
 bool IsDamagedStep(const Place& directory, const Status& status);
 
 // True when `path` is a directory of steps rather than a checkpoint, and at
