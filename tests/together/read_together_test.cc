@@ -9,6 +9,7 @@
 
 #include "checkpoint/test_trees.h"
 #include "distributed/local_ranks.h"
+#include "holdfast/tools/convert.h"
 #include "tensor/copy.h"
 #include "twins/scratch_directory.h"
 
@@ -21,6 +22,19 @@ struct Stored {
   std::string path = scratch / "checkpoint";
   std::unique_ptr<Checkpoint> checkpoint;
 };
+
+// What was saved, as another program's format keeps it.
+void MakeForeign(Format format, Stored& stored) {
+  ConvertOptions options;
+  options.format = format;
+  options.sync = false;
+  options.check = false;
+  const std::string suffix = format == Format::kNpz ? ".npz" : "";
+  const std::string path = stored.scratch / ("foreign" + suffix);
+  const auto converted = Convert(stored.path, path, options);
+  ASSERT_TRUE(converted.ok()) << converted.status().ToString();
+  stored.path = path;
+}
 
 void SaveRandom(std::mt19937& random, Stored& stored) {
   SaveOptions options;
@@ -40,6 +54,11 @@ void SaveRandom(std::mt19937& random, Stored& stored) {
   }
   const auto saved = Save(stored.path, tree, options);
   ASSERT_TRUE(saved.ok()) << saved.status().ToString();
+  const Format foreign[] = {Format::kSafetensors, Format::kNpz, Format::kDcp,
+                            Format::kMegatronZarr};
+  if (random() % 3 == 0) {
+    ASSERT_NO_FATAL_FAILURE(MakeForeign(foreign[random() % 4], stored));
+  }
   auto opened = Open(stored.path);
   ASSERT_TRUE(opened.ok()) << opened.status().ToString();
   stored.checkpoint = *std::move(opened);
