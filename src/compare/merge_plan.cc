@@ -11,7 +11,8 @@
 namespace holdfast {
 namespace {
 
-// Keys that contain dots are not mistaken for several.
+// A length goes before each key, so that a key with dots is not mistaken for
+// several.
 std::string JoinedKey(const std::vector<std::string>& key, size_t count) {
   std::string text;
   for (size_t i = 0; i < count; ++i) {
@@ -85,6 +86,7 @@ class Planner {
     MergedLeaf& other = merged_[earlier->second];
     const bool are_equal_empties =
         IsEmptyKind(info.kind) && info.kind == other.info.kind;
+    // Two empty dicts hold the same: no reason to refuse.
     if (are_equal_empties || options_.prefer == MergePrefer::kFirst) {
       return Status();
     }

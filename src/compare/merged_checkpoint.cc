@@ -123,8 +123,10 @@ Status MergedCheckpoint::ReadAverages(const std::vector<ReadRequest>& requests,
         const uint64_t bytes = static_cast<uint64_t>(ElementCount(box.shape)) *
                                sizeof(double) *
                                PartsOf(*infos_[request->leaf].dtype);
+        // The sum, the elements of one part, and the buffers of its reader.
         const auto lease = run.budget().Acquire(3 * bytes);
         RunOptions read;
+        // The pieces already keep all threads busy.
         read.thread_count = 1;
         read.in_flight_bytes_max = bytes;
         read.cancel = options.cancel;
@@ -171,6 +173,7 @@ Status MergedCheckpoint::ReadAverage(size_t leaf, const Box& box,
     }
     weight_sum += weights_[from.part];
   }
+  // Divided once at the end, so that the mean is rounded only once.
   for (size_t i = 0; i < number_count; ++i) sums[i] /= weight_sum;
   StoreDoubles(dtype, sums, count, elements.data());
   const Array mean = ViewAsArray(dtype, box.shape, elements.data());

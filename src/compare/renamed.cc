@@ -14,7 +14,8 @@
 namespace holdfast {
 namespace {
 
-// With more pairs of one value than this, names are not compared.
+// With more pairs of one value than this (thousands of zero biases, say), names
+// are not compared: that takes quadratic time.
 constexpr size_t kPairsMax = 1 << 16;
 
 // Kind, dtype and shape in one text.
@@ -57,6 +58,7 @@ std::vector<ScoredPair> PairsOfOneValue(const std::vector<RenameCandidate>& a,
       pairs.push_back({CommonEnds(a[i].name, b[j].name), i, j});
     }
   }
+  // Best matches first: PairRenamed takes pairs greedily.
   std::stable_sort(pairs.begin(), pairs.end(),
                    [](const ScoredPair& x, const ScoredPair& y) {
                      return x.score > y.score;

@@ -13,7 +13,8 @@ namespace holdfast {
 namespace {
 
 constexpr size_t kSlabAlignment = 64;
-// So many small tensors at a time, so that none waits long for its turn.
+// At most this many small tensors in one batch, so that none waits long for its
+// turn.
 constexpr size_t kBatchTensorsMax = 512;
 
 struct CutTensor {
@@ -166,6 +167,7 @@ class SlabReader {
     }
     const uint64_t slab_bytes = side_bytes[0] + side_bytes[1];
     if (slab_bytes == 0) return Status();
+    // The sides are read one after the other, so one reader's memory is enough.
     const uint64_t reader_bytes = std::max(side_bytes[0], side_bytes[1]);
     const ByteBudget::Lease lease =
         Lease(slab_bytes + reader_bytes, buffers_[worker]);
