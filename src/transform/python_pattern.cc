@@ -56,6 +56,8 @@ class Translator {
   // A character that stands for itself.
   void EmitLiteral(char32_t c) {
     const bool is_plain = IsAsciiLetter(c) || IsDecimal(c) || c >= 0x80;
+    // PCRE2 gives a meaning to more characters than Python does; a backslash
+    // before any other character is harmless.
     if (!is_plain) Emit("\\");
     AppendUtf8(result_.text, c);
   }
@@ -133,6 +135,7 @@ class Translator {
     if (item == Item::kNone || item == Item::kPosition) {
       return RegexError("nothing to repeat", start);
     }
+    // PCRE2 would accept "a**" or give it another meaning; Python refuses it.
     if (item == Item::kRepetition) {
       return RegexError("multiple repeat", start);
     }
@@ -248,6 +251,8 @@ class Translator {
     if (IsOctal(pattern_[start + 1]) && IsOctal(Peek()) && IsOctal(Peek(1))) {
       return Octal(start, 2);
     }
+    // Python takes at most two digits: "\123" with three octal digits was a
+    // code point above.
     if (!AtEnd() && IsDecimal(Peek())) ++position_;
     size_t group = 0;
     for (size_t i = start + 1; i < position_; ++i) {
