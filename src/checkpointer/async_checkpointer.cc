@@ -33,6 +33,7 @@ class BackgroundCheckpointer final : public AsyncCheckpointer {
     HF_RETURN_IF_ERROR(BecomeIdle());
     const auto job = std::make_shared<AsyncJob>(handler_, AbsolutePath(path),
                                                 async_options_);
+    // Before staging, so that Cancel from another thread finds the job.
     Remember(job);
     const Status staged =
         CatchBadAlloc([&] { return Stage(*job, args, save_options); });
@@ -61,6 +62,7 @@ class BackgroundCheckpointer final : public AsyncCheckpointer {
     if (is_closed_) return Status();
     const Status status = WaitUntilFinished();
     is_closed_ = true;
+    // A thread that missed its deadline may still use the handler.
     if (!thread_.joinable()) handler_->Close();
     return status;
   }
@@ -75,6 +77,7 @@ class BackgroundCheckpointer final : public AsyncCheckpointer {
   Status CheckForErrors() override {
     const std::shared_ptr<AsyncJob> job = this->job();
     if (job == nullptr) return Status();
+    // Called for its effect: a job that is late becomes failed.
     (void)job->IsWithinDeadline();
     return job->TakeError();
   }

@@ -72,6 +72,7 @@ Status MakeItemDirectory(const std::string& path,
   const Status made = CreateDirectoryNew(path);
   if (made.code() == StatusCode::kAlreadyExists) return Status();
   HF_RETURN_IF_ERROR(made);
+  // The owner keeps all rights until the commit, or the save could not write.
   return mode ? SetPermissions(path, *mode | 0700) : Status();
 }
 
