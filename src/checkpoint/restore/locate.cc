@@ -25,8 +25,10 @@ bool CanCut(const PlannedChunk& chunk, const RestoreTarget& target) {
 constexpr uint64_t kRawPieceBytes = uint64_t{8} << 20;
 
 // Whether the part of the chunk that all wants lie in is read by itself:
-// because that saves something, or because a file of raw elements is read
-// straight to where they go.
+// because that saves something, or because a whole raw chunk is large enough
+// that a file of it is better read straight to where it goes, and a range of
+// one by several threads. Smaller ones stay whole, so that neighbours can be
+// joined.
 bool ReadsPart(const PlannedChunk& chunk, const RestoreTarget& target,
                const Box& wanted) {
   const zarr::ChunkFormat& format = target.array.layout->format;
@@ -35,7 +37,10 @@ bool ReadsPart(const PlannedChunk& chunk, const RestoreTarget& target,
     return format.is_raw ||
            (format.shard != nullptr && format.shard->entry_count() > 1);
   }
-  return format.is_raw && CanCut(chunk, target);
+  const bool is_file = chunk.location.byte_count == kToEnd;
+  return format.is_raw && CanCut(chunk, target) &&
+         BytesOf(wanted, target.array) >
+             (is_file ? kSmallChunkBytes : kRawPieceBytes);
 }
 
 Result<PlannedChunk> LocateChunk(const RestoreTarget& target, uint32_t number,
