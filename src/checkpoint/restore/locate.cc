@@ -38,7 +38,9 @@ bool ReadsPart(const PlannedChunk& chunk, const RestoreTarget& target,
            (format.shard != nullptr && format.shard->entry_count() > 1);
   }
   const bool is_file = chunk.location.byte_count == kToEnd;
-  return format.is_raw && CanCut(chunk, target) &&
+  const bool has_size =
+      is_file || chunk.location.byte_count == target.array.layout->chunk_bytes;
+  return format.is_raw && has_size && CanCut(chunk, target) &&
          BytesOf(wanted, target.array) >
              (is_file ? kSmallChunkBytes : kRawPieceBytes);
 }
