@@ -11,7 +11,6 @@
 #include "checkpointer/primary.h"
 #include "place/directory_ops.h"
 #include "place/open_store.h"
-#include "storage/url_path.h"
 #include "tree/python_repr.h"
 
 namespace holdfast {
@@ -66,14 +65,14 @@ Status CheckItemName(const std::string& name) {
 }
 
 // Every process makes it, so that none has to wait for another.
-Status MakeItemDirectory(const std::string& path,
+Status MakeItemDirectory(const Place& place,
                          const std::optional<uint32_t>& mode) {
-  if (IsUrl(path)) return Status();
-  const Status made = CreateDirectoryNew(path);
+  if (place.is_remote()) return Status();
+  const Status made = CreateDirectoryNew(place);
   if (made.code() == StatusCode::kAlreadyExists) return Status();
   HF_RETURN_IF_ERROR(made);
   // The owner keeps all rights until the commit, or the save could not write.
-  return mode ? SetPermissions(path, *mode | 0700) : Status();
+  return mode ? SetPermissions(place, *mode | 0700) : Status();
 }
 
 // Directories are items, except those that an interrupted save of Orbax left.

@@ -9,7 +9,6 @@
 #include "checkpoint/save/pending_saver.h"
 #include "place/directory_ops.h"
 #include "pytree/settings.h"
-#include "storage/url_path.h"
 
 namespace holdfast {
 namespace {
@@ -30,17 +29,17 @@ std::string ItemHandlersJson(const CheckpointHandler& handler) {
 
 // Ok for a finished checkpoint; else NotFound or FailedPrecondition in Orbax's
 // words.
-Status CheckRestorable(const std::string& path, CommitMode mode) {
-  const Result<bool> is_there = LeadsToAnything(path);
+Status CheckRestorable(const Place& place, CommitMode mode) {
+  const Result<bool> is_there = LeadsToAnything(place);
   if (!is_there.ok() || !*is_there) {
-    if (IsUrl(path)) HF_RETURN_IF_ERROR(is_there.status());
-    return NotFoundError("Checkpoint at " + path + " not found.");
+    if (place.is_remote()) HF_RETURN_IF_ERROR(is_there.status());
+    return NotFoundError("Checkpoint at " + place.path() + " not found.");
   }
-  const Result<bool> is_directory = LeadsToDirectory(path);
-  if (is_directory.ok() && *is_directory && IsFinished(path, mode)) {
+  const Result<bool> is_directory = LeadsToDirectory(place);
+  if (is_directory.ok() && *is_directory && IsFinished(place, mode)) {
     return Status();
   }
-  return IncompleteError(path);
+  return IncompleteError(place);
 }
 
 }  // namespace

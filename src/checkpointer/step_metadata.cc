@@ -55,13 +55,14 @@ Result<StepMetadata> ReadStepMetadataFile(const std::string& directory) {
 }
 
 Result<StepLayout> GetStepLayout(const std::string& directory) {
-  const std::string path = AbsolutePath(directory);
-  const Result<bool> is_there = LeadsToDirectory(path);
+  const Place place = Place(directory).Absolute();
+  const Result<bool> is_there = LeadsToDirectory(place);
   if (!is_there.ok() || !*is_there) {
-    if (IsUrl(path)) HF_RETURN_IF_ERROR(is_there.status());
-    return NotFoundError("Checkpoint at " + path + " not found.");
+    if (place.is_remote()) HF_RETURN_IF_ERROR(is_there.status());
+    return NotFoundError("Checkpoint at " + place.path() + " not found.");
   }
-  HF_ASSIGN_OR_RETURN(const StepMetadata metadata, ReadStepMetadataFile(path));
+  HF_ASSIGN_OR_RETURN(const StepMetadata metadata,
+                      ReadStepMetadataFile(place.path()));
   if (std::holds_alternative<std::string>(metadata.item_handlers)) {
     return StepLayout::kFlat;
   }
@@ -72,11 +73,11 @@ Result<StepLayout> GetStepLayout(const std::string& directory) {
     return types->contains(default_item) ? StepLayout::kDefaultItem
                                          : StepLayout::kComposite;
   }
-  const Result<bool> has_default = LeadsToDirectory(path + "/" + default_item);
+  const Result<bool> has_default = LeadsToDirectory(place / default_item);
   if (has_default.ok() && *has_default) {
     return StepLayout::kDefaultItem;
   }
-  HF_ASSIGN_OR_RETURN(const ItemPlace self, ClassifyItem(path));
+  HF_ASSIGN_OR_RETURN(const ItemPlace self, ClassifyItem(place));
   return self.kind == ItemKind::kUnknown ? StepLayout::kComposite
                                          : StepLayout::kFlat;
 }

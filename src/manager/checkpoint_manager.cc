@@ -98,7 +98,7 @@ Status Manager::OpenRoot(const std::string& metadata) {
     }
     HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(directory_));
     // In an object store a directory is made by its first file.
-    const bool will_be_there = IsUrl(directory_) && options_.create;
+    const bool will_be_there = Place(directory_).is_remote() && options_.create;
     if (kind == PathKind::kMissing && !will_be_there) return Status();
     if (options_.cleanup_tmp_directories && kind != PathKind::kMissing) {
       HF_ASSIGN_OR_RETURN(
@@ -174,13 +174,14 @@ Status Manager::Load(bool with_metadata) {
     HF_RETURN_IF_ERROR(
         DescribeSteps(directory_, format_->committed_by(), 0, steps));
   }
+  const bool is_marked = !Place(directory_).can_rename();
   list_.steps.clear();
   for (const ScannedStep& step : steps) {
     if (!step.committed) continue;
     // A name alone makes no step: it would count as one that is kept, and be
     // removed as one that is not. In an object store the marker has decided
     // already.
-    if (!IsUrl(directory_)) {
+    if (!is_marked) {
       HF_ASSIGN_OR_RETURN(const bool is_checkpoint,
                           HoldsCheckpoint(directory_ + "/" + step.name));
       if (!is_checkpoint) continue;

@@ -62,8 +62,9 @@ void StepDisposal::RemoveLeftovers() {
   if (!trash.ok()) return;  // a root that cannot be read has said so elsewhere
   for (const TrashedStep& step : *trash) {
     // In the trash of an object store a step may just be on its way in.
-    const bool must_go = IsUrl(step.path) ? IsMarkedForDeletion(step.path)
-                                          : step.is_being_removed;
+    const bool must_go = Place(step.path).can_rename()
+                             ? step.is_being_removed
+                             : IsMarkedForDeletion(step.path);
     if (must_go) remover_.Remove(step.path);
   }
   for (const std::string& path : UncommittedLeases(options_.root)) {
@@ -98,7 +99,8 @@ Status StepDisposal::Move(const std::vector<std::string>& names) {
     }
     return Status();
   }
-  if (options_.todelete_subdir && !IsUrl(options_.root)) {
+  const bool can_rename = Place(options_.root).can_rename();
+  if (options_.todelete_subdir && can_rename) {
     for (const std::string& name : names) {
       HF_RETURN_IF_ERROR(MoveAside(name));
     }
@@ -107,7 +109,7 @@ Status StepDisposal::Move(const std::vector<std::string>& names) {
   HF_ASSIGN_OR_RETURN(const std::vector<std::string> paths,
                       TrashSteps(options_.root, names, TrashUse::kRemove));
   for (const std::string& path : paths) remover_.Remove(path);
-  if (IsUrl(options_.root)) {
+  if (!can_rename) {
     const std::lock_guard lock(mutex_);
     going_.insert(names.begin(), names.end());
   }

@@ -103,14 +103,14 @@ Result<std::vector<RootEntry>> EntriesOf(const std::string& root) {
 }
 
 // A file in the root itself.
-Status AddLooseFile(const std::string& root, RootEntry& entry) {
-  if (IsUrl(root)) {
-    const Result<ObjectInfo> object = StoreAt(root)->Stat(entry.name);
+Status AddLooseFile(const Place& root, RootEntry& entry) {
+  if (root.is_remote()) {
+    const Result<ObjectInfo> object = root.OpenStore()->Stat(entry.name);
     if (object.ok()) entry.files.push_back({entry.name, object->byte_count});
     return Status();
   }
   struct stat info;
-  if (::lstat((root + "/" + entry.name).c_str(), &info) != 0) return Status();
+  if (::lstat((root / entry.name).path().c_str(), &info) != 0) return Status();
   entry.files.push_back({entry.name, static_cast<uint64_t>(info.st_size),
                          info.st_dev, info.st_ino, info.st_nlink});
   return Status();

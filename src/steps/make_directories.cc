@@ -9,7 +9,6 @@
 #include "place/directory_ops.h"
 #include "storage/errno_status.h"
 #include "storage/path_parts.h"
-#include "storage/url_path.h"
 
 namespace holdfast {
 namespace {
@@ -22,7 +21,7 @@ bool IsDirectoryOrLinkToOne(const std::string& path) {
 }  // namespace
 
 Status MakeDirectories(const std::string& path, std::optional<uint32_t> mode) {
-  if (IsUrl(path)) return Status();
+  if (Place(path).is_remote()) return Status();
   std::vector<std::string> missing;
   std::string next = WithoutTrailingSlashes(path);
   while (!IsDirectoryOrLinkToOne(next) && ParentPath(next) != next) {

@@ -13,7 +13,6 @@
 #include "place/directory_ops.h"
 #include "steps/make_directories.h"
 #include "storage/errno_status.h"
-#include "storage/url_path.h"
 
 namespace holdfast {
 namespace {
@@ -67,7 +66,7 @@ Status LinkInto(const std::string& source, const std::string& target) {
 Result<std::unique_ptr<Snapshot>> Snapshot::Make(const std::string& source,
                                                  const std::string& directory,
                                                  const std::string& name) {
-  if (IsUrl(source) || IsUrl(directory)) {
+  if (Place(source).is_remote() || Place(directory).is_remote()) {
     return InvalidArgumentError(
         "snapshot of " + source +
         ": only checkpoints on a file system can be linked");

@@ -162,10 +162,11 @@ Result<std::vector<std::string>> TrashRemoteSteps(
 // Marks the steps first, so that no half-removed step can be brought back.
 Result<std::vector<std::string>> MarkForRemoval(
     const std::string& root, const std::vector<TrashedStep>& steps) {
+  const Place at(root);
   std::vector<std::string> marked;
   bool has_renamed = false;
   for (const TrashedStep& step : steps) {
-    if (IsUrl(root)) {
+    if (!at.can_rename()) {
       HF_RETURN_IF_ERROR(MarkForDeletion(step.path));
       marked.push_back(step.path);
       continue;
@@ -251,7 +252,7 @@ Result<std::vector<std::string>> TrashSteps(
   for (const std::string& name : names) {
     HF_RETURN_IF_ERROR(CheckPlainName(name));
   }
-  if (IsUrl(base)) return TrashRemoteSteps(base, names, use);
+  if (!Place(base).can_rename()) return TrashRemoteSteps(base, names, use);
   std::vector<std::string> paths;
   // No trash is made when all steps are gone already.
   HF_ASSIGN_OR_RETURN(const bool is_any_there, IsAnyThere(base, names));
