@@ -15,6 +15,7 @@
 #include "holdfast/pending_save.h"
 #include "holdfast/process_group.h"
 #include "holdfast/read_together.h"
+#include "holdfast/shape.h"
 #include "holdfast/shard_plan.h"
 #include "holdfast/sharding.h"
 #include "holdfast/status.h"

@@ -17,11 +17,11 @@
 
 #include "holdfast/dtype.h"
 #include "holdfast/export.h"
+#include "holdfast/shape.h"
 #include "holdfast/status.h"
 
 namespace holdfast HOLDFAST_EXPORT {
 
-using Shape = std::vector<int64_t>;
 inline constexpr int kRankMax = 32;
 
 // Product of the extents; nullopt-free: saturates at INT64_MAX on overflow.
