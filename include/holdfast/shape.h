@@ -100,18 +100,20 @@ class Shape {
   }
   void pop_back() { --size_; }
   int64_t* insert(const int64_t* at, int64_t value) {
-    return insert(at, &value, &value + 1);
+    return insert(at, size_t{1}, value);
+  }
+  int64_t* insert(const int64_t* at, size_t count, int64_t value) {
+    int64_t* const gap = MakeGap(at, count);
+    std::fill(gap, gap + count, value);
+    return gap;
   }
   // REQUIRES: numbers of another container.
   template <std::forward_iterator It>
   int64_t* insert(const int64_t* at, It first, It last) {
-    const ptrdiff_t index = at - begin();
-    const ptrdiff_t count = std::distance(first, last);
-    reserve(size_ + static_cast<size_t>(count));
-    std::copy_backward(begin() + index, end(), end() + count);
-    std::copy(first, last, begin() + index);
-    size_ += static_cast<uint32_t>(count);
-    return begin() + index;
+    int64_t* const gap =
+        MakeGap(at, static_cast<size_t>(std::distance(first, last)));
+    std::copy(first, last, gap);
+    return gap;
   }
   int64_t* erase(const int64_t* at) { return erase(at, at + 1); }
   int64_t* erase(const int64_t* first, const int64_t* last) {
@@ -143,6 +145,14 @@ class Shape {
     } else {
       heap_ = other.heap_;
     }
+  }
+  // Moves what is from `at` on `count` places up; where it was.
+  int64_t* MakeGap(const int64_t* at, size_t count) {
+    const ptrdiff_t index = at - begin();
+    reserve(size_ + count);
+    std::copy_backward(begin() + index, end(), end() + count);
+    size_ += static_cast<uint32_t>(count);
+    return begin() + index;
   }
   // Makes room for `rank` numbers, which are more than there is room for.
   void Grow(size_t rank);

@@ -118,7 +118,8 @@ std::map<std::string, SaveArgs> SaveArgsOf(nb::handle save_args) {
     if (!entry[1].is_none()) {
       args.chunk_byte_size = nb::cast<int64_t>(entry[1]);
     }
-    args.shard_axes = ShapeOf(nb::object(entry[2]), "shard_axes");
+    args.shard_axes =
+        std::vector<int64_t>(ShapeOf(nb::object(entry[2]), "shard_axes"));
     if (entry.size() == 5) {
       args.write_chunk_shape =
           OptionalShapeOf(nb::object(entry[3]), "write_chunk_shape");

@@ -82,7 +82,8 @@ megatron::ReplicaId ReplicaIdOf(nb::handle id) {
   if (PyLong_Check(id.ptr())) {
     return megatron::ReplicaId::Int(nb::cast<int64_t>(id));
   }
-  return megatron::ReplicaId::Tuple(ShapeOf(id, "replica_id"));
+  return megatron::ReplicaId::Tuple(
+      std::vector<int64_t>(ShapeOf(id, "replica_id")));
 }
 
 DType MegatronDType(const std::string& name) {

@@ -145,7 +145,7 @@ nb::tuple BindingArrayWriteSpec(
   options.dtype = DTypeNamed(dtype);
   options.target_dtype = OptionalDType(target_dtype);
   options.chunk_byte_size = chunk_byte_size;
-  options.shard_axes = ShapeOf(shard_axes, "shard_axes");
+  options.shard_axes = std::vector<int64_t>(ShapeOf(shard_axes, "shard_axes"));
   options.use_compression = use_compression;
   options.use_zarr3 = use_zarr3;
   options.use_ocdbt = use_ocdbt;

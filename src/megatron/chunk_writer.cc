@@ -118,10 +118,8 @@ void AppendParts(const ZarrArray::State& array, const Box& box,
 // A view with the prepended axes, of extent 1, in front.
 ConstArrayView WithPrepended(const ConstArrayView& view, size_t count) {
   ConstArrayView result = view;
-  for (size_t i = 0; i < count; ++i) {
-    result.shape.insert(result.shape.begin(), 1);
-    result.strides.insert(result.strides.begin(), 0);
-  }
+  result.shape.insert(result.shape.begin(), count, 1);
+  result.strides.insert(result.strides.begin(), count, 0);
   return result;
 }
 

@@ -82,9 +82,9 @@ void AddPart(const ZarrArray::State& array, const ShardedTensor& tensor,
              std::vector<StoredPart>& parts) {
   const std::optional<Box> box = StoredBox(array, tensor, local);
   if (!box) return;
-  for (int i = 0; i < tensor.prepend_axis_num; ++i) {
-    target.strides.insert(target.strides.begin(), 0);
-  }
+  const auto prepended = static_cast<size_t>(tensor.prepend_axis_num);
+  target.shape.insert(target.shape.begin(), prepended, 1);
+  target.strides.insert(target.strides.begin(), prepended, 0);
   target.shape = box->shape;
   parts.push_back({*box, std::move(target)});
 }

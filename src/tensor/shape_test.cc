@@ -66,7 +66,7 @@ void Change(std::mt19937& random, Shape& shape, std::vector<int64_t>& vector) {
   const auto value = static_cast<int64_t>(random() % 1000);
   const std::vector<int64_t> others(random() % 4, value);
   const ptrdiff_t at = below(vector.size() + 1);
-  switch (vector.empty() ? below(5) : below(8)) {
+  switch (vector.empty() ? below(6) : below(9)) {
     case 0:
       shape.push_back(value);
       vector.push_back(value);
@@ -80,18 +80,22 @@ void Change(std::mt19937& random, Shape& shape, std::vector<int64_t>& vector) {
       vector.insert(vector.begin() + at, others.begin(), others.end());
       return;
     case 3:
+      shape.insert(shape.begin() + at, others.size(), value);
+      vector.insert(vector.begin() + at, others.size(), value);
+      return;
+    case 4:
       shape.resize(static_cast<size_t>(value % 7), value);
       vector.resize(static_cast<size_t>(value % 7), value);
       return;
-    case 4:
+    case 5:
       shape.assign(others.begin(), others.end());
       vector.assign(others.begin(), others.end());
       return;
-    case 5:
+    case 6:
       shape.pop_back();
       vector.pop_back();
       return;
-    case 6:
+    case 7:
       shape.erase(shape.begin() + at % std::ssize(vector));
       vector.erase(vector.begin() + at % std::ssize(vector));
       return;
