@@ -37,7 +37,7 @@ std::string ArrayPayload(const Shape& shape, std::string_view dtype,
                          std::string_view bytes) {
   return Packed([&](Packer& packer) {
     packer.pack_array(3);
-    packer.pack(shape);
+    packer.pack(std::vector<int64_t>(shape));
     PackText(packer, dtype);
     packer.pack_bin(bytes.size());
     packer.pack_bin_body(bytes.data(), bytes.size());
