@@ -6,6 +6,7 @@
 
 #include "checkpoint/test_trees.h"
 #include "holdfast/tools/convert.h"
+#include "tensor/box.h"
 #include "tensor/copy.h"
 #include "twins/scratch_directory.h"
 
