@@ -125,7 +125,7 @@ std::string ChunkedFile(const std::map<std::string, int64_t>& shape,
     PackText(packer, "__msgpack_chunked_array__");
     packer.pack(true);
     PackText(packer, "shape");
-    packer.pack(std::vector<int64_t>(shape));
+    packer.pack(shape);
     PackText(packer, "chunks");
     packer.pack_map(keys.size());
     for (const std::string& key : keys) {
