@@ -31,7 +31,7 @@ def read_headers(root):
     folder = root / "include" / "holdfast"
     spellings = json.loads(
         (root / "tools" / "name_spellings.json").read_text("utf-8"))
-    texts = {path.name: path.read_text("utf-8")
+    texts = {path.relative_to(folder).as_posix(): path.read_text("utf-8")
              for path in sorted(folder.rglob("*.h"))}
     return Headers(texts, spellings)
 
