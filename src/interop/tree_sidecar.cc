@@ -45,7 +45,7 @@ void PutText(std::string_view name, const std::string& text, Json& out) {
 }
 
 Json JsonOf(const SidecarLeaf& leaf, ShardingTable& shardings) {
-  Json out;
+  Json out = Json::object();
   out["key"] = leaf.key;
   for (const bool is_sequence : leaf.key_is_sequence) {
     if (is_sequence) out["is_sequence"] = leaf.key_is_sequence;
@@ -308,7 +308,7 @@ std::string SidecarText(const TreeSidecar& sidecar) {
   for (const SidecarLeaf& leaf : sidecar.leaves) {
     leaves.push_back(JsonOf(leaf, shardings));
   }
-  Json out;
+  Json out = Json::object();
   out["version"] = kVersion;
   if (sidecar.is_partial) out["partial"] = true;
   if (!sidecar.items.empty()) out["items"] = sidecar.items;

@@ -94,7 +94,7 @@ TreeListing PartOf(const TreeListing& whole, const std::string& directory) {
 // Names what a copy was made from: a later run with an equal text may continue
 // it.
 std::string JournalText(const std::string& source, uint64_t hash) {
-  nlohmann::ordered_json json;
+  nlohmann::ordered_json json = nlohmann::ordered_json::object();
   json["holdfast_copy"] = 1;
   json["source"] = source;
   json["files_hash"] = std::to_string(hash);

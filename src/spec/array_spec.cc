@@ -19,7 +19,7 @@ constexpr int kZarr2ZstdLevel = 1;
 constexpr int kZarr3ZstdLevel = 3;
 
 OrderedJson BytesCodec() {
-  OrderedJson codec;
+  OrderedJson codec = OrderedJson::object();
   codec["name"] = "bytes";
   codec["configuration"]["endian"] = "little";
   return codec;
@@ -31,40 +31,40 @@ OrderedJson ShardingCodec(const Shape& chunk_shape, const OrderedJson& zstd) {
   if (!zstd.is_null()) codecs.push_back(zstd);
   OrderedJson crc32c;
   crc32c["name"] = "crc32c";
-  OrderedJson configuration;
+  OrderedJson configuration = OrderedJson::object();
   configuration["chunk_shape"] = spec::ToJson(chunk_shape);
   configuration["codecs"] = std::move(codecs);
   configuration["index_codecs"] = OrderedJson::array({BytesCodec(), crc32c});
   configuration["index_location"] = "end";
-  OrderedJson codec;
+  OrderedJson codec = OrderedJson::object();
   codec["name"] = "sharding_indexed";
   codec["configuration"] = std::move(configuration);
   return codec;
 }
 
 OrderedJson RegularGrid(const Shape& chunk_shape) {
-  OrderedJson grid;
+  OrderedJson grid = OrderedJson::object();
   grid["name"] = "regular";
   grid["configuration"]["chunk_shape"] = spec::ToJson(chunk_shape);
   return grid;
 }
 
 OrderedJson Zarr3Zstd() {
-  OrderedJson zstd;
+  OrderedJson zstd = OrderedJson::object();
   zstd["name"] = "zstd";
   zstd["configuration"]["level"] = kZarr3ZstdLevel;
   return zstd;
 }
 
 OrderedJson Zarr2Zstd() {
-  OrderedJson zstd;
+  OrderedJson zstd = OrderedJson::object();
   zstd["id"] = "zstd";
   zstd["level"] = kZarr2ZstdLevel;
   return zstd;
 }
 
 OrderedJson ZarrMetadata(const ZarrShardAndChunkMetadataOptions& options) {
-  OrderedJson metadata;
+  OrderedJson metadata = OrderedJson::object();
   metadata["shape"] = spec::ToJson(options.global_shape);
   if (!options.use_zarr3) {
     metadata["chunks"] = spec::ToJson(options.chunk_shape);
@@ -95,7 +95,7 @@ OrderedJson OlderMetadata(bool use_zarr3, const ChunkShapes& shapes) {
 }
 
 OrderedJson Cast(OrderedJson base, DType dtype) {
-  OrderedJson cast;
+  OrderedJson cast = OrderedJson::object();
   cast["base"] = std::move(base);
   cast["driver"] = "cast";
   cast["dtype"] = spec::ToJson(dtype);
@@ -208,7 +208,7 @@ Result<ArrayReadSpec> ArrayReadSpec::Make(
   KvstoreTspecOptions kvstore;
   kvstore.name = relative_array_filename;
   kvstore.use_ocdbt = options.use_ocdbt;
-  OrderedJson tspec;
+  OrderedJson tspec = OrderedJson::object();
   tspec["driver"] = TspecDriver(options.use_zarr3);
   HF_ASSIGN_OR_RETURN(tspec["kvstore"], spec::KvstoreTspec(directory, kvstore));
   tspec["recheck_cached_data"] = false;
@@ -227,7 +227,7 @@ Result<ArrayWriteSpec> ArrayWriteSpec::Make(
     const std::string& directory, const std::string& relative_array_filename,
     const ArrayWriteSpecOptions& options) {
   const DType stored = options.target_dtype.value_or(options.dtype);
-  OrderedJson tspec;
+  OrderedJson tspec = OrderedJson::object();
   tspec["driver"] = TspecDriver(options.use_zarr3);
   HF_ASSIGN_OR_RETURN(
       tspec["kvstore"],

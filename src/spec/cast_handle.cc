@@ -24,7 +24,7 @@ class CastHandle final : public SpecHandle {
   }
 
   std::string spec_json() const override {
-    OrderedJson json;
+    OrderedJson json = OrderedJson::object();
     json["base"] = OrderedJson::parse(base_->spec_json());
     json["driver"] = driver_;
     json["dtype"] = ToJson(dtype_);

@@ -127,7 +127,7 @@ Result<std::string> GetShardingTensorstoreSpec(const std::string& directory,
   KvstoreTspecOptions options;
   options.name = "_sharding";
   options.use_ocdbt = false;
-  OrderedJson tspec;
+  OrderedJson tspec = OrderedJson::object();
   tspec["driver"] = "json";
   HF_ASSIGN_OR_RETURN(tspec["kvstore"], spec::KvstoreTspec(directory, options));
   tspec["json_pointer"] = "/" + UrlSafeBase64(param_name);

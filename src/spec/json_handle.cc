@@ -132,7 +132,7 @@ class JsonHandle final : public SpecHandle {
   const Shape& write_chunk_shape() const override { return scalar_; }
 
   std::string spec_json() const override {
-    OrderedJson json;
+    OrderedJson json = OrderedJson::object();
     json["driver"] = driver_;
     json["dtype"] = "json";
     json["json_pointer"] = spec_.pointer;

@@ -59,7 +59,7 @@ Result<OrderedJson> BucketKvstore(const std::string& url) {
   }
   const char* const backend =
       is_gcs ? std::getenv("TENSORSTORE_GCS_BACKEND") : "s3";
-  OrderedJson kvstore;
+  OrderedJson kvstore = OrderedJson::object();
   kvstore["driver"] = backend == nullptr ? "gcs" : backend;
   kvstore["bucket"] = bucket;
   kvstore["path"] =
@@ -111,12 +111,12 @@ Status RouteToTemporary(const KvstoreTspecOptions& options, OcdbtParts& parts) {
   if (is_mode(OcdbtWriteMode::kWrite)) parts.node_prefix = node_prefix;
   std::string path = parts.base["path"].get<std::string>();
   if (!path.empty() && !path.ends_with('/')) parts.base["path"] = path + "/";
-  OrderedJson lower;
+  OrderedJson lower = OrderedJson::object();
   lower["base"] = parts.base;
-  OrderedJson upper;
+  OrderedJson upper = OrderedJson::object();
   upper["prefix"] = node_prefix;
   upper["base"] = temporary;
-  OrderedJson stack;
+  OrderedJson stack = OrderedJson::object();
   stack["driver"] = "kvstack";
   stack["layers"] = OrderedJson::array({lower, upper});
   parts.base = std::move(stack);
@@ -169,7 +169,7 @@ Result<OrderedJson> OcdbtKvstore(std::string directory,
   HF_ASSIGN_OR_RETURN(const std::string process, ProcessDirectory(options));
   if (!process.empty()) directory = JoinPaths(directory, process);
   HF_ASSIGN_OR_RETURN(const OcdbtParts parts, MakeParts(directory, options));
-  OrderedJson kvstore;
+  OrderedJson kvstore = OrderedJson::object();
   kvstore["driver"] = "ocdbt";
   kvstore["base"] = parts.base;
   if (!parts.manifest.is_null()) kvstore["manifest"] = parts.manifest;
@@ -289,7 +289,7 @@ Status AddWriteOptions(std::optional<int64_t> target_data_file_size,
         std::to_string(byte_count));
   }
   kvstore_tspec["target_data_file_size"] = byte_count;
-  OrderedJson config;
+  OrderedJson config = OrderedJson::object();
   config["max_inline_value_bytes"] = 1024;
   config["max_decoded_node_bytes"] = 100000000;
   config["manifest_kind"] = "single";
@@ -308,7 +308,7 @@ Result<OrderedJson> KvstoreTspec(const std::string& directory,
     if (IsBucketPath(path)) return BucketKvstore(path);
     return InvalidArgumentError("Unsupported scheme for GCS: " + path);
   }
-  OrderedJson kvstore;
+  OrderedJson kvstore = OrderedJson::object();
   kvstore["driver"] = kDefaultDriver;
   kvstore["path"] = path;
   return kvstore;

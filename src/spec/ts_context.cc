@@ -37,7 +37,7 @@ void AddProcessCounters(OrderedJson& metrics) {
   while (file >> key >> value) {
     for (const auto& [counter, name] : names) {
       if (key != counter) continue;
-      OrderedJson metric;
+      OrderedJson metric = OrderedJson::object();
       metric["name"] = name;
       metric["values"][0]["value"] = value;
       metrics.push_back(std::move(metric));
@@ -60,7 +60,7 @@ Result<TsContext> GetTsContext(const TsContextOptions& options) {
 }
 
 std::string TsContext::json() const {
-  OrderedJson context;
+  OrderedJson context = OrderedJson::object();
   context["file_io_concurrency"]["limit"] = file_io_concurrency_limit;
   if (use_ocdbt) {
     context["cache_pool#ocdbt"]["total_bytes_limit"] = cache_pool_bytes;
@@ -89,12 +89,12 @@ std::string PrintTsDebugData(const std::optional<std::string>& key,
                              const std::vector<ParamInfo>& infos) {
   OrderedJson metrics = OrderedJson::array();
   AddProcessCounters(metrics);
-  OrderedJson with_key;
+  OrderedJson with_key = OrderedJson::object();
   with_key["key"] = key ? OrderedJson(*key) : OrderedJson();
   metrics.push_back(std::move(with_key));
   OrderedJson names = OrderedJson::array();
   for (const ParamInfo& info : infos) names.push_back(info.name);
-  OrderedJson with_infos;
+  OrderedJson with_infos = OrderedJson::object();
   with_infos["infos"] = std::move(names);
   metrics.push_back(std::move(with_infos));
   return spec::Dump(metrics);

@@ -47,7 +47,7 @@ class ZarrHandle final : public SpecHandle, private ArrayHome {
   }
 
   std::string spec_json() const override {
-    OrderedJson json;
+    OrderedJson json = OrderedJson::object();
     json["driver"] = driver_;
     json["dtype"] = ToJson(dtype());
     json["kvstore"] = kvstore_json_;

@@ -167,7 +167,7 @@ Status CheckText(const Place& directory, const std::string& text) {
 }  // namespace
 
 std::string SerializeLease(const LeaseRecord& lease) {
-  nlohmann::ordered_json json;
+  nlohmann::ordered_json json = nlohmann::ordered_json::object();
   json["save_id"] = lease.save_id;
   json["host"] = lease.host;
   json["pid"] = lease.pid;

@@ -186,7 +186,7 @@ ItemType ItemTypeFromTypestr(std::string_view typestr) {
 }
 
 std::string SerializeCheckpointMetadata(const CheckpointMetadata& metadata) {
-  ordered_json document;
+  ordered_json document = ordered_json::object();
   document["item_handlers"] = HandlersJson(metadata.item_handlers);
   document["metrics"] = metadata.metrics;
   document["performance_metrics"] = FloatsOnly(metadata.performance_metrics);
@@ -205,7 +205,7 @@ Result<CheckpointMetadata> ParseCheckpointMetadata(std::string_view text) {
 }
 
 std::string SerializeRootMetadata(const RootMetadata& metadata) {
-  ordered_json document;
+  ordered_json document = ordered_json::object();
   document["internal_metadata"] = metadata.internal_metadata;
   document["custom_metadata"] = metadata.custom_metadata;
   return PythonJsonText(document);

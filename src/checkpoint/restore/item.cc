@@ -92,6 +92,7 @@ class ItemOpener {
     } else {
       HF_RETURN_IF_ERROR(OpenBareArrays());
     }
+    HF_RETURN_IF_ERROR(exhausted_);
     return std::move(item_);
   }
 
@@ -450,6 +451,11 @@ class ItemOpener {
   }
 
   void Add(StoredLeaf leaf) {
+    // No memory is no property of the leaf: the open fails, for the next may
+    // succeed.
+    if (leaf.problem.code() == StatusCode::kResourceExhausted) {
+      exhausted_ = leaf.problem;
+    }
     leaf.info.name = ParamName(leaf.path);
     item_->leaves_.push_back(std::move(leaf));
   }
@@ -558,6 +564,7 @@ class ItemOpener {
   std::optional<Status> shardings_status_;
   std::unordered_map<std::string, std::string> prng_impls_;
   Status prng_impls_status_;
+  Status exhausted_;  // what left a leaf without its description
 };
 
 Store& Item::array_store() const {
