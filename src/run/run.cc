@@ -21,8 +21,10 @@ int ThreadCount(const RunOptions& options, int requests_in_flight) {
 }  // namespace
 
 uint64_t PhysicalMemoryBytes() {
-  return static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) *
-         sysconf(_SC_PAGE_SIZE);
+  // Asked once a leaf, and the same as long as the process lives.
+  static const uint64_t byte_count =
+      static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE);
+  return byte_count;
 }
 
 Status MemoryNeed::Add(uint64_t byte_count) {

@@ -137,13 +137,19 @@ Status HostRead::Plan() {
     HF_RETURN_IF_ERROR(AddPieces(first, last));
     first = last;
   }
+  for (ReadUnit& unit : units_) {
+    std::sort(unit.slots.begin(), unit.slots.end());
+    unit.slots.erase(std::unique(unit.slots.begin(), unit.slots.end()),
+                     unit.slots.end());
+  }
   readers_ = DivideUnits(units_, slots_, rank_count_);
   memory_ = PlanMemory(slots_, units_, readers_, rank_count_, PageBytes());
   MakeHash();
   return Status();
 }
 
-// Of the slots [first, last), which want parts of one leaf.
+// The slots [first, last) want parts of one leaf; each chunk that they touch
+// becomes a piece.
 Status HostRead::AddPieces(size_t first_slot, size_t last_slot) {
   const LeafInfo& leaf = checkpoint_.leaves()[slots_[first_slot].wanted.leaf];
   const ChunkGrid grid = GridOf(leaf);
@@ -187,17 +193,15 @@ Status HostRead::AddPieces(size_t first_slot, size_t last_slot) {
   return Status();
 }
 
-// To the last unit, where that stays small and is for the same ranks' sake.
+// The piece joins the last unit while that stays small. The slots of a unit are
+// sorted once, when all units are made.
 void HostRead::AddPiece(Piece piece, uint64_t byte_count) {
   const bool joins = !units_.empty() &&
                      units_.back().byte_count + byte_count <= kJoinedBytesMax;
   ReadUnit& unit = joins ? units_.back() : units_.emplace_back();
   piece.unit = units_.size() - 1;
   unit.byte_count += byte_count;
-  std::vector<uint32_t> slots;
-  std::set_union(unit.slots.begin(), unit.slots.end(), piece.slots.begin(),
-                 piece.slots.end(), std::back_inserter(slots));
-  unit.slots = std::move(slots);
+  unit.slots.insert(unit.slots.end(), piece.slots.begin(), piece.slots.end());
   pieces_.push_back(std::move(piece));
 }
 
