@@ -85,11 +85,10 @@ std::vector<Box> ChunkGrid::ChunkBoxes() const {
 
 int64_t CountChunks(const ChunkGrid& grid, const Box& box) {
   if (IsEmpty(box)) return 0;
+  const ChunkRange range = TouchedChunks(grid, box);
   Shape counts(box.shape.size());
   for (size_t d = 0; d < counts.size(); ++d) {
-    const int64_t extent = grid.chunk_shape[d];
-    const int64_t last = (box.origin[d] + box.shape[d] - 1) / extent;
-    counts[d] = last - box.origin[d] / extent + 1;
+    counts[d] = range.last[d] - range.first[d] + 1;
   }
   return ElementCount(counts);
 }

@@ -6,9 +6,8 @@
 #include "base/coding.h"
 #include "base/status_macros.h"
 #include "checkpoint/commit/layout.h"
+#include "checkpoint/restore/locate.h"
 #include "codec/xxh64.h"
-#include "tensor/box_index.h"
-#include "tensor/grid.h"
 
 namespace holdfast {
 namespace {
@@ -16,9 +15,6 @@ namespace {
 // Small chunks that follow each other are read by one rank up to this size, so
 // that it can join them to one read.
 constexpr uint64_t kJoinedBytesMax = uint64_t{1} << 20;
-// As in one process (kChunkCountMax of checkpoint/restore/locate.h).
-constexpr size_t kPieceCountMax = size_t{1} << 22;
-
 ArrayView ViewAt(const WantedBox& wanted, char* data) {
   return {wanted.dtype, data, wanted.box.shape,
           ContiguousStrides(wanted.box.shape, DTypeBytes(wanted.dtype))};
@@ -153,30 +149,19 @@ Status HostRead::Plan() {
 Status HostRead::AddPieces(size_t first_slot, size_t last_slot) {
   const LeafInfo& leaf = checkpoint_.leaves()[slots_[first_slot].wanted.leaf];
   const ChunkGrid grid = GridOf(leaf);
-  const Shape counts = grid.ChunkCounts();
   std::vector<Box> boxes;
   std::vector<uint32_t> box_slots;
-  std::vector<int64_t> numbers;  // of the chunks that are wanted
   for (size_t i = first_slot; i < last_slot; ++i) {
     if (slots_[i].travel == Slot::Travel::kReceived) continue;
-    const Box& box = boxes.emplace_back(slots_[i].wanted.box);
+    boxes.push_back(slots_[i].wanted.box);
     box_slots.push_back(static_cast<uint32_t>(i));
-    HF_RETURN_IF_ERROR(ForEachChunk(grid, box, [&](const Shape& index) {
-      int64_t number = 0;
-      for (size_t d = 0; d < index.size(); ++d) {
-        number = number * counts[d] + index[d];
-      }
-      numbers.push_back(number);
-      if (numbers.size() <= kPieceCountMax) return Status();
-      return ResourceExhaustedError("leaf " + leaf.name +
-                                    ": too many chunks to read at once; read "
-                                    "it in slices");
-    }));
   }
-  std::sort(numbers.begin(), numbers.end());
-  numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
+  if (boxes.empty()) return Status();
   const size_t element_bytes = DTypeBytes(leaf.dtype.value_or(DType::kUint8));
   const BoxIndex index(std::move(boxes));
+  HF_ASSIGN_OR_RETURN(
+      const std::vector<int64_t> numbers,
+      WantedChunks(leaf.name, grid, index, CancelToken(options_.cancel)));
   for (const int64_t number : numbers) {
     Piece piece{grid.ChunkBox(grid.ChunkIndex(number)), 0, {}};
     uint64_t wanted_count = 0;

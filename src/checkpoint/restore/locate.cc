@@ -183,48 +183,22 @@ class Locator {
   Status Locate() {
     if (group_.boxes != nullptr) return LocateShared();
     const Box box = BoxOfTarget(target_);
-    HF_RETURN_IF_ERROR(CheckCount(CountChunks(grid_, box)));
+    HF_RETURN_IF_ERROR(
+        CheckChunkCount(target_.array.name, CountChunks(grid_, box)));
     return ForEachChunk(grid_, box,
                         [&](const Shape& index) { return Add(index); });
   }
 
  private:
-  Status CheckCount(int64_t chunk_count) const {
-    return CheckChunkCount(target_.array.name, chunk_count);
-  }
-
   // Chunks that several targets touch are taken once.
   Status LocateShared() {
-    const Shape counts = grid_.ChunkCounts();
-    std::vector<int64_t> numbers;
-    for (size_t i = 0; i < group_.boxes->size(); ++i) {
-      const Box& box = group_.boxes->box(i);
-      HF_RETURN_IF_ERROR(CheckCount(CountChunks(grid_, box)));
-      HF_RETURN_IF_ERROR(ForEachChunk(grid_, box, [&](const Shape& index) {
-        int64_t number = 0;
-        for (size_t d = 0; d < index.size(); ++d) {
-          number = number * counts[d] + index[d];
-        }
-        numbers.push_back(number);
-        return cancel_.Check();
-      }));
-      // Many wholes of one array take no more memory than one.
-      if (numbers.size() > 2 * unique_count_ + kUniqueSlack)
-        MakeUnique(numbers);
-      HF_RETURN_IF_ERROR(CheckCount(unique_count_));
-    }
-    MakeUnique(numbers);
-    HF_RETURN_IF_ERROR(CheckCount(unique_count_));
+    HF_ASSIGN_OR_RETURN(
+        const std::vector<int64_t> numbers,
+        WantedChunks(target_.array.name, grid_, *group_.boxes, cancel_));
     for (const int64_t number : numbers) {
       HF_RETURN_IF_ERROR(Add(grid_.ChunkIndex(number)));
     }
     return Status();
-  }
-
-  void MakeUnique(std::vector<int64_t>& numbers) {
-    std::sort(numbers.begin(), numbers.end());
-    numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
-    unique_count_ = numbers.size();
   }
 
   Status Add(const Shape& index) {
@@ -267,8 +241,6 @@ class Locator {
     return *std::move(wanted);
   }
 
-  static constexpr size_t kUniqueSlack = 1 << 16;
-
   const std::vector<RestoreTarget>& targets_;
   const TargetGroup& group_;
   const uint32_t group_number_;
@@ -276,7 +248,6 @@ class Locator {
   const RestoreTarget& target_;
   const ChunkGrid& grid_;
   std::vector<PlannedChunk>& chunks_;
-  size_t unique_count_ = 0;
 };
 
 }  // namespace
@@ -288,6 +259,40 @@ Status CheckChunkCount(std::string_view leaf_name, int64_t chunk_count) {
       ": too many chunks to read at once (got " + std::to_string(chunk_count) +
       ", want at most " + std::to_string(kChunkCountMax) +
       "); read it in slices");
+}
+
+Result<std::vector<int64_t>> WantedChunks(std::string_view leaf_name,
+                                          const ChunkGrid& grid,
+                                          const BoxIndex& boxes,
+                                          const CancelToken& cancel) {
+  constexpr size_t kUniqueSlack = 1 << 16;
+  const Shape counts = grid.ChunkCounts();
+  std::vector<int64_t> numbers;
+  size_t unique_count = 0;
+  const auto make_unique = [&]() -> Status {
+    std::sort(numbers.begin(), numbers.end());
+    numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
+    unique_count = numbers.size();
+    return CheckChunkCount(leaf_name, static_cast<int64_t>(unique_count));
+  };
+  for (size_t i = 0; i < boxes.size(); ++i) {
+    const Box& box = boxes.box(i);
+    HF_RETURN_IF_ERROR(CheckChunkCount(leaf_name, CountChunks(grid, box)));
+    HF_RETURN_IF_ERROR(ForEachChunk(grid, box, [&](const Shape& index) {
+      int64_t number = 0;
+      for (size_t d = 0; d < index.size(); ++d) {
+        number = number * counts[d] + index[d];
+      }
+      numbers.push_back(number);
+      return cancel.Check();
+    }));
+    // Many wholes of one array take no more memory than one.
+    if (numbers.size() > 2 * unique_count + kUniqueSlack) {
+      HF_RETURN_IF_ERROR(make_unique());
+    }
+  }
+  HF_RETURN_IF_ERROR(make_unique());
+  return numbers;
 }
 
 namespace {

@@ -21,6 +21,13 @@ inline constexpr int64_t kChunkCountMax = int64_t{1} << 22;
 // ResourceExhausted, naming the leaf.
 Status CheckChunkCount(std::string_view leaf_name, int64_t chunk_count);
 
+// The numbers of the chunks that some of the boxes touch, ascending, each once.
+// Takes no more memory than these need, however often boxes overlap.
+Result<std::vector<int64_t>> WantedChunks(std::string_view leaf_name,
+                                          const ChunkGrid& grid,
+                                          const BoxIndex& boxes,
+                                          const CancelToken& cancel);
+
 // What a worker reads of a raw array at a time.
 uint64_t RawPartBytes(Run& run);
 
