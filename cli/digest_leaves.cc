@@ -10,10 +10,10 @@
 namespace holdfast::cli {
 namespace {
 
-class Work {
+class LeafDigester {
  public:
-  Work(const Checkpoint& checkpoint, std::span<const size_t> leaves,
-       const DigestOptions& options)
+  LeafDigester(const Checkpoint& checkpoint, std::span<const size_t> leaves,
+               const DigestOptions& options)
       : checkpoint_(checkpoint),
         leaves_(leaves),
         options_(options),
@@ -90,9 +90,9 @@ class Work {
 std::vector<Result<std::string>> DigestLeaves(const Checkpoint& checkpoint,
                                               std::span<const size_t> leaves,
                                               const DigestOptions& options) {
-  Work work(checkpoint, leaves, options);
-  work.Run();
-  return work.TakeResults();
+  LeafDigester digester(checkpoint, leaves, options);
+  digester.Run();
+  return digester.TakeResults();
 }
 
 }  // namespace holdfast::cli

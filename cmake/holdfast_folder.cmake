@@ -91,9 +91,8 @@ function(holdfast_folder path)
     target_include_directories(${name}_test PRIVATE ${PROJECT_SOURCE_DIR}/tests)
     target_compile_definitions(${name}_test PRIVATE
       HOLDFAST_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
-    if(HOLDFAST_SANITIZE)  # compiling it takes longer than running it
-      target_compile_options(${name}_test PRIVATE -O0)
-    endif()
+    # Compiling it takes longer than running it.
+    target_compile_options(${name}_test PRIVATE -O0)
     add_test(NAME unit.${name} COMMAND ${name}_test)
     set_tests_properties(unit.${name} PROPERTIES LABELS unit TIMEOUT 600)
   endif()

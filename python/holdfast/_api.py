@@ -368,17 +368,14 @@ def open(
     """Opens a checkpoint without reading its arrays.
 
     Returns a read-only mapping: `holdfast.open(path)["params.w"][0:10]` reads
-    ten rows. Arguments and errors as of `load`.
+    ten rows. It is a context manager, and can be pickled: a worker of a loader
+    opens it again. Arguments and errors as of `load`.
     """
-    checkpoint = _engine.Checkpoint(
-        os.fspath(path),
-        step=step,
-        item=item or "",
-        verify=verify,
-        stored_sizes=True,
+    checkpoint = _mapping.Checkpoint(
+        os.fspath(path), step=step, item=item or "", verify=verify
     )
     _warn(checkpoint.notes)
-    return _mapping.Checkpoint(checkpoint)
+    return checkpoint
 
 
 def _warn(notes: Sequence[str]) -> None:

@@ -372,7 +372,26 @@ class Checkpoint:
     # The same as tuples of (name, key, key_is_sequence or None where no part is
     # an index, value_type, skip_deserialize, dtype, shape, chunk_shape,
     # write_shape, array_metadata, sharding_json, has_problem).
+    @property
+    def value_types(self) -> set[tuple[str, bool]]: ...
     def leaf_rows(self) -> list[tuple[Any, ...]]: ...
+    # The tree that the module's `load` gives, without opening it again.
+    def load(
+        self,
+        *,
+        thread_count: int = 0,
+        in_flight_bytes_max: int = 256 << 20,
+        progress: ProgressFn | None = None,
+    ) -> Any: ...
+    # (leaf, dtype or None for the stored one) each: whole arrays, in one pass.
+    def read_leaves(
+        self,
+        requests: Sequence[tuple[int, np.dtype[Any] | None]],
+        *,
+        thread_count: int = 0,
+        in_flight_bytes_max: int = 256 << 20,
+        progress: ProgressFn | None = None,
+    ) -> list[npt.NDArray[Any]]: ...
     # The tree with each leaf's index in `leaves`; typed empties as themselves.
     def structure(self) -> Any: ...
     # The whole leaf: a numpy array, a Python scalar, str, bytes (an object: its
@@ -480,7 +499,7 @@ def scan_steps(
     step_prefix: str | None = None,
     step_format_fixed_length: int | None = None,
     any_format: bool = False,
-    marker_file: bool = False,
+    commit_mode: str = "auto",
     allow_legacy_atomic_rename: bool = False,
     include_uncommitted: bool = False,
     read_metadata: bool = True,
@@ -491,7 +510,47 @@ def scan_steps(
     Each is (step, name of its directory, whether it is committed, commit time
     in nanoseconds since 1970, text of its metrics). Without a recorded time it
     is the directory's, in whole seconds; without `read_metadata` 0, and
-    nothing is opened. None when there is no `root`.
+    nothing is opened. Damaged metrics count as none. `commit_mode` is a value
+    of AtomicityMode. None when there is no `root`.
+    """
+
+def describe_steps(
+    paths: list[str],
+) -> list[tuple[int, str, bool, int, str | None]]:
+    """`holdfast::DescribeSteps`: rows as of `scan_steps`, with paths for names.
+
+    Steps that are gone are left out.
+    """
+
+def is_path_finalized(
+    path: str,
+    *,
+    commit_mode: str = "auto",
+    allow_legacy_atomic_rename: bool = False,
+) -> bool:
+    """`holdfast::CheckPathFinalized`: whether it is a committed checkpoint."""
+
+def is_path_temporary(
+    path: str,
+    *,
+    commit_mode: str = "auto",
+    allow_legacy_atomic_rename: bool = False,
+) -> bool:
+    """`holdfast::CheckPathTemporary`: whether it was never committed."""
+
+def temporary_names(
+    root: str,
+    *,
+    commit_mode: str = "auto",
+    allow_legacy_atomic_rename: bool = False,
+) -> list[str]:
+    """`holdfast::TemporaryCheckpointNames`: directories never committed."""
+
+def step_from_checkpoint_name(name: str) -> int:
+    """`holdfast::StepFromCheckpointName`.
+
+    Raises:
+        InvalidArgumentError: there is none.
     """
 
 def trash_steps(
@@ -559,6 +618,9 @@ def stat_place(path: str) -> tuple[int, int, int]: ...
 def list_place(path: str) -> list[tuple[str, tuple[int, int, int]]]: ...
 def read_place(path: str) -> bytes: ...
 def read_checked_file(path: str) -> bytes: ...
+def forget_listed_item(path: str, item: str, metadata: bytes | None) -> None:
+    """`holdfast::ForgetListedItem`: after a checkpointable was deleted."""
+
 def write_place(
     path: str, content: bytes, *, must_create: bool = False
 ) -> None: ...

@@ -18,6 +18,8 @@ object that cannot be looked at is never taken for missing.
 from __future__ import annotations
 
 import builtins
+import contextlib
+import contextvars
 import dataclasses
 import errno
 import os
@@ -25,14 +27,18 @@ import posixpath
 import re
 import shutil
 import stat as stat_bits
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import TracebackType
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 from holdfast import _engine, errors
 from holdfast._remote_files import open_url
 
 PathLike = str | os.PathLike[str]
+T = TypeVar("T")
+
+# What a directory's files were when they were saved.
+DIGEST_FILE = "_HOLDFAST_DIGESTS"
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://[^/?#]*)([^?#]*)(.*)", re.DOTALL)
 
@@ -98,8 +104,51 @@ def dirname(path: PathLike) -> str:
 # ---- looking
 
 
+# Of the call that asks now: what it has been told about buckets.
+_answers: contextvars.ContextVar[dict[tuple[Any, str], Any] | None]
+_answers = contextvars.ContextVar("holdfast answers", default=None)
+
+
+@contextlib.contextmanager
+def asking_once() -> Iterator[None]:
+    """Within it a bucket is asked once what it holds, and files are read once.
+
+    For calls that read, as what other programs change meanwhile is not seen.
+    Threads that the block starts ask for themselves, unless they are given its
+    `contextvars` context.
+    """
+    if _answers.get() is not None:
+        yield
+        return
+    token = _answers.set({})
+    try:
+        yield
+    finally:
+        _answers.reset(token)
+
+
+def _ask(question: Callable[[str], T], path: PathLike) -> T:
+    """The answer about a path; that of last time for URLs in `asking_once`."""
+    text = os.fspath(path)
+    answers = _answers.get() if is_url(text) else None
+    if answers is None:
+        return question(text)
+    key = (question, text)
+    if key not in answers:
+        answers[key] = question(text)
+    answer: T = answers[key]
+    return answer
+
+
+def _forget() -> None:
+    """Call this before something changes."""
+    answers = _answers.get()
+    if answers is not None:
+        answers.clear()
+
+
 def _info(path: PathLike) -> tuple[int, int, int]:
-    return _engine.stat_place(os.fspath(path))
+    return _ask(_engine.stat_place, path)
 
 
 def _kind(path: PathLike) -> int:
@@ -252,7 +301,7 @@ def scandir(path: PathLike) -> Any:
     if not is_url(path):
         return os.scandir(path)
     text = os.fspath(path)
-    rows = _engine.list_place(text)
+    rows = _ask(_engine.list_place, text)
     return _Entries([DirEntry(text, name, info) for name, info in rows])
 
 
@@ -260,7 +309,7 @@ def listdir(path: PathLike) -> list[str]:
     """`os.listdir`."""
     if not is_url(path):
         return os.listdir(path)
-    return [name for name, _ in _engine.list_place(os.fspath(path))]
+    return [name for name, _ in _ask(_engine.list_place, path)]
 
 
 # ---- reading and writing
@@ -276,6 +325,8 @@ def open(
     """
     if not is_url(path):
         return builtins.open(path, mode, encoding=encoding)
+    if "r" not in mode:
+        _forget()
     return open_url(os.fspath(path), mode, encoding=encoding)
 
 
@@ -310,7 +361,24 @@ def read_checked(path: PathLike) -> bytes:
         DataLossError: it differs from its checksum, or has a checksum but is
             gone.
     """
-    return _engine.read_checked_file(os.fspath(path))
+    return _ask(_engine.read_checked_file, path)
+
+
+def refuse_lost(path: PathLike) -> None:
+    """Nothing for a missing file that was never saved.
+
+    Raises:
+        LostFileError: the checkpoint's digests list it, or a list of its
+            directory that is gone as well.
+    """
+    digests = os.path.join(os.path.dirname(os.fspath(path)), DIGEST_FILE)
+    for file in (path, digests):
+        try:
+            read_checked(file)
+        except FileNotFoundError:
+            continue
+        except errors.DataLossError as error:
+            raise errors.LostFileError(str(error)) from error
 
 
 def write_bytes(
@@ -322,6 +390,7 @@ def write_bytes(
         FileExistsError: with `must_create`, there is one.
     """
     if is_url(path):
+        _forget()
         _engine.write_place(os.fspath(path), content, must_create=must_create)
         return
     with builtins.open(path, "xb" if must_create else "wb") as file:
@@ -346,6 +415,7 @@ def makedirs(path: PathLike, mode: int = 0o777, exist_ok: bool = False) -> None:
 def unlink(path: PathLike) -> None:
     """`os.unlink`."""
     if is_url(path):
+        _forget()
         _engine.remove_place_file(os.fspath(path))
     else:
         os.unlink(path)
@@ -367,6 +437,7 @@ def rmtree(path: PathLike, ignore_errors: bool = False) -> None:
         shutil.rmtree(path, ignore_errors)
         return
     try:
+        _forget()
         _engine.remove_place_tree(os.fspath(path))
     except (OSError, errors.HoldfastError):
         if not ignore_errors:
@@ -392,6 +463,7 @@ def rename(source: PathLike, target: PathLike) -> None:
             " bucket and the other is not; holdfast.convert copies checkpoints"
         )
     is_directory = stat_bits.S_ISDIR(stat(source).st_mode)
+    _forget()
     _engine.rename_place(
         os.fspath(source), os.fspath(target), is_directory=is_directory
     )
@@ -410,6 +482,7 @@ def copyfile(source: PathLike, target: PathLike) -> None:
     if not is_url(source) and not is_url(target):
         shutil.copyfile(source, target)
         return
+    _forget()
     _engine.copy_place_file(os.fspath(source), os.fspath(target))
 
 

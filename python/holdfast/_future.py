@@ -12,15 +12,18 @@ at once, with an error that says so.
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
+import functools
 import os
 import threading
 import warnings
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any, Generic, TypeVar
 
 from holdfast import errors
+from holdfast._log import log
 from holdfast._stats import Stats
 from holdfast._threads import try_start
 
@@ -44,6 +47,8 @@ class _Shared(Generic[T]):
         self.is_dropped = False
         self.has_ended = False
         self.error_was_seen = False
+        # Called without arguments at the end; they may keep the Future alive.
+        self.callbacks: list[Callable[[], object]] = []
 
     def unreported_error(self) -> BaseException | None:
         if isinstance(self.error, errors.CancelledError):
@@ -55,11 +60,21 @@ class _Shared(Generic[T]):
         with self.lock:
             self.has_ended = True
             nobody_asks = self.is_dropped
+            callbacks, self.callbacks = self.callbacks, []
         if self.raises_at_next_save and self.unreported_error() is not None:
             with _failures_lock:
                 _failures.append(self)
         self.finished.set()
+        for callback in callbacks:
+            _call(callback, self.what)
         return nobody_asks
+
+
+def _call(callback: Callable[[], object], what: str) -> None:
+    try:
+        callback()
+    except Exception:
+        log.exception("%s: a callback of its Future has failed", what)
 
 
 # Saves that failed and whose error nobody has asked for yet, oldest first.
@@ -92,8 +107,9 @@ def raise_earlier_failure() -> None:
 class Future(Generic[T]):
     """The result of an operation that runs in a thread of its own.
 
-    `state` is "staged" (the values have been taken hold of and are being
-    written), "durable" (it has ended well), "failed" or "cancelled".
+    It can be awaited; a task that is cancelled while it waits does not stop the
+    operation. `state` is "staged" (the values have been taken hold of and are
+    being written), "durable" (it has ended well), "failed" or "cancelled".
     """
 
     def __init__(
@@ -169,6 +185,35 @@ class Future(Generic[T]):
         self._shared.error_was_seen = True
         return self._shared.error
 
+    def add_done_callback(
+        self, callback: Callable[[Future[T]], object]
+    ) -> None:
+        """Calls `callback(self)` once, when it has ended, however it ended.
+
+        On its own thread, or at once if it has ended already. What the callback
+        raises is logged.
+        """
+        call = functools.partial(callback, self)
+        with self._shared.lock:
+            if not self._shared.has_ended:
+                self._shared.callbacks.append(call)
+                return
+        _call(call, self._what)
+
+    def __await__(self) -> Generator[Any, None, T]:
+        import asyncio
+
+        loop = asyncio.get_running_loop()
+        ended = asyncio.Event()
+
+        def wake(_: Future[T]) -> None:
+            with contextlib.suppress(RuntimeError):  # the loop has ended
+                loop.call_soon_threadsafe(ended.set)
+
+        self.add_done_callback(wake)
+        yield from ended.wait().__await__()
+        return self.result()
+
     @property
     def stats(self) -> Stats | None:
         """Bytes, phases and seconds; None until it is done."""
@@ -229,6 +274,7 @@ def _forget_the_parents_threads() -> None:
         shared.lock = threading.Lock()
         shared.finished = threading.Event()
         shared.cancelled = threading.Event()
+        shared.callbacks = []
         shared.error_was_seen = True
         shared.error = errors.CancelledError(
             f"{shared.what}: it goes on in the parent of this process, and"

@@ -35,6 +35,7 @@ __all__ = [
     "own_parts",
     "put_all",
     "sharding_json",
+    "shares_replicas_by_default",
     "split_of",
     "whole_leaf",
     "write_shape",
@@ -110,7 +111,7 @@ def array_leaf(
             prng_impl=prng_impl,
         )
     if use_replica_parallel is None:
-        use_replica_parallel = _replica_parallel_default()
+        use_replica_parallel = shares_replicas_by_default()
     split = Split(None, shape, 1)
     if math.prod(shape) > 0:
         split = split_of(
@@ -318,8 +319,9 @@ def split_of(
     return whole
 
 
-def _replica_parallel_default() -> bool:
-    platforms = os.environ.get("JAX_PLATFORMS", "")
+def shares_replicas_by_default() -> bool:
+    """Whether JAX_PLATFORMS, in letters of either case, names no GPU."""
+    platforms = os.environ.get("JAX_PLATFORMS", "").lower()
     return "gpu" not in platforms and "cuda" not in platforms
 
 

@@ -7,6 +7,7 @@ chunks that the index needs.
 from __future__ import annotations
 
 import difflib
+import functools
 import itertools
 import json
 import math
@@ -34,10 +35,13 @@ class StoredArray:
 
     _is_holdfast_stored_array = True
 
-    def __init__(self, checkpoint: _engine.Checkpoint, leaf: int) -> None:
+    def __init__(self, checkpoint: Checkpoint, leaf: int) -> None:
         self._checkpoint = checkpoint
         self._leaf = leaf
-        self._info = checkpoint.leaves[leaf]
+
+    @property
+    def _info(self) -> _engine.LeafInfo:
+        return self._checkpoint.leaves[self._leaf]
 
     @property
     def name(self) -> str:
@@ -82,7 +86,8 @@ class StoredArray:
         Raises IndexError for an index out of range and for the kinds of
         indexing that a stored array does not have, saying what to do instead.
         """
-        return _read(self._checkpoint, self._leaf, self._info, key)
+        engine = self._checkpoint._live
+        return _read(engine, self._leaf, self._info, key)
 
     def __iter__(self) -> Iterator[npt.NDArray[Any]]:
         return (self[i] for i in range(len(self)))
@@ -98,6 +103,9 @@ class StoredArray:
         array = self[...]
         return array if dtype is None else array.astype(dtype, copy=False)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return operator.getitem, (self._checkpoint, self.name)
+
     def __repr__(self) -> str:
         return (
             f"<holdfast.StoredArray {self.name!r} {self._info.dtype}"
@@ -111,42 +119,92 @@ class Checkpoint(Mapping[str, Any]):
     Scalars, strings, None and empty containers are given as they are. Names
     are the keys that lead to a leaf, joined with dots; in the checkpoint's own
     order.
+
+    A context manager, which closes it. Pickling keeps its path, not its values:
+    who unpickles it, another process too, opens it there again.
     """
 
-    def __init__(self, engine: _engine.Checkpoint) -> None:
-        self._engine = engine
+    def __init__(
+        self,
+        path: str,
+        *,
+        step: int | None = None,
+        item: str = "",
+        verify: bool = True,
+    ) -> None:
+        """Opens it; see `holdfast.open`."""
+        engine = _engine.Checkpoint(
+            path, step=step, item=item, verify=verify, stored_sizes=True
+        )
+        self._opened: _engine.Checkpoint | None = engine
+        self._path = engine.path
+        self._options: dict[str, Any] = {"item": item, "verify": verify}
         self._index = {leaf.name: i for i, leaf in enumerate(engine.leaves)}
+
+    @property
+    def _live(self) -> _engine.Checkpoint:
+        if self._opened is None:
+            raise ValueError(
+                f"{self._path}: the checkpoint was closed; open it again"
+            )
+        return self._opened
+
+    def close(self) -> None:
+        """Lets go of the checkpoint: only `path` and names can be asked for.
+
+        Arrays that were read stay as they are; a StoredArray cannot be read any
+        more. Again: nothing.
+        """
+        self._opened = None
+
+    def __enter__(self) -> Checkpoint:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The path is that of the step, which stays when newer ones come.
+        return functools.partial(Checkpoint, **self._options), (self._path,)
+
+    def _ipython_key_completions_(self) -> list[str]:
+        return list(self._index)
 
     @property
     def path(self) -> str:
         """Absolute, after the step was chosen."""
-        return self._engine.path
+        return self._path
+
+    @property
+    def notes(self) -> list[str]:
+        """What is odd about it, though right as far as anybody can tell."""
+        return self._live.notes
 
     @property
     def format(self) -> str:
         """ "orbax", "orbax-v1", "ocdbt", "zarr" or "zarr3"."""
-        return self._engine.format
+        return self._live.format
 
     @property
     def step(self) -> int | None:
         """The number of a manager's step; None for other checkpoints."""
-        return self._engine.step
+        return self._live.step
 
     @property
     def item_directories(self) -> dict[str, str]:
         """Items of a composite, with their directories below `path`."""
-        return self._engine.items
+        return self._live.items
 
     @property
     def custom_metadata(self) -> Any:
         """The metadata that the saving program put beside the tree, or None."""
-        text = self._engine.custom_metadata
+        text = self._live.custom_metadata
         return json.loads(text) if text else None
 
     @property
     def leaves(self) -> list[_engine.LeafInfo]:
         """What is known of each leaf without reading it."""
-        return self._engine.leaves
+        return self._live.leaves
 
     def __getitem__(self, name: str) -> Any:
         """A StoredArray, or the value itself when it is no array.
@@ -159,12 +217,12 @@ class Checkpoint(Mapping[str, Any]):
         leaf = self._index.get(name)
         if leaf is None:
             raise KeyError(self._no_such_leaf(name))
-        info = self._engine.leaves[leaf]
+        info = self._live.leaves[leaf]
         if info.problem is not None:
             raise info.problem
         if info.kind == "array":
-            return StoredArray(self._engine, leaf)
-        value = self._engine.read(leaf)
+            return StoredArray(self, leaf)
+        value = self._live.read(leaf)
         if info.kind == "object":
             return _engine.read_torch_file(value)
         return value
@@ -189,7 +247,7 @@ class Checkpoint(Mapping[str, Any]):
         leaf = self._index.get(name)
         if leaf is None:
             raise KeyError(self._no_such_leaf(name))
-        return self._engine.digest(leaf)
+        return self._live.digest(leaf)
 
     def _no_such_leaf(self, name: str) -> str:
         below = [n for n in self._index if n.startswith(f"{name}.")]
@@ -200,10 +258,12 @@ class Checkpoint(Mapping[str, Any]):
         return f"{self.path}: no leaf {name!r}{hint}"
 
     def __repr__(self) -> str:
-        return _table.as_text(self._title(), self._engine.leaves)
+        if self._opened is None:
+            return f"<holdfast.Checkpoint {self._path}: closed>"
+        return _table.as_text(self._title(), self._live.leaves)
 
     def _repr_html_(self) -> str:
-        return _table.as_html(self._title(), self._engine.leaves)
+        return _table.as_html(self._title(), self._live.leaves)
 
     def _title(self) -> str:
         step = "" if self.step is None else f", step {self.step}"

@@ -19,6 +19,7 @@ __all__ = [
     "HoldfastWarning",
     "InternalError",
     "InvalidArgumentError",
+    "LostFileError",
     "NotFoundError",
     "OutOfRangeError",
     "PermissionDeniedError",
@@ -86,6 +87,10 @@ class DeadlineExceededError(HoldfastError, TimeoutError):
 
 class DataLossError(HoldfastError, ValueError):
     """Stored bytes are damaged."""
+
+
+class LostFileError(DataLossError, FileNotFoundError):
+    """A file that was saved is gone."""
 
 
 class InternalError(HoldfastError, RuntimeError):

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <memory>
+#include <set>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -19,6 +21,7 @@
 #include "leaf_rows.h"
 #include "numpy_arrays.h"
 #include "tree_output.h"
+#include "whole_leaves.h"
 
 namespace nb = nanobind;
 
@@ -57,12 +60,6 @@ OpenOptions OpenOptionsOf(std::optional<int64_t> step, const std::string& item,
   options.verify = verify;
   options.stored_sizes = stored_sizes;
   return options;
-}
-
-nb::list ToPythonTexts(const std::vector<std::string>& texts) {
-  nb::list list;
-  for (const std::string& text : texts) list.append(ToPythonText(text));
-  return list;
 }
 
 nb::tuple BindingLoad(nb::handle path, std::optional<int64_t> step,
@@ -114,6 +111,19 @@ nb::object Leaves(PythonCheckpoint& self) {
     self.leaves = std::move(leaves);
   }
   return self.leaves;
+}
+
+// The (value_type, skip_deserialize) pairs that leaves have.
+nb::set ValueTypes(const PythonCheckpoint& self) {
+  std::set<std::pair<std::string_view, bool>> types;
+  for (const LeafInfo& leaf : self.checkpoint->leaves()) {
+    types.insert({leaf.value_type, leaf.skip_deserialize});
+  }
+  nb::set result;
+  for (const auto& [type, skip] : types) {
+    result.add(nb::make_tuple(ToPythonText(type), skip));
+  }
+  return result;
 }
 
 bool IsText(ValueKind kind) {
@@ -393,6 +403,42 @@ void BindStepInfo(nb::module_& module) {
   DefValue(step, "items", [](const S& s) { return ToPythonTexts(s.items); });
 }
 
+void BindCheckpointReads(nb::class_<PythonCheckpoint>& checkpoint) {
+  checkpoint.def("read", &ReadLeaf, nb::arg("leaf"))
+      .def("read_box", &ReadBox, nb::arg("leaf"), nb::arg("origin"),
+           nb::arg("shape"))
+      .def("read_into", &ReadInto, nb::arg("requests"), nb::kw_only(),
+           nb::arg("thread_count") = 0,
+           nb::arg("in_flight_bytes_max") = uint64_t{256} << 20,
+           nb::arg("progress") = nb::none())
+      .def("read_together", &BindingReadTogether, nb::arg("requests"),
+           nb::arg("group"), nb::kw_only(), nb::arg("thread_count") = 0,
+           nb::arg("in_flight_bytes_max") = uint64_t{256} << 20,
+           nb::arg("progress") = nb::none())
+      .def(
+          "load",
+          [](const PythonCheckpoint& self, int thread_count,
+             uint64_t in_flight_bytes_max, nb::handle progress) {
+            return LoadTree(*self.checkpoint,
+                            RunOf(thread_count, in_flight_bytes_max), progress);
+          },
+          nb::kw_only(), nb::arg("thread_count") = 0,
+          nb::arg("in_flight_bytes_max") = uint64_t{256} << 20,
+          nb::arg("progress") = nb::none())
+      .def(
+          "read_leaves",
+          [](const PythonCheckpoint& self, nb::handle requests,
+             int thread_count, uint64_t in_flight_bytes_max,
+             nb::handle progress) {
+            return ReadLeaves(*self.checkpoint, requests,
+                              RunOf(thread_count, in_flight_bytes_max),
+                              progress);
+          },
+          nb::arg("requests"), nb::kw_only(), nb::arg("thread_count") = 0,
+          nb::arg("in_flight_bytes_max") = uint64_t{256} << 20,
+          nb::arg("progress") = nb::none());
+}
+
 }  // namespace
 
 void BindCheckpoint(nb::module_& module) {
@@ -407,7 +453,9 @@ void BindCheckpoint(nb::module_& module) {
                  nb::arg("aggregate_filename") = "checkpoint",
                  nb::arg("use_sidecar") = true);
   BindCheckpointInfo(checkpoint);
+  BindCheckpointReads(checkpoint);
   checkpoint.def_prop_ro("leaves", &Leaves)
+      .def_prop_ro("value_types", &ValueTypes)
       .def("leaf_rows",
            [](const PythonCheckpoint& self) {
              return LeafRows(*self.checkpoint);
@@ -416,17 +464,6 @@ void BindCheckpoint(nb::module_& module) {
            [](const PythonCheckpoint& self) {
              return ToPython(Check(self.checkpoint->Structure()));
            })
-      .def("read", &ReadLeaf, nb::arg("leaf"))
-      .def("read_box", &ReadBox, nb::arg("leaf"), nb::arg("origin"),
-           nb::arg("shape"))
-      .def("read_into", &ReadInto, nb::arg("requests"), nb::kw_only(),
-           nb::arg("thread_count") = 0,
-           nb::arg("in_flight_bytes_max") = uint64_t{256} << 20,
-           nb::arg("progress") = nb::none())
-      .def("read_together", &BindingReadTogether, nb::arg("requests"),
-           nb::arg("group"), nb::kw_only(), nb::arg("thread_count") = 0,
-           nb::arg("in_flight_bytes_max") = uint64_t{256} << 20,
-           nb::arg("progress") = nb::none())
       .def(
           "digest",
           [](const PythonCheckpoint& self, size_t leaf) {

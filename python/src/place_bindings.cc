@@ -71,6 +71,16 @@ nb::bytes BindingReadCheckedFile(nb::handle path) {
       RunOnPlace<std::string>([&] { return ReadCheckedFile(text); }));
 }
 
+void BindingForgetListedItem(nb::handle path, const std::string& item,
+                             nb::handle metadata) {
+  const std::string text = PathOf(path);
+  std::optional<std::string> listed;
+  if (!metadata.is_none()) {
+    listed = ContentOf(nb::cast<nb::bytes>(metadata));
+  }
+  RunOnPlace([&] { return ForgetListedItem(text, item, listed); });
+}
+
 void BindingWritePlace(nb::handle path, const nb::bytes& content,
                        bool must_create) {
   const std::string text = PathOf(path);
@@ -156,6 +166,8 @@ void BindPlaces(nb::module_& module) {
   module.def("list_place", &BindingListPlace, nb::arg("path"));
   module.def("read_place", &BindingReadPlace, nb::arg("path"));
   module.def("read_checked_file", &BindingReadCheckedFile, nb::arg("path"));
+  module.def("forget_listed_item", &BindingForgetListedItem, nb::arg("path"),
+             nb::arg("item"), nb::arg("metadata").none());
   module.def("write_place", &BindingWritePlace, nb::arg("path"),
              nb::arg("content"), nb::kw_only(), nb::arg("must_create") = false);
   module.def("swap_place", &BindingSwapPlace, nb::arg("path"),

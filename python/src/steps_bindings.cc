@@ -35,29 +35,71 @@ nb::object StepRow(const ScannedStep& step) {
                         step.commit_time_ns, metrics);
 }
 
+nb::list StepRows(const std::vector<ScannedStep>& steps) {
+  nb::list rows;
+  for (const ScannedStep& step : steps) rows.append(StepRow(step));
+  return rows;
+}
+
+// `commit_mode` is a value of Orbax's AtomicityMode.
+CommittedBy RuleOf(const std::string& commit_mode, bool allow_legacy) {
+  CommittedBy rule;
+  if (commit_mode == "commit_file") rule.mode = CommitMode::kMarkerFile;
+  if (commit_mode == "atomic_rename") rule.mode = CommitMode::kRename;
+  rule.allow_legacy_atomic_rename = allow_legacy;
+  return rule;
+}
+
 nb::list BindingScanSteps(nb::handle root,
                           const std::optional<std::string>& step_prefix,
                           std::optional<int> step_format_fixed_length,
-                          bool any_format, bool marker_file,
+                          bool any_format, const std::string& commit_mode,
                           bool allow_legacy_atomic_rename,
                           bool include_uncommitted, bool read_metadata,
                           int thread_count) {
   StandardNameOptions names;
   names.step_prefix = step_prefix;
   names.step_format_fixed_length = step_format_fixed_length;
-  if (marker_file) names.committed_by.mode = CommitMode::kMarkerFile;
-  names.committed_by.allow_legacy_atomic_rename = allow_legacy_atomic_rename;
+  names.committed_by = RuleOf(commit_mode, allow_legacy_atomic_rename);
   ScanOptions options;
   if (!any_format) options.format = StandardNameFormat(names);
   options.include_uncommitted = include_uncommitted;
   options.read_metadata = read_metadata;
   options.thread_count = thread_count;
   const std::string directory = PathOf(root);
-  const auto steps = RunPlain<std::vector<ScannedStep>>(
-      [&] { return ScanSteps(directory, options); });
-  nb::list rows;
-  for (const ScannedStep& step : steps) rows.append(StepRow(step));
-  return rows;
+  return StepRows(RunPlain<std::vector<ScannedStep>>(
+      [&] { return ScanSteps(directory, options); }));
+}
+
+nb::list BindingDescribeSteps(const std::vector<std::string>& paths) {
+  return StepRows(
+      RunPlain<std::vector<ScannedStep>>([&] { return DescribeSteps(paths); }));
+}
+
+bool BindingIsPathFinalized(nb::handle path, const std::string& commit_mode,
+                            bool allow_legacy_atomic_rename) {
+  const std::string directory = PathOf(path);
+  const CommittedBy rule = RuleOf(commit_mode, allow_legacy_atomic_rename);
+  return RunPlain<bool>([&] { return CheckPathFinalized(directory, rule); });
+}
+
+bool BindingIsPathTemporary(nb::handle path, const std::string& commit_mode,
+                            bool allow_legacy_atomic_rename) {
+  const std::string directory = PathOf(path);
+  const CommittedBy rule = RuleOf(commit_mode, allow_legacy_atomic_rename);
+  return RunPlain<bool>([&] { return CheckPathTemporary(directory, rule); });
+}
+
+nb::list BindingTemporaryNames(nb::handle root, const std::string& commit_mode,
+                               bool allow_legacy_atomic_rename) {
+  const std::string directory = PathOf(root);
+  const CommittedBy rule = RuleOf(commit_mode, allow_legacy_atomic_rename);
+  return ToPythonTexts(RunPlain<std::vector<std::string>>(
+      [&] { return TemporaryCheckpointNames(directory, rule); }));
+}
+
+int64_t BindingStepFromName(const std::string& name) {
+  return RunPlain<int64_t>([&] { return StepFromCheckpointName(name); });
 }
 
 nb::object BindingTrashStep(nb::handle root, const std::string& name,
@@ -72,13 +114,10 @@ nb::object BindingTrashStep(nb::handle root, const std::string& name,
 nb::list BindingTrashSteps(nb::handle root,
                            const std::vector<std::string>& names, bool keep) {
   const std::string directory = PathOf(root);
-  const auto paths = RunPlain<std::vector<std::string>>([&] {
+  return ToPythonTexts(RunPlain<std::vector<std::string>>([&] {
     return TrashSteps(directory, names,
                       keep ? TrashUse::kKeep : TrashUse::kRemove);
-  });
-  nb::list entries;
-  for (const std::string& path : paths) entries.append(ToPythonText(path));
-  return entries;
+  }));
 }
 
 nb::list BindingListTrash(nb::handle root) {
@@ -135,10 +174,22 @@ void BindSteps(nb::module_& module) {
   module.def("scan_steps", &BindingScanSteps, nb::arg("root"), nb::kw_only(),
              nb::arg("step_prefix") = nb::none(),
              nb::arg("step_format_fixed_length") = nb::none(),
-             nb::arg("any_format") = false, nb::arg("marker_file") = false,
+             nb::arg("any_format") = false, nb::arg("commit_mode") = "auto",
              nb::arg("allow_legacy_atomic_rename") = false,
              nb::arg("include_uncommitted") = false,
              nb::arg("read_metadata") = true, nb::arg("thread_count") = 0);
+  module.def("describe_steps", &BindingDescribeSteps, nb::arg("paths"));
+  module.def("is_path_finalized", &BindingIsPathFinalized, nb::arg("path"),
+             nb::kw_only(), nb::arg("commit_mode") = "auto",
+             nb::arg("allow_legacy_atomic_rename") = false);
+  module.def("is_path_temporary", &BindingIsPathTemporary, nb::arg("path"),
+             nb::kw_only(), nb::arg("commit_mode") = "auto",
+             nb::arg("allow_legacy_atomic_rename") = false);
+  module.def("temporary_names", &BindingTemporaryNames, nb::arg("root"),
+             nb::kw_only(), nb::arg("commit_mode") = "auto",
+             nb::arg("allow_legacy_atomic_rename") = false);
+  module.def("step_from_checkpoint_name", &BindingStepFromName,
+             nb::arg("name"));
   module.def("trash_step", &BindingTrashStep, nb::arg("root"), nb::arg("name"),
              nb::kw_only(), nb::arg("keep") = false);
   module.def("trash_steps", &BindingTrashSteps, nb::arg("root"),

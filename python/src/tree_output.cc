@@ -12,8 +12,13 @@ namespace nb = nanobind;
 namespace holdfast::python {
 namespace {
 
+using ValueOf = std::function<nb::object(size_t)>;
+
 class Converter {
  public:
+  // With `value_of`, scalars are indices that it is asked with.
+  explicit Converter(const ValueOf* value_of = nullptr) : value_of_(value_of) {}
+
   nb::object Convert(const Tree& tree) {
     switch (tree.kind()) {
       case NodeKind::kLeaf:
@@ -55,6 +60,9 @@ class Converter {
       case LeafKind::kArray:
         return ToNumpy(tree.array(), Name(tree.array().dtype()));
       case LeafKind::kScalar:
+        if (value_of_ != nullptr) {
+          return (*value_of_)(static_cast<size_t>(tree.scalar().As<int64_t>()));
+        }
         return ToPythonNumber(tree.scalar(), Name(tree.scalar().dtype));
       case LeafKind::kString:
       case LeafKind::kReference:
@@ -90,6 +98,7 @@ class Converter {
     return name;
   }
 
+  const ValueOf* value_of_;
   std::vector<std::string> path_;
 };
 
@@ -103,5 +112,16 @@ nb::object ToPythonText(std::string_view text) {
 }
 
 nb::object ToPython(const Tree& tree) { return Converter().Convert(tree); }
+
+nb::object ToPython(const Tree& structure,
+                    const std::function<nb::object(size_t)>& value_of) {
+  return Converter(&value_of).Convert(structure);
+}
+
+nb::list ToPythonTexts(const std::vector<std::string>& texts) {
+  nb::list list;
+  for (const std::string& text : texts) list.append(ToPythonText(text));
+  return list;
+}
 
 }  // namespace holdfast::python

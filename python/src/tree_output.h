@@ -7,6 +7,11 @@
 
 #include <nanobind/nanobind.h>
 
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
 #include "holdfast/tree.h"
 
 namespace holdfast::python {
@@ -14,8 +19,13 @@ namespace holdfast::python {
 // The arrays' memory is shared with `tree`, which should go away: its Python
 // owners may write to it.
 nanobind::object ToPython(const Tree& tree);
+// A checkpoint's Structure(), with `value_of` of the index at each leaf.
+nanobind::object ToPython(
+    const Tree& structure,
+    const std::function<nanobind::object(size_t)>& value_of);
 
 // Text of the engine's as a str; bytes that are no UTF-8 become surrogates.
 nanobind::object ToPythonText(std::string_view text);
+nanobind::list ToPythonTexts(const std::vector<std::string>& texts);
 
 }  // namespace holdfast::python

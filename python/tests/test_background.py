@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from pathlib import Path
 from typing import Any
@@ -115,6 +116,69 @@ def test_waiting_has_a_limit(ckpt: Path) -> None:
     assert future.state == "staged" and future.stats is None
     goes_on.set()
     future.result()
+
+
+def test_a_future_calls_back(
+    ckpt: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    goes_on = threading.Event()
+    future = holdfast.save(
+        ckpt,
+        {"a": np.ones(10)},
+        background=True,
+        progress=lambda *_: goes_on.wait(),
+    )
+    called: list[tuple[str, Any]] = []
+    all_called = threading.Event()
+
+    def note(ended: holdfast.Future[Any]) -> None:
+        called.append((ended.state, threading.current_thread()))
+
+    def fail(ended: holdfast.Future[Any]) -> None:
+        raise ZeroDivisionError("mine")
+
+    future.add_done_callback(note)
+    future.add_done_callback(fail)
+    future.add_done_callback(lambda _: all_called.set())
+    assert called == []
+    goes_on.set()
+    assert all_called.wait(60)
+    future.add_done_callback(note)
+    states, threads = zip(*called, strict=True)
+    assert states == ("durable", "durable")
+    assert threads[0] is not threads[1] is threading.current_thread()
+    (record,) = caplog.records
+    assert record.name == "holdfast" and str(ckpt) in record.message
+    assert record.exc_info is not None and "mine" in str(record.exc_info[1])
+
+
+def test_futures_are_awaited(ckpt: Path) -> None:
+    async def save_twice() -> holdfast.Stats:
+        stats = await holdfast.save(ckpt, {"a": 1}, background=True)
+        with pytest.raises(errors.AlreadyExistsError):
+            await holdfast.save(ckpt, {"a": 2}, background=True)
+        return stats
+
+    assert asyncio.run(save_twice()).decoded_bytes == 8
+
+
+def test_a_save_goes_on_when_its_task_is_cancelled(ckpt: Path) -> None:
+    goes_on = threading.Event()
+    future = holdfast.save(
+        ckpt,
+        {"a": 1},
+        background=True,
+        progress=lambda *_: goes_on.wait(),
+    )
+
+    async def give_up() -> None:
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(future, timeout=0.01)
+
+    asyncio.run(give_up())
+    goes_on.set()
+    assert future.result(60).decoded_bytes == 8
+    assert holdfast.load(ckpt) == {"a": 1}
 
 
 def failed_save(path: Path) -> holdfast.Future[holdfast.Stats]:

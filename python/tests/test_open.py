@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import concurrent.futures
+import multiprocessing
+import operator
+import pickle
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -189,6 +193,44 @@ def test_only_the_needed_chunks_are_read(ckpt: Path) -> None:
     with pytest.raises(errors.DataLossError):
         a[...]
     assert a[0].shape == (1000,) and a[-1].shape == (1000,)
+
+
+def test_another_process_opens_it_again(opened: holdfast.Checkpoint) -> None:
+    arrays = pickle.loads(pickle.dumps([opened["params.w"]] * 2))
+    assert arrays[0] is arrays[1] and arrays[0].name == "params.w"
+    spawn = multiprocessing.get_context("spawn")
+    with concurrent.futures.ProcessPoolExecutor(1, spawn) as pool:
+        rows = pool.submit(operator.getitem, opened["params.w"], slice(3, 5))
+        value = pool.submit(operator.getitem, opened, "step")
+        assert rows.result(60).tolist() == W[3:5].tolist()
+        assert value.result(60) == 7
+
+
+def test_a_pickle_is_of_the_step_that_was_open(tmp_path: Path) -> None:
+    for step in (3, 20):
+        holdfast.save(tmp_path / str(step), {"step": step})
+    with holdfast.open(tmp_path, step=3) as checkpoint:
+        pickled = pickle.dumps(checkpoint)
+    again = pickle.loads(pickled)
+    assert again["step"] == 3 and again.path == str(tmp_path / "3")
+
+
+def test_a_closed_one_has_names_only(opened: holdfast.Checkpoint) -> None:
+    with opened as same:
+        assert same is opened
+        array = opened["params.w"]
+        rows = array[3:5]
+    opened.close()
+    assert repr(opened) == f"<holdfast.Checkpoint {opened.path}: closed>"
+    for read in (lambda: opened["step"], lambda: array[0]):
+        with pytest.raises(ValueError, match="was closed; open it again"):
+            read()
+    assert "params.w" in opened and len(list(opened)) == 7
+    assert rows.tolist() == W[3:5].tolist()
+
+
+def test_tab_completes_names(opened: holdfast.Checkpoint) -> None:
+    assert opened._ipython_key_completions_() == list(opened)
 
 
 def test_repr_is_a_table(opened: holdfast.Checkpoint) -> None:

@@ -47,7 +47,7 @@ def test_scan_tells_times_and_metrics(tmp_path: pathlib.Path) -> None:
         (11, "a_0011.orbax-checkpoint-tmp", False),
     ]
     assert _engine.scan_steps(root, read_metadata=False)[0][3] == 0
-    assert _engine.scan_steps(root, marker_file=True) == []
+    assert _engine.scan_steps(root, commit_mode="commit_file") == []
     assert _engine.scan_steps(root + "/nowhere") == []
 
 

@@ -154,12 +154,12 @@ Result<LoadResult> LoadCheckpoint(const OpenedCheckpoint& checkpoint,
   return CatchBadAlloc([&] { return LoadTree(checkpoint, options); });
 }
 
-Result<LoadResult> LoadCheckpoint(const std::string& path,
+Result<LoadResult> LoadCheckpoint(const Place& place,
                                   const LoadOptions& options) {
   return CatchBadAlloc([&]() -> Result<LoadResult> {
     Stopwatch watch;
     HF_ASSIGN_OR_RETURN(const auto checkpoint,
-                        OpenedCheckpoint::Open(path, options.open));
+                        OpenedCheckpoint::Open(place, options.open));
     const double open_seconds = watch.Lap();
     HF_ASSIGN_OR_RETURN(LoadResult result, LoadTree(*checkpoint, options));
     result.stats.plan_seconds += open_seconds;

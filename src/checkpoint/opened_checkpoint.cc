@@ -35,17 +35,17 @@ bool IsBare(const ItemPlace& item) {
 
 // The first look may have been at a directory that a save had just made, or at
 // one that a removal was emptying: what says so comes first, and goes last.
-Status CheckStillThat(const std::string& path, const OpenOptions& options,
-                      const FoundCheckpoint& place) {
-  const std::vector<ItemPlace>& items = place.items;
+Status CheckStillThat(const Place& place, const OpenOptions& options,
+                      const FoundCheckpoint& found) {
+  const std::vector<ItemPlace>& items = found.items;
   if (items[0].is_named_by_file) return Status();
-  if (!IsFinished(place.info.path, options.commit_mode)) {
-    return IncompleteError(place.info.path);
+  if (!IsFinished(found.directory, options.commit_mode)) {
+    return IncompleteError(found.info.path);
   }
-  const bool is_sure = place.metadata_text.has_value() &&
+  const bool is_sure = found.metadata_text.has_value() &&
                        std::none_of(items.begin(), items.end(), IsBare);
   if (is_sure) return Status();
-  const Result<FoundCheckpoint> now = FindCheckpoint(path, options);
+  const Result<FoundCheckpoint> now = FindCheckpoint(place, options);
   const bool is_same =
       now.ok() && now->damage.ok() &&
       std::equal(now->items.begin(), now->items.end(), items.begin(),
@@ -54,35 +54,35 @@ Status CheckStillThat(const std::string& path, const OpenOptions& options,
                           a.directory.path() == b.directory.path();
                  });
   if (is_same) return Status();
-  return UnavailableError("read " + path +
+  return UnavailableError("read " + place.path() +
                           ": it is being written or removed; read it again");
 }
 
 }  // namespace
 
 Result<std::unique_ptr<OpenedCheckpoint>> OpenedCheckpoint::Open(
-    const std::string& path, const OpenOptions& options) {
-  const LookScope look(path);
-  const std::string before = PlaceId(path);
-  HF_ASSIGN_OR_RETURN(FoundCheckpoint place,
+    const Place& place, const OpenOptions& options) {
+  const LookScope look(place);
+  const std::string before = PlaceId(look.place());
+  HF_ASSIGN_OR_RETURN(FoundCheckpoint found,
                       FindCheckpoint(look.place(), options));
-  HF_RETURN_IF_ERROR(place.damage);
-  if (options.verify) HF_RETURN_IF_ERROR(CheckFound(options, place));
+  HF_RETURN_IF_ERROR(found.damage);
+  if (options.verify) HF_RETURN_IF_ERROR(CheckFound(options, found));
   std::unique_ptr<OpenedCheckpoint> opened(new OpenedCheckpoint);
-  opened->info_ = place.info;
-  const bool is_itself = opened->info_.path == AbsolutePath(path);
-  const std::string id = is_itself ? before : PlaceId(place.info.path);
-  const bool name_items = place.items.size() > 1;
-  for (const ItemPlace& item_place : place.items) {
+  opened->info_ = found.info;
+  const bool is_itself = opened->info_.path == AbsolutePath(place.path());
+  const std::string id = is_itself ? before : PlaceId(found.directory);
+  const bool name_items = found.items.size() > 1;
+  for (const ItemPlace& item_place : found.items) {
     HF_ASSIGN_OR_RETURN(std::unique_ptr<Item> item,
                         Item::Open(item_place, options));
     opened->AddItem(std::move(item), name_items);
   }
   if (opened->items_.size() == 1) opened->AddItemInfo(*opened->items_[0]);
   if (!look.place().is_remote()) {
-    HF_RETURN_IF_ERROR(CheckStillThat(path, options, place));
+    HF_RETURN_IF_ERROR(CheckStillThat(place, options, found));
   }
-  HF_RETURN_IF_ERROR(CheckSamePlace(place.info.path, id));
+  HF_RETURN_IF_ERROR(CheckSamePlace(found.directory, id));
   return opened;
 }
 
@@ -205,10 +205,10 @@ Result<std::string> OpenedCheckpoint::DoReadText(size_t leaf) const {
   return leaves_[leaf].second->value.text();
 }
 
-Result<std::unique_ptr<Checkpoint>> OpenCheckpoint(const std::string& path,
+Result<std::unique_ptr<Checkpoint>> OpenCheckpoint(const Place& place,
                                                    const OpenOptions& options) {
   return CatchBadAlloc([&]() -> Result<std::unique_ptr<Checkpoint>> {
-    HF_ASSIGN_OR_RETURN(auto opened, OpenedCheckpoint::Open(path, options));
+    HF_ASSIGN_OR_RETURN(auto opened, OpenedCheckpoint::Open(place, options));
     opened->DescribeLeaves();
     return std::unique_ptr<Checkpoint>(std::move(opened));
   });

@@ -13,6 +13,7 @@
 
 #include "checkpoint/restore/item.h"
 #include "holdfast/checkpoint.h"
+#include "place/place.h"
 #include "tensor/box.h"
 #include "tree/flatten.h"
 
@@ -30,7 +31,7 @@ class OpenedCheckpoint final : public Checkpoint {
   // DescribeLeaves: a load does without. LeafName, items and TreeOf work at
   // once.
   static Result<std::unique_ptr<OpenedCheckpoint>> Open(
-      const std::string& path, const OpenOptions& options);
+      const Place& place, const OpenOptions& options);
 
   void DescribeLeaves();
 
@@ -63,15 +64,15 @@ class OpenedCheckpoint final : public Checkpoint {
 };
 
 Result<std::unique_ptr<Checkpoint>> OpenCheckpoint(
-    const std::string& path, const OpenOptions& options = {});
+    const Place& place, const OpenOptions& options = {});
 
-Result<LoadResult> LoadCheckpoint(const std::string& path,
+Result<LoadResult> LoadCheckpoint(const Place& place,
                                   const LoadOptions& options = {});
 // REQUIRES: opened with options.open.
 Result<LoadResult> LoadCheckpoint(const OpenedCheckpoint& checkpoint,
                                   const LoadOptions& options);
 
-Result<VerifyReport> VerifyCheckpoint(const std::string& path,
+Result<VerifyReport> VerifyCheckpoint(const Place& place,
                                       const OpenOptions& options = {},
                                       const RunOptions& run = {},
                                       ProcessGroup* group = nullptr);

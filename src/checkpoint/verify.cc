@@ -28,15 +28,15 @@ class Verifier {
   Verifier(const OpenOptions& options, const RunOptions& run, WorkShare share)
       : options_(options), run_(run), share_(std::move(share)) {}
 
-  Result<ShareReport> Execute(const std::string& path) {
-    const LookScope look(path);
-    Result<FoundCheckpoint> place = FindCheckpoint(look.place(), options_);
-    if (IsDamagedStep(look.place().Absolute(), place.status())) {
-      (void)share_.Takes(path, 0);
-      HF_RETURN_IF_ERROR(Note("", "", place.status()));
+  Result<ShareReport> Execute(const Place& place) {
+    const LookScope look(place);
+    Result<FoundCheckpoint> found = FindCheckpoint(look.place(), options_);
+    if (IsDamagedStep(look.place().Absolute(), found.status())) {
+      (void)share_.Takes(place.path(), 0);
+      HF_RETURN_IF_ERROR(Note("", "", found.status()));
       return ShareReport{std::move(report_), share_.digest()};
     }
-    HF_ASSIGN_OR_RETURN(place_, std::move(place));
+    HF_ASSIGN_OR_RETURN(place_, std::move(found));
     (void)share_.Takes(place_.info.path, 0);
     HF_RETURN_IF_ERROR(VerifyRootFiles());
     for (const ItemPlace& item : place_.emptied_items) {
@@ -485,13 +485,13 @@ void NoteUnchecked(VerifyReport& report) {
 
 }  // namespace
 
-Result<VerifyReport> VerifyCheckpoint(const std::string& path,
+Result<VerifyReport> VerifyCheckpoint(const Place& place,
                                       const OpenOptions& options,
                                       const RunOptions& run,
                                       ProcessGroup* group) {
   Result<VerifyReport> report =
-      VerifyInShares(path, group, [&](WorkShare share) {
-        return Verifier(options, run, std::move(share)).Execute(path);
+      VerifyInShares(place.path(), group, [&](WorkShare share) {
+        return Verifier(options, run, std::move(share)).Execute(place);
       });
   if (report.ok()) NoteUnchecked(*report);
   return report;

@@ -13,7 +13,6 @@
 #include "interop/tree_sidecar.h"
 #include "pickle/torch_archive.h"
 #include "pickle/torch_writer.h"
-#include "place/open_store.h"
 
 namespace holdfast {
 namespace {
@@ -95,8 +94,10 @@ bool BecomeValue(const PickleValue& value, ExtentLeaf& leaf) {
 
 class DcpOpener {
  public:
-  DcpOpener(std::string path, const OpenOptions& options)
-      : path_(std::move(path)), options_(options), store_(StoreAt(path_)) {}
+  DcpOpener(const Place& directory, const OpenOptions& options)
+      : directory_(directory),
+        options_(options),
+        store_(directory.OpenStore()) {}
 
   Result<std::unique_ptr<Checkpoint>> Open() {
     HF_ASSIGN_OR_RETURN(const Bytes text,
@@ -109,7 +110,7 @@ class DcpOpener {
     HF_RETURN_IF_ERROR(AddCommonFile());
     DropStandIns();
     CheckpointInfo info;
-    info.path = path_;
+    info.path = directory_.path();
     info.format = is_megatron_ ? "torch-dist" : "dcp";
     info.items[""] = "";
     HF_ASSIGN_OR_RETURN(
@@ -354,8 +355,7 @@ class DcpOpener {
     if (!text) return Status();
     Result<TreeSidecar> sidecar = ParseSidecar(*text);
     if (!sidecar.ok()) {
-      return sidecar.status().WithContext(path_ + "/" +
-                                          std::string(kSidecarFile));
+      return sidecar.status().WithContext((directory_ / kSidecarFile).path());
     }
     sidecar_ = *std::move(sidecar);
     for (const SidecarLeaf& leaf : sidecar_->leaves) {
@@ -378,7 +378,7 @@ class DcpOpener {
     });
   }
 
-  const std::string path_;
+  const Place& directory_;
   const OpenOptions& options_;
   const std::shared_ptr<Store> store_;
   DcpMetadata metadata_;
@@ -397,11 +397,13 @@ bool IsReadAsValue(std::string_view torch_file) {
   return value.ok() && BecomeValue(*value, leaf);
 }
 
-Result<std::unique_ptr<Checkpoint>> OpenDcp(const std::string& path,
+Result<std::unique_ptr<Checkpoint>> OpenDcp(const Place& directory,
                                             const OpenOptions& options) {
   return CatchBadAlloc([&]() -> Result<std::unique_ptr<Checkpoint>> {
-    auto checkpoint = DcpOpener(path, options).Open();
-    if (!checkpoint.ok()) return checkpoint.status().WithContext(path);
+    auto checkpoint = DcpOpener(directory, options).Open();
+    if (!checkpoint.ok()) {
+      return checkpoint.status().WithContext(directory.path());
+    }
     return checkpoint;
   });
 }

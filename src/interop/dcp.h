@@ -17,6 +17,7 @@
 #include <string>
 
 #include "holdfast/checkpoint.h"
+#include "place/place.h"
 
 namespace holdfast {
 
@@ -27,8 +28,7 @@ inline constexpr std::string_view kCommonStateLeaf = "common_state";
 // string, an empty container), and not as an object.
 bool IsReadAsValue(std::string_view torch_file);
 
-// `path` is the directory.
-Result<std::unique_ptr<Checkpoint>> OpenDcp(const std::string& path,
+Result<std::unique_ptr<Checkpoint>> OpenDcp(const Place& directory,
                                             const OpenOptions& options = {});
 
 }  // namespace holdfast

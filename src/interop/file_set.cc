@@ -5,9 +5,7 @@
 #include <filesystem>
 
 #include "base/status_macros.h"
-#include "place/open_store.h"
 #include "storage/errno_status.h"
-#include "storage/url_path.h"
 
 namespace holdfast {
 namespace {
@@ -18,9 +16,10 @@ class FileSet final : public Store {
  public:
   // Nothing looks for the object here: its first reader finds out whether it
   // exists, which saves a request.
-  Status Add(const std::string& name, const std::string& path) {
-    if (IsUrl(path)) {
-      AddFile(name, path, ParentDirectory(path), FileNameOf(path));
+  Status Add(const std::string& name, const Place& place) {
+    const std::string& path = place.path();
+    if (place.is_remote()) {
+      AddFile(name, path, place);
       return Status();
     }
     std::error_code error;
@@ -31,7 +30,7 @@ class FileSet final : public Store {
       return NotFoundError("read " + path + ": there is no such file");
     }
     if (error) return ErrnoStatus(error.value(), "read", path);
-    AddFile(name, path, real.parent_path().string(), real.filename().string());
+    AddFile(name, path, Place(real.string()));
     return Status();
   }
 
@@ -88,10 +87,11 @@ class FileSet final : public Store {
   };
 
   void AddFile(const std::string& name, const std::string& path,
-               const std::string& directory, std::string file) {
-    std::shared_ptr<Store>& store = stores_[directory];
-    if (store == nullptr) store = StoreAt(directory);
-    files_[name] = {store.get(), std::move(file), path};
+               const Place& real) {
+    const Place directory = real.parent();
+    std::shared_ptr<Store>& store = stores_[directory.path()];
+    if (store == nullptr) store = directory.OpenStore();
+    files_[name] = {store.get(), real.name(), path};
   }
   Result<const File*> Find(std::string_view key) const {
     const auto file = files_.find(key);
@@ -111,10 +111,10 @@ class FileSet final : public Store {
 }  // namespace
 
 Result<std::shared_ptr<Store>> MakeFileSet(
-    const std::map<std::string, std::string>& paths) {
+    const std::map<std::string, Place>& places) {
   auto set = std::make_shared<FileSet>();
-  for (const auto& [name, path] : paths) {
-    HF_RETURN_IF_ERROR(set->Add(name, path));
+  for (const auto& [name, place] : places) {
+    HF_RETURN_IF_ERROR(set->Add(name, place));
   }
   return std::shared_ptr<Store>(std::move(set));
 }

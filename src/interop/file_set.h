@@ -9,13 +9,14 @@
 #include <memory>
 #include <string>
 
+#include "place/place.h"
 #include "storage/store.h"
 
 namespace holdfast {
 
-// Keys are the names given; each is the file that `paths` has for it. NotFound
-// for a path that leads to no regular file.
+// Keys are the names given; each is the file that `places` has for it. NotFound
+// for a place that leads to no regular file.
 Result<std::shared_ptr<Store>> MakeFileSet(
-    const std::map<std::string, std::string>& paths);
+    const std::map<std::string, Place>& places);
 
 }  // namespace holdfast

@@ -13,8 +13,6 @@
 #include "interop/safetensors.h"
 #include "interop/safetensors_header.h"
 #include "place/directory_ops.h"
-#include "place/open_store.h"
-#include "storage/url_path.h"
 
 namespace holdfast {
 namespace {
@@ -31,8 +29,8 @@ constexpr uint64_t kTrackerFileBytesMax = 64;
 
 // Decided by the name of the back end in Megatron's metadata.json; kNone for
 // any other file.
-Result<ForeignFormat> FormatOfMegatron(const std::string& directory) {
-  const std::shared_ptr<Store> store = StoreAt(directory);
+Result<ForeignFormat> FormatOfMegatron(const Place& directory) {
+  const std::shared_ptr<Store> store = directory.OpenStore();
   HF_ASSIGN_OR_RETURN(const ObjectInfo info, store->Stat(kBackendFile));
   if (info.byte_count > kBackendFileBytesMax) return ForeignFormat::kNone;
   HF_ASSIGN_OR_RETURN(const Bytes text, store->Read(kBackendFile));
@@ -44,7 +42,7 @@ Result<ForeignFormat> FormatOfMegatron(const std::string& directory) {
   }
   if (*backend == "zarr") return ForeignFormat::kMegatronZarr;
   if (*backend == "torch_dist") return ForeignFormat::kTorchDist;
-  return FailedPreconditionError(directory + "/" + std::string(kBackendFile) +
+  return FailedPreconditionError((directory / kBackendFile).path() +
                                  ": a checkpoint of Megatron's backend \"" +
                                  backend->get<std::string>() +
                                  "\" (want zarr or torch_dist)");
@@ -54,24 +52,29 @@ bool Has(const std::vector<std::string>& names, std::string_view name) {
   return std::binary_search(names.begin(), names.end(), name);
 }
 
+// The system would look for what is before the NUL; Orbax's rules refuse it.
+bool HoldsNul(const Place& place) {
+  return place.path().find('\0') != std::string::npos;
+}
+
 // Symbolic links are followed.
-Result<bool> LeadsToFile(const std::string& path) {
-  if (IsUrl(path)) {
-    HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(path));
+Result<bool> LeadsToFile(const Place& place) {
+  if (place.is_remote()) {
+    HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(place));
     return kind == PathKind::kFile;
   }
   std::error_code error;
-  return fs::is_regular_file(path, error);
+  return fs::is_regular_file(place.path(), error);
 }
 
-Result<bool> HasFile(const std::string& directory,
+Result<bool> HasFile(const Place& directory,
                      const std::vector<std::string>& names,
                      std::string_view name) {
   if (!Has(names, name)) return false;
-  return LeadsToFile(directory + "/" + std::string(name));
+  return LeadsToFile(directory / name);
 }
 
-Result<ForeignFormat> FormatOfDirectory(const std::string& directory) {
+Result<ForeignFormat> FormatOfDirectory(const Place& directory) {
   HF_ASSIGN_OR_RETURN(const std::vector<std::string> names,
                       ListDirectory(directory));
   HF_ASSIGN_OR_RETURN(const bool has_backend,
@@ -85,9 +88,9 @@ Result<ForeignFormat> FormatOfDirectory(const std::string& directory) {
   HF_ASSIGN_OR_RETURN(const bool has_common,
                       HasFile(directory, names, kMegatronCommonFile));
   if (has_common) {
-    return DataLossError(directory + "/" + std::string(kBackendFile) +
-                         ": it is " + (has_backend ? "damaged" : "missing") +
-                         ", and " + std::string(kMegatronCommonFile) +
+    return DataLossError((directory / kBackendFile).path() + ": it is " +
+                         (has_backend ? "damaged" : "missing") + ", and " +
+                         std::string(kMegatronCommonFile) +
                          " says that this is Megatron's checkpoint");
   }
   HF_ASSIGN_OR_RETURN(const bool is_dcp, HasFile(directory, names, kDcpFile));
@@ -102,8 +105,7 @@ Result<ForeignFormat> FormatOfDirectory(const std::string& directory) {
         !name.ends_with(kSafetensorsIndexSuffix)) {
       continue;
     }
-    HF_ASSIGN_OR_RETURN(const bool is_file,
-                        LeadsToFile(directory + "/" + name));
+    HF_ASSIGN_OR_RETURN(const bool is_file, LeadsToFile(directory / name));
     if (is_file) return ForeignFormat::kSafetensors;
   }
   return ForeignFormat::kNone;
@@ -119,28 +121,28 @@ bool LooksLikeSafetensors(std::string_view start) {
          start[kSafetensorsLengthBytes] == '{';
 }
 
-Result<ForeignFormat> FormatOfFile(const std::string& path) {
-  const std::string name = FileNameOf(path);
+Result<ForeignFormat> FormatOfFile(const Place& place) {
+  const std::string name = place.name();
   if (name == "manifest.ocdbt" || name == ".zarray" || name == "zarr.json") {
     return ForeignFormat::kNone;
   }
-  if (path.ends_with(kSafetensorsSuffix) ||
-      path.ends_with(kSafetensorsIndexSuffix)) {
+  if (name.ends_with(kSafetensorsSuffix) ||
+      name.ends_with(kSafetensorsIndexSuffix)) {
     return ForeignFormat::kSafetensors;
   }
-  if (name == kDcpFile) return FormatOfDirectory(ParentDirectory(path));
+  if (name == kDcpFile) return FormatOfDirectory(place.parent());
   if (name == kBackendFile) {
-    return FormatOfMegatron(ParentDirectory(path));
+    return FormatOfMegatron(place.parent());
   }
-  if (path.ends_with(".npz")) return ForeignFormat::kNpz;
-  std::string real = path;
-  if (!IsUrl(path)) {
+  if (name.ends_with(".npz")) return ForeignFormat::kNpz;
+  Place real = place;
+  if (!place.is_remote()) {
     std::error_code error;
-    real = fs::canonical(path, error).string();
+    real = fs::canonical(place.path(), error).string();
     if (error) return ForeignFormat::kNone;
   }
-  const std::shared_ptr<Store> store = StoreAt(ParentDirectory(real));
-  const std::string key = FileNameOf(real);
+  const std::shared_ptr<Store> store = real.parent().OpenStore();
+  const std::string key = real.name();
   HF_ASSIGN_OR_RETURN(const ObjectInfo info, store->Stat(key));
   HF_ASSIGN_OR_RETURN(
       const Bytes start,
@@ -158,10 +160,10 @@ std::string IterationDirectory(int64_t iteration) {
 }
 
 // The directory that a tracker names.
-Result<std::string> TrackedDirectory(const std::string& root) {
-  const std::shared_ptr<Store> store = StoreAt(root);
+Result<std::string> TrackedDirectory(const Place& root) {
+  const std::shared_ptr<Store> store = root.OpenStore();
   HF_ASSIGN_OR_RETURN(const ObjectInfo info, store->Stat(kTrackerFile));
-  const std::string file = root + "/" + std::string(kTrackerFile);
+  const std::string file = (root / kTrackerFile).path();
   if (info.byte_count > kTrackerFileBytesMax) {
     return DataLossError(file + ": got " + std::to_string(info.byte_count) +
                          " bytes, want the number of an iteration");
@@ -204,38 +206,38 @@ std::string_view ForeignFormatName(ForeignFormat format) {
   return "";
 }
 
-Result<ForeignFormat> FindForeignFormat(const std::string& path) {
+Result<ForeignFormat> FindForeignFormat(const Place& place) {
+  if (HoldsNul(place)) return ForeignFormat::kNone;
   // The one look that an item of Orbax pays for.
   HF_ASSIGN_OR_RETURN(const bool is_item,
-                      LeadsToFile(path + "/" + std::string(kTreeMetadataFile)));
+                      LeadsToFile(place / kTreeMetadataFile));
   if (is_item) return ForeignFormat::kNone;
-  HF_ASSIGN_OR_RETURN(const bool is_directory, LeadsToDirectory(path));
-  if (is_directory) return FormatOfDirectory(path);
-  HF_ASSIGN_OR_RETURN(const bool is_file, LeadsToFile(path));
-  return is_file ? FormatOfFile(path) : ForeignFormat::kNone;
+  HF_ASSIGN_OR_RETURN(const bool is_directory, LeadsToDirectory(place));
+  if (is_directory) return FormatOfDirectory(place);
+  HF_ASSIGN_OR_RETURN(const bool is_file, LeadsToFile(place));
+  return is_file ? FormatOfFile(place) : ForeignFormat::kNone;
 }
 
-Result<ForeignPlace> FindForeignPlace(const std::string& path,
+Result<ForeignPlace> FindForeignPlace(const Place& place,
                                       const OpenOptions& options) {
-  ForeignPlace place{ForeignFormat::kNone, path, options};
-  HF_ASSIGN_OR_RETURN(place.format, FindForeignFormat(path));
-  if (place.format != ForeignFormat::kNone) return place;
-  HF_ASSIGN_OR_RETURN(const bool is_root,
-                      LeadsToFile(path + "/" + std::string(kTrackerFile)));
-  if (!is_root) return place;
+  ForeignPlace found{ForeignFormat::kNone, place, options};
+  HF_ASSIGN_OR_RETURN(found.format, FindForeignFormat(place));
+  if (found.format != ForeignFormat::kNone || HoldsNul(place)) return found;
+  HF_ASSIGN_OR_RETURN(const bool is_root, LeadsToFile(place / kTrackerFile));
+  if (!is_root) return found;
   std::string name;
   if (options.step) {
     name = IterationDirectory(*options.step);
   } else {
-    HF_ASSIGN_OR_RETURN(name, TrackedDirectory(path));
+    HF_ASSIGN_OR_RETURN(name, TrackedDirectory(place));
   }
-  const std::string step_path = path + "/" + name;
-  HF_ASSIGN_OR_RETURN(const ForeignFormat format, FindForeignFormat(step_path));
+  const Place step = place / name;
+  HF_ASSIGN_OR_RETURN(const ForeignFormat format, FindForeignFormat(step));
   // Orbax's rules may recognise any other directory.
-  if (format == ForeignFormat::kNone) return place;
-  place = {format, step_path, options};
-  place.options.step.reset();
-  return place;
+  if (format == ForeignFormat::kNone) return found;
+  found = {format, step, options};
+  found.options.step.reset();
+  return found;
 }
 
 }  // namespace holdfast

@@ -549,7 +549,7 @@ TEST(FindForeignPlace, FollowsMegatronsTracker) {
   ScratchDirectory scratch;
   const auto path_of = [&](std::optional<int64_t> step) {
     const auto place = FindForeignPlace(scratch.path(), {.step = step});
-    return place.ok() ? place->path.substr(scratch.path().size())
+    return place.ok() ? place->place.path().substr(scratch.path().size())
                       : place.status().ToString();
   };
   for (const char* name : {"iter_0000100", "iter_0000200", "release"}) {

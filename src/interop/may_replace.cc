@@ -42,12 +42,13 @@ bool IsFileOf(ForeignFormat format, std::string_view file) {
 
 }  // namespace
 
-Status CheckMayReplaceAnyFormat(const std::string& path) {
-  HF_ASSIGN_OR_RETURN(const ForeignFormat format, FindForeignFormat(path));
-  if (format == ForeignFormat::kNone) return CheckMayReplace(path);
-  HF_ASSIGN_OR_RETURN(const std::vector<std::string> files, EntriesBelow(path));
+Status CheckMayReplaceAnyFormat(const Place& place) {
+  HF_ASSIGN_OR_RETURN(const ForeignFormat format, FindForeignFormat(place));
+  if (format == ForeignFormat::kNone) return CheckMayReplacePlace(place);
+  HF_ASSIGN_OR_RETURN(const std::vector<std::string> files,
+                      EntriesBelow(place));
   for (const std::string& file : files) {
-    if (!IsFileOf(format, file)) return HoldsMoreError(path, file);
+    if (!IsFileOf(format, file)) return HoldsMoreError(place.path(), file);
   }
   return Status();
 }

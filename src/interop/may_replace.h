@@ -13,6 +13,6 @@ namespace holdfast {
 // As CheckMayReplace (checkpoint/commit/replaceable.h), also for directories
 // that are checkpoints of foreign formats (interop/open.h), in which every file
 // has a name that the format gives.
-Status CheckMayReplaceAnyFormat(const std::string& path);
+Status CheckMayReplaceAnyFormat(const Place& place);
 
 }  // namespace holdfast

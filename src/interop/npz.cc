@@ -11,7 +11,6 @@
 #include "interop/tree_sidecar.h"
 #include "pickle/zip_reader.h"
 #include "pickle/zip_writer.h"
-#include "storage/url_path.h"
 
 namespace holdfast {
 namespace {
@@ -37,17 +36,17 @@ Status CheckStored(const DeflatedStream& stream) {
 
 class NpzOpener {
  public:
-  NpzOpener(const std::string& path, bool verify)
-      : path_(path), file_(FileNameOf(path)), verify_(verify) {}
+  NpzOpener(const Place& file, bool verify)
+      : place_(file), file_(file.name()), verify_(verify) {}
 
   Status ReadDirectory() {
-    HF_ASSIGN_OR_RETURN(store_, MakeFileSet({{file_, path_}}));
+    HF_ASSIGN_OR_RETURN(store_, MakeFileSet({{file_, place_}}));
     HF_ASSIGN_OR_RETURN(const ObjectInfo info, store_->Stat(file_));
     source_ = std::make_unique<pickle::StoreSource>(
         *store_, file_, ByteRange{0, info.byte_count});
     Result<pickle::ZipReader> zip =
         pickle::ZipReader::Open(*source_, /*allow_deflated=*/true);
-    if (!zip.ok()) return zip.status().WithContext(path_);
+    if (!zip.ok()) return zip.status().WithContext(place_.path());
     zip_ = std::make_unique<pickle::ZipReader>(std::move(zip).value());
     return Status();
   }
@@ -63,12 +62,12 @@ class NpzOpener {
       } else if (entry.name.ends_with(kNpySuffix)) {
         leaves.push_back(LeafOf(entry));
       } else {
-        return DataLossError(path_ + ": member \"" + entry.name +
+        return DataLossError(place_.path() + ": member \"" + entry.name +
                              "\" is no npy file, so this is no npz file");
       }
     }
     CheckpointInfo info;
-    info.path = path_;
+    info.path = place_.path();
     info.format = "npz";
     info.items[""] = "";
     HF_ASSIGN_OR_RETURN(
@@ -111,7 +110,7 @@ class NpzOpener {
                             ? InflateStart(stream, entry.byte_count)
                             : zip_->Read(entry));
     Result<TreeSidecar> sidecar = ParseSidecar(text);
-    if (!sidecar.ok()) return sidecar.status().WithContext(path_);
+    if (!sidecar.ok()) return sidecar.status().WithContext(place_.path());
     return WithSidecar(std::move(checkpoint), *sidecar);
   }
 
@@ -128,7 +127,7 @@ class NpzOpener {
   }
 
   std::string PlaceOf(const pickle::ZipEntry& entry) const {
-    return path_ + ": member \"" + entry.name + "\" at offset " +
+    return place_.path() + ": member \"" + entry.name + "\" at offset " +
            std::to_string(entry.header_offset);
   }
 
@@ -180,7 +179,7 @@ class NpzOpener {
     return Status();
   }
 
-  const std::string path_;
+  const Place place_;
   const std::string file_;
   const bool verify_;
   std::shared_ptr<Store> store_;
@@ -190,18 +189,18 @@ class NpzOpener {
 
 }  // namespace
 
-Result<std::unique_ptr<Checkpoint>> OpenNpz(const std::string& path,
-                                            bool use_sidecar, bool verify) {
+Result<std::unique_ptr<Checkpoint>> OpenNpz(const Place& file, bool use_sidecar,
+                                            bool verify) {
   return CatchBadAlloc(
-      [&] { return NpzOpener(path, verify).Open(use_sidecar); });
+      [&] { return NpzOpener(file, verify).Open(use_sidecar); });
 }
 
 Result<std::vector<Damage>> CheckNpzMembers(
-    const std::string& path, Executor& executor, const CancelToken& cancel,
+    const Place& file, Executor& executor, const CancelToken& cancel,
     const std::function<bool(const std::string& name, uint64_t byte_count)>&
         takes,
     uint64_t& member_count) {
-  NpzOpener opener(path, /*verify=*/false);
+  NpzOpener opener(file, /*verify=*/false);
   HF_RETURN_IF_ERROR(opener.ReadDirectory());
   std::vector<const pickle::ZipEntry*> mine;
   for (const pickle::ZipEntry& entry : opener.entries()) {

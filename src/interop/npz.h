@@ -16,22 +16,23 @@
 #include "base/cancel.h"
 #include "base/executor.h"
 #include "holdfast/checkpoint.h"
+#include "place/place.h"
 
 namespace holdfast {
 
 inline constexpr std::string_view kNpySuffix = ".npy";
 
-// `path` is absolute. Leaves in the order of the members, without ".npy".
+// `file` is absolute. Leaves in the order of the members, without ".npy".
 // Stored members are read where they lie, deflated ones as streams. With
 // `verify` the whole member is compared with its CRC before the first part of
 // it is given.
-Result<std::unique_ptr<Checkpoint>> OpenNpz(const std::string& path,
-                                            bool use_sidecar, bool verify);
+Result<std::unique_ptr<Checkpoint>> OpenNpz(const Place& file, bool use_sidecar,
+                                            bool verify);
 
 // Every member that `takes` takes, by its bytes and its CRC; `member_count` is
 // their number.
 Result<std::vector<Damage>> CheckNpzMembers(
-    const std::string& path, Executor& executor, const CancelToken& cancel,
+    const Place& file, Executor& executor, const CancelToken& cancel,
     const std::function<bool(const std::string& name, uint64_t byte_count)>&
         takes,
     uint64_t& member_count);

@@ -16,9 +16,7 @@
 #include "megatron/open.h"
 #include "place/directory_ops.h"
 #include "place/look.h"
-#include "place/open_store.h"
 #include "run/run.h"
-#include "storage/url_path.h"
 
 namespace holdfast {
 namespace {
@@ -26,21 +24,20 @@ namespace {
 // The largest sidecar; it is read whole.
 constexpr uint64_t kSidecarBytesMax = uint64_t{1} << 30;
 
-Status CheckForeignOptions(const std::string& path,
-                           const OpenOptions& options) {
+Status CheckForeignOptions(const Place& place, const OpenOptions& options) {
   if (options.step) {
-    return InvalidArgumentError("a step was asked for, but " + path +
+    return InvalidArgumentError("a step was asked for, but " + place.path() +
                                 " is not a directory of steps");
   }
   if (options.item.empty()) return Status();
   return NotFoundError("Item \"" + options.item +
-                       "\" was not found in the checkpoint at " + path);
+                       "\" was not found in the checkpoint at " + place.path());
 }
 
 // A file stands for the checkpoint that it is the head of.
-Result<std::string> DirectoryOf(const std::string& path) {
-  HF_ASSIGN_OR_RETURN(const bool is_directory, LeadsToDirectory(path));
-  return is_directory ? path : ParentDirectory(path);
+Result<Place> DirectoryOf(const Place& place) {
+  HF_ASSIGN_OR_RETURN(const bool is_directory, LeadsToDirectory(place));
+  return is_directory ? place : place.parent();
 }
 
 // The sidecar in an item's custom_metadata.
@@ -93,10 +90,10 @@ Result<std::optional<TreeSidecar>> OrbaxSidecar(
   return all;
 }
 
-Result<std::unique_ptr<Checkpoint>> OpenOrbax(const std::string& path,
+Result<std::unique_ptr<Checkpoint>> OpenOrbax(const Place& place,
                                               const OpenOptions& options) {
   HF_ASSIGN_OR_RETURN(std::unique_ptr<OpenedCheckpoint> opened,
-                      OpenedCheckpoint::Open(path, options));
+                      OpenedCheckpoint::Open(place, options));
   opened->DescribeLeaves();
   if (!options.use_sidecar)
     return std::unique_ptr<Checkpoint>(std::move(opened));
@@ -107,12 +104,11 @@ Result<std::unique_ptr<Checkpoint>> OpenOrbax(const std::string& path,
 
 // Orbax's checkpoints are restored chunk by chunk, unless a sidecar says that
 // some leaves are not what they seem.
-Result<LoadResult> LoadOrbax(const std::string& path,
-                             const LoadOptions& options) {
+Result<LoadResult> LoadOrbax(const Place& place, const LoadOptions& options) {
   Stopwatch watch;
   OpenOptions open = options.open;
   open.stored_sizes = false;
-  HF_ASSIGN_OR_RETURN(auto opened, OpenedCheckpoint::Open(path, open));
+  HF_ASSIGN_OR_RETURN(auto opened, OpenedCheckpoint::Open(place, open));
   if (open.use_sidecar) {
     HF_ASSIGN_OR_RETURN(const auto sidecar, OrbaxSidecar(*opened));
     if (sidecar) {
@@ -133,14 +129,15 @@ Result<LoadResult> LoadOrbax(const std::string& path,
 
 Result<LoadResult> LoadAny(const std::string& path,
                            const LoadOptions& options) {
-  const std::string absolute = AbsolutePath(path);
-  const LookScope look(absolute);
-  HF_ASSIGN_OR_RETURN(ForeignPlace place,
-                      FindForeignPlace(absolute, options.open));
-  if (place.format == ForeignFormat::kNone) return LoadOrbax(path, options);
-  place.options.stored_sizes = false;
+  const LookScope look(Place(path).Absolute());
+  HF_ASSIGN_OR_RETURN(ForeignPlace found,
+                      FindForeignPlace(look.place(), options.open));
+  if (found.format == ForeignFormat::kNone) {
+    return LoadOrbax(look.place(), options);
+  }
+  found.options.stored_sizes = false;
   HF_ASSIGN_OR_RETURN(const auto checkpoint,
-                      OpenForeign(place.format, place.path, place.options,
+                      OpenForeign(found.format, found.place, found.options,
                                   options.open.use_sidecar));
   return LoadLeaves(*checkpoint, options);
 }
@@ -148,14 +145,14 @@ Result<LoadResult> LoadAny(const std::string& path,
 }  // namespace
 
 Result<std::unique_ptr<Checkpoint>> WithSidecarFile(
-    std::unique_ptr<Checkpoint> base, const std::string& directory) {
-  const std::shared_ptr<Store> store = StoreAt(directory);
+    std::unique_ptr<Checkpoint> base, const Place& directory) {
+  const std::shared_ptr<Store> store = directory.OpenStore();
   const Result<ObjectInfo> info = store->Stat(kSidecarFile);
   if (!info.ok()) {
     if (info.status().code() == StatusCode::kNotFound) return base;
     return info.status();
   }
-  const std::string file = directory + "/" + std::string(kSidecarFile);
+  const std::string file = (directory / kSidecarFile).path();
   if (info->byte_count > kSidecarBytesMax) {
     return DataLossError(file + ": a tree of " +
                          std::to_string(info->byte_count) + " bytes");
@@ -167,24 +164,24 @@ Result<std::unique_ptr<Checkpoint>> WithSidecarFile(
 }
 
 Result<std::unique_ptr<Checkpoint>> OpenForeign(ForeignFormat format,
-                                                const std::string& path,
+                                                const Place& place,
                                                 const OpenOptions& options,
                                                 bool use_sidecar) {
-  HF_RETURN_IF_ERROR(CheckForeignOptions(path, options));
+  HF_RETURN_IF_ERROR(CheckForeignOptions(place, options));
   switch (format) {
     case ForeignFormat::kSafetensors:
-      return OpenSafetensors(path, use_sidecar);
+      return OpenSafetensors(place, use_sidecar);
     case ForeignFormat::kNpz:
-      return OpenNpz(path, use_sidecar, options.verify);
+      return OpenNpz(place, use_sidecar, options.verify);
     case ForeignFormat::kDcp:
     case ForeignFormat::kTorchDist: {
       OpenOptions dcp = options;
       dcp.use_sidecar = use_sidecar;
-      HF_ASSIGN_OR_RETURN(const std::string directory, DirectoryOf(path));
+      HF_ASSIGN_OR_RETURN(const Place directory, DirectoryOf(place));
       return OpenDcp(directory, dcp);
     }
     case ForeignFormat::kMegatronZarr: {
-      HF_ASSIGN_OR_RETURN(const std::string directory, DirectoryOf(path));
+      HF_ASSIGN_OR_RETURN(const Place directory, DirectoryOf(place));
       HF_ASSIGN_OR_RETURN(std::unique_ptr<Checkpoint> checkpoint,
                           megatron::OpenMegatronZarr(directory, options));
       if (!use_sidecar) return checkpoint;
@@ -199,12 +196,13 @@ Result<std::unique_ptr<Checkpoint>> OpenForeign(ForeignFormat format,
 Result<std::unique_ptr<Checkpoint>> Open(const std::string& path,
                                          const OpenOptions& options) {
   return CatchBadAlloc([&]() -> Result<std::unique_ptr<Checkpoint>> {
-    const std::string absolute = AbsolutePath(path);
-    const LookScope look(absolute);
-    HF_ASSIGN_OR_RETURN(const ForeignPlace place,
-                        FindForeignPlace(absolute, options));
-    if (place.format == ForeignFormat::kNone) return OpenOrbax(path, options);
-    return OpenForeign(place.format, place.path, place.options,
+    const LookScope look(Place(path).Absolute());
+    HF_ASSIGN_OR_RETURN(const ForeignPlace found,
+                        FindForeignPlace(look.place(), options));
+    if (found.format == ForeignFormat::kNone) {
+      return OpenOrbax(look.place(), options);
+    }
+    return OpenForeign(found.format, found.place, found.options,
                        options.use_sidecar);
   });
 }

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "holdfast/checkpoint.h"
+#include "place/place.h"
 
 namespace holdfast {
 
@@ -26,25 +27,25 @@ enum class ForeignFormat : uint8_t {
 std::string_view ForeignFormatName(ForeignFormat format);
 
 // Decided by the name of a file and its first bytes, or by the names in a
-// directory. `path` may be anything, a missing one too (kNone).
-Result<ForeignFormat> FindForeignFormat(const std::string& path);
+// directory. `place` may be anything, a missing one too (kNone).
+Result<ForeignFormat> FindForeignFormat(const Place& place);
 
 struct ForeignPlace {
   ForeignFormat format = ForeignFormat::kNone;
-  std::string path;     // of the checkpoint itself
+  Place place;          // of the checkpoint itself
   OpenOptions options;  // without a step that led there
 };
 
 // As FindForeignFormat; but for a root of Megatron's runs, which has a file
 // `latest_checkpointed_iteration.txt`, the checkpoint that this file names:
 // `iter_0000100`, `release`; or that of options.step.
-Result<ForeignPlace> FindForeignPlace(const std::string& path,
+Result<ForeignPlace> FindForeignPlace(const Place& place,
                                       const OpenOptions& options);
 
 // A checkpoint of a foreign format, with its sidecar if it has one and
 // `use_sidecar`. REQUIRES: not kNone.
 Result<std::unique_ptr<Checkpoint>> OpenForeign(ForeignFormat format,
-                                                const std::string& path,
+                                                const Place& place,
                                                 const OpenOptions& options,
                                                 bool use_sidecar = true);
 

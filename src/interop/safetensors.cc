@@ -14,7 +14,6 @@
 #include "interop/safetensors_header.h"
 #include "interop/tree_sidecar.h"
 #include "place/directory_ops.h"
-#include "storage/url_path.h"
 
 namespace holdfast {
 namespace {
@@ -76,12 +75,11 @@ Result<SafetensorsIndex> ParseIndex(std::string_view text) {
 
 class SafetensorsOpener {
  public:
-  SafetensorsOpener(const std::string& path, bool use_sidecar)
-      : path_(path), use_sidecar_(use_sidecar) {}
+  SafetensorsOpener(const Place& place, bool use_sidecar)
+      : place_(place), use_sidecar_(use_sidecar) {}
 
   Result<std::unique_ptr<Checkpoint>> OpenFile() {
-    HF_RETURN_IF_ERROR(
-        AddFiles(ParentDirectory(path_), {FileNameOf(path_)}, nullptr));
+    HF_RETURN_IF_ERROR(AddFiles(place_.parent(), {place_.name()}, nullptr));
     return Finish();
   }
 
@@ -89,7 +87,7 @@ class SafetensorsOpener {
       const std::string& index_name) {
     if (!index_name.empty()) return OpenIndex(index_name);
     HF_ASSIGN_OR_RETURN(const std::vector<std::string> names,
-                        ListDirectory(path_));
+                        ListDirectory(place_));
     std::vector<std::string> indexes;
     std::set<std::string> files;
     for (const std::string& name : names) {
@@ -101,46 +99,43 @@ class SafetensorsOpener {
     if (has_usual) return OpenIndex(std::string(kSafetensorsIndexFile));
     if (indexes.size() == 1) return OpenIndex(indexes.front());
     if (indexes.size() > 1) {
-      return FailedPreconditionError(path_ + ": there are several indexes, " +
-                                     indexes[0] + " and " + indexes[1] +
-                                     "; give the path of one of them");
+      return FailedPreconditionError(
+          place_.path() + ": there are several indexes, " + indexes[0] +
+          " and " + indexes[1] + "; give the path of one of them");
     }
-    HF_RETURN_IF_ERROR(AddFiles(path_, files, nullptr));
+    HF_RETURN_IF_ERROR(AddFiles(place_, files, nullptr));
     return Finish();
   }
 
  private:
   Result<std::unique_ptr<Checkpoint>> OpenIndex(const std::string& name) {
-    const std::string file = path_ + "/" + name;
+    const Place file = place_ / name;
     HF_ASSIGN_OR_RETURN(const std::shared_ptr<Store> store,
                         MakeFileSet({{name, file}}));
     HF_ASSIGN_OR_RETURN(const ObjectInfo info, store->Stat(name));
     if (info.byte_count > kIndexBytesMax) {
-      return DataLossError(file + ": an index of " +
+      return DataLossError(file.path() + ": an index of " +
                            std::to_string(info.byte_count) + " bytes");
     }
     HF_ASSIGN_OR_RETURN(const Bytes text, store->Read(name));
     Result<SafetensorsIndex> index = ParseIndex(text.view());
-    if (!index.ok()) return index.status().WithContext(file);
+    if (!index.ok()) return index.status().WithContext(file.path());
     std::set<std::string> files;
     for (const auto& [tensor, in_file] : index->file_of) files.insert(in_file);
-    const Status added = AddFiles(path_, files, &*index);
-    if (!added.ok()) return added.WithContext(file);
+    const Status added = AddFiles(place_, files, &*index);
+    if (!added.ok()) return added.WithContext(file.path());
     metadata_ = std::move(index->metadata);
     return Finish();
   }
 
-  Status AddFiles(const std::string& directory,
-                  const std::set<std::string>& files,
+  Status AddFiles(const Place& directory, const std::set<std::string>& files,
                   const SafetensorsIndex* index) {
-    std::map<std::string, std::string> paths;
-    for (const std::string& file : files) {
-      paths[file] = directory + "/" + file;
-    }
-    HF_ASSIGN_OR_RETURN(store_, MakeFileSet(paths));
+    std::map<std::string, Place> places;
+    for (const std::string& file : files) places[file] = directory / file;
+    HF_ASSIGN_OR_RETURN(store_, MakeFileSet(places));
     for (const std::string& file : files) {
       const Status added = AddFile(file, index);
-      if (!added.ok()) return added.WithContext(directory + "/" + file);
+      if (!added.ok()) return added.WithContext((directory / file).path());
     }
     if (index == nullptr) return Status();
     for (const auto& [name, file] : index->file_of) {
@@ -209,7 +204,7 @@ class SafetensorsOpener {
   Result<std::unique_ptr<Checkpoint>> Finish() {
     const auto kept = metadata_.extract(std::string(kSidecarKey));
     CheckpointInfo info;
-    info.path = path_;
+    info.path = place_.path();
     info.format = "safetensors";
     info.items[""] = "";
     if (!metadata_.empty()) {
@@ -221,11 +216,11 @@ class SafetensorsOpener {
         MakeExtentCheckpoint(std::move(info), store_, std::move(leaves_)));
     if (kept.empty() || !use_sidecar_) return checkpoint;
     Result<TreeSidecar> sidecar = ParseSidecar(kept.mapped());
-    if (!sidecar.ok()) return sidecar.status().WithContext(path_);
+    if (!sidecar.ok()) return sidecar.status().WithContext(place_.path());
     return WithSidecar(std::move(checkpoint), *sidecar);
   }
 
-  const std::string path_;
+  const Place place_;
   const bool use_sidecar_;
   std::shared_ptr<Store> store_;
   std::vector<ExtentLeaf> leaves_;
@@ -235,18 +230,18 @@ class SafetensorsOpener {
 
 }  // namespace
 
-Result<std::unique_ptr<Checkpoint>> OpenSafetensors(const std::string& path,
+Result<std::unique_ptr<Checkpoint>> OpenSafetensors(const Place& place,
                                                     bool use_sidecar) {
   return CatchBadAlloc([&]() -> Result<std::unique_ptr<Checkpoint>> {
-    HF_ASSIGN_OR_RETURN(const bool is_directory, LeadsToDirectory(path));
+    HF_ASSIGN_OR_RETURN(const bool is_directory, LeadsToDirectory(place));
     if (is_directory) {
-      return SafetensorsOpener(path, use_sidecar).OpenDirectory("");
+      return SafetensorsOpener(place, use_sidecar).OpenDirectory("");
     }
-    if (path.ends_with(kSafetensorsIndexSuffix)) {
-      return SafetensorsOpener(ParentDirectory(path), use_sidecar)
-          .OpenDirectory(FileNameOf(path));
+    if (place.name().ends_with(kSafetensorsIndexSuffix)) {
+      return SafetensorsOpener(place.parent(), use_sidecar)
+          .OpenDirectory(place.name());
     }
-    return SafetensorsOpener(path, use_sidecar).OpenFile();
+    return SafetensorsOpener(place, use_sidecar).OpenFile();
   });
 }
 

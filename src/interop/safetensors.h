@@ -11,6 +11,7 @@
 #include <string>
 
 #include "holdfast/checkpoint.h"
+#include "place/place.h"
 
 namespace holdfast {
 
@@ -22,10 +23,10 @@ inline constexpr std::string_view kSafetensorsIndexFile =
     "model.safetensors.index.json";
 inline constexpr std::string_view kSafetensorsFile = "model.safetensors";
 
-// `path` is absolute: a file whose content is safetensors, or a directory with
+// `place` is absolute: a file whose content is safetensors, or a directory with
 // names of the suffixes above (an index alone stands for its directory).
 // Leaves lie in the order of the files' names, then of their data.
-Result<std::unique_ptr<Checkpoint>> OpenSafetensors(const std::string& path,
+Result<std::unique_ptr<Checkpoint>> OpenSafetensors(const Place& place,
                                                     bool use_sidecar);
 
 }  // namespace holdfast

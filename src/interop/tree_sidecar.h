@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "holdfast/checkpoint.h"
+#include "place/place.h"
 
 namespace holdfast {
 
@@ -73,7 +74,7 @@ Result<std::unique_ptr<Checkpoint>> WithSidecar(
 // The same with the sidecar in the file kSidecarFile of `directory`; `base`
 // itself where there is no such file.
 Result<std::unique_ptr<Checkpoint>> WithSidecarFile(
-    std::unique_ptr<Checkpoint> base, const std::string& directory);
+    std::unique_ptr<Checkpoint> base, const Place& directory);
 
 // The dtype as which a format stores elements of `dtype`: itself if it can,
 // otherwise raw bits that only the sidecar can tell from numbers.

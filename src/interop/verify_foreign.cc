@@ -34,18 +34,18 @@ struct ReadUnit {
 
 class ForeignVerifier {
  public:
-  ForeignVerifier(const std::string& path, const OpenOptions& options,
+  ForeignVerifier(const Place& place, const OpenOptions& options,
                   const RunOptions& run, WorkShare share)
       : options_(options),
         run_options_(run),
-        run_(run, StoreAt(path)->requests_in_flight()),
+        run_(run, place.OpenStore()->requests_in_flight()),
         share_(std::move(share)) {}
 
-  Result<ShareReport> Execute(ForeignFormat format, const std::string& path) {
-    (void)share_.Takes(path, 0);
+  Result<ShareReport> Execute(ForeignFormat format, const Place& place) {
+    (void)share_.Takes(place.path(), 0);
     // Members are checked once, by CheckMembers.
     if (format == ForeignFormat::kNpz) options_.verify = false;
-    HF_RETURN_IF_ERROR(OpenBoth(format, path));
+    HF_RETURN_IF_ERROR(OpenBoth(format, place));
     if (checkpoint_ != nullptr && format == ForeignFormat::kMegatronZarr) {
       return VerifyMegatron();
     }
@@ -53,7 +53,7 @@ class ForeignVerifier {
       report_.leaf_count = checkpoint_->leaves().size();
       HF_RETURN_IF_ERROR(ReadAll());
       if (format == ForeignFormat::kNpz) {
-        HF_RETURN_IF_ERROR(CheckMembers(path));
+        HF_RETURN_IF_ERROR(CheckMembers(place));
       } else {
         report_.notes.push_back(std::string(ForeignFormatName(format)) +
                                 " carries no checksum: values can be wrong "
@@ -88,16 +88,16 @@ class ForeignVerifier {
   }
 
   // Opens it without the sidecar when the sidecar is the damaged part.
-  Status OpenBoth(ForeignFormat format, const std::string& path) {
+  Status OpenBoth(ForeignFormat format, const Place& place) {
     Result<std::unique_ptr<Checkpoint>> opened =
-        OpenForeign(format, path, options_, options_.use_sidecar);
+        OpenForeign(format, place, options_, options_.use_sidecar);
     if (!opened.ok() && !IsInvalidHead(opened.status())) {
       return opened.status();
     }
     if (!opened.ok()) {
       HF_RETURN_IF_ERROR(Add("", opened.status()));
       if (!options_.use_sidecar) return Status();
-      opened = OpenForeign(format, path, options_, false);
+      opened = OpenForeign(format, place, options_, false);
     }
     // If even that fails with damage, the report says all; other failures are
     // the machine's fault.
@@ -194,11 +194,11 @@ class ForeignVerifier {
     return Status();
   }
 
-  Status CheckMembers(const std::string& path) {
+  Status CheckMembers(const Place& file) {
     uint64_t member_count = 0;
     HF_ASSIGN_OR_RETURN(std::vector<Damage> damages,
                         CheckNpzMembers(
-                            path, run_.executor(), run_.cancel(),
+                            file, run_.executor(), run_.cancel(),
                             [&](const std::string& name, uint64_t byte_count) {
                               return share_.Takes(name, byte_count);
                             },
@@ -232,25 +232,24 @@ class ForeignVerifier {
 
 }  // namespace
 
-Result<ShareReport> VerifyForeign(ForeignFormat format, const std::string& path,
+Result<ShareReport> VerifyForeign(ForeignFormat format, const Place& place,
                                   const OpenOptions& options,
                                   const RunOptions& run, WorkShare share) {
-  return ForeignVerifier(path, options, run, std::move(share))
-      .Execute(format, path);
+  return ForeignVerifier(place, options, run, std::move(share))
+      .Execute(format, place);
 }
 
 Result<VerifyReport> Verify(const std::string& path, const OpenOptions& options,
                             const RunOptions& run, ProcessGroup* group) {
-  const std::string absolute = AbsolutePath(path);
-  const LookScope look(absolute);
-  const Result<ForeignPlace> place = FindForeignPlace(absolute, options);
-  if (place.ok() && place->format == ForeignFormat::kNone) {
-    return VerifyCheckpoint(path, options, run, group);
+  const LookScope look(Place(path).Absolute());
+  const Result<ForeignPlace> found = FindForeignPlace(look.place(), options);
+  if (found.ok() && found->format == ForeignFormat::kNone) {
+    return VerifyCheckpoint(look.place(), options, run, group);
   }
   return VerifyInShares(
       path, group, [&](WorkShare share) -> Result<ShareReport> {
-        HF_RETURN_IF_ERROR(place.status());
-        return VerifyForeign(place->format, place->path, place->options, run,
+        HF_RETURN_IF_ERROR(found.status());
+        return VerifyForeign(found->format, found->place, found->options, run,
                              std::move(share));
       });
 }

@@ -12,8 +12,8 @@
 
 namespace holdfast {
 
-// REQUIRES: not kNone. `path` is absolute.
-Result<ShareReport> VerifyForeign(ForeignFormat format, const std::string& path,
+// REQUIRES: not kNone. `place` is absolute.
+Result<ShareReport> VerifyForeign(ForeignFormat format, const Place& place,
                                   const OpenOptions& options,
                                   const RunOptions& run, WorkShare share);
 

@@ -163,7 +163,6 @@ Status Manager::MakeCheckpointer(const ManagerItems& items) {
 }
 
 Status Manager::Load(bool with_metadata) {
-  const LookScope scope(directory_);
   HF_ASSIGN_OR_RETURN(const std::vector<FoundStep> found,
                       format_->FindAll(directory_, processes().group));
   std::vector<ScannedStep> steps;

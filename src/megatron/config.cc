@@ -151,10 +151,12 @@ Result<CheckpointingConfig> ParseConfig(std::string_view text,
   return config;
 }
 
-Result<std::optional<CheckpointingConfig>> MaybeLoadConfig(
-    const std::string& checkpoint_dir, UnknownMembers unknown) {
-  const std::string path = JoinPath(checkpoint_dir, kConfigName);
-  const Result<std::string> text = ReadWholeFile(path, kConfigBytesMax + 1);
+namespace {
+
+Result<std::optional<CheckpointingConfig>> MaybeReadConfig(
+    const Place& checkpoint, UnknownMembers unknown) {
+  const Result<std::string> text =
+      ReadWholeFile(checkpoint / kConfigName, kConfigBytesMax + 1);
   if (text.status().code() == StatusCode::kNotFound) {
     return std::optional<CheckpointingConfig>();
   }
@@ -163,34 +165,45 @@ Result<std::optional<CheckpointingConfig>> MaybeLoadConfig(
   return std::optional<CheckpointingConfig>(std::move(config));
 }
 
+}  // namespace
+
+Result<std::optional<CheckpointingConfig>> MaybeLoadConfig(
+    const std::string& checkpoint_dir, UnknownMembers unknown) {
+  return MaybeReadConfig(checkpoint_dir, unknown);
+}
+
 Status SaveConfig(const CheckpointingConfig& config,
                   const std::string& checkpoint_dir, bool sync) {
   if (sync) HF_RETURN_IF_ERROR(SyncDirectory(checkpoint_dir));
-  return PutFile(JoinPath(checkpoint_dir, kConfigName), ConfigText(config),
-                 sync);
+  return PutFile(Place(checkpoint_dir) / kConfigName, ConfigText(config), sync);
 }
 
 Result<bool> CheckIsDistributedCheckpoint(const std::string& checkpoint_dir) {
   HF_ASSIGN_OR_RETURN(const auto config,
-                      MaybeLoadConfig(checkpoint_dir, UnknownMembers::kIgnore));
+                      MaybeReadConfig(checkpoint_dir, UnknownMembers::kIgnore));
   return config.has_value();
+}
+
+Result<CheckpointingConfig> ReadConfig(const Place& checkpoint,
+                                       UnknownMembers unknown) {
+  HF_ASSIGN_OR_RETURN(const bool exists, LeadsToDirectory(checkpoint));
+  if (!exists) {
+    return CheckpointingError(
+        StatusCode::kNotFound, "DIR_NOT_FOUND",
+        "Checkpoint directory " + checkpoint.path() + " does not exist");
+  }
+  HF_ASSIGN_OR_RETURN(auto config, MaybeReadConfig(checkpoint, unknown));
+  if (!config) {
+    return CheckpointingError(
+        StatusCode::kNotFound, "NOT_A_DIST_CKPT",
+        checkpoint.path() + " is not a distributed checkpoint");
+  }
+  return *std::move(config);
 }
 
 Result<CheckpointingConfig> OpenConfig(const std::string& checkpoint_dir,
                                        UnknownMembers unknown) {
-  HF_ASSIGN_OR_RETURN(const bool exists, LeadsToDirectory(checkpoint_dir));
-  if (!exists) {
-    return CheckpointingError(
-        StatusCode::kNotFound, "DIR_NOT_FOUND",
-        "Checkpoint directory " + checkpoint_dir + " does not exist");
-  }
-  HF_ASSIGN_OR_RETURN(auto config, MaybeLoadConfig(checkpoint_dir, unknown));
-  if (!config) {
-    return CheckpointingError(
-        StatusCode::kNotFound, "NOT_A_DIST_CKPT",
-        checkpoint_dir + " is not a distributed checkpoint");
-  }
-  return *std::move(config);
+  return ReadConfig(checkpoint_dir, unknown);
 }
 
 }  // namespace holdfast::megatron

@@ -25,8 +25,8 @@ struct Listed {
 // Directory entries are looked at once each.
 class KeyLister {
  public:
-  KeyLister(std::string root, bool recursive)
-      : root_(std::move(root)), recursive_(recursive) {}
+  KeyLister(const Place& root, bool recursive)
+      : root_(root), recursive_(recursive) {}
 
   Result<Listed> List() {
     HF_RETURN_IF_ERROR(ListBelow("", 0));
@@ -34,17 +34,13 @@ class KeyLister {
   }
 
  private:
-  std::string PathOf(const std::string& key) const {
-    return key.empty() ? root_ : JoinPath(root_, key);
-  }
-
   Status ListBelow(const std::string& parent, int depth) {
     HF_ASSIGN_OR_RETURN(const std::vector<std::string> names,
-                        ListDirectory(PathOf(parent)));
+                        ListDirectory(root_ / parent));
     for (const std::string& name : names) {
       const std::string key = parent.empty() ? name : parent + "/" + name;
       HF_ASSIGN_OR_RETURN(const bool is_directory,
-                          LeadsToDirectory(PathOf(key)));
+                          LeadsToDirectory(root_ / key));
       if (is_directory) HF_RETURN_IF_ERROR(Look(key, depth));
     }
     return Status();
@@ -52,7 +48,7 @@ class KeyLister {
 
   Status Look(const std::string& key, int depth) {
     HF_ASSIGN_OR_RETURN(const bool is_array,
-                        LeadsToAnything(JoinPath(PathOf(key), ".zarray")));
+                        LeadsToAnything(root_ / key / ".zarray"));
     if (is_array) {
       (key.ends_with(".sync") ? listed_.locks : listed_.arrays).push_back(key);
     }
@@ -66,7 +62,7 @@ class KeyLister {
   // A key may have both an array and objects.
   Result<bool> AddObjectFiles(const std::string& key) {
     HF_ASSIGN_OR_RETURN(const std::vector<std::string> names,
-                        ListDirectory(PathOf(key)));
+                        ListDirectory(root_ / key));
     bool has_objects = false;
     for (const std::string& name : names) {
       if (!name.starts_with("shard_") || !name.ends_with(".pt")) continue;
@@ -76,7 +72,7 @@ class KeyLister {
     return has_objects;
   }
 
-  const std::string root_;
+  const Place root_;
   const bool recursive_;
   Listed listed_;
 };
@@ -182,8 +178,8 @@ GetShapeDTypeFn StoredShapeDType(const std::string& root,
 
 }  // namespace
 
-Result<CheckpointFiles> ListCheckpoint(const std::string& path) {
-  HF_ASSIGN_OR_RETURN(Listed listed, KeyLister(path, true).List());
+Result<CheckpointFiles> ListCheckpoint(const Place& place) {
+  HF_ASSIGN_OR_RETURN(Listed listed, KeyLister(place, true).List());
   CheckpointFiles files;
   files.locks = std::move(listed.locks);
   for (std::string& key : listed.arrays) {
@@ -197,8 +193,7 @@ Result<CheckpointFiles> ListCheckpoint(const std::string& path) {
     (is_good ? names : files.bad_objects).push_back(std::move(name));
   }
   HF_ASSIGN_OR_RETURN(files.objects, ListObjects(names, true));
-  HF_ASSIGN_OR_RETURN(files.has_common,
-                      LeadsToAnything(JoinPath(path, "common.pt")));
+  HF_ASSIGN_OR_RETURN(files.has_common, LeadsToAnything(place / "common.pt"));
   return files;
 }
 

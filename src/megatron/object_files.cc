@@ -22,24 +22,28 @@ std::string OldName(const std::string& unique_key) {
 
 }  // namespace
 
-Result<std::string> ReadCommonFile(const std::string& checkpoint_dir) {
-  const std::string path = JoinPath(checkpoint_dir, "common.pt");
-  Result<std::string> bytes = ReadWholeFile(path, kTorchFileBytesMax);
+Result<std::string> ReadCommon(const Place& checkpoint) {
+  const Place file = checkpoint / "common.pt";
+  Result<std::string> bytes = ReadWholeFile(file, kTorchFileBytesMax);
   if (bytes.status().code() != StatusCode::kNotFound) return bytes;
   return CheckpointingError(StatusCode::kNotFound, "COMMON_NOT_FOUND",
-                            "Common file " + path + " does not exist");
+                            "Common file " + file.path() + " does not exist");
+}
+
+Result<std::string> ReadCommonFile(const std::string& checkpoint_dir) {
+  return ReadCommon(checkpoint_dir);
 }
 
 Status WriteCommonFile(const std::string& checkpoint_dir,
                        std::string_view torch_file, bool sync) {
-  return PutFile(JoinPath(checkpoint_dir, "common.pt"), torch_file, sync);
+  return PutFile(Place(checkpoint_dir) / "common.pt", torch_file, sync);
 }
 
-Result<std::string> ReadObjectFile(const std::string& checkpoint_dir,
-                                   const ShardedObject& object) {
+Result<std::string> ReadObject(const Place& checkpoint,
+                               const ShardedObject& object) {
   HF_RETURN_IF_ERROR(CheckKeyIsInside(object.key));
   const std::string unique_key = object.UniqueKey();
-  const std::shared_ptr<Store> store = StoreForOneRead(checkpoint_dir);
+  const std::shared_ptr<Store> store = StoreForOneRead(checkpoint);
   for (const std::string& name : {unique_key + ".pt", OldName(unique_key)}) {
     const Result<Bytes> bytes = store->Read(name);
     if (bytes.ok()) return bytes->ToString();
@@ -47,8 +51,13 @@ Result<std::string> ReadObjectFile(const std::string& checkpoint_dir,
   }
   return CheckpointingError(StatusCode::kNotFound, "OBJECT_NOT_FOUND",
                             "Object shard " +
-                                JoinPath(checkpoint_dir, unique_key + ".pt") +
+                                (checkpoint / (unique_key + ".pt")).path() +
                                 " not found");
+}
+
+Result<std::string> ReadObjectFile(const std::string& checkpoint_dir,
+                                   const ShardedObject& object) {
+  return ReadObject(checkpoint_dir, object);
 }
 
 Status WriteObjectFiles(const std::string& checkpoint_dir,

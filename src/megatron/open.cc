@@ -9,9 +9,7 @@
 #include "megatron/chunk_read.h"
 #include "megatron/files.h"
 #include "megatron/opened.h"
-#include "place/open_store.h"
 #include "run/run.h"
-#include "storage/url_path.h"
 #include "tree/utf8.h"
 #include "zarr/format/chunk_key.h"
 
@@ -65,8 +63,10 @@ Result<uint64_t> StoredBytesOf(const ZarrArray::State& array) {
 class MegatronCheckpoint final : public Checkpoint {
  public:
   MegatronCheckpoint(CheckpointInfo info, std::vector<OpenedLeaf> leaves,
-                     AbsentChunks absent_chunks)
-      : opened_(std::move(leaves)), absent_chunks_(absent_chunks) {
+                     const Place& place, AbsentChunks absent_chunks)
+      : opened_(std::move(leaves)),
+        place_(place),
+        absent_chunks_(absent_chunks) {
     info_ = std::move(info);
     for (OpenedLeaf& leaf : opened_) infos_.push_back(std::move(leaf.info));
   }
@@ -82,7 +82,7 @@ class MegatronCheckpoint final : public Checkpoint {
           static_cast<uint64_t>(ElementCount(request.target.shape)) *
           DTypeBytes(*infos_[request.leaf].dtype);
     }
-    Run run(options, StoreAt(info_.path)->requests_in_flight());
+    Run run(options, place_.OpenStore()->requests_in_flight());
     run.StartPhase("read", wanted_bytes);
     PartReader reader(absent_chunks_, info_.path, run);
     for (const ReadRequest& request : requests) {
@@ -95,8 +95,8 @@ class MegatronCheckpoint final : public Checkpoint {
 
   Result<std::string> DoReadText(size_t leaf) const override {
     const auto& object = opened_[leaf].object;
-    Result<std::string> bytes = object ? ReadObjectFile(info_.path, *object)
-                                       : ReadCommonFile(info_.path);
+    Result<std::string> bytes =
+        object ? ReadObject(place_, *object) : ReadCommon(place_);
     return bytes.ok() ? std::move(bytes)
                       : Result<std::string>(PlainStatus(bytes.status()));
   }
@@ -109,14 +109,15 @@ class MegatronCheckpoint final : public Checkpoint {
   }
 
   std::vector<OpenedLeaf> opened_;
+  const Place place_;
   AbsentChunks absent_chunks_;
 };
 
 // Sorted by name; the common state last.
-Result<std::vector<OpenedLeaf>> OpenLeaves(const std::string& path,
+Result<std::vector<OpenedLeaf>> OpenLeaves(const Place& place,
                                            bool stored_sizes) {
-  HF_ASSIGN_OR_RETURN(const CheckpointFiles files, ListCheckpoint(path));
-  const auto store = StoreAt(path);
+  HF_ASSIGN_OR_RETURN(const CheckpointFiles files, ListCheckpoint(place));
+  const auto store = place.OpenStore();
   std::vector<OpenedLeaf> leaves(files.arrays.size());
   const int at_once = store->requests_in_flight();
   Executor executor(at_once > 1 ? at_once : 0);
@@ -150,7 +151,7 @@ Result<std::vector<OpenedLeaf>> OpenLeaves(const std::string& path,
   common.info = NamedLeaf(std::string(kCommonLeaf), ValueKind::kObject);
   if (!files.has_common) {
     common.info.problem = DataLossError(
-        path + ": there is no common.pt, which every save writes");
+        place.path() + ": there is no common.pt, which every save writes");
   }
   leaves.push_back(std::move(common));
   return leaves;
@@ -175,9 +176,8 @@ Status PlainStatus(const Status& status) {
   return error ? Status(status.code(), error->text) : status;
 }
 
-Status CheckIsMegatronZarr(const std::string& path,
-                           CheckpointingConfig* config) {
-  HF_ASSIGN_OR_RETURN(*config, OpenConfig(path, UnknownMembers::kIgnore));
+Status CheckIsMegatronZarr(const Place& place, CheckpointingConfig* config) {
+  HF_ASSIGN_OR_RETURN(*config, ReadConfig(place, UnknownMembers::kIgnore));
   const ZarrLoadShardedStrategy strategy;
   HF_RETURN_IF_ERROR(
       strategy.CheckBackendCompatibility(config->sharded_backend));
@@ -185,20 +185,22 @@ Status CheckIsMegatronZarr(const std::string& path,
 }
 
 Result<std::unique_ptr<Checkpoint>> OpenMegatronZarr(
-    const std::string& path, const OpenOptions& options) {
+    const Place& place, const OpenOptions& options) {
   return CatchBadAlloc([&]() -> Result<std::unique_ptr<Checkpoint>> {
     CheckpointingConfig config;
-    HF_RETURN_IF_ERROR(PlainStatus(CheckIsMegatronZarr(path, &config)));
+    HF_RETURN_IF_ERROR(PlainStatus(CheckIsMegatronZarr(place, &config)));
+    const Place absolute = place.Absolute();
     CheckpointInfo info;
-    info.path = AbsolutePath(path);
+    info.path = absolute.path();
     info.format = "megatron-zarr";
     info.zarr_format = 2;
     info.items[""] = "";
     Result<std::vector<OpenedLeaf>> leaves =
-        OpenLeaves(info.path, options.stored_sizes);
+        OpenLeaves(absolute, options.stored_sizes);
     if (!leaves.ok()) return PlainStatus(leaves.status());
     return std::unique_ptr<Checkpoint>(std::make_unique<MegatronCheckpoint>(
-        std::move(info), *std::move(leaves), AbsentOf(options.missing_chunks)));
+        std::move(info), *std::move(leaves), absolute,
+        AbsentOf(options.missing_chunks)));
   });
 }
 

@@ -14,6 +14,7 @@
 
 #include "checkpoint/verify_share.h"
 #include "holdfast/checkpoint.h"
+#include "place/place.h"
 
 namespace holdfast::megatron {
 
@@ -24,12 +25,12 @@ inline constexpr std::string_view kCommonLeaf = "common_state";
 // AbsentChunks has it) and stored_sizes. FailedPrecondition for another back
 // end or version, saying what it is and how to convert it.
 Result<std::unique_ptr<Checkpoint>> OpenMegatronZarr(
-    const std::string& path, const OpenOptions& options = {});
+    const Place& place, const OpenOptions& options = {});
 
 // Reads this process's share of the chunks and objects that are there. A
 // missing one is damage; it is found from the listing, however large the
 // metadata says an array is. The format has no checksums, which a note says.
-Result<ShareReport> VerifyMegatronZarr(const std::string& path,
+Result<ShareReport> VerifyMegatronZarr(const Place& place,
                                        const OpenOptions& options = {},
                                        const RunOptions& run = {},
                                        WorkShare share = WorkShare(0, 1));

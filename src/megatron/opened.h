@@ -28,11 +28,10 @@ struct CheckpointFiles {
   std::vector<std::string> bad_names;    // directories that are not UTF-8
   bool has_common = false;
 };
-Result<CheckpointFiles> ListCheckpoint(const std::string& path);
+Result<CheckpointFiles> ListCheckpoint(const Place& place);
 
 // metadata.json says zarr, version 1.
-Status CheckIsMegatronZarr(const std::string& path,
-                           CheckpointingConfig* config);
+Status CheckIsMegatronZarr(const Place& place, CheckpointingConfig* config);
 
 // Without Megatron's class and code.
 Status PlainStatus(const Status& status);

@@ -13,7 +13,6 @@
 #include "megatron/files.h"
 #include "megatron/open.h"
 #include "megatron/opened.h"
-#include "place/open_store.h"
 #include "run/run.h"
 #include "zarr/format/chunk_key.h"
 
@@ -33,21 +32,21 @@ struct ChunkFile {
 
 class MegatronVerifier {
  public:
-  MegatronVerifier(std::string path, const OpenOptions& options,
+  MegatronVerifier(const Place& place, const OpenOptions& options,
                    const RunOptions& run, WorkShare share)
-      : path_(std::move(path)),
+      : place_(place),
         options_(options),
-        run_(run, StoreAt(path_)->requests_in_flight()),
+        run_(run, place.OpenStore()->requests_in_flight()),
         share_(std::move(share)) {}
 
   Result<ShareReport> Verify() {
     CheckpointingConfig config;
-    HF_RETURN_IF_ERROR(CheckIsMegatronZarr(path_, &config));
+    HF_RETURN_IF_ERROR(CheckIsMegatronZarr(place_, &config));
     for (const std::string& name : config.unknown_members) {
       Note("metadata.json has a member \"" + name +
            "\" that is not understood");
     }
-    HF_ASSIGN_OR_RETURN(const CheckpointFiles files, ListCheckpoint(path_));
+    HF_ASSIGN_OR_RETURN(const CheckpointFiles files, ListCheckpoint(place_));
     HF_RETURN_IF_ERROR(NoteNames(files));
     HF_RETURN_IF_ERROR(CheckArrays(files));
     HF_RETURN_IF_ERROR(CheckObjects(files));
@@ -88,7 +87,7 @@ class MegatronVerifier {
   }
 
   Status CheckArrays(const CheckpointFiles& files) {
-    const auto store = StoreAt(path_);
+    const auto store = place_.OpenStore();
     leaves_.resize(files.arrays.size());
     std::vector<ChunkFile> chunks;
     uint64_t bytes = 0;
@@ -258,7 +257,7 @@ class MegatronVerifier {
       by_key[object.key].push_back(&object);
       if (!share_.Takes(name, 0)) continue;
       HF_RETURN_IF_ERROR(
-          CheckTorchFile(name, name + ".pt", ReadObjectFile(path_, object)));
+          CheckTorchFile(name, name + ".pt", ReadObject(place_, object)));
     }
     for (const auto& [key, objects] : by_key) {
       const int64_t want = ElementCount(objects[0]->global_shape);
@@ -294,10 +293,10 @@ class MegatronVerifier {
     ++report_.leaf_count;
     if (!share_.Takes("common.pt", 0)) return Status();
     return CheckTorchFile(std::string(kCommonLeaf), "common.pt",
-                          ReadCommonFile(path_));
+                          ReadCommon(place_));
   }
 
-  const std::string path_;
+  const Place place_;
   const OpenOptions& options_;
   Run run_;
   WorkShare share_;
@@ -308,12 +307,12 @@ class MegatronVerifier {
 
 }  // namespace
 
-Result<ShareReport> VerifyMegatronZarr(const std::string& path,
+Result<ShareReport> VerifyMegatronZarr(const Place& place,
                                        const OpenOptions& options,
                                        const RunOptions& run, WorkShare share) {
   return CatchBadAlloc([&]() -> Result<ShareReport> {
     Result<ShareReport> report =
-        MegatronVerifier(path, options, run, std::move(share)).Verify();
+        MegatronVerifier(place, options, run, std::move(share)).Verify();
     return report.ok() ? std::move(report)
                        : Result<ShareReport>(PlainStatus(report.status()));
   });

@@ -50,8 +50,6 @@ std::string EndOf(const std::string& prefix) {
   return end;
 }
 
-thread_local std::vector<std::shared_ptr<Look>> looks;
-
 }  // namespace
 
 Store& Look::store() { return *store_; }
@@ -333,13 +331,6 @@ void Look::Settle() {
   });
 }
 
-std::shared_ptr<Look> CurrentLook(const BucketPlace& place) {
-  for (auto look = looks.rbegin(); look != looks.rend(); ++look) {
-    if ((*look)->Covers(place)) return *look;
-  }
-  return nullptr;
-}
-
 LookScope::LookScope(const Place& place) : place_(place) {
   // A bare file stands for what lies beside it.
   const bool is_bare = IsOneOf(place.name(), kBareNames);
@@ -348,13 +339,10 @@ LookScope::LookScope(const Place& place) : place_(place) {
   if (!root.ok() || place.look() != nullptr) return;
   look_ = std::make_shared<Look>(*root);
   place_ = place.WithLook(look_);
-  looks.push_back(look_);
 }
 
 LookScope::~LookScope() {
-  if (look_ == nullptr) return;
-  std::erase(looks, look_);
-  look_->Settle();
+  if (look_ != nullptr) look_->Settle();
 }
 
 }  // namespace holdfast

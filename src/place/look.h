@@ -4,8 +4,7 @@
 //
 // A LookScope gives a place a Look. The questions of directory_ops.h about that
 // place, and about all places made from it, are answered by the Look, and so
-// are their stores; while the scope lives, also those of places that its thread
-// makes from paths below. The first question lists everything below the place,
+// are their stores. The first question lists everything below the place,
 // flat, in at most kFlatPagesMax pages; what those did not reach is listed
 // directory by directory when somebody asks, and kept. The first read of one of
 // the small files that checkpoints are opened with (well_known_names.h) fetches
@@ -19,8 +18,7 @@
 // was replaced meanwhile is DataLoss, never a mix of two. A write through one
 // of them makes the Look forget all.
 //
-// Thread-safety: a scope belongs to the thread that made it, and scopes end in
-// the order in which they were begun; a Look is for any thread.
+// Thread-safety: a scope belongs to the thread that made it; a Look is for any.
 // Ownership: shared by the places and stores that carry it.
 // Units: bytes; at most kFetchedBytesMax are held, most of them until the scope
 // ends. Errors: those of the bucket.
@@ -124,9 +122,6 @@ class Look {
   std::map<std::string, Bytes> contents_;
   uint64_t content_bytes_ = 0;
 };
-
-// The Look of this thread that covers the place; null when none does.
-std::shared_ptr<Look> CurrentLook(const BucketPlace& place);
 
 class LookScope {
  public:

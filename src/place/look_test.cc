@@ -38,17 +38,18 @@ TEST_F(LookTest, OneListAndOneBatchAnswerAnOpening) {
   FillCheckpoint(mem_);
   mem_.bucket->ResetCounters();
   const LookScope scope(kRoot);
-  EXPECT_EQ(GetPathKind(kRoot).value(), PathKind::kDirectory);
-  EXPECT_EQ(GetPathKind("mem://test/c/state").value(), PathKind::kDirectory);
-  EXPECT_EQ(GetPathKind("mem://test/c/state/_METADATA").value(),
-            PathKind::kFile);
-  EXPECT_EQ(GetPathKind("mem://test/c/x").value(), PathKind::kMissing);
-  EXPECT_THAT(ListDirectory("mem://test/c/state").value(),
+  const Place& root = scope.place();
+  EXPECT_EQ(GetPathKind(root).value(), PathKind::kDirectory);
+  EXPECT_EQ(GetPathKind(root / "state").value(), PathKind::kDirectory);
+  EXPECT_EQ(GetPathKind(root / "state/_METADATA").value(), PathKind::kFile);
+  EXPECT_EQ(GetPathKind(root / "x").value(), PathKind::kMissing);
+  EXPECT_THAT(ListDirectory(root / "state").value(),
               ElementsAre("_METADATA", "_sharding", "array_metadatas", "d",
                           "manifest.ocdbt"));
   EXPECT_EQ(RoundTrips(), 1u);
-  EXPECT_EQ(StoreAt(kRoot)->Read("_CHECKPOINT_METADATA").value().view(), "{}");
-  const auto item = StoreAt("mem://test/c/state");
+  EXPECT_EQ(root.OpenStore()->Read("_CHECKPOINT_METADATA").value().view(),
+            "{}");
+  const auto item = (root / "state").OpenStore();
   EXPECT_EQ(item->Read("_METADATA").value().view(), "tree");
   EXPECT_EQ(item->Read("_sharding").value().view(), "s");
   EXPECT_EQ(item->Read("array_metadatas/process_0").value().view(), "p0");
@@ -66,8 +67,10 @@ TEST_F(LookTest, OneListAndOneBatchAnswerAnOpening) {
 TEST_F(LookTest, WhatIsListedOfTheStoreIsWhatIsThere) {
   FillCheckpoint(mem_);
   const LookScope scope(kRoot);
+  const Place& root = scope.place();
   std::vector<std::string> keys;
-  ASSERT_TRUE(StoreAt("mem://test/c/state")
+  ASSERT_TRUE((root / "state")
+                  .OpenStore()
                   ->List("d/",
                          [&](std::string_view key, const ObjectInfo& info) {
                            keys.push_back(std::string(key) + " " +
@@ -87,27 +90,29 @@ TEST_F(LookTest, AnswersAsTheBucketWouldWhenThereAreThousands) {
     mem_.Put("c/m" + name + "/0.0", "data");
   }
   mem_.Put("c/z/_METADATA", "late");
-  std::vector<std::string> paths = {kRoot};
+  std::vector<std::string> names = {""};
   for (const char* name : {"a", "a/1000", "a/2499", "a/2500", "m1000",
                            "m1000/0.0", "m1000/1.0", "m2499", "m2499/.zarray",
                            "m2499/x", "m2500", "z", "z/_METADATA", "zz"}) {
-    paths.push_back(std::string(kRoot) + "/" + name);
+    names.push_back(name);
   }
-  for (const std::string& path : paths) {
-    const auto bare_kind = GetPathKind(path);
-    const auto bare_names = ListDirectory(path);
+  for (const std::string& name : names) {
+    const Place bare = Place(kRoot) / name;
+    const auto bare_kind = GetPathKind(bare);
+    const auto bare_entries = ListDirectory(bare);
     const LookScope scope(kRoot);
-    EXPECT_EQ(GetPathKind(path).value(), bare_kind.value()) << path;
-    const auto names = ListDirectory(path);
-    ASSERT_EQ(names.ok(), bare_names.ok()) << path;
-    if (names.ok()) {
-      EXPECT_EQ(*names, *bare_names) << path;
+    const Place seen = scope.place() / name;
+    EXPECT_EQ(GetPathKind(seen).value(), bare_kind.value()) << name;
+    const auto entries = ListDirectory(seen);
+    ASSERT_EQ(entries.ok(), bare_entries.ok()) << name;
+    if (entries.ok()) {
+      EXPECT_EQ(*entries, *bare_entries) << name;
     }
   }
   const LookScope scope(kRoot);
+  const Place& root = scope.place();
   mem_.bucket->ResetCounters();
-  EXPECT_EQ(StoreAt("mem://test/c/z")->Read("_METADATA").value().view(),
-            "late");
+  EXPECT_EQ((root / "z").OpenStore()->Read("_METADATA").value().view(), "late");
   EXPECT_LE(RoundTrips(), 4u);
 }
 
@@ -116,8 +121,9 @@ TEST_F(LookTest, AnObjectReplacedMeanwhileIsDataLoss) {
   std::shared_ptr<Store> store;
   {
     const LookScope scope(kRoot);
-    ASSERT_TRUE(LeadsToDirectory(kRoot).value());
-    store = StoreAt("mem://test/c/state");
+    const Place& root = scope.place();
+    ASSERT_TRUE(LeadsToDirectory(root).value());
+    store = (root / "state").OpenStore();
   }
   mem_.Put("c/state/d/large", std::string(3 << 20, 'L'));
   EXPECT_EQ(store->Read("d/large", {0, 10}).status().code(),
@@ -127,48 +133,48 @@ TEST_F(LookTest, AnObjectReplacedMeanwhileIsDataLoss) {
 TEST_F(LookTest, WhoeverWritesSeesWhatHeWrote) {
   FillCheckpoint(mem_);
   const LookScope scope(kRoot);
-  ASSERT_TRUE(LeadsToDirectory(kRoot).value());
-  const auto store = StoreAt(kRoot);
+  const Place& root = scope.place();
+  ASSERT_TRUE(LeadsToDirectory(root).value());
+  const auto store = root.OpenStore();
   ASSERT_TRUE(store->Write("new", "content").ok());
-  EXPECT_EQ(GetPathKind("mem://test/c/new").value(), PathKind::kFile);
+  EXPECT_EQ(GetPathKind(root / "new").value(), PathKind::kFile);
   EXPECT_EQ(store->Read("new").value().view(), "content");
-  ASSERT_TRUE(RemoveTree(kRoot).ok());
-  EXPECT_EQ(GetPathKind(kRoot).value(), PathKind::kMissing);
+  ASSERT_TRUE(RemoveTree(root).ok());
+  EXPECT_EQ(GetPathKind(root).value(), PathKind::kMissing);
 }
 
 TEST_F(LookTest, NothingIsKeptBetweenScopes) {
   FillCheckpoint(mem_);
   {
     const LookScope scope(kRoot);
-    EXPECT_EQ(GetPathKind("mem://test/c/new").value(), PathKind::kMissing);
+    const Place& root = scope.place();
+    EXPECT_EQ(GetPathKind(root / "new").value(), PathKind::kMissing);
   }
   mem_.Put("c/new", "");
   EXPECT_EQ(GetPathKind("mem://test/c/new").value(), PathKind::kFile);
   const LookScope scope(kRoot);
-  EXPECT_EQ(GetPathKind("mem://test/c/new").value(), PathKind::kFile);
+  const Place& root = scope.place();
+  EXPECT_EQ(GetPathKind(root / "new").value(), PathKind::kFile);
 }
 
 TEST_F(LookTest, ABareDatabaseIsSeenWithWhatLiesBesideIt) {
   FillCheckpoint(mem_);
   mem_.bucket->ResetCounters();
   const LookScope scope("mem://test/c/state/manifest.ocdbt");
-  EXPECT_EQ(GetPathKind("mem://test/c/state/manifest.ocdbt").value(),
-            PathKind::kFile);
-  EXPECT_EQ(
-      StoreAt("mem://test/c/state")->Read("manifest.ocdbt").value().view(),
-      "m");
+  EXPECT_EQ(GetPathKind(scope.place()).value(), PathKind::kFile);
+  const auto store = scope.place().parent().OpenStore();
+  EXPECT_EQ(store->Read("manifest.ocdbt").value().view(), "m");
   EXPECT_EQ(RoundTrips(), 2u);
 }
 
 TEST_F(LookTest, AFileIsNoDirectory) {
   FillCheckpoint(mem_);
   const LookScope scope("mem://test/cc/other");
-  EXPECT_EQ(GetPathKind("mem://test/cc/other").value(), PathKind::kFile);
-  EXPECT_FALSE(LeadsToDirectory("mem://test/cc/other").value());
+  EXPECT_EQ(GetPathKind(scope.place()).value(), PathKind::kFile);
+  EXPECT_FALSE(LeadsToDirectory(scope.place()).value());
   const LookScope none("mem://test/none");
-  EXPECT_EQ(GetPathKind("mem://test/none").value(), PathKind::kMissing);
-  EXPECT_EQ(ListDirectory("mem://test/none").status().code(),
-            StatusCode::kNotFound);
+  EXPECT_EQ(GetPathKind(none.place()).value(), PathKind::kMissing);
+  EXPECT_EQ(ListDirectory(none.place()).status().code(), StatusCode::kNotFound);
 }
 
 MemoryBucketOptions WebServer() {
@@ -185,22 +191,22 @@ TEST_F(LookTest, WithoutListsTheKnownNamesAreAskedFor) {
           R"({"files":[["d/large",3145728,"00"],["../x",1,"00"],[1]]})");
   web.bucket->ResetCounters();
   const LookScope scope(kRoot);
-  EXPECT_EQ(GetPathKind(kRoot).value(), PathKind::kDirectory);
-  EXPECT_EQ(GetPathKind("mem://test/c/state").value(), PathKind::kDirectory);
-  EXPECT_EQ(GetPathKind("mem://test/c/state/manifest.ocdbt").value(),
+  const Place& root = scope.place();
+  EXPECT_EQ(GetPathKind(root).value(), PathKind::kDirectory);
+  EXPECT_EQ(GetPathKind(root / "state").value(), PathKind::kDirectory);
+  EXPECT_EQ(GetPathKind(root / "state/manifest.ocdbt").value(),
             PathKind::kFile);
-  EXPECT_EQ(GetPathKind("mem://test/c/state/zarr.json").value(),
-            PathKind::kMissing);
-  const auto item = StoreAt("mem://test/c/state");
+  EXPECT_EQ(GetPathKind(root / "state/zarr.json").value(), PathKind::kMissing);
+  const auto item = (root / "state").OpenStore();
   EXPECT_EQ(item->Read("_METADATA").value().view(), "tree");
   EXPECT_EQ(item->Stat("d/large").value().byte_count, 3u << 20);
   EXPECT_EQ(web.bucket->counters().round_trips, 2u);
   EXPECT_THAT(
-      ListDirectory(kRoot).value(),
+      ListDirectory(root).value(),
       ElementsAre("_CHECKPOINT_METADATA", "commit_success.txt", "state"));
   EXPECT_EQ(item->Read("d/small", {0, 3}).value().view(), "sss");
   // A name that is not among the known ones.
-  EXPECT_EQ(GetPathKind("mem://test/c/state/d/small").value(), PathKind::kFile);
+  EXPECT_EQ(GetPathKind(root / "state/d/small").value(), PathKind::kFile);
 }
 
 TEST_F(LookTest, WhoMayReadAndNotListCanOpen) {
@@ -211,10 +217,10 @@ TEST_F(LookTest, WhoMayReadAndNotListCanOpen) {
                                         : Status();
   });
   const LookScope scope(kRoot);
-  EXPECT_EQ(GetPathKind(kRoot).value(), PathKind::kDirectory);
-  EXPECT_EQ(
-      StoreAt("mem://test/c/state")->Read("manifest.ocdbt").value().view(),
-      "m");
+  const Place& root = scope.place();
+  EXPECT_EQ(GetPathKind(root).value(), PathKind::kDirectory);
+  EXPECT_EQ((root / "state").OpenStore()->Read("manifest.ocdbt").value().view(),
+            "m");
 }
 
 TEST_F(LookTest, WhoMayDoNothingIsTold) {
@@ -223,7 +229,8 @@ TEST_F(LookTest, WhoMayDoNothingIsTold) {
     return PermissionDeniedError("wrong key");
   });
   const LookScope scope(kRoot);
-  const Status status = GetPathKind(kRoot).status();
+  const Place& root = scope.place();
+  const Status status = GetPathKind(root).status();
   EXPECT_EQ(status.code(), StatusCode::kPermissionDenied);
   EXPECT_THAT(status.ToString(), HasSubstr("wrong key"));
 }
@@ -235,8 +242,9 @@ TEST_F(LookTest, ServersThatAreNotTrustedSayNothing) {
     return FailedPreconditionError("the certificate is not trusted");
   });
   const LookScope scope(kRoot);
-  EXPECT_THAT(GetPathKind(kRoot).status().ToString(), HasSubstr("not trusted"));
-  EXPECT_THAT(ListDirectory(kRoot).status().ToString(),
+  const Place& root = scope.place();
+  EXPECT_THAT(GetPathKind(root).status().ToString(), HasSubstr("not trusted"));
+  EXPECT_THAT(ListDirectory(root).status().ToString(),
               HasSubstr("not trusted"));
 }
 
@@ -250,16 +258,17 @@ TEST_F(LookTest, MetadataTooLargeToBeFetchedIsThere) {
     return is_too_large ? ResourceExhaustedError("too large") : Status();
   });
   const LookScope scope(kRoot);
-  EXPECT_EQ(GetPathKind("mem://test/c/state/_METADATA").value(),
-            PathKind::kFile);
+  const Place& root = scope.place();
+  EXPECT_EQ(GetPathKind(root / "state/_METADATA").value(), PathKind::kFile);
 }
 
 TEST_F(LookTest, AFailureIsNotKnowledge) {
   FillCheckpoint(mem_);
   mem_.bucket->SetFaults({.fail_at = 1});
   const LookScope scope(kRoot);
-  EXPECT_EQ(GetPathKind(kRoot).status().code(), StatusCode::kUnavailable);
-  EXPECT_EQ(GetPathKind(kRoot).value(), PathKind::kDirectory);
+  const Place& root = scope.place();
+  EXPECT_EQ(GetPathKind(root).status().code(), StatusCode::kUnavailable);
+  EXPECT_EQ(GetPathKind(root).value(), PathKind::kDirectory);
 }
 
 }  // namespace

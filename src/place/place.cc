@@ -23,9 +23,8 @@ std::string Joined(std::string_view above, std::string_view name) {
 Place::Place(std::string path) : path_(std::move(path)) {
   if (!IsUrl(path_)) return;
   path_ = AbsolutePath(path_);
-  auto found = BucketRegistry::Default().Find(path_);
-  if (found.ok()) look_ = CurrentLook(*found);
-  remote_ = std::make_shared<const Remote>(std::move(found));
+  remote_ =
+      std::make_shared<const Remote>(BucketRegistry::Default().Find(path_));
 }
 
 Place::Place(std::string path, std::shared_ptr<const Remote> remote,

@@ -14,9 +14,9 @@
 #include "holdfast/tools/commit.h"
 #include "holdfast/tools/remote.h"
 #include "interop/may_replace.h"
-#include "place/bucket_registry.h"
 #include "place/directory_ops.h"
 #include "place/open_store.h"
+#include "place/place.h"
 #include "place/well_known_names.h"
 #include "remote/copy_files.h"
 #include "remote/copy_plan.h"
@@ -455,7 +455,7 @@ class TreeCopier {
   Status ListTarget() {
     if (IsUrl(target_path_)) {
       HF_ASSIGN_OR_RETURN(const BucketPlace place,
-                          BucketRegistry::Default().Find(target_path_));
+                          Place(target_path_).InBucket());
       if (!place.bucket->traits().can_write) {
         return UnimplementedError("copy to " + target_path_ +
                                   ": nothing can be written there");
@@ -551,11 +551,11 @@ class TreeCopier {
       run_.AddDone(file->byte_count);
     }
     if (files.empty()) return Status();
-    const std::shared_ptr<Store> store = StoreAt(directory);
+    const Place at(directory);
+    const std::shared_ptr<Store> store = at.OpenStore();
     CopyTarget to{store.get(), target_.bucket.get(), ""};
     if (!target_.is_local()) {
-      HF_ASSIGN_OR_RETURN(const BucketPlace place,
-                          BucketRegistry::Default().Find(directory));
+      HF_ASSIGN_OR_RETURN(const BucketPlace place, at.InBucket());
       to.prefix = place.prefix();
     } else {
       std::error_code error;

@@ -183,6 +183,24 @@ TEST_F(CopyTest, DamageIsNotCopied) {
   MustCopy(source, Local("t/7"));
 }
 
+// A file that is one chunk could not be read with a byte more.
+TEST_F(CopyTest, AChunkThatGrewIsNotCopied) {
+  SaveOptions options;
+  options.sync = false;
+  options.use_ocdbt = false;
+  const std::string source = Local("7");
+  const std::vector<float> values(100, 1);
+  ASSERT_TRUE(Save(source,
+                   Tree::Dict({{"w", Array::FromBytes(DType::kFloat32, {100},
+                                                      values.data())}}),
+                   options)
+                  .ok());
+  std::ofstream(source + "/w/0", std::ios::binary | std::ios::app) << "x";
+  for (const std::string& target : {Local("t/7"), std::string("mem://b/7")}) {
+    EXPECT_EQ(CopyStatus(source, target).code(), StatusCode::kDataLoss);
+  }
+}
+
 TEST_F(CopyTest, TheServerCopiesWithinABucket) {
   MustCopy(SaveAt("7"), "mem://b/7");
   faults_->ResetCounters();

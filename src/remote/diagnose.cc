@@ -13,7 +13,7 @@
 #include "http/ca_bundle.h"
 #include "http/libcurl_file.h"
 #include "http/url.h"
-#include "place/bucket_registry.h"
+#include "place/place.h"
 #include "storage/url_path.h"
 
 namespace holdfast {
@@ -443,7 +443,7 @@ Result<Diagnosis> Diagnose(const std::string& url,
           "doctor: probe_bytes is above 1 GiB, or "
           "latency_probe_count below 0");
     }
-    HF_ASSIGN_OR_RETURN(BucketPlace place, BucketRegistry::Default().Find(url));
+    HF_ASSIGN_OR_RETURN(BucketPlace place, Place(url).InBucket());
     return Examination(std::move(place), options).Execute(url);
   });
 }

@@ -6,11 +6,18 @@
 #include "base/status_macros.h"
 #include "checkpoint/format/digest_file.h"
 #include "checkpoint/format/directory_names.h"
+#include "place/well_known_names.h"
 #include "remote/copy_files.h"
 #include "storage/url_path.h"
 
 namespace holdfast {
 namespace {
+
+Status SizeError(const std::string& place, uint64_t got, uint64_t want) {
+  return DataLossError(place + ": size differs from when it was saved (got " +
+                       std::to_string(got) + " bytes, want " +
+                       std::to_string(want) + ")");
+}
 
 // `is_whole`: the range is all of its file.
 Status AddRange(const TreeListing& listing, const std::string& name,
@@ -28,9 +35,7 @@ Status AddRange(const TreeListing& listing, const std::string& name,
   }
   if (file->byte_count < range.end ||
       (is_whole && file->byte_count != range.end)) {
-    return DataLossError(place + ": size differs from when it was saved (got " +
-                         std::to_string(file->byte_count) + " bytes, want " +
-                         std::to_string(range.end) + ")");
+    return SizeError(place, file->byte_count, range.end);
   }
   sums[name].push_back(range);
   return Status();
@@ -53,6 +58,20 @@ Status AddDigests(const TreeListing& listing, const std::string& directory,
   return Status();
 }
 
+// A file outside of databases that holds one value is that value: what was
+// appended to it would make the copy unreadable.
+Status CheckOneValue(const TreeListing& listing, const std::string& name,
+                     const std::vector<SummedRange>& ranges) {
+  const bool is_in_database =
+      FileNameOf(ParentDirectory("/" + name)) == kDataDirectory;
+  if (ranges.size() != 1 || ranges[0].begin != 0 || is_in_database) {
+    return Status();
+  }
+  const ListedFile* const file = listing.Find(name);
+  if (file == nullptr || file->byte_count == ranges[0].end) return Status();
+  return SizeError(listing.place + "/" + name, file->byte_count, ranges[0].end);
+}
+
 }  // namespace
 
 Result<ListedSums> ReadListedSums(const TreeListing& listing) {
@@ -73,6 +92,7 @@ Result<ListedSums> ReadListedSums(const TreeListing& listing) {
               [](const SummedRange& a, const SummedRange& b) {
                 return a.end < b.end;
               });
+    HF_RETURN_IF_ERROR(CheckOneValue(listing, name, ranges));
   }
   return sums;
 }

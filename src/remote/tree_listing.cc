@@ -19,8 +19,8 @@
 #include "checkpoint/format/directory_names.h"
 #include "codec/xxh64.h"
 #include "ocdbt/database.h"
-#include "place/bucket_registry.h"
 #include "place/open_store.h"
+#include "place/place.h"
 #include "storage/directory_ops.h"
 #include "storage/errno_status.h"
 #include "storage/url_path.h"
@@ -378,11 +378,11 @@ std::string VersionOfFile(const struct stat& info) {
 Result<TreeListing> ListWholeTree(const std::string& place, LinkPolicy links) {
   TreeListing listing;
   listing.place = AbsolutePath(place);
-  if (!IsUrl(place)) {
+  const Place at(listing.place);
+  if (!at.is_remote()) {
     HF_RETURN_IF_ERROR(ListLocal(listing, links));
   } else {
-    HF_ASSIGN_OR_RETURN(BucketPlace found,
-                        BucketRegistry::Default().Find(listing.place));
+    HF_ASSIGN_OR_RETURN(BucketPlace found, at.InBucket());
     listing.bucket = std::move(found.bucket);
     listing.key = std::move(found.key);
     HF_RETURN_IF_ERROR(ListBucket(listing));

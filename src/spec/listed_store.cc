@@ -1,6 +1,7 @@
 #include "spec/listed_store.h"
 
 #include "base/status_macros.h"
+#include "checkpoint/check/checked_files.h"
 #include "checkpoint/check/checked_store.h"
 #include "checkpoint/format/directory_names.h"
 #include "place/open_store.h"
@@ -8,23 +9,15 @@
 
 namespace holdfast::spec {
 
-Result<std::optional<DigestIndex>> ListedStore::FindList() const {
-  HF_ASSIGN_OR_RETURN(std::optional<DigestIndex> list,
-                      DigestIndex::Read(*store_));
-  if (list) return list;
-  return DigestIndex::ReadBelow(*StoreAt(ParentDirectory(directory_)),
-                                FileNameOf(directory_));
-}
-
 Result<std::shared_ptr<Store>> ListedStore::Reader() {
   if (is_written_.load(std::memory_order_acquire)) return store_;
   const std::lock_guard lock(mutex_);
   if (reader_ != nullptr) return reader_;
-  HF_ASSIGN_OR_RETURN(std::optional<DigestIndex> list, FindList());
+  HF_ASSIGN_OR_RETURN(const auto list,
+                      CheckedFiles::ListFor(store_, directory_));
   reader_ = store_;
-  if (list) {
-    reader_ = std::make_shared<CheckedStore>(
-        store_, std::make_shared<const DigestIndex>(*std::move(list)));
+  if (list != nullptr) {
+    reader_ = std::make_shared<CheckedStore>(store_, list);
   }
   return reader_;
 }

@@ -12,10 +12,8 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 
-#include "checkpoint/check/digest_index.h"
 #include "holdfast/status.h"
 #include "storage/store.h"
 
@@ -61,7 +59,6 @@ class ListedStore final : public Store {
  private:
   // The store to read from: checked as long as nothing is written.
   Result<std::shared_ptr<Store>> Reader();
-  Result<std::optional<DigestIndex>> FindList() const;
   // Removes the list, before anything is written.
   Status DropList();
 

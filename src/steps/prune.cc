@@ -89,13 +89,12 @@ Result<std::shared_ptr<const StepNameFormat>> FormatOf(
 }
 
 // Leaves out directories that are named like steps and are no checkpoints.
-Status LeaveOutStrangers(const std::string& root,
-                         std::vector<ScannedStep>& steps,
+Status LeaveOutStrangers(const Place& root, std::vector<ScannedStep>& steps,
                          std::vector<LeftAlone>& left_alone) {
   std::vector<ScannedStep> checkpoints;
   for (ScannedStep& step : steps) {
     HF_ASSIGN_OR_RETURN(const bool is_one,
-                        HoldsCheckpoint(root + "/" + step.name));
+                        PlaceHoldsCheckpoint(root / step.name));
     if (is_one) {
       checkpoints.push_back(std::move(step));
     } else {
@@ -107,7 +106,7 @@ Status LeaveOutStrangers(const std::string& root,
 }
 
 // Lists the directories that belong to no row and that no save or prune made.
-Status ListOthers(const std::string& root, const std::vector<PruneRow>& rows,
+Status ListOthers(const Place& root, const std::vector<PruneRow>& rows,
                   std::vector<LeftAlone>& left_alone) {
   std::set<std::string> known = {std::string(kTrashDirectoryName),
                                  std::string(kRootMetadataDirectory)};
@@ -117,8 +116,7 @@ Status ListOthers(const std::string& root, const std::vector<PruneRow>& rows,
                       ListDirectory(root));
   for (const std::string& name : names) {
     if (known.contains(name)) continue;
-    HF_ASSIGN_OR_RETURN(const bool is_directory,
-                        LeadsToDirectory(root + "/" + name));
+    HF_ASSIGN_OR_RETURN(const bool is_directory, LeadsToDirectory(root / name));
     if (!is_directory) continue;
     left_alone.push_back({name, IsTemporaryName(name)
                                     ? "an unfinished save"
@@ -132,13 +130,13 @@ Status ListOthers(const std::string& root, const std::vector<PruneRow>& rows,
 
 // The files of each step; all steps are walked at once.
 Result<std::vector<std::vector<WalkedFile>>> FilesOf(
-    const std::string& root, const std::vector<PruneRow>& rows) {
+    const Place& root, const std::vector<PruneRow>& rows) {
   std::vector<std::vector<WalkedFile>> files(rows.size());
   Executor executor;
   HF_RETURN_IF_ERROR(executor.ParallelFor(rows.size(), [&](size_t i, int) {
-    const std::string path = root + "/" + rows[i].step.name;
+    const Place step = root / rows[i].step.name;
     const Status walked = WalkFiles(
-        path, [&](const WalkedFile& file) { files[i].push_back(file); });
+        step, [&](const WalkedFile& file) { files[i].push_back(file); });
     // Another process removed it meanwhile: nothing to count.
     return walked.code() == StatusCode::kNotFound ? Status() : walked;
   }));
@@ -210,20 +208,20 @@ Status CheckSomethingStays(const std::string& root, const PrunePlan& plan) {
 
 Result<PrunePlan> PlanPrune(const std::string& root,
                             const PruneOptions& options) {
-  const std::string base = AbsolutePath(root);
-  const LookScope scope(base);
+  const LookScope scope(Place(root).Absolute());
+  const Place& base = scope.place();
   HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(base));
   if (kind == PathKind::kMissing) {
-    return NotFoundError("prune " + base + ": no such directory");
+    return NotFoundError("prune " + base.path() + ": no such directory");
   }
   ScanOptions scan;
   scan.format = options.format;
-  HF_ASSIGN_OR_RETURN(std::vector<ScannedStep> steps, ScanSteps(base, scan));
+  HF_ASSIGN_OR_RETURN(std::vector<ScannedStep> steps, ScanStepsIn(base, scan));
   PrunePlan plan;
   HF_RETURN_IF_ERROR(LeaveOutStrangers(base, steps, plan.left_alone));
   std::shared_ptr<const StepNameFormat> format = options.format;
   if (format == nullptr) {
-    HF_ASSIGN_OR_RETURN(format, FormatOf(base, steps));
+    HF_ASSIGN_OR_RETURN(format, FormatOf(base.path(), steps));
   }
   for (ScannedStep& step : steps) {
     if (!format->StepOf(step.name)) continue;

@@ -44,6 +44,17 @@ Result<std::vector<std::string>> NamesIn(const Place& root) {
   return is_directory ? ListDirectory(root) : std::vector<std::string>();
 }
 
+Result<bool> CheckPlaceTemporary(const Place& place, const CommittedBy& rule) {
+  const bool is_marked =
+      ResolvedCommitMode(place, rule.mode) == CommitMode::kMarkerFile;
+  if (!is_marked && !IsTemporaryName(LastElement(place.path()))) return false;
+  HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(place));
+  if (kind != PathKind::kDirectory) return false;
+  if (!is_marked) return true;
+  HF_ASSIGN_OR_RETURN(const bool is_final, CheckPlaceFinalized(place, rule));
+  return !is_final;
+}
+
 class StandardFormat : public StepNameFormat {
  public:
   explicit StandardFormat(StandardNameOptions options)
@@ -224,14 +235,13 @@ Result<bool> CheckPathFinalized(const std::string& path,
 }
 
 Result<bool> CheckPlaceFinalized(const Place& place, const CommittedBy& rule) {
-  const bool is_named_so = !IsTemporaryName(LastElement(place.path()));
-  const CommitMode mode = ResolvedCommitMode(place, rule.mode);
-  HF_ASSIGN_OR_RETURN(const bool is_directory, LeadsToDirectory(place));
-  if (!is_directory) return false;
-  if (mode != CommitMode::kMarkerFile) return is_named_so;
-  HF_ASSIGN_OR_RETURN(const bool has_marker,
-                      LeadsToAnything(place / kCommitMarkerFile));
-  return has_marker || (rule.allow_legacy_atomic_rename && is_named_so);
+  if (ResolvedCommitMode(place, rule.mode) == CommitMode::kMarkerFile) {
+    HF_ASSIGN_OR_RETURN(const bool has_marker,
+                        LeadsToAnything(place / kCommitMarkerFile));
+    if (has_marker || !rule.allow_legacy_atomic_rename) return has_marker;
+  }
+  if (IsTemporaryName(LastElement(place.path()))) return false;
+  return LeadsToDirectory(place);
 }
 
 bool IsPathFinalized(const std::string& path, const CommittedBy& rule) {
@@ -239,13 +249,14 @@ bool IsPathFinalized(const std::string& path, const CommittedBy& rule) {
   return is_finalized.ok() && *is_finalized;
 }
 
+Result<bool> CheckPathTemporary(const std::string& path,
+                                const CommittedBy& rule) {
+  return CheckPlaceTemporary(path, rule);
+}
+
 bool IsPathTemporary(const std::string& path, const CommittedBy& rule) {
-  const Result<PathKind> kind = GetPathKind(path);
-  if (!kind.ok() || *kind != PathKind::kDirectory) return false;
-  if (ResolvedCommitMode(path, rule.mode) == CommitMode::kMarkerFile) {
-    return !IsPathFinalized(path, rule);
-  }
-  return IsTemporaryName(LastElement(path));
+  const Result<bool> is_temporary = CheckPathTemporary(path, rule);
+  return is_temporary.ok() && *is_temporary;
 }
 
 std::shared_ptr<const StepNameFormat> StandardNameFormat(
@@ -369,11 +380,15 @@ Result<std::vector<std::string>> CheckpointStepNames(const std::string& root) {
 
 Result<std::vector<std::string>> TemporaryCheckpointNames(
     const std::string& root, const CommittedBy& rule) {
-  HF_ASSIGN_OR_RETURN(std::vector<std::string> names, NamesIn(root));
-  std::erase_if(names, [&](const std::string& name) {
-    return !IsPathTemporary(root + "/" + name, rule);
-  });
-  return names;
+  const LookScope scope(root);
+  HF_ASSIGN_OR_RETURN(const auto names, NamesIn(scope.place()));
+  std::vector<std::string> temporaries;
+  for (const std::string& name : names) {
+    HF_ASSIGN_OR_RETURN(const bool is_temporary,
+                        CheckPlaceTemporary(scope.place() / name, rule));
+    if (is_temporary) temporaries.push_back(name);
+  }
+  return temporaries;
 }
 
 }  // namespace holdfast

@@ -1,11 +1,8 @@
 #include "steps/step_scan.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 
 #include "base/executor.h"
 #include "base/status_macros.h"
@@ -13,58 +10,51 @@
 #include "checkpoint/commit/layout.h"
 #include "checkpoint/format/checkpoint_metadata.h"
 #include "checkpoint/format/directory_names.h"
+#include "checkpoint/format/json_text.h"
 #include "place/directory_ops.h"
 #include "place/look.h"
-#include "storage/errno_status.h"
-#include "storage/file_calls.h"
-#include "storage/unique_fd.h"
 
 namespace holdfast {
 namespace {
 
-constexpr std::string_view kMetricsFile = "metrics/metrics";
-// A larger file is neither metrics nor our metadata; its step has none.
-constexpr int64_t kStepFileBytesMax = int64_t{64} << 20;
+constexpr std::string_view kMetricsItem = "metrics";
 // Reading fewer steps than this costs less than a thread.
 constexpr size_t kStepsAThread = 128;
 constexpr size_t kThreadCountMax = 8;
 
-bool IsAbsence(int error) {
-  return error == ENOENT || error == ENOTDIR || error == ELOOP ||
-         error == EACCES;
+// The Look answers what is there; through its store it would fetch every small
+// object of the step, of which two or three are wanted.
+std::shared_ptr<Store> BareStore(const Place& place) {
+  return place.WithLook(nullptr).OpenStore();
 }
 
-// nullopt for a missing file, or one that may not be read.
-Result<std::optional<std::string>> ReadStepFile(int directory,
-                                                const std::string& step_path,
-                                                std::string_view name) {
-  const std::string path(name);
-  UniqueFd fd(
-      ::openat(directory, path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  struct stat info;
-  if (!fd.valid() || ::fstat(fd.get(), &info) != 0) {
-    if (IsAbsence(errno)) return std::optional<std::string>();
-    return ErrnoStatus(errno, "read", step_path + "/" + path);
+// nullopt for a file that is missing or damaged, or may not be read: one bad
+// step must not stop a run.
+Result<std::optional<std::string>> TextOf(const Result<Bytes>& file) {
+  if (file.ok()) return std::optional<std::string>(file->ToString());
+  switch (file.status().code()) {
+    case StatusCode::kNotFound:
+    case StatusCode::kPermissionDenied:
+    case StatusCode::kInvalidArgument:
+    case StatusCode::kDataLoss:
+      return std::optional<std::string>();
+    default:
+      return file.status();
   }
-  if (!S_ISREG(info.st_mode) || info.st_size > kStepFileBytesMax) {
-    return std::optional<std::string>();
-  }
-  std::string text(static_cast<size_t>(info.st_size), '\0');
-  size_t done = 0;
-  const int error =
-      FileCalls().ReadFull(fd.get(), 0, {text.data(), text.size()}, path, done);
-  if (error != 0) return ErrnoStatus(error, "read", step_path + "/" + path);
-  text.resize(done);
-  return std::optional<std::string>(std::move(text));
 }
 
-// Metrics that differ from the saved ones would choose the wrong steps.
-void DropDamagedMetrics(const Place& place, ScannedStep& step) {
-  if (!step.metrics_json) return;
-  const auto checked = ReadChecked(place / kMetricsFile);
-  if (checked.status().code() == StatusCode::kDataLoss) {
-    step.metrics_json.reset();
-  }
+// Damaged metrics would choose the wrong steps: their step has none.
+Result<std::optional<std::string>> ReadMetrics(const Place& step,
+                                               const CheckedFiles& files) {
+  const Place item = step / kMetricsItem;
+  HF_ASSIGN_OR_RETURN(const bool is_there, LeadsToDirectory(item));
+  if (!is_there) return std::optional<std::string>();
+  const Result<CheckedFiles> own = files.Below(kMetricsItem, BareStore(item));
+  HF_ASSIGN_OR_RETURN(
+      std::optional<std::string> text,
+      TextOf(own.ok() ? own->Read(kMetricsItem) : Result<Bytes>(own.status())));
+  if (text && !ParseJsonText(*text).ok()) text.reset();
+  return text;
 }
 
 // Takes the times from `_CHECKPOINT_METADATA`.
@@ -83,52 +73,34 @@ Status TakeTimes(const Place& place, const std::optional<std::string>& text,
   return Status();
 }
 
-// As ReadStepFile, for an object store.
-Result<std::optional<std::string>> ReadStepObject(Store& store,
-                                                  std::string_view name) {
-  const Result<Bytes> text = store.Read(name);
-  if (text.ok()) return std::optional<std::string>(text->ToString());
-  const bool is_absent = text.status().code() == StatusCode::kNotFound ||
-                         text.status().code() == StatusCode::kPermissionDenied;
-  if (is_absent) return std::optional<std::string>();
-  return text.status();
-}
-
-// Objects have no directory whose time could stand in for the commit's.
-Result<bool> DescribeRemoteStep(const Place& at, const CommittedBy& rule,
-                                ScannedStep& step) {
-  const LookScope scope(at);
-  const Place& place = scope.place();
-  const std::shared_ptr<Store> store = place.OpenStore();
-  HF_ASSIGN_OR_RETURN(step.committed, CheckPlaceFinalized(place, rule));
-  HF_ASSIGN_OR_RETURN(step.metrics_json, ReadStepObject(*store, kMetricsFile));
-  DropDamagedMetrics(place, step);
+// Reads what the step's own files say.
+Status DescribeFiles(const Place& place, ScannedStep& step) {
+  const Result<CheckedFiles> files =
+      CheckedFiles::OfDirectory(BareStore(place));
+  if (!files.ok()) {
+    // Nothing can be checked.
+    return TextOf(Result<Bytes>(files.status())).status();
+  }
+  HF_ASSIGN_OR_RETURN(step.metrics_json, ReadMetrics(place, *files));
   HF_ASSIGN_OR_RETURN(const auto text,
-                      ReadStepObject(*store, kCheckpointMetadataFile));
-  HF_RETURN_IF_ERROR(TakeTimes(place, text, step));
-  if (step.committed || text) return true;
-  return LeadsToDirectory(place);
+                      TextOf(files->Read(kCheckpointMetadataFile)));
+  return TakeTimes(place, text, step);
 }
 
 // Returns false when the step is gone.
-Result<bool> DescribeStep(const Place& place, const CommittedBy& rule,
+Result<bool> DescribeStep(const Place& at, const CommittedBy& rule,
                           ScannedStep& step) {
-  if (place.is_remote()) return DescribeRemoteStep(place, rule, step);
-  const std::string& path = place.path();
-  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  struct stat info;
-  if (!fd.valid() || ::fstat(fd.get(), &info) != 0) {
-    if (IsAbsence(errno)) return false;
-    return ErrnoStatus(errno, "open", path);
+  const LookScope scope(at);
+  const Place& place = scope.place();
+  HF_ASSIGN_OR_RETURN(const bool is_there, LeadsToDirectory(place));
+  if (!is_there) return false;
+  // Objects have no directory whose time could stand in for the commit's.
+  struct stat info = {};
+  if (!place.is_remote() && ::stat(place.path().c_str(), &info) == 0) {
+    step.commit_time_ns = int64_t{info.st_mtim.tv_sec} * kNsASecond;
   }
   HF_ASSIGN_OR_RETURN(step.committed, CheckPlaceFinalized(place, rule));
-  step.commit_time_ns = int64_t{info.st_mtim.tv_sec} * kNsASecond;
-  HF_ASSIGN_OR_RETURN(step.metrics_json,
-                      ReadStepFile(fd.get(), path, kMetricsFile));
-  DropDamagedMetrics(place, step);
-  HF_ASSIGN_OR_RETURN(const auto text,
-                      ReadStepFile(fd.get(), path, kCheckpointMetadataFile));
-  HF_RETURN_IF_ERROR(TakeTimes(place, text, step));
+  HF_RETURN_IF_ERROR(DescribeFiles(place, step));
   return true;
 }
 
@@ -147,6 +119,28 @@ std::optional<int64_t> WantedStep(const std::string& name,
   return *step;
 }
 
+// Fills in everything but step and name, and leaves out steps that are gone.
+Status DescribePlaces(const std::vector<Place>& places, const CommittedBy& rule,
+                      int thread_count, std::vector<ScannedStep>& steps) {
+  if (steps.empty()) return Status();
+  const size_t steps_a_thread = places[0].is_remote() ? 1 : kStepsAThread;
+  const size_t suitable =
+      std::min(steps.size() / steps_a_thread + 1, kThreadCountMax);
+  Executor executor(thread_count > 0 ? thread_count
+                                     : static_cast<int>(suitable));
+  std::vector<uint8_t> is_there(steps.size());
+  HF_RETURN_IF_ERROR(executor.ParallelFor(steps.size(), [&](size_t i, int) {
+    HF_ASSIGN_OR_RETURN(const bool is_here,
+                        DescribeStep(places[i], rule, steps[i]));
+    is_there[i] = is_here ? 1 : 0;
+    return Status();
+  }));
+  size_t next = 0;
+  std::erase_if(steps,
+                [&](const ScannedStep&) { return is_there[next++] == 0; });
+  return Status();
+}
+
 }  // namespace
 
 StepRecord RecordOf(const ScannedStep& step) {
@@ -157,29 +151,30 @@ StepRecord RecordOf(const ScannedStep& step) {
 
 Status DescribeSteps(const Place& root, const CommittedBy& rule,
                      int thread_count, std::vector<ScannedStep>& steps) {
-  const size_t steps_a_thread = root.is_remote() ? 1 : kStepsAThread;
-  const size_t suitable =
-      std::min(steps.size() / steps_a_thread + 1, kThreadCountMax);
-  Executor executor(thread_count > 0 ? thread_count
-                                     : static_cast<int>(suitable));
-  std::vector<uint8_t> is_there(steps.size());
   // Each step has a Look of its own: one for all would fetch step after step.
   const Place bare = root.WithLook(nullptr);
-  HF_RETURN_IF_ERROR(executor.ParallelFor(steps.size(), [&](size_t i, int) {
-    HF_ASSIGN_OR_RETURN(const bool is_here,
-                        DescribeStep(bare / steps[i].name, rule, steps[i]));
-    is_there[i] = is_here ? 1 : 0;
-    return Status();
-  }));
-  size_t next = 0;
-  std::erase_if(steps,
-                [&](const ScannedStep&) { return is_there[next++] == 0; });
-  return Status();
+  std::vector<Place> places;
+  for (const ScannedStep& step : steps) places.push_back(bare / step.name);
+  return DescribePlaces(places, rule, thread_count, steps);
+}
+
+Result<std::vector<ScannedStep>> DescribeSteps(
+    const std::vector<std::string>& paths) {
+  const std::vector<Place> places(paths.begin(), paths.end());
+  std::vector<ScannedStep> steps;
+  for (const std::string& path : paths) steps.push_back({0, path});
+  HF_RETURN_IF_ERROR(DescribePlaces(places, {}, 0, steps));
+  return steps;
 }
 
 Result<std::vector<ScannedStep>> ScanSteps(const std::string& root,
                                            const ScanOptions& options) {
-  const LookScope scope(Place(root).Absolute());
+  return ScanStepsIn(Place(root).Absolute(), options);
+}
+
+Result<std::vector<ScannedStep>> ScanStepsIn(const Place& root,
+                                             const ScanOptions& options) {
+  const LookScope scope(root);
   const Place& place = scope.place();
   const CommittedBy rule =
       options.format ? options.format->committed_by() : CommittedBy();

@@ -14,6 +14,10 @@
 
 namespace holdfast {
 
+// ScanSteps of a place.
+Result<std::vector<ScannedStep>> ScanStepsIn(const Place& root,
+                                             const ScanOptions& options);
+
 // Fills in everything but step and name, and leaves out steps that are gone. 0
 // threads: chosen by the number of steps.
 Status DescribeSteps(const Place& root, const CommittedBy& rule,

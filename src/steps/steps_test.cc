@@ -63,6 +63,20 @@ TEST_F(Steps, ScanTellsTimesAndMetrics) {
   EXPECT_THAT(*ScanSteps(root_ + "/nowhere"), IsEmpty());
 }
 
+TEST_F(Steps, DescribedByTheirPathsAndDamagedMetricsAreNone) {
+  PutStep(root_, "a", 5, R"({"loss": NaN})");
+  PutStep(root_, "b", 6, "{");
+  const auto steps =
+      DescribeSteps({root_ + "/b", root_ + "/nowhere", root_ + "/a"});
+  ASSERT_TRUE(steps.ok()) << steps.status().ToString();
+  ASSERT_EQ(steps->size(), 2u);
+  EXPECT_EQ((*steps)[0].name, root_ + "/b");
+  EXPECT_EQ((*steps)[0].commit_time_ns, 6);
+  EXPECT_FALSE((*steps)[0].metrics_json);
+  EXPECT_EQ((*steps)[1].name, root_ + "/a");
+  EXPECT_EQ((*steps)[1].metrics_json, R"({"loss": NaN})");
+}
+
 TEST_F(Steps, ScanOfOneFormatAndOfWhatIsNotCommitted) {
   PutStep(root_, "a_1", 1);
   PutStep(root_, "2", 1);

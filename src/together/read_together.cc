@@ -75,11 +75,11 @@ struct Neighbours {
 };
 
 // One call, on one rank.
-class Reader {
+class SharedRead {
  public:
-  Reader(const Checkpoint& checkpoint,
-         const std::vector<TogetherRequest>& requests, ProcessGroup& group,
-         const ReadTogetherOptions& options)
+  SharedRead(const Checkpoint& checkpoint,
+             const std::vector<TogetherRequest>& requests, ProcessGroup& group,
+             const ReadTogetherOptions& options)
       : checkpoint_(checkpoint),
         requests_(requests),
         group_(group),
@@ -403,8 +403,9 @@ Result<ReadTogetherResult> ReadTogether(
     const Checkpoint& checkpoint, const std::vector<TogetherRequest>& requests,
     ProcessGroup& group, const ReadTogetherOptions& options) {
   return InGroupCall(&group, [&]() -> Result<ReadTogetherResult> {
-    return CatchBadAlloc(
-        [&] { return Reader(checkpoint, requests, group, options).Read(); });
+    return CatchBadAlloc([&] {
+      return SharedRead(checkpoint, requests, group, options).Read();
+    });
   });
 }
 

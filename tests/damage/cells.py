@@ -50,6 +50,7 @@ class Job:
       index: of the layout: it shifts which damage goes with which way.
       pairs: (damage, way); None: each way once, with damages in turns.
       chunks_max: wounds of chunks that each damage is tried with in `full`.
+      trials: how often each way is tried, with the next damage each time.
     """
 
     layout: str
@@ -59,6 +60,7 @@ class Job:
     chunks_max: int
     cli: Path
     reader: Path
+    trials: int = 1
     pairs: tuple[tuple[str, str], ...] | None = None
 
 
@@ -176,15 +178,19 @@ class _LayoutRun:
                     for way in self.ways:
                         yield damage, wound, way
             return
-        for damage, way in self._pairs(list(wounds)):
-            yield damage, self._one(wounds[damage], damage, way), way
+        for trial in range(self.job.trials):
+            for damage, way in self._pairs(list(wounds), trial):
+                wound = self._one(wounds[damage], damage, way, trial)
+                yield damage, wound, way
 
-    def _pairs(self, damages: list[str]) -> Iterator[tuple[str, str]]:
+    def _pairs(
+        self, damages: list[str], trial: int
+    ) -> Iterator[tuple[str, str]]:
         if self.job.pairs is not None:
             yield from (pair for pair in self.job.pairs if pair[0] in damages)
             return
         for i, way in enumerate(self.ways):
-            yield damages[(i + self.job.index) % len(damages)], way
+            yield damages[(i + self.job.index + trial) % len(damages)], way
 
     def _spread(self, damage: str, wounds: list[Wound]) -> list[Wound]:
         """One of each role, and several of chunks."""
@@ -198,9 +204,11 @@ class _LayoutRun:
                 chosen.append(wound)
         return chosen
 
-    def _one(self, wounds: list[Wound], damage: str, way: str) -> Wound:
+    def _one(
+        self, wounds: list[Wound], damage: str, way: str, trial: int
+    ) -> Wound:
         """Chunks half of the time, else each role as often."""
-        draw = self._draw(damage, way)
+        draw = self._draw(damage, way, str(trial))
         roles = sorted({wound.role for wound in wounds})
         role = draw.choice(roles)
         if "chunk" in roles and draw.random() < 0.5:

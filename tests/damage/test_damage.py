@@ -1,15 +1,18 @@
 #!/usr/bin/env python3
 """Damaged checkpoints are read right, or with an error; nothing else.
 
-usage: test_damage.py HOLDFAST READER [--full] [--seed S] [--jobs N]
+usage: test_damage.py HOLDFAST READER [--full | --trials N] [--seed S]
+                      [--jobs N]
                       [--layout GLOB] [--damage GLOB] [--way GLOB]
                       [--chunks N] [--show N] [--json FILE]
 
 HOLDFAST is the command, READER example_read_checkpoint. Every layout
 (checkpoints.py) is damaged in every way (damages.py) and read in every way
 (ways*.py). Without --full it is a seeded sample in which every pair of a
-damage and a layout, a damage and a way, a layout and a way occurs. Exit status
-1 when a cell is wrong, or an undamaged checkpoint cannot be read.
+damage and a layout, a damage and a way, a layout and a way occurs; --trials N
+tries each way N times on each layout, which is about 3 N times for each damage
+and way. Exit status 1 when a cell is wrong, or an undamaged checkpoint cannot
+be read.
 
 Needs numpy, jax, torch, tensorstore and stock Orbax beside the package.
 """
@@ -52,6 +55,7 @@ def arguments() -> Any:
     parser.add_argument("holdfast", type=Path)
     parser.add_argument("reader", type=Path)
     parser.add_argument("--full", action="store_true")
+    parser.add_argument("--trials", type=int, default=1)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--layout", default="*")
@@ -91,6 +95,7 @@ def job_of(args: Any, layout: str, index: int, **changes: Any) -> Job:
         args.chunks,
         args.holdfast,
         args.reader,
+        args.trials,
     )
     return dataclasses.replace(job, **changes)
 
@@ -122,7 +127,7 @@ def missing_jobs(args: Any, answers: list[Answer]) -> list[Job]:
     ]
 
 
-def run_all(pool: Any, jobs: list[Job]) -> list[Answer]:
+def run_all(pool: Any, jobs: list[Job], show: int) -> list[Answer]:
     futures = {pool.submit(cells.run, job): job for job in jobs}
     answers = []
     for future in concurrent.futures.as_completed(futures):
@@ -131,6 +136,9 @@ def run_all(pool: Any, jobs: list[Job]) -> list[Answer]:
         counts = collections.Counter(c.outcome for c in answer.cells)
         told = ", ".join(f"{counts[o]} {o}" for o in OUTCOMES if counts[o])
         print(f"{answer.layout}: {told} ({answer.seconds:.1f} s)", flush=True)
+        wrong = [cell for cell in answer.cells if cell.outcome == "wrong"]
+        for cell in wrong[:show]:
+            print(f"  WRONG {cell.damage} | {cell.way}\n    {cell.text}")
     return answers
 
 
@@ -151,9 +159,6 @@ def report(args: Any, answers: list[Answer], seconds: float) -> int:
     table("layout", LAYOUTS, found, "layout")
     table("way", WAYS, found, "way")
     wrong = [cell for cell in found if cell.outcome == "wrong"]
-    for cell in wrong[: args.show]:
-        print(f"\nWRONG {cell.layout} | {cell.damage} | {cell.way}")
-        print(f"  {cell.text}")
     for text in problems[: args.show]:
         print(f"\nNOT READ {text}")
     if args.json:
@@ -180,9 +185,9 @@ def main() -> int:
         initializer=keep_only,
         initargs=(args,),
     ) as pool:
-        answers = run_all(pool, jobs)
+        answers = run_all(pool, jobs, args.show)
         if not args.full:
-            answers += run_all(pool, missing_jobs(args, answers))
+            answers += run_all(pool, missing_jobs(args, answers), args.show)
     return report(args, answers, time.monotonic() - start)
 
 

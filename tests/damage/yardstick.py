@@ -69,9 +69,15 @@ def _is_luck(error: BaseException | None) -> bool:
 
 
 def _metadata(subject: Subject) -> Any:
+    """What is known of a tree and its step; Orbax gives None for the rest."""
     found = ocp.PyTreeCheckpointer().metadata(subject.tree_path)
-    text = (subject.step / "_CHECKPOINT_METADATA").read_text()
-    return repr(found.item_metadata), found.custom_metadata, json.loads(text)
+    step = ocp.path.step.Metadata(step=NEW, path=subject.step)
+    return (
+        repr(found.item_metadata),
+        found.custom_metadata,
+        step.init_timestamp_nsecs,
+        step.commit_timestamp_nsecs,
+    )
 
 
 def _manager(subject: Subject) -> Any:

@@ -129,6 +129,7 @@ def public_base(error):
 OTHER_TEXT = (
     "save_relative_path",  # refused before there is a temporary directory
     "lost_jax_parameter_chunk",  # damage names the leaf and the file
+    "restore_metadata_lost",  # the checksums tell a lost file from none
 )
 # Calls that Orbax takes and holdfast refuses on purpose.
 STRICTER = (

@@ -41,11 +41,13 @@ struct CommittedBy {
 // True when the directory at `path` is a committed checkpoint, or a temporary
 // one. Both are false for files; for symbolic links only the first can be true.
 bool IsPathFinalized(const std::string& path, const CommittedBy& rule = {});
-// The same; an error where the device cannot tell, which IsPathFinalized takes
-// for no.
+bool IsPathTemporary(const std::string& path, const CommittedBy& rule = {});
+// The same; an error where the device cannot tell, which the two above take for
+// no.
 Result<bool> CheckPathFinalized(const std::string& path,
                                 const CommittedBy& rule = {});
-bool IsPathTemporary(const std::string& path, const CommittedBy& rule = {});
+Result<bool> CheckPathTemporary(const std::string& path,
+                                const CommittedBy& rule = {});
 
 struct FoundStep {
   int64_t step = 0;

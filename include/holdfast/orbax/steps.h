@@ -41,7 +41,8 @@ struct ScannedStep {
   bool committed = false;
   // As recorded; else the directory's own time, in whole seconds.
   int64_t commit_time_ns = 0;
-  std::optional<std::string> metrics_json;  // text of its metrics item
+  // Text of its metrics item; none when that is damaged, or no JSON.
+  std::optional<std::string> metrics_json;
 };
 
 struct ScanOptions {
@@ -59,6 +60,11 @@ struct ScanOptions {
 // disappears meanwhile is left out.
 Result<std::vector<ScannedStep>> ScanSteps(const std::string& root,
                                            const ScanOptions& options = {});
+
+// The same of the directories at `paths`, in their order and with the path for
+// a name; those that are gone are left out.
+Result<std::vector<ScannedStep>> DescribeSteps(
+    const std::vector<std::string>& paths);
 
 // True when `path` is a directory of steps rather than a checkpoint.
 bool IsRootOfSteps(const std::string& path);

@@ -7,7 +7,9 @@
 // is listed there and gone; NotFound, and those of the file system.
 #pragma once
 
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "holdfast/export.h"
 #include "holdfast/status.h"
@@ -17,5 +19,12 @@ namespace holdfast HOLDFAST_EXPORT {
 // The whole of the file at `path`, a path or URL. A file that no list has is
 // read as it is.
 Result<std::string> ReadCheckedFile(const std::string& path);
+
+// Takes `item`, a directory that is removed, out of the list of the checkpoint
+// at `path`, and lists `metadata` as its `_CHECKPOINT_METADATA`; nullopt: lists
+// none, for the time in which that file is replaced. A list that cannot be
+// read, which vouches for nothing, is removed. Durable; ok without a list.
+Status ForgetListedItem(const std::string& path, const std::string& item,
+                        std::optional<std::string_view> metadata);
 
 }  // namespace holdfast

@@ -19,6 +19,7 @@ from holdfast.megatron.mapping import (
 from holdfast.megatron.utils import extract_sharded_tensors_and_factories
 
 __all__ = [
+    "KEEP_VARS_HINT",
     "get_optim_param_to_id_map",
     "get_param_id_to_sharded_param_map",
     "make_sharded_optimizer_tensor",
@@ -27,14 +28,21 @@ __all__ = [
 
 logger = logging.getLogger(__name__)
 
+# For messages of programs that found no parameter of a state.
+KEEP_VARS_HINT = (
+    " Make sure state dict contains original torch.nn.Parameters (not pure"
+    " torch.Tensors) by passing `keep_vars=True` to `.state_dict()`. If any"
+    " transformation of the original parameter is needed, use a"
+    " ShardedTensorFactory."
+)
+
 Sharded = ShardedTensor | ShardedTensorFactory
 
 
 def get_optim_param_to_id_map(
     optim_params_iter: Iterable[Any],
 ) -> dict[int, int]:
-    """The number in the optimizer of each parameter, by the parameter's `id`.
-    """
+    """The number in the optimizer of each parameter, by its `id`."""
     numbers: dict[int, int] = {}
     for each in optim_params_iter:
         numbers.setdefault(id(each), len(numbers))

@@ -1,7 +1,7 @@
 """A drop-in for `import orbax.checkpoint as ocp`.
 
-Same names, signatures, defaults, results and error texts as Orbax 0.12.8 for
-what is here; other names of Orbax raise an AttributeError that says so.
+Same names, signatures, defaults, results and error texts as Orbax 0.12.8; the
+few that are not here are in doc/status.md.
 Needs neither orbax nor tensorstore, and no jax for trees of numpy arrays.
 """
 
@@ -13,6 +13,7 @@ from typing import Any
 from holdfast.orbax import (
     aggregate_handlers,
     args,
+    arrays,
     checkpoint_args,
     checkpoint_managers,
     checkpoint_utils,
@@ -21,9 +22,11 @@ from holdfast.orbax import (
     handlers,
     logging,
     metadata,
+    msgpack_utils,
     multihost,
     options,
     path,
+    pathways,
     serialization,
     step,
     transform_utils,
@@ -31,9 +34,9 @@ from holdfast.orbax import (
     type_handlers,
     utils,
 )
+from holdfast.orbax._attributes import attribute_error
 from holdfast.orbax._checkpointer import AbstractCheckpointer, Checkpointer
 from holdfast.orbax._handler import AsyncCheckpointHandler, CheckpointHandler
-from holdfast.orbax._later import attribute_error
 from holdfast.orbax._standard_checkpointer import (
     PyTreeCheckpointer,
     StandardCheckpointer,
@@ -82,9 +85,7 @@ from holdfast.orbax.type_handlers import (
     RestoreArgs,
     SaveArgs,
 )
-
-# The release of Orbax whose behaviour is followed.
-__version__ = "0.12.8"
+from holdfast.orbax.version import __version__
 
 __all__ = [
     "PLACEHOLDER",
@@ -117,21 +118,26 @@ __all__ = [
     "StandardCheckpointHandler",
     "StandardCheckpointer",
     "Transform",
-    "apply_transformations",
+    "__version__",
     "aggregate_handlers",
+    "apply_transformations",
     "args",
+    "arrays",
     "checkpoint_args",
     "checkpoint_managers",
     "checkpoint_utils",
     "checkpointers",
+    "experimental",
     "future",
     "handlers",
     "logging",
     "merge_trees",
     "metadata",
+    "msgpack_utils",
     "multihost",
     "options",
     "path",
+    "pathways",
     "serialization",
     "step",
     "test_utils",
@@ -142,19 +148,10 @@ __all__ = [
     "v1",
 ]
 
-_SUBMODULES = frozenset({"test_utils", "v1"})
-
-_LATER = frozenset(
-    {
-        "arrays",
-        "experimental",
-        "msgpack_utils",
-        "pathways",
-    }
-)
+_SUBMODULES = frozenset({"experimental", "test_utils", "v1"})
 
 
 def __getattr__(name: str) -> Any:
     if name in _SUBMODULES:
         return importlib.import_module(f"{__name__}.{name}")
-    raise attribute_error(__name__, name, _LATER)
+    raise attribute_error(__name__, name)

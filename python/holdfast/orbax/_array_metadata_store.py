@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from holdfast import _files
-from holdfast.orbax._durable import drop_stale_digests
+from holdfast.orbax._durable import drop_digests
 from holdfast.orbax.multihost import process_count
 
 _DIRECTORY = "array_metadatas"
@@ -92,10 +92,9 @@ class Store:
             OSError: it cannot be written.
         """
         path = os.fspath(checkpoint_dir)
-        name = f"{_DIRECTORY}/process_{process_index}"
         _files.makedirs(os.path.join(path, _DIRECTORY), exist_ok=True)
-        drop_stale_digests(path, name)
-        file = os.path.join(path, name)
+        drop_digests(path)
+        file = os.path.join(path, _DIRECTORY, f"process_{process_index}")
         known = _read_file(file) if _files.exists(file) else []
         entries = [_as_json(array) for array in [*known, *array_metadatas]]
         with _files.open(file, "w", encoding="utf-8") as stream:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -9,9 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from holdfast import _files
 from holdfast._lazy import importing
 from holdfast.orbax._array_metadata_store import Store
+from holdfast.orbax._coroutines import run_sync
+from holdfast.orbax._dispatching import read as dispatched_read
+from holdfast.orbax._dispatching import write_on_worker
 from holdfast.orbax._jax import is_prng_key_dtype, require_jax
 from holdfast.orbax._leaf_args import (
     JAX_ARRAY_TYPE_STR,
@@ -26,10 +29,10 @@ from holdfast.orbax._leaf_files import (
 from holdfast.orbax._leaf_plan import Kind
 from holdfast.orbax._leaf_writer import HostArray, LeafWriter, WrittenArray
 from holdfast.orbax._limits import LimitInFlightBytes
+from holdfast.orbax._monitoring import record_event
 from holdfast.orbax._param_info import ParamInfo, TransferPriority
 from holdfast.orbax._parameters import Parameters
-from holdfast.orbax._sharding_file import add_shardings, entry_of_file
-from holdfast.orbax._source import SHARDING_FILE
+from holdfast.orbax._sharding_file import ShardingFile, add_shardings
 from holdfast.orbax._type_handler import (
     CommitFuture,
     SerializationStatusCallback,
@@ -83,17 +86,12 @@ class ArrayHandler(TypeHandler):
                 and `_METADATA` has no `write_shape`.
             enable_replica_parallel_separate_folder: replicated arrays have a
                 database of their own.
-            dispatcher: not part of this release.
+            dispatcher: has arrays copied, written and read elsewhere; see
+                `_dispatching`.
             callback: told of each array; its priorities count where copies
                 from devices are bounded.
-
-        Raises:
-            NotImplementedError: a dispatcher.
         """
-        if dispatcher is not None:
-            raise NotImplementedError(
-                "ArrayHandler(dispatcher=...) is not part of this release yet"
-            )
+        self._dispatcher = dispatcher
         self._metadata_key = metadata_key
         self._primary_host = primary_host
         self._replica_id = replica_id
@@ -104,22 +102,24 @@ class ArrayHandler(TypeHandler):
         self._array_metadata_store = array_metadata_store
         self._separate_folder = enable_replica_parallel_separate_folder
         self._callback = callback
+        record_event("/jax/orbax/array_handler/init")
 
     def typestr(self) -> str:
         return JAX_ARRAY_TYPE_STR
 
     def has_dispatcher(self) -> bool:
         """Whether work is sent to other processes."""
-        return False
+        return self._dispatcher is not None
 
     def is_served_by_engine(self) -> bool:
         """Whether the engine does for a whole tree what this handler does."""
         return (
             type(self) is ArrayHandler
             and self._metadata_key is None
-            and isinstance(self._array_metadata_store, Store)
+            and type(self._array_metadata_store) is Store
             and not self._separate_folder
             and self._callback is None
+            and self._dispatcher is None
         )
 
     def jax_options(self) -> dict[str, Any]:
@@ -155,10 +155,12 @@ class ArrayHandler(TypeHandler):
         )
 
     def _shares_replicas(self) -> bool:
+        with importing:
+            from holdfast import _jax_arrays
+
         if self._use_replica_parallel is not None:
             return self._use_replica_parallel
-        platforms = os.environ.get("JAX_PLATFORMS", "").lower()
-        return "gpu" not in platforms and "cuda" not in platforms
+        return _jax_arrays.shares_replicas_by_default()
 
     async def metadata(
         self, infos: Sequence[ParamInfo]
@@ -190,6 +192,8 @@ class ArrayHandler(TypeHandler):
         if process_count() > 1:
             for value, info in zip(values, infos, strict=True):
                 refuse_host_local(value, info.name, str(info.value_typestr))
+        if self._dispatcher is not None:
+            return [self._dispatched(leaves, now, later, limit_bytes)]
         first = self._on_host(now)
 
         def work() -> None:
@@ -201,6 +205,62 @@ class ArrayHandler(TypeHandler):
                 self._write(batch, self._on_host(batch))
 
         return [commit(work, infos, "array_type_handler")]
+
+    def _dispatched(
+        self,
+        leaves: list[_Leaf],
+        now: list[_Leaf],
+        later: list[_Leaf],
+        limit_bytes: int | None,
+    ) -> CommitFuture:
+        """Begins to have arrays written elsewhere; see `serialize`."""
+        dispatcher: Any = self._dispatcher
+        if now:
+            arrays, infos, args = zip(*now, strict=True)
+            on_host = dispatcher.device_to_host(list(arrays))
+            now = list(zip(on_host, infos, args, strict=True))
+
+        def write(batch: Sequence[_Leaf]) -> None:
+            arrays, infos, args = zip(*batch, strict=True)
+            done = dispatcher.dispatch(
+                write_on_worker,
+                input_arrays=list(arrays),
+                func_kwargs={
+                    "handler": self._worker(),
+                    "infos": infos,
+                    "args": args,
+                },
+            )
+            self._tell("on_transfer_end", infos)
+            require_jax("a dispatcher").block_until_ready(done)
+            self._tell("on_write_end", infos)
+
+        def work() -> None:
+            is_primary = is_primary_host(self._primary_host)
+            if self._enable_write_sharding_file and is_primary:
+                _write_shardings(leaves)
+            if now:
+                write(now)
+            for batch in _batches(later, limit_bytes or 0):
+                write(batch)
+
+        infos_of_all = [info for _, info, _ in leaves]
+        return commit(work, infos_of_all, "array_type_handler")
+
+    def _worker(self) -> ArrayHandler:
+        """The handler as it works elsewhere."""
+        worker = copy.copy(self)
+        worker._dispatcher = None
+        worker._callback = None
+        return worker
+
+    def _tell(self, name: str, infos: Sequence[ParamInfo]) -> None:
+        for info in infos if self._callback is not None else ():
+            getattr(self._callback, name)(info.keypath)
+
+    def write_leaves(self, leaves: list[_Leaf]) -> None:
+        """Copies arrays to the host and writes them."""
+        self._write(leaves, self._on_host(leaves))
 
     def _by_priority(
         self, leaves: list[_Leaf], limit_bytes: int | None
@@ -239,9 +299,7 @@ class ArrayHandler(TypeHandler):
             return []
         self.jax_options()
         arrays = [self._host_array(value) for value, _, _ in leaves]
-        if self._callback is not None:
-            for _, info, _ in leaves:
-                self._callback.on_transfer_end(info.keypath)
+        self._tell("on_transfer_end", [info for _, info, _ in leaves])
         return arrays
 
     def _host_array(self, array: Any) -> HostArray:
@@ -282,12 +340,11 @@ class ArrayHandler(TypeHandler):
         written = writer.write(arrays, infos, args)
         if self._array_metadata_store is not None:
             records = _with_key_impls(leaves, written)
-            self._array_metadata_store.write_now(
+            writing = self._array_metadata_store.write(
                 infos[0].parent_dir, records, process_index()
             )
-        if self._callback is not None:
-            for info in infos:
-                self._callback.on_write_end(info.keypath)
+            run_sync(writing)
+        self._tell("on_write_end", infos)
 
     async def deserialize(
         self,
@@ -306,7 +363,12 @@ class ArrayHandler(TypeHandler):
             )
         check_input_arguments(infos, args)
         await await_paths(infos)
-        arrays = Parameters(infos, self._metadata_key).read(Kind.JAX, args)
+        if self._dispatcher is not None:
+            arrays = dispatched_read(
+                self._dispatcher, self._metadata_key, infos, args
+            )
+        else:
+            arrays = Parameters(infos, self._metadata_key).read(Kind.JAX, args)
         if self._array_metadata_store is None:
             return arrays
         return as_keys(infos, arrays, self._array_metadata_store)
@@ -441,10 +503,10 @@ def _recorded_shardings(infos: Sequence[ParamInfo]) -> list[Any]:
     Raises:
         ValueError: a parameter that `_sharding` lacks.
     """
-    file = os.path.join(os.fspath(infos[0].parent_dir), SHARDING_FILE)
-    if not _files.exists(file):
+    entries = ShardingFile(os.fspath(infos[0].parent_dir))
+    if not entries.exists:
         return [None] * len(infos)
-    texts = [entry_of_file(file, info.name) for info in infos]
+    texts = [entries[info.name] for info in infos]
     return [
         sharding_metadata.from_serialized_string(text) if text else None
         for text in texts

@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import abc
 import json
-import logging
 import os
 from types import TracebackType
 from typing import Any
 
 from holdfast import _files, errors
-from holdfast.orbax import _pending
+from holdfast._log import log
+from holdfast.orbax import _pending, atomicity, multihost
 from holdfast.orbax._handler import CheckpointHandler
+from holdfast.orbax._monitoring import (
+    Operation as MonitoredOperation,
+)
+from holdfast.orbax._monitoring import (
+    SaveContext,
+    record_event,
+    timed,
+)
 from holdfast.orbax._paths import PathLike, handler_path, is_path_finalized
 from holdfast.orbax._plain_handler import wrap
-from holdfast.orbax._processes import (
-    Operation,
-    Processes,
-    check_directories,
-    saving,
-)
+from holdfast.orbax._processes import Processes, saving
 from holdfast.orbax._shared_directory import SharedDirectory
+from holdfast.orbax._signals import OperationIdGenerator
+from holdfast.orbax.atomicity_types import TemporaryPath
 from holdfast.orbax.checkpoint_args import (
     CheckpointArgs,
     get_registered_args_cls,
@@ -36,6 +41,7 @@ from holdfast.orbax.metadata.step import (
     deserialize,
     read_step_metadata,
 )
+from holdfast.orbax.metadata.store import metadata_store
 from holdfast.orbax.options import (
     AtomicityOptions,
     FileOptions,
@@ -58,6 +64,10 @@ class AbstractCheckpointer(abc.ABC):
         """The metadata that is known without restoring."""
         return None
 
+    def structure(self, directory: PathLike) -> Any | None:
+        """Deprecated: None; `metadata` tells the structure."""
+        return None
+
     def close(self) -> None:  # noqa: B027
         """Ends the use of this object."""
 
@@ -69,6 +79,7 @@ def construct_checkpoint_args(
     for given in (*args, *kwargs.values()):
         if isinstance(given, CheckpointArgs):
             return given
+    record_event("/jax/orbax/deprecation/checkpointer_legacy_args")
     save_cls, restore_cls = get_registered_args_cls(handler)
     return (save_cls if for_save else restore_cls)(*args, **kwargs)
 
@@ -80,8 +91,8 @@ class Checkpointer(AbstractCheckpointer):
     Thread-safety: one call at a time.
     """
 
-    # Whether a store of metadata may write in the background.
-    _may_write_later = False
+    # Whether saves, and a store of metadata, may write in the background.
+    _is_async = False
 
     def __init__(
         self,
@@ -110,13 +121,13 @@ class Checkpointer(AbstractCheckpointer):
             ValueError: a metadata store that writes later.
         """
         store = checkpoint_metadata_store
-        if store is not None and not self._may_write_later:
+        if store is not None and not self._is_async:
             if not store.is_blocking_writer():
                 raise ValueError(
                     "Checkpoint metadata store must be blocking writer."
                 )
         if not has_registered_args(handler):
-            logging.warning(
+            log.warning(
                 "No registered CheckpointArgs found for handler type: %s",
                 type(handler),
             )
@@ -129,6 +140,58 @@ class Checkpointer(AbstractCheckpointer):
             temporary_path_class,
         )
         self._multiprocessing_options = multiprocessing_options
+        kind = "async_checkpointer" if self._is_async else "checkpointer"
+        record_event(f"/jax/orbax/{kind}/init")
+
+    def get_temporary_path(self, directory: PathLike) -> TemporaryPath:
+        """What a save to a directory writes into, not made yet.
+
+        Args:
+            directory: absolute path of the checkpoint to be.
+        """
+        options = self._commit_options
+        store = options.metadata_store or metadata_store(
+            enable_write=True, blocking_write=True
+        )
+        temporary: TemporaryPath = options.path_class(
+            os.fspath(directory)
+        ).from_final(
+            handler_path(directory),
+            checkpoint_metadata_store=store,
+            file_options=options.file_options,
+        )
+        return temporary
+
+    async def create_temporary_path(
+        self, temporary_path: TemporaryPath
+    ) -> None:
+        """Makes the directory of a save, on the primary; all processes wait.
+
+        Raises:
+            OSError: it cannot be made.
+            DeadlineExceededError: a process did not come.
+        """
+        await atomicity.create_all(
+            [temporary_path],
+            multiprocessing_options=self._multiprocessing_options,
+        )
+
+    def synchronize_next_awaitable_signal_operation_id(self) -> None:
+        """Begins the next operation, on all processes together.
+
+        Raises:
+            jax.errors.JaxRuntimeError: a process did not come.
+        """
+        OperationIdGenerator.next_operation_id()
+        options = self._multiprocessing_options or MultiprocessingOptions()
+        multihost.sync_global_processes(
+            multihost.unique_barrier_key(
+                "next_awaitable_signal_operation_id:sync",
+                prefix=options.barrier_sync_key_prefix,
+            ),
+            timeout=multihost.coordination_timeout(),
+            processes=options.active_processes,
+        )
 
     @property
     def handler(self) -> Any:
@@ -141,7 +204,7 @@ class Checkpointer(AbstractCheckpointer):
         *args: Any,
         force: bool = False,
         custom_metadata: dict[str, Any] | None = None,
-        save_context: Any | None = None,
+        save_context: SaveContext | None = None,
         **kwargs: Any,
     ) -> None:
         """Saves an object; afterwards the checkpoint is complete on disk.
@@ -154,8 +217,8 @@ class Checkpointer(AbstractCheckpointer):
             *args: the handler's CheckpointArgs, or what they are made of.
             force: replace a checkpoint that is there.
             custom_metadata: a JSON object for `_CHECKPOINT_METADATA`.
-            save_context: ignored; accepted because Orbax has it (it only serves
-                measurements).
+            save_context: what the caller has spent on the save before; it goes
+                into what jax's listeners are told.
             **kwargs: more of what the arguments are made of.
 
         Raises:
@@ -164,39 +227,52 @@ class Checkpointer(AbstractCheckpointer):
             OSError: files cannot be written.
             DeadlineExceededError: another process did not come.
         """
-        operation = self._start("Checkpointer:save_start", directory)
+        told = self._told_save(directory, save_context)
+        operation = self._processes().start_save(
+            "Checkpointer:save_start", directory
+        )
+        if save_context is not None:
+            told.waited(0.0)
+        told.started()
         with operation.phase("create_tmp_directory:pre"):
             self._check_destination(directory, force)
             save_args = construct_checkpoint_args(
                 self._handler, True, *args, **kwargs
             )
         with SharedDirectory(operation) as shared, saving(operation):
-            with operation.phase("create_tmp_directory:post"):
+            with operation.phase("create_tmp_directory:post"), timed(
+                "/jax/orbax/write/directory_creation_secs",
+                "/jax/orbax/write/blocking_directory_creation_secs",
+            ):
                 shared.begin(lambda: self._begin(directory, force))
             path = self._directory_of(shared, directory)
             with operation.phase("Checkpointer:save"):
                 self._handler.save(path, args=save_args)
+            told.blocked()
             with operation.phase("Checkpointer:finalize"):
                 if shared.pending is not None:
-                    typestrs = self._typestrs_json()
-                    self._handler.finalize(path)
-                    self._commit(shared.pending, custom_metadata, typestrs)
+                    with timed("/jax/orbax/write/finalize_duration_secs"):
+                        typestrs = self._typestrs_json()
+                        self._handler.finalize(path)
+                        self._commit(shared.pending, custom_metadata, typestrs)
+                        atomicity.record_saved_duration(told.start_time)
+        told.done()
 
-    def _start(
-        self, place: str, directory: PathLike, *, is_save: bool = True
-    ) -> Operation:
-        """Begins something that all processes do.
+    def _told_save(
+        self, directory: PathLike, context: SaveContext | None
+    ) -> MonitoredOperation:
+        """A save, of which jax's listeners hear."""
+        options = self._multiprocessing_options or MultiprocessingOptions()
+        return MonitoredOperation(
+            directory,
+            is_save=True,
+            is_async=self._is_async,
+            primary_host=options.primary_host,
+            context=context,
+        )
 
-        Raises:
-            DeadlineExceededError: another process did not come.
-            ValueError: one saves to another directory.
-        """
-        processes = Processes(self._multiprocessing_options)
-        path = os.fspath(directory)
-        operation = processes.start(place, directory, value=path)
-        if is_save and processes.primary is not None:
-            check_directories(operation.values, path)
-        return operation
+    def _processes(self) -> Processes:
+        return Processes(self._multiprocessing_options)
 
     def _check_destination(self, directory: PathLike, force: bool) -> None:
         """Refuses a path that cannot become a checkpoint.
@@ -252,13 +328,26 @@ class Checkpointer(AbstractCheckpointer):
             ValueError: it was never committed; what the handler refuses.
             DeadlineExceededError: another process did not come.
         """
-        operation = self._start(
-            "Checkpointer:restore_start", directory, is_save=False
+        operation = self._processes().start(
+            "Checkpointer:restore_start", directory
         )
+        options = self._multiprocessing_options or MultiprocessingOptions()
+        told = MonitoredOperation(
+            directory, is_save=False, primary_host=options.primary_host
+        )
+        told.begun()
         with operation.phase("Checkpointer:restore"):
-            return self._restore(directory, *args, **kwargs)
+            result = self._restore(told, directory, *args, **kwargs)
+        told.done()
+        return result
 
-    def _restore(self, directory: PathLike, *args: Any, **kwargs: Any) -> Any:
+    def _restore(
+        self,
+        told: MonitoredOperation,
+        directory: PathLike,
+        *args: Any,
+        **kwargs: Any,
+    ) -> Any:
         """The part that this process restores; see `restore`."""
         path = os.fspath(directory)
         if not _files.exists(path):
@@ -272,6 +361,7 @@ class Checkpointer(AbstractCheckpointer):
         restore_args = construct_checkpoint_args(
             self._handler, False, *args, **kwargs
         )
+        told.blocked()
         return self._handler.restore(handler_path(path), args=restore_args)
 
     def metadata(self, directory: PathLike) -> StepMetadata:
@@ -297,7 +387,7 @@ class Checkpointer(AbstractCheckpointer):
         except errors.DataLossError:
             raise
         except (FileNotFoundError, NotImplementedError, ValueError, TypeError):
-            logging.warning(
+            log.warning(
                 "Failed to get item metadata from directory %s. Either it was"
                 " not present in the checkpoint, or the handler does not"
                 " support it.",

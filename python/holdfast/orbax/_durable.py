@@ -9,29 +9,12 @@ import os
 
 from holdfast import _files
 
-_DIGESTS_FILE = "_HOLDFAST_DIGESTS"
 
-
-def sync_directory(path: str) -> None:
-    """Makes the names in a directory durable.
+def sync(path: str) -> None:
+    """Makes what a file has, or the names in a directory, durable.
 
     Raises:
         OSError: they cannot be.
-    """
-    if _files.is_url(path):
-        return
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def sync_file(path: str) -> None:
-    """Makes what a file has durable.
-
-    Raises:
-        OSError: it cannot be.
     """
     if _files.is_url(path):
         return
@@ -52,8 +35,8 @@ def sync_tree(path: str) -> None:
         return
     for directory, _, files in os.walk(path, topdown=False):
         for name in files:
-            sync_file(os.path.join(directory, name))
-        sync_directory(directory)
+            sync(os.path.join(directory, name))
+        sync(directory)
 
 
 def write_text(path: str, text: str, *, is_durable: bool = True) -> None:
@@ -73,18 +56,12 @@ def write_text(path: str, text: str, *, is_durable: bool = True) -> None:
             _files.sync(file)
 
 
-def drop_stale_digests(directory: str, name: str) -> None:
-    """Removes the checksums of a directory one of whose files is changed.
-
-    Args:
-        directory: of an item.
-        name: of the file; checksums that do not list it stay.
+def drop_digests(directory: str) -> None:
+    """Removes the checksums of an item one of whose files is changed.
 
     Raises:
         OSError: they cannot be removed.
     """
-    path = os.path.join(directory, _DIGESTS_FILE)
-    if not _files.exists(path):
-        return
-    if f'["{name}",'.encode() in _files.read_bytes(path):
+    path = os.path.join(directory, _files.DIGEST_FILE)
+    if _files.exists(path):
         _files.unlink(path)

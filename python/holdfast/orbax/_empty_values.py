@@ -82,6 +82,17 @@ def get_empty_value_typestr(
     return RESTORE_TYPE_DICT
 
 
+def override_empty_value_typestr(
+    typestr: str, pytree_metadata_options: PyTreeMetadataOptions
+) -> str:
+    """The type text as it is restored: without rich types, None for an empty
+    namedtuple."""
+    is_lost = not pytree_metadata_options.support_rich_types
+    if is_lost and typestr == RESTORE_TYPE_NAMED_TUPLE:
+        return RESTORE_TYPE_NONE
+    return typestr
+
+
 def is_empty_typestr(typestr: Any) -> bool:
     """True for the text of an empty value."""
     return isinstance(typestr, str) and typestr in _EMPTY_TYPES

@@ -1,16 +1,26 @@
-"""The interface of handlers, which save and restore one object in a directory.
-"""
+"""The interface of handlers, which save and restore one object."""
 
 from __future__ import annotations
 
 import abc
 from typing import Any
 
+from holdfast.orbax._orbax_classes import derives_from
+
 _ORBAX_HANDLERS = "orbax.checkpoint._src.handlers"
 
 
 class CheckpointHandler(abc.ABC):
-    """Base of handlers; a Checkpointer makes their work atomic."""
+    """Base of handlers; a Checkpointer makes their work atomic.
+
+    Handlers that derive from Orbax's class of this name count as derived.
+    """
+
+    @classmethod
+    def __subclasshook__(cls, other: type, /) -> Any:
+        if cls is CheckpointHandler:
+            return derives_from(other, "CheckpointHandler")
+        return NotImplemented
 
     @abc.abstractmethod
     def save(self, directory: Any, *args: Any, **kwargs: Any) -> Any:
@@ -38,6 +48,12 @@ class CheckpointHandler(abc.ABC):
 
 class AsyncCheckpointHandler(CheckpointHandler):
     """A handler that can also write in the background."""
+
+    @classmethod
+    def __subclasshook__(cls, other: type, /) -> Any:
+        if cls is AsyncCheckpointHandler:
+            return derives_from(other, "AsyncCheckpointHandler")
+        return NotImplemented
 
     @abc.abstractmethod
     async def async_save(

@@ -13,7 +13,30 @@ from holdfast.orbax._leaf_plan import Kind, LeafPlan
 from holdfast.orbax._limits import ByteLimiter
 from holdfast.orbax._param_info import ParamInfo
 from holdfast.orbax._pytree_save import is_served_by_engine
+from holdfast.orbax._source import AGGREGATE_FILE
 from holdfast.orbax._type_handler import TypeHandler, TypeHandlerRegistry
+from holdfast.orbax.options import PyTreeMetadataOptions
+
+
+@dataclasses.dataclass(frozen=True)
+class RestoreOptions:
+    """How an item is read.
+
+    Attributes:
+        registry: handlers of leaf types; None: the standard ones.
+        metadata_options: whether recorded tuples come back as such.
+        byte_limiter: bounds the bytes read at once.
+        aggregate_filename: of the msgpack file of old items.
+        fills_missing: chunks that are not stored are zeros.
+    """
+
+    registry: TypeHandlerRegistry | None = None
+    metadata_options: PyTreeMetadataOptions = dataclasses.field(
+        default_factory=PyTreeMetadataOptions
+    )
+    byte_limiter: ByteLimiter | None = None
+    aggregate_filename: str = AGGREGATE_FILE
+    fills_missing: bool = False
 
 
 class HandlerKinds:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Mapping
 
+from holdfast._log import log
 from holdfast.orbax._handler import CheckpointHandler
 from holdfast.orbax._plain_handler import wrap
 from holdfast.orbax.checkpoint_args import (
@@ -59,7 +59,7 @@ class ItemHandlers:
         if has_registered_args(handler):
             self._register(name, handler)
             return
-        logging.warning(
+        log.warning(
             "No registered CheckpointArgs found for handler type: %s",
             type(handler),
         )

@@ -10,6 +10,8 @@ import functools
 import sys
 from typing import Any
 
+import numpy as np
+
 from holdfast._lazy import importing
 
 
@@ -53,7 +55,7 @@ def is_shape_dtype_struct(value: Any) -> bool:
 def is_prng_key_dtype(dtype: Any) -> bool:
     """True for the extended dtype of typed PRNG keys."""
     jax = imported_jax()
-    if jax is None or dtype is None:
+    if jax is None or dtype is None or isinstance(dtype, np.dtype):
         return False
     return bool(jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key))
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import abc
 import dataclasses
-import logging
 import time
 from typing import Any
 
 import numpy as np
 
+from holdfast._log import log
 from holdfast.orbax._jax import require_jax
+from holdfast.orbax._orbax_classes import derives_from
 
 PLACEHOLDER = ...
 PLACEHOLDER_TYPESTR = "placeholder"
@@ -34,7 +36,7 @@ class _RareWarning:
         now_seconds = time.monotonic()
         if now_seconds >= self._next_seconds:
             self._next_seconds = now_seconds + _WARNING_PERIOD_SECONDS
-            logging.warning(self._text)
+            log.warning(self._text)
 
 
 _AGGREGATE_IS_IGNORED = _RareWarning(
@@ -48,7 +50,7 @@ _SINGLE_REPLICA_SHARDING_IS_IGNORED = _RareWarning(
 
 
 @dataclasses.dataclass
-class SaveArgs:
+class SaveArgs(metaclass=abc.ABCMeta):  # noqa: B024
     """How one leaf is saved.
 
     Attributes:
@@ -74,13 +76,19 @@ class SaveArgs:
         default=None, repr=False
     )
 
+    @classmethod
+    def __subclasshook__(cls, other: type, /) -> Any:
+        if cls is SaveArgs:
+            return derives_from(other, "SaveArgs")
+        return NotImplemented
+
     def __post_init__(self) -> None:
         if self.aggregate:
             _AGGREGATE_IS_IGNORED.log()
 
 
 @dataclasses.dataclass
-class RestoreArgs:
+class RestoreArgs(metaclass=abc.ABCMeta):  # noqa: B024
     """How one leaf is restored.
 
     Attributes:
@@ -91,6 +99,12 @@ class RestoreArgs:
 
     restore_type: Any | None = None
     dtype: Any | None = None
+
+    @classmethod
+    def __subclasshook__(cls, other: type, /) -> Any:
+        if cls is RestoreArgs:
+            return derives_from(other, "RestoreArgs")
+        return NotImplemented
 
 
 def _jax_array_type() -> Any:
@@ -123,6 +137,12 @@ class ArrayRestoreArgs(RestoreArgs):
     global_shape: tuple[int, ...] | None = None
     shape: tuple[int, ...] | None = None
     strict: bool = True
+
+    @classmethod
+    def __subclasshook__(cls, other: type, /) -> Any:
+        if cls is ArrayRestoreArgs:
+            return derives_from(other, "ArrayRestoreArgs")
+        return NotImplemented
 
     def __post_init__(self) -> None:
         if self.shape is None:

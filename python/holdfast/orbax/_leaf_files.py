@@ -29,6 +29,8 @@ DEFAULT_CONCURRENT_BYTES = 96 * 10**9
 def engine_args(args: SaveArgs) -> EngineSaveArgs:
     """Save arguments as the engine takes them.
 
+    Orbax's own SaveArgs have no shapes of chunks.
+
     Raises:
         AttributeError: a dtype that is no numpy dtype.
     """
@@ -42,8 +44,8 @@ def engine_args(args: SaveArgs) -> EngineSaveArgs:
         name,
         args.chunk_byte_size,
         tuple(args.shard_axes),
-        _shape(args.write_chunk_shape),
-        _shape(args.read_chunk_shape),
+        _shape(getattr(args, "write_chunk_shape", None)),
+        _shape(getattr(args, "read_chunk_shape", None)),
     )
 
 
@@ -71,8 +73,8 @@ def has_any(args: SaveArgs) -> bool:
         args.dtype is not None
         or args.chunk_byte_size is not None
         or bool(args.shard_axes)
-        or args.write_chunk_shape is not None
-        or args.read_chunk_shape is not None
+        or getattr(args, "write_chunk_shape", None) is not None
+        or getattr(args, "read_chunk_shape", None) is not None
     )
 
 

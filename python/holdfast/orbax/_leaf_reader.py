@@ -7,9 +7,7 @@ parallel and in file order.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import json
-import logging
 import os
 import warnings
 from collections.abc import Callable
@@ -19,6 +17,7 @@ import numpy as np
 
 from holdfast import _engine, _files, errors
 from holdfast._dtypes import numpy_dtype
+from holdfast._log import log
 from holdfast.orbax import _placement
 from holdfast.orbax._errors import reading, reading_error
 from holdfast.orbax._jax import is_prng_key_dtype, require_jax
@@ -26,7 +25,7 @@ from holdfast.orbax._leaf_args import ArrayRestoreArgs
 from holdfast.orbax._leaf_files import budget_options
 from holdfast.orbax._leaf_plan import Kind, LeafPlan
 from holdfast.orbax._limits import ByteLimiter
-from holdfast.orbax._sharding_file import sharding_json_of
+from holdfast.orbax._sharding_file import ShardingFile
 from holdfast.orbax._source import (
     MANIFEST_FILE,
     STRINGS_FILE,
@@ -80,14 +79,26 @@ def read_leaves(plans: list[LeafPlan], arrays_at: ArraysAt) -> list[Any]:
     return _Reader(arrays_at).read(plans)
 
 
+@dataclasses.dataclass
+class _Wholes:
+    """Whole arrays of a checkpoint; the plans that want them, by index."""
+
+    checkpoint: Any
+    indices: list[int] = dataclasses.field(default_factory=list)
+    requests: list[tuple[int, Any]] = dataclasses.field(default_factory=list)
+
+
 class _Reader:
     """One call's memory, requests and caches."""
 
     def __init__(self, arrays_at: ArraysAt) -> None:
         self._arrays_at = arrays_at
+        # By checkpoint: boxes to fill, and whole arrays to make.
         self._requests: dict[int, tuple[Any, list[Any]]] = {}
+        self._wholes: dict[int, _Wholes] = {}
         self._puts: list[_placement.Put] = []
         self._placements: dict[Any, _placement.Placement] = {}
+        self._sharding_file = ShardingFile(arrays_at.path)
         self._shardings: dict[str, Any] = {}
         self._has_warned = False
 
@@ -109,32 +120,38 @@ class _Reader:
                 plans, shardings, is_jax, strict=True
             )
         ]
-        finish = [
-            self._prepare(plan, placement)
-            for plan, placement in zip(plans, placements, strict=True)
-        ]
+        values = [plan.value for plan in plans]
+        finish: dict[int, Callable[[], Any]] = {}
+        for i, (plan, placement) in enumerate(
+            zip(plans, placements, strict=True)
+        ):
+            if plan.kind is Kind.STRING:
+                values[i] = self._read_string(plan)
+            elif placement is not None:
+                finish[i] = self._prepare_jax(plan, placement)
+            elif plan.kind is not Kind.VALUE:
+                self._request_whole(i, plan)
+        self._fill(plans, values)
+        _placement.put_all(self._puts)
+        for i, value in finish.items():
+            values[i] = value()
+        return values
+
+    def _fill(self, plans: list[LeafPlan], values: list[Any]) -> None:
+        """Reads all that was requested; whole arrays become values."""
         budget = budget_options(self._arrays_at.byte_limiter)
         for checkpoint, requests in self._requests.values():
             with reading():
                 checkpoint.read_into(requests, **budget)
-        _placement.put_all(self._puts)
-        return [value() for value in finish]
-
-    def _prepare(
-        self, plan: LeafPlan, placement: _placement.Placement | None
-    ) -> Callable[[], Any]:
-        """Makes memory and requests; returns what makes the result after."""
-        if plan.kind is Kind.VALUE:
-            return lambda: plan.value
-        if plan.kind is Kind.STRING:
-            text = self._read_string(plan)
-            return lambda: text
-        if placement is not None:
-            return self._prepare_jax(plan, placement)
-        array = self._prepare_numpy(plan)
-        if plan.kind is Kind.NUMPY:
-            return lambda: array
-        return functools.partial(_as_scalar, array, plan.args.restore_type)
+        for wholes in self._wholes.values():
+            with reading():
+                arrays = wholes.checkpoint.read_leaves(
+                    wholes.requests, **budget
+                )
+            for i, array in zip(wholes.indices, arrays, strict=True):
+                values[i] = array
+                if plans[i].kind is Kind.SCALAR:
+                    values[i] = _as_scalar(array, plans[i].args.restore_type)
 
     def _read_string(self, plan: LeafPlan) -> str:
         stored = plan.stored
@@ -208,11 +225,16 @@ class _Reader:
         entry = self._requests.setdefault(id(checkpoint), (checkpoint, []))
         entry[1].append((stored.index, origin, target))
 
-    def _prepare_numpy(self, plan: LeafPlan) -> np.ndarray[Any, Any]:
+    def _request_whole(self, i: int, plan: LeafPlan) -> None:
         stored = self._array_leaf(plan)
-        array = _empty(stored.info.shape, _dtype(stored, plan.args.dtype))
-        self._request(stored, (0,) * array.ndim, array)
-        return array
+        wanted = plan.args.dtype
+        dtype = None if wanted is None else _dtype(stored, wanted)
+        checkpoint = stored.checkpoint
+        wholes = self._wholes.get(id(checkpoint))
+        if wholes is None:
+            wholes = self._wholes[id(checkpoint)] = _Wholes(checkpoint)
+        wholes.indices.append(i)
+        wholes.requests.append((stored.index, dtype))
 
     def _place_leaf(
         self, plan: LeafPlan, sharding: Any
@@ -291,13 +313,23 @@ class _Reader:
                 return jax.sharding.NamedSharding(args.mesh, args.mesh_axes)
             if args.sharding is not None:
                 return _as_jax_sharding(args.sharding)
-        text = sharding_json_of(self._arrays_at.path, plan.name, plan.stored)
+        text = self._recorded_sharding(plan)
         if not self._has_warned:
             self._has_warned = True
             warnings.warn(_NO_SHARDING_WARNING, stacklevel=2)
         if text not in self._shardings:
             self._shardings[text] = _parse_sharding(text)
         return self._shardings[text]
+
+    def _recorded_sharding(self, plan: LeafPlan) -> str:
+        if plan.stored is not None and plan.stored.info.sharding_json:
+            return str(plan.stored.info.sharding_json)
+        if not self._sharding_file.exists:
+            raise ValueError(
+                "Sharding of jax.Array cannot be None. Provide `mesh` and"
+                " `mesh_axes` OR `sharding`"
+            )
+        return self._sharding_file[plan.name]
 
 
 def _as_scalar(array: np.ndarray[Any, Any], convert: Any) -> Any:
@@ -324,7 +356,7 @@ def _parse_sharding(text: str) -> Any | None:
     try:
         return sharding_metadata.from_serialized_string(text).to_jax_sharding()
     except ValueError as error:
-        logging.error(error)
+        log.error(error)
         return None
 
 

@@ -18,7 +18,11 @@ from holdfast.orbax._empty_values import (
     is_empty_typestr,
     is_supported_empty_value,
 )
-from holdfast.orbax._handler_restore import HandlerKinds, read_with_infos
+from holdfast.orbax._handler_restore import (
+    HandlerKinds,
+    RestoreOptions,
+    read_with_infos,
+)
 from holdfast.orbax._jax import require_jax
 from holdfast.orbax._leaf_args import (
     ArrayRestoreArgs,
@@ -30,7 +34,6 @@ from holdfast.orbax._leaf_plan import Kind, LeafPlan, plan_leaf
 from holdfast.orbax._leaf_reader import ArraysAt, read_leaves
 from holdfast.orbax._legacy_structure import StoredTree, open_stored_tree
 from holdfast.orbax._param_info import ParamInfo
-from holdfast.orbax._restore import RestoreOptions
 from holdfast.orbax._transforms import (
     NO_ITEM,
     plan_transforms,

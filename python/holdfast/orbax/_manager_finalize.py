@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any
 
-from holdfast._lazy import importing
 from holdfast.orbax._processes import Processes
 from holdfast.orbax.options import AsyncOptions, MultiprocessingOptions
 
@@ -105,11 +103,3 @@ class SaveProgress:
                 "ThreadSaveMultiHostValueHolder:set_value_start",
                 timeout_secs=self._timeout_secs,
             )
-
-
-def save_statistics(**values: Any) -> dict[str, Any]:
-    """An entry for a manager's logger."""
-    with importing:
-        from holdfast.orbax.logging.step_statistics import SaveStepStatistics
-
-    return dict(vars(SaveStepStatistics(**values)))

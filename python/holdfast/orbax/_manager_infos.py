@@ -2,59 +2,116 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
-import logging
+import functools
+import json
+import operator
+import os
 import threading
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
-from holdfast.orbax._manager_policy import CheckpointInfo
+from holdfast import _engine
 
-# The time of a step that was removed before anybody asked for it.
-_UNKNOWN_TIME = datetime.datetime.fromtimestamp(0, tz=datetime.timezone.utc)
+# The time of a step whose metadata nobody reads.
+_NO_TIME = datetime.datetime.min.replace(tzinfo=datetime.timezone.utc)
 
 
-class StoredCheckpointInfo(CheckpointInfo):
-    """A step in the directory, whose time and metrics are read when asked for.
+@dataclasses.dataclass
+class CheckpointInfo:
+    """A step that a manager knows.
 
-    A run may have thousands of steps, of which most are only counted.
+    Attributes:
+        step: its number.
+        time: when it was committed, in UTC.
+        metrics: saved with it; None without.
+        path: its directory.
     """
 
-    def __init__(
-        self, found: Any, read_metrics: Callable[[int], Any | None]
-    ) -> None:
-        """Reads nothing.
+    step: int
+    time: datetime.datetime
+    metrics: Any | None
+    path: Any = dataclasses.field(default=None, compare=False, repr=False)
 
-        Args:
-            found: the step that the name format has found.
-            read_metrics: reads those of a step.
-        """
+    def __post_init__(self) -> None:
+        self.step = step_number(self.step)
+
+
+def step_number(step: Any) -> int:
+    """The number of a step that may be an array, such as a state's counter.
+
+    Raises:
+        TypeError: an array that has more than one element or is of no integer
+            type.
+    """
+    number: int = operator.index(step) if hasattr(step, "dtype") else step
+    return number
+
+
+class _Facts:
+    """What the directories of steps say, read when somebody asks."""
+
+    def __init__(self, paths: Iterable[Any]) -> None:
+        self._paths = [os.fspath(path) for path in paths]
+
+    @functools.cached_property
+    def of_path(self) -> dict[str, tuple[int, str | None]]:
+        """Nanoseconds since 1970 and metrics; without steps that are gone."""
+        rows = _engine.describe_steps(self._paths)
+        return {path: (time, text) for _, path, _, time, text in rows}
+
+
+class _StoredInfo(CheckpointInfo):
+    """A step in the directory.
+
+    A run may have thousands of steps, of which most are only counted: the times
+    and metrics of all are read together, when the first one is asked for.
+    """
+
+    def __init__(self, found: Any, facts: _Facts) -> None:
         self.step = found.step
-        self._found = found
-        self._read_metrics = read_metrics
+        self.path = found.path
+        self._facts = facts
 
     def __getattr__(self, name: str) -> Any:
-        if name == "time":
-            self.time = self._read_time()
-            return self.time
-        if name == "metrics":
-            self.metrics = self._read(self._read_metrics, None)
-            return self.metrics
-        raise AttributeError(name)
+        if name not in ("time", "metrics"):
+            raise AttributeError(name)
+        time_ns, metrics = self._facts.of_path.get(
+            os.fspath(self.path), (0, None)
+        )
+        self.time = datetime.datetime.fromtimestamp(
+            time_ns / 1e9, tz=datetime.timezone.utc
+        )
+        self.metrics = None if metrics is None else json.loads(metrics)
+        return self.__dict__[name]
 
-    def _read_time(self) -> Any:
-        return self._read(lambda _: self._found.commit_timestamp, _UNKNOWN_TIME)
 
-    def _read(self, read: Callable[[int], Any], unknown: Any) -> Any:
-        """Reads time and metrics; one damaged step must not stop a run's saves.
-        """
-        try:
-            return read(self.step)
-        except FileNotFoundError:
-            return unknown
-        except (OSError, ValueError) as error:
-            logging.warning("Step %d cannot be read: %s", self.step, error)
-            return unknown
+def stored_infos(
+    found: Iterable[Any], *, is_lightweight: bool
+) -> list[CheckpointInfo]:
+    """The steps that a name format has found, by their numbers.
+
+    Nothing is read. A step that is damaged, or removed before anybody asks for
+    its metrics, has none.
+
+    Args:
+        found: what its `find_all` gives.
+        is_lightweight: they have no times and no metrics.
+    """
+    found = sorted(found, key=lambda metadata: metadata.step)
+    if is_lightweight:
+        return [CheckpointInfo(f.step, _NO_TIME, None, f.path) for f in found]
+    facts = _Facts(metadata.path for metadata in found)
+    return [_StoredInfo(metadata, facts) for metadata in found]
+
+
+def new_info(
+    step: int, metrics: Any | None = None, path: Any | None = None
+) -> CheckpointInfo:
+    """A step that is being saved now."""
+    now = datetime.datetime.now(tz=datetime.timezone.utc)
+    return CheckpointInfo(step, now, metrics, path)
 
 
 class CheckpointInfos:
@@ -66,6 +123,15 @@ class CheckpointInfos:
     def __init__(self) -> None:
         self._infos: list[CheckpointInfo] = []
         self._lock = threading.Lock()
+
+    def __iter__(self) -> Iterator[CheckpointInfo]:
+        return iter(self._infos)
+
+    def __len__(self) -> int:
+        return len(self._infos)
+
+    def __getitem__(self, index: int) -> CheckpointInfo:
+        return self._infos[index]
 
     def all(self) -> Sequence[CheckpointInfo]:
         """The steps as they are now; not changed later."""
@@ -86,10 +152,12 @@ class CheckpointInfos:
         with self._lock:
             self._infos = [*self._infos, info]
 
-    def remove(self, steps: Collection[int]) -> None:
-        """Forgets steps."""
+    def take(self, steps: Collection[int]) -> list[CheckpointInfo]:
+        """Forgets steps; returns what was known of them."""
         with self._lock:
+            taken = [i for i in self._infos if i.step in steps]
             self._infos = [i for i in self._infos if i.step not in steps]
+        return taken
 
     def put_back(self, infos: Iterable[CheckpointInfo]) -> None:
         """Remembers steps again, before those that were saved after them."""

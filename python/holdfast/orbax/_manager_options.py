@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-import logging
 from collections.abc import Callable, Container
 from typing import Any
 
-from holdfast.orbax._step_names import NameFormat
+from holdfast._log import log
+from holdfast.orbax._step_names import Metadata, NameFormat
 from holdfast.orbax.options import (
     AsyncOptions,
     AtomicityOptions,
@@ -76,7 +76,7 @@ class CheckpointManagerOptions:
     keep_checkpoints_without_metrics: bool = True
     step_prefix: str | None = None
     step_format_fixed_length: int | None = None
-    step_name_format: NameFormat | None = None
+    step_name_format: NameFormat[Metadata] | None = None
     create: bool = True
     cleanup_tmp_directories: bool = False
     save_on_steps: Container[int] | None = None
@@ -170,7 +170,7 @@ class CheckpointManagerOptions:
         }
         for name, value in values_without_writing.items():
             if getattr(self, name) not in (value, None):
-                logging.warning(
+                log.warning(
                     "CheckpointManagerOptions.read_only=True, setting %s=%s.",
                     name,
                     value,

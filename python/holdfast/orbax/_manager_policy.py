@@ -1,9 +1,8 @@
-"""The facts that a manager knows about a step, and when it saves one."""
+"""When a manager saves a step and which steps it keeps, by its options."""
 
 from __future__ import annotations
 
 import dataclasses
-import datetime
 from collections.abc import Sequence
 from typing import Any
 
@@ -26,21 +25,6 @@ from holdfast.orbax.save_decision_policy import (
     SaveDecisionPolicy,
     SpecificStepsPolicy,
 )
-
-
-@dataclasses.dataclass
-class CheckpointInfo:
-    """A step that a manager knows.
-
-    Attributes:
-        step: its number.
-        time: when it was committed, in UTC.
-        metrics: saved with it; None without.
-    """
-
-    step: int
-    time: datetime.datetime
-    metrics: Any | None
 
 
 @dataclasses.dataclass

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import datetime
-import logging
 import os
 import time
 from collections.abc import Sequence
 from typing import Any
 
 from holdfast import _engine, _files
+from holdfast._log import log
 from holdfast.orbax._checkpointer import Checkpointer
 from holdfast.orbax._damaged_step import damaged_step_error
 from holdfast.orbax._manager_handlers import (
@@ -19,18 +18,25 @@ from holdfast.orbax._manager_handlers import (
     metrics_handler,
 )
 from holdfast.orbax._manager_infos import (
+    CheckpointInfo,
     CheckpointInfos,
-    StoredCheckpointInfo,
+    step_number,
+    stored_infos,
 )
 from holdfast.orbax._manager_options import CheckpointManagerOptions
-from holdfast.orbax._manager_policy import CheckpointInfo
 from holdfast.orbax._manager_restore import (
     check_args,
     default_item,
     legacy_args,
 )
+from holdfast.orbax._monitoring import timed
 from holdfast.orbax._paths import PathLike, handler_path
-from holdfast.orbax._step_names import NameFormat, build_step_path
+from holdfast.orbax._step_names import (
+    Metadata,
+    NameFormat,
+    build_step_path,
+    is_standard_name_format,
+)
 from holdfast.orbax.checkpoint_args import CheckpointArgs
 from holdfast.orbax.composite_checkpoint_handler import CompositeArgs
 from holdfast.orbax.logging.step_statistics import RestoreStepStatistics
@@ -44,14 +50,15 @@ METADATA_ITEM_NAME = "metadata"
 class ReadingManager:
     """The steps in a directory, and restoring from them.
 
-    A derived class sets the attributes declared here. Thread-safety: one call
-    at a time.
+    A derived class sets the attributes declared here. Names with an underscore
+    that are Orbax's are there for the managers of libraries that derive from
+    Orbax's (doc/clients.md). Thread-safety: one call at a time.
     """
 
     _options: CheckpointManagerOptions
     _directory: Any
-    _name_format: NameFormat
-    _infos: CheckpointInfos
+    _name_format: NameFormat[Metadata]
+    _checkpoints: CheckpointInfos
     _checkpointer: Checkpointer
     _root_metadata: RootMetadata
     _logger: Any
@@ -70,15 +77,15 @@ class ReadingManager:
             read: look for them again, as `reload` does.
         """
         if read:
-            logging.warning(
+            log.warning(
                 "`read` option is deprecated. Use `reload` to read from disk."
             )
             self.reload()
-        return [info.step for info in self._infos.all()]
+        return [info.step for info in self._checkpoints.all()]
 
     def latest_step(self) -> int | None:
         """The step that was saved last; None without steps."""
-        latest = self._infos.latest()
+        latest = self._checkpoints.latest()
         return None if latest is None else latest.step
 
     def best_step(self) -> int | None:
@@ -90,7 +97,11 @@ class ReadingManager:
         if best_fn is None:
             return self.latest_step()
         ranked = sorted(
-            (info for info in self._infos.all() if info.metrics is not None),
+            (
+                info
+                for info in self._checkpoints.all()
+                if info.metrics is not None
+            ),
             key=lambda info: best_fn(info.metrics),
             reverse=self._options.best_mode == "min",
         )
@@ -98,28 +109,29 @@ class ReadingManager:
 
     def reload(self) -> None:
         """Looks for the steps again."""
-        self._infos.set(self._find_steps(with_metadata=True))
+        self._checkpoints.set(self._load_checkpoint_infos())
 
-    def _find_steps(self, *, with_metadata: bool) -> list[CheckpointInfo]:
+    def _load_checkpoint_infos(
+        self, skip_metadata_read: bool = False
+    ) -> list[CheckpointInfo]:
         """The committed steps in order.
 
         A directory that only has the name of a step is not a step: else a
         policy could count it as kept, or delete it.
 
         Args:
-            with_metadata: let their times and metrics be read when they are
-                asked for.
+            skip_metadata_read: without times and metrics, which are otherwise
+                read when they are asked for.
         """
-        if not _files.exists(self._directory):
+        # Formats of a user's own may need the directory.
+        is_standard = is_standard_name_format(self._name_format)
+        if not is_standard and not _files.exists(self._directory):
             return []
-        infos: list[CheckpointInfo] = [
-            StoredCheckpointInfo(found, self.metrics)
-            if with_metadata
-            else CheckpointInfo(found.step, datetime.datetime.min, None)
-            for found in self._name_format.find_all(self._directory)
-            if _is_checkpoint(found.path)
-        ]
-        return sorted(infos, key=lambda info: info.step)
+        name = "/jax/checkpoint/read/load_all_step_metadata_duration_secs"
+        with timed(name):
+            found = self._name_format.find_all(self._directory)
+            steps = [step for step in found if _is_checkpoint(step.path)]
+            return stored_infos(steps, is_lightweight=skip_metadata_read)
 
     def restore(
         self,
@@ -149,11 +161,14 @@ class ReadingManager:
             DataLossError: the last step was committed and is damaged.
             Exception: what an item's handler raises.
         """
-        if step is not None or directory is not None:
-            return self._restore(step, items, restore_kwargs, directory, args)
         try:
-            return self._restore(step, items, restore_kwargs, directory, args)
+            with _files.asking_once():
+                return self._restore(
+                    step, items, restore_kwargs, directory, args
+                )
         except Exception as error:
+            if step is not None or directory is not None:
+                raise
             damaged = self._latest_step_error(error)
             if damaged is None:
                 raise
@@ -167,11 +182,11 @@ class ReadingManager:
         return damaged_step_error(
             self._directory,
             latest,
-            self._step_path(latest, self._directory),
+            self._get_read_step_directory(latest, self._directory),
             error,
             (
-                (step, self._step_path(step, self._directory))
-                for step in (info.step for info in self._infos.all())
+                (step, self._get_read_step_directory(step, self._directory))
+                for step in (info.step for info in self._checkpoints.all())
             ),
         )
 
@@ -185,7 +200,9 @@ class ReadingManager:
     ) -> Any:
         start = time.time()
         step = self._chosen_step(step, directory)
-        path = self._step_path(step, handler_path(directory or self._directory))
+        path = self._get_read_step_directory(
+            step, handler_path(directory or self._directory)
+        )
         is_single = self._is_single_item(path)
         check_args(items, args, is_single)
         if args is None:
@@ -216,7 +233,7 @@ class ReadingManager:
             FileNotFoundError: there are no steps.
         """
         if step is not None:
-            return step
+            return step_number(step)
         if directory is None:
             latest = self.latest_step()
         else:
@@ -227,16 +244,28 @@ class ReadingManager:
             )
         return latest
 
-    def _step_path(self, step: int, directory: Any) -> Any:
+    def _get_read_step_directory(self, step: int, root_dir: Any) -> Any:
         """Where a step is, or would be.
 
         Raises:
             ValueError: the user's name format does not find it.
         """
+        step = step_number(step)
         name_format = self._options.step_name_format
         if name_format is not None:
-            return name_format.find_step(directory, step).path
+            return name_format.find_step(root_dir, step).path
+        return self._get_save_directory(step, root_dir)
+
+    def _get_write_step_directory(self, step: int, root_dir: Any) -> Any:
+        """Where a step is to be saved."""
+        return self._get_save_directory(step, root_dir)
+
+    def _get_save_directory(self, step: int, directory: Any) -> Any:
         return build_step_path(directory, self._name_format, step)
+
+    @property
+    def _track_best(self) -> bool:
+        return self._options.best_fn is not None
 
     def _is_single_item(self, path: Any) -> bool:
         """Whether steps hold a single item; the first one asked for decides."""
@@ -272,7 +301,10 @@ class ReadingManager:
         Raises:
             ValueError: they cannot be read.
         """
-        path = self._step_path(step, self._directory) / METRIC_ITEM_NAME
+        path = (
+            self._get_read_step_directory(step, self._directory)
+            / METRIC_ITEM_NAME
+        )
         try:
             return metrics_handler().restore(path)
         except FileNotFoundError:
@@ -304,10 +336,11 @@ class ReadingManager:
         return self._root_metadata
 
     def _metadata_of(self, step: int) -> Any:
-        path = self._step_path(step, self._directory)
-        metadata: Any = self._checkpointer.metadata(path)
-        if self._is_single_item(path):
-            metadata.item_metadata = default_item(metadata.item_metadata)
+        path = self._get_read_step_directory(step, self._directory)
+        with _files.asking_once():
+            metadata: Any = self._checkpointer.metadata(path)
+            if self._is_single_item(path):
+                metadata.item_metadata = default_item(metadata.item_metadata)
         if METRIC_ITEM_NAME in (metadata.item_handlers or {}):
             metrics = self.metrics(step)
             if metrics is not None:

@@ -56,7 +56,8 @@ def create_root(directory: Any, options: CheckpointManagerOptions) -> None:
             "Option `create=True` with `active_processes` set is not"
             " supported. Please create the root directory yourself."
         )
-    if _is_primary(options) and not _files.exists(directory):
+    is_made = _files.is_url(directory) or _files.exists(directory)
+    if _is_primary(options) and not is_made:
         make_directories(
             os.fspath(directory), options.file_options.path_permission_mode
         )

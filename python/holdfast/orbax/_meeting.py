@@ -13,13 +13,12 @@ Units: seconds.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import errno
 import json
 import time
 import urllib.parse
 import uuid
-from typing import Any
+from typing import Any, NamedTuple
 
 from holdfast import errors
 from holdfast.orbax import multihost
@@ -49,8 +48,7 @@ _CLASS_OF_FAILURE: tuple[
 _DISK_IS_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
-@dataclasses.dataclass(frozen=True)
-class Failure:
+class Failure(NamedTuple):
     """Why a process cannot go on.
 
     Attributes:
@@ -83,8 +81,7 @@ class Failure:
         return cls(process, kind.__name__, text, directory)
 
 
-@dataclasses.dataclass
-class Message:
+class Message(NamedTuple):
     """The message that a process brings to a place.
 
     Attributes:
@@ -97,16 +94,12 @@ class Message:
     operation: str
     value: Any
 
-    def to_text(self) -> str:
-        return json.dumps(dataclasses.asdict(self))
 
-    @classmethod
-    def from_text(cls, text: str) -> Message:
-        return cls(**json.loads(text))
+def _message_of(text: str) -> Message:
+    return Message(*json.loads(text))
 
 
-@dataclasses.dataclass(frozen=True)
-class Party:
+class Party(NamedTuple):
     """The processes that wait, and what they wait for.
 
     Attributes:
@@ -161,7 +154,7 @@ def end_operation(operation: str, failure: Failure) -> None:
     """
     with contextlib.suppress(Exception):
         multihost.get_jax_distributed_client().key_value_set(
-            _ended_key(operation), json.dumps(dataclasses.asdict(failure))
+            _ended_key(operation), json.dumps(failure)
         )
 
 
@@ -172,7 +165,7 @@ def reason_of(operation: str) -> Failure | None:
         operation: its id.
     """
     text = try_get(_ended_key(operation))
-    return None if text is None else Failure(**json.loads(text))
+    return None if text is None else Failure(*json.loads(text))
 
 
 _PLACES = "holdfast/at/"
@@ -230,7 +223,7 @@ class Wait:
             HoldfastError: another process has ended the operation.
         """
         mine = self._who.process
-        self._set(f"in/{mine}", self._message.to_text())
+        self._set(f"in/{mine}", json.dumps(self._message))
         try:
             self._check_not_ended()
             if mine == self._who.members[0]:
@@ -245,7 +238,7 @@ class Wait:
         answer = json.loads(self._ask(name))
         self._delete(name)
         if "failure" in answer:
-            failure = Failure(**answer["failure"])
+            failure = Failure(*answer["failure"])
             raise getattr(errors, failure.kind)(failure.text)
         return {int(k): value for k, value in answer["values"].items()}
 
@@ -259,7 +252,7 @@ class Wait:
             failure = Failure(
                 self._who.process, type(error).__name__, str(error)
             )
-            answer = {"failure": dataclasses.asdict(failure)}
+            answer = {"failure": failure}
             self._send(answer, self._waiting())
             raise
         values = {p: message.value for p, message in messages.items()}
@@ -278,7 +271,7 @@ class Wait:
         """
         name = f"in/{process}"
         while True:
-            message = Message.from_text(self._ask(name))
+            message = _message_of(self._ask(name))
             is_answered = _ANSWERED.get((self._key, process)) == message.id
             if message.operation == self._message.operation:
                 if not is_answered:
@@ -344,8 +337,7 @@ class Wait:
         """The processes that are here."""
         found = self._client.key_value_dir_get(f"{self._key}/in/")
         return {
-            int(key.rsplit("/", 1)[1]): Message.from_text(text)
-            for key, text in found
+            int(key.rsplit("/", 1)[1]): _message_of(text) for key, text in found
         }
 
     def _elsewhere(self) -> dict[int, str]:

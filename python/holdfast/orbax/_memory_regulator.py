@@ -9,9 +9,10 @@ from __future__ import annotations
 import abc
 import contextlib
 import dataclasses
-import logging
 import math
 from collections.abc import Iterator
+
+from holdfast._log import log
 
 _BYTES_PER_GIB = 1024.0**3
 
@@ -162,7 +163,7 @@ class MemoryRegulator:
             all(math.isfinite(r) and r >= 0 for r in readings)
             and expected_surge_gib >= 0
         ):
-            logging.warning(
+            log.warning(
                 "MemoryRegulated: Ignoring invalid memory readings (peak=%f"
                 " GiB, total=%f GiB, expected_surge=%f GiB); keeping the limit"
                 " at %f GiB.",

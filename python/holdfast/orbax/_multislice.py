@@ -10,7 +10,6 @@ Units: bytes.
 
 from __future__ import annotations
 
-import logging
 import math
 import os
 from collections.abc import Sequence
@@ -18,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from holdfast._log import log
 from holdfast.orbax._jax import require_jax
 from holdfast.orbax.multihost import process_index, process_index_from_device
 
@@ -96,7 +96,7 @@ def pieces(
             runs.append(range(start, i))
             start, total = i, 0
         if size > memory_limit_bytes:
-            logging.warning(
+            log.warning(
                 "in_tree leaf size exceeds memory limit for broadcasting. Leaf"
                 " size: %d bytes. Allowed memory limit: %d bytes. Proceeding.",
                 size,

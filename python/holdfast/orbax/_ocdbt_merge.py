@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
 import re
 from typing import Any
 
 from holdfast import _engine, _files
+from holdfast._log import log
 from holdfast.orbax._errors import reading
 from holdfast.orbax._source import MANIFEST_FILE
 from holdfast.orbax.multihost import process_index
@@ -47,7 +47,7 @@ async def merge_ocdbt_per_process_files(
             " release yet"
         )
     if not _process_directories(directory):
-        logging.warning(
+        log.warning(
             "Skipping merge of OCDBT checkpoints: No per-process OCDBT"
             " checkpoint subdirs found in %s, ",
             directory,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
+from holdfast._log import log
 from holdfast.orbax._jax import imported_jax
 from holdfast.orbax.tree_paths import (
     children_with_keys,
@@ -137,7 +137,7 @@ class PartsOf:
                 " PartsOf structures."
             )
         if verbose:
-            logging.info("Overwriting %d keys: %s", len(common), sorted(common))
+            log.info("Overwriting %d keys: %s", len(common), sorted(common))
         return self._with_present({**self._present, **other._present})
 
     def intersect(self, other: PartsOf) -> PartsOf:

@@ -6,10 +6,10 @@ import errno
 import os
 from typing import Any
 
-from holdfast import _files
+from holdfast import _engine, _files
 from holdfast._remote_path import as_path
 from holdfast.orbax._coroutines import run_sync
-from holdfast.orbax.options import AtomicityMode, AtomicityOptions
+from holdfast.orbax.options import AtomicityOptions
 
 TMP_DIR_SUFFIX = ".orbax-checkpoint-tmp"
 COMMIT_SUCCESS_FILE = "commit_success.txt"
@@ -48,8 +48,13 @@ def check_parents(path: str) -> None:
         )
 
 
-def _is_committed(path: PathLike) -> bool:
-    return _files.exists(os.path.join(os.fspath(path), COMMIT_SUCCESS_FILE))
+def commit_rule(options: AtomicityOptions | None) -> dict[str, Any]:
+    """The engine's arguments that say how checkpoints are committed."""
+    options = options or AtomicityOptions()
+    return {
+        "commit_mode": options.mode.value,
+        "allow_legacy_atomic_rename": options.allow_legacy_atomic_rename,
+    }
 
 
 def is_path_temporary(
@@ -66,15 +71,11 @@ def is_path_temporary(
             options do.
         atomicity_options: how checkpoints there are committed.
     """
-    text = os.fspath(path)
     if temporary_path_cls is not None:
         return _is_valid(temporary_path_cls.validate, path)
-    if _wants_commit_file(text, atomicity_options):
-        if is_path_finalized(path, atomicity_options=atomicity_options):
-            return False
-        return _files.isdir(text)
-    has_infix = TMP_DIR_SUFFIX in os.path.basename(text)
-    return has_infix and _files.isdir(text) and not _files.islink(text)
+    return _engine.is_path_temporary(
+        os.fspath(path), **commit_rule(atomicity_options)
+    )
 
 
 def is_path_finalized(
@@ -91,22 +92,11 @@ def is_path_finalized(
             options do.
         atomicity_options: how checkpoints there are committed.
     """
-    text = os.fspath(path)
     if temporary_path_cls is not None:
         return _is_valid(temporary_path_cls.validate_final, path)
-    if _files.is_url(text) and _wants_commit_file(text, atomicity_options):
-        # If the marker is there, the directory is.
-        if _is_committed(path):
-            return True
-        if not _allows_legacy(atomicity_options):
-            return False
-    is_named_so = TMP_DIR_SUFFIX not in os.path.basename(text)
-    is_named_so = is_named_so and _files.isdir(text)
-    if not _wants_commit_file(text, atomicity_options):
-        return is_named_so
-    if _files.isdir(text) and _is_committed(path):
-        return True
-    return _allows_legacy(atomicity_options) and is_named_so
+    return _engine.is_path_finalized(
+        os.fspath(path), **commit_rule(atomicity_options)
+    )
 
 
 def _is_valid(validate: Any, path: PathLike) -> bool:
@@ -116,14 +106,3 @@ def _is_valid(validate: Any, path: PathLike) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _wants_commit_file(path: str, options: AtomicityOptions | None) -> bool:
-    mode = AtomicityMode.AUTO if options is None else options.mode
-    if mode is AtomicityMode.AUTO:
-        return _files.is_url(path)
-    return mode is AtomicityMode.COMMIT_FILE
-
-
-def _allows_legacy(options: AtomicityOptions | None) -> bool:
-    return options is not None and options.allow_legacy_atomic_rename

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from holdfast import _engine, _files
 from holdfast.orbax._coroutines import run_sync
-from holdfast.orbax._durable import sync_directory
+from holdfast.orbax._durable import sync
 from holdfast.orbax._paths import (
     check_parents,
     handler_path,
@@ -149,7 +149,7 @@ def make_directories(path: str, mode: int | None) -> None:
         parent = _files.dirname(parent)
     _files.makedirs(path, mode=0o777 if mode is None else mode, exist_ok=True)
     for directory in missing:
-        sync_directory(_files.dirname(directory))
+        sync(_files.dirname(directory))
 
 
 def _umask() -> int:
@@ -221,7 +221,7 @@ class _OwnPending:
             ):
                 pass
         run_sync(self._temporary.finalize())
-        sync_directory(_files.dirname(self._path))
+        sync(_files.dirname(self._path))
         self._is_open = False
         if self._replaced is not None:
             _files.rmtree(self._replaced, ignore_errors=True)

@@ -186,6 +186,9 @@ def put_all(puts: Sequence[Put]) -> None:
     placed = iter(jax.device_put(arrays, [where for _, where in pieces]))
     for put in plain:
         sharding, shape = put.placement.sharding, put.placement.shape
+        if len(sharding.device_set) == 1:
+            put.array = next(placed)
+            continue
         parts = [next(placed) for _ in sharding.addressable_devices]
         put.array = jax.make_array_from_single_device_arrays(
             shape, sharding, parts
@@ -208,7 +211,12 @@ def _is_plain(put: Put) -> bool:
 
 
 def _pieces(put: Put) -> list[tuple[np.ndarray[Any, Any], Any]]:
-    """The pieces, one for each device of this process."""
+    """The pieces, and where each goes: one for each device of this process.
+
+    An array of one device goes to its sharding, and needs no more making.
+    """
+    if len(put.placement.sharding.device_set) == 1:
+        return [(put.parts[0], put.placement.sharding)]
     shape = put.placement.shape
     part_of = dict(zip(put.placement.boxes, put.parts, strict=True))
     indices = put.placement.sharding.addressable_devices_indices_map(shape)

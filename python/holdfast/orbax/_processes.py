@@ -117,6 +117,20 @@ class Processes:
         return operation
 
 
+    def start_save(self, place: str, directory: Any) -> Operation:
+        """Begins a save, of the same checkpoint on all processes; see `start`.
+
+        Raises:
+            DeadlineExceededError: a process did not come.
+            ValueError: one saves to another directory.
+        """
+        path = os.fspath(directory)
+        operation = self.start(place, path, value=path)
+        if self.primary is not None:
+            check_directories(operation.values, path)
+        return operation
+
+
 class Operation:
     """One save or restore of several processes.
 

@@ -12,15 +12,14 @@ from holdfast._dtypes import numpy_dtype
 from holdfast.orbax import _structure
 from holdfast.orbax._coroutines import run_sync
 from holdfast.orbax._errors import reading_error
-from holdfast.orbax._handler_restore import HandlerKinds
+from holdfast.orbax._handler_restore import HandlerKinds, RestoreOptions
 from holdfast.orbax._leaf_plan import Kind, empty_value
-from holdfast.orbax._restore import RestoreOptions, stored_item
-from holdfast.orbax._sharding_file import sharding_json_of
+from holdfast.orbax._restore import stored_item
+from holdfast.orbax._sharding_file import ShardingFile
 from holdfast.orbax._source import (
-    SHARDING_FILE,
+    EMPTY_OF_TYPE,
     TREE_METADATA_FILE,
     Source,
-    StoredLeaf,
     open_item,
 )
 from holdfast.orbax.metadata import sharding as sharding_metadata
@@ -53,12 +52,13 @@ def read_metadata(
 
     Raises:
         FileNotFoundError: it has no `_METADATA`.
+        DataLossError: it had one when it was saved.
         ValueError: metadata of the tree or of a leaf that cannot be read.
         Exception: what a type handler raises.
     """
-    if not _files.isfile(
-        os.path.join(os.fspath(directory), TREE_METADATA_FILE)
-    ):
+    file = os.path.join(os.fspath(directory), TREE_METADATA_FILE)
+    if not _files.isfile(file):
+        _files.refuse_lost(file)
         raise FileNotFoundError(
             f"Metadata file (named {TREE_METADATA_FILE}) does not exist at"
             f" {directory}."
@@ -71,9 +71,8 @@ def _describe(source: Source, options: RestoreOptions) -> TreeMetadata:
     described = _describe_leaves(source, options)
     tree = None
     if options.metadata_options.support_rich_types:
-        by_names = dict(
-            zip((leaf.names for leaf in source.leaves), described, strict=True)
-        )
+        names = (row[1] for row in source.rows)
+        by_names = dict(zip(names, described, strict=True))
         tree = source.rich_tree(lambda names, *_: by_names[names])
     if tree is None:
         tree = _structure.nest(
@@ -89,23 +88,21 @@ def _describe(source: Source, options: RestoreOptions) -> TreeMetadata:
 
 def _describe_leaves(source: Source, options: RestoreOptions) -> list[Any]:
     """The description of each leaf of the source."""
-    describer = _Describer(source, options.metadata_options)
+    describer = Describer(source, options.metadata_options)
     kinds = HandlerKinds(options.registry)
     described: list[Any] = []
     others: dict[str, list[int]] = {}
-    for i, leaf in enumerate(source.leaves):
-        if not leaf.skip_deserialize and not leaf.is_empty():
-            kind, _ = kinds(leaf.value_type)
+    for i, row in enumerate(source.rows):
+        value_type, skipped = row[3:5]
+        if not skipped and value_type not in EMPTY_OF_TYPE:
+            kind, _ = kinds(value_type)
             if kind is None:
-                raise ValueError(
-                    f'Unknown type: "{leaf.value_type}". Must register a'
-                    " TypeHandler."
-                )
+                raise _unknown_type(value_type)
             if kind is Kind.OTHER:
-                others.setdefault(leaf.value_type, []).append(i)
+                others.setdefault(value_type, []).append(i)
                 described.append(None)
                 continue
-        described.append(describer.describe(leaf))
+        described.append(describer.describe(i, row))
     if others:
         _describe_others(source, kinds, others, described)
     return described
@@ -144,7 +141,13 @@ def _describe_others(
             described[i] = value
 
 
-class _Describer:
+def _unknown_type(value_type: str) -> ValueError:
+    return ValueError(
+        f'Unknown type: "{value_type}". Must register a TypeHandler.'
+    )
+
+
+class Describer:
     """Describes leaves; equal texts are parsed once."""
 
     def __init__(
@@ -153,45 +156,53 @@ class _Describer:
         options: PyTreeMetadataOptions = PYTREE_METADATA_OPTIONS,
     ) -> None:
         self._source = source
+        self._directory = source.directory
         self._options = options
-        self._has_shardings = _files.exists(
-            os.path.join(source.path, SHARDING_FILE)
-        )
+        self._sharding_file = ShardingFile(source.path)
         self._shardings: dict[str, Any] = {}
         self._zarr: dict[str, Any] = {}
         # Frozen, so that leaves that are stored alike may share one.
         self._storages: dict[Any, StorageMetadata] = {}
         self._dtypes: dict[str | None, Any] = {}
 
-    def describe(self, leaf: StoredLeaf) -> Any:
-        directory = self._source.directory
-        if leaf.is_empty():
-            return empty_value(leaf.value_type, self._options)
-        if leaf.skip_deserialize:
-            return Metadata(leaf.name, directory)
-        if leaf.value_type == "string":
-            return StringMetadata(leaf.name, directory)
-        if leaf.value_type == "placeholder":
+    def describe(self, index: int, row: tuple[Any, ...]) -> Any:
+        """The description of the leaf whose row of the source it is."""
+        (
+            name,
+            _,
+            _,
+            value_type,
+            is_skipped,
+            dtype_name,
+            shape,
+            chunk_shape,
+            write_shape,
+            array_metadata,
+            sharding_json,
+            has_problem,
+        ) = row
+        if value_type in EMPTY_OF_TYPE:
+            return empty_value(value_type, self._options)
+        if is_skipped:
+            return Metadata(name, self._directory)
+        if value_type == "string":
+            return StringMetadata(name, self._directory)
+        if value_type == "placeholder":
             raise NotImplementedError("Placeholders do not have metadata.")
-        if leaf.value_type not in ("np.ndarray", "jax.Array", "scalar"):
-            raise ValueError(
-                f'Unknown type: "{leaf.value_type}". Must register a'
-                " TypeHandler."
-            )
-        row = self._source.rows[leaf.index]
-        if row[11]:
-            problem = leaf.info.problem
+        if value_type not in ("np.ndarray", "jax.Array", "scalar"):
+            raise _unknown_type(value_type)
+        if has_problem:
+            problem = self._source.checkpoint.leaves[index].problem
             raise reading_error(problem) from problem
-        dtype = self._dtype(row[5], leaf.name)
-        if leaf.value_type == "scalar":
-            return ScalarMetadata(leaf.name, directory, dtype=dtype)
+        dtype = self._dtype(dtype_name, name)
+        if value_type == "scalar":
+            return ScalarMetadata(name, self._directory, dtype=dtype)
+        sharding = None
+        if value_type == "jax.Array":
+            sharding = self._sharding(name, sharding_json)
+        storage = self._storage(chunk_shape, write_shape, array_metadata)
         return ArrayMetadata(
-            leaf.name,
-            directory,
-            row[6],
-            self._sharding(leaf, row[10]),
-            dtype,
-            self._storage(row[7], row[8], row[9]),
+            name, self._directory, shape, sharding, dtype, storage
         )
 
     def _dtype(self, name: str | None, leaf_name: str) -> Any:
@@ -199,11 +210,10 @@ class _Describer:
             self._dtypes[name] = numpy_dtype(name or "", leaf_name)
         return self._dtypes[name]
 
-    def _sharding(self, leaf: StoredLeaf, text: str) -> Any | None:
-        if leaf.value_type != "jax.Array" or not self._has_shardings:
+    def _sharding(self, name: str, text: str) -> Any | None:
+        if not self._sharding_file.exists:
             return None
-        if not text:
-            text = sharding_json_of(self._source.path, leaf.name, None)
+        text = text or self._sharding_file[name]
         if not text:
             return None
         if text not in self._shardings:

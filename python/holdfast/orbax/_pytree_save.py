@@ -10,6 +10,7 @@ import asyncio
 import dataclasses
 import json
 import os
+import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -33,6 +34,7 @@ from holdfast.orbax._leaf_files import (
     has_any,
 )
 from holdfast.orbax._limits import ByteLimiter
+from holdfast.orbax._monitoring import record_duration, timed
 from holdfast.orbax._param_info import IsPrioritizedKeyFn, ParamInfo
 from holdfast.orbax._processes import Processes, current_save_id
 from holdfast.orbax._rich_types import value_metadata_tree_json
@@ -217,14 +219,19 @@ def finish_item(
         OSError: files cannot be read or written.
     """
     path = os.fspath(directory)
-    _engine.finish_item(
-        path,
-        ranks=processes.writers,
-        save_id=current_save_id(),
-        use_ocdbt=use_ocdbt,
-        adopt_existing=adopt_existing,
-        is_partial=processes.primary is None,
-    )
+    with timed(
+        "/jax/checkpoint/write/async/ocdbt_merge_duration_secs",
+        "/jax/orbax/write/background_ocdbt_merge_secs",
+        "/jax/orbax/write/merge_ocdbt_per_process_files_secs",
+    ):
+        _engine.finish_item(
+            path,
+            ranks=processes.writers,
+            save_id=current_save_id(),
+            use_ocdbt=use_ocdbt,
+            adopt_existing=adopt_existing,
+            is_partial=processes.primary is None,
+        )
 
 
 def wait_for_all(futures: Iterable[Any]) -> None:
@@ -272,6 +279,7 @@ def prepare_save(
         ValueError: leaves or a structure that cannot be saved.
         TypeError: `custom_metadata` is no JSON value.
     """
+    start = time.time()
     options = options or SaveOptions()
     flat = _structure.flatten(item)
     _refuse_empty(item, flat)
@@ -299,7 +307,10 @@ def prepare_save(
         engine_options["value_metadata_tree"] = value_metadata_tree_json(
             item, table.typestr_of, table.write_shape_of
         )
-    built = _engine.build_tree(tree, adapt=table.adapt(), snapshot=snapshot)
+    name = "/jax/orbax/write/blocking_tree_map_duration_secs"
+    record_duration(name, time.time() - start)
+    with timed("/jax/orbax/write/blocking_d2h_duration_secs"):
+        built = _engine.build_tree(tree, adapt=table.adapt(), snapshot=snapshot)
     return PreparedSave(built, engine_options, others, processes)
 
 

@@ -7,20 +7,19 @@ from the caller.
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from typing import Any
 
 from holdfast import _files, _gc
-from holdfast._lazy import importing
 from holdfast.orbax import _structure
 from holdfast.orbax._handler_restore import (
     HandlerKinds,
+    RestoreOptions,
     StoredItem,
     read_other_leaves,
 )
 from holdfast.orbax._leaf_args import PLACEHOLDER, RestoreArgs
-from holdfast.orbax._leaf_files import as_path
+from holdfast.orbax._leaf_files import as_path, budget_options
 from holdfast.orbax._leaf_plan import (
     Kind,
     LeafPlan,
@@ -28,40 +27,18 @@ from holdfast.orbax._leaf_plan import (
     plan_leaf,
 )
 from holdfast.orbax._leaf_reader import ArraysAt, read_leaves
+from holdfast.orbax._legacy_restore import restore_legacy
 from holdfast.orbax._limits import ByteLimiter
 from holdfast.orbax._source import (
-    AGGREGATE_FILE,
+    EMPTY_OF_TYPE,
     Entry,
     Source,
     has_structure,
     open_item,
 )
-from holdfast.orbax._type_handler import TypeHandlerRegistry
 from holdfast.orbax.metadata.tree import ValueMetadataEntry
-from holdfast.orbax.options import PyTreeMetadataOptions
 from holdfast.orbax.tree_paths import deserialize_tree, flatten_with_path
 from holdfast.orbax.tree_structure import Diff
-
-
-@dataclasses.dataclass(frozen=True)
-class RestoreOptions:
-    """How an item is read.
-
-    Attributes:
-        registry: handlers of leaf types; None: the standard ones.
-        metadata_options: whether recorded tuples come back as such.
-        byte_limiter: bounds the bytes read at once.
-        aggregate_filename: of the msgpack file of old items.
-        fills_missing: chunks that are not stored are zeros.
-    """
-
-    registry: TypeHandlerRegistry | None = None
-    metadata_options: PyTreeMetadataOptions = dataclasses.field(
-        default_factory=PyTreeMetadataOptions
-    )
-    byte_limiter: ByteLimiter | None = None
-    aggregate_filename: str = AGGREGATE_FILE
-    fills_missing: bool = False
 
 
 def restore_pytree(
@@ -111,10 +88,7 @@ def restore_pytree(
                 return restore_tree(
                     source, item, restore_args, partial_restore, options
                 )
-    with importing:
-        from holdfast.orbax import _legacy_restore
-
-    return _legacy_restore.restore_legacy(
+    return restore_legacy(
         directory,
         item,
         restore_args,
@@ -146,6 +120,11 @@ def restore_tree(
     """
     options = options or RestoreOptions()
     check_absolute(source.path)
+    kinds = HandlerKinds(options.registry)
+    if item is None and restore_args is None:
+        whole = _whole_tree(source, kinds, options)
+        if whole is not PLACEHOLDER:
+            return whole
     entries = source.entry_tree()
     if item is None and options.metadata_options.support_rich_types:
         # The recorded containers are a target like any other.
@@ -161,7 +140,6 @@ def restore_tree(
     target = _structure.flatten(item)
     args = _args_of_leaves(target, restore_args)
     entry_of = _structure.flat_dict(entries)
-    kinds = HandlerKinds(options.registry)
     plans = [
         _plan(target, names, entry_of[names], leaf_args, kinds, options)
         for names, leaf_args in zip(target.paths, args, strict=True)
@@ -173,6 +151,39 @@ def restore_tree(
             for value, wanted in zip(values, target.leaves, strict=True)
         ]
     return target.rebuild(values)
+
+
+_PLAIN_KINDS = {
+    "np.ndarray": Kind.NUMPY,
+    "scalar": Kind.SCALAR,
+    "string": Kind.STRING,
+}
+
+
+def _whole_tree(
+    source: Source, kinds: HandlerKinds, options: RestoreOptions
+) -> Any:
+    """The tree as the engine loads it; `...` where a leaf needs more.
+
+    A failure is no error here: the way by plans meets it again, and says it in
+    Orbax's words.
+    """
+    types = source.checkpoint.value_types
+    is_plain = all(_is_plain(kind, skipped, kinds) for kind, skipped in types)
+    if options.metadata_options.support_rich_types or not types or not is_plain:
+        return PLACEHOLDER
+    try:
+        return source.checkpoint.load(**budget_options(options.byte_limiter))
+    except Exception:
+        return PLACEHOLDER
+
+
+def _is_plain(value_type: str, skipped: bool, kinds: HandlerKinds) -> bool:
+    """Whether the engine's own value of such a leaf is Orbax's."""
+    if value_type in EMPTY_OF_TYPE:
+        return True
+    kind = _PLAIN_KINDS.get(value_type)
+    return not skipped and kind is not None and kinds(value_type)[0] is kind
 
 
 def check_absolute(path: str) -> None:
@@ -317,15 +328,15 @@ def _matched_entries(item: Any, entries: Any) -> Any:
     """
     wanted = _structure.serialize(item)
     diff = _structure.difference(wanted, entries)
+    if diff is not None and not _only_placeholders_differ(diff):
+        raise structure_mismatch(diff)
+    if all(leaf is not PLACEHOLDER for leaf in _structure.flatten(item).leaves):
+        return entries
     placeholders = {
         names
         for names, leaf in _structure.flat_dict(wanted).items()
         if leaf is PLACEHOLDER
     }
-    if diff is not None and not _only_placeholders_differ(diff):
-        raise structure_mismatch(diff)
-    if not placeholders:
-        return entries
     kept = {
         names: PLACEHOLDER if names in placeholders else entry
         for names, entry in _structure.flat_dict(entries).items()

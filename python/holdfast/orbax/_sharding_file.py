@@ -1,60 +1,54 @@
-"""The entry of a parameter in `_sharding`."""
+"""`_sharding`: the recorded sharding of each jax.Array."""
 
 from __future__ import annotations
 
 import base64
+import functools
 import json
 import os
+from typing import Any
 
 from holdfast import _files, errors
-from holdfast.orbax._durable import drop_stale_digests
-from holdfast.orbax._source import SHARDING_FILE, StoredLeaf
+from holdfast.orbax._durable import drop_digests
+from holdfast.orbax._source import SHARDING_FILE
 
 
-def sharding_json_of(path: str, name: str, stored: StoredLeaf | None) -> str:
-    """The JSON text of a parameter's sharding; "" for an empty entry.
+class ShardingFile:
+    """An item's `_sharding`, read when it is first asked for an entry."""
 
-    Args:
-        path: the item's directory.
-        name: the parameter's.
-        stored: the leaf, whose own knowledge is used first.
+    def __init__(self, directory: str) -> None:
+        self._file = os.path.join(directory, SHARDING_FILE)
 
-    Raises:
-        ValueError: there is no such file, or no entry, or it is not JSON.
-    """
-    if stored is not None and stored.info.sharding_json:
-        return str(stored.info.sharding_json)
-    file = os.path.join(path, SHARDING_FILE)
-    if not _files.exists(file):
-        raise ValueError(
-            "Sharding of jax.Array cannot be None. Provide `mesh` and"
-            " `mesh_axes` OR `sharding`"
-        )
-    return entry_of_file(file, name)
+    @functools.cached_property
+    def exists(self) -> bool:
+        """Whether the item has one."""
+        return _files.exists(self._file)
 
+    @functools.cached_property
+    def _entries(self) -> Any:
+        try:
+            return json.loads(_files.read_checked(self._file))
+        except errors.DataLossError:
+            raise
+        except ValueError as error:
+            raise ValueError(
+                f'FAILED_PRECONDITION: Error reading local file "{self._file}":'
+                " Invalid JSON"
+            ) from error
 
-def entry_of_file(file: str, name: str) -> str:
-    """The entry itself.
+    def __getitem__(self, name: str) -> str:
+        """The JSON text of a parameter's sharding; "" for an empty entry.
 
-    Raises:
-        ValueError: there is none, or the file is not JSON.
-    """
-    try:
-        entries = json.loads(_files.read_checked(file))
-    except errors.DataLossError:
-        raise
-    except ValueError as error:
-        raise ValueError(
-            f'FAILED_PRECONDITION: Error reading local file "{file}": Invalid'
-            " JSON"
-        ) from error
-    key = base64.urlsafe_b64encode(name.encode()).decode()
-    if not isinstance(entries, dict) or key not in entries:
-        raise ValueError(
-            f'NOT_FOUND: Error reading local file "{file}": JSON Pointer'
-            f' "/{key}" refers to non-existent object member'
-        )
-    return str(entries[key])
+        Raises:
+            ValueError: there is no entry, or the file is not JSON.
+        """
+        key = base64.urlsafe_b64encode(name.encode()).decode()
+        if not isinstance(self._entries, dict) or key not in self._entries:
+            raise ValueError(
+                f'NOT_FOUND: Error reading local file "{self._file}": JSON'
+                f' Pointer "/{key}" refers to non-existent object member'
+            )
+        return str(self._entries[key])
 
 
 def add_shardings(path: str, shardings: dict[str, str]) -> None:
@@ -74,6 +68,6 @@ def add_shardings(path: str, shardings: dict[str, str]) -> None:
             entries = json.loads(stream.read())
     for name, text in shardings.items():
         entries[base64.urlsafe_b64encode(name.encode()).decode()] = text
-    drop_stale_digests(path, SHARDING_FILE)
+    drop_digests(path)
     with _files.open(file, "w", encoding="utf-8") as stream:
         json.dump(entries, stream, separators=(",", ":"), sort_keys=True)

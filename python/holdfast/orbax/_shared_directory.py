@@ -29,12 +29,12 @@ class SharedDirectory:
         self.pending: Any | None = None
 
     def begin(self, make: Callable[[], Any]) -> None:
-        """Makes the directory, on the primary.
+        """Makes the directory, on the primary. Again: nothing.
 
         Args:
             make: returns a Pending.
         """
-        if self._operation.processes.is_primary:
+        if self._operation.processes.is_primary and self.pending is None:
             self.pending = make()
 
     def path(self, temporary: PathLike) -> str:
@@ -61,27 +61,14 @@ class SharedDirectory:
         self.close(is_failed=isinstance(error, Exception))
 
     def close(self, *, is_failed: bool) -> None:
-        """Removes a directory that is not committed.
+        """Removes a directory that is not committed; nothing after a commit.
 
         Args:
-            is_failed: the others may still be writing into it.
+            is_failed: other processes may still be writing into it.
         """
-        discard(self._operation, self.pending, is_failed=is_failed)
-
-
-def discard(
-    operation: Operation, pending: Any | None, *, is_failed: bool
-) -> None:
-    """Removes a directory that is not committed; nothing after a commit.
-
-    Args:
-        operation: the save.
-        pending: a Pending; None on processes that have none.
-        is_failed: other processes may still be writing into it.
-    """
-    if pending is None:
-        operation.leave()
-        return
-    if is_failed:
-        operation.wait_until_left()
-    pending.discard()
+        if self.pending is None:
+            self._operation.leave()
+            return
+        if is_failed:
+            self._operation.wait_until_left()
+        self.pending.discard()

@@ -7,12 +7,13 @@ a tree; for other items only the arrays are known, by name.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
-import logging
 import os
 from typing import Any
 
 from holdfast import _engine, _files
+from holdfast._log import log
 from holdfast.orbax import _structure
 from holdfast.orbax._errors import reading
 from holdfast.orbax._keyed_arrays import open_with_key
@@ -82,26 +83,41 @@ class Source:
     Attributes:
         directory: as the caller gave it, for messages.
         path: its text.
+        checkpoint: the engine's.
         use_ocdbt: arrays lie in an OCDBT database.
         use_zarr3: as recorded; None where nothing is.
         has_tree_metadata: `_METADATA` exists.
         custom_metadata: the user's JSON value in `_METADATA`.
-        leaves: of the tree, in the checkpoint's order.
-        rows: the engine's `leaf_rows`, of the same leaves.
         value_metadata_tree: JSON text of the tree with its own containers.
         raise_array_data_missing_error: missing chunks are errors, not zeros.
     """
 
     directory: Any
     path: str
+    checkpoint: Any
     use_ocdbt: bool
     use_zarr3: bool | None
     has_tree_metadata: bool
     custom_metadata: Any
-    leaves: list[StoredLeaf]
-    rows: list[tuple[Any, ...]]
     value_metadata_tree: str = ""
     raise_array_data_missing_error: bool = True
+
+    @functools.cached_property
+    def rows(self) -> list[tuple[Any, ...]]:
+        """The engine's `leaf_rows`."""
+        rows: list[tuple[Any, ...]] = self.checkpoint.leaf_rows()
+        return rows
+
+    @functools.cached_property
+    def leaves(self) -> list[StoredLeaf]:
+        """The tree's, in the checkpoint's order."""
+        checkpoint = self.checkpoint
+        return [
+            StoredLeaf(row[0], row[1], checkpoint, i, info, row[3], row[4])
+            for i, (info, row) in enumerate(
+                zip(checkpoint.leaves, self.rows, strict=True)
+            )
+        ]
 
     def entry_tree(self) -> Any:
         """The tree with an `Entry` at each leaf, empty containers included.
@@ -174,24 +190,16 @@ def open_item(
             f" {directory}."
         )
     checkpoint = _open(path, missing_chunks, aggregate_filename)
-    rows = checkpoint.leaf_rows()
-    leaves = [
-        StoredLeaf(row[0], row[1], checkpoint, i, info, row[3], row[4])
-        for i, (info, row) in enumerate(
-            zip(checkpoint.leaves, rows, strict=True)
-        )
-    ]
     custom = checkpoint.item_custom_metadata
     has_tree_metadata = checkpoint.has_tree_metadata
     return Source(
         directory=directory,
         path=path,
+        checkpoint=checkpoint,
         use_ocdbt=checkpoint.use_ocdbt,
         use_zarr3=checkpoint.use_zarr3 if has_tree_metadata else None,
         has_tree_metadata=has_tree_metadata,
         custom_metadata=json.loads(custom) if custom else None,
-        leaves=leaves,
-        rows=rows,
         value_metadata_tree=checkpoint.value_metadata_tree,
         raise_array_data_missing_error=(
             checkpoint.store_array_data_equal_to_fill_value
@@ -200,9 +208,16 @@ def open_item(
 
 
 def has_structure(path: str, aggregate_filename: str = AGGREGATE_FILE) -> bool:
-    """Whether the item's tree is recorded."""
-    names = (TREE_METADATA_FILE, aggregate_filename)
-    return any(_files.isfile(os.path.join(path, name)) for name in names)
+    """Whether the item's tree is recorded.
+
+    Raises:
+        DataLossError: it was, and the file is gone.
+    """
+    file = os.path.join(path, TREE_METADATA_FILE)
+    if _files.isfile(file):
+        return True
+    _files.refuse_lost(file)
+    return _files.isfile(os.path.join(path, aggregate_filename))
 
 
 def _open(path: str, missing_chunks: str, aggregate_filename: str) -> Any:
@@ -214,7 +229,7 @@ def _open(path: str, missing_chunks: str, aggregate_filename: str) -> Any:
                 aggregate_filename=aggregate_filename,
             )
         for note in checkpoint.notes:
-            logging.warning(note)
+            log.warning(note)
         return checkpoint
     except ValueError:
         _explain_tree_metadata(path)
@@ -225,14 +240,15 @@ def _explain_tree_metadata(path: str) -> None:
     """Raises as Orbax does for a `_METADATA` that makes no sense.
 
     Raises:
+        DataLossError: its bytes are not those that were saved.
         ValueError: it is not JSON (json.JSONDecodeError), or no tree.
         KeyError: a field is missing.
     """
     try:
-        with _files.open(os.path.join(path, TREE_METADATA_FILE), "rb") as file:
-            metadata = json.loads(file.read())
+        text = _files.read_checked(os.path.join(path, TREE_METADATA_FILE))
     except OSError:
         return
+    metadata = json.loads(text)
     entries = metadata["tree_metadata"].values()
     for entry in entries:
         _ = entry["key_metadata"], entry["value_metadata"]["value_type"]

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from holdfast import _files
-from holdfast.orbax._durable import drop_stale_digests
+from holdfast.orbax._durable import drop_digests
 from holdfast.orbax._leaf_args import (
     PLACEHOLDER,
     PLACEHOLDER_TYPESTR,
@@ -209,6 +209,13 @@ class StringHandler(TypeHandler):
         self._filename = filename or STRINGS_FILE
         self._lock = threading.Lock()
 
+    def __getstate__(self) -> dict[str, Any]:
+        # A copy, or what is pickled, has a lock of its own.
+        return {k: v for k, v in vars(self).items() if k != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _lock=threading.Lock())
+
     def typestr(self) -> str:
         return "string"
 
@@ -235,8 +242,8 @@ class StringHandler(TypeHandler):
             return []  # the first process writes what all have
 
         def work() -> None:
-            for info, text in zip(infos, texts, strict=True):
-                self._add(info, text)
+            for directory, group in _by_directory(infos, texts).items():
+                self._add(directory, group)
 
         return [commit(work, infos, "string_type_handler")]
 
@@ -253,43 +260,51 @@ class StringHandler(TypeHandler):
         del args
         check_input_arguments(infos)
         await await_paths(infos)
-        return [self._find(info) for info in infos]
+        documents = {
+            directory: self._read(directory)
+            for directory in {os.fspath(info.parent_dir) for info in infos}
+        }
+        return [
+            self._find(documents[os.fspath(info.parent_dir)], info)
+            for info in infos
+        ]
 
     def memory_size(self, values: Sequence[str]) -> Sequence[tuple[int, int]]:
         return [(len(value.encode()),) * 2 for value in values]
 
-    def _file(self, info: ParamInfo) -> str:
-        return os.path.join(os.fspath(info.parent_dir), self._filename)
-
-    def _add(self, info: ParamInfo, text: str) -> None:
-        # A name is a JSON pointer: "/" in it makes objects inside objects.
-        *parents, last = info.name.split("/")
-        file = self._file(info)
+    def _add(self, directory: str, texts: dict[str, str]) -> None:
+        file = os.path.join(directory, self._filename)
         with self._lock:
             document: dict[str, Any] = {}
             if _files.exists(file):
                 with _files.open(file, encoding="utf-8") as stream:
                     document = json.load(stream)
-            node = document
-            for parent in parents:
-                node = node.setdefault(parent, {})
-            node[last] = text
-            drop_stale_digests(os.path.dirname(file), self._filename)
+            for name, text in texts.items():
+                # A name is a JSON pointer: "/" makes objects inside objects.
+                *parents, last = name.split("/")
+                node = document
+                for parent in parents:
+                    node = node.setdefault(parent, {})
+                node[last] = text
+            drop_digests(directory)
             with _files.open(file, "w", encoding="utf-8") as stream:
                 json.dump(
                     document, stream, separators=(",", ":"), sort_keys=True
                 )
 
-    def _find(self, info: ParamInfo) -> str:
-        file = self._file(info)
+    def _read(self, directory: str) -> Any:
+        file = os.path.join(directory, self._filename)
         try:
-            node = json.loads(_files.read_checked(file).decode())
+            return json.loads(_files.read_checked(file).decode())
         except FileNotFoundError:
             raise ValueError(
                 f'NOT_FOUND: Error reading local file "{file}"'
             ) from None
+
+    def _find(self, node: Any, info: ParamInfo) -> str:
         for part in info.name.split("/"):
             if not isinstance(node, dict) or part not in node:
+                file = os.path.join(os.fspath(info.parent_dir), self._filename)
                 raise ValueError(
                     f'NOT_FOUND: Error reading local file "{file}": JSON'
                     f' Pointer "/{info.name}" refers to non-existent object'
@@ -297,6 +312,17 @@ class StringHandler(TypeHandler):
                 )
             node = node[part]
         return str(node)
+
+
+def _by_directory(
+    infos: Sequence[ParamInfo], texts: Sequence[str]
+) -> dict[str, dict[str, str]]:
+    """Directory -> name -> text."""
+    groups: dict[str, dict[str, str]] = {}
+    for info, text in zip(infos, texts, strict=True):
+        group = groups.setdefault(os.fspath(info.parent_dir), {})
+        group[info.name] = text
+    return groups
 
 
 class PlaceholderHandler(TypeHandler):

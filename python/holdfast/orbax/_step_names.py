@@ -6,16 +6,17 @@ import abc
 import dataclasses
 import datetime
 import functools
-import logging
 import os
-import re
+import types
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from holdfast import _engine, _files
+from holdfast._log import log
 from holdfast.orbax._paths import (
     TMP_DIR_SUFFIX,
     PathLike,
+    commit_rule,
     handler_path,
     is_path_finalized,
 )
@@ -26,7 +27,7 @@ from holdfast.orbax.metadata.step import (
     read_step_metadata,
 )
 from holdfast.orbax.multihost import process_count, process_index
-from holdfast.orbax.options import AtomicityMode, AtomicityOptions
+from holdfast.orbax.options import AtomicityOptions
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,18 +82,23 @@ class Metadata:
 MetadataT = TypeVar("MetadataT", bound=Metadata)
 
 
-class NameFormat(Protocol):
+# The type variable is invariant, as Orbax's.
+class NameFormat(Protocol, Generic[MetadataT]):  # type: ignore[misc]
     """Names of steps, and how to find the directories that bear them."""
+
+    def __class_getitem__(cls, item: Any) -> types.GenericAlias:
+        """`NameFormat[Metadata]`, which nothing depends on."""
+        return types.GenericAlias(cls, item)
 
     def build_name(self, step: int) -> str:
         """The directory name of a step."""
 
     @abc.abstractmethod
-    def find_all(self, base_path: PathLike) -> Iterator[Metadata]:
+    def find_all(self, base_path: PathLike) -> Iterator[MetadataT]:
         """The committed steps in `base_path`, in any order."""
 
     @abc.abstractmethod
-    def find_step(self, base_path: PathLike, step: int) -> Metadata:
+    def find_step(self, base_path: PathLike, step: int) -> MetadataT:
         """One committed step in `base_path`.
 
         Raises:
@@ -101,7 +107,7 @@ class NameFormat(Protocol):
 
 
 def build_step_path(
-    base_path: PathLike, name_format: NameFormat, step: int
+    base_path: PathLike, name_format: NameFormat[Metadata], step: int
 ) -> Any:
     """The path that a step has in `base_path`, whether it exists or not."""
     return handler_path(base_path) / name_format.build_name(step)
@@ -123,15 +129,13 @@ def step_prefix_with_underscore(step_prefix: str | None) -> str:
     return "" if step_prefix is None else f"{step_prefix}_"
 
 
-def _step_pattern(fixed_length: int | None) -> str:
-    if fixed_length is None or fixed_length <= 0:
-        return r"(0|[1-9]\d*)"
-    rest = rf"\d{{{fixed_length - 1}}}"
-    return rf"(0{rest}|[1-9]{rest}\d*)"
+def _is_place(path: PathLike) -> bool:
+    """Whether it is a directory; a bucket's is one, with steps or without."""
+    return _files.is_url(path) or os.path.isdir(path)
 
 
 @dataclasses.dataclass(frozen=True)
-class _StandardNameFormat(NameFormat):
+class _StandardNameFormat(NameFormat[Metadata]):
     """`<prefix>_<step>`, the step with leading zeros or without."""
 
     step_prefix: str | None = None
@@ -150,13 +154,14 @@ class _StandardNameFormat(NameFormat):
         return f"{prefix}{step:0{self.step_format_fixed_length}d}"
 
     def find_all(self, base_path: PathLike) -> Iterator[Metadata]:
-        # A bucket's directory that is missing has no steps.
-        if not _files.is_url(base_path) and not os.path.isdir(base_path):
-            return iter(())
-        # Only then: asking for processes may start jax's devices.
-        if self.single_host_load_and_broadcast and process_count() > 1:
+        # In this order: asking for processes may start jax's devices.
+        if (
+            self.single_host_load_and_broadcast
+            and _is_place(base_path)
+            and process_count() > 1
+        ):
             return iter(self._find_once_for_all(base_path))
-        return self._find_all(base_path)
+        return iter(self._find_all(base_path))
 
     def _find_once_for_all(self, base_path: PathLike) -> list[Metadata]:
         """The steps that the first process finds, on all of them."""
@@ -171,50 +176,29 @@ class _StandardNameFormat(NameFormat):
             for step in operation.values[0]
         ]
 
-    def _find_all(self, base_path: PathLike) -> Iterator[Metadata]:
-        base = handler_path(base_path)
-        if _files.is_url(base_path) and self.temporary_path_cls is None:
-            yield from self._find_all_in_bucket(base)
-            return
-        prefix = step_prefix_with_underscore(self.step_prefix)
-        number = _step_pattern(self.step_format_fixed_length)
-        pattern = re.compile(f"^{prefix}{number}$")
-        with _files.scandir(base_path) as entries:
-            for entry in entries:
-                # The prefix is a text, though it is also part of a pattern.
-                if not entry.name.startswith(prefix):
-                    continue
-                match = pattern.search(entry.name)
-                if match is not None and self._is_committed_entry(entry):
-                    path = base / entry.name
-                    yield Metadata(step=int(match.group(1)), path=path)
-
-    def _find_all_in_bucket(self, base: Any) -> Iterator[Metadata]:
-        """As `_find_all`; the engine asks about all of them at once."""
-        options = self.atomicity_options or AtomicityOptions()
+    def _find_all(self, base_path: PathLike) -> list[Metadata]:
+        has_own_class = self.temporary_path_cls is not None
         rows = _engine.scan_steps(
-            os.fspath(base),
+            os.fspath(base_path),
             step_prefix=self.step_prefix,
             step_format_fixed_length=self.step_format_fixed_length,
-            marker_file=options.mode is not AtomicityMode.ATOMIC_RENAME,
-            allow_legacy_atomic_rename=options.allow_legacy_atomic_rename,
+            include_uncommitted=has_own_class,
             read_metadata=False,
+            **commit_rule(self.atomicity_options),
         )
-        for step, name, _, _, _ in rows:
-            yield Metadata(step=step, path=base / name)
-
-    def _is_committed_entry(self, entry: os.DirEntry[str]) -> bool:
-        options = self.atomicity_options
-        marks = (
-            options is not None and options.mode is AtomicityMode.COMMIT_FILE
-        )
-        if marks or self.temporary_path_cls is not None:
-            return self._is_committed(entry.path)
-        # Without a question to the file system, as there may be thousands.
-        return TMP_DIR_SUFFIX not in entry.name and entry.is_dir()
+        base = handler_path(base_path)
+        found = [Metadata(step=row[0], path=base / row[1]) for row in rows]
+        if not has_own_class:
+            return found
+        return [
+            metadata
+            for metadata in found
+            if TMP_DIR_SUFFIX not in metadata.path.name
+            and self._is_committed(metadata.path)
+        ]
 
     def find_step(self, base_path: PathLike, step: int) -> Metadata:
-        if not _files.is_url(base_path) and not os.path.isdir(base_path):
+        if not _is_place(base_path):
             raise ValueError(
                 f"Invalid base_path: {base_path} does not exist or is not a"
                 " directory."
@@ -242,7 +226,7 @@ def standard_name_format(
     single_host_load_and_broadcast: bool = False,
     temporary_path_cls: Any | None = None,
     atomicity_options: AtomicityOptions | None = None,
-) -> NameFormat:
+) -> NameFormat[Metadata]:
     """The format of names like `23`, `0023`, `step_23` and `step_0023`.
 
     Args:
@@ -263,11 +247,11 @@ def standard_name_format(
 
 
 @dataclasses.dataclass(frozen=True)
-class _CompositeNameFormat(NameFormat):
+class _CompositeNameFormat(NameFormat[Metadata]):
     """Writes names of one format, finds those of several."""
 
-    write_name_format: NameFormat
-    read_name_formats: Sequence[NameFormat]
+    write_name_format: NameFormat[Metadata]
+    read_name_formats: Sequence[NameFormat[Metadata]]
 
     def __post_init__(self) -> None:
         if self.write_name_format not in self.read_name_formats:
@@ -299,14 +283,15 @@ class _CompositeNameFormat(NameFormat):
                 return name_format.find_step(base_path, step)
             except Exception as error:
                 # A user's format may raise anything; the next may still fit.
-                logging.info("%s does not find step %s", name_format, step)
+                log.info("%s does not find step %s", name_format, step)
                 problems.append(str(error))
         raise ValueError("\n".join(problems))
 
 
 def composite_name_format(
-    write_name_format: NameFormat, read_name_formats: Sequence[NameFormat]
-) -> NameFormat:
+    write_name_format: NameFormat[Metadata],
+    read_name_formats: Sequence[NameFormat[Metadata]],
+) -> NameFormat[Metadata]:
     """A format that reads several formats and writes one of them.
 
     Args:
@@ -319,14 +304,14 @@ def composite_name_format(
     return _CompositeNameFormat(write_name_format, read_name_formats)
 
 
-def is_standard_name_format(name_format: NameFormat) -> bool:
+def is_standard_name_format(name_format: NameFormat[Metadata]) -> bool:
     """Whether `standard_name_format` made it."""
     return isinstance(name_format, _StandardNameFormat)
 
 
 def single_host_load_and_broadcast_name_format(
-    name_format: NameFormat,
-) -> NameFormat:
+    name_format: NameFormat[Metadata],
+) -> NameFormat[Metadata]:
     """The same format, with `single_host_load_and_broadcast`.
 
     Raises:

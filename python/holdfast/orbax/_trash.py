@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import collections
 import contextlib
-import logging
 import os
 import threading
 from collections.abc import Iterable
 
 from holdfast import _engine, _files, errors
+from holdfast._log import log
 from holdfast._threads import try_start
 from holdfast.orbax._paths import COMMIT_SUCCESS_FILE
 
@@ -85,7 +85,7 @@ def remove_entry(path: str) -> None:
     try:
         _engine.remove_tree(path)
     except (OSError, errors.HoldfastError) as error:
-        logging.warning("Failed to delete %s: %s", path, error)
+        log.warning("Failed to delete %s: %s", path, error)
     if not _files.is_url(path):
         with contextlib.suppress(OSError):
             os.rmdir(os.path.dirname(path))

@@ -11,6 +11,7 @@ import numpy as np
 from holdfast.orbax._empty_values import is_supported_empty_value
 from holdfast.orbax._jax import is_jax_array
 from holdfast.orbax._leaf_args import RestoreArgs, SaveArgs
+from holdfast.orbax._orbax_classes import derives_from
 from holdfast.orbax._param_info import ParamInfo, TransferPriority
 from holdfast.orbax.options import (
     PYTREE_METADATA_OPTIONS,
@@ -28,8 +29,15 @@ class CommitFuture(Protocol):
 class TypeHandler(abc.ABC):
     """Saves and restores the leaves of a type.
 
-    Each call gets all leaves of a tree that the handler serves.
+    Each call gets all leaves of a tree that the handler serves. Handlers that
+    derive from Orbax's class of this name count as derived.
     """
+
+    @classmethod
+    def __subclasshook__(cls, other: type, /) -> Any:
+        if cls is TypeHandler:
+            return derives_from(other, "TypeHandler")
+        return NotImplemented
 
     @abc.abstractmethod
     def typestr(self) -> str:

@@ -5,12 +5,12 @@ Thread-safety: read from any thread while nobody changes it.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from holdfast._log import log
 from holdfast.orbax._array_metadata_store import Store
 from holdfast.orbax._array_type_handler import ArrayHandler
 from holdfast.orbax._empty_values import (
@@ -64,7 +64,7 @@ class _TypeHandlerRegistryImpl:
                         " collides with that of an existing TypeHandler."
                     )
                 if not ignore_warnings:
-                    logging.warning(
+                    log.warning(
                         "Type handler registry overriding type"
                         ' "%s" collision on %s',
                         ty,
@@ -73,7 +73,7 @@ class _TypeHandlerRegistryImpl:
             self._type_registry.append(row)
         elif override:
             if not ignore_warnings:
-                logging.warning(
+                log.warning(
                     'Type handler registry type "%s" overriding %s',
                     ty,
                     typestr,

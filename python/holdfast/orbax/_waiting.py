@@ -6,7 +6,6 @@ Units: seconds.
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -15,10 +14,15 @@ from typing import Any
 import numpy as np
 
 from holdfast import _files
+from holdfast._log import log
 from holdfast.orbax import multihost
 from holdfast.orbax._paths import PathLike, handler_path
 from holdfast.orbax._snapshot import create_snapshot, release_snapshot
-from holdfast.orbax._step_names import NameFormat, standard_name_format
+from holdfast.orbax._step_names import (
+    Metadata,
+    NameFormat,
+    standard_name_format,
+)
 from holdfast.orbax.step import checkpoint_steps
 
 _SNAPSHOTS = "_SNAPSHOTS"
@@ -48,7 +52,7 @@ def _maybe_without(ignore_errors: bool | None, what: str) -> Iterator[None]:
     except FileNotFoundError:
         if not ignore_errors:
             raise
-        logging.warning("Ignoring error when %s", what, exc_info=True)
+        log.warning("Ignoring error when %s", what, exc_info=True)
 
 
 class _Watch:
@@ -60,7 +64,7 @@ class _Watch:
     def __init__(
         self,
         directory: PathLike,
-        name_format: NameFormat,
+        name_format: NameFormat[Metadata],
         snapshot_dir: PathLike | None,
         ignore_snapshot_errors: bool | None,
     ) -> None:
@@ -156,10 +160,10 @@ class _Watch:
 
 
 def _format_of(
-    step_name_format: NameFormat | None,
+    step_name_format: NameFormat[Metadata] | None,
     step_prefix: str | None,
     step_format_fixed_length: int | None,
-) -> NameFormat:
+) -> NameFormat[Metadata]:
     return step_name_format or standard_name_format(
         step_prefix=step_prefix,
         step_format_fixed_length=step_format_fixed_length,
@@ -176,7 +180,7 @@ def wait_for_new_checkpoint(
     timeout_fn: Callable[[], bool] | None = None,
     step_prefix: str | None = None,
     step_format_fixed_length: int | None = None,
-    step_name_format: NameFormat | None = None,
+    step_name_format: NameFormat[Metadata] | None = None,
     snapshot_dir: PathLike | None = None,
     set_immutable: bool | None = None,
     ignore_snapshot_errors: bool | None = True,
@@ -226,7 +230,7 @@ def checkpoints_iterator(
     timeout_fn: Callable[[], bool] | None = None,
     step_prefix: str | None = None,
     step_format_fixed_length: int | None = None,
-    step_name_format: NameFormat | None = None,
+    step_name_format: NameFormat[Metadata] | None = None,
     snapshot_dir: PathLike | None = None,
     set_immutable: bool | None = None,
     ignore_snapshot_errors: bool | None = True,

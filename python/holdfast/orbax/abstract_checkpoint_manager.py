@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Sequence
-from typing import Any, Protocol
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, TypeAlias
+
+PyTree: TypeAlias = Any
+SaveParams: TypeAlias = Mapping[str, Any]
+RestoreParams: TypeAlias = SaveParams
 
 
 class AbstractCheckpointManager(Protocol):

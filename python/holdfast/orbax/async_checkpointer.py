@@ -10,7 +10,6 @@ Units: seconds.
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import threading
 import time
@@ -18,10 +17,20 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from holdfast import errors
+from holdfast._log import log
 from holdfast._threads import try_start
 from holdfast.orbax._checkpointer import Checkpointer, construct_checkpoint_args
 from holdfast.orbax._coroutines import run_sync
 from holdfast.orbax._jax import require_jax
+from holdfast.orbax._monitoring import (
+    Operation as MonitoredOperation,
+)
+from holdfast.orbax._monitoring import (
+    SaveContext,
+    record_duration,
+    record_scalar,
+    timed,
+)
 from holdfast.orbax._paths import PathLike
 from holdfast.orbax._processes import Operation, saving
 from holdfast.orbax._pytree_save import wait_quietly
@@ -33,6 +42,7 @@ from holdfast.orbax._signals import (
     current_operation_id,
     set_signals,
 )
+from holdfast.orbax.atomicity import record_saved_duration
 from holdfast.orbax.future import CANCELLED, ChainedFuture
 from holdfast.orbax.multihost import unique_barrier_key
 from holdfast.orbax.options import (
@@ -80,9 +90,9 @@ class _BackgroundSave:
                 work()
             except BaseException as error:
                 if isinstance(error, CANCELLED) or self.is_cancelled:
-                    logging.info("The save was cancelled.")
+                    log.info("The save was cancelled.")
                     return
-                logging.error("The save has failed.", exc_info=True)
+                log.error("The save has failed.", exc_info=True)
                 self._error = error
 
         self._is_cancelled.clear()
@@ -121,7 +131,7 @@ def _cancel_all(futures: Sequence[Any]) -> None:
         try:
             future.cancel()
         except Exception:
-            logging.warning("A future cannot be cancelled", exc_info=True)
+            log.warning("A future cannot be cancelled", exc_info=True)
 
 
 def _flat(futures: Any) -> list[Any]:
@@ -140,7 +150,7 @@ class AsyncCheckpointer(Checkpointer):
     Thread-safety: one call at a time; any thread may wait.
     """
 
-    _may_write_later = True
+    _is_async = True
 
     def __init__(
         self,
@@ -199,7 +209,7 @@ class AsyncCheckpointer(Checkpointer):
         *args: Any,
         force: bool = False,
         custom_metadata: dict[str, Any] | None = None,
-        save_context: Any | None = None,
+        save_context: SaveContext | None = None,
         **kwargs: Any,
     ) -> None:
         """Copies an object and starts to save it; waits for the save before.
@@ -211,8 +221,7 @@ class AsyncCheckpointer(Checkpointer):
             *args: the handler's CheckpointArgs, or what they are made of.
             force: replace a checkpoint that is there.
             custom_metadata: a JSON object for `_CHECKPOINT_METADATA`.
-            save_context: ignored; accepted because Orbax has it (it only serves
-                measurements).
+            save_context: see Checkpointer.
             **kwargs: more of what the arguments are made of.
 
         Raises:
@@ -222,9 +231,15 @@ class AsyncCheckpointer(Checkpointer):
             DeadlineExceededError: another process did not come.
             Exception: what the save before raised.
         """
-        operation = self._start("Checkpointer:save_start", directory)
+        told = self._told_save(directory, save_context)
+        operation = self._processes().start_save(
+            "Checkpointer:save_start", directory
+        )
+        told.started()
         with operation.phase("next_awaitable_signal_operation_id:sync"):
+            wait_start = time.time()
             self.wait_until_finished()
+            told.waited(time.time() - wait_start)
             self._check_destination(directory, force)
             save_args = construct_checkpoint_args(
                 self._handler, True, *args, **kwargs
@@ -235,7 +250,12 @@ class AsyncCheckpointer(Checkpointer):
             with operation.phase(
                 "create_tmp_directory:sync_before_directory_creation"
             ):
-                shared.begin(lambda: self._begin(directory, force))
+                with timed(
+                    "/jax/orbax/write/directory_creation_secs",
+                    "/jax/orbax/write/async_directory_creation_secs",
+                    "/jax/orbax/write/background_directory_creation_secs",
+                ):
+                    shared.begin(lambda: self._begin(directory, force))
             path = self._directory_of(shared, directory)
             with operation.phase("add_to_awaitable_signals_contract"):
                 _announce_directories()
@@ -244,7 +264,8 @@ class AsyncCheckpointer(Checkpointer):
         except BaseException as error:
             shared.close(is_failed=isinstance(error, Exception))
             raise
-        save = _Save(operation, shared, path, custom_metadata, futures)
+        told.blocked()
+        save = _Save(operation, shared, path, custom_metadata, futures, told)
         self._background.start(futures, lambda: self._finish(save))
 
     def _start_handler(self, path: Any, save_args: Any) -> list[Any]:
@@ -264,12 +285,21 @@ class AsyncCheckpointer(Checkpointer):
         """
         operation = save.operation
         deadline = time.monotonic() + self._timeout_secs
+        start = time.time()
+        record_scalar(
+            "/jax/checkpoint/write/async/commit_future_count",
+            len(save.futures),
+        )
         try:
             with saving(operation):
                 with self._barrier(operation, "async_write_complete", deadline):
-                    ChainedFuture(save.futures, lambda: None).result(
-                        timeout=self._timeout_secs
-                    )
+                    with timed(
+                        "/jax/checkpoint/write/async/commit_duration_sec",
+                        "/jax/orbax/write/background_ts_duration_secs",
+                    ):
+                        ChainedFuture(save.futures, lambda: None).result(
+                            timeout=self._timeout_secs
+                        )
                     self._check_not_cancelled()
                 with self._barrier(
                     operation, "async_commit_complete", deadline
@@ -282,23 +312,31 @@ class AsyncCheckpointer(Checkpointer):
                 # A save that does not end cannot be waited for here.
                 thread = threading.Thread(target=save.give_up, daemon=True)
                 if not try_start(thread):
-                    logging.warning("%s: not cleaned up", save.path)
+                    log.warning("%s: not cleaned up", save.path)
             else:
                 save.give_up()
             raise
         save.shared.close(is_failed=False)
+        duration = time.time() - start
+        record_duration(
+            "/jax/checkpoint/write/async/thread_duration_sec", duration
+        )
+        record_duration("/jax/orbax/write/background_duration_secs", duration)
         AwaitableSignalsContract.remove_all_awaitable_signals(save.signals_id)
 
     def _commit_save(self, save: _Save) -> None:
         """Makes the checkpoint exist, on the primary."""
         if save.shared.pending is None:
             return
-        typestrs = self._typestrs_json()
-        self._handler.finalize(save.path)
-        if self._post_finalization_callback is not None:
-            self._post_finalization_callback()
-        self._check_not_cancelled()
-        self._commit(save.shared.pending, save.custom_metadata, typestrs)
+        with timed("/jax/orbax/write/background_finalize_secs"):
+            typestrs = self._typestrs_json()
+            self._handler.finalize(save.path)
+            if self._post_finalization_callback is not None:
+                self._post_finalization_callback()
+            self._check_not_cancelled()
+            self._commit(save.shared.pending, save.custom_metadata, typestrs)
+            record_saved_duration(save.told.start_time)
+        save.told.done()
 
     def _check_not_cancelled(self) -> None:
         """Ends a save that was cancelled.
@@ -406,8 +444,10 @@ class _Save:
         path: Any,
         custom_metadata: dict[str, Any] | None,
         futures: list[Any],
+        told: MonitoredOperation,
     ) -> None:
         self.operation = operation
+        self.told = told
         self.shared = shared
         self.path = path
         self.custom_metadata = custom_metadata

@@ -13,17 +13,19 @@ from __future__ import annotations
 
 import abc
 import asyncio
+import concurrent.futures
 import json
-import logging
 import os
 import time
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Awaitable, Sequence
+from typing import Any, Protocol
 
 from holdfast import _engine, _files
+from holdfast._log import log
+from holdfast.orbax._awaited_path import PathAwaitingCreation
 from holdfast.orbax._directory_lock import DirectoryLock
-from holdfast.orbax._durable import sync_directory, sync_tree, write_text
-from holdfast.orbax._jax import imported_jax
+from holdfast.orbax._durable import sync, sync_tree, write_text
+from holdfast.orbax._monitoring import record_duration
 from holdfast.orbax._paths import handler_path
 from holdfast.orbax._processes import Processes, current_operation
 from holdfast.orbax._signals import AwaitableSignalsContract
@@ -44,8 +46,10 @@ from holdfast.orbax.options import FileOptions, MultiprocessingOptions
 __all__ = [
     "COMMIT_SUCCESS_FILE",
     "TMP_DIR_SUFFIX",
+    "AsyncMakeDirFunc",
     "AtomicRenameTemporaryPath",
     "CommitFileTemporaryPath",
+    "DeferredPath",
     "DeferredWritableTemporaryPath",
     "ReadOnlyTemporaryPath",
     "TemporaryPathBase",
@@ -54,7 +58,23 @@ __all__ = [
     "create_all_async",
     "on_commit_callback",
     "record_saved_duration",
+    "validate_atomic_rename_final_path",
+    "validate_atomic_rename_temporary_path",
 ]
+
+
+class AsyncMakeDirFunc(Protocol):
+    """Makes a directory."""
+
+    def __call__(
+        self,
+        path: Any,
+        parents: bool = False,
+        exist_ok: bool = False,
+        mode: int | None = None,
+        **kwargs: Any,
+    ) -> Awaitable[None]:
+        """Makes the directory at `path`."""
 
 
 class _State:
@@ -122,6 +142,50 @@ class TemporaryPathBase(TemporaryPath):
         self._path_permission_mode = options.path_permission_mode
         self._lock: DirectoryLock | None = None
 
+    @classmethod
+    def _final_of(cls, temporary_path: Any) -> Any:
+        """What a temporary path becomes."""
+        return temporary_path
+
+    @classmethod
+    def _temporary_of(cls, final_path: Any) -> Any:
+        """The temporary path of a final one."""
+        return final_path
+
+    @classmethod
+    def from_temporary(
+        cls,
+        temporary_path: Any,
+        *,
+        file_options: Any | None = None,
+        snapshot_type: Any | None = None,
+    ) -> TemporaryPathBase:
+        temporary_path = handler_path(temporary_path)
+        return cls(
+            temporary_path,
+            cls._final_of(temporary_path),
+            file_options=file_options,
+            snapshot_type=snapshot_type,
+        )
+
+    @classmethod
+    def from_final(
+        cls,
+        final_path: Any,
+        *,
+        checkpoint_metadata_store: Any | None = None,
+        file_options: Any | None = None,
+        snapshot_type: Any | None = None,
+    ) -> TemporaryPathBase:
+        final_path = handler_path(final_path)
+        return cls(
+            cls._temporary_of(final_path),
+            final_path,
+            checkpoint_metadata_store=checkpoint_metadata_store,
+            file_options=file_options,
+            snapshot_type=snapshot_type,
+        )
+
     def get(self) -> Any:
         """The temporary path.
 
@@ -146,7 +210,7 @@ class TemporaryPathBase(TemporaryPath):
         """
         path = os.fspath(self.get())
         if _files.lexists(path):
-            logging.warning(
+            log.warning(
                 "Attempted to create temporary directory %s which already"
                 " exists. Removing existing directory since it is not"
                 " finalized.",
@@ -191,7 +255,7 @@ class TemporaryPathBase(TemporaryPath):
             is_durable=is_durable,
         )
         if is_durable:
-            sync_directory(path)
+            sync(path)
 
     async def finalize(self) -> None:
         """Makes the final path exist, durably.
@@ -219,72 +283,78 @@ def make_directory(path: str, mode: int | None = None) -> None:
     _files.mkdir(path, 0o777 if mode is None else mode)
 
 
+async def validate_atomic_rename_temporary_path(
+    class_name: str, temporary_path: Any
+) -> None:
+    """Checks that a path is a directory that will be renamed.
+
+    Args:
+        class_name: for the message.
+        temporary_path: its path.
+
+    Raises:
+        ValidationError: it is not.
+    """
+    _check_no_link(temporary_path)
+    if TMP_DIR_SUFFIX not in os.path.basename(temporary_path):
+        raise ValidationError(
+            f"Expected {class_name} ({temporary_path}) to end with"
+            f' "{TMP_DIR_SUFFIX}".'
+        )
+    _check_directory(class_name, temporary_path)
+
+
+async def validate_atomic_rename_final_path(
+    class_name: str, final_path: Any
+) -> None:
+    """Checks that a path is a directory that has been renamed.
+
+    Args:
+        class_name: for the message.
+        final_path: its path.
+
+    Raises:
+        ValidationError: it is not.
+    """
+    if TMP_DIR_SUFFIX in os.path.basename(final_path):
+        raise ValidationError(
+            f"Expected final {class_name} ({final_path}) not to end with"
+            f' "{TMP_DIR_SUFFIX}".'
+        )
+    _check_directory(class_name, final_path)
+
+
 class AtomicRenameTemporaryPath(TemporaryPathBase):
     """`<name>.orbax-checkpoint-tmp`, which is renamed."""
 
     @classmethod
     async def validate(cls, temporary_path: Any) -> None:
-        _check_no_link(temporary_path)
-        if TMP_DIR_SUFFIX not in os.path.basename(temporary_path):
-            raise ValidationError(
-                f"Expected {cls.__name__} ({temporary_path}) to end with"
-                f' "{TMP_DIR_SUFFIX}".'
-            )
-        _check_directory(cls.__name__, temporary_path)
+        await validate_atomic_rename_temporary_path(
+            cls.__name__, temporary_path
+        )
 
     @classmethod
     async def validate_final(cls, final_path: Any) -> None:
-        if TMP_DIR_SUFFIX in os.path.basename(final_path):
-            raise ValidationError(
-                f"Expected final {cls.__name__} ({final_path}) not to end with"
-                f' "{TMP_DIR_SUFFIX}".'
-            )
-        _check_directory(cls.__name__, final_path)
+        await validate_atomic_rename_final_path(cls.__name__, final_path)
 
     @classmethod
-    def from_temporary(
-        cls,
-        temporary_path: Any,
-        *,
-        file_options: Any | None = None,
-        snapshot_type: Any | None = None,
-    ) -> AtomicRenameTemporaryPath:
-        temporary_path = handler_path(temporary_path)
+    def _final_of(cls, temporary_path: Any) -> Any:
         name, suffix, _ = temporary_path.name.partition(TMP_DIR_SUFFIX)
         if not suffix:
             raise ValueError(
                 f'Expected {temporary_path} to end with "{TMP_DIR_SUFFIX}".'
             )
-        return cls(
-            temporary_path,
-            temporary_path.parent / name,
-            file_options=file_options,
-            snapshot_type=snapshot_type,
-        )
+        return temporary_path.parent / name
 
     @classmethod
-    def from_final(
-        cls,
-        final_path: Any,
-        *,
-        checkpoint_metadata_store: Any | None = None,
-        file_options: Any | None = None,
-        snapshot_type: Any | None = None,
-    ) -> AtomicRenameTemporaryPath:
-        final_path = handler_path(final_path)
-        return cls(
-            final_path.parent / (final_path.name + TMP_DIR_SUFFIX),
-            final_path,
-            checkpoint_metadata_store=checkpoint_metadata_store,
-            file_options=file_options,
-            snapshot_type=snapshot_type,
-        )
+    def _temporary_of(cls, final_path: Any) -> Any:
+        return final_path.parent / (final_path.name + TMP_DIR_SUFFIX)
 
     def publish(self, *, is_durable: bool = False) -> None:
         super().publish(is_durable=is_durable)
         _files.rename(self.get(), self._final_path)
         if is_durable:
-            sync_directory(_files.dirname(self._final_path))
+            sync(_files.dirname(self._final_path))
 
     def __repr__(self) -> str:
         return (
@@ -317,40 +387,6 @@ class CommitFileTemporaryPath(TemporaryPathBase):
             )
         _check_directory(cls.__name__, final_path)
 
-    @classmethod
-    def from_temporary(
-        cls,
-        temporary_path: Any,
-        *,
-        file_options: Any | None = None,
-        snapshot_type: Any | None = None,
-    ) -> CommitFileTemporaryPath:
-        temporary_path = handler_path(temporary_path)
-        return cls(
-            temporary_path,
-            temporary_path,
-            file_options=file_options,
-            snapshot_type=snapshot_type,
-        )
-
-    @classmethod
-    def from_final(
-        cls,
-        final_path: Any,
-        *,
-        checkpoint_metadata_store: Any | None = None,
-        file_options: Any | None = None,
-        snapshot_type: Any | None = None,
-    ) -> CommitFileTemporaryPath:
-        final_path = handler_path(final_path)
-        return cls(
-            final_path,
-            final_path,
-            checkpoint_metadata_store=checkpoint_metadata_store,
-            file_options=file_options,
-            snapshot_type=snapshot_type,
-        )
-
 
 class DeferredWritableTemporaryPath(TemporaryPathBase):
     """A temporary path that is known only after `create`."""
@@ -358,6 +394,48 @@ class DeferredWritableTemporaryPath(TemporaryPathBase):
     @abc.abstractmethod
     def get_awaitable_path(self) -> Any:
         """The path, as something that can be awaited."""
+
+
+class DeferredPath(PathAwaitingCreation):
+    """A path that becomes known later, on any thread."""
+
+    def __init__(self) -> None:
+        self._future: concurrent.futures.Future[Any] = (
+            concurrent.futures.Future()
+        )
+
+    def set_path(self, path: Any) -> None:
+        """Makes the path known; once.
+
+        Raises:
+            concurrent.futures.InvalidStateError: it is known.
+        """
+        self._future.set_result(path)
+
+    def __truediv__(self, other: str | os.PathLike[str]) -> DeferredPath:
+        """A path below, known when this one is."""
+        child = DeferredPath()
+        self._future.add_done_callback(
+            lambda known: child.set_path(known.result() / other)
+        )
+        return child
+
+    @property
+    def path(self) -> Any:
+        """The path.
+
+        Raises:
+            ValueError: it is not known yet.
+        """
+        if not self._future.done():
+            raise ValueError(
+                "Path has not been created yet. Call await_creation()."
+            )
+        return self._future.result()
+
+    async def await_creation(self) -> Any:
+        """Returns the path once it is known."""
+        return await asyncio.wrap_future(self._future)
 
 
 class ReadOnlyTemporaryPath(TemporaryPath):
@@ -524,9 +602,6 @@ def record_saved_duration(checkpoint_start_time: float) -> None:
     """
     duration = checkpoint_start_time - _State.last_checkpoint_time
     _State.last_checkpoint_time = checkpoint_start_time
-    jax = imported_jax()
-    if jax is not None:
-        jax.monitoring.record_event_duration_secs(
-            "/jax/checkpoint/write/duration_since_last_checkpoint_secs",
-            duration,
-        )
+    record_duration(
+        "/jax/checkpoint/write/duration_since_last_checkpoint_secs", duration
+    )

@@ -12,9 +12,11 @@ from holdfast.orbax import _memory_regulator
 from holdfast.orbax._array_metadata_store import Validator, validate_item
 from holdfast.orbax._coroutines import run_sync
 from holdfast.orbax._handler import AsyncCheckpointHandler, orbax_typestr
+from holdfast.orbax._handler_restore import RestoreOptions
 from holdfast.orbax._jax import imported_jax
 from holdfast.orbax._leaf_args import JAX_ARRAY_TYPE_STR
 from holdfast.orbax._limits import ByteLimiter, get_byte_limiter
+from holdfast.orbax._monitoring import Transfer, record_event
 from holdfast.orbax._ocdbt_merge import has_unmerged, merge_now
 from holdfast.orbax._param_info import IsPrioritizedKeyFn
 from holdfast.orbax._processes import Processes
@@ -26,7 +28,7 @@ from holdfast.orbax._pytree_save import (
     has_parts,
     prepare_save,
 )
-from holdfast.orbax._restore import RestoreOptions, restore_pytree
+from holdfast.orbax._restore import restore_pytree
 from holdfast.orbax._type_handler import TypeHandlerRegistry
 from holdfast.orbax._type_handler_registry import GLOBAL_TYPE_HANDLER_REGISTRY
 from holdfast.orbax.checkpoint_args import (
@@ -131,6 +133,12 @@ class BasePyTreeCheckpointHandler(AsyncCheckpointHandler):
         self._primary_host = options.primary_host
         # Whether the caller's own handlers write into the item being saved.
         self._has_other_writers = False
+        init = "/jax/orbax/pytree_checkpoint_handler/init"
+        if is_prioritized_key_fn is not None:
+            record_event(f"{init}/prioritized_key_fn")
+        record_event(f"{init}/ocdbt")
+        # Where the engine alone wrote, in one process, nobody can differ.
+        self._validates_metadata = True
 
     @classmethod
     def typestr(cls) -> str:
@@ -178,6 +186,11 @@ class BasePyTreeCheckpointHandler(AsyncCheckpointHandler):
             snapshot=snapshot,
         )
         self._has_other_writers = bool(prepared.others)
+        self._validates_metadata = (
+            self._has_other_writers
+            or not prepared.processes.is_single
+            or type(self._validator) is not Validator
+        )
         return prepared
 
     def _transfer_limiter(self) -> ByteLimiter:
@@ -206,10 +219,15 @@ class BasePyTreeCheckpointHandler(AsyncCheckpointHandler):
             OSError: the files cannot be written.
             Exception: what a type handler raises.
         """
-        prepared = self.prepare(_only(*args, **kwargs), snapshot=False)
+        args_of_save = _only(*args, **kwargs)
+        transfer = Transfer(directory, self._primary_host)
+        prepared = self.prepare(args_of_save, snapshot=False)
         with _memory_regulator.profiled():
             futures = run_sync(prepared.serialize(directory))
+        transfer.count(args_of_save.item)
+        transfer.copied()
         prepared.write(directory, futures)
+        transfer.written()
 
     async def async_save(
         self, directory: Any, *args: Any, **kwargs: Any
@@ -218,17 +236,19 @@ class BasePyTreeCheckpointHandler(AsyncCheckpointHandler):
 
         The tree is copied before this returns. Args and errors are `save`'s.
         """
+        args_of_save = _only(*args, **kwargs)
+        transfer = Transfer(directory, self._primary_host)
         with _memory_regulator.profiled():
-            prepared = self.prepare(_only(*args, **kwargs))
+            prepared = self.prepare(args_of_save)
             futures = await prepared.serialize(directory)
-        return [
-            Future(
-                lambda is_cancelled: prepared.write(
-                    directory, futures, is_cancelled
-                ),
-                what="pytree save",
-            )
-        ]
+        transfer.count(args_of_save.item)
+        transfer.copied()
+
+        def write(is_cancelled: Any) -> None:
+            prepared.write(directory, futures, is_cancelled)
+            transfer.written()
+
+        return [Future(write, what="pytree save")]
 
     def restore(
         self, directory: Any, args: BasePyTreeRestoreArgs | None = None
@@ -253,7 +273,8 @@ class BasePyTreeCheckpointHandler(AsyncCheckpointHandler):
             raise FileNotFoundError(
                 f"Requested directory for restore does not exist at {directory}"
             )
-        return restore_pytree(
+        transfer = Transfer(directory, self._primary_host)
+        restored = restore_pytree(
             directory,
             args.item,
             args.restore_args,
@@ -262,6 +283,9 @@ class BasePyTreeCheckpointHandler(AsyncCheckpointHandler):
             use_zarr3=self._use_zarr3,
             options=self.restore_options(),
         )
+        transfer.count(restored)
+        transfer.read()
+        return restored
 
     def restore_options(self) -> RestoreOptions:
         """The options with which this handler reads an item.
@@ -297,7 +321,8 @@ class BasePyTreeCheckpointHandler(AsyncCheckpointHandler):
         """
         store = self._array_metadata_store()
         if store is not None and self._primary_host is not None:
-            validate_item(self._validator, store, directory)
+            if self._validates_metadata:
+                validate_item(self._validator, store, directory)
         if has_parts(directory):
             processes = Processes(self._multiprocessing_options)
             finish_item(

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 from holdfast.orbax._handler import CheckpointHandler
+from holdfast.orbax._orbax_classes import derives_from, orbax_args_registry
 
 
 @dataclasses.dataclass
-class CheckpointArgs:
-    """Base of all argument classes; subclasses are dataclasses."""
+class CheckpointArgs(metaclass=abc.ABCMeta):  # noqa: B024
+    """Base of all argument classes; subclasses are dataclasses.
+
+    Classes that derive from Orbax's class of this name count as derived.
+    """
+
+    @classmethod
+    def __subclasshook__(cls, other: type, /) -> Any:
+        if cls is CheckpointArgs:
+            return derives_from(other, "CheckpointArgs")
+        return NotImplemented
 
 
 _HandlerType = type[Any]
@@ -83,12 +94,29 @@ def _register_handler_type(handler_cls: _HandlerType) -> None:
     _handler_of_typestr[typestr] = handler_cls
 
 
+def _adopt_orbaxs() -> None:
+    """Adds what libraries have registered with the real Orbax."""
+    theirs = orbax_args_registry()
+    if theirs is None:
+        return
+    for registered, ours in (
+        (theirs._SAVE_ARG_TO_HANDLER, _handler_of_save_args),
+        (theirs._RESTORE_ARG_TO_HANDLER, _handler_of_restore_args),
+    ):
+        for args_cls, handler_cls in registered.items():
+            ours.setdefault(args_cls, handler_cls)
+            typestr = typestr_of(handler_cls)
+            _handler_of_typestr.setdefault(typestr, handler_cls)
+
+
 def get_handler_type(typestr: str) -> _HandlerType:
     """The handler that `_CHECKPOINT_METADATA` names so.
 
     Raises:
         KeyError: no such handler was registered.
     """
+    if typestr not in _handler_of_typestr:
+        _adopt_orbaxs()
     if typestr not in _handler_of_typestr:
         raise KeyError(
             f'Handler type string "{typestr}" not found in the registry.'
@@ -108,6 +136,8 @@ def get_registered_handler_cls(
     cls = arg if inspect.isclass(arg) else type(arg)
     if not issubclass(cls, CheckpointArgs):
         raise TypeError(f"{cls} must be a subclass of `CheckpointArgs`.")
+    if derives_from(cls, CheckpointArgs.__name__) is True:
+        _adopt_orbaxs()
     for registry in (_handler_of_save_args, _handler_of_restore_args):
         if cls in registry:
             return registry[cls]
@@ -126,6 +156,8 @@ def get_registered_args_cls(
         ValueError: one of the two was never registered.
     """
     cls = handler if inspect.isclass(handler) else type(handler)
+    if derives_from(cls, CheckpointHandler.__name__) is True:
+        _adopt_orbaxs()
 
     def find(
         registry: dict[type[CheckpointArgs], _HandlerType], purpose: str

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import datetime
-import logging
+import dataclasses
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeAlias
 
-from holdfast.orbax._checkpointer import Checkpointer
+from holdfast._log import log
+from holdfast.orbax._checkpointer import AbstractCheckpointer, Checkpointer
 from holdfast.orbax._handler import CheckpointHandler
 from holdfast.orbax._jax import imported_jax
 from holdfast.orbax._manager_finalize import (
     FinalizeThread,
     SaveProgress,
-    save_statistics,
 )
 from holdfast.orbax._manager_handlers import (
     DEFAULT_ITEM_NAME,
@@ -28,13 +28,18 @@ from holdfast.orbax._manager_handlers import (
     handler_of_registry,
     make_checkpointer,
 )
-from holdfast.orbax._manager_infos import CheckpointInfos
+from holdfast.orbax._manager_infos import (
+    CheckpointInfo,
+    CheckpointInfos,
+    new_info,
+    step_number,
+)
 from holdfast.orbax._manager_options import (
     CheckpointManagerOptions,
     check_usable,
 )
 from holdfast.orbax._manager_policy import (
-    CheckpointInfo,
+    _ShouldSaveFnPolicy,
     default_policy,
     default_preservation_policy,
 )
@@ -46,20 +51,38 @@ from holdfast.orbax._manager_setup import (
     save_root_metadata,
     start_cleanup,
 )
+from holdfast.orbax._monitoring import (
+    SaveContext,
+    record_duration,
+    record_event,
+    record_scalar,
+    timed,
+)
 from holdfast.orbax._paths import PathLike, handler_path
 from holdfast.orbax._signals import AwaitableSignalsContract
-from holdfast.orbax._step_names import build_step_path, standard_name_format
+from holdfast.orbax._step_names import standard_name_format
 from holdfast.orbax.abstract_checkpoint_manager import (
     AbstractCheckpointManager,
+    PyTree,
+    RestoreParams,
+    SaveParams,
 )
 from holdfast.orbax.async_checkpointer import AsyncCheckpointer
 from holdfast.orbax.checkpoint_args import CheckpointArgs
-from holdfast.orbax.composite_checkpoint_handler import CompositeArgs
+from holdfast.orbax.composite_checkpoint_handler import (
+    CompositeArgs,
+    CompositeCheckpointHandler,
+)
 from holdfast.orbax.deleter import create_checkpoint_deleter
 from holdfast.orbax.handler_registration import CheckpointHandlerRegistry
-from holdfast.orbax.json_handler import JsonSaveArgs
+from holdfast.orbax.json_handler import JsonCheckpointHandler, JsonSaveArgs
 from holdfast.orbax.logging import StandardLogger
-from holdfast.orbax.metadata.root import RootMetadata
+from holdfast.orbax.logging.step_statistics import SaveStepStatistics
+from holdfast.orbax.metadata.root import (
+    RootMetadata,
+    deserialize_root_metadata,
+    serialize_root_metadata,
+)
 from holdfast.orbax.metadata.step import StepMetadata
 from holdfast.orbax.multihost import process_index, reached_preemption
 from holdfast.orbax.options import (
@@ -68,7 +91,12 @@ from holdfast.orbax.options import (
     MultiprocessingOptions,
 )
 from holdfast.orbax.preservation_policy import PreservationContext
-from holdfast.orbax.save_decision_policy import DecisionContext
+from holdfast.orbax.proto_handler import ProtoCheckpointHandler
+from holdfast.orbax.save_decision_policy import (
+    AnySavePolicy,
+    ContinuousCheckpointingPolicy,
+    DecisionContext,
+)
 
 __all__ = [
     "DEFAULT_ITEM_NAME",
@@ -76,18 +104,42 @@ __all__ = [
     "METRIC_ITEM_NAME",
     "RESERVED_ITEM_NAMES",
     "AbstractCheckpointManager",
+    "AbstractCheckpointer",
+    "AsyncCheckpointer",
     "AsyncOptions",
+    "CheckpointArgs",
+    "CheckpointDirs",
+    "CheckpointHandler",
+    "CheckpointHandlerRegistry",
+    "CheckpointHandlersDict",
     "CheckpointInfo",
     "CheckpointManager",
     "CheckpointManagerOptions",
+    "Checkpointer",
+    "CheckpointersDict",
+    "CompositeCheckpointHandler",
     "FileOptions",
+    "ItemMetadata",
+    "JsonCheckpointHandler",
     "MultiprocessingOptions",
+    "ProtoCheckpointHandler",
+    "PyTree",
+    "RestoreParams",
     "RootMetadata",
+    "SaveParams",
     "StepAlreadyExistsError",
     "StepMetadata",
+    "_ShouldSaveFnPolicy",  # AXLearn imports it from here
+    "deserialize_root_metadata",
     "determine_default_item_mode_from_args",
     "is_async_checkpointer",
+    "serialize_root_metadata",
 ]
+
+CheckpointDirs: TypeAlias = tuple[str, str]
+CheckpointersDict: TypeAlias = Mapping[str, AbstractCheckpointer]
+CheckpointHandlersDict: TypeAlias = Mapping[str, CheckpointHandler]
+ItemMetadata: TypeAlias = Any
 
 RESERVED_ITEM_NAMES: list[str] = []
 
@@ -150,7 +202,7 @@ class CheckpointManager(ReadingManager, AbstractCheckpointManager):
             OSError: the directory cannot be made or read.
         """
         self._options = options = options or CheckpointManagerOptions()
-        self._processes_options = options.multiprocessing_options
+        self._multiprocessing_options = options.multiprocessing_options
         if options.enable_per_process_directory_creation:
             AwaitableSignalsContract.awaitable_signals_contract_prefix += (
                 f"_{process_index()}"
@@ -182,24 +234,43 @@ class CheckpointManager(ReadingManager, AbstractCheckpointManager):
             atomicity_options=options.atomicity_options,
         )
         self._cleanup = start_cleanup(self._directory, options)
-        self._infos = CheckpointInfos()
-        is_light = options.lightweight_initialize
-        self._infos.set(self._find_steps(with_metadata=not is_light))
+        self._checkpoints = CheckpointInfos()
+        self._checkpoints.set(
+            self._load_checkpoint_infos(options.lightweight_initialize)
+        )
         self._root_metadata = save_root_metadata(
             self._directory, options, metadata
         )
         self._finalize_thread: FinalizeThread | None = None
         self._progress = SaveProgress(
-            self._processes_options, options.async_options
+            self._multiprocessing_options, options.async_options
         )
         self._deleter = create_checkpoint_deleter(
             self._directory,
             name_format=self._name_format,
-            primary_host=self._processes_options.primary_host,
+            primary_host=self._multiprocessing_options.primary_host,
             todelete_subdir=options.todelete_subdir,
             todelete_full_path=options.todelete_full_path,
             enable_background_delete=options.enable_background_delete,
             num_threads=options.num_deletion_threads,
+        )
+        self._last_save_time: float | None = None
+        self._wait_for_prev_secs = 0.0
+        record_event("/jax/orbax/checkpoint_manager/init")
+        record_scalar(
+            "/jax/orbax/checkpoint_manager/continuous_checkpointing_enabled",
+            int(self._is_continuous()),
+        )
+
+    def _is_continuous(self) -> bool:
+        """Whether a policy saves whenever the save before has ended."""
+        policy = self._options.save_decision_policy
+        policies = [policy]
+        if isinstance(policy, AnySavePolicy):
+            policies = list(policy.policies)
+        return any(
+            isinstance(policy, ContinuousCheckpointingPolicy)
+            for policy in policies
         )
 
     def _make_checkpointer(
@@ -216,6 +287,7 @@ class CheckpointManager(ReadingManager, AbstractCheckpointManager):
         """
         options = self._options
         if checkpointers is not None:
+            record_event("/jax/orbax/deprecation/checkpoint_manager_legacy_init")
             self._holds_single_item = not isinstance(checkpointers, Mapping)
             return checkpointer_of_checkpointers(checkpointers, options)
         if item_names is None and item_handlers is None:
@@ -230,7 +302,7 @@ class CheckpointManager(ReadingManager, AbstractCheckpointManager):
         )
 
     def _meet(self, place: str) -> None:
-        meet(self._processes_options, place, self._directory)
+        meet(self._multiprocessing_options, place, self._directory)
 
     def _await_cleanup(self) -> None:
         cleanup, self._cleanup = self._cleanup, None
@@ -252,10 +324,9 @@ class CheckpointManager(ReadingManager, AbstractCheckpointManager):
             step: its number.
         """
         if self._options.read_only:
-            logging.warning(
-                "%s is read only, save will be skipped", self.directory
-            )
+            log.warning("%s is read only, save will be skipped", self.directory)
             return False
+        step = step_number(step)
         latest = self.latest_step()
         if latest is not None and latest >= step:
             return False
@@ -263,11 +334,10 @@ class CheckpointManager(ReadingManager, AbstractCheckpointManager):
         context = DecisionContext(
             is_saving_in_progress=asks and self.is_saving_in_progress(),
             reached_preemption=self.reached_preemption(step),
-            multiprocessing_options=self._processes_options,
+            multiprocessing_options=self._multiprocessing_options,
         )
-        info = CheckpointInfo(step=step, time=_now(), metrics=None)
         return self._save_decision_policy.should_save(
-            info, self._infos.all(), context=context
+            new_info(step), self._checkpoints.all(), context=context
         )
 
     def save(
@@ -286,7 +356,7 @@ class CheckpointManager(ReadingManager, AbstractCheckpointManager):
         previous save, never for deletions.
 
         Args:
-            step: its number.
+            step: its number; may be an array without dimensions.
             items: instead of `args`: the single item, or items by name.
             save_kwargs: with `items`: options, or those by item.
             metrics: a JSON object that `best_fn` ranks the step by.
@@ -304,6 +374,7 @@ class CheckpointManager(ReadingManager, AbstractCheckpointManager):
                 raises.
         """
         start = time.time()
+        step = step_number(step)
         if items is None and args is None:
             raise ValueError("Must provide `args` for `save`.")
         if self._holds_single_item is None:
@@ -313,42 +384,83 @@ class CheckpointManager(ReadingManager, AbstractCheckpointManager):
         check_args(items, args, self._holds_single_item)
         if not force and not self.should_save(step):
             return False
+        facts = SaveStepStatistics(
+            step=step,
+            directory=str(self.directory),
+            synchronous=not self._is_async,
+            checkpoint_manager_blocking_start_time=start,
+        )
+        validation_secs = time.time() - start
         self._await_cleanup()
+        sync_start = time.time()
         self._meet("CheckpointManager:save_start")
-        wait_start = time.time()
-        self.wait_until_finished()
-        wait_end = time.time()
+        sync_secs = time.time() - sync_start
+        self._wait_for_previous(step, facts)
         self._progress.set(True)
         try:
+            validation_start = time.time()
             if step in self.all_steps():
                 raise StepAlreadyExistsError(
                     f"Checkpoint for step {step} already exists."
                 )
+            composite = self._save_args(items, save_kwargs, metrics, args)
+            validation_secs += time.time() - validation_start
+            name = "/jax/orbax/write/blocking_val_duration_secs"
+            record_duration(name, validation_secs)
+            facts.checkpointer_blocking_start_time = time.time()
             self._checkpointer.save(
-                build_step_path(self._directory, self._name_format, step),
-                args=self._save_args(items, save_kwargs, metrics, args),
+                self._get_write_step_directory(step, self._directory),
+                args=composite,
                 custom_metadata=custom_metadata,
                 force=not self._skips_checks(),
+                save_context=SaveContext(
+                    start, sync_secs, facts.wait_for_prev_duration_secs or 0.0
+                ),
             )
-            dropped = self._choose_steps(CheckpointInfo(step, _now(), metrics))
+            facts.checkpointer_blocking_duration_secs = (
+                time.time() - facts.checkpointer_blocking_start_time
+            )
+            self._checkpoints.append(new_info(step, metrics))
+            facts.get_old_steps_start_time = time.time()
+            dropped = self._forget(self._get_old_steps_to_remove())
+            facts.get_old_steps_duration_secs = (
+                time.time() - facts.get_old_steps_start_time
+            )
+            name = "/jax/checkpoint/write/get_old_steps_duration_secs"
+            record_duration(name, facts.get_old_steps_duration_secs)
             self._meet("CheckpointManager:old_steps_to_remove")
         except BaseException:
             self._progress.set(False)
             raise
         self._start_finalize(step, dropped)
-        end = time.time()
-        self._logger.log_entry(
-            save_statistics(
-                step=step,
-                directory=str(self.directory),
-                synchronous=not self._is_async,
-                wait_for_prev_start_time=wait_start,
-                wait_for_prev_duration_secs=wait_end - wait_start,
-                checkpoint_manager_blocking_start_time=start,
-                checkpoint_manager_blocking_duration_secs=end - start,
-            )
-        )
+        facts.checkpoint_manager_blocking_duration_secs = time.time() - start
+        self._logger.log_entry(dataclasses.asdict(facts))
         return True
+
+    def _wait_for_previous(
+        self, step: int, facts: SaveStepStatistics
+    ) -> None:
+        """Waits for the save before, and notes for how long.
+
+        Raises:
+            Exception: what that save raised.
+        """
+        if self.reached_preemption(step):
+            facts.reached_preemption = True
+            facts.preemption_received_at = time.time()
+        facts.wait_for_prev_start_time = time.time()
+        if self._last_save_time is not None:
+            between = facts.wait_for_prev_start_time - self._last_save_time
+            facts.time_between_consecutive_saves_sec = between
+            record_duration(
+                "/jax/orbax/checkpoint_manager/"
+                "time_between_consecutive_saves_secs",
+                between,
+                continuous_checkpointing_enabled=int(self._is_continuous()),
+            )
+        self._wait_for_save()
+        facts.wait_for_prev_duration_secs = self._wait_for_prev_secs
+        self._wait_for_prev_secs = 0.0
 
     @property
     def _is_async(self) -> bool:
@@ -378,7 +490,7 @@ class CheckpointManager(ReadingManager, AbstractCheckpointManager):
         if self._options.best_fn is None:
             return composite
         if metrics is None:
-            logging.warning(
+            log.warning(
                 "Requested `tracked_metric`; did not provide metrics."
             )
             return composite
@@ -391,25 +503,33 @@ class CheckpointManager(ReadingManager, AbstractCheckpointManager):
             }
         )
 
-    def _choose_steps(self, new: CheckpointInfo) -> list[CheckpointInfo]:
-        """Adds a step, and forgets those that are not to be kept.
+    def _get_old_steps_to_remove(self) -> list[int]:
+        """The steps that are not to be kept, in order."""
+        infos = self._checkpoints.all()
+        record_scalar(
+            "/jax/checkpoint/write/old_steps_examined_count", len(infos)
+        )
+        keeps = self._preservation_policy.should_preserve(
+            infos, context=PreservationContext()
+        )
+        return [
+            info.step
+            for info, is_kept in zip(infos, keeps, strict=True)
+            if not is_kept
+        ]
+
+    def _forget(self, steps: Sequence[int]) -> list[CheckpointInfo]:
+        """Forgets steps; the new one stays if it is the only good one.
 
         Returns:
             The forgotten ones, in order.
         """
-        self._infos.append(new)
-        infos = self._infos.all()
-        keeps = self._preservation_policy.should_preserve(
-            infos, context=PreservationContext()
-        )
-        dropped = [
-            info
-            for info, is_kept in zip(infos, keeps, strict=True)
-            if not is_kept
-        ]
+        infos = self._checkpoints.all()
+        gone = set(steps)
+        dropped = [info for info in infos if info.step in gone]
         if len(dropped) == len(infos):
-            dropped.remove(new)  # one good step stays, whatever the policy
-        self._infos.remove({info.step for info in dropped})
+            dropped.pop()
+        self._checkpoints.take({info.step for info in dropped})
         return dropped
 
     def _start_finalize(self, step: int, dropped: list[CheckpointInfo]) -> None:
@@ -418,6 +538,7 @@ class CheckpointManager(ReadingManager, AbstractCheckpointManager):
 
         if not self._is_async:
             finalize()
+            self._deleter.wait_until_finished()
             return
         self._finalize_thread = FinalizeThread(step, finalize)
         self._finalize_thread.start()
@@ -430,19 +551,30 @@ class CheckpointManager(ReadingManager, AbstractCheckpointManager):
         """
         try:
             self._wait_for_checkpointer()
-            self._deleter.delete_steps([info.step for info in dropped])
+            self._finalize_checkpoint(step)
+            with timed("/jax/checkpoint/write/remove_steps_duration_secs"):
+                self._deleter.delete_steps([info.step for info in dropped])
+            self._last_save_time = time.time()
         except BaseException:
-            self._infos.remove({step})
-            self._infos.put_back(self._still_there(dropped))
+            self._checkpoints.take({step})
+            self._checkpoints.put_back(self._still_there(dropped))
             raise
         finally:
             self._progress.set(False)
+
+    def _finalize_checkpoint(self, step: int) -> None:
+        """Called when a step is committed, before old steps are deleted.
+
+        It does nothing; AXLearn's manager overrides it to write a file.
+        """
 
     def _still_there(
         self, infos: Sequence[CheckpointInfo]
     ) -> list[CheckpointInfo]:
         """The steps whose directories exist."""
-        found = {i.step for i in self._find_steps(with_metadata=False)}
+        # As they are on disk, whatever a library's manager overrides.
+        known = ReadingManager._load_checkpoint_infos(self, True)
+        found = {info.step for info in known}
         return [info for info in infos if info.step in found]
 
     def _wait_for_checkpointer(self) -> None:
@@ -460,20 +592,21 @@ class CheckpointManager(ReadingManager, AbstractCheckpointManager):
             OSError: it cannot be renamed.
         """
         if self._options.read_only:
-            logging.warning(
+            log.warning(
                 "%s is read only, delete will be skipped", self.directory
             )
             return
+        step = step_number(step)
         if step not in self.all_steps():
             raise FileNotFoundError(
                 f"Requested deleting a non-existent step: {step}."
             )
         thread = self._finalize_thread
         if thread is not None and thread.step == step:
-            self.wait_until_finished()  # it must exist before it can go
+            self._wait_for_save()  # it must exist before it can go
         self._deleter.delete(step)
         self._meet("CheckpointManager:deleted_step")
-        self._infos.remove({step})
+        self._checkpoints.take({step})
 
     def is_saving_in_progress(self) -> bool:
         """Whether a save is running in the background."""
@@ -482,11 +615,27 @@ class CheckpointManager(ReadingManager, AbstractCheckpointManager):
     def wait_until_finished(self) -> None:
         """Waits for the running save, then raises its error, once.
 
-        Files of deleted steps may still be there afterwards; `close` waits for
-        them as well.
+        Steps that it has deleted are gone then, and nothing is left of them in
+        the directory. With `enable_background_delete` their files may still be
+        there, and `close` waits for them.
         """
-        if self._finalize_thread is not None:
-            self._finalize_thread.wait()
+        try:
+            self._wait_for_save()
+        finally:
+            self._deleter.wait_until_finished()
+
+    def _wait_for_save(self) -> None:
+        """Waits for the running save alone; raises its error, once."""
+        start = time.time()
+        try:
+            if self._finalize_thread is not None:
+                self._finalize_thread.wait()
+        finally:
+            duration = time.time() - start
+            if threading.current_thread() is threading.main_thread():
+                name = "/jax/checkpoint/write/wait_for_prev_duration_secs"
+                record_duration(name, duration)
+                self._wait_for_prev_secs += duration
 
     def check_for_errors(self) -> None:
         """Raises what a finished background save raised, once."""
@@ -523,7 +672,3 @@ class CheckpointManager(ReadingManager, AbstractCheckpointManager):
         traceback: TracebackType | None,
     ) -> None:
         self.close()
-
-
-def _now() -> datetime.datetime:
-    return datetime.datetime.now(tz=datetime.timezone.utc)

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from holdfast.orbax import _structure
+from holdfast.orbax._attributes import attribute_error
 from holdfast.orbax._jax import (
+    format_class,
     is_jax_array,
     is_prng_key_dtype,
     is_shape_dtype_struct,
@@ -35,7 +37,10 @@ from holdfast.orbax.metadata.tree import (
 
 __all__ = [
     "PLACEHOLDER",
+    "STANDARD_ARRAY_TYPES",  # noqa: F822
     "ArrayRestoreArgs",
+    "Format",  # noqa: F822
+    "PyTree",
     "RestoreArgs",
     "checkpoints_iterator",
     "construct_restore_args",
@@ -44,6 +49,15 @@ __all__ = [
 ]
 
 PyTree = Any
+
+
+def __getattr__(name: str) -> Any:
+    # These need jax, which programs with numpy arrays alone may not have.
+    if name == "STANDARD_ARRAY_TYPES":
+        return (int, float, np.ndarray, require_jax(name).Array)
+    if name == "Format":
+        return format_class()
+    raise attribute_error(__name__, name)
 
 
 def construct_restore_args(

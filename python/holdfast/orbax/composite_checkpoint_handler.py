@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import logging
 import os
 from typing import Any
 
-from holdfast import _files
+from holdfast import _files, errors
+from holdfast._log import log
 from holdfast.orbax._composite import Composite
 from holdfast.orbax._coroutines import run_sync
 from holdfast.orbax._handler import (
@@ -17,6 +17,7 @@ from holdfast.orbax._handler import (
     orbax_typestr,
 )
 from holdfast.orbax._item_handlers import ItemHandlers
+from holdfast.orbax._monitoring import timed
 from holdfast.orbax._paths import handler_path
 from holdfast.orbax._pending import CommitOptions
 from holdfast.orbax._pytree_save import wait_for_all, wait_quietly
@@ -238,7 +239,8 @@ class CompositeCheckpointHandler(AsyncCheckpointHandler):
         if not self._saving:
             raise ValueError("finalize() called before any items were saved.")
         for name in list(self._saving):
-            self._saving[name].finalize()
+            with timed("/jax/orbax/write/background_item_finalize_secs"):
+                self._saving[name].finalize()
             del self._saving[name]
 
     def restore(
@@ -306,6 +308,31 @@ class CompositeCheckpointHandler(AsyncCheckpointHandler):
                 )
             args[name] = _default_restore_args(name, handler)
         return CompositeArgs(**args)
+
+    def metadata_from_temporary_paths(self, directory: Any) -> StepMetadata:
+        """Metadata of a checkpoint whose items are being saved.
+
+        Args:
+            directory: the one that was given to `save`.
+
+        Returns:
+            What is recorded, with the handlers of those items; items have no
+            metadata yet.
+
+        Raises:
+            FileNotFoundError: there is no such directory.
+            ValueError: `_CHECKPOINT_METADATA` is not of several items.
+        """
+        directory = handler_path(directory)
+        if not _files.exists(directory):
+            raise FileNotFoundError(f"Directory does not exist: {directory}")
+        saved = deserialize(read_step_metadata(os.fspath(directory)) or {})
+        names = list(self._saving)
+        return dataclasses.replace(
+            saved,
+            item_handlers=_typestrs(saved, names, self._handlers.known()),
+            item_metadata=None,
+        )
 
     def metadata(self, directory: Any) -> StepMetadata:
         """Metadata of the checkpoint and of each item.
@@ -389,9 +416,11 @@ def _metadata_of(directory: Any, handler: CheckpointHandler | None) -> Any:
     if handler is not None:
         try:
             return handler.metadata(directory)
+        except errors.DataLossError:
+            raise
         except FileNotFoundError:
             pass
-    logging.warning(_UNKNOWN_ITEM.format(directory.name))
+    log.warning(_UNKNOWN_ITEM.format(directory.name))
     return None
 
 

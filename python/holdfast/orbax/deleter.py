@@ -7,14 +7,16 @@ A step disappears at once, by a rename, and is removed in the background; see
 from __future__ import annotations
 
 import datetime
-import logging
 import os
+import time
 from collections.abc import Sequence
 from typing import Any, Protocol
 
 from holdfast import _files
+from holdfast._log import log
+from holdfast.orbax._monitoring import record_duration, record_event
 from holdfast.orbax._paths import PathLike, handler_path, is_gcs_path
-from holdfast.orbax._step_names import NameFormat, build_step_path
+from holdfast.orbax._step_names import Metadata, NameFormat, build_step_path
 from holdfast.orbax._trash import Remover, move_to_trash
 from holdfast.orbax.multihost import is_primary_host
 from holdfast.orbax.step import find_step_path
@@ -27,6 +29,9 @@ __all__ = [
     "create_checkpoint_deleter",
 ]
 
+_METRICS = "/jax/orbax/checkpoint_manager"
+_STANDARD_DURATION = f"{_METRICS}/standard_checkpoint_deleter/duration"
+
 
 class CheckpointDeleter(Protocol):
     """Deletes steps."""
@@ -36,6 +41,9 @@ class CheckpointDeleter(Protocol):
 
     def delete_steps(self, steps: Sequence[int]) -> None:
         """Deletes steps."""
+
+    def wait_until_finished(self) -> None:
+        """Waits for what `delete` would have waited for."""
 
     def close(self) -> None:
         """Ends the use of this object."""
@@ -94,11 +102,11 @@ class StandardCheckpointDeleter:
         self,
         directory: PathLike,
         *,
-        name_format: NameFormat,
+        name_format: NameFormat[Metadata],
         primary_host: int | None = 0,
         todelete_subdir: str | None = None,
         todelete_full_path: str | None = None,
-        duration_metric: str | None = None,
+        duration_metric: str | None = _STANDARD_DURATION,
         num_threads: int | None = None,
     ) -> None:
         """Makes a deleter.
@@ -109,7 +117,8 @@ class StandardCheckpointDeleter:
             primary_host: the process that deletes; None: each.
             todelete_subdir: move steps there, in `directory`, instead.
             todelete_full_path: the same, in a bucket.
-            duration_metric: ignored; accepted because Orbax has it.
+            duration_metric: under which jax is told how long a step's
+                deletion took.
             num_threads: at most so many steps are removed at once.
         """
         self._directory = handler_path(directory)
@@ -117,6 +126,7 @@ class StandardCheckpointDeleter:
         self._primary_host = primary_host
         self._todelete_subdir = todelete_subdir
         self._todelete_full_path = todelete_full_path
+        self._duration_metric = duration_metric
         self._remover = Remover(num_threads or 1)
 
     def delete(self, step: int) -> None:
@@ -127,8 +137,7 @@ class StandardCheckpointDeleter:
             OSError: it cannot be renamed.
         """
         self.delete_steps([step])
-        if not self._returns_early:
-            self._remover.wait()
+        self.wait_until_finished()
 
     def delete_steps(self, steps: Sequence[int]) -> None:
         """Lets steps disappear; the files go later.
@@ -139,6 +148,15 @@ class StandardCheckpointDeleter:
         """
         if not steps or not is_primary_host(self._primary_host):
             return
+        start = time.time()
+        try:
+            self._delete_steps(steps)
+        finally:
+            duration = (time.time() - start) / len(steps)
+            for _ in steps if self._duration_metric else ():
+                record_duration(str(self._duration_metric), duration)
+
+    def _delete_steps(self, steps: Sequence[int]) -> None:
         found = [(step, self._find(step)) for step in steps]
         existing = [(step, path) for step, path in found if path is not None]
         if self._todelete_full_path is not None and existing:
@@ -163,7 +181,7 @@ class StandardCheckpointDeleter:
                 include_uncommitted=True,
             )
         except ValueError as error:
-            logging.warning(
+            log.warning(
                 "Unable to find the step %d for deletion or renaming, err=%s",
                 step,
                 error,
@@ -174,7 +192,7 @@ class StandardCheckpointDeleter:
         subdir = self._directory / self._todelete_subdir
         _files.makedirs(subdir, exist_ok=True)
         _files.replace(path, build_step_path(subdir, self._name_format, step))
-        logging.info("Moved step %d to %s", step, subdir)
+        log.info("Moved step %d to %s", step, subdir)
 
     def _move_to_full_path(self, step: int, path: Any) -> None:
         """Moves a step elsewhere in its bucket, under a name of its own."""
@@ -188,9 +206,17 @@ class StandardCheckpointDeleter:
             _files.rename(path, _files.abspath(target))
         except Exception as error:
             message = f"Rename failed for step {step}. Error: {error}"
-            logging.error(message)
+            log.error(message)
             raise RuntimeError(message) from error
-        logging.info("Moved step %d to %s", step, target)
+        log.info("Moved step %d to %s", step, target)
+
+    def wait_until_finished(self) -> None:
+        """Waits until the files of deleted steps are gone.
+
+        A deleter whose `delete` returns early does not wait here either.
+        """
+        if not self._returns_early:
+            self._remover.wait()
 
     def close(self) -> None:
         """Waits until the files of deleted steps are gone."""
@@ -202,11 +228,33 @@ class ThreadedCheckpointDeleter(StandardCheckpointDeleter):
 
     _returns_early = True
 
+    def __init__(
+        self,
+        directory: PathLike,
+        *,
+        name_format: NameFormat[Metadata],
+        primary_host: int | None = 0,
+        todelete_subdir: str | None = None,
+        todelete_full_path: str | None = None,
+        num_threads: int | None = None,
+    ) -> None:
+        """Makes a deleter; see StandardCheckpointDeleter."""
+        super().__init__(
+            directory,
+            name_format=name_format,
+            primary_host=primary_host,
+            todelete_subdir=todelete_subdir,
+            todelete_full_path=todelete_full_path,
+            duration_metric=f"{_METRICS}/threaded_checkpoint_deleter/duration",
+            num_threads=num_threads,
+        )
+        record_event(f"{_METRICS}/threaded_checkpoint_deleter/init")
+
 
 def create_checkpoint_deleter(
     directory: PathLike,
     *,
-    name_format: NameFormat,
+    name_format: NameFormat[Metadata],
     primary_host: int | None = 0,
     todelete_subdir: str | None = None,
     todelete_full_path: str | None = None,
@@ -224,7 +272,7 @@ def create_checkpoint_deleter(
         enable_background_delete: `delete` returns before the files are gone.
         num_threads: at most so many steps are removed at once.
     """
-    kind = StandardCheckpointDeleter
+    kind: type[StandardCheckpointDeleter] = StandardCheckpointDeleter
     if enable_background_delete:
         kind = ThreadedCheckpointDeleter
     return kind(

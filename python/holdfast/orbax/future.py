@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextvars
-import logging
 import threading
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Protocol
 
 from holdfast import errors
+from holdfast._log import log
 from holdfast._threads import try_start
 from holdfast.orbax import multihost
 from holdfast.orbax._coroutines import run_in_new_loop
@@ -208,7 +208,7 @@ class CommitFuture(Future):
                 set_signals(self._send, operation_id=self._operation_id)
                 error = concurrent.futures.CancelledError()
             else:
-                logging.exception("%s failed", self.name or "a commit future")
+                log.exception("%s failed", self.name or "a commit future")
             self._ended.set_exception(error)
         finally:
             self._coroutine.close()

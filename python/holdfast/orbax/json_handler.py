@@ -1,7 +1,8 @@
-"""JsonCheckpointHandler: a JSON document as an item."""
+"""JsonCheckpointHandler, and the common part of handlers of a text file."""
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 import json
 import os
@@ -19,7 +20,81 @@ from holdfast.orbax.multihost import is_primary_host
 from holdfast.orbax.options import MultiprocessingOptions
 
 
-class JsonCheckpointHandler(AsyncCheckpointHandler):
+class TextFileHandler(AsyncCheckpointHandler):
+    """Saves an item as one text file; the common part of such handlers.
+
+    Thread-safety: one call at a time for each directory.
+    """
+
+    def __init__(
+        self,
+        filename: str,
+        multiprocessing_options: MultiprocessingOptions | None,
+    ) -> None:
+        """Makes a handler.
+
+        Args:
+            filename: the text's.
+            multiprocessing_options: which process writes.
+        """
+        options = multiprocessing_options or MultiprocessingOptions()
+        self._primary_host = options.primary_host
+        self._filename = filename
+
+    @abc.abstractmethod
+    def _text_of(self, item: Any) -> str:
+        """The text that an item becomes.
+
+        Raises:
+            Exception: it cannot be written so.
+        """
+
+    def save(
+        self, directory: Any, item: Any | None = None, args: Any | None = None
+    ) -> None:
+        """Writes the item into `directory`, which exists.
+
+        Args:
+            directory: anything with a path.
+            item: instead of `args`.
+            args: what to save.
+
+        Raises:
+            ValueError: arguments given as `item`.
+            TypeError: the document is no JSON value.
+            ImportError: the package of its type is not installed.
+            OSError: the file cannot be written.
+        """
+        self._write(directory, self._text_of(_item(item, args)))
+
+    async def async_save(
+        self, directory: Any, item: Any | None = None, args: Any | None = None
+    ) -> list[Future[None]]:
+        """As `save`, but a future that is returned writes the file."""
+        text = self._text_of(_item(item, args))
+        what = f"{self._filename} of {directory}"
+        return [Future(lambda _: self._write(directory, text), what=what)]
+
+    def _path(self, directory: Any) -> str:
+        return os.path.join(os.fspath(directory), self._filename)
+
+    def _write(self, directory: Any, text: str) -> None:
+        if not is_primary_host(self._primary_host):
+            return
+        with _files.open(self._path(directory), "w", encoding="utf-8") as file:
+            file.write(text)
+
+
+def _item(item: Any, args: Any | None) -> Any:
+    if isinstance(item, CheckpointArgs):
+        raise ValueError(
+            "Make sure to specify kwarg name `args=` when providing "
+            f"`{type(item).__name__}`."
+        )
+    return item if args is None else args.item
+
+
+class JsonCheckpointHandler(TextFileHandler):
     """Saves and restores a JSON document.
 
     Thread-safety: one call at a time for each directory.
@@ -37,9 +112,7 @@ class JsonCheckpointHandler(AsyncCheckpointHandler):
             filename: the document's; "metadata" by default.
             multiprocessing_options: which process writes.
         """
-        options = multiprocessing_options or MultiprocessingOptions()
-        self._primary_host = options.primary_host
-        self._filename = filename or "metadata"
+        super().__init__(filename or "metadata", multiprocessing_options)
 
     @classmethod
     def typestr(cls) -> str:
@@ -50,38 +123,8 @@ class JsonCheckpointHandler(AsyncCheckpointHandler):
             "JsonCheckpointHandler",
         )
 
-    def save(
-        self,
-        directory: Any,
-        item: Mapping[str, Any] | None = None,
-        args: JsonSaveArgs | None = None,
-    ) -> None:
-        """Writes the document into `directory`, which exists.
-
-        Args:
-            directory: anything with a path.
-            item: instead of `args`.
-            args: what to save.
-
-        Raises:
-            ValueError: arguments given as `item`.
-            TypeError: the document is no JSON value.
-            OSError: the file cannot be written.
-        """
-        self._write(directory, json.dumps(_item(item, args)))
-
-    async def async_save(
-        self,
-        directory: Any,
-        item: Mapping[str, Any] | None = None,
-        args: JsonSaveArgs | None = None,
-    ) -> list[Future[None]]:
-        """As `save`, but a future that is returned writes the file."""
-        text = json.dumps(_item(item, args))
-        write = Future(
-            lambda _: self._write(directory, text), what="json_ch_save"
-        )
-        return [write]
+    def _text_of(self, item: Any) -> str:
+        return json.dumps(item)
 
     def restore(
         self,
@@ -107,15 +150,6 @@ class JsonCheckpointHandler(AsyncCheckpointHandler):
             raise FileNotFoundError(f"File {path} not found.") from None
         return json.loads(text.decode())
 
-    def _path(self, directory: Any) -> str:
-        return os.path.join(os.fspath(directory), self._filename)
-
-    def _write(self, directory: Any, text: str) -> None:
-        if not is_primary_host(self._primary_host):
-            return
-        with _files.open(self._path(directory), "w", encoding="utf-8") as file:
-            file.write(text)
-
 
 @register_with_handler(JsonCheckpointHandler, for_save=True)
 @dataclasses.dataclass
@@ -131,12 +165,3 @@ class JsonRestoreArgs(CheckpointArgs):
     """Nothing: a document is restored as it is; `item` is ignored."""
 
     item: Any | None = None
-
-
-def _item(item: Any, args: JsonSaveArgs | None) -> Any:
-    if isinstance(item, CheckpointArgs):
-        raise ValueError(
-            "Make sure to specify kwarg name `args=` when providing "
-            "`JsonSaveArgs`."
-        )
-    return item if args is None else args.item

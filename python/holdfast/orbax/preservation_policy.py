@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from holdfast.orbax.save_decision_policy import PolicyCheckpointInfo
 
@@ -21,11 +21,16 @@ __all__ = [
     "EveryNStepsClosest",
     "LatestDuration",
     "LatestN",
+    "NestedDict",
     "PolicyCheckpointInfo",
     "PreservationContext",
     "PreservationPolicy",
     "PreserveAll",
+    "PyTree",
 ]
+
+NestedDict: TypeAlias = dict[str, Any]
+PyTree: TypeAlias = Any
 
 
 @dataclasses.dataclass(kw_only=True)

@@ -7,23 +7,21 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-import os
 from typing import Any
 
 from holdfast import _files
-from holdfast._future import Future
-from holdfast.orbax._handler import AsyncCheckpointHandler, orbax_typestr
+from holdfast.orbax._handler import orbax_typestr
 from holdfast.orbax.checkpoint_args import (
     CheckpointArgs,
     register_with_handler,
 )
-from holdfast.orbax.multihost import is_primary_host
+from holdfast.orbax.json_handler import TextFileHandler
 from holdfast.orbax.options import MultiprocessingOptions
 
 _DEFAULT_FILENAME = "proto.pbtxt"
 
 
-def _text_format() -> Any:
+def text_format() -> Any:
     """The module of protobuf that reads and writes texts.
 
     Raises:
@@ -32,7 +30,7 @@ def _text_format() -> Any:
     return importlib.import_module("google.protobuf.text_format")
 
 
-class ProtoCheckpointHandler(AsyncCheckpointHandler):
+class ProtoCheckpointHandler(TextFileHandler):
     """Saves and restores a protocol buffer.
 
     Thread-safety: one call at a time for each directory.
@@ -50,9 +48,7 @@ class ProtoCheckpointHandler(AsyncCheckpointHandler):
             filename: the text's.
             multiprocessing_options: which process writes.
         """
-        options = multiprocessing_options or MultiprocessingOptions()
-        self._primary_host = options.primary_host
-        self._filename = filename
+        super().__init__(filename, multiprocessing_options)
 
     @classmethod
     def typestr(cls) -> str:
@@ -63,38 +59,8 @@ class ProtoCheckpointHandler(AsyncCheckpointHandler):
             "ProtoCheckpointHandler",
         )
 
-    def save(
-        self,
-        directory: Any,
-        item: Any | None = None,
-        args: ProtoSaveArgs | None = None,
-    ) -> None:
-        """Writes the message into `directory`, which exists.
-
-        Args:
-            directory: anything with a path.
-            item: instead of `args`.
-            args: what to save.
-
-        Raises:
-            ImportError: protobuf is not installed.
-            OSError: the file cannot be written.
-        """
-        message = item if args is None else args.item
-        self._write(directory, _text_format().MessageToString(message))
-
-    async def async_save(
-        self,
-        directory: Any,
-        item: Any | None = None,
-        args: ProtoSaveArgs | None = None,
-    ) -> list[Future[None]]:
-        """As `save`, but a future that is returned writes the file."""
-        message = item if args is None else args.item
-        text = _text_format().MessageToString(message)
-        return [
-            Future(lambda _: self._write(directory, text), what="proto_ch_save")
-        ]
+    def _text_of(self, item: Any) -> str:
+        return str(text_format().MessageToString(item))
 
     def restore(
         self,
@@ -123,17 +89,7 @@ class ProtoCheckpointHandler(AsyncCheckpointHandler):
             )
         message_class: Any = item if args is None else args.item
         text = _files.read_checked(self._path(directory)).decode()
-        return _text_format().Parse(text, message_class())
-
-    def _path(self, directory: Any) -> str:
-        return os.path.join(os.fspath(directory), self._filename)
-
-    def _write(self, directory: Any, text: str) -> None:
-        if is_primary_host(self._primary_host):
-            with _files.open(
-                self._path(directory), "w", encoding="utf-8"
-            ) as file:
-                file.write(text)
+        return text_format().Parse(text, message_class())
 
 
 @register_with_handler(ProtoCheckpointHandler, for_save=True)

@@ -10,12 +10,13 @@ from typing import Any, TypeAlias
 
 from holdfast import _files
 from holdfast.orbax._handler import AsyncCheckpointHandler, orbax_typestr
+from holdfast.orbax._handler_restore import RestoreOptions
 from holdfast.orbax._leaf_args import ArrayRestoreArgs, RestoreArgs, SaveArgs
 from holdfast.orbax._legacy_restore import restore_legacy
 from holdfast.orbax._limits import LimitInFlightBytes
 from holdfast.orbax._param_info import IsPrioritizedKeyFn, ParamInfo
 from holdfast.orbax._pytree_save import PreparedSave
-from holdfast.orbax._restore import RestoreOptions, restore_pytree
+from holdfast.orbax._restore import restore_pytree
 from holdfast.orbax._source import AGGREGATE_FILE, TREE_METADATA_FILE
 from holdfast.orbax._type_handler import TypeHandler, TypeHandlerRegistry
 from holdfast.orbax._type_handler_registry import GLOBAL_TYPE_HANDLER_REGISTRY

@@ -7,10 +7,11 @@ NameFormat says; directories that were never committed are not found.
 from __future__ import annotations
 
 import os
-import re
+from collections.abc import Iterable
 from typing import Any
 
-from holdfast import _engine, _files
+from holdfast import _engine
+from holdfast.orbax._coroutines import run_sync
 from holdfast.orbax._paths import (
     TMP_DIR_SUFFIX,
     PathLike,
@@ -20,6 +21,7 @@ from holdfast.orbax._paths import (
 )
 from holdfast.orbax._step_names import (
     Metadata,
+    MetadataT,
     NameFormat,
     build_step_metadatas,
     build_step_path,
@@ -29,11 +31,12 @@ from holdfast.orbax._step_names import (
     standard_name_format,
     step_prefix_with_underscore,
 )
+from holdfast.orbax.atomicity_types import TemporaryPath
 from holdfast.orbax.options import AtomicityOptions
 from holdfast.orbax.temporary_paths import (
-    all_temporary_paths,
-    temporary_path_names,
+    all_temporary_paths as _all_temporary_paths,
 )
+from holdfast.orbax.temporary_paths import temporary_path_names
 
 ALLOWED_STEP_NAME_PATTERN = r"(.+)_(\d+)"
 TMP_DIR_STEP_PATTERN = r".*?_*?(\d+)\.orbax-checkpoint-tmp"
@@ -46,6 +49,7 @@ __all__ = [
     "TMP_DIR_STEP_PATTERN",
     "TMP_DIR_SUFFIX",
     "Metadata",
+    "MetadataT",
     "NameFormat",
     "all_temporary_paths",
     "any_checkpoint_step",
@@ -72,8 +76,30 @@ __all__ = [
 ]
 
 
+def all_temporary_paths(
+    root_directory: PathLike,
+    *,
+    temporary_path_cls: type[TemporaryPath] | None = None,
+    atomicity_options: AtomicityOptions | None = None,
+) -> Iterable[TemporaryPath]:
+    """What was never committed in a directory.
+
+    Args:
+        root_directory: the directory.
+        temporary_path_cls: the kind; None: that of the options.
+        atomicity_options: how checkpoints there are committed.
+    """
+    return run_sync(
+        _all_temporary_paths(
+            root_directory,
+            temporary_path_cls=temporary_path_cls,
+            atomicity_options=atomicity_options,
+        )
+    )
+
+
 def latest_step_metadata(
-    root_path: PathLike, name_format: NameFormat
+    root_path: PathLike, name_format: NameFormat[Metadata]
 ) -> Metadata | None:
     """The step of the highest number in `root_path`; None without steps."""
     found = sorted(
@@ -85,7 +111,7 @@ def latest_step_metadata(
 
 
 def step_metadata_of_checkpoint_path(
-    checkpoint_path: PathLike, name_format: NameFormat
+    checkpoint_path: PathLike, name_format: NameFormat[Metadata]
 ) -> Metadata:
     """The step whose directory that is.
 
@@ -108,7 +134,7 @@ def step_metadata_of_checkpoint_path(
 
 def find_step_path(
     base_path: PathLike,
-    name_format: NameFormat,
+    name_format: NameFormat[Metadata],
     *,
     step: int,
     include_uncommitted: bool = False,
@@ -133,7 +159,7 @@ def find_step_path(
 
 
 def maybe_find_step_metadata(
-    base_path: PathLike, name_format: NameFormat, *, step: int
+    base_path: PathLike, name_format: NameFormat[Metadata], *, step: int
 ) -> Metadata | None:
     """The committed step, or None."""
     try:
@@ -149,7 +175,7 @@ def get_save_directory(
     step_prefix: str | None = None,
     override_directory: PathLike | None = None,
     step_format_fixed_length: int | None = None,
-    step_name_format: NameFormat | None = None,
+    step_name_format: NameFormat[Metadata] | None = None,
 ) -> Any:
     """The directory of a step, or of an item in it.
 
@@ -184,56 +210,29 @@ def step_from_checkpoint_name(name: str) -> int:
     Raises:
         ValueError: there is none.
     """
-    if name.isdigit():
-        return int(name)
-    match = re.fullmatch(ALLOWED_STEP_NAME_PATTERN, name)
-    if match is not None:
-        return int(match.group(2))
-    match = re.match(TMP_DIR_STEP_PATTERN, name)
-    if match is not None:
-        return int(match.group(1))
-    raise ValueError(f"Unrecognized name format: {name}.")
-
-
-def _is_committed_step(path: Any) -> bool:
-    """Whether a directory looks like a step of any name format."""
-    has_step = path.name.isdigit() or path.name.split("_")[-1].isdigit()
-    return has_step and _files.isdir(path) and is_path_finalized(path)
+    return _engine.step_from_checkpoint_name(name)
 
 
 def checkpoint_steps_paths(checkpoint_dir: PathLike) -> list[Any]:
     """The committed steps of any name format in a directory."""
     directory = handler_path(checkpoint_dir)
-    if _files.is_url(directory):  # all of them at once
-        rows = _engine.scan_steps(
-            os.fspath(directory),
-            any_format=True,
-            marker_file=True,
-            read_metadata=False,
-        )
-        return [directory / name for _, name, _, _, _ in rows]
-    if not _files.exists(directory):
-        return []
-    return [path for path in directory.iterdir() if _is_committed_step(path)]
+    rows = _engine.scan_steps(
+        os.fspath(directory), any_format=True, read_metadata=False
+    )
+    return [directory / name for _, name, _, _, _ in rows]
 
 
 def checkpoint_steps(checkpoint_dir: PathLike) -> list[int]:
     """The numbers of `checkpoint_steps_paths`."""
-    return [
-        step_from_checkpoint_name(path.name)
-        for path in checkpoint_steps_paths(checkpoint_dir)
-    ]
+    rows = _engine.scan_steps(
+        os.fspath(checkpoint_dir), any_format=True, read_metadata=False
+    )
+    return [row[0] for row in rows]
 
 
 def any_checkpoint_step(checkpoint_dir: PathLike) -> int | None:
     """The number of some committed step in a directory, or None."""
-    directory = handler_path(checkpoint_dir)
-    if _files.is_url(directory):
-        return next(iter(checkpoint_steps(directory)), None)
-    for path in directory.iterdir():
-        if _is_committed_step(path):
-            return step_from_checkpoint_name(path.name)
-    return None
+    return next(iter(checkpoint_steps(checkpoint_dir)), None)
 
 
 def tmp_checkpoints(

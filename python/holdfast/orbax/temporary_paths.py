@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Iterable
-from typing import Any
 
 from holdfast import _engine, _files
+from holdfast._log import log
 from holdfast.orbax import _paths
 from holdfast.orbax._paths import TMP_DIR_SUFFIX, PathLike, handler_path
 from holdfast.orbax.atomicity_defaults import get_default_temporary_path_class
@@ -68,20 +67,31 @@ async def is_path_finalized(
     )
 
 
-def temporary_path_names(root: PathLike, **how: Any) -> list[str]:
+def temporary_path_names(
+    root: PathLike,
+    *,
+    temporary_path_cls: type[TemporaryPath] | None = None,
+    atomicity_options: AtomicityOptions | None = None,
+) -> list[str]:
     """The names of the uncommitted checkpoints in a directory.
 
     Args:
         root: the directory.
-        **how: as `is_path_temporary`.
+        temporary_path_cls: as `is_path_temporary`.
+        atomicity_options: as `is_path_temporary`.
     """
     directory = os.fspath(root)
+    if temporary_path_cls is None:
+        rule = _paths.commit_rule(atomicity_options)
+        return _engine.temporary_names(directory, **rule)
     if not _files.exists(directory):
         return []
     return [
         name
         for name in _files.listdir(directory)
-        if _paths.is_path_temporary(os.path.join(directory, name), **how)
+        if _paths.is_path_temporary(
+            os.path.join(directory, name), temporary_path_cls=temporary_path_cls
+        )
     ]
 
 
@@ -145,9 +155,9 @@ def remove_temporary_paths(
         path = os.path.join(os.fspath(directory), name)
         if not _was_made_by_a_save(path):
             continue
-        logging.info("Removing %s, which was never committed", path)
+        log.info("Removing %s, which was never committed", path)
         if not _engine.remove_unused(path):
-            logging.info("Leaving %s alone: a save is writing there", path)
+            log.info("Leaving %s alone: a save is writing there", path)
 
 
 # In an object store: the lease, which a save writes first of all.

@@ -8,23 +8,47 @@ from __future__ import annotations
 import contextlib
 import importlib
 import importlib.util
-import logging
 import os
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from holdfast import _files
 from holdfast._lazy import importing
+from holdfast._log import log
 from holdfast.orbax._jax import (
     imported_jax,
     is_jax_array,
     is_prng_key_dtype,
     require_jax,
 )
-from holdfast.orbax._later import attribute_error
 from holdfast.orbax._paths import TMP_DIR_SUFFIX, PathLike, handler_path
+from holdfast.orbax._test_helpers import (
+    ErrorCheckpointHandler,
+    ErrorRestoreArgs,
+    ErrorSaveArgs,
+    MockDeferredWritableTemporaryPath,
+    PyTreeCheckpointHandler,
+    TestLimitInFlightBytes,
+    assert_every_n_is_x_apart,
+    barrier_compatible_test,
+    concurrent_gb_test_setup,
+    create_single_replica_restore_args,
+    create_tmp_directory,
+    ensure_atomic_save,
+    get_byte_limiter,
+    get_composite_save_args,
+    get_fake_global_mesh_for_slices,
+    global_type_handler_registry_context,
+    is_compression_used,
+    ocdbt_checkpoint_context,
+    register_type_handler,
+    select_single_replica,
+    set_tensorstore_driver_for_test,
+    swap_slices_in_mesh,
+    sync_global_processes,
+)
 from holdfast.orbax.tree_paths import (
     flatten_with_path,
     to_flat_dict,
@@ -32,22 +56,45 @@ from holdfast.orbax.tree_paths import (
 )
 
 __all__ = [
+    "ErrorCheckpointHandler",
+    "ErrorRestoreArgs",
+    "ErrorSaveArgs",
+    "MockDeferredWritableTemporaryPath",
+    "PyTree",
+    "PyTreeCheckpointHandler",
+    "TestLimitInFlightBytes",
     "apply_function",
     "assert_array_equal",
+    "assert_every_n_is_x_apart",
     "assert_tree_equal",
     "assert_tree_same_structure",
     "barrier_compatible_test",
+    "concurrent_gb_test_setup",
     "create_sharded_array",
+    "create_single_replica_restore_args",
+    "create_tmp_directory",
     "empty_directory",
+    "ensure_atomic_save",
     "erase_and_create_empty",
     "filter_metadata_fields",
+    "get_byte_limiter",
+    "get_composite_save_args",
     "get_expected_chunk_shape",
+    "get_fake_global_mesh_for_slices",
+    "global_type_handler_registry_context",
+    "is_compression_used",
     "is_leaf",
+    "ocdbt_checkpoint_context",
     "print_directory",
+    "register_type_handler",
     "replicate_sharded_array",
     "save_fake_tmp_dir",
+    "select_single_replica",
+    "set_tensorstore_driver_for_test",
     "setup_pytree",
     "setup_sharded_pytree",
+    "swap_slices_in_mesh",
+    "sync_global_processes",
 ]
 
 # Orbax imports it, and its guides use it as if jax had.
@@ -57,8 +104,8 @@ if imported_jax() is not None and importlib.util.find_spec("tensorstore"):
             "jax.experimental.array_serialization.serialization"
         )
 
-_logger = logging.getLogger(__name__)
-_T = TypeVar("_T")
+PyTree = Any
+
 
 
 def erase_and_create_empty(directory: PathLike) -> Any:
@@ -102,15 +149,15 @@ def print_directory(directory: PathLike, level: int = 0) -> None:
     if not _files.isdir(path):
         raise ValueError(f"Directory {directory} is not a directory.")
     if level == 0:
-        _logger.info("Printing directory tree: %s/", path)
+        log.info("Printing directory tree: %s/", path)
     else:
-        _logger.info("%s%s/", ".." * level, os.path.basename(path))
+        log.info("%s%s/", ".." * level, os.path.basename(path))
     for name in _files.listdir(path):
         below = os.path.join(path, name)
         if _files.isdir(below):
             print_directory(below, level + 1)
         else:
-            _logger.info("%s%s", ".." * (level + 1), name)
+            log.info("%s%s", ".." * (level + 1), name)
 
 
 def save_fake_tmp_dir(
@@ -299,8 +346,17 @@ def get_expected_chunk_shape(
     *,
     use_replica_parallel: bool = True,
     max_replicas_for_replica_parallel: int | None = None,
+    pathways_support_replica_parallel: bool = False,
 ) -> tuple[int, ...]:
-    """The shape, in elements, of what each device writes of a jax.Array."""
+    """The shape, in elements, of what each device writes of a jax.Array.
+
+    Args:
+        arr: the array.
+        use_replica_parallel: replicas of a shard share it.
+        max_replicas_for_replica_parallel: at most as many.
+        pathways_support_replica_parallel: ignored; accepted because Orbax has
+            it.
+    """
     with importing:
         from holdfast import _jax_arrays
 
@@ -320,34 +376,3 @@ def filter_metadata_fields(pytree: Any, include_fields: Sequence[str]) -> Any:
         for _, leaf in flatten_with_path(pytree)
     ]
     return unflatten_like(pytree, leaves)
-
-
-def barrier_compatible_test(cls: _T) -> _T:
-    """The test class as it is: one process has no barriers."""
-    return cls
-
-
-_LATER = frozenset(
-    {
-        "ErrorCheckpointHandler",
-        "ErrorRestoreArgs",
-        "ErrorSaveArgs",
-        "PyTreeCheckpointHandler",
-        "create_single_replica_restore_args",
-        "create_tmp_directory",
-        "ensure_atomic_save",
-        "get_byte_limiter",
-        "get_composite_save_args",
-        "get_fake_global_mesh_for_slices",
-        "is_compression_used",
-        "register_type_handler",
-        "select_single_replica",
-        "set_tensorstore_driver_for_test",
-        "swap_slices_in_mesh",
-        "sync_global_processes",
-    }
-)
-
-
-def __getattr__(name: str) -> Any:
-    raise attribute_error(__name__, name, _LATER)

@@ -7,12 +7,12 @@ parts are joined with "/".
 from __future__ import annotations
 
 import dataclasses
-import logging
 import re
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from holdfast.orbax._later import attribute_error
+from holdfast._log import log
+from holdfast.orbax._attributes import attribute_error
 from holdfast.orbax.tree_paths import (
     flatten_with_path,
     from_flat_dict,
@@ -143,7 +143,7 @@ def apply_transformations(
         elif default_to_original:
             new[key] = original[key]
     if unmatched:
-        logging.info(
+        log.info(
             "The following keys are not loaded from the original tree after"
             " applying specified transforms: %s",
             ", ".join(unmatched),
@@ -222,4 +222,4 @@ def intersect_trees(*trees: PyTree, target: PyTree | None = None) -> PyTree:
 
 
 def __getattr__(name: str) -> Any:
-    raise attribute_error(__name__, name, ())
+    raise attribute_error(__name__, name)

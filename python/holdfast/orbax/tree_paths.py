@@ -10,12 +10,13 @@ from __future__ import annotations
 import dataclasses
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterator
-from typing import Any, TypeAlias, TypeVar
+from operator import attrgetter
+from typing import Any, NoReturn, TypeAlias, TypeVar
 
 import numpy as np
 
 from holdfast._lazy import importing
-from holdfast.orbax._jax import imported_jax
+from holdfast.orbax._jax import imported_jax, sharding_or_format
 
 T = TypeVar("T")
 PyTree: TypeAlias = Any
@@ -171,14 +172,14 @@ def is_leaf_node_or_none(value: Any) -> bool:
     return value is None or is_leaf_node(value)
 
 
-def is_empty_node(value: Any) -> bool:
+def is_empty_node(x: Any) -> bool:
     """True for a container without children; None is one."""
-    return children_with_keys(value) == []
+    return children_with_keys(x) == []
 
 
-def is_empty_or_leaf(value: Any) -> bool:
+def is_empty_or_leaf(x: Any) -> bool:
     """True for a leaf and for a container without children."""
-    return not children_with_keys(value)
+    return not children_with_keys(x)
 
 
 def is_dict_key(key: Any) -> bool:
@@ -199,16 +200,29 @@ _FIELDS = {
 }
 
 
+class _RawKeyOf(dict[type, Callable[[Any], Any]]):
+    """The function that gets the value out of key entries, by their class."""
+
+    def __missing__(self, kind: type) -> Callable[[Any], Any]:
+        field = _FIELDS.get(kind.__name__)
+        self[kind] = _refuse_key if field is None else attrgetter(field)
+        return self[kind]
+
+
+_RAW_KEY_OF = _RawKeyOf()
+
+
+def _refuse_key(key: Any) -> NoReturn:
+    raise ValueError(f'Unsupported KeyEntry: {type(key)}: "{key}"')
+
+
 def _raw_key(key: Any) -> Any:
     """The value that the key entry holds.
 
     Raises:
         ValueError: it is not one of jax's kinds of key.
     """
-    field = _FIELDS.get(type(key).__name__)
-    if field is None:
-        raise ValueError(f'Unsupported KeyEntry: {type(key)}: "{key}"')
-    return getattr(key, field)
+    return _RAW_KEY_OF[type(key)](key)
 
 
 def get_key_name(key: Any) -> int | str:
@@ -224,7 +238,7 @@ def get_key_name(key: Any) -> int | str:
 def str_keypath(keypath: PyTreePath) -> tuple[str, ...]:
     """The names of a key path as text."""
     # The text of an index and of its name are the same.
-    return tuple([str(_raw_key(key)) for key in keypath])
+    return tuple([str(_RAW_KEY_OF[type(key)](key)) for key in keypath])
 
 
 tuple_path_from_keypath = str_keypath
@@ -422,6 +436,7 @@ def to_shape_dtype_struct(
     arr: Any,
     dtype: Any | None = None,
     scalar_dtype: Any | None = None,
+    support_format: bool = False,
 ) -> Any:
     """The abstract form of an array: `jax.ShapeDtypeStruct`; needs jax.
 
@@ -430,6 +445,7 @@ def to_shape_dtype_struct(
             `global_shape`, `dtype` and `sharding`; scalars stay themselves.
         dtype: replaces the array's.
         scalar_dtype: `int` or `float`, called on a scalar.
+        support_format: keep an array's layout with its sharding.
 
     Raises:
         ValueError: `arr` has no shape.
@@ -446,7 +462,7 @@ def to_shape_dtype_struct(
     shape = getattr(arr, "shape", getattr(arr, "global_shape", None))
     if shape is None:
         raise ValueError(f"Object does not have a `shape` property: {arr}")
-    sharding: Any = getattr(arr, "sharding", None)
+    sharding: Any = sharding_or_format(arr, support_format)
     if hasattr(sharding, "to_jax_sharding"):
         sharding = sharding.to_jax_sharding()
     return jax.ShapeDtypeStruct(shape, dtype or arr.dtype, sharding=sharding)

@@ -15,6 +15,7 @@ import numpy as np
 
 from holdfast import _files
 from holdfast.orbax._array_type_handler import ArrayHandler
+from holdfast.orbax._attributes import attribute_error
 from holdfast.orbax._empty_values import (
     RESTORE_TYPE_DICT,
     RESTORE_TYPE_LIST,
@@ -25,7 +26,6 @@ from holdfast.orbax._empty_values import (
     is_supported_empty_value,
 )
 from holdfast.orbax._jax import require_jax
-from holdfast.orbax._later import attribute_error
 from holdfast.orbax._leaf_args import (
     JAX_ARRAY_TYPE_STR,
     PLACEHOLDER,
@@ -160,4 +160,4 @@ def __getattr__(name: str) -> Any:
         return getattr(importlib.import_module(_SPECS), name)
     if name == "NamedSharding":
         return require_jax(name).sharding.NamedSharding
-    raise attribute_error(__name__, name, ())
+    raise attribute_error(__name__, name)

@@ -48,6 +48,7 @@ from holdfast.orbax.tree_paths import (
 )
 
 __all__ = [
+    "PyTree",
     "TMP_DIR_SUFFIX",
     "all_leaves_are_placeholders",
     "any_checkpoint_step",
@@ -85,6 +86,8 @@ __all__ = [
     "to_shape_dtype_struct",
     "tuple_path_from_keypath",
 ]
+
+PyTree = Any
 
 _AGGREGATED_PREFIX = "AGGREGATED://"
 _PLACEHOLDER_PREFIX = "PLACEHOLDER://"

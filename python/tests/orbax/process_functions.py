@@ -17,6 +17,7 @@ import numpy as np
 
 import holdfast
 import holdfast.orbax as ocp
+from holdfast import _engine
 from holdfast.orbax import _meeting, multihost, v1
 from holdfast.orbax._processes import Processes
 
@@ -645,22 +646,22 @@ def is_same(got: Any, full: Any) -> bool:
 
 
 def list_steps(path: str) -> Any:
-    """Steps found for all by the first process, which alone lists them."""
+    """Steps found for all by the first process, which alone looks for them."""
     listed = []
-    original = os.scandir
+    original = _engine.scan_steps
 
-    def scandir(*arguments: Any) -> Any:
+    def scan_steps(*arguments: Any, **options: Any) -> Any:
         listed.append(arguments)
-        return original(*arguments)
+        return original(*arguments, **options)
 
     name_format = ocp.step.standard_name_format(
         single_host_load_and_broadcast=True
     )
-    os.scandir = scandir  # type: ignore[assignment]
+    _engine.scan_steps = scan_steps
     try:
         found = sorted(step.step for step in name_format.find_all(path))
     finally:
-        os.scandir = original  # type: ignore[assignment]
+        _engine.scan_steps = original
     return [found, bool(listed)]
 
 

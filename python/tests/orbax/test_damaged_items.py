@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import holdfast
 import holdfast.orbax as ocp
 from holdfast import errors
 from holdfast.orbax import v1
@@ -154,3 +155,48 @@ def test_v1_training(tmp_path: Path) -> None:
         with pytest.raises(errors.DataLossError, match="step 5 .* whole is 3"):
             reader.load()
         assert reader.load(3)["name"] == "adam"
+
+
+@pytest.mark.parametrize("damage", ["gone", "zeros"])
+def test_a_lost_tree_is_an_error(tmp_path: Path, damage: str) -> None:
+    path = tmp_path / "tree"
+    ocp.PyTreeCheckpointer().save(path, STATE)
+    file = path / "_METADATA"
+    size = file.stat().st_size
+    file.unlink()
+    if damage == "zeros":
+        file.write_bytes(bytes(size))
+    wanted = {"w": np.zeros(0)}
+    for read in (
+        lambda: ocp.PyTreeCheckpointer().metadata(path),
+        lambda: ocp.PyTreeCheckpointHandler().metadata(path),
+        lambda: ocp.PyTreeCheckpointer().restore(path),
+        lambda: ocp.PyTreeCheckpointer().restore(path, item=wanted),
+        lambda: ocp.Checkpointer(ocp.PyTreeCheckpointHandler()).restore(
+            path,
+            args=ocp.args.PyTreeRestore(wanted, partial_restore=True),
+        ),
+    ):
+        with pytest.raises(errors.DataLossError, match="_METADATA") as info:
+            read()
+        # Orbax's error for a tree that is not there.
+        assert isinstance(info.value, FileNotFoundError) == (damage == "gone")
+
+
+def test_a_lost_item_is_an_error(tmp_path: Path) -> None:
+    v1.save(tmp_path / "run", STATE)
+    shutil.rmtree(tmp_path / "run" / "state")
+    for read in (
+        lambda: ocp.PyTreeCheckpointer().metadata(tmp_path / "run" / "state"),
+        lambda: v1.checkpointables_metadata(tmp_path / "run"),
+    ):
+        with pytest.raises(errors.DataLossError, match="is gone"):
+            read()
+
+
+def test_an_emptied_item_is_gone_without_checksums_too(root: Path) -> None:
+    for digests in list(root.rglob("_HOLDFAST_DIGESTS")):
+        digests.unlink()
+    (root / "5" / "meta" / "metadata").unlink()
+    with pytest.raises(errors.DataLossError, match='"meta" of .* is gone'):
+        holdfast.load(root / "5")

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 import holdfast.orbax as ocp
-from holdfast.orbax import _manager_infos, _trash, checkpoint_managers
+from holdfast import _engine
+from holdfast.orbax import _trash, checkpoint_managers
 from holdfast.orbax.checkpoint_manager import StepAlreadyExistsError
 
 
@@ -102,9 +103,14 @@ def test_a_failed_save_deletes_nothing(tmp_path: Path) -> None:
     assert steps_on_disk(tmp_path) == ["2"]
 
 
-@pytest.mark.parametrize("is_async", [True, False])
-def test_nothing_waits_for_removing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_async: bool
+@pytest.mark.parametrize(
+    ("is_async", "in_background"), [(True, False), (True, True), (False, True)]
+)
+def test_no_save_waits_for_removing(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    is_async: bool,
+    in_background: bool,
 ) -> None:
     removing = threading.Event()
     go_on = threading.Event()
@@ -116,17 +122,40 @@ def test_nothing_waits_for_removing(
         remove(path)
 
     monkeypatch.setattr(_trash, "remove_entry", slow)
-    chosen = options(max_to_keep=1, enable_async_checkpointing=is_async)
+    chosen = options(
+        max_to_keep=1,
+        enable_async_checkpointing=is_async,
+        enable_background_delete=in_background,
+    )
     manager = ocp.CheckpointManager(tmp_path, options=chosen)
     for step in range(4):
         assert manager.save(step, args=state(step))
-    manager.wait_until_finished()
     assert removing.wait(60)
-    assert steps_on_disk(tmp_path) == ["3"]
-    assert len(os.listdir(tmp_path / _trash.TRASH_NAME)) == 3
+    if in_background:
+        manager.wait_until_finished()
+        assert steps_on_disk(tmp_path) == ["3"]
+        assert len(os.listdir(tmp_path / _trash.TRASH_NAME)) == 3
     go_on.set()
-    manager.close()
+    manager.wait_until_finished()
+    if in_background:
+        manager.close()
     assert os.listdir(tmp_path) == ["3"]
+
+
+def test_nothing_is_left_of_deleted_steps(tmp_path: Path) -> None:
+    for is_async in (True, False):
+        root = tmp_path / str(is_async)
+        chosen = options(max_to_keep=2, enable_async_checkpointing=is_async)
+        manager = ocp.CheckpointManager(root, options=chosen)
+        for step in range(5):
+            manager.save(step, args=state(step))
+            if is_async:
+                manager.wait_until_finished()
+            kept = [str(s) for s in range(max(0, step - 1), step + 1)]
+            assert sorted(os.listdir(root)) == kept
+        manager.delete(3)
+        assert os.listdir(root) == ["4"]
+        manager.close()
 
 
 def test_the_next_manager_removes_leftovers(tmp_path: Path) -> None:
@@ -346,18 +375,28 @@ def test_logger(tmp_path: Path) -> None:
     assert entries[0]["synchronous"] is False
 
 
-def test_steps_are_read_when_asked_for(tmp_path: Path) -> None:
-    """Constructing a manager opens no file of any step."""
+def test_steps_are_read_when_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No file of any step is opened before; then all are, in one call."""
+    described: list[list[str]] = []
+    describe = _engine.describe_steps
+
+    def counted(paths: list[str]) -> Any:
+        described.append(paths)
+        return describe(paths)
+
+    monkeypatch.setattr(_engine, "describe_steps", counted)
     for step in range(50):
         (tmp_path / str(step)).mkdir()
         (tmp_path / str(step) / "_CHECKPOINT_METADATA").touch()
     found = ocp.CheckpointManager(tmp_path)
     assert found.latest_step() == 49
-    for info in found._infos.all():
-        assert isinstance(info, _manager_infos.StoredCheckpointInfo)
-        assert not {"time", "metrics"} & vars(info).keys()
+    assert described == []
+    for info in found._checkpoints:
         assert info.metrics is None
         assert isinstance(info.time, datetime.datetime)
+    assert described == [[str(tmp_path / str(step)) for step in range(50)]]
 
 
 def _random_policy(rng: random.Random, ocp_: Any, depth: int = 0) -> Any:

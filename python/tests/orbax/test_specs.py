@@ -37,11 +37,6 @@ def test_constants() -> None:
     assert ocp.serialization.get_ts_context is ts_utils.get_ts_context
 
 
-def test_later_names_are_refused_by_name() -> None:
-    with pytest.raises(AttributeError, match="is not part of this release yet"):
-        _ = ocp.serialization.async_serialize
-
-
 def test_process_directories() -> None:
     spec = ts_utils.build_kvstore_tspec("/a", process_id=7)
     assert spec["base"]["path"] == "/a/ocdbt.process_7/"

@@ -82,12 +82,3 @@ def test_sharded_tree_round_trip(ckpt: Path) -> None:
     found: Any = ocp.PyTreeCheckpointer().metadata(ckpt).item_metadata
     chunk = test_utils.get_expected_chunk_shape(tree["a"])
     assert found.tree["a"].storage.chunk_shape == chunk == (1,)
-
-
-def test_names_of_later_releases() -> None:
-    with pytest.raises(AttributeError) as info:
-        _ = test_utils.ErrorCheckpointHandler
-    assert str(info.value) == (
-        "holdfast.orbax.test_utils.ErrorCheckpointHandler is not part of this "
-        "release yet"
-    )

@@ -6,6 +6,7 @@ Where Orbax is installed every result is compared with its own.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -16,6 +17,8 @@ import pytest
 from type_handler_cases import CASES, ROWS, sharding
 
 import holdfast.orbax as hfo
+from holdfast import _files
+from holdfast.orbax._array_metadata_store import Store
 
 jax = pytest.importorskip("jax")
 ocp = pytest.importorskip("orbax.checkpoint")
@@ -370,6 +373,7 @@ def test_registry_rules(caplog: pytest.LogCaptureFixture) -> None:
     assert registry.get(int) is second
     assert registry.get("a") is first
     assert "overriding c" in caplog.text
+    assert {record.name for record in caplog.records} == {"holdfast"}
     even = create()
     even.add(int, first, func=lambda kind: kind.__name__ == "float")
     assert even.get(float) is first
@@ -419,3 +423,87 @@ def test_param_info() -> None:
     assert repr(info).startswith(
         "<orbax.checkpoint._src.serialization.types.ParamInfo object at 0x"
     )
+
+
+@pytest.mark.parametrize(
+    ("platforms", "rows"), [("cpu", 1), ("CUDA", 8), ("gpu", 8)]
+)
+def test_every_way_shares_replicas_by_the_same_platforms(
+    platforms: str, rows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replicated = jax.device_put(np.arange(8, dtype=np.int32), sharding((8,)))
+    monkeypatch.setenv("JAX_PLATFORMS", platforms)
+    handlers = hfo.type_handlers
+    alone = handlers.ArrayHandler(array_metadata_store=Store())
+    (tmp_path / "alone").mkdir()
+    write(hfo, alone, tmp_path / "alone", {"a": replicated})
+    hfo.PyTreeCheckpointer().save(tmp_path / "tree", {"a": replicated})
+    for name in ("alone", "tree"):
+        text = (tmp_path / name / "array_metadatas/process_0").read_text()
+        (entry,) = json.loads(text)["array_metadatas"]
+        assert entry["array_metadata"]["write_shape"] == [rows], name
+
+
+class Counter:
+    """Calls a function, and counts."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+        self.count = 0
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        self.count += 1
+        return self._function(*args, **kwargs)
+
+
+def test_files_that_leaves_share_are_read_and_written_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handlers = hfo.type_handlers
+    texts = {f"text_{i}": str(i) for i in range(40)}
+    one_device = sharding((1,), "x")
+    arrays = {
+        f"array_{i}": jax.device_put(np.arange(i + 1), one_device)
+        for i in range(40)
+    }
+    opens = Counter(_files.open)
+    reads = Counter(_files.read_checked)
+    monkeypatch.setattr(_files, "open", opens)
+    monkeypatch.setattr(_files, "read_checked", reads)
+    write(hfo, handlers.StringHandler(), tmp_path, texts)
+    assert opens.count == 1
+    found = read(hfo, handlers.StringHandler(), tmp_path, list(texts))
+    assert (found, reads.count) == (list(texts.values()), 1)
+    write(hfo, handlers.ArrayHandler(), tmp_path, arrays)
+    reads.count = 0
+    wanted = [handlers.ArrayRestoreArgs() for _ in arrays]
+    with pytest.warns(UserWarning, match="Sharding info"):
+        read(hfo, handlers.ArrayHandler(), tmp_path, list(arrays), wanted)
+    assert reads.count == 1
+    reads.count = 0
+    described(hfo, handlers.ArrayHandler(), tmp_path, list(arrays))
+    assert reads.count == 1
+
+
+@pytest.mark.parametrize(
+    ("handler", "values"),
+    [
+        ("NumpyHandler", {"a": np.arange(3, dtype=np.float32)}),
+        ("StringHandler", {"b": "after"}),
+    ],
+)
+def test_handler_called_alone_drops_checksums_of_what_it_replaces(
+    handler: str, values: dict[str, Any], tmp_path: Path
+) -> None:
+    path = tmp_path / "ckpt"
+    before = {"a": np.zeros(3, np.float32), "b": "before"}
+    item_handler = hfo.PyTreeCheckpointHandler(use_ocdbt=False)
+    with hfo.Checkpointer(item_handler) as checkpointer:
+        checkpointer.save(path, before)
+        alone = getattr(hfo.type_handlers, handler)()
+        write(hfo, alone, path, values, is_ocdbt_checkpoint=False)
+        restored = checkpointer.restore(path)
+    theirs = ocp.PyTreeCheckpointer().restore(path)
+    for name, value in {**before, **values}.items():
+        np.testing.assert_array_equal(restored[name], value)
+        np.testing.assert_array_equal(theirs[name], value)

@@ -296,3 +296,40 @@ def test_sharding_over_missing_devices() -> None:
     assert str(caught.value) == (
         "Device tpu:3 was not found in jax.local_devices()."
     )
+
+
+def texts_of(node: Any) -> Any:
+    """The tree with each leaf as text that tells its class and dtype."""
+    if isinstance(node, dict):
+        return {key: texts_of(child) for key, child in node.items()}
+    if isinstance(node, list | tuple):
+        return type(node)(texts_of(child) for child in node)
+    dtype = getattr(node, "dtype", "")
+    return f"{type(node).__name__} {dtype} {node!r}"
+
+
+@pytest.mark.parametrize("use_ocdbt", [True, False])
+@pytest.mark.parametrize("use_zarr3", [True, False])
+def test_whole_tree_is_what_leaves_alone_are(
+    tmp_path: Path, use_ocdbt: bool, use_zarr3: bool
+) -> None:
+    orbax = pytest.importorskip("orbax.checkpoint")
+    state = {
+        "arrays": [np.arange(3, dtype=np.int8), np.ones((2, 2), np.float16)],
+        "half": jax.numpy.bfloat16(1.5).__array__(),
+        "numbers": (1, 2.5, True, np.float32(0.1), np.uint8(7)),
+        "text": "t\u00e4xt",
+        "empty": {"none": None, "dict": {}, "list": [], "pair": Pair([], ())},
+        "keys": {10: "ten", 9: "nine"},
+    }
+    path = tmp_path / "c"
+    with ocp.Checkpointer(
+        ocp.PyTreeCheckpointHandler(use_ocdbt=use_ocdbt, use_zarr3=use_zarr3)
+    ) as checkpointer:
+        checkpointer.save(path, state)
+        whole = checkpointer.restore(path)
+        alone = checkpointer.restore(
+            path, restore_args=jax.tree.map(lambda _: ocp.RestoreArgs(), whole)
+        )
+    theirs = orbax.PyTreeCheckpointer().restore(path)
+    assert texts_of(whole) == texts_of(alone) == texts_of(theirs)

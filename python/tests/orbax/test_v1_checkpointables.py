@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+import holdfast
 import holdfast.orbax as ocp
+from holdfast import errors
 from holdfast.orbax import v1
 from holdfast.orbax.v1.errors import (
     AlreadyExistsError,
@@ -159,6 +161,33 @@ def test_json_of_the_older_interface(ckpt: Path) -> None:
         v1.load_checkpointables(ckpt)
     assert isinstance(info.value.__cause__, FileNotFoundError)
     assert "['data.json', 'data.json', 'metadata']" in str(info.value.__cause__)
+
+
+def test_what_is_left_after_a_deletion_is_still_checked(ckpt: Path) -> None:
+    tree = {"w": np.arange(3)}
+    v1.save_checkpointables(ckpt, {"state": tree, "old": tree, "cfg": {"a": 1}})
+    assert '"old/' in (ckpt / "_HOLDFAST_DIGESTS").read_text()
+    assert v1.delete(ckpt, checkpointable_name="old")
+    listed = json.loads((ckpt / "_HOLDFAST_DIGESTS").read_text())["files"]
+    names = [name for name, *_ in listed]
+    assert "_CHECKPOINT_METADATA" in names and "cfg/_HOLDFAST_DIGESTS" in names
+    assert not any(name.startswith("old/") for name in names)
+    assert holdfast.verify(ckpt).ok
+    metadata = ckpt / "_CHECKPOINT_METADATA"
+    metadata.write_text(metadata.read_text().replace("nsecs", "nsecz"))
+    with pytest.raises(errors.DataLossError, match="_CHECKPOINT_METADATA"):
+        v1.load_checkpointables(ckpt)
+
+
+def test_damaged_checksums_vouch_for_nothing_after_a_deletion(
+    ckpt: Path,
+) -> None:
+    tree = {"w": np.arange(3)}
+    v1.save_checkpointables(ckpt, {"state": tree, "old": tree})
+    (ckpt / "_HOLDFAST_DIGESTS").write_text("{")
+    assert v1.delete(ckpt, checkpointable_name="old")
+    assert not (ckpt / "_HOLDFAST_DIGESTS").exists()
+    assert v1.load(ckpt)["w"].tolist() == [0, 1, 2]
 
 
 def test_own_handler(ckpt: Path) -> None:

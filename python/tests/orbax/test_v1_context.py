@@ -174,30 +174,6 @@ def test_refused_values(ckpt: Path, options: dict[str, Any], text: str) -> None:
     assert list(ckpt.parent.iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    ("options", "name", "value"),
-    [
-        ("array.saving", "array_metadata_store", None),
-        ("memory", "regulator_options", object()),
-        ("memory", "serialization_status_callback", object()),
-    ],
-)
-def test_options_of_later_releases(
-    ckpt: Path, options: str, name: str, value: Any
-) -> None:
-    context = v1.Context()
-    holder: Any = context
-    for part in options.split("."):
-        holder = getattr(holder, part)
-    setattr(holder, name, value)
-    with context, pytest.raises(NotImplementedError) as info:
-        v1.save(ckpt, {"a": 1})
-    assert str(info.value) == (
-        f"the option {name} is not part of this release yet"
-    )
-    assert list(ckpt.parent.iterdir()) == []
-
-
 def test_replicated_arrays_in_a_database_of_their_own(ckpt: Path) -> None:
     jax = pytest.importorskip("jax")
     mesh = jax.sharding.Mesh(jax.devices(), ("x",))

@@ -307,14 +307,6 @@ def test_loading_in_the_background_is_refused(ckpt: Path, call: Any) -> None:
         call(ckpt)
 
 
-def test_names_of_later_releases() -> None:
-    with pytest.raises(AttributeError) as info:
-        getattr(v1.training, "pathways")  # noqa: B009
-    assert str(info.value) == (
-        "holdfast.orbax.v1.training.pathways is not part of this release yet"
-    )
-
-
 def test_inside_an_event_loop(ckpt: Path) -> None:
     import asyncio
 

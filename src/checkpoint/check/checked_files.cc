@@ -2,8 +2,10 @@
 
 #include <utility>
 
+#include "base/crc32c.h"
 #include "base/no_throw.h"
 #include "base/status_macros.h"
+#include "checkpoint/format/digest_file.h"
 #include "checkpoint/format/directory_names.h"
 #include "holdfast/tools/checked_file.h"
 
@@ -65,6 +67,9 @@ Result<CheckedFiles> CheckedFiles::OfItem(const Place& directory) {
   Place above = directory;
   std::string prefix;
   List list = files.own_;
+  // The last list on the way, which the next one may vouch for.
+  Bytes below_text;
+  std::string below_prefix;
   // A list higher up may cover the item, so the search ends at the checkpoint's
   // own root: the directory whose list has `_CHECKPOINT_METADATA`.
   for (int level = 0; level < kLevelsAboveMax; ++level) {
@@ -79,9 +84,38 @@ Result<CheckedFiles> CheckedFiles::OfItem(const Place& directory) {
     if (read.status().code() == StatusCode::kPermissionDenied) break;
     HF_ASSIGN_OR_RETURN(list, std::move(read));
     files.AddList(list, prefix);
+    if (list == nullptr) continue;
+    if (!below_text.view().empty()) {
+      const std::string below_list =
+          prefix.substr(0, prefix.size() - below_prefix.size()) +
+          std::string(kDigestFile);
+      HF_RETURN_IF_ERROR(list->CheckFile(below_list, below_text.view())
+                             .WithContext((above / below_list).path()));
+    }
+    below_text = std::move(text);
+    below_prefix = prefix;
   }
   HF_RETURN_IF_ERROR(files.CheckOwnList(own_text));
   return files;
+}
+
+Result<std::shared_ptr<const DigestIndex>> CheckedFiles::ListFor(
+    const std::shared_ptr<Store>& store, const Place& directory) {
+  // Each look above is a request to a bucket.
+  const bool looks_above = store->requests_in_flight() <= 1;
+  HF_ASSIGN_OR_RETURN(CheckedFiles files,
+                      looks_above ? OfItem(directory) : OfDirectory(store));
+  if (!looks_above && files.own_ == nullptr) {
+    Result<CheckedFiles> above = OfDirectory(directory.parent().OpenStore());
+    if (above.status().code() == StatusCode::kDataLoss) return above.status();
+    if (above.ok()) files.AddList(above->own_, directory.name() + "/");
+  }
+  if (files.own_ != nullptr) return files.own_;
+  for (const Sums& sums : files.sums_) {
+    std::optional<DigestIndex> below = sums.list->Below(sums.prefix);
+    if (below) return std::make_shared<const DigestIndex>(*std::move(below));
+  }
+  return std::shared_ptr<const DigestIndex>();
 }
 
 Result<CheckedFiles> CheckedFiles::Below(std::string_view name,
@@ -154,6 +188,29 @@ Result<std::string> ReadCheckedFile(const std::string& path) {
     HF_ASSIGN_OR_RETURN(const Bytes content,
                         ReadChecked(Place(path).Absolute()));
     return content.ToString();
+  });
+}
+
+Status ForgetListedItem(const std::string& path, const std::string& item,
+                        std::optional<std::string_view> metadata) {
+  return CatchBadAlloc([&]() -> Status {
+    const std::shared_ptr<Store> store = Place(path).Absolute().OpenStore();
+    const Result<Bytes> text = store->Read(kDigestFile);
+    if (text.status().code() == StatusCode::kNotFound) return Status();
+    HF_RETURN_IF_ERROR(text.status());
+    Result<DigestFile> list = ParseDigestFile(text->view());
+    if (!list.ok()) return store->Delete(kDigestFile);
+    const auto is_gone = [&](const auto& row) {
+      return row.path == kCheckpointMetadataFile ||
+             row.path.starts_with(item + "/");
+    };
+    std::erase_if(list->files, is_gone);
+    std::erase_if(list->values, is_gone);
+    if (metadata) {
+      list->files.push_back({std::string(kCheckpointMetadataFile),
+                             metadata->size(), Crc32c(*metadata)});
+    }
+    return store->Write(kDigestFile, SerializeDigestFile(*list));
   });
 }
 

@@ -34,6 +34,11 @@ class CheckedFiles {
   // none above the checkpoint's, which is the one that lists
   // `_CHECKPOINT_METADATA`.
   static Result<CheckedFiles> OfItem(const Place& directory);
+  // The rows of the files in `directory`, whose store is `store`: those of its
+  // own list, or of the nearest above that has any; null when none has. On disk
+  // the lists above vouch for it, as for an item.
+  static Result<std::shared_ptr<const DigestIndex>> ListFor(
+      const std::shared_ptr<Store>& store, const Place& directory);
   // Those of the directory `name` below this one: with its own list.
   Result<CheckedFiles> Below(std::string_view name,
                              std::shared_ptr<Store> store) const;

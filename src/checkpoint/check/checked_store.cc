@@ -57,11 +57,14 @@ CheckedStore::CheckedStore(std::shared_ptr<Store> inner,
       digests_(std::move(digests)),
       is_checked_(digests_->values().size()) {}
 
-Status CheckedStore::Explained(std::string_view key,
-                               const Status& status) const {
-  if (status.code() != StatusCode::kNotFound || !digests_->Lists(key)) {
-    return status;
+// A listed file that is gone or was cut is damage, not a wrong question.
+Status CheckedStore::Explained(std::string_view key, const Status& status) {
+  if (!digests_->Lists(key)) return status;
+  if (status.code() == StatusCode::kOutOfRange) {
+    const Status cut = Stat(key).status();
+    return cut.ok() ? status : cut;
   }
+  if (status.code() != StatusCode::kNotFound) return status;
   return DataLossError(Describe(key) +
                        ": the file is missing, and the checkpoint was saved "
                        "with it");
@@ -70,15 +73,18 @@ Status CheckedStore::Explained(std::string_view key,
 Result<ObjectInfo> CheckedStore::Stat(std::string_view key) {
   const Result<ObjectInfo> info = inner_->Stat(key);
   if (!info.ok()) return Explained(key, info.status());
-  const Rows rows = digests_->RowsOf(key);
   // A file that was cut is noticed here, before memory is taken for its
   // content.
-  if (!rows.empty() && info->byte_count < EndOf(rows.back())) {
-    return DigestIndex::CheckSum({"", EndOf(rows.back()), 0},
-                                 {"", info->byte_count, 0})
-        .WithContext(Describe(key));
-  }
+  HF_RETURN_IF_ERROR(CheckNotCut(key, info->byte_count));
   return info;
+}
+
+Status CheckedStore::CheckNotCut(std::string_view key,
+                                 uint64_t byte_count) const {
+  const Rows rows = digests_->RowsOf(key);
+  if (rows.empty() || byte_count >= EndOf(rows.back())) return Status();
+  return DigestIndex::CheckSum({"", EndOf(rows.back()), 0}, {"", byte_count, 0})
+      .WithContext(Describe(key));
 }
 
 Status CheckedStore::List(
@@ -97,6 +103,7 @@ Result<Bytes> CheckedStore::ReadWhole(std::string_view key) {
     HF_RETURN_IF_ERROR(
         described(DigestIndex::CheckFile(*file, content->view())));
   }
+  HF_RETURN_IF_ERROR(CheckNotCut(key, content->size()));
   const Rows rows = digests_->RowsOf(key);
   // One row that covers the file: the value is a file.
   if (rows.size() == 1 && rows[0].byte_count != content->size()) {

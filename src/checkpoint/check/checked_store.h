@@ -51,7 +51,9 @@ class CheckedStore final : public ReadOnlyStore {
   struct Fetch;
 
   // A listed file that is not there is no absent one.
-  Status Explained(std::string_view key, const Status& status) const;
+  Status Explained(std::string_view key, const Status& status);
+  // DataLoss for a file shorter than what the digests say is in it.
+  Status CheckNotCut(std::string_view key, uint64_t byte_count) const;
   Result<Bytes> ReadWhole(std::string_view key);
   Result<Extent> Widen(std::string_view key, uint64_t offset,
                        uint64_t byte_count, const CancelToken* cancel);

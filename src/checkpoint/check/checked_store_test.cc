@@ -229,6 +229,18 @@ TEST_P(CheckedStoreTest, AListedFileThatIsGoneIsDamage) {
   EXPECT_EQ(checked_->Read("other").status().code(), StatusCode::kNotFound);
 }
 
+TEST_P(CheckedStoreTest, AListedFileThatWasCutIsDamage) {
+  for (const size_t byte_count : {size_t{0}, size_t{5}, data_.size() - 1}) {
+    Write("d/x", data_.substr(0, byte_count));
+    char bytes[8];
+    EXPECT_EQ(checked_->Read("d/x").status().code(), StatusCode::kDataLoss);
+    EXPECT_EQ(checked_->ReadInto("d/x", data_.size() - 8, bytes).code(),
+              StatusCode::kDataLoss);
+    EXPECT_EQ(checked_->Read("d/x", {0, data_.size()}).status().code(),
+              StatusCode::kDataLoss);
+  }
+}
+
 // Spans of rows of a matrix: the blocks that they share are read once.
 TEST_P(CheckedStoreTest, ABatchReadsEachBlockOnce) {
   std::string target(64 * 16, '\0');

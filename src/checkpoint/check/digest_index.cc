@@ -41,11 +41,27 @@ Status CheckContent(uint64_t byte_count, uint32_t crc,
   return CheckCrc(Crc32c(content), crc);
 }
 
+// Rows, sorted by path, whose paths begin with `prefix`.
 template <typename Row>
-void KeepBelow(std::string_view prefix, std::vector<Row>& rows) {
-  std::erase_if(rows,
-                [&](const Row& row) { return !row.path.starts_with(prefix); });
-  for (Row& row : rows) row.path.erase(0, prefix.size());
+std::span<const Row> RowsBelow(const std::vector<Row>& rows,
+                               std::string_view prefix) {
+  const auto first =
+      std::partition_point(rows.begin(), rows.end(),
+                           [&](const Row& row) { return row.path < prefix; });
+  const auto last = std::partition_point(
+      first, rows.end(),
+      [&](const Row& row) { return row.path.starts_with(prefix); });
+  return {first, last};
+}
+
+// The same with paths from there on.
+template <typename Row>
+std::vector<Row> CutBelow(const std::vector<Row>& rows,
+                          std::string_view prefix) {
+  const std::span<const Row> below = RowsBelow(rows, prefix);
+  std::vector<Row> cut(below.begin(), below.end());
+  for (Row& row : cut) row.path.erase(0, prefix.size());
+  return cut;
 }
 
 }  // namespace
@@ -95,30 +111,14 @@ Result<DigestIndex> DigestIndex::Parse(std::string_view text) {
 
 std::span<const FileDigest> DigestIndex::FilesBelow(
     std::string_view prefix) const {
-  const auto first =
-      std::lower_bound(digests_.files.begin(), digests_.files.end(), prefix,
-                       [](const FileDigest& row, std::string_view wanted) {
-                         return row.path < wanted;
-                       });
-  const auto last = std::find_if(
-      first, digests_.files.end(),
-      [&](const FileDigest& row) { return !row.path.starts_with(prefix); });
-  return {first, last};
+  return RowsBelow(digests_.files, prefix);
 }
 
-Result<std::optional<DigestIndex>> DigestIndex::ReadBelow(
-    Store& store, std::string_view folder) {
-  Result<std::optional<DigestIndex>> all = Read(store);
-  if (all.status().code() == StatusCode::kDataLoss) return all.status();
-  if (!all.ok() || !*all) return std::optional<DigestIndex>();
-  DigestFile& digests = (*all)->digests_;
-  const std::string prefix = std::string(folder) + "/";
-  KeepBelow(prefix, digests.files);
-  KeepBelow(prefix, digests.values);
-  if (digests.files.empty() && digests.values.empty()) {
-    return std::optional<DigestIndex>();
-  }
-  return all;
+std::optional<DigestIndex> DigestIndex::Below(const std::string& prefix) const {
+  DigestFile below{CutBelow(digests_.files, prefix),
+                   CutBelow(digests_.values, prefix), digests_.block_bytes};
+  if (below.files.empty() && below.values.empty()) return std::nullopt;
+  return DigestIndex(std::move(below));
 }
 
 const FileDigest* DigestIndex::FindFile(std::string_view path) const {

@@ -26,10 +26,9 @@ class DigestIndex {
   static Result<std::optional<DigestIndex>> Read(Store& store);
   // Parses the file's text. The caller adds the file's name to errors.
   static Result<DigestIndex> Parse(std::string_view text);
-  // The rows below one folder of the directory, with paths from there on.
-  // Nullopt when there are none, or the directory cannot be read.
-  static Result<std::optional<DigestIndex>> ReadBelow(Store& store,
-                                                      std::string_view folder);
+  // The rows of files whose paths begin with `prefix`, with paths from there
+  // on; nullopt when there are none.
+  std::optional<DigestIndex> Below(const std::string& prefix) const;
 
   bool HasFile(std::string_view path) const {
     return FindFile(path) != nullptr;

@@ -33,19 +33,17 @@ TEST(DigestIndex, FindsAndChecksRows) {
 }
 
 TEST(DigestIndex, FolderKnowsItsOwnRows) {
-  MemoryStore store;
   DigestFile digests;
   digests.files = {{"w/.zarray", 3, Crc32c("abc")}, {"_METADATA", 1, 0}};
   digests.values = {{"w/0", 0, 2, Crc32c("hi")}, {"ww/0", 0, 2, 0}};
-  ASSERT_TRUE(
-      store.Write("_HOLDFAST_DIGESTS", SerializeDigestFile(digests), {}).ok());
-  const auto below = DigestIndex::ReadBelow(store, "w");
-  ASSERT_TRUE(below.ok() && below->has_value());
-  EXPECT_EQ((*below)->CheckFile(".zarray", "abd").code(),
-            StatusCode::kDataLoss);
-  ASSERT_EQ((*below)->values().size(), 1u);
-  EXPECT_NE((*below)->FindValue("0", 0), nullptr);
-  EXPECT_FALSE(DigestIndex::ReadBelow(store, "v")->has_value());
+  const DigestIndex index =
+      DigestIndex::Parse(SerializeDigestFile(digests)).value();
+  const auto below = index.Below("w/");
+  ASSERT_TRUE(below.has_value());
+  EXPECT_EQ(below->CheckFile(".zarray", "abd").code(), StatusCode::kDataLoss);
+  ASSERT_EQ(below->values().size(), 1u);
+  EXPECT_NE(below->FindValue("0", 0), nullptr);
+  EXPECT_FALSE(index.Below("v/").has_value());
 }
 
 TEST(DigestIndex, AbsentIsFineAndDamagedIsNot) {

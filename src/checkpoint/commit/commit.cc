@@ -23,7 +23,7 @@ Status CheckDestination(const Place& place, bool overwrite) {
   if (!overwrite || kind != PathKind::kDirectory) {
     return DestinationExistsError(place);
   }
-  return CheckMayReplace(place.path());
+  return CheckMayReplacePlace(place);
 }
 
 Status RemoveLeftover(const Place& directory) {
@@ -139,7 +139,7 @@ Status PendingCheckpoint::BeginInPlace() {
 Status PendingCheckpoint::PutAsideOrRemove() {
   HF_ASSIGN_OR_RETURN(replaced_, DirectoryLock::Take(final_place_.path()));
   // Another save may have ended since the look before.
-  HF_RETURN_IF_ERROR(CheckMayReplace(final_place_.path()));
+  HF_RETURN_IF_ERROR(CheckMayReplacePlace(final_place_));
   if (IsBegunOnly(final_place_)) return replaced_.Remove(final_place_.path());
   return PublishDirectory(final_place_, ReplacedPlace(final_place_));
 }
@@ -214,7 +214,7 @@ Status PendingCheckpoint::Publish() {
     // A rival removed it between the two calls: rename again.
     if (replaced.status().code() == StatusCode::kNotFound) continue;
     HF_RETURN_IF_ERROR(replaced.status());
-    HF_RETURN_IF_ERROR(CheckMayReplace(final_place_.path()));
+    HF_RETURN_IF_ERROR(CheckMayReplacePlace(final_place_));
     replaced_ = std::move(replaced).value();
     return ExchangeDirectories(directory_, final_place_);
   }

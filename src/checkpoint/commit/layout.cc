@@ -133,14 +133,13 @@ Status CollectItems(const Place& directory, const std::string& prefix,
   return Status();
 }
 
-// Fills in what `_CHECKPOINT_METADATA` says, and returns the names of the items
-// that it lists.
-Result<std::vector<std::string>> ReadCheckpointMetadata(FoundCheckpoint& place,
-                                                        Sight& sight) {
+// Fills in what `_CHECKPOINT_METADATA` says, and returns the items that it
+// lists.
+Result<CompositeHandlers> ReadCheckpointMetadata(FoundCheckpoint& place,
+                                                 Sight& sight) {
   CheckpointInfo& info = place.info;
-  std::vector<std::string> item_names;
-  if (!sight.HasFile(place.directory, kCheckpointMetadataFile))
-    return item_names;
+  CompositeHandlers items;
+  if (!sight.HasFile(place.directory, kCheckpointMetadataFile)) return items;
   const std::shared_ptr<Store> store = place.directory.OpenStore();
   HF_ASSIGN_OR_RETURN(place.metadata_text,
                       store->Read(kCheckpointMetadataFile));
@@ -149,10 +148,10 @@ Result<std::vector<std::string>> ReadCheckpointMetadata(FoundCheckpoint& place,
   Result<CheckpointMetadata> metadata = ParseCheckpointMetadata(text);
   // As in Orbax: a damaged file hides the metadata, not the tensors. Verify
   // reports it.
-  if (!metadata.ok()) return item_names;
+  if (!metadata.ok()) return items;
   if (const auto* handlers =
           std::get_if<CompositeHandlers>(&metadata->item_handlers)) {
-    for (const auto& [name, typestr] : *handlers) item_names.push_back(name);
+    items = *handlers;
   }
   info.init_timestamp_ns = metadata->init_timestamp_nsecs;
   info.commit_timestamp_ns = metadata->commit_timestamp_nsecs;
@@ -160,22 +159,35 @@ Result<std::vector<std::string>> ReadCheckpointMetadata(FoundCheckpoint& place,
       !metadata->custom_metadata.empty()) {
     info.custom_metadata = PythonJsonText(metadata->custom_metadata);
   }
-  return item_names;
+  return items;
+}
+
+bool IsCommitMarker(const std::string& name) {
+  return name == kCommitMarkerFile;
+}
+
+// Orbax's own handlers write something, whatever the item; a user's may not.
+bool AlwaysWrites(const std::optional<std::string>& handler) {
+  return handler && handler->starts_with("orbax.");
 }
 
 // For a checkpoint of items: DataLoss when the directory of a listed item is
-// not there.
+// not there, or has nothing in it any more.
 Status CheckItemsAreThere(const Place& directory,
-                          const std::vector<std::string>& item_names,
+                          const CompositeHandlers& items,
                           const OpenOptions& options, Sight& sight) {
-  for (const std::string& name : item_names) {
+  for (const auto& [name, handler] : items) {
     if (!options.item.empty() && options.item != name) continue;
     // A text in the file need not be the name of a directory.
     if (!CheckKey(name).ok()) continue;
     const Result<PathKind> kind = GetPathKind(directory / name);
     if (!kind.ok()) sight.Note(kind.status());
-    if (kind.ok() && *kind == PathKind::kMissing &&
-        !sight.HasFile(directory, kDeletionRecordFile)) {
+    bool is_gone = kind.ok() && *kind == PathKind::kMissing;
+    if (kind.ok() && *kind == PathKind::kDirectory && AlwaysWrites(handler)) {
+      const auto entries = ListDirectory(directory / name);
+      is_gone = entries.ok() && std::ranges::all_of(*entries, IsCommitMarker);
+    }
+    if (is_gone && !sight.HasFile(directory, kDeletionRecordFile)) {
       return MissingItemError(directory.path(), name);
     }
   }
@@ -234,14 +246,14 @@ Result<FoundCheckpoint> PlaceOfStepOrItem(const Place& at,
   place.directory = at;
   place.info.path = at.path();
   place.info.step = StepOfName(at.name());
-  HF_ASSIGN_OR_RETURN(const std::vector<std::string> item_names,
+  HF_ASSIGN_OR_RETURN(const CompositeHandlers items,
                       ReadCheckpointMetadata(place, sight));
   HF_ASSIGN_OR_RETURN(ItemPlace self, ClassifyItem(at, options));
   if (self.kind != ItemKind::kUnknown) {
     place.info.format = FormatOfItem(self, sight);
     place.items.push_back(std::move(self));
   } else {
-    place.damage = CheckItemsAreThere(at, item_names, options, sight);
+    place.damage = CheckItemsAreThere(at, items, options, sight);
     HF_RETURN_IF_ERROR(CollectItems(at, "", 2, place, sight));
     place.info.format = IsV1Root(at, sight) ? "orbax-v1" : "orbax";
     if (place.items.empty()) HF_RETURN_IF_ERROR(place.damage);

@@ -61,7 +61,7 @@ Status CheckContents(const Place& place, const Contents& contents,
       contents.has_marker || (contents.has_more && !contents.has_lease);
   if (!is_checkpoint) return Status();
   if (!overwrite) return DestinationExistsError(place);
-  return CheckMayReplace(place.path());
+  return CheckMayReplacePlace(place);
 }
 
 }  // namespace

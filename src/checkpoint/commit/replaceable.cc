@@ -348,7 +348,11 @@ Status HoldsMoreError(const std::string& path, std::string_view file) {
 }
 
 Status CheckMayReplace(const std::string& path) {
-  const LookScope scope(path);
+  return CheckMayReplacePlace(path);
+}
+
+Status CheckMayReplacePlace(const Place& bare) {
+  const LookScope scope(bare);
   const Place& place = scope.place();
   HF_ASSIGN_OR_RETURN(const bool holds_nothing, HoldsNothing(place));
   if (holds_nothing || IsBegunOnly(place)) return Status();
@@ -356,15 +360,20 @@ Status CheckMayReplace(const std::string& path) {
   Owners owners(place, files);
   if (!owners.IsCheckpoint()) {
     return RefusedError(
-        path, "it is neither a checkpoint nor an empty directory" +
-                  (files.empty() ? "" : " (it holds " + files[0] + ")"));
+        place.path(),
+        "it is neither a checkpoint nor an empty directory" +
+            (files.empty() ? "" : " (it holds " + files[0] + ")"));
   }
   HF_ASSIGN_OR_RETURN(const std::string* foreign, owners.FirstForeign());
-  return foreign == nullptr ? Status() : HoldsMoreError(path, *foreign);
+  return foreign == nullptr ? Status() : HoldsMoreError(place.path(), *foreign);
 }
 
 Result<bool> HoldsCheckpoint(const std::string& path) {
-  const LookScope scope(path);
+  return PlaceHoldsCheckpoint(path);
+}
+
+Result<bool> PlaceHoldsCheckpoint(const Place& bare) {
+  const LookScope scope(bare);
   const Place& place = scope.place();
   HF_ASSIGN_OR_RETURN(const bool is_there, LeadsToDirectory(place));
   if (!is_there) return false;

@@ -22,6 +22,10 @@
 
 namespace holdfast {
 
+// The questions of holdfast/tools/commit.h, of a place.
+Status CheckMayReplacePlace(const Place& place);
+Result<bool> PlaceHoldsCheckpoint(const Place& place);
+
 // For the same question of another format:
 // All that is below a directory and is no directory, sorted: links and devices,
 // too, would be lost.

@@ -3,12 +3,14 @@
 
 #include "base/executor.h"
 #include "base/status_macros.h"
+#include "checkpoint/check/checked_files.h"
 #include "checkpoint/commit/layout.h"
+#include "checkpoint/commit/place_check.h"
 #include "checkpoint/format/checkpoint_metadata.h"
 #include "checkpoint/format/directory_names.h"
-#include "holdfast/tools/checked_file.h"
 #include "place/directory_ops.h"
 #include "place/file_walk.h"
+#include "place/look.h"
 
 namespace holdfast {
 namespace {
@@ -22,42 +24,49 @@ uint64_t BytesBelow(const Place& directory) {
   return byte_count;
 }
 
-// The metrics of a step, as its JSON item holds them.
-std::string MetricsText(const std::string& step_path) {
-  const auto text = ReadCheckedFile(step_path + "/metrics/metrics");
-  return text.ok() ? *text : "";
+// The metrics of a step, as its JSON item holds them; none is fine.
+Status ReadMetrics(const Place& place, StepInfo& step) {
+  const auto text = ReadChecked(place / "metrics/metrics");
+  if (text.ok()) step.metrics = text->ToString();
+  return text.status();
 }
 
 // Ok when nothing says when the step was committed.
-Status ReadCommitTime(StepInfo& step) {
-  const std::string path =
-      step.path + "/" + std::string(kCheckpointMetadataFile);
-  const auto text = ReadCheckedFile(path);
+Status ReadCommitTime(const Place& place, StepInfo& step) {
+  const Place file = place / kCheckpointMetadataFile;
+  const auto text = ReadChecked(file);
   if (text.status().code() == StatusCode::kNotFound) return Status();
   HF_RETURN_IF_ERROR(text.status());
-  const Result<CheckpointMetadata> metadata = ParseCheckpointMetadata(*text);
-  if (!metadata.ok()) return metadata.status().WithContext(path);
+  const auto metadata = ParseCheckpointMetadata(text->ToString());
+  if (!metadata.ok()) return metadata.status().WithContext(file.path());
   step.commit_timestamp_ns = metadata->commit_timestamp_nsecs;
   return Status();
 }
 
-StepInfo DescribeStep(const Place& place, CommitMode mode) {
+StepInfo DescribeStep(const Place& at, CommitMode mode) {
+  const LookScope scope(at);
+  const Place& place = scope.place();
   const std::string name = place.name();
   StepInfo step;
   step.name = name;
   step.path = place.path();
   step.step = StepOfName(FinalName(name).value_or(name));
   step.bytes = BytesBelow(place);
-  step.metrics = MetricsText(step.path);
-  const Status time = ReadCommitTime(step);
+  const Status metrics = ReadMetrics(place, step);
+  const Status time = ReadCommitTime(place, step);
   if (IsTemporaryName(name)) {
     step.why_not = "temporary directory: a save is running or was interrupted";
     return step;
   }
-  const Result<FoundCheckpoint> found =
-      FindCheckpoint(place, {.commit_mode = mode});
+  Result<FoundCheckpoint> found = FindCheckpoint(place, {.commit_mode = mode});
   Status damage = found.ok() ? found->damage : found.status();
-  if (damage.ok() && time.code() == StatusCode::kDataLoss) damage = time;
+  for (const Status& read : {time, metrics}) {
+    if (damage.ok() && read.code() == StatusCode::kDataLoss) damage = read;
+  }
+  if (damage.ok()) {
+    const Status checked = CheckFound({.commit_mode = mode}, *found);
+    if (checked.code() == StatusCode::kDataLoss) damage = checked;
+  }
   // A committed step stays a step, even when it is damaged.
   step.committed = damage.ok() || IsDamagedStep(place, damage);
   (step.committed ? step.damage : step.why_not) = damage.message();

@@ -128,12 +128,7 @@ class ItemOpener {
     const ItemPlace& place = item_->place_;
     const bool is_part = place.kind == ItemKind::kZarr && !place.store;
     if (checked().own_list() || !is_part) return checked().own_list();
-    HF_ASSIGN_OR_RETURN(
-        std::optional<DigestIndex> list,
-        DigestIndex::ReadBelow(*place.directory.parent().OpenStore(),
-                               place.directory.name()));
-    if (!list) return std::shared_ptr<const DigestIndex>();
-    return std::make_shared<const DigestIndex>(*std::move(list));
+    return CheckedFiles::ListFor(item_->files_, place.directory);
   }
 
   Store& files() { return *item_->files_; }

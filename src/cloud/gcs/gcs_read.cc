@@ -47,9 +47,9 @@ struct Reading {
   std::span<char> target;  // empty: the answer's body
 };
 
-class Reader {
+class BatchGet {
  public:
-  Reader(GcsApi& api, uint64_t get_bytes_max, const CancelToken* cancel)
+  BatchGet(GcsApi& api, uint64_t get_bytes_max, const CancelToken* cancel)
       : api_(api), get_bytes_max_(get_bytes_max), cancel_(cancel) {}
 
   // InvalidArgument or ResourceExhausted before anything is sent.
@@ -304,28 +304,27 @@ std::vector<Result<GetResult>> GcsGet(GcsApi& api,
   if (begun.ok()) begun = api.Begin();
   if (!begun.ok())
     return std::vector<Result<GetResult>>(requests.size(), begun);
-  Reader reader(api, get_bytes_max, cancel);
+  BatchGet get(api, get_bytes_max, cancel);
   std::vector<Result<GetResult>> results(requests.size(), GetResult{});
   std::vector<Reading> readings;
   std::vector<size_t> places;  // of each reading in results
   std::vector<HttpRequest> http;
   for (size_t i = 0; i < requests.size(); ++i) {
-    auto reading = reader.Plan(requests[i]);
+    auto reading = get.Plan(requests[i]);
     if (!reading.ok()) {
       results[i] = api.Context(ReadAction(requests[i].key), reading.status());
     } else if (reading->byte_count == 0) {
-      results[i] = reader.ReadNothing(requests[i]);
+      results[i] = get.ReadNothing(requests[i]);
     } else {
       readings.push_back(*std::move(reading));
       places.push_back(i);
     }
   }
-  for (const Reading& reading : readings)
-    http.push_back(reader.ToHttp(reading));
+  for (const Reading& reading : readings) http.push_back(get.ToHttp(reading));
   auto answers = api.SendAll(http);
   for (size_t i = 0; i < answers.size(); ++i) {
     if (answers[i].ok()) {
-      results[places[i]] = reader.Finish(readings[i], *answers[i]);
+      results[places[i]] = get.Finish(readings[i], *answers[i]);
     } else {
       const std::string& key = readings[i].request->key;
       results[places[i]] = api.Context(ReadAction(key), answers[i].status());

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import logging
 import os
 import uuid
 from typing import Any
 
 from holdfast import _files
-from holdfast.orbax._durable import sync_directory, write_text
+from holdfast._log import log
+from holdfast.orbax._durable import sync, write_text
 from holdfast.orbax.metadata.step import check_json_object
 
 ROOT_METADATA_FILENAME = "_ROOT_METADATA"
@@ -50,7 +50,7 @@ def read_root_metadata(directory: str) -> RootMetadata:
         raise NotADirectoryError(f"Path is not a directory: {directory}")
     path = os.path.join(directory, ROOT_METADATA_FILENAME)
     if not _files.exists(path):
-        logging.warning(
+        log.warning(
             "New root metadata file not found in directory: %s. Will try to"
             " read legacy file.",
             directory,
@@ -61,7 +61,7 @@ def read_root_metadata(directory: str) -> RootMetadata:
             data = json.load(file)
     except (OSError, ValueError) as error:
         raise OSError(f"Failed to read metadata from {path}") from error
-    return _deserialize(data)
+    return deserialize_root_metadata(data)
 
 
 def write_root_metadata(directory: str, custom_metadata: Any) -> None:
@@ -76,10 +76,9 @@ def write_root_metadata(directory: str, custom_metadata: Any) -> None:
         TypeError: it is no JSON value.
         OSError: the file cannot be written.
     """
-    data = {
-        "internal_metadata": {},
-        "custom_metadata": check_json_object(custom_metadata),
-    }
+    data = serialize_root_metadata(
+        RootMetadata(custom_metadata=custom_metadata)
+    )
     path = os.path.join(directory, ROOT_METADATA_FILENAME)
     if _files.is_url(path):
         _files.write_bytes(path, json.dumps(data).encode())
@@ -87,16 +86,31 @@ def write_root_metadata(directory: str, custom_metadata: Any) -> None:
     unnamed = f"{path}.{uuid.uuid4().hex}.tmp"
     write_text(unnamed, json.dumps(data))
     _files.rename(unnamed, path)
-    sync_directory(directory)
+    sync(directory)
 
 
-def _deserialize(data: Any) -> RootMetadata:
+def serialize_root_metadata(metadata: RootMetadata) -> dict[str, Any]:
+    """What the file holds.
+
+    Raises:
+        ValueError: a field has other keys than text.
+        TypeError: a field is no JSON value.
+    """
+    return {
+        "internal_metadata": check_json_object(metadata.internal_metadata),
+        "custom_metadata": check_json_object(metadata.custom_metadata),
+    }
+
+
+def deserialize_root_metadata(
+    metadata_dict: dict[str, Any],
+) -> RootMetadata:
     """From the parsed file; unknown fields count as the user's.
 
     Raises:
         ValueError: a field has another type than Orbax writes.
     """
-    data = check_json_object(data)
+    data = check_json_object(metadata_dict)
     metadata = RootMetadata(
         internal_metadata=check_json_object(data.pop("internal_metadata", {})),
         custom_metadata=check_json_object(data.pop("custom_metadata", {})),

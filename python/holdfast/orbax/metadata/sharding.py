@@ -9,12 +9,12 @@ from __future__ import annotations
 import abc
 import dataclasses
 import json
-import logging
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from holdfast._log import log
 from holdfast.orbax._jax import (
     imported_jax,
     require_jax,
@@ -314,7 +314,7 @@ def from_jax_sharding(jax_sharding: Any) -> ShardingMetadata | None:
         return NamedShardingMetadata.from_jax_sharding(jax_sharding)
     if isinstance(jax_sharding, jax.sharding.SingleDeviceSharding):
         return SingleDeviceShardingMetadata.from_jax_sharding(jax_sharding)
-    logging.warning(
+    log.warning(
         "Conversion for %s has not been implemented.", type(jax_sharding)
     )
     return None

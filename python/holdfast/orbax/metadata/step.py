@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import logging
 import os
 from collections.abc import Sequence
 from typing import Any
 
 from holdfast import _files, errors
+from holdfast._log import log
 
 STEP_METADATA_FILENAME = "_CHECKPOINT_METADATA"
 # While it is there, an item is being deleted on purpose.
@@ -110,7 +110,7 @@ def _unknown_fields(data: dict[str, Any]) -> dict[str, Any]:
             " the custom_metadata field is already defined."
         )
     for name in unknown:
-        logging.warning(
+        log.warning(
             "Provided metadata contains unknown key %s. Adding it to"
             " custom_metadata.",
             name,
@@ -164,11 +164,9 @@ def read_step_metadata(directory: str) -> Any | None:
     except errors.DataLossError:
         raise
     except FileNotFoundError:
-        logging.warning("Metadata file does not exist: %s", file)
+        log.warning("Metadata file does not exist: %s", file)
     except (OSError, ValueError) as error:
-        logging.error(
-            "Failed to read Metadata file: %s, error: %s", file, error
-        )
+        log.error("Failed to read Metadata file: %s, error: %s", file, error)
     return None
 
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import concurrent.futures
 import json
-import logging
 import os
 import threading
 from typing import Any, Protocol
 
 from holdfast import _files
+from holdfast._log import log
 
 PathLike = str | os.PathLike[str]
 
@@ -46,11 +46,9 @@ def _read(file_path: PathLike) -> dict[str, Any] | None:
         with _files.open(path, encoding="utf-8") as file:
             data: dict[str, Any] = json.loads(file.read())
     except FileNotFoundError:
-        logging.warning("Metadata file does not exist: %s", path)
+        log.warning("Metadata file does not exist: %s", path)
     except (OSError, ValueError) as error:
-        logging.error(
-            "Failed to read Metadata file: %s, error: %s", path, error
-        )
+        log.error("Failed to read Metadata file: %s, error: %s", path, error)
     else:
         return data
     return None
@@ -116,7 +114,7 @@ class _NonBlocking(MetadataStore):
 
     def _submit(self, work: Any, *args: Any, **kwargs: Any) -> None:
         if not self._enable_write:
-            logging.warning(
+            log.warning(
                 "Write requested but enable_write=false, path=%s", args[0]
             )
             return

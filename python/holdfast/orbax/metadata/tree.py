@@ -6,7 +6,12 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any, Protocol, runtime_checkable
 
+from holdfast.orbax._empty_values import (
+    is_empty_typestr,
+    override_empty_value_typestr,
+)
 from holdfast.orbax._jax import imported_jax
+from holdfast.orbax.options import PyTreeMetadataOptions
 
 
 @dataclasses.dataclass
@@ -22,6 +27,62 @@ class ValueMetadataEntry:
     value_type: str
     skip_deserialize: bool = False
     write_shape: tuple[int, ...] | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The entry as `_METADATA` has it."""
+        entry: dict[str, Any] = {
+            "value_type": self.value_type,
+            "skip_deserialize": self.skip_deserialize,
+        }
+        if self.write_shape is not None:
+            entry["write_shape"] = list(self.write_shape)
+        return entry
+
+    @classmethod
+    def from_json(
+        cls,
+        json_dict: dict[str, Any],
+        pytree_metadata_options: PyTreeMetadataOptions,
+    ) -> ValueMetadataEntry:
+        """The reverse.
+
+        Args:
+            json_dict: the entry.
+            pytree_metadata_options: without rich types, empty namedtuples are
+                None.
+
+        Raises:
+            KeyError: the entry lacks a field.
+        """
+        shape = json_dict.get("write_shape")
+        return ValueMetadataEntry(
+            override_empty_value_typestr(
+                json_dict["value_type"], pytree_metadata_options
+            ),
+            json_dict["skip_deserialize"],
+            None if shape is None else tuple(shape),
+        )
+
+    @classmethod
+    def build(cls, info: Any, save_arg: Any) -> ValueMetadataEntry:
+        """The entry of a parameter that is being saved.
+
+        Args:
+            info: its ParamInfo, with `value_typestr`.
+            save_arg: ignored; accepted because Orbax has it.
+
+        Raises:
+            AssertionError: no `value_typestr`.
+        """
+        if info.value_typestr is None:
+            raise AssertionError(
+                "Must set `value_typestr` in `ParamInfo` when saving."
+            )
+        return ValueMetadataEntry(
+            info.value_typestr,
+            is_empty_typestr(info.value_typestr),
+            info.write_shape,
+        )
 
 
 @runtime_checkable

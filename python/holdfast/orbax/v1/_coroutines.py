@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from holdfast._future import Future
 from holdfast.orbax._coroutines import run_sync as run_sync
@@ -39,8 +39,12 @@ class AsyncResponse(Protocol[T_co]):
         ...
 
 
-class BackgroundResponse(Generic[T]):
-    """An `AsyncResponse` of a function that runs in a thread of its own."""
+class BackgroundResponse(Future[T]):
+    """An `AsyncResponse` of a function that runs in a thread of its own.
+
+    Attributes:
+        error_was_seen: `result` or `exception` has reported the error.
+    """
 
     def __init__(
         self, run: Callable[[Callable[[], bool]], T], what: str
@@ -48,8 +52,8 @@ class BackgroundResponse(Generic[T]):
         """Starts `run(is_cancelled)`; `what` names it in reports."""
         self._callbacks: list[Callable[[T], object]] | None = []
         self._lock = threading.Lock()
-        self._error_was_seen = False
-        self._future: Future[T] = Future(
+        self.error_was_seen = False
+        super().__init__(
             lambda is_cancelled: self._run(run, is_cancelled), what=what
         )
 
@@ -65,52 +69,24 @@ class BackgroundResponse(Generic[T]):
             callback(result)
         return result
 
-    @property
-    def state(self) -> str:
-        """ "staged" (all that may change has been copied), "durable", "failed"
-        or "cancelled"."""
-        return self._future.state
-
-    def done(self) -> bool:
-        """Whether it has ended, however it ended."""
-        return self._future.done()
-
-    def cancel(self) -> bool:
-        """Asks it to stop; False when it has ended already.
-
-        A cancelled operation leaves nothing behind, and its `result` raises
-        CancelledError, unless it had got past the point of no return.
-        """
-        return self._future.cancel()
-
-    def result(self, timeout: float | None = None) -> T:
-        """See `AsyncResponse.result`."""
-        self.exception(timeout)
-        return self._future.result()
-
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """Waits for the end and gives the error, or None.
 
         Raises:
             TimeoutError: it has not ended in `timeout` seconds; it goes on.
         """
-        error = self._future.exception(timeout)
-        self._error_was_seen = error is not None
+        error = super().exception(timeout)
+        self.error_was_seen = error is not None
         return error
 
     def failure(self) -> BaseException | None:
         """As `exception`, for those who say it on."""
-        return self._future.exception()
-
-    @property
-    def error_was_seen(self) -> bool:
-        """Whether `result` or `exception` has reported the error."""
-        return self._error_was_seen
+        return super().exception()
 
     def on_complete(self, callback: Callable[[T], object]) -> None:
-        """See `AsyncResponse.on_complete`."""
+        """See `AsyncResponse.on_complete`; before `result` gives it."""
         with self._lock:
             if self._callbacks is not None:
                 self._callbacks.append(callback)
                 return
-        callback(self._future.result())
+        callback(self.result())

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import logging
 import os
 import secrets
 from collections.abc import Collection
 from typing import Any
 
-from holdfast import _files
-from holdfast.orbax._crc32c import crc32c
-from holdfast.orbax._durable import sync_directory
+from holdfast import _engine, _files
+from holdfast._log import log
+from holdfast.orbax._durable import sync
 from holdfast.orbax.v1.errors import (
     DeletionInProgressError,
     DeletionRecoveryError,
@@ -24,9 +23,6 @@ from holdfast.orbax.v1.errors import (
 
 RECORD_FILE = "_CHECKPOINT_DELETION"
 _METADATA_FILE = "_CHECKPOINT_METADATA"
-_DIGESTS_FILE = "_HOLDFAST_DIGESTS"
-
-_logger = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -209,7 +205,7 @@ def publish_record(
         os.link(written, target)  # Unlike a rename it replaces nothing.
     finally:
         os.unlink(written)
-    sync_directory(os.fspath(path))
+    sync(os.fspath(path))
 
 
 def _replace(target: str, text: str) -> None:
@@ -245,49 +241,14 @@ def finish_record(path: Any, record: DeletionRecord) -> None:
     Raises:
         OSError: files cannot be written.
     """
-    metadata_path = os.path.join(path, _METADATA_FILE)
+    path, name = os.fspath(path), record.checkpointable_name
     text = json.dumps(record.updated_metadata)
     # At no moment is there a checksum of another text than is there.
-    _forget_digests(path, record.checkpointable_name, None)
-    _replace(metadata_path, text)
-    _forget_digests(path, record.checkpointable_name, text.encode())
+    _engine.forget_listed_item(path, name, None)
+    _replace(os.path.join(path, _METADATA_FILE), text)
+    _engine.forget_listed_item(path, name, text.encode())
     _files.unlink(os.path.join(path, RECORD_FILE))
-    sync_directory(os.fspath(path))
-
-
-def _forget_digests(path: Any, name: str, metadata: bytes | None) -> None:
-    """Removes the deleted part from holdfast's own digests.
-
-    Without digests nothing is checked, so digests that cannot be understood are
-    removed.
-
-    Args:
-        path: the checkpoint's.
-        name: of what was deleted.
-        metadata: what `_CHECKPOINT_METADATA` holds; None: not to be listed.
-    """
-    target = os.path.join(path, _DIGESTS_FILE)
-    if not _files.exists(target):
-        return
-    try:
-        digests = _read_object(target)
-        files = [
-            row
-            for row in digests["files"]
-            if row[0] != _METADATA_FILE and not row[0].startswith(f"{name}/")
-        ]
-        if metadata is not None:
-            crc = f"{crc32c(metadata):08x}"
-            files.append([_METADATA_FILE, len(metadata), crc])
-        digests["files"] = files
-        del digests["crc32c"]
-    except (ValueError, KeyError, TypeError, IndexError, AttributeError):
-        _files.unlink(target)
-        return
-    compact = json.dumps(digests, separators=(",", ":"), ensure_ascii=False)
-    body = compact[:-1]
-    text = f'{body},"crc32c":"{crc32c(body.encode()):08x}"}}'
-    _replace(target, text)
+    sync(path)
 
 
 def deleted_name(
@@ -308,7 +269,7 @@ def deleted_name(
         return None
     name = record.checkpointable_name
     if requested is None:
-        _logger.warning(
+        log.warning(
             "Excluding checkpointable %r at %s: deletion was started but"
             " cleanup is incomplete. Retry deletion of this checkpointable to"
             " finish.",

@@ -10,11 +10,11 @@ from typing import Any
 
 from holdfast import _engine, _files
 from holdfast.orbax import _pending
-from holdfast.orbax._durable import sync_directory, write_text
+from holdfast.orbax._durable import sync, write_text
 from holdfast.orbax._paths import COMMIT_SUCCESS_FILE, TMP_DIR_SUFFIX
 from holdfast.orbax._pending import CommitOptions
 from holdfast.orbax._processes import Operation
-from holdfast.orbax._shared_directory import discard
+from holdfast.orbax._shared_directory import SharedDirectory
 from holdfast.orbax.options import FileOptions
 from holdfast.orbax.v1._deletion_record import check_not_deleting
 from holdfast.orbax.v1.context import Context
@@ -59,7 +59,7 @@ class Destination:
         self._file_options = context.file
         self._operation = operation
         self._is_step = is_step
-        self._pending: Any | None = None
+        self._shared = SharedDirectory(operation)
         self._lock = threading.Lock()
 
     def check_absent(self) -> None:
@@ -107,16 +107,15 @@ class Destination:
             NotADirectoryError: a parent is a file.
             ValueError: the path exists by now.
         """
-        if not self._operation.processes.is_primary:
-            return None
         with self._lock:
-            if self._pending is None:
-                self._pending = _pending.begin(
+            self._shared.begin(
+                lambda: _pending.begin(
                     _files.abspath(self.path),
                     self._commit,
                     overwrite=self._overwrite,
                 )
-            return self._pending
+            )
+        return self._shared.pending
 
     def item(self, name: str) -> ItemDirectory:
         """The directory of a checkpointable."""
@@ -146,7 +145,7 @@ class Destination:
             path = os.path.join(pending.directory, name)
             _files.makedirs(_files.dirname(path), exist_ok=True)
             write_text(path, content.decode())
-            sync_directory(_files.dirname(path))
+            sync(_files.dirname(path))
 
     def commit(self, item_handlers_json: str, custom_metadata: str) -> None:
         """Makes the checkpoint exist, on the primary."""
@@ -169,7 +168,7 @@ class Destination:
         Args:
             is_failed: other processes may still be writing into it.
         """
-        discard(self._operation, self._pending, is_failed=is_failed)
+        self._shared.close(is_failed=is_failed)
 
 
 class _Below:
@@ -229,6 +228,24 @@ class ItemDirectory:
     def write_file(self, name: str, content: bytes) -> None:
         """Writes one file into the directory, on the primary."""
         self._destination.write_file(f"{self._name}/{name}", content)
+
+
+async def write_file(directory: Any, name: str, content: bytes) -> None:
+    """Writes one file of an item, for handlers.
+
+    Args:
+        directory: a PathAwaitingCreation.
+        name: of the file.
+        content: what it has then.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    if isinstance(directory, ItemDirectory):
+        directory.write_file(name, content)
+        return
+    path = await directory.await_creation()
+    _files.write_bytes(os.path.join(path, name), content)
 
 
 def _join(path: Any, other: Any) -> Any:

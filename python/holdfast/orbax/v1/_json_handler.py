@@ -8,13 +8,14 @@ from collections.abc import Awaitable
 from typing import Any, ClassVar
 
 from holdfast import _files
-from holdfast.orbax.v1._directory import ItemDirectory
+from holdfast.orbax.v1._directory import write_file
+from holdfast.orbax.v1._handler_types import CheckpointableHandler
 from holdfast.orbax.v1.path import PathAwaitingCreation
 
 _DATA_FILE = "data.json"
 
 
-class JsonHandler:
+class JsonHandler(CheckpointableHandler[Any, Any]):
     """Saves what `json` takes as `data.json`.
 
     Args:
@@ -39,16 +40,7 @@ class JsonHandler:
             TypeError: not a JSON value.
         """
         content = json.dumps(checkpointable).encode()
-
-        async def write() -> None:
-            if isinstance(directory, ItemDirectory):
-                directory.write_file(self._filenames[0], content)
-                return
-            path = os.path.join(await directory.await_creation(), "")
-            with _files.open(path + self._filenames[0], "wb") as file:
-                file.write(content)
-
-        return write()
+        return write_file(directory, self._filenames[0], content)
 
     async def load(
         self, directory: Any, abstract_checkpointable: Any | None = None

@@ -9,11 +9,7 @@ from typing import Any
 import numpy as np
 
 from holdfast.orbax._jax import imported_jax, is_jax_array
-from holdfast.orbax.tree_paths import (
-    flatten_with_path,
-    tree_leaves,
-    unflatten_like,
-)
+from holdfast.orbax.tree_paths import tree_leaves, unflatten_like
 from holdfast.orbax.type_handlers import ArrayRestoreArgs, RestoreArgs
 from holdfast.orbax.v1.errors import UnregisteredTypeError
 from holdfast.orbax.v1.tree import AbstractLeaf, Leaf
@@ -88,7 +84,7 @@ def check_abstract_state(abstract: Any) -> None:
     Raises:
         TypeError: a leaf of a type that cannot be loaded.
     """
-    for _, leaf in flatten_with_path(abstract):
+    for leaf in tree_leaves(abstract):
         kind = leaf if isinstance(leaf, type) else type(leaf)
         if leaf is ... or _stands_for_array(kind):
             continue
@@ -135,31 +131,38 @@ def restore_args(
         strict: refuse shapes that differ from the stored ones.
         of_arrays: the class of those of jax.Arrays.
     """
-    args = [
-        _restore_args(leaf, strict, of_arrays)
-        for _, leaf in flatten_with_path(abstract)
-    ]
-    return unflatten_like(abstract, args)
+    # Leaves of one class and dtype share theirs.
+    shared: dict[tuple[type, Any], RestoreArgs] = {}
+
+    def args_of(leaf: Any) -> RestoreArgs:
+        is_type = isinstance(leaf, type)
+        kind = leaf if is_type else type(leaf)
+        if not is_type and _stands_for_sharded_array(kind):
+            return of_arrays(
+                dtype=leaf.dtype,
+                sharding=leaf.sharding,
+                shape=leaf.shape,
+                strict=strict,
+            )
+        has_dtype = not is_type and _stands_for_array(kind)
+        key = kind, leaf.dtype if has_dtype else None
+        if key not in shared:
+            shared[key] = _args_of_class(*key, of_arrays)
+        return shared[key]
+
+    leaves = tree_leaves(abstract)
+    return unflatten_like(abstract, [args_of(leaf) for leaf in leaves])
 
 
-def _restore_args(
-    leaf: Any, strict: bool, of_arrays: type[ArrayRestoreArgs]
+def _args_of_class(
+    kind: type, dtype: Any, of_arrays: type[ArrayRestoreArgs]
 ) -> RestoreArgs:
-    if leaf is ...:
+    """The arguments of leaves of a class, or of the class itself."""
+    if kind is type(...):
         return RestoreArgs()
-    is_type = isinstance(leaf, type)
-    kind = leaf if is_type else type(leaf)
     if _stands_for_sharded_array(kind):
-        if is_type:
-            return of_arrays()
-        return of_arrays(
-            dtype=leaf.dtype,
-            sharding=leaf.sharding,
-            shape=leaf.shape,
-            strict=strict,
-        )
+        return of_arrays()
     if _stands_for_array(kind):
-        dtype = None if is_type else leaf.dtype
         return RestoreArgs(restore_type=np.ndarray, dtype=dtype)
     return RestoreArgs(restore_type=kind)
 
@@ -174,13 +177,18 @@ def resolve_abstract_meshes(abstract: Any) -> Any:
     if get_mesh is None:
         return abstract
 
-    def resolve(leaf: Any) -> Any:
+    def is_unresolved(leaf: Any) -> bool:
         sharding = getattr(leaf, "sharding", None)
-        if not isinstance(sharding, jax.sharding.NamedSharding):
+        return isinstance(sharding, jax.sharding.NamedSharding) and isinstance(
+            sharding.mesh, jax.sharding.AbstractMesh
+        )
+
+    def resolve(leaf: Any) -> Any:
+        if not is_unresolved(leaf):
             return leaf
-        if not isinstance(sharding.mesh, jax.sharding.AbstractMesh):
-            return leaf
-        concrete = jax.sharding.NamedSharding(get_mesh(), sharding.spec)
+        concrete = jax.sharding.NamedSharding(get_mesh(), leaf.sharding.spec)
         return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=concrete)
 
+    if not any(map(is_unresolved, tree_leaves(abstract))):
+        return abstract
     return jax.tree_util.tree_map(resolve, abstract)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 from holdfast import errors
+from holdfast.orbax._monitoring import (
+    Operation as MonitoredOperation,
+)
 from holdfast.orbax.metadata.step import check_none_is_gone
 from holdfast.orbax.v1 import _registry
 from holdfast.orbax.v1._coroutines import (
@@ -72,7 +76,7 @@ def load(
         check_abstract_state(abstract)
     context = get_context()
     operation = start(context, path, is_save=False)
-    with operation.phase("_load_impl"):
+    with _told(path, context), operation.phase("_load_impl"):
         layout = open_layout(path_of(context.file, path), context)
         if isinstance(layout, SafetensorsCheckpoint):
             return layout.load(abstract, context)()
@@ -104,8 +108,22 @@ def load_checkpointables(
     _check_names(abstracts)
     context = get_context()
     operation = start(context, path, is_save=False)
-    with operation.phase("_load_impl"):
+    with _told(path, context), operation.phase("_load_impl"):
         return _load_several(path, abstracts, context)
+
+
+@contextlib.contextmanager
+def _told(path: Any, context: Context) -> Iterator[None]:
+    """Lets jax's listeners hear of the load in its block."""
+    told = MonitoredOperation(
+        path,
+        is_save=False,
+        primary_host=context.multiprocessing.primary_host,
+    )
+    told.begun()
+    told.blocked()
+    yield
+    told.done()
 
 
 def _load_several(

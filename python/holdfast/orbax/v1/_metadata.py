@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 from holdfast import errors
+from holdfast._log import log
+from holdfast.orbax.metadata.step import check_none_is_gone
 from holdfast.orbax.v1._coroutines import run_sync
 from holdfast.orbax.v1._layout import (
     AUTO_NAME,
@@ -20,8 +21,6 @@ from holdfast.orbax.v1._safetensors import SafetensorsCheckpoint
 from holdfast.orbax.v1.context import Context, get_context
 from holdfast.orbax.v1.errors import InvalidLayoutError
 from holdfast.orbax.v1.options import path_of
-
-_logger = logging.getLogger(__name__)
 
 
 def metadata(
@@ -65,6 +64,7 @@ def checkpointables_metadata(path: Any) -> CheckpointMetadata[dict[str, Any]]:
 
     Raises:
         InvalidLayoutError: no such checkpoint; the cause says why.
+        DataLossError: one that was saved is gone.
     """
     context = get_context()
     layout = open_layout(path_of(context.file, path), context)
@@ -79,6 +79,7 @@ def checkpointables_metadata(path: Any) -> CheckpointMetadata[dict[str, Any]]:
             "no named checkpointables. Use `ocp.metadata` / `ocp.load` "
             "instead."
         )
+    check_none_is_gone(layout.path, layout.directories())
     items = {
         name: _item_metadata(layout, name, context)
         for name in layout.checkpointables()
@@ -100,7 +101,7 @@ def _item_metadata(layout: Layout, name: str, context: Context) -> Any:
     except errors.DataLossError:
         raise
     except Exception as error:
-        _logger.warning(
+        log.warning(
             "Failed to get metadata for checkpointable: %s due to incompatible "
             "handler: %s. Defaulting return value to None. \nError details: %s",
             name,

@@ -11,11 +11,12 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
 
+from holdfast import _gc
 from holdfast.orbax import _structure
-from holdfast.orbax._pytree_metadata import _Describer
+from holdfast.orbax._pytree_metadata import Describer
 from holdfast.orbax._source import (
     TREE_METADATA_FILE,
-    StoredLeaf,
+    Source,
     has_structure,
     open_item,
 )
@@ -87,43 +88,42 @@ def read_tree_metadata(
             f"Metadata file (named {TREE_METADATA_FILE}) does not exist at "
             f"{directory}."
         )
-    source = open_item(directory)
-    options = options or PyTreeMetadataOptions()
-    describer = _Describer(source, options)
+    with _gc.paused():
+        return _describe(
+            open_item(directory), options or PyTreeMetadataOptions()
+        )
+
+
+def _describe(source: Source, options: PyTreeMetadataOptions) -> Any:
+    describer = Describer(source, options)
+    leaves = [
+        (row, _abstract_leaf(row[3], describer.describe(i, row)))
+        for i, row in enumerate(source.rows)
+    ]
     if options.support_rich_types:
-        leaves = {
-            leaf.names: _abstract_leaf(leaf, describer.describe(leaf))
-            for leaf in source.leaves
-        }
-        tree = source.rich_tree(lambda names, *_: leaves[names])
+        by_names = {row[1]: leaf for row, leaf in leaves}
+        tree = source.rich_tree(lambda names, *_: by_names[names])
         if tree is not None:
             return tree
-    return _structure.nest(
-        (
-            leaf.names,
-            leaf.info.key_is_sequence,
-            _abstract_leaf(leaf, describer.describe(leaf)),
-        )
-        for leaf in source.leaves
-    )
+    return _structure.nest((row[1], row[2], leaf) for row, leaf in leaves)
 
 
-def _abstract_leaf(leaf: StoredLeaf, described: Any) -> Any:
-    if isinstance(described, StringMetadata):
-        return "string"
-    if leaf.value_type == "scalar":
-        return np.zeros((), described.dtype).item()
-    if leaf.value_type == "np.ndarray":
+def _abstract_leaf(value_type: str, described: Any) -> Any:
+    if value_type == "np.ndarray":
         return NumpyMetadata(
             described.shape, described.dtype, described.storage
         )
-    if leaf.value_type == "jax.Array":
+    if value_type == "jax.Array":
         return ArrayMetadata(
             described.shape,
             described.dtype,
             described.sharding,
             described.storage,
         )
+    if isinstance(described, StringMetadata):
+        return "string"
+    if value_type == "scalar":
+        return np.zeros((), described.dtype).item()
     return described
 
 

@@ -5,12 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from holdfast.orbax._processes import (
-    Operation,
-    Processes,
-    check_directories,
-    current_operation,
-)
+from holdfast.orbax._processes import Operation, Processes, current_operation
 from holdfast.orbax.options import MultiprocessingOptions
 from holdfast.orbax.v1.context import Context
 
@@ -43,13 +38,9 @@ def start(context: Context, path: Any, *, is_save: bool) -> Operation:
         ValueError: one saves to another path.
     """
     processes = processes_of(context)
+    begin = processes.start_save if is_save else processes.start
     text = os.fspath(path) if isinstance(path, str | os.PathLike) else str(path)
-    operation = processes.start(
-        "next_awaitable_signal_operation_id:sync", text, value=text
-    )
-    if is_save and processes.primary is not None:
-        check_directories(operation.values, text)
-    return operation
+    return begin("next_awaitable_signal_operation_id:sync", text)
 
 
 def operation_of_handler(context: Context, path: Any) -> Operation:

@@ -24,7 +24,6 @@ from holdfast.orbax.v1._layout import (
 
 PENDING_INFIX = ".pending_"
 _DATABASE_PREFIX = "ocdbt.process_"
-_DIGESTS_FILE = "_HOLDFAST_DIGESTS"
 _ARRAYS = "array_metadatas"
 # Files of the directory itself; the merge makes new ones for all parts.
 _OF_DATABASE = ("manifest.ocdbt", "d")
@@ -116,7 +115,7 @@ def leave_to_the_merge(part: str) -> None:
     """Takes away what a part has and the merge makes anew, and what Orbax
     would not know how to merge."""
     for path in (part, *(path for _, path in _items(part))):
-        _remove(os.path.join(path, _DIGESTS_FILE))
+        _remove(os.path.join(path, _files.DIGEST_FILE))
         if any(
             name.startswith(_DATABASE_PREFIX) for name in _files.listdir(path)
         ):
@@ -176,7 +175,7 @@ def _merge_item(source: str, target: str, part_id: str) -> None:
     _files.makedirs(target, exist_ok=True)
     names = set(_files.listdir(source))
     has_databases = any(name.startswith(_DATABASE_PREFIX) for name in names)
-    skipped = {_DIGESTS_FILE, *(_OF_DATABASE if has_databases else ())}
+    skipped = {_files.DIGEST_FILE, *(_OF_DATABASE if has_databases else ())}
     for name in sorted(names - skipped):
         old, new = os.path.join(source, name), os.path.join(target, name)
         merge = _MERGED.get(name)

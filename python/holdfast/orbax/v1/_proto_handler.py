@@ -5,20 +5,21 @@ Needs the package protobuf when one is saved or loaded, not before.
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
 from collections.abc import Awaitable
 from typing import Any, ClassVar
 
 from holdfast import _files
-from holdfast.orbax.v1._directory import ItemDirectory
+from holdfast.orbax.proto_handler import text_format
+from holdfast.orbax.v1._directory import write_file
+from holdfast.orbax.v1._handler_types import CheckpointableHandler
 from holdfast.orbax.v1.path import PathAwaitingCreation
 
 _DEFAULT_FILENAME = "proto.pbtxt"
 
 
-class ProtoHandler:
+class ProtoHandler(CheckpointableHandler[Any, Any]):
     """Saves a message as text.
 
     Args:
@@ -41,19 +42,8 @@ class ProtoHandler:
         Raises:
             ImportError: protobuf is not installed.
         """
-        text = _text_format().MessageToString(checkpointable)
-
-        async def write() -> None:
-            if isinstance(directory, ItemDirectory):
-                directory.write_file(self._filename, text.encode())
-                return
-            path = os.path.join(await directory.await_creation(), "")
-            with _files.open(
-                path + self._filename, "w", encoding="utf-8"
-            ) as file:
-                file.write(text)
-
-        return write()
+        text = text_format().MessageToString(checkpointable)
+        return write_file(directory, self._filename, text.encode())
 
     async def load(
         self, directory: Any, abstract_checkpointable: Any | None = None
@@ -78,7 +68,7 @@ class ProtoHandler:
         async def read() -> Any:
             path = os.path.join(directory, self._filename)
             text = _files.read_checked(path).decode()
-            return _text_format().Parse(text, abstract_checkpointable())
+            return text_format().Parse(text, abstract_checkpointable())
 
         return read()
 
@@ -110,7 +100,3 @@ def _message_class() -> Any | None:
     """The class of all messages; None in programs without any."""
     module = sys.modules.get("google.protobuf.message")
     return getattr(module, "Message", None)
-
-
-def _text_format() -> Any:
-    return importlib.import_module("google.protobuf.text_format")

@@ -10,23 +10,24 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from holdfast import _engine
-from holdfast._adapt import make_adapt
+from holdfast._log import say_ignored
 from holdfast.orbax._array_metadata_store import (
     Store,
     Validator,
     validate_item,
 )
 from holdfast.orbax._array_type_handler import ArrayHandler
+from holdfast.orbax._handler_restore import RestoreOptions
 from holdfast.orbax._jax import is_jax_array, require_jax
-from holdfast.orbax._later import not_implemented
+from holdfast.orbax._limits import get_byte_limiter
+from holdfast.orbax._monitoring import Transfer, record_event
 from holdfast.orbax._pytree_save import (
     PreparedSave,
     SaveOptions,
     finish_item,
     prepare_save,
 )
-from holdfast.orbax._restore import RestoreOptions, restore_pytree
+from holdfast.orbax._restore import restore_pytree
 from holdfast.orbax._single_replica_handler import SingleReplicaArrayHandler
 from holdfast.orbax._type_handler_registry import standard_registry
 from holdfast.orbax.tree_paths import (
@@ -42,6 +43,7 @@ from holdfast.orbax.type_handlers import (
     SingleReplicaArrayRestoreArgs,
 )
 from holdfast.orbax.v1._directory import ItemDirectory
+from holdfast.orbax.v1._handler_types import CheckpointableHandler
 from holdfast.orbax.v1._leaves import (
     check_loadable,
     check_storable,
@@ -58,17 +60,24 @@ from holdfast.orbax.v1._save_state import (
 )
 from holdfast.orbax.v1.context import Context, get_context
 from holdfast.orbax.v1.errors import UnregisteredTypeError
-from holdfast.orbax.v1.options import ArrayOptions
+from holdfast.orbax.v1.options import ArrayOptions, MemoryOptions
 from holdfast.orbax.v1.path import PathAwaitingCreation
 
 StorageOptions = ArrayOptions.Saving.StorageOptions
 
 
-class PyTreeHandler:
+class PyTreeHandler(CheckpointableHandler[Any, Any]):
     """Saves and loads trees, with the context's options.
 
     Args:
         context: gives the options; None: the active context.
+        array_metadata_validator: compares what processes say of each array.
+        leaf_handler_registry: must be None: leaves of one's own go through
+            the older interface's type handlers.
+        partial_save_mode: must be False: `partial.save` does it.
+
+    Raises:
+        NotImplementedError: one of the last two.
     """
 
     TYPESTR: ClassVar[str] = (
@@ -76,8 +85,28 @@ class PyTreeHandler:
         ".PyTreeHandler"
     )
 
-    def __init__(self, *, context: Context | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        context: Context | None = None,
+        array_metadata_validator: Validator | None = None,
+        leaf_handler_registry: Any | None = None,
+        partial_save_mode: bool = False,
+    ) -> None:
+        if leaf_handler_registry is not None:
+            raise NotImplementedError(
+                "PyTreeHandler(leaf_handler_registry=...) is not supported:"
+                " save leaves of your own with a TypeHandler of"
+                " holdfast.orbax.type_handlers"
+            )
+        if partial_save_mode:
+            raise NotImplementedError(
+                "PyTreeHandler(partial_save_mode=True) is not supported: call"
+                " partial.save and partial.finalize"
+            )
         self._context = context or get_context()
+        record_event("/jax/orbax/pytree_checkpoint_handler/init/ocdbt")
+        self._validator = array_metadata_validator
 
     async def save(
         self, directory: PathAwaitingCreation, checkpointable: Any
@@ -88,7 +117,16 @@ class PyTreeHandler:
             UnregisteredTypeError: leaves of types without a stored form.
             ValueError: a leaf or a structure that cannot be saved.
         """
+        host = self._context.multiprocessing.primary_host
+        transfer = Transfer(directory, host)
         prepared = _prepare(checkpointable, self._context)
+        futures: list[Any] | None = None
+        if prepared.others and prepared.processes.is_single:
+            # Handlers copy what they are called with.
+            path = await directory.await_creation()
+            futures = await prepared.serialize(path)
+        transfer.count(checkpointable)
+        transfer.copied()
 
         async def write() -> None:
             progress = cancelling_progress()
@@ -96,12 +134,22 @@ class PyTreeHandler:
                 prepared.options["progress"] = progress
             if not prepared.processes.is_single:
                 path = await directory.await_creation()
-                _write_together(prepared, path, self._context)
-            elif isinstance(directory, ItemDirectory) and not prepared.others:
+                _write_together(
+                    prepared, path, self._context, self._validator
+                )
+            elif (
+                isinstance(directory, ItemDirectory)
+                and not prepared.others
+                and self._validator is None
+            ):
                 options = prepared.options_at(os.fspath(directory.path))
                 directory.save_item(prepared.tree, **options)
             else:
-                prepared.write(await directory.await_creation())
+                path = await directory.await_creation()
+                prepared.write(path, futures)
+                if self._validator is not None:
+                    validate_item(self._validator, Store(), path)
+            transfer.written()
 
         return write()
 
@@ -115,10 +163,15 @@ class PyTreeHandler:
             ValueError: structures that do not match, damaged files.
         """
         abstract = abstract_checkpointable
-        check_loadable(leaf for _, leaf in flatten_with_path(abstract))
+        self.validate_abstract_leaves_handleable(abstract)
 
         async def read() -> Any:
-            return _restore(directory, abstract, self._context)
+            host = self._context.multiprocessing.primary_host
+            transfer = Transfer(directory, host)
+            restored = _restore(directory, abstract, self._context)
+            transfer.count(restored)
+            transfer.read()
+            return restored
 
         return read()
 
@@ -128,11 +181,28 @@ class PyTreeHandler:
             directory, self._context.pytree.saving.pytree_metadata_options
         )
 
+    def validate_leaves_handleable(self, checkpointable: Any) -> None:
+        """Checks that each leaf has a stored form.
+
+        Raises:
+            UnregisteredTypeError: types that have none; says which.
+        """
+        check_storable(tree_leaves(checkpointable))
+
+    def validate_abstract_leaves_handleable(
+        self, abstract_checkpointable: Any
+    ) -> None:
+        """Checks that each leaf stands for something that is stored.
+
+        Raises:
+            UnregisteredTypeError: types that do not; says which.
+        """
+        check_loadable(tree_leaves(abstract_checkpointable))
+
     def is_handleable(self, checkpointable: Any) -> bool:
         """Whether every leaf has a stored form."""
         try:
-            flat = flatten_with_path(checkpointable)
-            check_storable(leaf for _, leaf in flat)
+            self.validate_leaves_handleable(checkpointable)
         except (UnregisteredTypeError, ValueError):
             return False
         return True
@@ -142,15 +212,17 @@ class PyTreeHandler:
     ) -> bool | None:
         """Whether every leaf stands for something that is stored."""
         try:
-            flat = flatten_with_path(abstract_checkpointable)
-            check_loadable(leaf for _, leaf in flat)
+            self.validate_abstract_leaves_handleable(abstract_checkpointable)
         except (UnregisteredTypeError, ValueError):
             return False
         return True
 
 
 def _write_together(
-    prepared: PreparedSave, path: Any, context: Context
+    prepared: PreparedSave,
+    path: Any,
+    context: Context,
+    validator: Validator | None,
 ) -> None:
     """Writes this process's part; the primary makes an item of all parts.
 
@@ -158,6 +230,7 @@ def _write_together(
         prepared: the tree.
         path: the item's directory, which exists.
         context: the handler's.
+        validator: compares what they wrote; None: as usual.
 
     Raises:
         ValueError: what processes wrote does not fit together.
@@ -174,7 +247,7 @@ def _write_together(
         if not prepared.processes.is_primary:
             return
         if prepared.processes.primary is not None:
-            validate_item(Validator(), Store(), path)
+            validate_item(validator or Validator(), Store(), path)
         finish_item(
             path,
             prepared.processes,
@@ -195,6 +268,10 @@ def _restore(directory: Any, abstract: Any, context: Context) -> Any:
         of_arrays = SingleReplicaArrayRestoreArgs
         options = dataclasses.replace(
             options, registry=_broadcasting_registry(loading)
+        )
+    elif context.array.saving.array_metadata_store is None:
+        options = dataclasses.replace(
+            options, registry=_saving_registry(context.array.saving, context)
         )
     if abstract is not None:
         args = restore_args(
@@ -221,16 +298,16 @@ def _broadcasting_registry(loading: ArrayOptions.Loading) -> Any:
         broadcast_memory_scaling_factor=given.broadcast_memory_scaling_factor,
         array_metadata_store=Store(),
     )
-    registry = standard_registry()
-    array = require_jax("load and broadcast").Array
-    registry.add(array, handler, override=True, ignore_warnings=True)
-    return registry
+    return _registry_with(handler)
 
 
-def _separating_registry(
-    saving: ArrayOptions.Saving, primary_host: int | None
-) -> Any:
-    """The standard handlers, but the one of jax.Arrays has two databases."""
+def _saving_registry(saving: ArrayOptions.Saving, context: Context) -> Any:
+    """The standard handlers, but that of jax.Arrays has the options.
+
+    Raises:
+        ValueError: replicas cannot share what each process has for itself.
+    """
+    primary_host = context.multiprocessing.primary_host
     handler = ArrayHandler(
         primary_host=primary_host,
         replica_id=None if primary_host is None else 0,
@@ -242,18 +319,26 @@ def _separating_registry(
             saving.max_replicas_for_replica_parallel
         ),
         enable_write_sharding_file=saving.enable_write_sharding_file,
-        enable_replica_parallel_separate_folder=True,
-        array_metadata_store=Store(),
+        enable_replica_parallel_separate_folder=(
+            saving.enable_replica_parallel_separate_folder
+        ),
+        array_metadata_store=saving.array_metadata_store,
+        callback=context.memory.serialization_status_callback,
     )
+    handler.jax_options()  # raises, before anything is looked up by type
+    return _registry_with(handler)
+
+
+def _registry_with(handler: Any) -> Any:
     registry = standard_registry()
-    array = require_jax("saving jax.Arrays").Array
+    array = require_jax("jax.Arrays").Array
     registry.add(array, handler, override=True, ignore_warnings=True)
     return registry
 
 
 def _prepare(tree: Any, context: Context) -> PreparedSave:
     """Checks a tree and takes hold of its arrays."""
-    _refuse_later_options(context)
+    _say_ignored_options(context)
     saving = context.array.saving
     metadata_options = context.pytree.saving.pytree_metadata_options
     leaves = tree_leaves(tree)
@@ -265,15 +350,9 @@ def _prepare(tree: Any, context: Context) -> PreparedSave:
         is_jax_array(leaf) and leaf.size == 0 for leaf in leaves
     ):
         _check_jax_arrays(tree)
-    primary_host = context.multiprocessing.primary_host
-    jax_options = {}
     registry = None
     if has_jax_arrays:
-        jax_options = _jax_options(saving, primary_host)
-    if has_jax_arrays and saving.enable_replica_parallel_separate_folder:
-        registry = _separating_registry(saving, primary_host)
-        jax_options = {}
-    snapshot = is_in_background()
+        registry = _saving_registry(saving, context)
     prepared = prepare_save(
         tree,
         _save_args_tree(tree, saving),
@@ -285,43 +364,51 @@ def _prepare(tree: Any, context: Context) -> PreparedSave:
             processes=processes_of(context),
             registry=registry,
             support_rich_types=metadata_options.support_rich_types,
+            device_host_byte_limiter=_transfer_limiter(context.memory),
+            is_prioritized_key_fn=context.memory.is_prioritized_key_fn,
         ),
-        snapshot=snapshot and not jax_options,
+        snapshot=is_in_background(),
     )
     limit = context.memory.write_concurrent_bytes
     if limit is not None:
         prepared.options["in_flight_bytes_max"] = limit
-    if not jax_options:
-        return prepared
-    if not prepared.processes.is_single:
-        jax_options["own_part_only"] = True
-    built = _engine.build_tree(
-        tree, adapt=make_adapt(**jax_options), snapshot=snapshot
-    )
-    return dataclasses.replace(prepared, tree=built)
+    return prepared
 
 
-def _refuse_later_options(context: Context) -> None:
-    """Refuses what would change the files and is not implemented.
+def _transfer_limiter(memory: MemoryOptions) -> Any | None:
+    """Bounds the bytes that are copied from devices at once."""
+    limit_bytes = memory.transfer_concurrent_bytes
+    if memory.regulator_options is not None:
+        limit_bytes = memory.regulator_options.regulator.current_limit_bytes
+    return None if limit_bytes is None else get_byte_limiter(limit_bytes)
 
-    Raises:
-        NotImplementedError: naming the option.
-    """
-    saving, memory = context.array.saving, context.memory
-    for is_used, name in (
+
+def _say_ignored_options(context: Context) -> None:
+    memory = context.memory
+    copies_first = "everything is copied before save_async returns"
+    for option, given, why in (
         (
-            saving.array_metadata_store
-            != ArrayOptions.Saving.array_metadata_store,
-            "array_metadata_store",
+            "MemoryOptions.transfer_concurrent_bytes",
+            memory.transfer_concurrent_bytes,
+            "host arrays are borrowed, not transferred",
         ),
-        (memory.regulator_options is not None, "regulator_options"),
         (
-            memory.serialization_status_callback is not None,
-            "serialization_status_callback",
+            "MemoryOptions.expected_surge_bytes",
+            memory.expected_surge_bytes,
+            "no limit follows the free memory",
+        ),
+        (
+            "MemoryOptions.is_prioritized_key_fn",
+            memory.is_prioritized_key_fn,
+            copies_first,
+        ),
+        (
+            "ArrayOptions.Saving.enable_pinned_host_transfer",
+            context.array.saving.enable_pinned_host_transfer,
+            copies_first,
         ),
     ):
-        if is_used:
-            raise not_implemented(f"the option {name}")
+        say_ignored(option, given, why)
 
 
 def _check_jax_arrays(tree: Any) -> None:
@@ -370,32 +457,3 @@ def _save_args(
         chunk_byte_size=choose("chunk_byte_size"),
         shard_axes=choose("shard_axes") or (),
     )
-
-
-def _jax_options(
-    saving: ArrayOptions.Saving, primary_host: int | None
-) -> dict[str, Any]:
-    """The options of how jax.Arrays are taken apart that are not default.
-
-    Raises:
-        ValueError: replicas cannot share what each process has for itself.
-    """
-    options: dict[str, Any] = {}
-    if primary_host is None:
-        if saving.use_replica_parallel is not False:
-            raise ValueError(
-                "`use_replica_parallel` is incompatible with local"
-                " checkpointing"
-            )
-        options["replica_id"] = None
-    if saving.use_replica_parallel is not None:
-        options["use_replica_parallel"] = saving.use_replica_parallel
-    if saving.min_slice_bytes_for_replica_parallel is not None:
-        minimum = saving.min_slice_bytes_for_replica_parallel
-        options["min_slice_bytes"] = minimum
-    if saving.max_replicas_for_replica_parallel is not None:
-        maximum = saving.max_replicas_for_replica_parallel
-        options["max_replicas"] = maximum
-    if not saving.enable_write_sharding_file:
-        options["write_sharding"] = False
-    return options

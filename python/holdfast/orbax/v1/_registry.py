@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
+from holdfast._log import log
 from holdfast.orbax.v1._handler_types import (
     StatefulCheckpointable,
     typestr,
@@ -16,11 +16,44 @@ HandlerType: TypeAlias = type[Any]
 Entry: TypeAlias = tuple[HandlerType, str | None]
 T = TypeVar("T", bound=HandlerType)
 
-_logger = logging.getLogger(__name__)
 
-
-class CheckpointableHandlerRegistry:
+class CheckpointableHandlerRegistry(Protocol):
     """Handlers in the order they were added; of several that fit, the last.
+
+    Any object with these methods is one.
+    """
+
+    def add(
+        self,
+        handler_type: HandlerType,
+        *,
+        checkpointable_name: str | None = None,
+        secondary_typestrs: Sequence[str] | None = None,
+    ) -> CheckpointableHandlerRegistry:
+        """Adds an entry; returns itself."""
+        ...
+
+    def get(self, checkpointable_name: str) -> HandlerType:
+        """The handler that is only for this name."""
+        ...
+
+    def has(self, checkpointable_name: str) -> bool:
+        """Whether there is a handler only for this name."""
+        ...
+
+    def get_all_entries(self) -> Sequence[Entry]:
+        """(handler, name or None) in the order they were added."""
+        ...
+
+    def get_secondary_typestrs(
+        self, handler_type: HandlerType
+    ) -> Sequence[str]:
+        """Recorded names of other handlers that this one can load after."""
+        ...
+
+
+class _DefaultCheckpointableHandlerRegistry(CheckpointableHandlerRegistry):
+    """A registry of its own entries.
 
     An entry with a name is used for the checkpointable of that name alone.
     """
@@ -110,7 +143,7 @@ class CheckpointableHandlerRegistry:
         return f"{type(self).__name__}({self.get_all_entries()})"
 
 
-class ReadOnlyRegistry(CheckpointableHandlerRegistry):
+class ReadOnlyRegistry(_DefaultCheckpointableHandlerRegistry):
     """Another registry that cannot be added to."""
 
     def __init__(self, registry: CheckpointableHandlerRegistry) -> None:
@@ -143,7 +176,7 @@ class ReadOnlyRegistry(CheckpointableHandlerRegistry):
         return self._registry.get_secondary_typestrs(handler_type)
 
 
-_GLOBAL_REGISTRY = CheckpointableHandlerRegistry()
+_GLOBAL_REGISTRY = _DefaultCheckpointableHandlerRegistry()
 
 
 def global_registry() -> CheckpointableHandlerRegistry:
@@ -162,7 +195,7 @@ def local_registry(
         other_registry: entries to add.
         include_global_registry: start with the global registry's entries.
     """
-    registry = CheckpointableHandlerRegistry(
+    registry = _DefaultCheckpointableHandlerRegistry(
         _GLOBAL_REGISTRY if include_global_registry else None
     )
     if other_registry is not None:
@@ -255,7 +288,7 @@ def _by_typestr(
         secondary = registry.get_secondary_typestrs(handler_type)
         if recorded == typestr(handler_type) or recorded in secondary:
             return _make(name, handler_type)
-    _logger.warning(
+    log.warning(
         "No handler found for typestr %s. The checkpointable may be restored "
         "with different handler logic than was used for saving.",
         recorded,

@@ -1,22 +1,26 @@
 """Checkpoints of safetensors: a file, or a directory of files, to be read.
 
-What a file says of itself is its header, read here; the elements are read by
-the engine, which checks them against each other and the file's size first.
+The engine reads headers and elements, and checks both. What is here is which
+files are read, Orbax's words for what it refuses, and the caller's request.
 """
 
 from __future__ import annotations
 
+import concurrent.futures
+import contextlib
 import dataclasses
 import json
-import math
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from holdfast import _dtypes, _engine, _files
+from holdfast._buffers import Buffer, read
 from holdfast._lazy import importing
+from holdfast._log import say_ignored
+from holdfast._target_leaves import Slot
 from holdfast.orbax import multihost
 from holdfast.orbax._jax import require_jax
 from holdfast.orbax.tree_paths import tree_leaves
@@ -30,6 +34,7 @@ _METADATA_KEY = "__metadata__"
 _LENGTH_BYTES = 8
 # As the format's own reader allows.
 _HEADER_BYTES_MAX = 100_000_000
+# Those that Orbax reads; the engine reads more.
 _DTYPES = {
     "BOOL": "bool",
     "I8": "int8",
@@ -48,8 +53,7 @@ _DTYPES = {
     "F8_E4M3": "float8_e4m3fn",
 }
 _READ_BYTES_MAX = 2 << 30
-
-NumpyArray = np.ndarray[Any, np.dtype[Any]]
+_OPENED_AT_ONCE = 16
 
 
 def is_safetensors(path: Any) -> bool:
@@ -61,56 +65,12 @@ def is_safetensors(path: Any) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class _Tensor:
-    """The facts in a header about one tensor."""
+    """A tensor, and the checkpoint of its file that has it."""
 
-    name: str
-    file: str
-    start: int  # where the file's elements begin, in bytes
-    entry: dict[str, Any]
-
-    def shape(self) -> tuple[int, ...]:
-        shape = self.entry.get("shape")
-        if not isinstance(shape, list) or not all(
-            type(extent) is int and extent >= 0 for extent in shape
-        ):
-            raise ValueError(
-                f"{self.file}: tensor {self.name!r} has no shape: {shape!r}"
-            )
-        return tuple(shape)
-
-    def check_size(self) -> None:
-        """Raises ValueError when its elements need other than its bytes."""
-        begin, end = self.entry["data_offsets"]
-        wanted_bytes = math.prod(self.shape()) * self.dtype().itemsize
-        if begin < 0 or end - begin != wanted_bytes:
-            raise ValueError(
-                f"{self.file}: tensor {self.name!r} needs {wanted_bytes} bytes,"
-                f" and its data_offsets are [{begin}, {end}]"
-            )
-
-    def dtype(self) -> np.dtype[Any]:
-        """Raises ValueError, in Orbax's words."""
-        try:
-            name = _DTYPES[self.entry["dtype"]]
-        except (KeyError, TypeError) as error:
-            raise ValueError(
-                f"Unsupported dtype in SafeTensors header: {error}"
-            ) from error
-        return _dtypes.numpy_dtype(name, self.name)
-
-    def end(self) -> int:
-        """The end of its bytes in the file."""
-        offsets = self.entry.get("data_offsets")
-        if (
-            not isinstance(offsets, list)
-            or len(offsets) != 2
-            or not all(type(offset) is int for offset in offsets)
-        ):
-            raise ValueError(
-                f"{self.file}: tensor {self.name!r} has no data_offsets:"
-                f" {offsets!r}"
-            )
-        return self.start + int(offsets[1])
+    file: _engine.Checkpoint
+    leaf: int
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
 
 
 class SafetensorsCheckpoint:
@@ -155,14 +115,19 @@ class SafetensorsCheckpoint:
         installed, else NumpyMetadata.
 
         Raises:
-            ValueError: a damaged header, an unknown dtype, or a name that two
-                files have.
+            ValueError: a damaged or cut file, an unknown dtype, or a name that
+                two files have.
         """
+        opened = _open_all(self._files)
         custom_metadata: dict[str, Any] = {}
+        for file in opened:
+            custom_metadata.update(
+                json.loads(file.item_custom_metadata or "{}")
+            )
         abstract = _abstract_array()
         tensors = {
-            name: abstract(tensor.shape(), tensor.dtype())
-            for name, tensor in self._tensors(custom_metadata).items()
+            name: abstract(tensor.shape, tensor.dtype)
+            for name, tensor in _tensors(opened).items()
         }
         return CheckpointMetadata(
             self.path,
@@ -185,43 +150,19 @@ class SafetensorsCheckpoint:
             context: its limit of bytes in flight counts.
 
         Raises:
-            ValueError: no flat dict; a damaged or cut file; a name that two
-                files have. The result also: a shape other than the stored one,
-                a dtype that Orbax does not have, shapes and offsets that do not
-                fit each other.
+            ValueError: no flat dict; a damaged or cut file, a dtype that Orbax
+                does not have; a name that two files have. The result also: a
+                shape other than the stored one.
             KeyError: by the result: a name that is not there.
         """
         if abstract is not None and not _is_flat_dict(abstract):
             raise ValueError("The PyTree is not a flat dictionary.")
-        tensors = self._tensors({})
-        _check_lengths(tensors.values())
+        tensors = _tensors(_open_all(self._files))
 
         def run() -> dict[str, Any]:
             return _read(tensors, abstract, context)
 
         return run
-
-    def _tensors(self, custom_metadata: dict[str, Any]) -> dict[str, _Tensor]:
-        """The tensors by name; adds the files' metadata to `custom_metadata`.
-        """
-        found: dict[str, _Tensor] = {}
-        for file in self._files:
-            header, start = _read_header(file)
-            for name, entry in header.items():
-                if name == _METADATA_KEY:
-                    if isinstance(entry, dict):
-                        custom_metadata.update(entry)
-                    continue
-                if name in found:
-                    raise ValueError(
-                        f"Duplicate tensor {name} found in multiple files."
-                    )
-                if not isinstance(entry, dict):
-                    raise ValueError(
-                        f"{file}: the header's {name!r} is no object"
-                    )
-                found[name] = _Tensor(name, file, start, entry)
-        return found
 
 
 def _files_in(path: Any) -> list[str]:
@@ -231,11 +172,36 @@ def _files_in(path: Any) -> list[str]:
     return [os.path.join(path, name) for name in names if name.endswith(SUFFIX)]
 
 
-def _read_header(file: str) -> tuple[dict[str, Any], int]:
-    """A file's header, and where the elements begin, in bytes.
+def _open_all(files: Sequence[str]) -> list[_engine.Checkpoint]:
+    """See `_open`. Each waits for a few small reads: they wait together."""
+    with concurrent.futures.ThreadPoolExecutor(_OPENED_AT_ONCE) as pool:
+        return list(pool.map(_open, files))
+
+
+def _open(file: str) -> _engine.Checkpoint:
+    """The checkpoint that one file is; its header is read and checked.
 
     Raises:
-        ValueError: it is cut, or no JSON object.
+        ValueError: it is damaged or cut, or has a dtype that Orbax has not.
+    """
+    try:
+        checkpoint = _engine.Checkpoint(file, use_sidecar=False)
+    except ValueError:
+        _check_as_orbax(file)
+        raise
+    if any(
+        leaf.value_type or leaf.dtype not in _DTYPES.values()
+        for leaf in checkpoint.leaves
+    ):
+        _check_as_orbax(file)
+    return checkpoint
+
+
+def _check_as_orbax(file: str) -> None:
+    """Finds what Orbax finds in a file that is refused, to say it as Orbax.
+
+    Raises:
+        ValueError: Orbax would.
     """
     with _files.open(file, "rb") as stream:
         length = stream.read(_LENGTH_BYTES)
@@ -245,28 +211,48 @@ def _read_header(file: str) -> tuple[dict[str, Any], int]:
         text = stream.read(min(header_bytes, _HEADER_BYTES_MAX))
     if len(text) != header_bytes:
         raise ValueError(f"Could not read header content from {file}.")
-    try:
-        header = json.loads(text)
-    except RecursionError as error:
-        raise ValueError(f"{file}: the header is nested too deep") from error
-    if not isinstance(header, dict):
-        raise ValueError(f"{file}: the header is no JSON object")
-    return header, _LENGTH_BYTES + header_bytes
+    with contextlib.suppress(TypeError, LookupError, RecursionError):
+        _check_header(json.loads(text), file, _LENGTH_BYTES + header_bytes)
 
 
-def _check_lengths(tensors: Iterable[_Tensor]) -> None:
-    """Raises ValueError, in Orbax's words, when elements are cut off."""
-    ends: dict[str, int] = {}
-    for tensor in tensors:
-        ends[tensor.file] = max(ends.get(tensor.file, 0), tensor.end())
-    for file, wanted_bytes in ends.items():
-        file_bytes = _files.stat(file).st_size
-        if file_bytes < wanted_bytes:
+def _check_header(header: Any, file: str, data_offset: int) -> None:
+    """Raises ValueError for what Orbax refuses by itself; any other error for
+    what it stumbles over."""
+    entries = [header[name] for name in header if name != _METADATA_KEY]
+    for entry in entries:
+        try:
+            _DTYPES[entry["dtype"]]
+        except KeyError as error:
             raise ValueError(
-                f"SafeTensors file {file} is truncated: its header declares "
-                f"tensor data through byte {wanted_bytes}, but the file is "
-                f"only {file_bytes} bytes."
-            )
+                f"Unsupported dtype in SafeTensors header: {error}"
+            ) from error
+    ends = (entry["data_offsets"][1] for entry in entries)
+    end = data_offset + max(ends, default=0)
+    file_bytes = _files.stat(file).st_size
+    if file_bytes < end:
+        raise ValueError(
+            f"SafeTensors file {file} is truncated: its header declares "
+            f"tensor data through byte {end}, but the file is only "
+            f"{file_bytes} bytes."
+        )
+
+
+def _tensors(opened: Sequence[_engine.Checkpoint]) -> dict[str, _Tensor]:
+    """The tensors by name.
+
+    Raises:
+        ValueError: two files have one of a name.
+    """
+    found: dict[str, _Tensor] = {}
+    for file in opened:
+        for i, leaf in enumerate(file.leaves):
+            if leaf.name in found:
+                raise ValueError(
+                    f"Duplicate tensor {leaf.name} found in multiple files."
+                )
+            dtype = _dtypes.numpy_dtype(leaf.dtype or "", leaf.name)
+            found[leaf.name] = _Tensor(file, i, leaf.shape, dtype)
+    return found
 
 
 def _is_flat_dict(tree: Any) -> bool:
@@ -292,147 +278,90 @@ def _abstract_array() -> Callable[[tuple[int, ...], np.dtype[Any]], Any]:
 def _read(
     tensors: dict[str, _Tensor], abstract: Any | None, context: Context
 ) -> dict[str, Any]:
-    limit = context.memory.read_concurrent_bytes
     chunk_bytes = context.safetensors.read_chunk_bytes
     if chunk_bytes is not None and chunk_bytes <= 0:
         raise ValueError(
             f"read_chunk_bytes must be positive, got {chunk_bytes}."
         )
+    say_ignored(
+        "SafetensorsOptions.max_over_read_ratio",
+        context.safetensors.max_over_read_ratio,
+        "only the needed bytes are read",
+    )
     if abstract is None:
         if multihost.process_count() > 1:
             raise ValueError(
                 "abstract_state must be provided for multi-process loading."
             )
+        abstract = dict.fromkeys(tensors)
         names = list(tensors)
     else:
-        for name in abstract:
-            if name not in tensors:
-                raise KeyError(
-                    f"Tensor '{name}' not found in Safetensors checkpoint."
-                )
+        _check_request(tensors, abstract)
         names = sorted(abstract)
-    # All headers are checked before memory is taken for the bytes they claim.
-    for name in names:
-        tensors[name].check_size()
-    opened = {
-        file: _engine.Checkpoint(file, use_sidecar=False)
-        for file in dict.fromkeys(tensors[name].file for name in names)
-    }
-    wanted: list[_Wanted] = [
-        _Whole(tensors[name])
-        if abstract is None
-        else _Sharded(tensors[name], abstract[name])
-        for name in names
-    ]
+    limit = context.memory.read_concurrent_bytes
+    bytes_max = _READ_BYTES_MAX if limit is None else limit
     made: dict[str, Any] = {}
-    for file, checkpoint in opened.items():
-        some = [each for each in wanted if each.tensor.file == file]
-        _fill(checkpoint, some, _READ_BYTES_MAX if limit is None else limit)
-        for each in some:
-            made[each.tensor.name] = each.array()
-    return {each.tensor.name: made[each.tensor.name] for each in wanted}
+    for file in dict.fromkeys(tensors[name].file for name in names):
+        some = [name for name in names if tensors[name].file is file]
+        slots = [_slot(tensors[name], abstract[name]) for name in some]
+        made.update(zip(some, _filled(file, slots, bytes_max), strict=True))
+    return {name: made[name] for name in names}
 
 
-class _Wanted:
-    """A tensor, and the boxes of it that are to be filled.
-
-    Attributes:
-        boxes: (origin in elements, array to fill) each.
-    """
-
-    def __init__(self, tensor: _Tensor) -> None:
-        self.tensor = tensor
-        self.boxes: list[tuple[tuple[int, ...], NumpyArray]] = []
-
-    def array(self) -> Any:
-        """After the boxes were filled; once."""
-        raise NotImplementedError
-
-
-class _Whole(_Wanted):
-    """As a numpy array."""
-
-    def __init__(self, tensor: _Tensor) -> None:
-        super().__init__(tensor)
-        shape = tensor.shape()
-        self._array = _engine.empty(shape, tensor.dtype())
-        self.boxes = [((0,) * len(shape), self._array)]
-
-    def array(self) -> NumpyArray:
-        return self._array
-
-
-class _Sharded(_Wanted):
-    """The tensor as a jax.Array: this process holds its devices' parts."""
-
-    def __init__(self, tensor: _Tensor, abstract: Any) -> None:
-        super().__init__(tensor)
-        self._jax = require_jax("loading into jax.Arrays")
-        self._shape = tuple(abstract.shape)
-        self._dtype = np.dtype(abstract.dtype)
-        if self._shape != tensor.shape():
+def _check_request(tensors: dict[str, _Tensor], abstract: Any) -> None:
+    """Raises KeyError for a name that is not there, ValueError for a shape."""
+    for name in abstract:
+        if name not in tensors:
+            raise KeyError(
+                f"Tensor '{name}' not found in Safetensors checkpoint."
+            )
+    for name, wanted in abstract.items():
+        if tuple(wanted.shape) != tensors[name].shape:
             raise ValueError(
-                f"Shape mismatch: abstract state has {self._shape}, the "
-                f"checkpoint has {tensor.shape()}."
+                f"Shape mismatch: abstract state has {tuple(wanted.shape)}, "
+                f"the checkpoint has {tensors[name].shape}."
             )
-        given = getattr(abstract, "sharding", None)
-        self._sharding: Any = given or self._on_every_device()
-        self._devices: list[list[Any]] = []
-        for bounds, devices in self._parts().items():
-            box_shape = tuple(stop - start for start, stop in bounds)
-            box = _engine.empty(box_shape, tensor.dtype())
-            self.boxes.append((tuple(start for start, _ in bounds), box))
-            self._devices.append(devices)
-
-    def _on_every_device(self) -> Any:
-        sharding = self._jax.sharding
-        mesh = sharding.Mesh(np.asarray(self._jax.devices()), ("all",))
-        return sharding.NamedSharding(mesh, sharding.PartitionSpec())
-
-    def _parts(self) -> dict[tuple[tuple[int, int], ...], list[Any]]:
-        """(start, stop) along each axis -> this process's devices with it."""
-        parts: dict[tuple[tuple[int, int], ...], list[Any]] = {}
-        index_of = self._sharding.devices_indices_map(self._shape)
-        for device, index in index_of.items():
-            if device.process_index != multihost.process_index():
-                continue
-            bounds = tuple(
-                part.indices(extent)[:2]
-                for part, extent in zip(index, self._shape, strict=True)
-            )
-            parts.setdefault(bounds, []).append(device)
-        return parts
-
-    def array(self) -> Any:
-        put = self._jax.device_put
-        one = self._jax.sharding.SingleDeviceSharding
-        arrays: list[Any] = []
-        for devices in self._devices:
-            _, box = self.boxes.pop(0)  # its memory goes when it is placed
-            if box.dtype != self._dtype:
-                box = box.astype(self._dtype)
-            arrays.extend(put(box, one(device)) for device in devices)
-        return self._jax.make_array_from_single_device_arrays(
-            self._shape, self._sharding, arrays, dtype=self._dtype
-        )
 
 
-def _fill(
-    checkpoint: _engine.Checkpoint, wanted: list[_Wanted], bytes_max: int
-) -> None:
-    """Reads every box of one file.
+def _slot(tensor: _Tensor, abstract: Any | None) -> Slot:
+    """What is read of a tensor: for a numpy array, or this process's parts."""
+    if abstract is None:
+        origin = (0,) * len(tensor.shape)
+        buffer = Buffer(origin, tensor.shape, tensor.dtype)
+        return Slot([(tensor.leaf, buffer)], lambda: buffer.array)
+    jax = require_jax("loading into jax.Arrays")
+    with importing:
+        from holdfast import _jax_arrays
+
+    sharding = getattr(abstract, "sharding", None)
+    if sharding is None:
+        mesh = jax.sharding.Mesh(np.asarray(jax.devices()), ("all",))
+        everywhere = jax.sharding.PartitionSpec()
+        sharding = jax.sharding.NamedSharding(mesh, everywhere)
+    placement = _jax_arrays.placement(tensor.shape, abstract.dtype, sharding)
+    requests = [(tensor.leaf, buffer) for buffer in placement.buffers.values()]
+    return Slot(requests, placement.finish, placement)
+
+
+def _filled(
+    file: _engine.Checkpoint, slots: Sequence[Slot], bytes_max: int
+) -> list[Any]:
+    """Reads the slots of one file; the arrays.
 
     Raises:
-        ValueError: a leaf that the engine has found to be none.
         OSError: it cannot be read.
     """
-    leaf_of = {leaf.name: i for i, leaf in enumerate(checkpoint.leaves)}
-    checkpoint.read_into(
-        [
-            (leaf_of[each.tensor.name], origin, box)
-            for each in wanted
-            for origin, box in each.boxes
-            if box.size > 0
-        ],
-        in_flight_bytes_max=bytes_max,
-    )
+    requests = [
+        (leaf, buffer)
+        for slot in slots
+        for leaf, buffer in slot.requests
+        if buffer.array.size > 0
+    ]
+    read(file, requests, None, in_flight_bytes_max=bytes_max)
+    placements = [slot.placement for slot in slots if slot.placement]
+    if placements:
+        with importing:
+            from holdfast import _jax_arrays
+
+        _jax_arrays.put_all(placements)
+    return [slot.finish() for slot in slots]

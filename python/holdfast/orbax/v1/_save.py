@@ -12,7 +12,12 @@ import json
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, TypeVar
 
+from holdfast.orbax._monitoring import (
+    Operation as MonitoredOperation,
+)
+from holdfast.orbax._monitoring import timed
 from holdfast.orbax._processes import Operation, saving
+from holdfast.orbax.atomicity import record_saved_duration
 from holdfast.orbax.metadata.step import check_json_object
 from holdfast.orbax.v1 import _registry
 from holdfast.orbax.v1._coroutines import (
@@ -183,7 +188,23 @@ class Save:
 
     def run(self) -> None:
         """Saves before it returns."""
-        self._write(*self._prepare())
+        # Orbax saves steps with its AsyncCheckpointer.
+        told = self._told(is_async=self._is_step)
+        prepared = self._prepare()
+        told.blocked()
+        self._write(told, *prepared)
+        told.done()
+
+    def _told(self, *, is_async: bool) -> MonitoredOperation:
+        """The save, of whose beginning jax's listeners hear."""
+        told = MonitoredOperation(
+            self._path,
+            is_save=True,
+            is_async=is_async,
+            primary_host=self._context.multiprocessing.primary_host,
+        )
+        told.begun()
+        return told
 
     def start(self, then: Callable[[], T]) -> BackgroundResponse[T]:
         """Prepares, and writes in a thread.
@@ -191,12 +212,15 @@ class Save:
         Args:
             then: called in that thread once the checkpoint exists.
         """
+        told = self._told(is_async=True)
         with background(self._context.memory.deepcopy_host_arrays):
             handlers_json, awaitables = self._prepare()
+        told.blocked()
 
         def run(is_cancelled: Callable[[], bool]) -> T:
             with cancellable(is_cancelled):
-                self._write(handlers_json, awaitables)
+                self._write(told, handlers_json, awaitables)
+            told.done()
             result = then()
             callback = self._context.asynchronous.post_finalization_callback
             if callback is not None:
@@ -224,9 +248,19 @@ class Save:
             elif not self._makes_directories_later:
                 self._destination.begin()
             with _ending(operation):
-                awaitables = run_sync(self._call_handlers(handlers))
+                with self._regulated():
+                    awaitables = run_sync(self._call_handlers(handlers))
         typestrs = {name: typestr(type(h)) for name, h in handlers.items()}
         return json.dumps(typestrs), awaitables
+
+    def _regulated(self) -> contextlib.AbstractContextManager[Any]:
+        """Lets a regulator choose this save's limit, and measure the save."""
+        memory = self._context.memory
+        if memory.regulator_options is None:
+            return contextlib.nullcontext()
+        return memory.regulator_options.regulator.regulate(
+            expected_surge_bytes=memory.expected_surge_bytes
+        )
 
     async def _call_handlers(
         self, handlers: dict[str, Any]
@@ -243,7 +277,10 @@ class Save:
         return awaitables
 
     def _write(
-        self, handlers_json: str, awaitables: list[Awaitable[None]]
+        self,
+        told: MonitoredOperation,
+        handlers_json: str,
+        awaitables: list[Awaitable[None]],
     ) -> None:
         async def write_all() -> None:
             for awaitable in awaitables:
@@ -253,10 +290,16 @@ class Save:
         try:
             with _discarding(self._destination), saving(operation):
                 with operation.phase(f"{_PLACES}:finalize"):
-                    self._destination.begin()
+                    with timed(
+                        "/jax/orbax/write/directory_creation_secs",
+                        "/jax/orbax/write/async_directory_creation_secs",
+                        "/jax/orbax/write/background_directory_creation_secs",
+                    ):
+                        self._destination.begin()
                     run_sync(write_all())
                     check_cancelled()
                     self._destination.commit(handlers_json, self._metadata)
+                    record_saved_duration(told.start_time)
         finally:
             close_all(awaitables)
 

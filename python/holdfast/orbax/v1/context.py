@@ -7,6 +7,7 @@ import copy
 import dataclasses
 from typing import Any
 
+from holdfast._log import log
 from holdfast.orbax.v1 import options as options_lib
 from holdfast.orbax.v1.options import CheckpointLayout
 
@@ -55,7 +56,7 @@ class Context:
     Args:
         context: gives the options that are not given here.
         checkpoint_layout: "orbax", "safetensors" or "auto".
-        **options: `array_options=ArrayOptions(...)` and so on.
+        pytree_options: replaces `context.pytree`; the others likewise.
     """
 
     array: options_lib.ArrayOptions
@@ -70,26 +71,56 @@ class Context:
     pytree: options_lib.PyTreeOptions
     safetensors: options_lib.SafetensorsOptions
 
+    # The older names of the same.
+    array_options: options_lib.ArrayOptions
+    async_options: options_lib.AsyncOptions
+    checkpointables_options: options_lib.CheckpointablesOptions
+    deletion_options: options_lib.DeletionOptions
+    file_options: options_lib.FileOptions
+    memory_options: options_lib.MemoryOptions
+    multiprocessing_options: options_lib.MultiprocessingOptions
+    pathways_options: options_lib.PathwaysOptions
+    pytree_options: options_lib.PyTreeOptions
+    safetensors_options: options_lib.SafetensorsOptions
+
     def __init__(
         self,
         context: Context | None = None,
         *,
+        pytree_options: options_lib.PyTreeOptions | None = None,
+        array_options: options_lib.ArrayOptions | None = None,
+        async_options: options_lib.AsyncOptions | None = None,
+        multiprocessing_options: options_lib.MultiprocessingOptions
+        | None = None,
+        file_options: options_lib.FileOptions | None = None,
+        checkpointables_options: options_lib.CheckpointablesOptions
+        | None = None,
+        pathways_options: options_lib.PathwaysOptions | None = None,
         checkpoint_layout: CheckpointLayout | str | None = None,
-        **options: Any,
+        deletion_options: options_lib.DeletionOptions | None = None,
+        memory_options: options_lib.MemoryOptions | None = None,
+        safetensors_options: options_lib.SafetensorsOptions | None = None,
+        atomicity_options: options_lib.AtomicityOptions | None = None,
     ) -> None:
-        unknown = options.keys() - _ATTRIBUTE_OF_ARGUMENT
-        if unknown:
-            raise TypeError(
-                "Context.__init__() got an unexpected keyword argument "
-                f"{min(unknown)!r}"
+        given = {
+            name: value
+            for name, value in locals().items()
+            if name in _ATTRIBUTE_OF_ARGUMENT and value is not None
+        }
+        if given or checkpoint_layout is not None:
+            log.warning(
+                "Passing direct option objects to Context.__init__ is"
+                " deprecated in favor of mutable dot-notation configuration"
+                " (e.g. ctx.array.saving.use_ocdbt = ...). These keyword"
+                " arguments will be removed in a future release."
             )
         values = vars(self)
         for attribute, (kind, argument) in _OPTIONS.items():
-            given = options.get(argument)
-            if given is None and context is not None:
-                given = getattr(context, attribute)
+            value = given.get(argument)
+            if value is None and context is not None:
+                value = getattr(context, attribute)
             values[attribute] = (
-                kind() if given is None else copy.deepcopy(given)
+                kind() if value is None else copy.deepcopy(value)
             )
         if checkpoint_layout is None:
             checkpoint_layout = (

@@ -7,15 +7,20 @@ options refuse to change.
 from __future__ import annotations
 
 import contextvars
+import copy
 import dataclasses
 import enum
 import pathlib
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from holdfast._remote_path import as_path
 from holdfast.orbax import options
+from holdfast.orbax._array_metadata_store import Store
+from holdfast.orbax._memory_regulator import MemoryProfiler, MemoryRegulator
+from holdfast.orbax._param_info import IsPrioritizedKeyFn
+from holdfast.orbax._type_handler import SerializationStatusCallback
 from holdfast.orbax.options import AtomicityMode, PyTreeMetadataOptions
 from holdfast.orbax.v1._registry import (
     CheckpointableHandlerRegistry,
@@ -73,6 +78,16 @@ class AsyncOptions(_Options):
     post_finalization_callback: Callable[[], None] | None = None
     create_directories_asynchronously: bool = True
 
+    def v0(self) -> options.AsyncOptions:
+        """The older interface's options of the same values."""
+        return options.AsyncOptions(
+            timeout_secs=self.timeout_secs,
+            post_finalization_callback=self.post_finalization_callback,
+            create_directories_asynchronously=(
+                self.create_directories_asynchronously
+            ),
+        )
+
 
 @dataclasses.dataclass(kw_only=True)
 class AtomicityOptions(_Options):
@@ -105,6 +120,14 @@ class MultiprocessingOptions(_Options):
     active_processes: set[int] | None = None
     barrier_sync_key_prefix: str | None = None
 
+    def v0(self) -> options.MultiprocessingOptions:
+        """The older interface's options of the same values."""
+        return options.MultiprocessingOptions(
+            primary_host=self.primary_host,
+            active_processes=self.active_processes,
+            barrier_sync_key_prefix=self.barrier_sync_key_prefix,
+        )
+
 
 def path_of(file: FileOptions, path: Any) -> Any:
     """An object of the options' class; of a URL a RemotePath.
@@ -135,6 +158,13 @@ class FileOptions(_Options):
     path_permission_mode: int | None = None
     path_class: type[Any] = dataclasses.field(default_factory=_path_class)
     skip_sync_file_validations: bool = False
+
+    def v0(self) -> options.FileOptions:
+        """The older interface's options of the same values."""
+        return options.FileOptions(
+            path_permission_mode=self.path_permission_mode,
+            skip_sync_file_validations=self.skip_sync_file_validations,
+        )
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -184,10 +214,24 @@ class ArrayOptions(_Options):
             enable_replica_parallel_separate_folder: replicated arrays have a
                 database of their own.
             enable_write_sharding_file: write `_sharding`.
-            array_metadata_store: must be left as it is.
+            array_metadata_store: writes `array_metadatas`; None: nobody does,
+                and typed PRNG keys come back as numbers.
             scoped_storage_options_creator: called with a leaf's key path and
                 value; its StorageOptions go before `storage_options`.
         """
+
+        class ScopedStorageOptionsCreator(Protocol):
+            """Says how a leaf is stored."""
+
+            def __call__(
+                self, key: Any, value: Any
+            ) -> ArrayOptions.Saving.StorageOptions | None:
+                """The options of a leaf.
+
+                Args:
+                    key: its key path, called with as the first argument.
+                    value: the leaf.
+                """
 
         @dataclasses.dataclass(kw_only=True)
         class StorageOptions(_Options):
@@ -211,10 +255,12 @@ class ArrayOptions(_Options):
         max_replicas_for_replica_parallel: int | None = None
         enable_replica_parallel_separate_folder: bool = False
         enable_write_sharding_file: bool = True
-        array_metadata_store: Any | None = "array_metadatas"
-        scoped_storage_options_creator: (
-            Callable[[Any, Any], StorageOptions | None] | None
-        ) = None
+        array_metadata_store: Any | None = dataclasses.field(
+            default_factory=Store
+        )
+        scoped_storage_options_creator: ScopedStorageOptionsCreator | None = (
+            None
+        )
 
     @dataclasses.dataclass(kw_only=True)
     class Loading(_Options):
@@ -290,21 +336,78 @@ class MemoryOptions(_Options):
         read_concurrent_bytes: read and not yet decoded.
         transfer_concurrent_bytes: ignored; accepted because Orbax has it. Host
             arrays are borrowed, not transferred.
-        regulator_options: must be None.
-        expected_surge_bytes: ignored; accepted because Orbax has it.
+        regulator_options: a limit that each save changes by what the one
+            before has used; it counts instead of `transfer_concurrent_bytes`.
+        expected_surge_bytes: room that the regulator leaves in this save.
         is_prioritized_key_fn: ignored; accepted because Orbax has it.
             Everything is copied before `save_async` returns.
-        serialization_status_callback: must be None.
+        serialization_status_callback: told of each jax.Array; of those that
+            it does not call SYNCHRONOUS, as many are copied from devices at
+            once as the limit lets.
         deepcopy_host_arrays: copy numpy arrays before `save_async` returns.
     """
+
+    @dataclasses.dataclass(frozen=True, kw_only=True)
+    class RegulatorOptions:
+        """A PID controller of the limit; copies share its state.
+
+        Attributes:
+            max_memory_limit_gib: upper end of the limit, GiB.
+            profiler: a MemoryProfiler, which measures each save.
+            target_ratio: the part of the machine's memory to be used.
+            min_memory_limit_gib: lower end, and the limit to begin with.
+            kp: proportional coefficient.
+            ki: integral coefficient.
+            kd: derivative coefficient.
+
+        Raises:
+            ValueError: no profiler; limits that leave no room.
+        """
+
+        max_memory_limit_gib: float
+        profiler: MemoryProfiler
+        target_ratio: float = 0.80
+        min_memory_limit_gib: float = 10.0
+        kp: float = 0.4
+        ki: float = 0.05
+        kd: float = 0.1
+        _regulator: MemoryRegulator = dataclasses.field(
+            init=False, repr=False, compare=False
+        )
+
+        def __post_init__(self) -> None:
+            if self.profiler is None:
+                raise ValueError("RegulatorOptions requires a `profiler`.")
+            regulator = MemoryRegulator(
+                max_memory_limit_gib=self.max_memory_limit_gib,
+                target_ratio=self.target_ratio,
+                min_memory_limit_gib=self.min_memory_limit_gib,
+                kp=self.kp,
+                ki=self.ki,
+                kd=self.kd,
+                profiler=self.profiler,
+            )
+            object.__setattr__(self, "_regulator", regulator)
+
+        def __deepcopy__(
+            self, memo: dict[int, Any]
+        ) -> MemoryOptions.RegulatorOptions:
+            result = copy.copy(self)
+            memo[id(self)] = result
+            return result
+
+        @property
+        def regulator(self) -> MemoryRegulator:
+            """The controller, which saves with these options share."""
+            return self._regulator
 
     write_concurrent_bytes: int | None = None
     read_concurrent_bytes: int | None = None
     transfer_concurrent_bytes: int | None = None
-    regulator_options: Any | None = None
+    regulator_options: RegulatorOptions | None = None
     expected_surge_bytes: int | float | None = None
-    is_prioritized_key_fn: Callable[[Any], bool] | None = None
-    serialization_status_callback: Any | None = None
+    is_prioritized_key_fn: IsPrioritizedKeyFn | None = None
+    serialization_status_callback: SerializationStatusCallback | None = None
     deepcopy_host_arrays: bool = True
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from holdfast import _files
 from holdfast.orbax import _structure
-from holdfast.orbax._durable import sync_directory
+from holdfast.orbax._durable import sync
 from holdfast.orbax._processes import Operation
 from holdfast.orbax.v1._coroutines import AsyncResponse, BackgroundResponse
 from holdfast.orbax.v1._layout import STATE_NAME
@@ -122,8 +122,8 @@ def _move(unfinished: str, part: str) -> None:
     session = _files.dirname(part)
     _files.makedirs(session, exist_ok=True)
     _files.rename(unfinished, part)
-    sync_directory(session)
-    sync_directory(_files.dirname(session))
+    sync(session)
+    sync(_files.dirname(session))
 
 
 def _wait_for_last(session: str) -> None:

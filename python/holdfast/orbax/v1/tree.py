@@ -10,15 +10,13 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
 
 from holdfast.orbax.tree_paths import (
     JsonType,
-    PyTree,
     PyTreeKey,
-    PyTreeOf,
 )
 from holdfast.orbax.tree_paths import PyTreePath as PyTreeKeyPath
 from holdfast.orbax.tree_structure import merge_trees as merge
@@ -38,6 +36,21 @@ __all__ = [
     "PyTreeOf",
     "merge",
 ]
+
+T = TypeVar("T")
+
+if TYPE_CHECKING:
+    # Every value is a tree.
+    PyTree: TypeAlias = Any
+    PyTreeOf: TypeAlias = Any | T
+else:
+
+    class PyTree:
+        """A tree with any leaves; for annotations."""
+
+    class PyTreeOf(Generic[T]):
+        """A tree whose leaves are of one type; for annotations."""
+
 
 # jax.Array is one too, where there is jax.
 Leaf: TypeAlias = np.ndarray | Scalar | str

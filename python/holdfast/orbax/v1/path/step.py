@@ -39,7 +39,9 @@ class NameFormat(Protocol, Generic[MetadataT_co]):
 class StandardNameFormat(NameFormat[CheckpointMetadata[None]]):
     """`<prefix>_<step>`, the step with leading zeros or without."""
 
-    def __init__(self, names: _step_names.NameFormat) -> None:
+    def __init__(
+        self, names: _step_names.NameFormat[_step_names.Metadata]
+    ) -> None:
         self._names = names
 
     def __str__(self) -> str:
@@ -47,7 +49,7 @@ class StandardNameFormat(NameFormat[CheckpointMetadata[None]]):
 
     def names(
         self, atomicity_options: AtomicityOptions
-    ) -> _step_names.NameFormat:
+    ) -> _step_names.NameFormat[_step_names.Metadata]:
         """The same format for steps that are committed in another way."""
         assert dataclasses.is_dataclass(self._names)
         changed: Any = dataclasses.replace(

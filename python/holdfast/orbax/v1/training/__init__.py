@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from holdfast.orbax._later import attribute_error
 from holdfast.orbax.v1._step_metadata import (
     CheckpointMetadata,
     RootMetadata,
 )
 from holdfast.orbax.v1.training import (
     errors,
+    pathways,
     preservation_policies,
     save_decision_policies,
 )
@@ -21,10 +19,7 @@ __all__ = [
     "Checkpointer",
     "RootMetadata",
     "errors",
+    "pathways",
     "preservation_policies",
     "save_decision_policies",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    raise attribute_error(__name__, name, {"pathways"})

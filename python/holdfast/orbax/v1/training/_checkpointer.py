@@ -9,6 +9,8 @@ from types import TracebackType
 from typing import Any
 
 from holdfast import _files
+from holdfast.orbax._manager_infos import CheckpointInfo
+from holdfast.orbax._monitoring import record_event
 from holdfast.orbax._paths import PathLike, handler_path
 from holdfast.orbax.logging import StandardLogger
 from holdfast.orbax.logging.step_statistics import SaveStepStatistics
@@ -20,23 +22,22 @@ from holdfast.orbax.save_decision_policy import (
     PreemptionCheckpointingPolicy,
     SaveDecisionPolicy,
 )
+from holdfast.orbax.temporary_paths import remove_temporary_paths
 from holdfast.orbax.v1._coroutines import AsyncResponse
 from holdfast.orbax.v1._deletion import check_step, start_deletion
 from holdfast.orbax.v1._layout import STATE_NAME
 from holdfast.orbax.v1._leaves import check_state
-from holdfast.orbax.v1._operations import processes_of
+from holdfast.orbax.v1._operations import multiprocessing_of, processes_of
 from holdfast.orbax.v1._save import check_names
 from holdfast.orbax.v1._step_metadata import CheckpointMetadata
 from holdfast.orbax.v1.context import Context, get_context
 from holdfast.orbax.v1.training._deprecated import OlderNames
 from holdfast.orbax.v1.training._reading import StepReader, number_of
 from holdfast.orbax.v1.training._root import (
-    clean_up,
     make_root,
     write_custom_metadata,
 )
-from holdfast.orbax.v1.training._run import Request, Run
-from holdfast.orbax.v1.training._steps import StepInfo, names_of
+from holdfast.orbax.v1.training._run import Request, Run, names_of
 from holdfast.orbax.v1.training.errors import StepNotFoundError
 
 
@@ -98,9 +99,14 @@ class Checkpointer(StepReader, OlderNames):
         self._directory = handler_path(directory)
         processes = processes_of(self._context)
         make_root(self._directory, self._context)
-        if cleanup_tmp_directories and processes.is_primary:
-            clean_up(self._directory, self._context)
-        self._names = names_of(step_name_format, self._context.atomicity.v0())
+        atomicity = self._context.atomicity.v0()
+        if cleanup_tmp_directories:
+            remove_temporary_paths(
+                self._directory,
+                multiprocessing_options=multiprocessing_of(self._context),
+                atomicity_options=atomicity,
+            )
+        self._names = names_of(step_name_format, atomicity)
         self._run = Run(
             self._directory,
             self._names,
@@ -114,6 +120,7 @@ class Checkpointer(StepReader, OlderNames):
         )
         self._deletion: AsyncResponse[bool] | None = None
         self._logger = logger or StandardLogger()
+        record_event("/jax/orbax/checkpoint_manager/init")
 
     @property
     def directory(self) -> Any:
@@ -123,18 +130,18 @@ class Checkpointer(StepReader, OlderNames):
     @property
     def latest(self) -> CheckpointMetadata[None] | None:
         """The step of the largest number; None without steps."""
-        infos = self._run.known().sorted()
+        infos = self._run.by_number()
         return self._described(infos[-1]) if infos else None
 
     @property
     def checkpoints(self) -> Sequence[CheckpointMetadata[None]]:
         """The steps by their numbers, also the one that is being saved."""
-        return [self._described(info) for info in self._run.known().sorted()]
+        return [self._described(info) for info in self._run.by_number()]
 
-    def _described(self, info: StepInfo) -> CheckpointMetadata[None]:
+    def _described(self, info: CheckpointInfo) -> CheckpointMetadata[None]:
         return CheckpointMetadata(
             info.step,
-            self._directory / self._names.build_name(info.step),
+            info.path,
             metadata=None,
             metrics=info.metrics,
             commit_timestamp_nsecs=int(info.time.timestamp() * 1e9),
@@ -288,7 +295,7 @@ class Checkpointer(StepReader, OlderNames):
         """
         self._wait_for_deletion()
         self._run.cancel()
-        if step is not None and number_of(step) in self._run.known():
+        if step is not None and self._run.knows(number_of(step)):
             self.delete(step)
 
     def delete(

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+from holdfast import _files
 from holdfast.orbax._damaged_step import damaged_step_error
 from holdfast.orbax.logging.step_statistics import RestoreStepStatistics
 from holdfast.orbax.v1._layout import STATE_NAME
@@ -90,20 +91,20 @@ class StepReader:
         """
         begun = time.time()
         with get_context(self._context):
-            number = self._run.find(number_of(step)).step
-            path = self._run.path(number)
+            info = self._run.find(number_of(step))
+            number, path = info.step, info.path
             try:
-                loaded = load_checkpointables(path, abstract_checkpointables)
+                with _files.asking_once():
+                    loaded = load_checkpointables(
+                        path, abstract_checkpointables
+                    )
             except Exception as error:
                 damaged = step is None and damaged_step_error(
                     self._directory,
                     number,
                     path,
                     error,
-                    (
-                        (info.step, self._run.path(info.step))
-                        for info in self._run.known()
-                    ),
+                    ((info.step, info.path) for info in self._run.known()),
                 )
                 if not damaged:
                     raise
@@ -177,7 +178,8 @@ class StepReader:
     ) -> CheckpointMetadata[Any]:
         with get_context(self._context):
             info = self._run.find(number_of(step))
-            found = read(self._run.path(info.step))
+            with _files.asking_once():
+                found = read(info.path)
             return CheckpointMetadata(
                 info.step,
                 found.path,

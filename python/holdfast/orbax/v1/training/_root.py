@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from typing import Any
 
-from holdfast import _engine, _files
-from holdfast import errors as holdfast_errors
-from holdfast.orbax._paths import TMP_DIR_SUFFIX
+from holdfast import _files
 from holdfast.orbax._pending import make_directories
 from holdfast.orbax._processes import Processes
 from holdfast.orbax.metadata.root import (
@@ -17,8 +14,6 @@ from holdfast.orbax.metadata.root import (
     write_root_metadata,
 )
 from holdfast.orbax.metadata.step import check_json_object
-from holdfast.orbax.options import AtomicityMode
-from holdfast.orbax.temporary_paths import remove_temporary_paths
 from holdfast.orbax.v1.context import Context
 
 _METADATA_DIRECTORY = "metadata"
@@ -39,24 +34,6 @@ def make_root(directory: Any, context: Context) -> None:
         )
     mode = context.file.path_permission_mode
     make_directories(os.fspath(directory), mode)
-
-
-def clean_up(directory: Any, context: Context) -> None:
-    """Removes what saves that never ended have left; none that goes on,
-    where checkpoints are renamed."""
-    is_marked = context.atomicity.mode is AtomicityMode.COMMIT_FILE
-    if is_marked or _files.is_url(directory):
-        remove_temporary_paths(
-            directory, atomicity_options=context.atomicity.v0()
-        )
-        return
-    for name in _files.listdir(directory):
-        final, suffix, _ = name.partition(TMP_DIR_SUFFIX)
-        if not suffix or not final:
-            continue
-        # The engine makes sure that nobody is writing there.
-        with contextlib.suppress(holdfast_errors.HoldfastError):
-            _engine.remove_unused(os.path.join(_files.abspath(directory), name))
 
 
 def write_custom_metadata(

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 from holdfast import _files
 from holdfast import errors as holdfast_errors
 from holdfast.orbax import multihost
 from holdfast.orbax._jax import imported_jax
+from holdfast.orbax._manager_infos import (
+    CheckpointInfo,
+    CheckpointInfos,
+    new_info,
+    stored_infos,
+)
+from holdfast.orbax._monitoring import record_scalar, timed
+from holdfast.orbax._step_names import standard_name_format
 from holdfast.orbax._trash import Remover, leftovers, move_to_trash
+from holdfast.orbax.options import AtomicityOptions
 from holdfast.orbax.preservation_policy import (
     PreservationContext,
     PreservationPolicy,
@@ -22,12 +32,7 @@ from holdfast.orbax.v1._coroutines import BackgroundResponse
 from holdfast.orbax.v1._operations import multiprocessing_of, processes_of
 from holdfast.orbax.v1._save import Save
 from holdfast.orbax.v1.context import Context
-from holdfast.orbax.v1.training._steps import (
-    StepInfo,
-    Steps,
-    found_step,
-    new_step,
-)
+from holdfast.orbax.v1.path.step import StandardNameFormat
 from holdfast.orbax.v1.training.errors import (
     StepAlreadyExistsError,
     StepNotFoundError,
@@ -69,8 +74,22 @@ class _Pending:
 
     step: int
     response: BackgroundResponse[bool]
-    forgotten: list[StepInfo]
+    forgotten: list[CheckpointInfo]
     has_failed: bool = False
+
+
+def names_of(step_name_format: Any | None, atomicity: AtomicityOptions) -> Any:
+    """The name format that finds the steps and names new ones.
+
+    Args:
+        step_name_format: the user's; None: bare numbers.
+        atomicity: how steps are committed.
+    """
+    if step_name_format is None:
+        return standard_name_format(atomicity_options=atomicity)
+    if isinstance(step_name_format, StandardNameFormat):
+        return step_name_format.names(atomicity)
+    return step_name_format
 
 
 class Run:
@@ -108,41 +127,50 @@ class Run:
         self._remover = Remover()
         if self._processes.is_primary:
             self._remover.add(leftovers(_files.abspath(directory)))
-        self._steps = self._find(is_lightweight)
+        self._infos = CheckpointInfos()
+        self._infos.set(self._find(is_lightweight))
         self._pending: _Pending | None = None
 
-    def _find(self, is_lightweight: bool) -> Steps:
-        return Steps(
-            [
-                found_step(found, is_lightweight=is_lightweight)
-                for found in self._names.find_all(self._directory)
-            ]
-        )
+    def _find(self, is_lightweight: bool) -> list[CheckpointInfo]:
+        found = self._names.find_all(self._directory)
+        return stored_infos(found, is_lightweight=is_lightweight)
 
     def reload(self) -> None:
         """Finds the steps again."""
         self._end_if_failed()
         found = self._find(is_lightweight=False)
         pending = self._pending
+        saving = []
         if pending is not None and self.is_saving():
             # The steps that its save makes superfluous are still there, or just
             # being removed.
-            found.take({info.step for info in pending.forgotten})
-            found.put_back([i for i in self._steps if i.step == pending.step])
-        self._steps = found
+            gone = {info.step for info in pending.forgotten}
+            found = [info for info in found if info.step not in gone]
+            saving = [i for i in self._infos.all() if i.step == pending.step]
+        self._infos.set(found)
+        self._infos.put_back(saving)
 
-    def known(self) -> Steps:
-        """The steps, with one that is being saved."""
+    def known(self) -> Sequence[CheckpointInfo]:
+        """The steps in the order in which they came to be known, with one that
+        is being saved."""
         self._end_if_failed()
-        return self._steps
+        return self._infos.all()
 
-    def find(self, step: int | None) -> StepInfo:
+    def by_number(self) -> list[CheckpointInfo]:
+        """The same by their numbers."""
+        return sorted(self.known(), key=lambda info: info.step)
+
+    def knows(self, step: int) -> bool:
+        """Whether there is such a step."""
+        return any(info.step == step for info in self.known())
+
+    def find(self, step: int | None) -> CheckpointInfo:
         """The facts about a step; None: about the one with the largest number.
 
         Raises:
             StepNotFoundError: there is none.
         """
-        infos = self.known().sorted()
+        infos = self.by_number()
         if step is None:
             if not infos:
                 raise StepNotFoundError(
@@ -156,45 +184,47 @@ class Run:
 
     def path(self, step: int) -> Any:
         """The path of a step that is or will be there."""
-        path = self._directory / self._names.build_name(step)
-        if _files.exists(path):
-            return path
+        for info in self.known():
+            if info.step == step:
+                return info.path
+        return self._found_path(step) or self._new_path(step)
+
+    def _new_path(self, step: int) -> Any:
+        return self._directory / self._names.build_name(step)
+
+    def _found_path(self, step: int) -> Any | None:
+        """The path of a committed step; None if there is none."""
         try:
             return self._names.find_step(self._directory, step).path
         except ValueError:
-            return path
-
-    def _is_committed(self, step: int) -> bool:
-        try:
-            self._names.find_step(self._directory, step)
-        except ValueError:
-            return False
-        return True
+            return None
 
     def forget(self, step: int) -> None:
         """Knows a step no longer."""
-        self._steps.take({step})
+        self._infos.take({step})
 
-    def should_save(self, step: int, known: Steps | None = None) -> bool:
+    def should_save(
+        self, step: int, known: Sequence[CheckpointInfo] | None = None
+    ) -> bool:
         """Whether the policy says that a step is to be saved.
 
         Args:
             step: its number.
             known: the steps that count; None: all.
         """
-        known = known or self.known()
-        last = known.last()
-        if last is not None and last >= step:
+        known = self.known() if known is None else known
+        if known and known[-1].step >= step:
             return False
         context = DecisionContext(
             is_saving_in_progress=self.is_saving(),
             reached_preemption=_reached_preemption(step),
             multiprocessing_options=multiprocessing_of(self._context),
         )
-        # Policies see steps that are read when they ask.
-        now: Any = new_step(step, None)
-        before: Any = list(known)
-        return bool(self._save_policy.should_save(now, before, context=context))
+        return bool(
+            self._save_policy.should_save(
+                new_info(step), known, context=context
+            )
+        )
 
     def save(self, request: Request, *, in_background: bool) -> Any:
         """Saves a step, if the policy says so.
@@ -209,18 +239,23 @@ class Run:
             Exception: any that `Save` raises; the error of the previous save.
         """
         step = request.step
-        if not request.overwrite and step in self.known():
+        if not request.overwrite and self.knows(step):
             raise StepAlreadyExistsError(f"Step {step} already exists.")
-        others = Steps([info for info in self.known() if info.step != step])
+        others = [info for info in self.known() if info.step != step]
         if not self._agree(request.force or self.should_save(step, others)):
             return None
-        self.wait()
-        path = self.path(step)
-        if not request.overwrite and self._is_committed(step):
+        with timed(
+            "/jax/orbax/write/blocking_wait_prev_duration_secs",
+            "/jax/checkpoint/write/wait_for_prev_duration_secs",
+        ):
+            self.wait()
+        found = self._found_path(step)
+        if not request.overwrite and found is not None:
             raise StepAlreadyExistsError(
-                f"Step {step} already exists: {path} was saved by another"
+                f"Step {step} already exists: {found} was saved by another"
                 " Checkpointer; see `reload`."
             )
+        path = found or self._new_path(step)
         save = Save(
             path,
             request.checkpointables,
@@ -230,8 +265,9 @@ class Run:
             metrics=request.metrics,
             is_step=True,
         )
-        added = new_step(step, request.metrics)
-        superfluous = self._superfluous(added)
+        added = new_info(step, request.metrics, path)
+        with timed("/jax/checkpoint/write/get_old_steps_duration_secs"):
+            superfluous = self._superfluous(added)
         if in_background:
             return self._start(save, added, superfluous)
         save.run()
@@ -243,18 +279,24 @@ class Run:
         return True
 
     def _start(
-        self, save: Save, added: StepInfo, superfluous: set[int]
+        self,
+        save: Save,
+        added: CheckpointInfo,
+        superfluous: list[CheckpointInfo],
     ) -> BackgroundResponse[bool]:
         response = save.start(lambda: self._remove(superfluous))
         forgotten = self._know(added, superfluous)
         self._pending = _Pending(added.step, response, forgotten)
         return response
 
-    def _know(self, added: StepInfo, superfluous: set[int]) -> list[StepInfo]:
+    def _know(
+        self, added: CheckpointInfo, superfluous: list[CheckpointInfo]
+    ) -> list[CheckpointInfo]:
         """Records a new step; returns the steps whose place it takes."""
-        forgotten = self._steps.take({added.step, *superfluous})
-        if added.step not in superfluous:
-            self._steps.add(added)
+        gone = {info.step for info in superfluous}
+        forgotten = self._infos.take({added.step, *gone})
+        if added.step not in gone:
+            self._infos.append(added)
         return forgotten
 
     def _agree(self, decision: bool) -> bool:
@@ -268,30 +310,33 @@ class Run:
         first = min(operation.values) if primary is None else primary
         return bool(operation.values[first])
 
-    def _superfluous(self, added: StepInfo) -> set[int]:
+    def _superfluous(self, added: CheckpointInfo) -> list[CheckpointInfo]:
         """The steps that are not kept once a new one is there.
 
         Never all: whatever the policy says, one good step stays.
         """
-        infos: list[Any]
-        infos = [info for info in self._steps if info.step != added.step]
+        infos = [i for i in self._infos.all() if i.step != added.step]
         infos.append(added)
+        record_scalar(
+            "/jax/checkpoint/write/old_steps_examined_count", len(infos)
+        )
         kept = self._keep_policy.should_preserve(
             infos, context=PreservationContext()
         )
-        dropped = {
-            info.step
+        dropped = [
+            info
             for info, is_kept in zip(infos, kept, strict=True)
             if not is_kept
-        }
-        return dropped - ({added.step} if len(dropped) == len(infos) else set())
+        ]
+        return dropped if len(dropped) < len(infos) else dropped[:-1]
 
-    def _remove(self, superfluous: set[int]) -> bool:
+    def _remove(self, superfluous: list[CheckpointInfo]) -> bool:
         """Removes steps once the new one is committed; true."""
-        if superfluous and self._processes.is_primary:
-            paths = [_files.abspath(self.path(s)) for s in sorted(superfluous)]
-            root = _files.abspath(self._directory)
-            self._remover.add(move_to_trash(root, paths))
+        with timed("/jax/checkpoint/write/remove_steps_duration_secs"):
+            if superfluous and self._processes.is_primary:
+                paths = [_files.abspath(info.path) for info in superfluous]
+                root = _files.abspath(self._directory)
+                self._remover.add(move_to_trash(root, paths))
         return True
 
     def is_saving(self) -> bool:
@@ -333,8 +378,8 @@ class Run:
         if pending.response.state == "durable":
             return
         pending.has_failed = True
-        self._steps.take({pending.step})
-        self._steps.put_back(pending.forgotten)
+        self._infos.take({pending.step})
+        self._infos.put_back(pending.forgotten)
 
     def wait_for_removal(self) -> None:
         """Waits until the files of removed steps are gone."""

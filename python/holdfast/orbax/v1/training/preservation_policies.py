@@ -12,9 +12,12 @@ from holdfast.orbax.preservation_policy import (
     EveryNStepsClosest,
     LatestDuration,
     LatestN,
+    NestedDict,
+    PolicyCheckpointInfo,
     PreservationContext,
     PreservationPolicy,
     PreserveAll,
+    PyTree,
 )
 
 __all__ = [
@@ -26,7 +29,10 @@ __all__ = [
     "EveryNStepsClosest",
     "LatestDuration",
     "LatestN",
+    "NestedDict",
+    "PolicyCheckpointInfo",
     "PreservationContext",
     "PreservationPolicy",
     "PreserveAll",
+    "PyTree",
 ]

@@ -8,25 +8,42 @@ a deadline. Units: seconds, and milliseconds where a name says so.
 
 from __future__ import annotations
 
-import logging
+import json
+import os
 import threading
 import time
 from typing import Any, Protocol
 
+import numpy as np
+
 from holdfast._lazy import importing
+from holdfast._log import log
 from holdfast.orbax._jax import imported_jax, require_jax
+from holdfast.orbax.multihost._flags import define_bool
 
 __all__ = [
+    "EXPERIMENTAL_ORBAX_USE_DISTRIBUTED_BARRIER",
+    "EXPERIMENTAL_ORBAX_USE_DISTRIBUTED_PROCESS_ID",
     "BarrierSyncFn",
     "broadcast_one_to_all",
     "coordination_timeout",
+    "distributed_to_device_ids",
     "get_barrier_sync_fn",
     "get_jax_distributed_client",
+    "global_max",
+    "initialize_distributed_to_device_ids",
     "initialize_runtime_to_distributed_ids",
+    "is_cloud_pathways_persistence_enabled",
+    "is_distributed_to_device_ids_initialized",
     "is_jax_distributed_client_initialized",
+    "is_native_pathways_backend",
     "is_pathways_backend",
+    "is_pathways_colocated_runtime_active",
+    "is_pathways_controller",
     "is_primary_host",
+    "is_proxy_pathways_backend",
     "is_runtime_to_distributed_ids_initialized",
+    "mark_pathways_colocated_runtime_active",
     "process_count",
     "process_index",
     "process_index_from_device",
@@ -38,7 +55,20 @@ __all__ = [
     "sync_global_processes",
     "unique_barrier_key",
     "unique_processes_from_devices",
+    "use_experimental_distributed_process_id",
 ]
+
+EXPERIMENTAL_ORBAX_USE_DISTRIBUTED_PROCESS_ID = define_bool(
+    "experimental_orbax_use_distributed_process_id",
+    "If True, uses jax._src.distributed.global_state.process_id instead of"
+    " jax.process_index().",
+)
+# Every barrier here goes through that client already.
+EXPERIMENTAL_ORBAX_USE_DISTRIBUTED_BARRIER = define_bool(
+    "experimental_orbax_use_distributed_barrier",
+    "If True, uses the JAX distributed client for barriers, which supports"
+    " timeouts. Otherwise, uses collectives-based barriers.",
+)
 
 _DURATION_EVENT = "/jax/checkpoint/sync_global_devices_duration_sec"
 _DISCOVERY_TIMEOUT_MS = 5 * 60 * 1000
@@ -49,6 +79,8 @@ class _State:
 
     coordination_timeout_secs = 300
     runtime_to_distributed_ids: list[int] | None = None
+    distributed_to_device_ids: list[list[int]] | None = None
+    is_colocated_runtime = False
 
 
 def coordination_timeout() -> int:
@@ -104,15 +136,37 @@ def process_count() -> int:
     return int(require_jax("processes").process_count())
 
 
+def use_experimental_distributed_process_id() -> bool:
+    """Whether processes are counted as `jax.distributed` does.
+
+    The flag `experimental_orbax_use_distributed_process_id` says so.
+    """
+    try:
+        return bool(EXPERIMENTAL_ORBAX_USE_DISTRIBUTED_PROCESS_ID.value)
+    except Exception:  # absl has not parsed the program's flags
+        return False
+
+
 def process_index() -> int:
     """Which of them this is, from 0."""
     if not _has_processes():
         return 0
+    if use_experimental_distributed_process_id():
+        state = _global_state()
+        assert state is not None
+        return int(state.process_id)
     return int(require_jax("processes").process_index())
 
 
 def process_index_from_device(device: Any) -> int:
-    """The process that a jax device belongs to."""
+    """The process that a jax device belongs to.
+
+    Raises:
+        ValueError: processes are counted as `jax.distributed` does, and their
+            ids are not known yet.
+    """
+    if use_experimental_distributed_process_id():
+        return runtime_to_distributed_process_id(device.process_index)
     return int(device.process_index)
 
 
@@ -159,6 +213,11 @@ def get_jax_distributed_client() -> Any:
     return state.client
 
 
+def _unique_barrier_key(key: str) -> str:
+    """The name that a barrier is known by; tests put their own in its place."""
+    return key
+
+
 def unique_barrier_key(
     key: str, *, prefix: str | None = None, suffix: str | None = None
 ) -> str:
@@ -172,12 +231,61 @@ def unique_barrier_key(
 
 def is_pathways_backend() -> bool:
     """Whether jax runs on Pathways."""
+    return is_native_pathways_backend() or is_proxy_pathways_backend()
+
+
+def _client() -> Any | None:
+    """What runs jax's devices; None without jax."""
+    jax = imported_jax()
+    return None if jax is None else jax.devices()[0].client
+
+
+def is_native_pathways_backend() -> bool:
+    """Whether jax runs on Pathways itself."""
+    client = _client()
+    return hasattr(client, "pathways") or _runtime_type(client) == "pathways"
+
+
+def is_proxy_pathways_backend() -> bool:
+    """Whether jax runs on Pathways in a cloud."""
+    return _runtime_type(_client()) == "proxy/pathways"
+
+
+def is_pathways_controller() -> bool:
+    """Whether this program controls a Pathways job."""
     jax = imported_jax()
     if jax is None:
         return False
-    client = jax.devices()[0].client
-    names = ("pathways", "proxy/pathways")
-    return hasattr(client, "pathways") or client.runtime_type in names
+    return _runtime_type(jax.local_devices()[0].client) == "pathways"
+
+
+def _runtime_type(client: Any | None) -> str | None:
+    return getattr(client, "runtime_type", None)
+
+
+def is_cloud_pathways_persistence_enabled() -> bool:
+    """Whether ENABLE_PATHWAYS_PERSISTENCE is "1".
+
+    Raises:
+        ValueError: it is neither that nor "0", nor unset.
+    """
+    value = os.environ.get("ENABLE_PATHWAYS_PERSISTENCE", "0")
+    if value not in ("0", "1"):
+        raise ValueError(
+            "ENABLE_PATHWAYS_PERSISTENCE must be set to 1/0 or unset, got: "
+            + value
+        )
+    return value == "1"
+
+
+def mark_pathways_colocated_runtime_active() -> None:
+    """Says that this program is one that Pathways runs beside its devices."""
+    _State.is_colocated_runtime = True
+
+
+def is_pathways_colocated_runtime_active() -> bool:
+    """Whether `mark_pathways_colocated_runtime_active` has been called."""
+    return _State.is_colocated_runtime
 
 
 class BarrierSyncFn(Protocol):
@@ -216,6 +324,7 @@ def get_barrier_sync_fn(*, processes: set[int] | None = None) -> BarrierSyncFn:
         )
 
     def wait(*, key: str, timeout_ms: int) -> None:
+        key = _unique_barrier_key(key)
         if processes is None:
             client.wait_at_barrier(key, timeout_ms)
         else:
@@ -287,7 +396,7 @@ def reached_preemption(step: int) -> bool:
         return False  # the service is switched off
     if is_reached:
         jax.monitoring.record_event("/jax/orbax/write/preemption")
-        logging.warning(
+        log.warning(
             "[process=%s][thread=%s] Reached preemption sync point, step=%s",
             process_index(),
             threading.current_thread().name,
@@ -340,3 +449,67 @@ def runtime_to_distributed_process_id(pid: int) -> int:
         ValueError: it is not known yet.
     """
     return runtime_to_distributed_ids()[pid]
+
+
+def is_distributed_to_device_ids_initialized() -> bool:
+    """Whether `initialize_distributed_to_device_ids` has been called."""
+    return _State.distributed_to_device_ids is not None
+
+
+def initialize_distributed_to_device_ids() -> None:
+    """Lets all processes tell each other the ids of their devices.
+
+    All processes call it; calls after the first do nothing.
+
+    Raises:
+        ValueError: `jax.distributed` is not initialized.
+    """
+    if is_distributed_to_device_ids_initialized():
+        return
+    client = get_jax_distributed_client()
+    state = _global_state()
+    assert state is not None
+    jax = require_jax("devices")
+    own = [device.id for device in jax.local_devices()]
+    directory = "orbax/distributed_to_device_ids/"
+    client.key_value_set(f"{directory}{state.process_id}", json.dumps(own))
+    client.wait_at_barrier(
+        "orbax_global_discovery_device_ids", _DISCOVERY_TIMEOUT_MS
+    )
+    found = {
+        int(key.split("/")[-1]): json.loads(ids)
+        for key, ids in client.key_value_dir_get(directory)
+    }
+    _State.distributed_to_device_ids = [found[i] for i in range(len(found))]
+
+
+def distributed_to_device_ids() -> list[list[int]]:
+    """The ids of the devices of each process, as `jax.distributed` counts.
+
+    Raises:
+        ValueError: they are not known yet.
+    """
+    ids = _State.distributed_to_device_ids
+    if ids is None:
+        raise ValueError("Please call initialize_distributed_to_device_ids().")
+    return ids
+
+
+def global_max(values: list[int]) -> list[int]:
+    """The largest of each number over all processes.
+
+    All processes call it.
+
+    Args:
+        values: n numbers of 32 bits.
+
+    Returns:
+        n numbers.
+    """
+    with importing:
+        from jax.experimental import multihost_utils
+
+    own = np.asarray(values, np.int32)
+    rows = np.asarray(multihost_utils.process_allgather(own))
+    highest = rows.reshape(-1, len(values)).max(axis=0)
+    return [int(value) for value in highest]

@@ -1,0 +1,116 @@
+"""Finders of modules, which the import system asks."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+import types
+from collections.abc import Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from typing import Any
+
+from holdfast.as_orbax._names import FOLDERS, ORBAX, our_names
+
+_Path = Sequence[str] | None
+
+
+class Finder(MetaPathFinder):
+    """Finds holdfast's modules under the names that they have in Orbax."""
+
+    def find_spec(
+        self,
+        fullname: str,
+        path: _Path,
+        target: types.ModuleType | None = None,
+    ) -> ModuleSpec | None:
+        """The module of a name; None where the name is not Orbax's.
+
+        Raises:
+            ModuleNotFoundError: holdfast has no such module. (Were it None,
+                the next finder would load a file of holdfast's anew.)
+        """
+        if fullname != ORBAX and not fullname.startswith(f"{ORBAX}."):
+            return None
+        for name in our_names(fullname):
+            if _exists(name):
+                return ModuleSpec(fullname, _AliasLoader(name))
+        if fullname in FOLDERS:
+            return ModuleSpec(fullname, _FolderLoader(), is_package=True)
+        raise ModuleNotFoundError(
+            f"holdfast, which takes the place of Orbax in this program, has no"
+            f" module {fullname!r}. doc/clients.md lists the names that it"
+            " has; the program runs with Orbax when it is started without"
+            " holdfast.as_orbax",
+            name=fullname,
+        )
+
+
+class NamespaceFinder(MetaPathFinder):
+    """Finds an empty package `orbax` where nothing of Orbax is installed."""
+
+    def find_spec(
+        self,
+        fullname: str,
+        path: _Path,
+        target: types.ModuleType | None = None,
+    ) -> ModuleSpec | None:
+        """The package, once all other finders had none."""
+        if fullname != ORBAX.partition(".")[0]:
+            return None
+        return ModuleSpec(fullname, None, is_package=True)
+
+
+def _exists(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ModuleNotFoundError:  # its parent is no package
+        return False
+
+
+class _AliasLoader(Loader):
+    """Gives a module of holdfast, which keeps its own name and spec."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._spec: ModuleSpec | None = None
+
+    def create_module(self, spec: ModuleSpec) -> types.ModuleType:
+        module = importlib.import_module(self._name)
+        self._spec = module.__spec__
+        return module
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        # The import system has put the spec of the alias there.
+        module.__spec__ = self._spec
+        if module is sys.modules.get(ORBAX):
+            _add_folders(module)
+
+
+def _add_folders(root: types.ModuleType) -> None:
+    """Sets the packages that importing Orbax makes attributes of its own."""
+    for folder in FOLDERS:
+        name = folder.removeprefix(f"{ORBAX}.")
+        if "." not in name:
+            setattr(root, name, importlib.import_module(folder))
+
+
+class _FolderLoader(Loader):
+    def create_module(self, spec: ModuleSpec) -> types.ModuleType:
+        return _Folder(spec.name)
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        """Nothing to run."""
+
+
+class _Folder(types.ModuleType):
+    """A package of Orbax that holds modules and nothing else."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        try:
+            return importlib.import_module(f"{self.__name__}.{name}")
+        except ModuleNotFoundError as error:
+            raise AttributeError(str(error), name=name) from error

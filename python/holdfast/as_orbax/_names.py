@@ -1,0 +1,117 @@
+"""Orbax's modules, and which of holdfast's has what they have.
+
+A public module has the same path in both packages. Programs also import what
+Orbax keeps below `_src`, where holdfast has other modules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+ORBAX = "orbax.checkpoint"
+_OURS = "holdfast.orbax"
+
+_PRIVATE: dict[str, str] = {
+    "_src.arrays.sharding": "_maximal_sharding",
+    "_src.arrays.types": "serialization._array_specs",
+    "_src.asyncio_utils": "_coroutines",
+    "_src.checkpoint_managers.policy_checkpoint_info": "_manager_policy",
+    "_src.checkpoint_managers.preservation_policy": "preservation_policy",
+    "_src.checkpoint_managers.save_decision_policy": "save_decision_policy",
+    "_src.checkpointers.abstract_checkpointer": "_checkpointer",
+    "_src.checkpointers.async_checkpointer": "async_checkpointer",
+    "_src.checkpointers.checkpointer": "_checkpointer",
+    "_src.checkpointers.pytree_checkpointer": "_standard_checkpointer",
+    "_src.checkpointers.standard_checkpointer": "_standard_checkpointer",
+    "_src.composite": "_composite",
+    "_src.futures.future": "future",
+    "_src.futures.synchronization": "_signals",
+    "_src.handlers.array_checkpoint_handler": "array_handler",
+    "_src.handlers.async_checkpoint_handler": "_handler",
+    "_src.handlers.base_pytree_checkpoint_handler": (
+        "base_pytree_checkpoint_handler"
+    ),
+    "_src.handlers.checkpoint_handler": "_handler",
+    "_src.handlers.composite_checkpoint_handler": (
+        "composite_checkpoint_handler"
+    ),
+    "_src.handlers.handler_registration": "handler_registration",
+    "_src.handlers.handler_type_registry": "checkpoint_args",
+    "_src.handlers.json_checkpoint_handler": "json_handler",
+    "_src.handlers.proto_checkpoint_handler": "proto_handler",
+    "_src.handlers.pytree_checkpoint_handler": "pytree_checkpoint_handler",
+    "_src.handlers.random_key_checkpoint_handler": "random_key_handlers",
+    "_src.handlers.standard_checkpoint_handler": "standard_checkpoint_handler",
+    "_src.logging.abstract_logger": "logging",
+    "_src.logging.composite_logger": "logging",
+    "_src.logging.standard_logger": "logging",
+    "_src.logging.step_statistics": "logging.step_statistics",
+    "_src.metadata.array_metadata": "_array_metadata_store",
+    "_src.metadata.array_metadata_store": "_array_metadata_store",
+    "_src.metadata.checkpoint": "metadata",
+    "_src.metadata.empty_values": "_empty_values",
+    "_src.metadata.sharding": "metadata.sharding",
+    "_src.metadata.tree": "metadata.tree",
+    "_src.metadata.value": "metadata.value",
+    "_src.multihost.multihost": "multihost",
+    "_src.multihost.multislice": "_multislice",
+    "_src.path.atomicity": "atomicity",
+    "_src.path.atomicity_defaults": "atomicity_defaults",
+    "_src.path.atomicity_types": "atomicity_types",
+    "_src.path.deleter": "deleter",
+    "_src.path.format_utils": "format_utils",
+    "_src.path.step": "step",
+    "_src.path.temporary_paths": "temporary_paths",
+    "_src.serialization.jax_array_handlers": "_array_type_handler",
+    "_src.serialization.jax_array_restore_args": "_leaf_args",
+    "_src.serialization.limits": "_limits",
+    "_src.serialization.memory_regulator": "_memory_regulator",
+    "_src.serialization.tensorstore_utils": "serialization.tensorstore_utils",
+    "_src.serialization.type_handler_registry": "_type_handler_registry",
+    "_src.serialization.type_handlers": "type_handlers",
+    "_src.serialization.types": "_type_handler",
+    "_src.tree.parts_of": "_parts_of",
+    "_src.tree.structure_utils": "tree_structure",
+    "_src.tree.types": "tree_paths",
+    "_src.tree.utils": "tree_paths",
+    "experimental.v1._src.arrays.types": "v1.arrays",
+    "experimental.v1._src.context.context": "v1.context",
+    "experimental.v1._src.context.options": "v1.options",
+    "experimental.v1._src.handlers.types": "v1.handlers",
+    "experimental.v1._src.path.step": "v1.path.step",
+    "experimental.v1._src.training.checkpointer": "v1.training",
+    "experimental.v1._src.training.preservation_policies": (
+        "v1.training.preservation_policies"
+    ),
+    "experimental.v1._src.training.save_decision_policies": (
+        "v1.training.save_decision_policies"
+    ),
+    "experimental.v1._src.tree.types": "v1.tree",
+}
+
+
+def _parents(names: Iterable[str]) -> Iterator[str]:
+    for name in names:
+        while "." in name:
+            name = name.rpartition(".")[0]
+            yield f"{ORBAX}.{name}"
+
+
+# Packages that hold the modules above, if holdfast has none of that path.
+FOLDERS = frozenset(_parents(_PRIVATE))
+
+
+def our_names(name: str) -> Iterator[str]:
+    """Modules that may stand for one of Orbax, the best first.
+
+    Args:
+        name: `orbax.checkpoint` or a module below it.
+    """
+    path = name.removeprefix(ORBAX).removeprefix(".")
+    if path in _PRIVATE:
+        yield f"{_OURS}.{_PRIVATE[path]}"
+    # A module of ours that begins with `_` is no module of Orbax.
+    elif not any(part.startswith("_") for part in path.split(".")):
+        yield f"{_OURS}.{path}".removesuffix(".")
+        if f"{path}.".startswith("experimental.v1."):
+            yield f"{_OURS}.{path.removeprefix('experimental.')}"

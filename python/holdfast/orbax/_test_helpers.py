@@ -1,0 +1,567 @@
+"""The part of `test_utils` that is about handlers and several processes."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextlib
+import functools
+import inspect
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, ClassVar, TypeVar
+from unittest import mock
+
+import numpy as np
+
+from holdfast import _files
+from holdfast._lazy import importing
+from holdfast.orbax import _multislice, multihost, pytree_checkpoint_handler
+from holdfast.orbax._coroutines import run_sync
+from holdfast.orbax._handler import AsyncCheckpointHandler
+from holdfast.orbax._jax import require_jax
+from holdfast.orbax._leaf_args import (
+    ArrayRestoreArgs,
+    SingleReplicaArrayRestoreArgs,
+)
+from holdfast.orbax._limits import LimitInFlightBytes
+from holdfast.orbax._paths import PathLike, handler_path, is_path_temporary
+from holdfast.orbax._type_handler_registry import (
+    GLOBAL_TYPE_HANDLER_REGISTRY,
+    get_type_handler,
+    register_standard_handlers_with_options,
+)
+from holdfast.orbax._type_handler_registry import (
+    register_type_handler as _register_type_handler,
+)
+from holdfast.orbax.atomicity import (
+    AtomicRenameTemporaryPath,
+    CommitFileTemporaryPath,
+    DeferredPath,
+    DeferredWritableTemporaryPath,
+    TemporaryPathBase,
+)
+from holdfast.orbax.checkpoint_args import register_with_handler
+from holdfast.orbax.composite_checkpoint_handler import CompositeArgs
+from holdfast.orbax.metadata.step import STEP_METADATA_FILENAME
+from holdfast.orbax.serialization import handles, tensorstore_utils
+
+T = TypeVar("T")
+
+
+def sync_global_processes(name: str) -> None:
+    """Waits until the devices of all processes have come here."""
+    if multihost.process_count() == 1:
+        return
+    with importing:
+        from jax.experimental import multihost_utils
+
+    multihost_utils.sync_global_devices(name)
+
+
+def create_tmp_directory(
+    tmp_dir: Any,
+    final_dir: Any,
+    *,
+    primary_host: int | None = 0,
+    active_processes: set[int] | None = None,
+    barrier_sync_key_prefix: str | None = None,
+    path_permission_mode: int | None = None,
+    metadata_store: Any | None = None,
+) -> Any:
+    """Makes a temporary directory as a save does; all processes call it.
+
+    Args:
+        tmp_dir: where.
+        final_dir: what it would become.
+        primary_host: the process that makes it; None: each.
+        active_processes: those that wait for it; None: all.
+        barrier_sync_key_prefix: of the names of barriers.
+        path_permission_mode: its mode.
+        metadata_store: writes `_CHECKPOINT_METADATA`; None: nobody does.
+
+    Returns:
+        `tmp_dir`.
+
+    Raises:
+        FileExistsError: a finalized checkpoint is there.
+    """
+
+    def wait(place: str) -> None:
+        name = multihost.unique_barrier_key(
+            f"create_tmp_directory:{place}",
+            prefix=barrier_sync_key_prefix,
+            suffix=os.path.basename(final_dir),
+        )
+        multihost.sync_global_processes(name, processes=active_processes)
+
+    wait("pre")
+    if multihost.is_primary_host(primary_host):
+        if _files.exists(tmp_dir):
+            if not is_path_temporary(tmp_dir):
+                raise FileExistsError(
+                    f"Attempted to create temporary directory {tmp_dir} which"
+                    " already exists but appears to be a finalized checkpoint."
+                )
+            _files.rmtree(tmp_dir)
+        mode = 0o777 if path_permission_mode is None else path_permission_mode
+        _files.makedirs(tmp_dir, mode=mode)
+        if metadata_store is not None:
+            metadata_store.write(
+                file_path=os.path.join(tmp_dir, STEP_METADATA_FILENAME),
+                metadata={"init_timestamp_nsecs": time.time_ns()},
+            )
+    wait("post")
+    return tmp_dir
+
+
+def ensure_atomic_save(
+    temp_ckpt_dir: Any, final_ckpt_dir: Any, metadata_store: Any | None = None
+) -> None:
+    """Makes a checkpoint of a temporary directory.
+
+    Args:
+        temp_ckpt_dir: that directory.
+        final_ckpt_dir: the checkpoint; the same: it gets its marker.
+        metadata_store: writes the time into `_CHECKPOINT_METADATA`.
+    """
+    kind: type[TemporaryPathBase] = AtomicRenameTemporaryPath
+    if temp_ckpt_dir == final_ckpt_dir:
+        kind = CommitFileTemporaryPath
+    temporary = kind(
+        temp_ckpt_dir, final_ckpt_dir, checkpoint_metadata_store=metadata_store
+    )
+    run_sync(temporary.finalize())
+
+
+def set_tensorstore_driver_for_test() -> None:
+    """Lets specs of local paths have the driver "file", as they have anyway."""
+    tensorstore_utils.DEFAULT_DRIVER = tensorstore_utils.FILE_DRIVER
+
+
+class PyTreeCheckpointHandler(
+    pytree_checkpoint_handler.PyTreeCheckpointHandler
+):
+    """A handler whose `save` leaves a whole item, without a Checkpointer."""
+
+    def save(
+        self, directory: Any, *args: Any, **kwargs: Any
+    ) -> None:
+        """Writes the item; all processes call it."""
+        super().save(directory, *args, **kwargs)
+        sync_global_processes("PyTreeCheckpointHandler:save")
+        if multihost.process_index() == 0:
+            self.finalize(directory)
+        sync_global_processes("PyTreeCheckpointHandler:finalize")
+
+
+class ErrorCheckpointHandler(AsyncCheckpointHandler):
+    """A handler whose background saves fail with a SystemError, after 3 s."""
+
+    def __init__(
+        self,
+        handler: Any,
+        executor: concurrent.futures.ThreadPoolExecutor,
+    ) -> None:
+        """Makes a handler.
+
+        Args:
+            handler: a PyTreeCheckpointHandler, which does the work.
+            executor: where it fails.
+        """
+        self._handler = handler
+        self._executor = executor
+
+    def save(
+        self, directory: Any, args: ErrorSaveArgs
+    ) -> None:
+        """Saves, without an error."""
+        self._handler.save(directory, args=args)
+
+    def restore(
+        self, directory: Any, args: ErrorRestoreArgs
+    ) -> Any:
+        """Restores, without an error."""
+        return self._handler.restore(directory, args=args)
+
+    async def async_save(
+        self, directory: Any, args: ErrorSaveArgs
+    ) -> Any:
+        """Begins a save that fails."""
+        futures = await self._handler.async_save(directory, args=args)
+        return [*(futures or ()), self._executor.submit(_fail_slowly)]
+
+    def finalize(self, directory: Any) -> None:
+        """Makes the item whole."""
+        self._handler.finalize(directory)
+
+
+def _fail_slowly() -> None:
+    time.sleep(3)
+    raise SystemError()
+
+
+@register_with_handler(ErrorCheckpointHandler, for_save=True)
+class ErrorSaveArgs(pytree_checkpoint_handler.PyTreeSaveArgs):
+    """What to save."""
+
+
+@register_with_handler(ErrorCheckpointHandler, for_restore=True)
+class ErrorRestoreArgs(pytree_checkpoint_handler.PyTreeRestoreArgs):
+    """What to restore."""
+
+
+@contextlib.contextmanager
+def register_type_handler(ty: Any, handler: Any, func: Any) -> Iterator[None]:
+    """Has a type served by another handler within the block."""
+    before = get_type_handler(ty)
+    _register_type_handler(ty, handler, func=func, override=True)
+    try:
+        yield
+    finally:
+        _register_type_handler(ty, before, func=func, override=True)
+
+
+@contextlib.contextmanager
+def global_type_handler_registry_context() -> Iterator[None]:
+    """Undoes, after the block, what it registers for the whole program."""
+    registry: Any = GLOBAL_TYPE_HANDLER_REGISTRY
+    rows, texts = registry._type_registry, registry._typestr_registry
+    before = list(rows), dict(texts)
+    try:
+        yield
+    finally:
+        rows[:] = before[0]
+        texts.clear()
+        texts.update(before[1])
+
+
+@contextlib.contextmanager
+def ocdbt_checkpoint_context(
+    use_ocdbt: bool, ts_context: Any
+) -> Iterator[None]:
+    """Has the standard handlers registered anew within the block.
+
+    Args:
+        use_ocdbt: do so.
+        ts_context: ignored; accepted because Orbax has it.
+    """
+    with global_type_handler_registry_context():
+        if use_ocdbt:
+            register_standard_handlers_with_options(
+                use_ocdbt=use_ocdbt, ts_context=ts_context
+            )
+        yield
+
+
+def barrier_compatible_test(cls: T) -> T:
+    """A test class whose methods may use the same barriers.
+
+    Args:
+        cls: of tests that have `id`, as those of unittest; several processes
+            run them, not always in the same order.
+
+    Returns:
+        The class; barriers in its methods have the test's id in their names.
+    """
+    for name, method in inspect.getmembers(cls, inspect.isfunction):
+        if name.startswith("test"):
+            setattr(cls, name, _with_own_barriers(method))
+    return cls
+
+
+def _with_own_barriers(method: Callable[..., Any]) -> Callable[..., Any]:
+    def patch(test: Any) -> Any:
+        return mock.patch.object(
+            multihost, "_unique_barrier_key", lambda key: f"{key}.{test.id()}"
+        )
+
+    if inspect.iscoroutinefunction(method):
+
+        @functools.wraps(method)
+        async def run_async(self: Any, *args: Any, **kwargs: Any) -> Any:
+            with patch(self):
+                return await method(self, *args, **kwargs)
+
+        return run_async
+
+    @functools.wraps(method)
+    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+        with patch(self):
+            return method(self, *args, **kwargs)
+
+    return run
+
+
+class TestLimitInFlightBytes(LimitInFlightBytes):
+    """A limiter that takes its time.
+
+    Attributes:
+        sleep_time: seconds, half before and half after each use.
+        completion_times: when uses have ended, as `time.monotonic` has it.
+    """
+
+    __test__ = False  # no test of pytest's
+
+    def __init__(self, limit_bytes: int, sleep_time: float) -> None:
+        """Makes a limiter.
+
+        Args:
+            limit_bytes: the bound.
+            sleep_time: seconds.
+        """
+        super().__init__(limit_bytes)
+        self.sleep_time = sleep_time
+        self.completion_times: list[float] = []
+
+    async def wait_for_bytes(self, requested_bytes: int) -> None:
+        await super().wait_for_bytes(requested_bytes)
+        await asyncio.sleep(self.sleep_time / 2)
+
+    async def release_bytes(self, requested_bytes: int) -> None:
+        await asyncio.sleep(self.sleep_time / 2)
+        self.completion_times.append(time.monotonic())
+        await super().release_bytes(requested_bytes)
+
+
+def get_byte_limiter(
+    concurrent_bytes: int, sleep_time: float
+) -> TestLimitInFlightBytes:
+    """Such a limiter."""
+    return TestLimitInFlightBytes(concurrent_bytes, sleep_time)
+
+
+def concurrent_gb_test_setup() -> tuple[Any, Any, Any]:
+    """A handler with bounds of 1 GB, four arrays of 4 bytes over all devices,
+    and the arguments to restore them."""
+    jax = require_jax("arrays on devices")
+    handler = PyTreeCheckpointHandler(
+        save_concurrent_gb=1, restore_concurrent_gb=1, use_ocdbt=False
+    )
+    mesh = jax.sharding.Mesh(jax.devices(), ("x",))
+    spec = jax.sharding.PartitionSpec(None)
+    sharding = jax.sharding.NamedSharding(mesh, spec)
+    tree = {
+        name: jax.device_put(np.arange(1, dtype=np.int32), sharding)
+        for name in "abcd"
+    }
+    args = {name: ArrayRestoreArgs(sharding=sharding) for name in tree}
+    return handler, tree, args
+
+
+def assert_every_n_is_x_apart(
+    testclass: Any, values: Sequence[float], n: int, x: float
+) -> None:
+    """Asserts that each value is `x` more than the n-th before it.
+
+    Args:
+        testclass: a `unittest.TestCase`.
+        values: a multiple of n; in any order.
+        n: how many may come at once.
+        x: the distance, of which 5 % may be missing.
+    """
+    ordered = sorted(values)
+    assert len(ordered) % n == 0
+    for earlier, later in zip(ordered, ordered[n:], strict=False):
+        testclass.assertGreaterEqual(later, earlier + x * 0.95)
+
+
+def create_single_replica_restore_args(
+    arr: Any, mesh: Any, pspec: Any
+) -> SingleReplicaArrayRestoreArgs:
+    """Arguments that restore an array like `arr` over a mesh."""
+    jax = require_jax("a sharding")
+    return SingleReplicaArrayRestoreArgs(
+        sharding=jax.sharding.NamedSharding(mesh, pspec),
+        global_shape=arr.shape,
+        dtype=arr.dtype,
+    )
+
+
+def get_fake_global_mesh_for_slices(
+    slice_processes: list[set[int]], replica_axis_index: int = 0
+) -> Any:
+    """A mesh of slices of all devices, as if they lay apart.
+
+    Args:
+        slice_processes: the processes of each slice, as `jax.distributed`
+            counts.
+        replica_axis_index: the axis that counts slices: 0 or 1.
+
+    Raises:
+        ValueError: slices of different sizes; a process without a slice; their
+            ids are not known (`initialize_runtime_to_distributed_ids`).
+    """
+    assert replica_axis_index in (0, 1)
+    jax = require_jax("a mesh")
+    id_of = multihost.runtime_to_distributed_process_id
+    slices = [
+        [d for d in jax.devices() if id_of(d.process_index) in processes]
+        for processes in slice_processes
+    ]
+    if len({len(devices) for devices in slices}) > 1:
+        raise ValueError("All slices must have the same number of devices.")
+    if len(set().union(*slice_processes)) != jax.process_count():
+        raise ValueError("All processes must be accounted for.")
+    if replica_axis_index == 1:
+        return jax.sharding.Mesh(np.asarray(slices).T, ("data", "replica"))
+    return jax.sharding.Mesh(np.asarray(slices), ("replica", "data"))
+
+
+def select_single_replica(arrays: list[Any], global_mesh: Any) -> list[Any]:
+    """The arrays over the slice of this process alone.
+
+    Args:
+        arrays: jax.Arrays that each slice has whole.
+        global_mesh: whose first axis counts slices.
+    """
+    jax = require_jax("arrays on devices")
+    devices = _local_slice(global_mesh)
+    mesh = jax.sharding.Mesh(devices, global_mesh.axis_names[1:])
+
+    def select(array: Any) -> Any:
+        spec = jax.sharding.PartitionSpec(*array.sharding.spec)
+        count = len(array.addressable_shards)
+        return jax.make_array_from_single_device_arrays(
+            array.shape,
+            jax.sharding.NamedSharding(mesh, spec),
+            [array.addressable_data(i) for i in range(count)],
+        )
+
+    return [select(array) for array in arrays]
+
+
+def _local_slice(mesh: Any) -> Any:
+    for index in range(mesh.devices.shape[0]):
+        devices = _multislice.replica_devices(mesh, index, 0)
+        if multihost.process_index() in _multislice.processes_of(devices):
+            return devices
+    raise ValueError(
+        f"process {multihost.process_index()} has no devices in the mesh"
+    )
+
+
+def swap_slices_in_mesh(mesh: Any, *, replica_axis_index: int = 0) -> Any:
+    """The mesh with its slices in reverse."""
+    jax = require_jax("a mesh")
+    devices = np.flip(mesh.devices, axis=replica_axis_index)
+    return jax.sharding.Mesh(devices, mesh.axis_names)
+
+
+def is_compression_used(
+    checkpoint_directory: PathLike,
+    param_name: str,
+    use_zarr3: bool,
+    use_ocdbt: bool,
+) -> bool:
+    """Whether a parameter's chunks are compressed.
+
+    Args:
+        checkpoint_directory: of the item.
+        param_name: the parameter.
+        use_zarr3: how it is stored.
+        use_ocdbt: in a database, not in files.
+    """
+    path = os.fspath(checkpoint_directory)
+    kvstore: dict[str, Any] = {
+        "driver": "file",
+        "path": os.path.join(path, param_name),
+    }
+    if use_ocdbt:
+        kvstore = {
+            "driver": "ocdbt",
+            "base": f"file://{path}",
+            "path": param_name,
+        }
+    driver = "zarr3" if use_zarr3 else "zarr"
+    opened: Any = handles.open_spec({"driver": driver, "kvstore": kvstore})
+    metadata = opened.spec().to_json()["metadata"]
+    if not use_zarr3:
+        return metadata["compressor"] is not None
+    codecs = metadata["codecs"][0]["configuration"]["codecs"]
+    return any(codec["name"] == "zstd" for codec in codecs)
+
+
+def get_composite_save_args(pytree: Any) -> CompositeArgs:
+    """The arguments that save a tree as the item `state`."""
+    return CompositeArgs(
+        state=pytree_checkpoint_handler.PyTreeSaveArgs(pytree)
+    )
+
+
+class MockDeferredWritableTemporaryPath(DeferredWritableTemporaryPath):
+    """A temporary path that the test makes known, by `deferred_path`.
+
+    Attributes:
+        instances: all that were made.
+    """
+
+    instances: ClassVar[list[Any]] = []
+
+    def __init__(
+        self,
+        final_path: Any,
+        *,
+        checkpoint_metadata_store: Any | None = None,
+        file_options: Any | None = None,
+    ) -> None:
+        """Makes no directory yet; see TemporaryPathBase."""
+        self._deferred_path = DeferredPath()
+        super().__init__(
+            None,
+            final_path,
+            checkpoint_metadata_store=checkpoint_metadata_store,
+            file_options=file_options,
+        )
+        MockDeferredWritableTemporaryPath.instances.append(self)
+
+    @property
+    def deferred_path(self) -> DeferredPath:
+        """What the test gives the path to."""
+        return self._deferred_path
+
+    def get_awaitable_path(self) -> DeferredPath:
+        return self._deferred_path
+
+    async def create(self) -> Any:
+        """Waits for the path, and makes the directory."""
+        self._tmp_path = await self._deferred_path.await_creation()
+        _files.makedirs(self._tmp_path, exist_ok=True)
+        return self._tmp_path
+
+    async def finalize(self, **kwargs: Any) -> None:
+        """Does nothing."""
+
+    @classmethod
+    def from_final(
+        cls,
+        final_path: Any,
+        *,
+        checkpoint_metadata_store: Any | None = None,
+        file_options: Any | None = None,
+        snapshot_type: Any | None = None,
+    ) -> MockDeferredWritableTemporaryPath:
+        return cls(
+            handler_path(final_path),
+            checkpoint_metadata_store=checkpoint_metadata_store,
+            file_options=file_options,
+        )
+
+    @classmethod
+    def from_temporary(
+        cls,
+        temporary_path: Any,
+        *,
+        file_options: Any | None = None,
+        snapshot_type: Any | None = None,
+    ) -> MockDeferredWritableTemporaryPath:
+        raise NotImplementedError
+
+    @classmethod
+    async def validate(cls, temporary_path: Any) -> None:
+        """Takes any path."""
+
+    @classmethod
+    async def validate_final(cls, final_path: Any) -> None:
+        """Takes any path."""

@@ -1,0 +1,1 @@
+"""Checkpoints in local storage: names that refuse."""

@@ -1,0 +1,1 @@
+"""Checkpoints in several tiers: names alone."""

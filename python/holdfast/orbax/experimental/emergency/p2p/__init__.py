@@ -1,0 +1,1 @@
+"""Checkpoints that peers hand on: names alone."""

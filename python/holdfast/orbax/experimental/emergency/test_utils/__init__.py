@@ -1,0 +1,1 @@
+"""Helpers of tests of emergency checkpoints: names alone."""

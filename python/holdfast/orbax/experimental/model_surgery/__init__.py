@@ -1,0 +1,1 @@
+"""Changing models: `orbax.checkpoint.experimental.model_surgery`."""

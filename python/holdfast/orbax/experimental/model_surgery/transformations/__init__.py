@@ -1,0 +1,1 @@
+"""Functions that change flat dicts of parameters."""

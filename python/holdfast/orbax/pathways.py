@@ -1,0 +1,83 @@
+"""Checkpoints on Pathways: `orbax.checkpoint.pathways`.
+
+holdfast has no Pathways backend: what needs none works here, the rest says so.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+import numpy as np
+
+from holdfast.orbax._array_metadata_store import Store
+from holdfast.orbax._array_type_handler import ArrayHandler
+from holdfast.orbax._jax import require_jax
+from holdfast.orbax._single_replica_handler import SingleReplicaArrayHandler
+from holdfast.orbax._standard_handlers import NumpyHandler, ScalarHandler
+from holdfast.orbax._type_handler_registry import register_type_handler
+
+__all__ = ["CheckpointingImpl", "register_type_handlers"]
+
+# The database of what the controller writes.
+_CONTROLLER = "pwcontroller"
+
+
+class CheckpointingImpl(enum.Enum):
+    """Who writes the arrays of a Pathways job."""
+
+    COLOCATED_PYTHON = enum.auto()
+    PERSISTENCE = enum.auto()
+    NO_DISPATCHER = enum.auto()
+
+    @classmethod
+    def from_options(
+        cls,
+        *,
+        use_colocated_python: bool = False,
+        use_persistence_array_handler: bool = False,
+    ) -> CheckpointingImpl:
+        """The first of those that may be used, else NO_DISPATCHER."""
+        if use_colocated_python:
+            return cls.COLOCATED_PYTHON
+        if use_persistence_array_handler:
+            return cls.PERSISTENCE
+        return cls.NO_DISPATCHER
+
+
+def register_type_handlers(
+    use_single_replica_array_handler: bool = False,
+    checkpointing_impl: CheckpointingImpl | None = None,
+    **kwargs: Any,
+) -> None:
+    """Registers, for the whole program, the handlers of a Pathways job.
+
+    Args:
+        use_single_replica_array_handler: one replica reads for all.
+        checkpointing_impl: NO_DISPATCHER: this program writes; None: as
+            COLOCATED_PYTHON.
+        **kwargs: of the ArrayHandler.
+
+    Raises:
+        NotImplementedError: the workers are to write.
+    """
+    impl = checkpointing_impl or CheckpointingImpl.COLOCATED_PYTHON
+    if impl is not CheckpointingImpl.NO_DISPATCHER:
+        raise NotImplementedError(
+            f"{impl} needs a Pathways backend, which holdfast does not"
+            " support: give CheckpointingImpl.NO_DISPATCHER, and this program"
+            " writes the arrays"
+        )
+    kwargs.setdefault("array_metadata_store", Store())
+    kind = (
+        SingleReplicaArrayHandler
+        if use_single_replica_array_handler
+        else ArrayHandler
+    )
+    array = require_jax("saving jax.Arrays").Array
+    register_type_handler(array, kind(**kwargs), override=True)
+    scalars = ScalarHandler(ocdbt_process_id=_CONTROLLER)
+    for scalar in (int, float, bytes, np.number):
+        register_type_handler(scalar, scalars, override=True)
+    arrays = NumpyHandler(ocdbt_process_id=_CONTROLLER)
+    register_type_handler(np.ndarray, arrays, override=True)

@@ -1,0 +1,190 @@
+"""jax.Arrays to and from single specs: `async_serialize`, and back."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from typing import Any
+
+import numpy as np
+
+from holdfast._lazy import importing
+from holdfast.orbax._limits import ByteLimiter, get_byte_limiter, reserved_bytes
+from holdfast.orbax._monitoring import record_event
+from holdfast.orbax._placement import (
+    Put,
+    check_shape,
+    intersect,
+    place,
+    put_all,
+)
+from holdfast.orbax.multihost import is_primary_host
+from holdfast.orbax.serialization import handles
+
+__all__ = ["async_deserialize", "async_serialize"]
+
+
+async def async_serialize(
+    arr_inp: Any,
+    tensorstore_spec: dict[str, Any],
+    context: Any | None = None,
+    primary_host: int | None = 0,
+    replica_id: int = 0,
+    use_replica_parallel: bool = True,
+    transaction: Any | None = None,
+    byte_limiter: ByteLimiter | None = None,
+) -> None:
+    """Writes what this process has of a jax.Array.
+
+    Args:
+        arr_inp: the array.
+        tensorstore_spec: where it goes: drivers zarr, zarr3 and cast. Gets
+            `metadata` and `dtype` where it lacks them.
+        context: what `get_ts_context` returns; None: the usual limits.
+        primary_host: the process that makes the array; None: each.
+        replica_id: the replica that is written, unless replicas share it.
+        use_replica_parallel: replicas of a shard share it.
+        transaction: must be None.
+        byte_limiter: bounds the bytes that are written at once.
+
+    Raises:
+        NotImplementedError: a transaction.
+        ValueError: a spec that makes no sense.
+        OSError: it cannot be written.
+    """
+    if transaction is not None:
+        raise NotImplementedError(
+            "async_serialize(transaction=...) is not supported: holdfast has no"
+            " transactions of TensorStore. Leave it out."
+        )
+    with importing:
+        from holdfast import _jax_arrays
+
+    split = _jax_arrays.split_of(
+        arr_inp.sharding,
+        arr_inp.shape,
+        arr_inp.dtype.itemsize,
+        use_replica_parallel=use_replica_parallel,
+    )
+    parts = _jax_arrays.own_parts(arr_inp, split, replica_id)
+    if not _has_metadata(tensorstore_spec):
+        tensorstore_spec["metadata"] = {
+            "compressor": {"id": "zstd"},
+            "shape": list(arr_inp.shape),
+            "chunks": [max(1, extent) for extent in split.shape],
+        }
+    tensorstore_spec.setdefault("dtype", np.dtype(arr_inp.dtype).name)
+    limiter = byte_limiter or get_byte_limiter()
+    if is_primary_host(primary_host):
+        made = await _open(tensorstore_spec, context, create=True, open=True)
+        await asyncio.to_thread(made.commit)
+    array = await _open(
+        tensorstore_spec, context, open=True, assume_metadata=True
+    )
+
+    async def write(origin: tuple[int, ...], values: Any) -> None:
+        host = np.asarray(values)
+        async with reserved_bytes(limiter, host.nbytes):
+            await asyncio.to_thread(array.write, host, origin)
+
+    await asyncio.gather(*(write(origin, part) for origin, part in parts))
+    await asyncio.to_thread(array.commit)
+
+
+async def async_deserialize(
+    user_sharding: Any,
+    tensorstore_spec: Any,
+    global_shape: tuple[int, ...] | None = None,
+    dtype: Any | None = None,
+    *,
+    byte_limiter: ByteLimiter | None = None,
+    context: Any | None = None,
+    assume_metadata: bool = False,
+    strict: bool = True,
+) -> tuple[Any, int]:
+    """Reads a jax.Array.
+
+    Args:
+        user_sharding: a jax Sharding, or a Format.
+        tensorstore_spec: where it is; a dict, or what has `to_json`.
+        global_shape: the result's; None: the stored one.
+        dtype: the result's; None: the stored one.
+        byte_limiter: bounds the bytes that are read at once.
+        context: what `get_ts_context` returns; None: the usual limits.
+        assume_metadata: believe the spec.
+        strict: refuse another shape than the stored one; else zeros fill what
+            is not stored.
+
+    Returns:
+        The array, and the bytes of the chunks that were read for it.
+
+    Raises:
+        ValueError: no sharding; a shape that does not fit.
+        Exception: it cannot be read; says at which index.
+    """
+    if hasattr(tensorstore_spec, "to_json"):
+        tensorstore_spec = tensorstore_spec.to_json()
+    array = await _open(
+        tensorstore_spec, context, open=True, assume_metadata=assume_metadata
+    )
+    shape = tuple(array.shape if global_shape is None else global_shape)
+    placement = place(user_sharding, shape)
+    check_shape(placement, array.shape, strict)
+    sharding = getattr(user_sharding, "sharding", user_sharding)
+    if sharding.shard_shape(shape) != array.shape:
+        record_event("/jax/orbax/checkpoint/deserialize/shard_shape_changed")
+    wanted = np.dtype(array.dtype if dtype is None else dtype)
+    limiter = byte_limiter or get_byte_limiter()
+
+    async def read(box: Any, extent: Any) -> tuple[Any, int]:
+        stored = intersect(box, array.shape)
+        size = 0 if stored is None else _chunk_bytes(array, stored)
+        async with reserved_bytes(limiter, size):
+            part = await asyncio.to_thread(
+                _read, array, box, stored, extent, wanted
+            )
+        return part, size
+
+    boxes = zip(placement.boxes, placement.extents, strict=True)
+    results = await asyncio.gather(*(read(*box) for box in boxes))
+    put = Put(placement, [part for part, _ in results], wanted)
+    put_all([put])
+    return put.array, sum(size for _, size in results)
+
+
+def _read(array: Any, box: Any, stored: Any, extent: Any, dtype: Any) -> Any:
+    """A box of the array; zeros where nothing is stored."""
+    part = np.zeros(extent, array.dtype)
+    if stored is not None:
+        origin = [start for start, _ in stored]
+        shape = [stop - start for start, stop in stored]
+        try:
+            values = array.read(origin, shape)
+        except Exception as error:
+            index = tuple(slice(start, stop) for start, stop in box)
+            raise Exception(
+                f"Encountered error while reading array index: {index}. See"
+                f" full TensorStore details: {array.spec()}."
+            ) from error
+        part[tuple(slice(extent) for extent in shape)] = values
+    return part.astype(dtype, copy=False)
+
+
+def _chunk_bytes(array: Any, box: Any) -> int:
+    """The bytes of the chunks that a box touches."""
+    chunk = array.chunk_layout.read_chunk_template.shape
+    extents = (
+        -(-stop // size) * size - start // size * size
+        for (start, stop), size in zip(box, chunk, strict=True)
+    )
+    return int(math.prod(extents) * array.dtype.itemsize)
+
+
+def _has_metadata(spec: Any) -> bool:
+    if not isinstance(spec, dict):
+        return False
+    return "metadata" in spec or any(map(_has_metadata, spec.values()))
+
+
+async def _open(spec: Any, context: Any, **how: bool) -> Any:
+    return await asyncio.to_thread(handles.open_spec, spec, context, **how)

@@ -1,0 +1,139 @@
+"""How many requests the doors of a run send, and that none is sent twice.
+
+Each door saves, opens, looks for the latest step and restores, in a bucket that
+a counting proxy stands before. The numbers are bounds: a change that asks less
+lowers them, one that asks more has to say why. HOLDFAST_SHOW_REQUESTS=1 (with
+`-s`) prints what was asked. How often a save looks whether its lease is still
+its own depends on time, and does not count.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import servers
+
+import holdfast
+import holdfast.orbax as ocp
+from holdfast import remote
+from holdfast.orbax import v1
+from holdfast.remote import RemotePath
+
+
+@pytest.fixture(scope="module")
+def proxy() -> Iterator[servers.Chaos]:
+    with servers.gcs() as server, servers.chaos(server) as counting:
+        kept = dict(os.environ)
+        environment = counting.environment()
+        os.environ.clear()
+        os.environ.update(environment)
+        remote.configure(remote.Settings())
+        yield counting
+        os.environ.clear()
+        os.environ.update(kept)
+        remote.configure(remote.Settings())
+
+
+def tree() -> dict[str, Any]:
+    return {"w": np.arange(512, dtype=np.float32), "step": 3}
+
+
+class Counted:
+    """The requests of each phase: how many, and how many of them again."""
+
+    def __init__(self, proxy: servers.Chaos) -> None:
+        self._proxy = proxy
+        self.counts: dict[str, tuple[int, int]] = {}
+
+    def __call__(self, phase: str, call: Callable[[], Any]) -> Any:
+        """The result of a call, which is counted."""
+        self._proxy.reset()
+        result = call()
+        requests = [
+            line
+            for line in self._proxy.requests()
+            if "_HOLDFAST_SAVE" not in line
+        ]
+        if os.environ.get("HOLDFAST_SHOW_REQUESTS"):
+            print(phase, len(requests), *requests, sep="\n  ")
+        questions = [line for line in requests if line.startswith("GET")]
+        again = len(questions) - len(set(questions))
+        self.counts[phase] = (len(requests), again)
+        return result
+
+
+def plain(counted: Counted, root: RemotePath) -> None:
+    counted("save", lambda: holdfast.save(root / "1", tree()))
+    assert counted("latest", lambda: holdfast.steps(root)) == [1]
+    opened = counted("open", lambda: holdfast.open(root / "1"))
+    assert "w" in opened
+    counted("restore", lambda: holdfast.load(root / "1"))
+
+
+def v0(counted: Counted, root: RemotePath) -> None:
+    def made() -> ocp.CheckpointManager:
+        return ocp.CheckpointManager(
+            root,
+            options=ocp.CheckpointManagerOptions(
+                enable_async_checkpointing=False
+            ),
+        )
+
+    args = ocp.args.StandardSave(tree())
+    with made() as manager:
+        counted("save", lambda: manager.save(1, args=args))
+    with counted("open", made) as manager:
+        assert counted("latest", manager.latest_step) == 1
+        restored = counted(
+            "restore",
+            lambda: manager.restore(1, args=ocp.args.StandardRestore()),
+        )
+    assert restored["step"] == 3
+
+
+def v1_training(counted: Counted, root: RemotePath) -> None:
+    with v1.training.Checkpointer(root) as run:
+        counted("save", lambda: run.save(1, tree()))
+    with counted("open", lambda: v1.training.Checkpointer(root)) as run:
+        assert counted("latest", lambda: run.latest).step == 1
+        restored = counted("restore", lambda: run.load(1))
+    assert restored["step"] == 3
+
+
+# Of a phase: requests, and questions that were asked before.
+#   plain latest: the sizes of all files are listed beside what is read.
+#   v0 restore: the handler opens the item for its structure and for its values.
+#   save: what is there is listed before and after the lease was taken, and
+#   before and after the item's own marker is written.
+BOUNDS: list[tuple[Any, dict[str, tuple[int, int]]]] = [
+    (
+        plain,
+        {"save": (23, 1), "latest": (13, 1), "open": (9, 0), "restore": (9, 0)},
+    ),
+    (
+        v0,
+        {"save": (40, 3), "open": (1, 0), "latest": (0, 0), "restore": (26, 9)},
+    ),
+    (
+        v1_training,
+        {"save": (29, 3), "open": (1, 0), "latest": (3, 0), "restore": (23, 1)},
+    ),
+]
+
+
+@pytest.mark.parametrize(("door", "bounds"), BOUNDS)
+def test_no_more_is_asked_than_before(
+    proxy: servers.Chaos,
+    door: Callable[[Counted, RemotePath], None],
+    bounds: dict[str, tuple[int, int]],
+) -> None:
+    counted = Counted(proxy)
+    door(counted, RemotePath(proxy.root) / uuid.uuid4().hex[:8])
+    for phase, (requests, again) in bounds.items():
+        assert counted.counts[phase][0] <= requests, counted.counts
+        assert counted.counts[phase][1] <= again, counted.counts
