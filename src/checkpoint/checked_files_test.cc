@@ -259,6 +259,47 @@ TEST_F(DamagedFileTest, WithoutAWordOfListsNothingIsNoted) {
   EXPECT_TRUE(LoadStatus(PathOf(5)).ok());
 }
 
+// What the files give away by themselves, as stock Orbax leaves them.
+class UnlistedFileTest : public DamagedFileTest {
+ protected:
+  void SetUp() override {
+    SaveStep(5);
+    WriteBelow(PathOf(5), "metrics/metrics", R"({"loss": 0.5})");
+    fs::remove(FileOf(5, "_HOLDFAST_DIGESTS"));
+    fs::remove(FileOf(5, "state/_HOLDFAST_DIGESTS"));
+    ReplaceFile(FileOf(5, "commit_success.txt"), "Checkpoint commit was ...");
+    ASSERT_TRUE(LoadStatus(PathOf(5)).ok());
+  }
+};
+
+TEST_F(UnlistedFileTest, MetricsThatAreNoJsonAreDamageOfTheStep) {
+  EXPECT_EQ((*ListSteps(root_))[0].damage, "");
+  ReplaceFile(FileOf(5, "metrics/metrics"), R"({"loss": 0.5)");
+  const auto steps = ListSteps(root_);
+  EXPECT_TRUE((*steps)[0].committed);
+  EXPECT_THAT((*steps)[0].damage, HasSubstr("metrics"));
+  EXPECT_EQ((*steps)[0].metrics, "");
+}
+
+TEST_F(UnlistedFileTest, ADocumentThatIsNoTextIsDataLoss) {
+  ReplaceFile(FileOf(5, "meta/metadata"), "\x0c\xdb\x20");
+  const Status status = LoadStatus(PathOf(5));
+  EXPECT_EQ(status.code(), StatusCode::kDataLoss) << status.ToString();
+  EXPECT_THAT(status.message(), HasSubstr("UTF-8"));
+}
+
+TEST_F(UnlistedFileTest, ATreeThatIsListedHasItsStructure) {
+  ChangeWord(FileOf(5, "_CHECKPOINT_METADATA"), "\"s\"",
+             R"("orbax.checkpoint.x.PyTreeCheckpointHandler")");
+  // Beside these the item's own directory says the same.
+  fs::remove(FileOf(5, "state/_METADATA"));
+  fs::remove(FileOf(5, "state/_sharding"));
+  fs::remove(FileOf(5, "state/commit_success.txt"));
+  const Status status = LoadStatus(PathOf(5));
+  EXPECT_EQ(status.code(), StatusCode::kNotFound) << status.ToString();
+  EXPECT_THAT(status.message(), HasSubstr("_METADATA"));
+}
+
 TEST_F(DamagedFileTest, ADamagedNewestStepIsAnErrorThatNamesTheWholeOne) {
   SaveStep(6, false);
   SaveStep(7);

@@ -128,18 +128,17 @@ def missing_jobs(args: Any, answers: list[Answer]) -> list[Job]:
 
 
 def run_all(pool: Any, jobs: list[Job], show: int) -> list[Answer]:
-    futures = {pool.submit(cells.run, job): job for job in jobs}
-    answers = []
+    """Answers in the order of the jobs, told as they come."""
+    futures = [pool.submit(cells.run, job) for job in jobs]
     for future in concurrent.futures.as_completed(futures):
         answer = future.result()
-        answers.append(answer)
         counts = collections.Counter(c.outcome for c in answer.cells)
         told = ", ".join(f"{counts[o]} {o}" for o in OUTCOMES if counts[o])
         print(f"{answer.layout}: {told} ({answer.seconds:.1f} s)", flush=True)
         wrong = [cell for cell in answer.cells if cell.outcome == "wrong"]
         for cell in wrong[:show]:
             print(f"  WRONG {cell.damage} | {cell.way}\n    {cell.text}")
-    return answers
+    return [future.result() for future in futures]
 
 
 def table(title: str, names: Any, found: list[Cell], key: str) -> None:

@@ -2,17 +2,21 @@
 
 Nobody can tell a wrong value from a right one where a format has no checksums;
 but where the format's own tools notice, or read right, holdfast must not give
-wrong values either.
+wrong values either. A tool that stumbles over one array has not noticed what
+is wrong with another: each array is a part of its own.
 """
 
 from __future__ import annotations
 
+import functools
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import orbax.checkpoint as ocp
+import tensorstore as ts
 from checkpoints import NEW
 from orbax.checkpoint import v1
 from ways import Subject
@@ -22,7 +26,7 @@ def reads(subject: Subject) -> list[Callable[[], Any]]:
     """Each gives what a part of the checkpoint says, or raises."""
     layout = subject.layout
     if layout.kind == "megatron":
-        return [lambda: _megatron(subject), lambda: _common(subject)]
+        return [*_megatron(subject), lambda: _common(subject)]
     if layout.entry.endswith(".npz"):
         return [lambda: _npz(subject)]
     if layout.kind == "foreign":
@@ -30,12 +34,17 @@ def reads(subject: Subject) -> list[Callable[[], Any]]:
     parts: list[Callable[[], Any]] = [
         lambda: ocp.PyTreeCheckpointer().restore(subject.tree_path),
         lambda: _metadata(subject),
+        # By which Orbax tells its two layouts of a step apart.
+        (subject.step / "orbax.checkpoint").exists,
+        *_arrays(subject),
     ]
     if layout.manager:
         # holdfast gives documents as the texts that they are, unparsed.
         texts = ("meta/metadata", "metrics/metrics")
         parts += [(subject.step / text).read_text for text in texts]
-        parts.append(lambda: _manager(subject))
+        parts += [
+            functools.partial(_managed, subject, each) for each in MANAGED
+        ]
     if layout.is_v1:
         parts.append(lambda: v1.load_checkpointables(subject.step))
     return parts
@@ -80,7 +89,14 @@ def _metadata(subject: Subject) -> Any:
     )
 
 
-def _manager(subject: Subject) -> Any:
+MANAGED: list[Callable[[Any], Any]] = [
+    lambda manager: (manager.latest_step(), manager.best_step()),
+    lambda manager: manager.metrics(NEW),
+    lambda manager: sorted(manager.restore(NEW).items()),
+]
+
+
+def _managed(subject: Subject, question: Callable[[Any], Any]) -> Any:
     handlers = {
         "state": ocp.PyTreeCheckpointHandler(),
         "meta": ocp.JsonCheckpointHandler(),
@@ -91,12 +107,7 @@ def _manager(subject: Subject) -> Any:
     with ocp.CheckpointManager(
         subject.root, item_handlers=handlers, options=options
     ) as manager:
-        found = manager.restore(NEW)
-        return [
-            manager.latest_step(),
-            manager.metrics(NEW),
-            [(name, found[name]) for name in sorted(found.keys())],
-        ]
+        return question(manager)
 
 
 def _npz(subject: Subject) -> Any:
@@ -104,27 +115,54 @@ def _npz(subject: Subject) -> Any:
         return {name: arrays[name] for name in arrays.files}
 
 
-def _megatron(subject: Subject) -> Any:
-    """Arrays as they lie there; an absent chunk is zeros."""
-    found = {}
-    for path in sorted(subject.step.glob("*/.zarray")):
+def _arrays(subject: Subject) -> Iterator[Callable[[], Any]]:
+    """Each array of the tree, by TensorStore alone."""
+    whole = subject.whole / subject.layout.item
+    drivers = {".zarray": "zarr", "zarr.json": "zarr3"}
+    for key in sorted(_kvstore(subject, whole).list().result()):
+        name, _, file = key.decode().rpartition("/")
+        if file in drivers:
+            yield functools.partial(_array, subject, drivers[file], name)
+
+
+def _kvstore(subject: Subject, tree: Path) -> Any:
+    files = {"driver": "file", "path": f"{tree}/"}
+    if not (subject.whole / subject.layout.item / "manifest.ocdbt").exists():
+        return ts.KvStore.open(files).result()
+    return ts.KvStore.open({"driver": "ocdbt", "base": files}).result()
+
+
+def _array(subject: Subject, driver: str, name: str) -> Any:
+    store = _kvstore(subject, subject.tree_path) / f"{name}/"
+    spec = {"driver": driver, "kvstore": store.spec().to_json()}
+    return ts.open(spec, open=True, read=True).result().read().result()
+
+
+def _megatron(subject: Subject) -> Iterator[Callable[[], Any]]:
+    """Arrays as they lie there; what is absent is not missed."""
+    yield lambda: sorted(x.parent.name for x in subject.step.glob("*/.zarray"))
+    for path in sorted(subject.whole.glob("*/.zarray")):
+        folder = subject.step / path.parent.name
         layout = json.loads(path.read_text())
-        dtype = np.dtype(
-            "<u2" if layout["dtype"] == "bfloat16" else layout["dtype"]
-        )
-        chunks = []
-        shape, grid = layout["shape"], layout["chunks"]
-        for index in range(-(-shape[0] // grid[0])):
-            name = ".".join([str(index)] + ["0"] * (len(shape) - 1))
-            file = path.parent / name
-            data = file.read_bytes() if file.exists() else None
-            chunks.append(
-                np.zeros(grid, dtype)
-                if data is None
-                else np.frombuffer(data, dtype).reshape(grid)
-            )
-        found[path.parent.name] = (layout, chunks)
-    return found
+        yield functools.partial(_zarray, folder)
+        for index in range(-(-layout["shape"][0] // layout["chunks"][0])):
+            yield functools.partial(_chunk, folder, index)
+
+
+def _zarray(folder: Path) -> Any:
+    return json.loads((folder / ".zarray").read_text())
+
+
+def _chunk(folder: Path, index: int) -> Any:
+    layout = _zarray(folder)
+    grid = layout["chunks"]
+    dtype = np.dtype(
+        "<u2" if layout["dtype"] == "bfloat16" else layout["dtype"]
+    )
+    file = folder / ".".join([str(index)] + ["0"] * (len(grid) - 1))
+    if not file.exists():
+        return np.zeros(grid, dtype)
+    return np.frombuffer(file.read_bytes(), dtype).reshape(grid)
 
 
 def _common(subject: Subject) -> Any:

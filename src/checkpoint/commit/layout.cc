@@ -171,8 +171,24 @@ bool AlwaysWrites(const std::optional<std::string>& handler) {
   return handler && handler->starts_with("orbax.");
 }
 
+// The handlers of trees have written `_METADATA` for longer than there is a
+// list of handlers.
+bool AlwaysDescribesTree(const std::optional<std::string>& handler) {
+  return handler && handler->starts_with("orbax.") &&
+         (handler->ends_with("PyTreeCheckpointHandler") ||
+          handler->ends_with("PyTreeHandler") ||
+          handler->ends_with("StandardCheckpointHandler"));
+}
+
+bool LacksTree(const Place& directory, const OpenOptions& options,
+               Sight& sight) {
+  return !sight.HasFile(directory, kTreeMetadataFile) &&
+         !sight.HasFile(directory, options.aggregate_filename);
+}
+
 // For a checkpoint of items: DataLoss when the directory of a listed item is
-// not there, or has nothing in it any more.
+// not there, or has nothing in it any more; NotFound when it is a tree whose
+// structure is not there.
 Status CheckItemsAreThere(const Place& directory,
                           const CompositeHandlers& items,
                           const OpenOptions& options, Sight& sight) {
@@ -189,6 +205,11 @@ Status CheckItemsAreThere(const Place& directory,
     }
     if (is_gone && !sight.HasFile(directory, kDeletionRecordFile)) {
       return MissingItemError(directory.path(), name);
+    }
+    if (AlwaysDescribesTree(handler) && kind.ok() &&
+        *kind == PathKind::kDirectory &&
+        LacksTree(directory / name, options, sight)) {
+      return MissingTreeMetadataError(directory / name);
     }
   }
   return Status();
@@ -467,7 +488,8 @@ Status CheckSamePlace(const Place& place, const std::string& id) {
 Status MissingItemError(const std::string& directory, const std::string& name) {
   return DataLossError("item \"" + name + "\" of " + directory +
                        " is gone: " + std::string(kCheckpointMetadataFile) +
-                       " says that the checkpoint was saved with it");
+                       " says that the checkpoint was saved with it; name the "
+                       "items to read if the others are enough");
 }
 
 // Reading an older step instead would lose work without a word.

@@ -8,6 +8,7 @@
 #include "checkpoint/commit/place_check.h"
 #include "checkpoint/format/checkpoint_metadata.h"
 #include "checkpoint/format/directory_names.h"
+#include "checkpoint/format/json_text.h"
 #include "place/directory_ops.h"
 #include "place/file_walk.h"
 #include "place/look.h"
@@ -24,11 +25,19 @@ uint64_t BytesBelow(const Place& directory) {
   return byte_count;
 }
 
-// The metrics of a step, as its JSON item holds them; none is fine.
+// The metrics of a step, as its JSON item holds them; none is fine. DataLoss
+// for another text: without checksums nothing else tells that it is damaged.
 Status ReadMetrics(const Place& place, StepInfo& step) {
-  const auto text = ReadChecked(place / "metrics/metrics");
-  if (text.ok()) step.metrics = text->ToString();
-  return text.status();
+  const Place file = place / "metrics/metrics";
+  const auto text = ReadChecked(file);
+  HF_RETURN_IF_ERROR(text.status());
+  const Status parsed = ParseJsonText(text->ToString()).status();
+  if (!parsed.ok()) {
+    return DataLossError("metrics of a step: " + std::string(parsed.message()))
+        .WithContext(file.path());
+  }
+  step.metrics = text->ToString();
+  return Status();
 }
 
 // Ok when nothing says when the step was committed.

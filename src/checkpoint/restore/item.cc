@@ -15,6 +15,7 @@
 #include "place/open_store.h"
 #include "storage/url_path.h"
 #include "tree/flatten.h"
+#include "tree/utf8.h"
 #include "tree/value_type.h"
 
 namespace holdfast {
@@ -148,6 +149,11 @@ class ItemOpener {
 
   Status AddJsonLeaf() {
     HF_ASSIGN_OR_RETURN(const Bytes text, ReadFile(item_->place_.json_file));
+    if (!IsValidUtf8(text.view())) {
+      return DataLossError(files().Describe(item_->place_.json_file) +
+                           " is damaged: want a text, got bytes that are no "
+                           "UTF-8");
+    }
     StoredLeaf leaf;
     leaf.info.kind = ValueKind::kJson;
     leaf.info.stored_bytes = leaf.info.decoded_bytes = text.size();

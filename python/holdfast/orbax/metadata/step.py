@@ -190,7 +190,8 @@ def check_none_is_gone(directory: Any, existing: Sequence[str]) -> None:
         if not _files.exists(os.path.join(path, DELETION_RECORD_FILENAME)):
             raise errors.DataLossError(
                 f'item "{name}" of {path} is gone: {STEP_METADATA_FILENAME}'
-                " says that the checkpoint was saved with it"
+                " says that the checkpoint was saved with it; name the"
+                " items to read if the others are enough"
             )
 
 
