@@ -2,20 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NoReturn
-
-
-def refuse(what: str) -> NoReturn:
-    """Says that something is not there yet.
-
-    Raises:
-        NotImplementedError: always.
-    """
-    raise NotImplementedError(
-        f"{what} is not supported yet: holdfast has no emergency checkpoints."
-        " Save with holdfast.orbax.CheckpointManager, or call Orbax for these."
-    )
 
 
 class Refused:
@@ -27,20 +14,30 @@ class Refused:
         Raises:
             NotImplementedError: always.
         """
-        refuse(f"{type(self).__module__}.{type(self).__qualname__}")
+        _refuse(f"{type(self).__module__}.{type(self).__qualname__}")
 
 
-def refused_function(module: str, name: str) -> Callable[..., Any]:
-    """A function that cannot be called yet.
+def _refuse(what: str) -> NoReturn:
+    raise NotImplementedError(
+        f"{what} is not supported yet: holdfast has no emergency checkpoints."
+        " Save with holdfast.orbax.CheckpointManager, or call Orbax for these."
+    )
+
+
+def refused(module: str, name: str) -> Any:
+    """A class or a function that cannot be called yet.
 
     Args:
         module: its module.
-        name: its name.
+        name: its name; that of a class begins with a capital.
     """
+    about = "Not supported yet: calling it says so."
+    if name[0].isupper():
+        return type(name, (Refused,), {"__module__": module, "__doc__": about})
 
     def function(*args: Any, **kwargs: Any) -> NoReturn:
-        refuse(f"{module}.{name}")
+        _refuse(f"{module}.{name}")
 
-    function.__module__ = module
+    function.__module__, function.__doc__ = module, about
     function.__name__ = function.__qualname__ = name
     return function

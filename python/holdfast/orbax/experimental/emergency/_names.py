@@ -1,0 +1,208 @@
+"""The modules of `orbax.checkpoint.experimental.emergency`, and their names."""
+
+from __future__ import annotations
+
+import importlib.machinery
+import importlib.util
+import sys
+from typing import Any
+
+from holdfast.orbax._handler import CheckpointHandler
+from holdfast.orbax.checkpoint_args import CheckpointArgs, register_with_handler
+from holdfast.orbax.experimental.emergency._refusal import refused
+from holdfast.orbax.handler_registration import DefaultCheckpointHandlerRegistry
+from holdfast.orbax.metadata import RootMetadata, StepMetadata
+from holdfast.orbax.multihost import runtime_to_distributed_ids
+from holdfast.orbax.multihost._flags import define_bool
+from holdfast.orbax.pytree_checkpoint_handler import PyTreeCheckpointHandler
+
+_TIERS = "multi_tier_checkpointing"
+_PACKAGES = (_TIERS, "p2p", "test_utils")
+
+# Module -> its classes and functions, none of which works yet.
+_REFUSED = {
+    "checkpoint_manager": (
+        "CheckpointManager CheckpointManagerOptions LocalCheckpointOptions"
+        " MultiprocessingOptions PersistentCheckpointOptions"
+    ),
+    "local_checkpoint_data_debugging": (
+        "chunk_id_to_index get_chunk_ids_from_tensorstore"
+        " get_present_and_missing_chunks index_to_chunk_id open_tensorstore"
+        " print_chunk_debug_info print_devices_indices_debug_info"
+    ),
+    "mesh_consistency": (
+        "consistent_restore_mesh_from_metadata"
+        " consistent_restore_mesh_to_global_mesh process_metadata_folder"
+        " read_process_metadata save_process_metadata"
+    ),
+    f"{_TIERS}.colocated_controller": "ColocatedController",
+    f"{_TIERS}.colocated_utils": (
+        "addressable_array_bytes array_result_values"
+        " assert_arrays_on_allowed_cpu_ids assert_arrays_on_platform"
+        " assert_specs_on_allowed_cpu_ids compute_distributed_to_device_ids"
+        " device_list_signature make_scalar_on_like nested_id_sample"
+        " replicated_sharding_like require_unanimous_scalar_result"
+        " scalar_result_values value_sample"
+    ),
+    f"{_TIERS}.initialization": "initialize_multi_tier_checkpointing",
+    f"{_TIERS}.pathways_topology": (
+        "Topology Worker remap_nested_device_ids worker_key_sort_key"
+        " worker_rank_array worker_rank_from_array"
+    ),
+    f"{_TIERS}.process_metadata_checkpoint_handler": (
+        "ProcessMetadataCheckpointHandler ProcessMetadataRestoreArgs"
+        " ProcessMetadataSaveArgs"
+    ),
+    f"{_TIERS}.replicator_checkpoint_manager": (
+        "ReplicatorCheckpointManager ReplicatorCheckpointManagerOptions"
+    ),
+    f"{_TIERS}.sidecar_worker_checkpoint_manager": (
+        "WorkerCheckpointManager WorkerCheckpointManagerRaw"
+    ),
+    f"{_TIERS}.time_block": "TimeBlock",
+    "multihost": "consistent_restore_mesh process_index_from_device_id",
+    "p2p.args": "Composite",
+    "p2p.checkpoint_manager": "CheckpointManager",
+    "p2p.constants": "",
+    "p2p.local": "LocalCheckpointManager",
+    "p2p.options": (
+        "CheckpointManagerOptions LocalCheckpointOptions"
+        " PersistentCheckpointOptions"
+    ),
+    "p2p.peer_selector": "PeerSelector",
+    "p2p.persistent": "PersistentCheckpointManager",
+    "p2p.policies": "OffsetFixedIntervalPolicy",
+    "p2p.protocol": "PeerDiscoveryInfo TCPClient TCPMessage optimize_socket",
+    "p2p.registry": "PeerRegistry",
+    "p2p.service": "NodeHandler P2PNode",
+    "p2p.utils": "detect_process_index pygrain",
+    "path": "get_per_replica_local_steps sync_global_data",
+    "process_metadata_checkpoint_handler": "",
+    "replicator_checkpoint_manager": "",
+    "test_utils.dataset_iterator_checkpoint_handler": (
+        "DatasetIteratorCheckpointHandler DatasetIteratorCheckpointRestore"
+        " DatasetIteratorCheckpointSave"
+    ),
+}
+
+# Module -> its constants, types, and names of other parts of Orbax.
+_VALUES: dict[str, dict[str, Any]] = {
+    "checkpoint_manager": {
+        "CheckpointHandler": CheckpointHandler,
+        "CheckpointHandlersDict": dict[str, CheckpointHandler],
+        "ChunkId": tuple[int, ...],
+        "PyTree": Any,
+        "PyTreeCheckpointHandler": PyTreeCheckpointHandler,
+        "RootMetadata": RootMetadata,
+        "StepMetadata": StepMetadata,
+    },
+    "local_checkpoint_data_debugging": {
+        "ChunkId": tuple[int, ...],
+        "Index": tuple[slice, ...],
+        "PyTree": Any,
+        "Shape": tuple[int, ...],
+    },
+    "mesh_consistency": {"PyTree": Any},
+    f"{_TIERS}.colocated_controller": {"PyTree": Any},
+    f"{_TIERS}.colocated_utils": {
+        "MAX_TRACKED_STEPS": 128,
+        "NO_STEP_SENTINEL": 0,
+        "PyTree": Any,
+    },
+    f"{_TIERS}.process_metadata_checkpoint_handler": {
+        "CheckpointArgs": CheckpointArgs,
+        "PreviousDeviceIds": list[int],
+        "PreviousDistributedToDeviceIds": list[list[int]],
+        "register_with_handler": register_with_handler,
+    },
+    f"{_TIERS}.replicator_checkpoint_manager": {
+        "DefaultCheckpointHandlerRegistry": DefaultCheckpointHandlerRegistry,
+        "PyTree": Any,
+        "PyTreeCheckpointHandler": PyTreeCheckpointHandler,
+        "RootMetadata": RootMetadata,
+        "StepMetadata": StepMetadata,
+    },
+    f"{_TIERS}.sidecar_worker_checkpoint_manager": {"PyTree": Any},
+    "multihost": {
+        "EXPERIMENTAL_USE_DISTRIBUTED_ID_FOR_MESH_CONSISTENCY": define_bool(
+            "experimental_use_distributed_id_for_mesh_consistency",
+            "Decides how to Map how device ids changed across restarts. If"
+            " True, use remapping distributed id for consistent restore mesh"
+            " logic. If False, remaps mesh according to jax.devices() order.",
+            default=True,
+        ),
+        "runtime_to_distributed_ids": runtime_to_distributed_ids,
+    },
+    "p2p.checkpoint_manager": {"PyTree": Any},
+    "p2p.constants": {
+        "CHUNK_SIZE": 4194304,
+        "CONNECT_TIMEOUT_SECONDS": 5,
+        "DATA_ITER_KEY": "data_iter",
+        "P2P_RESTORE_DIR_NAME": "p2p_restore",
+        "PROCESS_SUBDIR_PREFIX": "ocdbt.process_",
+        "PYGRAIN_STATES_FILENAME": "pygrain_states.json",
+        "SOCKET_BUFFER_SIZE": 16777216,
+        "STATE_SUBDIR": "state",
+        "TRANSFER_TIMEOUT_SECONDS": 60,
+    },
+    "p2p.persistent": {"PyTree": Any},
+    "p2p.protocol": {
+        "Manifest": list[dict[str, Any]],
+        "ManifestEntry": dict[str, Any],
+        "OP_DOWNLOAD_FILE": 2,
+        "OP_ERROR": 0,
+        "OP_FILE_STREAM": 4,
+        "OP_GET_MANIFEST": 1,
+        "OP_RESPONSE_JSON": 3,
+    },
+    "p2p.registry": {"ProcessIndex": int, "Step": int},
+}
+
+# Module -> refused names of other modules that it shows as well.
+_PROCESS_METADATA = _REFUSED[f"{_TIERS}.process_metadata_checkpoint_handler"]
+_REPLICATOR = _REFUSED[f"{_TIERS}.replicator_checkpoint_manager"]
+_SHOWN = {
+    "checkpoint_manager": (
+        "ProcessMetadataCheckpointHandler get_present_and_missing_chunks"
+    ),
+    f"{_TIERS}.colocated_controller": "TimeBlock",
+    f"{_TIERS}.initialization": "TimeBlock",
+    f"{_TIERS}.replicator_checkpoint_manager": (
+        "ProcessMetadataCheckpointHandler"
+    ),
+    f"{_TIERS}.sidecar_worker_checkpoint_manager": "TimeBlock",
+    "process_metadata_checkpoint_handler": _PROCESS_METADATA,
+    "replicator_checkpoint_manager": _REPLICATOR,
+}
+
+
+def make_modules(package: str) -> None:
+    """Makes the modules below a package, and tells the import system of them.
+
+    Args:
+        package: the full name of this one.
+    """
+    own = {}
+    for path, names in _REFUSED.items():
+        module = f"{package}.{path}"
+        own[path] = {name: refused(module, name) for name in names.split()}
+    made = {k: v for objects in own.values() for k, v in objects.items()}
+    for path in (*_PACKAGES, *_REFUSED):
+        shown = {name: made[name] for name in _SHOWN.get(path, "").split()}
+        objects = own.get(path, {}) | _VALUES.get(path, {}) | shown
+        _make_module(package, path, objects)
+
+
+def _make_module(package: str, path: str, objects: dict[str, Any]) -> None:
+    full_name = f"{package}.{path}"
+    spec = importlib.machinery.ModuleSpec(
+        full_name, None, is_package=path in _PACKAGES
+    )
+    module = importlib.util.module_from_spec(spec)
+    module.__doc__ = (
+        f"`orbax.checkpoint.experimental.emergency.{path}`: names alone."
+    )
+    vars(module).update(objects, __all__=sorted(objects))
+    sys.modules[full_name] = module
+    parent, _, name = full_name.rpartition(".")
+    setattr(sys.modules[parent], name, module)

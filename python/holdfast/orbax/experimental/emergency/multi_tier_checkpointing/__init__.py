@@ -1,1 +1,0 @@
-"""Checkpoints in several tiers: names alone."""

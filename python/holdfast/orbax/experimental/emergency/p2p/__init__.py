@@ -1,1 +1,0 @@
-"""Checkpoints that peers hand on: names alone."""
