@@ -7,7 +7,17 @@ from typing import Any
 
 from holdfast.orbax._orbax_classes import derives_from
 
-_ORBAX_HANDLERS = "orbax.checkpoint._src.handlers"
+ORBAX_HANDLERS = "orbax.checkpoint._src.handlers"
+
+
+def recorded_name(handler_type: type[Any]) -> str:
+    """The name of a handler that `_CHECKPOINT_METADATA` has.
+
+    Orbax's own for its standard handlers, which have it as TYPESTR, so that
+    Orbax picks the same ones; subclasses go by their own names.
+    """
+    own = f"{handler_type.__module__}.{handler_type.__qualname__}"
+    return str(vars(handler_type).get("TYPESTR", own))
 
 
 class CheckpointHandler(abc.ABC):
@@ -43,7 +53,7 @@ class CheckpointHandler(abc.ABC):
     @classmethod
     def typestr(cls) -> str:
         """The text that names this kind of handler in checkpoints."""
-        return f"{cls.__module__}.{cls.__qualname__}"
+        return recorded_name(cls)
 
 
 class AsyncCheckpointHandler(CheckpointHandler):
@@ -60,17 +70,3 @@ class AsyncCheckpointHandler(CheckpointHandler):
         self, directory: Any, *args: Any, **kwargs: Any
     ) -> Any:
         """Copies the object; returns futures that write it."""
-
-
-def orbax_typestr(cls: type, own: str, module: str, name: str) -> str:
-    """The text of a handler of ours, which is Orbax's.
-
-    Args:
-        cls: the handler's class.
-        own: full name of our class; a subclass goes by its own name.
-        module: Orbax's module below its handlers.
-        name: Orbax's class.
-    """
-    full_name = f"{cls.__module__}.{cls.__qualname__}"
-    is_ours = full_name == own
-    return f"{_ORBAX_HANDLERS}.{module}.{name}" if is_ours else full_name

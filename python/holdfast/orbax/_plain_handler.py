@@ -5,33 +5,27 @@ from __future__ import annotations
 from typing import Any
 
 from holdfast.orbax._handler import (
+    ORBAX_HANDLERS,
     AsyncCheckpointHandler,
     CheckpointHandler,
-    orbax_typestr,
 )
 from holdfast.orbax.checkpoint_args import (
     CheckpointArgs,
     register_with_handler,
 )
 
-_MODULE = "composite_checkpoint_handler"
-
 
 class PlainHandler(CheckpointHandler):
     """A handler without registered arguments: it gets the caller's arguments.
     """
 
+    TYPESTR = (
+        f"{ORBAX_HANDLERS}.composite_checkpoint_handler"
+        "._LegacyCheckpointHandlerWrapper"
+    )
+
     def __init__(self, handler: Any) -> None:
         self._handler = handler
-
-    @classmethod
-    def typestr(cls) -> str:
-        return orbax_typestr(
-            cls,
-            f"{__name__}.PlainHandler",
-            _MODULE,
-            "_LegacyCheckpointHandlerWrapper",
-        )
 
     def save(self, directory: Any, args: PlainArgs) -> Any:
         return self._handler.save(directory, *args.args, **args.kwargs)
@@ -52,14 +46,10 @@ class PlainHandler(CheckpointHandler):
 class AsyncPlainHandler(PlainHandler, AsyncCheckpointHandler):
     """The same, for a handler that can write in the background."""
 
-    @classmethod
-    def typestr(cls) -> str:
-        return orbax_typestr(
-            cls,
-            f"{__name__}.AsyncPlainHandler",
-            _MODULE,
-            "_AsyncLegacyCheckpointHandlerWrapper",
-        )
+    TYPESTR = (
+        f"{ORBAX_HANDLERS}.composite_checkpoint_handler"
+        "._AsyncLegacyCheckpointHandlerWrapper"
+    )
 
     async def async_save(self, directory: Any, args: PlainArgs) -> Any:
         return await self._handler.async_save(

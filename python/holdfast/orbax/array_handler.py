@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from holdfast._future import Future
-from holdfast.orbax._handler import AsyncCheckpointHandler, orbax_typestr
+from holdfast.orbax._handler import ORBAX_HANDLERS, AsyncCheckpointHandler
 from holdfast.orbax._jax import is_jax_array
 from holdfast.orbax._processes import Processes
 from holdfast.orbax._pytree_save import (
@@ -33,6 +33,11 @@ class ArrayCheckpointHandler(AsyncCheckpointHandler):
     Thread-safety: one call at a time.
     """
 
+    TYPESTR = (
+        f"{ORBAX_HANDLERS}.array_checkpoint_handler"
+        ".ArrayCheckpointHandler"
+    )
+
     def __init__(self, checkpoint_name: str | None = None) -> None:
         """Makes a handler.
 
@@ -40,15 +45,6 @@ class ArrayCheckpointHandler(AsyncCheckpointHandler):
             checkpoint_name: name of the array; "checkpoint" by default.
         """
         self._name = checkpoint_name or "checkpoint"
-
-    @classmethod
-    def typestr(cls) -> str:
-        return orbax_typestr(
-            cls,
-            f"{__name__}.ArrayCheckpointHandler",
-            "array_checkpoint_handler",
-            "ArrayCheckpointHandler",
-        )
 
     def prepare(
         self, args: ArraySaveArgs, *, snapshot: bool = True

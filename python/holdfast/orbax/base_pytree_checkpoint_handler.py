@@ -11,7 +11,7 @@ from holdfast._future import Future
 from holdfast.orbax import _memory_regulator
 from holdfast.orbax._array_metadata_store import Validator, validate_item
 from holdfast.orbax._coroutines import run_sync
-from holdfast.orbax._handler import AsyncCheckpointHandler, orbax_typestr
+from holdfast.orbax._handler import ORBAX_HANDLERS, AsyncCheckpointHandler
 from holdfast.orbax._handler_restore import RestoreOptions
 from holdfast.orbax._jax import imported_jax
 from holdfast.orbax._leaf_args import JAX_ARRAY_TYPE_STR
@@ -63,6 +63,11 @@ class BasePyTreeCheckpointHandler(AsyncCheckpointHandler):
 
     Thread-safety: one call at a time.
     """
+
+    TYPESTR = (
+        f"{ORBAX_HANDLERS}.base_pytree_checkpoint_handler"
+        ".BasePyTreeCheckpointHandler"
+    )
 
     def __init__(
         self,
@@ -139,15 +144,6 @@ class BasePyTreeCheckpointHandler(AsyncCheckpointHandler):
         record_event(f"{init}/ocdbt")
         # Where the engine alone wrote, in one process, nobody can differ.
         self._validates_metadata = True
-
-    @classmethod
-    def typestr(cls) -> str:
-        return orbax_typestr(
-            cls,
-            f"{__name__}.BasePyTreeCheckpointHandler",
-            "base_pytree_checkpoint_handler",
-            "BasePyTreeCheckpointHandler",
-        )
 
     def get_param_names(self, item: PyTree) -> PyTree:
         """A tree like `item` of parameter names."""

@@ -12,9 +12,9 @@ from holdfast._log import log
 from holdfast.orbax._composite import Composite
 from holdfast.orbax._coroutines import run_sync
 from holdfast.orbax._handler import (
+    ORBAX_HANDLERS,
     AsyncCheckpointHandler,
     CheckpointHandler,
-    orbax_typestr,
 )
 from holdfast.orbax._item_handlers import ItemHandlers
 from holdfast.orbax._monitoring import timed
@@ -114,6 +114,11 @@ class CompositeCheckpointHandler(AsyncCheckpointHandler):
     Thread-safety: one call at a time.
     """
 
+    TYPESTR = (
+        f"{ORBAX_HANDLERS}.composite_checkpoint_handler"
+        ".CompositeCheckpointHandler"
+    )
+
     def __init__(
         self,
         *item_names: str,
@@ -158,15 +163,6 @@ class CompositeCheckpointHandler(AsyncCheckpointHandler):
     @property
     def _handler_registry(self) -> CheckpointHandlerRegistry:
         return self._handlers.registry
-
-    @classmethod
-    def typestr(cls) -> str:
-        return orbax_typestr(
-            cls,
-            f"{__name__}.CompositeCheckpointHandler",
-            "composite_checkpoint_handler",
-            "CompositeCheckpointHandler",
-        )
 
     def save(self, directory: Any, args: CompositeArgs) -> None:
         """Saves items; each exists in `directory` after `finalize`.

@@ -11,7 +11,7 @@ from typing import Any
 
 from holdfast import _files
 from holdfast._future import Future
-from holdfast.orbax._handler import AsyncCheckpointHandler, orbax_typestr
+from holdfast.orbax._handler import ORBAX_HANDLERS, AsyncCheckpointHandler
 from holdfast.orbax.checkpoint_args import (
     CheckpointArgs,
     register_with_handler,
@@ -100,6 +100,8 @@ class JsonCheckpointHandler(TextFileHandler):
     Thread-safety: one call at a time for each directory.
     """
 
+    TYPESTR = f"{ORBAX_HANDLERS}.json_checkpoint_handler.JsonCheckpointHandler"
+
     def __init__(
         self,
         filename: str | None = None,
@@ -113,15 +115,6 @@ class JsonCheckpointHandler(TextFileHandler):
             multiprocessing_options: which process writes.
         """
         super().__init__(filename or "metadata", multiprocessing_options)
-
-    @classmethod
-    def typestr(cls) -> str:
-        return orbax_typestr(
-            cls,
-            f"{__name__}.JsonCheckpointHandler",
-            "json_checkpoint_handler",
-            "JsonCheckpointHandler",
-        )
 
     def _text_of(self, item: Any) -> str:
         return json.dumps(item)

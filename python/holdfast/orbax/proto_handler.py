@@ -10,7 +10,7 @@ import importlib
 from typing import Any
 
 from holdfast import _files
-from holdfast.orbax._handler import orbax_typestr
+from holdfast.orbax._handler import ORBAX_HANDLERS
 from holdfast.orbax.checkpoint_args import (
     CheckpointArgs,
     register_with_handler,
@@ -36,6 +36,11 @@ class ProtoCheckpointHandler(TextFileHandler):
     Thread-safety: one call at a time for each directory.
     """
 
+    TYPESTR = (
+        f"{ORBAX_HANDLERS}.proto_checkpoint_handler"
+        ".ProtoCheckpointHandler"
+    )
+
     def __init__(
         self,
         filename: str = _DEFAULT_FILENAME,
@@ -49,15 +54,6 @@ class ProtoCheckpointHandler(TextFileHandler):
             multiprocessing_options: which process writes.
         """
         super().__init__(filename, multiprocessing_options)
-
-    @classmethod
-    def typestr(cls) -> str:
-        return orbax_typestr(
-            cls,
-            f"{__name__}.ProtoCheckpointHandler",
-            "proto_checkpoint_handler",
-            "ProtoCheckpointHandler",
-        )
 
     def _text_of(self, item: Any) -> str:
         return str(text_format().MessageToString(item))

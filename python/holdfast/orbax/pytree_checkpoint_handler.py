@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from holdfast import _files
-from holdfast.orbax._handler import AsyncCheckpointHandler, orbax_typestr
+from holdfast.orbax._handler import ORBAX_HANDLERS, AsyncCheckpointHandler
 from holdfast.orbax._handler_restore import RestoreOptions
 from holdfast.orbax._leaf_args import ArrayRestoreArgs, RestoreArgs, SaveArgs
 from holdfast.orbax._legacy_restore import restore_legacy
@@ -89,6 +89,11 @@ class PyTreeCheckpointHandler(AsyncCheckpointHandler):
     Thread-safety: one call at a time.
     """
 
+    TYPESTR = (
+        f"{ORBAX_HANDLERS}.pytree_checkpoint_handler"
+        ".PyTreeCheckpointHandler"
+    )
+
     def __init__(
         self,
         aggregate_filename: str | None = None,
@@ -160,15 +165,6 @@ class PyTreeCheckpointHandler(AsyncCheckpointHandler):
             array_metadata_validator=array_metadata_validator,
             enable_pinned_host_transfer=enable_pinned_host_transfer,
             is_prioritized_key_fn=is_prioritized_key_fn,
-        )
-
-    @classmethod
-    def typestr(cls) -> str:
-        return orbax_typestr(
-            cls,
-            f"{__name__}.PyTreeCheckpointHandler",
-            "pytree_checkpoint_handler",
-            "PyTreeCheckpointHandler",
         )
 
     def prepare(

@@ -7,7 +7,7 @@ import dataclasses
 from typing import Any
 
 from holdfast.orbax._coroutines import run_sync
-from holdfast.orbax._handler import AsyncCheckpointHandler, orbax_typestr
+from holdfast.orbax._handler import ORBAX_HANDLERS, AsyncCheckpointHandler
 from holdfast.orbax._jax import is_jax_array, is_prng_key_dtype, require_jax
 from holdfast.orbax._pytree_save import wait_for_all
 from holdfast.orbax.array_handler import ArrayRestoreArgs, ArraySaveArgs
@@ -26,11 +26,7 @@ from holdfast.orbax.pytree_checkpoint_handler import (
 )
 from holdfast.orbax.type_handlers import RestoreArgs, SaveArgs
 
-
-def _typestr(cls: type, name: str) -> str:
-    return orbax_typestr(
-        cls, f"{__name__}.{name}", "random_key_checkpoint_handler", name
-    )
+_MODULE = f"{ORBAX_HANDLERS}.random_key_checkpoint_handler"
 
 
 class BaseRandomKeyCheckpointHandler(AsyncCheckpointHandler):
@@ -118,6 +114,8 @@ class JaxRandomKeyCheckpointHandler(BaseRandomKeyCheckpointHandler):
     A typed key has jax's default implementation, whatever it had before.
     """
 
+    TYPESTR = f"{_MODULE}.JaxRandomKeyCheckpointHandler"
+
     def __init__(self, key_name: str | None = None) -> None:
         """Makes a handler.
 
@@ -125,10 +123,6 @@ class JaxRandomKeyCheckpointHandler(BaseRandomKeyCheckpointHandler):
             key_name: name of the key's item; "jax_random_key" by default.
         """
         super().__init__(key_name or "jax_random_key")
-
-    @classmethod
-    def typestr(cls) -> str:
-        return _typestr(cls, "JaxRandomKeyCheckpointHandler")
 
     def checkpoint_save_args(
         self, args: JaxRandomKeySaveArgs
@@ -179,6 +173,8 @@ class JaxRandomKeyRestoreArgs(CheckpointArgs):
 class NumpyRandomKeyCheckpointHandler(BaseRandomKeyCheckpointHandler):
     """Saves and restores the state of a numpy generator: a tuple or a dict."""
 
+    TYPESTR = f"{_MODULE}.NumpyRandomKeyCheckpointHandler"
+
     def __init__(self, key_name: str | None = None) -> None:
         """Makes a handler.
 
@@ -186,10 +182,6 @@ class NumpyRandomKeyCheckpointHandler(BaseRandomKeyCheckpointHandler):
             key_name: name of the key's item; "np_random_key" by default.
         """
         super().__init__(key_name or "np_random_key")
-
-    @classmethod
-    def typestr(cls) -> str:
-        return _typestr(cls, "NumpyRandomKeyCheckpointHandler")
 
     def checkpoint_save_args(
         self, args: NumpyRandomKeySaveArgs

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from holdfast.orbax import _structure
-from holdfast.orbax._handler import AsyncCheckpointHandler, orbax_typestr
+from holdfast.orbax._handler import ORBAX_HANDLERS, AsyncCheckpointHandler
 from holdfast.orbax._jax import (
     is_jax_array,
     is_shape_dtype_struct,
@@ -48,6 +48,11 @@ class StandardCheckpointHandler(AsyncCheckpointHandler):
     Thread-safety: one call at a time.
     """
 
+    TYPESTR = (
+        f"{ORBAX_HANDLERS}.standard_checkpoint_handler"
+        ".StandardCheckpointHandler"
+    )
+
     def __init__(
         self,
         *,
@@ -66,15 +71,6 @@ class StandardCheckpointHandler(AsyncCheckpointHandler):
             multiprocessing_options=multiprocessing_options,
             pytree_metadata_options=pytree_metadata_options,
             use_ocdbt=use_ocdbt,
-        )
-
-    @classmethod
-    def typestr(cls) -> str:
-        return orbax_typestr(
-            cls,
-            f"{__name__}.StandardCheckpointHandler",
-            "standard_checkpoint_handler",
-            "StandardCheckpointHandler",
         )
 
     def prepare(

@@ -15,7 +15,6 @@ from holdfast.orbax._paths import COMMIT_SUCCESS_FILE, TMP_DIR_SUFFIX
 from holdfast.orbax._pending import CommitOptions
 from holdfast.orbax._processes import Operation
 from holdfast.orbax._shared_directory import SharedDirectory
-from holdfast.orbax.options import FileOptions
 from holdfast.orbax.v1._deletion_record import check_not_deleting
 from holdfast.orbax.v1.context import Context
 from holdfast.orbax.v1.options import path_of
@@ -51,9 +50,7 @@ class Destination:
         self.path = path
         self._overwrite = overwrite
         self._commit = CommitOptions(
-            file_options=FileOptions(
-                path_permission_mode=context.file.path_permission_mode
-            ),
+            file_options=context.file.v0(),
             atomicity_options=context.atomicity.v0(),
         )
         self._file_options = context.file

@@ -64,12 +64,3 @@ class CheckpointableHandler(Protocol[_Value, _Abstract]):
     ) -> bool | None:
         """Whether this handler can load by it; None: it cannot tell."""
         ...
-
-
-def typestr(handler_type: type[Any]) -> str:
-    """The name that `_CHECKPOINT_METADATA` records for a handler.
-
-    Orbax's own for its standard handlers, so that Orbax picks the same ones.
-    """
-    own = f"{handler_type.__module__}.{handler_type.__qualname__}"
-    return str(handler_type.__dict__.get("TYPESTR", own))

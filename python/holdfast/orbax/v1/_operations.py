@@ -12,12 +12,8 @@ from holdfast.orbax.v1.context import Context
 
 def multiprocessing_of(context: Context) -> MultiprocessingOptions:
     """The older interface's options of the same values."""
-    given = context.multiprocessing
-    return MultiprocessingOptions(
-        given.primary_host,
-        given.active_processes,
-        given.barrier_sync_key_prefix,
-    )
+    options: MultiprocessingOptions = context.multiprocessing.v0()
+    return options
 
 
 def processes_of(context: Context) -> Processes:

@@ -6,10 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from holdfast._log import log
-from holdfast.orbax.v1._handler_types import (
-    StatefulCheckpointable,
-    typestr,
-)
+from holdfast.orbax._handler import recorded_name
+from holdfast.orbax.v1._handler_types import StatefulCheckpointable
 from holdfast.orbax.v1.errors import AlreadyExistsError, NoEntryError
 
 HandlerType: TypeAlias = type[Any]
@@ -286,7 +284,7 @@ def _by_typestr(
         return None
     for handler_type, name in reversed(registry.get_all_entries()):
         secondary = registry.get_secondary_typestrs(handler_type)
-        if recorded == typestr(handler_type) or recorded in secondary:
+        if recorded == recorded_name(handler_type) or recorded in secondary:
             return _make(name, handler_type)
     log.warning(
         "No handler found for typestr %s. The checkpointable may be restored "

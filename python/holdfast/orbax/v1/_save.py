@@ -12,6 +12,7 @@ import json
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, TypeVar
 
+from holdfast.orbax._handler import recorded_name
 from holdfast.orbax._monitoring import (
     Operation as MonitoredOperation,
 )
@@ -27,7 +28,6 @@ from holdfast.orbax.v1._coroutines import (
     run_sync,
 )
 from holdfast.orbax.v1._directory import Destination
-from holdfast.orbax.v1._handler_types import typestr
 from holdfast.orbax.v1._layout import (
     METRICS_NAME,
     RESERVED_NAMES,
@@ -250,7 +250,7 @@ class Save:
             with _ending(operation):
                 with self._regulated():
                     awaitables = run_sync(self._call_handlers(handlers))
-        typestrs = {name: typestr(type(h)) for name, h in handlers.items()}
+        typestrs = {k: recorded_name(type(h)) for k, h in handlers.items()}
         return json.dumps(typestrs), awaitables
 
     def _regulated(self) -> contextlib.AbstractContextManager[Any]:

@@ -62,8 +62,19 @@ class _Options:
         object.__setattr__(self, name, value)
 
 
+class _SharedOptions(_Options):
+    """Options that the older interface has by the same name."""
+
+    def v0(self) -> Any:
+        """The older interface's options of the same values."""
+        names = (kind.__name__ for kind in type(self).__mro__)
+        older = next(vars(options)[k] for k in names if k in vars(options))
+        shared = vars(self).keys() & {f.name for f in dataclasses.fields(older)}
+        return older(**{name: getattr(self, name) for name in shared})
+
+
 @dataclasses.dataclass(kw_only=True)
-class AsyncOptions(_Options):
+class AsyncOptions(_SharedOptions):
     """How `save_async` works in the background.
 
     Attributes:
@@ -78,19 +89,9 @@ class AsyncOptions(_Options):
     post_finalization_callback: Callable[[], None] | None = None
     create_directories_asynchronously: bool = True
 
-    def v0(self) -> options.AsyncOptions:
-        """The older interface's options of the same values."""
-        return options.AsyncOptions(
-            timeout_secs=self.timeout_secs,
-            post_finalization_callback=self.post_finalization_callback,
-            create_directories_asynchronously=(
-                self.create_directories_asynchronously
-            ),
-        )
-
 
 @dataclasses.dataclass(kw_only=True)
-class AtomicityOptions(_Options):
+class AtomicityOptions(_SharedOptions):
     """How a checkpoint is committed and recognised as complete.
 
     Attributes:
@@ -104,29 +105,14 @@ class AtomicityOptions(_Options):
     mode: AtomicityMode = AtomicityMode.AUTO
     allow_legacy_atomic_rename: bool = False
 
-    def v0(self) -> options.AtomicityOptions:
-        """The older interface's options of the same values."""
-        return options.AtomicityOptions(
-            mode=self.mode,
-            allow_legacy_atomic_rename=self.allow_legacy_atomic_rename,
-        )
-
 
 @dataclasses.dataclass(kw_only=True)
-class MultiprocessingOptions(_Options):
+class MultiprocessingOptions(_SharedOptions):
     """Which processes take part, and which of them writes shared files."""
 
     primary_host: int | None = 0
     active_processes: set[int] | None = None
     barrier_sync_key_prefix: str | None = None
-
-    def v0(self) -> options.MultiprocessingOptions:
-        """The older interface's options of the same values."""
-        return options.MultiprocessingOptions(
-            primary_host=self.primary_host,
-            active_processes=self.active_processes,
-            barrier_sync_key_prefix=self.barrier_sync_key_prefix,
-        )
 
 
 def path_of(file: FileOptions, path: Any) -> Any:
@@ -145,7 +131,7 @@ def _path_class() -> type[Any]:
 
 
 @dataclasses.dataclass(kw_only=True)
-class FileOptions(_Options):
+class FileOptions(_SharedOptions):
     """How files and directories are made.
 
     Attributes:
@@ -158,13 +144,6 @@ class FileOptions(_Options):
     path_permission_mode: int | None = None
     path_class: type[Any] = dataclasses.field(default_factory=_path_class)
     skip_sync_file_validations: bool = False
-
-    def v0(self) -> options.FileOptions:
-        """The older interface's options of the same values."""
-        return options.FileOptions(
-            path_permission_mode=self.path_permission_mode,
-            skip_sync_file_validations=self.skip_sync_file_validations,
-        )
 
 
 @dataclasses.dataclass(kw_only=True)
