@@ -105,7 +105,7 @@ def dirname(path: PathLike) -> str:
 
 
 # Of the call that asks now: what it has been told about buckets.
-_answers: contextvars.ContextVar[dict[tuple[Any, str], Any] | None]
+_answers: contextvars.ContextVar[dict[tuple[Any, ...], Any] | None]
 _answers = contextvars.ContextVar("holdfast answers", default=None)
 
 
@@ -127,17 +127,23 @@ def asking_once() -> Iterator[None]:
         _answers.reset(token)
 
 
+def once(key: tuple[Any, ...], make: Callable[[], T]) -> T:
+    """What `make` gives; in `asking_once`, what it gave first for this key."""
+    answers = _answers.get()
+    if answers is None:
+        return make()
+    if key not in answers:
+        answers[key] = make()
+    answer: T = answers[key]
+    return answer
+
+
 def _ask(question: Callable[[str], T], path: PathLike) -> T:
     """The answer about a path; that of last time for URLs in `asking_once`."""
     text = os.fspath(path)
-    answers = _answers.get() if is_url(text) else None
-    if answers is None:
+    if not is_url(text):
         return question(text)
-    key = (question, text)
-    if key not in answers:
-        answers[key] = question(text)
-    answer: T = answers[key]
-    return answer
+    return once((question, text), lambda: question(text))
 
 
 def _forget() -> None:

@@ -107,7 +107,6 @@ def v1_training(counted: Counted, root: RemotePath) -> None:
 
 # Of a phase: requests, and questions that were asked before.
 #   plain latest: the sizes of all files are listed beside what is read.
-#   v0 restore: the handler opens the item for its structure and for its values.
 #   save: what is there is listed before and after the lease was taken, and
 #   before and after the item's own marker is written.
 BOUNDS: list[tuple[Any, dict[str, tuple[int, int]]]] = [
@@ -117,7 +116,7 @@ BOUNDS: list[tuple[Any, dict[str, tuple[int, int]]]] = [
     ),
     (
         v0,
-        {"save": (40, 3), "open": (1, 0), "latest": (0, 0), "restore": (26, 9)},
+        {"save": (40, 3), "open": (1, 0), "latest": (0, 0), "restore": (17, 1)},
     ),
     (
         v1_training,

@@ -336,7 +336,7 @@ class Checkpointer(AbstractCheckpointer):
             directory, is_save=False, primary_host=options.primary_host
         )
         told.begun()
-        with operation.phase("Checkpointer:restore"):
+        with operation.phase("Checkpointer:restore"), _files.asking_once():
             result = self._restore(told, directory, *args, **kwargs)
         told.done()
         return result

@@ -189,7 +189,8 @@ def open_item(
             f"Metadata file (named {TREE_METADATA_FILE}) does not exist at"
             f" {directory}."
         )
-    checkpoint = _open(path, missing_chunks, aggregate_filename)
+    how = (missing_chunks, aggregate_filename)
+    checkpoint = _files.once((_open, path, *how), lambda: _open(path, *how))
     custom = checkpoint.item_custom_metadata
     has_tree_metadata = checkpoint.has_tree_metadata
     return Source(

@@ -11,7 +11,7 @@ import concurrent.futures
 import contextvars
 import threading
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Generator, Sequence
 from typing import Any, Protocol
 
 from holdfast import errors
@@ -257,6 +257,10 @@ class CommitFuture(Future):
                 f" {timeout} seconds."
             )
         return self._ended.result()
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        # A task that is cancelled while it waits does not stop the coroutine.
+        return asyncio.shield(asyncio.wrap_future(self._ended)).__await__()
 
     def cancel(self) -> None:
         """Asks the coroutine to stop where it waits next."""

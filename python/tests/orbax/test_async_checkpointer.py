@@ -292,6 +292,11 @@ async def _value(value: Any) -> Any:
 
 def test_commit_future() -> None:
     assert futures.CommitFuture(_value(3), name="three").result() == 3
+
+    async def awaited() -> Any:
+        return await futures.CommitFuture(_value(4))
+
+    assert asyncio.run(awaited()) == 4
     failed = futures.CommitFuture(_value(KeyError("x")))
     for _ in range(2):
         with pytest.raises(KeyError):
