@@ -10,7 +10,7 @@ from typing import Any
 
 from holdfast import _files, errors
 from holdfast._log import log
-from holdfast.orbax import _pending, atomicity, multihost
+from holdfast.orbax import atomicity, multihost
 from holdfast.orbax._handler import CheckpointHandler
 from holdfast.orbax._monitoring import (
     Operation as MonitoredOperation,
@@ -21,8 +21,9 @@ from holdfast.orbax._monitoring import (
     timed,
 )
 from holdfast.orbax._paths import PathLike, handler_path, is_path_finalized
+from holdfast.orbax._pending import CommitOptions
 from holdfast.orbax._plain_handler import wrap
-from holdfast.orbax._processes import Processes, saving
+from holdfast.orbax._processes import Operation, Processes, saving
 from holdfast.orbax._shared_directory import SharedDirectory
 from holdfast.orbax._signals import OperationIdGenerator
 from holdfast.orbax.atomicity_types import TemporaryPath
@@ -133,7 +134,7 @@ class Checkpointer(AbstractCheckpointer):
             )
             handler = wrap(handler)
         self._handler = handler
-        self._commit_options = _pending.CommitOptions(
+        self._commit_options = CommitOptions(
             file_options or FileOptions(),
             atomicity_options,
             store,
@@ -234,28 +235,28 @@ class Checkpointer(AbstractCheckpointer):
         if save_context is not None:
             told.waited(0.0)
         told.started()
+        shared = self._directory(operation, directory, force)
         with operation.phase("create_tmp_directory:pre"):
-            self._check_destination(directory, force)
+            shared.check_absent()
             save_args = construct_checkpoint_args(
                 self._handler, True, *args, **kwargs
             )
-        with SharedDirectory(operation) as shared, saving(operation):
+        with shared, saving(operation):
             with operation.phase("create_tmp_directory:post"), timed(
                 "/jax/orbax/write/directory_creation_secs",
                 "/jax/orbax/write/blocking_directory_creation_secs",
             ):
-                shared.begin(lambda: self._begin(directory, force))
-            path = self._directory_of(shared, directory)
+                shared.begin()
             with operation.phase("Checkpointer:save"):
-                self._handler.save(path, args=save_args)
+                self._handler.save(shared.directory, args=save_args)
             told.blocked()
             with operation.phase("Checkpointer:finalize"):
-                if shared.pending is not None:
-                    with timed("/jax/orbax/write/finalize_duration_secs"):
-                        typestrs = self._typestrs_json()
-                        self._handler.finalize(path)
-                        self._commit(shared.pending, custom_metadata, typestrs)
-                        atomicity.record_saved_duration(told.start_time)
+                self._commit(
+                    shared,
+                    custom_metadata,
+                    told.start_time,
+                    "/jax/orbax/write/finalize_duration_secs",
+                )
         told.done()
 
     def _told_save(
@@ -274,46 +275,48 @@ class Checkpointer(AbstractCheckpointer):
     def _processes(self) -> Processes:
         return Processes(self._multiprocessing_options)
 
-    def _check_destination(self, directory: PathLike, force: bool) -> None:
-        """Refuses a path that cannot become a checkpoint.
-
-        Raises:
-            ValueError: it is relative, or exists without `force`.
-        """
-        path = os.fspath(directory)
-        if _files.lexists(path) and not force:
-            raise ValueError(f"Destination {directory} already exists.")
-        if not _files.isabs(path):
-            raise ValueError(
-                f"Checkpoint path should be absolute. Got {directory}"
-            )
-
-    def _begin(self, directory: PathLike, force: bool) -> Any:
-        path = _files.normpath(os.fspath(directory))
-        return _pending.begin(path, self._commit_options, overwrite=force)
-
-    def _directory_of(self, shared: SharedDirectory, final: PathLike) -> Any:
-        """The directory where the handler writes."""
-        path = _files.normpath(os.fspath(final))
-        temporary = self._commit_options.temporary_path(path)
-        return handler_path(shared.path(temporary.get()))
-
-    def _typestrs_json(self) -> str:
-        """The texts for `_CHECKPOINT_METADATA`; asked for before `finalize`."""
-        if isinstance(self._handler, CompositeCheckpointHandler):
-            return json.dumps(self._handler.typestrs_of_saved())
-        return json.dumps(typestr_of(self._handler))
+    def _directory(
+        self, operation: Operation, path: PathLike, force: bool
+    ) -> SharedDirectory:
+        return SharedDirectory(
+            operation, path, self._commit_options, overwrite=force
+        )
 
     def _commit(
-        self, pending: Any, custom_metadata: Any, typestrs_json: str
+        self,
+        shared: SharedDirectory,
+        custom_metadata: dict[str, Any] | None,
+        start_time: float,
+        event: str,
     ) -> None:
-        typestrs = json.loads(typestrs_json)
-        for name in typestrs if isinstance(typestrs, dict) else [""]:
-            pending.adopt_item(name)
-        pending.commit(
-            item_handlers_json=typestrs_json,
-            custom_metadata=json.dumps(check_json_object(custom_metadata)),
-        )
+        """Makes the checkpoint exist, on the primary.
+
+        Args:
+            shared: where the handler has written.
+            custom_metadata: a JSON object for `_CHECKPOINT_METADATA`.
+            start_time: the save's.
+            event: under which jax is told how long it took.
+        """
+        pending = shared.pending
+        if pending is None:
+            return
+        with timed(event):
+            # A composite handler forgets its items when it finalizes them.
+            typestrs: Any = typestr_of(self._handler)
+            if isinstance(self._handler, CompositeCheckpointHandler):
+                typestrs = self._handler.typestrs_of_saved()
+            self._handler.finalize(shared.directory)
+            self._before_commit()
+            for name in typestrs if isinstance(typestrs, dict) else [""]:
+                pending.adopt_item(name)
+            pending.commit(
+                item_handlers_json=json.dumps(typestrs),
+                custom_metadata=json.dumps(check_json_object(custom_metadata)),
+            )
+            atomicity.record_saved_duration(start_time)
+
+    def _before_commit(self) -> None:
+        """Called when the handler has written everything."""
 
     def restore(self, directory: PathLike, *args: Any, **kwargs: Any) -> Any:
         """Restores the object.

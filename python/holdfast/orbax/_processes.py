@@ -194,11 +194,8 @@ class Operation:
         Raises:
             Exception: any that the block raises; otherwise those of `meet`.
         """
-        try:
+        with self.ended_by_failure():
             yield
-        except BaseException as error:
-            self.end(error)
-            raise
         if deadline is None:
             timeout_secs = _WORK_FACTOR * multihost.coordination_timeout()
             self.meet(place, timeout_secs=timeout_secs)
@@ -238,8 +235,14 @@ class Operation:
             self.id,
             self.directory,
         )
-        try:
+        with self.ended_by_failure():
             return Wait(name, who, value, timeout_secs).run()
+
+    @contextlib.contextmanager
+    def ended_by_failure(self) -> Iterator[None]:
+        """Lets the other processes know if the block fails."""
+        try:
+            yield
         except BaseException as error:
             self.end(error)
             raise

@@ -1,51 +1,104 @@
-"""The temporary directory that several processes write into."""
+"""The checkpoint that several processes write together."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import os
+import threading
+from collections.abc import Iterator
 from types import TracebackType
 from typing import Any
 
 from holdfast import _files
-from holdfast.orbax._paths import PathLike
+from holdfast.orbax import _pending
+from holdfast.orbax._paths import PathLike, handler_path
+from holdfast.orbax._pending import CommitOptions, Pending
 from holdfast.orbax._processes import Operation
 
 
 class SharedDirectory:
-    """The primary makes, commits and removes it; the others know its path.
+    """A checkpoint that does not exist until it is committed.
 
-    A context manager: leaving it removes a directory that is not committed.
-    Thread-safety: one thread at a time.
+    The primary makes, commits and removes its directory; the others know its
+    path. A context manager: leaving it removes one that is not committed.
+    Thread-safety: any thread may begin; otherwise one thread at a time.
     """
 
-    def __init__(self, operation: Operation) -> None:
+    # Of a path in the error for one that is relative.
+    _SHOWN_SUFFIX = ""
+
+    def __init__(
+        self,
+        operation: Operation,
+        path: PathLike,
+        options: CommitOptions,
+        *,
+        overwrite: bool,
+    ) -> None:
         """Makes nothing yet.
 
         Args:
             operation: the save.
+            path: the checkpoint's.
+            options: how it is committed.
+            overwrite: one that exists is replaced.
         """
+        self.path = path
         self._operation = operation
-        # A Pending, on the primary; None before `begin` and on other processes.
-        self.pending: Any | None = None
+        self._options = options
+        self._overwrite = overwrite
+        self._lock = threading.Lock()
+        # On the primary; None before `begin` and on other processes.
+        self.pending: Pending | None = None
 
-    def begin(self, make: Callable[[], Any]) -> None:
-        """Makes the directory, on the primary. Again: nothing.
+    def check_absent(self) -> None:
+        """Refuses a path that cannot become a checkpoint.
 
-        Args:
-            make: returns a Pending.
+        Raises:
+            ValueError: it is relative, or exists and must not be overwritten.
         """
-        if self._operation.processes.is_primary and self.pending is None:
-            self.pending = make()
+        path = os.fspath(self.path)
+        if _files.lexists(path) and not self._overwrite:
+            raise ValueError(f"Destination {self.path} already exists.")
+        if not _files.isabs(path):
+            raise ValueError(
+                "Checkpoint path should be absolute. Got"
+                f" {self.path}{self._SHOWN_SUFFIX}"
+            )
 
-    def path(self, temporary: PathLike) -> str:
-        """Where it is.
+    def begin(self) -> Pending | None:
+        """What the first call makes, on the primary; None elsewhere.
 
-        Args:
-            temporary: where those think it is that have not made it.
+        Raises:
+            NotADirectoryError: a parent is a file.
+            ValueError: the path exists by now.
+            OSError: the directory cannot be made.
         """
+        with self._lock:
+            if self._operation.processes.is_primary and self.pending is None:
+                self.pending = _pending.begin(
+                    _files.abspath(self.path),
+                    self._options,
+                    overwrite=self._overwrite,
+                )
+        return self.pending
+
+    @property
+    def directory(self) -> Any:
+        """Where handlers write."""
         if self.pending is not None:
-            return str(self.pending.directory)
-        return _files.abspath(temporary)
+            return handler_path(self.pending.directory)
+        temporary = self._options.temporary_path(_files.abspath(self.path))
+        return handler_path(_files.abspath(temporary.get()))
+
+    @contextlib.contextmanager
+    def removed_on_failure(self) -> Iterator[None]:
+        """Removes the directory if the block fails."""
+        try:
+            yield
+        except BaseException as error:
+            self.close(is_failed=isinstance(error, Exception))
+            raise
 
     def __enter__(self) -> SharedDirectory:
         return self

@@ -80,36 +80,51 @@ class _Watch:
         )
         self._ignores_errors = ignore_snapshot_errors
 
-    def wait(
+    @contextlib.contextmanager
+    def held(
+        self,
+        until_step: int | None,
+        seconds_to_sleep: float,
+        timeout: float | None,
+        timeout_fn: Callable[[], bool] | None,
+    ) -> Iterator[int]:
+        """The last step, on all processes; -1 if none came in time.
+
+        In the block there is a snapshot of it.
+        """
+        step = _TIMED_OUT
+        is_first = multihost.process_index() == 0
+        if is_first:
+            step = self._wait(until_step, seconds_to_sleep, timeout, timeout_fn)
+        if multihost.process_count() > 1:
+            step = int(multihost.broadcast_one_to_all(np.int32(step)))
+        try:
+            yield step
+        finally:
+            if step != _TIMED_OUT and is_first and self._has_snapshots:
+                self._release(self._name_format.build_name(step))
+
+    def _wait(
         self,
         until_step: int | None,
         seconds_to_sleep: float,
         timeout: float | None,
         timeout_fn: Callable[[], bool] | None,
     ) -> int:
-        """The last step, on all processes; -1 if none came in time."""
-        result = _TIMED_OUT
-        if multihost.process_index() == 0:
-            deadline = None if timeout is None else time.time() + timeout
-            while True:
-                latest = self._latest()
-                if latest is not None and latest >= (until_step or latest):
+        deadline = None if timeout is None else time.time() + timeout
+        while True:
+            latest = max(checkpoint_steps(self._directory), default=None)
+            if latest is not None and latest >= (until_step or latest):
+                if self._has_snapshots:
                     self._keep(latest)
-                    result = latest
-                    break
-                is_late = (
-                    deadline is not None
-                    and time.time() + seconds_to_sleep > deadline
-                )
-                if is_late and (timeout_fn is None or timeout_fn()):
-                    break
-                time.sleep(seconds_to_sleep)
-        if multihost.process_count() == 1:
-            return result
-        return int(multihost.broadcast_one_to_all(np.int32(result)))
-
-    def _latest(self) -> int | None:
-        return max(checkpoint_steps(self._directory), default=None)
+                return latest
+            is_late = (
+                deadline is not None
+                and time.time() + seconds_to_sleep > deadline
+            )
+            if is_late and (timeout_fn is None or timeout_fn()):
+                return _TIMED_OUT
+            time.sleep(seconds_to_sleep)
 
     def _keep(self, step: int) -> None:
         """Makes the snapshot of a step, unless there is one.
@@ -118,8 +133,6 @@ class _Watch:
             ValueError: the step has another name, or no snapshots can be made.
             FileNotFoundError: it was deleted meanwhile.
         """
-        if not self._has_snapshots:
-            return
         step_dir = self._name_format.find_step(self._directory, step).path
         try:
             _files.makedirs(self._snapshots, exist_ok=True)
@@ -131,43 +144,18 @@ class _Watch:
         snapshot = get_snapshot_dir_from_step_dir(step_dir, self._snapshots)
         if _files.exists(snapshot):
             return
-        with _maybe_without(
-            self._ignores_errors, f"snapshotting checkpoint for step: {step}"
-        ):
+        with _maybe_without(self._ignores_errors, f"making {snapshot}"):
             create_snapshot(os.fspath(step_dir), os.fspath(snapshot))
 
-    def release(self, step: int) -> None:
-        """Removes the snapshot of a step."""
-        if multihost.process_index() != 0:
-            return
-        if not self._has_snapshots:
-            return
-        snapshot = self._snapshots / self._name_format.build_name(step)
-        with _maybe_without(
-            self._ignores_errors, f"releasing snapshot for step: {step}"
-        ):
-            release_snapshot(os.fspath(snapshot))
+    def _release(self, name: str) -> None:
+        with _maybe_without(self._ignores_errors, f"removing snapshot {name}"):
+            release_snapshot(os.fspath(self._snapshots / name))
 
     def release_all(self) -> None:
         """Removes what an earlier program has left."""
-        if not self._has_snapshots or not _files.exists(self._snapshots):
-            return
-        for name in _files.listdir(self._snapshots):
-            with _maybe_without(
-                self._ignores_errors, f"cleaning up leftover snapshot: {name}"
-            ):
-                release_snapshot(os.fspath(self._snapshots / name))
-
-
-def _format_of(
-    step_name_format: NameFormat[Metadata] | None,
-    step_prefix: str | None,
-    step_format_fixed_length: int | None,
-) -> NameFormat[Metadata]:
-    return step_name_format or standard_name_format(
-        step_prefix=step_prefix,
-        step_format_fixed_length=step_format_fixed_length,
-    )
+        if self._has_snapshots and _files.exists(self._snapshots):
+            for name in _files.listdir(self._snapshots):
+                self._release(name)
 
 
 @contextlib.contextmanager
@@ -207,18 +195,15 @@ def wait_for_new_checkpoint(
         ValueError: the step's name has another format.
         OSError: no snapshot can be made.
     """
-    name_format = _format_of(
-        step_name_format, step_prefix, step_format_fixed_length
+    name_format = step_name_format or standard_name_format(
+        step_prefix=step_prefix,
+        step_format_fixed_length=step_format_fixed_length,
     )
     watch = _Watch(
         checkpoint_dir, name_format, snapshot_dir, ignore_snapshot_errors
     )
-    step = watch.wait(until_step, seconds_to_sleep, timeout, timeout_fn)
-    try:
+    with watch.held(until_step, seconds_to_sleep, timeout, timeout_fn) as step:
         yield step
-    finally:
-        if step != _TIMED_OUT:
-            watch.release(step)
 
 
 def checkpoints_iterator(
@@ -255,25 +240,18 @@ def checkpoints_iterator(
     Yields:
         Numbers of steps, each larger than the one before.
     """
-    name_format = _format_of(
-        step_name_format, step_prefix, step_format_fixed_length
+    name_format = step_name_format or standard_name_format(
+        step_prefix=step_prefix,
+        step_format_fixed_length=step_format_fixed_length,
     )
     watch = _Watch(
         checkpoint_dir, name_format, snapshot_dir, ignore_snapshot_errors
     )
     watch.release_all()
+    wait = seconds_to_sleep, timeout, timeout_fn
     until_step: int | None = None
     while True:
-        with wait_for_new_checkpoint(
-            checkpoint_dir,
-            until_step=until_step,
-            seconds_to_sleep=seconds_to_sleep,
-            timeout=timeout,
-            timeout_fn=timeout_fn,
-            step_name_format=name_format,
-            snapshot_dir=snapshot_dir,
-            ignore_snapshot_errors=ignore_snapshot_errors,
-        ) as step:
+        with watch.held(until_step, *wait) as step:
             if step == _TIMED_OUT:
                 if timeout_fn is None or timeout_fn():
                     return

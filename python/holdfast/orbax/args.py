@@ -1,10 +1,13 @@
 """Arguments of handlers: `orbax.checkpoint.args`."""
 
-from holdfast.orbax.array_handler import (
-    ArrayRestoreArgs as ArrayRestore,
-)
-from holdfast.orbax.array_handler import (
-    ArraySaveArgs as ArraySave,
+from holdfast.orbax import (
+    array_handler,
+    composite_checkpoint_handler,
+    json_handler,
+    proto_handler,
+    pytree_checkpoint_handler,
+    random_key_handlers,
+    standard_checkpoint_handler,
 )
 from holdfast.orbax.checkpoint_args import (
     CheckpointArgs,
@@ -12,45 +15,6 @@ from holdfast.orbax.checkpoint_args import (
     get_registered_handler_cls,
     has_registered_args,
     register_with_handler,
-)
-from holdfast.orbax.composite_checkpoint_handler import (
-    CompositeArgs as Composite,
-)
-from holdfast.orbax.json_handler import (
-    JsonRestoreArgs as JsonRestore,
-)
-from holdfast.orbax.json_handler import (
-    JsonSaveArgs as JsonSave,
-)
-from holdfast.orbax.proto_handler import (
-    ProtoRestoreArgs as ProtoRestore,
-)
-from holdfast.orbax.proto_handler import (
-    ProtoSaveArgs as ProtoSave,
-)
-from holdfast.orbax.pytree_checkpoint_handler import (
-    PyTreeRestoreArgs as PyTreeRestore,
-)
-from holdfast.orbax.pytree_checkpoint_handler import (
-    PyTreeSaveArgs as PyTreeSave,
-)
-from holdfast.orbax.random_key_handlers import (
-    JaxRandomKeyRestoreArgs as JaxRandomKeyRestore,
-)
-from holdfast.orbax.random_key_handlers import (
-    JaxRandomKeySaveArgs as JaxRandomKeySave,
-)
-from holdfast.orbax.random_key_handlers import (
-    NumpyRandomKeyRestoreArgs as NumpyRandomKeyRestore,
-)
-from holdfast.orbax.random_key_handlers import (
-    NumpyRandomKeySaveArgs as NumpyRandomKeySave,
-)
-from holdfast.orbax.standard_checkpoint_handler import (
-    StandardRestoreArgs as StandardRestore,
-)
-from holdfast.orbax.standard_checkpoint_handler import (
-    StandardSaveArgs as StandardSave,
 )
 
 __all__ = [
@@ -75,3 +39,19 @@ __all__ = [
     "has_registered_args",
     "register_with_handler",
 ]
+
+ArrayRestore = array_handler.ArrayRestoreArgs
+ArraySave = array_handler.ArraySaveArgs
+Composite = composite_checkpoint_handler.CompositeArgs
+JaxRandomKeyRestore = random_key_handlers.JaxRandomKeyRestoreArgs
+JaxRandomKeySave = random_key_handlers.JaxRandomKeySaveArgs
+JsonRestore = json_handler.JsonRestoreArgs
+JsonSave = json_handler.JsonSaveArgs
+NumpyRandomKeyRestore = random_key_handlers.NumpyRandomKeyRestoreArgs
+NumpyRandomKeySave = random_key_handlers.NumpyRandomKeySaveArgs
+ProtoRestore = proto_handler.ProtoRestoreArgs
+ProtoSave = proto_handler.ProtoSaveArgs
+PyTreeRestore = pytree_checkpoint_handler.PyTreeRestoreArgs
+PyTreeSave = pytree_checkpoint_handler.PyTreeSaveArgs
+StandardRestore = standard_checkpoint_handler.StandardRestoreArgs
+StandardSave = standard_checkpoint_handler.StandardSaveArgs

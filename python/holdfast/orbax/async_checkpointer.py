@@ -10,6 +10,7 @@ Units: seconds.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import threading
 import time
@@ -42,7 +43,6 @@ from holdfast.orbax._signals import (
     current_operation_id,
     set_signals,
 )
-from holdfast.orbax.atomicity import record_saved_duration
 from holdfast.orbax.future import CANCELLED, ChainedFuture
 from holdfast.orbax.multihost import unique_barrier_key
 from holdfast.orbax.options import (
@@ -240,13 +240,13 @@ class AsyncCheckpointer(Checkpointer):
             wait_start = time.time()
             self.wait_until_finished()
             told.waited(time.time() - wait_start)
-            self._check_destination(directory, force)
+            shared = self._directory(operation, directory, force)
+            shared.check_absent()
             save_args = construct_checkpoint_args(
                 self._handler, True, *args, **kwargs
             )
             OperationIdGenerator.next_operation_id()
-        shared = SharedDirectory(operation)
-        try:
+        with shared.removed_on_failure():
             with operation.phase(
                 "create_tmp_directory:sync_before_directory_creation"
             ):
@@ -255,17 +255,13 @@ class AsyncCheckpointer(Checkpointer):
                     "/jax/orbax/write/async_directory_creation_secs",
                     "/jax/orbax/write/background_directory_creation_secs",
                 ):
-                    shared.begin(lambda: self._begin(directory, force))
-            path = self._directory_of(shared, directory)
+                    shared.begin()
             with operation.phase("add_to_awaitable_signals_contract"):
                 _announce_directories()
                 with saving(operation):
-                    futures = self._start_handler(path, save_args)
-        except BaseException as error:
-            shared.close(is_failed=isinstance(error, Exception))
-            raise
+                    futures = self._start_handler(shared.directory, save_args)
         told.blocked()
-        save = _Save(operation, shared, path, custom_metadata, futures, told)
+        save = _Save(operation, shared, custom_metadata, futures, told)
         self._background.start(futures, lambda: self._finish(save))
 
     def _start_handler(self, path: Any, save_args: Any) -> list[Any]:
@@ -304,7 +300,14 @@ class AsyncCheckpointer(Checkpointer):
                 with self._barrier(
                     operation, "async_commit_complete", deadline
                 ):
-                    self._commit_save(save)
+                    self._commit(
+                        save.shared,
+                        save.custom_metadata,
+                        save.told.start_time,
+                        "/jax/orbax/write/background_finalize_secs",
+                    )
+                    if save.shared.pending is not None:
+                        save.told.done()
         except BaseException as error:
             operation.end(error)
             _cancel_all(save.futures)
@@ -312,7 +315,7 @@ class AsyncCheckpointer(Checkpointer):
                 # A save that does not end cannot be waited for here.
                 thread = threading.Thread(target=save.give_up, daemon=True)
                 if not try_start(thread):
-                    log.warning("%s: not cleaned up", save.path)
+                    log.warning("%s: not cleaned up", save.shared.path)
             else:
                 save.give_up()
             raise
@@ -324,19 +327,10 @@ class AsyncCheckpointer(Checkpointer):
         record_duration("/jax/orbax/write/background_duration_secs", duration)
         AwaitableSignalsContract.remove_all_awaitable_signals(save.signals_id)
 
-    def _commit_save(self, save: _Save) -> None:
-        """Makes the checkpoint exist, on the primary."""
-        if save.shared.pending is None:
-            return
-        with timed("/jax/orbax/write/background_finalize_secs"):
-            typestrs = self._typestrs_json()
-            self._handler.finalize(save.path)
-            if self._post_finalization_callback is not None:
-                self._post_finalization_callback()
-            self._check_not_cancelled()
-            self._commit(save.shared.pending, save.custom_metadata, typestrs)
-            record_saved_duration(save.told.start_time)
-        save.told.done()
+    def _before_commit(self) -> None:
+        if self._post_finalization_callback is not None:
+            self._post_finalization_callback()
+        self._check_not_cancelled()
 
     def _check_not_cancelled(self) -> None:
         """Ends a save that was cancelled.
@@ -434,25 +428,16 @@ class AsyncCheckpointer(Checkpointer):
         super().close()
 
 
+@dataclasses.dataclass
 class _Save:
     """A save that goes on in the background."""
 
-    def __init__(
-        self,
-        operation: Operation,
-        shared: SharedDirectory,
-        path: Any,
-        custom_metadata: dict[str, Any] | None,
-        futures: list[Any],
-        told: MonitoredOperation,
-    ) -> None:
-        self.operation = operation
-        self.told = told
-        self.shared = shared
-        self.path = path
-        self.custom_metadata = custom_metadata
-        self.futures = futures
-        self.signals_id = current_operation_id()
+    operation: Operation
+    shared: SharedDirectory
+    custom_metadata: dict[str, Any] | None
+    futures: list[Any]
+    told: MonitoredOperation
+    signals_id: str = dataclasses.field(default_factory=current_operation_id)
 
     def give_up(self) -> None:
         """Removes the directory when nobody writes into it any more."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import os
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
+from typing import ParamSpec, TypeVar
 
 from holdfast import _engine, _files
 from holdfast._log import log
@@ -26,45 +28,22 @@ __all__ = [
     "temporary_path_names",
 ]
 
-
-async def is_path_temporary(
-    path: PathLike,
-    *,
-    temporary_path_cls: type[TemporaryPath] | None = None,
-    atomicity_options: AtomicityOptions | None = None,
-) -> bool:
-    """Whether a path is a checkpoint that was never committed.
-
-    Args:
-        path: a directory.
-        temporary_path_cls: knows; None: the options do.
-        atomicity_options: how checkpoints there are committed.
-    """
-    return _paths.is_path_temporary(
-        path,
-        temporary_path_cls=temporary_path_cls,
-        atomicity_options=atomicity_options,
-    )
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 
 
-async def is_path_finalized(
-    path: PathLike,
-    *,
-    temporary_path_cls: type[TemporaryPath] | None = None,
-    atomicity_options: AtomicityOptions | None = None,
-) -> bool:
-    """Whether a path is a committed checkpoint.
+def _as_coroutine(function: Callable[_P, _T]) -> Callable[_P, Awaitable[_T]]:
+    """A coroutine of the same signature, as Orbax has it; it never waits."""
 
-    Args:
-        path: a directory.
-        temporary_path_cls: knows; None: the options do.
-        atomicity_options: how checkpoints there are committed.
-    """
-    return _paths.is_path_finalized(
-        path,
-        temporary_path_cls=temporary_path_cls,
-        atomicity_options=atomicity_options,
-    )
+    @functools.wraps(function)
+    async def call(*args: _P.args, **kwargs: _P.kwargs) -> _T:
+        return function(*args, **kwargs)
+
+    return call
+
+
+is_path_temporary = _as_coroutine(_paths.is_path_temporary)
+is_path_finalized = _as_coroutine(_paths.is_path_finalized)
 
 
 def temporary_path_names(
@@ -172,17 +151,4 @@ def _was_made_by_a_save(path: str) -> bool:
     return not names or not _MADE_BY_A_SAVE.isdisjoint(names)
 
 
-async def cleanup_temporary_paths(
-    directory: PathLike,
-    *,
-    multiprocessing_options: MultiprocessingOptions | None = None,
-    temporary_path_cls: type[TemporaryPath] | None = None,
-    atomicity_options: AtomicityOptions | None = None,
-) -> None:
-    """As `remove_temporary_paths`."""
-    remove_temporary_paths(
-        directory,
-        multiprocessing_options=multiprocessing_options,
-        temporary_path_cls=temporary_path_cls,
-        atomicity_options=atomicity_options,
-    )
+cleanup_temporary_paths = _as_coroutine(remove_temporary_paths)

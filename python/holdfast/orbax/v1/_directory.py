@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import threading
 from collections.abc import Iterable
 from typing import Any
 
 from holdfast import _engine, _files
-from holdfast.orbax import _pending
 from holdfast.orbax._durable import sync, write_text
 from holdfast.orbax._paths import COMMIT_SUCCESS_FILE, TMP_DIR_SUFFIX
 from holdfast.orbax._pending import CommitOptions
@@ -22,12 +20,13 @@ from holdfast.orbax.v1.options import path_of
 _COMMITTED = "Checkpoint commit was successful to "
 
 
-class Destination:
+class Destination(SharedDirectory):
     """A checkpoint that does not exist until `commit`.
 
     Its temporary directory is made when the first item is written.
-    Thread-safety: items may be written by one thread at a time.
     """
+
+    _SHOWN_SUFFIX = TMP_DIR_SUFFIX
 
     def __init__(
         self,
@@ -47,17 +46,10 @@ class Destination:
             is_step: of a training run: with the marks of the older interface,
                 which reads such steps too.
         """
-        self.path = path
-        self._overwrite = overwrite
-        self._commit = CommitOptions(
-            file_options=context.file.v0(),
-            atomicity_options=context.atomicity.v0(),
-        )
+        options = CommitOptions(context.file.v0(), context.atomicity.v0())
+        super().__init__(operation, path, options, overwrite=overwrite)
         self._file_options = context.file
-        self._operation = operation
         self._is_step = is_step
-        self._shared = SharedDirectory(operation)
-        self._lock = threading.Lock()
 
     def check_absent(self) -> None:
         """Checks that nothing would be overwritten that must not be.
@@ -66,13 +58,7 @@ class Destination:
             ValueError: the path exists, or is relative.
         """
         check_not_deleting(self.path)
-        if _files.lexists(self.path) and not self._overwrite:
-            raise ValueError(f"Destination {self.path} already exists.")
-        if not _files.isabs(self.path):
-            raise ValueError(
-                "Checkpoint path should be absolute. Got "
-                f"{self.path}{TMP_DIR_SUFFIX}"
-            )
+        super().check_absent()
 
     @property
     def is_shared(self) -> bool:
@@ -95,29 +81,10 @@ class Destination:
                 for name in names:
                     _files.makedirs(os.path.join(pending.directory, name))
 
-    def begin(self) -> Any | None:
-        """The directory, a `Pending`, made by the first call.
-
-        None on processes that leave it to the primary.
-
-        Raises:
-            NotADirectoryError: a parent is a file.
-            ValueError: the path exists by now.
-        """
-        with self._lock:
-            self._shared.begin(
-                lambda: _pending.begin(
-                    _files.abspath(self.path),
-                    self._commit,
-                    overwrite=self._overwrite,
-                )
-            )
-        return self._shared.pending
-
     def item(self, name: str) -> ItemDirectory:
         """The directory of a checkpointable."""
         path = _files.abspath(self.path)
-        temporary = self._commit.temporary_path(path).get()
+        temporary = self._options.temporary_path(path).get()
         return ItemDirectory(
             self, name, path_of(self._file_options, os.fspath(temporary))
         )
@@ -158,14 +125,6 @@ class Destination:
             custom_metadata=custom_metadata,
             is_v1=not self._is_step,
         )
-
-    def discard(self, *, is_failed: bool) -> None:
-        """Removes the temporary directory; nothing after `commit`.
-
-        Args:
-            is_failed: other processes may still be writing into it.
-        """
-        self._shared.close(is_failed=is_failed)
 
 
 class _Below:

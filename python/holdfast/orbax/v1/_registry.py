@@ -28,11 +28,25 @@ class CheckpointableHandlerRegistry(Protocol):
         checkpointable_name: str | None = None,
         secondary_typestrs: Sequence[str] | None = None,
     ) -> CheckpointableHandlerRegistry:
-        """Adds an entry; returns itself."""
+        """Adds an entry; returns itself.
+
+        Args:
+            handler_type: a class that can be made without arguments.
+            checkpointable_name: the only checkpointable it is for.
+            secondary_typestrs: recorded names of handlers it can load after.
+
+        Raises:
+            ValueError: `handler_type` is no class.
+            AlreadyExistsError: there is such an entry.
+        """
         ...
 
     def get(self, checkpointable_name: str) -> HandlerType:
-        """The handler that is only for this name."""
+        """The handler that is only for this name.
+
+        Raises:
+            NoEntryError: there is none.
+        """
         ...
 
     def has(self, checkpointable_name: str) -> bool:
@@ -78,17 +92,6 @@ class _DefaultCheckpointableHandlerRegistry(CheckpointableHandlerRegistry):
         checkpointable_name: str | None = None,
         secondary_typestrs: Sequence[str] | None = None,
     ) -> CheckpointableHandlerRegistry:
-        """Adds an entry.
-
-        Args:
-            handler_type: a class that can be made without arguments.
-            checkpointable_name: the only checkpointable it is for.
-            secondary_typestrs: recorded names of handlers it can load after.
-
-        Raises:
-            ValueError: `handler_type` is no class.
-            AlreadyExistsError: there is such an entry.
-        """
         if not isinstance(handler_type, type):
             raise ValueError(
                 f"The `handler_type` must be a type, but got {handler_type}."
@@ -109,11 +112,6 @@ class _DefaultCheckpointableHandlerRegistry(CheckpointableHandlerRegistry):
         return self
 
     def get(self, checkpointable_name: str) -> HandlerType:
-        """The handler that is only for this name.
-
-        Raises:
-            NoEntryError: there is none.
-        """
         for handler, name in self.get_all_entries():
             if name == checkpointable_name:
                 return handler
@@ -123,18 +121,15 @@ class _DefaultCheckpointableHandlerRegistry(CheckpointableHandlerRegistry):
         )
 
     def has(self, checkpointable_name: str) -> bool:
-        """Whether there is a handler only for this name."""
         names = [name for _, name in self.get_all_entries()]
         return checkpointable_name in names
 
     def get_all_entries(self) -> Sequence[Entry]:
-        """(handler, name or None) in the order they were added."""
         return self._entries
 
     def get_secondary_typestrs(
         self, handler_type: HandlerType
     ) -> Sequence[str]:
-        """Recorded names of other handlers that this one can load after."""
         return self._secondary.get(handler_type, [])
 
     def __repr__(self) -> str:
@@ -164,13 +159,11 @@ class ReadOnlyRegistry(_DefaultCheckpointableHandlerRegistry):
         )
 
     def get_all_entries(self) -> Sequence[Entry]:
-        """As the other registry's."""
         return self._registry.get_all_entries()
 
     def get_secondary_typestrs(
         self, handler_type: HandlerType
     ) -> Sequence[str]:
-        """As the other registry's."""
         return self._registry.get_secondary_typestrs(handler_type)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from holdfast.orbax._handler import recorded_name
@@ -17,7 +17,7 @@ from holdfast.orbax._monitoring import (
     Operation as MonitoredOperation,
 )
 from holdfast.orbax._monitoring import timed
-from holdfast.orbax._processes import Operation, saving
+from holdfast.orbax._processes import saving
 from holdfast.orbax.atomicity import record_saved_duration
 from holdfast.orbax.metadata.step import check_json_object
 from holdfast.orbax.v1 import _registry
@@ -169,7 +169,7 @@ class Save:
         self._context = context
         self._is_step = is_step
         self._operation = start(context, path, is_save=True)
-        with _ending(self._operation):
+        with self._operation.ended_by_failure():
             if state is not _NO_STATE:
                 check_state(state)
             check_names(checkpointables)
@@ -242,12 +242,12 @@ class Save:
                     "Saving to Safetensors format is not supported yet."
                 )
             handlers = _handlers(self._items, self._context)
-        with _discarding(self._destination), saving(operation):
+        with self._destination.removed_on_failure(), saving(operation):
             if operation.processes.has_others:
                 self._destination.begin_together(self._items)
             elif not self._makes_directories_later:
                 self._destination.begin()
-            with _ending(operation):
+            with operation.ended_by_failure():
                 with self._regulated():
                     awaitables = run_sync(self._call_handlers(handlers))
         typestrs = {k: recorded_name(type(h)) for k, h in handlers.items()}
@@ -288,7 +288,7 @@ class Save:
 
         operation = self._operation
         try:
-            with _discarding(self._destination), saving(operation):
+            with self._destination.removed_on_failure(), saving(operation):
                 with operation.phase(f"{_PLACES}:finalize"):
                     with timed(
                         "/jax/orbax/write/directory_creation_secs",
@@ -302,26 +302,6 @@ class Save:
                     record_saved_duration(told.start_time)
         finally:
             close_all(awaitables)
-
-
-@contextlib.contextmanager
-def _discarding(destination: Destination) -> Any:
-    """Removes the temporary directory if its block fails."""
-    try:
-        yield
-    except BaseException as error:
-        destination.discard(is_failed=isinstance(error, Exception))
-        raise
-
-
-@contextlib.contextmanager
-def _ending(operation: Operation) -> Iterator[None]:
-    """Lets other processes know if its block fails."""
-    try:
-        yield
-    except BaseException as error:
-        operation.end(error)
-        raise
 
 
 def _handlers(items: dict[str, Any], context: Context) -> dict[str, Any]:

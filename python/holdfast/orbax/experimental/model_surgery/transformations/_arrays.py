@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from holdfast.orbax._jax import is_jax_array
+from holdfast.orbax._jax import is_jax_array, require_jax
 
 
 def only_one(trees: tuple[Any, ...], verb: str) -> Any:
@@ -33,3 +34,25 @@ def is_host_array(value: Any) -> bool:
         return False
     platform: str = next(iter(value.devices())).platform
     return platform == "cpu"
+
+
+def call_numpy(
+    function: str, operands: Sequence[Any], *args: Any, **kwargs: Any
+) -> Any:
+    """Calls a function of numpy, or of jax.numpy where the operands are.
+
+    Args:
+        function: its name.
+        operands: decide whose it is.
+        *args: its arguments.
+        **kwargs: more of them.
+    """
+    if is_numpy(operands[0]):
+        return getattr(np, function)(*args, **kwargs)
+    jax = require_jax(f"{function} of jax.Arrays")
+    call = getattr(jax.numpy, function)
+    if not all(map(is_host_array, operands)):
+        return call(*args, **kwargs)
+    # Models are larger than what an accelerator has free.
+    with jax.default_device(jax.devices("cpu")[0]):
+        return call(*args, **kwargs)

@@ -7,13 +7,9 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from holdfast._log import log
-from holdfast.orbax._jax import require_jax
 from holdfast.orbax.experimental.model_surgery.transformations._arrays import (
-    is_host_array,
-    is_numpy,
+    call_numpy,
     only_one,
 )
 from holdfast.orbax.experimental.model_surgery.transformations.types import (
@@ -99,18 +95,7 @@ def _fuse(
     params: dict[str, Any], keys: Sequence[str], fused: str, axis: int
 ) -> None:
     values = [params[key] for key in keys]
-    result = _concatenate(values, axis)
+    result = call_numpy("concatenate", values, values, axis=axis)
     for key in keys:
         del params[key]
     params[fused] = result
-
-
-def _concatenate(values: list[Any], axis: int) -> Any:
-    if is_numpy(values[0]):
-        return np.concatenate(values, axis=axis)
-    jax = require_jax("concatenating jax.Arrays")
-    if not all(map(is_host_array, values)):
-        return jax.numpy.concatenate(values, axis=axis)
-    # Models are larger than what an accelerator has free.
-    with jax.default_device(jax.devices("cpu")[0]):
-        return jax.numpy.concatenate(values, axis=axis)

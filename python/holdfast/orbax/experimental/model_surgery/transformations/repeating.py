@@ -6,13 +6,9 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from holdfast._log import log
-from holdfast.orbax._jax import require_jax
 from holdfast.orbax.experimental.model_surgery.transformations._arrays import (
-    is_host_array,
-    is_numpy,
+    call_numpy,
     only_one,
 )
 from holdfast.orbax.experimental.model_surgery.transformations.types import (
@@ -72,10 +68,4 @@ def repeat_by_keys(
 
 
 def _repeat(value: Any, dimension: int, count: int) -> Any:
-    if is_numpy(value):
-        return np.repeat(value, count, axis=dimension)
-    jax = require_jax("repeating a jax.Array")
-    if not is_host_array(value):
-        return jax.numpy.repeat(value, count, axis=dimension)
-    with jax.default_device(jax.devices("cpu")[0]):
-        return jax.numpy.repeat(value, count, axis=dimension)
+    return call_numpy("repeat", [value], value, count, axis=dimension)
