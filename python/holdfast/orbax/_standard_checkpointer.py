@@ -65,19 +65,10 @@ class StandardCheckpointer(AsyncCheckpointer):
         temporary_path_class: Any | None = None,
         **kwargs: Any,
     ) -> None:
-        """Makes a checkpointer.
+        """Makes a checkpointer; see AsyncCheckpointer for the arguments.
 
         Args:
-            async_options: how to save in the background.
-            multiprocessing_options: see AsyncCheckpointer, like the others.
-            file_options: see AsyncCheckpointer.
-            atomicity_options: see AsyncCheckpointer.
-            checkpoint_metadata_store: see AsyncCheckpointer.
-            temporary_path_class: see AsyncCheckpointer.
             **kwargs: of StandardCheckpointHandler.
-
-        Raises:
-            ValueError: a timeout that is not positive.
         """
         super().__init__(
             StandardCheckpointHandler(

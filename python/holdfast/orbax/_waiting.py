@@ -230,9 +230,9 @@ def checkpoints_iterator(
         seconds_to_sleep: as wait_for_new_checkpoint, like the others.
         timeout: how long to wait for the next one; None: as long as it takes.
         timeout_fn: asked after the timeout; False: wait on.
-        step_prefix: of names, without a `step_name_format`.
-        step_format_fixed_length: as `step_prefix`.
-        step_name_format: the format of names.
+        step_prefix: as wait_for_new_checkpoint, like all below.
+        step_format_fixed_length: of names.
+        step_name_format: of names.
         snapshot_dir: of the snapshots.
         set_immutable: ignored; accepted because Orbax has it.
         ignore_snapshot_errors: go on where a step is deleted meanwhile.

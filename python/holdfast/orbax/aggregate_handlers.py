@@ -66,10 +66,8 @@ class MsgpackHandler(AggregateHandler):
     async def serialize(self, path: Any, item: PyTree) -> Future[None]:
         """Returns a future that writes the file, and replaces an old one.
 
-        Args:
-            path: the file's.
-            item: a pytree of arrays of any dtype and shape, numbers, texts and
-                None; copied before this returns.
+        The leaves are arrays of any dtype and shape, numbers, texts and None;
+        they are copied before this returns.
 
         Raises:
             ValueError: a leaf that the format does not have.
@@ -98,9 +96,6 @@ class MsgpackHandler(AggregateHandler):
         """The tree in the file: dicts and lists of numpy arrays and numbers.
 
         Values that are stored elsewhere are texts, `PLACEHOLDER://name`.
-
-        Args:
-            path: the file's.
 
         Raises:
             FileNotFoundError: there is no file.

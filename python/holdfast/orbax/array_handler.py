@@ -52,12 +52,8 @@ class ArrayCheckpointHandler(AsyncCheckpointHandler):
         """Checks and copies the array; writing it comes later.
 
         Args:
-            args: the array and its options.
+            args: the array and its options; see `save`.
             snapshot: copy an array that the caller may change.
-
-        Raises:
-            TypeError: neither array nor number.
-            ValueError: an array that cannot be saved.
         """
         item = args.item
         is_scalar = isinstance(item, int | float | np.number)

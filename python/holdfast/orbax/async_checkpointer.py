@@ -164,17 +164,12 @@ class AsyncCheckpointer(Checkpointer):
         checkpoint_metadata_store: Any | None = None,
         temporary_path_class: Any | None = None,
     ) -> None:
-        """Makes a checkpointer.
+        """Makes a checkpointer; other arguments are Checkpointer's.
 
         Args:
-            handler: what saves and restores the object.
             timeout_secs: instead of that of `async_options`.
             async_options: how to save in the background.
-            multiprocessing_options: see Checkpointer, like the others.
-            file_options: see Checkpointer.
-            atomicity_options: see Checkpointer.
-            checkpoint_metadata_store: see Checkpointer; may write later.
-            temporary_path_class: see Checkpointer.
+            checkpoint_metadata_store: may write later.
 
         Raises:
             ValueError: a timeout that is not positive.
@@ -214,22 +209,9 @@ class AsyncCheckpointer(Checkpointer):
     ) -> None:
         """Copies an object and starts to save it; waits for the save before.
 
-        Once it has returned, the caller may change the object.
-
-        Args:
-            directory: absolute path of the checkpoint to make.
-            *args: the handler's CheckpointArgs, or what they are made of.
-            force: replace a checkpoint that is there.
-            custom_metadata: a JSON object for `_CHECKPOINT_METADATA`.
-            save_context: see Checkpointer.
-            **kwargs: more of what the arguments are made of.
-
-        Raises:
-            ValueError: the destination exists; a relative path; what the
-                handler refuses.
-            OSError: directories cannot be made.
-            DeadlineExceededError: another process did not come.
-            Exception: what the save before raised.
+        Once it has returned, the caller may change the object. Arguments and
+        errors are those of Checkpointer's `save`; it also raises what the save
+        before raised.
         """
         told = self._told_save(directory, save_context)
         operation = self._processes().start_save(

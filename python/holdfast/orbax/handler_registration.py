@@ -31,7 +31,11 @@ class NoEntryError(KeyError):
 
 
 class CheckpointHandlerRegistry(Protocol):
-    """The interface of registries; see DefaultCheckpointHandlerRegistry."""
+    """The interface of registries.
+
+    In all methods `item` is an item's name, or None for every item without an
+    entry of its own, and `args` a class of arguments, or an object of it.
+    """
 
     def add(
         self,
@@ -40,16 +44,32 @@ class CheckpointHandlerRegistry(Protocol):
         handler: HandlerOrType | None = None,
         **kwargs: Any,
     ) -> None:
-        """Adds an entry."""
+        """Adds an entry.
+
+        Args:
+            item: see above.
+            args: see above.
+            handler: an object or a class; None: the one that the arguments
+                were registered with.
+            **kwargs: of other registries.
+
+        Raises:
+            AlreadyExistsError: there is such an entry.
+            ValueError: no handler can be found or made.
+        """
 
     def get(self, item: str | None, args: ArgsOrType) -> CheckpointHandler:
-        """The handler of an entry."""
+        """The handler of an entry.
+
+        Raises:
+            NoEntryError: there is none.
+        """
 
     def has(self, item: str | None, args: ArgsOrType) -> bool:
-        """Whether there is an entry."""
+        """Whether there is an entry of exactly that item and class."""
 
     def get_all_entries(self) -> HandlerRegistryMapping:
-        """All entries."""
+        """All entries, by item and class."""
 
 
 def _type_of(args: ArgsOrType) -> type[CheckpointArgs]:
@@ -82,18 +102,6 @@ class DefaultCheckpointHandlerRegistry(CheckpointHandlerRegistry):
         args: ArgsOrType,
         handler: HandlerOrType | None = None,
     ) -> None:
-        """Adds an entry.
-
-        Args:
-            item: the item's name; None: every item without an own entry.
-            args: the class of arguments, or an object of it.
-            handler: an object or a class; None: the one that the arguments
-                were registered with.
-
-        Raises:
-            AlreadyExistsError: there is such an entry.
-            ValueError: no handler can be found or made.
-        """
         args_type = _type_of(args)
         if self.has(item, args_type):
             raise AlreadyExistsError(
@@ -107,15 +115,6 @@ class DefaultCheckpointHandlerRegistry(CheckpointHandlerRegistry):
         self._registry[item, args_type] = handler
 
     def get(self, item: str | None, args: ArgsOrType) -> CheckpointHandler:
-        """The handler of an entry.
-
-        Args:
-            item: the item's name, or None.
-            args: the class of arguments, or an object of it.
-
-        Raises:
-            NoEntryError: there is none.
-        """
         args_type = _type_of(args)
         if not self.has(item, args_type):
             raise NoEntryError(
@@ -125,11 +124,9 @@ class DefaultCheckpointHandlerRegistry(CheckpointHandlerRegistry):
         return self._registry[item, args_type]
 
     def has(self, item: str | None, args: ArgsOrType) -> bool:
-        """Whether there is an entry of exactly that item and class."""
         return (item, _type_of(args)) in self._registry
 
     def get_all_entries(self) -> HandlerRegistryMapping:
-        """All entries, as they are kept: by item and class."""
         return self._registry
 
     def __repr__(self) -> str:

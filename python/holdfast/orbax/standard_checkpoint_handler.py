@@ -76,13 +76,7 @@ class StandardCheckpointHandler(AsyncCheckpointHandler):
     def prepare(
         self, args: StandardSaveArgs, *, snapshot: bool = True
     ) -> PreparedSave:
-        """Checks and copies the tree; writing it comes later.
-
-        Raises:
-            ValueError: a tree that cannot be saved, or a leaf that is neither
-                an array nor a number.
-            TypeError: `custom_metadata` is no JSON value.
-        """
+        """Checks and copies the tree; writing it comes later. See `save`."""
         return self._impl.prepare(_impl_args(args), snapshot=snapshot)
 
     def save(
@@ -154,12 +148,7 @@ class StandardCheckpointHandler(AsyncCheckpointHandler):
         )
 
     def metadata(self, directory: Any) -> TreeMetadata:
-        """The metadata of each leaf, without reading any values.
-
-        Raises:
-            FileNotFoundError: there is no `_METADATA`.
-            ValueError: metadata that cannot be read.
-        """
+        """See PyTreeCheckpointHandler."""
         return self._impl.metadata(directory)
 
     def finalize(self, directory: Any) -> None:
