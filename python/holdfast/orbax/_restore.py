@@ -38,7 +38,7 @@ from holdfast.orbax._source import (
 )
 from holdfast.orbax.metadata.tree import ValueMetadataEntry
 from holdfast.orbax.tree_paths import deserialize_tree, flatten_with_path
-from holdfast.orbax.tree_structure import Diff
+from holdfast.orbax.tree_structure import Diff, trimmed
 
 
 def restore_pytree(
@@ -303,9 +303,9 @@ def _trim_to_item(
 ) -> tuple[Any, Any]:
     """Entries and arguments of the item's leaves only; `...` for others."""
     template = _zeros_for_empties(_structure.serialize(item))
-    entries = _structure.trim((), template, entries, strict=False)
+    entries = trimmed(template, entries, strict=False)
     if restore_args is not None:
-        restore_args = _structure.trim((), item, restore_args, strict=True)
+        restore_args = trimmed(item, restore_args, strict=True)
     return entries, restore_args
 
 

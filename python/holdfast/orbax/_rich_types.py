@@ -18,7 +18,11 @@ from holdfast.orbax._empty_values import (
     is_supported_empty_value,
 )
 from holdfast.orbax.options import PyTreeMetadataOptions
-from holdfast.orbax.tree_paths import get_key_name, isinstance_of_namedtuple
+from holdfast.orbax.tree_paths import (
+    children_with_keys,
+    get_key_name,
+    isinstance_of_namedtuple,
+)
 
 RICH_TYPES = PyTreeMetadataOptions(support_rich_types=True)
 
@@ -44,7 +48,7 @@ def value_metadata_tree_json(
     def entry(value: Any) -> dict[str, Any]:
         if is_supported_empty_value(value, RICH_TYPES):
             typestr = get_empty_value_typestr(value, RICH_TYPES)
-        elif _structure.children(value) is not None:
+        elif children_with_keys(value) is not None:
             typestr = "None"  # an empty container that is none of those
         else:
             typestr = typestr_of(value)
@@ -58,7 +62,7 @@ def value_metadata_tree_json(
         return {"category": "custom", "clazz": _LEAF_CLASS, "data": data}
 
     def walk(node: Any) -> Any:
-        pairs = _structure.children(node)
+        pairs = children_with_keys(node)
         if not pairs:
             return entry(node)
         children = [walk(child) for _, child in pairs]

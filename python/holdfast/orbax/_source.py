@@ -19,6 +19,7 @@ from holdfast.orbax._errors import reading
 from holdfast.orbax._keyed_arrays import open_with_key
 from holdfast.orbax._rich_types import LeafFn, rich_tree
 from holdfast.orbax.metadata.tree import ValueMetadataEntry
+from holdfast.orbax.tree_paths import add_leaf_type
 
 TREE_METADATA_FILE = "_METADATA"
 AGGREGATE_FILE = "checkpoint"
@@ -162,7 +163,7 @@ class Source:
         return rich_tree(self.value_metadata_tree, leaf)
 
 
-_structure.add_leaf_type(Entry)
+add_leaf_type(Entry)
 
 
 def open_item(

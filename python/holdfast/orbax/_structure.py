@@ -9,16 +9,10 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn
 
-import numpy as np
-
-from holdfast.orbax._jax import (
-    imported_jax,
-    is_jax_array,
-    is_shape_dtype_struct,
-)
+from holdfast.orbax._jax import imported_jax
 from holdfast.orbax._leaf_args import (
     ArrayRestoreArgs,
     RestoreArgs,
@@ -26,50 +20,21 @@ from holdfast.orbax._leaf_args import (
 )
 from holdfast.orbax.metadata.tree import ValueMetadataEntry
 from holdfast.orbax.tree_paths import (
+    add_leaf_type,
     children_with_keys,
     flatten_with_path,
     get_key_name,
     is_sequence_key,
-    isinstance_of_namedtuple,
     str_keypath,
     tree_leaves,
     unflatten_like,
 )
-from holdfast.orbax.tree_structure import Diff
+from holdfast.orbax.tree_structure import Diff, tree_difference, type_text
 
 Names = tuple[str, ...]
 
-# Types that are never containers; asking jax takes longer than everything else.
-_LEAF_TYPES: set[type] = {
-    int,
-    float,
-    bool,
-    complex,
-    str,
-    bytes,
-    np.ndarray,
-    type(...),
-    ValueMetadataEntry,
-    RestoreArgs,
-    ArrayRestoreArgs,
-    SaveArgs,
-}
-
-
-def add_leaf_type(kind: type) -> None:
-    """Says that instances of exactly this type are never containers."""
-    _LEAF_TYPES.add(kind)
-
-
-def children(node: Any) -> Sequence[tuple[Any, Any]] | None:
-    """(key entry, child) pairs; None for a leaf."""
-    kind = type(node)
-    if kind in _LEAF_TYPES:
-        return None
-    if is_jax_array(node) or is_shape_dtype_struct(node):
-        _LEAF_TYPES.add(kind)
-        return None
-    return children_with_keys(node)
+for _kind in (ValueMetadataEntry, RestoreArgs, ArrayRestoreArgs, SaveArgs):
+    add_leaf_type(_kind)
 
 
 def serialize(tree: Any) -> Any:
@@ -79,12 +44,12 @@ def serialize(tree: Any) -> Any:
         try:
             keys = sorted(tree)
         except TypeError:
-            children(tree)  # raises as jax does
+            children_with_keys(tree)  # raises as jax does
             raise
         return {str(key): serialize(tree[key]) for key in keys}
     if (kind is list or kind is tuple) and tree:
         return [serialize(child) for child in tree]
-    pairs = children(tree)
+    pairs = children_with_keys(tree)
     if not pairs:
         return tree
     if is_sequence_key(pairs[0][0]):
@@ -196,7 +161,7 @@ def flat_dict(serialized: Any) -> FlatDict:
         elif type(node) is list:
             for i, child in enumerate(node):
                 walk((*path, str(i)), child)
-        elif children(node) is None:
+        elif children_with_keys(node) is None:
             flat[path] = node
 
     if isinstance(serialized, FlatDict):
@@ -206,28 +171,13 @@ def flat_dict(serialized: Any) -> FlatDict:
 
 
 def difference(a: Any, b: Any) -> Any | None:
-    """Where two serialized trees differ in structure; None: nowhere.
-
-    A tree like `a` with a `Diff` at each difference; a dict keeps only the keys
-    that differ, and a list has None for elements that do not.
-    """
-    kind = type(a)
-    a_is_node = kind in (dict, list) and bool(a)
-    b_is_node = type(b) in (dict, list) and bool(b)
-    if not a_is_node and not b_is_node:
-        return None
-    if kind is not type(b):
-        return Diff(kind, type(b))
-    if kind is list:
-        if len(a) != len(b):
-            return Diff((kind, len(a)), (kind, len(b)))
-        diffs = [difference(x, y) for x, y in zip(a, b, strict=True)]
-        return None if all(diff is None for diff in diffs) else diffs
-    common = {key: difference(a[key], b[key]) for key in a if key in b}
-    found = {key: diff for key, diff in common.items() if diff is not None}
-    found.update((key, Diff(a[key], None)) for key in a if key not in b)
-    found.update((key, Diff(None, b[key])) for key in b if key not in a)
-    return found or None
+    """Where two serialized trees differ in structure; None: nowhere."""
+    return tree_difference(
+        a,
+        b,
+        is_leaf=lambda node: type(node) not in (dict, list) or not node,
+        leaves_equal=lambda *_: True,
+    )
 
 
 def _side_text(side: Any) -> str:
@@ -236,14 +186,6 @@ def _side_text(side: Any) -> str:
     if isinstance(side, type):
         return type_text(side)
     return str(side)
-
-
-def type_text(kind: type) -> str:
-    """A class in messages, where those of `_METADATA` go by Orbax's name."""
-    if issubclass(kind, ValueMetadataEntry):
-        module = "orbax.checkpoint._src.metadata.value_metadata_entry"
-        return f"<class '{module}.ValueMetadataEntry'>"
-    return str(kind)
 
 
 def _diff_lines(diff: Any, path: str, labels: tuple[str, str]) -> list[str]:
@@ -270,124 +212,6 @@ def _diff_lines(diff: Any, path: str, labels: tuple[str, str]) -> list[str]:
 def format_difference(diff: Any) -> str:
     """`difference`'s result as lines for people."""
     return "\n".join(_diff_lines(diff, "", ("Item", "Metadata")))
-
-
-def trim(path: tuple[Any, ...], template: Any, tree: Any, strict: bool) -> Any:
-    """`tree` without what `template` does not have.
-
-    Args:
-        path: where both are, for messages.
-        template: gives the result's structure.
-        tree: the values.
-        strict: refuse keys that `tree` lacks; else they become `...`.
-
-    Raises:
-        TypeError: containers of different kinds.
-        ValueError: a missing key, or lengths that differ.
-    """
-    if isinstance(template, Mapping):
-        return _trim_mapping(path, template, tree, strict)
-    if isinstance_of_namedtuple(template):
-        return _trim_namedtuple(path, template, tree, strict)
-    if isinstance(template, list | tuple):
-        return _trim_sequence(path, template, tree, strict)
-    if template is None:
-        if children(tree) is not None:
-            trim(path, {}, tree, strict)
-        return None
-    pairs = children(template)
-    if pairs is None:
-        if tree is not None and children(tree) is not None:
-            raise _type_mismatch(path, template, tree)
-        return tree
-    wanted = {str(get_key_name(key)): child for key, child in pairs}
-    kept = trim(path, wanted, _by_name(tree), strict)
-    return _replace_children(template, [kept[name] for name in wanted])
-
-
-def _by_name(node: Any) -> dict[str, Any]:
-    return {str(get_key_name(k)): child for k, child in children(node) or ()}
-
-
-def _replace_children(node: Any, values: list[Any]) -> Any:
-    """A registered node with other children."""
-    jax = imported_jax()
-    assert jax is not None
-    structure = jax.tree.structure(node, is_leaf=lambda x: x is not node)
-    return jax.tree.unflatten(structure, values)
-
-
-def _type_mismatch(
-    path: tuple[Any, ...], template: Any, tree: Any, end: str = "."
-) -> TypeError:
-    return TypeError(
-        f"Type mismatch at key path {path}: template has type"
-        f" {type_text(type(template))}, but structure has type"
-        f" {type_text(type(tree))}{end}"
-    )
-
-
-def _trim_mapping(
-    path: tuple[Any, ...], template: Mapping[Any, Any], tree: Any, strict: bool
-) -> Any:
-    if tree is None:
-        tree = {}
-    elif not isinstance(tree, Mapping):
-        plain_sequence = isinstance(tree, list | tuple)
-        if isinstance_of_namedtuple(tree):
-            plain_sequence = False
-        if plain_sequence or children(tree) is None:
-            raise _type_mismatch(path, template, tree)
-        tree = _by_name(tree)
-    missing = [key for key in template if key not in tree]
-    if missing and strict:
-        raise ValueError(
-            f"Missing {len(missing)} keys in structure path {path}, including:"
-            f" {missing[:10]}"
-        )
-    kept = {
-        key: trim((*path, key), template[key], tree[key], strict)
-        for key in tree
-        if key in template
-    }
-    for key in missing:
-        kept[key] = _placeholders(template[key])
-    return type(template)(kept)  # type: ignore[call-arg]
-
-
-def _placeholders(template: Any) -> Any:
-    flat = flatten(template)
-    return flat.rebuild([...] * len(flat.leaves))
-
-
-def _trim_namedtuple(
-    path: tuple[Any, ...], template: Any, tree: Any, strict: bool
-) -> Any:
-    if tree is None:
-        tree = ()
-    if isinstance(tree, Mapping):
-        kept = trim(path, template._asdict(), tree, strict)
-        return type(template)(**kept)
-    if isinstance(tree, list | tuple):
-        items = trim(path, tuple(template), tree, strict)
-        return type(template)(*items)
-    raise _type_mismatch(path, template, tree)
-
-
-def _trim_sequence(
-    path: tuple[Any, ...], template: Any, tree: Any, strict: bool
-) -> Any:
-    if tree is None:
-        tree = ()
-    elif not isinstance(tree, list | tuple):
-        raise _type_mismatch(path, template, tree, end="")
-    if len(tree) != len(template):
-        raise ValueError(
-            f"Length mismatch at key path {path}: template has length"
-            f" {len(template)}, but structure has length {len(tree)}"
-        )
-    pairs = enumerate(zip(template, tree, strict=True))
-    return type(template)(trim((*path, i), t, s, strict) for i, (t, s) in pairs)
 
 
 def match_up_to(tree: Any, other: Any, any_empties: bool = True) -> list[Any]:
@@ -424,13 +248,13 @@ def _match(tree: Any, other: Any, found: list[Any], any_empties: bool) -> bool:
         if len(tree) != len(other):
             return False
         return all([match(x, y) for x, y in zip(tree, other, strict=True)])
-    pairs = children(tree)
+    pairs = children_with_keys(tree)
     if pairs is None:
         found.append(other)
         return True
     if not pairs and any_empties:
         return True
-    other_pairs = children(other)
+    other_pairs = children_with_keys(other)
     if other_pairs is None or type(other) is not kind:
         return False
     if [key for key, _ in pairs] != [key for key, _ in other_pairs]:
@@ -443,7 +267,7 @@ def _raise_mismatch(tree: Any, other: Any, any_empties: bool) -> NoReturn:
     jax = imported_jax()
     if jax is not None:
         # jax says best where the two part.
-        is_leaf = (lambda x: not children(x)) if any_empties else None
+        is_leaf = (lambda x: not children_with_keys(x)) if any_empties else None
         jax.tree.map(lambda *_: None, tree, other, is_leaf=is_leaf)
     raise ValueError(
         "Tree structures do not match: every container of the first tree must"
@@ -454,7 +278,9 @@ def _raise_mismatch(tree: Any, other: Any, any_empties: bool) -> NoReturn:
 
 
 def _brief(node: Any) -> str:
-    names = [str(get_key_name(key)) for key, _ in children(node) or ()]
+    names = [
+        str(get_key_name(key)) for key, _ in children_with_keys(node) or ()
+    ]
     return f"keys {names[:10]}"
 
 

@@ -16,7 +16,12 @@ from typing import Any, NoReturn, TypeAlias, TypeVar
 import numpy as np
 
 from holdfast._lazy import importing
-from holdfast.orbax._jax import imported_jax, sharding_or_format
+from holdfast.orbax._jax import (
+    imported_jax,
+    is_jax_array,
+    is_shape_dtype_struct,
+    sharding_or_format,
+)
 
 T = TypeVar("T")
 PyTree: TypeAlias = Any
@@ -84,21 +89,40 @@ def _plain_children(node: Any) -> list[tuple[Any, Any]] | None:
     return None
 
 
+# Types that are never containers; asking jax takes longer than all else.
+_LEAF_TYPES: set[type] = {
+    int,
+    float,
+    bool,
+    complex,
+    str,
+    bytes,
+    np.ndarray,
+    type(...),
+}
+
+
+def add_leaf_type(kind: type) -> None:
+    """Says that instances of exactly this type are never containers."""
+    _LEAF_TYPES.add(kind)
+
+
 def children_with_keys(node: Any) -> list[tuple[PyTreeKey, Any]] | None:
     """(key entry, child) pairs of one node in flatten order; None: a leaf."""
+    if type(node) in _LEAF_TYPES:
+        return None
     jax = imported_jax()
     if jax is None:
         return _plain_children(node)
+    if is_jax_array(node) or is_shape_dtype_struct(node):
+        _LEAF_TYPES.add(type(node))
+        return None
     pairs, _ = jax.tree_util.tree_flatten_with_path(
         node, is_leaf=lambda other: other is not node
     )
     if len(pairs) == 1 and not pairs[0][0]:
         return None
     return [(path[0], child) for path, child in pairs]
-
-
-# Types of leaves that are met all the time.
-_COMMON_LEAVES = frozenset({np.ndarray, int, float, bool, str, bytes})
 
 
 def _walk(
@@ -109,7 +133,7 @@ def _walk(
         yield path, node
         return
     for key, child in children:
-        if is_leaf is None and type(child) in _COMMON_LEAVES:
+        if is_leaf is None and type(child) in _LEAF_TYPES:
             yield (*path, key), child
         else:
             yield from _walk(child, (*path, key), is_leaf)

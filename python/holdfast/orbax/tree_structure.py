@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from holdfast.orbax._jax import imported_jax
 from holdfast.orbax._parts_of import PLACEHOLDER, PartsOf
+from holdfast.orbax.metadata.tree import ValueMetadataEntry
 from holdfast.orbax.tree_paths import (
     PyTree,
     children_with_keys,
@@ -108,6 +109,11 @@ def _with_children(node: Any, children: list[Any]) -> Any:
     return jax.tree.unflatten(structure, children)
 
 
+def trimmed(template: PyTree, structure: PyTree, strict: bool) -> PyTree:
+    """As `tree_trim`, with `...` for what `structure` lacks."""
+    return _Trim(strict, False).trim((), template, structure, None)
+
+
 def tree_trim(
     template: PyTree,
     structure: PyTree,
@@ -192,7 +198,9 @@ class _Trim:
             return self._mapping(path, template, structure, callback)
         if isinstance_of_namedtuple(template):
             return self._namedtuple(path, template, structure, callback)
-        if isinstance(template, Sequence) and not isinstance(template, str):
+        if isinstance(template, Sequence) and not isinstance(
+            template, str | bytes
+        ):
             return self._sequence(path, template, structure, callback)
         if template is None:
             if not is_leaf_node(structure):
@@ -289,12 +297,21 @@ def _placeholders(template: Any) -> Any:
     return unflatten_like(template, [PLACEHOLDER] * leaf_count)
 
 
+def type_text(kind: type) -> str:
+    """A class in messages, where those of `_METADATA` go by Orbax's name."""
+    if issubclass(kind, ValueMetadataEntry):
+        module = "orbax.checkpoint._src.metadata.value_metadata_entry"
+        return f"<class '{module}.ValueMetadataEntry'>"
+    return str(kind)
+
+
 def _type_mismatch(
     path: Path, template: Any, structure: Any, end: str = "."
 ) -> TypeError:
     return TypeError(
-        f"Type mismatch at key path {path}: template has type "
-        f"{type(template)}, but structure has type {type(structure)}{end}"
+        f"Type mismatch at key path {path}: template has type"
+        f" {type_text(type(template))}, but structure has type"
+        f" {type_text(type(structure))}{end}"
     )
 
 

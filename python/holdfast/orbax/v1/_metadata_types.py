@@ -23,6 +23,7 @@ from holdfast.orbax._source import (
 from holdfast.orbax.metadata.sharding import ShardingMetadata
 from holdfast.orbax.metadata.value import StorageMetadata, StringMetadata
 from holdfast.orbax.options import PyTreeMetadataOptions
+from holdfast.orbax.tree_paths import add_leaf_type
 
 T = TypeVar("T")
 PyTreeMetadata: TypeAlias = Any
@@ -67,8 +68,8 @@ class ArrayMetadata:
         return self.sharding_metadata.to_jax_sharding()
 
 
-_structure.add_leaf_type(NumpyMetadata)
-_structure.add_leaf_type(ArrayMetadata)
+add_leaf_type(NumpyMetadata)
+add_leaf_type(ArrayMetadata)
 
 
 def read_tree_metadata(
