@@ -25,8 +25,8 @@
 #include <sstream>
 #include <string>
 
-#include "distributed/local_ranks.h"
 #include "holdfast/holdfast.h"
+#include "twins/local_ranks.h"
 
 namespace {
 

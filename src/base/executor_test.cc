@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/start_threads.h"
-#include "base/thread_shortage_for_test.h"
+#include "twins/thread_shortage.h"
 
 namespace holdfast {
 namespace {

@@ -15,10 +15,10 @@
 #include "base/crc32c.h"
 #include "checkpoint/commit/lease.h"
 #include "checkpoint/opened_checkpoint.h"
-#include "distributed/local_ranks.h"
 #include "holdfast/checkpoint.h"
 #include "holdfast/pending_save.h"
 #include "holdfast/tools/commit.h"
+#include "twins/local_ranks.h"
 #include "twins/mem_bucket.h"
 
 namespace holdfast {

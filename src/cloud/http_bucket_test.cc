@@ -8,7 +8,7 @@
 
 #include "cloud/bucket_store.h"
 #include "cloud/content_range.h"
-#include "http/http_test_server.h"
+#include "twins/http_test_server.h"
 
 namespace holdfast {
 namespace {

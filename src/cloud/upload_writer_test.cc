@@ -9,12 +9,12 @@
 #include <string>
 #include <thread>
 
-#include "base/thread_shortage_for_test.h"
 #include "cloud/bucket_store.h"
 #include "cloud/part_buffer.h"
 #include "conformance/bucket_calls.h"
 #include "twins/fault_bucket.h"
 #include "twins/memory_bucket.h"
+#include "twins/thread_shortage.h"
 
 namespace holdfast {
 namespace {

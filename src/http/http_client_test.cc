@@ -11,8 +11,8 @@
 #include <thread>
 #include <vector>
 
-#include "base/thread_shortage_for_test.h"
-#include "http/http_test_server.h"
+#include "twins/http_test_server.h"
+#include "twins/thread_shortage.h"
 
 namespace holdfast {
 namespace {

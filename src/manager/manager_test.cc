@@ -5,12 +5,12 @@
 #include <filesystem>
 #include <thread>
 
-#include "base/thread_shortage_for_test.h"
 #include "holdfast/orbax/checkpoint_manager.h"
 #include "holdfast/orbax/item_handlers.h"
 #include "holdfast/orbax/preemption.h"
 #include "manager/step_remover.h"
 #include "twins/scratch_directory.h"
+#include "twins/thread_shortage.h"
 
 namespace holdfast {
 namespace {

@@ -11,10 +11,10 @@
 #include <filesystem>
 
 #include "checkpoint/test_trees.h"
-#include "distributed/local_ranks.h"
 #include "holdfast/process_group.h"
 #include "tensor/box.h"
 #include "tensor/copy.h"
+#include "twins/local_ranks.h"
 #include "twins/scratch_directory.h"
 
 namespace holdfast {

@@ -5,7 +5,7 @@
 
 #include "base/status_macros.h"
 #include "checkpoint/test_trees.h"
-#include "distributed/local_ranks.h"
+#include "twins/local_ranks.h"
 
 namespace holdfast {
 namespace {

@@ -10,9 +10,9 @@
 
 #include "base/status_macros.h"
 #include "checkpoint/test_trees.h"
-#include "distributed/local_ranks.h"
 #include "holdfast/pending_save.h"
 #include "holdfast/read_together.h"
+#include "twins/local_ranks.h"
 #include "twins/scratch_directory.h"
 
 namespace holdfast {

@@ -7,8 +7,8 @@
 #include <cstring>
 
 #include "checkpoint/test_trees.h"
-#include "distributed/local_ranks.h"
 #include "holdfast/read_together.h"
+#include "twins/local_ranks.h"
 #include "twins/scratch_directory.h"
 
 namespace holdfast {

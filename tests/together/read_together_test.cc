@@ -8,9 +8,9 @@
 #include <random>
 
 #include "checkpoint/test_trees.h"
-#include "distributed/local_ranks.h"
 #include "holdfast/tools/convert.h"
 #include "tensor/copy.h"
+#include "twins/local_ranks.h"
 #include "twins/scratch_directory.h"
 
 namespace holdfast {

@@ -7,11 +7,11 @@
 #include <set>
 
 #include "checkpoint/test_trees.h"
-#include "distributed/local_ranks.h"
 #include "holdfast/read_together.h"
 #include "holdfast/sharding.h"
 #include "tensor/box.h"
 #include "tensor/copy.h"
+#include "twins/local_ranks.h"
 #include "twins/scratch_directory.h"
 
 namespace holdfast {

@@ -2,8 +2,8 @@
 
 #include <gmock/gmock.h>
 
-#include "cloud/gcs/gcs_fake_process.h"
 #include "conformance/bucket_conformance.h"
+#include "twins/gcs_fake_process.h"
 
 namespace holdfast {
 namespace {

@@ -13,9 +13,9 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "cloud/gcs/gcs_fake_process.h"
 #include "conformance/bucket_calls.h"
-#include "http/http_test_server.h"
+#include "twins/gcs_fake_process.h"
+#include "twins/http_test_server.h"
 
 namespace holdfast {
 namespace {

@@ -13,7 +13,7 @@
 
 #include "cloud/s3/s3_bucket_parts.h"
 #include "cloud/s3/s3_upload.h"
-#include "http/http_test_server.h"
+#include "twins/http_test_server.h"
 
 namespace holdfast {
 namespace {

@@ -13,7 +13,7 @@
 
 #include "cloud/s3/credential_process.h"
 #include "cloud/s3/credential_sources.h"
-#include "http/http_test_server.h"
+#include "twins/http_test_server.h"
 
 namespace holdfast {
 namespace {
