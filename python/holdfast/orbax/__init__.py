@@ -2,90 +2,98 @@
 
 Same names, signatures, defaults, results and error texts as Orbax 0.12.8; the
 few that are not here are in doc/status.md.
-Needs neither orbax nor tensorstore, and no jax for trees of numpy arrays.
+Needs neither orbax nor tensorstore, and no jax for trees of numpy arrays. Each
+module is imported when one of its names is first asked for.
 """
 
 from __future__ import annotations
 
 import importlib
-from typing import Any
+import importlib.util
+import sys
+from typing import TYPE_CHECKING, Any
 
-from holdfast.orbax import (
-    aggregate_handlers,
-    args,
-    arrays,
-    checkpoint_args,
-    checkpoint_managers,
-    checkpoint_utils,
-    checkpointers,
-    future,
-    handlers,
-    logging,
-    metadata,
-    msgpack_utils,
-    multihost,
-    options,
-    path,
-    pathways,
-    serialization,
-    step,
-    transform_utils,
-    tree,
-    type_handlers,
-    utils,
-)
 from holdfast.orbax._attributes import attribute_error
-from holdfast.orbax._checkpointer import AbstractCheckpointer, Checkpointer
-from holdfast.orbax._handler import AsyncCheckpointHandler, CheckpointHandler
-from holdfast.orbax._standard_checkpointer import (
-    PyTreeCheckpointer,
-    StandardCheckpointer,
-)
-from holdfast.orbax.abstract_checkpoint_manager import (
-    AbstractCheckpointManager,
-)
-from holdfast.orbax.array_handler import ArrayCheckpointHandler
-from holdfast.orbax.async_checkpointer import AsyncCheckpointer
-from holdfast.orbax.base_pytree_checkpoint_handler import (
-    BasePyTreeCheckpointHandler,
-)
-from holdfast.orbax.checkpoint_manager import (
-    CheckpointManager,
-    CheckpointManagerOptions,
-)
-from holdfast.orbax.composite_checkpoint_handler import (
-    CompositeCheckpointHandler,
-    CompositeOptions,
-)
-from holdfast.orbax.future import Future
-from holdfast.orbax.handler_registration import (
-    CheckpointHandlerRegistry,
-    DefaultCheckpointHandlerRegistry,
-)
-from holdfast.orbax.json_handler import JsonCheckpointHandler
-from holdfast.orbax.options import AsyncOptions
-from holdfast.orbax.proto_handler import ProtoCheckpointHandler
-from holdfast.orbax.pytree_checkpoint_handler import PyTreeCheckpointHandler
-from holdfast.orbax.random_key_handlers import (
-    JaxRandomKeyCheckpointHandler,
-    NumpyRandomKeyCheckpointHandler,
-)
-from holdfast.orbax.standard_checkpoint_handler import (
-    StandardCheckpointHandler,
-)
-from holdfast.orbax.transform_utils import (
-    RestoreTransform,
-    Transform,
-    apply_transformations,
-    merge_trees,
-)
-from holdfast.orbax.type_handlers import (
-    PLACEHOLDER,
-    ArrayRestoreArgs,
-    RestoreArgs,
-    SaveArgs,
-)
-from holdfast.orbax.version import __version__
+
+if TYPE_CHECKING:
+    from holdfast.orbax import (
+        aggregate_handlers,
+        args,
+        arrays,
+        checkpoint_args,
+        checkpoint_managers,
+        checkpoint_utils,
+        checkpointers,
+        future,
+        handlers,
+        logging,
+        metadata,
+        msgpack_utils,
+        multihost,
+        options,
+        path,
+        pathways,
+        serialization,
+        step,
+        transform_utils,
+        tree,
+        type_handlers,
+        utils,
+    )
+    from holdfast.orbax._checkpointer import AbstractCheckpointer, Checkpointer
+    from holdfast.orbax._handler import (
+        AsyncCheckpointHandler,
+        CheckpointHandler,
+    )
+    from holdfast.orbax._standard_checkpointer import (
+        PyTreeCheckpointer,
+        StandardCheckpointer,
+    )
+    from holdfast.orbax.abstract_checkpoint_manager import (
+        AbstractCheckpointManager,
+    )
+    from holdfast.orbax.array_handler import ArrayCheckpointHandler
+    from holdfast.orbax.async_checkpointer import AsyncCheckpointer
+    from holdfast.orbax.base_pytree_checkpoint_handler import (
+        BasePyTreeCheckpointHandler,
+    )
+    from holdfast.orbax.checkpoint_manager import (
+        CheckpointManager,
+        CheckpointManagerOptions,
+    )
+    from holdfast.orbax.composite_checkpoint_handler import (
+        CompositeCheckpointHandler,
+        CompositeOptions,
+    )
+    from holdfast.orbax.future import Future
+    from holdfast.orbax.handler_registration import (
+        CheckpointHandlerRegistry,
+        DefaultCheckpointHandlerRegistry,
+    )
+    from holdfast.orbax.json_handler import JsonCheckpointHandler
+    from holdfast.orbax.options import AsyncOptions
+    from holdfast.orbax.proto_handler import ProtoCheckpointHandler
+    from holdfast.orbax.pytree_checkpoint_handler import PyTreeCheckpointHandler
+    from holdfast.orbax.random_key_handlers import (
+        JaxRandomKeyCheckpointHandler,
+        NumpyRandomKeyCheckpointHandler,
+    )
+    from holdfast.orbax.standard_checkpoint_handler import (
+        StandardCheckpointHandler,
+    )
+    from holdfast.orbax.transform_utils import (
+        RestoreTransform,
+        Transform,
+        apply_transformations,
+        merge_trees,
+    )
+    from holdfast.orbax.type_handlers import (
+        PLACEHOLDER,
+        ArrayRestoreArgs,
+        RestoreArgs,
+        SaveArgs,
+    )
+    from holdfast.orbax.version import __version__
 
 __all__ = [
     "PLACEHOLDER",
@@ -148,10 +156,58 @@ __all__ = [
     "v1",
 ]
 
-_SUBMODULES = frozenset({"experimental", "test_utils", "v1"})
+# Of names that are no modules, the module that has them.
+_HOMES = {
+    "AbstractCheckpointManager": "abstract_checkpoint_manager",
+    "AbstractCheckpointer": "_checkpointer",
+    "ArrayCheckpointHandler": "array_handler",
+    "ArrayRestoreArgs": "type_handlers",
+    "AsyncCheckpointHandler": "_handler",
+    "AsyncCheckpointer": "async_checkpointer",
+    "AsyncOptions": "options",
+    "BasePyTreeCheckpointHandler": "base_pytree_checkpoint_handler",
+    "CheckpointHandler": "_handler",
+    "CheckpointHandlerRegistry": "handler_registration",
+    "CheckpointManager": "checkpoint_manager",
+    "CheckpointManagerOptions": "checkpoint_manager",
+    "Checkpointer": "_checkpointer",
+    "CompositeCheckpointHandler": "composite_checkpoint_handler",
+    "CompositeOptions": "composite_checkpoint_handler",
+    "DefaultCheckpointHandlerRegistry": "handler_registration",
+    "Future": "future",
+    "JaxRandomKeyCheckpointHandler": "random_key_handlers",
+    "JsonCheckpointHandler": "json_handler",
+    "NumpyRandomKeyCheckpointHandler": "random_key_handlers",
+    "PLACEHOLDER": "type_handlers",
+    "ProtoCheckpointHandler": "proto_handler",
+    "PyTreeCheckpointHandler": "pytree_checkpoint_handler",
+    "PyTreeCheckpointer": "_standard_checkpointer",
+    "RestoreArgs": "type_handlers",
+    "RestoreTransform": "transform_utils",
+    "SaveArgs": "type_handlers",
+    "StandardCheckpointHandler": "standard_checkpoint_handler",
+    "StandardCheckpointer": "_standard_checkpointer",
+    "Transform": "transform_utils",
+    "__version__": "version",
+    "apply_transformations": "transform_utils",
+    "merge_trees": "transform_utils",
+}
 
 
 def __getattr__(name: str) -> Any:
-    if name in _SUBMODULES:
-        return importlib.import_module(f"{__name__}.{name}")
-    raise attribute_error(__name__, name)
+    full = f"{__name__}.{_HOMES.get(name, name)}"
+    if name in _HOMES:
+        globals()[name] = getattr(importlib.import_module(full), name)
+        return globals()[name]
+    if name.startswith("_") or importlib.util.find_spec(full) is None:
+        raise attribute_error(__name__, name)
+    return importlib.import_module(full)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+if "absl.flags" in sys.modules:
+    # Orbax's flags are there before the program parses its command line.
+    importlib.import_module(f"{__name__}.multihost")
