@@ -13,9 +13,7 @@ from holdfast._log import log
 from holdfast.orbax import atomicity, multihost
 from holdfast.orbax._handler import CheckpointHandler
 from holdfast.orbax._monitoring import (
-    Operation as MonitoredOperation,
-)
-from holdfast.orbax._monitoring import (
+    MonitoredOperation,
     SaveContext,
     record_event,
     timed,

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable
 from typing import Any, TypeVar
 
 from holdfast._future import Future
 
 T = TypeVar("T")
+
+
+def close_all(awaitables: Iterable[Any]) -> None:
+    """Gives up coroutines that will not be awaited."""
+    for awaitable in awaitables:
+        if hasattr(awaitable, "close"):
+            awaitable.close()
 
 
 def run_sync(coroutine: Coroutine[Any, Any, T]) -> T:

@@ -14,9 +14,8 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from holdfast.orbax._awaited_path import PathAwaitingCreation
 from holdfast.orbax._jax import imported_jax, is_jax_array
-from holdfast.orbax._paths import is_gcs_path
+from holdfast.orbax._paths import PathAwaitingCreation, is_gcs_path
 from holdfast.orbax.multihost import is_primary_host
 from holdfast.orbax.tree_paths import tree_leaves
 
@@ -74,7 +73,7 @@ def _facts_of(path: Any) -> dict[str, Any]:
     return {"storage_type": "gcs" if is_gcs else "other"}
 
 
-class Operation:
+class MonitoredOperation:
     """A save or a load, of which listeners hear beginning and end."""
 
     def __init__(

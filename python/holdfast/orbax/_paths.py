@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from holdfast import _engine, _files
 from holdfast._remote_path import as_path
@@ -106,3 +106,25 @@ def _is_valid(validate: Any, path: PathLike) -> bool:
     except ValueError:
         return False
     return True
+
+
+@runtime_checkable
+class PathAwaitingCreation(Protocol):
+    """A directory that a save makes when it is first needed.
+
+    Handlers get one: `path` tells where it will be, and only after
+    `await_creation` may anything be written there.
+    """
+
+    def __truediv__(self, other: str | os.PathLike[str]) -> Any:
+        """A path below, which the handler has to make itself."""
+        ...
+
+    @property
+    def path(self) -> Any:
+        """The path that the directory will have."""
+        ...
+
+    async def await_creation(self) -> Any:
+        """Returns the path once the directory exists."""
+        ...

@@ -24,9 +24,7 @@ from holdfast.orbax._checkpointer import Checkpointer, construct_checkpoint_args
 from holdfast.orbax._coroutines import run_sync
 from holdfast.orbax._jax import require_jax
 from holdfast.orbax._monitoring import (
-    Operation as MonitoredOperation,
-)
-from holdfast.orbax._monitoring import (
+    MonitoredOperation,
     SaveContext,
     record_duration,
     record_scalar,

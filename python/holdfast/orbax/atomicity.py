@@ -22,11 +22,14 @@ from typing import Any, Protocol
 
 from holdfast import _engine, _files
 from holdfast._log import log
-from holdfast.orbax._awaited_path import PathAwaitingCreation
-from holdfast.orbax._directory_lock import DirectoryLock
-from holdfast.orbax._durable import sync, sync_tree, write_text
+from holdfast.orbax._durable import (
+    DirectoryLock,
+    sync,
+    sync_tree,
+    write_text,
+)
 from holdfast.orbax._monitoring import record_duration
-from holdfast.orbax._paths import handler_path
+from holdfast.orbax._paths import PathAwaitingCreation, handler_path
 from holdfast.orbax._processes import Processes, current_operation
 from holdfast.orbax._signals import AwaitableSignalsContract
 from holdfast.orbax.atomicity_types import (

@@ -418,16 +418,34 @@ def initialize_runtime_to_distributed_ids() -> None:
     Raises:
         ValueError: `jax.distributed` is not initialized.
     """
-    client = get_jax_distributed_client()
+    found = _exchange(
+        "jax/process_id/",
+        process_index(),
+        _distributed_id(),
+        "orbax_global_discovery",
+    )
+    ids = [found.get(i, 0) for i in range(process_count())]
+    _State.runtime_to_distributed_ids = ids
+
+
+def _distributed_id() -> int:
+    get_jax_distributed_client()  # refuses where there is none
     state = _global_state()
     assert state is not None
-    directory = "jax/process_id/"
-    client.key_value_set(f"{directory}{process_index()}", str(state.process_id))
-    client.wait_at_barrier("orbax_global_discovery", _DISCOVERY_TIMEOUT_MS)
-    ids = [0] * process_count()
-    for key, distributed_id in client.key_value_dir_get(directory):
-        ids[int(key.split("/")[-1])] = int(distributed_id)
-    _State.runtime_to_distributed_ids = ids
+    return int(state.process_id)
+
+
+def _exchange(
+    directory: str, own_key: int, own_value: Any, barrier: str
+) -> dict[int, Any]:
+    """The JSON values that all processes bring, by their keys."""
+    client = get_jax_distributed_client()
+    client.key_value_set(f"{directory}{own_key}", json.dumps(own_value))
+    client.wait_at_barrier(barrier, _DISCOVERY_TIMEOUT_MS)
+    return {
+        int(key.split("/")[-1]): json.loads(value)
+        for key, value in client.key_value_dir_get(directory)
+    }
 
 
 def runtime_to_distributed_ids() -> list[int]:
@@ -466,20 +484,12 @@ def initialize_distributed_to_device_ids() -> None:
     """
     if is_distributed_to_device_ids_initialized():
         return
-    client = get_jax_distributed_client()
-    state = _global_state()
-    assert state is not None
-    jax = require_jax("devices")
-    own = [device.id for device in jax.local_devices()]
-    directory = "orbax/distributed_to_device_ids/"
-    client.key_value_set(f"{directory}{state.process_id}", json.dumps(own))
-    client.wait_at_barrier(
-        "orbax_global_discovery_device_ids", _DISCOVERY_TIMEOUT_MS
+    found = _exchange(
+        "orbax/distributed_to_device_ids/",
+        _distributed_id(),
+        [device.id for device in require_jax("devices").local_devices()],
+        "orbax_global_discovery_device_ids",
     )
-    found = {
-        int(key.split("/")[-1]): json.loads(ids)
-        for key, ids in client.key_value_dir_get(directory)
-    }
     _State.distributed_to_device_ids = [found[i] for i in range(len(found))]
 
 

@@ -20,7 +20,6 @@ from holdfast.orbax.v1 import (
     training,
     tree,
 )
-from holdfast.orbax.v1._coroutines import AsyncResponse
 from holdfast.orbax.v1._deletion import delete, delete_async
 from holdfast.orbax.v1._load import (
     PLACEHOLDER,
@@ -38,6 +37,7 @@ from holdfast.orbax.v1._metadata_types import (
     CheckpointMetadata,
     PyTreeMetadata,
 )
+from holdfast.orbax.v1._responses import AsyncResponse
 from holdfast.orbax.v1._save import (
     save,
     save_async,

@@ -15,7 +15,6 @@ from typing import Any
 from holdfast import _files
 from holdfast.orbax._processes import Operation
 from holdfast.orbax._trash import Remover, move_to_trash
-from holdfast.orbax.v1._coroutines import AsyncResponse, BackgroundResponse
 from holdfast.orbax.v1._deletion_record import (
     RECORD_FILE,
     DeletionRecord,
@@ -33,6 +32,7 @@ from holdfast.orbax.v1._layout import (
     TREE_METADATA_FILE,
 )
 from holdfast.orbax.v1._operations import start
+from holdfast.orbax.v1._responses import AsyncResponse, BackgroundResponse
 from holdfast.orbax.v1.context import Context, get_context
 from holdfast.orbax.v1.errors import (
     DeletionRecoveryError,

@@ -7,16 +7,10 @@ from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 from holdfast import errors
-from holdfast.orbax._monitoring import (
-    Operation as MonitoredOperation,
-)
+from holdfast.orbax._coroutines import run_sync
+from holdfast.orbax._monitoring import MonitoredOperation
 from holdfast.orbax.metadata.step import check_none_is_gone
 from holdfast.orbax.v1 import _registry
-from holdfast.orbax.v1._coroutines import (
-    AsyncResponse,
-    BackgroundResponse,
-    run_sync,
-)
 from holdfast.orbax.v1._layout import (
     AUTO_NAME,
     RESERVED_NAMES,
@@ -30,6 +24,7 @@ from holdfast.orbax.v1._leaves import (
 )
 from holdfast.orbax.v1._metadata_types import CheckpointMetadata
 from holdfast.orbax.v1._operations import start
+from holdfast.orbax.v1._responses import AsyncResponse, BackgroundResponse
 from holdfast.orbax.v1._safetensors import SafetensorsCheckpoint
 from holdfast.orbax.v1.context import Context, get_context
 from holdfast.orbax.v1.errors import InvalidLayoutError, NoEntryError

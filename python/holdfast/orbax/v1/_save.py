@@ -12,21 +12,13 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
+from holdfast.orbax._coroutines import close_all, run_sync
 from holdfast.orbax._handler import recorded_name
-from holdfast.orbax._monitoring import (
-    Operation as MonitoredOperation,
-)
-from holdfast.orbax._monitoring import timed
+from holdfast.orbax._monitoring import MonitoredOperation, timed
 from holdfast.orbax._processes import saving
 from holdfast.orbax.atomicity import record_saved_duration
 from holdfast.orbax.metadata.step import check_json_object
 from holdfast.orbax.v1 import _registry
-from holdfast.orbax.v1._coroutines import (
-    AsyncResponse,
-    BackgroundResponse,
-    close_all,
-    run_sync,
-)
 from holdfast.orbax.v1._directory import Destination
 from holdfast.orbax.v1._layout import (
     METRICS_NAME,
@@ -35,6 +27,7 @@ from holdfast.orbax.v1._layout import (
 )
 from holdfast.orbax.v1._leaves import check_state
 from holdfast.orbax.v1._operations import start
+from holdfast.orbax.v1._responses import AsyncResponse, BackgroundResponse
 from holdfast.orbax.v1._save_state import (
     background,
     cancellable,

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Collection
 
 from holdfast._lazy import importing
 from holdfast.orbax import multihost
-from holdfast.orbax._jax import require_jax
 from holdfast.orbax.multihost import (
     is_pathways_backend,
     is_primary_host,
@@ -64,10 +62,10 @@ async def sync_global_processes(
         raise ValueError(
             f"Timeout must be positive, but got {timeout} seconds."
         )
-    start = time.time()
-    wait = multihost.get_barrier_sync_fn(processes=chosen)
-    name = f"[op={operation_id}] {key}"
-    await asyncio.to_thread(wait, key=name, timeout_ms=timeout * 1000)
-    require_jax("a barrier").monitoring.record_event_duration_secs(
-        record_event_name, time.time() - start
+    await asyncio.to_thread(
+        multihost.sync_global_processes,
+        f"[op={operation_id}] {key}",
+        timeout=timeout,
+        processes=chosen,
+        record_event_name=record_event_name,
     )

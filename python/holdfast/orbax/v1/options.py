@@ -357,16 +357,9 @@ class MemoryOptions(_Options):
         def __post_init__(self) -> None:
             if self.profiler is None:
                 raise ValueError("RegulatorOptions requires a `profiler`.")
-            regulator = MemoryRegulator(
-                max_memory_limit_gib=self.max_memory_limit_gib,
-                target_ratio=self.target_ratio,
-                min_memory_limit_gib=self.min_memory_limit_gib,
-                kp=self.kp,
-                ki=self.ki,
-                kd=self.kd,
-                profiler=self.profiler,
-            )
-            object.__setattr__(self, "_regulator", regulator)
+            names = [f.name for f in dataclasses.fields(self) if f.init]
+            given = {name: getattr(self, name) for name in names}
+            object.__setattr__(self, "_regulator", MemoryRegulator(**given))
 
         def __deepcopy__(
             self, memo: dict[int, Any]

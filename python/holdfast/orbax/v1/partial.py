@@ -16,7 +16,6 @@ from holdfast import _files
 from holdfast.orbax import _structure
 from holdfast.orbax._durable import sync
 from holdfast.orbax._processes import Operation
-from holdfast.orbax.v1._coroutines import AsyncResponse, BackgroundResponse
 from holdfast.orbax.v1._layout import STATE_NAME
 from holdfast.orbax.v1._operations import processes_of, start
 from holdfast.orbax.v1._partial_merge import (
@@ -26,6 +25,7 @@ from holdfast.orbax.v1._partial_merge import (
     make_checkpoint,
 )
 from holdfast.orbax.v1._pytree_handler import PyTreeHandler
+from holdfast.orbax.v1._responses import AsyncResponse, BackgroundResponse
 from holdfast.orbax.v1._save import Save
 from holdfast.orbax.v1.context import get_context
 from holdfast.orbax.v1.options import path_of

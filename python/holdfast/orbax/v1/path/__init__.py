@@ -8,7 +8,7 @@ import pathlib
 from typing import Any, TypeAlias
 
 from holdfast.orbax._attributes import attribute_error
-from holdfast.orbax._awaited_path import PathAwaitingCreation
+from holdfast.orbax._paths import PathAwaitingCreation
 
 __all__ = ["Path", "PathAwaitingCreation", "PathLike", "step"]
 

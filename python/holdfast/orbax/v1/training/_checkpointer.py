@@ -23,11 +23,11 @@ from holdfast.orbax.save_decision_policy import (
     SaveDecisionPolicy,
 )
 from holdfast.orbax.temporary_paths import remove_temporary_paths
-from holdfast.orbax.v1._coroutines import AsyncResponse
 from holdfast.orbax.v1._deletion import check_step, start_deletion
 from holdfast.orbax.v1._layout import STATE_NAME
 from holdfast.orbax.v1._leaves import check_state
 from holdfast.orbax.v1._operations import multiprocessing_of, processes_of
+from holdfast.orbax.v1._responses import AsyncResponse
 from holdfast.orbax.v1._save import check_names
 from holdfast.orbax.v1._step_metadata import CheckpointMetadata
 from holdfast.orbax.v1.context import Context, get_context

@@ -28,8 +28,8 @@ from holdfast.orbax.save_decision_policy import (
     DecisionContext,
     SaveDecisionPolicy,
 )
-from holdfast.orbax.v1._coroutines import BackgroundResponse
 from holdfast.orbax.v1._operations import multiprocessing_of, processes_of
+from holdfast.orbax.v1._responses import BackgroundResponse
 from holdfast.orbax.v1._save import Save
 from holdfast.orbax.v1.context import Context
 from holdfast.orbax.v1.path.step import StandardNameFormat

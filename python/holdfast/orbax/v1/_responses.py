@@ -1,23 +1,15 @@
-"""Running handlers' coroutines from calls that are not coroutines."""
+"""The results of saves and loads that go on in the background."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
 from holdfast._future import Future
-from holdfast.orbax._coroutines import run_sync as run_sync
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
-
-
-def close_all(awaitables: Iterable[Any]) -> None:
-    """Gives up coroutines that will not be awaited."""
-    for awaitable in awaitables:
-        if hasattr(awaitable, "close"):
-            awaitable.close()
 
 
 class AsyncResponse(Protocol[T_co]):

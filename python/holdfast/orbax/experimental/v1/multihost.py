@@ -1,3 +1,0 @@
-"""`holdfast.orbax.v1.multihost`, by its older path."""
-
-from holdfast.orbax.v1.multihost import *  # noqa: F403

@@ -1,3 +1,0 @@
-"""`holdfast.orbax.v1.options`, by its older path."""
-
-from holdfast.orbax.v1.options import *  # noqa: F403
