@@ -1,6 +1,7 @@
 #include "checkpoint/format/serialize_aggregate.h"
 
 #include <algorithm>
+#include <bit>
 #include <complex>
 #include <cstdint>
 #include <cstring>
@@ -36,6 +37,16 @@ Status Refused(const std::vector<std::string>& path, std::string_view why) {
 void PackText(Packer& packer, std::string_view text) {
   packer.pack_str(static_cast<uint32_t>(text.size()));
   packer.pack_str_body(text.data(), static_cast<uint32_t>(text.size()));
+}
+
+// The packer's own makes integers of 2.0 and -0.0.
+void PackDouble(Packer& packer, double value) {
+  char bytes[9] = {static_cast<char>(0xcb)};
+  const auto bits = std::bit_cast<uint64_t>(value);
+  for (int i = 0; i < 8; ++i) {
+    bytes[i + 1] = static_cast<char>(bits >> (56 - 8 * i));
+  }
+  packer.pack_bin_body(bytes, sizeof(bytes));
 }
 
 void PackExtension(Packer& packer, int8_t type, const msgpack::sbuffer& body) {
@@ -191,7 +202,7 @@ class AggregateWriter {
     } else if (scalar.dtype == DType::kComplex128) {
       PackComplex(packer, scalar.As<std::complex<double>>());
     } else {
-      packer.pack_double(scalar.As<double>());
+      PackDouble(packer, scalar.As<double>());
     }
   }
 
@@ -199,8 +210,8 @@ class AggregateWriter {
     msgpack::sbuffer body;
     Packer inner(body);
     inner.pack_array(2);
-    inner.pack_double(value.real());
-    inner.pack_double(value.imag());
+    PackDouble(inner, value.real());
+    PackDouble(inner, value.imag());
     PackExtension(packer, kExtComplex, body);
   }
 

@@ -5,6 +5,7 @@
 
 #include <any>
 #include <complex>
+#include <string>
 
 #include "checkpoint/format/aggregate.h"
 #include "checkpoint/format/golden_for_test.h"
@@ -43,6 +44,14 @@ TEST(SerializeAggregate, GivesBackTheBytesOfARealFile) {
   const auto text = SerializeAggregate(*tree);
   ASSERT_TRUE(text.ok()) << text.status().ToString();
   EXPECT_EQ(*text, file);
+}
+
+TEST(SerializeAggregate, KeepsFloatsThatAreWhole) {
+  const Tree tree = Tree::List({2.0, std::complex<double>(3, -4)});
+  EXPECT_EQ(RoundTrip(tree), tree);
+  const auto zero = SerializeAggregate(Tree(-0.0));
+  ASSERT_TRUE(zero.ok());
+  EXPECT_EQ(*zero, std::string("\xcb\x80\0\0\0\0\0\0\0", 9));
 }
 
 TEST(SerializeAggregate, PutsShardsTogether) {
