@@ -263,6 +263,24 @@ def read_aggregate(path: str) -> Any:
     """`holdfast::MsgpackHandler::Deserialize`; values that are stored elsewhere
     are texts, "PLACEHOLDER://name"."""
 
+class MsgpackExtension:
+    """A value of a kind that the program defines: 0 to 127."""
+
+    def __init__(self, code: int, data: bytes) -> None: ...
+
+def msgpack_pack(value: Any, default: Callable[[Any], Any]) -> bytes:
+    """The msgpack of None, bool, int, float, str, bytes, list, dict and
+    MsgpackExtension, of these very classes; `default` makes one of them of
+    anything else."""
+
+def msgpack_unpack(
+    data: bytes,
+    extension: Callable[[int, bytes], Any],
+    *,
+    texts_are_bytes: bool = False,
+) -> Any:
+    """The value of msgpack; `extension` makes those of MsgpackExtensions."""
+
 class PendingSave:
     """`holdfast::PendingSave`. A context manager: leaving it without commit()
     removes the temporary directory."""

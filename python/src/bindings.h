@@ -15,6 +15,7 @@ void BindSteps(nanobind::module_& module);
 void BindSpec(nanobind::module_& module);
 void BindCompare(nanobind::module_& module);
 void BindAggregate(nanobind::module_& module);
+void BindMsgpack(nanobind::module_& module);
 void BindMegatron(nanobind::module_& module);
 void BindPlaces(nanobind::module_& module);
 void BindRemote(nanobind::module_& module);

@@ -36,6 +36,7 @@ NB_MODULE(_engine, module) {
   holdfast::python::BindSpec(module);
   holdfast::python::BindCompare(module);
   holdfast::python::BindAggregate(module);
+  holdfast::python::BindMsgpack(module);
   holdfast::python::BindMegatron(module);
   holdfast::python::BindPlaces(module);
   holdfast::python::BindRemote(module);

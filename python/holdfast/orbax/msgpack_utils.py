@@ -11,7 +11,11 @@ from typing import Any
 import numpy as np
 
 from holdfast._dtypes import numpy_dtype
-from holdfast.orbax import _msgpack
+from holdfast._engine import (
+    MsgpackExtension,
+    msgpack_pack,
+    msgpack_unpack,
+)
 from holdfast.orbax._jax import is_jax_array
 
 __all__ = ["MAX_CHUNK_SIZE", "msgpack_restore", "msgpack_serialize"]
@@ -34,7 +38,7 @@ def msgpack_serialize(pytree: Any, in_place: bool = False) -> bytes:
         ValueError: a leaf that the format does not have.
     """
     tree = pytree if in_place else _copy(pytree)
-    return _msgpack.pack(_prepared(tree), _extension)
+    return msgpack_pack(_prepared(tree), _extension)
 
 
 def msgpack_restore(encoded_pytree: bytes) -> Any:
@@ -43,7 +47,7 @@ def msgpack_restore(encoded_pytree: bytes) -> Any:
     Raises:
         ValueError: damaged bytes.
     """
-    return _joined(_msgpack.unpack(encoded_pytree, _value_of))
+    return _joined(msgpack_unpack(encoded_pytree, _value_of))
 
 
 def _copy(tree: Any) -> Any:
@@ -96,22 +100,22 @@ def _joined(tree: Any) -> Any:
     return {key: _joined(value) for key, value in tree.items()}
 
 
-def _extension(value: Any) -> _msgpack.Extension:
+def _extension(value: Any) -> MsgpackExtension:
     """What stands for a value that msgpack does not have.
 
     Raises:
         ValueError: nothing does.
     """
     if isinstance(value, np.ndarray) or is_jax_array(value):
-        return _msgpack.Extension(_NDARRAY, _array_bytes(np.asarray(value)))
+        return MsgpackExtension(_NDARRAY, _array_bytes(np.asarray(value)))
     if isinstance(value, np.generic):
-        return _msgpack.Extension(_SCALAR, _array_bytes(np.asarray(value)))
+        return MsgpackExtension(_SCALAR, _array_bytes(np.asarray(value)))
     if isinstance(value, complex):
         parts = [value.real, value.imag]
-        return _msgpack.Extension(_COMPLEX, _msgpack.pack(parts, _extension))
+        return MsgpackExtension(_COMPLEX, msgpack_pack(parts, _extension))
     if isinstance(value, tuple):
-        items = _msgpack.pack(list(value), _extension)
-        return _msgpack.Extension(_TUPLE, items)
+        items = msgpack_pack(list(value), _extension)
+        return MsgpackExtension(_TUPLE, items)
     raise ValueError(f"Unsupported msgpack object: {value}")
 
 
@@ -122,7 +126,7 @@ def _array_bytes(array: np.ndarray[Any, Any]) -> bytes:
             " ndarrays."
         )
     parts = [list(array.shape), array.dtype.name, array.tobytes("C")]
-    return _msgpack.pack(parts, _extension)
+    return msgpack_pack(parts, _extension)
 
 
 def _value_of(code: int, data: bytes) -> Any:
@@ -136,14 +140,14 @@ def _value_of(code: int, data: bytes) -> Any:
     if code == _SCALAR:
         return _array_of(data)[()]
     if code == _COMPLEX:
-        return complex(*_msgpack.unpack(data, _value_of))
+        return complex(*msgpack_unpack(data, _value_of))
     if code == _TUPLE:
-        return tuple(_msgpack.unpack(data, _value_of))
+        return tuple(msgpack_unpack(data, _value_of))
     raise ValueError(f"Unsupported msgpack code: {code}")
 
 
 def _array_of(data: bytes) -> np.ndarray[Any, Any]:
-    shape, name, values = _msgpack.unpack(data, _value_of, texts_are_bytes=True)
+    shape, name, values = msgpack_unpack(data, _value_of, texts_are_bytes=True)
     return np.frombuffer(values, _dtype_of(name.decode())).reshape(shape)
 
 

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from holdfast.orbax import _msgpack, msgpack_utils
+from holdfast import _engine
+from holdfast.orbax import msgpack_utils
 
 ml_dtypes = pytest.importorskip("ml_dtypes")
 
@@ -111,4 +112,4 @@ def test_loops_end() -> None:
     loop: list[Any] = []
     loop.append(loop)
     with pytest.raises(ValueError, match="recursion limit exceeded"):
-        _msgpack.pack(loop, str)
+        _engine.msgpack_pack(loop, str)
