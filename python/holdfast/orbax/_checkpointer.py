@@ -40,7 +40,6 @@ from holdfast.orbax.metadata.step import (
     deserialize,
     read_step_metadata,
 )
-from holdfast.orbax.metadata.store import metadata_store
 from holdfast.orbax.options import (
     AtomicityOptions,
     FileOptions,
@@ -149,15 +148,8 @@ class Checkpointer(AbstractCheckpointer):
             directory: absolute path of the checkpoint to be.
         """
         options = self._commit_options
-        store = options.metadata_store or metadata_store(
-            enable_write=True, blocking_write=True
-        )
-        temporary: TemporaryPath = options.path_class(
-            os.fspath(directory)
-        ).from_final(
-            handler_path(directory),
-            checkpoint_metadata_store=store,
-            file_options=options.file_options,
+        temporary: TemporaryPath = options.temporary_path(
+            os.fspath(directory), options.store()
         )
         return temporary
 

@@ -19,7 +19,10 @@ import numpy as np
 
 from holdfast._log import log
 from holdfast.orbax._jax import require_jax
-from holdfast.orbax.multihost import process_index, process_index_from_device
+from holdfast.orbax.multihost import (
+    process_index,
+    unique_processes_from_devices,
+)
 
 # While arrays are summed, three copies of them are in memory.
 _COPIES = 3
@@ -28,11 +31,6 @@ _COPIES = 3
 def replica_devices(mesh: Any, replica: int, axis: int) -> Any:
     """The devices of a replica: an array of one dimension less."""
     return np.take(mesh.devices, replica, axis=axis)
-
-
-def processes_of(devices: Any) -> set[int]:
-    """The processes of an array of devices."""
-    return {process_index_from_device(device) for device in devices.flat}
 
 
 def local_replica_sharding(sharding: Any, axis: int, preferred: int = 0) -> Any:
@@ -51,7 +49,9 @@ def local_replica_sharding(sharding: Any, axis: int, preferred: int = 0) -> Any:
     count = 1 if mesh.devices.ndim == 1 else mesh.devices.shape[axis]
     for replica in sorted(range(count), key=lambda i: i != preferred):
         devices = replica_devices(mesh, replica, axis)
-        if process_index() in processes_of(np.asarray(devices)):
+        if process_index() in unique_processes_from_devices(
+            np.asarray(devices)
+        ):
             own = np.expand_dims(devices, axis=axis)
             own_mesh = jax.sharding.Mesh(own, mesh.axis_names)
             return jax.sharding.NamedSharding(own_mesh, sharding.spec)

@@ -89,14 +89,23 @@ class CommitOptions:
             path, atomicity_options=self.atomicity_options
         )
 
-    def temporary_path(self, path: str) -> Any:
+    def temporary_path(self, path: str, store: Any | None = None) -> Any:
         """The temporary path of a checkpoint, or of an item without metadata.
 
         Args:
             path: what it becomes.
+            store: writes `_CHECKPOINT_METADATA`; None: nobody does.
         """
         return self.path_class(path).from_final(
-            handler_path(path), file_options=self.file_options
+            handler_path(path),
+            checkpoint_metadata_store=store,
+            file_options=self.file_options,
+        )
+
+    def store(self) -> Any:
+        """What writes `_CHECKPOINT_METADATA` where the engine does not."""
+        return self.metadata_store or metadata_store(
+            enable_write=True, blocking_write=True
         )
 
 
@@ -169,14 +178,8 @@ class _OwnPending:
     def __init__(
         self, path: str, options: CommitOptions, overwrite: bool
     ) -> None:
-        self._store = options.metadata_store or metadata_store(
-            enable_write=True, blocking_write=True
-        )
-        self._temporary = options.path_class(path).from_final(
-            handler_path(path),
-            checkpoint_metadata_store=self._store,
-            file_options=options.file_options,
-        )
+        self._store = options.store()
+        self._temporary = options.temporary_path(path, self._store)
         self._path = path
         self._is_open = True
         self._replaced = None

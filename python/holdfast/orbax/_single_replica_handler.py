@@ -22,7 +22,11 @@ from holdfast.orbax._param_info import ParamInfo
 from holdfast.orbax._parameters import Parameters
 from holdfast.orbax._placement import physical_request
 from holdfast.orbax._type_handler import check_input_arguments
-from holdfast.orbax.multihost import process_count, process_index
+from holdfast.orbax.multihost import (
+    process_count,
+    process_index,
+    unique_processes_from_devices,
+)
 
 
 class InvalidShardingError(ValueError):
@@ -121,7 +125,7 @@ class SingleReplicaArrayHandler(ArrayHandler):
                 "All devices are in the primary replica. There are no"
                 " non-primary replicas to broadcast to."
             )
-        return _multislice.processes_of(devices)
+        return unique_processes_from_devices(devices)
 
     @property
     def _axis(self) -> int:

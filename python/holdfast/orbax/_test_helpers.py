@@ -435,7 +435,8 @@ def select_single_replica(arrays: list[Any], global_mesh: Any) -> list[Any]:
 def _local_slice(mesh: Any) -> Any:
     for index in range(mesh.devices.shape[0]):
         devices = _multislice.replica_devices(mesh, index, 0)
-        if multihost.process_index() in _multislice.processes_of(devices):
+        owners = multihost.unique_processes_from_devices(devices)
+        if multihost.process_index() in owners:
             return devices
     raise ValueError(
         f"process {multihost.process_index()} has no devices in the mesh"

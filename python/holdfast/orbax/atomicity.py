@@ -221,7 +221,9 @@ class TemporaryPathBase(TemporaryPath):
             )
             if not _engine.remove_unused(path):
                 raise FileExistsError(f"another save is writing {path}")
-        make_directory(path, self._path_permission_mode)
+        mode = self._path_permission_mode
+        _files.makedirs(_files.dirname(path), exist_ok=True)
+        _files.mkdir(path, 0o777 if mode is None else mode)
         self._lock = DirectoryLock(path)
         if self._store is not None:
             file = os.path.join(path, STEP_METADATA_FILENAME)
@@ -270,20 +272,6 @@ class TemporaryPathBase(TemporaryPath):
         self.publish(is_durable=True)
         if self._lock is not None:
             self._lock.release()
-
-
-def make_directory(path: str, mode: int | None = None) -> None:
-    """Makes a directory and its parents.
-
-    Args:
-        path: it must not exist.
-        mode: permissions, less those of the umask; None: all of them.
-
-    Raises:
-        OSError: it cannot be made.
-    """
-    _files.makedirs(_files.dirname(path), exist_ok=True)
-    _files.mkdir(path, 0o777 if mode is None else mode)
 
 
 async def validate_atomic_rename_temporary_path(

@@ -46,10 +46,4 @@ def get_default_temporary_path_class(
     return AtomicRenameTemporaryPath
 
 
-def get_item_default_temporary_path_class(
-    path: PathLike, *, atomicity_options: AtomicityOptions | None = None
-) -> type[TemporaryPath]:
-    """The kind of an item's temporary path; see the checkpoint's."""
-    return get_default_temporary_path_class(
-        path, atomicity_options=atomicity_options
-    )
+get_item_default_temporary_path_class = get_default_temporary_path_class
