@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import ItemsView, Iterator, KeysView, Mapping, ValuesView
+from collections.abc import Iterator, KeysView, Mapping, ValuesView
 from typing import Any
 
 
@@ -66,14 +66,6 @@ class Composite(Mapping[str, Any]):
     def values(self) -> ValuesView[Any]:
         """The things."""
         return self._items.values()
-
-    def items(self) -> ItemsView[str, Any]:
-        """The names with their things."""
-        return ItemsView(self)
-
-    def get(self, key: str, default: Any = None) -> Any:
-        """The thing of that name, or `default`."""
-        return self._items.get(key, default)
 
     def __and__(self, other: Mapping[str, Any]) -> Composite:
         """The items whose names both have, from this one."""

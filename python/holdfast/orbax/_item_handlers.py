@@ -106,11 +106,12 @@ class ItemHandlers:
             return self._registered_for(name)
         if self.registry.has(name, args):
             return self.registry.get(name, args)
+        handler: CheckpointHandler
         if self.registry.has(None, args):
             handler = self.registry.get(None, args)
             self.registry.add(name, args, handler)
             return handler
-        handler = _new_handler(args)
+        handler = get_registered_handler_cls(args)()
         if self._has_named_items:
             may_register = name in self._undetermined
         else:
@@ -139,17 +140,6 @@ class ItemHandlers:
             " already configured. Provide a `CheckpointArgs` subclass so that"
             " `CompositeCheckpointHandler` will know how to restore the item."
         )
-
-
-def _new_handler(args: CheckpointArgs) -> CheckpointHandler:
-    """A handler of the class that the arguments were registered with.
-
-    Raises:
-        ValueError: they never were.
-        TypeError: they are no CheckpointArgs.
-    """
-    handler: CheckpointHandler = get_registered_handler_cls(args)()
-    return handler
 
 
 def _entries_text(entries: HandlerRegistryMapping) -> str:

@@ -319,9 +319,7 @@ class CompositeCheckpointHandler(AsyncCheckpointHandler):
             FileNotFoundError: there is no such directory.
             ValueError: `_CHECKPOINT_METADATA` is not of several items.
         """
-        directory = handler_path(directory)
-        if not _files.exists(directory):
-            raise FileNotFoundError(f"Directory does not exist: {directory}")
+        directory = _existing(directory)
         saved = deserialize(read_step_metadata(os.fspath(directory)) or {})
         names = list(self._saving)
         return dataclasses.replace(
@@ -345,9 +343,7 @@ class CompositeCheckpointHandler(AsyncCheckpointHandler):
                 item's metadata cannot be read.
             DataLossError: an item that was saved is gone.
         """
-        directory = handler_path(directory)
-        if not _files.exists(directory):
-            raise FileNotFoundError(f"Directory does not exist: {directory}")
+        directory = _existing(directory)
         is_directory = _files.isdir(directory)
         for item in self._saving.values():
             # When items are committed by a rename, this directory is not an
@@ -388,6 +384,13 @@ class CompositeArgs(Composite, CheckpointArgs):
 
 
 CompositeResults = CompositeArgs
+
+
+def _existing(directory: Any) -> Any:
+    path = handler_path(directory)
+    if not _files.exists(path):
+        raise FileNotFoundError(f"Directory does not exist: {path}")
+    return path
 
 
 def _subdirectories(directory: Any) -> list[str]:
