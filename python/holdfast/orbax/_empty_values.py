@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import collections
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from holdfast.orbax.options import (
@@ -18,15 +18,13 @@ RESTORE_TYPE_TUPLE = "Tuple"
 RESTORE_TYPE_NAMED_TUPLE = "NamedTuple"
 RESTORE_TYPE_UNKNOWN = "Unknown"
 
-_EMPTY_TYPES = frozenset(
-    {
-        RESTORE_TYPE_NONE,
-        RESTORE_TYPE_DICT,
-        RESTORE_TYPE_LIST,
-        RESTORE_TYPE_TUPLE,
-        RESTORE_TYPE_NAMED_TUPLE,
-    }
-)
+_MAKERS: dict[str, Callable[[], Any]] = {
+    RESTORE_TYPE_NONE: lambda: None,
+    RESTORE_TYPE_DICT: dict,
+    RESTORE_TYPE_LIST: list,
+    RESTORE_TYPE_TUPLE: tuple,
+}
+_EMPTY_TYPES = frozenset({*_MAKERS, RESTORE_TYPE_NAMED_TUPLE})
 
 
 class OrbaxEmptyNamedTuple(
@@ -110,14 +108,8 @@ def get_empty_value_from_typestr(
     Raises:
         ValueError: the text does not stand for an empty value.
     """
-    if typestr == RESTORE_TYPE_LIST:
-        return []
-    if typestr == RESTORE_TYPE_DICT:
-        return {}
-    if typestr == RESTORE_TYPE_TUPLE:
-        return ()
-    if typestr == RESTORE_TYPE_NONE:
-        return None
+    if typestr in _MAKERS:
+        return _MAKERS[typestr]()
     if typestr == RESTORE_TYPE_NAMED_TUPLE:
         if pytree_metadata_options.support_rich_types:
             return OrbaxEmptyNamedTuple()

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 from holdfast._lazy import importing
 from holdfast.orbax._coroutines import run_sync
 from holdfast.orbax._leaf_args import RestoreArgs
 from holdfast.orbax._leaf_plan import Kind, LeafPlan
+from holdfast.orbax._leaf_reader import ArraysAt, read_leaves
 from holdfast.orbax._limits import ByteLimiter
 from holdfast.orbax._param_info import ParamInfo
 from holdfast.orbax._pytree_save import is_served_by_engine
@@ -77,39 +79,6 @@ class HandlerKinds:
         return Kind.OTHER, handler
 
 
-@dataclasses.dataclass(frozen=True)
-class StoredItem:
-    """The settings that all parameters of an item share.
-
-    Attributes:
-        directory: the item's.
-        use_ocdbt: arrays lie in a database.
-        use_zarr3: arrays are zarr 3.
-        raise_array_data_missing_error: missing chunks are errors.
-        byte_limiter: bounds the bytes read at once.
-    """
-
-    directory: Any
-    use_ocdbt: bool
-    use_zarr3: bool
-    raise_array_data_missing_error: bool = True
-    byte_limiter: ByteLimiter | None = None
-
-    def info(self, name: str, **others: Any) -> ParamInfo:
-        """A parameter of the item."""
-        return ParamInfo(
-            name=name,
-            parent_dir=self.directory,
-            is_ocdbt_checkpoint=self.use_ocdbt,
-            use_zarr3=self.use_zarr3,
-            byte_limiter=self.byte_limiter,
-            raise_array_data_missing_error=(
-                self.raise_array_data_missing_error
-            ),
-            **others,
-        )
-
-
 @dataclasses.dataclass
 class _Group:
     handler: TypeHandler
@@ -118,49 +87,37 @@ class _Group:
     args: list[RestoreArgs] = dataclasses.field(default_factory=list)
 
 
-def read_other_leaves(
-    plans: list[LeafPlan], keypaths: list[Any], item: StoredItem
-) -> dict[int, Any]:
-    """The values that handlers make of the plans of Kind.OTHER.
-
-    Args:
-        plans: n plans of any kind.
-        keypaths: n key paths.
-        item: where they are stored.
-
-    Returns:
-        Values by the plans' indices.
-
-    Raises:
-        Exception: what a handler raises.
-    """
-    infos = {
-        i: item.info(
-            plan.name,
-            keypath=keypaths[i],
-            skip_deserialize=False,
-            # Orbax asks for the text of the entry's own class, which has no
-            # handler.
-            value_typestr="None",
-        )
-        for i, plan in enumerate(plans)
-        if plan.kind is Kind.OTHER
-    }
-    return read_with_infos(plans, infos)
-
-
-def read_with_infos(
-    plans: list[LeafPlan], infos: dict[int, ParamInfo]
-) -> dict[int, Any]:
-    """As `read_other_leaves`, for infos that are known.
+def read_plans(
+    plans: list[LeafPlan],
+    info_of: Callable[[int], ParamInfo],
+    where: ArraysAt,
+) -> list[Any]:
+    """The value of each plan, by the engine or by its handler.
 
     Args:
         plans: n plans.
-        infos: of those of Kind.OTHER, by their indices.
+        info_of: gives the parameter of the i-th, of Kind.OTHER.
+        where: the item's arrays.
 
     Raises:
+        ValueError: a leaf that cannot be read, or not as asked.
+        FileNotFoundError: files of an array are missing.
         Exception: what a handler raises.
     """
+    others = _read_by_handlers(
+        plans,
+        {i: info_of(i) for i, p in enumerate(plans) if p.kind is Kind.OTHER},
+    )
+    own = [plan for plan in plans if plan.kind is not Kind.OTHER]
+    values = iter(read_leaves(own, where))
+    return [
+        others[i] if i in others else next(values) for i in range(len(plans))
+    ]
+
+
+def _read_by_handlers(
+    plans: list[LeafPlan], infos: dict[int, ParamInfo]
+) -> dict[int, Any]:
     groups: dict[int, _Group] = {}
     for i, info in infos.items():
         handler: Any = plans[i].handler

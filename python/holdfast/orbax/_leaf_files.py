@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from holdfast._future import Future
-from holdfast.orbax._leaf_args import RestoreArgs, SaveArgs
+from holdfast.orbax._leaf_args import SaveArgs
 from holdfast.orbax._limits import ByteLimiter, LimitInFlightBytes
 from holdfast.orbax._param_info import ParamInfo
 from holdfast.orbax._paths import handler_path
@@ -165,10 +165,3 @@ def args_or_defaults(
 ) -> Sequence[Any]:
     """The arguments, or as many default ones."""
     return args or [kind()] * count
-
-
-def default_restore_args(
-    args: Sequence[RestoreArgs] | None, count: int
-) -> Sequence[RestoreArgs]:
-    """The arguments, or as many default ones."""
-    return args_or_defaults(args, RestoreArgs, count)

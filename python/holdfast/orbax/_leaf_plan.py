@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from holdfast.orbax._empty_values import get_empty_value_from_typestr
-from holdfast.orbax._jax import imported_jax
 from holdfast.orbax._leaf_args import ArrayRestoreArgs, RestoreArgs
 from holdfast.orbax._param_info import ParamInfo
 from holdfast.orbax._source import EMPTY_OF_TYPE, StoredLeaf
@@ -56,61 +55,9 @@ class LeafPlan:
     handler: Any = None
 
 
-_KIND_OF_TYPESTR = {
-    "np.ndarray": Kind.NUMPY,
-    "scalar": Kind.SCALAR,
-    "jax.Array": Kind.JAX,
-    "string": Kind.STRING,
-    "placeholder": Kind.VALUE,
-}
-
-
-def kind_of_type(requested: Any) -> Kind | None:
-    """The kind that a `restore_type` or a recorded `value_type` asks for.
-
-    Args:
-        requested: a class, or the recorded text.
-
-    Returns:
-        None when no leaf can be restored as that.
-
-    Raises:
-        TypeError: neither a class nor a text.
-    """
-    if isinstance(requested, str):
-        return _KIND_OF_TYPESTR.get(requested)
-    if issubclass(requested, (int, float, bytes, np.number)):
-        return Kind.SCALAR
-    if issubclass(requested, np.ndarray):
-        return Kind.NUMPY
-    jax = imported_jax()
-    if jax is not None and issubclass(requested, jax.Array):
-        return Kind.JAX
-    if issubclass(requested, str):
-        return Kind.STRING
-    if issubclass(requested, type(...)):
-        return Kind.VALUE
-    return None
-
-
-def empty_value(
-    value_type: str, options: PyTreeMetadataOptions = PYTREE_METADATA_OPTIONS
-) -> Any:
-    """The empty container of that recorded type.
-
-    Raises:
-        ValueError: the type is not that of an empty container.
-    """
-    return get_empty_value_from_typestr(value_type, options)
-
-
 # Maps a class or a recorded text to the kind it asks for and, for OTHER, its
 # handler; (None, None): no handler takes it.
 KindOf = Callable[[Any], tuple[Kind | None, Any]]
-
-
-def _standard_kind(requested: Any) -> tuple[Kind | None, Any]:
-    return kind_of_type(requested), None
 
 
 def plan_leaf(
@@ -119,7 +66,7 @@ def plan_leaf(
     entry: ValueMetadataEntry,
     args: RestoreArgs,
     keypath: Any,
-    kind_of: KindOf = _standard_kind,
+    kind_of: KindOf,
     options: PyTreeMetadataOptions = PYTREE_METADATA_OPTIONS,
 ) -> LeafPlan:
     """The plan for a leaf that has an entry.
@@ -137,11 +84,11 @@ def plan_leaf(
         ValueError: a type that no leaf can have; a leaf without a value.
     """
     if entry.skip_deserialize:
-        value = empty_value(entry.value_type, options)
+        value = get_empty_value_from_typestr(entry.value_type, options)
         return LeafPlan(Kind.VALUE, name, stored, args, value)
     requested = args.restore_type or entry.value_type
     if isinstance(requested, str) and requested in EMPTY_OF_TYPE:
-        value = empty_value(entry.value_type, options)
+        value = get_empty_value_from_typestr(entry.value_type, options)
         return LeafPlan(Kind.VALUE, name, stored, args, value)
     kind, handler = kind_of(requested)
     if kind is None:

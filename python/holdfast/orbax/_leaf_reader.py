@@ -204,17 +204,8 @@ class _Reader:
         if use_ocdbt:
             return
         directory = os.path.join(where.path, name).rstrip("/")
-        if not _files.exists(directory):
-            raise FileNotFoundError(
-                "Individual parameter subdirectory not found at path:"
-                f" {directory}."
-            )
-        file = os.path.join(directory, where.metadata_key)
-        if not _files.exists(file):
-            raise FileNotFoundError(
-                f"File not found: {file}. In many cases, this results from"
-                " copying a checkpoint without using the `-a` flag."
-            )
+        key = where.metadata_key
+        _engine.assert_parameter_files_exist(directory, key, False)
 
     def _request(
         self, stored: StoredLeaf, origin: tuple[int, ...], target: Any

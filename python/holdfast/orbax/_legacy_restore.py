@@ -21,7 +21,7 @@ from holdfast.orbax._empty_values import (
 from holdfast.orbax._handler_restore import (
     HandlerKinds,
     RestoreOptions,
-    read_with_infos,
+    read_plans,
 )
 from holdfast.orbax._jax import require_jax
 from holdfast.orbax._leaf_args import (
@@ -30,8 +30,7 @@ from holdfast.orbax._leaf_args import (
     default_restore_type,
 )
 from holdfast.orbax._leaf_files import as_path
-from holdfast.orbax._leaf_plan import Kind, LeafPlan, plan_leaf
-from holdfast.orbax._leaf_reader import ArraysAt, read_leaves
+from holdfast.orbax._leaf_plan import LeafPlan, plan_leaf
 from holdfast.orbax._legacy_structure import StoredTree, open_stored_tree
 from holdfast.orbax._param_info import ParamInfo
 from holdfast.orbax._transforms import (
@@ -260,24 +259,11 @@ def _read(
             options.metadata_options,
         )
     where = dataclasses.replace(stored.where, byte_limiter=options.byte_limiter)
-    values = _read_plans(list(plans.values()), infos_of_plans, where)
+    values = read_plans(
+        list(plans.values()), infos_of_plans.__getitem__, where
+    )
     result.update(zip(plans, values, strict=True))
     return from_flat_dict(result, target=structure)
-
-
-def _read_plans(
-    plans: list[LeafPlan], infos: list[ParamInfo], where: ArraysAt
-) -> list[Any]:
-    """The value of each plan, by its handler or by the engine."""
-    others = read_with_infos(
-        plans,
-        {i: infos[i] for i, p in enumerate(plans) if p.kind is Kind.OTHER},
-    )
-    own = [plan for plan in plans if plan.kind is not Kind.OTHER]
-    values = iter(read_leaves(own, where))
-    return [
-        others[i] if i in others else next(values) for i in range(len(plans))
-    ]
 
 
 def _is_to_be_read(entry: Any, args: Any) -> bool:

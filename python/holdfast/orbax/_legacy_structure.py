@@ -16,9 +16,11 @@ import numpy as np
 from holdfast import _files, errors
 from holdfast._dtypes import numpy_dtype
 from holdfast.orbax import _structure
-from holdfast.orbax._empty_values import RESTORE_TYPE_UNKNOWN
+from holdfast.orbax._empty_values import (
+    RESTORE_TYPE_UNKNOWN,
+    get_empty_value_from_typestr,
+)
 from holdfast.orbax._errors import reading, reading_error
-from holdfast.orbax._leaf_plan import empty_value
 from holdfast.orbax._leaf_reader import ArraysAt
 from holdfast.orbax._source import (
     AGGREGATE_FILE,
@@ -190,9 +192,11 @@ def _entry_or_value(
     kind = leaf.info.kind
     if not keep_entries:
         if leaf.is_empty():
-            return empty_value(leaf.value_type, metadata_options)
+            return get_empty_value_from_typestr(
+                leaf.value_type, metadata_options
+            )
         if kind in _EMPTY_TYPE_OF_KIND:
-            return empty_value(_EMPTY_TYPE_OF_KIND[kind])
+            return get_empty_value_from_typestr(_EMPTY_TYPE_OF_KIND[kind])
         if leaf.has_value_in_aggregate() and not _lacks_value(leaf):
             return _aggregated_value(leaf)
     write_shape = leaf.info.write_shape

@@ -11,10 +11,11 @@ from holdfast import _files, _gc
 from holdfast._dtypes import numpy_dtype
 from holdfast.orbax import _structure
 from holdfast.orbax._coroutines import run_sync
+from holdfast.orbax._empty_values import get_empty_value_from_typestr
 from holdfast.orbax._errors import reading_error
 from holdfast.orbax._handler_restore import HandlerKinds, RestoreOptions
-from holdfast.orbax._leaf_plan import Kind, empty_value
-from holdfast.orbax._restore import stored_item
+from holdfast.orbax._leaf_plan import Kind
+from holdfast.orbax._restore import parameters_of
 from holdfast.orbax._sharding_file import ShardingFile
 from holdfast.orbax._source import (
     EMPTY_OF_TYPE,
@@ -115,13 +116,13 @@ def _describe_others(
     described: list[Any],
 ) -> None:
     """Asks handlers for the metadata of their leaves."""
-    item = stored_item(source)
+    parameter = parameters_of(source)
 
     def infos(indices: list[int]) -> list[Any]:
         leaves = [source.leaves[i] for i in indices]
         return [
-            item.info(
-                leaf.name,
+            parameter(
+                name=leaf.name,
                 skip_deserialize=leaf.skip_deserialize,
                 write_shape=leaf.info.write_shape,
             )
@@ -182,7 +183,7 @@ class Describer:
             has_problem,
         ) = row
         if value_type in EMPTY_OF_TYPE:
-            return empty_value(value_type, self._options)
+            return get_empty_value_from_typestr(value_type, self._options)
         if is_skipped:
             return Metadata(name, self._directory)
         if value_type == "string":

@@ -7,7 +7,9 @@ from the caller.
 
 from __future__ import annotations
 
+import functools
 import os
+from collections.abc import Callable
 from typing import Any
 
 from holdfast import _files, _gc
@@ -15,8 +17,7 @@ from holdfast.orbax import _structure
 from holdfast.orbax._handler_restore import (
     HandlerKinds,
     RestoreOptions,
-    StoredItem,
-    read_other_leaves,
+    read_plans,
 )
 from holdfast.orbax._leaf_args import PLACEHOLDER, RestoreArgs
 from holdfast.orbax._leaf_files import as_path, budget_options
@@ -26,9 +27,10 @@ from holdfast.orbax._leaf_plan import (
     complete_args,
     plan_leaf,
 )
-from holdfast.orbax._leaf_reader import ArraysAt, read_leaves
+from holdfast.orbax._leaf_reader import ArraysAt
 from holdfast.orbax._legacy_restore import restore_legacy
 from holdfast.orbax._limits import ByteLimiter
+from holdfast.orbax._param_info import ParamInfo
 from holdfast.orbax._source import (
     EMPTY_OF_TYPE,
     Entry,
@@ -237,30 +239,35 @@ def _read(
     options: RestoreOptions,
 ) -> list[Any]:
     """The value of each plan, by the engine or by its handler."""
-    others: dict[int, Any] = {}
-    if any(plan.kind is Kind.OTHER for plan in plans):
-        keypaths = [path for path, _ in flatten_with_path(target.tree)]
-        others = read_other_leaves(
-            plans, keypaths, stored_item(source, options)
+    parameter = parameters_of(source, options)
+    keypaths = functools.cache(
+        lambda: [path for path, _ in flatten_with_path(target.tree)]
+    )
+
+    def info_of(i: int) -> ParamInfo:
+        return parameter(
+            name=plans[i].name,
+            keypath=keypaths()[i],
+            skip_deserialize=False,
+            # Orbax asks for the text of the entry's own class, which has no
+            # handler.
+            value_typestr="None",
         )
-    own = [plan for plan in plans if plan.kind is not Kind.OTHER]
-    values = iter(read_leaves(own, arrays_at(source, options.byte_limiter)))
-    return [
-        others[i] if plan.kind is Kind.OTHER else next(values)
-        for i, plan in enumerate(plans)
-    ]
+
+    return read_plans(plans, info_of, arrays_at(source, options.byte_limiter))
 
 
-def stored_item(
+def parameters_of(
     source: Source, options: RestoreOptions | None = None
-) -> StoredItem:
-    """The facts that handlers get about every parameter of the item."""
-    return StoredItem(
-        as_path(source.directory),
-        source.use_ocdbt,
-        bool(source.use_zarr3),
-        source.raise_array_data_missing_error,
-        None if options is None else options.byte_limiter,
+) -> Callable[..., ParamInfo]:
+    """Makes the item's ParamInfos; takes what differs between them."""
+    return functools.partial(
+        ParamInfo,
+        parent_dir=as_path(source.directory),
+        is_ocdbt_checkpoint=source.use_ocdbt,
+        use_zarr3=bool(source.use_zarr3),
+        raise_array_data_missing_error=source.raise_array_data_missing_error,
+        byte_limiter=None if options is None else options.byte_limiter,
     )
 
 
