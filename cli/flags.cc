@@ -286,8 +286,8 @@ Status ApplyKeepInterval(std::string_view value, Args* args) {
   if (!seconds) {
     return BadValue("keep-interval", value, "a time such as 90m, 12h or 7d");
   }
-  args->keep.push_back({"one in " + std::string(value),
-                        EveryNSeconds{static_cast<int64_t>(*seconds)}});
+  args->keep.push_back(
+      {"one in " + std::string(value), EveryNSeconds{*seconds}});
   return Status();
 }
 

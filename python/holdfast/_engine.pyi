@@ -6,7 +6,7 @@ moment and leaves nothing half-committed) and raise the classes of
 `holdfast.errors`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -570,6 +570,78 @@ def step_from_checkpoint_name(name: str) -> int:
     Raises:
         InvalidArgumentError: there is none.
     """
+
+def check_newest_step(
+    root: str,
+    newest: tuple[int, str],
+    met: str,
+    others: list[tuple[int, str]],
+) -> None:
+    """`holdfast::CheckNewestStep`; steps are numbers and names of directories.
+
+    Raises:
+        DataLossError: the newest step is damaged; it says so in full.
+    """
+
+class KeepRule:
+    """`holdfast::PreservationPolicy`: which steps stay."""
+
+    @staticmethod
+    def all() -> KeepRule: ...
+    @staticmethod
+    def latest(n: int | None) -> KeepRule: ...
+    @staticmethod
+    def seconds_apart(seconds: float) -> KeepRule: ...
+    @staticmethod
+    def steps_apart(
+        steps: int, exact: bool, max_to_keep: int | None
+    ) -> KeepRule: ...
+    @staticmethod
+    def closest_to_multiples(
+        steps: int, max_to_keep: int | None
+    ) -> KeepRule: ...
+    @staticmethod
+    def named(steps: list[int]) -> KeepRule: ...
+    # `metric_at` gives the number of the step at a position.
+    @staticmethod
+    def best(
+        metric_at: Callable[[int], float],
+        reverse: bool,
+        n: int | None,
+        keep_checkpoints_without_metrics: bool,
+    ) -> KeepRule: ...
+    @staticmethod
+    def younger_than(seconds: float) -> KeepRule: ...
+    # The steps have `step`, `time` and `metrics`; of the last two, only what
+    # the rule needs is asked for.
+    def should_preserve(self, checkpoints: Sequence[Any]) -> list[bool]: ...
+
+def ranked_by_metric(
+    checkpoints: Sequence[Any],
+    metric_at: Callable[[int], float],
+    reverse: bool,
+) -> list[int]:
+    """`holdfast::SortedByMetric`: positions, from the worst to the best."""
+
+class SaveRule:
+    """`holdfast::SaveDecisionPolicy`: whether a step is saved."""
+
+    @staticmethod
+    def multiples(interval: int) -> SaveRule: ...
+    @staticmethod
+    def among(steps: Container[int]) -> SaveRule: ...
+    @staticmethod
+    def continuous(minimum_interval_secs: float | None) -> SaveRule: ...
+    @staticmethod
+    def preemption() -> SaveRule: ...
+    @staticmethod
+    def initial() -> SaveRule: ...
+    # Called with the step and the one before, or None.
+    @staticmethod
+    def function(function: Callable[[int, int | None], Any]) -> SaveRule: ...
+    def should_save(
+        self, step: Any, previous_steps: Sequence[Any], context: Any
+    ) -> bool: ...
 
 def trash_steps(
     root: str, names: list[str], *, keep: bool = False

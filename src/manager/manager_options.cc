@@ -1,6 +1,7 @@
 #include "manager/manager_options.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/status_macros.h"
 #include "storage/url_path.h"
@@ -187,8 +188,8 @@ PreservationPolicy PreservationPolicyOf(
     any.policies.push_back(EveryNSteps{*options.keep_period});
   }
   if (options.keep_time_interval_seconds) {
-    any.policies.push_back(EveryNSeconds{
-        static_cast<int64_t>(*options.keep_time_interval_seconds)});
+    any.policies.push_back(
+        EveryNSeconds{std::trunc(*options.keep_time_interval_seconds)});
   }
   if (options.best_fn) {
     any.policies.push_back(BestN{options.best_fn, options.best_mode == "min",

@@ -57,8 +57,8 @@ struct Preserver {
   }
 
   Result<Answer> operator()(const EveryNSeconds& policy) const {
-    const double interval_ns = static_cast<double>(policy.interval_secs) *
-                               static_cast<double>(kNsASecond);
+    const double interval_ns =
+        policy.interval_secs * static_cast<double>(kNsASecond);
     Answer keep;
     int64_t last_ns = 0;
     for (const StepRecord& step : steps) {

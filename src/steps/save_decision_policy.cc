@@ -27,8 +27,8 @@ struct SaveDecider {
     if (previous.empty() || !policy.minimum_interval_secs) return true;
     const double passed_ns =
         static_cast<double>(step.time_ns - previous.back().time_ns);
-    return passed_ns >= static_cast<double>(*policy.minimum_interval_secs) *
-                            static_cast<double>(kNsASecond);
+    return passed_ns >=
+           *policy.minimum_interval_secs * static_cast<double>(kNsASecond);
   }
 
   Result<bool> operator()(const PreemptionCheckpointingPolicy&) const {

@@ -35,7 +35,7 @@ struct LatestN {
 
 // The first, and from there each that is so much younger than the last kept.
 struct EveryNSeconds {
-  int64_t interval_secs = 0;
+  double interval_secs = 0;
 };
 
 struct EveryNSteps {

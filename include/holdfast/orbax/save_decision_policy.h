@@ -37,7 +37,7 @@ struct SpecificStepsPolicy {
 // Saves as often as possible: when no save runs, and the last one is at least
 // this old.
 struct ContinuousCheckpointingPolicy {
-  std::optional<int64_t> minimum_interval_secs;
+  std::optional<double> minimum_interval_secs;
 };
 
 // When the machine is about to be taken away.

@@ -10,6 +10,7 @@ import datetime
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeAlias
 
+from holdfast import _engine
 from holdfast.orbax.save_decision_policy import PolicyCheckpointInfo
 
 __all__ = [
@@ -58,9 +59,15 @@ class PreservationPolicy(Protocol):
         """
 
 
-@dataclasses.dataclass
-class PreserveAll(PreservationPolicy):
-    """Every step."""
+_Steps: TypeAlias = Sequence[PolicyCheckpointInfo]
+
+
+class EnginePolicy(PreservationPolicy):
+    """A policy that the engine decides by."""
+
+    def _rule(self, checkpoints: _Steps) -> _engine.KeepRule:
+        """What the engine calls it; `checkpoints` are those in question."""
+        raise NotImplementedError
 
     def should_preserve(
         self,
@@ -68,29 +75,29 @@ class PreserveAll(PreservationPolicy):
         *,
         context: PreservationContext,
     ) -> Sequence[bool]:
-        return [True] * len(checkpoints)
+        return self._rule(checkpoints).should_preserve(checkpoints)
 
 
 @dataclasses.dataclass
-class LatestN(PreservationPolicy):
+class PreserveAll(EnginePolicy):
+    """Every step."""
+
+    def _rule(self, checkpoints: _Steps) -> _engine.KeepRule:
+        return _engine.KeepRule.all()
+
+
+@dataclasses.dataclass
+class LatestN(EnginePolicy):
     """The last `n` steps; all of them for None."""
 
     n: int | None = None
 
-    def should_preserve(
-        self,
-        checkpoints: Sequence[PolicyCheckpointInfo],
-        *,
-        context: PreservationContext,
-    ) -> Sequence[bool]:
-        count = len(checkpoints)
-        if self.n is None or count <= self.n:
-            return [True] * count
-        return [False] * (count - self.n) + [True] * self.n
+    def _rule(self, checkpoints: _Steps) -> _engine.KeepRule:
+        return _engine.KeepRule.latest(self.n)
 
 
 @dataclasses.dataclass
-class EveryNSeconds(PreservationPolicy):
+class EveryNSeconds(EnginePolicy):
     """The first step, and each that is much newer than the last kept one.
 
     Attributes:
@@ -99,42 +106,12 @@ class EveryNSeconds(PreservationPolicy):
 
     interval_secs: int
 
-    def should_preserve(
-        self,
-        checkpoints: Sequence[PolicyCheckpointInfo],
-        *,
-        context: PreservationContext,
-    ) -> Sequence[bool]:
-        interval = datetime.timedelta(seconds=self.interval_secs)
-        result = []
-        last: datetime.datetime | None = None
-        for info in checkpoints:
-            keeps = last is None or info.time - last >= interval
-            if keeps:
-                last = info.time
-            result.append(keeps)
-        return result
-
-
-def _check_interval(interval_steps: int) -> None:
-    if interval_steps == 0:
-        raise ValueError("interval_steps must not be 0.")
-
-
-def _keep_last(result: list[bool], max_to_keep: int | None) -> list[bool]:
-    """Only the last of those that would be kept."""
-    if max_to_keep is None:
-        return result
-    kept = [i for i, keeps in enumerate(result) if keeps]
-    if len(kept) > max_to_keep:
-        # As Orbax: none is dropped for 0, as [:-0] is empty.
-        for i in kept[:-max_to_keep]:
-            result[i] = False
-    return result
+    def _rule(self, checkpoints: _Steps) -> _engine.KeepRule:
+        return _engine.KeepRule.seconds_apart(self.interval_secs)
 
 
 @dataclasses.dataclass
-class EveryNSteps(PreservationPolicy):
+class EveryNSteps(EnginePolicy):
     """Multiples of an interval, or steps that are as far apart.
 
     Attributes:
@@ -148,34 +125,14 @@ class EveryNSteps(PreservationPolicy):
     exact_interval: bool = True
     max_to_keep: int | None = None
 
-    def should_preserve(
-        self,
-        checkpoints: Sequence[PolicyCheckpointInfo],
-        *,
-        context: PreservationContext,
-    ) -> Sequence[bool]:
-        _check_interval(self.interval_steps)
-        if self.exact_interval:
-            result = [i.step % self.interval_steps == 0 for i in checkpoints]
-        else:
-            result = self._far_apart(checkpoints)
-        return _keep_last(result, self.max_to_keep)
-
-    def _far_apart(
-        self, checkpoints: Sequence[PolicyCheckpointInfo]
-    ) -> list[bool]:
-        result = []
-        last: int | None = None
-        for info in checkpoints:
-            keeps = last is None or info.step - last >= self.interval_steps
-            if keeps:
-                last = info.step
-            result.append(keeps)
-        return result
+    def _rule(self, checkpoints: _Steps) -> _engine.KeepRule:
+        return _engine.KeepRule.steps_apart(
+            self.interval_steps, self.exact_interval, self.max_to_keep
+        )
 
 
 @dataclasses.dataclass
-class EveryNStepsClosest(PreservationPolicy):
+class EveryNStepsClosest(EnginePolicy):
     """The step closest to each multiple of an interval, and the last one.
 
     Attributes:
@@ -186,31 +143,14 @@ class EveryNStepsClosest(PreservationPolicy):
     interval_steps: int
     max_to_keep: int | None = None
 
-    def should_preserve(
-        self,
-        checkpoints: Sequence[PolicyCheckpointInfo],
-        *,
-        context: PreservationContext,
-    ) -> Sequence[bool]:
-        _check_interval(self.interval_steps)
-        if not checkpoints:
-            return []
-        closest: dict[int, tuple[int, int]] = {}  # distance, index
-        for i, info in enumerate(checkpoints):
-            multiple = round(info.step / self.interval_steps)
-            distance = abs(info.step - multiple * self.interval_steps)
-            # The later of two that are as close.
-            if multiple not in closest or distance <= closest[multiple][0]:
-                closest[multiple] = distance, i
-        result = [False] * len(checkpoints)
-        for _, i in closest.values():
-            result[i] = True
-        result[-1] = True
-        return _keep_last(result, self.max_to_keep)
+    def _rule(self, checkpoints: _Steps) -> _engine.KeepRule:
+        return _engine.KeepRule.closest_to_multiples(
+            self.interval_steps, self.max_to_keep
+        )
 
 
 @dataclasses.dataclass
-class CustomSteps(PreservationPolicy):
+class CustomSteps(EnginePolicy):
     """The steps that are named."""
 
     steps: dataclasses.InitVar[Sequence[int]]
@@ -219,13 +159,8 @@ class CustomSteps(PreservationPolicy):
     def __post_init__(self, steps: Sequence[int]) -> None:
         self._steps_set = set(steps)
 
-    def should_preserve(
-        self,
-        checkpoints: Sequence[PolicyCheckpointInfo],
-        *,
-        context: PreservationContext,
-    ) -> Sequence[bool]:
-        return [info.step in self._steps_set for info in checkpoints]
+    def _rule(self, checkpoints: _Steps) -> _engine.KeepRule:
+        return _engine.KeepRule.named(list(self._steps_set))
 
 
 @dataclasses.dataclass
@@ -249,7 +184,7 @@ class AnyPreservationPolicy(PreservationPolicy):
 
 
 @dataclasses.dataclass(kw_only=True)
-class BestN(PreservationPolicy):
+class BestN(EnginePolicy):
     """The `n` steps whose metrics are best.
 
     Attributes:
@@ -264,45 +199,20 @@ class BestN(PreservationPolicy):
     n: int | None = None
     keep_checkpoints_without_metrics: bool = True
 
-    def should_preserve(
-        self,
-        checkpoints: Sequence[PolicyCheckpointInfo],
-        *,
-        context: PreservationContext,
-    ) -> Sequence[bool]:
-        count = len(checkpoints)
-        if self.n is None or count <= self.n:
-            return [True] * count
-        if self.n == 0:
-            return [False] * count
-        ranked = sorted(
-            (i for i in range(count) if checkpoints[i].metrics is not None),
-            key=lambda i: self.get_metric_fn(checkpoints[i].metrics),
-            reverse=self.reverse,
+    def _rule(self, checkpoints: _Steps) -> _engine.KeepRule:
+        return _engine.KeepRule.best(
+            lambda i: self.get_metric_fn(checkpoints[i].metrics),
+            self.reverse,
+            self.n,
+            self.keep_checkpoints_without_metrics,
         )
-        kept = set(ranked[-self.n :])
-        if self.keep_checkpoints_without_metrics:
-            kept.update(
-                i for i in range(count) if checkpoints[i].metrics is None
-            )
-        return [i in kept for i in range(count)]
 
 
 @dataclasses.dataclass
-class LatestDuration(PreservationPolicy):
+class LatestDuration(EnginePolicy):
     """The first step that is not older than a time, and all after it."""
 
     duration: datetime.timedelta
 
-    def should_preserve(
-        self,
-        checkpoints: Sequence[PolicyCheckpointInfo],
-        *,
-        context: PreservationContext,
-    ) -> Sequence[bool]:
-        now = datetime.datetime.now(tz=datetime.timezone.utc)
-        result: list[bool] = []
-        for info in checkpoints:
-            is_after = bool(result) and result[-1]
-            result.append(is_after or now - info.time <= self.duration)
-        return result
+    def _rule(self, checkpoints: _Steps) -> _engine.KeepRule:
+        return _engine.KeepRule.younger_than(self.duration.total_seconds())

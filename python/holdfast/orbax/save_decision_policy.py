@@ -7,8 +7,21 @@ import datetime
 from collections.abc import Container, Sequence
 from typing import Any, Protocol, runtime_checkable
 
+from holdfast import _engine
 from holdfast._lazy import importing
 from holdfast.orbax.options import MultiprocessingOptions
+
+__all__ = [
+    "AnySavePolicy",
+    "ContinuousCheckpointingPolicy",
+    "DecisionContext",
+    "FixedIntervalPolicy",
+    "InitialSavePolicy",
+    "PolicyCheckpointInfo",
+    "PreemptionCheckpointingPolicy",
+    "SaveDecisionPolicy",
+    "SpecificStepsPolicy",
+]
 
 
 class PolicyCheckpointInfo(Protocol):
@@ -60,40 +73,45 @@ class SaveDecisionPolicy(Protocol):
         """
 
 
+class EnginePolicy(SaveDecisionPolicy):
+    """A policy that the engine decides by."""
+
+    def _rule(self) -> _engine.SaveRule:
+        """What the engine calls it."""
+        raise NotImplementedError
+
+    def should_save(
+        self,
+        step: PolicyCheckpointInfo,
+        previous_steps: Sequence[PolicyCheckpointInfo],
+        *,
+        context: DecisionContext,
+    ) -> bool:
+        return self._rule().should_save(step, previous_steps, context)
+
+
 @dataclasses.dataclass
-class FixedIntervalPolicy(SaveDecisionPolicy):
+class FixedIntervalPolicy(EnginePolicy):
     """Every step that is a multiple of `interval`."""
 
     interval: int
 
-    def should_save(
-        self,
-        step: PolicyCheckpointInfo,
-        previous_steps: Sequence[PolicyCheckpointInfo],
-        *,
-        context: DecisionContext,
-    ) -> bool:
-        return step.step % self.interval == 0
+    def _rule(self) -> _engine.SaveRule:
+        return _engine.SaveRule.multiples(self.interval)
 
 
 @dataclasses.dataclass
-class SpecificStepsPolicy(SaveDecisionPolicy):
+class SpecificStepsPolicy(EnginePolicy):
     """The steps in `steps`."""
 
     steps: Container[int]
 
-    def should_save(
-        self,
-        step: PolicyCheckpointInfo,
-        previous_steps: Sequence[PolicyCheckpointInfo],
-        *,
-        context: DecisionContext,
-    ) -> bool:
-        return step.step in self.steps
+    def _rule(self) -> _engine.SaveRule:
+        return _engine.SaveRule.among(self.steps)
 
 
 @dataclasses.dataclass(kw_only=True)
-class ContinuousCheckpointingPolicy(SaveDecisionPolicy):
+class ContinuousCheckpointingPolicy(EnginePolicy):
     """Every step, while no save is running.
 
     Attributes:
@@ -103,6 +121,9 @@ class ContinuousCheckpointingPolicy(SaveDecisionPolicy):
 
     minimum_interval_secs: int | None = None
 
+    def _rule(self) -> _engine.SaveRule:
+        return _engine.SaveRule.continuous(self.minimum_interval_secs or None)
+
     def should_save(
         self,
         step: PolicyCheckpointInfo,
@@ -110,13 +131,9 @@ class ContinuousCheckpointingPolicy(SaveDecisionPolicy):
         *,
         context: DecisionContext,
     ) -> bool:
-        should_save = not context.is_saving_in_progress
-        if should_save and previous_steps and self.minimum_interval_secs:
-            passed = step.time - previous_steps[-1].time
-            interval = datetime.timedelta(seconds=self.minimum_interval_secs)
-            should_save = passed >= interval
+        answer = super().should_save(step, previous_steps, context=context)
         return _as_primary_says(
-            should_save, context.multiprocessing_options, step.step
+            answer, context.multiprocessing_options, step.step
         )
 
 
@@ -141,30 +158,18 @@ def _as_primary_says(
     return bool(values.get(primary, answer))
 
 
-class PreemptionCheckpointingPolicy(SaveDecisionPolicy):
+class PreemptionCheckpointingPolicy(EnginePolicy):
     """The step at which the program is about to be ended."""
 
-    def should_save(
-        self,
-        step: PolicyCheckpointInfo,
-        previous_steps: Sequence[PolicyCheckpointInfo],
-        *,
-        context: DecisionContext,
-    ) -> bool:
-        return context.reached_preemption
+    def _rule(self) -> _engine.SaveRule:
+        return _engine.SaveRule.preemption()
 
 
-class InitialSavePolicy(SaveDecisionPolicy):
+class InitialSavePolicy(EnginePolicy):
     """Any step, while no step exists."""
 
-    def should_save(
-        self,
-        step: PolicyCheckpointInfo,
-        previous_steps: Sequence[PolicyCheckpointInfo],
-        *,
-        context: DecisionContext,
-    ) -> bool:
-        return not previous_steps
+    def _rule(self) -> _engine.SaveRule:
+        return _engine.SaveRule.initial()
 
 
 @dataclasses.dataclass

@@ -1,0 +1,237 @@
+// The rules that save and keep steps, asked about the objects that Python has.
+//
+// Functions of the user's are called from here, on the caller's thread; their
+// exceptions pass through unchanged.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <optional>
+#include <span>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "bindings.h"
+#include "errors.h"
+#include "holdfast/orbax/preservation_policy.h"
+#include "holdfast/orbax/save_decision_policy.h"
+
+namespace nb = nanobind;
+
+namespace holdfast::python {
+namespace {
+
+// A rule, and which facts it needs beside the numbers of steps: times and
+// metrics are read from files when somebody asks for them.
+struct KeepRule {
+  PreservationPolicy policy;
+  bool reads_times = false;
+  // Metrics are read of more than this many steps; absent: of none.
+  std::optional<int64_t> reads_metrics_beyond;
+};
+
+struct SaveRule {
+  SaveDecisionPolicy policy;
+  bool reads_times = false;
+};
+
+// By this name the metrics of a step have its position: the object that they
+// are stays in Python.
+constexpr const char* kPosition = "position";
+
+// Times further away count as this one; years 1 and 9999 have no nanoseconds.
+constexpr double kSecondsMax = 4e9;
+
+int64_t StepOf(nb::handle info) {
+  const nb::object index =
+      nb::steal(PyNumber_Index(nb::object(info.attr("step")).ptr()));
+  if (!index.is_valid()) nb::raise_python_error();
+  return nb::cast<int64_t>(index);
+}
+
+// A datetime has whole microseconds.
+int64_t TimeOf(nb::handle info) {
+  const double seconds =
+      nb::cast<double>(nb::float_(info.attr("time").attr("timestamp")()));
+  return std::llround(std::clamp(seconds, -kSecondsMax, kSecondsMax) * 1e6) *
+         1000;
+}
+
+// `metric_at` gives the number of the step at a position.
+KeepRule BestOf(nb::callable metric_at, bool reverse, std::optional<int64_t> n,
+                bool keep_checkpoints_without_metrics) {
+  BestN best;
+  best.get_metric_fn = [metric_at = std::move(metric_at)](const Metrics& of) {
+    const auto position = static_cast<size_t>(of.Find(kPosition).value_or(0));
+    return nb::cast<double>(nb::float_(metric_at(position)));
+  };
+  best.reverse = reverse;
+  best.n = n;
+  best.keep_checkpoints_without_metrics = keep_checkpoints_without_metrics;
+  return {std::move(best), false, n};
+}
+
+std::vector<StepRecord> RecordsOf(const nb::sequence& infos, bool reads_times,
+                                  bool reads_metrics) {
+  std::vector<StepRecord> records;
+  for (const nb::handle info : infos) {
+    StepRecord record{StepOf(info), 0, std::nullopt};
+    if (reads_times) record.time_ns = TimeOf(info);
+    if (reads_metrics && !nb::object(info.attr("metrics")).is_none()) {
+      record.metrics = Metrics{};
+      record.metrics->values[kPosition] = static_cast<double>(records.size());
+    }
+    records.push_back(std::move(record));
+  }
+  return records;
+}
+
+nb::list Preserved(const KeepRule& rule, const nb::sequence& infos) {
+  const bool reads_metrics =
+      rule.reads_metrics_beyond.has_value() &&
+      static_cast<int64_t>(nb::len(infos)) > *rule.reads_metrics_beyond;
+  const std::vector<StepRecord> records =
+      RecordsOf(infos, rule.reads_times, reads_metrics);
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  const int64_t now_ns =
+      std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
+  nb::list answers;
+  for (const bool keeps :
+       Check(ShouldPreserve(rule.policy, records, {now_ns}))) {
+    answers.append(keeps);
+  }
+  return answers;
+}
+
+// The positions of steps that have metrics, from the worst to the best.
+std::vector<size_t> RankedByMetric(const nb::sequence& infos,
+                                   nb::callable metric_at, bool reverse) {
+  const KeepRule rule = BestOf(std::move(metric_at), reverse, {}, false);
+  const auto& best = std::get<BestN>(rule.policy.rule);
+  return SortedByMetric(best.get_metric_fn, reverse,
+                        RecordsOf(infos, false, true));
+}
+
+// `steps` may be anything that answers `step in steps`.
+SaveRule StepsIn(nb::object steps) {
+  return {
+      CustomSavePolicy{[steps = std::move(steps)](const StepRecord& step,
+                                                  std::span<const StepRecord>,
+                                                  const DecisionContext&) {
+        const int is_in =
+            PySequence_Contains(steps.ptr(), nb::int_(step.step).ptr());
+        if (is_in < 0) nb::raise_python_error();
+        return is_in == 1;
+      }}};
+}
+
+SaveRule FunctionOfSteps(nb::callable function) {
+  return {CustomSavePolicy{
+      [function = std::move(function)](const StepRecord& step,
+                                       std::span<const StepRecord> previous,
+                                       const DecisionContext&) {
+        nb::object latest = nb::none();
+        if (!previous.empty()) latest = nb::int_(previous.back().step);
+        return nb::cast<bool>(nb::bool_(function(step.step, latest)));
+      }}};
+}
+
+// No rule looks further back than to the step before.
+bool IsSaved(const SaveRule& rule, nb::handle info,
+             const nb::sequence& previous, nb::handle context) {
+  const auto record_of = [&](nb::handle step) {
+    return StepRecord{StepOf(step), rule.reads_times ? TimeOf(step) : 0, {}};
+  };
+  std::vector<StepRecord> last;
+  const size_t count = nb::len(previous);
+  if (count > 0) last.push_back(record_of(previous[count - 1]));
+  DecisionContext decision;
+  decision.is_saving_in_progress =
+      nb::cast<bool>(nb::bool_(context.attr("is_saving_in_progress")));
+  decision.reached_preemption =
+      nb::cast<bool>(nb::bool_(context.attr("reached_preemption")));
+  return Check(ShouldSave(rule.policy, record_of(info), last, decision));
+}
+
+template <typename Rule>
+KeepRule WithTimes(Rule rule) {
+  return {std::move(rule), true, std::nullopt};
+}
+
+void BindKeepRule(nb::module_& module) {
+  nb::class_<KeepRule>(module, "KeepRule")
+      .def_static("all", [] { return KeepRule{PreserveAll{}}; })
+      .def_static(
+          "latest",
+          [](std::optional<int64_t> n) { return KeepRule{LatestN{n}}; },
+          nb::arg("n").none())
+      .def_static(
+          "seconds_apart",
+          [](double seconds) { return WithTimes(EveryNSeconds{seconds}); },
+          nb::arg("seconds"))
+      .def_static(
+          "steps_apart",
+          [](int64_t steps, bool exact, std::optional<int64_t> max_to_keep) {
+            return KeepRule{EveryNSteps{steps, exact, max_to_keep}};
+          },
+          nb::arg("steps"), nb::arg("exact"), nb::arg("max_to_keep").none())
+      .def_static(
+          "closest_to_multiples",
+          [](int64_t steps, std::optional<int64_t> max_to_keep) {
+            return KeepRule{EveryNStepsClosest{steps, max_to_keep}};
+          },
+          nb::arg("steps"), nb::arg("max_to_keep").none())
+      .def_static(
+          "named",
+          [](const std::vector<int64_t>& steps) {
+            return KeepRule{CustomSteps{{steps.begin(), steps.end()}}};
+          },
+          nb::arg("steps"))
+      .def_static("best", &BestOf, nb::arg("metric_at"), nb::arg("reverse"),
+                  nb::arg("n").none(),
+                  nb::arg("keep_checkpoints_without_metrics"))
+      .def_static(
+          "younger_than",
+          [](double seconds) { return WithTimes(LatestDuration{seconds}); },
+          nb::arg("seconds"))
+      .def("should_preserve", &Preserved, nb::arg("checkpoints"));
+  module.def("ranked_by_metric", &RankedByMetric, nb::arg("checkpoints"),
+             nb::arg("metric_at"), nb::arg("reverse"));
+}
+
+void BindSaveRule(nb::module_& module) {
+  nb::class_<SaveRule>(module, "SaveRule")
+      .def_static(
+          "multiples",
+          [](int64_t interval) {
+            return SaveRule{FixedIntervalPolicy{interval}};
+          },
+          nb::arg("interval"))
+      .def_static("among", &StepsIn, nb::arg("steps"))
+      .def_static(
+          "continuous",
+          [](std::optional<double> seconds) {
+            return SaveRule{ContinuousCheckpointingPolicy{seconds},
+                            seconds.has_value()};
+          },
+          nb::arg("minimum_interval_secs").none())
+      .def_static("preemption",
+                  [] { return SaveRule{PreemptionCheckpointingPolicy{}}; })
+      .def_static("initial", [] { return SaveRule{InitialSavePolicy{}}; })
+      .def_static("function", &FunctionOfSteps, nb::arg("function"))
+      .def("should_save", &IsSaved, nb::arg("step"), nb::arg("previous_steps"),
+           nb::arg("context"));
+}
+
+}  // namespace
+
+void BindPolicies(nb::module_& module) {
+  BindKeepRule(module);
+  BindSaveRule(module);
+}
+
+}  // namespace holdfast::python
