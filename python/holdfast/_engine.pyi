@@ -708,8 +708,25 @@ def stat_place(path: str) -> tuple[int, int, int]: ...
 def list_place(path: str) -> list[tuple[str, tuple[int, int, int]]]: ...
 def read_place(path: str) -> bytes: ...
 def read_checked_file(path: str) -> bytes: ...
-def forget_listed_item(path: str, item: str, metadata: bytes | None) -> None:
-    """`holdfast::ForgetListedItem`: after a checkpointable was deleted."""
+def find_item_deletion(path: str) -> str | None:
+    """`holdfast::FindItemDeletion`: the item that is being deleted.
+
+    Raises:
+        FailedPreconditionError: the record says nothing that could be done.
+    """
+
+def begin_item_deletion(path: str, item: str, mode: int | None) -> None:
+    """`holdfast::BeginItemDeletion`: readers see the item no longer."""
+
+def finish_item_deletion(path: str) -> None:
+    """`holdfast::FinishItemDeletion`: removes the item's files."""
+
+def check_deletable_item(item: str) -> None:
+    """`holdfast::CheckDeletableItem`.
+
+    Raises:
+        InvalidArgumentError: no item of a user's has such a name.
+    """
 
 def write_place(
     path: str, content: bytes, *, must_create: bool = False

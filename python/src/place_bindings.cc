@@ -1,4 +1,5 @@
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
 #include <memory>
@@ -12,6 +13,7 @@
 #include "blocking.h"
 #include "errors.h"
 #include "holdfast/tools/checked_file.h"
+#include "holdfast/tools/item_deletion.h"
 #include "holdfast/tools/places.h"
 #include "tree_output.h"
 
@@ -71,14 +73,23 @@ nb::bytes BindingReadCheckedFile(nb::handle path) {
       RunOnPlace<std::string>([&] { return ReadCheckedFile(text); }));
 }
 
-void BindingForgetListedItem(nb::handle path, const std::string& item,
-                             nb::handle metadata) {
+nb::object BindingFindItemDeletion(nb::handle path) {
   const std::string text = PathOf(path);
-  std::optional<std::string> listed;
-  if (!metadata.is_none()) {
-    listed = ContentOf(nb::cast<nb::bytes>(metadata));
-  }
-  RunOnPlace([&] { return ForgetListedItem(text, item, listed); });
+  const auto item = RunOnPlace<std::optional<std::string>>(
+      [&] { return FindItemDeletion(text); });
+  if (!item) return nb::none();
+  return ToPythonText(*item);
+}
+
+void BindingBeginItemDeletion(nb::handle path, const std::string& item,
+                              std::optional<uint32_t> mode) {
+  const std::string text = PathOf(path);
+  RunOnPlace([&] { return BeginItemDeletion(text, item, mode); });
+}
+
+void BindingFinishItemDeletion(nb::handle path) {
+  const std::string text = PathOf(path);
+  RunOnPlace([&] { return FinishItemDeletion(text); });
 }
 
 void BindingWritePlace(nb::handle path, const nb::bytes& content,
@@ -166,8 +177,15 @@ void BindPlaces(nb::module_& module) {
   module.def("list_place", &BindingListPlace, nb::arg("path"));
   module.def("read_place", &BindingReadPlace, nb::arg("path"));
   module.def("read_checked_file", &BindingReadCheckedFile, nb::arg("path"));
-  module.def("forget_listed_item", &BindingForgetListedItem, nb::arg("path"),
-             nb::arg("item"), nb::arg("metadata").none());
+  module.def("find_item_deletion", &BindingFindItemDeletion, nb::arg("path"));
+  module.def("begin_item_deletion", &BindingBeginItemDeletion, nb::arg("path"),
+             nb::arg("item"), nb::arg("mode").none());
+  module.def("finish_item_deletion", &BindingFinishItemDeletion,
+             nb::arg("path"));
+  module.def(
+      "check_deletable_item",
+      [](const std::string& item) { Check(CheckDeletableItem(item)); },
+      nb::arg("item"));
   module.def("write_place", &BindingWritePlace, nb::arg("path"),
              nb::arg("content"), nb::kw_only(), nb::arg("must_create") = false);
   module.def("swap_place", &BindingSwapPlace, nb::arg("path"),

@@ -7,6 +7,7 @@
 #include "holdfast/tools/convert.h"
 #include "holdfast/tools/diff.h"
 #include "holdfast/tools/glob.h"
+#include "holdfast/tools/item_deletion.h"
 #include "holdfast/tools/merge.h"
 #include "holdfast/tools/places.h"
 #include "holdfast/tools/remote.h"

@@ -9,21 +9,17 @@ finished by the same call.
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 from typing import Any
 
-from holdfast import _files
+from holdfast import _engine, _files
 from holdfast.orbax._processes import Operation
 from holdfast.orbax._trash import Remover, move_to_trash
 from holdfast.orbax.v1._deletion_record import (
     RECORD_FILE,
-    DeletionRecord,
     check_deletable_name,
-    finish_record,
-    new_record,
-    publish_record,
-    read_metadata,
-    read_record,
+    pending_deletion,
 )
 from holdfast.orbax.v1._layout import (
     CHECKPOINT_METADATA_FILE,
@@ -111,17 +107,17 @@ def _check_arguments(name: Any, missing_ok: Any) -> None:
 
 @dataclasses.dataclass
 class _Plan:
-    """A deletion: of a whole checkpoint, or of the part that a record names.
+    """A deletion: of a whole checkpoint, or of one checkpointable.
 
     Attributes:
         path: the checkpoint's.
-        record: None: all.
-        is_published: an earlier deletion was interrupted.
+        name: the checkpointable's; None: all.
+        is_begun: an earlier deletion was interrupted.
     """
 
     path: Any
-    record: DeletionRecord | None = None
-    is_published: bool = False
+    name: str | None = None
+    is_begun: bool = False
 
 
 def start_deletion(
@@ -160,13 +156,12 @@ def start_deletion(
 
 def _publish(plan: _Plan, context: Context, remover: Remover) -> None:
     """What is deleted is gone for readers."""
-    if plan.record is None:
-        path = _files.abspath(plan.path)
+    path = _files.abspath(plan.path)
+    if plan.name is None:
         remover.add(move_to_trash(_files.dirname(path), [path]))
-    elif not plan.is_published:
-        publish_record(
-            plan.path, plan.record, context.file.path_permission_mode
-        )
+    elif not plan.is_begun:
+        mode = context.file.path_permission_mode
+        _engine.begin_item_deletion(path, plan.name, mode)
 
 
 def _finish(plan: _Plan | None, operation: Operation, remover: Remover) -> bool:
@@ -174,11 +169,8 @@ def _finish(plan: _Plan | None, operation: Operation, remover: Remover) -> bool:
     with operation.phase("delete:finalize"):
         remover.wait()
         is_primary = operation.processes.is_primary
-        if plan is not None and plan.record is not None and is_primary:
-            item = os.path.join(plan.path, plan.record.checkpointable_name)
-            if _files.exists(item):
-                _files.rmtree(item)
-            finish_record(plan.path, plan.record)
+        if plan is not None and plan.name is not None and is_primary:
+            _engine.finish_item_deletion(_files.abspath(plan.path))
     return plan is not None
 
 
@@ -207,21 +199,35 @@ def _plan(
         )
     if name is None:
         return _Plan(path)
-    record = read_record(path)
-    if record is not None:
-        if record.checkpointable_name != name:
+    begun = pending_deletion(path)
+    if begun is not None:
+        if begun != name:
             raise DeletionRecoveryError(
                 f"Checkpoint at {path} has a deletion for a different item."
             )
-        return _Plan(path, record, is_published=True)
-    metadata = read_metadata(path)
+        return _Plan(path, name, is_begun=True)
+    handlers = _handlers_of(path)
     try:
-        _check_item(path, name, metadata)
+        _check_item(path, name, handlers)
     except FileNotFoundError:
         if missing_ok and not _files.exists(os.path.join(path, name)):
             return None
         raise
-    return _Plan(path, new_record(name, metadata))
+    return _Plan(path, name)
+
+
+def _handlers_of(path: Any) -> Any:
+    """The handlers that a checkpoint was saved with, by item.
+
+    Raises:
+        OSError: its metadata cannot be read.
+        ValueError: that is no JSON object.
+    """
+    file = os.path.join(path, CHECKPOINT_METADATA_FILE)
+    metadata = json.loads(_files.read_bytes(file))
+    if not isinstance(metadata, dict):
+        raise ValueError(f"Expected a metadata dictionary at {file}.")
+    return metadata.get("item_handlers")
 
 
 def _check_path(path: Any) -> None:
@@ -267,7 +273,7 @@ def _check_checkpoint(path: Any, context: Context, is_step: bool) -> None:
         raise InvalidLayoutError(f"Not an Orbax checkpoint root: {path}.")
 
 
-def _check_item(path: Any, name: str, metadata: dict[str, Any]) -> None:
+def _check_item(path: Any, name: str, handlers: Any) -> None:
     """Checks that a checkpointable may be deleted.
 
     Raises:
@@ -275,7 +281,6 @@ def _check_item(path: Any, name: str, metadata: dict[str, Any]) -> None:
         FileNotFoundError: not this one.
         ValueError: no other would be left, or it is a link.
     """
-    handlers = metadata.get("item_handlers")
     if not isinstance(handlers, dict):
         raise InvalidLayoutError(
             f"Checkpoint at {path} has no named checkpointables."
