@@ -3,9 +3,10 @@
 
 usage: tools/unreached.py
 
-Names of functions, classes and constants that a header of src/ declares, and
-that product code (src/ without tests, cli/, python/src/, mpi/, include/,
-examples/) mentions nowhere but where they are declared and defined. What only
+Names of functions, classes and constants that a header of src/ declares, that
+no public header offers, and that product code (src/ without tests, cli/,
+python/src/, mpi/, examples/) mentions nowhere but where they are declared and
+defined. What only
 such code uses is found once that is gone: of each heap of dead code the top is
 named. Exit status 1 when there are any.
 """
@@ -19,6 +20,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 FOLDERS = ("src", "cli", "python/src", "mpi", "include", "examples")
+PUBLIC = ROOT / "include"
 IGNORED = re.compile(r'//[^\n]*|/\*.*?\*/|R"\((?:.|\n)*?\)"|"(?:\\.|[^"\\\n])*"')
 WORD = re.compile(r"[A-Za-z_]\w*")
 FUNCTION = re.compile(r"\b([A-Z]\w*|[a-z_]\w*_[a-z]\w*)\s*\(")
@@ -32,7 +34,7 @@ def product_files() -> list[pathlib.Path]:
         for folder in FOLDERS
         for path in sorted((ROOT / folder).rglob("*"))
         if path.suffix in (".h", ".cc", ".c")
-        and not re.search(r"_test(_util)?\.(cc|h)$|_for_test\.h$", path.name)
+        and not re.search(r"_test(_util)?\.(cc|h)$|_(for_test|testdata)\.h$", path.name)
     ]
 
 
@@ -53,6 +55,8 @@ def uses(name: str, text: str) -> int:
     for match in re.finditer(rf"(?<![\w~])~?{name}\b", text):
         start = text.rfind("\n", 0, match.start()) + 1
         before = text[start : match.start()]
+        # What a declaration may follow; a line that goes on has others.
+        is_start = text[:start].rstrip()[-1:] in ("", ";", "{", "}", ":", ">")
         after = text[match.end() :].lstrip()
         defines = re.fullmatch(
             r"\s*(?:[\w:<>,&*\[\] ]+[\s&*>])?(?:\w+::)*", before
@@ -62,7 +66,7 @@ def uses(name: str, text: str) -> int:
         of_itself = before.endswith("~") or match[0].startswith("~")
         own = before.rstrip().endswith(f"{name}::") or after.startswith("::" + name)
         constant = re.search(r"\bconstexpr\b", before) and after[:1] in "=[{"
-        if (defines and not is_call and before.strip()) or of_type:
+        if (defines and is_start and not is_call and before.strip()) or of_type:
             continue
         if of_itself or own or constant:
             continue
@@ -83,6 +87,8 @@ def main() -> int:
         if path.suffix != ".h" or not path.is_relative_to(ROOT / "src"):
             continue
         for name in sorted(declared(text)):
+            if any(user.is_relative_to(PUBLIC) for user in where[name]):
+                continue
             if not any(uses(name, texts[user]) for user in where[name]):
                 print(f"{path.relative_to(ROOT)}: {name}")
                 found += 1

@@ -1,5 +1,6 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -102,6 +103,19 @@ int64_t BindingStepFromName(const std::string& name) {
   return RunPlain<int64_t>([&] { return StepFromCheckpointName(name); });
 }
 
+void BindingCheckNewestStep(
+    nb::handle root, const std::pair<int64_t, std::string>& newest,
+    const std::string& met,
+    const std::vector<std::pair<int64_t, std::string>>& others) {
+  const std::string directory = PathOf(root);
+  std::vector<FoundStep> steps;
+  for (const auto& [step, name] : others) steps.push_back({step, name});
+  RunBlocking({}, nb::none(), [&](const RunOptions&) {
+    return CheckNewestStep(directory, {newest.first, newest.second}, met,
+                           steps);
+  });
+}
+
 nb::object BindingTrashStep(nb::handle root, const std::string& name,
                             bool keep) {
   const std::string directory = PathOf(root);
@@ -190,6 +204,8 @@ void BindSteps(nb::module_& module) {
              nb::arg("allow_legacy_atomic_rename") = false);
   module.def("step_from_checkpoint_name", &BindingStepFromName,
              nb::arg("name"));
+  module.def("check_newest_step", &BindingCheckNewestStep, nb::arg("root"),
+             nb::arg("newest"), nb::arg("met"), nb::arg("others"));
   module.def("trash_step", &BindingTrashStep, nb::arg("root"), nb::arg("name"),
              nb::kw_only(), nb::arg("keep") = false);
   module.def("trash_steps", &BindingTrashSteps, nb::arg("root"),

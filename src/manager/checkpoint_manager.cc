@@ -263,19 +263,16 @@ Result<std::string> Manager::RootMetadata() {
 // as they are.
 Status Manager::LatestStepError(int64_t step, const std::string& path,
                                 const Status& why) const {
-  // A whole step may lack the item that was asked for: that is no damage.
-  const bool is_damage = why.code() == StatusCode::kDataLoss ||
-                         (IsDamagedStep(path, why) && !IsWholeStep(path));
-  if (!is_damage) return why;
-  std::optional<int64_t> whole_step;
-  for (auto known = list_.steps.rbegin(); known != list_.steps.rend();
-       ++known) {
-    if (known->record.step == step) continue;
-    if (!IsWholeStep(directory_ + "/" + known->name)) continue;
-    whole_step = known->record.step;
-    break;
+  const std::string name = path.substr(path.rfind('/') + 1);
+  const bool is_damage = why.code() == StatusCode::kDataLoss;
+  std::vector<FoundStep> known;
+  for (const KnownStep& other : list_.steps) {
+    known.push_back({other.record.step, other.name});
   }
-  return DamagedStepError(directory_, step, why, whole_step);
+  const Status damage =
+      CheckNewestStep(directory_, {step, name}, is_damage ? why.message() : "",
+                      std::move(known));
+  return damage.ok() ? why : damage;
 }
 
 Result<Tree> Manager::Restore(std::optional<int64_t> step,

@@ -367,17 +367,6 @@ Result<int64_t> StepFromCheckpointName(std::string_view name) {
                               ".");
 }
 
-Result<std::vector<std::string>> CheckpointStepNames(const std::string& root) {
-  HF_ASSIGN_OR_RETURN(std::vector<std::string> names, NamesIn(root));
-  std::erase_if(names, [&](const std::string& name) {
-    // npos + 1 is 0: a name without underscore is its own last part.
-    const std::string_view last =
-        std::string_view(name).substr(name.rfind('_') + 1);
-    return !AreDigits(last) || !IsPathFinalized(root + "/" + name);
-  });
-  return names;
-}
-
 Result<std::vector<std::string>> TemporaryCheckpointNames(
     const std::string& root, const CommittedBy& rule) {
   const LookScope scope(root);

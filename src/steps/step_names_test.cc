@@ -86,8 +86,6 @@ TEST_F(StepNamesGolden, NamesOfAnyFormatAsOrbaxReadsThem) {
             "Unrecognized name format: x.");
   EXPECT_EQ(Json(*TemporaryCheckpointNames(scratch_.path())),
             golden_["tmp_checkpoints"]);
-  EXPECT_EQ(Json(*CheckpointStepNames(scratch_.path())),
-            golden_["checkpoint_steps"]);
 }
 
 TEST(StepNames, FindsOneStepOrSaysWhyNot) {

@@ -44,6 +44,25 @@ class Steps : public ::testing::Test {
   const std::string root_ = scratch_.path();
 };
 
+TEST_F(Steps, ADamagedNewestStepNamesOneThatIsWhole) {
+  PutStep(root_, "1", 5);
+  PutStep(root_, "2", 6);
+  PutStep(root_, "3", 7);
+  const std::vector<FoundStep> steps = {{1, "1"}, {2, "2"}, {3, "3"}};
+  EXPECT_TRUE(CheckNewestStep(root_, steps[2], "", steps).ok());
+  EXPECT_THAT(
+      std::string(
+          CheckNewestStep(root_, steps[2], "bad bytes", steps).message()),
+      HasSubstr("damaged: bad bytes; the newest step that is whole is "
+                "2,"));
+  fs::remove_all(root_ + "/3/default");
+  fs::remove_all(root_ + "/2/default");
+  const Status damaged = CheckNewestStep(root_, steps[2], "", steps);
+  EXPECT_EQ(damaged.code(), StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(damaged.message()), HasSubstr("step 3 of "));
+  EXPECT_THAT(std::string(damaged.message()), HasSubstr("whole is 1,"));
+}
+
 TEST_F(Steps, ScanTellsTimesAndMetrics) {
   PutStep(root_, "20", 5, R"({"loss": 0.5})");
   PutStep(root_, "3", 7);

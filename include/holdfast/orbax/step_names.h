@@ -120,9 +120,8 @@ Result<FoundStep> StepOfCheckpointPath(const std::string& path,
 // "7", "a_b_07", "7.orbax-checkpoint-tmp-1712345678", "a_7.orbax-..."
 // InvalidArgument `Unrecognized name format: <name>.`
 Result<int64_t> StepFromCheckpointName(std::string_view name);
-// Names of the committed steps of any format, and of the directories that were
-// never committed; none when there is no `root`.
-Result<std::vector<std::string>> CheckpointStepNames(const std::string& root);
+// Names of the directories that were never committed; none when there is no
+// `root`.
 Result<std::vector<std::string>> TemporaryCheckpointNames(
     const std::string& root, const CommittedBy& rule = {});
 

@@ -66,6 +66,13 @@ Result<std::vector<ScannedStep>> ScanSteps(const std::string& root,
 Result<std::vector<ScannedStep>> DescribeSteps(
     const std::vector<std::string>& paths);
 
+// The newest step, which a reader asked for, could not be read. DataLoss when
+// that is because it is damaged: it names the newest of `others` that is whole,
+// which to read instead would lose work without a word. Ok otherwise.
+// `met`: the damage that the reader has met; empty: the step itself tells.
+Status CheckNewestStep(const std::string& root, const FoundStep& newest,
+                       std::string_view met, std::vector<FoundStep> others);
+
 // True when `path` is a directory of steps rather than a checkpoint.
 bool IsRootOfSteps(const std::string& path);
 

@@ -508,11 +508,6 @@ Status DamagedStepError(const std::string& root, int64_t damaged_step,
   return DataLossError(std::move(message));
 }
 
-bool IsWholeStep(const Place& directory) {
-  const Result<FoundCheckpoint> place = FindCheckpoint(directory, {});
-  return place.ok() && place->damage.ok();
-}
-
 bool IsDamagedStep(const Place& directory, const Status& status) {
   Sight sight;
   return IsDamage(directory, status, sight);

@@ -76,8 +76,9 @@ Status MissingItemError(const std::string& directory, const std::string& name);
 // whole.
 Status DamagedStepError(const std::string& root, int64_t damaged_step,
                         const Status& why, std::optional<int64_t> whole_step);
-// Whether all is there of it; bytes are not looked at.
-bool IsWholeStep(const Place& directory);
+// What ListSteps says of the step at `place`.
+StepInfo DescribeStepAt(const Place& place,
+                        CommitMode mode = CommitMode::kAuto);
 // True when a finished step was committed and has lost something since.
 // `status` is what FindCheckpoint says about it.
 bool IsDamagedStep(const Place& directory, const Status& status);

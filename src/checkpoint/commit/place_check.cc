@@ -79,6 +79,11 @@ Status CheckFound(const OpenOptions& options, FoundCheckpoint& place) {
   if (!place.items.empty() && place.items[0].is_named_by_file) return Status();
   HF_ASSIGN_OR_RETURN(const CheckedFiles files,
                       CheckedFiles::OfItem(place.directory));
+  return CheckFoundBy(files, options, place);
+}
+
+Status CheckFoundBy(const CheckedFiles& files, const OpenOptions& options,
+                    FoundCheckpoint& place) {
   HF_RETURN_IF_ERROR(
       place.metadata_text
           ? files.Check(kCheckpointMetadataFile, place.metadata_text->view())

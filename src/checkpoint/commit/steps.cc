@@ -25,34 +25,55 @@ uint64_t BytesBelow(const Place& directory) {
   return byte_count;
 }
 
-// The metrics of a step, as its JSON item holds them; none is fine. DataLoss
-// for another text: without checksums nothing else tells that it is damaged.
-Status ReadMetrics(const Place& place, StepInfo& step) {
-  const Place file = place / "metrics/metrics";
-  const auto text = ReadChecked(file);
-  HF_RETURN_IF_ERROR(text.status());
-  const Status parsed = ParseJsonText(text->ToString()).status();
+constexpr std::string_view kMetricsItem = "metrics";
+
+// The metrics of a step, as its JSON item holds them; NotFound without.
+// DataLoss for another text: without checksums nothing else tells that it is
+// damaged.
+Status ReadMetrics(const Place& place, const CheckedFiles& files,
+                   StepInfo& step) {
+  HF_ASSIGN_OR_RETURN(
+      const CheckedFiles own,
+      files.Below(kMetricsItem, (place / kMetricsItem).OpenStore()));
+  HF_ASSIGN_OR_RETURN(const Bytes text, own.Read(kMetricsItem));
+  const Status parsed = ParseJsonText(text.ToString()).status();
   if (!parsed.ok()) {
     return DataLossError("metrics of a step: " + std::string(parsed.message()))
-        .WithContext(file.path());
+        .WithContext((place / kMetricsItem / kMetricsItem).path());
   }
-  step.metrics = text->ToString();
+  step.metrics = text.ToString();
   return Status();
 }
 
-// Ok when nothing says when the step was committed.
-Status ReadCommitTime(const Place& place, StepInfo& step) {
-  const Place file = place / kCheckpointMetadataFile;
-  const auto text = ReadChecked(file);
-  if (text.status().code() == StatusCode::kNotFound) return Status();
-  HF_RETURN_IF_ERROR(text.status());
+// The text of `_CHECKPOINT_METADATA`, which a found step has read already.
+Result<Bytes> MetadataText(const CheckedFiles& files,
+                           const Result<FoundCheckpoint>& found) {
+  if (!found.ok()) return files.Read(kCheckpointMetadataFile);
+  if (!found->metadata_text) return NotFoundError("");
+  HF_RETURN_IF_ERROR(
+      files.Check(kCheckpointMetadataFile, found->metadata_text->view()));
+  return *found->metadata_text;
+}
+
+// Leaves the time out when nothing says when the step was committed.
+void TakeCommitTime(const Result<Bytes>& text, StepInfo& step) {
+  if (!text.ok()) return;
   const auto metadata = ParseCheckpointMetadata(text->ToString());
-  if (!metadata.ok()) return metadata.status().WithContext(file.path());
+  if (!metadata.ok()) return;
   step.commit_timestamp_ns = metadata->commit_timestamp_nsecs;
-  return Status();
 }
 
-StepInfo DescribeStep(const Place& at, CommitMode mode) {
+// DataLoss where the checksums say that something of a found step is gone, or
+// another than was saved.
+Status DamageOf(const CheckedFiles& files, CommitMode mode,
+                FoundCheckpoint& found) {
+  const Status checked = CheckFoundBy(files, {.commit_mode = mode}, found);
+  return checked.code() == StatusCode::kDataLoss ? checked : Status();
+}
+
+}  // namespace
+
+StepInfo DescribeStepAt(const Place& at, CommitMode mode) {
   const LookScope scope(at);
   const Place& place = scope.place();
   const std::string name = place.name();
@@ -61,21 +82,24 @@ StepInfo DescribeStep(const Place& at, CommitMode mode) {
   step.path = place.path();
   step.step = StepOfName(FinalName(name).value_or(name));
   step.bytes = BytesBelow(place);
-  const Status metrics = ReadMetrics(place, step);
-  const Status time = ReadCommitTime(place, step);
+  const Result<CheckedFiles> files = CheckedFiles::OfItem(place);
+  const Status metrics =
+      files.ok() ? ReadMetrics(place, *files, step) : files.status();
   if (IsTemporaryName(name)) {
+    if (files.ok()) TakeCommitTime(files->Read(kCheckpointMetadataFile), step);
     step.why_not = "temporary directory: a save is running or was interrupted";
     return step;
   }
   Result<FoundCheckpoint> found = FindCheckpoint(place, {.commit_mode = mode});
+  const Result<Bytes> text =
+      files.ok() ? MetadataText(*files, found) : files.status();
+  TakeCommitTime(text, step);
   Status damage = found.ok() ? found->damage : found.status();
-  for (const Status& read : {time, metrics}) {
-    if (damage.ok() && read.code() == StatusCode::kDataLoss) damage = read;
+  if (damage.ok() && text.status().code() == StatusCode::kDataLoss) {
+    damage = text.status();
   }
-  if (damage.ok()) {
-    const Status checked = CheckFound({.commit_mode = mode}, *found);
-    if (checked.code() == StatusCode::kDataLoss) damage = checked;
-  }
+  if (damage.ok() && metrics.code() == StatusCode::kDataLoss) damage = metrics;
+  if (damage.ok() && files.ok()) damage = DamageOf(*files, mode, *found);
   // A committed step stays a step, even when it is damaged.
   step.committed = damage.ok() || IsDamagedStep(place, damage);
   (step.committed ? step.damage : step.why_not) = damage.message();
@@ -83,8 +107,6 @@ StepInfo DescribeStep(const Place& at, CommitMode mode) {
   for (const ItemPlace& item : found->items) step.items.push_back(item.name);
   return step;
 }
-
-}  // namespace
 
 Result<std::vector<StepInfo>> ListSteps(const std::string& root,
                                         CommitMode mode) {
@@ -104,7 +126,7 @@ Result<std::vector<StepInfo>> ListSteps(const std::string& root,
   std::vector<StepInfo> steps(step_names.size());
   Executor executor;
   HF_RETURN_IF_ERROR(executor.ParallelFor(steps.size(), [&](size_t i, int) {
-    steps[i] = DescribeStep(place / step_names[i], mode);
+    steps[i] = DescribeStepAt(place / step_names[i], mode);
     return Status();
   }));
   if (steps.empty()) {
