@@ -742,8 +742,9 @@ def remove_tree(path: str) -> None:
 def remove_unused(path: str) -> bool:
     """The same, unless a save of holdfast is writing in it: then False."""
 
-def holds_checkpoint(path: str) -> bool:
-    """`holdfast::HoldsCheckpoint`: whether a directory is one by its files."""
+def hold_checkpoints(paths: list[str]) -> list[bool]:
+    """`holdfast::HoldsCheckpoint`: whether directories are some by their files.
+    """
 
 def check_may_replace(path: str) -> None:
     """`holdfast::CheckMayReplace`: refuses what is more than a checkpoint.

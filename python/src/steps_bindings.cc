@@ -171,9 +171,20 @@ bool BindingRemoveUnused(nb::handle path) {
   return RunPlain<bool>([&] { return RemoveUnused(directory); });
 }
 
-bool BindingHoldsCheckpoint(nb::handle path) {
-  const std::string directory = PathOf(path);
-  return RunPlain<bool>([&] { return HoldsCheckpoint(directory); });
+// For each path, whether it is the directory of a checkpoint.
+nb::list BindingHoldCheckpoints(const std::vector<std::string>& paths) {
+  std::vector<bool> answers;
+  RunBlocking({}, nb::none(), [&](const RunOptions&) {
+    for (const std::string& path : paths) {
+      const Result<bool> holds = HoldsCheckpoint(path);
+      if (!holds.ok()) return holds.status();
+      answers.push_back(*holds);
+    }
+    return Status();
+  });
+  nb::list list;
+  for (const bool answer : answers) list.append(answer);
+  return list;
 }
 
 void BindingCheckMayReplace(nb::handle path) {
@@ -217,7 +228,7 @@ void BindSteps(nb::module_& module) {
              nb::arg("only_leftovers") = false);
   module.def("remove_tree", &BindingRemoveTree, nb::arg("path"));
   module.def("remove_unused", &BindingRemoveUnused, nb::arg("path"));
-  module.def("holds_checkpoint", &BindingHoldsCheckpoint, nb::arg("path"));
+  module.def("hold_checkpoints", &BindingHoldCheckpoints, nb::arg("paths"));
   module.def("check_may_replace", &BindingCheckMayReplace, nb::arg("path"));
 }
 

@@ -15,7 +15,7 @@ _PRIVATE: dict[str, str] = {
     "_src.arrays.sharding": "_maximal_sharding",
     "_src.arrays.types": "serialization._array_specs",
     "_src.asyncio_utils": "_coroutines",
-    "_src.checkpoint_managers.policy_checkpoint_info": "_manager_policy",
+    "_src.checkpoint_managers.policy_checkpoint_info": "save_decision_policy",
     "_src.checkpoint_managers.preservation_policy": "preservation_policy",
     "_src.checkpoint_managers.save_decision_policy": "save_decision_policy",
     "_src.checkpointers.abstract_checkpointer": "_checkpointer",

@@ -7,16 +7,32 @@ import datetime
 from collections.abc import Callable, Container
 from typing import Any
 
+from holdfast import _engine
 from holdfast._log import log
-from holdfast.orbax._step_names import Metadata, NameFormat
 from holdfast.orbax.options import (
     AsyncOptions,
     AtomicityOptions,
     FileOptions,
     MultiprocessingOptions,
 )
-from holdfast.orbax.preservation_policy import PreservationPolicy
-from holdfast.orbax.save_decision_policy import SaveDecisionPolicy
+from holdfast.orbax.preservation_policy import (
+    AnyPreservationPolicy,
+    BestN,
+    EveryNSeconds,
+    EveryNSteps,
+    LatestN,
+    PreservationPolicy,
+)
+from holdfast.orbax.save_decision_policy import (
+    AnySavePolicy,
+    EnginePolicy,
+    FixedIntervalPolicy,
+    InitialSavePolicy,
+    PreemptionCheckpointingPolicy,
+    SaveDecisionPolicy,
+    SpecificStepsPolicy,
+)
+from holdfast.orbax.step import Metadata, NameFormat
 
 
 @dataclasses.dataclass
@@ -194,3 +210,55 @@ def check_usable(options: CheckpointManagerOptions) -> None:
         )
     if options.best_mode not in ("min", "max"):
         raise ValueError('`best_mode` must be one of: "min", "max"')
+
+
+@dataclasses.dataclass
+class _ShouldSaveFnPolicy(EnginePolicy):
+    """Asks the user's function."""
+
+    should_save_fn: Any
+
+    def _rule(self) -> _engine.SaveRule:
+        return _engine.SaveRule.function(self.should_save_fn)
+
+
+def save_policy_of(options: CheckpointManagerOptions) -> SaveDecisionPolicy:
+    """The policy that the options name, or that the older ones stand for."""
+    if options.save_decision_policy is not None:
+        return options.save_decision_policy
+    preemption = PreemptionCheckpointingPolicy()
+    if options.should_save_fn is not None:
+        user = _ShouldSaveFnPolicy(options.should_save_fn)
+        return AnySavePolicy([user, preemption])
+    policies: list[SaveDecisionPolicy] = []
+    if options.save_interval_steps is not None:
+        policies.append(FixedIntervalPolicy(options.save_interval_steps))
+    if options.save_on_steps is not None:
+        policies.append(SpecificStepsPolicy(options.save_on_steps))
+    return AnySavePolicy([*policies, preemption, InitialSavePolicy()])
+
+
+def keep_policy_of(options: CheckpointManagerOptions) -> PreservationPolicy:
+    """The policy that the options name, or that the older ones stand for."""
+    if options.preservation_policy is not None:
+        return options.preservation_policy
+    policies: list[PreservationPolicy] = []
+    if options.keep_period is not None:
+        policies.append(EveryNSteps(options.keep_period))
+    if options.keep_time_interval is not None:
+        seconds = int(options.keep_time_interval.total_seconds())
+        policies.append(EveryNSeconds(seconds))
+    if options.best_fn is None:
+        policies.append(LatestN(options.max_to_keep))
+    else:
+        policies.append(
+            BestN(
+                get_metric_fn=options.best_fn,
+                reverse=options.best_mode == "min",
+                n=options.max_to_keep,
+                keep_checkpoints_without_metrics=(
+                    options.keep_checkpoints_without_metrics
+                ),
+            )
+        )
+    return AnyPreservationPolicy(policies)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import os
 import time
 from collections.abc import Sequence
@@ -11,17 +12,10 @@ from typing import Any
 from holdfast import _engine, _files
 from holdfast._log import log
 from holdfast.orbax._checkpointer import Checkpointer
-from holdfast.orbax._damaged_step import damaged_step_error
 from holdfast.orbax._manager_handlers import (
     DEFAULT_ITEM_NAME,
     METRIC_ITEM_NAME,
     metrics_handler,
-)
-from holdfast.orbax._manager_infos import (
-    CheckpointInfo,
-    CheckpointInfos,
-    step_number,
-    stored_infos,
 )
 from holdfast.orbax._manager_options import CheckpointManagerOptions
 from holdfast.orbax._manager_restore import (
@@ -31,20 +25,25 @@ from holdfast.orbax._manager_restore import (
 )
 from holdfast.orbax._monitoring import timed
 from holdfast.orbax._paths import PathLike, handler_path
-from holdfast.orbax._step_names import (
-    Metadata,
-    NameFormat,
-    build_step_path,
-    is_standard_name_format,
+from holdfast.orbax._root import read_run_metadata
+from holdfast.orbax._run import (
+    CheckpointInfo,
+    Run,
+    step_number,
+    stored_infos,
 )
 from holdfast.orbax.checkpoint_args import CheckpointArgs
 from holdfast.orbax.composite_checkpoint_handler import CompositeArgs
 from holdfast.orbax.logging.step_statistics import RestoreStepStatistics
-from holdfast.orbax.metadata.root import RootMetadata, read_root_metadata
+from holdfast.orbax.metadata.root import RootMetadata
 from holdfast.orbax.metadata.step import check_json_object
-from holdfast.orbax.step import checkpoint_steps
-
-METADATA_ITEM_NAME = "metadata"
+from holdfast.orbax.step import (
+    Metadata,
+    NameFormat,
+    build_step_path,
+    checkpoint_steps,
+    is_standard_name_format,
+)
 
 
 class ReadingManager:
@@ -58,9 +57,10 @@ class ReadingManager:
     _options: CheckpointManagerOptions
     _directory: Any
     _name_format: NameFormat[Metadata]
-    _checkpoints: CheckpointInfos
+    _checkpoints: Run
     _checkpointer: Checkpointer
-    _root_metadata: RootMetadata
+    # The run's metadata; None: not read yet.
+    _run_metadata: RootMetadata | None
     _logger: Any
     # Whether steps hold a single item; None: the first call decides.
     _holds_single_item: bool | None = None
@@ -85,8 +85,8 @@ class ReadingManager:
 
     def latest_step(self) -> int | None:
         """The step that was saved last; None without steps."""
-        latest = self._checkpoints.latest()
-        return None if latest is None else latest.step
+        infos = self._checkpoints.all()
+        return infos[-1].step if infos else None
 
     def best_step(self) -> int | None:
         """The step whose metrics are best; the last one without `best_fn`.
@@ -96,16 +96,13 @@ class ReadingManager:
         best_fn = self._options.best_fn
         if best_fn is None:
             return self.latest_step()
-        ranked = sorted(
-            (
-                info
-                for info in self._checkpoints.all()
-                if info.metrics is not None
-            ),
-            key=lambda info: best_fn(info.metrics),
-            reverse=self._options.best_mode == "min",
+        infos = self._checkpoints.all()
+        ranked = _engine.ranked_by_metric(
+            infos,
+            lambda i: best_fn(infos[i].metrics),
+            self._options.best_mode == "min",
         )
-        return ranked[-1].step if ranked else None
+        return infos[ranked[-1]].step if ranked else None
 
     def reload(self) -> None:
         """Looks for the steps again."""
@@ -129,9 +126,13 @@ class ReadingManager:
             return []
         name = "/jax/checkpoint/read/load_all_step_metadata_duration_secs"
         with timed(name):
-            found = self._name_format.find_all(self._directory)
-            steps = [step for step in found if _is_checkpoint(step.path)]
-            return stored_infos(steps, is_lightweight=skip_metadata_read)
+            found = list(self._name_format.find_all(self._directory))
+            # In an object store the marker has said so already.
+            if not _files.is_url(self._directory):
+                paths = [os.fspath(step.path) for step in found]
+                are_steps = _engine.hold_checkpoints(paths)
+                found = list(itertools.compress(found, are_steps))
+            return stored_infos(found, is_lightweight=skip_metadata_read)
 
     def restore(
         self,
@@ -169,26 +170,13 @@ class ReadingManager:
         except Exception as error:
             if step is not None or directory is not None:
                 raise
-            damaged = self._latest_step_error(error)
-            if damaged is None:
+            infos = self._checkpoints.all()
+            damaged = infos and self._checkpoints.damage_error(
+                self._directory, infos[-1], error
+            )
+            if not damaged:
                 raise
             raise damaged from error
-
-    def _latest_step_error(self, error: Exception) -> Exception | None:
-        """The error to raise when the latest step is damaged."""
-        latest = self.latest_step()
-        if latest is None:
-            return None
-        return damaged_step_error(
-            self._directory,
-            latest,
-            self._get_read_step_directory(latest, self._directory),
-            error,
-            (
-                (step, self._get_read_step_directory(step, self._directory))
-                for step in (info.step for info in self._checkpoints.all())
-            ),
-        )
 
     def _restore(
         self,
@@ -207,7 +195,13 @@ class ReadingManager:
         check_args(items, args, is_single)
         if args is None:
             registry = self._checkpointer.handler._handler_registry
-            args = legacy_args(registry, items, restore_kwargs, is_single)
+            args = legacy_args(
+                registry,
+                items,
+                restore_kwargs,
+                is_single=is_single,
+                is_save=False,
+            )
         elif is_single:
             args = CompositeArgs(**{DEFAULT_ITEM_NAME: args})
         statistics = RestoreStepStatistics(
@@ -324,16 +318,11 @@ class ReadingManager:
             OSError: the run's metadata cannot be read.
             ValueError: metadata of other types than Orbax writes.
         """
-        return self._run_metadata() if step is None else self._metadata_of(step)
-
-    def _run_metadata(self) -> RootMetadata:
-        if self._root_metadata.custom_metadata is None:
-            directory = self._directory / METADATA_ITEM_NAME
-            if _files.exists(directory):
-                self._root_metadata = read_root_metadata(os.fspath(directory))
-            else:
-                self._root_metadata.custom_metadata = {}
-        return self._root_metadata
+        if step is not None:
+            return self._metadata_of(step)
+        if self._run_metadata is None:
+            self._run_metadata = read_run_metadata(self._directory)
+        return self._run_metadata
 
     def _metadata_of(self, step: int) -> Any:
         path = self._get_read_step_directory(step, self._directory)
@@ -346,8 +335,3 @@ class ReadingManager:
             if metrics is not None:
                 metadata.metrics = check_json_object(dict(metrics))
         return metadata
-
-
-def _is_checkpoint(path: PathLike) -> bool:
-    # In an object store the marker has said so already.
-    return _files.is_url(path) or _engine.holds_checkpoint(os.fspath(path))

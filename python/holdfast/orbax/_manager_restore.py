@@ -48,59 +48,34 @@ def check_args(items: Any, args: Any, is_single: bool) -> None:
 def legacy_args(
     registry: CheckpointHandlerRegistry,
     items: Any,
-    restore_kwargs: Any,
+    options: Any,
+    *,
     is_single: bool,
+    is_save: bool,
 ) -> CompositeArgs:
-    """Arguments made of items to restore like and of options.
+    """Arguments made of items and of options.
 
     Args:
         registry: the manager's handlers.
-        items: the object that the single item is restored like, or these by
-            item, or None.
-        restore_kwargs: options likewise.
+        items: what is saved, or restored like: the single item, or these by
+            name, or None.
+        options: likewise.
         is_single: steps hold a single item.
+        is_save: else a step is restored, of which an item may have options
+            alone.
 
     Raises:
         ValueError: an item whose handler is not known.
     """
     if is_single:
         items = None if items is None else {DEFAULT_ITEM_NAME: items}
-        if restore_kwargs is not None:
-            restore_kwargs = {DEFAULT_ITEM_NAME: restore_kwargs}
-    items, restore_kwargs = items or {}, restore_kwargs or {}
+        options = None if options is None else {DEFAULT_ITEM_NAME: options}
+    items, options = items or {}, options or {}
     args: dict[str, Any] = {}
-    for name in {**items, **restore_kwargs}:
-        args_type: Any = _args_types(registry, name)[1]
-        options = restore_kwargs.get(name) or {}
-        args[name] = args_type(items.get(name), **options)
-    return CompositeArgs(**args)
-
-
-def legacy_save_args(
-    registry: CheckpointHandlerRegistry,
-    items: Any,
-    save_kwargs: Any,
-    is_single: bool,
-) -> CompositeArgs:
-    """Arguments of what to save and of options.
-
-    Args:
-        registry: the manager's handlers.
-        items: the single item, or items by name.
-        save_kwargs: options, or those by item, or None.
-        is_single: steps hold a single item.
-
-    Raises:
-        ValueError: an item whose handler is not known.
-    """
-    save_kwargs = save_kwargs or {}
-    if is_single:
-        items = {DEFAULT_ITEM_NAME: items}
-        save_kwargs = {DEFAULT_ITEM_NAME: save_kwargs}
-    args: dict[str, Any] = {}
-    for name, item in items.items():
-        args_type: Any = _args_types(registry, name)[0]
-        args[name] = args_type(item, **(save_kwargs.get(name) or {}))
+    for name in items if is_save else {**items, **options}:
+        kinds: Any = _args_types(registry, name)
+        kind = kinds[0 if is_save else 1]
+        args[name] = kind(items.get(name), **(options.get(name) or {}))
     return CompositeArgs(**args)
 
 

@@ -19,12 +19,12 @@ from holdfast import _files
 from holdfast._log import log
 from holdfast.orbax import multihost
 from holdfast.orbax._paths import PathLike, handler_path
-from holdfast.orbax._step_names import (
+from holdfast.orbax.step import (
     Metadata,
     NameFormat,
+    checkpoint_steps,
     standard_name_format,
 )
-from holdfast.orbax.step import checkpoint_steps
 
 _SNAPSHOTS = "_SNAPSHOTS"
 _TIMED_OUT = -1

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, TypeAlias
 
+from holdfast import _files
+from holdfast._future import Future
 from holdfast._log import log
 from holdfast.orbax._checkpointer import AbstractCheckpointer, Checkpointer
 from holdfast.orbax._handler import CheckpointHandler
-from holdfast.orbax._jax import imported_jax
-from holdfast.orbax._manager_finalize import (
-    FinalizeThread,
-    SaveProgress,
-)
+from holdfast.orbax._manager_finalize import FinalizeThread, SaveProgress
 from holdfast.orbax._manager_handlers import (
     DEFAULT_ITEM_NAME,
     METRIC_ITEM_NAME,
@@ -28,29 +27,15 @@ from holdfast.orbax._manager_handlers import (
     handler_of_registry,
     make_checkpointer,
 )
-from holdfast.orbax._manager_infos import (
-    CheckpointInfo,
-    CheckpointInfos,
-    new_info,
-    step_number,
-)
 from holdfast.orbax._manager_options import (
     CheckpointManagerOptions,
-    check_usable,
-)
-from holdfast.orbax._manager_policy import (
     _ShouldSaveFnPolicy,
-    default_policy,
-    default_preservation_policy,
+    check_usable,
+    keep_policy_of,
+    save_policy_of,
 )
-from holdfast.orbax._manager_reading import METADATA_ITEM_NAME, ReadingManager
-from holdfast.orbax._manager_restore import check_args, legacy_save_args
-from holdfast.orbax._manager_setup import (
-    create_root,
-    meet,
-    save_root_metadata,
-    start_cleanup,
-)
+from holdfast.orbax._manager_reading import ReadingManager
+from holdfast.orbax._manager_restore import check_args, legacy_args
 from holdfast.orbax._monitoring import (
     SaveContext,
     record_duration,
@@ -59,8 +44,21 @@ from holdfast.orbax._monitoring import (
     timed,
 )
 from holdfast.orbax._paths import PathLike, handler_path
+from holdfast.orbax._root import (
+    METADATA_ITEM_NAME,
+    make_root,
+    meet,
+    write_run_metadata,
+)
+from holdfast.orbax._run import (
+    CheckpointInfo,
+    Run,
+    new_info,
+    reached_preemption,
+    step_number,
+)
 from holdfast.orbax._signals import AwaitableSignalsContract
-from holdfast.orbax._step_names import standard_name_format
+from holdfast.orbax._trash import Remover, leftovers
 from holdfast.orbax.abstract_checkpoint_manager import (
     AbstractCheckpointManager,
     PyTree,
@@ -84,19 +82,19 @@ from holdfast.orbax.metadata.root import (
     serialize_root_metadata,
 )
 from holdfast.orbax.metadata.step import StepMetadata
-from holdfast.orbax.multihost import process_index, reached_preemption
+from holdfast.orbax.multihost import is_primary_host, process_index
 from holdfast.orbax.options import (
     AsyncOptions,
     FileOptions,
     MultiprocessingOptions,
 )
-from holdfast.orbax.preservation_policy import PreservationContext
 from holdfast.orbax.proto_handler import ProtoCheckpointHandler
 from holdfast.orbax.save_decision_policy import (
     AnySavePolicy,
     ContinuousCheckpointingPolicy,
-    DecisionContext,
 )
+from holdfast.orbax.step import standard_name_format
+from holdfast.orbax.temporary_paths import remove_temporary_paths
 
 __all__ = [
     "DEFAULT_ITEM_NAME",
@@ -215,15 +213,13 @@ class CheckpointManager(ReadingManager, AbstractCheckpointManager):
         self._checkpointer = self._make_checkpointer(
             checkpointers, item_names, item_handlers, handler_registry
         )
-        self._save_decision_policy = (
-            options.save_decision_policy or default_policy(options)
-        )
-        self._preservation_policy = (
-            options.preservation_policy or default_preservation_policy(options)
-        )
         self._directory = handler_path(directory)
         if options.create:
-            create_root(self._directory, options)
+            make_root(
+                self._directory,
+                self._multiprocessing_options,
+                options.file_options.path_permission_mode,
+            )
         self._name_format = options.step_name_format or standard_name_format(
             step_prefix=options.step_prefix,
             step_format_fixed_length=options.step_format_fixed_length,
@@ -233,14 +229,16 @@ class CheckpointManager(ReadingManager, AbstractCheckpointManager):
             temporary_path_cls=options.temporary_path_class,
             atomicity_options=options.atomicity_options,
         )
-        self._cleanup = start_cleanup(self._directory, options)
-        self._checkpoints = CheckpointInfos()
+        self._cleanup = self._start_cleanup()
+        self._checkpoints = Run(
+            save_policy_of(options),
+            keep_policy_of(options),
+            self._multiprocessing_options,
+        )
         self._checkpoints.set(
             self._load_checkpoint_infos(options.lightweight_initialize)
         )
-        self._root_metadata = save_root_metadata(
-            self._directory, options, metadata
-        )
+        self._run_metadata = self._save_run_metadata(metadata)
         self._finalize_thread: FinalizeThread | None = None
         self._progress = SaveProgress(
             self._multiprocessing_options, options.async_options
@@ -301,8 +299,53 @@ class CheckpointManager(ReadingManager, AbstractCheckpointManager):
             handler, options, is_async=options.enable_async_checkpointing
         )
 
+    def _save_run_metadata(
+        self, metadata: Mapping[str, Any] | None
+    ) -> RootMetadata | None:
+        """Keeps metadata of the run; returns it, or None if it is to be read.
+
+        Raises:
+            ValueError: metadata that is not a JSON object.
+            OSError: the file cannot be written.
+        """
+        options, path = self._options, self._directory / METADATA_ITEM_NAME
+        if options.read_only:
+            is_kept = _files.exists(path)
+            return None if is_kept else RootMetadata({}, dict(metadata or {}))
+        if not options.save_root_metadata:
+            return None
+        written = write_run_metadata(
+            self._directory, metadata, self._multiprocessing_options
+        )
+        self._meet("CheckpointManager:save_root_metadata")
+        return written
+
     def _meet(self, place: str) -> None:
         meet(self._multiprocessing_options, place, self._directory)
+
+    def _start_cleanup(self) -> Future[None] | None:
+        """Removes in the background what earlier programs have left.
+
+        Returns:
+            What removes directories that were never committed; None if nobody
+            does.
+        """
+        options = self._options
+        is_primary = is_primary_host(self._multiprocessing_options.primary_host)
+        if options.read_only or not is_primary:
+            return None
+        Remover().add(leftovers(os.fspath(self._directory)))
+        if not options.cleanup_tmp_directories:
+            return None
+        return Future(
+            lambda _: remove_temporary_paths(
+                self._directory,
+                multiprocessing_options=options.multiprocessing_options,
+                temporary_path_cls=options.temporary_path_class,
+                atomicity_options=options.atomicity_options,
+            ),
+            what="removing temporary directories",
+        )
 
     def _await_cleanup(self) -> None:
         cleanup, self._cleanup = self._cleanup, None
@@ -315,7 +358,7 @@ class CheckpointManager(ReadingManager, AbstractCheckpointManager):
         Args:
             step: its number, alike on all processes.
         """
-        return imported_jax() is not None and reached_preemption(step)
+        return reached_preemption(step)
 
     def should_save(self, step: int) -> bool:
         """Whether the options say that a step is to be saved.
@@ -327,17 +370,12 @@ class CheckpointManager(ReadingManager, AbstractCheckpointManager):
             log.warning("%s is read only, save will be skipped", self.directory)
             return False
         step = step_number(step)
-        latest = self.latest_step()
-        if latest is not None and latest >= step:
-            return False
         asks = self._options.enable_should_save_is_saving_in_progress_check
-        context = DecisionContext(
-            is_saving_in_progress=asks and self.is_saving_in_progress(),
-            reached_preemption=self.reached_preemption(step),
-            multiprocessing_options=self._multiprocessing_options,
-        )
-        return self._save_decision_policy.should_save(
-            new_info(step), self._checkpoints.all(), context=context
+        return self._checkpoints.should_save(
+            step,
+            self._checkpoints.all(),
+            is_saving=asks and self.is_saving_in_progress(),
+            asks_preemption=self.reached_preemption,
         )
 
     def save(
@@ -408,8 +446,9 @@ class CheckpointManager(ReadingManager, AbstractCheckpointManager):
             name = "/jax/orbax/write/blocking_val_duration_secs"
             record_duration(name, validation_secs)
             facts.checkpointer_blocking_start_time = time.time()
+            path = self._get_write_step_directory(step, self._directory)
             self._checkpointer.save(
-                self._get_write_step_directory(step, self._directory),
+                path,
                 args=composite,
                 custom_metadata=custom_metadata,
                 force=not self._skips_checks(),
@@ -420,9 +459,9 @@ class CheckpointManager(ReadingManager, AbstractCheckpointManager):
             facts.checkpointer_blocking_duration_secs = (
                 time.time() - facts.checkpointer_blocking_start_time
             )
-            self._checkpoints.append(new_info(step, metrics))
+            self._checkpoints.append(new_info(step, metrics, path))
             facts.get_old_steps_start_time = time.time()
-            dropped = self._forget(self._get_old_steps_to_remove())
+            dropped = self._checkpoints.forget(self._get_old_steps_to_remove())
             facts.get_old_steps_duration_secs = (
                 time.time() - facts.get_old_steps_start_time
             )
@@ -482,8 +521,8 @@ class CheckpointManager(ReadingManager, AbstractCheckpointManager):
         composite: CompositeArgs = args
         if args is None:
             registry = self._checkpointer.handler._handler_registry
-            composite = legacy_save_args(
-                registry, items, save_kwargs, is_single
+            composite = legacy_args(
+                registry, items, save_kwargs, is_single=is_single, is_save=True
             )
         elif is_single:
             composite = CompositeArgs(**{DEFAULT_ITEM_NAME: args})
@@ -506,31 +545,7 @@ class CheckpointManager(ReadingManager, AbstractCheckpointManager):
     def _get_old_steps_to_remove(self) -> list[int]:
         """The steps that are not to be kept, in order."""
         infos = self._checkpoints.all()
-        record_scalar(
-            "/jax/checkpoint/write/old_steps_examined_count", len(infos)
-        )
-        keeps = self._preservation_policy.should_preserve(
-            infos, context=PreservationContext()
-        )
-        return [
-            info.step
-            for info, is_kept in zip(infos, keeps, strict=True)
-            if not is_kept
-        ]
-
-    def _forget(self, steps: Sequence[int]) -> list[CheckpointInfo]:
-        """Forgets steps; the new one stays if it is the only good one.
-
-        Returns:
-            The forgotten ones, in order.
-        """
-        infos = self._checkpoints.all()
-        gone = set(steps)
-        dropped = [info for info in infos if info.step in gone]
-        if len(dropped) == len(infos):
-            dropped.pop()
-        self._checkpoints.take({info.step for info in dropped})
-        return dropped
+        return [info.step for info in self._checkpoints.superfluous(infos)]
 
     def _start_finalize(self, step: int, dropped: list[CheckpointInfo]) -> None:
         def finalize() -> None:

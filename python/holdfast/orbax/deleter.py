@@ -16,10 +16,14 @@ from holdfast import _files
 from holdfast._log import log
 from holdfast.orbax._monitoring import record_duration, record_event
 from holdfast.orbax._paths import PathLike, handler_path, is_gcs_path
-from holdfast.orbax._step_names import Metadata, NameFormat, build_step_path
 from holdfast.orbax._trash import Remover, move_to_trash
 from holdfast.orbax.multihost import is_primary_host
-from holdfast.orbax.step import find_step_path
+from holdfast.orbax.step import (
+    Metadata,
+    NameFormat,
+    build_step_path,
+    find_step_path,
+)
 
 __all__ = [
     "CheckpointDeleter",

@@ -9,9 +9,10 @@ from types import TracebackType
 from typing import Any
 
 from holdfast import _files
-from holdfast.orbax._manager_infos import CheckpointInfo
 from holdfast.orbax._monitoring import record_event
 from holdfast.orbax._paths import PathLike, handler_path
+from holdfast.orbax._root import make_root, meet, write_run_metadata
+from holdfast.orbax._run import CheckpointInfo
 from holdfast.orbax.logging import StandardLogger
 from holdfast.orbax.logging.step_statistics import SaveStepStatistics
 from holdfast.orbax.preservation_policy import PreservationPolicy, PreserveAll
@@ -26,18 +27,14 @@ from holdfast.orbax.temporary_paths import remove_temporary_paths
 from holdfast.orbax.v1._deletion import check_step, start_deletion
 from holdfast.orbax.v1._layout import STATE_NAME
 from holdfast.orbax.v1._leaves import check_state
-from holdfast.orbax.v1._operations import multiprocessing_of, processes_of
+from holdfast.orbax.v1._operations import multiprocessing_of
 from holdfast.orbax.v1._responses import AsyncResponse
 from holdfast.orbax.v1._save import check_names
 from holdfast.orbax.v1._step_metadata import CheckpointMetadata
 from holdfast.orbax.v1.context import Context, get_context
 from holdfast.orbax.v1.training._deprecated import OlderNames
 from holdfast.orbax.v1.training._reading import StepReader, number_of
-from holdfast.orbax.v1.training._root import (
-    make_root,
-    write_custom_metadata,
-)
-from holdfast.orbax.v1.training._run import Request, Run, names_of
+from holdfast.orbax.v1.training._run import Request, SavingRun, names_of
 from holdfast.orbax.v1.training.errors import StepNotFoundError
 
 
@@ -97,17 +94,18 @@ class Checkpointer(StepReader, OlderNames):
         """
         self._context = Context(context or get_context())
         self._directory = handler_path(directory)
-        processes = processes_of(self._context)
-        make_root(self._directory, self._context)
+        processes = multiprocessing_of(self._context)
+        mode = self._context.file.path_permission_mode
+        make_root(self._directory, processes, mode)
         atomicity = self._context.atomicity.v0()
         if cleanup_tmp_directories:
             remove_temporary_paths(
                 self._directory,
-                multiprocessing_options=multiprocessing_of(self._context),
+                multiprocessing_options=processes,
                 atomicity_options=atomicity,
             )
         self._names = names_of(step_name_format, atomicity)
-        self._run = Run(
+        self._run = SavingRun(
             self._directory,
             self._names,
             self._context,
@@ -115,9 +113,12 @@ class Checkpointer(StepReader, OlderNames):
             preservation_policy or PreserveAll(),
             is_lightweight=lightweight_initialize,
         )
-        self._custom_metadata = write_custom_metadata(
+        self._run_metadata = write_run_metadata(
             self._directory, custom_metadata, processes
         )
+        if custom_metadata is not None:
+            place = "CheckpointManager:save_root_metadata"
+            meet(processes, place, self._directory)
         self._deletion: AsyncResponse[bool] | None = None
         self._logger = logger or StandardLogger()
         record_event("/jax/orbax/checkpoint_manager/init")
@@ -154,7 +155,11 @@ class Checkpointer(StepReader, OlderNames):
             step: its number.
         """
         with get_context(self._context):
-            return self._run.should_save(number_of(step))
+            return self._run.should_save(
+                number_of(step),
+                self._run.known(),
+                is_saving=self._run.is_saving(),
+            )
 
     def save(
         self,
@@ -350,7 +355,7 @@ class Checkpointer(StepReader, OlderNames):
                 is_step=True,
             )
         if checkpointable_name is None:
-            self._run.forget(number)
+            self._run.take({number})
         self._deletion = response
         return response
 

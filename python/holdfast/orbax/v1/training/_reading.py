@@ -8,8 +8,9 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from holdfast import _files
-from holdfast.orbax._damaged_step import damaged_step_error
+from holdfast.orbax._root import read_run_metadata
 from holdfast.orbax.logging.step_statistics import RestoreStepStatistics
+from holdfast.orbax.metadata.root import RootMetadata as StoredRootMetadata
 from holdfast.orbax.v1._layout import STATE_NAME
 from holdfast.orbax.v1._leaves import check_abstract_state
 from holdfast.orbax.v1._load import load_checkpointables
@@ -19,8 +20,7 @@ from holdfast.orbax.v1._metadata_types import (
 )
 from holdfast.orbax.v1._step_metadata import CheckpointMetadata, RootMetadata
 from holdfast.orbax.v1.context import Context, get_context
-from holdfast.orbax.v1.training._root import read_custom_metadata
-from holdfast.orbax.v1.training._run import Run
+from holdfast.orbax.v1.training._run import SavingRun
 
 
 def number_of(step: Any) -> Any:
@@ -36,14 +36,14 @@ class StepReader:
         _context: of all calls.
         _directory: of all steps.
         _logger: hears of loads.
-        _custom_metadata: of the run; None: not read yet.
+        _run_metadata: of the run; None: not read yet.
     """
 
-    _run: Run
+    _run: SavingRun
     _context: Context
     _directory: Any
     _logger: Any
-    _custom_metadata: dict[str, Any] | None
+    _run_metadata: StoredRootMetadata | None
 
     def load(
         self,
@@ -92,25 +92,20 @@ class StepReader:
         begun = time.time()
         with get_context(self._context):
             info = self._run.find(number_of(step))
-            number, path = info.step, info.path
             try:
                 with _files.asking_once():
                     loaded = load_checkpointables(
-                        path, abstract_checkpointables
+                        info.path, abstract_checkpointables
                     )
             except Exception as error:
-                damaged = step is None and damaged_step_error(
-                    self._directory,
-                    number,
-                    path,
-                    error,
-                    ((info.step, info.path) for info in self._run.known()),
+                damaged = step is None and self._run.damage_error(
+                    self._directory, info, error
                 )
                 if not damaged:
                     raise
                 raise damaged from error
         facts = RestoreStepStatistics(
-            step=number,
+            step=info.step,
             directory=str(self._directory),
             checkpoint_manager_start_time=begun,
             checkpoint_manager_duration_secs=time.time() - begun,
@@ -197,8 +192,9 @@ class StepReader:
             OSError: it cannot be read.
             ValueError: it is of other types than Orbax writes.
         """
-        if self._custom_metadata is None:
-            self._custom_metadata = read_custom_metadata(self._directory)
+        if self._run_metadata is None:
+            self._run_metadata = read_run_metadata(self._directory)
         return RootMetadata(
-            directory=self._directory, custom_metadata=self._custom_metadata
+            directory=self._directory,
+            custom_metadata=self._run_metadata.custom_metadata or {},
         )

@@ -8,26 +8,19 @@ from typing import Any
 
 from holdfast import _files
 from holdfast import errors as holdfast_errors
-from holdfast.orbax import multihost
-from holdfast.orbax._jax import imported_jax
-from holdfast.orbax._manager_infos import (
+from holdfast.orbax._monitoring import timed
+from holdfast.orbax._run import (
     CheckpointInfo,
-    CheckpointInfos,
+    Run,
+    all_but_one,
     new_info,
     stored_infos,
 )
-from holdfast.orbax._monitoring import record_scalar, timed
-from holdfast.orbax._step_names import standard_name_format
 from holdfast.orbax._trash import Remover, leftovers, move_to_trash
 from holdfast.orbax.options import AtomicityOptions
-from holdfast.orbax.preservation_policy import (
-    PreservationContext,
-    PreservationPolicy,
-)
-from holdfast.orbax.save_decision_policy import (
-    DecisionContext,
-    SaveDecisionPolicy,
-)
+from holdfast.orbax.preservation_policy import PreservationPolicy
+from holdfast.orbax.save_decision_policy import SaveDecisionPolicy
+from holdfast.orbax.step import standard_name_format
 from holdfast.orbax.v1._operations import multiprocessing_of, processes_of
 from holdfast.orbax.v1._responses import BackgroundResponse
 from holdfast.orbax.v1._save import Save
@@ -92,8 +85,8 @@ def names_of(step_name_format: Any | None, atomicity: AtomicityOptions) -> Any:
     return step_name_format
 
 
-class Run:
-    """The steps in a directory.
+class SavingRun(Run):
+    """The steps in a directory, and the save of one that may go on.
 
     Thread-safety: one call at a time.
     """
@@ -118,18 +111,16 @@ class Run:
             keep_policy: which are kept.
             is_lightweight: do not read times and metrics.
         """
+        super().__init__(save_policy, keep_policy, multiprocessing_of(context))
         self._directory = directory
         self._names = names
         self._context = context
-        self._save_policy = save_policy
-        self._keep_policy = keep_policy
         self._processes = processes_of(context)
         self._remover = Remover()
         if self._processes.is_primary:
             self._remover.add(leftovers(_files.abspath(directory)))
-        self._infos = CheckpointInfos()
-        self._infos.set(self._find(is_lightweight))
         self._pending: _Pending | None = None
+        self.set(self._find(is_lightweight))
 
     def _find(self, is_lightweight: bool) -> list[CheckpointInfo]:
         found = self._names.find_all(self._directory)
@@ -146,15 +137,15 @@ class Run:
             # being removed.
             gone = {info.step for info in pending.forgotten}
             found = [info for info in found if info.step not in gone]
-            saving = [i for i in self._infos.all() if i.step == pending.step]
-        self._infos.set(found)
-        self._infos.put_back(saving)
+            saving = [info for info in self if info.step == pending.step]
+        self.set(found)
+        self.put_back(saving)
 
     def known(self) -> Sequence[CheckpointInfo]:
         """The steps in the order in which they came to be known, with one that
         is being saved."""
         self._end_if_failed()
-        return self._infos.all()
+        return self.all()
 
     def by_number(self) -> list[CheckpointInfo]:
         """The same by their numbers."""
@@ -199,33 +190,6 @@ class Run:
         except ValueError:
             return None
 
-    def forget(self, step: int) -> None:
-        """Knows a step no longer."""
-        self._infos.take({step})
-
-    def should_save(
-        self, step: int, known: Sequence[CheckpointInfo] | None = None
-    ) -> bool:
-        """Whether the policy says that a step is to be saved.
-
-        Args:
-            step: its number.
-            known: the steps that count; None: all.
-        """
-        known = self.known() if known is None else known
-        if known and known[-1].step >= step:
-            return False
-        context = DecisionContext(
-            is_saving_in_progress=self.is_saving(),
-            reached_preemption=_reached_preemption(step),
-            multiprocessing_options=multiprocessing_of(self._context),
-        )
-        return bool(
-            self._save_policy.should_save(
-                new_info(step), known, context=context
-            )
-        )
-
     def save(self, request: Request, *, in_background: bool) -> Any:
         """Saves a step, if the policy says so.
 
@@ -242,7 +206,10 @@ class Run:
         if not request.overwrite and self.knows(step):
             raise StepAlreadyExistsError(f"Step {step} already exists.")
         others = [info for info in self.known() if info.step != step]
-        if not self._agree(request.force or self.should_save(step, others)):
+        if not self._agree(
+            request.force
+            or self.should_save(step, others, is_saving=self.is_saving())
+        ):
             return None
         with timed(
             "/jax/orbax/write/blocking_wait_prev_duration_secs",
@@ -267,7 +234,9 @@ class Run:
         )
         added = new_info(step, request.metrics, path)
         with timed("/jax/checkpoint/write/get_old_steps_duration_secs"):
-            superfluous = self._superfluous(added)
+            others = [info for info in self.all() if info.step != step]
+            infos = [*others, added]
+            superfluous = all_but_one(self.superfluous(infos), len(infos))
         if in_background:
             return self._start(save, added, superfluous)
         save.run()
@@ -294,9 +263,9 @@ class Run:
     ) -> list[CheckpointInfo]:
         """Records a new step; returns the steps whose place it takes."""
         gone = {info.step for info in superfluous}
-        forgotten = self._infos.take({added.step, *gone})
+        forgotten = self.take({added.step, *gone})
         if added.step not in gone:
-            self._infos.append(added)
+            self.append(added)
         return forgotten
 
     def _agree(self, decision: bool) -> bool:
@@ -309,26 +278,6 @@ class Run:
         primary = self._processes.primary
         first = min(operation.values) if primary is None else primary
         return bool(operation.values[first])
-
-    def _superfluous(self, added: CheckpointInfo) -> list[CheckpointInfo]:
-        """The steps that are not kept once a new one is there.
-
-        Never all: whatever the policy says, one good step stays.
-        """
-        infos = [i for i in self._infos.all() if i.step != added.step]
-        infos.append(added)
-        record_scalar(
-            "/jax/checkpoint/write/old_steps_examined_count", len(infos)
-        )
-        kept = self._keep_policy.should_preserve(
-            infos, context=PreservationContext()
-        )
-        dropped = [
-            info
-            for info, is_kept in zip(infos, kept, strict=True)
-            if not is_kept
-        ]
-        return dropped if len(dropped) < len(infos) else dropped[:-1]
 
     def _remove(self, superfluous: list[CheckpointInfo]) -> bool:
         """Removes steps once the new one is committed; true."""
@@ -378,14 +327,9 @@ class Run:
         if pending.response.state == "durable":
             return
         pending.has_failed = True
-        self._infos.take({pending.step})
-        self._infos.put_back(pending.forgotten)
+        self.take({pending.step})
+        self.put_back(pending.forgotten)
 
     def wait_for_removal(self) -> None:
         """Waits until the files of removed steps are gone."""
         self._remover.wait()
-
-
-def _reached_preemption(step: int) -> bool:
-    """Whether the program is about to be ended, as jax was told."""
-    return imported_jax() is not None and multihost.reached_preemption(step)
