@@ -55,12 +55,17 @@ Result<Bytes> MetadataText(const CheckedFiles& files,
   return *found->metadata_text;
 }
 
-// Leaves the time out when nothing says when the step was committed.
-void TakeCommitTime(const Result<Bytes>& text, StepInfo& step) {
-  if (!text.ok()) return;
+// Ok when nothing says when the step was committed.
+Status TakeCommitTime(const Result<Bytes>& text, StepInfo& step) {
+  if (text.status().code() == StatusCode::kNotFound) return Status();
+  HF_RETURN_IF_ERROR(text.status());
   const auto metadata = ParseCheckpointMetadata(text->ToString());
-  if (!metadata.ok()) return;
+  if (!metadata.ok()) {
+    return metadata.status().WithContext(step.path + "/" +
+                                         std::string(kCheckpointMetadataFile));
+  }
   step.commit_timestamp_ns = metadata->commit_timestamp_nsecs;
+  return Status();
 }
 
 // DataLoss where the checksums say that something of a found step is gone, or
@@ -86,19 +91,21 @@ StepInfo DescribeStepAt(const Place& at, CommitMode mode) {
   const Status metrics =
       files.ok() ? ReadMetrics(place, *files, step) : files.status();
   if (IsTemporaryName(name)) {
-    if (files.ok()) TakeCommitTime(files->Read(kCheckpointMetadataFile), step);
+    // A save that ran out of time may have left half of the file.
+    if (files.ok()) {
+      (void)TakeCommitTime(files->Read(kCheckpointMetadataFile), step);
+    }
     step.why_not = "temporary directory: a save is running or was interrupted";
     return step;
   }
   Result<FoundCheckpoint> found = FindCheckpoint(place, {.commit_mode = mode});
   const Result<Bytes> text =
       files.ok() ? MetadataText(*files, found) : files.status();
-  TakeCommitTime(text, step);
+  const Status time = TakeCommitTime(text, step);
   Status damage = found.ok() ? found->damage : found.status();
-  if (damage.ok() && text.status().code() == StatusCode::kDataLoss) {
-    damage = text.status();
+  for (const Status& read : {time, metrics}) {
+    if (damage.ok() && read.code() == StatusCode::kDataLoss) damage = read;
   }
-  if (damage.ok() && metrics.code() == StatusCode::kDataLoss) damage = metrics;
   if (damage.ok() && files.ok()) damage = DamageOf(*files, mode, *found);
   // A committed step stays a step, even when it is damaged.
   step.committed = damage.ok() || IsDamagedStep(place, damage);
