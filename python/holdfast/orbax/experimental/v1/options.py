@@ -1,0 +1,3 @@
+"""`holdfast.orbax.v1.options`, by its older path."""
+
+from holdfast.orbax.v1.options import *  # noqa: F403

@@ -1,0 +1,3 @@
+"""`holdfast.orbax.v1.training.errors`, by its older path."""
+
+from holdfast.orbax.v1.training.errors import *  # noqa: F403

@@ -1,0 +1,3 @@
+"""`holdfast.orbax.v1.training.preservation_policies`, by its older path."""
+
+from holdfast.orbax.v1.training.preservation_policies import *  # noqa: F403
