@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -16,6 +17,7 @@
 #include "checkpoint/format/json_text.h"
 #include "holdfast/tools/checked_file.h"
 #include "place/directory_ops.h"
+#include "storage/errno_status.h"
 
 namespace holdfast {
 namespace {
@@ -115,6 +117,13 @@ Result<std::optional<DeletionRecord>> FindRecord(Store& store) {
                                  std::string(record.status().message()));
 }
 
+// SetPermissions is for directories.
+Status SetFileMode(const Place& file, uint32_t mode) {
+  const std::string& path = file.path();
+  if (::chmod(path.c_str(), mode) == 0) return Status();
+  return ErrnoStatus(errno, "set permissions of", path);
+}
+
 Status WriteText(Store& store, std::string_view name, const std::string& text,
                  bool must_create) {
   const std::string_view pieces[] = {text};
@@ -132,7 +141,7 @@ Status ReplaceText(const Place& place, std::string_view name,
   const bool has_mode =
       !file.is_remote() && ::stat(file.path().c_str(), &info) == 0;
   HF_RETURN_IF_ERROR(WriteText(*place.OpenStore(), name, text, false));
-  return has_mode ? SetPermissions(file, info.st_mode & 0777) : Status();
+  return has_mode ? SetFileMode(file, info.st_mode & 0777) : Status();
 }
 
 Status RemoveItem(const Place& place, const std::string& item) {
@@ -170,7 +179,7 @@ Status Begin(const Place& place, const std::string& item,
   HF_RETURN_IF_ERROR(
       WriteText(*store, kDeletionRecordFile, PythonJsonText(record), true));
   if (!mode || place.is_remote()) return Status();
-  return SetPermissions(place / kDeletionRecordFile, *mode);
+  return SetFileMode(place / kDeletionRecordFile, *mode);
 }
 
 }  // namespace
