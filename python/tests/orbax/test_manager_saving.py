@@ -459,6 +459,41 @@ def test_policies_answer_as_orbax_does() -> None:
         )
 
 
+def test_errors_of_a_users_function_come_through() -> None:
+    """The engine calls it, and its exception is the user's own."""
+    now = datetime.datetime.now(tz=datetime.timezone.utc)
+    infos = [
+        ocp.checkpoint_manager.CheckpointInfo(step, now, {"a": step})
+        for step in range(3)
+    ]
+
+    def metric(metrics: dict[str, int]) -> float:
+        return metrics["gone"]
+
+    keep = checkpoint_managers.BestN(get_metric_fn=metric, n=1)
+    context = checkpoint_managers.PreservationContext()
+    with pytest.raises(KeyError, match="gone") as caught:
+        keep.should_preserve(infos, context=context)
+    assert caught.traceback[-1].name == "metric"
+    few = keep.should_preserve(infos[:1], context=context)
+    assert few == [True]  # nothing is ranked
+
+    def should_save(step: int, latest: int | None) -> bool:
+        raise RuntimeError(f"{step} after {latest}")
+
+    save = ocp.checkpoint_manager._ShouldSaveFnPolicy(should_save)
+    with pytest.raises(RuntimeError, match="9 after 2"):
+        save.should_save(
+            ocp.checkpoint_manager.CheckpointInfo(9, now, None),
+            infos,
+            context=checkpoint_managers.DecisionContext(
+                is_saving_in_progress=False,
+                reached_preemption=False,
+                multiprocessing_options=ocp.options.MultiprocessingOptions(),
+            ),
+        )
+
+
 def test_preemption(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The step at which the program is about to be ended is saved."""
     utils = pytest.importorskip("jax.experimental.multihost_utils")
