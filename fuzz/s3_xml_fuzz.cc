@@ -4,6 +4,7 @@
 
 #include "cloud/s3/s3_xml.h"
 #include "fuzz_util.h"
+#include "http/http_date.h"
 
 namespace {
 

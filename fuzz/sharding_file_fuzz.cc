@@ -1,11 +1,12 @@
 // ParseShardingFile: `_sharding` that parses is written and parsed to the same.
+#include "base/text.h"
 #include "checkpoint/format/sharding_file.h"
 #include "fuzz_util.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view input = holdfast::FuzzText(data, size);
   if (const auto bytes = holdfast::UrlSafeBase64Decode(input)) {
-    FUZZ_CHECK(holdfast::UrlSafeBase64Encode(*bytes) == input);
+    FUZZ_CHECK(holdfast::UrlSafeBase64(*bytes) == input);
   }
   const auto shardings = holdfast::ParseShardingFile(input);
   if (!shardings.ok()) return 0;

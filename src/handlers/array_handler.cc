@@ -4,6 +4,7 @@
 
 #include "base/no_throw.h"
 #include "base/status_macros.h"
+#include "base/text.h"
 #include "checkpoint/commit/layout.h"
 #include "checkpoint/format/directory_names.h"
 #include "handlers/done_future.h"
@@ -80,7 +81,7 @@ class RecordedShardings {
     const auto entry = file->second->find(info.name);
     if (entry == file->second->end()) {
       return NotFoundError("param " + info.name + ": JSON Pointer \"/" +
-                           UrlSafeBase64Encode(info.name) + "\" is not in " +
+                           UrlSafeBase64(info.name) + "\" is not in " +
                            StoreAt(directory)->Describe(kShardingFile));
     }
     HF_ASSIGN_OR_RETURN(Sharding sharding, ShardingFromJson(entry->second));

@@ -11,21 +11,12 @@
 #include <new>
 
 #include "base/no_throw.h"
+#include "base/text.h"
 #include "holdfast/version.h"
 #include "http/client_loop.h"
 
 namespace holdfast {
 namespace {
-
-char LowerCaseOf(char c) {
-  return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-}
-
-bool IsSameName(std::string_view a, std::string_view b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](char x, char y) {
-    return LowerCaseOf(x) == LowerCaseOf(y);
-  });
-}
 
 void LogToStderr(std::string_view line) {
   std::fprintf(stderr, "holdfast: %.*s\n", static_cast<int>(line.size()),
@@ -67,7 +58,7 @@ class AnswerCount {
 std::optional<std::string_view> FindHeader(const HttpHeaders& headers,
                                            std::string_view name) {
   for (const auto& [header_name, value] : headers) {
-    if (IsSameName(header_name, name)) return value;
+    if (EqualsInAnyCase(header_name, name)) return value;
   }
   return std::nullopt;
 }

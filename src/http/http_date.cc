@@ -5,6 +5,10 @@
 namespace holdfast {
 namespace {
 
+constexpr int64_t kNsPerSecond = 1'000'000'000;
+// Later nanoseconds do not fit in 63 bits much longer.
+constexpr int kIsoYearMax = 2200;
+
 // The number of `count` digits at `offset`; negative when it is none.
 int DigitsAt(std::string_view text, size_t offset, size_t count) {
   int number = 0;
@@ -33,6 +37,50 @@ int DaysOfMonth(int year, int month) {
   return kDays[static_cast<size_t>(month - 1)] + (month == 2 && is_leap);
 }
 
+bool IsOneOf(std::string_view characters, char c) {
+  return characters.find(c) != std::string_view::npos;
+}
+
+std::optional<int64_t> SecondsOf(int year, int month, int day, int hour,
+                                 int minute, int second) {
+  if (year < 1970 || month < 1 || month > 12 || day < 1 ||
+      day > DaysOfMonth(year, month) || hour < 0 || hour > 23 || minute < 0 ||
+      minute > 59 || second < 0 || second > 60) {
+    return std::nullopt;
+  }
+  return DaysSince1970(year, month, day) * 86400 + hour * 3600 + minute * 60 +
+         second;
+}
+
+// Reads ".123456" at the front of `text`, and removes it.
+int64_t TakeFraction(std::string_view& text) {
+  if (!text.starts_with('.')) return 0;
+  text.remove_prefix(1);
+  int64_t ns = 0;
+  for (int64_t unit_ns = kNsPerSecond / 10;
+       !text.empty() && text[0] >= '0' && text[0] <= '9'; unit_ns /= 10) {
+    ns += unit_ns * (text[0] - '0');
+    text.remove_prefix(1);
+  }
+  return ns;
+}
+
+// The seconds that a zone is ahead of UTC: "", "Z", "+01:30" or "-0400".
+std::optional<int64_t> ZoneSeconds(std::string_view zone) {
+  if (zone.empty() || zone == "Z" || zone == "z") return 0;
+  const size_t minutes_at = zone.size() == 6 && zone[3] == ':' ? 4 : 3;
+  if (zone.size() != minutes_at + 2 || !IsOneOf("+-", zone[0])) {
+    return std::nullopt;
+  }
+  const int hours = DigitsAt(zone, 1, 2);
+  const int minutes = DigitsAt(zone, minutes_at, 2);
+  if (hours < 0 || hours > 23 || minutes < 0 || minutes > 59) {
+    return std::nullopt;
+  }
+  const int64_t seconds = hours * 3600 + minutes * 60;
+  return zone[0] == '+' ? seconds : -seconds;
+}
+
 }  // namespace
 
 int64_t DaysSince1970(int64_t year, int month, int day) {
@@ -58,13 +106,26 @@ std::optional<int64_t> ParseHttpDate(std::string_view text) {
   const int hour = DigitsAt(text, 17, 2);
   const int minute = DigitsAt(text, 20, 2);
   const int second = DigitsAt(text, 23, 2);
-  if (year < 1970 || month < 1 || day < 1 || day > DaysOfMonth(year, month) ||
-      hour < 0 || hour > 23 || minute < 0 || minute > 59 || second < 0 ||
-      second > 60) {
+  return SecondsOf(year, month, day, hour, minute, second);
+}
+
+std::optional<int64_t> ParseIsoTime(std::string_view text) {
+  // 0----5--8--11-14-17
+  // 2026-01-02T03:04:05
+  if (text.size() < 19 || text[4] != '-' || text[7] != '-' ||
+      !IsOneOf("Tt ", text[10]) || text[13] != ':' || text[16] != ':') {
     return std::nullopt;
   }
-  return DaysSince1970(year, month, day) * 86400 + hour * 3600 + minute * 60 +
-         second;
+  const int year = DigitsAt(text, 0, 4);
+  const auto seconds = SecondsOf(year, DigitsAt(text, 5, 2),
+                                 DigitsAt(text, 8, 2), DigitsAt(text, 11, 2),
+                                 DigitsAt(text, 14, 2), DigitsAt(text, 17, 2));
+  if (!seconds || year > kIsoYearMax) return std::nullopt;
+  text.remove_prefix(19);
+  const int64_t fraction_ns = TakeFraction(text);
+  const auto zone = ZoneSeconds(text);
+  if (!zone) return std::nullopt;
+  return (*seconds - *zone) * kNsPerSecond + fraction_ns;
 }
 
 }  // namespace holdfast

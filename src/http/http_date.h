@@ -1,4 +1,5 @@
-// Dates of HTTP headers (Date, Last-Modified, Retry-After).
+// Dates of HTTP headers (Date, Last-Modified, Retry-After), and the times in
+// the answers of stores.
 //
 // Thread-safety: pure functions. Units: seconds since 1970, UTC.
 // Errors: absent where the text is no date of the years 1970 to 9999.
@@ -12,6 +13,11 @@ namespace holdfast {
 
 // "Sun, 06 Nov 1994 08:49:37 GMT", the only form that servers may send today.
 std::optional<int64_t> ParseHttpDate(std::string_view text);
+
+// Nanoseconds since 1970 of "2026-01-02T03:04:05.678Z", with any number of
+// decimals; also with an offset "+01:00" or "-0400", and without zone (UTC).
+// Absent before 1970 and after 2200.
+std::optional<int64_t> ParseIsoTime(std::string_view text);
 
 // Days since 1970-01-01 in the Gregorian calendar; month and day from 1.
 int64_t DaysSince1970(int64_t year, int month, int day);

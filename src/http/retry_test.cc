@@ -72,6 +72,29 @@ TEST(HttpDateTest, RefusesOthers) {
   }
 }
 
+TEST(IsoTimeTest, ReadsFractionsAndZones) {
+  constexpr int64_t kJan2Ns = 1767323045LL * 1'000'000'000;
+  EXPECT_EQ(ParseIsoTime("1970-01-01T00:00:00Z"), 0);
+  EXPECT_EQ(ParseIsoTime("1970-01-02T00:00:00.5+01:00"), 82'800'500'000'000);
+  EXPECT_EQ(ParseIsoTime("2000-02-29T12:00:00.123456789123Z"),
+            951'825'600'123'456'789);
+  EXPECT_EQ(ParseIsoTime("2026-01-02T03:04:05Z"), kJan2Ns);
+  EXPECT_EQ(ParseIsoTime("2026-01-02 03:04:05"), kJan2Ns);
+  EXPECT_EQ(ParseIsoTime("2026-01-02T04:34:05+01:30"), kJan2Ns);
+  EXPECT_EQ(ParseIsoTime("2026-01-01T23:04:05-0400"), kJan2Ns);
+}
+
+TEST(IsoTimeTest, RefusesOthers) {
+  for (const char* text :
+       {"", "2026", "1970-01-01", "1970-13-01T00:00:00Z",
+        "2026-02-29T00:00:00Z", "1970-01-01T24:00:00Z", "9999-01-01T00:00:00Z",
+        "1900-01-02T03:04:05Z", "1970-01-01T00:00:0-Z", "2026-01-02T03:04:05X",
+        "2026-01-02T03:04", "2026-01-02T03:04:05+xx",
+        "2026-01-02T03:04:05+01:00Z", "2026-01-02T03:04:05+1:000"}) {
+    EXPECT_EQ(ParseIsoTime(text), std::nullopt) << text;
+  }
+}
+
 TEST(InFlightLimitTest, HalvesOnceARoundAndGrowsByOneARound) {
   InFlightLimit limit(16);
   EXPECT_EQ(limit.limit(), 16);

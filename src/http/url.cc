@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/status_macros.h"
+#include "base/text.h"
 
 namespace holdfast {
 namespace {
@@ -12,14 +13,6 @@ namespace {
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 bool IsLetter(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
-
-std::string LowerCase(std::string_view text) {
-  std::string lower(text);
-  for (char& c : lower) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return lower;
 }
 
 bool IsScheme(std::string_view text) {

@@ -19,7 +19,7 @@
 #include "place/directory_ops.h"
 #include "storage/positioned_file.h"
 #include "tensor/grid.h"
-#include "tree/utf8.h"
+#include "base/utf8.h"
 
 namespace holdfast {
 namespace {

@@ -13,7 +13,7 @@
 #include "pickle/zip_writer.h"
 #include "place/directory_ops.h"
 #include "storage/positioned_file.h"
-#include "tree/utf8.h"
+#include "base/utf8.h"
 
 namespace holdfast {
 namespace {

@@ -12,7 +12,7 @@
 #include "interop/target_sidecar.h"
 #include "place/directory_ops.h"
 #include "storage/positioned_file.h"
-#include "tree/utf8.h"
+#include "base/utf8.h"
 
 namespace holdfast {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "base/coding.h"
 #include "base/status_macros.h"
-#include "tree/utf8.h"
+#include "base/utf8.h"
 
 namespace holdfast {
 namespace {

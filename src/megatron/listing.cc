@@ -8,7 +8,7 @@
 #include "megatron/opened.h"
 #include "megatron/zarr_array.h"
 #include "place/directory_ops.h"
-#include "tree/utf8.h"
+#include "base/utf8.h"
 
 namespace holdfast::megatron {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "tree/utf8.h"
+#include "base/utf8.h"
 
 namespace holdfast::megatron {
 namespace {

@@ -7,7 +7,7 @@
 #include "megatron/files.h"
 #include "megatron/python_text.h"
 #include "place/open_store.h"
-#include "tree/utf8.h"
+#include "base/utf8.h"
 #include "zarr/format/dtype_names.h"
 
 namespace holdfast::megatron {

@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
+
+#include "base/text.h"
 
 namespace holdfast::pickle {
 namespace {
@@ -115,13 +116,9 @@ std::optional<NumpyDType> ParseNumpyDType(std::string_view kind,
     return result;
   }
   if (kind[0] == 'S' || kind[0] == 'U' || kind[0] == 'V') {
-    int64_t count = 0;
-    const auto [end, error] =
-        std::from_chars(kind.data() + 1, kind.data() + kind.size(), count);
-    if (error != std::errc() || end != kind.data() + kind.size() || count < 0 ||
-        count > (int64_t{1} << 40)) {
-      return std::nullopt;
-    }
+    const auto number = ParseNumber<uint64_t>(kind.substr(1));
+    if (!number || *number > (uint64_t{1} << 40)) return std::nullopt;
+    const auto count = static_cast<int64_t>(*number);
     const int64_t unit = kind[0] == 'U' ? 4 : 1;
     const int64_t bytes = element_bytes >= 0 ? element_bytes : count * unit;
     if (bytes % unit != 0) return std::nullopt;

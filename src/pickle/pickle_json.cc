@@ -2,25 +2,30 @@
 #include <cmath>
 
 #include "base/coding.h"
+#include "base/sha256.h"
+#include "base/text.h"
 #include "holdfast/tools/torch_file.h"
 #include "pickle/decimal.h"
 #include "pickle/elements.h"
 #include "pickle/pickle_reader.h"
-#include "pickle/sha256.h"
 
 namespace holdfast {
 namespace {
+
+// The SHA-256 of the elements in C order, little endian, in hex.
+std::string Sha256OfElements(const ConstArrayView& view) {
+  Sha256 hash;
+  pickle::ForEachPiece(view,
+                       [&](std::string_view piece) { hash.Update(piece); });
+  return hash.HexDigest();
+}
 
 // The bytes of a tensor are shown up to this many elements.
 constexpr int64_t kShownElementsMax = 16;
 
 // REQUIRES: a unit of UTF-16.
 void AppendUnicodeEscape(std::string& out, uint32_t unit) {
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  out += "\\u";
-  for (int shift = 12; shift >= 0; shift -= 4) {
-    out += kDigits[unit >> shift & 0xf];
-  }
+  out += "\\u" + HexNumber(unit, 4);
 }
 
 void AppendChar(std::string& out, uint32_t c) {
@@ -76,15 +81,6 @@ std::string FloatJson(double value) {
   return std::isfinite(value) ? text : Tagged("float", Quoted(text));
 }
 
-std::string Joined(const std::vector<std::string>& parts) {
-  std::string out;
-  for (const std::string& part : parts) {
-    if (!out.empty()) out += ',';
-    out += part;
-  }
-  return out;
-}
-
 std::vector<std::string> JsonOf(const std::vector<PickleValue>& values) {
   std::vector<std::string> parts;
   parts.reserve(values.size());
@@ -95,13 +91,13 @@ std::vector<std::string> JsonOf(const std::vector<PickleValue>& values) {
 }
 
 std::string ListJson(const std::vector<PickleValue>& values) {
-  return "[" + Joined(JsonOf(values)) + "]";
+  return "[" + Joined(JsonOf(values), ",") + "]";
 }
 
 std::string SetJson(const std::vector<PickleValue>& values) {
   std::vector<std::string> parts = JsonOf(values);
   std::ranges::sort(parts);
-  return "[" + Joined(parts) + "]";
+  return "[" + Joined(parts, ",") + "]";
 }
 
 using Pairs = std::vector<PickleValue::Pair>;
@@ -113,7 +109,7 @@ std::string PairsJson(const Pairs& pairs) {
     parts.push_back("[" + PickleValueToJson(key) + "," +
                     PickleValueToJson(value) + "]");
   }
-  return "[" + Joined(parts) + "]";
+  return "[" + Joined(parts, ",") + "]";
 }
 
 bool IsPlainKey(const PickleValue& key) {
@@ -132,7 +128,7 @@ std::string ObjectJson(const Pairs& pairs) {
     parts.push_back(Quoted(pair->first.text()) + ":" +
                     PickleValueToJson(pair->second));
   }
-  return "{" + Joined(parts) + "}";
+  return "{" + Joined(parts, ",") + "}";
 }
 
 std::string DictJson(const Pairs& pairs) {
@@ -151,7 +147,7 @@ std::string NamespaceJson(const Pairs& pairs) {
 std::string ShapeJson(const Shape& shape) {
   std::vector<std::string> parts;
   for (const int64_t extent : shape) parts.push_back(std::to_string(extent));
-  return "[" + Joined(parts) + "]";
+  return "[" + Joined(parts, ",") + "]";
 }
 
 std::string HexJson(std::string_view bytes) {
@@ -165,7 +161,7 @@ std::string TensorJson(const PickleValue& value) {
   if (array.element_count() <= kShownElementsMax) {
     json += ",\"hex\":" + HexJson(pickle::ElementBytes(array.view()));
   }
-  json += ",\"sha256\":\"" + pickle::Sha256OfElements(array.view()) +
+  json += ",\"sha256\":\"" + Sha256OfElements(array.view()) +
           "\",\"shape\":" + ShapeJson(value.shape()) + "}";
   return Tagged("tensor", json);
 }
@@ -178,7 +174,7 @@ std::string NumpyJson(const PickleValue& value) {
                      HexJson(pickle::ElementBytes(value.array().view())) + "}");
   }
   return Tagged("ndarray", dtype + ",\"sha256\":\"" +
-                               pickle::Sha256OfElements(value.array().view()) +
+                               Sha256OfElements(value.array().view()) +
                                "\",\"shape\":" + ShapeJson(value.shape()) +
                                "}");
 }

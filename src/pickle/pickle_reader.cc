@@ -4,16 +4,10 @@
 #include <optional>
 
 #include "base/status_macros.h"
+#include "base/text.h"
 
 namespace holdfast::pickle {
 namespace {
-
-std::optional<uint32_t> HexDigit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return std::nullopt;
-}
 
 // `count` hex digits at `position`.
 std::optional<uint32_t> HexAt(std::string_view text, size_t position,
@@ -21,9 +15,9 @@ std::optional<uint32_t> HexAt(std::string_view text, size_t position,
   if (text.size() - position < count) return std::nullopt;
   uint32_t value = 0;
   for (size_t i = 0; i < count; ++i) {
-    const auto digit = HexDigit(text[position + i]);
-    if (!digit) return std::nullopt;
-    value = value << 4 | *digit;
+    const int digit = HexDigit(text[position + i]);
+    if (digit < 0) return std::nullopt;
+    value = value << 4 | static_cast<uint32_t>(digit);
   }
   return value;
 }

@@ -1,11 +1,11 @@
 #include "pickle/program.h"
 
 #include <array>
-#include <charconv>
 #include <unordered_map>
 #include <utility>
 
 #include "base/status_macros.h"
+#include "base/text.h"
 #include "pickle/decimal.h"
 #include "pickle/opcodes.h"
 #include "pickle/pickle_reader.h"
@@ -468,11 +468,9 @@ Status Machine::TextLong(std::string_view line) {
 
 Status Machine::TextFloat(std::string_view line) {
   Node node{.kind = NodeKind::kFloat};
-  const auto [end, error] =
-      std::from_chars(line.data(), line.data() + line.size(), node.real);
-  if (error != std::errc() || end != line.data() + line.size()) {
-    return reader_.Error("a float is not written as one");
-  }
+  const auto number = ParseNumber<double>(line);
+  if (!number) return reader_.Error("a float is not written as one");
+  node.real = *number;
   return PushNew(std::move(node));
 }
 
@@ -554,14 +552,9 @@ Status Machine::Get(uint64_t key) {
 
 Status Machine::TextMemo(Opcode opcode) {
   HF_ASSIGN_OR_RETURN(const std::string_view line, reader_.Line());
-  uint64_t key = 0;
-  const auto [end, error] =
-      std::from_chars(line.data(), line.data() + line.size(), key);
-  if (error != std::errc() || end != line.data() + line.size() ||
-      key > 0xffffffff) {
-    return reader_.Error("a memo number is not one");
-  }
-  return opcode == Opcode::kPut ? Put(key) : Get(key);
+  const auto key = ParseNumber<uint32_t>(line);
+  if (!key) return reader_.Error("a memo number is not one");
+  return opcode == Opcode::kPut ? Put(*key) : Get(*key);
 }
 
 // ---- names and objects

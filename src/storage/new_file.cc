@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/status_macros.h"
+#include "base/text.h"
 #include "storage/errno_status.h"
 #include "storage/store.h"
 
@@ -55,13 +56,9 @@ uint64_t RandomNumber() {
 }  // namespace
 
 std::string TempName(std::string_view name, uint64_t random) {
-  std::string hex(kHexDigits, '0');
-  for (size_t i = kHexDigits; i-- > 0; random >>= 4) {
-    hex[i] = "0123456789abcdef"[random & 15];
-  }
   const size_t kept_bytes = kNameBytesMax - 1 - kMark.size() - kHexDigits;
   return "." + std::string(CutName(name, kept_bytes)) + std::string(kMark) +
-         hex;
+         HexNumber(random, kHexDigits);
 }
 
 bool IsHiddenName(std::string_view name) {

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/status_macros.h"
+#include "base/text.h"
 
 namespace holdfast {
 namespace {
@@ -13,11 +14,10 @@ constexpr size_t kQuotedBytesMax = 120;
 
 // A key as it may appear in a message: control bytes escaped, long tails cut.
 std::string Quote(std::string_view key) {
-  static constexpr char kHex[] = "0123456789abcdef";
   std::string quoted = "\"";
   for (unsigned char c : key.substr(0, kQuotedBytesMax)) {
     if (c < 0x20 || c == 0x7f) {
-      quoted += {'\\', 'x', kHex[c >> 4], kHex[c & 15]};
+      quoted += "\\x" + HexNumber(c, 2);
     } else {
       quoted += static_cast<char>(c);
     }

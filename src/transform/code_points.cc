@@ -2,8 +2,8 @@
 
 #include <utility>
 
+#include "base/utf8.h"
 #include "tree/python_repr.h"
-#include "tree/utf8.h"
 
 namespace holdfast {
 

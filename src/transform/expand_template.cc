@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "base/status_macros.h"
+#include "base/utf8.h"
 #include "transform/code_points.h"
-#include "tree/utf8.h"
 
 namespace holdfast {
 namespace {

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "base/status_macros.h"
+#include "base/utf8.h"
 #include "transform/code_points.h"
-#include "tree/utf8.h"
 
 namespace holdfast {
 namespace {

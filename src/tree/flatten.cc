@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/status_macros.h"
-#include "tree/utf8.h"
+#include "base/utf8.h"
 #include "tree/value_type.h"
 
 namespace holdfast {

@@ -2,28 +2,20 @@
 
 #include <cstdint>
 
+#include "base/text.h"
+#include "base/utf8.h"
 #include "tree/python_printable.h"
-#include "tree/utf8.h"
 
 namespace holdfast {
 namespace {
 
-void AppendHex(std::string& out, uint32_t value, int digit_count) {
-  for (int shift = 4 * (digit_count - 1); shift >= 0; shift -= 4) {
-    out += "0123456789abcdef"[value >> shift & 0xF];
-  }
-}
-
 void AppendEscaped(std::string& out, char32_t code_point) {
   if (code_point < 0x100) {
-    out += "\\x";
-    AppendHex(out, code_point, 2);
+    out += "\\x" + HexNumber(code_point, 2);
   } else if (code_point < 0x10000) {
-    out += "\\u";
-    AppendHex(out, code_point, 4);
+    out += "\\u" + HexNumber(code_point, 4);
   } else {
-    out += "\\U";
-    AppendHex(out, code_point, 8);
+    out += "\\U" + HexNumber(code_point, 8);
   }
 }
 

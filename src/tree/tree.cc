@@ -1,9 +1,9 @@
 #include "holdfast/tree.h"
 
 #include <cassert>
-#include <charconv>
 #include <cstring>
 
+#include "base/text.h"
 #include "tensor/box_index.h"
 
 namespace holdfast {
@@ -169,8 +169,7 @@ Tree Tree::ShardedArray(DType dtype, Shape shape,
                         std::shared_ptr<const ArrayTraits> traits,
                         ArrayKind kind) {
   Tree tree;
-  Array first =
-      shards.empty() ? Elsewhere(dtype, shape) : shards.front().array;
+  Array first = shards.empty() ? Elsewhere(dtype, shape) : shards.front().array;
   tree.node_ = ArrayLeaf{std::move(first), kind, std::move(traits),
                          std::make_shared<const Sharded>(
                              Sharded{std::move(shape), std::move(shards)})};
@@ -243,11 +242,8 @@ const std::vector<std::string>& Tree::keys() const {
 const Tree* Tree::Find(std::string_view key) const {
   const std::vector<Tree>& all = children();
   if (is_sequence()) {
-    size_t index = 0;
-    auto [end, error] =
-        std::from_chars(key.data(), key.data() + key.size(), index);
-    if (error != std::errc() || end != key.data() + key.size()) return nullptr;
-    return index < all.size() ? &all[index] : nullptr;
+    const auto index = ParseNumber<size_t>(key);
+    return index && *index < all.size() ? &all[*index] : nullptr;
   }
   for (size_t i = 0; i < all.size(); ++i) {
     if (keys()[i] == key) return &all[i];

@@ -9,7 +9,7 @@
 #include "checkpoint/format/directory_names.h"
 #include "checkpoint/format/json_text.h"
 #include "place/directory_ops.h"
-#include "tree/utf8.h"
+#include "base/utf8.h"
 
 namespace holdfast {
 namespace {

@@ -1,7 +1,6 @@
 #include "checkpoint/format/aggregate.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdint>
 #include <cstring>
 #include <exception>
@@ -13,9 +12,10 @@
 #include <vector>
 
 #include "base/status_macros.h"
+#include "base/text.h"
+#include "base/utf8.h"
 #include "checkpoint/format/aggregate_extensions.h"
 #include "checkpoint/format/directory_names.h"
-#include "tree/utf8.h"
 
 namespace holdfast {
 namespace {
@@ -176,15 +176,12 @@ Result<std::vector<const Tree*>> Numbered(const Tree* dict) {
   }
   std::vector<const Tree*> items(dict->size());
   for (size_t i = 0; i < dict->size(); ++i) {
-    size_t index = 0;
     const std::string& key = dict->keys()[i];
-    const auto parsed =
-        std::from_chars(key.data(), key.data() + key.size(), index);
-    if (parsed.ec != std::errc() || parsed.ptr != key.data() + key.size() ||
-        index >= items.size() || items[index] != nullptr) {
+    const auto index = ParseNumber<size_t>(key);
+    if (!index || *index >= items.size() || items[*index] != nullptr) {
       return DataLossError("chunked array: unexpected key '" + key + "'");
     }
-    items[index] = &dict->children()[i];
+    items[*index] = &dict->children()[i];
   }
   return items;
 }

@@ -5,7 +5,7 @@
 #include <limits>
 #include <unordered_map>
 
-#include "tree/utf8.h"
+#include "base/utf8.h"
 
 namespace holdfast {
 namespace {

@@ -6,8 +6,9 @@
 #include <cstdlib>
 
 #include "base/status_macros.h"
+#include "base/text.h"
+#include "base/utf8.h"
 #include "checkpoint/format/json_scanner.h"
-#include "tree/utf8.h"
 
 namespace holdfast {
 namespace {
@@ -17,10 +18,7 @@ using nlohmann::ordered_json;
 constexpr char32_t kReplacement = 0xFFFD;
 
 void AppendUnit(std::string& out, uint32_t unit) {
-  out += "\\u";
-  for (int shift = 12; shift >= 0; shift -= 4) {
-    out += "0123456789abcdef"[unit >> shift & 0xF];
-  }
+  out += "\\u" + HexNumber(unit, 4);
 }
 
 void AppendCodePoint(std::string& out, char32_t code_point) {

@@ -11,11 +11,11 @@
 #include <vector>
 
 #include "base/status_macros.h"
+#include "base/utf8.h"
 #include "checkpoint/format/aggregate_extensions.h"
 #include "holdfast/tensor.h"
 #include "tensor/box.h"
 #include "tensor/copy.h"
-#include "tree/utf8.h"
 
 namespace holdfast {
 namespace {

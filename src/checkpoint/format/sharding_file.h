@@ -25,9 +25,4 @@ std::string SerializeShardingFile(const ShardingFile& shardings);
 // A name given twice is refused.
 Result<ShardingFile> ParseShardingFile(std::string_view text);
 
-// RFC 4648 section 5, with padding.
-std::string UrlSafeBase64Encode(std::string_view bytes);
-// nullopt unless it is exactly what Encode writes for some bytes.
-std::optional<std::string> UrlSafeBase64Decode(std::string_view text);
-
 }  // namespace holdfast

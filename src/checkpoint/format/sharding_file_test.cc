@@ -44,27 +44,5 @@ TEST(ShardingFile, RefusesDamage) {
   }
 }
 
-TEST(UrlSafeBase64, MatchesTheExamplesOfRfc4648) {
-  EXPECT_EQ(UrlSafeBase64Encode(""), "");
-  EXPECT_EQ(UrlSafeBase64Encode("f"), "Zg==");
-  EXPECT_EQ(UrlSafeBase64Encode("fo"), "Zm8=");
-  EXPECT_EQ(UrlSafeBase64Encode("foo"), "Zm9v");
-  EXPECT_EQ(UrlSafeBase64Encode("foobar"), "Zm9vYmFy");
-  EXPECT_EQ(UrlSafeBase64Encode("\xFB\xFF"), "-_8=");
-}
-
-TEST(UrlSafeBase64, ReadsBackAndIsStrict) {
-  std::mt19937 random(2);
-  for (int size = 0; size < 50; ++size) {
-    std::string bytes;
-    for (int i = 0; i < size; ++i) bytes += static_cast<char>(random());
-    EXPECT_EQ(UrlSafeBase64Decode(UrlSafeBase64Encode(bytes)), bytes);
-  }
-  for (const char* bad : {"Z", "Zg", "Zg=", "Zh==", "Zg=a",
-                          "====", "Zg\n=", "Z===", "Zm9vYg==="}) {
-    EXPECT_EQ(UrlSafeBase64Decode(bad), std::nullopt) << bad;
-  }
-}
-
 }  // namespace
 }  // namespace holdfast

@@ -2,12 +2,12 @@
 
 #include <charconv>
 
+#include "base/text.h"
+
 namespace holdfast {
 
 void AppendCrcHex(std::string& out, uint32_t crc) {
-  for (int shift = 28; shift >= 0; shift -= 4) {
-    out += "0123456789abcdef"[crc >> shift & 0xF];
-  }
+  out += HexNumber(crc, kCrcDigits);
 }
 
 bool ParseCrcHex(std::string_view text, uint32_t& crc) {

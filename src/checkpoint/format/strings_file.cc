@@ -6,9 +6,9 @@
 #include <set>
 #include <string>
 
+#include "base/utf8.h"
 #include "checkpoint/format/directory_names.h"
 #include "checkpoint/format/json_scanner.h"
-#include "tree/utf8.h"
 
 namespace holdfast {
 namespace {

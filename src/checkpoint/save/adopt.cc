@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/status_macros.h"
+#include "base/utf8.h"
 #include "checkpoint/check/digest_index.h"
 #include "checkpoint/check/value_sums.h"
 #include "checkpoint/format/directory_names.h"
@@ -12,7 +13,6 @@
 #include "place/directory_ops.h"
 #include "storage/new_file.h"
 #include "storage/path_parts.h"
-#include "tree/utf8.h"
 #include "zarr/format/metadata.h"
 
 namespace holdfast {

@@ -4,6 +4,7 @@
 
 #include "base/no_throw.h"
 #include "base/status_macros.h"
+#include "base/utf8.h"
 #include "checkpoint/check/digest_index.h"
 #include "checkpoint/commit/layout.h"
 #include "checkpoint/format/directory_names.h"
@@ -16,7 +17,6 @@
 #include "storage/new_file.h"
 #include "storage/path_parts.h"
 #include "storage/url_path.h"
-#include "tree/utf8.h"
 
 namespace holdfast {
 namespace {

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "base/status_macros.h"
+#include "base/text.h"
 #include "cloud/gcs/gcs_json.h"
 
 namespace holdfast {
@@ -11,25 +12,8 @@ namespace {
 
 constexpr std::string_view kBatchBoundary = "holdfast_batch_5b1c7f0e";
 
-char LowerOf(char c) {
-  return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-}
-
 bool StartsWithNoCase(std::string_view text, std::string_view start) {
-  return text.size() >= start.size() &&
-         std::equal(start.begin(), start.end(), text.begin(),
-                    [](char a, char b) { return LowerOf(a) == LowerOf(b); });
-}
-
-std::string_view TrimSpaces(std::string_view text) {
-  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) {
-    text.remove_prefix(1);
-  }
-  while (!text.empty() &&
-         (text.back() == ' ' || text.back() == '\t' || text.back() == '\r')) {
-    text.remove_suffix(1);
-  }
-  return text;
+  return EqualsInAnyCase(text.substr(0, start.size()), start);
 }
 
 // Returns the line up to '\n', without its '\r', and removes it from `text`.
@@ -69,7 +53,7 @@ std::optional<size_t> CallOfContentId(std::string_view value) {
   value.remove_prefix(at + 9);
   while (!value.empty() && (value.front() == '<')) value.remove_prefix(1);
   while (!value.empty() && (value.back() == '>')) value.remove_suffix(1);
-  const auto number = ParseDecimal(value);
+  const auto number = ParseNumber<uint64_t>(value);
   if (!number) return std::nullopt;
   return static_cast<size_t>(*number);
 }
@@ -94,7 +78,7 @@ std::optional<GcsBatchAnswer> InnerAnswer(std::string_view text) {
     return std::nullopt;
   }
   const std::string_view status = TrimSpaces(line.substr(line.find(' ') + 1));
-  const auto number = ParseDecimal(status.substr(0, 3));
+  const auto number = ParseNumber<uint64_t>(status.substr(0, 3));
   if (!number || *number < 100 || *number > 599) return std::nullopt;
   while (!text.empty() && !TakeLine(text).empty()) {
   }

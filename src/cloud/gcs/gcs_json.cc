@@ -1,10 +1,10 @@
 #include "cloud/gcs/gcs_json.h"
 
 #include <algorithm>
-#include <charconv>
 #include <nlohmann/json.hpp>
 
 #include "base/status_macros.h"
+#include "base/text.h"
 #include "http/http_date.h"
 
 namespace holdfast {
@@ -33,7 +33,7 @@ std::optional<uint64_t> NumberMember(const Json& json, const char* name) {
   if (found == json.end()) return std::nullopt;
   if (found->is_number_unsigned()) return found->get<uint64_t>();
   if (!found->is_string()) return std::nullopt;
-  return ParseDecimal(found->get_ref<const std::string&>());
+  return ParseNumber<uint64_t>(found->get_ref<const std::string&>());
 }
 
 Result<GcsObject> ObjectOf(const Json& json) {
@@ -48,7 +48,7 @@ Result<GcsObject> ObjectOf(const Json& json) {
   object.entry.byte_count = *size;
   object.entry.version = std::to_string(*generation);
   object.entry.modified_ns =
-      ParseRfc3339Ns(StringMember(json, "updated")).value_or(0);
+      ParseIsoTime(StringMember(json, "updated")).value_or(0);
   object.crc32c = StringMember(json, "crc32c");
   const auto metadata = json.find("metadata");
   if (metadata != json.end() && metadata->is_object()) {
@@ -70,41 +70,6 @@ Status CheckOrder(const ListPage& page) {
   return Status();
 }
 
-// Reads `digit_count` digits at `at`.
-std::optional<int> DigitsAt(std::string_view text, size_t at,
-                            size_t digit_count) {
-  if (at + digit_count > text.size()) return std::nullopt;
-  const auto value = ParseDecimal(text.substr(at, digit_count));
-  if (!value) return std::nullopt;
-  return static_cast<int>(*value);
-}
-
-// Reads ".123456" at the front of `text`, and removes it.
-int64_t TakeFractionNs(std::string_view& text) {
-  if (text.empty() || text.front() != '.') return 0;
-  text.remove_prefix(1);
-  int64_t ns = 0;
-  int64_t unit = 100'000'000;
-  while (!text.empty() && text.front() >= '0' && text.front() <= '9') {
-    ns += unit * (text.front() - '0');
-    unit /= 10;
-    text.remove_prefix(1);
-  }
-  return ns;
-}
-
-// Reads "Z" or "+01:30" as seconds to subtract.
-std::optional<int64_t> ZoneSeconds(std::string_view zone) {
-  if (zone == "Z" || zone == "z") return 0;
-  if (zone.size() != 6 || zone[3] != ':') return std::nullopt;
-  if (zone[0] != '+' && zone[0] != '-') return std::nullopt;
-  const auto hours = DigitsAt(zone, 1, 2);
-  const auto minutes = DigitsAt(zone, 4, 2);
-  if (!hours || !minutes || *hours > 23 || *minutes > 59) return std::nullopt;
-  const int64_t seconds = *hours * 3600 + *minutes * 60;
-  return zone[0] == '+' ? seconds : -seconds;
-}
-
 bool IsTokenCharacter(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
          (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.' ||
@@ -122,40 +87,6 @@ void HideTokens(std::string& text, std::string_view mark) {
 }
 
 }  // namespace
-
-std::optional<uint64_t> ParseDecimal(std::string_view text) {
-  uint64_t value = 0;
-  const char* end = text.data() + text.size();
-  const auto [at, error] = std::from_chars(text.data(), end, value);
-  if (text.empty() || error != std::errc() || at != end) return std::nullopt;
-  return value;
-}
-
-std::optional<int64_t> ParseRfc3339Ns(std::string_view text) {
-  const auto year = DigitsAt(text, 0, 4);
-  const auto month = DigitsAt(text, 5, 2);
-  const auto day = DigitsAt(text, 8, 2);
-  const auto hour = DigitsAt(text, 11, 2);
-  const auto minute = DigitsAt(text, 14, 2);
-  const auto second = DigitsAt(text, 17, 2);
-  if (!year || !month || !day || !hour || !minute || !second) {
-    return std::nullopt;
-  }
-  if (text[4] != '-' || text[7] != '-' ||
-      (text[10] != 'T' && text[10] != 't') || text[13] != ':' ||
-      text[16] != ':' || *year < 1970 || *year > 2200 || *month < 1 ||
-      *month > 12 || *day < 1 || *day > 31 || *hour > 23 || *minute > 59 ||
-      *second > 60) {
-    return std::nullopt;
-  }
-  std::string_view rest = text.substr(19);
-  const int64_t fraction_ns = TakeFractionNs(rest);
-  const auto zone = ZoneSeconds(rest);
-  if (!zone) return std::nullopt;
-  const int64_t seconds = DaysSince1970(*year, *month, *day) * 86400 +
-                          *hour * 3600 + *minute * 60 + *second - *zone;
-  return seconds * 1'000'000'000 + fraction_ns;
-}
 
 Result<GcsObject> ParseGcsObject(std::string_view json) {
   HF_ASSIGN_OR_RETURN(const Json object, ParseJsonObject(json));
@@ -210,11 +141,9 @@ Result<GcsRewrite> ParseGcsRewrite(std::string_view json) {
 std::string ParseGcsLocation(std::string_view text) {
   const auto answer = ParseJsonObject(text);
   if (!answer.ok()) return "";
-  std::string location = CleanServerText(StringMember(*answer, "location"), 80);
-  for (char& c : location) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return location;
+  const std::string location =
+      CleanServerText(StringMember(*answer, "location"), 80);
+  return LowerCase(location);
 }
 
 GcsRefusal ParseGcsRefusal(std::string_view body) {

@@ -47,10 +47,6 @@ std::string ParseGcsLocation(std::string_view json);
 // Takes any body: JSON in Google's form, or plain text.
 GcsRefusal ParseGcsRefusal(std::string_view body);
 
-// "2024-05-06T07:08:09.123Z", with any number of decimals, or an offset.
-std::optional<int64_t> ParseRfc3339Ns(std::string_view text);
-// Digits only, no sign.
-std::optional<uint64_t> ParseDecimal(std::string_view text);
 // Control characters become spaces; what looks like a token of Google's is
 // taken out; at most `byte_count_max` bytes.
 std::string CleanServerText(std::string_view text, size_t byte_count_max);

@@ -51,19 +51,6 @@ TEST(GcsJsonTest, WhatIsNoAnswerIsDataLoss) {
   EXPECT_EQ(ParseGcsRewrite(R"({"rewriteToken":"t"})")->token, "t");
 }
 
-TEST(GcsJsonTest, Times) {
-  EXPECT_EQ(ParseRfc3339Ns("1970-01-01T00:00:00Z"), 0);
-  EXPECT_EQ(ParseRfc3339Ns("1970-01-02T00:00:00.5+01:00"), 82'800'500'000'000);
-  EXPECT_EQ(ParseRfc3339Ns("2000-02-29T12:00:00.123456789123Z"),
-            951'825'600'123'456'789);
-  for (const char* text :
-       {"", "1970-01-01", "1970-01-01T00:00:00", "1970-13-01T00:00:00Z",
-        "1970-01-01T24:00:00Z", "1970-01-01 00:00:00Z", "9999-01-01T00:00:00Z",
-        "1970-01-01T00:00:00+0100", "1970-01-01T00:00:0-Z"}) {
-    EXPECT_EQ(ParseRfc3339Ns(text), std::nullopt) << text;
-  }
-}
-
 TEST(GcsJsonTest, RefusalsInEveryForm) {
   GcsRefusal refusal = ParseGcsRefusal(
       R"({"error":{"code":404,"message":"No such object: b/o",
@@ -196,14 +183,6 @@ TEST(TokenAnswerTest, OnlyWhatFitsAHeaderIsAToken) {
   EXPECT_EQ(*ParseSubjectToken("tok\n", ""), "tok");
   EXPECT_FALSE(ParseSubjectToken("a b", "").ok());
   EXPECT_FALSE(ParseSubjectToken("{}", "id").ok());
-}
-
-TEST(Base64Test, Rfc4648) {
-  EXPECT_EQ(Base64(""), "");
-  EXPECT_EQ(Base64("f"), "Zg==");
-  EXPECT_EQ(Base64("fo"), "Zm8=");
-  EXPECT_EQ(Base64("foobar"), "Zm9vYmFy");
-  EXPECT_EQ(Base64Url("\xfb\xff"), "-_8");
 }
 
 }  // namespace

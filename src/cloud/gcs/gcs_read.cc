@@ -4,6 +4,7 @@
 
 #include "base/crc32c.h"
 #include "base/status_macros.h"
+#include "base/text.h"
 #include "cloud/content_range.h"
 #include "cloud/gcs/gcs_write.h"
 #include "http/http_date.h"
@@ -219,7 +220,7 @@ class BatchGet {
     entry.key = request.key;
     entry.byte_count = total;
     const auto generation = FindHeader(answer.headers, "x-goog-generation");
-    if (!generation || !ParseDecimal(*generation)) {
+    if (!generation || !ParseNumber<uint64_t>(*generation)) {
       return DataLossError(Where(request) + ": the answer names no generation");
     }
     entry.version = *generation;

@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include "base/status_macros.h"
+#include "base/utf8.h"
 #include "http/url.h"
 
 namespace holdfast {
@@ -25,24 +26,6 @@ Result<std::string> CheckEndpoint(std::string text, const std::string& source) {
                                 " is no http(s) address of a server");
   }
   return WithoutTrailingSlashes(std::move(text));
-}
-
-// How many bytes the UTF-8 sequence at the front of `text` has; 0: none.
-size_t Utf8SequenceBytes(std::string_view text) {
-  const auto byte = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
-  const uint8_t lead = byte(0);
-  if (lead < 0x80) return 1;
-  const size_t count = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
-  if (lead < 0xc2 || lead > 0xf4 || text.size() < count) return 0;
-  for (size_t i = 1; i < count; ++i) {
-    if ((byte(i) & 0xc0) != 0x80) return 0;
-  }
-  // Overlong forms, surrogates, and code points above U+10FFFF.
-  if (lead == 0xe0 && byte(1) < 0xa0) return 0;
-  if (lead == 0xed && byte(1) > 0x9f) return 0;
-  if (lead == 0xf0 && byte(1) < 0x90) return 0;
-  if (lead == 0xf4 && byte(1) > 0x8f) return 0;
-  return count;
 }
 
 struct FoundEndpoint {
@@ -111,13 +94,13 @@ Status CheckGcsKey(std::string_view key) {
                                 std::to_string(key.size()) + ")");
   }
   for (size_t at = 0; at < key.size();) {
-    const size_t count = Utf8SequenceBytes(key.substr(at));
-    if (count == 0 || key[at] == '\n' || key[at] == '\r' || key[at] == '\0') {
+    const size_t start = at;
+    const char32_t c = DecodeUtf8(key, at);
+    if (c == kBadCodePoint || c == '\n' || c == '\r' || c == '\0') {
       return InvalidArgumentError(
           "an object's name is UTF-8 without line ends and NUL (byte " +
-          std::to_string(at) + " is not)");
+          std::to_string(start) + " is not)");
     }
-    at += count;
   }
   return Status();
 }

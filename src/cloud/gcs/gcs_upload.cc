@@ -4,6 +4,7 @@
 
 #include "base/crc32c.h"
 #include "base/status_macros.h"
+#include "base/text.h"
 #include "cloud/gcs/gcs_read.h"
 #include "cloud/gcs/gcs_write.h"
 
@@ -37,7 +38,7 @@ std::string TotalText(std::optional<uint64_t> total) {
 std::optional<uint64_t> PersistedBytes(std::string_view text) {
   for (const std::string_view start : {"bytes=0-", "bytes 0-", "0-"}) {
     if (!text.starts_with(start)) continue;
-    const auto last = ParseDecimal(text.substr(start.size()));
+    const auto last = ParseNumber<uint64_t>(text.substr(start.size()));
     if (!last || *last >= (uint64_t{1} << 62)) return std::nullopt;
     return *last + 1;
   }

@@ -1,14 +1,14 @@
 #include "cloud/gcs/gcs_write.h"
 
 #include <nlohmann/json.hpp>
-#include <random>
 
 #include "base/crc32c.h"
+#include "base/sha256.h"
 #include "base/status_macros.h"
+#include "base/text.h"
 #include "cloud/gcs/gcs_batch.h"
 #include "cloud/gcs/gcs_json.h"
 #include "cloud/gcs/gcs_read.h"
-#include "cloud/gcs/rs256.h"
 
 namespace holdfast {
 namespace {
@@ -25,17 +25,6 @@ GcsAction WriteAction(std::string_view key) {
 
 GcsAction DeleteAction(std::string_view key) {
   return {"delete", key, "storage.objects.delete"};
-}
-
-std::string RandomHex() {
-  static thread_local std::random_device device;
-  std::string text;
-  for (int i = 0; i < 4; ++i) {
-    char digits[9];
-    std::snprintf(digits, sizeof digits, "%08x", device());
-    text += digits;
-  }
-  return text;
 }
 
 std::string MetadataJson(std::string_view key, const std::string& write_id) {
@@ -98,8 +87,8 @@ Result<std::string> PutPlain(GcsApi& api, std::string_view key,
 Result<std::string> PutIf(GcsApi& api, std::string_view key,
                           std::span<const std::string_view> pieces,
                           const Condition& condition) {
-  const std::string write_id = RandomHex();
-  const std::string boundary = "holdfast_" + RandomHex();
+  const std::string write_id = RandomHex32();
+  const std::string boundary = "holdfast_" + RandomHex32();
   const std::string head = "--" + boundary +
                            "\r\nContent-Type: application/json; "
                            "charset=UTF-8\r\n\r\n" +
@@ -269,7 +258,7 @@ Result<std::string> GcsCopy(GcsApi& api, std::string_view source,
   HF_RETURN_IF_ERROR(api.Begin());
   const GcsAction action = {"copy", source,
                             "storage.objects.get and storage.objects.create"};
-  const std::string write_id = RandomHex();
+  const std::string write_id = RandomHex32();
   const bool is_conditional = condition.kind != Condition::Kind::kNone;
   const std::string body = is_conditional ? MetadataJson("", write_id) : "";
   std::string token;

@@ -7,6 +7,8 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "base/text.h"
+
 namespace holdfast {
 namespace {
 
@@ -48,41 +50,14 @@ Result<std::string> SignSha256(EVP_PKEY* key, std::string_view text) {
   return signature;
 }
 
-std::string EncodeBase64(std::string_view bytes, const char* alphabet,
-                         bool padded) {
-  std::string text;
-  text.reserve((bytes.size() + 2) / 3 * 4);
-  for (size_t at = 0; at < bytes.size(); at += 3) {
-    const size_t count = std::min<size_t>(3, bytes.size() - at);
-    uint32_t group = 0;
-    for (size_t i = 0; i < 3; ++i) {
-      group =
-          group << 8 | (i < count ? static_cast<uint8_t>(bytes[at + i]) : 0);
-    }
-    for (size_t i = 0; i < 4; ++i) {
-      if (i <= count) {
-        text += alphabet[group >> (18 - 6 * i) & 63];
-      } else if (padded) {
-        text += '=';
-      }
-    }
-  }
+// As JWTs have it: without padding.
+std::string Base64Url(std::string_view bytes) {
+  std::string text = UrlSafeBase64(bytes);
+  while (text.ends_with('=')) text.pop_back();
   return text;
 }
 
 }  // namespace
-
-std::string Base64Url(std::string_view bytes) {
-  return EncodeBase64(
-      bytes, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_",
-      /*padded=*/false);
-}
-
-std::string Base64(std::string_view bytes) {
-  return EncodeBase64(
-      bytes, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/",
-      /*padded=*/true);
-}
 
 Result<std::string> MakeSignedJwt(const JwtClaims& claims,
                                   const std::string& private_key_pem) {

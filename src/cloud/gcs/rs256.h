@@ -25,8 +25,4 @@ struct JwtClaims {
 Result<std::string> MakeSignedJwt(const JwtClaims& claims,
                                   const std::string& private_key_pem);
 
-// RFC 4648: url-safe without padding, and the standard form with padding.
-std::string Base64Url(std::string_view bytes);
-std::string Base64(std::string_view bytes);
-
 }  // namespace holdfast

@@ -2,8 +2,10 @@
 #include <nlohmann/json.hpp>
 
 #include "base/status_macros.h"
+#include "base/text.h"
 #include "cloud/gcs/gcs_json.h"
 #include "cloud/gcs/token_source.h"
+#include "http/http_date.h"
 
 namespace holdfast {
 namespace {
@@ -42,7 +44,7 @@ std::optional<uint64_t> SecondsMember(const TokenJson& json, const char* name) {
   if (found == json.end()) return std::nullopt;
   if (found->is_number_unsigned()) return found->get<uint64_t>();
   if (found->is_string()) {
-    return ParseDecimal(found->get_ref<const std::string&>());
+    return ParseNumber<uint64_t>(found->get_ref<const std::string&>());
   }
   return std::nullopt;
 }
@@ -67,7 +69,7 @@ Result<GcsToken> ParseImpersonationAnswer(std::string_view text) {
   if (expires == json.end() || !expires->is_string()) {
     return DataLossError("the answer has no expireTime");
   }
-  const auto ns = ParseRfc3339Ns(expires->get_ref<const std::string&>());
+  const auto ns = ParseIsoTime(expires->get_ref<const std::string&>());
   if (!ns) return DataLossError("expireTime is no time");
   token.expires_ns = *ns;
   return token;

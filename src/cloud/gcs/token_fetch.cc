@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "base/status_macros.h"
+#include "base/text.h"
 #include "cloud/gcs/gcs_json.h"
 #include "cloud/gcs/rs256.h"
 #include "cloud/gcs/token_source.h"

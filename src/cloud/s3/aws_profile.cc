@@ -10,17 +10,12 @@
 #include <memory>
 
 #include "base/status_macros.h"
+#include "base/text.h"
 
 namespace holdfast {
 namespace {
 
 constexpr size_t kConfigBytesMax = 1 << 20;
-
-std::string_view TrimSpaces(std::string_view text) {
-  const size_t first = text.find_first_not_of(" \t\r");
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t\r") - first + 1);
-}
 
 // The value before " #" or " ;".
 std::string_view WithoutComment(std::string_view value) {
@@ -99,11 +94,11 @@ std::string ConfigSection(std::string_view profile) {
   return profile == "default" ? "default" : "profile " + std::string(profile);
 }
 
-bool IsTrue(std::string_view text) {
+}  // namespace
+
+bool IsTrueSetting(std::string_view text) {
   return text == "true" || text == "True" || text == "TRUE" || text == "1";
 }
-
-}  // namespace
 
 Result<IniFile> ParseIni(std::string_view text, const std::string& path) {
   IniFile file;
@@ -135,9 +130,7 @@ Result<IniFile> ParseIni(std::string_view text, const std::string& path) {
       if (is_indented) continue;  // the rest of a long value
       return IniError(path, line_number, "not of the form key = value");
     }
-    std::string key(TrimSpaces(trimmed.substr(0, equals)));
-    std::transform(key.begin(), key.end(), key.begin(),
-                   [](unsigned char c) { return std::tolower(c); });
+    const std::string key = LowerCase(TrimSpaces(trimmed.substr(0, equals)));
     const std::string value(
         WithoutComment(TrimSpaces(trimmed.substr(equals + 1))));
     if (is_indented && !parent.empty()) {
@@ -184,9 +177,9 @@ std::optional<AwsSetting> AwsConfig::Region() const {
 }
 
 std::optional<AwsSetting> AwsConfig::Endpoint(std::string_view service) const {
-  if (IsTrue(Variable("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"))) return {};
+  if (IsTrueSetting(Variable("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"))) return {};
   if (const auto ignore = Profile("ignore_configured_endpoint_urls");
-      ignore && IsTrue(ignore->value)) {
+      ignore && IsTrueSetting(ignore->value)) {
     return {};
   }
   std::string own = "AWS_ENDPOINT_URL_";

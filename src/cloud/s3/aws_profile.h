@@ -62,6 +62,9 @@ class AwsConfig {
   IniFile config, credentials;
 };
 
+// "true" and "1", as Amazon's tools read a flag.
+bool IsTrueSetting(std::string_view text);
+
 // `profile`: "" for AWS_PROFILE, else "default". Files that do not exist are
 // empty ones.
 Result<AwsConfig> ReadAwsConfig(const std::string& profile,

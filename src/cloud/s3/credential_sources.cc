@@ -10,6 +10,7 @@
 #include "base/status_macros.h"
 #include "cloud/s3/credential_process.h"
 #include "cloud/s3/s3_xml.h"
+#include "http/http_date.h"
 #include "http/url.h"
 
 namespace holdfast {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/status_macros.h"
+#include "base/text.h"
 #include "cloud/s3/s3_bucket_parts.h"
 #include "cloud/s3/s3_copy.h"
 #include "cloud/s3/s3_object.h"
@@ -34,10 +35,7 @@ std::string ContentMd5(std::string_view body) {
                  nullptr) != 1) {
     return "";
   }
-  unsigned char text[2 * EVP_MAX_MD_SIZE];
-  const int text_bytes =
-      EVP_EncodeBlock(text, digest, static_cast<int>(digest_bytes));
-  return {reinterpret_cast<char*>(text), static_cast<size_t>(text_bytes)};
+  return Base64({reinterpret_cast<char*>(digest), digest_bytes});
 }
 
 S3Request ReadRequest(const GetRequest& get, const CancelToken* cancel) {

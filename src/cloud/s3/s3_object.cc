@@ -1,25 +1,17 @@
 #include "cloud/s3/s3_object.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstring>
 #include <optional>
 
 #include "base/status_macros.h"
+#include "base/text.h"
 #include "cloud/content_range.h"
 #include "cloud/s3/s3_xml.h"
 #include "http/http_date.h"
 
 namespace holdfast {
 namespace {
-
-std::optional<uint64_t> ParseNumber(std::string_view text) {
-  uint64_t number = 0;
-  const char* end = text.data() + text.size();
-  const auto [at, error] = std::from_chars(text.data(), end, number);
-  if (error != std::errc() || at != end) return std::nullopt;
-  return number;
-}
 
 std::string RangeText(const ByteRange& range) {
   std::string text = "bytes " + std::to_string(range.offset) + " to ";
@@ -48,7 +40,8 @@ Result<ContentRange> AnsweredRange(const ByteRange& wanted,
                          ": the answer does not say which range it is");
   }
   const auto length = FindHeader(response.headers, "content-length");
-  const auto byte_count = length ? ParseNumber(*length) : std::nullopt;
+  const auto byte_count =
+      length ? ParseNumber<uint64_t>(*length) : std::nullopt;
   const uint64_t whole = byte_count.value_or(ReceivedBytes(response));
   return ContentRange{0, whole, whole};
 }
@@ -69,7 +62,8 @@ Result<ObjectEntry> EntryOf(std::string_view key,
   const auto range = FindHeader(response.headers, "content-range");
   const auto parsed = range ? ParseContentRange(*range) : std::nullopt;
   const auto length = FindHeader(response.headers, "content-length");
-  const auto byte_count = length ? ParseNumber(*length) : std::nullopt;
+  const auto byte_count =
+      length ? ParseNumber<uint64_t>(*length) : std::nullopt;
   if (parsed) {
     entry.byte_count = parsed->total_bytes;
   } else if (byte_count) {

@@ -8,10 +8,6 @@
 namespace holdfast {
 namespace {
 
-bool IsTrueSetting(std::string_view text) {
-  return text == "true" || text == "True" || text == "TRUE" || text == "1";
-}
-
 bool IsLowerOrDigit(char c) {
   return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
 }
@@ -114,7 +110,6 @@ Result<S3Settings> MakeS3Settings(const std::string& bucket,
   if (!region) region = AwsSetting{"us-east-1", "default"};
   HF_RETURN_IF_ERROR(CheckRegion(*region));
   settings.region = region->value;
-  settings.region_source = region->source;
   settings.is_virtual_host = WantsVirtualHost(settings, options, config);
   if (settings.is_virtual_host && !FitsHostName(bucket) &&
       bucket.find_first_of("_ABCDEFGHIJKLMNOPQRSTUVWXYZ") !=

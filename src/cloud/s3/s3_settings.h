@@ -21,7 +21,6 @@ struct S3Settings {
   std::string endpoint;
   std::string endpoint_source;  // "" when Amazon's
   std::string region;           // "us-east-1" when nobody says
-  std::string region_source;
   bool is_virtual_host = false;
   bool is_dual_stack = false, is_fips = false;  // of Amazon's endpoints
   bool requester_pays = false;

@@ -41,7 +41,6 @@ class S3SettingsTest : public testing::Test {
 
 TEST_F(S3SettingsTest, AmazonsHosts) {
   EXPECT_EQ(UrlOf("my-bucket"), "https://my-bucket.s3.us-east-1.amazonaws.com");
-  EXPECT_EQ(Make("my-bucket")->region_source, "default");
   options_.region = "eu-west-1";
   EXPECT_EQ(UrlOf("my-bucket"), "https://my-bucket.s3.eu-west-1.amazonaws.com");
   // No certificate is for two dots.

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/sha256.h"
 #include "base/status_macros.h"
 #include "cloud/s3/s3_write.h"
 #include "cloud/s3/s3_xml.h"
@@ -28,7 +29,7 @@ uint64_t S3PartBytes(uint64_t index) {
 
 S3Upload::S3Upload(std::shared_ptr<S3Connection> connection,
                    std::string_view key)
-    : connection_(std::move(connection)), key_(key), write_id_(NewWriteId()) {}
+    : connection_(std::move(connection)), key_(key), write_id_(RandomHex32()) {}
 
 S3Upload::~S3Upload() { Abort(); }
 

@@ -5,6 +5,7 @@
 #include <random>
 #include <thread>
 
+#include "base/sha256.h"
 #include "base/status_macros.h"
 #include "cloud/s3/s3_object.h"
 #include "cloud/s3/s3_xml.h"
@@ -42,17 +43,6 @@ Status WhyNot(S3Connection& connection, const S3Request& head,
 }
 
 }  // namespace
-
-std::string NewWriteId() {
-  std::random_device random;
-  std::string id;
-  while (id.size() < 32) {
-    static constexpr char kDigits[] = "0123456789abcdef";
-    uint32_t bits = random();
-    for (int i = 0; i < 8; ++i, bits >>= 4) id += kDigits[bits & 15];
-  }
-  return id;
-}
 
 void AddWriteId(const std::string& id, HttpHeaders& headers) {
   headers.emplace_back(kWriteIdHeader, id);
@@ -148,7 +138,7 @@ Result<std::string> PutObject(S3Connection& connection, std::string_view key,
   request.headers = {{"Content-Type", "application/octet-stream"}};
   request.body.assign(pieces.begin(), pieces.end());
   const bool is_conditional = condition.kind != Condition::Kind::kNone;
-  const std::string write_id = is_conditional ? NewWriteId() : "";
+  const std::string write_id = is_conditional ? RandomHex32() : "";
   if (is_conditional) {
     AddCondition(condition, request.headers);
     AddWriteId(write_id, request.headers);

@@ -19,8 +19,7 @@
 
 namespace holdfast {
 
-// 32 hexadecimal digits, used once.
-std::string NewWriteId();
+// `id`: used once.
 void AddWriteId(const std::string& id, HttpHeaders& headers);
 // If-None-Match: * or If-Match: <version>, without quotes: Ceph takes only
 // those, Amazon both.

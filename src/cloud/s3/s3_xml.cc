@@ -1,10 +1,11 @@
 #include "cloud/s3/s3_xml.h"
 
 #include <algorithm>
-#include <charconv>
 #include <pugixml.hpp>
 
 #include "base/status_macros.h"
+#include "base/text.h"
+#include "base/utf8.h"
 #include "http/http_date.h"
 
 namespace holdfast {
@@ -13,7 +14,6 @@ namespace {
 // White space is kept where it is all that a key has.
 constexpr unsigned kXmlParseOptions =
     pugi::parse_default | pugi::parse_ws_pcdata_single;
-constexpr int64_t kNsPerSecond = 1'000'000'000;
 
 Status NotTheXmlOf(std::string_view what, std::string_view why) {
   return DataLossError("the answer is not the XML of " + std::string(what) +
@@ -46,42 +46,15 @@ std::string ChildText(const pugi::xml_node& node, const char* name) {
 }
 
 Result<uint64_t> ParseSize(std::string_view text, std::string_view what) {
-  uint64_t number = 0;
-  const auto [end, error] =
-      std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) {
-    return NotTheXmlOf(what, "a size that is no number");
-  }
-  return number;
-}
-
-int HexDigit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
+  const auto number = ParseNumber<uint64_t>(text);
+  if (!number) return NotTheXmlOf(what, "a size that is no number");
+  return *number;
 }
 
 // encoding-type=url: %XX, and '+' for a space.
-std::string Unescape(std::string_view text) {
-  std::string plain;
-  plain.reserve(text.size());
-  for (size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '+') {
-      plain += ' ';
-      continue;
-    }
-    const int high =
-        text[i] == '%' && i + 2 < text.size() ? HexDigit(text[i + 1]) : -1;
-    const int low = high >= 0 ? HexDigit(text[i + 2]) : -1;
-    if (low < 0) {
-      plain += text[i];
-      continue;
-    }
-    plain += static_cast<char>(16 * high + low);
-    i += 2;
-  }
-  return plain;
+std::string Unescape(std::string text) {
+  std::replace(text.begin(), text.end(), '+', ' ');
+  return PercentDecoded(text);
 }
 
 // Reads keys of one answer, as its EncodingType says.
@@ -123,37 +96,6 @@ void AppendEscaped(std::string& xml, std::string_view text) {
         xml += c;
     }
   }
-}
-
-// `count` digits at `at`, which moves on; negative when they are not there.
-int TakeDigits(std::string_view text, size_t& at, size_t count) {
-  if (at + count > text.size()) return -1;
-  int number = 0;
-  for (size_t i = at; i < at + count; ++i) {
-    if (text[i] < '0' || text[i] > '9') return -1;
-    number = 10 * number + (text[i] - '0');
-  }
-  at += count;
-  return number;
-}
-
-bool TakeChar(std::string_view text, size_t& at, std::string_view any_of) {
-  if (at >= text.size() || any_of.find(text[at]) == std::string_view::npos) {
-    return false;
-  }
-  ++at;
-  return true;
-}
-
-std::optional<int64_t> SecondsOf(int year, int month, int day, int hour,
-                                 int minute, int second) {
-  if (year < 1970 || year > 2200 || month < 1 || month > 12 || day < 1 ||
-      day > 31 || hour < 0 || hour > 23 || minute < 0 || minute > 59 ||
-      second < 0 || second > 60) {
-    return std::nullopt;
-  }
-  return ((DaysSince1970(year, month, day) * 24 + hour) * 60 + minute) * 60 +
-         second;
 }
 
 }  // namespace
@@ -353,66 +295,15 @@ std::string DeleteXml(std::span<const std::string> keys) {
 }
 
 bool CanBeInXml(std::string_view text) {
-  for (size_t i = 0; i < text.size();) {
-    const auto lead = static_cast<unsigned char>(text[i]);
-    if (lead < 0x80) {
-      // XML 1.0 allows three control characters; some servers lose those too.
-      if (lead < 0x20 || lead == 0x7f) return false;
-      ++i;
-      continue;
-    }
-    const size_t more = lead >= 0xf0 ? 3 : lead >= 0xe0 ? 2 : 1;
-    if (lead < 0xc2 || lead > 0xf4 || i + more >= text.size()) return false;
-    uint32_t point = lead & (0x3f >> more);
-    for (size_t k = 1; k <= more; ++k) {
-      const auto tail = static_cast<unsigned char>(text[i + k]);
-      if ((tail & 0xc0) != 0x80) return false;
-      point = (point << 6) | (tail & 0x3f);
-    }
-    const uint32_t least = more == 3 ? 0x10000 : more == 2 ? 0x800 : 0x80;
-    const bool is_surrogate = point >= 0xd800 && point <= 0xdfff;
-    if (point < least || point > 0x10ffff || is_surrogate || point == 0xfffe ||
-        point == 0xffff) {
+  for (size_t at = 0; at < text.size();) {
+    const char32_t c = DecodeUtf8(text, at);
+    // XML 1.0 allows three control characters; some servers lose those too.
+    if (c == kBadCodePoint || c < 0x20 || c == 0x7f || c == 0xfffe ||
+        c == 0xffff) {
       return false;
     }
-    i += more + 1;
   }
   return true;
-}
-
-std::optional<int64_t> ParseIsoTime(std::string_view text) {
-  size_t at = 0;
-  const int year = TakeDigits(text, at, 4);
-  if (!TakeChar(text, at, "-")) return std::nullopt;
-  const int month = TakeDigits(text, at, 2);
-  if (!TakeChar(text, at, "-")) return std::nullopt;
-  const int day = TakeDigits(text, at, 2);
-  if (!TakeChar(text, at, "Tt ")) return std::nullopt;
-  const int hour = TakeDigits(text, at, 2);
-  if (!TakeChar(text, at, ":")) return std::nullopt;
-  const int minute = TakeDigits(text, at, 2);
-  if (!TakeChar(text, at, ":")) return std::nullopt;
-  const int second = TakeDigits(text, at, 2);
-  const auto seconds = SecondsOf(year, month, day, hour, minute, second);
-  if (!seconds) return std::nullopt;
-  int64_t time_ns = *seconds * kNsPerSecond;
-  if (TakeChar(text, at, ".")) {
-    for (int64_t digit_ns = kNsPerSecond / 10; at < text.size(); ++at) {
-      if (text[at] < '0' || text[at] > '9') break;
-      time_ns += (text[at] - '0') * digit_ns;
-      digit_ns /= 10;
-    }
-  }
-  if (at == text.size() || TakeChar(text, at, "Zz")) return time_ns;
-  const bool is_east = text[at] == '+';
-  if (!TakeChar(text, at, "+-")) return std::nullopt;
-  const int offset_hours = TakeDigits(text, at, 2);
-  TakeChar(text, at, ":");
-  const int offset_minutes = TakeDigits(text, at, 2);
-  if (offset_hours < 0 || offset_minutes < 0) return std::nullopt;
-  const int64_t offset_ns =
-      (offset_hours * 3600 + offset_minutes * 60) * kNsPerSecond;
-  return is_east ? time_ns - offset_ns : time_ns + offset_ns;
 }
 
 std::string UnquoteETag(std::string_view etag) {

@@ -72,9 +72,6 @@ std::string DeleteXml(std::span<const std::string> keys);
 // Valid UTF-8 without the characters that XML 1.0 cannot say.
 bool CanBeInXml(std::string_view text);
 
-// "2026-01-02T03:04:05.678Z", also without fraction, also with an offset
-// "+01:00". Absent where it is no such time.
-std::optional<int64_t> ParseIsoTime(std::string_view text);
 // Removes the quotes, the "W/" in front, spaces and control characters.
 std::string UnquoteETag(std::string_view etag);
 

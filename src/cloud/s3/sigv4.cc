@@ -9,17 +9,10 @@
 #include "base/coding.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
+#include "base/text.h"
 
 namespace holdfast {
 namespace {
-
-std::string LowerCase(std::string_view text) {
-  std::string lower(text);
-  for (char& c : lower) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return lower;
-}
 
 // Removes space at the ends, and makes one space of each run.
 std::string TrimmedValue(std::string_view value) {
@@ -88,7 +81,7 @@ std::string CanonicalQuery(std::string_view query) {
 void SetHeader(HttpHeaders& headers, std::string_view name,
                std::string_view value) {
   std::erase_if(headers, [&](const auto& header) {
-    return LowerCase(header.first) == LowerCase(name);
+    return EqualsInAnyCase(header.first, name);
   });
   headers.emplace_back(name, value);
 }

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "base/coding.h"
 #include "base/status_macros.h"
 
 namespace holdfast::ocdbt {
@@ -43,13 +44,7 @@ std::string CompressionText(const Compression& compression) {
 }  // namespace
 
 std::string UuidText(const Uuid& uuid) {
-  constexpr char kDigits[] = "0123456789abcdef";
-  std::string text;
-  for (const uint8_t byte : uuid) {
-    text += kDigits[byte >> 4];
-    text += kDigits[byte & 15];
-  }
-  return text;
+  return ToHex({reinterpret_cast<const char*>(uuid.data()), uuid.size()});
 }
 
 Status ReadArityLog2(BodyReader& reader, uint8_t& arity_log2) {

@@ -1,6 +1,5 @@
 #include "ocdbt/format/envelope.h"
 
-#include <cstdio>
 #include <cstring>
 #include <string>
 
@@ -20,16 +19,6 @@ constexpr size_t kCrcBytes = 4;
 // Magic, length, and two varints that take one byte each in our own objects.
 constexpr size_t kWrittenHeaderBytes = kLengthEnd + 2;
 
-std::string HexBytes(std::string_view bytes) {
-  std::string hex;
-  for (const char c : bytes) {
-    char digits[3];
-    std::snprintf(digits, sizeof digits, "%02x", static_cast<uint8_t>(c));
-    hex += digits;
-  }
-  return hex;
-}
-
 void StoreMagic(ObjectKind kind, char* target) {
   const uint32_t magic = static_cast<uint32_t>(kind);
   for (int i = 0; i < 4; ++i) {
@@ -47,8 +36,8 @@ Status CheckFrame(std::string_view object, ObjectKind kind) {
   const std::string_view want(magic, kMagicBytes);
   const std::string_view got = object.substr(0, kMagicBytes);
   if (got != want) {
-    return DataLossError("Expected to start with hex bytes " + HexBytes(want) +
-                         " but received: 0x" + HexBytes(got));
+    return DataLossError("Expected to start with hex bytes " + ToHex(want) +
+                         " but received: 0x" + ToHex(got));
   }
   const uint64_t stated = LoadLittle<uint64_t>(object.data() + kMagicBytes);
   if (stated != object.size()) {

@@ -1,7 +1,8 @@
 #include "zarr/format/chunk_key.h"
 
 #include <cassert>
-#include <charconv>
+
+#include "base/text.h"
 
 namespace holdfast::zarr {
 namespace {
@@ -11,11 +12,7 @@ std::optional<int64_t> ParseIndex(std::string_view text) {
   if (text.empty() || (text.size() > 1 && text[0] == '0') || text[0] == '-') {
     return std::nullopt;
   }
-  int64_t value = 0;
-  const char* end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, value);
-  if (error != std::errc() || rest != end) return std::nullopt;
-  return value;
+  return ParseNumber<int64_t>(text);
 }
 
 // Takes one part up to the separator off the front of `key`.

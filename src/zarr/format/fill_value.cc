@@ -1,12 +1,13 @@
 #include "zarr/format/fill_value.h"
 
 #include <cassert>
-#include <charconv>
 #include <cmath>
 #include <cstring>
 #include <limits>
 
+#include "base/coding.h"
 #include "base/status_macros.h"
+#include "base/text.h"
 #include "tensor/float_convert.h"
 
 namespace holdfast::zarr {
@@ -50,11 +51,7 @@ std::optional<double> ParseDecimal(std::string_view text) {
   if (text[0] == '+' && text.size() > 1 && text[1] != '-') {
     text.remove_prefix(1);
   }
-  double value = 0;
-  const char* end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, value);
-  if (error != std::errc() || rest != end) return std::nullopt;
-  return value;
+  return ParseNumber<double>(text);
 }
 
 // v3: "0x" and 1 to 2 * byte_count hex digits are the bit pattern.
@@ -62,11 +59,7 @@ std::optional<uint64_t> ParseHexBits(std::string_view text, size_t byte_count) {
   if (!text.starts_with("0x")) return std::nullopt;
   text.remove_prefix(2);
   if (text.empty() || text.size() > 2 * byte_count) return std::nullopt;
-  uint64_t bits = 0;
-  const char* end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, bits, 16);
-  if (error != std::errc() || rest != end) return std::nullopt;
-  return bits;
+  return ParseNumber<uint64_t>(text, 16);
 }
 
 std::optional<uint64_t> NamedFloatBits(DType dtype, const std::string& text) {
@@ -170,20 +163,8 @@ Result<std::string> ParseBase64Byte(DType dtype, const Json* value) {
                                  Received(value));
 }
 
-Json Base64Byte(const std::string& element) {
-  const uint8_t byte = static_cast<uint8_t>(element[0]);
-  return std::string{kBase64[byte >> 2], kBase64[(byte & 3) << 4], '=', '='};
-}
-
 std::string HexBits(std::string_view element) {
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string text = "0x";
-  for (size_t i = element.size(); i-- > 0;) {
-    const uint8_t byte = static_cast<uint8_t>(element[i]);
-    text += kDigits[byte >> 4];
-    text += kDigits[byte & 15];
-  }
-  return text;
+  return "0x" + ToHex(std::string(element.rbegin(), element.rend()));
 }
 
 Json FloatToJson(DType dtype, std::string_view element, int zarr_format) {
@@ -227,7 +208,7 @@ Result<std::string> ParseFill(DType dtype, const Json* value, int zarr_format) {
 Json FillToJson(DType dtype, const std::string& element, int zarr_format) {
   assert(element.size() == DTypeBytes(dtype));
   if (dtype == DType::kFloat4E2m1fn && zarr_format == 2) {
-    return Base64Byte(element);
+    return Base64(element);
   }
   switch (DTypeKindOf(dtype)) {
     case DTypeKind::kBool:

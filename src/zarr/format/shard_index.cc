@@ -5,6 +5,7 @@
 #include "base/coding.h"
 #include "base/crc32c.h"
 #include "base/status_macros.h"
+#include "base/text.h"
 
 namespace holdfast::zarr {
 namespace {
@@ -16,11 +17,7 @@ uint64_t InEndian(uint64_t value, Endian endian) {
   return endian == Endian::kBig ? __builtin_bswap64(value) : value;
 }
 
-std::string Hex(uint32_t value) {
-  char text[11];
-  std::snprintf(text, sizeof text, "0x%08x", value);
-  return text;
-}
+std::string Hex(uint32_t value) { return "0x" + HexNumber(value, 8); }
 
 // Takes one checksum off the end.
 Status CheckCrc(std::string_view& encoded) {
