@@ -2,13 +2,14 @@
 
 #include <algorithm>
 #include <atomic>
-#include <charconv>
 #include <cstring>
 #include <optional>
 #include <utility>
 
 #include "base/status_macros.h"
+#include "base/text.h"
 #include "cloud/content_range.h"
+#include "cloud/range_get.h"
 #include "http/http_client.h"
 #include "http/http_date.h"
 #include "http/url.h"
@@ -18,21 +19,13 @@ namespace {
 
 constexpr uint64_t kAnswerBytesMax = uint64_t{64} << 20;
 constexpr uint64_t kRefusalBytesMax = uint64_t{1} << 16;
-constexpr uint64_t kWebOffsetMax = std::numeric_limits<int64_t>::max();
 // Versions that are no ETag begin with one of these.
 constexpr std::string_view kModified = "modified ";
 constexpr std::string_view kSizeOnly = "bytes ";
 
 std::optional<uint64_t> ContentLength(const HttpHeaders& headers) {
   const auto text = FindHeader(headers, "content-length");
-  if (!text) return std::nullopt;
-  uint64_t length = 0;
-  const auto [end, error] =
-      std::from_chars(text->data(), text->data() + text->size(), length);
-  if (error != std::errc() || end != text->data() + text->size()) {
-    return std::nullopt;
-  }
-  return length;
+  return text ? ParseNumber<uint64_t>(*text) : std::nullopt;
 }
 
 std::string WebVersion(const HttpHeaders& headers, uint64_t total_bytes) {
@@ -59,16 +52,7 @@ void AddVersionHeader(std::string_view version, HttpHeaders& headers) {
   headers.emplace_back("If-Match", "\"" + std::string(version) + "\"");
 }
 
-// A read as it is sent.
-struct WebRead {
-  const GetRequest* request = nullptr;
-  bool is_exact = false;
-  uint64_t byte_count = 0;  // asked for
-  Buffer buffer;            // where an exact read without a target goes
-  std::span<char> target;   // empty: the answer's body
-};
-
-class HttpBucket : public Bucket {
+class HttpBucket final : public Bucket, private RangeServer {
  public:
   HttpBucket(const Url& root, const HttpOptions& options)
       : origin_(OriginOf(root)),
@@ -96,9 +80,10 @@ class HttpBucket : public Bucket {
   }
 
   Result<ObjectEntry> Head(std::string_view key) override;
-  std::vector<Result<GetResult>> Get(
-      std::span<const GetRequest> requests,
-      const CancelToken* cancel = nullptr) override;
+  std::vector<Result<GetResult>> Get(std::span<const GetRequest> requests,
+                                     const CancelToken* cancel) override {
+    return GetRanges(*this, requests, cancel);
+  }
 
   Result<std::string> Put(std::string_view key,
                           std::span<const std::string_view> /*pieces*/,
@@ -138,22 +123,29 @@ class HttpBucket : public Bucket {
   std::string RequestUrl(std::string_view key) const {
     return UrlOf(key) + (query_.empty() ? "" : "?" + query_);
   }
-  Status CheckWebKey(std::string_view key) const;
+  Status CheckReadKey(std::string_view key) const override;
   Status StatusError(std::string_view key, int status) const;
   void NoteTime(const HttpHeaders& headers);
   ObjectEntry EntryOf(std::string_view key, const HttpHeaders& headers,
                       uint64_t total_bytes) const;
   Result<ObjectEntry> HeadByRange(std::string_view key);
 
-  Result<WebRead> Plan(const GetRequest& request) const;
-  HttpRequest ToHttp(const WebRead& read, const CancelToken* cancel) const;
-  Result<GetResult> Take(WebRead& read, HttpResponse& answer);
-  Result<GetResult> TakeRange(WebRead& read, HttpResponse& answer) const;
-  Result<GetResult> TakeWhole(WebRead& read, HttpResponse& answer) const;
-  Result<GetResult> TakeNothing(const GetRequest& request);
-  Status PastEnd(const GetRequest& request, uint64_t total_bytes) const;
-  Status CheckVersion(const GetRequest& request,
-                      const ObjectEntry& object) const;
+  uint64_t open_bytes() const override { return kAnswerBytesMax; }
+  HttpRequest ToHttp(const RangeGet& read) const override;
+  std::vector<Result<HttpResponse>> SendReads(
+      std::span<HttpRequest> requests) override;
+  Result<ObjectEntry> HeadOf(std::string_view key) override {
+    return Head(key);
+  }
+  Result<ObjectEntry> EntryOf(const GetRequest& request,
+                              const HttpResponse& answer,
+                              uint64_t total_bytes) const override {
+    return EntryOf(request.key, answer.headers, total_bytes);
+  }
+  Status OtherVersion(const GetRequest& request,
+                      const ObjectEntry& object) const override;
+  Result<GetResult> OtherAnswer(RangeGet& read, HttpResponse& answer) override;
+  Result<GetResult> TakeWhole(RangeGet& read, HttpResponse& answer) const;
 
   const std::string origin_;
   std::string path_;  // escaped, without a '/' at its end
@@ -163,7 +155,7 @@ class HttpBucket : public Bucket {
   HttpClient client_;
 };
 
-Status HttpBucket::CheckWebKey(std::string_view key) const {
+Status HttpBucket::CheckReadKey(std::string_view key) const {
   const bool is_good = !key.empty() && key.size() <= 1024 &&
                        key.find('\0') == std::string_view::npos;
   if (is_good) return {};
@@ -215,7 +207,7 @@ ObjectEntry HttpBucket::EntryOf(std::string_view key,
 }
 
 Result<ObjectEntry> HttpBucket::Head(std::string_view key) {
-  HF_RETURN_IF_ERROR(CheckWebKey(key));
+  HF_RETURN_IF_ERROR(CheckReadKey(key));
   HttpRequest request;
   request.method = "HEAD";
   request.url = RequestUrl(key);
@@ -260,71 +252,31 @@ Result<ObjectEntry> HttpBucket::HeadByRange(std::string_view key) {
                                  ": the server does not say its size");
 }
 
-Result<WebRead> HttpBucket::Plan(const GetRequest& request) const {
-  HF_RETURN_IF_ERROR(CheckWebKey(request.key));
-  WebRead read;
-  read.request = &request;
-  read.target = request.target;
-  read.is_exact = !request.target.empty() || request.range.byte_count != kToEnd;
-  read.byte_count = !request.target.empty() ? request.target.size()
-                    : read.is_exact         ? request.range.byte_count
-                                            : kAnswerBytesMax;
-  if (request.range.offset > kWebOffsetMax - kAnswerBytesMax ||
-      read.byte_count > kWebOffsetMax - request.range.offset) {
-    return OutOfRangeError("read " + UrlOf(request.key) +
-                           ": no file is so long");
-  }
-  if (request.target.empty() && read.byte_count > kAnswerBytesMax) {
-    return ResourceExhaustedError("read " + UrlOf(request.key) +
-                                  ": too many bytes for one answer");
-  }
-  if (read.is_exact && request.target.empty() && read.byte_count > 0) {
-    read.buffer = Buffer::TryAllocate(read.byte_count);
-    if (read.buffer.data() == nullptr) {
-      return ResourceExhaustedError("read " + UrlOf(request.key) +
-                                    ": no memory for " +
-                                    std::to_string(read.byte_count) + " bytes");
-    }
-    read.target = {read.buffer.data(), read.byte_count};
-  }
-  return read;
-}
-
-HttpRequest HttpBucket::ToHttp(const WebRead& read,
-                               const CancelToken* cancel) const {
+HttpRequest HttpBucket::ToHttp(const RangeGet& read) const {
   const GetRequest& request = *read.request;
   HttpRequest http;
   http.url = RequestUrl(request.key);
-  const uint64_t first = request.range.offset;
-  http.headers = {{"Range", "bytes=" + std::to_string(first) + "-" +
-                                std::to_string(first + read.byte_count - 1)}};
   AddVersionHeader(request.version, http.headers);
-  http.target = read.target;
   // A server without ranges answers with the whole file, which is good if all
   // of it is wanted.
   http.body_bytes_max = read.target.empty() ? kAnswerBytesMax
-                        : first == 0
+                        : request.range.offset == 0
                             ? std::max(kRefusalBytesMax, read.byte_count)
                             : kRefusalBytesMax;
-  http.may_hedge = true;
-  http.cancel = cancel;
   return http;
 }
 
-Status HttpBucket::PastEnd(const GetRequest& request,
-                           uint64_t total_bytes) const {
-  ByteRange range = request.range;
-  if (!request.target.empty()) range.byte_count = request.target.size();
-  const Status status =
-      ResolveRange(range, total_bytes, UrlOf(request.key)).status();
-  if (!status.ok()) return status;
-  return DataLossError("read " + UrlOf(request.key) +
-                       ": the server gives a range that was not asked for");
+std::vector<Result<HttpResponse>> HttpBucket::SendReads(
+    std::span<HttpRequest> requests) {
+  auto answers = client_.SendAll(requests);
+  for (const Result<HttpResponse>& answer : answers) {
+    if (answer.ok()) NoteTime(answer->headers);
+  }
+  return answers;
 }
 
-Status HttpBucket::CheckVersion(const GetRequest& request,
+Status HttpBucket::OtherVersion(const GetRequest& request,
                                 const ObjectEntry& object) const {
-  if (request.version.empty() || request.version == object.version) return {};
   return DataLossError("read " + UrlOf(request.key) +
                        ": the file changed while being read (its version is "
                        "now " +
@@ -332,60 +284,22 @@ Status HttpBucket::CheckVersion(const GetRequest& request,
                        ")");
 }
 
-Result<GetResult> HttpBucket::TakeRange(WebRead& read,
-                                        HttpResponse& answer) const {
-  const GetRequest& request = *read.request;
-  const auto range = ParseContentRange(
-      FindHeader(answer.headers, "content-range").value_or(""));
-  if (!range) {
-    return DataLossError("read " + UrlOf(request.key) +
-                         ": the server does not say which range it gives");
-  }
-  GetResult result;
-  result.object = EntryOf(request.key, answer.headers, range->total_bytes);
-  HF_RETURN_IF_ERROR(CheckVersion(request, result.object));
-  if (request.range.offset != range->offset) {
-    return PastEnd(request, range->total_bytes);
-  }
-  const uint64_t rest = range->total_bytes - range->offset;
-  if (!read.is_exact && rest > kAnswerBytesMax) {
-    return ResourceExhaustedError("read " + UrlOf(request.key) + ": " +
-                                  std::to_string(rest) +
-                                  " bytes are too many for one answer");
-  }
-  const uint64_t wanted = read.is_exact ? read.byte_count : rest;
-  const uint64_t got =
-      read.target.empty() ? answer.body.size() : answer.target_bytes;
-  if (range->byte_count != wanted) return PastEnd(request, range->total_bytes);
-  if (got != wanted) {
-    return DataLossError("read " + UrlOf(request.key) + ": got " +
-                         std::to_string(got) + " bytes, want " +
-                         std::to_string(wanted));
-  }
-  if (read.target.empty()) {
-    result.bytes = std::move(answer.body);
-  } else if (request.target.empty()) {
-    result.bytes = Bytes(std::move(read.buffer), wanted);
-  }
-  return result;
-}
-
 // An answer 200: good only where the whole file is wanted.
-Result<GetResult> HttpBucket::TakeWhole(WebRead& read,
+Result<GetResult> HttpBucket::TakeWhole(RangeGet& read,
                                         HttpResponse& answer) const {
   const GetRequest& request = *read.request;
   const uint64_t got = answer.body.size();
   const uint64_t total = ContentLength(answer.headers).value_or(got);
   GetResult result;
   result.object = EntryOf(request.key, answer.headers, total);
-  HF_RETURN_IF_ERROR(CheckVersion(request, result.object));
+  if (!request.version.empty() && request.version != result.object.version) {
+    return OtherVersion(request, result.object);
+  }
+  HF_RETURN_IF_ERROR(
+      ResolveRange(WantedRange(request), total, UrlOf(request.key)).status());
   const bool is_whole = request.range.offset == 0 && got == total &&
                         (!read.is_exact || read.byte_count == total);
   if (!is_whole) {
-    if (request.range.offset > total ||
-        (read.is_exact && read.byte_count > total - request.range.offset)) {
-      return PastEnd(request, total);
-    }
     return FailedPreconditionError(
         "read " + UrlOf(request.key) +
         ": the server ignores ranges (got HTTP 200 with all of " +
@@ -399,60 +313,10 @@ Result<GetResult> HttpBucket::TakeWhole(WebRead& read,
   return result;
 }
 
-// HTTP has no range of no bytes.
-Result<GetResult> HttpBucket::TakeNothing(const GetRequest& request) {
-  GetResult result;
-  HF_ASSIGN_OR_RETURN(result.object, Head(request.key));
-  HF_RETURN_IF_ERROR(CheckVersion(request, result.object));
-  HF_ASSIGN_OR_RETURN(const ByteRange range,
-                      ResolveRange(request.range, result.object.byte_count,
-                                   UrlOf(request.key)));
-  if (range.byte_count > 0) return PastEnd(request, result.object.byte_count);
-  return result;
-}
-
-Result<GetResult> HttpBucket::Take(WebRead& read, HttpResponse& answer) {
-  NoteTime(answer.headers);
-  const GetRequest& request = *read.request;
-  if (answer.status == 206) return TakeRange(read, answer);
+Result<GetResult> HttpBucket::OtherAnswer(RangeGet& read,
+                                          HttpResponse& answer) {
   if (answer.status == 200) return TakeWhole(read, answer);
-  if (answer.status != 416) return StatusError(request.key, answer.status);
-  const auto total = ParseUnsatisfiedRange(
-      FindHeader(answer.headers, "content-range").value_or(""));
-  const bool is_end =
-      !read.is_exact && (!total || *total == request.range.offset);
-  if (is_end || !total) return TakeNothing(request);
-  return PastEnd(request, *total);
-}
-
-std::vector<Result<GetResult>> HttpBucket::Get(
-    std::span<const GetRequest> requests, const CancelToken* cancel) {
-  std::vector<Result<GetResult>> results;
-  std::vector<WebRead> reads;
-  std::vector<HttpRequest> sent;
-  std::vector<size_t> places;  // of what was sent
-  for (const GetRequest& request : requests) {
-    Result<WebRead> read = Plan(request);
-    if (!read.ok()) {
-      results.push_back(read.status());
-      continue;
-    }
-    if (read->byte_count == 0) {
-      results.push_back(TakeNothing(request));
-      continue;
-    }
-    sent.push_back(ToHttp(*read, cancel));
-    places.push_back(results.size());
-    results.push_back(InternalError("not sent"));
-    reads.push_back(*std::move(read));
-  }
-  std::vector<Result<HttpResponse>> answers = client_.SendAll(sent);
-  for (size_t i = 0; i < answers.size(); ++i) {
-    results[places[i]] = answers[i].ok()
-                             ? Take(reads[i], *answers[i])
-                             : Result<GetResult>(answers[i].status());
-  }
-  return results;
+  return StatusError(read.request->key, answer.status);
 }
 
 }  // namespace
