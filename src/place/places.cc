@@ -6,6 +6,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/status_macros.h"
 #include "place/bucket_listing.h"
 #include "place/bucket_registry.h"
 #include "place/directory_ops.h"
@@ -61,13 +62,11 @@ Result<PlaceInfo> StatLocalPlace(const std::string& path) {
 }
 
 Result<std::vector<PlaceEntry>> ListLocalPlace(const std::string& path) {
-  const auto names = ListDirectory(path);
-  if (!names.ok()) return names.status();
+  HF_ASSIGN_OR_RETURN(const auto names, ListDirectory(path));
   std::vector<PlaceEntry> entries;
-  for (const std::string& name : *names) {
-    auto info = StatLocalPlace(path + "/" + name);
-    if (!info.ok()) return info.status();
-    entries.push_back({name, *info});
+  for (const std::string& name : names) {
+    HF_ASSIGN_OR_RETURN(auto info, StatLocalPlace(path + "/" + name));
+    entries.push_back({name, info});
   }
   return entries;
 }
@@ -87,46 +86,42 @@ Result<PlaceInfo> StatObject(const BucketPlace& at) {
 
 // Looks whether any key begins with "key/".
 Result<PlaceInfo> StatPrefix(const BucketPlace& at) {
-  const auto page = at.bucket->List({at.prefix(), "", "", "", 1});
-  if (!page.ok()) return page.status();
-  return page->objects.empty() ? PlaceInfo() : DirectoryInfo();
+  HF_ASSIGN_OR_RETURN(const auto page,
+                      at.bucket->List({at.prefix(), "", "", "", 1}));
+  return page.objects.empty() ? PlaceInfo() : DirectoryInfo();
 }
 
 // One request, unless more than a page of other names begin with this one.
 Result<PlaceInfo> StatRemotePlace(const Place& place) {
-  const auto at = place.InBucket();
-  if (!at.ok()) return at.status();
-  if (!at->bucket->traits().can_list) return StatObject(*at);
-  if (at->key.empty()) {
-    const auto page = at->bucket->List({"", "", "", "", 1});
-    if (!page.ok()) return page.status();
+  HF_ASSIGN_OR_RETURN(const auto at, place.InBucket());
+  if (!at.bucket->traits().can_list) return StatObject(at);
+  if (at.key.empty()) {
+    HF_RETURN_IF_ERROR(at.bucket->List({"", "", "", "", 1}).status());
     return DirectoryInfo();
   }
-  const auto page = at->bucket->List({at->key, "/", "", "", 100});
+  const auto page = at.bucket->List({at.key, "/", "", "", 100});
   if (page.status().code() == StatusCode::kPermissionDenied) {
-    return StatObject(*at);  // who may read need not be allowed to list
+    return StatObject(at);  // who may read need not be allowed to list
   }
   if (!page.ok()) return page.status();
   for (const ObjectEntry& object : page->objects) {
-    if (object.key == at->key) return FileInfo(object);
+    if (object.key == at.key) return FileInfo(object);
   }
   for (const std::string& prefix : page->prefixes) {
-    if (prefix == at->prefix()) return DirectoryInfo();
+    if (prefix == at.prefix()) return DirectoryInfo();
   }
   if (page->next_page_token.empty()) return PlaceInfo();
-  return StatPrefix(*at);  // a file of that name comes first in the page
+  return StatPrefix(at);  // a file of that name comes first in the page
 }
 
 Result<std::vector<PlaceEntry>> ListRemotePlace(const Place& place) {
-  const auto at = place.InBucket();
-  if (!at.ok()) return at.status();
-  const auto listed = ListEntries(*at->bucket, at->prefix());
-  if (!listed.ok()) return listed.status();
+  HF_ASSIGN_OR_RETURN(const auto at, place.InBucket());
+  HF_ASSIGN_OR_RETURN(const auto listed, ListEntries(*at.bucket, at.prefix()));
   std::vector<PlaceEntry> entries;
-  for (const ObjectEntry& file : listed->files) {
+  for (const ObjectEntry& file : listed.files) {
     entries.push_back({std::string(NameOfKey(file.key)), FileInfo(file)});
   }
-  for (const std::string& directory : listed->directories) {
+  for (const std::string& directory : listed.directories) {
     entries.push_back({directory, DirectoryInfo()});
   }
   std::sort(
@@ -145,43 +140,35 @@ Result<std::optional<TwoPlaces>> InOneBucket(const Place& source,
   if (!source.is_remote() || !target.is_remote()) {
     return std::optional<TwoPlaces>();
   }
-  auto from = source.InBucket();
-  if (!from.ok()) return from.status();
-  auto to = target.InBucket();
-  if (!to.ok()) return to.status();
-  if (from->bucket != to->bucket) return std::optional<TwoPlaces>();
-  return std::optional<TwoPlaces>(
-      {std::move(from).value(), std::move(to).value()});
+  HF_ASSIGN_OR_RETURN(auto from, source.InBucket());
+  HF_ASSIGN_OR_RETURN(auto to, target.InBucket());
+  if (from.bucket != to.bucket) return std::optional<TwoPlaces>();
+  return std::optional<TwoPlaces>({std::move(from), std::move(to)});
 }
 
 Status RenameObject(const Place& source, const Place& target) {
-  const auto both = InOneBucket(source, target);
-  if (!both.ok()) return both.status();
-  if (!*both) {
+  HF_ASSIGN_OR_RETURN(const auto both, InOneBucket(source, target));
+  if (!both) {
     return UnimplementedError("rename " + source.path() + " to " +
                               target.path() + ": they are not in one bucket");
   }
-  Bucket& bucket = *(*both)->source.bucket;
-  const auto copied = bucket.Copy((*both)->source.key, (*both)->target.key);
-  if (!copied.ok()) return copied.status();
-  return bucket.Delete((*both)->source.key);
+  Bucket& bucket = *both->source.bucket;
+  HF_RETURN_IF_ERROR(bucket.Copy(both->source.key, both->target.key).status());
+  return bucket.Delete(both->source.key);
 }
 
 // Copies through this process, in pieces.
 Status StreamFile(const std::string& source, const std::string& target) {
-  const auto reader = PlaceReader::Open(source);
-  if (!reader.ok()) return reader.status();
-  const auto writer = PlaceWriter::Open(target);
-  if (!writer.ok()) return writer.status();
-  const uint64_t byte_count = (*reader)->byte_count();
+  HF_ASSIGN_OR_RETURN(const auto reader, PlaceReader::Open(source));
+  HF_ASSIGN_OR_RETURN(const auto writer, PlaceWriter::Open(target));
+  const uint64_t byte_count = reader->byte_count();
   for (uint64_t offset = 0; offset < byte_count; offset += kCopyPieceBytes) {
-    const auto piece =
-        (*reader)->Read(offset, std::min(kCopyPieceBytes, byte_count - offset));
-    if (!piece.ok()) return piece.status();
-    Status status = (*writer)->Append(*piece);
-    if (!status.ok()) return status;
+    HF_ASSIGN_OR_RETURN(
+        const auto piece,
+        reader->Read(offset, std::min(kCopyPieceBytes, byte_count - offset)));
+    HF_RETURN_IF_ERROR(writer->Append(piece));
   }
-  return (*writer)->Finish();
+  return writer->Finish();
 }
 
 Status RenameLocalFile(const std::string& source, const std::string& target) {
@@ -201,12 +188,11 @@ class StorePlaceReader : public PlaceReader {
 
   uint64_t byte_count() const override { return byte_count_; }
   Result<std::string> Read(uint64_t offset, uint64_t byte_count) override {
-    const auto range = ResolveRange({offset, byte_count}, byte_count_,
-                                    at_.store->Describe(at_.key));
-    if (!range.ok()) return range.status();
-    std::string bytes(range->byte_count, '\0');
-    Status status = at_.store->ReadInto(at_.key, offset, bytes);
-    if (!status.ok()) return status;
+    HF_ASSIGN_OR_RETURN(const auto range,
+                        ResolveRange({offset, byte_count}, byte_count_,
+                                     at_.store->Describe(at_.key)));
+    std::string bytes(range.byte_count, '\0');
+    HF_RETURN_IF_ERROR(at_.store->ReadInto(at_.key, offset, bytes));
     return bytes;
   }
 
@@ -253,40 +239,33 @@ Result<std::vector<PlaceEntry>> ListPlace(const std::string& path) {
 
 Result<std::unique_ptr<PlaceReader>> PlaceReader::Open(
     const std::string& path) {
-  auto at = StoreOfFile(path);
-  if (!at.ok()) return at.status();
-  const auto object = at->store->Stat(at->key);
-  if (!object.ok()) return object.status();
-  return std::unique_ptr<PlaceReader>(std::make_unique<StorePlaceReader>(
-      std::move(at).value(), object->byte_count));
+  HF_ASSIGN_OR_RETURN(auto at, StoreOfFile(path));
+  HF_ASSIGN_OR_RETURN(const auto object, at.store->Stat(at.key));
+  return std::unique_ptr<PlaceReader>(
+      std::make_unique<StorePlaceReader>(std::move(at), object.byte_count));
 }
 
 Result<std::string> ReadPlace(const std::string& path) {
-  const auto at = StoreOfFile(path);
-  if (!at.ok()) return at.status();
-  const auto bytes = at->store->Read(at->key);
-  if (!bytes.ok()) return bytes.status();
-  return std::string(bytes->view());
+  HF_ASSIGN_OR_RETURN(const auto at, StoreOfFile(path));
+  HF_ASSIGN_OR_RETURN(const auto bytes, at.store->Read(at.key));
+  return std::string(bytes.view());
 }
 
 Result<std::unique_ptr<PlaceWriter>> PlaceWriter::Open(
     const std::string& path) {
-  auto at = StoreOfFile(path);
-  if (!at.ok()) return at.status();
-  auto writer = at->store->Create(at->key);
-  if (!writer.ok()) return writer.status();
-  return std::unique_ptr<PlaceWriter>(std::make_unique<StorePlaceWriter>(
-      std::move(at).value(), std::move(writer).value()));
+  HF_ASSIGN_OR_RETURN(auto at, StoreOfFile(path));
+  HF_ASSIGN_OR_RETURN(auto writer, at.store->Create(at.key));
+  return std::unique_ptr<PlaceWriter>(
+      std::make_unique<StorePlaceWriter>(std::move(at), std::move(writer)));
 }
 
 Status WritePlace(const std::string& path, std::string_view content,
                   bool must_create) {
-  const auto at = StoreOfFile(path);
-  if (!at.ok()) return at.status();
+  HF_ASSIGN_OR_RETURN(const auto at, StoreOfFile(path));
   WriteOptions options;
   options.must_create = must_create;
-  Status status = at->store->Write(at->key, content, options);
-  return status.ok() ? at->store->SyncNames() : status;
+  Status status = at.store->Write(at.key, content, options);
+  return status.ok() ? at.store->SyncNames() : status;
 }
 
 Status SwapPlace(const std::string& path,
@@ -296,11 +275,9 @@ Status SwapPlace(const std::string& path,
 }
 
 Status RemovePlaceFile(const std::string& path) {
-  const auto at = StoreOfFile(path);
-  if (!at.ok()) return at.status();
-  const auto object = at->store->Stat(at->key);
-  if (!object.ok()) return object.status();
-  return at->store->Delete(at->key);
+  HF_ASSIGN_OR_RETURN(const auto at, StoreOfFile(path));
+  HF_RETURN_IF_ERROR(at.store->Stat(at.key).status());
+  return at.store->Delete(at.key);
 }
 
 Status RemovePlaceTree(const std::string& path) {
@@ -316,12 +293,9 @@ Status RenamePlaceFile(const std::string& source, const std::string& target) {
 }
 
 Status CopyPlaceFile(const std::string& source, const std::string& target) {
-  const auto both = InOneBucket(source, target);
-  if (!both.ok()) return both.status();
-  if (!*both) return StreamFile(source, target);
-  return (*both)
-      ->source.bucket->Copy((*both)->source.key, (*both)->target.key)
-      .status();
+  HF_ASSIGN_OR_RETURN(const auto both, InOneBucket(source, target));
+  if (!both) return StreamFile(source, target);
+  return both->source.bucket->Copy(both->source.key, both->target.key).status();
 }
 
 Status RenamePlaceDirectory(const std::string& source,
