@@ -6,13 +6,14 @@
 
 #include "base/status_macros.h"
 #include "storage/errno_status.h"
+#include "storage/read_only_store.h"
 
 namespace holdfast {
 namespace {
 
 namespace fs = std::filesystem;
 
-class FileSet final : public Store {
+class FileSet final : public ReadOnlyStore {
  public:
   // Nothing looks for the object here: its first reader finds out whether it
   // exists, which saves a request.
@@ -69,15 +70,6 @@ class FileSet final : public Store {
     }
     return Status();
   }
-  Status Write(std::string_view key, std::span<const std::string_view>,
-               const WriteOptions&) override {
-    return ReadOnly(key);
-  }
-  Result<std::unique_ptr<ObjectWriter>> Create(std::string_view key) override {
-    return ReadOnly(key);
-  }
-  Status Delete(std::string_view key) override { return ReadOnly(key); }
-  Status SyncNames() override { return Status(); }
 
  private:
   struct File {
@@ -98,10 +90,6 @@ class FileSet final : public Store {
     if (file != files_.end()) return &file->second;
     return NotFoundError("read " + std::string(key) +
                          ": there is no such file");
-  }
-  static Status ReadOnly(std::string_view key) {
-    return UnimplementedError("write " + std::string(key) +
-                              ": these files are only read");
   }
 
   std::map<std::string, std::shared_ptr<Store>> stores_;

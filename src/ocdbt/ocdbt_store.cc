@@ -25,7 +25,7 @@ std::string OcdbtStore::Describe(std::string_view key) const {
          "|ocdbt:" + std::string(key);
 }
 
-Status OcdbtStore::ReadOnly(std::string_view key) const {
+Status OcdbtStore::Refusal(std::string_view key) const {
   return FailedPreconditionError("OCDBT database opened for reading only: " +
                                  Describe(key));
 }
@@ -111,19 +111,5 @@ Status OcdbtStore::List(
                               return fn(key, ObjectInfo{value.byte_count});
                             });
 }
-
-Status OcdbtStore::Write(std::string_view key,
-                         std::span<const std::string_view>,
-                         const WriteOptions&) {
-  return ReadOnly(key);
-}
-
-Result<std::unique_ptr<ObjectWriter>> OcdbtStore::Create(std::string_view key) {
-  return ReadOnly(key);
-}
-
-Status OcdbtStore::Delete(std::string_view key) { return ReadOnly(key); }
-
-Status OcdbtStore::SyncNames() { return Status(); }
 
 }  // namespace holdfast::ocdbt

@@ -15,14 +15,12 @@
 
 #include "holdfast/status.h"
 #include "ocdbt/database.h"
-#include "storage/store.h"
+#include "storage/read_only_store.h"
 
 namespace holdfast::ocdbt {
 
-class OcdbtStore : public Store {
+class OcdbtStore : public ReadOnlyStore {
  public:
-  using Store::Write;
-
   explicit OcdbtStore(std::unique_ptr<Database> database)
       : database_(std::move(database)) {}
 
@@ -45,15 +43,9 @@ class OcdbtStore : public Store {
               const std::function<Status(std::string_view key,
                                          const ObjectInfo& info)>& fn) override;
 
-  Status Write(std::string_view key, std::span<const std::string_view> pieces,
-               const WriteOptions& options = {}) override;
-  Result<std::unique_ptr<ObjectWriter>> Create(std::string_view key) override;
-  Status Delete(std::string_view key) override;
-  Status SyncNames() override;
-
  private:
   Store& base() const { return *database_->store(); }
-  Status ReadOnly(std::string_view key) const;
+  Status Refusal(std::string_view key) const override;
   // Ok if the range is inside the value.
   Status CheckRange(std::string_view key, uint64_t offset, uint64_t byte_count,
                     const ValueRef& value) const;

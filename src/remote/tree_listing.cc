@@ -23,6 +23,7 @@
 #include "place/place.h"
 #include "storage/directory_ops.h"
 #include "storage/errno_status.h"
+#include "storage/read_only_store.h"
 #include "storage/url_path.h"
 
 namespace holdfast {
@@ -137,7 +138,7 @@ Status ListBelow(const std::string& prefix, TreeListing& listing) {
 }
 
 // Passes reads on, and remembers the names of what is read.
-class NameRecorder final : public Store {
+class NameRecorder final : public ReadOnlyStore {
  public:
   explicit NameRecorder(std::shared_ptr<Store> inner)
       : inner_(std::move(inner)) {}
@@ -168,15 +169,6 @@ class NameRecorder final : public Store {
           fn) override {
     return inner_->List(prefix, fn);
   }
-  Status Write(std::string_view key, std::span<const std::string_view>,
-               const WriteOptions&) override {
-    return ReadOnly(key);
-  }
-  Result<std::unique_ptr<ObjectWriter>> Create(std::string_view key) override {
-    return ReadOnly(key);
-  }
-  Status Delete(std::string_view key) override { return ReadOnly(key); }
-  Status SyncNames() override { return Status(); }
 
  private:
   void Note(std::string_view key) {
@@ -187,9 +179,6 @@ class NameRecorder final : public Store {
   Result<T> Noted(std::string_view key, Result<T> result) {
     if (result.ok()) Note(key);
     return result;
-  }
-  Status ReadOnly(std::string_view key) const {
-    return UnimplementedError("write " + Describe(key) + ": can only be read");
   }
 
   const std::shared_ptr<Store> inner_;

@@ -2,7 +2,7 @@
 // show what others have.
 //
 // Thread-safety, ownership, units: as Store.
-// Errors: Unimplemented from all that would write.
+// Errors: Unimplemented from all that would write, or what Refusal says.
 #pragma once
 
 #include "storage/store.h"
@@ -23,8 +23,8 @@ class ReadOnlyStore : public Store {
   Status Delete(std::string_view key) override { return Refusal(key); }
   Status SyncNames() override { return Status(); }
 
- private:
-  Status Refusal(std::string_view key) const {
+ protected:
+  virtual Status Refusal(std::string_view key) const {
     return UnimplementedError("write " + Describe(key) +
                               ": this store is only read");
   }
