@@ -9,8 +9,8 @@
 #include <thread>
 #include <vector>
 
-#include "storage/counting_store.h"
 #include "storage/memory_store.h"
+#include "twins/counting_store.h"
 
 namespace holdfast::ocdbt {
 namespace {

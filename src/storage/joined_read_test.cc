@@ -4,8 +4,8 @@
 
 #include <random>
 
-#include "storage/counting_store.h"
 #include "storage/memory_store.h"
+#include "twins/counting_store.h"
 
 namespace holdfast {
 namespace {

@@ -6,8 +6,8 @@
 #include <numeric>
 
 #include "base/crc32c.h"
-#include "storage/counting_store.h"
 #include "storage/memory_store.h"
+#include "twins/counting_store.h"
 #include "zarr/array_test_util.h"
 #include "zarr/format/shard_index.h"
 

@@ -8,8 +8,8 @@
 #include "ocdbt/database.h"
 #include "ocdbt/entry_list.h"
 #include "scale/virtual_ranks.h"
-#include "storage/counting_store.h"
 #include "storage/memory_store.h"
+#include "twins/counting_store.h"
 
 namespace holdfast::testing {
 namespace {

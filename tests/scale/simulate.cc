@@ -40,8 +40,8 @@
 #include "checkpoint/save/value_sink.h"
 #include "run/run.h"
 #include "scale/virtual_ranks.h"
-#include "storage/counting_store.h"
 #include "storage/memory_store.h"
+#include "twins/counting_store.h"
 #include "zarr/format/chunk_key.h"
 
 namespace holdfast::testing {

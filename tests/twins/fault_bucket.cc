@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/status_macros.h"
-#include "cloud/settle_put.h"
+#include "twins/settle_put.h"
 
 namespace holdfast {
 namespace {

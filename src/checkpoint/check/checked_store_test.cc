@@ -8,8 +8,8 @@
 
 #include "base/crc32c.h"
 #include "checkpoint/check/value_sums.h"
-#include "storage/counting_store.h"
 #include "storage/memory_store.h"
+#include "twins/counting_store.h"
 
 namespace holdfast {
 namespace {

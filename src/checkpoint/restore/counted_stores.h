@@ -8,12 +8,14 @@
 #include <map>
 #include <memory>
 
-#include "storage/counting_store.h"
+#include "storage/store.h"
 
 namespace holdfast {
 
 class CountedStores {
  public:
+  CountedStores();
+  ~CountedStores();
   // The counted one of `store`.
   Store* Add(Store* store);
   // REQUIRES: Add(&store) was called.
@@ -21,11 +23,9 @@ class CountedStores {
   uint64_t read_bytes() const;
 
  private:
-  // Objects that lie in another store (the values of a database in its data
-  // files) are located in the counted one of it.
   class Counted;
 
-  std::map<const Store*, std::unique_ptr<CountingStore>> stores_;
+  std::map<const Store*, std::unique_ptr<Counted>> stores_;
 };
 
 }  // namespace holdfast

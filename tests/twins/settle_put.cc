@@ -1,4 +1,4 @@
-#include "cloud/settle_put.h"
+#include "twins/settle_put.h"
 
 namespace holdfast {
 namespace {

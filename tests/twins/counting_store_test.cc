@@ -1,4 +1,4 @@
-#include "storage/counting_store.h"
+#include "twins/counting_store.h"
 
 #include <utility>
 
