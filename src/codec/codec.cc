@@ -94,10 +94,6 @@ void CodecContext::TrimScratch(size_t kept_bytes_max) {
   }
 }
 
-void CodecContext::set_zstd_worker_count(int worker_count) {
-  impl_->zstd_worker_count = worker_count;
-}
-
 Result<std::shared_ptr<const BytesCodec>> MakeBytesCodec(
     const BytesCodecParams& params, size_t item_bytes) {
   using Made = Result<std::shared_ptr<const BytesCodec>>;

@@ -35,11 +35,6 @@ class CodecContext {
   CodecContext(const CodecContext&) = delete;
   CodecContext& operator=(const CodecContext&) = delete;
 
-  // Threads of libzstd's own for single chunks of 64 MiB or more (0, the
-  // default: none). Still one frame, and the same bytes for any count above 0,
-  // but not the same as for 0.
-  void set_zstd_worker_count(int worker_count);
-
   // This token is asked between pieces of large zstd frames, whose work then
   // ends as Cancelled. Borrowed; null (the default): the work is never
   // cancelled.

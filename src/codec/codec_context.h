@@ -35,7 +35,6 @@ struct CodecContext::Impl {
 
   std::unique_ptr<ZSTD_CCtx, FreeCompressor> compressor;
   std::unique_ptr<ZSTD_DCtx, FreeDecompressor> decompressor;
-  int zstd_worker_count = 0;
   const CancelToken* cancel = nullptr;
 
   Status CheckCancel() const {

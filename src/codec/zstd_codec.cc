@@ -35,12 +35,8 @@ Status OutOfMemory() {
 // All parameters of the context, from scratch: nothing may leak from the chunk
 // before, or the bytes would depend on what else a thread has compressed.
 size_t Configure(const ZstdParams& params, ZstdStrategy strategy,
-                 int worker_count, ZSTD_CCtx* context) {
+                 ZSTD_CCtx* context) {
   ZSTD_CCtx_reset(context, ZSTD_reset_session_and_parameters);
-  if (worker_count > 0) {
-    // A libzstd without threads refuses this, and then works alone.
-    (void)ZSTD_CCtx_setParameter(context, ZSTD_c_nbWorkers, worker_count);
-  }
   const bool literals_only = strategy == ZstdStrategy::kLiterals;
   if (literals_only) {
     (void)ZSTD_CCtx_setParameter(context, ZSTD_c_literalCompressionMode,
@@ -387,9 +383,7 @@ Result<size_t> ZstdCodec::EncodeWith(ZstdStrategy strategy, std::string_view in,
   auto& impl = context.impl();
   ZSTD_CCtx* const compressor = impl.ZstdCompressor();
   if (compressor == nullptr) return OutOfMemory();
-  const int worker_count =
-      in.size() >= kZstdWorkerBytesMin ? impl.zstd_worker_count : 0;
-  size_t result = Configure(params_, strategy, worker_count, compressor);
+  size_t result = Configure(params_, strategy, compressor);
   if (!ZSTD_isError(result) && in.size() > kZstdPieceBytes) {
     HF_ASSIGN_OR_RETURN(result, CompressInPieces(in, out, compressor, impl));
   } else if (!ZSTD_isError(result)) {
@@ -416,7 +410,7 @@ Status ZstdCodec::EncodeStream(ZstdStrategy strategy, uint64_t content_bytes,
   }
   ZSTD_CCtx* const compressor = impl.ZstdCompressor();
   if (compressor == nullptr) return OutOfMemory();
-  const size_t result = Configure(params_, strategy, 0, compressor);
+  const size_t result = Configure(params_, strategy, compressor);
   if (ZSTD_isError(result)) return CompressError(result, content_bytes);
   if (is_stable) {
     (void)ZSTD_CCtx_setParameter(compressor, ZSTD_c_stableInBuffer, 1);

@@ -30,8 +30,6 @@ inline constexpr double kLiteralSavingMin = 0.125;
 inline constexpr double kMatchSavingMin = 0.02;
 // Smaller chunks always get the search (6 GB/s when it finds nothing).
 inline constexpr size_t kSkipSearchBytesMin = size_t{256} << 10;
-// Chunks from here on are compressed by libzstd's own workers, if allowed.
-inline constexpr size_t kZstdWorkerBytesMin = size_t{64} << 20;
 
 // RFC 8878 wants every decoder to have this much; level 22 uses more.
 inline constexpr uint64_t kStreamWindowBytesMax = uint64_t{8} << 20;

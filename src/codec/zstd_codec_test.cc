@@ -141,22 +141,6 @@ TEST(ZstdCodecTest, TheContextLeavesNoTrace) {
   }
 }
 
-TEST(ZstdCodecTest, WorkersMakeOneFrameWhateverTheirNumber) {
-  const std::string data = PatternBytes(kZstdWorkerBytesMin, 5);
-  std::vector<std::string> frames;
-  for (int worker_count : {1, 3}) {
-    CodecContext context;
-    context.set_zstd_worker_count(worker_count);
-    std::string out(kChecked.EncodedBytesMax(data.size()), '\0');
-    out.resize(*kChecked.Encode(data, out, context));
-    frames.push_back(std::move(out));
-  }
-  EXPECT_TRUE(frames[0] == frames[1]);
-  const auto decoded = TryDecode(kChecked, frames[0], data.size());
-  ASSERT_TRUE(decoded.ok()) << decoded.status().ToString();
-  EXPECT_TRUE(*decoded == data);
-}
-
 // Frames above 16 MiB are made and read in pieces, so that they can be
 // cancelled in between.
 constexpr size_t kLargeBytes = (40 << 20) + 12345;

@@ -34,7 +34,6 @@ class SlabGrid {
 
   // 0 for a tensor without elements.
   uint64_t count() const { return count_; }
-  const Shape& slab_shape() const { return slab_; }
   // REQUIRES: number < count(). In C order of their origins.
   Box At(uint64_t number) const;
   // Elements of the largest slab.

@@ -45,12 +45,12 @@ TEST(SlabGrid, CoversEveryElementOnce) {
 TEST(SlabGrid, IsMadeOfWholeChunks) {
   const SlabSizes sizes{1000, 4000};
   const SlabGrid one({100, 100}, {{10, 25}}, 1, sizes);
-  EXPECT_EQ(one.slab_shape(), (Shape{10, 100}));
+  EXPECT_EQ(one.At(0).shape, (Shape{10, 100}));
   const SlabGrid two({100, 100}, {{10, 100}, {4, 50}}, 1, sizes);
-  EXPECT_EQ(two.slab_shape(), (Shape{20, 100}));
+  EXPECT_EQ(two.At(0).shape, (Shape{20, 100}));
   // Neither a common multiple nor both fit.
   const SlabGrid large({100, 100}, {{100, 30}, {1, 100}}, 1, sizes);
-  EXPECT_EQ(large.slab_shape(), (Shape{100, 30}));
+  EXPECT_EQ(large.At(0).shape, (Shape{100, 30}));
 }
 
 TEST(SlabGrid, TakesShapesOfAnySize) {

@@ -88,7 +88,6 @@ class ClientLoop {
   bool OpenCurl();  // what waits has failed when it cannot be
   void CloseCurl();
   bool TakeNew();  // false: the client ends
-  void WaitForNew(std::unique_lock<std::mutex>& lock);
   void StartWaiting(TimePoint now);
   bool StartAttempt(ActiveList::iterator active, TimePoint now, bool is_hedge);
   Status SetUpAttempt(Transfer& transfer, RunningAttempt& running,

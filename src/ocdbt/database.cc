@@ -1,12 +1,12 @@
 #include "ocdbt/database.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <set>
 #include <unordered_map>
 #include <utility>
 
 #include "base/status_macros.h"
+#include "base/text.h"
 
 namespace holdfast::ocdbt {
 namespace {
@@ -35,10 +35,8 @@ uint64_t ParseNumberedManifest(std::string_view name) {
 }
 
 std::string NumberedManifestName(uint64_t generation) {
-  char name[kNumberedManifestPrefix.size() + kGenerationDigits + 1];
-  std::snprintf(name, sizeof name, "manifest.%016llx",
-                static_cast<unsigned long long>(generation));
-  return name;
+  return std::string(kNumberedManifestPrefix) +
+         HexNumber(generation, kGenerationDigits);
 }
 
 // Names everything that decides the outcome of a walk.
@@ -85,7 +83,6 @@ class FileSizes {
         .WithContext(
             RangeText(store_, value.file, value.offset, value.byte_count));
   }
-  size_t file_count() const { return sizes_.size(); }
 
  private:
   Result<uint64_t> Get(std::string_view file) {
@@ -313,14 +310,11 @@ Status Database::ForEach(std::string_view prefix,
   }
   KeyRange range = KeyRange::WithPrefix(prefix);
   range.Narrow(inclusive_min, exclusive_max);
-  const Result<WalkCounts> counts =
-      WalkTree(source_, RootOf(*version_), range,
-               {.keys_max = options_.keys_max, .cancel = cancel}, fn);
-  return counts.ok() ? Status() : counts.status();
+  return WalkTree(source_, RootOf(*version_), range,
+                  {.keys_max = options_.keys_max, .cancel = cancel}, fn);
 }
 
-Status Database::CheckAll(const CancelToken* cancel, CheckReport* report) {
-  CheckReport counts;
+Status Database::CheckAll(const CancelToken* cancel) {
   FileSizes sizes(*store());
   const KeyFn check_value = [&](std::string_view key, const ValueRef& value) {
     Status status = sizes.CheckValue(value);
@@ -328,23 +322,15 @@ Status Database::CheckAll(const CancelToken* cancel, CheckReport* report) {
     return status.WithContext("Value of key \"" + std::string(key) + '"');
   };
   HF_ASSIGN_OR_RETURN(const std::vector<VersionRecord> versions, Versions());
-  counts.version_count = versions.size();
   std::set<std::string> seen;  // generations may share a root
   for (const VersionRecord& record : versions) {
     if (record.version.root.missing()) continue;
     // The same root with the same statistics gives the same result.
     if (!seen.insert(RootIdentity(record)).second) continue;
-    HF_ASSIGN_OR_RETURN(
-        const WalkCounts walk,
-        WalkTree(source_, RootOf(record), KeyRange(),
-                 {.keys_max = options_.keys_max, .cancel = cancel},
-                 check_value));
-    ++counts.tree_count;
-    counts.node_count += walk.node_count;
-    counts.key_count += walk.key_count;
+    HF_RETURN_IF_ERROR(WalkTree(
+        source_, RootOf(record), KeyRange(),
+        {.keys_max = options_.keys_max, .cancel = cancel}, check_value));
   }
-  counts.value_file_count = sizes.file_count();
-  if (report != nullptr) *report = counts;
   return Status();
 }
 

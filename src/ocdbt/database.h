@@ -43,14 +43,6 @@ struct VersionRecord {
   DataFile root_file;
 };
 
-struct CheckReport {
-  uint64_t version_count = 0;
-  uint64_t tree_count = 0;  // distinct roots
-  uint64_t node_count = 0;
-  uint64_t key_count = 0;
-  uint64_t value_file_count = 0;
-};
-
 class Database {
  public:
   // `directory` is "" or ends in '/'.
@@ -81,8 +73,7 @@ class Database {
 
   // Reads every node of every generation and verifies structure, statistics
   // and that each value lies inside its file; reads no values.
-  Status CheckAll(const CancelToken* cancel = nullptr,
-                  CheckReport* report = nullptr);
+  Status CheckAll(const CancelToken* cancel = nullptr);
 
  private:
   Database(Store* store, std::string directory, const OpenOptions& options);

@@ -191,7 +191,7 @@ class Walk {
         fn_(fn),
         keys_max_(std::min(limits.keys_max, root.statistics.key_count)) {}
 
-  Result<WalkCounts> Run(const Subtree& root) {
+  Status Run(const Subtree& root) {
     HF_RETURN_IF_ERROR(Push(root));
     while (!stack_.empty()) {
       Frame& top = stack_.back();
@@ -200,7 +200,7 @@ class Walk {
       HF_RETURN_IF_ERROR(top.next < top.end ? Push(ChildOf(top, top.next++))
                                             : Pop());
     }
-    return counts_;
+    return Status();
   }
 
  private:
@@ -208,7 +208,6 @@ class Walk {
     if (limits_.cancel != nullptr) HF_RETURN_IF_ERROR(limits_.cancel->Check());
     HF_ASSIGN_OR_RETURN(Frame frame, LoadFrame(source_, std::move(subtree)));
     Clip(frame, range_);
-    ++counts_.node_count;
     stack_.push_back(std::move(frame));
     return Status();
   }
@@ -227,8 +226,8 @@ class Walk {
   }
 
   Status VisitLeaf(Frame& frame) {
-    counts_.key_count += frame.end - frame.next;
-    if (counts_.key_count > keys_max_) {
+    key_count_ += frame.end - frame.next;
+    if (key_count_ > keys_max_) {
       return DataLossError(
           "B-tree has more keys than num_keys=" + std::to_string(keys_max_) +
           " specified by its root, seen in " +
@@ -269,7 +268,7 @@ class Walk {
   const KeyFn& fn_;
   const uint64_t keys_max_;
   std::vector<Frame> stack_;  // heights fall by one: at most 256
-  WalkCounts counts_;
+  uint64_t key_count_ = 0;
 };
 
 }  // namespace
@@ -294,9 +293,8 @@ void KeyRange::Narrow(std::string_view min, std::string_view max) {
   if (!exclusive_max.has_value() || max < *exclusive_max) exclusive_max = max;
 }
 
-Result<WalkCounts> WalkTree(NodeSource& source, const Subtree& root,
-                            const KeyRange& range, const WalkLimits& limits,
-                            const KeyFn& fn) {
+Status WalkTree(NodeSource& source, const Subtree& root, const KeyRange& range,
+                const WalkLimits& limits, const KeyFn& fn) {
   return Walk(source, root, range, limits, fn).Run(root);
 }
 

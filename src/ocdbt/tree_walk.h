@@ -67,19 +67,13 @@ struct WalkLimits {
   const CancelToken* cancel = nullptr;
 };
 
-struct WalkCounts {
-  uint64_t node_count = 0;
-  uint64_t key_count = 0;
-};
-
 using KeyFn = std::function<Status(std::string_view key, const ValueRef&)>;
 
 // Calls fn for each key of `range` in increasing byte order; the key is
 // borrowed for the call. Compares statistics of every subtree that lies in the
 // range as a whole.
-Result<WalkCounts> WalkTree(NodeSource& source, const Subtree& root,
-                            const KeyRange& range, const WalkLimits& limits,
-                            const KeyFn& fn);
+Status WalkTree(NodeSource& source, const Subtree& root, const KeyRange& range,
+                const WalkLimits& limits, const KeyFn& fn);
 
 // A leaf node, and the range of keys that belong into it, present or not.
 struct TreeLeaf {

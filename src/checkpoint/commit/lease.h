@@ -64,9 +64,6 @@ class SaveLease {
 
   bool had_holder() const { return had_holder_; }
   const std::string& save_id() const { return record_.save_id; }
-  bool is_committing() const {
-    return record_.state == LeaseRecord::State::kCommitting;
-  }
 
   // Ok while it is ours. Asks the server.
   Status CheckHeld() const;
