@@ -9,6 +9,7 @@
 
 #include "base/no_throw.h"
 #include "base/status_macros.h"
+#include "checkpoint/restore/leaf_request.h"
 #include "compare/element_diff.h"
 #include "compare/match_leaves.h"
 #include "compare/renamed.h"
@@ -70,8 +71,8 @@ class Differ {
     if (!leaf.a || !leaf.b || !leaf.problem.ok()) return false;
     const LeafInfo& a = a_.leaves()[*leaf.a];
     const LeafInfo& b = b_.leaves()[*leaf.b];
-    return HasElements(a) && HasElements(b) && a.shape == b.shape && a.dtype &&
-           b.dtype;
+    return HasElements(a.kind) && HasElements(b.kind) && a.shape == b.shape &&
+           a.dtype && b.dtype;
   }
 
   Status CompareTensors() {
@@ -148,7 +149,7 @@ class Differ {
   Status CompareTexts() {
     for (LeafDiff& leaf : result_.leaves) {
       if (leaf.verdict != DiffVerdict::kSame || !leaf.a || !leaf.b) continue;
-      if (!HasText(a_.leaves()[*leaf.a])) continue;
+      if (!HasText(a_.leaves()[*leaf.a].kind)) continue;
       if (options_.run.cancel != nullptr && options_.run.cancel->load()) {
         return CancelledError("the operation was cancelled");
       }

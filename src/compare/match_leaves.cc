@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "base/status_macros.h"
+#include "checkpoint/restore/leaf_request.h"
 #include "convert/leaf_map.h"
 
 namespace holdfast {
@@ -44,7 +45,7 @@ Result<std::vector<Expected>> ExpectedInB(const std::vector<LeafInfo>& a,
 DiffVerdict VerdictOfMetadata(const LeafInfo& a, std::optional<DType> dtype,
                               const LeafInfo& b, const DiffOptions& options) {
   if (a.kind != b.kind) return DiffVerdict::kKind;
-  if (!HasElements(a)) return DiffVerdict::kSame;
+  if (!HasElements(a.kind)) return DiffVerdict::kSame;
   if (a.shape != b.shape) return DiffVerdict::kShape;
   if (dtype != b.dtype && !options.ignore_dtype) return DiffVerdict::kDType;
   // Typed keys hold numbers that mean nothing to another implementation.
@@ -76,25 +77,6 @@ LeafDiff PairOf(const std::vector<LeafInfo>& a, const Expected& expected,
 }
 
 }  // namespace
-
-bool HasElements(const LeafInfo& leaf) {
-  return leaf.kind == ValueKind::kArray || leaf.kind == ValueKind::kScalar;
-}
-
-bool HasText(const LeafInfo& leaf) {
-  switch (leaf.kind) {
-    case ValueKind::kArray:
-    case ValueKind::kScalar:
-    case ValueKind::kNone:
-    case ValueKind::kEmptyDict:
-    case ValueKind::kEmptyList:
-    case ValueKind::kEmptyTuple:
-    case ValueKind::kPlaceholder:
-      return false;
-    default:
-      return true;
-  }
-}
 
 Result<std::vector<LeafDiff>> MatchLeaves(const std::vector<LeafInfo>& a,
                                           const std::vector<LeafInfo>& b,

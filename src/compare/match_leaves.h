@@ -18,9 +18,4 @@ Result<std::vector<LeafDiff>> MatchLeaves(const std::vector<LeafInfo>& a,
                                           const std::vector<LeafInfo>& b,
                                           const DiffOptions& options);
 
-// Arrays and scalars.
-bool HasElements(const LeafInfo& leaf);
-// String, bytes, JSON and whatever else ReadText gives.
-bool HasText(const LeafInfo& leaf);
-
 }  // namespace holdfast

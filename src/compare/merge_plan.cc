@@ -156,7 +156,7 @@ class Planner {
       return differ(std::string(ValueKindName(info.kind)),
                     std::string(ValueKindName(other.kind)));
     }
-    if (!HasElements(info)) return Status();
+    if (!HasElements(info.kind)) return Status();
     if (info.shape != other.shape) {
       return differ("shape " + ShapeToString(info.shape),
                     "shape " + ShapeToString(other.shape));
@@ -195,7 +195,7 @@ Status CheckWeights(const MergeOptions& options, size_t part_count) {
 }  // namespace
 
 bool IsAveraged(const LeafInfo& leaf) {
-  return HasElements(leaf) && leaf.dtype && leaf.prng_impl.empty() &&
+  return HasElements(leaf.kind) && leaf.dtype && leaf.prng_impl.empty() &&
          DTypeKindOf(*leaf.dtype) >= DTypeKind::kFloat;
 }
 

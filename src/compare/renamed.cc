@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "base/status_macros.h"
+#include "checkpoint/restore/leaf_request.h"
 #include "codec/xxh64.h"
 #include "compare/match_leaves.h"
 #include "compare/slab_reader.h"
@@ -22,7 +23,7 @@ constexpr size_t kPairsMax = 1 << 16;
 std::string SignatureOf(const LeafInfo& leaf) {
   std::string text(ValueKindName(leaf.kind));
   if (leaf.dtype) text += " " + std::string(DTypeName(*leaf.dtype));
-  if (HasElements(leaf)) text += " " + ShapeToString(leaf.shape);
+  if (HasElements(leaf.kind)) text += " " + ShapeToString(leaf.shape);
   return text;
 }
 
@@ -116,7 +117,7 @@ class Candidates {
     work.fail = [&](size_t tensor, const Status&) { is_failed[tensor] = true; };
     std::vector<SlabTensor> tensors(list_.size());
     for (size_t i = 0; i < list_.size(); ++i) {
-      if (HasElements(InfoOf(i))) {
+      if (HasElements(InfoOf(i).kind)) {
         tensors[i].sides = {{&checkpoint_, list_[i].leaf}};
         continue;
       }
@@ -154,7 +155,7 @@ std::vector<size_t> LeavesOnlyIn(DiffVerdict verdict, const Checkpoint& mine,
     if (diff.verdict != verdict) continue;
     const size_t leaf = verdict == DiffVerdict::kOnlyInA ? *diff.a : *diff.b;
     const LeafInfo& info = mine.leaves()[leaf];
-    const bool has_value = HasElements(info) || HasText(info);
+    const bool has_value = HasElements(info.kind) || HasText(info.kind);
     if (has_value && info.problem.ok() && others.contains(SignatureOf(info))) {
       leaves.push_back(leaf);
     }

@@ -9,6 +9,7 @@
 
 #include "base/no_throw.h"
 #include "base/status_macros.h"
+#include "checkpoint/restore/leaf_request.h"
 #include "compare/element_stats.h"
 #include "compare/match_leaves.h"
 #include "compare/slab_reader.h"
@@ -122,7 +123,7 @@ class StatsMaker {
   void ChooseLeaves() {
     for (size_t i = 0; i < checkpoint_.leaves().size(); ++i) {
       const LeafInfo& info = checkpoint_.leaves()[i];
-      if (!HasElements(info)) continue;
+      if (!HasElements(info.kind)) continue;
       if (options_.select && !options_.select(info)) continue;
       LeafStats& leaf = result_.leaves.emplace_back();
       leaf.leaf = i;

@@ -48,6 +48,7 @@
 #include "base/bytes.h"
 #include "base/cancel.h"
 #include "holdfast/status.h"
+#include "holdfast/tools/remote.h"
 
 namespace holdfast {
 
@@ -119,16 +120,7 @@ struct HttpOptions {
   std::function<void(std::string_view line)> log;
 };
 
-struct HttpCounters {
-  uint64_t requests = 0;
-  uint64_t attempts = 0;
-  uint64_t retries = 0;
-  uint64_t throttled = 0;  // answers 429 and 503
-  uint64_t hedges = 0;
-  uint64_t connections = 0;
-  uint64_t sent_bytes = 0;      // bodies
-  uint64_t received_bytes = 0;  // bodies
-};
+using HttpCounters = RemoteCounters;
 
 // The counters of all clients that this process has had.
 HttpCounters TotalHttpCounters();

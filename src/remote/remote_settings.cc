@@ -97,11 +97,6 @@ RemoteSettings GetRemoteSettings() {
 
 void SetLibcurlPath(const std::string& path) { SetLibcurlFile(path); }
 
-RemoteCounters GetRemoteCounters() {
-  const HttpCounters counters = TotalHttpCounters();
-  return {counters.requests,   counters.attempts,      counters.retries,
-          counters.throttled,  counters.hedges,        counters.connections,
-          counters.sent_bytes, counters.received_bytes};
-}
+RemoteCounters GetRemoteCounters() { return TotalHttpCounters(); }
 
 }  // namespace holdfast
