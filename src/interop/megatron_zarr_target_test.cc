@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 
 #include "holdfast/tools/torch_file.h"
 #include "interop/tree_sidecar.h"
@@ -109,6 +110,28 @@ TEST_F(MegatronTargetTest, WritesTheFilesThatMegatronWrote) {
     ASSERT_TRUE(report.ok());
     EXPECT_TRUE(report->report.damages.empty())
         << report->report.damages[0].leaf;
+  }
+}
+
+// Megatron calls it a failed precondition, which a leaf says of a value that
+// needs a reader of its own.
+TEST_F(MegatronTargetTest, BrokenMetadataOfAnArrayIsDamage) {
+  ScratchDirectory scratch;
+  const std::string ckpt = scratch / "ckpt";
+  fs::copy(*corpus_ / "open/pair_zarr_w2/ckpt", ckpt,
+           fs::copy_options::recursive);
+  const auto sound = megatron::OpenMegatronZarr(ckpt);
+  ASSERT_TRUE(sound.ok()) << sound.status().ToString();
+  std::ofstream(ckpt + "/embedding.word_embeddings.weight/.zarray") << "{";
+  const auto opened = megatron::OpenMegatronZarr(ckpt);
+  ASSERT_TRUE(opened.ok()) << opened.status().ToString();
+  ASSERT_EQ((*opened)->leaves().size(), (*sound)->leaves().size());
+  for (const LeafInfo& leaf : (*opened)->leaves()) {
+    EXPECT_EQ(leaf.problem.code(),
+              leaf.name == "embedding.word_embeddings.weight"
+                  ? StatusCode::kDataLoss
+                  : StatusCode::kOk)
+        << leaf.name;
   }
 }
 

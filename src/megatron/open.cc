@@ -113,6 +113,15 @@ class MegatronCheckpoint final : public Checkpoint {
   AbsentChunks absent_chunks_;
 };
 
+// Why an array does not open. Megatron calls metadata that does not parse a
+// failed precondition; a LeafInfo calls it damage.
+Status ProblemOf(const Status& status) {
+  const Status plain = PlainStatus(status);
+  return plain.code() == StatusCode::kFailedPrecondition
+             ? DataLossError(std::string(plain.message()))
+             : plain;
+}
+
 // Sorted by name; the common state last.
 Result<std::vector<OpenedLeaf>> OpenLeaves(const Place& place,
                                            bool stored_sizes) {
@@ -128,7 +137,7 @@ Result<std::vector<OpenedLeaf>> OpenLeaves(const Place& place,
         Result<ArrayState> array =
             OpenArray(store, files.arrays[i], LoadMode::kTensorStore);
         if (!array.ok()) {
-          leaf.info.problem = PlainStatus(array.status());
+          leaf.info.problem = ProblemOf(array.status());
           return Status();
         }
         leaf.array = *std::move(array);

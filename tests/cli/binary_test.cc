@@ -3,9 +3,15 @@
 #include <sys/wait.h>
 
 #include <cstdio>
+#include <cstdlib>
+#include <fstream>
 #include <string>
 
+#include "twins/scratch_directory.h"
+
 namespace {
+
+using holdfast::ScratchDirectory;
 
 struct Ran {
   int code = -1;
@@ -61,6 +67,25 @@ TEST(Binary, ReadsFormatsOfOthers) {
   EXPECT_EQ(RunBinary("digest " + ForeignFile("stored.npz")).out,
             RunBinary("digest " + ForeignFile("deflated.npz")).out);
   EXPECT_EQ(RunBinary("verify --quiet " + ForeignFile("stored.npz")).code, 0);
+}
+
+TEST(Binary, ListingsTellOfABrokenArrayOfMegatron) {
+  const ScratchDirectory scratch;
+  const std::string golden = HOLDFAST_SOURCE_DIR "/tests/golden/megatron/";
+  ASSERT_EQ(std::system(("tar -xJf " + golden + "open.tar.xz -C " +
+                         scratch.path() + " open/pair_zarr_w2")
+                            .c_str()),
+            0);
+  const std::string ckpt = scratch / "open/pair_zarr_w2/ckpt";
+  const std::string key = "embedding.word_embeddings.weight";
+  std::ofstream(ckpt + "/" + key + "/.zarray") << "{";
+  for (const std::string verb : {"ls ", "ls --json ", "info ", "tree "}) {
+    const Ran ran = RunBinary(verb + ckpt + " 2>&1");
+    EXPECT_EQ(ran.code, 1) << verb;
+    EXPECT_NE(ran.out.find("holdfast: Array " + ckpt + "/" + key),
+              std::string::npos)
+        << ran.out;
+  }
 }
 
 }  // namespace
