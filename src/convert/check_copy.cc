@@ -6,6 +6,7 @@
 
 #include "base/buffer_pool.h"
 #include "base/status_macros.h"
+#include "base/text.h"
 #include "run/run.h"
 
 namespace holdfast {
@@ -42,8 +43,8 @@ class Checker {
 
   // By which leaves are known in the target.
   std::string KeyText(const std::vector<std::string>& key) const {
-    if (!options_.has_keys) return Joined(key, '.');
-    return std::to_string(key.size()) + Joined(key, '\0');
+    if (!options_.has_keys) return Joined(key, ".");
+    return std::to_string(key.size()) + Joined(key, {"\0", 1});
   }
 
   Status MatchLeaves(const std::vector<CopiedItem>& items) {

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <charconv>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -13,6 +12,7 @@
 #include "base/coding.h"
 #include "base/crc32c.h"
 #include "base/status_macros.h"
+#include "base/text.h"
 #include "place/directory_ops.h"
 #include "storage/errno_status.h"
 #include "storage/path_parts.h"
@@ -23,38 +23,8 @@ namespace {
 constexpr std::string_view kMagic = "holdfast-convert-1";
 constexpr size_t kCrcDigits = 8;
 
-std::string HexOf(uint64_t value, int digits) {
-  std::string text(digits, '0');
-  for (int i = digits - 1; i >= 0; --i, value >>= 4) {
-    text[i] = "0123456789abcdef"[value & 15];
-  }
-  return text;
-}
-
-std::optional<uint64_t> NumberOf(std::string_view text, int base) {
-  uint64_t value = 0;
-  const auto [end, error] =
-      std::from_chars(text.data(), text.data() + text.size(), value, base);
-  if (text.empty() || error != std::errc() ||
-      end != text.data() + text.size()) {
-    return std::nullopt;
-  }
-  return value;
-}
-
-std::optional<std::string> BytesOfHex(std::string_view hex) {
-  if (hex.size() % 2 != 0) return std::nullopt;
-  std::string bytes;
-  for (size_t i = 0; i < hex.size(); i += 2) {
-    const auto byte = NumberOf(hex.substr(i, 2), 16);
-    if (!byte) return std::nullopt;
-    bytes += static_cast<char>(*byte);
-  }
-  return bytes;
-}
-
 std::string LineOf(std::string_view payload) {
-  std::string line = HexOf(Crc32c(payload), kCrcDigits);
+  std::string line = HexNumber(Crc32c(payload), kCrcDigits);
   return line.append(" ").append(payload).append("\n");
 }
 
@@ -63,7 +33,7 @@ std::optional<std::string_view> PayloadOf(std::string_view line) {
     return std::nullopt;
   }
   const std::string_view payload = line.substr(kCrcDigits + 1);
-  const auto crc = NumberOf(line.substr(0, kCrcDigits), 16);
+  const auto crc = ParseNumber<uint64_t>(line.substr(0, kCrcDigits), 16);
   if (!crc || *crc != Crc32c(payload)) return std::nullopt;
   return payload;
 }
@@ -83,8 +53,8 @@ struct ThreeWords {
 
 bool TakeHead(std::string_view payload, JournalHead& head) {
   const ThreeWords words(payload);
-  const auto source = NumberOf(words.second, 16);
-  const auto plan = NumberOf(words.third, 16);
+  const auto source = ParseNumber<uint64_t>(words.second, 16);
+  const auto plan = ParseNumber<uint64_t>(words.third, 16);
   if (words.first != kMagic || !source || !plan) return false;
   head = {*source, *plan};
   return true;
@@ -92,7 +62,7 @@ bool TakeHead(std::string_view payload, JournalHead& head) {
 
 bool TakeRecord(std::string_view payload, FoundJournal& found) {
   const ThreeWords words(payload);
-  const auto number = NumberOf(words.second, 10);
+  const auto number = ParseNumber<uint64_t>(words.second);
   auto mark = BytesOfHex(words.third);
   if (words.first != "done" || !number || !mark) return false;
   found.marks[*number] = *std::move(mark);
@@ -151,8 +121,8 @@ Result<std::unique_ptr<Journal>> Journal::Create(const std::string& path,
   if (!fd.valid()) return ErrnoStatus(errno, "create", path);
   std::unique_ptr<Journal> journal(new Journal(path, std::move(fd), sync));
   HF_RETURN_IF_ERROR(journal->AppendText(
-      LineOf(std::string(kMagic) + " " + HexOf(head.source_hash, 16) + " " +
-             HexOf(head.plan_hash, 16))));
+      LineOf(std::string(kMagic) + " " + HexNumber(head.source_hash, 16) + " " +
+             HexNumber(head.plan_hash, 16))));
   if (sync) HF_RETURN_IF_ERROR(SyncDirectory(ParentPath(path)));
   return journal;
 }

@@ -7,20 +7,12 @@
 #include <utility>
 
 #include "base/status_macros.h"
+#include "base/text.h"
 #include "convert/name_set.h"
 #include "holdfast/tools/glob.h"
 #include "transform/regex.h"
 
 namespace holdfast {
-
-std::string Joined(const std::vector<std::string>& keys, char separator) {
-  std::string text;
-  for (size_t i = 0; i < keys.size(); ++i) {
-    if (i > 0) text += separator;
-    text += keys[i];
-  }
-  return text;
-}
 
 namespace {
 
@@ -63,7 +55,7 @@ class Renamer {
   // The new keys; nothing when no rule matches.
   Result<std::optional<std::vector<std::string>>> NewKeys(
       const LeafInfo& leaf) {
-    const std::string path = Joined(leaf.key, '/');
+    const std::string path = Joined(leaf.key, "/");
     for (size_t i = 0; i < used_.rules.size(); ++i) {
       const LeafMap::Rename& rule = used_.rules[i];
       bool is_name = false;
@@ -221,7 +213,7 @@ class Mapper {
     }
     leaf.key = std::move(keys);
     leaf.key_is_sequence = std::move(is_sequence);
-    leaf.name = Joined(leaf.key, '.');
+    leaf.name = Joined(leaf.key, ".");
   }
 
   // Splits keys at their dots; true if one was split.
@@ -380,7 +372,7 @@ class Mapper {
       if (is_whole) continue;
       broken.insert(parent);
       mapped_.report.notes.push_back(
-          Joined(parent, '.') +
+          Joined(parent, ".") +
           ": was a list and becomes a dict of its indices, because some "
           "items are left out");
     }

@@ -17,9 +17,6 @@
 
 namespace holdfast {
 
-// The keys with `separator` between them.
-std::string Joined(const std::vector<std::string>& keys, char separator);
-
 struct MappedLeaves {
   // In the order of the source; their texts are still empty.
   std::vector<TargetLeaf> leaves;

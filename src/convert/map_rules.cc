@@ -1,7 +1,7 @@
 // The texts of LeafMap's rules, as they are typed and as tables hold them.
-#include <charconv>
 #include <nlohmann/json.hpp>
 
+#include "base/text.h"
 #include "holdfast/tools/convert.h"
 
 namespace holdfast {
@@ -93,13 +93,9 @@ Result<LeafMap::Shards> ParseShards(std::string_view text) {
   std::string_view rest = text.substr(equals + 1);
   while (true) {
     const size_t comma = std::min(rest.find(','), rest.size());
-    int64_t count = 0;
-    const auto [end, error] =
-        std::from_chars(rest.data(), rest.data() + comma, count);
-    if (error != std::errc() || end != rest.data() + comma || count < 1) {
-      return bad;
-    }
-    rule.part_counts.push_back(count);
+    const auto count = ParseNumber<int64_t>(rest.substr(0, comma));
+    if (!count || *count < 1) return bad;
+    rule.part_counts.push_back(*count);
     if (comma == rest.size()) return rule;
     rest.remove_prefix(comma + 1);
   }

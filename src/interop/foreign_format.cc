@@ -1,12 +1,12 @@
 // Telling foreign formats apart by names and first bytes.
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "base/coding.h"
 #include "base/status_macros.h"
+#include "base/text.h"
 #include "checkpoint/commit/layout.h"
 #include "checkpoint/format/directory_names.h"
 #include "interop/open.h"
@@ -175,15 +175,10 @@ Result<std::string> TrackedDirectory(const Place& root) {
     text.remove_suffix(1);
   }
   if (text == "release") return std::string(text);
-  int64_t iteration = 0;
-  const auto [end, error] =
-      std::from_chars(text.data(), text.data() + text.size(), iteration);
-  if (error != std::errc() || end != text.data() + text.size() ||
-      iteration < 0) {
-    return DataLossError(file +
-                         ": want the number of an iteration, or \"release\"");
-  }
-  return IterationDirectory(iteration);
+  const auto iteration = ParseNumber<int64_t>(text);
+  if (iteration && *iteration >= 0) return IterationDirectory(*iteration);
+  return DataLossError(file +
+                       ": want the number of an iteration, or \"release\"");
 }
 
 }  // namespace

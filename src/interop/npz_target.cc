@@ -1,11 +1,12 @@
 #include "interop/npz_target.h"
 
-#include <charconv>
 #include <map>
 #include <mutex>
 
 #include "base/no_throw.h"
 #include "base/status_macros.h"
+#include "base/text.h"
+#include "base/utf8.h"
 #include "interop/npy_header.h"
 #include "interop/npz.h"
 #include "interop/target_pieces.h"
@@ -13,7 +14,6 @@
 #include "pickle/zip_writer.h"
 #include "place/directory_ops.h"
 #include "storage/positioned_file.h"
-#include "base/utf8.h"
 
 namespace holdfast {
 namespace {
@@ -74,16 +74,14 @@ class NpzTarget final : public FormatTarget {
   }
 
   Status Restore(size_t leaf, const Box& box, std::string_view mark) override {
-    uint32_t crc32 = 0;
-    const auto [stop, error] =
-        std::from_chars(mark.data(), mark.data() + mark.size(), crc32);
-    if (error != std::errc() || stop != mark.data() + mark.size()) {
+    const auto crc32 = ParseNumber<uint32_t>(mark);
+    if (!crc32) {
       return DataLossError("the mark of a piece of leaf " + leaves_[leaf].name +
                            " is no CRC");
     }
     AddPiece(
         leaf, COffset(leaves_[leaf], box),
-        {ElementCount(box.shape) * DTypeBytes(leaves_[leaf].dtype), crc32});
+        {ElementCount(box.shape) * DTypeBytes(leaves_[leaf].dtype), *crc32});
     return Status();
   }
 

@@ -6,13 +6,13 @@
 
 #include "base/no_throw.h"
 #include "base/status_macros.h"
+#include "base/utf8.h"
 #include "interop/safetensors.h"
 #include "interop/safetensors_header.h"
 #include "interop/target_pieces.h"
 #include "interop/target_sidecar.h"
 #include "place/directory_ops.h"
 #include "storage/positioned_file.h"
-#include "base/utf8.h"
 
 namespace holdfast {
 namespace {

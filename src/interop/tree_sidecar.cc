@@ -4,7 +4,9 @@
 
 #include "base/coding.h"
 #include "base/status_macros.h"
+#include "base/text.h"
 #include "base/utf8.h"
+#include "checkpoint/restore/leaf_request.h"
 
 namespace holdfast {
 namespace {
@@ -19,10 +21,6 @@ std::optional<ValueKind> ValueKindOf(std::string_view name) {
     if (ValueKindName(kind) == name) return kind;
   }
   return std::nullopt;
-}
-
-bool HasDType(ValueKind kind) {
-  return kind == ValueKind::kArray || kind == ValueKind::kScalar;
 }
 
 // Shardings are long, and many arrays have the same one.
@@ -57,7 +55,7 @@ Json JsonOf(const SidecarLeaf& leaf, ShardingTable& shardings) {
   }
   PutText("stored", leaf.stored, out);
   if (leaf.stored.empty() && !leaf.text.empty()) {
-    const bool is_text = IsValidUtf8(leaf.text) && !HasDType(leaf.kind);
+    const bool is_text = IsValidUtf8(leaf.text) && !HasElements(leaf.kind);
     out[is_text ? "text" : "hex"] = is_text ? leaf.text : ToHex(leaf.text);
   }
   PutText("value_type", leaf.value_type, out);
@@ -67,23 +65,6 @@ Json JsonOf(const SidecarLeaf& leaf, ShardingTable& shardings) {
   }
   if (leaf.write_shape) out["write_shape"] = *leaf.write_shape;
   return out;
-}
-
-std::optional<std::string> BytesOfHex(std::string_view hex) {
-  const auto digit = [](char c) {
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    return -1;
-  };
-  if (hex.size() % 2 != 0) return std::nullopt;
-  std::string bytes(hex.size() / 2, '\0');
-  for (size_t i = 0; i < bytes.size(); ++i) {
-    const int high = digit(hex[2 * i]);
-    const int low = digit(hex[2 * i + 1]);
-    if (high < 0 || low < 0) return std::nullopt;
-    bytes[i] = static_cast<char>(high << 4 | low);
-  }
-  return bytes;
 }
 
 class Parser {
@@ -199,7 +180,7 @@ class Parser {
       if (!bytes) return Bad("hex holds no bytes");
       leaf.text = *std::move(bytes);
     }
-    if (!HasDType(leaf.kind)) return Status();
+    if (!HasElements(leaf.kind)) return Status();
     std::string dtype;
     HF_RETURN_IF_ERROR(TakeText(from, "dtype", dtype));
     leaf.dtype = DTypeFromName(dtype);

@@ -3,12 +3,12 @@
 
 #include "base/executor.h"
 #include "base/status_macros.h"
+#include "base/utf8.h"
 #include "megatron/error.h"
 #include "megatron/files.h"
 #include "megatron/opened.h"
 #include "megatron/zarr_array.h"
 #include "place/directory_ops.h"
-#include "base/utf8.h"
 
 namespace holdfast::megatron {
 namespace {

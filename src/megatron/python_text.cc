@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/text.h"
 #include "base/utf8.h"
 
 namespace holdfast::megatron {
@@ -9,11 +10,6 @@ namespace {
 
 // torch abbreviates above this.
 constexpr int64_t kTensorTextElementsMax = 1000;
-
-std::string Hex(unsigned char byte) {
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  return {'\\', 'x', kDigits[byte >> 4], kDigits[byte & 15]};
-}
 
 std::string Padded(const std::string& text, size_t width) {
   return text.size() < width ? std::string(width - text.size(), ' ') + text
@@ -61,7 +57,7 @@ std::string PythonRepr(std::string_view text) {
     } else if (c == '\r') {
       repr += "\\r";
     } else if (byte < 0x20 || byte == 0x7f || (byte >= 0x80 && !utf8)) {
-      repr += Hex(byte);
+      repr += "\\x" + HexNumber(byte, 2);
     } else {
       repr += c;
     }

@@ -1,6 +1,6 @@
-#include <charconv>
 
 #include "base/status_macros.h"
+#include "base/text.h"
 #include "holdfast/megatron/megatron.h"
 #include "megatron/python_text.h"
 
@@ -28,16 +28,14 @@ std::vector<std::string_view> SplitText(std::string_view text, char separator) {
 Result<Shape> ParseNumbers(std::string_view text, std::string_view unique_key) {
   Shape numbers;
   for (const std::string_view part : SplitText(text, '.')) {
-    int64_t number = 0;
-    const auto [end, error] =
-        std::from_chars(part.data(), part.data() + part.size(), number);
-    if (error != std::errc() || end != part.data() + part.size()) {
+    const auto number = ParseNumber<int64_t>(part);
+    if (!number) {
       return BadName(
           "ValueError",
           "invalid literal for int() with base 10: " + PythonRepr(part),
           unique_key);
     }
-    numbers.push_back(number);
+    numbers.push_back(*number);
   }
   return numbers;
 }

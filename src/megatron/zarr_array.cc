@@ -3,11 +3,11 @@
 #include <algorithm>
 
 #include "base/status_macros.h"
+#include "base/utf8.h"
 #include "megatron/error.h"
 #include "megatron/files.h"
 #include "megatron/python_text.h"
 #include "place/open_store.h"
-#include "base/utf8.h"
 #include "zarr/format/dtype_names.h"
 
 namespace holdfast::megatron {

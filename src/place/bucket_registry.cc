@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/status_macros.h"
+#include "base/text.h"
 #include "cloud/gcs/gcs_bucket.h"
 #include "cloud/http_bucket.h"
 #include "cloud/s3/s3_bucket.h"
@@ -36,31 +37,6 @@ Result<UrlHalves> HalvesOf(std::string_view url) {
   while (path.ends_with('/')) path.remove_suffix(1);
   return UrlHalves{UrlScheme(url) + "://" + std::string(name),
                    std::string(path)};
-}
-
-int HexDigit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
-
-// Anything that is no escape stands for itself.
-std::string Unescaped(std::string_view text) {
-  std::string plain;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const bool is_escape = text[i] == '%' && i + 2 < text.size() &&
-                           HexDigit(text[i + 1]) >= 0 &&
-                           HexDigit(text[i + 2]) >= 0;
-    if (is_escape) {
-      plain +=
-          static_cast<char>(HexDigit(text[i + 1]) * 16 + HexDigit(text[i + 2]));
-      i += 2;
-    } else {
-      plain += text[i];
-    }
-  }
-  return plain;
 }
 
 bool IsWebScheme(std::string_view scheme) {
@@ -142,7 +118,7 @@ Result<BucketPlace> BucketRegistry::Find(const std::string& url) {
       return BadUrl(url.substr(0, url.find_first_of("?#")),
                     "has a query or fragment, which no file below it can have");
     }
-    halves.path = Unescaped(halves.path);
+    halves.path = PercentDecoded(halves.path);
   }
   if (halves.path.find('\0') != std::string::npos) {
     return BadUrl(halves.root, "has a NUL byte in its path");

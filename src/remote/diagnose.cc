@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "base/no_throw.h"
+#include "base/sha256.h"
 #include "base/status_macros.h"
 #include "cloud/bucket.h"
 #include "holdfast/tools/remote.h"
@@ -30,13 +31,6 @@ double SecondsSince(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-std::string RandomHex() {
-  std::random_device device;
-  std::string text;
-  for (int i = 0; i < 16; ++i) text += "0123456789abcdef"[device() % 16];
-  return text;
-}
-
 std::string StoreOfScheme(std::string_view scheme) {
   if (scheme == "gs") return "gcs";
   if (scheme == "https") return "http";
@@ -58,7 +52,7 @@ class Examination {
       : place_(std::move(place)),
         bucket_(*place_.bucket),
         options_(options),
-        probe_(place_.prefix() + std::string(kProbeDirectory) + RandomHex() +
+        probe_(place_.prefix() + std::string(kProbeDirectory) + RandomHex32() +
                "/") {}
 
   Result<Diagnosis> Execute(const std::string& url) {

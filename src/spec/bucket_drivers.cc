@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "base/status_macros.h"
+#include "base/text.h"
 #include "cloud/bucket_store.h"
 #include "cloud/remote_options.h"
 #include "http/url.h"

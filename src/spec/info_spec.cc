@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/status_macros.h"
+#include "base/text.h"
 #include "holdfast/orbax/spec.h"
 #include "spec/kvstore_tspec.h"
 #include "spec/spec_json.h"
@@ -16,25 +17,6 @@ using spec::OrderedJson;
 Status CheckInfo(const ParamInfo& info) {
   if (!info.name.empty() && !info.parent_dir.empty()) return Status();
   return InvalidArgumentError("Must provide info.name and info.parent_dir.");
-}
-
-// The base64 alphabet that is safe in URLs, padded with "=".
-std::string UrlSafeBase64(std::string_view bytes) {
-  constexpr char kDigits[] =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-  std::string text;
-  for (size_t i = 0; i < bytes.size(); i += 3) {
-    const size_t byte_count = std::min<size_t>(3, bytes.size() - i);
-    uint32_t word = 0;
-    for (size_t j = 0; j < 3; ++j) {
-      const bool inside = j < byte_count;
-      word = word << 8 | (inside ? static_cast<uint8_t>(bytes[i + j]) : 0);
-    }
-    for (size_t j = 0; j < 4; ++j) {
-      text += j <= byte_count ? kDigits[word >> (18 - 6 * j) & 63] : '=';
-    }
-  }
-  return text;
 }
 
 bool Exists(const std::filesystem::path& path) {

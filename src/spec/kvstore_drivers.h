@@ -21,7 +21,6 @@ Status ReadOptionalBool(const zarr::Json& object, std::string_view name,
 // object, or a reference to one ("cache_pool#ocdbt").
 Status CheckResources(const zarr::Json& object,
                       std::initializer_list<std::string_view> names);
-std::string PercentDecoded(std::string_view text);
 
 Status ParseFile(const zarr::Json& object, KvStoreSpec& spec);
 Status FileUrl(std::string_view rest, KvStoreSpec& spec);

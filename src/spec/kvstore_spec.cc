@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/status_macros.h"
+#include "base/text.h"
 #include "spec/kvstore_drivers.h"
 
 namespace holdfast::spec {

@@ -1,8 +1,8 @@
 // Drivers file and memory, and what all drivers have in common.
-#include <cctype>
 #include <utility>
 
 #include "base/status_macros.h"
+#include "base/text.h"
 #include "spec/kvstore_drivers.h"
 #include "spec/listed_store.h"
 #include "storage/file_store.h"
@@ -69,23 +69,6 @@ Status ReadOptionalBool(const Json& object, std::string_view name,
   if (member == nullptr) return Status();
   HF_ASSIGN_OR_RETURN(value, InMember(name, zarr::ReadBool(member)));
   return Status();
-}
-
-std::string PercentDecoded(std::string_view text) {
-  std::string decoded;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const bool is_code = text[i] == '%' && i + 2 < text.size() &&
-                         std::isxdigit(static_cast<uint8_t>(text[i + 1])) &&
-                         std::isxdigit(static_cast<uint8_t>(text[i + 2]));
-    if (!is_code) {
-      decoded += text[i];
-      continue;
-    }
-    decoded += static_cast<char>(
-        std::stoi(std::string(text.substr(i + 1, 2)), nullptr, 16));
-    i += 2;
-  }
-  return decoded;
 }
 
 Status ParseFile(const Json& object, KvStoreSpec& spec) {

@@ -5,26 +5,16 @@
 
 #include <fstream>
 #include <map>
-#include <random>
+
+#include "base/sha256.h"
 
 namespace holdfast {
-namespace {
-
-std::string UniqueKey() {
-  std::random_device random;
-  std::string key = "alone";
-  for (int i = 0; i < 4; ++i) key += "-" + std::to_string(random());
-  return key;
-}
-
-}  // namespace
-
 std::string HostKey() {
   std::string boot_id;
   std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot_id);
   struct stat processes{};
   if (boot_id.empty() || ::stat("/proc/self/ns/pid", &processes) != 0) {
-    return UniqueKey();
+    return "alone-" + RandomHex32();
   }
   return boot_id + " pid:" + std::to_string(processes.st_dev) + ":" +
          std::to_string(processes.st_ino) +

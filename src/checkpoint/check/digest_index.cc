@@ -1,23 +1,17 @@
 #include "checkpoint/check/digest_index.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <string>
 #include <tuple>
 
 #include "base/crc32c.h"
 #include "base/status_macros.h"
+#include "base/text.h"
 #include "checkpoint/format/directory_names.h"
 #include "checkpoint/format/part_file.h"
 
 namespace holdfast {
 namespace {
-
-std::string Hex(uint32_t value) {
-  char text[9];
-  std::snprintf(text, sizeof text, "%08x", value);
-  return text;
-}
 
 // A file is summed in pieces of this size.
 constexpr uint64_t kSumPieceBytes = 1 << 20;
@@ -31,7 +25,8 @@ Status SizeError(uint64_t got, uint64_t want) {
 Status CheckCrc(uint32_t got, uint32_t want) {
   if (got == want) return Status();
   return DataLossError("bytes differ from when they were saved (got crc32c " +
-                       Hex(got) + ", want " + Hex(want) + ")");
+                       HexNumber(got, 8) + ", want " + HexNumber(want, 8) +
+                       ")");
 }
 
 Status CheckContent(uint64_t byte_count, uint32_t crc,

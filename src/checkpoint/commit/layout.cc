@@ -1,15 +1,15 @@
 #include "checkpoint/commit/layout.h"
 
 #include <algorithm>
-#include <charconv>
 
 #include "base/status_macros.h"
+#include "base/text.h"
+#include "base/utf8.h"
 #include "checkpoint/commit/unfinished.h"
 #include "checkpoint/format/checkpoint_metadata.h"
 #include "checkpoint/format/directory_names.h"
 #include "checkpoint/format/json_text.h"
 #include "place/directory_ops.h"
-#include "base/utf8.h"
 
 namespace holdfast {
 namespace {
@@ -374,13 +374,8 @@ std::optional<int64_t> StepOfName(std::string_view name) {
   const std::string_view digits = last_separator == std::string_view::npos
                                       ? name
                                       : name.substr(last_separator + 1);
-  int64_t step = 0;
-  const char* end = digits.data() + digits.size();
-  const auto [stop, error] = std::from_chars(digits.data(), end, step);
-  if (digits.empty() || error != std::errc() || stop != end || step < 0) {
-    return std::nullopt;
-  }
-  return step;
+  const auto step = ParseNumber<int64_t>(digits);
+  return step && *step >= 0 ? step : std::nullopt;
 }
 
 namespace {
