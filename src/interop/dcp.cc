@@ -6,6 +6,8 @@
 
 #include "base/no_throw.h"
 #include "base/status_macros.h"
+#include "base/text.h"
+#include "checkpoint/restore/leaf_request.h"
 #include "holdfast/tools/torch_file.h"
 #include "interop/dcp_flat.h"
 #include "interop/dcp_metadata.h"
@@ -22,21 +24,6 @@ constexpr std::string_view kCommonFile = "common.pt";
 constexpr std::string_view kCommonRecord = "common_state/shard_0_1";
 // Objects up to this size are looked at when the checkpoint is opened.
 constexpr uint64_t kSmallObjectBytesMax = uint64_t{1} << 20;
-
-// The dotted name of a key path.
-std::string DottedName(const std::vector<std::string>& key) {
-  std::string name;
-  for (const std::string& part : key) {
-    if (&part != &key.front()) name += '.';
-    name += part;
-  }
-  return name;
-}
-
-bool IsLeafWithoutValue(ValueKind kind) {
-  return kind == ValueKind::kNone || kind == ValueKind::kEmptyDict ||
-         kind == ValueKind::kEmptyList || kind == ValueKind::kEmptyTuple;
-}
 
 template <typename T>
 void BecomeScalar(DType dtype, T value, ExtentLeaf& leaf) {
@@ -109,13 +96,11 @@ class DcpOpener {
     for (DcpEntry& entry : metadata_.entries) AddEntry(entry);
     HF_RETURN_IF_ERROR(AddCommonFile());
     DropStandIns();
-    CheckpointInfo info;
-    info.path = directory_.path();
-    info.format = is_megatron_ ? "torch-dist" : "dcp";
-    info.items[""] = "";
     HF_ASSIGN_OR_RETURN(
         std::unique_ptr<Checkpoint> checkpoint,
-        MakeExtentCheckpoint(std::move(info), store_, std::move(leaves_)));
+        MakeExtentCheckpoint(
+            OneItemInfo(directory_.path(), is_megatron_ ? "torch-dist" : "dcp"),
+            store_, std::move(leaves_)));
     if (!sidecar_) return checkpoint;
     return WithSidecar(std::move(checkpoint), *sidecar_);
   }
@@ -175,7 +160,7 @@ class DcpOpener {
     }
     info.key = entry.key;
     info.key_is_sequence = entry.key_is_sequence;
-    info.name = DottedName(info.key);
+    info.name = Joined(info.key, ".");
     const Status status =
         entry.is_object ? AddObject(entry, leaf) : AddTensor(entry, leaf);
     if (!status.ok()) {
@@ -297,7 +282,9 @@ class DcpOpener {
   Status AddObject(const DcpEntry& entry, ExtentLeaf& leaf) const {
     leaf.info.kind = ValueKind::kObject;
     leaf.info.stored_bytes = entry.record.byte_count;
-    if (is_megatron_ && entry.name == kCommonRecord) NameCommonState(leaf);
+    if (is_megatron_ && entry.name == kCommonRecord) {
+      leaf.info = CommonStateLeaf(entry.record.byte_count);
+    }
     HF_ASSIGN_OR_RETURN(const pickle::StoreSource source,
                         SourceOf(entry.record));
     const bool is_small = source.size() <= kSmallObjectBytesMax;
@@ -323,10 +310,11 @@ class DcpOpener {
     return Status();
   }
 
-  static void NameCommonState(ExtentLeaf& leaf) {
-    leaf.info.name = kCommonStateLeaf;
-    leaf.info.key = {leaf.info.name};
-    leaf.info.key_is_sequence = {false};
+  static LeafInfo CommonStateLeaf(uint64_t byte_count) {
+    LeafInfo info =
+        NamedLeaf(std::string(kCommonStateLeaf), ValueKind::kObject);
+    info.stored_bytes = byte_count;
+    return info;
   }
 
   // Before July 2026 the common state was a file of its own.
@@ -338,9 +326,7 @@ class DcpOpener {
                                                            : file.status();
     }
     ExtentLeaf leaf;
-    NameCommonState(leaf);
-    leaf.info.kind = ValueKind::kObject;
-    leaf.info.stored_bytes = file->byte_count;
+    leaf.info = CommonStateLeaf(file->byte_count);
     leaf.read_text = [store = store_]() -> Result<std::string> {
       HF_ASSIGN_OR_RETURN(const Bytes text, store->Read(kCommonFile));
       return text.ToString();
@@ -373,7 +359,7 @@ class DcpOpener {
     for (const SidecarLeaf& leaf : sidecar_->leaves) stored.insert(leaf.stored);
     std::erase_if(leaves_, [&](const ExtentLeaf& leaf) {
       return !stored.contains(leaf.info.name) &&
-             (IsLeafWithoutValue(leaf.info.kind) ||
+             (IsEmptyKind(leaf.info.kind) ||
               leaf.info.name == kCommonStateLeaf);
     });
   }

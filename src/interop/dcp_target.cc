@@ -8,6 +8,8 @@
 
 #include "base/no_throw.h"
 #include "base/status_macros.h"
+#include "base/utf8.h"
+#include "checkpoint/restore/leaf_request.h"
 #include "holdfast/tools/torch_file.h"
 #include "interop/dcp.h"
 #include "interop/dcp_metadata.h"
@@ -19,7 +21,6 @@
 #include "place/directory_ops.h"
 #include "storage/positioned_file.h"
 #include "tensor/grid.h"
-#include "base/utf8.h"
 
 namespace holdfast {
 namespace {
@@ -397,10 +398,7 @@ class DcpTarget final : public FormatTarget {
   // Whether the format alone tells a reader everything about the leaf.
   bool IsPlainLeaf(size_t i) const {
     const TargetLeaf& leaf = plan_.leaves[i];
-    if (!leaf.value_type.empty() || !leaf.prng_impl.empty() ||
-        !leaf.sharding_json.empty() || leaf.write_shape || HasNoName(leaf)) {
-      return false;
-    }
+    if (HasTraits(leaf) || HasNoName(leaf)) return false;
     const bool has_path = !is_megatron_ || leaf.key.size() == 1;
     if (leaf.kind == ValueKind::kArray) {
       return has_path && planned_[i].stored == leaf.dtype;
@@ -422,15 +420,7 @@ class DcpTarget final : public FormatTarget {
   // The name of the leaf that a reader without the sidecar sees.
   std::string SidecarName(size_t i) const {
     const TargetLeaf& leaf = plan_.leaves[i];
-    switch (leaf.kind) {
-      case ValueKind::kNone:
-      case ValueKind::kEmptyDict:
-      case ValueKind::kEmptyList:
-      case ValueKind::kEmptyTuple:
-        return "";
-      default:
-        break;
-    }
+    if (IsEmptyKind(leaf.kind)) return "";
     if (is_megatron_ && leaf.kind == ValueKind::kObject &&
         leaf.name == kCommonStateLeaf) {
       return leaf.name;
@@ -440,10 +430,7 @@ class DcpTarget final : public FormatTarget {
   }
 
   Status WriteSidecar() {
-    const CheckpointInfo& info = plan_.source_info;
-    bool is_needed = !info.custom_metadata.empty() ||
-                     !info.item_custom_metadata.empty() ||
-                     !info.value_metadata_tree.empty();
+    bool is_needed = HasCustomMetadata(plan_.source_info);
     std::vector<std::string> stored;
     for (size_t i = 0; i < planned_.size(); ++i) {
       is_needed = is_needed || !IsPlainLeaf(i);

@@ -301,11 +301,7 @@ class MegatronZarrTarget final : public FormatTarget {
 
   // Whether the format alone would lose something of the plan.
   bool NeedsTree() const {
-    const CheckpointInfo& info = plan_.source_info;
-    if (!info.custom_metadata.empty() || !info.item_custom_metadata.empty() ||
-        !info.value_metadata_tree.empty()) {
-      return true;
-    }
+    if (HasCustomMetadata(plan_.source_info)) return true;
     for (size_t i = 0; i < plan_.leaves.size(); ++i) {
       if (!IsPlain(i)) return true;
     }
@@ -314,15 +310,7 @@ class MegatronZarrTarget final : public FormatTarget {
 
   bool IsPlain(size_t i) const {
     const TargetLeaf& leaf = plan_.leaves[i];
-    const bool has_one_key = leaf.key.size() == 1 && leaf.key[0] == stored_[i];
-    const bool is_sequence =
-        std::find(leaf.key_is_sequence.begin(), leaf.key_is_sequence.end(),
-                  true) != leaf.key_is_sequence.end();
-    if (!has_one_key || is_sequence || !leaf.value_type.empty() ||
-        !leaf.prng_impl.empty() || !leaf.sharding_json.empty() ||
-        leaf.write_shape) {
-      return false;
-    }
+    if (!HasOneKey(leaf, stored_[i]) || HasTraits(leaf)) return false;
     if (leaf.kind == ValueKind::kObject) return true;
     return leaf.kind == ValueKind::kArray &&
            arrays_[i]->metadata().dtype == leaf.dtype;

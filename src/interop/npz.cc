@@ -4,6 +4,7 @@
 
 #include "base/no_throw.h"
 #include "base/status_macros.h"
+#include "checkpoint/restore/leaf_request.h"
 #include "interop/extent_checkpoint.h"
 #include "interop/file_set.h"
 #include "interop/inflate_reader.h"
@@ -66,13 +67,9 @@ class NpzOpener {
                              "\" is no npy file, so this is no npz file");
       }
     }
-    CheckpointInfo info;
-    info.path = place_.path();
-    info.format = "npz";
-    info.items[""] = "";
-    HF_ASSIGN_OR_RETURN(
-        std::unique_ptr<Checkpoint> checkpoint,
-        MakeExtentCheckpoint(std::move(info), store_, std::move(leaves)));
+    HF_ASSIGN_OR_RETURN(std::unique_ptr<Checkpoint> checkpoint,
+                        MakeExtentCheckpoint(OneItemInfo(place_.path(), "npz"),
+                                             store_, std::move(leaves)));
     if (sidecar == nullptr || !use_sidecar) return checkpoint;
     return Seen(std::move(checkpoint), *sidecar);
   }
@@ -109,17 +106,14 @@ class NpzOpener {
                         entry.is_deflated
                             ? InflateStart(stream, entry.byte_count)
                             : zip_->Read(entry));
-    Result<TreeSidecar> sidecar = ParseSidecar(text);
-    if (!sidecar.ok()) return sidecar.status().WithContext(place_.path());
-    return WithSidecar(std::move(checkpoint), *sidecar);
+    return WithSidecarText(std::move(checkpoint), text, place_.path());
   }
 
   ExtentLeaf LeafOf(const pickle::ZipEntry& entry) const {
     ExtentLeaf leaf;
-    leaf.info.name =
-        entry.name.substr(0, entry.name.size() - kNpySuffix.size());
-    leaf.info.key = {leaf.info.name};
-    leaf.info.key_is_sequence = {false};
+    leaf.info =
+        NamedLeaf(entry.name.substr(0, entry.name.size() - kNpySuffix.size()),
+                  ValueKind::kArray);
     leaf.info.dtype = DType::kUint8;
     const Status filled = FillLeaf(entry, leaf);
     if (!filled.ok()) leaf.info.problem = filled.WithContext(PlaceOf(entry));

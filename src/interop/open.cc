@@ -158,9 +158,7 @@ Result<std::unique_ptr<Checkpoint>> WithSidecarFile(
                          std::to_string(info->byte_count) + " bytes");
   }
   HF_ASSIGN_OR_RETURN(const Bytes text, store->Read(kSidecarFile));
-  Result<TreeSidecar> sidecar = ParseSidecar(text.view());
-  if (!sidecar.ok()) return sidecar.status().WithContext(file);
-  return WithSidecar(std::move(base), *sidecar);
+  return WithSidecarText(std::move(base), text.view(), file);
 }
 
 Result<std::unique_ptr<Checkpoint>> OpenForeign(ForeignFormat format,

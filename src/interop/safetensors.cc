@@ -7,6 +7,7 @@
 
 #include "base/no_throw.h"
 #include "base/status_macros.h"
+#include "checkpoint/restore/leaf_request.h"
 #include "interop/extent_checkpoint.h"
 #include "interop/file_set.h"
 #include "interop/json_members.h"
@@ -179,9 +180,7 @@ class SafetensorsOpener {
     ExtentLeaf& leaf = leaves_.emplace_back();
     LeafInfo& info = leaf.info;
     const uint64_t offset = data_offset + entry.begin;
-    info.name = entry.name;
-    info.key = {std::move(entry.name)};
-    info.key_is_sequence = {false};
+    info = NamedLeaf(std::move(entry.name), ValueKind::kArray);
     info.shape = std::move(entry.shape);
     info.stored_bytes = entry.end - entry.begin;
     if (!entry.dtype->dtype) {
@@ -203,10 +202,7 @@ class SafetensorsOpener {
 
   Result<std::unique_ptr<Checkpoint>> Finish() {
     const auto kept = metadata_.extract(std::string(kSidecarKey));
-    CheckpointInfo info;
-    info.path = place_.path();
-    info.format = "safetensors";
-    info.items[""] = "";
+    CheckpointInfo info = OneItemInfo(place_.path(), "safetensors");
     if (!metadata_.empty()) {
       info.item_custom_metadata = nlohmann::json(metadata_).dump(
           -1, ' ', false, nlohmann::json::error_handler_t::replace);
@@ -215,9 +211,7 @@ class SafetensorsOpener {
         std::unique_ptr<Checkpoint> checkpoint,
         MakeExtentCheckpoint(std::move(info), store_, std::move(leaves_)));
     if (kept.empty() || !use_sidecar_) return checkpoint;
-    Result<TreeSidecar> sidecar = ParseSidecar(kept.mapped());
-    if (!sidecar.ok()) return sidecar.status().WithContext(place_.path());
-    return WithSidecar(std::move(checkpoint), *sidecar);
+    return WithSidecarText(std::move(checkpoint), kept.mapped(), place_.path());
   }
 
   const Place place_;

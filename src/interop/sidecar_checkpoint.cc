@@ -285,4 +285,12 @@ Result<std::unique_ptr<Checkpoint>> WithSidecar(
   });
 }
 
+Result<std::unique_ptr<Checkpoint>> WithSidecarText(
+    std::unique_ptr<Checkpoint> base, std::string_view text,
+    std::string_view where) {
+  const Result<TreeSidecar> sidecar = ParseSidecar(text);
+  if (!sidecar.ok()) return sidecar.status().WithContext(where);
+  return WithSidecar(std::move(base), *sidecar);
+}
+
 }  // namespace holdfast

@@ -3,30 +3,38 @@
 #include <algorithm>
 #include <cassert>
 
+#include "checkpoint/restore/leaf_request.h"
+
 namespace holdfast {
 namespace {
 
 bool IsPlainLeaf(const TargetLeaf& leaf, std::string_view format) {
-  const bool has_one_key =
-      leaf.key.size() == 1 && leaf.key[0] == leaf.name &&
-      std::find(leaf.key_is_sequence.begin(), leaf.key_is_sequence.end(),
-                true) == leaf.key_is_sequence.end();
-  return has_one_key && leaf.kind == ValueKind::kArray &&
+  return HasOneKey(leaf, leaf.name) && leaf.kind == ValueKind::kArray &&
          StorableDType(format, leaf.dtype) == StoredAs{leaf.dtype, 0} &&
-         leaf.value_type.empty() && leaf.prng_impl.empty() &&
-         leaf.sharding_json.empty() && !leaf.write_shape;
-}
-
-bool HasStoredElements(ValueKind kind) {
-  return kind == ValueKind::kArray || kind == ValueKind::kScalar;
+         !HasTraits(leaf);
 }
 
 }  // namespace
 
-bool NeedsSidecar(const TargetPlan& plan, std::string_view format) {
-  const CheckpointInfo& info = plan.source_info;
+bool HasCustomMetadata(const CheckpointInfo& info) {
   return !info.custom_metadata.empty() || !info.item_custom_metadata.empty() ||
-         !info.value_metadata_tree.empty() ||
+         !info.value_metadata_tree.empty();
+}
+
+bool HasTraits(const TargetLeaf& leaf) {
+  return !leaf.value_type.empty() || !leaf.prng_impl.empty() ||
+         !leaf.sharding_json.empty() || leaf.write_shape;
+}
+
+bool HasOneKey(const TargetLeaf& leaf, std::string_view key) {
+  const std::vector<bool>& is_sequence = leaf.key_is_sequence;
+  return leaf.key.size() == 1 && leaf.key[0] == key &&
+         std::find(is_sequence.begin(), is_sequence.end(), true) ==
+             is_sequence.end();
+}
+
+bool NeedsSidecar(const TargetPlan& plan, std::string_view format) {
+  return HasCustomMetadata(plan.source_info) ||
          !std::all_of(
              plan.leaves.begin(), plan.leaves.end(),
              [&](const TargetLeaf& leaf) { return IsPlainLeaf(leaf, format); });
@@ -42,7 +50,7 @@ TreeSidecar SidecarOf(const TargetPlan& plan,
     seen.key = leaf.key;
     seen.key_is_sequence = leaf.key_is_sequence;
     seen.kind = leaf.kind;
-    if (HasStoredElements(leaf.kind)) {
+    if (HasElements(leaf.kind)) {
       seen.dtype = leaf.dtype;
       seen.shape = leaf.shape;
     }

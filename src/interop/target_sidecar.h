@@ -18,6 +18,12 @@ namespace holdfast {
 // Formats that can say more of this decide for themselves.
 bool NeedsSidecar(const TargetPlan& plan, std::string_view format);
 
+// What most formats have no place for: of the checkpoint, and of a leaf.
+bool HasCustomMetadata(const CheckpointInfo& info);
+bool HasTraits(const TargetLeaf& leaf);
+// Whether the leaf's path is this one name.
+bool HasOneKey(const TargetLeaf& leaf, std::string_view key);
+
 // `stored`: for each leaf of the plan the name under which the format has it,
 // or "" for a leaf whose value the sidecar holds.
 TreeSidecar SidecarOf(const TargetPlan& plan,

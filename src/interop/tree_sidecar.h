@@ -71,6 +71,11 @@ Result<TreeSidecar> ParseSidecar(std::string_view text);
 Result<std::unique_ptr<Checkpoint>> WithSidecar(
     std::unique_ptr<Checkpoint> base, const TreeSidecar& sidecar);
 
+// The same with the sidecar's text; `where` names it in an error of parsing.
+Result<std::unique_ptr<Checkpoint>> WithSidecarText(
+    std::unique_ptr<Checkpoint> base, std::string_view text,
+    std::string_view where);
+
 // The same with the sidecar in the file kSidecarFile of `directory`; `base`
 // itself where there is no such file.
 Result<std::unique_ptr<Checkpoint>> WithSidecarFile(

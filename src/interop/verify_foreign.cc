@@ -115,9 +115,7 @@ class ForeignVerifier {
         HF_RETURN_IF_ERROR(Add(leaf.name, leaf.problem));
         continue;
       }
-      const bool has_elements =
-          leaf.kind == ValueKind::kArray || leaf.kind == ValueKind::kScalar;
-      if (!has_elements) {
+      if (!HasElements(leaf.kind)) {
         if (IsEmptyKind(leaf.kind) || leaf.kind == ValueKind::kPlaceholder) {
           continue;
         }

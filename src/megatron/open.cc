@@ -4,26 +4,18 @@
 
 #include "base/no_throw.h"
 #include "base/status_macros.h"
+#include "base/utf8.h"
 #include "checkpoint/restore/array_layout.h"
+#include "checkpoint/restore/leaf_request.h"
 #include "holdfast/megatron/zarr.h"
 #include "megatron/chunk_read.h"
 #include "megatron/files.h"
 #include "megatron/opened.h"
 #include "run/run.h"
-#include "tree/utf8.h"
 #include "zarr/format/chunk_key.h"
 
 namespace holdfast::megatron {
 namespace {
-
-LeafInfo NamedLeaf(const std::string& name, ValueKind kind) {
-  LeafInfo info;
-  info.name = name;
-  info.key = {name};
-  info.key_is_sequence = {false};
-  info.kind = kind;
-  return info;
-}
 
 // As for Orbax's arrays: sizes in bytes must not overflow, and no machine holds
 // more.
@@ -199,11 +191,8 @@ Result<std::unique_ptr<Checkpoint>> OpenMegatronZarr(
     CheckpointingConfig config;
     HF_RETURN_IF_ERROR(PlainStatus(CheckIsMegatronZarr(place, &config)));
     const Place absolute = place.Absolute();
-    CheckpointInfo info;
-    info.path = absolute.path();
-    info.format = "megatron-zarr";
+    CheckpointInfo info = OneItemInfo(absolute.path(), "megatron-zarr");
     info.zarr_format = 2;
-    info.items[""] = "";
     Result<std::vector<OpenedLeaf>> leaves =
         OpenLeaves(absolute, options.stored_sizes);
     if (!leaves.ok()) return PlainStatus(leaves.status());

@@ -6,6 +6,23 @@
 #include "tree/flatten.h"
 
 namespace holdfast {
+LeafInfo NamedLeaf(std::string name, ValueKind kind) {
+  LeafInfo info;
+  info.key = {name};
+  info.key_is_sequence = {false};
+  info.name = std::move(name);
+  info.kind = kind;
+  return info;
+}
+
+CheckpointInfo OneItemInfo(std::string path, std::string format) {
+  CheckpointInfo info;
+  info.path = std::move(path);
+  info.format = std::move(format);
+  info.items[""] = "";
+  return info;
+}
+
 KeyPath PathOf(const LeafInfo& leaf) {
   KeyPath path;
   for (size_t i = 0; i < leaf.key.size(); ++i) {

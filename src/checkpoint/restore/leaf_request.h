@@ -16,6 +16,10 @@
 
 namespace holdfast {
 
+// A leaf whose path is its name, and a checkpoint of one item.
+LeafInfo NamedLeaf(std::string name, ValueKind kind);
+CheckpointInfo OneItemInfo(std::string path, std::string format);
+
 // Where the leaf is in the tree: key and key_is_sequence.
 KeyPath PathOf(const LeafInfo& leaf);
 
