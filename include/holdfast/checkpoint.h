@@ -209,6 +209,9 @@ class Checkpoint {
   // The tree that Load would give, each leaf replaced by its index in leaves()
   // as an int64 scalar; typed empties (None, {}, [], ()) stay themselves.
   Result<Tree> Structure() const;
+  // The same by the key paths of the leaves alone, with the indices of typed
+  // empties, too.
+  Result<Tree> IndexTree() const;
 
  protected:
   Checkpoint() = default;

@@ -149,6 +149,8 @@ struct SaveOptions {
   // With rich types: the JSON text for `_METADATA`'s `value_metadata_tree`, or
   // empty. Empty named tuples are then recorded as such.
   std::string value_metadata_tree;
+  // The same, of a text that the save makes of the tree.
+  bool support_rich_types = false;
   // Directory of the tree inside `path` for kOrbaxV1.
   std::string checkpointable_name = "state";
   // By parameter name (keys joined with "."). A name that the tree does not

@@ -209,7 +209,7 @@ def save_item(
     thread_count: int = 0,
     in_flight_bytes_max: int = 256 << 20,
     progress: ProgressFn | None = None,
-    value_metadata_tree: str = "",  # rich types: JSON for `_METADATA`
+    support_rich_types: bool = False,  # record tuples as such
     adopt_existing: bool = False,  # keep what type handlers wrote there
 ) -> Stats:
     """`holdfast::SaveItem`: a pytree item in a directory, without commit."""
@@ -234,7 +234,7 @@ def save_item_part(
     thread_count: int = 0,
     in_flight_bytes_max: int = 256 << 20,
     progress: ProgressFn | None = None,
-    value_metadata_tree: str = "",
+    support_rich_types: bool = False,
     adopt_existing: bool = False,
 ) -> Stats:
     """`holdfast::SaveItemPart`: what one of several processes writes."""
@@ -253,8 +253,80 @@ def finish_item(
 ) -> None:
     """`holdfast::FinishItem`: one item of the parts of all `ranks`."""
 
-def merge_process_databases(directory: str) -> None:
+def merge_process_databases(
+    directory: str, *, enable_validation: bool = False
+) -> None:
     """`holdfast::MergeOcdbtPerProcessFiles`."""
+
+def write_params(
+    directory: str,
+    tree: Tree,  # a dict, parameter name -> array
+    *,
+    use_ocdbt: bool,
+    use_zarr3: bool,
+    use_compression: bool,
+    ocdbt_target_data_file_size: int | None,
+    save_args: dict[str, tuple[Any, ...]],
+    metadata_key: str | None,
+    process_id: str,
+    is_replica: bool,  # to `ocdbt.process_replica_<id>`
+    is_partial: bool,  # other processes write the rest
+    is_primary: bool,
+) -> list[tuple[str, tuple[int, ...], tuple[int, ...]]]:
+    """`holdfast::WriteParams`: (name, write_shape, chunk_shape) of each."""
+
+# (param_name, write_shape, chunk_shape, JSON text of ext_metadata)
+_MetadataRow = tuple[str, tuple[int, ...], tuple[int, ...], str]
+
+def add_array_metadatas(
+    directory: str, process: int, rows: Sequence[_MetadataRow]
+) -> None:
+    """`holdfast::AddArrayMetadatas`."""
+
+def read_array_metadatas(directory: str) -> dict[int, list[_MetadataRow]]:
+    """`holdfast::ReadArrayMetadatas`: rows by process."""
+
+def validate_array_metadatas(
+    rows: dict[int, list[_MetadataRow]], *, process_count: int, reference: int
+) -> None:
+    """`holdfast::ValidateAllArrayMetadatas`."""
+
+def recorded_shardings(directory: str) -> dict[str, str] | None:
+    """`holdfast::RecordedShardings`: JSON texts by parameter name."""
+
+def record_shardings(directory: str, shardings: dict[str, str]) -> None:
+    """`holdfast::RecordShardings`."""
+
+def serialize_strings(
+    filename: str, params: Sequence[tuple[str, str]], texts: Sequence[str]
+) -> None:
+    """`holdfast::StringHandler::Serialize`; params: (directory, name)."""
+
+def deserialize_strings(
+    filename: str, params: Sequence[tuple[str, str]]
+) -> list[str]:
+    """`holdfast::StringHandler::Deserialize`."""
+
+def check_partial_save_keys(
+    session: str, keys: Sequence[Sequence[str]]
+) -> None:
+    """`holdfast::CheckPartialSaveKeys`."""
+
+def prepare_partial_save(part: str) -> None:
+    """`holdfast::PreparePartialSave`."""
+
+def finalize_partial_save(session: str, path: str) -> None:
+    """`holdfast::FinalizePartialSave`."""
+
+def open_stored_arrays(
+    directory: str,
+    names: Sequence[str],
+    *,
+    use_ocdbt: bool,
+    metadata_key: str,
+    raise_array_data_missing_error: bool,
+) -> Checkpoint:
+    """`holdfast::OpenStoredArrays`: one leaf a name."""
 
 def write_aggregate(path: str, tree: Tree) -> None:
     """`holdfast::MsgpackHandler::Serialize`: a tree as one msgpack file."""
@@ -412,6 +484,7 @@ class Checkpoint:
     ) -> list[npt.NDArray[Any]]: ...
     # The tree with each leaf's index in `leaves`; typed empties as themselves.
     def structure(self) -> Any: ...
+    def nest(self, values: list[Any]) -> Any: ...
     # The whole leaf: a numpy array, a Python scalar, str, bytes (an object: its
     # file of torch.save), None, {}, ...
     def read(self, leaf: int) -> Any: ...

@@ -1,6 +1,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
 #include <algorithm>
 #include <memory>
@@ -17,6 +18,7 @@
 #include "errors.h"
 #include "group.h"
 #include "holdfast/checkpoint.h"
+#include "holdfast/orbax/open_spec.h"
 #include "holdfast/read_together.h"
 #include "leaf_rows.h"
 #include "numpy_arrays.h"
@@ -100,6 +102,23 @@ void InitCheckpoint(PythonCheckpoint* self, nb::handle path,
   auto opened = RunForResult<std::unique_ptr<Checkpoint>>(
       {}, nb::none(), [&](const RunOptions&) { return Open(source, options); });
   new (self) PythonCheckpoint{std::move(opened), nb::object()};
+}
+
+PythonCheckpoint BindingOpenStoredArrays(nb::handle directory,
+                                         const std::vector<std::string>& names,
+                                         bool use_ocdbt,
+                                         const std::string& metadata_key,
+                                         bool raise_array_data_missing_error) {
+  const std::string path = PathOf(directory);
+  StoredArraysOptions options;
+  options.use_ocdbt = use_ocdbt;
+  options.metadata_key = metadata_key;
+  options.raise_array_data_missing_error = raise_array_data_missing_error;
+  auto opened = RunForResult<std::unique_ptr<Checkpoint>>(
+      {}, nb::none(), [&](const RunOptions&) {
+        return OpenStoredArrays(path, names, options);
+      });
+  return PythonCheckpoint{std::move(opened), nb::object()};
 }
 
 nb::object Leaves(PythonCheckpoint& self) {
@@ -460,6 +479,17 @@ void BindCheckpoint(nb::module_& module) {
            [](const PythonCheckpoint& self) {
              return LeafRows(*self.checkpoint);
            })
+      .def(
+          "nest",
+          [](const PythonCheckpoint& self, const nb::list& values) {
+            if (values.size() != self.checkpoint->leaves().size()) {
+              ThrowValueError("nest: want one value a leaf");
+            }
+            const Tree indices = Check(self.checkpoint->IndexTree());
+            return ToPython(indices,
+                            [&](size_t i) { return nb::object(values[i]); });
+          },
+          nb::arg("values"))
       .def("structure",
            [](const PythonCheckpoint& self) {
              return ToPython(Check(self.checkpoint->Structure()));
@@ -474,6 +504,10 @@ void BindCheckpoint(nb::module_& module) {
                 });
           },
           nb::arg("leaf"));
+  module.def("open_stored_arrays", &BindingOpenStoredArrays,
+             nb::arg("directory"), nb::arg("names"), nb::kw_only(),
+             nb::arg("use_ocdbt"), nb::arg("metadata_key"),
+             nb::arg("raise_array_data_missing_error"));
   module.def("load", &BindingLoad, nb::arg("path"), nb::kw_only(),
              nb::arg("step") = nb::none(), nb::arg("item") = "",
              nb::arg("names") = nb::make_tuple(),

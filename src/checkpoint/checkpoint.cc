@@ -2,11 +2,13 @@
 #include "holdfast/checkpoint.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/no_throw.h"
 #include "base/status_macros.h"
 #include "checkpoint/restore/leaf_request.h"
 #include "tensor/box.h"
+#include "tree/flatten.h"
 
 namespace holdfast {
 namespace {
@@ -166,6 +168,16 @@ Result<std::string> Checkpoint::ReadText(std::string_view name) const {
 
 Result<Tree> Checkpoint::Structure() const {
   return CatchBadAlloc([&] { return DoStructure(); });
+}
+
+Result<Tree> Checkpoint::IndexTree() const {
+  return CatchBadAlloc([&]() -> Result<Tree> {
+    std::vector<UnflattenEntry> entries;
+    for (size_t i = 0; i < infos_.size(); ++i) {
+      entries.push_back({PathOf(infos_[i]), Tree(static_cast<int64_t>(i))});
+    }
+    return Unflatten(std::move(entries));
+  });
 }
 
 Result<Tree> Checkpoint::DoStructure() const { return StructureOf(infos_); }

@@ -86,6 +86,15 @@ Result<std::unique_ptr<OpenedCheckpoint>> OpenedCheckpoint::Open(
   return opened;
 }
 
+std::unique_ptr<OpenedCheckpoint> OpenedCheckpoint::OfItem(
+    std::unique_ptr<Item> item) {
+  std::unique_ptr<OpenedCheckpoint> opened(new OpenedCheckpoint);
+  opened->info_.path = item->place().directory.path();
+  opened->AddItem(std::move(item), /*name_it=*/false);
+  opened->DescribeLeaves();
+  return opened;
+}
+
 void OpenedCheckpoint::AddItem(std::unique_ptr<Item> item, bool name_it) {
   const std::string& item_name = item->place().name;
   for (const StoredLeaf& leaf : item->leaves()) {

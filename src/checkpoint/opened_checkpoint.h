@@ -33,6 +33,9 @@ class OpenedCheckpoint final : public Checkpoint {
   static Result<std::unique_ptr<OpenedCheckpoint>> Open(
       const Place& place, const OpenOptions& options);
 
+  // Of one item of which nothing but these arrays is opened.
+  static std::unique_ptr<OpenedCheckpoint> OfItem(std::unique_ptr<Item> item);
+
   void DescribeLeaves();
 
   const std::vector<std::unique_ptr<Item>>& items() const { return items_; }

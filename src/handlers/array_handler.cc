@@ -61,7 +61,7 @@ void AddValue(const ArrayTraits& traits, const std::string& name,
 }
 
 // `_sharding` of one directory, when it has been asked for.
-class RecordedShardings {
+class ShardingCache {
  public:
   // Nullopt when the directory has no such file. NotFound without an entry.
   Result<std::optional<Sharding>> Find(const ParamInfo& info) {
@@ -124,7 +124,7 @@ class RecordedKeyKinds {
 };
 
 Result<Sharding> ShardingOf(const ParamInfo& info, const ArrayRestoreArgs* args,
-                            RecordedShardings& recorded) {
+                            ShardingCache& recorded) {
   std::optional<Sharding> sharding;
   if (args != nullptr) sharding = WantedSharding(*args);
   if (sharding) return *std::move(sharding);
@@ -136,7 +136,7 @@ Result<Sharding> ShardingOf(const ParamInfo& info, const ArrayRestoreArgs* args,
 }
 
 Result<ShardedWish> WishOf(const ParamInfo& info, const AnyRestoreArgs& args,
-                           RecordedShardings& recorded) {
+                           ShardingCache& recorded) {
   HF_RETURN_IF_ERROR(CheckRestoreArgs(args));
   const ArrayRestoreArgs* array_args = AsArrayRestoreArgs(args);
   ShardedWish wish;
@@ -242,7 +242,7 @@ Result<std::vector<ValueMetadata>> ArrayHandler::Metadata(
   return CatchBadAlloc([&]() -> Result<std::vector<ValueMetadata>> {
     HF_ASSIGN_OR_RETURN(const ParamArrays params,
                         ParamArrays::Open(infos, options_.metadata_key));
-    RecordedShardings recorded;
+    ShardingCache recorded;
     std::vector<ValueMetadata> metadatas;
     for (size_t i = 0; i < infos.size(); ++i) {
       ArrayMetadata metadata = params.Describe(i, infos[i]);
@@ -280,7 +280,7 @@ Result<std::vector<Tree>> ArrayHandler::Deserialize(
   }
   HF_RETURN_IF_ERROR(CheckInputArguments({infos.size(), args.size()}));
   return CatchBadAlloc([&]() -> Result<std::vector<Tree>> {
-    RecordedShardings recorded;
+    ShardingCache recorded;
     RecordedKeyKinds key_kinds;
     std::vector<ShardedWish> wishes;
     for (size_t i = 0; i < infos.size(); ++i) {

@@ -2,6 +2,7 @@
 #include "ocdbt/merge.h"
 
 #include <algorithm>
+#include <set>
 
 #include "base/no_throw.h"
 #include "base/status_macros.h"
@@ -48,13 +49,68 @@ bool IsMerged(const Places& root, const Places& wanted) {
   return std::includes(root.begin(), root.end(), wanted.begin(), wanted.end());
 }
 
-Status Merge(const std::string& directory) {
+bool IsChunkName(std::string_view name) {
+  // Numbers between dots: "0", "1.0.2".
+  bool wants_digit = true;
+  for (const char c : name) {
+    const bool is_digit = c >= '0' && c <= '9';
+    if (!is_digit && (c != '.' || wants_digit)) return false;
+    wants_digit = !is_digit;
+  }
+  return !wants_digit;
+}
+
+Status MissingError(const std::set<std::string>& has,
+                    const std::set<std::string>& wants, const char* what,
+                    size_t count, const std::string& directory) {
+  std::string names;
+  size_t missing = 0;
+  for (const std::string& name : has) {
+    if (wants.contains(name)) continue;
+    names += missing++ == 0 ? name : " \n" + name;
+  }
+  if (missing == 0) return Status();
+  return InvalidArgumentError("Save failed: " + std::to_string(missing) + "/" +
+                              std::to_string(count) + " params are missing" +
+                              what + " in checkpoint:\n" + names +
+                              ".\nTensorstore KvStore: " + directory + ".");
+}
+
+// Refuses zarr 2 arrays that have metadata and no chunk, or the reverse.
+Status CheckArraysAreWhole(const std::vector<ocdbt::MergeChild>& children,
+                           const std::string& directory) {
+  std::set<std::string> described, stored;
+  for (const ocdbt::MergeChild& child : children) {
+    for (const ocdbt::LeafEntry& entry : child.entries.entries) {
+      const std::string key(entry.key);
+      const size_t slash = key.rfind('/');
+      const size_t begin = slash == key.npos ? 0 : slash + 1;
+      const std::string name = key.substr(begin);
+      const std::string array = key.substr(0, begin == 0 ? 0 : slash);
+      if (name == ".zarray") {
+        described.insert(array);
+      } else {
+        stored.insert(IsChunkName(name) ? array : key);
+      }
+    }
+  }
+  std::set<std::string> all = described;
+  all.insert(stored.begin(), stored.end());
+  HF_RETURN_IF_ERROR(
+      MissingError(described, stored, "", all.size(), directory));
+  return MissingError(stored, described, " .zarray", all.size(), directory);
+}
+
+Status Merge(const std::string& directory, const OcdbtMergeOptions& wants) {
   const std::shared_ptr<Store> store = StoreAt(directory);
   HF_ASSIGN_OR_RETURN(const std::vector<std::string> prefixes,
                       FindProcessDatabases(*store));
   if (prefixes.empty()) return Status();
   std::vector<ocdbt::MergeChild> children;
   HF_RETURN_IF_ERROR(AddAdoptedDatabases(*store, prefixes, nullptr, children));
+  if (wants.enable_validation) {
+    HF_RETURN_IF_ERROR(CheckArraysAreWhole(children, directory));
+  }
   if (IsOcdbtCheckpoint(directory)) {
     HF_ASSIGN_OR_RETURN(ocdbt::MergeChild root, ReadDatabase(*store, ""));
     const Places wanted = PlacesOf(children);
@@ -80,8 +136,9 @@ bool IsOcdbtCheckpoint(const std::string& directory) {
   return has_manifest.ok() && *has_manifest;
 }
 
-Status MergeOcdbtPerProcessFiles(const std::string& directory) {
-  return CatchBadAlloc([&] { return Merge(directory); });
+Status MergeOcdbtPerProcessFiles(const std::string& directory,
+                                 const OcdbtMergeOptions& options) {
+  return CatchBadAlloc([&] { return Merge(directory, options); });
 }
 
 }  // namespace holdfast

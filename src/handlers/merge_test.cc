@@ -39,6 +39,35 @@ TEST(MergeOcdbtPerProcessFiles, DoesNothingTwice) {
   EXPECT_EQ(ReadTestFile(manifest), before);
 }
 
+TEST(MergeOcdbtPerProcessFiles, RefusesArraysThatLackAPart) {
+  const ScratchDirectory scratch;
+  FileStore store(scratch.path());
+  const std::vector<ocdbt::AppendEntry> entries = {
+      ocdbt::BorrowEntry("a/.zarray", "{}"), ocdbt::BorrowEntry("a/0.1", "x"),
+      ocdbt::BorrowEntry("b/.zarray", "{}"), ocdbt::BorrowEntry("c.d/0", "x")};
+  const auto append = [&](size_t first, size_t count) {
+    return ocdbt::AppendEntries(&store, "ocdbt.process_0/",
+                                std::span(entries).subspan(first, count), {})
+        .ok();
+  };
+  ASSERT_TRUE(append(0, 2));
+  const OcdbtMergeOptions validated{.enable_validation = true};
+  ASSERT_TRUE(MergeOcdbtPerProcessFiles(scratch.path(), validated).ok());
+  ASSERT_TRUE(append(2, 1));
+  EXPECT_EQ(MergeOcdbtPerProcessFiles(scratch.path(), validated).message(),
+            "Save failed: 1/2 params are missing in checkpoint:\nb.\n"
+            "Tensorstore KvStore: " +
+                scratch.path() + ".");
+  EXPECT_TRUE(MergeOcdbtPerProcessFiles(scratch.path()).ok());
+  const ScratchDirectory other;
+  FileStore lacking(other.path());
+  ASSERT_TRUE(ocdbt::AppendEntries(&lacking, "ocdbt.process_0/",
+                                   std::span(entries).subspan(3), {})
+                  .ok());
+  EXPECT_THAT(MergeOcdbtPerProcessFiles(other.path(), validated).message(),
+              HasSubstr("1/1 params are missing .zarray in checkpoint:\nc.d."));
+}
+
 TEST(MergeOcdbtPerProcessFiles, LosesNoKeyOfTheRoot) {
   const ScratchDirectory scratch;
   FileStore store(scratch.path());

@@ -5,6 +5,7 @@
 #include <tuple>
 #include <utility>
 
+#include "base/no_throw.h"
 #include "base/status_macros.h"
 #include "checkpoint/commit/layout.h"
 #include "checkpoint/format/directory_names.h"
@@ -99,7 +100,7 @@ Result<SavePlan> WriteTree(const Tree& tree, const ParamInfo& way,
   const Stopwatch begun;
   const std::shared_ptr<Store> store = StoreAt(AbsolutePath(way.parent_dir));
   SaveOptions save_options = SaveOptionsOf(way, std::move(args));
-  ProcessDirectory process{"0", false};
+  ProcessDirectory process{"0", options.is_replica};
   bool has_database = false;
   if (save_options.use_ocdbt) {
     process.id = *GetProcessIndexForSubdir(true, options.ocdbt_process_id);
@@ -108,7 +109,8 @@ Result<SavePlan> WriteTree(const Tree& tree, const ParamInfo& way,
   }
   // The sink of a further generation holds everything until its end.
   if (has_database) save_options.run.in_flight_bytes_max = 0;
-  HF_ASSIGN_OR_RETURN(SavePlan plan, MakeSavePlan(tree, save_options));
+  const PlanPart part{options.is_partial, options.is_primary};
+  HF_ASSIGN_OR_RETURN(SavePlan plan, MakeSavePlan(tree, save_options, part));
   plan.metadata_key = options.metadata_key.value_or("");
   HF_RETURN_IF_ERROR(DropDigests(*store));
   if (!save_options.use_ocdbt) {
@@ -125,7 +127,28 @@ Result<SavePlan> WriteTree(const Tree& tree, const ParamInfo& way,
   return plan;
 }
 
+std::vector<WrittenParam> WrittenOf(const SavePlan& plan) {
+  std::vector<WrittenParam> written;
+  for (const PlannedArray& array : plan.arrays) {
+    written.push_back({array.name, array.layout->write_shape,
+                       array.layout->array->format.metadata.chunk_shape});
+  }
+  return written;
+}
+
 }  // namespace
+
+Result<std::vector<WrittenParam>> WriteParams(
+    const Tree& params, const ParamInfo& info,
+    const std::map<std::string, SaveArgs>& args,
+    const ParamWriteOptions& options) {
+  return CatchBadAlloc([&]() -> Result<std::vector<WrittenParam>> {
+    HF_RETURN_IF_ERROR(CheckDirectory(info));
+    HF_ASSIGN_OR_RETURN(const SavePlan plan,
+                        WriteTree(params, info, args, options));
+    return WrittenOf(plan);
+  });
+}
 
 Result<std::vector<WrittenParam>> WriteParams(
     std::span<const Tree* const> values, std::span<const ParamInfo> infos,
@@ -149,10 +172,8 @@ Result<std::vector<WrittenParam>> WriteParams(
     HF_ASSIGN_OR_RETURN(const SavePlan plan,
                         WriteTree(tree, infos[indexes.front()],
                                   std::move(args_by_name), options));
-    for (const PlannedArray& array : plan.arrays) {
-      written[index_by_name[array.name]] = {
-          array.layout->write_shape,
-          array.layout->array->format.metadata.chunk_shape};
+    for (WrittenParam& param : WrittenOf(plan)) {
+      written[index_by_name[param.name]] = std::move(param);
     }
   }
   return written;

@@ -14,19 +14,9 @@
 
 namespace holdfast {
 
-struct ParamWriteOptions {
-  std::optional<std::string> metadata_key;
-  std::optional<std::string> ocdbt_process_id;
-};
-
-// How each array was stored, in the order of the infos.
-struct WrittenParam {
-  Shape write_shape;
-  Shape chunk_shape;
-};
-
-// `args` is empty or has one a value. Leaves that are no arrays or numbers are
-// InvalidArgument.
+// WriteParams of values that go to any places in any ways, in the order of the
+// infos. `args` is empty or has one a value. Leaves that are no arrays or
+// numbers are InvalidArgument.
 Result<std::vector<WrittenParam>> WriteParams(
     std::span<const Tree* const> values, std::span<const ParamInfo> infos,
     std::span<const SaveArgs> args, const ParamWriteOptions& options);

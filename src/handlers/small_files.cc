@@ -1,10 +1,11 @@
 #include "handlers/small_files.h"
 
-#include <set>
 #include <utility>
 
 #include "base/status_macros.h"
 #include "checkpoint/format/directory_names.h"
+#include "holdfast/orbax/type_handlers.h"
+#include "place/open_store.h"
 
 namespace holdfast {
 namespace {
@@ -78,20 +79,38 @@ Result<std::vector<ArrayMetadataRecord>> ReadArrayMetadataRecords(
 }
 
 Status AddArrayMetadataRecords(Store& store,
-                               std::vector<ArrayMetadataRecord> records) {
-  if (records.empty()) return Status();
-  HF_ASSIGN_OR_RETURN(
-      std::vector<ArrayMetadataRecord> all,
-      ReadOrEmpty(store, ArrayMetadatasPath(0), ParseArrayMetadatas));
-  std::set<std::string> names;
-  for (const ArrayMetadataRecord& record : records) {
-    names.insert(record.param_name);
-  }
-  std::erase_if(all, [&](const ArrayMetadataRecord& record) {
-    return names.contains(record.param_name);
-  });
+                               std::vector<ArrayMetadataRecord> records,
+                               int64_t process) {
+  const std::string file = ArrayMetadatasPath(process);
+  HF_ASSIGN_OR_RETURN(std::vector<ArrayMetadataRecord> all,
+                      ReadOrEmpty(store, file, ParseArrayMetadatas));
   for (ArrayMetadataRecord& record : records) all.push_back(std::move(record));
-  return Replace(store, ArrayMetadatasPath(0), SerializeArrayMetadatas(all));
+  return Replace(store, file, SerializeArrayMetadatas(all));
+}
+
+Result<std::optional<std::map<std::string, std::string>>> RecordedShardings(
+    const std::string& directory) {
+  using Texts = std::map<std::string, std::string>;
+  HF_ASSIGN_OR_RETURN(const CheckedFiles files,
+                      CheckedFiles::OfItem(AbsolutePath(directory)));
+  const Result<Bytes> text = files.Read(kShardingFile);
+  if (text.status().code() == StatusCode::kNotFound) {
+    return std::optional<Texts>();
+  }
+  if (!text.ok()) return text.status();
+  const Result<ShardingFile> parsed = ParseShardingFile(text->view());
+  if (!parsed.ok()) {
+    return FailedPreconditionError("Error reading local file \"" +
+                                   files.store().Describe(kShardingFile) +
+                                   "\": Invalid JSON");
+  }
+  return std::optional<Texts>(Texts(parsed->begin(), parsed->end()));
+}
+
+Status RecordShardings(const std::string& directory,
+                       const std::map<std::string, std::string>& shardings) {
+  return AddShardings(*StoreAt(AbsolutePath(directory)),
+                      ShardingFile(shardings.begin(), shardings.end()));
 }
 
 Status DropDigests(Store& store) { return store.Delete(kDigestFile); }

@@ -16,6 +16,24 @@ Status CheckParentDir(const ParamInfo& info) {
   return InvalidArgumentError("Must provide info.parent_dir.");
 }
 
+// In TensorStore's words.
+std::string ReadingText(const std::string& directory,
+                        const std::string& filename) {
+  return "Error reading local file \"" +
+         StoreAt(directory)->Describe(filename) + "\"";
+}
+
+Result<StringsFile> StringsOf(const std::string& directory,
+                              const std::string& filename) {
+  HF_ASSIGN_OR_RETURN(const CheckedFiles files,
+                      CheckedFiles::OfItem(directory));
+  Result<StringsFile> strings = ReadStrings(files, filename);
+  if (strings.status().code() == StatusCode::kNotFound) {
+    return NotFoundError(ReadingText(directory, filename));
+  }
+  return strings;
+}
+
 }  // namespace
 
 Result<std::vector<ValueMetadata>> StringHandler::Metadata(
@@ -61,14 +79,13 @@ Result<std::vector<Tree>> StringHandler::Deserialize(
       const std::string directory = AbsolutePath(info.parent_dir);
       auto [file, is_new] = by_directory.try_emplace(info.parent_dir);
       if (is_new) {
-        HF_ASSIGN_OR_RETURN(const CheckedFiles files,
-                            CheckedFiles::OfItem(directory));
-        HF_ASSIGN_OR_RETURN(file->second, ReadStrings(files, filename_));
+        HF_ASSIGN_OR_RETURN(file->second, StringsOf(directory, filename_));
       }
       const auto found = file->second.find(info.name);
       if (found == file->second.end()) {
-        return NotFoundError("param " + info.name + " is not in " +
-                             StoreAt(directory)->Describe(filename_));
+        return NotFoundError(ReadingText(directory, filename_) +
+                             ": JSON Pointer \"/" + info.name +
+                             "\" refers to non-existent object member");
       }
       values.emplace_back(found->second);
     }

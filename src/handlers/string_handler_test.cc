@@ -42,7 +42,8 @@ TEST(StringHandler, NamesWhatIsWrong) {
   EXPECT_EQ(handler.Deserialize(std::vector{InfoOf(scratch.path(), "b")}, {})
                 .status()
                 .message(),
-            "param b is not in " + scratch / "_strings.json");
+            "Error reading local file \"" + scratch / "_strings.json" +
+                "\": JSON Pointer \"/b\" refers to non-existent object member");
   WriteTestFile(scratch / "_strings.json", "[");
   EXPECT_EQ(handler.Deserialize(std::vector{info}, {}).status().code(),
             StatusCode::kDataLoss);

@@ -19,7 +19,6 @@
 #include "pytree/read_metadata.h"
 #include "pytree/save_item.h"
 #include "pytree/settings.h"
-#include "pytree/validate_array_metadatas.h"
 
 namespace holdfast {
 namespace {

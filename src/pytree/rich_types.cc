@@ -1,113 +1,18 @@
 #include "pytree/rich_types.h"
 
-#include <map>
 #include <nlohmann/json.hpp>
-#include <unordered_map>
 #include <utility>
 
 #include "base/status_macros.h"
-#include "checkpoint/format/json_text.h"
 #include "tree/value_type.h"
 
 namespace holdfast {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 constexpr std::string_view kLeafClass = "ValueMetadataEntry";
 constexpr std::string_view kEmptyNamedTupleModule =
     "orbax.checkpoint._src.metadata.empty_values";
 constexpr std::string_view kEmptyNamedTupleName = "OrbaxEmptyNamedTuple";
-
-class Writer {
- public:
-  explicit Writer(const SavePlan& plan) {
-    for (const FlatLeaf& leaf : plan.leaves) leaves_[leaf.leaf].flat = &leaf;
-    for (const PlannedArray& array : plan.arrays) {
-      const FlatLeaf& flat = plan.leaves[array.leaf];
-      if (flat.value_type != kValueTypeJaxArray) continue;
-      leaves_[flat.leaf].write_shape = &array.layout->write_shape;
-    }
-  }
-
-  void Write(const Tree& node) {
-    if (node.size() == 0) return WriteLeaf(node);
-    switch (node.kind()) {
-      case NodeKind::kList:
-        return WriteItems(node);
-      case NodeKind::kTuple:
-        text_ += R"({"category": "custom", "clazz": "tuple", "entries": )";
-        WriteItems(node);
-        text_ += '}';
-        return;
-      case NodeKind::kNamedTuple:
-        return WriteNamedTuple(node);
-      default:
-        return WriteDict(node);
-    }
-  }
-
-  std::string TakeText() { return std::move(text_); }
-
- private:
-  struct Leaf {
-    const FlatLeaf* flat = nullptr;
-    const Shape* write_shape = nullptr;
-  };
-
-  void WriteLeaf(const Tree& node) {
-    const Leaf& leaf = leaves_.at(&node);
-    Json data = {{"value_type", leaf.flat->value_type},
-                 {"skip_deserialize", IsEmptyValueType(leaf.flat->value_type)}};
-    if (leaf.write_shape != nullptr) data["write_shape"] = *leaf.write_shape;
-    AppendPythonJson(text_, {{"category", "custom"},
-                             {"clazz", kLeafClass},
-                             {"data", std::move(data)}});
-  }
-
-  void WriteItems(const Tree& node) {
-    text_ += '[';
-    for (size_t i = 0; i < node.size(); ++i) {
-      if (i > 0) text_ += ", ";
-      Write(node.children()[i]);
-    }
-    text_ += ']';
-  }
-
-  void WriteNamedTuple(const Tree& node) {
-    text_ += R"({"category": "namedtuple", "module": )";
-    AppendPythonJsonString(text_, node.type_module());
-    text_ += R"(, "clazz": )";
-    AppendPythonJsonString(text_, node.type_name());
-    text_ += R"(, "entries": [)";
-    for (size_t i = 0; i < node.size(); ++i) {
-      text_ += i > 0 ? R"(, {"key": )" : R"({"key": )";
-      AppendPythonJsonString(text_, node.keys()[i]);
-      text_ += R"(, "value": )";
-      Write(node.children()[i]);
-      text_ += '}';
-    }
-    text_ += "]}";
-  }
-
-  // In order of sorted keys, as jax flattens dicts.
-  void WriteDict(const Tree& node) {
-    std::map<std::string_view, size_t> order;
-    for (size_t i = 0; i < node.size(); ++i) order[node.keys()[i]] = i;
-    const char* before = "{";
-    for (const auto& [key, i] : order) {
-      text_ += before;
-      AppendPythonJsonString(text_, key);
-      text_ += ": ";
-      Write(node.children()[i]);
-      before = ", ";
-    }
-    text_ += '}';
-  }
-
-  std::string text_;
-  std::unordered_map<const Tree*, Leaf> leaves_;
-};
 
 Status MalformedError(const KeyPath& path, std::string_view why) {
   return DataLossError("value_metadata_tree: " + KeyPathRepr(path) + ": " +
@@ -214,12 +119,6 @@ class Parser {
 };
 
 }  // namespace
-
-std::string RichTreeJson(const Tree& tree, const SavePlan& plan) {
-  Writer writer(plan);
-  writer.Write(tree);
-  return writer.TakeText();
-}
 
 Result<Tree> ParseRichTree(std::string_view text, const RichLeafFn& leaf) {
   // Sorted members, which are found fast in dicts of any width.

@@ -1,5 +1,6 @@
-// `value_metadata_tree` of `_METADATA`: tuples and named tuples recorded as
-// such, each leaf with its entry of `tree_metadata`.
+// Reads `value_metadata_tree` of `_METADATA`: tuples and named tuples recorded
+// as such, each leaf with its entry of `tree_metadata`
+// (checkpoint/save/rich_tree.h writes it).
 //
 // Source: orbax-checkpoint 0.12.8, _src/metadata/tree_rich_types.py.
 // Thread-safety: pure functions. Errors: DataLoss for any other text.
@@ -9,16 +10,11 @@
 #include <string>
 #include <string_view>
 
-#include "checkpoint/save/save_plan.h"
 #include "holdfast/status.h"
 #include "holdfast/tree.h"
 #include "tree/key_path.h"
 
 namespace holdfast {
-
-// The text for a tree that is saved so. `plan` is of `tree`, with the value
-// types of rich types.
-std::string RichTreeJson(const Tree& tree, const SavePlan& plan);
 
 // The tree that a text stands for: its containers, the empties that it records,
 // and leaf(path) elsewhere. An empty named tuple has lost its name.

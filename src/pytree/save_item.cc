@@ -8,7 +8,6 @@
 #include "checkpoint/save/save_options.h"
 #include "place/open_store.h"
 #include "pytree/messages.h"
-#include "pytree/rich_types.h"
 #include "pytree/snapshot.h"
 #include "storage/url_path.h"
 
@@ -43,6 +42,8 @@ Result<SaveOptions> EngineOptions(const PyTreeSettings& settings,
   HF_ASSIGN_OR_RETURN(options.ocdbt_target_data_file_bytes,
                       DataFileBytes(settings, directory, args));
   options.item_custom_metadata = args.custom_metadata;
+  options.support_rich_types =
+      settings.options.pytree_metadata_options.support_rich_types;
   HF_RETURN_IF_ERROR(
       ParseJsonObject(args.custom_metadata, "custom_metadata").status());
   return options;
@@ -69,19 +70,11 @@ Result<ParamInfo> CommonInfo(const PyTreeSettings& settings,
   return info;
 }
 
-Result<SavePlan> PlanOf(const PreparedSave& prepared, bool has_rich_types) {
-  SaveOptions options = ItemOptions(prepared.directory, prepared.options);
-  // Any text will do for the plan, which looks only at whether there is one.
-  if (has_rich_types) options.value_metadata_tree = "{}";
+Result<SavePlan> PlanOf(const PreparedSave& prepared) {
   const ProcessPart* part = prepared.part ? &*prepared.part : nullptr;
-  HF_ASSIGN_OR_RETURN(SavePlan plan, MakeSavePlan(prepared.parts.tree, options,
-                                                  PlanPartOf(part)));
-  if (has_rich_types) {
-    options = *plan.options;
-    options.value_metadata_tree = RichTreeJson(prepared.parts.tree, plan);
-    plan.options = std::make_shared<const SaveOptions>(std::move(options));
-  }
-  return plan;
+  return MakeSavePlan(prepared.parts.tree,
+                      ItemOptions(prepared.directory, prepared.options),
+                      PlanPartOf(part));
 }
 
 // Nothing where the copy would be too large.
@@ -133,11 +126,9 @@ Result<std::shared_ptr<PreparedSave>> PrepareSave(
   prepared.options.save_args = prepared.parts.save_args;
   prepared.options.adopt_existing = !prepared.parts.groups.empty();
   if (is_async) HF_RETURN_IF_ERROR(TakeSnapshot(settings, prepared));
-  const bool has_rich_types =
-      settings.options.pytree_metadata_options.support_rich_types;
   // The handlers write first; nothing must be refused after them.
-  if (has_rich_types || prepared.options.adopt_existing) {
-    HF_ASSIGN_OR_RETURN(prepared.plan, PlanOf(prepared, has_rich_types));
+  if (prepared.options.adopt_existing) {
+    HF_ASSIGN_OR_RETURN(prepared.plan, PlanOf(prepared));
   }
   return made;
 }
@@ -169,7 +160,7 @@ Status WritePrepared(const PreparedSave& prepared,
   HF_RETURN_IF_ERROR(WaitForAll(futures));
   std::optional<SavePlan> own;
   if (!prepared.plan) {
-    HF_ASSIGN_OR_RETURN(own, PlanOf(prepared, /*has_rich_types=*/false));
+    HF_ASSIGN_OR_RETURN(own, PlanOf(prepared));
   }
   if (!prepared.part) {
     for (const SaveGroup& group : prepared.parts.groups) {

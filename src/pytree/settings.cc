@@ -104,7 +104,10 @@ Result<PyTreeSettings> MakePyTreeSettings(
     given.type_handler_registry = GlobalTypeHandlerRegistry();
   }
   if (!given.array_metadata_validator) {
-    given.array_metadata_validator = ValidateAllArrayMetadatas;
+    given.array_metadata_validator =
+        [](const ArrayMetadatasByProcess& metadatas) {
+          return ValidateAllArrayMetadatas(metadatas);
+        };
   }
   return settings;
 }

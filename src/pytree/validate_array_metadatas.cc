@@ -1,5 +1,3 @@
-#include "pytree/validate_array_metadatas.h"
-
 #include <charconv>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -10,8 +8,10 @@
 #include "checkpoint/format/array_metadatas.h"
 #include "checkpoint/format/directory_names.h"
 #include "checkpoint/format/json_text.h"
+#include "handlers/small_files.h"
 #include "holdfast/orbax/pytree_checkpoint_handler.h"
 #include "place/directory_ops.h"
+#include "place/open_store.h"
 #include "storage/url_path.h"
 #include "tree/python_repr.h"
 
@@ -115,9 +115,35 @@ std::string PrngImplText(const std::string& ext_metadata) {
   return impl.is_string() ? impl.get<std::string>() : PythonJsonText(impl);
 }
 
+// "{'random_key_impl': 'fry'}" of a JSON text.
+std::string PythonReprOfJson(const std::string& text) {
+  const auto json = nlohmann::ordered_json::parse(text, nullptr, false);
+  if (json.is_null() || json.is_discarded()) return "None";
+  if (json.is_boolean()) return json.get<bool>() ? "True" : "False";
+  std::string repr;
+  if (json.is_string()) {
+    AppendPythonRepr(repr, json.get<std::string>());
+    return repr;
+  }
+  if (!json.is_object()) return PythonJsonText(json);
+  const char* before = "{";
+  for (const auto& [name, value] : json.items()) {
+    repr += before;
+    AppendPythonRepr(repr, name);
+    repr += ": " + PythonReprOfJson(value.dump());
+    before = ", ";
+  }
+  return repr.empty() ? "{}" : repr + "}";
+}
+
+// "NoneType" and the like, as Python's classes are told apart.
+std::string_view TypeOfJson(const std::string& text) {
+  return nlohmann::ordered_json::parse(text, nullptr, false).type_name();
+}
+
 // One field of one parameter in two processes.
 struct FieldPair {
-  std::string_view field;
+  std::string_view what;
   const std::string& param_name;
   std::string reference;
   std::string other;
@@ -127,39 +153,69 @@ Status CheckField(const ProcessRows& reference, const ProcessRows& other,
                   const FieldPair& pair) {
   if (pair.reference == pair.other) return Status();
   return InvalidArgumentError(
-      "ArrayMetadata Store contains different " + std::string(pair.field) +
-      " for param: " + pair.param_name + ". " + Process(other.process) +
-      " has " + pair.other + ", but " + Process(reference.process) + " has " +
-      pair.reference + ".");
+      std::string(pair.what) + " param: " + pair.param_name + ". " +
+      Process(other.process) + " has " + pair.other + ", but " +
+      Process(reference.process) + " has " + pair.reference + ".");
+}
+
+using RowsByName = std::map<std::string_view, const SerializedArrayMetadata*>;
+
+// Of several rows of one parameter the last counts.
+RowsByName ByName(const Rows& rows) {
+  RowsByName by_name;
+  for (const SerializedArrayMetadata& row : rows)
+    by_name[row.param_name] = &row;
+  return by_name;
+}
+
+Status CheckRow(const ProcessRows& reference, const ProcessRows& other,
+                const SerializedArrayMetadata& same,
+                const SerializedArrayMetadata& row) {
+  const auto check = [&](std::string_view what, std::string theirs,
+                         std::string ours) {
+    return CheckField(
+        reference, other,
+        {what, row.param_name, std::move(theirs), std::move(ours)});
+  };
+  HF_RETURN_IF_ERROR(
+      check("ArrayMetadata Store contains different chunk_shape for",
+            ShapeToString(same.chunk_shape), ShapeToString(row.chunk_shape)));
+  HF_RETURN_IF_ERROR(
+      check("ArrayMetadata Store contains different write_shape for",
+            ShapeToString(same.write_shape), ShapeToString(row.write_shape)));
+  if (TypeOfJson(same.ext_metadata) != TypeOfJson(row.ext_metadata)) {
+    return check("Different ext_metadata types",
+                 PythonReprOfJson(same.ext_metadata),
+                 PythonReprOfJson(row.ext_metadata));
+  }
+  // The two are exchanged, as in Orbax.
+  return check(
+      "ArrayMetadata Store contains different ext_metadata.random_key_impl for",
+      PrngImplText(row.ext_metadata), PrngImplText(same.ext_metadata));
 }
 
 Status CheckRows(const ProcessRows& reference, const ProcessRows& other) {
-  std::map<std::string_view, const SerializedArrayMetadata*> by_name;
-  for (const auto& row : *reference.rows) by_name[row.param_name] = &row;
+  const RowsByName expected = ByName(*reference.rows);
+  const RowsByName found = ByName(*other.rows);
   for (const SerializedArrayMetadata& row : *other.rows) {
-    const SerializedArrayMetadata& same = *by_name.at(row.param_name);
-    HF_RETURN_IF_ERROR(CheckField(
-        reference, other,
-        {"chunk_shape", row.param_name, ShapeToString(same.chunk_shape),
-         ShapeToString(row.chunk_shape)}));
-    HF_RETURN_IF_ERROR(CheckField(
-        reference, other,
-        {"write_shape", row.param_name, ShapeToString(same.write_shape),
-         ShapeToString(row.write_shape)}));
-    HF_RETURN_IF_ERROR(CheckField(
-        reference, other,
-        {"ext_metadata.random_key_impl", row.param_name,
-         PrngImplText(same.ext_metadata), PrngImplText(row.ext_metadata)}));
+    if (found.at(row.param_name) != &row) continue;
+    HF_RETURN_IF_ERROR(
+        CheckRow(reference, other, *expected.at(row.param_name), row));
   }
   return Status();
 }
 
 }  // namespace
 
-Status ValidateAllArrayMetadatas(const ArrayMetadatasByProcess& metadatas) {
+Status ValidateAllArrayMetadatas(const ArrayMetadatasByProcess& metadatas,
+                                 const ArrayMetadataCheckOptions& options) {
   if (metadatas.empty()) return Status();
-  const ProcessRows reference{metadatas.begin()->first,
-                              &metadatas.begin()->second};
+  const int first = options.reference.value_or(metadatas.begin()->first);
+  const auto expected = metadatas.find(first);
+  if (expected == metadatas.end()) {
+    return InvalidArgumentError("no rows of the reference " + Process(first));
+  }
+  const ProcessRows reference{first, &expected->second};
   if (reference.rows->empty()) {
     return InvalidArgumentError(
         "ArrayMetadata Store contains no metadata for " +
@@ -193,6 +249,18 @@ Result<ArrayMetadatasByProcess> ReadArrayMetadatas(
         ReadRows(files, std::string(kArrayMetadatasDirectory) + "/" + name));
   }
   return metadatas;
+}
+
+Status AddArrayMetadatas(const std::string& directory, int process,
+                         const std::vector<SerializedArrayMetadata>& rows) {
+  std::vector<ArrayMetadataRecord> records;
+  for (const SerializedArrayMetadata& row : rows) {
+    HF_ASSIGN_OR_RETURN(auto ext_metadata, ParseJsonText(row.ext_metadata));
+    records.push_back({row.param_name, row.write_shape, row.chunk_shape,
+                       std::move(ext_metadata)});
+  }
+  return AddArrayMetadataRecords(*StoreAt(AbsolutePath(directory)),
+                                 std::move(records), process);
 }
 
 }  // namespace holdfast

@@ -1,8 +1,7 @@
-#include "pytree/validate_array_metadatas.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "holdfast/orbax/pytree_checkpoint_handler.h"
 #include "pytree/pytree_test_util.h"
 #include "twins/scratch_directory.h"
 
@@ -47,9 +46,30 @@ TEST(ValidateAllArrayMetadatas, NamesWhatDiffers) {
   other = kA;
   other.ext_metadata = R"({"random_key_impl": "rbg"})";
   EXPECT_EQ(MetadatasRefusal({{0, {kA}}, {1, {other}}}),
+            "Different ext_metadata types param: a. process_index=1 has "
+            "{'random_key_impl': 'rbg'}, but process_index=0 has None.");
+  SerializedArrayMetadata fry = kA;
+  fry.ext_metadata = R"({"random_key_impl": "fry"})";
+  EXPECT_EQ(MetadatasRefusal({{0, {fry}}, {1, {other}}}),
             "ArrayMetadata Store contains different "
             "ext_metadata.random_key_impl for param: a. process_index=1 has "
-            "rbg, but process_index=0 has None.");
+            "fry, but process_index=0 has rbg.");
+  EXPECT_THAT(
+      std::string(ValidateAllArrayMetadatas({{0, {kA}}}, {2}).message()),
+      testing::HasSubstr("just one process (process_index=0), but found 2"));
+}
+
+TEST(AddArrayMetadatas, KeepsAllRowsOfWhichTheLastCounts) {
+  const ScratchDirectory scratch;
+  SerializedArrayMetadata later = kA;
+  later.chunk_shape = {1};
+  ASSERT_TRUE(AddArrayMetadatas(scratch.path(), 3, {kA, kB}).ok());
+  ASSERT_TRUE(AddArrayMetadatas(scratch.path(), 3, {later}).ok());
+  const ArrayMetadatasByProcess rows = *ReadArrayMetadatas(scratch.path());
+  ASSERT_EQ(rows.at(3).size(), 3u);
+  EXPECT_EQ(rows.at(3)[2].chunk_shape, Shape({1}));
+  EXPECT_TRUE(
+      ValidateAllArrayMetadatas({{2, {kA, kB, later}}, {3, rows.at(3)}}).ok());
 }
 
 TEST(Finalize, GivesTheRowsOfAllProcessesToTheValidator) {

@@ -27,6 +27,7 @@
 #include <string_view>
 #include <vector>
 
+#include "holdfast/checkpoint.h"
 #include "holdfast/dtype.h"
 #include "holdfast/export.h"
 #include "holdfast/orbax/spec.h"
@@ -109,5 +110,17 @@ class KvStoreHandle {
 
 Result<std::unique_ptr<KvStoreHandle>> OpenKvStore(
     const std::string& json, const OpenSpecOptions& options = {});
+
+struct StoredArraysOptions {
+  bool use_ocdbt = true;                 // they lie in the directory's database
+  std::string metadata_key = ".zarray";  // name of their metadata files
+  bool raise_array_data_missing_error = false;
+};
+// A checkpoint of the arrays of these names, in their order, whether the
+// directory is an item or not. An array that is not there keeps its place with
+// NotFound as its problem.
+Result<std::unique_ptr<Checkpoint>> OpenStoredArrays(
+    const std::string& directory, const std::vector<std::string>& names,
+    const StoredArraysOptions& options);
 
 }  // namespace holdfast

@@ -9,6 +9,7 @@
 #include "holdfast/orbax/composite_handler.h"
 #include "holdfast/orbax/item_handlers.h"
 #include "holdfast/orbax/open_spec.h"
+#include "holdfast/orbax/partial_save.h"
 #include "holdfast/orbax/preemption.h"
 #include "holdfast/orbax/preservation_policy.h"
 #include "holdfast/orbax/pytree_checkpoint_handler.h"

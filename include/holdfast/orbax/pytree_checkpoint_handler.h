@@ -137,9 +137,21 @@ using ConcurrentGb = std::variant<double, std::string>;
 // Refuses rows of the processes that contradict each other.
 using ArrayMetadataValidator =
     std::function<Status(const ArrayMetadatasByProcess&)>;
+struct ArrayMetadataCheckOptions {
+  int process_count = 1;         // of the program
+  std::optional<int> reference;  // the others are compared with it; else first
+};
 // The default: every process names the same parameters, with the same chunk and
 // write shapes and the same PRNG implementation.
-Status ValidateAllArrayMetadatas(const ArrayMetadatasByProcess& metadatas);
+Status ValidateAllArrayMetadatas(const ArrayMetadatasByProcess& metadatas,
+                                 const ArrayMetadataCheckOptions& options = {});
+// The rows of an item; empty when it has none. DataLoss, naming the file.
+Result<ArrayMetadatasByProcess> ReadArrayMetadatas(
+    const std::string& directory);
+// Adds rows to the file of a process. As in Orbax all that it had stay: of two
+// rows of one parameter the later counts.
+Status AddArrayMetadatas(const std::string& directory, int process,
+                         const std::vector<SerializedArrayMetadata>& rows);
 
 // True when the leaf at this path is to be taken before others.
 using IsPrioritizedKeyFn =

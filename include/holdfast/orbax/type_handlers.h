@@ -31,6 +31,7 @@
 #include <cstdint>
 #include <functional>
 #include <future>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -142,7 +143,40 @@ bool IsOcdbtCheckpoint(const std::string& directory);
 // Merges `ocdbt.process_*` into one database in `directory`, which refers to
 // their values where they lie. Keys that it had before stay. Ok where there are
 // no such databases. InvalidArgument for a key that two of them have.
-Status MergeOcdbtPerProcessFiles(const std::string& directory);
+struct OcdbtMergeOptions {
+  // InvalidArgument "Save failed: 1/2 params are missing .zarray in
+  // checkpoint:..." for zarr 2 arrays without metadata, or without chunks.
+  bool enable_validation = false;
+};
+Status MergeOcdbtPerProcessFiles(const std::string& directory,
+                                 const OcdbtMergeOptions& options = {});
+// `_sharding` of an item: the JSON text of each parameter's sharding; absent
+// when there is no such file.
+Result<std::optional<std::map<std::string, std::string>>> RecordedShardings(
+    const std::string& directory);
+// Adds entries to it.
+Status RecordShardings(const std::string& directory,
+                       const std::map<std::string, std::string>& shardings);
+struct ParamWriteOptions {
+  std::optional<std::string> metadata_key;
+  std::optional<std::string> ocdbt_process_id;  // absent: the process index
+  bool is_replica = false;  // into `ocdbt.process_replica_X`
+  bool is_partial = false;  // other processes write the rest of the arrays
+  bool is_primary = true;   // of those, the one that describes them
+};
+// How an array was stored.
+struct WrittenParam {
+  std::string name;
+  Shape write_shape;
+  Shape chunk_shape;
+};
+// Writes `params`, a dict of arrays and numbers by the parameters' names, as
+// the handlers do: with OCDBT as one more generation of the process's database.
+// `info` says where and how, and has no name. One call a directory at a time.
+Result<std::vector<WrittenParam>> WriteParams(
+    const Tree& params, const ParamInfo& info,
+    const std::map<std::string, SaveArgs>& args,
+    const ParamWriteOptions& options);
 // The X of this process's "ocdbt.process_X": its index, or the override; absent
 // without OCDBT.
 std::optional<std::string> GetProcessIndexForSubdir(

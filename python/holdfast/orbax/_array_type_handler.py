@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
 import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import numpy as np
-
+from holdfast import _engine
+from holdfast._adapt import make_adapt
 from holdfast._lazy import importing
 from holdfast.orbax._array_metadata_store import Store
 from holdfast.orbax._coroutines import run_sync
@@ -27,12 +26,12 @@ from holdfast.orbax._leaf_files import (
     commit,
 )
 from holdfast.orbax._leaf_plan import Kind
-from holdfast.orbax._leaf_writer import HostArray, LeafWriter, WrittenArray
+from holdfast.orbax._leaf_writer import HostArrays, LeafWriter, WrittenArray
 from holdfast.orbax._limits import LimitInFlightBytes
 from holdfast.orbax._monitoring import record_event
 from holdfast.orbax._param_info import ParamInfo, TransferPriority
 from holdfast.orbax._parameters import Parameters
-from holdfast.orbax._sharding_file import ShardingFile, add_shardings
+from holdfast.orbax._sharding_file import ShardingFile
 from holdfast.orbax._type_handler import (
     CommitFuture,
     SerializationStatusCallback,
@@ -140,19 +139,6 @@ class ArrayHandler(TypeHandler):
             "write_sharding": self._enable_write_sharding_file,
             "replica_id": self._replica_id,
         }
-
-    def write_shape_of(self, array: Any) -> tuple[int, ...]:
-        """The shape that each device writes of an array, in elements."""
-        with importing:
-            from holdfast import _jax_arrays
-
-        array = _data_of(array)
-        return _jax_arrays.write_shape(
-            array.sharding,
-            array.shape,
-            array.dtype.itemsize,
-            **self._sharing(),
-        )
 
     def _shares_replicas(self) -> bool:
         with importing:
@@ -293,50 +279,36 @@ class ArrayHandler(TypeHandler):
             return TransferPriority.SYNCHRONOUS
         return TransferPriority.ASYNCHRONOUS_DEPRIORITIZED
 
-    def _on_host(self, leaves: Sequence[_Leaf]) -> list[HostArray]:
+    def _on_host(self, leaves: Sequence[_Leaf]) -> list[HostArrays]:
         """The arrays, which are in host memory then."""
         if not leaves:
             return []
-        self.jax_options()
-        arrays = [self._host_array(value) for value, _, _ in leaves]
+        adapt = make_adapt(
+            **self.jax_options(), own_part_only=process_count() > 1
+        )
+        shares_apart = self._separate_folder and self._shares_replicas()
+        groups: dict[bool, dict[str, Any]] = {}
+        for value, info, _ in leaves:
+            is_apart = shares_apart and _is_replicated(value.sharding)
+            groups.setdefault(is_apart, {})[info.name] = value
+        arrays = [
+            HostArrays.of(group, adapt, is_replica=is_apart)
+            for is_apart, group in groups.items()
+        ]
         self._tell("on_transfer_end", [info for _, info, _ in leaves])
         return arrays
 
-    def _host_array(self, array: Any) -> HostArray:
-        with importing:
-            from holdfast import _jax_arrays
-
-        array = _data_of(array)
-        split = _jax_arrays.split_of(
-            array.sharding, array.shape, array.dtype.itemsize, **self._sharing()
-        )
-        if array.is_fully_addressable and self._replica_id is not None:
-            # All replicas are here: one of each shard, whole, is less work.
-            split = dataclasses.replace(split, axis=None)
-        parts = _jax_arrays.own_parts(array, split, self._replica_id)
-        is_apart = self._separate_folder and self._shares_replicas()
-        return HostArray(
-            tuple(array.shape),
-            split.shape,
-            tuple(parts),
-            np.dtype(array.dtype),
-            is_apart and _is_replicated(array.sharding),
-        )
-
-    def _sharing(self) -> dict[str, Any]:
-        return {
-            "use_replica_parallel": self._shares_replicas(),
-            "min_slice_bytes": self._min_slice_bytes,
-            "max_replicas": self._max_replicas,
-        }
-
     def _write(
-        self, leaves: Sequence[_Leaf], arrays: Sequence[HostArray]
+        self, leaves: Sequence[_Leaf], arrays: Sequence[HostArrays]
     ) -> None:
         if not leaves:
             return
         _, infos, args = zip(*leaves, strict=True)
-        writer = LeafWriter(self._metadata_key, primary_host=self._primary_host)
+        writer = LeafWriter(
+            self._metadata_key,
+            primary_host=self._primary_host,
+            is_partial=process_count() > 1,
+        )
         written = writer.write(arrays, infos, args)
         if self._array_metadata_store is not None:
             records = _with_key_impls(leaves, written)
@@ -452,7 +424,8 @@ def _write_shardings(leaves: Sequence[_Leaf]) -> None:
         if text is not None:
             entries[info.name] = text
     if entries:
-        add_shardings(os.fspath(leaves[0][1].parent_dir), entries)
+        directory = os.fspath(leaves[0][1].parent_dir)
+        _engine.record_shardings(directory, entries)
 
 
 def _with_key_impls(

@@ -24,12 +24,12 @@ from holdfast.orbax._errors import reading, reading_error
 from holdfast.orbax._leaf_reader import ArraysAt
 from holdfast.orbax._source import (
     AGGREGATE_FILE,
-    BareArrays,
     Source,
     StoredLeaf,
     has_structure,
     is_zarr3_metadata,
     names_of_directories,
+    open_arrays,
     open_item,
 )
 from holdfast.orbax.metadata.tree import ValueMetadataEntry
@@ -120,12 +120,14 @@ def open_stored_tree(
             f"No structure could be identified for the checkpoint at"
             f" {directory}."
         )
-    arrays = BareArrays(directory, use_zarr3)
+    flat = _structure.flatten(item)
+    names = [".".join(path) for path in flat.paths]
+    arrays = open_arrays(directory, names, use_zarr3)
     return StoredTree(
-        tree=_structure.map_leaves(
-            lambda _: ValueMetadataEntry(RESTORE_TYPE_UNKNOWN), item
+        tree=flat.rebuild(
+            [ValueMetadataEntry(RESTORE_TYPE_UNKNOWN)] * len(names)
         ),
-        find=lambda name: arrays.find((name,)),
+        find=arrays.by_name.get,
         where=ArraysAt(arrays.path, arrays.use_ocdbt, arrays.metadata_key),
         use_zarr3=use_zarr3,
     )
@@ -170,18 +172,11 @@ def _recorded_tree(
     metadata_options: PyTreeMetadataOptions,
 ) -> Any:
     """The tree with entries, and values unless `keep_entries`."""
-    leaves = {
-        leaf.names: _entry_or_value(leaf, keep_entries, metadata_options)
+    leaves = [
+        _entry_or_value(leaf, keep_entries, metadata_options)
         for leaf in source.leaves
-    }
-    if metadata_options.support_rich_types:
-        rich = source.rich_tree(lambda names, *fields: leaves[names])
-        if rich is not None:
-            return rich
-    return _structure.nest(
-        (leaf.names, leaf.info.key_is_sequence, leaves[leaf.names])
-        for leaf in source.leaves
-    )
+    ]
+    return source.tree_of(leaves, metadata_options)
 
 
 def _entry_or_value(

@@ -13,7 +13,7 @@ from holdfast.orbax._leaf_files import common_ocdbt_setting
 from holdfast.orbax._leaf_plan import Kind, LeafPlan
 from holdfast.orbax._leaf_reader import ArraysAt, read_leaves
 from holdfast.orbax._param_info import ParamInfo
-from holdfast.orbax._source import BareArrays, StoredLeaf
+from holdfast.orbax._source import StoredLeaf, open_arrays
 from holdfast.orbax.metadata.value import (
     ArrayMetadata,
     StorageMetadata,
@@ -38,12 +38,13 @@ class Parameters:
     ) -> None:
         use_ocdbt = common_ocdbt_setting(infos)
         self._infos = infos
-        self._arrays = BareArrays(
+        self._arrays = open_arrays(
             infos[0].parent_dir,
+            [info.name for info in infos],
             bool(infos[0].use_zarr3),
             use_ocdbt=use_ocdbt,
             metadata_key=metadata_key,
-            fill_missing=not infos[0].raise_array_data_missing_error,
+            refuses_missing=bool(infos[0].raise_array_data_missing_error),
         )
         self._where = ArraysAt(
             self._arrays.path, use_ocdbt, self._arrays.metadata_key
@@ -61,7 +62,7 @@ class Parameters:
             FileNotFoundError: files of an array are missing.
         """
         plans = [
-            LeafPlan(kind, info.name, self._find(info), arg)
+            LeafPlan(kind, info.name, self._arrays.by_name.get(info.name), arg)
             for info, arg in zip(self._infos, args, strict=True)
         ]
         return read_leaves(plans, self._where)
@@ -90,11 +91,8 @@ class Parameters:
             )
         ]
 
-    def _find(self, info: ParamInfo) -> StoredLeaf | None:
-        return self._arrays.find((info.name,))
-
     def _opened(self, info: ParamInfo) -> StoredLeaf:
-        leaf = self._find(info)
+        leaf = self._arrays.by_name.get(info.name)
         if leaf is None:
             key = f"{info.name}/{self._where.metadata_key}".lstrip("/")
             driver = "zarr3" if info.use_zarr3 else "zarr"

@@ -9,7 +9,6 @@ from typing import Any
 
 from holdfast import _files, _gc
 from holdfast._dtypes import numpy_dtype
-from holdfast.orbax import _structure
 from holdfast.orbax._coroutines import run_sync
 from holdfast.orbax._empty_values import get_empty_value_from_typestr
 from holdfast.orbax._errors import reading_error
@@ -70,18 +69,8 @@ def read_metadata(
 
 def _describe(source: Source, options: RestoreOptions) -> TreeMetadata:
     described = _describe_leaves(source, options)
-    tree = None
-    if options.metadata_options.support_rich_types:
-        names = (row[1] for row in source.rows)
-        by_names = dict(zip(names, described, strict=True))
-        tree = source.rich_tree(lambda names, *_: by_names[names])
-    if tree is None:
-        tree = _structure.nest(
-            (row[1], row[2], value)
-            for row, value in zip(source.rows, described, strict=True)
-        )
     return build_default_tree_metadata(
-        tree,
+        source.tree_of(described, options.metadata_options),
         custom_metadata=source.custom_metadata,
         use_zarr3=bool(source.use_zarr3),
     )

@@ -12,20 +12,27 @@ import json
 import os
 from typing import Any
 
-from holdfast import _engine, _files
+from holdfast import _engine, _files, errors
 from holdfast._log import log
 from holdfast.orbax import _structure
 from holdfast.orbax._errors import reading
-from holdfast.orbax._keyed_arrays import open_with_key
-from holdfast.orbax._rich_types import LeafFn, rich_tree
+from holdfast.orbax._rich_types import rich_tree
 from holdfast.orbax.metadata.tree import ValueMetadataEntry
+from holdfast.orbax.options import PyTreeMetadataOptions
 from holdfast.orbax.tree_paths import add_leaf_type
+
+RICH_TYPES = PyTreeMetadataOptions(support_rich_types=True)
 
 TREE_METADATA_FILE = "_METADATA"
 AGGREGATE_FILE = "checkpoint"
 MANIFEST_FILE = "manifest.ocdbt"
 SHARDING_FILE = "_sharding"
 STRINGS_FILE = "_strings.json"
+
+NO_LEAVES = (
+    "Unable to uniquely reconstruct tree from empty flattened list (it could be"
+    " {} or [])."
+)
 
 EMPTY_OF_TYPE: dict[str, Any] = {
     "None": None,
@@ -126,12 +133,35 @@ class Source:
         Raises:
             ValueError: `_METADATA` lists no leaf.
         """
-        rows = []
+        return self.nest(self._entries())
+
+    def nest(self, values: list[Any]) -> Any:
+        """Dicts and lists of n values, of empty containers too.
+
+        Raises:
+            ValueError: there are none, or keys of a node disagree.
+        """
+        if not values:
+            raise ValueError(NO_LEAVES)
+        return self.checkpoint.nest(values)
+
+    def tree_of(self, values: list[Any], options: PyTreeMetadataOptions) -> Any:
+        """As `nest`, with `support_rich_types` in the recorded containers."""
+        if options.support_rich_types and self.value_metadata_tree:
+            by_names = {
+                row[1]: value
+                for row, value in zip(self.rows, values, strict=True)
+            }
+            return rich_tree(self.value_metadata_tree, by_names)
+        return self.nest(values)
+
+    def _entries(self) -> list[Entry]:
+        entries = []
         for leaf, row in zip(self.leaves, self.rows, strict=True):
             entry = Entry(leaf.value_type, leaf.skip_deserialize, row[8])
             entry.stored = leaf
-            rows.append((leaf.names, row[2], entry))
-        return _structure.nest(rows)
+            entries.append(entry)
+        return entries
 
     def rich_entry_tree(self) -> Any | None:
         """As `entry_tree`, in the containers that were saved.
@@ -141,26 +171,9 @@ class Source:
         Raises:
             ValueError: the record is damaged.
         """
-        by_names = {leaf.names: leaf for leaf in self.leaves}
-
-        def leaf(names: _structure.Names, *fields: Any) -> Entry:
-            entry = Entry(*fields)
-            entry.stored = by_names[names]
-            return entry
-
-        return self.rich_tree(leaf)
-
-    def rich_tree(self, leaf: LeafFn) -> Any | None:
-        """The tree in the containers that were saved, with leaves made anew.
-
-        None where they are not recorded.
-
-        Raises:
-            ValueError: the record is damaged.
-        """
         if not self.value_metadata_tree:
             return None
-        return rich_tree(self.value_metadata_tree, leaf)
+        return self.tree_of(self._entries(), RICH_TYPES)
 
 
 add_leaf_type(Entry)
@@ -255,98 +268,69 @@ def _explain_tree_metadata(path: str) -> None:
     for entry in entries:
         _ = entry["key_metadata"], entry["value_metadata"]["value_type"]
     if not entries:
-        _structure.nest([])
+        raise ValueError(NO_LEAVES)
 
 
-def _stored_leaf(checkpoint: Any, index: int, info: Any) -> StoredLeaf:
-    return StoredLeaf(
-        name=info.name,
-        names=tuple(info.key),
-        checkpoint=checkpoint,
-        index=index,
-        info=info,
-        value_type=info.value_type,
-        skip_deserialize=info.skip_deserialize,
+@dataclasses.dataclass(frozen=True)
+class NamedArrays:
+    """Arrays of an item, whether its tree is recorded or not.
+
+    Attributes:
+        path: the item's.
+        use_ocdbt: they lie in a database.
+        metadata_key: name of their metadata files.
+        by_name: those that are there.
+    """
+
+    path: str
+    use_ocdbt: bool
+    metadata_key: str
+    by_name: dict[str, StoredLeaf]
+
+
+def open_arrays(
+    directory: Any,
+    names: list[str],
+    use_zarr3: bool,
+    *,
+    use_ocdbt: bool | None = None,
+    metadata_key: str | None = None,
+    refuses_missing: bool = False,
+) -> NamedArrays:
+    """Opens arrays by their names.
+
+    Args:
+        directory: the item's.
+        names: of the parameters.
+        use_zarr3: whether arrays are zarr 3; the other format's are not seen.
+        use_ocdbt: whether there is a database; None: the files say.
+        metadata_key: name of array metadata files; None: the format's.
+        refuses_missing: missing chunks are errors, not zeros.
+
+    Raises:
+        ValueError: a damaged database.
+    """
+    path = os.fspath(directory)
+    key = metadata_key or ("zarr.json" if use_zarr3 else ".zarray")
+    has_database = use_ocdbt is not False and _files.exists(
+        os.path.join(path, MANIFEST_FILE)
     )
-
-
-class BareArrays:
-    """Arrays of an item whose tree is not recorded, found by their names."""
-
-    def __init__(
-        self,
-        directory: Any,
-        use_zarr3: bool,
-        *,
-        use_ocdbt: bool | None = None,
-        metadata_key: str | None = None,
-        fill_missing: bool | None = None,
-    ) -> None:
-        """Opens the database, if there is one.
-
-        Args:
-            directory: the item's.
-            use_zarr3: whether arrays are zarr 3; the other format's are not
-                seen.
-            use_ocdbt: whether there is a database; None: the files say.
-            metadata_key: name of array metadata files; None: the format's.
-            fill_missing: whether missing chunks are zeros; None: as for items
-                of which nothing is recorded.
-
-        Raises:
-            ValueError: a damaged database.
-        """
-        self.directory = directory
-        self.path = os.fspath(directory)
-        self.use_zarr3 = use_zarr3
-        self.metadata_key = metadata_key or (
-            "zarr.json" if use_zarr3 else ".zarray"
+    with reading():
+        checkpoint = _engine.open_stored_arrays(
+            path,
+            names,
+            use_ocdbt=has_database,
+            metadata_key=key,
+            raise_array_data_missing_error=refuses_missing,
         )
-        self._missing_chunks = {None: "as_recorded", True: "fill"}.get(
-            fill_missing, "refuse"
+    leaves = {
+        name: StoredLeaf(name, (name,), checkpoint, i, info, "", False)
+        for i, (name, info) in enumerate(
+            zip(names, checkpoint.leaves, strict=True)
         )
-        manifest = os.path.join(self.path, MANIFEST_FILE)
-        self.use_ocdbt = _files.exists(manifest) and use_ocdbt is not False
-        self._by_name: dict[str, StoredLeaf] = {}
-        # The engine finds arrays by the names that their formats give.
-        self._has_own_key = metadata_key is not None
-        if self.use_ocdbt and not self._has_own_key:
-            self._add(self._open(manifest))
-
-    def find(self, names: _structure.Names) -> StoredLeaf | None:
-        """The array stored for a leaf, or None."""
-        name = ".".join(names)
-        if self._has_own_key and name not in self._by_name:
-            array = open_with_key(
-                self.path,
-                name,
-                self.metadata_key,
-                use_zarr3=self.use_zarr3,
-                use_ocdbt=self.use_ocdbt,
-                fill_missing=self._missing_chunks == "fill",
-            )
-            if array is not None:
-                self._by_name[name] = StoredLeaf(
-                    name, (name,), array, 0, array, "", False
-                )
-        elif not self.use_ocdbt and name not in self._by_name:
-            file = os.path.join(self.path, name, self.metadata_key)
-            if _files.isfile(file):
-                self._add(self._open(file), name)
-        return self._by_name.get(name)
-
-    def _open(self, file: str) -> Any:
-        with reading():
-            return _engine.Checkpoint(file, missing_chunks=self._missing_chunks)
-
-    def _add(self, checkpoint: Any, name: str | None = None) -> None:
-        for index, info in enumerate(checkpoint.leaves):
-            leaf = _stored_leaf(checkpoint, index, info)
-            leaf.name = info.name if name is None else name
-            leaf.names = (leaf.name,)
-            is_zarr3 = is_zarr3_metadata(info.array_metadata)
-            if is_zarr3 is None or is_zarr3 == self.use_zarr3:
-                self._by_name[leaf.name] = leaf
+        if not isinstance(info.problem, errors.NotFoundError)
+    }
+    return NamedArrays(path, has_database, key, leaves)
 
 
 def is_zarr3_metadata(array_metadata: str) -> bool | None:

@@ -8,7 +8,6 @@ handlers that are made of these.
 from __future__ import annotations
 
 import functools
-import json
 import os
 import sys
 import threading
@@ -17,8 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from holdfast import _files
-from holdfast.orbax._durable import drop_digests
+from holdfast import _engine
+from holdfast._adapt import adapt
+from holdfast.orbax._errors import reading
 from holdfast.orbax._leaf_args import (
     PLACEHOLDER,
     PLACEHOLDER_TYPESTR,
@@ -32,7 +32,7 @@ from holdfast.orbax._leaf_files import (
     commit,
 )
 from holdfast.orbax._leaf_plan import Kind
-from holdfast.orbax._leaf_writer import HostArray, LeafWriter
+from holdfast.orbax._leaf_writer import HostArrays, LeafWriter
 from holdfast.orbax._param_info import ParamInfo
 from holdfast.orbax._parameters import Parameters
 from holdfast.orbax._source import STRINGS_FILE
@@ -105,15 +105,15 @@ class NumpyHandler(TypeHandler):
         arrays = [np.asarray(value) for value in values]
         if process_index() != 0:
             return []  # the first process writes what all have
-        if self._deepcopy_host_arrays:
-            arrays = [np.array(array) for array in arrays]
         for array in arrays:
             check_storable(array)
+        named = {i.name: a for i, a in zip(infos, arrays, strict=True)}
+        held = HostArrays.of(named, adapt, snapshot=self._deepcopy_host_arrays)
         work = functools.partial(
             LeafWriter(
                 self._metadata_key, self._override_ocdbt_process_id
             ).write,
-            [HostArray.of(array) for array in arrays],
+            [held],
             infos,
             args,
         )
@@ -242,8 +242,10 @@ class StringHandler(TypeHandler):
             return []  # the first process writes what all have
 
         def work() -> None:
-            for directory, group in _by_directory(infos, texts).items():
-                self._add(directory, group)
+            with self._lock:
+                _engine.serialize_strings(
+                    self._filename, _places_of(infos), texts
+                )
 
         return [commit(work, infos, "string_type_handler")]
 
@@ -260,69 +262,18 @@ class StringHandler(TypeHandler):
         del args
         check_input_arguments(infos)
         await await_paths(infos)
-        documents = {
-            directory: self._read(directory)
-            for directory in {os.fspath(info.parent_dir) for info in infos}
-        }
-        return [
-            self._find(documents[os.fspath(info.parent_dir)], info)
-            for info in infos
-        ]
+        with reading():
+            return _engine.deserialize_strings(
+                self._filename, _places_of(infos)
+            )
 
     def memory_size(self, values: Sequence[str]) -> Sequence[tuple[int, int]]:
         return [(len(value.encode()),) * 2 for value in values]
 
-    def _add(self, directory: str, texts: dict[str, str]) -> None:
-        file = os.path.join(directory, self._filename)
-        with self._lock:
-            document: dict[str, Any] = {}
-            if _files.exists(file):
-                with _files.open(file, encoding="utf-8") as stream:
-                    document = json.load(stream)
-            for name, text in texts.items():
-                # A name is a JSON pointer: "/" makes objects inside objects.
-                *parents, last = name.split("/")
-                node = document
-                for parent in parents:
-                    node = node.setdefault(parent, {})
-                node[last] = text
-            drop_digests(directory)
-            with _files.open(file, "w", encoding="utf-8") as stream:
-                json.dump(
-                    document, stream, separators=(",", ":"), sort_keys=True
-                )
 
-    def _read(self, directory: str) -> Any:
-        file = os.path.join(directory, self._filename)
-        try:
-            return json.loads(_files.read_checked(file).decode())
-        except FileNotFoundError:
-            raise ValueError(
-                f'NOT_FOUND: Error reading local file "{file}"'
-            ) from None
-
-    def _find(self, node: Any, info: ParamInfo) -> str:
-        for part in info.name.split("/"):
-            if not isinstance(node, dict) or part not in node:
-                file = os.path.join(os.fspath(info.parent_dir), self._filename)
-                raise ValueError(
-                    f'NOT_FOUND: Error reading local file "{file}": JSON'
-                    f' Pointer "/{info.name}" refers to non-existent object'
-                    " member"
-                )
-            node = node[part]
-        return str(node)
-
-
-def _by_directory(
-    infos: Sequence[ParamInfo], texts: Sequence[str]
-) -> dict[str, dict[str, str]]:
-    """Directory -> name -> text."""
-    groups: dict[str, dict[str, str]] = {}
-    for info, text in zip(infos, texts, strict=True):
-        group = groups.setdefault(os.fspath(info.parent_dir), {})
-        group[info.name] = text
-    return groups
+def _places_of(infos: Sequence[ParamInfo]) -> list[tuple[str, str]]:
+    """(directory, name) of each parameter."""
+    return [(os.fspath(info.parent_dir), info.name) for info in infos]
 
 
 class PlaceholderHandler(TypeHandler):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 from holdfast.orbax._jax import imported_jax
@@ -86,64 +86,6 @@ def flatten(tree: Any) -> FlatTree:
         ValueError: keys of a dict that do not compare.
     """
     return FlatTree(tree, tree_leaves(tree))
-
-
-def nest(
-    entries: Iterable[tuple[Names, Sequence[bool] | None, Any]],
-) -> Any:
-    """The serialized tree of (keys, whether each is an index, value).
-
-    None instead of flags: no key is an index.
-
-    Raises:
-        ValueError: there are no entries, or keys of a node disagree.
-    """
-    keyed: list[tuple[tuple[Any, ...], Any]] = [
-        (
-            keys
-            if seq is None
-            else tuple(
-                int(k) if s else k for k, s in zip(keys, seq, strict=True)
-            ),
-            value,
-        )
-        for keys, seq, value in entries
-    ]
-    if not keyed:
-        raise ValueError(
-            "Unable to uniquely reconstruct tree from empty flattened list"
-            " (it could be {} or [])."
-        )
-    try:
-        keyed.sort(key=lambda entry: entry[0])
-    except TypeError as error:
-        raise ValueError(
-            f"keys of one node are of two kinds: {error}"
-        ) from error
-    if not keyed[0][0] and len(keyed) == 1:
-        return keyed[0][1]
-    root: dict[Any, Any] = {}
-    for i, (keys, value) in enumerate(keyed):
-        # An empty container that was filled later is recorded as both.
-        if i + 1 < len(keyed) and keyed[i + 1][0][: len(keys)] == keys:
-            continue
-        node = root
-        for key in keys[:-1]:
-            node = node.setdefault(key, {})
-        node[keys[-1]] = value
-    return _lists_of_indices(root)
-
-
-def _lists_of_indices(node: Any) -> Any:
-    """Dicts whose keys are ints become lists."""
-    if type(node) is not dict:
-        return node
-    values = {key: _lists_of_indices(child) for key, child in node.items()}
-    if not values or not isinstance(next(iter(values)), int):
-        return values
-    if list(values) != list(range(len(values))):
-        raise ValueError(f"indices of a list are not dense: {list(values)}")
-    return list(values.values())
 
 
 class FlatDict(dict[Names, Any]):

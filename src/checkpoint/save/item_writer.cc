@@ -15,6 +15,7 @@
 #include "checkpoint/save/adopt.h"
 #include "checkpoint/save/encode.h"
 #include "checkpoint/save/plan_checksums.h"
+#include "checkpoint/save/rich_tree.h"
 #include "checkpoint/save/save_options.h"
 #include "storage/url_path.h"
 #include "tree/value_type.h"
@@ -54,6 +55,10 @@ TreeMetadata MakeTreeMetadata(const SavePlan& plan,
   for (const PlannedArray& array : plan.arrays) {
     std::optional<Shape>& shape = metadata.entries[array.leaf].write_shape;
     if (shape) *shape = array.layout->write_shape;
+  }
+  if (plan.options->support_rich_types) {
+    metadata.value_metadata_tree =
+        RichTreeJson(*plan.tree, plan.leaves, metadata);
   }
   return metadata;
 }

@@ -413,8 +413,10 @@ Result<SavePlan> MakeSavePlan(const Tree& tree, const SaveOptions& options,
   if (tree.is_empty_container()) {
     return InvalidArgumentError("Found empty item.");
   }
+  plan.tree = &tree;
   HF_ASSIGN_OR_RETURN(plan.leaves,
-                      Flatten(tree, {!options.value_metadata_tree.empty()}));
+                      Flatten(tree, {options.support_rich_types ||
+                                     !options.value_metadata_tree.empty()}));
   HF_RETURN_IF_ERROR(CheckParamNames(plan.leaves));
   ArrayPlanner planner(options, part, plan);
   for (size_t i = 0; i < plan.leaves.size(); ++i) {

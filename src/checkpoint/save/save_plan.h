@@ -85,6 +85,7 @@ struct PlannedBatch {
 struct SavePlan {
   // What it was made with, WithSources; never null in a plan that was made.
   std::shared_ptr<const SaveOptions> options;
+  const Tree* tree = nullptr;    // borrowed, as by its leaves
   std::vector<FlatLeaf> leaves;  // in JAX's order
   std::vector<PlannedArray> arrays;
   std::vector<PlannedBatch> batches;

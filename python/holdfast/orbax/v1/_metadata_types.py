@@ -12,7 +12,6 @@ from typing import Any, Generic, TypeAlias, TypeVar
 import numpy as np
 
 from holdfast import _gc
-from holdfast.orbax import _structure
 from holdfast.orbax._pytree_metadata import Describer
 from holdfast.orbax._source import (
     TREE_METADATA_FILE,
@@ -98,15 +97,10 @@ def read_tree_metadata(
 def _describe(source: Source, options: PyTreeMetadataOptions) -> Any:
     describer = Describer(source, options)
     leaves = [
-        (row, _abstract_leaf(row[3], describer.describe(i, row)))
+        _abstract_leaf(row[3], describer.describe(i, row))
         for i, row in enumerate(source.rows)
     ]
-    if options.support_rich_types:
-        by_names = {row[1]: leaf for row, leaf in leaves}
-        tree = source.rich_tree(lambda names, *_: by_names[names])
-        if tree is not None:
-            return tree
-    return _structure.nest((row[1], row[2], leaf) for row, leaf in leaves)
+    return source.tree_of(leaves, options)
 
 
 def _abstract_leaf(value_type: str, described: Any) -> Any:

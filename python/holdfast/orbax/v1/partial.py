@@ -6,24 +6,22 @@ all; `finalize` makes the checkpoint of them.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 import uuid
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterator
 from typing import Any
 
-from holdfast import _files
+from holdfast import _engine, _files, errors
 from holdfast.orbax import _structure
 from holdfast.orbax._durable import sync
 from holdfast.orbax._processes import Operation
+from holdfast.orbax.base_pytree_checkpoint_handler import (
+    PartialSaveReplacementError,
+)
 from holdfast.orbax.v1._layout import STATE_NAME
 from holdfast.orbax.v1._operations import processes_of, start
-from holdfast.orbax.v1._partial_merge import (
-    PENDING_INFIX,
-    check_keys,
-    leave_to_the_merge,
-    make_checkpoint,
-)
 from holdfast.orbax.v1._pytree_handler import PyTreeHandler
 from holdfast.orbax.v1._responses import AsyncResponse, BackgroundResponse
 from holdfast.orbax.v1._save import Save
@@ -35,6 +33,7 @@ from holdfast.orbax.v1.tree import JsonType
 __all__ = ["finalize", "save", "save_async"]
 
 _SUFFIX = ".partial_save"
+_PENDING_INFIX = ".pending_"
 
 # The last save of each session that may still be going on.
 _LAST: dict[str, BackgroundResponse[None]] = {}
@@ -96,12 +95,14 @@ def save_async(
             raise FileExistsError(
                 f"Finalized checkpoint already exists at {path}."
             )
-        check_keys(session, _structure.flatten(state).paths)
+        with _refusing_replacement():
+            keys = _structure.flatten(state).paths
+            _engine.check_partial_save_keys(session, keys)
     # The same on all processes.
     part_id = operation.values[min(operation.values)] or uuid.uuid4().hex
     unfinished = f"{session}.{part_id}"
     name = os.path.basename(session)
-    name = f"{name}{PENDING_INFIX}{time.time_ns()}_{part_id}"
+    name = f"{name}{_PENDING_INFIX}{time.time_ns()}_{part_id}"
 
     def add_to_session() -> None:
         with operation.phase("OcpPartialSaving:save_added"):
@@ -116,9 +117,20 @@ def save_async(
     return response
 
 
+@contextlib.contextmanager
+def _refusing_replacement() -> Iterator[None]:
+    """Raises PartialSaveReplacementError where a leaf was saved before."""
+    try:
+        yield
+    except errors.FailedPreconditionError as error:
+        if "REPLACEMENT" not in str(error):
+            raise
+        raise PartialSaveReplacementError(str(error)) from None
+
+
 def _move(unfinished: str, part: str) -> None:
     """Makes what a save has written a part of its session."""
-    leave_to_the_merge(unfinished)
+    _engine.prepare_partial_save(unfinished)
     session = _files.dirname(part)
     _files.makedirs(session, exist_ok=True)
     _files.rename(unfinished, part)
@@ -165,4 +177,5 @@ def finalize(path: Any) -> None:
 def _finalize(session: str, path: str, operation: Operation) -> None:
     with operation.phase("OcpPartialSaving:finalize_rename_complete"):
         if operation.processes.is_primary:
-            make_checkpoint(session, path)
+            with _refusing_replacement():
+                _engine.finalize_partial_save(session, path)
