@@ -5,16 +5,11 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import re
 from collections.abc import Sequence
 from typing import Any
 
-from holdfast import _files
-from holdfast.orbax._durable import drop_digests
+from holdfast import _engine, _files
 from holdfast.orbax.multihost import process_count
-
-_DIRECTORY = "array_metadatas"
-_FILE_NAME = re.compile(r"process_(\d+)")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,25 +29,21 @@ class SerializedArrayMetadata:
     ext_metadata: dict[str, Any] | None = None
 
 
-def _as_json(array: Any) -> dict[str, Any]:
-    return {
-        "array_metadata": {
-            "param_name": array.param_name,
-            "write_shape": array.write_shape,
-            "chunk_shape": array.chunk_shape,
-            "ext_metadata": array.ext_metadata,
-        }
-    }
+# (param_name, write_shape, chunk_shape, JSON text of ext_metadata)
+_Row = tuple[str, tuple[int, ...], tuple[int, ...], str]
 
 
-def _from_json(entry: dict[str, Any]) -> SerializedArrayMetadata:
-    array = entry["array_metadata"]
-    return SerializedArrayMetadata(
-        array["param_name"],
-        tuple(array["write_shape"]),
-        tuple(array["chunk_shape"]),
-        array.get("ext_metadata"),
+def _row_of(array: Any) -> _Row:
+    return (
+        array.param_name,
+        tuple(array.write_shape),
+        tuple(array.chunk_shape),
+        json.dumps(array.ext_metadata),
     )
+
+
+def _of_row(row: _Row) -> SerializedArrayMetadata:
+    return SerializedArrayMetadata(*row[:3], json.loads(row[3]))
 
 
 class Store:
@@ -91,14 +82,9 @@ class Store:
         Raises:
             OSError: it cannot be written.
         """
+        rows = [_row_of(array) for array in array_metadatas]
         path = os.fspath(checkpoint_dir)
-        _files.makedirs(os.path.join(path, _DIRECTORY), exist_ok=True)
-        drop_digests(path)
-        file = os.path.join(path, _DIRECTORY, f"process_{process_index}")
-        known = _read_file(file) if _files.exists(file) else []
-        entries = [_as_json(array) for array in [*known, *array_metadatas]]
-        with _files.open(file, "w", encoding="utf-8") as stream:
-            stream.write(json.dumps({"array_metadatas": entries}))
+        _engine.add_array_metadatas(path, process_index, rows)
 
     async def write(
         self,
@@ -120,14 +106,8 @@ class Store:
             raise ValueError(
                 f"Checkpoint directory does not exist: {checkpoint_dir}."
             )
-        directory = os.path.join(path, _DIRECTORY)
-        names = _files.listdir(directory) if _files.isdir(directory) else []
-        found = {
-            int(match[1]): _read_file(os.path.join(directory, match[0]))
-            for match in map(_FILE_NAME.fullmatch, sorted(names))
-            if match is not None
-        }
-        return found or None
+        found = _engine.read_array_metadatas(path)
+        return {i: [_of_row(row) for row in found[i]] for i in found} or None
 
     async def read(
         self, checkpoint_dir: Any, process_index: int | None = None
@@ -137,17 +117,6 @@ class Store:
         if process_index is None or found is None:
             return found
         return found.get(process_index)
-
-
-def _read_file(file: str) -> list[SerializedArrayMetadata]:
-    text = _files.read_checked(file)
-    try:
-        entries = json.loads(text)["array_metadatas"]
-        return [_from_json(entry) for entry in entries]
-    except (KeyError, TypeError) as error:
-        raise ValueError(
-            f"{file}: not an array_metadatas file: no {error}"
-        ) from error
 
 
 class Validator:
@@ -164,87 +133,13 @@ class Validator:
         Raises:
             ValueError: a process wrote none, or processes differ.
         """
-        reference, expected = next(iter(array_metadatas.items()))
-        if not expected:
-            raise ValueError(
-                "ArrayMetadata Store contains no metadata for process_index="
-                f"{reference}."
-            )
-        if len(array_metadatas) == 1 and process_count() != 1:
-            raise ValueError(
-                "ArrayMetadata Store contains metadata from just one process"
-                f" (process_index={reference}), but found"
-                f" {process_count()} processes."
-            )
-        for process, arrays in array_metadatas.items():
-            if process != reference:
-                _check_same(reference, expected, process, arrays)
-
-
-def _check_same(
-    reference: int, expected: list[Any], process: int, arrays: list[Any]
-) -> None:
-    """Compares two processes.
-
-    Raises:
-        ValueError: naming the first difference.
-    """
-    wanted = {array.param_name: array for array in expected}
-    found = {array.param_name: array for array in arrays}
-    lacks = {
-        process: wanted.keys() - found.keys(),
-        reference: found.keys() - wanted.keys(),
-    }
-    if len(arrays) != len(expected):
-        parts = "".join(
-            f" process_index={index} is missing {len(names)} params: {names}."
-            for index, names in lacks.items()
-            if names
+        rows = {
+            process: [_row_of(array) for array in arrays]
+            for process, arrays in array_metadatas.items()
+        }
+        _engine.validate_array_metadatas(
+            rows, process_count=process_count(), reference=next(iter(rows))
         )
-        raise ValueError(
-            "ArrayMetadata Store contains different number of params:"
-            f" process_index={reference} has {len(expected)}, but"
-            f" process_index={process} has {len(arrays)} params. Diff:{parts}"
-        )
-    for index, names in lacks.items():
-        if names:
-            other = reference if index == process else process
-            raise ValueError(
-                "ArrayMetadata Store contains different params: comparing with"
-                f" process_index={other}, process_index={index} is missing"
-                f" {len(names)} params: {names}."
-            )
-    for name, array in found.items():
-        _check_same_array((reference, wanted[name]), (process, array))
-
-
-def _check_same_array(
-    expected: tuple[int, Any], given: tuple[int, Any]
-) -> None:
-    (reference, wanted), (process, array) = expected, given
-    name = array.param_name
-
-    def differ(start: str, ours: Any, theirs: Any) -> ValueError:
-        return ValueError(
-            f"{start} param: {name}. process_index={process} has {ours}, but"
-            f" process_index={reference} has {theirs}."
-        )
-
-    for field in ("chunk_shape", "write_shape"):
-        pair = getattr(array, field), getattr(wanted, field)
-        if pair[0] != pair[1]:
-            start = f"ArrayMetadata Store contains different {field} for"
-            raise differ(start, *pair)
-    pair = array.ext_metadata, wanted.ext_metadata
-    if not isinstance(pair[0], type(pair[1])):
-        raise differ("Different ext_metadata types", *pair)
-    if isinstance(pair[0], dict) and isinstance(pair[1], dict):
-        key = "random_key_impl"
-        impls = pair[0].get(key), pair[1].get(key)
-        if impls[0] != impls[1]:
-            start = f"ArrayMetadata Store contains different ext_metadata.{key}"
-            # As Orbax, which swaps the two.
-            raise differ(f"{start} for", *reversed(impls))
 
 
 def validate_item(validator: Any, store: Any, directory: Any) -> None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
-import re
 from typing import Any
 
-from holdfast import _engine, _files
+from holdfast import _engine, _files, errors
 from holdfast._log import log
-from holdfast.orbax._errors import reading
+from holdfast.orbax._errors import reading_error
 from holdfast.orbax._source import MANIFEST_FILE
 from holdfast.orbax.multihost import process_index
 
@@ -67,50 +65,12 @@ def merge_now(directory: Any, validate: bool) -> None:
         ValueError: an incomplete array, or a damaged database.
     """
     path = os.fspath(directory)
-    with reading():
-        if validate:
-            _check_arrays(path)
-        _engine.merge_process_databases(path)
-
-
-_METADATA_SUFFIX = re.compile(r"(?:^|/)\.zarray$")
-_CHUNK_SUFFIX = re.compile(r"(?:^|/)\d+(\.\d+)*$")
-
-
-def _check_arrays(path: str) -> None:
-    """Refuses arrays that lack a part.
-
-    Raises:
-        ValueError: naming them.
-    """
-    described, stored = set(), set()
-    context = _engine.TsContext(True, None, None)
-    for name in _process_directories(path):
-        spec = {
-            "driver": "ocdbt",
-            "base": _url_of(os.path.join(path, name)) + "/",
-        }
-        for key in _engine.open_kv_store(json.dumps(spec), context).list(b""):
-            text = key.decode()
-            if _METADATA_SUFFIX.search(text):
-                described.add(_METADATA_SUFFIX.sub("", text))
-            else:
-                stored.add(_CHUNK_SUFFIX.sub("", text))
-    count = len(described | stored)
-    for lacking, what in (
-        (described - stored, ""),
-        (stored - described, " .zarray"),
-    ):
-        if lacking:
-            names = " \n".join(sorted(lacking))
-            raise ValueError(
-                f"Save failed: {len(lacking)}/{count} params are missing{what}"
-                f" in checkpoint:\n{names}.\nTensorstore KvStore: {path}."
-            )
-
-
-def _url_of(path: str) -> str:
-    return path if _files.is_url(path) else f"file://{path}"
+    try:
+        _engine.merge_process_databases(path, enable_validation=validate)
+    except errors.InvalidArgumentError:
+        raise
+    except errors.HoldfastError as error:
+        raise reading_error(error) from error
 
 
 def has_unmerged(directory: Any) -> bool:
