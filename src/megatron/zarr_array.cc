@@ -35,19 +35,15 @@ Status NotFoundIn(LoadMode mode, const std::string& path) {
 
 Status InvalidMetadata(LoadMode mode, const std::string& path,
                        const Status& status) {
-  // Elements of a kind that nobody here reads are no damage.
-  const StatusCode code = status.code() == StatusCode::kUnimplemented
-                              ? StatusCode::kFailedPrecondition
-                              : StatusCode::kDataLoss;
   if (mode == LoadMode::kZarr) {
     return MakeError(
-        code, "ARRAY_METADATA_INVALID",
+        StatusCode::kFailedPrecondition, "ARRAY_METADATA_INVALID",
         status.message().starts_with("Invalid JSON") ? "JSONDecodeError"
                                                      : "ValueError",
         std::string(status.message()) + " in " + JoinPath(path, kMetadataName));
   }
   return CheckpointingError(
-      code, "ARRAY_METADATA_INVALID",
+      StatusCode::kFailedPrecondition, "ARRAY_METADATA_INVALID",
       "Array " + path +
           " could not be loaded. Error: FAILED_PRECONDITION: Error opening "
           "\"zarr\" driver: Error reading local file \"" +
