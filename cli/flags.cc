@@ -404,19 +404,19 @@ Status ApplyRequests(std::string_view value, Args* args) {
   return Status();
 }
 
-template <std::string RemoteSettings::*member>
+template <std::string RemoteSettings::* member>
 Status SetRemote(std::string_view value, Args* args) {
   args->remote.*member = value;
   return Status();
 }
 
-template <bool RemoteSettings::*member>
+template <bool RemoteSettings::* member>
 Status SwitchRemote(std::string_view, Args* args) {
   args->remote.*member = true;
   return Status();
 }
 
-template <bool Args::*member, bool value = true>
+template <bool Args::* member, bool value = true>
 Status Switch(std::string_view, Args* args) {
   args->*member = value;
   return Status();
