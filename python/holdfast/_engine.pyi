@@ -209,7 +209,7 @@ def save_item(
     thread_count: int = 0,
     in_flight_bytes_max: int = 256 << 20,
     progress: ProgressFn | None = None,
-    support_rich_types: bool = False,  # record tuples as such
+    value_metadata_tree: str = "",  # rich types: JSON for `_METADATA`
     adopt_existing: bool = False,  # keep what type handlers wrote there
 ) -> Stats:
     """`holdfast::SaveItem`: a pytree item in a directory, without commit."""
@@ -234,7 +234,7 @@ def save_item_part(
     thread_count: int = 0,
     in_flight_bytes_max: int = 256 << 20,
     progress: ProgressFn | None = None,
-    support_rich_types: bool = False,
+    value_metadata_tree: str = "",
     adopt_existing: bool = False,
 ) -> Stats:
     """`holdfast::SaveItemPart`: what one of several processes writes."""

@@ -126,7 +126,8 @@ class LeafWriter:
             if has_any(arg)
         }
         rows = []
-        with _DIRECTORY_LOCKS.of(directory).lock:
+        held = _DIRECTORY_LOCKS.of(directory)
+        with held.lock:
             for part in arrays:
                 own_args = part.names & save_args.keys()
                 rows += _engine.write_params(

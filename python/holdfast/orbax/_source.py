@@ -16,12 +16,10 @@ from holdfast import _engine, _files, errors
 from holdfast._log import log
 from holdfast.orbax import _structure
 from holdfast.orbax._errors import reading
-from holdfast.orbax._rich_types import rich_tree
+from holdfast.orbax._rich_types import RICH_TYPES, rich_tree
 from holdfast.orbax.metadata.tree import ValueMetadataEntry
 from holdfast.orbax.options import PyTreeMetadataOptions
 from holdfast.orbax.tree_paths import add_leaf_type
-
-RICH_TYPES = PyTreeMetadataOptions(support_rich_types=True)
 
 TREE_METADATA_FILE = "_METADATA"
 AGGREGATE_FILE = "checkpoint"

@@ -17,7 +17,7 @@ import pytest
 from type_handler_cases import CASES, ROWS, sharding
 
 import holdfast.orbax as hfo
-from holdfast import _files
+from holdfast import _engine
 from holdfast.orbax._array_metadata_store import Store
 
 jax = pytest.importorskip("jax")
@@ -466,14 +466,16 @@ def test_files_that_leaves_share_are_read_and_written_once(
         f"array_{i}": jax.device_put(np.arange(i + 1), one_device)
         for i in range(40)
     }
-    opens = Counter(_files.open)
-    reads = Counter(_files.read_checked)
-    monkeypatch.setattr(_files, "open", opens)
-    monkeypatch.setattr(_files, "read_checked", reads)
+    writes = Counter(_engine.serialize_strings)
+    found_texts = Counter(_engine.deserialize_strings)
+    reads = Counter(_engine.recorded_shardings)
+    monkeypatch.setattr(_engine, "serialize_strings", writes)
+    monkeypatch.setattr(_engine, "deserialize_strings", found_texts)
+    monkeypatch.setattr(_engine, "recorded_shardings", reads)
     write(hfo, handlers.StringHandler(), tmp_path, texts)
-    assert opens.count == 1
+    assert writes.count == 1
     found = read(hfo, handlers.StringHandler(), tmp_path, list(texts))
-    assert (found, reads.count) == (list(texts.values()), 1)
+    assert (found, found_texts.count) == (list(texts.values()), 1)
     write(hfo, handlers.ArrayHandler(), tmp_path, arrays)
     reads.count = 0
     wanted = [handlers.ArrayRestoreArgs() for _ in arrays]

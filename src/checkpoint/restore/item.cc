@@ -4,6 +4,7 @@
 #include <unordered_set>
 
 #include "base/status_macros.h"
+#include "base/utf8.h"
 #include "checkpoint/check/checked_store.h"
 #include "checkpoint/format/aggregate.h"
 #include "checkpoint/format/array_metadatas.h"
@@ -15,7 +16,6 @@
 #include "place/open_store.h"
 #include "storage/url_path.h"
 #include "tree/flatten.h"
-#include "tree/utf8.h"
 #include "tree/value_type.h"
 
 namespace holdfast {
