@@ -21,6 +21,14 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 FOLDERS = ("src", "cli", "python/src", "mpi", "include", "examples")
 PUBLIC = ROOT / "include"
+# Doors for tests alone, and a symbol that is looked up by its name.
+KNOWN = {
+    "ExtendCrc32cSlow",  # the slow twin that the fast one is compared with
+    "Register",  # buckets in memory under schemes of their own
+    "SetLeaseSleepForTest",
+    "holdfast_mpi_calls",
+    "peak_buffered_bytes",  # whether uploads keep to their budget
+}
 IGNORED = re.compile(r'//[^\n]*|/\*.*?\*/|R"\((?:.|\n)*?\)"|"(?:\\.|[^"\\\n])*"')
 WORD = re.compile(r"[A-Za-z_]\w*")
 FUNCTION = re.compile(r"\b([A-Z]\w*|[a-z_]\w*_[a-z]\w*)\s*\(")
@@ -86,7 +94,7 @@ def main() -> int:
     for path, text in texts.items():
         if path.suffix != ".h" or not path.is_relative_to(ROOT / "src"):
             continue
-        for name in sorted(declared(text)):
+        for name in sorted(declared(text) - KNOWN):
             if any(user.is_relative_to(PUBLIC) for user in where[name]):
                 continue
             if not any(uses(name, texts[user]) for user in where[name]):

@@ -12,7 +12,6 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -84,11 +83,6 @@ class BytesCodec {
   virtual ~BytesCodec() = default;
   // "zstd", "blosc", "gzip", "zlib", "crc32c".
   virtual std::string_view name() const = 0;
-  // Set when every input of this size encodes to the same size (crc32c).
-  virtual std::optional<size_t> FixedEncodedBytes(size_t decoded_bytes) const {
-    (void)decoded_bytes;
-    return std::nullopt;
-  }
   virtual size_t EncodedBytesMax(size_t decoded_bytes) const = 0;
   // The most that `in` can decode to, judged by how many bytes it has and not
   // by what they claim: the memory that it justifies.

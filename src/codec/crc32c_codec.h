@@ -15,9 +15,6 @@ class Crc32cCodec : public BytesCodec {
   static constexpr size_t kDigestBytes = 4;
 
   std::string_view name() const override { return "crc32c"; }
-  std::optional<size_t> FixedEncodedBytes(size_t decoded_bytes) const override {
-    return decoded_bytes + kDigestBytes;
-  }
   size_t EncodedBytesMax(size_t decoded_bytes) const override {
     return decoded_bytes + kDigestBytes;
   }

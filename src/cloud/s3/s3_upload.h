@@ -21,7 +21,6 @@
 namespace holdfast {
 
 inline constexpr uint64_t kS3PartCountMax = 10'000;
-inline constexpr uint64_t kS3ObjectBytesMax = uint64_t{5} << 40;  // 5 TiB
 inline constexpr uint64_t kS3PartBytesMin = 16 << 20;
 
 // Bytes of the i-th part, from 0 on. The first 1000 are alike, for servers that

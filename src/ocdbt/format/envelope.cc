@@ -66,18 +66,6 @@ void StoreHeader(ObjectKind kind, uint64_t object_byte_count, bool zstd,
 
 }  // namespace
 
-std::string_view ObjectKindName(ObjectKind kind) {
-  switch (kind) {
-    case ObjectKind::kManifest:
-      return "manifest";
-    case ObjectKind::kBtreeNode:
-      return "b-tree node";
-    case ObjectKind::kVersionTreeNode:
-      return "version tree node";
-  }
-  return "object";
-}
-
 Result<OpenedObject> OpenEnvelope(const Bytes& object, ObjectKind kind,
                                   const DecodeLimits& limits) {
   HF_RETURN_IF_ERROR(CheckFrame(object.view(), kind));

@@ -28,9 +28,6 @@ enum class ObjectKind : uint32_t {  // values are the magics
   kVersionTreeNode = 0x0cdb1234,
 };
 
-// "manifest", "b-tree node", "version tree node".
-std::string_view ObjectKindName(ObjectKind kind);
-
 struct OpenedObject {
   Bytes body;
   // The place of the body in the object; 0 if it was compressed. For messages.
