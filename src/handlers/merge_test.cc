@@ -42,7 +42,7 @@ TEST(MergeOcdbtPerProcessFiles, DoesNothingTwice) {
 TEST(MergeOcdbtPerProcessFiles, RefusesArraysThatLackAPart) {
   const ScratchDirectory scratch;
   FileStore store(scratch.path());
-  const std::vector<ocdbt::AppendEntry> entries = {
+  const ocdbt::AppendEntry entries[] = {
       ocdbt::BorrowEntry("a/.zarray", "{}"), ocdbt::BorrowEntry("a/0.1", "x"),
       ocdbt::BorrowEntry("b/.zarray", "{}"), ocdbt::BorrowEntry("c.d/0", "x")};
   const auto append = [&](size_t first, size_t count) {

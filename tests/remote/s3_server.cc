@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "base/sha256.h"
 #include "cloud/s3/s3_bucket.h"
 #include "cloud/s3/s3_bucket_parts.h"
 #include "cloud/s3/s3_copy.h"
@@ -64,7 +65,7 @@ class S3Server : public testing::Test {
   std::string Key(const std::string& name) const { return prefix_ + name; }
 
   // That no earlier run has used.
-  const std::string prefix_ = "t" + NewWriteId().substr(0, 12) + "/";
+  const std::string prefix_ = "t" + RandomHex32().substr(0, 12) + "/";
   std::shared_ptr<Bucket> bucket_;
 };
 

@@ -42,7 +42,9 @@ std::string SerializeShardingFile(const ShardingFile& shardings) {
 }
 
 Result<ShardingFile> ParseShardingFile(std::string_view text) {
-  JsonScanner in(text);
+  // Orbax reads the file by TensorStore's driver of JSON files, to which a NUL
+  // is the end.
+  JsonScanner in(text.substr(0, text.find('\0')));
   ShardingFile shardings;
   const Status status = ReadShardings(in, shardings);
   if (!status.ok()) return status.WithContext(kShardingFile);

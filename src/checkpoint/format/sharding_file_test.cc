@@ -35,6 +35,14 @@ TEST(ShardingFile, ABareLeafHasTheEmptyName) {
   EXPECT_EQ(shardings->count(""), 1u);
 }
 
+TEST(ShardingFile, EndsAtANul) {
+  const std::string text = R"({"YQ==":"x"})" + std::string(5, '\0');
+  const auto file = ParseShardingFile(text);
+  ASSERT_TRUE(file.ok()) << file.status().ToString();
+  EXPECT_EQ(file->size(), 1u);
+  EXPECT_FALSE(ParseShardingFile(std::string(5, '\0')).ok());
+}
+
 TEST(ShardingFile, RefusesDamage) {
   for (const char* text :
        {"", "[]", R"({"ag==":1})", R"({"ag=":"x"})", R"({"a+==":"x"})",
