@@ -221,6 +221,12 @@ Status ValidateAllArrayMetadatas(const ArrayMetadatasByProcess& metadatas,
         "ArrayMetadata Store contains no metadata for " +
         Process(reference.process) + ".");
   }
+  if (metadatas.size() == 1 && options.process_count != 1) {
+    return InvalidArgumentError(
+        "ArrayMetadata Store contains metadata from just one process (" +
+        Process(reference.process) + "), but found " +
+        std::to_string(options.process_count) + " processes.");
+  }
   for (const auto& [process, rows] : metadatas) {
     if (process == reference.process) continue;
     const ProcessRows other{process, &rows};
