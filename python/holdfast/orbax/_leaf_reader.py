@@ -205,7 +205,10 @@ class _Reader:
             return
         directory = os.path.join(where.path, name).rstrip("/")
         key = where.metadata_key
-        _engine.assert_parameter_files_exist(directory, key, False)
+        try:
+            _engine.assert_parameter_files_exist(directory, key, False)
+        except errors.NotFoundError as error:
+            raise FileNotFoundError(str(error)) from None
 
     def _request(
         self, stored: StoredLeaf, origin: tuple[int, ...], target: Any
