@@ -3,7 +3,7 @@
 
 usage: remote.py [--server ceph|moto|gcs] [--tree llm|small] [--scale S]
                  [--rounds N] [--latency-ms 0,20] [--peers NAME,...]
-                 [--operations save,list,load] [--out NAME]
+                 [--operations save,list,load] [--before DIR] [--out NAME]
 
 Each operation runs in a process of its own (cold connections, nothing cached)
 on a server that this program starts, through tests/remote/chaos_proxy.py, which
@@ -18,6 +18,8 @@ other's files too. curl fetches the same objects, unread, 32 at a time: what the
 server and the loopback can do, and its CPU.
 
 CPU is the client's, user and system, per GB (10^9 bytes) of arrays.
+--before DIR adds the peer "before": the python/ folder of another build of
+holdfast, e.g. of an older commit.
 --out writes NAME.md and NAME.json to bench/results/.
 """
 
@@ -145,7 +147,8 @@ class HoldfastWorker:
         return self.holdfast.load(url)
 
 
-WORKERS = {"holdfast": HoldfastWorker, "TensorStore": TensorStoreWorker}
+WORKERS = {"holdfast": HoldfastWorker, "before": HoldfastWorker,
+           "TensorStore": TensorStoreWorker}
 
 
 def work(task):
@@ -242,10 +245,11 @@ class Bench:
         self.results = {}  # (operation, peer, latency) -> list of dicts
         self.errors = {}
 
-    def environment(self, latency):
+    def environment(self, latency, peer):
+        path = os.environ.get("PYTHONPATH", "")
         more = {"HOLDFAST_BENCH_UNCONDITIONAL": "1",
                 "GOOGLE_AUTH_TOKEN_FOR_TESTING": "abc",
-                "PYTHONPATH": os.environ.get("PYTHONPATH", "")}
+                "PYTHONPATH": self.args.before if peer == "before" else path}
         through = self.server if latency == "direct" else self.proxy
         return through.environment(**more)
 
@@ -274,9 +278,9 @@ class Bench:
         peers = args.peers[number % len(args.peers):]
         peers += args.peers[:number % len(args.peers)]
         for latency in args.latencies:
-            environment = self.environment(latency)
             for peer in peers:
-                self.peer_round(number, latency, environment, peer)
+                self.peer_round(number, latency,
+                                self.environment(latency, peer), peer)
             if "load" in args.operations:
                 through = self.server if latency == "direct" else self.proxy
                 for by in args.peers:
@@ -298,7 +302,7 @@ class Bench:
             if operation not in self.args.operations:
                 continue
             for by in self.args.peers:
-                if peer == "holdfast" and by == "TensorStore":
+                if peer != "TensorStore" and by == "TensorStore":
                     url = f"{root}/{by}/first/manifest.ocdbt"
                 else:
                     url = f"{root}/{by}/first"
@@ -324,7 +328,8 @@ class Bench:
     def prepare(self):
         """What is loaded later, saved by each."""
         for peer in self.args.peers:
-            run_worker(self.environment("direct"), peer=peer, operation="save",
+            run_worker(self.environment("direct", peer), peer=peer,
+                       operation="save",
                        url=f"{self.server.root}/{peer}/first",
                        tree=self.args.tree, scale=self.args.scale)
 
@@ -392,6 +397,8 @@ def parse_arguments():
     parser.add_argument("--latency-ms", default="direct,0,20")
     parser.add_argument("--peers", default=",".join(PEERS))
     parser.add_argument("--operations", default="save,list,load")
+    parser.add_argument("--before", metavar="DIR",
+                        help="python/ of another build")
     parser.add_argument("--out", help="name of the files in bench/results/")
     parser.add_argument("--work", help=argparse.SUPPRESS)
     return parser.parse_args()
@@ -403,7 +410,7 @@ def main():
         work(json.loads(args.work))
         return
     args.latencies = args.latency_ms.split(",")
-    args.peers = args.peers.split(",")
+    args.peers = args.peers.split(",") + ["before"] * bool(args.before)
     args.operations = args.operations.split(",")
     import servers
     import trees
