@@ -6,6 +6,7 @@ if(NOT BUILD_SHARED_LIBS)
   set(ZLIB_USE_STATIC_LIBS ON)
   set(OPENSSL_USE_STATIC_LIBS ON)
 endif()
+include(CheckLinkerFlag)
 find_package(Threads REQUIRED)
 find_package(ZLIB REQUIRED)
 find_package(OpenSSL REQUIRED COMPONENTS Crypto)
@@ -50,14 +51,26 @@ holdfast_archive(holdfast_pugixml PkgConfig::pugixml_pc pugixml)
 # not all position-independent, so the compressors come as shared libraries. What
 # is in the other archives stays inside.
 add_library(holdfast_shared_needs INTERFACE)
-target_link_options(holdfast_shared_needs INTERFACE -Wl,--exclude-libs,ALL)
+check_linker_flag(CXX -Wl,--exclude-libs,ALL HOLDFAST_CAN_EXCLUDE_LIBS)
+if(HOLDFAST_CAN_EXCLUDE_LIBS)  # not zig's linker
+  target_link_options(holdfast_shared_needs INTERFACE -Wl,--exclude-libs,ALL)
+endif()
 target_link_libraries(holdfast_shared_needs INTERFACE
   PkgConfig::zstd_pc PkgConfig::lz4_pc PkgConfig::snappy_pc PkgConfig::pcre2_pc
   holdfast_pugixml ZLIB::ZLIB OpenSSL::Crypto Threads::Threads ${CMAKE_DL_LIBS})
 # libcurl is loaded when the first URL is used (src/http/curl_library.h): only
-# its headers are needed here.
+# its headers are needed here. HOLDFAST_CURL_INSIDE links an archive of it.
 add_library(holdfast_curl INTERFACE)
 target_include_directories(holdfast_curl SYSTEM INTERFACE ${CURL_INCLUDE_DIR})
+if(HOLDFAST_CURL_INSIDE)
+  find_package(OpenSSL REQUIRED COMPONENTS SSL)
+  find_library(HOLDFAST_ARCHIVE_curl libcurl.a REQUIRED)
+  target_compile_definitions(holdfast_curl INTERFACE
+    HOLDFAST_CURL_INSIDE CURL_STATICLIB)
+  target_link_libraries(holdfast_curl INTERFACE
+    ${HOLDFAST_ARCHIVE_curl} OpenSSL::SSL OpenSSL::Crypto ZLIB::ZLIB)
+endif()
+target_link_libraries(holdfast_shared_needs INTERFACE holdfast_curl)
 add_library(holdfast_msgpack INTERFACE)
 target_include_directories(holdfast_msgpack SYSTEM INTERFACE
   ${MSGPACK_INCLUDE_DIR})

@@ -8,6 +8,9 @@
 add_library(holdfast_options INTERFACE)
 target_include_directories(holdfast_options INTERFACE
   ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
+# base/sha256.h, which every folder may include.
+target_include_directories(holdfast_options SYSTEM INTERFACE
+  ${OPENSSL_INCLUDE_DIR})
 target_compile_options(holdfast_options INTERFACE
   -Wall -Wextra -Wno-missing-field-initializers
   # GCC 12 sees uninitialised members in moved-from variants that are not used,

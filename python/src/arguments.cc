@@ -33,25 +33,30 @@ std::string PathOf(nb::handle path) {
   PyObject* bytes = nullptr;
   if (!PyUnicode_FSConverter(path.ptr(), &bytes)) nb::raise_python_error();
   const nb::object held = nb::steal(bytes);
-  std::string text(PyBytes_AS_STRING(bytes),
-                   static_cast<size_t>(PyBytes_GET_SIZE(bytes)));
+  std::string text(PyBytes_AsString(bytes),
+                   static_cast<size_t>(PyBytes_Size(bytes)));
   RefuseCollapsedUrl(text);
   return text;
 }
 
 Shape ShapeOf(nb::handle sequence, const char* what) {
-  const nb::object fast =
-      nb::steal(PySequence_Fast(sequence.ptr(), "want a sequence of ints"));
-  if (!fast.is_valid()) nb::raise_python_error();
+  const nb::object values =
+      nb::steal(PySequence_Tuple(sequence.ptr()));
+  if (!values.is_valid()) {
+    if (!PyErr_ExceptionMatches(PyExc_TypeError)) nb::raise_python_error();
+    PyErr_Clear();
+    PyErr_SetString(PyExc_TypeError, "want a sequence of ints");
+    nb::raise_python_error();
+  }
   Shape shape;
-  const Py_ssize_t rank = PySequence_Fast_GET_SIZE(fast.ptr());
+  const Py_ssize_t rank = PyTuple_Size(values.ptr());
   if (rank > kRankMax) {
     ThrowValueError(std::string(what) + ": rank " + std::to_string(rank) +
                     " is above " + std::to_string(kRankMax));
   }
   for (Py_ssize_t i = 0; i < rank; ++i) {
     const nb::object index =
-        nb::steal(PyNumber_Index(PySequence_Fast_GET_ITEM(fast.ptr(), i)));
+        nb::steal(PyNumber_Index(PyTuple_GetItem(values.ptr(), i)));
     if (!index.is_valid()) nb::raise_python_error();
     const long long value = PyLong_AsLongLong(index.ptr());
     if (value == -1 && PyErr_Occurred()) nb::raise_python_error();

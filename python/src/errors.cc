@@ -97,8 +97,8 @@ Status StatusOf(nb::handle exception) {
     const nb::object type = errors.attr(ClassName(code));
     if (IsInstance(exception, type.ptr())) return Status(code, text);
   }
-  return Status(CodeOfBuiltin(exception),
-                std::string(Py_TYPE(exception.ptr())->tp_name) + ": " + text);
+  const auto name = nb::cast<std::string>(exception.type().attr("__name__"));
+  return Status(CodeOfBuiltin(exception), name + ": " + text);
 }
 
 PyObject* NewException(const Status& status) {
@@ -112,7 +112,9 @@ PyObject* NewException(const Status& status) {
   PyObject* message = PyUnicode_DecodeUTF8(
       text.data(), static_cast<Py_ssize_t>(text.size()), "backslashreplace");
   PyObject* error = nullptr;
-  if (message != nullptr) error = PyObject_CallOneArg(type, message);
+  if (message != nullptr) {
+    error = PyObject_CallFunctionObjArgs(type, message, nullptr);
+  }
   Py_XDECREF(message);
   Py_DECREF(type);
   return error;

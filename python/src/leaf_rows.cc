@@ -69,7 +69,7 @@ class RowMaker {
       PyObject* text = key.release().ptr();
       // Dicts are made of them: equal keys are one object.
       PyUnicode_InternInPlace(&text);
-      PyTuple_SET_ITEM(keys.ptr(), static_cast<Py_ssize_t>(i), text);
+      PyTuple_SetItem(keys.ptr(), static_cast<Py_ssize_t>(i), text);
     }
     return keys;
   }

@@ -58,7 +58,7 @@ class ValuePacker {
     } else if (PyLong_CheckExact(object)) {
       PackInteger(object);
     } else if (PyFloat_CheckExact(object)) {
-      PackDouble(PyFloat_AS_DOUBLE(object));
+      PackDouble(PyFloat_AsDouble(object));
     } else if (PyUnicode_CheckExact(object)) {
       PackText(object);
     } else if (PyBytes_CheckExact(object)) {
@@ -118,9 +118,9 @@ class ValuePacker {
 
   void PackBytes(PyObject* object) {
     const uint32_t length =
-        LengthOf(static_cast<size_t>(PyBytes_GET_SIZE(object)));
+        LengthOf(static_cast<size_t>(PyBytes_Size(object)));
     packer_.pack_bin(length);
-    packer_.pack_bin_body(PyBytes_AS_STRING(object), length);
+    packer_.pack_bin_body(PyBytes_AsString(object), length);
   }
 
   void PackExtension(const Extension& extension) {

@@ -210,15 +210,15 @@ std::string Utf8Of(nb::handle text) {
   const nb::object bytes = nb::steal(
       PyUnicode_AsEncodedString(text.ptr(), "utf-8", "surrogatepass"));
   if (!bytes.is_valid()) nb::raise_python_error();
-  return {PyBytes_AS_STRING(bytes.ptr()),
-          static_cast<size_t>(PyBytes_GET_SIZE(bytes.ptr()))};
+  return {PyBytes_AsString(bytes.ptr()),
+          static_cast<size_t>(PyBytes_Size(bytes.ptr()))};
 }
 
 std::string PickledBytes(nb::handle object) {
   const nb::object bytes = nb::steal(PyBytes_FromObject(object.ptr()));
   if (!bytes.is_valid()) nb::raise_python_error();
-  return {PyBytes_AS_STRING(bytes.ptr()),
-          static_cast<size_t>(PyBytes_GET_SIZE(bytes.ptr()))};
+  return {PyBytes_AsString(bytes.ptr()),
+          static_cast<size_t>(PyBytes_Size(bytes.ptr()))};
 }
 
 PickleValue IntValue(nb::handle object) {
@@ -276,7 +276,7 @@ PickleValue Taker::TakeInside(nb::handle object) {
   if (object.is_none()) return {};
   if (PyBool_Check(o)) return PickleValue::Bool(o == Py_True);
   if (PyLong_CheckExact(o)) return IntValue(object);
-  if (PyFloat_CheckExact(o)) return PickleValue::Float(PyFloat_AS_DOUBLE(o));
+  if (PyFloat_CheckExact(o)) return PickleValue::Float(PyFloat_AsDouble(o));
   if (PyComplex_CheckExact(o)) {
     return PickleValue::Complex(PyComplex_RealAsDouble(o),
                                 PyComplex_ImagAsDouble(o));

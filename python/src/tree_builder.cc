@@ -74,7 +74,7 @@ class TreeBuilder {
   }
   // As the dtype that numpy gives the bytes, which is never empty.
   [[noreturn]] void RefuseBytes(PyObject* bytes) const {
-    const Py_ssize_t size = std::max<Py_ssize_t>(PyBytes_GET_SIZE(bytes), 1);
+    const Py_ssize_t size = std::max<Py_ssize_t>(PyBytes_Size(bytes), 1);
     RefuseDType("bytes" + std::to_string(8 * size));
   }
 
@@ -214,7 +214,7 @@ Tree TreeBuilder::Visit(PyObject* object, bool may_adapt) {
   if (PyLong_Check(object)) return OfInt(object);
   if (PyFloat_Check(object)) {
     return Number(
-        Scalar::Of<double>(DType::kFloat64, PyFloat_AS_DOUBLE(object), true));
+        Scalar::Of<double>(DType::kFloat64, PyFloat_AsDouble(object), true));
   }
   if (PyUnicode_Check(object)) return OfText(object);
   if (object == Py_Ellipsis) {
@@ -223,8 +223,8 @@ Tree TreeBuilder::Visit(PyObject* object, bool may_adapt) {
   }
   if (PyComplex_Check(object)) {
     // The formats have no Python complex: stored as a 0-d array.
-    const Py_complex value = PyComplex_AsCComplex(object);
-    const double parts[2] = {value.real, value.imag};
+    const double parts[2] = {PyComplex_RealAsDouble(object),
+                             PyComplex_ImagAsDouble(object)};
     ++result_.leaf_count;
     result_.byte_count += sizeof parts;
     return Tree(Array::FromBytes(DType::kComplex128, {}, parts));
@@ -274,12 +274,12 @@ Tree TreeBuilder::VisitDict(PyObject* dict) {
     PyErr_Clear();
     Refuse("Comparator raised exception while sorting pytree dictionary keys.");
   }
-  const Py_ssize_t count = PyList_GET_SIZE(keys.ptr());
+  const Py_ssize_t count = PyList_Size(keys.ptr());
   std::vector<Tree::Member> members;
   members.reserve(static_cast<size_t>(count));
   bool are_texts = true;
   for (Py_ssize_t i = 0; i < count; ++i) {
-    PyObject* key = PyList_GET_ITEM(keys.ptr(), i);
+    PyObject* key = PyList_GetItem(keys.ptr(), i);
     are_texts = are_texts && PyUnicode_CheckExact(key);
     PyObject* value = PyDict_GetItemWithError(dict, key);
     if (value == nullptr) {
@@ -297,8 +297,8 @@ Tree TreeBuilder::VisitDict(PyObject* dict) {
   for (size_t i = 1; i < names.size(); ++i) {
     if (names[i - 1].first != names[i].first) continue;
     Refuse("the keys " +
-           Repr(PyList_GET_ITEM(keys.ptr(), names[i - 1].second)) + " and " +
-           Repr(PyList_GET_ITEM(keys.ptr(), names[i].second)) +
+           Repr(PyList_GetItem(keys.ptr(), names[i - 1].second)) + " and " +
+           Repr(PyList_GetItem(keys.ptr(), names[i].second)) +
            " are one name, '" + std::string(names[i].first) +
            "', in a checkpoint");
   }
@@ -311,26 +311,27 @@ Tree TreeBuilder::VisitDict(PyObject* dict) {
 Tree TreeBuilder::VisitSequence(PyObject* sequence) {
   const bool is_list = PyList_CheckExact(sequence);
   std::vector<Tree> items;
-  items.reserve(static_cast<size_t>(PySequence_Fast_GET_SIZE(sequence)));
+  items.reserve(static_cast<size_t>(PySequence_Size(sequence)));
   // The size is asked for each time: a list may shrink meanwhile.
-  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(sequence); ++i) {
-    items.push_back(Child({nullptr, i}, PySequence_Fast_GET_ITEM(sequence, i)));
+  for (Py_ssize_t i = 0; i < PySequence_Size(sequence); ++i) {
+    items.push_back(Child({nullptr, i}, is_list ? PyList_GetItem(sequence, i)
+                                            : PyTuple_GetItem(sequence, i)));
   }
   return is_list ? Tree::List(std::move(items)) : Tree::Tuple(std::move(items));
 }
 
 Tree TreeBuilder::VisitNamedTuple(PyObject* tuple, PyObject* fields) {
-  const Py_ssize_t count = PyTuple_GET_SIZE(tuple);
-  if (PyTuple_GET_SIZE(fields) != count) {
+  const Py_ssize_t count = PyTuple_Size(tuple);
+  if (PyTuple_Size(fields) != count) {
     Refuse("a named tuple has " + std::to_string(count) + " values and " +
-           std::to_string(PyTuple_GET_SIZE(fields)) + " names");
+           std::to_string(PyTuple_Size(fields)) + " names");
   }
   std::vector<Tree::Member> members;
   members.reserve(static_cast<size_t>(count));
   for (Py_ssize_t i = 0; i < count; ++i) {
-    PyObject* field = PyTuple_GET_ITEM(fields, i);
+    PyObject* field = PyTuple_GetItem(fields, i);
     members.emplace_back(KeyText(field),
-                         Child({field, 0}, PyTuple_GET_ITEM(tuple, i)));
+                         Child({field, 0}, PyTuple_GetItem(tuple, i)));
   }
   auto* type = reinterpret_cast<PyObject*>(Py_TYPE(tuple));
   return Tree::NamedTuple(TypeAttribute(type, "__module__"),

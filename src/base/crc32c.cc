@@ -101,7 +101,7 @@ uint32_t ShiftOneLane(const ShiftTable& table, uint32_t crc) {
          table[2][(crc >> 16) & 0xff] ^ table[3][crc >> 24];
 }
 
-__attribute__((target("sse4.2"))) uint32_t ExtendHardware(uint32_t state,
+__attribute__((target("sse4.2,crc32"))) uint32_t ExtendHardware(uint32_t state,
                                                           const char* p,
                                                           size_t n) {
   if (n >= 3 * kLaneBytes) {

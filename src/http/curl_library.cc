@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -29,13 +30,31 @@ CurlState& TheCurl() {
   return *state;
 }
 
-std::vector<std::string> CurlCandidates(const std::string& extra_file) {
+// "" when the user names none.
+std::string CurlAskedFor() {
   const char* asked = std::getenv(kCurlVariable);
-  if (asked != nullptr && *asked != '\0') return {asked};
+  return asked != nullptr ? asked : "";
+}
+
+std::vector<std::string> CurlCandidates(const std::string& extra_file) {
+  const std::string asked = CurlAskedFor();
+  if (!asked.empty()) return {asked};
   std::vector<std::string> files = {"libcurl.so.4", "libcurl-gnutls.so.4"};
   if (!extra_file.empty()) files.push_back(extra_file);
   return files;
 }
+
+#ifdef HOLDFAST_CURL_INSIDE
+std::optional<CurlCalls> CurlInside() {
+  CurlCalls calls = {};
+#define HOLDFAST_TAKE(name) calls.name = &curl_##name;
+  HOLDFAST_CURL_CALLS(HOLDFAST_TAKE)
+#undef HOLDFAST_TAKE
+  return calls;
+}
+#else
+std::optional<CurlCalls> CurlInside() { return std::nullopt; }
+#endif
 
 template <typename Function>
 bool FindSymbol(void* library, const char* name, Function& function) {
@@ -44,26 +63,12 @@ bool FindSymbol(void* library, const char* name, Function& function) {
 }
 
 bool FindCalls(void* library, CurlCalls& calls) {
-  return FindSymbol(library, "curl_global_init", calls.global_init) &&
-         FindSymbol(library, "curl_version", calls.version) &&
-         FindSymbol(library, "curl_easy_init", calls.easy_init) &&
-         FindSymbol(library, "curl_easy_cleanup", calls.easy_cleanup) &&
-         FindSymbol(library, "curl_easy_reset", calls.easy_reset) &&
-         FindSymbol(library, "curl_easy_setopt", calls.easy_setopt) &&
-         FindSymbol(library, "curl_easy_getinfo", calls.easy_getinfo) &&
-         FindSymbol(library, "curl_easy_strerror", calls.easy_strerror) &&
-         FindSymbol(library, "curl_multi_init", calls.multi_init) &&
-         FindSymbol(library, "curl_multi_cleanup", calls.multi_cleanup) &&
-         FindSymbol(library, "curl_multi_setopt", calls.multi_setopt) &&
-         FindSymbol(library, "curl_multi_add_handle", calls.multi_add_handle) &&
-         FindSymbol(library, "curl_multi_remove_handle",
-                    calls.multi_remove_handle) &&
-         FindSymbol(library, "curl_multi_perform", calls.multi_perform) &&
-         FindSymbol(library, "curl_multi_poll", calls.multi_poll) &&
-         FindSymbol(library, "curl_multi_wakeup", calls.multi_wakeup) &&
-         FindSymbol(library, "curl_multi_info_read", calls.multi_info_read) &&
-         FindSymbol(library, "curl_slist_append", calls.slist_append) &&
-         FindSymbol(library, "curl_slist_free_all", calls.slist_free_all);
+  bool all = true;
+#define HOLDFAST_FIND(name) \
+  all = all && FindSymbol(library, "curl_" #name, calls.name);
+  HOLDFAST_CURL_CALLS(HOLDFAST_FIND)
+#undef HOLDFAST_FIND
+  return all;
 }
 
 Result<CurlCalls> LoadCurlFrom(const std::vector<std::string>& files) {
@@ -96,14 +101,24 @@ Result<CurlCalls> LoadCurlFrom(const std::vector<std::string>& files) {
       std::string(kCurlVariable) + " (" + tried + ")");
 }
 
+Result<CurlCalls> FindCurl(const std::string& extra_file) {
+  const std::optional<CurlCalls> inside = CurlInside();
+  if (!inside.has_value() || !CurlAskedFor().empty()) {
+    return LoadCurlFrom(CurlCandidates(extra_file));
+  }
+  if (inside->global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) {
+    return ResourceExhaustedError("curl_global_init failed");
+  }
+  return *inside;
+}
+
 }  // namespace
 
 Result<const CurlCalls*> LoadCurl() {
   CurlState& state = TheCurl();
   const std::lock_guard lock(state.mutex);
   if (!state.is_loaded) {
-    HF_ASSIGN_OR_RETURN(state.calls,
-                        LoadCurlFrom(CurlCandidates(state.extra_file)));
+    HF_ASSIGN_OR_RETURN(state.calls, FindCurl(state.extra_file));
     state.is_loaded = true;
   }
   return &state.calls;

@@ -2,7 +2,8 @@
 // library nor the Python package depends on it (and on the dozen libraries that
 // it brings) where no URL is used.
 //
-// Looked for in this order: the file named by HOLDFAST_LIBCURL and no other,
+// Looked for in this order: the file named by HOLDFAST_LIBCURL and no other;
+// the one compiled in (HOLDFAST_CURL_INSIDE, for wheels and static commands);
 // libcurl.so.4, libcurl-gnutls.so.4, the file given to SetLibcurlFile
 // (http/libcurl_file.h).
 // Once loaded it stays until the process exits.
@@ -18,26 +19,21 @@
 
 namespace holdfast {
 
+// The calls of libcurl that this folder makes, without their "curl_".
+// clang-format off
+#define HOLDFAST_CURL_CALLS(X)                                           \
+  X(global_init) X(version) X(slist_append) X(slist_free_all)            \
+  X(easy_init) X(easy_cleanup) X(easy_reset) X(easy_setopt)              \
+  X(easy_getinfo) X(easy_strerror)                                       \
+  X(multi_init) X(multi_cleanup) X(multi_setopt) X(multi_add_handle)     \
+  X(multi_remove_handle) X(multi_perform) X(multi_poll) X(multi_wakeup)  \
+  X(multi_info_read)
+// clang-format on
+
 struct CurlCalls {
-  decltype(&curl_global_init) global_init;
-  decltype(&curl_version) version;
-  decltype(&curl_easy_init) easy_init;
-  decltype(&curl_easy_cleanup) easy_cleanup;
-  decltype(&curl_easy_reset) easy_reset;
-  decltype(&curl_easy_setopt) easy_setopt;
-  decltype(&curl_easy_getinfo) easy_getinfo;
-  decltype(&curl_easy_strerror) easy_strerror;
-  decltype(&curl_multi_init) multi_init;
-  decltype(&curl_multi_cleanup) multi_cleanup;
-  decltype(&curl_multi_setopt) multi_setopt;
-  decltype(&curl_multi_add_handle) multi_add_handle;
-  decltype(&curl_multi_remove_handle) multi_remove_handle;
-  decltype(&curl_multi_perform) multi_perform;
-  decltype(&curl_multi_poll) multi_poll;
-  decltype(&curl_multi_wakeup) multi_wakeup;
-  decltype(&curl_multi_info_read) multi_info_read;
-  decltype(&curl_slist_append) slist_append;
-  decltype(&curl_slist_free_all) slist_free_all;
+#define HOLDFAST_MEMBER(name) decltype(&curl_##name) name;
+  HOLDFAST_CURL_CALLS(HOLDFAST_MEMBER)
+#undef HOLDFAST_MEMBER
 };
 
 // Tried anew as long as it fails.
