@@ -1,5 +1,7 @@
-# What `cmake --install` puts down: the library, the public headers, and a
-# package so that `find_package(holdfast)` gives holdfast::holdfast.
+# What `cmake --install` puts down: the library, the public headers, and packages
+# so that `find_package(holdfast)` gives holdfast::holdfast and pkg-config knows
+# holdfast (component `library`); the command, its manual page and completions
+# (component `command`).
 include(CMakePackageConfigHelpers)
 
 set_target_properties(holdfast PROPERTIES
@@ -8,22 +10,22 @@ set_target_properties(holdfast PROPERTIES
   EXPORT_NAME holdfast)
 
 install(TARGETS holdfast EXPORT holdfast_targets
-  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
-  ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
-  RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library
+  ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library
+  RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT library)
 if(TARGET holdfast_mpi)
   install(TARGETS holdfast_mpi EXPORT holdfast_targets
-    LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+    LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library)
 endif()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/holdfast
-  DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+  DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT library
   FILES_MATCHING PATTERN "*.h")
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/holdfast)
 install(EXPORT holdfast_targets
   FILE holdfastTargets.cmake
   NAMESPACE holdfast::
-  DESTINATION ${package_dir})
+  DESTINATION ${package_dir} COMPONENT library)
 # A shared library carries its own needs; a static one passes them on.
 get_target_property(holdfast_type holdfast TYPE)
 if(holdfast_type STREQUAL "STATIC_LIBRARY")
@@ -41,4 +43,17 @@ write_basic_package_version_file(
 install(FILES
   ${PROJECT_BINARY_DIR}/holdfastConfig.cmake
   ${PROJECT_BINARY_DIR}/holdfastConfigVersion.cmake
-  DESTINATION ${package_dir})
+  DESTINATION ${package_dir} COMPONENT library)
+
+# A static library's users link what it needs, and C++'s own library.
+set(HOLDFAST_PC_REQUIRES)
+set(HOLDFAST_PC_LINK)
+if(HOLDFAST_IS_STATIC)
+  set(HOLDFAST_PC_REQUIRES
+    "libzstd, liblz4, snappy, libpcre2-8, pugixml, zlib, libcrypto")
+  set(HOLDFAST_PC_LINK "-lstdc++ -lm -ldl -pthread")
+endif()
+configure_file(${PROJECT_SOURCE_DIR}/cmake/holdfast.pc.in
+  ${PROJECT_BINARY_DIR}/holdfast.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/holdfast.pc
+  DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT library)

@@ -4,7 +4,8 @@
 usage: test_wheel.py [WHEEL]     without WHEEL: scripts/wheel makes one
 
 Checks what is inside the wheel, that the module finds its libraries there and
-not in the system, and that a tree survives a save and a load.
+not in the system, that a tree survives a save and a load, and that the command
+lists it.
 """
 
 from __future__ import annotations
@@ -60,8 +61,10 @@ def check_contents(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     for wanted in ("__init__.py", "py.typed", "_engine.pyi", "errors.py"):
         assert f"holdfast/{wanted}" in names, wanted
-    modules = [n for n in names if n.startswith("holdfast/_engine.cpython")]
-    assert len(modules) == 1, modules
+    modules = [n for n in names if n.startswith("holdfast/_engine.")]
+    assert len(modules) == 2, modules  # with the stub
+    for wanted in ("scripts/holdfast", "data/share/man/man1/holdfast.1"):
+        assert [n for n in names if n.endswith(f".data/{wanted}")], wanted
     odd = [n for n in names if not n.startswith("holdfast")]
     assert not odd, odd
     assert not [n for n in names if n.endswith((".cc", ".h", ".dev"))]
@@ -85,6 +88,11 @@ def main() -> None:
             text=True,
         )
         assert done.stdout.startswith("ok "), done.stdout + done.stderr
+        listed = subprocess.run(
+            [environment / "bin" / "holdfast", "ls", f"{scratch}/zstd"],
+            check=True, capture_output=True, text=True,
+        )
+        assert "float32" in listed.stdout, listed.stdout
     print(f"{wheel.name}: installs, imports, saves and loads")
 
 
