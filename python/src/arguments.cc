@@ -40,8 +40,7 @@ std::string PathOf(nb::handle path) {
 }
 
 Shape ShapeOf(nb::handle sequence, const char* what) {
-  const nb::object values =
-      nb::steal(PySequence_Tuple(sequence.ptr()));
+  const nb::object values = nb::steal(PySequence_Tuple(sequence.ptr()));
   if (!values.is_valid()) {
     if (!PyErr_ExceptionMatches(PyExc_TypeError)) nb::raise_python_error();
     PyErr_Clear();

@@ -117,8 +117,7 @@ class ValuePacker {
   }
 
   void PackBytes(PyObject* object) {
-    const uint32_t length =
-        LengthOf(static_cast<size_t>(PyBytes_Size(object)));
+    const uint32_t length = LengthOf(static_cast<size_t>(PyBytes_Size(object)));
     packer_.pack_bin(length);
     packer_.pack_bin_body(PyBytes_AsString(object), length);
   }

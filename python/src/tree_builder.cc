@@ -296,9 +296,8 @@ Tree TreeBuilder::VisitDict(PyObject* dict) {
   std::sort(names.begin(), names.end());
   for (size_t i = 1; i < names.size(); ++i) {
     if (names[i - 1].first != names[i].first) continue;
-    Refuse("the keys " +
-           Repr(PyList_GetItem(keys.ptr(), names[i - 1].second)) + " and " +
-           Repr(PyList_GetItem(keys.ptr(), names[i].second)) +
+    Refuse("the keys " + Repr(PyList_GetItem(keys.ptr(), names[i - 1].second)) +
+           " and " + Repr(PyList_GetItem(keys.ptr(), names[i].second)) +
            " are one name, '" + std::string(names[i].first) +
            "', in a checkpoint");
   }
@@ -314,7 +313,8 @@ Tree TreeBuilder::VisitSequence(PyObject* sequence) {
   items.reserve(static_cast<size_t>(PySequence_Size(sequence)));
   // The size is asked for each time: a list may shrink meanwhile.
   for (Py_ssize_t i = 0; i < PySequence_Size(sequence); ++i) {
-    items.push_back(Child({nullptr, i}, is_list ? PyList_GetItem(sequence, i)
+    items.push_back(Child({nullptr, i}, is_list
+                                            ? PyList_GetItem(sequence, i)
                                             : PyTuple_GetItem(sequence, i)));
   }
   return is_list ? Tree::List(std::move(items)) : Tree::Tuple(std::move(items));

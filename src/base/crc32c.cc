@@ -102,8 +102,8 @@ uint32_t ShiftOneLane(const ShiftTable& table, uint32_t crc) {
 }
 
 __attribute__((target("sse4.2,crc32"))) uint32_t ExtendHardware(uint32_t state,
-                                                          const char* p,
-                                                          size_t n) {
+                                                                const char* p,
+                                                                size_t n) {
   if (n >= 3 * kLaneBytes) {
     const ShiftTable& table = LaneShiftTable();
     while (n >= 3 * kLaneBytes) {
