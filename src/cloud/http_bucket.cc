@@ -1,13 +1,11 @@
 #include "cloud/http_bucket.h"
 
 #include <algorithm>
-#include <atomic>
-#include <cstring>
 #include <optional>
 #include <utility>
 
 #include "base/status_macros.h"
-#include "base/text.h"
+#include "cloud/answer_headers.h"
 #include "cloud/content_range.h"
 #include "cloud/range_get.h"
 #include "http/http_client.h"
@@ -22,11 +20,6 @@ constexpr uint64_t kRefusalBytesMax = uint64_t{1} << 16;
 // Versions that are no ETag begin with one of these.
 constexpr std::string_view kModified = "modified ";
 constexpr std::string_view kSizeOnly = "bytes ";
-
-std::optional<uint64_t> ContentLength(const HttpHeaders& headers) {
-  const auto text = FindHeader(headers, "content-length");
-  return text ? ParseNumber<uint64_t>(*text) : std::nullopt;
-}
 
 std::string WebVersion(const HttpHeaders& headers, uint64_t total_bytes) {
   const std::string_view etag = FindHeader(headers, "etag").value_or("");
@@ -70,7 +63,7 @@ class HttpBucket final : public Bucket, private RangeServer {
     return origin_ + path_ + "/" + EscapePath(key);
   }
   uint64_t part_bytes(uint64_t /*index*/) const override { return 16 << 20; }
-  int64_t ServerTimeNs() const override { return server_time_ns_; }
+  int64_t ServerTimeNs() const override { return clock_.now_ns(); }
 
   Result<BucketAccess> Access() override {
     BucketAccess access;
@@ -125,7 +118,6 @@ class HttpBucket final : public Bucket, private RangeServer {
   }
   Status CheckReadKey(std::string_view key) const override;
   Status StatusError(std::string_view key, int status) const;
-  void NoteTime(const HttpHeaders& headers);
   ObjectEntry EntryOf(std::string_view key, const HttpHeaders& headers,
                       uint64_t total_bytes) const;
   Result<ObjectEntry> HeadByRange(std::string_view key);
@@ -133,6 +125,7 @@ class HttpBucket final : public Bucket, private RangeServer {
   uint64_t open_bytes() const override { return kAnswerBytesMax; }
   HttpRequest ToHttp(const RangeGet& read) const override;
   std::vector<Result<HttpResponse>> SendReads(
+      std::span<const RangeGet> reads,
       std::span<HttpRequest> requests) override;
   Result<ObjectEntry> HeadOf(std::string_view key) override {
     return Head(key);
@@ -145,13 +138,12 @@ class HttpBucket final : public Bucket, private RangeServer {
   Status OtherVersion(const GetRequest& request,
                       const ObjectEntry& object) const override;
   Result<GetResult> OtherAnswer(RangeGet& read, HttpResponse& answer) override;
-  Result<GetResult> TakeWhole(RangeGet& read, HttpResponse& answer) const;
 
   const std::string origin_;
   std::string path_;  // escaped, without a '/' at its end
   const std::string query_;
   BucketTraits traits_;
-  std::atomic<int64_t> server_time_ns_{0};
+  ServerClock clock_;
   HttpClient client_;
 };
 
@@ -187,12 +179,6 @@ Status HttpBucket::StatusError(std::string_view key, int status) const {
   return FailedPreconditionError(where + what);
 }
 
-void HttpBucket::NoteTime(const HttpHeaders& headers) {
-  const auto date = FindHeader(headers, "date");
-  const auto seconds = date ? ParseHttpDate(*date) : std::nullopt;
-  if (seconds) server_time_ns_ = *seconds * 1'000'000'000;
-}
-
 ObjectEntry HttpBucket::EntryOf(std::string_view key,
                                 const HttpHeaders& headers,
                                 uint64_t total_bytes) const {
@@ -200,9 +186,7 @@ ObjectEntry HttpBucket::EntryOf(std::string_view key,
   entry.key = key;
   entry.byte_count = total_bytes;
   entry.version = WebVersion(headers, total_bytes);
-  const auto modified = FindHeader(headers, "last-modified");
-  const auto seconds = modified ? ParseHttpDate(*modified) : std::nullopt;
-  if (seconds) entry.modified_ns = *seconds * 1'000'000'000;
+  entry.modified_ns = TimeHeaderNs(headers, "last-modified").value_or(0);
   return entry;
 }
 
@@ -212,8 +196,8 @@ Result<ObjectEntry> HttpBucket::Head(std::string_view key) {
   request.method = "HEAD";
   request.url = RequestUrl(key);
   HF_ASSIGN_OR_RETURN(const HttpResponse answer, client_.Send(request));
-  NoteTime(answer.headers);
-  const auto length = ContentLength(answer.headers);
+  clock_.Note(answer.headers);
+  const auto length = NumberHeader(answer.headers, "content-length");
   if (answer.status == 200 && length) {
     return EntryOf(key, answer.headers, *length);
   }
@@ -233,7 +217,7 @@ Result<ObjectEntry> HttpBucket::HeadByRange(std::string_view key) {
   request.target = {&byte, 1};
   request.body_bytes_max = kRefusalBytesMax;
   HF_ASSIGN_OR_RETURN(const HttpResponse answer, client_.Send(request));
-  NoteTime(answer.headers);
+  clock_.Note(answer.headers);
   const std::string_view range =
       FindHeader(answer.headers, "content-range").value_or("");
   std::optional<uint64_t> total;
@@ -243,7 +227,7 @@ Result<ObjectEntry> HttpBucket::HeadByRange(std::string_view key) {
   } else if (answer.status == 416) {
     total = ParseUnsatisfiedRange(range);
   } else if (answer.status == 200) {
-    total = ContentLength(answer.headers);
+    total = NumberHeader(answer.headers, "content-length");
   } else {
     return StatusError(key, answer.status);
   }
@@ -267,10 +251,10 @@ HttpRequest HttpBucket::ToHttp(const RangeGet& read) const {
 }
 
 std::vector<Result<HttpResponse>> HttpBucket::SendReads(
-    std::span<HttpRequest> requests) {
+    std::span<const RangeGet> /*reads*/, std::span<HttpRequest> requests) {
   auto answers = client_.SendAll(requests);
   for (const Result<HttpResponse>& answer : answers) {
-    if (answer.ok()) NoteTime(answer->headers);
+    if (answer.ok()) clock_.Note(answer->headers);
   }
   return answers;
 }
@@ -284,38 +268,12 @@ Status HttpBucket::OtherVersion(const GetRequest& request,
                        ")");
 }
 
-// An answer 200: good only where the whole file is wanted.
-Result<GetResult> HttpBucket::TakeWhole(RangeGet& read,
-                                        HttpResponse& answer) const {
-  const GetRequest& request = *read.request;
-  const uint64_t got = answer.body.size();
-  const uint64_t total = ContentLength(answer.headers).value_or(got);
-  GetResult result;
-  result.object = EntryOf(request.key, answer.headers, total);
-  if (!request.version.empty() && request.version != result.object.version) {
-    return OtherVersion(request, result.object);
-  }
-  HF_RETURN_IF_ERROR(
-      ResolveRange(WantedRange(request), total, UrlOf(request.key)).status());
-  const bool is_whole = request.range.offset == 0 && got == total &&
-                        (!read.is_exact || read.byte_count == total);
-  if (!is_whole) {
-    return FailedPreconditionError(
-        "read " + UrlOf(request.key) +
-        ": the server ignores ranges (got HTTP 200 with all of " +
-        std::to_string(total) + " bytes, want 206)");
-  }
-  if (read.target.empty() || request.target.empty()) {
-    result.bytes = std::move(answer.body);
-  } else if (total > 0) {
-    std::memcpy(read.target.data(), answer.body.data(), total);
-  }
-  return result;
-}
-
 Result<GetResult> HttpBucket::OtherAnswer(RangeGet& read,
                                           HttpResponse& answer) {
-  if (answer.status == 200) return TakeWhole(read, answer);
+  if (answer.status == 200) {
+    return TakeWholeObject(*this, read, answer,
+                           StatusCode::kFailedPrecondition);
+  }
   return StatusError(read.request->key, answer.status);
 }
 

@@ -1,10 +1,12 @@
 #include "cloud/range_get.h"
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
 #include <utility>
 
 #include "base/status_macros.h"
+#include "cloud/answer_headers.h"
 #include "cloud/content_range.h"
 
 namespace holdfast {
@@ -13,6 +15,29 @@ namespace {
 // Longer reads need a target of the caller's.
 constexpr uint64_t kUntargetedBytesMax = uint64_t{64} << 20;
 constexpr uint64_t kOffsetMax = std::numeric_limits<int64_t>::max();
+
+// The range of a request, which a target bounds.
+ByteRange WantedRange(const GetRequest& request) {
+  if (request.target.empty()) return request.range;
+  return {request.range.offset, request.target.size()};
+}
+
+Status CheckVersion(const RangeServer& server, const GetRequest& request,
+                    const ObjectEntry& object) {
+  if (request.version.empty() || request.version == object.version) return {};
+  return server.OtherVersion(request, object);
+}
+
+// Moves the body of an answer to where the read wants it.
+Bytes TakeBody(RangeGet& read, HttpResponse& answer) {
+  if (read.target.empty()) return std::move(answer.body);
+  const uint64_t got = std::max(answer.target_bytes, answer.body.size());
+  if (!answer.body.empty()) {
+    std::memcpy(read.target.data(), answer.body.data(), got);
+  }
+  return read.request->target.empty() ? Bytes(std::move(read.buffer), got)
+                                      : Bytes();
+}
 
 class RangeReader {
  public:
@@ -42,9 +67,13 @@ class RangeReader {
   HttpRequest ToHttp(const RangeGet& read) const {
     HttpRequest http = server_.ToHttp(read);
     const uint64_t first = read.request->range.offset;
-    http.headers.emplace_back("Range",
-                              "bytes=" + std::to_string(first) + "-" +
-                                  std::to_string(first + read.byte_count - 1));
+    const bool is_whole =
+        first == 0 && !read.is_exact && server_.gives_whole_objects();
+    if (!is_whole) {
+      http.headers.emplace_back(
+          "Range", "bytes=" + std::to_string(first) + "-" +
+                       std::to_string(first + read.byte_count - 1));
+    }
     http.target = read.target;
     http.may_hedge = true;
     http.cancel = cancel_;
@@ -55,7 +84,10 @@ class RangeReader {
     if (!answer.ok()) {
       return server_.SendFailure(*read.request, answer.status());
     }
-    if (answer->status == 206) return TakeRange(read, *answer);
+    const auto range = FindHeader(answer->headers, "content-range");
+    if (answer->status == 206 || (answer->status == 200 && range)) {
+      return TakeRange(read, *answer, range.value_or(""));
+    }
     // An empty object also answers so when all of it is read.
     if (answer->status == 416) return ReadNothing(*read.request);
     return server_.OtherAnswer(read, *answer);
@@ -64,7 +96,7 @@ class RangeReader {
   // HTTP has no range of no bytes.
   Result<GetResult> ReadNothing(const GetRequest& request) {
     HF_ASSIGN_OR_RETURN(ObjectEntry object, server_.HeadOf(request.key));
-    HF_RETURN_IF_ERROR(CheckVersion(request, object));
+    HF_RETURN_IF_ERROR(CheckVersion(server_, request, object));
     HF_ASSIGN_OR_RETURN(const ByteRange range,
                         ResolveRange(WantedRange(request), object.byte_count,
                                      server_.UrlOf(request.key)));
@@ -90,12 +122,6 @@ class RangeReader {
         std::to_string(kUntargetedBytesMax) + ")");
   }
 
-  Status CheckVersion(const GetRequest& request,
-                      const ObjectEntry& object) const {
-    if (request.version.empty() || request.version == object.version) return {};
-    return server_.OtherVersion(request, object);
-  }
-
   // OutOfRange when the object has no such range: the server could not give it.
   Status WrongRange(const GetRequest& request, uint64_t total_bytes) const {
     HF_RETURN_IF_ERROR(ResolveRange(WantedRange(request), total_bytes,
@@ -105,10 +131,10 @@ class RangeReader {
                          ": the server gives a range that was not asked for");
   }
 
-  Result<GetResult> TakeRange(RangeGet& read, HttpResponse& answer) {
+  Result<GetResult> TakeRange(RangeGet& read, HttpResponse& answer,
+                              std::string_view range_text) {
     const GetRequest& request = *read.request;
-    const auto range = ParseContentRange(
-        FindHeader(answer.headers, "content-range").value_or(""));
+    const auto range = ParseContentRange(range_text);
     if (!range) {
       return DataLossError(Where(request) +
                            ": the server does not say which range it gives");
@@ -116,27 +142,22 @@ class RangeReader {
     const uint64_t total = range->total_bytes;
     GetResult result;
     HF_ASSIGN_OR_RETURN(result.object, server_.EntryOf(request, answer, total));
-    HF_RETURN_IF_ERROR(CheckVersion(request, result.object));
-    const uint64_t got =
-        read.target.empty() ? answer.body.size() : answer.target_bytes;
+    HF_RETURN_IF_ERROR(CheckVersion(server_, request, result.object));
+    const std::string_view bytes =
+        answer.target_bytes == 0
+            ? answer.body.view()
+            : std::string_view(read.target.data(), answer.target_bytes);
+    const uint64_t got = bytes.size();
     const bool is_at_end = total - range->offset == got;
     if (range->offset != request.range.offset || range->byte_count != got ||
         got > read.byte_count ||
         (got < read.byte_count && (read.is_exact || !is_at_end))) {
       return WrongRange(request, total);
     }
-    const std::string_view bytes =
-        read.target.empty() ? answer.body.view()
-                            : std::string_view(read.target.data(), got);
     HF_RETURN_IF_ERROR(server_.CheckBytes(request, answer, bytes, total));
-    if (read.target.empty()) {
-      result.bytes = std::move(answer.body);
-      return is_at_end ? std::move(result) : ReadRest(request, result);
-    }
-    if (request.target.empty()) {
-      result.bytes = Bytes(std::move(read.buffer), got);
-    }
-    return result;
+    result.bytes = TakeBody(read, answer);
+    return read.is_exact || is_at_end ? std::move(result)
+                                      : ReadRest(request, result);
   }
 
   // Reads what the first request of a read to the end has left.
@@ -166,9 +187,28 @@ class RangeReader {
 
 }  // namespace
 
-ByteRange WantedRange(const GetRequest& request) {
-  if (request.target.empty()) return request.range;
-  return {request.range.offset, request.target.size()};
+Result<GetResult> TakeWholeObject(const RangeServer& server, RangeGet& read,
+                                  HttpResponse& answer, StatusCode refusal) {
+  const GetRequest& request = *read.request;
+  const uint64_t got = answer.body.size();
+  const uint64_t total =
+      NumberHeader(answer.headers, "content-length").value_or(got);
+  GetResult result;
+  HF_ASSIGN_OR_RETURN(result.object, server.EntryOf(request, answer, total));
+  HF_RETURN_IF_ERROR(CheckVersion(server, request, result.object));
+  HF_RETURN_IF_ERROR(
+      ResolveRange(WantedRange(request), total, server.UrlOf(request.key))
+          .status());
+  const bool is_whole = request.range.offset == 0 && got == total &&
+                        (!read.is_exact || read.byte_count == total);
+  if (!is_whole) {
+    return Status(refusal,
+                  "read " + server.UrlOf(request.key) +
+                      ": the server ignores ranges (got HTTP 200 with all of " +
+                      std::to_string(total) + " bytes, want 206)");
+  }
+  result.bytes = TakeBody(read, answer);
+  return result;
 }
 
 std::vector<Result<GetResult>> GetRanges(RangeServer& server,
@@ -194,7 +234,7 @@ std::vector<Result<GetResult>> GetRanges(RangeServer& server,
   }
   std::vector<HttpRequest> sent;
   for (const RangeGet& read : reads) sent.push_back(reader.ToHttp(read));
-  std::vector<Result<HttpResponse>> answers = server.SendReads(sent);
+  std::vector<Result<HttpResponse>> answers = server.SendReads(reads, sent);
   for (size_t i = 0; i < answers.size(); ++i) {
     results[places[i]] = reader.Take(reads[i], answers[i]);
   }

@@ -37,10 +37,14 @@ class RangeServer {
   // What a read to an object's end asks for first. What is left is asked for in
   // more requests, of the same version.
   virtual uint64_t open_bytes() const = 0;
+  // True: a whole object is asked for without a Range, so that an empty one is
+  // no exception; a longer one than `open_bytes` is a failure to send.
+  virtual bool gives_whole_objects() const { return false; }
   // All of the request but its Range, its target and its cancel token.
   virtual HttpRequest ToHttp(const RangeGet& read) const = 0;
+  // `requests` are those of `reads`.
   virtual std::vector<Result<HttpResponse>> SendReads(
-      std::span<HttpRequest> requests) = 0;
+      std::span<const RangeGet> reads, std::span<HttpRequest> requests) = 0;
   virtual Status SendFailure(const GetRequest& /*request*/,
                              const Status& status) const {
     return status;
@@ -58,13 +62,15 @@ class RangeServer {
                             uint64_t /*total_bytes*/) const {
     return {};
   }
-  // Judges answers that are neither 206 nor 416.
+  // Judges answers that are neither a range nor 416.
   virtual Result<GetResult> OtherAnswer(RangeGet& read,
                                         HttpResponse& answer) = 0;
 };
 
-// The range of a request, which a target bounds.
-ByteRange WantedRange(const GetRequest& request);
+// For servers whose answer 200 is good where it is all that was wanted.
+// `refusal`: the code of the error where it is not.
+Result<GetResult> TakeWholeObject(const RangeServer& server, RangeGet& read,
+                                  HttpResponse& answer, StatusCode refusal);
 
 std::vector<Result<GetResult>> GetRanges(RangeServer& server,
                                          std::span<const GetRequest> requests,

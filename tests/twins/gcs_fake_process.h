@@ -91,7 +91,7 @@ class GcsFake {
 };
 
 // An environment with nothing in it but these.
-inline GcsEnvironment EnvironmentOf(std::map<std::string, std::string> values) {
+inline Environment EnvironmentOf(std::map<std::string, std::string> values) {
   values.emplace("NO_GCE_CHECK", "true");
   return [values = std::move(values)](const std::string& name) {
     const auto found = values.find(name);

@@ -1,10 +1,9 @@
 #include "cloud/gcs/credential_file.h"
 
-#include <nlohmann/json.hpp>
-
 #include "base/status_macros.h"
 #include "cloud/gcs/gcs_json.h"
 #include "cloud/gcs/gcs_settings.h"
+#include "cloud/json_members.h"
 
 namespace holdfast {
 namespace {
@@ -14,14 +13,8 @@ using FileJson = nlohmann::json;
 constexpr char kGoogleTokenUrl[] = "https://oauth2.googleapis.com/token";
 constexpr int kImpersonationDepthMax = 4;
 
-std::string TextOf(const FileJson& json, const char* name) {
-  const auto found = json.find(name);
-  if (found == json.end() || !found->is_string()) return "";
-  return found->get<std::string>();
-}
-
 Status NeedText(const FileJson& json, const char* name, std::string& text) {
-  text = TextOf(json, name);
+  text = StringMember(json, name);
   if (!text.empty()) return Status();
   return InvalidArgumentError(std::string("the member ") + name +
                               " is missing or no text");
@@ -34,29 +27,27 @@ Status NeedSafeUrl(const FileJson& json, const char* name, std::string& url) {
                               " is no https address: no secret is sent there");
 }
 
+Status ReadTokenUri(const FileJson& json, CredentialFile& file) {
+  file.token_url = kGoogleTokenUrl;
+  if (!json.contains("token_uri")) return Status();
+  return NeedSafeUrl(json, "token_uri", file.token_url);
+}
+
 Status ReadServiceAccount(const FileJson& json, CredentialFile& file) {
   file.kind = CredentialFile::Kind::kServiceAccount;
   HF_RETURN_IF_ERROR(NeedText(json, "client_email", file.account));
   HF_RETURN_IF_ERROR(NeedText(json, "private_key", file.private_key));
-  file.private_key_id = TextOf(json, "private_key_id");
-  if (!json.contains("token_uri")) {
-    file.token_url = kGoogleTokenUrl;
-    return Status();
-  }
-  return NeedSafeUrl(json, "token_uri", file.token_url);
+  file.private_key_id = StringMember(json, "private_key_id");
+  return ReadTokenUri(json, file);
 }
 
 Status ReadAuthorizedUser(const FileJson& json, CredentialFile& file) {
   file.kind = CredentialFile::Kind::kAuthorizedUser;
-  file.account = TextOf(json, "account");
+  file.account = StringMember(json, "account");
   HF_RETURN_IF_ERROR(NeedText(json, "client_id", file.client_id));
   HF_RETURN_IF_ERROR(NeedText(json, "client_secret", file.client_secret));
   HF_RETURN_IF_ERROR(NeedText(json, "refresh_token", file.refresh_token));
-  if (!json.contains("token_uri")) {
-    file.token_url = kGoogleTokenUrl;
-    return Status();
-  }
-  return NeedSafeUrl(json, "token_uri", file.token_url);
+  return ReadTokenUri(json, file);
 }
 
 Status ReadSubjectFormat(const FileJson& source, SubjectTokenSource& subject) {
@@ -65,7 +56,7 @@ Status ReadSubjectFormat(const FileJson& source, SubjectTokenSource& subject) {
   if (!format->is_object()) {
     return InvalidArgumentError("credential_source.format is no object");
   }
-  if (TextOf(*format, "type") != "json") return Status();
+  if (StringMember(*format, "type") != "json") return Status();
   return NeedText(*format, "subject_token_field_name", subject.json_field);
 }
 
@@ -87,8 +78,8 @@ Status ReadSubjectSource(const FileJson& json, SubjectTokenSource& subject) {
   if (source->contains("certificate")) {
     return UnimplementedError("credential_source.certificate is not supported");
   }
-  subject.file = TextOf(*source, "file");
-  subject.url = TextOf(*source, "url");
+  subject.file = StringMember(*source, "file");
+  subject.url = StringMember(*source, "url");
   // Exactly one of the two: with both it is unclear which token is meant.
   if (subject.file.empty() == subject.url.empty()) {
     return InvalidArgumentError("credential_source has neither file nor url");
@@ -122,9 +113,10 @@ Status ReadExternalAccount(const FileJson& json, CredentialFile& file) {
       NeedText(json, "subject_token_type", file.subject_token_type));
   HF_RETURN_IF_ERROR(NeedSafeUrl(json, "token_url", file.token_url));
   HF_RETURN_IF_ERROR(ReadSubjectSource(json, file.subject));
-  file.client_id = TextOf(json, "client_id");
-  file.client_secret = TextOf(json, "client_secret");
-  file.workforce_user_project = TextOf(json, "workforce_pool_user_project");
+  file.client_id = StringMember(json, "client_id");
+  file.client_secret = StringMember(json, "client_secret");
+  file.workforce_user_project =
+      StringMember(json, "workforce_pool_user_project");
   if (!json.contains("service_account_impersonation_url")) return Status();
   HF_RETURN_IF_ERROR(NeedSafeUrl(json, "service_account_impersonation_url",
                                  file.impersonation_url));
@@ -158,7 +150,7 @@ Status ReadImpersonated(const FileJson& json, int depth, CredentialFile& file) {
 }
 
 Status ReadKind(const FileJson& json, int depth, CredentialFile& file) {
-  const std::string type = TextOf(json, "type");
+  const std::string type = StringMember(json, "type");
   if (type == "service_account") return ReadServiceAccount(json, file);
   if (type == "authorized_user") return ReadAuthorizedUser(json, file);
   if (type == "external_account") return ReadExternalAccount(json, file);
@@ -180,8 +172,8 @@ Result<CredentialFile> FileOf(const FileJson& json, int depth) {
   }
   CredentialFile file;
   HF_RETURN_IF_ERROR(ReadKind(json, depth, file));
-  file.project = TextOf(json, "quota_project_id");
-  if (file.project.empty()) file.project = TextOf(json, "project_id");
+  file.project = StringMember(json, "quota_project_id");
+  if (file.project.empty()) file.project = StringMember(json, "project_id");
   return file;
 }
 

@@ -2,7 +2,6 @@
 
 #include "base/status_macros.h"
 #include "cloud/gcs/gcs_error.h"
-#include "http/http_date.h"
 #include "http/url.h"
 
 namespace holdfast {
@@ -63,9 +62,7 @@ std::string GcsApi::BucketPath() const {
   return "/storage/v1/b/" + EscapeComponent(bucket_);
 }
 
-std::string GcsApi::ObjectsPath() const {
-  return BucketPath() + "/o";
-}
+std::string GcsApi::ObjectsPath() const { return BucketPath() + "/o"; }
 
 std::string GcsApi::ObjectPath(std::string_view key) const {
   return ObjectsPath() + "/" + EscapeComponent(key);
@@ -109,14 +106,6 @@ void GcsApi::Authorize(HttpRequest& request) const {
   };
 }
 
-void GcsApi::Note(const Result<HttpResponse>& answer) {
-  if (!answer.ok()) return;
-  const auto date = FindHeader(answer->headers, "date");
-  if (!date) return;
-  const auto seconds = ParseHttpDate(*date);
-  if (seconds) server_time_ns_.store(*seconds * 1'000'000'000);
-}
-
 Result<HttpResponse> GcsApi::Send(HttpRequest request,
                                   const GcsAction& action) {
   auto answer = std::move(SendAll({&request, 1}).front());
@@ -133,7 +122,7 @@ std::vector<Result<HttpResponse>> GcsApi::SendAll(
   for (HttpRequest& request : requests) Authorize(request);
   auto answers = client_->SendAll(requests);
   for (size_t i = 0; i < answers.size(); ++i) {
-    Note(answers[i]);
+    if (answers[i].ok()) clock_.Note(answers[i]->headers);
     // 401: the token may have been revoked before it expired. It is renewed
     // once.
     if (!answers[i].ok() || answers[i]->status != 401 || token->empty()) {

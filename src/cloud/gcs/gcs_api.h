@@ -6,7 +6,6 @@
 // GcsCredentials::Get, with the action and the object's URL in front.
 #pragma once
 
-#include <atomic>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -15,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cloud/answer_headers.h"
 #include "cloud/gcs/gcs_credentials.h"
 #include "cloud/gcs/gcs_settings.h"
 #include "holdfast/status.h"
@@ -72,19 +72,18 @@ class GcsApi {
   Status Context(const GcsAction& action, const Status& status) const;
 
   // The time of the last answer's Date; 0 when there was none.
-  int64_t server_time_ns() const { return server_time_ns_.load(); }
+  int64_t server_time_ns() const { return clock_.now_ns(); }
 
  private:
   void Authorize(HttpRequest& request) const;
   bool IsOurServer(std::string_view url) const;
-  void Note(const Result<HttpResponse>& answer);
 
   const std::string bucket_;
   const GcsSettings settings_;
   const bool requester_pays_;
   const std::shared_ptr<HttpClient> client_;
   const std::shared_ptr<GcsCredentials> credentials_;
-  std::atomic<int64_t> server_time_ns_{0};
+  ServerClock clock_;
   mutable std::mutex mutex_;
   bool has_project_ = false;  // guarded by mutex_
   std::string project_;       // guarded by mutex_; who pays

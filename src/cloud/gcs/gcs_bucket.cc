@@ -164,12 +164,12 @@ Result<BucketAccess> GcsBucket::Access() {
 
 Result<std::shared_ptr<Bucket>> OpenGcsBucket(const std::string& bucket,
                                               const RemoteOptions& options) {
-  return OpenGcsBucketIn(bucket, options, ProcessGcsEnvironment());
+  return OpenGcsBucketIn(bucket, options, ProcessEnvironment());
 }
 
 Result<std::shared_ptr<Bucket>> OpenGcsBucketIn(
     const std::string& bucket, const RemoteOptions& options,
-    const GcsEnvironment& environment) {
+    const Environment& environment) {
   HF_RETURN_IF_ERROR(CheckGcsBucketName(bucket));
   HF_ASSIGN_OR_RETURN(const GcsSettings settings,
                       ReadGcsSettings(options, environment));

@@ -25,8 +25,8 @@ namespace holdfast {
 Result<std::shared_ptr<Bucket>> OpenGcsBucket(const std::string& bucket,
                                               const RemoteOptions& options);
 // Uses another environment than the process's.
-Result<std::shared_ptr<Bucket>> OpenGcsBucketIn(
-    const std::string& bucket, const RemoteOptions& options,
-    const GcsEnvironment& environment);
+Result<std::shared_ptr<Bucket>> OpenGcsBucketIn(const std::string& bucket,
+                                                const RemoteOptions& options,
+                                                const Environment& environment);
 
 }  // namespace holdfast

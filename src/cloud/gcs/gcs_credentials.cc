@@ -5,9 +5,6 @@
 namespace holdfast {
 namespace {
 
-constexpr int64_t kFetchBeforeNs = 240'000'000'000;
-constexpr int64_t kWaitBeforeNs = 10'000'000'000;
-
 GcsIdentity IdentityOf(const TokenSource& source) {
   return {source.kind, source.account, source.where, source.project};
 }
@@ -23,59 +20,31 @@ std::string GcsIdentity::Text() const {
 GcsCredentials::GcsCredentials(Finder finder, bool plain_http, UnixClock clock)
     : finder_(std::move(finder)),
       plain_http_(plain_http),
-      clock_(std::move(clock)) {}
+      token_([this] { return Fetch(); }, std::move(clock),
+             {.renew_before_ns = 240'000'000'000,
+              .wait_before_ns = 10'000'000'000}) {}
 
 Result<std::string> GcsCredentials::Get() {
-  bool must_wait = true;
-  {
-    const std::lock_guard lock(mutex_);
-    if (has_token_) {
-      const int64_t left_ns = token_.expires_ns - clock_();
-      if (token_.expires_ns == 0 || left_ns > kFetchBeforeNs) {
-        return token_.text;
-      }
-      // The token still works for a while: one thread renews it, the others go
-      // on.
-      must_wait = left_ns <= kWaitBeforeNs;
-    }
-  }
-  std::unique_lock fetching(fetch_mutex_, std::defer_lock);
-  if (must_wait) {
-    fetching.lock();
-  } else if (!fetching.try_lock()) {
-    return Current();
-  }
-  {
-    const std::lock_guard lock(mutex_);
-    if (has_token_ && (token_.expires_ns == 0 ||
-                       token_.expires_ns - clock_() > kFetchBeforeNs)) {
-      return token_.text;  // another thread was first
-    }
-  }
-  auto fetched = Fetch();
-  // If renewing failed, the old token is still good for a while.
-  if (!fetched.ok() && !must_wait) return Current();
-  return fetched;
+  HF_ASSIGN_OR_RETURN(const auto token, token_.Get());
+  return token->text;
 }
 
 std::string GcsCredentials::Current() const {
-  const std::lock_guard lock(mutex_);
-  return token_.text;
+  const auto token = token_.Current();
+  return token == nullptr ? "" : token->text;
 }
 
 Result<std::string> GcsCredentials::Renew(const std::string& stale) {
-  const std::lock_guard fetching(fetch_mutex_);
-  const std::string current = Current();
+  const auto current = token_.Current();
   // Another thread has renewed it.
-  if (current != stale) return current;
-  return Fetch();
+  if (current == nullptr || current->text != stale) return Current();
+  HF_ASSIGN_OR_RETURN(const auto token, token_.Renew(current));
+  return token->text;
 }
 
 Result<GcsIdentity> GcsCredentials::Identity() {
-  const std::lock_guard fetching(fetch_mutex_);
-  HF_RETURN_IF_ERROR(FindSource());
-  const std::lock_guard lock(mutex_);
-  return IdentityOf(*source_);
+  HF_ASSIGN_OR_RETURN(const SourcePointer source, Source());
+  return IdentityOf(*source);
 }
 
 std::string GcsCredentials::IdentityText() const {
@@ -84,10 +53,11 @@ std::string GcsCredentials::IdentityText() const {
                             : IdentityOf(*source_).Text();
 }
 
-Status GcsCredentials::FindSource() {
+Result<GcsCredentials::SourcePointer> GcsCredentials::Source() {
+  const std::lock_guard finding(find_mutex_);
   {
     const std::lock_guard lock(mutex_);
-    if (source_ != nullptr) return Status();
+    if (source_ != nullptr) return source_;
   }
   HF_ASSIGN_OR_RETURN(TokenSource source, finder_());
   // A token sent over plain HTTP can be read by anybody on the way.
@@ -99,26 +69,18 @@ Status GcsCredentials::FindSource() {
   }
   const std::lock_guard lock(mutex_);
   source_ = std::make_shared<const TokenSource>(std::move(source));
-  return Status();
+  return source_;
 }
 
-Result<std::string> GcsCredentials::Fetch() {
-  HF_RETURN_IF_ERROR(FindSource());
-  std::shared_ptr<const TokenSource> source;
-  {
-    const std::lock_guard lock(mutex_);
-    source = source_;
-  }
+Result<GcsToken> GcsCredentials::Fetch() {
+  HF_ASSIGN_OR_RETURN(const SourcePointer source, Source());
   auto token = source->fetch();
   if (!token.ok()) {
     return token.status().WithContext("credentials of " +
                                       IdentityOf(*source).Text());
   }
   if (!token->text.empty()) token->text = "Bearer " + token->text;
-  const std::lock_guard lock(mutex_);
-  token_ = *std::move(token);
-  has_token_ = true;
-  return token_.text;
+  return token;
 }
 
 }  // namespace holdfast

@@ -48,17 +48,16 @@ class GcsCredentials {
   std::string IdentityText() const;
 
  private:
-  Status FindSource();          // REQUIRES: fetch_mutex_ is held
-  Result<std::string> Fetch();  // likewise
+  using SourcePointer = std::shared_ptr<const TokenSource>;
+  Result<SourcePointer> Source();
+  Result<GcsToken> Fetch();
 
   const Finder finder_;
   const bool plain_http_;
-  const UnixClock clock_;
-  std::mutex fetch_mutex_;  // one fetch at a time
+  std::mutex find_mutex_;  // one finder at a time
   mutable std::mutex mutex_;
-  std::shared_ptr<const TokenSource> source_;  // guarded by mutex_
-  GcsToken token_;          // guarded by mutex_; text with "Bearer "
-  bool has_token_ = false;  // guarded by mutex_
+  SourcePointer source_;         // guarded by mutex_
+  FreshSecret<GcsToken> token_;  // text with "Bearer "
 };
 
 }  // namespace holdfast

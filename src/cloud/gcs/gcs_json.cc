@@ -1,40 +1,16 @@
 #include "cloud/gcs/gcs_json.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "base/status_macros.h"
 #include "base/text.h"
+#include "cloud/json_members.h"
 #include "http/http_date.h"
 
 namespace holdfast {
 namespace {
 
 using Json = nlohmann::json;
-
-Result<Json> ParseJsonObject(std::string_view text) {
-  Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object()) {
-    return DataLossError("the answer is no JSON object");
-  }
-  return json;
-}
-
-// Returns "" where there is no such member or it is no string.
-std::string StringMember(const Json& json, const char* name) {
-  const auto found = json.find(name);
-  if (found == json.end() || !found->is_string()) return "";
-  return found->get<std::string>();
-}
-
-// Google writes 64-bit numbers as strings; some emulators do not.
-std::optional<uint64_t> NumberMember(const Json& json, const char* name) {
-  const auto found = json.find(name);
-  if (found == json.end()) return std::nullopt;
-  if (found->is_number_unsigned()) return found->get<uint64_t>();
-  if (!found->is_string()) return std::nullopt;
-  return ParseNumber<uint64_t>(found->get_ref<const std::string&>());
-}
 
 Result<GcsObject> ObjectOf(const Json& json) {
   if (!json.is_object()) return DataLossError("an object is no JSON object");
@@ -52,8 +28,7 @@ Result<GcsObject> ObjectOf(const Json& json) {
   object.crc32c = StringMember(json, "crc32c");
   const auto metadata = json.find("metadata");
   if (metadata != json.end() && metadata->is_object()) {
-    object.write_id =
-        StringMember(*metadata, std::string(kGcsWriteIdKey).c_str());
+    object.write_id = StringMember(*metadata, kGcsWriteIdKey);
   }
   return object;
 }

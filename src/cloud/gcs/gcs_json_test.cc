@@ -144,7 +144,7 @@ TEST(GcsSettingsTest, EndpointsInTheirOrder) {
   values["STORAGE_EMULATOR_HOST"] = "localhost:9000";
   EXPECT_EQ(endpoint({}, values), "http://localhost:9000");
   EXPECT_EQ(endpoint({.endpoint = "https://e"}, values), "https://e");
-  const GcsEnvironment none = [](const std::string&) { return ""; };
+  const Environment none = [](const std::string&) { return ""; };
   for (const char* bad : {"ftp://a", "http://", "http://a?b=c"}) {
     EXPECT_FALSE(ReadGcsSettings({.endpoint = bad}, none).ok()) << bad;
   }

@@ -5,9 +5,9 @@
 #include "base/crc32c.h"
 #include "base/status_macros.h"
 #include "base/text.h"
+#include "cloud/answer_headers.h"
 #include "cloud/gcs/gcs_write.h"
 #include "cloud/range_get.h"
-#include "http/http_date.h"
 
 namespace holdfast {
 namespace {
@@ -57,6 +57,7 @@ class GcsReads final : public RangeServer {
   }
 
   std::vector<Result<HttpResponse>> SendReads(
+      std::span<const RangeGet> /*reads*/,
       std::span<HttpRequest> requests) override {
     return api_.SendAll(requests);
   }
@@ -81,10 +82,8 @@ class GcsReads final : public RangeServer {
       return DataLossError(Where(request) + ": the answer names no generation");
     }
     entry.version = *generation;
-    const auto modified = FindHeader(answer.headers, "last-modified");
-    if (modified) {
-      entry.modified_ns = ParseHttpDate(*modified).value_or(0) * 1'000'000'000;
-    }
+    entry.modified_ns =
+        TimeHeaderNs(answer.headers, "last-modified").value_or(0);
     return entry;
   }
 

@@ -1,7 +1,5 @@
 #include "cloud/gcs/gcs_settings.h"
 
-#include <cstdlib>
-
 #include "base/status_macros.h"
 #include "base/utf8.h"
 #include "http/url.h"
@@ -34,7 +32,7 @@ struct FoundEndpoint {
 };
 
 FoundEndpoint FindEndpoint(const RemoteOptions& options,
-                           const GcsEnvironment& environment) {
+                           const Environment& environment) {
   if (!options.endpoint.empty()) return {options.endpoint, "option endpoint"};
   for (const char* name :
        {"STORAGE_EMULATOR_HOST", "TENSORSTORE_GCS_HTTP_URL"}) {
@@ -50,15 +48,8 @@ FoundEndpoint FindEndpoint(const RemoteOptions& options,
 
 }  // namespace
 
-GcsEnvironment ProcessGcsEnvironment() {
-  return [](const std::string& name) -> std::string {
-    const char* value = std::getenv(name.c_str());
-    return value == nullptr ? "" : value;
-  };
-}
-
 Result<GcsSettings> ReadGcsSettings(const RemoteOptions& options,
-                                    const GcsEnvironment& environment) {
+                                    const Environment& environment) {
   GcsSettings settings;
   FoundEndpoint found = FindEndpoint(options, environment);
   HF_ASSIGN_OR_RETURN(settings.endpoint,

@@ -4,18 +4,14 @@
 // Errors: InvalidArgument (a bucket's name or an endpoint that cannot be).
 #pragma once
 
-#include <functional>
 #include <string>
 #include <string_view>
 
+#include "cloud/environment.h"
 #include "cloud/remote_options.h"
 #include "holdfast/status.h"
 
 namespace holdfast {
-
-// "" for a variable that is not set.
-using GcsEnvironment = std::function<std::string(const std::string&)>;
-GcsEnvironment ProcessGcsEnvironment();
 
 struct GcsSettings {
   std::string endpoint;         // "https://storage.googleapis.com", no '/' last
@@ -29,7 +25,7 @@ struct GcsSettings {
 // User project: the option; where the requester pays also
 // GOOGLE_CLOUD_QUOTA_PROJECT and GOOGLE_CLOUD_PROJECT.
 Result<GcsSettings> ReadGcsSettings(const RemoteOptions& options,
-                                    const GcsEnvironment& environment);
+                                    const Environment& environment);
 
 Status CheckGcsBucketName(std::string_view bucket);
 // 1 to 1024 bytes of UTF-8 without line ends.

@@ -1,7 +1,5 @@
 #include "cloud/gcs/gcs_write.h"
 
-#include <nlohmann/json.hpp>
-
 #include "base/crc32c.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
@@ -9,6 +7,7 @@
 #include "cloud/gcs/gcs_batch.h"
 #include "cloud/gcs/gcs_json.h"
 #include "cloud/gcs/gcs_read.h"
+#include "cloud/json_members.h"
 
 namespace holdfast {
 namespace {
@@ -31,7 +30,7 @@ std::string MetadataJson(std::string_view key, const std::string& write_id) {
   nlohmann::json json = {{"contentType", kOctetStream}};
   if (!key.empty()) json["name"] = std::string(key);
   json["metadata"] = {{std::string(kGcsWriteIdKey), write_id}};
-  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return JsonLine(json);
 }
 
 uint32_t CrcOf(std::span<const std::string_view> pieces) {

@@ -5,9 +5,9 @@
 #include <openssl/pem.h>
 
 #include <memory>
-#include <nlohmann/json.hpp>
 
 #include "base/text.h"
+#include "cloud/json_members.h"
 
 namespace holdfast {
 namespace {
@@ -73,9 +73,8 @@ Result<std::string> MakeSignedJwt(const JwtClaims& claims,
                                {"aud", claims.audience},
                                {"iat", claims.issued_s},
                                {"exp", claims.expires_s}};
-  const auto replace = nlohmann::json::error_handler_t::replace;
-  std::string text = Base64Url(header.dump(-1, ' ', false, replace)) + "." +
-                     Base64Url(body.dump(-1, ' ', false, replace));
+  std::string text =
+      Base64Url(JsonLine(header)) + "." + Base64Url(JsonLine(body));
   auto signature = SignSha256(key.get(), text);
   if (!signature.ok()) return signature.status();
   return text + "." + Base64Url(*signature);

@@ -1,10 +1,7 @@
 // Reads the answers of token endpoints.
-#include <nlohmann/json.hpp>
-
 #include "base/status_macros.h"
-#include "base/text.h"
-#include "cloud/gcs/gcs_json.h"
 #include "cloud/gcs/token_source.h"
+#include "cloud/json_members.h"
 #include "http/http_date.h"
 
 namespace holdfast {
@@ -23,12 +20,6 @@ bool IsHeaderText(std::string_view text) {
   return !text.empty() && text.size() <= kTokenBytesMax;
 }
 
-Result<TokenJson> ParseTokenJson(std::string_view text) {
-  TokenJson json = TokenJson::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object()) return DataLossError("the answer is no JSON object");
-  return json;
-}
-
 Result<std::string> TokenMember(const TokenJson& json, const char* name) {
   const auto found = json.find(name);
   if (found == json.end() || !found->is_string() ||
@@ -38,31 +29,20 @@ Result<std::string> TokenMember(const TokenJson& json, const char* name) {
   return found->get<std::string>();
 }
 
-// Takes a number, or digits in a string.
-std::optional<uint64_t> SecondsMember(const TokenJson& json, const char* name) {
-  const auto found = json.find(name);
-  if (found == json.end()) return std::nullopt;
-  if (found->is_number_unsigned()) return found->get<uint64_t>();
-  if (found->is_string()) {
-    return ParseNumber<uint64_t>(found->get_ref<const std::string&>());
-  }
-  return std::nullopt;
-}
-
 }  // namespace
 
 Result<GcsToken> ParseTokenAnswer(std::string_view text, int64_t now_ns) {
-  HF_ASSIGN_OR_RETURN(const TokenJson json, ParseTokenJson(text));
+  HF_ASSIGN_OR_RETURN(const TokenJson json, ParseJsonObject(text));
   GcsToken token;
   HF_ASSIGN_OR_RETURN(token.text, TokenMember(json, "access_token"));
   const uint64_t seconds = std::min(
-      SecondsMember(json, "expires_in").value_or(3600), kTokenSecondsMax);
+      NumberMember(json, "expires_in").value_or(3600), kTokenSecondsMax);
   token.expires_ns = now_ns + static_cast<int64_t>(seconds) * 1'000'000'000;
   return token;
 }
 
 Result<GcsToken> ParseImpersonationAnswer(std::string_view text) {
-  HF_ASSIGN_OR_RETURN(const TokenJson json, ParseTokenJson(text));
+  HF_ASSIGN_OR_RETURN(const TokenJson json, ParseJsonObject(text));
   GcsToken token;
   HF_ASSIGN_OR_RETURN(token.text, TokenMember(json, "accessToken"));
   const auto expires = json.find("expireTime");
@@ -78,7 +58,7 @@ Result<GcsToken> ParseImpersonationAnswer(std::string_view text) {
 Result<std::string> ParseSubjectToken(std::string_view text,
                                       const std::string& json_field) {
   if (!json_field.empty()) {
-    HF_ASSIGN_OR_RETURN(const TokenJson json, ParseTokenJson(text));
+    HF_ASSIGN_OR_RETURN(const TokenJson json, ParseJsonObject(text));
     return TokenMember(json, json_field.c_str());
   }
   while (!text.empty() &&

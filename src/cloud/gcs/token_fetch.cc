@@ -1,14 +1,13 @@
 // Fetching tokens over HTTP.
+#include <cerrno>
 #include <chrono>
-#include <fstream>
-#include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "cloud/gcs/gcs_json.h"
 #include "cloud/gcs/rs256.h"
 #include "cloud/gcs/token_source.h"
+#include "cloud/json_members.h"
 #include "http/http_date.h"
 #include "http/url.h"
 
@@ -86,18 +85,14 @@ Result<GcsToken> PostForm(HttpClient& client, const std::string& url,
   return token;
 }
 
-Result<std::string> ReadSmallFile(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string text(kCredentialFileBytesMax + 1, '\0');
-  if (!file.is_open()) {
-    return PermissionDeniedError("read " + path + ": it cannot be opened");
-  }
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<size_t>(file.gcount()));
-  if (text.size() > kCredentialFileBytesMax) {
+Result<std::string> ReadSubjectFile(const std::string& path) {
+  std::string text;
+  const int error = ReadSmallFile(path, kCredentialFileBytesMax, text);
+  if (error == 0) return text;
+  if (error == EFBIG) {
     return InvalidArgumentError("read " + path + ": longer than 256 KiB");
   }
-  return text;
+  return PermissionDeniedError("read " + path + ": it cannot be opened");
 }
 
 // One set of credentials and what it needs to ask for tokens.
@@ -139,9 +134,8 @@ class FileFetcher {
   // The server's time, by its Date header, when it is far from this machine's.
   static std::optional<int64_t> OtherClock(const HttpResponse& answer,
                                            int64_t now_s) {
-    const auto date = FindHeader(answer.headers, "date");
-    if (!date) return std::nullopt;
-    const auto server_s = ParseHttpDate(*date);
+    const auto server_s =
+        ParseHttpDate(FindHeader(answer.headers, "date").value_or(""));
     if (!server_s || std::abs(*server_s - now_s) <= kClockSkewSecondsMax) {
       return std::nullopt;
     }
@@ -178,7 +172,7 @@ class FileFetcher {
 
   Result<std::string> SubjectText() const {
     const SubjectTokenSource& subject = file_->subject;
-    if (!subject.file.empty()) return ReadSmallFile(subject.file);
+    if (!subject.file.empty()) return ReadSubjectFile(subject.file);
     HttpRequest request;
     request.url = subject.url;
     for (const auto& header : subject.url_headers) {
@@ -211,10 +205,9 @@ class FileFetcher {
           "Authorization",
           "Basic " + Base64(file_->client_id + ":" + file_->client_secret));
     } else if (!file_->workforce_user_project.empty()) {
-      form.emplace_back(
-          "options",
-          nlohmann::json{{"userProject", file_->workforce_user_project}}.dump(
-              -1, ' ', false, nlohmann::json::error_handler_t::replace));
+      form.emplace_back("options",
+                        JsonLine(nlohmann::json{
+                            {"userProject", file_->workforce_user_project}}));
     }
     HF_ASSIGN_OR_RETURN(GcsToken token,
                         PostForm(*client_, file_->token_url, form,
@@ -233,8 +226,7 @@ class FileFetcher {
   Result<GcsToken> Impersonate(const std::string& token) const {
     nlohmann::json json = {{"scope", {kStorageScope}}, {"lifetime", "3600s"}};
     if (!file_->delegates.empty()) json["delegates"] = file_->delegates;
-    const std::string body =
-        json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    const std::string body = JsonLine(json);
     HttpRequest request =
         TokenPost(file_->impersonation_url, "application/json", body);
     request.headers.emplace_back("Authorization", "Bearer " + token);

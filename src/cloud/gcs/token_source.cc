@@ -1,10 +1,9 @@
 #include "cloud/gcs/token_source.h"
 
+#include <cerrno>
 #include <chrono>
 #include <filesystem>
-#include <fstream>
 
-#include "base/status_macros.h"
 #include "cloud/gcs/gcs_json.h"
 
 namespace holdfast {
@@ -12,24 +11,17 @@ namespace {
 
 constexpr std::chrono::milliseconds kMetadataDeadline{3'000};
 
-Result<std::string> ReadCredentials(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file.is_open()) {
-    return PermissionDeniedError("there is no file, or it cannot be read");
-  }
-  std::string text(kCredentialFileBytesMax + 1, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<size_t>(file.gcount()));
-  return text;
-}
-
 Result<TokenSource> SourceOfFile(const std::string& path,
                                  const std::string& where,
                                  const std::shared_ptr<HttpClient>& client,
                                  const UnixClock& clock) {
-  const auto text = ReadCredentials(path);
-  if (!text.ok()) return text.status().WithContext(where);
-  auto file = ParseCredentialFile(*text);
+  std::string text;
+  const int error = ReadSmallFile(path, kCredentialFileBytesMax, text);
+  if (error != 0 && error != EFBIG) {
+    return PermissionDeniedError(where +
+                                 ": there is no file, or it cannot be read");
+  }
+  auto file = ParseCredentialFile(text);
   if (!file.ok()) return file.status().WithContext(where);
   const auto shared = std::make_shared<const CredentialFile>(*std::move(file));
   TokenSource source;
@@ -41,7 +33,7 @@ Result<TokenSource> SourceOfFile(const std::string& path,
   return source;
 }
 
-std::string GcloudFile(const GcsEnvironment& environment) {
+std::string GcloudFile(const Environment& environment) {
   std::string folder = environment("CLOUDSDK_CONFIG");
   if (folder.empty()) {
     const std::string home = environment("HOME");
@@ -51,7 +43,7 @@ std::string GcloudFile(const GcsEnvironment& environment) {
   return folder + "/application_default_credentials.json";
 }
 
-std::string MetadataBase(const GcsEnvironment& environment) {
+std::string MetadataBase(const Environment& environment) {
   for (const char* name :
        {"GCE_METADATA_HOST", "GCE_METADATA_ROOT", "GCE_METADATA_IP"}) {
     const std::string host = environment(name);
@@ -72,8 +64,8 @@ Result<HttpResponse> AskMetadata(HttpClient& client, const std::string& base,
 
 // Absent when no metadata server answers, or one that is not Google's.
 std::optional<TokenSource> SourceOfMachine(
-    const GcsEnvironment& environment,
-    const std::shared_ptr<HttpClient>& client, const UnixClock& clock) {
+    const Environment& environment, const std::shared_ptr<HttpClient>& client,
+    const UnixClock& clock) {
   const std::string base = MetadataBase(environment);
   const auto answer =
       AskMetadata(*client, base, "instance/service-accounts/default/email");
@@ -113,7 +105,7 @@ TokenSource TestSource(const std::string& token) {
 
 }  // namespace
 
-Result<TokenSource> FindTokenSource(const GcsEnvironment& environment,
+Result<TokenSource> FindTokenSource(const Environment& environment,
                                     bool anonymous, bool is_emulator,
                                     const std::shared_ptr<HttpClient>& client,
                                     const UnixClock& clock) {

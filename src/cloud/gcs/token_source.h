@@ -14,6 +14,7 @@
 #include <memory>
 #include <string>
 
+#include "cloud/fresh_secret.h"
 #include "cloud/gcs/credential_file.h"
 #include "cloud/gcs/gcs_settings.h"
 #include "holdfast/status.h"
@@ -37,8 +38,6 @@ struct TokenSource {
   TokenFetch fetch;
 };
 
-using UnixClock = std::function<int64_t()>;  // nanoseconds since 1970
-
 TokenFetch FetchFromFile(std::shared_ptr<const CredentialFile> file,
                          std::shared_ptr<HttpClient> client, UnixClock clock);
 // `base`: "http://metadata.google.internal", without '/' last.
@@ -51,7 +50,7 @@ TokenFetch FetchFromMetadataServer(std::string base,
 // metadata server. Otherwise anonymous, and `where` lists the places looked at.
 // Credentials that are there but no good are an error: nothing else is tried.
 // Asks the metadata server, which may take 3 seconds where there is none.
-Result<TokenSource> FindTokenSource(const GcsEnvironment& environment,
+Result<TokenSource> FindTokenSource(const Environment& environment,
                                     bool anonymous, bool is_emulator,
                                     const std::shared_ptr<HttpClient>& client,
                                     const UnixClock& clock);

@@ -4,10 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
-#include <memory>
 
 #include "base/status_macros.h"
 #include "base/text.h"
@@ -53,28 +50,14 @@ Status IniError(const std::string& path, size_t line_number,
 }
 
 // Returns "" when there is no such file.
-Result<std::string> ReadSmallFile(const std::string& path) {
-  const std::unique_ptr<FILE, int (*)(FILE*)> file(
-      std::fopen(path.c_str(), "re"), &std::fclose);
-  if (file == nullptr) {
-    if (errno == ENOENT || errno == ENOTDIR) return std::string();
-    return PermissionDeniedError(path +
-                                 ": cannot be opened: " + std::strerror(errno));
-  }
+Result<std::string> ReadConfigFile(const std::string& path) {
   std::string text;
-  char buffer[4096];
-  size_t byte_count = 0;
-  while ((byte_count = std::fread(buffer, 1, sizeof(buffer), file.get())) > 0) {
-    text.append(buffer, byte_count);
-    if (text.size() > kConfigBytesMax) {
-      return InvalidArgumentError(path + ": longer than 1 MiB");
-    }
-  }
-  if (std::ferror(file.get()) != 0) {
-    return PermissionDeniedError(path +
-                                 ": cannot be read: " + std::strerror(errno));
-  }
-  return text;
+  const int error = ReadSmallFile(path, kConfigBytesMax, text);
+  if (error == 0) return text;
+  if (error == ENOENT || error == ENOTDIR) return std::string();
+  if (error == EFBIG) return InvalidArgumentError(path + ": longer than 1 MiB");
+  return PermissionDeniedError(path +
+                               ": cannot be opened: " + std::strerror(error));
 }
 
 std::string ExpandHome(const std::string& path, const Environment& variables) {
@@ -141,13 +124,6 @@ Result<IniFile> ParseIni(std::string_view text, const std::string& path) {
     (*section)[key] = value;
   }
   return file;
-}
-
-Environment ProcessEnvironment() {
-  return [](const std::string& name) -> std::string {
-    const char* value = std::getenv(name.c_str());
-    return value == nullptr ? "" : value;
-  };
 }
 
 std::optional<AwsSetting> AwsConfig::Profile(std::string_view name,
@@ -222,10 +198,10 @@ Result<AwsConfig> ReadAwsConfig(const std::string& profile,
   config.credentials_path =
       path_of("AWS_SHARED_CREDENTIALS_FILE", "~/.aws/credentials");
   HF_ASSIGN_OR_RETURN(const std::string config_text,
-                      ReadSmallFile(config.config_path));
+                      ReadConfigFile(config.config_path));
   HF_ASSIGN_OR_RETURN(config.config, ParseIni(config_text, config.config_path));
   HF_ASSIGN_OR_RETURN(const std::string credentials_text,
-                      ReadSmallFile(config.credentials_path));
+                      ReadConfigFile(config.credentials_path));
   HF_ASSIGN_OR_RETURN(config.credentials,
                       ParseIni(credentials_text, config.credentials_path));
   if (is_named && !config.HasProfile(config.profile)) {

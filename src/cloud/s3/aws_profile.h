@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 
+#include "cloud/environment.h"
 #include "holdfast/status.h"
 
 namespace holdfast {
@@ -23,10 +24,6 @@ using IniFile = std::map<std::string, IniSection, std::less<>>;
 // after a space). Indented lines below an empty value make `key.sub = value`.
 // Later sections of one name add to earlier ones. `path` is for messages.
 Result<IniFile> ParseIni(std::string_view text, const std::string& path);
-
-// "" for a variable that is not set.
-using Environment = std::function<std::string(const std::string&)>;
-Environment ProcessEnvironment();
 
 struct AwsSetting {
   std::string value;

@@ -1,13 +1,13 @@
 #include "cloud/s3/credential_sources.h"
 
+#include <cerrno>
 #include <chrono>
-#include <cstdio>
-#include <memory>
-#include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
 
 #include "base/status_macros.h"
+#include "cloud/environment.h"
+#include "cloud/json_members.h"
 #include "cloud/s3/credential_process.h"
 #include "cloud/s3/s3_xml.h"
 #include "http/http_date.h"
@@ -16,10 +16,10 @@
 namespace holdfast {
 namespace {
 
-using Json = nlohmann::json;
 using std::chrono::milliseconds;
 
 constexpr uint64_t kAnswerBytesMax = 1 << 20;
+constexpr size_t kTokenBytesMax = 64 << 10;
 constexpr milliseconds kStsDeadline{30'000};
 constexpr milliseconds kContainerDeadline{5'000};
 constexpr std::chrono::seconds kProcessDeadline{60};
@@ -27,13 +27,14 @@ constexpr std::string_view kContainerHost = "http://169.254.170.2";
 
 // The first line of a token file, without its end.
 Result<std::string> ReadTokenFile(const std::string& path) {
-  const std::unique_ptr<FILE, int (*)(FILE*)> file(
-      std::fopen(path.c_str(), "re"), &std::fclose);
-  if (file == nullptr) {
+  std::string token;
+  const int error = ReadSmallFile(path, kTokenBytesMax, token);
+  if (error == EFBIG) {
+    return InvalidArgumentError(path + ": longer than 64 KiB; want a token");
+  }
+  if (error != 0) {
     return PermissionDeniedError(path + ": the token file cannot be opened");
   }
-  std::string token(64 << 10, '\0');
-  token.resize(std::fread(token.data(), 1, token.size(), file.get()));
   const size_t last = token.find_last_not_of(" \t\r\n");
   token.resize(last == std::string::npos ? 0 : last + 1);
   if (token.empty()) {
@@ -95,11 +96,6 @@ bool IsLocalHost(const std::string& host) {
          host.rfind("127.", 0) == 0 || host == "169.254.170.2" ||
          host == "169.254.170.23" || host == "[fd00:ec2::23]" ||
          host == "fd00:ec2::23";
-}
-
-std::string JsonText(const Json& json, const char* key) {
-  const auto at = json.find(key);
-  return at != json.end() && at->is_string() ? at->get<std::string>() : "";
 }
 
 Result<std::string> MetadataEndpoint(const Environment& environment) {
@@ -246,26 +242,26 @@ Result<AwsCredentials> ProcessCredentials(const std::string& command) {
 
 Result<AwsCredentials> ParseJsonCredentials(std::string_view json,
                                             const std::string& source) {
-  const Json document = Json::parse(json, nullptr, /*allow_exceptions=*/false);
-  if (!document.is_object()) {
-    return DataLossError(source + ": the answer is not a JSON object");
-  }
+  const auto parsed = ParseJsonObject(json);
+  if (!parsed.ok()) return parsed.status().WithContext(source);
+  const nlohmann::json& document = *parsed;
   AwsCredentials credentials;
   credentials.source = source;
-  credentials.keys.access_key_id = JsonText(document, "AccessKeyId");
-  credentials.keys.secret_access_key = JsonText(document, "SecretAccessKey");
-  credentials.keys.session_token = JsonText(document, "SessionToken");
+  credentials.keys.access_key_id = StringMember(document, "AccessKeyId");
+  credentials.keys.secret_access_key =
+      StringMember(document, "SecretAccessKey");
+  credentials.keys.session_token = StringMember(document, "SessionToken");
   if (credentials.keys.session_token.empty()) {
-    credentials.keys.session_token = JsonText(document, "Token");
+    credentials.keys.session_token = StringMember(document, "Token");
   }
   if (credentials.keys.access_key_id.empty() ||
       credentials.keys.secret_access_key.empty()) {
-    std::string code = JsonText(document, "Code").substr(0, 64);
+    std::string code = StringMember(document, "Code").substr(0, 64);
     if (!code.empty()) code = ": it says " + code;
     return PermissionDeniedError(
         source + ": the answer has no AccessKeyId and SecretAccessKey" + code);
   }
-  const std::string expiry = JsonText(document, "Expiration");
+  const std::string expiry = StringMember(document, "Expiration");
   if (!expiry.empty()) {
     const auto expires_ns = ParseIsoTime(expiry);
     if (!expires_ns) {

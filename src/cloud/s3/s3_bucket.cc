@@ -11,7 +11,7 @@
 #include "base/text.h"
 #include "cloud/s3/s3_bucket_parts.h"
 #include "cloud/s3/s3_copy.h"
-#include "cloud/s3/s3_object.h"
+#include "cloud/s3/s3_read.h"
 #include "cloud/s3/s3_upload.h"
 #include "cloud/s3/s3_write.h"
 #include "cloud/s3/s3_xml.h"
@@ -21,9 +21,6 @@ namespace {
 
 constexpr size_t kDeleteKeysMax = 1000;
 constexpr size_t kSinglesAtOnceMax = 1000;
-// Bound of a read without a target.
-constexpr uint64_t kReadBytesMax = 64 << 20;
-constexpr uint64_t kErrorBytesMax = 64 << 10;
 constexpr int kListEntriesMax = 1000;
 
 // Base64 of the MD5, which batches of deletes must carry; "" where OpenSSL has
@@ -36,37 +33,6 @@ std::string ContentMd5(std::string_view body) {
     return "";
   }
   return Base64({reinterpret_cast<char*>(digest), digest_bytes});
-}
-
-S3Request ReadRequest(const GetRequest& get, const CancelToken* cancel) {
-  S3Request request;
-  request.action = "reading";
-  request.key = get.key;
-  request.may_hedge = true;
-  request.cancel = cancel;
-  request.target = get.target;
-  const std::string range = RangeHeader(get.range);
-  if (range.empty()) {
-    request.target_status = 200;
-  } else {
-    request.headers.emplace_back("Range", range);
-  }
-  request.body_bytes_max =
-      std::clamp(get.range.byte_count, kErrorBytesMax, kReadBytesMax);
-  if (!get.version.empty()) {
-    request.headers.emplace_back("If-Match", get.version);
-  }
-  return request;
-}
-
-bool IsTooMuch(const GetRequest& get) {
-  return get.target.empty() && get.range.byte_count != kToEnd &&
-         get.range.byte_count > kReadBytesMax;
-}
-
-void DropHeader(HttpHeaders& headers, std::string_view name) {
-  std::erase_if(headers,
-                [&](const auto& header) { return header.first == name; });
 }
 
 class S3Bucket : public Bucket {
@@ -86,7 +52,9 @@ class S3Bucket : public Bucket {
   }
 
   std::vector<Result<GetResult>> Get(std::span<const GetRequest> requests,
-                                     const CancelToken* cancel) override;
+                                     const CancelToken* cancel) override {
+    return GetObjects(*connection_, requests, cancel);
+  }
 
   Result<std::string> Put(std::string_view key,
                           std::span<const std::string_view> pieces,
@@ -130,14 +98,6 @@ class S3Bucket : public Bucket {
   Result<BucketAccess> Access() override;
 
  private:
-  Result<GetResult> Judge(const GetRequest& get, const S3Request& request,
-                          const Result<HttpResponse>& answer);
-  Status TooMuch(const GetRequest& get) const {
-    return ResourceExhaustedError(UrlOf(get.key) +
-                                  ": more than 64 MiB asked for at once");
-  }
-  // For a range that has no bytes, or begins past the end.
-  Result<GetResult> WithoutBytes(const GetRequest& get);
   // The keys of a batch that remain, to be deleted one by one.
   Result<std::vector<std::string>> LeftOfBatch(
       const S3Request& request, const Result<HttpResponse>& answer,
@@ -148,89 +108,6 @@ class S3Bucket : public Bucket {
   BucketTraits traits_;
   std::atomic<bool> has_batches_{true};
 };
-
-std::vector<Result<GetResult>> S3Bucket::Get(
-    std::span<const GetRequest> requests, const CancelToken* cancel) {
-  std::vector<Result<GetResult>> results(
-      requests.size(), Result<GetResult>(InternalError("not read")));
-  if (cancel != nullptr && cancel->cancelled()) {
-    for (auto& result : results) result = cancel->Check();
-    return results;
-  }
-  std::vector<S3Request> sent;
-  std::vector<size_t> sent_index;
-  for (size_t i = 0; i < requests.size(); ++i) {
-    if (requests[i].range.byte_count == 0) continue;
-    if (IsTooMuch(requests[i])) {
-      results[i] = TooMuch(requests[i]);
-      continue;
-    }
-    sent.push_back(ReadRequest(requests[i], cancel));
-    sent_index.push_back(i);
-  }
-  auto answers = connection_->SendAll(sent);
-  for (size_t k = 0; k < sent.size(); ++k) {
-    // The object has another version, or the server wants ETags in quotes. The
-    // read is repeated without the condition, and the ETag of its answer
-    // decides.
-    if (answers[k].ok() && answers[k]->status == 412) {
-      DropHeader(sent[k].headers, "If-Match");
-      answers[k] = connection_->Send(sent[k]);
-    }
-    const size_t i = sent_index[k];
-    results[i] = Judge(requests[i], sent[k], answers[k]);
-  }
-  for (size_t i = 0; i < requests.size(); ++i) {
-    if (requests[i].range.byte_count == 0) {
-      results[i] = WithoutBytes(requests[i]);
-    }
-  }
-  return results;
-}
-
-Result<GetResult> S3Bucket::Judge(const GetRequest& get,
-                                  const S3Request& request,
-                                  const Result<HttpResponse>& answer) {
-  if (!answer.ok()) {
-    const bool is_open_end =
-        get.target.empty() && get.range.byte_count == kToEnd;
-    // The client refuses a body for one reason: it is too long.
-    if (is_open_end && answer.status().code() == StatusCode::kDataLoss) {
-      return TooMuch(get);
-    }
-    return answer.status();
-  }
-  if (answer->status == 416) return WithoutBytes(get);
-  if (answer->status != 200 && answer->status != 206) {
-    return connection_->Failure(request, *answer);
-  }
-  auto result = GetResultOf(get, *answer);
-  if (!result.ok()) return result.status().WithContext(UrlOf(get.key));
-  return result;
-}
-
-Result<GetResult> S3Bucket::WithoutBytes(const GetRequest& get) {
-  HF_ASSIGN_OR_RETURN(ObjectEntry entry, Head(get.key));
-  if (!get.version.empty() && entry.version != get.version) {
-    return OtherVersion(entry.version, get.version).WithContext(UrlOf(get.key));
-  }
-  const auto range = ClampRange(get.range, entry.byte_count);
-  if (!range.ok()) return range.status().WithContext(UrlOf(get.key));
-  if (range->byte_count != 0) {
-    return DataLossError(UrlOf(get.key) +
-                         ": the server says that there is nothing at offset " +
-                         std::to_string(get.range.offset) + " of " +
-                         std::to_string(entry.byte_count) + " bytes");
-  }
-  if (!get.target.empty()) {
-    return OutOfRangeError(UrlOf(get.key) + ": asked for " +
-                           std::to_string(get.target.size()) +
-                           " bytes at the object's end");
-  }
-  GetResult result;
-  result.object = std::move(entry);
-  return result;
-}
 
 Status S3Bucket::DeleteAll(std::span<const std::string> keys) {
   std::vector<std::string> singles, batched;

@@ -4,7 +4,6 @@
 
 #include "base/clock.h"
 #include "base/status_macros.h"
-#include "http/http_date.h"
 #include "http/url.h"
 
 namespace holdfast {
@@ -40,8 +39,7 @@ std::string S3Connection::UrlOf(std::string_view key) const {
 }
 
 HttpRequest S3Connection::Build(const S3Request& request) const {
-  HttpRequest built;
-  built.method = request.method;
+  HttpRequest built = request;
   built.url = BucketUrl(settings_, region());
   built.url += '/' + EscapePath(request.key);
   char separator = '?';
@@ -50,17 +48,9 @@ HttpRequest S3Connection::Build(const S3Request& request) const {
         separator + EscapeComponent(key) + '=' + EscapeComponent(value);
     separator = '&';
   }
-  built.headers = request.headers;
   if (settings_.requester_pays) {
     built.headers.emplace_back("x-amz-request-payer", "requester");
   }
-  built.body = request.body;
-  built.target = request.target;
-  built.target_status = request.target_status;
-  built.body_bytes_max = request.body_bytes_max;
-  built.may_hedge = request.may_hedge;
-  built.deadline = request.deadline;
-  built.cancel = request.cancel;
   return built;
 }
 
@@ -115,18 +105,12 @@ std::vector<Result<HttpResponse>> S3Connection::SendAll(
                                                      ": " + requests[i].action);
         continue;
       }
-      LearnTime(*answers[i]);
+      server_clock_.Note(answers[i]->headers);
       if (MendFor(*answers[i], mended[i])) again.push_back(i);
     }
     open = std::move(again);
   }
   return answers;
-}
-
-void S3Connection::LearnTime(const HttpResponse& response) {
-  const auto date = FindHeader(response.headers, "date");
-  const auto seconds = date ? ParseHttpDate(*date) : std::nullopt;
-  if (seconds) server_time_ns_ = *seconds * kNsInSecond;
 }
 
 bool S3Connection::MendFor(const HttpResponse& response, unsigned& done) {
@@ -177,10 +161,9 @@ bool S3Connection::LearnClock(const HttpResponse& response,
       error.code != "RequestExpired") {
     return false;
   }
-  const auto date = FindHeader(response.headers, "date");
-  const auto seconds = date ? ParseHttpDate(*date) : std::nullopt;
-  if (!seconds) return false;
-  const int64_t offset_ns = *seconds * kNsInSecond - clock_();
+  const auto server_ns = TimeHeaderNs(response.headers, "date");
+  if (!server_ns) return false;
+  const int64_t offset_ns = *server_ns - clock_();
   if (std::llabs(offset_ns - clock_offset_ns_) < kSkewNsMin) return false;
   clock_offset_ns_ = offset_ns;
   return true;

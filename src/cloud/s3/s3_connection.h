@@ -12,17 +12,16 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "cloud/answer_headers.h"
 #include "cloud/s3/s3_credentials.h"
 #include "cloud/s3/s3_error.h"
 #include "cloud/s3/s3_settings.h"
@@ -32,20 +31,14 @@
 
 namespace holdfast {
 
-struct S3Request {
+// The connection makes its URL and signs it.
+struct S3Request : HttpRequest {
+  S3Request() { body_bytes_max = 16 << 20; }
+
   std::string action;  // for messages: "reading"
-  std::string method = "GET";
-  std::string key;  // "": the bucket
+  std::string key;     // "": the bucket
   // Keys and values are not escaped.
   std::vector<std::pair<std::string, std::string>> query;
-  HttpHeaders headers;
-  std::vector<std::string_view> body;
-  std::span<char> target;
-  int target_status = 206;
-  uint64_t body_bytes_max = 16 << 20;
-  bool may_hedge = false;
-  std::optional<std::chrono::milliseconds> deadline;  // absent: the client's
-  const CancelToken* cancel = nullptr;
 };
 
 class S3Connection {
@@ -67,7 +60,7 @@ class S3Connection {
                  const S3Error& error) const;
 
   // The time of the last answer's Date; 0 before the first.
-  int64_t server_time_ns() const { return server_time_ns_; }
+  int64_t server_time_ns() const { return server_clock_.now_ns(); }
   std::string region() const;
   const S3Settings& settings() const { return settings_; }
   S3Credentials& credentials() { return credentials_; }
@@ -79,7 +72,6 @@ class S3Connection {
   HttpRequest Build(const S3Request& request) const;
   Status Sign(HttpRequest& attempt, const std::string& region,
               const std::string& payload_hash);
-  void LearnTime(const HttpResponse& response);
   // Whether asking once more may help; what was done so far is in `done`.
   bool MendFor(const HttpResponse& response, unsigned& done);
   bool LearnRegion(const HttpResponse& response, const S3Error& error);
@@ -91,7 +83,7 @@ class S3Connection {
   const S3Credentials::Clock clock_;
   S3Credentials credentials_;
   SigningKeyCache key_cache_;
-  std::atomic<int64_t> server_time_ns_{0};
+  ServerClock server_clock_;
   std::atomic<int64_t> clock_offset_ns_{0};  // the server's less ours
   mutable std::mutex mutex_;
   std::string region_;  // guarded by mutex_

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/status_macros.h"
+#include "cloud/s3/s3_read.h"
 #include "cloud/s3/s3_upload.h"
 #include "cloud/s3/s3_write.h"
 #include "cloud/s3/s3_xml.h"

@@ -15,11 +15,6 @@ namespace holdfast {
 namespace {
 
 constexpr int64_t kNsPerMinute = 60'000'000'000;
-// When less than this is left, one thread fetches new credentials; when hardly
-// any is left, all threads wait for them.
-constexpr int64_t kRenewBeforeNs = 10 * kNsPerMinute;
-constexpr int64_t kMustRenewBeforeNs = 2 * kNsPerMinute;
-
 CredentialSource FixedSource(AwsCredentials credentials) {
   return [credentials = std::move(credentials)]() -> Result<AwsCredentials> {
     return credentials;
@@ -290,48 +285,10 @@ Result<CredentialSource> FindCredentialSource(
 }
 
 S3Credentials::S3Credentials(CredentialSource source, Clock clock)
-    : source_(std::move(source)),
-      clock_(clock ? std::move(clock) : Clock(&SystemNowNs)) {}
-
-std::shared_ptr<const AwsCredentials> S3Credentials::Current() const {
-  const std::lock_guard lock(mutex_);
-  return current_;
-}
-
-Result<S3Credentials::Pointer> S3Credentials::Get() {
-  const Pointer current = Current();
-  if (current != nullptr) {
-    const int64_t left_ns = current->expires_ns - clock_();
-    if (current->expires_ns == 0 || left_ns > kRenewBeforeNs) return current;
-    if (left_ns > kMustRenewBeforeNs) {
-      const std::unique_lock lock(fetch_mutex_, std::try_to_lock);
-      // Another thread fetches, or just failed: the current credentials still
-      // work.
-      if (!lock.owns_lock() || clock_() < next_try_ns_) return current;
-      next_try_ns_ = clock_() + kNsPerMinute;
-      const auto renewed = Fetch(current);
-      // If renewing failed, the old credentials are still good.
-      return renewed.ok() ? renewed : current;
-    }
-  }
-  return Renew(current);
-}
-
-Result<S3Credentials::Pointer> S3Credentials::Renew(const Pointer& stale) {
-  const std::lock_guard lock(fetch_mutex_);
-  return Fetch(stale);
-}
-
-Result<S3Credentials::Pointer> S3Credentials::Fetch(const Pointer& stale) {
-  const Pointer current = Current();
-  // Another thread renewed them while this one waited for the lock.
-  if (current != nullptr && current != stale) return current;  // by another
-  auto fetched = source_();
-  if (!fetched.ok()) return fetched.status();
-  auto fresh = std::make_shared<const AwsCredentials>(std::move(*fetched));
-  const std::lock_guard lock(mutex_);
-  current_ = fresh;
-  return Pointer(std::move(fresh));
-}
+    : FreshSecret(std::move(source),
+                  clock ? std::move(clock) : Clock(&SystemNowNs),
+                  {.renew_before_ns = 10 * kNsPerMinute,
+                   .wait_before_ns = 2 * kNsPerMinute,
+                   .retry_every_ns = kNsPerMinute}) {}
 
 }  // namespace holdfast

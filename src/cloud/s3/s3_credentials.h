@@ -21,10 +21,10 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
+#include "cloud/fresh_secret.h"
 #include "cloud/remote_options.h"
 #include "cloud/s3/aws_profile.h"
 #include "cloud/s3/sigv4.h"
@@ -51,31 +51,11 @@ Result<CredentialSource> FindCredentialSource(
     const AwsConfig& config, bool anonymous,
     const std::shared_ptr<HttpClient>& client);
 
-class S3Credentials {
+class S3Credentials : public FreshSecret<AwsCredentials> {
  public:
-  using Clock = std::function<int64_t()>;  // nanoseconds since 1970
+  using Clock = UnixClock;
 
   explicit S3Credentials(CredentialSource source, Clock clock = {});
-
-  // Fetches them, or anew when they expire soon. May wait for the network.
-  Result<std::shared_ptr<const AwsCredentials>> Get();
-  // The credentials last fetched; null before the first. Never waits.
-  std::shared_ptr<const AwsCredentials> Current() const;
-  // The server says that `stale` is no good any more: fetch anew, unless that
-  // was done already.
-  Result<std::shared_ptr<const AwsCredentials>> Renew(
-      const std::shared_ptr<const AwsCredentials>& stale);
-
- private:
-  using Pointer = std::shared_ptr<const AwsCredentials>;
-  Result<Pointer> Fetch(const Pointer& stale);
-
-  const CredentialSource source_;
-  const Clock clock_;
-  std::mutex fetch_mutex_;   // one fetch at a time
-  int64_t next_try_ns_ = 0;  // of renewing early; guarded by fetch_mutex_
-  mutable std::mutex mutex_;
-  Pointer current_;  // guarded by mutex_
 };
 
 }  // namespace holdfast

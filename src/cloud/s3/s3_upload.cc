@@ -4,6 +4,7 @@
 
 #include "base/sha256.h"
 #include "base/status_macros.h"
+#include "cloud/s3/s3_read.h"
 #include "cloud/s3/s3_write.h"
 #include "cloud/s3/s3_xml.h"
 #include "http/url.h"

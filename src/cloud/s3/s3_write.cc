@@ -7,7 +7,7 @@
 
 #include "base/sha256.h"
 #include "base/status_macros.h"
-#include "cloud/s3/s3_object.h"
+#include "cloud/s3/s3_read.h"
 #include "cloud/s3/s3_xml.h"
 
 namespace holdfast {
@@ -26,20 +26,6 @@ Result<std::string> VersionOfWrite(S3Connection& connection,
   HF_ASSIGN_OR_RETURN(const ObjectEntry entry,
                       HeadObject(connection, request.key));
   return entry.version;
-}
-
-// Answers to HEAD have only a status. A read of one byte gives the reason.
-Status WhyNot(S3Connection& connection, const S3Request& head,
-              const HttpResponse& answer) {
-  S3Request request;
-  request.action = head.action;
-  request.key = head.key;
-  request.headers = {{"Range", "bytes=0-0"}};
-  const auto response = connection.Send(request);
-  if (!response.ok() || response->status < 300 || response->status == 416) {
-    return connection.Failure(head, answer);
-  }
-  return connection.Failure(request, *response);
 }
 
 }  // namespace
@@ -109,23 +95,6 @@ Status CheckCondition(S3Connection& connection, std::string_view key,
                          ? is_absent
                          : !is_absent && entry->version == condition.version;
   return holds ? Status() : FailedCondition(connection.UrlOf(key), condition);
-}
-
-Result<ObjectEntry> HeadObject(S3Connection& connection, std::string_view key) {
-  S3Request request;
-  request.action = "looking at it";
-  request.method = "HEAD";
-  request.key = std::string(key);
-  HF_ASSIGN_OR_RETURN(const HttpResponse response, connection.Send(request));
-  if (response.status == 200) {
-    const auto entry = EntryOf(key, response);
-    if (entry.ok()) return entry;
-    return entry.status().WithContext(connection.UrlOf(key));
-  }
-  if (response.status == 400 || response.status == 403) {
-    return WhyNot(connection, request, response);
-  }
-  return connection.Failure(request, response);
 }
 
 Result<std::string> PutObject(S3Connection& connection, std::string_view key,

@@ -44,8 +44,6 @@ std::optional<std::string> FindOwnWrite(S3Connection& connection,
 Status CheckCondition(S3Connection& connection, std::string_view key,
                       const Condition& condition);
 
-Result<ObjectEntry> HeadObject(S3Connection& connection, std::string_view key);
-
 Result<std::string> PutObject(S3Connection& connection, std::string_view key,
                               std::span<const std::string_view> pieces,
                               const Condition& condition);

@@ -1,0 +1,96 @@
+// FreshSecret: keys or a token that expire, fetched anew in time.
+//
+// A secret is fetched anew by one thread some minutes before it expires, while
+// others go on with the old one; when hardly any time is left all wait.
+// Thread-safety: any thread. Units: nanoseconds since 1970.
+// Errors: those of the fetch, unless what is there is still good.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "holdfast/status.h"
+
+namespace holdfast {
+
+using UnixClock = std::function<int64_t()>;  // nanoseconds since 1970
+
+// `Secret` has `expires_ns`; 0: never.
+template <typename Secret>
+class FreshSecret {
+ public:
+  using Pointer = std::shared_ptr<const Secret>;
+  using Fetch = std::function<Result<Secret>()>;
+  struct Times {
+    int64_t renew_before_ns = 0;  // one thread fetches a new one
+    int64_t wait_before_ns = 0;   // all threads wait for it
+    int64_t retry_every_ns = 0;   // after renewing early has failed
+  };
+
+  // One fetch runs at a time.
+  FreshSecret(Fetch fetch, UnixClock clock, const Times& times)
+      : fetch_(std::move(fetch)), clock_(std::move(clock)), times_(times) {}
+
+  // Fetches it, or anew when it expires soon. May wait for the network.
+  Result<Pointer> Get() {
+    const Pointer current = Current();
+    if (current != nullptr) {
+      const int64_t left_ns = current->expires_ns - clock_();
+      if (current->expires_ns == 0 || left_ns > times_.renew_before_ns) {
+        return current;
+      }
+      if (left_ns > times_.wait_before_ns) return RenewEarly(current);
+    }
+    return Renew(current);
+  }
+
+  // What was last fetched; null before the first. Never waits.
+  Pointer Current() const {
+    const std::lock_guard lock(mutex_);
+    return current_;
+  }
+
+  // The server says that `stale` is no good any more: fetches anew, unless that
+  // was done already.
+  Result<Pointer> Renew(const Pointer& stale) {
+    const std::lock_guard lock(fetch_mutex_);
+    return FetchAnew(stale);
+  }
+
+ private:
+  Result<Pointer> RenewEarly(const Pointer& current) {
+    const std::unique_lock lock(fetch_mutex_, std::try_to_lock);
+    // Another thread fetches, or just failed: the current one still works.
+    if (!lock.owns_lock() || clock_() < next_try_ns_) return current;
+    next_try_ns_ = clock_() + times_.retry_every_ns;
+    const auto renewed = FetchAnew(current);
+    // If renewing failed, the old one is still good.
+    return renewed.ok() ? renewed : current;
+  }
+
+  // REQUIRES: fetch_mutex_ is held.
+  Result<Pointer> FetchAnew(const Pointer& stale) {
+    const Pointer current = Current();
+    // Another thread renewed it while this one waited for the lock.
+    if (current != nullptr && current != stale) return current;
+    auto fetched = fetch_();
+    if (!fetched.ok()) return fetched.status();
+    auto fresh = std::make_shared<const Secret>(*std::move(fetched));
+    const std::lock_guard lock(mutex_);
+    current_ = fresh;
+    return Pointer(std::move(fresh));
+  }
+
+  const Fetch fetch_;
+  const UnixClock clock_;
+  const Times times_;
+  std::mutex fetch_mutex_;   // one fetch at a time
+  int64_t next_try_ns_ = 0;  // of renewing early; guarded by fetch_mutex_
+  mutable std::mutex mutex_;
+  Pointer current_;  // guarded by mutex_
+};
+
+}  // namespace holdfast
