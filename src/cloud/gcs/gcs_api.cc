@@ -106,6 +106,15 @@ void GcsApi::Authorize(HttpRequest& request) const {
   };
 }
 
+HttpRequest GcsApi::Request(std::string_view method, std::string url,
+                            uint64_t answer_bytes_max) {
+  HttpRequest request;
+  request.method = method;
+  request.url = std::move(url);
+  request.body_bytes_max = answer_bytes_max;
+  return request;
+}
+
 Result<HttpResponse> GcsApi::Send(HttpRequest request,
                                   const GcsAction& action) {
   auto answer = std::move(SendAll({&request, 1}).front());

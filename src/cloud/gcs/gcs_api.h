@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/status_macros.h"
 #include "cloud/answer_headers.h"
 #include "cloud/gcs/gcs_credentials.h"
 #include "cloud/gcs/gcs_settings.h"
@@ -59,7 +60,27 @@ class GcsApi {
   std::string Url(const std::string& path,
                   const GcsParameters& parameters) const;
 
+  // A request whose answer has at most so many bytes.
+  static HttpRequest Request(std::string_view method, std::string url,
+                             uint64_t answer_bytes_max = 1 << 20);
   Result<HttpResponse> Send(HttpRequest request, const GcsAction& action);
+  // For requests that JSON answers with status 200: sends, and parses it.
+  template <typename Parse>
+  auto Ask(HttpRequest request, const GcsAction& action, Parse parse)
+      -> decltype(parse(std::string_view())) {
+    HF_ASSIGN_OR_RETURN(const HttpResponse answer,
+                        Send(std::move(request), action));
+    return Read(answer, action, parse);
+  }
+  template <typename Parse>
+  auto Read(const HttpResponse& answer, const GcsAction& action,
+            Parse parse) const -> decltype(parse(std::string_view())) {
+    if (answer.status != 200 && answer.status != 201) {
+      return Error(action, answer);
+    }
+    auto parsed = parse(answer.body.view());
+    return parsed.ok() ? std::move(parsed) : Context(action, parsed.status());
+  }
   // All at once; in the order of the requests.
   // Failures have no action in front.
   std::vector<Result<HttpResponse>> SendAll(std::span<HttpRequest> requests);

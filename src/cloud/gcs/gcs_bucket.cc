@@ -110,17 +110,15 @@ Result<ListPage> GcsBucket::List(const ListRequest& request) {
   add("delimiter", request.delimiter);
   add("startOffset", request.start_after);
   add("pageToken", request.page_token);
-  HttpRequest http;
-  http.url = api_->Url(api_->ObjectsPath(), parameters);
-  http.body_bytes_max = kListAnswerBytesMax;
-  HF_ASSIGN_OR_RETURN(const HttpResponse answer,
-                      api_->Send(std::move(http), action));
-  if (answer.status != 200) return api_->Error(action, answer);
-  auto page = ParseGcsListPage(answer.body.view());
-  if (!page.ok()) return api_->Context(action, page.status());
+  HF_ASSIGN_OR_RETURN(
+      ListPage page,
+      api_->Ask(
+          GcsApi::Request("GET", api_->Url(api_->ObjectsPath(), parameters),
+                          kListAnswerBytesMax),
+          action, ParseGcsListPage));
   // A server that ignores the prefix would make us delete or read strangers'
   // objects.
-  for (const ObjectEntry& object : page->objects) {
+  for (const ObjectEntry& object : page.objects) {
     if (!object.key.starts_with(request.prefix)) {
       return DataLossError("list " + UrlOf(request.prefix) +
                            ": the server names an object outside the prefix");
@@ -128,7 +126,7 @@ Result<ListPage> GcsBucket::List(const ListRequest& request) {
   }
   // The server's start offset is inclusive.
   if (!request.start_after.empty()) {
-    std::erase_if(page->objects, [&](const ObjectEntry& object) {
+    std::erase_if(page.objects, [&](const ObjectEntry& object) {
       return object.key <= request.start_after;
     });
   }
@@ -140,10 +138,10 @@ Result<ListPage> GcsBucket::List(const ListRequest& request) {
 std::string GcsBucket::Location() {
   const GcsAction action = {"look at", "", "storage.buckets.get"};
   if (!api_->Begin().ok()) return "";
-  HttpRequest request;
-  request.url = api_->Url(api_->BucketPath(), {{"fields", "location"}});
-  request.body_bytes_max = 1 << 20;
-  const auto answer = api_->Send(std::move(request), action);
+  const auto answer = api_->Send(
+      GcsApi::Request("GET",
+                      api_->Url(api_->BucketPath(), {{"fields", "location"}})),
+      action);
   if (!answer.ok() || answer->status != 200) return "";
   return ParseGcsLocation(answer->body.view());
 }

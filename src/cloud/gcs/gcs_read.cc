@@ -145,17 +145,12 @@ Result<GcsObject> GcsHead(GcsApi& api, std::string_view key) {
   HF_RETURN_IF_ERROR(CheckGcsKey(key));
   HF_RETURN_IF_ERROR(api.Begin());
   const GcsAction action = {"look at", key, "storage.objects.get"};
-  HttpRequest request;
-  request.url =
+  const std::string url =
       api.Url(api.ObjectPath(key),
               {{"fields", "name,size,generation,updated,crc32c,metadata"}});
-  request.body_bytes_max = kAnswerBytesMax;
-  HF_ASSIGN_OR_RETURN(const HttpResponse answer,
-                      api.Send(std::move(request), action));
-  if (answer.status != 200) return api.Error(action, answer);
-  auto object = ParseGcsObject(answer.body.view());
-  if (!object.ok()) return api.Context(action, object.status());
-  if (object->entry.key != key) {
+  HF_ASSIGN_OR_RETURN(GcsObject object, api.Ask(GcsApi::Request("GET", url),
+                                                action, ParseGcsObject));
+  if (object.entry.key != key) {
     return DataLossError("look at " + api.UrlOf(key) +
                          ": the answer is of another object");
   }

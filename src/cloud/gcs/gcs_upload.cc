@@ -11,7 +11,6 @@
 namespace holdfast {
 namespace {
 
-constexpr uint64_t kUploadAnswerBytesMax = 1 << 20;
 constexpr int kIdleRoundCountMax = 4;  // without a byte of progress
 
 // The bytes from `skip` on.
@@ -69,12 +68,10 @@ GcsAction GcsUpload::Action() const {
 
 Status GcsUpload::Start() {
   HF_RETURN_IF_ERROR(api_->Begin());
-  HttpRequest request;
-  request.method = "POST";
-  request.url = api_->Url("/upload" + api_->ObjectsPath(),
-                          {{"uploadType", "resumable"}, {"name", key_}});
+  HttpRequest request = GcsApi::Request(
+      "POST", api_->Url("/upload" + api_->ObjectsPath(),
+                        {{"uploadType", "resumable"}, {"name", key_}}));
   request.headers = {{"X-Upload-Content-Type", "application/octet-stream"}};
-  request.body_bytes_max = kUploadAnswerBytesMax;
   HF_ASSIGN_OR_RETURN(const HttpResponse answer,
                       api_->Send(std::move(request), Action()));
   if (answer.status != 200 && answer.status != 201) {
@@ -167,10 +164,7 @@ void GcsUpload::Abort() {
     return;
   }
   is_over_ = true;
-  HttpRequest request;
-  request.method = "DELETE";
-  request.url = session_url_;
-  request.body_bytes_max = kUploadAnswerBytesMax;
+  HttpRequest request = GcsApi::Request("DELETE", session_url_);
   request.deadline = std::chrono::seconds(10);
   // Best effort: the server forgets the session in a week.
   (void)api_->Send(std::move(request), Action());
@@ -179,9 +173,8 @@ void GcsUpload::Abort() {
 Result<GcsUpload::Step> GcsUpload::StepOf(const HttpResponse& answer) const {
   Step step;
   if (answer.status == 200 || answer.status == 201) {
-    auto object = ParseGcsObject(answer.body.view());
-    if (!object.ok()) return api_->Context(Action(), object.status());
-    step.object = *std::move(object);
+    HF_ASSIGN_OR_RETURN(step.object,
+                        api_->Read(answer, Action(), ParseGcsObject));
     return step;
   }
   if (answer.status == 404 || answer.status == 410) {
@@ -204,9 +197,7 @@ Result<GcsUpload::Step> GcsUpload::StepOf(const HttpResponse& answer) const {
 Result<GcsUpload::Step> GcsUpload::SendFrom(
     uint64_t at, std::span<const std::string_view> pieces,
     std::optional<uint64_t> total) {
-  HttpRequest request;
-  request.method = "PUT";
-  request.url = session_url_;
+  HttpRequest request = GcsApi::Request("PUT", session_url_);
   request.body = PiecesFrom(pieces, at - sent_bytes_);
   const uint64_t byte_count = TotalBytes(request.body);
   request.headers = {
@@ -215,7 +206,6 @@ Result<GcsUpload::Step> GcsUpload::SendFrom(
                         : "bytes " + std::to_string(at) + "-" +
                               std::to_string(at + byte_count - 1)) +
            "/" + TotalText(total)}};
-  request.body_bytes_max = kUploadAnswerBytesMax;
   HF_ASSIGN_OR_RETURN(const HttpResponse answer,
                       api_->Send(std::move(request), Action()));
   return StepOf(answer);

@@ -12,7 +12,6 @@
 namespace holdfast {
 namespace {
 
-constexpr uint64_t kWriteAnswerBytesMax = 1 << 20;
 constexpr int kRewriteCallCountMax = 100'000;
 constexpr char kOctetStream[] = "application/octet-stream";
 
@@ -57,26 +56,21 @@ std::optional<std::string> FindOurs(GcsApi& api, std::string_view key,
 Result<std::string> FinishPut(GcsApi& api, std::string_view key,
                               std::span<const std::string_view> pieces,
                               const HttpResponse& answer) {
-  if (answer.status != 200 && answer.status != 201) {
-    return api.Error(WriteAction(key), answer);
-  }
-  const auto object = ParseGcsObject(answer.body.view());
-  if (!object.ok()) return api.Context(WriteAction(key), object.status());
-  HF_RETURN_IF_ERROR(CheckStored(api, key, object->entry.byte_count,
-                                 object->crc32c, TotalBytes(pieces),
+  HF_ASSIGN_OR_RETURN(const GcsObject object,
+                      api.Read(answer, WriteAction(key), ParseGcsObject));
+  HF_RETURN_IF_ERROR(CheckStored(api, key, object.entry.byte_count,
+                                 object.crc32c, TotalBytes(pieces),
                                  CrcOf(pieces)));
-  return object->entry.version;
+  return object.entry.version;
 }
 
 Result<std::string> PutPlain(GcsApi& api, std::string_view key,
                              std::span<const std::string_view> pieces) {
-  HttpRequest request;
-  request.method = "POST";
-  request.url = api.Url("/upload" + api.ObjectsPath(),
-                        {{"uploadType", "media"}, {"name", std::string(key)}});
+  HttpRequest request = GcsApi::Request(
+      "POST", api.Url("/upload" + api.ObjectsPath(),
+                      {{"uploadType", "media"}, {"name", std::string(key)}}));
   request.headers = {{"Content-Type", kOctetStream}};
   request.body.assign(pieces.begin(), pieces.end());
-  request.body_bytes_max = kWriteAnswerBytesMax;
   HF_ASSIGN_OR_RETURN(const HttpResponse answer,
                       api.Send(std::move(request), WriteAction(key)));
   return FinishPut(api, key, pieces, answer);
@@ -96,15 +90,13 @@ Result<std::string> PutIf(GcsApi& api, std::string_view key,
   const std::string tail = "\r\n--" + boundary + "--\r\n";
   GcsParameters parameters = ConditionParameters(condition);
   parameters.emplace_back("uploadType", "multipart");
-  HttpRequest request;
-  request.method = "POST";
-  request.url = api.Url("/upload" + api.ObjectsPath(), parameters);
+  HttpRequest request = GcsApi::Request(
+      "POST", api.Url("/upload" + api.ObjectsPath(), parameters));
   request.headers = {
       {"Content-Type", "multipart/related; boundary=" + boundary}};
   request.body.push_back(head);
   request.body.insert(request.body.end(), pieces.begin(), pieces.end());
   request.body.push_back(tail);
-  request.body_bytes_max = kWriteAnswerBytesMax;
   HF_ASSIGN_OR_RETURN(const HttpResponse answer,
                       api.Send(std::move(request), WriteAction(key)));
   if (MayBeOurs(answer, condition)) {
@@ -140,11 +132,8 @@ Status FinishDelete(GcsApi& api, std::string_view key,
 
 HttpRequest DeleteRequest(const GcsApi& api, std::string_view key,
                           const Condition& condition) {
-  HttpRequest request;
-  request.method = "DELETE";
-  request.url = api.Url(api.ObjectPath(key), ConditionParameters(condition));
-  request.body_bytes_max = kWriteAnswerBytesMax;
-  return request;
+  return GcsApi::Request(
+      "DELETE", api.Url(api.ObjectPath(key), ConditionParameters(condition)));
 }
 
 // Deletes each key by a request of its own, all at once.
@@ -264,25 +253,22 @@ Result<std::string> GcsCopy(GcsApi& api, std::string_view source,
   for (int call = 0; call < kRewriteCallCountMax; ++call) {
     GcsParameters parameters = ConditionParameters(condition);
     if (!token.empty()) parameters.emplace_back("rewriteToken", token);
-    HttpRequest request;
-    request.method = "POST";
-    request.url = api.Url(api.ObjectPath(source) + "/rewriteTo" +
-                              api.ObjectPath(target).substr(11),
-                          parameters);
+    HttpRequest request =
+        GcsApi::Request("POST", api.Url(api.ObjectPath(source) + "/rewriteTo" +
+                                            api.ObjectPath(target).substr(11),
+                                        parameters));
     request.headers = {{"Content-Type", "application/json"}};
     request.body = {body};
-    request.body_bytes_max = kWriteAnswerBytesMax;
     HF_ASSIGN_OR_RETURN(const HttpResponse answer,
                         api.Send(std::move(request), action));
     if (MayBeOurs(answer, condition)) {
       auto ours = FindOurs(api, target, write_id);
       if (ours) return *std::move(ours);
     }
-    if (answer.status != 200) return api.Error(action, answer);
-    auto rewrite = ParseGcsRewrite(answer.body.view());
-    if (!rewrite.ok()) return api.Context(action, rewrite.status());
-    if (rewrite->is_done) return rewrite->object.entry.version;
-    token = rewrite->token;
+    HF_ASSIGN_OR_RETURN(const GcsRewrite rewrite,
+                        api.Read(answer, action, ParseGcsRewrite));
+    if (rewrite.is_done) return rewrite.object.entry.version;
+    token = rewrite.token;
   }
   return UnavailableError("copy " + api.UrlOf(source) +
                           ": the server does not come to an end");
@@ -313,12 +299,10 @@ Status GcsDeleteAll(GcsApi& api, std::span<const std::string> keys) {
   }
   std::vector<HttpRequest> requests;
   for (const GcsBatchBody& batch : batches) {
-    HttpRequest request;
-    request.method = "POST";
-    request.url = api.endpoint() + "/batch/storage/v1";
+    HttpRequest request =
+        GcsApi::Request("POST", api.endpoint() + "/batch/storage/v1", 16 << 20);
     request.headers = {{"Content-Type", batch.content_type}};
     request.body = {batch.body};
-    request.body_bytes_max = 16 << 20;
     requests.push_back(std::move(request));
   }
   const auto answers = api.SendAll(requests);

@@ -124,9 +124,7 @@ Status S3Bucket::DeleteAll(std::span<const std::string> keys) {
   }
   std::vector<S3Request> requests;
   for (const std::string& body : bodies) {
-    S3Request request;
-    request.action = "deleting";
-    request.method = "POST";
+    S3Request request("deleting", "POST");
     request.query = {{"delete", ""}};
     request.headers = {{"Content-Type", "application/xml"}};
     const std::string md5 = ContentMd5(body);
@@ -182,22 +180,14 @@ Status S3Bucket::DeleteSingly(std::span<const std::string> keys) {
   Status failure;
   for (size_t begin = 0; begin < keys.size(); begin += kSinglesAtOnceMax) {
     const size_t count = std::min(kSinglesAtOnceMax, keys.size() - begin);
-    std::vector<S3Request> requests(count);
-    for (size_t i = 0; i < count; ++i) {
-      requests[i].action = "deleting";
-      requests[i].method = "DELETE";
-      requests[i].key = keys[begin + i];
+    std::vector<S3Request> requests;
+    for (const std::string& key : keys.subspan(begin, count)) {
+      requests.emplace_back("deleting", "DELETE", key);
     }
     const auto answers = connection_->SendAll(requests);
     for (size_t i = 0; i < count; ++i) {
-      Status status;
-      if (!answers[i].ok()) {
-        status = answers[i].status();
-      } else if (const S3Error error = ErrorOfResponse(*answers[i]);
-                 answers[i]->status >= 300 &&
-                 (answers[i]->status != 404 || error.code == "NoSuchBucket")) {
-        status = connection_->Failure(requests[i], *answers[i]);
-      }
+      const Status status =
+          JudgeDelete(*connection_, requests[i], answers[i], {});
       if (failure.ok()) failure = status;
     }
   }
@@ -205,8 +195,7 @@ Status S3Bucket::DeleteSingly(std::span<const std::string> keys) {
 }
 
 Result<ListPage> S3Bucket::List(const ListRequest& list) {
-  S3Request request;
-  request.action = "listing";
+  S3Request request("listing", "GET");
   if (!list.prefix.empty()) request.action += " " + list.prefix;
   const int count = std::clamp(list.entry_count_max, 1, kListEntriesMax);
   request.query = {{"list-type", "2"}, {"encoding-type", "url"}};
@@ -221,29 +210,23 @@ Result<ListPage> S3Bucket::List(const ListRequest& list) {
   } else {
     add("continuation-token", list.page_token);
   }
-  HF_ASSIGN_OR_RETURN(const HttpResponse response, connection_->Send(request));
-  if (response.status != 200 || IsErrorDocument(response.body.view())) {
-    return connection_->Failure(request, response);
-  }
-  auto page = ParseListPage(response.body.view());
-  if (!page.ok()) {
-    return page.status().WithContext(UrlOf(list.prefix) + ": listing");
-  }
-  if (!page->next_page_token.empty() &&
-      page->next_page_token == list.page_token) {
-    return DataLossError(UrlOf(list.prefix) +
-                         ": listing: the server gives the same page again");
+  const std::string where = UrlOf(list.prefix) + ": listing";
+  HF_ASSIGN_OR_RETURN(ListPage page,
+                      connection_->Ask(request, where, ParseListPage));
+  if (!page.next_page_token.empty() &&
+      page.next_page_token == list.page_token) {
+    return DataLossError(where + ": the server gives the same page again");
   }
   return page;
 }
 
 Result<std::vector<UnfinishedUpload>> S3Bucket::ListUploads(
     std::string_view prefix) {
+  const std::string where = UrlOf(prefix) + ": listing uploads";
   std::vector<UnfinishedUpload> uploads;
   std::string key_marker, id_marker;
   for (;;) {
-    S3Request request;
-    request.action = "listing uploads";
+    S3Request request("listing uploads", "GET");
     // Keys are asked for unescaped: Ceph escapes them on request and does not
     // say so.
     request.query = {{"prefix", std::string(prefix)}, {"uploads", ""}};
@@ -251,27 +234,18 @@ Result<std::vector<UnfinishedUpload>> S3Bucket::ListUploads(
       request.query.emplace_back("key-marker", key_marker);
       request.query.emplace_back("upload-id-marker", id_marker);
     }
-    HF_ASSIGN_OR_RETURN(const HttpResponse response,
-                        connection_->Send(request));
-    if (response.status != 200 || IsErrorDocument(response.body.view())) {
-      return connection_->Failure(request, response);
-    }
-    auto page = ParseUploadsPage(response.body.view());
-    if (!page.ok()) {
-      return page.status().WithContext(UrlOf(prefix) + ": listing uploads");
-    }
-    for (UnfinishedUpload& upload : page->uploads) {
+    HF_ASSIGN_OR_RETURN(UploadsPage page,
+                        connection_->Ask(request, where, ParseUploadsPage));
+    for (UnfinishedUpload& upload : page.uploads) {
       if (upload.key.starts_with(prefix)) uploads.push_back(std::move(upload));
     }
-    if (page->next_key.empty()) return uploads;
+    if (page.next_key.empty()) return uploads;
     // A page that repeats would loop for ever.
-    if (page->next_key == key_marker && page->next_upload_id == id_marker) {
-      return DataLossError(
-          UrlOf(prefix) +
-          ": listing uploads: the server gives the same page again");
+    if (page.next_key == key_marker && page.next_upload_id == id_marker) {
+      return DataLossError(where + ": the server gives the same page again");
     }
-    key_marker = std::move(page->next_key);
-    id_marker = std::move(page->next_upload_id);
+    key_marker = std::move(page.next_key);
+    id_marker = std::move(page.next_upload_id);
   }
 }
 

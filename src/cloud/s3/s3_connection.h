@@ -21,6 +21,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/status_macros.h"
 #include "cloud/answer_headers.h"
 #include "cloud/s3/s3_credentials.h"
 #include "cloud/s3/s3_error.h"
@@ -33,7 +34,12 @@ namespace holdfast {
 
 // The connection makes its URL and signs it.
 struct S3Request : HttpRequest {
-  S3Request() { body_bytes_max = 16 << 20; }
+  S3Request(std::string_view action, std::string_view method,
+            std::string_view key = "")
+      : action(action), key(key) {
+    this->method = method;
+    body_bytes_max = 16 << 20;
+  }
 
   std::string action;  // for messages: "reading"
   std::string key;     // "": the bucket
@@ -52,6 +58,20 @@ class S3Connection {
   // All at once; in the order of the requests.
   std::vector<Result<HttpResponse>> SendAll(
       std::span<const S3Request> requests);
+
+  // For requests that XML answers with status 200: sends, and parses it. What
+  // the parser says of it gets `where` in front.
+  template <typename Parse>
+  auto Ask(const S3Request& request, const std::string& where, Parse parse)
+      -> decltype(parse(std::string_view())) {
+    HF_ASSIGN_OR_RETURN(const HttpResponse response, Send(request));
+    const std::string_view xml = response.body.view();
+    if (response.status != 200 || IsErrorDocument(xml)) {
+      return Failure(request, response);
+    }
+    auto parsed = parse(xml);
+    return parsed.ok() ? std::move(parsed) : parsed.status().WithContext(where);
+  }
 
   // "s3://bucket/key".
   std::string UrlOf(std::string_view key) const;

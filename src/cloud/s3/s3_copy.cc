@@ -31,11 +31,8 @@ Result<std::string> CopyObject(std::shared_ptr<S3Connection> connection,
                                std::string_view source, std::string_view target,
                                const Condition& condition) {
   HF_RETURN_IF_ERROR(CheckCondition(*connection, target, condition));
-  S3Request request;
-  request.action = "copying";
+  S3Request request("copying", "PUT", target);
   request.deadline = kCopyDeadline;
-  request.method = "PUT";
-  request.key = std::string(target);
   const HttpHeaders headers = {
       {"x-amz-copy-source",
        '/' + connection->settings().bucket + '/' + EscapePath(source)}};

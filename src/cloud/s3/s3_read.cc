@@ -27,9 +27,7 @@ ObjectEntry EntryOfAnswer(std::string_view key, const HttpResponse& answer,
 // Answers to HEAD have only a status. A read of one byte gives the reason.
 Status WhyNot(S3Connection& connection, const S3Request& head,
               const HttpResponse& answer) {
-  S3Request request;
-  request.action = head.action;
-  request.key = head.key;
+  S3Request request(head.action, "GET", head.key);
   request.headers = {{"Range", "bytes=0-0"}};
   const auto response = connection.Send(request);
   if (!response.ok() || response->status < 300 || response->status == 416) {
@@ -118,10 +116,7 @@ class S3Reads final : public RangeServer {
 
  private:
   static S3Request ReadRequest(const GetRequest& get) {
-    S3Request request;
-    request.action = "reading";
-    request.key = get.key;
-    return request;
+    return {"reading", "GET", get.key};
   }
 
   S3Connection& connection_;
@@ -130,10 +125,7 @@ class S3Reads final : public RangeServer {
 }  // namespace
 
 Result<ObjectEntry> HeadObject(S3Connection& connection, std::string_view key) {
-  S3Request request;
-  request.action = "looking at it";
-  request.method = "HEAD";
-  request.key = std::string(key);
+  const S3Request request("looking at it", "HEAD", key);
   HF_ASSIGN_OR_RETURN(const HttpResponse response, connection.Send(request));
   if (response.status == 200) {
     const auto byte_count = NumberHeader(response.headers, "content-length");

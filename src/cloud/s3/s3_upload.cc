@@ -37,29 +37,18 @@ S3Upload::~S3Upload() { Abort(); }
 Result<std::unique_ptr<S3Upload>> S3Upload::Start(
     std::shared_ptr<S3Connection> connection, std::string_view key) {
   std::unique_ptr<S3Upload> upload(new S3Upload(std::move(connection), key));
-  S3Request request;
-  request.action = "beginning an upload";
-  request.method = "POST";
-  request.key = upload->key_;
+  S3Request request("beginning an upload", "POST", key);
   request.query = {{"uploads", ""}};
   request.headers = {{"Content-Type", "application/octet-stream"}};
   AddWriteId(upload->write_id_, request.headers);
   S3Connection& sender = *upload->connection_;
-  HF_ASSIGN_OR_RETURN(const HttpResponse response, sender.Send(request));
-  if (response.status != 200 || IsErrorDocument(response.body.view())) {
-    return sender.Failure(request, response);
-  }
-  auto id = ParseUploadId(response.body.view());
-  if (!id.ok()) return id.status().WithContext(sender.UrlOf(key));
-  upload->upload_id_ = std::move(*id);
+  HF_ASSIGN_OR_RETURN(upload->upload_id_,
+                      sender.Ask(request, sender.UrlOf(key), ParseUploadId));
   return upload;
 }
 
 S3Request S3Upload::PartRequest(std::string_view action, uint64_t index) const {
-  S3Request request;
-  request.action = action;
-  request.method = "PUT";
-  request.key = key_;
+  S3Request request(action, "PUT", key_);
   request.query = {{"partNumber", std::to_string(index + 1)},
                    {"uploadId", upload_id_}};
   return request;
@@ -123,7 +112,7 @@ Status S3Upload::CopyParts(std::string_view source,
     auto etag = ParseResultETag(xml);
     // Ceph's answer cannot be parsed; the list of parts has the ETag.
     if (!etag.ok()) etag = ListedETag(static_cast<int>(parts[i].index + 1));
-    if (!etag.ok()) return etag.status().WithContext(connection_->UrlOf(key_));
+    HF_RETURN_IF_ERROR(etag.status());
     const std::lock_guard lock(mutex_);
     etags_[parts[i].index] = *etag;
   }
@@ -131,20 +120,18 @@ Status S3Upload::CopyParts(std::string_view source,
 }
 
 Result<std::string> S3Upload::ListedETag(int part_number) {
-  S3Request request;
-  request.action = "listing its parts";
-  request.key = key_;
+  S3Request request("listing its parts", "GET", key_);
   request.query = {{"max-parts", "1"},
                    {"part-number-marker", std::to_string(part_number - 1)},
                    {"uploadId", upload_id_}};
-  HF_ASSIGN_OR_RETURN(const HttpResponse response, connection_->Send(request));
-  if (response.status != 200) return connection_->Failure(request, response);
-  HF_ASSIGN_OR_RETURN(const PartsPage page,
-                      ParsePartsPage(response.body.view()));
+  HF_ASSIGN_OR_RETURN(
+      const PartsPage page,
+      connection_->Ask(request, connection_->UrlOf(key_), ParsePartsPage));
   for (const auto& [number, etag] : page.parts) {
     if (number == part_number && !etag.empty()) return etag;
   }
-  return DataLossError("part " + std::to_string(part_number) +
+  return DataLossError(connection_->UrlOf(key_) + ": part " +
+                       std::to_string(part_number) +
                        " was copied and is not listed");
 }
 
@@ -181,10 +168,7 @@ Result<std::string> S3Upload::Finish(const Condition& condition) {
 Result<std::string> S3Upload::Complete(const std::vector<std::string>& etags,
                                        const Condition& condition) {
   const std::string xml = CompleteXml(etags);
-  S3Request request;
-  request.action = "finishing an upload";
-  request.method = "POST";
-  request.key = key_;
+  S3Request request("finishing an upload", "POST", key_);
   request.query = {{"uploadId", upload_id_}};
   request.body = {xml};
   request.deadline = kLongDeadline;
@@ -236,17 +220,10 @@ void S3Upload::Abort() {
 
 Status AbortS3Upload(S3Connection& connection, const std::string& key,
                      const std::string& upload_id) {
-  S3Request request;
-  request.action = "aborting an upload";
-  request.method = "DELETE";
-  request.key = key;
+  S3Request request("aborting an upload", "DELETE", key);
   request.query = {{"uploadId", upload_id}};
   request.deadline = kAbortDeadline;
-  HF_ASSIGN_OR_RETURN(const HttpResponse response, connection.Send(request));
-  if (response.status >= 200 && response.status < 300) return {};
-  const S3Error error = ErrorOfResponse(response);
-  if (response.status == 404 && error.code != "NoSuchBucket") return {};
-  return connection.Failure(request, response.status, error);
+  return JudgeDelete(connection, request, connection.Send(request), {});
 }
 
 }  // namespace holdfast

@@ -72,10 +72,7 @@ Status FailedCondition(const std::string& url, const Condition& condition) {
 std::optional<std::string> FindOwnWrite(S3Connection& connection,
                                         std::string_view key,
                                         const std::string& id) {
-  S3Request request;
-  request.action = "looking for the object just written";
-  request.method = "HEAD";
-  request.key = std::string(key);
+  const S3Request request("looking for the object just written", "HEAD", key);
   const auto response = connection.Send(request);
   if (!response.ok() || response->status != 200) return std::nullopt;
   const auto found = FindHeader(response->headers, kWriteIdHeader);
@@ -100,10 +97,7 @@ Status CheckCondition(S3Connection& connection, std::string_view key,
 Result<std::string> PutObject(S3Connection& connection, std::string_view key,
                               std::span<const std::string_view> pieces,
                               const Condition& condition) {
-  S3Request request;
-  request.action = "writing";
-  request.method = "PUT";
-  request.key = std::string(key);
+  S3Request request("writing", "PUT", key);
   request.headers = {{"Content-Type", "application/octet-stream"}};
   request.body.assign(pieces.begin(), pieces.end());
   const bool is_conditional = condition.kind != Condition::Kind::kNone;
@@ -142,10 +136,7 @@ Status DeleteObject(S3Connection& connection, std::string_view key,
   }
   // Ceph ignores If-Match here, so a look comes first.
   HF_RETURN_IF_ERROR(CheckCondition(connection, key, condition));
-  S3Request request;
-  request.action = "deleting";
-  request.method = "DELETE";
-  request.key = std::string(key);
+  S3Request request("deleting", "DELETE", key);
   AddCondition(condition, request.headers);
   auto response = connection.Send(request);
   const bool knows_no_condition =
@@ -154,6 +145,12 @@ Status DeleteObject(S3Connection& connection, std::string_view key,
     request.headers.clear();
     response = connection.Send(request);
   }
+  return JudgeDelete(connection, request, response, condition);
+}
+
+Status JudgeDelete(const S3Connection& connection, const S3Request& request,
+                   const Result<HttpResponse>& response,
+                   const Condition& condition) {
   if (!response.ok()) return response.status();
   if (response->status >= 200 && response->status < 300) return {};
   const S3Error error = ErrorOfResponse(*response);
@@ -164,7 +161,7 @@ Status DeleteObject(S3Connection& connection, std::string_view key,
     return {};
   }
   if (IsFailedCondition(condition, response->status, error)) {
-    return FailedCondition(connection.UrlOf(key), condition);
+    return FailedCondition(connection.UrlOf(request.key), condition);
   }
   return connection.Failure(request, *response);
 }

@@ -50,6 +50,10 @@ Result<std::string> PutObject(S3Connection& connection, std::string_view key,
 
 Status DeleteObject(S3Connection& connection, std::string_view key,
                     const Condition& condition);
+// What the answer to such a request says.
+Status JudgeDelete(const S3Connection& connection, const S3Request& request,
+                   const Result<HttpResponse>& response,
+                   const Condition& condition);
 
 // Whether an error that came with status 200 may go away by itself.
 bool IsPassingError(const S3Error& error);
