@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/status_macros.h"
+#include "base/text.h"
 
 namespace holdfast {
 namespace {
@@ -39,12 +40,7 @@ std::string_view Trimmed(std::string_view text) {
 int StatusOfLine(std::string_view line) {
   const size_t space = line.find(' ');
   if (space == std::string_view::npos) return 0;
-  int status = 0;
-  for (const char c : line.substr(space + 1, 3)) {
-    if (c < '0' || c > '9') return 0;
-    status = status * 10 + (c - '0');
-  }
-  return status;
+  return ParseNumber<uint16_t>(line.substr(space + 1, 3)).value_or(0);
 }
 
 bool IsNotConnected(CURLcode code) {

@@ -1,6 +1,7 @@
 #include "http/http_date.h"
 
 #include <array>
+#include <chrono>
 
 namespace holdfast {
 namespace {
@@ -30,26 +31,21 @@ int MonthNumber(std::string_view name) {
   return 0;
 }
 
-int DaysOfMonth(int year, int month) {
-  constexpr std::array<int, 12> kDays = {31, 28, 31, 30, 31, 30,
-                                         31, 31, 30, 31, 30, 31};
-  const bool is_leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
-  return kDays[static_cast<size_t>(month - 1)] + (month == 2 && is_leap);
-}
-
 bool IsOneOf(std::string_view characters, char c) {
   return characters.find(c) != std::string_view::npos;
 }
 
 std::optional<int64_t> SecondsOf(int year, int month, int day, int hour,
                                  int minute, int second) {
-  if (year < 1970 || month < 1 || month > 12 || day < 1 ||
-      day > DaysOfMonth(year, month) || hour < 0 || hour > 23 || minute < 0 ||
+  const std::chrono::year_month_day date{
+      std::chrono::year(year), std::chrono::month(static_cast<unsigned>(month)),
+      std::chrono::day(static_cast<unsigned>(day))};
+  if (year < 1970 || !date.ok() || hour < 0 || hour > 23 || minute < 0 ||
       minute > 59 || second < 0 || second > 60) {
     return std::nullopt;
   }
-  return DaysSince1970(year, month, day) * 86400 + hour * 3600 + minute * 60 +
-         second;
+  const int64_t days = std::chrono::sys_days(date).time_since_epoch().count();
+  return days * 86400 + hour * 3600 + minute * 60 + second;
 }
 
 // Reads ".123456" at the front of `text`, and removes it.
@@ -82,15 +78,6 @@ std::optional<int64_t> ZoneSeconds(std::string_view zone) {
 }
 
 }  // namespace
-
-int64_t DaysSince1970(int64_t year, int month, int day) {
-  // Years are counted from March, so that the leap day is the last one.
-  const int64_t y = month <= 2 ? year - 1 : year;
-  const int64_t months = (month + 9) % 12;
-  const int64_t days_of_year = (153 * months + 2) / 5 + day - 1;
-  constexpr int64_t kDaysTo1970 = 719468;
-  return y * 365 + y / 4 - y / 100 + y / 400 + days_of_year - kDaysTo1970;
-}
 
 std::optional<int64_t> ParseHttpDate(std::string_view text) {
   // 0----5--8---12---17-20-23-26

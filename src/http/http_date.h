@@ -19,7 +19,4 @@ std::optional<int64_t> ParseHttpDate(std::string_view text);
 // Absent before 1970 and after 2200.
 std::optional<int64_t> ParseIsoTime(std::string_view text);
 
-// Days since 1970-01-01 in the Gregorian calendar; month and day from 1.
-int64_t DaysSince1970(int64_t year, int month, int day);
-
 }  // namespace holdfast

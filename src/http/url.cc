@@ -51,13 +51,8 @@ size_t PortColon(std::string_view authority) {
 // Absent: no port number.
 std::optional<uint16_t> ParsePort(std::string_view text) {
   if (text.empty()) return 0;
-  if (text.size() > 5 || !std::all_of(text.begin(), text.end(), IsDigit)) {
-    return std::nullopt;
-  }
-  uint32_t port = 0;
-  for (const char c : text) port = port * 10 + static_cast<uint32_t>(c - '0');
-  if (port == 0 || port > 65535) return std::nullopt;
-  return static_cast<uint16_t>(port);
+  const auto port = ParseNumber<uint16_t>(text);
+  return port == 0 || text.size() > 5 ? std::nullopt : port;
 }
 
 struct UrlParts {
