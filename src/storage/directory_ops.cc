@@ -1,6 +1,5 @@
 #include "storage/directory_ops.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -11,7 +10,7 @@
 #include <utility>
 
 #include "base/status_macros.h"
-#include "storage/directory_stream.h"
+#include "storage/directory_entries.h"
 #include "storage/errno_status.h"
 #include "storage/file_calls.h"
 #include "storage/path_parts.h"
@@ -25,18 +24,13 @@ constexpr int kOpenDirectoryFlags =
 
 // Names in the directory, unsorted, without "." and "..". 0 or an errno.
 int ReadNames(int directory, std::vector<std::string>& names) {
-  // The stream closes its descriptor, so it gets one of its own.
-  const int own = ::openat(directory, ".", kOpenDirectoryFlags);
-  if (own < 0) return errno;
-  DirectoryStream stream(::fdopendir(own));
-  if (stream == nullptr) return errno;
-  while (true) {
-    errno = 0;
-    const dirent* item = ::readdir(stream.get());
-    if (item == nullptr) return errno;
-    const std::string_view name = item->d_name;
-    if (name != "." && name != "..") names.emplace_back(name);
-  }
+  // Reading it closes the descriptor, so it gets one of its own.
+  UniqueFd own(::openat(directory, ".", kOpenDirectoryFlags));
+  if (!own.valid()) return errno;
+  return ForEachEntry(std::move(own), [&](int, const dirent& item) {
+    names.emplace_back(item.d_name);
+    return 0;
+  });
 }
 
 // Readers know by this file that the directory of a save without a marker is no
@@ -107,6 +101,13 @@ Status CheckRemovable(const std::string& path) {
   if (!last.empty() && last != "." && last != "..") return {};
   return InvalidArgumentError("remove \"" + path +
                               "\": does not end in the name of a directory");
+}
+
+// Both parents: the new name must be there, and the old one gone.
+Status SyncParents(const std::string& a, const std::string& b) {
+  HF_RETURN_IF_ERROR(SyncDirectory(ParentPath(a)));
+  return ParentPath(a) == ParentPath(b) ? Status()
+                                        : SyncDirectory(ParentPath(b));
 }
 
 int RenameNew(const std::string& source, const std::string& target) {
@@ -208,10 +209,7 @@ Status PublishDirectory(const std::string& source, const std::string& target) {
   }
   const int error = RenameNew(from, to);
   if (error != 0) return ErrnoStatus(error, "publish " + from + " as", to);
-  // Both parents are synced: the new name must be there, and the old one gone.
-  HF_RETURN_IF_ERROR(SyncDirectory(ParentPath(to)));
-  if (ParentPath(from) == ParentPath(to)) return {};
-  return SyncDirectory(ParentPath(from));
+  return SyncParents(to, from);
 }
 
 Status ExchangeDirectories(const std::string& a, const std::string& b) {
@@ -221,9 +219,7 @@ Status ExchangeDirectories(const std::string& a, const std::string& b) {
                   RENAME_EXCHANGE) != 0) {
     return ErrnoStatus(errno, "exchange " + first + " with", second);
   }
-  HF_RETURN_IF_ERROR(SyncDirectory(ParentPath(second)));
-  if (ParentPath(first) == ParentPath(second)) return {};
-  return SyncDirectory(ParentPath(first));
+  return SyncParents(second, first);
 }
 
 Status RemoveTree(const std::string& path) {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/status_macros.h"
-#include "storage/directory_stream.h"
+#include "storage/directory_entries.h"
 #include "storage/errno_status.h"
 #include "storage/new_file.h"
 #include "storage/path_parts.h"
@@ -58,7 +58,12 @@ class Lister {
                                    FileCalls::Links::kNone, fd);
     if (error == ENOENT || error == ENOTDIR || error == ELOOP) return entries;
     if (error == 0) error = calls_.Ask("readdir", directory);
-    if (error == 0) error = Collect(std::move(fd), directory, entries);
+    if (error == 0) {
+      error =
+          ForEachEntry(std::move(fd), [&](int descriptor, const dirent& item) {
+            return AddEntry(descriptor, item, directory, entries);
+          });
+    }
     if (error != 0) {
       return ErrnoStatus(error, "list",
                          std::string(root_path_) + "/" + directory);
@@ -68,25 +73,10 @@ class Lister {
     return entries;
   }
 
-  int Collect(UniqueFd fd, const std::string& directory,
-              std::vector<Entry>& entries) const {
-    const int descriptor = fd.get();
-    DirectoryStream stream(::fdopendir(descriptor));
-    if (stream == nullptr) return errno;
-    fd.Release();  // the stream closes it
-    while (true) {
-      errno = 0;
-      const dirent* item = ::readdir(stream.get());
-      if (item == nullptr) return errno;
-      const int error = AddEntry(descriptor, *item, directory, entries);
-      if (error != 0) return error;
-    }
-  }
-
   int AddEntry(int descriptor, const dirent& item, const std::string& directory,
                std::vector<Entry>& entries) const {
     const std::string_view name = item.d_name;
-    if (name == "." || name == ".." || IsHiddenName(name)) return 0;
+    if (IsHiddenName(name)) return 0;
     Entry entry{directory + std::string(name), 0};
     // d_type may be unknown, and is not a file for a link: such names are
     // looked at.

@@ -1,24 +1,19 @@
 #include "storage/file_walk.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 
 #include <cerrno>
-#include <memory>
-#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/status_macros.h"
+#include "storage/directory_entries.h"
 #include "storage/errno_status.h"
 #include "storage/unique_fd.h"
 
 namespace holdfast::local {
 namespace {
-
-struct CloseWalkedDirectory {
-  void operator()(DIR* directory) const { ::closedir(directory); }
-};
 
 class FileWalker {
  public:
@@ -48,18 +43,12 @@ class FileWalker {
       if (may_be_gone && errno == ENOENT) return Status();
       return ErrnoStatus(errno, "list", full);
     }
-    std::unique_ptr<DIR, CloseWalkedDirectory> stream(::fdopendir(fd.get()));
-    if (stream == nullptr) return ErrnoStatus(errno, "list", full);
-    const int own = fd.Release();
-    while (true) {
-      errno = 0;
-      const dirent* item = ::readdir(stream.get());
-      if (item == nullptr) break;
-      const std::string_view name = item->d_name;
-      if (name == "." || name == "..") continue;
-      VisitEntry(own, path, item->d_name);
-    }
-    return errno == 0 ? Status() : ErrnoStatus(errno, "list", full);
+    const int error =
+        ForEachEntry(std::move(fd), [&](int own, const dirent& item) {
+          VisitEntry(own, path, item.d_name);
+          return 0;
+        });
+    return error == 0 ? Status() : ErrnoStatus(error, "list", full);
   }
 
   void VisitEntry(int directory, const std::string& parent, const char* name) {
