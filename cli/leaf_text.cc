@@ -31,20 +31,31 @@ std::string SummaryText(const LeafInfo& leaf) {
   return text;
 }
 
-void WriteLeafFields(const LeafInfo& leaf, JsonWriter* json) {
-  json->Field("name", leaf.name);
-  json->StringsField("key", leaf.key);
+void WriteTypeFields(const LeafInfo& leaf, JsonWriter* json) {
   json->Field("kind", ValueKindName(leaf.kind));
   if (leaf.dtype) {
     json->Field("dtype", DTypeName(*leaf.dtype));
   } else {
     json->NullField("dtype");
   }
+}
+
+void WriteShapeField(const LeafInfo& leaf, JsonWriter* json) {
   if (HasShape(leaf)) {
     json->ShapeField("shape", leaf.shape);
-    json->ShapeField("chunk_shape", leaf.chunk_shape);
   } else {
     json->NullField("shape");
+  }
+}
+
+void WriteLeafFields(const LeafInfo& leaf, JsonWriter* json) {
+  json->Field("name", leaf.name);
+  json->StringsField("key", leaf.key);
+  WriteTypeFields(leaf, json);
+  WriteShapeField(leaf, json);
+  if (HasShape(leaf)) {
+    json->ShapeField("chunk_shape", leaf.chunk_shape);
+  } else {
     json->NullField("chunk_shape");
   }
   json->Field("chunk_count", leaf.chunk_count);

@@ -20,6 +20,9 @@ std::string SummaryText(const LeafInfo& leaf);
 // True when a leaf has a shape of its own.
 bool HasShape(const LeafInfo& leaf);
 
+// Its "kind" and "dtype", and its "shape": null where it has none.
+void WriteTypeFields(const LeafInfo& leaf, JsonWriter* json);
+void WriteShapeField(const LeafInfo& leaf, JsonWriter* json);
 // The members of a leaf's object, without its braces.
 void WriteLeafFields(const LeafInfo& leaf, JsonWriter* json);
 

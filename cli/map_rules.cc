@@ -19,4 +19,18 @@ Result<LeafMap> MapRules(const Args& args) {
   return map;
 }
 
+ConvertOptions TargetOptionsOf(const Args& args, const Env& env) {
+  ConvertOptions options;
+  options.run = RunOptionsOf(args, env);
+  options.format = args.format;
+  options.zarr_format = args.zarr_format;
+  options.use_ocdbt = args.use_ocdbt;
+  options.compression = args.compression;
+  options.chunk_bytes_target = args.chunk_bytes;
+  options.overwrite = args.overwrite;
+  options.check = args.check;
+  options.shard_bytes_max = args.shard_bytes;
+  return options;
+}
+
 }  // namespace holdfast::cli

@@ -1,4 +1,5 @@
-// The rules on leaves that were typed, with those of --map-file.
+// What was typed of a checkpoint to be written: the rules on its leaves, with
+// those of --map-file, and its format.
 //
 // Thread-safety: reads files; otherwise pure.
 // Errors: NotFound for a table that cannot be read, InvalidArgument for one
@@ -11,5 +12,9 @@
 namespace holdfast::cli {
 
 Result<LeafMap> MapRules(const Args& args);
+
+// The options that all verbs with a target have; its leaves' rules are not
+// among them.
+ConvertOptions TargetOptionsOf(const Args& args, const Env& env);
 
 }  // namespace holdfast::cli

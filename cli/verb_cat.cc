@@ -69,12 +69,7 @@ std::string Hex(std::string_view bytes) {
 void BeginJson(const LeafInfo& leaf, JsonWriter* json) {
   json->BeginObject();
   json->Field("name", leaf.name);
-  json->Field("kind", ValueKindName(leaf.kind));
-  if (leaf.dtype) {
-    json->Field("dtype", DTypeName(*leaf.dtype));
-  } else {
-    json->NullField("dtype");
-  }
+  WriteTypeFields(leaf, json);
 }
 
 class Cat {

@@ -4,10 +4,10 @@
 #include <span>
 
 #include "cli/flags.h"
+#include "cli/job_progress.h"
 #include "cli/json_out.h"
 #include "cli/leaf_plan.h"
 #include "cli/map_rules.h"
-#include "cli/progress_bar.h"
 #include "cli/ranks.h"
 #include "cli/report.h"
 #include "cli/select.h"
@@ -35,19 +35,10 @@ Result<std::vector<std::string>> NamesOf(const Args& args) {
 
 ConvertOptions OptionsOf(const Args& args, const Env& env,
                          ProcessGroup* group) {
-  ConvertOptions options;
-  options.run = RunOptionsOf(args, env);
+  ConvertOptions options = TargetOptionsOf(args, env);
   options.group = group;
   options.open = OpenOptionsOf(args);
   options.open.stored_sizes = false;
-  options.format = args.format;
-  options.zarr_format = args.zarr_format;
-  options.use_ocdbt = args.use_ocdbt;
-  options.compression = args.compression;
-  options.chunk_bytes_target = args.chunk_bytes;
-  options.overwrite = args.overwrite;
-  options.check = args.check;
-  options.shard_bytes_max = args.shard_bytes;
   options.restart = args.restart;
   if (args.mesh) {
     options.sharding = [mesh = *args.mesh,
@@ -73,21 +64,11 @@ Status WriteReport(const ConvertReport& report, const Args& args, Env& env) {
 
 Result<ConvertResult> ConvertWithProgress(const Args& args, Env& env,
                                           ConvertOptions options) {
-  const bool is_silent = options.group != nullptr && options.group->rank() > 0;
-  if (is_silent || !UseProgress(args, env)) {
-    return Convert(args.operands[0], args.operands[1], options);
-  }
-  ProgressBar bar(
-      env.err, env.now_seconds,
-      {.label = std::string(VerbOf(*args.verb).name), .columns = env.columns});
-  // Writing and checking are about as much work.
-  const int phase_count = args.check ? 2 : 1;
-  options.run.progress = [&](const Progress& progress) {
-    const bool is_check = progress.phase == "check";
-    const uint64_t before = is_check ? progress.total_bytes : 0;
-    bar.Update(before + progress.done_bytes,
-               progress.total_bytes * phase_count);
-  };
+  const JobProgress progress(args, env,
+                             {.label = std::string(VerbOf(*args.verb).name),
+                              .last_phase = args.check ? "check" : "",
+                              .group = options.group},
+                             options.run);
   return Convert(args.operands[0], args.operands[1], options);
 }
 

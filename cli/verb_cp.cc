@@ -1,7 +1,7 @@
 // cp: a tree copied from anywhere to anywhere.
 
+#include "cli/job_progress.h"
 #include "cli/json_out.h"
-#include "cli/progress_bar.h"
 #include "cli/report.h"
 #include "cli/units.h"
 #include "cli/verbs.h"
@@ -20,16 +20,10 @@ Result<CopyResult> CopyWithProgress(const Args& args, Env& env) {
   options.follow_links = args.follow_links;
   const std::string& source = args.operands[0];
   const std::string& target = args.operands[1];
-  if (!UseProgress(args, env)) return Copy(source, target, options);
-  ProgressBar bar(env.err, env.now_seconds,
-                  {.label = "cp", .columns = env.columns});
-  const int phase_count = args.verify_copy ? 2 : 1;
-  options.run.progress = [&](const Progress& progress) {
-    const bool is_verify = progress.phase == "verify";
-    const uint64_t before = is_verify ? progress.total_bytes : 0;
-    bar.Update(before + progress.done_bytes,
-               progress.total_bytes * phase_count);
-  };
+  const JobProgress progress(
+      args, env,
+      {.label = "cp", .last_phase = args.verify_copy ? "verify" : ""},
+      options.run);
   return Copy(source, target, options);
 }
 

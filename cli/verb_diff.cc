@@ -4,10 +4,10 @@
 #include <cstdio>
 
 #include "cli/element_text.h"
+#include "cli/job_progress.h"
 #include "cli/json_out.h"
 #include "cli/leaf_text.h"
 #include "cli/map_rules.h"
-#include "cli/progress_bar.h"
 #include "cli/report.h"
 #include "cli/select.h"
 #include "cli/text_table.h"
@@ -81,12 +81,7 @@ Result<DiffResult> DiffWithProgress(const TwoCheckpoints& both,
   auto map = MapRules(args);
   if (!map.ok()) return map.status();
   options.map = *std::move(map);
-  if (!UseProgress(args, env)) return Diff(*both.a, *both.b, options);
-  ProgressBar bar(env.err, env.now_seconds,
-                  {.label = "diff", .columns = env.columns});
-  options.run.progress = [&](const Progress& progress) {
-    bar.Update(progress.done_bytes, progress.total_bytes);
-  };
+  const JobProgress progress(args, env, {.label = "diff"}, options.run);
   return Diff(*both.a, *both.b, options);
 }
 
@@ -225,17 +220,8 @@ void WriteSide(std::string_view name, const Checkpoint& checkpoint,
   const LeafInfo& info = checkpoint.leaves()[*leaf];
   json->BeginObject();
   json->Field("name", info.name);
-  json->Field("kind", ValueKindName(info.kind));
-  if (info.dtype) {
-    json->Field("dtype", DTypeName(*info.dtype));
-  } else {
-    json->NullField("dtype");
-  }
-  if (HasShape(info)) {
-    json->ShapeField("shape", info.shape);
-  } else {
-    json->NullField("shape");
-  }
+  WriteTypeFields(info, json);
+  WriteShapeField(info, json);
   json->EndObject();
 }
 

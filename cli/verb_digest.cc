@@ -56,17 +56,8 @@ Status WriteLeafDigest(const Checkpoint& checkpoint, size_t leaf,
   json->BeginObject();
   json->Field("name", info.name);
   json->StringsField("key", info.key);
-  json->Field("kind", ValueKindName(info.kind));
-  if (info.dtype) {
-    json->Field("dtype", DTypeName(*info.dtype));
-  } else {
-    json->NullField("dtype");
-  }
-  if (HasShape(info)) {
-    json->ShapeField("shape", info.shape);
-  } else {
-    json->NullField("shape");
-  }
+  WriteTypeFields(info, json);
+  WriteShapeField(info, json);
   Status status = digest.status();
   if (digest.ok()) {
     json->Field("sha256", *digest);

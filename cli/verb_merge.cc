@@ -1,8 +1,8 @@
 // merge: one checkpoint of several.
 
+#include "cli/job_progress.h"
 #include "cli/json_out.h"
 #include "cli/map_rules.h"
-#include "cli/progress_bar.h"
 #include "cli/report.h"
 #include "cli/units.h"
 #include "cli/verbs.h"
@@ -46,20 +46,6 @@ std::vector<MergeSource> SourcesOf(const Args& args) {
   return sources;
 }
 
-ConvertOptions TargetOptionsOf(const Args& args, const Env& env) {
-  ConvertOptions options;
-  options.run = RunOptionsOf(args, env);
-  options.format = args.format;
-  options.zarr_format = args.zarr_format;
-  options.use_ocdbt = args.use_ocdbt;
-  options.compression = args.compression;
-  options.chunk_bytes_target = args.chunk_bytes;
-  options.overwrite = args.overwrite;
-  options.check = args.check;
-  options.shard_bytes_max = args.shard_bytes;
-  return options;
-}
-
 Result<ConvertResult> MergeWithProgress(const Args& args, Env& env) {
   MergeOptions merge;
   merge.run = RunOptionsOf(args, env);
@@ -71,20 +57,10 @@ Result<ConvertResult> MergeWithProgress(const Args& args, Env& env) {
   auto map = MapRules(args);
   if (!map.ok()) return map.status();
   options.map = *std::move(map);
-  const std::string& target = args.operands.back();
-  if (!UseProgress(args, env)) {
-    return Merge(SourcesOf(args), target, merge, options);
-  }
-  ProgressBar bar(env.err, env.now_seconds,
-                  {.label = "merge", .columns = env.columns});
-  const int phase_count = args.check ? 2 : 1;
-  options.run.progress = [&](const Progress& progress) {
-    const bool is_check = progress.phase == "check";
-    const uint64_t before = is_check ? progress.total_bytes : 0;
-    bar.Update(before + progress.done_bytes,
-               progress.total_bytes * phase_count);
-  };
-  return Merge(SourcesOf(args), target, merge, options);
+  const JobProgress progress(
+      args, env, {.label = "merge", .last_phase = args.check ? "check" : ""},
+      options.run);
+  return Merge(SourcesOf(args), args.operands.back(), merge, options);
 }
 
 void PrintMergeJson(const ConvertResult& result, const Args& args,

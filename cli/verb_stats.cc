@@ -5,9 +5,9 @@
 #include <cstdio>
 
 #include "cli/element_text.h"
+#include "cli/job_progress.h"
 #include "cli/json_out.h"
 #include "cli/leaf_text.h"
-#include "cli/progress_bar.h"
 #include "cli/report.h"
 #include "cli/select.h"
 #include "cli/text_table.h"
@@ -30,12 +30,7 @@ Result<StatsResult> StatsWithProgress(const Checkpoint& checkpoint,
   options.select = [&](const LeafInfo& leaf) {
     return is_selected[static_cast<size_t>(&leaf - first)];
   };
-  if (!UseProgress(args, env)) return ComputeStats(checkpoint, options);
-  ProgressBar bar(env.err, env.now_seconds,
-                  {.label = "stats", .columns = env.columns});
-  options.run.progress = [&](const Progress& progress) {
-    bar.Update(progress.done_bytes, progress.total_bytes);
-  };
+  const JobProgress progress(args, env, {.label = "stats"}, options.run);
   return ComputeStats(checkpoint, options);
 }
 

@@ -2,8 +2,8 @@
 
 #include <memory>
 
+#include "cli/job_progress.h"
 #include "cli/json_out.h"
-#include "cli/progress_bar.h"
 #include "cli/ranks.h"
 #include "cli/report.h"
 #include "cli/units.h"
@@ -20,15 +20,8 @@ Result<VerifyReport> VerifyWithProgress(const std::string& path,
                                         ProcessGroup* group) {
   RunOptions run = RunOptionsOf(args, env);
   const OpenOptions open = OpenOptionsOf(args);
-  const bool is_silent = group != nullptr && group->rank() > 0;
-  if (is_silent || !UseProgress(args, env)) {
-    return Verify(path, open, run, group);
-  }
-  ProgressBar bar(env.err, env.now_seconds,
-                  {.label = "verify", .columns = env.columns});
-  run.progress = [&](const Progress& progress) {
-    bar.Update(progress.done_bytes, progress.total_bytes);
-  };
+  const JobProgress progress(args, env, {.label = "verify", .group = group},
+                             run);
   return Verify(path, open, run, group);
 }
 

@@ -1,0 +1,39 @@
+// The progress of a verb's job, on a bar while it runs.
+//
+// Thread-safety: as ProgressBar. Ownership: borrows the Env. The job must end
+// before the object goes.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "cli/args.h"
+#include "cli/env.h"
+#include "cli/progress_bar.h"
+#include "holdfast/options.h"
+#include "holdfast/process_group.h"
+
+namespace holdfast::cli {
+
+class JobProgress {
+ public:
+  struct Options {
+    std::string label;  // "verify"
+    // A phase of this name comes last, and is as much work as all before it.
+    std::string last_phase;
+    // Only rank 0 of it shows anything; null: this process alone.
+    const ProcessGroup* group = nullptr;
+  };
+
+  // Sets run.progress, where UseProgress wants a bar.
+  JobProgress(const Args& args, Env& env, const Options& options,
+              RunOptions& run);
+  JobProgress(const JobProgress&) = delete;
+  JobProgress& operator=(const JobProgress&) = delete;
+
+ private:
+  std::optional<ProgressBar> bar_;
+};
+
+}  // namespace holdfast::cli
