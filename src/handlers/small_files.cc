@@ -6,33 +6,19 @@
 #include "checkpoint/format/directory_names.h"
 #include "holdfast/orbax/type_handlers.h"
 #include "place/open_store.h"
+#include "storage/read_if_there.h"
 
 namespace holdfast {
 namespace {
 
 // The parsed content; NotFound when there is no file.
 template <typename T>
-Result<T> ParsedFile(const Result<Bytes>& text, const std::string& place,
-                     Result<T> (*parse)(std::string_view)) {
-  if (!text.ok()) return text.status();
-  Result<T> parsed = parse(text->view());
-  if (!parsed.ok()) return parsed.status().WithContext(place);
-  return parsed;
-}
-
-// An empty one when there is no file.
-template <typename T>
-Result<T> ReadOrEmpty(Store& store, const std::string& name,
-                      Result<T> (*parse)(std::string_view)) {
-  const Result<Bytes> text = store.Read(name);
-  if (text.status().code() == StatusCode::kNotFound) return T();
-  return ParsedFile(text, store.Describe(name), parse);
-}
-
-template <typename T>
 Result<T> ReadChecked(const CheckedFiles& files, const std::string& name,
                       Result<T> (*parse)(std::string_view)) {
-  return ParsedFile(files.Read(name), files.store().Describe(name), parse);
+  HF_ASSIGN_OR_RETURN(const Bytes text, files.Read(name));
+  Result<T> parsed = parse(text.view());
+  if (parsed.ok()) return parsed;
+  return parsed.status().WithContext(files.store().Describe(name));
 }
 
 Status Replace(Store& store, const std::string& name, const std::string& text) {

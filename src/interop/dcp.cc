@@ -15,6 +15,7 @@
 #include "interop/tree_sidecar.h"
 #include "pickle/torch_archive.h"
 #include "pickle/torch_writer.h"
+#include "storage/read_if_there.h"
 
 namespace holdfast {
 namespace {
@@ -79,6 +80,12 @@ bool BecomeValue(const PickleValue& value, ExtentLeaf& leaf) {
   }
 }
 
+// Whether a checkpoint with this metadata.json is Megatron's.
+Result<bool> NamesBackend(std::string_view text) {
+  const auto json = nlohmann::json::parse(text, nullptr, false);
+  return json.is_object() && json.contains("sharded_backend");
+}
+
 class DcpOpener {
  public:
   DcpOpener(const Place& directory, const OpenOptions& options)
@@ -90,7 +97,8 @@ class DcpOpener {
     HF_ASSIGN_OR_RETURN(const Bytes text,
                         store_->Read(std::string(kDcpMetadataFile)));
     HF_ASSIGN_OR_RETURN(metadata_, ParseDcpMetadata(text.view()));
-    HF_RETURN_IF_ERROR(FindMegatron());
+    HF_ASSIGN_OR_RETURN(
+        is_megatron_, ReadOrEmpty(*store_, kShardedBackendFile, NamesBackend));
     HF_RETURN_IF_ERROR(CheckOverlaps());
     HF_RETURN_IF_ERROR(ReadSidecar());
     for (DcpEntry& entry : metadata_.entries) AddEntry(entry);
@@ -106,23 +114,6 @@ class DcpOpener {
   }
 
  private:
-  Result<std::optional<std::string>> ReadIfThere(std::string_view file) {
-    const Result<Bytes> bytes = store_->Read(file);
-    if (bytes.ok()) return std::optional<std::string>(bytes->ToString());
-    if (bytes.status().code() == StatusCode::kNotFound) {
-      return std::optional<std::string>();
-    }
-    return bytes.status();
-  }
-
-  Status FindMegatron() {
-    HF_ASSIGN_OR_RETURN(const auto text, ReadIfThere(kShardedBackendFile));
-    if (!text) return Status();
-    const auto json = nlohmann::json::parse(*text, nullptr, false);
-    is_megatron_ = json.is_object() && json.contains("sharded_backend");
-    return Status();
-  }
-
   // Two names for the same bytes would be a lie about one of them.
   Status CheckOverlaps() const {
     std::vector<std::pair<const DcpRecord*, const std::string*>> records;
@@ -337,13 +328,9 @@ class DcpOpener {
 
   Status ReadSidecar() {
     if (!options_.use_sidecar) return Status();
-    HF_ASSIGN_OR_RETURN(const auto text, ReadIfThere(kSidecarFile));
-    if (!text) return Status();
-    Result<TreeSidecar> sidecar = ParseSidecar(*text);
-    if (!sidecar.ok()) {
-      return sidecar.status().WithContext((directory_ / kSidecarFile).path());
-    }
-    sidecar_ = *std::move(sidecar);
+    HF_ASSIGN_OR_RETURN(sidecar_,
+                        ReadIfThere(*store_, kSidecarFile, ParseSidecar));
+    if (!sidecar_) return Status();
     for (const SidecarLeaf& leaf : sidecar_->leaves) {
       const bool is_object =
           leaf.kind == ValueKind::kObject && !leaf.stored.empty();

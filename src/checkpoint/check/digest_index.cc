@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "checkpoint/format/directory_names.h"
 #include "checkpoint/format/part_file.h"
+#include "storage/read_if_there.h"
 
 namespace holdfast {
 namespace {
@@ -87,16 +88,7 @@ DigestIndex::DigestIndex(DigestFile digests) : digests_(std::move(digests)) {
 }
 
 Result<std::optional<DigestIndex>> DigestIndex::Read(Store& store) {
-  const Result<Bytes> text = store.Read(kDigestFile);
-  if (text.status().code() == StatusCode::kNotFound) {
-    return std::optional<DigestIndex>();
-  }
-  if (!text.ok()) return text.status();
-  Result<DigestIndex> index = Parse(text->view());
-  if (!index.ok()) {
-    return index.status().WithContext(store.Describe(kDigestFile));
-  }
-  return std::optional<DigestIndex>(std::move(index).value());
+  return ReadIfThere(store, kDigestFile, Parse);
 }
 
 Result<DigestIndex> DigestIndex::Parse(std::string_view text) {

@@ -13,6 +13,7 @@
 #include "place/directory_ops.h"
 #include "storage/new_file.h"
 #include "storage/path_parts.h"
+#include "storage/read_if_there.h"
 #include "zarr/format/metadata.h"
 
 namespace holdfast {
@@ -20,19 +21,6 @@ namespace {
 
 std::string_view FirstElement(std::string_view path) {
   return path.substr(0, path.find('/'));
-}
-
-// Parses the file with `parse`; an absent file leaves `value` as it is.
-template <typename T, typename Parse>
-Status ReadIfThere(Store& store, const std::string& name, const Parse& parse,
-                   T& value) {
-  const Result<Bytes> text = store.Read(name);
-  if (text.status().code() == StatusCode::kNotFound) return Status();
-  if (!text.ok()) return text.status();
-  Result<T> parsed = parse(text->view());
-  if (!parsed.ok()) return parsed.status().WithContext(store.Describe(name));
-  value = std::move(parsed).value();
-  return Status();
 }
 
 // Others write these later, or again.
@@ -93,12 +81,13 @@ Result<std::vector<std::string>> FindProcessDatabases(Store& store) {
 Result<AdoptedFiles> ReadAdoptedFiles(Store& store, int64_t rank) {
   AdoptedFiles adopted;
   HF_ASSIGN_OR_RETURN(adopted.databases, FindProcessDatabases(store));
-  HF_RETURN_IF_ERROR(ReadIfThere(store, std::string(kStringsFile),
-                                 ParseStringsFile, adopted.strings));
-  HF_RETURN_IF_ERROR(ReadIfThere(store, std::string(kShardingFile),
-                                 ParseShardingFile, adopted.shardings));
-  HF_RETURN_IF_ERROR(ReadIfThere(store, ArrayMetadatasPath(rank),
-                                 ParseArrayMetadatas, adopted.array_metadatas));
+  HF_ASSIGN_OR_RETURN(adopted.strings,
+                      ReadOrEmpty(store, kStringsFile, ParseStringsFile));
+  HF_ASSIGN_OR_RETURN(adopted.shardings,
+                      ReadOrEmpty(store, kShardingFile, ParseShardingFile));
+  HF_ASSIGN_OR_RETURN(
+      adopted.array_metadatas,
+      ReadOrEmpty(store, ArrayMetadatasPath(rank), ParseArrayMetadatas));
   return adopted;
 }
 

@@ -17,6 +17,7 @@
 #include "checkpoint/save/plan_checksums.h"
 #include "checkpoint/save/value_sink.h"
 #include "distributed/rank_list.h"
+#include "storage/read_if_there.h"
 #include "zarr/format/metadata.h"
 
 namespace holdfast {
@@ -77,14 +78,9 @@ class PartMerger {
   // Nullopt when there is none.
   Result<std::optional<PartFile>> ReadPart(int64_t rank) {
     const std::string name = PartFileName(rank);
-    const Result<Bytes> text = store_.Read(name);
-    if (text.status().code() == StatusCode::kNotFound) {
-      return std::optional<PartFile>();
-    }
-    if (!text.ok()) return text.status();
-    Result<PartFile> part = ParsePartFile(text->view());
-    if (!part.ok()) return part.status().WithContext(store_.Describe(name));
-    if (part->rank == rank) return std::optional(std::move(part).value());
+    HF_ASSIGN_OR_RETURN(std::optional<PartFile> part,
+                        ReadIfThere(store_, name, ParsePartFile));
+    if (!part || part->rank == rank) return part;
     return DataLossError(store_.Describe(name) + ": it is of rank " +
                          std::to_string(part->rank));
   }
