@@ -1,9 +1,7 @@
 #include "interop/dcp_target.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstring>
-#include <mutex>
 #include <unordered_set>
 
 #include "base/no_throw.h"
@@ -14,10 +12,10 @@
 #include "interop/dcp.h"
 #include "interop/dcp_metadata.h"
 #include "interop/megatron_common.h"
+#include "interop/piece_sums.h"
 #include "interop/target_pieces.h"
 #include "interop/target_sidecar.h"
 #include "pickle/torch_writer.h"
-#include "pickle/zip_writer.h"
 #include "place/directory_ops.h"
 #include "storage/positioned_file.h"
 #include "tensor/grid.h"
@@ -30,20 +28,13 @@ constexpr std::string_view kMegatronJson =
     R"({"sharded_backend": "torch_dist", "sharded_backend_version": 1, )"
     R"("common_backend": "torch", "common_backend_version": 1})";
 
-// A piece of a record that is there, and its CRC-32.
-struct WrittenPiece {
-  uint64_t offset = 0;
-  uint64_t byte_count = 0;
-  uint32_t crc32 = 0;
-};
-
 // One tensor of torch.save.
 struct PlannedRecord {
   Box box;
   size_t file = 0;
   uint64_t offset = 0;      // of the record
   uint64_t head_bytes = 0;  // before the elements
-  std::vector<WrittenPiece> pieces;
+  size_t number = 0;        // of all records
 };
 
 struct PlannedLeaf {
@@ -143,34 +134,14 @@ class DcpTarget final : public FormatTarget {
                      elements));
     HF_RETURN_IF_ERROR(files_[record->file]->WriteAt(
         record->offset + record->head_bytes + offset, elements));
-    const WrittenPiece piece{offset, elements.size(),
-                             pickle::ZipCrc32(elements)};
-    const std::lock_guard lock(mutex_);
-    record->pieces.push_back(piece);
-    return std::to_string(piece.offset) + " " +
-           std::to_string(piece.byte_count) + " " + std::to_string(piece.crc32);
+    return sums_.Add(record->number, offset, elements);
   }
 
   Status Restore(size_t leaf, const Box& box, std::string_view mark) override {
     PlannedRecord* record = FindRecord(leaf, box);
     if (record == nullptr) return NoPiece(leaf, box);
-    WrittenPiece piece;
-    const char* at = mark.data();
-    const char* const end = mark.data() + mark.size();
-    const auto read = [&](auto& number) {
-      while (at != end && *at == ' ') ++at;
-      const auto [next, error] = std::from_chars(at, end, number);
-      at = next;
-      return error == std::errc();
-    };
-    if (!read(piece.offset) || !read(piece.byte_count) || !read(piece.crc32)) {
-      return DataLossError("leaf " + plan_.leaves[leaf].name +
-                           ": the record of its written pieces has a broken "
-                           "entry: \"" +
-                           std::string(mark) + "\"");
-    }
-    record->pieces.push_back(piece);
-    return Status();
+    return sums_.Restore(record->number, PartOf(leaf, *record),
+                         Relative(box, record->box.origin), mark);
   }
 
   Status SyncData() override {
@@ -322,6 +293,7 @@ class DcpTarget final : public FormatTarget {
       DcpRecord place = Place(file.byte_count());
       record.file = file_bytes_.size() - 1;
       record.offset = place.offset;
+      record.number = record_count_++;
       planned_[i].records.push_back(std::move(record));
       entry.chunks.push_back({std::move(box), std::move(place)});
     }
@@ -373,19 +345,11 @@ class DcpTarget final : public FormatTarget {
 
   Result<uint32_t> CrcOf(size_t leaf, const PlannedRecord& record,
                          uint64_t data_bytes) const {
-    std::vector<WrittenPiece> pieces = record.pieces;
-    std::ranges::sort(pieces, {}, &WrittenPiece::offset);
-    uint32_t crc = 0;
-    uint64_t end = 0;
-    for (const WrittenPiece& piece : pieces) {
-      if (piece.offset != end) break;
-      crc = pickle::CombineZipCrc32(crc, piece.crc32, piece.byte_count);
-      end += piece.byte_count;
-    }
-    if (end == data_bytes) return crc;
+    const PieceSums::Sum sum = sums_.Of(record.number);
+    if (sum.byte_count == data_bytes) return sum.crc32;
     return Refuse(plan_.leaves[leaf], "pieces of " + BoxToString(record.box) +
                                           " were not written, or twice (got " +
-                                          std::to_string(end) +
+                                          std::to_string(sum.byte_count) +
                                           " bytes, want " +
                                           std::to_string(data_bytes) + ")");
   }
@@ -459,12 +423,7 @@ class DcpTarget final : public FormatTarget {
   }
 
   Status WriteFile(std::string_view name, std::string_view text) {
-    HF_ASSIGN_OR_RETURN(
-        const auto file,
-        PositionedFile::Open(directory_ + "/" + std::string(name), text.size(),
-                             /*keep=*/true));
-    HF_RETURN_IF_ERROR(file->WriteAt(0, text));
-    return plan_.options.sync ? file->Sync() : Status();
+    return WriteTargetFile(directory_, name, text, plan_.options.sync);
   }
 
   const bool is_megatron_;
@@ -475,7 +434,8 @@ class DcpTarget final : public FormatTarget {
   DcpMetadata metadata_;
   std::vector<uint64_t> file_bytes_;
   std::vector<std::unique_ptr<PositionedFile>> files_;  // as file_bytes_
-  std::mutex mutex_;  // of the records' pieces
+  size_t record_count_ = 0;
+  PieceSums sums_;  // by record
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "base/status_macros.h"
+#include "interop/c_order_runs.h"
 #include "pickle/zip_writer.h"
 #include "tensor/box.h"
 #include "tensor/copy.h"
@@ -128,41 +129,16 @@ class InflateReader final : public ArrayReader {
     const bool is_c_order =
         header_.strides == ContiguousStrides(header_.shape, element_bytes_);
     if (!is_c_order) return ReadOfWhole(origin, target);
-    return ReadRows(0, OffsetOf(origin), target);
+    return ForEachRunOfBox(
+        header_.shape, origin, target,
+        [this](uint64_t first, const ArrayView& run) {
+          return ReadRun(header_.header_bytes + first * element_bytes_, run);
+        });
   }
 
  private:
-  uint64_t OffsetOf(const Shape& origin) const {
-    uint64_t offset = header_.header_bytes;
-    for (size_t d = 0; d < origin.size(); ++d) {
-      offset += origin[d] * header_.strides[d];
-    }
-    return offset;
-  }
-
-  // The target's axes from `axis` on are one run of the stream.
-  bool IsRun(size_t axis, const ArrayView& target) const {
-    for (size_t d = axis + 1; d < target.shape.size(); ++d) {
-      if (target.shape[d] != header_.shape[d]) return false;
-    }
-    return true;
-  }
-
-  Status ReadRows(size_t axis, uint64_t offset, const ArrayView& target) const {
-    if (IsRun(axis, target)) return ReadRun(offset, target);
-    for (int64_t i = 0; i < target.shape[axis]; ++i) {
-      Box row = BoxOf(target.shape);
-      row.origin[axis] = i;
-      row.shape[axis] = 1;
-      HF_RETURN_IF_ERROR(ReadRows(axis + 1, offset + i * header_.strides[axis],
-                                  Subview(target, row)));
-    }
-    return Status();
-  }
-
   Status ReadRun(uint64_t offset, const ArrayView& target) const {
     const uint64_t byte_count = ElementCount(target.shape) * element_bytes_;
-    if (byte_count == 0) return Status();
     if (offset < inflater_.position()) HF_RETURN_IF_ERROR(inflater_.Restart());
     HF_RETURN_IF_ERROR(inflater_.Skip(offset - inflater_.position()));
     const bool swaps = header_.is_big_endian && element_bytes_ > 1;

@@ -1,14 +1,11 @@
 #include "interop/npz_target.h"
 
-#include <map>
-#include <mutex>
-
 #include "base/no_throw.h"
 #include "base/status_macros.h"
-#include "base/text.h"
 #include "base/utf8.h"
 #include "interop/npy_header.h"
 #include "interop/npz.h"
+#include "interop/piece_sums.h"
 #include "interop/target_pieces.h"
 #include "interop/target_sidecar.h"
 #include "pickle/zip_writer.h"
@@ -29,12 +26,6 @@ struct NpzMember {
   uint64_t offset = 0;      // of the first one, in the archive
 };
 
-// A piece that was written, by its offset in the leaf.
-struct NpzPiece {
-  uint64_t byte_count = 0;
-  uint32_t crc32 = 0;
-};
-
 class NpzTarget final : public FormatTarget {
  public:
   Status Begin(const TargetPlan& plan, const std::string& directory,
@@ -47,7 +38,6 @@ class NpzTarget final : public FormatTarget {
       if (NeedsSidecar(plan, "npz")) {
         sidecar_ = SidecarText(SidecarOf(plan, stored_));
       }
-      pieces_.resize(leaves_.size());
       HF_ASSIGN_OR_RETURN(const uint64_t byte_count, Lay(nullptr));
       HF_ASSIGN_OR_RETURN(
           file_, PositionedFile::Open(directory + "/" + std::string(kNpzFile),
@@ -66,23 +56,13 @@ class NpzTarget final : public FormatTarget {
                             std::string_view elements) override {
     HF_ASSIGN_OR_RETURN(const uint64_t offset,
                         CPieceOffset(leaves_[leaf], box, elements));
-    const uint32_t crc32 = pickle::ZipCrc32(elements);
     HF_RETURN_IF_ERROR(
         file_->WriteAt(members_[member_of_[leaf]].offset + offset, elements));
-    AddPiece(leaf, offset, {elements.size(), crc32});
-    return std::to_string(crc32);
+    return sums_.Add(leaf, offset, elements);
   }
 
   Status Restore(size_t leaf, const Box& box, std::string_view mark) override {
-    const auto crc32 = ParseNumber<uint32_t>(mark);
-    if (!crc32) {
-      return DataLossError("the mark of a piece of leaf " + leaves_[leaf].name +
-                           " is no CRC");
-    }
-    AddPiece(
-        leaf, COffset(leaves_[leaf], box),
-        {ElementCount(box.shape) * DTypeBytes(leaves_[leaf].dtype), *crc32});
-    return Status();
+    return sums_.Restore(leaf, leaves_[leaf], box, mark);
   }
 
   Status SyncData() override {
@@ -120,26 +100,17 @@ class NpzTarget final : public FormatTarget {
     return Status();
   }
 
-  void AddPiece(size_t leaf, uint64_t offset, NpzPiece piece) {
-    std::lock_guard lock(mutex_);
-    pieces_[leaf][offset] = piece;
-  }
-
   // The CRC of header and elements, from those of the pieces.
   Result<uint32_t> CrcOf(const NpzMember& member) const {
     const TargetLeaf& leaf = leaves_[member.leaf];
-    uint32_t crc = pickle::ZipCrc32(member.header);
+    const uint32_t crc = pickle::ZipCrc32(member.header);
     if (!HasPieces(leaf)) return pickle::ZipCrc32(leaf.text, crc);
-    uint64_t end = 0;
-    for (const auto& [offset, piece] : pieces_[member.leaf]) {
-      if (offset != end) break;
-      crc = pickle::CombineZipCrc32(crc, piece.crc32, piece.byte_count);
-      end += piece.byte_count;
-    }
-    if (end == member.byte_count) return crc;
-    return FailedPreconditionError("leaf " + leaf.name + ": " +
-                                   std::to_string(member.byte_count - end) +
-                                   " bytes were not written");
+    const PieceSums::Sum sum = sums_.Of(member.leaf, crc);
+    if (sum.byte_count == member.byte_count) return sum.crc32;
+    return FailedPreconditionError(
+        "leaf " + leaf.name + ": " +
+        std::to_string(member.byte_count - sum.byte_count) +
+        " bytes were not written");
   }
 
   // Goes through the archive: gives members their offsets, and with `file`
@@ -190,8 +161,7 @@ class NpzTarget final : public FormatTarget {
   std::vector<size_t> member_of_;    // as leaves_
   std::vector<NpzMember> members_;
   std::unique_ptr<PositionedFile> file_;
-  std::mutex mutex_;
-  std::vector<std::map<uint64_t, NpzPiece>> pieces_;  // as leaves_
+  PieceSums sums_;  // by leaf
 };
 
 }  // namespace

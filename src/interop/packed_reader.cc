@@ -1,8 +1,8 @@
 #include "interop/packed_reader.h"
 
 #include "base/status_macros.h"
-#include "checkpoint/restore/extent_read.h"
-#include "tensor/box.h"
+#include "interop/c_order_runs.h"
+#include "tensor/copy.h"
 
 namespace holdfast {
 namespace {
@@ -14,69 +14,39 @@ class NibbleReader final : public ArrayReader {
       : store_(std::move(store)),
         file_(std::move(file)),
         offset_(offset),
-        strides_(ContiguousStrides(shape, 1)) {}
+        shape_(std::move(shape)) {}
 
   Status Read(const Shape& origin, const ArrayView& target) const override {
-    return ReadRows(0, First(origin), target.data, target);
+    return ForEachRunOfBox(
+        shape_, origin, target,
+        [this](uint64_t first, const ArrayView& run) -> Status {
+          return ReadRun(first, run);
+        });
   }
 
  private:
-  uint64_t First(const Shape& origin) const {
-    uint64_t first = 0;
-    for (size_t d = 0; d < origin.size(); ++d) first += origin[d] * strides_[d];
-    return first;
-  }
-
-  // Whether the elements of the box are one run from axis `axis` on.
-  bool IsRun(size_t axis, const ArrayView& target) const {
-    for (size_t d = axis; d + 1 < target.shape.size(); ++d) {
-      if (target.shape[d + 1] * strides_[d + 1] != strides_[d]) return false;
-    }
-    return true;
-  }
-
-  Status ReadRows(size_t axis, uint64_t first, char* data,
-                  const ArrayView& target) const {
-    if (IsRun(axis, target)) return ReadRun(axis, first, data, target);
-    for (int64_t i = 0; i < target.shape[axis]; ++i) {
-      HF_RETURN_IF_ERROR(ReadRows(axis + 1, first + i * strides_[axis],
-                                  data + i * target.strides[axis], target));
-    }
-    return Status();
-  }
-
-  Status ReadRun(size_t axis, uint64_t first, char* data,
-                 const ArrayView& target) const {
-    int64_t count = 1;
-    for (size_t d = axis; d < target.shape.size(); ++d)
-      count *= target.shape[d];
-    if (count == 0) return Status();
+  Status ReadRun(uint64_t first, const ArrayView& run) const {
+    const uint64_t count = ElementCount(run.shape);
     HF_ASSIGN_OR_RETURN(
         const Bytes packed,
         store_->Read(file_, {offset_ + first / 2,
                              (first + count - 1) / 2 - first / 2 + 1}));
-    uint64_t next = first % 2;
-    Put(axis, data, target, packed.data(), next);
+    std::string elements(count, '\0');
+    for (uint64_t i = 0; i < count; ++i) {
+      const uint64_t place = first % 2 + i;
+      const auto pair = static_cast<unsigned char>(packed.data()[place / 2]);
+      elements[i] = static_cast<char>(place % 2 == 0 ? pair & 0xf : pair >> 4);
+    }
+    CopyStrided({run.dtype, elements.data(), run.shape,
+                 ContiguousStrides(run.shape, 1)},
+                run);
     return Status();
-  }
-
-  static void Put(size_t axis, char* data, const ArrayView& target,
-                  const char* packed, uint64_t& next) {
-    if (axis == target.shape.size()) {
-      const auto pair = static_cast<unsigned char>(packed[next / 2]);
-      *data = static_cast<char>(next % 2 == 0 ? pair & 0xf : pair >> 4);
-      ++next;
-      return;
-    }
-    for (int64_t i = 0; i < target.shape[axis]; ++i) {
-      Put(axis + 1, data + i * target.strides[axis], target, packed, next);
-    }
   }
 
   const std::shared_ptr<Store> store_;
   const std::string file_;
   const uint64_t offset_;
-  const Shape strides_;  // in elements
+  const Shape shape_;
 };
 
 }  // namespace

@@ -62,7 +62,7 @@ class SafetensorsTarget final : public FormatTarget {
       sync_ = plan.options.sync;
       HF_ASSIGN_OR_RETURN(std::vector<PlannedTensor> tensors, PlanTensors());
       PlanFiles(plan, std::move(tensors));
-      HF_RETURN_IF_ERROR(PlanMetadata(plan));
+      PlanMetadata(plan);
       HF_RETURN_IF_ERROR(PlanHeaders());
       for (const PlannedFile& file : files_) {
         HF_ASSIGN_OR_RETURN(opened_.emplace_back(),
@@ -177,7 +177,7 @@ class SafetensorsTarget final : public FormatTarget {
     }
   }
 
-  Status PlanMetadata(const TargetPlan& plan) {
+  void PlanMetadata(const TargetPlan& plan) {
     TargetPlan seen = plan;
     std::optional<StringMap> strings =
         StringsOf(plan.source_info.item_custom_metadata);
@@ -189,7 +189,6 @@ class SafetensorsTarget final : public FormatTarget {
       metadata_[std::string(kSidecarKey)] =
           SidecarText(SidecarOf(plan, stored_));
     }
-    return Status();
   }
 
   Status PlanHeaders() {
@@ -202,11 +201,10 @@ class SafetensorsTarget final : public FormatTarget {
       // tensor is aligned; equal sources give equal files.
       std::sort(file.tensors.begin(), file.tensors.end(), ComesBefore);
       SafetensorsHeader header;
-      if (files_.size() == 1) {
-        header.metadata = metadata_;
-      } else {
-        HeadersOfShard(header.metadata);
-      }
+      header.metadata = metadata_;
+      // Each file has the metadata of the whole source, except the tree, which
+      // is in the index.
+      if (files_.size() > 1) header.metadata.erase(std::string(kSidecarKey));
       uint64_t end = 0;
       for (PlannedTensor& tensor : file.tensors) {
         tensor.entry.begin = end;
@@ -222,13 +220,6 @@ class SafetensorsTarget final : public FormatTarget {
       }
     }
     return Status();
-  }
-
-  // Each file has the metadata of the whole source, except the tree, which is
-  // in the index.
-  void HeadersOfShard(StringMap& metadata) const {
-    metadata = metadata_;
-    metadata.erase(std::string(kSidecarKey));
   }
 
   static bool ComesBefore(const PlannedTensor& a, const PlannedTensor& b) {
@@ -247,14 +238,8 @@ class SafetensorsTarget final : public FormatTarget {
         map[tensor.entry.name] = file.name;
       }
     }
-    const std::string text = index.dump(2, ' ', true) + "\n";
-    HF_ASSIGN_OR_RETURN(
-        const auto file,
-        PositionedFile::Open(
-            directory_ + "/" + std::string(kSafetensorsIndexFile), text.size(),
-            /*keep=*/true));
-    HF_RETURN_IF_ERROR(file->WriteAt(0, text));
-    return sync_ ? file->Sync() : Status();
+    return WriteTargetFile(directory_, kSafetensorsIndexFile,
+                           index.dump(2, ' ', true) + "\n", sync_);
   }
 
   std::vector<TargetLeaf> leaves_;

@@ -4,6 +4,7 @@
 
 #include "base/status_macros.h"
 #include "interop/tree_sidecar.h"
+#include "storage/positioned_file.h"
 #include "tensor/grid.h"
 
 namespace holdfast {
@@ -44,6 +45,16 @@ Result<uint64_t> CPieceOffset(const TargetLeaf& leaf, const Box& box,
                               " with " + std::to_string(elements.size()) +
                               " bytes is not a piece of an array of shape " +
                               ShapeToString(leaf.shape));
+}
+
+Status WriteTargetFile(const std::string& directory, std::string_view name,
+                       std::string_view text, bool sync) {
+  HF_ASSIGN_OR_RETURN(
+      const auto file,
+      PositionedFile::Open(directory + "/" + std::string(name), text.size(),
+                           /*keep=*/true));
+  HF_RETURN_IF_ERROR(file->WriteAt(0, text));
+  return sync ? file->Sync() : Status();
 }
 
 namespace {

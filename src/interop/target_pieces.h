@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "interop/target.h"
@@ -26,6 +27,11 @@ uint64_t COffset(const TargetLeaf& leaf, const Box& box);
 
 // The leaf has pieces of its own; all others have their value in `text`.
 bool HasPieces(const TargetLeaf& leaf);
+
+// A file of the checkpoint that is written at once, synced with `sync` (its
+// name excepted).
+Status WriteTargetFile(const std::string& directory, std::string_view name,
+                       std::string_view text, bool sync);
 
 // A value that a format of raw arrays with names stores as one of these.
 struct RawValue {
