@@ -158,18 +158,6 @@ Result<std::vector<OpenedLeaf>> OpenLeaves(const Place& place,
   return leaves;
 }
 
-AbsentChunks AbsentOf(MissingChunks missing) {
-  switch (missing) {
-    case MissingChunks::kFill:
-      return AbsentChunks::kFill;
-    case MissingChunks::kRefuse:
-      return AbsentChunks::kRefuse;
-    case MissingChunks::kAsRecorded:
-      break;
-  }
-  return AbsentChunks::kAsRecorded;
-}
-
 }  // namespace
 
 Status PlainStatus(const Status& status) {
@@ -197,8 +185,7 @@ Result<std::unique_ptr<Checkpoint>> OpenMegatronZarr(
         OpenLeaves(absolute, options.stored_sizes);
     if (!leaves.ok()) return PlainStatus(leaves.status());
     return std::unique_ptr<Checkpoint>(std::make_unique<MegatronCheckpoint>(
-        std::move(info), *std::move(leaves), absolute,
-        AbsentOf(options.missing_chunks)));
+        std::move(info), *std::move(leaves), absolute, options.missing_chunks));
   });
 }
 

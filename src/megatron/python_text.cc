@@ -2,8 +2,7 @@
 
 #include <algorithm>
 
-#include "base/text.h"
-#include "base/utf8.h"
+#include "tree/python_repr.h"
 
 namespace holdfast::megatron {
 namespace {
@@ -42,27 +41,9 @@ std::string AxisText(const Shape& shape, size_t axis, int64_t first,
 }  // namespace
 
 std::string PythonRepr(std::string_view text) {
-  const bool utf8 = IsValidUtf8(text);
-  const char quote =
-      text.find('\'') != text.npos && text.find('"') == text.npos ? '"' : '\'';
-  std::string repr(1, quote);
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '\\' || c == quote) {
-      repr += {'\\', c};
-    } else if (c == '\n') {
-      repr += "\\n";
-    } else if (c == '\t') {
-      repr += "\\t";
-    } else if (c == '\r') {
-      repr += "\\r";
-    } else if (byte < 0x20 || byte == 0x7f || (byte >= 0x80 && !utf8)) {
-      repr += "\\x" + HexNumber(byte, 2);
-    } else {
-      repr += c;
-    }
-  }
-  return repr + quote;
+  std::string repr;
+  AppendPythonRepr(repr, text);
+  return repr;
 }
 
 std::string TorchName(DType dtype) {

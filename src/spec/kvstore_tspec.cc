@@ -1,12 +1,12 @@
 #include "spec/kvstore_tspec.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cstdlib>
 #include <utility>
 #include <vector>
 
 #include "base/status_macros.h"
+#include "checkpoint/format/directory_names.h"
 
 namespace holdfast::spec {
 namespace {
@@ -140,12 +140,6 @@ Result<OcdbtParts> MakeParts(const std::string& directory,
   SplitFileBase(parts);
   HF_RETURN_IF_ERROR(RouteToTemporary(options, parts));
   return parts;
-}
-
-bool IsProcessId(std::string_view text) {
-  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
-    return std::isalnum(static_cast<unsigned char>(c)) != 0;
-  });
 }
 
 Result<std::string> ProcessDirectory(const KvstoreTspecOptions& options) {
@@ -322,7 +316,7 @@ using spec::OrderedJson;
 
 Result<OcdbtProcessSpec> OcdbtProcessSpec::Make(std::string process_id,
                                                 bool use_replica_suffix) {
-  if (spec::IsProcessId(process_id)) {
+  if (IsProcessId(process_id)) {
     return OcdbtProcessSpec{std::move(process_id), use_replica_suffix};
   }
   return InvalidArgumentError("Invalid OCDBT process id: " + process_id +
@@ -335,7 +329,7 @@ Result<OcdbtProcessSpec> OcdbtProcessSpec::Parse(std::string_view text) {
   if (has_prefix) id.remove_prefix(kProcessSubdirPrefix.size());
   const bool is_replica = id.starts_with(kReplicaSubdirSuffix);
   if (is_replica) id.remove_prefix(kReplicaSubdirSuffix.size());
-  if (has_prefix && spec::IsProcessId(id)) {
+  if (has_prefix && IsProcessId(id)) {
     return OcdbtProcessSpec{std::string(id), is_replica};
   }
   return InvalidArgumentError("Bad string '" + std::string(text) +

@@ -116,15 +116,12 @@ enum class LoadMode : uint8_t {
 };
 // How a chunk without a file is treated. A filled chunk has the fill value, or
 // zeros, and is listed in the result.
-enum class AbsentChunks : uint8_t {
-  // Refused with ABSENT_CHUNK, listing them, if Megatron would have written it:
-  // the save did not finish, or the file was lost. Filled if it may be absent:
-  // the array has a fill value, or the chunk is the rest of an axis that its
-  // fragments do not divide.
-  kAsRecorded,
-  kRefuse,
-  kFill,
-};
+//
+// kAsRecorded: refused with ABSENT_CHUNK, listing them, if Megatron would have
+// written it: the save did not finish, or the file was lost. Filled if it may
+// be absent: the array has a fill value, or the chunk is the rest of an axis
+// that its fragments do not divide.
+using AbsentChunks = MissingChunks;
 
 // ARRAY_NOT_FOUND, ARRAY_METADATA_INVALID, UNSUPPORTED_DTYPE; texts by `mode`.
 Result<ZarrArray> OpenZarrArrayVerbose(const std::string& path,

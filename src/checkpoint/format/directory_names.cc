@@ -13,14 +13,6 @@ constexpr std::string_view kReplicaInfix = "replica_";
 constexpr std::string_view kDigestsLine =
     "\nIts checksums are in _HOLDFAST_DIGESTS";
 
-bool IsProcessId(std::string_view id) {
-  const auto is_alnum = [](char c) {
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
-           (c >= 'A' && c <= 'Z');
-  };
-  return !id.empty() && std::all_of(id.begin(), id.end(), is_alnum);
-}
-
 bool IsCheckpointFile(std::string_view name) {
   constexpr std::array kFiles = {
       kTreeMetadataFile, kCheckpointMetadataFile, kShardingFile, kStringsFile,
@@ -82,6 +74,14 @@ std::optional<ProcessDirectory> ParseProcessDirectory(std::string_view name) {
   if (is_replica) name.remove_prefix(kReplicaInfix.size());
   if (!IsProcessId(name)) return std::nullopt;
   return ProcessDirectory{std::string(name), is_replica};
+}
+
+bool IsProcessId(std::string_view id) {
+  const auto is_alnum = [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
+           (c >= 'A' && c <= 'Z');
+  };
+  return !id.empty() && std::all_of(id.begin(), id.end(), is_alnum);
 }
 
 std::string ProcessDirectoryName(const ProcessDirectory& directory) {

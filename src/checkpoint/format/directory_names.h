@@ -57,9 +57,11 @@ struct ProcessDirectory {
   bool is_replica = false;  // arrays that all processes hold, saved apart
 };
 
+// Letters and digits, at least one.
+bool IsProcessId(std::string_view id);
 // "ocdbt.process_0", "ocdbt.process_replica_0"; nullopt for other names.
 std::optional<ProcessDirectory> ParseProcessDirectory(std::string_view name);
-// REQUIRES: the id is letters and digits, at least one.
+// REQUIRES: IsProcessId of its id.
 std::string ProcessDirectoryName(const ProcessDirectory& directory);
 
 // Whether the parameter name may become a directory below the checkpoint, as
