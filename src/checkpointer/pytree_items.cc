@@ -3,6 +3,7 @@
 #include "base/status_macros.h"
 #include "checkpoint/format/checkpoint_metadata.h"
 #include "checkpointer/args.h"
+#include "tree/rebuild.h"
 
 namespace holdfast {
 namespace {
@@ -10,16 +11,11 @@ namespace {
 // Replaces the index at each leaf by the value that it stands for.
 Tree WithValues(const Tree& structure,
                 const std::vector<ValueMetadata>& values) {
-  if (structure.is_leaf()) {
-    if (structure.leaf_kind() != LeafKind::kScalar) return structure;
-    const auto index = static_cast<size_t>(structure.scalar().As<int64_t>());
-    return Tree::Object(values[index]);
-  }
-  Tree tree = structure;
-  for (size_t i = 0; i < tree.size(); ++i) {
-    tree.mutable_child(i) = WithValues(structure.children()[i], values);
-  }
-  return tree;
+  return MapLeaves(structure, [&](const KeyPath&, const Tree& leaf) {
+    const bool is_index =
+        leaf.is_leaf() && leaf.leaf_kind() == LeafKind::kScalar;
+    return is_index ? Tree::Object(values[leaf.scalar().As<int64_t>()]) : leaf;
+  });
 }
 
 class PyTreeItemHandler final : public TreeItemHandler {

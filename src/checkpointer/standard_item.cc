@@ -4,7 +4,6 @@
 #include "checkpoint/format/checkpoint_metadata.h"
 #include "checkpointer/args.h"
 #include "checkpointer/pytree_items.h"
-#include "pytree/map_leaves.h"
 #include "tree/flatten.h"
 #include "tree/rebuild.h"
 

@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 #include <utility>
@@ -8,6 +10,7 @@
 #include "checkpoint/commit/layout.h"
 #include "checkpoint/format/directory_names.h"
 #include "handlers/done_future.h"
+#include "handlers/limited_runs.h"
 #include "handlers/param_writer.h"
 #include "handlers/sharded_read.h"
 #include "handlers/small_files.h"
@@ -52,12 +55,8 @@ void AddValue(const ArrayTraits& traits, const std::string& name,
   if (!traits.sharding_json.empty()) {
     files.shardings[name] = traits.sharding_json;
   }
-  nlohmann::ordered_json ext_metadata;
-  if (!traits.prng_impl.empty()) {
-    ext_metadata = {{"random_key_impl", traits.prng_impl}};
-  }
   files.records.push_back({name, written.write_shape, written.chunk_shape,
-                           std::move(ext_metadata)});
+                           ExtMetadataOf(traits.prng_impl)});
 }
 
 // `_sharding` of one directory, when it has been asked for.
@@ -111,11 +110,8 @@ class RecordedKeyKinds {
     HF_ASSIGN_OR_RETURN(const std::vector<ArrayMetadataRecord> records,
                         ReadArrayMetadataRecords(files));
     for (const ArrayMetadataRecord& record : records) {
-      if (!record.ext_metadata.is_object()) continue;
-      const auto impl = record.ext_metadata.find("random_key_impl");
-      if (impl != record.ext_metadata.end() && impl->is_string()) {
-        kinds[record.param_name] = impl->get<std::string>();
-      }
+      std::string impl = PrngImplOf(record.ext_metadata);
+      if (!impl.empty()) kinds[record.param_name] = std::move(impl);
     }
     return Status();
   }
@@ -130,9 +126,7 @@ Result<Sharding> ShardingOf(const ParamInfo& info, const ArrayRestoreArgs* args,
   if (sharding) return *std::move(sharding);
   HF_ASSIGN_OR_RETURN(sharding, recorded.Find(info));
   if (sharding) return *std::move(sharding);
-  return InvalidArgumentError(
-      "Sharding of jax.Array cannot be None. Provide `mesh` and `mesh_axes` OR "
-      "`sharding`");
+  return NoShardingError();
 }
 
 Result<ShardedWish> WishOf(const ParamInfo& info, const AnyRestoreArgs& args,
@@ -167,51 +161,28 @@ Status CheckOneFormat(std::span<const ParamInfo> infos) {
 }
 
 // Each value is below the bound, and all that fit are written together.
-class LimitedWriter {
- public:
-  LimitedWriter(std::span<const Tree* const> values,
-                std::span<const ParamInfo> infos,
-                std::span<const SaveArgs> args,
-                const ParamWriteOptions& options)
-      : values_(values), infos_(infos), args_(args), options_(options) {}
-
-  Result<std::vector<WrittenParam>> Write() {
-    LimitInFlightBytes* const limiter = infos_[0].byte_limiter.get();
-    if (limiter == nullptr) {
-      return WriteParams(values_, infos_, args_, options_);
-    }
-    std::vector<WrittenParam> written;
-    while (written.size() < values_.size()) {
-      const size_t first = written.size();
-      int64_t byte_count = BytesOf(first);
-      size_t last = first + 1;
-      for (; last < values_.size(); ++last) {
-        if (BytesOf(last) >= limiter->bytes_max() - byte_count) break;
-        byte_count += BytesOf(last);
-      }
-      HF_RETURN_IF_ERROR(limiter->WaitForBytes(byte_count));
-      auto run = WriteParams(
-          values_.subspan(first, last - first),
-          infos_.subspan(first, last - first),
-          args_.empty() ? args_ : args_.subspan(first, last - first), options_);
-      limiter->ReleaseBytes(byte_count);
-      if (!run.ok()) return run.status();
-      for (WrittenParam& param : *run) written.push_back(std::move(param));
-    }
-    return written;
-  }
-
- private:
-  int64_t BytesOf(size_t i) const {
-    return ElementCount(values_[i]->array_shape()) *
-           DTypeBytes(values_[i]->array_dtype());
-  }
-
-  const std::span<const Tree* const> values_;
-  const std::span<const ParamInfo> infos_;
-  const std::span<const SaveArgs> args_;
-  const ParamWriteOptions& options_;
-};
+Result<std::vector<WrittenParam>> WriteLimited(
+    std::span<const Tree* const> values, std::span<const ParamInfo> infos,
+    std::span<const SaveArgs> args, const ParamWriteOptions& options) {
+  std::vector<WrittenParam> written;
+  HF_RETURN_IF_ERROR(ForEachRunBelow(
+      infos[0].byte_limiter.get(), values.size(),
+      [&](size_t i) -> int64_t {
+        return ElementCount(values[i]->array_shape()) *
+               DTypeBytes(values[i]->array_dtype());
+      },
+      [&](size_t first, size_t last) -> Status {
+        const size_t count = last - first;
+        HF_ASSIGN_OR_RETURN(
+            std::vector<WrittenParam> run,
+            WriteParams(
+                values.subspan(first, count), infos.subspan(first, count),
+                args.empty() ? args : args.subspan(first, count), options));
+        std::ranges::move(run, std::back_inserter(written));
+        return Status();
+      }));
+  return written;
+}
 
 Status WriteSideFiles(std::span<const Tree* const> values,
                       std::span<const ParamInfo> infos,
@@ -264,9 +235,8 @@ Result<std::vector<CommitFuture>> ArrayHandler::Serialize(
   HF_RETURN_IF_ERROR(CheckJaxArrays(values, infos));
   return CatchBadAlloc([&]() -> Result<std::vector<CommitFuture>> {
     const ParamWriteOptions write_options{options_.metadata_key, std::nullopt};
-    HF_ASSIGN_OR_RETURN(
-        const std::vector<WrittenParam> written,
-        LimitedWriter(values, infos, args, write_options).Write());
+    HF_ASSIGN_OR_RETURN(const std::vector<WrittenParam> written,
+                        WriteLimited(values, infos, args, write_options));
     HF_RETURN_IF_ERROR(WriteSideFiles(values, infos, written, options_));
     return std::vector<CommitFuture>{DoneFuture()};
   });

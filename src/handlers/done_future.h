@@ -6,6 +6,7 @@
 #include <future>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "base/no_throw.h"
 #include "holdfast/orbax/type_handlers.h"
@@ -28,6 +29,16 @@ CommitFuture InBackground(Work work) {
   } catch (const std::system_error&) {
     return DoneFuture(run());
   }
+}
+
+// Waits for all of them, and gives the first failure.
+inline Status WaitForAll(const std::vector<CommitFuture>& futures) {
+  Status first;
+  for (const CommitFuture& future : futures) {
+    const Status status = future.get();
+    if (first.ok()) first = status;
+  }
+  return first;
 }
 
 }  // namespace holdfast

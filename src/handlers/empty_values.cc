@@ -1,22 +1,15 @@
 #include "holdfast/orbax/type_handlers.h"
+#include "tree/flatten.h"
 #include "tree/value_type.h"
 
 namespace holdfast {
 
 Result<std::string> GetEmptyValueTypestr(const Tree& value,
                                          bool support_rich_types) {
-  if (value.is_none()) return std::string(kValueTypeNone);
-  if (value.is_empty_container()) {
-    switch (value.kind()) {
-      case NodeKind::kDict:
-        return std::string(kValueTypeDict);
-      case NodeKind::kList:
-        return std::string(kValueTypeList);
-      case NodeKind::kTuple:
-        return std::string(kValueTypeTuple);
-      default:
-        if (support_rich_types) return std::string(kValueTypeNamedTuple);
-    }
+  const bool is_storable =
+      support_rich_types || value.kind() != NodeKind::kNamedTuple;
+  if (value.is_none() || (value.is_empty_container() && is_storable)) {
+    return std::string(ValueTypeOf(value, {support_rich_types}));
   }
   return InvalidArgumentError(LeafType::OfLeaf(value).name +
                               " is not a supported empty aggregation type.");
@@ -28,15 +21,8 @@ bool IsEmptyTypestr(std::string_view typestr) {
 
 Result<Tree> GetEmptyValueFromTypestr(std::string_view typestr,
                                       bool support_rich_types) {
-  if (typestr == kValueTypeNone) return Tree::None();
-  if (typestr == kValueTypeDict) return Tree::Dict();
-  if (typestr == kValueTypeList) return Tree::List();
-  if (typestr == kValueTypeTuple) return Tree::Tuple();
-  if (typestr == kValueTypeNamedTuple) {
-    if (!support_rich_types) return Tree::None();
-    return Tree::NamedTuple("orbax.checkpoint._src.metadata.empty_values",
-                            "OrbaxEmptyNamedTuple");
-  }
+  std::optional<Tree> empty = EmptyOfValueType(typestr, {support_rich_types});
+  if (empty) return *std::move(empty);
   return InvalidArgumentError("Unrecognized typestr: " + std::string(typestr) +
                               ".");
 }

@@ -131,9 +131,7 @@ Status Merge(const std::string& directory, const OcdbtMergeOptions& wants) {
 }  // namespace
 
 bool IsOcdbtCheckpoint(const std::string& directory) {
-  const Result<bool> has_manifest =
-      LeadsToAnything(directory + "/" + std::string(kManifestFile));
-  return has_manifest.ok() && *has_manifest;
+  return IsThere(directory + "/" + std::string(kManifestFile));
 }
 
 Status MergeOcdbtPerProcessFiles(const std::string& directory,

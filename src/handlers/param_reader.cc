@@ -23,15 +23,9 @@ std::string MetadataKey(const ParamInfo& info,
 
 Status CheckPlace(const ParamInfo& info,
                   const std::optional<std::string>& metadata_key) {
-  if (info.parent_dir.empty()) {
-    return InvalidArgumentError("parent_dir cannot be None");
-  }
-  if (!info.is_ocdbt_checkpoint) {
-    return AssertParameterFilesExist(info.path(), metadata_key, info.use_zarr3);
-  }
-  if (IsAbsoluteOrUrl(info.parent_dir)) return Status();
-  return InvalidArgumentError("Checkpoint path should be absolute. Got " +
-                              info.parent_dir);
+  HF_RETURN_IF_ERROR(CheckParamDirectory(info));
+  if (info.is_ocdbt_checkpoint) return Status();
+  return AssertParameterFilesExist(info.path(), metadata_key, info.use_zarr3);
 }
 
 // The part of the box that is stored; empty extents where nothing is.
@@ -79,6 +73,17 @@ RestoreTarget TargetOf(const ParamArrays& params, const BoxRead& read,
 }
 
 }  // namespace
+
+Status CheckParamDirectory(const ParamInfo& info) {
+  if (info.parent_dir.empty()) {
+    return InvalidArgumentError("parent_dir cannot be None");
+  }
+  if (!info.is_ocdbt_checkpoint || IsAbsoluteOrUrl(info.parent_dir)) {
+    return Status();
+  }
+  return InvalidArgumentError("Checkpoint path should be absolute. Got " +
+                              info.parent_dir);
+}
 
 Result<ParamArrays> ParamArrays::Open(
     std::span<const ParamInfo> infos,

@@ -45,6 +45,10 @@ class ParamArrays {
   std::vector<Param> params_;
 };
 
+// Refuses a parameter that lies in no directory, or with OCDBT in a relative
+// one.
+Status CheckParamDirectory(const ParamInfo& info);
+
 // A box of one array, which may reach beyond the array's end: elements there
 // are zero.
 struct BoxRead {

@@ -12,6 +12,7 @@
 #include "checkpoint/restore/array_index.h"
 #include "checkpoint/save/item_writer.h"
 #include "checkpoint/save/save_options.h"
+#include "handlers/param_reader.h"
 #include "handlers/small_files.h"
 #include "holdfast/orbax/spec.h"
 #include "place/open_store.h"
@@ -37,17 +38,6 @@ Status CheckValue(const Tree& value, const ParamInfo& info) {
   return InvalidArgumentError("param " + info.name + ": a leaf of type \"" +
                               LeafType::OfLeaf(value).name +
                               "\" is neither an array nor a number");
-}
-
-Status CheckDirectory(const ParamInfo& info) {
-  if (info.parent_dir.empty()) {
-    return InvalidArgumentError("parent_dir cannot be None");
-  }
-  if (!info.is_ocdbt_checkpoint || IsAbsoluteOrUrl(info.parent_dir)) {
-    return Status();
-  }
-  return InvalidArgumentError("Checkpoint path should be absolute. Got " +
-                              info.parent_dir);
 }
 
 Result<bool> HasDatabase(Store& store, const ProcessDirectory& process) {
@@ -143,7 +133,7 @@ Result<std::vector<WrittenParam>> WriteParams(
     const std::map<std::string, SaveArgs>& args,
     const ParamWriteOptions& options) {
   return CatchBadAlloc([&]() -> Result<std::vector<WrittenParam>> {
-    HF_RETURN_IF_ERROR(CheckDirectory(info));
+    HF_RETURN_IF_ERROR(CheckParamDirectory(info));
     HF_ASSIGN_OR_RETURN(const SavePlan plan,
                         WriteTree(params, info, args, options));
     return WrittenOf(plan);
@@ -156,7 +146,7 @@ Result<std::vector<WrittenParam>> WriteParams(
   std::map<WriteWay, std::vector<size_t>> ways;
   for (size_t i = 0; i < infos.size(); ++i) {
     HF_RETURN_IF_ERROR(CheckValue(*values[i], infos[i]));
-    HF_RETURN_IF_ERROR(CheckDirectory(infos[i]));
+    HF_RETURN_IF_ERROR(CheckParamDirectory(infos[i]));
     ways[WriteWayOf(infos[i])].push_back(i);
   }
   std::vector<WrittenParam> written(infos.size());

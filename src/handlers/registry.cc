@@ -7,18 +7,29 @@
 namespace holdfast {
 namespace {
 
-std::vector<TypeHandlerRegistry::Entry> StandardEntries() {
-  const auto scalar = std::make_shared<ScalarHandler>();
+// Of numbers and arrays.
+std::vector<TypeHandlerRegistry::Entry> ArrayEntries(
+    const StandardHandlerOptions& options) {
+  NumpyHandler::Options host;
+  host.metadata_key = options.metadata_key;
+  ArrayHandler::Options device;
+  device.metadata_key = options.metadata_key;
+  const auto scalar = std::make_shared<ScalarHandler>(host);
   return {
       {{"int"}, scalar},
       {{"float"}, scalar},
       {{"bytes"}, scalar},
       {{"np.number"}, scalar},
-      {{"np.ndarray"}, std::make_shared<NumpyHandler>()},
-      {{"jax.Array"}, std::make_shared<ArrayHandler>()},
-      {{"str"}, std::make_shared<StringHandler>()},
-      {{"placeholder"}, std::make_shared<PlaceholderHandler>()},
+      {{"np.ndarray"}, std::make_shared<NumpyHandler>(host)},
+      {{"jax.Array"}, std::make_shared<ArrayHandler>(device)},
   };
+}
+
+std::vector<TypeHandlerRegistry::Entry> StandardEntries() {
+  std::vector<TypeHandlerRegistry::Entry> entries = ArrayEntries({});
+  entries.push_back({{"str"}, std::make_shared<StringHandler>()});
+  entries.push_back({{"placeholder"}, std::make_shared<PlaceholderHandler>()});
+  return entries;
 }
 
 // Python's bool is an int.
@@ -130,20 +141,7 @@ bool HasTypeHandler(const LeafType& type) {
 
 void RegisterStandardHandlersWithOptions(
     const StandardHandlerOptions& options) {
-  NumpyHandler::Options host;
-  host.metadata_key = options.metadata_key;
-  ArrayHandler::Options device;
-  device.metadata_key = options.metadata_key;
-  const auto scalar = std::make_shared<ScalarHandler>(host);
-  const std::vector<TypeHandlerRegistry::Entry> entries = {
-      {{"int"}, scalar},
-      {{"float"}, scalar},
-      {{"bytes"}, scalar},
-      {{"np.number"}, scalar},
-      {{"np.ndarray"}, std::make_shared<NumpyHandler>(host)},
-      {{"jax.Array"}, std::make_shared<ArrayHandler>(device)},
-  };
-  for (const auto& [type, handler] : entries) {
+  for (const auto& [type, handler] : ArrayEntries(options)) {
     const Status added = RegisterTypeHandler(type, handler, {}, true);
     assert(added.ok());
     (void)added;

@@ -1,8 +1,11 @@
 #include "handlers/sharded_read.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "base/status_macros.h"
+#include "handlers/limited_runs.h"
 
 namespace holdfast {
 namespace {
@@ -38,39 +41,22 @@ Result<std::vector<BoxRead>> ReadsOf(const ParamArrays& params, size_t param,
 }
 
 // Runs of reads that fit below the bound together.
-class LimitedReader {
- public:
-  LimitedReader(const ParamArrays& params,
-                const std::shared_ptr<LimitInFlightBytes>& limiter)
-      : params_(params), limiter_(limiter) {}
-
-  Result<std::vector<Array>> Read(std::span<const BoxRead> reads) {
-    if (limiter_ == nullptr) return ReadBoxes(params_, reads);
-    std::vector<Array> arrays;
-    size_t first = 0;
-    while (first < reads.size()) {
-      int64_t byte_count = ReadFootprintBytes(params_, reads[first]);
-      size_t last = first + 1;
-      for (; last < reads.size(); ++last) {
-        const int64_t more_bytes = ReadFootprintBytes(params_, reads[last]);
-        if (more_bytes >= limiter_->bytes_max() - byte_count) break;
-        byte_count += more_bytes;
-      }
-      HF_RETURN_IF_ERROR(limiter_->WaitForBytes(byte_count));
-      Result<std::vector<Array>> run =
-          ReadBoxes(params_, reads.subspan(first, last - first));
-      limiter_->ReleaseBytes(byte_count);
-      if (!run.ok()) return run.status();
-      for (Array& array : *run) arrays.push_back(std::move(array));
-      first = last;
-    }
-    return arrays;
-  }
-
- private:
-  const ParamArrays& params_;
-  const std::shared_ptr<LimitInFlightBytes>& limiter_;
-};
+Result<std::vector<Array>> ReadLimited(const ParamArrays& params,
+                                       std::span<const BoxRead> reads,
+                                       LimitInFlightBytes* limiter) {
+  std::vector<Array> arrays;
+  HF_RETURN_IF_ERROR(ForEachRunBelow(
+      limiter, reads.size(),
+      [&](size_t i) { return ReadFootprintBytes(params, reads[i]); },
+      [&](size_t first, size_t last) -> Status {
+        HF_ASSIGN_OR_RETURN(
+            std::vector<Array> run,
+            ReadBoxes(params, reads.subspan(first, last - first)));
+        std::ranges::move(run, std::back_inserter(arrays));
+        return Status();
+      }));
+  return arrays;
+}
 
 Tree LeafOf(const ShardedWish& wish, const Shape& shape,
             std::vector<ArrayShard> shards) {
@@ -87,6 +73,12 @@ Tree LeafOf(const ShardedWish& wish, const Shape& shape,
 }
 
 }  // namespace
+
+Status NoShardingError() {
+  return InvalidArgumentError(
+      "Sharding of jax.Array cannot be None. Provide `mesh` and `mesh_axes` OR "
+      "`sharding`");
+}
 
 Status CheckRestoreShape(const Shape& wanted, const Shape& stored, bool strict,
                          const Box& box) {
@@ -114,8 +106,8 @@ Result<std::vector<Tree>> ReadSharded(
                         ReadsOf(params, i, wishes[i]));
     reads.insert(reads.end(), own.begin(), own.end());
   }
-  LimitedReader reader(params, limiter);
-  HF_ASSIGN_OR_RETURN(std::vector<Array> arrays, reader.Read(reads));
+  HF_ASSIGN_OR_RETURN(std::vector<Array> arrays,
+                      ReadLimited(params, reads, limiter.get()));
   std::vector<Tree> values;
   size_t next = 0;
   for (size_t i = 0; i < wishes.size(); ++i) {

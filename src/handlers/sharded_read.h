@@ -24,6 +24,9 @@ struct ShardedWish {
   std::string prng_impl;
 };
 
+// There is none: the arguments give no sharding, and none is recorded.
+Status NoShardingError();
+
 // Refuses a shape that a stored array cannot be restored as; `box` is the first
 // that is wanted.
 Status CheckRestoreShape(const Shape& wanted, const Shape& stored, bool strict,

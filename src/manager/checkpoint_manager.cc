@@ -49,9 +49,7 @@ CheckpointerOptions CheckpointerOptionsOf(
 }
 
 bool HasDefaultItem(const std::string& step_directory) {
-  const auto kind =
-      GetPathKind(step_directory + "/" + std::string(kDefaultItemName));
-  return kind.ok() && *kind != PathKind::kMissing;
+  return IsThere(step_directory + "/" + std::string(kDefaultItemName));
 }
 
 }  // namespace

@@ -46,6 +46,11 @@ Result<bool> LeadsToAnything(const Place& place) {
   return kind != PathKind::kMissing;
 }
 
+bool IsThere(const Place& place) {
+  const Result<bool> is_there = LeadsToAnything(place);
+  return is_there.ok() && *is_there;
+}
+
 Result<std::vector<std::string>> ListDirectory(const Place& place) {
   if (!place.is_remote()) return local::ListDirectory(place.path());
   HF_ASSIGN_OR_RETURN(const BucketPlace at, place.InBucket());

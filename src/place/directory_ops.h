@@ -30,6 +30,8 @@ using local::PathKind;
 Result<PathKind> GetPathKind(const Place& place);
 Result<bool> LeadsToDirectory(const Place& place);
 Result<bool> LeadsToAnything(const Place& place);
+// LeadsToAnything, and false where that cannot be found out.
+bool IsThere(const Place& place);
 Result<std::vector<std::string>> ListDirectory(const Place& place);
 Result<DirectoryTree> ListTree(const Place& place);
 

@@ -5,8 +5,7 @@
 #include <utility>
 
 #include "base/status_macros.h"
-#include "checkpoint/format/directory_names.h"
-#include "place/directory_ops.h"
+#include "holdfast/orbax/type_handlers.h"
 #include "pytree/item_match.h"
 #include "pytree/messages.h"
 #include "pytree/rich_types.h"
@@ -126,9 +125,7 @@ Result<ParamInfo> CommonRestoreInfo(const PyTreeSettings& settings,
   ParamInfo info;
   info.parent_dir = directory;
   info.use_zarr3 = settings.options.use_zarr3;
-  const Result<PathKind> manifest =
-      GetPathKind(directory + "/" + std::string(kManifestFile));
-  info.is_ocdbt_checkpoint = manifest.ok() && *manifest != PathKind::kMissing;
+  info.is_ocdbt_checkpoint = IsOcdbtCheckpoint(directory);
   if (source != nullptr) {
     const CheckpointInfo& opened = source->checkpoint().info();
     if (opened.has_tree_metadata) info.use_zarr3 = opened.use_zarr3;

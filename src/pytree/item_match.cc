@@ -7,7 +7,6 @@
 #include "base/status_macros.h"
 #include "holdfast/orbax/tree_utils.h"
 #include "pytree/item_source.h"
-#include "pytree/map_leaves.h"
 #include "tree/rebuild.h"
 
 namespace holdfast {
@@ -74,11 +73,6 @@ class Matcher {
       AddMissing(node.children()[i]);
       path_.pop_back();
     }
-  }
-
-  static KeyElement ElementOf(const Tree& node, size_t i) {
-    if (node.is_sequence()) return {std::to_string(i), true};
-    return {node.keys()[i], false};
   }
 
   Status Differ(const Tree& item, const Tree& entries, const char* end) {
@@ -152,7 +146,7 @@ Tree WithoutEmpties(const Tree& item, const Tree& entries) {
   if (item.size() == 0) {
     return item.is_leaf() || !entries.is_leaf() ? item : Tree(0);
   }
-  Tree copy = EmptyLike(item);
+  std::vector<Tree> children;
   for (size_t i = 0; i < item.size(); ++i) {
     const Tree* entry = nullptr;
     if (item.is_sequence()) {
@@ -161,14 +155,10 @@ Tree WithoutEmpties(const Tree& item, const Tree& entries) {
       entry = EntryChild(entries, item.keys()[i]);
     }
     const Tree& child = item.children()[i];
-    Tree kept = entry == nullptr ? child : WithoutEmpties(child, *entry);
-    if (item.is_sequence()) {
-      copy.Append(std::move(kept));
-    } else {
-      copy.Add(item.keys()[i], std::move(kept));
-    }
+    children.push_back(entry == nullptr ? child
+                                        : WithoutEmpties(child, *entry));
   }
-  return copy;
+  return WithChildren(item, std::move(children));
 }
 
 Status MismatchError(const Tree& item, const Tree& entries,

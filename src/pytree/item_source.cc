@@ -6,7 +6,6 @@
 #include "base/status_macros.h"
 #include "checkpoint/opened_checkpoint.h"
 #include "tree/flatten.h"
-#include "tree/value_type.h"
 
 namespace holdfast {
 
@@ -40,12 +39,8 @@ ValueMetadataEntry EntryOf(const LeafInfo& leaf) {
 
 Result<Tree> EmptyOfType(std::string_view value_type) {
   // Without rich types, Orbax restores an empty named tuple as None.
-  if (value_type == kValueTypeNone || value_type == kValueTypeNamedTuple) {
-    return Tree::None();
-  }
-  if (value_type == kValueTypeDict) return Tree::Dict();
-  if (value_type == kValueTypeList) return Tree::List();
-  if (value_type == kValueTypeTuple) return Tree::Tuple();
+  std::optional<Tree> empty = EmptyOfValueType(value_type, {});
+  if (empty) return *std::move(empty);
   return InvalidArgumentError(
       "Unrecognized typestr: " + std::string(value_type) +
       " with pytree_metadata_options: "

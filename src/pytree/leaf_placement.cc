@@ -5,6 +5,7 @@
 
 #include "base/status_macros.h"
 #include "checkpoint/format/directory_names.h"
+#include "handlers/sharded_read.h"
 #include "holdfast/shard_plan.h"
 #include "holdfast/sharding.h"
 #include "place/directory_ops.h"
@@ -45,12 +46,7 @@ Result<Placer::NamedSharding> Placer::RecordedSharding(
   if (leaf.sharding_json.empty()) {
     const std::string file =
         source_.directory() + "/" + std::string(kShardingFile);
-    const Result<PathKind> kind = GetPathKind(file);
-    if (!kind.ok() || *kind == PathKind::kMissing) {
-      return InvalidArgumentError(
-          "Sharding of jax.Array cannot be None. Provide `mesh` and "
-          "`mesh_axes` OR `sharding`");
-    }
+    if (!IsThere(file)) return NoShardingError();
     return InvalidArgumentError("NOT_FOUND: Error reading local file \"" +
                                 file + "\": there is no sharding of leaf " +
                                 leaf.name);

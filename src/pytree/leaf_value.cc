@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/status_macros.h"
+#include "handlers/sharded_read.h"
 #include "holdfast/sharding.h"
 #include "tensor/copy.h"
 
@@ -42,11 +43,7 @@ Result<Array> Reshape(const Array& array, const std::optional<Shape>& shape) {
 // The parts of a host array, sharing its memory.
 Result<Tree> Shard(const Array& array, const ArrayRestoreArgs& args) {
   const std::optional<Sharding> sharding = WantedSharding(args);
-  if (!sharding) {
-    return InvalidArgumentError(
-        "Sharding of jax.Array cannot be None. Provide `mesh` and `mesh_axes` "
-        "OR `sharding`");
-  }
+  if (!sharding) return NoShardingError();
   HF_ASSIGN_OR_RETURN(const auto device_shards,
                       ShardBoxes(*sharding, array.shape()));
   const auto owner = std::make_shared<const Array>(array);

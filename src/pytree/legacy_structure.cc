@@ -11,9 +11,10 @@
 #include "holdfast/orbax/tree_utils.h"
 #include "place/directory_ops.h"
 #include "place/open_store.h"
-#include "pytree/map_leaves.h"
 #include "pytree/messages.h"
+#include "storage/read_if_there.h"
 #include "tree/flatten.h"
+#include "tree/rebuild.h"
 #include "tree/value_type.h"
 
 namespace holdfast {
@@ -100,17 +101,8 @@ Tree StructureOfItem(const Tree& item) {
 
 Result<std::optional<Tree>> ReadAggregate(const PyTreeSettings& settings,
                                           const std::string& directory) {
-  const std::shared_ptr<Store> files = StoreAt(directory);
-  const Result<Bytes> text = files->Read(settings.aggregate_file);
-  if (text.status().code() == StatusCode::kNotFound) {
-    return std::optional<Tree>();
-  }
-  if (!text.ok()) return text.status();
-  Result<Tree> tree = ParseAggregate(text->view());
-  if (!tree.ok()) {
-    return tree.status().WithContext(files->Describe(settings.aggregate_file));
-  }
-  return std::optional<Tree>(std::move(tree).value());
+  return ReadIfThere(*StoreAt(directory), settings.aggregate_file,
+                     ParseAggregate);
 }
 
 bool HasOnlyReferences(const Tree& aggregate) {

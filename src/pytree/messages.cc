@@ -5,18 +5,16 @@
 namespace holdfast {
 
 std::string JaxKeyPathText(const KeyPath& path) {
-  std::string text = "(";
-  for (size_t i = 0; i < path.size(); ++i) {
-    if (i > 0) text += ", ";
-    if (path[i].is_sequence) {
-      text += "SequenceKey(idx=" + path[i].key + ")";
-    } else {
-      text += "DictKey(key=";
-      AppendPythonRepr(text, path[i].key);
-      text += ")";
-    }
-  }
-  return text + (path.size() == 1 ? ",)" : ")");
+  return PythonTupleText(path,
+                         [](std::string& text, const KeyElement& element) {
+                           if (element.is_sequence) {
+                             text += "SequenceKey(idx=" + element.key + ")";
+                           } else {
+                             text += "DictKey(key=";
+                             AppendPythonRepr(text, element.key);
+                             text += ")";
+                           }
+                         });
 }
 
 std::string LookupFailureText(const LookupFailure& failure) {

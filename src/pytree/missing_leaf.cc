@@ -3,37 +3,15 @@
 #include "base/status_macros.h"
 #include "checkpoint/format/directory_names.h"
 #include "checkpoint/format/strings_file.h"
-#include "place/directory_ops.h"
+#include "holdfast/orbax/spec.h"
 #include "place/open_store.h"
+#include "storage/read_if_there.h"
 
 namespace holdfast {
 namespace {
 
-bool IsThere(const std::string& path) {
-  const Result<PathKind> kind = GetPathKind(path);
-  return kind.ok() && *kind != PathKind::kMissing;
-}
-
-std::string ArrayDirectory(const ParamInfo& info) {
-  return info.name.empty() ? info.parent_dir : info.path();
-}
-
 std::string_view MetadataName(const ParamInfo& info) {
   return info.use_zarr3 ? "zarr.json" : ".zarray";
-}
-
-Status CheckArrayFiles(const ParamInfo& info) {
-  const std::string directory = ArrayDirectory(info);
-  if (!IsThere(directory)) {
-    return NotFoundError(
-        "Individual parameter subdirectory not found at path: " + directory +
-        ".");
-  }
-  const std::string file = directory + "/" + std::string(MetadataName(info));
-  if (IsThere(file)) return Status();
-  return NotFoundError("File not found: " + file +
-                       ". In many cases, this results from copying a "
-                       "checkpoint without using the `-a` flag.");
 }
 
 std::string ReadingText(const std::string& file) {
@@ -43,11 +21,10 @@ std::string ReadingText(const std::string& file) {
 Result<std::string> StringOfFile(const std::string& directory,
                                  const ParamInfo& info) {
   const std::string file = directory + "/" + std::string(kStringsFile);
-  if (!IsThere(file)) return InvalidArgumentError(ReadingText(file));
-  const std::shared_ptr<Store> files = StoreAt(directory);
-  HF_ASSIGN_OR_RETURN(const Bytes text, files->Read(kStringsFile));
-  const Result<StringsFile> strings = ParseStringsFile(text.view());
-  if (!strings.ok()) return strings.status().WithContext(file);
+  HF_ASSIGN_OR_RETURN(
+      const std::optional<StringsFile> strings,
+      ReadIfThere(*StoreAt(directory), kStringsFile, ParseStringsFile));
+  if (!strings) return InvalidArgumentError(ReadingText(file));
   const auto found = strings->find(info.name);
   if (found != strings->end()) return found->second;
   return InvalidArgumentError(ReadingText(file) + ": JSON Pointer \"/" +
@@ -58,10 +35,13 @@ Result<std::string> StringOfFile(const std::string& directory,
 }  // namespace
 
 Status MissingArrayError(const ParamInfo& info, const Status& problem) {
-  if (!info.is_ocdbt_checkpoint) HF_RETURN_IF_ERROR(CheckArrayFiles(info));
+  if (!info.is_ocdbt_checkpoint) {
+    HF_RETURN_IF_ERROR(AssertParameterFilesExist(
+        info.name.empty() ? info.parent_dir : info.path(), std::nullopt,
+        info.use_zarr3));
+  }
   const bool lacks_database =
-      info.is_ocdbt_checkpoint &&
-      !IsThere(info.parent_dir + "/" + std::string(kManifestFile));
+      info.is_ocdbt_checkpoint && !IsOcdbtCheckpoint(info.parent_dir);
   if (!problem.ok() && !lacks_database) return problem;
   std::string key = info.name.empty() ? "" : info.name + "/";
   key += MetadataName(info);

@@ -23,11 +23,6 @@
 namespace holdfast {
 namespace {
 
-bool Exists(const std::string& path) {
-  const Result<PathKind> kind = GetPathKind(path);
-  return kind.ok() && *kind != PathKind::kMissing;
-}
-
 // The standard implementation: the engine, and the handlers of a registry.
 class EngineHandler final : public BasePyTreeCheckpointHandler {
  public:
@@ -132,13 +127,7 @@ class EngineHandler final : public BasePyTreeCheckpointHandler {
   // The first failure of what AsyncSave began.
   Status WaitForBegun() {
     const std::lock_guard lock(mutex_);
-    Status first;
-    for (const CommitFuture& future : begun_) {
-      const Status status = future.get();
-      if (first.ok()) first = status;
-    }
-    begun_.clear();
-    return first;
+    return WaitForAll(std::exchange(begun_, {}));
   }
 
   CommitFuture Remember(CommitFuture future) {
@@ -185,7 +174,7 @@ class Handler final : public PyTreeCheckpointHandler {
 
   Result<Tree> Restore(const std::string& directory,
                        const PyTreeRestoreArgs& args) override {
-    if (!Exists(directory)) {
+    if (!IsThere(directory)) {
       return NotFoundError(
           "Requested directory for restore does not exist at " + directory +
           ".");
@@ -205,7 +194,7 @@ class Handler final : public PyTreeCheckpointHandler {
       HF_ASSIGN_OR_RETURN(const std::optional<Tree> aggregate,
                           ReadAggregate(settings_, directory));
       return !args.transforms && !args.legacy_transform_fn &&
-             Exists(directory + "/" + std::string(kTreeMetadataFile)) &&
+             IsThere(directory + "/" + std::string(kTreeMetadataFile)) &&
              (!aggregate || HasOnlyReferences(*aggregate));
     });
   }

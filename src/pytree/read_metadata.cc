@@ -9,9 +9,9 @@
 #include "pytree/base_restore.h"
 #include "pytree/handler_groups.h"
 #include "pytree/item_source.h"
-#include "pytree/map_leaves.h"
 #include "pytree/messages.h"
 #include "tree/flatten.h"
+#include "tree/rebuild.h"
 #include "tree/value_type.h"
 
 namespace holdfast {

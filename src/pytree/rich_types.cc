@@ -4,15 +4,12 @@
 #include <utility>
 
 #include "base/status_macros.h"
-#include "tree/value_type.h"
+#include "tree/flatten.h"
 
 namespace holdfast {
 namespace {
 
 constexpr std::string_view kLeafClass = "ValueMetadataEntry";
-constexpr std::string_view kEmptyNamedTupleModule =
-    "orbax.checkpoint._src.metadata.empty_values";
-constexpr std::string_view kEmptyNamedTupleName = "OrbaxEmptyNamedTuple";
 
 Status MalformedError(const KeyPath& path, std::string_view why) {
   return DataLossError("value_metadata_tree: " + KeyPathRepr(path) + ": " +
@@ -92,15 +89,9 @@ class Parser {
     const auto data = node.find("data");
     if (data == node.end()) return Malformed("an entry without data");
     HF_ASSIGN_OR_RETURN(const std::string type, Text(*data, "value_type"));
-    if (type == kValueTypeNone) return Tree::None();
-    if (type == kValueTypeDict) return Tree::Dict();
-    if (type == kValueTypeList) return Tree::List();
-    if (type == kValueTypeTuple) return Tree::Tuple();
-    if (type == kValueTypeNamedTuple) {
-      return Tree::NamedTuple(std::string(kEmptyNamedTupleModule),
-                              std::string(kEmptyNamedTupleName));
-    }
-    return leaf_(path_);
+    std::optional<Tree> empty =
+        EmptyOfValueType(type, {.support_rich_types = true});
+    return empty ? *std::move(empty) : leaf_(path_);
   }
 
   Result<std::string> Text(const nlohmann::json& node,

@@ -6,6 +6,7 @@
 #include "checkpoint/save/earlier_item.h"
 #include "checkpoint/save/save_item.h"
 #include "checkpoint/save/save_options.h"
+#include "handlers/done_future.h"
 #include "place/open_store.h"
 #include "pytree/messages.h"
 #include "pytree/snapshot.h"
@@ -91,15 +92,6 @@ Status TakeSnapshot(const PyTreeSettings& settings, PreparedSave& prepared) {
                settings.options.is_immutable_fn));
   prepared.is_copy = true;
   return Status();
-}
-
-Status WaitForAll(const std::vector<CommitFuture>& futures) {
-  Status first;
-  for (const CommitFuture& future : futures) {
-    const Status status = future.get();
-    if (first.ok()) first = status;
-  }
-  return first;
 }
 
 }  // namespace

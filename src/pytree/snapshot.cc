@@ -7,7 +7,6 @@
 
 #include "base/executor.h"
 #include "base/status_macros.h"
-#include "pytree/map_leaves.h"
 #include "tensor/copy.h"
 #include "tree/rebuild.h"
 

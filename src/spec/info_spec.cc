@@ -1,11 +1,11 @@
 // Specs for a ParamInfo, and what else a parameter's directory has.
 #include <cassert>
-#include <filesystem>
 #include <utility>
 
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "holdfast/orbax/spec.h"
+#include "place/directory_ops.h"
 #include "spec/kvstore_tspec.h"
 #include "spec/spec_json.h"
 
@@ -17,11 +17,6 @@ using spec::OrderedJson;
 Status CheckInfo(const ParamInfo& info) {
   if (!info.name.empty() && !info.parent_dir.empty()) return Status();
   return InvalidArgumentError("Must provide info.name and info.parent_dir.");
-}
-
-bool Exists(const std::filesystem::path& path) {
-  std::error_code error;
-  return std::filesystem::exists(path, error);
 }
 
 // The chunks of a write spec by the older rules.
@@ -119,7 +114,7 @@ Result<std::string> GetShardingTensorstoreSpec(const std::string& directory,
 Status AssertParameterFilesExist(const std::string& param_dir,
                                  const std::optional<std::string>& metadata_key,
                                  bool use_zarr3) {
-  if (!Exists(param_dir)) {
+  if (!IsThere(param_dir)) {
     return NotFoundError(
         "Individual parameter subdirectory not found at path: " + param_dir +
         ".");
@@ -127,7 +122,7 @@ Status AssertParameterFilesExist(const std::string& param_dir,
   const std::string key =
       metadata_key.value_or(use_zarr3 ? "zarr.json" : ".zarray");
   const std::string path = spec::JoinPaths(param_dir, key);
-  if (Exists(path)) return Status();
+  if (IsThere(path)) return Status();
   return NotFoundError("File not found: " + path +
                        ". In many cases, this results from copying a "
                        "checkpoint without using the `-a` flag.");

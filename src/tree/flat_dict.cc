@@ -38,9 +38,7 @@ struct DictNode {
 };
 
 std::string PathRepr(const TreePath& path) {
-  KeyPath keys;
-  for (const std::string& key : path) keys.push_back({key, false});
-  return KeyPathRepr(keys);
+  return PythonTupleText(path, AppendPythonRepr);
 }
 
 Result<Tree> NestedDicts(const FlatDict& flat_dict) {
@@ -125,21 +123,12 @@ class Deserializer {
     }
     std::vector<Tree> values(target.size());
     for (const size_t i : SortedChildren(target)) {
-      const std::string key =
-          target.is_sequence() ? std::to_string(i) : target.keys()[i];
-      HF_ASSIGN_OR_RETURN(const Tree* const child,
-                          Find(serialized, child_of_key, key));
+      HF_ASSIGN_OR_RETURN(
+          const Tree* const child,
+          Find(serialized, child_of_key, ElementOf(target, i).key));
       HF_ASSIGN_OR_RETURN(values[i], Visit(*child, target.children()[i]));
     }
-    Tree result = EmptyLike(target);
-    for (size_t i = 0; i < values.size(); ++i) {
-      if (target.is_sequence()) {
-        result.Append(std::move(values[i]));
-      } else {
-        result.Add(target.keys()[i], std::move(values[i]));
-      }
-    }
-    return result;
+    return WithChildren(target, std::move(values));
   }
 
  private:

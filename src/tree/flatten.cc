@@ -1,13 +1,13 @@
 #include "tree/flatten.h"
 
 #include <algorithm>
-#include <numeric>
 #include <string>
 #include <unordered_map>
 #include <utility>
 
 #include "base/status_macros.h"
 #include "base/utf8.h"
+#include "tree/rebuild.h"
 #include "tree/value_type.h"
 
 namespace holdfast {
@@ -36,6 +36,8 @@ std::string_view LeafValueType(const Tree& leaf) {
   return kValueTypeUnknown;
 }
 
+}  // namespace
+
 std::string_view ValueTypeOf(const Tree& node, const FlattenOptions& options) {
   switch (node.kind()) {
     case NodeKind::kDict:
@@ -51,6 +53,21 @@ std::string_view ValueTypeOf(const Tree& node, const FlattenOptions& options) {
   }
   return LeafValueType(node);
 }
+
+std::optional<Tree> EmptyOfValueType(std::string_view value_type,
+                                     const FlattenOptions& options) {
+  if (value_type == kValueTypeNone) return Tree::None();
+  if (value_type == kValueTypeDict) return Tree::Dict();
+  if (value_type == kValueTypeList) return Tree::List();
+  if (value_type == kValueTypeTuple) return Tree::Tuple();
+  if (value_type != kValueTypeNamedTuple) return std::nullopt;
+  // The name that it had is not stored.
+  if (!options.support_rich_types) return Tree::None();
+  return Tree::NamedTuple("orbax.checkpoint._src.metadata.empty_values",
+                          "OrbaxEmptyNamedTuple");
+}
+
+namespace {
 
 // The text becomes a part of a JSON file, which is UTF-8.
 bool IsJsonText(const Tree& node) {
@@ -84,33 +101,21 @@ class Flattener {
 
   Status VisitSequence(const Tree& node) {
     for (size_t i = 0; i < node.size(); ++i) {
-      HF_RETURN_IF_ERROR(
-          VisitChild({std::to_string(i), true}, node.children()[i]));
+      HF_RETURN_IF_ERROR(VisitChild(node, i));
     }
     return Status();
   }
 
   Status VisitMapping(const Tree& node) {
-    for (size_t i : ChildOrder(node)) {
-      const std::string& key = node.keys()[i];
-      if (!IsValidUtf8(key)) {
+    // Sorting UTF-8 bytes sorts by code point.
+    for (const size_t i : SortedChildren(node)) {
+      if (!IsValidUtf8(node.keys()[i])) {
         return InvalidArgumentError("flatten: key in " + KeyPathRepr(path_) +
                                     " is not valid UTF-8");
       }
-      HF_RETURN_IF_ERROR(VisitChild({key, false}, node.children()[i]));
+      HF_RETURN_IF_ERROR(VisitChild(node, i));
     }
     return CheckUnique(node);
-  }
-
-  // Sorting UTF-8 bytes sorts by code point.
-  static std::vector<size_t> ChildOrder(const Tree& node) {
-    std::vector<size_t> order(node.size());
-    std::iota(order.begin(), order.end(), size_t{0});
-    if (node.kind() != NodeKind::kDict) return order;
-    std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-      return node.keys()[a] < node.keys()[b];
-    });
-    return order;
   }
 
   Status CheckUnique(const Tree& node) const {
@@ -123,9 +128,9 @@ class Flattener {
     return InvalidArgumentError("flatten: duplicate key " + KeyPathRepr(path));
   }
 
-  Status VisitChild(KeyElement element, const Tree& child) {
-    path_.push_back(std::move(element));
-    Status status = Visit(child);
+  Status VisitChild(const Tree& node, size_t i) {
+    path_.push_back(ElementOf(node, i));
+    Status status = Visit(node.children()[i]);
     path_.pop_back();
     return status;
   }

@@ -5,6 +5,7 @@
 // its value_type from there or from the constants of tree/value_type.h.
 #pragma once
 
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -25,6 +26,12 @@ struct FlattenOptions {
   // "None".
   bool support_rich_types = false;
 };
+
+// How `_METADATA` spells a leaf, or an empty container.
+std::string_view ValueTypeOf(const Tree& node, const FlattenOptions& options);
+// None or the empty container that a value_type stands for; nullopt for others.
+std::optional<Tree> EmptyOfValueType(std::string_view value_type,
+                                     const FlattenOptions& options);
 
 // The leaves in JAX's order: dicts by sorted key (code points), sequences and
 // named tuples in their own. None and empty containers are leaves.

@@ -29,13 +29,10 @@ std::string ParamName(const KeyPath& path) {
 }
 
 std::string KeyPathRepr(const KeyPath& path) {
-  std::string repr = "(";
-  for (size_t i = 0; i < path.size(); ++i) {
-    if (i > 0) repr += ", ";
-    AppendPythonRepr(repr, path[i].key);
-  }
-  repr += path.size() == 1 ? ",)" : ")";
-  return repr;
+  return PythonTupleText(path,
+                         [](std::string& repr, const KeyElement& element) {
+                           AppendPythonRepr(repr, element.key);
+                         });
 }
 
 bool KeyPathLess(const KeyPath& a, const KeyPath& b) {

@@ -21,6 +21,18 @@ using KeyPath = std::vector<KeyElement>;
 
 // The keys joined with "."; empty for a bare leaf.
 std::string ParamName(const KeyPath& path);
+// Python's text of a tuple: "(a, b)", "(a,)", "()". `append` adds the text of
+// one item to the string it is given.
+template <typename Items, typename Append>
+std::string PythonTupleText(const Items& items, const Append& append) {
+  std::string text = "(";
+  for (size_t i = 0; i < items.size(); ++i) {
+    if (i > 0) text += ", ";
+    append(text, items[i]);
+  }
+  return text + (items.size() == 1 ? ",)" : ")");
+}
+
 // Python's repr of the tuple of keys: "('a', '0')", "()". For messages and for
 // the member names of `_METADATA`.
 std::string KeyPathRepr(const KeyPath& path);

@@ -10,6 +10,7 @@
 #include "tree/python_repr.h"
 
 namespace holdfast {
+
 std::string_view PythonNumberClass(const Scalar& scalar) {
   switch (scalar.dtype) {
     case DType::kBool:
@@ -119,6 +120,27 @@ std::string LeafText(const Tree& leaf) {
   return "object";
 }
 
+class LeafMapper {
+ public:
+  explicit LeafMapper(const LeafFn& fn) : fn_(fn) {}
+
+  Tree Map(const Tree& node) {
+    if (node.size() == 0) return fn_(path_, node);
+    std::vector<Tree> children;
+    children.reserve(node.size());
+    for (size_t i = 0; i < node.size(); ++i) {
+      path_.push_back(ElementOf(node, i));
+      children.push_back(Map(node.children()[i]));
+      path_.pop_back();
+    }
+    return WithChildren(node, std::move(children));
+  }
+
+ private:
+  const LeafFn& fn_;
+  KeyPath path_;
+};
+
 }  // namespace
 
 std::string PythonEntryText(const ValueMetadataEntry& entry) {
@@ -131,35 +153,34 @@ std::string PythonEntryText(const ValueMetadataEntry& entry) {
   return text + ")";
 }
 
-Tree EmptyLike(const Tree& node) {
-  switch (node.kind()) {
-    case NodeKind::kList:
-      return Tree::List();
-    case NodeKind::kTuple:
-      return Tree::Tuple();
-    case NodeKind::kNamedTuple:
-      return Tree::NamedTuple(node.type_module(), node.type_name());
-    default:
-      return Tree::Dict();
+Tree WithChildren(const Tree& node, std::vector<Tree> children) {
+  if (node.kind() == NodeKind::kList) return Tree::List(std::move(children));
+  if (node.kind() == NodeKind::kTuple) return Tree::Tuple(std::move(children));
+  std::vector<Tree::Member> members;
+  members.reserve(children.size());
+  for (size_t i = 0; i < children.size(); ++i) {
+    members.emplace_back(node.keys()[i], std::move(children[i]));
   }
+  if (node.kind() == NodeKind::kDict) return Tree::Dict(std::move(members));
+  return Tree::NamedTuple(node.type_module(), node.type_name(),
+                          std::move(members));
+}
+
+Tree MapLeaves(const Tree& tree, const LeafFn& fn) {
+  return LeafMapper(fn).Map(tree);
 }
 
 Tree RebuildWith(const Tree& tree,
                  std::unordered_map<const Tree*, Tree>& values) {
-  if (tree.size() == 0) {
-    const auto value = values.find(&tree);
-    return value == values.end() ? tree : std::move(value->second);
-  }
-  Tree copy = EmptyLike(tree);
-  for (size_t i = 0; i < tree.size(); ++i) {
-    Tree child = RebuildWith(tree.children()[i], values);
-    if (tree.is_sequence()) {
-      copy.Append(std::move(child));
-    } else {
-      copy.Add(tree.keys()[i], std::move(child));
-    }
-  }
-  return copy;
+  return MapLeaves(tree, [&](const KeyPath&, const Tree& leaf) {
+    const auto value = values.find(&leaf);
+    return value == values.end() ? leaf : std::move(value->second);
+  });
+}
+
+KeyElement ElementOf(const Tree& node, size_t i) {
+  if (node.is_sequence()) return {std::to_string(i), true};
+  return {node.keys()[i], false};
 }
 
 TreePath PathOf(const KeyPath& path) {
@@ -170,16 +191,14 @@ TreePath PathOf(const KeyPath& path) {
 }
 
 std::string TreePathRepr(const KeyPath& path) {
-  std::string repr = "(";
-  for (size_t i = 0; i < path.size(); ++i) {
-    if (i > 0) repr += ", ";
-    if (path[i].is_sequence) {
-      repr += path[i].key;
-    } else {
-      AppendPythonRepr(repr, path[i].key);
-    }
-  }
-  return repr + (path.size() == 1 ? ",)" : ")");
+  return PythonTupleText(path,
+                         [](std::string& repr, const KeyElement& element) {
+                           if (element.is_sequence) {
+                             repr += element.key;
+                           } else {
+                             AppendPythonRepr(repr, element.key);
+                           }
+                         });
 }
 
 std::string PythonClassText(const Tree& node) {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -18,14 +19,24 @@
 
 namespace holdfast {
 
-// An empty container like `node`. REQUIRES: a container.
-Tree EmptyLike(const Tree& node);
+// A container like `node`. REQUIRES: a container, and a child for each of its
+// own.
+Tree WithChildren(const Tree& node, std::vector<Tree> children);
+
+// Gets leaves and empty containers; the path lasts for the call.
+using LeafFn = std::function<Tree(const KeyPath& path, const Tree& leaf)>;
+
+// `tree` with fn(leaf) for each leaf and empty container, called in the order
+// of the tree itself. REQUIRES: at most kTreeDepthMax levels.
+Tree MapLeaves(const Tree& tree, const LeafFn& fn);
 // `tree` with its leaves and empty containers replaced where `values`, by the
 // node's address, has something.
 Tree RebuildWith(const Tree& tree,
                  std::unordered_map<const Tree*, Tree>& values);
 
 TreePath PathOf(const KeyPath& path);
+// The element that leads to a node's child. REQUIRES: i < node.size().
+KeyElement ElementOf(const Tree& node, size_t i);
 // "('a', 0)": as KeyPathRepr, but indices are numbers.
 std::string TreePathRepr(const KeyPath& path);
 // "<class 'dict'>" and so on.

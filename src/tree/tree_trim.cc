@@ -16,21 +16,10 @@ namespace {
 constexpr size_t kListedKeysMax = 10;
 
 Tree Placeholders(const Tree& template_tree) {
-  if (template_tree.size() == 0) {
-    const bool is_empty =
-        template_tree.is_none() || template_tree.is_empty_container();
-    return is_empty ? template_tree : Tree::Placeholder();
-  }
-  Tree result = EmptyLike(template_tree);
-  for (size_t i = 0; i < template_tree.size(); ++i) {
-    Tree child = Placeholders(template_tree.children()[i]);
-    if (template_tree.is_sequence()) {
-      result.Append(std::move(child));
-    } else {
-      result.Add(template_tree.keys()[i], std::move(child));
-    }
-  }
-  return result;
+  return MapLeaves(template_tree, [](const KeyPath&, const Tree& leaf) {
+    const bool is_empty = leaf.is_none() || leaf.is_empty_container();
+    return is_empty ? leaf : Tree::Placeholder();
+  });
 }
 
 class Trimmer {
@@ -88,21 +77,26 @@ class Trimmer {
     }
     HF_RETURN_IF_ERROR(CheckMissing(want, have_of_key));
     DropOthers(want, have, have_keys);
-    Tree result = EmptyLike(want);
+    std::vector<Tree> children;
     for (size_t i = 0; i < want.size(); ++i) {
-      const std::string& key = want.keys()[i];
-      const auto value = have_of_key.find(key);
+      const auto value = have_of_key.find(want.keys()[i]);
       if (value == have_of_key.end()) {
-        result.Add(key, Placeholders(want.children()[i]));
+        children.push_back(Placeholders(want.children()[i]));
         continue;
       }
-      path_.push_back({key, false});
-      HF_ASSIGN_OR_RETURN(Tree child,
-                          Visit(want.children()[i], *value->second));
-      path_.pop_back();
-      result.Add(key, std::move(child));
+      HF_ASSIGN_OR_RETURN(children.emplace_back(),
+                          VisitChild({want.keys()[i], false},
+                                     want.children()[i], *value->second));
     }
-    return result;
+    return WithChildren(want, std::move(children));
+  }
+
+  Result<Tree> VisitChild(KeyElement element, const Tree& want,
+                          const Tree& have) {
+    path_.push_back(std::move(element));
+    Result<Tree> child = Visit(want, have);
+    path_.pop_back();
+    return child;
   }
 
   Status CheckMissing(
@@ -148,19 +142,13 @@ class Trimmer {
           ": template has length " + std::to_string(want.size()) +
           ", but structure has length " + std::to_string(have_size));
     }
-    Tree result = EmptyLike(want);
+    std::vector<Tree> children;
     for (size_t i = 0; i < want.size(); ++i) {
-      path_.push_back({std::to_string(i), true});
-      HF_ASSIGN_OR_RETURN(Tree child,
-                          Visit(want.children()[i], have.children()[i]));
-      path_.pop_back();
-      if (want.is_sequence()) {
-        result.Append(std::move(child));
-      } else {
-        result.Add(want.keys()[i], std::move(child));
-      }
+      HF_ASSIGN_OR_RETURN(children.emplace_back(),
+                          VisitChild({std::to_string(i), true},
+                                     want.children()[i], have.children()[i]));
     }
-    return result;
+    return WithChildren(want, std::move(children));
   }
 
   Status TypeMismatch(const Tree& want, const Tree& have,

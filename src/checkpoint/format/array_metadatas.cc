@@ -8,6 +8,8 @@
 namespace holdfast {
 namespace {
 
+constexpr const char* kPrngImplMember = "random_key_impl";
+
 void AppendRecord(std::string& out, const ArrayMetadataRecord& record) {
   out += "{\"array_metadata\": {\"param_name\": ";
   AppendPythonJsonString(out, record.param_name);
@@ -63,6 +65,20 @@ Status ReadFile(JsonScanner& in, std::vector<ArrayMetadataRecord>& records) {
 }
 
 }  // namespace
+
+nlohmann::ordered_json ExtMetadataOf(const std::string& prng_impl) {
+  if (prng_impl.empty()) return nullptr;
+  nlohmann::ordered_json ext_metadata;
+  ext_metadata[kPrngImplMember] = prng_impl;
+  return ext_metadata;
+}
+
+std::string PrngImplOf(const nlohmann::ordered_json& ext_metadata) {
+  if (!ext_metadata.is_object()) return "";
+  const auto impl = ext_metadata.find(kPrngImplMember);
+  const bool is_there = impl != ext_metadata.end() && impl->is_string();
+  return is_there ? impl->get<std::string>() : "";
+}
 
 std::string SerializeArrayMetadatas(
     const std::vector<ArrayMetadataRecord>& records) {

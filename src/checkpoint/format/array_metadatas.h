@@ -23,6 +23,11 @@ struct ArrayMetadataRecord {
   nlohmann::ordered_json ext_metadata;
 };
 
+// The implementation of a typed PRNG key as ext_metadata, and back; "" of all
+// other arrays, and of metadata that name none.
+nlohmann::ordered_json ExtMetadataOf(const std::string& prng_impl);
+std::string PrngImplOf(const nlohmann::ordered_json& ext_metadata);
+
 // Byte for byte as Orbax 0.12.8 writes it.
 std::string SerializeArrayMetadatas(
     const std::vector<ArrayMetadataRecord>& records);

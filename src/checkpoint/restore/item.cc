@@ -527,12 +527,8 @@ class ItemOpener {
       }
       for (const ArrayMetadataRecord& record : *records) {
         if (unknown.erase(record.param_name) == 0) continue;
-        const auto& ext = record.ext_metadata;
-        if (!ext.is_object() || !ext.contains("random_key_impl")) continue;
-        const auto& impl = ext["random_key_impl"];
-        if (impl.is_string()) {
-          prng_impls_[record.param_name] = impl.get<std::string>();
-        }
+        std::string impl = PrngImplOf(record.ext_metadata);
+        if (!impl.empty()) prng_impls_[record.param_name] = std::move(impl);
       }
       return unknown.empty() ? CancelledError("all are known") : Status();
     });

@@ -75,14 +75,10 @@ Status WriteJaxFiles(const SavePlan& plan, AdoptedFiles adopted, int64_t rank,
     if (!traits.sharding_json.empty()) {
       shardings[array.name] = traits.sharding_json;
     }
-    nlohmann::ordered_json ext_metadata;
-    if (!traits.prng_impl.empty()) {
-      ext_metadata = {{"random_key_impl", traits.prng_impl}};
-    }
     by_leaf.push_back({array.leaf,
                        {array.name, array.layout->write_shape,
                         array.layout->array->format.metadata.chunk_shape,
-                        std::move(ext_metadata)}});
+                        ExtMetadataOf(traits.prng_impl)}});
   }
   std::sort(by_leaf.begin(), by_leaf.end(),
             [](const auto& a, const auto& b) { return a.first < b.first; });

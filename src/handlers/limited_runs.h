@@ -1,0 +1,22 @@
+// Work in runs that keep below a bound of bytes in flight.
+//
+// Thread-safety: as LimitInFlightBytes. Ownership: borrows the limiter.
+// Units: bytes. Errors: those of WaitForBytes and of the work.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+
+#include "holdfast/orbax/type_handlers.h"
+
+namespace holdfast {
+
+// Calls fn(first, last) for runs that cover [0, count) in order. Each is one
+// item, or as many as are below the bound together, and holds its bytes while
+// fn runs. Null: there is no bound, and all are one run.
+Status ForEachRunBelow(LimitInFlightBytes* limiter, size_t count,
+                       const std::function<int64_t(size_t item)>& bytes_of,
+                       const std::function<Status(size_t, size_t)>& fn);
+
+}  // namespace holdfast
