@@ -6,6 +6,7 @@ read together are given memory by the engine, which those of one host share.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,6 +17,9 @@ from holdfast import _engine
 __all__ = ["Buffer", "Request", "read"]
 
 NumpyArray = np.ndarray[Any, np.dtype[Any]]
+
+# Below this numpy's own allocation is quicker, and nobody adopts the memory.
+_SMALL_BYTES = 1 << 12
 
 
 class Buffer:
@@ -40,7 +44,10 @@ class Buffer:
     def array(self) -> NumpyArray:
         """The memory; made, of undefined content, when first asked for."""
         if self._array is None:
-            self._array = _engine.empty(self.shape, self.dtype)
+            byte_count = math.prod(self.shape) * self.dtype.itemsize
+            is_small = byte_count < _SMALL_BYTES
+            empty: Any = np.empty if is_small else _engine.empty
+            self._array = empty(self.shape, self.dtype)
         return self._array
 
     def take(self, array: NumpyArray) -> None:

@@ -29,6 +29,7 @@ from holdfast._pytree import joined
 __all__ = [
     "Placement",
     "array_leaf",
+    "checked_placement",
     "is_array",
     "is_key_dtype",
     "placement",
@@ -351,7 +352,12 @@ def _box(index: Index, shape: Sequence[int]) -> Box:
     origin = []
     extents = []
     for part, extent in zip(index, shape, strict=True):
-        start, stop, _ = part.indices(extent)
+        start, stop, step = part.indices(extent)
+        if step != 1:
+            raise ValueError(
+                f"Non-contiguous domain for index: {index} not supported."
+                f" Found: {step}"
+            )
         origin.append(start)
         extents.append(stop - start)
     return tuple(origin), tuple(extents)
@@ -367,7 +373,8 @@ class Placement:
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
-    sharding: jax.sharding.Sharding
+    # What the array is to have: a Sharding, or a Format.
+    sharding: Any
     buffers: dict[Box, Buffer]
     # The box that each device of this process holds.
     boxes: dict[Any, Box]
@@ -385,37 +392,58 @@ class Placement:
             for device, box in self.boxes.items()
         ]
 
+    def goes_with_others(self) -> bool:
+        """The parts go to the devices' default memory, as they are."""
+        if not self.boxes or not isinstance(
+            self.sharding, jax.sharding.Sharding
+        ):
+            return False
+        kind = self.sharding.memory_kind
+        return kind is None or all(
+            kind == device.default_memory().kind for device in self.boxes
+        )
+
     def _is_whole(self) -> bool:
         """One device, of this process, holds all of the array."""
         return len(self.sharding.device_set) == 1 and len(self.boxes) == 1
 
     def finish(self) -> jax.Array:
         """The array. REQUIRES: put_all."""
-        if self._is_whole():
-            (array,) = self.parts
-        else:
-            # Without parts, only the dtype can say what the parts would be.
-            of_none = {} if self.parts else {"dtype": self.dtype}
-            array = jax.make_array_from_single_device_arrays(
-                self.shape, self.sharding, self.parts, **of_none
-            )
+        array = self._data()
         if self.prng_impl is None:
             return array
         return jax.random.wrap_key_data(array, impl=self.prng_impl)
 
+    def _data(self) -> jax.Array:
+        if self.boxes and not self.parts:
+            return jax.make_array_from_callback(
+                self.shape,
+                self.sharding,
+                lambda index: self.buffers[_box(index, self.shape)].array,
+            )
+        if self.parts and self._is_whole():
+            return self.parts[0]
+        # Without parts, only the dtype can say what the parts would be.
+        of_none = {} if self.parts else {"dtype": self.dtype}
+        return jax.make_array_from_single_device_arrays(
+            self.shape, self.sharding, self.parts, **of_none
+        )
+
 
 def put_all(placements: Sequence[Placement]) -> None:
     """Puts filled buffers on their devices, all of them in one call, which
-    costs a third of a call each.
+    costs a third of a call each, and lets the transfers overlap.
 
-    CPU devices adopt the buffers, which must not change any more.
+    Layouts and other memories are left to `finish`. CPU devices adopt the
+    buffers, which must not change any more.
     """
-    sources = [source for each in placements for source in each.sources()]
+    together = [each for each in placements if each.goes_with_others()]
+    sources = [source for each in together for source in each.sources()]
     if not sources:
         return
     buffers, devices = zip(*sources, strict=True)
     parts = iter(jax.device_put(list(buffers), list(devices)))
-    for each in placements:
+    for each in together:
         each.parts = list(itertools.islice(parts, len(each.boxes)))
 
 
@@ -445,6 +473,32 @@ def placement(
             f"leaf {name!r}: the target's sharding does not fit its shape"
             f" {shape}: {error}"
         ) from error
+    return _placement_of(shape, dtype, sharding, boxes, prng_impl)
+
+
+def checked_placement(
+    shape: tuple[int, ...],
+    dtype: Any,
+    sharding: Any,
+    prng_impl: str | None = None,
+) -> Placement:
+    """As `placement`, for a sharding or Format, with jax's own errors.
+
+    Raises ValueError when the sharding does not fit the shape.
+    """
+    plain = getattr(sharding, "sharding", sharding)
+    plain.shard_shape(shape)  # says how a shape cannot be divided
+    boxes = _boxes(plain, shape)
+    return _placement_of(shape, dtype, sharding, boxes, prng_impl)
+
+
+def _placement_of(
+    shape: tuple[int, ...],
+    dtype: Any,
+    sharding: Any,
+    boxes: dict[Any, Box],
+    prng_impl: str | None,
+) -> Placement:
     dtype = np.dtype(dtype)
     buffers = {
         box: Buffer(box[0], box[1], dtype)

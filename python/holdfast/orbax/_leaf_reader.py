@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import os
 import warnings
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from holdfast import _engine, _files, errors
+from holdfast._buffers import Buffer, Request, read
 from holdfast._dtypes import numpy_dtype
+from holdfast._lazy import importing
 from holdfast._log import log
 from holdfast.orbax import _placement
 from holdfast.orbax._errors import reading, reading_error
@@ -33,9 +35,6 @@ from holdfast.orbax._source import (
     StoredLeaf,
 )
 from holdfast.orbax.metadata import sharding as sharding_metadata
-
-# Below this numpy's own allocation is quicker, and nobody adopts the memory.
-_SMALL_BYTES = 1 << 12
 
 _NO_SHARDING_WARNING = (
     "Sharding info not provided when restoring. Populating sharding info from"
@@ -94,10 +93,8 @@ class _Reader:
     def __init__(self, arrays_at: ArraysAt) -> None:
         self._arrays_at = arrays_at
         # By checkpoint: boxes to fill, and whole arrays to make.
-        self._requests: dict[int, tuple[Any, list[Any]]] = {}
+        self._requests: dict[int, tuple[Any, list[Request]]] = {}
         self._wholes: dict[int, _Wholes] = {}
-        self._puts: list[_placement.Put] = []
-        self._placements: dict[Any, _placement.Placement] = {}
         self._sharding_file = ShardingFile(arrays_at.path)
         self._shardings: dict[str, Any] = {}
         self._has_warned = False
@@ -121,28 +118,37 @@ class _Reader:
             )
         ]
         values = [plan.value for plan in plans]
-        finish: dict[int, Callable[[], Any]] = {}
         for i, (plan, placement) in enumerate(
             zip(plans, placements, strict=True)
         ):
             if plan.kind is Kind.STRING:
                 values[i] = self._read_string(plan)
             elif placement is not None:
-                finish[i] = self._prepare_jax(plan, placement)
+                self._request_boxes(plan, placement)
             elif plan.kind is not Kind.VALUE:
                 self._request_whole(i, plan)
         self._fill(plans, values)
-        _placement.put_all(self._puts)
-        for i, value in finish.items():
-            values[i] = value()
+        self._put(placements, values)
         return values
+
+    def _put(self, placements: list[Any], values: list[Any]) -> None:
+        """Filled placements become values."""
+        if not any(placements):
+            return
+        with importing:
+            from holdfast import _jax_arrays
+
+        _jax_arrays.put_all([each for each in placements if each is not None])
+        for i, placement in enumerate(placements):
+            if placement is not None:
+                values[i] = placement.finish()
 
     def _fill(self, plans: list[LeafPlan], values: list[Any]) -> None:
         """Reads all that was requested; whole arrays become values."""
         budget = budget_options(self._arrays_at.byte_limiter)
         for checkpoint, requests in self._requests.values():
             with reading():
-                checkpoint.read_into(requests, **budget)
+                read(checkpoint, requests, None, **budget)
         for wholes in self._wholes.values():
             with reading():
                 arrays = wholes.checkpoint.read_leaves(
@@ -210,14 +216,11 @@ class _Reader:
         except errors.NotFoundError as error:
             raise FileNotFoundError(str(error)) from None
 
-    def _request(
-        self, stored: StoredLeaf, origin: tuple[int, ...], target: Any
-    ) -> None:
-        if target.size == 0:
-            return
-        checkpoint = stored.checkpoint
-        entry = self._requests.setdefault(id(checkpoint), (checkpoint, []))
-        entry[1].append((stored.index, origin, target))
+    def _request(self, stored: StoredLeaf, buffer: Buffer) -> None:
+        if math.prod(buffer.shape) > 0:
+            checkpoint = stored.checkpoint
+            entry = self._requests.setdefault(id(checkpoint), (checkpoint, []))
+            entry[1].append((stored.index, buffer))
 
     def _request_whole(self, i: int, plan: LeafPlan) -> None:
         stored = self._array_leaf(plan)
@@ -230,69 +233,34 @@ class _Reader:
         wholes.indices.append(i)
         wholes.requests.append((stored.index, dtype))
 
-    def _place_leaf(
-        self, plan: LeafPlan, sharding: Any
-    ) -> _placement.Placement:
+    def _place_leaf(self, plan: LeafPlan, sharding: Any) -> Any:
         stored = self._array_leaf(plan)
         wanted = getattr(plan.args, "global_shape", None)
         wanted, sharding = _placement.physical_request(
             wanted, plan.args.dtype, sharding
         )
         shape = tuple(stored.info.shape if wanted is None else wanted)
-        return self._place(sharding, shape)
-
-    def _prepare_jax(
-        self, plan: LeafPlan, placement: _placement.Placement
-    ) -> Callable[[], Any]:
-        jax = require_jax(f"restoring {plan.name} as jax.Array")
-        stored = self._array_leaf(plan)
-        strict = getattr(plan.args, "strict", True)
-        _placement.check_shape(placement, tuple(stored.info.shape), strict)
         dtype = _dtype(stored, plan.args.dtype)
-        parts = self._prepare_boxes(stored, placement, dtype)
-        put = _placement.Put(placement, parts, dtype)
-        self._puts.append(put)
+        return _placement.place(
+            sharding, shape, dtype, stored.info.prng_impl or None
+        )
 
-        def finish() -> Any:
-            array = put.array
-            impl = stored.info.prng_impl
-            return jax.random.wrap_key_data(array, impl=impl) if impl else array
-
-        return finish
-
-    def _place(
-        self, sharding: Any, shape: tuple[int, ...]
-    ) -> _placement.Placement:
-        key = (sharding, shape)
-        try:
-            known = self._placements.get(key)
-        except TypeError:  # a sharding that cannot be hashed
-            return _placement.place(sharding, shape)
-        if known is None:
-            known = self._placements[key] = _placement.place(sharding, shape)
-        return known
-
-    def _prepare_boxes(
-        self,
-        stored: StoredLeaf,
-        placement: _placement.Placement,
-        dtype: np.dtype[Any],
-    ) -> list[np.ndarray[Any, Any]]:
-        """Host arrays for the boxes of a placement, in their order."""
-        stored_shape = tuple(stored.info.shape)
-        arrays = [_empty(extents, dtype) for extents in placement.extents]
-        if placement.shape == stored_shape:
-            for origin, array in zip(placement.origins, arrays, strict=True):
-                self._request(stored, origin, array)
-            return arrays
-        for box, array in zip(placement.boxes, arrays, strict=True):
-            array[...] = np.zeros((), dtype)
-            part = _placement.intersect(box, stored_shape)
+    def _request_boxes(self, plan: LeafPlan, placement: Any) -> None:
+        stored = self._array_leaf(plan)
+        shape = tuple(stored.info.shape)
+        strict = getattr(plan.args, "strict", True)
+        _placement.check_shape(placement, shape, strict)
+        for buffer in placement.buffers.values():
+            if placement.shape == shape:
+                self._request(stored, buffer)
+                continue
+            buffer.take(np.zeros(buffer.shape, buffer.dtype))
+            part = _placement.stored_part(buffer, shape)
             if part is not None:
-                inside = tuple(slice(stop - start) for start, stop in part)
-                origin = tuple(start for start, _ in part)
-                self._request(stored, origin, array[inside])
-        return arrays
+                inside = buffer.array[tuple(slice(extent) for extent in part)]
+                self._request(
+                    stored, Buffer(buffer.origin, part, buffer.dtype, inside)
+                )
 
     def _sharding_of(self, plan: LeafPlan) -> Any:
         """The jax Sharding or Format that a leaf is to have; None: unusable.
@@ -381,14 +349,3 @@ def _dtype(stored: StoredLeaf, wanted: Any) -> np.dtype[Any]:
     if dtype.kind == "b" and stored.info.dtype in ("complex64", "complex128"):
         raise ValueError("Source does not support reading.")
     return dtype
-
-
-def _empty(
-    shape: tuple[int, ...], dtype: np.dtype[Any]
-) -> np.ndarray[Any, Any]:
-    byte_count = dtype.itemsize
-    for extent in shape:
-        byte_count *= extent
-    if byte_count < _SMALL_BYTES:
-        return np.empty(shape, dtype)
-    return _engine.empty(shape, dtype)

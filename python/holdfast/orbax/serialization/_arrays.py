@@ -8,16 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from holdfast._buffers import Buffer
 from holdfast._lazy import importing
 from holdfast.orbax._limits import ByteLimiter, get_byte_limiter, reserved_bytes
 from holdfast.orbax._monitoring import record_event
-from holdfast.orbax._placement import (
-    Put,
-    check_shape,
-    intersect,
-    place,
-    put_all,
-)
+from holdfast.orbax._placement import check_shape, place, stored_part
 from holdfast.orbax.multihost import is_primary_host
 from holdfast.orbax.serialization import handles
 
@@ -128,54 +123,58 @@ async def async_deserialize(
         tensorstore_spec, context, open=True, assume_metadata=assume_metadata
     )
     shape = tuple(array.shape if global_shape is None else global_shape)
-    placement = place(user_sharding, shape)
+    wanted = np.dtype(array.dtype if dtype is None else dtype)
+    placement = place(user_sharding, shape, wanted)
     check_shape(placement, array.shape, strict)
     sharding = getattr(user_sharding, "sharding", user_sharding)
     if sharding.shard_shape(shape) != array.shape:
         record_event("/jax/orbax/checkpoint/deserialize/shard_shape_changed")
-    wanted = np.dtype(array.dtype if dtype is None else dtype)
     limiter = byte_limiter or get_byte_limiter()
 
-    async def read(box: Any, extent: Any) -> tuple[Any, int]:
-        stored = intersect(box, array.shape)
-        size = 0 if stored is None else _chunk_bytes(array, stored)
+    async def read(buffer: Buffer) -> int:
+        stored = stored_part(buffer, array.shape)
+        size = 0 if stored is None else _chunk_bytes(array, buffer, stored)
         async with reserved_bytes(limiter, size):
-            part = await asyncio.to_thread(
-                _read, array, box, stored, extent, wanted
-            )
-        return part, size
+            await asyncio.to_thread(_read, array, buffer, stored)
+        return size
 
-    boxes = zip(placement.boxes, placement.extents, strict=True)
-    results = await asyncio.gather(*(read(*box) for box in boxes))
-    put = Put(placement, [part for part, _ in results], wanted)
-    put_all([put])
-    return put.array, sum(size for _, size in results)
+    sizes = await asyncio.gather(*map(read, placement.buffers.values()))
+    with importing:
+        from holdfast import _jax_arrays
+
+    _jax_arrays.put_all([placement])
+    return placement.finish(), sum(sizes)
 
 
-def _read(array: Any, box: Any, stored: Any, extent: Any, dtype: Any) -> Any:
-    """A box of the array; zeros where nothing is stored."""
-    part = np.zeros(extent, array.dtype)
+def _read(array: Any, buffer: Buffer, stored: Any) -> None:
+    """Fills the buffer; with zeros where nothing is stored."""
+    part = np.zeros(buffer.shape, array.dtype)
     if stored is not None:
-        origin = [start for start, _ in stored]
-        shape = [stop - start for start, stop in stored]
         try:
-            values = array.read(origin, shape)
+            values = array.read(buffer.origin, stored)
         except Exception as error:
-            index = tuple(slice(start, stop) for start, stop in box)
+            index = tuple(
+                slice(start, start + extent)
+                for start, extent in zip(
+                    buffer.origin, buffer.shape, strict=True
+                )
+            )
             raise Exception(
                 f"Encountered error while reading array index: {index}. See"
                 f" full TensorStore details: {array.spec()}."
             ) from error
-        part[tuple(slice(extent) for extent in shape)] = values
-    return part.astype(dtype, copy=False)
+        part[tuple(slice(extent) for extent in stored)] = values
+    buffer.take(part.astype(buffer.dtype, copy=False))
 
 
-def _chunk_bytes(array: Any, box: Any) -> int:
-    """The bytes of the chunks that a box touches."""
+def _chunk_bytes(array: Any, buffer: Buffer, stored: Any) -> int:
+    """The bytes of the chunks that the stored part of a box touches."""
     chunk = array.chunk_layout.read_chunk_template.shape
     extents = (
-        -(-stop // size) * size - start // size * size
-        for (start, stop), size in zip(box, chunk, strict=True)
+        -(-(start + extent) // size) * size - start // size * size
+        for start, extent, size in zip(
+            buffer.origin, stored, chunk, strict=True
+        )
     )
     return int(math.prod(extents) * array.dtype.itemsize)
 
