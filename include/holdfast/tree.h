@@ -143,9 +143,13 @@ class Tree {
   static Tree Dict(std::vector<Member> members = {});
   static Tree List(std::vector<Tree> items = {});
   static Tree Tuple(std::vector<Tree> items = {});
-  // `module` and `type_name` as Python's __module__ and __qualname__.
+  // `module` and `type_name` as Python's __module__ and __qualname__. Without a
+  // type_name: a node of any other class, with names for its children.
   static Tree NamedTuple(std::string module, std::string type_name,
                          std::vector<Member> fields = {});
+  // A node of any other class, with positions for its children: stored as a
+  // tuple is.
+  static Tree Positional(std::vector<Tree> items = {});
   // An array on one CPU device, or one with the traits given.
   static Tree JaxArray(Array array,
                        std::shared_ptr<const ArrayTraits> traits = {});
@@ -182,6 +186,9 @@ class Tree {
   bool is_leaf() const { return kind() == NodeKind::kLeaf; }
   bool is_sequence() const;
   bool is_mapping() const { return !is_leaf() && !is_sequence(); }
+  // A node of a class that is neither a dict, a list, a tuple nor a named
+  // tuple.
+  bool is_other_class() const;
   // A container without children.
   bool is_empty_container() const { return !is_leaf() && size() == 0; }
 

@@ -113,14 +113,7 @@ def _of_level(value: Any, level: Any) -> Any:
             return [] if isinstance(value, list) else ()
     if level.kind == "sequence":
         return _engine.Node("sequence", [], level.children)
-    cls = type(value)
-    return _engine.Node(
-        "attributes",
-        level.keys,
-        level.children,
-        cls.__module__,
-        cls.__qualname__,
-    )
+    return _engine.Node("attributes", level.keys, level.children)
 
 
 def _named(

@@ -65,8 +65,6 @@ class Node:
         kind: str,
         keys: Sequence[str],
         children: Sequence[Any],
-        module: str = "",
-        name: str = "",
     ) -> None: ...
 
 class ExternalLeaf:
@@ -209,7 +207,7 @@ def save_item(
     thread_count: int = 0,
     in_flight_bytes_max: int = 256 << 20,
     progress: ProgressFn | None = None,
-    value_metadata_tree: str = "",  # rich types: JSON for `_METADATA`
+    support_rich_types: bool = False,
     adopt_existing: bool = False,  # keep what type handlers wrote there
 ) -> Stats:
     """`holdfast::SaveItem`: a pytree item in a directory, without commit."""
@@ -234,7 +232,7 @@ def save_item_part(
     thread_count: int = 0,
     in_flight_bytes_max: int = 256 << 20,
     progress: ProgressFn | None = None,
-    value_metadata_tree: str = "",
+    support_rich_types: bool = False,
     adopt_existing: bool = False,
 ) -> Stats:
     """`holdfast::SaveItemPart`: what one of several processes writes."""

@@ -38,8 +38,6 @@ struct Node {
   bool is_sequence = false;
   std::vector<std::string> keys;  // empty for a sequence
   nanobind::list children;
-  std::string module;
-  std::string name;
 };
 
 // A leaf that a type handler stores: only its value type is recorded.

@@ -36,7 +36,7 @@ SaveOptions ItemOptions(int zarr_format, bool use_ocdbt,
                         const std::string& item_custom_metadata,
                         nb::handle save_args, bool write_digests, bool sync,
                         int thread_count, uint64_t in_flight_bytes_max,
-                        const std::string& value_metadata_tree = {},
+                        bool support_rich_types = false,
                         bool adopt_existing = false) {
   SaveOptions options;
   options.run = RunOf(thread_count, in_flight_bytes_max);
@@ -49,7 +49,7 @@ SaveOptions ItemOptions(int zarr_format, bool use_ocdbt,
   options.save_args = SaveArgsOf(save_args);
   options.write_digests = write_digests;
   options.sync = sync;
-  options.value_metadata_tree = value_metadata_tree;
+  options.support_rich_types = support_rich_types;
   options.adopt_existing = adopt_existing;
   return options;
 }
@@ -181,20 +181,22 @@ Stats BindingSave(nb::handle path, const BuiltTree& tree,
       group);
 }
 
-Stats BindingSaveItem(
-    nb::handle directory, const BuiltTree& tree, int zarr_format,
-    bool use_ocdbt, const std::optional<std::string>& compression,
-    uint64_t chunk_bytes_target, int64_t ocdbt_target_data_file_bytes,
-    const std::string& item_custom_metadata, nb::handle save_args,
-    bool write_digests, bool sync, int thread_count,
-    uint64_t in_flight_bytes_max, nb::handle progress,
-    const std::string& value_metadata_tree, bool adopt_existing) {
+Stats BindingSaveItem(nb::handle directory, const BuiltTree& tree,
+                      int zarr_format, bool use_ocdbt,
+                      const std::optional<std::string>& compression,
+                      uint64_t chunk_bytes_target,
+                      int64_t ocdbt_target_data_file_bytes,
+                      const std::string& item_custom_metadata,
+                      nb::handle save_args, bool write_digests, bool sync,
+                      int thread_count, uint64_t in_flight_bytes_max,
+                      nb::handle progress, bool support_rich_types,
+                      bool adopt_existing) {
   const std::string destination = PathOf(directory);
   return RunSave(
       ItemOptions(zarr_format, use_ocdbt, compression, chunk_bytes_target,
                   ocdbt_target_data_file_bytes, item_custom_metadata, save_args,
                   write_digests, sync, thread_count, in_flight_bytes_max,
-                  value_metadata_tree, adopt_existing),
+                  support_rich_types, adopt_existing),
       progress, [&](const SaveOptions& options) {
         return SaveItem(destination, tree.tree, options);
       });
@@ -207,14 +209,14 @@ Stats BindingSaveItemPart(
     uint64_t chunk_bytes_target, int64_t ocdbt_target_data_file_bytes,
     const std::string& item_custom_metadata, nb::handle save_args,
     bool write_digests, bool sync, int thread_count,
-    uint64_t in_flight_bytes_max, nb::handle progress,
-    const std::string& value_metadata_tree, bool adopt_existing) {
+    uint64_t in_flight_bytes_max, nb::handle progress, bool support_rich_types,
+    bool adopt_existing) {
   const std::string destination = PathOf(directory);
   return RunSave(
       ItemOptions(zarr_format, use_ocdbt, compression, chunk_bytes_target,
                   ocdbt_target_data_file_bytes, item_custom_metadata, save_args,
                   write_digests, sync, thread_count, in_flight_bytes_max,
-                  value_metadata_tree, adopt_existing),
+                  support_rich_types, adopt_existing),
       progress, [&](const SaveOptions& options) {
         return SaveItemPart(destination, tree.tree, options,
                             {rank, is_primary, id, save_id});
@@ -239,21 +241,23 @@ void BindingFinishItem(nb::handle directory, std::vector<int64_t> ranks,
               [&](const RunOptions&) { return FinishItem(path, options); });
 }
 
-Stats BindingPendingSaveItem(
-    GuardedPendingSave& self, const std::string& name, const BuiltTree& tree,
-    int zarr_format, bool use_ocdbt,
-    const std::optional<std::string>& compression, uint64_t chunk_bytes_target,
-    int64_t ocdbt_target_data_file_bytes,
-    const std::string& item_custom_metadata, nb::handle save_args,
-    bool write_digests, bool sync, int thread_count,
-    uint64_t in_flight_bytes_max, nb::handle progress,
-    const std::string& value_metadata_tree, bool adopt_existing) {
+Stats BindingPendingSaveItem(GuardedPendingSave& self, const std::string& name,
+                             const BuiltTree& tree, int zarr_format,
+                             bool use_ocdbt,
+                             const std::optional<std::string>& compression,
+                             uint64_t chunk_bytes_target,
+                             int64_t ocdbt_target_data_file_bytes,
+                             const std::string& item_custom_metadata,
+                             nb::handle save_args, bool write_digests,
+                             bool sync, int thread_count,
+                             uint64_t in_flight_bytes_max, nb::handle progress,
+                             bool support_rich_types, bool adopt_existing) {
   return self.SaveItem(
       name, tree.tree,
       ItemOptions(zarr_format, use_ocdbt, compression, chunk_bytes_target,
                   ocdbt_target_data_file_bytes, item_custom_metadata, save_args,
                   write_digests, sync, thread_count, in_flight_bytes_max,
-                  value_metadata_tree, adopt_existing),
+                  support_rich_types, adopt_existing),
       progress);
 }
 
@@ -293,7 +297,7 @@ void BindPendingSave(nb::module_& module) {
            nb::arg("sync") = true, nb::arg("thread_count") = 0,
            nb::arg("in_flight_bytes_max") = uint64_t{256} << 20,
            nb::arg("progress") = nb::none(),
-           nb::arg("value_metadata_tree") = "",
+           nb::arg("support_rich_types") = false,
            nb::arg("adopt_existing") = false)
       .def("write_file", &GuardedPendingSave::WriteFile, nb::arg("name"),
            nb::arg("content"))
@@ -368,7 +372,7 @@ void BindSave(nb::module_& module) {
       nb::arg("write_digests") = true, nb::arg("sync") = true,
       nb::arg("thread_count") = 0,
       nb::arg("in_flight_bytes_max") = uint64_t{256} << 20,
-      nb::arg("progress") = nb::none(), nb::arg("value_metadata_tree") = "",
+      nb::arg("progress") = nb::none(), nb::arg("support_rich_types") = false,
       nb::arg("adopt_existing") = false);
   module.def(
       "save_item_part", &BindingSaveItemPart, nb::arg("directory"),
@@ -381,7 +385,7 @@ void BindSave(nb::module_& module) {
       nb::arg("write_digests") = true, nb::arg("sync") = true,
       nb::arg("thread_count") = 0,
       nb::arg("in_flight_bytes_max") = uint64_t{256} << 20,
-      nb::arg("progress") = nb::none(), nb::arg("value_metadata_tree") = "",
+      nb::arg("progress") = nb::none(), nb::arg("support_rich_types") = false,
       nb::arg("adopt_existing") = false);
   module.def("finish_item", &BindingFinishItem, nb::arg("directory"),
              nb::kw_only(), nb::arg("ranks"), nb::arg("save_id") = "",

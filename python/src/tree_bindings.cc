@@ -65,8 +65,7 @@ void InitArrayLeaf(ArrayLeaf* self, nb::handle shape, nb::handle shards,
 }
 
 void InitNode(Node* self, const std::string& kind, nb::handle keys,
-              nb::handle children, const std::string& module,
-              const std::string& name) {
+              nb::handle children) {
   Node node;
   if (kind != "attributes" && kind != "sequence") {
     ThrowValueError("Node: kind: got '" + kind +
@@ -84,8 +83,6 @@ void InitNode(Node* self, const std::string& kind, nb::handle keys,
                       " children");
     }
   }
-  node.module = module;
-  node.name = name;
   new (self) Node(std::move(node));
 }
 
@@ -143,7 +140,7 @@ void BindTree(nb::module_& module) {
       .def_ro("value_type", &ExternalLeaf::value_type);
   nb::class_<Node>(module, "Node")
       .def("__init__", &InitNode, nb::arg("kind"), nb::arg("keys"),
-           nb::arg("children"), nb::arg("module") = "", nb::arg("name") = "");
+           nb::arg("children"));
   nb::class_<BuiltTree>(module, "Tree")
       .def_ro("leaf_count", &BuiltTree::leaf_count)
       .def_ro("byte_count", &BuiltTree::byte_count)

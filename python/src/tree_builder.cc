@@ -349,7 +349,7 @@ Tree TreeBuilder::VisitNode(const Node& node) {
       items.push_back(
           Child({nullptr, static_cast<Py_ssize_t>(i)}, child.ptr()));
     }
-    return Tree::Tuple(std::move(items));
+    return Tree::Positional(std::move(items));
   }
   std::vector<Tree::Member> members;
   members.reserve(count);
@@ -358,7 +358,7 @@ Tree TreeBuilder::VisitNode(const Node& node) {
     const nb::object child = node.children[i];
     members.emplace_back(node.keys[i], Child({key.ptr(), 0}, child.ptr()));
   }
-  return Tree::NamedTuple(node.module, node.name, std::move(members));
+  return Tree::NamedTuple("", "", std::move(members));
 }
 
 DType TreeBuilder::StoredDType(nb::handle array) const {

@@ -105,7 +105,7 @@ def test_array_leaves_are_checked(arguments: Any) -> None:
 
 
 def test_nodes(ckpt: Path) -> None:
-    node = _engine.Node("attributes", ["z", "a"], [1, 2], "m", "C")
+    node = _engine.Node("attributes", ["z", "a"], [1, 2])
     tree = {
         "n": node,
         "s": _engine.Node("sequence", [], [3, node]),

@@ -39,6 +39,7 @@ std::string_view LeafValueType(const Tree& leaf) {
 }  // namespace
 
 std::string_view ValueTypeOf(const Tree& node, const FlattenOptions& options) {
+  const bool is_rich = options.support_rich_types && !node.is_other_class();
   switch (node.kind()) {
     case NodeKind::kDict:
       return kValueTypeDict;
@@ -47,7 +48,7 @@ std::string_view ValueTypeOf(const Tree& node, const FlattenOptions& options) {
     case NodeKind::kTuple:
       return kValueTypeTuple;
     case NodeKind::kNamedTuple:
-      return options.support_rich_types ? kValueTypeNamedTuple : kValueTypeNone;
+      return is_rich ? kValueTypeNamedTuple : kValueTypeNone;
     case NodeKind::kLeaf:
       break;
   }

@@ -56,6 +56,10 @@ TEST(Flatten, RichTypesKeepTheEmptyNamedTuple) {
   const auto leaves = Flatten(tree, {.support_rich_types = true});
   ASSERT_TRUE(leaves.ok());
   EXPECT_THAT(Lines(*leaves), ElementsAre("() NamedTuple"));
+  // An empty node of another class is none.
+  const Tree other = Tree::NamedTuple("", "");
+  EXPECT_THAT(Lines(*Flatten(other, {.support_rich_types = true})),
+              ElementsAre("() None"));
 }
 
 TEST(Flatten, RefusesWhatCannotBeNamed) {

@@ -131,6 +131,12 @@ Tree Tree::Tuple(std::vector<Tree> items) {
   return FromItems(NodeKind::kTuple, std::move(items));
 }
 
+Tree Tree::Positional(std::vector<Tree> items) {
+  Tree tree = Tuple(std::move(items));
+  std::get<Container>(tree.node_).type = std::make_shared<const TypeName>();
+  return tree;
+}
+
 Tree Tree::NamedTuple(std::string module, std::string type_name,
                       std::vector<Member> fields) {
   Tree tree = FromMembers(NodeKind::kNamedTuple, std::move(fields));
@@ -277,6 +283,12 @@ Tree& Tree::mutable_child(size_t index) {
   return std::get<Container>(node_).children[index];
 }
 
+bool Tree::is_other_class() const {
+  const Container* container = std::get_if<Container>(&node_);
+  return container != nullptr && container->type != nullptr &&
+         container->type->name.empty();
+}
+
 const std::string& Tree::type_module() const {
   assert(kind() == NodeKind::kNamedTuple);
   return std::get<Container>(node_).type->module;
@@ -399,7 +411,8 @@ bool operator==(const Tree& a, const Tree& b) {
       (a.type_module() != b.type_module() || a.type_name() != b.type_name())) {
     return false;
   }
-  return a.keys() == b.keys() && a.children() == b.children();
+  return a.is_other_class() == b.is_other_class() && a.keys() == b.keys() &&
+         a.children() == b.children();
 }
 
 }  // namespace holdfast

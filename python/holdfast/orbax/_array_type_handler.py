@@ -140,19 +140,6 @@ class ArrayHandler(TypeHandler):
             "replica_id": self._replica_id,
         }
 
-    def write_shape_of(self, array: Any) -> tuple[int, ...]:
-        """The shape that each device writes of an array, in elements."""
-        with importing:
-            from holdfast import _jax_arrays
-
-        array = _data_of(array)
-        return _jax_arrays.write_shape(
-            array.sharding,
-            array.shape,
-            array.dtype.itemsize,
-            **self._sharing(),
-        )
-
     def _shares_replicas(self) -> bool:
         with importing:
             from holdfast import _jax_arrays
@@ -310,13 +297,6 @@ class ArrayHandler(TypeHandler):
         ]
         self._tell("on_transfer_end", [info for _, info, _ in leaves])
         return arrays
-
-    def _sharing(self) -> dict[str, Any]:
-        return {
-            "use_replica_parallel": self._shares_replicas(),
-            "min_slice_bytes": self._min_slice_bytes,
-            "max_replicas": self._max_replicas,
-        }
 
     def _write(
         self, leaves: Sequence[_Leaf], arrays: Sequence[HostArrays]

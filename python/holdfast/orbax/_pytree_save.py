@@ -37,7 +37,6 @@ from holdfast.orbax._limits import ByteLimiter
 from holdfast.orbax._monitoring import record_duration, timed
 from holdfast.orbax._param_info import IsPrioritizedKeyFn, ParamInfo
 from holdfast.orbax._processes import Processes, current_save_id
-from holdfast.orbax._rich_types import value_metadata_tree_json
 from holdfast.orbax._type_handler import TypeHandler, TypeHandlerRegistry
 from holdfast.orbax.tree_paths import flatten_with_path
 
@@ -300,13 +299,10 @@ def prepare_save(
             options.ocdbt_target_data_file_size, options.use_ocdbt
         ),
         "item_custom_metadata": _json_text(custom_metadata),
+        "support_rich_types": options.support_rich_types,
         "save_args": _engine_args(flat, args, handlers),
         **budget_options(options.byte_limiter),
     }
-    if options.support_rich_types:
-        engine_options["value_metadata_tree"] = value_metadata_tree_json(
-            item, table.typestr_of, table.write_shape_of
-        )
     name = "/jax/orbax/write/blocking_tree_map_duration_secs"
     record_duration(name, time.time() - start)
     with timed("/jax/orbax/write/blocking_d2h_duration_secs"):
@@ -355,20 +351,6 @@ class _HandlerTable:
             if not self.processes.is_single:
                 self._jax_options["own_part_only"] = True
         return None
-
-    def typestr_of(self, leaf: Any) -> str:
-        """The type text of the leaf for `_METADATA`."""
-        return self._registry.get(type(leaf)).typestr()
-
-    def write_shape_of(self, leaf: Any) -> tuple[int, ...] | None:
-        """The shard shape of a jax.Array for `_METADATA`; else None."""
-        if not is_jax_array(leaf):
-            return None
-        handler = self._registry.get(type(leaf))
-        if getattr(handler, "_array_metadata_store", None) is None:
-            return None
-        assert isinstance(handler, ArrayHandler)
-        return handler.write_shape_of(leaf)
 
     def adapt(self) -> Any:
         """The `adapt` of `build_tree`, with the options of jax.Arrays."""

@@ -8,85 +8,16 @@ from __future__ import annotations
 import collections
 import functools
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from holdfast.orbax._empty_values import (
-    get_empty_value_typestr,
-    is_empty_typestr,
-    is_supported_empty_value,
-)
 from holdfast.orbax.options import PyTreeMetadataOptions
-from holdfast.orbax.tree_paths import (
-    children_with_keys,
-    get_key_name,
-    isinstance_of_namedtuple,
-)
 
 RICH_TYPES = PyTreeMetadataOptions(support_rich_types=True)
 
 Names = tuple[str, ...]
 
 _LEAF_CLASS = "ValueMetadataEntry"
-
-
-def value_metadata_tree_json(
-    item: Any,
-    typestr_of: Callable[[Any], str],
-    write_shape_of: Callable[[Any], tuple[int, ...] | None],
-) -> str:
-    """The text for a tree that is saved.
-
-    Args:
-        item: the tree.
-        typestr_of: the text of a leaf's type.
-        write_shape_of: the recorded shape of a leaf's shards, in elements.
-    """
-
-    def entry(value: Any) -> dict[str, Any]:
-        if is_supported_empty_value(value, RICH_TYPES):
-            typestr = get_empty_value_typestr(value, RICH_TYPES)
-        elif children_with_keys(value) is not None:
-            typestr = "None"  # an empty container that is none of those
-        else:
-            typestr = typestr_of(value)
-        data: dict[str, Any] = {
-            "value_type": typestr,
-            "skip_deserialize": is_empty_typestr(typestr),
-        }
-        write_shape = write_shape_of(value)
-        if write_shape is not None:
-            data["write_shape"] = list(write_shape)
-        return {"category": "custom", "clazz": _LEAF_CLASS, "data": data}
-
-    def walk(node: Any) -> Any:
-        pairs = children_with_keys(node)
-        if not pairs:
-            return entry(node)
-        children = [walk(child) for _, child in pairs]
-        names = [str(get_key_name(key)) for key, _ in pairs]
-        if isinstance_of_namedtuple(node):
-            kind = type(node)
-            return {
-                "category": "namedtuple",
-                "module": kind.__module__,
-                "clazz": kind.__qualname__,
-                "entries": [
-                    {"key": name, "value": child}
-                    for name, child in zip(names, children, strict=True)
-                ],
-            }
-        if isinstance(node, tuple):
-            return {
-                "category": "custom",
-                "clazz": "tuple",
-                "entries": children,
-            }
-        if isinstance(node, list):
-            return children
-        return dict(zip(names, children, strict=True))
-
-    return json.dumps(walk(item))
 
 
 @functools.lru_cache

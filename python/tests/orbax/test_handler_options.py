@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,44 @@ def rich(package: Any) -> Any:
             support_rich_types=True
         )
     return checkpointer(package, pytree_metadata_options=options)
+
+
+@jax.tree_util.register_pytree_node_class
+class ByPosition:
+    def __init__(self, *children: Any) -> None:
+        self.children = children
+
+    def tree_flatten(self) -> tuple[Any, None]:
+        return self.children, None
+
+    @classmethod
+    def tree_unflatten(cls, aux: None, children: Any) -> Any:
+        return cls(*children)
+
+
+@jax.tree_util.register_pytree_with_keys_class
+class ByName(ByPosition):
+    def tree_flatten_with_keys(self) -> tuple[Any, None]:
+        key = jax.tree_util.GetAttrKey
+        names = (key("z"), key("a"))
+        return tuple(zip(names, self.children, strict=True)), None
+
+
+def test_rich_types_of_registered_nodes(tmp_path: Path) -> None:
+    tree = {
+        "p": ByPosition(1, [2, ByName(3, (4,))]),
+        "e": ByPosition(),
+        "o": collections.OrderedDict(z=1, a=2),
+        "d": {10: 1, 2: 2},
+    }
+    rich(hfo).save(tmp_path / "ours", tree)
+    rich(ocp).save(tmp_path / "theirs", tree)
+    ours, theirs = (
+        json.loads((tmp_path / name / "_METADATA").read_text())
+        for name in ("ours", "theirs")
+    )
+    key = "value_metadata_tree"
+    assert json.loads(ours[key]) == json.loads(theirs[key])
 
 
 @pytest.mark.filterwarnings("ignore:Sharding info")

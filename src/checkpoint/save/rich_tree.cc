@@ -24,6 +24,7 @@ class RichTreeWriter {
 
   void Write(const Tree& node) {
     if (node.size() == 0) return WriteLeaf(node);
+    if (node.is_other_class()) return WriteOtherClass(node);
     switch (node.kind()) {
       case NodeKind::kList:
         return WriteItems(node);
@@ -83,13 +84,28 @@ class RichTreeWriter {
     for (size_t i = 0; i < node.size(); ++i) order[node.keys()[i]] = i;
     const char* before = "{";
     for (const auto& [key, i] : order) {
-      text_ += before;
-      AppendPythonJsonString(text_, key);
-      text_ += ": ";
-      Write(node.children()[i]);
+      WriteMember(before, key, node.children()[i]);
       before = ", ";
     }
     text_ += '}';
+  }
+
+  // As a dict, in the node's own order: Orbax knows no other form.
+  void WriteOtherClass(const Tree& node) {
+    for (size_t i = 0; i < node.size(); ++i) {
+      WriteMember(i > 0 ? ", " : "{",
+                  node.is_sequence() ? std::to_string(i) : node.keys()[i],
+                  node.children()[i]);
+    }
+    text_ += '}';
+  }
+
+  void WriteMember(const char* before, std::string_view key,
+                   const Tree& value) {
+    text_ += before;
+    AppendPythonJsonString(text_, key);
+    text_ += ": ";
+    Write(value);
   }
 
   std::string text_;
