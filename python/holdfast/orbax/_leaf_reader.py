@@ -164,17 +164,9 @@ class _Reader:
         if stored is not None and stored.info.kind == "string":
             if stored.info.problem is None:
                 return str(stored.checkpoint.read(stored.index))
-        file = os.path.join(self._arrays_at.path, STRINGS_FILE)
-        if not _files.exists(file):
-            raise ValueError(f'NOT_FOUND: Error reading local file "{file}"')
-        if stored is not None and stored.value_type == "string":
-            problem = stored.info.problem
-            if problem is not None:
-                raise reading_error(problem) from problem
-        raise ValueError(
-            f'NOT_FOUND: Error reading local file "{file}": JSON Pointer'
-            f' "/{plan.name}" refers to non-existent object member'
-        )
+        place = (self._arrays_at.path, plan.name)
+        with reading():
+            return _engine.deserialize_strings(STRINGS_FILE, [place])[0]
 
     def _array_leaf(self, plan: LeafPlan) -> StoredLeaf:
         """The stored array.
@@ -210,11 +202,9 @@ class _Reader:
         if use_ocdbt:
             return
         directory = os.path.join(where.path, name).rstrip("/")
-        key = where.metadata_key
-        try:
-            _engine.assert_parameter_files_exist(directory, key, False)
-        except errors.NotFoundError as error:
-            raise FileNotFoundError(str(error)) from None
+        _engine.assert_parameter_files_exist(
+            directory, where.metadata_key, False
+        )
 
     def _request(self, stored: StoredLeaf, buffer: Buffer) -> None:
         if math.prod(buffer.shape) > 0:

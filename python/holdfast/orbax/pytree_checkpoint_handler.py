@@ -15,7 +15,6 @@ from holdfast.orbax._leaf_args import ArrayRestoreArgs, RestoreArgs, SaveArgs
 from holdfast.orbax._legacy_restore import restore_legacy
 from holdfast.orbax._limits import LimitInFlightBytes
 from holdfast.orbax._param_info import IsPrioritizedKeyFn, ParamInfo
-from holdfast.orbax._pytree_save import PreparedSave
 from holdfast.orbax._restore import restore_pytree
 from holdfast.orbax._source import AGGREGATE_FILE, TREE_METADATA_FILE
 from holdfast.orbax._type_handler import TypeHandler, TypeHandlerRegistry
@@ -166,24 +165,6 @@ class PyTreeCheckpointHandler(AsyncCheckpointHandler):
             enable_pinned_host_transfer=enable_pinned_host_transfer,
             is_prioritized_key_fn=is_prioritized_key_fn,
         )
-
-    def prepare(
-        self, args: PyTreeSaveArgs, *, snapshot: bool = True
-    ) -> PreparedSave:
-        """Checks and copies the tree; writing it comes later.
-
-        Args:
-            args: the tree and its options.
-            snapshot: copy arrays that the caller may change.
-
-        Raises:
-            ValueError: a tree that cannot be saved.
-            TypeError: `custom_metadata` is no JSON value.
-        """
-        prepared: PreparedSave = self._handler_impl.prepare(
-            _base_save_args(args), snapshot=snapshot
-        )
-        return prepared
 
     def save(
         self,

@@ -16,7 +16,6 @@ from holdfast.orbax._jax import (
     is_shape_dtype_struct,
     sharding_or_format,
 )
-from holdfast.orbax._pytree_save import PreparedSave
 from holdfast.orbax.checkpoint_args import (
     CheckpointArgs,
     register_with_handler,
@@ -72,12 +71,6 @@ class StandardCheckpointHandler(AsyncCheckpointHandler):
             pytree_metadata_options=pytree_metadata_options,
             use_ocdbt=use_ocdbt,
         )
-
-    def prepare(
-        self, args: StandardSaveArgs, *, snapshot: bool = True
-    ) -> PreparedSave:
-        """Checks and copies the tree; writing it comes later. See `save`."""
-        return self._impl.prepare(_impl_args(args), snapshot=snapshot)
 
     def save(
         self,
