@@ -26,6 +26,20 @@ class CheckpointArgs(metaclass=abc.ABCMeta):  # noqa: B024
         return NotImplemented
 
 
+def given_args(kind: type, args: Any | None, item: Any, *rest: Any) -> Any:
+    """The arguments of a call that has them as `args=`, or one by one.
+
+    Raises:
+        ValueError: arguments given as `item`.
+    """
+    if isinstance(item, CheckpointArgs):
+        raise ValueError(
+            "Make sure to specify kwarg name `args=` when providing"
+            f" `{kind.__name__}`."
+        )
+    return args or kind(item, *rest)
+
+
 _HandlerType = type[Any]
 _ArgsT = TypeVar("_ArgsT", bound=CheckpointArgs)
 

@@ -27,6 +27,7 @@ from holdfast.orbax.base_pytree_checkpoint_handler import (
 )
 from holdfast.orbax.checkpoint_args import (
     CheckpointArgs,
+    given_args,
     register_with_handler,
 )
 from holdfast.orbax.metadata.tree import (
@@ -187,7 +188,7 @@ class PyTreeCheckpointHandler(AsyncCheckpointHandler):
             OSError: the files cannot be written.
             Exception: what a type handler raises.
         """
-        args = _save_args(item, save_args, args)
+        args = given_args(PyTreeSaveArgs, args, item, save_args)
         self._handler_impl.save(directory, args=_base_save_args(args))
 
     async def async_save(
@@ -201,7 +202,7 @@ class PyTreeCheckpointHandler(AsyncCheckpointHandler):
 
         The tree is copied before this returns. Args and errors are `save`'s.
         """
-        args = _save_args(item, save_args, args)
+        args = given_args(PyTreeSaveArgs, args, item, save_args)
         return await self._handler_impl.async_save(
             directory, args=_base_save_args(args)
         )
@@ -243,16 +244,16 @@ class PyTreeCheckpointHandler(AsyncCheckpointHandler):
                 "Requested directory for restore does not exist at"
                 f" {directory}."
             )
-        _refuse_positional_args(item, "PyTreeRestoreArgs")
+        args = given_args(
+            PyTreeRestoreArgs,
+            args,
+            item,
+            restore_args,
+            transforms,
+            transforms_default_to_original,
+            legacy_transform_fn,
+        )
         _refuse_array_item(os.fspath(directory))
-        if args is None:
-            args = PyTreeRestoreArgs(
-                item,
-                restore_args,
-                transforms,
-                transforms_default_to_original,
-                legacy_transform_fn,
-            )
         if args.transforms is None and args.legacy_transform_fn is None:
             return self._restore_plain(directory, args)
         return restore_legacy(
@@ -407,17 +408,3 @@ def _refuse_array_item(directory: str) -> None:
     path = os.path.join(directory, AGGREGATE_FILE)
     if _files.isdir(path):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
-
-
-def _refuse_positional_args(item: Any, name: str) -> None:
-    if isinstance(item, CheckpointArgs):
-        raise ValueError(
-            f"Make sure to specify kwarg name `args=` when providing `{name}`."
-        )
-
-
-def _save_args(
-    item: Any, save_args: Any, args: PyTreeSaveArgs | None
-) -> PyTreeSaveArgs:
-    _refuse_positional_args(item, "PyTreeSaveArgs")
-    return args or PyTreeSaveArgs(item=item, save_args=save_args)

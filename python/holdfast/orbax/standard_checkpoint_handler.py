@@ -18,6 +18,7 @@ from holdfast.orbax._jax import (
 )
 from holdfast.orbax.checkpoint_args import (
     CheckpointArgs,
+    given_args,
     register_with_handler,
 )
 from holdfast.orbax.checkpoint_utils import construct_restore_args
@@ -92,8 +93,7 @@ class StandardCheckpointHandler(AsyncCheckpointHandler):
             TypeError: `custom_metadata` is no JSON value.
             OSError: the files cannot be written.
         """
-        _refuse_positional_args(item, "StandardSaveArgs")
-        args = args or StandardSaveArgs(item, save_args)
+        args = given_args(StandardSaveArgs, args, item, save_args)
         self._impl.save(directory, args=_impl_args(args))
 
     async def async_save(
@@ -107,8 +107,7 @@ class StandardCheckpointHandler(AsyncCheckpointHandler):
 
         The tree is copied before this returns. Args and errors are `save`'s.
         """
-        _refuse_positional_args(item, "StandardSaveArgs")
-        args = args or StandardSaveArgs(item, save_args)
+        args = given_args(StandardSaveArgs, args, item, save_args)
         return await self._impl.async_save(directory, args=_impl_args(args))
 
     def restore(
@@ -132,8 +131,7 @@ class StandardCheckpointHandler(AsyncCheckpointHandler):
             ValueError: a target that does not match; devices that are not
                 there; damaged files.
         """
-        _refuse_positional_args(item, "StandardRestoreArgs")
-        args = args or StandardRestoreArgs(item)
+        args = given_args(StandardRestoreArgs, args, item)
         restore_args = self._restore_args(directory, args)
         return self._impl.restore(
             directory,
@@ -186,13 +184,6 @@ def _not_strict(args: Any) -> Any:
     if not hasattr(args, "strict"):
         return args
     return dataclasses.replace(args, strict=False)
-
-
-def _refuse_positional_args(item: Any, name: str) -> None:
-    if isinstance(item, CheckpointArgs):
-        raise ValueError(
-            f"Make sure to specify kwarg name `args=` when providing `{name}`."
-        )
 
 
 def _is_standard(leaf: Any) -> bool:
