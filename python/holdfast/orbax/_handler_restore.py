@@ -7,7 +7,6 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
-from holdfast._lazy import importing
 from holdfast.orbax._coroutines import run_sync
 from holdfast.orbax._leaf_args import RestoreArgs
 from holdfast.orbax._leaf_plan import Kind, LeafPlan
@@ -16,7 +15,11 @@ from holdfast.orbax._limits import ByteLimiter
 from holdfast.orbax._param_info import ParamInfo
 from holdfast.orbax._pytree_save import is_served_by_engine
 from holdfast.orbax._source import AGGREGATE_FILE
-from holdfast.orbax._type_handler import TypeHandler, TypeHandlerRegistry
+from holdfast.orbax._type_handler import (
+    TypeHandler,
+    TypeHandlerRegistry,
+    registry_or_standard,
+)
 from holdfast.orbax.options import PyTreeMetadataOptions
 
 
@@ -49,14 +52,7 @@ class HandlerKinds:
     """
 
     def __init__(self, registry: TypeHandlerRegistry | None) -> None:
-        if registry is None:
-            with importing:
-                from holdfast.orbax._type_handler_registry import (
-                    STANDARD_TYPE_HANDLER_REGISTRY,
-                )
-
-            registry = STANDARD_TYPE_HANDLER_REGISTRY
-        self._registry = registry
+        self._registry = registry_or_standard(registry)
         self._known: dict[Any, tuple[Kind | None, Any]] = {}
 
     def __call__(self, requested: Any) -> tuple[Kind | None, Any]:

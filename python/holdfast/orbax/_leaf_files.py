@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from holdfast import _files
 from holdfast._future import Future
 from holdfast.orbax._leaf_args import SaveArgs
 from holdfast.orbax._limits import ByteLimiter, LimitInFlightBytes
@@ -102,6 +103,16 @@ def budget_options(limiter: ByteLimiter | None) -> dict[str, int]:
     if limiter.max_bytes >= DEFAULT_CONCURRENT_BYTES:
         return {}
     return {"in_flight_bytes_max": max(1, int(limiter.max_bytes))}
+
+
+def check_absolute(path: str) -> None:
+    """Refuses a relative path, as Orbax's storage does.
+
+    Raises:
+        ValueError: it is relative.
+    """
+    if not _files.isabs(path):
+        raise ValueError(f"Checkpoint path should be absolute. Got {path}")
 
 
 def as_path(directory: Any) -> Any:

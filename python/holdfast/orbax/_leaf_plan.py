@@ -92,14 +92,20 @@ def plan_leaf(
         return LeafPlan(Kind.VALUE, name, stored, args, value)
     kind, handler = kind_of(requested)
     if kind is None:
-        raise ValueError(
-            f"TypeHandler lookup failed for: type={requested},"
-            f" keypath={keypath()},"
-            f" ParamInfo={ParamInfo(name=name, parent_dir=None)!r},"
-            f" RestoreArgs={args}, value={entry}"
-        )
+        raise lookup_error(requested, keypath(), name, args, entry)
     value = ... if kind is Kind.VALUE else None
     return LeafPlan(kind, name, stored, args, value, handler)
+
+
+def lookup_error(
+    kind: Any, keypath: str, name: str, args: Any, value: Any
+) -> ValueError:
+    """The error for a leaf of a type that no handler takes."""
+    info = ParamInfo(name=name, parent_dir=None)
+    return ValueError(
+        f"TypeHandler lookup failed for: type={kind}, keypath={keypath},"
+        f" ParamInfo={info!r}, RestoreArgs={args}, value={value}"
+    )
 
 
 def complete_args(target: Any, args: Any) -> RestoreArgs:

@@ -109,7 +109,6 @@ def restore_legacy(
         if restore_args is None:
             restore_args = _default_args(item)
         args = restore_args
-    structure = _with_default_types(structure, args)
     restored = _read(stored, structure, infos, args, options)
     if legacy_transform_fn is not None:
         return restored
@@ -194,21 +193,6 @@ def _parameters(
     return from_flat_dict(infos, target=stored.tree), args
 
 
-def _with_default_types(structure: Any, restore_args: Any) -> Any:
-    """The structure; leaves of no recorded type have what the caller wants.
-
-    Raises:
-        ValueError: trees that do not match; arguments of a wrong type.
-    """
-    flat = _structure.flatten(structure)
-    args = _structure.match_up_to(structure, restore_args, any_empties=False)
-    leaves = [
-        _with_default_type(entry, leaf_args)
-        for entry, leaf_args in zip(flat.leaves, args, strict=True)
-    ]
-    return flat.rebuild(leaves)
-
-
 def _with_default_type(entry: Any, args: Any) -> Any:
     if not isinstance(entry, ValueMetadataEntry) or entry.skip_deserialize:
         return entry
@@ -231,10 +215,16 @@ def _read(
     """
     flat = _structure.flatten(structure)
     args = _structure.match_up_to(structure, restore_args, any_empties=False)
+    # Leaves of no recorded type have what the caller wants.
+    leaves = [
+        _with_default_type(entry, leaf_args)
+        for entry, leaf_args in zip(flat.leaves, args, strict=True)
+    ]
+    structure = flat.rebuild(leaves)
     result = {
         names: _known_value(value, leaf_args)
         for names, value, leaf_args in zip(
-            flat.paths, flat.leaves, args, strict=True
+            flat.paths, leaves, args, strict=True
         )
     }
     flat = _structure.flatten(infos)

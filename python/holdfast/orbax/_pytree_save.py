@@ -18,7 +18,6 @@ import numpy as np
 
 from holdfast import _engine, _files
 from holdfast._adapt import adapt, make_adapt
-from holdfast._lazy import importing
 from holdfast._progress import cancelling
 from holdfast.orbax import _structure
 from holdfast.orbax._array_type_handler import ArrayHandler, refuse_host_local
@@ -29,15 +28,22 @@ from holdfast.orbax._leaf_files import (
     EngineSaveArgs,
     as_path,
     budget_options,
+    check_absolute,
     data_file_bytes,
     engine_args,
     has_any,
 )
+from holdfast.orbax._leaf_plan import lookup_error
 from holdfast.orbax._limits import ByteLimiter
 from holdfast.orbax._monitoring import record_duration, timed
 from holdfast.orbax._param_info import IsPrioritizedKeyFn, ParamInfo
 from holdfast.orbax._processes import Processes, current_save_id
-from holdfast.orbax._type_handler import TypeHandler, TypeHandlerRegistry
+from holdfast.orbax._type_handler import (
+    TypeHandler,
+    TypeHandlerRegistry,
+    check_has_elements,
+    registry_or_standard,
+)
 from holdfast.orbax.tree_paths import flatten_with_path
 
 
@@ -164,8 +170,7 @@ class PreparedSave:
             Exception: what another handler raises.
         """
         path = os.fspath(directory)
-        if not _files.isabs(path):
-            raise ValueError(f"Checkpoint path should be absolute. Got {path}")
+        check_absolute(path)
         options = self.options_at(path)
         if is_cancelled is not None:
             options = {**options, "progress": cancelling(None, is_cancelled)}
@@ -316,14 +321,7 @@ class _HandlerTable:
     def __init__(
         self, registry: TypeHandlerRegistry | None, processes: Processes
     ) -> None:
-        if registry is None:
-            with importing:
-                from holdfast.orbax._type_handler_registry import (
-                    STANDARD_TYPE_HANDLER_REGISTRY,
-                )
-
-            registry = STANDARD_TYPE_HANDLER_REGISTRY
-        self._registry = registry
+        self._registry = registry_or_standard(registry)
         # None: the engine serves the class.
         self._others: dict[type, TypeHandler | None] = {}
         self._jax_options: dict[str, Any] | None = None
@@ -488,7 +486,11 @@ def _check_leaves(
         try:
             handler = table.of(leaf)
         except ValueError as error:
-            raise _unsupported_type(flat, flat.paths[i], leaf) from error
+            names = flat.paths[i]
+            keypath = _structure.describe_keypath(flat.tree, names)
+            raise lookup_error(
+                type(leaf), keypath, ".".join(names), SaveArgs(), leaf
+            ) from error
         handlers.append(handler)
         if handler is None:
             _check_array(flat, i, table.processes)
@@ -508,20 +510,6 @@ def _check_array(
     is_jax = not is_numpy and is_jax_array(leaf)
     if (is_jax or is_numpy) and leaf.size == 0:
         typestr = "jax.Array" if is_jax else "np.ndarray"
-        raise ValueError(
-            "Cannot save arrays with zero size: ParamInfo:"
-            f" [name={'.'.join(flat.paths[i])},value_typestr={typestr}]"
-        )
+        check_has_elements(leaf, ".".join(flat.paths[i]), typestr)
     if is_jax and not processes.is_single:
         refuse_host_local(leaf, ".".join(flat.paths[i]), "jax.Array")
-
-
-def _unsupported_type(
-    flat: _structure.FlatTree, names: _structure.Names, leaf: Any
-) -> ValueError:
-    info = ParamInfo(name=".".join(names), parent_dir=None)
-    keypath = _structure.describe_keypath(flat.tree, names)
-    return ValueError(
-        f"TypeHandler lookup failed for: type={type(leaf)}, keypath={keypath},"
-        f" ParamInfo={info!r}, RestoreArgs={SaveArgs()}, value={leaf}"
-    )

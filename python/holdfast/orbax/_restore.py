@@ -20,7 +20,11 @@ from holdfast.orbax._handler_restore import (
     read_plans,
 )
 from holdfast.orbax._leaf_args import PLACEHOLDER, RestoreArgs
-from holdfast.orbax._leaf_files import as_path, budget_options
+from holdfast.orbax._leaf_files import (
+    as_path,
+    budget_options,
+    check_absolute,
+)
 from holdfast.orbax._leaf_plan import (
     Kind,
     LeafPlan,
@@ -186,16 +190,6 @@ def _is_plain(value_type: str, skipped: bool, kinds: HandlerKinds) -> bool:
         return True
     kind = _PLAIN_KINDS.get(value_type)
     return not skipped and kind is not None and kinds(value_type)[0] is kind
-
-
-def check_absolute(path: str) -> None:
-    """Refuses a relative path, as Orbax's storage does.
-
-    Raises:
-        ValueError: it is relative.
-    """
-    if not _files.isabs(path):
-        raise ValueError(f"Checkpoint path should be absolute. Got {path}")
 
 
 def arrays_at(

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from holdfast._lazy import importing
 from holdfast.orbax._empty_values import is_supported_empty_value
 from holdfast.orbax._jax import is_jax_array
 from holdfast.orbax._leaf_args import RestoreArgs, SaveArgs
@@ -183,8 +184,31 @@ def check_array_values(values: Sequence[Any], infos: Sequence[Any]) -> None:
         ValueError: naming the first.
     """
     for value, info in zip(values, infos, strict=True):
-        if value.size == 0:
-            raise ValueError(
-                "Cannot save arrays with zero size: ParamInfo:"
-                f" [name={info.name},value_typestr={info.value_typestr}]"
-            )
+        check_has_elements(value, info.name, info.value_typestr)
+
+
+def check_has_elements(array: Any, name: str, typestr: str | None) -> None:
+    """Refuses an array without elements.
+
+    Raises:
+        ValueError: naming the parameter, and its handler's text.
+    """
+    if array.size == 0:
+        raise ValueError(
+            "Cannot save arrays with zero size: ParamInfo:"
+            f" [name={name},value_typestr={typestr}]"
+        )
+
+
+def registry_or_standard(
+    registry: TypeHandlerRegistry | None,
+) -> TypeHandlerRegistry:
+    """The registry; for None that of the standard handlers."""
+    if registry is not None:
+        return registry
+    with importing:
+        from holdfast.orbax._type_handler_registry import (
+            STANDARD_TYPE_HANDLER_REGISTRY,
+        )
+
+    return STANDARD_TYPE_HANDLER_REGISTRY

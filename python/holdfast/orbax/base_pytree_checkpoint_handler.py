@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+from collections.abc import Callable
 from typing import Any
 
 from holdfast import _files
@@ -215,15 +216,8 @@ class BasePyTreeCheckpointHandler(AsyncCheckpointHandler):
             OSError: the files cannot be written.
             Exception: what a type handler raises.
         """
-        args_of_save = _only(*args, **kwargs)
-        transfer = Transfer(directory, self._primary_host)
-        prepared = self.prepare(args_of_save, snapshot=False)
-        with _memory_regulator.profiled():
-            futures = run_sync(prepared.serialize(directory))
-        transfer.count(args_of_save.item)
-        transfer.copied()
-        prepared.write(directory, futures)
-        transfer.written()
+        begun = self._begin(directory, _only(*args, **kwargs), snapshot=False)
+        run_sync(begun)(None)
 
     async def async_save(
         self, directory: Any, *args: Any, **kwargs: Any
@@ -232,19 +226,25 @@ class BasePyTreeCheckpointHandler(AsyncCheckpointHandler):
 
         The tree is copied before this returns. Args and errors are `save`'s.
         """
-        args_of_save = _only(*args, **kwargs)
+        write = await self._begin(directory, _only(*args, **kwargs))
+        return [Future(write, what="pytree save")]
+
+    async def _begin(
+        self, directory: Any, args: BasePyTreeSaveArgs, *, snapshot: bool = True
+    ) -> Callable[[Any], None]:
+        """Copies the tree; the result writes it, unless it is cancelled."""
         transfer = Transfer(directory, self._primary_host)
         with _memory_regulator.profiled():
-            prepared = self.prepare(args_of_save)
+            prepared = self.prepare(args, snapshot=snapshot)
             futures = await prepared.serialize(directory)
-        transfer.count(args_of_save.item)
+        transfer.count(args.item)
         transfer.copied()
 
         def write(is_cancelled: Any) -> None:
             prepared.write(directory, futures, is_cancelled)
             transfer.written()
 
-        return [Future(write, what="pytree save")]
+        return write
 
     def restore(
         self, directory: Any, args: BasePyTreeRestoreArgs | None = None

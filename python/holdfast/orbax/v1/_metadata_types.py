@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-import os
 import pprint
 from typing import Any, Generic, TypeAlias, TypeVar
 
@@ -14,9 +13,7 @@ import numpy as np
 from holdfast import _gc
 from holdfast.orbax._pytree_metadata import Describer
 from holdfast.orbax._source import (
-    TREE_METADATA_FILE,
     Source,
-    has_structure,
     open_item,
 )
 from holdfast.orbax.metadata.sharding import ShardingMetadata
@@ -83,11 +80,6 @@ def read_tree_metadata(
         FileNotFoundError: no `_METADATA`.
         ValueError: metadata that cannot be read.
     """
-    if not has_structure(os.fspath(directory)):
-        raise FileNotFoundError(
-            f"Metadata file (named {TREE_METADATA_FILE}) does not exist at "
-            f"{directory}."
-        )
     with _gc.paused():
         return _describe(
             open_item(directory), options or PyTreeMetadataOptions()

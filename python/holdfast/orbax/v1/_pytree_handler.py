@@ -29,6 +29,7 @@ from holdfast.orbax._pytree_save import (
 )
 from holdfast.orbax._restore import restore_pytree
 from holdfast.orbax._single_replica_handler import SingleReplicaArrayHandler
+from holdfast.orbax._type_handler import check_has_elements
 from holdfast.orbax._type_handler_registry import standard_registry
 from holdfast.orbax.tree_paths import (
     PyTreePath,
@@ -349,7 +350,9 @@ def _prepare(tree: Any, context: Context) -> PreparedSave:
     if has_jax_arrays and any(
         is_jax_array(leaf) and leaf.size == 0 for leaf in leaves
     ):
-        _check_jax_arrays(tree)
+        for path, leaf in flatten_with_path(tree):
+            if is_jax_array(leaf):
+                check_has_elements(leaf, param_name_from_keypath(path), None)
     registry = None
     if has_jax_arrays:
         registry = _saving_registry(saving, context)
@@ -409,20 +412,6 @@ def _say_ignored_options(context: Context) -> None:
         ),
     ):
         say_ignored(option, given, why)
-
-
-def _check_jax_arrays(tree: Any) -> None:
-    """Refuses jax.Arrays that have no values to save.
-
-    Raises:
-        ValueError: one of zero size.
-    """
-    for path, leaf in flatten_with_path(tree):
-        if is_jax_array(leaf) and leaf.size == 0:
-            raise ValueError(
-                "Cannot save arrays with zero size: ParamInfo: "
-                f"[name={param_name_from_keypath(path)},value_typestr=None]"
-            )
 
 
 def _save_args_tree(tree: Any, saving: ArrayOptions.Saving) -> Any | None:
