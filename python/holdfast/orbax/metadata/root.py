@@ -11,7 +11,7 @@ from typing import Any
 from holdfast import _files
 from holdfast._log import log
 from holdfast.orbax._durable import sync, write_text
-from holdfast.orbax.metadata.step import check_json_object
+from holdfast.orbax.metadata.step import check_json_object, unknown_fields
 
 ROOT_METADATA_FILENAME = "_ROOT_METADATA"
 # Releases before 0.11 wrote this one.
@@ -111,15 +111,7 @@ def deserialize_root_metadata(
         ValueError: a field has another type than Orbax writes.
     """
     data = check_json_object(metadata_dict)
-    metadata = RootMetadata(
-        internal_metadata=check_json_object(data.pop("internal_metadata", {})),
-        custom_metadata=check_json_object(data.pop("custom_metadata", {})),
-    )
-    if data and metadata.custom_metadata:
-        raise ValueError(
-            f"Provided metadata contains unknown key {next(iter(data))}, and"
-            " the custom_metadata field is already defined."
-        )
-    if data:
-        metadata.custom_metadata = data
-    return metadata
+    internal = check_json_object(data.get("internal_metadata"))
+    custom = check_json_object(data.get("custom_metadata"))
+    unknown = unknown_fields(data, RootMetadata)
+    return RootMetadata(internal, unknown or custom)

@@ -101,14 +101,26 @@ def _statistics(data: Any) -> StepStatistics:
     return StepStatistics(**kept)
 
 
-def _unknown_fields(data: dict[str, Any]) -> dict[str, Any]:
-    known = {field.name for field in dataclasses.fields(StepMetadata)}
+def unknown_fields(data: dict[str, Any], kind: type) -> dict[str, Any]:
+    """The fields of a metadata file that its dataclass does not have.
+
+    They count as the user's.
+
+    Raises:
+        ValueError: the user's metadata are there beside them.
+    """
+    known = {field.name for field in dataclasses.fields(kind)}
     unknown = {k: v for k, v in data.items() if k not in known}
     if unknown and data.get("custom_metadata"):
         raise ValueError(
             f"Provided metadata contains unknown key {next(iter(unknown))}, and"
             " the custom_metadata field is already defined."
         )
+    return unknown
+
+
+def _unknown_fields(data: dict[str, Any]) -> dict[str, Any]:
+    unknown = unknown_fields(data, StepMetadata)
     for name in unknown:
         log.warning(
             "Provided metadata contains unknown key %s. Adding it to"

@@ -8,7 +8,7 @@ pytree item itself ("flat").
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from holdfast import _files
@@ -31,6 +31,27 @@ STATE_NAME = "state"
 AUTO_NAME = "AUTO"
 METRICS_NAME = "metrics"
 RESERVED_NAMES = frozenset({METRICS_NAME, AUTO_NAME, "_CHECKPOINT_DELETION"})
+
+
+def check_item_names(names: Collection[Any], call: str) -> None:
+    """Checks names of checkpointables.
+
+    Args:
+        names: of those that are saved or loaded.
+        call: for the message.
+
+    Raises:
+        ValueError: one is empty or reserved.
+    """
+    if "" in names:
+        raise ValueError(
+            "Empty string is not supported as a checkpointable name in "
+            f"`{call}`. Each checkpointable name must be a valid "
+            "non-empty string name."
+        )
+    reserved = set(names) & RESERVED_NAMES
+    if reserved:
+        raise ValueError(f"Provided reserved checkpointable keys: {reserved}.")
 
 INDICATOR_FILE = "orbax.checkpoint"
 CHECKPOINT_METADATA_FILE = "_CHECKPOINT_METADATA"

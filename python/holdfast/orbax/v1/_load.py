@@ -16,6 +16,7 @@ from holdfast.orbax.v1._layout import (
     RESERVED_NAMES,
     STATE_NAME,
     Layout,
+    check_item_names,
     open_layout,
 )
 from holdfast.orbax.v1._leaves import (
@@ -240,15 +241,7 @@ def _check_names(abstracts: Any) -> None:
             "checkpointable names to abstract checkpointables to load, but got "
             f"{type(abstracts)}"
         )
-    if "" in abstracts:
-        raise ValueError(
-            "Empty string is not supported as a checkpointable name in "
-            "`load_checkpointables`. Each checkpointable name must be a valid "
-            "non-empty string name."
-        )
-    reserved = abstracts.keys() & RESERVED_NAMES
-    if reserved:
-        raise ValueError(f"Provided reserved checkpointable keys: {reserved}.")
+    check_item_names(abstracts, "load_checkpointables")
 
 
 def recorded_handler(layout: Layout, name: str | None) -> str | None:

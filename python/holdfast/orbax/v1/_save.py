@@ -22,8 +22,8 @@ from holdfast.orbax.v1 import _registry
 from holdfast.orbax.v1._directory import Destination
 from holdfast.orbax.v1._layout import (
     METRICS_NAME,
-    RESERVED_NAMES,
     STATE_NAME,
+    check_item_names,
 )
 from holdfast.orbax.v1._leaves import check_state
 from holdfast.orbax.v1._operations import start
@@ -318,15 +318,7 @@ def check_names(checkpointables: Any) -> None:
             "desired checkpointables to save, but got "
             f"{type(checkpointables)}"
         )
-    if "" in checkpointables:
-        raise ValueError(
-            "Empty string is not supported as a checkpointable name in "
-            "`save_checkpointables`. Each checkpointable name must be a valid "
-            "non-empty string name."
-        )
-    reserved = checkpointables.keys() & RESERVED_NAMES
-    if reserved:
-        raise ValueError(f"Provided reserved checkpointable keys: {reserved}.")
+    check_item_names(checkpointables, "save_checkpointables")
     for name in checkpointables:
         if not isinstance(name, str):
             raise TypeError(f"Expected PathLike, got {type(name)}.")
