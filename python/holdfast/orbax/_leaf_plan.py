@@ -12,10 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.orbax._empty_values import get_empty_value_from_typestr
+from holdfast.orbax._empty_values import (
+    get_empty_value_from_typestr,
+    is_empty_typestr,
+)
 from holdfast.orbax._leaf_args import ArrayRestoreArgs, RestoreArgs
 from holdfast.orbax._param_info import ParamInfo
-from holdfast.orbax._source import EMPTY_OF_TYPE, StoredLeaf
+from holdfast.orbax._source import StoredLeaf
 from holdfast.orbax.metadata.tree import ValueMetadataEntry
 from holdfast.orbax.options import (
     PYTREE_METADATA_OPTIONS,
@@ -83,11 +86,8 @@ def plan_leaf(
     Raises:
         ValueError: a type that no leaf can have; a leaf without a value.
     """
-    if entry.skip_deserialize:
-        value = get_empty_value_from_typestr(entry.value_type, options)
-        return LeafPlan(Kind.VALUE, name, stored, args, value)
     requested = args.restore_type or entry.value_type
-    if isinstance(requested, str) and requested in EMPTY_OF_TYPE:
+    if entry.skip_deserialize or is_empty_typestr(requested):
         value = get_empty_value_from_typestr(entry.value_type, options)
         return LeafPlan(Kind.VALUE, name, stored, args, value)
     kind, handler = kind_of(requested)

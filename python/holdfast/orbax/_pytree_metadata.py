@@ -10,14 +10,16 @@ from typing import Any
 from holdfast import _files, _gc
 from holdfast._dtypes import numpy_dtype
 from holdfast.orbax._coroutines import run_sync
-from holdfast.orbax._empty_values import get_empty_value_from_typestr
+from holdfast.orbax._empty_values import (
+    get_empty_value_from_typestr,
+    is_empty_typestr,
+)
 from holdfast.orbax._errors import reading_error
 from holdfast.orbax._handler_restore import HandlerKinds, RestoreOptions
 from holdfast.orbax._leaf_plan import Kind
 from holdfast.orbax._restore import parameters_of
 from holdfast.orbax._sharding_file import ShardingFile
 from holdfast.orbax._source import (
-    EMPTY_OF_TYPE,
     TREE_METADATA_FILE,
     Source,
     open_item,
@@ -84,7 +86,7 @@ def _describe_leaves(source: Source, options: RestoreOptions) -> list[Any]:
     others: dict[str, list[int]] = {}
     for i, row in enumerate(source.rows):
         value_type, skipped = row[3:5]
-        if not skipped and value_type not in EMPTY_OF_TYPE:
+        if not skipped and not is_empty_typestr(value_type):
             kind, _ = kinds(value_type)
             if kind is None:
                 raise _unknown_type(value_type)
@@ -171,7 +173,7 @@ class Describer:
             sharding_json,
             has_problem,
         ) = row
-        if value_type in EMPTY_OF_TYPE:
+        if is_empty_typestr(value_type):
             return get_empty_value_from_typestr(value_type, self._options)
         if is_skipped:
             return Metadata(name, self._directory)

@@ -14,6 +14,7 @@ from typing import Any
 
 from holdfast import _files, _gc
 from holdfast.orbax import _structure
+from holdfast.orbax._empty_values import is_empty_typestr
 from holdfast.orbax._handler_restore import (
     HandlerKinds,
     RestoreOptions,
@@ -36,7 +37,6 @@ from holdfast.orbax._legacy_restore import restore_legacy
 from holdfast.orbax._limits import ByteLimiter
 from holdfast.orbax._param_info import ParamInfo
 from holdfast.orbax._source import (
-    EMPTY_OF_TYPE,
     Entry,
     Source,
     has_structure,
@@ -186,7 +186,7 @@ def _whole_tree(
 
 def _is_plain(value_type: str, skipped: bool, kinds: HandlerKinds) -> bool:
     """Whether the engine's own value of such a leaf is Orbax's."""
-    if value_type in EMPTY_OF_TYPE:
+    if is_empty_typestr(value_type):
         return True
     kind = _PLAIN_KINDS.get(value_type)
     return not skipped and kind is not None and kinds(value_type)[0] is kind

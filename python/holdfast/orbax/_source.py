@@ -15,6 +15,7 @@ from typing import Any
 from holdfast import _engine, _files, errors
 from holdfast._log import log
 from holdfast.orbax import _structure
+from holdfast.orbax._empty_values import is_empty_typestr
 from holdfast.orbax._errors import reading
 from holdfast.orbax._rich_types import RICH_TYPES, rich_tree
 from holdfast.orbax.metadata.tree import ValueMetadataEntry
@@ -31,16 +32,6 @@ NO_LEAVES = (
     "Unable to uniquely reconstruct tree from empty flattened list (it could be"
     " {} or [])."
 )
-
-EMPTY_OF_TYPE: dict[str, Any] = {
-    "None": None,
-    "Dict": {},
-    "List": [],
-    "Tuple": (),
-    # Restored as None, because its class is not recorded.
-    "NamedTuple": None,
-}
-
 
 @dataclasses.dataclass(slots=True, eq=False)
 class StoredLeaf:
@@ -70,7 +61,7 @@ class StoredLeaf:
 
     def is_empty(self) -> bool:
         """The leaf is an empty container or None."""
-        return self.value_type in EMPTY_OF_TYPE
+        return is_empty_typestr(self.value_type)
 
 
 class Entry(ValueMetadataEntry):
