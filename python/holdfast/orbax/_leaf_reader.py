@@ -78,23 +78,16 @@ def read_leaves(plans: list[LeafPlan], arrays_at: ArraysAt) -> list[Any]:
     return _Reader(arrays_at).read(plans)
 
 
-@dataclasses.dataclass
-class _Wholes:
-    """Whole arrays of a checkpoint; the plans that want them, by index."""
-
-    checkpoint: Any
-    indices: list[int] = dataclasses.field(default_factory=list)
-    requests: list[tuple[int, Any]] = dataclasses.field(default_factory=list)
-
-
 class _Reader:
     """One call's memory, requests and caches."""
 
     def __init__(self, arrays_at: ArraysAt) -> None:
         self._arrays_at = arrays_at
-        # By checkpoint: boxes to fill, and whole arrays to make.
-        self._requests: dict[int, tuple[Any, list[Request]]] = {}
-        self._wholes: dict[int, _Wholes] = {}
+        # The one that all plans are of; boxes to fill; and, by their plans'
+        # index, (leaf, dtype) of whole arrays to make.
+        self._checkpoint: Any = None
+        self._requests: list[Request] = []
+        self._wholes: dict[int, tuple[int, Any]] = {}
         self._sharding_file = ShardingFile(arrays_at.path)
         self._shardings: dict[str, Any] = {}
         self._has_warned = False
@@ -146,18 +139,18 @@ class _Reader:
     def _fill(self, plans: list[LeafPlan], values: list[Any]) -> None:
         """Reads all that was requested; whole arrays become values."""
         budget = budget_options(self._arrays_at.byte_limiter)
-        for checkpoint, requests in self._requests.values():
-            with reading():
-                read(checkpoint, requests, None, **budget)
-        for wholes in self._wholes.values():
-            with reading():
-                arrays = wholes.checkpoint.read_leaves(
-                    wholes.requests, **budget
+        arrays: list[Any] = []
+        with reading():
+            if self._requests:
+                read(self._checkpoint, self._requests, None, **budget)
+            if self._wholes:
+                arrays = self._checkpoint.read_leaves(
+                    list(self._wholes.values()), **budget
                 )
-            for i, array in zip(wholes.indices, arrays, strict=True):
-                values[i] = array
-                if plans[i].kind is Kind.SCALAR:
-                    values[i] = _as_scalar(array, plans[i].args.restore_type)
+        for i, array in zip(self._wholes, arrays, strict=True):
+            values[i] = array
+            if plans[i].kind is Kind.SCALAR:
+                values[i] = _as_scalar(array, plans[i].args.restore_type)
 
     def _read_string(self, plan: LeafPlan) -> str:
         stored = plan.stored
@@ -208,20 +201,15 @@ class _Reader:
 
     def _request(self, stored: StoredLeaf, buffer: Buffer) -> None:
         if math.prod(buffer.shape) > 0:
-            checkpoint = stored.checkpoint
-            entry = self._requests.setdefault(id(checkpoint), (checkpoint, []))
-            entry[1].append((stored.index, buffer))
+            self._checkpoint = stored.checkpoint
+            self._requests.append((stored.index, buffer))
 
     def _request_whole(self, i: int, plan: LeafPlan) -> None:
         stored = self._array_leaf(plan)
         wanted = plan.args.dtype
         dtype = None if wanted is None else _dtype(stored, wanted)
-        checkpoint = stored.checkpoint
-        wholes = self._wholes.get(id(checkpoint))
-        if wholes is None:
-            wholes = self._wholes[id(checkpoint)] = _Wholes(checkpoint)
-        wholes.indices.append(i)
-        wholes.requests.append((stored.index, dtype))
+        self._checkpoint = stored.checkpoint
+        self._wholes[i] = stored.index, dtype
 
     def _place_leaf(self, plan: LeafPlan, sharding: Any) -> Any:
         stored = self._array_leaf(plan)
