@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -178,60 +179,52 @@ class ArrayHandler(TypeHandler):
         if process_count() > 1:
             for value, info in zip(values, infos, strict=True):
                 refuse_host_local(value, info.name, str(info.value_typestr))
+        write_now: Callable[[], None]
         if self._dispatcher is not None:
-            return [self._dispatched(leaves, now, later, limit_bytes)]
-        first = self._on_host(now)
+            write_now = functools.partial(self._dispatch, self._sent(now))
+            write = self._dispatch
+        else:
+            arrays = self._on_host(now)
+            write_now = functools.partial(self._write, now, arrays)
+            write = self.write_leaves
 
         def work() -> None:
             is_primary = is_primary_host(self._primary_host)
             if self._enable_write_sharding_file and is_primary:
                 _write_shardings(leaves)
-            self._write(now, first)
-            for batch in _batches(later, limit_bytes or 0):
-                self._write(batch, self._on_host(batch))
-
-        return [commit(work, infos, "array_type_handler")]
-
-    def _dispatched(
-        self,
-        leaves: list[_Leaf],
-        now: list[_Leaf],
-        later: list[_Leaf],
-        limit_bytes: int | None,
-    ) -> CommitFuture:
-        """Begins to have arrays written elsewhere; see `serialize`."""
-        dispatcher: Any = self._dispatcher
-        if now:
-            arrays, infos, args = zip(*now, strict=True)
-            on_host = dispatcher.device_to_host(list(arrays))
-            now = list(zip(on_host, infos, args, strict=True))
-
-        def write(batch: Sequence[_Leaf]) -> None:
-            arrays, infos, args = zip(*batch, strict=True)
-            done = dispatcher.dispatch(
-                write_on_worker,
-                input_arrays=list(arrays),
-                func_kwargs={
-                    "handler": self._worker(),
-                    "infos": infos,
-                    "args": args,
-                },
-            )
-            self._tell("on_transfer_end", infos)
-            require_jax("a dispatcher").block_until_ready(done)
-            self._tell("on_write_end", infos)
-
-        def work() -> None:
-            is_primary = is_primary_host(self._primary_host)
-            if self._enable_write_sharding_file and is_primary:
-                _write_shardings(leaves)
-            if now:
-                write(now)
+            write_now()
             for batch in _batches(later, limit_bytes or 0):
                 write(batch)
 
-        infos_of_all = [info for _, info, _ in leaves]
-        return commit(work, infos_of_all, "array_type_handler")
+        return [commit(work, infos, "array_type_handler")]
+
+    def _sent(self, leaves: list[_Leaf]) -> list[_Leaf]:
+        """The leaves, whose arrays the dispatcher has copied to the host."""
+        if not leaves:
+            return []
+        dispatcher: Any = self._dispatcher
+        arrays, infos, args = zip(*leaves, strict=True)
+        on_host = dispatcher.device_to_host(list(arrays))
+        return list(zip(on_host, infos, args, strict=True))
+
+    def _dispatch(self, leaves: list[_Leaf]) -> None:
+        """Has arrays written elsewhere."""
+        if not leaves:
+            return
+        dispatcher: Any = self._dispatcher
+        arrays, infos, args = zip(*leaves, strict=True)
+        done = dispatcher.dispatch(
+            write_on_worker,
+            input_arrays=list(arrays),
+            func_kwargs={
+                "handler": self._worker(),
+                "infos": infos,
+                "args": args,
+            },
+        )
+        self._tell("on_transfer_end", infos)
+        require_jax("a dispatcher").block_until_ready(done)
+        self._tell("on_write_end", infos)
 
     def _worker(self) -> ArrayHandler:
         """The handler as it works elsewhere."""
