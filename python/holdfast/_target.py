@@ -15,10 +15,9 @@ import numpy as np
 
 from holdfast import _engine, _gc, errors
 from holdfast._buffers import Request, read
-from holdfast._lazy import importing
 from holdfast._process_group import Call
 from holdfast._pytree import Level, jax_if_imported, joined, one_level
-from holdfast._target_leaves import LeafPlanner, Slot
+from holdfast._target_leaves import LeafPlanner, Slot, put_all
 
 __all__ = ["Restored", "match", "restore", "selected"]
 
@@ -131,11 +130,7 @@ def restore(
             call.agree("plan the read")
         group = None if call is None else call.engine
         stats = read(checkpoint, restored.requests, group, **options)
-        if restored.placements:
-            with importing:
-                from holdfast import _jax_arrays
-
-            _jax_arrays.put_all(restored.placements)
+        put_all(restored.placements)
         tree = restored.build()
         if call is not None:
             call.agree("build the tree")

@@ -19,7 +19,7 @@ from holdfast._lazy import importing
 from holdfast._mapping import StoredArray
 from holdfast._pytree import jax_if_imported
 
-__all__ = ["LeafPlanner", "Request", "Slot"]
+__all__ = ["LeafPlanner", "Request", "Slot", "put_all"]
 
 
 @dataclasses.dataclass
@@ -30,6 +30,15 @@ class Slot:
     finish: Callable[[], Any]
     # For a jax array: the parts that must be on its devices before `finish`.
     placement: Any = None
+
+
+def put_all(placements: Sequence[Any]) -> None:
+    """Puts filled buffers on their devices: `_jax_arrays.put_all`."""
+    if placements:
+        with importing:
+            from holdfast import _jax_arrays
+
+        _jax_arrays.put_all(placements)
 
 
 class LeafPlanner:

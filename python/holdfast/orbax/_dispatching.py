@@ -16,6 +16,7 @@ from holdfast.orbax._leaf_files import await_paths
 from holdfast.orbax._leaf_plan import Kind
 from holdfast.orbax._param_info import ParamInfo
 from holdfast.orbax._parameters import Parameters
+from holdfast.orbax._placement import requested_sharding
 
 
 def write_on_worker(
@@ -72,11 +73,7 @@ def read(
 
 def _spec_of(info: ParamInfo, arg: Any, stored: Any) -> Any:
     jax = require_jax("a dispatcher")
-    sharding: Any = getattr(arg, "sharding", None)
-    if sharding is None and getattr(arg, "mesh", None) is not None:
-        sharding = jax.sharding.NamedSharding(arg.mesh, arg.mesh_axes)
-    if hasattr(sharding, "to_jax_sharding"):
-        sharding = sharding.to_jax_sharding()
+    sharding = requested_sharding(arg)
     if is_format(sharding):
         sharding = sharding.sharding
     if sharding is None:

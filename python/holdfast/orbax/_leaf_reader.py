@@ -18,12 +18,11 @@ import numpy as np
 from holdfast import _engine, _files, errors
 from holdfast._buffers import Buffer, Request, read
 from holdfast._dtypes import numpy_dtype
-from holdfast._lazy import importing
 from holdfast._log import log
+from holdfast._target_leaves import put_all
 from holdfast.orbax import _placement
 from holdfast.orbax._errors import reading, reading_error
-from holdfast.orbax._jax import is_prng_key_dtype, require_jax
-from holdfast.orbax._leaf_args import ArrayRestoreArgs
+from holdfast.orbax._jax import is_prng_key_dtype
 from holdfast.orbax._leaf_files import budget_options
 from holdfast.orbax._leaf_plan import Kind, LeafPlan
 from holdfast.orbax._limits import ByteLimiter
@@ -121,20 +120,11 @@ class _Reader:
             elif plan.kind is not Kind.VALUE:
                 self._request_whole(i, plan)
         self._fill(plans, values)
-        self._put(placements, values)
-        return values
-
-    def _put(self, placements: list[Any], values: list[Any]) -> None:
-        """Filled placements become values."""
-        if not any(placements):
-            return
-        with importing:
-            from holdfast import _jax_arrays
-
-        _jax_arrays.put_all([each for each in placements if each is not None])
+        put_all([each for each in placements if each is not None])
         for i, placement in enumerate(placements):
             if placement is not None:
                 values[i] = placement.finish()
+        return values
 
     def _fill(self, plans: list[LeafPlan], values: list[Any]) -> None:
         """Reads all that was requested; whole arrays become values."""
@@ -246,13 +236,9 @@ class _Reader:
         Raises:
             ValueError: none is given and none is recorded.
         """
-        args = plan.args
-        if isinstance(args, ArrayRestoreArgs):
-            if args.mesh is not None and args.mesh_axes is not None:
-                jax = require_jax("a mesh")
-                return jax.sharding.NamedSharding(args.mesh, args.mesh_axes)
-            if args.sharding is not None:
-                return _as_jax_sharding(args.sharding)
+        requested = _placement.requested_sharding(plan.args)
+        if requested is not None:
+            return requested
         text = self._recorded_sharding(plan)
         if not self._has_warned:
             self._has_warned = True
@@ -281,12 +267,6 @@ def _as_scalar(array: np.ndarray[Any, Any], convert: Any) -> Any:
     if array.ndim != 0:
         raise ValueError("Restored result is not a scalar.")
     return convert(array.item()) if convert else array.item()
-
-
-def _as_jax_sharding(sharding: Any) -> Any:
-    if isinstance(sharding, sharding_metadata.ShardingMetadata):
-        return sharding.to_jax_sharding()
-    return sharding
 
 
 def _parse_sharding(text: str) -> Any | None:

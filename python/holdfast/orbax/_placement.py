@@ -45,6 +45,19 @@ def place(
     return _jax_arrays.checked_placement(shape, dtype, sharding, prng_impl)
 
 
+def requested_sharding(args: Any) -> Any:
+    """The jax Sharding or Format that restore arguments ask for, or None."""
+    mesh = getattr(args, "mesh", None)
+    mesh_axes = getattr(args, "mesh_axes", None)
+    if mesh is not None and mesh_axes is not None:
+        jax = require_jax("a mesh")
+        return jax.sharding.NamedSharding(mesh, mesh_axes)
+    sharding: Any = getattr(args, "sharding", None)
+    if hasattr(sharding, "to_jax_sharding"):
+        return sharding.to_jax_sharding()
+    return sharding
+
+
 def physical_request(
     shape: Shape | None, dtype: Any, sharding: Any
 ) -> tuple[Shape | None, Any]:

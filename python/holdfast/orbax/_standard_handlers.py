@@ -124,10 +124,16 @@ class NumpyHandler(TypeHandler):
         infos: Sequence[ParamInfo],
         args: Sequence[RestoreArgs] | None = None,
     ) -> Sequence[Any]:
+        """Arrays; of ScalarHandler, numbers, or what the arguments'
+        `restore_type` makes of them.
+
+        Raises:
+            ValueError: an array with dimensions that is to be a number.
+        """
         args = args_or_defaults(args, RestoreArgs, len(infos))
         check_input_arguments(infos, args)
         await await_paths(infos)
-        return Parameters(infos, self._metadata_key).read(Kind.NUMPY, args)
+        return Parameters(infos, self._metadata_key).read(self.KIND, args)
 
     def memory_size(self, values: Sequence[Any]) -> Sequence[tuple[int, int]]:
         return [(value.nbytes, value.nbytes) for value in values]
@@ -169,27 +175,6 @@ class ScalarHandler(NumpyHandler):
     ) -> Sequence[CommitFuture]:
         arrays = [np.asarray(value) for value in values]
         return await super().serialize(arrays, infos, args)
-
-    async def deserialize(
-        self,
-        infos: Sequence[ParamInfo],
-        args: Sequence[RestoreArgs] | None = None,
-    ) -> Sequence[Any]:
-        """Numbers, or what the arguments' `restore_type` makes of them.
-
-        Raises:
-            ValueError: an array with dimensions.
-        """
-        arrays = await super().deserialize(infos, args)
-        if any(array.ndim != 0 for array in arrays):
-            raise ValueError("Restored result is not a scalar.")
-        numbers = [array.item() for array in arrays]
-        if not args:
-            return numbers
-        return [
-            arg.restore_type(number) if arg.restore_type else number
-            for arg, number in zip(args, numbers, strict=True)
-        ]
 
     def memory_size(self, values: Sequence[Any]) -> Sequence[tuple[int, int]]:
         return [(sys.getsizeof(value),) * 2 for value in values]

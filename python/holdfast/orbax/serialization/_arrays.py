@@ -10,6 +10,7 @@ import numpy as np
 
 from holdfast._buffers import Buffer
 from holdfast._lazy import importing
+from holdfast._target_leaves import put_all
 from holdfast.orbax._limits import ByteLimiter, get_byte_limiter, reserved_bytes
 from holdfast.orbax._monitoring import record_event
 from holdfast.orbax._placement import check_shape, place, stored_part
@@ -139,10 +140,7 @@ async def async_deserialize(
         return size
 
     sizes = await asyncio.gather(*map(read, placement.buffers.values()))
-    with importing:
-        from holdfast import _jax_arrays
-
-    _jax_arrays.put_all([placement])
+    put_all([placement])
     return placement.finish(), sum(sizes)
 
 

@@ -20,7 +20,7 @@ from holdfast import _dtypes, _engine, _files
 from holdfast._buffers import Buffer, read
 from holdfast._lazy import importing
 from holdfast._log import say_ignored
-from holdfast._target_leaves import Slot
+from holdfast._target_leaves import Slot, put_all
 from holdfast.orbax import multihost
 from holdfast.orbax._jax import require_jax
 from holdfast.orbax.tree_paths import tree_leaves
@@ -358,10 +358,5 @@ def _filled(
         if buffer.array.size > 0
     ]
     read(file, requests, None, in_flight_bytes_max=bytes_max)
-    placements = [slot.placement for slot in slots if slot.placement]
-    if placements:
-        with importing:
-            from holdfast import _jax_arrays
-
-        _jax_arrays.put_all(placements)
+    put_all([slot.placement for slot in slots if slot.placement])
     return [slot.finish() for slot in slots]
