@@ -673,10 +673,10 @@ class KeepRule:
     ) -> KeepRule: ...
     @staticmethod
     def named(steps: list[int]) -> KeepRule: ...
-    # `metric_at` gives the number of the step at a position.
+    # `metric_at` gives what the step at a position is sorted by, by Python.
     @staticmethod
     def best(
-        metric_at: Callable[[int], float],
+        metric_at: Callable[[int], Any],
         reverse: bool,
         n: int | None,
         keep_checkpoints_without_metrics: bool,
@@ -689,10 +689,10 @@ class KeepRule:
 
 def ranked_by_metric(
     checkpoints: Sequence[Any],
-    metric_at: Callable[[int], float],
+    metric_at: Callable[[int], Any],
     reverse: bool,
 ) -> list[int]:
-    """`holdfast::SortedByMetric`: positions, from the worst to the best."""
+    """Positions of those that have metrics, from the worst to the best."""
 
 class SaveRule:
     """`holdfast::SaveDecisionPolicy`: whether a step is saved."""

@@ -32,6 +32,9 @@ struct KeepRule {
   bool reads_times = false;
   // Metrics are read of more than this many steps; absent: of none.
   std::optional<int64_t> reads_metrics_beyond;
+  // With metrics: gives what the step at a position is sorted by.
+  nb::object metric_at = nb::none();
+  bool reverse = false;
 };
 
 struct SaveRule {
@@ -39,9 +42,9 @@ struct SaveRule {
   bool reads_times = false;
 };
 
-// By this name the metrics of a step have its position: the object that they
-// are stays in Python.
-constexpr const char* kPosition = "position";
+// By this name the metrics of a step have its rank among those that have some:
+// the object that they are stays in Python.
+constexpr const char* kRank = "rank";
 
 // Times further away count as this one; years 1 and 9999 have no nanoseconds.
 constexpr double kSecondsMax = 4e9;
@@ -61,41 +64,55 @@ int64_t TimeOf(nb::handle info) {
          1000;
 }
 
-// `metric_at` gives the number of the step at a position.
+double RankOf(const Metrics& metrics) {
+  return metrics.Find(kRank).value_or(0);
+}
+
+// `metric_at` gives what the step at a position is sorted by: anything that
+// Python sorts.
 KeepRule BestOf(nb::callable metric_at, bool reverse, std::optional<int64_t> n,
                 bool keep_checkpoints_without_metrics) {
   BestN best;
-  best.get_metric_fn = [metric_at = std::move(metric_at)](const Metrics& of) {
-    const auto position = static_cast<size_t>(of.Find(kPosition).value_or(0));
-    return nb::cast<double>(nb::float_(metric_at(position)));
-  };
-  best.reverse = reverse;
+  best.get_metric_fn = RankOf;
   best.n = n;
   best.keep_checkpoints_without_metrics = keep_checkpoints_without_metrics;
-  return {std::move(best), false, n};
+  return {std::move(best), false, n, std::move(metric_at), reverse};
 }
 
-std::vector<StepRecord> RecordsOf(const nb::sequence& infos, bool reads_times,
-                                  bool reads_metrics) {
+// The positions of steps that have metrics, from the worst to the best, in the
+// order of Python's own sort: what does not compare raises here as there.
+std::vector<size_t> RankedByMetric(const nb::sequence& infos,
+                                   const nb::object& metric_at, bool reverse) {
+  nb::list positions;
+  size_t position = 0;
+  for (const nb::handle info : infos) {
+    if (!nb::object(info.attr("metrics")).is_none()) positions.append(position);
+    ++position;
+  }
+  positions.attr("sort")(nb::arg("key") = metric_at,
+                         nb::arg("reverse") = reverse);
+  return nb::cast<std::vector<size_t>>(positions);
+}
+
+std::vector<StepRecord> RecordsOf(const nb::sequence& infos, bool reads_times) {
   std::vector<StepRecord> records;
   for (const nb::handle info : infos) {
     StepRecord record{StepOf(info), 0, std::nullopt};
     if (reads_times) record.time_ns = TimeOf(info);
-    if (reads_metrics && !nb::object(info.attr("metrics")).is_none()) {
-      record.metrics = Metrics{};
-      record.metrics->values[kPosition] = static_cast<double>(records.size());
-    }
     records.push_back(std::move(record));
   }
   return records;
 }
 
 nb::list Preserved(const KeepRule& rule, const nb::sequence& infos) {
-  const bool reads_metrics =
-      rule.reads_metrics_beyond.has_value() &&
-      static_cast<int64_t>(nb::len(infos)) > *rule.reads_metrics_beyond;
-  const std::vector<StepRecord> records =
-      RecordsOf(infos, rule.reads_times, reads_metrics);
+  const std::optional<int64_t> few = rule.reads_metrics_beyond;
+  std::vector<StepRecord> records = RecordsOf(infos, rule.reads_times);
+  if (few && *few != 0 && static_cast<int64_t>(records.size()) > *few) {
+    double rank = 0;
+    for (const size_t i : RankedByMetric(infos, rule.metric_at, rule.reverse)) {
+      records[i].metrics.emplace().values[kRank] = rank++;
+    }
+  }
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   const int64_t now_ns =
       std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
@@ -105,15 +122,6 @@ nb::list Preserved(const KeepRule& rule, const nb::sequence& infos) {
     answers.append(keeps);
   }
   return answers;
-}
-
-// The positions of steps that have metrics, from the worst to the best.
-std::vector<size_t> RankedByMetric(const nb::sequence& infos,
-                                   nb::callable metric_at, bool reverse) {
-  const KeepRule rule = BestOf(std::move(metric_at), reverse, {}, false);
-  const auto& best = std::get<BestN>(rule.policy.rule);
-  return SortedByMetric(best.get_metric_fn, reverse,
-                        RecordsOf(infos, false, true));
 }
 
 // `steps` may be anything that answers `step in steps`.

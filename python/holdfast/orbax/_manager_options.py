@@ -44,7 +44,8 @@ class CheckpointManagerOptions:
         max_to_keep: number of steps that stay; None: all.
         keep_time_interval: also keep a step after each such time.
         keep_period: also keep the multiples of this.
-        best_fn: a step's metrics as a number; says which step is best.
+        best_fn: a step's metrics as a number, or anything else that sorts;
+            says which step is best.
         best_mode: "max" or "min".
         keep_checkpoints_without_metrics: they are never deleted.
         step_prefix: names are `<prefix>_<step>`.

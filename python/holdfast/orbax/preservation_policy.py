@@ -188,8 +188,9 @@ class BestN(EnginePolicy):
     """The `n` steps whose metrics are best.
 
     Attributes:
-        get_metric_fn: a step's metrics as a number.
-        reverse: small numbers are better.
+        get_metric_fn: a step's metrics as a number, or anything else that
+            sorts.
+        reverse: small ones are better.
         n: how many; None: all.
         keep_checkpoints_without_metrics: these as well.
     """

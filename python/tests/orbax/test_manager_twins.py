@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import datetime
+import decimal
 import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 pytest.importorskip("jax")
@@ -55,3 +58,69 @@ def test_a_run_that_both_continue(tmp_path: Path, ours_begins: bool) -> None:
         item = manager_twins.item_of(step)
         assert restored["data"] == {"n": step}
         assert restored["state"]["w"] == item["w"].tolist()
+
+
+# What the ranking functions of both packages make of the number of a step: all
+# of it sorts, and most of it is no float.
+_RANKINGS: dict[str, Any] = {
+    "numbers": lambda n: [2.5, 1, 2.5, 3][n],
+    "texts": lambda n: ["b", "a", "b", "c"][n],
+    "tuples": lambda n: [(1, "b"), (1, "a"), (0, "z"), (1, "b")][n],
+    "decimals": lambda n: decimal.Decimal([2, 1, 2, 3][n]),
+    "arrays": lambda n: np.float32([2, 1, 2, 3][n]),
+    "times": lambda n: datetime.date(2000 + [2, 1, 2, 3][n], 1, 1),
+    "not a number": lambda n: [2.0, float("nan"), 1.0, 3.0][n],
+    "huge": lambda n: 10**400 + [2, 1, 2, 3][n],
+    "unlike": lambda n: [1, "a", 2, 3][n],
+}
+
+
+def _kept_by_manager(ocp: Any, root: Path, rank: Any, mode: str) -> list[Any]:
+    options = ocp.CheckpointManagerOptions(
+        best_fn=lambda metrics: rank(metrics["n"]),
+        best_mode=mode,
+        max_to_keep=2,
+        enable_async_checkpointing=False,
+    )
+    seen: list[Any] = []
+    with ocp.CheckpointManager(root, options=options) as manager:
+        for step in range(4):
+            item = ocp.args.JsonSave({"step": step})
+            manager.save(step, args=item, metrics={"n": step})
+            seen.append([manager.all_steps(), manager.best_step()])
+    return seen
+
+
+def _kept_by_checkpointer(
+    ocp: Any, root: Path, rank: Any, mode: str
+) -> list[Any]:
+    training = ocp.v1.training
+    policy = training.preservation_policies.BestN(
+        get_metric_fn=lambda metrics: rank(metrics["n"]),
+        reverse=mode == "min",
+        n=2,
+    )
+    seen: list[Any] = []
+    with training.Checkpointer(root, preservation_policy=policy) as run:
+        for step in range(4):
+            run.save(step, {"w": np.ones(2)}, metrics={"n": step}, force=True)
+            seen.append([found.step for found in run.checkpoints])
+    return seen
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("door", [_kept_by_manager, _kept_by_checkpointer])
+@pytest.mark.parametrize("mode", ["min", "max"])
+@pytest.mark.parametrize("ranking", _RANKINGS)
+def test_whatever_sorts_ranks(
+    tmp_path: Path, ranking: str, mode: str, door: Any
+) -> None:
+    rank = _RANKINGS[ranking]
+    told = []
+    for name, ocp in (("stock", stock), ("ours", ours)):
+        try:
+            told.append(door(ocp, tmp_path / name, rank, mode))
+        except TypeError as error:
+            told.append(str(error))
+    assert told[0] == told[1]
+    assert isinstance(told[0], str) == (ranking == "unlike")
