@@ -58,7 +58,7 @@ class SharedDirectory:
             ValueError: it is relative, or exists and must not be overwritten.
         """
         path = os.fspath(self.path)
-        if _files.lexists(path) and not self._overwrite:
+        if not self._overwrite and _files.lexists(path):
             raise ValueError(f"Destination {self.path} already exists.")
         if not _files.isabs(path):
             raise ValueError(

@@ -71,8 +71,12 @@ RemoteCommit::RemoteCommit(Place place, SaveLease lease)
 
 Result<std::unique_ptr<RemoteCommit>> RemoteCommit::Begin(const Place& place,
                                                           bool overwrite) {
-  HF_ASSIGN_OR_RETURN(const Contents contents, ContentsOf(place));
-  HF_RETURN_IF_ERROR(CheckContents(place, contents, overwrite));
+  // Most saves are to a new name: then there is nothing to list yet.
+  HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(place));
+  if (kind != PathKind::kMissing) {
+    HF_ASSIGN_OR_RETURN(const Contents contents, ContentsOf(place));
+    HF_RETURN_IF_ERROR(CheckContents(place, contents, overwrite));
+  }
   HF_ASSIGN_OR_RETURN(SaveLease lease, SaveLease::Take(place));
   std::unique_ptr<RemoteCommit> commit(
       new RemoteCommit(place, std::move(lease)));

@@ -57,8 +57,10 @@ class Destination(SharedDirectory):
         Raises:
             ValueError: the path exists, or is relative.
         """
-        check_not_deleting(self.path)
-        super().check_absent()
+        with _files.asking_once():
+            if _files.lexists(self.path):
+                check_not_deleting(self.path)
+            super().check_absent()
 
     @property
     def is_shared(self) -> bool:
