@@ -810,8 +810,11 @@ def rename_place(source: str, target: str, *, is_directory: bool) -> None: ...
 def remove_tree(path: str) -> None:
     """Removes a directory and all below it; links are never followed."""
 
+def remove_trashed(path: str) -> None:
+    """`holdfast::RemoveTrashed`: removes what `trash_steps` gave."""
+
 def remove_unused(path: str) -> bool:
-    """The same, unless a save of holdfast is writing in it: then False."""
+    """`remove_tree`, unless a save of holdfast is writing in it: then False."""
 
 def hold_checkpoints(paths: list[str]) -> list[bool]:
     """`holdfast::HoldsCheckpoint`: whether directories are some by their files.

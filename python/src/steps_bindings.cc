@@ -166,6 +166,12 @@ void BindingRemoveTree(nb::handle path) {
   });
 }
 
+void BindingRemoveTrashed(nb::handle path) {
+  const std::string directory = PathOf(path);
+  RunBlocking({}, nb::none(),
+              [&](const RunOptions&) { return RemoveTrashed(directory); });
+}
+
 bool BindingRemoveUnused(nb::handle path) {
   const std::string directory = PathOf(path);
   return RunPlain<bool>([&] { return RemoveUnused(directory); });
@@ -227,6 +233,7 @@ void BindSteps(nb::module_& module) {
   module.def("empty_trash", &BindingEmptyTrash, nb::arg("root"), nb::kw_only(),
              nb::arg("only_leftovers") = false);
   module.def("remove_tree", &BindingRemoveTree, nb::arg("path"));
+  module.def("remove_trashed", &BindingRemoveTrashed, nb::arg("path"));
   module.def("remove_unused", &BindingRemoveUnused, nb::arg("path"));
   module.def("hold_checkpoints", &BindingHoldCheckpoints, nb::arg("paths"));
   module.def("check_may_replace", &BindingCheckMayReplace, nb::arg("path"));

@@ -5,7 +5,7 @@
 
 #include "base/no_throw.h"
 #include "base/start_threads.h"
-#include "steps/trash.h"
+#include "holdfast/orbax/steps.h"
 
 namespace holdfast {
 

@@ -2,15 +2,13 @@
 // it where nobody may bring the step back.
 //
 // Thread-safety: any thread. Units: nanoseconds since 1970-01-01 UTC.
-// Errors: of RemoveTrashed: those of the place.
+// Errors: none.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
-
-#include "holdfast/status.h"
 
 namespace holdfast {
 
@@ -25,9 +23,5 @@ std::string TrashNameText(const TrashName& name);
 std::optional<TrashName> ParseTrashName(std::string_view text);
 
 std::string TrashPath(const std::string& root);
-
-// Removes the files of a step in the trash. In a bucket a step keeps its name,
-// and another save may write there again: only what is still marked goes.
-Status RemoveTrashed(const std::string& path);
 
 }  // namespace holdfast

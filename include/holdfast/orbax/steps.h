@@ -95,6 +95,11 @@ Result<std::vector<std::string>> TrashSteps(
 Result<std::string> TrashStep(const std::string& root, const std::string& name,
                               TrashUse use = TrashUse::kRemove);
 
+// Removes the files of a step from where TrashSteps has put it. In a bucket it
+// keeps its name, and another save may write there again: only what is still
+// marked for removal goes.
+Status RemoveTrashed(const std::string& path);
+
 struct TrashedStep {
   std::string name;  // as it was in the root
   int64_t step = 0;

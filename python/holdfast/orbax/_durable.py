@@ -60,17 +60,6 @@ def write_text(path: str, text: str, *, is_durable: bool = True) -> None:
             _files.sync(file)
 
 
-def drop_digests(directory: str) -> None:
-    """Removes the checksums of an item one of whose files is changed.
-
-    Raises:
-        OSError: they cannot be removed.
-    """
-    path = os.path.join(directory, _files.DIGEST_FILE)
-    if _files.exists(path):
-        _files.unlink(path)
-
-
 class DirectoryLock:
     """The lock that the engine's saves, too, have on what they write.
 

@@ -116,6 +116,19 @@ class Processes:
         operation.begin(place, value, timeout_secs)
         return operation
 
+    def value_of_primary(
+        self, place: str, value: Any, directory: Any = ""
+    ) -> Any:
+        """The value that the primary brings; all wait for it.
+
+        Raises:
+            DeadlineExceededError: a process did not come.
+        """
+        if not self.has_others:
+            return value
+        values = self.start(place, directory, value=value).values
+        primary = min(values) if self.primary is None else self.primary
+        return values.get(primary, value)
 
     def start_save(self, place: str, directory: Any) -> Operation:
         """Begins a save, of the same checkpoint on all processes; see `start`.

@@ -26,7 +26,7 @@ from holdfast.orbax._leaf_args import (
     SingleReplicaArrayRestoreArgs,
 )
 from holdfast.orbax._limits import LimitInFlightBytes
-from holdfast.orbax._paths import PathLike, handler_path, is_path_temporary
+from holdfast.orbax._paths import PathLike, is_path_temporary
 from holdfast.orbax._type_handler_registry import (
     GLOBAL_TYPE_HANDLER_REGISTRY,
     get_type_handler,
@@ -46,6 +46,32 @@ from holdfast.orbax.checkpoint_args import register_with_handler
 from holdfast.orbax.composite_checkpoint_handler import CompositeArgs
 from holdfast.orbax.metadata.step import STEP_METADATA_FILENAME
 from holdfast.orbax.serialization import handles, tensorstore_utils
+
+__all__ = [
+    "ErrorCheckpointHandler",
+    "ErrorRestoreArgs",
+    "ErrorSaveArgs",
+    "MockDeferredWritableTemporaryPath",
+    "PyTreeCheckpointHandler",
+    "TestLimitInFlightBytes",
+    "assert_every_n_is_x_apart",
+    "barrier_compatible_test",
+    "concurrent_gb_test_setup",
+    "create_single_replica_restore_args",
+    "create_tmp_directory",
+    "ensure_atomic_save",
+    "get_byte_limiter",
+    "get_composite_save_args",
+    "get_fake_global_mesh_for_slices",
+    "global_type_handler_registry_context",
+    "is_compression_used",
+    "ocdbt_checkpoint_context",
+    "register_type_handler",
+    "select_single_replica",
+    "set_tensorstore_driver_for_test",
+    "swap_slices_in_mesh",
+    "sync_global_processes",
+]
 
 T = TypeVar("T")
 
@@ -535,29 +561,13 @@ class MockDeferredWritableTemporaryPath(DeferredWritableTemporaryPath):
         """Does nothing."""
 
     @classmethod
-    def from_final(
-        cls,
-        final_path: Any,
-        *,
-        checkpoint_metadata_store: Any | None = None,
-        file_options: Any | None = None,
-        snapshot_type: Any | None = None,
-    ) -> MockDeferredWritableTemporaryPath:
-        return cls(
-            handler_path(final_path),
-            checkpoint_metadata_store=checkpoint_metadata_store,
-            file_options=file_options,
-        )
+    def _final_of(cls, temporary_path: Any) -> Any:
+        raise NotImplementedError
 
     @classmethod
-    def from_temporary(
-        cls,
-        temporary_path: Any,
-        *,
-        file_options: Any | None = None,
-        snapshot_type: Any | None = None,
-    ) -> MockDeferredWritableTemporaryPath:
-        raise NotImplementedError
+    def _of(cls, temporary_path: Any, final_path: Any, **options: Any) -> Any:
+        options.pop("snapshot_type")
+        return cls(final_path, **options)
 
     @classmethod
     async def validate(cls, temporary_path: Any) -> None:

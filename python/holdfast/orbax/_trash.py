@@ -3,8 +3,7 @@
 A step that is to go is renamed first, into `<root>/.holdfast_trash/`, which no
 reader takes for a step, and removed on a thread of its own afterwards. The next
 program removes what one that ended too early has left there. In a bucket, where
-nothing can be renamed, the step's marker is removed first; the rest then looks
-like a checkpoint that was never committed.
+nothing can be renamed, the step is marked as none first.
 
 Units: none. Errors: OSError where a step cannot be renamed; removing is tried
 again later.
@@ -21,7 +20,6 @@ from collections.abc import Iterable
 from holdfast import _engine, _files, errors
 from holdfast._log import log
 from holdfast._threads import try_start
-from holdfast.orbax._paths import COMMIT_SUCCESS_FILE
 
 TRASH_NAME = ".holdfast_trash"
 
@@ -83,7 +81,7 @@ class Remover:
 def remove_entry(path: str) -> None:
     """Removes an entry of the trash, and the trash if it is empty then."""
     try:
-        _engine.remove_tree(path)
+        _engine.remove_trashed(path)
     except (OSError, errors.HoldfastError) as error:
         log.warning("Failed to delete %s: %s", path, error)
     if not _files.is_url(path):
@@ -94,8 +92,8 @@ def remove_entry(path: str) -> None:
 def move_to_trash(root: str, paths: Iterable[str]) -> list[str]:
     """Renames directories of a root into its trash, durably.
 
-    A bucket cannot rename: there a step loses its marker, so that it is no
-    longer a step, and stays where it is.
+    A bucket cannot rename: there a step is marked as none, and stays where it
+    is.
 
     Args:
         root: the directory of the steps.
@@ -107,12 +105,6 @@ def move_to_trash(root: str, paths: Iterable[str]) -> list[str]:
     Raises:
         OSError: one cannot be renamed.
     """
-    if _files.is_url(root):
-        paths = list(paths)
-        for path in paths:
-            with contextlib.suppress(FileNotFoundError):
-                _files.unlink(os.path.join(path, COMMIT_SUCCESS_FILE))
-        return paths
     return _engine.trash_steps(root, [os.path.basename(path) for path in paths])
 
 

@@ -110,7 +110,60 @@ def _initial_metadata() -> dict[str, Any]:
     }
 
 
-class TemporaryPathBase(TemporaryPath):
+class _PathOfEither(TemporaryPath):
+    """Made of its temporary path, or of its final one."""
+
+    @classmethod
+    def _final_of(cls, temporary_path: Any) -> Any:
+        """What a temporary path becomes."""
+        return temporary_path
+
+    @classmethod
+    def _temporary_of(cls, final_path: Any) -> Any:
+        """The temporary path of a final one."""
+        return final_path
+
+    @classmethod
+    @abc.abstractmethod
+    def _of(cls, temporary_path: Any, final_path: Any, **options: Any) -> Any:
+        """The object of both; options are those of the two below."""
+
+    @classmethod
+    def from_temporary(
+        cls,
+        temporary_path: Any,
+        *,
+        file_options: Any | None = None,
+        snapshot_type: Any | None = None,
+    ) -> Any:
+        temporary_path = handler_path(temporary_path)
+        return cls._of(
+            temporary_path,
+            cls._final_of(temporary_path),
+            file_options=file_options,
+            snapshot_type=snapshot_type,
+        )
+
+    @classmethod
+    def from_final(
+        cls,
+        final_path: Any,
+        *,
+        checkpoint_metadata_store: Any | None = None,
+        file_options: Any | None = None,
+        snapshot_type: Any | None = None,
+    ) -> Any:
+        final_path = handler_path(final_path)
+        return cls._of(
+            cls._temporary_of(final_path),
+            final_path,
+            checkpoint_metadata_store=checkpoint_metadata_store,
+            file_options=file_options,
+            snapshot_type=snapshot_type,
+        )
+
+
+class TemporaryPathBase(_PathOfEither):
     """The common part of both kinds."""
 
     def __init__(
@@ -146,48 +199,8 @@ class TemporaryPathBase(TemporaryPath):
         self._lock: DirectoryLock | None = None
 
     @classmethod
-    def _final_of(cls, temporary_path: Any) -> Any:
-        """What a temporary path becomes."""
-        return temporary_path
-
-    @classmethod
-    def _temporary_of(cls, final_path: Any) -> Any:
-        """The temporary path of a final one."""
-        return final_path
-
-    @classmethod
-    def from_temporary(
-        cls,
-        temporary_path: Any,
-        *,
-        file_options: Any | None = None,
-        snapshot_type: Any | None = None,
-    ) -> TemporaryPathBase:
-        temporary_path = handler_path(temporary_path)
-        return cls(
-            temporary_path,
-            cls._final_of(temporary_path),
-            file_options=file_options,
-            snapshot_type=snapshot_type,
-        )
-
-    @classmethod
-    def from_final(
-        cls,
-        final_path: Any,
-        *,
-        checkpoint_metadata_store: Any | None = None,
-        file_options: Any | None = None,
-        snapshot_type: Any | None = None,
-    ) -> TemporaryPathBase:
-        final_path = handler_path(final_path)
-        return cls(
-            cls._temporary_of(final_path),
-            final_path,
-            checkpoint_metadata_store=checkpoint_metadata_store,
-            file_options=file_options,
-            snapshot_type=snapshot_type,
-        )
+    def _of(cls, temporary_path: Any, final_path: Any, **options: Any) -> Any:
+        return cls(temporary_path, final_path, **options)
 
     def get(self) -> Any:
         """The temporary path.
@@ -429,7 +442,7 @@ class DeferredPath(PathAwaitingCreation):
         return await asyncio.wrap_future(self._future)
 
 
-class ReadOnlyTemporaryPath(TemporaryPath):
+class ReadOnlyTemporaryPath(_PathOfEither):
     """Two paths, for processes that neither make nor finalize them."""
 
     def __init__(self, *, temporary_path: Any, final_path: Any) -> None:
@@ -468,28 +481,11 @@ class ReadOnlyTemporaryPath(TemporaryPath):
         )
 
     @classmethod
-    def from_temporary(
-        cls,
-        temporary_path: Any,
-        *,
-        file_options: Any | None = None,
-        snapshot_type: Any | None = None,
-    ) -> ReadOnlyTemporaryPath:
+    def _of(cls, temporary_path: Any, final_path: Any, **options: Any) -> Any:
+        is_final = "checkpoint_metadata_store" in options
+        kind = "final" if is_final else "temporary"
         raise NotImplementedError(
-            "ReadOnlyTemporaryPath is not constructible from a temporary path."
-        )
-
-    @classmethod
-    def from_final(
-        cls,
-        final_path: Any,
-        *,
-        checkpoint_metadata_store: Any | None = None,
-        file_options: Any | None = None,
-        snapshot_type: Any | None = None,
-    ) -> ReadOnlyTemporaryPath:
-        raise NotImplementedError(
-            "ReadOnlyTemporaryPath is not constructible from a final path."
+            f"ReadOnlyTemporaryPath is not constructible from a {kind} path."
         )
 
     async def create(self, *, file_options: Any | None = None) -> Any:

@@ -151,13 +151,8 @@ def _as_primary_says(
     with importing:
         from holdfast.orbax._processes import Processes
 
-    processes = Processes(options)
-    if not processes.has_others:
-        return answer
     place = f"continuous_checkpointing_policy_should_save_{step}"
-    values = processes.start(place, value=answer).values
-    primary = processes.primary if processes.primary is not None else 0
-    return bool(values.get(primary, answer))
+    return bool(Processes(options).value_of_primary(place, answer))
 
 
 class PreemptionCheckpointingPolicy(EnginePolicy):

@@ -17,6 +17,7 @@ import numpy as np
 from holdfast import _files
 from holdfast._lazy import importing
 from holdfast._log import log
+from holdfast.orbax import _test_helpers
 from holdfast.orbax._jax import (
     imported_jax,
     is_jax_array,
@@ -24,31 +25,7 @@ from holdfast.orbax._jax import (
     require_jax,
 )
 from holdfast.orbax._paths import TMP_DIR_SUFFIX, PathLike, handler_path
-from holdfast.orbax._test_helpers import (
-    ErrorCheckpointHandler,
-    ErrorRestoreArgs,
-    ErrorSaveArgs,
-    MockDeferredWritableTemporaryPath,
-    PyTreeCheckpointHandler,
-    TestLimitInFlightBytes,
-    assert_every_n_is_x_apart,
-    barrier_compatible_test,
-    concurrent_gb_test_setup,
-    create_single_replica_restore_args,
-    create_tmp_directory,
-    ensure_atomic_save,
-    get_byte_limiter,
-    get_composite_save_args,
-    get_fake_global_mesh_for_slices,
-    global_type_handler_registry_context,
-    is_compression_used,
-    ocdbt_checkpoint_context,
-    register_type_handler,
-    select_single_replica,
-    set_tensorstore_driver_for_test,
-    swap_slices_in_mesh,
-    sync_global_processes,
-)
+from holdfast.orbax._test_helpers import *  # noqa: F403
 from holdfast.orbax.tree_paths import (
     flatten_with_path,
     to_flat_dict,
@@ -56,45 +33,23 @@ from holdfast.orbax.tree_paths import (
 )
 
 __all__ = [
-    "ErrorCheckpointHandler",
-    "ErrorRestoreArgs",
-    "ErrorSaveArgs",
-    "MockDeferredWritableTemporaryPath",
     "PyTree",
-    "PyTreeCheckpointHandler",
-    "TestLimitInFlightBytes",
     "apply_function",
     "assert_array_equal",
-    "assert_every_n_is_x_apart",
     "assert_tree_equal",
     "assert_tree_same_structure",
-    "barrier_compatible_test",
-    "concurrent_gb_test_setup",
     "create_sharded_array",
-    "create_single_replica_restore_args",
-    "create_tmp_directory",
     "empty_directory",
-    "ensure_atomic_save",
     "erase_and_create_empty",
     "filter_metadata_fields",
-    "get_byte_limiter",
-    "get_composite_save_args",
     "get_expected_chunk_shape",
-    "get_fake_global_mesh_for_slices",
-    "global_type_handler_registry_context",
-    "is_compression_used",
     "is_leaf",
-    "ocdbt_checkpoint_context",
     "print_directory",
-    "register_type_handler",
     "replicate_sharded_array",
     "save_fake_tmp_dir",
-    "select_single_replica",
-    "set_tensorstore_driver_for_test",
     "setup_pytree",
     "setup_sharded_pytree",
-    "swap_slices_in_mesh",
-    "sync_global_processes",
+    *_test_helpers.__all__,
 ]
 
 # Orbax imports it, and its guides use it as if jax had.
@@ -105,7 +60,6 @@ if imported_jax() is not None and importlib.util.find_spec("tensorstore"):
         )
 
 PyTree = Any
-
 
 
 def erase_and_create_empty(directory: PathLike) -> Any:

@@ -22,27 +22,24 @@ _OUTER: contextvars.ContextVar[tuple[Any, ...]] = contextvars.ContextVar(
     "holdfast_orbax_outer_contexts", default=()
 )
 
-# Attribute -> the class of its options and the constructor's argument.
-_OPTIONS: dict[str, tuple[type[Any], str]] = {
-    "pytree": (options_lib.PyTreeOptions, "pytree_options"),
-    "array": (options_lib.ArrayOptions, "array_options"),
-    "asynchronous": (options_lib.AsyncOptions, "async_options"),
-    "multiprocessing": (
-        options_lib.MultiprocessingOptions,
-        "multiprocessing_options",
-    ),
-    "file": (options_lib.FileOptions, "file_options"),
-    "checkpointables": (
-        options_lib.CheckpointablesOptions,
-        "checkpointables_options",
-    ),
-    "pathways": (options_lib.PathwaysOptions, "pathways_options"),
-    "deletion": (options_lib.DeletionOptions, "deletion_options"),
-    "memory": (options_lib.MemoryOptions, "memory_options"),
-    "safetensors": (options_lib.SafetensorsOptions, "safetensors_options"),
-    "atomicity": (options_lib.AtomicityOptions, "atomicity_options"),
+# Attribute -> the class of its options.
+_OPTIONS: dict[str, type[Any]] = {
+    "pytree": options_lib.PyTreeOptions,
+    "array": options_lib.ArrayOptions,
+    "asynchronous": options_lib.AsyncOptions,
+    "multiprocessing": options_lib.MultiprocessingOptions,
+    "file": options_lib.FileOptions,
+    "checkpointables": options_lib.CheckpointablesOptions,
+    "pathways": options_lib.PathwaysOptions,
+    "deletion": options_lib.DeletionOptions,
+    "memory": options_lib.MemoryOptions,
+    "safetensors": options_lib.SafetensorsOptions,
+    "atomicity": options_lib.AtomicityOptions,
 }
-_ATTRIBUTE_OF_ARGUMENT = {name: key for key, (_, name) in _OPTIONS.items()}
+# The constructor's argument -> attribute.
+_ATTRIBUTE_OF_ARGUMENT = {f"{name}_options": name for name in _OPTIONS}
+_ATTRIBUTE_OF_ARGUMENT["async_options"] = "asynchronous"
+del _ATTRIBUTE_OF_ARGUMENT["asynchronous_options"]
 
 
 class Context:
@@ -115,12 +112,12 @@ class Context:
                 " arguments will be removed in a future release."
             )
         values = vars(self)
-        for attribute, (kind, argument) in _OPTIONS.items():
+        for argument, attribute in _ATTRIBUTE_OF_ARGUMENT.items():
             value = given.get(argument)
             if value is None and context is not None:
                 value = getattr(context, attribute)
             values[attribute] = (
-                kind() if value is None else copy.deepcopy(value)
+                _OPTIONS[attribute]() if value is None else copy.deepcopy(value)
             )
         if checkpoint_layout is None:
             checkpoint_layout = (

@@ -242,15 +242,8 @@ class Checkpointer(StepReader, OlderNames):
     ) -> bool:
         """As `save`, of several things; see
         `holdfast.orbax.v1.save_checkpointables`."""
-        request = Request(
-            number_of(step),
-            checkpointables,
-            force,
-            overwrite,
-            metrics,
-            custom_metadata,
-        )
-        return self._save(request, in_background=False) is not None
+        options = force, overwrite, metrics, custom_metadata
+        return self._save(False, step, checkpointables, *options) is not None
 
     def save_checkpointables_async(
         self,
@@ -263,19 +256,13 @@ class Checkpointer(StepReader, OlderNames):
         custom_metadata: Any | None = None,
     ) -> AsyncResponse[bool] | None:
         """As `save_async`, of several things."""
-        request = Request(
-            number_of(step),
-            checkpointables,
-            force,
-            overwrite,
-            metrics,
-            custom_metadata,
-        )
+        options = force, overwrite, metrics, custom_metadata
         response: AsyncResponse[bool] | None
-        response = self._save(request, in_background=True)
+        response = self._save(True, step, checkpointables, *options)
         return response
 
-    def _save(self, request: Request, *, in_background: bool) -> Any:
+    def _save(self, in_background: bool, step: int, *request_args: Any) -> Any:
+        request = Request(number_of(step), *request_args)
         self._wait_for_deletion()
         check_names(request.checkpointables)
         begun = time.time()

@@ -206,9 +206,11 @@ class SavingRun(Run):
         if not request.overwrite and self.knows(step):
             raise StepAlreadyExistsError(f"Step {step} already exists.")
         others = [info for info in self.known() if info.step != step]
-        if not self._agree(
+        if not self._processes.value_of_primary(
+            "CheckpointManager:save_start",
             request.force
-            or self.should_save(step, others, is_saving=self.is_saving())
+            or self.should_save(step, others, is_saving=self.is_saving()),
+            self._directory,
         ):
             return None
         with timed(
@@ -267,17 +269,6 @@ class SavingRun(Run):
         if added.step not in gone:
             self.append(added)
         return forgotten
-
-    def _agree(self, decision: bool) -> bool:
-        """The decision of the primary process."""
-        if not self._processes.has_others:
-            return decision
-        operation = self._processes.start(
-            "CheckpointManager:save_start", self._directory, value=decision
-        )
-        primary = self._processes.primary
-        first = min(operation.values) if primary is None else primary
-        return bool(operation.values[first])
 
     def _remove(self, superfluous: list[CheckpointInfo]) -> bool:
         """Removes steps once the new one is committed; true."""
