@@ -23,7 +23,7 @@ import servers
 import holdfast
 import holdfast.orbax as ocp
 from holdfast import remote
-from holdfast.orbax import temporary_paths
+from holdfast.orbax import _trash, temporary_paths
 from holdfast.remote import RemotePath
 
 HERE = Path(__file__).resolve().parent
@@ -376,6 +376,19 @@ def test_managers_keep_and_remove_steps(
         "1",
         "metadata",
     }
+
+
+def test_a_step_that_is_saved_again_stays(root: RemotePath) -> None:
+    """Its files were about to be removed."""
+    ocp.PyTreeCheckpointer().save(root / "1", tree(1))
+    trashed = _trash.move_to_trash(str(root), [str(root / "1")])
+    assert trashed == [str(root / "1")]
+    assert ocp.utils.checkpoint_steps(root) == []
+    ocp.PyTreeCheckpointer().save(root / "1", tree(2), force=True)
+    _trash.remove_entry(trashed[0])
+    same(ocp.PyTreeCheckpointer().restore(root / "1"), tree(2))
+    _trash.remove_entry(*_trash.move_to_trash(str(root), trashed))
+    assert names_below(root) == set()
 
 
 def test_unfinished_steps_are_no_steps(root: RemotePath) -> None:

@@ -115,30 +115,47 @@ class Party(NamedTuple):
     directory: str
 
 
-def try_get(key: str) -> str | None:
-    """The value that the store has under a key; else None."""
-    client = multihost.get_jax_distributed_client()
-    if not hasattr(client, "key_value_try_get"):
-        return get(key, 1)  # older releases of jax
-    try:
-        text: str = client.key_value_try_get(key)
-    except Exception as error:
-        if "NOT_FOUND" in str(error):
-            return None
-        raise
-    return text
+class JaxStore:
+    """Keys and values that all processes of `jax.distributed` see."""
 
+    def __init__(self) -> None:
+        self._client = multihost.get_jax_distributed_client()
 
-def get(key: str, timeout_ms: int) -> str | None:
-    """The value that the store has, or gets in time, under a key; else None."""
-    client = multihost.get_jax_distributed_client()
-    try:
-        text: str = client.blocking_key_value_get(key, timeout_ms)
-    except Exception as error:
-        if "DEADLINE_EXCEEDED" in str(error):
-            return None
-        raise
-    return text
+    def set(self, key: str, value: str) -> None:
+        """Sets a value, whether there is one or not."""
+        self._client.key_value_set(key, value, allow_overwrite=True)
+
+    def get(self, key: str, timeout_secs: float) -> str | None:
+        """The value that is there, or comes in time; else None."""
+        timeout_ms = max(1, int(1000 * timeout_secs))
+        try:
+            text: str = self._client.blocking_key_value_get(key, timeout_ms)
+        except Exception as error:
+            if "DEADLINE_EXCEEDED" in str(error):
+                return None
+            raise
+        return text
+
+    def find(self, key: str) -> str | None:
+        """The value that is there; else None."""
+        if not hasattr(self._client, "key_value_try_get"):
+            return self.get(key, 0)  # older releases of jax
+        try:
+            text: str = self._client.key_value_try_get(key)
+        except Exception as error:
+            if "NOT_FOUND" in str(error):
+                return None
+            raise
+        return text
+
+    def below(self, prefix: str) -> list[tuple[str, str]]:
+        """The keys that begin so, and their values."""
+        found: list[tuple[str, str]] = self._client.key_value_dir_get(prefix)
+        return found
+
+    def remove_below(self, prefix: str) -> None:
+        """Forgets a key, or every key that begins so."""
+        self._client.key_value_delete(prefix)
 
 
 def _ended_key(operation: str) -> str:
@@ -164,7 +181,7 @@ def reason_of(operation: str) -> Failure | None:
     Args:
         operation: its id.
     """
-    text = try_get(_ended_key(operation))
+    text = JaxStore().find(_ended_key(operation))
     return None if text is None else Failure(*json.loads(text))
 
 
@@ -204,7 +221,7 @@ class Wait:
         self._message = Message(uuid.uuid4().hex, who.operation, value)
         self._timeout_secs = timeout_secs
         self._deadline = time.monotonic() + timeout_secs
-        self._client = multihost.get_jax_distributed_client()
+        self._store = JaxStore()
         self._key = _place_key(name)
         polls = _POLLS_PER_SECOND_MAX
         self._poll_seconds = max(_POLL_SECONDS, len(who.members) / polls)
@@ -289,8 +306,8 @@ class Wait:
         """
         while True:
             left = self._deadline - time.monotonic()
-            piece_ms = max(1, int(1000 * min(left, self._poll_seconds)))
-            text = get(f"{self._key}/{name}", piece_ms)
+            piece_secs = min(left, self._poll_seconds)
+            text = self._store.get(f"{self._key}/{name}", piece_secs)
             if text is not None:
                 return text
             self._check_not_ended()
@@ -299,7 +316,7 @@ class Wait:
             if left <= 0:
                 late = self._timed_out(set())
                 # An answer may have come while the error was made: look again.
-                text = try_get(f"{self._key}/{name}")
+                text = self._store.find(f"{self._key}/{name}")
                 if text is None:
                     raise late
                 return text
@@ -335,7 +352,7 @@ class Wait:
 
     def _waiting(self) -> dict[int, Message]:
         """The processes that are here."""
-        found = self._client.key_value_dir_get(f"{self._key}/in/")
+        found = self._store.below(f"{self._key}/in/")
         return {
             int(key.rsplit("/", 1)[1]): _message_of(text) for key, text in found
         }
@@ -343,7 +360,7 @@ class Wait:
     def _elsewhere(self) -> dict[int, str]:
         """The places where the missing processes wait, for the message."""
         places = {}
-        for key, _ in self._client.key_value_dir_get(_PLACES):
+        for key, _ in self._store.below(_PLACES):
             place, direction, *rest = key.removeprefix(_PLACES).split("/")
             if direction == "in" and f"{_PLACES}{place}" != self._key:
                 name = urllib.parse.unquote(place)
@@ -374,10 +391,8 @@ class Wait:
             _ANSWERED.pop(next(iter(_ANSWERED)))
 
     def _set(self, name: str, text: str) -> None:
-        self._client.key_value_set(
-            f"{self._key}/{name}", text, allow_overwrite=True
-        )
+        self._store.set(f"{self._key}/{name}", text)
 
     def _delete(self, name: str) -> None:
         with contextlib.suppress(Exception):
-            self._client.key_value_delete(f"{self._key}/{name}")
+            self._store.remove_below(f"{self._key}/{name}")

@@ -29,10 +29,10 @@ from typing import Any
 from holdfast.orbax import multihost
 from holdfast.orbax._meeting import (
     Failure,
+    JaxStore,
     Party,
     Wait,
     end_operation,
-    get,
     reason_of,
 )
 from holdfast.orbax.options import MultiprocessingOptions
@@ -275,18 +275,19 @@ class Operation:
         if not self.id or not self.processes.has_others:
             return
         with contextlib.suppress(Exception):
-            multihost.get_jax_distributed_client().key_value_set(
-                self._left_key(self.processes.index), "", allow_overwrite=True
-            )
+            JaxStore().set(self._left_key(self.processes.index), "")
 
     def wait_until_left(self) -> None:
         """Waits until the others have left, or have had the time to."""
         if not self.id or not self.processes.has_others:
             return
+        store = JaxStore()
         deadline = time.monotonic() + multihost.coordination_timeout()
         for process in self.processes.members:
             key = self._left_key(process)
-            while process != self.processes.index and get(key, 200) is None:
+            while process != self.processes.index and store.get(
+                key, 0.2
+            ) is None:
                 if time.monotonic() > deadline:
                     return
 

@@ -13,9 +13,9 @@ import enum
 import itertools
 import threading
 from collections.abc import Sequence
-from typing import Any
 
-from holdfast.orbax import _meeting, multihost
+from holdfast.orbax import multihost
+from holdfast.orbax._meeting import JaxStore
 
 _DONE = "signal_action_success"
 
@@ -68,23 +68,15 @@ class LocalStore:
             self._values[key] = value
             self._changed.notify_all()
 
-    def wait_for(self, key: str, timeout_secs: float) -> str:
-        """The value, as soon as there is one.
-
-        Raises:
-            TimeoutError: there is none in time.
-        """
+    def get(self, key: str, timeout_secs: float) -> str | None:
+        """The value that is there, or comes in time; else None."""
         with self._changed:
-            if not self._changed.wait_for(
-                lambda: key in self._values, timeout_secs
-            ):
-                raise TimeoutError(f"Timeout waiting for key '{key}'")
-            return self._values[key]
+            self._changed.wait_for(lambda: key in self._values, timeout_secs)
+            return self._values.get(key)
 
     def find(self, key: str) -> str | None:
-        """The value, or None."""
-        with self._changed:
-            return self._values.get(key)
+        """The value that is there; else None."""
+        return self.get(key, 0)
 
     def remove_below(self, prefix: str) -> None:
         """Forgets every key that begins so."""
@@ -93,34 +85,12 @@ class LocalStore:
                 del self._values[key]
 
 
-class _JaxStore:
-    """The same, for all processes of `jax.distributed`."""
-
-    def __init__(self) -> None:
-        self._client = multihost.get_jax_distributed_client()
-
-    def set(self, key: str, value: str) -> None:
-        self._client.key_value_set(key, value, allow_overwrite=True)
-
-    def wait_for(self, key: str, timeout_secs: float) -> str:
-        value = _meeting.get(key, max(1, int(1000 * timeout_secs)))
-        if value is None:
-            raise TimeoutError(f"Timeout waiting for key '{key}'")
-        return value
-
-    def find(self, key: str) -> str | None:
-        return _meeting.try_get(key)
-
-    def remove_below(self, prefix: str) -> None:
-        self._client.key_value_delete(prefix)
-
-
 _LOCAL = LocalStore()
 
 
-def _store() -> Any:
+def _store() -> LocalStore | JaxStore:
     if multihost.is_jax_distributed_client_initialized():
-        return _JaxStore()
+        return JaxStore()
     return _LOCAL
 
 
@@ -206,7 +176,8 @@ def wait_for_signals(
     """
     for signal in signals:
         key = AwaitableSignalsContract.key_of(signal, operation_id)
-        _store().wait_for(key, timeout_secs)
+        if _store().get(key, timeout_secs) is None:
+            raise TimeoutError(f"Timeout waiting for key '{key}'")
 
 
 def set_signals(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from holdfast import _files
@@ -163,18 +163,22 @@ class StandardCheckpointDeleter:
     def _delete_steps(self, steps: Sequence[int]) -> None:
         found = [(step, self._find(step)) for step in steps]
         existing = [(step, path) for step, path in found if path is not None]
-        if self._todelete_full_path is not None and existing:
-            for step, path in existing:
-                self._move_to_full_path(step, path)
+        move = self._move()
+        if move is None:
+            paths = [os.fspath(path) for _, path in existing]
+            self._remover.add(move_to_trash(os.fspath(self._directory), paths))
             return
+        for step, path in existing:
+            log.info("Moved step %d to %s", step, move(step, path))
+
+    def _move(self) -> Callable[[int, Any], Any] | None:
+        """The function that puts steps elsewhere; None: they are removed."""
+        if self._todelete_full_path is not None:
+            return self._move_to_full_path
         # Orbax removes steps of gs:// all the same.
-        is_moved = not is_gcs_path(self._directory)
-        if self._todelete_subdir is not None and is_moved:
-            for step, path in existing:
-                self._move_to_subdir(step, path)
-            return
-        paths = [os.fspath(path) for _, path in existing]
-        self._remover.add(move_to_trash(os.fspath(self._directory), paths))
+        if self._todelete_subdir is None or is_gcs_path(self._directory):
+            return None
+        return self._move_to_subdir
 
     def _find(self, step: int) -> Any | None:
         try:
@@ -192,13 +196,13 @@ class StandardCheckpointDeleter:
             )
             return None
 
-    def _move_to_subdir(self, step: int, path: Any) -> None:
+    def _move_to_subdir(self, step: int, path: Any) -> Any:
         subdir = self._directory / self._todelete_subdir
         _files.makedirs(subdir, exist_ok=True)
         _files.replace(path, build_step_path(subdir, self._name_format, step))
-        log.info("Moved step %d to %s", step, subdir)
+        return subdir
 
-    def _move_to_full_path(self, step: int, path: Any) -> None:
+    def _move_to_full_path(self, step: int, path: Any) -> str:
         """Moves a step elsewhere in its bucket, under a name of its own."""
         if not _files.is_url(path):
             raise NotImplementedError
@@ -212,7 +216,7 @@ class StandardCheckpointDeleter:
             message = f"Rename failed for step {step}. Error: {error}"
             log.error(message)
             raise RuntimeError(message) from error
-        log.info("Moved step %d to %s", step, target)
+        return target
 
     def wait_until_finished(self) -> None:
         """Waits until the files of deleted steps are gone.
