@@ -339,8 +339,9 @@ def merge(
       average: True, or one weight for each source.
       take_first: with `average`, take leaves that are not floats from the first
         source.
-      format, zarr_format, ocdbt, compression, chunk_bytes, overwrite, check,
-        progress, threads, memory_bytes, durable: as of `convert`.
+      format, zarr_format, ocdbt, compression, chunk_bytes, overwrite, check:
+        as of `convert`.
+      progress, threads, memory_bytes, durable: as of `convert`.
 
     Raises:
       ValueError: names that collide; leaves that are missing, of other shapes,
