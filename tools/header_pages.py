@@ -60,7 +60,7 @@ def contract_markdown(lines: list[str]) -> str:
             in_code = is_code
         if is_code:
             out.append(line.removeprefix("  "))
-        elif LABEL.match(line):
+        elif out and LABEL.match(line):
             out += ["", LABEL.sub(r"**\1:** ", escaped(line))]
         else:
             out.append(escaped(line))

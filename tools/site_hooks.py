@@ -8,6 +8,7 @@ to: on the site such a link leads to that page.
 
 from __future__ import annotations
 
+import ast
 import pathlib
 import posixpath
 import re
@@ -23,8 +24,8 @@ import header_pages  # noqa: E402
 
 HEADERS = "include/holdfast/"
 LINK = re.compile(r"(\]\()((?:\.\./)+[^)#\s]+)((?:#[^)]*)?\))")
-# In the order of the guide, each with the names that its page has; none: all
-# public ones.
+# In the order of the guide, each with the names that its page has; none: those
+# of its __all__, functions first.
 MODULES: dict[str, list[str]] = {
     "holdfast": [],
     "holdfast.orbax": [
@@ -45,14 +46,27 @@ LANGUAGES = {".py": "python", ".c": "c", ".cc": "cpp", ".h": "cpp",
              ".json": "json"}
 
 
+def public_names(module: str) -> list[str]:
+    """__all__ of the module without its submodules, functions first."""
+    inside = ROOT.joinpath("python", *module.split("."))
+    path = (inside / "__init__.py" if inside.is_dir()
+            else inside.with_suffix(".py"))
+    for statement in ast.parse(path.read_text()).body:
+        if (isinstance(statement, ast.Assign)
+                and ast.unparse(statement.targets[0]) == "__all__"):
+            names = [name for name in ast.literal_eval(statement.value)
+                     if not name.startswith("__")
+                     and not (inside / f"{name}.py").exists()]
+            return sorted(names, key=lambda name: (name[0].isupper(), name))
+    raise SystemExit(f"{path} has no __all__")
+
+
 def module_page(module: str, names: list[str]) -> str:
-    options = "\n    options:\n      "
-    if not names:
-        return f"# {module}\n\n::: {module}{options}show_root_heading: false\n"
+    """The module's docstring, then one directive for each name."""
     parts = [f"# {module}",
-             f"::: {module}{options}show_root_heading: false\n      "
-             "members: false"]
-    parts += [f"::: {module}.{name}" for name in names]
+             f"::: {module}\n    options:\n      show_root_heading: false\n"
+             "      members: false"]
+    parts += [f"::: {module}.{name}" for name in names or public_names(module)]
     return "\n\n".join(parts) + "\n"
 
 
