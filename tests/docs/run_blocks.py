@@ -5,11 +5,10 @@ usage: run_blocks.py [--holdfast COMMAND] [--list] [PAGE...]
 
 PAGE: README.md and the pages of doc/ named below (PAGES), by default.
 
-Blocks with the language `python`, and those with the language `sh` that call
-holdfast or python, run in the order of the page: Python's in one process, with
-one namespace, all in an empty directory. `/checkpoints` and `/ckpt` at the
-beginning of a path stand for folders of that directory. A comment of its own
-before a block says more about it:
+Blocks with the language `python` or `sh` run in the order of the page: Python's
+in one process, with one namespace, all in an empty directory. `/checkpoints`
+and `/ckpt` at the beginning of a path stand for folders of that directory. A
+comment of its own before a block says more about it:
 
     <!-- not run: REASON -->    it is skipped, and counted
     <!-- exit status: N -->     the block of commands ends with N, not with 0
@@ -52,7 +51,6 @@ PAGES = (
 COMMENT = re.compile(
     r"<!-- (not run|exit status|raises|prints)(?:: (.*?))? -->")
 ABSOLUTE = re.compile(r"(?<![\w./:-])/(?=(?:checkpoints|ckpt)\b)")
-CALLS = re.compile(r"^\s*(?:\$ )?(?:holdfast|python|HOLDFAST_\w+=\S+ )\b", re.M)
 
 
 @dataclasses.dataclass
@@ -69,10 +67,8 @@ class Block:
 
     @property
     def is_run(self) -> bool:
-        if "prints" in self.comments:
-            return False
-        return self.language == "python" or (
-            self.language == "sh" and bool(CALLS.search(self.text)))
+        return (self.language in ("python", "sh")
+                and "prints" not in self.comments)
 
 
 def blocks_of(page: pathlib.Path) -> list[Block]:
