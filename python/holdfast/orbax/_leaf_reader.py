@@ -185,9 +185,13 @@ class _Reader:
         if use_ocdbt:
             return
         directory = os.path.join(where.path, name).rstrip("/")
-        _engine.assert_parameter_files_exist(
-            directory, where.metadata_key, False
-        )
+        try:
+            _engine.assert_parameter_files_exist(
+                directory, where.metadata_key, False
+            )
+        except errors.NotFoundError as error:
+            # Programs may compare the class, which is Python's in Orbax.
+            raise FileNotFoundError(str(error)) from None
 
     def _request(self, stored: StoredLeaf, buffer: Buffer) -> None:
         if math.prod(buffer.shape) > 0:
