@@ -20,6 +20,8 @@ comment of its own before a block says more about it:
 before/PAGE.py is for a page of snippets: it runs before each of the blocks,
 which then have a directory and a process each.
 
+A page that imports torch is left out where there is none.
+
 The interpreter is that of this script; `import holdfast` must work in it
 (PYTHONPATH). --holdfast, or HOLDFAST, is the command; default: the one on PATH.
 Exit status 1 when a block failed.
@@ -30,6 +32,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
+import importlib.util
 import io
 import os
 import pathlib
@@ -48,6 +51,8 @@ PAGES = (
     "doc/comparison.md", "doc/performance.md", "doc/troubleshooting.md",
     "doc/support.md", "doc/install-cpp.md",
 )
+# What the tests have only where a build of it is at hand.
+OPTIONAL = ("torch",)
 COMMENT = re.compile(
     r"<!-- (not run|exit status|raises|prints)(?:: (.*?))? -->")
 ABSOLUTE = re.compile(r"(?<![\w./:-])/(?=(?:checkpoints|ckpt)\b)")
@@ -92,6 +97,14 @@ def blocks_of(page: pathlib.Path) -> list[Block]:
         elif line.strip():
             comments = {}
     return blocks
+
+
+def missing_packages(blocks: list[Block]) -> list[str]:
+    """Optional packages that the page imports and this Python lacks."""
+    text = "\n".join(block.text for block in blocks)
+    return [name for name in OPTIONAL
+            if re.search(rf"^\s*(?:import|from) {name}\b", text, re.M)
+            and importlib.util.find_spec(name) is None]
 
 
 def matches(wanted: str, got: str) -> bool:
@@ -204,6 +217,10 @@ def main() -> int:
     run = skipped = failures = 0
     for page in (each.resolve() for each in args.pages):
         code = [block for block in blocks_of(page) if block.is_run]
+        if lacks := missing_packages(code):
+            print(f"{page.name}: not run, there is no {' and no '.join(lacks)}")
+            skipped += len(code)
+            continue
         left = [block for block in code if "not run" in block.comments]
         run += len(code) - len(left)
         skipped += len(left)
