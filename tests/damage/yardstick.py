@@ -47,6 +47,8 @@ def reads(subject: Subject) -> list[Callable[[], Any]]:
         ]
     if layout.is_v1:
         parts.append(lambda: v1.load_checkpointables(subject.step))
+    if layout.kind in ("state", "items"):
+        parts.append(lambda: _items_metadata(subject))
     return parts
 
 
@@ -86,6 +88,15 @@ def _metadata(subject: Subject) -> Any:
         found.custom_metadata,
         step.init_timestamp_nsecs,
         step.commit_timestamp_nsecs,
+    )
+
+
+def _items_metadata(subject: Subject) -> Any:
+    """What Orbax's second API knows: None of an item that it cannot read."""
+    found = v1.checkpointables_metadata(subject.step)
+    return (
+        {name: repr(each) for name, each in found.metadata.items()},
+        found.custom_metadata,
     )
 
 

@@ -56,11 +56,17 @@ Status ReadRecord(JsonScanner& in, ArrayMetadataRecord& record) {
   return has_fields ? Status() : in.Error("want a member array_metadata");
 }
 
+// Orbax takes a file without the list for an empty one. It writes none: this is
+// another file under the name of this one, and typed keys would quietly become
+// plain numbers.
 Status ReadFile(JsonScanner& in, std::vector<ArrayMetadataRecord>& records) {
+  bool has_list = false;
   HF_RETURN_IF_ERROR(in.ReadObject([&](std::string_view key) {
     if (key != "array_metadatas") return in.SkipValue();
+    has_list = true;
     return in.ReadArray([&] { return ReadRecord(in, records.emplace_back()); });
   }));
+  if (!has_list) return in.Error("want a member array_metadatas");
   return in.ReadEnd();
 }
 

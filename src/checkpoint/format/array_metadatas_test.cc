@@ -26,16 +26,16 @@ TEST(ArrayMetadatas, ReadsEveryField) {
   EXPECT_TRUE((*records)[3].ext_metadata.is_null());
 }
 
-TEST(ArrayMetadatas, AbsentListIsEmptyAsInOrbax) {
-  const auto records = ParseArrayMetadatas("{}");
+TEST(ArrayMetadatas, EmptyListIsFine) {
+  const auto records = ParseArrayMetadatas(R"({"array_metadatas": []})");
   ASSERT_TRUE(records.ok());
   EXPECT_TRUE(records->empty());
 }
 
 TEST(ArrayMetadatas, RefusesDamage) {
   for (const char* text :
-       {"", "[]", R"({"array_metadatas": {}})", R"({"array_metadatas": [1]})",
-        R"({"array_metadatas": [{}]})",
+       {"", "[]", "{}", R"({"key": "text"})", R"({"array_metadatas": {}})",
+        R"({"array_metadatas": [1]})", R"({"array_metadatas": [{}]})",
         R"({"array_metadatas": [{"array_metadata": {"param_name": "a"}}]})",
         R"({"array_metadatas": [{"array_metadata": {"param_name": "a",
             "write_shape": [-1], "chunk_shape": []}}]})",

@@ -421,11 +421,21 @@ class ItemOpener {
     return ahead->second;
   }
 
+  // TensorStore's FailedPrecondition about metadata that do not parse: of a
+  // leaf it would say that a TypeHandler is missing and nothing is damaged.
+  static Status DamageOfLayout(const Status& status) {
+    const bool does_not_parse =
+        status.code() == StatusCode::kFailedPrecondition;
+    return does_not_parse ? DataLossError(std::string(status.message()))
+                          : status;
+  }
+
   Status DescribeArray(const StoredArray& array, StoredLeaf& leaf) {
     Result<std::shared_ptr<const ArrayLayout>> layout =
         layouts_->Get(array.metadata.view());
     if (!layout.ok()) {
-      return layout.status().WithContext("leaf " + ParamName(leaf.path));
+      return DamageOfLayout(layout.status())
+          .WithContext("leaf " + ParamName(leaf.path));
     }
     leaf.layout = std::move(layout).value();
     const zarr::ArrayMetadata& metadata = leaf.layout->format.metadata;
