@@ -63,9 +63,9 @@ def check_contents(wheel: Path) -> None:
         assert f"holdfast/{wanted}" in names, wanted
     modules = [n for n in names if n.startswith("holdfast/_engine.")]
     assert len(modules) == 2, modules  # with the stub
-    for wanted in ("scripts/holdfast", "data/share/man/man1/holdfast.1"):
-        assert [n for n in names if n.endswith(f".data/{wanted}")], wanted
-    odd = [n for n in names if not n.startswith("holdfast")]
+    manual = "data/share/man/man1/holdfast.1"
+    assert [n for n in names if n.endswith(f".data/{manual}")], manual
+    odd = [n for n in names if not n.startswith(("holdfast", "_holdfast_"))]
     assert not odd, odd
     assert not [n for n in names if n.endswith((".cc", ".h", ".dev"))]
 

@@ -1,0 +1,12 @@
+// The holdfast command, out of the module: a wheel holds the engine once.
+// `_holdfast_command` calls it, without importing anything but ctypes.
+#include <csignal>
+
+#include "cli/process.h"
+
+// As main(). Python ignores SIGPIPE; a command's reader may leave.
+extern "C" __attribute__((visibility("default"))) int holdfast_command(
+    int argc, char** argv) {
+  std::signal(SIGPIPE, SIG_DFL);
+  return holdfast::cli::RunProcess(argc, argv);
+}
