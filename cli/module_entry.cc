@@ -1,5 +1,5 @@
-// The holdfast command, out of the module: a wheel holds the engine once.
-// `_holdfast_command` calls it, without importing anything but ctypes.
+// The holdfast command, out of Python's module: a wheel holds the engine once.
+// python/_holdfast_command calls it by ctypes.
 #include <csignal>
 
 #include "cli/process.h"
