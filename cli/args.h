@@ -12,6 +12,8 @@
 
 #include "cli/env.h"
 #include "cli/layout_text.h"
+#include "cli/select.h"
+#include "cli/text_table.h"
 #include "holdfast/options.h"
 #include "holdfast/orbax/steps.h"
 #include "holdfast/tools/convert.h"
@@ -81,6 +83,9 @@ struct Args {
   double timeout_seconds = 600;
 
   bool long_listing = false;
+  bool wide = false;
+  bool use_pager = true;
+  PatternKind pattern_kind = PatternKind::kGlob;
   SortKey sort = SortKey::kCheckpoint;
   int depth_max = std::numeric_limits<int>::max();
   bool full = false;
@@ -152,6 +157,10 @@ RunOptions RunOptionsOf(const Args& args, const Env& env);
 
 // True when escape sequences may go to env.out.
 bool UseColor(const Args& args, const Env& env);
+// How wide a table may be on env.out.
+TableStyle TableStyleOf(const Args& args, const Env& env);
+// Before the first line of a long listing: a terminal's goes through a pager.
+void BeginListing(const Args& args, Env& env);
 // True when a progress bar may be drawn on env.err.
 bool UseProgress(const Args& args, const Env& env);
 

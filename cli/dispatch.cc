@@ -1,5 +1,7 @@
 #include "cli/dispatch.h"
 
+#include <algorithm>
+
 #include "cli/completion.h"
 #include "cli/flags.h"
 #include "cli/help.h"
@@ -12,6 +14,18 @@ namespace holdfast::cli {
 namespace {
 
 constexpr std::string_view kHelpHint = "holdfast --help lists the verbs";
+
+// The verb at hand knows its options best.
+std::string HintFor(const std::vector<std::string>& words) {
+  for (const std::string& word : words) {
+    const Verb* verb = FindVerb(word);
+    if (verb == nullptr) continue;
+    return "holdfast " + std::string(verb->name) + " " +
+           std::string(verb->operands) + "; holdfast help " +
+           std::string(verb->name) + " lists its options";
+  }
+  return std::string(kHelpHint);
+}
 
 int RunHelp(const Args& args, Env& env) {
   if (args.operands.empty()) {
@@ -102,7 +116,12 @@ int RunParsed(const Args& args, Env& env) {
 
 int RunCommand(const std::vector<std::string>& words, Env& env) {
   const auto args = ParseArgs(words);
-  if (!args.ok()) return Fail(env, args.status(), kHelpHint);
+  if (!args.ok()) {
+    env.json_errors =
+        std::find(words.begin(), words.end(), "--json") != words.end();
+    return Fail(env, args.status(), HintFor(words));
+  }
+  env.json_errors = args->json;
   const int code = RunParsed(*args, env);
   env.out.flush();
   if (env.cancelled()) return kExitInterrupted;

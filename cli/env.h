@@ -11,6 +11,7 @@
 #include <functional>
 #include <memory>
 #include <ostream>
+#include <string>
 
 #include "holdfast/process_group.h"
 
@@ -29,6 +30,9 @@ struct Env {
   // Reaches the other processes that mpirun started; empty: there is no way.
   std::function<Result<std::shared_ptr<ProcessTransport>>()> mpi_transport;
   bool is_started_by_mpi = false;
+  // Sends env.out through a pager from now on; empty: there is none.
+  std::function<void()> start_pager;
+  bool json_errors = false;  // --json: errors are JSON objects, too
 
   bool cancelled() const { return cancel != nullptr && cancel->load(); }
 };

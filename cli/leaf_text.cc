@@ -58,6 +58,7 @@ void WriteLeafFields(const LeafInfo& leaf, JsonWriter* json) {
   } else {
     json->NullField("chunk_shape");
   }
+  json->Field("parameter_count", ParameterCount(leaf));
   json->Field("chunk_count", leaf.chunk_count);
   json->Field("stored_bytes", leaf.stored_bytes);
   json->Field("decoded_bytes", leaf.decoded_bytes);
@@ -67,15 +68,27 @@ void WriteLeafFields(const LeafInfo& leaf, JsonWriter* json) {
   if (!leaf.problem.ok()) json->Field("error", leaf.problem.ToString());
 }
 
+uint64_t ParameterCount(const LeafInfo& leaf) {
+  if (leaf.kind != ValueKind::kArray || !leaf.dtype) return 0;
+  return static_cast<uint64_t>(ElementCount(leaf.shape));
+}
+
 void LeafTotals::Add(const LeafInfo& leaf) {
   ++leaf_count;
+  parameter_count += ParameterCount(leaf);
   chunk_count += leaf.chunk_count;
   stored_bytes += leaf.stored_bytes;
   decoded_bytes += leaf.decoded_bytes;
 }
 
+std::string ParametersText(const LeafTotals& totals) {
+  return HumanCount(totals.parameter_count) +
+         (totals.parameter_count == 1 ? " parameter" : " parameters");
+}
+
 std::string TotalsText(const LeafTotals& totals) {
   return Counted(totals.leaf_count, "leaf", "leaves") + ", " +
+         ParametersText(totals) + ", " +
          Counted(totals.chunk_count, "chunk", "chunks") + ", stored " +
          HumanBytes(totals.stored_bytes) + ", decoded " +
          HumanBytes(totals.decoded_bytes);
@@ -83,6 +96,7 @@ std::string TotalsText(const LeafTotals& totals) {
 
 void WriteTotals(const LeafTotals& totals, JsonWriter* json) {
   json->Field("leaf_count", totals.leaf_count);
+  json->Field("parameter_count", totals.parameter_count);
   json->Field("chunk_count", totals.chunk_count);
   json->Field("stored_bytes", totals.stored_bytes);
   json->Field("decoded_bytes", totals.decoded_bytes);

@@ -26,15 +26,21 @@ void WriteShapeField(const LeafInfo& leaf, JsonWriter* json);
 // The members of a leaf's object, without its braces.
 void WriteLeafFields(const LeafInfo& leaf, JsonWriter* json);
 
+// Elements of an array; 0 of other leaves.
+uint64_t ParameterCount(const LeafInfo& leaf);
+
 struct LeafTotals {
   uint64_t leaf_count = 0;
+  uint64_t parameter_count = 0;  // elements of arrays
   uint64_t chunk_count = 0;
   uint64_t stored_bytes = 0;
   uint64_t decoded_bytes = 0;
 
   void Add(const LeafInfo& leaf);
 };
-// "3 leaves, 12 chunks, stored 1.0 KiB, decoded 2.0 KiB".
+// "12.3M parameters".
+std::string ParametersText(const LeafTotals& totals);
+// "3 leaves, 12.3M parameters, 12 chunks, stored 1.0 KiB, decoded 2.0 KiB".
 std::string TotalsText(const LeafTotals& totals);
 void WriteTotals(const LeafTotals& totals, JsonWriter* json);
 

@@ -176,6 +176,10 @@ std::string_view Nearest(std::string_view word,
   // Beyond a third of the letters it is another word, not a slip.
   size_t distance_max = std::max<size_t>(1, (word.size() + 1) / 3);
   for (const std::string_view candidate : candidates) {
+    // At least as far as their lengths are.
+    const size_t longer = std::max(word.size(), candidate.size());
+    const size_t shorter = std::min(word.size(), candidate.size());
+    if (longer - shorter > distance_max) continue;
     const size_t distance = EditDistance(word, candidate);
     if (distance > distance_max) continue;
     if (!nearest.empty() && distance == distance_max) continue;

@@ -2,11 +2,15 @@
 // verb in it.
 #include "cli/process.h"
 
+#include <fcntl.h>
 #include <langinfo.h>
+#include <spawn.h>
 #include <sys/ioctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <clocale>
 #include <csignal>
 #include <cstdlib>
@@ -39,10 +43,56 @@ void CatchInterrupt() {
 }
 
 int TerminalColumns() {
-  winsize size = {};
-  if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0) return 80;
-  return size.ws_col > 0 ? size.ws_col : 80;
+  for (const int terminal : {STDOUT_FILENO, STDERR_FILENO}) {
+    winsize size = {};
+    if (ioctl(terminal, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) {
+      return size.ws_col;
+    }
+  }
+  return 80;
 }
+
+// Standard output through $PAGER, or through less, which ends by itself where
+// all fits the terminal.
+class Pager {
+ public:
+  // Does nothing where there is no pager.
+  void Start() {
+    if (pid_ > 0) return;
+    const char* script = std::getenv("PAGER");
+    if (script == nullptr) {
+      script = "command -v less >/dev/null && exec less; exec cat";
+    }
+    if (*script == '\0') return;
+    setenv("LESS", "FRX", 0);
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) return;
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, ends[0], STDIN_FILENO);
+    const char* words[] = {"sh", "-c", script, nullptr};
+    if (posix_spawnp(&pid_, "sh", &actions, nullptr, const_cast<char**>(words),
+                     environ) != 0) {
+      pid_ = 0;
+    } else {
+      dup2(ends[1], STDOUT_FILENO);
+    }
+    posix_spawn_file_actions_destroy(&actions);
+    close(ends[0]);
+    close(ends[1]);
+  }
+
+  // Returns when its user has left it. All output is written.
+  void Wait() {
+    if (pid_ == 0) return;
+    close(STDOUT_FILENO);
+    while (waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+    }
+  }
+
+ private:
+  pid_t pid_ = 0;
+};
 
 bool LocaleIsUtf8() {
   std::setlocale(LC_CTYPE, "");
@@ -67,11 +117,14 @@ int Run(int argc, char** argv) {
   env.no_color = NoColor();
   env.columns = TerminalColumns();
   env.cancel = &g_cancel;
+  Pager pager;
+  env.start_pager = [&pager] { pager.Start(); };
   env.mpi_transport = [] { return holdfast::MpiTransport(); };
   env.is_started_by_mpi = holdfast::StartedByMpi();
   const std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
   const int code = holdfast::cli::RunCommand(words, env);
   std::cout.flush();
+  pager.Wait();
   return code;
 }
 

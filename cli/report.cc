@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "cli/json_out.h"
 #include "cli/units.h"
 
 namespace holdfast::cli {
@@ -25,6 +26,16 @@ int ExitCodeOf(const Status& status) {
 int Fail(Env& env, const Status& status, std::string_view hint) {
   // First, since it may throw for want of memory.
   const std::string text = PrintableText(status.message());
+  if (env.json_errors) {
+    JsonWriter json(env.err);
+    json.BeginObject();
+    json.Field("error", status.message());
+    json.Field("code", StatusCodeName(status.code()));
+    json.Field("exit_code", ExitCodeOf(status));
+    json.EndObject();
+    env.err << '\n';
+    return ExitCodeOf(status);
+  }
   env.err << "holdfast: " << text << '\n';
   if (!hint.empty()) env.err << "hint: " << hint << '\n';
   return ExitCodeOf(status);

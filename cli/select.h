@@ -1,14 +1,17 @@
 // Selects leaves by a list of patterns.
 //
 // A pattern is a name, a name above ("params" selects "params.w"), or a glob
-// (holdfast/tools/glob.h).
+// (holdfast/tools/glob.h); with --regex a regular expression.
 // Thread-safety: pure functions.
-// Errors: NotFound for a pattern that selects nothing.
+// Errors: NotFound for a pattern that selects nothing, with the nearest names;
+// InvalidArgument for what is no regular expression.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "holdfast/checkpoint.h"
@@ -16,8 +19,15 @@
 
 namespace holdfast::cli {
 
+enum class PatternKind : uint8_t { kGlob, kRegex };
+
 // Indices into `leaves`, ascending; all of them when there is no pattern.
 Result<std::vector<size_t>> SelectLeaves(const std::vector<LeafInfo>& leaves,
-                                         std::span<const std::string> patterns);
+                                         std::span<const std::string> patterns,
+                                         PatternKind kind = PatternKind::kGlob);
+
+// " (did you mean params.w?)", or how leaves are listed when no name is near.
+std::string LeafHint(const std::vector<LeafInfo>& leaves,
+                     std::string_view wanted);
 
 }  // namespace holdfast::cli

@@ -1,4 +1,5 @@
-// TextTable: rows of cells printed as aligned columns.
+// TextTable: rows of cells printed as aligned columns, within a terminal's
+// width where there is one.
 //
 // Thread-safety: one thread at a time.
 // Units: columns of text, one a code point.
@@ -13,9 +14,24 @@ namespace holdfast::cli {
 
 enum class Align : uint8_t { kLeft, kRight };
 
+// What happens to a column when a line is wider than the terminal.
+enum class Fit : uint8_t {
+  kWhole,
+  kShorten,      // cells lose their middle
+  kShortenName,  // names of leaves: first the ends of keys, then the middle
+  kDrop,         // the last one goes first, when shortening is not enough
+};
+
 struct TextColumn {
   std::string title;
   Align align = Align::kLeft;
+  Fit fit = Fit::kWhole;
+};
+
+struct TableStyle {
+  bool with_titles = true;
+  size_t columns_max = 0;  // 0: as wide as need be
+  bool utf8 = true;        // the ellipsis is one code point
 };
 
 class TextTable {
@@ -24,11 +40,17 @@ class TextTable {
 
   // REQUIRES: as many cells as columns.
   void AddRow(std::vector<std::string> cells);
-  // Two spaces between columns, none at the end of a line.
-  void Print(bool with_titles, std::ostream& out) const;
+  // Two spaces between columns, none at the end of a line. Below the rows a
+  // line says which columns were dropped, if titles are printed.
+  void Print(const TableStyle& style, std::ostream& out) const;
 
  private:
-  void PrintRow(const std::vector<std::string>& cells, std::ostream& out) const;
+  // The width of each column; 0 for a dropped one.
+  std::vector<size_t> FitWidths(size_t columns_max) const;
+  void PrintRow(const std::vector<std::string>& cells,
+                const std::vector<size_t>& widths, bool utf8,
+                std::ostream& out) const;
+  void PrintDropped(const std::vector<size_t>& widths, std::ostream& out) const;
 
   std::vector<TextColumn> columns_;
   std::vector<size_t> widths_;

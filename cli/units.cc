@@ -1,5 +1,6 @@
 #include "cli/units.h"
 
+#include <algorithm>
 #include <charconv>
 #include <chrono>
 #include <cmath>
@@ -65,6 +66,19 @@ std::string HumanBytes(uint64_t bytes) {
     ++unit;
   }
   return Printf("%.1f %s", value, kUnits[unit]);
+}
+
+std::string HumanCount(uint64_t count) {
+  if (count < 10'000) return std::to_string(count);
+  constexpr const char* kUnits[] = {"K", "M", "B", "T", "Q"};
+  double value = static_cast<double>(count) / 1000;
+  size_t unit = 0;
+  // 999.95 would print as 1000.0.
+  while (value >= 999.95 && unit + 1 < std::size(kUnits)) {
+    value /= 1000;
+    ++unit;
+  }
+  return Printf("%.1f%s", value, kUnits[unit]);
 }
 
 std::string HumanSeconds(double seconds) {
@@ -206,6 +220,45 @@ std::string PrintableText(std::string_view text) {
     text.remove_prefix(taken);
   }
   return printable;
+}
+
+std::string ShortenedText(const std::string& text, size_t columns, bool utf8) {
+  const size_t width = TextWidth(text);
+  if (width <= columns) return text;
+  const std::string_view ellipsis = utf8 ? "\u2026" : "...";
+  const size_t kept = columns - std::min(columns, TextWidth(ellipsis));
+  // The end tells the leaves of one layer apart: it gets the odd one.
+  const size_t head = kept / 2;
+  const size_t tail = width - (kept - head);
+  std::string shortened;
+  size_t column = 0;
+  for (size_t i = 0; i < text.size(); ++column) {
+    const size_t bytes = std::max<size_t>(
+        1, Utf8SequenceBytes(std::string_view(text).substr(i)));
+    if (column == head) shortened += ellipsis;
+    if (column < head || column >= tail) shortened += text.substr(i, bytes);
+    i += bytes;
+  }
+  return shortened;
+}
+
+std::string ShortenedName(const std::string& name, size_t columns, bool utf8) {
+  constexpr size_t kWholeKeysAtEnd = 2;
+  std::vector<std::string_view> keys = Split(name, '.');
+  size_t width = TextWidth(name);
+  for (size_t i = 0; i + kWholeKeysAtEnd < keys.size(); ++i) {
+    if (width <= columns) break;
+    const std::string_view key = keys[i];
+    if (key.empty() || key.find_first_of("0123456789") != key.npos) continue;
+    keys[i] = key.substr(0, std::max<size_t>(1, Utf8SequenceBytes(key)));
+    width -= TextWidth(key) - TextWidth(keys[i]);
+  }
+  std::string shortened;
+  for (size_t i = 0; i < keys.size(); ++i) {
+    if (i > 0) shortened += '.';
+    shortened += keys[i];
+  }
+  return ShortenedText(shortened, columns, utf8);
 }
 
 size_t TextWidth(std::string_view text) {

@@ -49,6 +49,15 @@ std::string ShapeText(const Shape& shape);
 // `text` with control characters and bytes that are not UTF-8 as \n, \x1b, ...
 // Names come from files; a terminal must not obey them.
 std::string PrintableText(std::string_view text);
+// `text` in at most `columns` code points: its beginning, "…" or "...", its
+// end.
+std::string ShortenedText(const std::string& text, size_t columns, bool utf8);
+// The name of a leaf in at most `columns` code points: keys become their first
+// letters, from the left, but for the last two and those with numbers, which
+// tell layers apart: "p.t.layer_11.a.query.kernel". Then as ShortenedText.
+std::string ShortenedName(const std::string& name, size_t columns, bool utf8);
+// "9999", "12.3K", "124.4M", "7.2B": powers of 1000, as models are named.
+std::string HumanCount(uint64_t count);
 // Number of code points: the width of most text in a terminal.
 size_t TextWidth(std::string_view text);
 // Length of the UTF-8 sequence that `text` starts with; 0 when malformed.

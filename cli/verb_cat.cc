@@ -5,6 +5,7 @@
 #include "cli/npy.h"
 #include "cli/read_selection.h"
 #include "cli/report.h"
+#include "cli/select.h"
 #include "cli/slice.h"
 #include "cli/units.h"
 #include "cli/verbs.h"
@@ -22,6 +23,10 @@ struct Wanted {
 
 Result<size_t> FindLeaf(const Checkpoint& checkpoint, std::string_view name) {
   auto found = checkpoint.Find(name);
+  if (found.status().code() == StatusCode::kNotFound && !name.empty()) {
+    return NotFoundError(std::string(found.status().message()) +
+                         LeafHint(checkpoint.leaves(), name));
+  }
   if (found.ok() || !name.empty()) return found;
   const size_t leaf_count = checkpoint.leaves().size();
   if (leaf_count == 1) return size_t{0};

@@ -186,14 +186,15 @@ std::string DiffTotalsText(const DiffResult& result) {
 
 void PrintDiffText(const TwoCheckpoints& both, const DiffResult& result,
                    const Args& args, Env& env) {
+  BeginListing(args, env);
   TextTable table({{"WHAT"},
-                   {"NAME"},
+                   {"NAME", Align::kLeft, Fit::kShortenName},
                    {"A"},
                    {"B"},
                    {"DIFFERENT", Align::kRight},
-                   {"MAX ABS", Align::kRight},
-                   {"MAX REL", Align::kRight},
-                   {"FIRST"}});
+                   {"MAX ABS", Align::kRight, Fit::kDrop},
+                   {"MAX REL", Align::kRight, Fit::kDrop},
+                   {"FIRST", Align::kLeft, Fit::kDrop}});
   const std::vector<size_t> worst = WorstFirst(result);
   const uint64_t shown =
       args.line_count_max == 0
@@ -202,7 +203,7 @@ void PrintDiffText(const TwoCheckpoints& both, const DiffResult& result,
   for (uint64_t i = 0; i < shown; ++i) {
     AddDiff(both, result.leaves[worst[i]], &table);
   }
-  if (shown > 0) table.Print(!args.quiet, env.out);
+  if (shown > 0) table.Print(TableStyleOf(args, env), env.out);
   if (args.quiet) return;
   if (shown < worst.size()) {
     env.out << "... and " << worst.size() - shown
@@ -265,6 +266,7 @@ void PrintDiffJson(const TwoCheckpoints& both, const DiffResult& result,
                    const Args& args, std::ostream& out) {
   JsonWriter json(out);
   json.BeginObject();
+  json.Field("path", args.operands[0]);
   json.Field("a", args.operands[0]);
   json.Field("b", args.operands[1]);
   json.Field("same", result.is_same());

@@ -76,6 +76,7 @@ int PrintDigestJson(const Checkpoint& checkpoint,
                     const std::vector<Result<std::string>>& digests, Env& env) {
   JsonWriter json(env.out);
   json.BeginObject();
+  json.Field("path", checkpoint.info().path);
   json.Field("format", checkpoint.info().format);
   json.Key("leaves");
   json.BeginArray();
@@ -113,7 +114,8 @@ int RunDigest(const Args& args, Env& env) {
   if (!opened.ok()) return Fail(env, opened.status());
   const Checkpoint& checkpoint = **opened;
   const auto selected =
-      SelectLeaves(checkpoint.leaves(), std::span(args.operands).subspan(1));
+      SelectLeaves(checkpoint.leaves(), std::span(args.operands).subspan(1),
+                   args.pattern_kind);
   if (!selected.ok()) return Fail(env, selected.status());
   const auto digests = Digests(checkpoint, *selected, args, env);
   // Half a list must not pass for a whole one.

@@ -38,7 +38,7 @@ void PrintText(const DiskUsage& usage, const Args& args, Env& env) {
                   std::to_string(row.file_count), HumanBytes(row.bytes),
                   row.shared_bytes > 0 ? HumanBytes(row.shared_bytes) : "-"});
   }
-  table.Print(!args.quiet, env.out);
+  table.Print(TableStyleOf(args, env), env.out);
   if (!args.quiet) PrintTotals(usage, env.out);
 }
 
@@ -46,6 +46,7 @@ void PrintJson(const std::string& root, const DiskUsage& usage,
                std::ostream& out) {
   JsonWriter json(out);
   json.BeginObject();
+  json.Field("path", root);
   json.Field("root", root);
   json.Key("rows");
   json.BeginArray();

@@ -68,8 +68,10 @@ class InfoPrinter {
     for (const auto& [name, totals] : groups) {
       std::string padded = name;
       padded.resize(std::max<size_t>(padded.size(), 20), ' ');
-      Line(first, padded + "  " + Counted(totals.leaf_count, "leaf", "leaves") +
-                      ", " + HumanBytes(totals.decoded_bytes));
+      std::string text = Counted(totals.leaf_count, "leaf", "leaves");
+      if (totals.parameter_count > 0) text += ", " + ParametersText(totals);
+      text += ", " + HumanBytes(totals.decoded_bytes);
+      Line(first, padded + "  " + text);
       first.clear();
     }
   }
@@ -97,6 +99,7 @@ void PrintInfoText(const CheckpointInfo& info, const Summary& summary,
   if (!info.items.empty()) printer.Line("items", ItemsText(info.items));
   if (HasLayout(info)) printer.Line("layout", LayoutText(info));
   printer.Line("leaves", std::to_string(summary.totals.leaf_count));
+  printer.Line("parameters", HumanCount(summary.totals.parameter_count));
   printer.Line("chunks", std::to_string(summary.totals.chunk_count));
   printer.Line("stored", HumanBytes(summary.totals.stored_bytes));
   printer.Line("decoded", HumanBytes(summary.totals.decoded_bytes));

@@ -32,15 +32,17 @@ std::string BytesText(uint64_t bytes, bool exact) {
 }
 
 TextTable MakeTable(bool long_listing) {
-  std::vector<TextColumn> columns = {{"NAME"}, {"KIND"}, {"TYPE"}};
+  std::vector<TextColumn> columns = {{"NAME", Align::kLeft, Fit::kShortenName},
+                                     {"KIND", Align::kLeft, Fit::kDrop},
+                                     {"TYPE"}};
   if (long_listing) {
-    columns.push_back({"VALUE TYPE"});
-    columns.push_back({"CHUNK"});
+    columns.push_back({"VALUE TYPE", Align::kLeft, Fit::kDrop});
+    columns.push_back({"CHUNK", Align::kLeft, Fit::kDrop});
   }
-  columns.push_back({"CHUNKS", Align::kRight});
-  columns.push_back({"STORED", Align::kRight});
+  columns.push_back({"CHUNKS", Align::kRight, Fit::kDrop});
+  columns.push_back({"STORED", Align::kRight, Fit::kDrop});
   columns.push_back({"DECODED", Align::kRight});
-  columns.push_back({"CODEC"});
+  columns.push_back({"CODEC", Align::kLeft, Fit::kDrop});
   return TextTable(std::move(columns));
 }
 
@@ -66,6 +68,7 @@ void AddLeaf(const LeafInfo& leaf, bool long_listing, TextTable* table) {
 
 void PrintLsText(const std::vector<LeafInfo>& leaves,
                  const std::vector<size_t>& order, const Args& args, Env& env) {
+  BeginListing(args, env);
   TextTable table = MakeTable(args.long_listing);
   LeafTotals totals;
   for (const size_t i : order) {
@@ -73,7 +76,7 @@ void PrintLsText(const std::vector<LeafInfo>& leaves,
     totals.Add(leaves[i]);
   }
   const bool bold = UseColor(args, env) && !args.quiet;
-  table.Print(!args.quiet, env.out);
+  table.Print(TableStyleOf(args, env), env.out);
   if (args.quiet) return;
   env.out << (bold ? "\x1b[1m" : "") << TotalsText(totals)
           << (bold ? "\x1b[0m" : "") << '\n';
@@ -84,6 +87,7 @@ void PrintLsJson(const Checkpoint& checkpoint, const std::vector<size_t>& order,
   JsonWriter json(out);
   LeafTotals totals;
   json.BeginObject();
+  json.Field("path", checkpoint.info().path);
   json.Field("format", checkpoint.info().format);
   json.Key("leaves");
   json.BeginArray();
@@ -109,7 +113,8 @@ int RunLs(const Args& args, Env& env) {
   if (!opened.ok()) return Fail(env, opened.status());
   const Checkpoint& checkpoint = **opened;
   auto selected =
-      SelectLeaves(checkpoint.leaves(), std::span(args.operands).subspan(1));
+      SelectLeaves(checkpoint.leaves(), std::span(args.operands).subspan(1),
+                   args.pattern_kind);
   if (!selected.ok()) return Fail(env, selected.status());
   SortLeaves(checkpoint.leaves(), args.sort, &*selected);
   if (args.json) {

@@ -121,10 +121,10 @@ class PlanTables {
   }
 
   void Print() {
-    leaves_.Print(!args_.quiet, env_.out);
+    leaves_.Print(TableStyleOf(args_, env_), env_.out);
     if (args_.long_listing) {
       env_.out << '\n';
-      devices_.Print(!args_.quiet, env_.out);
+      devices_.Print(TableStyleOf(args_, env_), env_.out);
     }
     env_.out << '\n';
     PrintRanks();
@@ -152,7 +152,7 @@ class PlanTables {
                     HumanBytes(load.need_bytes), HumanBytes(load.read_bytes),
                     std::to_string(load.chunk_count)});
     }
-    table.Print(!args_.quiet, env_.out);
+    table.Print(TableStyleOf(args_, env_), env_.out);
     if (line_count > kRankLinesMax && !args_.long_listing && !args_.quiet) {
       env_.out << "and " << totals_.by_rank.size() - kRankLinesMax
                << " more processes (--long)\n";
@@ -273,6 +273,7 @@ int PrintPlanJson(const LeafPlanner& planner, const Args& args, Env& env) {
   Totals totals(planner, args.rank);
   JsonWriter json(env.out);
   json.BeginObject();
+  json.Field("path", args.operands[0]);
   json.Field("device_count", planner.device_count());
   json.Field("process_count", planner.process_count());
   json.Key("leaves");
@@ -302,7 +303,8 @@ int RunPlan(const Args& args, Env& env) {
   const auto opened = Open(args.operands[0], OpenOptionsOf(args));
   if (!opened.ok()) return Fail(env, opened.status());
   const std::vector<LeafInfo>& all = (*opened)->leaves();
-  const auto selected = SelectLeaves(all, std::span(args.operands).subspan(1));
+  const auto selected =
+      SelectLeaves(all, std::span(args.operands).subspan(1), args.pattern_kind);
   if (!selected.ok()) return Fail(env, selected.status());
   std::vector<const LeafInfo*> leaves;
   for (const size_t i : *selected) {

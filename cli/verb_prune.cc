@@ -57,7 +57,7 @@ void PrintPruneText(const PrunePlan& plan, const Args& args, Env& env) {
     }
     table.AddRow(std::move(cells));
   }
-  table.Print(!args.quiet, env.out);
+  table.Print(TableStyleOf(args, env), env.out);
   if (args.quiet) return;
   for (const LeftAlone& other : plan.left_alone) {
     env.out << "left alone: " << PrintableText(other.name) << " (" << other.why
@@ -87,6 +87,7 @@ void PrintPruneJson(const std::string& root, const PrunePlan& plan,
                     const Args& args, std::ostream& out) {
   JsonWriter json(out);
   json.BeginObject();
+  json.Field("path", root);
   json.Field("root", root);
   json.Field("dry_run", !args.yes);
   json.Field("removed_count", GoneCount(plan));

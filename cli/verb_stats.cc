@@ -116,18 +116,19 @@ void AddStats(const LeafStats& leaf, TextTable* table) {
 void PrintStatsText(const StatsResult& result,
                     const std::vector<const LeafStats*>& listed,
                     const Args& args, Env& env) {
-  TextTable table({{"NAME"},
+  BeginListing(args, env);
+  TextTable table({{"NAME", Align::kLeft, Fit::kShortenName},
                    {"TYPE"},
                    {"MIN", Align::kRight},
                    {"MAX", Align::kRight},
-                   {"MEAN", Align::kRight},
-                   {"STD", Align::kRight},
-                   {"L2", Align::kRight},
-                   {"ZEROS", Align::kRight},
+                   {"MEAN", Align::kRight, Fit::kDrop},
+                   {"STD", Align::kRight, Fit::kDrop},
+                   {"L2", Align::kRight, Fit::kDrop},
+                   {"ZEROS", Align::kRight, Fit::kDrop},
                    {"NAN", Align::kRight},
-                   {"INF", Align::kRight}});
+                   {"INF", Align::kRight, Fit::kDrop}});
   for (const LeafStats* leaf : listed) AddStats(*leaf, &table);
-  if (!listed.empty()) table.Print(!args.quiet, env.out);
+  if (!listed.empty()) table.Print(TableStyleOf(args, env), env.out);
   if (args.quiet) return;
   const bool bold = UseColor(args, env);
   env.out << (bold ? "\x1b[1m" : "")
@@ -178,6 +179,7 @@ void PrintStatsJson(const Checkpoint& checkpoint, const StatsResult& result,
                     std::ostream& out) {
   JsonWriter json(out);
   json.BeginObject();
+  json.Field("path", checkpoint.info().path);
   json.Field("format", checkpoint.info().format);
   json.Key("leaves");
   json.BeginArray();
@@ -216,7 +218,8 @@ int RunStats(const Args& args, Env& env) {
   if (!opened.ok()) return Fail(env, opened.status());
   const Checkpoint& checkpoint = **opened;
   const auto selected =
-      SelectLeaves(checkpoint.leaves(), std::span(args.operands).subspan(1));
+      SelectLeaves(checkpoint.leaves(), std::span(args.operands).subspan(1),
+                   args.pattern_kind);
   if (!selected.ok()) return Fail(env, selected.status());
   const auto result = StatsWithProgress(checkpoint, *selected, args, env);
   if (!result.ok()) return Fail(env, result.status());

@@ -46,11 +46,12 @@ std::string StateText(const StepInfo& step, bool color) {
 
 void PrintStepsText(const std::vector<StepInfo>& steps, const Args& args,
                     Env& env) {
+  BeginListing(args, env);
   TextTable table({{"STEP", Align::kRight},
-                   {"TIME"},
+                   {"TIME", Align::kLeft, Fit::kDrop},
                    {"SIZE", Align::kRight},
-                   {"ITEMS"},
-                   {"METRICS"},
+                   {"ITEMS", Align::kLeft, Fit::kDrop},
+                   {"METRICS", Align::kLeft, Fit::kShorten},
                    {"COMMITTED"}});
   const bool color = UseColor(args, env);
   for (const StepInfo& step : steps) {
@@ -61,7 +62,7 @@ void PrintStepsText(const std::vector<StepInfo>& steps, const Args& args,
          HumanBytes(step.bytes), Join(step.items), MetricsText(step.metrics),
          StateText(step, color)});
   }
-  table.Print(!args.quiet, env.out);
+  table.Print(TableStyleOf(args, env), env.out);
 }
 
 void WriteStep(const StepInfo& step, JsonWriter* json) {
@@ -93,6 +94,7 @@ void PrintStepsJson(const std::string& root, const std::vector<StepInfo>& steps,
                     std::ostream& out) {
   JsonWriter json(out);
   json.BeginObject();
+  json.Field("path", root);
   json.Field("root", root);
   json.Key("steps");
   json.BeginArray();

@@ -108,13 +108,19 @@ class TreePrinter {
     if (node.leaf != nullptr) {
       out_ << "  " << Paint("\x1b[2m", SummaryText(*node.leaf));
     }
-    if (is_parent && at_bottom) {
-      out_ << "  ("
-           << Counted(node.below.leaf_count, "leaf", "leaves") + ", " +
-                  HumanBytes(node.below.decoded_bytes)
-           << ")";
-    }
+    const bool is_sum = node.below.leaf_count > 1;
+    if (is_parent && (at_bottom || is_sum))
+      out_ << "  " << Paint("\x1b[2m", BelowText(node, at_bottom));
     out_ << '\n';
+  }
+
+  // What is not shown is counted.
+  static std::string BelowText(const Node& node, bool at_bottom) {
+    const LeafTotals& below = node.below;
+    std::string text = "(";
+    if (at_bottom) text += Counted(below.leaf_count, "leaf", "leaves") + ", ";
+    if (below.parameter_count > 0) text += ParametersText(below) + ", ";
+    return text + HumanBytes(below.decoded_bytes) + ")";
   }
 
   std::string Paint(std::string_view color, const std::string& text) const {
@@ -177,6 +183,7 @@ void PrintTreeJson(const Forest& forest, const Args& args, JsonWriter* json) {
 
 void PrintTreeText(const Checkpoint& checkpoint, const Forest& forest,
                    const Args& args, Env& env) {
+  BeginListing(args, env);
   const Node& root = forest.at(0);
   if (!args.quiet) env.out << PrintableText(checkpoint.info().path);
   // A checkpoint may be one bare value.

@@ -31,6 +31,7 @@ Result<int> VerifyOne(const Args& args, Env& env, ProcessGroup* group) {
   if (args.json) {
     JsonWriter json(env.out);
     json.BeginObject();
+    json.Field("path", args.operands[0]);
     WriteVerifyFields(*report, &json);
     json.EndObject();
     env.out << '\n';
@@ -57,6 +58,7 @@ class RootReport {
     if (!args.json) return;
     json_ = std::make_unique<JsonWriter>(env.out);
     json_->BeginObject();
+    json_->Field("path", args.operands[0]);
     json_->Field("root", args.operands[0]);
     json_->Key("steps");
     json_->BeginArray();

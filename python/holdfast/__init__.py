@@ -43,6 +43,7 @@ from holdfast._compare import (
 from holdfast._convert import ConvertedLeaf, ConvertResult, convert
 from holdfast._engine import version as __version__
 from holdfast._future import Future
+from holdfast._log import enable_logging
 from holdfast._mapping import Checkpoint, StoredArray
 from holdfast._process_group import (
     ProcessGroup,
@@ -71,6 +72,7 @@ __all__ = [
     "convert",
     "diff",
     "digest",
+    "enable_logging",
     "errors",
     "last_stats",
     "load",

@@ -24,6 +24,7 @@ from holdfast import (
 )
 from holdfast._adapt import make_adapt
 from holdfast._future import Future, raise_earlier_failure
+from holdfast._log import log
 from holdfast._process_group import GroupArgument, telling
 from holdfast._progress import (
     ProgressArgument,
@@ -208,19 +209,26 @@ def save(
     snapshot_seconds = time.perf_counter() - start
 
     def run(progress_fn: ProgressFn | None) -> Stats:
-        with call or contextlib.nullcontext():
-            stats = _engine.save(
-                destination,
-                built,
-                progress=progress_fn,
-                group=None if call is None else call.engine,
-                **options,
-            )
-        return _stats.from_engine(
-            stats,
+        log.info("saving %s", destination)
+        try:
+            with call or contextlib.nullcontext():
+                engine_stats = _engine.save(
+                    destination,
+                    built,
+                    progress=progress_fn,
+                    group=None if call is None else call.engine,
+                    **options,
+                )
+        except BaseException as error:
+            log.error("saving %s failed: %s", destination, error)
+            raise
+        stats = _stats.from_engine(
+            engine_stats,
             snapshot_seconds=snapshot_seconds,
             copied_bytes=built.copied_bytes,
         )
+        log.info("saved %s: %s", destination, stats)
+        return stats
 
     def run_in_background(is_cancelled: Callable[[], bool]) -> Stats:
         with reporting(progress, "save") as progress_fn:
@@ -353,7 +361,11 @@ def load(
                 progress=progress_fn,
                 **options,
             )
-    _stats.remember(_stats.from_engine(stats))
+    log.info(
+        "loaded %s: %s",
+        os.fspath(path),
+        _stats.remember(_stats.from_engine(stats)),
+    )
     _warn(notes)
     return tree
 

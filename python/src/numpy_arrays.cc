@@ -169,7 +169,7 @@ Shape ToShape(int rank, const npy_intp* values) {
 nb::object ElementAsArray(DType dtype, const char* bytes,
                           const std::string& leaf) {
   PyArray_Descr* descr = DescrOf(dtype, leaf);
-  Py_INCREF(descr);
+  Py_INCREF(reinterpret_cast<PyObject*>(descr));
   nb::object array = Owned(PyArray_NewFromDescr(
       &PyArray_Type, descr, 0, nullptr, nullptr, nullptr, 0, nullptr));
   std::memcpy(PyArray_DATA(AsArray(array)), bytes, DTypeBytes(dtype));
@@ -188,7 +188,7 @@ nb::object ToNumpyAs(PyArray_Descr* descr, Array array) {
     nb::raise_python_error();
   }
   static_assert(sizeof(npy_intp) == sizeof(int64_t));
-  Py_INCREF(descr);
+  Py_INCREF(reinterpret_cast<PyObject*>(descr));
   PyObject* result = PyArray_NewFromDescr(
       &PyArray_Type, descr, rank, reinterpret_cast<npy_intp*>(dims.data()),
       reinterpret_cast<npy_intp*>(strides.data()), data, NPY_ARRAY_WRITEABLE,

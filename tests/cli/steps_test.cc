@@ -162,6 +162,15 @@ TEST_F(StepVerbs, StepsSayWhyNot) {
               HasSubstr("temporary directory"));
 }
 
+TEST_F(StepVerbs, StepsRefusesACheckpoint) {
+  Save(1, 1, 1);
+  for (const char* inside : {"/1", "/1/state"}) {
+    const Ran ran = RunWords({"steps", root_ + inside});
+    EXPECT_EQ(ran.code, 3);
+    EXPECT_THAT(ran.err, HasSubstr("it is a checkpoint itself"));
+  }
+}
+
 TEST_F(StepVerbs, VerifyFindsTheNewestSoundStep) {
   Save(1, 1, 1);
   Save(2, 1, 2);

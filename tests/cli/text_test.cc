@@ -63,8 +63,54 @@ TEST(TextTable, AlignsByCodePoints) {
   table.AddRow({"größe", "1", "x"});
   table.AddRow({"a", "100", ""});
   std::ostringstream out;
-  table.Print(true, out);
+  table.Print({}, out);
   EXPECT_EQ(out.str(), "NAME   SIZE  END\ngröße     1  x\na       100\n");
+}
+
+TEST(TextTable, ShortensThenDropsTheLastThenLeavesTheLineLong) {
+  TextTable table({{"NAME", Align::kLeft, Fit::kShorten},
+                   {"SIZE", Align::kRight},
+                   {"A", Align::kLeft, Fit::kDrop},
+                   {"B", Align::kLeft, Fit::kDrop}});
+  const std::string name = std::string(20, 'x') + "ü" + std::string(20, 'y');
+  table.AddRow({name, "1234", "aaaa", "bbbb"});
+  const auto printed = [&](size_t columns_max) {
+    std::ostringstream out;
+    table.Print({.with_titles = false, .columns_max = columns_max}, out);
+    return out.str();
+  };
+  const std::string x16(16, 'x'), y16(16, 'y'), x15(15, 'x');
+  EXPECT_EQ(printed(0), name + "  1234  aaaa  bbbb\n");
+  EXPECT_EQ(printed(59), name + "  1234  aaaa  bbbb\n");
+  EXPECT_EQ(printed(51), x16 + "…" + y16 + "  1234  aaaa  bbbb\n");
+  EXPECT_EQ(printed(44), x15 + "…" + y16 + "  1234  aaaa\n");
+  EXPECT_EQ(printed(38), x15 + "…" + y16 + "  1234\n");
+  EXPECT_EQ(printed(10), "xxxxxxx…yyyyyyyy  1234\n");
+}
+
+TEST(ShortenedText, KeepsWholeCodePoints) {
+  EXPECT_EQ(ShortenedText("größe", 5, true), "größe");
+  EXPECT_EQ(ShortenedText("größe", 4, true), "g…ße");
+  EXPECT_EQ(ShortenedText("größere", 6, false), "g...re");
+  EXPECT_EQ(ShortenedText("abc", 1, true), "…");
+}
+
+TEST(ShortenedName, KeepsNumbersAndTheLastKeys) {
+  const std::string name = "params.transformer.layer_11.attention.query.kernel";
+  EXPECT_EQ(ShortenedName(name, 50, true), name);
+  EXPECT_EQ(ShortenedName(name, 40, true),
+            "p.t.layer_11.attention.query.kernel");
+  EXPECT_EQ(ShortenedName(name, 30, true), "p.t.layer_11.a.query.kernel");
+  EXPECT_EQ(ShortenedName(name, 20, true), "p.t.layer…ery.kernel");
+  EXPECT_EQ(ShortenedName("größe.b.c.d", 7, true), "g.b.c.d");
+}
+
+TEST(HumanCount, KeepsOneDecimal) {
+  EXPECT_EQ(HumanCount(9999), "9999");
+  EXPECT_EQ(HumanCount(10'000), "10.0K");
+  EXPECT_EQ(HumanCount(124'439'808), "124.4M");
+  EXPECT_EQ(HumanCount(999'960'000), "1.0B");
+  EXPECT_EQ(HumanCount(UINT64_MAX), "18446.7Q");
 }
 
 TEST(JsonWriter, ReadsBackWhateverTheText) {

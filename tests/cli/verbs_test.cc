@@ -56,7 +56,7 @@ TEST_F(Verbs, LsAlignsAndTotals) {
             "params.w  array   int32[2,3]        1    12 B     24 B  zstd\n"
             "params.b  array   bfloat16[2]       1     2 B      4 B  zstd\n"
             "name      string  -                 -     6 B      6 B  -\n"
-            "3 leaves, 2 chunks, stored 20 B, decoded 34 B\n");
+            "3 leaves, 8 parameters, 2 chunks, stored 20 B, decoded 34 B\n");
 }
 
 TEST_F(Verbs, LsSortsAndShowsMore) {
@@ -100,7 +100,9 @@ TEST_F(Verbs, ListingsTellOfLeavesThatAreDamaged) {
 TEST_F(Verbs, LsTellsOfPatternsThatSelectNothing) {
   const Ran ran = RunWords({"ls", "/c", "nope*"});
   EXPECT_EQ(ran.code, 3);
-  EXPECT_EQ(ran.err, "holdfast: no leaf matches 'nope*'\n");
+  EXPECT_EQ(
+      ran.err,
+      "holdfast: no leaf matches 'nope*' (did you mean none?)\n");
 }
 
 TEST_F(Verbs, FailuresHaveTheirExitCodes) {
@@ -139,23 +141,23 @@ TEST_F(Verbs, OpenOptionsReachTheLibrary) {
 TEST_F(Verbs, TreeDrawsBoxes) {
   EXPECT_EQ(RunWords({"tree", "/c"}).out,
             "/c\n"
-            "├── params\n"
+            "├── params  (8 parameters, 28 B)\n"
             "│   ├── w  int32[2,3] 24 B\n"
             "│   └── b  bfloat16[2] 4 B\n"
             "├── step  int64\n"
             "├── loss  float64\n"
             "├── name  string\n"
-            "└── opt\n"
+            "└── opt  (0 B)\n"
             "    ├── none  none\n"
             "    └── dict  empty_dict\n"
-            "7 leaves, 4 chunks, stored 28 B, decoded 50 B\n");
+            "7 leaves, 8 parameters, 4 chunks, stored 28 B, decoded 50 B\n");
 }
 
 TEST_F(Verbs, TreeStopsAtADepthAndSpeaksAscii) {
   const Ran ran = RunWords({"tree", "--depth=1", "-q", "/c"},
                            [](cli::Env& env) { env.utf8 = false; });
   EXPECT_EQ(ran.out,
-            "|-- params  (2 leaves, 28 B)\n"
+            "|-- params  (2 leaves, 8 parameters, 28 B)\n"
             "|-- step  int64\n"
             "|-- loss  float64\n"
             "|-- name  string\n"
@@ -339,7 +341,8 @@ TEST_F(Verbs, DigestPrintsAsSha256sum) {
 
 TEST_F(Verbs, DigestJsonIsExact) {
   const Json json = Json::parse(RunWords({"digest", "--json", "/c"}).out);
-  EXPECT_EQ(json.size(), 2u);
+  EXPECT_EQ(json.size(), 3u);
+  EXPECT_EQ(json["path"], "/c");
   EXPECT_EQ(json["format"], "orbax");
   ASSERT_EQ(json["leaves"].size(), 7u);
   const Json& w = json["leaves"][0];

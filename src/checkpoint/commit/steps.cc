@@ -115,6 +115,18 @@ StepInfo DescribeStepAt(const Place& at, CommitMode mode) {
   return step;
 }
 
+// What stands in a step or an item, and never in a root.
+static bool IsFileOfCheckpoint(std::string_view name) {
+  constexpr std::string_view kNames[] = {kCheckpointMetadataFile,
+                                         "_METADATA",
+                                         "manifest.ocdbt",
+                                         ".zarray",
+                                         "zarr.json",
+                                         ".metadata"};
+  return std::find(std::begin(kNames), std::end(kNames), name) !=
+         std::end(kNames);
+}
+
 Result<std::vector<StepInfo>> ListSteps(const std::string& root,
                                         CommitMode mode) {
   const Place place = Place(root).Absolute();
@@ -124,6 +136,12 @@ Result<std::vector<StepInfo>> ListSteps(const std::string& root,
   }
   HF_ASSIGN_OR_RETURN(const std::vector<std::string> names,
                       ListDirectory(place));
+  // Its own files are named like steps: "ocdbt.process_0".
+  if (std::any_of(names.begin(), names.end(), IsFileOfCheckpoint)) {
+    return NotFoundError("no steps in " + place.path() +
+                         ": it is a checkpoint itself; steps are listed of the "
+                         "directory above it");
+  }
   std::vector<std::string> step_names;
   for (const std::string& name : names) {
     if (!StepOfName(FinalName(name).value_or(name))) continue;

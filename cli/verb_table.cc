@@ -1,0 +1,288 @@
+// The verbs: their operands, words and examples.
+#include <algorithm>
+#include <iterator>
+#include <limits>
+
+#include "cli/flags.h"
+
+namespace holdfast::cli {
+namespace {
+
+constexpr Example kLsExamples[] = {
+    {"holdfast ls /ckpt", "leaves of the newest step"},
+    {"holdfast ls /ckpt --step 7 'params.*'", "leaves whose names match"},
+    {"holdfast ls --sort size --long /ckpt/7", "the largest leaves first"},
+};
+constexpr Example kTreeExamples[] = {
+    {"holdfast tree /ckpt/7", "the whole tree"},
+    {"holdfast tree --depth 2 /ckpt/7", "two levels, sizes below them summed"},
+};
+constexpr Example kInfoExamples[] = {
+    {"holdfast info /ckpt", "what the newest step is and how well it packs"},
+    {"holdfast info --json /ckpt/7 | jq .custom_metadata",
+     "the custom metadata alone"},
+};
+constexpr Example kCatExamples[] = {
+    {"holdfast cat /ckpt/7 step", "one value"},
+    {"holdfast cat /ckpt/7 'params.w[0:2, ::-1]'", "a slice, as in numpy"},
+    {"holdfast cat --npy /ckpt/7 params.w > w.npy", "a file for np.load"},
+    {"holdfast cat --raw /ckpt/7 params.w | sha256sum", "the bytes themselves"},
+};
+constexpr Example kDigestExamples[] = {
+    {"holdfast digest /ckpt/7", "one line a leaf, as sha256sum prints"},
+    {"diff <(holdfast digest A) <(holdfast digest B)",
+     "compare two checkpoints, whatever their formats"},
+};
+constexpr Example kVerifyExamples[] = {
+    {"holdfast verify /ckpt/7", "read and check everything"},
+    {"holdfast verify --quiet /ckpt/7 && cp -r /ckpt/7 /backup",
+     "copy only what is sound"},
+    {"holdfast verify /ckpt", "the newest step that is sound"},
+    {"mpirun -np 8 holdfast verify /ckpt/7", "check an eighth each"},
+};
+constexpr Example kStepsExamples[] = {
+    {"holdfast steps /ckpt", "every step, and why some do not count"},
+    {"holdfast steps --json /ckpt | jq '.steps[] | select(.committed).step'",
+     "numbers of committed steps"},
+};
+constexpr Example kPruneExamples[] = {
+    {"holdfast prune /ckpt --keep-latest 3 --keep-every 1000", "what would go"},
+    {"holdfast prune /ckpt --keep-best 2 --metric loss --mode min --yes",
+     "into the trash"},
+    {"holdfast prune /ckpt --undelete 7", "and back"},
+    {"holdfast prune /ckpt --empty-trash --yes", "for good"},
+};
+constexpr Example kDuExamples[] = {
+    {"holdfast du /ckpt", "bytes by step, item and kind of file"},
+    {"holdfast du --json /ckpt | jq .total_bytes", "the sum alone"},
+};
+constexpr Example kPlanExamples[] = {
+    {"holdfast plan /ckpt/7", "as it was saved"},
+    {"holdfast plan /ckpt/7 --mesh data=4,model=2 --spec data,model",
+     "on eight devices, matrices cut both ways"},
+    {"holdfast plan /ckpt/7 --mesh x=8 --spec x --spec 'emb.*=None,x' --ranks "
+     "2",
+     "two processes of four devices; rules by name"},
+};
+constexpr Example kConvertExamples[] = {
+    {"holdfast convert /ckpt/7 /new/7 --to orbax-v1 --zarr 3",
+     "the newer format"},
+    {"holdfast convert /ckpt /params --ocdbt no 'params.*'",
+     "some leaves of the newest step, a directory each"},
+    {"holdfast convert /ckpt/7 w.safetensors --select params --cast "
+     "'*=bfloat16'",
+     "the weights alone, cast, for others"},
+    {"mpirun -np 8 holdfast convert --ram 1G /ckpt/7 /new/7",
+     "eight processes write a part each"},
+};
+constexpr Example kReshardExamples[] = {
+    {"holdfast reshard /ckpt/7 /new/7 --mesh data=4,model=2 --spec data,model",
+     "as eight devices would have saved it"},
+    {"holdfast reshard /megatron/7 /new/7 --shards 'decoder.*=4,1'",
+     "matrices of a Megatron zarr checkpoint in four chunks each"},
+};
+constexpr Example kDiffExamples[] = {
+    {"holdfast diff /ckpt/7 /ckpt/8", "what a step has changed"},
+    {"holdfast diff /ckpt/7 /new/7.safetensors --rtol 1e-2 --ignore-dtype",
+     "whether a cast copy is still the same"},
+    {"holdfast diff --structure --json A B | jq .leaves[].name",
+     "names of leaves that do not match"},
+};
+constexpr Example kStatsExamples[] = {
+    {"holdfast stats /ckpt 'params.*'", "weights of the newest step"},
+    {"holdfast stats --nan /ckpt/7 || echo broken", "look for NaN"},
+    {"holdfast stats --sort absmax /ckpt/7", "the largest weights first"},
+};
+constexpr Example kMergeExamples[] = {
+    {"holdfast merge /base /adapter /both --prefix ,adapter",
+     "the leaves of both, one below a name"},
+    {"holdfast merge /ckpt/7 /ckpt/8 /ckpt/9 /soup --average",
+     "the mean of three steps"},
+    {"holdfast merge /a /b /soup --weights 0.7,0.3 --take-first",
+     "a weighted one; step counters from the first"},
+};
+constexpr Example kCpExamples[] = {
+    {"holdfast cp /ckpt/7 gs://bucket/run/7", "a step into an object store"},
+    {"holdfast cp s3://bucket/run /ckpt",
+     "a root with all its steps; again, and only new ones are fetched"},
+    {"holdfast cp --verify gs://bucket/run/7 s3://other/run/7",
+     "from store to store, and checked there"},
+    {"holdfast cp https://host/ckpt/7 ./7", "what a web server has"},
+};
+constexpr Example kDoctorExamples[] = {
+    {"holdfast doctor s3://bucket/run", "try all that holdfast needs there"},
+    {"holdfast doctor --read-only gs://bucket/run",
+     "where nothing may be written"},
+    {"holdfast doctor --json s3://bucket | jq .checks", "for programs"},
+};
+constexpr Example kHelpExamples[] = {
+    {"holdfast help cat", "help of one verb"},
+};
+constexpr Example kCompletionExamples[] = {
+    {"source <(holdfast completion bash)", "complete in this shell"},
+    {"holdfast completion fish > ~/.config/fish/completions/holdfast.fish",
+     "complete in every fish"},
+};
+constexpr Example kManExamples[] = {
+    {"holdfast man > holdfast.1 && man -l holdfast.1", "read the manual page"},
+};
+
+constexpr size_t kAny = std::numeric_limits<size_t>::max();
+
+// Order as in VerbId.
+constexpr Verb kVerbs[] = {
+    {VerbId::kLs, "ls", "PATH [PATTERN...]", 1, kAny, "List leaves",
+     "Lists the leaves of a checkpoint: name, kind, dtype and shape, chunks, "
+     "bytes stored and decoded, codec. A PATTERN selects a leaf by name, all "
+     "leaves below a name, or what a glob (*, ?, [abc], {a,b}) matches; * also "
+     "matches dots, and / may stand for one. No tensor is read.",
+     kLsExamples, Completion::kFile, "", false},
+    {VerbId::kTree, "tree", "PATH", 1, 1, "Show leaves as a tree",
+     "Shows the tree of a checkpoint with a summary of each leaf. No tensor is "
+     "read.",
+     kTreeExamples, Completion::kFile, "", false},
+    {VerbId::kInfo, "info", "PATH", 1, 1, "Summarise a checkpoint",
+     "Shows the format, step, items and layout of a checkpoint, how many "
+     "leaves and bytes it has, their dtypes, its metadata and times. No "
+     "tensor is read.",
+     kInfoExamples, Completion::kFile, "", false},
+    {VerbId::kCat, "cat", "PATH [NAME[SLICE]]", 1, 2, "Print one value",
+     "Prints a leaf, or a slice of it written as in numpy: integers, a:b:c, "
+     "negative ones, and `...`. The whole argument is tried as a name first, "
+     "so names may contain brackets. NAME may be left out when there is one "
+     "leaf. Only the chunks that are needed are read. --npy stores bfloat16 "
+     "and other types that numpy has no name for as raw bytes (<V2), as "
+     "np.save does; view them back with ml_dtypes.",
+     kCatExamples, Completion::kFile, "", false},
+    {VerbId::kDigest, "digest", "PATH [PATTERN...]", 1, kAny,
+     "Print the sha256 of each leaf",
+     "Prints the sha256 of each leaf's value: elements in C order, little "
+     "endian; text as UTF-8. Equal values have equal digests in every format, "
+     "chunking and compression. PATTERN is as for ls.",
+     kDigestExamples, Completion::kFile, "", false},
+    {VerbId::kVerify, "verify", "PATH", 1, 1, "Check every byte",
+     "Reads everything that a restore could depend on, checks every checksum "
+     "there is, and names each damaged leaf, file and offset. Exit code 1 "
+     "means damage. For a directory of steps it checks the newest committed "
+     "step, then older ones until one is sound, and names that. Processes "
+     "started by mpirun check a part each; the first of them prints.",
+     kVerifyExamples, Completion::kFile, "", false},
+    {VerbId::kSteps, "steps", "ROOT", 1, 1, "List the steps of a root",
+     "Lists the step directories of a root: time, size, items, metrics, and "
+     "whether each is committed or why not.",
+     kStepsExamples, Completion::kFile, "", false},
+    {VerbId::kPrune, "prune", "ROOT", 1, 1,
+     "Remove the steps that no --keep "
+     "option keeps",
+     "Removes the committed steps of a root that no --keep option keeps; the "
+     "newest always stays. Without --yes it only says what it would do. With "
+     "--yes it moves each step into ROOT/.holdfast_trash by one rename; the "
+     "step stays there until --empty-trash --yes, and --undelete brings it "
+     "back.",
+     kPruneExamples, Completion::kFile, "", false},
+    {VerbId::kDu, "du", "ROOT", 1, 1, "Show what takes the disk space",
+     "Shows how many bytes each step, item and kind of file takes. A file "
+     "with several names (hard links) is counted once, for the oldest step; "
+     "its other names are shown as shared.",
+     kDuExamples, Completion::kFile, "", false},
+    {VerbId::kPlan, "plan", "PATH [PATTERN...]", 1, kAny,
+     "Show what each process would hold, write and read",
+     "Shows, for a mesh of devices and processes, which box of each array "
+     "each device holds and writes, which chunks each process reads to "
+     "restore, and how even that is. Bytes are those of the elements, "
+     "uncompressed. No tensor is read. PATTERN is as for ls.",
+     kPlanExamples, Completion::kFile, "", false},
+    {VerbId::kConvert, "convert", "SOURCE TARGET [PATTERN...]", 2, kAny,
+     "Write a checkpoint again in another layout",
+     "Writes the checkpoint SOURCE again at TARGET, in another format, "
+     "chunking or compression, without holding it in memory, and then "
+     "compares the two. Names, values and metadata stay. A stored chunk is "
+     "read more than once only if it is larger than --ram allows, or if the "
+     "places that need it are further apart than that. Processes started by "
+     "mpirun read and write a part each, and each may use --ram. An "
+     "interrupted conversion continues when you run the same command again. "
+     "PATTERN is as for ls.",
+     kConvertExamples, Completion::kFile, "", false},
+    {VerbId::kReshard, "reshard", "SOURCE TARGET [PATTERN...]", 2, kAny,
+     "Write a checkpoint again for another mesh",
+     "Writes the checkpoint SOURCE again at TARGET as a run on the devices "
+     "of --mesh would have saved it: the shardings it records, and chunks "
+     "that no border between devices cuts; or, with --shards, it writes "
+     "Megatron's zarr arrays in other chunks. Everything else is as for "
+     "convert. Any checkpoint can be restored on any mesh; this makes it "
+     "fast.",
+     kReshardExamples, Completion::kFile, "", false},
+    {VerbId::kDiff, "diff", "A B [PATTERN...]", 2, kAny,
+     "Show the differences between two checkpoints",
+     "Compares two checkpoints of any formats: names first, then kinds, "
+     "shapes and dtypes, then every value, exactly. Prints the worst leaves "
+     "first, with how many elements differ, the largest |a - b|, the largest "
+     "|a - b| / max(|a|, |b|), and the first place. NaN equals NaN. With "
+     "--atol and --rtol elements may differ by atol + rtol * max(|a|, |b|). "
+     "Leaves that seem to be renamed are shown as such; --map and its kin "
+     "say what leaves of A are called in B. Exit code 1 means that they "
+     "differ. PATTERN is as for ls.",
+     kDiffExamples, Completion::kFile, "", false},
+    {VerbId::kStats, "stats", "PATH [PATTERN...]", 1, kAny,
+     "Summarise the numbers of each tensor",
+     "Prints, for each tensor and for all together, the least and the "
+     "largest element, mean, standard deviation, l2 norm, and how many "
+     "elements are 0, NaN or infinite. Everything but these counts is "
+     "computed from finite elements alone. PATTERN is as for ls.",
+     kStatsExamples, Completion::kFile, "", false},
+    {VerbId::kMerge, "merge", "SOURCE SOURCE... TARGET", 3, kAny,
+     "Make one checkpoint of several",
+     "Writes the leaves of all SOURCEs as one checkpoint at TARGET, or with "
+     "--average the mean of each float tensor, weighted and rounded once. "
+     "Sources may have any formats. A name that two of them have is an "
+     "error, unless --prefer or --prefix say otherwise. Only the pieces "
+     "under way are held in memory, and the result is read back and compared.",
+     kMergeExamples, Completion::kFile, "", false},
+    {VerbId::kCp, "cp", "SOURCE TARGET", 2, 2,
+     "Copy a checkpoint, or any files, from anywhere to anywhere",
+     "Copies the file or directory SOURCE to TARGET, the exact place; both "
+     "may be paths or URLs of object stores (gs://, s3://), SOURCE also of a "
+     "web server. Bytes go through memory, bounded by --ram, and never "
+     "through a temporary file; within one bucket the server copies. A "
+     "checkpoint counts at TARGET only once it is whole: an object store "
+     "gets its marker last, and on disk it gets its name last. An "
+     "interrupted copy continues when you run the same command again; files "
+     "that are at TARGET already and equal are left alone. Unfinished "
+     "checkpoints are not copied.",
+     kCpExamples, Completion::kFile, "", false},
+    {VerbId::kDoctor, "doctor", "URL", 1, 1,
+     "Check that an object store can be used, and how fast it is",
+     "Shows which credentials are used for URL and where they were found, "
+     "the endpoint, region, latency and throughput, and how far the server's "
+     "clock is from ours; then tries everything that holdfast needs below "
+     "URL: listing, reading, writing, writing on a condition, uploads in "
+     "parts, deleting. It removes what it writes. Secrets are never shown. "
+     "Exit code 3 means that something does not work.",
+     kDoctorExamples, Completion::kNothing, "", false},
+    {VerbId::kHelp, "help", "[VERB]", 0, 1, "Print help",
+     "Prints help for all verbs or for one.", kHelpExamples,
+     Completion::kChoices, "", false},
+    {VerbId::kCompletion, "completion", "SHELL", 1, 1,
+     "Print a shell completion script",
+     "Prints a completion script for bash, zsh or fish.", kCompletionExamples,
+     Completion::kChoices, "bash|zsh|fish", true},
+    {VerbId::kMan, "man", "", 0, 0, "Print the manual page in roff",
+     "Prints the manual page, in the format that man(1) reads.", kManExamples,
+     Completion::kNothing, "", true},
+};
+static_assert(std::size(kVerbs) == kVerbCount);
+
+}  // namespace
+
+std::span<const Verb> AllVerbs() { return kVerbs; }
+
+const Verb& VerbOf(VerbId id) { return kVerbs[static_cast<size_t>(id)]; }
+
+const Verb* FindVerb(std::string_view name) {
+  for (const Verb& verb : kVerbs) {
+    if (verb.name == name) return &verb;
+  }
+  return nullptr;
+}
+
+}  // namespace holdfast::cli
