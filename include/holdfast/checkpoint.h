@@ -82,8 +82,7 @@ std::string_view ValueKindName(ValueKind kind);
 struct LeafInfo {
   std::string name;              // keys joined with '.'
   std::vector<std::string> key;  // path of keys; a composite's item name first
-  // One a key: an index in a list or tuple, not a name.
-  std::vector<bool> key_is_sequence;
+  std::vector<KeyKind> key_kinds;  // one a key
   ValueKind kind = ValueKind::kArray;
   // As recorded: "np.ndarray", "jax.Array", "scalar", ...; may be empty.
   std::string value_type;

@@ -36,6 +36,16 @@
 
 namespace holdfast HOLDFAST_EXPORT {
 
+// How a key leads to a child.
+enum class KeyKind : uint8_t {
+  kName,     // of a dict or named tuple
+  kIndex,    // in a list or tuple, in decimal
+  kInteger,  // of a dict: Python's int, in decimal
+};
+
+// True for the decimal text of an int64: "0", "-12"; not "007", "+1" or "".
+bool IsIntegerText(std::string_view text);
+
 enum class NodeKind : uint8_t { kDict, kList, kTuple, kNamedTuple, kLeaf };
 
 enum class LeafKind : uint8_t {
@@ -141,6 +151,8 @@ class Tree {
       : Tree(OfIntegral(value)) {}
 
   static Tree Dict(std::vector<Member> members = {});
+  // A dict whose keys are integers, as in the state of torch's optimizers.
+  static Tree IntegerDict(std::vector<std::pair<int64_t, Tree>> members);
   static Tree List(std::vector<Tree> items = {});
   static Tree Tuple(std::vector<Tree> items = {});
   // `module` and `type_name` as Python's __module__ and __qualname__. Without a
@@ -197,13 +209,15 @@ class Tree {
   const std::vector<Tree>& children() const;
   // One key a child for dicts and named tuples; empty for sequences.
   const std::vector<std::string>& keys() const;
+  // REQUIRES: i < size().
+  KeyKind key_kind(size_t i) const;
   // A child by key, or by decimal index in a sequence; null when there is none.
   // Takes time linear in size().
   const Tree* Find(std::string_view key) const;
   const Tree* FindPath(const std::vector<std::string>& path) const;
   // REQUIRES: a dict or named tuple without this key (Flatten reports
-  // duplicates).
-  void Add(std::string key, Tree child);
+  // duplicates); not kIndex, and kInteger only for an IsIntegerText.
+  void Add(std::string key, Tree child, KeyKind kind = KeyKind::kName);
   // REQUIRES: a list or tuple.
   void Append(Tree child);
   // REQUIRES: index < size().
@@ -248,6 +262,8 @@ class Tree {
     std::vector<std::string> keys;
     std::vector<Tree> children;
     std::shared_ptr<const TypeName> type;
+    // One a key up to the last that is an integer; the others are names.
+    std::vector<bool> is_integer = {};
   };
   struct Sharded {
     Shape shape;
@@ -282,10 +298,10 @@ class Tree {
       node_;
 };
 
-// Same containers, keys in the same order, and equal leaves; arrays are equal
-// when kind, traits, dtype, shape and every element's bytes are, however their
-// elements are divided over shards; an object, or a deferred array, is equal to
-// itself alone.
+// Same containers, keys of the same kinds in the same order, and equal leaves;
+// arrays are equal when kind, traits, dtype, shape and every element's bytes
+// are, however their elements are divided over shards; an object, or a deferred
+// array, is equal to itself alone.
 bool operator==(const Tree& a, const Tree& b);
 
 }  // namespace holdfast

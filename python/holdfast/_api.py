@@ -204,7 +204,10 @@ def save(
     with telling(call):
         raise_earlier_failure()
         built = _engine.build_tree(
-            tree, adapt=make_adapt(processes), snapshot=background
+            tree,
+            adapt=make_adapt(processes),
+            snapshot=background,
+            int_keys=True,
         )
     snapshot_seconds = time.perf_counter() - start
 

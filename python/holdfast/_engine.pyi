@@ -55,7 +55,7 @@ class ArrayLeaf:
 class Node:
     """A container that is no dict, list or tuple: keys in their own order.
 
-    `kind` is "attributes" (keys are names, recorded like dict keys) or
+    `kind` is "attributes" (keys are recorded like those of dicts) or
     "sequence" (keys ignored, recorded as indices). One without children is
     recorded as None if it has attributes, as `Tuple` else.
     """
@@ -63,7 +63,7 @@ class Node:
     def __init__(
         self,
         kind: str,
-        keys: Sequence[str],
+        keys: Sequence[Any],
         children: Sequence[Any],
     ) -> None: ...
 
@@ -87,6 +87,7 @@ def build_tree(
     adapt: Callable[[Any, tuple[Any, ...]], Any],
     snapshot: bool = False,
     strings: bool = True,
+    int_keys: bool = False,
 ) -> Tree:
     """Walks a pytree of dict, list, tuple, namedtuple, None, numpy arrays and
     scalars, bool, int, float, complex, str, bytes and Ellipsis.
@@ -95,7 +96,8 @@ def build_tree(
     ArrayLeaf, a Node, or an object of the kinds above, or raises. `path` is the
     tuple of keys that leads there. With `snapshot` every array that may change
     is copied, by all threads, before the call returns. Dicts are sorted by key
-    as JAX sorts them; keys become their str().
+    as JAX sorts them; keys become their str(), but for integers with
+    `int_keys`.
 
     ValueError, naming the leaf, for what cannot be saved: a tree that contains
     itself, keys that do not compare ("Comparator raised exception while sorting

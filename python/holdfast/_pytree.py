@@ -27,14 +27,21 @@ COMPARATOR_MESSAGE = (
 class Level:
     """A container's children in the order in which JAX flattens them.
 
-    `kind` is "dict", "attributes" (both have a key a child) or "sequence".
+    `kind` is "dict", "attributes" (both have a key a child: the dict's own, or
+    names) or "sequence". `names` are what a checkpoint calls the children.
     `rebuild` makes the same container of other children, in the same order.
     """
 
     kind: str
-    keys: list[str]
+    keys: list[Any]
     children: list[Any]
     rebuild: Callable[[Sequence[Any]], Any]
+
+    @property
+    def names(self) -> list[str]:
+        if self.kind == "sequence":
+            return [str(i) for i in range(len(self.children))]
+        return [str(key) for key in self.keys]
 
 
 def joined(path: Sequence[Any]) -> str:
@@ -78,20 +85,22 @@ def _of_dict(value: Mapping[Any, Any], *, sort: bool) -> Level:
             keys.sort()
         except Exception as error:
             raise errors.InvalidArgumentError(COMPARATOR_MESSAGE) from error
-    names = [str(key) for key in keys]
-    _check_distinct(keys, names)
+    _check_distinct(keys)
 
     def rebuild(children: Sequence[Any]) -> Any:
         by_key = dict(zip(keys, children, strict=True))
         items = [(key, by_key[key]) for key in value]
         if isinstance(value, collections.defaultdict):
             return collections.defaultdict(value.default_factory, items)
+        if isinstance(value, collections.Counter):
+            return type(value)(dict(items))  # which counts what it is given
         return type(value)(items)  # type: ignore[call-arg]
 
-    return Level("dict", names, [value[key] for key in keys], rebuild)
+    return Level("dict", keys, [value[key] for key in keys], rebuild)
 
 
-def _check_distinct(keys: list[Any], names: list[str]) -> None:
+def _check_distinct(keys: list[Any]) -> None:
+    names = [str(key) for key in keys]
     if len(set(names)) == len(names):
         return
     seen: dict[str, Any] = {}
@@ -114,21 +123,21 @@ def _of_registered(value: Any) -> Level | None:
     )
     if len(flat) == 1 and not flat[0][0]:
         return None  # a leaf to jax
-    names = [_key_name(path[0]) for path, _ in flat]
+    keys = [_key_of(path[0]) for path, _ in flat]
     children = [child for _, child in flat]
-    if names and all(name is None for name in names):
+    if keys and all(key is None for key in keys):
         return Level("sequence", [], children, treedef.unflatten)
-    texts = [str(i) if name is None else name for i, name in enumerate(names)]
-    _check_distinct([path[0] for path, _ in flat], texts)
+    keys = [str(i) if key is None else key for i, key in enumerate(keys)]
+    _check_distinct(keys)
     kind = "dict" if isinstance(value, Mapping) else "attributes"
-    return Level(kind, texts, children, treedef.unflatten)
+    return Level(kind, keys, children, treedef.unflatten)
 
 
-def _key_name(key: Any) -> str | None:
+def _key_of(key: Any) -> Any:
     """None for positions: SequenceKey and FlattenedIndexKey."""
     kind = type(key).__name__
     if kind == "DictKey":
-        return str(key.key)
+        return key.key
     if kind == "GetAttrKey":
         return str(key.name)
     if kind in ("SequenceKey", "FlattenedIndexKey"):

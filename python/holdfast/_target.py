@@ -239,7 +239,7 @@ class _Matcher:
                 f" {_describe(target)} in the target)"
             )
             return lambda: None
-        keys = level.keys or [str(i) for i in range(len(level.children))]
+        keys = level.names
         builds = []
         for key, child in zip(keys, level.children, strict=True):
             below = (*path, key)
@@ -260,7 +260,7 @@ class _Matcher:
     def _children_of(self, level: Level, stored: Any) -> dict[str, Any] | None:
         """By key; None when `stored` is a leaf or another kind of container."""
         if isinstance(stored, dict) and level.kind != "sequence":
-            return stored
+            return {str(key): child for key, child in stored.items()}
         if isinstance(stored, list) and level.kind == "sequence":
             return {str(i): child for i, child in enumerate(stored)}
         # An empty container was stored in place of a full one: all is missing.
@@ -290,7 +290,7 @@ class _Matcher:
         level = None if _is_quick_leaf(target) else one_level(target)
         if level is None or not level.children:
             return [self._show(path)]
-        keys = level.keys or [str(i) for i in range(len(level.children))]
+        keys = level.names
         return [
             name
             for key, child in zip(keys, level.children, strict=True)

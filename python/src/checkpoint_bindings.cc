@@ -291,7 +291,9 @@ nb::tuple KeyOf(const PythonLeafInfo& self) {
 
 nb::tuple KeyIsSequenceOf(const PythonLeafInfo& self) {
   nb::list flags;
-  for (const bool flag : self.info().key_is_sequence) flags.append(flag);
+  for (const KeyKind kind : self.info().key_kinds) {
+    flags.append(kind == KeyKind::kIndex);
+  }
   return nb::tuple(flags);
 }
 

@@ -75,12 +75,12 @@ class RowMaker {
   }
 
   static nb::object IsSequenceOf(const LeafInfo& leaf) {
-    const auto& flags = leaf.key_is_sequence;
-    if (std::find(flags.begin(), flags.end(), true) == flags.end()) {
+    const std::vector<KeyKind>& kinds = leaf.key_kinds;
+    if (std::find(kinds.begin(), kinds.end(), KeyKind::kIndex) == kinds.end()) {
       return nb::none();
     }
     nb::list values;
-    for (const bool flag : flags) values.append(flag);
+    for (const KeyKind kind : kinds) values.append(kind == KeyKind::kIndex);
     return nb::tuple(values);
   }
 

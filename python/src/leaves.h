@@ -36,7 +36,7 @@ struct ArrayLeaf {
 
 struct Node {
   bool is_sequence = false;
-  std::vector<std::string> keys;  // empty for a sequence
+  std::vector<nanobind::object> keys;  // empty for a sequence
   nanobind::list children;
 };
 

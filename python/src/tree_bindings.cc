@@ -75,7 +75,7 @@ void InitNode(Node* self, const std::string& kind, nb::handle keys,
   node.children = nb::list(nb::borrow(children));
   if (!node.is_sequence) {
     for (const nb::handle key : nb::cast<nb::sequence>(keys)) {
-      node.keys.push_back(nb::cast<std::string>(key));
+      node.keys.push_back(nb::borrow(key));
     }
     if (node.keys.size() != nb::len(node.children)) {
       ThrowValueError("Node: " + std::to_string(node.keys.size()) +
@@ -147,11 +147,13 @@ void BindTree(nb::module_& module) {
       .def_ro("copied_bytes", &BuiltTree::copied_bytes);
   module.def(
       "build_tree",
-      [](nb::handle tree, nb::object adapt, bool snapshot, bool strings) {
-        return BuildTree(tree, {std::move(adapt), snapshot, strings});
+      [](nb::handle tree, nb::object adapt, bool snapshot, bool strings,
+         bool int_keys) {
+        return BuildTree(tree, {std::move(adapt), snapshot, strings, int_keys});
       },
       nb::arg("tree").none(), nb::kw_only(), nb::arg("adapt"),
-      nb::arg("snapshot") = false, nb::arg("strings") = true);
+      nb::arg("snapshot") = false, nb::arg("strings") = true,
+      nb::arg("int_keys") = false);
   module.def("empty", &Empty, nb::arg("shape"), nb::arg("dtype"));
 }
 

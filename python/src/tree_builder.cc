@@ -24,6 +24,11 @@ struct Step {
   Py_ssize_t index = 0;
 };
 
+struct Key {
+  std::string text;  // its str()
+  KeyKind kind = KeyKind::kName;
+};
+
 class TreeBuilder {
  public:
   explicit TreeBuilder(const BuildOptions& options) : options_(options) {}
@@ -47,6 +52,8 @@ class TreeBuilder {
   // `is_inside`: the object is in containers_ already.
   Tree VisitAdapted(PyObject* object, bool is_inside);
   Tree VisitDict(PyObject* dict);
+  // Refuses two keys of one name.
+  void CheckNames(PyObject* keys, const std::vector<Key>& names) const;
   Tree VisitSequence(PyObject* sequence);
   Tree VisitNamedTuple(PyObject* tuple, PyObject* fields);
   Tree VisitNode(const Node& node);
@@ -127,12 +134,16 @@ std::string ToUtf8(PyObject* text, const char* what) {
                   " holds surrogates, which UTF-8 cannot store");
 }
 
-// str() of a dict key.
-std::string KeyText(PyObject* key) {
-  if (PyUnicode_CheckExact(key)) return ToUtf8(key, "the key");
+Key DictKey(PyObject* key, bool int_keys) {
+  if (PyUnicode_CheckExact(key)) return {ToUtf8(key, "the key")};
   const nb::object text = nb::steal(PyObject_Str(key));
   if (!text.is_valid()) nb::raise_python_error();
-  return ToUtf8(text.ptr(), "the key");
+  Key made{ToUtf8(text.ptr(), "the key")};
+  const bool is_int = PyIndex_Check(key) && !PyBool_Check(key);
+  if (int_keys && is_int && IsIntegerText(made.text)) {
+    made.kind = KeyKind::kInteger;
+  }
+  return made;
 }
 
 std::string Repr(nb::handle object) {
@@ -275,36 +286,47 @@ Tree TreeBuilder::VisitDict(PyObject* dict) {
     Refuse("Comparator raised exception while sorting pytree dictionary keys.");
   }
   const Py_ssize_t count = PyList_Size(keys.ptr());
-  std::vector<Tree::Member> members;
-  members.reserve(static_cast<size_t>(count));
-  bool are_texts = true;
+  std::vector<Key> names;
+  names.reserve(static_cast<size_t>(count));
+  bool are_texts = true, are_integers = true;
   for (Py_ssize_t i = 0; i < count; ++i) {
     PyObject* key = PyList_GetItem(keys.ptr(), i);
+    names.push_back(DictKey(key, options_.int_keys));
     are_texts = are_texts && PyUnicode_CheckExact(key);
+    are_integers = are_integers && names.back().kind == KeyKind::kInteger;
+  }
+  if (!are_texts) CheckNames(keys.ptr(), names);
+  // Other keys sort in a way of their own (1.5 before 10.0). Members in an
+  // order of their own belong to a named tuple.
+  Tree tree =
+      are_texts || are_integers ? Tree::Dict() : Tree::NamedTuple("", "");
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    PyObject* key = PyList_GetItem(keys.ptr(), i);
     PyObject* value = PyDict_GetItemWithError(dict, key);
     if (value == nullptr) {
       if (PyErr_Occurred()) nb::raise_python_error();
       Refuse("a dict changed while it was saved");
     }
-    members.emplace_back(KeyText(key), Child({key, 0}, value));
+    Key& name = names[static_cast<size_t>(i)];
+    tree.Add(std::move(name.text), Child({key, 0}, value), name.kind);
   }
-  if (are_texts) return Tree::Dict(std::move(members));
-  std::vector<std::pair<std::string_view, Py_ssize_t>> names;
-  for (Py_ssize_t i = 0; i < count; ++i) {
-    names.emplace_back(members[static_cast<size_t>(i)].first, i);
+  return tree;
+}
+
+void TreeBuilder::CheckNames(PyObject* keys,
+                             const std::vector<Key>& names) const {
+  std::vector<std::pair<std::string_view, Py_ssize_t>> sorted;
+  for (const Key& name : names) {
+    sorted.emplace_back(name.text, static_cast<Py_ssize_t>(sorted.size()));
   }
-  std::sort(names.begin(), names.end());
-  for (size_t i = 1; i < names.size(); ++i) {
-    if (names[i - 1].first != names[i].first) continue;
-    Refuse("the keys " + Repr(PyList_GetItem(keys.ptr(), names[i - 1].second)) +
-           " and " + Repr(PyList_GetItem(keys.ptr(), names[i].second)) +
-           " are one name, '" + std::string(names[i].first) +
+  std::sort(sorted.begin(), sorted.end());
+  for (size_t i = 1; i < sorted.size(); ++i) {
+    if (sorted[i - 1].first != sorted[i].first) continue;
+    Refuse("the keys " + Repr(PyList_GetItem(keys, sorted[i - 1].second)) +
+           " and " + Repr(PyList_GetItem(keys, sorted[i].second)) +
+           " are one name, '" + std::string(sorted[i].first) +
            "', in a checkpoint");
   }
-  // Keys sort as numbers (2 before 10), not as texts. Members in an order of
-  // their own belong to a named tuple.
-  if (members.empty()) return Tree::Dict();
-  return Tree::NamedTuple("", "", std::move(members));
 }
 
 Tree TreeBuilder::VisitSequence(PyObject* sequence) {
@@ -330,7 +352,7 @@ Tree TreeBuilder::VisitNamedTuple(PyObject* tuple, PyObject* fields) {
   members.reserve(static_cast<size_t>(count));
   for (Py_ssize_t i = 0; i < count; ++i) {
     PyObject* field = PyTuple_GetItem(fields, i);
-    members.emplace_back(KeyText(field),
+    members.emplace_back(DictKey(field, /*int_keys=*/false).text,
                          Child({field, 0}, PyTuple_GetItem(tuple, i)));
   }
   auto* type = reinterpret_cast<PyObject*>(Py_TYPE(tuple));
@@ -351,14 +373,14 @@ Tree TreeBuilder::VisitNode(const Node& node) {
     }
     return Tree::Positional(std::move(items));
   }
-  std::vector<Tree::Member> members;
-  members.reserve(count);
+  Tree tree = Tree::NamedTuple("", "");
   for (size_t i = 0; i < count; ++i) {
-    const nb::str key(node.keys[i].c_str(), node.keys[i].size());
+    PyObject* key = node.keys[i].ptr();
+    Key name = DictKey(key, options_.int_keys);
     const nb::object child = node.children[i];
-    members.emplace_back(node.keys[i], Child({key.ptr(), 0}, child.ptr()));
+    tree.Add(std::move(name.text), Child({key, 0}, child.ptr()), name.kind);
   }
-  return Tree::NamedTuple("", "", std::move(members));
+  return tree;
 }
 
 DType TreeBuilder::StoredDType(nb::handle array) const {

@@ -27,6 +27,8 @@ struct BuildOptions {
   nanobind::object adapt;
   bool snapshot = false;
   bool strings = true;
+  // Integer keys stay integers; else every key is its str(), as in Orbax.
+  bool int_keys = false;
 };
 
 BuiltTree BuildTree(nanobind::handle tree, const BuildOptions& options);

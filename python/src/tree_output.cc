@@ -1,5 +1,7 @@
 #include "tree_output.h"
 
+#include <algorithm>
+#include <numeric>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -37,12 +39,31 @@ class Converter {
  private:
   nb::object OfMapping(const Tree& tree) {
     nb::dict result;
-    for (size_t i = 0; i < tree.size(); ++i) {
+    for (const size_t i : OrderOf(tree)) {
       path_.push_back(tree.keys()[i]);
-      result[ToPythonText(tree.keys()[i])] = Convert(tree.children()[i]);
+      result[KeyOf(tree, i)] = Convert(tree.children()[i]);
       path_.pop_back();
     }
     return result;
+  }
+
+  std::vector<size_t> OrderOf(const Tree& tree) const {
+    std::vector<size_t> order(tree.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    if (value_of_ == nullptr || tree.kind() != NodeKind::kDict) return order;
+    const auto less = [&](size_t a, size_t b) {
+      return tree.keys()[a] < tree.keys()[b];
+    };
+    std::stable_sort(order.begin(), order.end(), less);
+    return order;
+  }
+
+  nb::object KeyOf(const Tree& tree, size_t i) const {
+    const std::string& key = tree.keys()[i];
+    if (value_of_ != nullptr || tree.key_kind(i) != KeyKind::kInteger) {
+      return ToPythonText(key);
+    }
+    return nb::steal(PyLong_FromString(key.c_str(), nullptr, 10));
   }
 
   nb::object OfList(const Tree& tree) {

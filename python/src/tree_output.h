@@ -16,10 +16,11 @@
 
 namespace holdfast::python {
 
-// The arrays' memory is shared with `tree`, which should go away: its Python
-// owners may write to it.
+// Integer keys are Python's ints. The arrays' memory is shared with `tree`,
+// which should go away: its Python owners may write to it.
 nanobind::object ToPython(const Tree& tree);
-// A checkpoint's Structure(), with `value_of` of the index at each leaf.
+// A checkpoint's Structure(), with `value_of` of the index at each leaf. Keys
+// are texts, in the order of texts, as Orbax gives them.
 nanobind::object ToPython(
     const Tree& structure,
     const std::function<nanobind::object(size_t)>& value_of);

@@ -19,10 +19,10 @@ namespace {
 
 void DescribeLeaf(const StoredLeaf& leaf, LeafInfo& info) {
   info.key.reserve(leaf.path.size());
-  info.key_is_sequence.reserve(leaf.path.size());
+  info.key_kinds.reserve(leaf.path.size());
   for (const KeyElement& element : leaf.path) {
     info.key.push_back(element.key);
-    info.key_is_sequence.push_back(element.is_sequence);
+    info.key_kinds.push_back(element.kind);
   }
   info.sharding_json = leaf.sharding_json;
   if (leaf.layout != nullptr) info.array_metadata = leaf.layout->text;
@@ -117,7 +117,7 @@ void OpenedCheckpoint::DescribeLeaves() {
     if (names_.empty()) continue;
     info.name = names_[i];
     info.key.insert(info.key.begin(), item->place().name);
-    info.key_is_sequence.insert(info.key_is_sequence.begin(), false);
+    info.key_kinds.insert(info.key_kinds.begin(), KeyKind::kName);
   }
 }
 

@@ -30,8 +30,8 @@ LeafInfo WithPrefix(LeafInfo leaf, const std::string& prefix) {
     begin = dot + 1;
   }
   leaf.name = leaf.key.empty() ? prefix : prefix + "." + leaf.name;
-  leaf.key_is_sequence.resize(leaf.key.size());
-  leaf.key_is_sequence.insert(leaf.key_is_sequence.begin(), keys.size(), false);
+  leaf.key_kinds.resize(leaf.key.size());
+  leaf.key_kinds.insert(leaf.key_kinds.begin(), keys.size(), KeyKind::kName);
   leaf.key.insert(leaf.key.begin(), keys.begin(), keys.end());
   return leaf;
 }

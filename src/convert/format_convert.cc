@@ -354,7 +354,7 @@ uint64_t PlanHash(const TargetPlan& plan, Format format,
     add_number(leaf.key.size());
     for (size_t i = 0; i < leaf.key.size(); ++i) {
       add_text(leaf.key[i]);
-      add_number(leaf.key_is_sequence[i]);
+      add_number(static_cast<uint64_t>(leaf.key_kinds[i]));
     }
     add_number(static_cast<uint64_t>(leaf.kind));
     add_number(static_cast<uint64_t>(leaf.dtype));

@@ -51,7 +51,7 @@ std::vector<std::string> LinesOf(const Checkpoint& checkpoint) {
     const LeafInfo& leaf = checkpoint.leaves()[i];
     std::string line = leaf.name + " " + std::string(ValueKindName(leaf.kind));
     for (size_t k = 0; k < leaf.key.size(); ++k) {
-      line += (leaf.key_is_sequence[k] ? " #" : " ") + leaf.key[k];
+      line += (leaf.key_kinds[k] == KeyKind::kIndex ? " #" : " ") + leaf.key[k];
     }
     if (leaf.dtype) line += " " + std::string(DTypeName(*leaf.dtype));
     line += ShapeToString(leaf.shape) + leaf.value_type + leaf.prng_impl +

@@ -97,7 +97,7 @@ class TreeMaker {
     SidecarLeaf leaf;
     for (const KeyElement& element : mapped.path) {
       leaf.key.push_back(element.key);
-      leaf.key_is_sequence.push_back(element.is_sequence);
+      leaf.key_kinds.push_back(element.kind);
     }
     leaf.kind = mapped.leaf->kind;
     if (!is_void) leaf.stored = ParamName(mapped.path);

@@ -171,8 +171,8 @@ class Mapper {
     leaf.source = number;
     leaf.name = info.name;
     leaf.key = info.key;
-    leaf.key_is_sequence = info.key_is_sequence;
-    leaf.key_is_sequence.resize(leaf.key.size());
+    leaf.key_kinds = info.key_kinds;
+    leaf.key_kinds.resize(leaf.key.size());
     leaf.kind = info.kind;
     leaf.dtype = info.dtype.value_or(DType::kUint8);
     leaf.shape = info.shape;
@@ -199,39 +199,39 @@ class Mapper {
     return Status();
   }
 
-  // The last keys that did not change stay list indices, e.g. "0" in "a/0"
-  // renamed to "b/0".
+  // The last keys that did not change keep their kinds, e.g. the index "0" in
+  // "a/0" renamed to "b/0".
   static void SetKeys(std::vector<std::string> keys, TargetLeaf& leaf) {
-    std::vector<bool> is_sequence(keys.size());
+    std::vector<KeyKind> kinds(keys.size());
     size_t from_end = 1;
     while (from_end <= std::min(keys.size(), leaf.key.size()) &&
            keys[keys.size() - from_end] ==
                leaf.key[leaf.key.size() - from_end]) {
-      is_sequence[keys.size() - from_end] =
-          leaf.key_is_sequence[leaf.key.size() - from_end];
+      kinds[keys.size() - from_end] =
+          leaf.key_kinds[leaf.key.size() - from_end];
       ++from_end;
     }
     leaf.key = std::move(keys);
-    leaf.key_is_sequence = std::move(is_sequence);
+    leaf.key_kinds = std::move(kinds);
     leaf.name = Joined(leaf.key, ".");
   }
 
   // Splits keys at their dots; true if one was split.
   static bool Nest(TargetLeaf& leaf) {
     std::vector<std::string> keys;
-    std::vector<bool> is_sequence;
+    std::vector<KeyKind> kinds;
     for (size_t i = 0; i < leaf.key.size(); ++i) {
       std::vector<std::string> parts = SplitAt(leaf.key[i], '.');
       if (std::find(parts.begin(), parts.end(), "") != parts.end()) {
         parts = {leaf.key[i]};
       }
-      is_sequence.resize(keys.size() + parts.size());
-      if (parts.size() == 1) is_sequence.back() = leaf.key_is_sequence[i];
+      kinds.resize(keys.size() + parts.size());
+      if (parts.size() == 1) kinds.back() = leaf.key_kinds[i];
       keys.insert(keys.end(), parts.begin(), parts.end());
     }
     if (keys.size() == leaf.key.size()) return false;
     leaf.key = std::move(keys);
-    leaf.key_is_sequence = std::move(is_sequence);
+    leaf.key_kinds = std::move(kinds);
     return true;
   }
 
@@ -358,8 +358,8 @@ class Mapper {
         Children& children =
             by_parent[{leaf.key.begin(), leaf.key.begin() + i}];
         children.keys.insert(leaf.key[i]);
-        (leaf.key_is_sequence[i] ? children.has_index : children.has_name) =
-            true;
+        const bool is_index = leaf.key_kinds[i] == KeyKind::kIndex;
+        (is_index ? children.has_index : children.has_name) = true;
       }
     }
     std::set<std::vector<std::string>> broken;
@@ -380,7 +380,7 @@ class Mapper {
     for (TargetLeaf& leaf : mapped_.leaves) {
       for (size_t i = 0; i < leaf.key.size(); ++i) {
         if (broken.contains({leaf.key.begin(), leaf.key.begin() + i})) {
-          leaf.key_is_sequence[i] = false;
+          leaf.key_kinds[i] = KeyKind::kName;
         }
       }
     }

@@ -17,7 +17,7 @@ LeafInfo LeafOf(std::vector<std::string> key) {
   for (const std::string& part : key) {
     leaf.name += (leaf.name.empty() ? "" : ".") + part;
   }
-  leaf.key_is_sequence.resize(key.size());
+  leaf.key_kinds.resize(key.size());
   leaf.key = std::move(key);
   leaf.dtype = DType::kFloat32;
   leaf.shape = {4, 6};
@@ -159,17 +159,16 @@ TEST(LeafMap, AListWithGapsBecomesADict) {
   std::vector<LeafInfo> leaves;
   for (const char* index : {"0", "1", "2"}) {
     leaves.push_back(LeafOf({"list", index}));
-    leaves.back().key_is_sequence = {false, true};
+    leaves.back().key_kinds = {KeyKind::kName, KeyKind::kIndex};
   }
-  EXPECT_TRUE(MapLeaves(leaves, {}, {.drop = {"list.2"}})
-                  ->leaves[1]
-                  .key_is_sequence[1]);
+  EXPECT_EQ(MapLeaves(leaves, {}, {.drop = {"list.2"}})->leaves[1].key_kinds[1],
+            KeyKind::kIndex);
   const auto mapped = MapLeaves(leaves, {}, {.drop = {"list.1"}});
-  EXPECT_FALSE(mapped->leaves[1].key_is_sequence[1]);
+  EXPECT_EQ(mapped->leaves[1].key_kinds[1], KeyKind::kName);
   EXPECT_EQ(mapped->report.notes.size(), 1u);
   const auto renamed =
       MapLeaves(leaves, {}, {.renames = {{"list/(.*)", "l/\\1"}}});
-  EXPECT_TRUE(renamed->leaves[2].key_is_sequence[1]);
+  EXPECT_EQ(renamed->leaves[2].key_kinds[1], KeyKind::kIndex);
 }
 
 // The slow, obvious twin: prefixes that are replaced, and every pair of leaves

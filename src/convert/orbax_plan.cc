@@ -191,7 +191,7 @@ class Planner {
       CopiedLeaf copy = CopyOf(leaf->source, source_.leaves()[leaf->source]);
       copy.key.clear();
       for (size_t i = has_item_names_; i < leaf->key.size(); ++i) {
-        mapped.path.push_back({leaf->key[i], leaf->key_is_sequence[i]});
+        mapped.path.push_back({leaf->key[i], leaf->key_kinds[i]});
         copy.key.push_back(leaf->key[i]);
       }
       if (leaf->kind == ValueKind::kArray) copy.dtype = leaf->dtype;

@@ -147,10 +147,10 @@ class DcpOpener {
     LeafInfo& info = leaf.info;
     if (entry.key.empty()) {
       entry.key = {entry.name};
-      entry.key_is_sequence = {false};
+      entry.key_kinds = {KeyKind::kName};
     }
     info.key = entry.key;
-    info.key_is_sequence = entry.key_is_sequence;
+    info.key_kinds = entry.key_kinds;
     info.name = Joined(info.key, ".");
     const Status status =
         entry.is_object ? AddObject(entry, leaf) : AddTensor(entry, leaf);

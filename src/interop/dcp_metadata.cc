@@ -233,7 +233,7 @@ class MetadataParser {
           return BadEntry(entry.name, "has a path part that is no int or str");
         }
         entry.key.push_back(is_index ? PickleValueToJson(part) : part.text());
-        entry.key_is_sequence.push_back(is_index);
+        entry.key_kinds.push_back(is_index ? KeyKind::kIndex : KeyKind::kName);
       }
     }
     return Status();
@@ -347,7 +347,7 @@ PickleValue PathOf(const DcpEntry& entry) {
   for (size_t i = 0; i < entry.key.size(); ++i) {
     const std::string& part = entry.key[i];
     const bool is_index =
-        i < entry.key_is_sequence.size() && entry.key_is_sequence[i] &&
+        i < entry.key_kinds.size() && entry.key_kinds[i] == KeyKind::kIndex &&
         part.size() < 18 &&
         std::ranges::all_of(part, [](char c) { return c >= '0' && c <= '9'; });
     parts.push_back(is_index ? PickleValue::Int(std::stoll("0" + part))

@@ -40,7 +40,7 @@ struct DcpEntry {
   std::string name;  // torch calls it fqn
   // The keys of its path in the state dict; empty if the file does not say.
   std::vector<std::string> key;
-  std::vector<bool> key_is_sequence;
+  std::vector<KeyKind> key_kinds;
   bool is_object = false;
   DcpRecord record;  // objects
 

@@ -246,10 +246,10 @@ class DcpTarget final : public FormatTarget {
     DcpEntry entry;
     entry.name = StoredName(leaf);
     entry.key = leaf.key;
-    entry.key_is_sequence = leaf.key_is_sequence;
+    entry.key_kinds = leaf.key_kinds;
     if (HasNoName(leaf)) {
       entry.key = {leaf.name};
-      entry.key_is_sequence = {false};
+      entry.key_kinds = {KeyKind::kName};
     }
     if (!IsValidUtf8(entry.name)) return Refuse(leaf, "its name is not UTF-8");
     if (leaf.kind == ValueKind::kArray) {

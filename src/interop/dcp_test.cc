@@ -154,7 +154,7 @@ TargetLeaf SmallLeaf(const std::string& name, ValueKind kind,
   TargetLeaf leaf;
   leaf.name = name;
   leaf.key = {name};
-  leaf.key_is_sequence = {false};
+  leaf.key_kinds = {KeyKind::kName};
   leaf.kind = kind;
   leaf.text = std::move(text);
   return leaf;
@@ -167,7 +167,7 @@ DcpSource RandomSource(unsigned seed) {
     TargetLeaf leaf;
     leaf.dtype = static_cast<DType>(d);
     leaf.key = {"model", std::to_string(d), std::string(DTypeName(leaf.dtype))};
-    leaf.key_is_sequence = {false, true, false};
+    leaf.key_kinds = {KeyKind::kName, KeyKind::kIndex, KeyKind::kName};
     leaf.name = leaf.key[0] + "." + leaf.key[1] + "." + leaf.key[2];
     const size_t rank = random() % 4;
     for (size_t i = 0; i < rank; ++i) {
@@ -274,7 +274,7 @@ TEST_P(DcpTargetTest, EverythingComesBack) {
     const TargetLeaf& want = source.plan.leaves[i];
     EXPECT_EQ(leaves[i].name, want.name);
     EXPECT_EQ(leaves[i].key, want.key);
-    EXPECT_EQ(leaves[i].key_is_sequence, want.key_is_sequence) << want.name;
+    EXPECT_EQ(leaves[i].key_kinds, want.key_kinds) << want.name;
     ASSERT_EQ(leaves[i].kind, want.kind) << want.name;
     if (want.kind == ValueKind::kArray || want.kind == ValueKind::kScalar) {
       EXPECT_EQ(leaves[i].dtype, want.dtype) << want.name;

@@ -23,7 +23,7 @@
 
 namespace holdfast {
 
-// A leaf, and where its value is. LeafInfo: `name`, `key`, `key_is_sequence`,
+// A leaf, and where its value is. LeafInfo: `name`, `key`, `key_kinds`,
 // `kind` and what applies of the rest; an empty chunk_shape of an array becomes
 // the shape of its largest extent, and chunk_count, stored_bytes and
 // decoded_bytes are filled in where they are 0.

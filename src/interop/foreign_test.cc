@@ -271,7 +271,7 @@ MadePlan MakePlan() {
     for (const std::string& key : leaf.key) {
       leaf.name += (leaf.name.empty() ? "" : ".") + key;
     }
-    leaf.key_is_sequence.resize(leaf.key.size());
+    leaf.key_kinds.resize(leaf.key.size());
     if (leaf.kind != ValueKind::kArray) leaf.text = value;
     made.plan.leaves.push_back(std::move(leaf));
     made.values.push_back(std::move(value));
@@ -304,10 +304,15 @@ MadePlan MakePlan() {
   add(none, "");
   TargetLeaf empty;
   empty.key = {"list", "0"};
-  empty.key_is_sequence = {false, true};
+  empty.key_kinds = {KeyKind::kName, KeyKind::kIndex};
   empty.shape = {0, 3};
   empty.value_type = "np.ndarray";
   add(empty, "");
+  TargetLeaf numbered;
+  numbered.kind = ValueKind::kNone;
+  numbered.key = {"state", "7", "m"};
+  numbered.key_kinds = {KeyKind::kName, KeyKind::kInteger, KeyKind::kName};
+  add(numbered, "");
   made.plan.source_info.item_custom_metadata = R"({"a":{"b":1}})";
   made.plan.options.sync = false;
   return made;
@@ -363,7 +368,7 @@ void ExpectPlan(const std::string& path, const MadePlan& made) {
     const TargetLeaf& want = made.plan.leaves[i];
     EXPECT_EQ(got.name, want.name);
     EXPECT_EQ(got.key, want.key);
-    EXPECT_EQ(got.key_is_sequence, want.key_is_sequence);
+    EXPECT_EQ(got.key_kinds, want.key_kinds);
     EXPECT_EQ(got.kind, want.kind) << want.name;
     EXPECT_EQ(got.value_type, want.value_type);
     if (got.kind == ValueKind::kString) {
@@ -413,7 +418,7 @@ TEST(ForeignTargets, PlainArraysNeedNoSidecar) {
   TargetLeaf leaf;
   leaf.name = "model.w";
   leaf.key = {"model.w"};
-  leaf.key_is_sequence = {false};
+  leaf.key_kinds = {KeyKind::kName};
   leaf.dtype = DType::kFloat32;
   leaf.shape = {2};
   made.plan.leaves.push_back(leaf);

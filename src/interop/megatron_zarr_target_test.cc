@@ -47,7 +47,7 @@ TargetLeaf MegatronLeafOf(const Checkpoint& source, size_t i) {
   leaf.source = i;
   leaf.name = info.name;
   leaf.key = info.key;
-  leaf.key_is_sequence = info.key_is_sequence;
+  leaf.key_kinds = info.key_kinds;
   leaf.kind = info.kind;
   if (info.dtype) leaf.dtype = *info.dtype;
   leaf.shape = info.shape;
@@ -141,7 +141,7 @@ TargetLeaf MegatronLeaf(std::vector<std::string> key, ValueKind kind,
   for (const std::string& part : key) {
     leaf.name += (leaf.name.empty() ? "" : ".") + part;
   }
-  leaf.key_is_sequence.assign(key.size(), false);
+  leaf.key_kinds.assign(key.size(), KeyKind::kName);
   leaf.key = std::move(key);
   leaf.kind = kind;
   leaf.dtype = dtype;

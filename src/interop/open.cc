@@ -61,8 +61,8 @@ Result<std::optional<TreeSidecar>> ItemSidecar(const Item& item) {
 
 // Keys and names start with the item's name where there are several.
 void AddItemName(const std::string& item, SidecarLeaf& leaf) {
-  leaf.key_is_sequence.resize(leaf.key.size());
-  leaf.key_is_sequence.insert(leaf.key_is_sequence.begin(), false);
+  leaf.key_kinds.resize(leaf.key.size());
+  leaf.key_kinds.insert(leaf.key_kinds.begin(), KeyKind::kName);
   leaf.key.insert(leaf.key.begin(), item);
   if (!leaf.stored.empty()) leaf.stored = item + "." + leaf.stored;
 }

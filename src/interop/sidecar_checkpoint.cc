@@ -172,8 +172,8 @@ class SidecarCheckpoint final : public Checkpoint {
 
   static void Describe(const SidecarLeaf& leaf, LeafInfo& info) {
     info.key = leaf.key;
-    info.key_is_sequence = leaf.key_is_sequence;
-    info.key_is_sequence.resize(leaf.key.size());
+    info.key_kinds = leaf.key_kinds;
+    info.key_kinds.resize(leaf.key.size());
     info.name.clear();
     for (const std::string& key : leaf.key) {
       if (&key != &leaf.key.front()) info.name += ".";

@@ -40,7 +40,7 @@ struct TargetLeaf {
   size_t source = 0;  // in the leaves of the source
   std::string name;
   std::vector<std::string> key;
-  std::vector<bool> key_is_sequence;
+  std::vector<KeyKind> key_kinds;
   ValueKind kind = ValueKind::kArray;
   DType dtype = DType::kUint8;  // arrays and scalars
   Shape shape;

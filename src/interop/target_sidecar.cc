@@ -27,10 +27,9 @@ bool HasTraits(const TargetLeaf& leaf) {
 }
 
 bool HasOneKey(const TargetLeaf& leaf, std::string_view key) {
-  const std::vector<bool>& is_sequence = leaf.key_is_sequence;
   return leaf.key.size() == 1 && leaf.key[0] == key &&
-         std::find(is_sequence.begin(), is_sequence.end(), true) ==
-             is_sequence.end();
+         std::all_of(leaf.key_kinds.begin(), leaf.key_kinds.end(),
+                     [](KeyKind kind) { return kind == KeyKind::kName; });
 }
 
 bool NeedsSidecar(const TargetPlan& plan, std::string_view format) {
@@ -48,7 +47,7 @@ TreeSidecar SidecarOf(const TargetPlan& plan,
     const TargetLeaf& leaf = plan.leaves[i];
     SidecarLeaf& seen = sidecar.leaves.emplace_back();
     seen.key = leaf.key;
-    seen.key_is_sequence = leaf.key_is_sequence;
+    seen.key_kinds = leaf.key_kinds;
     seen.kind = leaf.kind;
     if (HasElements(leaf.kind)) {
       seen.dtype = leaf.dtype;

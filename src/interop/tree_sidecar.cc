@@ -1,5 +1,6 @@
 #include "interop/tree_sidecar.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/coding.h"
@@ -42,12 +43,21 @@ void PutText(std::string_view name, const std::string& text, Json& out) {
   if (!text.empty()) out[std::string(name)] = text;
 }
 
+// Which keys are of a kind: one bool a key, where it is of any.
+void PutKind(const char* name, const SidecarLeaf& leaf, KeyKind kind,
+             Json& out) {
+  Json flags = Json::array();
+  for (const KeyKind key_kind : leaf.key_kinds) {
+    flags.push_back(key_kind == kind);
+  }
+  if (std::ranges::count(leaf.key_kinds, kind) > 0) out[name] = flags;
+}
+
 Json JsonOf(const SidecarLeaf& leaf, ShardingTable& shardings) {
   Json out = Json::object();
   out["key"] = leaf.key;
-  for (const bool is_sequence : leaf.key_is_sequence) {
-    if (is_sequence) out["is_sequence"] = leaf.key_is_sequence;
-  }
+  PutKind("is_sequence", leaf, KeyKind::kIndex, out);
+  PutKind("is_integer", leaf, KeyKind::kInteger, out);
   out["kind"] = ValueKindName(leaf.kind);
   if (leaf.dtype) {
     out["dtype"] = DTypeName(*leaf.dtype);
@@ -142,15 +152,25 @@ class Parser {
       leaf.key.push_back(part.get<std::string>());
       leaf_ += (leaf_.empty() ? "" : ".") + leaf.key.back();
     }
-    leaf.key_is_sequence.assign(leaf.key.size(), false);
-    const auto sequence = from.find("is_sequence");
-    if (sequence == from.end()) return Status();
-    if (!sequence->is_array() || sequence->size() != leaf.key.size()) {
-      return Bad("is_sequence is no list of one bool a key");
+    leaf.key_kinds.assign(leaf.key.size(), KeyKind::kName);
+    HF_RETURN_IF_ERROR(TakeKind(from, "is_sequence", KeyKind::kIndex, leaf));
+    return TakeKind(from, "is_integer", KeyKind::kInteger, leaf);
+  }
+
+  Status TakeKind(const Json& from, const std::string& name, KeyKind kind,
+                  SidecarLeaf& leaf) {
+    const auto flags = from.find(name);
+    if (flags == from.end()) return Status();
+    if (!flags->is_array() || flags->size() != leaf.key.size()) {
+      return Bad(name + " is no list of one bool a key");
     }
     for (size_t i = 0; i < leaf.key.size(); ++i) {
-      if (!(*sequence)[i].is_boolean()) return Bad("is_sequence is no bool");
-      leaf.key_is_sequence[i] = (*sequence)[i].get<bool>();
+      if (!(*flags)[i].is_boolean()) return Bad(name + " is no bool");
+      if (!(*flags)[i].get<bool>()) continue;
+      leaf.key_kinds[i] = kind;
+      if (kind == KeyKind::kInteger && !IsIntegerText(leaf.key[i])) {
+        return Bad("its key " + leaf.key[i] + " is no integer");
+      }
     }
     return Status();
   }

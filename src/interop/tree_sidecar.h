@@ -29,7 +29,7 @@ inline constexpr std::string_view kSidecarFile = "_HOLDFAST_TREE";
 
 struct SidecarLeaf {
   std::vector<std::string> key;
-  std::vector<bool> key_is_sequence;  // one a key; empty: all names
+  std::vector<KeyKind> key_kinds;  // one a key; empty: all names
   ValueKind kind = ValueKind::kArray;
   std::optional<DType> dtype;  // arrays and scalars
   Shape shape;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/status_macros.h"
+#include "base/text.h"
 #include "holdfast/tools/torch_file.h"
 
 namespace holdfast {
@@ -66,6 +67,13 @@ Result<PickleValue> LeafValue(const Tree& tree, const std::string& path) {
                               "reference, or an array that is not in memory");
 }
 
+PickleValue KeyValue(const Tree& dict, size_t i) {
+  const std::string& key = dict.keys()[i];
+  return dict.key_kind(i) == KeyKind::kInteger
+             ? PickleValue::Int(*ParseNumber<int64_t>(key))
+             : PickleValue::String(key);
+}
+
 Result<PickleValue> ValueOfTree(const Tree& tree, const std::string& path,
                                 int depth) {
   if (depth > kPickleDepthMax) {
@@ -83,7 +91,7 @@ Result<PickleValue> ValueOfTree(const Tree& tree, const std::string& path,
         PickleValue child,
         ValueOfTree(tree.children()[i], Inside(path, key), depth + 1));
     if (tree.kind() == NodeKind::kDict) {
-      pairs.emplace_back(PickleValue::String(key), std::move(child));
+      pairs.emplace_back(KeyValue(tree, i), std::move(child));
     } else {
       items.push_back(std::move(child));
     }
@@ -164,18 +172,22 @@ Result<Tree> ItemsTree(const PickleValue& value, const std::string& path) {
 }
 
 Result<Tree> PairsTree(const PickleValue& value, const std::string& path) {
-  std::vector<Tree::Member> members;
+  Tree dict = Tree::Dict();
   for (const auto& [key, item] : value.pairs()) {
-    if (!key.is(PickleKind::kString)) {
+    const bool is_integer = key.is(PickleKind::kInt) && key.int_value();
+    if (!is_integer && !key.is(PickleKind::kString)) {
       return UnimplementedError("pickle: " + At(path) + " has a key that is " +
                                 std::string(PickleKindName(key.kind())) + " " +
                                 PickleValueToJson(key) +
                                 ", which a tree cannot hold");
     }
-    HF_ASSIGN_OR_RETURN(Tree child, TreeAt(item, Inside(path, key.text())));
-    members.emplace_back(key.text(), std::move(child));
+    std::string text =
+        is_integer ? std::to_string(*key.int_value()) : key.text();
+    HF_ASSIGN_OR_RETURN(Tree child, TreeAt(item, Inside(path, text)));
+    dict.Add(std::move(text), std::move(child),
+             is_integer ? KeyKind::kInteger : KeyKind::kName);
   }
-  return Tree::Dict(std::move(members));
+  return dict;
 }
 
 }  // namespace

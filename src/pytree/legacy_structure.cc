@@ -67,10 +67,10 @@ KeyPath PathOfName(const std::string& name) {
   size_t begin = 0;
   for (size_t dot = name.find('.'); dot != std::string::npos;
        dot = name.find('.', begin)) {
-    path.push_back({name.substr(begin, dot - begin), false});
+    path.push_back({name.substr(begin, dot - begin)});
     begin = dot + 1;
   }
-  path.push_back({name.substr(begin), false});
+  path.push_back({name.substr(begin)});
   return path;
 }
 

@@ -7,7 +7,7 @@ namespace holdfast {
 std::string JaxKeyPathText(const KeyPath& path) {
   return PythonTupleText(path,
                          [](std::string& text, const KeyElement& element) {
-                           if (element.is_sequence) {
+                           if (element.kind == KeyKind::kIndex) {
                              text += "SequenceKey(idx=" + element.key + ")";
                            } else {
                              text += "DictKey(key=";

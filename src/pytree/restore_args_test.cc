@@ -176,7 +176,7 @@ TEST(ReadBoxes, OnlyNeededBytesAreRead) {
   Stats stats;
   context.stats = &stats;
   LeafRequest request;
-  request.path = {{"w", false}};
+  request.path = {KeyElement{"w"}};
   request.info.name = "w";
   request.info.parent_dir = scratch.path();
   request.entry.value_type = "np.ndarray";

@@ -51,8 +51,9 @@ class Parser {
 
   Result<Tree> ParseItems(const nlohmann::json& items, Tree container) {
     for (size_t i = 0; i < items.size(); ++i) {
-      HF_ASSIGN_OR_RETURN(Tree child,
-                          ParseChild({std::to_string(i), true}, items[i]));
+      HF_ASSIGN_OR_RETURN(
+          Tree child,
+          ParseChild({std::to_string(i), KeyKind::kIndex}, items[i]));
       container.Append(std::move(child));
     }
     return container;
@@ -61,7 +62,7 @@ class Parser {
   Result<Tree> ParseDict(const nlohmann::json& node) {
     Tree dict = Tree::Dict();
     for (const auto& [key, value] : node.items()) {
-      HF_ASSIGN_OR_RETURN(Tree child, ParseChild({key, false}, value));
+      HF_ASSIGN_OR_RETURN(Tree child, ParseChild({key}, value));
       dict.Add(key, std::move(child));
     }
     return dict;
@@ -79,7 +80,7 @@ class Parser {
       HF_ASSIGN_OR_RETURN(const std::string key, Text(entry, "key"));
       const auto value = entry.find("value");
       if (value == entry.end()) return Malformed("an entry without a value");
-      HF_ASSIGN_OR_RETURN(Tree child, ParseChild({key, false}, *value));
+      HF_ASSIGN_OR_RETURN(Tree child, ParseChild({key}, *value));
       tuple.Add(key, std::move(child));
     }
     return tuple;

@@ -17,7 +17,7 @@ namespace {
 
 std::string PathRepr(const TreePath& path) {
   KeyPath keys;
-  for (const std::string& key : path) keys.push_back({key, false});
+  for (const std::string& key : path) keys.push_back({key});
   return KeyPathRepr(keys);
 }
 

@@ -125,7 +125,7 @@ class Flattener {
     const auto twin = std::adjacent_find(keys.begin(), keys.end());
     if (twin == keys.end()) return Status();
     KeyPath path = path_;
-    path.push_back({std::string(*twin), false});
+    path.push_back({std::string(*twin)});
     return InvalidArgumentError("flatten: duplicate key " + KeyPathRepr(path));
   }
 
@@ -161,7 +161,7 @@ class Unflattener {
   Result<Tree> Build(size_t begin, size_t end, size_t depth) {
     const KeyPath& first = entries_[begin].path;
     if (first.size() == depth) return std::move(entries_[begin].leaf);
-    Tree node = first[depth].is_sequence ? Tree::List() : Tree::Dict();
+    Tree node = IsIndexAt(first, depth) ? Tree::List() : Tree::Dict();
     while (begin < end) {
       const KeyElement& element = entries_[begin].path[depth];
       HF_RETURN_IF_ERROR(CheckElement(node, begin, depth));
@@ -170,17 +170,38 @@ class Unflattener {
       if (node.is_sequence()) {
         node.Append(std::move(child));
       } else {
-        node.Add(element.key, std::move(child));
+        node.Add(element.key, std::move(child), element.kind);
       }
       begin = next;
     }
+    HF_RETURN_IF_ERROR(CheckNames(node, first, depth));
     return node;
   }
 
  private:
+  static bool IsIndexAt(const KeyPath& path, size_t depth) {
+    return path[depth].kind == KeyKind::kIndex;
+  }
+
+  // Integers come before names, so that 1 and "1" are no neighbours.
+  static Status CheckNames(const Tree& node, const KeyPath& path,
+                           size_t depth) {
+    if (node.size() < 2 || node.key_kind(0) == node.key_kind(node.size() - 1)) {
+      return Status();
+    }
+    std::vector<std::string_view> keys(node.keys().begin(), node.keys().end());
+    std::sort(keys.begin(), keys.end());
+    const auto twin = std::adjacent_find(keys.begin(), keys.end());
+    if (twin == keys.end()) return Status();
+    KeyPath twins(path.begin(), path.begin() + depth);
+    twins.push_back({std::string(*twin)});
+    return DataLossError("unflatten: " + KeyPathRepr(twins) +
+                         " is an integer here and a name in another path");
+  }
+
   Status CheckElement(const Tree& node, size_t entry, size_t depth) const {
     const KeyPath& path = entries_[entry].path;
-    if (path[depth].is_sequence != node.is_sequence()) {
+    if (IsIndexAt(path, depth) != node.is_sequence()) {
       return DataLossError("unflatten: " + KeyPathRepr(path) + ": element " +
                            std::to_string(depth) +
                            " is a dict key here and a sequence index in "

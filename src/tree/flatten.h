@@ -54,7 +54,8 @@ struct UnflattenEntry {
 // tuple comes back as a list and a named tuple as a dict. An entry whose path
 // leads to another entry is dropped (partial saves leave such placeholders).
 // DataLoss: paths that contradict each other, a gap in a sequence, two
-// entries at one path, no entry at all, more than kTreeDepthMax levels.
+// entries at one path, 1 and "1" in one dict, no entry at all, more than
+// kTreeDepthMax levels.
 Result<Tree> Unflatten(std::vector<UnflattenEntry> entries);
 
 }  // namespace holdfast

@@ -46,8 +46,8 @@ TEST(Flatten, SortsDictsAndKeepsOtherOrders) {
                   "('p',) placeholder", "('r',) Unknown", "('z', '0') scalar",
                   "('z', '1') Dict", "('z', '2') List", "('z', '3') Tuple",
                   "('\xC3\xBC',) string"));
-  EXPECT_TRUE((*leaves)[7].path[1].is_sequence);
-  EXPECT_FALSE((*leaves)[3].path[1].is_sequence);
+  EXPECT_EQ((*leaves)[7].path[1].kind, KeyKind::kIndex);
+  EXPECT_EQ((*leaves)[3].path[1].kind, KeyKind::kName);
   EXPECT_EQ((*leaves)[2].leaf, tree.Find("j"));
 }
 
@@ -104,10 +104,10 @@ TEST(CheckParamNames, EmptiesStoreNothingAndCannotCollide) {
 TEST(Unflatten, RebuildsListsAndDicts) {
   std::vector<UnflattenEntry> entries;
   for (int i = 11; i >= 0; --i) {
-    entries.push_back({{{"l", false}, {std::to_string(i), true}}, i});
+    entries.push_back({{{"l"}, {std::to_string(i), KeyKind::kIndex}}, i});
   }
-  entries.push_back({{{"a", false}, {"10", false}}, "ten"});
-  entries.push_back({{{"a", false}, {"9", false}}, Tree::Tuple()});
+  entries.push_back({{{"a"}, {"10"}}, "ten"});
+  entries.push_back({{{"a"}, {"9"}}, Tree::Tuple()});
   const auto tree = Unflatten(std::move(entries));
   ASSERT_TRUE(tree.ok()) << tree.status().ToString();
   Tree list = Tree::List();
@@ -118,6 +118,33 @@ TEST(Unflatten, RebuildsListsAndDicts) {
                   {"l", std::move(list)}}));
 }
 
+TEST(Unflatten, IntegersAreSortedByValueAndComeBackAsSuch) {
+  const Tree tree = Tree::Dict(
+      {{"s", Tree::IntegerDict({{-3, 1}, {2, 2}, {10, 3}, {400, 4}})}});
+  const auto leaves = Flatten(tree);
+  ASSERT_TRUE(leaves.ok());
+  std::vector<UnflattenEntry> entries;
+  for (const FlatLeaf& leaf : *leaves) {
+    EXPECT_EQ(leaf.path[1].kind, KeyKind::kInteger);
+    entries.push_back({leaf.path, *leaf.leaf});
+  }
+  std::reverse(entries.begin(), entries.end());
+  const auto back = Unflatten(std::move(entries));
+  ASSERT_TRUE(back.ok()) << back.status().ToString();
+  EXPECT_EQ(*back, tree);
+}
+
+TEST(Unflatten, AnIntegerAndANameOfOneTextAreRefused) {
+  const KeyElement integer{"1", KeyKind::kInteger};
+  const auto mixed = Unflatten({{{integer}, 1}, {{{"x"}}, 2}, {{{"12"}}, 3}});
+  ASSERT_TRUE(mixed.ok()) << mixed.status().ToString();
+  EXPECT_EQ(mixed->key_kind(0), KeyKind::kInteger);
+  EXPECT_EQ(mixed->key_kind(2), KeyKind::kName);
+  const auto twins =
+      Unflatten({{{integer, {"a"}}, 1}, {{{"1"}, {"b"}}, 2}, {{{"0"}}, 3}});
+  EXPECT_EQ(twins.status().code(), StatusCode::kDataLoss);
+}
+
 TEST(Unflatten, ABareLeafIsTheTree) {
   const auto tree = Unflatten({{{}, "leaf"}});
   ASSERT_TRUE(tree.ok());
@@ -125,9 +152,8 @@ TEST(Unflatten, ABareLeafIsTheTree) {
 }
 
 TEST(Unflatten, DropsPlaceholdersThatLeadToOtherEntries) {
-  const auto tree = Unflatten({{{{"a", false}}, Tree::Dict()},
-                               {{{"a", false}, {"b", false}}, 1},
-                               {{}, Tree::Dict()}});
+  const auto tree = Unflatten(
+      {{{{"a"}}, Tree::Dict()}, {{{"a"}, {"b"}}, 1}, {{}, Tree::Dict()}});
   ASSERT_TRUE(tree.ok()) << tree.status().ToString();
   EXPECT_EQ(*tree, Tree::Dict({{"a", Tree::Dict({{"b", 1}})}}));
 }
@@ -137,15 +163,16 @@ TEST(Unflatten, RefusesContradictions) {
     return Unflatten(std::move(entries)).status().code();
   };
   EXPECT_EQ(code({}), StatusCode::kDataLoss);
-  EXPECT_EQ(code({{{{"0", true}}, 1}, {{{"2", true}}, 2}}),
+  EXPECT_EQ(
+      code({{{{"0", KeyKind::kIndex}}, 1}, {{{"2", KeyKind::kIndex}}, 2}}),
+      StatusCode::kDataLoss);
+  EXPECT_EQ(code({{{{"0", KeyKind::kIndex}}, 1}, {{{"a"}}, 2}}),
             StatusCode::kDataLoss);
-  EXPECT_EQ(code({{{{"0", true}}, 1}, {{{"a", false}}, 2}}),
+  EXPECT_EQ(code({{{{"a"}}, 1}, {{{"a"}}, 2}}), StatusCode::kDataLoss);
+  EXPECT_EQ(code({{{{"00", KeyKind::kIndex}}, 1}}), StatusCode::kDataLoss);
+  EXPECT_EQ(code({{{{"999999999999999999", KeyKind::kIndex}}, 1}}),
             StatusCode::kDataLoss);
-  EXPECT_EQ(code({{{{"a", false}}, 1}, {{{"a", false}}, 2}}),
-            StatusCode::kDataLoss);
-  EXPECT_EQ(code({{{{"00", true}}, 1}}), StatusCode::kDataLoss);
-  EXPECT_EQ(code({{{{"999999999999999999", true}}, 1}}), StatusCode::kDataLoss);
-  EXPECT_EQ(code({{KeyPath(kTreeDepthMax + 1, {"0", true}), 1}}),
+  EXPECT_EQ(code({{KeyPath(kTreeDepthMax + 1, {"0", KeyKind::kIndex}), 1}}),
             StatusCode::kDataLoss);
 }
 

@@ -7,17 +7,28 @@
 namespace holdfast {
 namespace {
 
-// Negative, 0 or positive. Indexes are compared as numbers: the longer one is
-// larger, and equal lengths are compared digit by digit.
-int CompareElements(const KeyElement& a, const KeyElement& b) {
-  if (a.is_sequence != b.is_sequence) return a.is_sequence ? -1 : 1;
-  if (a.is_sequence && a.key.size() != b.key.size()) {
-    return a.key.size() < b.key.size() ? -1 : 1;
-  }
-  return a.key.compare(b.key);
+// Of decimal texts without leading zeros: the longer one is larger, and equal
+// lengths are compared digit by digit.
+int CompareNumbers(std::string_view a, std::string_view b) {
+  const bool a_is_negative = a.starts_with('-');
+  if (a_is_negative != b.starts_with('-')) return a_is_negative ? -1 : 1;
+  if (a_is_negative) return CompareNumbers(b.substr(1), a.substr(1));
+  if (a.size() != b.size()) return a.size() < b.size() ? -1 : 1;
+  return a.compare(b);
+}
+
+int RankOf(KeyKind kind) {
+  if (kind == KeyKind::kName) return 2;
+  return kind == KeyKind::kIndex ? 0 : 1;
 }
 
 }  // namespace
+
+int CompareElements(std::string_view a, KeyKind a_kind, std::string_view b,
+                    KeyKind b_kind) {
+  if (a_kind != b_kind) return RankOf(a_kind) - RankOf(b_kind);
+  return a_kind == KeyKind::kName ? a.compare(b) : CompareNumbers(a, b);
+}
 
 std::string ParamName(const KeyPath& path) {
   std::string name;
@@ -38,7 +49,7 @@ std::string KeyPathRepr(const KeyPath& path) {
 bool KeyPathLess(const KeyPath& a, const KeyPath& b) {
   const size_t common = std::min(a.size(), b.size());
   for (size_t i = 0; i < common; ++i) {
-    const int order = CompareElements(a[i], b[i]);
+    const int order = CompareElements(a[i].key, a[i].kind, b[i].key, b[i].kind);
     if (order != 0) return order < 0;
   }
   return a.size() < b.size();

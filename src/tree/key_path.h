@@ -8,11 +8,13 @@
 #include <string_view>
 #include <vector>
 
+#include "holdfast/tree.h"
+
 namespace holdfast {
 
 struct KeyElement {
-  std::string key;           // the decimal index in a sequence
-  bool is_sequence = false;  // list or tuple; else dict or named tuple
+  std::string key;
+  KeyKind kind = KeyKind::kName;
 
   friend bool operator==(const KeyElement&, const KeyElement&) = default;
 };
@@ -36,8 +38,12 @@ std::string PythonTupleText(const Items& items, const Append& append) {
 // Python's repr of the tuple of keys: "('a', '0')", "()". For messages and for
 // the member names of `_METADATA`.
 std::string KeyPathRepr(const KeyPath& path);
-// Sorts as Orbax sorts stored paths: element by element, indices by value,
-// names by code point, a prefix first. An index sorts before a name.
+// Negative, 0 or positive: the order of the children of one node.
+int CompareElements(std::string_view a, KeyKind a_kind, std::string_view b,
+                    KeyKind b_kind);
+// Sorts as Orbax sorts stored paths: element by element, indices and integers
+// by value, names by code point, a prefix first. An index sorts before an
+// integer, and that before a name.
 bool KeyPathLess(const KeyPath& a, const KeyPath& b);
 // Negative, 0 or positive, by the keys as text alone, whatever their kinds.
 int CompareKeys(const KeyPath& a, const KeyPath& b);

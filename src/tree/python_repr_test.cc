@@ -51,8 +51,8 @@ TEST(PythonPrintable, KnowsTheEdgesOfItsRanges) {
 
 TEST(KeyPathRepr, IsATuple) {
   EXPECT_EQ(KeyPathRepr({}), "()");
-  EXPECT_EQ(KeyPathRepr({{"x", false}}), "('x',)");
-  EXPECT_EQ(KeyPathRepr({{"a", false}, {"0", true}}), "('a', '0')");
+  EXPECT_EQ(KeyPathRepr({{"x"}}), "('x',)");
+  EXPECT_EQ(KeyPathRepr({{"a"}, {"0", KeyKind::kIndex}}), "('a', '0')");
 }
 
 }  // namespace

@@ -156,14 +156,13 @@ std::string PythonEntryText(const ValueMetadataEntry& entry) {
 Tree WithChildren(const Tree& node, std::vector<Tree> children) {
   if (node.kind() == NodeKind::kList) return Tree::List(std::move(children));
   if (node.kind() == NodeKind::kTuple) return Tree::Tuple(std::move(children));
-  std::vector<Tree::Member> members;
-  members.reserve(children.size());
+  Tree made = node.kind() == NodeKind::kDict
+                  ? Tree::Dict()
+                  : Tree::NamedTuple(node.type_module(), node.type_name());
   for (size_t i = 0; i < children.size(); ++i) {
-    members.emplace_back(node.keys()[i], std::move(children[i]));
+    made.Add(node.keys()[i], std::move(children[i]), node.key_kind(i));
   }
-  if (node.kind() == NodeKind::kDict) return Tree::Dict(std::move(members));
-  return Tree::NamedTuple(node.type_module(), node.type_name(),
-                          std::move(members));
+  return made;
 }
 
 Tree MapLeaves(const Tree& tree, const LeafFn& fn) {
@@ -179,8 +178,8 @@ Tree RebuildWith(const Tree& tree,
 }
 
 KeyElement ElementOf(const Tree& node, size_t i) {
-  if (node.is_sequence()) return {std::to_string(i), true};
-  return {node.keys()[i], false};
+  return {node.is_sequence() ? std::to_string(i) : node.keys()[i],
+          node.key_kind(i)};
 }
 
 TreePath PathOf(const KeyPath& path) {
@@ -190,15 +189,20 @@ TreePath PathOf(const KeyPath& path) {
   return keys;
 }
 
+namespace {
+
+void AppendKeyRepr(std::string& repr, const KeyElement& element) {
+  if (element.kind == KeyKind::kName) {
+    AppendPythonRepr(repr, element.key);
+  } else {
+    repr += element.key;
+  }
+}
+
+}  // namespace
+
 std::string TreePathRepr(const KeyPath& path) {
-  return PythonTupleText(path,
-                         [](std::string& repr, const KeyElement& element) {
-                           if (element.is_sequence) {
-                             repr += element.key;
-                           } else {
-                             AppendPythonRepr(repr, element.key);
-                           }
-                         });
+  return PythonTupleText(path, AppendKeyRepr);
 }
 
 std::string PythonClassText(const Tree& node) {
@@ -230,7 +234,7 @@ std::string PythonValueText(const Tree& node) {
     if (i > 0) text += ", ";
     if (node.kind() == NodeKind::kNamedTuple) text += node.keys()[i] + "=";
     if (node.kind() == NodeKind::kDict) {
-      AppendPythonRepr(text, node.keys()[i]);
+      AppendKeyRepr(text, ElementOf(node, i));
       text += ": ";
     }
     text += PythonValueText(node.children()[i]);
@@ -252,7 +256,8 @@ std::vector<size_t> SortedChildren(const Tree& node) {
   std::iota(order.begin(), order.end(), size_t{0});
   if (node.kind() != NodeKind::kDict) return order;
   std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    return node.keys()[a] < node.keys()[b];
+    return CompareElements(node.keys()[a], node.key_kind(a), node.keys()[b],
+                           node.key_kind(b)) < 0;
   });
   return order;
 }

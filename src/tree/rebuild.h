@@ -37,7 +37,7 @@ Tree RebuildWith(const Tree& tree,
 TreePath PathOf(const KeyPath& path);
 // The element that leads to a node's child. REQUIRES: i < node.size().
 KeyElement ElementOf(const Tree& node, size_t i);
-// "('a', 0)": as KeyPathRepr, but indices are numbers.
+// "('a', 0)": as KeyPathRepr, but indices and integers are numbers.
 std::string TreePathRepr(const KeyPath& path);
 // "<class 'dict'>" and so on.
 std::string PythonClassText(const Tree& node);

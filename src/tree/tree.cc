@@ -85,6 +85,11 @@ bool SameParts(const Tree& a, const Tree& b) {
 
 }  // namespace
 
+bool IsIntegerText(std::string_view text) {
+  const auto number = ParseNumber<int64_t>(text);
+  return number && std::to_string(*number) == text;
+}
+
 bool operator==(const Scalar& a, const Scalar& b) {
   return a.dtype == b.dtype && a.is_python == b.is_python &&
          a.view() == b.view();
@@ -121,6 +126,14 @@ Tree Tree::FromItems(NodeKind kind, std::vector<Tree> items) {
 
 Tree Tree::Dict(std::vector<Member> members) {
   return FromMembers(NodeKind::kDict, std::move(members));
+}
+
+Tree Tree::IntegerDict(std::vector<std::pair<int64_t, Tree>> members) {
+  Tree tree = Dict();
+  for (auto& [key, child] : members) {
+    tree.Add(std::to_string(key), std::move(child), KeyKind::kInteger);
+  }
+  return tree;
 }
 
 Tree Tree::List(std::vector<Tree> items) {
@@ -266,9 +279,22 @@ const Tree* Tree::FindPath(const std::vector<std::string>& path) const {
   return node;
 }
 
-void Tree::Add(std::string key, Tree child) {
-  assert(is_mapping());
+KeyKind Tree::key_kind(size_t i) const {
+  assert(i < size());
+  if (is_sequence()) return KeyKind::kIndex;
+  const std::vector<bool>& is_integer = std::get<Container>(node_).is_integer;
+  return i < is_integer.size() && is_integer[i] ? KeyKind::kInteger
+                                                : KeyKind::kName;
+}
+
+void Tree::Add(std::string key, Tree child, KeyKind kind) {
+  assert(is_mapping() && kind != KeyKind::kIndex);
   Container& container = std::get<Container>(node_);
+  if (kind == KeyKind::kInteger) {
+    assert(IsIntegerText(key));
+    container.is_integer.resize(container.keys.size());
+    container.is_integer.push_back(true);
+  }
   container.keys.push_back(std::move(key));
   container.children.push_back(std::move(child));
 }
@@ -402,6 +428,14 @@ bool SameLeaf(const Tree& a, const Tree& b) {
   return SameParts(a, b);
 }
 
+// REQUIRES: containers of one kind, with the same keys.
+bool SameKeyKinds(const Tree& a, const Tree& b) {
+  for (size_t i = 0; i < a.size() && i < b.size(); ++i) {
+    if (a.key_kind(i) != b.key_kind(i)) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 bool operator==(const Tree& a, const Tree& b) {
@@ -412,7 +446,7 @@ bool operator==(const Tree& a, const Tree& b) {
     return false;
   }
   return a.is_other_class() == b.is_other_class() && a.keys() == b.keys() &&
-         a.children() == b.children();
+         SameKeyKinds(a, b) && a.children() == b.children();
 }
 
 }  // namespace holdfast

@@ -51,7 +51,8 @@ class Differ {
       Report(&a, &b, LengthText(a), LengthText(b));
     } else if (a.is_sequence()) {
       for (size_t i = 0; i < a.size(); ++i) {
-        VisitChild(std::to_string(i), true, a.children()[i], b.children()[i]);
+        VisitChild(std::to_string(i), KeyKind::kIndex, a.children()[i],
+                   b.children()[i]);
       }
     } else {
       VisitMapping(a, b);
@@ -88,21 +89,21 @@ class Differ {
       if (in_b == b_of_key.end()) {
         ReportChild(key, &a.children()[i], nullptr);
       } else {
-        VisitChild(key, false, a.children()[i], *in_b->second);
+        VisitChild(key, a.key_kind(i), a.children()[i], *in_b->second);
       }
     }
     report_b_before(nullptr);
   }
 
-  void VisitChild(const std::string& key, bool is_sequence, const Tree& a,
+  void VisitChild(const std::string& key, KeyKind kind, const Tree& a,
                   const Tree& b) {
-    path_.push_back({key, is_sequence});
+    path_.push_back({key, kind});
     Visit(a, b);
     path_.pop_back();
   }
 
   void ReportChild(const std::string& key, const Tree* a, const Tree* b) {
-    path_.push_back({key, false});
+    path_.push_back({key});
     Report(a, b, a == nullptr ? std::string(kMissing) : SideText(*a),
            b == nullptr ? std::string(kMissing) : SideText(*b));
     path_.pop_back();
@@ -112,7 +113,7 @@ class Differ {
               std::string b_text) {
     std::string place;
     for (const KeyElement& element : path_) {
-      if (element.is_sequence) {
+      if (element.kind == KeyKind::kIndex) {
         place += "[" + element.key + "]";
       } else {
         place += (place.empty() ? "" : ".") + element.key;

@@ -48,6 +48,25 @@ TEST(Tree, KeepsOrderAndTypes) {
   EXPECT_EQ(Tree::Tuple().kind(), NodeKind::kTuple);
 }
 
+TEST(Tree, IntegerKeysAreNoNames) {
+  Tree tree = Tree::IntegerDict({{2, "two"}, {-1, "less"}});
+  EXPECT_EQ(tree.keys(), (std::vector<std::string>{"2", "-1"}));
+  EXPECT_EQ(tree.key_kind(1), KeyKind::kInteger);
+  EXPECT_EQ(tree.Find("-1")->text(), "less");
+  EXPECT_NE(tree, Tree::Dict({{"2", "two"}, {"-1", "less"}}));
+  tree.Add("x", 1);
+  EXPECT_EQ(tree.key_kind(2), KeyKind::kName);
+  EXPECT_EQ(tree.key_kind(0), KeyKind::kInteger);
+  EXPECT_EQ(Tree::List({1}).key_kind(0), KeyKind::kIndex);
+  for (const char* text : {"0", "-1", "9223372036854775807"}) {
+    EXPECT_TRUE(IsIntegerText(text)) << text;
+  }
+  for (const char* text :
+       {"", "-", "-0", "01", "+1", "1.0", "1 ", "0x1", "9223372036854775808"}) {
+    EXPECT_FALSE(IsIntegerText(text)) << text;
+  }
+}
+
 TEST(Tree, JaxArrayHasAShardingWhenNoneIsGiven) {
   const Tree plain = Tree::JaxArray(Floats({1}));
   EXPECT_EQ(plain.array_kind(), ArrayKind::kJax);

@@ -84,9 +84,9 @@ class Trimmer {
         children.push_back(Placeholders(want.children()[i]));
         continue;
       }
-      HF_ASSIGN_OR_RETURN(children.emplace_back(),
-                          VisitChild({want.keys()[i], false},
-                                     want.children()[i], *value->second));
+      HF_ASSIGN_OR_RETURN(
+          children.emplace_back(),
+          VisitChild(ElementOf(want, i), want.children()[i], *value->second));
     }
     return WithChildren(want, std::move(children));
   }
@@ -124,7 +124,7 @@ class Trimmer {
     for (const std::string& key : want.keys()) wanted.emplace(key, true);
     for (size_t i = 0; i < have.size(); ++i) {
       if (wanted.contains(have_keys[i])) continue;
-      path_.push_back({have_keys[i], have.is_sequence()});
+      path_.push_back({have_keys[i], have.key_kind(i)});
       Drop(have.children()[i]);
       path_.pop_back();
     }
@@ -145,8 +145,8 @@ class Trimmer {
     std::vector<Tree> children;
     for (size_t i = 0; i < want.size(); ++i) {
       HF_ASSIGN_OR_RETURN(children.emplace_back(),
-                          VisitChild({std::to_string(i), true},
-                                     want.children()[i], have.children()[i]));
+                          VisitChild(ElementOf(want, i), want.children()[i],
+                                     have.children()[i]));
     }
     return WithChildren(want, std::move(children));
   }

@@ -361,7 +361,8 @@ TEST(Structure, IsTheTreeOfNumbers) {
                           {"d", Tree(6)}}));
   const std::vector<LeafInfo>& leaves = (*opened)->leaves();
   EXPECT_EQ(leaves[2].key, (std::vector<std::string>{"a", "2"}));
-  EXPECT_EQ(leaves[2].key_is_sequence, (std::vector<bool>{false, true}));
+  EXPECT_EQ(leaves[2].key_kinds,
+            (std::vector<KeyKind>{KeyKind::kName, KeyKind::kIndex}));
   EXPECT_TRUE(leaves[1].skip_deserialize);
   EXPECT_FALSE(leaves[2].skip_deserialize);
   EXPECT_THAT(leaves[4].array_metadata, HasSubstr("\"zarr_format\":2"));
@@ -386,8 +387,8 @@ TEST(Structure, ItemsAreNamed) {
       *(*opened)->Structure() ==
       Tree::Dict(
           {{"x", Tree::List({Tree(0)})}, {"y", Tree(1)}, {"z", Tree(2)}}));
-  EXPECT_EQ((*opened)->leaves()[0].key_is_sequence,
-            (std::vector<bool>{false, true}));
+  EXPECT_EQ((*opened)->leaves()[0].key_kinds,
+            (std::vector<KeyKind>{KeyKind::kName, KeyKind::kIndex}));
   EXPECT_FALSE((*opened)->info().has_tree_metadata);
   OpenOptions one;
   one.item = "x";

@@ -14,6 +14,9 @@
 namespace holdfast {
 namespace {
 
+// Of a key: what it is in Python, where that is no str.
+constexpr std::string_view kKeyClass = "holdfast_key";
+constexpr std::string_view kKeyClassInt = "int";
 // The values of "key_type".
 constexpr int64_t kKeyTypeSequence = 1;
 constexpr int64_t kKeyTypeDict = 2;
@@ -25,7 +28,10 @@ void AppendKeyMetadata(std::string& out, const KeyPath& path) {
   for (size_t i = 0; i < path.size(); ++i) {
     out += i > 0 ? ", {\"key\": " : "{\"key\": ";
     AppendPythonJsonString(out, path[i].key);
-    out += path[i].is_sequence ? ", \"key_type\": 1}" : ", \"key_type\": 2}";
+    const KeyKind kind = path[i].kind;
+    out += kind == KeyKind::kIndex ? ", \"key_type\": 1" : ", \"key_type\": 2";
+    if (kind == KeyKind::kInteger) out += ", \"holdfast_key\": \"int\"";
+    out += '}';
   }
   out += ']';
 }
@@ -74,6 +80,7 @@ class TreeMetadataParser {
     kSeenShape = 1024,
     kSeenKey = 2048,
     kSeenKeyType = 4096,
+    kSeenKeyClass = 8192,
   };
 
   Status Once(unsigned& seen, unsigned member) const {
@@ -153,6 +160,8 @@ class TreeMetadataParser {
 
   Status ReadElement(KeyElement& element) {
     unsigned seen = 0;
+    bool is_sequence = false;
+    std::string key_class;
     HF_RETURN_IF_ERROR(in_.ReadObject([&](std::string_view key) {
       if (key == "key") {
         HF_RETURN_IF_ERROR(Once(seen, kSeenKey));
@@ -160,12 +169,21 @@ class TreeMetadataParser {
       }
       if (key == "key_type") {
         HF_RETURN_IF_ERROR(Once(seen, kSeenKeyType));
-        return ReadKeyType(element.is_sequence);
+        return ReadKeyType(is_sequence);
+      }
+      if (key == kKeyClass) {
+        HF_RETURN_IF_ERROR(Once(seen, kSeenKeyClass));
+        return in_.ReadString(key_class);
       }
       return in_.SkipValue();
     }));
     HF_RETURN_IF_ERROR(Want(seen, kSeenKey | kSeenKeyType, "key, key_type"));
-    return CheckIndex(element);
+    if (is_sequence) {
+      element.kind = KeyKind::kIndex;
+    } else if (key_class == kKeyClassInt) {
+      element.kind = KeyKind::kInteger;
+    }
+    return CheckNumber(element);
   }
 
   Status ReadKeyType(bool& is_sequence) {
@@ -179,8 +197,12 @@ class TreeMetadataParser {
 
   // Eighteen digits fit an int64_t; Unflatten compares indexes as text of equal
   // length.
-  Status CheckIndex(const KeyElement& element) const {
-    if (!element.is_sequence) return Status();
+  Status CheckNumber(const KeyElement& element) const {
+    if (element.kind == KeyKind::kName) return Status();
+    if (element.kind == KeyKind::kInteger) {
+      if (IsIntegerText(element.key)) return Status();
+      return in_.Error("key is no integer (got '" + element.key + "')");
+    }
     const bool digits_only =
         !element.key.empty() &&
         element.key.find_first_not_of("0123456789") == std::string::npos;

@@ -2,7 +2,9 @@
 //
 // One line of JSON: "tree_metadata" with an entry a leaf, in JAX's order, then
 // the storage flags. Member names of the entries are for people; the path is
-// rebuilt from "key_metadata" alone.
+// rebuilt from "key_metadata" alone. A key that is an integer in Python has the
+// type of a dict's key and one more member, which Orbax does not read:
+// "holdfast_key": "int".
 // Source: orbax-checkpoint 0.12.8, _src/metadata/tree.py; files of 0.5.3 have
 // only "tree_metadata" and "use_zarr3".
 // Thread-safety: pure functions.

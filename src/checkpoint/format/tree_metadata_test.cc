@@ -41,7 +41,7 @@ TEST(TreeMetadata, ReadsEveryField) {
   EXPECT_EQ(first.value_type, kValueTypeJaxArray);
   EXPECT_FALSE(first.skip_deserialize);
   EXPECT_EQ(first.write_shape, std::optional<Shape>({2, 2}));
-  EXPECT_TRUE(metadata->entries[3].path[2].is_sequence);
+  EXPECT_EQ(metadata->entries[3].path[2].kind, KeyKind::kIndex);
 }
 
 TEST(TreeMetadata, OldFilesHaveDefaults) {
@@ -138,6 +138,36 @@ TEST(TreeMetadata, BoundsThePathDepth) {
   };
   EXPECT_EQ(with_depth(kTreeDepthMax), StatusCode::kOk);
   EXPECT_EQ(with_depth(kTreeDepthMax + 1), StatusCode::kDataLoss);
+}
+
+TEST(TreeMetadata, IntegerKeysAreMarkedBesideWhatOrbaxReads) {
+  TreeMetadata metadata;
+  metadata.entries.push_back(
+      {{{"a"}, {"-7", KeyKind::kInteger}}, std::string(kValueTypeScalar)});
+  const std::string text = SerializeTreeMetadata(metadata);
+  EXPECT_THAT(text, HasSubstr(R"({"key": "-7", "key_type": 2, )"
+                              R"("holdfast_key": "int"})"));
+  const auto parsed = ParseTreeMetadata(text);
+  ASSERT_TRUE(parsed.ok()) << parsed.status().ToString();
+  EXPECT_EQ(parsed->entries[0].path, metadata.entries[0].path);
+  const auto with_key = [](const std::string& members) {
+    return ParseTreeMetadata(
+        File(Entry("x", "{\"key\": " + members + "}", kScalarValue)));
+  };
+  EXPECT_EQ(with_key(R"("1.0", "key_type": 2, "holdfast_key": "int")")
+                .status()
+                .code(),
+            StatusCode::kDataLoss);
+  EXPECT_EQ(
+      with_key(R"("1", "key_type": 2, "holdfast_key": 1)").status().code(),
+      StatusCode::kDataLoss);
+  // A kind of a later version is a name to this one; an index stays one.
+  const auto later = with_key(R"("1", "key_type": 2, "holdfast_key": "float")");
+  ASSERT_TRUE(later.ok());
+  EXPECT_EQ(later->entries[0].path[0].kind, KeyKind::kName);
+  const auto index = with_key(R"("1", "key_type": 1, "holdfast_key": "int")");
+  ASSERT_TRUE(index.ok());
+  EXPECT_EQ(index->entries[0].path[0].kind, KeyKind::kIndex);
 }
 
 TEST(TreeMetadata, UnknownMembersAreSkipped) {

@@ -77,7 +77,7 @@ class ItemOpener {
     }
     for (const Item::ArrayRequest& request : requests) {
       StoredLeaf leaf;
-      leaf.path = {{request.name, false}};
+      leaf.path = {KeyElement{request.name}};
       AddLeafOfArray(std::move(leaf), request.name,
                      ReadArrayMetadata(request.name, request.metadata_key));
     }
@@ -192,7 +192,7 @@ class ItemOpener {
     HF_RETURN_IF_ERROR(BuildIndex());
     for (const StoredArray& array : index_->arrays()) {
       StoredLeaf leaf;
-      if (!array.name.empty()) leaf.path = {{array.name, false}};
+      if (!array.name.empty()) leaf.path = {KeyElement{array.name}};
       AddArrayLeaf(std::move(leaf), array.name);
     }
     if (!item_->leaves_.empty()) return Status();

@@ -28,7 +28,7 @@ namespace holdfast {
 
 struct StoredLeaf {
   // Without what Open alone needs and can be made from the rest: key,
-  // key_is_sequence, sharding_json, array_metadata, problem.
+  // key_kinds, sharding_json, array_metadata, problem.
   LeafInfo info;
   KeyPath path;
   // An array: keys of its zarr array start with `prefix`.

@@ -9,7 +9,7 @@ namespace holdfast {
 LeafInfo NamedLeaf(std::string name, ValueKind kind) {
   LeafInfo info;
   info.key = {name};
-  info.key_is_sequence = {false};
+  info.key_kinds = {KeyKind::kName};
   info.name = std::move(name);
   info.kind = kind;
   return info;
@@ -26,8 +26,8 @@ CheckpointInfo OneItemInfo(std::string path, std::string format) {
 KeyPath PathOf(const LeafInfo& leaf) {
   KeyPath path;
   for (size_t i = 0; i < leaf.key.size(); ++i) {
-    path.push_back({leaf.key[i], i < leaf.key_is_sequence.size() &&
-                                     leaf.key_is_sequence[i]});
+    path.push_back({leaf.key[i], i < leaf.key_kinds.size() ? leaf.key_kinds[i]
+                                                           : KeyKind::kName});
   }
   return path;
 }

@@ -20,7 +20,7 @@ namespace holdfast {
 LeafInfo NamedLeaf(std::string name, ValueKind kind);
 CheckpointInfo OneItemInfo(std::string path, std::string format);
 
-// Where the leaf is in the tree: key and key_is_sequence.
+// Where the leaf is in the tree: key and key_kinds.
 KeyPath PathOf(const LeafInfo& leaf);
 
 // Runs of whole rows that cover the leaf, each of about this many bytes, in C
