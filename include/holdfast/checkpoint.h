@@ -121,7 +121,8 @@ struct ReadRequest {
 struct CheckpointInfo {
   std::string path;  // absolute, after choosing the step
   // "orbax", "orbax-v1", "ocdbt", "zarr", "zarr3"; of foreign formats
-  // "safetensors", "npz", "dcp", "torch-dist", "megatron-zarr".
+  // "safetensors", "npz", "torch" (torch.save), "dcp", "torch-dist",
+  // "megatron-zarr".
   std::string format;
   std::optional<int64_t> step;
   std::map<std::string, std::string> items;  // name -> directory ("" = path)

@@ -266,11 +266,11 @@ def load(
 ) -> Any:
     """Reads a checkpoint: Orbax's, holdfast's, or of a foreign format.
 
-    Foreign formats are safetensors (a file, or a directory of shards), npz, and
-    the directories of torch.distributed.checkpoint and of Megatron; load
-    recognises them by their files. It gives their tensors by name, or as the
-    tree that holdfast has kept with them. A pickled object in them becomes the
-    plain value that it stands for; no code of it runs.
+    Foreign formats are safetensors (a file, or a directory of shards), npz,
+    files of torch.save, and the directories of torch.distributed.checkpoint and
+    of Megatron; load recognises them by their files. It gives their tensors by
+    name, or as the tree that holdfast has kept with them. A pickled object in
+    them becomes the plain value that it stands for; no code of it runs.
 
     Args:
       path: a checkpoint, a step, a manager's directory of steps, an OCDBT

@@ -9,9 +9,12 @@
 #include "base/text.h"
 #include "checkpoint/commit/layout.h"
 #include "checkpoint/format/directory_names.h"
+#include "interop/npz.h"
 #include "interop/open.h"
 #include "interop/safetensors.h"
 #include "interop/safetensors_header.h"
+#include "pickle/legacy_file.h"
+#include "pickle/zip_format.h"
 #include "place/directory_ops.h"
 
 namespace holdfast {
@@ -22,6 +25,8 @@ namespace fs = std::filesystem;
 constexpr std::string_view kBackendFile = "metadata.json";
 constexpr std::string_view kMegatronCommonFile = "common.pt";
 constexpr std::string_view kDcpFile = ".metadata";
+// Of a file: enough for the name of a zip archive's first member.
+constexpr uint64_t kStartBytes = 512;
 constexpr uint64_t kBackendFileBytesMax = 1 << 20;
 // Beside Megatron's `iter_…`; has a number, or "release".
 constexpr std::string_view kTrackerFile = "latest_checkpointed_iteration.txt";
@@ -121,6 +126,17 @@ bool LooksLikeSafetensors(std::string_view start) {
          start[kSafetensorsLengthBytes] == '{';
 }
 
+// By its first member: torch.save puts all of its own into one folder.
+ForeignFormat FormatOfZip(std::string_view start) {
+  if (!start.starts_with("PK\x03\x04")) return ForeignFormat::kNone;
+  if (start.size() < pickle::kLocalBytes) return ForeignFormat::kNpz;
+  const std::string_view name = start.substr(
+      pickle::kLocalBytes, LoadLittle<uint16_t>(start.data() + 26));
+  const bool is_in_folder = name.find('/') != name.npos;
+  return is_in_folder && !name.ends_with(kNpySuffix) ? ForeignFormat::kTorchFile
+                                                     : ForeignFormat::kNpz;
+}
+
 Result<ForeignFormat> FormatOfFile(const Place& place) {
   const std::string name = place.name();
   if (name == "manifest.ocdbt" || name == ".zarray" || name == "zarr.json") {
@@ -135,6 +151,9 @@ Result<ForeignFormat> FormatOfFile(const Place& place) {
     return FormatOfMegatron(place.parent());
   }
   if (name.ends_with(".npz")) return ForeignFormat::kNpz;
+  for (const std::string_view suffix : {".pt", ".pth", ".ckpt"}) {
+    if (name.ends_with(suffix)) return ForeignFormat::kTorchFile;
+  }
   Place real = place;
   if (!place.is_remote()) {
     std::error_code error;
@@ -146,11 +165,12 @@ Result<ForeignFormat> FormatOfFile(const Place& place) {
   HF_ASSIGN_OR_RETURN(const ObjectInfo info, store->Stat(key));
   HF_ASSIGN_OR_RETURN(
       const Bytes start,
-      store->Read(key, {0, std::min<uint64_t>(info.byte_count,
-                                              kSafetensorsLengthBytes + 1)}));
+      store->Read(key, {0, std::min(info.byte_count, kStartBytes)}));
   if (LooksLikeSafetensors(start.view())) return ForeignFormat::kSafetensors;
-  if (start.view().starts_with("PK\x03\x04")) return ForeignFormat::kNpz;
-  return ForeignFormat::kNone;
+  if (start.view().starts_with(pickle::kLegacyMagic)) {
+    return ForeignFormat::kTorchFile;
+  }
+  return FormatOfZip(start.view());
 }
 
 std::string IterationDirectory(int64_t iteration) {
@@ -191,6 +211,8 @@ std::string_view ForeignFormatName(ForeignFormat format) {
       return "safetensors";
     case ForeignFormat::kNpz:
       return "npz";
+    case ForeignFormat::kTorchFile:
+      return "torch";
     case ForeignFormat::kDcp:
       return "dcp";
     case ForeignFormat::kTorchDist:

@@ -189,7 +189,7 @@ Result<std::unique_ptr<Checkpoint>> OpenNpz(const Place& file, bool use_sidecar,
       [&] { return NpzOpener(file, verify).Open(use_sidecar); });
 }
 
-Result<std::vector<Damage>> CheckNpzMembers(
+Result<std::vector<Damage>> CheckZipMembers(
     const Place& file, Executor& executor, const CancelToken& cancel,
     const std::function<bool(const std::string& name, uint64_t byte_count)>&
         takes,

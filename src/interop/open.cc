@@ -12,6 +12,7 @@
 #include "interop/load_leaves.h"
 #include "interop/npz.h"
 #include "interop/safetensors.h"
+#include "interop/torch_checkpoint.h"
 #include "interop/tree_sidecar.h"
 #include "megatron/open.h"
 #include "place/directory_ops.h"
@@ -171,6 +172,8 @@ Result<std::unique_ptr<Checkpoint>> OpenForeign(ForeignFormat format,
       return OpenSafetensors(place, use_sidecar);
     case ForeignFormat::kNpz:
       return OpenNpz(place, use_sidecar, options.verify);
+    case ForeignFormat::kTorchFile:
+      return OpenTorchFile(place, options.verify);
     case ForeignFormat::kDcp:
     case ForeignFormat::kTorchDist: {
       OpenOptions dcp = options;

@@ -18,6 +18,7 @@ enum class ForeignFormat : uint8_t {
   kNone,  // Orbax's rules apply (checkpoint/commit/layout.h)
   kSafetensors,
   kNpz,
+  kTorchFile,     // torch.save
   kDcp,           // torch.distributed.checkpoint
   kTorchDist,     // the same, written by Megatron
   kMegatronZarr,  // Megatron's zarr strategy

@@ -8,6 +8,7 @@
 #include "checkpoint/restore/leaf_request.h"
 #include "holdfast/tools/torch_file.h"
 #include "interop/npz.h"
+#include "interop/torch_checkpoint.h"
 #include "megatron/open.h"
 #include "place/look.h"
 #include "place/open_store.h"
@@ -44,7 +45,8 @@ class ForeignVerifier {
   Result<ShareReport> Execute(ForeignFormat format, const Place& place) {
     (void)share_.Takes(place.path(), 0);
     // Members are checked once, by CheckMembers.
-    if (format == ForeignFormat::kNpz) options_.verify = false;
+    HF_ASSIGN_OR_RETURN(const bool has_members, HasMembers(format, place));
+    if (has_members) options_.verify = false;
     HF_RETURN_IF_ERROR(OpenBoth(format, place));
     if (checkpoint_ != nullptr && format == ForeignFormat::kMegatronZarr) {
       return VerifyMegatron();
@@ -52,8 +54,8 @@ class ForeignVerifier {
     if (checkpoint_ != nullptr) {
       report_.leaf_count = checkpoint_->leaves().size();
       HF_RETURN_IF_ERROR(ReadAll());
-      if (format == ForeignFormat::kNpz) {
-        HF_RETURN_IF_ERROR(CheckMembers(place));
+      if (has_members) {
+        HF_RETURN_IF_ERROR(CheckMembers(format, place));
       } else {
         report_.notes.push_back(std::string(ForeignFormatName(format)) +
                                 " carries no checksum: values can be wrong "
@@ -66,6 +68,14 @@ class ForeignVerifier {
   }
 
  private:
+  // Whether it is a zip archive, each member of which has a CRC.
+  static Result<bool> HasMembers(ForeignFormat format, const Place& place) {
+    if (format != ForeignFormat::kTorchFile) {
+      return format == ForeignFormat::kNpz;
+    }
+    return HasChecksums(place);
+  }
+
   // Its arrays may claim any size, so only listed files are read.
   Result<ShareReport> VerifyMegatron() {
     HF_ASSIGN_OR_RETURN(
@@ -192,16 +202,18 @@ class ForeignVerifier {
     return Status();
   }
 
-  Status CheckMembers(const Place& file) {
+  Status CheckMembers(ForeignFormat format, const Place& file) {
     uint64_t member_count = 0;
     HF_ASSIGN_OR_RETURN(std::vector<Damage> damages,
-                        CheckNpzMembers(
+                        CheckZipMembers(
                             file, run_.executor(), run_.cancel(),
                             [&](const std::string& name, uint64_t byte_count) {
                               return share_.Takes(name, byte_count);
                             },
                             member_count));
-    report_.checksummed_chunk_count += member_count;
+    // A member of npz is one array; torch's are storages, of many or of none.
+    report_.checksummed_chunk_count +=
+        format == ForeignFormat::kNpz ? member_count : report_.chunk_count;
     for (Damage& damage : damages) {
       HF_RETURN_IF_ERROR(AddDamage(std::move(damage), report_.damages));
     }

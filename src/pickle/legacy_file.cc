@@ -1,23 +1,18 @@
 #include "pickle/legacy_file.h"
 
 #include <algorithm>
-#include <cstring>
-#include <map>
-#include <memory>
-#include <string>
+#include <cstdint>
+#include <utility>
 
 #include "base/coding.h"
 #include "base/status_macros.h"
-#include "pickle/program.h"
-#include "pickle/values.h"
 
 namespace holdfast::pickle {
 namespace {
 
-// The pickle of the number 0x1950a86a20f9469cfc6c, as torch writes it.
-constexpr std::string_view kMagic(
-    "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19\x2e", 15);
 constexpr int64_t kProtocol = 1001;
+// Pickles are short; what is read first holds those of most files.
+constexpr uint64_t kHeadBytes = uint64_t{1} << 20;
 
 Status BadLegacy(const std::string& what) {
   return DataLossError("torch file of before 1.6: " + what);
@@ -70,19 +65,15 @@ Result<std::map<std::string_view, size_t>> ElementSizes(
   return sizes;
 }
 
-using Storages = std::map<std::string, std::string_view, std::less<>>;
-
-// Reads what follows the pickle: the list of keys, then each storage's count
-// and elements.
-Result<Storages> ReadStorages(
-    std::string_view bytes,
-    const std::map<std::string_view, size_t>& element_sizes) {
-  HF_ASSIGN_OR_RETURN(const Program keys, NextPickle(bytes, false));
+// Where the storages lie: each has the number of its elements before them.
+Status FindStorages(const ByteSource& source, uint64_t offset,
+                    const Program& keys,
+                    const std::map<std::string_view, size_t>& element_sizes,
+                    LegacyFile& file) {
   const Node& list = keys.node(keys.root);
   if (list.kind != NodeKind::kList) {
     return BadLegacy("it has no list of storages");
   }
-  Storages storages;
   for (const NodeIndex index : list.children) {
     const Node& key = keys.node(index);
     const auto size = key.kind == NodeKind::kString
@@ -91,50 +82,76 @@ Result<Storages> ReadStorages(
     if (size == element_sizes.end()) {
       return BadLegacy("it has a storage that its pickle does not name");
     }
-    if (bytes.size() < 8) return BadLegacy("it is cut before a storage");
-    const auto count = LoadLittle<int64_t>(bytes.data());
-    bytes.remove_prefix(8);
+    if (source.size() - offset < 8) {
+      return BadLegacy("it is cut before a storage");
+    }
+    char bytes[8];
+    HF_RETURN_IF_ERROR(source.Read(offset, bytes));
+    offset += 8;
+    const auto count = LoadLittle<int64_t>(bytes);
     // Divided, not multiplied: a huge count must not overflow.
-    if (count < 0 ||
-        static_cast<uint64_t>(count) > bytes.size() / size->second) {
+    if (count < 0 || static_cast<uint64_t>(count) >
+                         (source.size() - offset) / size->second) {
       return BadLegacy("storage \"" + std::string(key.text) + "\" of " +
                        std::to_string(count) + " elements is cut");
     }
-    const size_t byte_count = static_cast<size_t>(count) * size->second;
-    storages[std::string(key.text)] = bytes.substr(0, byte_count);
-    bytes.remove_prefix(byte_count);
+    const uint64_t byte_count = static_cast<uint64_t>(count) * size->second;
+    file.storages[std::string(key.text)] = {offset, byte_count};
+    offset += byte_count;
   }
-  return storages;
+  return {};
+}
+
+// The pickles of a file that begins with `file.head`.
+Status ReadHead(const ByteSource& source, LegacyFile& file) {
+  std::string_view bytes = *file.head;
+  bytes.remove_prefix(kLegacyMagic.size());
+  HF_RETURN_IF_ERROR(CheckHead(bytes));
+  HF_ASSIGN_OR_RETURN(file.program, NextPickle(bytes, true));
+  HF_ASSIGN_OR_RETURN(const auto sizes, ElementSizes(file.program));
+  HF_ASSIGN_OR_RETURN(const Program keys, NextPickle(bytes, false));
+  return FindStorages(source, file.head->size() - bytes.size(), keys, sizes,
+                      file);
 }
 
 }  // namespace
 
-bool IsLegacyFile(std::string_view bytes) { return bytes.starts_with(kMagic); }
+// The pickle of the number 0x1950a86a20f9469cfc6c, as torch writes it.
+constexpr std::string_view kLegacyMagic(
+    "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19\x2e", 15);
 
-Result<PickleValue> ReadLegacyFile(std::string_view bytes) {
-  const uint64_t source_bytes = bytes.size();
-  bytes.remove_prefix(kMagic.size());
-  HF_RETURN_IF_ERROR(CheckHead(bytes));
-  HF_ASSIGN_OR_RETURN(const Program program, NextPickle(bytes, true));
-  HF_ASSIGN_OR_RETURN(const auto sizes, ElementSizes(program));
-  HF_ASSIGN_OR_RETURN(const Storages storages, ReadStorages(bytes, sizes));
-  std::map<std::string_view, std::shared_ptr<const std::string>> copies;
-  ValueOptions options;
-  options.source_bytes = source_bytes;
-  options.storage = [&](const StorageId& id) -> Result<StorageBytes> {
-    const auto found = storages.find(id.key);
-    const auto offset = static_cast<uint64_t>(id.view_offset_bytes);
-    const auto wanted = static_cast<uint64_t>(id.byte_count);
-    if (found == storages.end() || offset > found->second.size() ||
-        wanted > found->second.size() - offset) {
-      return BadLegacy("storage \"" + std::string(id.key) +
-                       "\" is not in it, or shorter");
-    }
-    auto& copy = copies[id.key];
-    if (!copy) copy = std::make_shared<const std::string>(found->second);
-    return StorageBytes{copy->data() + offset, copy};
-  };
-  return ValueOf(program, program.root, options);
+Result<bool> IsLegacyFile(const ByteSource& source) {
+  if (source.size() < kLegacyMagic.size()) return false;
+  HF_ASSIGN_OR_RETURN(const std::string start,
+                      source.ReadString(0, kLegacyMagic.size()));
+  return start == kLegacyMagic;
+}
+
+Result<LegacyFile> OpenLegacyFile(const ByteSource& source) {
+  for (uint64_t head_bytes = kHeadBytes;; head_bytes *= 4) {
+    head_bytes = std::min(head_bytes, source.size());
+    LegacyFile file;
+    HF_ASSIGN_OR_RETURN(std::string head, source.ReadString(0, head_bytes));
+    file.head = std::make_unique<const std::string>(std::move(head));
+    const Status status = ReadHead(source, file);
+    if (status.ok()) return file;
+    // A pickle that is cut here may go on in the file.
+    const bool may_go_on = status.code() == StatusCode::kDataLoss;
+    if (!may_go_on || head_bytes == source.size()) return status;
+  }
+}
+
+Result<ByteRange> FindLegacyStorage(const LegacyFile& file,
+                                    const StorageId& id) {
+  const auto found = file.storages.find(id.key);
+  const auto offset = static_cast<uint64_t>(id.view_offset_bytes);
+  const auto wanted = static_cast<uint64_t>(id.byte_count);
+  if (found == file.storages.end() || offset > found->second.byte_count ||
+      wanted > found->second.byte_count - offset) {
+    return BadLegacy("storage \"" + std::string(id.key) +
+                     "\" is not in it, or shorter");
+  }
+  return ByteRange{found->second.offset + offset, wanted};
 }
 
 }  // namespace holdfast::pickle

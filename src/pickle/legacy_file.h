@@ -1,16 +1,35 @@
 // Files of torch.save before torch 1.6: pickles and storages one after another.
 //
-// Thread-safety: pure functions. Errors: as torch_file.h.
+// Thread-safety: pure functions. Units: bytes; offsets in the source.
+// Errors: as torch_file.h.
 #pragma once
 
-#include <string_view>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
 
 #include "holdfast/status.h"
-#include "holdfast/tools/torch_file.h"
+#include "pickle/byte_source.h"
+#include "pickle/program.h"
+#include "pickle/tensor_parts.h"
 
 namespace holdfast::pickle {
 
-bool IsLegacyFile(std::string_view bytes);
-Result<PickleValue> ReadLegacyFile(std::string_view bytes);
+// How such a file begins.
+extern const std::string_view kLegacyMagic;
+
+struct LegacyFile {
+  std::unique_ptr<const std::string> head;  // to which the program refers
+  Program program;
+  std::map<std::string, ByteRange, std::less<>> storages;
+};
+
+Result<bool> IsLegacyFile(const ByteSource& source);
+// Reads its pickles, and how long its storages are. REQUIRES: IsLegacyFile.
+Result<LegacyFile> OpenLegacyFile(const ByteSource& source);
+// The bytes that the id stands for: a storage, or a part of one.
+Result<ByteRange> FindLegacyStorage(const LegacyFile& file,
+                                    const StorageId& id);
 
 }  // namespace holdfast::pickle

@@ -1,16 +1,17 @@
 #include "pickle/zip_reader.h"
 
-#include <zlib.h>
-
 #include <algorithm>
 #include <optional>
 
 #include "base/coding.h"
 #include "base/status_macros.h"
 #include "pickle/zip_format.h"
+#include "pickle/zip_writer.h"
 
 namespace holdfast::pickle {
 namespace {
+
+constexpr uint64_t kCrcPieceBytes = uint64_t{1} << 20;
 
 Status BadZip(const std::string& what) { return DataLossError("zip: " + what); }
 
@@ -235,6 +236,11 @@ Result<ZipReader> ZipReader::Open(const ByteSource& source,
   }
   HF_RETURN_IF_ERROR(CheckNames(reader.entries_));
   HF_RETURN_IF_ERROR(CheckPlaces(reader.entries_, place.offset));
+  reader.has_checksums_ =
+      reader.entries_.size() < 2 ||
+      std::ranges::any_of(
+          reader.entries_,
+          [](const ZipEntry& entry) { return entry.crc32 != 0; });
   return reader;
 }
 
@@ -282,9 +288,22 @@ Result<uint64_t> ZipReader::DataOffset(const ZipEntry& entry) const {
 Status ZipReader::ReadInto(const ZipEntry& entry, char* target) const {
   HF_ASSIGN_OR_RETURN(const uint64_t offset, DataOffset(entry));
   HF_RETURN_IF_ERROR(source_->Read(offset, {target, entry.byte_count}));
-  const auto crc = static_cast<uint32_t>(
-      crc32_z(0, reinterpret_cast<const Bytef*>(target), entry.byte_count));
-  if (crc == entry.crc32) return {};
+  const uint32_t crc = ZipCrc32({target, entry.byte_count});
+  if (crc == entry.crc32 || !has_checksums_) return {};
+  return BadEntry(entry.name, "is damaged: its CRC-32 does not match");
+}
+
+Status ZipReader::Check(const ZipEntry& entry) const {
+  HF_ASSIGN_OR_RETURN(const uint64_t offset, DataOffset(entry));
+  std::string piece(std::min(kCrcPieceBytes, entry.byte_count), '\0');
+  uint32_t crc = 0;
+  for (uint64_t done = 0; done < entry.byte_count;) {
+    piece.resize(std::min(kCrcPieceBytes, entry.byte_count - done));
+    HF_RETURN_IF_ERROR(source_->Read(offset + done, piece));
+    crc = ZipCrc32(piece, crc);
+    done += piece.size();
+  }
+  if (crc == entry.crc32 || !has_checksums_) return {};
   return BadEntry(entry.name, "is damaged: its CRC-32 does not match");
 }
 

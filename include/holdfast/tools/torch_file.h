@@ -174,8 +174,9 @@ struct PickleRecord {
 // One pickle of protocol 0 to 5. It may not refer to storages of a torch file.
 Result<PickleValue> ReadPickle(std::string_view bytes);
 
-// A file of torch.save: a zip archive, or the form before torch 1.6. Tensors
-// share their storage's memory, which is copied from `bytes` once.
+// A file of torch.save: a zip archive, or the form before torch 1.6. (Open
+// of checkpoint.h reads such files tensor by tensor.) Tensors share their
+// storage's memory, which is copied from `bytes` once.
 Result<PickleValue> ReadTorchFile(std::string_view bytes);
 
 // A file that torch.load(weights_only=True) reads, laid out as torch.save lays

@@ -1,0 +1,323 @@
+#include "interop/torch_checkpoint.h"
+
+#include <algorithm>
+#include <mutex>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+
+#include "base/no_throw.h"
+#include "base/status_macros.h"
+#include "base/text.h"
+#include "base/utf8.h"
+#include "checkpoint/restore/leaf_request.h"
+#include "interop/extent_checkpoint.h"
+#include "interop/file_set.h"
+#include "interop/pickled_leaf.h"
+#include "pickle/torch_document.h"
+#include "tensor/copy.h"
+#include "tree/flatten.h"
+
+namespace holdfast {
+namespace {
+
+using Document = std::shared_ptr<const pickle::TorchDocument>;
+using pickle::NameUse;
+using pickle::Node;
+using pickle::NodeIndex;
+using pickle::NodeKind;
+
+// The names of all leaves, and what is kept of each, may be this many times
+// larger than the file, and this much in any case.
+constexpr uint64_t kNameBytesFree = uint64_t{64} << 20;
+constexpr uint64_t kLeafBytes = 256;
+
+// An array that lay in the pickle itself.
+class MemoryReader final : public ArrayReader {
+ public:
+  explicit MemoryReader(Array array) : array_(std::move(array)) {}
+  Status Read(const Shape& origin, const ArrayView& target) const override {
+    ConvertStrided(Subview(array_.view(), {origin, target.shape}), target);
+    return Status();
+  }
+
+ private:
+  const Array array_;
+};
+
+// A storage's CRC, which many tensors may wait for, and which is read once.
+class StorageCheck {
+ public:
+  StorageCheck(Document document, pickle::StoragePlace place)
+      : document_(std::move(document)), place_(place) {}
+
+  Status Pass() {
+    const std::lock_guard lock(mutex_);
+    if (has_passed_) return Status();
+    HF_RETURN_IF_ERROR(document_->CheckStorage(place_));
+    has_passed_ = true;
+    return Status();
+  }
+
+ private:
+  const Document document_;
+  const pickle::StoragePlace place_;
+  std::mutex mutex_;
+  bool has_passed_ = false;
+};
+
+// Makes leaves of the nodes of a pickle.
+class LeafMaker {
+ public:
+  LeafMaker(Document document, std::string file, bool verify)
+      : document_(std::move(document)),
+        program_(document_->program()),
+        file_(std::move(file)),
+        verify_(verify),
+        name_bytes_max_(kNameBytesFree +
+                        kPickleExpansionMax * document_->source_bytes()) {}
+
+  Result<std::vector<ExtentLeaf>> Make() {
+    HF_RETURN_IF_ERROR(Visit(program_.root));
+    return std::move(leaves_);
+  }
+
+ private:
+  Status Visit(NodeIndex index) {
+    const Node& node = program_.node(index);
+    if (node.kind == NodeKind::kList || node.kind == NodeKind::kTuple) {
+      if (!node.children.empty()) return VisitItems(node.children);
+    } else if (const std::vector<NodeIndex>* pairs = PairsOf(node)) {
+      if (AreKeys(*pairs)) return VisitPairs(*pairs);
+    }
+    return AddLeaf(index);
+  }
+
+  // Keys and values of a dict or an OrderedDict that is not empty.
+  const std::vector<NodeIndex>* PairsOf(const Node& node) const {
+    if (node.kind == NodeKind::kDict) {
+      return node.children.empty() ? nullptr : &node.children;
+    }
+    if (node.kind != NodeKind::kObject) return nullptr;
+    const pickle::Object& object = program_.object(node);
+    const pickle::Global& callee =
+        program_.global(program_.node(object.callee));
+    const bool is_plain = callee.use == NameUse::kOrderedDict &&
+                          program_.node(object.args).children.empty() &&
+                          object.items.empty() && !object.kwargs;
+    return is_plain && !object.pairs.empty() ? &object.pairs : nullptr;
+  }
+
+  static bool IsIntegerKey(const Node& key) {
+    return key.kind == NodeKind::kInt;
+  }
+  static std::string KeyText(const Node& key) {
+    return IsIntegerKey(key) ? std::to_string(key.number)
+                             : std::string(key.text);
+  }
+
+  // A tree has texts and integers as keys, and each text once.
+  bool AreKeys(const std::vector<NodeIndex>& pairs) const {
+    std::unordered_set<std::string> texts;
+    for (size_t i = 0; i < pairs.size(); i += 2) {
+      const Node& key = program_.node(pairs[i]);
+      const bool is_text =
+          key.kind == NodeKind::kString && IsValidUtf8(key.text);
+      if (!is_text && !IsIntegerKey(key)) return false;
+      if (!texts.insert(KeyText(key)).second) return false;
+    }
+    return true;
+  }
+
+  Status VisitPairs(const std::vector<NodeIndex>& pairs) {
+    for (size_t i = 0; i + 1 < pairs.size(); i += 2) {
+      const Node& key = program_.node(pairs[i]);
+      const KeyKind kind =
+          IsIntegerKey(key) ? KeyKind::kInteger : KeyKind::kName;
+      HF_RETURN_IF_ERROR(VisitChild({KeyText(key), kind}, pairs[i + 1]));
+    }
+    return Status();
+  }
+
+  Status VisitItems(const std::vector<NodeIndex>& items) {
+    for (size_t i = 0; i < items.size(); ++i) {
+      HF_RETURN_IF_ERROR(
+          VisitChild({std::to_string(i), KeyKind::kIndex}, items[i]));
+    }
+    return Status();
+  }
+
+  // Values may be shared, and even hold themselves: what is written out of them
+  // is bounded.
+  Status VisitChild(KeyElement element, NodeIndex child) {
+    if (path_.size() >= kPickleDepthMax) {
+      return DataLossError("pickle: values are nested deeper than " +
+                           std::to_string(kPickleDepthMax));
+    }
+    path_bytes_ += element.key.size() + 1;
+    name_bytes_ += path_bytes_ + kLeafBytes;
+    if (name_bytes_ > name_bytes_max_) {
+      return DataLossError(
+          "pickle: the names of its leaves are more than " +
+          std::to_string(kPickleExpansionMax) +
+          " times larger than the file, because it holds the same parts again "
+          "and again");
+    }
+    path_.push_back(std::move(element));
+    HF_RETURN_IF_ERROR(Visit(child));
+    path_bytes_ -= path_.back().key.size() + 1;
+    path_.pop_back();
+    return Status();
+  }
+
+  Status AddLeaf(NodeIndex index) {
+    ExtentLeaf leaf;
+    leaf.info.name = ParamName(path_);
+    for (const KeyElement& element : path_) {
+      leaf.info.key.push_back(element.key);
+      leaf.info.key_kinds.push_back(element.kind);
+    }
+    const Node& node = program_.node(index);
+    if (const Node* tensor = TensorNode(program_, node)) {
+      leaf.info.kind = ValueKind::kArray;
+      leaf.info.dtype = DType::kUint8;
+      leaf.info.problem =
+          FillTensor(*tensor, leaf).WithContext("leaf " + leaf.info.name);
+    } else if (!BecomeSmall(index, leaf)) {
+      leaf.info.kind = ValueKind::kObject;
+      leaf.read_text = [document = document_, index]() -> Result<std::string> {
+        HF_ASSIGN_OR_RETURN(const PickleValue value, document->ValueAt(index));
+        return WriteTorchFile(value);
+      };
+    }
+    leaves_.push_back(std::move(leaf));
+    return Status();
+  }
+
+  Status FillTensor(const Node& node, ExtentLeaf& leaf) {
+    HF_ASSIGN_OR_RETURN(pickle::TensorParts parts, ParseTensor(program_, node));
+    leaf.info.dtype = parts.dtype;
+    leaf.info.shape = parts.shape;
+    HF_ASSIGN_OR_RETURN(const pickle::StoragePlace place,
+                        document_->FindStorage(parts.storage));
+    const uint64_t offset =
+        place.offset + static_cast<uint64_t>(parts.offset_bytes);
+    leaf.extents.push_back(
+        {BoxOf(parts.shape), file_, offset, std::move(parts.strides), false});
+    if (!verify_ || place.entry == nullptr) return Status();
+    std::shared_ptr<StorageCheck>& check = checks_[place.entry];
+    if (check == nullptr) {
+      check = std::make_shared<StorageCheck>(document_, place);
+    }
+    leaf.check = [check] { return check->Pass(); };
+    return Status();
+  }
+
+  // Values that need no tensor's elements.
+  bool BecomeSmall(NodeIndex index, ExtentLeaf& leaf) const {
+    const Node& node = program_.node(index);
+    if (node.kind == NodeKind::kObject) {
+      switch (
+          program_.global(program_.node(program_.object(node).callee)).use) {
+        case NameUse::kNumpyScalar:
+        case NameUse::kNdarrayReconstruct:
+        case NameUse::kNdarrayFromBuffer:
+        case NameUse::kOrderedDict:
+        case NameUse::kComplex:
+        case NameUse::kCodecsEncode:
+        case NameUse::kBytes:
+          break;
+        default:
+          return false;
+      }
+    }
+    const bool may_hold_tensors =
+        (node.kind == NodeKind::kObject && PairsOf(node) != nullptr) ||
+        !node.children.empty();
+    if (may_hold_tensors) return false;
+    const Result<PickleValue> value = document_->ValueAt(index);
+    if (!value.ok()) return false;
+    ExtentLeaf known = leaf;
+    if (!BecomeValue(*value, known) && !BecomeArray(*value, known)) {
+      return false;
+    }
+    leaf = std::move(known);
+    return true;
+  }
+
+  static bool BecomeArray(const PickleValue& value, ExtentLeaf& leaf) {
+    const bool is_array = value.is(PickleKind::kNdarray);
+    if (!is_array && !value.is(PickleKind::kNumpyScalar)) return false;
+    const Array& array = value.array();
+    // Another dtype's elements are kept as bytes, with one more axis.
+    if (array.shape() != value.shape()) return false;
+    leaf.info.kind = is_array ? ValueKind::kArray : ValueKind::kScalar;
+    leaf.info.dtype = array.dtype();
+    leaf.info.shape = array.shape();
+    if (is_array) {
+      leaf.reader = std::make_shared<MemoryReader>(array);
+    } else {
+      leaf.text.assign(array.view().data, array.byte_count());
+    }
+    return true;
+  }
+
+  const Document document_;
+  const pickle::Program& program_;
+  const std::string file_;
+  const bool verify_;
+  const uint64_t name_bytes_max_;
+  uint64_t name_bytes_ = 0;
+  uint64_t path_bytes_ = 0;
+  KeyPath path_;
+  std::vector<ExtentLeaf> leaves_;
+  std::unordered_map<const pickle::ZipEntry*, std::shared_ptr<StorageCheck>>
+      checks_;
+};
+
+struct TorchFile {
+  std::string name;
+  std::shared_ptr<Store> store;
+  std::shared_ptr<const pickle::StoreSource> source;
+};
+
+Result<TorchFile> FindFile(const Place& place) {
+  TorchFile file{place.name(), nullptr, nullptr};
+  HF_ASSIGN_OR_RETURN(file.store, MakeFileSet({{file.name, place}}));
+  HF_ASSIGN_OR_RETURN(const ObjectInfo info, file.store->Stat(file.name));
+  file.source = std::make_shared<const pickle::StoreSource>(
+      *file.store, file.name, ByteRange{0, info.byte_count});
+  return file;
+}
+
+Result<std::unique_ptr<Checkpoint>> OpenFile(const Place& place, bool verify) {
+  HF_ASSIGN_OR_RETURN(TorchFile file, FindFile(place));
+  HF_ASSIGN_OR_RETURN(const Document document,
+                      pickle::TorchDocument::Open(std::move(file.source)));
+  HF_ASSIGN_OR_RETURN(std::vector<ExtentLeaf> leaves,
+                      LeafMaker(document, file.name, verify).Make());
+  return MakeExtentCheckpoint(OneItemInfo(place.path(), "torch"), file.store,
+                              std::move(leaves));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Checkpoint>> OpenTorchFile(const Place& file,
+                                                  bool verify) {
+  return CatchBadAlloc([&]() -> Result<std::unique_ptr<Checkpoint>> {
+    auto opened = OpenFile(file, verify);
+    if (!opened.ok()) return opened.status().WithContext(file.path());
+    return opened;
+  });
+}
+
+Result<bool> HasChecksums(const Place& file) {
+  HF_ASSIGN_OR_RETURN(const TorchFile found, FindFile(file));
+  HF_ASSIGN_OR_RETURN(const bool is_legacy,
+                      pickle::IsLegacyFile(*found.source));
+  if (is_legacy) return false;
+  const auto zip = pickle::ZipReader::Open(*found.source);
+  return !zip.ok() || zip->has_checksums();
+}
+
+}  // namespace holdfast
