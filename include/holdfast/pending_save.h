@@ -40,6 +40,8 @@ struct PendingSaveOptions {
   std::function<uint64_t()> now_ns;            // as SaveOptions::now_ns
   CommitMode commit_mode = CommitMode::kAuto;  // as SaveOptions::commit_mode
   std::optional<uint32_t> directory_mode;      // as SaveOptions::directory_mode
+  // An empty directory at the path is no obstacle, also without `overwrite`.
+  bool takes_empty_directory = false;
 };
 
 // What `_CHECKPOINT_METADATA` says about the whole checkpoint.

@@ -371,6 +371,7 @@ class PendingSave:
         write_digests: bool = True,
         has_marker: bool | None = None,
         directory_mode: int | None = None,
+        takes_empty_directory: bool = False,
     ) -> None: ...
     # Relies on the digests of an item that save_item has written there.
     def adopt_item(self, name: str = "") -> None: ...

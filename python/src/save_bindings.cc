@@ -267,8 +267,10 @@ void BindPendingSave(nb::module_& module) {
           "__init__",
           [](GuardedPendingSave* self, nb::handle path, bool overwrite,
              bool sync, bool write_digests, std::optional<bool> has_marker,
-             std::optional<uint32_t> directory_mode) {
+             std::optional<uint32_t> directory_mode,
+             bool takes_empty_directory) {
             PendingSaveOptions options;
+            options.takes_empty_directory = takes_empty_directory;
             options.overwrite = overwrite;
             options.sync = sync;
             options.write_digests = write_digests;
@@ -282,7 +284,8 @@ void BindPendingSave(nb::module_& module) {
           nb::arg("path"), nb::kw_only(), nb::arg("overwrite") = false,
           nb::arg("sync") = true, nb::arg("write_digests") = true,
           nb::arg("has_marker").none() = nb::none(),
-          nb::arg("directory_mode").none() = nb::none())
+          nb::arg("directory_mode").none() = nb::none(),
+          nb::arg("takes_empty_directory") = false)
       .def_prop_ro("directory",
                    [](const GuardedPendingSave& self) {
                      return ToPythonText(self.directory());

@@ -587,6 +587,38 @@ def test_an_older_checkpoint_stays(ckpt: Path) -> None:
     assert load(ckpt, {"w": torch.ones(2)})["w"].tolist() == [0, 0]
 
 
+def test_an_empty_directory_is_no_obstacle(ckpt: Path) -> None:
+    ckpt.mkdir()
+    dcp.save({"a": torch.ones(2)}, storage_writer=StorageWriter(ckpt))
+    assert holdfast.load(ckpt)["a"].tolist() == [1, 1]
+    with pytest.raises(dcp.api.CheckpointException, match="already exists"):
+        dcp.save({"a": torch.zeros(2)}, storage_writer=StorageWriter(ckpt))
+    assert holdfast.load(ckpt)["a"].tolist() == [1, 1]
+    other = ckpt.parent / "other"
+    other.mkdir()
+    (other / ".hidden").touch()
+    with pytest.raises(dcp.api.CheckpointException, match="already exists"):
+        dcp.save({"a": torch.zeros(2)}, storage_writer=StorageWriter(other))
+    assert [each.name for each in other.iterdir()] == [".hidden"]
+
+
+def test_programs_find_it_by_torchs_own_file(ckpt: Path) -> None:
+    dcp.save({"a": torch.ones(2)}, storage_writer=StorageWriter(ckpt))
+    assert (ckpt / ".metadata").is_file()
+    assert holdfast.open(ckpt).format == "orbax"
+    assert holdfast.verify(ckpt)
+    # It says what it is to whoever reads it as torch's own.
+    with pytest.raises(dcp.api.CheckpointException, match="invalid load key"):
+        dcp.load(
+            {"a": torch.zeros(2)}, storage_reader=dcp.FileSystemReader(ckpt)
+        )
+    writer = StorageWriter(ckpt, overwrite=True)
+    dcp.save({"a": torch.zeros(2)}, storage_writer=writer)
+    assert holdfast.load(ckpt)["a"].tolist() == [0, 0]
+    (ckpt / ".metadata").write_text("something else")
+    assert not holdfast.verify(ckpt)
+
+
 def test_saves_without_collectives_are_refused(ckpt: Path) -> None:
     writer = StorageWriter(ckpt)
     with pytest.raises(errors.UnimplementedError, match="use_collectives"):

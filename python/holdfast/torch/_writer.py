@@ -31,6 +31,13 @@ __all__ = ["StorageWriter"]
 PathLike = str | os.PathLike[str]
 
 _TEMPORARY_SUFFIX = ".orbax-checkpoint-tmp"
+# torch.distributed.checkpoint's own name. Programs look for it to find their
+# steps (torchtitan), and torch's own reader stops at the first byte.
+_MARK_NAME = ".metadata"
+_MARK = (
+    b"An Orbax checkpoint, written by holdfast.torch.StorageWriter;"
+    b" read it with holdfast.torch.StorageReader, holdfast.load or Orbax.\n"
+)
 _HANDLER = (
     "orbax.checkpoint._src.handlers.pytree_checkpoint_handler."
     "PyTreeCheckpointHandler"
@@ -54,6 +61,10 @@ class StorageWriter(dcp.StorageWriter):  # type: ignore[misc]
     float, str and lists of them become leaves of those kinds; any other object
     is kept as torch.save writes it, in an array of bytes (uint8, one axis).
 
+    Beside Orbax's files there is one called `.metadata`, which holds a note: a
+    program that looks for the checkpoints of torch's own writer by that name
+    finds these too.
+
     All ranks must see one file system. One save at a time with one writer;
     it may be used again, with `checkpoint_id` for another path.
     """
@@ -76,7 +87,8 @@ class StorageWriter(dcp.StorageWriter):  # type: ignore[misc]
         """The options are those of `holdfast.save`, alike on all ranks.
 
         Args:
-          path: the directory to make; None: the `checkpoint_id` of each save.
+          path: the directory to make, which may exist if it is empty; None:
+            the `checkpoint_id` of each save.
           overwrite: replace what is at the path, after the new one is complete.
           zarr_format: 2 or 3.
           ocdbt: one database; False: a directory for each array.
@@ -197,6 +209,7 @@ class StorageWriter(dcp.StorageWriter):  # type: ignore[misc]
             self._path,
             overwrite=self._overwrite,
             sync=self._options["sync"],
+            takes_empty_directory=True,
         )
         return [
             dataclasses.replace(
@@ -289,6 +302,7 @@ class StorageWriter(dcp.StorageWriter):  # type: ignore[misc]
                 has_own_trees=True,
             )
             pending.adopt_item()
+            pending.write_file(_MARK_NAME, _MARK)
             pending.commit(
                 item_handlers_json=json.dumps(_HANDLER),
                 custom_metadata=self._custom_metadata,

@@ -2,7 +2,9 @@
 
 #include <unistd.h>
 
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "base/no_throw.h"
 #include "base/status_macros.h"
@@ -17,13 +19,22 @@ namespace {
 // A rival may delete the checkpoint that is to be replaced, again and again.
 constexpr int kPublishAttempts = 100;
 
-Status CheckDestination(const Place& place, bool overwrite) {
+// REQUIRES: a directory.
+Status CheckMayReplaceBy(const Place& place, const CommitOptions& options) {
+  if (options.overwrite) return CheckMayReplacePlace(place);
+  if (options.takes_empty_directory) {
+    HF_ASSIGN_OR_RETURN(const std::vector<std::string> names,
+                        ListDirectory(place));
+    if (names.empty()) return Status();
+  }
+  return DestinationExistsError(place);
+}
+
+Status CheckDestination(const Place& place, const CommitOptions& options) {
   HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(place));
   if (kind == PathKind::kMissing) return Status();
-  if (!overwrite || kind != PathKind::kDirectory) {
-    return DestinationExistsError(place);
-  }
-  return CheckMayReplacePlace(place);
+  if (kind != PathKind::kDirectory) return DestinationExistsError(place);
+  return CheckMayReplaceBy(place, options);
 }
 
 Status RemoveLeftover(const Place& directory) {
@@ -118,7 +129,7 @@ Result<std::unique_ptr<PendingCheckpoint>> PendingCheckpoint::Begin(
 }
 
 Status PendingCheckpoint::BeginTemporary() {
-  HF_RETURN_IF_ERROR(CheckDestination(final_place_, options_.overwrite));
+  HF_RETURN_IF_ERROR(CheckDestination(final_place_, options_));
   HF_RETURN_IF_ERROR(CreateParents(final_place_));
   HF_RETURN_IF_ERROR(RemoveLeftover(directory_));
   return MakeDirectory();
@@ -127,7 +138,7 @@ Status PendingCheckpoint::BeginTemporary() {
 Status PendingCheckpoint::BeginInPlace() {
   HF_RETURN_IF_ERROR(CreateParents(final_place_));
   HF_RETURN_IF_ERROR(RecoverReplaced(final_place_).status());
-  HF_RETURN_IF_ERROR(CheckDestination(final_place_, options_.overwrite));
+  HF_RETURN_IF_ERROR(CheckDestination(final_place_, options_));
   HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(final_place_));
   if (kind == PathKind::kDirectory) HF_RETURN_IF_ERROR(PutAsideOrRemove());
   HF_RETURN_IF_ERROR(MakeDirectory());
@@ -209,12 +220,14 @@ Status PendingCheckpoint::Publish() {
   for (int attempt = 0; attempt < kPublishAttempts; ++attempt) {
     const Status published = PublishDirectory(directory_, final_place_);
     if (published.code() != StatusCode::kAlreadyExists) return published;
-    if (!options_.overwrite) return DestinationExistsError(final_place_);
+    if (!options_.overwrite && !options_.takes_empty_directory) {
+      return DestinationExistsError(final_place_);
+    }
     Result<DirectoryLock> replaced = DirectoryLock::Take(final_place_.path());
     // A rival removed it between the two calls: rename again.
     if (replaced.status().code() == StatusCode::kNotFound) continue;
     HF_RETURN_IF_ERROR(replaced.status());
-    HF_RETURN_IF_ERROR(CheckMayReplacePlace(final_place_));
+    HF_RETURN_IF_ERROR(CheckMayReplaceBy(final_place_, options_));
     replaced_ = std::move(replaced).value();
     return ExchangeDirectories(directory_, final_place_);
   }

@@ -51,6 +51,8 @@ struct CommitOptions {
   CommitMode mode = CommitMode::kAuto;
   // As SaveOptions::directory_mode.
   std::optional<uint32_t> directory_mode;
+  // An empty directory is replaced also without `overwrite`.
+  bool takes_empty_directory = false;
 };
 
 // The directory in which a save to `final_path` puts its files until it is

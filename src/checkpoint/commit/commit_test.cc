@@ -79,6 +79,28 @@ TEST_F(CommitTest, OverwriteReplacesACheckpointOnly) {
       StatusCode::kFailedPrecondition);  // "new" is no checkpoint
 }
 
+TEST_F(CommitTest, AnEmptyDirectoryIsTakenWhereThatIsAsked) {
+  fs::create_directories(path_);
+  EXPECT_EQ(PendingCheckpoint::Begin(path_).status().code(),
+            StatusCode::kAlreadyExists);
+  const CommitOptions options{.takes_empty_directory = true};
+  auto pending = PendingCheckpoint::Begin(path_, options);
+  ASSERT_TRUE(pending.ok()) << pending.status().ToString();
+  Touch((*pending)->directory() + "/_METADATA");
+  // What comes meanwhile is kept, hidden files too.
+  Touch(path_ + "/.somebody_elses");
+  EXPECT_EQ((*pending)->Commit().code(), StatusCode::kAlreadyExists);
+  EXPECT_TRUE(fs::exists(path_ + "/.somebody_elses"));
+  pending->reset();
+  EXPECT_FALSE(PendingCheckpoint::Begin(path_, options).ok());
+  fs::remove(path_ + "/.somebody_elses");
+  pending = PendingCheckpoint::Begin(path_, options);
+  ASSERT_TRUE(pending.ok());
+  Touch((*pending)->directory() + "/_METADATA");
+  ASSERT_TRUE((*pending)->Commit().ok());
+  EXPECT_TRUE(fs::exists(path_ + "/_METADATA"));
+}
+
 // Of the directory of a save that lives nothing may be taken away, by its name.
 TEST_F(CommitTest, WhatSomebodyHasPutInItsPlaceIsNotPublished) {
   auto pending = PendingCheckpoint::Begin(path_);

@@ -150,7 +150,8 @@ Result<std::unique_ptr<PendingSaver>> PendingSaver::BeginInCall(
   std::unique_ptr<PendingCheckpoint> pending;
   if (status.ok() && (group == nullptr || group->rank() == 0)) {
     auto begun = PendingCheckpoint::Begin(
-        final_path, {own.overwrite, own.commit_mode, own.directory_mode});
+        final_path, {own.overwrite, own.commit_mode, own.directory_mode,
+                     own.takes_empty_directory});
     status = begun.status();
     if (begun.ok()) pending = std::move(begun).value();
     if (status.ok() && pending->remote() != nullptr) {
