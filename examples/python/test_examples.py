@@ -61,6 +61,17 @@ def test_torch_loop_resumes(tmp_path):
     assert whole == {**first, **losses(second)}
 
 
+def test_trainer_goes_on_after_a_kill_as_if_there_were_none(tmp_path):
+    pytest.importorskip("torch")
+    whole = losses(run("train_trainer.py", tmp_path / "whole"))
+    assert len(whole) == 40
+    folder = tmp_path / "killed"
+    first = losses(run("train_trainer.py", folder, "--die-at", 23, expect=-9))
+    second = run("train_trainer.py", folder)
+    assert re.match(r"resumed from step (14|21)\n", second)
+    assert whole == {**first, **losses(second)}
+
+
 @pytest.mark.parametrize("script", ["train_fsdp.py", "train_dcp.py"])
 def test_fsdp_loops_resume_on_more_processes(tmp_path, script):
     pytest.importorskip("torch.distributed.fsdp")

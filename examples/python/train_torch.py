@@ -34,17 +34,11 @@ def newest(folder):
     return folder / str(max(steps)) if steps else None
 
 
-def with_int_keys(optimizer_state):
-    """A checkpoint's keys are text; torch numbers its parameters."""
-    return {**optimizer_state, "state": {
-        int(key): value for key, value in optimizer_state["state"].items()}}
-
-
 def restore(path, model, optimizer):
     """Returns the step that was saved."""
     saved = holdfast.load(path, arrays="torch")
     model.load_state_dict(saved["model"])
-    optimizer.load_state_dict(with_int_keys(saved["optimizer"]))
+    optimizer.load_state_dict(saved["optimizer"])
     return saved["step"]
 
 

@@ -1,4 +1,12 @@
-"""Storage of `torch.distributed.checkpoint` in holdfast's checkpoints.
+"""Training states of PyTorch, and the storage of its distributed checkpoints.
+
+    import holdfast.torch
+
+    holdfast.torch.save("/ckpt/7", model=model, optimizer=optimizer, epoch=7)
+    rest = holdfast.torch.restore("/ckpt/7", model=model, optimizer=optimizer)
+    first = rest["epoch"] + 1
+
+Of `torch.distributed.checkpoint`:
 
     import torch.distributed.checkpoint as dcp
     from holdfast.torch import StorageReader, StorageWriter
@@ -15,6 +23,7 @@ torch.distributed.checkpoint.
 from __future__ import annotations
 
 from holdfast.torch._reader import StorageReader
+from holdfast.torch._state import restore, save
 from holdfast.torch._writer import StorageWriter
 
-__all__ = ["StorageReader", "StorageWriter"]
+__all__ = ["StorageReader", "StorageWriter", "restore", "save"]

@@ -1,0 +1,605 @@
+"""A training state in one call: `save` it, and `restore` it in place."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal, overload
+
+import numpy as np
+import torch
+
+from holdfast import _api, _dtensor, _dtypes, _engine, _torch_arrays, errors
+from holdfast._future import Future
+from holdfast._process_group import GroupArgument
+from holdfast._progress import ProgressArgument
+from holdfast._pytree import joined
+from holdfast._stats import Stats
+
+__all__ = ["restore", "save"]
+
+PathLike = str | os.PathLike[str]
+Path = tuple[Any, ...]
+
+
+@overload
+def save(
+    path: PathLike,
+    *,
+    model: Any = ...,
+    optimizer: Any = ...,
+    scheduler: Any = ...,
+    overwrite: bool = ...,
+    background: Literal[False] = ...,
+    progress: ProgressArgument = ...,
+    group: GroupArgument = ...,
+    timeout: float = ...,
+    options: Mapping[str, Any] | None = ...,
+    **parts: Any,
+) -> Stats: ...
+
+
+@overload
+def save(
+    path: PathLike,
+    *,
+    background: Literal[True],
+    model: Any = ...,
+    optimizer: Any = ...,
+    scheduler: Any = ...,
+    overwrite: bool = ...,
+    progress: ProgressArgument = ...,
+    group: GroupArgument = ...,
+    timeout: float = ...,
+    options: Mapping[str, Any] | None = ...,
+    **parts: Any,
+) -> Future[Stats]: ...
+
+
+def save(
+    path: PathLike,
+    *,
+    model: Any = None,
+    optimizer: Any = None,
+    scheduler: Any = None,
+    overwrite: bool = False,
+    background: bool = False,
+    progress: ProgressArgument = False,
+    group: GroupArgument = "auto",
+    timeout: float = 600.0,
+    options: Mapping[str, Any] | None = None,
+    **parts: Any,
+) -> Stats | Future[Stats]:
+    """Writes a model, its optimizer and whatever else belongs to a training
+    run as one checkpoint, which stock Orbax reads too.
+
+    Each argument becomes an entry of the checkpoint under its own name: what
+    its `state_dict()` gives, and of anything without one the value itself. A
+    model in DistributedDataParallel or from torch.compile is saved as the
+    module inside, so that its names are those of the plain module. The
+    parameters of `fully_shard` (FSDP2) and other DTensors are written in parts
+    by all ranks, which then all make this call.
+
+    Args:
+      path: the directory to make.
+      model: a torch.nn.Module, or dicts and lists of such.
+      optimizer: a torch.optim.Optimizer, or dicts and lists of such.
+      scheduler: anything with a `state_dict()`.
+      overwrite: replace what is at `path`, after the new one is complete.
+      background: copy the tensors, continue in a thread and return a Future;
+        the next step may change them at once.
+      progress: True for a bar, or f(phase, done_bytes, total_bytes).
+      group: the processes that save together, as of `holdfast.save`: "auto" is
+        all of `torch.distributed` where a tensor is a DTensor, else this one
+        alone.
+      timeout: seconds that a rank waits for the others at each meeting.
+      options: further arguments of `holdfast.save` (compression, chunk_bytes).
+      **parts: other entries: a gradient scaler, a sampler or a data loader with
+        a `state_dict()`; numbers, texts, tensors, and dicts and lists of them.
+
+    Returns:
+      What was moved, by this process, and how long it took; a Future of that
+      in background.
+
+    Raises:
+      errors.InvalidArgumentError: nothing to save; a value that cannot be
+        saved, naming it; a model in FullyShardedDataParallel (FSDP1).
+      errors.AlreadyExistsError: something is at `path` and not `overwrite`.
+      errors.ResourceExhaustedError, errors.PermissionDeniedError: the disk.
+      errors.DeadlineExceededError: ranks that did not come, naming them.
+    """
+    given = _given(model, optimizer, scheduler, parts)
+    if not given:
+        raise errors.InvalidArgumentError(
+            "holdfast.torch.save: nothing to save; name a model, an optimizer"
+            " or anything else"
+        )
+    return _api.save(  # type: ignore[call-overload,no-any-return]
+        path,
+        {name: _state_of(part) for name, part in given.items()},
+        overwrite=overwrite,
+        background=background,
+        progress=progress,
+        group=group,
+        timeout=timeout,
+        **(options or {}),
+    )
+
+
+def restore(
+    path: PathLike,
+    *,
+    model: Any = None,
+    optimizer: Any = None,
+    scheduler: Any = None,
+    strict: bool = True,
+    verify: bool = True,
+    progress: ProgressArgument = False,
+    threads: int | None = None,
+    memory_bytes: int | None = None,
+    group: GroupArgument = "auto",
+    timeout: float = 600.0,
+    **parts: Any,
+) -> dict[str, Any]:
+    """Puts what a checkpoint holds into the objects given, in place.
+
+    The names are those of `save`. Everything is compared before an element is
+    read, and read before an object is changed. A model or an optimizer with
+    DTensors (FSDP2) reads its own part on each rank, whatever the number of
+    ranks that saved. Parameters and buffers on the meta device become tensors
+    on the CPU (of a DTensor: on the device of its mesh), tied ones stay tied;
+    buffers that are not persistent are in no checkpoint, and stay there. An
+    optimizer needs no step before it: its state is made of the checkpoint's.
+
+    Args:
+      path: the checkpoint; a directory of steps means the newest. Any format
+        that `holdfast.load` reads whose tree has these names, a file of
+        torch.save among them.
+      model: a torch.nn.Module, or dicts and lists of such, as they were saved.
+      optimizer: a torch.optim.Optimizer over the same number of parameters in
+        the same order.
+      scheduler: anything with a `load_state_dict()`.
+      strict: refuse what is missing, unexpected, or of another dtype. False
+        leaves what is missing as it is, leaves out what is unexpected, and
+        casts. Another shape is always refused.
+      verify: check the checksums of all bytes that are read.
+      progress: True for a bar, or f(phase, done_bytes, total_bytes).
+      threads: None: one a CPU.
+      memory_bytes: the most bytes between disk and memory at once; None: 256
+        MiB.
+      group: as of `holdfast.load`.
+      timeout: seconds that a rank waits for the others at each meeting.
+      **parts: the other entries, by name: what has a `load_state_dict()` is
+        restored in place; of anything else the value is in the result.
+
+    Returns:
+      The entries that were not restored in place, by name, whether they were
+      asked for or not: numbers, texts, CPU tensors, dicts and lists of them. A
+      value that was given (`epoch=0`) lends its containers their types.
+
+    Raises:
+      errors.InvalidArgumentError: (a ValueError) the checkpoint does not fit.
+        The message lists every leaf that is missing, unexpected, or of another
+        shape or dtype, of all objects. Nothing has been changed.
+      errors.NotFoundError: no checkpoint at `path`.
+      errors.DataLossError: damaged bytes, naming tensor, file and offset.
+        Nothing has been changed.
+    """
+    given = _given(model, optimizer, scheduler, parts)
+    planner = _Planner(os.fspath(path), verify=verify, strict=strict)
+    target = planner.target(given)
+    loaded = _api.load(
+        path,
+        target,
+        strict=strict,
+        verify=verify,
+        progress=progress,
+        threads=threads,
+        memory_bytes=memory_bytes,
+        group=group,
+        timeout=timeout,
+    )
+    rest = {}
+    for name, value in loaded.items():
+        part = given.get(name)
+        if _holds_objects(part):
+            _put(part, value, strict)
+        else:
+            rest[name] = _conformed(value, part)
+    return rest
+
+
+def _given(
+    model: Any, optimizer: Any, scheduler: Any, parts: Mapping[str, Any]
+) -> dict[str, Any]:
+    own = {"model": model, "optimizer": optimizer, "scheduler": scheduler}
+    return {
+        **{name: part for name, part in own.items() if part is not None},
+        **parts,
+    }
+
+
+def _children(part: Any) -> list[tuple[Any, Any]] | None:
+    """Keys and values of a dict or list; None of anything else."""
+    if type(part) is dict:
+        return list(part.items())
+    if type(part) in (list, tuple):
+        return list(enumerate(part))
+    return None
+
+
+def _has(part: Any, method: str) -> bool:
+    return not isinstance(part, type) and callable(getattr(part, method, None))
+
+
+def _holds_objects(part: Any) -> bool:
+    """Whether something in it is restored in place."""
+    children = _children(part)
+    if children is None:
+        return _has(part, "load_state_dict")
+    return any(_holds_objects(child) for _, child in children)
+
+
+def _state_of(part: Any) -> Any:
+    if isinstance(part, torch.nn.Module):
+        return _bare(part).state_dict()
+    if _has(part, "state_dict"):
+        return part.state_dict()
+    if type(part) is dict:
+        return {key: _state_of(child) for key, child in part.items()}
+    if type(part) in (list, tuple):
+        return type(part)(_state_of(child) for child in part)
+    return part
+
+
+def _bare(model: Any) -> Any:
+    """The module inside DistributedDataParallel and what torch.compile makes.
+
+    Raises InvalidArgumentError for FSDP1, whose state dicts are other ranks'.
+    """
+    parallel = (
+        torch.nn.parallel.DistributedDataParallel,
+        torch.nn.DataParallel,
+    )
+    while True:
+        if isinstance(model, parallel):
+            model = model.module
+        elif hasattr(model, "_orig_mod"):
+            model = model._orig_mod
+        else:
+            break
+    for module in model.modules():
+        if type(module).__name__ == "FullyShardedDataParallel":
+            raise errors.InvalidArgumentError(
+                "holdfast.torch: a model in FullyShardedDataParallel (FSDP1);"
+                " use fully_shard (FSDP2), or torch.distributed.checkpoint with"
+                " holdfast.torch.StorageWriter and StorageReader"
+            )
+    return model
+
+
+@dataclasses.dataclass
+class _Mismatch:
+    """All that does not fit, by what is wrong with it."""
+
+    missing: list[str] = dataclasses.field(default_factory=list)
+    unexpected: list[str] = dataclasses.field(default_factory=list)
+    different: list[str] = dataclasses.field(default_factory=list)
+    shape: list[str] = dataclasses.field(default_factory=list)
+    dtype: list[str] = dataclasses.field(default_factory=list)
+
+    def message(self) -> str:
+        kinds = (
+            ("missing in the checkpoint", self.missing),
+            ("unexpected in the checkpoint", self.unexpected),
+            ("not the same kind of value", self.different),
+            ("of another shape", self.shape),
+            ("of another dtype (strict=False casts)", self.dtype),
+        )
+        return "".join(
+            f"\n{what}:\n  " + "\n  ".join(names)
+            for what, names in kinds
+            if names
+        )
+
+
+class _Planner:
+    """Makes the target of a load from the objects that are to be restored."""
+
+    def __init__(self, path: str, *, verify: bool, strict: bool) -> None:
+        checkpoint = _engine.Checkpoint(path, verify=verify)
+        self._path = checkpoint.path
+        self._leaves = checkpoint.leaves
+        self._structure = checkpoint.structure()
+        self._strict = strict
+        self._mismatch = _Mismatch()
+
+    def target(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Raises InvalidArgumentError that lists what does not fit."""
+        if not isinstance(self._structure, dict):
+            raise errors.InvalidArgumentError(
+                f"{self._path}: it is no dict, as holdfast.torch.save makes"
+            )
+        made = {
+            name: (
+                self._of(given[name], stored, (name,))
+                if name in given
+                else self._like(stored)
+            )
+            for name, stored in self._structure.items()
+        }
+        for name, part in given.items():
+            if name not in made and (self._strict or _holds_objects(part)):
+                self._miss((name,))
+        if message := self._mismatch.message():
+            raise errors.InvalidArgumentError(
+                f"{self._path}: it does not fit what is to be restored"
+                + message
+            )
+        return made
+
+    def _miss(self, path: Path) -> None:
+        if self._strict:
+            self._mismatch.missing.append(joined(path))
+
+    def _leave_out(self, path: Path, stored: Any) -> Any:
+        if self._strict:
+            self._mismatch.unexpected.extend(self._names(stored, path))
+        return ...
+
+    def _differ(self, path: Path, stored: str, here: str) -> Any:
+        self._mismatch.different.append(
+            f"{joined(path)} ({stored} in the checkpoint, {here} here)"
+        )
+        return ...
+
+    def _of(self, part: Any, stored: Any, path: Path) -> Any:
+        if isinstance(part, torch.nn.Module):
+            return self._of_model(_bare(part), stored, path)
+        if hasattr(part, "param_groups") and _has(part, "load_state_dict"):
+            return self._of_optimizer(part, stored, path)
+        children = _children(part)
+        if children is None or not _holds_objects(part):
+            return self._like(stored)
+        return self._of_container(dict(children), stored, path)
+
+    def _of_container(
+        self, children: dict[Any, Any], stored: Any, path: Path
+    ) -> Any:
+        if not isinstance(stored, (dict, list)):
+            return self._differ(path, "a value", "a container")
+        made = {
+            key: (
+                self._of(children[key], child, (*path, key))
+                if key in children
+                else self._leave_out((*path, key), child)
+            )
+            for key, child in _items(stored)
+        }
+        for key in children:
+            if key not in made:
+                self._miss((*path, key))
+        return list(made.values()) if isinstance(stored, list) else made
+
+    def _of_model(self, model: Any, stored: Any, path: Path) -> Any:
+        if not isinstance(stored, dict):
+            return self._differ(path, "a value", "a model")
+        own = model.state_dict()
+        made: dict[str, Any] = {}
+        for name, child in stored.items():
+            below = (*path, name)
+            if name not in own:
+                made[name] = self._leave_out(below, child)
+            elif isinstance(own[name], torch.Tensor):
+                made[name] = self._of_tensor(own[name], child, below)
+            else:
+                made[name] = self._like(child)
+        for name in own:
+            if name not in made:
+                self._miss((*path, name))
+        return made
+
+    def _of_tensor(self, tensor: Any, stored: Any, path: Path) -> Any:
+        info = self._array(stored)
+        if info is None:
+            return self._differ(path, "no array", "a tensor")
+        shape, dtype = tuple(tensor.shape), _torch_arrays.dtype_name(tensor)
+        self._check_shape(info, shape, path)
+        if self._strict and info.dtype != dtype:
+            self._mismatch.dtype.append(
+                f"{joined(path)} ({info.dtype} in the checkpoint, {dtype} here)"
+            )
+        return tensor
+
+    def _of_optimizer(self, optimizer: Any, stored: Any, path: Path) -> Any:
+        if not isinstance(stored, dict) or "param_groups" not in stored:
+            return self._differ(path, "other values", "an optimizer")
+        parameters = [
+            each for group in optimizer.param_groups for each in group["params"]
+        ]
+        if any(each.is_meta for each in parameters):
+            raise errors.InvalidArgumentError(
+                f"{joined(path)}: the optimizer's parameters are on the meta"
+                " device; restore the model first, and make the optimizer of"
+                " the parameters that it has then"
+            )
+        self._check_groups(optimizer, stored["param_groups"], path)
+        made = {name: self._like(child) for name, child in stored.items()}
+        for number, entries in _items(stored.get("state")):
+            below = (*path, "state", number)
+            if not isinstance(number, int) or not isinstance(entries, dict):
+                continue
+            if number >= len(parameters):
+                made["state"][number] = self._leave_out(below, entries)
+                continue
+            made["state"][number] = {
+                name: self._of_moment(
+                    optimizer, parameters[number], name, child, (*below, name)
+                )
+                for name, child in entries.items()
+            }
+        return made
+
+    def _check_groups(self, optimizer: Any, stored: Any, path: Path) -> None:
+        where = (*path, "param_groups")
+        count = len(stored) if isinstance(stored, list) else 0
+        if count != len(optimizer.param_groups):
+            self._differ(
+                where, f"{count} groups", f"{len(optimizer.param_groups)}"
+            )
+            return
+        for i, (own, group) in enumerate(
+            zip(optimizer.param_groups, stored, strict=True)
+        ):
+            numbers = group.get("params") if isinstance(group, dict) else None
+            count = len(numbers) if isinstance(numbers, list) else 0
+            if count != len(own["params"]):
+                self._differ(
+                    (*where, i),
+                    f"{count} parameters",
+                    f"{len(own['params'])}",
+                )
+
+    def _of_moment(
+        self, optimizer: Any, parameter: Any, name: str, stored: Any, path: Path
+    ) -> Any:
+        """A value that an optimizer keeps of a parameter."""
+        info = self._array(stored)
+        if info is None:
+            return self._like(stored)
+        own = optimizer.state.get(parameter, {}).get(name)
+        if isinstance(own, torch.Tensor):
+            self._check_shape(info, tuple(own.shape), path)
+        elif type(optimizer).__module__.startswith("torch.optim."):
+            # Its moments are the parameter's, or are summed along some axes.
+            shape = tuple(parameter.shape)
+            is_summed = len(info.shape) == len(shape) and all(
+                extent in (1, whole)
+                for extent, whole in zip(info.shape, shape, strict=False)
+            )
+            if info.shape and not is_summed:
+                self._check_shape(info, shape, path)
+        is_spread = _dtensor.is_dtensor(parameter)
+        if is_spread and info.shape == tuple(parameter.shape):
+            return _spread_like(parameter, info.dtype or "")
+        return self._like(stored)
+
+    def _check_shape(
+        self, info: _engine.LeafInfo, shape: tuple[int, ...], path: Path
+    ) -> None:
+        if info.shape != shape:
+            self._mismatch.shape.append(
+                f"{joined(path)} ({info.shape} in the checkpoint, {shape} here)"
+            )
+
+    def _array(self, stored: Any) -> _engine.LeafInfo | None:
+        info = self._leaves[stored] if type(stored) is int else None
+        return info if info is not None and info.kind == "array" else None
+
+    def _like(self, stored: Any) -> Any:
+        """A target that takes what the checkpoint has."""
+        if isinstance(stored, dict):
+            return {key: self._like(child) for key, child in stored.items()}
+        if isinstance(stored, list):
+            return [self._like(child) for child in stored]
+        if type(stored) is not int:
+            return stored  # None, (), ...
+        info = self._leaves[stored]
+        if info.kind in ("string", "bytes", "json"):
+            return ""
+        if info.kind == "scalar":
+            kind = _dtypes.numpy_dtype(info.dtype or "", info.name).kind
+            return {"b": False, "c": 0j}.get(kind, 0 if kind in "iu" else 0.0)
+        dtype = getattr(torch, info.dtype or "", None)
+        if isinstance(dtype, torch.dtype):
+            return torch.empty(info.shape, dtype=dtype, device="meta")
+        if info.dtype is None:
+            return 0  # an object, which needs no target
+        element = np.empty((), _dtypes.numpy_dtype(info.dtype, info.name))
+        return np.broadcast_to(element, info.shape)
+
+    def _names(self, stored: Any, path: Path) -> Iterator[str]:
+        children = list(_items(stored))
+        if not children:
+            yield joined(path)
+        for key, child in children:
+            yield from self._names(child, (*path, key))
+
+
+def _items(stored: Any) -> Iterator[tuple[Any, Any]]:
+    if isinstance(stored, dict):
+        yield from stored.items()
+    elif isinstance(stored, list):
+        yield from enumerate(stored)
+
+
+def _spread_like(parameter: Any, dtype: str) -> Any:
+    """A DTensor without elements, cut and placed as `parameter` is."""
+    local = parameter.to_local()
+    return type(parameter).from_local(
+        torch.empty(local.shape, dtype=getattr(torch, dtype), device="meta"),
+        parameter.device_mesh,
+        parameter.placements,
+        run_check=False,
+        shape=parameter.shape,
+        stride=parameter.stride(),
+    )
+
+
+def _put(part: Any, value: Any, strict: bool) -> None:
+    """Restores the objects in `part` in place."""
+    children = _children(part)
+    if children is not None:
+        for key, child in children:
+            has_one = isinstance(value, list) or key in value
+            if has_one and _holds_objects(child) and value[key] is not ...:
+                _put(child, value[key], strict)
+    elif isinstance(part, torch.nn.Module):
+        _put_model(_bare(part), value, strict)
+    elif hasattr(part, "param_groups"):
+        state = {k: v for k, v in value["state"].items() if v is not ...}
+        own = part.state_dict()["param_groups"]
+        groups = _conformed(value["param_groups"], own)
+        part.load_state_dict({**value, "state": state, "param_groups": groups})
+    else:
+        own = part.state_dict() if _has(part, "state_dict") else None
+        part.load_state_dict(_conformed(value, own))
+
+
+def _put_model(model: Any, value: dict[str, Any], strict: bool) -> None:
+    state = {name: each for name, each in value.items() if each is not ...}
+    own = model.state_dict(keep_vars=True)
+    is_meta = any(
+        isinstance(each, torch.Tensor) and each.is_meta for each in own.values()
+    )
+    if is_meta:
+        # Parameters of several names become one again.
+        made: dict[int, Any] = {}
+        for name, each in own.items():
+            if name in state and isinstance(each, torch.nn.Parameter):
+                state[name] = made.setdefault(
+                    id(each),
+                    torch.nn.Parameter(state[name], each.requires_grad),
+                )
+    model.load_state_dict(state, strict=strict, assign=is_meta)
+
+
+def _conformed(value: Any, like: Any) -> Any:
+    """`value` with the containers that `like` has in the same places: a load
+    without a target gives lists for tuples, and plain dicts."""
+    if isinstance(value, (list, tuple)) and isinstance(like, (list, tuple)):
+        items = [
+            _conformed(each, like[i] if i < len(like) else None)
+            for i, each in enumerate(value)
+        ]
+        return tuple(items) if isinstance(like, tuple) else items
+    if isinstance(value, dict) and isinstance(like, Mapping):
+        pairs = {
+            key: _conformed(each, like.get(key)) for key, each in value.items()
+        }
+        if isinstance(like, (collections.Counter, collections.OrderedDict)):
+            return type(like)(pairs)
+        return pairs
+    return value
