@@ -190,6 +190,9 @@ class LeafPlanner:
         if _jax_arrays.is_key_dtype(target.dtype):
             return self._key_slot(target, leaf, info, name)
         dtype = _dtypes.dtype_name(np.dtype(target.dtype))
+        is_number = info.kind == "scalar" and self._strict
+        if is_number and _is_of_kind(target.dtype, info.dtype or ""):
+            return self._weak_slot(target, leaf, info, name)
         self._check(info, target.shape, dtype, name)
         placement = _jax_arrays.placement(
             info.shape,
@@ -198,6 +201,35 @@ class LeafPlanner:
             name=name,
         )
         return self._placed(placement, leaf)
+
+    def _weak_slot(
+        self, target: Any, leaf: int, info: _engine.LeafInfo, name: str
+    ) -> Slot:
+        """A number has no width of its own, in jax as in Python: it becomes the
+        target's, as `jax.eval_shape` has said of it."""
+        with importing:
+            import jax
+
+        self._check(info, target.shape, info.dtype or "", name)
+        requests, buffer = self._whole(
+            leaf, (), _dtypes.numpy_dtype(info.dtype or "", name)
+        )
+
+        def finish() -> Any:
+            value = buffer.array.astype(target.dtype)
+            if value.dtype.kind in "iu" and value != buffer.array:
+                raise errors.InvalidArgumentError(
+                    f"leaf {name!r}: the checkpoint has {buffer.array.item()},"
+                    f" which the target's {value.dtype} cannot hold"
+                )
+            sharding = getattr(target, "sharding", None)
+            if sharding is None:
+                return jax.device_put(value)
+            return jax.make_array_from_callback(
+                (), sharding, lambda index: value
+            )
+
+        return Slot(requests, finish)
 
     def _key_slot(
         self, target: Any, leaf: int, info: _engine.LeafInfo, name: str
@@ -247,6 +279,14 @@ class LeafPlanner:
             placement.finish,
             placement,
         )
+
+
+def _is_of_kind(target: Any, stored: str) -> bool:
+    """Both bools, integers or floats."""
+    name = _dtypes.dtype_name(np.dtype(target))
+    return any(
+        word in name and word in stored for word in ("bool", "int", "float")
+    )
 
 
 def _number_dtype(kind: type, stored: str) -> str | None:

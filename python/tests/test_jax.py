@@ -383,3 +383,62 @@ def test_load_as_jax_arrays_never_narrows(tmp_path: Path) -> None:
     holdfast.save(tmp_path / "c", {"w": np.ones(2, np.float64)})
     with pytest.raises(errors.InvalidArgumentError, match="jax_enable_x64"):
         holdfast.load(tmp_path / "c", arrays="jax")
+
+
+def test_the_shapes_of_a_state_with_numbers(ckpt: Path) -> None:
+    state = {
+        "step": 7,
+        "lr": 0.1,
+        "done": True,
+        "w": jnp.ones((2, 3)),
+        "narrow": np.float32(2.5),
+    }
+    target = jax.eval_shape(lambda: state)
+    assert target["step"].dtype == "int32" and target["lr"].dtype == "float32"
+    holdfast.save(ckpt, state)
+    got = holdfast.load(ckpt, target)
+    for name, leaf in target.items():
+        assert isinstance(got[name], jax.Array), name
+        assert (got[name].shape, got[name].dtype) == (leaf.shape, leaf.dtype)
+        np.testing.assert_array_equal(
+            got[name], np.asarray(state[name], leaf.dtype)
+        )
+    mesh = jax.sharding.Mesh(jax.devices(), "x")
+    everywhere = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
+    step = jax.ShapeDtypeStruct((), jnp.int32, sharding=everywhere)
+    got = holdfast.load(ckpt, {"step": step}, keys=["step"])["step"]
+    assert got.sharding == everywhere and int(got) == 7
+    for name, dtype in (("step", "float32"), ("lr", "int32"), ("done", "int8")):
+        with pytest.raises(errors.InvalidArgumentError, match=f"{name}.*dtype"):
+            wrong = jax.ShapeDtypeStruct((), dtype)
+            holdfast.load(ckpt, {name: wrong}, keys=[name])
+    # An array has the width that it was given.
+    with pytest.raises(errors.InvalidArgumentError, match="w.*dtype"):
+        wrong = jax.ShapeDtypeStruct((2, 3), "bfloat16")
+        holdfast.load(ckpt, {"w": wrong}, keys=["w"])
+
+
+def test_a_number_that_does_not_fit_is_refused(ckpt: Path) -> None:
+    holdfast.save(ckpt, {"n": 2**40, "m": -1})
+    with pytest.raises(errors.InvalidArgumentError, match=r"'n'.*int32"):
+        holdfast.load(
+            ckpt, {"n": jax.ShapeDtypeStruct((), "int32")}, keys=["n"]
+        )
+    with pytest.raises(errors.InvalidArgumentError, match=r"'m'.*uint8"):
+        holdfast.load(
+            ckpt, {"m": jax.ShapeDtypeStruct((), "uint8")}, keys=["m"]
+        )
+
+
+def test_the_shapes_of_a_state_with_numbers_as_in_orbax(ckpt: Path) -> None:
+    ocp = pytest.importorskip("orbax.checkpoint")
+    state = {"step": 7, "lr": 0.1, "done": True, "w": jnp.ones((2, 3))}
+    target = jax.eval_shape(lambda: state)
+    with ocp.StandardCheckpointer() as checkpointer:
+        checkpointer.save(ckpt, state)
+        checkpointer.wait_until_finished()
+        want = checkpointer.restore(ckpt, target)
+    got = holdfast.load(ckpt, target)
+    for name in state:
+        assert got[name].dtype == want[name].dtype, name
+        np.testing.assert_array_equal(got[name], want[name])
