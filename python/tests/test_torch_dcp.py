@@ -602,6 +602,20 @@ def test_an_empty_directory_is_no_obstacle(ckpt: Path) -> None:
     assert [each.name for each in other.iterdir()] == [".hidden"]
 
 
+def test_programs_that_give_a_path_alone(
+    ckpt: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen = pytest.importorskip("torch.distributed.checkpoint._storage_utils")
+    monkeypatch.setattr(chosen, "FileSystemWriter", StorageWriter)
+    monkeypatch.setattr(chosen, "FileSystemReader", StorageReader)
+    ckpt.mkdir()
+    dcp.save({"a": torch.ones(2)}, checkpoint_id=ckpt)
+    assert holdfast.open(ckpt).format == "orbax"
+    state = {"a": torch.zeros(2)}
+    dcp.load(state, checkpoint_id=str(ckpt))
+    assert state["a"].tolist() == [1, 1]
+
+
 def test_programs_find_it_by_torchs_own_file(ckpt: Path) -> None:
     dcp.save({"a": torch.ones(2)}, storage_writer=StorageWriter(ckpt))
     assert (ckpt / ".metadata").is_file()
