@@ -36,6 +36,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -68,6 +69,8 @@ class ProcessTransport {
 struct Meeting {
   std::string_view phase;  // "write", "commit", ...
   std::string_view file;   // the checkpoint; may be empty
+  // How long this rank waits for the slowest of the others; none: as the group.
+  std::optional<double> timeout_seconds = std::nullopt;
 };
 
 struct ProcessGroupOptions {
@@ -81,6 +84,10 @@ struct ProcessGroupOptions {
   // into the next call.
   uint64_t first_call = 0;
   bool may_follow = true;
+  // The ranks of the transport that are members, ascending and with this one
+  // among them; none: all. They count from 0 in the group, and keep the
+  // transport's numbers in messages.
+  std::vector<int64_t> members = {};
 };
 
 class ProcessGroup {

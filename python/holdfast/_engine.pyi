@@ -136,6 +136,7 @@ class ProcessGroup:
         name: str = "holdfast",
         first_call: int = 0,
         may_follow: bool = True,
+        members: Sequence[int] = (),  # of the transport's ranks; (): all
     ) -> None: ...
     # The number of the call that goes on, or else of the next.
     @property
@@ -157,7 +158,11 @@ class ProcessGroup:
         self, phase: str, file: str = "", error: BaseException | None = None
     ) -> None: ...
     def all_gather(
-        self, phase: str, file: str, value: bytes
+        self,
+        phase: str,
+        file: str,
+        value: bytes,
+        timeout_seconds: float | None = None,  # None: the group's
     ) -> list[bytes]: ...
     def broadcast(
         self, phase: str, file: str, root: int, value: bytes
@@ -485,7 +490,14 @@ class Checkpoint:
     ) -> list[npt.NDArray[Any]]: ...
     # The tree with each leaf's index in `leaves`; typed empties as themselves.
     def structure(self) -> Any: ...
-    def nest(self, values: list[Any]) -> Any: ...
+    # One value a leaf, in dicts and lists; with `namedtuple_of`, which makes a
+    # class of (module, name, fields), in the containers of
+    # `value_metadata_tree`.
+    def nest(
+        self,
+        values: list[Any],
+        namedtuple_of: Callable[[str, str, tuple[str, ...]], Any] | None = None,
+    ) -> Any: ...
     # The whole leaf: a numpy array, a Python scalar, str, bytes (an object: its
     # file of torch.save), None, {}, ...
     def read(self, leaf: int) -> Any: ...

@@ -26,6 +26,7 @@ __all__ = [
     "ProcessGroup",
     "ProcessTransport",
     "chosen",
+    "jax_transport",
     "process_group",
     "telling",
     "torch_world",
@@ -303,11 +304,16 @@ def _jax_group() -> ProcessGroup | None:
         return None
     with _groups_lock:
         if not _jax_groups or _jax_groups[0][0] is not client:
-            transport = _StoreTransport(
-                _JaxStore(client), state.process_id, state.num_processes
+            transport = jax_transport(
+                client, state.process_id, state.num_processes
             )
             _jax_groups[:] = [(client, ProcessGroup(transport, name="jax"))]
         return _jax_groups[0][1]
+
+
+def jax_transport(client: Any, rank: int, size: int) -> ProcessTransport:
+    """Messages through the key-value store of a client of jax.distributed."""
+    return _StoreTransport(_JaxStore(client), rank, size)
 
 
 def _torch_distributed() -> Any | None:

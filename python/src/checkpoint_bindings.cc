@@ -19,6 +19,7 @@
 #include "group.h"
 #include "holdfast/checkpoint.h"
 #include "holdfast/orbax/open_spec.h"
+#include "holdfast/orbax/pytree_metadata.h"
 #include "holdfast/read_together.h"
 #include "leaf_rows.h"
 #include "numpy_arrays.h"
@@ -483,15 +484,20 @@ void BindCheckpoint(nb::module_& module) {
            })
       .def(
           "nest",
-          [](const PythonCheckpoint& self, const nb::list& values) {
+          [](const PythonCheckpoint& self, const nb::list& values,
+             nb::handle namedtuple_of) {
             if (values.size() != self.checkpoint->leaves().size()) {
               ThrowValueError("nest: want one value a leaf");
             }
-            const Tree indices = Check(self.checkpoint->IndexTree());
-            return ToPython(indices,
-                            [&](size_t i) { return nb::object(values[i]); });
+            const bool is_rich = !namedtuple_of.is_none();
+            const Tree indices =
+                Check(is_rich ? RecordedContainers(*self.checkpoint)
+                              : self.checkpoint->IndexTree());
+            return ToPython(
+                indices, [&](size_t i) { return nb::object(values[i]); },
+                is_rich ? namedtuple_of : nb::handle());
           },
-          nb::arg("values"))
+          nb::arg("values"), nb::arg("namedtuple_of").none() = nb::none())
       .def("structure",
            [](const PythonCheckpoint& self) {
              return ToPython(Check(self.checkpoint->Structure()));

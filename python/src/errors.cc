@@ -3,6 +3,8 @@
 #include <nanobind/nanobind.h>
 
 #include <array>
+#include <cerrno>
+#include <cstdint>
 #include <exception>
 #include <string>
 #include <string_view>
@@ -62,9 +64,21 @@ bool IsInstance(nb::handle exception, PyObject* type) {
   return answer == 1;
 }
 
+bool IsFullDisk(nb::handle exception) {
+  if (!IsInstance(exception, PyExc_OSError)) return false;
+  const nb::object number = exception.attr("errno");
+  if (!PyLong_Check(number.ptr())) return false;
+  const int64_t error = PyLong_AsLongLong(number.ptr());
+  return error == ENOSPC || error == EDQUOT || error == EFBIG;
+}
+
 StatusCode CodeOfBuiltin(nb::handle exception) {
-  const std::array<std::pair<PyObject*, StatusCode>, 6> codes = {{
+  if (IsFullDisk(exception)) return StatusCode::kResourceExhausted;
+  const std::array<std::pair<PyObject*, StatusCode>, 9> codes = {{
       {PyExc_KeyboardInterrupt, StatusCode::kCancelled},
+      {PyExc_FileNotFoundError, StatusCode::kNotFound},
+      {PyExc_FileExistsError, StatusCode::kAlreadyExists},
+      {PyExc_PermissionError, StatusCode::kPermissionDenied},
       {PyExc_TimeoutError, StatusCode::kDeadlineExceeded},
       {PyExc_MemoryError, StatusCode::kResourceExhausted},
       {PyExc_ValueError, StatusCode::kInvalidArgument},

@@ -1,10 +1,12 @@
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,14 +28,26 @@ std::string BytesOf(const nb::bytes& value) {
   return std::string(value.c_str(), value.size());
 }
 
-ProcessGroupOptions GroupOptionsOf(double timeout_seconds, std::string name,
-                                   uint64_t first_call = 0,
-                                   bool may_follow = true) {
-  if (!(timeout_seconds >= 0)) {
-    ThrowValueError("process group: timeout: got " +
-                    std::to_string(timeout_seconds) + " s, want >= 0");
-  }
-  return {timeout_seconds, std::move(name), first_call, may_follow};
+void CheckTimeout(double timeout_seconds) {
+  if (timeout_seconds >= 0) return;
+  ThrowValueError("process group: timeout: got " +
+                  std::to_string(timeout_seconds) + " s, want >= 0");
+}
+
+ProcessGroupOptions GroupOptionsOf(double timeout_seconds, std::string name) {
+  CheckTimeout(timeout_seconds);
+  return {.timeout_seconds = timeout_seconds, .name = std::move(name)};
+}
+
+void InitGroup(Group* self, nb::object transport, double timeout_seconds,
+               std::string name, uint64_t first_call, bool may_follow,
+               std::vector<int64_t> members) {
+  ProcessGroupOptions options =
+      GroupOptionsOf(timeout_seconds, std::move(name));
+  options.first_call = first_call;
+  options.may_follow = may_follow;
+  options.members = std::move(members);
+  new (self) Group(std::move(transport), options);
 }
 
 void Agree(Group& self, const std::string& phase, nb::handle file,
@@ -48,12 +62,14 @@ void Agree(Group& self, const std::string& phase, nb::handle file,
 }
 
 nb::list AllGather(Group& self, const std::string& phase, nb::handle file,
-                   const nb::bytes& value) {
+                   const nb::bytes& value,
+                   std::optional<double> timeout_seconds) {
+  if (timeout_seconds) CheckTimeout(*timeout_seconds);
   const std::string path = PathOf(file);
   const std::string mine = BytesOf(value);
   const auto all = self.Run<std::vector<std::string>>(
       {}, nb::none(), [&](const RunOptions&) {
-        return self.group().AllGather({phase, path}, mine);
+        return self.group().AllGather({phase, path, timeout_seconds}, mine);
       });
   nb::list values;
   for (const std::string& each : all) {
@@ -102,17 +118,10 @@ nb::list ThreadGroups(int64_t size, double timeout_seconds,
 
 void BindGroup(nb::module_& module) {
   nb::class_<Group>(module, "ProcessGroup")
-      .def(
-          "__init__",
-          [](Group* self, nb::object transport, double timeout_seconds,
-             std::string name, uint64_t first_call, bool may_follow) {
-            new (self) Group(std::move(transport),
-                             GroupOptionsOf(timeout_seconds, std::move(name),
-                                            first_call, may_follow));
-          },
-          nb::arg("transport"), nb::kw_only(), nb::arg("timeout_seconds") = 600,
-          nb::arg("name") = "holdfast", nb::arg("first_call") = 0,
-          nb::arg("may_follow") = true)
+      .def("__init__", &InitGroup, nb::arg("transport"), nb::kw_only(),
+           nb::arg("timeout_seconds") = 600, nb::arg("name") = "holdfast",
+           nb::arg("first_call") = 0, nb::arg("may_follow") = true,
+           nb::arg("members") = std::vector<int64_t>())
       .def_prop_ro("rank", [](Group& self) { return self.group().rank(); })
       .def_prop_ro("size", [](Group& self) { return self.group().size(); })
       .def_prop_ro("call_number",
@@ -127,7 +136,7 @@ void BindGroup(nb::module_& module) {
       .def("agree", &Agree, nb::arg("phase"), nb::arg("file") = "",
            nb::arg("error") = nb::none())
       .def("all_gather", &AllGather, nb::arg("phase"), nb::arg("file"),
-           nb::arg("value"))
+           nb::arg("value"), nb::arg("timeout_seconds") = nb::none())
       .def("broadcast", &Broadcast, nb::arg("phase"), nb::arg("file"),
            nb::arg("root"), nb::arg("value"));
   module.def("thread_groups", &ThreadGroups, nb::arg("size"), nb::kw_only(),

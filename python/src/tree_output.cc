@@ -19,15 +19,18 @@ using ValueOf = std::function<nb::object(size_t)>;
 class Converter {
  public:
   // With `value_of`, scalars are indices that it is asked with.
-  explicit Converter(const ValueOf* value_of = nullptr) : value_of_(value_of) {}
+  explicit Converter(const ValueOf* value_of = nullptr,
+                     nb::handle namedtuple_of = {})
+      : value_of_(value_of), namedtuple_of_(namedtuple_of) {}
 
   nb::object Convert(const Tree& tree) {
     switch (tree.kind()) {
       case NodeKind::kLeaf:
         return OfLeaf(tree);
       case NodeKind::kDict:
-      case NodeKind::kNamedTuple:
         return OfMapping(tree);
+      case NodeKind::kNamedTuple:
+        return OfNamedTuple(tree);
       case NodeKind::kList:
         return OfList(tree);
       case NodeKind::kTuple:
@@ -64,6 +67,15 @@ class Converter {
       return ToPythonText(key);
     }
     return nb::steal(PyLong_FromString(key.c_str(), nullptr, 10));
+  }
+
+  nb::object OfNamedTuple(const Tree& tree) {
+    nb::object mapping = OfMapping(tree);
+    if (!namedtuple_of_.is_valid()) return mapping;
+    const auto values = nb::cast<nb::dict>(mapping);
+    return namedtuple_of_(
+        ToPythonText(tree.type_module()), ToPythonText(tree.type_name()),
+        nb::tuple(values.keys()))(*nb::tuple(values.values()));
   }
 
   nb::object OfList(const Tree& tree) {
@@ -120,6 +132,7 @@ class Converter {
   }
 
   const ValueOf* value_of_;
+  const nb::handle namedtuple_of_;
   std::vector<std::string> path_;
 };
 
@@ -135,8 +148,9 @@ nb::object ToPythonText(std::string_view text) {
 nb::object ToPython(const Tree& tree) { return Converter().Convert(tree); }
 
 nb::object ToPython(const Tree& structure,
-                    const std::function<nb::object(size_t)>& value_of) {
-  return Converter(&value_of).Convert(structure);
+                    const std::function<nb::object(size_t)>& value_of,
+                    nb::handle namedtuple_of) {
+  return Converter(&value_of, namedtuple_of).Convert(structure);
 }
 
 nb::list ToPythonTexts(const std::vector<std::string>& texts) {

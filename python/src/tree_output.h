@@ -20,10 +20,13 @@ namespace holdfast::python {
 // which should go away: its Python owners may write to it.
 nanobind::object ToPython(const Tree& tree);
 // A checkpoint's Structure(), with `value_of` of the index at each leaf. Keys
-// are texts, in the order of texts, as Orbax gives them.
+// are texts, in the order of texts, as Orbax gives them. Named tuples are dicts,
+// or what namedtuple_of(module, class, fields) makes of their values, unless
+// that is null.
 nanobind::object ToPython(
     const Tree& structure,
-    const std::function<nanobind::object(size_t)>& value_of);
+    const std::function<nanobind::object(size_t)>& value_of,
+    nanobind::handle namedtuple_of = {});
 
 // Text of the engine's as a str; bytes that are no UTF-8 become surrogates.
 nanobind::object ToPythonText(std::string_view text);

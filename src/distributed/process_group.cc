@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <limits>
+#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -178,13 +179,17 @@ class StarGroup : public ProcessGroup {
   Result<Values> Meet(Visit visit) {
     if (!left_.ok()) return left_;
     BeginCall();
-    Outcome outcome =
-        rank_ == 0 ? Hold(visit, options_.timeout_seconds) : Attend(visit);
+    const double timeout_seconds =
+        visit.meeting.timeout_seconds.value_or(options_.timeout_seconds);
+    const auto take_part = [&] {
+      return rank_ == 0 ? Hold(visit, timeout_seconds)
+                        : Attend(visit, timeout_seconds);
+    };
+    Outcome outcome = take_part();
     while (outcome.is_past) {
       ++call_;
       if (!options_.may_follow) break;
-      outcome =
-          rank_ == 0 ? Hold(visit, options_.timeout_seconds) : Attend(visit);
+      outcome = take_part();
     }
     ++meeting_;
     failed_ranks_ = std::move(outcome.failed_ranks);
@@ -222,7 +227,7 @@ class StarGroup : public ProcessGroup {
   }
 
   // The part of a rank other than 0.
-  Outcome Attend(const Visit& visit) {
+  Outcome Attend(const Visit& visit, double timeout_seconds) {
     const ArrivalFrame arrival{std::string(visit.meeting.phase),
                                std::string(visit.meeting.file), visit.value,
                                visit.failure, false};
@@ -233,7 +238,7 @@ class StarGroup : public ProcessGroup {
       SendLeave(meeting_, failure);
       return {failure, true, false, {}};
     }
-    Outcome outcome = Learn(visit);
+    Outcome outcome = Learn(visit, timeout_seconds);
     // Rank 0 may think that all is well.
     if (!outcome.values.ok() && !outcome.is_told) {
       SendLeave(meeting_ + 1, outcome.values.status());
@@ -242,9 +247,9 @@ class StarGroup : public ProcessGroup {
     return outcome;
   }
 
-  Outcome Learn(const Visit& visit) {
+  Outcome Learn(const Visit& visit, double timeout_seconds) {
     const std::string where = visit.where();
-    Result<Frame> frame = Await("answer", where, options_.timeout_seconds);
+    Result<Frame> frame = Await("answer", where, timeout_seconds);
     if (!frame.ok()) return {frame.status(), false, false, {}};
     if (const auto* waiting = std::get_if<WaitingFrame>(&*frame)) {
       const double seconds = static_cast<double>(waiting->milliseconds) / 1e3;
@@ -503,9 +508,10 @@ std::unique_ptr<ProcessGroup> MakeProcessGroup(
     std::shared_ptr<ProcessTransport> transport,
     const ProcessGroupOptions& options) {
   assert(transport != nullptr);
-  std::vector<int64_t> members;
-  for (int64_t rank = 0; rank < transport->size(); ++rank) {
-    members.push_back(rank);
+  std::vector<int64_t> members = options.members;
+  if (members.empty()) {
+    members.resize(transport->size());
+    std::iota(members.begin(), members.end(), int64_t{0});
   }
   return std::make_unique<StarGroup>(std::move(transport), std::move(members),
                                      options);

@@ -415,6 +415,32 @@ TEST(ProcessGroup, PassesOnWhatTheTransportSays) {
             "UNAVAILABLE: write: /c: rank 1: link down");
 }
 
+TEST(ProcessGroup, MembersMeetWithoutTheOthers) {
+  const auto transports = MakeThreadTransports(5);
+  const std::vector<int64_t> members = {1, 4};
+  std::vector<std::thread> threads;
+  for (const int64_t rank : members) {
+    threads.emplace_back([&, rank] {
+      const auto group = MakeProcessGroup(
+          transports[rank], {.timeout_seconds = kPatience, .members = members});
+      EXPECT_EQ(group->size(), 2);
+      const auto all = group->AllGather({"plan", ""}, std::to_string(rank));
+      ASSERT_TRUE(all.ok()) << all.status().ToString();
+      EXPECT_THAT(*all, ElementsAre("1", "4"));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(ProcessGroup, AMeetingHasADeadlineOfItsOwn) {
+  const auto transports = MakeThreadTransports(5);
+  const auto group = MakeProcessGroup(
+      transports[1], {.timeout_seconds = kPatience, .members = {1, 4}});
+  EXPECT_EQ(group->AllGather({"plan", "/c", 0.01}, "").status().ToString(),
+            "DEADLINE_EXCEEDED: plan: /c: rank 4 of 2 did not come within "
+            "0.01 s");
+}
+
 TEST(ProcessGroup, AnyNameMakesATopic) {
   for (const std::string& name :
        {std::string(1000, 'n'), std::string("a\0b", 3), std::string("\xff")}) {

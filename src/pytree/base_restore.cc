@@ -113,9 +113,14 @@ Result<Tree> StoredStructure(const PyTreeSettings& settings,
       rich.empty()) {
     return entries;
   }
-  return ParseRichTree(rich, [&](const KeyPath& path) {
-    const std::optional<size_t> index = source.Find(ParamName(path));
-    return index ? Tree(static_cast<int64_t>(*index)) : Tree::Placeholder();
+  HF_ASSIGN_OR_RETURN(const Tree indices,
+                      RecordedContainers(source.checkpoint()));
+  // An empty named tuple has lost its name.
+  return MapLeaves(indices, [&](const KeyPath&, const Tree& index) -> Tree {
+    if (!index.is_leaf()) return index;
+    const LeafInfo& leaf = source.leaf(index.scalar().As<int64_t>());
+    return EmptyOfValueType(leaf.value_type, {.support_rich_types = true})
+        .value_or(index);
   });
 }
 

@@ -48,18 +48,12 @@ Result<Tree> EmptyOfType(std::string_view value_type) {
 }
 
 Result<Tree> EntryTree(const Checkpoint& checkpoint) {
-  const std::vector<LeafInfo>& leaves = checkpoint.leaves();
-  if (leaves.empty()) {
+  if (checkpoint.leaves().empty()) {
     return InvalidArgumentError(
         "Unable to uniquely reconstruct tree from empty flattened list (it "
         "could be {} or []).");
   }
-  std::vector<UnflattenEntry> entries;
-  entries.reserve(leaves.size());
-  for (size_t i = 0; i < leaves.size(); ++i) {
-    entries.push_back({PathOf(leaves[i]), Tree(static_cast<int64_t>(i))});
-  }
-  return Unflatten(std::move(entries));
+  return checkpoint.IndexTree();
 }
 
 }  // namespace holdfast

@@ -1,9 +1,13 @@
 #include "pytree/rich_types.h"
 
+#include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
+#include <vector>
 
 #include "base/status_macros.h"
+#include "holdfast/checkpoint.h"
+#include "holdfast/orbax/pytree_metadata.h"
 #include "tree/flatten.h"
 
 namespace holdfast {
@@ -89,10 +93,8 @@ class Parser {
   Result<Tree> ParseLeaf(const nlohmann::json& node) {
     const auto data = node.find("data");
     if (data == node.end()) return Malformed("an entry without data");
-    HF_ASSIGN_OR_RETURN(const std::string type, Text(*data, "value_type"));
-    std::optional<Tree> empty =
-        EmptyOfValueType(type, {.support_rich_types = true});
-    return empty ? *std::move(empty) : leaf_(path_);
+    HF_RETURN_IF_ERROR(Text(*data, "value_type").status());
+    return leaf_(path_);
   }
 
   Result<std::string> Text(const nlohmann::json& node,
@@ -117,6 +119,21 @@ Result<Tree> ParseRichTree(std::string_view text, const RichLeafFn& leaf) {
   const auto json = nlohmann::json::parse(text, nullptr, false);
   if (json.is_discarded()) return MalformedError({}, "is no JSON");
   return Parser(leaf).Parse(json);
+}
+
+Result<Tree> RecordedContainers(const Checkpoint& checkpoint) {
+  std::map<std::string_view, size_t> index_of;
+  const std::vector<LeafInfo>& leaves = checkpoint.leaves();
+  for (size_t i = 0; i < leaves.size(); ++i) index_of[leaves[i].name] = i;
+  return ParseRichTree(checkpoint.info().value_metadata_tree,
+                       [&](const KeyPath& path) -> Result<Tree> {
+                         const auto found = index_of.find(ParamName(path));
+                         if (found == index_of.end()) {
+                           return MalformedError(path,
+                                                 "is not in tree_metadata");
+                         }
+                         return Tree(static_cast<int64_t>(found->second));
+                       });
 }
 
 }  // namespace holdfast

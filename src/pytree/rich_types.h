@@ -1,6 +1,6 @@
 // Reads `value_metadata_tree` of `_METADATA`: tuples and named tuples recorded
 // as such, each leaf with its entry of `tree_metadata`
-// (checkpoint/save/rich_tree.h writes it).
+// (checkpoint/save/rich_tree.h writes it). RecordedContainers is made of it.
 //
 // Source: orbax-checkpoint 0.12.8, _src/metadata/tree_rich_types.py.
 // Thread-safety: pure functions. Errors: DataLoss for any other text.
@@ -16,9 +16,9 @@
 
 namespace holdfast {
 
-// The tree that a text stands for: its containers, the empties that it records,
-// and leaf(path) elsewhere. An empty named tuple has lost its name.
-using RichLeafFn = std::function<Tree(const KeyPath& path)>;
+// The tree that a text stands for: its containers, and leaf(path) where it has
+// an entry, empties too.
+using RichLeafFn = std::function<Result<Tree>(const KeyPath& path)>;
 Result<Tree> ParseRichTree(std::string_view text, const RichLeafFn& leaf);
 
 }  // namespace holdfast

@@ -2,7 +2,8 @@
 // result of PyTreeCheckpointHandler::Metadata and the parts of it that
 // functions of the caller's see.
 //
-// Thread-safety: values. Units: shapes in elements. Errors: none.
+// Thread-safety: values and pure functions. Units: shapes in elements. Errors:
+// those of RecordedContainers.
 #pragma once
 
 #include <map>
@@ -12,6 +13,7 @@
 
 #include "holdfast/export.h"
 #include "holdfast/orbax/value_metadata.h"
+#include "holdfast/status.h"
 #include "holdfast/tensor.h"
 #include "holdfast/tree.h"
 
@@ -39,6 +41,13 @@ struct PyTreeMetadata {
   // The metadata at a path of `structure`; null when no value is there.
   const ValueMetadata* Find(const std::vector<std::string>& path) const;
 };
+
+// The tree of an opened item in the containers that were saved, each leaf an
+// int64 scalar: its index in leaves(), empties too. For items whose
+// `value_metadata_tree` is not empty; DataLoss where that is not as Orbax
+// writes it.
+class Checkpoint;
+Result<Tree> RecordedContainers(const Checkpoint& checkpoint);
 
 // How one process wrote one jax.Array: a row of `array_metadatas/process_N`.
 struct SerializedArrayMetadata {

@@ -1,15 +1,9 @@
 """The processes that work on one checkpoint, and where they wait.
 
-They meet at places that have the names of Orbax's barriers. A process that
-fails ends the operation for all: every other, at the next place, raises an
-error that names it and its reason. Where a process does not come in time,
-those that came name it.
-
-An operation has an id from where it begins: the place, and how often this
-process has begun one there. So one that never came about has an end too: who
-comes late to it finds that, and is not taken for one of the next. A process
-that has left one out, though it should not, finds it ended, and about another
-directory: it follows the others to the next.
+They meet at places that have the names of Orbax's barriers: meetings of the
+engine's, whose rules are those of `holdfast::ProcessGroup`. An operation is one
+call of a group that all operations of one beginning share: so they may overlap,
+as long as those that begin alike begin in the same order everywhere.
 
 Units: seconds.
 """
@@ -18,30 +12,24 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import json
 import os
 import threading
 import time
-import urllib.parse
 import uuid
 from collections.abc import Iterator
 from typing import Any
 
+from holdfast import _engine
+from holdfast._process_group import ProcessTransport, jax_transport
 from holdfast.orbax import multihost
-from holdfast.orbax._meeting import (
-    Failure,
-    JaxStore,
-    Party,
-    Wait,
-    end_operation,
-    reason_of,
-)
 from holdfast.orbax.options import MultiprocessingOptions
 
 # A wait that includes writing or reading, in waits that do not.
 _WORK_FACTOR = 4
-# How many operations this process has begun, by itself, place and members.
-_BEGUN_COUNTS: dict[tuple[int, str, tuple[int, ...]], int] = {}
-_BEGUN_LOCK = threading.Lock()
+# The number of the next call of a process's group.
+_NEXT_CALLS: dict[tuple[int, str], int] = {}
+_NEXT_LOCK = threading.Lock()
 
 
 class Processes:
@@ -158,6 +146,9 @@ class Operation:
         self.id = ""
         # The value that each process brought to the beginning.
         self.values: dict[int, Any] = {}
+        self._group: _engine.ProcessGroup | None = None
+        self._transport: ProcessTransport | None = None
+        self._has_ended = False
 
     def begin(
         self,
@@ -170,29 +161,39 @@ class Operation:
         Raises:
             DeadlineExceededError: a process did not come.
         """
-        self.id = self._beginning(place)
-        values = self.meet(
-            place, [uuid.uuid4().hex, value], timeout_secs=timeout_secs
-        )
+        with self._counted(place):
+            values = self.meet(
+                place, [uuid.uuid4().hex, value], timeout_secs=timeout_secs
+            )
         self.id = values[min(values)][0]
         self.values = {process: said for process, (_, said) in values.items()}
 
-    def _beginning(self, place: str) -> str:
-        """The id until all have met."""
+    @contextlib.contextmanager
+    def _counted(self, place: str) -> Iterator[None]:
+        """The block is the beginning of the group's next call."""
         who = self.processes
         if not who.has_others:
-            return ""
+            yield
+            return
         name = multihost.unique_barrier_key(place, prefix=who.prefix)
-        counted = (who.index, name, who.members)
-        while True:
-            with _BEGUN_LOCK:
-                number = _BEGUN_COUNTS.get(counted, 0)
-                _BEGUN_COUNTS[counted] = number + 1
-            members = ",".join(map(str, who.members))
-            begun = urllib.parse.quote(f"{name} {members} {number}", safe="")
-            ended = reason_of(begun)
-            if ended is None or ended.directory == self.directory:
-                return begun
+        name += f" of {who.members}"
+        counted = (who.index, name)
+        with _NEXT_LOCK:
+            number = _NEXT_CALLS.get(counted, 0)
+            _NEXT_CALLS[counted] = number + 1
+        self._transport = jax_transport(
+            multihost.get_jax_distributed_client(), who.index, who.count
+        )
+        self._group = _engine.ProcessGroup(
+            self._transport, name=name, first_call=number, members=who.members
+        )
+        self._group.begin_call()
+        try:
+            yield
+        finally:
+            # More than it was where this process has left calls out.
+            with _NEXT_LOCK:
+                _NEXT_CALLS[counted] += self._group.call_number - number
 
     @contextlib.contextmanager
     def phase(
@@ -237,19 +238,18 @@ class Operation:
             DeadlineExceededError: processes did not come; it names them.
             HoldfastError: another process failed; it names that and its reason.
         """
-        if not self.processes.has_others:
-            return {self.processes.index: value}
+        who = self.processes
+        if self._group is None:
+            return {who.index: value}
         if timeout_secs is None:
             timeout_secs = multihost.coordination_timeout()
-        name = multihost.unique_barrier_key(place, prefix=self.processes.prefix)
-        who = Party(
-            self.processes.index,
-            self.processes.members,
-            self.id,
-            self.directory,
-        )
+        name = multihost.unique_barrier_key(place, prefix=who.prefix)
+        mine = json.dumps(value).encode()
         with self.ended_by_failure():
-            return Wait(name, who, value, timeout_secs).run()
+            said = self._group.all_gather(
+                name, self.directory, mine, timeout_secs
+            )
+        return dict(zip(who.members, map(json.loads, said), strict=True))
 
     @contextlib.contextmanager
     def ended_by_failure(self) -> Iterator[None]:
@@ -265,34 +265,41 @@ class Operation:
 
         The first reason counts.
         """
-        if not self.id or not self.processes.has_others:
+        if self._group is None or self._has_ended:
             return
-        failure = Failure.of(self.processes.index, reason, self.directory)
-        end_operation(self.id, failure)
+        self._has_ended = True
+        # A call in the operation's: that goes on, and its next meetings fail.
+        self._group.begin_call()
+        with contextlib.suppress(Exception):  # there is a reason already
+            self._group.end_call(reason, wait_seconds_max=0)
 
     def leave(self) -> None:
         """Says that this process does nothing more for an ended operation."""
-        if not self.id or not self.processes.has_others:
-            return
         with contextlib.suppress(Exception):
-            JaxStore().set(self._left_key(self.processes.index), "")
+            for process, transport in self._others():
+                transport.send(process, self._left_topic, b"")
 
     def wait_until_left(self) -> None:
         """Waits until the others have left, or have had the time to."""
-        if not self.id or not self.processes.has_others:
-            return
-        store = JaxStore()
         deadline = time.monotonic() + multihost.coordination_timeout()
-        for process in self.processes.members:
-            key = self._left_key(process)
-            while process != self.processes.index and store.get(
-                key, 0.2
-            ) is None:
+        for process, transport in self._others():
+            while transport.receive(process, self._left_topic, 0.2) is None:
                 if time.monotonic() > deadline:
                     return
 
-    def _left_key(self, process: int) -> str:
-        return f"holdfast/left/{self.id}/{process}"
+    def _others(self) -> list[tuple[int, ProcessTransport]]:
+        if self._transport is None or not self.id:
+            return []
+        members = self.processes.members
+        return [
+            (process, self._transport)
+            for process in members
+            if process != self.processes.index
+        ]
+
+    @property
+    def _left_topic(self) -> str:
+        return f"left/{self.id}"
 
 
 def check_directories(directories: dict[int, str], directory: str) -> None:

@@ -15,7 +15,6 @@ import threading
 from collections.abc import Sequence
 
 from holdfast.orbax import multihost
-from holdfast.orbax._meeting import JaxStore
 
 _DONE = "signal_action_success"
 
@@ -83,6 +82,44 @@ class LocalStore:
         with self._changed:
             for key in [k for k in self._values if k.startswith(prefix)]:
                 del self._values[key]
+
+
+class JaxStore:
+    """Keys and values that all processes of `jax.distributed` see."""
+
+    def __init__(self) -> None:
+        self._client = multihost.get_jax_distributed_client()
+
+    def set(self, key: str, value: str) -> None:
+        """Sets a value, whether there is one or not."""
+        self._client.key_value_set(key, value, allow_overwrite=True)
+
+    def get(self, key: str, timeout_secs: float) -> str | None:
+        """The value that is there, or comes in time; else None."""
+        timeout_ms = max(1, int(1000 * timeout_secs))
+        try:
+            text: str = self._client.blocking_key_value_get(key, timeout_ms)
+        except Exception as error:
+            if "DEADLINE_EXCEEDED" in str(error):
+                return None
+            raise
+        return text
+
+    def find(self, key: str) -> str | None:
+        """The value that is there; else None."""
+        if not hasattr(self._client, "key_value_try_get"):
+            return self.get(key, 0)  # older releases of jax
+        try:
+            text: str = self._client.key_value_try_get(key)
+        except Exception as error:
+            if "NOT_FOUND" in str(error):
+                return None
+            raise
+        return text
+
+    def remove_below(self, prefix: str) -> None:
+        """Forgets a key, or every key that begins so."""
+        self._client.key_value_delete(prefix)
 
 
 _LOCAL = LocalStore()

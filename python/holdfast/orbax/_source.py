@@ -6,6 +6,7 @@ a tree; for other items only the arrays are known, by name.
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import functools
 import json
@@ -17,7 +18,6 @@ from holdfast._log import log
 from holdfast.orbax import _structure
 from holdfast.orbax._empty_values import is_empty_typestr
 from holdfast.orbax._errors import reading
-from holdfast.orbax._rich_types import RICH_TYPES, rich_tree
 from holdfast.orbax.metadata.tree import ValueMetadataEntry
 from holdfast.orbax.options import PyTreeMetadataOptions
 from holdfast.orbax.tree_paths import add_leaf_type
@@ -32,6 +32,16 @@ NO_LEAVES = (
     "Unable to uniquely reconstruct tree from empty flattened list (it could be"
     " {} or [])."
 )
+
+_RICH_TYPES = PyTreeMetadataOptions(support_rich_types=True)
+
+
+@functools.lru_cache
+def namedtuple_type(module: str, clazz: str, fields: tuple[str, ...]) -> Any:
+    """The class of recorded namedtuples: their own may be gone."""
+    name = f"{module}_{clazz}_{len(fields)}".replace(".", "_")
+    return collections.namedtuple(name, fields)  # noqa: PYI024
+
 
 @dataclasses.dataclass(slots=True, eq=False)
 class StoredLeaf:
@@ -137,11 +147,7 @@ class Source:
     def tree_of(self, values: list[Any], options: PyTreeMetadataOptions) -> Any:
         """As `nest`, with `support_rich_types` in the recorded containers."""
         if options.support_rich_types and self.value_metadata_tree:
-            by_names = {
-                row[1]: value
-                for row, value in zip(self.rows, values, strict=True)
-            }
-            return rich_tree(self.value_metadata_tree, by_names)
+            return self.checkpoint.nest(values, namedtuple_type)
         return self.nest(values)
 
     def _entries(self) -> list[Entry]:
@@ -162,7 +168,7 @@ class Source:
         """
         if not self.value_metadata_tree:
             return None
-        return self.tree_of(self._entries(), RICH_TYPES)
+        return self.tree_of(self._entries(), _RICH_TYPES)
 
 
 add_leaf_type(Entry)

@@ -18,8 +18,8 @@ import numpy as np
 import holdfast
 import holdfast.orbax as ocp
 from holdfast import _engine
-from holdfast.orbax import _meeting, multihost, v1
-from holdfast.orbax._processes import Processes
+from holdfast.orbax import multihost, v1
+from holdfast.orbax._processes import Operation, Processes
 
 P = jax.sharding.PartitionSpec
 
@@ -396,32 +396,32 @@ def save_soon(path: str, seconds: int, api: str = "standard") -> None:
 
 def save_until(path: str, place: str, api: str = "standard") -> None:
     """Saves, but the last process dies when it comes to that place."""
-    run = _meeting.Wait.run
+    meet = Operation.meet
 
-    def run_or_die(wait: Any) -> Any:
-        if place in wait.name:
+    def meet_or_die(operation: Any, at: str, *args: Any, **how: Any) -> Any:
+        if place in at:
             os.kill(os.getpid(), signal.SIGKILL)
-        return run(wait)
+        return meet(operation, at, *args, **how)
 
     if jax.process_index() == jax.process_count() - 1:
-        _meeting.Wait.run = run_or_die  # type: ignore[method-assign]
+        Operation.meet = meet_or_die  # type: ignore[method-assign]
     save(path, api)
 
 
 def places(path: str, api: str) -> list[str]:
     """The names of the places where processes wait during a save."""
     seen: list[str] = []
-    run = _meeting.Wait.run
+    meet = Operation.meet
 
-    def note(wait: Any) -> Any:
-        seen.append(wait.name)
-        return run(wait)
+    def note(operation: Any, at: str, *args: Any, **how: Any) -> Any:
+        seen.append(at)
+        return meet(operation, at, *args, **how)
 
-    _meeting.Wait.run = note  # type: ignore[method-assign]
+    Operation.meet = note  # type: ignore[method-assign]
     try:
         save(path, api)
     finally:
-        _meeting.Wait.run = run  # type: ignore[method-assign]
+        Operation.meet = meet  # type: ignore[method-assign]
     return seen
 
 
@@ -685,7 +685,7 @@ def who() -> Any:
 
 def stay_away(seconds: int) -> None:
     """Begins an operation; the last process does not come to its next place,
-    and waits elsewhere. The others wait so long."""
+    and waits elsewhere."""
     processes = Processes()
     operation = processes.start("begin", "/some/where")
     is_last = processes.index == processes.members[-1]
@@ -709,5 +709,4 @@ def leave_early(seconds: list[float]) -> None:
     processes = Processes()
     mine = seconds[processes.index]
     if mine > 0:
-        who = _meeting.Party(processes.index, processes.members, "", "")
-        _meeting.Wait("a place to leave", who, None, mine).run()
+        processes.start("a place to leave", timeout_secs=mine)
