@@ -302,6 +302,24 @@ def recorded_shardings(directory: str) -> dict[str, str] | None:
 def record_shardings(directory: str, shardings: dict[str, str]) -> None:
     """`holdfast::RecordShardings`."""
 
+def check_restore_shape(
+    wanted: Sequence[int],
+    stored: Sequence[int],
+    strict: bool,
+    origin: Sequence[int],
+    extents: Sequence[int],
+) -> None:
+    """`holdfast::CheckRestoreShape`."""
+
+def explain_missing_array(
+    directory: str,
+    name: str,
+    metadata_key: str,
+    use_ocdbt: bool | None,
+    problem: Exception | None,
+) -> None:
+    """`holdfast::ExplainMissingArray`: raises, unless `problem` says it."""
+
 def serialize_strings(
     filename: str, params: Sequence[tuple[str, str]], texts: Sequence[str]
 ) -> None:

@@ -18,6 +18,7 @@
 #include "arguments.h"
 #include "bindings.h"
 #include "blocking.h"
+#include "errors.h"
 #include "holdfast/orbax/partial_save.h"
 #include "holdfast/orbax/pytree_checkpoint_handler.h"
 #include "holdfast/orbax/type_handlers.h"
@@ -133,6 +134,24 @@ nb::list BindingDeserializeStrings(
   return texts;
 }
 
+void BindingCheckRestoreShape(nb::handle wanted, nb::handle stored, bool strict,
+                              nb::handle origin, nb::handle extents) {
+  constexpr const char* kWhat = "check_restore_shape";
+  Check(CheckRestoreShape(ShapeOf(wanted, kWhat), ShapeOf(stored, kWhat),
+                          strict, ShapeOf(origin, kWhat),
+                          ShapeOf(extents, kWhat)));
+}
+
+void BindingExplainMissingArray(nb::handle directory, const std::string& name,
+                                const std::string& metadata_key,
+                                std::optional<bool> use_ocdbt,
+                                nb::handle problem) {
+  const ArrayPlace place{PathOf(directory), name, metadata_key, use_ocdbt};
+  const Status why =
+      problem.is_none() ? Status() : StatusOf(nb::borrow(problem));
+  RunPlainly([&] { return ExplainMissingArray(place, why); });
+}
+
 }  // namespace
 
 void BindItemFiles(nb::module_& module) {
@@ -147,6 +166,12 @@ void BindItemFiles(nb::module_& module) {
              nb::arg("directory"));
   module.def("record_shardings", &BindingRecordShardings, nb::arg("directory"),
              nb::arg("shardings"));
+  module.def("check_restore_shape", &BindingCheckRestoreShape,
+             nb::arg("wanted"), nb::arg("stored"), nb::arg("strict"),
+             nb::arg("origin"), nb::arg("extents"));
+  module.def("explain_missing_array", &BindingExplainMissingArray,
+             nb::arg("directory"), nb::arg("name"), nb::arg("metadata_key"),
+             nb::arg("use_ocdbt").none(), nb::arg("problem").none());
   module.def("serialize_strings", &BindingSerializeStrings, nb::arg("filename"),
              nb::arg("params"), nb::arg("texts"));
   module.def("deserialize_strings", &BindingDeserializeStrings,

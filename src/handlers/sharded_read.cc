@@ -29,9 +29,8 @@ Result<std::vector<BoxRead>> ReadsOf(const ParamArrays& params, size_t param,
   const Shape shape = wish.shape.value_or(stored);
   HF_ASSIGN_OR_RETURN(const std::vector<DeviceShard> shards,
                       ShardBoxes(wish.sharding, shape));
-  HF_RETURN_IF_ERROR(
-      CheckRestoreShape(shape, stored, wish.strict,
-                        {shards.front().origin, shards.front().shape}));
+  HF_RETURN_IF_ERROR(CheckRestoreShape(
+      shape, stored, wish.strict, shards.front().origin, shards.front().shape));
   std::vector<BoxRead> reads;
   for (const DeviceShard& shard : shards) {
     if (shard.replica_id != 0) continue;
@@ -81,7 +80,7 @@ Status NoShardingError() {
 }
 
 Status CheckRestoreShape(const Shape& wanted, const Shape& stored, bool strict,
-                         const Box& box) {
+                         const Shape& origin, const Shape& extents) {
   if (strict && wanted != stored) {
     return InvalidArgumentError(
         "Requested shape: " + ShapeToString(wanted) +
@@ -94,7 +93,8 @@ Status CheckRestoreShape(const Shape& wanted, const Shape& stored, bool strict,
   if (wanted.size() == stored.size()) return Status();
   return InvalidArgumentError(
       "Cannot intersect index domain " + DomainText(BoxOf(stored), "*") +
-      " with index domain " + DomainText(box, "") + ": Ranks do not match");
+      " with index domain " + DomainText({origin, extents}, "") +
+      ": Ranks do not match");
 }
 
 Result<std::vector<Tree>> ReadSharded(

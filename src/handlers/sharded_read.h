@@ -27,11 +27,6 @@ struct ShardedWish {
 // There is none: the arguments give no sharding, and none is recorded.
 Status NoShardingError();
 
-// Refuses a shape that a stored array cannot be restored as; `box` is the first
-// that is wanted.
-Status CheckRestoreShape(const Shape& wanted, const Shape& stored, bool strict,
-                         const Box& box);
-
 // One a parameter. At most limiter->bytes_max() bytes of chunks are read at
 // once; a null limiter is no bound.
 Result<std::vector<Tree>> ReadSharded(

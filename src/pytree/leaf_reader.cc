@@ -88,8 +88,14 @@ class Reader {
         context_.source->leaf(*index).dtype) {
       return *index;
     }
-    return MissingArrayError(
-        request.info, index ? context_.source->leaf(*index).problem : Status());
+    const ParamInfo& info = request.info;
+    const Status problem =
+        index ? context_.source->leaf(*index).problem : Status();
+    HF_RETURN_IF_ERROR(ExplainMissingArray(
+        {info.parent_dir, info.name, info.use_zarr3 ? "zarr.json" : ".zarray",
+         info.is_ocdbt_checkpoint ? std::optional(true) : std::nullopt},
+        problem));
+    return problem;
   }
 
   Result<Array> Allocate(const LeafInfo& leaf, const LeafRequest& request,
@@ -137,10 +143,11 @@ class Reader {
     HF_ASSIGN_OR_RETURN(const auto placement,
                         placer_->Place(leaf, request.args));
     const ArrayRestoreArgs* args = AsArrayRestoreArgs(request.args);
-    HF_RETURN_IF_ERROR(CheckRestoreShape(
-        placement->shape, leaf.shape, args == nullptr || args->strict,
-        placement->boxes.empty() ? BoxOf(placement->shape)
-                                 : placement->boxes.front()));
+    const Box first = placement->boxes.empty() ? BoxOf(placement->shape)
+                                               : placement->boxes.front();
+    HF_RETURN_IF_ERROR(CheckRestoreShape(placement->shape, leaf.shape,
+                                         args == nullptr || args->strict,
+                                         first.origin, first.shape));
     std::vector<ArrayShard> shards;
     for (const Box& box : placement->boxes) {
       HF_ASSIGN_OR_RETURN(Array array, Allocate(leaf, request, box.shape));

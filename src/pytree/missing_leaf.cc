@@ -3,16 +3,14 @@
 #include "base/status_macros.h"
 #include "checkpoint/format/directory_names.h"
 #include "checkpoint/format/strings_file.h"
+#include "checkpoint/format/tree_metadata.h"
 #include "holdfast/orbax/spec.h"
+#include "holdfast/tools/checked_file.h"
 #include "place/open_store.h"
 #include "storage/read_if_there.h"
 
 namespace holdfast {
 namespace {
-
-std::string_view MetadataName(const ParamInfo& info) {
-  return info.use_zarr3 ? "zarr.json" : ".zarray";
-}
 
 std::string ReadingText(const std::string& file) {
   return "NOT_FOUND: Error reading local file \"" + file + "\"";
@@ -32,24 +30,40 @@ Result<std::string> StringOfFile(const std::string& directory,
                               "\" refers to non-existent object member");
 }
 
+Result<bool> RecordedUseOcdbt(const std::string& directory) {
+  const Result<std::string> text =
+      ReadCheckedFile(directory + "/" + std::string(kTreeMetadataFile));
+  if (text.status().code() == StatusCode::kDataLoss) return text.status();
+  if (text.ok()) {
+    const Result<TreeMetadata> metadata = ParseTreeMetadata(*text);
+    if (metadata.ok() && metadata->use_ocdbt) return *metadata->use_ocdbt;
+  }
+  return IsOcdbtCheckpoint(directory);
+}
+
 }  // namespace
 
-Status MissingArrayError(const ParamInfo& info, const Status& problem) {
-  if (!info.is_ocdbt_checkpoint) {
+Status ExplainMissingArray(const ArrayPlace& place, const Status& problem) {
+  const std::string& directory = place.directory;
+  const std::string prefix = place.name.empty() ? "" : place.name + "/";
+  bool use_ocdbt = place.use_ocdbt.value_or(true);
+  if (!place.use_ocdbt) {
+    HF_ASSIGN_OR_RETURN(use_ocdbt, RecordedUseOcdbt(directory));
+  }
+  if (!use_ocdbt) {
     HF_RETURN_IF_ERROR(AssertParameterFilesExist(
-        info.name.empty() ? info.parent_dir : info.path(), std::nullopt,
-        info.use_zarr3));
+        place.name.empty() ? directory : directory + "/" + place.name,
+        place.metadata_key));
   }
   const bool lacks_database =
-      info.is_ocdbt_checkpoint && !IsOcdbtCheckpoint(info.parent_dir);
-  if (!problem.ok() && !lacks_database) return problem;
-  std::string key = info.name.empty() ? "" : info.name + "/";
-  key += MetadataName(info);
-  return InvalidArgumentError(std::string("NOT_FOUND: Error opening \"") +
-                              (info.use_zarr3 ? "zarr3" : "zarr") +
-                              "\" driver: Metadata at \"" + key +
-                              "\" in OCDBT database at local file \"" +
-                              info.parent_dir + "/\" does not exist");
+      problem.code() == StatusCode::kNotFound && !IsOcdbtCheckpoint(directory);
+  if (!problem.ok() && !lacks_database) return Status();
+  const bool is_zarr3 = place.metadata_key.ends_with("zarr.json");
+  return InvalidArgumentError(
+      std::string("NOT_FOUND: Error opening \"") +
+      (is_zarr3 ? "zarr3" : "zarr") + "\" driver: Metadata at \"" + prefix +
+      place.metadata_key + "\" in OCDBT database at local file \"" + directory +
+      "/\" does not exist");
 }
 
 Result<std::string> ReadString(const ItemSource* source,

@@ -1,4 +1,4 @@
-// Leaves without an array: strings, and Orbax's words for missing ones.
+// Strings, and in type_handlers.h Orbax's words for missing arrays.
 //
 // Thread-safety: pure functions of the file system. Errors: NotFound where
 // Orbax raises FileNotFoundError, InvalidArgument where it raises ValueError,
@@ -12,10 +12,6 @@
 #include "pytree/item_source.h"
 
 namespace holdfast {
-
-// The error for the missing array of `info`. `problem`: the engine's error; ok
-// when the engine knows no such leaf.
-Status MissingArrayError(const ParamInfo& info, const Status& problem);
 
 // A value of `_strings.json`. `source` may be null.
 Result<std::string> ReadString(const ItemSource* source,

@@ -184,6 +184,21 @@ TEST(SaveRestore, RichTypesComeBack) {
   EXPECT_EQ(plain->Find("t")->children()[1].kind(), NodeKind::kDict);
 }
 
+// `_METADATA` says that arrays lie in a database, so no directory is looked
+// for.
+TEST(SaveRestore, ALostDatabaseIsNamedAsOrbaxNamesIt) {
+  const ScratchDirectory scratch;
+  ASSERT_TRUE(
+      SaveTree(scratch.path(), Tree::Dict({{"w", Tree(Iota({2}))}})).ok());
+  for (const char* file : {"manifest.ocdbt", "_HOLDFAST_DIGESTS"}) {
+    std::filesystem::remove(scratch / file);
+  }
+  EXPECT_EQ(MakeHandler()->Restore(scratch.path()).status().ToString(),
+            "INVALID_ARGUMENT: NOT_FOUND: Error opening \"zarr\" driver: "
+            "Metadata at \"w/.zarray\" in OCDBT database at local file \"" +
+                scratch.path() + "/\" does not exist");
+}
+
 struct Refusal {
   PyTreeSaveArgs args;
   std::string message;

@@ -42,11 +42,12 @@ struct PyTreeMetadata {
   const ValueMetadata* Find(const std::vector<std::string>& path) const;
 };
 
+class Checkpoint;
+
 // The tree of an opened item in the containers that were saved, each leaf an
 // int64 scalar: its index in leaves(), empties too. For items whose
 // `value_metadata_tree` is not empty; DataLoss where that is not as Orbax
 // writes it.
-class Checkpoint;
 Result<Tree> RecordedContainers(const Checkpoint& checkpoint);
 
 // How one process wrote one jax.Array: a row of `array_metadatas/process_N`.

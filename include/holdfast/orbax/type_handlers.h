@@ -84,6 +84,26 @@ struct ParamInfo {
   std::string path() const { return parent_dir + "/" + name; }
 };
 
+// Refuses a shape that a stored array cannot be restored as, in Orbax's words:
+// another one, when `strict`, or another rank. `origin` and `extents` are of
+// the first box that is wanted. InvalidArgument.
+Status CheckRestoreShape(const Shape& wanted, const Shape& stored, bool strict,
+                         const Shape& origin, const Shape& extents);
+
+// Where an array was looked for.
+struct ArrayPlace {
+  std::string directory;  // the item's
+  std::string name;       // of the parameter; may be empty
+  std::string metadata_key = ".zarray";
+  // Absent: as `_METADATA` records it, or else as the files show.
+  std::optional<bool> use_ocdbt;
+};
+// Orbax's words for an array that is not there: NotFound where files are gone
+// (there a FileNotFoundError), InvalidArgument where a database lacks it (a
+// ValueError). Ok when `problem`, why the engine could not open it, says it; an
+// ok `problem`: the engine knows no such array.
+Status ExplainMissingArray(const ArrayPlace& place, const Status& problem);
+
 // Work that Serialize left for later; get() waits for it. Every future must be
 // waited for before the item is finalized.
 using CommitFuture = std::shared_future<Status>;

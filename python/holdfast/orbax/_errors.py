@@ -46,3 +46,15 @@ def reading() -> Iterator[None]:
         if translated is error:
             raise
         raise translated from error
+
+
+@contextlib.contextmanager
+def as_builtin() -> Iterator[None]:
+    """Turns the engine's errors in its block into the classes that they stand
+    for: programs may compare those, which are Python's in Orbax."""
+    try:
+        yield
+    except errors.NotFoundError as error:
+        raise FileNotFoundError(str(error)) from None
+    except errors.InvalidArgumentError as error:
+        raise ValueError(str(error)) from None

@@ -7,32 +7,25 @@ parallel and in file order.
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
-import os
 import warnings
 from typing import Any
 
 import numpy as np
 
-from holdfast import _engine, _files, errors
+from holdfast import _engine
 from holdfast._buffers import Buffer, Request, read
 from holdfast._dtypes import numpy_dtype
 from holdfast._log import log
 from holdfast._target_leaves import put_all
 from holdfast.orbax import _placement
-from holdfast.orbax._errors import reading, reading_error
+from holdfast.orbax._errors import as_builtin, reading, reading_error
 from holdfast.orbax._jax import is_prng_key_dtype
 from holdfast.orbax._leaf_files import budget_options
 from holdfast.orbax._leaf_plan import Kind, LeafPlan
 from holdfast.orbax._limits import ByteLimiter
 from holdfast.orbax._sharding_file import ShardingFile
-from holdfast.orbax._source import (
-    MANIFEST_FILE,
-    STRINGS_FILE,
-    TREE_METADATA_FILE,
-    StoredLeaf,
-)
+from holdfast.orbax._source import STRINGS_FILE, StoredLeaf
 from holdfast.orbax.metadata import sharding as sharding_metadata
 
 _NO_SHARDING_WARNING = (
@@ -163,35 +156,17 @@ class _Reader:
         if stored is not None and problem is None:
             if stored.info.dtype is not None:
                 return stored
-        self._check_parameter_files(plan.name)
-        path = self._arrays_at.path
-        lacks_database = isinstance(problem, errors.NotFoundError) and (
-            not _files.exists(os.path.join(path, MANIFEST_FILE))
-        )
-        if problem is not None and not lacks_database:
-            raise reading_error(problem) from problem
-        key = f"{plan.name}/{self._arrays_at.metadata_key}".lstrip("/")
-        driver = "zarr3" if key.endswith("zarr.json") else "zarr"
-        raise ValueError(
-            f'NOT_FOUND: Error opening "{driver}" driver: Metadata at "{key}"'
-            f' in OCDBT database at local file "{path}/" does not exist'
-        )
-
-    def _check_parameter_files(self, name: str) -> None:
         where = self._arrays_at
-        use_ocdbt = where.use_ocdbt
-        if use_ocdbt is None:
-            use_ocdbt = _recorded_use_ocdbt(where.path)
-        if use_ocdbt:
-            return
-        directory = os.path.join(where.path, name).rstrip("/")
-        try:
-            _engine.assert_parameter_files_exist(
-                directory, where.metadata_key, False
+        with as_builtin():
+            _engine.explain_missing_array(
+                where.path,
+                plan.name,
+                where.metadata_key,
+                where.use_ocdbt,
+                problem,
             )
-        except errors.NotFoundError as error:
-            # Programs may compare the class, which is Python's in Orbax.
-            raise FileNotFoundError(str(error)) from None
+        assert problem is not None
+        raise reading_error(problem) from problem
 
     def _request(self, stored: StoredLeaf, buffer: Buffer) -> None:
         if math.prod(buffer.shape) > 0:
@@ -282,20 +257,6 @@ def _parse_sharding(text: str) -> Any | None:
     except ValueError as error:
         log.error(error)
         return None
-
-
-def _recorded_use_ocdbt(path: str) -> bool:
-    """The setting that `_METADATA` records, or else the one the files show."""
-    try:
-        text = _files.read_checked(os.path.join(path, TREE_METADATA_FILE))
-        recorded = json.loads(text).get("use_ocdbt")
-    except errors.DataLossError:
-        raise
-    except (OSError, ValueError, AttributeError):
-        recorded = None
-    if recorded is not None:
-        return bool(recorded)
-    return _files.exists(os.path.join(path, MANIFEST_FILE))
 
 
 def _dtype(stored: StoredLeaf, wanted: Any) -> np.dtype[Any]:

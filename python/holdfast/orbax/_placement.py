@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from holdfast import _engine
 from holdfast._buffers import Buffer
 from holdfast._lazy import importing
+from holdfast.orbax._errors import as_builtin
 from holdfast.orbax._jax import is_format, is_prng_key_dtype, require_jax
 
 Shape = tuple[int, ...]
@@ -84,14 +86,6 @@ def physical_request(
     return tuple(key_data.shape), sharding
 
 
-def _domain_text(origin: Shape, extents: Shape, mark: str) -> str:
-    parts = ", ".join(
-        f"[{start}, {start + extent}{mark})"
-        for start, extent in zip(origin, extents, strict=True)
-    )
-    return f"{{ {parts} }}" if parts else "{ }"
-
-
 def check_shape(placement: Any, stored: Shape, strict: bool) -> None:
     """Refuses a shape that the stored array cannot be restored as.
 
@@ -99,24 +93,14 @@ def check_shape(placement: Any, stored: Shape, strict: bool) -> None:
         ValueError: another shape than the stored one, when `strict`; another
             rank.
     """
-    wanted = placement.shape
-    if wanted == stored:
+    if placement.shape == stored:
         return
-    if strict:
-        raise ValueError(
-            f"Requested shape: {wanted} is not compatible with the stored"
-            f" shape: {stored}. Truncating/padding is disabled. To enable it,"
-            " set `strict=False` in `ArrayRestoreArgs` for any array in v0 API"
-            " or `enable_padding_and_truncation=True` in `ArrayOptions.Loading`"
-            " in v1 API."
-        )
-    if len(wanted) != len(stored) and placement.buffers:
-        origin, extents = next(iter(placement.buffers))
-        whole = _domain_text((0,) * len(stored), stored, "*")
-        raise ValueError(
-            f"Cannot intersect index domain {whole} with"
-            f" index domain {_domain_text(origin, extents, '')}: Ranks do"
-            " not match"
+    if not placement.buffers and not strict:
+        return
+    origin, extents = next(iter(placement.buffers), ((), ()))
+    with as_builtin():
+        _engine.check_restore_shape(
+            placement.shape, stored, strict, origin, extents
         )
 
 

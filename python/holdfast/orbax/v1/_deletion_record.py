@@ -12,7 +12,8 @@ from typing import Any
 
 from holdfast import _engine, _files
 from holdfast._log import log
-from holdfast.errors import FailedPreconditionError, InvalidArgumentError
+from holdfast.errors import FailedPreconditionError
+from holdfast.orbax._errors import as_builtin
 from holdfast.orbax.v1.errors import (
     DeletionInProgressError,
     DeletionRecoveryError,
@@ -44,10 +45,8 @@ def check_deletable_name(name: Any) -> None:
     """
     if not isinstance(name, str):
         raise TypeError("checkpointable_name must be a string or None.")
-    try:
+    with as_builtin():
         _engine.check_deletable_item(name)
-    except InvalidArgumentError as error:
-        raise ValueError(str(error)) from None
 
 
 def deleted_name(
