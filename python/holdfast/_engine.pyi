@@ -727,6 +727,12 @@ def ranked_by_metric(
 ) -> list[int]:
     """Positions of those that have metrics, from the worst to the best."""
 
+def check_manager_options(
+    options: Any, warn: Callable[[str], object]
+) -> dict[str, Any]:
+    """`holdfast::CheckedManagerOptions` of the members of Python's options; the
+    members that read_only changes, and what they become."""
+
 class SaveRule:
     """`holdfast::SaveDecisionPolicy`: whether a step is saved."""
 

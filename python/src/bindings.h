@@ -13,6 +13,7 @@ void BindCheckpoint(nanobind::module_& module);
 void BindConvert(nanobind::module_& module);
 void BindSteps(nanobind::module_& module);
 void BindPolicies(nanobind::module_& module);
+void BindManager(nanobind::module_& module);
 void BindItemFiles(nanobind::module_& module);
 void BindSpec(nanobind::module_& module);
 void BindCompare(nanobind::module_& module);

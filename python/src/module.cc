@@ -34,6 +34,7 @@ NB_MODULE(_engine, module) {
   holdfast::python::BindConvert(module);
   holdfast::python::BindSteps(module);
   holdfast::python::BindPolicies(module);
+  holdfast::python::BindManager(module);
   holdfast::python::BindItemFiles(module);
   holdfast::python::BindSpec(module);
   holdfast::python::BindCompare(module);

@@ -45,15 +45,10 @@ Status CheckValues(const CheckpointManagerOptions& options) {
   return Status();
 }
 
-Status CheckDeletion(const std::string& directory,
-                     const CheckpointManagerOptions& options) {
+Status CheckDeletion(const CheckpointManagerOptions& options) {
   if (options.todelete_subdir && options.todelete_full_path) {
     return InvalidArgumentError(
         "todelete_subdir and todelete_full_path both cannot be set togther");
-  }
-  if (options.todelete_full_path && UrlScheme(directory) != "gs") {
-    return UnimplementedError(
-        "todelete_full_path: only where steps are on Google Cloud Storage");
   }
   if (options.enable_per_process_directory_creation &&
       options.multiprocessing_options.primary_host) {
@@ -65,7 +60,12 @@ Status CheckDeletion(const std::string& directory,
 }
 
 // Refuses at once what Orbax would find out only after it has saved a step.
-Status CheckPolicies(const CheckpointManagerOptions& options) {
+Status CheckPolicies(const std::string& directory,
+                     const CheckpointManagerOptions& options) {
+  if (options.todelete_full_path && UrlScheme(directory) != "gs") {
+    return UnimplementedError(
+        "todelete_full_path: only where steps are on Google Cloud Storage");
+  }
   if (options.preservation_policy &&
       (options.keep_time_interval_seconds.value_or(0) != 0 ||
        options.max_to_keep.value_or(0) != 0 ||
@@ -125,13 +125,19 @@ void MakeReadOnly(CheckpointManagerOptions& o) {
 
 }  // namespace
 
-Result<CheckpointManagerOptions> ResolveOptions(
-    const std::string& directory, CheckpointManagerOptions options) {
+Result<CheckpointManagerOptions> CheckedManagerOptions(
+    CheckpointManagerOptions options) {
   HF_RETURN_IF_ERROR(CheckNameFormat(options));
   HF_RETURN_IF_ERROR(CheckValues(options));
   if (options.read_only) MakeReadOnly(options);
-  HF_RETURN_IF_ERROR(CheckDeletion(directory, options));
-  HF_RETURN_IF_ERROR(CheckPolicies(options));
+  HF_RETURN_IF_ERROR(CheckDeletion(options));
+  return options;
+}
+
+Result<CheckpointManagerOptions> ResolveOptions(
+    const std::string& directory, CheckpointManagerOptions options) {
+  HF_ASSIGN_OR_RETURN(options, CheckedManagerOptions(std::move(options)));
+  HF_RETURN_IF_ERROR(CheckPolicies(directory, options));
   return options;
 }
 

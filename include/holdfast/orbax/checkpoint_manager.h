@@ -121,6 +121,11 @@ struct CheckpointManagerOptions {
   std::function<void(const std::string&)> warn;  // empty: nobody is told
 };
 
+// The options without what read_only takes away, of which `warn` is told.
+// InvalidArgument for values that contradict each other. Make does this first.
+Result<CheckpointManagerOptions> CheckedManagerOptions(
+    CheckpointManagerOptions options);
+
 // The handlers of items; set at most one of these members.
 struct ManagerItems {
   std::optional<std::vector<std::string>> item_names;

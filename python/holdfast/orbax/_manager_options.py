@@ -9,6 +9,7 @@ from typing import Any
 
 from holdfast import _engine
 from holdfast._log import log
+from holdfast.orbax._errors import as_builtin
 from holdfast.orbax.options import (
     AsyncOptions,
     AtomicityOptions,
@@ -121,78 +122,12 @@ class CheckpointManagerOptions:
     lightweight_initialize: bool = False
 
     def __post_init__(self) -> None:
-        self._check_broadcast()
-        if self.best_mode not in ("min", "max"):
-            raise ValueError(
-                "`CheckpointManagerOptions.best_mode` must be one of None,"
-                f" 'min' or 'max'. Got {self.best_mode}."
-            )
-        is_negative = self.max_to_keep is not None and self.max_to_keep < 0
-        if self.preservation_policy is None and is_negative:
-            raise ValueError(
-                "Setting of `max_to_keep` must be None or non-negative."
-            )
-        if self.read_only:
-            self._drop_writing_options()
-        if None not in (self.todelete_subdir, self.todelete_full_path):
-            raise ValueError(
-                "todelete_subdir and todelete_full_path both cannot be set"
-                " togther"
-            )
-        if (
-            self.enable_per_process_directory_creation
-            and self.multiprocessing_options.primary_host is not None
-        ):
-            raise ValueError(
-                "enable_per_process_directory_creation can only be used when"
-                " primary_host is None."
-            )
+        with as_builtin():
+            without_writing = _engine.check_manager_options(self, log.warning)
+        for name, value in without_writing.items():
+            setattr(self, name, value)
         steps: Any = self.save_on_steps
         self.save_on_steps = frozenset(steps or ())
-
-    def _check_broadcast(self) -> None:
-        of_format = getattr(
-            self.step_name_format, "single_host_load_and_broadcast", False
-        )
-        if of_format and not self.single_host_load_and_broadcast:
-            raise ValueError(
-                "`step_name_format.single_host_load_and_broadcast=True` but"
-                " `CheckpointManagerOptions.single_host_load_and_broadcast="
-                "False`. Please set CheckpointManagerOptions."
-                "single_host_load_and_broadcast=True."
-            )
-        if (
-            self.single_host_load_and_broadcast
-            and self.step_name_format
-            and not of_format
-        ):
-            raise ValueError(
-                "`CheckpointManagerOptions.single_host_load_and_broadcast="
-                "True` requires `step_name_format."
-                "single_host_load_and_broadcast` to be set to True."
-            )
-
-    def _drop_writing_options(self) -> None:
-        values_without_writing = {
-            "save_interval_steps": 0,
-            "max_to_keep": None,
-            "keep_time_interval": None,
-            "keep_period": None,
-            "create": False,
-            "cleanup_tmp_directories": False,
-            "save_on_steps": None,
-            "todelete_subdir": None,
-            "todelete_full_path": None,
-            "should_save_fn": None,
-        }
-        for name, value in values_without_writing.items():
-            if getattr(self, name) not in (value, None):
-                log.warning(
-                    "CheckpointManagerOptions.read_only=True, setting %s=%s.",
-                    name,
-                    value,
-                )
-                setattr(self, name, value)
 
 
 def check_usable(options: CheckpointManagerOptions) -> None:

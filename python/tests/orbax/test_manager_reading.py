@@ -418,6 +418,43 @@ def test_options_that_contradict(options: dict[str, Any], text: str) -> None:
     )
 
 
+@pytest.mark.parametrize("of_format", [True, False])
+def test_broadcasts_of_options_and_format(of_format: bool) -> None:
+    name_format = ocp.path.step.standard_name_format(
+        single_host_load_and_broadcast=of_format
+    )
+
+    def make(of_options: bool) -> Any:
+        return ocp.CheckpointManagerOptions(
+            step_name_format=name_format,
+            single_host_load_and_broadcast=of_options,
+        )
+
+    assert make(of_format).step_name_format == name_format
+    kind, text = raised(lambda: make(not of_format))
+    assert kind is ValueError
+    assert "single_host_load_and_broadcast=True` " in text
+
+
+def test_read_only_takes_options_away(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    options = ocp.CheckpointManagerOptions(
+        read_only=True, max_to_keep=np.int64(3), save_on_steps=[1]
+    )
+    assert caplog.messages == [
+        f"CheckpointManagerOptions.read_only=True, setting {what}."
+        for what in (
+            "save_interval_steps=0",
+            "max_to_keep=None",
+            "create=False",
+            "save_on_steps=None",
+        )
+    ]
+    assert (options.save_interval_steps, options.max_to_keep) == (0, None)
+    assert options.create is False and options.save_on_steps == frozenset()
+
+
 def test_read_only_options() -> None:
     options = ocp.CheckpointManagerOptions(
         read_only=True,
