@@ -849,6 +849,12 @@ def rename_place(source: str, target: str, *, is_directory: bool) -> None: ...
 def remove_tree(path: str) -> None:
     """Removes a directory and all below it; links are never followed."""
 
+def create_snapshot(source: str, snapshot: str) -> None:
+    """`holdfast::CreateSnapshot`."""
+
+def release_snapshot(snapshot: str) -> None:
+    """`holdfast::ReleaseSnapshot`."""
+
 def remove_trashed(path: str) -> None:
     """`holdfast::RemoveTrashed`: removes what `trash_steps` gave."""
 

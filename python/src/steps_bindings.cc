@@ -14,6 +14,7 @@
 #include "blocking.h"
 #include "errors.h"
 #include "holdfast/orbax/steps.h"
+#include "holdfast/orbax/wait_for_checkpoint.h"
 #include "holdfast/tools/commit.h"
 #include "tree_output.h"
 
@@ -166,6 +167,19 @@ void BindingRemoveTree(nb::handle path) {
   });
 }
 
+void BindingCreateSnapshot(nb::handle source, nb::handle snapshot) {
+  const std::string from = PathOf(source);
+  const std::string to = PathOf(snapshot);
+  RunBlocking({}, nb::none(),
+              [&](const RunOptions&) { return CreateSnapshot(from, to); });
+}
+
+void BindingReleaseSnapshot(nb::handle snapshot) {
+  const std::string path = PathOf(snapshot);
+  RunBlocking({}, nb::none(),
+              [&](const RunOptions&) { return ReleaseSnapshot(path); });
+}
+
 void BindingRemoveTrashed(nb::handle path) {
   const std::string directory = PathOf(path);
   RunBlocking({}, nb::none(),
@@ -233,6 +247,9 @@ void BindSteps(nb::module_& module) {
   module.def("empty_trash", &BindingEmptyTrash, nb::arg("root"), nb::kw_only(),
              nb::arg("only_leftovers") = false);
   module.def("remove_tree", &BindingRemoveTree, nb::arg("path"));
+  module.def("create_snapshot", &BindingCreateSnapshot, nb::arg("source"),
+             nb::arg("snapshot"));
+  module.def("release_snapshot", &BindingReleaseSnapshot, nb::arg("snapshot"));
   module.def("remove_trashed", &BindingRemoveTrashed, nb::arg("path"));
   module.def("remove_unused", &BindingRemoveUnused, nb::arg("path"));
   module.def("hold_checkpoints", &BindingHoldCheckpoints, nb::arg("paths"));

@@ -6,10 +6,14 @@
 
 #include <atomic>
 #include <cerrno>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "base/no_throw.h"
+#include "base/sha256.h"
 #include "base/status_macros.h"
+#include "holdfast/orbax/wait_for_checkpoint.h"
 #include "place/directory_ops.h"
 #include "steps/make_directories.h"
 #include "storage/errno_status.h"
@@ -40,6 +44,16 @@ void RemoveAbandoned(const std::string& directory) {
   }
 }
 
+// Files of a committed step never change, so a link is as good as a copy.
+Status LinkOrCopy(const std::string& from, const std::string& to) {
+  if (::link(from.c_str(), to.c_str()) == 0) return Status();
+  if (errno == ENOENT) return ErrnoStatus(errno, "link " + from + " as", to);
+  std::error_code failure;
+  std::filesystem::copy_file(from, to, failure);
+  if (!failure) return Status();
+  return ErrnoStatus(failure.value(), "copy " + from + " to", to);
+}
+
 Status LinkInto(const std::string& source, const std::string& target) {
   HF_ASSIGN_OR_RETURN(const DirectoryTree tree, ListTree(source));
   // The list has parents last.
@@ -48,11 +62,7 @@ Status LinkInto(const std::string& source, const std::string& target) {
     HF_RETURN_IF_ERROR(CreateDirectoryNew(target + "/" + *directory));
   }
   for (const std::string& file : tree.files) {
-    const std::string from = source + "/" + file;
-    const std::string to = target + "/" + file;
-    if (::link(from.c_str(), to.c_str()) != 0) {
-      return ErrnoStatus(errno, "link " + from + " as", to);
-    }
+    HF_RETURN_IF_ERROR(LinkOrCopy(source + "/" + file, target + "/" + file));
   }
   // A listing that ran while the step was removed would miss files. A step goes
   // as a whole, so it is enough that its directory is still there.
@@ -61,7 +71,37 @@ Status LinkInto(const std::string& source, const std::string& target) {
   return NotFoundError("link " + source + ": it is gone");
 }
 
+Status CheckSnapshot(const std::string& source, const std::string& snapshot) {
+  if (Place(source).is_remote() || Place(snapshot).is_remote()) {
+    return InvalidArgumentError(
+        "Snapshot is not supported in object stores, which know no links: " +
+        source + " to " + snapshot + ".");
+  }
+  if (!snapshot.starts_with('/')) {
+    return InvalidArgumentError(
+        "Snapshot destination must be absolute, but was '" + snapshot + "'.");
+  }
+  if (IsThere(source)) return Status();
+  return InvalidArgumentError("Snapshot source does not exist: " + source +
+                              "'.");
+}
+
 }  // namespace
+
+Status CreateSnapshot(const std::string& source, const std::string& snapshot) {
+  HF_RETURN_IF_ERROR(CheckSnapshot(source, snapshot));
+  const std::string unfinished = snapshot + ".pending_" + RandomHex32();
+  HF_RETURN_IF_ERROR(CreateDirectoryNew(unfinished));
+  Status made = LinkInto(source, unfinished);
+  if (made.ok()) made = PublishDirectory(unfinished, snapshot);
+  if (!made.ok()) (void)RemoveTree(unfinished);
+  return made;
+}
+
+Status ReleaseSnapshot(const std::string& snapshot) {
+  if (IsThere(snapshot)) return RemoveTree(snapshot);
+  return NotFoundError("Snapshot does not exist: " + snapshot);
+}
 
 Result<std::unique_ptr<Snapshot>> Snapshot::Make(const std::string& source,
                                                  const std::string& directory,

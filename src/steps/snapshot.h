@@ -1,5 +1,5 @@
-// Snapshot: a step's files under other names, by hard links, so that they
-// outlive the step.
+// Snapshot: a step's files under other names, by hard links (or copies, where
+// there are no links), so that they outlive the step.
 //
 // A snapshot is locked while it is in use; one that a dead process has left is
 // removed when the next is made beside it.

@@ -88,6 +88,41 @@ TEST(WaitForStep, SnapshotsOfTheDeadAreRemoved) {
   EXPECT_TRUE(fs::exists(scratch / "_SNAPSHOTS/other/file"));
 }
 
+TEST(CreateSnapshot, OutlivesTheStep) {
+  ScratchDirectory scratch;
+  PutStep(scratch.path(), "7", 1);
+  const std::string snapshot = scratch / "mine";
+  ASSERT_TRUE(CreateSnapshot(scratch / "7", snapshot).ok());
+  fs::remove_all(scratch / "7");
+  EXPECT_TRUE(fs::exists(snapshot + "/default/metadata"));
+  ASSERT_TRUE(ReleaseSnapshot(snapshot).ok());
+  EXPECT_TRUE(fs::is_empty(scratch.path()));
+}
+
+TEST(CreateSnapshot, RefusesInTheWordsOfOrbax) {
+  ScratchDirectory scratch;
+  PutStep(scratch.path(), "7", 1);
+  const std::string mine = scratch / "mine";
+  const auto refusal = [](const Status& status) { return status.ToString(); };
+  EXPECT_EQ(refusal(CreateSnapshot("gs://b/7", mine)),
+            "INVALID_ARGUMENT: Snapshot is not supported in object stores, "
+            "which know no links: gs://b/7 to " +
+                mine + ".");
+  EXPECT_EQ(refusal(CreateSnapshot(scratch / "7", "mine")),
+            "INVALID_ARGUMENT: Snapshot destination must be absolute, but was "
+            "'mine'.");
+  EXPECT_EQ(refusal(CreateSnapshot(scratch / "8", mine)),
+            "INVALID_ARGUMENT: Snapshot source does not exist: " +
+                (scratch / "8") + "'.");
+  EXPECT_EQ(refusal(ReleaseSnapshot(mine)),
+            "NOT_FOUND: Snapshot does not exist: " + mine);
+  // Nothing is left where it cannot appear.
+  WriteTestFile(mine + "/file", "");
+  EXPECT_EQ(CreateSnapshot(scratch / "7", mine).code(),
+            StatusCode::kAlreadyExists);
+  EXPECT_EQ(std::distance(fs::directory_iterator(scratch.path()), {}), 2);
+}
+
 TEST(WaitForStep, IteratorGivesEachNewStepOnce) {
   ScratchDirectory scratch;
   FakeTime time;

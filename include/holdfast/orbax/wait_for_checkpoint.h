@@ -46,6 +46,14 @@ class PinnedStep {
   virtual const std::string& path() const = 0;
 };
 
+// Makes `snapshot`, an absolute path below a directory that exists, of the
+// files of the step at `source`: links, or copies where there are no links. It
+// appears whole. InvalidArgument with Orbax's texts; NotFound when the step
+// goes meanwhile.
+Status CreateSnapshot(const std::string& source, const std::string& snapshot);
+// Removes one. NotFound.
+Status ReleaseSnapshot(const std::string& snapshot);
+
 // Null when the time is over. Cancelled.
 Result<std::unique_ptr<PinnedStep>> WaitForNewCheckpoint(
     const std::string& root, const WaitOptions& options = {});

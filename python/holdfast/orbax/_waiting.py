@@ -7,17 +7,16 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import time
-import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
-from holdfast import _files
+from holdfast import _engine, _files
 from holdfast._log import log
 from holdfast.orbax import multihost
+from holdfast.orbax._errors import as_builtin
 from holdfast.orbax._paths import PathLike, handler_path
 from holdfast.orbax.step import (
     Metadata,
@@ -43,76 +42,6 @@ def get_snapshot_dir_from_step_dir(
     if snapshot_dir is None:
         snapshot_dir = step_path.parent / _SNAPSHOTS
     return handler_path(snapshot_dir) / step_path.name
-
-
-# A snapshot stays while somebody reads it, even if the step is deleted. Its
-# files are linked if the file system can, else copied: files of a committed
-# step never change.
-
-
-def _link_or_copy(source: str, destination: str) -> None:
-    try:
-        os.link(source, destination)
-    except FileNotFoundError:
-        raise
-    except OSError:
-        shutil.copyfile(source, destination)
-
-
-def create_snapshot(source: str, snapshot: str) -> None:
-    """Makes a second directory with the files of a step.
-
-    Args:
-        source: the step's directory.
-        snapshot: what to make; absolute.
-
-    Raises:
-        ValueError: there is no step, or the path is relative.
-        FileNotFoundError: the step was deleted meanwhile.
-        OSError: files cannot be made.
-    """
-    if _files.is_url(source) or _files.is_url(snapshot):
-        raise ValueError(
-            "Snapshot is not supported in object stores, which know no links:"
-            f" {source} to {snapshot}."
-        )
-    if not os.path.isabs(snapshot):
-        raise ValueError(
-            f"Snapshot destination must be absolute, but was '{snapshot}'."
-        )
-    if not os.path.exists(source):
-        raise ValueError(f"Snapshot source does not exist: {source}'.")
-    # The rename makes the snapshot appear whole.
-    unfinished = f"{snapshot}.pending_{uuid.uuid4().hex}"
-    try:
-        _copy_tree(source, unfinished)
-        os.rename(unfinished, snapshot)
-    except BaseException:
-        shutil.rmtree(unfinished, ignore_errors=True)
-        raise
-
-
-def _copy_tree(source: str, destination: str) -> None:
-    os.mkdir(destination)
-    with os.scandir(source) as entries:
-        for entry in entries:
-            target = os.path.join(destination, entry.name)
-            if entry.is_dir():
-                _copy_tree(entry.path, target)
-            else:
-                _link_or_copy(entry.path, target)
-
-
-def release_snapshot(snapshot: str) -> None:
-    """Removes a snapshot.
-
-    Raises:
-        FileNotFoundError: there is none.
-        OSError: it cannot be removed.
-    """
-    if not os.path.exists(snapshot):
-        raise FileNotFoundError(f"Snapshot does not exist: {snapshot}")
-    shutil.rmtree(snapshot)
 
 
 @contextlib.contextmanager
@@ -216,11 +145,15 @@ class _Watch:
         if _files.exists(snapshot):
             return
         with _maybe_without(self._ignores_errors, f"making {snapshot}"):
-            create_snapshot(os.fspath(step_dir), os.fspath(snapshot))
+            with as_builtin():
+                _engine.create_snapshot(
+                    os.fspath(step_dir), os.fspath(snapshot)
+                )
 
     def _release(self, name: str) -> None:
         with _maybe_without(self._ignores_errors, f"removing snapshot {name}"):
-            release_snapshot(os.fspath(self._snapshots / name))
+            with as_builtin():
+                _engine.release_snapshot(os.fspath(self._snapshots / name))
 
     def release_all(self) -> None:
         """Removes what an earlier program has left."""
