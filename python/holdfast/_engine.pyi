@@ -838,6 +838,15 @@ def check_deletable_item(item: str) -> None:
         InvalidArgumentError: no item of a user's has such a name.
     """
 
+def check_deletable_path(path: str) -> None:
+    """`holdfast::CheckDeletablePath`."""
+
+def check_deletable_checkpoint(path: str) -> None:
+    """`holdfast::CheckDeletableCheckpoint`."""
+
+def check_deletable_item_of(path: str, item: str) -> None:
+    """`holdfast::CheckDeletableItemOf`."""
+
 def write_place(
     path: str, content: bytes, *, must_create: bool = False
 ) -> None: ...

@@ -92,6 +92,17 @@ void BindingFinishItemDeletion(nb::handle path) {
   RunOnPlace([&] { return FinishItemDeletion(text); });
 }
 
+template <Status (*kCheck)(const std::string&)>
+void BindingCheckPath(nb::handle path) {
+  const std::string text = PathOf(path);
+  RunOnPlace([&] { return kCheck(text); });
+}
+
+void BindingCheckDeletableItemOf(nb::handle path, const std::string& item) {
+  const std::string text = PathOf(path);
+  RunOnPlace([&] { return CheckDeletableItemOf(text, item); });
+}
+
 void BindingWritePlace(nb::handle path, const nb::bytes& content,
                        bool must_create) {
   const std::string text = PathOf(path);
@@ -186,6 +197,12 @@ void BindPlaces(nb::module_& module) {
       "check_deletable_item",
       [](const std::string& item) { Check(CheckDeletableItem(item)); },
       nb::arg("item"));
+  module.def("check_deletable_path", &BindingCheckPath<CheckDeletablePath>,
+             nb::arg("path"));
+  module.def("check_deletable_checkpoint",
+             &BindingCheckPath<CheckDeletableCheckpoint>, nb::arg("path"));
+  module.def("check_deletable_item_of", &BindingCheckDeletableItemOf,
+             nb::arg("path"), nb::arg("item"));
   module.def("write_place", &BindingWritePlace, nb::arg("path"),
              nb::arg("content"), nb::kw_only(), nb::arg("must_create") = false);
   module.def("swap_place", &BindingSwapPlace, nb::arg("path"),

@@ -36,7 +36,16 @@ Status BeginItemDeletion(const std::string& path, const std::string& item,
 // being deleted.
 Status FinishItemDeletion(const std::string& path);
 
+// What may be deleted; nothing is changed. In Orbax's words:
 // InvalidArgument unless it is a name that one of the user's items can have.
 Status CheckDeletableItem(const std::string& item);
+// InvalidArgument for the root of a storage, and for links.
+Status CheckDeletablePath(const std::string& path);
+// FailedPrecondition unless the directory is a checkpoint or empty, and for a
+// part of a checkpoint.
+Status CheckDeletableCheckpoint(const std::string& path);
+// FailedPrecondition for a checkpoint without named items, NotFound without
+// this one, InvalidArgument for the only one and for links.
+Status CheckDeletableItemOf(const std::string& path, const std::string& item);
 
 }  // namespace holdfast

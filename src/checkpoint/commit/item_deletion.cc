@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -18,6 +19,7 @@
 #include "holdfast/tools/checked_file.h"
 #include "place/directory_ops.h"
 #include "storage/errno_status.h"
+#include "tree/python_repr.h"
 
 namespace holdfast {
 namespace {
@@ -25,6 +27,14 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr size_t kOperationIdSize = 32;
+// Names that no item of the user's has.
+constexpr std::string_view kReserved[] = {"metrics", "AUTO",
+                                          kDeletionRecordFile};
+
+bool IsReserved(std::string_view item) {
+  return std::find(std::begin(kReserved), std::end(kReserved), item) !=
+         std::end(kReserved);
+}
 
 struct DeletionRecord {
   std::string operation_id;
@@ -182,16 +192,86 @@ Status Begin(const Place& place, const std::string& item,
   return SetFileMode(place / kDeletionRecordFile, *mode);
 }
 
+Status CheckNoLink(const std::string& path) {
+  HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(path));
+  if (kind != PathKind::kSymlink) return Status();
+  return InvalidArgumentError(
+      "Cannot delete a checkpoint through a symlink: " + path + ".");
+}
+
+bool HasAny(const Place& place, std::initializer_list<std::string_view> names) {
+  return std::any_of(names.begin(), names.end(), [&](std::string_view name) {
+    return IsThere(place / name);
+  });
+}
+
+// Whether an item of the user's is left without `item`.
+Result<bool> HasOthers(const Place& place, const Json& handlers,
+                       const std::string& item) {
+  for (const auto& [name, unused] : handlers.items()) {
+    if (name == item || IsReserved(name)) continue;
+    HF_ASSIGN_OR_RETURN(const bool is_there, LeadsToDirectory(place / name));
+    if (is_there) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
+Status CheckDeletablePath(const std::string& path) {
+  if (!Place(path).name().empty() && path != "." && path != "..") {
+    return CheckNoLink(path);
+  }
+  return InvalidArgumentError("Cannot delete a storage root: " + path + ".");
+}
+
+Status CheckDeletableCheckpoint(const std::string& path) {
+  const Place place = Place(path).Absolute();
+  if (HasAny(place.parent(),
+             {kV1MarkerFile, kCheckpointMetadataFile, kDeletionRecordFile})) {
+    return FailedPreconditionError(
+        path +
+        " is a checkpointable directory. Delete from its checkpoint root using "
+        "checkpointable_name instead.");
+  }
+  if (HasAny(place,
+             {kV1MarkerFile, kCheckpointMetadataFile, kTreeMetadataFile})) {
+    return Status();
+  }
+  HF_ASSIGN_OR_RETURN(const auto names, ListDirectory(place));
+  if (names.empty()) return Status();
+  return FailedPreconditionError("Not an Orbax checkpoint root: " + path + ".");
+}
+
+Status CheckDeletableItemOf(const std::string& path, const std::string& item) {
+  const Place place = Place(path).Absolute();
+  HF_ASSIGN_OR_RETURN(const Json metadata,
+                      ReadObject(*place.OpenStore(), kCheckpointMetadataFile));
+  const auto handlers = metadata.find("item_handlers");
+  if (handlers == metadata.end() || !handlers->is_object()) {
+    return FailedPreconditionError("Checkpoint at " + path +
+                                   " has no named checkpointables.");
+  }
+  HF_RETURN_IF_ERROR(CheckNoLink(path + "/" + item));
+  HF_ASSIGN_OR_RETURN(const bool is_there, LeadsToDirectory(place / item));
+  if (!is_there || !handlers->contains(item)) {
+    std::string name;
+    AppendPythonRepr(name, item);
+    return NotFoundError("Checkpointable " + name + " does not exist at " +
+                         path + ".");
+  }
+  HF_ASSIGN_OR_RETURN(const bool has_others, HasOthers(place, *handlers, item));
+  if (has_others) return Status();
+  return InvalidArgumentError(
+      "Cannot delete the final checkpointable; delete the whole checkpoint "
+      "instead.");
+}
+
 Status CheckDeletableItem(const std::string& item) {
-  constexpr std::string_view kReserved[] = {
-      "metrics", "AUTO", kDeletionRecordFile, kCheckpointMetadataFile};
   const bool is_path =
       item.empty() || item == "." || item == ".." ||
       item.find_first_of(std::string_view("/\\\0", 3)) != item.npos;
-  const bool is_reserved = std::find(std::begin(kReserved), std::end(kReserved),
-                                     item) != std::end(kReserved);
+  const bool is_reserved = IsReserved(item) || item == kCheckpointMetadataFile;
   if (!is_path && !is_reserved) return Status();
   return InvalidArgumentError("Invalid checkpointable name: '" + item + "'.");
 }

@@ -99,5 +99,45 @@ TEST_F(ItemDeletionTest, NamesThatCannotBe) {
             "No handler metadata for checkpointable 'c'.");
 }
 
+TEST_F(ItemDeletionTest, OneItemMayGoTheLastMayNot) {
+  EXPECT_TRUE(CheckDeletableItemOf(path_, "a").ok());
+  EXPECT_EQ(CheckDeletableItemOf(path_, "c").ToString(),
+            "NOT_FOUND: Checkpointable 'c' does not exist at " + path_ + ".");
+  fs::remove_all(path_ + "/b");
+  EXPECT_EQ(CheckDeletableItemOf(path_, "a").ToString(),
+            "INVALID_ARGUMENT: Cannot delete the final checkpointable; delete "
+            "the whole checkpoint instead.");
+  fs::create_directory_symlink(path_ + "/a", path_ + "/b");
+  EXPECT_EQ(CheckDeletableItemOf(path_, "b").ToString(),
+            "INVALID_ARGUMENT: Cannot delete a checkpoint through a symlink: " +
+                path_ + "/b.");
+  WriteTestFile(path_ + "/_CHECKPOINT_METADATA", R"({"item_handlers": "h"})");
+  EXPECT_EQ(CheckDeletableItemOf(path_, "a").ToString(),
+            "FAILED_PRECONDITION: Checkpoint at " + path_ +
+                " has no named checkpointables.");
+}
+
+TEST_F(ItemDeletionTest, OnlyWholeCheckpointsMayGo) {
+  EXPECT_TRUE(CheckDeletablePath(path_).ok());
+  EXPECT_TRUE(CheckDeletableCheckpoint(path_).ok());
+  EXPECT_EQ(CheckDeletableCheckpoint(path_ + "/a").ToString(),
+            "FAILED_PRECONDITION: " + path_ +
+                "/a is a checkpointable directory. Delete from its checkpoint "
+                "root using checkpointable_name instead.");
+  fs::remove(path_ + "/_CHECKPOINT_METADATA");
+  EXPECT_EQ(
+      CheckDeletableCheckpoint(path_).ToString(),
+      "FAILED_PRECONDITION: Not an Orbax checkpoint root: " + path_ + ".");
+  fs::create_directory(path_ + "/empty");
+  EXPECT_TRUE(CheckDeletableCheckpoint(path_ + "/empty").ok());
+  fs::create_directory_symlink(path_, path_ + "/link");
+  for (const std::string& path :
+       {std::string("/"), std::string("."), std::string("gs://bucket"),
+        path_ + "/link"}) {
+    EXPECT_EQ(CheckDeletablePath(path).code(), StatusCode::kInvalidArgument)
+        << path;
+  }
+}
+
 }  // namespace
 }  // namespace holdfast

@@ -8,24 +8,20 @@ finished by the same call.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-import json
 import os
+from collections.abc import Iterator
 from typing import Any
 
 from holdfast import _engine, _files
+from holdfast.errors import FailedPreconditionError
+from holdfast.orbax._errors import as_builtin
 from holdfast.orbax._processes import Operation
 from holdfast.orbax._trash import Remover, move_to_trash
 from holdfast.orbax.v1._deletion_record import (
-    RECORD_FILE,
     check_deletable_name,
     pending_deletion,
-)
-from holdfast.orbax.v1._layout import (
-    CHECKPOINT_METADATA_FILE,
-    INDICATOR_FILE,
-    RESERVED_NAMES,
-    TREE_METADATA_FILE,
 )
 from holdfast.orbax.v1._operations import start
 from holdfast.orbax.v1._responses import AsyncResponse, BackgroundResponse
@@ -187,7 +183,8 @@ def _plan(
         Exception: what `delete` raises.
     """
     _check_arguments(name, missing_ok)
-    _check_path(path)
+    with as_builtin():
+        _engine.check_deletable_path(os.fspath(path))
     if not _files.exists(path):
         if missing_ok:
             return None
@@ -206,42 +203,14 @@ def _plan(
                 f"Checkpoint at {path} has a deletion for a different item."
             )
         return _Plan(path, name, is_begun=True)
-    handlers = _handlers_of(path)
     try:
-        _check_item(path, name, handlers)
+        with _as_layout_error():
+            _engine.check_deletable_item_of(os.fspath(path), name)
     except FileNotFoundError:
         if missing_ok and not _files.exists(os.path.join(path, name)):
             return None
         raise
     return _Plan(path, name)
-
-
-def _handlers_of(path: Any) -> Any:
-    """The handlers that a checkpoint was saved with, by item.
-
-    Raises:
-        OSError: its metadata cannot be read.
-        ValueError: that is no JSON object.
-    """
-    file = os.path.join(path, CHECKPOINT_METADATA_FILE)
-    metadata = json.loads(_files.read_bytes(file))
-    if not isinstance(metadata, dict):
-        raise ValueError(f"Expected a metadata dictionary at {file}.")
-    return metadata.get("item_handlers")
-
-
-def _check_path(path: Any) -> None:
-    """Refuses a path that cannot be a checkpoint's.
-
-    Raises:
-        ValueError: the root, or a link.
-    """
-    if not path.name or str(path) in (".", ".."):
-        raise ValueError(f"Cannot delete a storage root: {path}.")
-    if _files.islink(path):
-        raise ValueError(
-            f"Cannot delete a checkpoint through a symlink: {path}."
-        )
 
 
 def _check_checkpoint(path: Any, context: Context, is_step: bool) -> None:
@@ -260,43 +229,15 @@ def _check_checkpoint(path: Any, context: Context, is_step: bool) -> None:
         )
     if is_step:
         return
-    parent = _files.dirname(_files.abspath(path))
-    for marker in (INDICATOR_FILE, CHECKPOINT_METADATA_FILE, RECORD_FILE):
-        if _files.exists(os.path.join(parent, marker)):
-            raise InvalidLayoutError(
-                f"{path} is a checkpointable directory. Delete from its"
-                " checkpoint root using checkpointable_name instead."
-            )
-    markers = (INDICATOR_FILE, CHECKPOINT_METADATA_FILE, TREE_METADATA_FILE)
-    is_marked = any(_files.isfile(os.path.join(path, m)) for m in markers)
-    if not is_marked and _files.listdir(path):
-        raise InvalidLayoutError(f"Not an Orbax checkpoint root: {path}.")
+    with _as_layout_error():
+        _engine.check_deletable_checkpoint(os.fspath(path))
 
 
-def _check_item(path: Any, name: str, handlers: Any) -> None:
-    """Checks that a checkpointable may be deleted.
-
-    Raises:
-        InvalidLayoutError: the checkpoint has none.
-        FileNotFoundError: not this one.
-        ValueError: no other would be left, or it is a link.
-    """
-    if not isinstance(handlers, dict):
-        raise InvalidLayoutError(
-            f"Checkpoint at {path} has no named checkpointables."
-        )
-    item = os.path.join(path, name)
-    if _files.islink(item):
-        raise ValueError(
-            f"Cannot delete a checkpoint through a symlink: {item}."
-        )
-    if name not in handlers or not _files.isdir(item):
-        raise FileNotFoundError(
-            f"Checkpointable {name!r} does not exist at {path}."
-        )
-    others = handlers.keys() - RESERVED_NAMES - {name}
-    if not any(_files.isdir(os.path.join(path, other)) for other in others):
-        raise ValueError(
-            "Cannot delete the final checkpointable; delete the whole"
-            " checkpoint instead."
-        )
+@contextlib.contextmanager
+def _as_layout_error() -> Iterator[None]:
+    """Turns the engine's errors in its block into Orbax's."""
+    try:
+        with as_builtin():
+            yield
+    except FailedPreconditionError as error:
+        raise InvalidLayoutError(str(error)) from None
