@@ -858,6 +858,14 @@ def rename_place(source: str, target: str, *, is_directory: bool) -> None: ...
 def remove_tree(path: str) -> None:
     """Removes a directory and all below it; links are never followed."""
 
+class SaveLock:
+    """`holdfast::SaveLock`; given back when nobody has it any more."""
+
+    def release(self) -> None: ...
+
+def take_save_lock(path: str) -> SaveLock:
+    """`holdfast::SaveLock::Take`."""
+
 def create_snapshot(source: str, snapshot: str) -> None:
     """`holdfast::CreateSnapshot`."""
 

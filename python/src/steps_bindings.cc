@@ -2,8 +2,10 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -207,6 +209,10 @@ nb::list BindingHoldCheckpoints(const std::vector<std::string>& paths) {
   return list;
 }
 
+std::unique_ptr<SaveLock> BindingTakeSaveLock(nb::handle path) {
+  return Check(SaveLock::Take(PathOf(path)));
+}
+
 void BindingCheckMayReplace(nb::handle path) {
   const std::string directory = PathOf(path);
   RunBlocking({}, nb::none(),
@@ -216,6 +222,8 @@ void BindingCheckMayReplace(nb::handle path) {
 }  // namespace
 
 void BindSteps(nb::module_& module) {
+  nb::class_<SaveLock>(module, "SaveLock").def("release", &SaveLock::Release);
+  module.def("take_save_lock", &BindingTakeSaveLock, nb::arg("path"));
   module.def("scan_steps", &BindingScanSteps, nb::arg("root"), nb::kw_only(),
              nb::arg("step_prefix") = nb::none(),
              nb::arg("step_format_fixed_length") = nb::none(),

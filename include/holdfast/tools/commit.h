@@ -12,10 +12,11 @@
 //
 // Thread-safety: any thread, any process: what a living save of holdfast writes
 // is locked, and not touched.
-// Ownership: none. Units: none.
+// Ownership: a SaveLock owns its lock, never the directory. Units: none.
 // Errors: those of the file system, with the path.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -47,6 +48,18 @@ Status CheckMayReplace(const std::string& path);
 // Removes a directory, unless a save of holdfast is writing in it: then it is
 // false. True when it is gone.
 Result<bool> RemoveUnused(const std::string& path);
+
+// The lock that a save of holdfast has on the directory that it writes: while
+// it is held, nobody takes the directory for what an interrupted save left. It
+// ends with the process, too; a forked child does not have it. No guard in
+// object stores, and on file systems without locks.
+class SaveLock {
+ public:
+  // AlreadyExists "another save is writing P"; NotFound.
+  static Result<std::unique_ptr<SaveLock>> Take(const std::string& path);
+  virtual ~SaveLock() = default;  // as Release
+  virtual void Release() = 0;
+};
 
 struct CleanupResult {
   std::vector<std::string> removed;   // absolute

@@ -22,12 +22,7 @@ from typing import Any, Protocol
 
 from holdfast import _engine, _files
 from holdfast._log import log
-from holdfast.orbax._durable import (
-    DirectoryLock,
-    sync,
-    sync_tree,
-    write_text,
-)
+from holdfast.orbax._durable import sync, sync_tree, write_text
 from holdfast.orbax._monitoring import record_duration
 from holdfast.orbax._paths import PathAwaitingCreation, handler_path
 from holdfast.orbax._processes import Processes, current_operation
@@ -196,7 +191,7 @@ class TemporaryPathBase(_PathOfEither):
         self._store = checkpoint_metadata_store
         options = file_options or FileOptions()
         self._path_permission_mode = options.path_permission_mode
-        self._lock: DirectoryLock | None = None
+        self._lock: _engine.SaveLock | None = None
 
     @classmethod
     def _of(cls, temporary_path: Any, final_path: Any, **options: Any) -> Any:
@@ -237,7 +232,7 @@ class TemporaryPathBase(_PathOfEither):
         mode = self._path_permission_mode
         _files.makedirs(_files.dirname(path), exist_ok=True)
         _files.mkdir(path, 0o777 if mode is None else mode)
-        self._lock = DirectoryLock(path)
+        self._lock = _engine.take_save_lock(path)
         if self._store is not None:
             file = os.path.join(path, STEP_METADATA_FILENAME)
             self._store.write(file_path=file, metadata=_initial_metadata())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import stat
@@ -35,6 +36,22 @@ def restore(ocp: Any, path: Path, **options: Any) -> Any:
 def check(restored: Any) -> None:
     np.testing.assert_array_equal(restored["w"], TREE["w"])
     assert restored["step"] == 3
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [atomicity.AtomicRenameTemporaryPath, atomicity.CommitFileTemporaryPath],
+)
+def test_a_directory_that_is_written_is_nobody_elses(
+    tmp_path: Path, kind: Any
+) -> None:
+    first, second = (kind.from_final(tmp_path / "c") for _ in range(2))
+    asyncio.run(first.create())
+    with pytest.raises(FileExistsError, match="another save is writing"):
+        asyncio.run(second.create())
+    (Path(first.get()) / "file").write_text("")
+    asyncio.run(first.finalize())
+    assert (tmp_path / "c" / "file").exists()
 
 
 def test_marked(tmp_path: Path) -> None:

@@ -104,6 +104,15 @@ Result<std::vector<std::string>> Candidates(const Place& root,
   return candidates;
 }
 
+class HeldLock : public SaveLock {
+ public:
+  explicit HeldLock(DirectoryLock lock) : lock_(std::move(lock)) {}
+  void Release() override { lock_.Unlock(); }
+
+ private:
+  DirectoryLock lock_;
+};
+
 }  // namespace
 
 Result<bool> IsTemporaryCheckpoint(const std::string& path, CommitMode mode) {
@@ -116,6 +125,15 @@ Result<bool> IsCheckpointFinalized(const std::string& path, CommitMode mode) {
   const Place place = Place(path).Absolute();
   HF_ASSIGN_OR_RETURN(const bool is_directory, IsDirectoryItself(place));
   return is_directory && IsFinishedStep(place, mode);
+}
+
+Result<std::unique_ptr<SaveLock>> SaveLock::Take(const std::string& path) {
+  const Place place = Place(path).Absolute();
+  DirectoryLock lock;
+  if (place.can_rename()) {
+    HF_ASSIGN_OR_RETURN(lock, DirectoryLock::Take(place.path()));
+  }
+  return std::unique_ptr<SaveLock>(std::make_unique<HeldLock>(std::move(lock)));
 }
 
 Result<bool> RemoveUnused(const std::string& path) {
