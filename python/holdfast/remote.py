@@ -11,8 +11,7 @@ endpoints come from the environment, as the stores' own tools read it.
     holdfast.save("s3://bucket/run/7", tree)
     remote.RemotePath("s3://bucket/run") / "7" / "notes.txt"
 
-HTTP needs libcurl: the system's, or that of the package pycurl, which
-`pip install "holdfast[remote]"` installs.
+HTTP needs libcurl: the system's, or the one that `pip install pycurl` brings.
 
 Thread-safety: any number of threads. Units: bytes, seconds.
 """

@@ -2,6 +2,7 @@
 #include "base/sha256.h"
 
 #include <sys/random.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <random>

@@ -6,9 +6,10 @@ usage: test_chroots.py WHEELS [--static HOLDFAST] [--systems NAME,...]
 
 Each system is a minimal installation with its own Python, made by debootstrap
 in --chroots (default: build/chroots; kept for the next time). There pip takes
-one of the wheels in the folder WHEELS from an index that this program serves,
-and the rest from PyPI; then the command, a save and a load, and the same on
-s3:// (moto) must work. A Python that is too old must be refused in words.
+one of the wheels in the folder WHEELS from an index that this program serves
+(PyPI has another package of that name), and numpy from PyPI; then the command,
+a save and a load, and the same on s3:// (moto) must work. A Python that is too
+old must be refused in words, which pip finds at the sdist.
 --static names the file of scripts/static, which must run on each system and in
 an empty folder.
 
@@ -167,17 +168,22 @@ def pip_variables() -> dict[str, str]:
     return {name: os.environ[name] for name in kept if name in os.environ}
 
 
-def try_refusal(inside: Inside, pip: list[str], python: str) -> None:
+def try_refusal(
+    inside: Inside, pip: list[str], python: str, url: str
+) -> None:
     inside.run("/venv/bin/python", "-m", "pip", "install", "-q", "-U", "pip")
-    said = inside.run(*pip, "holdfast", wanted=1)
+    said = inside.run(*pip, "--index-url", url, "holdfast", wanted=1)
     assert "require a different python version" in said.lower(), said
     assert ">=3.10" in said, said
     print(f"{inside.root.name}: Python {python} is refused in words")
 
 
-def try_wheel(inside: Inside, pip: list[str], python: str) -> None:
+def try_wheel(
+    inside: Inside, pip: list[str], python: str, url: str
+) -> None:
     name = inside.root.name
-    inside.run(*pip, "holdfast")
+    inside.run(*pip, "numpy")
+    inside.run(*pip, "--no-deps", "--index-url", url, "holdfast")
     program = inside.root / "program.py"
     program.write_text(PROGRAM)
     inside.run("rm", "-rf", "/checkpoint")
@@ -207,12 +213,11 @@ def try_system(name: str, folder: Path, url: str, static: Path | None,
     python = inside.run(
         "python3", "-c",
         "import sys; print('%d.%d' % sys.version_info[:2])").strip()
-    pip = ["/venv/bin/python", "-m", "pip", "install", "-q", "--no-cache-dir",
-           "--extra-index-url", url]
+    pip = ["/venv/bin/python", "-m", "pip", "install", "-q", "--no-cache-dir"]
     if tuple(map(int, python.split("."))) < PYTHON_MIN:
-        try_refusal(inside, pip, python)
+        try_refusal(inside, pip, python, url)
     else:
-        try_wheel(inside, pip, python)
+        try_wheel(inside, pip, python, url)
     if static is not None:
         try_static(inside, static)
 
@@ -247,6 +252,7 @@ def main() -> None:
     args = parser.parse_args()
     wheels = sorted(args.wheels.glob("holdfast-*.whl"))
     assert wheels, f"{args.wheels}: no wheels"
+    wheels += args.wheels.glob("holdfast-*.tar.gz")
     import servers
     with servers.moto() as s3, index(wheels) as url:
         variables = {
