@@ -55,6 +55,11 @@ class LeafPlanner:
             raise info.problem
         if info.kind in ("string", "bytes", "json") or isinstance(target, str):
             return self._text_slot(target, leaf, info, name)
+        if info.kind == "object":
+            return Slot(
+                [],
+                lambda: _engine.read_torch_file(self._checkpoint.read(leaf)),
+            )
         if info.kind not in ("array", "scalar"):
             return Slot([], lambda: self._checkpoint.read(leaf))
         jax = jax_if_imported()

@@ -186,6 +186,9 @@ def test_other_objects_are_leaves_of_their_own(tmp_path: Path) -> None:
     }
     assert kinds["pairs"] == kinds["both"] == kinds["set"] == "object"
     holdfast.convert(tmp_path / "a.pt", tmp_path / "o", format="orbax")
+    target = {"both": 0, "x": torch.zeros(2, dtype=torch.int64)}
+    aimed = holdfast.load(tmp_path / "a.pt", target, keys=["both", "x"])
+    assert aimed["both"] == state["both"]
     again = holdfast.load(tmp_path / "o")
     assert again["both"] == state["both"] and again["set"] == {1, 2}
 

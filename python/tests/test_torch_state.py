@@ -17,6 +17,8 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("ml_dtypes")
 if not torch.distributed.is_available():
     pytest.skip("torch without torch.distributed", allow_module_level=True)
+import torch.distributed.checkpoint  # noqa: E402
+
 import holdfast.torch as ht  # noqa: E402
 
 
@@ -220,6 +222,23 @@ def test_a_file_of_torch_save_can_be_restored(tmp_path: Path) -> None:
         optimizer.state.values(), other.state.values(), strict=True
     ):
         assert torch.equal(old["exp_avg_sq"], new["exp_avg_sq"])
+
+
+def test_a_checkpoint_of_dcp_can_be_restored(tmp_path: Path) -> None:
+    dcp = torch.distributed.checkpoint
+    model, optimizer, schedule = parts = make()
+    step(*parts, 0)
+    state = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
+    dcp.save(state, checkpoint_id=tmp_path / "torch")
+    dcp.save(state, storage_writer=ht.StorageWriter(tmp_path / "holdfast"))
+    for name in ("torch", "holdfast"):
+        fresh, other, _ = make(1)
+        ht.restore(tmp_path / name, model=fresh, optimizer=other)
+        assert torch.equal(fresh.body.weight, model.body.weight)
+        for old, new in zip(
+            optimizer.state.values(), other.state.values(), strict=True
+        ):
+            assert torch.equal(old["exp_avg_sq"], new["exp_avg_sq"])
 
 
 def test_stock_orbax_reads_them(ckpt: Path) -> None:

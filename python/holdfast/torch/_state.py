@@ -309,10 +309,10 @@ class _Planner:
     """Makes the target of a load from the objects that are to be restored."""
 
     def __init__(self, path: str, *, verify: bool, strict: bool) -> None:
-        checkpoint = _engine.Checkpoint(path, verify=verify)
-        self._path = checkpoint.path
-        self._leaves = checkpoint.leaves
-        self._structure = checkpoint.structure()
+        self._checkpoint = _engine.Checkpoint(path, verify=verify)
+        self._path = self._checkpoint.path
+        self._leaves = self._checkpoint.leaves
+        self._structure = self._checkpoint.structure()
         self._strict = strict
         self._mismatch = _Mismatch()
 
@@ -330,8 +330,8 @@ class _Planner:
             )
             for name, stored in self._structure.items()
         }
-        for name, part in given.items():
-            if name not in made and (self._strict or _holds_objects(part)):
+        for name in given:
+            if name not in made:
                 self._miss((name,))
         if message := self._mismatch.message():
             raise errors.InvalidArgumentError(
@@ -427,20 +427,33 @@ class _Planner:
             )
         self._check_groups(optimizer, stored["param_groups"], path)
         made = {name: self._like(child) for name, child in stored.items()}
-        for number, entries in _items(stored.get("state")):
-            below = (*path, "state", number)
-            if not isinstance(number, int) or not isinstance(entries, dict):
-                continue
-            if number >= len(parameters):
-                made["state"][number] = self._leave_out(below, entries)
-                continue
-            made["state"][number] = {
-                name: self._of_moment(
-                    optimizer, parameters[number], name, child, (*below, name)
-                )
-                for name, child in entries.items()
-            }
+        made["state"] = {
+            number: self._of_moments(
+                optimizer, parameters, number, entries, (*path, "state", number)
+            )
+            for number, entries in map(_numbered, _items(stored.get("state")))
+        }
         return made
+
+    def _of_moments(
+        self,
+        optimizer: Any,
+        parameters: list[Any],
+        number: Any,
+        stored: Any,
+        path: Path,
+    ) -> Any:
+        """What an optimizer keeps of a parameter; of anything else, too."""
+        if not isinstance(number, int) or not isinstance(stored, dict):
+            return self._like(stored)
+        if number >= len(parameters):
+            return self._leave_out(path, stored)
+        return {
+            name: self._of_moment(
+                optimizer, parameters[number], name, child, (*path, name)
+            )
+            for name, child in stored.items()
+        }
 
     def _check_groups(self, optimizer: Any, stored: Any, path: Path) -> None:
         where = (*path, "param_groups")
@@ -454,6 +467,9 @@ class _Planner:
             zip(optimizer.param_groups, stored, strict=True)
         ):
             numbers = group.get("params") if isinstance(group, dict) else None
+            if type(numbers) is int:
+                # torch's own storage has a list as an object.
+                numbers = self._object(numbers)
             count = len(numbers) if isinstance(numbers, list) else 0
             if count != len(own["params"]):
                 self._differ(
@@ -465,7 +481,6 @@ class _Planner:
     def _of_moment(
         self, optimizer: Any, parameter: Any, name: str, stored: Any, path: Path
     ) -> Any:
-        """A value that an optimizer keeps of a parameter."""
         info = self._array(stored)
         if info is None:
             return self._like(stored)
@@ -497,6 +512,11 @@ class _Planner:
     def _array(self, stored: Any) -> _engine.LeafInfo | None:
         info = self._leaves[stored] if type(stored) is int else None
         return info if info is not None and info.kind == "array" else None
+
+    def _object(self, leaf: int) -> Any:
+        if self._leaves[leaf].kind != "object":
+            return None
+        return _engine.read_torch_file(self._checkpoint.read(leaf))
 
     def _like(self, stored: Any) -> Any:
         """A target that takes what the checkpoint has."""
@@ -533,6 +553,14 @@ def _items(stored: Any) -> Iterator[tuple[Any, Any]]:
         yield from stored.items()
     elif isinstance(stored, list):
         yield from enumerate(stored)
+
+
+def _numbered(item: tuple[Any, Any]) -> tuple[Any, Any]:
+    """With the number that a text stands for: torch.distributed.checkpoint has
+    texts for the numbers of parameters, which optimizers do not know."""
+    key, value = item
+    is_number = isinstance(key, str) and key.isdecimal()
+    return (int(key) if is_number else key), value
 
 
 def _spread_like(parameter: Any, dtype: str) -> Any:
