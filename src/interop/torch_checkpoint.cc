@@ -213,27 +213,29 @@ class LeafMaker {
     return Status();
   }
 
+  bool IsSmallObject(const pickle::Object& object) const {
+    switch (program_.global(program_.node(object.callee)).use) {
+      case NameUse::kNumpyScalar:
+      case NameUse::kNdarrayReconstruct:
+      case NameUse::kNdarrayFromBuffer:
+      case NameUse::kComplex:
+      case NameUse::kCodecsEncode:
+      case NameUse::kBytes:
+        return true;
+      case NameUse::kOrderedDict:
+        return object.pairs.empty() &&
+               program_.node(object.args).children.empty();
+      default:
+        return false;
+    }
+  }
+
   // Values that need no tensor's elements.
   bool BecomeSmall(NodeIndex index, ExtentLeaf& leaf) const {
     const Node& node = program_.node(index);
-    if (node.kind == NodeKind::kObject) {
-      switch (
-          program_.global(program_.node(program_.object(node).callee)).use) {
-        case NameUse::kNumpyScalar:
-        case NameUse::kNdarrayReconstruct:
-        case NameUse::kNdarrayFromBuffer:
-        case NameUse::kOrderedDict:
-        case NameUse::kComplex:
-        case NameUse::kCodecsEncode:
-        case NameUse::kBytes:
-          break;
-        default:
-          return false;
-      }
-    }
-    const bool may_hold_tensors =
-        (node.kind == NodeKind::kObject && PairsOf(node) != nullptr) ||
-        !node.children.empty();
+    const bool may_hold_tensors = node.kind == NodeKind::kObject
+                                      ? !IsSmallObject(program_.object(node))
+                                      : !node.children.empty();
     if (may_hold_tensors) return false;
     const Result<PickleValue> value = document_->ValueAt(index);
     if (!value.ok()) return false;

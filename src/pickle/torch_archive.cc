@@ -55,6 +55,9 @@ Result<TorchArchive> TorchArchive::Open(const ByteSource& source) {
         "torch file: it is a TorchScript program, not a file of torch.save");
   }
   HF_RETURN_IF_ERROR(CheckByteOrder(archive.zip_, archive.root_));
+  for (const ZipEntry& entry : archive.zip_.entries()) {
+    archive.by_name_.emplace(entry.name, &entry);
+  }
   return archive;
 }
 
@@ -63,11 +66,12 @@ Result<std::string> TorchArchive::ReadPickleText() const {
 }
 
 Result<const ZipEntry*> TorchArchive::FindStorage(const StorageId& id) const {
-  const ZipEntry* entry = zip_.Find(root_ + "data/" + std::string(id.key));
-  if (entry == nullptr) {
+  const auto found = by_name_.find(root_ + "data/" + std::string(id.key));
+  if (found == by_name_.end()) {
     return DataLossError("torch file: storage \"" + std::string(id.key) +
                          "\" is not in it");
   }
+  const ZipEntry* entry = found->second;
   if (entry->byte_count != static_cast<uint64_t>(id.byte_count) ||
       !id.view_of.empty()) {
     return DataLossError("torch file: storage \"" + std::string(id.key) +

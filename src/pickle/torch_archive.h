@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 
 #include "holdfast/status.h"
 #include "pickle/program.h"
@@ -20,6 +21,8 @@ namespace holdfast::pickle {
 class TorchArchive {
  public:
   static Result<TorchArchive> Open(const ByteSource& source);
+  TorchArchive(TorchArchive&&) = default;
+  TorchArchive& operator=(TorchArchive&&) = default;
 
   const ZipReader& zip() const { return zip_; }
   Result<std::string> ReadPickleText() const;
@@ -31,6 +34,8 @@ class TorchArchive {
 
   ZipReader zip_;
   std::string root_;  // with its '/'
+  // The names are the entries'.
+  std::unordered_map<std::string_view, const ZipEntry*> by_name_;
 };
 
 // The place of the elements of an archive's one tensor.

@@ -22,7 +22,6 @@ class Builder {
   Builder(const Program& program, const ValueOptions& options)
       : program_(program),
         options_(options),
-        made_(program.nodes.size()),
         weight_max_(kExpansionFreeBytes +
                     kPickleExpansionMax * options.source_bytes) {}
 
@@ -73,7 +72,8 @@ class Builder {
 
   const Program& program_;
   const ValueOptions& options_;
-  std::vector<Made> made_;
+  // Not one a node: of a large program only a small part may be wanted.
+  std::unordered_map<NodeIndex, Made> made_;
   uint64_t weight_max_;
   // Of the node that is being made and of those inside it.
   uint64_t weight_ = 0;
