@@ -12,7 +12,7 @@ log = logging.getLogger("holdfast")
 _said: set[str] = set()
 
 
-class _Shown(logging.StreamHandler[Any]):
+class _Shown(logging.StreamHandler):  # type: ignore[type-arg]
     """The handler of `enable_logging`, of which there is one."""
 
 

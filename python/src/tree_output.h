@@ -20,9 +20,9 @@ namespace holdfast::python {
 // which should go away: its Python owners may write to it.
 nanobind::object ToPython(const Tree& tree);
 // A checkpoint's Structure(), with `value_of` of the index at each leaf. Keys
-// are texts, in the order of texts, as Orbax gives them. Named tuples are dicts,
-// or what namedtuple_of(module, class, fields) makes of their values, unless
-// that is null.
+// are texts, in the order of texts, as Orbax gives them. Named tuples are
+// dicts, or what namedtuple_of(module, class, fields) makes of their values,
+// unless that is null.
 nanobind::object ToPython(
     const Tree& structure,
     const std::function<nanobind::object(size_t)>& value_of,

@@ -185,7 +185,7 @@ def test_stock_orbax_reads_them(tmp_path: Path) -> None:
 
 
 def test_orbax_v1_reads_them(tmp_path: Path) -> None:
-    v1 = pytest.importorskip("orbax.checkpoint.v1")
+    v1 = pytest.importorskip("orbax.checkpoint.experimental.v1")
     holdfast.save(tmp_path / "v1", TREE, format="orbax-v1")
     got = v1.load_pytree(str(tmp_path / "v1"), checkpointable_name="state")
     assert set(got["state"]) == {"10", "2", "-7"}

@@ -14,6 +14,7 @@
 #include "storage/errno_status.h"
 #include "storage/file_calls.h"
 #include "storage/path_parts.h"
+#include "storage/rename_call.h"
 #include "storage/unique_fd.h"
 
 namespace holdfast::local {
@@ -111,8 +112,8 @@ Status SyncParents(const std::string& a, const std::string& b) {
 }
 
 int RenameNew(const std::string& source, const std::string& target) {
-  if (::renameat2(AT_FDCWD, source.c_str(), AT_FDCWD, target.c_str(),
-                  RENAME_NOREPLACE) == 0) {
+  if (RenameWithFlags(AT_FDCWD, source.c_str(), target.c_str(),
+                      kRenameNoReplace) == 0) {
     return 0;
   }
   // A file system without RENAME_NOREPLACE: look first, then rename. The gap
@@ -215,8 +216,8 @@ Status PublishDirectory(const std::string& source, const std::string& target) {
 Status ExchangeDirectories(const std::string& a, const std::string& b) {
   const std::string first = WithoutTrailingSlashes(a);
   const std::string second = WithoutTrailingSlashes(b);
-  if (::renameat2(AT_FDCWD, first.c_str(), AT_FDCWD, second.c_str(),
-                  RENAME_EXCHANGE) != 0) {
+  if (RenameWithFlags(AT_FDCWD, first.c_str(), second.c_str(),
+                      kRenameExchange) != 0) {
     return ErrnoStatus(errno, "exchange " + first + " with", second);
   }
   return SyncParents(second, first);

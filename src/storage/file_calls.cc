@@ -12,6 +12,7 @@
 #include <cerrno>
 
 #include "storage/piece_cursor.h"
+#include "storage/rename_call.h"
 
 namespace holdfast {
 namespace {
@@ -176,8 +177,8 @@ void FileCalls::StartWriteback(int fd, uint64_t offset, uint64_t byte_count,
                                std::string_view path) const {
   if (Ask("writeback", path) != 0) return;
   // Only a hint: a failed write shows in the sync that follows.
-  (void)::sync_file_range(fd, static_cast<off64_t>(offset),
-                          static_cast<off64_t>(byte_count),
+  (void)::sync_file_range(fd, static_cast<off_t>(offset),
+                          static_cast<off_t>(byte_count),
                           SYNC_FILE_RANGE_WRITE);
 }
 
@@ -198,10 +199,9 @@ int FileCalls::Rename(int directory, const std::string& source,
                       const std::string& target, bool must_create,
                       std::string_view path) const {
   if (const int error = Ask("rename", path)) return error;
-  const unsigned flags = must_create ? RENAME_NOREPLACE : 0;
+  const unsigned flags = must_create ? kRenameNoReplace : 0;
   const int error = Retrying([&] {
-    return ::renameat2(directory, source.c_str(), directory, target.c_str(),
-                       flags);
+    return RenameWithFlags(directory, source.c_str(), target.c_str(), flags);
   });
   // A link can only be made where nothing is, which is what must_create asks
   // for.
