@@ -185,7 +185,7 @@ class Bench {
     TreeMetadata metadata;
     for (size_t i = 0; i < kLeafCount; ++i) {
       TreeMetadataEntry entry;
-      entry.path = {{"params", false}, {"p" + std::to_string(i), false}};
+      entry.path = {{"params"}, {"p" + std::to_string(i)}};
       entry.value_type = "np.ndarray";
       metadata.entries.push_back(std::move(entry));
     }

@@ -100,7 +100,9 @@ int RunVerb(const Args& args, Env& env) {
 
 int RunParsed(const Args& args, Env& env) {
   if (args.version) {
-    env.out << "holdfast " HOLDFAST_VERSION "\n";
+    env.out << "holdfast " << Version();
+    if (!Commit().empty()) env.out << " (commit " << Commit() << ")";
+    env.out << '\n';
     return kExitFine;
   }
   if (args.help) {

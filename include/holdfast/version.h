@@ -1,5 +1,5 @@
 // The version: the macro has that of the headers a program was compiled with,
-// Version() that of the library it runs with.
+// Version() and Commit() are of the library it runs with.
 //
 // Thread-safety: a pure function.
 #pragma once
@@ -8,11 +8,14 @@
 
 #include "holdfast/export.h"
 
-#define HOLDFAST_VERSION "0.1.0"
+#define HOLDFAST_VERSION "0.2.0"
 
 namespace holdfast HOLDFAST_EXPORT {
 
-// "0.1.0".
+// "0.2.0".
 std::string_view Version();
+// The commit that the library was built from, as 12 digits; empty when it was
+// not built in a clone.
+std::string_view Commit();
 
 }  // namespace holdfast

@@ -21,6 +21,7 @@
 #include "remote/tree_listing.h"
 #include "storage/errno_status.h"
 #include "storage/path_parts.h"
+#include "storage/rename_call.h"
 #include "storage/url_path.h"
 
 namespace holdfast {
@@ -226,8 +227,8 @@ Status WorkDirectory::Publish(const std::string& name) {
       name.empty() ? data_path() : data_path() + "/" + name;
   DirectoryLock replaced;  // until it is removed with this directory
   int error = 0;
-  if (::renameat2(AT_FDCWD, source.c_str(), AT_FDCWD, target_path_.c_str(),
-                  RENAME_NOREPLACE) != 0) {
+  if (RenameWithFlags(AT_FDCWD, source.c_str(), target_path_.c_str(),
+                      kRenameNoReplace) != 0) {
     error = errno;
   }
   if (error == EEXIST) {
@@ -236,8 +237,8 @@ Status WorkDirectory::Publish(const std::string& name) {
       HF_ASSIGN_OR_RETURN(replaced, DirectoryLock::Take(target_path_));
     }
     HF_RETURN_IF_ERROR(CheckTarget(target_path_, options_.overwrite));
-    error = ::renameat2(AT_FDCWD, source.c_str(), AT_FDCWD,
-                        target_path_.c_str(), RENAME_EXCHANGE) == 0
+    error = RenameWithFlags(AT_FDCWD, source.c_str(), target_path_.c_str(),
+                            kRenameExchange) == 0
                 ? 0
                 : errno;
   } else if (error == EINVAL || error == ENOSYS) {

@@ -18,6 +18,7 @@
 
 #include "holdfast/status.h"
 #include "holdfast/tensor.h"
+#include "holdfast/tree.h"
 #include "tensor/box.h"
 
 namespace holdfast {

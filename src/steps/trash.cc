@@ -20,6 +20,7 @@
 #include "steps/step_scan.h"
 #include "storage/directory_lock.h"
 #include "storage/errno_status.h"
+#include "storage/rename_call.h"
 
 namespace holdfast {
 namespace {
@@ -81,8 +82,8 @@ Result<bool> IsAnyThere(const std::string& root,
 
 // Returns 0 or an errno; never replaces anything.
 int RenameIntoTrash(const std::string& source, const std::string& target) {
-  if (::renameat2(AT_FDCWD, source.c_str(), AT_FDCWD, target.c_str(),
-                  RENAME_NOREPLACE) == 0) {
+  if (RenameWithFlags(AT_FDCWD, source.c_str(), target.c_str(),
+                      kRenameNoReplace) == 0) {
     return 0;
   }
   if (errno != EINVAL && errno != ENOSYS) return errno;
