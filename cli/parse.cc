@@ -24,6 +24,11 @@ Status UnknownFlag(std::string_view name, const std::optional<VerbId>& verb) {
 }
 
 Status UnknownVerb(std::string_view name) {
+  if (name == "check") {  // the package's (python/holdfast/_check.py)
+    return InvalidArgumentError(
+        "check imports your program, which needs Python: python3 -m holdfast "
+        "check PATH --target MODULE:FUNCTION");
+  }
   std::vector<std::string_view> names;
   for (const Verb& verb : AllVerbs()) names.push_back(verb.name);
   return InvalidArgumentError("unknown verb " + Quoted(name) +

@@ -35,6 +35,10 @@ def main() -> int:
     Returns:
         The exit status.
     """
+    if sys.argv[1:2] == ["check"]:  # which imports the user's program
+        from holdfast._check import main as check
+
+        return check(sys.argv[2:])
     words = [os.fsencode(word) for word in ["holdfast", *sys.argv[1:]]]
     run = ctypes.CDLL(_engine_file()).holdfast_command
     status: int = run(len(words), (ctypes.c_char_p * len(words))(*words))

@@ -175,6 +175,25 @@ class Checkpoint(Mapping[str, Any]):
         """Absolute, after the step was chosen."""
         return self._path
 
+    def explain(self, target: Any, *, strict: bool = True) -> list[str]:
+        """Says why `holdfast.load(path, target)` would refuse, reading nothing.
+
+        Args:
+          target: a tree as `holdfast.load` takes it.
+          strict: a dtype other than the target's is a difference.
+
+        Returns:
+          One line for each difference, of all leaves: names on one side alone
+          (with the name that it may have had), other shapes, dtypes and kinds;
+          empty when it loads.
+
+        Raises:
+          ValueError: the checkpoint was closed.
+        """
+        from holdfast import _target
+
+        return _target.explain(self._live, target, strict=strict)
+
     @property
     def notes(self) -> list[str]:
         """What is odd about it, though right as far as anybody can tell."""

@@ -8,6 +8,8 @@ containers are rebuilt around them.
 from __future__ import annotations
 
 import dataclasses
+import difflib
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -19,9 +21,11 @@ from holdfast._process_group import Call
 from holdfast._pytree import Level, jax_if_imported, joined, one_level
 from holdfast._target_leaves import LeafPlanner, Slot, put_all
 
-__all__ = ["Restored", "match", "restore", "selected"]
+__all__ = ["Restored", "explain", "match", "restore", "selected"]
 
 _DIFFERENCES_MAX = 10
+# Names are compared with so many others: likeness takes time with its square.
+_NAMES_COMPARED_MAX = 1000
 
 
 class _NotSelected:
@@ -44,33 +48,84 @@ class Restored:
 
 
 class _Mismatch:
-    """Where target and checkpoint differ in structure."""
+    """Where target and checkpoint differ: in structure, then leaf by leaf."""
 
     def __init__(self) -> None:
         self.missing: list[str] = []
         self.unexpected: list[str] = []
         self.different: list[str] = []
+        self.leaves: list[str] = []
 
-    def __bool__(self) -> bool:
-        return bool(self.missing or self.unexpected or self.different)
+    def lines(self) -> list[str]:
+        """One a difference, all of them."""
+        return [
+            *(
+                f"{n}: in the target but not in the checkpoint{self._was(n)}"
+                for n in self.missing
+            ),
+            *(
+                f"{n}: in the checkpoint but not in the target"
+                for n in self.unexpected
+            ),
+            *(f"{n}: not the same kind of node" for n in self.different),
+            *self.leaves,
+        ]
+
+    def _was(self, name: str) -> str:
+        old = _renamed(name, self.unexpected)
+        return f" (perhaps {old} there)" if old else ""
 
     def message(self, path: str) -> str:
-        parts = []
-        for names, what in (
-            (self.missing, "in the target but not in the checkpoint"),
-            (self.unexpected, "in the checkpoint but not in the target"),
-            (self.different, "not the same kind of node"),
-        ):
-            if names:
-                shown = ", ".join(names[:_DIFFERENCES_MAX])
-                more = len(names) - _DIFFERENCES_MAX
-                rest = f" and {more} more" if more > 0 else ""
-                parts.append(f"{what}: {shown}{rest}")
+        """Empty when there is no difference."""
+        if not (self.missing or self.unexpected or self.different):
+            return "; ".join(_first_of(self.leaves))
+        parts = [
+            f"{what}: {', '.join(_first_of(names))}"
+            for names, what in (
+                (self.missing, "in the target but not in the checkpoint"),
+                (self.unexpected, "in the checkpoint but not in the target"),
+                (self.different, "not the same kind of node"),
+            )
+            if names
+        ]
+        parts += _first_of(self.leaves)
         return (
             f"{path}: the target's structure is not the checkpoint's; "
             + "; ".join(parts)
             + ". Use ... (Ellipsis) in the target for what is not wanted"
+            + self._renames()
         )
+
+    def _renames(self) -> str:
+        """The command that gives leaves the target's names."""
+        pairs = [
+            (old, new)
+            for new in self.missing[:_DIFFERENCES_MAX]
+            if (old := _renamed(new, self.unexpected))
+        ]
+        if not pairs:
+            return ""
+        maps = " ".join(f"--map '{re.escape(old)}={new}'" for old, new in pairs)
+        return (
+            ", or, if leaves have other names there, `holdfast convert SOURCE"
+            f" TARGET {maps}` first"
+        )
+
+
+def _first_of(texts: Sequence[str]) -> list[str]:
+    more = len(texts) - _DIFFERENCES_MAX
+    first = list(texts[:_DIFFERENCES_MAX])
+    if more > 0:
+        first[-1] += f" and {more} more"
+    return first
+
+
+def _renamed(name: str, candidates: Sequence[str]) -> str:
+    """The one that is most like `name`; empty where none is like it."""
+    near = difflib.get_close_matches(
+        name, candidates[:_NAMES_COMPARED_MAX], n=1, cutoff=0.7
+    )
+    return near[0] if near else ""
 
 
 def selected(name: str, keys: Sequence[str]) -> bool:
@@ -87,27 +142,47 @@ def match(
 ) -> Restored:
     """Plans the reading of `target`.
 
-    Raises InvalidArgumentError for a target of another structure, and for a
-    leaf of another shape or (when strict) dtype, naming it.
+    Raises InvalidArgumentError for a target of another structure, and for
+    leaves of another shape or (when strict) dtype, naming all of them.
     """
+    restored, mismatch = _matched(checkpoint, target, strict, keys)
+    if message := mismatch.message(checkpoint.path):
+        raise errors.InvalidArgumentError(message)
+    return restored
+
+
+def explain(
+    checkpoint: _engine.Checkpoint, target: Any, *, strict: bool
+) -> list[str]:
+    """One line for each difference that `match` would refuse."""
+    return _matched(checkpoint, target, strict, None)[1].lines()
+
+
+def _matched(
+    checkpoint: _engine.Checkpoint,
+    target: Any,
+    strict: bool,
+    keys: Sequence[str] | None,
+) -> tuple[Restored, _Mismatch]:
+    """What fits, and all that does not."""
     structure = checkpoint.structure()
     if keys is not None:
         structure = _pruned(structure, (), keys)
     matcher = _Matcher()
     build = matcher.match(target, structure, ())
-    if matcher.mismatch:
-        raise errors.InvalidArgumentError(
-            matcher.mismatch.message(checkpoint.path)
-        )
     planner = LeafPlanner(checkpoint, strict)
     requests: list[Request] = []
     placements = []
     for leaf in matcher.leaves:
-        leaf.slot = planner.slot(leaf.target, leaf.index, leaf.name)
+        try:
+            leaf.slot = planner.slot(leaf.target, leaf.index, leaf.name)
+        except errors.InvalidArgumentError as error:
+            matcher.mismatch.leaves.append(str(error))
+            continue
         requests.extend(leaf.slot.requests)
         if leaf.slot.placement is not None:
             placements.append(leaf.slot.placement)
-    return Restored(requests, placements, build)
+    return Restored(requests, placements, build), matcher.mismatch
 
 
 def restore(
