@@ -54,7 +54,8 @@ function(holdfast_unity target kind)
 endfunction()
 
 # A folder that is COLD takes a third less of processor time to compile, and of
-# space. Debug and sanitized builds keep their own level.
+# space. Measured with 20,000 leaves: in folders that look at each of them it cost
+# 6 to 16 %. Debug and sanitized builds keep their own level.
 set(holdfast_cold_options $<$<CONFIG:Release>:-Os>)
 
 function(holdfast_folder path)
