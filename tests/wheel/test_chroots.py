@@ -76,7 +76,8 @@ assert (loaded["w"] == tree["w"]).all() and loaded["n"] == tree["n"], loaded
 assert holdfast.verify(path)
 maps = open("/proc/self/maps").read()
 for name in ("libcurl", "libssl.", "libzstd", "libsnappy", "libpcre2"):
-    assert name not in maps, name
+    own = name == "libzstd" and "_zstd" in sys.modules  # Python 3.14's
+    assert own or name not in maps, name
 print("saved and loaded", holdfast.__version__)
 """
 
