@@ -18,8 +18,7 @@ struct Ran {
   std::string out;
 };
 
-Ran RunBinary(const std::string& arguments) {
-  const std::string command = std::string(HOLDFAST_BINARY) + " " + arguments;
+Ran RunShell(const std::string& command) {
   Ran ran;
   FILE* pipe = popen(command.c_str(), "r");
   if (pipe == nullptr) return ran;
@@ -30,6 +29,10 @@ Ran RunBinary(const std::string& arguments) {
   const int status = pclose(pipe);
   if (WIFEXITED(status)) ran.code = WEXITSTATUS(status);
   return ran;
+}
+
+Ran RunBinary(const std::string& arguments) {
+  return RunShell(std::string(HOLDFAST_BINARY) + " " + arguments);
 }
 
 TEST(Binary, KeepsItsExitCodes) {
@@ -67,6 +70,29 @@ TEST(Binary, ReadsFormatsOfOthers) {
   EXPECT_EQ(RunBinary("digest " + ForeignFile("stored.npz")).out,
             RunBinary("digest " + ForeignFile("deflated.npz")).out);
   EXPECT_EQ(RunBinary("verify --quiet " + ForeignFile("stored.npz")).code, 0);
+}
+
+// What Tab offers for the last of `words`, one a line.
+std::string Completed(const std::string& words) {
+  const ScratchDirectory scratch;
+  const std::string script = scratch / "complete.bash";
+  std::ofstream(script) << "PATH=$(dirname '" HOLDFAST_BINARY "'):$PATH\n"
+                        << "source <(holdfast completion bash)\n"
+                        << "COMP_WORDS=(holdfast " << words << ")\n"
+                        << "COMP_CWORD=$((${#COMP_WORDS[@]} - 1))\n"
+                        << "_holdfast\n"
+                        << "printf '%s\\n' \"${COMPREPLY[@]}\"\n";
+  return RunShell("bash " + script + " 2>&1").out;
+}
+
+TEST(Binary, TabCompletesVerbsAndLeaves) {
+  const std::string file = ForeignFile("torch.safetensors");
+  const std::string leaves = Completed("cat " + file + " sc");
+  EXPECT_EQ(leaves, "scalar\n");
+  EXPECT_EQ(Completed("cat " + file + " unheard-of"), "\n");
+  EXPECT_EQ(Completed("conv"), "convert\n");
+  // Tab asks no network.
+  EXPECT_EQ(Completed("ls s3://bucket/run par"), "\n");
 }
 
 TEST(Binary, ListingsTellOfABrokenArrayOfMegatron) {
