@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "holdfast/version.h"
 #include "twins/http_test_server.h"
 #include "twins/thread_shortage.h"
 
@@ -77,7 +78,8 @@ TEST(HttpClientTest, GivesStatusHeadersAndBody) {
   EXPECT_EQ(seen.method, "GET");
   EXPECT_EQ(seen.target, "/a/../b//c%20d?x=1&y");
   EXPECT_EQ(FindHeader(seen.headers, "X-Full"), "a b");
-  EXPECT_EQ(FindHeader(seen.headers, "User-Agent"), "holdfast/0.1.0");
+  EXPECT_EQ(FindHeader(seen.headers, "User-Agent"),
+            "holdfast/" HOLDFAST_VERSION);
   EXPECT_FALSE(FindHeader(seen.headers, "Accept-Encoding").has_value());
   EXPECT_EQ(client.counters().received_bytes, 7u);
 }
