@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdio>
 #include <limits>
+#include <span>
 
 namespace holdfast::cli {
 namespace {
@@ -15,6 +16,20 @@ std::string Printf(const char* format, T... values) {
   char text[96];
   const int length = std::snprintf(text, sizeof(text), format, values...);
   return std::string(text, static_cast<size_t>(length));
+}
+
+// One decimal of `value` in the largest unit that fits, or in the last; units
+// are powers of `base`, from the first on.
+std::string InUnits(double value, double base,
+                    std::span<const char* const> units) {
+  value /= base;
+  size_t unit = 0;
+  // Half a tenth below the base would print as the base.
+  while (value >= base - 0.05 && unit + 1 < units.size()) {
+    value /= base;
+    ++unit;
+  }
+  return Printf("%.1f%s", value, units[unit]);
 }
 
 std::optional<uint64_t> UnitBytes(std::string_view suffix) {
@@ -57,28 +72,15 @@ void AppendEscaped(std::string_view bytes, std::string* text) {
 
 std::string HumanBytes(uint64_t bytes) {
   if (bytes < 1024) return std::to_string(bytes) + " B";
-  constexpr const char* kUnits[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-  double value = static_cast<double>(bytes) / 1024;
-  size_t unit = 0;
-  // 1023.95 would print as 1024.0.
-  while (value >= 1023.95 && unit + 1 < std::size(kUnits)) {
-    value /= 1024;
-    ++unit;
-  }
-  return Printf("%.1f %s", value, kUnits[unit]);
+  constexpr const char* kUnits[] = {" KiB", " MiB", " GiB",
+                                    " TiB", " PiB", " EiB"};
+  return InUnits(static_cast<double>(bytes), 1024, kUnits);
 }
 
 std::string HumanCount(uint64_t count) {
   if (count < 10'000) return std::to_string(count);
   constexpr const char* kUnits[] = {"K", "M", "B", "T", "Q"};
-  double value = static_cast<double>(count) / 1000;
-  size_t unit = 0;
-  // 999.95 would print as 1000.0.
-  while (value >= 999.95 && unit + 1 < std::size(kUnits)) {
-    value /= 1000;
-    ++unit;
-  }
-  return Printf("%.1f%s", value, kUnits[unit]);
+  return InUnits(static_cast<double>(count), 1000, kUnits);
 }
 
 std::string HumanSeconds(double seconds) {

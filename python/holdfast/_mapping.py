@@ -184,7 +184,8 @@ class Checkpoint(Mapping[str, Any]):
 
         Returns:
           One line for each difference, of all leaves: names on one side alone
-          (with the name that it may have had), other shapes, dtypes and kinds;
+          (the first ten with the name that each may have had), other shapes,
+          dtypes and kinds;
           empty when it loads.
 
         Raises:

@@ -58,9 +58,11 @@ class _Mismatch:
 
     def lines(self) -> list[str]:
         """One a difference, all of them."""
+        old_names = self._old_names()
+        was = {new: f" (perhaps {old} there)" for new, old in old_names.items()}
         return [
             *(
-                f"{n}: in the target but not in the checkpoint{self._was(n)}"
+                f"{n}: in the target but not in the checkpoint{was.get(n, '')}"
                 for n in self.missing
             ),
             *(
@@ -71,9 +73,16 @@ class _Mismatch:
             *self.leaves,
         ]
 
-    def _was(self, name: str) -> str:
-        old = _renamed(name, self.unexpected)
-        return f" (perhaps {old} there)" if old else ""
+    def _old_names(self) -> dict[str, str]:
+        """The names that leaves of the target may have in the checkpoint.
+
+        Of the first ones alone: every name is compared with every other.
+        """
+        return {
+            new: old
+            for new in self.missing[:_DIFFERENCES_MAX]
+            if (old := _renamed(new, self.unexpected))
+        }
 
     def message(self, path: str) -> str:
         """Empty when there is no difference."""
@@ -98,14 +107,12 @@ class _Mismatch:
 
     def _renames(self) -> str:
         """The command that gives leaves the target's names."""
-        pairs = [
-            (old, new)
-            for new in self.missing[:_DIFFERENCES_MAX]
-            if (old := _renamed(new, self.unexpected))
-        ]
-        if not pairs:
+        old_names = self._old_names()
+        if not old_names:
             return ""
-        maps = " ".join(f"--map '{re.escape(old)}={new}'" for old, new in pairs)
+        maps = " ".join(
+            f"--map '{re.escape(old)}={new}'" for new, old in old_names.items()
+        )
         return (
             ", or, if leaves have other names there, `holdfast convert SOURCE"
             f" TARGET {maps}` first"
