@@ -7,9 +7,10 @@
 #include <string>
 #include <utility>
 
-#include "base/coding.h"
 #include "base/status_macros.h"
 #include "codec/blosc_filters.h"
+#include "codec/blosc_header.h"
+#include "codec/blosc_planes.h"
 #include "codec/blosc_streams.h"
 #include "codec/codec_context.h"
 #include "codec/size_error.h"
@@ -17,25 +18,7 @@
 namespace holdfast {
 namespace {
 
-// A container is a header; then either the elements as they are, or the offset
-// of each block and the blocks. A block was filtered as a whole; it is one
-// stream, or one for each byte of an item. A stream is its size and its bytes,
-// compressed unless that is their decoded size.
-constexpr size_t kBloscHeaderBytes = 16;
-constexpr size_t kBloscWordBytes = 4;
-constexpr char kBloscVersion = 2;
-constexpr char kBloscStreamVersion = 1;
-
-constexpr uint8_t kByteShuffleFlag = 1 << 0;
-constexpr uint8_t kStoredFlag = 1 << 1;
-constexpr uint8_t kBitShuffleFlag = 1 << 2;
-constexpr uint8_t kUnknownFlag = 1 << 3;
-constexpr uint8_t kOneStreamFlag = 1 << 4;
-constexpr int kFormatShift = 5;
-
 // Bounds of c-blosc's.
-constexpr size_t kBloscDecodedBytesMax =
-    std::numeric_limits<int32_t>::max() - kBloscHeaderBytes;
 constexpr size_t kBloscBlockBytesMax =
     (std::numeric_limits<int32_t>::max() - 255 * 4) / 3;
 constexpr size_t kCompressedBytesMin = 128;
@@ -45,40 +28,8 @@ constexpr size_t kStreamCountMax = 16;
 // takes 4 (and the block in front of it is never empty).
 constexpr uint64_t kDecodeFactorMax = 32768;
 
-struct BloscHeader {
-  BloscCompressor compressor = BloscCompressor::kLz4;
-  uint8_t flags = 0;
-  size_t item_bytes = 1;
-  size_t decoded_bytes = 0;
-  size_t block_bytes = 1;
-
-  bool Has(uint8_t flag) const { return (flags & flag) != 0; }
-  size_t block_count() const {
-    return (decoded_bytes + block_bytes - 1) / block_bytes;
-  }
-  size_t BytesOfBlock(size_t block) const {
-    return std::min(block_bytes, decoded_bytes - block * block_bytes);
-  }
-  bool shuffles_bytes() const {
-    return Has(kByteShuffleFlag) && item_bytes > 1;
-  }
-  // For a block of `byte_count` bytes: c-blosc leaves a block below one item
-  // alone.
-  bool ShufflesBits(size_t byte_count) const {
-    return Has(kBitShuffleFlag) && byte_count >= item_bytes;
-  }
-};
-
 Status BloscDamage(const std::string& what) {
   return DataLossError("blosc container: " + what);
-}
-
-uint32_t BloscWord(std::string_view in, size_t offset) {
-  return LoadLittle<uint32_t>(in.data() + offset);
-}
-
-void StoreBloscWord(size_t value, char* target) {
-  StoreLittle(target, static_cast<uint32_t>(value));
 }
 
 // The decoded size in the header, once the header's own claim of the encoded
@@ -99,13 +50,13 @@ Result<BloscHeader> ParseBloscHeader(std::string_view in) {
   header.item_bytes = static_cast<uint8_t>(in[3]);
   header.decoded_bytes = BloscWord(in, 4);
   header.block_bytes = BloscWord(in, 8);
-  const auto compressor = BloscCompressorOfFormat(header.flags >> kFormatShift);
+  const auto compressor = BloscCompressorOfFormat(header.flags >> kBloscFormatShift);
   if (!compressor) return BloscDamage("unknown compressor");
   header.compressor = *compressor;
   if (header.decoded_bytes == 0) return header;
   const bool is_known =
-      in[0] == kBloscVersion && !header.Has(kUnknownFlag) &&
-      (header.Has(kStoredFlag) || in[1] == kBloscStreamVersion);
+      in[0] == kBloscVersion && !header.Has(kBloscUnknownFlag) &&
+      (header.Has(kBloscStored) || in[1] == kBloscStreamVersion);
   if (!is_known) return BloscDamage("unknown version");
   if (header.item_bytes == 0 || header.block_bytes == 0 ||
       header.block_bytes > header.decoded_bytes ||
@@ -123,10 +74,11 @@ class BloscDecoder {
                std::span<char> out, CodecContext& context)
       : header_(header), in_(in), out_(out), context_(context) {}
 
-  Status Decode() {
+  // All blocks, or those that hold some of the bytes in [first, last).
+  Status Decode(size_t first, size_t last) {
     // An empty container has no blocks, whatever its header says of their size.
     if (header_.decoded_bytes == 0) return Status();
-    if (header_.Has(kStoredFlag)) return Copy();
+    if (header_.Has(kBloscStored)) return Copy(first, last);
     // The offsets of all blocks must be there before memory is taken for one.
     if (header_.block_count() >
         (in_.size() - kBloscHeaderBytes) / kBloscWordBytes) {
@@ -134,7 +86,8 @@ class BloscDecoder {
     }
     HF_RETURN_IF_ERROR(
         ReserveOrFail(2 * header_.block_bytes, context_.impl().filter));
-    for (size_t block = 0; block < header_.block_count(); ++block) {
+    for (size_t block = first / header_.block_bytes;
+         block * header_.block_bytes < last; ++block) {
       HF_RETURN_IF_ERROR(context_.impl().CheckCancel());
       HF_RETURN_IF_ERROR(DecodeBlock(block));
     }
@@ -147,15 +100,16 @@ class BloscDecoder {
                        " data does not decode");
   }
 
-  Status Copy() {
+  Status Copy(size_t first, size_t last) {
     if (in_.size() - kBloscHeaderBytes != out_.size()) return DoesNotDecode();
-    std::memcpy(out_.data(), in_.data() + kBloscHeaderBytes, out_.size());
+    std::memcpy(out_.data() + first, in_.data() + kBloscHeaderBytes + first,
+                last - first);
     return Status();
   }
 
   size_t StreamCount(size_t block_bytes) const {
     const bool is_split =
-        !header_.Has(kOneStreamFlag) && header_.item_bytes <= kStreamCountMax &&
+        !header_.Has(kBloscOneStream) && header_.item_bytes <= kStreamCountMax &&
         block_bytes == header_.block_bytes &&
         block_bytes / header_.item_bytes >= kCompressedBytesMin;
     return is_split ? header_.item_bytes : 1;
@@ -172,6 +126,7 @@ class BloscDecoder {
     char* const target = is_filtered ? scratch : out.data();
     const size_t start =
         BloscWord(in_, kBloscHeaderBytes + block * kBloscWordBytes);
+    if (DecodesAsPlanes(start, out)) return Status();
     HF_RETURN_IF_ERROR(DecodeStreams(start, {target, out.size()}));
     const std::string_view filtered(scratch, out.size());
     if (bits) {
@@ -180,6 +135,21 @@ class BloscDecoder {
       UnshuffleBytes(header_.item_bytes, filtered, out.data());
     }
     return Status();
+  }
+
+  // Straight from planes to items, where the block is such.
+  bool DecodesAsPlanes(size_t at, std::span<char> out) {
+    if (header_.compressor != BloscCompressor::kZstd ||
+        !header_.shuffles_bytes() || StreamCount(out.size()) != 1 ||
+        at > in_.size() - kBloscWordBytes) {
+      return false;
+    }
+    const size_t byte_count = BloscWord(in_, at);
+    at += kBloscWordBytes;
+    // A stream of its decoded size is no frame.
+    return byte_count <= in_.size() - at && byte_count != out.size() &&
+           DecodeBloscPlanes(in_.substr(at, byte_count), header_.item_bytes,
+                             out, context_);
   }
 
   Status DecodeStreams(size_t at, std::span<char> out) {
@@ -275,25 +245,20 @@ class BloscEncoder {
       HF_RETURN_IF_ERROR(
           ReserveOrFail(2 * header_.block_bytes, context_.impl().filter));
       HF_ASSIGN_OR_RETURN(const bool fits, EncodeBlocks());
-      if (fits) return Finish(header_.flags);
+      if (fits) return Finish(0);
     }
     if (!in_.empty()) {
       std::memcpy(out_.data() + kBloscHeaderBytes, in_.data(), in_.size());
     }
     at_ = kBloscHeaderBytes + in_.size();
-    return Finish(header_.flags | kStoredFlag);
+    return Finish(kBloscStored);
   }
 
  private:
-  size_t Finish(uint8_t flags) {
-    char* const header = out_.data();
-    header[0] = kBloscVersion;
-    header[1] = kBloscStreamVersion;
-    header[2] = static_cast<char>(flags);
-    header[3] = static_cast<char>(header_.item_bytes);
-    StoreBloscWord(in_.size(), header + 4);
-    StoreBloscWord(header_.block_bytes, header + 8);
-    StoreBloscWord(at_, header + 12);
+  size_t Finish(uint8_t more_flags) {
+    BloscHeader header = header_;
+    header.flags |= more_flags;
+    WriteBloscHeader(header, at_, out_.data());
     return at_;
   }
 
@@ -319,7 +284,7 @@ class BloscEncoder {
     const std::string_view filtered = Filtered(in);
     // c-blosc never splits the last block when it is shorter than the others.
     const bool is_last_part = byte_count < header_.block_bytes;
-    const bool is_split = !header_.Has(kOneStreamFlag) && !is_last_part;
+    const bool is_split = !header_.Has(kBloscOneStream) && !is_last_part;
     const size_t count = is_split ? header_.item_bytes : 1;
     const size_t stream_bytes = byte_count / count;
     for (size_t i = 0; i < count; ++i) {
@@ -389,6 +354,9 @@ BloscCodec::BloscCodec(const BloscParams& params, size_t item_bytes)
 }
 
 size_t BloscCodec::EncodedBytesMax(size_t decoded_bytes) const {
+  if (params_.planes) {
+    return BloscPlanesBytesMax(decoded_bytes, params_.typesize);
+  }
   return decoded_bytes + kBloscHeaderBytes;
 }
 
@@ -404,17 +372,20 @@ Result<size_t> BloscCodec::Encode(std::string_view in, std::span<char> out,
         "blosc: chunk too large (got " + std::to_string(in.size()) +
         " bytes, want at most " + std::to_string(kBloscDecodedBytesMax) + ")");
   }
+  if (params_.planes) {
+    return EncodeBloscPlanes(in, params_.typesize, params_.clevel, out,
+                             context);
+  }
   BloscHeader header;
   header.compressor = *BloscCompressorNamed(params_.cname);
   header.item_bytes = params_.typesize;
   header.decoded_bytes = in.size();
   header.block_bytes = ChooseBlockBytes(params_, header.compressor, in.size());
-  if (params_.shuffle == 1) header.flags |= kByteShuffleFlag;
-  if (params_.shuffle == 2) header.flags |= kBitShuffleFlag;
+  if (params_.shuffle == 1) header.flags |= kBloscByteShuffle;
+  if (params_.shuffle == 2) header.flags |= kBloscBitShuffle;
   if (!IsSplit(header.compressor, header.item_bytes, header.block_bytes)) {
-    header.flags |= kOneStreamFlag;
+    header.flags |= kBloscOneStream;
   }
-  header.flags |= BloscFormatOf(header.compressor) << kFormatShift;
   return BloscEncoder(header, params_.clevel, in,
                       out.first(EncodedBytesMax(in.size())), context)
       .Encode();
@@ -422,12 +393,18 @@ Result<size_t> BloscCodec::Encode(std::string_view in, std::span<char> out,
 
 Status BloscCodec::Decode(std::string_view in, std::span<char> out,
                           CodecContext& context) const {
+  return DecodeRange(in, out, 0, out.size(), context);
+}
+
+Status BloscCodec::DecodeRange(std::string_view in, std::span<char> out,
+                               size_t first, size_t last,
+                               CodecContext& context) const {
   HF_ASSIGN_OR_RETURN(const size_t decoded_bytes, CheckHeader(in));
   if (decoded_bytes != out.size()) {
     return DecodedSizeError("blosc container", out.size(), decoded_bytes);
   }
   HF_ASSIGN_OR_RETURN(const BloscHeader header, ParseBloscHeader(in));
-  return BloscDecoder(header, in, out, context).Decode();
+  return BloscDecoder(header, in, out, context).Decode(first, last);
 }
 
 Result<Bytes> BloscCodec::DecodeBounded(std::string_view in,

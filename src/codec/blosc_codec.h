@@ -3,7 +3,7 @@
 //
 // Containers are written and read here, and not by c-blosc, which does not look
 // whether it was given the memory that it asks for. Its bytes are the same,
-// but for blosclz.
+// but for blosclz and for planes (blosc_planes.h).
 // Thread-safety: immutable. Ownership: inputs are borrowed. Units: bytes.
 // Errors: DataLoss for a container that is damaged or of another size;
 // InvalidArgument for chunks above 2 GiB, which the format cannot hold;
@@ -29,6 +29,8 @@ class BloscCodec : public BytesCodec {
                         CodecContext& context) const override;
   Status Decode(std::string_view in, std::span<char> out,
                 CodecContext& context) const override;
+  Status DecodeRange(std::string_view in, std::span<char> out, size_t first,
+                     size_t last, CodecContext& context) const override;
   Result<Bytes> DecodeBounded(std::string_view in, size_t decoded_bytes_max,
                               CodecContext& context) const override;
 

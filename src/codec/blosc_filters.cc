@@ -54,11 +54,11 @@ void ShuffleItems(size_t item_bytes, size_t first, size_t item_count,
   }
 }
 
-void UnshuffleItems(size_t item_bytes, size_t first, size_t item_count,
-                    const char* in, char* out) {
+void JoinItems(size_t item_bytes, size_t first, size_t item_count,
+               const char* const* planes, char* out) {
   for (size_t i = first; i < item_count; ++i) {
     for (size_t byte = 0; byte < item_bytes; ++byte) {
-      out[i * item_bytes + byte] = in[byte * item_count + i];
+      out[i * item_bytes + byte] = planes[byte][i];
     }
   }
 }
@@ -78,18 +78,18 @@ void ShuffleFast(size_t item_count, const char* in, char* out) {
 }
 
 template <size_t kItemBytes>
-void UnshuffleFast(size_t item_count, const char* in, char* out) {
+void JoinFast(size_t item_count, const char* const* planes, char* out) {
   constexpr int kRounds = std::countr_zero(kItemBytes);
   size_t i = 0;
   for (; i + kLanes <= item_count; i += kLanes) {
     Vector v[kItemBytes];
     for (size_t byte = 0; byte < kItemBytes; ++byte) {
-      std::memcpy(&v[byte], in + byte * item_count + i, kLanes);
+      std::memcpy(&v[byte], planes[byte] + i, kLanes);
     }
     RotateIndexes<kRounds>(v);
     std::memcpy(out + i * kItemBytes, v, sizeof v);
   }
-  UnshuffleItems(kItemBytes, i, item_count, in, out);
+  JoinItems(kItemBytes, i, item_count, planes, out);
 }
 
 // Bit j of byte i of each word changes places with bit i of byte j.
@@ -185,24 +185,29 @@ void ShuffleBytes(size_t item_bytes, std::string_view in, char* out) {
   CopyRest(item_count * item_bytes, in, out);
 }
 
-void UnshuffleBytes(size_t item_bytes, std::string_view in, char* out) {
-  const size_t item_count = in.size() / item_bytes;
+void JoinPlanes(size_t item_bytes, size_t item_count, const char* const* planes,
+                char* out) {
   switch (item_bytes) {
     case 2:
-      UnshuffleFast<2>(item_count, in.data(), out);
-      break;
+      return JoinFast<2>(item_count, planes, out);
     case 4:
-      UnshuffleFast<4>(item_count, in.data(), out);
-      break;
+      return JoinFast<4>(item_count, planes, out);
     case 8:
-      UnshuffleFast<8>(item_count, in.data(), out);
-      break;
+      return JoinFast<8>(item_count, planes, out);
     case 16:
-      UnshuffleFast<16>(item_count, in.data(), out);
-      break;
+      return JoinFast<16>(item_count, planes, out);
     default:
-      UnshuffleItems(item_bytes, 0, item_count, in.data(), out);
+      return JoinItems(item_bytes, 0, item_count, planes, out);
   }
+}
+
+void UnshuffleBytes(size_t item_bytes, std::string_view in, char* out) {
+  const size_t item_count = in.size() / item_bytes;
+  const char* planes[kBloscItemBytesMax];
+  for (size_t byte = 0; byte < item_bytes; ++byte) {
+    planes[byte] = in.data() + byte * item_count;
+  }
+  JoinPlanes(item_bytes, item_count, planes, out);
   CopyRest(item_count * item_bytes, in, out);
 }
 

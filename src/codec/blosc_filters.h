@@ -13,8 +13,13 @@
 
 namespace holdfast {
 
+inline constexpr size_t kBloscItemBytesMax = 255;
+
 void ShuffleBytes(size_t item_bytes, std::string_view in, char* out);
 void UnshuffleBytes(size_t item_bytes, std::string_view in, char* out);
+// UnshuffleBytes of planes that lie anywhere: byte k of item i is planes[k][i].
+void JoinPlanes(size_t item_bytes, size_t item_count, const char* const* planes,
+                char* out);
 
 void ShuffleBits(size_t item_bytes, std::string_view in, char* out,
                  char* scratch);

@@ -4,6 +4,7 @@
 
 #include "base/status_macros.h"
 #include "codec/blosc_codec.h"
+#include "codec/blosc_filters.h"
 #include "codec/codec_context.h"
 #include "codec/crc32c_codec.h"
 #include "codec/gzip_codec.h"
@@ -19,7 +20,7 @@ constexpr int kGzipLevelMax = 9;
 constexpr int kBloscLevelMax = 9;
 constexpr int kBloscShuffleMin = -1;
 constexpr int kBloscShuffleMax = 2;
-constexpr int kBloscTypesizeMax = 255;
+constexpr int kBloscItemBytesMax = 255;
 constexpr size_t kBloscBlocksizeMax = INT32_MAX;
 
 Status CheckRange(std::string_view what, int64_t value, int64_t min,
@@ -47,7 +48,7 @@ Status Check(const BloscParams& params, size_t item_bytes) {
   HF_RETURN_IF_ERROR(CheckRange("blosc shuffle", params.shuffle,
                                 kBloscShuffleMin, kBloscShuffleMax));
   const size_t typesize = params.typesize ? params.typesize : item_bytes;
-  if (typesize < 1 || typesize > kBloscTypesizeMax) {
+  if (typesize < 1 || typesize > kBloscItemBytesMax) {
     return InvalidArgumentError("blosc typesize: out of range (got " +
                                 std::to_string(typesize) + ", want 1 to 255)");
   }
@@ -56,6 +57,11 @@ Status Check(const BloscParams& params, size_t item_bytes) {
                                 std::to_string(params.blocksize) +
                                 ", want at most " +
                                 std::to_string(kBloscBlocksizeMax) + ")");
+  }
+  if (params.planes && (params.cname != "zstd" || params.shuffle != 1)) {
+    return InvalidArgumentError(
+        "blosc planes: want zstd and byte shuffle (got " + params.cname +
+        " and shuffle " + std::to_string(params.shuffle) + ")");
   }
   if (IsBloscCompressorName(params.cname)) return Status();
   return InvalidArgumentError("blosc cname: unknown compressor \"" +
@@ -83,6 +89,10 @@ CodecContext::~CodecContext() = default;
 
 void CodecContext::set_cancel(const CancelToken* cancel) {
   impl_->cancel = cancel;
+}
+
+void CodecContext::set_bytes_are_known(bool are_known) {
+  impl_->bytes_are_known = are_known;
 }
 
 void CodecContext::TrimScratch(size_t kept_bytes_max) {

@@ -39,6 +39,11 @@ class CodecContext {
   // cancelled.
   void set_cancel(const CancelToken* cancel);
 
+  // True: whoever gives bytes to decode has compared all of them with a checksum
+  // of their own, so that those inside a codec's streams need not be compared
+  // again. False (the default): they are.
+  void set_bytes_are_known(bool are_known);
+
   // Gives back scratch buffers of more than `kept_bytes_max` bytes.
   void TrimScratch(size_t kept_bytes_max);
 
@@ -64,6 +69,10 @@ struct BloscParams {
   int shuffle = -1;
   size_t blocksize = 0;
   size_t typesize = 0;  // 0: the item size of the array
+  // Written as frames of byte planes (blosc_planes.h) that any reader of blosc
+  // takes; needs zstd and byte shuffle. A property of the streams, for which
+  // zarr metadata have no word.
+  bool planes = false;
   bool operator==(const BloscParams&) const = default;
 };
 struct GzipParams {
@@ -94,6 +103,14 @@ class BytesCodec {
   // second stream and trailing bytes are DataLoss.
   virtual Status Decode(std::string_view in, std::span<char> out,
                         CodecContext& context) const = 0;
+  // As Decode of the bytes in [first, last) alone, which go to their places in
+  // `out`; where that is possible the others are neither decoded nor checked,
+  // and out has anything there. REQUIRES: first <= last <= out.size().
+  virtual Status DecodeRange(std::string_view in, std::span<char> out,
+                             size_t /*first*/, size_t /*last*/,
+                             CodecContext& context) const {
+    return Decode(in, out, context);
+  }
   // As Decode when only a bound of the decoded size is known. The result may
   // be a slice of `in`.
   virtual Result<Bytes> DecodeBounded(std::string_view in,

@@ -12,6 +12,7 @@
 
 #include "base/bytes.h"
 #include "codec/codec.h"
+#include "codec/huffman.h"
 
 namespace holdfast {
 
@@ -35,7 +36,9 @@ struct CodecContext::Impl {
 
   std::unique_ptr<ZSTD_CCtx, FreeCompressor> compressor;
   std::unique_ptr<ZSTD_DCtx, FreeDecompressor> decompressor;
+  HuffmanTables huffman_tables;
   const CancelToken* cancel = nullptr;
+  bool bytes_are_known = false;
 
   Status CheckCancel() const {
     return cancel != nullptr ? cancel->Check() : Status();

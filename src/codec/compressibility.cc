@@ -21,7 +21,7 @@ constexpr size_t kRepeatSearchBytes = size_t{64} << 10;
 using Histogram = std::array<uint16_t, 256>;
 
 // Four tables, so that runs of equal bytes do not wait for their own counter.
-Histogram CountBytes(std::string_view window) {
+Histogram CountWindow(std::string_view window) {
   std::array<Histogram, 4> counts{};
   size_t i = 0;
   for (; i + 8 <= window.size(); i += 8) {
@@ -56,7 +56,7 @@ const std::array<float, kWindowBytes + 1>& CountLogTable() {
 // % compressible. The bytes of one `block_bytes` share one Huffman table of
 // about 4 bits a symbol.
 double WindowSaving(std::string_view window, size_t block_bytes) {
-  const Histogram counts = CountBytes(window);
+  const Histogram counts = CountWindow(window);
   const auto& logs = CountLogTable();
   const auto total = static_cast<double>(window.size());
   double sum = 0;

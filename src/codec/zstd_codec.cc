@@ -1,6 +1,5 @@
-// For ZSTD_c_literalCompressionMode. It is an advanced parameter and not part
-// of libzstd's stable interface; where it is refused, frames are larger or
-// slower to make, but never wrong.
+// For the parameters of stable buffers, which libzstd counts as experimental;
+// where they are refused, bytes are copied, but nothing is wrong.
 #define ZSTD_STATIC_LINKING_ONLY
 #include "codec/zstd_codec.h"
 
@@ -17,6 +16,7 @@
 #include "codec/compressibility.h"
 #include "codec/size_error.h"
 #include "codec/zstd_frame.h"
+#include "codec/zstd_literals.h"
 
 namespace holdfast {
 namespace {
@@ -37,16 +37,8 @@ Status OutOfMemory() {
 size_t Configure(const ZstdParams& params, ZstdStrategy strategy,
                  ZSTD_CCtx* context) {
   ZSTD_CCtx_reset(context, ZSTD_reset_session_and_parameters);
-  const bool literals_only = strategy == ZstdStrategy::kLiterals;
-  if (literals_only) {
-    (void)ZSTD_CCtx_setParameter(context, ZSTD_c_literalCompressionMode,
-                                 ZSTD_ps_enable);
-  }
   (void)ZSTD_CCtx_setParameter(context, ZSTD_c_checksumFlag, params.checksum);
-  // The most negative level skips nearly all of the search.
-  const int level = literals_only                        ? ZSTD_minCLevel()
-                    : strategy == ZstdStrategy::kMatches ? -1
-                                                         : params.level;
+  const int level = strategy == ZstdStrategy::kMatches ? -1 : params.level;
   return ZSTD_CCtx_setParameter(context, ZSTD_c_compressionLevel, level);
 }
 
@@ -128,6 +120,10 @@ Result<size_t> DecodeFrame(std::string_view in, const ZstdFrameInfo& info,
     HF_RETURN_IF_ERROR(DecodeStoredZstdFrame(in, info, out.first(byte_count)));
     return byte_count;
   }
+  const bool is_literals =
+      info.content_bytes == out.size() &&
+      DecodeLiteralFrame(in, info, out, context.impl().huffman_tables);
+  if (is_literals) return out.size();
   ZSTD_DCtx* const decompressor = context.impl().ZstdDecompressor();
   if (decompressor == nullptr) return OutOfMemory();
   if (out.size() > kZstdPieceBytes) {
@@ -380,6 +376,9 @@ Result<size_t> ZstdCodec::EncodeWith(ZstdStrategy strategy, std::string_view in,
   if (strategy == ZstdStrategy::kStored) {
     return WriteStoredZstdFrame(in, params_.checksum, out);
   }
+  if (strategy == ZstdStrategy::kLiterals) {
+    return WriteLiteralFrame(in, params_.checksum, out.data());
+  }
   auto& impl = context.impl();
   ZSTD_CCtx* const compressor = impl.ZstdCompressor();
   if (compressor == nullptr) return OutOfMemory();
@@ -399,8 +398,17 @@ Status ZstdCodec::EncodeStream(ZstdStrategy strategy, uint64_t content_bytes,
                                size_t piece_bytes, const WriteFn& write,
                                CodecContext& context) const {
   auto& impl = context.impl();
-  if (strategy == ZstdStrategy::kStored) {
-    StoredZstdFrameWriter writer(content_bytes, params_.checksum, write);
+  if (strategy == ZstdStrategy::kStored ||
+      strategy == ZstdStrategy::kLiterals) {
+    LiteralsWriter literals;
+    WriteZstdBlockFn write_block;
+    if (strategy == ZstdStrategy::kLiterals) {
+      write_block = [&](std::string_view raw, bool is_last, char* out) {
+        return literals.Write(raw, is_last, out);
+      };
+    }
+    ZstdFrameWriter writer(content_bytes, params_.checksum,
+                           std::move(write_block), write);
     for (;;) {
       HF_RETURN_IF_ERROR(impl.CheckCancel());
       HF_ASSIGN_OR_RETURN(const std::string_view bytes, next());

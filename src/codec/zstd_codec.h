@@ -6,8 +6,8 @@
 //   kSearch    libzstd at the level asked for
 //   kMatches   libzstd at level -1: repeats only, bytes are not entropy coded,
 //              for that would save too little
-//   kLiterals  libzstd without the search: there is nothing to find, and the
-//              entropy of the bytes is all there is
+//   kLiterals  blocks of literals (zstd_literals.h) and no search: there is
+//              nothing to find, the entropy of the bytes is all there is
 //   kStored    raw blocks: neither would save enough
 //
 // Thread-safety: immutable. Ownership: inputs are borrowed. Units: bytes.
@@ -19,17 +19,12 @@
 
 namespace holdfast {
 
-// Entropy coding that saves less than this fraction is left out. Measured on
-// one core of an EPYC, 16 MiB chunks of N(0, 0.02), level 1 with checksum:
-//   bfloat16  saves 22 % at 1.0 GB/s (decodes at 1.6): compressed
-//   float32   saves  8 % at 1.1 GB/s (decodes at 1.6): stored, at 11 GB/s, or
-//   22
-//             as pieces (decodes at 14); float16, float64 and moments alike
-inline constexpr double kLiteralSavingMin = 0.125;
+// Entropy coding that saves less than this fraction is left out.
+inline constexpr double kLiteralSavingMin = 0.01;
 // Below this fraction saved by repeats in a sample there is nothing to search.
 inline constexpr double kMatchSavingMin = 0.02;
-// Smaller chunks always get the search (6 GB/s when it finds nothing).
-inline constexpr size_t kSkipSearchBytesMin = size_t{256} << 10;
+// Smaller chunks always get the search: a sample of them says too little.
+inline constexpr size_t kSkipSearchBytesMin = size_t{64} << 10;
 
 // RFC 8878 wants every decoder to have this much; level 22 uses more.
 inline constexpr uint64_t kStreamWindowBytesMax = uint64_t{8} << 20;

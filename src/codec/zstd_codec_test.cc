@@ -82,12 +82,13 @@ TEST(ZstdCodecTest, EveryFrameNamesItsSizeAndHasItsChecksum) {
 TEST(ZstdCodecTest, ChoosesByLookingAtTheChunk) {
   constexpr size_t kSize = 1 << 20;
   EXPECT_EQ(StrategyOf(NormalBfloat16s(kSize, 1)), ZstdStrategy::kLiterals);
-  EXPECT_EQ(StrategyOf(NormalFloats(kSize, 1)), ZstdStrategy::kStored);
+  EXPECT_EQ(StrategyOf(NormalFloats(kSize, 1)), ZstdStrategy::kLiterals);
   EXPECT_EQ(StrategyOf(RandomBytes(kSize, 1)), ZstdStrategy::kStored);
   EXPECT_EQ(StrategyOf(std::string(kSize, '\0')), ZstdStrategy::kSearch);
   EXPECT_EQ(StrategyOf(PatternBytes(kSize, 1)), ZstdStrategy::kSearch);
-  EXPECT_EQ(StrategyOf(NormalFloats(65536, 1)), ZstdStrategy::kMatches);
-  EXPECT_EQ(StrategyOf(NormalBfloat16s(65536, 1)), ZstdStrategy::kSearch);
+  EXPECT_EQ(StrategyOf(RandomBytes(65535, 1)), ZstdStrategy::kMatches);
+  EXPECT_EQ(StrategyOf(NormalFloats(65535, 1)), ZstdStrategy::kSearch);
+  EXPECT_EQ(StrategyOf(NormalBfloat16s(65536, 1)), ZstdStrategy::kLiterals);
   EXPECT_EQ(StrategyOf("short"), ZstdStrategy::kStored);
 }
 

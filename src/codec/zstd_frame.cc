@@ -14,8 +14,6 @@ namespace {
 
 constexpr uint32_t kMagic = 0xFD2FB528;
 constexpr uint32_t kSkippableMagic = 0x184D2A50;  // low 4 bits are free
-constexpr size_t kBlockHeaderBytes = 3;
-constexpr size_t kChecksumBytes = 4;
 constexpr size_t kHeaderBytesMax = 14;
 
 // Frame_Header_Descriptor.
@@ -31,14 +29,12 @@ constexpr uint8_t kDictionaryIdMask = 0x03;
 constexpr uint64_t kSingleSegmentBytesMax = uint64_t{8} << 20;
 constexpr uint8_t kOneBlockWindow = 7 << 3;
 
-enum BlockType : uint8_t { kRaw = 0, kRle = 1, kCompressed = 2, kReserved = 3 };
-
 struct Block {
   bool last = false;
-  BlockType type = kRaw;
+  ZstdBlockType type = ZstdBlockType::kRaw;
   uint32_t size = 0;  // of the content, or of the data when compressed
 
-  size_t stored_bytes() const { return type == kRle ? 1 : size; }
+  size_t stored_bytes() const { return type == ZstdBlockType::kRun ? 1 : size; }
 };
 
 Status FrameError(std::string_view what, uint64_t offset) {
@@ -179,17 +175,11 @@ Result<Header> ReadHeader(AnyCursor& cursor) {
 template <typename AnyCursor>
 bool ReadBlockHeader(AnyCursor& cursor, Block& block) {
   uint64_t bits;
-  if (!ReadLittle(cursor, kBlockHeaderBytes, bits)) return false;
+  if (!ReadLittle(cursor, kZstdBlockHeaderBytes, bits)) return false;
   block.last = bits & 1;
-  block.type = static_cast<BlockType>(bits >> 1 & 3);
+  block.type = static_cast<ZstdBlockType>(bits >> 1 & 3);
   block.size = static_cast<uint32_t>(bits >> 3);
   return true;
-}
-
-void WriteBlockHeader(const Block& block, char* out) {
-  const uint32_t bits =
-      uint32_t{block.last} | uint32_t{block.type} << 1 | block.size << 3;
-  std::memcpy(out, &bits, kBlockHeaderBytes);
 }
 
 template <typename AnyCursor>
@@ -200,7 +190,7 @@ Status WalkBlocks(AnyCursor& cursor, Header& header) {
     if (!ReadBlockHeader(cursor, block)) {
       return FrameError("truncated block header", offset);
     }
-    if (block.type == kReserved) return FrameError("reserved block", offset);
+    if (block.type == ZstdBlockType::kReserved) return FrameError("reserved block", offset);
     if (block.size > header.block_bytes_max) {
       return FrameError("block too large (got " + std::to_string(block.size) +
                             ", want at most " +
@@ -210,7 +200,7 @@ Status WalkBlocks(AnyCursor& cursor, Header& header) {
     if (!Skip(cursor, block.stored_bytes())) {
       return FrameError("truncated block", offset);
     }
-    const bool compressed = block.type == kCompressed;
+    const bool compressed = block.type == ZstdBlockType::kCompressed;
     header.info.stored &= !compressed;
     // A compressed block decodes to at most one block; the others say exactly.
     header.info.decoded_bytes_max +=
@@ -228,26 +218,6 @@ Status CheckContentSize(const ZstdFrameInfo& info) {
                         std::to_string(claimed) + ", blocks hold " +
                         std::to_string(max) + ")",
                     info.header_bytes);
-}
-
-size_t WriteHeader(uint64_t content_bytes, bool checksum, char* out) {
-  const bool single_segment = content_bytes <= kSingleSegmentBytesMax;
-  const int flag = content_bytes < 256           ? 0
-                   : content_bytes < 65536 + 256 ? 1
-                   : content_bytes >> 32 == 0    ? 2
-                                                 : 3;
-  const auto descriptor =
-      static_cast<uint8_t>(flag << 6 | (single_segment ? kSingleSegment : 0) |
-                           (checksum ? kHasChecksum : 0));
-  char* p = out;
-  StoreLittle(p, kMagic);
-  p += sizeof kMagic;
-  StoreLittle(p++, descriptor);
-  if (!single_segment) StoreLittle(p++, kOneBlockWindow);
-  const uint64_t field = flag == 1 ? content_bytes - 256 : content_bytes;
-  const int field_bytes = ContentSizeFieldBytes(descriptor);
-  std::memcpy(p, &field, field_bytes);
-  return p + field_bytes - out;
 }
 
 // Calls fn(block header, raw bytes) for each block of a stored frame; at least
@@ -269,8 +239,8 @@ size_t StoredOverheadBytes(uint64_t content_bytes, bool checksum) {
   char header[kHeaderBytesMax];
   const uint64_t block_count = std::max<uint64_t>(
       1, (content_bytes + kZstdBlockBytesMax - 1) / kZstdBlockBytesMax);
-  return WriteHeader(content_bytes, checksum, header) +
-         block_count * kBlockHeaderBytes + (checksum ? kChecksumBytes : 0);
+  return WriteZstdFrameHeader(content_bytes, checksum, header) +
+         block_count * kZstdBlockHeaderBytes + (checksum ? kZstdChecksumBytes : 0);
 }
 
 void StoreChecksum(const Xxh64& hash, char* out) {
@@ -289,7 +259,7 @@ template <typename AnyCursor>
 Result<ZstdFrameInfo> Inspect(AnyCursor& cursor) {
   HF_ASSIGN_OR_RETURN(Header header, ReadHeader(cursor));
   HF_RETURN_IF_ERROR(WalkBlocks(cursor, header));
-  if (header.info.has_checksum && !Skip(cursor, kChecksumBytes)) {
+  if (header.info.has_checksum && !Skip(cursor, kZstdChecksumBytes)) {
     return FrameError("truncated checksum", cursor.offset());
   }
   if (cursor.remaining() > 0) {
@@ -321,8 +291,36 @@ Result<ZstdFrameInfo> InspectZstdHeader(std::string_view head) {
   return header.info;
 }
 
+size_t WriteZstdFrameHeader(uint64_t content_bytes, bool checksum, char* out) {
+  const bool single_segment = content_bytes <= kSingleSegmentBytesMax;
+  const int flag = content_bytes < 256           ? 0
+                   : content_bytes < 65536 + 256 ? 1
+                   : content_bytes >> 32 == 0    ? 2
+                                                 : 3;
+  const auto descriptor =
+      static_cast<uint8_t>(flag << 6 | (single_segment ? kSingleSegment : 0) |
+                           (checksum ? kHasChecksum : 0));
+  char* p = out;
+  StoreLittle(p, kMagic);
+  p += sizeof kMagic;
+  StoreLittle(p++, descriptor);
+  if (!single_segment) StoreLittle(p++, kOneBlockWindow);
+  const uint64_t field = flag == 1 ? content_bytes - 256 : content_bytes;
+  const int field_bytes = ContentSizeFieldBytes(descriptor);
+  std::memcpy(p, &field, field_bytes);
+  return p + field_bytes - out;
+}
+
+size_t WriteZstdBlockHeader(ZstdBlockType type, size_t size, bool is_last,
+                            char* out) {
+  const uint32_t bits = uint32_t{is_last} | static_cast<uint32_t>(type) << 1 |
+                        static_cast<uint32_t>(size) << 3;
+  std::memcpy(out, &bits, kZstdBlockHeaderBytes);
+  return kZstdBlockHeaderBytes;
+}
+
 Status StoredZstdChecksumError(uint64_t frame_bytes) {
-  return FrameError("content checksum mismatch", frame_bytes - kChecksumBytes);
+  return FrameError("content checksum mismatch", frame_bytes - kZstdChecksumBytes);
 }
 
 size_t StoredZstdFrameBytes(uint64_t content_bytes, bool checksum) {
@@ -334,18 +332,17 @@ size_t StoredZstdFrameBytes(uint64_t content_bytes, bool checksum) {
 size_t WriteStoredZstdFrame(std::string_view content, bool checksum,
                             std::span<char> out) {
   assert(out.size() >= StoredZstdFrameBytes(content.size(), checksum));
-  char* p = out.data() + WriteHeader(content.size(), checksum, out.data());
+  char* p = out.data() + WriteZstdFrameHeader(content.size(), checksum, out.data());
   Xxh64 hash;
   ForEachStoredBlock(content, [&](const Block& block, std::string_view raw) {
-    WriteBlockHeader(block, p);
-    p += kBlockHeaderBytes;
+    p += WriteZstdBlockHeader(block.type, block.size, block.last, p);
     if (!raw.empty()) std::memcpy(p, raw.data(), raw.size());
     p += raw.size();
     if (checksum) hash.Update(raw);
   });
   if (checksum) {
     StoreChecksum(hash, p);
-    p += kChecksumBytes;
+    p += kZstdChecksumBytes;
   }
   return p - out.data();
 }
@@ -356,11 +353,10 @@ EncodedChunk StoredZstdFramePieces(std::string_view content, bool checksum,
   chunk.byte_count = StoredZstdFrameBytes(content.size(), checksum);
   chunk.storage = Buffer(chunk.byte_count - content.size() + spare_bytes);
   char* start = chunk.storage.data();  // of the piece being written
-  char* p = start + WriteHeader(content.size(), checksum, start);
+  char* p = start + WriteZstdFrameHeader(content.size(), checksum, start);
   Xxh64 hash;
   ForEachStoredBlock(content, [&](const Block& block, std::string_view raw) {
-    WriteBlockHeader(block, p);
-    p += kBlockHeaderBytes;
+    p += WriteZstdBlockHeader(block.type, block.size, block.last, p);
     chunk.pieces.emplace_back(start, p - start);
     if (!raw.empty()) chunk.pieces.push_back(raw);
     start = p;
@@ -368,43 +364,57 @@ EncodedChunk StoredZstdFramePieces(std::string_view content, bool checksum,
   });
   if (checksum) {
     StoreChecksum(hash, p);
-    chunk.pieces.emplace_back(p, kChecksumBytes);
+    chunk.pieces.emplace_back(p, kZstdChecksumBytes);
   }
   return chunk;
 }
 
-StoredZstdFrameWriter::StoredZstdFrameWriter(uint64_t content_bytes,
-                                             bool checksum,
-                                             const WriteFn& write)
-    : content_bytes_(content_bytes), checksum_(checksum), write_(write) {}
+ZstdFrameWriter::ZstdFrameWriter(uint64_t content_bytes, bool checksum,
+                                 WriteZstdBlockFn write_block,
+                                 const WriteFn& write)
+    : content_bytes_(content_bytes),
+      checksum_(checksum),
+      write_block_(std::move(write_block)),
+      write_(write) {}
 
-// REQUIRES: room in headers_, which the pieces point into.
-void StoredZstdFrameWriter::AddBlock(std::string_view raw,
-                                     std::vector<std::string_view>& pieces) {
-  const size_t start = headers_.size();
+// What AddBlock may add to written_ for so much content, carry_ included.
+size_t ZstdFrameWriter::CodedBytesMax(size_t content_bytes) const {
+  const size_t block_count = content_bytes / kZstdBlockBytesMax + 2;
+  const size_t block_bytes = write_block_ ? kZstdBlockBytesMax : 0;
+  return kHeaderBytesMax + block_count * (kZstdBlockHeaderBytes + block_bytes);
+}
+
+// REQUIRES: room in written_, which the pieces point into.
+void ZstdFrameWriter::AddBlock(std::string_view raw,
+                               std::vector<std::string_view>& pieces) {
+  const size_t start = written_.size();
   if (!has_header_) {
-    headers_.resize(start + kHeaderBytesMax);
-    headers_.resize(start + WriteHeader(content_bytes_, checksum_,
-                                        headers_.data() + start));
+    written_.resize(start + kHeaderBytesMax);
+    written_.resize(start + WriteZstdFrameHeader(content_bytes_, checksum_,
+                                                 written_.data() + start));
     has_header_ = true;
   }
   done_bytes_ += raw.size();
   Block block;
   block.last = done_bytes_ == content_bytes_;
   block.size = static_cast<uint32_t>(raw.size());
-  headers_.resize(headers_.size() + kBlockHeaderBytes);
-  WriteBlockHeader(block,
-                   headers_.data() + headers_.size() - kBlockHeaderBytes);
-  pieces.emplace_back(headers_.data() + start, headers_.size() - start);
-  if (!raw.empty()) pieces.push_back(raw);
+  const bool is_coded = write_block_ && !raw.empty();
+  const size_t at = written_.size();
+  written_.resize(at + kZstdBlockHeaderBytes + (is_coded ? raw.size() : 0));
+  if (is_coded) {
+    written_.resize(at + write_block_(raw, block.last, written_.data() + at));
+  } else {
+    WriteZstdBlockHeader(block.type, block.size, block.last,
+                         written_.data() + at);
+  }
+  pieces.emplace_back(written_.data() + start, written_.size() - start);
+  if (!is_coded && !raw.empty()) pieces.push_back(raw);
   if (checksum_) hash_.Update(raw);
 }
 
-Status StoredZstdFrameWriter::Append(std::string_view content) {
-  headers_.clear();
-  headers_.reserve((content.size() / kZstdBlockBytesMax + 2) *
-                       kBlockHeaderBytes +
-                   kHeaderBytesMax);
+Status ZstdFrameWriter::Append(std::string_view content) {
+  written_.clear();
+  written_.reserve(CodedBytesMax(content.size()));
   std::vector<std::string_view> pieces;
   const auto is_last = [&](size_t more) {
     return done_bytes_ + more == content_bytes_;
@@ -432,16 +442,16 @@ Status StoredZstdFrameWriter::Append(std::string_view content) {
   return Status();
 }
 
-Status StoredZstdFrameWriter::Finish() {
-  headers_.clear();
-  headers_.reserve(kHeaderBytesMax + kBlockHeaderBytes);
+Status ZstdFrameWriter::Finish() {
+  written_.clear();
+  written_.reserve(kHeaderBytesMax + kZstdBlockHeaderBytes);
   std::vector<std::string_view> pieces;
   if (!has_header_) AddBlock({}, pieces);  // an empty frame has one block
   assert(done_bytes_ == content_bytes_);
-  char digest[kChecksumBytes];
+  char digest[kZstdChecksumBytes];
   if (checksum_) {
     StoreChecksum(hash_, digest);
-    pieces.emplace_back(digest, kChecksumBytes);
+    pieces.emplace_back(digest, kZstdChecksumBytes);
   }
   return write_(pieces);
 }
@@ -464,7 +474,7 @@ Status DecodeStoredZstdFrame(std::string_view in, const ZstdFrameInfo& info,
     }
     // An empty block has no byte that an RLE block could repeat.
     if (block.size == 0) continue;
-    if (block.type == kRle) {
+    if (block.type == ZstdBlockType::kRun) {
       std::memset(p, data[0], block.size);
     } else {
       std::memcpy(p, data.data(), block.size);

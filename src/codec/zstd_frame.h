@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -22,6 +23,10 @@ namespace holdfast {
 
 // Block_Maximum_Size of any frame with a window of at least this size.
 inline constexpr size_t kZstdBlockBytesMax = size_t{128} << 10;
+inline constexpr size_t kZstdBlockHeaderBytes = 3;
+inline constexpr size_t kZstdChecksumBytes = 4;
+
+enum class ZstdBlockType : uint8_t { kRaw, kRun, kCompressed, kReserved };
 
 struct ZstdFrameInfo {
   size_t header_bytes = 0;  // magic, descriptor, window, content size
@@ -46,6 +51,15 @@ Result<ZstdFrameInfo> InspectZstdHeader(std::string_view head);
 // Bytes of `head` that InspectZstdHeader needs at most.
 inline constexpr size_t kZstdHeaderBytesMax = 18;
 
+// Writes the header of a frame whose blocks refer to nothing before them;
+// returns its size. REQUIRES: out has kZstdHeaderBytesMax bytes.
+size_t WriteZstdFrameHeader(uint64_t content_bytes, bool checksum, char* out);
+
+// `size`: of the content, or of what follows when it is compressed. Returns
+// kZstdBlockHeaderBytes.
+size_t WriteZstdBlockHeader(ZstdBlockType type, size_t size, bool is_last,
+                            char* out);
+
 // Size of the stored frame of `content_bytes` bytes.
 size_t StoredZstdFrameBytes(uint64_t content_bytes, bool checksum);
 
@@ -59,11 +73,18 @@ size_t WriteStoredZstdFrame(std::string_view content, bool checksum,
 EncodedChunk StoredZstdFramePieces(std::string_view content, bool checksum,
                                    size_t spare_bytes);
 
-// The same frame, written in pieces of any size.
-class StoredZstdFrameWriter {
+// Writes the block of `raw` to `out`; returns its size, at most raw.size() +
+// kZstdBlockHeaderBytes.
+using WriteZstdBlockFn =
+    std::function<size_t(std::string_view raw, bool is_last, char* out)>;
+
+// A frame written in pieces of any size: the bytes do not depend on them.
+class ZstdFrameWriter {
  public:
-  StoredZstdFrameWriter(uint64_t content_bytes, bool checksum,
-                        const WriteFn& write);
+  // `write_block`: how a block is coded; empty: it stays raw, which copies
+  // nothing.
+  ZstdFrameWriter(uint64_t content_bytes, bool checksum,
+                  WriteZstdBlockFn write_block, const WriteFn& write);
   // REQUIRES: `content_bytes` bytes in all.
   Status Append(std::string_view content);
   // Call it after the last Append.
@@ -71,13 +92,15 @@ class StoredZstdFrameWriter {
 
  private:
   void AddBlock(std::string_view raw, std::vector<std::string_view>& pieces);
+  size_t CodedBytesMax(size_t content_bytes) const;
 
   const uint64_t content_bytes_;
   const bool checksum_;
+  const WriteZstdBlockFn write_block_;
   const WriteFn& write_;
   uint64_t done_bytes_ = 0;  // in blocks already added
   bool has_header_ = false;
-  std::string headers_;  // of the blocks being added
+  std::string written_;  // what is not content: headers, coded blocks
   std::string carry_;    // the start of a block
   Xxh64 hash_;
 };

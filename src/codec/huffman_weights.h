@@ -1,0 +1,35 @@
+// A Huffman_Tree_Description and the weights that it describes: as they are, 4
+// bits each, or coded by finite state entropy (RFC 8878, 4.2.1).
+//
+// A byte of weight w has a code of bit_count_max + 1 - w bits; weight 0: none.
+// The last weight is not written, since all codes together leave no room.
+// Thread-safety: pure. Units: bytes. Errors: nullopt.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace holdfast {
+
+struct HuffmanWeights {
+  std::array<uint8_t, 256> of_byte{};
+  int bit_count_max = 0;
+};
+
+// The shorter of the two forms. Nullopt when neither can hold the weights.
+// REQUIRES: they are complete: 2^(w - 1) over all w > 0 add up to
+// 2^bit_count_max.
+std::optional<std::string> DescribeHuffmanWeights(
+    const HuffmanWeights& weights);
+
+// `description` is all of it. Nullopt for what libzstd refuses.
+std::optional<HuffmanWeights> ParseHuffmanWeights(std::string_view description);
+
+// Bytes of the description at the start of `in`; nullopt when it is cut short.
+std::optional<size_t> HuffmanDescriptionBytes(std::string_view in);
+
+}  // namespace holdfast
