@@ -80,6 +80,7 @@ class Bench {
     Add("crc32c", [this] { sink_ += Crc32c(input_); });
     AddCodec("zstd", ZstdParams{});
     AddCodec("fast", BloscParams{"lz4", 5, 2, 0, 2});
+    AddCodec("planes", BloscParams{"zstd", 1, 1, 0, 2, true});
     AddOcdbt();
     AddMetadata();
     output_.resize(input_.size());

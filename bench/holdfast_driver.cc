@@ -58,9 +58,11 @@ Status SetOption(const std::string& option, holdfast::SaveOptions& options) {
   } else if (name == "ocdbt") {
     options.use_ocdbt = value == "1";
   } else if (name == "compression") {
-    options.compression = value == "zstd"   ? holdfast::Compression::kZstd
-                          : value == "fast" ? holdfast::Compression::kFast
-                                            : holdfast::Compression::kNone;
+    const auto compression = holdfast::CompressionFromName(value);
+    if (!compression) {
+      return InvalidArgumentError("unknown compression " + value);
+    }
+    options.compression = *compression;
   } else if (name == "chunk") {
     options.chunk_bytes_target = std::stoull(value);
   } else if (name == "threads") {

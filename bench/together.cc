@@ -71,6 +71,7 @@ void SaveAll(const std::string& root, int64_t mib) {
   }
   const std::map<std::string, Compression> compressions = {
       {"none", Compression::kNone},
+      {"planes", Compression::kPlanes},
       {"zstd", Compression::kZstd},
       {"fast", Compression::kFast}};
   for (const auto& [name, compression] : compressions) {
@@ -182,7 +183,7 @@ int main(int argc, char** argv) {
   SaveAll(root, mib);
   // Each after its base.
   std::vector<Case> cases;
-  for (const char* compression : {"none", "zstd", "fast"}) {
+  for (const char* compression : {"none", "planes", "zstd", "fast"}) {
     for (const int64_t count : {2, 4}) {
       for (const char* wants : {"rows", "columns"}) {
         cases.push_back({compression, wants, count, 1, false});

@@ -224,15 +224,11 @@ Status ApplyOcdbt(std::string_view value, Args* args) {
 }
 
 Status ApplyCompression(std::string_view value, Args* args) {
-  if (value == "zstd") {
-    args->compression = Compression::kZstd;
-  } else if (value == "fast") {
-    args->compression = Compression::kFast;
-  } else if (value == "none") {
-    args->compression = Compression::kNone;
-  } else {
-    return BadValue("compression", value, "zstd, fast or none");
+  const auto compression = CompressionFromName(value);
+  if (!compression) {
+    return BadValue("compression", value, "planes, zstd, fast or none");
   }
+  args->compression = *compression;
   return Status();
 }
 
@@ -477,8 +473,10 @@ constexpr Flag kFlags[] = {
      kConvert | kMerge, "as in the source", Completion::kChoices, "yes|no",
      ApplyOcdbt},
     {"compression", 0, "NAME",
-     "Compress chunks: zstd; fast, blosc with lz4; or not at all", kWrite,
-     "zstd", Completion::kChoices, "zstd|fast|none", ApplyCompression},
+     "Compress chunks: zstd, as Orbax does; planes, the smallest and fastest "
+     "to load; fast, blosc with lz4; or not at all",
+     kWrite, "zstd", Completion::kChoices, "planes|zstd|fast|none",
+     ApplyCompression},
     {"chunk-bytes", 0, "SIZE",
      "Cut larger arrays into chunks of about SIZE bytes; 0: as Orbax does",
      kWrite, "8M", Completion::kNothing, "", ApplyChunkBytes},

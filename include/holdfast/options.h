@@ -47,8 +47,8 @@ struct RunOptions {
   // Bound on bytes of chunks held between memory and disk; 0: none. A chunk
   // larger than it goes in pieces (of a quarter of the bound, from 128 KiB to
   // 4 MiB, two held at a time), with the same chunk shape on disk. Blosc
-  // (Compression::kFast) and codecs that holdfast only reads need the whole
-  // chunk, which then goes alone. Cost: too small a budget idles threads.
+  // (Compression::kPlanes, kFast) and codecs that holdfast only reads need the
+  // whole chunk, which then goes alone. Cost: too small a budget idles threads.
   uint64_t in_flight_bytes_max = uint64_t{256} << 20;
   ProgressFn progress;  // may be empty
   // Checked once a chunk; when it becomes true the call returns Cancelled and
@@ -76,12 +76,20 @@ constexpr bool IsOrbaxFormat(Format format) {
 }
 
 enum class Compression : uint8_t {
+  // The smallest, and the fastest to load: byte planes of the elements in zstd
+  // frames with checksums, inside blosc, which Orbax, TensorStore and
+  // zarr-python read. Chunks below 4 KiB or above 64 MiB and elements of one
+  // byte are stored as with kZstd.
+  kPlanes,
   kZstd,  // Orbax's default; frames carry a checksum
   // Blosc lz4 + bit shuffle: smaller on weights, about thrice the speed. It
   // needs whole chunks in memory, of 2 GiB at most.
   kFast,
   kNone,
 };
+// "planes", "zstd", "fast", "none".
+std::string_view CompressionName(Compression compression);
+std::optional<Compression> CompressionFromName(std::string_view name);
 
 // How one array is stored; the names and rules of Orbax's SaveArgs.
 struct SaveArgs {
@@ -129,7 +137,7 @@ struct SaveOptions {
   int zarr_format = 0;
   // True: one OCDBT database. False: one directory a parameter.
   bool use_ocdbt = true;
-  Compression compression = Compression::kZstd;
+  Compression compression = Compression::kPlanes;
   // Replace an existing checkpoint at `path`; the old one is removed only after
   // the new one is complete and durable.
   bool overwrite = false;

@@ -46,7 +46,7 @@ __all__ = [
 ]
 
 PathLike = str | os.PathLike[str]
-Compression = Literal["zstd", "fast"] | None
+Compression = Literal["planes", "zstd", "fast"] | None
 ArrayKind = Literal["numpy", "torch", "jax"]
 
 _CHUNK_BYTES = 8 << 20
@@ -106,7 +106,7 @@ def save(
     format: str = "orbax",
     zarr_format: int | None = None,
     ocdbt: bool = True,
-    compression: Compression = "zstd",
+    compression: Compression = "planes",
     overwrite: bool = False,
     background: bool = False,
     progress: ProgressArgument = False,
@@ -134,7 +134,9 @@ def save(
         `path/state`).
       zarr_format: 2 or 3; None: 2 for "orbax" and 3 for "orbax-v1", as Orbax.
       ocdbt: one database; False: a directory for each array.
-      compression: "zstd", "fast" (lz4 with bit shuffle) or None.
+      compression: "planes" (zstd of byte planes in blosc: smallest, loads
+        fastest; Orbax, TensorStore and zarr-python read it), "zstd" (the same
+        metadata as Orbax's), "fast" (lz4 with bit shuffle) or None.
       overwrite: replace what is at `path`, after the new one is complete.
       background: copy everything that may change, continue in a thread and
         return a Future. Writing to the arrays afterwards does not change the

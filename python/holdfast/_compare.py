@@ -315,7 +315,7 @@ def merge(
     format: Format | None = None,
     zarr_format: int | None = None,
     ocdbt: bool | None = None,
-    compression: Literal["zstd", "fast"] | None = "zstd",
+    compression: Literal["planes", "zstd", "fast"] | None = "zstd",
     chunk_bytes: int = _CHUNK_BYTES,
     overwrite: bool = False,
     check: bool = True,

@@ -114,7 +114,7 @@ def convert(
     strict: bool = False,
     zarr_format: int | None = None,
     ocdbt: bool | None = None,
-    compression: Literal["zstd", "fast"] | None = "zstd",
+    compression: Literal["planes", "zstd", "fast"] | None = "zstd",
     chunk_bytes: int = _CHUNK_BYTES,
     shard_bytes: int = 0,
     overwrite: bool = False,
@@ -155,7 +155,7 @@ def convert(
       strict: a rule that matches no leaf is an error.
       zarr_format: 2 or 3, for Orbax's formats; None: as the source has it.
       ocdbt: one database, or a directory for each array; None: as the source.
-      compression: "zstd", "fast" or None, for Orbax's formats.
+      compression: as for `save`, for Orbax's formats.
       chunk_bytes: larger arrays are cut into chunks of about this many bytes.
       shard_bytes: a new data file begins when one reaches this size; 0: as the
         format has it.

@@ -180,7 +180,7 @@ def save(
     format: str = "orbax",  # "orbax", "orbax-v1"
     zarr_format: int = 0,
     use_ocdbt: bool = True,
-    compression: str | None = "zstd",  # "zstd", "fast", None
+    compression: str | None = "planes",  # or "zstd", "fast", None
     overwrite: bool = False,
     chunk_bytes_target: int = 8 << 20,  # 0: one chunk a shard, as Orbax
     ocdbt_target_data_file_bytes: int = 1 << 31,

@@ -77,10 +77,10 @@ nb::tuple ToTuple(const Shape& shape) {
 
 Compression CompressionOf(const std::optional<std::string>& name) {
   if (!name) return Compression::kNone;
-  if (*name == "zstd") return Compression::kZstd;
-  if (*name == "fast") return Compression::kFast;
+  const auto compression = CompressionFromName(*name);
+  if (compression && compression != Compression::kNone) return *compression;
   ThrowValueError("compression: got '" + *name +
-                  "', want 'zstd', 'fast' or None");
+                  "', want 'planes', 'zstd', 'fast' or None");
 }
 
 Format FormatOf(const std::string& name) {

@@ -356,7 +356,7 @@ void BindSave(nb::module_& module) {
   module.def(
       "save", &BindingSave, nb::arg("path"), nb::arg("tree"), nb::kw_only(),
       nb::arg("format") = "orbax", nb::arg("zarr_format") = 0,
-      nb::arg("use_ocdbt") = true, nb::arg("compression").none() = "zstd",
+      nb::arg("use_ocdbt") = true, nb::arg("compression").none() = "planes",
       nb::arg("overwrite") = false,
       nb::arg("chunk_bytes_target") = uint64_t{8} << 20,
       nb::arg("ocdbt_target_data_file_bytes") = int64_t{1} << 31,

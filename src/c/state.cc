@@ -74,12 +74,11 @@ Result<Array> BorrowArray(const char* dtype_name, size_t rank,
 }
 
 Result<Compression> CompressionFrom(const char* name) {
-  const std::string_view text = name == nullptr ? "zstd" : name;
-  if (text == "zstd") return Compression::kZstd;
-  if (text == "fast") return Compression::kFast;
-  if (text == "none") return Compression::kNone;
+  if (name == nullptr) return SaveOptions().compression;
+  if (const auto compression = CompressionFromName(name)) return *compression;
   return InvalidArgumentError("compression: not one that is known (got " +
-                              std::string(text) + ", want zstd, fast or none)");
+                              std::string(name) +
+                              ", want planes, zstd, fast or none)");
 }
 
 Result<SaveOptions> SaveOptionsFrom(const holdfast_save_options* options) {

@@ -74,11 +74,11 @@ class BloscDecoder {
                std::span<char> out, CodecContext& context)
       : header_(header), in_(in), out_(out), context_(context) {}
 
-  // All blocks, or those that hold some of the bytes in [first, last).
-  Status Decode(size_t first, size_t last) {
+  // Those blocks that hold some of the wanted bytes.
+  Status Decode(DecodedRange wanted) {
     // An empty container has no blocks, whatever its header says of their size.
     if (header_.decoded_bytes == 0) return Status();
-    if (header_.Has(kBloscStored)) return Copy(first, last);
+    if (header_.Has(kBloscStored)) return Copy(wanted);
     // The offsets of all blocks must be there before memory is taken for one.
     if (header_.block_count() >
         (in_.size() - kBloscHeaderBytes) / kBloscWordBytes) {
@@ -86,8 +86,8 @@ class BloscDecoder {
     }
     HF_RETURN_IF_ERROR(
         ReserveOrFail(2 * header_.block_bytes, context_.impl().filter));
-    for (size_t block = first / header_.block_bytes;
-         block * header_.block_bytes < last; ++block) {
+    for (size_t block = wanted.first / header_.block_bytes;
+         block * header_.block_bytes < wanted.last; ++block) {
       HF_RETURN_IF_ERROR(context_.impl().CheckCancel());
       HF_RETURN_IF_ERROR(DecodeBlock(block));
     }
@@ -100,10 +100,11 @@ class BloscDecoder {
                        " data does not decode");
   }
 
-  Status Copy(size_t first, size_t last) {
+  Status Copy(DecodedRange wanted) {
     if (in_.size() - kBloscHeaderBytes != out_.size()) return DoesNotDecode();
-    std::memcpy(out_.data() + first, in_.data() + kBloscHeaderBytes + first,
-                last - first);
+    std::memcpy(out_.data() + wanted.first,
+                in_.data() + kBloscHeaderBytes + wanted.first,
+                wanted.last - wanted.first);
     return Status();
   }
 
@@ -393,18 +394,17 @@ Result<size_t> BloscCodec::Encode(std::string_view in, std::span<char> out,
 
 Status BloscCodec::Decode(std::string_view in, std::span<char> out,
                           CodecContext& context) const {
-  return DecodeRange(in, out, 0, out.size(), context);
+  return DecodeRange(in, out, {0, out.size()}, context);
 }
 
 Status BloscCodec::DecodeRange(std::string_view in, std::span<char> out,
-                               size_t first, size_t last,
-                               CodecContext& context) const {
+                               DecodedRange wanted, CodecContext& context) const {
   HF_ASSIGN_OR_RETURN(const size_t decoded_bytes, CheckHeader(in));
   if (decoded_bytes != out.size()) {
     return DecodedSizeError("blosc container", out.size(), decoded_bytes);
   }
   HF_ASSIGN_OR_RETURN(const BloscHeader header, ParseBloscHeader(in));
-  return BloscDecoder(header, in, out, context).Decode(first, last);
+  return BloscDecoder(header, in, out, context).Decode(wanted);
 }
 
 Result<Bytes> BloscCodec::DecodeBounded(std::string_view in,

@@ -48,6 +48,10 @@ class PlanesEncoder {
 
   Result<size_t> Encode(std::string_view in) {
     at_ = kBloscHeaderBytes + header_.block_count() * kBloscWordBytes;
+    // Strings that repeat show among the items already; it is only worth a look
+    // at each block where there are some.
+    may_search_ = EstimateMatchSaving(in, context_) >= kMatchSavingMin ||
+                  HasDistantRepeat(in);
     HF_RETURN_IF_ERROR(
         ReserveOrFail(header_.block_bytes, context_.impl().filter));
     for (size_t block = 0; block < header_.block_count(); ++block) {
@@ -66,7 +70,7 @@ class PlanesEncoder {
     const std::string_view planes = PlanesOf(in);
     char* const frame = out_.data() + at_ + kBloscWordBytes;
     size_t byte_count = 0;
-    const double saving = SavingToBeat(planes);
+    const double saving = may_search_ ? SavingToBeat(planes) : 1;
     if (saving < 1) {
       HF_ASSIGN_OR_RETURN(byte_count, Search(planes, saving, frame));
     }
@@ -155,7 +159,8 @@ class PlanesEncoder {
   const std::span<char> out_;
   CodecContext& context_;
   std::vector<LiteralsWriter> writers_;  // one a plane
-  size_t at_ = 0;                        // the bytes written
+  bool may_search_ = false;
+  size_t at_ = 0;  // the bytes written
 };
 
 // Decodes one frame of planes.

@@ -181,8 +181,8 @@ TEST(BloscPlanesTest, DecodesTheBlocksOfARangeAlone) {
   std::string out(kMany, '\x55');
   CodecContext context;
   ASSERT_TRUE(codec
-                  ->DecodeRange(encoded, out, kBlockBytes + 10,
-                                kBlockBytes + 20, context)
+                  ->DecodeRange(encoded, out,
+                                {kBlockBytes + 10, kBlockBytes + 20}, context)
                   .ok());
   EXPECT_EQ(out.substr(0, kBlockBytes), std::string(kBlockBytes, '\x55'));
   EXPECT_TRUE(out.substr(kBlockBytes, kBlockBytes) ==

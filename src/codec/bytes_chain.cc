@@ -48,8 +48,11 @@ Status CheckSize(size_t want, size_t got) {
 
 // Undoes the first codec, whose decoded size is known.
 Status DecodeLast(BytesCodecSpan codecs, std::string_view in,
-                  std::span<char> out, CodecContext& context) {
-  if (!codecs.empty()) return codecs[0]->Decode(in, out, context);
+                  std::span<char> out, DecodedRange wanted,
+                  CodecContext& context) {
+  if (!codecs.empty()) {
+    return codecs[0]->DecodeRange(in, out, wanted, context);
+  }
   HF_RETURN_IF_ERROR(CheckSize(out.size(), in.size()));
   if (!out.empty()) std::memcpy(out.data(), in.data(), out.size());
   return Status();
@@ -102,7 +105,8 @@ Result<std::string_view> DecodeInPlace(BytesCodecSpan codecs,
 
 Result<std::span<char>> DecodeToScratch(BytesCodecSpan codecs,
                                         std::string_view in,
-                                        size_t decoded_bytes, Buffer& scratch,
+                                        size_t decoded_bytes, DecodedRange wanted,
+                                        Buffer& scratch,
                                         CodecContext& context) {
   HF_ASSIGN_OR_RETURN(const Bytes data,
                       DecodeToFirst(codecs, in, decoded_bytes, context));
@@ -119,7 +123,7 @@ Result<std::span<char>> DecodeToScratch(BytesCodecSpan codecs,
   }
   HF_RETURN_IF_ERROR(ReserveOrFail(decoded_bytes, scratch));
   const std::span<char> out(scratch.data(), decoded_bytes);
-  HF_RETURN_IF_ERROR(DecodeLast(codecs, data.view(), out, context));
+  HF_RETURN_IF_ERROR(DecodeLast(codecs, data.view(), out, wanted, context));
   return out;
 }
 
@@ -127,7 +131,7 @@ Status DecodeBytesChain(BytesCodecSpan codecs, std::string_view in,
                         std::span<char> out, CodecContext& context) {
   HF_ASSIGN_OR_RETURN(const Bytes data,
                       DecodeToFirst(codecs, in, out.size(), context));
-  return DecodeLast(codecs, data.view(), out, context);
+  return DecodeLast(codecs, data.view(), out, {0, out.size()}, context);
 }
 
 }  // namespace holdfast

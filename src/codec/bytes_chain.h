@@ -34,11 +34,13 @@ Result<std::string_view> DecodeInPlace(BytesCodecSpan codecs,
                                        CodecContext& context);
 
 // As DecodeBytesChain, into `scratch`, which grows only once the encoded bytes
-// justify it. Returns the slice of scratch.
+// justify it. Only `wanted` needs to be right in the result, the slice of
+// scratch.
 // REQUIRES: scratch is none of context's stages.
 Result<std::span<char>> DecodeToScratch(BytesCodecSpan codecs,
                                         std::string_view in,
-                                        size_t decoded_bytes, Buffer& scratch,
+                                        size_t decoded_bytes, DecodedRange wanted,
+                                        Buffer& scratch,
                                         CodecContext& context);
 
 }  // namespace holdfast

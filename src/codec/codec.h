@@ -86,6 +86,12 @@ struct Crc32cParams {
 using BytesCodecParams =
     std::variant<ZstdParams, BloscParams, GzipParams, Crc32cParams>;
 
+// The bytes in [first, last) of a decoded chunk.
+struct DecodedRange {
+  size_t first = 0;
+  size_t last = 0;
+};
+
 // One bytes->bytes codec.
 class BytesCodec {
  public:
@@ -103,11 +109,11 @@ class BytesCodec {
   // second stream and trailing bytes are DataLoss.
   virtual Status Decode(std::string_view in, std::span<char> out,
                         CodecContext& context) const = 0;
-  // As Decode of the bytes in [first, last) alone, which go to their places in
-  // `out`; where that is possible the others are neither decoded nor checked,
-  // and out has anything there. REQUIRES: first <= last <= out.size().
+  // As Decode, but only `wanted` needs to be right in `out`: a codec that can
+  // leave the rest out neither decodes nor checks it.
+  // REQUIRES: wanted.first <= wanted.last <= out.size().
   virtual Status DecodeRange(std::string_view in, std::span<char> out,
-                             size_t /*first*/, size_t /*last*/,
+                             DecodedRange /*wanted*/,
                              CodecContext& context) const {
     return Decode(in, out, context);
   }
@@ -143,8 +149,8 @@ class ChunkCodec {
                                       CodecContext& context) const = 0;
 
   // Decodes the part of the chunk that starts at `origin` (elements within the
-  // chunk) and has target.shape, into target. The whole encoded chunk is
-  // checked even if only part is wanted.
+  // chunk) and has target.shape, into target. Checksums inside the encoded chunk
+  // are compared for all of it, but for blosc, whose blocks are read alone.
   virtual Status Decode(std::string_view encoded, const Shape& origin,
                         const ArrayView& target,
                         CodecContext& context) const = 0;

@@ -173,8 +173,9 @@ TEST(DecodeToScratchTest, HugeSizesTakeNoMemoryUnlessJustified) {
                                            MakeAll({BloscParams{}}),
                                            MakeAll({Crc32cParams{}})};
   for (const BytesCodecs& codecs : chains) {
-    const auto decoded = DecodeToScratch(
-        codecs, EncodeChain(codecs, "12345678"), kHuge, scratch, context);
+    const auto decoded =
+        DecodeToScratch(codecs, EncodeChain(codecs, "12345678"), kHuge,
+                        {0, kHuge}, scratch, context);
     EXPECT_EQ(decoded.status().code(), StatusCode::kDataLoss);
     EXPECT_THAT(decoded.status().message(), HasSubstr("Not enough data"));
   }

@@ -22,8 +22,8 @@ static_assert(kCodesAtOnce * kHuffmanBitsMax + 7 < 64);
 
 constexpr ptrdiff_t kStepCountMax = 1 << 20;
 constexpr size_t kEntryBytesMax = 6;
-constexpr int kEntryCountShift = 48;
-constexpr int kEntryBitsShift = 56;
+constexpr int kEntryBytesShift = 8;
+constexpr int kEntryCountShift = 56;
 
 // The kernels are compiled twice on x86-64: BMI2's shifts need no flags and no
 // fixed register.
@@ -114,54 +114,45 @@ std::vector<uint8_t> OrderOf(const HuffmanWeights& weights) {
   return ordered;
 }
 
-// The bytes of the stream that ends at `out`'s start; written from the last
-// byte of `in` to the first, since it is read from its end. `Codes` has a code
-// in its lower and a number of bits in its upper 16 bits.
+// Writes one stream; returns its size. It is written from the last byte of `in`
+// to the first, since it is read from its end. A code stands above its length,
+// so that lengths can be added, and shifted by, as they are: the processor takes
+// the lowest 6 bits of a shift's count.
 [[gnu::always_inline]] inline size_t EncodeStreamInline(
     std::string_view in, const uint32_t* codes, char* out) {
   const auto* const bytes = reinterpret_cast<const uint8_t*>(in.data());
   uint64_t word = 0;
   unsigned bit_count = 0;
   char* p = out;
-  const auto put = [&](uint8_t byte) {
-    const uint32_t code = codes[byte];
-    word |= uint64_t{code & 0xFFFF} << bit_count;
-    bit_count += code >> 16;
-  };
-  const auto flush = [&] {
+  const auto put = [&](uint64_t bits, unsigned more_count) {
+    word |= bits << bit_count;
+    bit_count += more_count & 0xFF;
     StoreLittle(p, word);
     p += bit_count >> 3;
-    word >>= bit_count & ~7u;
+    word >>= bit_count & 0x38;
     bit_count &= 7;
   };
+  const auto code_at = [&](size_t i) { return codes[bytes[i]]; };
+  const auto bits_of = [](uint32_t code) { return uint64_t{code >> 8}; };
   size_t i = in.size();
   for (; i % kCodesAtOnce != 0; --i) {
-    put(bytes[i - 1]);
-    flush();
+    const uint32_t code = code_at(i - 1);
+    put(bits_of(code), code);
   }
   for (; i > 0; i -= kCodesAtOnce) {
     // Pairs are put together first, so that the word waits for fewer steps.
-    const uint32_t a = codes[bytes[i - 1]];
-    const uint32_t b = codes[bytes[i - 2]];
-    const uint32_t c = codes[bytes[i - 3]];
-    const uint32_t d = codes[bytes[i - 4]];
-    const uint32_t e = codes[bytes[i - 5]];
-    const unsigned ab_count = (a >> 16) + (b >> 16);
-    const unsigned cd_count = (c >> 16) + (d >> 16);
-    const uint64_t ab =
-        uint64_t{a & 0xFFFF} | uint64_t{b & 0xFFFF} << (a >> 16);
-    const uint64_t cd =
-        uint64_t{c & 0xFFFF} | uint64_t{d & 0xFFFF} << (c >> 16);
-    const uint64_t cde = cd | uint64_t{e & 0xFFFF} << cd_count;
-    word |= (ab | cde << ab_count) << bit_count;
-    bit_count += ab_count + cd_count + (e >> 16);
-    flush();
+    const uint32_t a = code_at(i - 1);
+    const uint32_t b = code_at(i - 2);
+    const uint32_t c = code_at(i - 3);
+    const uint32_t d = code_at(i - 4);
+    const uint32_t e = code_at(i - 5);
+    const uint64_t ab = bits_of(a) | bits_of(b) << (a & 63);
+    const uint64_t cd = bits_of(c) | bits_of(d) << (c & 63);
+    const uint64_t cde = cd | bits_of(e) << ((c + d) & 63);
+    put(ab | cde << ((a + b) & 63), a + b + c + d + e);
   }
-  word |= uint64_t{1} << bit_count;
-  ++bit_count;
-  StoreLittle(p, word);
-  p += (bit_count + 7) / 8;
-  return p - out;
+  put(1, 1);
+  return p - out + (bit_count > 0 ? 1 : 0);
 }
 
 size_t EncodeStreamPlain(std::string_view in, const uint32_t* codes,
@@ -217,7 +208,7 @@ std::optional<HuffmanCode> HuffmanCode::Of(const ByteCounts& counts) {
     const int weight = weights.of_byte[byte];
     const unsigned bit_count =
         static_cast<unsigned>(weights.bit_count_max + 1 - weight);
-    code.codes_[byte] = (next >> (weight - 1)) | bit_count << 16;
+    code.codes_[byte] = next >> (weight - 1) << 8 | bit_count;
     next += 1u << (weight - 1);
   }
   assert(next == 1u << weights.bit_count_max);
@@ -228,7 +219,7 @@ std::optional<uint64_t> HuffmanCode::BitsOf(const ByteCounts& counts) const {
   uint64_t bit_count = 0;
   bool is_whole = true;
   for (size_t byte = 0; byte < 256; ++byte) {
-    const uint32_t code_bits = codes_[byte] >> 16;
+    const uint32_t code_bits = codes_[byte] & 0xFF;
     is_whole &= counts[byte] == 0 || code_bits > 0;
     bit_count += uint64_t{counts[byte]} * code_bits;
   }
@@ -314,9 +305,9 @@ struct HuffmanTable::Reader {
 #pragma GCC unroll 4
         for (size_t i = 0; i < kStreamCount; ++i) {
           const uint64_t entry = entries[r[i].bits >> (64 - kHuffmanBitsMax)];
-          StoreLittle(r[i].out, entry);
-          r[i].bits <<= entry >> kEntryBitsShift;
-          r[i].out += entry >> kEntryCountShift & 0xFF;
+          StoreLittle(r[i].out, entry >> kEntryBytesShift);
+          r[i].bits <<= entry & 63;
+          r[i].out += entry >> kEntryCountShift;
         }
       }
 #pragma GCC unroll 4
@@ -353,7 +344,7 @@ bool HuffmanTable::DecodeRest(Reader& reader) const {
     const int64_t top = left - 8 * (first_byte - 2);
     const uint64_t index =
         (window << (64 - top)) >> (64 - kHuffmanBitsMax);
-    const auto byte = static_cast<uint8_t>(entries_[index]);
+    const auto byte = static_cast<uint8_t>(entries_[index] >> kEntryBytesShift);
     left -= bit_counts_[byte];
     if (left < 0) return false;
     *reader.out++ = static_cast<char>(byte);
@@ -387,7 +378,7 @@ void HuffmanTable::Order(const HuffmanWeights& weights) {
 // The entries from `base` on that begin with the bytes of `entry`, by the
 // `bits_left` bits that follow.
 void HuffmanTable::Fill(size_t base, int bits_left, uint64_t entry) {
-  const size_t byte_count = entry >> kEntryCountShift & 0xFF;
+  const size_t byte_count = entry >> kEntryCountShift;
   if (byte_count == kEntryBytesMax) {
     std::fill_n(entries_.begin() + base, size_t{1} << bits_left, entry);
     return;
@@ -397,10 +388,9 @@ void HuffmanTable::Fill(size_t base, int bits_left, uint64_t entry) {
   for (size_t i = first_fitting_[bits_left]; i < ordered_count_; ++i) {
     const uint8_t byte = ordered_[i];
     const int code_bits = bit_counts_[byte];
-    const uint64_t longer = (entry | uint64_t{byte} << (8 * byte_count)) +
-                            (uint64_t{1} << kEntryCountShift) +
-                            (static_cast<uint64_t>(code_bits)
-                             << kEntryBitsShift);
+    const uint64_t longer =
+        (entry | uint64_t{byte} << (kEntryBytesShift + 8 * byte_count)) +
+        (uint64_t{1} << kEntryCountShift) + static_cast<uint64_t>(code_bits);
     Fill(base, bits_left - code_bits, longer);
     base += size_t{1} << (bits_left - code_bits);
   }

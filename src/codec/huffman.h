@@ -57,7 +57,7 @@ class HuffmanCode {
   size_t Encode(std::string_view in, char* out) const;
 
  private:
-  // The code in the lower 16 bits, its length above it; 0: the byte has none.
+  // The length of the code in the lower 8 bits, the code above; 0: there is none.
   std::array<uint32_t, 256> codes_{};
   std::string description_;
 };
@@ -87,7 +87,7 @@ class HuffmanTable {
   void DecodeFourBmi2(std::span<Reader, kHuffmanStreamCount> readers) const;
 
   std::string description_;
-  // Bytes 0 to 5: decoded; 6: how many; 7: the bits that they take.
+  // Byte 0: the bits that are taken; 1 to 6: decoded bytes; 7: how many.
   std::array<uint64_t, size_t{1} << kHuffmanBitsMax> entries_;
   std::array<uint8_t, 256> bit_counts_{};
   // For Fill: bytes in the order of their codes; from which on codes fit into

@@ -158,6 +158,7 @@ class PlainChunkCodec : public ChunkCodec {
   }
   size_t spare_bytes() const { return crc_count_ * kDigestBytes; }
 
+  DecodedRange WantedRange(const Shape& origin, const Shape& shape) const;
   void Pack(const ConstArrayView& encoded_view, char* target) const;
   Result<EncodedChunk> EncodeView(const ConstArrayView& encoded_view,
                                   CodecContext& context) const;
@@ -302,12 +303,26 @@ Status PlainChunkCodec::Decode(std::string_view encoded, const Shape& origin,
       return Status();
     }
   }
-  HF_ASSIGN_OR_RETURN(const std::span<char> elements,
-                      DecodeToScratch(codecs_, encoded, chunk_bytes_,
-                                      context.impl().elements, context));
-  FinishElements(elements);
+  const DecodedRange wanted = WantedRange(encoded_origin, encoded_target.shape);
+  HF_ASSIGN_OR_RETURN(
+      const std::span<char> elements,
+      DecodeToScratch(codecs_, encoded, chunk_bytes_, wanted,
+                      context.impl().elements, context));
+  FinishElements(elements.subspan(wanted.first, wanted.last - wanted.first));
   CopyPart(elements.data(), encoded_origin, encoded_target);
   return Status();
+}
+
+// From the first wanted element to the last, in the order of the chunk.
+DecodedRange PlainChunkCodec::WantedRange(const Shape& origin,
+                                       const Shape& shape) const {
+  DecodedRange range{0, DTypeBytes(dtype_)};
+  for (size_t d = 0; d < shape.size(); ++d) {
+    if (shape[d] == 0) return {0, 0};
+    range.first += origin[d] * encoded_strides_[d];
+    range.last += (origin[d] + shape[d] - 1) * encoded_strides_[d];
+  }
+  return range;
 }
 
 bool PlainChunkCodec::is_streamable() const {

@@ -55,7 +55,8 @@ SaveOptions SaveOptionsOf(const ParamInfo& way,
   SaveOptions options;
   options.zarr_format = way.use_zarr3 ? 3 : 2;
   options.use_ocdbt = way.is_ocdbt_checkpoint;
-  if (!way.use_compression) options.compression = Compression::kNone;
+  options.compression =
+      way.use_compression ? Compression::kZstd : Compression::kNone;
   options.chunk_bytes_target = 0;
   options.ocdbt_target_data_file_bytes =
       way.ocdbt_target_data_file_size.value_or(

@@ -12,12 +12,21 @@ constexpr int kExpansionBitsMax = 16;
 // Smaller chunks are not checked.
 constexpr uint64_t kAlwaysFineBytes = uint64_t{64} << 20;
 
+// The writer of planes chooses blocks itself.
+bool IsWrittenAsPlanes(const BloscParams& params) {
+  return params.cname == "zstd" && params.shuffle == 1 && params.clevel > 0 &&
+         params.blocksize == 0;
+}
+
 }  // namespace
 
 std::vector<BytesCodecParams> WithChecksums(
     std::vector<BytesCodecParams> codecs, int zarr_format,
     const ChunkCodecOptions& options) {
   for (BytesCodecParams& codec : codecs) {
+    if (auto* blosc = std::get_if<BloscParams>(&codec)) {
+      blosc->planes = options.zstd_checksums && IsWrittenAsPlanes(*blosc);
+    }
     auto* zstd = std::get_if<ZstdParams>(&codec);
     if (zstd == nullptr) continue;
     if (options.zstd_checksums) zstd->checksum = true;

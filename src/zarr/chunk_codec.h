@@ -23,7 +23,9 @@ struct ChunkCodecOptions {
   bool store_data_equal_to_fill_value = true;
   MissingChunks missing = MissingChunks::kFill;
   // Every zstd frame carries its content checksum, whatever the word in the
-  // metadata says. False: frames follow that word, v2 has none.
+  // metadata says, and blosc with zstd and byte shuffle is written as byte
+  // planes, whose frames have them, too. False: frames follow that word, v2 has
+  // none; blosc is written as c-blosc does.
   bool zstd_checksums = true;
 };
 

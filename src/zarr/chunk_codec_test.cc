@@ -36,6 +36,21 @@ TEST(ChunkCodecTest, WithChecksums) {
   EXPECT_FALSE(checksum(true, 2, false));
 }
 
+TEST(ChunkCodecTest, BloscOfZstdAndByteShuffleIsWrittenAsPlanes) {
+  const auto has_planes = [](const BloscParams& params, bool wanted = true) {
+    ChunkCodecOptions options;
+    options.zstd_checksums = wanted;
+    return std::get<BloscParams>(WithChecksums({params}, 2, options)[0]).planes;
+  };
+  EXPECT_TRUE(has_planes({"zstd", 1, 1, 0, 0}));
+  EXPECT_TRUE(has_planes({"zstd", 9, 1, 0, 4}));
+  EXPECT_FALSE(has_planes({"zstd", 1, 1, 0, 0}, false));
+  EXPECT_FALSE(has_planes({"lz4", 1, 1, 0, 0}));
+  EXPECT_FALSE(has_planes({"zstd", 1, 2, 0, 0}));
+  EXPECT_FALSE(has_planes({"zstd", 0, 1, 0, 0}));
+  EXPECT_FALSE(has_planes({"zstd", 1, 1, 4096, 0}));
+}
+
 TEST(ChunkCodecTest, CheckExpansion) {
   constexpr uint64_t kGib = uint64_t{1} << 30;
   EXPECT_TRUE(CheckExpansion(0, 64 << 20, 1).ok());

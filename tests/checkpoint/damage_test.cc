@@ -26,12 +26,14 @@ struct Layout {
   Compression compression;
 };
 
-// `loose`: more than 1024 bytes, which OCDBT does not keep inline.
-Tree SmallTree() {
+// `loose`: more than 1024 bytes, which OCDBT does not keep inline; of planes,
+// more than 4 KiB.
+Tree SmallTree(Compression compression) {
+  const int64_t columns = compression == Compression::kPlanes ? 61 : 17;
   return Tree::Dict({
       {"bias", Tree::JaxArray(RandomArray(DType::kBfloat16, {5}, 1))},
       {"empty", Tree::Dict()},
-      {"loose", Tree(RandomArray(DType::kFloat32, {17, 17}, 2))},
+      {"loose", Tree(RandomArray(DType::kFloat32, {17, columns}, 2))},
       {"step", Tree(7)},
       {"text", Tree("hello")},
   });
@@ -173,7 +175,7 @@ class Damage : public testing::TestWithParam<Layout> {
 
   const ScratchDirectory scratch_;
   const std::string path_ = scratch_ / "checkpoint";
-  const Tree tree_ = SmallTree();
+  const Tree tree_ = SmallTree(GetParam().compression);
   std::vector<std::string> digests_;
   std::map<std::string, std::string> files_;  // by relative path
   Tally tally_;
@@ -283,7 +285,8 @@ TEST(DamageOfSlices, ARowIsCheckedByItsBlock) {
 // Chunks of another save, or of another array: each is sound in itself.
 TEST(DamageOfSlices, AnothersChunkIsNotTakenForOurs) {
   for (const Compression compression :
-       {Compression::kZstd, Compression::kFast, Compression::kNone}) {
+       {Compression::kPlanes, Compression::kZstd, Compression::kFast,
+        Compression::kNone}) {
     const ScratchDirectory scratch;
     const std::string path = scratch / "checkpoint";
     SaveOptions options;
@@ -376,6 +379,9 @@ INSTANTIATE_TEST_SUITE_P(
     Layouts, Damage,
     testing::Values(Layout{"OcdbtZarr2Zstd", 2, true, Compression::kZstd},
                     Layout{"OcdbtZarr2Raw", 2, true, Compression::kNone},
+                    Layout{"OcdbtZarr2Planes", 2, true, Compression::kPlanes},
+                    Layout{"DirectoriesZarr3Planes", 3, false,
+                           Compression::kPlanes},
                     Layout{"DirectoriesZarr3Fast", 3, false,
                            Compression::kFast}),
     [](const auto& info) { return std::string(info.param.name); });

@@ -836,6 +836,7 @@ INSTANTIATE_TEST_SUITE_P(Layouts, TinyDisk,
                          testing::Values(With(true, Compression::kZstd, false),
                                          With(true, Compression::kNone, true),
                                          With(false, Compression::kZstd, true),
+                                         With(true, Compression::kPlanes, true),
                                          With(false, Compression::kFast,
                                               false)));
 

@@ -234,6 +234,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Layout{2, true, Compression::kNone, 0},
                     Layout{2, true, Compression::kNone, 4096},
                     Layout{2, true, Compression::kFast, 4096},
+                    Layout{2, true, Compression::kPlanes, 4096},
+                    Layout{3, false, Compression::kPlanes, 0},
                     Layout{3, true, Compression::kNone, 4096},
                     Layout{3, false, Compression::kZstd, 0},
                     Layout{2, false, Compression::kNone, 0}),

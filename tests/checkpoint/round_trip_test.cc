@@ -148,7 +148,8 @@ std::vector<Layout> AllLayouts() {
     for (const int zarr_format : {2, 3}) {
       for (const bool use_ocdbt : {true, false}) {
         for (const Compression compression :
-             {Compression::kZstd, Compression::kFast, Compression::kNone}) {
+             {Compression::kPlanes, Compression::kZstd, Compression::kFast,
+              Compression::kNone}) {
           for (const uint64_t chunk_bytes : {uint64_t{8} << 20, uint64_t{64}}) {
             layouts.push_back(
                 {format, zarr_format, use_ocdbt, compression, chunk_bytes});
@@ -161,12 +162,11 @@ std::vector<Layout> AllLayouts() {
 }
 
 std::string LayoutName(const testing::TestParamInfo<Layout>& info) {
-  static constexpr const char* kCompressions[] = {"Zstd", "Fast", "None"};
   const Layout& layout = info.param;
   return std::string(layout.format == Format::kOrbax ? "Orbax" : "V1") +
          "Zarr" + std::to_string(layout.zarr_format) +
          (layout.use_ocdbt ? "Ocdbt" : "Directories") +
-         kCompressions[static_cast<int>(layout.compression)] +
+         std::string(CompressionName(layout.compression)) +
          (layout.chunk_bytes_target == 64 ? "SmallChunks" : "");
 }
 
@@ -310,7 +310,8 @@ TEST(ReadBox, ARowOfAChunkedMatrixReadsUnderOnePercent) {
   const ScratchDirectory scratch;
   const Array matrix = RandomArray(DType::kFloat32, {4096, 4096}, 9);
   for (const Compression compression :
-       {Compression::kZstd, Compression::kFast, Compression::kNone}) {
+       {Compression::kPlanes, Compression::kZstd, Compression::kFast,
+        Compression::kNone}) {
     const std::string path =
         scratch / std::to_string(static_cast<int>(compression));
     SaveOptions options;

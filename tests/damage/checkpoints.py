@@ -311,7 +311,7 @@ def _layouts() -> dict[str, Layout]:
     for form in ("orbax", "orbax-v1"):
         for ocdbt in (True, False):
             for zarr in (2, 3):
-                for compression in ("zstd", "fast", None):
+                for compression in ("planes", "zstd", "fast", None):
                     where = "ocdbt" if ocdbt else "directories"
                     name = f"{form} {where} zarr{zarr} {compression or 'raw'}"
                     table[name] = _plain(

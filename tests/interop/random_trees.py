@@ -38,7 +38,7 @@ class Case:
     api: str  # "orbax" or "orbax-v1"
     zarr: int
     ocdbt: bool
-    compression: str  # "zstd", "fast", "none"
+    compression: str  # "planes", "zstd", "fast", "none"
     chunk_bytes_target: int  # 0: one chunk an array
 
     def options(self):
@@ -179,7 +179,8 @@ def make_case(seed):
     api = "orbax-v1" if seed % 3 == 2 else "orbax"
     ocdbt = seed % 4 in (0, 1)
     zarr = 2 if seed % 2 == 0 else 3
-    compression = ["zstd", "none", "fast"][int(random.integers(0, 3))]
+    compression = ["planes", "zstd", "none", "fast"][
+        int(random.integers(0, 4))]
     chunk = [0, 0, 64, 1000, 4096][int(random.integers(0, 5))]
     tree = Generator([seed, 2], api, ocdbt).root()
     return Case(seed, tree, api, zarr, ocdbt, compression, chunk)

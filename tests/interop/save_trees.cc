@@ -5,7 +5,7 @@
 //   load PATH LINES DATA                     answers "ok", having written them
 // or "error CODE message". LINES and DATA are as tree_lines.h says; every path
 // is in hex. Options: format=orbax|orbax-v1 zarr=2|3 ocdbt=0|1
-// compression=zstd|fast|none chunk=BYTES.
+// compression=planes|zstd|fast|none chunk=BYTES.
 
 #include <holdfast/holdfast.h>
 
@@ -45,9 +45,11 @@ Status SetOption(const std::string& option, holdfast::SaveOptions& options) {
   } else if (name == "ocdbt") {
     options.use_ocdbt = value == "1";
   } else if (name == "compression") {
-    options.compression = value == "zstd"   ? holdfast::Compression::kZstd
-                          : value == "fast" ? holdfast::Compression::kFast
-                                            : holdfast::Compression::kNone;
+    const auto compression = holdfast::CompressionFromName(value);
+    if (!compression) {
+      return holdfast::InvalidArgumentError("unknown compression " + value);
+    }
+    options.compression = *compression;
   } else if (name == "chunk") {
     options.chunk_bytes_target = std::stoull(value);
   } else {

@@ -30,7 +30,7 @@ tree = {
     "w": np.arange(12, dtype=np.float32).reshape(3, 4),
     "n": [1, 2.5, "text", None],
 }
-for compression in ("zstd", "fast", None):
+for compression in ("planes", "zstd", "fast", None):
     path = f"{sys.argv[1]}/{compression}"
     holdfast.save(path, tree, compression=compression)
     loaded = holdfast.load(path)

@@ -189,7 +189,7 @@ HOLDFAST_EXPORT holdfast_code holdfast_state_add_string(holdfast_state* state,
 typedef struct holdfast_save_options {
   size_t struct_size;
   const char* format;       // "orbax" (null), "orbax-v1"
-  const char* compression;  // "zstd" (null), "fast", "none"
+  const char* compression;  // "planes" (null), "zstd", "fast", "none"
   int zarr_format;          // 2 or 3; 0: the format's
   int use_files;            // not 0: no OCDBT, a directory a leaf
   int overwrite;            // not 0: a checkpoint at `path` is replaced

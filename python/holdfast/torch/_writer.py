@@ -76,7 +76,7 @@ class StorageWriter(dcp.StorageWriter):  # type: ignore[misc]
         overwrite: bool = False,
         zarr_format: int = 2,
         ocdbt: bool = True,
-        compression: str | None = "zstd",
+        compression: str | None = "planes",
         chunk_bytes: int = 8 << 20,
         data_file_bytes: int | None = None,
         custom_metadata: Mapping[str, Any] | None = None,
@@ -92,7 +92,7 @@ class StorageWriter(dcp.StorageWriter):  # type: ignore[misc]
           overwrite: replace what is at the path, after the new one is complete.
           zarr_format: 2 or 3.
           ocdbt: one database; False: a directory for each array.
-          compression: "zstd", "fast" (lz4 with bit shuffle) or None.
+          compression: as for `holdfast.save`.
           chunk_bytes: larger parts are cut into chunks of about this many
             bytes.
           data_file_bytes: data files are closed at this size; 0: never; None:

@@ -211,6 +211,8 @@ class Restorer {
   Status Decode(const PlannedChunk& chunk, const ChunkUses& uses,
                 std::string_view encoded, Worker& worker) {
     if (chunk.extent != nullptr) return CopyOut(chunk, uses, encoded);
+    worker.context->set_bytes_are_known(TargetOf(chunk).home->byte_check() ==
+                                        ByteCheck::kListed);
     const Status decoded = uses.is_direct
                                ? DecodeDirect(chunk, uses, encoded, worker)
                                : DecodeToScratch(chunk, uses, encoded, worker);

@@ -250,6 +250,10 @@ ArrayMetadata NewMetadata(const Shape& shape, DType dtype,
   return metadata;
 }
 
+BloscParams PlanesParams() {
+  return {.cname = "zstd", .clevel = 1, .shuffle = 1};
+}
+
 }  // namespace
 
 Result<ArrayMetadata> ParseMetadata(std::string_view json) {
@@ -321,6 +325,9 @@ ArrayMetadata OrbaxV2(const Shape& shape, DType dtype, const Shape& chunk_shape,
     metadata.bytes_codecs.push_back(
         BloscParams{.cname = "lz4", .clevel = fast_level, .shuffle = 2});
   }
+  if (compression == Compression::kPlanes) {
+    metadata.bytes_codecs.push_back(PlanesParams());
+  }
   return metadata;
 }
 
@@ -341,6 +348,11 @@ ArrayMetadata OrbaxV3(const Shape& shape, DType dtype, const Shape& chunk_shape,
                     .clevel = fast_level,
                     .shuffle = 2,
                     .typesize = DTypeBytes(dtype)});
+  }
+  if (compression == Compression::kPlanes) {
+    BloscParams planes = PlanesParams();
+    planes.typesize = DTypeBytes(dtype);
+    sharding.bytes_codecs.emplace_back(std::move(planes));
   }
   return metadata;
 }
