@@ -78,6 +78,8 @@ target_compile_definitions(holdfast_msgpack INTERFACE MSGPACK_NO_BOOST)
 
 if(HOLDFAST_BUILD_TESTS)
   find_package(GTest REQUIRED)
+endif()
+if(HOLDFAST_BUILD_TESTS OR HOLDFAST_BUILD_FUZZ)
   pkg_check_modules(blosc_pc REQUIRED IMPORTED_TARGET blosc)
 endif()
 

@@ -28,10 +28,15 @@ import tensorstore as ts
 import tree_lines
 
 LAYOUTS = {
-    "zarr2 ocdbt": {"format": "orbax", "zarr": 2, "ocdbt": 1},
-    "zarr3 ocdbt": {"format": "orbax", "zarr": 3, "ocdbt": 1},
-    "zarr2 directories": {"format": "orbax", "zarr": 2, "ocdbt": 0},
-    "zarr3 directories": {"format": "orbax", "zarr": 3, "ocdbt": 0},
+    f"zarr{zarr} {'ocdbt' if ocdbt else 'directories'} {compression}": {
+        "format": "orbax",
+        "zarr": zarr,
+        "ocdbt": ocdbt,
+        "compression": compression,
+    }
+    for compression in ("planes", "zstd")
+    for zarr in (2, 3)
+    for ocdbt in (1, 0)
 }
 METADATA_FILES = (".zarray", "zarr.json")
 STOCK_MISSES_MAX = 1  # of 200
@@ -40,7 +45,7 @@ STOCK_MISSES_MAX = 1  # of 200
 def make_tree(seed):
     """Weights, moments and counters: hard and easy to compress."""
     draw = np.random.default_rng(seed)
-    weights = draw.normal(0, 0.02, (96, 128)).astype(np.float32)
+    weights = draw.normal(0, 0.02, (160, 128)).astype(np.float32)
     return {
         "params": {"w": jnp.asarray(weights.astype(ml_dtypes.bfloat16)),
                    "b": np.zeros((64, 64), np.float32)},
@@ -123,7 +128,7 @@ class FlipTest:
     def run(self, label, options, seed, count):
         whole = self.scratch / label.replace(" ", "-")
         self.driver.save(make_tree(seed), whole, self.scratch,
-                         compression="zstd", chunk=16384, **options)
+                         chunk=16384, **options)
         if (self.orbax_refuses(whole) or self.load_refuses(whole) or
                 self.verify_status(whole) != 0):
             print(f"{label}: the undamaged checkpoint is refused")
