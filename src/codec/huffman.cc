@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/coding.h"
+#include "base/cpu.h"
 
 namespace holdfast {
 namespace {
@@ -29,12 +30,12 @@ constexpr int kEntryCountShift = 56;
 // fixed register.
 
 #if defined(__x86_64__)
-const bool has_bmi2 = __builtin_cpu_supports("bmi2");
 #define HF_TARGET_BMI2 __attribute__((target("bmi2")))
 #else
-constexpr bool has_bmi2 = false;
 #define HF_TARGET_BMI2
 #endif
+
+const bool has_bmi2 = Cpu().has_bmi2;
 
 // Lengths of codes.
 
@@ -116,10 +117,11 @@ std::vector<uint8_t> OrderOf(const HuffmanWeights& weights) {
 
 // Writes one stream; returns its size. It is written from the last byte of `in`
 // to the first, since it is read from its end. A code stands above its length,
-// so that lengths can be added, and shifted by, as they are: the processor takes
-// the lowest 6 bits of a shift's count.
-[[gnu::always_inline]] inline size_t EncodeStreamInline(
-    std::string_view in, const uint32_t* codes, char* out) {
+// so that lengths can be added, and shifted by, as they are: the processor
+// takes the lowest 6 bits of a shift's count.
+[[gnu::always_inline]] inline size_t EncodeStreamInline(std::string_view in,
+                                                        const uint32_t* codes,
+                                                        char* out) {
   const auto* const bytes = reinterpret_cast<const uint8_t*>(in.data());
   uint64_t word = 0;
   unsigned bit_count = 0;
@@ -168,7 +170,8 @@ HF_TARGET_BMI2 size_t EncodeStreamBmi2(std::string_view in,
 }  // namespace
 
 ByteCounts CountBytes(std::string_view in) {
-  // Eight tables, so that runs of equal bytes do not wait for their own counter.
+  // Eight tables, so that runs of equal bytes do not wait for their own
+  // counter.
   std::array<ByteCounts, 8> counts{};
   size_t i = 0;
   for (; i + kWordBytes <= in.size(); i += kWordBytes) {
@@ -297,7 +300,8 @@ struct HuffmanTable::Reader {
   Reader r[kStreamCount] = {readers[0], readers[1], readers[2], readers[3]};
   for (;;) {
     ptrdiff_t step_count = kStepCountMax;
-    for (const Reader& reader : r) step_count = std::min(step_count, reader.SafeSteps());
+    for (const Reader& reader : r)
+      step_count = std::min(step_count, reader.SafeSteps());
     if (step_count <= 0) break;
     for (; step_count > 0; --step_count) {
 #pragma GCC unroll 5
@@ -342,8 +346,7 @@ bool HuffmanTable::DecodeRest(Reader& reader) const {
     }
     // Bit `left` - 1 of the stream is at this place of the window.
     const int64_t top = left - 8 * (first_byte - 2);
-    const uint64_t index =
-        (window << (64 - top)) >> (64 - kHuffmanBitsMax);
+    const uint64_t index = (window << (64 - top)) >> (64 - kHuffmanBitsMax);
     const auto byte = static_cast<uint8_t>(entries_[index] >> kEntryBytesShift);
     left -= bit_counts_[byte];
     if (left < 0) return false;
@@ -358,8 +361,8 @@ void HuffmanTable::Order(const HuffmanWeights& weights) {
   std::copy(ordered.begin(), ordered.end(), ordered_.begin());
   bit_counts_ = {};
   for (const uint8_t byte : ordered) {
-    bit_counts_[byte] = static_cast<uint8_t>(weights.bit_count_max + 1 -
-                                             weights.of_byte[byte]);
+    bit_counts_[byte] =
+        static_cast<uint8_t>(weights.bit_count_max + 1 - weights.of_byte[byte]);
   }
   for (int bits = 0; bits <= kHuffmanBitsMax; ++bits) {
     size_t first = 0;

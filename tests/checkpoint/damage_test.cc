@@ -377,13 +377,12 @@ TEST_P(Damage, ArrayOpenedByItselfIsChecked) {
 
 INSTANTIATE_TEST_SUITE_P(
     Layouts, Damage,
-    testing::Values(Layout{"OcdbtZarr2Zstd", 2, true, Compression::kZstd},
-                    Layout{"OcdbtZarr2Raw", 2, true, Compression::kNone},
-                    Layout{"OcdbtZarr2Planes", 2, true, Compression::kPlanes},
-                    Layout{"DirectoriesZarr3Planes", 3, false,
-                           Compression::kPlanes},
-                    Layout{"DirectoriesZarr3Fast", 3, false,
-                           Compression::kFast}),
+    testing::Values(
+        Layout{"OcdbtZarr2Zstd", 2, true, Compression::kZstd},
+        Layout{"OcdbtZarr2Raw", 2, true, Compression::kNone},
+        Layout{"OcdbtZarr2Planes", 2, true, Compression::kPlanes},
+        Layout{"DirectoriesZarr3Planes", 3, false, Compression::kPlanes},
+        Layout{"DirectoriesZarr3Fast", 3, false, Compression::kFast}),
     [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace
