@@ -183,7 +183,7 @@ class SaveItemOptions(TypedDict, total=False):
 
     zarr_format: int  # 2; of `save` 0: the format's own
     use_ocdbt: bool  # True
-    compression: str | None  # "zstd", "fast", None
+    compression: str | None  # "zstd"; of `save` "planes"; or "fast", None
     chunk_bytes_target: int  # 0: one chunk a shard, as Orbax; of `save` 8 MiB
     ocdbt_target_data_file_bytes: int  # 2 GiB
     item_custom_metadata: str
