@@ -467,11 +467,11 @@ class Checkpoint:
         aggregate_filename: str = "checkpoint",
         use_sidecar: bool = True,
     ) -> None: ...
-    # The same as tuples of (name, key, key_is_sequence or None where no part is
-    # an index, value_type, skip_deserialize, dtype, shape, chunk_shape,
-    # write_shape, array_metadata, sharding_json, has_problem).
     @property
     def value_types(self) -> set[tuple[str, bool]]: ...
+    # `leaves` as tuples of (name, key, layout, sharding_json, has_problem), the
+    # layout being (value_type, skip_deserialize, dtype, shape, chunk_shape,
+    # write_shape, array_metadata). Neighbours that are stored alike share it.
     def leaf_rows(self) -> list[tuple[Any, ...]]: ...
     # The tree that the module's `load` gives, without opening it again.
     def load(
