@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, TypeAlias
 
-from holdfast import _files
+from holdfast import _engine, _files
 from holdfast._future import Future
 from holdfast._log import log
 from holdfast.orbax._checkpointer import AbstractCheckpointer, Checkpointer
@@ -30,7 +30,6 @@ from holdfast.orbax._manager_handlers import (
 from holdfast.orbax._manager_options import (
     CheckpointManagerOptions,
     _ShouldSaveFnPolicy,
-    check_usable,
     keep_policy_of,
     save_policy_of,
 )
@@ -58,7 +57,7 @@ from holdfast.orbax._run import (
     step_number,
 )
 from holdfast.orbax._signals import AwaitableSignalsContract
-from holdfast.orbax._trash import Remover, leftovers
+from holdfast.orbax._trash import Remover
 from holdfast.orbax.abstract_checkpoint_manager import (
     AbstractCheckpointManager,
     PyTree,
@@ -205,7 +204,7 @@ class CheckpointManager(ReadingManager, AbstractCheckpointManager):
             AwaitableSignalsContract.awaitable_signals_contract_prefix += (
                 f"_{process_index()}"
             )
-        check_usable(options)
+        policies = save_policy_of(options), keep_policy_of(options)
         check_exclusive(
             checkpointers, item_names, item_handlers, handler_registry
         )
@@ -230,11 +229,7 @@ class CheckpointManager(ReadingManager, AbstractCheckpointManager):
             atomicity_options=options.atomicity_options,
         )
         self._cleanup = self._start_cleanup()
-        self._checkpoints = Run(
-            save_policy_of(options),
-            keep_policy_of(options),
-            self._multiprocessing_options,
-        )
+        self._checkpoints = Run(*policies, self._multiprocessing_options)
         self._checkpoints.set(
             self._load_checkpoint_infos(options.lightweight_initialize)
         )
@@ -334,7 +329,8 @@ class CheckpointManager(ReadingManager, AbstractCheckpointManager):
         is_primary = is_primary_host(self._multiprocessing_options.primary_host)
         if options.read_only or not is_primary:
             return None
-        Remover().add(leftovers(os.fspath(self._directory)))
+        root = os.fspath(self._directory)
+        Remover().add(_engine.disposal_leftovers(root))
         if not options.cleanup_tmp_directories:
             return None
         return Future(
