@@ -1,4 +1,4 @@
-// What a person sees in terminals of several widths, and what is asked for there.
+// What a person sees in terminals of several widths, and what is asked there.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
