@@ -12,10 +12,8 @@ from typing import Any
 
 import pytest
 
-selenium = pytest.importorskip(
-    "selenium", reason="tests/browser/requirements.txt is not installed")
-
 ROOT = Path(__file__).resolve().parents[2]
+CSS = "css selector"  # how elements are found, as selenium calls it
 
 
 class QuietHandler(http.server.SimpleHTTPRequestHandler):
@@ -43,8 +41,8 @@ def is_long(request: pytest.FixtureRequest) -> bool:
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
-    from selenium import webdriver
-
+    webdriver = pytest.importorskip(
+        "selenium.webdriver", reason="want tests/browser/requirements.txt")
     chromium, driver = map(shutil.which, ("chromium", "chromedriver"))
     if chromium is None or driver is None:
         pytest.skip("no chromium and chromedriver (scripts/setup --browser)")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from selenium.webdriver.common.by import By
+from conftest import CSS
 
 np = pytest.importorskip("numpy")
 holdfast = pytest.importorskip("holdfast")
@@ -33,7 +33,7 @@ def show(browser: Any, console: Any, served: Any) -> Any:
 
 
 def views(browser: Any) -> list[Any]:
-    return browser.find_elements(By.CLASS_NAME, "holdfast-view")
+    return browser.find_elements(CSS, ".holdfast-view")
 
 
 def seen(view: Any, selector: str) -> list[str]:
@@ -54,13 +54,13 @@ def modules(view: Any) -> list[str]:
 
 
 def search(view: Any, text: str) -> None:
-    box = view.find_element(By.CSS_SELECTOR, "input[type=search]")
+    box = view.find_element(CSS, "input[type=search]")
     box.clear()
     box.send_keys(text)
 
 
 def button(view: Any, text: str) -> Any:
-    return next(found for found in view.find_elements(By.TAG_NAME, "button")
+    return next(found for found in view.find_elements(CSS, "button")
                 if found.text == text)
 
 
@@ -83,7 +83,7 @@ def test_open_groups_by_module_largest_first(
     holdfast.save(tmp_path / "c", model(3))
     show(holdfast.open(tmp_path / "c")._repr_html_())
     (view,) = views(browser)
-    title = view.find_element(By.TAG_NAME, "p").text
+    title = view.find_element(CSS, "p").text
     assert "8 leaves, 2468 parameters, 9.6 KiB" in title
     assert modules(view) == [
         "params 7 leaves, 2468 parameters, 9.6 KiB",
@@ -103,7 +103,7 @@ def test_folding(browser: Any, show: Any, tmp_path: Path) -> None:
     (view,) = views(browser)
     button(view, "fold all").click()
     assert rows(view) == ["step"]
-    view.find_element(By.TAG_NAME, "summary").click()
+    view.find_element(CSS, "summary").click()
     assert rows(view) == ["embed.table", "step"]
     button(view, "unfold all").click()
     assert len(rows(view)) == 6
@@ -168,11 +168,11 @@ def test_without_scripts_all_can_be_unfolded(
     html = re.sub(r' (id|class|style)="[^"]*"', "", html)
     assert "<script" not in html
     show(html)
-    view = browser.find_element(By.CLASS_NAME, "output")
+    view = browser.find_element(CSS, ".output")
     assert rows(view) == ["step"]
-    view.find_element(By.TAG_NAME, "summary").click()
+    view.find_element(CSS, "summary").click()
     assert rows(view) == ["embed.table", "step"]
-    folded = view.find_elements(By.CSS_SELECTOR, "details details>summary")
+    folded = view.find_elements(CSS, "details details>summary")
     assert len(folded) == 30
     folded[0].click()
     assert rows(view) == ["kernel", "bias", "embed.table", "step"]
@@ -185,9 +185,9 @@ def test_stats(browser: Any, show: Any, tmp_path: Path) -> None:
     show(holdfast.stats(tmp_path / "c")._repr_html_())
     (view,) = views(browser)
     # What is not finite comes first, though layer_1 is larger.
-    assert "1 not finite" in view.find_element(By.TAG_NAME, "p").text
+    assert "1 not finite" in view.find_element(CSS, "p").text
     assert modules(view)[1].startswith("params.layer_0 2 leaves")
-    cells = view.find_element(By.CSS_SELECTOR, "tr.bad").text
+    cells = view.find_element(CSS, "tr.bad").text
     assert cells.startswith("kernel float32 (8, 16)")
     assert cells.endswith(" 125 1 1")  # zeros, NaNs, infinities
 
@@ -200,13 +200,13 @@ def test_diff(browser: Any, show: Any, tmp_path: Path) -> None:
     holdfast.save(tmp_path / "b", state)
     show(holdfast.diff(tmp_path / "a", tmp_path / "b")._repr_html_())
     (view,) = views(browser)
-    title = view.find_element(By.TAG_NAME, "p").text
+    title = view.find_element(CSS, "p").text
     assert title.splitlines() == [
         "different",
         "6 leaves, 2320 parameters, 9.1 KiB, 2 different"]
     assert "1 different" in modules(view)[0]
     assert modules(view)[1].startswith("params.layer_0")
-    bad = [row.text for row in view.find_elements(By.CSS_SELECTOR, "tr.bad")]
+    bad = [row.text for row in view.find_elements(CSS, "tr.bad")]
     assert bad[0].startswith("bias values float32 (4,) float32 (4,) 1 of 4")
     assert bad[0].endswith("[2] 0.0 != 0.5")
     assert bad[1].startswith("step only in a")

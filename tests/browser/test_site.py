@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import urllib.parse
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from conftest import ROOT
-from selenium.webdriver.common.by import By
-from selenium.webdriver.support.ui import WebDriverWait
+from conftest import CSS, ROOT
 
 PAGES = sorted(
     path.relative_to(ROOT / "build" / "site").as_posix()
@@ -95,6 +94,12 @@ def _problem(link: str, site: str, seen: dict[str, Any]) -> str:
     return ""
 
 
+def wait_for(browser: Any, found: Callable[[], Any]) -> Any:
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    return WebDriverWait(browser, 60).until(lambda _: found())
+
+
 @pytest.mark.parametrize(
     ("words", "page"),
     [("CheckpointManager", "reference/"), ("StorageWriter", "migrating-torch"),
@@ -104,17 +109,16 @@ def test_search_finds(
 ) -> None:
     """A result of the search opens, and is the page that one would want."""
     browser.get(f"{site}/index.html")
-    browser.find_element(By.CSS_SELECTOR, ".md-search__input").send_keys(words)
-    wait = WebDriverWait(browser, 60)
+    browser.find_element(CSS, ".md-search__input").send_keys(words)
     # The first letters find pages, too: wait until the whole word counts.
-    found = wait.until(lambda _: [
+    found = wait_for(browser, lambda: [
         link for link in browser.find_elements(
-            By.CSS_SELECTOR, "a.md-search-result__link")
+            CSS, "a.md-search-result__link")
         if page in link.get_attribute("href")])
     target = found[0].get_attribute("href").split("?")[0]
     browser.execute_script("arguments[0].click()", found[0])
-    wait.until(lambda _: browser.current_url.startswith(target))
-    text = browser.find_element(By.TAG_NAME, "article").text
+    wait_for(browser, lambda: browser.current_url.startswith(target))
+    text = browser.find_element(CSS, "article").text
     assert words.lower() in text.lower()
 
 
@@ -123,10 +127,10 @@ def test_colours_change(browser: Any, console: Any, site: str) -> None:
 
     def scheme() -> str:
         return browser.find_element(
-            By.TAG_NAME, "body").get_attribute("data-md-color-scheme")
+            CSS, "body").get_attribute("data-md-color-scheme")
 
     before = scheme()
     button = browser.find_element(
-        By.CSS_SELECTOR, "label[for^='__palette_']:not([hidden])")
+        CSS, "label[for^='__palette_']:not([hidden])")
     browser.execute_script("arguments[0].click()", button)
-    WebDriverWait(browser, 30).until(lambda _: scheme() != before)
+    wait_for(browser, lambda: scheme() != before)
