@@ -195,6 +195,9 @@ class SaveItemOptions(TypedDict, total=False):
     progress: ProgressFn | None
     support_rich_types: bool  # False
     adopt_existing: bool  # False; keep what type handlers wrote there
+    # As handlers take it (whether, or which), instead of `compression` and
+    # `chunk_bytes_target`.
+    use_compression: bool | str | None
 
 def save(
     path: str,

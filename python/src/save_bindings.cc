@@ -18,6 +18,7 @@
 #include "errors.h"
 #include "group.h"
 #include "holdfast/checkpoint.h"
+#include "holdfast/orbax/pytree_checkpoint_handler.h"
 #include "holdfast/orbax/type_handlers.h"
 #include "holdfast/pending_save.h"
 #include "tree_builder.h"
@@ -129,6 +130,16 @@ class GuardedPendingSave {
   std::string directory_;
 };
 
+// `use_compression` as handlers take it: whether, or the name of one.
+void SetCompression(nb::handle use_compression, SaveOptions& options) {
+  std::optional<Compression> compression;
+  if (nb::isinstance<nb::str>(use_compression)) {
+    compression = CompressionOf(nb::cast<std::string>(use_compression));
+  }
+  const bool is_used = compression || nb::cast<bool>(use_compression);
+  Check(SetHandlerCompression(is_used, compression, options));
+}
+
 // What differs between the calls that save an item.
 struct ItemDefaults {
   int zarr_format = 2;
@@ -151,7 +162,8 @@ void DefineItemSave(Scope& scope, const char* name,
              const std::string& item_custom_metadata, nb::handle save_args,
              bool write_digests, bool sync, int thread_count,
              uint64_t in_flight_bytes_max, nb::handle progress,
-             bool support_rich_types, bool adopt_existing) {
+             bool support_rich_types, bool adopt_existing,
+             nb::handle use_compression) {
         SaveOptions options;
         options.run = RunOf(thread_count, in_flight_bytes_max);
         options.zarr_format = zarr_format;
@@ -165,6 +177,9 @@ void DefineItemSave(Scope& scope, const char* name,
         options.sync = sync;
         options.support_rich_types = support_rich_types;
         options.adopt_existing = adopt_existing;
+        if (!use_compression.is_none()) {
+          SetCompression(use_compression, options);
+        }
         return call(std::move(options), progress, given...);
       },
       own..., nb::arg("zarr_format") = defaults.zarr_format,
@@ -177,7 +192,8 @@ void DefineItemSave(Scope& scope, const char* name,
       nb::arg("thread_count") = 0,
       nb::arg("in_flight_bytes_max") = uint64_t{256} << 20,
       nb::arg("progress") = nb::none(), nb::arg("support_rich_types") = false,
-      nb::arg("adopt_existing") = false);
+      nb::arg("adopt_existing") = false,
+      nb::arg("use_compression") = nb::none());
 }
 
 Stats BindingSave(SaveOptions options, nb::handle progress, nb::handle path,

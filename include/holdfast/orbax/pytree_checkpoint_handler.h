@@ -157,6 +157,15 @@ Status AddArrayMetadatas(const std::string& directory, int process,
 using IsPrioritizedKeyFn =
     std::function<bool(const std::vector<std::string>& keypath)>;
 // True when this array leaf is neither changed nor freed while it is saved.
+// How handlers that take Orbax's options store arrays: sets `compression` and
+// `chunk_bytes_target`. `compression` counts where use_compression is true;
+// absent: what HOLDFAST_COMPRESSION names (CompressionName), else zstd, as Orbax.
+// With zstd and none chunks have Orbax's shapes, with planes and fast about 8
+// MiB, since they are compressed as a whole. InvalidArgument: no such name.
+Status SetHandlerCompression(bool use_compression,
+                             std::optional<Compression> compression,
+                             SaveOptions& options);
+
 using IsImmutableFn = std::function<bool(const Tree& leaf)>;
 
 // The calls that PyTreeCheckpointHandler makes for everything but transforms
@@ -190,6 +199,8 @@ struct PyTreeCheckpointHandlerOptions {
   bool use_ocdbt = true;
   bool use_zarr3 = false;
   bool use_compression = true;
+  // Absent: SetHandlerCompression's choice.
+  std::optional<Compression> compression;
   MultiprocessingOptions multiprocessing_options;
   // Null: GlobalTypeHandlerRegistry().
   std::shared_ptr<TypeHandlerRegistry> type_handler_registry;

@@ -60,7 +60,7 @@ class SaveOptions:
 
     use_ocdbt: bool = True
     use_zarr3: bool = False
-    use_compression: bool = True
+    use_compression: bool | str = True
     ocdbt_target_data_file_size: int | None = None
     registry: TypeHandlerRegistry | None = None
     support_rich_types: bool = False
@@ -305,8 +305,7 @@ def prepare_save(
     engine_options = {
         "zarr_format": 3 if options.use_zarr3 else 2,
         "use_ocdbt": options.use_ocdbt,
-        "compression": "zstd" if options.use_compression else None,
-        "chunk_bytes_target": 0,
+        "use_compression": options.use_compression,
         "ocdbt_target_data_file_bytes": data_file_bytes(
             options.ocdbt_target_data_file_size, options.use_ocdbt
         ),
@@ -406,7 +405,7 @@ def _split(
                 "keypath": keypaths[i],
                 "skip_deserialize": False,
                 "is_ocdbt_checkpoint": options.use_ocdbt,
-                "use_compression": options.use_compression,
+                "use_compression": bool(options.use_compression),
                 "use_zarr3": options.use_zarr3,
                 "enable_pinned_host_transfer": (
                     options.enable_pinned_host_transfer
