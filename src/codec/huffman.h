@@ -79,10 +79,14 @@ class HuffmanTable {
 
  private:
   struct Reader;
+  struct LookForMany;
+  struct LookForOne;
 
   void Order(const HuffmanWeights& weights);
+  void FillSingle();
   void Fill(size_t base, int bits_left, uint64_t entry);
   bool DecodeRest(Reader& reader) const;
+  template <typename Look>
   void DecodeRounds(std::span<Reader, kHuffmanStreamCount> readers) const;
   void DecodeFourPlain(std::span<Reader, kHuffmanStreamCount> readers) const;
   void DecodeFourBmi2(std::span<Reader, kHuffmanStreamCount> readers) const;
@@ -90,6 +94,9 @@ class HuffmanTable {
   std::string description_;
   // Byte 0: the bits that are taken; 1 to 6: decoded bytes; 7: how many.
   std::array<uint64_t, size_t{1} << kHuffmanBitsMax> entries_;
+  // Byte 0: the bits of the first code; 1: its byte.
+  std::array<uint16_t, size_t{1} << kHuffmanBitsMax> single_entries_;
+  bool has_long_codes_ = false;
   std::array<uint8_t, 256> bit_counts_{};
   // For Fill: bytes in the order of their codes; from which on codes fit into
   // so many bits, and how many values of so many bits begin a longer one.
