@@ -222,4 +222,4 @@ struct LoadOptions {
   std::vector<std::string> names;
 };
 
-}  // namespace holdfast HOLDFAST_EXPORT
+}  // namespace holdfast

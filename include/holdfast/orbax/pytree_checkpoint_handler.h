@@ -156,7 +156,6 @@ Status AddArrayMetadatas(const std::string& directory, int process,
 // True when the leaf at this path is to be taken before others.
 using IsPrioritizedKeyFn =
     std::function<bool(const std::vector<std::string>& keypath)>;
-// True when this array leaf is neither changed nor freed while it is saved.
 // How handlers that take Orbax's options store arrays: sets `compression` and
 // `chunk_bytes_target`. `compression` counts where use_compression is true;
 // absent: what HOLDFAST_COMPRESSION names (CompressionName), else zstd, as Orbax.
@@ -166,6 +165,7 @@ Status SetHandlerCompression(bool use_compression,
                              std::optional<Compression> compression,
                              SaveOptions& options);
 
+// True when this array leaf is neither changed nor freed while it is saved.
 using IsImmutableFn = std::function<bool(const Tree& leaf)>;
 
 // The calls that PyTreeCheckpointHandler makes for everything but transforms

@@ -95,4 +95,4 @@ struct StatsResult {
 Result<StatsResult> ComputeStats(const Checkpoint& checkpoint,
                                  const StatsOptions& options = {});
 
-}  // namespace holdfast HOLDFAST_EXPORT
+}  // namespace holdfast
