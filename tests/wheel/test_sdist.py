@@ -18,7 +18,7 @@ import tempfile
 import venv
 from pathlib import Path
 
-from test_wheel import PROGRAM, ROOT
+from test_wheel import ROOT, USE
 
 
 AS_THE_WHEEL = ("--config-settings=build-dir=build/wheel-objects",
@@ -72,7 +72,7 @@ def main() -> None:
         check_contents(sdist)
         python = make_environment(scratch / "environment")
         install(python, *AS_THE_WHEEL, str(sdist))
-        subprocess.run([python, "-c", PROGRAM, scratch / "saved"], check=True,
+        subprocess.run([python, "-c", USE, scratch / "saved"], check=True,
                        cwd=scratch)
         listed = subprocess.run(
             [python.parent / "holdfast", "ls", scratch / "saved" / "zstd"],
