@@ -77,13 +77,19 @@ TEST_P(RealTerminal, ShowsWhatItDid) {
        {"diff", Path("a"), Path("a")},
        {"stats", Path("b")},
        {"steps", Path("run")},
-       {"du", Path("run")},
        {"prune", Path("run"), "--keep-latest=1", "--keep-best=1",
         "--metric=loss"}},
       GetParam(), root_.string());
   CompareWithGolden("real_terminal_" + std::to_string(GetParam()), text);
   // Totals are no table.
   ExpectFits(text, GetParam(), {"different: ", "3 tensors", "1 step"});
+}
+
+TEST_P(RealTerminal, FitsDiskUsage) {
+  // Sizes of files depend on how long the path is.
+  const Ran ran = RunInTerminal({"du", Path("run")}, GetParam());
+  EXPECT_THAT(ran.out, testing::HasSubstr("state    manifest       2"));
+  ExpectFits(ran.out, GetParam(), {});
 }
 
 INSTANTIATE_TEST_SUITE_P(Widths, RealTerminal, ::testing::Values(60, 80, 120));

@@ -3,13 +3,14 @@
 
 usage: test_sdist.py [SDIST]     without SDIST: made for the occasion
 
-pip unpacks it in a folder of its own and compiles it there (minutes; ccache is
-used where there is one); then a save, a load and the command must work. Wants
-what scripts/setup installs.
+pip unpacks it in a folder of its own and compiles it there, by the compiler calls
+of scripts/wheel, so that ccache has them where that has run (minutes otherwise);
+then a save, a load and the command must work. Wants what scripts/setup installs.
 """
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tarfile
@@ -17,7 +18,11 @@ import tempfile
 import venv
 from pathlib import Path
 
-from test_wheel import PROGRAM, ROOT
+from test_wheel import ROOT, USE
+
+
+AS_THE_WHEEL = ("--config-settings=build-dir=build/wheel-objects",
+                "--config-settings=cmake.define.HOLDFAST_WERROR=ON")
 
 
 def make_environment(folder: Path, *packages: str) -> Path:
@@ -56,14 +61,18 @@ def check_contents(sdist: Path) -> None:
 
 
 def main() -> None:
+    # Paths below this folder count as relative ones; pip unpacks there.
+    os.environ["CCACHE_BASEDIR"] = tempfile.gettempdir()
+    os.environ["CCACHE_NOHASHDIR"] = "true"
+    os.environ.setdefault("CXX", "c++")  # as scripts/wheel has it
     with tempfile.TemporaryDirectory() as folder:
         scratch = Path(folder)
         sdist = (Path(sys.argv[1]).resolve() if sys.argv[1:]
                  else build(scratch))
         check_contents(sdist)
         python = make_environment(scratch / "environment")
-        install(python, str(sdist))
-        subprocess.run([python, "-c", PROGRAM, scratch / "saved"], check=True,
+        install(python, *AS_THE_WHEEL, str(sdist))
+        subprocess.run([python, "-c", USE, scratch / "saved"], check=True,
                        cwd=scratch)
         listed = subprocess.run(
             [python.parent / "holdfast", "ls", scratch / "saved" / "zstd"],
