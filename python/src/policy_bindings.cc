@@ -52,14 +52,14 @@ constexpr const char* kRank = "rank";
 // Times further away count as this one; years 1 and 9999 have no nanoseconds.
 constexpr double kSecondsMax = 4e9;
 
-int64_t NumberOf(nb::handle step) {
+int64_t StepNumberOf(nb::handle step) {
   const nb::object index = nb::steal(PyNumber_Index(step.ptr()));
   if (!index.is_valid()) nb::raise_python_error();
   return nb::cast<int64_t>(index);
 }
 
 int64_t StepOf(nb::handle info) {
-  return NumberOf(nb::object(info.attr("step")));
+  return StepNumberOf(nb::object(info.attr("step")));
 }
 
 // A datetime has whole microseconds.
@@ -165,7 +165,7 @@ SaveRule FunctionOfSteps(nb::callable function) {
 std::optional<int64_t> CountOf(nb::handle given, const char* name) {
   const nb::object count = given.attr(name);
   if (count.is_none()) return std::nullopt;
-  return NumberOf(count);
+  return StepNumberOf(count);
 }
 
 // What the older options of a manager stand for.
@@ -173,7 +173,7 @@ SaveRule SaveRuleOf(nb::handle given) {
   CheckpointManagerOptions options;
   options.save_interval_steps = CountOf(given, "save_interval_steps");
   for (const nb::handle step : nb::iter(given.attr("save_on_steps"))) {
-    options.save_on_steps.insert(NumberOf(step));
+    options.save_on_steps.insert(StepNumberOf(step));
   }
   const nb::object function = given.attr("should_save_fn");
   if (!function.is_none()) options.should_save_fn = Asking(function);

@@ -337,11 +337,13 @@ Result<std::string> UndeleteStep(const std::string& root, int64_t step) {
 
 Status RemoveTrashed(const std::string& path) {
   if (!Place(path).can_rename()) return RemoveMarked(path);
-  const Status removed = RemoveDirectoryTree(path);
-  const std::string parent = ParentPath(path);
-  // Fails, as it should, while other steps are in the trash.
-  if (Place(parent).name() == kTrashDirectoryName) ::rmdir(parent.c_str());
-  return removed;
+  HF_RETURN_IF_ERROR(RemoveDirectoryTree(path));
+  const std::string trash = ParentPath(path);
+  if (Place(trash).name() != kTrashDirectoryName) return Status();
+  // Other steps may be in it, or another process was faster.
+  const bool is_done = ::rmdir(trash.c_str()) == 0 || errno == ENOTEMPTY ||
+                       errno == EEXIST || errno == ENOENT;
+  return is_done ? Status() : ErrnoStatus(errno, "remove", trash);
 }
 
 Result<EmptiedTrash> EmptyTrash(const std::string& root, bool only_leftovers) {

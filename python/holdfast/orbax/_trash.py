@@ -1,7 +1,7 @@
 """Removes the files of steps without making anybody wait.
 
 A step has gone by then: `_engine.dispose_of_steps`. What a program that ends
-too early leaves, the next one removes: `_engine.disposal_leftovers`.
+too early leaves, the next one removes: `leftovers`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import collections
 import threading
 from collections.abc import Iterable
 
-from holdfast import _engine, errors
+from holdfast import _engine, _files, errors
 from holdfast._log import log
 from holdfast._threads import try_start
 
@@ -77,3 +77,12 @@ def remove_entry(path: str) -> None:
         _engine.remove_trashed(path)
     except (OSError, errors.HoldfastError) as error:
         log.warning("Failed to delete %s: %s", path, error)
+
+
+def leftovers(root: str) -> list[str]:
+    """The directories that an earlier program has left to remove.
+
+    None in a bucket: opening a manager is to ask one thing there, the engine
+    asks more.
+    """
+    return [] if _files.is_url(root) else _engine.disposal_leftovers(root)

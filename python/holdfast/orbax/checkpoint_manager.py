@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, TypeAlias
 
-from holdfast import _engine, _files
+from holdfast import _files
 from holdfast._future import Future
 from holdfast._log import log
 from holdfast.orbax._checkpointer import AbstractCheckpointer, Checkpointer
@@ -57,7 +57,7 @@ from holdfast.orbax._run import (
     step_number,
 )
 from holdfast.orbax._signals import AwaitableSignalsContract
-from holdfast.orbax._trash import Remover
+from holdfast.orbax._trash import Remover, leftovers
 from holdfast.orbax.abstract_checkpoint_manager import (
     AbstractCheckpointManager,
     PyTree,
@@ -329,8 +329,7 @@ class CheckpointManager(ReadingManager, AbstractCheckpointManager):
         is_primary = is_primary_host(self._multiprocessing_options.primary_host)
         if options.read_only or not is_primary:
             return None
-        root = os.fspath(self._directory)
-        Remover().add(_engine.disposal_leftovers(root))
+        Remover().add(leftovers(os.fspath(self._directory)))
         if not options.cleanup_tmp_directories:
             return None
         return Future(

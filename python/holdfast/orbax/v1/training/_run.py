@@ -17,7 +17,7 @@ from holdfast.orbax._run import (
     new_info,
     stored_infos,
 )
-from holdfast.orbax._trash import Remover
+from holdfast.orbax._trash import Remover, leftovers
 from holdfast.orbax.options import AtomicityOptions
 from holdfast.orbax.preservation_policy import PreservationPolicy
 from holdfast.orbax.save_decision_policy import SaveDecisionPolicy
@@ -119,8 +119,7 @@ class SavingRun(Run):
         self._processes = processes_of(context)
         self._remover = Remover()
         if self._processes.is_primary:
-            root = _files.abspath(directory)
-            self._remover.add(_engine.disposal_leftovers(root))
+            self._remover.add(leftovers(_files.abspath(directory)))
         self._pending: _Pending | None = None
         self.set(self._find(is_lightweight))
 
