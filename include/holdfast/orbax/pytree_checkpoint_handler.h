@@ -158,9 +158,10 @@ using IsPrioritizedKeyFn =
     std::function<bool(const std::vector<std::string>& keypath)>;
 // How handlers that take Orbax's options store arrays: sets `compression` and
 // `chunk_bytes_target`. `compression` counts where use_compression is true;
-// absent: what HOLDFAST_COMPRESSION names (CompressionName), else zstd, as Orbax.
-// With zstd and none chunks have Orbax's shapes, with planes and fast about 8
-// MiB, since they are compressed as a whole. InvalidArgument: no such name.
+// absent: what HOLDFAST_COMPRESSION names (CompressionName), else zstd, as
+// Orbax. With zstd and none chunks have Orbax's shapes, with planes and fast
+// about 8 MiB, since they are compressed as a whole. InvalidArgument: no such
+// name.
 Status SetHandlerCompression(bool use_compression,
                              std::optional<Compression> compression,
                              SaveOptions& options);
