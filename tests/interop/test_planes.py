@@ -3,7 +3,7 @@
 
 usage: test_planes.py SAVE_TREES [--flips N]
 
-1. Every element type × zarr 2 and 3 × database and directories × one chunk and
+1. Every element type × zarr 2 and 3 × database or directories × one chunk or
    several: stock Orbax (v0, v1) and TensorStore read each array, and zarr-python
    those in directories whose element type it knows.
 2. Every stored stream is decoded by numcodecs (c-blosc) and by python-blosc2.
@@ -18,15 +18,14 @@ import sys
 import tempfile
 import time
 
-import orbax_tools as tools
 import blosc2
 import ml_dtypes
 import numcodecs.blosc
 import numpy as np
+import orbax_tools as tools
 import tensorstore as ts
-import zarr
-
 import tree_lines
+import zarr
 
 BLOSC_HEADER_BYTES = 16
 DTYPES = [np.dtype(name) for name in (

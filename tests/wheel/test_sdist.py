@@ -3,9 +3,10 @@
 
 usage: test_sdist.py [SDIST]     without SDIST: made for the occasion
 
-pip unpacks it in a folder of its own and compiles it there, by the compiler calls
-of scripts/wheel, so that ccache has them where that has run (minutes otherwise);
-then a save, a load and the command must work. Wants what scripts/setup installs.
+pip unpacks it in a folder of its own and compiles it there, by the compiler
+calls of scripts/wheel, so that ccache has them where that has run (minutes
+otherwise); then a save, a load and the command must work. Wants what
+scripts/setup installs.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ import venv
 from pathlib import Path
 
 from test_wheel import ROOT, USE
-
 
 AS_THE_WHEEL = ("--config-settings=build-dir=build/wheel-objects",
                 "--config-settings=cmake.define.HOLDFAST_WERROR=ON")

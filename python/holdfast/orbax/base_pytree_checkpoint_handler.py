@@ -106,7 +106,8 @@ class BasePyTreeCheckpointHandler(AsyncCheckpointHandler):
             use_compression: compress chunks: True with what the environment's
                 HOLDFAST_COMPRESSION names, else with zstd, as Orbax; "planes"
                 with byte planes, which Orbax reads and which are smaller and
-                faster to load (chunks are then of about 8 MiB); "fast" with lz4.
+                faster to load (chunks are then of about 8 MiB); "fast" with
+                lz4.
             multiprocessing_options: which processes save together, and which of
                 them writes the shared files.
             type_handler_registry: handlers of leaf types.

@@ -4,13 +4,13 @@ environment."""
 import json
 import pathlib
 
-
-import holdfast.orbax as ocp
 import numpy as np
 import orbax.checkpoint as stock
 import pytest
-from holdfast.orbax import v1 as ocp_v1
 from orbax.checkpoint import v1 as stock_v1
+
+import holdfast.orbax as ocp
+from holdfast.orbax import v1 as ocp_v1
 
 VARIABLE = "HOLDFAST_COMPRESSION"
 
